@@ -1,0 +1,252 @@
+package queuefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"cutie/queuefs/durable"
+)
+
+// maxKeep is how many octets of journal are kept for a follower that is not
+// here.
+const maxKeep = 1 << 30
+
+// Checkpoint brings all files, the index, and what the follower makes up to
+// the journal and puts them on stable storage; then the journal up to there is
+// let go. Changes go on meanwhile.
+func (s *Service) Checkpoint(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	return s.checkpoint(false)
+}
+
+// checkpoint follows these steps; a crash between any two of them leaves a
+// home that opens to the same state, because the journal goes last.
+//
+//	1 all files of jobs up to the mark     4 sync the file system
+//	2 what the follower derives            5 put index pages under their names, sync
+//	3 changed index pages, staged          6 the checkpoint file; then release
+func (s *Service) checkpoint(closing bool) error {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if err := s.Err(); err != nil {
+		return errors.Join(ErrFailed, err)
+	}
+	mark, written := s.log.Done(), s.log.Written()
+	queues := s.Queues()
+	for _, q := range queues {
+		if err := q.fileUpTo(mark.At); err != nil {
+			s.full.Store(errors.Is(storageError(err), ErrNoSpace))
+			return storageError(fmt.Errorf("queue %s: files: %w", q.id, err))
+		}
+	}
+	s.full.Store(false)
+	if s.follower != nil {
+		if err := s.follower.Flush(); err != nil {
+			return storageError(fmt.Errorf("follower: %w", err))
+		}
+	}
+	var staged []stagedPages
+	for _, q := range queues {
+		st, err := q.stage(closing)
+		if st.dir != nil {
+			defer st.dir.Close()
+			defer st.undo()
+		}
+		if err != nil {
+			return storageError(fmt.Errorf("queue %s: index: %w", q.id, err))
+		}
+		if st.dir != nil {
+			staged = append(staged, st)
+		}
+	}
+	if err := s.home.SyncFS(); err != nil {
+		return storageError(err)
+	}
+	for i := range staged {
+		if err := staged[i].place(); err != nil {
+			return storageError(err)
+		}
+	}
+	if s.follower != nil {
+		if err := s.follower.Synced(); err != nil {
+			return storageError(fmt.Errorf("follower: %w", err))
+		}
+	}
+	keep := mark
+	if s.follower == nil && s.keep.At != 0 && mark.At.Segment()-s.keep.At.Segment() < maxKeep/durable.MaxSegment {
+		keep = s.keep
+	}
+	c := checkpointFile{past: mark, keep: keep, clean: closing}
+	if err := s.ixdir.Replace(checkFile, c.file()); err != nil {
+		return storageError(err)
+	}
+	for i := range staged {
+		staged[i].names = nil
+	}
+	s.keep, s.past = keep, mark
+	s.lastMark.Store(written)
+	s.lastTime = s.opts.Now()
+	for _, q := range queues {
+		q.forget(keep.At.Segment())
+	}
+	return s.log.Release(keep.At.Segment())
+}
+
+// fileUpTo brings the files up to position at of the journal.
+func (q *Queue) fileUpTo(at durable.Position) error {
+	for range readTries {
+		q.filing.Lock() // whoever works on a job has finished
+		q.filing.Unlock()
+		q.mu.RLock()
+		n := len(q.dirty)
+		q.mu.RUnlock()
+		for ; n > 0; n-- {
+			if more, err := q.fileOne(); err != nil {
+				return err
+			} else if !more {
+				break
+			}
+		}
+		q.filing.Lock()
+		q.filing.Unlock()
+		if !q.behind(at) {
+			return nil
+		}
+	}
+	return errors.New("files do not catch up")
+}
+
+// behind tells whether the files of some job lack an event before at.
+func (q *Queue) behind(at durable.Position) bool {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	for _, u := range q.unfiled {
+		if u.text != 0 && u.text < at || u.payload != 0 && u.payload < at {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops the places of events in segments before number.
+func (q *Queue) forget(number uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for n < len(q.events) && q.events[n].Segment() < number {
+		n++
+	}
+	if n > 0 {
+		q.events = append([]durable.Position(nil), q.events[n:]...)
+		q.firstSeq += Seq(n)
+	}
+}
+
+// stagedPages are index files under temporary names.
+type stagedPages struct {
+	q     *Queue
+	dir   *durable.Dir
+	names [][2]string // temporary name, name
+	pages []*page
+}
+
+// stage writes the changed pages of the queue, and its queue file, under
+// temporary names. Without changes it returns the zero value.
+func (q *Queue) stage(closing bool) (st stagedPages, err error) {
+	q.mu.RLock()
+	touched := q.touched
+	q.mu.RUnlock()
+	if !touched && !closing {
+		return st, nil
+	}
+	st.q = q
+	sub, err := q.svc.ixdir.MakeSub(queuesDir)
+	if err != nil {
+		return st, err
+	}
+	defer sub.Close()
+	if st.dir, err = sub.MakeSub(q.id); err != nil {
+		return st, err
+	}
+	var buf []byte
+	for n := 0; ; n++ {
+		q.mu.Lock()
+		if n == 0 {
+			q.touched = false
+		}
+		if n >= len(q.idx.pages) {
+			q.mu.Unlock()
+			break
+		}
+		p := q.idx.pages[n]
+		if p == nil || !p.changed {
+			q.mu.Unlock()
+			continue
+		}
+		p.changed = false
+		buf = p.image(buf)
+		q.mu.Unlock()
+		st.pages = append(st.pages, p)
+		if err := st.add(pageName(n), buf); err != nil {
+			return st, err
+		}
+	}
+	q.mu.RLock()
+	x := queueIndex{mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed, types: q.types}
+	q.mu.RUnlock()
+	if closing {
+		for i, d := range q.dirs.watched() {
+			if x.dirs[i], err = d.Changed(); err != nil {
+				return st, err
+			}
+		}
+	}
+	return st, st.add(queueFile, x.file())
+}
+
+// watched are the directories in which an operator may move files.
+func (d *queueDirs) watched() [4]*durable.Dir {
+	return [4]*durable.Dir{d.status[Pending], d.status[Consumed], d.status[Deleted], d.payload}
+}
+
+func (st *stagedPages) add(name string, data []byte) error {
+	tmp, err := st.dir.Stage(name, data)
+	if err == nil {
+		st.names = append(st.names, [2]string{tmp, name})
+	}
+	return err
+}
+
+// place puts the files under their names.
+func (st *stagedPages) place() error {
+	for _, n := range st.names {
+		if err := st.dir.Rename(n[0], st.dir, n[1]); err != nil {
+			return err
+		}
+	}
+	return st.dir.Sync()
+}
+
+// undo marks the pages as changed again and removes what was staged, unless
+// the checkpoint has come to its end.
+func (st *stagedPages) undo() {
+	if st.names == nil {
+		return
+	}
+	for _, n := range st.names {
+		if err := st.dir.Remove(n[0]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			st.q.svc.report(Problem{Path: logDir + "/" + indexDir + "/" + n[0], Text: err.Error()})
+		}
+	}
+	st.q.mu.Lock()
+	defer st.q.mu.Unlock()
+	for _, p := range st.pages {
+		p.changed = true
+	}
+	st.q.touched = true
+}

@@ -1,0 +1,41 @@
+// Package queuefs is a Cutie home on a file system: queues of opaque jobs, in
+// directories, first in, first out (UC3 Cutie 0.3).
+//
+// It promises, in this order: what was acknowledged is never lost; an event
+// that anybody has seen stays true; cost grows with the change, not with the
+// queue.
+//
+// # How a job is kept
+//
+// Every change is one record in the journal (log/journal), and is done when
+// that record is on stable storage. The record holds the whole new job file
+// and, up to 128 KiB, the payload. A larger payload goes to a file in
+// cutie-tmp first and is synced before its record is. The files of the queue
+// directory follow the journal, in no hurry; a reader through this package
+// never sees the lag. A checkpoint makes files and index durable and lets the
+// journal before it go.
+//
+//	files                    record in the journal      the job is       after a crash
+//	-----------------------  -------------------------  ---------------  ---------------------------------
+//	cutie-tmp/T              none                       not there        T is removed
+//	none                     submit                     pending          payload/ID, pending/ID are written
+//	cutie-tmp/T              submit naming T            pending          T becomes payload/ID
+//	payload/ID, pending/ID   let go, in a checkpoint    pending          as it stands
+//	payload/ID, pending/ID   consume                    consumed         pending/ID goes, consumed/ID is written
+//	pending/ID says consumed consume                    consumed         the same: the journal knows better
+//	payload/ID, consumed/ID  let go                     consumed         as it stands
+//	payload/ID, consumed/ID  requeue                    pending          consumed/ID goes, pending/ID is written
+//	any                      cull                       not there        its files are removed
+//	none, or payload only    let go; index says pending pending          reported; see below
+//
+// deleted/ is to delete what consumed/ is to consume. The index (log/index)
+// is a copy of what the directories say; without it, or for a damaged page of
+// it, the directories are read.
+//
+// After a clean stop the directories rule: a job file that somebody moved,
+// brought or took away while nobody had the home open becomes an event when
+// it is opened. After a crash the journal rules. What cannot be understood is
+// moved to corrupt/ beside the directories, and reported, never deleted.
+//
+// [Check] is this table as code.
+package queuefs

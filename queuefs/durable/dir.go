@@ -1,0 +1,397 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Fault stands between a step and the system: it is called with the name of
+// the step and decides whether do runs and which error the caller sees. Tests
+// fail each step in turn with it; nil runs every step as it is.
+type Fault func(step string, do func() error) error
+
+func (f Fault) run(step string, do func() error) error {
+	if f == nil {
+		return do()
+	}
+	return f(step, do)
+}
+
+// A Dir is an open directory. Every name given to its methods is one path
+// element; none follows a symbolic link, so nothing outside is reached. A Dir
+// is safe for concurrent use.
+type Dir struct {
+	path  string
+	fd    int
+	fault Fault
+}
+
+// OpenDir opens the directory at path.
+func OpenDir(path string, fault Fault) (*Dir, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &Dir{path: path, fd: fd, fault: fault}, nil
+}
+
+// Close lets go of the directory.
+func (d *Dir) Close() error { return unix.Close(d.fd) }
+
+// Path returns the path d was opened by.
+func (d *Dir) Path() string { return d.path }
+
+// Sub opens the directory name in d.
+func (d *Dir) Sub(name string) (*Dir, error) {
+	if err := element(name); err != nil {
+		return nil, err
+	}
+	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, d.pathError("open", name, err)
+	}
+	return &Dir{path: d.path + "/" + name, fd: fd, fault: d.fault}, nil
+}
+
+// MakeSub makes the directory name in d unless it is there, and opens it. The
+// entry is on stable storage when MakeSub returns.
+func (d *Dir) MakeSub(name string) (*Dir, error) {
+	if err := element(name); err != nil {
+		return nil, err
+	}
+	err := d.fault.run("mkdir "+name, func() error { return unix.Mkdirat(d.fd, name, 0o777) })
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, d.pathError("mkdir", name, err)
+	}
+	if err == nil {
+		if err := d.Sync(); err != nil {
+			return nil, err
+		}
+	}
+	return d.Sub(name)
+}
+
+// Put makes the file name with data. It appears whole or not at all, and is
+// not synced. If there is one already the error is [fs.ErrExist].
+func (d *Dir) Put(name string, data []byte) error {
+	if err := element(name); err != nil {
+		return err
+	}
+	return d.pathError("create", name, d.fault.run("put "+d.base(), func() error {
+		fd, err := openat(d.fd, ".", unix.O_WRONLY|unix.O_TMPFILE, 0o666)
+		if err != nil {
+			return d.putByName(name, data)
+		}
+		defer unix.Close(fd)
+		if err := writeAll(fd, data); err != nil {
+			return err
+		}
+		err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), d.fd, name, unix.AT_SYMLINK_FOLLOW)
+		if err == unix.ENOENT {
+			return d.putByName(name, data) // no /proc here
+		}
+		return err
+	}))
+}
+
+// tempCount makes the names of temporary files of one process differ.
+var tempCount atomic.Uint64
+
+// TempPrefix begins the names of files that are not finished. Whoever opens
+// a directory after a crash removes them.
+const TempPrefix = "cutie-tmp-"
+
+func tempName() string {
+	return fmt.Sprintf("%s%d-%d", TempPrefix, os.Getpid(), tempCount.Add(1))
+}
+
+// putByName is Put for file systems that have no unnamed files.
+func (d *Dir) putByName(name string, data []byte) error {
+	tmp := tempName()
+	fd, err := openat(d.fd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	err = writeAll(fd, data)
+	if e := unix.Close(fd); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = unix.Linkat(d.fd, tmp, d.fd, name, 0)
+	}
+	unix.Unlinkat(d.fd, tmp, 0)
+	return err
+}
+
+// Rewrite gives the existing file name new contents in place, unsynced. A
+// reader of the directory may see it half done.
+func (d *Dir) Rewrite(name string, data []byte) error {
+	if err := element(name); err != nil {
+		return err
+	}
+	return d.pathError("write", name, d.fault.run("rewrite "+d.base(), func() error {
+		fd, err := openat(d.fd, name, unix.O_WRONLY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return err
+		}
+		err = writeAll(fd, data)
+		if err == nil {
+			err = unix.Ftruncate(fd, int64(len(data)))
+		}
+		if e := unix.Close(fd); err == nil {
+			err = e
+		}
+		return err
+	}))
+}
+
+// Replace puts data in place of the file name, or makes it. When it returns
+// the new contents are on stable storage; after a crash before that, the file
+// holds the old contents or the new, whole.
+func (d *Dir) Replace(name string, data []byte) error {
+	tmp, err := d.stage(name, data, true)
+	if err != nil {
+		return err
+	}
+	if err := d.Rename(tmp, d, name); err != nil {
+		d.Remove(tmp)
+		return err
+	}
+	return d.Sync()
+}
+
+// Stage writes data to a temporary file for name and returns the temporary
+// name; Rename puts it in place. It is not synced.
+func (d *Dir) Stage(name string, data []byte) (string, error) {
+	return d.stage(name, data, false)
+}
+
+func (d *Dir) stage(name string, data []byte, sync bool) (tmp string, err error) {
+	if err := element(name); err != nil {
+		return "", err
+	}
+	tmp = tempName()
+	err = d.fault.run("stage "+name, func() error {
+		fd, err := openat(d.fd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
+		if err != nil {
+			return err
+		}
+		err = writeAll(fd, data)
+		if err == nil && sync {
+			err = unix.Fsync(fd)
+		}
+		if e := unix.Close(fd); err == nil {
+			err = e
+		}
+		return err
+	})
+	if err != nil {
+		unix.Unlinkat(d.fd, tmp, 0)
+		return "", d.pathError("write", name, err)
+	}
+	return tmp, nil
+}
+
+// Temp makes a temporary file to write to; its name begins with [TempPrefix].
+func (d *Dir) Temp() (*os.File, string, error) {
+	tmp := tempName()
+	var fd int
+	err := d.fault.run("temp "+d.base(), func() (err error) {
+		fd, err = openat(d.fd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o666)
+		return err
+	})
+	if err != nil {
+		return nil, "", d.pathError("create", tmp, err)
+	}
+	return os.NewFile(uintptr(fd), d.path+"/"+tmp), tmp, nil
+}
+
+// Rename moves name to the name new in the directory to, over what is there.
+func (d *Dir) Rename(name string, to *Dir, new string) error {
+	if err := element(name); err != nil {
+		return err
+	}
+	if err := element(new); err != nil {
+		return err
+	}
+	return d.pathError("rename", name, d.fault.run("rename to "+to.base(), func() error {
+		return unix.Renameat(d.fd, name, to.fd, new)
+	}))
+}
+
+// Remove removes the file name. Removing what is not there is an error that
+// wraps [fs.ErrNotExist].
+func (d *Dir) Remove(name string) error {
+	if err := element(name); err != nil {
+		return err
+	}
+	return d.pathError("remove", name, d.fault.run("remove "+d.base(), func() error {
+		return unix.Unlinkat(d.fd, name, 0)
+	}))
+}
+
+// Open opens the regular file name for reading.
+func (d *Dir) Open(name string) (*os.File, error) {
+	if err := element(name); err != nil {
+		return nil, err
+	}
+	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, d.pathError("open", name, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return nil, d.pathError("open", name, errors.Join(err, errors.New("not a regular file")))
+	}
+	return os.NewFile(uintptr(fd), d.path+"/"+name), nil
+}
+
+// Append opens the file name for writing at its end, making it if need be.
+func (d *Dir) Append(name string) (*os.File, error) {
+	if err := element(name); err != nil {
+		return nil, err
+	}
+	fd, err := openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return nil, d.pathError("open", name, err)
+	}
+	return os.NewFile(uintptr(fd), d.path+"/"+name), nil
+}
+
+// ReadFile appends the contents of the file name to dst. Files above max
+// octets are refused.
+func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
+	if err := element(name); err != nil {
+		return dst, err
+	}
+	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return dst, d.pathError("open", name, err)
+	}
+	defer unix.Close(fd)
+	start := len(dst)
+	for {
+		if cap(dst)-len(dst) < 512 {
+			dst = append(dst, make([]byte, 1024+len(dst))...)[:len(dst)]
+		}
+		n, err := unix.Read(fd, dst[len(dst):cap(dst)])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return dst[:start], d.pathError("read", name, err)
+		case n == 0:
+			return dst, nil
+		default:
+			dst = dst[:len(dst)+n]
+			if len(dst)-start > max {
+				return dst[:start], d.pathError("read", name, fmt.Errorf("larger than %d octets", max))
+			}
+		}
+	}
+}
+
+// Names calls visit with the name of every entry, in no order, without
+// holding them all in memory.
+func (d *Dir) Names(visit func(name string)) error {
+	fd, err := openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return d.pathError("open", ".", err)
+	}
+	f := os.NewFile(uintptr(fd), d.path)
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(4096)
+		for _, n := range names {
+			visit(n)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Stat tells size and kind of the entry name, not following links.
+func (d *Dir) Stat(name string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err := element(name); err != nil {
+		return st, err
+	}
+	err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st, d.pathError("stat", name, err)
+}
+
+// Changed returns when the set of entries of d last changed, in nanoseconds.
+func (d *Dir) Changed() (int64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(d.fd, &st); err != nil {
+		return 0, d.pathError("stat", ".", err)
+	}
+	return st.Mtim.Nano(), nil
+}
+
+// Sync puts the entries of d on stable storage.
+func (d *Dir) Sync() error {
+	return d.pathError("sync", ".", d.fault.run("sync dir "+d.base(), func() error { return unix.Fsync(d.fd) }))
+}
+
+// SyncFS puts everything written to the file system of d on stable storage.
+func (d *Dir) SyncFS() error {
+	return d.pathError("syncfs", ".", d.fault.run("syncfs", func() error { return unix.Syncfs(d.fd) }))
+}
+
+// SyncFile puts the contents of f, a file in d, on stable storage.
+func (d *Dir) SyncFile(f *os.File) error {
+	return d.fault.run("sync file", f.Sync)
+}
+
+func (d *Dir) base() string { return d.path[strings.LastIndexByte(d.path, '/')+1:] }
+
+func (d *Dir) pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: d.path + "/" + name, Err: err}
+}
+
+// element refuses what is not one path element.
+func element(name string) error {
+	if name == "" || name == "." || name == ".." || strings.IndexByte(name, '/') >= 0 || strings.IndexByte(name, 0) >= 0 {
+		return fmt.Errorf("%.60q is not a file name", name)
+	}
+	return nil
+}
+
+func openat(dir int, name string, flags int, mode uint32) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, mode)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func writeAll(fd int, p []byte) error {
+	for len(p) > 0 {
+		n, err := unix.Write(fd, p)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}

@@ -1,0 +1,422 @@
+package durable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Position is a place in a [Log]: the number of a segment and the offset in
+// it, 38 and 26 bits. The zero Position is nowhere.
+type Position uint64
+
+func position(number uint64, off int64) Position { return Position(number<<26 + uint64(off)) }
+
+// Segment returns the number of the segment.
+func (p Position) Segment() uint64 { return uint64(p) >> 26 }
+
+func (p Position) offset() int64 { return int64(p & (1<<26 - 1)) }
+
+// Add returns the position n octets further on in the same segment.
+func (p Position) Add(n int) Position { return p + Position(n) }
+
+// MaxSegment is the largest size of a segment, in octets.
+const MaxSegment = 1 << 26
+
+// ErrFailed is what every call answers once a write or sync has failed: what
+// is on storage is then unknown until the log is opened again.
+var ErrFailed = errors.New("journal failed")
+
+// ErrReleased says that a position is in a segment that was let go.
+var ErrReleased = errors.New("journal segment released")
+
+// errNoRoom says that the next segment is not prepared yet.
+var errNoRoom = errors.New("no prepared journal segment")
+
+// A Mark is a place between two batches.
+type Mark struct {
+	At    Position
+	Batch uint64 // number of the batch that follows
+}
+
+// A Log is an append-only journal in a directory. Records appended by
+// concurrent callers share one write and one fdatasync. A Log is safe for
+// concurrent use.
+type Log struct {
+	dir     *Dir
+	segSize int64
+
+	mu      sync.Mutex
+	live    map[uint64]*segment
+	cur     *segment
+	next    *segment // prepared; nil if not
+	end     int64    // where the next batch begins in cur
+	number  uint64   // of the next batch
+	queue   []*Batch // not yet written, in order; the last one still gathers
+	running bool     // somebody commits
+	err     error    // final
+	spares  []string
+	bufs    [][]byte
+	done    Mark
+	written int64 // octets of batches since opening
+
+	prepare sync.Mutex // held while a segment is being prepared
+	wg      sync.WaitGroup
+}
+
+// A Batch is a group of records that reach stable storage together.
+type Batch struct {
+	seg   *segment
+	start int64
+	buf   []byte
+	size  int // of buf without the padding, once taken
+	count uint32
+	ops   []Op
+	done  chan struct{}
+	err   error
+}
+
+// An Op is told what became of a record. Both methods are called once at the
+// most, in the order of the log, by whoever commits; they must not call the
+// log.
+type Op interface {
+	Committed() // the record is on stable storage
+	Lost(error) // the log has failed; the outcome is unknown
+}
+
+// maxBatch is where a batch stops gathering; one single Append may be larger.
+const maxBatch = 8 << 20
+
+// MaxAppend returns how many octets one Append may take.
+func (l *Log) MaxAppend() int { return int(l.segSize/2) - blockSize }
+
+// Append adds a record of size octets to the batch that gathers. fill is
+// called at once with the place to write to and the position it will have.
+// Nothing is durable until [Log.Commit] of the batch returns nil. If the next
+// segment is not ready the error tells the caller to call [Log.Room] without
+// its locks, then again.
+func (l *Log) Append(size int, op Op, fill func(dst []byte, at Position)) (*Batch, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil, l.err
+	}
+	if size > l.MaxAppend() {
+		return nil, fmt.Errorf("record of %d octets is larger than half a journal segment", size)
+	}
+	b, err := l.gathering(size + recHeader)
+	if err != nil {
+		return nil, err
+	}
+	at := len(b.buf)
+	b.buf = grow(b.buf, recHeader+size)
+	binary.LittleEndian.PutUint32(b.buf[at:], uint32(size))
+	fill(b.buf[at+recHeader:], position(b.seg.number, b.start+int64(at+recHeader)))
+	b.count++
+	b.ops = append(b.ops, op)
+	return b, nil
+}
+
+// gathering returns the batch that takes n more octets.
+func (l *Log) gathering(n int) (*Batch, error) {
+	start := l.end
+	if len(l.queue) > 0 {
+		b := l.queue[len(l.queue)-1]
+		if len(b.buf)+n <= maxBatch && b.start+padded(len(b.buf)+n) <= b.seg.size {
+			return b, nil
+		}
+		start = b.start + padded(len(b.buf))
+	}
+	seg := l.cur
+	if start+padded(batchHeader+n) > seg.size {
+		if l.next == nil {
+			return nil, errNoRoom
+		}
+		seg, start = l.next, blockSize
+		l.cur, l.next = seg, nil
+		l.live[seg.number] = seg
+	} else if l.next == nil && start > seg.size/2 {
+		l.prepareSoon()
+	}
+	var buf []byte
+	if k := len(l.bufs); k > 0 {
+		buf, l.bufs = l.bufs[k-1], l.bufs[:k-1]
+	}
+	b := &Batch{seg: seg, start: start, buf: grow(buf[:0], batchHeader), done: make(chan struct{})}
+	l.end = start // of the newest batch; its length is added when it is taken
+	l.queue = append(l.queue, b)
+	return b, nil
+}
+
+func (l *Log) prepareSoon() {
+	if !l.prepare.TryLock() {
+		return
+	}
+	l.wg.Add(1)
+	go func() {
+		defer l.wg.Done()
+		defer l.prepare.Unlock()
+		l.prepareNext()
+	}()
+}
+
+// prepareNext makes the segment after the current one; l.prepare is held.
+func (l *Log) prepareNext() error {
+	l.mu.Lock()
+	if l.next != nil || l.err != nil {
+		err := l.err
+		l.mu.Unlock()
+		return err
+	}
+	number := l.cur.number + 1
+	spare := ""
+	if k := len(l.spares); k > 0 {
+		spare, l.spares = l.spares[k-1], l.spares[:k-1]
+	}
+	l.mu.Unlock()
+	seg, err := l.dir.createSegment(number, l.segSize, spare)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	l.next = seg
+	return nil
+}
+
+// NeedsRoom tells whether err is Append's request to call Room.
+func NeedsRoom(err error) bool { return err == errNoRoom }
+
+// Room prepares the next segment. It blocks until that is on stable storage.
+func (l *Log) Room() error {
+	l.prepare.Lock()
+	defer l.prepare.Unlock()
+	return l.prepareNext()
+}
+
+// Commit returns when the batch is on stable storage and its operations have
+// been told. The first caller that finds nobody committing does it itself, so
+// that a lone caller waits for no other goroutine.
+func (l *Log) Commit(b *Batch) error {
+	l.mu.Lock()
+	if l.running {
+		l.mu.Unlock()
+	} else {
+		l.running = true
+		l.mu.Unlock()
+		l.run(b)
+	}
+	<-b.done
+	return b.err
+}
+
+// run commits batch after batch. Once mine is done and more has gathered,
+// another goroutine goes on, so that the caller gets its answer.
+func (l *Log) run(mine *Batch) {
+	for {
+		l.mu.Lock()
+		if len(l.queue) == 0 {
+			l.running = false
+			l.mu.Unlock()
+			return
+		}
+		b := l.queue[0]
+		l.queue = append(l.queue[:0], l.queue[1:]...)
+		failed := l.err
+		b.size = len(b.buf)
+		b.buf = pad(b.buf)
+		number := l.number
+		l.number++
+		if len(l.queue) == 0 {
+			l.end = b.start + int64(len(b.buf))
+		}
+		l.mu.Unlock()
+
+		if failed == nil {
+			failed = l.write(b, number)
+		}
+		for _, op := range b.ops {
+			if failed == nil {
+				op.Committed()
+			} else {
+				op.Lost(failed)
+			}
+		}
+		l.mu.Lock()
+		b.err = failed
+		if failed != nil && l.err == nil {
+			l.err = failed
+		}
+		if failed == nil {
+			l.done = Mark{At: position(b.seg.number, b.start+int64(len(b.buf))), Batch: number + 1}
+			l.written += int64(len(b.buf))
+		}
+		if cap(b.buf) <= 2*maxBatch && len(l.bufs) < 3 {
+			l.bufs = append(l.bufs, b.buf)
+		}
+		b.buf = nil
+		more := len(l.queue) > 0
+		if !more {
+			l.running = false
+		}
+		l.mu.Unlock()
+		close(b.done)
+		if !more {
+			return
+		}
+		if b == mine {
+			l.wg.Add(1)
+			go func() { defer l.wg.Done(); l.run(nil) }()
+			return
+		}
+	}
+}
+
+// write puts a batch on stable storage. This is the commit point of every
+// operation.
+func (l *Log) write(b *Batch, number uint64) error {
+	le := binary.LittleEndian
+	le.PutUint32(b.buf[0:], batchMagic)
+	le.PutUint32(b.buf[8:], uint32(b.size))
+	le.PutUint32(b.buf[12:], b.count)
+	le.PutUint64(b.buf[16:], number)
+	le.PutUint32(b.buf[4:], seeded(b.seg.number, b.buf[8:b.size]))
+	err := l.dir.fault.run("journal write", func() error {
+		_, err := b.seg.f.WriteAt(b.buf, b.start)
+		return err
+	})
+	if err == nil {
+		err = l.dir.fault.run("journal sync", func() error { return fdatasync(b.seg.f) })
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	return nil
+}
+
+// ReadAt fills p from position at. The error is [ErrReleased] if the segment
+// was let go before or meanwhile.
+func (l *Log) ReadAt(p []byte, at Position) error {
+	l.mu.Lock()
+	s := l.live[at.Segment()]
+	l.mu.Unlock()
+	if s == nil {
+		return ErrReleased
+	}
+	_, err := s.f.ReadAt(p, at.offset())
+	l.mu.Lock()
+	still := l.live[at.Segment()] == s
+	l.mu.Unlock()
+	if !still {
+		return ErrReleased
+	}
+	return err
+}
+
+// Available returns how many octets from at are in the same segment, 0 if
+// that was let go.
+func (l *Log) Available(at Position) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.live[at.Segment()]; s != nil {
+		return s.size - at.offset()
+	}
+	return 0
+}
+
+// Done returns the place behind the last batch that was committed and told.
+func (l *Log) Done() Mark {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done
+}
+
+// Written returns the octets committed since the log was opened.
+func (l *Log) Written() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written
+}
+
+// keepSpares is how many released segment files wait to be used again.
+const keepSpares = 4
+
+// Release lets go of all segments before number. What is beyond the spares
+// kept is removed.
+func (l *Log) Release(number uint64) error {
+	l.mu.Lock()
+	var gone []*segment
+	for n, s := range l.live {
+		if n < number && s != l.cur {
+			delete(l.live, n)
+			gone = append(gone, s)
+		}
+	}
+	room := keepSpares - len(l.spares)
+	l.mu.Unlock()
+	var errs []error
+	for _, s := range gone {
+		s.f.Close()
+		if room > 0 && s.size == l.segSize && !s.aside {
+			spare := TempPrefix + "spare-" + s.name
+			if err := l.dir.Rename(s.name, l.dir, spare); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			room--
+			l.mu.Lock()
+			l.spares = append(l.spares, spare)
+			l.mu.Unlock()
+		} else {
+			errs = append(errs, l.dir.Remove(s.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Err returns why the log takes no more records, or nil.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Close waits for what is being written and closes the files.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = errors.New("journal closed")
+	}
+	l.mu.Unlock()
+	l.wg.Wait()
+	l.prepare.Lock()
+	defer l.prepare.Unlock()
+	var errs []error
+	for _, s := range l.live {
+		errs = append(errs, s.f.Close())
+	}
+	if l.next != nil {
+		errs = append(errs, l.next.f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func padded(n int) int64 { return int64(n+blockSize-1) &^ (blockSize - 1) }
+
+// pad fills buf with zeros up to a block.
+func pad(buf []byte) []byte {
+	n := len(buf)
+	buf = grow(buf, int(padded(n))-n)
+	clear(buf[n:])
+	return buf
+}
+
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b[:len(b)+n]
+	}
+	c := make([]byte, len(b)+n, max(2*cap(b), len(b)+n, 1<<16))
+	copy(c, b)
+	return c
+}

@@ -1,0 +1,222 @@
+package durable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// LogOptions are the settings of a [Log].
+type LogOptions struct {
+	Segment int64                         // octets of a segment file; 0 means 64 MiB, the most
+	Report  func(name, text string)       // told of damage that was found; may be nil
+	Visit   func(rec []byte, at Position) // gets every record from the mark on; rec is only lent
+}
+
+// OpenLog opens the journal in d and replays it from the mark. A tail that was
+// torn by a crash is cut. Damage before the tail is reported, what verifies
+// behind it is still replayed, and the damaged segment is kept beside the
+// journal with the ending ".damaged". What was replayed is on stable storage
+// when OpenLog returns.
+func OpenLog(d *Dir, from Mark, o LogOptions) (*Log, error) {
+	if o.Segment == 0 {
+		o.Segment = MaxSegment
+	}
+	if o.Segment > MaxSegment || o.Segment < 16*blockSize || o.Segment%blockSize != 0 {
+		return nil, fmt.Errorf("journal segment of %d octets: want a multiple of %d up to %d", o.Segment, blockSize, MaxSegment)
+	}
+	l := &Log{dir: d, segSize: o.Segment, live: map[uint64]*segment{}, number: max(from.Batch, 1)}
+	r := &replay{log: l, opts: o}
+	if err := r.run(from); err != nil {
+		for _, s := range l.live {
+			s.f.Close()
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+// A replay reads the segments of a log that is being opened.
+type replay struct {
+	log    *Log
+	opts   LogOptions
+	buf    []byte
+	behind bool // something was applied behind damage: begin a new segment
+	prev   *segment
+}
+
+func (r *replay) run(from Mark) error {
+	l := r.log
+	numbers, err := r.list()
+	if err != nil {
+		return err
+	}
+	highest := from.At.Segment()
+	for _, n := range numbers {
+		highest = max(highest, n)
+		if n < from.At.Segment() {
+			continue // let go already, the file stayed behind
+		}
+		s, err := l.dir.openSegment(n)
+		if err != nil && !errors.Is(err, errDamaged) {
+			return err
+		}
+		l.live[n] = s
+		start := int64(blockSize)
+		if n == from.At.Segment() {
+			start = max(from.At.offset(), blockSize)
+		}
+		if err := r.segment(s, start); err != nil {
+			return err
+		}
+	}
+	for _, n := range numbers {
+		if n < from.At.Segment() {
+			if err := l.dir.Remove(segmentName(n)); err != nil {
+				return err
+			}
+		}
+	}
+	// Go on in the last segment, unless what stands behind its end might one
+	// day be taken for ours.
+	if s := l.live[highest]; s != nil && !r.behind && s.size == l.segSize && len(l.live) > 0 {
+		l.cur = s
+	} else {
+		seg, err := l.dir.createSegment(highest+1, l.segSize, l.takeSpare())
+		if err != nil {
+			return err
+		}
+		l.cur, l.end = seg, blockSize
+		l.live[seg.number] = seg
+	}
+	if l.end == 0 {
+		l.end = blockSize
+	}
+	l.done = Mark{At: position(l.cur.number, l.end), Batch: l.number}
+	return nil
+}
+
+func (l *Log) takeSpare() string {
+	if k := len(l.spares); k > 0 {
+		s := l.spares[k-1]
+		l.spares = l.spares[:k-1]
+		return s
+	}
+	return ""
+}
+
+// list returns the numbers of the segments in order, keeps whole spares and
+// removes unfinished files.
+func (r *replay) list() ([]uint64, error) {
+	d := r.log.dir
+	var numbers []uint64
+	var temps []string
+	if err := d.Names(func(name string) {
+		if n, ok := parseSegmentName(name); ok {
+			numbers = append(numbers, n)
+		} else if strings.HasPrefix(name, TempPrefix) {
+			temps = append(temps, name)
+		}
+	}); err != nil {
+		return nil, err
+	}
+	slices.Sort(temps)
+	for _, name := range temps {
+		st, err := d.Stat(name)
+		if err == nil && strings.HasPrefix(name, TempPrefix+"spare-") && st.Size == r.log.segSize && len(r.log.spares) < keepSpares {
+			r.log.spares = append(r.log.spares, name)
+		} else if err := d.Remove(name); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// segment replays one segment from offset off and leaves log.end and
+// log.number behind its last batch.
+func (r *replay) segment(s *segment, off int64) error {
+	l := r.log
+	l.end = off
+	var damaged *segment
+	seen := false
+	for off+blockSize <= s.size {
+		number, batch, err := s.batchAt(off, r.buf)
+		if batch != nil {
+			r.buf = batch
+		}
+		if err != nil && !errors.Is(err, errDamaged) {
+			return err
+		}
+		if err == nil && number >= l.number {
+			if number > l.number || off != l.end {
+				// Batches are numbered without gaps: one is missing, here or
+				// at the end of the segment before.
+				damaged = s
+				if !seen && r.prev != nil {
+					damaged = r.prev
+				}
+			}
+			if err := r.records(batch, position(s.number, off)); err != nil {
+				return err
+			}
+			seen = true
+			off += padded(len(batch))
+			l.number, l.end = number+1, off
+			continue
+		}
+		off += blockSize
+	}
+	if seen {
+		if err := fdatasync(s.f); err != nil {
+			return err
+		}
+	}
+	r.prev = s
+	if damaged != nil {
+		r.behind = true
+		return r.setAside(damaged)
+	}
+	return nil
+}
+
+// records hands the records of a batch to Visit.
+func (r *replay) records(batch []byte, at Position) error {
+	n := int(binary.LittleEndian.Uint32(batch[12:]))
+	p := batchHeader
+	for ; n > 0; n-- {
+		if p+recHeader > len(batch) {
+			return fmt.Errorf("%s: batch at %d: %w", segmentName(at.Segment()), at.offset(), errDamaged)
+		}
+		size := int(binary.LittleEndian.Uint32(batch[p:]))
+		p += recHeader
+		if size > len(batch)-p {
+			return fmt.Errorf("%s: batch at %d: %w", segmentName(at.Segment()), at.offset(), errDamaged)
+		}
+		if r.opts.Visit != nil {
+			r.opts.Visit(batch[p:p+size], at.Add(p))
+		}
+		p += size
+	}
+	return nil
+}
+
+// setAside keeps a damaged segment under another name as long as somebody
+// wants to look at it, and reports it.
+func (r *replay) setAside(s *segment) error {
+	d := r.log.dir
+	s.aside = true
+	aside := s.name + ".damaged"
+	err := unix.Linkat(d.fd, s.name, d.fd, aside, 0)
+	if err != nil && err != unix.EEXIST {
+		return d.pathError("link", aside, err)
+	}
+	if err == nil && r.opts.Report != nil {
+		r.opts.Report(s.name, "a batch does not verify and is lost; what follows it was kept; a copy is at "+aside)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package durable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// A segment is one file of the log, of fixed size: a header block, then
+// batches, each beginning at a multiple of blockSize.
+//
+//	header  "CUTIEJNL" | version u32 | crc u32 | number u64, padded to a block
+//	batch   magic u32 | crc u32 | length u32 | records u32 | number u64 | records…, padded with zeros
+//	record  length u32 | octets
+//
+// Numbers are little endian. The checksum of a batch covers what follows it
+// and is seeded with the number of the segment, so that what a recycled file
+// still holds of its former life never verifies.
+type segment struct {
+	number uint64
+	name   string
+	f      *os.File
+	size   int64
+	aside  bool // the file has a second name and must not be used again
+}
+
+const (
+	blockSize   = 4096
+	segMagic    = "CUTIEJNL"
+	segVersion  = 1
+	batchMagic  = 0x31425143 // "CQB1"
+	batchHeader = 24
+	recHeader   = 4
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func seeded(number uint64, p []byte) uint32 {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], number)
+	return crc32.Update(crc32.Checksum(b[:], castagnoli), castagnoli, p)
+}
+
+func segmentName(number uint64) string { return fmt.Sprintf("%016x.log", number) }
+
+func parseSegmentName(name string) (uint64, bool) {
+	hex, ok := strings.CutSuffix(name, ".log")
+	if !ok || len(hex) != 16 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(hex, 16, 64)
+	return n, err == nil && segmentName(n) == name
+}
+
+func segmentHeader(number uint64) []byte {
+	b := make([]byte, blockSize)
+	copy(b, segMagic)
+	binary.LittleEndian.PutUint32(b[8:], segVersion)
+	binary.LittleEndian.PutUint64(b[16:], number)
+	binary.LittleEndian.PutUint32(b[12:], seeded(number, b[16:24]))
+	return b
+}
+
+// createSegment makes the next segment from the spare file, or a new one
+// filled with zeros: fdatasync then never has a size or an extent to write.
+func (d *Dir) createSegment(number uint64, size int64, spare string) (*segment, error) {
+	name := segmentName(number)
+	tmp := spare
+	var f *os.File
+	var err error
+	if spare != "" {
+		f, err = os.OpenFile(d.path+"/"+spare, os.O_RDWR, 0)
+	} else {
+		f, tmp, err = d.Temp()
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = d.fault.run("prepare segment", func() error {
+		if spare == "" {
+			zero := make([]byte, 1<<20)
+			for at := int64(0); at < size; at += int64(len(zero)) {
+				if _, err := f.WriteAt(zero[:min(int64(len(zero)), size-at)], at); err != nil {
+					return err
+				}
+			}
+		}
+		if _, err := f.WriteAt(segmentHeader(number), 0); err != nil {
+			return err
+		}
+		return f.Sync()
+	})
+	if err == nil {
+		err = d.Rename(tmp, d, name)
+	}
+	if err == nil {
+		err = d.Sync()
+	}
+	if err != nil {
+		f.Close()
+		if spare == "" {
+			d.Remove(tmp)
+		}
+		return nil, fmt.Errorf("prepare journal segment: %w", err)
+	}
+	return &segment{number: number, name: name, f: f, size: size}, nil
+}
+
+// openSegment opens an existing segment. A header that does not verify is an
+// error that wraps errDamaged.
+func (d *Dir) openSegment(number uint64) (*segment, error) {
+	name := segmentName(number)
+	f, err := os.OpenFile(d.path+"/"+name, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	s := &segment{number: number, name: name, f: f, size: st.Size()}
+	head := make([]byte, blockSize)
+	if _, err := f.ReadAt(head, 0); err != nil || string(head) != string(segmentHeader(number)) {
+		return s, fmt.Errorf("%s: %w: segment header", name, errDamaged)
+	}
+	return s, nil
+}
+
+var errDamaged = errors.New("damaged")
+
+// batchAt reads the batch at offset off into buf. Without a batch that
+// verifies the error wraps errDamaged.
+func (s *segment) batchAt(off int64, buf []byte) (number uint64, batch []byte, err error) {
+	if off+blockSize > s.size {
+		return 0, nil, errDamaged
+	}
+	var head [batchHeader]byte
+	if _, err := s.f.ReadAt(head[:], off); err != nil {
+		return 0, nil, err
+	}
+	le := binary.LittleEndian
+	length := int64(le.Uint32(head[8:]))
+	if le.Uint32(head[0:]) != batchMagic || length < batchHeader || off+length > s.size {
+		return 0, nil, errDamaged
+	}
+	if int64(cap(buf)) < length {
+		buf = make([]byte, length)
+	}
+	buf = buf[:length]
+	if _, err := s.f.ReadAt(buf, off); err != nil {
+		return 0, nil, err
+	}
+	if le.Uint32(buf[4:]) != seeded(s.number, buf[8:]) {
+		return 0, buf, errDamaged
+	}
+	return le.Uint64(buf[16:]), buf, nil
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

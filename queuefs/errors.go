@@ -1,0 +1,48 @@
+package queuefs
+
+import (
+	"errors"
+	"fmt"
+
+	"cutie/queuefs/digest"
+)
+
+// Errors that callers branch on; every error of this package that has one of
+// these meanings wraps it.
+var (
+	ErrNoQueue     = errors.New("queue not found")
+	ErrQueueExists = errors.New("queue exists already")
+	ErrNoJob       = errors.New("job not found")
+	ErrEmpty       = errors.New("queue empty")
+	ErrNotPending  = errors.New("job not pending")
+	ErrBadName     = errors.New("bad name")
+	ErrDigest      = digest.ErrMismatch
+	ErrSidecar     = errors.New("sidecar is not text")
+	ErrTooBig      = errors.New("too big")
+	ErrGone        = errors.New("events no longer in the journal")
+	ErrNoSpace     = errors.New("no space left for the queue")
+	ErrFailed      = errors.New("storage failed, open the home again")
+	ErrNoHome      = errors.New("not a Cutie home")
+	ErrClosed      = errors.New("service closed")
+)
+
+// A LockedError says that another process holds the home.
+type LockedError struct {
+	Dir string
+	PID int // 0 if the holder did not say
+}
+
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("%s: home in use by another process", e.Dir)
+	}
+	return fmt.Sprintf("%s: home in use by process %d", e.Dir, e.PID)
+}
+
+// A Problem is something damaged that was found and set aside, never deleted.
+type Problem struct {
+	Path string // below the home
+	Text string // what is wrong and what was done about it
+}
+
+func (p Problem) String() string { return p.Path + ": " + p.Text }

@@ -1,0 +1,76 @@
+package queuefs
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Status is where a job stands; it is the name of the directory its job
+// file is in (Cutie 0.3, 3.3). The zero value is no job.
+type Status uint8
+
+const (
+	Pending Status = 1 + iota
+	Consumed
+	Deleted
+)
+
+var statusNames = [...]string{"", "pending", "consumed", "deleted"}
+
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return fmt.Sprintf("Status(%d)", s)
+}
+
+// ParseStatus accepts "pending", "consumed" and "deleted".
+func ParseStatus(s string) (Status, error) {
+	for i, n := range statusNames {
+		if i > 0 && n == s {
+			return Status(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: status %.40q is none of pending, consumed, deleted", ErrBadName, s)
+}
+
+// A Kind says what happened to a job.
+type Kind uint8
+
+const (
+	Submit  Kind = 1 + iota // the job came
+	Consume                 // pending to consumed
+	Delete                  // pending to deleted
+	Requeue                 // consumed or deleted to pending
+	Cull                    // job file and payload removed
+	Update                  // the job file changed, the status did not
+)
+
+var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", k)
+}
+
+// An Event is one entry of a queue's history, on stable storage.
+type Event struct {
+	Seq      Seq
+	Time     time.Time // UTC, microseconds, strictly increasing within a queue
+	Kind     Kind
+	Job      JobID
+	From, To Status // 0: not in the queue
+	Payload  Facts
+	File     Facts // the job file as this event left it
+}
+
+// Facts are what an auditor compares of one file.
+type Facts struct {
+	Length   int64 // octets
+	SHA256   [32]byte
+	MD5      [16]byte
+	Type     string    // media type
+	Modified time.Time // UTC, microseconds
+}

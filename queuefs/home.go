@@ -1,0 +1,252 @@
+package queuefs
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/namaste"
+)
+
+// Names in a home (Cutie 0.3, 6). What begins with cutie is reserved for the
+// program.
+const (
+	tagName     = "cutie"
+	specVersion = "0.3"
+	infoName    = "cutie-info.txt"
+	lockName    = "cutie-lock"
+	tempName    = "cutie-tmp"
+	queuesName  = "queues.txt"
+	queuesDir   = "queues"
+	queuesOld   = "queue" // as one heading of the specification has it
+	logDir      = "log"
+	journalDir  = "journal"
+	indexDir    = "index"
+	corruptDir  = "corrupt"
+	queueInfo   = "queue-info.txt"
+	payloadDir  = "payload"
+)
+
+// Version is that of this implementation, the third part of a service scheme.
+const Version = "0.1"
+
+// Scheme is the service scheme: specification, its version, ours.
+const Scheme = "Cutie/" + specVersion + "/" + Version
+
+// ServiceInfo are the properties of the service (Cutie 0.3, 3.1 and 6.2).
+type ServiceInfo struct {
+	Name, Identifier, Description string
+	Scheme                        string // "" means Scheme
+	BaseURI                       string // what references are built from; "" if not set
+	SupportURI                    string
+	Created                       time.Time // zero means now
+	Modified                      time.Time // of cutie-info.txt; ignored on writing
+}
+
+// QueueInfo are the properties of a queue that somebody sets (Cutie 0.3, 3.2
+// and 6.4).
+type QueueInfo struct {
+	ID                          string // cleaned; made from Identifier if empty
+	Identifier                  string // as given; ID if empty
+	Name, Description           string
+	CullingSize                 int64 // processed jobs that are kept; -1 unset: never cull
+	CullingAge                  int64 // hours; -1 unset
+	VerifyOnRead, VerifyOnWrite bool
+	Created                     time.Time
+}
+
+// Init makes an empty home in the directory dir, which is made if need be.
+// The error is [fs.ErrExist] if it is a home already.
+func Init(dir string, info ServiceInfo) (err error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	d, err := durable.OpenDir(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	tag := namaste.Tag{Number: namaste.Type, Value: "Cutie/" + specVersion}
+	if _, err := d.Stat(tag.FileName()); err == nil {
+		return fmt.Errorf("%s is a Cutie home: %w", dir, fs.ErrExist)
+	}
+	if info.Created.IsZero() {
+		info.Created = time.Now()
+	}
+	if info.Scheme == "" {
+		info.Scheme = Scheme
+	}
+	for _, sub := range []string{logDir, queuesDir} {
+		s, err := d.MakeSub(sub)
+		if err != nil {
+			return err
+		}
+		s.Close()
+	}
+	if err := d.Replace(infoName, info.file()); err != nil {
+		return err
+	}
+	// With the tag the directory becomes a home.
+	return d.Replace(tag.FileName(), []byte(tag.Content()))
+}
+
+func (info ServiceInfo) file() []byte {
+	var r anvl.Record
+	add := func(name, value string) {
+		if value != "" {
+			r.Add(name, value)
+		}
+	}
+	add("name", info.Name)
+	add("identifier", info.Identifier)
+	add("description", info.Description)
+	add("serviceScheme", info.Scheme)
+	add("baseURI", info.BaseURI)
+	add("supportURI", info.SupportURI)
+	add("created", FormatTime(info.Created))
+	return anvl.AppendRecord(nil, r)
+}
+
+func parseServiceInfo(data []byte) (ServiceInfo, error) {
+	r, err := anvl.ParseRecord(data)
+	if err != nil {
+		return ServiceInfo{}, err
+	}
+	info := ServiceInfo{Name: r.Value("name"), Identifier: r.Value("identifier"), Description: r.Value("description"),
+		Scheme: r.Value("serviceScheme"), BaseURI: r.Value("baseURI"), SupportURI: r.Value("supportURI")}
+	if info.Scheme == "" {
+		info.Scheme = Scheme
+	}
+	if v := r.Value("created"); v != "" {
+		if info.Created, err = parseTime(v); err != nil {
+			return info, fmt.Errorf("created: %w", err)
+		}
+	}
+	return info, nil
+}
+
+func (info QueueInfo) file() []byte {
+	var r anvl.Record
+	if info.Name != "" {
+		r.Add("name", info.Name)
+	}
+	r.Add("identifier", info.Identifier)
+	if info.Description != "" {
+		r.Add("description", info.Description)
+	}
+	if info.CullingSize >= 0 {
+		r.Add("cullingSizeThreshold", strconv.FormatInt(info.CullingSize, 10))
+	}
+	if info.CullingAge >= 0 {
+		r.Add("cullingAgeThreshold", strconv.FormatInt(info.CullingAge, 10))
+	}
+	r.Add("verifyOnRead", strconv.FormatBool(info.VerifyOnRead))
+	r.Add("verifyOnWrite", strconv.FormatBool(info.VerifyOnWrite))
+	r.Add("created", FormatTime(info.Created))
+	return anvl.AppendRecord(nil, r)
+}
+
+func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
+	info := QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1}
+	r, err := anvl.ParseRecord(data)
+	if err != nil {
+		return info, err
+	}
+	if v := r.Value("identifier"); v != "" {
+		info.Identifier = v
+	}
+	info.Name, info.Description = r.Value("name"), r.Value("description")
+	var errs []error
+	number := func(name string, to *int64) {
+		if v := r.Value(name); v != "" {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 0 {
+				errs = append(errs, fmt.Errorf("%s: %.40q is not a number", name, v))
+				return
+			}
+			*to = n
+		}
+	}
+	number("cullingSizeThreshold", &info.CullingSize)
+	number("cullingAgeThreshold", &info.CullingAge)
+	truth := func(name string, to *bool) {
+		if v := r.Value(name); v != "" {
+			b, err := strconv.ParseBool(strings.ToLower(v))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %.40q is neither true nor false", name, v))
+			}
+			*to = b
+		}
+	}
+	truth("verifyOnRead", &info.VerifyOnRead)
+	truth("verifyOnWrite", &info.VerifyOnWrite)
+	if v := r.Value("created"); v != "" {
+		t, err := parseTime(v)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("created: %w", err))
+		}
+		info.Created = t
+	}
+	return info, errors.Join(errs...)
+}
+
+// readQueues returns the directories named in queues.txt, in their order. A
+// name that could not be made by cleaning is an error.
+func readQueues(data []byte) (ids []string, err error) {
+	sc := bufio.NewScanner(bytes.NewReader(data))
+	seen := map[string]bool{}
+	for n := 1; sc.Scan(); n++ {
+		line := strings.TrimSpace(sc.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		id, err := CleanQueueID(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w", queuesName, n, err)
+		}
+		if !seen[id] {
+			ids = append(ids, id)
+			seen[id] = true
+		}
+	}
+	return ids, sc.Err()
+}
+
+// checkTag tells whether d is a home that this program can open. An older
+// version is told as a problem.
+func checkTag(d *durable.Dir, report func(Problem)) error {
+	var names []string
+	if err := d.Names(func(n string) { names = append(names, n) }); err != nil {
+		return err
+	}
+	for _, name := range namaste.Find(names, namaste.Type) {
+		data, err := d.ReadFile(name, nil, 1<<10)
+		if err != nil {
+			return err
+		}
+		tag, err := namaste.Parse(name, string(data))
+		if err != nil {
+			continue
+		}
+		v, err := namaste.ParseVersion(tag.Value)
+		if err != nil || !strings.EqualFold(v.Name, tagName) {
+			continue
+		}
+		if v.Major != 0 || v.Minor > 3 || v.Minor < 2 {
+			return fmt.Errorf("%s: Cutie version %d.%d is not one this program knows", d.Path(), v.Major, v.Minor)
+		}
+		if v.Minor == 2 {
+			report(Problem{Path: name, Text: "home of version 0.2, opened as 0.3"})
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: %w: no tag 0=cutie_%s", d.Path(), ErrNoHome, specVersion)
+}

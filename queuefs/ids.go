@@ -1,0 +1,132 @@
+package queuefs
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// A JobID numbers the jobs of a queue from 1; it never repeats, over restarts
+// and culling. Its text is the job's file name, and text order is FIFO order.
+type JobID uint64
+
+// maxJobID is the largest number that twelve digits hold.
+const maxJobID = 999_999_999_999
+
+// String returns "j" and twelve digits.
+func (id JobID) String() string { return string(id.Append(make([]byte, 0, 13))) }
+
+// Append adds the text of the identifier to dst.
+func (id JobID) Append(dst []byte) []byte {
+	var b [13]byte
+	n := uint64(id)
+	for i := 12; i > 0; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
+	b[0] = 'j'
+	return append(dst, b[:]...)
+}
+
+// ParseJobID accepts only what String prints. The error wraps [ErrBadName].
+func ParseJobID(s string) (JobID, error) {
+	if len(s) != 13 || s[0] != 'j' {
+		return 0, fmt.Errorf("%w: job identifier %.40q is not j and twelve digits", ErrBadName, s)
+	}
+	var n uint64
+	for i := 1; i < 13; i++ {
+		c := s[i] - '0'
+		if c > 9 {
+			return 0, fmt.Errorf("%w: job identifier %.40q is not j and twelve digits", ErrBadName, s)
+		}
+		n = n*10 + uint64(c)
+	}
+	if n == 0 {
+		return 0, fmt.Errorf("%w: job identifiers begin with j000000000001", ErrBadName)
+	}
+	return JobID(n), nil
+}
+
+// A Seq numbers the events of a queue 1, 2, 3 … without gaps. 0 is before the
+// first event.
+type Seq uint64
+
+// maxQueueID is the longest cleaned queue identifier, in octets; it leaves
+// room in a file name for what a mirror may add.
+const maxQueueID = 200
+
+// reserved prefixes of file and property names, compared without case (Cutie
+// 0.3, 6 and 6.2; the text prints "merrit").
+var reserved = []string{"cutie", "cut", "merrit", "mrt"}
+
+// CleanQueueID makes a directory name and URL segment of a queue identifier by
+// Pairtree cleaning: "/" becomes "=", ":" becomes "+", "." becomes ",", and
+// octets that are not visible ASCII or stand in file names for something else
+// become ^xx. A name that is clean already maps to itself. Names that are
+// empty, longer than 200 octets when cleaned, not UTF-8, or that begin with a
+// reserved prefix are refused with an error that wraps [ErrBadName].
+func CleanQueueID(name string) (string, error) {
+	bad := func(why string) (string, error) {
+		return "", fmt.Errorf("%w: queue identifier %.60q %s", ErrBadName, name, why)
+	}
+	switch {
+	case name == "":
+		return bad("is empty")
+	case len(name) > 3*maxQueueID:
+		return bad("is too long")
+	case !utf8.ValidString(name):
+		return bad("is not UTF-8")
+	case strings.Trim(name, "./") == "":
+		return bad("names no queue")
+	}
+	low := strings.ToLower(name)
+	for _, p := range reserved {
+		if strings.HasPrefix(low, p) {
+			return bad("begins with the reserved prefix " + p)
+		}
+	}
+	clean := isClean(name)
+	out := make([]byte, 0, len(name))
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		switch {
+		case c == 0 || c == '\n' || c == '\r':
+			return bad("has a control character")
+		case c == '/':
+			out = append(out, '=')
+		case c == ':':
+			out = append(out, '+')
+		case c == '.':
+			out = append(out, ',')
+		case !clean && strings.IndexByte(`"*+,<=>?\^|`, c) >= 0, c <= 0x20, c >= 0x7f, c == '%', c == '#', c == ';', c == '&', c == '\'':
+			out = fmt.Appendf(out, "^%02x", c)
+		default:
+			out = append(out, c)
+		}
+	}
+	if len(out) > maxQueueID {
+		return bad("is too long")
+	}
+	return string(out), nil
+}
+
+// isClean tells whether s can stand as it is: only octets that cleaning
+// leaves or makes.
+func isClean(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '^':
+			if i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2]) {
+				return false
+			}
+		case strings.IndexByte("\"*<>?\\|/:.%#;&'", c) >= 0, c <= 0x20, c >= 0x7f:
+			return false
+		}
+	}
+	return true
+}
+
+func hexDigit(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f'
+}

@@ -1,0 +1,296 @@
+package queuefs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/digest"
+)
+
+// A Job is an opaque payload and what is known of it (Cutie 0.3, 3.3).
+type Job struct {
+	ID        JobID
+	Queue     string // cleaned identifier of the queue
+	Status    Status
+	Seq       Seq            // of its last event
+	Filename  string         // a label, never a path; "" if the submitter gave none
+	MediaType string         // "" if the submitter gave none
+	Submitter string         // user agent; "" if unknown
+	Sidecar   string         // text, stored verbatim
+	Size      int64          // octets of the payload
+	Digests   []digest.Value // of the payload: SHA-256, MD5, then the submitter's own kinds
+	Batch     string
+	Submitted time.Time
+	Requeued  time.Time // last time it went back to pending; zero if never
+	Requeues  int       // how often
+	Consumed  time.Time // zero unless it is or was consumed since last pending
+	Consumer  string    // user agent that consumed it
+	Deleted   time.Time
+	Extra     anvl.Record // elements of the job file that mean nothing here, kept
+}
+
+// DefaultMediaType is that of payloads without one.
+const DefaultMediaType = "application/octet-stream"
+
+// Type returns the media type of the payload.
+func (j *Job) Type() string {
+	if j.MediaType == "" {
+		return DefaultMediaType
+	}
+	return j.MediaType
+}
+
+// Modified returns the time of the last event of the job.
+func (j *Job) Modified() time.Time {
+	t := j.Submitted
+	for _, u := range [...]time.Time{j.Requeued, j.Consumed, j.Deleted} {
+		if u.After(t) {
+			t = u
+		}
+	}
+	return t
+}
+
+// timeForm is W3CDTF with microseconds, always UTC.
+const timeForm = "2006-01-02T15:04:05.000000Z"
+
+// FormatTime returns t as it stands in job files.
+func FormatTime(t time.Time) string { return t.UTC().Format(timeForm) }
+
+// Elements of a job file, in the order they are written. The lines above
+// submitted never change in the life of a job.
+const (
+	elemIdentifier  = "identifier"
+	elemSubmitter   = "submitter"
+	elemSize        = "size"
+	elemFilename    = "filename"
+	elemMediaType   = "mediaType"
+	elemDigestType  = "digestType"
+	elemDigestValue = "digestValue"
+	elemBatch       = "batch"
+	elemSidecar     = "sidecar"
+	elemSubmitted   = "submitted"
+	elemRequeued    = "requeued"
+	elemRequeues    = "numRequeues"
+	elemConsumed    = "consumed"
+	elemConsumer    = "consumer"
+	elemDeleted     = "deleted"
+	elemSequence    = "sequence"
+	elemStatus      = "status"
+)
+
+// AppendText appends the job file: all that is needed to rebuild everything
+// else, in ANVL (Cutie 0.3, 6.5).
+func (j *Job) AppendText(dst []byte) []byte {
+	e := anvl.AppendElement
+	dst = append(dst, elemIdentifier+": "...)
+	dst = append(j.ID.Append(dst), '\n')
+	submitter := j.Submitter
+	if submitter == "" {
+		submitter = unknown
+	}
+	dst = e(dst, elemSubmitter, submitter)
+	dst = appendInt(dst, elemSize, j.Size)
+	if j.Filename != "" {
+		dst = e(dst, elemFilename, j.Filename)
+	}
+	if j.MediaType != "" {
+		dst = e(dst, elemMediaType, j.MediaType)
+	}
+	for _, d := range j.Digests {
+		dst = e(dst, elemDigestType, d.Type.String())
+		dst = e(dst, elemDigestValue, d.Hex)
+	}
+	if j.Batch != "" {
+		dst = e(dst, elemBatch, j.Batch)
+	}
+	if j.Sidecar != "" {
+		dst = e(dst, elemSidecar, j.Sidecar)
+	}
+	for _, x := range j.Extra {
+		dst = e(dst, x.Name, x.Value)
+	}
+	date := func(name string, t time.Time) {
+		if !t.IsZero() {
+			dst = append(append(dst, name...), ": "...)
+			dst = append(t.UTC().AppendFormat(dst, timeForm), '\n')
+		}
+	}
+	date(elemSubmitted, j.Submitted)
+	date(elemRequeued, j.Requeued)
+	if j.Requeues > 0 {
+		dst = appendInt(dst, elemRequeues, int64(j.Requeues))
+	}
+	date(elemConsumed, j.Consumed)
+	if j.Consumer != "" {
+		dst = e(dst, elemConsumer, j.Consumer)
+	}
+	date(elemDeleted, j.Deleted)
+	dst = append(dst, elemSequence+": "...)
+	dst = append(strconv.AppendUint(dst, uint64(j.Seq), 10), '\n')
+	dst = append(dst, elemStatus+": "...)
+	dst = append(append(dst, j.Status.String()...), '\n')
+	return dst
+}
+
+// unknown is what ANVL says for a value nobody gave.
+const unknown = "(:unkn)"
+
+func appendInt(dst []byte, name string, n int64) []byte {
+	dst = append(append(dst, name...), ": "...)
+	return append(strconv.AppendInt(dst, n, 10), '\n')
+}
+
+// ParseJob reads a job file. Elements it does not know are kept in Extra.
+func ParseJob(text []byte) (Job, error) {
+	rec, err := anvl.ParseRecord(text)
+	if err != nil {
+		return Job{}, err
+	}
+	var j Job
+	var seen uint32
+	var typ digest.Type
+	for _, el := range rec {
+		v := el.Value
+		bit := uint32(0)
+		switch strings.ToLower(el.Name) {
+		case elemIdentifier:
+			bit = 1
+			j.ID, err = ParseJobID(v)
+		case elemSubmitter:
+			bit = 2
+			if v != unknown {
+				j.Submitter = v
+			}
+		case elemSize:
+			bit = 4
+			j.Size, err = strconv.ParseInt(v, 10, 64)
+			if err == nil && j.Size < 0 {
+				err = fmt.Errorf("%s is not a size", v)
+			}
+		case elemFilename:
+			bit, j.Filename = 8, v
+		case "mediatype":
+			bit, j.MediaType = 16, v
+		case "digesttype":
+			typ, err = digest.Parse(v)
+		case "digestvalue":
+			var d digest.Value
+			d, err = digest.ParseValue(typ, v)
+			j.Digests = append(j.Digests, d)
+			typ = 0
+		case elemBatch:
+			bit, j.Batch = 32, v
+		case elemSidecar:
+			bit, j.Sidecar = 64, v
+		case elemSubmitted:
+			bit = 128
+			j.Submitted, err = parseTime(v)
+		case elemRequeued:
+			bit = 256
+			j.Requeued, err = parseTime(v)
+		case "numrequeues":
+			bit = 512
+			j.Requeues, err = strconv.Atoi(v)
+		case elemConsumed:
+			bit = 1024
+			j.Consumed, err = parseTime(v)
+		case elemConsumer:
+			bit, j.Consumer = 2048, v
+		case elemDeleted:
+			bit = 4096
+			j.Deleted, err = parseTime(v)
+		case elemSequence:
+			bit = 8192
+			var n uint64
+			n, err = strconv.ParseUint(v, 10, 64)
+			j.Seq = Seq(n)
+		case elemStatus:
+			bit = 16384
+			j.Status, err = ParseStatus(v)
+		default:
+			j.Extra = append(j.Extra, el)
+		}
+		if err != nil {
+			return Job{}, fmt.Errorf("%s: %w", el.Name, err)
+		}
+		if seen&bit != 0 {
+			return Job{}, fmt.Errorf("%s stands twice", el.Name)
+		}
+		seen |= bit
+	}
+	const must = 1 | 4 | 128 | 16384
+	if seen&must != must {
+		return Job{}, fmt.Errorf("a job file has %s, %s, %s and %s", elemIdentifier, elemSize, elemSubmitted, elemStatus)
+	}
+	return j, nil
+}
+
+func parseTime(s string) (time.Time, error) {
+	t, err := time.Parse(timeForm, s)
+	if err != nil {
+		t, err = time.Parse(time.RFC3339Nano, s)
+	}
+	return t.UTC(), err
+}
+
+// digestOf returns the job's digest of the kind, without value if it has none.
+func (j *Job) digestOf(t digest.Type) digest.Value {
+	for _, d := range j.Digests {
+		if d.Type == t {
+			return d
+		}
+	}
+	return digest.Value{Type: t}
+}
+
+// Limits of what a submitter may say of a job, in octets.
+const (
+	MaxSidecar = 1 << 20
+	maxLabel   = 1024
+)
+
+// check refuses what could not be stored and read again, and makes the file
+// name a label.
+func (m *Meta) check() error {
+	if len(m.Sidecar) > MaxSidecar {
+		return fmt.Errorf("sidecar: %w: more than %d octets", ErrTooBig, MaxSidecar)
+	}
+	if !utf8.ValidString(m.Sidecar) {
+		return fmt.Errorf("%w: it is not UTF-8", ErrSidecar)
+	}
+	for i := 0; i < len(m.Sidecar); i++ {
+		if c := m.Sidecar[i]; c < 0x20 && c != '\t' && c != '\n' && c != '\r' || c == 0x7f {
+			return fmt.Errorf("%w: control character %#02x at octet %d", ErrSidecar, c, i)
+		}
+	}
+	if i := strings.LastIndexAny(m.Filename, `/\`); i >= 0 {
+		m.Filename = m.Filename[i+1:]
+	}
+	for _, s := range []*string{&m.Filename, &m.MediaType, &m.Submitter, &m.Batch} {
+		if len(*s) > maxLabel {
+			return fmt.Errorf("%w: %.40q… is longer than %d octets", ErrTooBig, *s, maxLabel)
+		}
+		*s = cleanLabel(*s)
+	}
+	return nil
+}
+
+// cleanLabel replaces what no document can carry.
+func cleanLabel(s string) string {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c >= 0x7f {
+			return strings.Map(func(r rune) rune {
+				if r < 0x20 || r == 0x7f || r == 0xfffe || r == 0xffff {
+					return utf8.RuneError
+				}
+				return r
+			}, strings.ToValidUTF8(s, "\uFFFD"))
+		}
+	}
+	return s
+}

@@ -1,0 +1,203 @@
+package queuefs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/durable"
+)
+
+// What the index has on disk, in log/index:
+//
+//	checkpoint          where replay begins, and whether the home was closed
+//	queues/QID/queue    numbers and names that the pages need
+//	queues/QID/pN       page N
+//
+// A page file is a header of 32 octets and the image of the slots:
+//
+//	"CUTIEPG1" | crc u32 | 0 u32 | version u64 | time µs i64 | slots
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+const (
+	pageMagic  = "CUTIEPG1"
+	pageHeader = 32
+	queueFile  = "queue"
+	checkFile  = "checkpoint"
+)
+
+func pageName(n int) string { return fmt.Sprintf("p%09d", n) }
+
+func parsePageName(name string) (int, bool) {
+	if len(name) != 10 || name[0] != 'p' {
+		return 0, false
+	}
+	n, err := strconv.Atoi(name[1:])
+	return n, err == nil && n >= 0 && pageName(n) == name
+}
+
+// image returns the page as it stands on disk. What the flags say of files
+// is left out: a checkpoint follows the files.
+func (p *page) image(dst []byte) []byte {
+	dst = append(dst[:0], make([]byte, pageHeader)...)
+	dst = append(dst, p.slots...)
+	for i := range PageJobs {
+		dst[pageHeader+i*slotSize+1] = 0
+	}
+	copy(dst, pageMagic)
+	binary.LittleEndian.PutUint64(dst[16:], uint64(p.version))
+	binary.LittleEndian.PutUint64(dst[24:], uint64(p.at))
+	binary.LittleEndian.PutUint32(dst[8:], crc32.Checksum(dst[16:], castagnoli))
+	return dst
+}
+
+var errPage = errors.New("index page does not verify")
+
+func parsePage(data []byte) (*page, error) {
+	if len(data) != pageHeader+pageSize || string(data[:8]) != pageMagic ||
+		binary.LittleEndian.Uint32(data[8:]) != crc32.Checksum(data[16:], castagnoli) {
+		return nil, errPage
+	}
+	p := &page{slots: newSlots(), version: Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:]))}
+	copy(p.slots, data[pageHeader:])
+	for i := range PageJobs {
+		s := p.slot(i)
+		if st := s.status(); st > Deleted {
+			freeSlots(p.slots)
+			return nil, errPage
+		} else if st != 0 {
+			s.set(flagPayload)
+			s.setFiled(st)
+		}
+	}
+	return p, nil
+}
+
+// sealed appends a checksum line to a record and returns the file.
+func sealed(r anvl.Record) []byte {
+	b := anvl.AppendRecord(nil, r)
+	return fmt.Appendf(b, "crc: %08x\n", crc32.Checksum(b, castagnoli))
+}
+
+var errSeal = errors.New("checksum does not verify")
+
+// unseal reads what sealed wrote.
+func unseal(data []byte) (anvl.Record, error) {
+	i := strings.LastIndex(string(data), "crc: ")
+	if i < 0 || fmt.Sprintf("crc: %08x\n", crc32.Checksum(data[:i], castagnoli)) != string(data[i:]) {
+		return nil, errSeal
+	}
+	return anvl.ParseRecord(data[:i])
+}
+
+// queueIndex is the file that goes with the pages of a queue.
+type queueIndex struct {
+	mint                mint
+	seq                 Seq
+	seqTime             int64
+	submitted, consumed int64
+	types               []string
+	dirs                [4]int64 // when the directories last changed, if the home was closed; else 0
+}
+
+func (x *queueIndex) file() []byte {
+	var r anvl.Record
+	n := func(name string, v int64) { r.Add(name, strconv.FormatInt(v, 10)) }
+	n("job", int64(x.mint.job))
+	n("sequence", int64(x.seq))
+	n("time", x.seqTime)
+	n("submitted", x.submitted)
+	n("consumed", x.consumed)
+	for _, d := range x.dirs {
+		n("directory", d)
+	}
+	for _, t := range x.types {
+		r.Add("type", t)
+	}
+	return sealed(r)
+}
+
+func parseQueueIndex(data []byte) (x queueIndex, err error) {
+	r, err := unseal(data)
+	if err != nil {
+		return x, err
+	}
+	dirs := 0
+	for _, e := range r {
+		if e.Name == "type" {
+			x.types = append(x.types, e.Value)
+			continue
+		}
+		v, err := strconv.ParseInt(e.Value, 10, 64)
+		if err != nil {
+			return x, err
+		}
+		switch e.Name {
+		case "job":
+			x.mint.job = JobID(v)
+		case "sequence":
+			x.seq = Seq(v)
+		case "time":
+			x.seqTime = v
+		case "submitted":
+			x.submitted = v
+		case "consumed":
+			x.consumed = v
+		case "directory":
+			if dirs < len(x.dirs) {
+				x.dirs[dirs] = v
+				dirs++
+			}
+		}
+	}
+	if len(x.types) == 0 || x.types[0] != "" {
+		return x, errSeal
+	}
+	x.mint.seq, x.mint.time = x.seq, x.seqTime
+	return x, nil
+}
+
+// checkpointFile says where replay begins.
+type checkpointFile struct {
+	past, keep durable.Mark
+	clean      bool // closed in order: the files are exact
+}
+
+func (c checkpointFile) file() []byte {
+	u := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	return sealed(anvl.Record{{Name: "position", Value: u(uint64(c.past.At))}, {Name: "batch", Value: u(c.past.Batch)},
+		{Name: "keepPosition", Value: u(uint64(c.keep.At))}, {Name: "keepBatch", Value: u(c.keep.Batch)},
+		{Name: "clean", Value: strconv.FormatBool(c.clean)}})
+}
+
+// readCheckpoint returns the zero value and false if there is none that
+// verifies.
+func (s *Service) readCheckpoint() (c checkpointFile, ok bool, err error) {
+	data, err := s.ixdir.ReadFile(checkFile, nil, 1<<16)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, false, nil
+	}
+	if err != nil {
+		return c, false, err
+	}
+	r, err := unseal(data)
+	if err != nil {
+		s.report(Problem{Path: logDir + "/" + indexDir + "/" + checkFile, Text: err.Error() + "; the index is made again from the directories"})
+		return c, false, nil
+	}
+	var v [4]uint64
+	for i, name := range []string{"position", "batch", "keepPosition", "keepBatch"} {
+		if v[i], err = strconv.ParseUint(r.Value(name), 10, 64); err != nil {
+			return c, false, err
+		}
+	}
+	c.past = durable.Mark{At: durable.Position(v[0]), Batch: v[1]}
+	c.keep = durable.Mark{At: durable.Position(v[2]), Batch: v[3]}
+	c.clean = r.Value("clean") == "true"
+	return c, true, nil
+}

@@ -1,0 +1,461 @@
+package queuefs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"cutie/queuefs/durable"
+)
+
+// A Queue is a first-in-first-out set of jobs (Cutie 0.3, 3.2). Its methods
+// are safe for concurrent use. What a method reports as done is on stable
+// storage; what a method shows was on stable storage before.
+type Queue struct {
+	svc  *Service
+	id   string
+	dirs queueDirs
+
+	filing sync.RWMutex // read-held while files of a job are written
+
+	mu        sync.RWMutex
+	info      QueueInfo
+	infoFile  []byte
+	infoFacts Facts
+	idx       index
+	types     []string // media types by number
+	typeNums  map[string]uint16
+	mint      mint
+
+	// What follows reflects committed events only.
+	seq       Seq
+	seqTime   int64 // µs; of creation while seq is 0
+	submitted int64 // µs of the last submission, 0 if none
+	consumed  int64 // µs of the last consumption, 0 if none
+	events    []durable.Position
+	firstSeq  Seq // of events[0]
+	unfiled   map[JobID]unfiled
+	temps     map[JobID]string // large payloads not yet under their name
+	dirty     []JobID          // whose files are behind the journal, oldest first
+	touched   bool             // since the last checkpoint
+
+	changed chan struct{} // closed at the next commit; nil if nobody waits
+	waiters []*waiter     // consumers in the order they came
+}
+
+// queueDirs are the open directories of a queue; status is by [Status].
+type queueDirs struct {
+	root, payload *durable.Dir
+	status        [Deleted + 1]*durable.Dir
+}
+
+// A mint holds the numbers that the next event takes. It runs ahead of what
+// is committed.
+type mint struct {
+	job  JobID // last one given
+	seq  Seq   // last one given
+	time int64 // last one given, µs
+}
+
+// ID returns the cleaned identifier: directory name and URL segment.
+func (q *Queue) ID() string { return q.id }
+
+// Info returns the properties of the queue.
+func (q *Queue) Info() QueueInfo {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.info
+}
+
+// next mints an event. The time grows even when the clock steps back.
+func (q *Queue) next() (Seq, int64) {
+	q.mint.seq++
+	q.mint.time = max(q.svc.now(), q.mint.time+1)
+	return q.mint.seq, q.mint.time
+}
+
+// A change is what one call adds to the journal, all of it or nothing.
+type change struct {
+	q    *Queue
+	recs []*record
+	at   durable.Position // of the first record
+	took []JobID          // jobs held for the change
+}
+
+// commit mints and journals what build returns, and waits until it is on
+// stable storage and visible. build runs with q.mu held; it is called again
+// when the journal needed room first. If commit fails nothing has happened,
+// except that after ErrFailed the outcome is unknown until the home is opened
+// again.
+func (q *Queue) commit(build func() ([]*record, error)) error {
+	if err := q.svc.begin(); err != nil {
+		return err
+	}
+	defer q.svc.end()
+	log := q.svc.log
+	for {
+		q.mu.Lock()
+		saved := q.mint
+		recs, err := build()
+		var b *durable.Batch
+		if err == nil && len(recs) > 0 {
+			b, err = q.append(recs)
+		}
+		if err != nil {
+			q.mint = saved
+		}
+		q.mu.Unlock()
+		switch {
+		case durable.NeedsRoom(err):
+			if err := log.Room(); err != nil {
+				return storageError(err)
+			}
+		case err != nil:
+			return storageError(err)
+		case b == nil:
+			return nil
+		default:
+			if err := log.Commit(b); err != nil {
+				return storageError(err)
+			}
+			return nil
+		}
+	}
+}
+
+// append puts the records into the batch that gathers; q.mu is held.
+func (q *Queue) append(recs []*record) (*durable.Batch, error) {
+	c := &change{q: q, recs: recs}
+	n := 0
+	for _, r := range recs {
+		r.queue = q.id
+		r.textSize = len(r.text)
+		n += r.length()
+	}
+	return q.svc.log.Append(n, c, func(dst []byte, at durable.Position) {
+		c.at = at
+		for _, r := range recs {
+			k := r.length()
+			r.put(dst[:k])
+			dst = dst[k:]
+			r.payload = nil
+		}
+	})
+}
+
+// Committed makes the change visible.
+func (c *change) Committed() {
+	q := c.q
+	q.mu.Lock()
+	at := c.at
+	for _, r := range c.recs {
+		n := r.length()
+		if r.flags&recInline != 0 {
+			n += int(r.size)
+		}
+		q.apply(r, at, false)
+		at = at.Add(n)
+	}
+	q.serve()
+	if q.changed != nil {
+		close(q.changed)
+		q.changed = nil
+	}
+	q.mu.Unlock()
+}
+
+// Lost marks the service as failed; nothing is known of the outcome.
+func (c *change) Lost(err error) { c.q.svc.fail(err) }
+
+// apply brings the memory of the queue to the state after the record at
+// position at: in normal running when it is committed, and again when the
+// journal is replayed. q.mu is held.
+func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
+	p := q.idx.grow(r.job)
+	s := p.slot(int(r.job % PageJobs))
+	if s.has(flagBusy) {
+		s.clear(flagBusy) // it was not available, so no count changes
+	}
+	if r.kind == Submit && replayed {
+		s.clear(flagPayload)
+	}
+	q.idx.setStatus(p, s, r.job, r.to)
+	q.fill(s, r)
+	p.version, p.at, p.changed = max(p.version, r.seq), max(p.at, r.time), true
+	q.touched = true
+
+	u := q.unfiled[r.job]
+	u.text = at.Add(r.textAt())
+	if r.flags&recInline != 0 {
+		u.payload = at.Add(r.payloadAt())
+	}
+	if r.temp != "" {
+		q.temps[r.job] = r.temp
+	}
+	q.unfiled[r.job] = u
+	if !s.has(flagDirty) {
+		s.set(flagDirty)
+		q.dirty = append(q.dirty, r.job)
+	}
+	if replayed {
+		s.setFiled(filedUnknown)
+	}
+
+	q.note(r, at)
+	q.seqTime = max(q.seqTime, r.time)
+	switch r.kind {
+	case Submit:
+		q.submitted = max(q.submitted, r.time)
+	case Consume:
+		q.consumed = max(q.consumed, r.time)
+	}
+	q.mint.job = max(q.mint.job, r.job)
+	q.mint.seq = max(q.mint.seq, r.seq)
+	q.mint.time = max(q.mint.time, r.time)
+}
+
+// note keeps the place of the event in the journal.
+func (q *Queue) note(r *record, at durable.Position) {
+	if len(q.events) == 0 || r.seq != q.firstSeq+Seq(len(q.events)) {
+		q.events, q.firstSeq = q.events[:0], r.seq
+	}
+	q.events = append(q.events, at)
+	q.seq = max(q.seq, r.seq)
+}
+
+// typeNumber numbers a media type. A queue tells about 65,000 kinds apart;
+// what comes after is listed as octets of no particular type.
+func (q *Queue) typeNumber(t string) uint16 {
+	if t == "" {
+		return 0
+	}
+	if n, ok := q.typeNums[t]; ok {
+		return n
+	}
+	if len(q.types) > 65000 {
+		return 0
+	}
+	n := uint16(len(q.types))
+	q.types = append(q.types, t)
+	q.typeNums[t] = n
+	return n
+}
+
+// take holds a job for one operation. It waits while another operation on it
+// is on its way to the journal.
+func (q *Queue) take(ctx context.Context, id JobID) (Status, error) {
+	for {
+		if err := q.svc.usable(); err != nil {
+			return 0, err
+		}
+		q.mu.Lock()
+		p := q.idx.page(id)
+		var s slot
+		if p != nil {
+			s = p.slot(int(id % PageJobs))
+		}
+		if s == nil || s.status() == 0 {
+			q.mu.Unlock()
+			return 0, ErrNoJob
+		}
+		if !s.has(flagBusy) {
+			st := s.status()
+			q.idx.setBusy(p, s)
+			q.mu.Unlock()
+			return st, nil
+		}
+		wait := q.watch()
+		q.mu.Unlock()
+		select {
+		case <-wait:
+		case <-q.svc.stopped:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// release gives jobs back that no operation came of.
+func (q *Queue) release(ids ...JobID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, id := range ids {
+		p := q.idx.page(id)
+		if p == nil {
+			continue
+		}
+		if s := p.slot(int(id % PageJobs)); s.has(flagBusy) {
+			s.clear(flagBusy)
+			q.idx.regain(p, s, id)
+		}
+	}
+	q.serve()
+	if q.changed != nil {
+		close(q.changed)
+		q.changed = nil
+	}
+}
+
+// watch returns a channel that is closed at the next commit; q.mu is held.
+func (q *Queue) watch() <-chan struct{} {
+	if q.changed == nil {
+		q.changed = make(chan struct{})
+	}
+	return q.changed
+}
+
+// transition journals one event of kind for each of the jobs, which are held.
+// edit gets the job as it stands and changes what the event changes.
+func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, t time.Time)) ([]Job, error) {
+	jobs := make([]Job, len(ids))
+	recs := make([]*record, len(ids))
+	for i, id := range ids {
+		j, err := q.Job(id)
+		if err != nil {
+			q.release(ids...)
+			return nil, err
+		}
+		jobs[i] = j
+	}
+	from := make([]Job, len(jobs))
+	copy(from, jobs)
+	err := q.commit(func() ([]*record, error) {
+		for i := range jobs {
+			jobs[i] = from[i]
+			j := &jobs[i]
+			seq, us := q.next()
+			j.Seq, j.Status = seq, to
+			edit(j, micro(us))
+			recs[i] = q.recordOf(j, kind, from[i].Status, us)
+		}
+		return recs, nil
+	})
+	if err != nil {
+		q.release(ids...)
+		return nil, err
+	}
+	return jobs, nil
+}
+
+// recordOf returns the journal record that leaves the job as j says; the
+// facts of the payload are those of the index. q.mu is held.
+func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record {
+	r := &record{kind: kind, from: from, to: j.Status, seq: j.Seq, time: us, job: j.ID, size: j.Size,
+		submitted: j.Submitted.UnixMicro(), mediaType: j.MediaType}
+	s := q.idx.slot(j.ID)
+	copy(r.sha[:], s.sha())
+	copy(r.md5[:], s.md5())
+	r.setText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
+	return r
+}
+
+// storageError says what a failed step means to the caller.
+func storageError(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return errors.Join(ErrNoSpace, err)
+	case errors.Is(err, durable.ErrFailed):
+		return errors.Join(ErrFailed, err)
+	case errors.Is(err, fs.ErrClosed):
+		return errors.Join(ErrClosed, err)
+	}
+	return err
+}
+
+// Seq returns the number of the last event, 0 before the first.
+func (q *Queue) Seq() Seq {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.seq
+}
+
+// Wait returns nil once the queue has an event after the given one.
+func (q *Queue) Wait(ctx context.Context, after Seq) error {
+	for {
+		if err := q.svc.usable(); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		if q.seq > after {
+			q.mu.Unlock()
+			return nil
+		}
+		wait := q.watch()
+		q.mu.Unlock()
+		select {
+		case <-wait:
+		case <-q.svc.stopped:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Events returns the events after the given one, oldest first, at most max of
+// them (1000 if max is 0), read from the journal. If the journal does not
+// reach back that far the error is [ErrGone].
+func (q *Queue) Events(after Seq, max int) ([]Event, error) {
+	if max <= 0 {
+		max = 1000
+	}
+	q.mu.RLock()
+	if after >= q.seq {
+		q.mu.RUnlock()
+		return nil, nil
+	}
+	if len(q.events) == 0 || after+1 < q.firstSeq {
+		q.mu.RUnlock()
+		return nil, ErrGone
+	}
+	from := q.events[after+1-q.firstSeq:]
+	places := slices.Clone(from[:min(len(from), max)])
+	q.mu.RUnlock()
+	events := make([]Event, 0, len(places))
+	r := eventReader{log: q.svc.log}
+	for _, at := range places {
+		e, err := r.read(at)
+		if errors.Is(err, durable.ErrReleased) {
+			return events, ErrGone
+		}
+		if err != nil {
+			return events, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// An eventReader reads records whose places grow, block by block.
+type eventReader struct {
+	log *durable.Log
+	buf []byte
+	at  durable.Position // of buf[0]
+	rec record
+}
+
+const eventBlock = 64 << 10
+
+func (r *eventReader) read(at durable.Position) (Event, error) {
+	// The fixed part, the names and the length of the text are enough.
+	const need = recFixed + maxQueueID + maxLabel + 64
+	if at < r.at || at.Add(need) > r.at.Add(len(r.buf)) || r.buf == nil {
+		n := min(int64(eventBlock), r.log.Available(at))
+		if r.buf = r.buf[:0]; int64(cap(r.buf)) < n {
+			r.buf = make([]byte, n)
+		}
+		r.buf = r.buf[:n]
+		if err := r.log.ReadAt(r.buf, at); err != nil {
+			r.buf = nil
+			return Event{}, err
+		}
+		r.at = at
+	}
+	if err := r.rec.get(r.buf[at-r.at:]); err != nil {
+		return Event{}, err
+	}
+	return r.rec.event(), nil
+}

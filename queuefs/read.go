@@ -1,0 +1,396 @@
+package queuefs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/durable"
+)
+
+// maxJobFile bounds what is read as a job file: a sidecar with every octet
+// escaped, and the rest.
+const maxJobFile = 3*MaxSidecar + 64<<10
+
+// view is a consistent look at what the index says of a job.
+type view struct {
+	slot [slotSize]byte
+	u    unfiled
+	temp string
+	typ  string
+}
+
+func (q *Queue) view(id JobID) (v view, ok bool) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	s := q.idx.slot(id)
+	if s == nil || s.status() == 0 {
+		return v, false
+	}
+	copy(v.slot[:], s)
+	v.u, v.temp, v.typ = q.unfiled[id], q.temps[id], q.types[s.mediaType()]
+	return v, true
+}
+
+func (v *view) s() slot { return slot(v.slot[:]) }
+
+// readers look again this often when a file moves under them.
+const readTries = 100
+
+// text returns the job file as the index knows it: from the journal as long
+// as the file is behind, else from the directory.
+func (q *Queue) text(id JobID) ([]byte, view, error) {
+	var name [13]byte
+	var last []byte
+	for range readTries {
+		v, ok := q.view(id)
+		if !ok {
+			return nil, v, ErrNoJob
+		}
+		s := v.s()
+		var text []byte
+		var err error
+		if v.u.text != 0 {
+			text = make([]byte, s.textLen())
+			err = q.svc.log.ReadAt(text, v.u.text)
+		} else {
+			text = make([]byte, 0, s.textLen()+512)
+			text, err = q.dirs.status[s.status()].ReadFile(string(id.Append(name[:0])), text, maxJobFile)
+		}
+		switch {
+		case err == nil && sha256.Sum256(text) == [32]byte(s.fileSHA()):
+			return text, v, nil
+		case err == nil && last != nil && bytes.Equal(last, text):
+			// It does not move: somebody edited the file.
+			return text, v, nil
+		case err == nil:
+			last = text
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrReleased):
+			if w, ok := q.view(id); ok && w == v {
+				return nil, v, fmt.Errorf("job file of %s: %w", id, err)
+			}
+		default:
+			return nil, v, fmt.Errorf("job file of %s: %w", id, err)
+		}
+	}
+	return nil, view{}, fmt.Errorf("job file of %s does not hold still", id)
+}
+
+// Job returns a job of any status. The error is [ErrNoJob] if there is none.
+// A job whose file was lost or damaged by other hands is given as far as the
+// index knows it.
+func (q *Queue) Job(id JobID) (Job, error) {
+	text, v, err := q.text(id)
+	if errors.Is(err, ErrNoJob) {
+		return Job{}, err
+	}
+	s := v.s()
+	var j Job
+	if err == nil {
+		if j, err = ParseJob(text); err == nil && j.ID != id {
+			err = fmt.Errorf("it speaks of %s", j.ID)
+		}
+	}
+	if err != nil {
+		if v.slot == ([slotSize]byte{}) {
+			return Job{}, err
+		}
+		q.svc.report(Problem{Path: "queues/" + q.id + "/" + s.status().String() + "/" + id.String(), Text: err.Error()})
+		j = v.job(id)
+	}
+	j.Queue, j.Status = q.id, s.status() // the directory decides, not the line
+	return j, nil
+}
+
+// job is what the index alone knows.
+func (v *view) job(id JobID) Job {
+	s := v.s()
+	j := Job{ID: id, Status: s.status(), MediaType: v.typ, Size: s.size(), Submitted: micro(s.submitted()),
+		Digests: []digest.Value{digest.NewValue(digest.SHA256, s.sha()), digest.NewValue(digest.MD5, s.md5())},
+		Extra:   anvl.Record{{Name: "note", Value: "job file lost, restored from the index"}}}
+	switch s.status() {
+	case Consumed:
+		j.Consumed = micro(s.changed())
+	case Deleted:
+		j.Deleted = micro(s.changed())
+	}
+	return j
+}
+
+// JobFile returns the exact octets of the job file if the job stands in st,
+// else [ErrNoJob].
+func (q *Queue) JobFile(id JobID, st Status) ([]byte, Facts, error) {
+	text, v, err := q.text(id)
+	if err != nil {
+		return nil, Facts{}, err
+	}
+	s := v.s()
+	if s.status() != st {
+		return nil, Facts{}, ErrNoJob
+	}
+	return text, s.fileFacts(), nil
+}
+
+// Status returns where a job stands and its last change, from memory; 0 if
+// there is no such job.
+func (q *Queue) Status(id JobID) (Status, time.Time) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if s := q.idx.slot(id); s != nil && s.status() != 0 {
+		return s.status(), micro(s.changed())
+	}
+	return 0, time.Time{}
+}
+
+// Peek returns the job at the head of the queue and leaves it there (Cutie
+// 0.3, 5.7). If no job is pending the error is [ErrEmpty].
+func (q *Queue) Peek() (Job, error) {
+	for range readTries {
+		ids := q.IDs(ListOptions{Status: Pending, Limit: 1})
+		if len(ids) == 0 {
+			break
+		}
+		j, err := q.Job(ids[0])
+		if err == nil && j.Status == Pending {
+			return j, nil
+		}
+		if err != nil && !errors.Is(err, ErrNoJob) {
+			return Job{}, err
+		}
+	}
+	return Job{}, ErrEmpty
+}
+
+// A Payload is the content of a job, to be closed after use. It stays
+// readable even when the job is culled meanwhile.
+type Payload struct {
+	io.ReadSeeker
+	size int64
+	file *os.File
+}
+
+// Size returns the octets of the payload.
+func (p *Payload) Size() int64 { return p.size }
+
+// Close lets go of the payload.
+func (p *Payload) Close() error {
+	if p.file != nil {
+		return p.file.Close()
+	}
+	return nil
+}
+
+// WriteTo writes the rest of the payload to w. A large one goes from file to
+// connection without passing through the program where w can do that.
+func (p *Payload) WriteTo(w io.Writer) (int64, error) {
+	if p.file != nil {
+		return io.Copy(w, p.file)
+	}
+	return p.ReadSeeker.(*bytes.Reader).WriteTo(w)
+}
+
+// Payload opens the payload of a job of any status.
+func (q *Queue) Payload(id JobID) (*Payload, error) {
+	var name [13]byte
+	for range readTries {
+		v, ok := q.view(id)
+		if !ok {
+			return nil, ErrNoJob
+		}
+		size := v.s().size()
+		var err error
+		if size <= inlineLimit {
+			var data []byte
+			switch {
+			case v.u.payload != 0:
+				data = make([]byte, size)
+				err = q.svc.log.ReadAt(data, v.u.payload)
+			case v.temp == "":
+				data, err = q.dirs.payload.ReadFile(string(id.Append(name[:0])), make([]byte, 0, size+512), inlineLimit)
+			default:
+				data, err = q.svc.temp.ReadFile(v.temp, make([]byte, 0, size+512), inlineLimit)
+			}
+			if err == nil && int64(len(data)) != size {
+				return nil, fmt.Errorf("payload of %s has %d octets instead of %d", id, len(data), size)
+			}
+			if err == nil {
+				return &Payload{ReadSeeker: bytes.NewReader(data), size: size}, nil
+			}
+		} else {
+			var f *os.File
+			if v.temp != "" {
+				f, err = q.svc.temp.Open(v.temp)
+			} else {
+				f, err = q.dirs.payload.Open(string(id.Append(name[:0])))
+			}
+			if err == nil {
+				if st, e := f.Stat(); e != nil || st.Size() != size {
+					f.Close()
+					return nil, fmt.Errorf("payload of %s has not the %d octets it should: %w", id, size, errors.Join(e, errDamagedPayload))
+				}
+				return &Payload{ReadSeeker: f, size: size, file: f}, nil
+			}
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrReleased) {
+			return nil, fmt.Errorf("payload of %s: %w", id, err)
+		}
+		if w, ok := q.view(id); ok && w == v {
+			return nil, fmt.Errorf("payload of %s: %w", id, err)
+		}
+	}
+	return nil, fmt.Errorf("payload of %s does not hold still", id)
+}
+
+var errDamagedPayload = errors.New("payload damaged")
+
+// ListOptions say which jobs of a queue are meant.
+type ListOptions struct {
+	Status Status // 0 for all
+	After  JobID  // only those behind it
+	Limit  int    // 0 means 1000
+}
+
+// IDs returns identifiers of jobs in FIFO order, from memory.
+func (q *Queue) IDs(o ListOptions) []JobID {
+	if o.Limit <= 0 {
+		o.Limit = 1000
+	}
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	ids := make([]JobID, 0, min(o.Limit, 64))
+	for n := int((o.After + 1) / PageJobs); n < len(q.idx.pages) && len(ids) < o.Limit; n++ {
+		p := q.idx.pages[n]
+		if p == nil || o.Status != 0 && p.count[o.Status] == 0 {
+			continue
+		}
+		for i := range PageJobs {
+			id, st := JobID(n*PageJobs+i), p.slot(i).status()
+			if id <= o.After || st == 0 || o.Status != 0 && st != o.Status {
+				continue
+			}
+			if ids = append(ids, id); len(ids) == o.Limit {
+				break
+			}
+		}
+	}
+	return ids
+}
+
+// List returns jobs in FIFO order. It reads a job file for each.
+func (q *Queue) List(o ListOptions) ([]Job, error) {
+	ids := q.IDs(o)
+	jobs := make([]Job, 0, len(ids))
+	for _, id := range ids {
+		j, err := q.Job(id)
+		if errors.Is(err, ErrNoJob) {
+			continue
+		}
+		if err != nil {
+			return jobs, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// QueueState is what the queue is like at one instant (Cutie 0.3, 3.2).
+type QueueState struct {
+	Info                       QueueInfo
+	Pending, Consumed, Deleted int64
+	Seq                        Seq       // of the last event
+	LastEvent                  time.Time // of creation before the first event
+	LastSubmission             time.Time // zero if never
+	LastConsumption            time.Time // zero if never
+	Oldest                     time.Time // submission of the job at the head; zero if none is pending
+}
+
+// State returns the state of the queue, from memory.
+func (q *Queue) State() QueueState {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	s := QueueState{Info: q.info, Pending: q.idx.count[Pending], Consumed: q.idx.count[Consumed],
+		Deleted: q.idx.count[Deleted], Seq: q.seq, LastEvent: micro(q.seqTime)}
+	if q.submitted != 0 {
+		s.LastSubmission = micro(q.submitted)
+	}
+	if q.consumed != 0 {
+		s.LastConsumption = micro(q.consumed)
+	}
+	if id := q.idx.first(q.idx.head); id != 0 {
+		s.Oldest = micro(q.idx.slot(id).submitted())
+	}
+	return s
+}
+
+// An Entry is what a publisher needs of a job.
+type Entry struct {
+	Job     JobID
+	Status  Status
+	Payload Facts
+	File    Facts
+}
+
+func (s slot) fileFacts() Facts {
+	return Facts{Length: int64(s.textLen()), SHA256: [32]byte(s.fileSHA()), MD5: [16]byte(s.fileMD5()),
+		Type: jobFileType, Modified: micro(s.changed())}
+}
+
+// Pages returns how many pages of PageJobs job numbers the queue has had.
+func (q *Queue) Pages() int {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return len(q.idx.pages)
+}
+
+// Page appends the jobs of page n to dst, in order, and returns the last event
+// that touched the page, 0 for none, with its time. All of it is of one
+// instant, and from memory.
+func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.Time) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if n < 0 || n >= len(q.idx.pages) || q.idx.pages[n] == nil {
+		return dst, 0, time.Time{}
+	}
+	p := q.idx.pages[n]
+	dst = slices.Grow(dst, p.count[Pending]+p.count[Consumed]+p.count[Deleted])
+	for i := range PageJobs {
+		s := p.slot(i)
+		if s.status() == 0 {
+			continue
+		}
+		typ := q.types[s.mediaType()]
+		if typ == "" {
+			typ = DefaultMediaType
+		}
+		dst = append(dst, Entry{Job: JobID(n*PageJobs + i), Status: s.status(), File: s.fileFacts(),
+			Payload: Facts{Length: s.size(), SHA256: [32]byte(s.sha()), MD5: [16]byte(s.md5()), Type: typ, Modified: micro(s.submitted())}})
+	}
+	return dst, p.version, micro(p.at)
+}
+
+// PageVersion returns the last event that touched page n, its time, and how
+// many jobs the page has, without looking at them.
+func (q *Queue) PageVersion(n int) (version Seq, at time.Time, pending, total int) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if n < 0 || n >= len(q.idx.pages) || q.idx.pages[n] == nil {
+		return 0, time.Time{}, 0, 0
+	}
+	p := q.idx.pages[n]
+	return p.version, micro(p.at), p.count[Pending], p.count[Pending] + p.count[Consumed] + p.count[Deleted]
+}
+
+// InfoFile returns queue-info.txt as it stands.
+func (q *Queue) InfoFile() ([]byte, Facts) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.infoFile, q.infoFacts
+}

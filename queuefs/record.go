@@ -1,0 +1,164 @@
+package queuefs
+
+import (
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"cutie/queuefs/durable"
+)
+
+// A record is one event in the journal. It holds the whole new state of its
+// job, so that replaying it twice, or on top of a later state, ends right.
+//
+//	length u32 | kind | from | to | flags | seq u64 | time µs i64 | job u64
+//	size i64 | submitted µs i64 | SHA-256, MD5 of payload | SHA-256, MD5 of job file
+//	length of queue u16, media type u16, job file u32, temporary name u16 | 0 u16
+//	queue | media type | temporary name | job file | payload
+type record struct {
+	kind      Kind
+	from, to  Status
+	flags     byte
+	seq       Seq
+	time      int64
+	job       JobID
+	size      int64
+	submitted int64
+	sha       [32]byte
+	md5       [16]byte
+	fileSHA   [32]byte
+	fileMD5   [16]byte
+	queue     string
+	mediaType string
+	temp      string // payload file of a large payload, to be renamed
+	text      []byte // job file
+	textSize  int    // its length, also where text is out of reach
+	payload   []byte // inline payload, or nil
+}
+
+const (
+	recInline = 1 << iota // the payload follows
+	recTemp               // the payload is in a temporary file
+)
+
+const recFixed = 4 + 4 + 24 + 16 + 96 + 12
+
+func (r *record) length() int {
+	return recFixed + len(r.queue) + len(r.mediaType) + len(r.temp) + len(r.text) + len(r.payload)
+}
+
+// textAt and payloadAt tell where in the record its parts are.
+func (r *record) textAt() int    { return recFixed + len(r.queue) + len(r.mediaType) + len(r.temp) }
+func (r *record) payloadAt() int { return r.textAt() + r.textSize }
+
+// put writes the record to dst, which has length() octets.
+func (r *record) put(dst []byte) {
+	le := binary.LittleEndian
+	le.PutUint32(dst, uint32(len(dst)))
+	dst[4], dst[5], dst[6], dst[7] = byte(r.kind), byte(r.from), byte(r.to), r.flags
+	le.PutUint64(dst[8:], uint64(r.seq))
+	le.PutUint64(dst[16:], uint64(r.time))
+	le.PutUint64(dst[24:], uint64(r.job))
+	le.PutUint64(dst[32:], uint64(r.size))
+	le.PutUint64(dst[40:], uint64(r.submitted))
+	copy(dst[48:], r.sha[:])
+	copy(dst[80:], r.md5[:])
+	copy(dst[96:], r.fileSHA[:])
+	copy(dst[128:], r.fileMD5[:])
+	le.PutUint16(dst[144:], uint16(len(r.queue)))
+	le.PutUint16(dst[146:], uint16(len(r.mediaType)))
+	le.PutUint32(dst[148:], uint32(len(r.text)))
+	le.PutUint16(dst[152:], uint16(len(r.temp)))
+	le.PutUint16(dst[154:], 0)
+	n := recFixed
+	n += copy(dst[n:], r.queue)
+	n += copy(dst[n:], r.mediaType)
+	n += copy(dst[n:], r.temp)
+	n += copy(dst[n:], r.text)
+	copy(dst[n:], r.payload)
+}
+
+var errRecord = errors.New("journal record does not parse")
+
+// get reads the record that src begins with. The fixed part and the names are
+// copied; text and payload are slices of src, as far as src reaches.
+func (r *record) get(src []byte) error {
+	le := binary.LittleEndian
+	if len(src) < recFixed {
+		return errRecord
+	}
+	length := int(le.Uint32(src))
+	nq, nm, nx, nt := int(le.Uint16(src[144:])), int(le.Uint16(src[146:])), int(le.Uint32(src[148:])), int(le.Uint16(src[152:]))
+	names := recFixed + nq + nm + nt
+	if length < names+nx || len(src) < names {
+		return errRecord
+	}
+	r.kind, r.from, r.to, r.flags = Kind(src[4]), Status(src[5]), Status(src[6]), src[7]
+	if r.from > Deleted || r.to > Deleted {
+		return fmt.Errorf("%w: status", errRecord)
+	}
+	r.seq = Seq(le.Uint64(src[8:]))
+	r.time = int64(le.Uint64(src[16:]))
+	r.job = JobID(le.Uint64(src[24:]))
+	r.size = int64(le.Uint64(src[32:]))
+	r.submitted = int64(le.Uint64(src[40:]))
+	copy(r.sha[:], src[48:])
+	copy(r.md5[:], src[80:])
+	copy(r.fileSHA[:], src[96:])
+	copy(r.fileMD5[:], src[128:])
+	n := recFixed
+	r.queue = intern(r.queue, src[n:n+nq])
+	n += nq
+	r.mediaType = intern(r.mediaType, src[n:n+nm])
+	n += nm
+	r.temp = string(src[n : n+nt])
+	n += nt
+	r.text, r.payload, r.textSize = nil, nil, nx
+	if len(src) >= n+nx {
+		r.text = src[n : n+nx]
+		if len(src) >= length && r.flags&recInline != 0 {
+			r.payload = src[n+nx : length]
+		}
+	}
+	return nil
+}
+
+// intern returns old if it has the octets of b, so that runs of equal names
+// cost nothing.
+func intern(old string, b []byte) string {
+	if old == string(b) {
+		return old
+	}
+	return string(b)
+}
+
+// event returns what followers see of the record.
+func (r *record) event() Event {
+	typ := r.mediaType
+	if typ == "" {
+		typ = DefaultMediaType
+	}
+	at := micro(r.time)
+	return Event{
+		Seq: r.seq, Time: at, Kind: r.kind, Job: r.job, From: r.from, To: r.to,
+		Payload: Facts{Length: r.size, SHA256: r.sha, MD5: r.md5, Type: typ, Modified: micro(r.submitted)},
+		File:    Facts{Length: int64(r.textSize), SHA256: r.fileSHA, MD5: r.fileMD5, Type: jobFileType, Modified: at},
+	}
+}
+
+// jobFileType is the media type of job files and queue-info.txt (Cutie 0.3, 4).
+const jobFileType = "text/x-anvl"
+
+// unfiled is where the parts of a job are in the journal whose files are
+// still to be written.
+type unfiled struct {
+	text, payload durable.Position // 0: in its file
+}
+
+// setText gives the record the job file and its digests.
+func (r *record) setText(text []byte) {
+	r.text, r.textSize = text, len(text)
+	r.fileSHA, r.fileMD5 = sha256.Sum256(text), md5.Sum(text)
+}

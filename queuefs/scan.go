@@ -1,0 +1,317 @@
+package queuefs
+
+import (
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/queuefs/digest"
+	"cutie/queuefs/durable"
+)
+
+// found is where the directories have job files.
+type found map[JobID]Status
+
+// list finds the job files of the pages asked for, all if pages is nil. What
+// is no job file is set aside. A job with two files keeps the later one.
+func (q *Queue) list(pages map[int]bool) (found, error) {
+	where := found{}
+	for st := Pending; st <= Deleted; st++ {
+		d := q.dirs.status[st]
+		var strange, twice []string
+		err := d.Names(func(name string) {
+			id, err := ParseJobID(name)
+			switch {
+			case err != nil:
+				strange = append(strange, name)
+			case pages != nil && !pages[int(id/PageJobs)]:
+			case where[id] != 0:
+				twice = append(twice, name)
+			default:
+				where[id] = st
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range strange {
+			if strings.HasPrefix(name, durable.TempPrefix) {
+				err = errors.Join(err, d.Remove(name))
+			} else {
+				err = errors.Join(err, q.setAside(st, name, "not the name of a job"))
+			}
+		}
+		for _, name := range twice {
+			id, _ := ParseJobID(name)
+			older := st
+			if q.later(name, where[id], st) {
+				older, where[id] = where[id], st
+			}
+			err = errors.Join(err, q.setAside(older, name, "the job has a later file in "+where[id].String()))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return where, nil
+}
+
+// later tells whether the job file in b is of a later event than that in a.
+func (q *Queue) later(name string, a, b Status) bool {
+	read := func(st Status) Seq {
+		text, err := q.dirs.status[st].ReadFile(name, nil, maxJobFile)
+		if err != nil {
+			return 0
+		}
+		j, err := ParseJob(text)
+		if err != nil {
+			return 0
+		}
+		return j.Seq
+	}
+	return read(b) > read(a)
+}
+
+// setAside moves what cannot be understood to corrupt/ beside the directories
+// and reports it.
+func (q *Queue) setAside(st Status, name, why string) error {
+	d, err := q.dirs.root.MakeSub(corruptDir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	to := st.String() + "-" + name
+	for n := 1; ; n++ {
+		if _, err := d.Stat(to); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		to = fmt.Sprintf("%s-%s.%d", st, name, n)
+	}
+	q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + st.String() + "/" + name, Text: why + "; moved to " + corruptDir + "/" + to})
+	return q.dirs.status[st].Rename(name, d, to)
+}
+
+// scan makes pages of the index from job files. The status is that of the
+// file's last line; where the directory says otherwise reconcile follows.
+func (q *Queue) scan(pages map[int]bool) error {
+	where, err := q.list(pages)
+	if err != nil {
+		return err
+	}
+	ids := make([]JobID, 0, len(where))
+	for id := range where {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		j, text, err := q.readJob(id, where[id])
+		if err != nil {
+			if err := q.setAside(where[id], id.String(), err.Error()); err != nil {
+				return err
+			}
+			continue
+		}
+		r := &record{kind: Update, to: j.Status, seq: j.Seq, time: j.Modified().UnixMicro(), job: id, size: j.Size,
+			submitted: j.Submitted.UnixMicro(), mediaType: j.MediaType}
+		r.setText(text)
+		q.payloadSums(r, &j)
+		p := q.idx.grow(id)
+		s := p.slot(int(id % PageJobs))
+		q.idx.setStatus(p, s, id, r.to)
+		q.fill(s, r)
+		s.set(flagPayload)
+		s.setFiled(where[id])
+		p.version, p.at, p.changed = max(p.version, r.seq), max(p.at, r.time), true
+		q.touched = true
+		q.submitted = max(q.submitted, r.submitted)
+		if !j.Consumed.IsZero() {
+			q.consumed = max(q.consumed, j.Consumed.UnixMicro())
+		}
+		q.mint.job, q.mint.seq, q.mint.time = max(q.mint.job, id), max(q.mint.seq, r.seq), max(q.mint.time, r.time)
+	}
+	q.seq = max(q.seq, q.mint.seq)
+	q.seqTime = max(q.seqTime, q.mint.time)
+	return nil
+}
+
+// readJob reads a job file where it stands.
+func (q *Queue) readJob(id JobID, st Status) (Job, []byte, error) {
+	text, err := q.dirs.status[st].ReadFile(id.String(), nil, maxJobFile)
+	if err != nil {
+		return Job{}, nil, err
+	}
+	j, err := ParseJob(text)
+	if err == nil && j.ID != id {
+		err = fmt.Errorf("it speaks of %s", j.ID)
+	}
+	return j, text, err
+}
+
+// payloadSums gives the record the digests of the payload: those in the job
+// file, or, where a job file of other hands has none, those of the payload.
+func (q *Queue) payloadSums(r *record, j *Job) {
+	sha, e1 := hex.DecodeString(j.digestOf(digest.SHA256).Hex)
+	sum, e2 := hex.DecodeString(j.digestOf(digest.MD5).Hex)
+	if e1 == nil && e2 == nil && len(sha) == len(r.sha) && len(sum) == len(r.md5) {
+		copy(r.sha[:], sha)
+		copy(r.md5[:], sum)
+		return
+	}
+	f, err := q.dirs.payload.Open(r.job.String())
+	if err == nil {
+		defer f.Close()
+		a, b := sha256.New(), md5.New()
+		r.size, err = io.Copy(io.MultiWriter(a, b), f)
+		a.Sum(r.sha[:0])
+		b.Sum(r.md5[:0])
+	}
+	if err != nil {
+		q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + payloadDir + "/" + r.job.String(), Text: err.Error()})
+	}
+}
+
+// fill puts the facts of a record into a slot.
+func (q *Queue) fill(s slot, r *record) {
+	s.putMedia(q.typeNumber(r.mediaType))
+	s.putTextLen(r.textSize)
+	s.putSize(r.size)
+	s.putSubmit(r.submitted)
+	s.putChanged(r.time)
+	copy(s.sha(), r.sha[:])
+	copy(s.md5(), r.md5[:])
+	copy(s.fileSHA(), r.fileSHA[:])
+	copy(s.fileMD5(), r.fileMD5[:])
+}
+
+// reconcile makes events of what an operator did by hand while nobody had the
+// home open: a job file that was moved, brought, or taken away.
+func (q *Queue) reconcile() error {
+	where, err := q.list(nil)
+	if err != nil {
+		return err
+	}
+	for n := range q.Pages() {
+		entries, _, _ := q.Page(n, nil)
+		for _, e := range entries {
+			st, there := where[e.Job]
+			delete(where, e.Job)
+			switch {
+			case there && st == e.Status:
+			case there:
+				err = q.takeMove(e.Job, e.Status, st)
+			default:
+				err = q.takeLoss(e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	ids := make([]JobID, 0, len(where))
+	for id := range where {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if err := q.takeNew(id, where[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeMove makes an event of a job file that somebody moved.
+func (q *Queue) takeMove(id JobID, from, to Status) error {
+	j, _, err := q.readJob(id, to)
+	if err != nil {
+		if err := q.setAside(to, id.String(), err.Error()); err != nil {
+			return err
+		}
+		v, _ := q.view(id)
+		j = v.job(id)
+	}
+	kind := Update
+	switch {
+	case to == Pending:
+		kind = Requeue
+	case from == Pending && to == Consumed:
+		kind = Consume
+	case from == Pending && to == Deleted:
+		kind = Delete
+	}
+	q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + to.String() + "/" + id.String(), Text: "moved here from " + from.String() + " by other hands; taken as " + kind.String()})
+	return q.commit(func() ([]*record, error) {
+		k := j
+		seq, us := q.next()
+		t := micro(us)
+		k.Seq, k.Status = seq, to
+		switch to {
+		case Pending:
+			k.Consumed, k.Consumer, k.Deleted = time.Time{}, "", time.Time{}
+			k.Requeued, k.Requeues = t, k.Requeues+1
+		case Consumed:
+			k.Consumed, k.Deleted = t, time.Time{}
+		case Deleted:
+			k.Deleted = t
+		}
+		q.idx.slot(id).setFiled(to)
+		return []*record{q.recordOf(&k, kind, from, us)}, nil
+	})
+}
+
+// takeLoss makes an event of a job whose file is gone. If the payload is
+// still there the job is not: its file is written again.
+func (q *Queue) takeLoss(e Entry) error {
+	path := queuesDir + "/" + q.id + "/" + e.Status.String() + "/" + e.Job.String()
+	v, _ := q.view(e.Job)
+	j := v.job(e.Job)
+	kind, to := Update, e.Status
+	if _, err := q.dirs.payload.Stat(e.Job.String()); errors.Is(err, fs.ErrNotExist) {
+		kind, to = Cull, Status(0)
+		q.svc.report(Problem{Path: path, Text: "job file and payload taken away by other hands; taken as " + kind.String()})
+	} else {
+		q.svc.report(Problem{Path: path, Text: "job file lost; written again as far as the index knows the job"})
+	}
+	return q.commit(func() ([]*record, error) {
+		k := j
+		seq, us := q.next()
+		k.Seq, k.Status = seq, to
+		q.idx.slot(e.Job).setFiled(0)
+		r := q.recordOf(&k, kind, e.Status, us)
+		return []*record{r}, nil
+	})
+}
+
+// takeNew takes in a job whose file somebody put into the directory.
+func (q *Queue) takeNew(id JobID, st Status) error {
+	j, _, err := q.readJob(id, st)
+	if err == nil {
+		_, err = q.dirs.payload.Stat(id.String())
+	}
+	if err != nil {
+		return q.setAside(st, id.String(), err.Error())
+	}
+	q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + st.String() + "/" + id.String(), Text: "brought by other hands; taken as " + Submit.String()})
+	r := &record{kind: Submit, to: st, job: id, size: j.Size, mediaType: j.MediaType, submitted: j.Submitted.UnixMicro()}
+	q.payloadSums(r, &j)
+	return q.commit(func() ([]*record, error) {
+		q.mint.job = max(q.mint.job, id)
+		p := q.idx.grow(id)
+		s := p.slot(int(id % PageJobs))
+		s.set(flagPayload)
+		s.setFiled(st)
+		k := j
+		k.Status = st
+		k.Seq, r.time = q.next()
+		r.seq = k.Seq
+		r.setText(k.AppendText(nil))
+		return []*record{r}, nil
+	})
+}

@@ -1,0 +1,458 @@
+package queuefs
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/durable"
+)
+
+// Options are the settings of an open home. Zero values are the defaults.
+type Options struct {
+	Now     func() time.Time // nil means time.Now
+	Report  func(Problem)    // told of what was found damaged; nil means nobody is
+	Segment int64            // octets of a journal segment, at most and by default 64 MiB
+	Behind  int64            // octets the files may be behind the journal; 0 means 256 MiB
+	Fault   durable.Fault    // for tests
+}
+
+// A Follower derives something from the events of all queues. Flush brings it
+// up to the last event, as files that need not be synced; when they are on
+// stable storage Synced is called, and the journal up to there may go.
+type Follower interface {
+	Flush() error
+	Synced() error
+}
+
+// A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
+// a home open. Its methods are safe for concurrent use.
+type Service struct {
+	opts  Options
+	home  *durable.Dir
+	temp  *durable.Dir // payloads that are coming in
+	qdir  *durable.Dir
+	ixdir *durable.Dir
+	lock  *os.File
+	log   *durable.Log
+
+	inline  int           // payloads up to this travel in the journal
+	stopped chan struct{} // closed when the service closes or fails
+
+	mu      sync.RWMutex
+	info    ServiceInfo
+	queues  []*Queue
+	byID    map[string]*Queue
+	err     error // storage failed
+	closing bool
+	calls   sync.WaitGroup // changes on their way
+
+	follower Follower
+	upkeep   sync.Mutex   // held by whoever checkpoints
+	keep     durable.Mark // the journal from here on is for a follower that is not here
+	past     durable.Mark // replay begins here
+	lastTime time.Time    // of the last checkpoint
+	pace     pace
+	lastMark atomic.Int64 // octets of journal at the last checkpoint
+	full     atomic.Bool  // files cannot be written for lack of room
+}
+
+// Open opens a home: it takes the lock, reads the index, replays the journal
+// and then takes in what an operator moved by hand while nobody had it open.
+// A home that another process has open is a [*LockedError].
+func Open(dir string, o Options) (s *Service, err error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Behind == 0 {
+		o.Behind = 256 << 20
+	}
+	s = &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			s.closeFiles()
+		}
+	}()
+	if s.home, err = durable.OpenDir(dir, o.Fault); err != nil {
+		return nil, err
+	}
+	if err := checkTag(s.home, s.report); err != nil {
+		return nil, err
+	}
+	if s.lock, err = lockHome(dir); err != nil {
+		return nil, err
+	}
+	data, err := s.home.ReadFile(infoName, nil, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	if s.info, err = parseServiceInfo(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", infoName, err)
+	}
+	if st, err := s.home.Stat(infoName); err == nil {
+		s.info.Modified = time.Unix(st.Mtim.Unix()).UTC()
+	}
+	if err := s.openDirs(); err != nil {
+		return nil, err
+	}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// lockHome takes the lock of a home and writes our process number in it.
+func lockHome(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir+"/"+lockName, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		var b [32]byte
+		n, _ := f.ReadAt(b[:], 0)
+		f.Close()
+		if err != unix.EWOULDBLOCK {
+			return nil, &fs.PathError{Op: "lock", Path: dir + "/" + lockName, Err: err}
+		}
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+		return nil, &LockedError{Dir: dir, PID: pid}
+	}
+	f.Truncate(0)
+	f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return f, nil
+}
+
+// openDirs opens the directories of the home and makes those that the
+// program keeps for itself.
+func (s *Service) openDirs() (err error) {
+	if s.qdir, err = s.home.Sub(queuesDir); errors.Is(err, fs.ErrNotExist) {
+		if s.qdir, err = s.home.Sub(queuesOld); errors.Is(err, fs.ErrNotExist) {
+			s.qdir, err = s.home.MakeSub(queuesDir)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if s.temp, err = s.home.MakeSub(tempName); err != nil {
+		return err
+	}
+	log, err := s.home.MakeSub(logDir)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if s.ixdir, err = log.MakeSub(indexDir); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Dir returns the directory of the home.
+func (s *Service) Dir() string { return s.home.Path() }
+
+// Info returns the properties of the service.
+func (s *Service) Info() ServiceInfo {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.info
+}
+
+// SetBaseURI sets what references are built from for as long as the service
+// is open.
+func (s *Service) SetBaseURI(uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info.BaseURI = uri
+}
+
+// Queues returns the queues in the order of queues.txt.
+func (s *Service) Queues() []*Queue {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Clone(s.queues)
+}
+
+// Queue finds a queue by its cleaned identifier, the identifier as it was
+// given, or its name. The error is [ErrNoQueue], or [ErrBadName] for what can
+// be none.
+func (s *Service) Queue(name string) (*Queue, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if q := s.byID[name]; q != nil {
+		return q, nil
+	}
+	for _, q := range s.queues {
+		if i := q.Info(); i.Identifier == name || i.Name == name && name != "" {
+			return q, nil
+		}
+	}
+	id, err := CleanQueueID(name)
+	if err != nil {
+		return nil, err
+	}
+	if q := s.byID[id]; q != nil {
+		return q, nil
+	}
+	return nil, fmt.Errorf("%.60s: %w", name, ErrNoQueue)
+}
+
+// CreateQueue makes an empty queue. It is served, and on stable storage, when
+// CreateQueue returns. The error is [ErrQueueExists] or [ErrBadName].
+func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, error) {
+	if info.Identifier == "" {
+		info.Identifier = info.ID
+	}
+	id, err := CleanQueueID(info.Identifier)
+	if err != nil {
+		return nil, err
+	}
+	info.ID = id
+	if info.CullingSize < -1 || info.CullingAge < -1 {
+		return nil, fmt.Errorf("%w: negative culling threshold", ErrBadName)
+	}
+	for _, v := range []*string{&info.Identifier, &info.Name, &info.Description} {
+		if len(*v) > 4*maxLabel {
+			return nil, fmt.Errorf("queue property: %w", ErrTooBig)
+		}
+		*v = cleanLabel(*v)
+	}
+	if info.Created.IsZero() {
+		info.Created = micro(s.now())
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	s.mu.RLock()
+	_, taken := s.byID[id]
+	for _, q := range s.queues {
+		taken = taken || info.Name != "" && q.info.Name == info.Name
+	}
+	s.mu.RUnlock()
+	if taken {
+		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
+	}
+	q, err := s.makeQueue(info)
+	if err != nil {
+		return nil, storageError(err)
+	}
+	// Named in queues.txt, the queue exists.
+	if err := s.listQueue(id); err != nil {
+		q.closeDirs()
+		return nil, storageError(err)
+	}
+	s.mu.Lock()
+	s.byID[id] = q
+	s.queues = append(s.queues, q)
+	s.mu.Unlock()
+	return q, nil
+}
+
+// makeQueue makes the directories of a queue and its properties file.
+func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
+	root, err := s.qdir.MakeSub(info.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range []string{payloadDir, Pending.String(), Consumed.String(), Deleted.String()} {
+		d, err := root.MakeSub(n)
+		if err != nil {
+			root.Close()
+			return nil, err
+		}
+		d.Close()
+	}
+	err = root.Replace(queueInfo, info.file())
+	root.Close()
+	if err != nil {
+		return nil, err
+	}
+	return s.openQueue(info.ID)
+}
+
+// listQueue adds a queue to queues.txt.
+func (s *Service) listQueue(id string) error {
+	data, err := s.home.ReadFile(queuesName, nil, 64<<20)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		data = append(data, '\n')
+	}
+	return s.home.Replace(queuesName, append(append(data, id...), '\n'))
+}
+
+// openQueue opens the directories of a queue and reads its properties.
+func (s *Service) openQueue(id string) (q *Queue, err error) {
+	q = &Queue{svc: s, id: id, types: []string{""}, typeNums: map[string]uint16{},
+		unfiled: map[JobID]unfiled{}, temps: map[JobID]string{}}
+	q.idx.head = 1
+	defer func() {
+		if err != nil {
+			q.closeDirs()
+		}
+	}()
+	if q.dirs.root, err = s.qdir.Sub(id); err != nil {
+		return nil, err
+	}
+	if q.dirs.payload, err = q.dirs.root.MakeSub(payloadDir); err != nil {
+		return nil, err
+	}
+	for st := Pending; st <= Deleted; st++ {
+		if q.dirs.status[st], err = q.dirs.root.MakeSub(st.String()); err != nil {
+			return nil, err
+		}
+	}
+	data, err := q.dirs.root.ReadFile(queueInfo, nil, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	if q.info, err = parseQueueInfo(id, data); err != nil {
+		return nil, fmt.Errorf("%s/%s: %w", id, queueInfo, err)
+	}
+	q.infoFile = data
+	st, err := q.dirs.root.Stat(queueInfo)
+	if err != nil {
+		return nil, err
+	}
+	changed := time.Unix(st.Mtim.Unix()).UTC().Truncate(time.Microsecond)
+	if q.info.Created.IsZero() {
+		q.info.Created = changed
+	}
+	q.infoFacts = Facts{Length: int64(len(data)), SHA256: sha256.Sum256(data), MD5: md5.Sum(data), Type: jobFileType, Modified: changed}
+	q.seqTime = q.info.Created.UnixMicro()
+	q.mint.time = q.seqTime
+	return q, nil
+}
+
+func (q *Queue) closeDirs() {
+	for _, d := range []*durable.Dir{q.dirs.root, q.dirs.payload, q.dirs.status[Pending], q.dirs.status[Consumed], q.dirs.status[Deleted]} {
+		if d != nil {
+			d.Close()
+		}
+	}
+}
+
+// Follow makes f the follower of the service; call it before anything
+// changes.
+func (s *Service) Follow(f Follower) {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	s.follower = f
+}
+
+func (s *Service) now() int64 { return s.opts.Now().UnixMicro() }
+
+func (s *Service) report(p Problem) {
+	if s.opts.Report != nil {
+		s.opts.Report(p)
+	}
+}
+
+// begin registers a change that is on its way; end must follow.
+func (s *Service) begin() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usableLocked(); err != nil {
+		return err
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+func (s *Service) end() { s.calls.Done() }
+
+func (s *Service) usable() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.usableLocked()
+}
+
+func (s *Service) usableLocked() error {
+	switch {
+	case s.err != nil:
+		return errors.Join(ErrFailed, s.err)
+	case s.closing:
+		return ErrClosed
+	}
+	return nil
+}
+
+// fail makes every later change an error: what is on storage is unknown until
+// the home is opened again.
+func (s *Service) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+		if !s.closing {
+			close(s.stopped)
+		}
+	}
+}
+
+// Err returns why the service takes no more changes, or nil.
+func (s *Service) Err() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.err
+}
+
+// Close ends the service: it waits for changes on their way, brings all files
+// up to the journal, checkpoints, and lets go of the home.
+func (s *Service) Close() error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closing = true
+	failed := s.err
+	if failed == nil {
+		close(s.stopped)
+	}
+	s.mu.Unlock()
+	s.calls.Wait()
+	err := s.Err()
+	if err == nil {
+		err = s.checkpoint(true)
+	}
+	return errors.Join(err, s.closeFiles())
+}
+
+// closeFiles closes everything; what is not open is passed over.
+func (s *Service) closeFiles() error {
+	var errs []error
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	for _, q := range s.queues {
+		q.mu.Lock()
+		q.idx.free()
+		q.mu.Unlock()
+		q.closeDirs()
+	}
+	for _, d := range []*durable.Dir{s.home, s.temp, s.qdir, s.ixdir} {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,312 @@
+package queuefs
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"sync"
+
+	"cutie/queuefs/digest"
+	"cutie/queuefs/durable"
+)
+
+// Meta is what a submitter says of a job.
+type Meta struct {
+	Filename  string // a label; only what follows the last slash is kept
+	MediaType string
+	Submitter string         // user agent
+	Sidecar   string         // text, at most MaxSidecar octets
+	Expect    []digest.Value // the payload must have these digests
+	Batch     string
+}
+
+// inlineLimit is up to where a payload travels in the journal.
+const inlineLimit = 128 << 10
+
+// A Submission is a group of jobs on its way into a queue: committed as a
+// whole, or discarded. It is for one goroutine.
+type Submission struct {
+	q      *Queue
+	drafts []*Draft
+	budget int // octets that may still be kept in memory
+	done   bool
+}
+
+// A Draft is the payload of one job of a [Submission]. Small payloads are
+// kept in memory; what is above 128 KiB, or beyond what the whole submission
+// may keep, goes to a temporary file as it comes.
+type Draft struct {
+	sub   *Submission
+	meta  Meta
+	sums  *sums
+	extra []hash.Hash // by meta.Expect; nil where sums has it
+	began bool
+	buf   []byte
+	file  *os.File
+	temp  string
+	size  int64
+	err   error
+}
+
+// sums are the digests every payload gets, with a buffer; they are reused.
+type sums struct {
+	sha, md5 hash.Hash
+	buf      []byte
+}
+
+var sumsPool = sync.Pool{New: func() any { return &sums{sha: sha256.New(), md5: md5.New()} }}
+
+// Begin starts a submission. Call Commit or Discard in the end.
+func (q *Queue) Begin() *Submission {
+	return &Submission{q: q, budget: q.svc.log.MaxAppend() / 2}
+}
+
+// Add starts the next job. The error tells what is wrong with m.
+func (s *Submission) Add(m Meta) (*Draft, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	d := &Draft{sub: s, meta: m, sums: sumsPool.Get().(*sums)}
+	d.sums.sha.Reset()
+	d.sums.md5.Reset()
+	d.buf = d.sums.buf[:0]
+	s.drafts = append(s.drafts, d)
+	return d, nil
+}
+
+// SetMeta replaces what is said of the job, also after its payload was
+// written.
+func (d *Draft) SetMeta(m Meta) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	d.meta = m
+	return nil
+}
+
+// Meta returns what is said of the job so far.
+func (d *Draft) Meta() Meta { return d.meta }
+
+// Size returns the octets written so far.
+func (d *Draft) Size() int64 { return d.size }
+
+// Write adds to the payload.
+func (d *Draft) Write(p []byte) (int, error) {
+	if d.err != nil {
+		return 0, d.err
+	}
+	if !d.began {
+		d.began = true
+		for _, e := range d.meta.Expect {
+			var h hash.Hash
+			if e.Type != digest.SHA256 && e.Type != digest.MD5 {
+				h = e.Type.New()
+			}
+			d.extra = append(d.extra, h)
+		}
+	}
+	if d.file == nil && (len(d.buf)+len(p) > d.sub.q.svc.inline || len(p) > d.sub.budget) {
+		if d.err = d.spill(); d.err != nil {
+			return 0, d.err
+		}
+	}
+	if d.file != nil {
+		if _, err := d.file.Write(p); err != nil {
+			d.err = storageError(err)
+			return 0, d.err
+		}
+	} else {
+		d.buf = append(d.buf, p...)
+		d.sub.budget -= len(p)
+	}
+	d.sums.sha.Write(p)
+	d.sums.md5.Write(p)
+	for _, h := range d.extra {
+		if h != nil {
+			h.Write(p)
+		}
+	}
+	d.size += int64(len(p))
+	return len(p), nil
+}
+
+// spill moves the payload to a temporary file.
+func (d *Draft) spill() error {
+	f, name, err := d.sub.q.svc.temp.Temp()
+	if err != nil {
+		return storageError(err)
+	}
+	d.file, d.temp = f, name
+	if _, err := f.Write(d.buf); err != nil {
+		return storageError(err)
+	}
+	d.sub.budget += len(d.buf)
+	d.buf = d.buf[:0]
+	return nil
+}
+
+// verify compares the payload with the digests the submitter gave.
+func (d *Draft) verify(got []digest.Value) ([]digest.Value, error) {
+	for i, want := range d.meta.Expect {
+		var have digest.Value
+		switch {
+		case want.Type == digest.SHA256:
+			have = got[0]
+		case want.Type == digest.MD5:
+			have = got[1]
+		case i < len(d.extra) && d.extra[i] != nil && d.extra[i].Size() == want.Type.Size():
+			have = digest.NewValue(want.Type, d.extra[i].Sum(nil))
+		default: // it was named after the payload had come
+			h := want.Type.New()
+			if d.file != nil {
+				if _, err := io.Copy(h, io.NewSectionReader(d.file, 0, d.size)); err != nil {
+					return nil, err
+				}
+			} else {
+				h.Write(d.buf)
+			}
+			have = digest.NewValue(want.Type, h.Sum(nil))
+		}
+		if err := want.Check(have); err != nil {
+			return nil, err
+		}
+		if want.Type != digest.SHA256 && want.Type != digest.MD5 {
+			got = append(got, have)
+		}
+	}
+	return got, nil
+}
+
+// Commit puts all jobs of the submission at the end of the queue, in the
+// order they were added, or none of them (Cutie 0.3, 5.5). They are on stable
+// storage when it returns. Errors are ErrDigest, ErrTooBig, ErrNoSpace,
+// ErrFailed, ErrClosed, or that of ctx.
+func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
+	if s.done {
+		return nil, errors.New("submission is over")
+	}
+	if len(s.drafts) == 0 {
+		return nil, errors.New("submission has no jobs")
+	}
+	jobs, err := s.commit(ctx)
+	s.discard(err != nil)
+	return jobs, err
+}
+
+func (s *Submission) commit(ctx context.Context) ([]Job, error) {
+	q := s.q
+	jobs := make([]Job, len(s.drafts))
+	recs := make([]*record, len(s.drafts))
+	total := 0
+	for i, d := range s.drafts {
+		if d.err != nil {
+			return nil, d.err
+		}
+		r := &record{kind: Submit, to: Pending, size: d.size, mediaType: d.meta.MediaType, temp: d.temp}
+		d.sums.sha.Sum(r.sha[:0])
+		d.sums.md5.Sum(r.md5[:0])
+		digests := append(make([]digest.Value, 0, 2+len(d.meta.Expect)),
+			digest.NewValue(digest.SHA256, r.sha[:]), digest.NewValue(digest.MD5, r.md5[:]))
+		digests, err := d.verify(digests)
+		if err != nil {
+			return nil, err
+		}
+		if d.file == nil {
+			r.flags = recInline
+		} else {
+			r.flags = recTemp
+		}
+		m := &d.meta
+		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
+			Submitter: m.Submitter, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests}
+		recs[i] = r
+		total += len(d.buf) + 1024 + len(m.Sidecar)
+	}
+	if total > q.svc.log.MaxAppend() {
+		return nil, fmt.Errorf("%w: submission of %d jobs", ErrTooBig, len(jobs))
+	}
+	if err := s.syncTemps(); err != nil {
+		return nil, err
+	}
+	if err := q.svc.admit(ctx, q, len(jobs)); err != nil {
+		return nil, err
+	}
+	err := q.commit(func() ([]*record, error) {
+		for i := range jobs {
+			j, r := &jobs[i], recs[i]
+			q.mint.job++
+			if q.mint.job > maxJobID {
+				return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
+			}
+			j.ID = q.mint.job
+			j.Seq, r.time = q.next()
+			j.Submitted = micro(r.time)
+			r.seq, r.job, r.submitted = j.Seq, j.ID, r.time
+			r.setText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
+			r.payload = s.drafts[i].buf
+		}
+		return recs, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}
+
+// syncTemps puts large payloads on stable storage before the journal speaks
+// of them.
+func (s *Submission) syncTemps() error {
+	files := 0
+	for _, d := range s.drafts {
+		if d.file != nil {
+			files++
+		}
+	}
+	if files == 0 {
+		return nil
+	}
+	tmp := s.q.svc.temp
+	if files > 8 {
+		return storageError(tmp.SyncFS())
+	}
+	for _, d := range s.drafts {
+		if d.file != nil {
+			if err := tmp.SyncFile(d.file); err != nil {
+				return storageError(err)
+			}
+		}
+	}
+	return storageError(tmp.Sync())
+}
+
+// Discard lets go of the submission. After Commit it does nothing.
+func (s *Submission) Discard() { s.discard(true) }
+
+func (s *Submission) discard(remove bool) {
+	if s.done {
+		return
+	}
+	s.done = true
+	for _, d := range s.drafts {
+		if d.file != nil {
+			d.file.Close()
+			// After a failed commit the journal may speak of the file all
+			// the same; opening the home settles it.
+			if remove && s.q.svc.Err() == nil {
+				s.q.svc.temp.Remove(d.temp)
+			}
+		}
+		if cap(d.buf) <= 2*inlineLimit {
+			d.sums.buf = d.buf[:0]
+		}
+		sumsPool.Put(d.sums)
+		d.sums, d.buf = nil, nil
+	}
+}
+
+var _ durable.Op = (*change)(nil)
