@@ -1,0 +1,96 @@
+package sitemap
+
+import "time"
+
+// Dialect is a version of ResourceSync. A Reader turns all of them into the
+// model of 1.1:
+//
+//	1.0      the same, but the instant of a change is its lastmod: see [Entry.Changed]
+//	0.9      links resourcesync and up are up and index, capability resourcesync is
+//	         description, from is at where resources are listed; in archives root
+//	         times are dropped
+//	Jan2013  links top and up are up and index, modified is at where resources are
+//	         listed, and is dropped elsewhere; Change Lists run newest first
+//
+// The drafts 0.5 and 0.6 count as 0.9; their modified is read as in Jan2013.
+// Versions 1.0 and 1.1 differ in Change Lists and their manifests alone.
+type Dialect uint8
+
+const (
+	V11 Dialect = iota
+	V10
+	V09
+	Jan2013
+)
+
+// String returns "1.1", "1.0", "0.9" or "2013-01".
+func (d Dialect) String() string { return [...]string{"1.1", "1.0", "0.9", "2013-01"}[d] }
+
+const (
+	namespace2013  = "http://www.openarchives.org/rs/"
+	oldDescription = "resourcesync" // the capability
+	oldUp          = "resourcesync" // the link relation
+	oldTop         = "top"
+)
+
+// oldHead is a head as some dialect wrote it.
+type oldHead struct {
+	Head
+	modified  time.Time
+	namespace string // of its rs:md
+}
+
+// dialect guesses. A head of 1.0 is one of 1.1.
+func (h *oldHead) dialect() Dialect {
+	switch {
+	case h.namespace == namespace2013:
+		return Jan2013
+	case h.Capability == oldDescription, h.Link(oldUp) != "",
+		h.Capability.family() == resourceFamily && h.At.IsZero() && !h.From.IsZero():
+		return V09
+	}
+	return V11
+}
+
+// normal returns the head in the model of 1.1.
+func (h *oldHead) normal() (Head, Dialect) {
+	d := h.dialect()
+	n := h.Head
+	if n.Capability.family() == resourceFamily && n.At.IsZero() {
+		n.At = h.modified
+	}
+	if d == V11 {
+		return n, d
+	}
+	n.Capability = n.Capability.normal()
+	switch n.Capability.family() {
+	case resourceFamily:
+		if n.At.IsZero() {
+			n.At = n.From
+		}
+		n.From, n.Until = time.Time{}, time.Time{}
+	case timeless:
+		n.At, n.Completed, n.From, n.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	}
+	// Sloppy documents of 1.0 have from for at, but only in 0.9 does a link
+	// resourcesync stand beside a link up.
+	if d == V09 && n.Link(oldUp) == "" {
+		return n, d
+	}
+	for i := range n.Links {
+		switch rel := &n.Links[i].Rel; *rel {
+		case oldUp, oldTop:
+			*rel = RelUp
+		case RelUp:
+			*rel = RelIndex
+		}
+	}
+	return n, d
+}
+
+func (c Capability) normal() Capability {
+	if c == oldDescription {
+		return Description
+	}
+	return c
+}

@@ -1,0 +1,180 @@
+package sitemap
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// eachAttr calls set with every attribute of start that is not empty and in
+// no namespace or the element's own.
+func eachAttr(start *xml.StartElement, set func(name, value string) error) error {
+	for _, a := range start.Attr {
+		if a.Value == "" || a.Name.Space != "" && a.Name.Space != start.Name.Space {
+			continue
+		}
+		if err := set(a.Name.Local, a.Value); err != nil {
+			return fmt.Errorf("rs:%s %s: %w", start.Name.Local, a.Name.Local, err)
+		}
+	}
+	return nil
+}
+
+// parse takes the root rs:md.
+func (h *oldHead) parse(start *xml.StartElement) error {
+	err := eachAttr(start, func(name, value string) (err error) {
+		switch name {
+		case "capability":
+			h.Capability = Capability(value)
+		case "at":
+			h.At, err = parseTimeAttr(value)
+		case "completed":
+			h.Completed, err = parseTimeAttr(value)
+		case "from":
+			h.From, err = parseTimeAttr(value)
+		case "until":
+			h.Until, err = parseTimeAttr(value)
+		case "modified":
+			h.modified, err = parseTimeAttr(value)
+		}
+		return err
+	})
+	if err == nil && h.Capability == "" {
+		err = errors.New("root rs:md without capability")
+	}
+	return err
+}
+
+// parse takes the rs:md of an entry.
+func (e *Entry) parse(start *xml.StartElement) error {
+	for _, a := range start.Attr {
+		if a.Name.Space != EventNamespace || a.Value == "" {
+			continue
+		}
+		switch a.Name.Local {
+		case "event":
+			e.Event = a.Value
+		case "seq":
+			n, err := strconv.ParseUint(a.Value, 10, 64)
+			if err != nil {
+				return fmt.Errorf("sequence number %q", a.Value)
+			}
+			e.Seq = n
+		}
+	}
+	return eachAttr(start, func(name, value string) (err error) {
+		switch name {
+		case "capability":
+			e.Capability = Capability(value).normal()
+		case "change":
+			e.Change = Change(value)
+			err = checkChange(e.Change)
+		case "datetime":
+			e.DateTime, err = parseTimeAttr(value)
+		case "at":
+			e.At, err = parseTimeAttr(value)
+		case "completed":
+			e.Completed, err = parseTimeAttr(value)
+		case "from":
+			e.From, err = parseTimeAttr(value)
+		case "until":
+			e.Until, err = parseTimeAttr(value)
+		case "hash":
+			e.Hashes = parseHashes(value)
+		case "length":
+			e.Length, err = parseLength(value)
+		case "type":
+			e.Type = value
+		case "encoding":
+			e.Encoding = value
+		case "path":
+			e.Path = value
+		}
+		return err
+	})
+}
+
+// parse takes an rs:ln.
+func (l *Link) parse(start *xml.StartElement) error {
+	err := eachAttr(start, func(name, value string) (err error) {
+		switch name {
+		case "rel":
+			l.Rel = value
+		case "href":
+			l.Href = value
+		case "pri":
+			l.Pri, err = strconv.Atoi(value)
+			if err != nil || l.Pri < 1 || l.Pri > maxPri {
+				return fmt.Errorf("%q is not 1 to %d", value, maxPri)
+			}
+		case "modified":
+			l.Modified, err = parseTimeAttr(value)
+		case "hash":
+			l.Hashes = parseHashes(value)
+		case "length":
+			l.Length, err = parseLength(value)
+		case "type":
+			l.Type = value
+		case "encoding":
+			l.Encoding = value
+		case "path":
+			l.Path = value
+		}
+		return err
+	})
+	if err == nil && (l.Rel == "" || l.Href == "") {
+		err = errors.New("rs:ln without rel or href")
+	}
+	return err
+}
+
+// parseTimeAttr is ParseTime, but nothing is the zero time.
+func parseTimeAttr(s string) (time.Time, error) {
+	if s = strings.TrimSpace(s); s == "" {
+		return time.Time{}, nil
+	}
+	return ParseTime(s)
+}
+
+func parseLength(s string) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil || n < 0 {
+		return -1, fmt.Errorf("%q is not a number of octets", s)
+	}
+	return n, nil
+}
+
+func parseHashes(s string) []Hash {
+	var hashes []Hash
+	for f := range strings.FieldsSeq(s) {
+		hashes = append(hashes, parseHash(f))
+	}
+	return hashes
+}
+
+// parseHash takes the last colon for the separator, as some Sources write
+// urn:sha1:hex, and lower-cases the algorithm and hexadecimal digits, since
+// digests are compared as strings.
+func parseHash(s string) Hash {
+	i := strings.LastIndexByte(s, ':')
+	h := Hash{Value: s[i+1:]}
+	if i > 0 {
+		h.Alg = strings.ToLower(s[:i])
+	}
+	if isHex(h.Value) {
+		h.Value = strings.ToLower(h.Value)
+	}
+	return h
+}
+
+func isHex(s string) bool {
+	for _, c := range []byte(s) {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
+			return false
+		}
+	}
+	return true
+}

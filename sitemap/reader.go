@@ -1,0 +1,279 @@
+package sitemap
+
+import (
+	"bufio"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// DefaultMaxElement is the number of octets that an entry, or the whole head,
+// may have if [Reader.MaxElement] is zero.
+const DefaultMaxElement = 1 << 20
+
+// A Reader reads one document of any dialect, entry by entry. Set the limits
+// before the first call.
+//
+// The structure must be right: a known root, one rs:md with a capability
+// before the first entry, loc in every entry, one rs:md at most. Tolerated
+// are what real documents do: attributes in the rs namespace, times without a
+// zone, digests that are not hexadecimal, empty attributes (as if not given),
+// and unknown elements and attributes (skipped). An ordinary Sitemap has no
+// rs:md and is refused.
+//
+// What is wrong with the document is a [*ParseError]; other errors are those
+// of the underlying reader. Every error is final.
+type Reader struct {
+	MaxEntries int // 0: the constant MaxEntries
+	MaxElement int // octets of one entry, and of the head; 0: DefaultMaxElement
+
+	in       *meter
+	dec      *xml.Decoder
+	root     Root
+	head     Head
+	dialect  Dialect
+	headRead bool
+	first    *xml.StartElement // entry that ended the head
+	ended    bool              // the root element is closed
+	entries  int
+	dated    bool // a datetime was seen
+	err      error
+}
+
+// NewReader returns a Reader of r, which it buffers.
+func NewReader(r io.Reader) *Reader {
+	in := &meter{Reader: bufio.NewReader(r)}
+	return &Reader{in: in, dec: xml.NewDecoder(in)}
+}
+
+// ReadHead returns root and head of the document. It may be called at any
+// time, and again.
+func (r *Reader) ReadHead() (Root, Head, error) {
+	if !r.headRead && r.err == nil {
+		r.err = r.readHead()
+		r.headRead = r.err == nil
+	}
+	if !r.headRead {
+		return 0, Head{}, r.err
+	}
+	return r.root, r.head, nil
+}
+
+// Read returns the next entry, and [io.EOF] after the end of the document.
+func (r *Reader) Read() (Entry, error) {
+	if _, _, err := r.ReadHead(); err != nil {
+		return Entry{}, err
+	}
+	if r.err != nil {
+		return Entry{}, r.err
+	}
+	e, err := r.next()
+	if err != nil {
+		r.err = err
+		return Entry{}, err
+	}
+	r.refine(&e)
+	return e, nil
+}
+
+// Dialect returns the version that the document seems to be in, judged by what
+// was read so far. Where 1.0 and 1.1 do not differ the answer is V11.
+func (r *Reader) Dialect() Dialect { return r.dialect }
+
+// refine tells 1.0 from 1.1: only the latter has datetime, and in the former
+// lastmod stands in its place.
+func (r *Reader) refine(e *Entry) {
+	switch {
+	case !e.DateTime.IsZero():
+		r.dated = true
+		if r.dialect == V10 {
+			r.dialect = V11
+		}
+	case r.dialect == V11 && !r.dated && e.Change != "" && !e.LastMod.IsZero():
+		r.dialect = V10
+	}
+}
+
+func (r *Reader) readHead() error {
+	r.in.left = orDefault(r.MaxElement, DefaultMaxElement)
+	for {
+		tok, err := r.token()
+		if err != nil {
+			return err
+		}
+		start, ok := tok.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		switch start.Name {
+		case xml.Name{Space: Namespace, Local: rootNames[URLSet]}:
+			r.root = URLSet
+		case xml.Name{Space: Namespace, Local: rootNames[SitemapIndex]}:
+			r.root = SitemapIndex
+		default:
+			return r.wrong("root is <%s> in namespace %q", start.Name.Local, start.Name.Space)
+		}
+		break
+	}
+	var h oldHead
+	for {
+		start, err := r.child()
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if err == io.EOF || r.isEntry(start) {
+			if h.namespace == "" {
+				return r.wrong("no root rs:md: not a ResourceSync document")
+			}
+			r.first = start
+			r.head, r.dialect = h.normal()
+			return nil
+		}
+		switch {
+		case isRS(start.Name, "md"):
+			if h.namespace != "" {
+				return r.wrong("second root rs:md")
+			}
+			h.namespace = start.Name.Space
+			err = h.parse(start)
+		case isRS(start.Name, "ln"):
+			var l Link
+			err = l.parse(start)
+			h.Links = append(h.Links, l)
+		case start.Name.Space == Namespace:
+			return r.wrong("<%s> in <%s>", start.Name.Local, r.root)
+		}
+		if err != nil {
+			return r.parseError(err)
+		}
+		if err := r.skip(); err != nil {
+			return err
+		}
+	}
+}
+
+// next returns the next entry. A document may end without any.
+func (r *Reader) next() (Entry, error) {
+	for {
+		start := r.first
+		r.first = nil
+		if start == nil {
+			// An entry that ended the head counts with it; from here each
+			// element is measured for itself.
+			r.in.left = orDefault(r.MaxElement, DefaultMaxElement)
+			var err error
+			if start, err = r.child(); err != nil {
+				return Entry{}, err
+			}
+		}
+		switch {
+		case r.isEntry(start):
+			if r.entries++; r.entries > orDefault(r.MaxEntries, MaxEntries) {
+				return Entry{}, r.wrong("more than %d entries", r.entries-1)
+			}
+			return r.entry()
+		case isRS(start.Name, "md"), isRS(start.Name, "ln"):
+			return Entry{}, r.wrong("root rs:%s after the first entry", start.Name.Local)
+		case start.Name.Space == Namespace:
+			return Entry{}, r.wrong("<%s> in <%s>", start.Name.Local, r.root)
+		}
+		if err := r.skip(); err != nil {
+			return Entry{}, err
+		}
+	}
+}
+
+// entry reads the rest of an entry whose start element was taken.
+func (r *Reader) entry() (Entry, error) {
+	e := Entry{Length: -1}
+	described := false
+	for {
+		start, err := r.inner()
+		if err != nil {
+			return e, err
+		}
+		if start == nil {
+			break
+		}
+		switch {
+		case start.Name.Space == Namespace:
+			err = r.entryElement(&e, start.Name.Local)
+		case isRS(start.Name, "md"):
+			if described {
+				return e, r.wrong("second rs:md in an entry")
+			}
+			described = true
+			if err := e.parse(start); err != nil {
+				return e, r.parseError(err)
+			}
+			err = r.skip()
+		case isRS(start.Name, "ln"):
+			var l Link
+			if err := l.parse(start); err != nil {
+				return e, r.parseError(err)
+			}
+			e.Links = append(e.Links, l)
+			err = r.skip()
+		default:
+			err = r.skip()
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+	if e.Loc == "" {
+		return e, r.wrong("entry without loc")
+	}
+	return e, nil
+}
+
+// entryElement reads an element of sitemaps.org whose start was taken.
+func (r *Reader) entryElement(e *Entry, name string) error {
+	s, err := r.text()
+	if err != nil {
+		return err
+	}
+	switch name {
+	case "loc":
+		if e.Loc != "" {
+			return r.wrong("second loc in an entry")
+		}
+		e.Loc = s
+	case "lastmod":
+		if e.LastMod, err = parseTimeAttr(s); err != nil {
+			return r.parseError(err)
+		}
+	case "changefreq":
+		e.ChangeFreq = s
+	case "priority":
+		e.Priority = s
+	}
+	return nil
+}
+
+func (r *Reader) isEntry(start *xml.StartElement) bool {
+	return start != nil && start.Name == xml.Name{Space: Namespace, Local: entryNames[r.root]}
+}
+
+func isRS(n xml.Name, local string) bool {
+	return n.Local == local && (n.Space == RSNamespace || n.Space == namespace2013)
+}
+
+func orDefault(n, def int) int {
+	if n == 0 {
+		return def
+	}
+	return n
+}
+
+func (r *Reader) wrong(format string, args ...any) error {
+	return r.parseError(fmt.Errorf(format, args...))
+}
+
+func (r *Reader) parseError(err error) error {
+	line, _ := r.dec.InputPos()
+	return &ParseError{Line: line, Err: err}
+}
+
+var errTooLarge = errors.New("element is too large")

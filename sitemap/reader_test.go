@@ -1,0 +1,319 @@
+package sitemap_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"cutie/sitemap"
+)
+
+// vectors calls f with each example document of a version.
+func vectors(t *testing.T, version string, f func(name string, text []byte)) {
+	dir := shared(t, "vectors/resourcesync/"+version)
+	files, err := filepath.Glob(filepath.Join(dir, "*.xml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no documents in %s: %v", dir, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(version+"/"+filepath.Base(file), text)
+	}
+}
+
+func TestReaderTakesThePublishedExamples(t *testing.T) {
+	for _, version := range []string{"v0.9", "v1.0", "v1.1"} {
+		vectors(t, version, func(name string, text []byte) {
+			r := sitemap.NewReader(strings.NewReader(string(text)))
+			doc, err := read(r)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			if want := strings.Count(string(text), "<loc>"); len(doc.Entries) != want {
+				t.Errorf("%s: got %d entries, want %d", name, len(doc.Entries), want)
+			}
+			checkNormal(t, name, doc)
+			if got := r.Dialect(); !plausible(got, version, doc) {
+				t.Errorf("%s: taken for %v", name, got)
+			}
+		})
+	}
+}
+
+// checkNormal checks that nothing of the older versions is left.
+func checkNormal(t *testing.T, name string, doc document) {
+	t.Helper()
+	h := doc.Head
+	switch h.Capability {
+	case "resourcesync":
+		t.Errorf("%s: capability %s", name, h.Capability)
+	case sitemap.ResourceList, sitemap.ResourceDump, sitemap.ResourceDumpManifest:
+		if h.At.IsZero() || !h.From.IsZero() {
+			t.Errorf("%s: at %v, from %v", name, h.At, h.From)
+		}
+	case sitemap.ResourceListArchive, sitemap.ChangeListArchive:
+		if !h.At.IsZero() || !h.From.IsZero() || !h.Until.IsZero() {
+			t.Errorf("%s: root times %+v", name, h)
+		}
+	}
+	for _, l := range h.Links {
+		if l.Rel == "resourcesync" || l.Rel == sitemap.RelUp && strings.Contains(l.Href, "index") {
+			t.Errorf("%s: link %+v", name, l)
+		}
+	}
+	for _, e := range doc.Entries {
+		if !strings.HasPrefix(name, "v1.1") && e.Change != "" && e.Changed().IsZero() {
+			t.Errorf("%s: %s changed at no time", name, e.Loc)
+		}
+	}
+}
+
+// plausible reports whether a document of a version can be told as that: only
+// changes tell 1.0 from 1.1, and some examples of 0.9 use nothing that changed.
+func plausible(d sitemap.Dialect, version string, doc document) bool {
+	changes := len(doc.Entries) > 0 && doc.Entries[0].Change != ""
+	dated := changes && !doc.Entries[0].DateTime.IsZero()
+	switch version {
+	case "v1.1":
+		return d == sitemap.V11 || d == sitemap.V10 && changes && !dated
+	case "v1.0":
+		return d == sitemap.V11 && !changes || d == sitemap.V10 && changes
+	}
+	return d == sitemap.V09 || doc.Head.Link(sitemap.RelUp) == ""
+}
+
+func TestPublishedExamplesPrintBack(t *testing.T) {
+	vectors(t, "v1.1", func(name string, text []byte) {
+		want := parse(t, text)
+		printed, err := want.write()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		if got := parse(t, printed); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got\n%+v\nwant\n%+v", name, got, want)
+		}
+	})
+}
+
+const (
+	open    = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">`
+	open13  = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/">`
+	changes = `<rs:md capability="changelist" from="2013-01-01T00:00:00Z"/>`
+)
+
+func TestReaderNormalisesDialects(t *testing.T) {
+	const links = `<rs:ln rel="resourcesync" href="c"/><rs:ln rel="up" href="i"/>`
+	up := []sitemap.Link{{Rel: sitemap.RelUp, Href: "c"}, {Rel: sitemap.RelIndex, Href: "i"}}
+	for _, tt := range []struct {
+		name, text string
+		dialect    sitemap.Dialect
+		want       sitemap.Head
+	}{
+		{
+			"0.9 list", open + links + `<rs:md capability="resourcelist" from="2013-01-03"/>`, sitemap.V09,
+			sitemap.Head{Capability: sitemap.ResourceList, At: at("2013-01-03"), Links: up},
+		},
+		{
+			"0.9 changes", open + links + `<rs:md capability="changelist" from="2013-01-03" until="2013-01-04"/>`, sitemap.V09,
+			sitemap.Head{Capability: sitemap.ChangeList, From: at("2013-01-03"), Until: at("2013-01-04"), Links: up},
+		},
+		{
+			"0.9 description", open + `<rs:md capability="resourcesync"/>`, sitemap.V09,
+			sitemap.Head{Capability: sitemap.Description},
+		},
+		{
+			"0.9 archive", open + links + `<rs:md capability="resourcelist-archive" from="2013-01-03"/>`, sitemap.V09,
+			sitemap.Head{Capability: sitemap.ResourceListArchive, Links: up},
+		},
+		{
+			"0.6 list", open + links + `<rs:md capability="resourcelist" modified="2013-01-03"/>`, sitemap.V09,
+			sitemap.Head{Capability: sitemap.ResourceList, At: at("2013-01-03"), Links: up},
+		},
+		{
+			"2013 list",
+			open13 + `<rs:md capability="resourcelist" modified="2013-01-03"/><rs:ln rel="top" href="c"/><rs:ln rel="up" href="i"/>`,
+			sitemap.Jan2013,
+			sitemap.Head{Capability: sitemap.ResourceList, At: at("2013-01-03"), Links: up},
+		},
+		{
+			"2013 changes", open13 + `<rs:md capability="changelist" modified="2013-01-03"/>`, sitemap.Jan2013,
+			sitemap.Head{Capability: sitemap.ChangeList},
+		},
+		{
+			"1.0 with from for at",
+			open + `<rs:md capability="resourcelist" from="2013-01-03"/><rs:ln rel="up" href="c"/>`, sitemap.V09,
+			sitemap.Head{Capability: sitemap.ResourceList, At: at("2013-01-03"), Links: up[:1]},
+		},
+		{
+			"prefixed attributes", open + `<rs:md rs:capability="changelist" rs:from="2013-01-03T02:00:00+02:00"/>`, sitemap.V11,
+			sitemap.Head{Capability: sitemap.ChangeList, From: at("2013-01-03")},
+		},
+	} {
+		r := sitemap.NewReader(strings.NewReader(tt.text + "</urlset>"))
+		got, err := read(r)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if !reflect.DeepEqual(got.Head, tt.want) || r.Dialect() != tt.dialect {
+			t.Errorf("%s: got %v %+v, want %v %+v", tt.name, r.Dialect(), got.Head, tt.dialect, tt.want)
+		}
+	}
+}
+
+func TestReaderTellsOneZeroByItsChanges(t *testing.T) {
+	const (
+		old   = `<url><loc>a</loc><lastmod>2013-01-03</lastmod><rs:md change="created"/></url>`
+		dated = `<url><loc>a</loc><lastmod>2013-01-02</lastmod><rs:md change="created" datetime="2013-01-03"/></url>`
+	)
+	for _, tt := range []struct {
+		entries string
+		want    sitemap.Dialect
+	}{
+		{"", sitemap.V11},
+		{old, sitemap.V10},
+		{dated, sitemap.V11},
+		{old + dated, sitemap.V11},
+		{dated + old, sitemap.V11},
+	} {
+		r := sitemap.NewReader(strings.NewReader(open + changes + tt.entries + "</urlset>"))
+		doc, err := read(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Dialect(); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.entries, got, tt.want)
+		}
+		for _, e := range doc.Entries {
+			if got, want := e.Changed(), at("2013-01-03"); got != want {
+				t.Errorf("%s: changed %v, want %v", tt.entries, got, want)
+			}
+		}
+	}
+}
+
+func TestReaderToleratesWhatOccurs(t *testing.T) {
+	text := "\ufeff<?xml version='1.0'?><!-- c -->" + open + `
+		<rs:ln href="h" rel="up"/><x:y xmlns:x="x"><x:z/></x:y>` + changes + `
+		<url a="b"><news:n xmlns:news="n">x</news:n><loc>
+			http://example.com/?a&amp;b </loc><lastmod></lastmod><video>x</video>
+		<rs:md change="updated" length="" datetime="2013-01-02T03:04:05" etag="e"
+			hash="MD5:AB
+			sha-256:f4OxZX_x- urn:sha1:0c qqq=" cut:event="x" e:event="consume" e:seq="7"
+			xmlns:e="http://uc3.cdlib.org/ontology/mrt/cutie/event"/></url></urlset><!-- end -->
+`
+	want := sitemap.Entry{
+		Loc: "http://example.com/?a&b", Change: sitemap.Updated, DateTime: at("2013-01-02T03:04:05Z"), Length: -1,
+		Hashes: []sitemap.Hash{
+			{Alg: "md5", Value: "ab"}, {Alg: "sha-256", Value: "f4OxZX_x-"}, {Alg: "urn:sha1", Value: "0c"}, {Value: "qqq="},
+		},
+		Event: "consume", Seq: 7,
+	}
+	got := parse(t, []byte(text))
+	if len(got.Entries) != 1 || !reflect.DeepEqual(got.Entries[0], want) {
+		t.Errorf("got %+v\nwant %+v", got.Entries, want)
+	}
+}
+
+func TestReaderRefuses(t *testing.T) {
+	entry := func(s string) string { return open + changes + "\n<url><loc>a</loc>" + s + "</url></urlset>" }
+	for _, tt := range []struct {
+		name, text string
+		line       int
+	}{
+		{"nothing", "", 1},
+		{"HTML", "<!DOCTYPE html>\n<html></html>", 2},
+		{"another namespace", `<urlset xmlns="x"/>`, 1},
+		{"no rs:md", open + "\n<url><loc>a</loc></url></urlset>", 2},
+		{"no capability", open + "\n<rs:md/></urlset>", 2},
+		{"two rs:md", open + changes + "\n" + changes + "</urlset>", 2},
+		{"late rs:md", open + changes + "<url><loc>a</loc></url>\n" + changes + "</urlset>", 2},
+		{"late rs:ln", open + changes + "<url><loc>a</loc></url>\n<rs:ln rel='up' href='h'/></urlset>", 2},
+		{"sitemap in urlset", open + changes + "\n<sitemap><loc>a</loc></sitemap></urlset>", 2},
+		{"root time", open + "\n<rs:md capability='changelist' from='x'/></urlset>", 2},
+		{"link without href", open + changes + "\n<rs:ln rel='up'/></urlset>", 2},
+		{"no loc", open + changes + "\n<url></url></urlset>", 2},
+		{"two loc", entry("<loc>b</loc>"), 2},
+		{"loc with elements", open + changes + "\n<url><loc><a/></loc></url></urlset>", 2},
+		{"lastmod", entry("\n<lastmod>x</lastmod>"), 3},
+		{"two entry rs:md", entry("\n<rs:md/>\n<rs:md/>"), 4},
+		{"change", entry("<rs:md change='moved'/>"), 2},
+		{"length", entry("<rs:md length='-1'/>"), 2},
+		{"priority", entry("<rs:ln rel='duplicate' href='a' pri='0'/>"), 2},
+		{"sequence number", entry("<rs:md xmlns:c='http://uc3.cdlib.org/ontology/mrt/cutie/event' c:seq='x'/>"), 2},
+		{"cut off", open + changes + "\n<url><loc>a</loc></url>", 2},
+		{"not well-formed", entry("</loc>"), 2},
+		{"second root", entry("") + "\n<urlset/>", 3},
+		{"another charset", "<?xml version='1.0' encoding='latin1'?>" + open, 1},
+	} {
+		doc, err := read(sitemap.NewReader(strings.NewReader(tt.text)))
+		var parseErr *sitemap.ParseError
+		if !errors.As(err, &parseErr) {
+			t.Errorf("%s: got %+v, %v", tt.name, doc, err)
+			continue
+		}
+		if parseErr.Line != tt.line {
+			t.Errorf("%s: got %v, want line %d", tt.name, err, tt.line)
+		}
+	}
+}
+
+func TestReaderKeepsItsLimits(t *testing.T) {
+	one := "<url><loc>http://example.com/</loc></url>"
+	head := open + changes
+	for _, tt := range []struct {
+		name string
+		r    sitemap.Reader
+		text string
+		want int // entries before the error
+	}{
+		{"entries", sitemap.Reader{MaxEntries: 3}, head + strings.Repeat(one, 4), 3},
+		{"octets of an entry", sitemap.Reader{MaxElement: 1000}, head + one + one + "<url><loc>" + strings.Repeat("x", 1000), 2},
+		{"octets of the head", sitemap.Reader{MaxElement: 1000}, head + strings.Repeat("<rs:ln rel='a' href='b'/>", 100), 0},
+		{"octets of a foreign element", sitemap.Reader{MaxElement: 1000}, head + one + "<x>" + strings.Repeat("<y/>", 1000), 1},
+	} {
+		r := sitemap.NewReader(strings.NewReader(tt.text))
+		r.MaxEntries, r.MaxElement = tt.r.MaxEntries, tt.r.MaxElement
+		doc, err := read(r)
+		var parseErr *sitemap.ParseError
+		if !errors.As(err, &parseErr) || errors.Is(err, io.ErrUnexpectedEOF) || len(doc.Entries) != tt.want {
+			t.Errorf("%s: got %d entries and %v, want %d", tt.name, len(doc.Entries), err, tt.want)
+		}
+		if _, again := r.Read(); again != err {
+			t.Errorf("%s: then got %v", tt.name, again)
+		}
+	}
+}
+
+func TestReaderHandsOnInputErrors(t *testing.T) {
+	broken := io.MultiReader(strings.NewReader(open+changes+"<url><loc>"), iotest.ErrReader(io.ErrClosedPipe))
+	_, err := read(sitemap.NewReader(broken))
+	if err != io.ErrClosedPipe {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReaderTakesAFullDocument(t *testing.T) {
+	e := fullEntry()
+	doc := sitemap.AppendHead(nil, sitemap.URLSet, changeListHead())
+	for i := range sitemap.MaxEntries {
+		e.Seq = uint64(i + 1)
+		e.DateTime = e.DateTime.Add(time.Microsecond)
+		doc = sitemap.AppendEntry(doc, sitemap.URLSet, &e)
+	}
+	got := parse(t, sitemap.AppendFoot(doc, sitemap.URLSet)).Entries
+	if len(got) != sitemap.MaxEntries || !reflect.DeepEqual(got[len(got)-1], e) {
+		t.Errorf("got %d entries, the last %+v", len(got), got[len(got)-1])
+	}
+}

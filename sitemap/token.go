@@ -1,0 +1,121 @@
+package sitemap
+
+import (
+	"bufio"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+)
+
+// meter is the input of the XML decoder. It gives out what is left for one
+// element and no more, so that no element can fill the memory.
+type meter struct {
+	*bufio.Reader // the decoder uses only ReadByte, which is ours
+	left          int
+	err           error // of the underlying reader
+}
+
+func (m *meter) ReadByte() (byte, error) {
+	if m.left <= 0 {
+		return 0, errTooLarge
+	}
+	m.left--
+	c, err := m.Reader.ReadByte()
+	if err != nil && err != io.EOF {
+		m.err = err
+	}
+	return c, err
+}
+
+// token returns the next token; the end of the input is an error.
+func (r *Reader) token() (xml.Token, error) {
+	tok, err := r.dec.Token()
+	if err == nil {
+		return tok, nil
+	}
+	return nil, r.inputError(err)
+}
+
+// skip reads to the end of the element whose start was taken.
+func (r *Reader) skip() error {
+	if err := r.dec.Skip(); err != nil {
+		return r.inputError(err)
+	}
+	return nil
+}
+
+func (r *Reader) inputError(err error) error {
+	if r.in.err != nil {
+		return r.in.err
+	}
+	var syntax *xml.SyntaxError
+	switch {
+	case err == io.EOF, errors.As(err, &syntax) && syntax.Msg == "unexpected EOF":
+		err = io.ErrUnexpectedEOF
+	case syntax != nil:
+		err = errors.New(syntax.Msg)
+	}
+	return r.parseError(err)
+}
+
+// child returns the start of the root's next child. The error is [io.EOF]
+// after the end of the document, behind which nothing but comments may stand.
+func (r *Reader) child() (*xml.StartElement, error) {
+	if r.ended {
+		return nil, io.EOF
+	}
+	start, err := r.inner()
+	if start != nil || err != nil {
+		return start, err
+	}
+	r.ended = true
+	for {
+		tok, err := r.dec.Token()
+		if err == io.EOF && r.in.err == nil {
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, r.inputError(err)
+		}
+		if start, ok := tok.(xml.StartElement); ok {
+			return nil, r.wrong("second root <%s>", start.Name.Local)
+		}
+	}
+}
+
+// inner returns the start of the next element inside the current one, nil at
+// the end of that.
+func (r *Reader) inner() (*xml.StartElement, error) {
+	for {
+		tok, err := r.token()
+		if err != nil {
+			return nil, err
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			return &tok, nil
+		case xml.EndElement:
+			return nil, nil
+		}
+	}
+}
+
+// text returns the trimmed content of the element whose start was taken.
+func (r *Reader) text() (string, error) {
+	var b strings.Builder
+	for {
+		tok, err := r.token()
+		if err != nil {
+			return "", err
+		}
+		switch tok := tok.(type) {
+		case xml.CharData:
+			b.Write(tok)
+		case xml.StartElement:
+			return "", r.wrong("<%s> where text belongs", tok.Name.Local)
+		case xml.EndElement:
+			return strings.TrimSpace(b.String()), nil
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package wellknown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"cutie/sitemap"
+)
+
+// Method is a way a Source was found (Z39.99-2017, 6.3).
+type Method string
+
+// The methods, in the order in which Discover tries them.
+const (
+	ByWellKnown  Method = "well-known URI"
+	ByLinkHeader Method = "Link header"
+	ByHTMLLink   Method = "HTML link"
+	ByDocument   Method = "ResourceSync document" // the URL given is one itself
+	ByRobots     Method = "robots.txt"
+)
+
+// Discovery is what Discover found: absolute URLs of documents, of which at
+// least one was read and is what it should be.
+type Discovery struct {
+	// By is the method that found them.
+	By Method
+
+	// Description is the Source Description, empty if a Capability List did
+	// not name one. A Source Description Index counts as one.
+	Description string
+
+	// CapabilityLists are all of the Source Description if that was found
+	// first, otherwise those that cover the resource, or the sets named in
+	// robots.txt. Without duplicates.
+	CapabilityLists []string
+}
+
+// ErrNotFound says that every method was tried and none found a Source.
+var ErrNotFound = errors.New("no ResourceSync source found")
+
+// Discover finds the Source behind the URL of a site, resource or ResourceSync
+// document, which must be absolute, http or https. The first method that finds
+// something is the last one tried.
+//
+// It makes at most 50 requests with 5 redirects each, reads at most 1 MiB of
+// an HTML page or robots.txt, and of a list only the head. If nothing is found
+// the error wraps [ErrNotFound] and what went wrong with each document tried;
+// that of the context is returned as soon as it is done. There are no timeouts
+// but those of ctx and client.
+func Discover(ctx context.Context, client *http.Client, rawURL string) (Discovery, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return Discovery{}, fmt.Errorf("discover: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return Discovery{}, fmt.Errorf("discover %s: not an absolute http or https URL", rawURL)
+	}
+	f := &finder{fetcher: fetcher{client: bounded(client), left: maxRequests}}
+	var tried []error
+	for _, try := range []func(context.Context, *url.URL) error{f.wellKnown, f.resource, f.robots} {
+		err := try(ctx, u)
+		if ctx.Err() != nil {
+			return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, ctx.Err())
+		}
+		if len(f.found.CapabilityLists) > 0 || f.found.Description != "" {
+			return f.found, nil
+		}
+		tried = append(tried, err)
+	}
+	return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, errors.Join(append([]error{ErrNotFound}, tried...)...))
+}
+
+// finder collects what is found. Its methods return an error for what they
+// tried in vain, which says nothing about whether something else was found.
+type finder struct {
+	fetcher
+	found Discovery
+}
+
+func (f *finder) wellKnown(ctx context.Context, site *url.URL) error {
+	f.found.By = ByWellKnown
+	return f.follow(ctx, site.ResolveReference(&url.URL{Path: Path}), maxDepth)
+}
+
+// resource looks into the answer for the URL given: its header, then the page
+// or document that it is.
+func (f *finder) resource(ctx context.Context, u *url.URL) error {
+	p, err := f.page(ctx, u)
+	if err != nil {
+		return err
+	}
+	f.found.By = ByLinkHeader
+	err = f.followAll(ctx, p.url, Links(p.header, Rel))
+	if len(f.found.CapabilityLists) > 0 {
+		return nil
+	}
+	if p.isHTML() {
+		f.found.By = ByHTMLLink
+		return errors.Join(err, f.followAll(ctx, p.url, HTMLLinks(p.text)))
+	}
+	f.found.By = ByDocument
+	return errors.Join(err, f.follow(ctx, u, maxDepth))
+}
+
+func (f *finder) robots(ctx context.Context, site *url.URL) error {
+	p, err := f.page(ctx, site.ResolveReference(&url.URL{Path: "/robots.txt"}))
+	if err != nil {
+		return err
+	}
+	f.found.By = ByRobots
+	return f.followAll(ctx, p.url, RobotsSitemaps(p.text))
+}
+
+// maxDepth is how many documents are followed upwards (Resource List, index,
+// Capability List) or downwards (Source Description Index), with some to spare.
+const maxDepth = 5
+
+func (f *finder) followAll(ctx context.Context, base *url.URL, refs []string) error {
+	var errs []error
+	for _, ref := range refs {
+		u, err := base.Parse(ref)
+		if err == nil {
+			err = f.follow(ctx, u, maxDepth)
+		}
+		errs = append(errs, err)
+		if errors.Is(err, errTooMany) {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// follow reads a ResourceSync document and goes on from there to Capability
+// Lists.
+func (f *finder) follow(ctx context.Context, u *url.URL, depth int) error {
+	if depth == 0 {
+		return fmt.Errorf("%s: too many steps from document to document", u)
+	}
+	resp, err := f.get(ctx, u)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	base := resp.Request.URL
+	r := sitemap.NewReader(io.LimitReader(resp.Body, sitemap.MaxOctets))
+	root, head, err := r.ReadHead()
+	if err != nil {
+		return fmt.Errorf("%s: %w", u, err)
+	}
+	up := head.Link(sitemap.RelUp)
+	switch {
+	case head.Capability == sitemap.Description, head.Capability == sitemap.CapabilityList && root == sitemap.SitemapIndex:
+		locs, err := locations(r, base)
+		if err != nil {
+			return fmt.Errorf("%s: %w", u, err)
+		}
+		ofDescriptions := head.Capability == sitemap.Description && root == sitemap.SitemapIndex
+		return f.describe(ctx, u, locs, ofDescriptions, depth)
+	case head.Capability == sitemap.CapabilityList:
+		f.add(u)
+		if d, err := base.Parse(up); err == nil && up != "" && f.found.Description == "" {
+			f.found.Description = d.String()
+		}
+		return nil
+	case up == "":
+		return fmt.Errorf("%s: a %s without link up", u, head.Capability)
+	}
+	next, err := base.Parse(up)
+	if err != nil {
+		return fmt.Errorf("%s: link up: %w", u, err)
+	}
+	return f.follow(ctx, next, depth-1)
+}
+
+// describe takes what a Source Description names. An index of them names
+// others, and the Capability List Index of older versions stands for one.
+func (f *finder) describe(ctx context.Context, u *url.URL, names []*url.URL, ofDescriptions bool, depth int) error {
+	if f.found.Description == "" {
+		f.found.Description = u.String()
+	}
+	var errs []error
+	for _, name := range names {
+		if ofDescriptions {
+			errs = append(errs, f.follow(ctx, name, depth-1))
+		} else {
+			f.add(name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f *finder) add(list *url.URL) {
+	if s := list.String(); !slices.Contains(f.found.CapabilityLists, s) {
+		f.found.CapabilityLists = append(f.found.CapabilityLists, s)
+	}
+}
+
+// locations reads the entries of r.
+func locations(r *sitemap.Reader, base *url.URL) ([]*url.URL, error) {
+	var locs []*url.URL
+	for {
+		e, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return locs, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		loc, err := base.Parse(e.Loc)
+		if err != nil {
+			return nil, err
+		}
+		locs = append(locs, loc)
+	}
+}

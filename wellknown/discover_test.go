@@ -1,0 +1,274 @@
+package wellknown_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/sitemap"
+	"cutie/wellknown"
+)
+
+// site answers with its bodies by path. A body with a blank line has header
+// fields before it.
+type site map[string]string
+
+func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, ok := s[r.URL.RequestURI()]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	if head, rest, ok := strings.Cut(body, "\n\n"); ok {
+		for field := range strings.Lines(head) {
+			name, value, _ := strings.Cut(strings.TrimSpace(field), ": ")
+			w.Header().Add(name, value)
+		}
+		body = rest
+	}
+	if to := w.Header().Get("Location"); to != "" {
+		w.WriteHeader(http.StatusFound)
+	}
+	io.WriteString(w, body)
+}
+
+// document returns a ResourceSync document with a link up, if that is not
+// empty, and one entry for each location.
+func document(root sitemap.Root, c sitemap.Capability, up string, locs ...string) string {
+	h := sitemap.Head{Capability: c}
+	if c == sitemap.ResourceList {
+		h.At = time.Unix(1_700_000_000, 0)
+	}
+	if up != "" {
+		h.Links = []sitemap.Link{{Rel: sitemap.RelUp, Href: up}}
+	}
+	var buf bytes.Buffer
+	w := sitemap.NewWriter(&buf)
+	err := w.WriteHead(root, h)
+	for _, loc := range locs {
+		err = errors.Join(err, w.Write(sitemap.Entry{Loc: loc, Length: -1}))
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err)
+	}
+	return "Content-Type: application/xml\n\n" + buf.String()
+}
+
+func TestDiscover(t *testing.T) {
+	const (
+		list  = sitemap.URLSet
+		index = sitemap.SitemapIndex
+	)
+	capabilityList := document(list, sitemap.CapabilityList, "/description.xml")
+	for _, tt := range []struct {
+		name, path string
+		site       site
+		want       wellknown.Discovery
+	}{
+		{
+			"well-known URI", "/dir/resource",
+			site{wellknown.Path: document(list, sitemap.Description, "", "/c1.xml", "c2.xml", "/c1.xml")},
+			wellknown.Discovery{
+				By: wellknown.ByWellKnown, Description: wellknown.Path,
+				CapabilityLists: []string{"/c1.xml", "/.well-known/c2.xml"},
+			},
+		},
+		{
+			"description without sets", "/",
+			site{wellknown.Path: document(list, sitemap.Description, "")},
+			wellknown.Discovery{By: wellknown.ByWellKnown, Description: wellknown.Path},
+		},
+		{
+			"redirect", "",
+			site{wellknown.Path: "Location: /sync/d.xml\n\n", "/sync/d.xml": document(list, sitemap.Description, "", "c.xml")},
+			wellknown.Discovery{
+				By: wellknown.ByWellKnown, Description: wellknown.Path, CapabilityLists: []string{"/sync/c.xml"},
+			},
+		},
+		{
+			"index of descriptions", "/",
+			site{
+				wellknown.Path: document(index, sitemap.Description, "", "/d1.xml", "/gone.xml", "/d2.xml"),
+				"/d1.xml":      document(list, sitemap.Description, "", "/c1.xml"),
+				"/d2.xml":      document(list, sitemap.Description, "", "/c2.xml"),
+			},
+			wellknown.Discovery{
+				By: wellknown.ByWellKnown, Description: wellknown.Path, CapabilityLists: []string{"/c1.xml", "/c2.xml"},
+			},
+		},
+		{
+			"capability list at the well-known URI", "/",
+			site{wellknown.Path: capabilityList},
+			wellknown.Discovery{
+				By: wellknown.ByWellKnown, Description: "/description.xml", CapabilityLists: []string{wellknown.Path},
+			},
+		},
+		{
+			"link header", "/dir/resource",
+			site{
+				"/dir/resource": "Link: <gone.xml>; rel=resourcesync, <c.xml>; rel=resourcesync\nContent-Type: text/html\n\n" +
+					"<link rel=resourcesync href=/other.xml>",
+				"/dir/c.xml": capabilityList,
+				"/other.xml": capabilityList,
+			},
+			wellknown.Discovery{
+				By: wellknown.ByLinkHeader, Description: "/description.xml", CapabilityLists: []string{"/dir/c.xml"},
+			},
+		},
+		{
+			"HTML link and a page for every address", "/page",
+			site{
+				wellknown.Path: "Content-Type: text/html\n\n<p>not found",
+				"/page":        "Content-Type: text/html; charset=utf-8\n\n<head><link rel=resourcesync href=c.xml>",
+				"/c.xml":       document(list, sitemap.CapabilityList, ""),
+			},
+			wellknown.Discovery{By: wellknown.ByHTMLLink, CapabilityLists: []string{"/c.xml"}},
+		},
+		{
+			"document", "/part.xml",
+			site{"/part.xml": document(list, sitemap.ResourceList, "/c.xml"), "/c.xml": capabilityList},
+			wellknown.Discovery{By: wellknown.ByDocument, Description: "/description.xml", CapabilityLists: []string{"/c.xml"}},
+		},
+		{
+			"robots.txt", "/gone",
+			site{
+				"/robots.txt": wellknown.RobotsLine("/plain.xml") + wellknown.RobotsLine("/r1.xml") + wellknown.RobotsLine("/r2.xml"),
+				"/plain.xml":  `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>/</loc></url></urlset>`,
+				"/r1.xml":     document(index, sitemap.ResourceList, "/c1.xml"),
+				"/r2.xml":     document(list, sitemap.ResourceList, "/c2.xml"),
+				"/c1.xml":     capabilityList,
+				"/c2.xml":     capabilityList,
+			},
+			wellknown.Discovery{
+				By: wellknown.ByRobots, Description: "/description.xml", CapabilityLists: []string{"/c1.xml", "/c2.xml"},
+			},
+		},
+		{
+			"capability list index", "/",
+			site{wellknown.Path: document(index, sitemap.CapabilityList, "", "/c1.xml")},
+			wellknown.Discovery{By: wellknown.ByWellKnown, Description: wellknown.Path, CapabilityLists: []string{"/c1.xml"}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			srv := httptest.NewServer(tt.site)
+			defer srv.Close()
+			got, err := wellknown.Discover(t.Context(), srv.Client(), srv.URL+tt.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Description = strings.TrimPrefix(got.Description, srv.URL)
+			for i, c := range got.CapabilityLists {
+				got.CapabilityLists[i] = strings.TrimPrefix(c, srv.URL)
+			}
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestDiscoverFindsNothing(t *testing.T) {
+	manyRobots := ""
+	for i := range 100 {
+		manyRobots += wellknown.RobotsLine(fmt.Sprintf("/%d.xml", i))
+	}
+	for name, s := range map[string]site{
+		"nothing there":     {},
+		"endless redirects": {wellknown.Path: "Location: " + wellknown.Path + "\n\n", "/": "Location: /\n\n"},
+		"up in a circle": {
+			"/":      document(sitemap.URLSet, sitemap.ResourceList, "/r.xml"),
+			"/r.xml": document(sitemap.URLSet, sitemap.ResourceList, "/"),
+		},
+		"no link up":        {"/": document(sitemap.URLSet, sitemap.ResourceList, "")},
+		"too many sitemaps": {"/robots.txt": manyRobots},
+	} {
+		requests := 0
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests++
+			s.ServeHTTP(w, r)
+		}))
+		got, err := wellknown.Discover(t.Context(), srv.Client(), srv.URL)
+		srv.Close()
+		if !errors.Is(err, wellknown.ErrNotFound) || !reflect.DeepEqual(got, wellknown.Discovery{}) {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+		if requests > 50 {
+			t.Errorf("%s: %d requests", name, requests)
+		}
+	}
+}
+
+func TestDiscoverHonoursItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer srv.Close()
+	_, err := wellknown.Discover(ctx, srv.Client(), srv.URL)
+	if !errors.Is(err, context.Canceled) || errors.Is(err, wellknown.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDiscoverRefusesURLs(t *testing.T) {
+	for _, u := range []string{"", "example.com", "/path", "file:///etc/passwd", "http:///x", "http://\x00"} {
+		if _, err := wellknown.Discover(t.Context(), nil, u); err == nil || errors.Is(err, wellknown.ErrNotFound) {
+			t.Errorf("%q: got %v", u, err)
+		}
+	}
+}
+
+func TestHandlerIsDiscovered(t *testing.T) {
+	var srv *httptest.Server
+	h := &wellknown.Handler{
+		Description: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, body, _ := strings.Cut(document(sitemap.URLSet, sitemap.Description, "", srv.URL+"/c.xml"), "\n\n")
+			io.WriteString(w, body)
+		}),
+		Resources: site{"/covered": "a", "/other": "b"},
+		CapabilityList: func(r *http.Request) string {
+			if r.URL.Path == "/covered" {
+				return srv.URL + "/c.xml"
+			}
+			return ""
+		},
+	}
+	srv = httptest.NewServer(h)
+	defer srv.Close()
+	got, err := wellknown.Discover(t.Context(), nil, srv.URL)
+	want := wellknown.Discovery{
+		By: wellknown.ByWellKnown, Description: srv.URL + wellknown.Path, CapabilityLists: []string{srv.URL + "/c.xml"},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	for _, tt := range []struct {
+		method, path string
+		status       int
+		links        []string
+		contentType  string
+	}{
+		{"GET", "/covered", 200, want.CapabilityLists, "text/plain; charset=utf-8"},
+		{"GET", "/other", 200, nil, "text/plain; charset=utf-8"},
+		{"HEAD", wellknown.Path, 200, nil, "application/xml"},
+		{"POST", wellknown.Path, 405, nil, "text/plain; charset=utf-8"},
+	} {
+		r := httptest.NewRequest(tt.method, tt.path, nil)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		resp := w.Result()
+		links := wellknown.Links(resp.Header, wellknown.Rel)
+		if resp.StatusCode != tt.status || !reflect.DeepEqual(links, tt.links) || resp.Header.Get("Content-Type") != tt.contentType {
+			t.Errorf("%s %s: got %d %v", tt.method, tt.path, resp.StatusCode, resp.Header)
+		}
+	}
+}

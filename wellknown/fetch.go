@@ -1,0 +1,89 @@
+package wellknown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+)
+
+const (
+	maxRequests  = 50
+	maxRedirects = 5
+	maxPage      = 1 << 20 // octets
+)
+
+var errTooMany = fmt.Errorf("more than %d requests", maxRequests)
+
+// fetcher makes a limited number of requests.
+type fetcher struct {
+	client *http.Client
+	left   int
+}
+
+// bounded returns a client like c that follows few redirects. A nil c is the
+// default client.
+func bounded(c *http.Client) *http.Client {
+	if c == nil {
+		c = http.DefaultClient
+	}
+	b := *c
+	b.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		}
+		if c.CheckRedirect != nil {
+			return c.CheckRedirect(req, via)
+		}
+		return nil
+	}
+	return &b
+}
+
+// get answers with a response of status 200, whose body the caller closes.
+func (f *fetcher) get(ctx context.Context, u *url.URL) (*http.Response, error) {
+	if f.left == 0 {
+		return nil, errTooMany
+	}
+	f.left--
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, fmt.Errorf("%s: %s", u, resp.Status)
+	}
+	return resp, nil
+}
+
+// page is an answer with the beginning of its body.
+type page struct {
+	url    *url.URL // after redirects
+	header http.Header
+	text   string
+}
+
+func (f *fetcher) page(ctx context.Context, u *url.URL) (page, error) {
+	resp, err := f.get(ctx, u)
+	if err != nil {
+		return page{}, err
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxPage))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return page{}, fmt.Errorf("%s: %w", u, err)
+	}
+	return page{url: resp.Request.URL, header: resp.Header, text: string(text)}, nil
+}
+
+func (p page) isHTML() bool {
+	t, _, _ := mime.ParseMediaType(p.header.Get("Content-Type"))
+	return t == "text/html" || t == "application/xhtml+xml"
+}

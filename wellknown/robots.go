@@ -1,0 +1,23 @@
+package wellknown
+
+import "strings"
+
+// RobotsLine returns the line of a robots.txt, with its line end, that names a
+// Resource List or another Sitemap. The URL must be absolute.
+func RobotsLine(sitemap string) string { return "Sitemap: " + sitemap + "\n" }
+
+// RobotsSitemaps returns the URLs that a robots.txt names in Sitemap lines,
+// in their order. Some of them may be ordinary Sitemaps.
+func RobotsSitemaps(robots string) []string {
+	var urls []string
+	robots = strings.TrimPrefix(robots, "\ufeff")
+	for line := range strings.FieldsFuncSeq(robots, func(c rune) bool { return c == '\n' || c == '\r' }) {
+		line, _, _ = strings.Cut(line, "#")
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if strings.EqualFold(strings.TrimSpace(field), "sitemap") && value != "" {
+			urls = append(urls, value)
+		}
+	}
+	return urls
+}
