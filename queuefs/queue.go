@@ -177,9 +177,6 @@ func (c *change) Lost(err error) { c.q.svc.fail(err) }
 func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	p := q.idx.grow(r.job)
 	s := p.slot(int(r.job % PageJobs))
-	if s.has(flagBusy) {
-		s.clear(flagBusy) // it was not available, so no count changes
-	}
 	if r.kind == Submit && replayed {
 		s.clear(flagPayload)
 	}

@@ -104,7 +104,8 @@ func (x *index) grow(id JobID) *page {
 	return x.pages[n]
 }
 
-// setStatus moves a job between statuses and keeps the counts.
+// setStatus moves a job between statuses, ends the operation that held it,
+// and keeps the counts.
 func (x *index) setStatus(p *page, s slot, id JobID, to Status) {
 	if s.available() {
 		p.avail--
@@ -115,6 +116,7 @@ func (x *index) setStatus(p *page, s slot, id JobID, to Status) {
 		x.count[from]--
 	}
 	s[0] = byte(to)
+	s.clear(flagBusy)
 	if to != 0 {
 		p.count[to]++
 		x.count[to]++

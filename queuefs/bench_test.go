@@ -1,0 +1,94 @@
+package queuefs_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+)
+
+// benchHome opens a home with the journal segments of real use.
+func benchHome(b *testing.B) (*queuefs.Service, *queuefs.Queue) {
+	s, q := openHome(b, b.TempDir(), queuefs.Options{Segment: durable.MaxSegment})
+	b.Cleanup(func() { closeHome(b, s) })
+	return s, q
+}
+
+// parallel runs do b.N times on so many goroutines.
+func parallel(b *testing.B, n int, do func()) {
+	var wg sync.WaitGroup
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	for range n {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				do()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkSubmit(b *testing.B) {
+	for _, size := range []int{1 << 10, 64 << 10} {
+		data := strings.Repeat("x", size)
+		for _, clients := range []int{1, 64} {
+			b.Run(fmt.Sprintf("size=%d/clients=%d", size, clients), func(b *testing.B) {
+				_, q := benchHome(b)
+				b.ReportAllocs()
+				b.SetBytes(int64(size))
+				b.ResetTimer()
+				parallel(b, clients, func() { submit(b, q, queuefs.Meta{Submitter: "bench"}, data) })
+				b.StopTimer()
+			})
+		}
+	}
+}
+
+func BenchmarkConsume(b *testing.B) {
+	for _, clients := range []int{1, 64} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			_, q := benchHome(b)
+			fillQueue(b, q, b.N, 1<<10)
+			b.ReportAllocs()
+			b.ResetTimer()
+			parallel(b, clients, func() {
+				j, err := q.Next(ctx, "bench")
+				if err != nil {
+					panic(err)
+				}
+				p, err := q.Payload(j.ID)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				p.Close()
+			})
+			b.StopTimer()
+		})
+	}
+}
+
+// fillQueue submits n jobs in batches.
+func fillQueue(b testing.TB, q *queuefs.Queue, n, size int) {
+	data := make([]byte, size)
+	for n > 0 {
+		k := min(n, 1000)
+		n -= k
+		s := q.Begin()
+		for range k {
+			d, err := s.Add(queuefs.Meta{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			d.Write(data)
+		}
+		if _, err := s.Commit(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
