@@ -1,0 +1,38 @@
+# Everything here needs Go and make only; lint fetches its tools by version.
+GO       ?= go
+FUZZTIME ?= 5s
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.PHONY: run test race build bench fuzz lint vuln
+
+run: build
+	./bin/cutie serve
+
+test:
+	$(GO) test ./...
+
+race:
+	$(GO) test -race ./...
+
+build:
+	$(GO) build -o bin/cutie ./cmd/cutie
+
+# Each fuzz target for FUZZTIME.
+fuzz:
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+lint:
+	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+# Looks known vulnerabilities up, hence needs the network.
+vuln:
+	$(GO) run $(GOVULNCHECK) ./...

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"cutie/queuefs"
+)
+
+var checkVerb = verb{
+	name:    "check",
+	aliases: []string{"fsck"},
+	args:    "[HOME]",
+	max:     1,
+	about:   "compare the files of a home with its journal and index",
+	manual: `
+Reads every job file and payload, verifies the digests, and prints one line for
+each problem and one that sums up. The exit code is 1 if problems remain. No
+daemon may run on the home. Like every opening, a check brings the files up to
+the journal and takes in what was moved by hand. --repair mends what is wrong
+and sets aside what cannot be mended. --rebuild takes the files as the truth:
+the index is made from them, and what is missing in the home, so that a copy of
+the files alone becomes a home.`,
+	takes: atHome,
+	setup: func(fs *pflag.FlagSet) action {
+		var o queuefs.CheckOptions
+		fs.BoolVar(&o.Repair, "repair", false, "mend what can be mended")
+		fs.BoolVar(&o.Rebuild, "rebuild", false, "make journal and index again from the files")
+		return func(_ context.Context, c *call) error { return check(c, o) }
+	},
+}
+
+func check(c *call, o queuefs.CheckOptions) error {
+	dir := c.home
+	if len(c.args) > 0 {
+		dir = c.args[0]
+	}
+	r, err := queuefs.Check(dir, o)
+	if err != nil {
+		return homeHint(dir, err)
+	}
+	var b strings.Builder
+	for _, p := range r.Mended {
+		fmt.Fprintf(&b, "mended: %s\n", p)
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(&b, "problem: %s\n", p)
+	}
+	fmt.Fprintf(&b, "%d queues, %d jobs, %d octets of payload, %d mended, %d problems\n",
+		r.Queues, r.Jobs, r.Octets, len(r.Mended), len(r.Problems))
+	if _, err := c.stdout.WriteString(b.String()); err != nil {
+		return err
+	}
+	if len(r.Problems) > 0 && !o.Repair {
+		return withHint(fmt.Errorf("%s: %d problems", dir, len(r.Problems)), "cutie check --repair "+dir+" mends what can be mended")
+	}
+	if len(r.Problems) > 0 {
+		return fmt.Errorf("%s: %d problems remain", dir, len(r.Problems))
+	}
+	return nil
+}

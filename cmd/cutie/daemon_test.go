@@ -1,0 +1,135 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A daemon is a running "cutie serve" on a free port.
+type daemon struct {
+	cmd    *exec.Cmd
+	url    string // with a slash at its end
+	stderr lockedBuffer
+	read   chan struct{} // closed when its standard output has ended
+}
+
+// startLimit is how long a daemon may take to begin, stopLimit to end.
+const (
+	startLimit = 30 * time.Second
+	stopLimit  = 30 * time.Second
+)
+
+// start runs a daemon on home and returns once it has printed what to open.
+func start(dir, home string, args ...string) (*daemon, error) {
+	d := &daemon{read: make(chan struct{})}
+	args = append([]string{"serve", "--home", home, "--listen", "127.0.0.1:0", "--log-level", "warn"}, args...)
+	d.cmd = exec.Command("cutie", args...)
+	d.cmd.Dir = dir
+	d.cmd.Stderr = &d.stderr
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	kill := time.AfterFunc(startLimit, func() { d.cmd.Process.Kill() })
+	defer kill.Stop()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if f := strings.Fields(lines.Text()); len(f) == 2 && f[0] == "open" {
+			d.url = f[1]
+		}
+		if strings.HasPrefix(lines.Text(), "stop with") {
+			go func() {
+				io.Copy(io.Discard, out)
+				close(d.read)
+			}()
+			return d, nil
+		}
+	}
+	close(d.read)
+	return nil, fmt.Errorf("daemon did not begin: %v: %s", d.cmd.Wait(), d.stderr.String())
+}
+
+// stop ends the daemon by a signal and returns how it ended.
+func (d *daemon) stop(sig syscall.Signal) error {
+	if err := d.cmd.Process.Signal(sig); err != nil {
+		return err
+	}
+	kill := time.AfterFunc(stopLimit, func() { d.cmd.Process.Kill() })
+	defer kill.Stop()
+	<-d.read
+	if err := d.cmd.Wait(); err != nil {
+		return fmt.Errorf("%w: %s", err, d.stderr.String())
+	}
+	return nil
+}
+
+// kill makes sure that no daemon outlives its test.
+func (d *daemon) kill() {
+	if d.cmd.ProcessState == nil {
+		d.cmd.Process.Kill()
+		<-d.read
+		d.cmd.Wait()
+	}
+}
+
+// serve runs a daemon on a fresh home for the length of a test.
+func serve(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	return serveHome(t, filepath.Join(t.TempDir(), "home"), args...)
+}
+
+func serveHome(t *testing.T, home string, args ...string) *daemon {
+	t.Helper()
+	d, err := start(t.TempDir(), home, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.kill)
+	return d
+}
+
+// cutie runs a command to its end and returns what it printed.
+func cutie(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	cmd := exec.Command("cutie", args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "CUTIE_HOME=", "CUTIE_URL=")
+	var e bytes.Buffer
+	cmd.Stderr = &e
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, e.String())
+	}
+	return string(out), err
+}
+
+// A lockedBuffer may be read while a process still writes.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

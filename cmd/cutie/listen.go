@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// socketName is the daemon's Unix socket in its home. The prefix is reserved
+// (Cutie 0.3, 6), so no other file of a home can have the name.
+const socketName = "cutie-socket"
+
+// resolve returns the address to listen on. Beyond loopback is refused unless
+// open is true. What is checked here is what is bound later, whatever a name
+// may resolve to by then.
+func resolve(addr string, open bool) (*net.TCPAddr, error) {
+	a, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, usagef("listen address %.60q: %v", addr, err)
+	}
+	if !open && !a.IP.IsLoopback() {
+		return nil, withHint(fmt.Errorf("%w: %s can be reached from other machines", errRefused, addr),
+			"listen on 127.0.0.1, or let everyone who reaches it do everything with --anonymous all")
+	}
+	return a, nil
+}
+
+func listenTCP(a *net.TCPAddr) (net.Listener, error) {
+	ln, err := net.ListenTCP("tcp", a)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, withHint(fmt.Errorf("port in use: %s", a), "--listen 127.0.0.1:0 takes a free port")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ln, nil
+}
+
+// A homeSocket reaches the socket of a home. A socket's address holds 107
+// octets at most, and homes may have longer paths, so it is addressed through
+// a descriptor of the directory.
+type homeSocket struct {
+	dir  *os.File
+	addr string
+}
+
+func openSocket(home string) (*homeSocket, error) {
+	dir, err := os.Open(home)
+	if err != nil {
+		return nil, err
+	}
+	return &homeSocket{dir, fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketName)}, nil
+}
+
+// Close lets go of the directory; connections made stay.
+func (s *homeSocket) Close() error { return s.dir.Close() }
+
+// dial connects to the daemon of the home.
+func (s *homeSocket) dial(ctx context.Context) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "unix", s.addr)
+}
+
+// listen makes the socket, for its owner only. The caller holds the lock of
+// the home, so a socket that is there already is one that a daemon left when
+// it was killed.
+func (s *homeSocket) listen(ctx context.Context) (net.Listener, error) {
+	name := filepath.Join(s.dir.Name(), socketName)
+	switch info, err := os.Lstat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case info.Mode().Type() != fs.ModeSocket:
+		return nil, fmt.Errorf("%s is in the way: not a socket", name)
+	default:
+		if err := os.Remove(name); err != nil {
+			return nil, err
+		}
+	}
+	// The mode of an unbound socket becomes that of its file, so at no moment
+	// can others connect.
+	private := func(_, _ string, c syscall.RawConn) error {
+		var chmod error
+		err := c.Control(func(fd uintptr) { chmod = syscall.Fchmod(int(fd), 0o600) })
+		return errors.Join(err, chmod)
+	}
+	lc := net.ListenConfig{Control: private}
+	return lc.Listen(ctx, "unix", s.addr)
+}
+
+// A limiter is a TCP listener that waits with the next connection while max
+// are open. Connections pass unwrapped, so that large payloads still go out by
+// sendfile; the server reports their end to ended.
+type limiter struct {
+	net.Listener
+	places chan struct{}
+	done   chan struct{}
+	once   sync.Once
+}
+
+func limit(ln net.Listener, max int) *limiter {
+	return &limiter{Listener: ln, places: make(chan struct{}, max), done: make(chan struct{})}
+}
+
+func (l *limiter) Accept() (net.Conn, error) {
+	select {
+	case l.places <- struct{}{}:
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+	}
+	return c, err
+}
+
+func (l *limiter) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return l.Listener.Close()
+}
+
+// ended is the [http.Server] ConnState hook that gives places back.
+func (l *limiter) ended(c net.Conn, state http.ConnState) {
+	if state != http.StateClosed && state != http.StateHijacked {
+		return
+	}
+	if _, ok := c.(*net.TCPConn); ok {
+		<-l.places
+	}
+}

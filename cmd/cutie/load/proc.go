@@ -1,0 +1,57 @@
+package load
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Usage is what a server process spent on a run.
+type Usage struct {
+	CPUSeconds float64 `json:"cpu_seconds"` // user and system
+	RSS        int64   `json:"rss_octets"`  // resident at the end of the run
+}
+
+// Watch measures what process pid spends from now on. The function that it
+// returns gives the usage so far.
+func Watch(pid int) (func() (*Usage, error), error) {
+	before, _, err := processUsage(pid)
+	if err != nil {
+		return nil, err
+	}
+	return func() (*Usage, error) {
+		after, rss, err := processUsage(pid)
+		if err != nil {
+			return nil, err
+		}
+		return &Usage{CPUSeconds: (after - before).Seconds(), RSS: rss}, nil
+	}, nil
+}
+
+// clockTick is the unit of processor time in /proc, the same on every Linux.
+const clockTick = 10 * time.Millisecond
+
+// processUsage reads what a process has spent and its resident memory, from
+// /proc/PID/stat; see proc(5). It works on Linux only.
+func processUsage(pid int) (cpu time.Duration, rss int64, err error) {
+	name := fmt.Sprintf("/proc/%d/stat", pid)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	// The second field is a name in parentheses, which may hold anything.
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	const state, utime, stime, pages = 3, 14, 15, 24
+	var n [3]int64
+	for i, field := range []int{utime, stime, pages} {
+		if len(fields) <= field-state {
+			return 0, 0, fmt.Errorf("%s: too short", name)
+		}
+		if n[i], err = strconv.ParseInt(string(fields[field-state]), 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return time.Duration(n[0]+n[1]) * clockTick, n[2] * int64(os.Getpagesize()), nil
+}

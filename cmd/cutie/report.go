@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/rest"
+)
+
+// What the program prints follows three rules: results go to standard output
+// and nothing else does; everything else goes to standard error as one line
+// "cutie: verb: what: why", in lower case and without a full stop; when a way
+// out is known, a second line "hint: …" names it.
+
+// Exit codes.
+const (
+	exitDone     = 0
+	exitError    = 1 // input, output, or the service failed
+	exitUsage    = 2 // the request makes no sense
+	exitNotFound = 3 // no such queue or job
+	exitEmpty    = 4 // nothing is pending: an answer, not a failure
+	exitConflict = 5 // not in this state
+	exitRefused  = 6 // not allowed
+	exitDigest   = 7 // octets are not what they should be
+)
+
+// exitCodes gives the code of each error that callers may branch on.
+var exitCodes = []struct {
+	err  error
+	code int
+}{
+	{queuefs.ErrNoQueue, exitNotFound},
+	{queuefs.ErrNoJob, exitNotFound},
+	{queuefs.ErrEmpty, exitEmpty},
+	{queuefs.ErrNotPending, exitConflict},
+	{queuefs.ErrQueueExists, exitConflict},
+	{queuefs.ErrDigest, exitDigest},
+	{digest.ErrMismatch, exitDigest},
+	{queuefs.ErrBadName, exitUsage},
+	{queuefs.ErrSidecar, exitUsage},
+	{fs.ErrExist, exitConflict},
+	{errRefused, exitRefused},
+}
+
+// errRefused says that the daemon does not let this user do it.
+var errRefused = errors.New("refused")
+
+// A usageError is a command line that cannot be understood.
+type usageError struct{ text string }
+
+func (e usageError) Error() string { return e.text }
+
+func usagef(format string, a ...any) error { return usageError{fmt.Sprintf(format, a...)} }
+
+// A hinted error knows a way out.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e hinted) Unwrap() error { return e.error }
+
+// withHint adds a way out to err.
+func withHint(err error, hint string) error { return hinted{err, hint} }
+
+// about names the thing in an error, unless the error begins with it already.
+// That a queue or job was not found is said in the same words wherever it was
+// looked for.
+func about(name string, err error) error {
+	for _, missing := range []error{queuefs.ErrNoQueue, queuefs.ErrNoJob} {
+		var deeper aboutError
+		if errors.Is(err, missing) && !errors.As(err, &deeper) {
+			err = missing
+		}
+	}
+	if strings.HasPrefix(err.Error(), name+": ") {
+		return err
+	}
+	return aboutError{name, err}
+}
+
+// An aboutError is an error with the name of what it is about.
+type aboutError struct {
+	name string
+	error
+}
+
+func (e aboutError) Error() string { return e.name + ": " + e.error.Error() }
+func (e aboutError) Unwrap() error { return e.error }
+
+// exitCode is the code the program ends with for err.
+func exitCode(err error) int {
+	var usage usageError
+	var locked *queuefs.LockedError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &locked):
+		return exitConflict
+	}
+	for _, e := range exitCodes {
+		if errors.Is(err, e.err) {
+			return e.code
+		}
+	}
+	var answer *rest.Error
+	if errors.As(err, &answer) {
+		return statusCode(answer.Status)
+	}
+	return exitError
+}
+
+// statusCode is the code for an answer of a daemon that is none of the above.
+func statusCode(status int) int {
+	switch status {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
+		return exitUsage
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return exitRefused
+	case http.StatusNotFound:
+		return exitNotFound
+	case http.StatusConflict:
+		return exitConflict
+	}
+	return exitError
+}
+
+// report prints err for the person at the terminal.
+func report(w io.Writer, verb string, err error) {
+	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	if errors.Is(err, context.Canceled) {
+		text = "interrupted"
+	}
+	if verb != "" {
+		text = verb + ": " + text
+	}
+	fmt.Fprintf(w, "cutie: %s\n", text)
+	var h hinted
+	if errors.As(err, &h) {
+		fmt.Fprintf(w, "hint: %s\n", h.hint)
+	}
+}

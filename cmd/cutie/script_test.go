@@ -1,0 +1,119 @@
+package main_test
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The scripts in testdata/any hold wherever the queue is; they run three
+// times. Each begins with the one queue "jobs", which is empty.
+
+func TestAnyTargetByURL(t *testing.T) {
+	scripts(t, "testdata/any", func(env *testscript.Env) error {
+		d, err := background(env, env.WorkDir+"/.home")
+		if err != nil {
+			return err
+		}
+		env.Setenv("CUTIE_URL", d.url)
+		return nil
+	})
+}
+
+func TestAnyTargetBySocket(t *testing.T) {
+	scripts(t, "testdata/any", func(env *testscript.Env) error {
+		_, err := background(env, env.WorkDir+"/.home")
+		env.Setenv("CUTIE_HOME", env.WorkDir+"/.home")
+		return err
+	})
+}
+
+func TestAnyTargetDirectly(t *testing.T) {
+	scripts(t, "testdata/any", func(env *testscript.Env) error {
+		home := env.WorkDir + "/.home"
+		env.Setenv("CUTIE_HOME", home)
+		if err := exec.Command("cutie", "init", home).Run(); err != nil {
+			return err
+		}
+		return exec.Command("cutie", "createQueue", "jobs", "--home", home).Run()
+	})
+}
+
+// The scripts in testdata/home begin with nothing and start what they need.
+func TestHome(t *testing.T) {
+	scripts(t, "testdata/home", func(*testscript.Env) error { return nil })
+}
+
+func scripts(t *testing.T, dir string, setup func(*testscript.Env) error) {
+	testscript.Run(t, testscript.Params{
+		Dir:   dir,
+		Setup: setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"serve": serveCommand,
+			"stop":  stopCommand,
+		},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// background starts a daemon that ends with the script.
+func background(env *testscript.Env, home string) (*daemon, error) {
+	d, err := start(env.WorkDir, home)
+	if err == nil {
+		env.Defer(d.kill)
+	}
+	return d, err
+}
+
+// exits is the script command "exits CODE program argument…": like exec, for
+// a program that ends with the code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE program argument…")
+	}
+	code := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+var daemons = map[*testscript.TestScript]*daemon{}
+
+// serveCommand is "serve HOME option…": it starts a daemon and sets URL.
+func serveCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: serve HOME option…")
+	}
+	d, err := start(ts.MkAbs("."), filepath.Clean(args[0]), args[1:]...)
+	if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	ts.Defer(d.kill)
+	ts.Setenv("URL", d.url)
+	daemons[ts] = d
+}
+
+// stopCommand is "stop": it ends the daemon as a supervisor would, and the
+// daemon must end well.
+func stopCommand(ts *testscript.TestScript, neg bool, args []string) {
+	d := daemons[ts]
+	if neg || len(args) > 0 || d == nil {
+		ts.Fatalf("usage: stop, after serve")
+	}
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		ts.Fatalf("daemon ended badly: %v", err)
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+// A target is where the queues are: a daemon, by a [rest.Client], or a home
+// that no daemon has open. A verb does not know which. Errors are found by
+// [errors.Is] to be those of queuefs. Queues go by identifier, cleaned or not,
+// or by name; jobs by identifier.
+type target interface {
+	// Submit stores all uploads, or none of them (Cutie 0.3, 5.5).
+	Submit(ctx context.Context, queue string, uploads ...rest.Upload) (jobs []string, err error)
+	// Next consumes the head of the queue (5.6). It waits for a job as long as
+	// wait says.
+	Next(ctx context.Context, queue string, wait time.Duration) (*rest.Delivery, error)
+	// Peek reads a job and leaves it as it is (5.7); "" is the head.
+	Peek(ctx context.Context, queue, job string) (*rest.Delivery, error)
+	// Delete takes a pending job out of its queue (5.8).
+	Delete(ctx context.Context, queue, job string) (queuefs.Job, error)
+	// Requeue makes a consumed or deleted job pending again.
+	Requeue(ctx context.Context, queue, job string) (queuefs.Job, error)
+	// State is a state as it is sent (5.2 to 5.4): of a job, of a queue if job
+	// is "", of the service if queue is "" too.
+	State(ctx context.Context, form state.Form, queue, job string, page ...rest.Page) ([]byte, error)
+	Service(ctx context.Context) (state.Service, error)
+	Queue(ctx context.Context, queue string, page rest.Page) (state.Queue, error)
+	Job(ctx context.Context, queue, job string) (queuefs.Job, error)
+	CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state.Queue, error)
+	Close() error
+}
+
+// lockPatience is how long to wait for a home that another command has open;
+// commands hold it for moments.
+const lockPatience = 10 * time.Second
+
+// target finds the queues: a daemon that was named, a daemon that runs on the
+// home, or the home itself.
+func (c *call) target(ctx context.Context) (target, error) {
+	if c.url != "" {
+		base, err := cleanBase(c.url)
+		if err != nil {
+			return nil, err
+		}
+		return newRemote(base, nil), nil
+	}
+	for start := time.Now(); ; {
+		daemon, err := askDaemon(ctx, c.home)
+		if err != nil {
+			return nil, err
+		}
+		if daemon != nil {
+			return daemon, nil
+		}
+		home, err := openLocal(c.home, c.warnf)
+		if err == nil {
+			return home, nil
+		}
+		var locked *queuefs.LockedError
+		if !errors.As(err, &locked) || time.Since(start) > lockPatience {
+			return nil, homeHint(c.home, err)
+		}
+		// Another command has the home open, or a daemon that is starting.
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// askDaemon returns the daemon of a home, or nil if none answers there.
+func askDaemon(ctx context.Context, home string) (*remote, error) {
+	socket, err := openSocket(home)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	conn, err := socket.dial(ctx)
+	if err != nil {
+		// A socket nobody listens on is what a killed daemon leaves.
+		return nil, errors.Join(socket.Close(), ignore(err, fs.ErrNotExist, syscall.ECONNREFUSED))
+	}
+	conn.Close()
+	return newRemote("http://localhost/", socket), nil
+}
+
+// queueArg is the queue that the first argument names. What can name none,
+// and would not survive in a URL, is not found.
+func (c *call) queueArg() (string, error) {
+	switch q := c.args[0]; q {
+	case "", ".", "..":
+		return q, about(q, queuefs.ErrNoQueue)
+	default:
+		return q, nil
+	}
+}
+
+// ignore returns err unless it is one of these.
+func ignore(err error, these ...error) error {
+	for _, e := range these {
+		if errors.Is(err, e) {
+			return nil
+		}
+	}
+	return err
+}

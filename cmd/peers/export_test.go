@@ -1,0 +1,6 @@
+package main
+
+var (
+	Command  = command
+	BareVerb = bareVerb
+)

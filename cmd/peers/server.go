@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"cutie/cmd/cutie/load"
+)
+
+// A server is a peer that listens on a TCP port.
+type server struct {
+	// command is the program and its arguments that keep everything in dir
+	// and listen on the loopback address.
+	command func(dir, address string, t task) ([]string, error)
+	// connect opens one client for a phase.
+	connect func(ctx context.Context, phase, address string, p *load.Payload, client int) (load.Worker, error)
+}
+
+// measure starts the server on nothing, runs the phases, and stops it.
+func (s server) measure(ctx context.Context, t task) (runs []load.Result, err error) {
+	dir, err := os.MkdirTemp(t.dir, "peer-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	command, err := s.command(dir, address, t)
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(ctx, command)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	if err := p.ready(ctx, address); err != nil {
+		return nil, err
+	}
+	payload, err := load.NewPayload(t.size)
+	if err != nil {
+		return nil, err
+	}
+	for _, phase := range t.phases {
+		res, err := s.phase(ctx, p, t.plan(phase), address, payload)
+		if err != nil {
+			return runs, err
+		}
+		runs = append(runs, res)
+	}
+	return runs, nil
+}
+
+func (s server) phase(ctx context.Context, p *process, plan load.Plan, address string, payload *load.Payload) (load.Result, error) {
+	usage, err := load.Watch(p.cmd.Process.Pid)
+	if err != nil {
+		return load.Result{}, err
+	}
+	res, err := load.Run(ctx, plan, func(ctx context.Context, client int) (load.Worker, error) {
+		return s.connect(ctx, plan.Phase, address, payload, client)
+	})
+	if err != nil {
+		return res, err
+	}
+	res.Usage, err = usage()
+	return res, err
+}
+
+// freeAddress finds a loopback address on which nobody listens at the moment.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// process is a program that was started here and must be stopped.
+type process struct {
+	cmd    *exec.Cmd
+	output tail
+	exited chan struct{} // closed when err is set
+	err    error
+}
+
+// start starts a program. It is told to end when ctx ends.
+func start(ctx context.Context, command []string) (*process, error) {
+	p := &process{cmd: exec.CommandContext(ctx, command[0], command[1:]...), exited: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = 10 * time.Second
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// ready waits until the program accepts connections.
+func (p *process) ready(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("%s ended at once: %v: %s", p.cmd.Path, p.err, p.output.text())
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", p.cmd.Path, err)
+		case <-poll.C:
+		}
+	}
+}
+
+// stop ends the program and waits until it has ended. That a signal ended it
+// is no error.
+func (p *process) stop() error {
+	p.cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
+	select {
+	case <-p.exited:
+	case <-time.After(10 * time.Second):
+		p.cmd.Process.Kill()
+		<-p.exited
+		return fmt.Errorf("%s: did not end within 10 s, killed", p.cmd.Path)
+	}
+	return nil
+}
+
+// tail keeps the last octets that a program prints, which say why it ended.
+type tail struct{ b []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	t.b = t.b[max(len(t.b)-2048, 0):]
+	return len(p), nil
+}
+
+func (t *tail) text() string { return strings.TrimSpace(string(t.b)) }

@@ -1,0 +1,88 @@
+package publisher
+
+import (
+	"container/list"
+	"sync"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// cacheSize is how many octets of compressed entries a Publisher keeps.
+const cacheSize = 24 << 20
+
+// A member is a run of whole entries as one gzip member. It never changes.
+type member struct {
+	gz  []byte
+	raw int64 // octets of the entries
+
+	// Of a page of the engine, when it was read:
+	entries int
+	version queuefs.Seq // last event that touched it
+	at      time.Time   // time of that
+}
+
+// A memberKey names what a member is made of: a page of the engine, or the
+// part of a Change List that begins at octet from. end is 0 unless it is the
+// last part and may grow.
+type memberKey struct {
+	queue string
+	set   Set
+	list  uint64 // first event of the Change List, 0 for a Resource List
+	from  int64
+	end   int64
+}
+
+// A cache keeps the members last used, up to a number of octets. Whoever got
+// a member may keep it.
+type cache struct {
+	max int
+
+	mu    sync.Mutex
+	size  int
+	order *list.List // of *cached, last used first
+	items map[memberKey]*list.Element
+}
+
+type cached struct {
+	key memberKey
+	m   *member
+}
+
+func newCache(max int) *cache {
+	return &cache{max: max, order: list.New(), items: make(map[memberKey]*list.Element)}
+}
+
+// get returns the member, nil if it is not there.
+func (c *cache) get(k memberKey) *member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el := c.items[k]
+	if el == nil {
+		return nil
+	}
+	c.order.MoveToFront(el)
+	return el.Value.(*cached).m
+}
+
+// put keeps the member in place of what was there under the key.
+func (c *cache) put(k memberKey, m *member) {
+	const overhead = 256
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if el := c.items[k]; el != nil {
+		old := el.Value.(*cached)
+		c.size += len(m.gz) - len(old.m.gz)
+		old.m = m
+		c.order.MoveToFront(el)
+	} else {
+		c.items[k] = c.order.PushFront(&cached{k, m})
+		c.size += len(m.gz) + overhead
+	}
+	for c.size > c.max && c.order.Len() > 1 {
+		el := c.order.Back()
+		old := c.order.Remove(el).(*cached)
+		delete(c.items, old.key)
+		c.size -= len(old.m.gz) + overhead
+	}
+}

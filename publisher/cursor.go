@@ -1,0 +1,153 @@
+package publisher
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// A mark is how far a set has read the events of its queue, and how far its
+// open Change List had grown by then.
+type mark struct {
+	seq     queuefs.Seq // last event read
+	at      time.Time   // its time; of the queue's creation if there is none
+	first   queuefs.Seq // first event of the open list, seq+1 if it has none
+	from    time.Time   // time of the event before that, or creation
+	since   time.Time   // of the first event with an entry; zero if there is none
+	last    time.Time   // of the last event with an entry; zero if there is none
+	entries int
+	length  int64 // octets of the entries
+}
+
+// beginning returns the mark of a list that begins after the event seq.
+func beginning(seq queuefs.Seq, at time.Time) mark {
+	return mark{seq: seq, at: at, first: seq + 1, from: at}
+}
+
+const cursorFile = "cursor"
+
+// cursor prints where all sets stand: a header, two lines for each queue, and
+// a last line without which the file does not count.
+func (p *Publisher) cursor() []byte {
+	feeds := p.opened()
+	dst := append([]byte(nil), header(cursorFile, p.site)...)
+	for _, f := range feeds {
+		f.mu.Lock()
+		for s := range f.sets {
+			dst = append(append(append(dst, f.q.ID()...), ' '), setNames[s]...)
+			dst = f.sets[s].mark.append(append(dst, ' '))
+		}
+		f.mu.Unlock()
+	}
+	return fmt.Appendf(dst, "end %d\n", len(feeds))
+}
+
+// writeCursor writes what the last Flush found; p.cursorMu is held.
+func (p *Publisher) writeCursor() error {
+	if p.flushed == nil || bytes.Equal(p.flushed, p.written) {
+		return nil
+	}
+	if err := p.root.Replace(cursorFile, p.flushed); err != nil {
+		return err
+	}
+	p.written = p.flushed
+	return nil
+}
+
+// readCursor reads the cursor, which may be absent. One that makes no sense,
+// or is of another base URI, is set aside.
+func (p *Publisher) readCursor() error {
+	data, err := p.root.ReadFile(cursorFile, nil, 256<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	marks, err := parseCursor(string(data), p.site)
+	if err != nil {
+		aside, e := setAside(p.root, cursorFile)
+		if e != nil {
+			return errors.Join(err, e)
+		}
+		p.report(cursorFile, "%v; moved to %s, open Change Lists begin anew where the journal does not reach back", err, aside)
+		return nil
+	}
+	p.marks = marks
+	p.written = data
+	return nil
+}
+
+func parseCursor(text string, base site) (map[string][]mark, error) {
+	rest, ok := strings.CutPrefix(text, header(cursorFile, base))
+	if !ok {
+		return nil, fmt.Errorf("not the cursor of %s", base)
+	}
+	marks := make(map[string][]mark)
+	for line := range strings.Lines(rest) {
+		w := words{left: strings.TrimSuffix(line, "\n")}
+		id := w.word()
+		set := w.word()
+		if id == "end" && w.left == "" && set+"\n" == strconv.Itoa(len(marks))+"\n" && strings.HasSuffix(rest, line) {
+			return marks, nil
+		}
+		m, err := parseMark(w)
+		if err == nil && (len(marks[id]) >= numSets || setNames[len(marks[id])] != set) {
+			err = fmt.Errorf("set %.20q out of turn", set)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %.200q: %w", line, err)
+		}
+		marks[id] = append(marks[id], m)
+	}
+	return nil, errors.New("cut off")
+}
+
+func (m *mark) append(dst []byte) []byte {
+	seq := func(n queuefs.Seq) { dst = append(strconv.AppendUint(dst, uint64(n), 10), ' ') }
+	when := func(t time.Time) {
+		if t.IsZero() {
+			dst = append(dst, "- "...)
+		} else {
+			dst = append(sitemap.AppendTime(dst, t), ' ')
+		}
+	}
+	seq(m.seq)
+	when(m.at)
+	seq(m.first)
+	when(m.from)
+	when(m.since)
+	when(m.last)
+	dst = strconv.AppendInt(dst, int64(m.entries), 10)
+	dst = strconv.AppendInt(append(dst, ' '), m.length, 10)
+	return append(dst, '\n')
+}
+
+func parseMark(w words) (mark, error) {
+	m := mark{seq: w.seq(), at: w.time(), first: w.seq(), from: w.time(),
+		since: w.optionalTime(), last: w.optionalTime(), entries: int(w.int()), length: w.int()}
+	if err := w.end(); err != nil {
+		return m, err
+	}
+	if m.first == 0 || m.first > m.seq+1 || m.entries < 0 || m.length < 0 || (m.entries == 0) != (m.length == 0) ||
+		(m.entries == 0) != m.since.IsZero() || (m.entries == 0) != m.last.IsZero() {
+		return m, errors.New("out of range")
+	}
+	return m, nil
+}
+
+// optionalTime reads a time, or "-" for none.
+func (w *words) optionalTime() time.Time {
+	if rest, ok := strings.CutPrefix(w.left, "- "); ok {
+		w.left = rest
+		return time.Time{}
+	}
+	return w.time()
+}

@@ -1,0 +1,285 @@
+package publisher
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// A packageError says why a closed list, or a part of it, cannot become a
+// package, now or later.
+type packageError struct {
+	Loc string
+	Err error
+}
+
+func (e *packageError) Error() string { return e.Loc + ": " + e.Err.Error() }
+func (e *packageError) Unwrap() error { return e.Err }
+
+// A bitstream is one file of a package.
+type bitstream struct {
+	file
+	length int64
+	sha256 [sha256.Size]byte
+	store  bool  // not compressed in the package
+	at     int64 // where a job file begins in parcel.texts
+}
+
+// A parcel gathers what goes into one package: the manifest, and the job
+// files, which may be gone a moment later. Payloads stay where they are.
+type parcel struct {
+	span
+	entries *spool // of the manifest
+	texts   *spool
+	streams []bitstream
+	octets  int64 // of all bitstreams
+}
+
+// pack makes the packages of the list that are not there yet. The list is cut
+// between two events where bitstreams become too many octets.
+func (t *task) pack(pause func() bool) error {
+	entries, err := t.open(t.c.set, entriesFile(t.list.first))
+	if err != nil {
+		return err
+	}
+	defer entries.Close()
+	r := sitemap.NewReader(io.MultiReader(
+		bytes.NewReader(sitemap.AppendHead(nil, sitemap.URLSet, t.head(t.c.set, t.list.from, t.list.until))),
+		bufio.NewReaderSize(io.NewSectionReader(entries, 0, t.list.length), 64<<10),
+		bytes.NewReader(sitemap.AppendFoot(nil, sitemap.URLSet))))
+	next := span{first: t.list.first, from: t.list.from}
+	if n := len(t.c.packages.all); n > 0 && t.c.packages.all[n-1].last >= next.first {
+		last := t.c.packages.all[n-1]
+		next = span{first: last.last + 1, from: last.until}
+	}
+	p, err := t.parcel(next)
+	if err != nil {
+		return err
+	}
+	defer func() { p.discard() }()
+	for {
+		e, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", entries.Name(), err)
+		}
+		seq := queuefs.Seq(e.Seq)
+		if seq < next.first {
+			continue
+		}
+		if p.last != 0 && p.last != seq && p.octets+max(e.Length, 0) > t.p.MaxPackage {
+			if err := t.ship(p, pause); err != nil {
+				return err
+			}
+			rest, err := t.parcel(span{first: p.last + 1, from: p.until})
+			if err != nil {
+				return err
+			}
+			p.discard()
+			p = rest
+		}
+		if err := t.put(p, &e); err != nil {
+			return err
+		}
+		if p.last, p.until = seq, e.DateTime; !pause() {
+			return errStopped
+		}
+	}
+	p.last, p.until = t.list.last, t.list.until
+	return t.ship(p, pause)
+}
+
+func (t *task) parcel(sp span) (*parcel, error) {
+	entries, err := t.p.spool()
+	if err != nil {
+		return nil, err
+	}
+	texts, err := t.p.spool()
+	if err != nil {
+		entries.Close()
+		return nil, err
+	}
+	return &parcel{span: sp, entries: entries, texts: texts}, nil
+}
+
+func (p *parcel) discard() {
+	p.entries.Close()
+	p.texts.Close()
+}
+
+// put adds an entry of the list to the parcel, with its bitstream unless it
+// is a deletion. A job file that was replaced since is passed over.
+func (t *task) put(p *parcel, e *sitemap.Entry) error {
+	if e.Change == sitemap.Deleted {
+		return p.manifest(e)
+	}
+	b, err := t.bitstream(e)
+	if err != nil {
+		return &packageError{e.Loc, err}
+	}
+	if !b.payload {
+		text, facts, err := t.q.JobFile(b.job, b.status)
+		switch {
+		case err == nil && int64(len(text)) == b.length && sha256.Sum256(text) == b.sha256:
+		case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.DateTime):
+			return nil
+		case err == nil:
+			return &packageError{e.Loc, errors.New("file is not what it was")}
+		default:
+			return &packageError{e.Loc, err}
+		}
+		b.at = p.texts.size
+		if _, err := p.texts.Write(text); err != nil {
+			return err
+		}
+	}
+	p.streams = append(p.streams, b)
+	p.octets += b.length
+	e.Path = "/" + streamName(len(p.streams))
+	return p.manifest(e)
+}
+
+func (p *parcel) manifest(e *sitemap.Entry) error {
+	p.span.entries++
+	_, err := p.entries.Write(sitemap.AppendEntry(nil, sitemap.URLSet, e))
+	return err
+}
+
+// streamName returns the name in the package of bitstream n, from 1.
+func streamName(n int) string { return "resources/" + fixed(uint64(n), 6) }
+
+// storeLimit is up to where a bitstream that does not shrink is stored as it
+// is. A larger one is written before its checksum is known, which many readers
+// of ZIP take for compressed files only.
+const storeLimit = 1 << 20
+
+// bitstream returns what the package holds for an entry.
+func (t *task) bitstream(e *sitemap.Entry) (b bitstream, err error) {
+	var ok bool
+	if b.file, ok = t.names.file(e.Loc); !ok {
+		return b, errors.New("not a file of the queue")
+	}
+	for _, h := range e.Hashes {
+		if h.Alg == "sha-256" && len(h.Value) == 2*sha256.Size {
+			_, err = hex.Decode(b.sha256[:], []byte(h.Value))
+		}
+	}
+	if b.sha256 == ([sha256.Size]byte{}) || e.Length < 0 {
+		err = errors.Join(err, errors.New("no digest or length"))
+	}
+	b.length = e.Length
+	b.store = e.Length <= storeLimit && (e.Length < 256 || !compressible(e.Type))
+	return b, err
+}
+
+// ship makes the package, puts it in place, and writes its line: then, and
+// not before, changedump.xml names it.
+func (t *task) ship(p *parcel, pause func() bool) error {
+	dir, err := t.dir(t.c.set, false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	out, err := t.p.draft()
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	sum := sha256.New()
+	w := &counter{w: io.MultiWriter(out, sum)}
+	if err := t.zip(w, p, pause); err != nil {
+		return err
+	}
+	p.length, p.sha256 = w.n, hex.EncodeToString(sum.Sum(nil))
+	if err := out.place(dir, docName{changePackage, uint64(p.first)}.String()); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.c.packages.add(dir, t.p.site, p.span); err != nil {
+		if errors.Is(err, queuefs.ErrFailed) {
+			return t.p.fail(err)
+		}
+		return err
+	}
+	t.c.dumped = p.last
+	return nil
+}
+
+// payload opens the payload of a bitstream.
+func (t *task) openPayload(b *bitstream) (io.ReadCloser, error) {
+	r, err := t.q.Payload(b.job)
+	if errors.Is(err, queuefs.ErrNoJob) || errors.Is(err, fs.ErrNotExist) {
+		return nil, &packageError{t.names.paths + b.job.String(), err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Size() != b.length {
+		r.Close()
+		return nil, &packageError{t.names.paths + b.job.String(), fmt.Errorf("%d octets, not %d", r.Size(), b.length)}
+	}
+	return r, nil
+}
+
+// changePackage returns a package in place.
+func (f *feed) changePackage(s Set, first queuefs.Seq) (*resource, error) {
+	f.mu.Lock()
+	sp, ok := f.sets[s].packages.find(first)
+	f.mu.Unlock()
+	if !ok {
+		return nil, errNotFound
+	}
+	tag := fmt.Sprintf("z%d-%.16s", sp.first, sp.sha256)
+	return &resource{zip: true, tag: tag, modified: sp.until, cache: cacheClosed, compose: func(bool) (*document, error) {
+		d := &document{tag: tag, modified: sp.until}
+		d.file(f, s, docName{changePackage, uint64(first)}.String(), sp.length)
+		return d, nil
+	}}, nil
+}
+
+// A spool is a file without a name, written once and read anywhere.
+type spool struct {
+	f    *os.File
+	w    *bufio.Writer
+	size int64
+}
+
+func (p *Publisher) spool() (*spool, error) {
+	f, name, err := p.root.Temp()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.root.Remove(name); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &spool{f: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
+}
+
+func (s *spool) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	s.size += int64(n)
+	return n, err
+}
+
+// section returns a reader of n octets from off on. Nothing is written after.
+func (s *spool) section(off, n int64) (io.Reader, error) {
+	if err := s.w.Flush(); err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(s.f, off, n), nil
+}
+
+func (s *spool) Close() error { return s.f.Close() }

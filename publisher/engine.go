@@ -1,0 +1,58 @@
+package publisher
+
+import (
+	"time"
+
+	"cutie/queuefs"
+)
+
+// Service is the part of *queuefs.Service that a Source needs.
+type Service[Q Queue] interface {
+	Dir() string
+	Queues() []Q
+	Queue(name string) (Q, error)
+}
+
+// Queue is the part of *queuefs.Queue that a Source needs. All of it shows
+// committed events only. Seq, State, Pages, PageVersion, Page and InfoFile
+// read memory.
+type Queue interface {
+	ID() string
+	Seq() queuefs.Seq
+	State() queuefs.QueueState
+	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
+	Pages() int
+	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
+	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
+	InfoFile() ([]byte, queuefs.Facts)
+	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
+	Payload(id queuefs.JobID) (*queuefs.Payload, error)
+}
+
+// engine is a Service whose queues are interfaces.
+type engine struct {
+	dir    string
+	queues func() []Queue
+	queue  func(id string) (Queue, error)
+}
+
+func adapt[Q Queue](svc Service[Q]) engine {
+	return engine{
+		dir: svc.Dir(),
+		queues: func() []Queue {
+			all := svc.Queues()
+			out := make([]Queue, len(all))
+			for i, q := range all {
+				out[i] = q
+			}
+			return out
+		},
+		queue: func(id string) (Queue, error) {
+			q, err := svc.Queue(id)
+			if err != nil {
+				return nil, err
+			}
+			return q, nil
+		},
+	}
+}

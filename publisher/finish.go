@@ -1,0 +1,205 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"time"
+
+	"cutie/queuefs/durable"
+)
+
+// What is made of a list after it was closed: its compressed form, then its
+// packages. The work is done in slices, so that it neither holds up a Tick nor
+// takes the machine from the queue.
+
+// workTime is how long a Tick works on closed lists.
+const workTime = 100 * time.Millisecond
+
+// A task is work on one closed list that goes on from Tick to Tick.
+type task struct {
+	*feed
+	c    *changes
+	list span
+	next func() (struct{}, bool)
+	stop func()
+	err  error // why it ended early
+}
+
+// finish works on closed lists until its time is up or none is left.
+func (p *Publisher) finish(ctx context.Context) error {
+	end := time.Now().Add(workTime)
+	for {
+		if p.job == nil {
+			if p.job = p.nextTask(); p.job == nil {
+				return nil
+			}
+		}
+		t := p.job
+		for {
+			if _, more := t.next(); !more {
+				break
+			}
+			if ctx.Err() != nil || time.Now().After(end) {
+				return ctx.Err()
+			}
+		}
+		p.drop()
+		if err := t.done(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// drop ends the present task where it is.
+func (p *Publisher) drop() {
+	if p.job != nil {
+		p.job.stop()
+		p.job = nil
+	}
+}
+
+// nextTask returns work on the oldest closed list of some queue that has no
+// packages yet.
+func (p *Publisher) nextTask() *task {
+	for _, f := range p.opened() {
+		if t := f.nextTask(); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+func (f *feed) nextTask() *task {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.sets {
+		c := &f.sets[s]
+		if c.lists.last() <= c.dumped {
+			continue
+		}
+		i := len(c.lists.all) - 1
+		for i > 0 && c.lists.all[i-1].last > c.dumped {
+			i--
+		}
+		t := &task{feed: f, c: c, list: c.lists.all[i]}
+		t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+			t.err = t.run(func() bool { return yield(struct{}{}) })
+		})
+		return t
+	}
+	return nil
+}
+
+// errStopped ends a task that is to go no further.
+var errStopped = errors.New("stopped")
+
+// run is the task. It calls pause often, and ends when that returns false.
+func (t *task) run(pause func() bool) error {
+	if err := t.compress(pause); err != nil {
+		return err
+	}
+	return t.pack(pause)
+}
+
+// done settles a task that has ended. A list of which no package can be made
+// is passed over, so that it is not tried again before the next start.
+func (t *task) done() error {
+	path := t.q.ID() + "/" + t.c.set.String()
+	var e *packageError
+	switch {
+	case t.err == nil:
+	case errors.As(t.err, &e):
+		t.p.report(path, "no package for events %d to %d: %v", t.list.first, t.list.last, t.err)
+	default:
+		return fmt.Errorf("queue %s: closed list %d: %w", t.q.ID(), t.list.first, t.err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.c.dumped = max(t.c.dumped, t.list.last)
+	return nil
+}
+
+// compress makes the compressed form of the entries, unless it is there. It
+// has the same octets as the members of the list while it was open.
+func (t *task) compress(pause func() bool) error {
+	dir, err := t.dir(t.c.set, false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if _, err := dir.Stat(gzipFile(t.list.first)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	entries, err := dir.Open(entriesFile(t.list.first))
+	if err != nil {
+		return err
+	}
+	defer entries.Close()
+	out, err := t.p.draft()
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	for k := (memberKey{queue: t.q.ID(), set: t.c.set, list: uint64(t.list.first)}); k.from < t.list.length; {
+		m := t.p.cache.get(k)
+		if m == nil {
+			if m, err = t.p.member(k, t.list.length, entries); err != nil {
+				return err
+			}
+		}
+		if _, err := out.Write(m.gz); err != nil {
+			return err
+		}
+		k.from += m.raw
+		if !pause() {
+			return errStopped
+		}
+	}
+	return out.place(dir, gzipFile(t.list.first))
+}
+
+// A draft is a file in the making. It stands under a temporary name until it
+// is complete and on stable storage.
+type draft struct {
+	p    *Publisher
+	name string // "" once it is in place
+	io.WriteCloser
+	sync func() error
+}
+
+func (p *Publisher) draft() (*draft, error) {
+	f, name, err := p.root.Temp()
+	if err != nil {
+		return nil, err
+	}
+	return &draft{p: p, name: name, WriteCloser: f, sync: func() error { return p.root.SyncFile(f) }}, nil
+}
+
+// place gives the file its name in a directory, over what is there.
+func (d *draft) place(to *durable.Dir, name string) error {
+	if err := d.sync(); err != nil {
+		return err
+	}
+	if err := d.p.root.Rename(d.name, to, name); err != nil {
+		return err
+	}
+	d.name = ""
+	return to.Sync()
+}
+
+// discard closes the file, and removes it unless it is in place.
+func (d *draft) discard() {
+	d.Close()
+	if d.name != "" {
+		if err := d.p.root.Remove(d.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.p.report(d.name, "%v", err)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package publisher
+
+import (
+	"fmt"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// resourceList returns resourcelist.xml: the list itself, or, if that is too
+// large for a document, the index of its pages.
+func (f *feed) resourceList(s Set) *resource {
+	l, fits := f.whole(s)
+	if !fits {
+		return f.resourceIndex(s)
+	}
+	r := l.resource()
+	r.compose = func(gz bool) (*document, error) {
+		snap := l.snapshot()
+		if snap.entries+1 > f.p.MaxEntries { // it has grown meanwhile
+			return f.resourceIndex(s).compose(gz)
+		}
+		return l.document(snap, gz), nil
+	}
+	return r
+}
+
+// resourceIndex returns the index of the pages of a Resource List that have
+// entries. It is as of one event, or has no entity tag if none can be told.
+func (f *feed) resourceIndex(s Set) *resource {
+	tag := func(seq queuefs.Seq) string { return fmt.Sprintf("ri-%d", seq) }
+	st := f.q.State()
+	r := &resource{tag: tag(st.Seq), modified: f.orCreated(st.LastEvent), cache: cacheOpen}
+	r.compose = func(gz bool) (*document, error) {
+		d := &document{}
+		var body []byte
+		for try := 0; try < steadyTries && d.tag == ""; try++ {
+			st := f.q.State()
+			d.modified = f.orCreated(st.LastEvent)
+			body = f.appendIndex(body[:0], s, d.modified)
+			if f.q.Seq() == st.Seq {
+				d.tag = tag(st.Seq)
+			}
+		}
+		d.whole(body, gz)
+		return d, nil
+	}
+	return r
+}
+
+func (f *feed) appendIndex(dst []byte, s Set, at time.Time) []byte {
+	docs := f.names.docs[s]
+	dst = sitemap.AppendHead(dst, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ResourceList, At: at,
+		Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}})
+	pages := f.q.Pages()
+	for n := 1; (n-1)*f.pages[s] < pages; n++ {
+		l, _ := f.listing(s, uint64(n))
+		_, at, entries := l.latest()
+		if entries > 0 || l.info() != nil {
+			dst = sitemap.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
+				Loc: docs + docName{resourcePage, uint64(n)}.String(), At: at, Length: -1})
+		}
+	}
+	return sitemap.AppendFoot(dst, sitemap.SitemapIndex)
+}
+
+// whole makes the document of one text.
+func (d *document) whole(text []byte, gz bool) {
+	if gz {
+		text = compress(nil, text)
+	}
+	d.text(text)
+}
+
+// fixedText returns a document of which a text is made when asked for.
+func fixedText(tag string, modified time.Time, text func() []byte) *resource {
+	return &resource{tag: tag, modified: modified, cache: cacheOpen, compose: func(gz bool) (*document, error) {
+		d := &document{tag: tag, modified: modified}
+		d.whole(text(), gz)
+		return d, nil
+	}}
+}
+
+// capabilities returns the Capability List of a set (Z39.99-2017, 9). It does
+// not change as long as there is the queue.
+func (f *feed) capabilities(s Set) *resource {
+	return fixedText("c", time.Time{}, func() []byte {
+		docs := f.names.docs[s]
+		dst := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList,
+			Links: []sitemap.Link{
+				{Rel: sitemap.RelDescribedBy, Href: f.names.info},
+				{Rel: sitemap.RelUp, Href: f.p.site.description()},
+			}})
+		for _, c := range []struct {
+			doc        docKind
+			capability sitemap.Capability
+		}{
+			{resourceList, sitemap.ResourceList},
+			{changeIndex, sitemap.ChangeList},
+			{changeDump, sitemap.ChangeDump},
+		} {
+			dst = sitemap.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
+				Loc: docs + docName{kind: c.doc}.String(), Capability: c.capability, Length: -1})
+		}
+		return sitemap.AppendFoot(dst, sitemap.URLSet)
+	})
+}
+
+// description returns the Source Description (Z39.99-2017, 8), with two sets
+// for each queue, or the index of its parts if there are too many.
+func (p *Publisher) description() *resource {
+	ids, tag := p.queueIDs()
+	if len(ids)*numSets <= p.MaxEntries {
+		return p.descriptionOf(tag, ids, nil)
+	}
+	return fixedText("si-"+tag, time.Time{}, func() []byte {
+		dst := sitemap.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.Description})
+		for n := 1; (n-1)*p.perPart() < len(ids); n++ {
+			dst = sitemap.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
+				Loc: p.site.description() + "/" + partName(n), Length: -1})
+		}
+		return sitemap.AppendFoot(dst, sitemap.SitemapIndex)
+	})
+}
+
+// descriptionPart returns part n of the Source Description, nil if there is
+// none.
+func (p *Publisher) descriptionPart(n int) *resource {
+	ids, tag := p.queueIDs()
+	if (n-1)*p.perPart() >= len(ids) {
+		return nil
+	}
+	ids = ids[(n-1)*p.perPart():]
+	return p.descriptionOf(fmt.Sprintf("%d-%s", n, tag), ids[:min(len(ids), p.perPart())],
+		[]sitemap.Link{{Rel: sitemap.RelIndex, Href: p.site.description()}})
+}
+
+// perPart is how many queues a part of the Source Description has.
+func (p *Publisher) perPart() int { return p.MaxEntries / numSets }
+
+func (p *Publisher) descriptionOf(tag string, ids []string, links []sitemap.Link) *resource {
+	return fixedText("s-"+tag, time.Time{}, func() []byte {
+		dst := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description, Links: links})
+		for _, id := range ids {
+			n := p.site.queue(id)
+			for s := range n.docs {
+				dst = sitemap.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
+					Loc: n.docs[s] + docName{kind: capabilityList}.String(), Capability: sitemap.CapabilityList, Length: -1,
+					Links: []sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: n.info}}})
+			}
+		}
+		return sitemap.AppendFoot(dst, sitemap.URLSet)
+	})
+}
+
+// queueIDs returns the identifiers of all queues and a digest of them.
+func (p *Publisher) queueIDs() ([]string, string) {
+	queues := p.svc.queues()
+	ids := make([]string, len(queues))
+	for i, q := range queues {
+		ids[i] = q.ID()
+	}
+	return ids, salt(ids)
+}

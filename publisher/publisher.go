@@ -1,0 +1,377 @@
+// Package publisher is a ResourceSync Source (ANSI/NISO Z39.99-2017, version
+// 1.1) over the queues of a Cutie home.
+//
+// Each queue is published as two sets of resources, see [Set]. A set has a
+// Capability List, a Resource List with pages and index, an open and closed
+// Change Lists with their index, and Change Dumps; one Source Description
+// names the Capability Lists of all sets.
+//
+// # What it promises
+//
+// Every document is a function of the journal of its queue and of the base
+// URI: made again from the same events it has the same octets. Two exceptions
+// are written down when they happen and kept from then on: at which event a
+// period ended, and what a package left out (see Change Dumps below).
+//
+// A Change List is true to the last event committed before the request came.
+// The open list only grows: its head never changes, new entries stand where
+// the foot was, so that a client may fetch with Range what it lacks. A closed
+// list never changes. The entries of one event never stand in two lists.
+//
+// A page of a Resource List is the state at one instant, named by its at.
+// Under changes so fast that no two readings agree the page is sent without
+// an entity tag: each job is then shown as it was at some instant after at,
+// and replaying the changes since at leads to the true state, which is all
+// that Z39.99-2017, 10.1 asks for. Entity tags are strong, come from sequence
+// numbers, and are compared before anything is read or composed.
+//
+// An event is in the published documents before the engine lets go of its
+// record: [Publisher.Flush] and [Publisher.Synced] stand around each
+// checkpoint.
+//
+// # Files
+//
+// Resource Lists, indexes, Capability Lists and the Source Description are
+// composed from memory when asked for. Below resourcesync/ stand:
+//
+//	cursor                 where each set stood at the last checkpoint
+//	cutie-tmp-*            unfinished; removed on opening
+//	Q/SET/changelist-F.entries   entries of the Change List that begins with event F
+//	Q/SET/changelist-F.gz        the same compressed, once the list is closed
+//	Q/SET/lists                  one line for each closed list
+//	Q/SET/changedump-F.zip       package that begins with event F
+//	Q/SET/packages               one line for each package
+//
+// F has twelve digits. Heads and feet are no part of files; they are put
+// around the entries when a list is served. What a crash leaves behind:
+//
+//	entries   lists      it is                    done on opening
+//	absent    no line    no list                  the next event makes it
+//	there     no line    the open list            cut to the length in cursor; what
+//	                                              follows is made again from the journal
+//	there     line       a closed list            served; if cursor still speaks of it,
+//	                                              the next list begins behind it
+//	short     any        damaged                  reported; a new list begins with the
+//	                                              next event, indexes begin with it too
+//
+//	.zip      packages   it is                    done on opening
+//	absent    no line    to be made               made by a Tick
+//	there     no line    complete, not yet named  made again, same octets, same name
+//	there     line       a package                served
+//
+// Closing a list is: sync its entries; write and sync its line, which is the
+// instant it is closed; later, in any order, its compressed form and its
+// packages. A package is synced under its name before its line is written.
+// If the journal no longer has the events that a set needs, the open list is
+// closed where it ends, and the next one begins after the gap. An index names
+// no list before the last gap; the lists stay where they were.
+//
+// # Change Dumps
+//
+// A package holds the changes of a closed list, or of a part of one if its
+// bitstreams exceed [Options].MaxPackage. Each payload is checked against its
+// digest on the way. If a payload is no longer there, there is no package,
+// and changedump.xml begins behind the gap. In the set replica, a job file
+// that was replaced before the package was made is left out of the manifest:
+// no one could fetch it either, and the event that replaced it follows in
+// this package or a later one, so that applying what there is leads to the
+// true state.
+//
+// # Limits
+//
+// Indexes do not nest. A Change List Index names at most 50,000 lists, the
+// newest ones, and its from says so; likewise the Change Dump. A Resource List
+// Index of 50,000 pages has room for 2.4 thousand million jobs. Left out:
+// archives, Resource Dumps, older dialects and notification.
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/sitemap"
+)
+
+// Options are the settings of a [Publisher].
+type Options struct {
+	// BaseURI begins every reference; absolute, http or https, with or
+	// without a path and a final slash. If it differs from that of the
+	// last run, all lists begin anew.
+	BaseURI string
+
+	// MaxEntries is the most entries of a Change List, a Resource List or a
+	// Source Description, 2 to 50,000; 0 is 50,000. A page of a Resource
+	// List has at least 1024 jobs, however small MaxEntries is.
+	MaxEntries int
+
+	// MaxBytes is the most octets of a document before compression, 64 KiB
+	// to 50,000,000; 0 is 50,000,000.
+	MaxBytes int64
+
+	// MaxPackage is how many octets of bitstreams a package of a Change
+	// Dump holds before the next begins; 0 is 4 GiB.
+	MaxPackage int64
+
+	// Period is how old the first entry of an open Change List gets before
+	// a Tick closes the list; 0 is any age.
+	Period time.Duration
+
+	Now    func() time.Time      // nil: time.Now
+	Report func(queuefs.Problem) // told what is damaged or cannot be done; nil: nobody is
+	Fault  durable.Fault         // for tests
+}
+
+// A Publisher is the Source of one home. Its methods are safe for concurrent
+// use.
+type Publisher struct {
+	options
+	svc   engine
+	root  *durable.Dir // resourcesync
+	cache *cache
+	turns chan struct{} // held while a Resource List is read and compressed
+
+	mu    sync.Mutex
+	feeds map[string]*feed  // by queue
+	marks map[string][]mark // from the cursor, of queues not met yet
+
+	cursorMu sync.Mutex
+	flushed  []byte // cursor as of the last Flush
+	written  []byte // cursor as it stands in the file
+
+	work   sync.Mutex // one Tick at a time
+	job    *task
+	failed atomic.Pointer[error]
+	closed atomic.Bool
+}
+
+// options are Options with defaults filled in.
+type options struct {
+	Options
+	site site
+	salt string // of entity tags
+}
+
+// New opens the Source of svc. Damage that it finds is reported and lived
+// with; an error means that resourcesync in the home cannot be used at all,
+// or that the options are wrong.
+func New[Q Queue](svc Service[Q], o Options) (*Publisher, error) {
+	return open(adapt(svc), o)
+}
+
+func open(svc engine, o Options) (*Publisher, error) {
+	opts, err := o.complete()
+	if err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	home, err := durable.OpenDir(svc.dir, o.Fault)
+	if err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	defer home.Close()
+	root, err := home.MakeSub("resourcesync")
+	if err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	p := &Publisher{
+		options: opts,
+		svc:     svc,
+		root:    root,
+		cache:   newCache(cacheSize),
+		turns:   make(chan struct{}, 2),
+		feeds:   make(map[string]*feed),
+	}
+	if err := p.begin(); err != nil {
+		root.Close()
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	return p, nil
+}
+
+// begin removes what is unfinished, reads the cursor and opens all queues.
+func (p *Publisher) begin() error {
+	var stale []string
+	err := p.root.Names(func(name string) {
+		if strings.HasPrefix(name, durable.TempPrefix) {
+			stale = append(stale, name)
+		}
+	})
+	for _, name := range stale {
+		err = errors.Join(err, p.root.Remove(name))
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.readCursor(); err != nil {
+		return err
+	}
+	for _, q := range p.svc.queues() {
+		if _, err := p.feed(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o Options) complete() (options, error) {
+	opts := options{Options: o}
+	u, err := url.Parse(o.BaseURI)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return opts, fmt.Errorf("base URI %q is not an absolute http or https URI", o.BaseURI)
+	}
+	if len(o.BaseURI) > maxBase {
+		return opts, fmt.Errorf("base URI %.60q… is longer than %d octets", o.BaseURI, maxBase)
+	}
+	opts.site = site(strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"))
+	fill := func(n *int64, name string, zero, least, most int64) {
+		if *n == 0 {
+			*n = zero
+		}
+		if *n < least || *n > most {
+			err = fmt.Errorf("%s %d is not between %d and %d", name, *n, least, most)
+		}
+	}
+	entries := int64(o.MaxEntries)
+	fill(&entries, "MaxEntries", sitemap.MaxEntries, 2, sitemap.MaxEntries)
+	fill(&opts.MaxBytes, "MaxBytes", maxBytes, 64<<10, maxBytes)
+	fill(&opts.MaxPackage, "MaxPackage", 4<<30, 1, 1<<60)
+	opts.MaxEntries = int(entries)
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	opts.salt = salt(string(opts.site), opts.MaxEntries, opts.MaxBytes)
+	return opts, err
+}
+
+// maxBytes is the limit of sitemaps.org, taken as powers of ten.
+const maxBytes = 50_000_000
+
+// feed returns the feed of a queue, opening it when the queue is new.
+func (p *Publisher) feed(q Queue) (*feed, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f := p.feeds[q.ID()]; f != nil {
+		return f, nil
+	}
+	f, err := p.openFeed(q, p.marks[q.ID()])
+	if err != nil {
+		return nil, err
+	}
+	delete(p.marks, q.ID())
+	p.feeds[q.ID()] = f
+	return f, nil
+}
+
+// opened returns the feeds of all queues met so far, in order of their names.
+func (p *Publisher) opened() []*feed {
+	p.mu.Lock()
+	feeds := slices.Collect(maps.Values(p.feeds))
+	p.mu.Unlock()
+	slices.SortFunc(feeds, func(a, b *feed) int { return strings.Compare(a.q.ID(), b.q.ID()) })
+	return feeds
+}
+
+// Tick brings all lists up to date, closes those whose period is over, and
+// works on packages of closed lists for about a tenth of a second. It is to be
+// called about once a second; what it costs grows with what has changed.
+func (p *Publisher) Tick(ctx context.Context) error {
+	p.work.Lock()
+	defer p.work.Unlock()
+	if err := p.failure(); err != nil {
+		return err
+	}
+	return errors.Join(p.catchUp(true), p.finish(ctx))
+}
+
+// catchUp brings the feeds of all queues that changed up to date.
+func (p *Publisher) catchUp(tick bool) error {
+	var errs []error
+	for _, q := range p.svc.queues() {
+		f, err := p.feed(q)
+		if err == nil && f.behind() {
+			err = f.catchUp()
+		}
+		if err == nil && tick && p.Period > 0 {
+			err = f.closeOld(p.Now().Add(-p.Period))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Flush brings every committed event into the files, unsynced. The engine
+// calls it before a checkpoint syncs the file system.
+func (p *Publisher) Flush() error {
+	if err := p.failure(); err != nil {
+		return err
+	}
+	if err := p.catchUp(false); err != nil {
+		return fmt.Errorf("publisher: %w", err)
+	}
+	p.cursorMu.Lock()
+	defer p.cursorMu.Unlock()
+	p.flushed = p.cursor()
+	return nil
+}
+
+// Synced makes what the last Flush wrote the point from which the lists go on
+// after a crash. The engine calls it after the sync; when it has returned nil
+// the events before that Flush are no longer needed.
+func (p *Publisher) Synced() error {
+	if err := p.failure(); err != nil {
+		return err
+	}
+	p.cursorMu.Lock()
+	defer p.cursorMu.Unlock()
+	if err := p.writeCursor(); err != nil {
+		return fmt.Errorf("publisher: %w", err)
+	}
+	return nil
+}
+
+// Close ends unfinished work on packages and lets go of the directory. Close
+// the service first: its last checkpoint wants Flush and Synced.
+func (p *Publisher) Close() error {
+	p.work.Lock()
+	defer p.work.Unlock()
+	if p.closed.Swap(true) {
+		return nil
+	}
+	p.drop()
+	return p.root.Close()
+}
+
+// fail remembers that what was written may not be on stable storage. Nothing
+// is closed and no event is let go of until the home is opened again.
+func (p *Publisher) fail(err error) error {
+	err = errors.Join(queuefs.ErrFailed, err)
+	p.failed.CompareAndSwap(nil, &err)
+	return err
+}
+
+func (p *Publisher) failure() error {
+	if p.closed.Load() {
+		return fmt.Errorf("publisher: %w", queuefs.ErrClosed)
+	}
+	if err := p.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (p *Publisher) report(path, text string, args ...any) {
+	if p.Report != nil {
+		p.Report(queuefs.Problem{Path: "resourcesync/" + path, Text: fmt.Sprintf(text, args...)})
+	}
+}

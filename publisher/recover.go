@@ -1,0 +1,166 @@
+package publisher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+)
+
+// openFeed opens the lists of a queue. marks are its lines in the cursor, nil
+// if it has none.
+func (p *Publisher) openFeed(q Queue, marks []mark) (*feed, error) {
+	f := &feed{p: p, q: q, names: p.site.queue(q.ID())}
+	f.render.names = f.names
+	f.born = fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())
+	for s := range f.sets {
+		set := Set(s)
+		f.pages[s] = f.pagesOf(set)
+		c := &f.sets[s]
+		c.set = set
+		c.lists.file, c.packages.file = "lists", "packages"
+		var m *mark
+		if len(marks) == numSets {
+			m = &marks[s]
+		}
+		if err := f.restore(c, m); err != nil {
+			return nil, fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+	}
+	// A gap is to be found now, when it ends with what is there already.
+	if _, err := q.Events(f.read(), 1); errors.Is(err, queuefs.ErrGone) {
+		if err := f.skip(); err != nil {
+			return nil, fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+	}
+	return f, nil
+}
+
+// restore brings the lists of a set to where they stood: after the last
+// closed list, or within the open one as the cursor has it.
+func (f *feed) restore(c *changes, m *mark) error {
+	path := f.q.ID() + "/" + c.set.String()
+	c.mark = beginning(0, f.orCreated(time.Time{}))
+
+	d, err := f.dir(c.set, false)
+	if err == nil {
+		defer d.Close()
+		err = errors.Join(c.lists.read(d, f.p.site), c.packages.read(d, f.p.site))
+		if err == nil && max(c.lists.last(), c.packages.last()) > f.q.Seq() {
+			err = fmt.Errorf("lists reach to event %d, the queue to %d", c.lists.last(), f.q.Seq())
+		}
+		if err != nil {
+			return f.restart(c, path, err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	c.dumped = c.packages.last()
+	if n := len(c.lists.all); n > 0 {
+		last := c.lists.all[n-1]
+		c.mark = beginning(last.last, last.until)
+	}
+	if m == nil || m.seq < c.mark.seq {
+		return nil // the cursor is older than the last close
+	}
+	if m.seq > f.q.Seq() {
+		return f.restart(c, path, fmt.Errorf("cursor is at event %d, the queue at %d", m.seq, f.q.Seq()))
+	}
+	if m.entries > 0 {
+		if err := f.check(d, m); err != nil {
+			return f.restart(c, path, err)
+		}
+	}
+	c.mark = *m
+	return nil
+}
+
+// check tells whether the file of an open list has what the cursor says.
+func (f *feed) check(d *durable.Dir, m *mark) error {
+	if d == nil {
+		return fmt.Errorf("%s: %w", entriesFile(m.first), fs.ErrNotExist)
+	}
+	file, err := d.Open(entriesFile(m.first))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	const end = "</url>\n"
+	var got [len(end)]byte
+	if _, err := file.ReadAt(got[:], m.length-int64(len(end))); err != nil && err != io.EOF {
+		return err
+	}
+	if string(got[:]) != end {
+		return fmt.Errorf("%s: no entry ends at octet %d", entriesFile(m.first), m.length)
+	}
+	return nil
+}
+
+// restart sets everything of a set aside and begins anew after the last event.
+func (f *feed) restart(c *changes, path string, cause error) error {
+	q, err := f.p.root.Sub(f.q.ID())
+	aside := "nowhere"
+	if err == nil {
+		defer q.Close()
+		aside, err = setAside(q, c.set.String())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(cause, err)
+	}
+	f.p.report(path, "%v; moved to %s, a new Change List begins", cause, aside)
+	*c = changes{set: c.set, mark: f.now(), lists: spans{file: c.lists.file}, packages: spans{file: c.packages.file}}
+	c.dumped = c.mark.seq
+	return nil
+}
+
+// now returns the mark of a list that begins after the last event.
+func (f *feed) now() mark {
+	st := f.q.State()
+	return beginning(st.Seq, f.orCreated(st.LastEvent))
+}
+
+// skip leaves a gap where events are gone: the open lists are closed where
+// they end, and new ones begin after the last event. f.mu is held.
+func (f *feed) skip() error {
+	next := f.now()
+	for s := range f.sets {
+		c := &f.sets[s]
+		if c.mark.seq >= next.seq {
+			continue
+		}
+		f.p.report(f.q.ID()+"/"+c.set.String(), "events %d to %d are gone; a new Change List begins", c.mark.seq+1, next.seq)
+		if c.mark.entries > 0 {
+			if err := f.close(c); err != nil {
+				return err
+			}
+		}
+		c.mark = next
+	}
+	return nil
+}
+
+// setAside moves an entry to a free name beside it, which it returns. Nothing
+// that cannot be used is ever removed.
+func setAside(d *durable.Dir, name string) (string, error) {
+	for i := 1; ; i++ {
+		aside := name + "." + strconv.Itoa(i)
+		_, err := d.Stat(aside)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if err := d.Rename(name, d, aside); err != nil {
+			return "", err
+		}
+		return aside, d.Sync()
+	}
+}
+
+var _ queuefs.Follower = (*Publisher)(nil)

@@ -1,0 +1,420 @@
+package publisher_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cutie/publisher"
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/sitemap"
+)
+
+// changeDocuments returns the octets of all documents that follow from events
+// alone, by URL.
+func changeDocuments(s *source) map[string]string {
+	s.Helper()
+	docs := map[string]string{}
+	for _, list := range s.document(base + "/.well-known/resourcesync").entries {
+		for _, c := range s.document(list.Loc).entries {
+			if c.Capability == sitemap.ChangeDump {
+				continue
+			}
+			d := s.document(c.Loc)
+			docs[c.Loc] = string(d.octets)
+			if d.root == sitemap.SitemapIndex {
+				for _, e := range d.entries {
+					docs[e.Loc] = string(s.document(e.Loc).octets)
+				}
+			}
+		}
+	}
+	return docs
+}
+
+// packages returns the octets of all packages, by URL.
+func packages(s *source, set string) map[string]string {
+	s.Helper()
+	m := newMirror(s, "jobs", set)
+	out := map[string]string{}
+	for _, e := range m.capability(sitemap.ChangeDump).entries {
+		out[e.Loc] = string(s.body(e.Loc))
+	}
+	return out
+}
+
+func sameDocuments(t testing.TB, got, want map[string]string) {
+	t.Helper()
+	for url, w := range want {
+		if g, ok := got[url]; !ok {
+			t.Errorf("%s is no longer there", url)
+		} else if g != w {
+			t.Errorf("%s has other octets:\n%.600s\nnot\n%.600s", url, g, w)
+		}
+	}
+	for url := range got {
+		if _, ok := want[url]; !ok {
+			t.Errorf("%s is new", url)
+		}
+	}
+}
+
+func TestDocumentsAreTheSameAfterCleanStopAndCrash(t *testing.T) {
+	for _, stop := range []string{"clean", "crash", "crash after checkpoint", "cursor lost"} {
+		t.Run(stop, func(t *testing.T) {
+			s := newSource(t, publisher.Options{MaxEntries: 12}, "jobs", "other")
+			for round := range 7 {
+				activity(s, s.queue("jobs"), round)
+				activity(s, s.queue("other"), round+1)
+				if round == 3 && stop == "crash after checkpoint" {
+					must(t, s.svc.Checkpoint(context.Background()))
+				}
+				must(t, s.pub.Flush())
+			}
+			want := changeDocuments(s)
+			switch stop {
+			case "clean":
+				s.reopen()
+			case "cursor lost":
+				s.crash("resourcesync/cursor")
+			default:
+				s.crash()
+			}
+			sameDocuments(t, changeDocuments(s), want)
+			activity(s, s.queue("jobs"), 0)
+			m := newMirror(s, "jobs", "replica")
+			m.since = s.queue("jobs").Info().Created
+			m.incremental(nil)
+			m.compare(s.queue("jobs"))
+			if len(s.problems) > 0 {
+				t.Errorf("problems: %q", s.problems)
+			}
+		})
+	}
+}
+
+func TestDocumentsDoNotDependOnWhenEventsAreRead(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 12}, "jobs")
+	q := s.queue("jobs")
+	for round := range 7 {
+		activity(s, q, round)
+		s.body(s.doc(q, "pending", "changelist.xml"))
+	}
+	want := changeDocuments(s)
+	s.crash("resourcesync") // everything is made again, at once
+	sameDocuments(t, changeDocuments(s), want)
+}
+
+func TestEventsThatAreGoneLeaveAGap(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 12}, "jobs")
+	activity(s, s.queue("jobs"), 0)
+	must(t, s.svc.Checkpoint(context.Background()))
+	s.close()
+	must(t, os.RemoveAll(filepath.Join(s.dir, "resourcesync")))
+	s.open()
+	q := s.queue("jobs")
+	state := q.State()
+	index := newMirror(s, "jobs", "pending").capability(sitemap.ChangeList)
+	if len(index.entries) != 1 || !index.head.From.Equal(state.LastEvent) {
+		t.Errorf("index %+v, last event %v", index, state.LastEvent)
+	}
+	if len(s.problems) != 2 {
+		t.Errorf("problems: %q", s.problems)
+	}
+	m := newMirror(s, "jobs", "replica")
+	m.baseline()
+	activity(s, q, 1)
+	m.incremental(nil)
+	m.compare(q)
+}
+
+func TestPackagesAreTheSameMadeAgain(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 12, MaxPackage: 200}, "jobs")
+	q := s.queue("jobs")
+	for round := range 7 {
+		activity(s, q, round)
+		must(t, s.pub.Flush())
+	}
+	s.settle()
+	for _, set := range []string{"pending", "replica"} {
+		want := packages(s, set)
+		if len(want) < 4 {
+			t.Fatalf("%d packages", len(want))
+		}
+		dir := filepath.Join(s.dir, "resourcesync", "jobs", set)
+		must(t, os.Remove(filepath.Join(dir, "packages")))
+		zips, err := filepath.Glob(filepath.Join(dir, "*.zip"))
+		must(t, err)
+		for _, z := range zips {
+			must(t, os.Remove(z))
+		}
+		s.reopen()
+		if got := packages(s, set); len(got) != 0 {
+			t.Fatalf("%d packages are named that are not there", len(got))
+		}
+		s.settle()
+		got := packages(s, set)
+		if set == "replica" {
+			// Job files that were replaced meanwhile are left out: only
+			// the last list is sure to be made of the same files.
+			continue
+		}
+		sameDocuments(t, got, want)
+	}
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+var errFault = errors.New("fault")
+
+// TestEveryStepMayFail fails steps that change the directory, the first two of
+// each kind: once before the step is done, once after.
+func TestEveryStepMayFail(t *testing.T) {
+	var steps []string
+	faulty(t, func(step string, do func() error) error {
+		steps = append(steps, step)
+		return do()
+	})
+	count := map[string]int{}
+	for n, step := range steps {
+		if count[step]++; count[step] > 2 {
+			continue
+		}
+		for _, done := range []bool{false, true} {
+			i := 0
+			s := faulty(t, func(step string, do func() error) error {
+				if i++; i != n+1 {
+					return do()
+				}
+				if done {
+					do()
+				}
+				return errFault
+			})
+			s.opts.Fault = nil
+			s.crash()
+			s.settle()
+			for _, set := range []string{"pending", "replica"} {
+				m := newMirror(s, "jobs", set)
+				m.since = s.queue("jobs").Info().Created
+				m.dumps()
+				m.incremental(nil)
+				m.compare(s.queue("jobs"))
+			}
+			temps, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "cutie-tmp-*"))
+			must(t, err)
+			if len(s.problems) > 0 || len(temps) > 0 || t.Failed() {
+				t.Fatalf("step %d, %s (done %v): problems %q, left behind %q", n, step, done, s.problems, temps)
+			}
+		}
+	}
+	if len(count) < 8 {
+		t.Errorf("steps: %v", count)
+	}
+}
+
+// faulty runs a queue with a publisher whose steps may fail.
+func faulty(t *testing.T, fault durable.Fault) *source {
+	t.Helper()
+	s := newSource(t, publisher.Options{MaxEntries: 8}, "jobs")
+	must(t, s.pub.Close())
+	s.opts.Fault = fault
+	s.openFaulty()
+	for round := range 2 {
+		activity(s, s.queue("jobs"), round)
+		for _, err := range []error{s.pub.Flush(), s.pub.Synced(), s.pub.Tick(context.Background())} {
+			if err != nil && !errors.Is(err, errFault) && !errors.Is(err, queuefs.ErrFailed) {
+				t.Fatal(err)
+			}
+		}
+	}
+	return s
+}
+
+// openFaulty opens the publisher, again if the fault hit that.
+func (s *source) openFaulty() {
+	s.Helper()
+	pub, err := publisher.New(s.svc, s.opts)
+	if errors.Is(err, errFault) {
+		pub, err = publisher.New(s.svc, s.opts)
+	}
+	must(s, err)
+	s.pub = pub
+	s.svc.Follow(pub)
+}
+
+func TestClosedListsNeverChange(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+	q := s.queue("jobs")
+	closed := map[string]string{}
+	for round := range 10 {
+		activity(s, q, round)
+		if round%3 == 2 {
+			s.crash()
+			q = s.queue("jobs")
+		}
+		if round%2 == 1 {
+			s.settle()
+		}
+		for _, set := range []string{"pending", "replica"} {
+			for _, e := range newMirror(s, "jobs", set).capability(sitemap.ChangeList).entries {
+				if e.Until.IsZero() {
+					continue
+				}
+				d := s.document(e.Loc)
+				resp := s.get(e.Loc)
+				now := resp.Header.Get("ETag") + string(d.octets)
+				if was, ok := closed[e.Loc]; ok && was != now {
+					t.Fatalf("%s has changed", e.Loc)
+				}
+				closed[e.Loc] = now
+				if got := resp.Header.Get("Cache-Control"); !strings.Contains(got, "immutable") {
+					t.Errorf("%s: Cache-Control %q", e.Loc, got)
+				}
+			}
+		}
+	}
+	if len(closed) < 10 {
+		t.Errorf("%d closed lists", len(closed))
+	}
+	for url := range closed {
+		s.body(url)
+	}
+}
+
+func TestDamageBeginsANewList(t *testing.T) {
+	file := func(s *source, name string) string {
+		return filepath.Join(s.dir, "resourcesync", "jobs", "pending", name)
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(s *source)
+		gap    bool
+	}{
+		{"nothing", func(s *source) {}, false},
+		{"open list lost", func(s *source) {
+			for _, f := range openFiles(s) {
+				must(s, os.Remove(f))
+			}
+		}, true},
+		{"open list short", func(s *source) {
+			for _, f := range openFiles(s) {
+				must(s, os.Truncate(f, 100))
+			}
+		}, true},
+		{"open list has more", func(s *source) {
+			for _, f := range openFiles(s) {
+				appendTo(s, f, "<url><loc>never committed")
+			}
+		}, false},
+		{"lists torn", func(s *source) { appendTo(s, file(s, "lists"), "17 19 2026-") }, false},
+		{"lists senseless", func(s *source) { appendTo(s, file(s, "lists"), "nonsense\n") }, true},
+		{"packages senseless", func(s *source) { appendTo(s, file(s, "packages"), "1 1\n") }, true},
+		{"cursor senseless", func(s *source) {
+			must(s, os.WriteFile(filepath.Join(s.dir, "resourcesync", "cursor"), []byte("x\n"), 0o600))
+		}, true},
+		{"cursor torn", func(s *source) {
+			must(s, os.Truncate(filepath.Join(s.dir, "resourcesync", "cursor"), 90))
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSource(t, publisher.Options{MaxEntries: 7}, "jobs")
+			for round := range 3 {
+				activity(s, s.queue("jobs"), round)
+			}
+			s.settle()
+			s.close()
+			c.damage(s)
+			s.open()
+			q := s.queue("jobs")
+			m := newMirror(s, "jobs", "pending")
+			m.baseline()
+			m.compare(q)
+			activity(s, q, 1)
+			m.incremental(nil)
+			m.compare(q)
+			s.settle()
+			s.reopen()
+			m.incremental(nil)
+			m.compare(s.queue("jobs"))
+			index := m.capability(sitemap.ChangeList)
+			if gap := index.head.From.After(s.queue("jobs").Info().Created); gap != c.gap {
+				t.Errorf("index from %v, queue made %v", index.head.From, s.queue("jobs").Info().Created)
+			}
+			if reported := len(s.problems) > 0; reported != c.gap {
+				t.Errorf("problems: %q", s.problems)
+			}
+		})
+	}
+}
+
+// openFiles returns the files of entries of lists that are not closed.
+func openFiles(s *source) []string {
+	s.Helper()
+	all, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "pending", "*.entries"))
+	must(s, err)
+	slices.Sort(all)
+	return all[len(all)-1:]
+}
+
+func appendTo(s *source, name, text string) {
+	s.Helper()
+	data, err := os.ReadFile(name)
+	must(s, err)
+	must(s, os.WriteFile(name, append(data, text...), 0o600))
+}
+
+func TestAnotherBaseURIBeginsAnew(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+	activity(s, s.queue("jobs"), 0)
+	s.settle()
+	s.close()
+	s.opts.BaseURI = "https://elsewhere.test"
+	s.open()
+	q := s.queue("jobs")
+	m := newMirror(s, "jobs", "replica")
+	m.baseline()
+	m.compare(q)
+	activity(s, q, 1)
+	m.incremental(nil)
+	m.compare(q)
+	for url, doc := range changeDocumentsOf(s) {
+		if bytes.Contains([]byte(doc), []byte(base)) {
+			t.Errorf("%s still speaks of %s", url, base)
+		}
+	}
+	if len(s.problems) == 0 {
+		t.Error("nothing is reported")
+	}
+}
+
+func changeDocumentsOf(s *source) map[string]string {
+	docs := map[string]string{}
+	for _, set := range []string{"pending", "replica"} {
+		m := newMirror(s, "jobs", set)
+		for _, e := range m.capability(sitemap.ChangeList).entries {
+			docs[e.Loc] = string(s.body(e.Loc))
+		}
+	}
+	return docs
+}
+
+func TestAQueueWithoutEventsLeavesNothingOnDisk(t *testing.T) {
+	s := newSource(t, publisher.Options{}, "jobs", "idle")
+	s.submitN(s.queue("jobs"), 1)
+	s.settle()
+	changeDocuments(s)
+	names, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "*"))
+	must(t, err)
+	if got := fmt.Sprint(names); strings.Contains(got, "idle") || !strings.Contains(got, "jobs") {
+		t.Errorf("resourcesync has %s", got)
+	}
+}

@@ -1,0 +1,265 @@
+package publisher
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/wellknown"
+)
+
+// A resource is a document as it stands: its state is known, its octets are
+// made when they are wanted.
+type resource struct {
+	zip      bool
+	born     string    // tells queues of one name apart
+	tag      string    // differs for each state of the resource
+	modified time.Time // zero if unknown
+	cache    string
+	compose  func(gz bool) (*document, error)
+}
+
+// Values of Cache-Control.
+const (
+	cacheOpen   = "no-cache"
+	cacheClosed = "public, max-age=31536000, immutable"
+)
+
+const (
+	documentType = "application/xml"
+	packageType  = "application/zip"
+)
+
+var errNotFound = errors.New("no such document")
+
+// ServeHTTP serves everything published, at paths that begin with
+// /.well-known/resourcesync, for GET and HEAD (Z39.99-2017, 6.3). If the base
+// URI has a path, whoever calls it takes that off first.
+//
+// All documents have strong entity tags and know conditional requests and
+// ranges (RFC 9110, 13 and 14); compressed forms are sent to those who accept
+// gzip. Last-Modified is left out while its second is not over: until then it
+// could not tell two states apart.
+func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	err := p.serve(w, r)
+	switch {
+	case err == nil:
+	case errors.Is(err, errNotFound):
+		http.Error(w, "not found", http.StatusNotFound)
+	default:
+		p.report(strings.TrimPrefix(r.URL.Path, wellknown.Path+"/"), "not served: %v", err)
+		http.Error(w, "the document cannot be read now, try again later", http.StatusServiceUnavailable)
+	}
+}
+
+// serve answers the request, or returns an error and has written nothing.
+func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
+	if p.closed.Load() {
+		return queuefs.ErrClosed
+	}
+	res, err := p.find(r.URL.EscapedPath())
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	contentType := packageType
+	gz := false
+	if !res.zip {
+		contentType = documentType
+		gz = acceptsGzip(r.Header.Values("Accept-Encoding"))
+	}
+	if !res.zip {
+		h.Set("Vary", "Accept-Encoding")
+	}
+	h.Set("Cache-Control", res.cache)
+	if tag := p.entityTag(res, res.tag, gz); unchanged(r, tag, p.settled(res.modified)) {
+		h.Set("ETag", tag)
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	doc, err := res.compose(gz)
+	if err != nil {
+		h.Del("Cache-Control")
+		return err
+	}
+	defer doc.Close()
+	h.Set("Content-Type", contentType)
+	if tag := p.entityTag(res, doc.tag, gz); tag != "" {
+		h.Set("ETag", tag)
+	} else {
+		r = whole(r)
+	}
+	if gz {
+		w = &encoded{w}
+	}
+	http.ServeContent(w, r, "", p.settled(doc.modified), doc)
+	return nil
+}
+
+// find returns the resource at a path.
+func (p *Publisher) find(path string) (*resource, error) {
+	rest, ok := strings.CutPrefix(path, wellknown.Path)
+	if !ok {
+		return nil, errNotFound
+	}
+	if rest == "" {
+		return p.description(), nil
+	}
+	segments := strings.Split(rest[1:], "/")
+	for i, s := range segments {
+		var err error
+		if segments[i], err = url.PathUnescape(s); err != nil || rest[0] != '/' {
+			return nil, errNotFound
+		}
+	}
+	if len(segments) == 1 {
+		if n, ok := parsePartName(segments[0]); ok {
+			if r := p.descriptionPart(n); r != nil {
+				return r, nil
+			}
+		}
+		return nil, errNotFound
+	}
+	if len(segments) != 3 {
+		return nil, errNotFound
+	}
+	set, ok := parseSet(segments[1])
+	doc, ok2 := parseDocName(segments[2])
+	q, err := p.svc.queue(segments[0])
+	if !ok || !ok2 || err != nil || q.ID() != segments[0] {
+		return nil, errNotFound
+	}
+	f, err := p.feed(q)
+	if err != nil {
+		return nil, err
+	}
+	r, err := f.find(set, doc)
+	if err == nil {
+		r.born = f.born
+	}
+	return r, err
+}
+
+// find returns a document of a set.
+func (f *feed) find(s Set, doc docName) (*resource, error) {
+	switch doc.kind {
+	case capabilityList:
+		return f.capabilities(s), nil
+	case resourceList:
+		return f.resourceList(s), nil
+	case resourcePage:
+		if l, ok := f.listing(s, doc.n); ok {
+			return l.resource(), nil
+		}
+	case openList:
+		return f.openList(s)
+	case changeIndex:
+		return f.changeIndex(s)
+	case closedList:
+		if sp, ok := f.closed(s, queuefs.Seq(doc.n)); ok {
+			return f.closedList(s, sp), nil
+		}
+	case changeDump:
+		return f.changeDump(s)
+	case changePackage:
+		return f.changePackage(s, queuefs.Seq(doc.n))
+	}
+	return nil, errNotFound
+}
+
+// entityTag returns the tag of a representation.
+func (p *Publisher) entityTag(r *resource, tag string, gz bool) string {
+	if tag == "" {
+		return ""
+	}
+	if gz {
+		tag += "-gz"
+	}
+	return `"` + p.salt + r.born + "-" + tag + `"`
+}
+
+// salt returns a short digest of values, to begin an entity tag with.
+func salt(values ...any) string {
+	const format = 1 // to be raised when the same state gets other octets
+	sum := sha256.Sum256(fmt.Append(nil, append(values, format)...))
+	return fmt.Sprintf("%x", sum[:6])
+}
+
+// settled returns t if no later state can have the same second, else zero.
+func (p *Publisher) settled(t time.Time) time.Time {
+	if p.Now().Sub(t) < 2*time.Second {
+		return time.Time{}
+	}
+	return t
+}
+
+// unchanged reports whether the conditions of a request are met by 304 (RFC
+// 9110, 13.2.2). It is asked before anything is composed.
+func unchanged(r *http.Request, tag string, modified time.Time) bool {
+	if r.Header.Get("If-Match") != "" || r.Header.Get("If-Unmodified-Since") != "" {
+		return false // they come first
+	}
+	if tags := r.Header.Values("If-None-Match"); len(tags) > 0 {
+		for _, t := range strings.Split(strings.Join(tags, ","), ",") {
+			if t = textproto.TrimString(t); t == "*" || strings.TrimPrefix(t, "W/") == tag {
+				return true
+			}
+		}
+		return false
+	}
+	since, err := http.ParseTime(r.Header.Get("If-Modified-Since"))
+	return err == nil && !modified.IsZero() && !modified.Truncate(time.Second).After(since)
+}
+
+// whole returns the request without its wish for a part: what has no entity
+// tag cannot be put together from parts.
+func whole(r *http.Request) *http.Request {
+	if r.Header.Get("Range") == "" {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Del("Range")
+	return r
+}
+
+// encoded marks a body as compressed. It does so at the last moment, because
+// ServeContent would leave out Content-Length.
+type encoded struct{ http.ResponseWriter }
+
+func (e *encoded) WriteHeader(status int) {
+	if status == http.StatusOK || status == http.StatusPartialContent {
+		e.Header().Set("Content-Encoding", "gzip")
+	}
+	e.ResponseWriter.WriteHeader(status)
+}
+
+func (e *encoded) ReadFrom(r io.Reader) (int64, error) { return io.Copy(e.ResponseWriter, r) }
+
+// Unwrap lets [http.ResponseController] through.
+func (e *encoded) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+// acceptsGzip reports whether the client names gzip and does not forbid it
+// (RFC 9110, 12.5.3). A wildcard is not taken as a wish.
+func acceptsGzip(values []string) bool {
+	for _, v := range strings.Split(strings.Join(values, ","), ",") {
+		coding, params, _ := strings.Cut(v, ";")
+		if coding = strings.ToLower(textproto.TrimString(coding)); coding != "gzip" && coding != "x-gzip" {
+			continue
+		}
+		q, ok := strings.CutPrefix(strings.ToLower(textproto.TrimString(params)), "q=")
+		return !ok || strings.Trim(q, "0.") != ""
+	}
+	return false
+}

@@ -1,0 +1,108 @@
+package publisher
+
+import (
+	"net/url"
+	"strings"
+
+	"cutie/queuefs"
+	"cutie/wellknown"
+)
+
+// A Set is one of the two sets of resources that a queue is published as.
+type Set uint8
+
+const (
+	// Pending has one resource for each pending job: its payload.
+	Pending Set = iota
+
+	// Replica has every file of the queue directory. Copied into a
+	// directory it is a queue.
+	Replica
+
+	numSets = 2
+)
+
+var setNames = [numSets]string{"pending", "replica"}
+
+// String returns the name of the set, as it stands in URLs.
+func (s Set) String() string { return setNames[s] }
+
+// parseSet accepts what String prints.
+func parseSet(name string) (Set, bool) {
+	for i, n := range setNames {
+		if n == name {
+			return Set(i), true
+		}
+	}
+	return 0, false
+}
+
+// size returns how many entries the Resource List of the set has for a queue
+// or a page of it.
+func (s Set) size(pending, total int) int {
+	if s == Pending {
+		return pending
+	}
+	return 2 * total
+}
+
+// perJob is the most entries of the Resource List that a job can have.
+func (s Set) perJob() int { return s.size(1, 1) }
+
+// A site is the base URI without a final slash. All references are made here.
+type site string
+
+func (s site) description() string { return string(s) + wellknown.Path }
+
+// names are the references that belong to one queue.
+type names struct {
+	files string                      // queue directory, with final slash
+	info  string                      // queue-info.txt
+	jobs  [queuefs.Deleted + 1]string // directory of job files by status
+	paths string                      // directory of payloads
+	docs  [numSets]string             // directory of documents by set
+}
+
+func (s site) queue(id string) *names {
+	n := &names{files: string(s) + "/queues/" + escape(id) + "/"}
+	n.info = n.files + "queue-info.txt"
+	n.paths = n.files + "payload/"
+	for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
+		n.jobs[st] = n.files + st.String() + "/"
+	}
+	for i := range n.docs {
+		n.docs[i] = s.description() + "/" + escape(id) + "/" + setNames[i] + "/"
+	}
+	return n
+}
+
+// CapabilityList returns the URI of the Capability List of a set; queue is
+// the cleaned identifier of the queue.
+func (p *Publisher) CapabilityList(queue string, s Set) string {
+	return p.site.queue(queue).docs[s] + docName{kind: capabilityList}.String()
+}
+
+// escape makes a cleaned queue identifier a path segment.
+func escape(id string) string { return (&url.URL{Path: "/" + id}).EscapedPath()[1:] }
+
+// A file is a resource of the set replica: one of the files of a queue.
+type file struct {
+	payload bool
+	job     queuefs.JobID
+	status  queuefs.Status // of a job file
+}
+
+// file tells which file of the queue a reference of ours names.
+func (n *names) file(loc string) (file, bool) {
+	path, ok := strings.CutPrefix(loc, n.files)
+	dir, name, _ := strings.Cut(path, "/")
+	id, err := queuefs.ParseJobID(name)
+	if !ok || err != nil {
+		return file{}, false
+	}
+	if dir == "payload" {
+		return file{payload: true, job: id}, true
+	}
+	st, err := queuefs.ParseStatus(dir)
+	return file{job: id, status: st}, err == nil
+}

@@ -1,0 +1,360 @@
+package publisher_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/publisher"
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+const base = "http://source.test/cutie"
+
+// A source is a home with its publisher, and the handler of a site that has
+// both the documents and the files of the queues.
+type source struct {
+	testing.TB
+	dir      string
+	opts     publisher.Options
+	now      func() time.Time
+	svc      *queuefs.Service
+	pub      *publisher.Publisher
+	problems []string
+}
+
+func newSource(t testing.TB, o publisher.Options, queues ...string) *source {
+	t.Helper()
+	s := &source{TB: t, dir: t.TempDir(), opts: o, now: time.Now}
+	if o.Now != nil {
+		s.now = o.Now
+	}
+	if s.opts.BaseURI == "" {
+		s.opts.BaseURI = base
+	}
+	must(t, queuefs.Init(s.dir, queuefs.ServiceInfo{Name: "test"}))
+	s.open()
+	t.Cleanup(func() { s.close() })
+	for _, id := range queues {
+		s.queue(id)
+	}
+	return s
+}
+
+func (s *source) open() {
+	s.Helper()
+	svc, err := queuefs.Open(s.dir, queuefs.Options{Now: s.now, Segment: 1 << 20})
+	must(s, err)
+	s.svc = svc
+	s.openPublisher()
+}
+
+func (s *source) openPublisher() {
+	s.Helper()
+	s.opts.Report = func(p queuefs.Problem) { s.problems = append(s.problems, p.String()) }
+	pub, err := publisher.New(s.svc, s.opts)
+	must(s, err)
+	s.pub = pub
+	s.svc.Follow(pub)
+}
+
+func (s *source) close() {
+	if s.svc != nil {
+		must(s, s.svc.Close())
+		must(s, s.pub.Close())
+		s.svc = nil
+	}
+}
+
+func (s *source) reopen() {
+	s.Helper()
+	s.close()
+	s.open()
+}
+
+// crash goes on with a copy of the home as a killed process would leave it,
+// without some of its files.
+func (s *source) crash(without ...string) {
+	s.Helper()
+	dir := s.TempDir()
+	must(s, os.CopyFS(dir, os.DirFS(s.dir)))
+	infos, err := filepath.Glob(filepath.Join(s.dir, "queues", "*", "queue-info.txt"))
+	must(s, err)
+	for _, name := range infos { // their times are published
+		st, err := os.Stat(name)
+		must(s, err)
+		must(s, os.Chtimes(filepath.Join(dir, strings.TrimPrefix(name, s.dir)), st.ModTime(), st.ModTime()))
+	}
+	for _, name := range without {
+		must(s, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	s.svc.Close() // whether it can is of no interest
+	s.pub.Close()
+	s.dir = dir
+	s.open()
+}
+
+func (s *source) queue(id string) *queuefs.Queue {
+	s.Helper()
+	q, err := s.svc.Queue(id)
+	if err != nil {
+		q, err = s.svc.CreateQueue(context.Background(), queuefs.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1})
+	}
+	must(s, err)
+	return q
+}
+
+func (s *source) submit(q *queuefs.Queue, payloads ...string) []queuefs.Job {
+	s.Helper()
+	sub := q.Begin()
+	for i, p := range payloads {
+		d, err := sub.Add(queuefs.Meta{MediaType: []string{"text/plain", "application/json", ""}[i%3]})
+		must(s, err)
+		_, err = io.WriteString(d, p)
+		must(s, err)
+	}
+	jobs, err := sub.Commit(context.Background())
+	must(s, err)
+	return jobs
+}
+
+// submitN submits n jobs with payloads of their own.
+func (s *source) submitN(q *queuefs.Queue, n int) []queuefs.Job {
+	s.Helper()
+	var jobs []queuefs.Job
+	for n > 0 {
+		batch := make([]string, min(n, 200))
+		for i := range batch {
+			batch[i] = fmt.Sprintf("payload %d after %d", i, q.Seq())
+		}
+		jobs = append(jobs, s.submit(q, batch...)...)
+		n -= len(batch)
+	}
+	return jobs
+}
+
+func (s *source) consume(q *queuefs.Queue, n int) []queuefs.Job {
+	s.Helper()
+	var jobs []queuefs.Job
+	for n > 0 {
+		got, err := q.NextN(context.Background(), "worker", min(n, 1000))
+		must(s, err)
+		jobs = append(jobs, got...)
+		n -= len(got)
+	}
+	return jobs
+}
+
+func (s *source) requeue(q *queuefs.Queue, id queuefs.JobID) {
+	s.Helper()
+	_, err := q.Requeue(context.Background(), id)
+	must(s, err)
+}
+
+func (s *source) remove(q *queuefs.Queue, id queuefs.JobID) {
+	s.Helper()
+	_, err := q.Delete(context.Background(), id)
+	must(s, err)
+}
+
+// settle ticks until there is nothing left to make.
+func (s *source) settle() {
+	s.Helper()
+	for range 50 {
+		must(s, s.pub.Tick(context.Background()))
+	}
+}
+
+// ServeHTTP serves documents and files as the program would.
+func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+		s.pub.ServeHTTP(w, r)
+		return
+	}
+	parts := strings.Split(r.URL.Path, "/")
+	if len(parts) < 4 || parts[1] != "queues" {
+		http.NotFound(w, r)
+		return
+	}
+	q := s.queue(parts[2])
+	if parts[3] == "queue-info.txt" {
+		data, _ := q.InfoFile()
+		w.Write(data)
+		return
+	}
+	id, err := queuefs.ParseJobID(parts[4])
+	must(s, err)
+	if parts[3] == "payload" {
+		p, err := q.Payload(id)
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		defer p.Close()
+		io.Copy(w, p)
+		return
+	}
+	st, err := queuefs.ParseStatus(parts[3])
+	must(s, err)
+	text, _, err := q.JobFile(id, st)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Write(text)
+}
+
+// get asks for a URL of the site; header is pairs of names and values.
+func (s *source) get(url string, header ...string) *http.Response {
+	return s.do(http.MethodGet, url, header...)
+}
+
+func (s *source) do(method, url string, header ...string) *http.Response {
+	s.Helper()
+	path, ok := strings.CutPrefix(url, strings.TrimSuffix(s.opts.BaseURI, "/"))
+	if !ok {
+		s.Fatalf("%s is not below %s", url, s.opts.BaseURI)
+	}
+	r := httptest.NewRequest(method, path, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// body returns the octets of a document, which must be there.
+func (s *source) body(url string) []byte {
+	s.Helper()
+	resp := s.get(url)
+	if resp.StatusCode != http.StatusOK {
+		s.Fatalf("%s: %s", url, resp.Status)
+	}
+	return read(s, resp)
+}
+
+// doc returns the URL of a document.
+func (s *source) doc(q *queuefs.Queue, set, name string) string {
+	return strings.TrimSuffix(s.pub.CapabilityList(q.ID(), map[string]publisher.Set{"pending": publisher.Pending, "replica": publisher.Replica}[set]), "capabilitylist.xml") + name
+}
+
+// A document is one that was read and found right.
+type document struct {
+	root    sitemap.Root
+	head    sitemap.Head
+	entries []sitemap.Entry
+	octets  []byte
+}
+
+// document reads a document and checks what must hold for any.
+func (s *source) document(url string) document {
+	s.Helper()
+	d := parse(s, s.body(url))
+	resp := s.get(url, "Accept-Encoding", "gzip")
+	z, err := gzip.NewReader(resp.Body)
+	must(s, err)
+	plain, err := io.ReadAll(z)
+	must(s, err)
+	if !bytes.Equal(plain, d.octets) {
+		s.Errorf("%s: compressed form has other octets", url)
+	}
+	return d
+}
+
+func parse(t testing.TB, octets []byte) document {
+	t.Helper()
+	d := document{octets: octets}
+	r := sitemap.NewReader(bytes.NewReader(octets))
+	var err error
+	d.root, d.head, err = r.ReadHead()
+	must(t, err)
+	var last time.Time
+	for {
+		e, err := r.Read()
+		if err == io.EOF {
+			return d
+		}
+		must(t, err)
+		if !e.DateTime.IsZero() {
+			if e.DateTime.Before(last) || e.DateTime.Before(d.head.From) || !d.head.Until.IsZero() && e.DateTime.After(d.head.Until) {
+				t.Fatalf("%s: datetime %v after %v, from %v, until %v", e.Loc, e.DateTime, last, d.head.From, d.head.Until)
+			}
+			last = e.DateTime
+		}
+		d.entries = append(d.entries, e)
+	}
+}
+
+func read(t testing.TB, resp *http.Response) []byte {
+	t.Helper()
+	data, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return data
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A validator checks documents with the schemas of Z39.99.
+type validator struct {
+	testing.TB
+	xsd   string
+	files map[sitemap.Root][]string
+}
+
+func newValidator(t testing.TB) *validator {
+	if _, err := exec.LookPath("xmllint"); err != nil {
+		t.Skip("xmllint is not installed")
+	}
+	shared := os.Getenv("CUTIE_SHARED")
+	if shared == "" {
+		shared = "../../shared"
+	}
+	xsd, err := filepath.Abs(filepath.Join(shared, "xsd"))
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(xsd, "joint-sitemap.xsd")); err != nil {
+		t.Skip("the schemas are not in ../shared/xsd, nor below $CUTIE_SHARED")
+	}
+	return &validator{TB: t, xsd: xsd, files: map[sitemap.Root][]string{}}
+}
+
+// add takes a document; check looks at all of them at once. The schemas want
+// an entry where version 1.1 does not: empty documents are passed over.
+func (v *validator) add(d document) {
+	if len(d.entries) == 0 {
+		return
+	}
+	name := filepath.Join(v.TempDir(), fmt.Sprintf("%s-%d.xml", d.head.Capability, len(v.files[d.root])))
+	must(v, os.WriteFile(name, d.octets, 0o600))
+	v.files[d.root] = append(v.files[d.root], name)
+}
+
+func (v *validator) check() {
+	v.Helper()
+	for root, schema := range map[sitemap.Root]string{sitemap.URLSet: "joint-sitemap.xsd", sitemap.SitemapIndex: "joint-siteindex.xsd"} {
+		if len(v.files[root]) == 0 {
+			v.Errorf("no %s to validate", root)
+			continue
+		}
+		args := append([]string{"--noout", "--nonet", "--schema", filepath.Join(v.xsd, schema)}, v.files[root]...)
+		if out, err := exec.Command("xmllint", args...).CombinedOutput(); err != nil {
+			v.Errorf("xmllint: %v\n%.2000s", err, out)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package rest
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+
+	"cutie/queuefs/state"
+)
+
+// buffers are for answers; those that grew large are not kept.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
+
+const largeBuffer = 64 << 10
+
+func putBuffer(buf *[]byte) {
+	if cap(*buf) <= largeBuffer {
+		buffers.Put(buf)
+	}
+}
+
+// answer writes d in the given form.
+func (h *Handler) answer(w http.ResponseWriter, status int, form state.Form, d *state.Document) {
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	*buf = form.Append((*buf)[:0], d)
+	header := w.Header()
+	header["Content-Type"] = []string{form.MediaType()}
+	header["Content-Length"] = []string{strconv.Itoa(len(*buf))}
+	header["X-Content-Type-Options"] = noSniff
+	w.WriteHeader(status)
+	w.Write(*buf) // nobody is left to be told of an error
+}
+
+var noSniff = []string{"nosniff"}
+
+// answerTagged writes the document that make returns, unless the client has it
+// already.
+func (h *Handler) answerTagged(w http.ResponseWriter, r *request, form state.Form, tag string, make func() (state.Document, error)) error {
+	header := w.Header()
+	header["Etag"] = []string{tag}
+	header.Set("Cache-Control", "no-cache")
+	if matches(r.Header.Get("If-None-Match"), tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	d, err := make()
+	if err != nil {
+		return err
+	}
+	h.answer(w, http.StatusOK, form, &d)
+	return nil
+}
+
+// A tagHash is an FNV-1a hash of what an entity tag stands for.
+type tagHash uint64
+
+func newTagHash() tagHash { return 14695981039346656037 }
+
+func (t *tagHash) add(parts ...string) {
+	for _, s := range parts {
+		for i := 0; i < len(s); i++ {
+			*t = (*t ^ tagHash(s[i])) * 1099511628211
+		}
+		*t = (*t ^ 0xff) * 1099511628211 // 0xff is no part of UTF-8
+	}
+}
+
+// tag returns a strong entity tag; n is the part that grows.
+func (t tagHash) tag(n uint64) string {
+	b := append(make([]byte, 0, 40), '"')
+	b = append(strconv.AppendUint(b, n, 36), '-')
+	return string(append(strconv.AppendUint(b, uint64(t), 36), '"'))
+}

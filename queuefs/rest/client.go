@@ -1,0 +1,244 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/state"
+)
+
+// A Client calls the methods of a service. It is safe for concurrent use.
+//
+// A request that the service does not serve is an [*Error], which [errors.Is]
+// finds to be the error of package queuefs that the local call would have
+// returned. Names of queues are cleaned identifiers, identifiers, or names.
+type Client struct {
+	// UserAgent is who the service is told submits and consumes; "" leaves it
+	// to package net/http.
+	UserAgent string
+	// Header is added to every request, for instance Authorization.
+	Header http.Header
+
+	base state.Base
+	http *http.Client
+}
+
+// maxState is the most octets of a state that a Client reads: more than that
+// of a queue with 10,000 submitted jobs.
+const maxState = 8 << 20
+
+// longestWait is how long one request waits for a job; see [Client.Next].
+const longestWait = 60 * time.Second
+
+// NewClient returns a Client of the service at the given baseURI, such as
+// "http://127.0.0.1:8080/". If hc is nil it is [http.DefaultClient]. A timeout
+// of hc counts for a whole request, with its payload and with the time that the
+// service waits for a job.
+func NewClient(base string, hc *http.Client) *Client {
+	if hc == nil {
+		hc = http.DefaultClient
+	}
+	return &Client{base: state.NewBase(base), http: hc}
+}
+
+// State returns the state of a job, of a queue if job is "", or of the service
+// if queue is "" too, in the given form and as the service wrote it. Of the
+// jobs of a queue those are listed that page asks for, [state.DefaultJobs] if
+// there is none.
+func (c *Client) State(ctx context.Context, form state.Form, queue, job string, page ...Page) ([]byte, error) {
+	segments := []string{"state"}
+	query := url.Values{}
+	if queue != "" {
+		segments = append(segments, queue)
+	}
+	if job != "" {
+		segments = append(segments, job)
+	}
+	for _, p := range page {
+		p.set(query)
+	}
+	return c.state(ctx, http.MethodGet, form, c.ref(query, segments...), nil, nil)
+}
+
+// A Page says which jobs the state of a queue lists.
+type Page struct {
+	Status queuefs.Status // 0: all
+	After  queuefs.JobID  // 0: from the head
+	Limit  int            // at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
+}
+
+func (p Page) set(query url.Values) {
+	if p.Status != 0 {
+		query.Set("status", p.Status.String())
+	}
+	if p.After != 0 {
+		query.Set("after", p.After.String())
+	}
+	if p.Limit != 0 {
+		query.Set("limit", strconv.Itoa(max(p.Limit, 0)))
+	}
+}
+
+// Service returns the state of the service.
+func (c *Client) Service(ctx context.Context) (state.Service, error) {
+	data, err := c.State(ctx, state.ANVL, "", "")
+	if err != nil {
+		return state.Service{}, err
+	}
+	d, err := state.ANVL.Decode(state.ServiceClass, data)
+	return d.Service(), err
+}
+
+// Queue returns the state of a queue with a page of its jobs.
+func (c *Client) Queue(ctx context.Context, queue string, page Page) (state.Queue, error) {
+	data, err := c.State(ctx, state.ANVL, queue, "", page)
+	return decodeQueue(data, err)
+}
+
+// Job returns a job. Its Extra is nil.
+func (c *Client) Job(ctx context.Context, queue, job string) (queuefs.Job, error) {
+	data, err := c.State(ctx, state.ANVL, queue, job)
+	return decodeJob(data, err)
+}
+
+// Delete takes a pending job out of its queue (Cutie 5.8).
+func (c *Client) Delete(ctx context.Context, queue, job string) (queuefs.Job, error) {
+	data, err := c.state(ctx, http.MethodDelete, state.ANVL, c.ref(nil, "content", queue, job), nil, nil)
+	return decodeJob(data, err)
+}
+
+// Requeue puts a consumed or deleted job back in its place.
+func (c *Client) Requeue(ctx context.Context, queue, job string) (queuefs.Job, error) {
+	data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(nil, "requeue", queue, job), nil, nil)
+	return decodeJob(data, err)
+}
+
+// CreateQueue makes an empty queue of info.Identifier, or info.ID if that is
+// empty, and returns its state.
+func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state.Queue, error) {
+	if info.Identifier == "" {
+		info.Identifier = info.ID
+	}
+	var text []byte
+	add := func(name, value string) {
+		if value != "" {
+			text = anvl.AppendElement(text, name, value)
+		}
+	}
+	add("name", info.Name)
+	add("description", info.Description)
+	if info.CullingSize >= 0 {
+		add("cullingSizeThreshold", strconv.FormatInt(info.CullingSize, 10))
+	}
+	if info.CullingAge >= 0 {
+		add("cullingAgeThreshold", strconv.FormatInt(info.CullingAge, 10))
+	}
+	add("verifyOnRead", strconv.FormatBool(info.VerifyOnRead))
+	add("verifyOnWrite", strconv.FormatBool(info.VerifyOnWrite))
+	header := http.Header{"Content-Type": {state.ANVL.MediaType()}}
+	data, err := c.state(ctx, http.MethodPut, state.ANVL, c.ref(nil, "state", info.Identifier), header, text)
+	return decodeQueue(data, err)
+}
+
+func decodeJob(data []byte, err error) (queuefs.Job, error) {
+	if err != nil {
+		return queuefs.Job{}, err
+	}
+	d, err := state.ANVL.Decode(state.JobClass, data)
+	if err != nil {
+		return queuefs.Job{}, err
+	}
+	return d.Job()
+}
+
+func decodeQueue(data []byte, err error) (state.Queue, error) {
+	if err != nil {
+		return state.Queue{}, err
+	}
+	d, err := state.ANVL.Decode(state.QueueClass, data)
+	if err != nil {
+		return state.Queue{}, err
+	}
+	return d.Queue()
+}
+
+// ref returns the URL of a resource.
+func (c *Client) ref(query url.Values, segments ...string) string {
+	ref := c.base.Ref(segments...)
+	if len(query) > 0 {
+		ref += "?" + query.Encode()
+	}
+	return ref
+}
+
+// state sends a request with a body in memory and returns the state that
+// answers it.
+func (c *Client) state(ctx context.Context, method string, form state.Form, ref string, header http.Header, text []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, ref, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Accept", form.MediaType())
+	resp, err := c.do(req)
+	if err != nil {
+		return nil, err
+	}
+	return readState(resp)
+}
+
+func readState(resp *http.Response) ([]byte, error) {
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxState+1))
+	if err == nil && len(data) > maxState {
+		err = fmt.Errorf("state from %s has more than %d octets", resp.Request.URL.Redacted(), maxState)
+	}
+	return data, err
+}
+
+// do sends a request. An answer of 400 or above, or one that is no answer of
+// the protocol, is an error.
+func (c *Client) do(req *http.Request) (*http.Response, error) {
+	for name, values := range c.Header {
+		req.Header[name] = values
+	}
+	if c.UserAgent != "" && req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", c.UserAgent)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 400 {
+		return nil, fmt.Errorf("%s answers %s instead of a method", req.URL.Redacted(), resp.Status)
+	}
+	e := &Error{Status: resp.StatusCode}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return nil, errors.Join(e, err)
+	}
+	// What is not from a Handler, as from a proxy, has its status to say.
+	form, err := state.FormOf(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, e
+	}
+	if d, err := form.Decode(state.ExceptionClass, data); err == nil {
+		e.Message = d.Exception().Detail
+	}
+	return nil, e
+}

@@ -1,0 +1,97 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// consume is Get-next-job (Cutie 5.6).
+func (h *Handler) consume(w http.ResponseWriter, r *request) error {
+	q, err := h.queue(r)
+	if err != nil {
+		return err
+	}
+	if err := r.only("max", "wait"); err != nil {
+		return err
+	}
+	most, err := r.number("max", 1, queuefs.MaxTake)
+	if err != nil {
+		return err
+	}
+	if most == 0 {
+		return badRequest("parameter max is 0, not a number from 1 to %d", queuefs.MaxTake)
+	}
+	wait, err := r.seconds("wait", h.o.MaxWait)
+	if err != nil {
+		return err
+	}
+	if err := h.drain(w, r); err != nil {
+		return err
+	}
+	jobs, err := next(r.Context(), q, r.UserAgent(), most, wait)
+	if errors.Is(err, queuefs.ErrEmpty) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.Header()["Cache-Control"] = noStore
+	// From here the jobs are consumed, whatever becomes of the answer: the
+	// protocol hands out a job at most once.
+	if r.query.Has("max") {
+		return h.deliverSeveral(w, r, q, jobs)
+	}
+	return h.deliver(w, r, q, &jobs[0])
+}
+
+var noStore = []string{"no-store"}
+
+func next(ctx context.Context, q *queuefs.Queue, by string, most int, wait time.Duration) ([]queuefs.Job, error) {
+	if wait == 0 {
+		return q.NextN(ctx, by, most)
+	}
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	jobs, err := q.NextWait(waiting, by, most)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = queuefs.ErrEmpty // the time was over while a job was being taken
+	}
+	return jobs, err
+}
+
+// peek is Peek-at-job (Cutie 5.7). A job that is named may have any status.
+func (h *Handler) peek(w http.ResponseWriter, r *request) error {
+	var (
+		q  *queuefs.Queue
+		j  queuefs.Job
+		id queuefs.JobID
+	)
+	var err error
+	if r.PathValue("job") == "" {
+		if q, err = h.queue(r); err != nil {
+			return err
+		}
+		j, err = q.Peek()
+	} else {
+		if q, id, err = h.job(r); err != nil {
+			return err
+		}
+		j, err = q.Job(id)
+	}
+	header := w.Header()
+	header.Set("Cache-Control", "no-cache")
+	switch {
+	case errors.Is(err, queuefs.ErrEmpty):
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	case err != nil:
+		return notFound(err, queuefs.ErrNoJob, r.PathValue("job"))
+	}
+	return h.deliver(w, r, q, &j)
+}

@@ -1,0 +1,298 @@
+package rest
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// maxHeader is the longest sidecar, percent-encoded, that goes into a header of
+// an answer: programs that read no more than 8 or 16 KiB of headers are common.
+// A longer one is announced in sidecarLength and stands in the job state.
+const maxHeader = 4 << 10
+
+// sidecarLength gives the octets of a sidecar that is not with the answer.
+const sidecarLength = "Cutie-Sidecar-Length"
+
+// A wrapping is how a job is handed out.
+type wrapping uint8
+
+const (
+	formData wrapping = iota // as Cutie 5.6 shows it
+	mixed
+	bare
+)
+
+// wrap returns the wrapping that Accept prefers for a payload of the given
+// type. If it names none of ours the payload is sent bare: there is no status
+// for this case, and the job may be consumed already.
+func wrap(accept, mediaType string) wrapping {
+	switch accept {
+	case "", "*/*":
+		return formData
+	case queuefs.DefaultMediaType:
+		return bare
+	}
+	a := state.ParseAccept(accept)
+	own, _, _ := strings.Cut(mediaType, ";")
+	best, most := bare, 0.0
+	for i, q := range [...]float64{
+		formData: a.Quality("multipart/form-data"),
+		mixed:    a.Quality("multipart/mixed"),
+		bare:     max(a.Quality(queuefs.DefaultMediaType), a.Quality(own)),
+	} {
+		if q > most {
+			best, most = wrapping(i), q
+		}
+	}
+	return best
+}
+
+// deliver answers with one job.
+func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, j *queuefs.Job) error {
+	base := h.base()
+	header := w.Header()
+	header["Content-Location"] = []string{base.JobRef("content", j.Queue, j.ID)}
+	header["Link"] = []string{"<" + base.JobRef("state", j.Queue, j.ID) + `>; rel="describedby"`}
+	header["X-Content-Type-Options"] = noSniff
+	kind := wrap(r.Header.Get("Accept"), j.Type())
+	if kind == bare {
+		header["Content-Type"] = []string{j.Type()}
+		header["Content-Disposition"] = []string{string(appendDisposition(nil, "attachment", "", j.Filename))}
+		header["Content-Security-Policy"] = sandbox
+		sidecarHeaders(header, j.Sidecar)
+		return h.send(w, r, q, []piece{{job: j}})
+	}
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	m := message{buf: (*buf)[:0], boundary: newBoundary()}
+	disposition, media := "form-data", "multipart/form-data"
+	if kind == mixed {
+		disposition, media = "attachment", "multipart/mixed"
+	}
+	m.open()
+	m.buf = append(m.buf, "Content-Disposition: "...)
+	m.buf = appendDisposition(m.buf, disposition, "payload", j.Filename)
+	m.payload(j)
+	if j.Sidecar != "" {
+		m.open()
+		m.buf = append(m.buf, "Content-Disposition: "...)
+		m.buf = appendDisposition(m.buf, disposition, "sidecar", "")
+		m.buf = append(m.buf, "\r\nContent-Type: application/octet-stream\r\n\r\n"...)
+		m.buf = append(m.buf, j.Sidecar...)
+	}
+	*buf = m.end()
+	header["Content-Type"] = []string{media + "; boundary=" + m.boundary}
+	return h.send(w, r, q, m.pieces)
+}
+
+// deliverSeveral answers with jobs, each a part of multipart/mixed.
+func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Queue, jobs []queuefs.Job) error {
+	base := h.base()
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	m := message{buf: (*buf)[:0], boundary: newBoundary()}
+	for i := range jobs {
+		j := &jobs[i]
+		m.open()
+		m.buf = append(m.buf, "Content-Disposition: "...)
+		m.buf = appendDisposition(m.buf, "attachment", "", j.Filename)
+		m.buf = append(m.buf, "\r\nContent-Location: "...)
+		m.buf = base.AppendJob(m.buf, "content", j.Queue, j.ID)
+		if j.Sidecar != "" {
+			m.buf = append(m.buf, "\r\n"+sidecarHeader+": "...)
+			m.buf = appendEscaped(m.buf, j.Sidecar)
+		}
+		m.payload(j)
+	}
+	*buf = m.end()
+	header := w.Header()
+	header["Content-Type"] = []string{"multipart/mixed; boundary=" + m.boundary}
+	header["X-Content-Type-Options"] = noSniff
+	return h.send(w, r, q, m.pieces)
+}
+
+// A piece of an answer is some text and the payload behind it.
+type piece struct {
+	text []byte
+	job  *queuefs.Job // nil at the end
+}
+
+// A message is a multipart answer in the making.
+type message struct {
+	boundary string
+	buf      []byte
+	from     int // of the text that belongs to no piece yet
+	pieces   []piece
+	cuts     []int // where the text of each piece ends
+}
+
+func (m *message) open() {
+	m.buf = append(append(append(m.buf, "\r\n--"...), m.boundary...), "\r\n"...)
+}
+
+// payload ends the header of a part and puts the payload of j behind it.
+func (m *message) payload(j *queuefs.Job) {
+	m.buf = append(append(m.buf, "\r\nContent-Type: "...), j.Type()...)
+	m.buf = strconv.AppendInt(append(m.buf, "\r\nContent-Length: "...), j.Size, 10)
+	m.buf = append(m.buf, "\r\n\r\n"...)
+	m.pieces = append(m.pieces, piece{job: j})
+	m.cuts = append(m.cuts, len(m.buf))
+}
+
+// end closes the message and returns the buffer that the pieces lie in.
+func (m *message) end() []byte {
+	m.buf = append(append(append(m.buf, "\r\n--"...), m.boundary...), "--\r\n"...)
+	m.pieces = append(m.pieces, piece{})
+	m.cuts = append(m.cuts, len(m.buf))
+	from := 2 // the first boundary needs no line end before it
+	for i, to := range m.cuts {
+		m.pieces[i].text = m.buf[from:to]
+		from = to
+	}
+	return m.buf
+}
+
+// send writes the pieces with their exact length before them. When a payload
+// cannot be read after the answer has begun, less comes than was announced, so
+// that the server breaks off the connection and the client knows.
+func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, pieces []piece) error {
+	var length int64
+	for i := range pieces {
+		length += int64(len(pieces[i].text))
+		if j := pieces[i].job; j != nil {
+			length += j.Size
+		}
+	}
+	header := w.Header()
+	if r.Method == http.MethodHead {
+		header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	for i := range pieces {
+		var (
+			p   = &pieces[i]
+			in  *queuefs.Payload
+			err error
+		)
+		if p.job != nil {
+			in, err = q.Payload(p.job.ID)
+			if err == nil && in.Size() != p.job.Size {
+				err = fmt.Errorf("payload of %s has %d octets instead of %d", p.job.ID, in.Size(), p.job.Size)
+				in.Close()
+			}
+			if err != nil && i == 0 {
+				return err
+			}
+		}
+		if i == 0 {
+			header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+			w.WriteHeader(http.StatusOK)
+		}
+		if err == nil && len(p.text) > 0 {
+			_, err = w.Write(p.text)
+		}
+		if in != nil {
+			if err == nil {
+				_, err = in.WriteTo(w)
+			}
+			in.Close()
+		}
+		if err != nil {
+			h.log(r, err)
+			return nil
+		}
+	}
+	return nil
+}
+
+// newBoundary returns 32 random digits; nobody can make a payload that holds
+// them.
+func newBoundary() string {
+	var b [16]byte
+	for i := range 2 {
+		n := rand.Uint64()
+		for k := range 8 {
+			b[8*i+k] = byte(n >> (8 * k))
+		}
+	}
+	return hex.EncodeToString(b[:])
+}
+
+func sidecarHeaders(header http.Header, sidecar string) {
+	if sidecar == "" {
+		return
+	}
+	if s := appendEscaped(nil, sidecar); len(s) <= maxHeader {
+		header[sidecarHeader] = []string{string(s)}
+		return
+	}
+	header[sidecarLength] = []string{strconv.Itoa(len(sidecar))}
+}
+
+// appendEscaped percent-encodes what may not stand in a header, and blanks,
+// which would be lost at its ends.
+func appendEscaped(dst []byte, s string) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c > ' ' && c < 0x7f && c != '%' {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
+}
+
+// appendDisposition appends a Content-Disposition (RFC 6266). A file name
+// beyond ASCII is given in the extended notation, and in a form, where that is
+// not allowed (RFC 7578, 4.2), as it is.
+func appendDisposition(dst []byte, kind, name, filename string) []byte {
+	dst = append(dst, kind...)
+	if name != "" {
+		dst = append(append(append(dst, `; name="`...), name...), '"')
+	}
+	if filename == "" {
+		return dst
+	}
+	if kind != "form-data" && !isASCII(filename) {
+		dst = append(dst, "; filename*=UTF-8''"...)
+		for i := 0; i < len(filename); i++ {
+			c := filename[i]
+			if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+				dst = append(dst, c)
+			} else {
+				dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+			}
+		}
+		return dst
+	}
+	dst = append(dst, `; filename="`...)
+	for i := 0; i < len(filename); i++ {
+		switch c := filename[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c == 0x7f: // no label has them
+			dst = append(dst, '?')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+func isASCII(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}

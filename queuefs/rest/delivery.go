@@ -1,0 +1,181 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// A Delivery is a job as a service hands it out.
+type Delivery struct {
+	Queue     string // cleaned identifier
+	Job       string
+	Filename  string // "" if it has none
+	MediaType string
+	Sidecar   string
+	Size      int64         // octets of the payload
+	Body      io.ReadCloser // the payload; to be closed. It ends in an error if less than Size comes
+}
+
+// Next takes the job at the head of a queue (Cutie 5.6). If none is pending it
+// waits for one as long as wait says, with several requests if that is more
+// than a minute. The error is then [queuefs.ErrEmpty].
+func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*Delivery, error) {
+	resp, err := c.consume(ctx, queue, 0, wait)
+	if err != nil {
+		return nil, err
+	}
+	return c.delivery(ctx, resp)
+}
+
+// NextN takes up to most jobs, at most 1000, with one request, and waits as
+// [Client.Next] does. Each Delivery is good until the next one. If no job is
+// pending the only thing that comes is [queuefs.ErrEmpty]. All the jobs are
+// consumed when the first one comes, so to stop early is to lose jobs.
+func (c *Client) NextN(ctx context.Context, queue string, most int, wait time.Duration) iter.Seq2[*Delivery, error] {
+	return func(yield func(*Delivery, error) bool) {
+		resp, err := c.consume(ctx, queue, most, wait)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer resp.Body.Close()
+		media, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+		if err != nil || media != "multipart/mixed" || params["boundary"] == "" {
+			yield(nil, fmt.Errorf("jobs come as %q instead of multipart/mixed", resp.Header.Get("Content-Type")))
+			return
+		}
+		parts := multipart.NewReader(resp.Body, params["boundary"])
+		for {
+			p, err := parts.NextRawPart()
+			if err == io.EOF {
+				return
+			}
+			var d *Delivery
+			if err == nil {
+				d, err = newDelivery(p.Header)
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("jobs of %s: %w", queue, err))
+				return
+			}
+			body := &exactBody{ReadCloser: p, left: d.Size}
+			d.Body = body
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Peek returns a job and leaves it where it is (Cutie 5.7): the one at the head
+// if job is "", or [queuefs.ErrEmpty]; else a job of any status.
+func (c *Client) Peek(ctx context.Context, queue, job string) (*Delivery, error) {
+	segments := []string{"content", queue}
+	if job != "" {
+		segments = append(segments, job)
+	}
+	resp, err := c.take(ctx, http.MethodGet, c.ref(nil, segments...))
+	if err != nil {
+		return nil, err
+	}
+	return c.delivery(ctx, resp)
+}
+
+func (c *Client) consume(ctx context.Context, queue string, most int, wait time.Duration) (*http.Response, error) {
+	for {
+		query := url.Values{}
+		if most != 0 {
+			query.Set("max", strconv.Itoa(most))
+		}
+		once := min(wait, longestWait)
+		if wait -= once; once > 0 {
+			query.Set("wait", strconv.FormatFloat(once.Seconds(), 'f', -1, 64))
+		}
+		resp, err := c.take(ctx, http.MethodPost, c.ref(query, "consume", queue))
+		if err != queuefs.ErrEmpty || wait <= 0 {
+			return resp, err
+		}
+	}
+}
+
+func (c *Client) take(ctx context.Context, method, ref string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, ref, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", queuefs.DefaultMediaType)
+	resp, err := c.do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusNoContent {
+		resp.Body.Close()
+		return nil, queuefs.ErrEmpty
+	}
+	return resp, nil
+}
+
+// delivery makes a Delivery of an answer with a bare payload.
+func (c *Client) delivery(ctx context.Context, resp *http.Response) (*Delivery, error) {
+	d, err := newDelivery(textproto.MIMEHeader(resp.Header))
+	if err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	if resp.Header.Get(sidecarLength) != "" {
+		j, err := c.Job(ctx, d.Queue, d.Job)
+		if err != nil {
+			resp.Body.Close()
+			return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
+		}
+		d.Sidecar = j.Sidecar
+	}
+	d.Body = &exactBody{ReadCloser: resp.Body, left: d.Size}
+	return d, nil
+}
+
+// newDelivery reads the header of an answer or a part.
+func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
+	queue, id, err := state.ParseJobRef(header.Get("Content-Location"))
+	if err != nil {
+		return nil, fmt.Errorf("header Content-Location: %w", err)
+	}
+	d := &Delivery{Queue: queue, Job: id.String(), MediaType: header.Get("Content-Type")}
+	if d.Size, err = strconv.ParseInt(header.Get("Content-Length"), 10, 64); err != nil || d.Size < 0 {
+		return nil, fmt.Errorf("%s comes without its length", d.Job)
+	}
+	if d.Filename, err = dispositionName(header.Get("Content-Disposition")); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Job, err)
+	}
+	if d.Sidecar, err = url.PathUnescape(header.Get(sidecarHeader)); err != nil {
+		return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
+	}
+	return d, nil
+}
+
+// An exactBody ends in an error if it is shorter than announced.
+type exactBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *exactBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	if err == io.EOF && b.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}

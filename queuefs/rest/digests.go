@@ -1,0 +1,71 @@
+package rest
+
+import (
+	"encoding/base64"
+	"net/textproto"
+	"strings"
+
+	"cutie/queuefs/digest"
+)
+
+// fieldKeys are the names that digests have in Content-Digest and Repr-Digest
+// (RFC 9530, 7.2). Types that are not here have none.
+var fieldKeys = map[digest.Type]string{
+	digest.SHA256:  "sha-256",
+	digest.SHA512:  "sha-512",
+	digest.MD5:     "md5",
+	digest.SHA1:    "sha",
+	digest.Adler32: "adler",
+}
+
+// headerDigests returns the digests that headers give for the content, which is
+// the same as the representation since there is no content coding. Types that
+// are not known are left out, as RFC 9530 has it.
+func headerDigests(header textproto.MIMEHeader) ([]digest.Value, error) {
+	var digests []digest.Value
+	for _, name := range []string{"Content-Digest", "Repr-Digest"} {
+		for _, value := range header[name] {
+			for member := range strings.SplitSeq(value, ",") {
+				v, err := parseMember(strings.TrimSpace(member))
+				if err != nil {
+					return nil, badRequest("header %s: %v", name, err)
+				}
+				if v.Type.Valid() {
+					digests = append(digests, v)
+				}
+			}
+		}
+	}
+	if s := header.Get("Content-Md5"); s != "" {
+		sum, err := base64.StdEncoding.DecodeString(s)
+		if err != nil || len(sum) != digest.MD5.Size() {
+			return nil, badRequest("header Content-MD5 %.40q is not the base64 of 16 octets", s)
+		}
+		digests = append(digests, digest.NewValue(digest.MD5, sum))
+	}
+	return digests, nil
+}
+
+// parseMember reads one "key=:base64:", with parameters, which have no meaning.
+// Of a type that is not known the value is zero.
+func parseMember(s string) (digest.Value, error) {
+	key, rest, ok := strings.Cut(s, "=:")
+	text, _, closed := strings.Cut(rest, ":")
+	if !ok || !closed {
+		return digest.Value{}, badRequest("%.80q is not of the form sha-256=:base64:", s)
+	}
+	sum, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return digest.Value{}, badRequest("%.80q: %v", s, err)
+	}
+	for t, k := range fieldKeys {
+		if k != key {
+			continue
+		}
+		if len(sum) != t.Size() {
+			return digest.Value{}, badRequest("%s has %d octets instead of %d", key, len(sum), t.Size())
+		}
+		return digest.NewValue(t, sum), nil
+	}
+	return digest.Value{}, nil
+}

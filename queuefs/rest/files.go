@@ -1,0 +1,232 @@
+package rest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"cutie/queuefs"
+)
+
+// sandbox keeps a browser from running what strangers have submitted.
+var sandbox = []string{"sandbox; default-src 'none'"}
+
+// file serves a payload or a job file as a plain resource: its exact octets.
+func (h *Handler) file(w http.ResponseWriter, r *request) error {
+	q, id, err := h.job(r)
+	if err != nil {
+		return err
+	}
+	dir := r.PathValue("dir")
+	if dir == "payload" {
+		return h.payloadFile(w, r, q, id)
+	}
+	status, err := queuefs.ParseStatus(dir)
+	if err != nil {
+		return &Error{http.StatusNotFound, "nothing here, see /help"}
+	}
+	// What the client has already is not read again.
+	if tag := r.Header.Get("If-None-Match"); tag != "" {
+		if e, ok := entry(q, id); ok && e.Status == status && matches(tag, fileTag(e.File.SHA256)) {
+			h.fileHeaders(w, q, "replica", e.File.SHA256)
+			w.Header()["Cache-Control"] = noCache
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	data, facts, err := q.JobFile(id, status)
+	if err != nil {
+		return notFound(err, queuefs.ErrNoJob, status.String()+"/"+id.String())
+	}
+	h.serveText(w, r, q, data, facts)
+	return nil
+}
+
+// infoFile serves queue-info.txt.
+func (h *Handler) infoFile(w http.ResponseWriter, r *request) error {
+	q, err := h.queue(r)
+	if err != nil {
+		return err
+	}
+	if r.PathValue("file") != "queue-info.txt" {
+		return &Error{http.StatusNotFound, "nothing here, see /help"}
+	}
+	data, facts := q.InfoFile()
+	h.serveText(w, r, q, data, facts)
+	return nil
+}
+
+func (h *Handler) serveText(w http.ResponseWriter, r *request, q *queuefs.Queue, data []byte, f queuefs.Facts) {
+	h.fileHeaders(w, q, "replica", sha256.Sum256(data))
+	w.Header()["Cache-Control"] = noCache
+	w.Header()["Content-Type"] = []string{"text/x-anvl"}
+	http.ServeContent(w, r.Request, "", f.Modified, bytes.NewReader(data))
+}
+
+var noCache = []string{"no-cache"}
+
+// payloadFile serves a payload, which is there until the job is culled.
+func (h *Handler) payloadFile(w http.ResponseWriter, r *request, q *queuefs.Queue, id queuefs.JobID) error {
+	e, ok := entry(q, id)
+	if !ok {
+		return notFound(queuefs.ErrNoJob, queuefs.ErrNoJob, id.String())
+	}
+	in := &lateReader{q: q, id: id, size: e.Payload.Length}
+	defer in.Close()
+	// Open it before the answer begins if it is to be read at all.
+	conditional := r.Header.Get("If-None-Match") != "" || r.Header.Get("If-Modified-Since") != ""
+	if r.Method != http.MethodHead && !conditional {
+		if err := in.open(); err != nil {
+			return notFound(err, queuefs.ErrNoJob, id.String())
+		}
+	}
+	set := "replica"
+	if e.Status == queuefs.Pending {
+		set = "pending"
+	}
+	base := h.base()
+	h.fileHeaders(w, q, set, e.Payload.SHA256)
+	header := w.Header()
+	header["Link"] = append(header["Link"], "<"+base.Ref("queues", q.ID(), e.Status.String(), id.String())+`>; rel="describedby"`)
+	header["Cache-Control"] = immutable
+	header["Content-Type"] = []string{e.Payload.Type}
+	http.ServeContent(&payloadWriter{w, in}, r.Request, "", e.Payload.Modified, in)
+	if in.err != nil {
+		h.log(r, in.err) // the answer has begun, and ends before its length
+	}
+	return nil
+}
+
+var immutable = []string{"max-age=31536000, immutable"}
+
+func (h *Handler) fileHeaders(w http.ResponseWriter, q *queuefs.Queue, set string, sum [32]byte) {
+	header := w.Header()
+	header["Etag"] = []string{fileTag(sum)}
+	header["Repr-Digest"] = []string{"sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"}
+	header["Link"] = []string{"<" + h.base().CapabilityList(q.ID(), set) + `>; rel="resourcesync"`}
+	header["X-Content-Type-Options"] = noSniff
+	header["Content-Security-Policy"] = sandbox
+	delete(header, "Vary") // one form only
+}
+
+func fileTag(sum [32]byte) string { return `"` + hex.EncodeToString(sum[:]) + `"` }
+
+// pages are for looking at the facts of a job.
+var pages = sync.Pool{New: func() any { return new([]queuefs.Entry) }}
+
+// entry returns the facts of a job, from memory.
+func entry(q *queuefs.Queue, id queuefs.JobID) (queuefs.Entry, bool) {
+	if id/queuefs.PageJobs >= queuefs.JobID(q.Pages()) {
+		return queuefs.Entry{}, false
+	}
+	page := pages.Get().(*[]queuefs.Entry)
+	defer pages.Put(page)
+	*page, _, _ = q.Page(int(id/queuefs.PageJobs), (*page)[:0])
+	for _, e := range *page {
+		if e.Job == id {
+			return e, true
+		}
+	}
+	return queuefs.Entry{}, false
+}
+
+// A lateReader is a payload of known size that is opened when it is read.
+type lateReader struct {
+	q    *queuefs.Queue
+	id   queuefs.JobID
+	size int64
+	at   int64
+	in   *queuefs.Payload
+	err  error
+}
+
+func (l *lateReader) open() error {
+	if l.in != nil || l.err != nil {
+		return l.err
+	}
+	l.in, l.err = l.q.Payload(l.id)
+	return l.err
+}
+
+func (l *lateReader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += l.at
+	case io.SeekEnd:
+		offset += l.size
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the payload")
+	}
+	l.at = offset
+	return offset, nil
+}
+
+// position opens the payload and brings it to l.at.
+func (l *lateReader) position() error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	_, l.err = l.in.Seek(l.at, io.SeekStart)
+	return l.err
+}
+
+func (l *lateReader) Read(p []byte) (int, error) {
+	if err := l.position(); err != nil {
+		return 0, err
+	}
+	n, err := l.in.Read(p)
+	l.at += int64(n)
+	if err != nil && err != io.EOF {
+		l.err = err
+	} else if err == io.EOF && l.at < l.size {
+		l.err = fmt.Errorf("payload of %s ends at octet %d of %d", l.id, l.at, l.size)
+	}
+	return n, err
+}
+
+func (l *lateReader) Close() {
+	if l.in != nil {
+		l.in.Close()
+	}
+}
+
+// A payloadWriter lets a whole payload go from file to connection without
+// passing through the program, which net/http does for files only.
+type payloadWriter struct {
+	http.ResponseWriter
+	in *lateReader
+}
+
+func (w *payloadWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *payloadWriter) ReadFrom(src io.Reader) (int64, error) {
+	if limited, ok := src.(*io.LimitedReader); ok && limited.R == w.in && w.in.at == 0 && limited.N == w.in.size {
+		if err := w.in.position(); err != nil {
+			return 0, err
+		}
+		n, err := w.in.in.WriteTo(w.ResponseWriter)
+		limited.N -= n
+		return n, err
+	}
+	n := int64(0)
+	err := copyPayload(countWriter{w.ResponseWriter, &n}, src)
+	return n, err
+}
+
+type countWriter struct {
+	w io.Writer
+	n *int64
+}
+
+func (c countWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	*c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,261 @@
+package rest
+
+import (
+	"bytes"
+	"errors"
+	"hash"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/textproto"
+	"strings"
+
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+)
+
+// Limits of a form beside those of [Options].
+const (
+	maxField    = 1 << 10  // octets of a field that is not the sidecar
+	maxEpilogue = 64 << 10 // octets behind the last boundary
+)
+
+// A formReader turns the parts of a form into a submission (RFC 7578). It is
+// given the files as they come and all else at the end, since parts may come
+// in any order.
+type formReader struct {
+	h         *Handler
+	sub       *queuefs.Submission
+	fields    *fields
+	submitter string
+	files     int
+	first     *queuefs.Draft
+	manifest  bool // a file is of the media type of Checkm
+}
+
+// readForm reads a submission in the form of multipart/form-data.
+func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *body, r *request, contentType string) error {
+	if f.filename != nil {
+		return badRequest("in a form the filename is given with the file")
+	}
+	boundary, err := boundaryOf(contentType)
+	if err != nil {
+		return err
+	}
+	expect, err := headerDigests(textproto.MIMEHeader(r.Header))
+	if err != nil {
+		return err
+	}
+	in := newVerifier(b, expect)
+	form := formReader{h: h, sub: sub, fields: f, submitter: r.UserAgent()}
+	if err := eachPart(in, boundary, form.part); err != nil {
+		return err
+	}
+	if n, err := io.Copy(io.Discard, io.LimitReader(in, maxEpilogue+1)); err != nil {
+		return err
+	} else if n > maxEpilogue {
+		return badRequest("more than %d octets behind the last boundary", maxEpilogue)
+	}
+	if err := in.verify(); err != nil {
+		return err
+	}
+	return form.finish()
+}
+
+func boundaryOf(contentType string) (string, error) {
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return "", badRequest("Content-Type: %v", err)
+	}
+	boundary := params["boundary"]
+	if boundary == "" || len(boundary) > 70 {
+		return "", badRequest("Content-Type has no boundary of 1 to 70 characters")
+	}
+	return boundary, nil
+}
+
+func eachPart(r io.Reader, boundary string, do func(*multipart.Part) error) error {
+	end := &endFinder{in: r, end: []byte("\n--" + boundary + "--"), seen: []byte("\n")}
+	parts := multipart.NewReader(end, boundary)
+	for {
+		p, err := parts.NextPart()
+		if err == io.EOF && end.found {
+			return nil
+		}
+		if err != nil {
+			return partError(err)
+		}
+		if err := do(p); err != nil {
+			return partError(err)
+		}
+	}
+}
+
+// An endFinder looks for the last boundary in what it reads: package multipart
+// takes a form that is cut off within the header of a part for a whole one.
+type endFinder struct {
+	in    io.Reader
+	end   []byte
+	seen  []byte // the last octets, fewer than end has
+	found bool
+}
+
+func (f *endFinder) Read(p []byte) (int, error) {
+	n, err := f.in.Read(p)
+	if f.found || n == 0 {
+		return n, err
+	}
+	// The boundary may begin in what was read before.
+	keep := len(f.end) - 1
+	f.seen = append(f.seen, p[:min(n, keep)]...)
+	f.found = bytes.Contains(f.seen, f.end) || bytes.Contains(p[:n], f.end)
+	if n >= keep {
+		f.seen = append(f.seen[:0], p[n-keep:n]...)
+	} else if drop := len(f.seen) - keep; drop > 0 {
+		f.seen = append(f.seen[:0], f.seen[drop:]...)
+	}
+	return n, err
+}
+
+// partError says what is wrong with a form; errors that say it keep their
+// text. An end of the input that is none of the form comes wrapped.
+func partError(err error) error {
+	var answer *Error
+	switch {
+	case errors.As(err, &answer):
+		return answer
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return badRequest("form ends before its last boundary")
+	case strings.HasPrefix(err.Error(), "multipart:"), strings.HasPrefix(err.Error(), "malformed MIME"):
+		return badRequest("%v", err)
+	}
+	var protocol textproto.ProtocolError
+	if errors.As(err, &protocol) {
+		return badRequest("%v", err)
+	}
+	return err
+}
+
+func (f *formReader) part(p *multipart.Part) error {
+	name := p.FormName()
+	if name != "file" {
+		if fieldName(name) == "filename" {
+			return badRequest("in a form the filename is given with the file")
+		}
+		return f.field(name, p)
+	}
+	contentType := p.Header.Get("Content-Type")
+	if m, _, _ := strings.Cut(contentType, ";"); !strings.EqualFold(strings.TrimSpace(m), "multipart/mixed") {
+		return f.file(p)
+	}
+	boundary, err := boundaryOf(contentType)
+	if err != nil {
+		return err
+	}
+	return eachPart(p, boundary, f.file)
+}
+
+func (f *formReader) field(name string, p *multipart.Part) error {
+	limit := maxField
+	if fieldName(name) == "sidecar" {
+		limit = f.h.o.MaxSidecar
+	}
+	text, err := io.ReadAll(io.LimitReader(p, int64(limit)+1))
+	if err != nil {
+		return err
+	}
+	if len(text) > limit {
+		return tooLarge("part %.40q has more than %d octets", name, limit)
+	}
+	return f.fields.set(name, string(text))
+}
+
+func (f *formReader) file(p *multipart.Part) error {
+	if f.files++; f.files > f.h.o.MaxParts {
+		return tooLarge("more than %d files", f.h.o.MaxParts)
+	}
+	switch e := strings.ToLower(p.Header.Get("Content-Transfer-Encoding")); e {
+	case "", "7bit", "8bit", "binary":
+	default:
+		return badRequest("Content-Transfer-Encoding %.40q is not supported", e)
+	}
+	m := queuefs.Meta{Submitter: f.submitter, Filename: p.FileName()}
+	var err error
+	if m.MediaType, err = mediaType(p.Header.Get("Content-Type")); err != nil {
+		return err
+	}
+	switch t, _, _ := strings.Cut(m.MediaType, ";"); strings.ToLower(strings.TrimSpace(t)) {
+	case "text/checkm", "text/x-checkm":
+		f.manifest = true
+	}
+	if err := headerMeta(&m, p.Header); err != nil {
+		return err
+	}
+	if len(m.Sidecar) > f.h.o.MaxSidecar {
+		return tooLarge("sidecar has more than %d octets", f.h.o.MaxSidecar)
+	}
+	d, err := f.sub.Add(m)
+	if err != nil {
+		return err
+	}
+	if f.first == nil {
+		f.first = d
+	}
+	return copyPayload(d, p)
+}
+
+// finish says of the one job what came beside it.
+func (f *formReader) finish() error {
+	if f.files == 0 {
+		return badRequest("form has no part named file")
+	}
+	if err := f.fields.checkType(f.manifest); err != nil {
+		return err
+	}
+	if f.files > 1 {
+		if f.fields.sidecar != nil {
+			return badRequest("a sidecar belongs to a single file, this form has %d", f.files)
+		}
+		if f.fields.digestType != nil || f.fields.digestValue != nil {
+			return badRequest("a digest belongs to a single file, this form has %d", f.files)
+		}
+		return nil
+	}
+	m := f.first.Meta()
+	if err := f.fields.apply(&m, f.h.o.MaxSidecar); err != nil {
+		return err
+	}
+	return f.first.SetMeta(m)
+}
+
+// A verifier computes digests of what it reads.
+type verifier struct {
+	in     io.Reader
+	expect []digest.Value
+	hashes []hash.Hash
+}
+
+func newVerifier(in io.Reader, expect []digest.Value) *verifier {
+	v := &verifier{in: in, expect: expect}
+	for _, e := range expect {
+		v.hashes = append(v.hashes, e.Type.New())
+	}
+	return v
+}
+
+func (v *verifier) Read(p []byte) (int, error) {
+	n, err := v.in.Read(p)
+	for _, h := range v.hashes {
+		h.Write(p[:n])
+	}
+	return n, err
+}
+
+func (v *verifier) verify() error {
+	for i, e := range v.expect {
+		if err := e.Check(digest.NewValue(e.Type, v.hashes[i].Sum(nil))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package rest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"cutie/queuefs/state"
+)
+
+// A request is one with its query parsed; query is nil if there is none.
+type request struct {
+	*http.Request
+	query url.Values
+}
+
+// param returns a parameter of the query, which may not be repeated.
+func (r *request) param(name string) (value string, ok bool, err error) {
+	switch v := r.query[name]; len(v) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return v[0], true, nil
+	default:
+		return "", false, badRequest("parameter %s is repeated", name)
+	}
+}
+
+// only refuses parameters that would have no effect.
+func (r *request) only(names ...string) error {
+	for name := range r.query {
+		if !slices.Contains(names, name) && !slices.Contains([]string{"t", "v", "D"}, name) {
+			return badRequest("parameter %.40q is not known here", name)
+		}
+	}
+	return nil
+}
+
+// form returns the form of state to answer in.
+func (r *request) form() (state.Form, error) {
+	t, _, err := r.param("t")
+	if err != nil {
+		return 0, err
+	}
+	return state.Negotiate(t, r.Header.Get("Accept"))
+}
+
+// number returns a parameter from 0 to most, or absent if it is not given.
+func (r *request) number(name string, absent, most int) (int, error) {
+	s, ok, err := r.param(name)
+	if err != nil || !ok {
+		return absent, err
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > most {
+		return 0, badRequest("parameter %s is %.20q, not a number from 0 to %d", name, s, most)
+	}
+	return n, nil
+}
+
+// seconds returns a parameter of at most the given time, 0 if it is not given.
+func (r *request) seconds(name string, most time.Duration) (time.Duration, error) {
+	s, ok, err := r.param(name)
+	if err != nil || !ok {
+		return 0, err
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 0 && f <= most.Seconds()) {
+		return 0, badRequest("parameter %s is %.20q, not seconds from 0 to %g", name, s, most.Seconds())
+	}
+	return time.Duration(f * float64(time.Second)), nil
+}
+
+// A body reads the body of a request. Its errors say what is to be answered.
+type body struct {
+	in    io.Reader
+	conn  *http.ResponseController
+	idle  time.Duration
+	until time.Time // when the time to read is to be extended
+	armed bool
+	ended bool
+}
+
+// open returns the body of a request that may have at most limit octets.
+func (h *Handler) open(w http.ResponseWriter, r *request, limit int64) (*body, error) {
+	if r.ContentLength > limit {
+		return nil, tooLarge("body has %d octets, more than %d", r.ContentLength, limit)
+	}
+	b := &body{in: r.Body, conn: http.NewResponseController(w), idle: h.o.BodyIdle}
+	if r.ContentLength < 0 {
+		b.in = http.MaxBytesReader(w, r.Body, limit)
+	}
+	return b, nil
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	// Not at every read, since that would cost more than to read. A connection
+	// that knows no deadlines has none.
+	if now := time.Now(); now.After(b.until) {
+		b.until = now.Add(b.idle / 8)
+		b.armed = b.conn.SetReadDeadline(now.Add(b.idle)) == nil
+	}
+	n, err := b.in.Read(p)
+	if err == nil || err == io.EOF {
+		b.ended = b.ended || err == io.EOF
+		return n, err
+	}
+	var (
+		large   *http.MaxBytesError
+		timeout net.Error
+	)
+	switch {
+	case errors.As(err, &large):
+		err = tooLarge("body has more than %d octets", large.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		err = &Error{Status: http.StatusRequestTimeout, Message: "body made no progress for " + b.idle.String()}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = badRequest("body was cut off")
+	default:
+		err = badRequest("body could not be read")
+	}
+	return n, err
+}
+
+// done lifts the limit of time, so that it does not end what follows. It stays
+// on a body that was not read to its end, for the server tries that in turn.
+func (b *body) done() {
+	if b.armed && b.ended {
+		b.conn.SetReadDeadline(time.Time{})
+		b.armed = false
+	}
+}
+
+// drain reads a body that has no meaning. As long as it is not read, nobody
+// notices that the client has gone.
+func (h *Handler) drain(w http.ResponseWriter, r *request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	b, err := h.open(w, r, 64<<10)
+	if err != nil {
+		return err
+	}
+	defer b.done()
+	_, err = io.Copy(io.Discard, b)
+	return err
+}
+
+// small reads a body of at most 64 KiB.
+func (h *Handler) small(w http.ResponseWriter, r *request) ([]byte, error) {
+	b, err := h.open(w, r, 64<<10)
+	if err != nil {
+		return nil, err
+	}
+	defer b.done()
+	return io.ReadAll(b)
+}
+
+// copyBuffers are for payloads on their way in.
+var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// copyPayload is io.Copy with a buffer of ours.
+func copyPayload(dst io.Writer, src io.Reader) error {
+	buf := copyBuffers.Get().(*[64 << 10]byte)
+	defer copyBuffers.Put(buf)
+	for {
+		n, err := src.Read(buf[:])
+		if n > 0 {
+			if _, err := dst.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// matches reports whether an If-None-Match header names the tag (RFC 9110,
+// 13.1.2).
+func matches(ifNoneMatch, tag string) bool {
+	if ifNoneMatch == "" {
+		return false
+	}
+	for t := range strings.SplitSeq(ifNoneMatch, ",") {
+		t = strings.TrimSpace(t)
+		if t == "*" || strings.TrimPrefix(t, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}

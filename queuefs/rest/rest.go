@@ -1,0 +1,196 @@
+// Package rest speaks the Cutie protocol over HTTP (Cutie 0.3, section 5), both
+// ends: a [Handler] before a service on a file system, and a [Client].
+//
+//	GET    /help[/METHOD]                help
+//	GET    /state                        service state
+//	GET    /state/Q[?status=&after=&limit=]   queue state with a page of its jobs
+//	GET    /state/Q/J                    job state
+//	PUT    /state/Q                      makes a queue (addition)
+//	POST   /content/Q                    submit: a bare body, or multipart/form-data
+//	GET    /content/Q[/J]                peek at the head, or at a job
+//	DELETE /content/Q/J                  delete a pending job
+//	POST   /consume/Q[?max=&wait=]       get next job, or several, or wait for one
+//	POST   /requeue/Q/J                  back to pending (addition)
+//	GET    /queues/Q/payload/J, /queues/Q/{pending,consumed,deleted}/J, /queues/Q/queue-info.txt
+//	                                     the files of the home as plain resources (addition)
+//
+// Q is the cleaned identifier of a queue, or its percent-encoded identifier or
+// name. Every GET is answered to HEAD as well. State, help and errors come in
+// the form that ?t= or else Accept asks for, see [state.Negotiate]; errors are
+// an exception state with one of the statuses 400 401 403 404 405 408 409 413
+// 415 500 503 507. References are built from the baseURI of the service, never
+// from Host. ?h asks for help about a method, ?V for the version; ?v asks for
+// the additional properties, which are always given; ?D is not served.
+//
+// Where the specification leaves a choice:
+//
+//   - A submission of several files is all or nothing and is answered with the
+//     state of the queue, whose submittedJobStates are the new jobs.
+//   - Sidecar data travel in a part named sidecar, in the query, or
+//     percent-encoded in the header Cutie-Sidecar. Of several files each may
+//     have the header on its part; a part named sidecar is then refused.
+//   - Digests are given as the pair digest-type and digest-value, or in the
+//     headers Content-Digest and Repr-Digest (RFC 9530) or Content-MD5, also of
+//     a part.
+//   - A job is handed out as multipart/form-data with the parts payload and
+//     sidecar; as multipart/mixed, or as the bare payload, if Accept prefers it.
+//     Content-Location names the job. With ?max= the answer is multipart/mixed
+//     with one part a job.
+//   - A queue without pending jobs is 204, a job that does not exist is 404,
+//     whatever its identifier looks like.
+//   - Batch manifests, ?lease= and ?end are refused with 400.
+package rest
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// Options are the limits of a [Handler]. Zero values mean the defaults.
+type Options struct {
+	MaxBody    int64         // octets of a submission; 0: 16 GiB; beyond it 413
+	MaxParts   int           // files of a submission; 0: 10,000; beyond it 413
+	MaxSidecar int           // octets; 0: 64 KiB; beyond it 413
+	MaxWait    time.Duration // longest ?wait=; 0: 60 s; beyond it 400
+	// BodyIdle is how long a body may make no progress; 0: 30 s; then 408. It
+	// takes the place of the ReadTimeout of the server while a body is read.
+	BodyIdle time.Duration
+	// Log is told of errors that are not shown to the caller; nil: nobody is.
+	Log func(r *http.Request, err error)
+}
+
+// A Handler serves the protocol. It is safe for concurrent use.
+type Handler struct {
+	svc *queuefs.Service
+	o   Options
+	mux *http.ServeMux
+}
+
+// New returns a Handler before svc. It expects requests with the paths of the
+// package comment; a prefix of the baseURI is to be stripped before.
+func New(svc *queuefs.Service, o Options) *Handler {
+	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
+	o.MaxParts = cmp.Or(o.MaxParts, 10_000)
+	o.MaxSidecar = cmp.Or(o.MaxSidecar, 64<<10)
+	o.MaxWait = cmp.Or(o.MaxWait, 60*time.Second)
+	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
+	h := &Handler{svc: svc, o: o, mux: http.NewServeMux()}
+	h.route("/help", methods{"GET": {h.help, "help"}})
+	h.route("/help/{method}", methods{"GET": {h.help, "help"}})
+	h.route("/state", methods{"GET": {h.serviceState, "getServiceState"}})
+	h.route("/state/{queue}", methods{"GET": {h.queueState, "getQueueState"}, "PUT": {h.createQueue, "createQueue"}})
+	h.route("/state/{queue}/{job}", methods{"GET": {h.jobState, "getJobState"}})
+	h.route("/content/{queue}", methods{"GET": {h.peek, "peekAtJob"}, "POST": {h.submit, "submitJob"}})
+	h.route("/content/{queue}/{job}", methods{"GET": {h.peek, "peekAtJob"}, "DELETE": {h.delete, "deleteJob"}})
+	h.route("/consume/{queue}", methods{"POST": {h.consume, "getNextJob"}})
+	h.route("/requeue/{queue}/{job}", methods{"POST": {h.requeue, "requeueJob"}})
+	h.route("/queues/{queue}/{file}", methods{"GET": {h.infoFile, "help"}})
+	h.route("/queues/{queue}/{dir}/{job}", methods{"GET": {h.file, "help"}})
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		h.Error(w, r, &Error{Status: http.StatusNotFound, Message: "nothing here, see /help"})
+	})
+	return h
+}
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()["Vary"] = varyAccept
+	// A path with dots would be redirected, which hides the mistake.
+	p := r.URL.EscapedPath()
+	if trimmed := strings.TrimSuffix(p, "/"); trimmed != "" && path.Clean(trimmed) != trimmed {
+		h.Error(w, r, badRequest("path %.80q is not clean", p))
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// varyAccept is shared by all answers; nobody changes its element.
+var varyAccept = []string{"Accept"}
+
+// methods are what may be done with a resource. HEAD is GET.
+type methods map[string]method
+
+type method struct {
+	serve func(http.ResponseWriter, *request) error
+	topic string // of the help about it
+}
+
+func (h *Handler) route(pattern string, m methods) {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+		if name == "GET" {
+			names = append(names, "HEAD")
+		}
+	}
+	slices.Sort(names)
+	allow := strings.Join(names, ", ")
+	h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		name := r.Method
+		if name == "HEAD" {
+			name = "GET"
+		}
+		do, ok := m[name]
+		if !ok {
+			w.Header().Set("Allow", allow)
+			h.Error(w, r, &Error{Status: http.StatusMethodNotAllowed, Message: "method " + r.Method + " is not among " + allow})
+			return
+		}
+		req := request{Request: r}
+		if err := h.serve(w, &req, do); err != nil {
+			h.Error(w, r, err)
+		}
+	})
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *request, m method) error {
+	if r.URL.RawQuery != "" {
+		var err error
+		if r.query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+			return badRequest("query: %v", err)
+		}
+		switch {
+		case r.query.Has("h"):
+			return h.helpAbout(w, r, m.topic)
+		case r.query.Has("V"):
+			return h.version(w)
+		}
+	}
+	return m.serve(w, r)
+}
+
+// base returns what references begin with.
+func (h *Handler) base() state.Base { return state.NewBase(h.svc.Info().BaseURI) }
+
+// queue returns the queue that the path names.
+func (h *Handler) queue(r *request) (*queuefs.Queue, error) {
+	name := r.PathValue("queue")
+	q, err := h.svc.Queue(name)
+	if err != nil {
+		return nil, notFound(err, queuefs.ErrNoQueue, name)
+	}
+	return q, nil
+}
+
+// job returns the queue and the number of the job that the path names. The job
+// need not exist.
+func (h *Handler) job(r *request) (*queuefs.Queue, queuefs.JobID, error) {
+	q, err := h.queue(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	name := r.PathValue("job")
+	id, err := queuefs.ParseJobID(name)
+	if err != nil {
+		return nil, 0, notFound(err, queuefs.ErrNoJob, name)
+	}
+	return q, id, nil
+}

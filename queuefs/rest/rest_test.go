@@ -1,0 +1,275 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/textproto"
+	"strings"
+	"sync"
+	"testing"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+var ctx = context.Background()
+
+// A site is a service with the queue "jobs" behind a server.
+type site struct {
+	t      testing.TB
+	svc    *queuefs.Service
+	q      *queuefs.Queue
+	url    string
+	logged errorLog
+}
+
+// An errorLog keeps what a Handler does not show.
+type errorLog struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func (l *errorLog) add(_ *http.Request, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = append(l.errs, err)
+}
+
+func (l *errorLog) all() []error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.errs
+}
+
+func newSite(t testing.TB, o rest.Options) *site {
+	t.Helper()
+	s := newService(t)
+	o.Log = s.logged.add
+	srv := httptest.NewServer(rest.New(s.svc, o))
+	t.Cleanup(srv.Close)
+	s.url = srv.URL
+	s.svc.SetBaseURI(srv.URL + "/")
+	return s
+}
+
+// newService returns a site without a server.
+func newService(t testing.TB) *site {
+	t.Helper()
+	dir := t.TempDir()
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 32 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := svc.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{t: t, svc: svc, q: q}
+}
+
+// An answer is a response that was read.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// do sends a request; header is names and values in turn.
+func (s *site) do(method, path, body string, header ...string) answer {
+	s.t.Helper()
+	return s.send(s.request(method, path, strings.NewReader(body), header...))
+}
+
+func (s *site) request(method, path string, body io.Reader, header ...string) *http.Request {
+	s.t.Helper()
+	req, err := http.NewRequest(method, s.url+path, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	return req
+}
+
+func (s *site) send(req *http.Request) answer {
+	s.t.Helper()
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", req.Method, req.URL, err)
+	}
+	if resp.StatusCode != http.StatusNoContent && resp.StatusCode != http.StatusNotModified && resp.Header.Get("Content-Length") == "" {
+		s.t.Errorf("%s %s: no Content-Length", req.Method, req.URL)
+	}
+	return answer{resp, string(data)}
+}
+
+// want fails the test if the answer has another status.
+func (a answer) want(t testing.TB, status int) answer {
+	t.Helper()
+	if a.StatusCode != status {
+		t.Fatalf("%s %s: got %s, want %d\n%s", a.Request.Method, a.Request.URL, a.Status, status, a.body)
+	}
+	return a
+}
+
+// header fails the test if a header has another value.
+func (a answer) header(t testing.TB, name, want string) {
+	t.Helper()
+	if got := a.Header.Get(name); got != want {
+		t.Errorf("%s %s: %s: got %q, want %q", a.Request.Method, a.Request.URL, name, got, want)
+	}
+}
+
+// exception returns the detail of the exception state in the answer.
+func (a answer) exception(t testing.TB) string {
+	t.Helper()
+	form, err := state.FormOf(a.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", a.Request.Method, a.Request.URL, err, a.body)
+	}
+	d, err := form.Decode(state.ExceptionClass, []byte(a.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := d.Exception()
+	if e.Status != a.StatusCode {
+		t.Errorf("%s %s: exception of status %d in answer %s", a.Request.Method, a.Request.URL, e.Status, a.Status)
+	}
+	return e.Detail
+}
+
+// submit puts a job into the queue without HTTP.
+func (s *site) submit(payload string, m queuefs.Meta) queuefs.Job {
+	s.t.Helper()
+	sub := s.q.Begin()
+	defer sub.Discard()
+	d, err := sub.Add(m)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := io.WriteString(d, payload); err != nil {
+		s.t.Fatal(err)
+	}
+	jobs, err := sub.Commit(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return jobs[0]
+}
+
+func (s *site) payload(id queuefs.JobID) string {
+	s.t.Helper()
+	p, err := s.q.Payload(id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer p.Close()
+	data, err := io.ReadAll(p)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// counts returns how many jobs are pending, consumed and deleted.
+func (s *site) counts() [3]int64 {
+	st := s.q.State()
+	return [3]int64{st.Pending, st.Consumed, st.Deleted}
+}
+
+func (s *site) wantCounts(pending, consumed, deleted int64) {
+	s.t.Helper()
+	if got, want := s.counts(), [3]int64{pending, consumed, deleted}; got != want {
+		s.t.Errorf("jobs pending, consumed, deleted: got %v, want %v", got, want)
+	}
+}
+
+// only returns the one job of the queue.
+func (s *site) only() queuefs.Job {
+	s.t.Helper()
+	jobs, err := s.q.List(queuefs.ListOptions{})
+	if err != nil || len(jobs) != 1 {
+		s.t.Fatalf("got %d jobs, %v, want 1", len(jobs), err)
+	}
+	return jobs[0]
+}
+
+// A part of a multipart body that was read.
+type part struct {
+	header textproto.MIMEHeader
+	body   string
+}
+
+func (a answer) parts(t testing.TB, media string) []part {
+	t.Helper()
+	got, params, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	if err != nil || got != media {
+		t.Fatalf("Content-Type: got %q, %v, want %s", a.Header.Get("Content-Type"), err, media)
+	}
+	r := multipart.NewReader(strings.NewReader(a.body), params["boundary"])
+	var parts []part
+	for {
+		p, err := r.NextRawPart()
+		if err == io.EOF {
+			return parts
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, part{p.Header, string(data)})
+	}
+}
+
+// A form is a multipart/form-data body in the making.
+type form struct {
+	bytes.Buffer
+	boundary string
+}
+
+func newForm() *form { return &form{boundary: "b0undary"} }
+
+// add adds a part; header is lines without line ends, Content-Disposition
+// first.
+func (f *form) add(body string, header ...string) *form {
+	fmt.Fprintf(f, "--%s\r\n%s\r\n\r\n%s\r\n", f.boundary, strings.Join(header, "\r\n"), body)
+	return f
+}
+
+func (f *form) file(name, body string, header ...string) *form {
+	return f.add(body, append([]string{`Content-Disposition: form-data; name="file"; filename="` + name + `"`}, header...)...)
+}
+
+func (f *form) field(name, body string) *form {
+	return f.add(body, `Content-Disposition: form-data; name="`+name+`"`)
+}
+
+func (f *form) end() string { return f.String() + "--" + f.boundary + "--\r\n" }
+
+func (s *site) postForm(body string, header ...string) answer {
+	s.t.Helper()
+	return s.do("POST", "/content/jobs", body, append(header, "Content-Type", "multipart/form-data; boundary=b0undary")...)
+}

@@ -1,0 +1,160 @@
+package rest
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// serviceState is Get-service-state (Cutie 5.2).
+func (h *Handler) serviceState(w http.ResponseWriter, r *request) error {
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	s := state.Service{ServiceInfo: h.svc.Info()}
+	for _, q := range h.svc.Queues() {
+		s.Queues = append(s.Queues, q.ID())
+		if t := q.Info().Created; t.After(s.Modified) {
+			s.Modified = t
+		}
+	}
+	d := state.OfService(&s)
+	tag := newTagHash()
+	tag.add(form.String())
+	for _, p := range d.Properties {
+		tag.add(p.Name, p.Text)
+		tag.add(p.Items...)
+	}
+	return h.answerTagged(w, r, form, tag.tag(0), func() (state.Document, error) { return d, nil })
+}
+
+// queueState is Get-queue-state (Cutie 5.3).
+func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
+	q, err := h.queue(r)
+	if err != nil {
+		return err
+	}
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	jobs, err := r.page(state.DefaultJobs)
+	if err != nil {
+		return err
+	}
+	var (
+		base = h.base()
+		s    = q.State()
+		info = &s.Info
+		tag  = newTagHash()
+	)
+	tag.add(form.String(), string(base), jobs.Status.String(), jobs.After.String(), strconv.Itoa(jobs.Limit),
+		info.Identifier, info.Name, info.Description, info.Created.Format(time.RFC3339Nano),
+		strconv.FormatInt(info.CullingSize, 10), strconv.FormatInt(info.CullingAge, 10),
+		strconv.FormatBool(info.VerifyOnRead), strconv.FormatBool(info.VerifyOnWrite))
+	return h.answerTagged(w, r, form, tag.tag(uint64(s.Seq)), func() (state.Document, error) {
+		listJobs(q, &jobs)
+		return state.OfQueue(base, &state.Queue{QueueState: s, Jobs: jobs}), nil
+	})
+}
+
+// page returns which jobs the state of a queue is to list.
+func (r *request) page(limit int) (state.Jobs, error) {
+	jobs := state.Jobs{Limit: limit}
+	if r.query == nil {
+		return jobs, nil
+	}
+	s, _, err := r.param("status")
+	if err == nil && s != "" {
+		jobs.Status, err = queuefs.ParseStatus(s)
+	}
+	if err != nil {
+		return jobs, err
+	}
+	s, _, err = r.param("after")
+	if err == nil && s != "" {
+		jobs.After, err = queuefs.ParseJobID(s)
+	}
+	if err != nil {
+		return jobs, err
+	}
+	jobs.Limit, err = r.number("limit", limit, state.MaxJobs)
+	return jobs, err
+}
+
+// listJobs fills in the page. One job more is asked for, to see whether there
+// is one.
+func listJobs(q *queuefs.Queue, jobs *state.Jobs) {
+	ids := q.IDs(queuefs.ListOptions{Status: jobs.Status, After: jobs.After, Limit: jobs.Limit + 1})
+	jobs.More = len(ids) > jobs.Limit
+	jobs.IDs = ids[:min(len(ids), jobs.Limit)]
+}
+
+// jobState is Get-job-state (Cutie 5.4).
+func (h *Handler) jobState(w http.ResponseWriter, r *request) error {
+	q, id, err := h.job(r)
+	if err != nil {
+		return err
+	}
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	status, changed := q.Status(id)
+	if status == 0 {
+		return notFound(queuefs.ErrNoJob, queuefs.ErrNoJob, id.String())
+	}
+	base := h.base()
+	tag := newTagHash()
+	tag.add(form.String(), string(base), id.String())
+	// Times of events are unique within a queue.
+	return h.answerTagged(w, r, form, tag.tag(uint64(changed.UnixMicro())), func() (state.Document, error) {
+		j, err := q.Job(id)
+		if err != nil {
+			return state.Document{}, notFound(err, queuefs.ErrNoJob, id.String())
+		}
+		return state.OfJob(base, &j), nil
+	})
+}
+
+// delete is Delete-job (Cutie 5.8).
+func (h *Handler) delete(w http.ResponseWriter, r *request) error {
+	return h.move(w, r, http.StatusAccepted, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+		return q.Delete(r.Context(), id)
+	})
+}
+
+// requeue moves a job back to pending (Cutie 3.3).
+func (h *Handler) requeue(w http.ResponseWriter, r *request) error {
+	return h.move(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+		return q.Requeue(r.Context(), id)
+	})
+}
+
+func (h *Handler) move(w http.ResponseWriter, r *request, status int, do func(*queuefs.Queue, queuefs.JobID) (queuefs.Job, error)) error {
+	q, id, err := h.job(r)
+	if err != nil {
+		return err
+	}
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	if err := r.only(); err != nil {
+		return err
+	}
+	if err := h.drain(w, r); err != nil {
+		return err
+	}
+	j, err := do(q, id)
+	if err != nil {
+		return notFound(err, queuefs.ErrNoJob, id.String())
+	}
+	d := state.OfJob(h.base(), &j)
+	h.answer(w, status, form, &d)
+	return nil
+}

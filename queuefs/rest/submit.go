@@ -1,0 +1,250 @@
+package rest
+
+import (
+	"mime"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/state"
+)
+
+// sidecarHeader carries sidecar data, percent-encoded.
+const sidecarHeader = "Cutie-Sidecar"
+
+// submit is Submit-job (Cutie 5.5).
+func (h *Handler) submit(w http.ResponseWriter, r *request) error {
+	q, err := h.queue(r)
+	if err != nil {
+		return err
+	}
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	if err := r.only("type", "filename", "sidecar", "digest-type", "digestType", "digest-value", "digestValue"); err != nil {
+		return err
+	}
+	// What is stored is the content without any coding.
+	if c := r.Header.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
+		return &Error{http.StatusUnsupportedMediaType, "content coding " + c + " is not supported"}
+	}
+	var f fields
+	for name := range r.query {
+		if fieldName(name) == "" {
+			continue
+		}
+		value, _, err := r.param(name)
+		if err == nil {
+			err = f.set(name, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b, err := h.open(w, r, h.o.MaxBody)
+	if err != nil {
+		return err
+	}
+	sub := q.Begin()
+	defer sub.Discard()
+	contentType := r.Header.Get("Content-Type")
+	if isFormData(contentType) {
+		err = h.readForm(sub, &f, b, r, contentType)
+	} else {
+		err = h.readBare(sub, &f, b, r, contentType)
+	}
+	b.done()
+	if err != nil {
+		return err
+	}
+	jobs, err := sub.Commit(r.Context())
+	if err != nil {
+		return err
+	}
+	base := h.base()
+	var d state.Document
+	if len(jobs) == 1 {
+		d = state.OfJob(base, &jobs[0])
+	} else {
+		s := state.Queue{QueueState: q.State(), Submitted: make([]queuefs.JobID, len(jobs))}
+		for i := range jobs {
+			s.Submitted[i] = jobs[i].ID
+		}
+		listJobs(q, &s.Jobs)
+		d = state.OfQueue(base, &s)
+	}
+	w.Header()["Location"] = []string{d.Subject}
+	h.answer(w, http.StatusCreated, form, &d)
+	return nil
+}
+
+func isFormData(contentType string) bool {
+	const form = "multipart/form-data"
+	return len(contentType) >= len(form) && strings.EqualFold(contentType[:len(form)], form)
+}
+
+// readBare reads a submission that is nothing but the payload.
+func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *body, r *request, contentType string) error {
+	m := queuefs.Meta{Submitter: r.UserAgent()}
+	var err error
+	if m.MediaType, err = mediaType(contentType); err != nil {
+		return err
+	}
+	if m.Filename, err = dispositionName(r.Header.Get("Content-Disposition")); err != nil {
+		return err
+	}
+	if f.filename != nil {
+		m.Filename = *f.filename
+	}
+	if err := headerMeta(&m, textproto.MIMEHeader(r.Header)); err != nil {
+		return err
+	}
+	if err := f.apply(&m, h.o.MaxSidecar); err != nil {
+		return err
+	}
+	if err := f.checkType(false); err != nil {
+		return err
+	}
+	d, err := sub.Add(m)
+	if err != nil {
+		return err
+	}
+	return copyPayload(d, b)
+}
+
+// fields are what a submission says once, in its query or in parts of a form;
+// nil is not said.
+type fields struct {
+	typ, filename, sidecar, digestType, digestValue *string
+}
+
+// fieldName returns the name of a field without its variants, "" if there is
+// no such field.
+func fieldName(name string) string {
+	switch name {
+	case "type", "filename", "sidecar", "digest-type", "digest-value":
+		return name
+	case "sidecare": // as Cutie 5.7 prints it
+		return "sidecar"
+	case "digestType": // as in the Ingest service
+		return "digest-type"
+	case "digestValue":
+		return "digest-value"
+	}
+	return ""
+}
+
+func (f *fields) set(name, value string) error {
+	var at **string
+	switch fieldName(name) {
+	case "type":
+		at = &f.typ
+	case "filename":
+		at = &f.filename
+	case "sidecar":
+		at = &f.sidecar
+	case "digest-type":
+		at = &f.digestType
+	case "digest-value":
+		at = &f.digestValue
+	default:
+		return badRequest("part %.40q is none of file, sidecar, type, digest-type, digest-value", name)
+	}
+	if *at != nil {
+		return badRequest("%s is repeated", fieldName(name))
+	}
+	*at = &value
+	return nil
+}
+
+// apply adds the sidecar and the digest to m.
+func (f *fields) apply(m *queuefs.Meta, maxSidecar int) error {
+	if f.sidecar != nil {
+		if m.Sidecar != "" {
+			return badRequest("sidecar is repeated")
+		}
+		m.Sidecar = *f.sidecar
+	}
+	if len(m.Sidecar) > maxSidecar {
+		return tooLarge("sidecar has more than %d octets", maxSidecar)
+	}
+	switch {
+	case f.digestType == nil && f.digestValue == nil:
+		return nil
+	case f.digestType == nil:
+		return badRequest("digest-value without digest-type")
+	case f.digestValue == nil:
+		return badRequest("digest-type without digest-value")
+	}
+	t, err := digest.Parse(strings.TrimSpace(*f.digestType))
+	if err != nil {
+		return badRequest("%v", err)
+	}
+	v, err := digest.ParseValue(t, strings.TrimSpace(*f.digestValue))
+	if err != nil {
+		return badRequest("%v", err)
+	}
+	m.Expect = append(m.Expect, v)
+	return nil
+}
+
+// checkType accepts submissions of jobs. A file of the media type of Checkm is
+// a manifest unless the submission says that it is a job.
+func (f *fields) checkType(manifest bool) error {
+	if f.typ != nil {
+		switch t := strings.ToLower(strings.TrimSpace(*f.typ)); t {
+		case "job":
+			manifest = false
+		case "batch-manifest", "batch":
+			manifest = true
+		default:
+			return badRequest("type %.40q is not job", t)
+		}
+	}
+	if manifest {
+		return badRequest("batch manifests are not supported by this version")
+	}
+	return nil
+}
+
+// headerMeta reads what headers of a request or a part say about a payload.
+func headerMeta(m *queuefs.Meta, header textproto.MIMEHeader) error {
+	if s := header.Get(sidecarHeader); s != "" {
+		text, err := url.PathUnescape(s)
+		if err != nil {
+			return badRequest("header %s: %v", sidecarHeader, err)
+		}
+		m.Sidecar = text
+	}
+	digests, err := headerDigests(header)
+	m.Expect = digests
+	return err
+}
+
+// mediaType checks a Content-Type. That of payloads without one is "".
+func mediaType(contentType string) (string, error) {
+	if contentType == "" || contentType == queuefs.DefaultMediaType {
+		return "", nil
+	}
+	m, _, err := mime.ParseMediaType(contentType)
+	if err != nil || !strings.Contains(m, "/") {
+		return "", badRequest("Content-Type %.80q is not a media type", contentType)
+	}
+	return contentType, nil
+}
+
+// dispositionName returns the file name of a Content-Disposition.
+func dispositionName(disposition string) (string, error) {
+	if disposition == "" {
+		return "", nil
+	}
+	_, params, err := mime.ParseMediaType(disposition)
+	if err != nil {
+		return "", badRequest("Content-Disposition: %v", err)
+	}
+	return params["filename"], nil
+}

@@ -1,0 +1,291 @@
+package rest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/state"
+)
+
+// An Upload is a payload to submit.
+type Upload struct {
+	// Open opens the payload. It is called when the payload is sent, and again
+	// when the request has to be sent again.
+	Open func() (io.ReadCloser, error)
+	Size int64 // octets; below 0 if unknown
+	queuefs.Meta
+}
+
+// Submit puts jobs at the end of a queue, all of them or none (Cutie 5.5), and
+// returns their identifiers in the order of uploads. Payloads are streamed. Of
+// the Submitter the first that is set counts for all; there is no Batch.
+func (c *Client) Submit(ctx context.Context, queue string, uploads ...Upload) ([]string, error) {
+	var (
+		req *http.Request
+		err error
+	)
+	switch len(uploads) {
+	case 0:
+		return nil, errors.New("nothing to submit")
+	case 1:
+		req, err = c.bareRequest(ctx, queue, &uploads[0])
+	default:
+		req, err = c.formRequest(ctx, queue, uploads)
+	}
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", state.ANVL.MediaType())
+	for i := range uploads {
+		if by := uploads[i].Submitter; by != "" {
+			req.Header.Set("User-Agent", by)
+			break
+		}
+	}
+	resp, err := c.do(req)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readState(resp)
+	if len(uploads) == 1 {
+		j, err := decodeJob(data, err)
+		if err != nil {
+			return nil, err
+		}
+		return []string{j.ID.String()}, nil
+	}
+	q, err := decodeQueue(data, err)
+	if err != nil {
+		return nil, err
+	}
+	if len(q.Submitted) != len(uploads) {
+		return nil, fmt.Errorf("answer to a submission of %d jobs names %d", len(uploads), len(q.Submitted))
+	}
+	ids := make([]string, len(uploads))
+	for i, id := range q.Submitted {
+		ids[i] = id.String()
+	}
+	return ids, nil
+}
+
+// bareRequest submits one payload as the body.
+func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*http.Request, error) {
+	header := textproto.MIMEHeader{}
+	rest, err := setDigests(header, u.Expect)
+	if err != nil {
+		return nil, err
+	}
+	// A sidecar too long for a header, or a second kind of digest that headers
+	// do not know, goes into a form.
+	if len(appendEscaped(nil, u.Sidecar)) > maxHeader {
+		return c.formRequest(ctx, queue, []Upload{*u})
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ref(pairQuery(rest), "content", queue), nil)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", mediaTypeOf(u))
+	if u.Filename != "" {
+		req.Header.Set("Content-Disposition", string(appendDisposition(nil, "attachment", "", u.Filename)))
+	}
+	if u.Sidecar != "" {
+		req.Header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
+	}
+	setBody(req, []segment{{upload: u}})
+	return req, nil
+}
+
+// formRequest submits payloads as the files of a form.
+func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload) (*http.Request, error) {
+	boundary := newBoundary()
+	var (
+		segments []segment
+		text     []byte
+	)
+	open := func(disposition, name, filename string) {
+		text = append(append(append(text, "--"...), boundary...), "\r\nContent-Disposition: "...)
+		text = append(appendDisposition(text, disposition, name, filename), "\r\n"...)
+	}
+	field := func(name, value string) {
+		open("form-data", name, "")
+		text = append(append(append(text, "\r\n"...), value...), "\r\n"...)
+	}
+	for i := range uploads {
+		u := &uploads[i]
+		header := textproto.MIMEHeader{}
+		rest, err := setDigests(header, u.Expect)
+		if err != nil {
+			return nil, err
+		}
+		if rest.Type.Valid() && len(uploads) > 1 {
+			return nil, fmt.Errorf("%s: %s is verified for a single job only", u.Filename, rest.Type)
+		}
+		if rest.Type.Valid() {
+			field("digest-type", rest.Type.String())
+			field("digest-value", rest.Hex)
+		}
+		header.Set("Content-Type", mediaTypeOf(u))
+		switch {
+		case u.Sidecar != "" && len(uploads) == 1:
+			field("sidecar", u.Sidecar)
+		case u.Sidecar != "":
+			header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
+		}
+		open("form-data", "file", fileNameOf(u))
+		for name, values := range header {
+			text = append(append(append(text, name...), ": "...), values[0]...)
+			text = append(text, "\r\n"...)
+		}
+		text = append(text, "\r\n"...)
+		segments = append(segments, segment{text: text, upload: u})
+		text = []byte("\r\n")
+	}
+	field("type", "job") // also if a file is of the media type of a manifest
+	text = append(append(append(text, "--"...), boundary...), "--\r\n"...)
+	segments = append(segments, segment{text: text})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ref(nil, "content", queue), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	setBody(req, segments)
+	return req, nil
+}
+
+func mediaTypeOf(u *Upload) string {
+	if u.MediaType == "" {
+		return queuefs.DefaultMediaType
+	}
+	return u.MediaType
+}
+
+// fileNameOf returns the name of a file without line ends.
+func fileNameOf(u *Upload) string {
+	return strings.NewReplacer("\r", " ", "\n", " ").Replace(u.Filename)
+}
+
+// setDigests puts digests into headers. One that has no name there is returned.
+func setDigests(header textproto.MIMEHeader, digests []digest.Value) (rest digest.Value, err error) {
+	var members []string
+	for _, v := range digests {
+		key, ok := fieldKeys[v.Type]
+		switch {
+		case ok:
+			sum, err := hex.DecodeString(v.Hex)
+			if err != nil {
+				return rest, fmt.Errorf("digest %s: %w", v, err)
+			}
+			members = append(members, key+"=:"+base64.StdEncoding.EncodeToString(sum)+":")
+		case rest.Type.Valid():
+			return rest, fmt.Errorf("%s and %s cannot be verified together", rest.Type, v.Type)
+		default:
+			rest = v
+		}
+	}
+	if len(members) > 0 {
+		header.Set("Repr-Digest", strings.Join(members, ", "))
+	}
+	return rest, nil
+}
+
+func pairQuery(v digest.Value) map[string][]string {
+	if !v.Type.Valid() {
+		return nil
+	}
+	return map[string][]string{"digest-type": {v.Type.String()}, "digest-value": {v.Hex}}
+}
+
+// A segment of a request is some text and the payload behind it.
+type segment struct {
+	text   []byte
+	upload *Upload // nil if there is none
+}
+
+// setBody makes the segments the body of a request.
+func setBody(req *http.Request, segments []segment) {
+	for _, s := range segments {
+		req.ContentLength += int64(len(s.text))
+		if s.upload != nil && s.upload.Size >= 0 {
+			req.ContentLength += s.upload.Size
+		}
+	}
+	for _, s := range segments {
+		if s.upload != nil && s.upload.Size < 0 {
+			req.ContentLength = -1
+		}
+	}
+	req.GetBody = func() (io.ReadCloser, error) { return &segmentReader{segments: segments}, nil }
+	if req.ContentLength == 0 {
+		req.Body = http.NoBody
+		return
+	}
+	req.Body, _ = req.GetBody()
+}
+
+// A segmentReader reads segments, and opens each payload when it comes to it.
+type segmentReader struct {
+	segments []segment
+	at       int // in the text of the first segment
+	in       io.ReadCloser
+	left     int64 // of the payload, if its size is known
+}
+
+func (s *segmentReader) Read(p []byte) (int, error) {
+	for len(s.segments) > 0 {
+		first := &s.segments[0]
+		if s.at < len(first.text) {
+			n := copy(p, first.text[s.at:])
+			s.at += n
+			return n, nil
+		}
+		if u := first.upload; u != nil {
+			if s.in == nil {
+				in, err := u.Open()
+				if err != nil {
+					return 0, err
+				}
+				s.in, s.left = in, u.Size
+			}
+			n, err := s.in.Read(p)
+			s.left -= int64(n)
+			if err != io.EOF {
+				return n, err
+			}
+			if u.Size >= 0 && s.left != 0 {
+				return n, fmt.Errorf("%s: payload has %d octets instead of %d", u.Filename, u.Size-s.left, u.Size)
+			}
+			err = s.in.Close()
+			s.in = nil
+			s.segments, s.at = s.segments[1:], 0
+			if n > 0 || err != nil {
+				return n, err
+			}
+			continue
+		}
+		s.segments, s.at = s.segments[1:], 0
+	}
+	return 0, io.EOF
+}
+
+// Close closes the payload that is open.
+func (s *segmentReader) Close() error {
+	s.segments = nil
+	if s.in == nil {
+		return nil
+	}
+	in := s.in
+	s.in = nil
+	return in.Close()
+}

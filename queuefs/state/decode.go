@@ -1,0 +1,133 @@
+package state
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Append appends d in form f to dst. It panics if f is not [Form.Writable].
+func (f Form) Append(dst []byte, d *Document) []byte {
+	switch f {
+	case ANVL:
+		return appendANVL(dst, d)
+	case JSON:
+		return appendJSON(dst, d)
+	}
+	panic("state: form " + f.String() + " is not written")
+}
+
+// Decode reads a document of class c. Properties that the class does not know
+// are left out, those it knows must have their type. The order and the spelling
+// of dates may be any; the Document has them as they are written. Subject is
+// not set. For a form that is not [Form.Writable] the error wraps [ErrForm].
+func (f Form) Decode(c *Class, data []byte) (Document, error) {
+	var (
+		v   values
+		err error
+	)
+	switch f {
+	case ANVL:
+		v, err = decodeANVL(c, data)
+	case JSON:
+		v, err = decodeJSON(c, data)
+	default:
+		err = fmt.Errorf("%w: %s", ErrForm, f)
+	}
+	if err != nil {
+		return Document{}, fmt.Errorf("%s:%s: %w", c.Prefix, c.Root, err)
+	}
+	return v.document(c)
+}
+
+// values are what a form says of each term of a class, in the order of terms.
+type values []value
+
+type value struct {
+	set   bool
+	text  string
+	items []string
+}
+
+func (v values) document(c *Class) (Document, error) {
+	d := Document{Class: c}
+	for i := range v {
+		t := &c.Terms[i]
+		p := Property{Term: t}
+		var err error
+		switch {
+		case t.Item != "":
+			if len(v[i].items) == 0 && !t.Always {
+				continue
+			}
+			for j, item := range v[i].items {
+				if v[i].items[j], err = canonical(t.Type, item); err != nil {
+					break
+				}
+			}
+			p.Items = v[i].items
+		case !v[i].set:
+			continue
+		default:
+			p.Text, err = canonical(t.Type, v[i].text)
+		}
+		if err != nil {
+			return Document{}, fmt.Errorf("%s:%s: %s: %w", c.Prefix, c.Root, t.Name, err)
+		}
+		d.Properties = append(d.Properties, p)
+	}
+	return d, nil
+}
+
+// canonical returns text as a builder would have written it.
+func canonical(t Type, text string) (string, error) {
+	switch t {
+	case Integer:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("%.40q is no integer of 64 bits", text)
+		}
+		return strconv.FormatInt(n, 10), nil
+	case Boolean:
+		if text != "true" && text != "false" {
+			return "", fmt.Errorf("%.40q is neither true nor false", text)
+		}
+	case Date:
+		date, err := time.Parse(time.RFC3339Nano, text)
+		if date = date.UTC(); err != nil || date.Year() < 0 || date.Year() > 9999 {
+			return "", fmt.Errorf("%.40q is no date", text)
+		}
+		return date.Format(dateLayout), nil
+	}
+	return validText(text), nil
+}
+
+// The methods below read properties of a decoded document, whose text has the
+// right type already. What is absent is zero.
+
+func (d *Document) text(name string) string {
+	if p := d.Property(name); p != nil {
+		return p.Text
+	}
+	return ""
+}
+
+func (d *Document) items(name string) []string {
+	if p := d.Property(name); p != nil {
+		return p.Items
+	}
+	return nil
+}
+
+// integer returns absent if there is no such property.
+func (d *Document) integer(name string, absent int64) int64 {
+	if p := d.Property(name); p != nil {
+		absent, _ = strconv.ParseInt(p.Text, 10, 64)
+	}
+	return absent
+}
+
+func (d *Document) date(name string) time.Time {
+	t, _ := time.Parse(dateLayout, d.text(name))
+	return t
+}

@@ -1,0 +1,59 @@
+package state
+
+// ExceptionClass is the class of the state that answers a request which cannot
+// be served. The names are those of Merritt's exceptions, without what they
+// told about the program.
+var ExceptionClass = &Class{
+	Prefix: "exc", Root: "exceptionState", Namespace: namespace + "exception",
+	Terms: []Term{
+		{Name: "status"}, // such as REQUESTED_ITEM_NOT_FOUND
+		{Name: "hTTPResponse", Type: Integer},
+		{Name: "description"}, // of the status
+		{Name: "detail"},      // of this case
+	},
+}
+
+// An Exception says why a request was not served.
+type Exception struct {
+	Status int    // of HTTP
+	Detail string // the thing and what is wrong with it; "" if that is not for the caller
+}
+
+var statuses = map[int]struct{ name, description string }{
+	400: {"REQUEST_INVALID", "badly-formed request"},
+	401: {"USER_NOT_AUTHENTICATED", "unauthorized user agent"},
+	403: {"USER_NOT_AUTHORIZED", "user agent has no right to do this"},
+	404: {"REQUESTED_ITEM_NOT_FOUND", "request names something that does not exist"},
+	405: {"METHOD_NOT_ALLOWED", "method is not allowed here"},
+	408: {"REQUEST_TIMEOUT", "request came too slowly"},
+	409: {"REQUEST_ITEM_CONFLICT", "request does not fit the present state"},
+	411: {"LENGTH_REQUIRED", "request needs a length"},
+	413: {"REQUEST_TOO_LARGE", "request is larger than this service accepts"},
+	415: {"UNSUPPORTED_FORM", "request or response form is not supported"},
+	500: {"GENERAL_EXCEPTION", "service error"},
+	501: {"UNSUPPORTED_FUNCTION", "function is not supported"},
+	503: {"SERVICE_UNAVAILABLE", "service unavailable"},
+	507: {"INSUFFICIENT_STORAGE", "service is out of space"},
+}
+
+// OfException returns the state of an exception.
+func OfException(e Exception) Document {
+	s, ok := statuses[e.Status]
+	if !ok {
+		s = statuses[500]
+		if e.Status < 500 {
+			s = statuses[400]
+		}
+	}
+	b := newBuilder(ExceptionClass)
+	b.text("status", s.name)
+	b.integer("hTTPResponse", int64(e.Status))
+	b.text("description", s.description)
+	b.optional("detail", e.Detail)
+	return b.document()
+}
+
+// Exception returns what d, of class [ExceptionClass], is the state of.
+func (d *Document) Exception() Exception {
+	return Exception{Status: int(d.integer("hTTPResponse", 0)), Detail: d.text("detail")}
+}

@@ -1,0 +1,195 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrForm is the error for a response form that is unknown, or known but not
+// written; the answer to it is 415 (Cutie 5.2).
+var ErrForm = errors.New("unsupported response form")
+
+// A Form is a form of state (Cutie 4). The zero Form is none.
+type Form uint8
+
+const (
+	ANVL Form = 1 + iota
+	JSON
+	Turtle
+	XHTML
+	XML
+)
+
+// Default is the form of an answer to a request that asks for none. It becomes
+// [XHTML] (Cutie 4) when that is written.
+const Default = JSON
+
+var forms = [...]struct {
+	name, alias string
+	media       []string // first the one that is written
+}{
+	ANVL:   {"anvl", "txt", []string{"text/x-anvl", "text/anvl"}},
+	JSON:   {"json", "json", []string{"application/json"}},
+	Turtle: {"turtle", "ttl", []string{"text/turtle", "text/x-turtle"}},
+	XHTML:  {"xhtml", "html", []string{"application/xhtml+xml"}},
+	XML:    {"xml", "xml", []string{"application/xml", "text/xml"}},
+}
+
+// preferred are the forms that can be written, the one preferred by us first.
+var preferred = [...]Form{JSON, ANVL}
+
+// String returns the name that ?t= has for the form.
+func (f Form) String() string {
+	if f.known() {
+		return forms[f].name
+	}
+	return fmt.Sprintf("Form(%d)", f)
+}
+
+func (f Form) known() bool { return f > 0 && int(f) < len(forms) }
+
+// Writable reports whether documents can be written in the form.
+func (f Form) Writable() bool {
+	for _, p := range preferred {
+		if f == p {
+			return true
+		}
+	}
+	return false
+}
+
+// MediaType returns the media type that answers in this form carry, "" if the
+// form is none.
+func (f Form) MediaType() string {
+	if f.known() {
+		return forms[f].media[0]
+	}
+	return ""
+}
+
+// ParseForm returns the form of the given name or file name extension, in any
+// case: anvl (txt), json, turtle (ttl, rdf), xhtml (html) and xml. A media type
+// will do as well. The error wraps [ErrForm].
+func ParseForm(name string) (Form, error) {
+	low := strings.ToLower(name)
+	if low == "rdf" {
+		return Turtle, nil
+	}
+	for f := ANVL; f.known(); f++ {
+		if low == forms[f].name || low == forms[f].alias {
+			return f, nil
+		}
+		for _, m := range forms[f].media {
+			if low == m {
+				return f, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%w: %.40q", ErrForm, name)
+}
+
+// FormOf returns the form of an answer with the given Content-Type header. The
+// error wraps [ErrForm].
+func FormOf(contentType string) (Form, error) {
+	media, _, _ := strings.Cut(contentType, ";")
+	return ParseForm(strings.TrimSpace(media))
+}
+
+// Negotiate returns the form to answer in. t is the query parameter of that
+// name, which decides if it is not empty; accept is the Accept header. If
+// neither asks for anything the form is [Default]. If what is asked for cannot
+// be written the error wraps [ErrForm].
+func Negotiate(t, accept string) (Form, error) {
+	if t != "" {
+		f, err := ParseForm(t)
+		if err == nil && !f.Writable() {
+			return 0, fmt.Errorf("%w: %s is not written by this version", ErrForm, f)
+		}
+		return f, err
+	}
+	switch accept {
+	case "", "*/*":
+		return Default, nil
+	case forms[ANVL].media[0]:
+		return ANVL, nil
+	}
+	var (
+		a    = ParseAccept(accept)
+		best Form
+		most float64
+	)
+	for _, f := range preferred {
+		for _, m := range forms[f].media {
+			if q := a.Quality(m); q > most {
+				best, most = f, q
+			}
+		}
+	}
+	if best == 0 {
+		return 0, fmt.Errorf("%w: %.80q", ErrForm, accept)
+	}
+	return best, nil
+}
+
+// An Accept is a parsed Accept header (RFC 9110, 12.5.1).
+type Accept []mediaRange
+
+type mediaRange struct {
+	kind, sub string // lower case; "*" is any
+	q         float64
+}
+
+// ParseAccept reads an Accept header. What cannot be understood in it is left
+// out; parameters other than q do not count.
+func ParseAccept(header string) Accept {
+	var a Accept
+	for part := range strings.SplitSeq(header, ",") {
+		media, params, _ := strings.Cut(part, ";")
+		kind, sub, ok := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
+		if !ok || kind == "" || sub == "" || kind == "*" && sub != "*" {
+			continue
+		}
+		r := mediaRange{kind, sub, 1}
+		for p := range strings.SplitSeq(params, ";") {
+			name, value, _ := strings.Cut(p, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "q") {
+				continue
+			}
+			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil || !(q >= 0 && q <= 1) {
+				q = 0
+			}
+			r.q = q
+		}
+		a = append(a, r)
+	}
+	return a
+}
+
+// Quality returns how welcome a media type without parameters is, from 0, not
+// at all, to 1. The most specific range that fits it decides. An Accept without
+// ranges welcomes everything.
+func (a Accept) Quality(mediaType string) float64 {
+	if len(a) == 0 {
+		return 1
+	}
+	kind, sub, _ := strings.Cut(strings.ToLower(mediaType), "/")
+	quality, specific := 0.0, 0
+	for _, r := range a {
+		n := 0
+		switch {
+		case r.kind == kind && r.sub == sub:
+			n = 3
+		case r.kind == kind && r.sub == "*":
+			n = 2
+		case r.kind == "*":
+			n = 1
+		}
+		if n > specific {
+			quality, specific = r.q, n
+		}
+	}
+	return quality
+}

@@ -1,0 +1,145 @@
+package state
+
+import (
+	"fmt"
+
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+)
+
+// unknown is what stands for a submitter that did not say who it is; it is the
+// code of Electronic Resource Citation.
+const unknown = "(:unkn)"
+
+const namespace = "http://uc3.cdlib.org/ontology/mrt/cutie/"
+
+// JobClass is the class of the state of a job (Cutie 3.3). The properties from
+// filename on are additions.
+var JobClass = &Class{
+	Prefix: "job", Root: "jobState", Namespace: namespace + "job",
+	Terms: []Term{
+		{Name: "identifier"},
+		{Name: "queueState", Type: Reference},
+		{Name: "submitter"},
+		{Name: "size", Type: Integer}, // octets of the payload
+		{Name: "sidecar"},
+		{Name: "submitted", Type: Date},
+		{Name: "consumed", Type: Date},
+		{Name: "deleted", Type: Date},
+		{Name: "status"}, // pending, consumed or deleted
+		{Name: "filename"},
+		{Name: "mediaType"},
+		{Name: "payload", Type: Reference}, // the payload as a plain resource
+		// The digests of the payload: the value at a place of the second list
+		// has the type at the same place of the first.
+		{Name: "digestTypes", Item: "digestType"},
+		{Name: "digestValues", Item: "digestValue"},
+		{Name: "batch"},
+		{Name: "consumer"}, // user agent
+		{Name: "requeued", Type: Date},
+		{Name: "numRequeues", Type: Integer},
+		{Name: "sequence", Type: Integer}, // number of the last event of the job
+		// Elements of the job file that have no property, as "name: value".
+		{Name: "elements", Item: "element"},
+	},
+}
+
+// OfJob returns the state of a job; j.Queue is the cleaned identifier of the
+// queue, as the engine gives it.
+func OfJob(base Base, j *queuefs.Job) Document {
+	b := newBuilder(JobClass)
+	b.composed("identifier", j.ID.Append(b.buf))
+	b.composed("queueState", base.Append(b.buf, "state", j.Queue))
+	submitter := j.Submitter
+	if submitter == "" {
+		submitter = unknown
+	}
+	b.text("submitter", submitter)
+	b.integer("size", j.Size)
+	b.optional("sidecar", j.Sidecar)
+	b.date("submitted", j.Submitted)
+	b.date("consumed", j.Consumed)
+	b.date("deleted", j.Deleted)
+	b.text("status", j.Status.String())
+	b.optional("filename", j.Filename)
+	b.text("mediaType", j.Type())
+	b.composed("payload", base.AppendPayload(b.buf, j.Queue, j.ID))
+	b.digests(j.Digests)
+	b.optional("batch", j.Batch)
+	b.optional("consumer", j.Consumer)
+	b.date("requeued", j.Requeued)
+	if j.Requeues > 0 {
+		b.integer("numRequeues", int64(j.Requeues))
+	}
+	b.integer("sequence", int64(j.Seq))
+	if len(j.Extra) > 0 {
+		elements := make([]string, len(j.Extra))
+		for i, e := range j.Extra {
+			elements[i] = validText(e.Name + ": " + e.Value)
+		}
+		b.list("elements", elements)
+	}
+	d := b.document()
+	d.Subject = base.JobRef("state", j.Queue, j.ID)
+	return d
+}
+
+func (b *builder) digests(digests []digest.Value) {
+	items := make([]string, 2*len(digests))
+	types, values := items[:len(digests)], items[len(digests):]
+	for i, v := range digests {
+		types[i], values[i] = v.Type.String(), v.Hex
+	}
+	b.list("digestTypes", types)
+	b.list("digestValues", values)
+}
+
+// Job returns the job that d, of class [JobClass], is the state of. Its Queue
+// comes from the reference to the queue, and Extra is nil.
+func (d *Document) Job() (queuefs.Job, error) {
+	j := queuefs.Job{
+		Submitter: d.text("submitter"),
+		Size:      d.integer("size", 0),
+		Sidecar:   d.text("sidecar"),
+		Submitted: d.date("submitted"),
+		Consumed:  d.date("consumed"),
+		Deleted:   d.date("deleted"),
+		Filename:  d.text("filename"),
+		MediaType: d.text("mediaType"),
+		Batch:     d.text("batch"),
+		Consumer:  d.text("consumer"),
+		Requeued:  d.date("requeued"),
+		Requeues:  int(d.integer("numRequeues", 0)),
+		Seq:       queuefs.Seq(d.integer("sequence", 0)),
+	}
+	if j.Submitter == unknown {
+		j.Submitter = ""
+	}
+	if j.MediaType == queuefs.DefaultMediaType {
+		j.MediaType = ""
+	}
+	var err error
+	if j.ID, err = queuefs.ParseJobID(d.text("identifier")); err != nil {
+		return queuefs.Job{}, fmt.Errorf("job state: %w", err)
+	}
+	if j.Status, err = queuefs.ParseStatus(d.text("status")); err != nil {
+		return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
+	}
+	_, j.Queue, _ = cutLast(d.text("queueState"))
+	types, values := d.items("digestTypes"), d.items("digestValues")
+	if len(types) != len(values) {
+		return queuefs.Job{}, fmt.Errorf("state of %s: %d digest types for %d digest values", j.ID, len(types), len(values))
+	}
+	for i := range types {
+		t, err := digest.Parse(types[i])
+		if err != nil {
+			continue // a type this version does not know
+		}
+		v, err := digest.ParseValue(t, values[i])
+		if err != nil {
+			return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
+		}
+		j.Digests = append(j.Digests, v)
+	}
+	return j, nil
+}

@@ -1,0 +1,209 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// appendJSON appends d and a line end.
+func appendJSON(dst []byte, d *Document) []byte {
+	c := d.Class
+	dst = append(dst, '{')
+	dst = appendName(dst, c.Prefix, c.Root)
+	dst = append(dst, `{"xmlns:`...)
+	dst = append(dst, c.Prefix...)
+	dst = append(dst, `":`...)
+	dst = appendString(dst, c.Namespace)
+	for i := range d.Properties {
+		p := &d.Properties[i]
+		dst = appendName(append(dst, ','), c.Prefix, p.Name)
+		if p.Item == "" {
+			dst = appendValue(dst, p.Type, p.Text)
+			continue
+		}
+		dst = append(appendName(append(dst, '{'), c.Prefix, p.Item), '[')
+		for i, item := range p.Items {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendValue(dst, p.Type, item)
+		}
+		dst = append(dst, "]}"...)
+	}
+	return append(dst, "}}\n"...)
+}
+
+// appendName appends a prefixed name and its colon. Names need no escapes.
+func appendName(dst []byte, prefix, name string) []byte {
+	dst = append(append(dst, '"'), prefix...)
+	dst = append(append(dst, ':'), name...)
+	return append(dst, `":`...)
+}
+
+func appendValue(dst []byte, t Type, text string) []byte {
+	if t == Integer || t == Boolean {
+		return append(dst, text...)
+	}
+	return appendString(dst, text)
+}
+
+func appendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	start := 0 // of what is not yet appended
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				dst = append(append(dst, s[start:i]...), "\ufffd"...)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+		i++
+		start = i
+	}
+	return append(append(dst, s[start:]...), '"')
+}
+
+// decodeJSON reads the properties of c. The keys of the root object may come
+// in any order and may hold others, but none of ours twice.
+func decodeJSON(c *Class, data []byte) (values, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v := make(values, len(c.Terms))
+	found := false
+	err := object(d, func(key string) error {
+		if key != c.Prefix+":"+c.Root || found {
+			return fmt.Errorf("unexpected %.60q, want one %s:%s", key, c.Prefix, c.Root)
+		}
+		found = true
+		return object(d, func(key string) error {
+			for i := range c.Terms {
+				if key == c.Prefix+":"+c.Terms[i].Name {
+					if err := v[i].decodeJSON(d, c, &c.Terms[i]); err != nil {
+						return fmt.Errorf("%s: %w", key, err)
+					}
+					return nil
+				}
+			}
+			var skipped json.RawMessage
+			return d.Decode(&skipped)
+		})
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("no %s:%s", c.Prefix, c.Root)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("text behind the state")
+	}
+	return v, nil
+}
+
+// object reads an object and calls each for every key, to read its value.
+func object(d *json.Decoder, each func(key string) error) error {
+	if t, err := d.Token(); err != nil {
+		return unexpected(err)
+	} else if t != json.Delim('{') {
+		return fmt.Errorf("%v is no object", t)
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return unexpected(err)
+		}
+		if err := each(key.(string)); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return unexpected(err)
+}
+
+func (v *value) decodeJSON(d *json.Decoder, c *Class, t *Term) (err error) {
+	if v.set {
+		return errors.New("repeated")
+	}
+	v.set = true
+	if t.Item == "" {
+		v.text, err = scalar(d, t.Type)
+		return err
+	}
+	found := false
+	return object(d, func(key string) error {
+		if key != c.Prefix+":"+t.Item || found {
+			return fmt.Errorf("unexpected %.60q, want one %s:%s", key, c.Prefix, t.Item)
+		}
+		found = true
+		if open, err := d.Token(); err != nil {
+			return unexpected(err)
+		} else if open != json.Delim('[') {
+			return fmt.Errorf("%s:%s: %v is no array", c.Prefix, t.Item, open)
+		}
+		for d.More() {
+			item, err := scalar(d, t.Type)
+			if err != nil {
+				return err
+			}
+			v.items = append(v.items, item)
+		}
+		_, err := d.Token()
+		return unexpected(err)
+	})
+}
+
+// scalar reads one value of the JSON type that t is written as.
+func scalar(d *json.Decoder, t Type) (string, error) {
+	token, err := d.Token()
+	if err != nil {
+		return "", unexpected(err)
+	}
+	switch x := token.(type) {
+	case string:
+		if t != Integer && t != Boolean {
+			return x, nil
+		}
+	case json.Number:
+		if t == Integer {
+			return x.String(), nil
+		}
+	case bool:
+		if t == Boolean {
+			return fmt.Sprint(x), nil
+		}
+	}
+	return "", fmt.Errorf("value %v is of the wrong type", token)
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

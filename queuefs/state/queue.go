@@ -1,0 +1,228 @@
+package state
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+
+	"cutie/queuefs"
+)
+
+// QueueClass is the class of the state of a queue (Cutie 3.2). The properties
+// from lastConsumption on are additions.
+var QueueClass = &Class{
+	Prefix: "que", Root: "queueState", Namespace: namespace + "queue",
+	Terms: []Term{
+		{Name: "name"},
+		{Name: "identifier"},
+		{Name: "description"},
+		{Name: "cutieState", Type: Reference},
+		{Name: "numPendingJobs", Type: Integer},
+		{Name: "numCompletedJobs", Type: Integer}, // those that are consumed
+		{Name: "numDeletedJobs", Type: Integer},
+		{Name: "jobStates", Type: Reference, Item: "jobState", Always: true},
+		{Name: "cullingSizeThreshold", Type: Integer}, // processed jobs
+		{Name: "cullingAgeThreshold", Type: Integer},  // hours
+		{Name: "verifyOnRead", Type: Boolean},
+		{Name: "verifyOnWrite", Type: Boolean},
+		{Name: "created", Type: Date},
+		{Name: "lastSubmission", Type: Date},
+		{Name: "lastConsumption", Type: Date},
+		{Name: "oldestPending", Type: Date}, // submission of the oldest pending job
+		{Name: "lastEvent", Type: Date},
+		{Name: "sequence", Type: Integer}, // number of the last event of the queue
+		// What part of the jobs jobStates is; see [Jobs].
+		{Name: "jobsStatus"},
+		{Name: "jobsAfter"},
+		{Name: "jobsLimit", Type: Integer},
+		{Name: "jobsNext", Type: Reference}, // where the list goes on; absent at its end
+		{Name: "submittedJobStates", Type: Reference, Item: "submittedJobState"},
+		{Name: "capabilityLists", Type: Reference, Item: "capabilityList"}, // ResourceSync
+	},
+}
+
+// DefaultJobs and MaxJobs are how many jobs the state of a queue lists if it is
+// not asked for a number, and at most.
+const (
+	DefaultJobs = 100
+	MaxJobs     = 1000
+)
+
+// Queue is the state of a queue.
+type Queue struct {
+	queuefs.QueueState
+	Jobs Jobs
+	// Submitted are the jobs of the submission that this state answers, if it
+	// was one of several jobs.
+	Submitted []queuefs.JobID
+}
+
+// Jobs is the page of jobs that the state of a queue lists, in FIFO order.
+type Jobs struct {
+	Status queuefs.Status // only of jobs in this status; 0: all that are not culled
+	After  queuefs.JobID  // only those behind this one; 0: from the head
+	Limit  int            // at most so many, 0 to [MaxJobs]
+	IDs    []queuefs.JobID
+	More   bool // there are more behind them
+}
+
+// OfQueue returns the state of a queue.
+func OfQueue(base Base, q *Queue) Document {
+	b := newBuilder(QueueClass)
+	info := &q.Info
+	identifier := info.Identifier
+	if identifier == "" {
+		identifier = info.ID
+	}
+	name := info.Name
+	if name == "" {
+		name = identifier
+	}
+	b.text("name", name)
+	b.text("identifier", identifier)
+	b.optional("description", info.Description)
+	b.composed("cutieState", base.Append(b.buf, "state"))
+	b.integer("numPendingJobs", q.Pending)
+	b.integer("numCompletedJobs", q.Consumed)
+	b.integer("numDeletedJobs", q.Deleted)
+	b.list("jobStates", references(base, info.ID, q.Jobs.IDs))
+	if info.CullingSize >= 0 {
+		b.integer("cullingSizeThreshold", info.CullingSize)
+	}
+	if info.CullingAge >= 0 {
+		b.integer("cullingAgeThreshold", info.CullingAge)
+	}
+	b.boolean("verifyOnRead", info.VerifyOnRead)
+	b.boolean("verifyOnWrite", info.VerifyOnWrite)
+	b.date("created", info.Created)
+	b.date("lastSubmission", q.LastSubmission)
+	b.date("lastConsumption", q.LastConsumption)
+	b.date("oldestPending", q.Oldest)
+	b.date("lastEvent", q.LastEvent)
+	b.integer("sequence", int64(q.Seq))
+	if q.Jobs.Status != 0 {
+		b.text("jobsStatus", q.Jobs.Status.String())
+	}
+	if q.Jobs.After != 0 {
+		b.text("jobsAfter", q.Jobs.After.String())
+	}
+	b.integer("jobsLimit", int64(q.Jobs.Limit))
+	if q.Jobs.More {
+		b.text("jobsNext", q.next(base))
+	}
+	b.list("submittedJobStates", references(base, info.ID, q.Submitted))
+	b.list("capabilityLists", []string{
+		base.CapabilityList(info.ID, "pending"),
+		base.CapabilityList(info.ID, "replica"),
+	})
+	d := b.document()
+	d.Subject = base.Ref("state", info.ID)
+	return d
+}
+
+// references returns the job states as parts of one string.
+func references(base Base, queue string, ids []queuefs.JobID) []string {
+	if len(ids) == 0 {
+		return nil
+	}
+	prefix := base.Append(nil, "state", queue)
+	text := make([]byte, 0, len(ids)*(len(prefix)+14))
+	for _, id := range ids {
+		text = id.Append(append(append(text, prefix...), '/'))
+	}
+	var (
+		refs = make([]string, len(ids))
+		all  = string(text)
+		n    = len(prefix) + 14
+	)
+	for i := range refs {
+		refs[i] = all[i*n : (i+1)*n]
+	}
+	return refs
+}
+
+// next returns where the jobs begin that are not listed.
+func (q *Queue) next(base Base) string {
+	query := url.Values{}
+	after := q.Jobs.After
+	if n := len(q.Jobs.IDs); n > 0 {
+		after = q.Jobs.IDs[n-1]
+	}
+	if after != 0 {
+		query.Set("after", after.String())
+	}
+	if q.Jobs.Status != 0 {
+		query.Set("status", q.Jobs.Status.String())
+	}
+	// The page behind an empty one would be empty for ever.
+	if q.Jobs.Limit > 0 {
+		query.Set("limit", strconv.Itoa(q.Jobs.Limit))
+	}
+	ref := base.Ref("state", q.Info.ID)
+	if len(query) > 0 {
+		ref += "?" + query.Encode()
+	}
+	return ref
+}
+
+// Queue returns what d, of class [QueueClass], is the state of.
+func (d *Document) Queue() (Queue, error) {
+	var q Queue
+	q.Info = queuefs.QueueInfo{
+		Identifier:    d.text("identifier"),
+		Name:          d.text("name"),
+		Description:   d.text("description"),
+		CullingSize:   d.integer("cullingSizeThreshold", -1),
+		CullingAge:    d.integer("cullingAgeThreshold", -1),
+		VerifyOnRead:  d.text("verifyOnRead") == "true",
+		VerifyOnWrite: d.text("verifyOnWrite") == "true",
+		Created:       d.date("created"),
+	}
+	fail := func(err error) (Queue, error) {
+		return Queue{}, fmt.Errorf("state of queue %.60q: %w", q.Info.Identifier, err)
+	}
+	var err error
+	if q.Info.ID, err = queuefs.CleanQueueID(q.Info.Identifier); err != nil {
+		return fail(err)
+	}
+	q.Pending = d.integer("numPendingJobs", 0)
+	q.Consumed = d.integer("numCompletedJobs", 0)
+	q.Deleted = d.integer("numDeletedJobs", 0)
+	q.LastSubmission = d.date("lastSubmission")
+	q.LastConsumption = d.date("lastConsumption")
+	q.Oldest = d.date("oldestPending")
+	q.LastEvent = d.date("lastEvent")
+	q.Seq = queuefs.Seq(d.integer("sequence", 0))
+	if s := d.text("jobsStatus"); s != "" {
+		if q.Jobs.Status, err = queuefs.ParseStatus(s); err != nil {
+			return fail(err)
+		}
+	}
+	if s := d.text("jobsAfter"); s != "" {
+		if q.Jobs.After, err = queuefs.ParseJobID(s); err != nil {
+			return fail(err)
+		}
+	}
+	q.Jobs.Limit = int(min(d.integer("jobsLimit", 0), math.MaxInt32))
+	q.Jobs.More = d.text("jobsNext") != ""
+	if q.Jobs.IDs, err = ids(d.items("jobStates")); err != nil {
+		return fail(err)
+	}
+	if q.Submitted, err = ids(d.items("submittedJobStates")); err != nil {
+		return fail(err)
+	}
+	return q, nil
+}
+
+func ids(refs []string) ([]queuefs.JobID, error) {
+	var ids []queuefs.JobID
+	for _, ref := range refs {
+		_, id, err := ParseJobRef(ref)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}

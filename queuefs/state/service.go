@@ -1,0 +1,85 @@
+package state
+
+import (
+	"strings"
+
+	"cutie/queuefs"
+)
+
+// ServiceClass is the class of the state of a service (Cutie 3.1). The
+// properties from description on are additions.
+var ServiceClass = &Class{
+	Prefix: "cut", Root: "cutieServiceState", Namespace: namespace + "service",
+	Terms: []Term{
+		{Name: "name"},
+		{Name: "identifier"},
+		{Name: "serviceVersion"},
+		{Name: "queueStates", Type: Reference, Item: "queueState", Always: true},
+		{Name: "created", Type: Date},
+		{Name: "lastModified", Type: Date},
+		{Name: "serviceScheme"}, // Cutie/0.3/<serviceVersion>
+		{Name: "baseURI", Type: Reference},
+		{Name: "supportURI", Type: Reference},
+		{Name: "description"},
+		{Name: "sourceDescription", Type: Reference}, // ResourceSync
+	},
+}
+
+// Service is the state of a service.
+type Service struct {
+	queuefs.ServiceInfo
+	Queues []string // cleaned identifiers, in order
+}
+
+// OfService returns the state of a service; references are built from its
+// BaseURI.
+func OfService(s *Service) Document {
+	base := NewBase(s.BaseURI)
+	b := newBuilder(ServiceClass)
+	b.text("name", s.Name)
+	b.text("identifier", s.Identifier)
+	b.optional("serviceVersion", s.version())
+	var refs []string
+	for _, q := range s.Queues {
+		refs = append(refs, base.Ref("state", q))
+	}
+	b.list("queueStates", refs)
+	b.date("created", s.Created)
+	b.date("lastModified", s.Modified)
+	b.text("serviceScheme", s.Scheme)
+	b.text("baseURI", s.BaseURI)
+	b.optional("supportURI", s.SupportURI)
+	b.optional("description", s.Description)
+	b.composed("sourceDescription", base.Append(b.buf, ".well-known", "resourcesync"))
+	d := b.document()
+	d.Subject = base.Ref("state")
+	return d
+}
+
+// version returns the implementation version, the third part of the scheme.
+func (s *Service) version() string {
+	if parts := strings.SplitN(s.Scheme, "/", 3); len(parts) == 3 {
+		return parts[2]
+	}
+	return ""
+}
+
+// Service returns what d, of class [ServiceClass], is the state of.
+func (d *Document) Service() Service {
+	s := Service{ServiceInfo: queuefs.ServiceInfo{
+		Name:        d.text("name"),
+		Identifier:  d.text("identifier"),
+		Description: d.text("description"),
+		Scheme:      d.text("serviceScheme"),
+		BaseURI:     d.text("baseURI"),
+		SupportURI:  d.text("supportURI"),
+		Created:     d.date("created"),
+		Modified:    d.date("lastModified"),
+	}}
+	for _, ref := range d.items("queueStates") {
+		if _, q, ok := cutLast(ref); ok {
+			s.Queues = append(s.Queues, q)
+		}
+	}
+	return s
+}

@@ -1,0 +1,178 @@
+// Package state is the state of a Cutie service, its queues and its jobs, and
+// of what went wrong, as documents that the caller may ask for in several
+// forms (Cutie 0.3, sections 3 and 4).
+//
+// There is one model: a [Document] is a list of properties in the fixed order
+// of its [Class], which gives every property a name and a type. Forms are
+// written from the Document alone, so that they cannot differ in what they say.
+//
+// The element names are those of Cutie section 3, with additional properties
+// behind them. The root elements are cut:cutieServiceState, que:queueState,
+// job:jobState and exc:exceptionState.
+//
+// ANVL has the names without prefix and repeats the inner name of a list, as
+// Merritt did. JSON keeps Merritt's envelope and prefixed names,
+//
+//	{"que:queueState":{"xmlns:que":"…","que:name":"Queue01","que:jobStates":{"que:jobState":["…"]}}}
+//
+// but in fixed order, with lists always as arrays, identifiers and versions
+// always as strings, and counts as numbers. Dates are W3CDTF in UTC with
+// microseconds. Properties that have no value are left out; the lists that the
+// specification names are there even when empty.
+//
+// Turtle, XHTML and XML are known as names but not written yet.
+package state
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// A Type says what the text of a property is.
+type Type uint8
+
+const (
+	String    Type = iota // any text that is UTF-8
+	Integer               // decimal digits, perhaps with a minus sign, within 64 bits
+	Boolean               // "true" or "false"
+	Date                  // W3CDTF in UTC with microseconds: 2010-04-20T16:00:00.000000Z
+	Reference             // URL
+)
+
+// A Term is a property that a class of documents may have.
+type Term struct {
+	Name string // without prefix
+	Type Type   // of the value, or of the items
+	Item string // name of the items if the property is a list, else ""
+	// Always is set for lists that are written even when they have no items.
+	Always bool
+}
+
+// A Class is a kind of document: its root element and its properties in order.
+type Class struct {
+	Prefix string // of the names in XML, JSON and Turtle
+	Root   string // name of the root element, without prefix
+	// Namespace is the namespace of the names in XML. Turtle puts a slash
+	// behind it.
+	Namespace string
+	Terms     []Term
+}
+
+// A Property is a term with its value. The fields are not for change.
+type Property struct {
+	*Term
+	Text  string   // the value unless the term is a list; always UTF-8
+	Items []string // the values if the term is a list
+}
+
+// A Document is the state of one thing in the order of its class.
+type Document struct {
+	Class      *Class
+	Subject    string // URL of the state, "" if it has none
+	Properties []Property
+}
+
+// Property returns the property of the given name, or nil.
+func (d *Document) Property(name string) *Property {
+	for i := range d.Properties {
+		if d.Properties[i].Name == name {
+			return &d.Properties[i]
+		}
+	}
+	return nil
+}
+
+// dateLayout is the written form of dates; all of them are UTC.
+const dateLayout = "2006-01-02T15:04:05.000000Z"
+
+// A builder makes a Document. Its methods are called in the order of the terms
+// and may leave terms out.
+type builder struct {
+	Document
+	next int    // the first term that may come
+	buf  []byte // composed values one behind the other
+	cuts []cut
+}
+
+// A cut says which part of builder.buf is the text of a property.
+type cut struct{ property, from, to int }
+
+func newBuilder(c *Class) *builder {
+	b := &builder{
+		Document: Document{Class: c, Properties: make([]Property, 0, len(c.Terms))},
+		buf:      make([]byte, 0, 640),
+		cuts:     make([]cut, 0, len(c.Terms)),
+	}
+	return b
+}
+
+// add begins a property. It panics if name is out of order, which is a bug.
+func (b *builder) add(name string) *Property {
+	for ; b.next < len(b.Class.Terms); b.next++ {
+		if t := &b.Class.Terms[b.next]; t.Name == name {
+			b.next++
+			b.Properties = append(b.Properties, Property{Term: t})
+			return &b.Properties[len(b.Properties)-1]
+		}
+	}
+	panic(fmt.Sprintf("state: %s:%s is unknown or out of order", b.Class.Prefix, name))
+}
+
+func (b *builder) text(name, s string) { b.add(name).Text = validText(s) }
+
+// optional adds a text unless it is empty.
+func (b *builder) optional(name, s string) {
+	if s != "" {
+		b.text(name, s)
+	}
+}
+
+func (b *builder) boolean(name string, v bool) {
+	b.add(name).Text = strconv.FormatBool(v)
+}
+
+func (b *builder) integer(name string, n int64) {
+	b.composed(name, strconv.AppendInt(b.buf, n, 10))
+}
+
+// date adds a date unless it is zero.
+func (b *builder) date(name string, t time.Time) {
+	if !t.IsZero() {
+		b.composed(name, t.UTC().AppendFormat(b.buf, dateLayout))
+	}
+}
+
+// composed adds what was appended to b.buf.
+func (b *builder) composed(name string, buf []byte) {
+	b.add(name)
+	b.cuts = append(b.cuts, cut{len(b.Properties) - 1, len(b.buf), len(buf)})
+	b.buf = buf
+}
+
+// list adds a list, also when it is empty if its term says so.
+func (b *builder) list(name string, items []string) {
+	p := b.add(name)
+	if len(items) == 0 && !p.Always {
+		b.Properties = b.Properties[:len(b.Properties)-1]
+		return
+	}
+	p.Items = items
+}
+
+func (b *builder) document() Document {
+	text := string(b.buf)
+	for _, c := range b.cuts {
+		b.Properties[c.property].Text = text[c.from:c.to]
+	}
+	return b.Document
+}
+
+// validText replaces what is not UTF-8, so that all forms say the same.
+func validText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s))
+}
