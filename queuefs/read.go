@@ -343,6 +343,27 @@ func (s slot) fileFacts() Facts {
 		Type: jobFileType, Modified: micro(s.changed())}
 }
 
+func (q *Queue) entry(id JobID, s slot) Entry {
+	typ := q.types[s.mediaType()]
+	if typ == "" {
+		typ = DefaultMediaType
+	}
+	return Entry{Job: id, Status: s.status(), File: s.fileFacts(), Payload: Facts{Length: s.size(),
+		SHA256: [32]byte(s.sha()), MD5: [16]byte(s.md5()), Type: typ, Modified: micro(s.submitted())}}
+}
+
+// Entry returns what a publisher needs of one job, from memory; false if
+// there is no such job.
+func (q *Queue) Entry(id JobID) (Entry, bool) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	s := q.idx.slot(id)
+	if s == nil || s.status() == 0 {
+		return Entry{}, false
+	}
+	return q.entry(id, s), true
+}
+
 // Pages returns how many pages of PageJobs job numbers the queue has had.
 func (q *Queue) Pages() int {
 	q.mu.RLock()
@@ -362,16 +383,9 @@ func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.
 	p := q.idx.pages[n]
 	dst = slices.Grow(dst, p.count[Pending]+p.count[Consumed]+p.count[Deleted])
 	for i := range PageJobs {
-		s := p.slot(i)
-		if s.status() == 0 {
-			continue
+		if s := p.slot(i); s.status() != 0 {
+			dst = append(dst, q.entry(JobID(n*PageJobs+i), s))
 		}
-		typ := q.types[s.mediaType()]
-		if typ == "" {
-			typ = DefaultMediaType
-		}
-		dst = append(dst, Entry{Job: JobID(n*PageJobs + i), Status: s.status(), File: s.fileFacts(),
-			Payload: Facts{Length: s.size(), SHA256: [32]byte(s.sha()), MD5: [16]byte(s.md5()), Type: typ, Modified: micro(s.submitted())}})
 	}
 	return dst, p.version, micro(p.at)
 }

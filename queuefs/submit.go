@@ -44,7 +44,8 @@ type Draft struct {
 	sub   *Submission
 	meta  Meta
 	sums  *sums
-	extra []hash.Hash // by meta.Expect; nil where sums has it
+	extra []hash.Hash // of kinds; nil where sums has it
+	kinds []digest.Type
 	began bool
 	buf   []byte
 	file  *os.File
@@ -107,7 +108,7 @@ func (d *Draft) Write(p []byte) (int, error) {
 			if e.Type != digest.SHA256 && e.Type != digest.MD5 {
 				h = e.Type.New()
 			}
-			d.extra = append(d.extra, h)
+			d.extra, d.kinds = append(d.extra, h), append(d.kinds, e.Type)
 		}
 	}
 	if d.file == nil && (len(d.buf)+len(p) > d.sub.q.svc.inline || len(p) > d.sub.budget) {
@@ -159,7 +160,7 @@ func (d *Draft) verify(got []digest.Value) ([]digest.Value, error) {
 			have = got[0]
 		case want.Type == digest.MD5:
 			have = got[1]
-		case i < len(d.extra) && d.extra[i] != nil && d.extra[i].Size() == want.Type.Size():
+		case i < len(d.extra) && d.kinds[i] == want.Type:
 			have = digest.NewValue(want.Type, d.extra[i].Sum(nil))
 		default: // it was named after the payload had come
 			h := want.Type.New()

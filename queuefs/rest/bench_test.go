@@ -169,7 +169,10 @@ func BenchmarkConsume(b *testing.B) {
 func BenchmarkNotModified(b *testing.B) {
 	s := benchService(b)
 	h := rest.New(s.svc, rest.Options{})
-	id := s.submit("x", queuefs.Meta{}).ID.String()
+	for range queuefs.PageJobs {
+		s.submit("x", queuefs.Meta{})
+	}
+	id := s.submit("x", queuefs.Meta{}).ID.String()[:12] + "0"
 	for _, path := range []string{"/state/jobs", "/state/jobs/" + id, "/queues/jobs/payload/" + id, "/queues/jobs/pending/" + id} {
 		b.Run(path, func(b *testing.B) {
 			c := newCall(b, "GET", path, nil)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 
 	"cutie/queuefs"
 )
@@ -33,7 +32,7 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 	}
 	// What the client has already is not read again.
 	if tag := r.Header.Get("If-None-Match"); tag != "" {
-		if e, ok := entry(q, id); ok && e.Status == status && matches(tag, fileTag(e.File.SHA256)) {
+		if e, ok := q.Entry(id); ok && e.Status == status && matches(tag, fileTag(e.File.SHA256)) {
 			h.fileHeaders(w, q, "replica", e.File.SHA256)
 			w.Header()["Cache-Control"] = noCache
 			w.WriteHeader(http.StatusNotModified)
@@ -73,7 +72,7 @@ var noCache = []string{"no-cache"}
 
 // payloadFile serves a payload, which is there until the job is culled.
 func (h *Handler) payloadFile(w http.ResponseWriter, r *request, q *queuefs.Queue, id queuefs.JobID) error {
-	e, ok := entry(q, id)
+	e, ok := q.Entry(id)
 	if !ok {
 		return notFound(queuefs.ErrNoJob, queuefs.ErrNoJob, id.String())
 	}
@@ -116,25 +115,6 @@ func (h *Handler) fileHeaders(w http.ResponseWriter, q *queuefs.Queue, set strin
 }
 
 func fileTag(sum [32]byte) string { return `"` + hex.EncodeToString(sum[:]) + `"` }
-
-// pages are for looking at the facts of a job.
-var pages = sync.Pool{New: func() any { return new([]queuefs.Entry) }}
-
-// entry returns the facts of a job, from memory.
-func entry(q *queuefs.Queue, id queuefs.JobID) (queuefs.Entry, bool) {
-	if id/queuefs.PageJobs >= queuefs.JobID(q.Pages()) {
-		return queuefs.Entry{}, false
-	}
-	page := pages.Get().(*[]queuefs.Entry)
-	defer pages.Put(page)
-	*page, _, _ = q.Page(int(id/queuefs.PageJobs), (*page)[:0])
-	for _, e := range *page {
-		if e.Job == id {
-			return e, true
-		}
-	}
-	return queuefs.Entry{}, false
-}
 
 // A lateReader is a payload of known size that is opened when it is read.
 type lateReader struct {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -79,11 +78,15 @@ func FuzzHeaders(f *testing.F) {
 		if parts[0].body != "x" {
 			t.Errorf("payload: got %q", parts[0].body)
 		}
-		jobs, err := s.q.List(queuefs.ListOptions{Status: queuefs.Consumed, Limit: 1000})
+		_, id, err := state.ParseJobRef(a.Header.Get("Content-Location"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j := jobs[len(jobs)-1]; j.Sidecar != "" && parts[1].body != j.Sidecar {
+		j, err := s.q.Job(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Sidecar != "" && parts[1].body != j.Sidecar {
 			t.Errorf("sidecar: got %q, want %q", parts[1].body, j.Sidecar)
 		}
 	})
