@@ -32,29 +32,48 @@ type source struct {
 	svc      *queuefs.Service
 	pub      *publisher.Publisher
 	problems []string
+	dirs     []string // to be removed
 }
 
 func newSource(t testing.TB, o publisher.Options, queues ...string) *source {
 	t.Helper()
-	s := &source{TB: t, dir: t.TempDir(), opts: o, now: time.Now}
+	s := &source{TB: t, opts: o, now: time.Now}
 	if o.Now != nil {
 		s.now = o.Now
 	}
 	if s.opts.BaseURI == "" {
 		s.opts.BaseURI = base
 	}
+	s.dir = s.newDir()
+	t.Cleanup(func() {
+		s.close()
+		for _, dir := range s.dirs {
+			must(t, os.RemoveAll(dir))
+		}
+	})
 	must(t, queuefs.Init(s.dir, queuefs.ServiceInfo{Name: "test"}))
 	s.open()
-	t.Cleanup(func() { s.close() })
 	for _, id := range queues {
 		s.queue(id)
 	}
 	return s
 }
 
+// newDir returns a directory for a home, in memory if there is a place: what
+// is tested here does not hang on a disk, and takes its time there.
+func (s *source) newDir() string {
+	s.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "cutie-publisher-")
+	if err != nil {
+		return s.TempDir()
+	}
+	s.dirs = append(s.dirs, dir)
+	return dir
+}
+
 func (s *source) open() {
 	s.Helper()
-	svc, err := queuefs.Open(s.dir, queuefs.Options{Now: s.now, Segment: 1 << 20})
+	svc, err := queuefs.Open(s.dir, queuefs.Options{Now: s.now, Segment: 2 << 20})
 	must(s, err)
 	s.svc = svc
 	s.openPublisher()
@@ -87,7 +106,7 @@ func (s *source) reopen() {
 // without some of its files.
 func (s *source) crash(without ...string) {
 	s.Helper()
-	dir := s.TempDir()
+	dir := s.newDir()
 	must(s, os.CopyFS(dir, os.DirFS(s.dir)))
 	infos, err := filepath.Glob(filepath.Join(s.dir, "queues", "*", "queue-info.txt"))
 	must(s, err)

@@ -206,6 +206,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 			return nil, ErrNoJob
 		}
 		size := v.s().size()
+		file := string(id.Append(name[:0]))
 		var err error
 		if size <= inlineLimit {
 			var data []byte
@@ -213,10 +214,14 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 			case v.u.payload != 0:
 				data = make([]byte, size)
 				err = q.svc.log.ReadAt(data, v.u.payload)
-			case v.temp == "":
-				data, err = q.dirs.payload.ReadFile(string(id.Append(name[:0])), make([]byte, 0, size+512), inlineLimit)
 			default:
-				data, err = q.svc.temp.ReadFile(v.temp, make([]byte, 0, size+512), inlineLimit)
+				data = make([]byte, 0, size+512)
+				if v.temp != "" {
+					data, err = q.svc.temp.ReadFile(v.temp, data, inlineLimit)
+				}
+				if v.temp == "" || errors.Is(err, fs.ErrNotExist) { // it has its name by now
+					data, err = q.dirs.payload.ReadFile(file, data, inlineLimit)
+				}
 			}
 			if err == nil && int64(len(data)) != size {
 				return nil, fmt.Errorf("payload of %s has %d octets instead of %d", id, len(data), size)
@@ -228,8 +233,9 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 			var f *os.File
 			if v.temp != "" {
 				f, err = q.svc.temp.Open(v.temp)
-			} else {
-				f, err = q.dirs.payload.Open(string(id.Append(name[:0])))
+			}
+			if v.temp == "" || errors.Is(err, fs.ErrNotExist) {
+				f, err = q.dirs.payload.Open(file)
 			}
 			if err == nil {
 				if st, e := f.Stat(); e != nil || st.Size() != size {

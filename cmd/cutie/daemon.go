@@ -117,7 +117,7 @@ func (d *daemon) stop(server *http.Server) error {
 		d.log.Warn().Dur("grace", d.grace).Msg("requests cut off")
 		err = server.Close()
 	}
-	d.log.Info().Dur("ms", time.Since(start)).Msg("stopped")
+	d.log.Info().Dur("ms", time.Since(start)).Msg("requests ended")
 	return err
 }
 

@@ -67,6 +67,11 @@ func (d *daemon) stop(sig syscall.Signal) error {
 	if err := d.cmd.Process.Signal(sig); err != nil {
 		return err
 	}
+	return d.ended()
+}
+
+// ended waits for the end of a daemon that was told to stop.
+func (d *daemon) ended() error {
 	kill := time.AfterFunc(stopLimit, func() { d.cmd.Process.Kill() })
 	defer kill.Stop()
 	<-d.read

@@ -98,28 +98,17 @@ func addUpload(s *queuefs.Submission, u rest.Upload) (err error) {
 	return err
 }
 
-func (l *local) Next(ctx context.Context, queue string, wait time.Duration) (*rest.Delivery, error) {
+// Next does not wait: while a home is open here, nobody else can submit.
+func (l *local) Next(ctx context.Context, queue string, _ time.Duration) (*rest.Delivery, error) {
 	q, err := l.queue(queue)
 	if err != nil {
 		return nil, err
 	}
-	if wait <= 0 {
-		j, err := q.Next(ctx, agent())
-		if err != nil {
-			return nil, err
-		}
-		return delivery(q, j)
-	}
-	if wait < forever {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, wait)
-		defer cancel()
-	}
-	jobs, err := q.NextWait(ctx, agent(), 1)
+	j, err := q.Next(ctx, agent())
 	if err != nil {
 		return nil, err
 	}
-	return delivery(q, jobs[0])
+	return delivery(q, j)
 }
 
 func (l *local) Peek(_ context.Context, queue, job string) (*rest.Delivery, error) {

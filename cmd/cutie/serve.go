@@ -93,6 +93,7 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 		if pub != nil {
 			err = errors.Join(err, pub.Close())
 		}
+		log.Info().Err(err).Msg("stopped")
 	}()
 
 	ln, err := listenTCP(addr)

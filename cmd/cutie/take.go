@@ -41,8 +41,8 @@ is 4. With -v the identifier of the job is printed on standard error.
 			if err != nil {
 				return err
 			}
-			return c.deliver(ctx, sidecar, true, func(ctx context.Context, t target) (*rest.Delivery, error) {
-				return t.Next(ctx, c.args[0], limit)
+			return c.deliver(ctx, sidecar, limit, true, func(ctx context.Context, t target, left time.Duration) (*rest.Delivery, error) {
+				return t.Next(ctx, c.args[0], left)
 			})
 		}
 	},
@@ -70,7 +70,7 @@ of getNextJob.`,
 					return err
 				}
 			}
-			return c.deliver(ctx, sidecar, false, func(ctx context.Context, t target) (*rest.Delivery, error) {
+			return c.deliver(ctx, sidecar, 0, false, func(ctx context.Context, t target, _ time.Duration) (*rest.Delivery, error) {
 				return t.Peek(ctx, c.args[0], job)
 			})
 		}
@@ -97,9 +97,13 @@ func parseWait(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// deliver writes what take returns to where the options say. The places are
-// made first: a job is not taken unless there is somewhere to put it.
-func (c *call) deliver(ctx context.Context, sidecarName string, consumes bool, take func(context.Context, target) (*rest.Delivery, error)) (err error) {
+// A take gets a job from a target. It may wait for one, and is called again
+// while time is left.
+type take func(ctx context.Context, t target, left time.Duration) (*rest.Delivery, error)
+
+// deliver writes the job that get returns to where the options say. The places
+// are made first: a job is not taken unless there is somewhere to put it.
+func (c *call) deliver(ctx context.Context, sidecarName string, limit time.Duration, consumes bool, get take) (err error) {
 	queue, err := c.queueArg()
 	if err != nil {
 		return err
@@ -117,17 +121,13 @@ func (c *call) deliver(ctx context.Context, sidecarName string, consumes bool, t
 		}
 		defer side.Discard()
 	}
-	t, err := c.target(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.Close()) }()
-	d, err := take(ctx, t)
+	t, d, err := c.await(ctx, limit, get)
 	if err != nil {
 		return about(queue, err)
 	}
+	defer func() { err = errors.Join(err, t.Close()) }()
 	if err := errors.Join(c.store(d, out, side), d.Body.Close()); err != nil {
-		err = fmt.Errorf("%s: %s: %w", queue, d.Job, err)
+		err = about(queue, about(d.Job, err))
 		if consumes {
 			err = withHint(err, fmt.Sprintf("the job is consumed; cutie requeueJob %s %s puts it back", queue, d.Job))
 		}
@@ -137,6 +137,34 @@ func (c *call) deliver(ctx context.Context, sidecarName string, consumes bool, t
 		c.warnf("%s: %s", queue, d.Job)
 	}
 	return nil
+}
+
+// betweenTakes is the pause before a home without a daemon is looked at again.
+// Others may open it meanwhile, without whom no job would ever come.
+const betweenTakes = time.Second
+
+// await gets a job, and tries again until limit is over.
+func (c *call) await(ctx context.Context, limit time.Duration, get take) (target, *rest.Delivery, error) {
+	for start := time.Now(); ; {
+		t, err := c.target(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		d, err := get(ctx, t, max(0, limit-time.Since(start)))
+		if err == nil {
+			return t, d, nil
+		}
+		err = errors.Join(err, t.Close())
+		left := limit - time.Since(start)
+		if !errors.Is(err, queuefs.ErrEmpty) || left <= 0 {
+			return nil, nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(min(left, betweenTakes)):
+		}
+	}
 }
 
 // store writes a delivery.

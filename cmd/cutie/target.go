@@ -19,8 +19,8 @@ import (
 type target interface {
 	// Submit stores all uploads, or none of them (Cutie 0.3, 5.5).
 	Submit(ctx context.Context, queue string, uploads ...rest.Upload) (jobs []string, err error)
-	// Next consumes the head of the queue (5.6). It waits for a job as long as
-	// wait says.
+	// Next consumes the head of the queue (5.6). It waits for a job no longer
+	// than wait says, and perhaps not at all.
 	Next(ctx context.Context, queue string, wait time.Duration) (*rest.Delivery, error)
 	// Peek reads a job and leaves it as it is (5.7); "" is the head.
 	Peek(ctx context.Context, queue, job string) (*rest.Delivery, error)
