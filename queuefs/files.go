@@ -12,7 +12,7 @@ import (
 // Files follow the journal. Nobody waits for them: a call is answered when its
 // record is on stable storage. They are written within a second when the
 // machine has time for it; while a burst of changes lasts they may stay behind
-// by Options.Behind octets of journal or 30 seconds, so that jobs which pass
+// by Options.Behind octets of journal, 200,000 jobs or 30 seconds, so that jobs which pass
 // through meanwhile cost no files for the states they have left. From that
 // limit on every change writes as many files as it causes.
 
@@ -44,7 +44,7 @@ func (s *Service) Maintain(ctx context.Context) error {
 	calm := elapsed <= 0 || float64(written-s.pace.written)/elapsed < calmRate
 	s.pace = pace{at: now, written: written}
 	behind := s.behind()
-	due := behind > s.opts.Behind || behind > 0 && (now.Sub(s.lastTime) >= maxAge || now.Before(s.lastTime))
+	due := s.lagging(1) || behind > 0 && (now.Sub(s.lastTime) >= maxAge || now.Before(s.lastTime))
 	s.upkeep.Unlock()
 	if due {
 		return s.Checkpoint(ctx)
@@ -78,6 +78,14 @@ func (s *Service) fileAll(ctx context.Context) error {
 // behind returns the octets of journal since the last checkpoint.
 func (s *Service) behind() int64 { return s.log.Written() - s.lastMark.Load() }
 
+// maxDirty is how many jobs may have files behind the journal.
+const maxDirty = 200_000
+
+// lagging tells whether the files are behind by n times what they may be.
+func (s *Service) lagging(n int64) bool {
+	return s.behind() >= n*s.opts.Behind || s.dirty.Load() >= n*maxDirty
+}
+
 // admit holds a submission back while the files are too far behind. When
 // they cannot be written for lack of room, it is refused.
 func (s *Service) admit(ctx context.Context, q *Queue, n int) error {
@@ -85,7 +93,7 @@ func (s *Service) admit(ctx context.Context, q *Queue, n int) error {
 		return ErrNoSpace
 	}
 	s.assist(q, n)
-	for s.behind() > 4*s.opts.Behind {
+	for s.lagging(2) {
 		if s.full.Load() {
 			return ErrNoSpace
 		}
@@ -104,7 +112,7 @@ func (s *Service) admit(ctx context.Context, q *Queue, n int) error {
 // assist writes the files of n jobs if the files are behind, so that a
 // sustained load settles at what the file system carries.
 func (s *Service) assist(q *Queue, n int) {
-	if s.behind() < s.opts.Behind {
+	if !s.lagging(1) {
 		return
 	}
 	for ; n > 0; n-- {
@@ -165,6 +173,7 @@ func (q *Queue) fileOne() (bool, error) {
 	}
 	delete(q.unfiled, id)
 	s.clear(flagDirty)
+	q.svc.dirty.Add(-1)
 	return true, nil
 }
 

@@ -197,6 +197,7 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	if !s.has(flagDirty) {
 		s.set(flagDirty)
 		q.dirty = append(q.dirty, r.job)
+		q.svc.dirty.Add(1)
 	}
 	if replayed {
 		s.setFiled(filedUnknown)

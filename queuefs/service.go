@@ -25,7 +25,7 @@ type Options struct {
 	Now     func() time.Time // nil means time.Now
 	Report  func(Problem)    // told of what was found damaged; nil means nobody is
 	Segment int64            // octets of a journal segment, at most and by default 64 MiB
-	Behind  int64            // octets the files may be behind the journal; 0 means 256 MiB
+	Behind  int64            // octets the files may be behind the journal; 0 means 1 GiB
 	Fault   durable.Fault    // for tests
 }
 
@@ -67,6 +67,7 @@ type Service struct {
 	pace     pace
 	lastMark atomic.Int64 // octets of journal at the last checkpoint
 	full     atomic.Bool  // files cannot be written for lack of room
+	dirty    atomic.Int64 // jobs whose files are behind
 }
 
 // Open opens a home: it takes the lock, reads the index, replays the journal
@@ -77,7 +78,7 @@ func Open(dir string, o Options) (s *Service, err error) {
 		o.Now = time.Now
 	}
 	if o.Behind == 0 {
-		o.Behind = 256 << 20
+		o.Behind = 1 << 30
 	}
 	s = &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
 	defer func() {

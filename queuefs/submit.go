@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"os"
 	"sync"
 
 	"cutie/queuefs/digest"
@@ -48,8 +47,7 @@ type Draft struct {
 	kinds []digest.Type
 	began bool
 	buf   []byte
-	file  *os.File
-	temp  string
+	file  *durable.Spool
 	size  int64
 	err   error
 }
@@ -138,11 +136,11 @@ func (d *Draft) Write(p []byte) (int, error) {
 
 // spill moves the payload to a temporary file.
 func (d *Draft) spill() error {
-	f, name, err := d.sub.q.svc.temp.Temp()
+	f, err := d.sub.q.svc.temp.Spool()
 	if err != nil {
 		return storageError(err)
 	}
-	d.file, d.temp = f, name
+	d.file = f
 	if _, err := f.Write(d.buf); err != nil {
 		return storageError(err)
 	}
@@ -165,7 +163,11 @@ func (d *Draft) verify(got []digest.Value) ([]digest.Value, error) {
 		default: // it was named after the payload had come
 			h := want.Type.New()
 			if d.file != nil {
-				if _, err := io.Copy(h, io.NewSectionReader(d.file, 0, d.size)); err != nil {
+				f, err := d.file.File()
+				if err != nil {
+					return nil, storageError(err)
+				}
+				if _, err := io.Copy(h, io.NewSectionReader(f, 0, d.size)); err != nil {
 					return nil, err
 				}
 			} else {
@@ -208,7 +210,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		if d.err != nil {
 			return nil, d.err
 		}
-		r := &record{kind: Submit, to: Pending, size: d.size, mediaType: d.meta.MediaType, temp: d.temp}
+		r := &record{kind: Submit, to: Pending, size: d.size, mediaType: d.meta.MediaType}
 		d.sums.sha.Sum(r.sha[:0])
 		d.sums.md5.Sum(r.md5[:0])
 		digests := append(make([]digest.Value, 0, 2+len(d.meta.Expect)),
@@ -220,7 +222,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		if d.file == nil {
 			r.flags = recInline
 		} else {
-			r.flags = recTemp
+			r.flags, r.temp = recTemp, d.file.Name()
 		}
 		m := &d.meta
 		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
@@ -272,15 +274,22 @@ func (s *Submission) syncTemps() error {
 		return nil
 	}
 	tmp := s.q.svc.temp
+	for _, d := range s.drafts {
+		if d.file == nil {
+			continue
+		}
+		err := error(nil)
+		if files > 8 {
+			_, err = d.file.File() // one sync for all follows
+		} else {
+			err = d.file.Sync()
+		}
+		if err != nil {
+			return storageError(err)
+		}
+	}
 	if files > 8 {
 		return storageError(tmp.SyncFS())
-	}
-	for _, d := range s.drafts {
-		if d.file != nil {
-			if err := tmp.SyncFile(d.file); err != nil {
-				return storageError(err)
-			}
-		}
 	}
 	return storageError(tmp.Sync())
 }
@@ -299,7 +308,7 @@ func (s *Submission) discard(remove bool) {
 			// After a failed commit the journal may speak of the file all
 			// the same; opening the home settles it.
 			if remove && s.q.svc.Err() == nil {
-				s.q.svc.temp.Remove(d.temp)
+				s.q.svc.temp.Remove(d.file.Name())
 			}
 		}
 		if cap(d.buf) <= 2*inlineLimit {

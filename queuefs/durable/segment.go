@@ -83,11 +83,8 @@ func (d *Dir) createSegment(number uint64, size int64, spare string) (*segment, 
 	}
 	err = d.fault.run("prepare segment", func() error {
 		if spare == "" {
-			zero := make([]byte, 1<<20)
-			for at := int64(0); at < size; at += int64(len(zero)) {
-				if _, err := f.WriteAt(zero[:min(int64(len(zero)), size-at)], at); err != nil {
-					return err
-				}
+			if err := zeroFill(d.path+"/"+tmp, f, size); err != nil {
+				return err
 			}
 		}
 		if _, err := f.WriteAt(segmentHeader(number), 0); err != nil {
