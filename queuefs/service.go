@@ -73,14 +73,14 @@ type Service struct {
 // Open opens a home: it takes the lock, reads the index, replays the journal
 // and then takes in what an operator moved by hand while nobody had it open.
 // A home that another process has open is a [*LockedError].
-func Open(dir string, o Options) (s *Service, err error) {
+func Open(dir string, o Options) (_ *Service, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Behind == 0 {
 		o.Behind = 1 << 30
 	}
-	s = &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
+	s := &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			s.closeFiles()
@@ -298,8 +298,8 @@ func (s *Service) listQueue(id string) error {
 }
 
 // openQueue opens the directories of a queue and reads its properties.
-func (s *Service) openQueue(id string) (q *Queue, err error) {
-	q = &Queue{svc: s, id: id, types: []string{""}, typeNums: map[string]uint16{},
+func (s *Service) openQueue(id string) (_ *Queue, err error) {
+	q := &Queue{svc: s, id: id, types: []string{""}, typeNums: map[string]uint16{},
 		unfiled: map[JobID]unfiled{}, temps: map[JobID]string{}}
 	q.idx.head = 1
 	defer func() {
