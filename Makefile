@@ -3,7 +3,7 @@ GO       ?= go
 FUZZTIME ?= 5s
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
-GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .PHONY: run test race build bench fuzz lint vuln
 
@@ -18,6 +18,10 @@ race:
 
 build:
 	$(GO) build -o bin/cutie ./cmd/cutie
+
+# Beside other queues, as far as they are installed; see the script.
+bench:
+	GO='$(GO)' sh testdata/bench.sh
 
 # Each fuzz target for FUZZTIME.
 fuzz:

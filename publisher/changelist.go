@@ -47,9 +47,7 @@ func (f *feed) openList(s Set) (*resource, error) {
 	}
 	m := st.mark
 	r := f.changeList(s, span{first: m.first, from: m.from, length: m.length}, "o")
-	if r.modified = m.last; m.entries == 0 {
-		r.modified = m.from
-	}
+	r.modified = m.last // none while it is empty: a period may end at any time
 	return r, nil
 }
 
@@ -129,7 +127,7 @@ func (f *feed) changeIndex(s Set) (*resource, error) {
 		from = st.lists[0].from
 	}
 	tag := fmt.Sprintf("i%d-%d", st.first, len(st.lists))
-	return fixedText(tag, st.from, func() []byte {
+	return fixedText(tag, func() []byte {
 		docs := f.names.docs[s]
 		dst := sitemap.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ChangeList, From: from,
 			Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}})
@@ -149,12 +147,12 @@ func (f *feed) changeDump(s Set) (*resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, modified, last := st.next, st.next, queuefs.Seq(0)
+	from, last := st.next, queuefs.Seq(0)
 	if n := len(st.packages); n > 0 {
 		from, last = st.packages[0].from, st.packages[n-1].last
 	}
 	tag := fmt.Sprintf("d%d-%d-%d", last, len(st.packages), st.next.UnixMicro())
-	return fixedText(tag, modified, func() []byte {
+	return fixedText(tag, func() []byte {
 		docs := f.names.docs[s]
 		dst := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeDump, From: from,
 			Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}})

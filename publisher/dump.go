@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"cutie/queuefs"
@@ -38,8 +37,8 @@ type bitstream struct {
 // files, which may be gone a moment later. Payloads stay where they are.
 type parcel struct {
 	span
-	entries *spool // of the manifest
-	texts   *spool
+	lines   *spool // entries of the manifest
+	texts   *spool // job files
 	streams []bitstream
 	octets  int64 // of all bitstreams
 }
@@ -101,20 +100,20 @@ func (t *task) pack(pause func() bool) error {
 }
 
 func (t *task) parcel(sp span) (*parcel, error) {
-	entries, err := t.p.spool()
+	lines, err := t.p.spool()
 	if err != nil {
 		return nil, err
 	}
 	texts, err := t.p.spool()
 	if err != nil {
-		entries.Close()
+		lines.Close()
 		return nil, err
 	}
-	return &parcel{span: sp, entries: entries, texts: texts}, nil
+	return &parcel{span: sp, lines: lines, texts: texts}, nil
 }
 
 func (p *parcel) discard() {
-	p.entries.Close()
+	p.lines.Close()
 	p.texts.Close()
 }
 
@@ -151,8 +150,8 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 }
 
 func (p *parcel) manifest(e *sitemap.Entry) error {
-	p.span.entries++
-	_, err := p.entries.Write(sitemap.AppendEntry(nil, sitemap.URLSet, e))
+	p.entries++
+	_, err := p.lines.Write(sitemap.AppendEntry(nil, sitemap.URLSet, e))
 	return err
 }
 
@@ -217,18 +216,16 @@ func (t *task) ship(p *parcel, pause func() bool) error {
 	return nil
 }
 
-// payload opens the payload of a bitstream.
+// openPayload opens the payload of a bitstream.
 func (t *task) openPayload(b *bitstream) (io.ReadCloser, error) {
+	loc := t.names.paths + b.job.String()
 	r, err := t.q.Payload(b.job)
-	if errors.Is(err, queuefs.ErrNoJob) || errors.Is(err, fs.ErrNotExist) {
-		return nil, &packageError{t.names.paths + b.job.String(), err}
-	}
 	if err != nil {
-		return nil, err
+		return nil, &packageError{loc, err}
 	}
 	if r.Size() != b.length {
 		r.Close()
-		return nil, &packageError{t.names.paths + b.job.String(), fmt.Errorf("%d octets, not %d", r.Size(), b.length)}
+		return nil, &packageError{loc, fmt.Errorf("%d octets, not %d", r.Size(), b.length)}
 	}
 	return r, nil
 }

@@ -3,7 +3,9 @@ package publisher
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +21,9 @@ type feed struct {
 	names *names
 	born  string       // when the queue was made, in entity tags
 	pages [numSets]int // engine pages in a page of the Resource List
+
+	// The most octets that a job adds to a Resource List.
+	bounds [numSets]int
 
 	mu     sync.Mutex
 	sets   [numSets]changes
@@ -87,10 +92,10 @@ func (f *feed) catchUp() error {
 // append adds the entries of events to the open list of a set. The mark moves
 // when they are in the file.
 func (f *feed) append(c *changes, events []queuefs.Event) error {
-	w := &appender{feed: f, changes: c, mark: c.mark, buf: f.buf[:0]}
+	w := &appender{f: f, c: c, mark: c.mark, buf: f.buf[:0]}
 	defer func() {
 		f.buf = w.buf
-		w.closeFile()
+		w.end()
 	}()
 	for i := range events {
 		ev := &events[i]
@@ -102,16 +107,9 @@ func (f *feed) append(c *changes, events []queuefs.Event) error {
 		w.buf, n = f.render.changed(w.buf, c.set, ev)
 		size := len(w.buf) - start
 		if n > 0 && !f.fits(&w.mark, n, size, ev.Time) {
-			entries := append([]byte(nil), w.buf[start:]...)
-			w.buf = w.buf[:start]
-			if err := w.write(); err != nil {
+			if err := w.turn(start); err != nil {
 				return err
 			}
-			if err := f.close(c); err != nil {
-				return err
-			}
-			w.closeFile()
-			w.mark, w.buf = c.mark, append(w.buf[:0], entries...)
 		}
 		w.mark.add(ev, n, size)
 	}
@@ -119,13 +117,12 @@ func (f *feed) append(c *changes, events []queuefs.Event) error {
 }
 
 // fits reports whether the open list has room for n entries of an event, and
-// is still young enough for it.
+// is still young enough for it. A list without entries takes any event.
 func (f *feed) fits(m *mark, n, size int, at time.Time) bool {
-	if m.entries == 0 {
+	switch {
+	case m.entries == 0:
 		return true
-	}
-	const around = 4096 // head and foot, whose size hangs on the base URI
-	if m.entries+n > f.p.MaxEntries || m.length+int64(size)+around+2*int64(len(f.names.docs[0])) > f.p.MaxBytes {
+	case m.entries+n > f.p.MaxEntries, m.length+int64(size) > f.room():
 		return false
 	}
 	return f.p.Period == 0 || at.Sub(m.since) < f.p.Period
@@ -147,73 +144,89 @@ func (m *mark) add(ev *queuefs.Event, n, size int) {
 
 // An appender gathers entries for the open list of a set.
 type appender struct {
-	*feed
-	*changes
+	f    *feed
+	c    *changes
 	mark mark   // where the set will stand when buf is written
 	buf  []byte // entries not yet in the file
 	file *os.File
-	dir  *durable.Dir
+}
+
+// turn closes the open list before the entries that begin at start in buf,
+// which begin the next one.
+func (w *appender) turn(start int) error {
+	entries := slices.Clone(w.buf[start:])
+	w.buf = w.buf[:start]
+	if err := w.write(); err != nil {
+		return err
+	}
+	w.end()
+	if err := w.f.close(w.c); err != nil {
+		return err
+	}
+	w.mark, w.buf = w.c.mark, append(w.buf, entries...)
+	return nil
 }
 
 // write puts what was gathered into the file of the open list, behind what
 // counts there, and moves the mark.
 func (w *appender) write() error {
 	if len(w.buf) > 0 {
-		if err := w.open(); err != nil {
+		if err := w.begin(); err != nil {
 			return err
 		}
 		if _, err := w.file.Write(w.buf); err != nil {
 			return err
 		}
 	}
-	w.changes.mark, w.buf = w.mark, w.buf[:0]
+	w.c.mark, w.buf = w.mark, w.buf[:0]
 	return nil
 }
 
-// open opens the file of the open list and cuts off what does not count: the
+// begin opens the file of the open list and cuts off what does not count: the
 // rest of a failed write, or what was written after the last checkpoint
 // before a crash.
-func (w *appender) open() (err error) {
+func (w *appender) begin() error {
 	if w.file != nil {
 		return nil
 	}
-	m := &w.changes.mark
-	if w.dir, err = w.feed.dir(w.set, true); err != nil {
-		return err
-	}
-	if w.file, err = w.dir.Append(entriesFile(m.first)); err != nil {
-		return err
-	}
-	st, err := w.file.Stat()
+	d, err := w.f.dir(w.c.set, true)
 	if err != nil {
 		return err
 	}
-	if st.Size() < m.length {
-		return fmt.Errorf("%s has %d octets of %d", w.file.Name(), st.Size(), m.length)
+	defer d.Close()
+	length := w.c.mark.length
+	if w.file, err = d.Append(entriesFile(w.c.mark.first)); err != nil {
+		return err
 	}
-	if st.Size() > m.length {
-		return w.file.Truncate(m.length)
+	st, err := w.file.Stat()
+	switch {
+	case err != nil:
+		return err
+	case st.Size() < length:
+		return fmt.Errorf("%s has %d octets of %d", w.file.Name(), st.Size(), length)
+	case st.Size() > length:
+		return w.file.Truncate(length)
 	}
 	return nil
 }
 
-func (w *appender) closeFile() {
+func (w *appender) end() {
 	if w.file != nil {
 		w.file.Close()
 		w.file = nil
-	}
-	if w.dir != nil {
-		w.dir.Close()
-		w.dir = nil
 	}
 }
 
 // dir opens the directory of a set, making it if need be.
 func (f *feed) dir(s Set, create bool) (*durable.Dir, error) {
-	sub := (*durable.Dir).Sub
-	if create {
-		sub = (*durable.Dir).MakeSub
+	d, err := f.path(s, (*durable.Dir).Sub)
+	if create && errors.Is(err, fs.ErrNotExist) {
+		return f.path(s, (*durable.Dir).MakeSub)
 	}
+	return d, err
+}
+
+func (f *feed) path(s Set, sub func(*durable.Dir, string) (*durable.Dir, error)) (*durable.Dir, error) {
 	q, err := sub(f.p.root, f.q.ID())
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 // Compressed documents are made of gzip members, one for each part that stays
 // as it is when others change (RFC 1952, 2.2). Equal parts give equal members.
 
-// gzipLevel: measured on entries, level 1 makes 40% of the size at four times
-// the speed of level 6, which makes 36%.
+// gzipLevel: measured on entries of Resource Lists, level 1 leaves 18 to 23%
+// at 350 MB/s, level 6 the same at 155 MB/s: what is left are digests.
 const gzipLevel = gzip.BestSpeed
 
 var gzipWriters = sync.Pool{New: func() any {

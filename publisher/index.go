@@ -18,7 +18,7 @@ func (f *feed) resourceList(s Set) *resource {
 	r := l.resource()
 	r.compose = func(gz bool) (*document, error) {
 		snap := l.snapshot()
-		if snap.entries+1 > f.p.MaxEntries { // it has grown meanwhile
+		if !f.fit(s, snap.entries) { // it has grown meanwhile
 			return f.resourceIndex(s).compose(gz)
 		}
 		return l.document(snap, gz), nil
@@ -73,10 +73,10 @@ func (d *document) whole(text []byte, gz bool) {
 	d.text(text)
 }
 
-// fixedText returns a document of which a text is made when asked for.
-func fixedText(tag string, modified time.Time, text func() []byte) *resource {
-	return &resource{tag: tag, modified: modified, cache: cacheOpen, compose: func(gz bool) (*document, error) {
-		d := &document{tag: tag, modified: modified}
+// fixedText returns a document of one text, made when it is asked for.
+func fixedText(tag string, text func() []byte) *resource {
+	return &resource{tag: tag, cache: cacheOpen, compose: func(gz bool) (*document, error) {
+		d := &document{tag: tag}
 		d.whole(text(), gz)
 		return d, nil
 	}}
@@ -85,7 +85,7 @@ func fixedText(tag string, modified time.Time, text func() []byte) *resource {
 // capabilities returns the Capability List of a set (Z39.99-2017, 9). It does
 // not change as long as there is the queue.
 func (f *feed) capabilities(s Set) *resource {
-	return fixedText("c", time.Time{}, func() []byte {
+	return fixedText("c", func() []byte {
 		docs := f.names.docs[s]
 		dst := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList,
 			Links: []sitemap.Link{
@@ -114,7 +114,7 @@ func (p *Publisher) description() *resource {
 	if len(ids)*numSets <= p.MaxEntries {
 		return p.descriptionOf(tag, ids, nil)
 	}
-	return fixedText("si-"+tag, time.Time{}, func() []byte {
+	return fixedText("si-"+tag, func() []byte {
 		dst := sitemap.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.Description})
 		for n := 1; (n-1)*p.perPart() < len(ids); n++ {
 			dst = sitemap.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
@@ -140,7 +140,7 @@ func (p *Publisher) descriptionPart(n int) *resource {
 func (p *Publisher) perPart() int { return p.MaxEntries / numSets }
 
 func (p *Publisher) descriptionOf(tag string, ids []string, links []sitemap.Link) *resource {
-	return fixedText("s-"+tag, time.Time{}, func() []byte {
+	return fixedText("s-"+tag, func() []byte {
 		dst := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description, Links: links})
 		for _, id := range ids {
 			n := p.site.queue(id)

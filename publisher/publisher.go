@@ -81,8 +81,10 @@
 //
 // Indexes do not nest. A Change List Index names at most 50,000 lists, the
 // newest ones, and its from says so; likewise the Change Dump. A Resource List
-// Index of 50,000 pages has room for 2.4 thousand million jobs. Left out:
-// archives, Resource Dumps, older dialects and notification.
+// Index of 50,000 pages has room for 2.4 thousand million jobs. The file
+// queue-info.txt stands in the Resource List of the set replica alone: what
+// changes it is no event. Left out: archives, Resource Dumps, older dialects
+// and notification.
 package publisher
 
 import (
@@ -127,7 +129,7 @@ type Options struct {
 	Period time.Duration
 
 	Now    func() time.Time      // nil: time.Now
-	Report func(queuefs.Problem) // told what is damaged or cannot be done; nil: nobody is
+	Report func(queuefs.Problem) // told, by any goroutine, what is damaged or cannot be done; nil: nobody is
 	Fault  durable.Fault         // for tests
 }
 

@@ -20,6 +20,7 @@ func (p *Publisher) openFeed(q Queue, marks []mark) (*feed, error) {
 	f.born = fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())
 	for s := range f.sets {
 		set := Set(s)
+		f.bounds[s] = f.render.bound(set)
 		f.pages[s] = f.pagesOf(set)
 		c := &f.sets[s]
 		c.set = set

@@ -13,7 +13,7 @@ import (
 func (f *feed) pagesOf(s Set) int {
 	perPage := queuefs.PageJobs * s.perJob()
 	const reserve = 1 // for queue-info.txt
-	n := min((f.p.MaxEntries-reserve)/perPage, int(f.room())/(queuefs.PageJobs*f.render.bound(s)))
+	n := min((f.p.MaxEntries-reserve)/perPage, int(f.room())/(queuefs.PageJobs*f.bounds[s]))
 	return max(1, n)
 }
 
@@ -34,8 +34,15 @@ type listing struct {
 func (f *feed) whole(s Set) (listing, bool) {
 	st := f.q.State()
 	n := s.size(int(st.Pending), int(st.Pending+st.Consumed+st.Deleted))
-	fits := n+1 <= f.p.MaxEntries && int64(n/s.perJob()+1)*int64(f.render.bound(s)) <= f.room()
-	return listing{feed: f, set: s, hi: f.q.Pages()}, fits
+	return listing{feed: f, set: s, hi: f.q.Pages()}, f.fit(s, n)
+}
+
+// fit reports whether one document may have n entries of jobs.
+func (f *feed) fit(s Set, n int) bool {
+	if s == Replica {
+		n++ // queue-info.txt
+	}
+	return n <= f.p.MaxEntries && int64(n)*int64(f.bounds[s]) <= f.room()*int64(s.perJob())
 }
 
 // listing returns page n of the Resource List, from 1. The last page that the
@@ -97,9 +104,9 @@ func (l *listing) tag(version queuefs.Seq, info *queuefs.Facts) string {
 func (l listing) resource() *resource {
 	info := l.info()
 	version, at, _ := l.latest()
-	r := &resource{tag: l.tag(version, info), modified: at, cache: cacheOpen}
-	if info != nil && info.Modified.After(at) {
-		r.modified = info.Modified
+	r := &resource{tag: l.tag(version, info), cache: cacheOpen}
+	if info == nil {
+		r.modified = at // queue-info.txt may get any time
 	}
 	r.compose = func(gz bool) (*document, error) {
 		return l.document(l.snapshot(), gz), nil
@@ -115,15 +122,14 @@ func (l *listing) document(s snapshot, gz bool) *document {
 	if l.page {
 		head.Links = append(head.Links, sitemap.Link{Rel: sitemap.RelIndex, Href: docs + docName{kind: resourceList}.String()})
 	}
-	d := &document{modified: s.at}
+	d := &document{}
 	top := sitemap.AppendHead(nil, sitemap.URLSet, head)
 	info := l.info()
 	if info != nil {
 		r := renderer{names: l.names}
 		top = r.info(top, info)
-		if info.Modified.After(s.at) {
-			d.modified = info.Modified
-		}
+	} else {
+		d.modified = s.at
 	}
 	if s.steady {
 		d.tag = l.tag(s.version, info)

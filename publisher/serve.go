@@ -45,8 +45,8 @@ var errNotFound = errors.New("no such document")
 //
 // All documents have strong entity tags and know conditional requests and
 // ranges (RFC 9110, 13 and 14); compressed forms are sent to those who accept
-// gzip. Last-Modified is left out while its second is not over: until then it
-// could not tell two states apart.
+// gzip. Last-Modified is sent where it tells all states apart: not before its
+// second is over, and not with documents that change without an event.
 func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

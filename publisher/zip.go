@@ -22,7 +22,7 @@ func (t *task) zip(w io.Writer, p *parcel, pause func() bool) error {
 	head := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{
 		Capability: sitemap.ChangeDumpManifest, From: p.from, Until: p.until,
 		Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: t.names.docs[t.c.set] + docName{kind: capabilityList}.String()}}})
-	entries, err := p.entries.section(0, p.entries.size)
+	lines, err := p.lines.section(0, p.lines.size)
 	if err != nil {
 		return err
 	}
@@ -30,13 +30,14 @@ func (t *task) zip(w io.Writer, p *parcel, pause func() bool) error {
 	if err != nil {
 		return err
 	}
-	manifest := io.MultiReader(bytes.NewReader(head), entries, bytes.NewReader(sitemap.AppendFoot(nil, sitemap.URLSet)))
-	if _, err := copyPausing(mw, manifest, pause); err != nil {
+	manifest := io.MultiReader(bytes.NewReader(head), lines, bytes.NewReader(sitemap.AppendFoot(nil, sitemap.URLSet)))
+	c := &copier{pause: pause}
+	if _, err := c.copy(mw, manifest); err != nil {
 		return err
 	}
 	var buf []byte
 	for i := range p.streams {
-		if buf, err = t.zipStream(zw, p, i, buf, pause); err != nil {
+		if buf, err = t.zipStream(zw, p, i, buf, c); err != nil {
 			return err
 		}
 		if !pause() {
@@ -48,7 +49,7 @@ func (t *task) zip(w io.Writer, p *parcel, pause func() bool) error {
 
 // zipStream writes one bitstream and checks it on the way. buf is memory to
 // use, and is returned.
-func (t *task) zipStream(zw *zip.Writer, p *parcel, i int, buf []byte, pause func() bool) ([]byte, error) {
+func (t *task) zipStream(zw *zip.Writer, p *parcel, i int, buf []byte, c *copier) ([]byte, error) {
 	b := &p.streams[i]
 	var r io.Reader
 	if b.payload {
@@ -57,7 +58,7 @@ func (t *task) zipStream(zw *zip.Writer, p *parcel, i int, buf []byte, pause fun
 			return buf, err
 		}
 		defer file.Close()
-		r = file
+		r = &payloadReader{file, t.names.paths + b.job.String()}
 	} else {
 		text, err := p.texts.section(b.at, b.length)
 		if err != nil {
@@ -65,7 +66,7 @@ func (t *task) zipStream(zw *zip.Writer, p *parcel, i int, buf []byte, pause fun
 		}
 		r = text
 	}
-	damaged := &packageError{t.names.files + "… " + b.job.String(), errors.New("not what it was")}
+	damaged := &packageError{t.names.files + "…/" + b.job.String(), errors.New("not what it was")}
 	name := streamName(i + 1)
 	if b.store {
 		if int64(cap(buf)) < b.length {
@@ -92,7 +93,7 @@ func (t *task) zipStream(zw *zip.Writer, p *parcel, i int, buf []byte, pause fun
 		return buf, err
 	}
 	sum := sha256.New()
-	n, err := copyPausing(io.MultiWriter(w, sum), r, pause)
+	n, err := c.copy(io.MultiWriter(w, sum), r)
 	if err != nil {
 		return buf, err
 	}
@@ -102,11 +103,27 @@ func (t *task) zipStream(zw *zip.Writer, p *parcel, i int, buf []byte, pause fun
 	return buf, nil
 }
 
+// A payloadReader tells what went wrong with a payload from what went wrong
+// with the package.
+type payloadReader struct {
+	io.Reader
+	loc string
+}
+
+func (r *payloadReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = &packageError{r.loc, err}
+	}
+	return n, err
+}
+
 // zipHeader returns the header of a file that has the time of all files.
 func zipHeader(name string, method uint16) *zip.FileHeader {
-	// CreateRaw takes the deprecated fields, and they alone make no extra
-	// field. 1980-01-01 is the first day there is.
-	return &zip.FileHeader{Name: name, Method: method, ModifiedDate: 1<<5 | 1}
+	h := &zip.FileHeader{Name: name, Method: method}
+	// 1980-01-01 is the first day there is.
+	h.ModifiedDate = 1<<5 | 1 //lint:ignore SA1019 CreateRaw writes this field, and it alone makes no extra field
+	return h
 }
 
 // newDeflate returns a compressor for packages, which takes one writer again
@@ -139,19 +156,27 @@ func compressible(mediaType string) bool {
 	return false
 }
 
-// copyPausing copies r to w with a pause now and then.
-func copyPausing(w io.Writer, r io.Reader, pause func() bool) (total int64, err error) {
-	for {
-		n, err := io.CopyN(w, r, 1<<20)
-		total += n
+// A copier copies with pauses, in memory of its own.
+type copier struct {
+	pause func() bool
+	buf   [64 << 10]byte
+}
+
+func (c *copier) copy(w io.Writer, r io.Reader) (total int64, err error) {
+	for n := 0; ; n++ {
+		if n%16 == 15 && !c.pause() {
+			return total, errStopped
+		}
+		k, err := r.Read(c.buf[:])
+		total += int64(k)
+		if _, err := w.Write(c.buf[:k]); err != nil {
+			return total, err
+		}
 		if err == io.EOF {
 			return total, nil
 		}
 		if err != nil {
 			return total, err
-		}
-		if !pause() {
-			return total, errStopped
 		}
 	}
 }

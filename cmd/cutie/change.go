@@ -86,7 +86,7 @@ func (c *call) eachJob(ctx context.Context, quiet bool, do func(target, context.
 		j, err := do(t, ctx, queue, id)
 		if err != nil {
 			// What was done before is shown all the same.
-			failed = about(queue, about(id, err))
+			failed = aboutJob(queue, id, err)
 			if i > 0 {
 				failed = withHint(failed, fmt.Sprintf("%d of %d jobs were done, up to %s", i, len(ids), ids[i-1]))
 			}

@@ -89,8 +89,8 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	wg.Go(func() { d.every(loops, maintainEvery, "maintain", d.svc.Maintain) })
 	wg.Go(func() { d.every(loops, tickEvery, "publish", d.pub.Tick) })
 
-	err = ready()
 	d.log.Info().Str("home", d.svc.Dir()).Str("listen", ln.Addr().String()).Msg("serving")
+	err = ready()
 	if err == nil {
 		select {
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -9,5 +10,10 @@ import (
 // TestMain makes the program available to tests by its name: as "cutie" in
 // PATH, in a process of its own.
 func TestMain(m *testing.M) {
+	// Built with the race detector, each process would sleep a second at its
+	// end.
+	if os.Getenv("GORACE") == "" {
+		os.Setenv("GORACE", "atexit_sleep_ms=0")
+	}
 	testscript.Main(m, map[string]func(){"cutie": main})
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // A result is a file being written: there whole after Commit, or not at all.
-// What has the name already and is no regular file, such as a device or a
-// pipe, is written to as it is.
+// What has the name already and is no regular file, such as a device, a pipe or
+// a symbolic link, is not replaced but written to.
 type result struct {
 	*os.File
 	name string
@@ -20,11 +20,12 @@ type result struct {
 // createResult begins a result, so that a directory that cannot be written to
 // is noticed before anything is taken from a queue.
 func createResult(name string) (*result, error) {
-	switch info, err := os.Stat(name); {
-	case err == nil && info.IsDir():
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil, usagef("%s is a directory, an output file is wanted", name)
+	}
+	switch info, err := os.Lstat(name); {
 	case err == nil && !info.Mode().IsRegular():
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 		if err != nil {
 			return nil, err
 		}

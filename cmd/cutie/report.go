@@ -86,6 +86,14 @@ func about(name string, err error) error {
 	return aboutError{name, err}
 }
 
+// aboutJob is about for a job of a queue.
+func aboutJob(queue, job string, err error) error {
+	if !errors.Is(err, queuefs.ErrNoQueue) {
+		err = about(job, err)
+	}
+	return about(queue, err)
+}
+
 // An aboutError is an error with the name of what it is about.
 type aboutError struct {
 	name string

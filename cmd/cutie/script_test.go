@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -51,8 +52,12 @@ func TestHome(t *testing.T) {
 
 func scripts(t *testing.T, dir string, setup func(*testscript.Env) error) {
 	testscript.Run(t, testscript.Params{
-		Dir:   dir,
-		Setup: setup,
+		Dir: dir,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", os.Getenv("GORACE"))
+			env.Values[daemonKey{}] = new(*daemon)
+			return setup(env)
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 			"serve": serveCommand,
@@ -90,7 +95,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-var daemons = map[*testscript.TestScript]*daemon{}
+// daemonKey finds the daemon that a script has started.
+type daemonKey struct{}
 
 // serveCommand is "serve HOME option…": it starts a daemon and sets URL.
 func serveCommand(ts *testscript.TestScript, neg bool, args []string) {
@@ -103,13 +109,13 @@ func serveCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Defer(d.kill)
 	ts.Setenv("URL", d.url)
-	daemons[ts] = d
+	*ts.Value(daemonKey{}).(**daemon) = d
 }
 
 // stopCommand is "stop": it ends the daemon as a supervisor would, and the
 // daemon must end well.
 func stopCommand(ts *testscript.TestScript, neg bool, args []string) {
-	d := daemons[ts]
+	d := *ts.Value(daemonKey{}).(**daemon)
 	if neg || len(args) > 0 || d == nil {
 		ts.Fatalf("usage: stop, after serve")
 	}

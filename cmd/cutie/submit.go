@@ -206,7 +206,7 @@ func (s *submission) upload(p payload) rest.Upload {
 		}
 		return u
 	}
-	if u.Filename == "" {
+	if u.Filename == "" && p.size >= 0 { // a pipe's name says nothing
 		u.Filename = filepath.Base(p.path)
 	}
 	if u.MediaType == "" {

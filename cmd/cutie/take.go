@@ -127,7 +127,7 @@ func (c *call) deliver(ctx context.Context, sidecarName string, limit time.Durat
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	if err := errors.Join(c.store(d, out, side), d.Body.Close()); err != nil {
-		err = about(queue, about(d.Job, err))
+		err = aboutJob(queue, d.Job, err)
 		if consumes {
 			err = withHint(err, fmt.Sprintf("the job is consumed; cutie requeueJob %s %s puts it back", queue, d.Job))
 		}

@@ -1,0 +1,211 @@
+package publisher_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"cutie/publisher"
+	"cutie/queuefs"
+)
+
+// discard is a response nobody reads.
+type discard struct {
+	header http.Header
+	status int
+	n      int64
+}
+
+func (d *discard) Header() http.Header { return d.header }
+func (d *discard) WriteHeader(s int)   { d.status = s }
+func (d *discard) Write(p []byte) (int, error) {
+	d.n += int64(len(p))
+	return len(p), nil
+}
+
+func (s *source) request(url, coding, tag string) *discard {
+	r := httptest.NewRequest(http.MethodGet, strings.TrimPrefix(url, base), nil)
+	r.Header.Set("Accept-Encoding", coding)
+	if tag != "" {
+		r.Header.Set("If-None-Match", tag)
+	}
+	w := &discard{header: http.Header{}, status: 200}
+	s.pub.ServeHTTP(w, r)
+	return w
+}
+
+// BenchmarkCatchUp reads events and appends their entries to both open lists.
+func BenchmarkCatchUp(b *testing.B) {
+	for _, perCall := range []int{1, 10, 1000} {
+		b.Run(fmt.Sprintf("%d events a call", perCall), func(b *testing.B) {
+			s := newSource(b, publisher.Options{}, "jobs")
+			q := s.queue("jobs")
+			payloads := make([]string, perCall)
+			b.StopTimer()
+			b.ResetTimer()
+			n := 0
+			for range (b.N + perCall - 1) / perCall {
+				s.submitSmall(q, payloads)
+				b.StartTimer()
+				must(b, s.pub.Flush())
+				b.StopTimer()
+				n += perCall
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
+		})
+	}
+}
+
+func (s *source) submitSmall(q *queuefs.Queue, payloads []string) {
+	for len(payloads) > 0 {
+		n := min(len(payloads), 200)
+		s.submit(q, payloads[:n]...)
+		payloads = payloads[n:]
+	}
+}
+
+// BenchmarkResourceListAfter100Changes asks for the pages that 100 submissions
+// touched, compressed.
+func BenchmarkResourceListAfter100Changes(b *testing.B) {
+	for _, pending := range []int{1_000, 10_000, 100_000} {
+		s := newSource(b, publisher.Options{}, "jobs")
+		q := s.queue("jobs")
+		s.submitN(q, pending)
+		b.Run(fmt.Sprintf("%d pending", pending), func(b *testing.B) {
+			urls := []string{s.doc(q, "pending", "resourcelist.xml")}
+			tags := map[string]string{}
+			refresh := func() (n int64) {
+				w := s.request(urls[0], "gzip", tags[urls[0]])
+				tags[urls[0]], n = w.header.Get("ETag"), w.n
+				for _, url := range urls[1:] {
+					w := s.request(url, "gzip", tags[url])
+					tags[url] = w.header.Get("ETag")
+					n += w.n
+				}
+				return n
+			}
+			if pending > 49_000 {
+				for _, e := range parse(b, s.body(urls[0])).entries {
+					urls = append(urls, e.Loc)
+				}
+			}
+			refresh()
+			b.StopTimer()
+			b.ResetTimer()
+			for range b.N {
+				s.submitN(q, 100)
+				s.consume(q, 100)
+				b.StartTimer()
+				refresh()
+				b.StopTimer()
+			}
+		})
+	}
+}
+
+// BenchmarkResourceListPage reads a page of 49,152 jobs.
+func BenchmarkResourceListPage(b *testing.B) {
+	s := newSource(b, publisher.Options{}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, 49_200)
+	url := s.doc(q, "pending", "resourcelist-000001.xml")
+	for _, coding := range []string{"identity", "gzip"} {
+		b.Run("kept "+coding, func(b *testing.B) {
+			s.request(url, coding, "")
+			for b.Loop() {
+				b.SetBytes(s.request(url, coding, "").n)
+			}
+		})
+		b.Run("made "+coding, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				must(b, s.pub.Close())
+				s.openPublisher()
+				b.StartTimer()
+				b.SetBytes(s.request(url, coding, "").n)
+			}
+		})
+	}
+}
+
+func BenchmarkOpenChangeList(b *testing.B) {
+	s := newSource(b, publisher.Options{}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, 20_000)
+	url := s.doc(q, "pending", "changelist.xml")
+	for _, coding := range []string{"identity", "gzip"} {
+		b.Run(coding, func(b *testing.B) {
+			s.request(url, coding, "")
+			for b.Loop() {
+				b.SetBytes(s.request(url, coding, "").n)
+			}
+		})
+		b.Run(coding+" after one event", func(b *testing.B) {
+			b.StopTimer()
+			for range b.N {
+				s.submit(q, "x")
+				b.StartTimer()
+				b.SetBytes(s.request(url, coding, "").n)
+				b.StopTimer()
+			}
+		})
+	}
+}
+
+func BenchmarkNotModified(b *testing.B) {
+	s := newSource(b, publisher.Options{}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, 60_000)
+	for _, name := range []string{"resourcelist.xml", "resourcelist-000001.xml", "changelist.xml", "changelist-index.xml", "capabilitylist.xml"} {
+		b.Run(name, func(b *testing.B) {
+			url := s.doc(q, "pending", name)
+			tag := s.request(url, "gzip", "").header.Get("ETag")
+			for b.Loop() {
+				if w := s.request(url, "gzip", tag); w.status != 304 {
+					b.Fatal(w.status)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkChangeDump makes and checks packages of payloads of 1 KiB.
+func BenchmarkChangeDump(b *testing.B) {
+	const jobs = 10_000
+	s := newSource(b, publisher.Options{MaxEntries: jobs}, "jobs")
+	q := s.queue("jobs")
+	payloads := make([]string, 200)
+	for i := range payloads {
+		payloads[i] = strings.Repeat(fmt.Sprintf("%04d…", i), 1024/6)
+	}
+	b.StopTimer()
+	for range b.N {
+		for range jobs / len(payloads) {
+			s.submit(q, payloads...)
+		}
+		s.submit(q, "one more closes the list")
+		must(b, s.pub.Flush())
+		list := s.doc(q, "pending", "changedump.xml")
+		have := len(parse(b, s.body(list)).entries)
+		b.StartTimer()
+		for len(parse(b, s.body(list)).entries) == have {
+			must(b, s.pub.Tick(context.Background()))
+		}
+		b.StopTimer()
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/jobs, "ns/job")
+	}
+}
+
+// BenchmarkTickOfIdleQueues looks at a thousand queues that did not change.
+func BenchmarkTickOfIdleQueues(b *testing.B) {
+	s := newSource(b, publisher.Options{})
+	for i := range 1000 {
+		s.queue(fmt.Sprintf("q%d", i))
+	}
+	for b.Loop() {
+		must(b, s.pub.Tick(context.Background()))
+	}
+}
