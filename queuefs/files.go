@@ -50,19 +50,20 @@ func (s *Service) Maintain(ctx context.Context) error {
 		return s.Checkpoint(ctx)
 	}
 	if calm || s.full.Load() {
-		return s.fileAll(ctx)
+		return s.fileAll(ctx, written+calmRate/4)
 	}
 	return nil
 }
 
-// fileAll brings the files of all jobs that are behind now up to the journal.
-func (s *Service) fileAll(ctx context.Context) error {
+// fileAll brings the files of all jobs that are behind now up to the journal,
+// unless a burst begins: when the journal has grown to most octets.
+func (s *Service) fileAll(ctx context.Context, most int64) error {
 	for _, q := range s.Queues() {
 		q.mu.RLock()
 		n := len(q.dirty)
 		q.mu.RUnlock()
 		for ; n > 0; n-- {
-			if err := ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil || s.log.Written() > most {
 				return err
 			}
 			if _, err := q.fileOne(); err != nil {

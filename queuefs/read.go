@@ -188,13 +188,22 @@ func (p *Payload) Close() error {
 	return nil
 }
 
-// WriteTo writes the rest of the payload to w. A large one goes from file to
-// connection without passing through the program where w can do that.
+// WriteTo writes the rest of the payload to w, as for a consumer, who is the
+// last to ask for it. Whoever serves a payload to many reads from it.
 func (p *Payload) WriteTo(w io.Writer) (int64, error) {
+	if p.file != nil {
+		return durable.CopyOnce(w, p.file)
+	}
+	return p.ReadSeeker.(*bytes.Reader).WriteTo(w)
+}
+
+// SendTo is WriteTo for one of many who ask for the payload: it goes from the
+// page cache to the connection without passing through the program.
+func (p *Payload) SendTo(w io.Writer) (int64, error) {
 	if p.file != nil {
 		return io.Copy(w, p.file)
 	}
-	return p.ReadSeeker.(*bytes.Reader).WriteTo(w)
+	return p.WriteTo(w)
 }
 
 // Payload opens the payload of a job of any status.

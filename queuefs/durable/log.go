@@ -283,8 +283,7 @@ func (l *Log) write(b *Batch, number uint64) error {
 	le.PutUint64(b.buf[16:], number)
 	le.PutUint32(b.buf[4:], seeded(b.seg.number, b.buf[8:b.size]))
 	err := l.dir.fault.run("journal write", func() error {
-		_, err := b.seg.f.WriteAt(b.buf, b.start)
-		return err
+		return b.seg.writeAt(b.buf, b.start)
 	})
 	if err == nil {
 		err = l.dir.fault.run("journal sync", func() error { return fdatasync(b.seg.f) })
@@ -357,7 +356,7 @@ func (l *Log) Release(number uint64) error {
 	l.mu.Unlock()
 	var errs []error
 	for _, s := range gone {
-		s.f.Close()
+		s.close()
 		if room > 0 && s.size == l.segSize && !s.aside {
 			spare := TempPrefix + "spare-" + s.name
 			if err := l.dir.Rename(s.name, l.dir, spare); err != nil {
@@ -394,10 +393,10 @@ func (l *Log) Close() error {
 	defer l.prepare.Unlock()
 	var errs []error
 	for _, s := range l.live {
-		errs = append(errs, s.f.Close())
+		errs = append(errs, s.close())
 	}
 	if l.next != nil {
-		errs = append(errs, l.next.f.Close())
+		errs = append(errs, l.next.close())
 	}
 	return errors.Join(errs...)
 }

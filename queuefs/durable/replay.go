@@ -33,7 +33,7 @@ func OpenLog(d *Dir, from Mark, o LogOptions) (*Log, error) {
 	r := &replay{log: l, opts: o}
 	if err := r.run(from); err != nil {
 		for _, s := range l.live {
-			s.f.Close()
+			s.close()
 		}
 		return nil, err
 	}

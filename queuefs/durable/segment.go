@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ type segment struct {
 	number uint64
 	name   string
 	f      *os.File
+	direct *os.File // the same around the page cache; nil where that cannot be
 	size   int64
 	aside  bool // the file has a second name and must not be used again
 }
@@ -105,7 +105,9 @@ func (d *Dir) createSegment(number uint64, size int64, spare string) (*segment, 
 		}
 		return nil, fmt.Errorf("prepare journal segment: %w", err)
 	}
-	return &segment{number: number, name: name, f: f, size: size}, nil
+	s := &segment{number: number, name: name, f: f, size: size}
+	s.openDirect(d)
+	return s, nil
 }
 
 // openSegment opens an existing segment. A header that does not verify is an
@@ -122,11 +124,19 @@ func (d *Dir) openSegment(number uint64) (*segment, error) {
 		return nil, err
 	}
 	s := &segment{number: number, name: name, f: f, size: st.Size()}
+	s.openDirect(d)
 	head := make([]byte, blockSize)
 	if _, err := f.ReadAt(head, 0); err != nil || string(head) != string(segmentHeader(number)) {
 		return s, fmt.Errorf("%s: %w: segment header", name, errDamaged)
 	}
 	return s, nil
+}
+
+func (s *segment) close() error {
+	if s.direct != nil {
+		s.direct.Close()
+	}
+	return s.f.Close()
 }
 
 var errDamaged = errors.New("damaged")
@@ -158,5 +168,3 @@ func (s *segment) batchAt(off int64, buf []byte) (number uint64, batch []byte, e
 	}
 	return le.Uint64(buf[16:]), buf, nil
 }
-
-func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"io"
 	"os"
 	"sync"
 
@@ -43,6 +44,44 @@ func (s *Spool) setDirect(on bool) error {
 	}
 	_, err := unix.FcntlInt(s.f.Fd(), unix.F_SETFL, flags)
 	return err
+}
+
+// CopyOnce writes the rest of f to w, for a reader after whom nobody is
+// expected soon. A large file goes around the page cache where the file system
+// allows that.
+func CopyOnce(w io.Writer, f *os.File) (int64, error) {
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil || at%blockSize != 0 {
+		return io.Copy(w, f)
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_RDONLY|unix.O_DIRECT); err != nil {
+		return io.Copy(w, f)
+	}
+	buf := spoolBuffers.Get().(*[spoolBuffer]byte)
+	defer spoolBuffers.Put(buf)
+	var done int64
+	for {
+		n, err := f.ReadAt(buf[:], at+done)
+		if n > 0 {
+			m, err := w.Write(buf[:n])
+			done += int64(m)
+			if err != nil {
+				return done, err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			_, err = f.Seek(0, io.SeekEnd)
+			return done, err
+		case err != nil && done == 0 && n == 0:
+			if _, e := unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_RDONLY); e != nil {
+				return 0, err
+			}
+			return io.Copy(w, f)
+		case err != nil:
+			return done, err
+		}
+	}
 }
 
 // Name returns the name of the file in its directory.

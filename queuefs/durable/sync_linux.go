@@ -39,3 +39,27 @@ func zeroFill(path string, f *os.File, size int64) error {
 	}
 	return nil
 }
+
+// directBatch is the size from which a batch goes around the page cache: what
+// is as large is mostly payload, which its file will hold, and the pages would
+// cost more than the disk does.
+const directBatch = 512 << 10
+
+func (s *segment) openDirect(d *Dir) {
+	if f, err := os.OpenFile(d.path+"/"+s.name, os.O_WRONLY|unix.O_DIRECT, 0); err == nil {
+		s.direct = f
+	}
+}
+
+// writeAt writes whole blocks.
+func (s *segment) writeAt(p []byte, at int64) error {
+	if s.direct != nil && len(p) >= directBatch {
+		if n, err := s.direct.WriteAt(p, at); err == nil {
+			return nil
+		} else if n > 0 {
+			return err
+		}
+	}
+	_, err := s.f.WriteAt(p, at)
+	return err
+}

@@ -191,7 +191,7 @@ func (w *payloadWriter) ReadFrom(src io.Reader) (int64, error) {
 		if err := w.in.position(); err != nil {
 			return 0, err
 		}
-		n, err := w.in.in.WriteTo(w.ResponseWriter)
+		n, err := w.in.in.SendTo(w.ResponseWriter)
 		limited.N -= n
 		return n, err
 	}
