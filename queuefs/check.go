@@ -242,12 +242,34 @@ func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
 		return err
 	}
 	defer ix.Close()
-	// Without the checkpoint file the pages are not read.
-	err = ix.Remove(checkFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	return dropIndex(ix)
+}
+
+// dropIndex removes all pages. The checkpoint stays: it says where the journal
+// begins to know better than the directories. So do the numbers of the queues,
+// which never go back.
+func dropIndex(ix *durable.Dir) error {
+	qs, err := ix.MakeSub(queuesDir)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, ix.Sync())
+	defer qs.Close()
+	var names []string
+	if err := qs.Names(func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	for _, name := range names {
+		d, err := qs.Sub(name)
+		if err != nil {
+			continue // no directory, so nobody reads it
+		}
+		err = dropPages(d)
+		d.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rebuildQueues lists every queue directory in queues.txt and gives it the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"cutie/queuefs/durable"
 )
@@ -50,18 +51,15 @@ func (s *Service) checkpoint(closing bool) error {
 			return storageError(fmt.Errorf("follower: %w", err))
 		}
 	}
-	var staged []stagedPages
+	var staged []*stagedPages
 	for _, q := range queues {
-		st, err := q.stage(closing)
-		if st.dir != nil {
-			defer st.dir.Close()
-			defer st.undo()
+		st, err := q.stage(mark.At, closing)
+		if st != nil {
+			defer st.end()
+			staged = append(staged, st)
 		}
 		if err != nil {
 			return storageError(fmt.Errorf("queue %s: index: %w", q.id, err))
-		}
-		if st.dir != nil {
-			staged = append(staged, st)
 		}
 	}
 	if err := s.home.SyncFS(); err != nil {
@@ -86,7 +84,7 @@ func (s *Service) checkpoint(closing bool) error {
 		return storageError(err)
 	}
 	for i := range staged {
-		staged[i].names = nil
+		staged[i].kept = true
 	}
 	s.keep, s.past = keep, mark
 	s.lastMark.Store(written)
@@ -100,8 +98,7 @@ func (s *Service) checkpoint(closing bool) error {
 // fileUpTo brings the files up to position at of the journal.
 func (q *Queue) fileUpTo(at durable.Position) error {
 	for range readTries {
-		q.filing.Lock() // whoever works on a job has finished
-		q.filing.Unlock()
+		q.settle()
 		q.mu.RLock()
 		n := len(q.dirty)
 		q.mu.RUnlock()
@@ -112,13 +109,18 @@ func (q *Queue) fileUpTo(at durable.Position) error {
 				break
 			}
 		}
-		q.filing.Lock()
-		q.filing.Unlock()
+		q.settle()
 		if !q.behind(at) {
 			return nil
 		}
 	}
 	return errors.New("files do not catch up")
+}
+
+// settle waits until whoever works on the files of a job has finished.
+func (q *Queue) settle() {
+	q.filing.Lock()
+	defer q.filing.Unlock()
 }
 
 // behind tells whether the files of some job lack an event before at.
@@ -153,26 +155,29 @@ type stagedPages struct {
 	dir   *durable.Dir
 	names [][2]string // temporary name, name
 	pages []*page
+	kept  bool // the checkpoint that names them has come to its end
 }
 
 // stage writes the changed pages of the queue, and its queue file, under
-// temporary names. Without changes it returns the zero value.
-func (q *Queue) stage(closing bool) (st stagedPages, err error) {
+// temporary names. Without changes it returns nil. What it returns must be
+// ended, also beside an error.
+func (q *Queue) stage(at durable.Position, closing bool) (st *stagedPages, err error) {
 	q.mu.RLock()
 	touched := q.touched
 	q.mu.RUnlock()
 	if !touched && !closing {
-		return st, nil
+		return nil, nil
 	}
-	st.q = q
 	sub, err := q.svc.ixdir.MakeSub(queuesDir)
 	if err != nil {
-		return st, err
+		return nil, err
 	}
 	defer sub.Close()
-	if st.dir, err = sub.MakeSub(q.id); err != nil {
-		return st, err
+	dir, err := sub.MakeSub(q.id)
+	if err != nil {
+		return nil, err
 	}
+	st = &stagedPages{q: q, dir: dir}
 	var buf []byte
 	for n := 0; ; n++ {
 		q.mu.Lock()
@@ -197,7 +202,12 @@ func (q *Queue) stage(closing bool) (st stagedPages, err error) {
 		}
 	}
 	q.mu.RLock()
-	x := queueIndex{mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed, types: q.types}
+	x := queueIndex{at: at, mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed, types: q.types}
+	for _, p := range q.idx.pages {
+		if p != nil {
+			x.pages++
+		}
+	}
 	q.mu.RUnlock()
 	if closing {
 		for i, d := range q.dirs.watched() {
@@ -222,9 +232,10 @@ func (st *stagedPages) add(name string, data []byte) error {
 	return err
 }
 
-// place puts the files under their names.
+// place puts the files under their names, the queue file first: a crash may
+// leave it newer than the pages, but never without a media type they speak of.
 func (st *stagedPages) place() error {
-	for _, n := range st.names {
+	for _, n := range slices.Backward(st.names) {
 		if err := st.dir.Rename(n[0], st.dir, n[1]); err != nil {
 			return err
 		}
@@ -232,10 +243,11 @@ func (st *stagedPages) place() error {
 	return st.dir.Sync()
 }
 
-// undo marks the pages as changed again and removes what was staged, unless
-// the checkpoint has come to its end.
-func (st *stagedPages) undo() {
-	if st.names == nil {
+// end closes the directory. Unless the checkpoint has come to its end it
+// removes what was staged and marks the pages as changed again.
+func (st *stagedPages) end() {
+	defer st.dir.Close()
+	if st.kept {
 		return
 	}
 	for _, n := range st.names {

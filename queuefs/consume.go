@@ -43,7 +43,7 @@ func (q *Queue) NextN(ctx context.Context, by string, max int) ([]Job, error) {
 	if len(ids) == 0 {
 		return nil, ErrEmpty
 	}
-	return q.consume(ctx, ids, by)
+	return q.consume(ids, by)
 }
 
 // NextWait is NextN that waits for a job until ctx ends, and then returns
@@ -60,7 +60,7 @@ func (q *Queue) NextWait(ctx context.Context, by string, max int) ([]Job, error)
 	if len(q.waiters) == 0 {
 		if ids := q.claim(max); len(ids) > 0 {
 			q.mu.Unlock()
-			return q.consume(ctx, ids, by)
+			return q.consume(ids, by)
 		}
 	}
 	w := &waiter{max: max, ready: make(chan struct{})}
@@ -71,7 +71,7 @@ func (q *Queue) NextWait(ctx context.Context, by string, max int) ([]Job, error)
 	select {
 	case <-w.ready:
 		if ctx.Err() == nil {
-			return q.consume(ctx, w.taken, by)
+			return q.consume(w.taken, by)
 		}
 	case <-ctx.Done():
 	case <-q.svc.stopped:
@@ -121,11 +121,7 @@ func (q *Queue) serve() {
 	}
 }
 
-func (q *Queue) consume(ctx context.Context, ids []JobID, by string) ([]Job, error) {
-	if err := ctx.Err(); err != nil {
-		q.release(ids...)
-		return nil, err
-	}
+func (q *Queue) consume(ids []JobID, by string) ([]Job, error) {
 	by = cleanLabel(by[:min(len(by), maxLabel)])
 	jobs, err := q.transition(ids, Consume, Consumed, func(j *Job, t time.Time) {
 		j.Consumed, j.Consumer, j.Deleted = t, by, time.Time{}

@@ -34,9 +34,10 @@ const maxAge = 30 * time.Second
 // checkpoints. Call it a few times a second. Errors mean that something could
 // not be written; it is tried again at the next call.
 func (s *Service) Maintain(ctx context.Context) error {
-	if err := s.usable(); err != nil {
+	if err := s.begin(); err != nil {
 		return err
 	}
+	defer s.end()
 	now := s.opts.Now()
 	s.upkeep.Lock()
 	written := s.log.Written()
@@ -47,7 +48,7 @@ func (s *Service) Maintain(ctx context.Context) error {
 	due := s.lagging(1) || behind > 0 && (now.Sub(s.lastTime) >= maxAge || now.Before(s.lastTime))
 	s.upkeep.Unlock()
 	if due {
-		return s.Checkpoint(ctx)
+		return s.checkpoint(false)
 	}
 	if calm || s.full.Load() {
 		return s.fileAll(ctx, written+calmRate/4)
@@ -206,17 +207,14 @@ func (q *Queue) file(id JobID, v *view) error {
 		}
 		from = 0
 	}
-	switch from {
-	case 0:
+	if from == 0 {
 		return replaceOld(to, name, text)
-	case s.status():
-		return to.Rewrite(name, text)
 	}
 	// The new lines first, then the move. A crash between the two leaves
 	// pending/ID that says consumed; the journal still has the event.
 	old := q.dirs.status[from]
 	err := old.Rewrite(name, text)
-	if err == nil {
+	if err == nil && from != s.status() {
 		err = old.Rename(name, to, name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {

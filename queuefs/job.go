@@ -272,10 +272,10 @@ func (m *Meta) check() error {
 		m.Filename = m.Filename[i+1:]
 	}
 	for _, s := range []*string{&m.Filename, &m.MediaType, &m.Submitter, &m.Batch} {
-		if len(*s) > maxLabel {
+		// Cleaning may make it longer.
+		if *s = cleanLabel(*s); len(*s) > maxLabel {
 			return fmt.Errorf("%w: %.40q… is longer than %d octets", ErrTooBig, *s, maxLabel)
 		}
-		*s = cleanLabel(*s)
 	}
 	return nil
 }

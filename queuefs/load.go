@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"cutie/queuefs/durable"
@@ -14,6 +15,9 @@ import (
 // last: index, then journal. Where the index is missing or damaged the
 // directories stand in for it.
 func (s *Service) load() error {
+	if err := errors.Join(sweep(s.home), sweep(s.ixdir)); err != nil {
+		return err
+	}
 	c, indexed, err := s.readCheckpoint()
 	if err != nil {
 		return err
@@ -34,11 +38,11 @@ func (s *Service) load() error {
 		}
 		s.queues = append(s.queues, q)
 		s.byID[id] = q
-		changed, err := q.loadIndex(indexed)
+		scanned, changed, err := q.loadIndex(c, indexed)
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", id, err)
 		}
-		look[q] = changed && (c.clean || !indexed)
+		look[q] = scanned || changed && c.clean
 	}
 	if err := s.replay(c); err != nil {
 		return err
@@ -46,17 +50,19 @@ func (s *Service) load() error {
 	if err := s.sweepTemps(); err != nil {
 		return err
 	}
-	if c.clean || !indexed {
-		c.clean = false
-		if err := s.ixdir.Replace(checkFile, c.file()); err != nil {
-			return err
-		}
-	}
 	for _, q := range s.queues {
 		if look[q] {
 			if err := q.reconcile(); err != nil {
 				return fmt.Errorf("queue %s: %w", q.id, err)
 			}
+		}
+	}
+	// A crash before this takes in the rest of what was done by hand when the
+	// home is opened again.
+	if c.clean || !indexed {
+		c.clean = false
+		if err := s.ixdir.Replace(checkFile, c.file()); err != nil {
+			return err
 		}
 	}
 	s.lastTime = s.opts.Now()
@@ -129,90 +135,139 @@ func (s *Service) sweepTemps() error {
 			wanted[name] = true
 		}
 	}
+	return sweepBut(s.temp, wanted)
+}
+
+// sweep removes the files of d that a crash left unfinished.
+func sweep(d *durable.Dir) error { return sweepBut(d, nil) }
+
+func sweepBut(d *durable.Dir, wanted map[string]bool) error {
 	var gone []string
-	err := s.temp.Names(func(name string) {
+	err := d.Names(func(name string) {
 		if !wanted[name] && strings.HasPrefix(name, durable.TempPrefix) {
 			gone = append(gone, name)
 		}
 	})
 	for _, name := range gone {
-		err = errors.Join(err, s.temp.Remove(name))
+		err = errors.Join(err, d.Remove(name))
 	}
 	return err
 }
 
 // loadIndex reads the pages of a queue. It reports whether the directories
-// have changed since the index was written, or were read in its place.
-func (q *Queue) loadIndex(indexed bool) (changed bool, err error) {
-	if !indexed {
-		return true, q.scan(nil)
-	}
+// were read in the place of some of them, and whether they have changed since
+// the index was written.
+func (q *Queue) loadIndex(c checkpointFile, indexed bool) (scanned, changed bool, err error) {
 	sub, err := q.svc.ixdir.MakeSub(queuesDir)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer sub.Close()
 	dir, err := sub.MakeSub(q.id)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer dir.Close()
-	data, err := dir.ReadFile(queueFile, nil, 64<<20)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, q.scan(nil) // a queue made since the last checkpoint, or restored
+	if err := errors.Join(sweep(q.dirs.root), sweep(dir)); err != nil {
+		return false, false, err
 	}
+	x, ok, err := q.readQueueIndex(dir)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	x, err := parseQueueIndex(data)
-	if err != nil {
-		q.svc.report(Problem{Path: q.indexPath(queueFile), Text: err.Error() + "; the index is made again from the directories"})
-		return true, q.scan(nil)
+	if ok {
+		// The numbers never go back, whatever becomes of the pages.
+		q.types = q.types[:0]
+		for _, t := range x.types {
+			q.typeNums[t] = uint16(len(q.types))
+			q.types = append(q.types, t)
+		}
+		q.mint, q.seq, q.submitted, q.consumed = x.mint, x.seq, x.submitted, x.consumed
+		q.seqTime = max(q.seqTime, x.seqTime)
+		q.mint.time = max(q.mint.time, q.seqTime)
 	}
-	q.types = q.types[:0]
-	for _, t := range x.types {
-		q.typeNums[t] = uint16(len(q.types))
-		q.types = append(q.types, t)
+	if !indexed || !ok {
+		if err := dropPages(dir); err != nil {
+			return true, true, err
+		}
+		return true, true, q.scan(nil)
 	}
-	q.mint, q.seq, q.submitted, q.consumed = x.mint, x.seq, x.submitted, x.consumed
-	q.seqTime = max(q.seqTime, x.seqTime)
-	q.mint.time = max(q.mint.time, q.seqTime)
-	if err := q.loadPages(dir); err != nil {
-		return false, err
+	// If a crash came between this file and the checkpoint that goes with it,
+	// pages may be older than it.
+	if scanned, err = q.loadPages(dir, x.pages, x.at <= c.past.At); err != nil {
+		return scanned, false, err
 	}
 	for i, d := range q.dirs.watched() {
 		at, err := d.Changed()
 		if err != nil {
-			return false, err
+			return scanned, false, err
 		}
 		changed = changed || at != x.dirs[i]
 	}
-	return changed, nil
+	return scanned, changed, nil
 }
 
-func (q *Queue) loadPages(dir *durable.Dir) error {
-	var numbers []int
-	var stray []string
-	if err := dir.Names(func(name string) {
+// readQueueIndex returns false if there is no queue file that verifies: the
+// queue was made or brought since the last checkpoint, or it is damaged.
+func (q *Queue) readQueueIndex(dir *durable.Dir) (x queueIndex, ok bool, err error) {
+	data, err := dir.ReadFile(queueFile, nil, 64<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return x, false, nil
+	}
+	if err != nil {
+		return x, false, err
+	}
+	if x, err = parseQueueIndex(data); err != nil {
+		q.svc.report(Problem{Path: q.indexPath(queueFile), Text: err.Error() + "; the index is made again from the directories"})
+		return x, false, nil
+	}
+	return x, true, nil
+}
+
+// dropPages removes pages that must not be taken for those of the next
+// checkpoint.
+func dropPages(dir *durable.Dir) error {
+	numbers, err := pageNumbers(dir)
+	for _, n := range numbers {
+		err = errors.Join(err, dir.Remove(pageName(n)))
+	}
+	return err
+}
+
+func pageNumbers(dir *durable.Dir) (numbers []int, err error) {
+	err = dir.Names(func(name string) {
 		if n, ok := parsePageName(name); ok {
 			numbers = append(numbers, n)
-		} else if strings.HasPrefix(name, durable.TempPrefix) {
-			stray = append(stray, name)
 		}
-	}); err != nil {
-		return err
+	})
+	return numbers, err
+}
+
+// loadPages reads the pages, of which there should be want. For those that
+// are damaged or not there it reads the directories.
+func (q *Queue) loadPages(dir *durable.Dir, want int, whole bool) (scanned bool, err error) {
+	numbers, err := pageNumbers(dir)
+	if err != nil {
+		return false, err
 	}
-	for _, name := range stray {
-		if err := dir.Remove(name); err != nil {
-			return err
+	again := func(n int, why string) {
+		if whole {
+			q.svc.report(Problem{Path: q.indexPath(pageName(n)), Text: why + "; made again from the directories"})
 		}
 	}
 	damaged := map[int]bool{}
+	if len(numbers) < want {
+		for n := range int(q.mint.job/PageJobs) + 1 {
+			if !slices.Contains(numbers, n) {
+				again(n, "index page missing")
+				damaged[n] = true
+			}
+		}
+	}
 	var buf []byte
 	for _, n := range numbers {
-		var err error
 		if buf, err = dir.ReadFile(pageName(n), buf[:0], 2*pageSize); err != nil {
-			return err
+			return false, err
 		}
 		p, err := parsePage(buf)
 		if err == nil {
@@ -223,7 +278,7 @@ func (q *Queue) loadPages(dir *durable.Dir) error {
 			}
 		}
 		if err != nil {
-			q.svc.report(Problem{Path: q.indexPath(pageName(n)), Text: err.Error() + "; made again from the directories"})
+			again(n, err.Error())
 			damaged[n] = true
 			continue
 		}
@@ -233,10 +288,10 @@ func (q *Queue) loadPages(dir *durable.Dir) error {
 		q.idx.pages[n] = p
 		q.idx.recount(p)
 	}
-	if len(damaged) > 0 {
-		return q.scan(damaged)
+	if len(damaged) == 0 {
+		return false, nil
 	}
-	return nil
+	return true, q.scan(damaged)
 }
 
 func (q *Queue) indexPath(name string) string {

@@ -102,7 +102,9 @@ type queueIndex struct {
 	seqTime             int64
 	submitted, consumed int64
 	types               []string
-	dirs                [4]int64 // when the directories last changed, if the home was closed; else 0
+	pages               int              // how many there are
+	at                  durable.Position // of the checkpoint it belongs to
+	dirs                [4]int64         // when the directories last changed, if the home was closed; else 0
 }
 
 func (x *queueIndex) file() []byte {
@@ -113,6 +115,8 @@ func (x *queueIndex) file() []byte {
 	n("time", x.seqTime)
 	n("submitted", x.submitted)
 	n("consumed", x.consumed)
+	n("pages", int64(x.pages))
+	n("position", int64(x.at))
 	for _, d := range x.dirs {
 		n("directory", d)
 	}
@@ -148,6 +152,10 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 			x.submitted = v
 		case "consumed":
 			x.consumed = v
+		case "pages":
+			x.pages = int(v)
+		case "position":
+			x.at = durable.Position(v)
 		case "directory":
 			if dirs < len(x.dirs) {
 				x.dirs[dirs] = v

@@ -211,9 +211,6 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	case Consume:
 		q.consumed = max(q.consumed, r.time)
 	}
-	q.mint.job = max(q.mint.job, r.job)
-	q.mint.seq = max(q.mint.seq, r.seq)
-	q.mint.time = max(q.mint.time, r.time)
 }
 
 // note keeps the place of the event in the journal.
@@ -223,6 +220,9 @@ func (q *Queue) note(r *record, at durable.Position) {
 	}
 	q.events = append(q.events, at)
 	q.seq = max(q.seq, r.seq)
+	q.mint.job = max(q.mint.job, r.job)
+	q.mint.seq = max(q.mint.seq, r.seq)
+	q.mint.time = max(q.mint.time, r.time)
 }
 
 // typeNumber numbers a media type. A queue tells about 65,000 kinds apart;
@@ -343,7 +343,8 @@ func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, 
 // facts of the payload are those of the index. q.mu is held.
 func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record {
 	r := &record{kind: kind, from: from, to: j.Status, seq: j.Seq, time: us, job: j.ID, size: j.Size,
-		submitted: j.Submitted.UnixMicro(), mediaType: j.MediaType}
+		submitted: j.Submitted.UnixMicro()}
+	r.setType(j.MediaType)
 	s := q.idx.slot(j.ID)
 	copy(r.sha[:], s.sha())
 	copy(r.md5[:], s.md5())
@@ -354,10 +355,10 @@ func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record {
 // storageError says what a failed step means to the caller.
 func storageError(err error) error {
 	switch {
+	case errors.Is(err, durable.ErrFailed): // whatever the reason: the outcome is unknown
+		return errors.Join(ErrFailed, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errors.Join(ErrNoSpace, err)
-	case errors.Is(err, durable.ErrFailed):
-		return errors.Join(ErrFailed, err)
 	case errors.Is(err, fs.ErrClosed):
 		return errors.Join(ErrClosed, err)
 	}

@@ -157,6 +157,14 @@ type unfiled struct {
 	text, payload durable.Position // 0: in its file
 }
 
+// setType gives the record the media type of its job. Other hands may have put
+// one into a job file that no submitter could; the index then knows none.
+func (r *record) setType(t string) {
+	if r.mediaType = t; len(t) > maxLabel {
+		r.mediaType = ""
+	}
+}
+
 // setText gives the record the job file and its digests.
 func (r *record) setText(text []byte) {
 	r.text, r.textSize = text, len(text)

@@ -42,11 +42,10 @@ func (q *Queue) list(pages map[int]bool) (found, error) {
 			return nil, err
 		}
 		for _, name := range strange {
-			if strings.HasPrefix(name, durable.TempPrefix) {
-				err = errors.Join(err, d.Remove(name))
-			} else {
-				err = errors.Join(err, q.setAside(st, name, "not the name of a job"))
+			if strings.HasPrefix(name, durable.TempPrefix) && d.Remove(name) == nil {
+				continue
 			}
+			err = errors.Join(err, q.setAside(st, name, "not the name of a job"))
 		}
 		for _, name := range twice {
 			id, _ := ParseJobID(name)
@@ -79,6 +78,10 @@ func (q *Queue) later(name string, a, b Status) bool {
 	return read(b) > read(a)
 }
 
+// maxAside is up to where names in corrupt/ keep those that things had before;
+// a number must fit behind it.
+const maxAside = 240
+
 // setAside moves what cannot be understood to corrupt/ beside the directories
 // and reports it.
 func (q *Queue) setAside(st Status, name, why string) error {
@@ -87,12 +90,18 @@ func (q *Queue) setAside(st Status, name, why string) error {
 		return err
 	}
 	defer d.Close()
-	to := st.String() + "-" + name
+	base := st.String() + "-" + name
+	base = base[:min(len(base), maxAside)]
+	to := base
 	for n := 1; ; n++ {
-		if _, err := d.Stat(to); errors.Is(err, fs.ErrNotExist) {
+		_, err := d.Stat(to)
+		if errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		to = fmt.Sprintf("%s-%s.%d", st, name, n)
+		if err != nil {
+			return err
+		}
+		to = fmt.Sprintf("%s.%d", base, n)
 	}
 	q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + st.String() + "/" + name, Text: why + "; moved to " + corruptDir + "/" + to})
 	return q.dirs.status[st].Rename(name, d, to)
@@ -112,6 +121,9 @@ func (q *Queue) scan(pages map[int]bool) error {
 	slices.Sort(ids)
 	for _, id := range ids {
 		j, text, err := q.readJob(id, where[id])
+		if err == nil {
+			err = q.inReach(id)
+		}
 		if err != nil {
 			if err := q.setAside(where[id], id.String(), err.Error()); err != nil {
 				return err
@@ -119,7 +131,8 @@ func (q *Queue) scan(pages map[int]bool) error {
 			continue
 		}
 		r := &record{kind: Update, to: j.Status, seq: j.Seq, time: j.Modified().UnixMicro(), job: id, size: j.Size,
-			submitted: j.Submitted.UnixMicro(), mediaType: j.MediaType}
+			submitted: j.Submitted.UnixMicro()}
+		r.setType(j.MediaType)
 		r.setText(text)
 		q.payloadSums(r, &j)
 		p := q.idx.grow(id)
@@ -191,7 +204,8 @@ func (q *Queue) fill(s slot, r *record) {
 }
 
 // reconcile makes events of what an operator did by hand while nobody had the
-// home open: a job file that was moved, brought, or taken away.
+// home open: a job file that was moved, brought, or taken away. Of jobs whose
+// files are behind the journal, the journal knows better.
 func (q *Queue) reconcile() error {
 	where, err := q.list(nil)
 	if err != nil {
@@ -203,7 +217,7 @@ func (q *Queue) reconcile() error {
 			st, there := where[e.Job]
 			delete(where, e.Job)
 			switch {
-			case there && st == e.Status:
+			case there && st == e.Status || q.idx.slot(e.Job).has(flagDirty):
 			case there:
 				err = q.takeMove(e.Job, e.Status, st)
 			default:
@@ -216,13 +230,27 @@ func (q *Queue) reconcile() error {
 	}
 	ids := make([]JobID, 0, len(where))
 	for id := range where {
-		ids = append(ids, id)
+		if s := q.idx.slot(id); s == nil || !s.has(flagDirty) {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
 		if err := q.takeNew(id, where[id]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// maxGap is how many job numbers may be missing between a job that was brought
+// and those before it: the index has eight octets for each page of them.
+const maxGap = 1 << 32
+
+// inReach refuses a job number that would make the index fill the memory.
+func (q *Queue) inReach(id JobID) error {
+	if id > q.mint.job+maxGap {
+		return fmt.Errorf("its number is more than %d beyond the highest one, %v", uint64(maxGap), q.mint.job)
 	}
 	return nil
 }
@@ -293,13 +321,17 @@ func (q *Queue) takeLoss(e Entry) error {
 func (q *Queue) takeNew(id JobID, st Status) error {
 	j, _, err := q.readJob(id, st)
 	if err == nil {
+		err = q.inReach(id)
+	}
+	if err == nil {
 		_, err = q.dirs.payload.Stat(id.String())
 	}
 	if err != nil {
 		return q.setAside(st, id.String(), err.Error())
 	}
 	q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + st.String() + "/" + id.String(), Text: "brought by other hands; taken as " + Submit.String()})
-	r := &record{kind: Submit, to: st, job: id, size: j.Size, mediaType: j.MediaType, submitted: j.Submitted.UnixMicro()}
+	r := &record{kind: Submit, to: st, job: id, size: j.Size, submitted: j.Submitted.UnixMicro()}
+	r.setType(j.MediaType)
 	q.payloadSums(r, &j)
 	return q.commit(func() ([]*record, error) {
 		q.mint.job = max(q.mint.job, id)

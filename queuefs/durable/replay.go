@@ -47,6 +47,8 @@ type replay struct {
 	buf    []byte
 	behind bool // something was applied behind damage: begin a new segment
 	prev   *segment
+	begun  bool   // a batch was seen
+	torn   string // name of the segment whose last batch does not verify; "" if none
 }
 
 func (r *replay) run(from Mark) error {
@@ -66,6 +68,11 @@ func (r *replay) run(from Mark) error {
 			return err
 		}
 		l.live[n] = s
+		if err != nil || s.size < l.segSize {
+			if err := r.mend(s, err); err != nil {
+				return err
+			}
+		}
 		start := int64(blockSize)
 		if n == from.At.Segment() {
 			start = max(from.At.offset(), blockSize)
@@ -73,6 +80,9 @@ func (r *replay) run(from Mark) error {
 		if err := r.segment(s, start); err != nil {
 			return err
 		}
+	}
+	if r.torn != "" {
+		r.report(r.torn, "the last batch does not verify and was cut; if the machine stopped while it was written, nobody was told that it was done")
 	}
 	for _, n := range numbers {
 		if n < from.At.Segment() {
@@ -98,6 +108,26 @@ func (r *replay) run(from Mark) error {
 	}
 	l.done = Mark{At: position(l.cur.number, l.end), Batch: l.number}
 	return nil
+}
+
+// mend makes a segment whole again whose header does not verify, or that is
+// shorter than it was made. Its batches say themselves that they are of it.
+func (r *replay) mend(s *segment, damaged error) error {
+	r.behind = true
+	if damaged != nil {
+		r.report(s.name, "the segment header does not verify; its batches were read all the same")
+		if _, err := s.f.WriteAt(segmentHeader(s.number), 0); err != nil {
+			return err
+		}
+	}
+	if s.size < r.log.segSize {
+		r.report(s.name, "the segment is shorter than it was made; what stood behind its end is lost")
+		if err := s.f.Truncate(r.log.segSize); err != nil {
+			return err
+		}
+		s.size = r.log.segSize
+	}
+	return s.f.Sync()
 }
 
 func (l *Log) takeSpare() string {
@@ -141,6 +171,7 @@ func (r *replay) list() ([]uint64, error) {
 // log.number behind its last batch.
 func (r *replay) segment(s *segment, off int64) error {
 	l := r.log
+	start := off
 	l.end = off
 	var damaged *segment
 	seen := false
@@ -153,11 +184,15 @@ func (r *replay) segment(s *segment, off int64) error {
 			return err
 		}
 		if err == nil && number >= l.number {
+			if !r.begun && l.number == 1 {
+				l.number = number // without a mark nothing says where the journal begins
+			}
+			r.begun = true
 			if number > l.number || off != l.end {
 				// Batches are numbered without gaps: one is missing, here or
 				// at the end of the segment before.
 				damaged = s
-				if !seen && r.prev != nil {
+				if off == start && r.prev != nil {
 					damaged = r.prev
 				}
 			}
@@ -175,6 +210,12 @@ func (r *replay) segment(s *segment, off int64) error {
 		if err := fdatasync(s.f); err != nil {
 			return err
 		}
+	}
+	if seen {
+		r.torn = ""
+	}
+	if s.tornAt(l.end, l.number) {
+		r.torn = s.name
 	}
 	r.prev = s
 	if damaged != nil {
@@ -215,8 +256,14 @@ func (r *replay) setAside(s *segment) error {
 	if err != nil && err != unix.EEXIST {
 		return d.pathError("link", aside, err)
 	}
-	if err == nil && r.opts.Report != nil {
-		r.opts.Report(s.name, "a batch does not verify and is lost; what follows it was kept; a copy is at "+aside)
+	if err == nil {
+		r.report(s.name, "a batch does not verify and is lost; what follows it was kept; a copy is at "+aside)
 	}
 	return nil
+}
+
+func (r *replay) report(name, text string) {
+	if r.opts.Report != nil {
+		r.opts.Report(name, text)
+	}
 }

@@ -168,3 +168,14 @@ func (s *segment) batchAt(off int64, buf []byte) (number uint64, batch []byte, e
 	}
 	return le.Uint64(buf[16:]), buf, nil
 }
+
+// tornAt tells whether the batch of this number was begun at offset off. What
+// a recycled file still holds there has lower numbers.
+func (s *segment) tornAt(off int64, number uint64) bool {
+	var head [batchHeader]byte
+	if _, err := s.f.ReadAt(head[:], off); err != nil {
+		return false
+	}
+	le := binary.LittleEndian
+	return le.Uint32(head[0:]) == batchMagic && le.Uint64(head[16:]) == number
+}

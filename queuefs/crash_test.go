@@ -1,0 +1,393 @@
+package queuefs_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// The child of the crash test runs clients on two queues and says on its
+// standard output what it is about to do and what was acknowledged, a line
+// each:
+//
+//	begin WORK ARGUMENTS…     done WORK ARGUMENTS…
+//
+// Queue "line" has many submitters and one consumer, so that the order is
+// plain; queue "jobs" has everything at once. Every job and every taking has a
+// name that never comes again.
+
+// jobName gives a payload from its name: its size differs, and it is known.
+func namedPayload(name string) string {
+	size := 20
+	switch name[len(name)-1] {
+	case '3':
+		size = 9 << 10 // above what travels in a small journal
+	case '7':
+		size = 3000
+	}
+	return strings.Repeat(name+";", size/(len(name)+1)+1)
+}
+
+type crashClient struct {
+	name string
+	n    int
+	say  func(format string, args ...any)
+	rng  *rand.Rand
+}
+
+func (c *crashClient) submit(q *queuefs.Queue, names ...string) error {
+	s := q.Begin()
+	defer s.Discard()
+	for _, n := range names {
+		c.say("begin submit %s %s", q.ID(), n)
+		d, err := s.Add(queuefs.Meta{Filename: n, Sidecar: "of " + n, Batch: names[0]})
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(d, namedPayload(n)); err != nil {
+			return err
+		}
+	}
+	jobs, err := s.Commit(ctx)
+	for _, j := range jobs {
+		c.say("done submit %s %s %v", q.ID(), j.Filename, j.ID)
+	}
+	return err
+}
+
+func (c *crashClient) take(q *queuefs.Queue, max int) error {
+	c.n++
+	by := fmt.Sprintf("%s-take-%d", c.name, c.n)
+	c.say("begin take %s %s %d", q.ID(), by, max)
+	wait, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	jobs, err := q.NextWait(wait, by, max)
+	for _, j := range jobs {
+		c.say("done take %s %s %v", q.ID(), by, j.ID)
+	}
+	if errors.Is(err, queuefs.ErrEmpty) {
+		return nil
+	}
+	return err
+}
+
+// mixed does one thing at random.
+func (c *crashClient) mixed(q *queuefs.Queue) error {
+	some := func(st queuefs.Status) queuefs.JobID {
+		ids := q.IDs(queuefs.ListOptions{Status: st, Limit: 50})
+		if len(ids) == 0 {
+			return 0
+		}
+		return ids[c.rng.IntN(len(ids))]
+	}
+	var err error
+	switch k := c.rng.IntN(10); {
+	case k < 4:
+		var names []string
+		for range 1 + c.rng.IntN(3) {
+			c.n++
+			names = append(names, fmt.Sprintf("%s-job-%d", c.name, c.n))
+		}
+		return c.submit(q, names...)
+	case k < 7:
+		return c.take(q, 1+c.rng.IntN(3))
+	case k < 8:
+		if id := some(queuefs.Pending); id != 0 {
+			c.say("begin delete %s %v", q.ID(), id)
+			if _, err = q.Delete(ctx, id); err == nil {
+				c.say("done delete %s %v", q.ID(), id)
+			}
+		}
+	default:
+		if id := some(queuefs.Consumed + queuefs.Status(k-8)); id != 0 {
+			c.say("begin requeue %s %v", q.ID(), id)
+			if _, err = q.Requeue(ctx, id); err == nil {
+				c.say("done requeue %s %v", q.ID(), id)
+			}
+		}
+	}
+	if errors.Is(err, queuefs.ErrNotPending) {
+		return nil
+	}
+	return err
+}
+
+// crashClients is the child: it goes on until it is killed.
+func crashClients(dir string) {
+	var mu sync.Mutex
+	say := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, err := fmt.Fprintf(os.Stdout, format+"\n", args...); err != nil {
+			os.Exit(0) // nobody listens any more
+		}
+	}
+	must := func(err error) {
+		if err != nil {
+			say("error %v", err)
+			os.Exit(1)
+		}
+	}
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Behind: 256 << 10,
+		Report: func(p queuefs.Problem) { say("error %v", p) }})
+	must(err)
+	queues := map[string]*queuefs.Queue{}
+	for _, name := range []string{"line", "jobs"} {
+		if queues[name], err = s.Queue(name); err != nil {
+			must(err)
+		}
+	}
+	say("ready")
+	life := filepath.Base(os.Args[1]) + fmt.Sprint(os.Getpid())
+	for i := range 16 {
+		c := &crashClient{name: fmt.Sprintf("%s-%d", life, i), say: say, rng: rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(i)))}
+		go func() {
+			for {
+				switch {
+				case i == 0:
+					must(c.take(queues["line"], 1+c.rng.IntN(4)))
+				case i < 4:
+					c.n++
+					must(c.submit(queues["line"], fmt.Sprintf("%s-job-%d", c.name, c.n)))
+				default:
+					must(c.mixed(queues["jobs"]))
+				}
+			}
+		}()
+	}
+	for n := 0; ; n++ {
+		must(s.Maintain(ctx))
+		if n%40 == 39 {
+			must(s.Checkpoint(ctx))
+		}
+	}
+}
+
+// told is what the killed processes have said.
+type told struct {
+	begun, done map[string][]string // "submit QUEUE": arguments, in order
+	errors      []string
+}
+
+func (d *told) read(r io.Reader, ready func()) {
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return // a line without an end was not said
+		}
+		word := strings.Fields(line)
+		switch {
+		case word[0] == "ready":
+			ready()
+		case word[0] == "error":
+			d.errors = append(d.errors, line)
+		case word[0] == "begin":
+			d.begun[word[1]+" "+word[2]] = append(d.begun[word[1]+" "+word[2]], strings.Join(word[3:], " "))
+		default:
+			d.done[word[1]+" "+word[2]] = append(d.done[word[1]+" "+word[2]], strings.Join(word[3:], " "))
+		}
+	}
+}
+
+// check compares a queue with everything that was said of it.
+func (d *told) check(t *testing.T, q *queuefs.Queue) {
+	t.Helper()
+	begun := map[string]int{} // takings and how many jobs they may have
+	for _, b := range d.begun["take "+q.ID()] {
+		var by string
+		var max int
+		fmt.Sscan(b, &by, &max)
+		begun[by] = max
+	}
+	names := map[string]bool{}
+	for _, n := range d.begun["submit "+q.ID()] {
+		names[n] = true
+	}
+	list, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]queuefs.Job{}
+	taken := map[string]int{}
+	for _, j := range list {
+		if _, twice := byName[j.Filename]; twice || !names[j.Filename] {
+			t.Errorf("%v is %q, nobody submitted it, or another job has it", j.ID, j.Filename)
+		}
+		byName[j.Filename] = j
+		if j.Sidecar != "of "+j.Filename || payload(t, q, j.ID) != namedPayload(j.Filename) {
+			t.Errorf("%v (%s): payload or sidecar differ", j.ID, j.Filename)
+		}
+		if j.Status == queuefs.Consumed {
+			if taken[j.Consumer]++; taken[j.Consumer] > begun[j.Consumer] {
+				t.Errorf("%v was handed out to %s, who asked for %d", j.ID, j.Consumer, begun[j.Consumer])
+			}
+		}
+	}
+	for _, line := range d.done["submit "+q.ID()] {
+		name, id, _ := strings.Cut(line, " ")
+		if byName[name].ID.String() != id {
+			t.Errorf("acknowledged as %s: %s, got %v", id, name, byName[name].ID)
+		}
+	}
+	// A batch is there as a whole.
+	for _, j := range list {
+		if first := byName[j.Batch]; first.Filename != j.Batch || j.ID < first.ID {
+			t.Errorf("%v: the batch of %s lacks its first job", j.ID, j.Filename)
+		}
+	}
+	// Between two takings of a job somebody must have wanted it back.
+	times := map[string]int{}
+	for _, line := range d.done["take "+q.ID()] {
+		_, id, _ := strings.Cut(line, " ")
+		times[id]++
+	}
+	for _, id := range d.begun["requeue "+q.ID()] {
+		times[id]--
+	}
+	for id, n := range times {
+		if n > 1 {
+			t.Errorf("%s was handed out %d times more than it was requeued", id, n)
+		}
+	}
+	// What was acknowledged stays, unless somebody has begun to undo it.
+	undone := map[string]bool{}
+	for _, id := range slices.Concat(d.begun["requeue "+q.ID()]) {
+		undone[id] = true
+	}
+	for _, line := range slices.Concat(d.done["take "+q.ID()], d.done["delete "+q.ID()]) {
+		id := line[strings.LastIndexByte(line, ' ')+1:]
+		n, _ := queuefs.ParseJobID(id)
+		if st, _ := q.Status(n); st == queuefs.Pending && !undone[id] {
+			t.Errorf("%s is pending again: %s", id, line)
+		}
+	}
+}
+
+// TestKilledAtRandom kills a busy process again and again.
+func TestKilledAtRandom(t *testing.T) {
+	rounds := 10
+	if testing.Short() || raceEnabled {
+		rounds = 3
+	}
+	dir := t.TempDir()
+	s, _ := openHome(t, dir, queuefs.Options{})
+	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "line", CullingSize: -1, CullingAge: -1}); err != nil {
+		t.Fatal(err)
+	}
+	closeHome(t, s)
+	d := &told{begun: map[string][]string{}, done: map[string][]string{}}
+	for round := range rounds {
+		cmd := child(t, "clients", dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		d.read(out, func() {
+			time.AfterFunc(time.Duration(rand.Int64N(int64(300*time.Millisecond))), func() { cmd.Process.Kill() })
+		})
+		cmd.Wait()
+		if len(d.errors) > 0 {
+			t.Fatalf("round %d: %s", round, d.errors)
+		}
+		checkAfterKill(t, dir, d)
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+	t.Logf("%d jobs in line, %d in jobs", len(d.done["submit line"]), len(d.done["submit jobs"]))
+}
+
+func checkAfterKill(t *testing.T, dir string, d *told) {
+	t.Helper()
+	var problems []queuefs.Problem
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p queuefs.Problem) { problems = append(problems, p) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range s.Queues() {
+		d.check(t, q)
+		checkTail(t, q)
+	}
+	line, err := s.Queue("line")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One consumer, nothing requeued: what is consumed is a head without holes.
+	st := line.State()
+	if ids := line.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: 1}); len(ids) == 1 && int64(ids[0]) != st.Consumed+1 {
+		t.Errorf("line: %d are consumed, the next one is %v", st.Consumed, ids[0])
+	}
+	closeHome(t, s)
+	if len(problems) > 0 {
+		t.Errorf("reported %v", problems)
+	}
+	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment})
+	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
+		t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
+	}
+	if left := leftovers(t, dir); len(left) > 0 {
+		t.Errorf("left over: %q", left)
+	}
+}
+
+// checkTail tests the events that the journal still has: no gap, growing
+// times, and each job last seen as it stands.
+func checkTail(t *testing.T, q *queuefs.Queue) {
+	t.Helper()
+	seq := q.Seq()
+	after := seq
+	for after > 0 {
+		if _, err := q.Events(after-1, 1); err != nil {
+			break
+		}
+		after--
+	}
+	events, err := q.Events(after, 1<<30)
+	if err != nil || queuefs.Seq(len(events)) != seq-after {
+		t.Fatalf("%s: events after %d of %d: got %d, %v", q.ID(), after, seq, len(events), err)
+	}
+	stands := map[queuefs.JobID]queuefs.Status{}
+	for i, e := range events {
+		if e.Seq != after+queuefs.Seq(i)+1 || i > 0 && !e.Time.After(events[i-1].Time) {
+			t.Errorf("%s: event %d: got %+v", q.ID(), i, e)
+		}
+		if was, seen := stands[e.Job]; seen && was != e.From {
+			t.Errorf("%s: event %d takes %v from %v, it was %v", q.ID(), e.Seq, e.Job, e.From, was)
+		}
+		stands[e.Job] = e.To
+	}
+	for id, st := range stands {
+		if got, _ := q.Status(id); got != st {
+			t.Errorf("%s: %v is %v, the last event left it %v", q.ID(), id, got, st)
+		}
+	}
+}
+
+// openAndClose is a child that opens a home and closes it.
+func openAndClose(dir string) {
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p queuefs.Problem) { fmt.Println(p) }})
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,181 @@
+package durable_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"cutie/queuefs/durable"
+)
+
+// sample is a log of some segments, one record a batch.
+func sample(t testing.TB, size func(n int) int, n int) (files map[string]string, written []entry, marks []durable.Mark) {
+	t.Helper()
+	path := tempDir(t)
+	j := &journal{TB: t}
+	if err := j.open(path, durable.Mark{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for n := range n {
+		j.put(record(n, size(n)))
+		marks = append(marks, j.log.Done())
+	}
+	j.close()
+	return images(t, path), j.written, marks
+}
+
+// TestTornTail cuts the last batch anywhere: it is gone, the rest is there,
+// and the log goes on in its place.
+func TestTornTail(t *testing.T) {
+	files, written, _ := sample(t, func(n int) int { return 100 + n*700 }, 8)
+	name := "0000000000000001.log"
+	at := int(written[7].at) & (1<<26 - 1)
+	begin, end := at-28, at+len(written[7].data) // a batch header and a record header come before it
+	for cut := begin; cut < end; cut += 97 {
+		for _, fill := range []string{"\x00", "\xff"} {
+			c := maps.Clone(files)
+			c[name] = c[name][:cut] + strings.Repeat(fill, end-cut) + c[name][end:]
+			path := place(t, c)
+			j := open(t, path, durable.Mark{}, nil)
+			if !slices.Equal(j.found, written[:7]) {
+				t.Fatalf("cut at %d: found %d records", cut-begin, len(j.found))
+			}
+			if told := strings.Contains(strings.Join(j.reports, "\n"), name); cut-begin >= 24 && !told {
+				t.Errorf("cut at %d: reported %q", cut-begin, j.reports)
+			}
+			j.written = slices.Clone(written[:7])
+			j.put("in its place")
+			j.put(record(9, 9000))
+			j.close()
+			again := open(t, path, durable.Mark{}, nil)
+			if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
+				t.Fatalf("cut at %d: found %d records of %d later, reported %q", cut-begin, len(again.found), len(j.written), again.reports)
+			}
+			again.close()
+		}
+	}
+}
+
+// TestSetAsideIsKept finds a damaged segment, and looks at the copy that was
+// set aside after the log has let the segment go and used others again.
+func TestSetAsideIsKept(t *testing.T) {
+	files, written, marks := sample(t, func(int) int { return 5000 }, 12)
+	name := "0000000000000001.log"
+	at := int(written[3].at) & (1<<26 - 1)
+	data := []byte(files[name])
+	data[at+100] ^= 1
+	files[name] = string(data)
+	path := place(t, files)
+	j := open(t, path, marks[0], nil)
+	if want := slices.Delete(slices.Clone(written[1:]), 2, 3); !slices.Equal(j.found, want) {
+		t.Errorf("found %d records of %d", len(j.found), len(want))
+	}
+	if len(j.reports) != 1 || !strings.HasPrefix(j.reports[0], name) {
+		t.Errorf("reported %q", j.reports)
+	}
+	j.close()
+	// The next opening begins behind the damage, in the same segment.
+	j = open(t, path, marks[4], nil)
+	j.written = slices.Clone(written)
+	j.fillSegments(3)
+	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+		t.Fatal(err)
+	}
+	j.fillSegments(6)
+	if images(t, path)[name+".damaged"] != string(data) {
+		t.Error("what was set aside has changed")
+	}
+}
+
+// TestLostSegment takes segments away: what is left is found, and that
+// something is missing is reported.
+func TestLostSegment(t *testing.T) {
+	files, written, marks := sample(t, func(int) int { return 6000 }, 30)
+	names := slices.Sorted(maps.Keys(files))
+	for _, lost := range names {
+		of := func(e entry) bool { return e.at.Segment() == uint64(lost[15]-'0') }
+		if !slices.ContainsFunc(written, of) || slices.IndexFunc(written, func(e entry) bool { return !of(e) && e.at > written[slices.IndexFunc(written, of)].at }) < 0 {
+			continue // nothing behind it tells that it was there
+		}
+		c := maps.Clone(files)
+		delete(c, lost)
+		j := open(t, place(t, c), durable.Mark{At: marks[0].At, Batch: marks[0].Batch}, nil)
+		want := slices.DeleteFunc(slices.Clone(written[1:]), of)
+		if !slices.Equal(j.found, want) || len(j.reports) == 0 {
+			t.Errorf("%s: found %d records of %d, reported %q", lost, len(j.found), len(want), j.reports)
+		}
+		j.put("goes on")
+		j.close()
+	}
+}
+
+// TestScatteredDamage overwrites parts of a log at random: what is found was
+// written, in that order, and a log is there to go on with.
+func TestScatteredDamage(t *testing.T) {
+	files, written, _ := sample(t, func(n int) int { return n * 300 }, 40)
+	rounds := 150
+	if testing.Short() {
+		rounds = 30
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	names := slices.Sorted(maps.Keys(files))
+	for round := range rounds {
+		c := maps.Clone(files)
+		for range 1 + rng.IntN(4) {
+			name := names[rng.IntN(len(names))]
+			b := []byte(c[name])
+			at := rng.IntN(len(b))
+			for k := range b[at:min(at+1+rng.IntN(2000), len(b))] {
+				b[at+k] ^= byte(rng.Uint32())
+			}
+			c[name] = string(b)
+		}
+		mustReplayPart(t, c, written)
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+}
+
+// mustReplayPart opens the files as a log: what is found is part of written.
+func mustReplayPart(t testing.TB, files map[string]string, written []entry) {
+	t.Helper()
+	path := place(t, files)
+	j := open(t, path, durable.Mark{}, nil)
+	last := -1
+	for _, e := range j.found {
+		i := slices.Index(written, e)
+		if i <= last {
+			t.Fatalf("found %.40q at %v, not written or out of order", e.data, e.at)
+		}
+		last = i
+	}
+	kept := j.found
+	j.put("goes on")
+	kept = append(kept, j.written...)
+	j.close()
+	again := open(t, path, durable.Mark{}, nil)
+	if !slices.Equal(again.found, kept) {
+		t.Fatalf("found %d records later, want %d", len(again.found), len(kept))
+	}
+	again.close()
+}
+
+// FuzzReplay changes a log as the fuzzer says: pairs of a place and an octet.
+func FuzzReplay(f *testing.F) {
+	files, written, _ := sample(f, func(n int) int { return n * 500 }, 12)
+	name := "0000000000000001.log"
+	f.Add([]byte{0x10, 0, 1})
+	f.Add([]byte{0x10, 8, 0xff, 0x20, 0x10, 4})
+	f.Fuzz(func(t *testing.T, edits []byte) {
+		b := []byte(files[name])
+		for ; len(edits) >= 3; edits = edits[3:] {
+			b[(int(edits[0])<<8|int(edits[1]))%len(b)] = edits[2]
+		}
+		c := maps.Clone(files)
+		c[name] = string(b)
+		mustReplayPart(t, c, written)
+	})
+}

@@ -1,0 +1,361 @@
+package durable_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"cutie/queuefs/durable"
+)
+
+func openDir(t *testing.T, path string, fault durable.Fault) *durable.Dir {
+	t.Helper()
+	d, err := durable.OpenDir(path, fault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func read(t *testing.T, d *durable.Dir, name string) string {
+	t.Helper()
+	data, err := d.ReadFile(name, nil, 1<<20)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(data)
+}
+
+func TestFilesOfADirectory(t *testing.T) {
+	d := openDir(t, tempDir(t), nil)
+	steps := []struct {
+		name string
+		do   func() error
+		want string // contents of file a
+		err  error
+	}{
+		{"put", func() error { return d.Put("a", []byte("one")) }, "one", nil},
+		{"put again", func() error { return d.Put("a", []byte("two")) }, "one", fs.ErrExist},
+		{"rewrite longer", func() error { return d.Rewrite("a", []byte("longer than it was")) }, "longer than it was", nil},
+		{"rewrite shorter", func() error { return d.Rewrite("a", []byte("short")) }, "short", nil},
+		{"rewrite empty", func() error { return d.Rewrite("a", nil) }, "", nil},
+		{"rewrite what is not there", func() error { return d.Rewrite("b", nil) }, "", fs.ErrNotExist},
+		{"replace", func() error { return d.Replace("a", []byte("replaced")) }, "replaced", nil},
+		{"stage", func() error {
+			tmp, err := d.Stage("a", []byte("staged"))
+			if err != nil || !strings.HasPrefix(tmp, durable.TempPrefix) || read(t, d, "a") != "replaced" {
+				t.Errorf("staged as %q, %v", tmp, err)
+			}
+			return d.Rename(tmp, d, "a")
+		}, "staged", nil},
+		{"rename what is not there", func() error { return d.Rename("b", d, "a") }, "staged", fs.ErrNotExist},
+		{"remove what is not there", func() error { return d.Remove("b") }, "staged", fs.ErrNotExist},
+		{"make anew", func() error { return errors.Join(d.Remove("a"), d.Replace("a", []byte("new"))) }, "new", nil},
+	}
+	for _, s := range steps {
+		err := s.do()
+		if !errors.Is(err, s.err) || s.err == nil && err != nil {
+			t.Errorf("%s: got %v want %v", s.name, err, s.err)
+		}
+		var path *fs.PathError
+		if err != nil && !errors.As(err, &path) {
+			t.Errorf("%s: %v names no file", s.name, err)
+		}
+		if got := read(t, d, "a"); got != s.want {
+			t.Errorf("%s: got %q want %q", s.name, got, s.want)
+		}
+	}
+	if names, _ := os.ReadDir(d.Path()); len(names) != 1 {
+		t.Errorf("got %v", names)
+	}
+}
+
+func TestSubdirectories(t *testing.T) {
+	d := openDir(t, tempDir(t), nil)
+	if _, err := d.Sub("s"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	for range 2 {
+		s, err := d.MakeSub("s")
+		if err != nil || s.Path() != d.Path()+"/s" {
+			t.Fatalf("got %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	s, err := d.Sub("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	before, err := s.Changed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for n := range 5000 {
+		want = append(want, fmt.Sprintf("f%04d", n))
+		if err := s.Put(want[n], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	if err := s.Names(func(name string) { got = append(got, name) }); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %d names", len(got))
+	}
+	if after, err := s.Changed(); err != nil || after == before {
+		t.Errorf("changed at %d, then %d, %v", before, after, err)
+	}
+	if err := s.Rename("f0001", d, "moved"); err != nil {
+		t.Error(err)
+	}
+	if read(t, d, "moved") != "" || s.Sync() != nil || s.SyncFS() != nil {
+		t.Error("moved, synced")
+	}
+	if err := d.Put("f", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.MakeSub("f"); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("a file is no directory: got %v", err)
+	}
+}
+
+// TestOnlyElementsAreNames gives every method names that lead elsewhere.
+func TestOnlyElementsAreNames(t *testing.T) {
+	d := openDir(t, tempDir(t), nil)
+	if err := d.Put("good", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", ".", "..", "/", "a/b", "../x", "/etc/passwd", "a\x00", "\x00", "good/", "./good"} {
+		for method, do := range map[string]func() error{
+			"Sub":         func() error { _, err := d.Sub(name); return err },
+			"MakeSub":     func() error { _, err := d.MakeSub(name); return err },
+			"Put":         func() error { return d.Put(name, nil) },
+			"Rewrite":     func() error { return d.Rewrite(name, nil) },
+			"Replace":     func() error { return d.Replace(name, nil) },
+			"Stage":       func() error { _, err := d.Stage(name, nil); return err },
+			"Rename from": func() error { return d.Rename(name, d, "good") },
+			"Rename to":   func() error { return d.Rename("good", d, name) },
+			"Remove":      func() error { return d.Remove(name) },
+			"Open":        func() error { _, err := d.Open(name); return err },
+			"Append":      func() error { _, err := d.Append(name); return err },
+			"ReadFile":    func() error { _, err := d.ReadFile(name, nil, 1); return err },
+			"Stat":        func() error { _, err := d.Stat(name); return err },
+		} {
+			if err := do(); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "not a file name") {
+				t.Errorf("%s(%q): got %v", method, name, err)
+			}
+		}
+	}
+	if names, _ := os.ReadDir(d.Path()); len(names) != 1 || read(t, d, "good") != "x" {
+		t.Errorf("got %v", names)
+	}
+}
+
+// TestLinksAreNotFollowed has symbolic links stand where files should.
+func TestLinksAreNotFollowed(t *testing.T) {
+	outside := filepath.Join(tempDir(t), "outside")
+	if err := os.WriteFile(outside, []byte("secret"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	d := openDir(t, tempDir(t), nil)
+	for name, to := range map[string]string{"file": outside, "dir": filepath.Dir(outside)} {
+		if err := os.Symlink(to, filepath.Join(d.Path(), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for method, do := range map[string]func() error{
+		"Sub":      func() error { _, err := d.Sub("dir"); return err },
+		"MakeSub":  func() error { _, err := d.MakeSub("dir"); return err },
+		"Put":      func() error { return d.Put("file", []byte("x")) },
+		"Rewrite":  func() error { return d.Rewrite("file", []byte("x")) },
+		"Open":     func() error { _, err := d.Open("file"); return err },
+		"Append":   func() error { _, err := d.Append("file"); return err },
+		"ReadFile": func() error { _, err := d.ReadFile("file", nil, 100); return err },
+	} {
+		if err := do(); err == nil {
+			t.Errorf("%s followed a link", method)
+		}
+	}
+	if st, err := d.Stat("file"); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFLNK {
+		t.Errorf("stat: %v", err)
+	}
+	if err := d.Replace("file", []byte("mine")); err != nil || read(t, d, "file") != "mine" {
+		t.Errorf("replace: %v", err)
+	}
+	if got, err := os.ReadFile(outside); string(got) != "secret" {
+		t.Errorf("outside: got %q, %v", got, err)
+	}
+}
+
+func TestWhatIsNoRegularFile(t *testing.T) {
+	d := openDir(t, tempDir(t), nil)
+	if err := syscall.Mkfifo(filepath.Join(d.Path(), "pipe"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(d.Path(), "dir"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pipe", "dir"} {
+		if f, err := d.Open(name); err == nil {
+			f.Close()
+			t.Errorf("%s was opened", name)
+		}
+	}
+	if _, err := d.ReadFile("dir", nil, 10); err == nil {
+		t.Error("a directory was read")
+	}
+	if data, err := d.ReadFile("pipe", nil, 10); len(data) > 0 { // does not wait for a writer
+		t.Errorf("pipe: got %q, %v", data, err)
+	}
+}
+
+func TestReadFileLimit(t *testing.T) {
+	d := openDir(t, tempDir(t), nil)
+	for _, size := range []int{0, 1, 511, 512, 513, 1024, 5000} {
+		name := fmt.Sprint(size)
+		if err := d.Put(name, []byte(strings.Repeat("x", size))); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.ReadFile(name, []byte("head"), size); err != nil || len(got) != 4+size || string(got[:4]) != "head" {
+			t.Errorf("%d octets: got %d, %v", size, len(got), err)
+		}
+		if size > 0 {
+			if got, err := d.ReadFile(name, []byte("head"), size-1); err == nil || string(got) != "head" {
+				t.Errorf("%d octets, one too many: got %d, %v", size, len(got), err)
+			}
+		}
+	}
+}
+
+// TestReplaceIsWholeAtEveryStep stops Replace at each of its steps, before and
+// behind: the file is the old one or the new one, and nothing else is left but
+// a file with an unfinished name.
+func TestReplaceIsWholeAtEveryStep(t *testing.T) {
+	for _, happened := range []bool{false, true} {
+		for at := 1; ; at++ {
+			n := 0
+			var failed string
+			d := openDir(t, tempDir(t), func(step string, do func() error) error {
+				if n++; at > 0 && n >= at {
+					if failed == "" && happened {
+						do()
+					}
+					failed += step
+					return syscall.EIO
+				}
+				return do()
+			})
+			if err := os.WriteFile(filepath.Join(d.Path(), "f"), []byte("old"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			err := d.Replace("f", []byte("the new contents"))
+			if failed == "" {
+				if err != nil || at < 4 {
+					t.Errorf("%d steps, %v", at-1, err)
+				}
+				break
+			}
+			if got := read(t, d, "f"); err == nil || got != "old" && got != "the new contents" {
+				t.Errorf("%s: got %q, %v", failed, got, err)
+			}
+			err = d.Names(func(name string) {
+				if name != "f" && !strings.HasPrefix(name, durable.TempPrefix) {
+					t.Errorf("%s: left %s", failed, name)
+				}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestSpool writes sizes around blocks and buffers in uneven pieces.
+func TestSpool(t *testing.T) {
+	for _, in := range []struct{ name, path string }{{"memory", tempDir(t)}, {"disk", t.TempDir()}} {
+		t.Run(in.name, func(t *testing.T) {
+			d := openDir(t, in.path, nil)
+			for _, size := range []int{0, 1, 4095, 4096, 4097, 256<<10 - 1, 256 << 10, 256<<10 + 1, 600_000, 1 << 20} {
+				s, err := d.Spool()
+				if err != nil {
+					t.Fatal(err)
+				}
+				data := record(size, size)
+				for at := 0; at < size; at += 70_001 {
+					if n, err := s.Write([]byte(data[at:min(at+70_001, size)])); err != nil || n != min(70_001, size-at) {
+						t.Fatalf("%d octets: wrote %d, %v", size, n, err)
+					}
+				}
+				if err := s.Sync(); err != nil {
+					t.Errorf("%d octets: %v", size, err)
+				}
+				if got, err := os.ReadFile(filepath.Join(d.Path(), s.Name())); err != nil || string(got) != data {
+					t.Errorf("%d octets: got %d, %v", size, len(got), err)
+				}
+				if f, err := s.File(); err != nil {
+					t.Errorf("%d octets: %v", size, err)
+				} else if st, err := f.Stat(); err != nil || st.Size() != int64(size) {
+					t.Errorf("%d octets: %v", size, err)
+				}
+				// More may come after it was looked at.
+				if _, err := s.Write([]byte("more")); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.File(); err != nil {
+					t.Error(err)
+				}
+				if got, err := os.ReadFile(filepath.Join(d.Path(), s.Name())); err != nil || string(got) != data+"more" {
+					t.Errorf("%d octets and more: got %d, %v", size, len(got), err)
+				}
+				if err := errors.Join(s.Close(), d.Remove(s.Name())); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestSpoolThatFindsNoRoom(t *testing.T) {
+	full := true
+	d := openDir(t, tempDir(t), func(step string, do func() error) error {
+		if full && step == "spool write" {
+			return syscall.ENOSPC
+		}
+		return do()
+	})
+	s, err := d.Spool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var n int
+	if n, err = s.Write(make([]byte, 1<<20)); !errors.Is(err, syscall.ENOSPC) || n > 256<<10 {
+		t.Errorf("got %d, %v", n, err)
+	}
+	if err := s.Sync(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("sync: got %v", err)
+	}
+	full = false
+	d2 := openDir(t, d.Path(), func(step string, do func() error) error {
+		if step == "temp "+filepath.Base(d.Path()) {
+			return syscall.ENOSPC
+		}
+		return do()
+	})
+	if _, err := d2.Spool(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,195 @@
+package durable_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"cutie/queuefs/durable"
+)
+
+// fillSegments appends until the log is n segments further on.
+func (j *journal) fillSegments(n int) {
+	j.Helper()
+	until := j.log.Done().At.Segment() + uint64(n)
+	for k := 0; j.log.Done().At.Segment() < until; k++ {
+		j.put(record(len(j.written), 3000+k%5*2000))
+	}
+}
+
+func TestReleasedSegmentsAreUsedAgain(t *testing.T) {
+	path := tempDir(t)
+	j := open(t, path, durable.Mark{}, nil)
+	j.fillSegments(6)
+	first := j.written[0].at
+	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.log.ReadAt(make([]byte, 1), first); !errors.Is(err, durable.ErrReleased) || j.log.Available(first) != 0 {
+		t.Errorf("got %v, %d available", err, j.log.Available(first))
+	}
+	spares := 0
+	for name := range images(t, path) {
+		if strings.HasPrefix(name, durable.TempPrefix) {
+			spares++
+		}
+	}
+	if spares == 0 || spares > 4 {
+		t.Errorf("%d spares", spares)
+	}
+	j.fillSegments(spares)
+	for name := range images(t, path) {
+		if strings.HasPrefix(name, durable.TempPrefix+"spare-") {
+			if spares--; spares < 0 {
+				t.Errorf("%s was not used", name)
+			}
+		}
+	}
+	// The segment that is written is never let go.
+	if err := j.log.Release(1 << 37); err != nil {
+		t.Fatal(err)
+	}
+	j.put("goes on")
+	j.readBack(j.written[len(j.written)-1:])
+}
+
+// TestRecycledRecordsNeverComeBack opens copies of a log whose segments had a
+// former life, cut at every block: only records of this life are found, in
+// order, from the first on.
+func TestRecycledRecordsNeverComeBack(t *testing.T) {
+	path := tempDir(t)
+	j := open(t, path, durable.Mark{}, nil)
+	j.fillSegments(5)
+	mark := j.log.Done()
+	if err := j.log.Release(mark.At.Segment()); err != nil {
+		t.Fatal(err)
+	}
+	j.fillSegments(3)
+	var want []entry
+	for _, e := range j.written {
+		if e.at >= mark.At {
+			want = append(want, e)
+		}
+	}
+	j.close()
+	files := images(t, path)
+	names := segments(t, path)
+	for _, name := range names[1:] {
+		for block := 4096; block < small; block += 3 * 4096 {
+			c := maps.Clone(files)
+			// As if the machine had stopped here: nothing behind was written in this life.
+			c[name] = c[name][:block] + strings.Repeat("\x00", 10) + c[name][block+10:]
+			for _, later := range names {
+				if later > name {
+					delete(c, later)
+				}
+			}
+			for _, from := range []durable.Mark{mark, {}} {
+				again := open(t, place(t, c), from, nil)
+				found := again.found
+				if from.At == 0 {
+					found = slices.DeleteFunc(found, func(e entry) bool { return e.at < mark.At })
+				}
+				for i, e := range found {
+					if k := slices.Index(want, e); k < i {
+						t.Fatalf("%s cut at %d, from %v: record %d is %.30q at %v", name, block, from, i, e.data, e.at)
+					}
+				}
+				again.close()
+			}
+		}
+	}
+}
+
+// TestReadersWhileSegmentsGo reads records while their segments are let go and
+// used again: it gets what was written there, or learns that it is gone.
+func TestReadersWhileSegmentsGo(t *testing.T) {
+	path := tempDir(t)
+	j := open(t, path, durable.Mark{}, nil)
+	j.fillSegments(1)
+	var mu sync.Mutex
+	known := slices.Clone(j.written)
+	stop := make(chan bool)
+	var readers sync.WaitGroup
+	for r := range 4 {
+		readers.Go(func() {
+			for n := r; ; n += 7 {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				mu.Lock()
+				e := known[n%len(known)]
+				mu.Unlock()
+				p := make([]byte, len(e.data))
+				if err := j.log.ReadAt(p, e.at); err == nil && string(p) != e.data {
+					t.Errorf("at %v: read %.30q want %.30q", e.at, p, e.data)
+					return
+				} else if err != nil && !errors.Is(err, durable.ErrReleased) {
+					t.Errorf("at %v: %v", e.at, err)
+					return
+				}
+			}
+		})
+	}
+	for range 12 {
+		j.fillSegments(2)
+		mu.Lock()
+		known = slices.Clone(j.written[max(0, len(j.written)-80):])
+		mu.Unlock()
+		if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	readers.Wait()
+}
+
+// TestStrangeFilesInTheJournal are left alone, but for what is unfinished.
+func TestStrangeFilesInTheJournal(t *testing.T) {
+	path := tempDir(t)
+	j := open(t, path, durable.Mark{}, nil)
+	j.put("x")
+	j.close()
+	keep := []string{"notes.txt", "0000000000000001.log.damaged", "1.log", "000000000000000G.log", "00000000000000001.log"}
+	gone := []string{durable.TempPrefix + "1-1", durable.TempPrefix + "spare-short"}
+	for _, name := range slices.Concat(keep, gone) {
+		if err := os.WriteFile(filepath.Join(path, name), []byte("strange"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 6 {
+		name := fmt.Sprintf("%sspare-%d", durable.TempPrefix, n)
+		if err := os.WriteFile(filepath.Join(path, name), make([]byte, small), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := open(t, path, durable.Mark{}, nil)
+	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
+		t.Errorf("found %d records, reported %q", len(again.found), again.reports)
+	}
+	have := images(t, path)
+	spares := 0
+	for name := range have {
+		if strings.HasPrefix(name, durable.TempPrefix) {
+			spares++
+		}
+	}
+	if spares != 4 {
+		t.Errorf("%d spares", spares)
+	}
+	for _, name := range keep {
+		if have[name] != "strange" {
+			t.Errorf("%s is gone", name)
+		}
+	}
+	again.fillSegments(6)
+	again.readBack(again.written)
+}

@@ -1,0 +1,99 @@
+package queuefs_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"cutie/queuefs"
+)
+
+var errInjected = errors.New("injected")
+
+// smallSegment is the smallest that a journal takes.
+const smallSegment = 64 << 10
+
+// newScenario prepares a scenario in a fresh copy of an empty home.
+func newScenario(t testing.TB, f *faults) *scenario {
+	t.Helper()
+	dir := filepath.Join(fastDir(t), "home")
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	// Behind makes some operations write the files of others.
+	return &scenario{t: t, dir: dir, fault: f, f: newFollower(t), o: queuefs.Options{Segment: smallSegment, Behind: 150 << 10, Now: clock(), Fault: f.step}}
+}
+
+// stride thins tests out that try every step. Different ways to fail begin at
+// different steps.
+func stride(t testing.TB) int {
+	if testing.Short() || raceEnabled {
+		return 7
+	}
+	return 2
+}
+
+// TestEveryStepFails fails each step of the scenario in turn, in each way, and
+// compares the whole state after opening the home again.
+func TestEveryStepFails(t *testing.T) {
+	for i, way := range []struct {
+		name        string
+		err         error
+		done, stops bool
+	}{
+		{"fails", errInjected, false, false},
+		{"fails but happened", errInjected, true, false},
+		{"no space", syscall.ENOSPC, false, false},
+		{"no space but happened", syscall.ENOSPC, true, false},
+		{"machine stops before", errInjected, false, true},
+		{"machine stops behind", errInjected, true, true},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			for at := 1 + i%stride(t); ; at += stride(t) {
+				f := newFaults(at, way.err)
+				f.done, f.stops = way.done, way.stops
+				if way.stops {
+					stopAt(f)
+				}
+				fired := false
+				t.Run(fmt.Sprint(at), func(t *testing.T) {
+					c := newScenario(t, f)
+					defer func() {
+						if t.Failed() {
+							t.Logf("step %d failed: %s", at, f.name)
+						}
+						os.RemoveAll(c.dir)
+					}()
+					c.run()
+					fired = f.fired()
+					v := verifier{TB: t, dir: c.dir, o: c.o, f: c.f}
+					v.verify(c.outcomes()...)
+				})
+				if !fired {
+					if at <= stride(t) {
+						t.Error("no step was taken")
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+// stopAt lets the step that fails happen if f.done says so, and none after it.
+func stopAt(f *faults) {
+	n := 0
+	f.hook = func(step string, failed bool, do func() error) error {
+		if !failed {
+			return do()
+		}
+		if n++; n == 1 && f.done {
+			do()
+		}
+		return fmt.Errorf("%s: %w", step, f.err)
+	}
+}

@@ -1,0 +1,92 @@
+package queuefs_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/digest"
+)
+
+func fullJob() queuefs.Job {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 890_123_000, time.UTC)
+	data := []byte("data")
+	return queuefs.Job{ID: 42, Status: queuefs.Consumed, Seq: 99, Filename: "näme.txt", MediaType: "text/plain; charset=utf-8",
+		Submitter: "agent/1 (x; y)", Sidecar: "a: b\n\n# c\n% d ", Size: 4, Batch: "b", Requeues: 2,
+		Digests:   []digest.Value{digest.Sum(digest.SHA256, data), digest.Sum(digest.MD5, data), digest.Sum(digest.CRC32, data)},
+		Submitted: at, Requeued: at.Add(time.Hour), Consumed: at.Add(2 * time.Hour), Consumer: "w/2", Deleted: at.Add(3 * time.Hour),
+		Extra: anvl.Record{{Name: "note", Value: "kept"}, {Name: "note", Value: "twice"}}}
+}
+
+func TestJobFile(t *testing.T) {
+	j := fullJob()
+	text := j.AppendText([]byte("before"))
+	text = text[len("before"):]
+	got, err := queuefs.ParseJob(text)
+	if err != nil || !reflect.DeepEqual(got, j) {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, j)
+	}
+	if got.Modified() != j.Deleted {
+		t.Errorf("modified %v", got.Modified())
+	}
+	for name, c := range map[string]struct{ old, new, want string }{
+		"twice":          {"size: 4\n", "size: 4\nsize: 4\n", "size stands twice"},
+		"no identifier":  {"identifier: j000000000042\n", "", "a job file has"},
+		"no status":      {"status: consumed\n", "", "a job file has"},
+		"no size":        {"size: 4\n", "", "a job file has"},
+		"bad size":       {"size: 4\n", "size: many\n", "size"},
+		"negative size":  {"size: 4\n", "size: -4\n", "size"},
+		"bad identifier": {"j000000000042", "42", "identifier"},
+		"bad status":     {"status: consumed", "status: gone", "status"},
+		"bad date":       {"submitted: 2026", "submitted: yesterday 2026", "submitted"},
+		"bad digest":     {"digestType: MD5", "digestType: SHA-1", "digestValue"},
+		"unknown digest": {"digestType: MD5", "digestType: ROT13", "digestType"},
+		"bad sequence":   {"sequence: 99", "sequence: -1", "sequence"},
+		"no colon":       {"batch: b", "batch", ""},
+	} {
+		bad := strings.Replace(string(text), c.old, c.new, 1)
+		if bad == string(text) {
+			t.Errorf("%s: not in %s", name, text)
+		}
+		if j, err := queuefs.ParseJob([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %+v, %v want %q", name, j, err, c.want)
+		}
+	}
+	for _, c := range []struct{ old, new string }{
+		{"identifier:", "Identifier :"}, {"mediaType:", "MEDIATYPE:"}, {".890123Z", ".890123+00:00"}, {"size: 4\n", "# comment\nsize:\n 4\n"}, {"\n", "\r\n"},
+	} {
+		loose := strings.Replace(string(text), c.old, c.new, -1)
+		if got, err := queuefs.ParseJob([]byte(loose)); err != nil || !reflect.DeepEqual(got, j) {
+			t.Errorf("%q: got %+v, %v", c.new, got, err)
+		}
+	}
+}
+
+// FuzzParseJob reads whatever it gets; what it could read it writes in a form
+// that reads the same.
+func FuzzParseJob(f *testing.F) {
+	j := fullJob()
+	f.Add(j.AppendText(nil))
+	f.Add([]byte("identifier: j000000000001\nsize: 0\nsubmitted: 2026-01-01T00:00:00Z\nstatus: pending\n"))
+	f.Add([]byte("identifier: j000000000001\nsize: 1\nsubmitted: 2026-01-01T00:00:00.5+02:00\nstatus: deleted\nx:\n y\nsubmitter: (:unkn)\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		j, err := queuefs.ParseJob(text)
+		if err != nil {
+			return
+		}
+		once := j.AppendText(nil)
+		k, err := queuefs.ParseJob(once)
+		if err != nil {
+			t.Fatalf("%v: %s", err, once)
+		}
+		if twice := k.AppendText(nil); string(twice) != string(once) {
+			t.Fatalf("got %s\nwant %s", twice, once)
+		}
+		if k.ID != j.ID || k.Status != j.Status || k.Size != j.Size || k.Sidecar != j.Sidecar || k.Filename != j.Filename || k.Seq != j.Seq {
+			t.Fatalf("got %+v\nwant %+v", k, j)
+		}
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package queuefs_test
+
+const raceEnabled = false

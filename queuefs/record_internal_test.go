@@ -1,0 +1,78 @@
+package queuefs
+
+import (
+	"reflect"
+	"testing"
+)
+
+func someRecord() *record {
+	r := &record{kind: Consume, from: Pending, to: Consumed, flags: recInline, seq: 7, time: 1e15, job: 42, size: 4, submitted: 1e14,
+		queue: "jobs", mediaType: "text/plain", temp: "cutie-tmp-1-2", payload: []byte("data")}
+	r.setText([]byte("identifier: j000000000042\n"))
+	r.sha[0], r.md5[15] = 1, 2
+	return r
+}
+
+func TestRecordReadsAsWritten(t *testing.T) {
+	for _, change := range []func(r *record){
+		func(*record) {},
+		func(r *record) { r.payload, r.flags = nil, 0 },
+		func(r *record) { r.payload, r.size = []byte{}, 0 },
+		func(r *record) { r.queue, r.mediaType, r.temp = "", "", "" },
+		func(r *record) { r.setText(nil) },
+	} {
+		want := someRecord()
+		change(want)
+		b := make([]byte, want.length())
+		want.put(b)
+		got := record{queue: "jobs", mediaType: "x"}
+		if err := got.get(append(b, "what follows"...)); err != nil {
+			t.Fatal(err)
+		}
+		if len(want.text) == 0 {
+			want.text, got.text = nil, nil
+		}
+		if !reflect.DeepEqual(&got, want) {
+			t.Errorf("got %+v\nwant %+v", got, *want)
+		}
+		if string(b[want.textAt():][:want.textSize]) != string(want.text) || want.payload != nil && string(b[want.payloadAt():]) != string(want.payload) {
+			t.Error("text and payload are not where they are said to be")
+		}
+		// Cut anywhere it is an error, or lacks what is cut.
+		for n := range b {
+			if err := got.get(b[:n]); err == nil && (n < recFixed || got.payload != nil && len(want.payload) > 0) {
+				t.Errorf("cut to %d octets: got %+v", n, got)
+			}
+		}
+	}
+}
+
+// FuzzRecord reads whatever it gets, without falling, and writes what it could
+// read as it was.
+func FuzzRecord(f *testing.F) {
+	r := someRecord()
+	b := make([]byte, r.length())
+	r.put(b)
+	f.Add(b)
+	f.Add(b[:recFixed])
+	f.Add(make([]byte, recFixed))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r record
+		if r.get(b) != nil {
+			return
+		}
+		r.event()
+		if r.text == nil || r.textSize != len(r.text) || r.payload == nil && r.flags&recInline != 0 {
+			return // src did not reach that far
+		}
+		again := make([]byte, r.length())
+		r.put(again)
+		var s record
+		if err := s.get(again); err != nil {
+			t.Fatalf("%v: %+v", err, r)
+		}
+		if !reflect.DeepEqual(s, r) {
+			t.Fatalf("got %+v\nwant %+v", s, r)
+		}
+	})
+}

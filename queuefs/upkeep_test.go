@@ -1,0 +1,165 @@
+package queuefs_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// TestCheckpointWritesWhatChanged counts the pages that checkpoints write.
+func TestCheckpointWritesWhatChanged(t *testing.T) {
+	var steps []string
+	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 4 << 20, Fault: func(step string, do func() error) error {
+		if strings.HasPrefix(step, "stage ") {
+			steps = append(steps, step)
+		}
+		return do()
+	}})
+	defer closeHome(t, s)
+	fillQueue(t, q, 3*queuefs.PageJobs, 1)
+	checkpoint := func(want ...string) {
+		t.Helper()
+		steps = nil
+		if err := s.Checkpoint(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(steps, want) {
+			t.Errorf("got %q want %q", steps, want)
+		}
+	}
+	checkpoint("stage p000000000", "stage p000000001", "stage p000000002", "stage p000000003", "stage queue", "stage checkpoint")
+	checkpoint("stage checkpoint")
+	if _, err := q.Delete(ctx, queuefs.PageJobs+5); err != nil {
+		t.Fatal(err)
+	}
+	checkpoint("stage p000000001", "stage queue", "stage checkpoint")
+	submit(t, q, queuefs.Meta{}, "x")
+	checkpoint("stage p000000003", "stage queue", "stage checkpoint")
+}
+
+// TestFailedCheckpointIsMadeGood fails a checkpoint at each of its steps: the
+// next one does what was left.
+func TestFailedCheckpointIsMadeGood(t *testing.T) {
+	for at := 1; ; at++ {
+		dir := fastDir(t)
+		f := newFaults(0, errInjected)
+		o := queuefs.Options{Segment: segment, Fault: f.step}
+		s, q := openHome(t, dir, o)
+		for n := range 3 {
+			submit(t, q, queuefs.Meta{Filename: fmt.Sprint(n)}, strings.Repeat("x", 100_000*n))
+		}
+		q.Next(ctx, "w")
+		f.n, f.at = 0, at
+		err := s.Checkpoint(ctx)
+		f.at = 0
+		if !f.fired() {
+			closeHome(t, s)
+			break
+		}
+		if err == nil && !strings.HasPrefix(f.name, "put ") {
+			t.Errorf("%s: the checkpoint does not say that it failed", f.name)
+		}
+		submit(t, q, queuefs.Meta{}, "more")
+		if err := s.Checkpoint(ctx); err != nil {
+			t.Errorf("%s: the checkpoint after it: %v", f.name, err)
+		}
+		w := observe(t, s)
+		crashed := copyHome(t, dir)
+		closeHome(t, s)
+		v := verifier{TB: t, dir: crashed, o: queuefs.Options{Segment: segment}}
+		s, _ = openHome(t, crashed, v.o)
+		if d := w.difference(observe(t, s)); d != "" {
+			t.Errorf("%s: %s", f.name, d)
+		}
+		closeHome(t, s)
+		v.checkFiles(w)
+	}
+}
+
+// TestMaintainWritesFiles keeps the calm pace: files are there after one call,
+// the index half a minute later.
+func TestMaintainWritesFiles(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
+	defer closeHome(t, s)
+	submit(t, q, queuefs.Meta{}, "x")
+	now = now.Add(time.Second)
+	if err := s.Maintain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, dir); !strings.Contains(got, "jobs/pending/j000000000001") || !strings.Contains(got, "jobs/payload/j000000000001") {
+		t.Errorf("got %s", got)
+	}
+	// Thirty seconds later the index has it too.
+	steps := len(leftovers(t, dir))
+	now = now.Add(31 * time.Second)
+	if err := s.Maintain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	crashed := copyHome(t, dir)
+	report := func(p queuefs.Problem) { t.Errorf("reported %v", p) }
+	again, r := openHome(t, crashed, queuefs.Options{Report: report})
+	if st := r.State(); st.Pending != 1 || st.Seq != 1 || steps != 0 {
+		t.Errorf("got %+v", st)
+	}
+	closeHome(t, again)
+}
+
+// TestCloseWaitsForUpkeep closes a home that has failed while its upkeep is in
+// the middle of a file.
+func TestCloseWaitsForUpkeep(t *testing.T) {
+	var once sync.Once
+	var s *queuefs.Service
+	failing := false
+	closed := make(chan error, 1)
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: clock(), Fault: func(step string, do func() error) error {
+		if failing && step == "journal sync" {
+			return syscall.EIO
+		}
+		if step == "put pending" {
+			once.Do(func() {
+				failing = true
+				sub := q0(s).Begin()
+				sub.Add(queuefs.Meta{})
+				if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrFailed) {
+					t.Errorf("submit: got %v", err)
+				}
+				go func() { closed <- s.Close() }()
+				select {
+				case <-closed:
+					t.Error("the home was closed under its upkeep")
+				case <-time.After(50 * time.Millisecond):
+				}
+			})
+		}
+		return do()
+	}})
+	for range 3 {
+		submit(t, q, queuefs.Meta{}, "x")
+	}
+	if err := s.Maintain(ctx); err != nil && !errors.Is(err, queuefs.ErrFailed) && !errors.Is(err, queuefs.ErrClosed) {
+		t.Errorf("maintain: %v", err)
+	}
+	if !failing || t.Failed() {
+		t.Fatal("upkeep wrote no file, or lost the home under it")
+	}
+	if err := <-closed; err == nil {
+		t.Error("close says that the files are exact")
+	}
+	s, q = openHome(t, dir, queuefs.Options{})
+	defer closeHome(t, s)
+	if st := q.State(); st.Pending < 3 {
+		t.Errorf("got %+v", st)
+	}
+}
+
+func q0(s *queuefs.Service) *queuefs.Queue { return s.Queues()[0] }

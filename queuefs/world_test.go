@@ -1,0 +1,374 @@
+package queuefs_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// A world is what a home should hold: the jobs of each queue. Tests keep one
+// beside the engine, change it by what was acknowledged, and compare all of it.
+type world map[string]jobs
+
+type jobs struct {
+	last queuefs.JobID // highest number given out
+	byID map[queuefs.JobID]fact
+}
+
+// A fact is what must be true of a job.
+type fact struct {
+	status                      queuefs.Status
+	filename, sidecar, consumer string
+	payload                     string
+	requeues                    int
+}
+
+func (w world) clone() world {
+	c := world{}
+	for name, j := range w {
+		c[name] = jobs{last: j.last, byID: maps.Clone(j.byID)}
+	}
+	return c
+}
+
+// ids returns the jobs of a status in order.
+func (w world) ids(queue string, st queuefs.Status) (ids []queuefs.JobID) {
+	for id, f := range w[queue].byID {
+		if f.status == st {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// set returns a world in which a job is different.
+func (w world) set(queue string, id queuefs.JobID, change func(*fact)) world {
+	c := w.clone()
+	f := c[queue].byID[id]
+	change(&f)
+	c[queue].byID[id] = f
+	c[queue] = jobs{last: max(c[queue].last, id), byID: c[queue].byID}
+	return c
+}
+
+func (f fact) String() string {
+	p := f.payload
+	if len(p) > 40 {
+		p = fmt.Sprintf("%s…%d octets", p[:20], len(p))
+	}
+	return fmt.Sprintf("%v file=%q sidecar=%q by=%q requeues=%d payload=%q", f.status, f.filename, f.sidecar, f.consumer, f.requeues, p)
+}
+
+// difference tells in which jobs two worlds differ, "" if in none.
+func (w world) difference(got world) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(w)) {
+		g, ok := got[name]
+		if !ok {
+			fmt.Fprintf(&b, "queue %s is missing\n", name)
+			continue
+		}
+		for _, id := range slices.Sorted(maps.Keys(w[name].byID)) {
+			if have, ok := g.byID[id]; !ok {
+				fmt.Fprintf(&b, "%s/%v: missing, want %v\n", name, id, w[name].byID[id])
+			} else if want := w[name].byID[id]; have != want {
+				fmt.Fprintf(&b, "%s/%v: got %v\n%*swant %v\n", name, id, have, len(name)+11, "", want)
+			}
+		}
+		for id := range g.byID {
+			if _, ok := w[name].byID[id]; !ok {
+				fmt.Fprintf(&b, "%s/%v: got %v, want none\n", name, id, g.byID[id])
+			}
+		}
+	}
+	for name := range got {
+		if _, ok := w[name]; !ok {
+			fmt.Fprintf(&b, "queue %s: want none\n", name)
+		}
+	}
+	return b.String()
+}
+
+// observe reads everything that the service shows.
+func observe(t testing.TB, s *queuefs.Service) world {
+	t.Helper()
+	w := world{}
+	for _, q := range s.Queues() {
+		j := jobs{byID: map[queuefs.JobID]fact{}}
+		list, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
+		if err != nil {
+			t.Errorf("list of %s: %v", q.ID(), err)
+		}
+		for _, job := range list {
+			f := fact{status: job.Status, filename: job.Filename, sidecar: job.Sidecar, consumer: job.Consumer, requeues: job.Requeues}
+			f.payload = payload(t, q, job.ID)
+			j.byID[job.ID] = f
+			j.last = job.ID
+		}
+		w[q.ID()] = j
+	}
+	return w
+}
+
+// A follower keeps the events of all queues, as a publisher does. What it has
+// kept when Synced is called is never asked for again.
+type follower struct {
+	t      testing.TB
+	s      *queuefs.Service
+	seen   map[string][]queuefs.Event
+	synced map[string]int
+}
+
+func newFollower(t testing.TB) *follower {
+	return &follower{t: t, seen: map[string][]queuefs.Event{}, synced: map[string]int{}}
+}
+
+// follow begins anew with what was synced.
+func (f *follower) follow(s *queuefs.Service) {
+	for name, n := range f.synced {
+		f.seen[name] = f.seen[name][:n]
+	}
+	f.s = s
+	s.Follow(f)
+}
+
+func (f *follower) Flush() error {
+	for _, q := range f.s.Queues() {
+		f.read(q)
+	}
+	return nil
+}
+
+func (f *follower) Synced() error {
+	for name, events := range f.seen {
+		f.synced[name] = len(events)
+	}
+	return nil
+}
+
+// read takes in what has happened since the last time.
+func (f *follower) read(q *queuefs.Queue) []queuefs.Event {
+	f.t.Helper()
+	for {
+		all := f.seen[q.ID()]
+		some, err := q.Events(queuefs.Seq(len(all)), 7)
+		if err != nil {
+			f.t.Errorf("events of %s after %d: %v", q.ID(), len(all), err)
+			return all
+		}
+		if len(some) == 0 {
+			return all
+		}
+		f.seen[q.ID()] = append(all, some...)
+	}
+}
+
+// check reads all events of a queue: they are numbered without gaps, their
+// time grows, and replaying them gives what the queue shows.
+func (f *follower) check(q *queuefs.Queue) {
+	t := f.t
+	t.Helper()
+	events := f.read(q)
+	stands := map[queuefs.JobID]queuefs.Status{}
+	var last time.Time
+	for i, e := range events {
+		if e.Seq != queuefs.Seq(i+1) || !e.Time.After(last) {
+			t.Fatalf("%s: event %d: got %d at %v after %v", q.ID(), i+1, e.Seq, e.Time, last)
+		}
+		if e.From != stands[e.Job] {
+			t.Errorf("%s: event %d: %v of %v from %v, it was %v", q.ID(), e.Seq, e.Kind, e.Job, e.From, stands[e.Job])
+		}
+		last, stands[e.Job] = e.Time, e.To
+	}
+	st := q.State()
+	if st.Seq != queuefs.Seq(len(events)) {
+		t.Errorf("%s: got %d events, state says %d", q.ID(), len(events), st.Seq)
+	}
+	counts := map[queuefs.Status]int64{}
+	for id, status := range stands {
+		if got, _ := q.Status(id); got != status {
+			t.Errorf("%s: events leave %v %v, got %v", q.ID(), id, status, got)
+		}
+		counts[status]++
+	}
+	if st.Pending != counts[queuefs.Pending] || st.Consumed != counts[queuefs.Consumed] || st.Deleted != counts[queuefs.Deleted] {
+		t.Errorf("%s: got %+v, events leave %v", q.ID(), st, counts)
+	}
+}
+
+// files returns the directories of the queues as the world has them.
+func (w world) files() string {
+	var names []string
+	for name, j := range w {
+		names = append(names, name+"/queue-info.txt")
+		for id, f := range j.byID {
+			names = append(names, name+"/payload/"+id.String(), name+"/"+f.status.String()+"/"+id.String())
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, "\n")
+}
+
+// leftovers lists unfinished files of a home that nobody has open. Spare
+// segments of the journal wait for their use.
+func leftovers(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), "cutie-tmp-") && !strings.HasPrefix(d.Name(), "cutie-tmp-spare-") {
+			rel, _ := filepath.Rel(dir, path)
+			names = append(names, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// A verifier tests a home that was left in whatever state.
+type verifier struct {
+	testing.TB
+	dir     string
+	o       queuefs.Options
+	f       *follower
+	damaged bool // storage was: something may be reported and set aside
+}
+
+// verify opens the home, and tests that it holds one of the worlds, that it
+// goes on working, and that nothing is left over after a clean stop.
+func (v *verifier) verify(may ...world) {
+	t, dir, o, f := v.TB, v.dir, v.o, v.f
+	t.Helper()
+	var problems []string
+	o.Fault, o.Report = nil, func(p queuefs.Problem) { problems = append(problems, p.String()) }
+	s, err := queuefs.Open(dir, o)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	f.follow(s)
+	got := observe(t, s)
+	is := slices.IndexFunc(may, func(w world) bool { return w.difference(got) == "" })
+	if is < 0 {
+		for i, w := range may {
+			t.Errorf("outcome %d: %s", i, w.difference(got))
+		}
+		s.Close()
+		return
+	}
+	w := may[is]
+	for _, q := range s.Queues() {
+		f.check(q)
+		ids := w.ids(q.ID(), queuefs.Pending)
+		if got := q.IDs(queuefs.ListOptions{Status: queuefs.Pending}); !slices.Equal(got, ids) {
+			t.Errorf("%s: order: got %v want %v", q.ID(), got, ids)
+		}
+		j := submit(t, q, queuefs.Meta{Filename: "after"}, "after")
+		if j.ID <= w[q.ID()].last {
+			t.Errorf("%s: got %v, given out before", q.ID(), j.ID)
+		}
+		w = w.set(q.ID(), j.ID, func(f *fact) { *f = fact{status: queuefs.Pending, filename: "after", payload: "after"} })
+		if len(ids) == 0 {
+			ids = append(ids, j.ID)
+		}
+		if j, err := q.Next(ctx, "v"); err != nil || j.ID != ids[0] {
+			t.Errorf("%s: next: got %v, %v want %v", q.ID(), j.ID, err, ids[0])
+		}
+		w = w.set(q.ID(), ids[0], func(f *fact) { f.status, f.consumer = queuefs.Consumed, "v" })
+		f.check(q)
+	}
+	closeHome(t, s)
+	v.checkFiles(w)
+	if len(problems) > 0 && !v.damaged {
+		t.Errorf("reported %q", problems)
+	}
+}
+
+// checkFiles tests that a closed home has the files of the world and no other.
+func (v *verifier) checkFiles(w world) {
+	t := v.TB
+	t.Helper()
+	unlisted := func(path string) bool {
+		in, under := strings.CutPrefix(path, "queues/")
+		queue, _, _ := strings.Cut(in, "/")
+		_, listed := w[queue]
+		return under && !listed
+	}
+	var got []string
+	for name := range strings.Lines(tree(t, v.dir)) {
+		name = strings.TrimSpace(name)
+		// An empty queue that is not listed came of a creation that failed.
+		if strings.Contains(name, "/j0") || !unlisted("queues/"+name) {
+			got = append(got, name)
+		}
+	}
+	if v.damaged {
+		got = slices.DeleteFunc(got, func(name string) bool { return strings.Contains(name, "/corrupt/") })
+	}
+	if got, want := strings.Join(got, "\n"), w.files(); got != want {
+		t.Errorf("files: got\n%s\nwant\n%s", got, want)
+	}
+	if left := slices.DeleteFunc(leftovers(t, v.dir), unlisted); len(left) > 0 {
+		t.Errorf("left over: %q", left)
+	}
+	r, err := queuefs.Check(v.dir, queuefs.CheckOptions{Segment: v.o.Segment, Now: v.o.Now})
+	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
+		t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
+	}
+}
+
+// fastDir is a temporary directory in memory where the system has one: for
+// tests that write much and do not need the storage to be real.
+func fastDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "queuefs-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// copyHome copies a home as it stands on disk, as if the machine had stopped
+// at this instant and all that was written is there.
+func copyHome(t testing.TB, dir string) string {
+	t.Helper()
+	to := filepath.Join(fastDir(t), "copy")
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(dir, name)
+		target := filepath.Join(to, rel)
+		unfinished := strings.HasPrefix(filepath.Base(name), "cutie-tmp-") // may have its name by now
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && unfinished:
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(target, 0o777)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && unfinished {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, data, 0o666)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
