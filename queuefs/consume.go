@@ -28,8 +28,8 @@ func (q *Queue) Next(ctx context.Context, by string) (Job, error) {
 	return jobs[0], nil
 }
 
-// NextN takes up to max jobs, at most MaxTake, from the head of the queue with
-// one sync. If no job is pending the error is [ErrEmpty].
+// NextN takes up to max jobs, at most MaxTake and fewer if their sidecars are
+// large, from the head of the queue with one sync. If no job is pending the error is [ErrEmpty].
 func (q *Queue) NextN(ctx context.Context, by string, max int) ([]Job, error) {
 	if err := q.svc.usable(); err != nil {
 		return nil, err
@@ -104,7 +104,8 @@ func (q *Queue) claim(max int) []JobID {
 			break
 		}
 		p := q.idx.page(id)
-		q.idx.setBusy(p, p.slot(int(id%PageJobs)))
+		s := p.slot(int(id % PageJobs))
+		q.idx.setBusy(p, s)
 		ids = append(ids, id)
 		q.idx.head = id + 1
 	}

@@ -79,8 +79,7 @@ func (s *Service) replay(c checkpointFile) error {
 		return err
 	}
 	defer logs.Close()
-	dir, err := logs.MakeSub(journalDir)
-	if err != nil {
+	if s.jdir, err = logs.MakeSub(journalDir); err != nil {
 		return err
 	}
 	from := c.past
@@ -116,7 +115,7 @@ func (s *Service) replay(c checkpointFile) error {
 			recs, at = recs[n:], at.Add(n)
 		}
 	}
-	s.log, err = durable.OpenLog(dir, from, durable.LogOptions{Segment: s.opts.Segment, Visit: visit,
+	s.log, err = durable.OpenLog(s.jdir, from, durable.LogOptions{Segment: s.opts.Segment, Visit: visit,
 		Report: func(name, text string) {
 			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
 		}})

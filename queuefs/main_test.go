@@ -31,6 +31,6 @@ func child(t testing.TB, name, dir string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), exe, dir)
-	cmd.Env = append(os.Environ(), childVar+"="+name)
+	cmd.Env = append(os.Environ(), childVar+"="+name, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }

@@ -125,11 +125,15 @@ func testPayloadForms(t *testing.T, dir string) {
 func TestRightDigests(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	defer closeHome(t, s)
-	for _, size := range []int{10, 200_000} {
+	for _, size := range []int{10, 140_000} {
+		kinds := append([]digest.Type{0}, digest.Types()...)
+		if size > 10 {
+			kinds = []digest.Type{0, digest.CRC32}
+		}
 		data := strings.Repeat("d", size)
 		for _, kind := range digest.Types() {
 			right := digest.Sum(kind, []byte(data))
-			for _, first := range append([]digest.Type{0}, digest.Types()...) {
+			for _, first := range kinds {
 				sub := q.Begin()
 				var m queuefs.Meta
 				if first != 0 {

@@ -307,7 +307,8 @@ func (q *Queue) watch() <-chan struct{} {
 }
 
 // transition journals one event of kind for each of the jobs, which are held.
-// edit gets the job as it stands and changes what the event changes.
+// edit gets the job as it stands and changes what the event changes. Jobs whose
+// files are too large for one record are given back, the last ones first.
 func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, t time.Time)) ([]Job, error) {
 	jobs := make([]Job, len(ids))
 	recs := make([]*record, len(ids))
@@ -332,6 +333,10 @@ func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, 
 		}
 		return recs, nil
 	})
+	if half := len(ids) / 2; half > 0 && errors.Is(err, durable.ErrTooLarge) {
+		q.release(ids[half:]...)
+		return q.transition(ids[:half], kind, to, edit)
+	}
 	if err != nil {
 		q.release(ids...)
 		return nil, err
@@ -359,6 +364,8 @@ func storageError(err error) error {
 		return errors.Join(ErrFailed, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errors.Join(ErrNoSpace, err)
+	case errors.Is(err, durable.ErrTooLarge):
+		return errors.Join(ErrTooBig, err)
 	case errors.Is(err, fs.ErrClosed):
 		return errors.Join(ErrClosed, err)
 	}

@@ -299,8 +299,9 @@ func (f *faults) fired() bool {
 func (f *faults) step(step string, do func() error) error {
 	f.lock <- struct{}{}
 	f.n++
-	fails := f.n == f.at || f.stops && f.at > 0 && f.n > f.at
-	if f.n == f.at {
+	first := f.n == f.at
+	fails := first || f.stops && f.at > 0 && f.n > f.at
+	if first {
 		f.name = step
 	}
 	<-f.lock
@@ -314,7 +315,7 @@ func (f *faults) step(step string, do func() error) error {
 	if !fails {
 		return run()
 	}
-	if f.done {
+	if f.done && first {
 		run()
 	}
 	return fmt.Errorf("%s: %w", step, f.err)

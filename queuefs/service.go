@@ -45,6 +45,7 @@ type Service struct {
 	temp  *durable.Dir // payloads that are coming in
 	qdir  *durable.Dir
 	ixdir *durable.Dir
+	jdir  *durable.Dir
 	lock  *os.File
 	log   *durable.Log
 
@@ -269,13 +270,20 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
+	taken := false
 	for _, n := range []string{payloadDir, Pending.String(), Consumed.String(), Deleted.String()} {
 		d, err := root.MakeSub(n)
+		if err == nil {
+			err = d.Names(func(name string) { taken = taken || !strings.HasPrefix(name, durable.TempPrefix) })
+			d.Close()
+		}
+		if err == nil && taken {
+			err = fmt.Errorf("%s: %w as a directory with jobs that %s does not list; rebuild the home to take them in", info.ID, ErrQueueExists, queuesName)
+		}
 		if err != nil {
 			root.Close()
 			return nil, err
 		}
-		d.Close()
 	}
 	err = root.Replace(queueInfo, info.file())
 	root.Close()
@@ -447,7 +455,7 @@ func (s *Service) closeFiles() error {
 		q.mu.Unlock()
 		q.closeDirs()
 	}
-	for _, d := range []*durable.Dir{s.home, s.temp, s.qdir, s.ixdir} {
+	for _, d := range []*durable.Dir{s.home, s.temp, s.qdir, s.ixdir, s.jdir} {
 		if d != nil {
 			errs = append(errs, d.Close())
 		}

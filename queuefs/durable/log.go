@@ -31,6 +31,9 @@ var ErrFailed = errors.New("journal failed")
 // ErrReleased says that a position is in a segment that was let go.
 var ErrReleased = errors.New("journal segment released")
 
+// ErrTooLarge says that a record is larger than [Log.MaxAppend].
+var ErrTooLarge = errors.New("record larger than half a journal segment")
+
 // errNoRoom says that the next segment is not prepared yet.
 var errNoRoom = errors.New("no prepared journal segment")
 
@@ -103,7 +106,7 @@ func (l *Log) Append(size int, op Op, fill func(dst []byte, at Position)) (*Batc
 		return nil, l.err
 	}
 	if size > l.MaxAppend() {
-		return nil, fmt.Errorf("record of %d octets is larger than half a journal segment", size)
+		return nil, fmt.Errorf("%w: %d octets", ErrTooLarge, size)
 	}
 	b, err := l.gathering(size + recHeader)
 	if err != nil {

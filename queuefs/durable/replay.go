@@ -93,7 +93,7 @@ func (r *replay) run(from Mark) error {
 	}
 	// Go on in the last segment, unless what stands behind its end might one
 	// day be taken for ours.
-	if s := l.live[highest]; s != nil && !r.behind && s.size == l.segSize && len(l.live) > 0 {
+	if s := l.live[highest]; s != nil && !r.behind && !s.aside && s.size == l.segSize && len(l.live) > 0 {
 		l.cur = s
 	} else {
 		seg, err := l.dir.createSegment(highest+1, l.segSize, l.takeSpare())

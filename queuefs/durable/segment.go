@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // A segment is one file of the log, of fixed size: a header block, then
@@ -118,12 +120,12 @@ func (d *Dir) openSegment(number uint64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := f.Stat()
-	if err != nil {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		f.Close()
 		return nil, err
 	}
-	s := &segment{number: number, name: name, f: f, size: st.Size()}
+	s := &segment{number: number, name: name, f: f, size: st.Size, aside: st.Nlink > 1}
 	s.openDirect(d)
 	head := make([]byte, blockSize)
 	if _, err := f.ReadAt(head, 0); err != nil || string(head) != string(segmentHeader(number)) {

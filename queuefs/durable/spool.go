@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -57,9 +58,24 @@ func CopyOnce(w io.Writer, f *os.File) (int64, error) {
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_RDONLY|unix.O_DIRECT); err != nil {
 		return io.Copy(w, f)
 	}
+	done, err := copyDirect(w, f, at)
+	if _, e := unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_RDONLY); e != nil {
+		return done, errors.Join(err, e)
+	}
+	if _, e := f.Seek(at+done, io.SeekStart); e != nil {
+		return done, errors.Join(err, e)
+	}
+	if err == errNotDirect {
+		return io.Copy(w, f)
+	}
+	return done, err
+}
+
+var errNotDirect = errors.New("file cannot be read around the page cache")
+
+func copyDirect(w io.Writer, f *os.File, at int64) (done int64, err error) {
 	buf := spoolBuffers.Get().(*[spoolBuffer]byte)
 	defer spoolBuffers.Put(buf)
-	var done int64
 	for {
 		n, err := f.ReadAt(buf[:], at+done)
 		if n > 0 {
@@ -71,13 +87,9 @@ func CopyOnce(w io.Writer, f *os.File) (int64, error) {
 		}
 		switch {
 		case err == io.EOF:
-			_, err = f.Seek(0, io.SeekEnd)
-			return done, err
-		case err != nil && done == 0 && n == 0:
-			if _, e := unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_RDONLY); e != nil {
-				return 0, err
-			}
-			return io.Copy(w, f)
+			return done, nil
+		case err != nil && done == 0:
+			return 0, errNotDirect
 		case err != nil:
 			return done, err
 		}
