@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -151,14 +152,14 @@ func crashClients(dir string) {
 	}
 	say("ready")
 	life := filepath.Base(os.Args[1]) + fmt.Sprint(os.Getpid())
-	for i := range 16 {
+	for i := range 64 {
 		c := &crashClient{name: fmt.Sprintf("%s-%d", life, i), say: say, rng: rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(i)))}
 		go func() {
 			for {
 				switch {
 				case i == 0:
 					must(c.take(queues["line"], 1+c.rng.IntN(4)))
-				case i < 4:
+				case i < 8:
 					c.n++
 					must(c.submit(queues["line"], fmt.Sprintf("%s-job-%d", c.name, c.n)))
 				default:
@@ -276,11 +277,17 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 	}
 }
 
+var crashes = flag.Int("crashes", 0, "how often TestKilledAtRandom kills its process; 0 is a few times")
+
 // TestKilledAtRandom kills a busy process again and again.
 func TestKilledAtRandom(t *testing.T) {
-	rounds := 10
-	if testing.Short() || raceEnabled {
+	rounds := *crashes
+	switch {
+	case rounds > 0:
+	case testing.Short() || raceEnabled:
 		rounds = 3
+	default:
+		rounds = 10
 	}
 	dir := t.TempDir()
 	s, _ := openHome(t, dir, queuefs.Options{})

@@ -13,6 +13,7 @@ const childVar = "QUEUEFS_TEST_CHILD"
 var children = map[string]func(dir string){
 	"clients": crashClients,
 	"open":    openAndClose,
+	"hold":    holdHome,
 }
 
 func TestMain(m *testing.M) {

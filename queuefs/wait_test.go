@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,39 @@ func TestWaiterThatGivesUpTakesNothing(t *testing.T) {
 		}
 		if j, err := q.Peek(); err != nil || j.ID != 2 || q.State().Consumed != 1 {
 			t.Errorf("got %v, %v, %+v", j.ID, err, q.State())
+		}
+	})
+}
+
+// An ending is a context that has ended, but nobody who waits has seen it yet.
+type ending struct {
+	context.Context
+	ended atomic.Bool
+}
+
+func (e *ending) Err() error {
+	if e.ended.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestJobForOneWhoHungUp hands a job to a waiter whose context ends at that
+// moment: the next one gets it.
+func TestJobForOneWhoHungUp(t *testing.T) {
+	dir := fastDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		s, q := openHome(t, dir, queuefs.Options{})
+		defer closeHome(t, s)
+		back := make(chan taking, 3)
+		hung := &ending{Context: ctx}
+		wait(hung, q, 0, 1, back)
+		wait(ctx, q, 1, 1, back)
+		hung.ended.Store(true)
+		submit(t, q, queuefs.Meta{}, "x")
+		expect(t, back, taking{who: 0, err: queuefs.ErrEmpty}, taking{who: 1, jobs: []queuefs.JobID{1}})
+		if events := q.Seq(); events != 2 {
+			t.Errorf("%d events, want 2", events)
 		}
 	})
 }

@@ -283,6 +283,7 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 		if cap(dst)-len(dst) < 512 {
 			dst = append(dst, make([]byte, 1024+len(dst))...)[:len(dst)]
 		}
+		room := cap(dst) - len(dst)
 		n, err := unix.Read(fd, dst[len(dst):cap(dst)])
 		switch {
 		case err == unix.EINTR:
@@ -294,6 +295,9 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 			dst = dst[:len(dst)+n]
 			if len(dst)-start > max {
 				return dst[:start], d.pathError("read", name, fmt.Errorf("larger than %d octets", max))
+			}
+			if n < room {
+				return dst, nil // a regular file gives less only at its end
 			}
 		}
 	}

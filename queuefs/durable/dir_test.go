@@ -359,3 +359,53 @@ func TestSpoolThatFindsNoRoom(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestClosedDir closes a directory and opens others, which get its number: they
+// are never taken for it.
+func TestClosedDir(t *testing.T) {
+	path := tempDir(t)
+	for _, name := range []string{"a", "b"} {
+		if err := os.Mkdir(filepath.Join(path, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := durable.OpenDir(filepath.Join(path, "a"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := openDir(t, filepath.Join(path, "b"), nil)
+	if err := b.Put("f", []byte("of b")); err != nil {
+		t.Fatal(err)
+	}
+	for method, do := range map[string]func() error{
+		"Sub":      func() error { _, err := a.Sub("x"); return err },
+		"MakeSub":  func() error { _, err := a.MakeSub("x"); return err },
+		"Put":      func() error { return a.Put("x", nil) },
+		"Rewrite":  func() error { return a.Rewrite("f", nil) },
+		"Replace":  func() error { return a.Replace("f", nil) },
+		"Stage":    func() error { _, err := a.Stage("f", nil); return err },
+		"Temp":     func() error { _, _, err := a.Temp(); return err },
+		"Spool":    func() error { _, err := a.Spool(); return err },
+		"Rename":   func() error { return a.Rename("f", b, "g") },
+		"Remove":   func() error { return a.Remove("f") },
+		"Open":     func() error { _, err := a.Open("f"); return err },
+		"Append":   func() error { _, err := a.Append("f"); return err },
+		"ReadFile": func() error { _, err := a.ReadFile("f", nil, 10); return err },
+		"Names":    func() error { return a.Names(func(string) {}) },
+		"Stat":     func() error { _, err := a.Stat("f"); return err },
+		"Changed":  func() error { _, err := a.Changed(); return err },
+		"Sync":     func() error { return a.Sync() },
+		"SyncFS":   func() error { return a.SyncFS() },
+		"Close":    func() error { return a.Close() },
+	} {
+		if err := do(); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("%s: got %v", method, err)
+		}
+	}
+	if names, _ := os.ReadDir(b.Path()); len(names) != 1 || read(t, b, "f") != "of b" {
+		t.Errorf("got %v", names)
+	}
+}

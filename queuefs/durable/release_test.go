@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"cutie/queuefs/durable"
@@ -110,25 +111,25 @@ func TestRecycledRecordsNeverComeBack(t *testing.T) {
 // TestReadersWhileSegmentsGo reads records while their segments are let go and
 // used again: it gets what was written there, or learns that it is gone.
 func TestReadersWhileSegmentsGo(t *testing.T) {
-	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, tempDir(t), durable.Mark{}, nil)
 	j.fillSegments(1)
-	var mu sync.Mutex
-	known := slices.Clone(j.written)
+	var known atomic.Pointer[[]entry] // of the segments that go next
+	first := slices.Clone(j.written)
+	known.Store(&first)
 	stop := make(chan bool)
 	var readers sync.WaitGroup
 	for r := range 4 {
 		readers.Go(func() {
-			for n := r; ; n += 7 {
+			p := make([]byte, small)
+			for n := r; ; n++ {
 				select {
 				case <-stop:
 					return
 				default:
 				}
-				mu.Lock()
-				e := known[n%len(known)]
-				mu.Unlock()
-				p := make([]byte, len(e.data))
+				all := *known.Load()
+				e := all[n%len(all)]
+				p := p[:len(e.data)]
 				if err := j.log.ReadAt(p, e.at); err == nil && string(p) != e.data {
 					t.Errorf("at %v: read %.30q want %.30q", e.at, p, e.data)
 					return
@@ -139,11 +140,16 @@ func TestReadersWhileSegmentsGo(t *testing.T) {
 			}
 		})
 	}
-	for range 12 {
-		j.fillSegments(2)
-		mu.Lock()
-		known = slices.Clone(j.written[max(0, len(j.written)-80):])
-		mu.Unlock()
+	rounds := 100
+	if testing.Short() {
+		rounds = 20
+	}
+	for range rounds {
+		begin := len(j.written)
+		j.fillSegments(1)
+		next := slices.Clone(j.written[begin:])
+		known.Store(&next)
+		j.fillSegments(1)
 		if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
 			t.Error(err)
 		}
