@@ -159,7 +159,9 @@ func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
 		if st != 0 {
 			why = "job file is in " + st.String()
 		}
-	} else if j, text, err = q.readJob(e.Job, st); err != nil {
+	} else if j, text, err = q.readJob(e.Job, st); transient(err) {
+		return err
+	} else if err != nil {
 		why = err.Error()
 	} else if sha256.Sum256(text) != e.File.SHA256 {
 		why = "job file was edited"
@@ -275,7 +277,7 @@ func dropIndex(ix *durable.Dir) error {
 // rebuildQueues lists every queue directory in queues.txt and gives it the
 // files it lacks.
 func rebuildQueues(d *durable.Dir, now func() time.Time, mended func(Problem)) error {
-	qdir, err := d.MakeSub(queuesDir)
+	qdir, err := openQueues(d)
 	if err != nil {
 		return err
 	}

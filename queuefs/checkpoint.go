@@ -34,6 +34,25 @@ func (s *Service) Checkpoint(ctx context.Context) error {
 func (s *Service) checkpoint(closing bool) error {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
+	return s.checkpointLocked(closing)
+}
+
+// catchUp checkpoints if the files are still too far behind when the turn
+// comes.
+func (s *Service) catchUp() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if !s.lagging(2) {
+		return nil
+	}
+	return s.checkpointLocked(false)
+}
+
+func (s *Service) checkpointLocked(closing bool) error {
 	if err := s.Err(); err != nil {
 		return errors.Join(ErrFailed, err)
 	}
@@ -63,7 +82,9 @@ func (s *Service) checkpoint(closing bool) error {
 		}
 	}
 	if err := s.home.SyncFS(); err != nil {
-		return storageError(err)
+		// What was written before is in doubt, and a second sync would not tell.
+		s.fail(err)
+		return errors.Join(ErrFailed, err)
 	}
 	for i := range staged {
 		if err := staged[i].place(); err != nil {

@@ -104,7 +104,7 @@ func (s *Service) admit(ctx context.Context, q *Queue, n int) error {
 			return ctx.Err()
 		default:
 		}
-		if err := s.Checkpoint(ctx); err != nil {
+		if err := s.catchUp(); err != nil {
 			return err
 		}
 	}
@@ -114,9 +114,10 @@ func (s *Service) admit(ctx context.Context, q *Queue, n int) error {
 // assist writes the files of n jobs if the files are behind, so that a
 // sustained load settles at what the file system carries.
 func (s *Service) assist(q *Queue, n int) {
-	if !s.lagging(1) {
+	if !s.lagging(1) || s.begin() != nil {
 		return
 	}
+	defer s.end()
 	for ; n > 0; n-- {
 		more, err := q.fileOne()
 		if err != nil {
@@ -142,9 +143,13 @@ func (q *Queue) fileOne() (bool, error) {
 		return false, nil
 	}
 	id := q.dirty[0]
+	s := q.idx.slot(id)
+	if s == nil { // closed
+		q.mu.Unlock()
+		return false, ErrClosed
+	}
 	q.dirty = q.dirty[1:]
 	var v view
-	s := q.idx.slot(id)
 	copy(v.slot[:], s)
 	v.u, v.temp = q.unfiled[id], q.temps[id]
 	q.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"cutie/queuefs/anvl"
@@ -89,7 +90,7 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 // index knows it.
 func (q *Queue) Job(id JobID) (Job, error) {
 	text, v, err := q.text(id)
-	if errors.Is(err, ErrNoJob) {
+	if errors.Is(err, ErrNoJob) || transient(err) {
 		return Job{}, err
 	}
 	s := v.s()
@@ -108,6 +109,17 @@ func (q *Queue) Job(id JobID) (Job, error) {
 	}
 	j.Queue, j.Status = q.id, s.status() // the directory decides, not the line
 	return j, nil
+}
+
+// transient tells whether err says nothing of the file it came from: the file
+// may be whole, and nothing must be written in its place.
+func transient(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EIO, syscall.EAGAIN, syscall.EACCES, syscall.EPERM, syscall.ESTALE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // job is what the index alone knows.

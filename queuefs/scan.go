@@ -121,8 +121,11 @@ func (q *Queue) scan(pages map[int]bool) error {
 	slices.Sort(ids)
 	for _, id := range ids {
 		j, text, err := q.readJob(id, where[id])
+		if transient(err) {
+			return err
+		}
 		if err == nil {
-			err = q.inReach(id)
+			err = q.inReach(&j)
 		}
 		if err != nil {
 			if err := q.setAside(where[id], id.String(), err.Error()); err != nil {
@@ -247,10 +250,23 @@ func (q *Queue) reconcile() error {
 // and those before it: the index has eight octets for each page of them.
 const maxGap = 1 << 32
 
-// inReach refuses a job number that would make the index fill the memory.
-func (q *Queue) inReach(id JobID) error {
-	if id > q.mint.job+maxGap {
+// maxSeq is the highest event number taken from a job file, and maxYears how
+// far ahead its dates may be: all that follows is counted from them.
+const (
+	maxSeq   = 1 << 62
+	maxYears = 10
+)
+
+// inReach refuses a job whose number would make the index fill the memory, or
+// after whose event none could follow.
+func (q *Queue) inReach(j *Job) error {
+	switch {
+	case j.ID > q.mint.job+maxGap:
 		return fmt.Errorf("its number is more than %d beyond the highest one, %v", uint64(maxGap), q.mint.job)
+	case j.Seq > maxSeq:
+		return fmt.Errorf("its sequence number %d is out of reach", j.Seq)
+	case j.Modified().After(q.svc.opts.Now().AddDate(maxYears, 0, 0)):
+		return fmt.Errorf("its dates are more than %d years ahead", maxYears)
 	}
 	return nil
 }
@@ -258,6 +274,9 @@ func (q *Queue) inReach(id JobID) error {
 // takeMove makes an event of a job file that somebody moved.
 func (q *Queue) takeMove(id JobID, from, to Status) error {
 	j, _, err := q.readJob(id, to)
+	if transient(err) {
+		return err
+	}
 	if err != nil {
 		if err := q.setAside(to, id.String(), err.Error()); err != nil {
 			return err
@@ -320,8 +339,11 @@ func (q *Queue) takeLoss(e Entry) error {
 // takeNew takes in a job whose file somebody put into the directory.
 func (q *Queue) takeNew(id JobID, st Status) error {
 	j, _, err := q.readJob(id, st)
+	if transient(err) {
+		return err
+	}
 	if err == nil {
-		err = q.inReach(id)
+		err = q.inReach(&j)
 	}
 	if err == nil {
 		_, err = q.dirs.payload.Stat(id.String())

@@ -49,6 +49,11 @@ type Service struct {
 	lock  *os.File
 	log   *durable.Log
 
+	told struct {
+		sync.Mutex
+		of map[Problem]bool
+	}
+
 	inline  int           // payloads up to this travel in the journal
 	stopped chan struct{} // closed when the service closes or fails
 
@@ -82,6 +87,7 @@ func Open(dir string, o Options) (_ *Service, err error) {
 		o.Behind = 1 << 30
 	}
 	s := &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
+	s.told.of = map[Problem]bool{}
 	defer func() {
 		if err != nil {
 			s.closeFiles()
@@ -139,12 +145,7 @@ func lockHome(dir string) (*os.File, error) {
 // openDirs opens the directories of the home and makes those that the
 // program keeps for itself.
 func (s *Service) openDirs() (err error) {
-	if s.qdir, err = s.home.Sub(queuesDir); errors.Is(err, fs.ErrNotExist) {
-		if s.qdir, err = s.home.Sub(queuesOld); errors.Is(err, fs.ErrNotExist) {
-			s.qdir, err = s.home.MakeSub(queuesDir)
-		}
-	}
-	if err != nil {
+	if s.qdir, err = openQueues(s.home); err != nil {
 		return err
 	}
 	if s.temp, err = s.home.MakeSub(tempName); err != nil {
@@ -159,6 +160,18 @@ func (s *Service) openDirs() (err error) {
 		return err
 	}
 	return nil
+}
+
+// openQueues opens the directory of the queues, and makes it if there is none
+// under either name.
+func openQueues(home *durable.Dir) (*durable.Dir, error) {
+	d, err := home.Sub(queuesDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if d, err = home.Sub(queuesOld); errors.Is(err, fs.ErrNotExist) {
+			d, err = home.MakeSub(queuesDir)
+		}
+	}
+	return d, err
 }
 
 // Dir returns the directory of the home.
@@ -366,8 +379,22 @@ func (s *Service) Follow(f Follower) {
 
 func (s *Service) now() int64 { return s.opts.Now().UnixMicro() }
 
+// maxReports is how many problems are remembered as told.
+const maxReports = 10_000
+
+// report tells of a problem, once: a stranger who asks for a damaged job again
+// and again must not fill the log.
 func (s *Service) report(p Problem) {
-	if s.opts.Report != nil {
+	if s.opts.Report == nil {
+		return
+	}
+	s.told.Lock()
+	seen := s.told.of[p]
+	if !seen && len(s.told.of) < maxReports {
+		s.told.of[p] = true
+	}
+	s.told.Unlock()
+	if !seen {
 		s.opts.Report(p)
 	}
 }

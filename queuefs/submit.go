@@ -32,7 +32,8 @@ const inlineLimit = 128 << 10
 type Submission struct {
 	q      *Queue
 	drafts []*Draft
-	budget int // octets that may still be kept in memory
+	budget int // octets of payload that may still be kept in memory
+	said   int // octets of what is said of the jobs
 	done   bool
 }
 
@@ -52,6 +53,8 @@ type Draft struct {
 	err   error
 }
 
+var errOver = errors.New("submission is over")
+
 // sums are the digests every payload gets, with a buffer; they are reused.
 type sums struct {
 	sha, md5 hash.Hash
@@ -65,10 +68,22 @@ func (q *Queue) Begin() *Submission {
 	return &Submission{q: q, budget: q.svc.log.MaxAppend() / 2}
 }
 
-// Add starts the next job. The error tells what is wrong with m.
+// Add starts the next job, and ends the payload of the one before. The error
+// tells what is wrong with m.
 func (s *Submission) Add(m Meta) (*Draft, error) {
+	if s.done {
+		return nil, errOver
+	}
 	if err := m.check(); err != nil {
 		return nil, err
+	}
+	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.log.MaxAppend() {
+		return nil, fmt.Errorf("%w: submission of more than %d jobs", ErrTooBig, len(s.drafts))
+	}
+	if n := len(s.drafts); n > 0 && s.drafts[n-1].file != nil {
+		if err := s.drafts[n-1].file.Park(); err != nil {
+			return nil, storageError(err)
+		}
 	}
 	d := &Draft{sub: s, meta: m, sums: sumsPool.Get().(*sums)}
 	d.sums.sha.Reset()
@@ -96,6 +111,9 @@ func (d *Draft) Size() int64 { return d.size }
 
 // Write adds to the payload.
 func (d *Draft) Write(p []byte) (int, error) {
+	if d.sub.done {
+		return 0, errOver
+	}
 	if d.err != nil {
 		return 0, d.err
 	}
@@ -191,7 +209,7 @@ func (d *Draft) verify(got []digest.Value) ([]digest.Value, error) {
 // ErrFailed, ErrClosed, or that of ctx.
 func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
 	if s.done {
-		return nil, errors.New("submission is over")
+		return nil, errOver
 	}
 	if len(s.drafts) == 0 {
 		return nil, errors.New("submission has no jobs")
@@ -280,7 +298,7 @@ func (s *Submission) syncTemps() error {
 		}
 		err := error(nil)
 		if files > 8 {
-			_, err = d.file.File() // one sync for all follows
+			err = d.file.Park() // one sync for all follows
 		} else {
 			err = d.file.Sync()
 		}

@@ -3,6 +3,8 @@ package queuefs_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -66,6 +68,23 @@ func TestFailedCheckpointIsMadeGood(t *testing.T) {
 		if err == nil && !strings.HasPrefix(f.name, "put ") {
 			t.Errorf("%s: the checkpoint does not say that it failed", f.name)
 		}
+		if f.name == "syncfs" {
+			// What was written before is in doubt: only the journal tells.
+			if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrFailed) {
+				t.Errorf("after a failed sync: got %v", err)
+			}
+			s.Close() // says so again
+			v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segment}}
+			s, q = openHome(t, dir, v.o)
+		}
+		if s.Err() != nil {
+			// What a sync did not put on storage no second one does.
+			if f.name != "syncfs" || !errors.Is(err, queuefs.ErrFailed) {
+				t.Errorf("%s: the service failed: %v", f.name, err)
+			}
+			s.Close()
+			s, q = openHome(t, dir, o)
+		}
 		submit(t, q, queuefs.Meta{}, "more")
 		if err := s.Checkpoint(ctx); err != nil {
 			t.Errorf("%s: the checkpoint after it: %v", f.name, err)
@@ -111,6 +130,41 @@ func TestMaintainWritesFiles(t *testing.T) {
 		t.Errorf("got %+v", st)
 	}
 	closeHome(t, again)
+}
+
+// TestFilesKeepUpWithABurst submits without any upkeep: the journal stays
+// within what the files may be behind.
+func TestFilesKeepUpWithABurst(t *testing.T) {
+	const behind = 300 << 10
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Behind: behind})
+	defer closeHome(t, s)
+	newFollower(t).follow(s)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 60 {
+				submit(t, q, queuefs.Meta{}, strings.Repeat("x", 6000))
+			}
+		})
+	}
+	wg.Wait()
+	var journal int64
+	names, err := filepath.Glob(dir + "/log/journal/*.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if st, err := os.Stat(name); err == nil {
+			journal += st.Size()
+		}
+	}
+	if journal > 4*behind {
+		t.Errorf("the journal has %d octets", journal)
+	}
+	if n := strings.Count(tree(t, dir), "/pending/"); n < 480-4*behind/6000 {
+		t.Errorf("%d of 480 jobs have files", n)
+	}
 }
 
 // TestCloseWaitsForUpkeep closes a home that has failed while its upkeep is in

@@ -58,6 +58,40 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
+// TestPayloadThatLooksLikeABatch has a record hold what would be the next
+// batches, as far as somebody who may only submit can know, and tears the batch
+// around it: they are not taken for batches.
+func TestPayloadThatLooksLikeABatch(t *testing.T) {
+	// Of another log of the same number of segments and batches.
+	other, _, _ := sample(t, func(int) int { return 3000 }, 12)
+	name := "0000000000000001.log"
+	forged := []byte(other[name])
+	path := tempDir(t)
+	j := open(t, path, durable.Mark{}, nil)
+	j.put("before")
+	// The record's octets at the beginnings of blocks are batches of the other log.
+	size := 5 * 4096
+	data := make([]byte, size)
+	const head = 24 + 4 // of batch and record
+	for block := 1; block < 5; block++ {
+		copy(data[block*4096-head:], forged[4096+block*4096:][:4096])
+	}
+	j.put(string(data))
+	j.close()
+	files := images(t, path)
+	at := int(j.written[1].at)&(1<<26-1) - head
+	if got := files[name][at+4096 : at+4100]; got != "CQB1" {
+		t.Fatalf("got %q at the block", got)
+	}
+	b := []byte(files[name])
+	clear(b[at : at+512])
+	files[name] = string(b)
+	again := open(t, place(t, files), durable.Mark{}, nil)
+	if !slices.Equal(again.found, j.written[:1]) {
+		t.Errorf("found %d records", len(again.found))
+	}
+}
+
 // TestSetAsideIsKept finds a damaged segment, and looks at the copy that was
 // set aside after the log has let the segment go and used others again.
 func TestSetAsideIsKept(t *testing.T) {
@@ -86,6 +120,34 @@ func TestSetAsideIsKept(t *testing.T) {
 	j.fillSegments(6)
 	if images(t, path)[name+".damaged"] != string(data) {
 		t.Error("what was set aside has changed")
+	}
+}
+
+// TestSegmentHeaders damages the headers of a segment: one of them is enough.
+func TestSegmentHeaders(t *testing.T) {
+	files, written, _ := sample(t, func(int) int { return 5000 }, 5)
+	name := "0000000000000001.log"
+	for _, c := range []struct {
+		from, to int
+		found    int
+	}{{0, 512, 5}, {2048, 2560, 5}, {0, 2048, 5}, {2048, 4096, 5}, {24, 32, 5}, {0, 4096, 0}} {
+		b := []byte(files[name])
+		clear(b[c.from:c.to])
+		f := maps.Clone(files)
+		f[name] = string(b)
+		path := place(t, f)
+		j := open(t, path, durable.Mark{}, nil)
+		if !slices.Equal(j.found, written[:c.found]) || len(j.reports) == 0 {
+			t.Errorf("%d to %d: found %d records, reported %q", c.from, c.to, len(j.found), j.reports)
+		}
+		j.written = slices.Clone(j.found)
+		j.put("goes on")
+		j.close()
+		again := open(t, path, durable.Mark{}, nil)
+		if !slices.Equal(again.found, j.written) || c.found > 0 && len(again.reports) > 0 {
+			t.Errorf("%d to %d: found %d records later, reported %q", c.from, c.to, len(again.found), again.reports)
+		}
+		again.close()
 	}
 }
 

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -30,9 +31,18 @@ func (f Fault) run(step string, do func() error) error {
 // is safe for concurrent use.
 type Dir struct {
 	path  string
-	fd    int
+	fd    atomic.Int64 // -1 once closed: numbers of descriptors are used again
 	fault Fault
 }
+
+func newDir(path string, fd int, fault Fault) *Dir {
+	d := &Dir{path: path, fault: fault}
+	d.fd.Store(int64(fd))
+	return d
+}
+
+// at returns the descriptor, for one system call.
+func (d *Dir) at() int { return int(d.fd.Load()) }
 
 // OpenDir opens the directory at path.
 func OpenDir(path string, fault Fault) (*Dir, error) {
@@ -40,11 +50,17 @@ func OpenDir(path string, fault Fault) (*Dir, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return &Dir{path: path, fd: fd, fault: fault}, nil
+	return newDir(path, fd, fault), nil
 }
 
 // Close lets go of the directory.
-func (d *Dir) Close() error { return unix.Close(d.fd) }
+func (d *Dir) Close() error {
+	fd := d.fd.Swap(-1)
+	if fd < 0 {
+		return d.pathError("close", ".", fs.ErrClosed)
+	}
+	return unix.Close(int(fd))
+}
 
 // Path returns the path d was opened by.
 func (d *Dir) Path() string { return d.path }
@@ -54,11 +70,11 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
-	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	fd, err := openat(d.at(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, d.pathError("open", name, err)
 	}
-	return &Dir{path: d.path + "/" + name, fd: fd, fault: d.fault}, nil
+	return newDir(d.path+"/"+name, fd, d.fault), nil
 }
 
 // MakeSub makes the directory name in d unless it is there, and opens it. The
@@ -67,7 +83,7 @@ func (d *Dir) MakeSub(name string) (*Dir, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
-	err := d.fault.run("mkdir "+name, func() error { return unix.Mkdirat(d.fd, name, 0o777) })
+	err := d.fault.run("mkdir "+name, func() error { return unix.Mkdirat(d.at(), name, 0o777) })
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, d.pathError("mkdir", name, err)
 	}
@@ -86,7 +102,7 @@ func (d *Dir) Put(name string, data []byte) error {
 		return err
 	}
 	return d.pathError("create", name, d.fault.run("put "+d.base(), func() error {
-		fd, err := openat(d.fd, ".", unix.O_WRONLY|unix.O_TMPFILE, 0o666)
+		fd, err := openat(d.at(), ".", unix.O_WRONLY|unix.O_TMPFILE, 0o666)
 		if err != nil {
 			return d.putByName(name, data)
 		}
@@ -94,7 +110,7 @@ func (d *Dir) Put(name string, data []byte) error {
 		if err := writeAll(fd, data); err != nil {
 			return err
 		}
-		err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), d.fd, name, unix.AT_SYMLINK_FOLLOW)
+		err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), d.at(), name, unix.AT_SYMLINK_FOLLOW)
 		if err == unix.ENOENT {
 			return d.putByName(name, data) // no /proc here
 		}
@@ -102,21 +118,26 @@ func (d *Dir) Put(name string, data []byte) error {
 	}))
 }
 
-// tempCount makes the names of temporary files of one process differ.
-var tempCount atomic.Uint64
+// Temporary names never repeat: the journal may speak of one that an earlier
+// process gave, and numbers of processes are used again, in a container at
+// every start.
+var (
+	tempRun   = rand.Text()
+	tempCount atomic.Uint64
+)
 
 // TempPrefix begins the names of files that are not finished. Whoever opens
 // a directory after a crash removes them.
 const TempPrefix = "cutie-tmp-"
 
 func tempName() string {
-	return fmt.Sprintf("%s%d-%d", TempPrefix, os.Getpid(), tempCount.Add(1))
+	return fmt.Sprintf("%s%s-%d", TempPrefix, tempRun, tempCount.Add(1))
 }
 
 // putByName is Put for file systems that have no unnamed files.
 func (d *Dir) putByName(name string, data []byte) error {
 	tmp := tempName()
-	fd, err := openat(d.fd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
+	fd, err := openat(d.at(), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
@@ -125,9 +146,9 @@ func (d *Dir) putByName(name string, data []byte) error {
 		err = e
 	}
 	if err == nil {
-		err = unix.Linkat(d.fd, tmp, d.fd, name, 0)
+		err = unix.Linkat(d.at(), tmp, d.at(), name, 0)
 	}
-	unix.Unlinkat(d.fd, tmp, 0)
+	unix.Unlinkat(d.at(), tmp, 0)
 	return err
 }
 
@@ -138,7 +159,7 @@ func (d *Dir) Rewrite(name string, data []byte) error {
 		return err
 	}
 	return d.pathError("write", name, d.fault.run("rewrite "+d.base(), func() error {
-		fd, err := openat(d.fd, name, unix.O_WRONLY|unix.O_NOFOLLOW, 0)
+		fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			return err
 		}
@@ -180,7 +201,7 @@ func (d *Dir) stage(name string, data []byte, sync bool) (tmp string, err error)
 	}
 	tmp = tempName()
 	err = d.fault.run("stage "+name, func() error {
-		fd, err := openat(d.fd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
+		fd, err := openat(d.at(), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
 		if err != nil {
 			return err
 		}
@@ -194,7 +215,7 @@ func (d *Dir) stage(name string, data []byte, sync bool) (tmp string, err error)
 		return err
 	})
 	if err != nil {
-		unix.Unlinkat(d.fd, tmp, 0)
+		unix.Unlinkat(d.at(), tmp, 0)
 		return "", d.pathError("write", name, err)
 	}
 	return tmp, nil
@@ -205,7 +226,7 @@ func (d *Dir) Temp() (*os.File, string, error) {
 	tmp := tempName()
 	var fd int
 	err := d.fault.run("temp "+d.base(), func() (err error) {
-		fd, err = openat(d.fd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o666)
+		fd, err = openat(d.at(), tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o666)
 		return err
 	})
 	if err != nil {
@@ -223,7 +244,7 @@ func (d *Dir) Rename(name string, to *Dir, new string) error {
 		return err
 	}
 	return d.pathError("rename", name, d.fault.run("rename to "+to.base(), func() error {
-		return unix.Renameat(d.fd, name, to.fd, new)
+		return unix.Renameat(d.at(), name, to.at(), new)
 	}))
 }
 
@@ -234,7 +255,7 @@ func (d *Dir) Remove(name string) error {
 		return err
 	}
 	return d.pathError("remove", name, d.fault.run("remove "+d.base(), func() error {
-		return unix.Unlinkat(d.fd, name, 0)
+		return unix.Unlinkat(d.at(), name, 0)
 	}))
 }
 
@@ -243,7 +264,7 @@ func (d *Dir) Open(name string) (*os.File, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
-	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := openat(d.at(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, d.pathError("open", name, err)
 	}
@@ -260,7 +281,7 @@ func (d *Dir) Append(name string) (*os.File, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
-	fd, err := openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW, 0o666)
+	fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW, 0o666)
 	if err != nil {
 		return nil, d.pathError("open", name, err)
 	}
@@ -273,7 +294,7 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 	if err := element(name); err != nil {
 		return dst, err
 	}
-	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := openat(d.at(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return dst, d.pathError("open", name, err)
 	}
@@ -306,7 +327,7 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 // Names calls visit with the name of every entry, in no order, without
 // holding them all in memory.
 func (d *Dir) Names(visit func(name string)) error {
-	fd, err := openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := openat(d.at(), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return d.pathError("open", ".", err)
 	}
@@ -332,14 +353,14 @@ func (d *Dir) Stat(name string) (unix.Stat_t, error) {
 	if err := element(name); err != nil {
 		return st, err
 	}
-	err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(d.at(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, d.pathError("stat", name, err)
 }
 
 // Changed returns when the set of entries of d last changed, in nanoseconds.
 func (d *Dir) Changed() (int64, error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(d.fd, &st); err != nil {
+	if err := unix.Fstat(d.at(), &st); err != nil {
 		return 0, d.pathError("stat", ".", err)
 	}
 	return st.Mtim.Nano(), nil
@@ -347,12 +368,12 @@ func (d *Dir) Changed() (int64, error) {
 
 // Sync puts the entries of d on stable storage.
 func (d *Dir) Sync() error {
-	return d.pathError("sync", ".", d.fault.run("sync dir "+d.base(), func() error { return unix.Fsync(d.fd) }))
+	return d.pathError("sync", ".", d.fault.run("sync dir "+d.base(), func() error { return unix.Fsync(d.at()) }))
 }
 
 // SyncFS puts everything written to the file system of d on stable storage.
 func (d *Dir) SyncFS() error {
-	return d.pathError("syncfs", ".", d.fault.run("syncfs", func() error { return unix.Syncfs(d.fd) }))
+	return d.pathError("syncfs", ".", d.fault.run("syncfs", func() error { return unix.Syncfs(d.at()) }))
 }
 
 // SyncFile puts the contents of f, a file in d, on stable storage.
@@ -365,6 +386,9 @@ func (d *Dir) base() string { return d.path[strings.LastIndexByte(d.path, '/')+1
 func (d *Dir) pathError(op, name string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, unix.EBADF) && d.at() < 0 {
+		err = fs.ErrClosed
 	}
 	return &fs.PathError{Op: op, Path: d.path + "/" + name, Err: err}
 }

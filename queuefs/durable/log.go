@@ -203,7 +203,7 @@ func (l *Log) Room() error {
 // that a lone caller waits for no other goroutine.
 func (l *Log) Commit(b *Batch) error {
 	l.mu.Lock()
-	if l.running {
+	if l.running || b.over() {
 		l.mu.Unlock()
 	} else {
 		l.running = true
@@ -212,6 +212,16 @@ func (l *Log) Commit(b *Batch) error {
 	}
 	<-b.done
 	return b.err
+}
+
+// over tells whether the batch has been committed or lost.
+func (b *Batch) over() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // run commits batch after batch. Once mine is done and more has gathered,
@@ -268,7 +278,7 @@ func (l *Log) run(mine *Batch) {
 		if !more {
 			return
 		}
-		if b == mine {
+		if mine != nil && mine.over() {
 			l.wg.Add(1)
 			go func() { defer l.wg.Done(); l.run(nil) }()
 			return
@@ -284,7 +294,7 @@ func (l *Log) write(b *Batch, number uint64) error {
 	le.PutUint32(b.buf[8:], uint32(b.size))
 	le.PutUint32(b.buf[12:], b.count)
 	le.PutUint64(b.buf[16:], number)
-	le.PutUint32(b.buf[4:], seeded(b.seg.number, b.buf[8:b.size]))
+	le.PutUint32(b.buf[4:], seeded(b.seg.number, b.seg.salt, b.buf[8:b.size]))
 	err := l.dir.fault.run("journal write", func() error {
 		return b.seg.writeAt(b.buf, b.start)
 	})

@@ -364,6 +364,42 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	}
 }
 
+// TestReplayedIsSynced opens a log whose last records were written and not
+// synced, as after a process was killed: who sees them may rely on them.
+func TestReplayedIsSynced(t *testing.T) {
+	path := tempDir(t)
+	j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
+		if step == "journal sync" {
+			return nil
+		}
+		return do()
+	})
+	j.put("not synced")
+	j.close()
+	synced := 0
+	again := open(t, path, durable.Mark{}, func(step string, do func() error) error {
+		if step == "journal sync" {
+			synced++
+		}
+		return do()
+	})
+	if !slices.Equal(again.found, j.written) || synced != 1 {
+		t.Errorf("found %d records, synced %d times", len(again.found), synced)
+	}
+	again.close()
+	// If that fails the log does not open.
+	c := &journal{TB: t}
+	if err := c.open(path, durable.Mark{}, func(step string, do func() error) error {
+		if step == "journal sync" {
+			return syscall.EIO
+		}
+		return do()
+	}); !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v", err)
+	}
+	c.dir.Close()
+}
+
 func TestNoRoomIsNoFailure(t *testing.T) {
 	full := false
 	path := tempDir(t)

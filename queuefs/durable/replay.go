@@ -116,7 +116,7 @@ func (r *replay) mend(s *segment, damaged error) error {
 	r.behind = true
 	if damaged != nil {
 		r.report(s.name, "the segment header does not verify; its batches were read all the same")
-		if _, err := s.f.WriteAt(segmentHeader(s.number), 0); err != nil {
+		if _, err := s.f.WriteAt(segmentHeader(s.number, s.salt), 0); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func (r *replay) segment(s *segment, off int64) error {
 		off += blockSize
 	}
 	if seen {
-		if err := fdatasync(s.f); err != nil {
+		if err := l.dir.fault.run("journal sync", func() error { return fdatasync(s.f) }); err != nil {
 			return err
 		}
 	}
@@ -252,7 +252,7 @@ func (r *replay) setAside(s *segment) error {
 	d := r.log.dir
 	s.aside = true
 	aside := s.name + ".damaged"
-	err := unix.Linkat(d.fd, s.name, d.fd, aside, 0)
+	err := unix.Linkat(d.at(), s.name, d.at(), aside, 0)
 	if err != nil && err != unix.EEXIST {
 		return d.pathError("link", aside, err)
 	}

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,15 +16,17 @@ import (
 // A segment is one file of the log, of fixed size: a header block, then
 // batches, each beginning at a multiple of blockSize.
 //
-//	header  "CUTIEJNL" | version u32 | crc u32 | number u64, padded to a block
+//	header  "CUTIEJNL" | version u32 | crc u32 | number u64 | salt u64, twice in a block
 //	batch   magic u32 | crc u32 | length u32 | records u32 | number u64 | records…, padded with zeros
 //	record  length u32 | octets
 //
 // Numbers are little endian. The checksum of a batch covers what follows it
-// and is seeded with the number of the segment, so that what a recycled file
-// still holds of its former life never verifies.
+// and is seeded with number and salt of the segment. So what a recycled file
+// still holds of its former life never verifies, and nobody can submit a
+// payload that looks like a batch: the salt is random, and new at each use.
 type segment struct {
 	number uint64
+	salt   uint64
 	name   string
 	f      *os.File
 	direct *os.File // the same around the page cache; nil where that cannot be
@@ -42,9 +45,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func seeded(number uint64, p []byte) uint32 {
-	var b [8]byte
+func seeded(number, salt uint64, p []byte) uint32 {
+	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], number)
+	binary.LittleEndian.PutUint64(b[8:], salt)
 	return crc32.Update(crc32.Checksum(b[:], castagnoli), castagnoli, p)
 }
 
@@ -59,19 +63,32 @@ func parseSegmentName(name string) (uint64, bool) {
 	return n, err == nil && segmentName(n) == name
 }
 
-func segmentHeader(number uint64) []byte {
+// headerCopy is the offset of the second copy of a header.
+const headerCopy = blockSize / 2
+
+func segmentHeader(number, salt uint64) []byte {
 	b := make([]byte, blockSize)
-	copy(b, segMagic)
-	binary.LittleEndian.PutUint32(b[8:], segVersion)
-	binary.LittleEndian.PutUint64(b[16:], number)
-	binary.LittleEndian.PutUint32(b[12:], seeded(number, b[16:24]))
+	for _, h := range [][]byte{b, b[headerCopy:]} {
+		copy(h, segMagic)
+		binary.LittleEndian.PutUint32(h[8:], segVersion)
+		binary.LittleEndian.PutUint64(h[16:], number)
+		binary.LittleEndian.PutUint64(h[24:], salt)
+		binary.LittleEndian.PutUint32(h[12:], seeded(number, salt, nil))
+	}
 	return b
+}
+
+// newSalt returns a number that nobody can guess.
+func newSalt() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // createSegment makes the next segment from the spare file, or a new one
 // filled with zeros: fdatasync then never has a size or an extent to write.
 func (d *Dir) createSegment(number uint64, size int64, spare string) (*segment, error) {
-	name := segmentName(number)
+	name, salt := segmentName(number), newSalt()
 	tmp := spare
 	var f *os.File
 	var err error
@@ -89,7 +106,7 @@ func (d *Dir) createSegment(number uint64, size int64, spare string) (*segment, 
 				return err
 			}
 		}
-		if _, err := f.WriteAt(segmentHeader(number), 0); err != nil {
+		if _, err := f.WriteAt(segmentHeader(number, salt), 0); err != nil {
 			return err
 		}
 		return f.Sync()
@@ -107,7 +124,7 @@ func (d *Dir) createSegment(number uint64, size int64, spare string) (*segment, 
 		}
 		return nil, fmt.Errorf("prepare journal segment: %w", err)
 	}
-	s := &segment{number: number, name: name, f: f, size: size}
+	s := &segment{number: number, salt: salt, name: name, f: f, size: size}
 	s.openDirect(d)
 	return s, nil
 }
@@ -128,7 +145,14 @@ func (d *Dir) openSegment(number uint64) (*segment, error) {
 	s := &segment{number: number, name: name, f: f, size: st.Size, aside: st.Nlink > 1}
 	s.openDirect(d)
 	head := make([]byte, blockSize)
-	if _, err := f.ReadAt(head, 0); err != nil || string(head) != string(segmentHeader(number)) {
+	_, err = f.ReadAt(head, 0)
+	for _, h := range [][]byte{head, head[headerCopy:]} {
+		s.salt = binary.LittleEndian.Uint64(h[24:])
+		if string(h[:32]) == string(segmentHeader(number, s.salt)[:32]) {
+			break
+		}
+	}
+	if err != nil || string(head) != string(segmentHeader(number, s.salt)) {
 		return s, fmt.Errorf("%s: %w: segment header", name, errDamaged)
 	}
 	return s, nil
@@ -165,7 +189,7 @@ func (s *segment) batchAt(off int64, buf []byte) (number uint64, batch []byte, e
 	if _, err := s.f.ReadAt(buf, off); err != nil {
 		return 0, nil, err
 	}
-	if le.Uint32(buf[4:]) != seeded(s.number, buf[8:]) {
+	if le.Uint32(buf[4:]) != seeded(s.number, s.salt, buf[8:]) {
 		return 0, buf, errDamaged
 	}
 	return le.Uint64(buf[16:]), buf, nil

@@ -120,6 +120,9 @@ func (s *Spool) Write(p []byte) (int, error) {
 // flush writes the buffer. An end that fills no block goes through the page
 // cache.
 func (s *Spool) flush() error {
+	if s.f == nil {
+		return errors.New("spool is parked")
+	}
 	return s.dir.fault.run("spool write", func() error {
 		if s.direct && len(s.buf)%blockSize != 0 {
 			if err := s.setDirect(false); err != nil {
@@ -144,8 +147,28 @@ func (s *Spool) flush() error {
 	})
 }
 
+// Park gives back the buffer and the descriptor until File or Sync is called.
+// A parked Spool is not written to.
+func (s *Spool) Park() error {
+	if s.f == nil {
+		return nil
+	}
+	if _, err := s.File(); err != nil {
+		return err
+	}
+	err := s.Close()
+	s.f = nil
+	return err
+}
+
 // File returns the file with all that was written, to be read.
 func (s *Spool) File() (*os.File, error) {
+	if s.f == nil {
+		var err error
+		if s.f, err = s.dir.Open(s.name); err != nil {
+			return nil, err
+		}
+	}
 	if len(s.buf) > 0 {
 		if err := s.flush(); err != nil {
 			return nil, err
@@ -175,6 +198,9 @@ func (s *Spool) Close() error {
 	if s.buf != nil {
 		spoolBuffers.Put((*[spoolBuffer]byte)(s.buf[:spoolBuffer]))
 		s.buf = nil
+	}
+	if s.f == nil {
+		return nil
 	}
 	return s.f.Close()
 }

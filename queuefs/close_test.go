@@ -1,0 +1,208 @@
+package queuefs_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"cutie/queuefs"
+)
+
+// TestCloseUnderLoad closes a home while everybody works on it: what was
+// acknowledged is there afterwards, the others are told that it closed.
+func TestCloseUnderLoad(t *testing.T) {
+	rounds := 12
+	if testing.Short() || raceEnabled {
+		rounds = 4
+	}
+	dir := fastDir(t)
+	o := queuefs.Options{Behind: 100 << 10}
+	want := map[queuefs.JobID]fact{}
+	for range rounds {
+		s, q := openHome(t, dir, o)
+		var mu sync.Mutex
+		var begun atomic.Int64
+		var wg sync.WaitGroup
+		ended := func(op string, err error) bool {
+			if err == nil || errors.Is(err, queuefs.ErrEmpty) || errors.Is(err, queuefs.ErrNotPending) {
+				return false
+			}
+			if !errors.Is(err, queuefs.ErrClosed) && !t.Failed() {
+				t.Errorf("%s: got %v", op, err)
+			}
+			return true
+		}
+		for i := range 16 {
+			wg.Go(func() {
+				for n := 0; ; n++ {
+					begun.Add(1)
+					var err error
+					switch i % 8 {
+					case 0, 1, 2:
+						sub := q.Begin()
+						d, e := sub.Add(queuefs.Meta{Filename: "f"})
+						if e == nil {
+							_, e = io.WriteString(d, strings.Repeat("p", n%3*70_000))
+						}
+						var jobs []queuefs.Job
+						if e == nil {
+							jobs, e = sub.Commit(ctx)
+						}
+						sub.Discard()
+						mu.Lock()
+						for _, j := range jobs {
+							if _, known := want[j.ID]; !known { // it may have moved on already
+								want[j.ID] = fact{status: queuefs.Pending, filename: "f", payload: strings.Repeat("p", n%3*70_000)}
+							}
+						}
+						mu.Unlock()
+						err = e
+					case 3, 4:
+						var jobs []queuefs.Job
+						jobs, err = q.NextN(ctx, "w", 2)
+						mu.Lock()
+						for _, j := range jobs {
+							want[j.ID] = fact{status: queuefs.Consumed, filename: "f", consumer: "w", payload: strings.Repeat("p", int(j.Size))}
+						}
+						mu.Unlock()
+					case 5:
+						err = s.Maintain(ctx)
+					case 6:
+						err = s.Checkpoint(ctx)
+					case 7:
+						err = q.Wait(ctx, q.Seq())
+					}
+					if ended([]string{"submit", "submit", "submit", "next", "next", "maintain", "checkpoint", "wait"}[i%8], err) {
+						return
+					}
+				}
+			})
+		}
+		for begun.Load() < 400 {
+			if _, err := q.Peek(); err != nil && !errors.Is(err, queuefs.ErrEmpty) {
+				t.Error(err)
+			}
+		}
+		closeHome(t, s)
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
+	}
+	s, q := openHome(t, dir, queuefs.Options{})
+	w := world{"jobs": jobs{byID: want}}
+	if d := w.difference(observe(t, s)); d != "" {
+		t.Error(d)
+	}
+	if st := q.State(); int(st.Pending+st.Consumed) != len(want) {
+		t.Errorf("got %+v, want %d", st, len(want))
+	}
+	closeHome(t, s)
+	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segment}}
+	v.checkFiles(w)
+}
+
+// TestAfterClose asks a closed home for everything.
+func TestAfterClose(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	submit(t, q, queuefs.Meta{}, "x")
+	sub := q.Begin()
+	d, err := sub.Add(queuefs.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeHome(t, s)
+	for name, op := range map[string]func() error{
+		"commit":     func() error { d.Write([]byte("x")); _, err := sub.Commit(ctx); return err },
+		"next":       func() error { _, err := q.Next(ctx, "w"); return err },
+		"wait next":  func() error { _, err := q.NextWait(ctx, "w", 1); return err },
+		"delete":     func() error { _, err := q.Delete(ctx, 1); return err },
+		"requeue":    func() error { _, err := q.Requeue(ctx, 1); return err },
+		"create":     func() error { _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "x"}); return err },
+		"maintain":   func() error { return s.Maintain(ctx) },
+		"checkpoint": func() error { return s.Checkpoint(ctx) },
+		"wait":       func() error { return q.Wait(ctx, 1) },
+	} {
+		if err := op(); !errors.Is(err, queuefs.ErrClosed) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	// Reading finds nothing, and does not fall.
+	q.State()
+	q.Pages()
+	q.Page(0, nil)
+	q.PageVersion(0)
+	q.IDs(queuefs.ListOptions{})
+	q.InfoFile()
+	if _, err := q.Job(1); err == nil {
+		t.Error("a job of a closed home")
+	}
+	if _, err := q.Payload(1); err == nil {
+		t.Error("a payload of a closed home")
+	}
+	if _, err := q.Peek(); err == nil {
+		t.Error("a head of a closed home")
+	}
+	if _, err := q.Events(0, 10); err == nil {
+		t.Error("events of a closed home")
+	}
+}
+
+// holdHome is a child that has a home open until its input ends.
+func holdHome(dir string) {
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	fmt.Println("open")
+	io.Copy(io.Discard, os.Stdin)
+	if err := s.Close(); err != nil {
+		os.Exit(1)
+	}
+}
+
+// TestHomeOfAnotherProcess meets a home that another process has open, that
+// then stops or is killed.
+func TestHomeOfAnotherProcess(t *testing.T) {
+	dir := fastDir(t)
+	s, _ := openHome(t, dir, queuefs.Options{})
+	closeHome(t, s)
+	for _, kill := range []bool{false, true} {
+		cmd := child(t, "hold", dir)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+		_, err = queuefs.Open(dir, queuefs.Options{})
+		var locked *queuefs.LockedError
+		if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid || locked.Dir != dir {
+			t.Errorf("got %v, want process %d", err, cmd.Process.Pid)
+		}
+		if kill {
+			cmd.Process.Kill()
+		}
+		in.Close()
+		if err := cmd.Wait(); (err == nil) == kill {
+			t.Errorf("ended with %v", err)
+		}
+		s, _ = openHome(t, dir, queuefs.Options{})
+		closeHome(t, s)
+	}
+}
