@@ -83,7 +83,7 @@ func TestDocumentsAreTheSameAfterCleanStopAndCrash(t *testing.T) {
 			case "clean":
 				s.reopen()
 			case "cursor lost":
-				s.crash("resourcesync/cursor")
+				s.crash("resourcesync/cutie-cursor")
 			default:
 				s.crash()
 			}
@@ -319,10 +319,10 @@ func TestDamageBeginsANewList(t *testing.T) {
 		{"lists senseless", func(s *source) { appendTo(s, file(s, "lists"), "nonsense\n") }, true},
 		{"packages senseless", func(s *source) { appendTo(s, file(s, "packages"), "1 1\n") }, true},
 		{"cursor senseless", func(s *source) {
-			must(s, os.WriteFile(filepath.Join(s.dir, "resourcesync", "cursor"), []byte("x\n"), 0o600))
+			must(s, os.WriteFile(filepath.Join(s.dir, "resourcesync", "cutie-cursor"), []byte("x\n"), 0o600))
 		}, true},
 		{"cursor torn", func(s *source) {
-			must(s, os.Truncate(filepath.Join(s.dir, "resourcesync", "cursor"), 90))
+			must(s, os.Truncate(filepath.Join(s.dir, "resourcesync", "cutie-cursor"), 90))
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -68,11 +68,12 @@ func TestWhatASubmitterMaySay(t *testing.T) {
 		"path before file name": {queuefs.Meta{Filename: long + "/" + long[1:]}, nil},
 	} {
 		sub := q.Begin()
-		d, err := sub.Add(c.m)
+		_, err := sub.Add(c.m)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v want %v", name, err, c.want)
 		}
-		if d, err = sub.Add(queuefs.Meta{}); err != nil {
+		d, err := sub.Add(queuefs.Meta{})
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := d.SetMeta(c.m); !errors.Is(err, c.want) {

@@ -83,7 +83,6 @@ type change struct {
 	q    *Queue
 	recs []*record
 	at   durable.Position // of the first record
-	took []JobID          // jobs held for the change
 }
 
 // commit mints and journals what build returns, and waits until it is on

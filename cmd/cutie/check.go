@@ -21,14 +21,15 @@ Reads every job file and payload, verifies the digests, and prints one line for
 each problem and one that sums up. The exit code is 1 if problems remain. No
 daemon may run on the home. Like every opening, a check brings the files up to
 the journal and takes in what was moved by hand. --repair mends what is wrong
-and sets aside what cannot be mended. --rebuild takes the files as the truth:
-the index is made from them, and what is missing in the home, so that a copy of
-the files alone becomes a home.`,
+and sets aside what cannot be mended. --rebuild reads the files again instead of
+the index, makes the index anew, and what is missing in the home, so that a copy
+of the files alone becomes a home. A journal is kept, and what it holds is taken
+as later than the files.`,
 	takes: atHome,
 	setup: func(fs *pflag.FlagSet) action {
 		var o queuefs.CheckOptions
 		fs.BoolVar(&o.Repair, "repair", false, "mend what can be mended")
-		fs.BoolVar(&o.Rebuild, "rebuild", false, "make journal and index again from the files")
+		fs.BoolVar(&o.Rebuild, "rebuild", false, "make the index again from the files, and files that the home lacks")
 		return func(_ context.Context, c *call) error { return check(c, o) }
 	},
 }
