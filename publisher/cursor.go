@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/sitemap"
 )
 
@@ -18,8 +20,8 @@ import (
 type mark struct {
 	seq     queuefs.Seq // last event read
 	at      time.Time   // its time; of the queue's creation if there is none
-	first   queuefs.Seq // first event of the open list, seq+1 if it has none
-	from    time.Time   // time of the event before that, or creation
+	first   queuefs.Seq // first event of the open list: the one after the last list or gap, seq+1 at most
+	from    time.Time   // time of the event before first, or creation
 	since   time.Time   // of the first event with an entry; zero if there is none
 	last    time.Time   // of the last event with an entry; zero if there is none
 	entries int
@@ -31,13 +33,18 @@ func beginning(seq queuefs.Seq, at time.Time) mark {
 	return mark{seq: seq, at: at, first: seq + 1, from: at}
 }
 
-const cursorFile = "cursor"
+// cursorFile stands beside the directories of queues, none of which can have
+// its name: it begins as only files of ours do.
+const cursorFile = "cutie-cursor"
+
+// cursorTitle is its name in its first line.
+const cursorTitle = "cursor"
 
 // cursor prints where all sets stand: a header, two lines for each queue, and
 // a last line without which the file does not count.
 func (p *Publisher) cursor() []byte {
 	feeds := p.opened()
-	dst := append([]byte(nil), header(cursorFile, p.site)...)
+	dst := append([]byte(nil), header(cursorTitle, p.site)...)
 	for _, f := range feeds {
 		f.mu.Lock()
 		for s := range f.sets {
@@ -51,29 +58,54 @@ func (p *Publisher) cursor() []byte {
 
 // writeCursor writes what the last Flush found; p.cursorMu is held.
 func (p *Publisher) writeCursor() error {
-	if p.flushed == nil || bytes.Equal(p.flushed, p.written) {
+	root := p.root()
+	if p.flushed == nil || bytes.Equal(p.flushed, p.written) && p.writtenTo == root {
 		return nil
 	}
-	if err := p.root.Replace(cursorFile, p.flushed); err != nil {
+	err := root.Replace(cursorFile, p.flushed)
+	if err != nil && unusable(err) {
+		if root, err = p.clear(err); err == nil {
+			err = root.Replace(cursorFile, p.flushed)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	p.written = p.flushed
+	p.written, p.writtenTo = p.flushed, root
 	return nil
+}
+
+// clear makes room for a cursor that could not be written.
+func (p *Publisher) clear(cause error) (*durable.Dir, error) {
+	if err := p.revive(); err != nil {
+		return nil, errors.Join(cause, err)
+	}
+	root := p.root()
+	aside, err := setAside(root, cursorFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(cause, err)
+	}
+	p.report(cursorFile, "%v; what was there is in %s", cause, cmp.Or(aside, "no place"))
+	return root, nil
 }
 
 // readCursor reads the cursor, which may be absent. One that makes no sense,
 // or is of another base URI, is set aside.
 func (p *Publisher) readCursor() error {
-	data, err := p.root.ReadFile(cursorFile, nil, 256<<20)
+	root := p.root()
+	data, err := root.ReadFile(cursorFile, nil, 256<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
+	if err != nil && !unusable(err) {
 		return err
 	}
-	marks, err := parseCursor(string(data), p.site)
+	var marks map[string][]mark
+	if err == nil {
+		marks, err = parseCursor(string(data), p.site)
+	}
 	if err != nil {
-		aside, e := setAside(p.root, cursorFile)
+		aside, e := setAside(root, cursorFile)
 		if e != nil {
 			return errors.Join(err, e)
 		}
@@ -81,12 +113,12 @@ func (p *Publisher) readCursor() error {
 		return nil
 	}
 	p.marks = marks
-	p.written = data
+	p.written, p.writtenTo = data, root
 	return nil
 }
 
 func parseCursor(text string, base site) (map[string][]mark, error) {
-	rest, ok := strings.CutPrefix(text, header(cursorFile, base))
+	rest, ok := strings.CutPrefix(text, header(cursorTitle, base))
 	if !ok {
 		return nil, fmt.Errorf("not the cursor of %s", base)
 	}

@@ -46,18 +46,17 @@ type parcel struct {
 // pack makes the packages of the list that are not there yet. The list is cut
 // between two events where bitstreams become too many octets.
 func (t *task) pack(pause func() bool) error {
-	entries, err := t.open(t.c.set, entriesFile(t.list.first))
+	entries, err := t.open(t.set, entriesFile(t.list.first))
 	if err != nil {
 		return err
 	}
 	defer entries.Close()
 	r := sitemap.NewReader(io.MultiReader(
-		bytes.NewReader(sitemap.AppendHead(nil, sitemap.URLSet, t.head(t.c.set, t.list.from, t.list.until))),
+		bytes.NewReader(sitemap.AppendHead(nil, sitemap.URLSet, t.head(t.set, t.list.from, t.list.until))),
 		bufio.NewReaderSize(io.NewSectionReader(entries, 0, t.list.length), 64<<10),
 		bytes.NewReader(sitemap.AppendFoot(nil, sitemap.URLSet))))
 	next := span{first: t.list.first, from: t.list.from}
-	if n := len(t.c.packages.all); n > 0 && t.c.packages.all[n-1].last >= next.first {
-		last := t.c.packages.all[n-1]
+	if last, ok := t.packed(); ok && last.last >= next.first {
 		next = span{first: last.last + 1, from: last.until}
 	}
 	p, err := t.parcel(next)
@@ -71,7 +70,7 @@ func (t *task) pack(pause func() bool) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", entries.Name(), err)
+			return damage{fmt.Errorf("%s: %w", entries.Name(), err)}
 		}
 		seq := queuefs.Seq(e.Seq)
 		if seq < next.first {
@@ -97,6 +96,16 @@ func (t *task) pack(pause func() bool) error {
 	}
 	p.last, p.until = t.list.last, t.list.until
 	return t.ship(p, pause)
+}
+
+// packed returns the last package of the set.
+func (t *task) packed() (last span, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.c.packages.all); n > 0 {
+		return t.c.packages.all[n-1], true
+	}
+	return span{}, false
 }
 
 func (t *task) parcel(sp span) (*parcel, error) {
@@ -185,7 +194,7 @@ func (t *task) bitstream(e *sitemap.Entry) (b bitstream, err error) {
 // ship makes the package, puts it in place, and writes its line: then, and
 // not before, changedump.xml names it.
 func (t *task) ship(p *parcel, pause func() bool) error {
-	dir, err := t.dir(t.c.set, false)
+	dir, err := t.dir(t.set, false)
 	if err != nil {
 		return err
 	}
@@ -206,6 +215,9 @@ func (t *task) ship(p *parcel, pause func() bool) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.c.life != t.life {
+		return errStopped
+	}
 	if err := t.c.packages.add(dir, t.p.site, p.span); err != nil {
 		if errors.Is(err, queuefs.ErrFailed) {
 			return t.p.fail(err)
@@ -254,11 +266,12 @@ type spool struct {
 }
 
 func (p *Publisher) spool() (*spool, error) {
-	f, name, err := p.root.Temp()
+	root := p.root()
+	f, name, err := root.Temp()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.root.Remove(name); err != nil {
+	if err := root.Remove(name); err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -39,6 +39,7 @@ type changes struct {
 	lists    spans
 	packages spans
 	dumped   queuefs.Seq // packages were made, or cannot be, up to this event
+	life     int         // how often the set began anew
 }
 
 // eventBatch is how many events are read at a time.
@@ -81,7 +82,8 @@ func (f *feed) catchUp() error {
 			return fmt.Errorf("events after %d of %d are missing", f.read(), to)
 		}
 		for s := range f.sets {
-			if err := f.append(&f.sets[s], events); err != nil {
+			c := &f.sets[s]
+			if err := f.mend(c, f.append(c, events)); err != nil {
 				return err
 			}
 		}
@@ -198,14 +200,19 @@ func (w *appender) begin() error {
 	if w.file, err = d.Append(entriesFile(w.c.mark.first)); err != nil {
 		return err
 	}
-	st, err := w.file.Stat()
+	return cut(w.file, length)
+}
+
+// cut cuts off what does not count, and says so if there is less.
+func cut(file *os.File, length int64) error {
+	st, err := file.Stat()
 	switch {
 	case err != nil:
 		return err
 	case st.Size() < length:
-		return fmt.Errorf("%s has %d octets of %d", w.file.Name(), st.Size(), length)
+		return damage{fmt.Errorf("%s has %d octets of %d", file.Name(), st.Size(), length)}
 	case st.Size() > length:
-		return w.file.Truncate(length)
+		return file.Truncate(length)
 	}
 	return nil
 }
@@ -227,7 +234,7 @@ func (f *feed) dir(s Set, create bool) (*durable.Dir, error) {
 }
 
 func (f *feed) path(s Set, sub func(*durable.Dir, string) (*durable.Dir, error)) (*durable.Dir, error) {
-	q, err := sub(f.p.root, f.q.ID())
+	q, err := sub(f.p.root(), f.q.ID())
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +248,7 @@ func (f *feed) closeOld(before time.Time) error {
 	defer f.mu.Unlock()
 	for s := range f.sets {
 		if c := &f.sets[s]; c.mark.entries > 0 && c.mark.since.Before(before) {
-			if err := f.close(c); err != nil {
+			if err := f.mend(c, f.close(c)); err != nil {
 				return err
 			}
 		}
@@ -284,7 +291,7 @@ func (f *feed) settle(d *durable.Dir, c *changes) error {
 		return err
 	}
 	defer file.Close()
-	if err := file.Truncate(c.mark.length); err != nil {
+	if err := cut(file, c.mark.length); err != nil {
 		return err
 	}
 	if err := errors.Join(d.SyncFile(file), d.Sync()); err != nil {
@@ -295,12 +302,13 @@ func (f *feed) settle(d *durable.Dir, c *changes) error {
 	}
 	// The first time, see that the way there is on stable storage: an attempt
 	// to make the directories may have failed half way.
-	q, err := f.p.root.Sub(f.q.ID())
+	root := f.p.root()
+	q, err := root.Sub(f.q.ID())
 	if err != nil {
 		return err
 	}
 	defer q.Close()
-	if err := errors.Join(q.Sync(), f.p.root.Sync()); err != nil {
+	if err := errors.Join(q.Sync(), root.Sync()); err != nil {
 		return f.p.fail(err)
 	}
 	return nil

@@ -22,7 +22,9 @@ const workTime = 100 * time.Millisecond
 // A task is work on one closed list that goes on from Tick to Tick.
 type task struct {
 	*feed
-	c    *changes
+	c    *changes // f.mu is held to look into it
+	set  Set
+	life int // of the set, when the task began
 	list span
 	next func() (struct{}, bool)
 	stop func()
@@ -88,7 +90,7 @@ func (f *feed) nextTask() *task {
 		for i > 0 && c.lists.all[i-1].last > c.dumped {
 			i--
 		}
-		t := &task{feed: f, c: c, list: c.lists.all[i]}
+		t := &task{feed: f, c: c, set: c.set, life: c.life, list: c.lists.all[i]}
 		t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 			t.err = t.run(func() bool { return yield(struct{}{}) })
 		})
@@ -109,19 +111,25 @@ func (t *task) run(pause func() bool) error {
 }
 
 // done settles a task that has ended. A list of which no package can be made
-// is passed over, so that it is not tried again before the next start.
+// is passed over, so that it is not tried again before the next start; one
+// that is itself unusable begins the set anew.
 func (t *task) done() error {
-	path := t.q.ID() + "/" + t.c.set.String()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.c.life != t.life {
+		return nil // the set began anew meanwhile
+	}
 	var e *packageError
 	switch {
 	case t.err == nil:
 	case errors.As(t.err, &e):
-		t.p.report(path, "no package for events %d to %d: %v", t.list.first, t.list.last, t.err)
+		t.p.report(t.q.ID()+"/"+t.set.String(), "no package for events %d to %d: %v", t.list.first, t.list.last, t.err)
 	default:
-		return fmt.Errorf("queue %s: closed list %d: %w", t.q.ID(), t.list.first, t.err)
+		if err := t.mend(t.c, t.err); err != nil {
+			return fmt.Errorf("queue %s: closed list %d: %w", t.q.ID(), t.list.first, err)
+		}
+		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.c.dumped = max(t.c.dumped, t.list.last)
 	return nil
 }
@@ -129,7 +137,7 @@ func (t *task) done() error {
 // compress makes the compressed form of the entries, unless it is there. It
 // has the same octets as the members of the list while it was open.
 func (t *task) compress(pause func() bool) error {
-	dir, err := t.dir(t.c.set, false)
+	dir, err := t.dir(t.set, false)
 	if err != nil {
 		return err
 	}
@@ -147,10 +155,14 @@ func (t *task) compress(pause func() bool) error {
 		return err
 	}
 	defer out.discard()
-	for k := (memberKey{queue: t.q.ID(), set: t.c.set, list: uint64(t.list.first)}); k.from < t.list.length; {
+	for k := (memberKey{queue: t.q.ID(), set: t.set, list: uint64(t.list.first)}); k.from < t.list.length; {
 		m := t.p.cache.get(k)
 		if m == nil {
-			if m, err = t.p.member(k, t.list.length, entries); err != nil {
+			m, err = t.p.member(k, t.list.length, entries)
+			if err == io.EOF {
+				err = damage{fmt.Errorf("%s is shorter than %d octets", entries.Name(), t.list.length)}
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -169,17 +181,19 @@ func (t *task) compress(pause func() bool) error {
 // is complete and on stable storage.
 type draft struct {
 	p    *Publisher
+	root *durable.Dir
 	name string // "" once it is in place
 	io.WriteCloser
 	sync func() error
 }
 
 func (p *Publisher) draft() (*draft, error) {
-	f, name, err := p.root.Temp()
+	root := p.root()
+	f, name, err := root.Temp()
 	if err != nil {
 		return nil, err
 	}
-	return &draft{p: p, name: name, WriteCloser: f, sync: func() error { return p.root.SyncFile(f) }}, nil
+	return &draft{p: p, root: root, name: name, WriteCloser: f, sync: func() error { return root.SyncFile(f) }}, nil
 }
 
 // place gives the file its name in a directory, over what is there.
@@ -187,7 +201,7 @@ func (d *draft) place(to *durable.Dir, name string) error {
 	if err := d.sync(); err != nil {
 		return err
 	}
-	if err := d.p.root.Rename(d.name, to, name); err != nil {
+	if err := d.root.Rename(d.name, to, name); err != nil {
 		return err
 	}
 	d.name = ""
@@ -198,7 +212,7 @@ func (d *draft) place(to *durable.Dir, name string) error {
 func (d *draft) discard() {
 	d.Close()
 	if d.name != "" {
-		if err := d.p.root.Remove(d.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.root.Remove(d.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.p.report(d.name, "%v", err)
 		}
 	}

@@ -212,7 +212,7 @@ func (m *mirror) compare(q *queuefs.Queue) {
 	root := strings.TrimSuffix(m.opts.BaseURI, "/") + "/queues/" + q.ID() + "/"
 	jobs, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
 	must(m, err)
-	replica := strings.Contains(m.list, "/replica/")
+	replica := strings.HasSuffix(m.list, "/replica/capabilitylist.xml")
 	for _, j := range jobs {
 		if replica || j.Status == queuefs.Pending {
 			p, err := q.Payload(j.ID)

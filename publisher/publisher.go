@@ -34,7 +34,7 @@
 // Resource Lists, indexes, Capability Lists and the Source Description are
 // composed from memory when asked for. Below resourcesync/ stand:
 //
-//	cursor                 where each set stood at the last checkpoint
+//	cutie-cursor           where each set stood at the last checkpoint
 //	cutie-tmp-*            unfinished; removed on opening
 //	Q/SET/changelist-F.entries   entries of the Change List that begins with event F
 //	Q/SET/changelist-F.gz        the same compressed, once the list is closed
@@ -125,7 +125,7 @@ type Options struct {
 	MaxPackage int64
 
 	// Period is how old the first entry of an open Change List gets before
-	// a Tick closes the list; 0 is any age.
+	// a Tick closes the list; 0 is any age. It is not below 0.
 	Period time.Duration
 
 	Now    func() time.Time      // nil: time.Now
@@ -138,7 +138,6 @@ type Options struct {
 type Publisher struct {
 	options
 	svc   engine
-	root  *durable.Dir // resourcesync
 	cache *cache
 	turns chan struct{} // held while a Resource List is read and compressed
 
@@ -146,9 +145,13 @@ type Publisher struct {
 	feeds map[string]*feed  // by queue
 	marks map[string][]mark // from the cursor, of queues not met yet
 
-	cursorMu sync.Mutex
-	flushed  []byte // cursor as of the last Flush
-	written  []byte // cursor as it stands in the file
+	roots    atomic.Pointer[root]
+	reviving sync.Mutex // guards changes of roots
+
+	cursorMu  sync.Mutex
+	flushed   []byte       // cursor as of the last Flush
+	written   []byte       // cursor as it stands in the file
+	writtenTo *durable.Dir // where that is
 
 	work   sync.Mutex // one Tick at a time
 	job    *task
@@ -180,20 +183,20 @@ func open(svc engine, o Options) (*Publisher, error) {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
 	defer home.Close()
-	root, err := home.MakeSub("resourcesync")
+	root, err := openRoot(home)
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
 	p := &Publisher{
 		options: opts,
 		svc:     svc,
-		root:    root,
 		cache:   newCache(cacheSize),
 		turns:   make(chan struct{}, 2),
 		feeds:   make(map[string]*feed),
 	}
+	p.roots.Store(root)
 	if err := p.begin(); err != nil {
-		root.Close()
+		p.roots.Load().close()
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
 	return p, nil
@@ -202,13 +205,14 @@ func open(svc engine, o Options) (*Publisher, error) {
 // begin removes what is unfinished, reads the cursor and opens all queues.
 func (p *Publisher) begin() error {
 	var stale []string
-	err := p.root.Names(func(name string) {
+	root := p.root()
+	err := root.Names(func(name string) {
 		if strings.HasPrefix(name, durable.TempPrefix) {
 			stale = append(stale, name)
 		}
 	})
 	for _, name := range stale {
-		err = errors.Join(err, p.root.Remove(name))
+		err = errors.Join(err, root.Remove(name))
 	}
 	if err != nil {
 		return err
@@ -247,6 +251,9 @@ func (o Options) complete() (options, error) {
 	fill(&opts.MaxBytes, "MaxBytes", maxBytes, 64<<10, maxBytes)
 	fill(&opts.MaxPackage, "MaxPackage", 4<<30, 1, 1<<60)
 	opts.MaxEntries = int(entries)
+	if o.Period < 0 {
+		err = fmt.Errorf("period %v is below 0", o.Period)
+	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -351,7 +358,7 @@ func (p *Publisher) Close() error {
 		return nil
 	}
 	p.drop()
-	return p.root.Close()
+	return p.roots.Load().close()
 }
 
 // fail remembers that what was written may not be on stable storage. Nothing

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strconv"
 	"time"
 
 	"cutie/queuefs"
@@ -45,7 +44,6 @@ func (p *Publisher) openFeed(q Queue, marks []mark) (*feed, error) {
 // restore brings the lists of a set to where they stood: after the last
 // closed list, or within the open one as the cursor has it.
 func (f *feed) restore(c *changes, m *mark) error {
-	path := f.q.ID() + "/" + c.set.String()
 	c.mark = beginning(0, f.orCreated(time.Time{}))
 
 	d, err := f.dir(c.set, false)
@@ -53,28 +51,28 @@ func (f *feed) restore(c *changes, m *mark) error {
 		defer d.Close()
 		err = errors.Join(c.lists.read(d, f.p.site), c.packages.read(d, f.p.site))
 		if err == nil && max(c.lists.last(), c.packages.last()) > f.q.Seq() {
-			err = fmt.Errorf("lists reach to event %d, the queue to %d", c.lists.last(), f.q.Seq())
+			err = damage{fmt.Errorf("lists reach to event %d, the queue to %d", max(c.lists.last(), c.packages.last()), f.q.Seq())}
 		}
-		if err != nil {
-			return f.restart(c, path, err)
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return f.mend(c, err)
 	}
 	c.dumped = c.packages.last()
 	if n := len(c.lists.all); n > 0 {
 		last := c.lists.all[n-1]
 		c.mark = beginning(last.last, last.until)
 	}
-	if m == nil || m.seq < c.mark.seq {
-		return nil // the cursor is older than the last close
+	if m == nil || m.first < c.mark.first {
+		return nil // the cursor speaks of a list that was closed since
 	}
 	if m.seq > f.q.Seq() {
-		return f.restart(c, path, fmt.Errorf("cursor is at event %d, the queue at %d", m.seq, f.q.Seq()))
+		return f.restart(c, damage{fmt.Errorf("cursor is at event %d, the queue at %d", m.seq, f.q.Seq())})
 	}
 	if m.entries > 0 {
 		if err := f.check(d, m); err != nil {
-			return f.restart(c, path, err)
+			return f.mend(c, err)
 		}
 	}
 	c.mark = *m
@@ -97,25 +95,8 @@ func (f *feed) check(d *durable.Dir, m *mark) error {
 		return err
 	}
 	if string(got[:]) != end {
-		return fmt.Errorf("%s: no entry ends at octet %d", entriesFile(m.first), m.length)
+		return damage{fmt.Errorf("%s: no entry ends at octet %d", entriesFile(m.first), m.length)}
 	}
-	return nil
-}
-
-// restart sets everything of a set aside and begins anew after the last event.
-func (f *feed) restart(c *changes, path string, cause error) error {
-	q, err := f.p.root.Sub(f.q.ID())
-	aside := "nowhere"
-	if err == nil {
-		defer q.Close()
-		aside, err = setAside(q, c.set.String())
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(cause, err)
-	}
-	f.p.report(path, "%v; moved to %s, a new Change List begins", cause, aside)
-	*c = changes{set: c.set, mark: f.now(), lists: spans{file: c.lists.file}, packages: spans{file: c.packages.file}}
-	c.dumped = c.mark.seq
 	return nil
 }
 
@@ -136,32 +117,13 @@ func (f *feed) skip() error {
 		}
 		f.p.report(f.q.ID()+"/"+c.set.String(), "events %d to %d are gone; a new Change List begins", c.mark.seq+1, next.seq)
 		if c.mark.entries > 0 {
-			if err := f.close(c); err != nil {
+			if err := f.mend(c, f.close(c)); err != nil {
 				return err
 			}
 		}
 		c.mark = next
 	}
 	return nil
-}
-
-// setAside moves an entry to a free name beside it, which it returns. Nothing
-// that cannot be used is ever removed.
-func setAside(d *durable.Dir, name string) (string, error) {
-	for i := 1; ; i++ {
-		aside := name + "." + strconv.Itoa(i)
-		_, err := d.Stat(aside)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-		if err := d.Rename(name, d, aside); err != nil {
-			return "", err
-		}
-		return aside, d.Sync()
-	}
 }
 
 var _ queuefs.Follower = (*Publisher)(nil)

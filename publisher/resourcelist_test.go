@@ -40,8 +40,10 @@ func TestResourceListGrowsIntoAnIndex(t *testing.T) {
 				}
 				tags[e.Loc] = tag
 			}
-			m.baseline()
-			m.compare(q)
+			if round == 2 {
+				m.baseline()
+				m.compare(q)
+			}
 		}
 		s.consume(q, 100)
 		s.submitN(q, 5)
@@ -67,7 +69,7 @@ func TestLongReferencesMakeShorterPages(t *testing.T) {
 	long := "http://source.test/" + strings.Repeat("x", 1000)
 	s := newSource(t, publisher.Options{BaseURI: long, MaxBytes: 5_000_000}, "jobs")
 	q := s.queue("jobs")
-	s.submitN(q, 5000)
+	s.submitN(q, 2200)
 	m := newMirror(s, "jobs", "replica")
 	index := m.capability(sitemap.ResourceList)
 	if len(index.entries) < 2 {
@@ -91,7 +93,10 @@ func TestLongReferencesMakeShorterPages(t *testing.T) {
 // submit and consume: each document must be whole and ordered, lists must
 // follow each other, and a baseline with the changes after it must converge.
 func TestReadersWhileJobsComeAndGo(t *testing.T) {
-	const readers, jobs = 50, 600
+	readers, jobs := 50, 600
+	if raceEnabled {
+		readers, jobs = 30, 300 // a tenth as fast, and as likely to meet
+	}
 	s := newSource(t, publisher.Options{MaxEntries: 1300}, "jobs")
 	q := s.queue("jobs")
 	s.submitN(q, 1100)

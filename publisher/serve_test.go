@@ -359,6 +359,20 @@ func TestBaseURI(t *testing.T) {
 	}
 }
 
+func TestOptionsOutOfRangeAreRefused(t *testing.T) {
+	s := newSource(t, publisher.Options{}, "jobs")
+	for _, o := range []publisher.Options{
+		{MaxEntries: 1}, {MaxEntries: 50_001}, {MaxEntries: -1}, {MaxBytes: 1000}, {MaxBytes: 50_000_001}, {MaxBytes: -1},
+		{MaxPackage: -1}, {Period: -time.Second},
+	} {
+		o.BaseURI = base
+		if p, err := publisher.New(s.svc, o); err == nil {
+			t.Errorf("taken: %+v", o)
+			must(t, p.Close())
+		}
+	}
+}
+
 func TestPeriodClosesAList(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := newSource(t, publisher.Options{Period: time.Hour, Now: func() time.Time { return now }}, "jobs")

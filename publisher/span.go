@@ -76,7 +76,7 @@ func (s *spans) add(d *durable.Dir, base site, sp span) error {
 		line = append(line, header(s.file, base)...)
 	}
 	line = sp.append(line)
-	if err := f.Truncate(s.length); err != nil {
+	if err := cut(f, s.length); err != nil {
 		return err
 	}
 	if _, err := f.Write(line); err != nil {
@@ -112,7 +112,7 @@ func (s *spans) read(d *durable.Dir, base site) error {
 	rest, ok := bytes.CutPrefix(data, []byte(header(s.file, base)))
 	if !ok {
 		first, _, _ := bytes.Cut(data, []byte{'\n'})
-		return fmt.Errorf("%s is not of %s: %.200q", s.file, base, first)
+		return damage{fmt.Errorf("%s is not of %s: %.200q", s.file, base, first)}
 	}
 	for line := range strings.Lines(string(rest)) {
 		sp, err := parseSpan(strings.TrimSuffix(line, "\n"))
@@ -120,7 +120,7 @@ func (s *spans) read(d *durable.Dir, base site) error {
 			err = errors.New("not in order")
 		}
 		if err != nil {
-			return fmt.Errorf("%s: line %.200q: %w", s.file, line, err)
+			return damage{fmt.Errorf("%s: line %.200q: %w", s.file, line, err)}
 		}
 		s.all = append(s.all, sp)
 	}

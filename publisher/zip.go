@@ -21,7 +21,7 @@ func (t *task) zip(w io.Writer, p *parcel, pause func() bool) error {
 	zw.RegisterCompressor(zip.Deflate, newDeflate())
 	head := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{
 		Capability: sitemap.ChangeDumpManifest, From: p.from, Until: p.until,
-		Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: t.names.docs[t.c.set] + docName{kind: capabilityList}.String()}}})
+		Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: t.names.docs[t.set] + docName{kind: capabilityList}.String()}}})
 	lines, err := p.lines.section(0, p.lines.size)
 	if err != nil {
 		return err
@@ -122,7 +122,8 @@ func (r *payloadReader) Read(p []byte) (int, error) {
 func zipHeader(name string, method uint16) *zip.FileHeader {
 	h := &zip.FileHeader{Name: name, Method: method}
 	// 1980-01-01 is the first day there is.
-	h.ModifiedDate = 1<<5 | 1 //lint:ignore SA1019 CreateRaw writes this field, and it alone makes no extra field
+	//lint:ignore SA1019 CreateRaw writes this field, and it alone makes no extra field
+	h.ModifiedDate = 1<<5 | 1
 	return h
 }
 

@@ -387,7 +387,8 @@ func checkTail(t *testing.T, q *queuefs.Queue) {
 	}
 }
 
-// openAndClose is a child that opens a home and closes it.
+// openAndClose is a child that opens a home and closes it, and tells what
+// memory that took.
 func openAndClose(dir string) {
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p queuefs.Problem) { fmt.Println(p) }})
 	if err == nil {
@@ -397,4 +398,9 @@ func openAndClose(dir string) {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		fmt.Println("VmHWM: 1") // a system that does not say
+	}
+	os.Stdout.Write(status)
 }

@@ -14,6 +14,7 @@ var children = map[string]func(dir string){
 	"clients": crashClients,
 	"open":    openAndClose,
 	"hold":    holdHome,
+	"poor":    openPoor,
 }
 
 func TestMain(m *testing.M) {

@@ -207,6 +207,36 @@ func TestEventsBoundaries(t *testing.T) {
 	}
 }
 
+// TestCheckLeavesEventsToTheFollower checks a home after a crash, before and
+// after its first checkpoint: who follows it finds what it has not seen.
+func TestCheckLeavesEventsToTheFollower(t *testing.T) {
+	dir := fastDir(t)
+	f := newFollower(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	f.follow(s)
+	for range 3 {
+		submit(t, q, queuefs.Meta{}, "x")
+		crashed := copyHome(t, dir)
+		for range 2 {
+			if r, err := queuefs.Check(crashed, queuefs.CheckOptions{Segment: segment}); err != nil || len(r.Problems) > 0 {
+				t.Errorf("check: %v, %+v", err, r)
+			}
+		}
+		again, q := openHome(t, crashed, queuefs.Options{})
+		late := newFollower(t)
+		for name, n := range f.synced {
+			late.seen[name], late.synced[name] = slices.Clone(f.seen[name][:n]), n
+		}
+		late.follow(again)
+		late.check(q)
+		closeHome(t, again)
+		if err := s.Checkpoint(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeHome(t, s)
+}
+
 // TestFilesLostUnderAnOpenHome takes files away while a home is open: jobs are
 // given as far as the index knows them, and what moves on is written anew.
 func TestFilesLostUnderAnOpenHome(t *testing.T) {

@@ -26,6 +26,7 @@ type scenario struct {
 	s     *queuefs.Service
 	known world
 	maybe world // outcome of the operation that was told nothing certain; nil if there is none
+	moved bool  // a job was moved by hand since the home was closed
 	over  bool  // nothing more can be done before the home is opened again
 }
 

@@ -45,6 +45,11 @@ func TestTornTail(t *testing.T) {
 			if told := strings.Contains(strings.Join(j.reports, "\n"), name); cut-begin >= 24 && !told {
 				t.Errorf("cut at %d: reported %q", cut-begin, j.reports)
 			}
+			j.close()
+			j = open(t, path, durable.Mark{}, nil)
+			if !slices.Equal(j.found, written[:7]) || len(j.reports) > 0 {
+				t.Fatalf("cut at %d, again: found %d records, reported %q", cut-begin, len(j.found), j.reports)
+			}
 			j.written = slices.Clone(written[:7])
 			j.put("in its place")
 			j.put(record(9, 9000))

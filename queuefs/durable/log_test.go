@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"cutie/queuefs/durable"
@@ -321,123 +320,6 @@ func TestAppendFromManyGoroutines(t *testing.T) {
 	j.close()
 	if again := open(t, path, durable.Mark{}, nil); !slices.Equal(again.found, j.written) {
 		t.Errorf("found %d records of %d", len(again.found), len(j.written))
-	}
-}
-
-// TestFailedSyncIsFinal fails a write, and a sync: nobody is told that it was
-// done, and nothing is taken any more.
-func TestFailedSyncIsFinal(t *testing.T) {
-	for _, fails := range []string{"journal write", "journal sync"} {
-		for _, happened := range []bool{false, true} {
-			failing := false
-			path := tempDir(t)
-			j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
-				if failing && step == fails {
-					if happened {
-						do()
-					}
-					return syscall.EIO
-				}
-				return do()
-			})
-			j.put("kept")
-			failing = true
-			o := &op{}
-			if _, err := j.try("lost", o); !errors.Is(err, durable.ErrFailed) || !errors.Is(err, syscall.EIO) {
-				t.Errorf("got %v", err)
-			}
-			if o.committed != 0 || len(o.lost) != 1 || !errors.Is(o.lost[0], durable.ErrFailed) {
-				t.Errorf("told %d times, lost %v", o.committed, o.lost)
-			}
-			failing = false
-			if _, err := j.try("more", &op{}); !errors.Is(err, durable.ErrFailed) || !errors.Is(j.log.Err(), durable.ErrFailed) {
-				t.Errorf("after that: got %v, %v", err, j.log.Err())
-			}
-			j.readBack(j.written)
-			j.close()
-			again := open(t, path, durable.Mark{}, nil)
-			if len(again.found) == 0 || again.found[0].data != "kept" || len(again.found) > 2 || len(again.found) == 2 && again.found[1].data != "lost" {
-				t.Errorf("%s: found %v", fails, again.found)
-			}
-			again.put("goes on")
-		}
-	}
-}
-
-// TestReplayedIsSynced opens a log whose last records were written and not
-// synced, as after a process was killed: who sees them may rely on them.
-func TestReplayedIsSynced(t *testing.T) {
-	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
-		if step == "journal sync" {
-			return nil
-		}
-		return do()
-	})
-	j.put("not synced")
-	j.close()
-	synced := 0
-	again := open(t, path, durable.Mark{}, func(step string, do func() error) error {
-		if step == "journal sync" {
-			synced++
-		}
-		return do()
-	})
-	if !slices.Equal(again.found, j.written) || synced != 1 {
-		t.Errorf("found %d records, synced %d times", len(again.found), synced)
-	}
-	again.close()
-	// If that fails the log does not open.
-	c := &journal{TB: t}
-	if err := c.open(path, durable.Mark{}, func(step string, do func() error) error {
-		if step == "journal sync" {
-			return syscall.EIO
-		}
-		return do()
-	}); !errors.Is(err, syscall.EIO) {
-		t.Errorf("got %v", err)
-	}
-	c.dir.Close()
-}
-
-func TestNoRoomIsNoFailure(t *testing.T) {
-	full := false
-	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
-		if full && step == "prepare segment" {
-			return syscall.ENOSPC
-		}
-		return do()
-	})
-	full = true
-	var err error
-	n := 0
-	for ; n < 100 && err == nil; n++ {
-		o := &op{}
-		var at durable.Position
-		if at, err = j.try(record(n, 5000), o); err == nil {
-			j.written = append(j.written, entry{record(n, 5000), at})
-		} else if o.committed != 0 || len(o.lost) != 0 {
-			t.Errorf("told %d times, lost %v", o.committed, o.lost)
-		}
-	}
-	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, durable.ErrFailed) || j.log.Err() != nil {
-		t.Fatalf("got %v, %v", err, j.log.Err())
-	}
-	j.put("a small one fits")
-	full = false
-	for range 20 {
-		j.put(record(n, 9000))
-	}
-	j.close()
-	again := open(t, path, durable.Mark{}, nil)
-	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
-		t.Errorf("found %d records of %d, reported %q", len(again.found), len(j.written), again.reports)
-	}
-	for name := range images(t, path) {
-		if strings.HasPrefix(name, durable.TempPrefix) && !strings.Contains(name, "spare") {
-			t.Errorf("left over: %s", name)
-		}
 	}
 }
 

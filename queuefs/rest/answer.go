@@ -34,23 +34,31 @@ func (h *Handler) answer(w http.ResponseWriter, status int, form state.Form, d *
 
 var noSniff = []string{"nosniff"}
 
-// answerTagged writes the document that make returns, unless the client has it
-// already.
-func (h *Handler) answerTagged(w http.ResponseWriter, r *request, form state.Form, tag string, make func() (state.Document, error)) error {
+// answerTagged writes the document that make returns, unless the client has
+// what tag stands for, the entity tag of the present. make returns the tag of
+// its document, "" if the document shows no single instant.
+func (h *Handler) answerTagged(w http.ResponseWriter, r *request, form state.Form, tag string, make func() (d state.Document, tag string, err error)) error {
 	header := w.Header()
-	header["Etag"] = []string{tag}
-	header.Set("Cache-Control", "no-cache")
+	header["Cache-Control"] = noCache
 	if matches(r.Header.Get("If-None-Match"), tag) {
+		header["Etag"] = []string{tag}
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	d, err := make()
+	d, tag, err := make()
 	if err != nil {
+		delete(header, "Cache-Control")
 		return err
+	}
+	if tag != "" {
+		header["Etag"] = []string{tag}
 	}
 	h.answer(w, http.StatusOK, form, &d)
 	return nil
 }
+
+// steadyTries is how often something is read again that changed meanwhile.
+const steadyTries = 5
 
 // A tagHash is an FNV-1a hash of what an entity tag stands for.
 type tagHash uint64

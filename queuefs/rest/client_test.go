@@ -219,7 +219,7 @@ func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 
 func TestClientSaysWhatIsNoAnswerOfTheProtocol(t *testing.T) {
 	answers := map[string]http.HandlerFunc{
-		"502":      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>proxy", 502) },
+		"502":      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>proxy", http.StatusBadGateway) },
 		"304":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) },
 		"Location": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") },
 		"length": func(w http.ResponseWriter, _ *http.Request) {

@@ -61,9 +61,9 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, j
 	header["Content-Location"] = []string{base.JobRef("content", j.Queue, j.ID)}
 	header["Link"] = []string{"<" + base.JobRef("state", j.Queue, j.ID) + `>; rel="describedby"`}
 	header["X-Content-Type-Options"] = noSniff
-	kind := wrap(r.Header.Get("Accept"), j.Type())
+	kind := wrap(r.Header.Get("Accept"), sentType(j.Type()))
 	if kind == bare {
-		header["Content-Type"] = []string{j.Type()}
+		header["Content-Type"] = []string{sentType(j.Type())}
 		header["Content-Disposition"] = []string{string(appendDisposition(nil, "attachment", "", j.Filename))}
 		header["Content-Security-Policy"] = sandbox
 		sidecarHeaders(header, j.Sidecar)
@@ -128,7 +128,6 @@ type piece struct {
 type message struct {
 	boundary string
 	buf      []byte
-	from     int // of the text that belongs to no piece yet
 	pieces   []piece
 	cuts     []int // where the text of each piece ends
 }
@@ -139,7 +138,7 @@ func (m *message) open() {
 
 // payload ends the header of a part and puts the payload of j behind it.
 func (m *message) payload(j *queuefs.Job) {
-	m.buf = append(append(m.buf, "\r\nContent-Type: "...), j.Type()...)
+	m.buf = append(append(m.buf, "\r\nContent-Type: "...), sentType(j.Type())...)
 	m.buf = strconv.AppendInt(append(m.buf, "\r\nContent-Length: "...), j.Size, 10)
 	m.buf = append(m.buf, "\r\n\r\n"...)
 	m.pieces = append(m.pieces, piece{job: j})

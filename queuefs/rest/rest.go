@@ -22,6 +22,10 @@
 // from Host. ?h asks for help about a method, ?V for the version; ?v asks for
 // the additional properties, which are always given; ?D is not served.
 //
+// Methods that change something refuse parameters they do not know, so that
+// none is believed to have had an effect; the others ignore them. A state has
+// an entity tag if it is that of one instant, as nearly all are.
+//
 // Where the specification leaves a choice:
 //
 //   - A submission of several files is all or nothing and is answered with the

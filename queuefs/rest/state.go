@@ -29,7 +29,7 @@ func (h *Handler) serviceState(w http.ResponseWriter, r *request) error {
 		tag.add(p.Name, p.Text)
 		tag.add(p.Items...)
 	}
-	return h.answerTagged(w, r, form, tag.tag(0), func() (state.Document, error) { return d, nil })
+	return h.answerTagged(w, r, form, tag.tag(0), func() (state.Document, string, error) { return d, tag.tag(0), nil })
 }
 
 // queueState is Get-queue-state (Cutie 5.3).
@@ -46,19 +46,29 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	var (
-		base = h.base()
-		s    = q.State()
-		info = &s.Info
-		tag  = newTagHash()
-	)
-	tag.add(form.String(), string(base), jobs.Status.String(), jobs.After.String(), strconv.Itoa(jobs.Limit),
-		info.Identifier, info.Name, info.Description, info.Created.Format(time.RFC3339Nano),
-		strconv.FormatInt(info.CullingSize, 10), strconv.FormatInt(info.CullingAge, 10),
-		strconv.FormatBool(info.VerifyOnRead), strconv.FormatBool(info.VerifyOnWrite))
-	return h.answerTagged(w, r, form, tag.tag(uint64(s.Seq)), func() (state.Document, error) {
-		listJobs(q, &jobs)
-		return state.OfQueue(base, &state.Queue{QueueState: s, Jobs: jobs}), nil
+	base := h.base()
+	tagOf := func(s *queuefs.QueueState) string {
+		tag, info := newTagHash(), &s.Info
+		tag.add(form.String(), string(base), jobs.Status.String(), jobs.After.String(), strconv.Itoa(jobs.Limit),
+			info.Identifier, info.Name, info.Description, info.Created.Format(time.RFC3339Nano),
+			strconv.FormatInt(info.CullingSize, 10), strconv.FormatInt(info.CullingAge, 10),
+			strconv.FormatBool(info.VerifyOnRead), strconv.FormatBool(info.VerifyOnWrite),
+			strconv.FormatInt(s.Oldest.UnixMicro(), 10)) // a job being taken is no longer the oldest, before its event
+		return tag.tag(uint64(s.Seq))
+	}
+	s := q.State()
+	return h.answerTagged(w, r, form, tagOf(&s), func() (d state.Document, tag string, err error) {
+		// Counts and list are of one instant if no event came while the list
+		// was made.
+		for range steadyTries {
+			listJobs(q, &jobs)
+			if q.Seq() == s.Seq {
+				tag = tagOf(&s)
+				break
+			}
+			s = q.State()
+		}
+		return state.OfQueue(base, &state.Queue{QueueState: s, Jobs: jobs}), tag, nil
 	})
 }
 
@@ -109,15 +119,23 @@ func (h *Handler) jobState(w http.ResponseWriter, r *request) error {
 		return notFound(queuefs.ErrNoJob, queuefs.ErrNoJob, id.String())
 	}
 	base := h.base()
-	tag := newTagHash()
-	tag.add(form.String(), string(base), id.String())
+	hash := newTagHash()
+	hash.add(form.String(), string(base), id.String())
 	// Times of events are unique within a queue.
-	return h.answerTagged(w, r, form, tag.tag(uint64(changed.UnixMicro())), func() (state.Document, error) {
-		j, err := q.Job(id)
-		if err != nil {
-			return state.Document{}, notFound(err, queuefs.ErrNoJob, id.String())
+	tagOf := func(changed time.Time) string { return hash.tag(uint64(changed.UnixMicro())) }
+	return h.answerTagged(w, r, form, tagOf(changed), func() (d state.Document, tag string, err error) {
+		var j queuefs.Job
+		for range steadyTries {
+			before := changed
+			if j, err = q.Job(id); err != nil {
+				return d, "", notFound(err, queuefs.ErrNoJob, id.String())
+			}
+			if _, changed = q.Status(id); changed.Equal(before) {
+				tag = tagOf(changed)
+				break
+			}
 		}
-		return state.OfJob(base, &j), nil
+		return state.OfJob(base, &j), tag, nil
 	})
 }
 

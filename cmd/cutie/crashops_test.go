@@ -1,0 +1,230 @@
+package main_test
+
+import (
+	"slices"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// checkSubmissions holds the new jobs against what was submitted: each belongs
+// to one operation, an operation is there whole or not at all, and whole if it
+// was acknowledged; the jobs of a client come in the order of its operations.
+func (l *ledger) checkSubmissions(clients []*client) {
+	l.Helper()
+	type key struct{ client, op int }
+	found := map[key][]queuefs.JobID{}
+	events := map[queuefs.JobID]queuefs.Seq{}
+	for _, ev := range l.events {
+		if ev.kind != "submit" {
+			continue
+		}
+		k := l.jobs[ev.job].ticket
+		at := key{k.client, k.op}
+		if k.file != len(found[at]) {
+			l.Fatalf("%s is file %d of client %d, operation %d, and follows file %d", ev.job, k.file, k.client, k.op, len(found[at])-1)
+		}
+		found[at] = append(found[at], ev.job)
+		events[ev.job] = ev.seq
+	}
+	for _, c := range clients {
+		last := queuefs.JobID(0)
+		for i := range c.log {
+			o := &c.log[i]
+			if o.kind != opSubmit {
+				continue
+			}
+			ids := found[key{c.number, o.op}]
+			delete(found, key{c.number, o.op})
+			if o.acked && !slices.Equal(ids, o.ids) {
+				l.Fatalf("client %d, operation %d was told %v, there is %v", c.number, o.op, o.ids, ids)
+			}
+			if len(ids) != 0 && len(ids) != o.files {
+				l.Fatalf("client %d, operation %d: of %d files there are %v", c.number, o.op, o.files, ids)
+			}
+			for _, id := range ids {
+				if id <= last {
+					l.Fatalf("client %d, operation %d: %s comes after %s", c.number, o.op, id, last)
+				}
+				last = id
+				l.by[events[id]] = o
+			}
+			if o.number != 0 {
+				l.checkEvent(o.number, ids[0], "submit")
+			}
+		}
+	}
+	for k, ids := range found {
+		l.Fatalf("%v are of client %d, operation %d, which it did not make", ids, k.client, k.op)
+	}
+}
+
+// checkMoves looks for the event of each acknowledged delete and requeue, and
+// for a request behind each event.
+func (l *ledger) checkMoves(clients []*client) {
+	l.Helper()
+	asked := map[string]map[queuefs.JobID]int{"delete": {}, "requeue": {}}
+	for _, c := range clients {
+		for i := range c.log {
+			o := &c.log[i]
+			if o.kind != opDelete && o.kind != opRequeue {
+				continue
+			}
+			kinds := []string{"delete"}
+			if o.kind == opRequeue {
+				kinds = []string{"requeue", "submit"} // it may have been pending
+			}
+			if o.done || !o.acked {
+				asked[kinds[0]][o.job]++
+			}
+			// A job that was where it should be has no new event.
+			if o.done && o.number > l.replica.seq-queuefs.Seq(len(l.events)) {
+				ev := l.checkEvent(o.number, o.job, kinds...)
+				// Of several that were told of one event, one made it.
+				if other := l.by[o.number]; ev.kind == kinds[0] && (other == nil || other.end.Before(o.end)) {
+					l.by[o.number] = o
+				}
+			} else if o.done && l.jobs[o.job] == nil {
+				l.Fatalf("client %d, operation %d: %s is gone", c.number, o.op, o.job)
+			}
+		}
+	}
+	for _, ev := range l.events {
+		if jobs, ok := asked[ev.kind]; ok {
+			if jobs[ev.job]--; jobs[ev.job] < 0 {
+				l.Fatalf("event %d: nobody asked for %s of %s", ev.seq, ev.kind, ev.job)
+			}
+		}
+	}
+}
+
+// checkEvent compares an event with what a client was told.
+func (l *ledger) checkEvent(n queuefs.Seq, job queuefs.JobID, kinds ...string) happening {
+	l.Helper()
+	i := int(n) - int(l.replica.seq) + len(l.events) - 1
+	if i < 0 || i >= len(l.events) {
+		l.Fatalf("event %d of %s was acknowledged, the last one is %d", n, job, l.replica.seq)
+	}
+	ev := l.events[i]
+	if ev.job != job || !slices.Contains(kinds, ev.kind) {
+		l.Fatalf("event %d was acknowledged as %v of %s, it is %s of %s", n, kinds, job, ev.kind, ev.job)
+	}
+	return ev
+}
+
+// checkDeliveries holds what clients were handed against the events. Each
+// delivery has an event of its own, those of a client in their order, so that
+// no job was handed out twice without an event to put it back between. Events
+// without a delivery are of requests that the crash broke off.
+func (l *ledger) checkDeliveries(clients []*client) {
+	l.Helper()
+	handedOut, delivered, broken := 0, 0, 0
+	seen := map[queuefs.JobID]int{}
+	for _, c := range clients {
+		last := queuefs.Seq(0)
+		for i := range c.log {
+			o := &c.log[i]
+			if o.kind != opConsume {
+				continue
+			}
+			if !o.acked {
+				broken += o.most - len(o.got)
+			}
+			for k, d := range o.got {
+				if k > 0 && d.job <= o.got[k-1].job {
+					l.Fatalf("client %d, operation %d was handed %s after %s", c.number, o.op, d.job, o.got[k-1].job)
+				}
+				if j := l.jobs[d.job]; j == nil || j.ticket != d.ticket {
+					l.Fatalf("client %d, operation %d was handed %s with the payload of %+v", c.number, o.op, d.job, d.ticket)
+				}
+				events := l.handedOut[d.job]
+				var fit []queuefs.Seq
+				for _, seq := range events {
+					if seq > last && l.within(o, seq) {
+						fit = append(fit, seq)
+					}
+				}
+				if len(fit) == 0 {
+					l.Fatalf("client %d, operation %d was handed %s: of events %v none is after event %d and in its time", c.number, o.op, d.job, events, last)
+				}
+				if last = fit[0]; len(fit) == 1 {
+					l.by[last] = o
+				}
+				if seen[d.job]++; seen[d.job] > len(events) {
+					l.Fatalf("%s was handed out %d times in %d events", d.job, seen[d.job], len(events))
+				}
+				delivered++
+			}
+		}
+	}
+	for _, events := range l.handedOut {
+		handedOut += len(events)
+	}
+	if handedOut-delivered > broken {
+		l.Fatalf("%d jobs were consumed, %d delivered, and requests for only %d were broken off", handedOut, delivered, broken)
+	}
+}
+
+// within reports whether an event is of the time of an operation.
+func (l *ledger) within(o *operation, seq queuefs.Seq) bool {
+	const slack = time.Millisecond // events of one instant get times of their own
+	at := l.event(seq).at
+	return at.After(o.start.Add(-slack)) && (!o.acked || at.Before(o.end.Add(slack)))
+}
+
+func (l *ledger) event(seq queuefs.Seq) happening {
+	return l.events[len(l.events)-1-int(l.replica.seq-seq)]
+}
+
+// A passing is an event that hands out a job while an older one is pending.
+type passing struct {
+	happening
+	older queuefs.JobID
+}
+
+// checkOrder looks at the passings. Events have the order of the journal;
+// consumers choose their jobs a moment before. So a job may pass an older one
+// if that came back, or was taken by someone else, in the course of the same
+// request. Else the queue is not first in, first out.
+func (l *ledger) checkOrder(clients []*client) {
+	l.Helper()
+	events := map[queuefs.JobID][]queuefs.Seq{}
+	for _, ev := range l.events {
+		events[ev.job] = append(events[ev.job], ev.seq)
+	}
+	for _, p := range l.passed {
+		taker := l.by[p.seq]
+		if taker == nil {
+			continue // nobody lives who knows when that request came
+		}
+		came, left := queuefs.Seq(0), queuefs.Seq(0) // 0: not in this round
+		own := events[p.older]
+		i, _ := slices.BinarySearch(own, p.seq)
+		if i > 0 {
+			came = own[i-1]
+		}
+		if i < len(own) {
+			left = own[i]
+		}
+		if came != 0 {
+			if o := l.by[came]; o == nil || !o.acked || o.end.After(taker.start) {
+				continue
+			}
+		}
+		if left != 0 {
+			if o := l.by[left]; o == nil || o.start.Before(p.at) {
+				continue
+			}
+		}
+		held := ""
+		for _, c := range clients {
+			for _, o := range c.log {
+				if o.kind == opRequeue && o.job == p.older && o.start.Before(p.at) && (!o.acked || o.end.After(taker.start)) {
+					held = ", where a requeue left it"
+				}
+			}
+		}
+		l.Fatalf("event %d hands out %s, requested at %v, but %s is pending from event %d to event %d%s",
+			p.seq, p.job, taker.start, p.older, came, left, held)
+	}
+}

@@ -1,0 +1,304 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A destination keeps a copy of one set of resources in a directory.
+type destination struct {
+	client *http.Client
+	saved  func(*rsDocument) // told of every document fetched
+	set    string            // its Capability List
+	caps   map[string]string
+	dir    string
+
+	since time.Time // changes up to then are in
+	open  string    // Change List that grows
+	tag   string    // of what was last read of it
+	turns int       // times that the open Change List did not reach back far enough
+	packs int       // packages applied
+}
+
+// sets starts from nothing but a site, and returns the Capability Lists that
+// its Source Description names (Z39.99-2017, 6.3.1 and 8).
+func sets(c *http.Client, site string, saved func(*rsDocument)) (lists []string, err error) {
+	d := &destination{client: c, saved: saved}
+	well := strings.TrimSuffix(site, "/") + "/.well-known/resourcesync"
+	description, err := d.document(well, "description", "")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range description.URLs {
+		if e.MD.Capability != "capabilitylist" {
+			return nil, fmt.Errorf("%s names %s as %q", well, e.Loc, e.MD.Capability)
+		}
+		lists = append(lists, e.Loc)
+	}
+	return lists, nil
+}
+
+// newDestination reads a Capability List (Z39.99-2017, 9).
+func newDestination(c *http.Client, site, set, dir string, saved func(*rsDocument)) (*destination, error) {
+	d := &destination{client: c, saved: saved, set: set, caps: map[string]string{}, dir: dir}
+	list, err := d.document(set, "capabilitylist", strings.TrimSuffix(site, "/")+"/.well-known/resourcesync")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list.URLs {
+		d.caps[e.MD.Capability] = e.Loc
+	}
+	return d, nil
+}
+
+// fetch gets what is at a URI; with a tag it may be nothing new, then nil.
+func (d *destination) fetch(uri, tag string) (*http.Response, []byte, error) {
+	r, err := http.NewRequest("GET", uri, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if tag != "" {
+		r.Header.Set("If-None-Match", tag)
+	}
+	resp, err := d.client.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	octets, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", uri, err)
+	}
+	if tag != "" && resp.StatusCode == http.StatusNotModified {
+		return resp, nil, nil
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, nil, fmt.Errorf("%s: %s", uri, resp.Status)
+	}
+	return resp, octets, nil
+}
+
+func (d *destination) document(uri, capability, up string) (*rsDocument, error) {
+	return d.changed(uri, capability, up, "")
+}
+
+// changed returns a document unless it is still what the tag stands for.
+func (d *destination) changed(uri, capability, up, tag string) (*rsDocument, error) {
+	if uri == "" {
+		return nil, fmt.Errorf("no %s", capability)
+	}
+	resp, octets, err := d.fetch(uri, tag)
+	if err != nil || octets == nil {
+		return nil, err
+	}
+	if got := resp.Header.Get("Content-Type"); got != "application/xml" {
+		return nil, fmt.Errorf("%s: Content-Type %q", uri, got)
+	}
+	doc, err := parseDocument(octets, capability, up)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", uri, err)
+	}
+	doc.tag = resp.Header.Get("ETag")
+	d.saved(doc)
+	return doc, nil
+}
+
+// name returns where the copy of a resource stands: by the path of its URI.
+func (d *destination) name(loc string) (string, error) {
+	u, err := url.Parse(loc)
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimPrefix(u.Path, "/")
+	if !filepath.IsLocal(path) {
+		return "", fmt.Errorf("%s leads out of the copy", loc)
+	}
+	return filepath.Join(d.dir, path), nil
+}
+
+func (d *destination) write(loc string, octets []byte) error {
+	name, err := d.name(loc)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(name, octets, 0o666)
+}
+
+func (d *destination) remove(loc string) error {
+	name, err := d.name(loc)
+	if err != nil {
+		return err
+	}
+	// It may be that creation and deletion were seen at once.
+	if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// copy fetches a resource that an entry speaks of.
+func (d *destination) copy(e rsEntry) error {
+	resp, octets, err := d.fetch(e.Loc, "")
+	if err != nil {
+		return err
+	}
+	if err := verify(e.MD, octets); err != nil {
+		return fmt.Errorf("%s: %w", e.Loc, err)
+	}
+	got, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || got != e.MD.Type {
+		return fmt.Errorf("%s: Content-Type %q, listed as %q: %v", e.Loc, got, e.MD.Type, err)
+	}
+	return d.write(e.Loc, octets)
+}
+
+// baseline takes what the Resource List has (Z39.99-2017, 10).
+func (d *destination) baseline() error {
+	list, err := d.document(d.caps["resourcelist"], "resourcelist", d.set)
+	if err != nil {
+		return err
+	}
+	d.since, d.open = list.MD[0].At, ""
+	pages := []*rsDocument{list}
+	if list.isIndex() {
+		pages = nil
+		for _, e := range list.Sitemaps {
+			page, err := d.document(e.Loc, "resourcelist", d.set)
+			if err != nil {
+				return err
+			}
+			if page.MD[0].At.Before(d.since) {
+				d.since = page.MD[0].At
+			}
+			pages = append(pages, page)
+		}
+	}
+	for _, page := range pages {
+		if page.MD[0].At.IsZero() {
+			return errors.New("Resource List without at")
+		}
+		for _, e := range page.URLs {
+			if err := d.copy(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// incremental takes what has changed since (Z39.99-2017, 12). It asks the open
+// Change List as long as that reaches back far enough, else the index.
+func (d *destination) incremental() error {
+	if d.open == "" {
+		return d.catchUp(d.caps["changelist"])
+	}
+	list, err := d.changed(d.open, "changelist", d.set, d.tag)
+	if list == nil || err != nil {
+		return err
+	}
+	if list.MD[0].From.After(d.since) || !list.MD[0].Until.IsZero() {
+		d.turns++
+		return d.catchUp(list.link("index"))
+	}
+	d.tag = list.tag
+	return d.apply(list)
+}
+
+// catchUp reads all Change Lists of an index that have news.
+func (d *destination) catchUp(index string) error {
+	list, err := d.document(index, "changelist", d.set)
+	if err != nil {
+		return err
+	}
+	if list.MD[0].From.After(d.since) {
+		return fmt.Errorf("%s: changes since %v only, had %v", index, list.MD[0].From, d.since)
+	}
+	var last time.Time
+	for i, e := range list.Sitemaps {
+		if e.MD.Until.IsZero() != (i == len(list.Sitemaps)-1) || e.MD.From.Before(last) {
+			return fmt.Errorf("%s: %s from %v until %v stands after %v", index, e.Loc, e.MD.From, e.MD.Until, last)
+		}
+		if last = e.MD.Until; !last.IsZero() && !last.After(d.since) {
+			continue
+		}
+		part, err := d.document(e.Loc, "changelist", d.set)
+		if err != nil {
+			return err
+		}
+		if !part.MD[0].From.Equal(e.MD.From) || !part.MD[0].Until.Equal(e.MD.Until) {
+			return fmt.Errorf("%s: from %v until %v, in the index from %v until %v", e.Loc, part.MD[0].From, part.MD[0].Until, e.MD.From, e.MD.Until)
+		}
+		if part.link("index") != index {
+			return fmt.Errorf("%s: index is %q, want %q", e.Loc, part.link("index"), index)
+		}
+		// A part that was still open may have changes that later parts undo, so
+		// only the last state of a resource can be fetched.
+		if i == len(list.Sitemaps)-1 {
+			d.open, d.tag = e.Loc, part.tag
+		}
+		if err := d.apply(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// news returns the entries after those that are in, which must stand in the
+// order of time and within the bounds of the document.
+func (d *destination) news(list *rsDocument) ([]rsEntry, error) {
+	md := list.MD[0]
+	last := md.From
+	from := len(list.URLs)
+	for i, e := range list.URLs {
+		if e.MD.DateTime.Before(last) || !md.Until.IsZero() && e.MD.DateTime.After(md.Until) {
+			return nil, fmt.Errorf("%s: datetime %v after %v, until %v", e.Loc, e.MD.DateTime, last, md.Until)
+		}
+		if last = e.MD.DateTime; last.After(d.since) {
+			from = min(from, i)
+		}
+	}
+	return list.URLs[from:], nil
+}
+
+// apply does what a Change List says. Of several changes of a resource the
+// last one counts; one that is gone since comes as a later change, perhaps in
+// the next list.
+func (d *destination) apply(list *rsDocument) error {
+	news, err := d.news(list)
+	if err != nil {
+		return err
+	}
+	last := map[string]int{}
+	for i, e := range news {
+		last[e.Loc] = i
+		d.since = e.MD.DateTime
+	}
+	for i, e := range news {
+		switch {
+		case last[e.Loc] != i:
+		case e.MD.Change == "deleted":
+			err = d.remove(e.Loc)
+		case e.MD.Change == "created" || e.MD.Change == "updated":
+			if err = d.copy(e); err != nil && !list.MD[0].Until.IsZero() {
+				err = d.remove(e.Loc)
+			}
+		default:
+			err = fmt.Errorf("%s: change is %q", e.Loc, e.MD.Change)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

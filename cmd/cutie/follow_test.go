@@ -1,0 +1,298 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cutie/publisher"
+)
+
+// Copies of all sets of a Source, kept up in different ways.
+type copies struct {
+	*followed
+	replica string // replica sets, followed from nothing, all in one directory
+	all     []copyOf
+	docs    []*rsDocument
+}
+
+type copyOf struct {
+	*destination
+	queue, set string
+	update     way
+}
+
+func newCopies(t *testing.T, s *followed) *copies {
+	t.Helper()
+	return &copies{followed: s, replica: t.TempDir()}
+}
+
+// A way is how a copy is kept up to date.
+type way func(*destination) error
+
+func byLists(d *destination) error    { return d.incremental() }
+func byPackages(d *destination) error { return d.unpack() }
+
+// byBoth takes from lists what is not in packages yet.
+func byBoth(d *destination) error {
+	if err := d.unpack(); err != nil {
+		return err
+	}
+	return d.incremental()
+}
+
+// begin begins a copy of every set. The first copies of all sets replica share
+// a directory.
+func (c *copies) begin(update way) {
+	c.Helper()
+	first := len(c.all) == 0
+	saved := func(d *rsDocument) { c.docs = append(c.docs, d) }
+	lists, err := sets(http.DefaultClient, c.base, saved)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if got, want := len(lists), 2*len(c.jobs); got != want {
+		c.Fatalf("%d sets, want %d", got, want)
+	}
+	for _, list := range lists {
+		dir := c.TempDir()
+		set := strings.Split(list, "/")
+		set = set[len(set)-3:]
+		if set[1] == "replica" && first {
+			dir = c.replica
+		}
+		d, err := newDestination(http.DefaultClient, c.base, list, dir, saved)
+		if err != nil {
+			c.Fatal(err)
+		}
+		queue, err := url.PathUnescape(set[0])
+		if err != nil {
+			c.Fatal(err)
+		}
+		if err := d.baseline(); err != nil {
+			c.Fatalf("%s: %v", list, err)
+		}
+		c.all = append(c.all, copyOf{d, queue, set[1], update})
+		c.compare(dir, queue, set[1])
+	}
+}
+
+// follow brings all copies up to date and compares them.
+func (c *copies) follow() {
+	c.Helper()
+	for _, k := range c.all {
+		if err := k.update(k.destination); err != nil {
+			c.Fatalf("%s: %v", k.destination.set, err)
+		}
+		c.compare(k.dir, k.queue, k.set)
+		if c.Failed() {
+			c.Fatalf("%s differs", k.destination.set)
+		}
+	}
+}
+
+// validate checks the documents that were fetched with the schemas, if these
+// are there. The schemas want an entry where version 1.1 does not.
+// want are the kinds of documents that must be among them.
+func (c *copies) validate(t *testing.T, want ...string) {
+	t.Helper()
+	t.Run("valid", func(t *testing.T) {
+		if _, err := exec.LookPath("xmllint"); err != nil {
+			t.Skip("xmllint is not installed")
+		}
+		shared := os.Getenv("CUTIE_SHARED")
+		if shared == "" {
+			shared = "../../../shared"
+		}
+		xsd := filepath.Join(shared, "xsd")
+		if _, err := os.Stat(filepath.Join(xsd, "joint-sitemap.xsd")); err != nil {
+			t.Skip("the schemas are not in ../shared/xsd beside the repository, nor below $CUTIE_SHARED")
+		}
+		dir := t.TempDir()
+		files := map[string][]string{}
+		seen := map[string]bool{}
+		kinds := map[string]bool{}
+		for i, d := range c.docs {
+			if len(d.URLs)+len(d.Sitemaps) == 0 || seen[string(d.octets)] {
+				continue
+			}
+			seen[string(d.octets)] = true
+			name := filepath.Join(dir, fmt.Sprintf("%s-%d.xml", d.MD[0].Capability, i))
+			if err := os.WriteFile(name, d.octets, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			kinds[strings.TrimSuffix(d.MD[0].Capability+" "+map[bool]string{true: "index"}[d.isIndex()], " ")] = true
+			files[d.XMLName.Local] = append(files[d.XMLName.Local], name)
+		}
+		for root, schema := range map[string]string{"urlset": "joint-sitemap.xsd", "sitemapindex": "joint-siteindex.xsd"} {
+			for names := range slices.Chunk(files[root], 200) {
+				args := append([]string{"--nonet", "--noout", "--schema", filepath.Join(xsd, schema)}, names...)
+				if out, err := exec.Command("xmllint", args...).CombinedOutput(); err != nil {
+					t.Errorf("xmllint: %v\n%.2000s", err, out)
+				}
+			}
+		}
+		if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
+			t.Errorf("documents of kinds %v, want %v", got, want)
+		}
+	})
+}
+
+func TestFollowAcrossClosedLists(t *testing.T) {
+	for _, tt := range []struct {
+		o        publisher.Options
+		packages int // at least, for each copy
+	}{
+		{publisher.Options{MaxEntries: 9}, 3},
+		{publisher.Options{MaxEntries: 25, MaxPackage: 100}, 1},
+	} {
+		t.Run(fmt.Sprintf("%d entries", tt.o.MaxEntries), func(t *testing.T) {
+			s := inProcess(t, tt.o, "jobs", "a^20b")
+			c := newCopies(t, s)
+			c.begin(byLists)
+			c.begin(byBoth)
+			for round := range 6 {
+				for queue := range s.jobs {
+					s.work(queue, round)
+				}
+				if round%2 == 1 {
+					s.settle()
+				}
+				c.follow()
+			}
+			c.begin(byLists) // late
+			s.work("jobs", 6)
+			s.settle()
+			c.follow()
+			for _, k := range c.all[:4] {
+				if k.turns < 2 {
+					t.Errorf("%s: the index of closed lists was needed %d times", k.destination.set, k.turns)
+				}
+			}
+			for _, k := range c.all[4:8] {
+				if k.packs < tt.packages {
+					t.Errorf("%s: %d packages", k.destination.set, k.packs)
+				}
+			}
+			c.validate(t, "capabilitylist", "changedump", "changedump-manifest", "changelist", "changelist index", "description", "resourcelist", "resourcelist index")
+		})
+	}
+}
+
+func TestFollowByPackagesAlone(t *testing.T) {
+	// Every tick closes the list, so that the packages tell everything.
+	s := inProcess(t, publisher.Options{Period: time.Nanosecond}, "jobs")
+	c := newCopies(t, s)
+	c.begin(byPackages)
+	for round := range 6 {
+		s.work("jobs", round)
+		s.settle()
+		c.follow()
+	}
+	for _, k := range c.all {
+		if k.packs < 6 {
+			t.Errorf("%s: %d packages", k.destination.set, k.packs)
+		}
+	}
+	c.validate(t, "capabilitylist", "changedump", "changedump-manifest", "description", "resourcelist")
+}
+
+// TestCopyOfAReplicaIsAQueue follows the program, over a restart, makes a home
+// of the copy, and compares the two.
+func TestCopyOfAReplicaIsAQueue(t *testing.T) {
+	const other = "ark+=13030=a^20b"
+	home := filepath.Join(t.TempDir(), "home")
+	// An address of its own, so that references hold over the restart.
+	listen := fmt.Sprintf("127.%d.%d.%d:8080", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	d := serveHome(t, home, "--listen", listen)
+	if _, err := cutie(t, "createQueue", "ark:/13030/a b", "--url", d.url); err != nil {
+		t.Fatal(err)
+	}
+	s := newFollowed(t, d.url, nil, "jobs", other)
+	c := newCopies(t, s)
+	c.begin(byLists)
+	for round := range 6 {
+		s.work("jobs", round)
+		s.work(other, round+1)
+		c.follow()
+		switch round {
+		case 1:
+			c.begin(byBoth)
+		case 3:
+			if err := d.stop(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			d = serveHome(t, home, "--listen", listen)
+			c.follow()
+		}
+	}
+	c.validate(t, "capabilitylist", "changelist", "changelist index", "description", "resourcelist")
+	want := statesOf(t, d.url, s)
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	diffTrees(t, readTree(t, c.replica, "queues"), readTree(t, home, "queues"))
+
+	if out, err := cutie(t, "check", "--rebuild", c.replica); err != nil || !strings.HasSuffix(out, " 0 problems\n") {
+		t.Fatalf("check: %v: %s", err, out)
+	}
+	if out, err := cutie(t, "check", c.replica); err != nil || !strings.HasSuffix(out, " 0 mended, 0 problems\n") {
+		t.Fatalf("second check: %v: %s", err, out)
+	}
+	d = serveHome(t, c.replica)
+	diffTrees(t, statesOf(t, d.url, s), want)
+	s = &followed{TB: t, base: d.url, client: newFollowed(t, d.url, nil).client, jobs: s.jobs}
+	for queue := range s.jobs {
+		for range s.with(queue, "pending") {
+			s.take(queue)
+		}
+	}
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}
+
+// statesOf returns the states of all jobs, and the order of those in each
+// status, with references that do not depend on where the daemon is.
+func statesOf(t *testing.T, base string, s *followed) map[string]string {
+	t.Helper()
+	states := map[string]string{}
+	get := func(path string) string {
+		text, err := getter(http.DefaultClient, base)(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.ReplaceAll(string(text), base, "/")
+	}
+	for queue, jobs := range s.jobs {
+		at := "state/" + url.PathEscape(queue)
+		for id := range jobs {
+			states[at+"/"+id] = get(at + "/" + id)
+		}
+		for _, status := range []string{"pending", "consumed", "deleted"} {
+			var a queueAnswer
+			if err := json.Unmarshal([]byte(get(at+"?limit=1000&status="+status)), &a); err != nil {
+				t.Fatal(err)
+			}
+			for i, ref := range a.Queue.Jobs.Refs {
+				a.Queue.Jobs.Refs[i] = filepath.Base(ref)
+			}
+			if want := s.with(queue, status); !slices.Equal(a.Queue.Jobs.Refs, want) {
+				t.Errorf("%s of %s: got %v, want %v", status, queue, a.Queue.Jobs.Refs, want)
+			}
+			states[queue+" "+status] = strings.Join(a.Queue.Jobs.Refs, " ")
+		}
+	}
+	return states
+}

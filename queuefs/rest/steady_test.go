@@ -1,0 +1,268 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+// TestTagsOfStatesNeverLieWhileJobsCome compares all answers that came with
+// one entity tag, and the parts of one answer with each other.
+func TestTagsOfStatesNeverLieWhileJobsCome(t *testing.T) {
+	s := newService(t)
+	h := rest.New(s.svc, rest.Options{})
+	const pending, rounds = 200, 150
+	for range pending {
+		s.submit("x", queuefs.Meta{})
+	}
+	moving := "j000000000001"
+	done := make(chan struct{})
+	var writer, readers sync.WaitGroup
+	writer.Go(func() {
+		defer close(done)
+		for range rounds {
+			if _, err := s.q.NextN(ctx, "worker", 1); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.q.Requeue(ctx, 1); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	var mu sync.Mutex
+	seen := map[string]string{}
+	tagged, untagged := 0, 0
+	for _, path := range []string{"/state/jobs?status=pending&limit=1000&t=json", "/state/jobs?status=consumed&t=json", "/state/jobs/" + moving + "?t=json"} {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+				body, tag := w.Body.String(), w.Header().Get("Etag")
+				if w.Code != http.StatusOK {
+					t.Errorf("%s: %d %s", path, w.Code, body)
+					return
+				}
+				mu.Lock()
+				if tag == "" {
+					untagged++
+				} else if tagged++; seen[path+tag] == "" {
+					seen[path+tag] = body
+				} else if seen[path+tag] != body {
+					t.Errorf("%s: tag %s stands for two answers", path, tag)
+				}
+				mu.Unlock()
+				if tag != "" && strings.Contains(path, "status=") {
+					listed, counted := jobsIn(t, body, strings.Contains(path, "=pending"))
+					if listed != counted {
+						t.Errorf("%s: %d jobs listed, %d counted", path, listed, counted)
+					}
+				}
+			}
+		})
+	}
+	readers.Wait()
+	writer.Wait()
+	if tagged == 0 || untagged > tagged {
+		t.Errorf("%d answers with entity tag, %d without", tagged, untagged)
+	}
+	t.Logf("%d answers with entity tag, %d without", tagged, untagged)
+}
+
+// jobsIn returns how many jobs the state of a queue lists, and how many it
+// counts of the status that is listed.
+func jobsIn(t testing.TB, body string, pending bool) (listed, counted int) {
+	t.Helper()
+	var d map[string]map[string]any
+	if err := json.Unmarshal([]byte(body), &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range d {
+		name := "que:numCompletedJobs"
+		if pending {
+			name = "que:numPendingJobs"
+		}
+		n, ok := q[name].(float64)
+		if !ok {
+			t.Fatalf("no %s in %s", name, body)
+		}
+		counted = int(n)
+		listed = strings.Count(body, "/state/jobs/j0")
+	}
+	return listed, counted
+}
+
+func TestParametersAreIgnoredByReadsAlone(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	id := s.submit("x", queuefs.Meta{}).ID.String()
+	for _, path := range []string{"/help", "/state", "/state/jobs", "/state/jobs/" + id, "/content/jobs", "/content/jobs/" + id,
+		"/queues/jobs/queue-info.txt", "/queues/jobs/pending/" + id, "/queues/jobs/payload/" + id} {
+		s.do("GET", path+"?nonsense=1", "").want(t, 200)
+	}
+	for path, method := range map[string]string{"/state/new": "PUT", "/content/jobs": "POST", "/content/jobs/" + id: "DELETE",
+		"/consume/jobs": "POST", "/requeue/jobs/" + id: "POST"} {
+		a := s.do(method, path+"?nonsense=1", "").want(t, 400)
+		if !strings.Contains(a.exception(t), "not known here") {
+			t.Errorf("%s %s: %s", method, path, a.body)
+		}
+	}
+	s.wantCounts(1, 0, 0)
+}
+
+func TestErrorsHaveNoEntityTag(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	for _, path := range []string{"/state/jobs/j000000000009", "/state/none"} {
+		s.do("GET", path, "").want(t, 404).header(t, "Etag", "")
+	}
+}
+
+func TestLastModifiedOfAJobFileWaitsUntilItsSecondIsOver(t *testing.T) {
+	age := time.Hour // of what happens
+	dir := t.TempDir()
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 2 << 20, Now: func() time.Time { return time.Now().Add(-age) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer svc.Close()
+	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, svc: svc, q: q}
+	h := rest.New(svc, rest.Options{})
+	get := func(path string, header ...string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("GET", path, nil)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	old := s.submit("x", queuefs.Meta{}).ID.String()
+	age = 0
+	fresh := s.submit("y", queuefs.Meta{}).ID.String()
+
+	w := get("/queues/jobs/pending/" + old)
+	if w.Header().Get("Last-Modified") == "" {
+		t.Error("an old job file has no Last-Modified")
+	}
+	if got := get("/queues/jobs/pending/"+old, "If-Modified-Since", w.Header().Get("Last-Modified")); got.Code != 304 {
+		t.Errorf("old job file: %d, want 304", got.Code)
+	}
+	// Whatever date a client has, a file this young may change once more in it.
+	soon := time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)
+	for _, path := range []string{"/queues/jobs/pending/" + fresh, "/queues/jobs/queue-info.txt"} {
+		w := get(path, "If-Modified-Since", soon)
+		if w.Code != 200 || w.Header().Get("Last-Modified") != "" {
+			t.Errorf("%s: %d, Last-Modified %q", path, w.Code, w.Header().Get("Last-Modified"))
+		}
+	}
+	// A file that somebody has edited is not as old as the last event.
+	name := filepath.Join(dir, "queues", "jobs", "pending", old)
+	if err := svc.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, append(text, "note: edited\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if w := get("/queues/jobs/pending/"+old, "If-Modified-Since", soon); w.Code != 200 || !strings.Contains(w.Body.String(), "edited") {
+		t.Errorf("edited job file: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestMediaTypesThatNobodyCouldSubmit has jobs in the directory with media
+// types that would break out of a header.
+func TestMediaTypesThatNobodyCouldSubmit(t *testing.T) {
+	for typ, want := range map[string]string{
+		"text/plain":                    "text/plain",
+		`text/plain; charset="utf-8"`:   `text/plain; charset="utf-8"`,
+		"text/html%0d%0aX-Evil: 1":      queuefs.DefaultMediaType,
+		"text/html%0d%0a%0d%0a<script>": queuefs.DefaultMediaType,
+		"text/html%0d%0a":               queuefs.DefaultMediaType,
+		"%0d%0atext/html":               queuefs.DefaultMediaType,
+		"text/html%0d%0a;charset=utf-8": queuefs.DefaultMediaType,
+		`text/html; charset="a%0d%0ab"`: queuefs.DefaultMediaType,
+		"text/html;%00":                 queuefs.DefaultMediaType,
+		"text/html; charset":            queuefs.DefaultMediaType,
+		"text":                          queuefs.DefaultMediaType,
+		"/":                             queuefs.DefaultMediaType,
+		"text/":                         queuefs.DefaultMediaType,
+		"multipart/mixed; boundary=x; boundary=y": queuefs.DefaultMediaType,
+		"nonsense of some length":                 queuefs.DefaultMediaType,
+	} {
+		s := newSite(t, rest.Options{})
+		id := s.submit("payload", queuefs.Meta{MediaType: "image/png"}).ID.String()
+		dir := s.svc.Dir()
+		if err := s.svc.Close(); err != nil {
+			t.Fatal(err)
+		}
+		job := filepath.Join(dir, "queues", "jobs", "pending")
+		text, err := os.ReadFile(filepath.Join(job, id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		edited := strings.Replace(strings.Replace(string(text), "image/png", typ, 1), id, "j000000000002", 1)
+		if err := os.WriteFile(filepath.Join(job, "j000000000002"), []byte(edited), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "queues", "jobs", "payload", "j000000000002"), []byte("payload"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		svc, err := queuefs.Open(dir, queuefs.Options{Segment: 2 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := svc.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		srv := httptest.NewServer(rest.New(svc, rest.Options{}))
+		t.Cleanup(srv.Close)
+		s.svc, s.url = svc, srv.URL
+		svc.SetBaseURI(srv.URL + "/")
+		check := func(what, got, body string) {
+			t.Helper()
+			if got != want || body != "payload" {
+				t.Errorf("%q, %s: got %q %q, want %q", typ, what, got, body, want)
+			}
+		}
+		a := s.do("GET", "/queues/jobs/payload/j000000000002", "").want(t, 200)
+		check("file", a.Header.Get("Content-Type"), a.body)
+		a = s.do("GET", "/content/jobs/j000000000002", "", "Accept", "application/octet-stream").want(t, 200)
+		check("bare", a.Header.Get("Content-Type"), a.body)
+		for _, media := range []string{"multipart/form-data", "multipart/mixed"} {
+			parts := s.do("GET", "/content/jobs/j000000000002", "", "Accept", media).want(t, 200).parts(t, media)
+			if len(parts) != 1 || len(parts[0].header["X-Evil"]) > 0 {
+				t.Fatalf("%q: got %+v", typ, parts)
+			}
+			check(media, parts[0].header.Get("Content-Type"), parts[0].body)
+		}
+		parts := s.do("POST", "/consume/jobs?max=10", "").want(t, 200).parts(t, "multipart/mixed")
+		if len(parts) != 2 || len(parts[1].header["X-Evil"]) > 0 {
+			t.Fatalf("%q: got %+v", typ, parts)
+		}
+		check("several", parts[1].header.Get("Content-Type"), parts[1].body)
+	}
+}
