@@ -119,11 +119,15 @@ func (s *Service) replay(c checkpointFile) error {
 		Report: func(name, text string) {
 			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
 		}})
-	s.past, s.keep = c.past, from
-	if err == nil {
-		err = bad
+	if err != nil {
+		return err
 	}
-	return err
+	// A follower that has not seen a checkpoint yet wants it all.
+	if from.At == 0 {
+		from = s.log.First()
+	}
+	s.past, s.keep = c.past, from
+	return bad
 }
 
 // sweepTemps removes payloads that never came to be jobs.

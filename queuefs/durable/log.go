@@ -62,6 +62,7 @@ type Log struct {
 	spares  []string
 	bufs    [][]byte
 	done    Mark
+	first   Mark // where the first batch that was replayed begins
 	written int64 // octets of batches since opening
 
 	prepare sync.Mutex // held while a segment is being prepared
@@ -336,6 +337,10 @@ func (l *Log) Available(at Position) int64 {
 	}
 	return 0
 }
+
+// First returns the place of the first batch that was replayed when the log was
+// opened, the zero Mark if there was none.
+func (l *Log) First() Mark { return l.first }
 
 // Done returns the place behind the last batch that was committed and told.
 func (l *Log) Done() Mark {

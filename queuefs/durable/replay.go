@@ -47,8 +47,9 @@ type replay struct {
 	buf    []byte
 	behind bool // something was applied behind damage: begin a new segment
 	prev   *segment
-	begun  bool   // a batch was seen
-	torn   string // name of the segment whose last batch does not verify; "" if none
+	begun  bool     // a batch was seen
+	torn   *segment // whose last batch does not verify; nil if none
+	tornAt int64
 }
 
 func (r *replay) run(from Mark) error {
@@ -81,8 +82,15 @@ func (r *replay) run(from Mark) error {
 			return err
 		}
 	}
-	if r.torn != "" {
-		r.report(r.torn, "the last batch does not verify and was cut; if the machine stopped while it was written, nobody was told that it was done")
+	if s := r.torn; s != nil {
+		r.report(s.name, "the last batch does not verify and was cut; if the machine stopped while it was written, nobody was told that it was done")
+		// Without its beginning it is not found again.
+		if err := s.writeAt(make([]byte, blockSize), r.tornAt); err != nil {
+			return err
+		}
+		if err := l.dir.fault.run("journal sync", func() error { return fdatasync(s.f) }); err != nil {
+			return err
+		}
 	}
 	for _, n := range numbers {
 		if n < from.At.Segment() {
@@ -187,6 +195,9 @@ func (r *replay) segment(s *segment, off int64) error {
 			if !r.begun && l.number == 1 {
 				l.number = number // without a mark nothing says where the journal begins
 			}
+			if !r.begun {
+				l.first = Mark{At: position(s.number, off), Batch: number}
+			}
 			r.begun = true
 			if number > l.number || off != l.end {
 				// Batches are numbered without gaps: one is missing, here or
@@ -212,10 +223,10 @@ func (r *replay) segment(s *segment, off int64) error {
 		}
 	}
 	if seen {
-		r.torn = ""
+		r.torn = nil
 	}
 	if s.tornAt(l.end, l.number) {
-		r.torn = s.name
+		r.torn, r.tornAt = s, l.end
 	}
 	r.prev = s
 	if damaged != nil {
