@@ -92,11 +92,18 @@ func (f *feed) nextTask() *task {
 		}
 		t := &task{feed: f, c: c, set: c.set, life: c.life, list: c.lists.all[i]}
 		t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
-			t.err = t.run(func() bool { return yield(struct{}{}) })
+			t.err = t.run(func() bool { return !t.stale() && yield(struct{}{}) })
 		})
 		return t
 	}
 	return nil
+}
+
+// stale reports whether the set began anew, and has no such list any more.
+func (t *task) stale() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.c.life != t.life
 }
 
 // errStopped ends a task that is to go no further.

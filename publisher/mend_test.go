@@ -2,6 +2,7 @@ package publisher_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -222,19 +223,21 @@ func TestAFullDiskIsAnErrorAndNoDamage(t *testing.T) {
 	full = true
 	s.svc.Follow(nil) // it has room: what is tested is what it would be told
 	activity(s, q, 1)
-	flushed := s.pub.Flush()
-	if err := s.pub.Synced(); err == nil && flushed == nil {
-		t.Error("the engine is told that all is well")
+	activity(s, s.queue("new"), 0) // its directory cannot be made
+	if err := s.pub.Flush(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
 	}
 	full = false
 	s.svc.Follow(s.pub)
 	s.opts.Fault = nil
 	s.crash()
-	for _, set := range []string{"pending", "replica"} {
-		m := newMirror(s, "jobs", set)
-		m.since = s.queue("jobs").Info().Created
-		m.incremental(nil)
-		m.compare(s.queue("jobs"))
+	for _, id := range []string{"jobs", "new"} {
+		for _, set := range []string{"pending", "replica"} {
+			m := newMirror(s, id, set)
+			m.since = s.queue(id).Info().Created
+			m.incremental(nil)
+			m.compare(s.queue(id))
+		}
 	}
 	if len(s.problems) > 0 {
 		t.Errorf("problems: %q", s.problems)

@@ -62,6 +62,9 @@
 // Closing a list is: sync its entries; write and sync its line, which is the
 // instant it is closed; later, in any order, its compressed form and its
 // packages. A package is synced under its name before its line is written.
+// What is found missing or damaged while running is treated as on opening: the
+// files of the set are set aside, as SET.1, and a new list begins.
+//
 // If the journal no longer has the events that a set needs, the open list is
 // closed where it ends, and the next one begins after the gap. An index names
 // no list before the last gap; the lists stay where they were.

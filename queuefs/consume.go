@@ -19,7 +19,8 @@ type waiter struct {
 
 // Next takes the job at the head of the queue and makes it Consumed (Cutie
 // 0.3, 5.6). by is the user agent of the consumer. If no job is pending the
-// error is [ErrEmpty].
+// error is [ErrEmpty]. Of two calls at the same time either may get the older
+// job, and either may come first in the order of events.
 func (q *Queue) Next(ctx context.Context, by string) (Job, error) {
 	jobs, err := q.NextN(ctx, by, 1)
 	if err != nil {
@@ -151,6 +152,9 @@ func (q *Queue) Requeue(ctx context.Context, id JobID) (Job, error) {
 func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit func(*Job, time.Time)) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return Job{}, err
+	}
+	if st, _ := q.Status(id); st == to {
+		return q.Job(id) // held even for an instant, it would let others pass
 	}
 	from, err := q.take(ctx, id)
 	if err != nil {

@@ -132,7 +132,11 @@ func (c *copies) validate(t *testing.T, want ...string) {
 			if err := os.WriteFile(name, d.octets, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			kinds[strings.TrimSuffix(d.MD[0].Capability+" "+map[bool]string{true: "index"}[d.isIndex()], " ")] = true
+			kind := d.MD[0].Capability
+			if d.isIndex() {
+				kind += " index"
+			}
+			kinds[kind] = true
 			files[d.XMLName.Local] = append(files[d.XMLName.Local], name)
 		}
 		for root, schema := range map[string]string{"urlset": "joint-sitemap.xsd", "sitemapindex": "joint-siteindex.xsd"} {

@@ -62,7 +62,7 @@ type Log struct {
 	spares  []string
 	bufs    [][]byte
 	done    Mark
-	first   Mark // where the first batch that was replayed begins
+	first   Mark  // where the first batch that was replayed begins
 	written int64 // octets of batches since opening
 
 	prepare sync.Mutex // held while a segment is being prepared

@@ -60,6 +60,61 @@ func TestReleasedSegmentsAreUsedAgain(t *testing.T) {
 	j.readBack(j.written[len(j.written)-1:])
 }
 
+// TestReleaseLeavesNoHole fails each step of letting segments go: what is left
+// is the end of the log, without a hole, and the next call does the rest.
+func TestReleaseLeavesNoHole(t *testing.T) {
+	for at := 1; ; at++ {
+		for _, happened := range []bool{false, true} {
+			n, failing, failed := 0, false, false
+			path := tempDir(t)
+			j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
+				if failing {
+					if n++; n == at {
+						failed = true
+						if happened {
+							do()
+						}
+						return errors.New("injected")
+					}
+				}
+				return do()
+			})
+			j.fillSegments(8)
+			j.put("last")
+			if err := j.log.Room(); err != nil { // so that nothing else happens meanwhile
+				t.Fatal(err)
+			}
+			last := j.log.Done().At.Segment()
+			failing = true
+			err := j.log.Release(last)
+			failing = false
+			if !failed {
+				if err != nil || at < 8 {
+					t.Errorf("%d steps, %v", at-1, err)
+				}
+				return
+			}
+			if err == nil {
+				t.Errorf("step %d: no error", at)
+			}
+			files := images(t, path)
+			left := open(t, place(t, files), durable.Mark{}, nil)
+			if k := len(j.written) - len(left.found); k < 0 || !slices.Equal(left.found, j.written[k:]) || len(left.reports) > 0 {
+				t.Errorf("step %d: found %d records of %d, reported %q", at, len(left.found), len(j.written), left.reports)
+			}
+			left.close()
+			if err := j.log.Release(last); err != nil {
+				t.Errorf("step %d, again: %v", at, err)
+			}
+			if names := segments(t, path); names[0] != fmt.Sprintf("%016x.log", last) {
+				t.Errorf("step %d: left are %q", at, names)
+			}
+			j.fillSegments(4)
+			j.close()
+		}
+	}
+}
+
 // TestRecycledRecordsNeverComeBack opens copies of a log whose segments had a
 // former life, cut at every block: only records of this life are found, in
 // order, from the first on.
