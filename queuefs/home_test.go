@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 )
@@ -26,10 +27,7 @@ func descriptors(t *testing.T) int {
 
 // settled returns the number of goroutines once those that end have ended.
 func settled(want int) int {
-	for range 1000 {
-		if runtime.NumGoroutine() <= want {
-			break
-		}
+	for end := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > want && time.Now().Before(end); {
 		runtime.Gosched()
 	}
 	return runtime.NumGoroutine()
