@@ -1,9 +1,12 @@
 package durable
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"sync"
 )
 
@@ -66,7 +69,10 @@ type Log struct {
 	written int64 // octets of batches since opening
 
 	prepare sync.Mutex // held while a segment is being prepared
-	wg      sync.WaitGroup
+
+	releasing sync.Mutex
+	gone      []*segment // let go, but still under their names
+	wg        sync.WaitGroup
 }
 
 // A Batch is a group of records that reach stable storage together.
@@ -360,8 +366,11 @@ func (l *Log) Written() int64 {
 const keepSpares = 4
 
 // Release lets go of all segments before number. What is beyond the spares
-// kept is removed.
+// kept is removed. They go oldest first, so that what a crash or an error
+// leaves begins anywhere but has no hole; the next Release does the rest.
 func (l *Log) Release(number uint64) error {
+	l.releasing.Lock()
+	defer l.releasing.Unlock()
 	l.mu.Lock()
 	var gone []*segment
 	for n, s := range l.live {
@@ -372,24 +381,29 @@ func (l *Log) Release(number uint64) error {
 	}
 	room := keepSpares - len(l.spares)
 	l.mu.Unlock()
-	var errs []error
 	for _, s := range gone {
 		s.close()
+	}
+	l.gone = append(l.gone, gone...)
+	slices.SortFunc(l.gone, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
+	for len(l.gone) > 0 {
+		s := l.gone[0]
 		if room > 0 && s.size == l.segSize && !s.aside {
 			spare := TempPrefix + "spare-" + s.name
-			if err := l.dir.Rename(s.name, l.dir, spare); err != nil {
-				errs = append(errs, err)
-				continue
+			if err := l.dir.Rename(s.name, l.dir, spare); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			} else if err == nil {
+				room--
+				l.mu.Lock()
+				l.spares = append(l.spares, spare)
+				l.mu.Unlock()
 			}
-			room--
-			l.mu.Lock()
-			l.spares = append(l.spares, spare)
-			l.mu.Unlock()
-		} else {
-			errs = append(errs, l.dir.Remove(s.name))
+		} else if err := l.dir.Remove(s.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
+		l.gone = l.gone[1:]
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Err returns why the log takes no more records, or nil.
