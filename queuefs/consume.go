@@ -153,19 +153,16 @@ func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit f
 	if err := ctx.Err(); err != nil {
 		return Job{}, err
 	}
-	if st, _ := q.Status(id); st == to {
-		return q.Job(id) // held even for an instant, it would let others pass
-	}
-	from, err := q.take(ctx, id)
+	from, err := q.take(ctx, id, to)
 	if err != nil {
 		return Job{}, err
 	}
-	if from == to || to == Deleted && from != Pending {
-		q.release(id)
-		if from != to {
-			return Job{}, ErrNotPending
-		}
+	if from == to {
 		return q.Job(id)
+	}
+	if to == Deleted && from != Pending {
+		q.release(id)
+		return Job{}, ErrNotPending
 	}
 	jobs, err := q.transition([]JobID{id}, kind, to, edit)
 	if err != nil {

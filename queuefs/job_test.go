@@ -42,6 +42,8 @@ func TestJobFile(t *testing.T) {
 		"bad identifier": {"j000000000042", "42", "identifier"},
 		"bad status":     {"status: consumed", "status: gone", "status"},
 		"bad date":       {"submitted: 2026", "submitted: yesterday 2026", "submitted"},
+		"no such year":   {"submitted: 2026-03-04T05:06:07.890123Z", "submitted: 0000-01-01T00:00:00+01:00", "submitted"},
+		"year of five":   {"submitted: 2026-03-04T05:06:07.890123Z", "submitted: 9999-12-31T23:59:59-01:00", "submitted"},
 		"bad digest":     {"digestType: MD5", "digestType: SHA-1", "digestValue"},
 		"unknown digest": {"digestType: MD5", "digestType: ROT13", "digestType"},
 		"bad sequence":   {"sequence: 99", "sequence: -1", "sequence"},
@@ -72,6 +74,7 @@ func FuzzParseJob(f *testing.F) {
 	f.Add(j.AppendText(nil))
 	f.Add([]byte("identifier: j000000000001\nsize: 0\nsubmitted: 2026-01-01T00:00:00Z\nstatus: pending\n"))
 	f.Add([]byte("identifier: j000000000001\nsize: 1\nsubmitted: 2026-01-01T00:00:00.5+02:00\nstatus: deleted\nx:\n y\nsubmitter: (:unkn)\n"))
+	f.Add([]byte("identifier:j000000000001\nsiZe:0\nsuBmitted:0000-01-01T0:00:00+01:00\nstAtus:deleted\n00:"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		j, err := queuefs.ParseJob(text)
 		if err != nil {

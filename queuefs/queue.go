@@ -242,9 +242,10 @@ func (q *Queue) typeNumber(t string) uint16 {
 	return n
 }
 
-// take holds a job for one operation. It waits while another operation on it
-// is on its way to the journal.
-func (q *Queue) take(ctx context.Context, id JobID) (Status, error) {
+// take holds a job for one operation and returns its status. It waits while
+// another operation on it is on its way to the journal. A job that stands in
+// unless is not held: a pending one would let others pass meanwhile.
+func (q *Queue) take(ctx context.Context, id JobID, unless Status) (Status, error) {
 	for {
 		if err := q.svc.usable(); err != nil {
 			return 0, err
@@ -261,7 +262,9 @@ func (q *Queue) take(ctx context.Context, id JobID) (Status, error) {
 		}
 		if !s.has(flagBusy) {
 			st := s.status()
-			q.idx.setBusy(p, s)
+			if st != unless {
+				q.idx.setBusy(p, s)
+			}
 			q.mu.Unlock()
 			return st, nil
 		}

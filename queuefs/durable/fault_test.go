@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -87,15 +88,15 @@ func TestReplayedIsSynced(t *testing.T) {
 }
 
 func TestNoRoomIsNoFailure(t *testing.T) {
-	full := false
+	var full atomic.Bool // also segments are prepared in the background
 	path := tempDir(t)
 	j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
-		if full && step == "prepare segment" {
+		if full.Load() && step == "prepare segment" {
 			return syscall.ENOSPC
 		}
 		return do()
 	})
-	full = true
+	full.Store(true)
 	var err error
 	n := 0
 	for ; n < 100 && err == nil; n++ {
@@ -111,7 +112,7 @@ func TestNoRoomIsNoFailure(t *testing.T) {
 		t.Fatalf("got %v, %v", err, j.log.Err())
 	}
 	j.put("a small one fits")
-	full = false
+	full.Store(false)
 	for range 20 {
 		j.put(record(n, 9000))
 	}
