@@ -269,7 +269,7 @@ func TestJobsBroughtByHand(t *testing.T) {
 		{"high number", 5_000_000, "", fact{status: queuefs.Pending}},
 		{"number out of reach", 20_000_000_000, "", fact{}},
 		{"long media type", 10, "mediaType: " + strings.Repeat("m", 70_000) + "\n", fact{status: queuefs.Pending}},
-		{"old date", 10, "requeued: 0001-01-01T00:00:00Z\n", fact{status: queuefs.Pending}},
+		{"old date", 10, "requeued: 1000-01-01T00:00:00Z\n", fact{status: queuefs.Pending}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGarden(t)

@@ -235,7 +235,11 @@ func parseTime(s string) (time.Time, error) {
 	if err != nil {
 		t, err = time.Parse(time.RFC3339Nano, s)
 	}
-	return t.UTC(), err
+	t = t.UTC()
+	if err == nil && (t.IsZero() || t.Year() < 0 || t.Year() > 9999) {
+		err = fmt.Errorf("%.40q is no date that could be written again", s)
+	}
+	return t, err
 }
 
 // digestOf returns the job's digest of the kind, without value if it has none.

@@ -43,6 +43,7 @@ func TestJobFile(t *testing.T) {
 		"bad status":     {"status: consumed", "status: gone", "status"},
 		"bad date":       {"submitted: 2026", "submitted: yesterday 2026", "submitted"},
 		"no such year":   {"submitted: 2026-03-04T05:06:07.890123Z", "submitted: 0000-01-01T00:00:00+01:00", "submitted"},
+		"no date":        {"submitted: 2026-03-04T05:06:07.890123Z", "submitted: 0001-01-01T00:00:00Z", "submitted"},
 		"year of five":   {"submitted: 2026-03-04T05:06:07.890123Z", "submitted: 9999-12-31T23:59:59-01:00", "submitted"},
 		"bad digest":     {"digestType: MD5", "digestType: SHA-1", "digestValue"},
 		"unknown digest": {"digestType: MD5", "digestType: ROT13", "digestType"},
