@@ -1,0 +1,67 @@
+package durable_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"cutie/queuefs/durable"
+)
+
+type nothing struct{}
+
+func (nothing) Committed() {}
+func (nothing) Lost(error) {}
+
+// BenchmarkLog commits records of 1 KiB, each on stable storage before its
+// caller goes on. The directory is that of the system for temporary files.
+func BenchmarkLog(b *testing.B) {
+	for _, clients := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			d, err := durable.OpenDir(b.TempDir(), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer d.Close()
+			l, err := durable.OpenLog(d, durable.Mark{}, durable.LogOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close()
+			payload := make([]byte, 1<<10)
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			var wg sync.WaitGroup
+			b.SetBytes(int64(len(payload)))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range clients {
+				wg.Go(func() {
+					for left.Add(-1) >= 0 {
+						if err := commit(l, payload); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func commit(l *durable.Log, p []byte) error {
+	for {
+		batch, err := l.Append(len(p), nothing{}, func(dst []byte, _ durable.Position) { copy(dst, p) })
+		if durable.NeedsRoom(err) {
+			if err = l.Room(); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return l.Commit(batch)
+	}
+}
