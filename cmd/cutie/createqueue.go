@@ -24,7 +24,7 @@ ID is the identifier of the queue. It names the directory and stands in URLs;
 }
 
 func setupCreateQueue(flags *pflag.FlagSet) action {
-	info := queuefs.QueueInfo{VerifyOnRead: true, VerifyOnWrite: true}
+	info := queuefs.QueueInfo{VerifyOnWrite: true}
 	flags.StringVar(&info.Name, "name", "", "`name` for people (default the identifier)")
 	flags.StringVar(&info.Description, "description", "", "`text` about the queue")
 	flags.Int64Var(&info.CullingSize, "size", -1, "`number` of processed jobs to keep; -1 for all")

@@ -158,7 +158,7 @@ func openHome(ctx context.Context, dir string, log zerolog.Logger) (*queuefs.Ser
 	}
 	if fresh && len(svc.Queues()) == 0 {
 		_, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", Name: "jobs",
-			CullingSize: -1, CullingAge: -1, VerifyOnRead: true, VerifyOnWrite: true})
+			CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
 		if err != nil {
 			return nil, errors.Join(err, svc.Close())
 		}

@@ -37,7 +37,7 @@ func (h *Handler) createQueue(w http.ResponseWriter, r *request) error {
 	}
 	name := r.PathValue("queue")
 	info := queuefs.QueueInfo{
-		Identifier: name, CullingSize: -1, CullingAge: -1, VerifyOnRead: true, VerifyOnWrite: true,
+		Identifier: name, CullingSize: -1, CullingAge: -1, VerifyOnWrite: true,
 	}
 	seen := map[string]bool{}
 	for _, p := range properties {
