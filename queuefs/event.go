@@ -44,9 +44,14 @@ const (
 	Requeue                 // consumed or deleted to pending
 	Cull                    // job file and payload removed
 	Update                  // the job file changed, the status did not
+	// The following, too, change only the job file.
+	Hold     // a pending job is passed over from now on
+	Release  // it is no longer
+	Extend   // the lease of a consumed job began or was extended
+	Conclude // its consumer told the outcome, or gave a result
 )
 
-var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update"}
+var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update", "hold", "release", "lease", "outcome"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -60,6 +60,12 @@ type QueueInfo struct {
 	CullingSize                 int64 // processed jobs that are kept; -1 unset: never cull
 	CullingAge                  int64 // hours; -1 unset
 	VerifyOnRead, VerifyOnWrite bool
+	Paused                      time.Time     // since then no job is handed out; zero: it runs
+	Closed                      bool          // refuses submissions
+	Acknowledge                 Acknowledge   // what the silence of a consumer means
+	Lease                       time.Duration // of a consumer who asks for none, where one is needed; 0: 15 min
+	MaxAttempts                 int           // how often a job is handed out; 0: no limit
+	Callback                    string        // URL that is told of changes; "" for none
 	Created                     time.Time
 }
 

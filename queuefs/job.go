@@ -24,12 +24,22 @@ type Job struct {
 	Size      int64          // octets of the payload
 	Digests   []digest.Value // of the payload: SHA-256, MD5, then the submitter's own kinds
 	Batch     string
+	Owner     string // authenticated user who submitted it; "" if anonymous
 	Submitted time.Time
 	Requeued  time.Time // last time it went back to pending; zero if never
 	Requeues  int       // how often
 	Consumed  time.Time // zero unless it is or was consumed since last pending
 	Consumer  string    // user agent that consumed it
+	Attempts  int       // how often it was handed out
+	Lease     Lease     // zero if the consumer has none
 	Deleted   time.Time
+	Held      time.Time // since then it is passed over; zero if it is not
+	HeldFor   string    // why
+	Outcome   Outcome   // what the consumer reported; 0 if nothing
+	Finished  time.Time // when it was reported
+	Message   string    // of the outcome
+	Transient bool      // another attempt may go better; only with Failed
+	Results   []Result
 	Extra     anvl.Record // elements of the job file that mean nothing here, kept
 }
 
@@ -47,7 +57,7 @@ func (j *Job) Type() string {
 // Modified returns the time of the last event of the job.
 func (j *Job) Modified() time.Time {
 	t := j.Submitted
-	for _, u := range [...]time.Time{j.Requeued, j.Consumed, j.Deleted} {
+	for _, u := range [...]time.Time{j.Requeued, j.Consumed, j.Deleted, j.Held, j.Finished} {
 		if u.After(t) {
 			t = u
 		}
@@ -72,13 +82,24 @@ const (
 	elemDigestType  = "digestType"
 	elemDigestValue = "digestValue"
 	elemBatch       = "batch"
+	elemOwner       = "owner"
 	elemSidecar     = "sidecar"
 	elemSubmitted   = "submitted"
 	elemRequeued    = "requeued"
 	elemRequeues    = "numRequeues"
 	elemConsumed    = "consumed"
 	elemConsumer    = "consumer"
+	elemAttempts    = "numAttempts"
+	elemLeaseEnds   = "leaseExpires"
+	elemLeaseKey    = "leaseKey"
 	elemDeleted     = "deleted"
+	elemHeld        = "held"
+	elemHeldFor     = "heldFor"
+	elemOutcome     = "outcome"
+	elemFinished    = "finished"
+	elemMessage     = "message"
+	elemErrorType   = "errorType"
+	elemResult      = "result"
 	elemSequence    = "sequence"
 	elemStatus      = "status"
 )
@@ -108,6 +129,9 @@ func (j *Job) AppendText(dst []byte) []byte {
 	if j.Batch != "" {
 		dst = e(dst, elemBatch, j.Batch)
 	}
+	if j.Owner != "" {
+		dst = e(dst, elemOwner, j.Owner)
+	}
 	if j.Sidecar != "" {
 		dst = e(dst, elemSidecar, j.Sidecar)
 	}
@@ -129,7 +153,31 @@ func (j *Job) AppendText(dst []byte) []byte {
 	if j.Consumer != "" {
 		dst = e(dst, elemConsumer, j.Consumer)
 	}
+	if j.Attempts > 0 {
+		dst = appendInt(dst, elemAttempts, int64(j.Attempts))
+	}
+	date(elemLeaseEnds, j.Lease.Ends)
+	if j.Lease.Key != "" {
+		dst = e(dst, elemLeaseKey, j.Lease.Key)
+	}
 	date(elemDeleted, j.Deleted)
+	date(elemHeld, j.Held)
+	if j.HeldFor != "" {
+		dst = e(dst, elemHeldFor, j.HeldFor)
+	}
+	if j.Outcome != 0 {
+		dst = e(dst, elemOutcome, j.Outcome.String())
+	}
+	date(elemFinished, j.Finished)
+	if j.Message != "" {
+		dst = e(dst, elemMessage, j.Message)
+	}
+	if j.Outcome == Failed {
+		dst = e(dst, elemErrorType, errorType(j.Transient))
+	}
+	for _, r := range j.Results {
+		dst = e(dst, elemResult, r.String())
+	}
 	dst = append(dst, elemSequence+": "...)
 	dst = append(strconv.AppendUint(dst, uint64(j.Seq), 10), '\n')
 	dst = append(dst, elemStatus+": "...)
@@ -212,6 +260,36 @@ func ParseJob(text []byte) (Job, error) {
 		case elemStatus:
 			bit = 16384
 			j.Status, err = ParseStatus(v)
+		case elemOwner:
+			bit, j.Owner = 1<<15, v
+		case "numattempts":
+			bit = 1 << 16
+			j.Attempts, err = strconv.Atoi(v)
+		case "leaseexpires":
+			bit = 1 << 17
+			j.Lease.Ends, err = parseTime(v)
+		case "leasekey":
+			bit, j.Lease.Key = 1<<18, v
+		case elemHeld:
+			bit = 1 << 19
+			j.Held, err = parseTime(v)
+		case "heldfor":
+			bit, j.HeldFor = 1<<20, v
+		case elemOutcome:
+			bit = 1 << 21
+			j.Outcome, err = ParseOutcome(v)
+		case elemFinished:
+			bit = 1 << 22
+			j.Finished, err = parseTime(v)
+		case elemMessage:
+			bit, j.Message = 1<<23, v
+		case "errortype":
+			bit = 1 << 24
+			j.Transient, err = parseErrorType(v)
+		case elemResult:
+			var r Result
+			r, err = parseResult(v)
+			j.Results = append(j.Results, r)
 		default:
 			j.Extra = append(j.Extra, el)
 		}

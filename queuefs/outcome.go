@@ -1,0 +1,142 @@
+package queuefs
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An Outcome is what became of a consumed job, as its consumer reported it.
+// The zero value is that nothing was reported.
+type Outcome uint8
+
+const (
+	Completed Outcome = 1 + iota
+	Failed
+	Aborted // by its submitter or an operator, or because its time was over
+)
+
+var outcomeNames = [...]string{"", "completed", "error", "aborted"}
+
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return fmt.Sprintf("Outcome(%d)", o)
+}
+
+// ParseOutcome accepts "completed", "error" and "aborted".
+func ParseOutcome(s string) (Outcome, error) {
+	for i, n := range outcomeNames {
+		if i > 0 && n == s {
+			return Outcome(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: outcome %.40q is none of completed, error, aborted", ErrBadName, s)
+}
+
+// errorType is the written form of Job.Transient, by the words of UWS.
+func errorType(transient bool) string {
+	if transient {
+		return "transient"
+	}
+	return "fatal"
+}
+
+func parseErrorType(s string) (transient bool, err error) {
+	if s != "transient" && s != "fatal" {
+		err = fmt.Errorf("%.40q is neither transient nor fatal", s)
+	}
+	return s == "transient", err
+}
+
+// A Lease is the time for which a consumer has a job.
+type Lease struct {
+	Ends time.Time // zero: there is no lease
+	Key  string    // SHA-256, in hexadecimal, of the token that its consumer holds
+}
+
+// An Acknowledge is what a queue makes of a consumer that reports nothing.
+type Acknowledge uint8
+
+const (
+	AckNone     Acknowledge = iota // consumed is done
+	AckRequired                    // the job goes back when the lease ends
+	AckTimeout                     // the job is completed when the lease ends
+)
+
+var acknowledgeNames = [...]string{"none", "required", "timeout"}
+
+func (a Acknowledge) String() string {
+	if int(a) < len(acknowledgeNames) {
+		return acknowledgeNames[a]
+	}
+	return fmt.Sprintf("Acknowledge(%d)", a)
+}
+
+// ParseAcknowledge accepts "none", "required" and "timeout".
+func ParseAcknowledge(s string) (Acknowledge, error) {
+	for i, n := range acknowledgeNames {
+		if n == s {
+			return Acknowledge(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: acknowledge %.40q is none of none, required, timeout", ErrBadName, s)
+}
+
+// A Result is a file that the consumer of a job gave back: result/JOB/NAME
+// below the directory of the queue.
+type Result struct {
+	Name      string // 1 to 64 of A-Z a-z 0-9 . _ -, and no dot first
+	MediaType string // "" if none was given
+	Size      int64  // octets
+	SHA256    [32]byte
+}
+
+// String returns the result as it stands in a job file: name, octets, SHA-256
+// and, unless it has none, the media type.
+func (r Result) String() string {
+	s := r.Name + " " + strconv.FormatInt(r.Size, 10) + " " + hex.EncodeToString(r.SHA256[:])
+	if r.MediaType != "" {
+		s += " " + r.MediaType
+	}
+	return s
+}
+
+// CheckResultName refuses what cannot name a result, with [ErrBadName].
+func CheckResultName(name string) error {
+	ok := len(name) >= 1 && len(name) <= 64 && name[0] != '.'
+	for i := 0; i < len(name) && ok; i++ {
+		c := name[i]
+		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+	}
+	if !ok {
+		return fmt.Errorf("%w: result %.80q: 1 to 64 letters, digits and . _ -, and no dot first", ErrBadName, name)
+	}
+	return nil
+}
+
+func parseResult(s string) (r Result, err error) {
+	f := strings.SplitN(s, " ", 4)
+	if len(f) < 3 {
+		return r, fmt.Errorf("%.80q is not name, size and digest of a result", s)
+	}
+	if len(f) == 4 {
+		r.MediaType = f[3]
+	}
+	r.Name = f[0]
+	if err := CheckResultName(r.Name); err != nil {
+		return r, err
+	}
+	if r.Size, err = strconv.ParseInt(f[1], 10, 64); err != nil || r.Size < 0 {
+		return r, fmt.Errorf("%.40q is not a size", f[1])
+	}
+	b, err := hex.DecodeString(f[2])
+	if err != nil || len(b) != len(r.SHA256) {
+		return r, fmt.Errorf("%.80q is not a SHA-256", f[2])
+	}
+	copy(r.SHA256[:], b)
+	return r, nil
+}
