@@ -176,6 +176,20 @@ func (l *ledger) event(seq queuefs.Seq) happening {
 	return l.events[len(l.events)-1-int(l.replica.seq-seq)]
 }
 
+// brokenOff tells whether a request that the crash broke off may have had the
+// older job in hand when the other one was handed out.
+func brokenOff(clients []*client, p passing) bool {
+	for _, c := range clients {
+		for _, o := range c.log {
+			takes := o.kind == opConsume && len(o.got) < o.most || o.kind == opDelete && o.job == p.older
+			if takes && !o.acked && o.start.Before(p.at) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // A passing is an event that hands out a job while an older one is pending.
 type passing struct {
 	happening
@@ -215,6 +229,8 @@ func (l *ledger) checkOrder(clients []*client) {
 			if o := l.by[left]; o == nil || o.start.Before(p.at) {
 				continue
 			}
+		} else if brokenOff(clients, p) {
+			continue // the kill came between the choice and the event
 		}
 		held := ""
 		for _, c := range clients {
