@@ -57,12 +57,13 @@ func ParseRecord(b []byte) (Record, error) {
 // cutLine splits s, which is not empty, behind its first line. The line comes
 // without its end.
 func cutLine(s string) (line, rest string) {
-	i := strings.IndexAny(s, "\r\n")
-	if i < 0 {
-		return s, ""
-	}
-	if strings.HasPrefix(s[i:], "\r\n") {
-		return s[:i], s[i+2:]
+	line, rest, _ = strings.Cut(s, "\n")
+	i := strings.IndexByte(line, '\r')
+	switch {
+	case i < 0:
+		return line, rest
+	case i == len(line)-1 && len(line) < len(s):
+		return line[:i], rest
 	}
 	return s[:i], s[i+1:]
 }
@@ -174,7 +175,7 @@ func (p *parser) feed(line string) (done bool, err error) {
 	case line[0] == '#':
 		return false, nil
 	case isBlank(line[0]):
-		err = p.fold(strings.Trim(line, " \t"))
+		err = p.fold(trim(line))
 	default:
 		err = p.element(line)
 	}
@@ -189,16 +190,30 @@ func (p *parser) element(line string) error {
 	if !ok {
 		return errNoColon
 	}
-	name = strings.TrimRight(name, " \t")
+	name = trimRight(name)
 	if name == "" {
 		return errEmptyLabel
 	}
 	p.unfold()
 	if p.record == nil {
-		p.record = make(Record, 0, 16) // job files have about as many
+		p.record = make(Record, 0, 20) // job files have about as many
 	}
-	p.record.Add(unescape(name), unescape(strings.Trim(value, " \t")))
+	p.record.Add(unescape(name), unescape(trim(value)))
 	return nil
+}
+
+func trim(s string) string {
+	for s != "" && isBlank(s[0]) {
+		s = s[1:]
+	}
+	return trimRight(s)
+}
+
+func trimRight(s string) string {
+	for s != "" && isBlank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
 }
 
 // fold continues the last element with text. The value grows in a buffer, since

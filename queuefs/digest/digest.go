@@ -56,6 +56,11 @@ func Types() []Type {
 // Parse returns the type of the given name. Case, hyphens and blanks do not
 // count. "CDC-32", "Alder-32" and "SHA" are read as what they were meant for.
 func Parse(name string) (Type, error) {
+	for t := Adler32; t.Valid(); t++ { // as it is written, nearly always
+		if name == types[t].name {
+			return t, nil
+		}
+	}
 	switch plain := plainName(name); plain {
 	case "cdc32":
 		return CRC32, nil

@@ -38,10 +38,20 @@ func ParseValue(t Type, digits string) (Value, error) {
 		return Value{}, errors.New("digest value without digest type")
 	}
 	v := Value{Type: t, Hex: canonical(t, digits)}
-	if _, err := hex.DecodeString(v.Hex); err != nil || len(v.Hex) != 2*t.Size() || digits == "" {
+	if !isHex(v.Hex) || len(v.Hex) != 2*t.Size() || digits == "" {
 		return Value{}, fmt.Errorf("%s value %q is not %d hexadecimal digits", t, digits, 2*t.Size())
 	}
 	return v, nil
+}
+
+// isHex reports whether s is hexadecimal digits in lower case.
+func isHex(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
 }
 
 // ParsePair reads a type and a value with a colon between them, such as
