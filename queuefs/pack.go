@@ -1,0 +1,359 @@
+package queuefs
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/durable"
+)
+
+// A pack is what handing out the jobs of one index page asks of the disk, in
+// one file: their job files and small payloads, one behind the other. In a
+// long queue the files of the jobs at the head have left the page cache, and
+// to read two files a job costs three times what a sequential read does.
+//
+// Packs stand beside the index pages, log/index/queues/QID/kN, are made at a
+// checkpoint of the pages that are full, and go when no job of the page is
+// pending. They are copies that nothing depends on: text and payload are
+// believed if they have the digests of the index, and read from their own
+// files else. Hence they are not synced, and an error with one only means that
+// there is none.
+//
+//	"CUTIEPK1" | page u32 | crc u32 of the table | table | texts and payloads
+//
+// The table has 16 octets a slot, all u32: offset, 0 for none; length of the
+// text; checksum of the payload; the first octets of its SHA-256.
+const (
+	packMagic  = "CUTIEPK1"
+	packHeader = 16
+	packEntry  = 16
+	packTable  = PageJobs * packEntry
+)
+
+// packLimit is the most octets of text and payload that make a job small: from
+// there on the transfer costs more than to open files.
+const packLimit = 8 << 10
+
+// packFewest is how many jobs of a page must be pending for it to be packed.
+const packFewest = PageJobs / 8
+
+// packsOpen is how many packs a service has open.
+const packsOpen = 16
+
+func packName(n int) string { return fmt.Sprintf("k%09d", n) }
+
+func parsePackName(name string) (int, bool) {
+	if len(name) != 10 || name[0] != 'k' {
+		return 0, false
+	}
+	n, err := strconv.Atoi(name[1:])
+	return n, err == nil && n >= 0 && packName(n) == name
+}
+
+// A pack that is open.
+type pack struct {
+	q     *Queue
+	page  int
+	file  *os.File
+	table []byte
+}
+
+// packs are those open, the one used last at the end.
+type packs struct {
+	mu   sync.Mutex
+	open []*pack
+}
+
+func (ps *packs) find(q *Queue, page int) *pack {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for i := len(ps.open) - 1; i >= 0; i-- {
+		if p := ps.open[i]; p.q == q && p.page == page {
+			return p
+		}
+	}
+	return nil
+}
+
+func (ps *packs) add(p *pack) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if len(ps.open) == packsOpen {
+		ps.open[0].file.Close() // whoever reads it now turns to the files
+		ps.open = ps.open[:copy(ps.open, ps.open[1:])]
+	}
+	ps.open = append(ps.open, p)
+}
+
+// drop closes those packs of which gone is true.
+func (ps *packs) drop(gone func(*pack) bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	kept := ps.open[:0]
+	for _, p := range ps.open {
+		if gone(p) {
+			p.file.Close()
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	clear(ps.open[len(kept):])
+	ps.open = kept
+}
+
+// warm opens the packs of the pages that ids and their successors lie in, so
+// that they are read ahead.
+func (q *Queue) warm(ids []JobID) {
+	first, last := int(ids[0]/PageJobs), int(ids[len(ids)-1]/PageJobs)+1
+	for n := first; n <= last; n++ {
+		q.mu.RLock()
+		there := n < len(q.idx.pages) && q.idx.pages[n] != nil && q.idx.pages[n].pack
+		q.mu.RUnlock()
+		if there && q.svc.packs.find(q, n) == nil {
+			q.openPack(n)
+		}
+	}
+}
+
+// openPack makes the pack of page n one that is open, or forgets it.
+func (q *Queue) openPack(n int) {
+	q.packing.Lock()
+	defer q.packing.Unlock()
+	if q.svc.packs.find(q, n) != nil {
+		return // somebody was faster
+	}
+	p, err := q.readPack(n)
+	if err != nil {
+		q.mu.Lock()
+		if n < len(q.idx.pages) && q.idx.pages[n] != nil {
+			q.idx.pages[n].pack = false
+		}
+		q.mu.Unlock()
+		return
+	}
+	q.svc.packs.add(p)
+}
+
+var errPack = errors.New("pack does not verify")
+
+func (q *Queue) readPack(n int) (*pack, error) {
+	dir, err := q.indexDir()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, err := dir.Open(packName(n))
+	if err != nil {
+		return nil, err
+	}
+	// All of it will be read, in about this order. Without the advice it is
+	// only slower.
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_WILLNEED)
+	head := make([]byte, packHeader+packTable)
+	if _, err = f.ReadAt(head, 0); err == nil && (string(head[:8]) != packMagic ||
+		binary.LittleEndian.Uint32(head[8:]) != uint32(n) ||
+		binary.LittleEndian.Uint32(head[12:]) != crc32.Checksum(head[packHeader:], castagnoli)) {
+		err = errPack
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &pack{q: q, page: n, file: f, table: head[packHeader:]}, nil
+}
+
+// entry returns what the table says of a job.
+func (p *pack) entry(id JobID) (offset, text, crc, sha uint32) {
+	e := p.table[id%PageJobs*packEntry:]
+	le := binary.LittleEndian
+	return le.Uint32(e), le.Uint32(e[4:]), le.Uint32(e[8:]), le.Uint32(e[12:])
+}
+
+// packedText returns the job file of a job from the pack of its page, if that
+// is open; the caller verifies it.
+func (q *Queue) packedText(id JobID, s slot) []byte {
+	p := q.svc.packs.find(q, int(id/PageJobs))
+	if p == nil {
+		return nil
+	}
+	offset, length, _, _ := p.entry(id)
+	if offset == 0 || int(length) != s.textLen() {
+		return nil
+	}
+	text := make([]byte, length)
+	if _, err := p.file.ReadAt(text, int64(offset)); err != nil {
+		return nil
+	}
+	return text
+}
+
+// packedPayload returns the payload of a job from the pack of its page, if
+// that is open and the payload verifies.
+func (q *Queue) packedPayload(id JobID, s slot) []byte {
+	p := q.svc.packs.find(q, int(id/PageJobs))
+	if p == nil || s.size() > packLimit {
+		return nil
+	}
+	offset, length, crc, sha := p.entry(id)
+	if offset == 0 || sha != binary.LittleEndian.Uint32(s.sha()) {
+		return nil
+	}
+	data := make([]byte, s.size())
+	if _, err := p.file.ReadAt(data, int64(offset)+int64(length)); err != nil || crc32.Checksum(data, castagnoli) != crc {
+		return nil
+	}
+	return data
+}
+
+// pack makes the packs of the pages that have become full, and removes those
+// that have no pending job any more. It is part of a checkpoint, before the
+// files of jobs are written: much is still in the journal then.
+func (q *Queue) pack() error {
+	q.mu.Lock()
+	from, to := q.packed, min(int((q.mint.job+1)/PageJobs), len(q.idx.pages))
+	var old, full []int
+	for n, p := range q.idx.pages[:to] {
+		switch {
+		case p == nil:
+		case p.pack && p.count[Pending] == 0:
+			p.pack = false
+			old = append(old, n)
+		case n >= from && !p.pack && p.count[Pending] >= packFewest:
+			full = append(full, n)
+		}
+	}
+	q.packed = max(from, to)
+	q.mu.Unlock()
+	if len(old)+len(full) == 0 {
+		return nil
+	}
+	dir, err := q.indexDir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for _, n := range old {
+		q.svc.packs.drop(func(p *pack) bool { return p.q == q && p.page == n })
+		_ = dir.Remove(packName(n)) // what stays behind is not believed
+	}
+	for _, n := range full {
+		if q.writePack(dir, n) != nil {
+			break // the disk may be full
+		}
+		q.mu.Lock()
+		q.idx.pages[n].pack = true
+		q.mu.Unlock()
+	}
+	return nil
+}
+
+// writePack writes the pack of page n.
+func (q *Queue) writePack(dir *durable.Dir, n int) (err error) {
+	f, tmp, err := dir.Temp()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, dir.Remove(tmp))
+		}
+	}()
+	le := binary.LittleEndian
+	head := make([]byte, packHeader+packTable)
+	copy(head, packMagic)
+	le.PutUint32(head[8:], uint32(n))
+	if _, err := f.Seek(int64(len(head)), io.SeekStart); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 256<<10)
+	offset := len(head)
+	for i := range PageJobs {
+		id := JobID(n*PageJobs + i)
+		text, payload := q.packable(id)
+		if text == nil {
+			continue
+		}
+		e := head[packHeader+i*packEntry:]
+		le.PutUint32(e, uint32(offset))
+		le.PutUint32(e[4:], uint32(len(text)))
+		le.PutUint32(e[8:], crc32.Checksum(payload.data, castagnoli))
+		le.PutUint32(e[12:], payload.sha)
+		offset += len(text) + len(payload.data)
+		w.Write(text)
+		if _, err := w.Write(payload.data); err != nil {
+			return err
+		}
+	}
+	le.PutUint32(head[12:], crc32.Checksum(head[packHeader:], castagnoli))
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(head, 0); err != nil {
+		return err
+	}
+	return dir.Rename(tmp, dir, packName(n))
+}
+
+// smallPayload is one with the first octets of its SHA-256.
+type smallPayload struct {
+	data []byte
+	sha  uint32
+}
+
+// packable returns what a pack has of a job, nil unless it is pending and
+// small.
+func (q *Queue) packable(id JobID) (text []byte, payload smallPayload) {
+	v, ok := q.view(id)
+	s := v.s()
+	if !ok || s.status() != Pending || s.size()+int64(s.textLen()) > packLimit {
+		return nil, payload
+	}
+	text, v, err := q.text(id)
+	if err != nil || len(text) != v.s().textLen() {
+		return nil, payload
+	}
+	p, err := q.Payload(id)
+	if err != nil {
+		return nil, payload
+	}
+	defer p.Close()
+	payload.data, payload.sha = make([]byte, p.Size()), binary.LittleEndian.Uint32(v.s().sha())
+	if _, err := io.ReadFull(p, payload.data); err != nil {
+		return nil, payload
+	}
+	return text, payload
+}
+
+// findPacks notes which pages have a pack. Pages that were full before and have
+// none go without: to make one would read all their files.
+func (q *Queue) findPacks(dir *durable.Dir) error {
+	q.packed = max(0, len(q.idx.pages)-1)
+	var strange []string
+	err := dir.Names(func(name string) {
+		n, ok := parsePackName(name)
+		if !ok {
+			return
+		}
+		if n < len(q.idx.pages) && q.idx.pages[n] != nil {
+			q.idx.pages[n].pack = true
+		} else {
+			strange = append(strange, name)
+		}
+	})
+	for _, name := range strange {
+		if e := dir.Remove(name); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
