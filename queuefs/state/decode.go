@@ -6,21 +6,27 @@ import (
 	"time"
 )
 
-// Append appends d in form f to dst. It panics if f is not [Form.Writable].
+// Append appends d in form f to dst. It panics if f is none.
 func (f Form) Append(dst []byte, d *Document) []byte {
 	switch f {
 	case ANVL:
 		return appendANVL(dst, d)
 	case JSON:
 		return appendJSON(dst, d)
+	case Turtle:
+		return appendTurtle(dst, d)
+	case XHTML, HTML:
+		return appendPage(dst, d)
+	case XML:
+		return appendXML(dst, d)
 	}
-	panic("state: form " + f.String() + " is not written")
+	panic("state: " + f.String() + " is no form")
 }
 
 // Decode reads a document of class c. Properties that the class does not know
 // are left out, those it knows must have their type. The order and the spelling
-// of dates may be any; the Document has them as they are written. Subject is
-// not set. For a form that is not [Form.Writable] the error wraps [ErrForm].
+// of dates may be any; the Document has them as they are written. Subject and
+// Base are not set. If f is none the error wraps [ErrForm].
 func (f Form) Decode(c *Class, data []byte) (Document, error) {
 	var (
 		v   values
@@ -31,6 +37,12 @@ func (f Form) Decode(c *Class, data []byte) (Document, error) {
 		v, err = decodeANVL(c, data)
 	case JSON:
 		v, err = decodeJSON(c, data)
+	case Turtle:
+		v, err = decodeTurtle(c, data)
+	case XHTML, HTML:
+		v, err = decodePage(c, data)
+	case XML:
+		v, err = decodeXML(c, data)
 	default:
 		err = fmt.Errorf("%w: %s", ErrForm, f)
 	}

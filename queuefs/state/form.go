@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ErrForm is the error for a response form that is unknown, or known but not
-// written; the answer to it is 415 (Cutie 5.2).
+// ErrForm is the error for a response form that is unknown; the answer to it is
+// 415 (Cutie 5.2).
 var ErrForm = errors.New("unsupported response form")
 
 // A Form is a form of state (Cutie 4). The zero Form is none.
@@ -20,11 +20,11 @@ const (
 	Turtle
 	XHTML
 	XML
+	HTML // XHTML that goes by the name of text/html, for who knows no other
 )
 
-// Default is the form of an answer to a request that asks for none. It becomes
-// [XHTML] (Cutie 4) when that is written.
-const Default = JSON
+// Default is the form of an answer to a request that asks for none (Cutie 4).
+const Default = XHTML
 
 var forms = [...]struct {
 	name, alias string
@@ -35,10 +35,11 @@ var forms = [...]struct {
 	Turtle: {"turtle", "ttl", []string{"text/turtle", "text/x-turtle"}},
 	XHTML:  {"xhtml", "html", []string{"application/xhtml+xml"}},
 	XML:    {"xml", "xml", []string{"application/xml", "text/xml"}},
+	HTML:   {"text/html", "text/html", []string{"text/html; charset=utf-8", "text/html"}},
 }
 
-// preferred are the forms that can be written, the one preferred by us first.
-var preferred = [...]Form{JSON, ANVL}
+// preferred are the forms, the one preferred by us first.
+var preferred = [...]Form{XHTML, HTML, JSON, ANVL, XML, Turtle}
 
 // String returns the name that ?t= has for the form.
 func (f Form) String() string {
@@ -49,16 +50,6 @@ func (f Form) String() string {
 }
 
 func (f Form) known() bool { return f > 0 && int(f) < len(forms) }
-
-// Writable reports whether documents can be written in the form.
-func (f Form) Writable() bool {
-	for _, p := range preferred {
-		if f == p {
-			return true
-		}
-	}
-	return false
-}
 
 // MediaType returns the media type that answers in this form carry, "" if the
 // form is none.
@@ -99,13 +90,16 @@ func FormOf(contentType string) (Form, error) {
 
 // Negotiate returns the form to answer in. t is the query parameter of that
 // name, which decides if it is not empty; accept is the Accept header. If
-// neither asks for anything the form is [Default]. If what is asked for cannot
-// be written the error wraps [ErrForm].
+// neither asks for anything the form is [Default]. A page is [HTML] if accept
+// likes that better than [XHTML]. If what is asked for is no form the error
+// wraps [ErrForm].
 func Negotiate(t, accept string) (Form, error) {
 	if t != "" {
 		f, err := ParseForm(t)
-		if err == nil && !f.Writable() {
-			return 0, fmt.Errorf("%w: %s is not written by this version", ErrForm, f)
+		if f == XHTML && accept != "" {
+			if a := ParseAccept(accept); a.Quality("text/html") > a.Quality(XHTML.MediaType()) {
+				f = HTML
+			}
 		}
 		return f, err
 	}
@@ -114,6 +108,8 @@ func Negotiate(t, accept string) (Form, error) {
 		return Default, nil
 	case forms[ANVL].media[0]:
 		return ANVL, nil
+	case forms[JSON].media[0]:
+		return JSON, nil
 	}
 	var (
 		a    = ParseAccept(accept)
@@ -168,13 +164,14 @@ func ParseAccept(header string) Accept {
 	return a
 }
 
-// Quality returns how welcome a media type without parameters is, from 0, not
-// at all, to 1. The most specific range that fits it decides. An Accept without
-// ranges welcomes everything.
+// Quality returns how welcome a media type is, whose parameters do not count,
+// from 0, not at all, to 1. The most specific range that fits it decides. An
+// Accept without ranges welcomes everything.
 func (a Accept) Quality(mediaType string) float64 {
 	if len(a) == 0 {
 		return 1
 	}
+	mediaType, _, _ = strings.Cut(mediaType, ";")
 	kind, sub, _ := strings.Cut(strings.ToLower(mediaType), "/")
 	quality, specific := 0.0, 0
 	for _, r := range a {

@@ -21,29 +21,38 @@ func TestNegotiate(t *testing.T) {
 		{"text/anvl", "", state.ANVL},
 		{"json", "text/x-anvl", state.JSON}, // t wins
 		{"anvl", "image/png", state.ANVL},
-		{"turtle", "", none},
-		{"ttl", "application/json", none},
-		{"rdf", "", none},
-		{"xhtml", "", none},
-		{"html", "", none},
-		{"xml", "", none},
+		{"turtle", "", state.Turtle},
+		{"ttl", "application/json", state.Turtle},
+		{"rdf", "", state.Turtle},
+		{"xhtml", "", state.XHTML},
+		{"html", "", state.XHTML},
+		{"xml", "", state.XML},
+		{"xhtml", "text/html, */*;q=0.1", state.HTML}, // a browser that knows no XHTML
+		{"xhtml", "text/html, application/xhtml+xml", state.XHTML},
+		{"xhtml", "application/json", state.XHTML},
+		{"soif", "", none},
 		{"bogus", "", none},
 		{"", "text/anvl", state.ANVL},
 		{"", "text/x-anvl", state.ANVL},
 		{"", "Text/X-ANVL; charset=utf-8", state.ANVL},
-		{"", "text/*", state.ANVL},
+		{"", "text/*", state.HTML},
 		{"", "application/json", state.JSON},
-		{"", "application/*", state.JSON},
+		{"", "application/*", state.XHTML},
 		{"", "text/x-anvl;q=0.5, application/json;q=0.4", state.ANVL},
 		{"", "text/x-anvl;q=0.5, application/json; q=0.6", state.JSON},
 		{"", "text/x-anvl, application/json", state.JSON}, // our preference
-		{"", "*/*, application/json;q=0", state.ANVL},
-		{"", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", state.JSON},
-		{"", "text/html", none},
+		{"", "*/*, application/xhtml+xml;q=0, text/html;q=0", state.JSON},
+		{"", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", state.XHTML},
+		{"", "text/html", state.HTML},
+		{"", "text/html;q=0.9, */*;q=0.8", state.HTML},
+		{"", "application/xml", state.XML},
+		{"", "text/xml, application/xml", state.XML},
+		{"", "text/x-turtle", state.Turtle},
 		{"", "application/json;q=0", none},
 		{"", "application/json;q=nonsense", none},
 		{"", "application/json;q=2", none},
-		{"", "text/turtle, image/*", none},
+		{"", "text/turtle, image/*", state.Turtle},
+		{"", "image/*", none},
 		{"", "nonsense", state.Default}, // no media range at all
 	}
 	for _, tt := range tests {
@@ -61,6 +70,7 @@ func TestFormNames(t *testing.T) {
 		state.Turtle: {"turtle", "text/turtle"},
 		state.XHTML:  {"xhtml", "application/xhtml+xml"},
 		state.XML:    {"xml", "application/xml"},
+		state.HTML:   {"text/html", "text/html; charset=utf-8"},
 	} {
 		if f.String() != want[0] || f.MediaType() != want[1] {
 			t.Errorf("got %s, %s, want %s", f, f.MediaType(), want)
@@ -68,7 +78,7 @@ func TestFormNames(t *testing.T) {
 		if got, err := state.ParseForm(want[0]); got != f || err != nil {
 			t.Errorf("%s: got %v, %v", want[0], got, err)
 		}
-		if got, err := state.FormOf(want[1] + "; charset=utf-8"); got != f || err != nil {
+		if got, err := state.FormOf(want[1] + "; q=1"); got != f || err != nil {
 			t.Errorf("%s: got %v, %v", want[1], got, err)
 		}
 	}

@@ -41,6 +41,16 @@ var JobClass = &Class{
 		{Name: "sequence", Type: Integer}, // number of the last event of the job
 		// Elements of the job file that have no property, as "name: value".
 		{Name: "elements", Item: "element"},
+		{Name: "owner"},                      // authenticated user who submitted it
+		{Name: "numAttempts", Type: Integer}, // how often it was handed out
+		{Name: "leaseExpires", Type: Date},   // its key is nobody's but the consumer's
+		{Name: "held", Type: Date},
+		{Name: "heldFor"},
+		{Name: "outcome"}, // completed, error or aborted
+		{Name: "finished", Type: Date},
+		{Name: "message"},
+		{Name: "errorType"}, // transient or fatal, only of the outcome error
+		{Name: "results", Type: Reference, Item: "result"},
 	},
 }
 
@@ -79,9 +89,40 @@ func OfJob(base Base, j *queuefs.Job) Document {
 		}
 		b.list("elements", elements)
 	}
+	b.work(base, j)
 	d := b.document()
-	d.Subject = base.JobRef("state", j.Queue, j.ID)
+	d.Subject, d.Base = base.JobRef("state", j.Queue, j.ID), base
 	return d
+}
+
+// work adds what consumers and operators made of the job.
+func (b *builder) work(base Base, j *queuefs.Job) {
+	b.optional("owner", j.Owner)
+	if j.Attempts > 0 {
+		b.integer("numAttempts", int64(j.Attempts))
+	}
+	b.date("leaseExpires", j.Lease.Ends)
+	b.date("held", j.Held)
+	b.optional("heldFor", j.HeldFor)
+	if j.Outcome != 0 {
+		b.text("outcome", j.Outcome.String())
+	}
+	b.date("finished", j.Finished)
+	b.optional("message", j.Message)
+	if j.Outcome == queuefs.Failed {
+		errorType := "fatal"
+		if j.Transient {
+			errorType = "transient"
+		}
+		b.text("errorType", errorType)
+	}
+	if len(j.Results) > 0 {
+		results := make([]string, len(j.Results))
+		for i, r := range j.Results {
+			results[i] = base.Ref("result", j.Queue, j.ID.String(), r.Name)
+		}
+		b.list("results", results)
+	}
 }
 
 func (b *builder) digests(digests []digest.Value) {
@@ -95,7 +136,8 @@ func (b *builder) digests(digests []digest.Value) {
 }
 
 // Job returns the job that d, of class [JobClass], is the state of. Its Queue
-// comes from the reference to the queue, and Extra is nil.
+// comes from the reference to the queue, its Results have their names alone,
+// and Extra and Lease.Key are zero.
 func (d *Document) Job() (queuefs.Job, error) {
 	j := queuefs.Job{
 		Submitter: d.text("submitter"),
@@ -111,6 +153,14 @@ func (d *Document) Job() (queuefs.Job, error) {
 		Requeued:  d.date("requeued"),
 		Requeues:  int(d.integer("numRequeues", 0)),
 		Seq:       queuefs.Seq(d.integer("sequence", 0)),
+		Owner:     d.text("owner"),
+		Attempts:  int(d.integer("numAttempts", 0)),
+		Lease:     queuefs.Lease{Ends: d.date("leaseExpires")},
+		Held:      d.date("held"),
+		HeldFor:   d.text("heldFor"),
+		Finished:  d.date("finished"),
+		Message:   d.text("message"),
+		Transient: d.text("errorType") == "transient",
 	}
 	if j.Submitter == unknown {
 		j.Submitter = ""
@@ -126,20 +176,49 @@ func (d *Document) Job() (queuefs.Job, error) {
 		return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
 	}
 	_, j.Queue, _ = cutLast(d.text("queueState"))
+	if o := d.text("outcome"); o != "" {
+		if j.Outcome, err = queuefs.ParseOutcome(o); err != nil {
+			return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
+		}
+	}
+	if j.Digests, err = d.digests(); err == nil {
+		j.Results, err = d.results()
+	}
+	if err != nil {
+		return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
+	}
+	return j, nil
+}
+
+// digests leaves out those of a type that this version does not know.
+func (d *Document) digests() ([]digest.Value, error) {
 	types, values := d.items("digestTypes"), d.items("digestValues")
 	if len(types) != len(values) {
-		return queuefs.Job{}, fmt.Errorf("state of %s: %d digest types for %d digest values", j.ID, len(types), len(values))
+		return nil, fmt.Errorf("%d digest types for %d digest values", len(types), len(values))
 	}
+	var digests []digest.Value
 	for i := range types {
 		t, err := digest.Parse(types[i])
 		if err != nil {
-			continue // a type this version does not know
+			continue
 		}
 		v, err := digest.ParseValue(t, values[i])
 		if err != nil {
-			return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
+			return nil, err
 		}
-		j.Digests = append(j.Digests, v)
+		digests = append(digests, v)
 	}
-	return j, nil
+	return digests, nil
+}
+
+func (d *Document) results() ([]queuefs.Result, error) {
+	var results []queuefs.Result
+	for _, ref := range d.items("results") {
+		_, name, _ := cutLast(ref)
+		if err := queuefs.CheckResultName(name); err != nil {
+			return nil, err
+		}
+		results = append(results, queuefs.Result{Name: name})
+	}
+	return results, nil
 }

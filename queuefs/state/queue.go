@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"strconv"
+	"time"
 
 	"cutie/queuefs"
 )
@@ -39,6 +40,26 @@ var QueueClass = &Class{
 		{Name: "jobsNext", Type: Reference}, // where the list goes on; absent at its end
 		{Name: "submittedJobStates", Type: Reference, Item: "submittedJobState"},
 		{Name: "capabilityLists", Type: Reference, Item: "capabilityList"}, // ResourceSync
+		{Name: "status"}, // running or paused
+		{Name: "paused", Type: Date},
+		{Name: "closed", Type: Boolean},        // only of a queue that takes no submissions
+		{Name: "acknowledge"},                  // none, required or timeout
+		{Name: "leaseDuration", Type: Integer}, // seconds, if it is set
+		{Name: "maxAttempts", Type: Integer},   // if there is a limit
+		{Name: "callback", Type: Reference},    // who is told of changes
+		{Name: "numHeldJobs", Type: Integer},   // pending ones that are passed over
+		{Name: "numLeasedJobs", Type: Integer}, // consumed ones whose consumer is to report
+		{Name: "numFailedJobs", Type: Integer}, // consumed ones with the outcome error
+		// The rest of what jobsStatus begins.
+		{Name: "jobsOutcome"},
+		{Name: "jobsHeld", Type: Boolean}, // only of a list of those on hold
+		{Name: "jobsBatch"},
+		// What a method did to several jobs; see [Changes].
+		{Name: "changedJobStates", Type: Reference, Item: "changedJobState"},
+		{Name: "chosenJobStates", Type: Reference, Item: "chosenJobState"},
+		{Name: "refusedJobs", Item: "refusedJob"},
+		{Name: "culledJobs", Item: "culledJob"},
+		{Name: "moreJobs", Type: Boolean}, // only if there are more to change
 	},
 }
 
@@ -56,15 +77,19 @@ type Queue struct {
 	// Submitted are the jobs of the submission that this state answers, if it
 	// was one of several jobs.
 	Submitted []queuefs.JobID
+	Changes   Changes
 }
 
 // Jobs is the page of jobs that the state of a queue lists, in FIFO order.
 type Jobs struct {
-	Status queuefs.Status // only of jobs in this status; 0: all that are not culled
-	After  queuefs.JobID  // only those behind this one; 0: from the head
-	Limit  int            // at most so many, 0 to [MaxJobs]
-	IDs    []queuefs.JobID
-	More   bool // there are more behind them
+	Status  queuefs.Status  // only of jobs in this status; 0: all that are not culled
+	Outcome queuefs.Outcome // only of jobs with this outcome; 0: all
+	Held    bool            // only of jobs on hold
+	Batch   string          // only of this batch; "": all
+	After   queuefs.JobID   // only those behind this one; 0: from the head
+	Limit   int             // at most so many, 0 to [MaxJobs]
+	IDs     []queuefs.JobID
+	More    bool // there are more behind them
 }
 
 // OfQueue returns the state of a queue.
@@ -116,9 +141,41 @@ func OfQueue(base Base, q *Queue) Document {
 		base.CapabilityList(info.ID, "pending"),
 		base.CapabilityList(info.ID, "replica"),
 	})
+	b.behaviour(q)
+	b.optional("jobsOutcome", outcomeName(q.Jobs.Outcome))
+	if q.Jobs.Held {
+		b.boolean("jobsHeld", true)
+	}
+	b.optional("jobsBatch", q.Jobs.Batch)
+	b.changes(base, info.ID, &q.Changes)
 	d := b.document()
-	d.Subject = base.Ref("state", info.ID)
+	d.Subject, d.Base = base.Ref("state", info.ID), base
 	return d
+}
+
+// behaviour adds what was set for the work on jobs, and how many wait for whom.
+func (b *builder) behaviour(q *Queue) {
+	info := &q.Info
+	status := "running"
+	if !info.Paused.IsZero() {
+		status = "paused"
+	}
+	b.text("status", status)
+	b.date("paused", info.Paused)
+	if info.Closed {
+		b.boolean("closed", true)
+	}
+	b.text("acknowledge", info.Acknowledge.String())
+	if info.Lease > 0 {
+		b.integer("leaseDuration", int64((info.Lease+time.Second-1)/time.Second))
+	}
+	if info.MaxAttempts > 0 {
+		b.integer("maxAttempts", int64(info.MaxAttempts))
+	}
+	b.optional("callback", info.Callback)
+	b.integer("numHeldJobs", q.Held)
+	b.integer("numLeasedJobs", q.Leased)
+	b.integer("numFailedJobs", q.Failed)
 }
 
 // references returns the job states as parts of one string.
@@ -155,6 +212,15 @@ func (q *Queue) next(base Base) string {
 	if q.Jobs.Status != 0 {
 		query.Set("status", q.Jobs.Status.String())
 	}
+	if q.Jobs.Outcome != 0 {
+		query.Set("outcome", q.Jobs.Outcome.String())
+	}
+	if q.Jobs.Held {
+		query.Set("held", "true")
+	}
+	if q.Jobs.Batch != "" {
+		query.Set("batch", q.Jobs.Batch)
+	}
 	// The page behind an empty one would be empty for ever.
 	if q.Jobs.Limit > 0 {
 		query.Set("limit", strconv.Itoa(q.Jobs.Limit))
@@ -165,6 +231,9 @@ func (q *Queue) next(base Base) string {
 	}
 	return ref
 }
+
+// maxSeconds are those that a [time.Duration] can hold.
+const maxSeconds = int64(math.MaxInt64 / time.Second)
 
 // Queue returns what d, of class [QueueClass], is the state of.
 func (d *Document) Queue() (Queue, error) {
@@ -178,6 +247,11 @@ func (d *Document) Queue() (Queue, error) {
 		VerifyOnRead:  d.text("verifyOnRead") == "true",
 		VerifyOnWrite: d.text("verifyOnWrite") == "true",
 		Created:       d.date("created"),
+		Paused:        d.date("paused"),
+		Closed:        d.text("closed") == "true",
+		Lease:         time.Duration(min(max(d.integer("leaseDuration", 0), 0), maxSeconds)) * time.Second,
+		MaxAttempts:   int(min(d.integer("maxAttempts", 0), math.MaxInt32)),
+		Callback:      d.text("callback"),
 	}
 	fail := func(err error) (Queue, error) {
 		return Queue{}, fmt.Errorf("state of queue %.60q: %w", q.Info.Identifier, err)
@@ -186,9 +260,17 @@ func (d *Document) Queue() (Queue, error) {
 	if q.Info.ID, err = queuefs.CleanQueueID(q.Info.Identifier); err != nil {
 		return fail(err)
 	}
+	if s := d.text("acknowledge"); s != "" {
+		if q.Info.Acknowledge, err = queuefs.ParseAcknowledge(s); err != nil {
+			return fail(err)
+		}
+	}
 	q.Pending = d.integer("numPendingJobs", 0)
 	q.Consumed = d.integer("numCompletedJobs", 0)
 	q.Deleted = d.integer("numDeletedJobs", 0)
+	q.Held = d.integer("numHeldJobs", 0)
+	q.Leased = d.integer("numLeasedJobs", 0)
+	q.Failed = d.integer("numFailedJobs", 0)
 	q.LastSubmission = d.date("lastSubmission")
 	q.LastConsumption = d.date("lastConsumption")
 	q.Oldest = d.date("oldestPending")
@@ -199,6 +281,12 @@ func (d *Document) Queue() (Queue, error) {
 			return fail(err)
 		}
 	}
+	if s := d.text("jobsOutcome"); s != "" {
+		if q.Jobs.Outcome, err = queuefs.ParseOutcome(s); err != nil {
+			return fail(err)
+		}
+	}
+	q.Jobs.Held, q.Jobs.Batch = d.text("jobsHeld") == "true", d.text("jobsBatch")
 	if s := d.text("jobsAfter"); s != "" {
 		if q.Jobs.After, err = queuefs.ParseJobID(s); err != nil {
 			return fail(err)
@@ -210,6 +298,9 @@ func (d *Document) Queue() (Queue, error) {
 		return fail(err)
 	}
 	if q.Submitted, err = ids(d.items("submittedJobStates")); err != nil {
+		return fail(err)
+	}
+	if q.Changes, err = d.changes(); err != nil {
 		return fail(err)
 	}
 	return q, nil

@@ -22,13 +22,17 @@ var ServiceClass = &Class{
 		{Name: "supportURI", Type: Reference},
 		{Name: "description"},
 		{Name: "sourceDescription", Type: Reference}, // ResourceSync
+		// What culling did; see [Changes].
+		{Name: "culledJobs", Item: "culledJob"},
+		{Name: "moreJobs", Type: Boolean},
 	},
 }
 
 // Service is the state of a service.
 type Service struct {
 	queuefs.ServiceInfo
-	Queues []string // cleaned identifiers, in order
+	Queues  []string // cleaned identifiers, in order
+	Changes Changes  // its Culled and More
 }
 
 // OfService returns the state of a service; references are built from its
@@ -51,8 +55,9 @@ func OfService(s *Service) Document {
 	b.optional("supportURI", s.SupportURI)
 	b.optional("description", s.Description)
 	b.composed("sourceDescription", base.Append(b.buf, ".well-known", "resourcesync"))
+	b.culled(&s.Changes)
 	d := b.document()
-	d.Subject = base.Ref("state")
+	d.Subject, d.Base = base.Ref("state"), base
 	return d
 }
 

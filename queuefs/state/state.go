@@ -8,7 +8,7 @@
 //
 // The element names are those of Cutie section 3, with additional properties
 // behind them. The root elements are cut:cutieServiceState, que:queueState,
-// job:jobState and exc:exceptionState.
+// job:jobState, bat:batchState and exc:exceptionState.
 //
 // ANVL has the names without prefix and repeats the inner name of a list, as
 // Merritt did. JSON keeps Merritt's envelope and prefixed names,
@@ -20,12 +20,21 @@
 // microseconds. Properties that have no value are left out; the lists that the
 // specification names are there even when empty.
 //
-// Turtle, XHTML and XML are known as names but not written yet.
+// XML has the prefixed names in namespaces without # or / at their end, and
+// text exactly. Turtle has the names in the same namespaces with a slash behind
+// them, the URL of the state as the subject, and every list as one RDF
+// collection of its outer name, so that order is kept. XHTML is a page for
+// people: Merritt's table of names and values, links, and forms for what may be
+// done; what the other forms say can be read back from its table.
+//
+// Text that is not UTF-8, and characters that XML 1.0 has no place for, are
+// U+FFFD in all forms.
 package state
 
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -63,7 +72,7 @@ type Class struct {
 // A Property is a term with its value. The fields are not for change.
 type Property struct {
 	*Term
-	Text  string   // the value unless the term is a list; always UTF-8
+	Text  string   // the value unless the term is a list; UTF-8 that XML 1.0 allows
 	Items []string // the values if the term is a list
 }
 
@@ -71,6 +80,7 @@ type Property struct {
 type Document struct {
 	Class      *Class
 	Subject    string // URL of the state, "" if it has none
+	Base       Base   // of the service, for the links of a page; "" if unknown
 	Properties []Property
 }
 
@@ -99,13 +109,16 @@ type builder struct {
 // A cut says which part of builder.buf is the text of a property.
 type cut struct{ property, from, to int }
 
+// usualTerms is room for what most documents say; the others grow.
+const usualTerms = 20
+
 func newBuilder(c *Class) *builder {
-	b := &builder{
-		Document: Document{Class: c, Properties: make([]Property, 0, len(c.Terms))},
+	n := min(len(c.Terms), usualTerms)
+	return &builder{
+		Document: Document{Class: c, Properties: make([]Property, 0, n)},
 		buf:      make([]byte, 0, 640),
-		cuts:     make([]cut, 0, len(c.Terms)),
+		cuts:     make([]cut, 0, n),
 	}
-	return b
 }
 
 // add begins a property. It panics if name is out of order, which is a bug.
@@ -169,10 +182,38 @@ func (b *builder) document() Document {
 	return b.Document
 }
 
-// validText replaces what is not UTF-8, so that all forms say the same.
+// validText replaces what is not UTF-8 and what XML 1.0 has no place for, so
+// that all forms say the same.
 func validText(s string) string {
-	if utf8.ValidString(s) {
-		return s
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 || !isChar(r) {
+				return strings.Map(validRune, s)
+			}
+			i += size
+		case c < ' ' && !isChar(rune(c)):
+			return strings.Map(validRune, s)
+		default:
+			i++
+		}
 	}
-	return string([]rune(s))
+	return s
+}
+
+func validRune(r rune) rune {
+	if isChar(r) {
+		return r
+	}
+	return utf8.RuneError
+}
+
+// isChar reports whether r is a Char of XML 1.0.
+func isChar(r rune) bool {
+	if r < ' ' {
+		return r == '\t' || r == '\n' || r == '\r'
+	}
+	return r != 0xfffe && r != 0xffff
 }

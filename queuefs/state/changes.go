@@ -1,0 +1,94 @@
+package state
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// Changes are what a method did to several jobs of a queue, in FIFO order.
+type Changes struct {
+	Changed []queuefs.JobID
+	Chosen  []queuefs.JobID // that would have been changed, if nothing was to be
+	Refused []string        // jobs that were named but not changed, and why: "j000000000042: job not pending"
+	Culled  []queuefs.Culled
+	More    bool // there are more that the same request would change
+}
+
+func outcomeName(o queuefs.Outcome) string {
+	if o == 0 {
+		return ""
+	}
+	return o.String()
+}
+
+func (b *builder) changes(base Base, queue string, c *Changes) {
+	b.list("changedJobStates", references(base, queue, c.Changed))
+	b.list("chosenJobStates", references(base, queue, c.Chosen))
+	refused := make([]string, len(c.Refused))
+	for i, s := range c.Refused {
+		refused[i] = validText(s)
+	}
+	b.list("refusedJobs", refused)
+	b.culled(c)
+}
+
+// culled adds the properties that the states of service and queue share.
+func (b *builder) culled(c *Changes) {
+	culled := make([]string, len(c.Culled))
+	for i := range c.Culled {
+		culled[i] = culledText(&c.Culled[i])
+	}
+	b.list("culledJobs", culled)
+	if c.More {
+		b.boolean("moreJobs", true)
+	}
+}
+
+func (d *Document) changes() (c Changes, err error) {
+	if c.Changed, err = ids(d.items("changedJobStates")); err != nil {
+		return c, err
+	}
+	if c.Chosen, err = ids(d.items("chosenJobStates")); err != nil {
+		return c, err
+	}
+	c.Refused, c.More = d.items("refusedJobs"), d.text("moreJobs") == "true"
+	for _, s := range d.items("culledJobs") {
+		j, err := parseCulled(s)
+		if err != nil {
+			return c, err
+		}
+		c.Culled = append(c.Culled, j)
+	}
+	return c, nil
+}
+
+// culledText is a job that was culled, of which there is no state any more:
+// queue, job, where it stood, when it came there, and the octets of its payload.
+func culledText(c *queuefs.Culled) string {
+	return c.Queue + " " + c.Job.String() + " " + c.Status.String() + " " + c.At.UTC().Format(dateLayout) + " " + strconv.FormatInt(c.Size, 10)
+}
+
+func parseCulled(s string) (c queuefs.Culled, err error) {
+	f := strings.Split(s, " ")
+	if len(f) != 5 {
+		return c, fmt.Errorf("%w: %.80q is no culled job", queuefs.ErrBadName, s)
+	}
+	if c.Queue, err = queuefs.CleanQueueID(f[0]); err != nil {
+		return c, err
+	}
+	if c.Job, err = queuefs.ParseJobID(f[1]); err != nil {
+		return c, err
+	}
+	if c.Status, err = queuefs.ParseStatus(f[2]); err != nil {
+		return c, err
+	}
+	if c.At, err = time.Parse(dateLayout, f[3]); err != nil {
+		return c, err
+	}
+	c.Size, err = strconv.ParseInt(f[4], 10, 64)
+	return c, err
+}

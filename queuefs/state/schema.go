@@ -1,0 +1,99 @@
+package state
+
+import "strconv"
+
+// Schemas are the classes that have schemas, by the name that theirs is served
+// under, such as "queue" for queue.xsd and queue.json.
+var Schemas = map[string]*Class{
+	"service":   ServiceClass,
+	"queue":     QueueClass,
+	"job":       JobClass,
+	"batch":     BatchClass,
+	"exception": ExceptionClass,
+}
+
+// XMLSchema returns the XML Schema of the documents of c in XML. Elements of
+// other namespaces may follow those of c.
+func XMLSchema(c *Class) []byte {
+	dst := []byte(`<?xml version="1.0" encoding="UTF-8"?>
+<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="`)
+	dst = append(append(dst, c.Namespace...), `" elementFormDefault="qualified">
+    <xs:element name="`...)
+	dst = append(append(dst, c.Root...), `">
+        <xs:complexType>
+            <xs:sequence>
+`...)
+	for i := range c.Terms {
+		t := &c.Terms[i]
+		dst = append(append(dst, `                <xs:element name="`...), t.Name...)
+		dst = append(dst, '"')
+		if t.Item == "" {
+			dst = append(append(append(dst, ` type="`...), xmlTypes[t.Type]...), "\" minOccurs=\"0\"/>\n"...)
+			continue
+		}
+		if !t.Always {
+			dst = append(dst, ` minOccurs="0"`...)
+		}
+		dst = append(dst, `>
+                    <xs:complexType>
+                        <xs:sequence>
+                            <xs:element name="`...)
+		dst = append(append(dst, t.Item...), `" type="`...)
+		dst = append(append(dst, xmlTypes[t.Type]...), `" minOccurs="0" maxOccurs="unbounded"/>
+                        </xs:sequence>
+                    </xs:complexType>
+                </xs:element>
+`...)
+	}
+	return append(dst, `                <xs:any namespace="##other" processContents="lax" minOccurs="0" maxOccurs="unbounded"/>
+            </xs:sequence>
+        </xs:complexType>
+    </xs:element>
+</xs:schema>
+`...)
+}
+
+var xmlTypes = [...]string{String: "xs:string", Integer: "xs:long", Boolean: "xs:boolean", Date: "xs:dateTime", Reference: "xs:anyURI"}
+
+// JSONSchema returns the JSON Schema, draft 2020-12, of the documents of c in
+// JSON. Further properties are allowed.
+func JSONSchema(c *Class) []byte {
+	dst := append([]byte(`{"$schema":"https://json-schema.org/draft/2020-12/schema","title":`), strconv.Quote(c.Prefix+":"+c.Root)...)
+	dst = appendObjectOf(append(dst, ','), c.Prefix, c.Root)
+	dst = append(dst, `"type":"object","required":["xmlns:`...)
+	dst = append(append(dst, c.Prefix...), '"')
+	for i := range c.Terms {
+		if c.Terms[i].Always {
+			dst = append(append(dst, `,"`...), c.Prefix+":"+c.Terms[i].Name+`"`...)
+		}
+	}
+	dst = append(dst, `],"properties":{"xmlns:`+c.Prefix+`":{"const":`...)
+	dst = append(appendString(dst, c.Namespace), '}')
+	for i := range c.Terms {
+		t := &c.Terms[i]
+		dst = append(appendName(append(dst, ",\n"...), c.Prefix, t.Name), '{')
+		if t.Item == "" {
+			dst = append(append(dst, jsonTypes[t.Type]...), '}')
+			continue
+		}
+		dst = appendObjectOf(dst, c.Prefix, t.Item)
+		dst = append(append(append(dst, `"type":"array","items":{`...), jsonTypes[t.Type]...), "}}}}"...)
+	}
+	return append(dst, "}}}}\n"...)
+}
+
+// appendObjectOf appends what makes a schema that of an object which has a
+// property of the given name, up to the brace before the schema of that.
+func appendObjectOf(dst []byte, prefix, name string) []byte {
+	dst = append(dst, `"type":"object","required":["`...)
+	dst = append(appendPrefixed(dst, prefix, name), `"],"properties":{`...)
+	return append(appendName(dst, prefix, name), '{')
+}
+
+var jsonTypes = [...]string{
+	String:    `"type":"string"`,
+	Integer:   `"type":"integer"`,
+	Boolean:   `"type":"boolean"`,
+	Date:      `"type":"string","format":"date-time"`,
+	Reference: `"type":"string","format":"uri-reference"`,
+}
