@@ -127,7 +127,8 @@ func (p *parcel) discard() {
 }
 
 // put adds an entry of the list to the parcel, with its bitstream unless it
-// is a deletion. A job file that was replaced since is passed over.
+// is a deletion. A job file that was replaced since is passed over, and so are
+// the files of a job that was culled.
 func (t *task) put(p *parcel, e *sitemap.Entry) error {
 	if e.Change == sitemap.Deleted {
 		return p.manifest(e)
@@ -135,6 +136,9 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 	b, err := t.bitstream(e)
 	if err != nil {
 		return &packageError{e.Loc, err}
+	}
+	if t.culled(e.Loc) {
+		return nil
 	}
 	if !b.payload {
 		text, facts, err := t.q.JobFile(b.job, b.status)
@@ -156,6 +160,16 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 	p.octets += b.length
 	e.Path = "/" + streamName(len(p.streams))
 	return p.manifest(e)
+}
+
+// culled reports whether a file is of a job that is no longer there.
+func (t *task) culled(loc string) bool {
+	f, ok := t.names.file(loc)
+	if !ok {
+		return false
+	}
+	st, _ := t.q.Status(f.job)
+	return st == 0
 }
 
 func (p *parcel) manifest(e *sitemap.Entry) error {

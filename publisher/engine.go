@@ -14,8 +14,8 @@ type Service[Q Queue] interface {
 }
 
 // Queue is the part of *queuefs.Queue that a Source needs. All of it shows
-// committed events only. Seq, State, Pages, PageVersion, Page and InfoFile
-// read memory.
+// committed events only. Seq, State, Pages, PageVersion, Page, Status and
+// InfoFile read memory.
 type Queue interface {
 	ID() string
 	Seq() queuefs.Seq
@@ -24,6 +24,7 @@ type Queue interface {
 	Pages() int
 	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
 	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
+	Status(id queuefs.JobID) (queuefs.Status, time.Time)
 	InfoFile() ([]byte, queuefs.Facts)
 	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
 	Payload(id queuefs.JobID) (*queuefs.Payload, error)

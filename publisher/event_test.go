@@ -16,11 +16,11 @@ import (
 )
 
 // A script is a queue whose history is given, for kinds of events that a
-// queue does not have yet or not often. Payloads of culled jobs are gone.
+// queue does not have often. Payloads of lost jobs are gone.
 type script struct {
 	*queuefs.Queue
 	events []queuefs.Event
-	culled map[queuefs.JobID]bool
+	lost   map[queuefs.JobID]bool
 }
 
 func (q *script) Seq() queuefs.Seq { return queuefs.Seq(len(q.events)) }
@@ -37,7 +37,7 @@ func (q *script) Events(after queuefs.Seq, max int) ([]queuefs.Event, error) {
 }
 
 func (q *script) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
-	if q.culled[id] {
+	if q.lost[id] {
 		return nil, queuefs.ErrNoJob
 	}
 	return q.Queue.Payload(id)
@@ -68,7 +68,7 @@ func (s scripts) Queue(name string) (*script, error) {
 // newScript returns a source with n jobs submitted, and its scripted queue.
 func newScript(t *testing.T, o publisher.Options, n int) (*source, *script) {
 	s := newSource(t, o, "jobs")
-	q := &script{Queue: s.queue("jobs"), culled: map[queuefs.JobID]bool{}}
+	q := &script{Queue: s.queue("jobs"), lost: map[queuefs.JobID]bool{}}
 	for _, j := range s.submitN(q.Queue, n) {
 		q.add(queuefs.Submit, j.ID, 0, queuefs.Pending)
 	}
@@ -94,6 +94,10 @@ func TestEachEventBecomesItsEntries(t *testing.T) {
 		{queuefs.Requeue, deleted, pending, "created payload", "deleted deleted, created pending"},
 		{queuefs.Update, pending, pending, "", "updated pending"},
 		{queuefs.Update, consumed, consumed, "", "updated consumed"},
+		{queuefs.Hold, pending, pending, "", "updated pending"},
+		{queuefs.Release, pending, pending, "", "updated pending"},
+		{queuefs.Extend, consumed, consumed, "", "updated consumed"},
+		{queuefs.Conclude, consumed, consumed, "", "updated consumed"},
 		{queuefs.Cull, consumed, none, "", "deleted consumed, deleted payload"},
 		{queuefs.Cull, pending, none, "deleted payload", "deleted pending, deleted payload"},
 		{queuefs.Submit, none, none, "", ""}, // nothing that is seen
@@ -129,7 +133,7 @@ func TestEachEventBecomesItsEntries(t *testing.T) {
 	}
 }
 
-func TestACulledPayloadLeavesAGapInTheDump(t *testing.T) {
+func TestALostPayloadLeavesAGapInTheDump(t *testing.T) {
 	s, q := newScript(t, publisher.Options{MaxEntries: 4}, 16)
 	s.settle()
 	before := s.document(s.doc(q.Queue, "pending", "changedump.xml"))
@@ -137,7 +141,7 @@ func TestACulledPayloadLeavesAGapInTheDump(t *testing.T) {
 		t.Fatalf("%d packages", len(before.entries))
 	}
 	jobs := s.submitN(q.Queue, 9)
-	q.culled[jobs[1].ID] = true
+	q.lost[jobs[1].ID] = true
 	for _, j := range jobs {
 		q.add(queuefs.Submit, j.ID, 0, queuefs.Pending)
 	}

@@ -83,14 +83,11 @@ func (f *feed) nextTask() *task {
 	defer f.mu.Unlock()
 	for s := range f.sets {
 		c := &f.sets[s]
-		if c.lists.last() <= c.dumped {
+		list, ok := c.unpacked()
+		if !ok {
 			continue
 		}
-		i := len(c.lists.all) - 1
-		for i > 0 && c.lists.all[i-1].last > c.dumped {
-			i--
-		}
-		t := &task{feed: f, c: c, set: c.set, life: c.life, list: c.lists.all[i]}
+		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list}
 		t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 			t.err = t.run(func() bool { return !t.stale() && yield(struct{}{}) })
 		})
@@ -129,6 +126,8 @@ func (t *task) done() error {
 	var e *packageError
 	switch {
 	case t.err == nil:
+	case errors.As(t.err, &e) && t.culled(e.Loc):
+		return nil // on the way; the next attempt leaves the job out
 	case errors.As(t.err, &e):
 		t.p.report(t.q.ID()+"/"+t.set.String(), "no package for events %d to %d: %v", t.list.first, t.list.last, t.err)
 	default:

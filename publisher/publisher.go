@@ -73,12 +73,15 @@
 //
 // A package holds the changes of a closed list, or of a part of one if its
 // bitstreams exceed [Options].MaxPackage. Each payload is checked against its
-// digest on the way. If a payload is no longer there, there is no package,
-// and changedump.xml begins behind the gap. In the set replica, a job file
-// that was replaced before the package was made is left out of the manifest:
-// no one could fetch it either, and the event that replaced it follows in
-// this package or a later one, so that applying what there is leads to the
-// true state.
+// digest on the way. If a payload is damaged or lost, there is no package,
+// and changedump.xml begins behind the gap. A job file that was replaced
+// before the package was made is left out of the manifest: no one could fetch
+// it either, and the event that replaced it follows in this package or a later
+// one, so that applying what there is leads to the true state. So are the
+// files of a job that was culled: a package says which payloads are gone by
+// their absence. Culling waits for the packages of closed lists, see
+// [Publisher.Needs], so this happens to jobs that are culled before the list
+// with their changes is closed; Period is how long that can take.
 //
 // # Limits
 //
@@ -273,6 +276,9 @@ func (p *Publisher) feed(q Queue) (*feed, error) {
 	defer p.mu.Unlock()
 	if f := p.feeds[q.ID()]; f != nil {
 		return f, nil
+	}
+	if now, err := p.svc.queue(q.ID()); err != nil || now != q {
+		return nil, errors.Join(err, fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)) // it was removed
 	}
 	f, err := p.openFeed(q, p.marks[q.ID()])
 	if err != nil {

@@ -64,8 +64,8 @@ func (f *feed) restore(c *changes, m *mark) error {
 		last := c.lists.all[n-1]
 		c.mark = beginning(last.last, last.until)
 	}
-	if m == nil || m.first < c.mark.first {
-		return nil // the cursor speaks of a list that was closed since
+	if m == nil || m.first < c.mark.first || m.from.Before(c.mark.from) {
+		return nil // the cursor speaks of a list that was closed since, or of a former queue of the name
 	}
 	if m.seq > f.q.Seq() {
 		return f.restart(c, damage{fmt.Errorf("cursor is at event %d, the queue at %d", m.seq, f.q.Seq())})

@@ -106,6 +106,9 @@ func (q *Queue) check(r *Report, repair bool) error {
 			}
 		}
 	}
+	if err := q.checkResults(r); err != nil {
+		return err
+	}
 	for _, id := range sortedIDs(where) {
 		r.Problems = append(r.Problems, Problem{Path: q.path(where[id].String(), id.String()), Text: "job file of a job the index does not know"})
 	}
@@ -185,12 +188,13 @@ func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
 	}
 	if st == 0 || err != nil {
 		v, _ := q.view(e.Job)
-		j = v.job(e.Job)
+		j = q.restored(e.Job, &v)
 	}
 	return q.commit(func() ([]*record, error) {
 		k := j
 		seq, us := q.next()
-		k.Seq, k.Status, k.Size = seq, e.Status, e.Payload.Length
+		k.enter(e.Status)
+		k.Seq, k.Size = seq, e.Payload.Length
 		q.idx.slot(e.Job).setFiled(filedUnknown)
 		rec := q.recordOf(&k, Update, e.Status, us)
 		rec.submitted = e.Payload.Modified.UnixMicro()

@@ -59,12 +59,20 @@ func (s *Service) checkpointLocked(closing bool) error {
 	mark, written := s.log.Done(), s.log.Written()
 	queues := s.Queues()
 	for _, q := range queues {
+		if err := q.pack(); err != nil {
+			return storageError(fmt.Errorf("queue %s: index: %w", q.id, err))
+		}
 		if err := q.fileUpTo(mark.At); err != nil {
 			s.full.Store(errors.Is(storageError(err), ErrNoSpace))
 			return storageError(fmt.Errorf("queue %s: files: %w", q.id, err))
 		}
 	}
 	s.full.Store(false)
+	for _, q := range queues {
+		if err := q.bury(); err != nil {
+			return storageError(fmt.Errorf("queue %s: tombstones: %w", q.id, err))
+		}
+	}
 	if s.follower != nil {
 		if err := s.follower.Flush(); err != nil {
 			return storageError(fmt.Errorf("follower: %w", err))
@@ -189,12 +197,7 @@ func (q *Queue) stage(at durable.Position, closing bool) (st *stagedPages, err e
 	if !touched && !closing {
 		return nil, nil
 	}
-	sub, err := q.svc.ixdir.MakeSub(queuesDir)
-	if err != nil {
-		return nil, err
-	}
-	defer sub.Close()
-	dir, err := sub.MakeSub(q.id)
+	dir, err := q.indexDir()
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +226,7 @@ func (q *Queue) stage(at durable.Position, closing bool) (st *stagedPages, err e
 		}
 	}
 	q.mu.RLock()
-	x := queueIndex{at: at, mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed, types: q.types}
+	x := queueIndex{at: at, mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed, types: q.types, since: q.since}
 	for _, p := range q.idx.pages {
 		if p != nil {
 			x.pages++
@@ -238,6 +241,16 @@ func (q *Queue) stage(at durable.Position, closing bool) (st *stagedPages, err e
 		}
 	}
 	return st, st.add(queueFile, x.file())
+}
+
+// indexDir opens the directory of the index pages of the queue, to be closed.
+func (q *Queue) indexDir() (*durable.Dir, error) {
+	sub, err := q.svc.ixdir.MakeSub(queuesDir)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Close()
+	return sub.MakeSub(q.id)
 }
 
 // watched are the directories in which an operator may move files.

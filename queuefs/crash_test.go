@@ -94,7 +94,9 @@ func (c *crashClient) mixed(q *queuefs.Queue) error {
 		return ids[c.rng.IntN(len(ids))]
 	}
 	var err error
-	switch k := c.rng.IntN(10); {
+	switch k := c.rng.IntN(12); {
+	case k >= 10:
+		return c.work(q)
 	case k < 4:
 		var names []string
 		for range 1 + c.rng.IntN(3) {
@@ -118,6 +120,46 @@ func (c *crashClient) mixed(q *queuefs.Queue) error {
 				c.say("done requeue %s %v", q.ID(), id)
 			}
 		}
+	}
+	if errors.Is(err, queuefs.ErrNotPending) {
+		return nil
+	}
+	return err
+}
+
+// work takes a job with a lease, gives a result and tells the outcome, holds and
+// releases another.
+func (c *crashClient) work(q *queuefs.Queue) error {
+	c.n++
+	by := fmt.Sprintf("%s-take-%d", c.name, c.n)
+	c.say("begin take %s %s 1", q.ID(), by)
+	taken, err := q.Take(ctx, queuefs.Take{By: by, Lease: time.Hour})
+	if errors.Is(err, queuefs.ErrEmpty) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	j := taken[0]
+	c.say("done take %s %s %v", q.ID(), by, j.ID)
+	if err = putResult(q, j.ID, j.Token, "out", by); err == nil {
+		c.say("done result %s %v %s", q.ID(), j.ID, by)
+		_, err = q.Conclude(ctx, j.ID, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: by})
+	}
+	if errors.Is(err, queuefs.ErrLease) {
+		return nil // another has requeued it meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	c.say("done conclude %s %v %s", q.ID(), j.ID, by)
+	ids := q.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: 50})
+	if len(ids) == 0 {
+		return nil
+	}
+	id := ids[c.rng.IntN(len(ids))]
+	if _, err = q.Hold(ctx, id, by); err == nil {
+		_, err = q.Release(ctx, id)
 	}
 	if errors.Is(err, queuefs.ErrNotPending) {
 		return nil
@@ -268,6 +310,21 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 	for _, id := range slices.Concat(d.begun["requeue "+q.ID()]) {
 		undone[id] = true
 	}
+	for what, check := range map[string]func(j *queuefs.Job, by string) bool{
+		"result": func(j *queuefs.Job, by string) bool { return result(t, q, j.ID, "out") == by },
+		"conclude": func(j *queuefs.Job, by string) bool {
+			return j.Outcome == queuefs.Failed && j.Message == by && j.Consumer == by && j.Lease == queuefs.Lease{}
+		},
+	} {
+		for _, line := range d.done[what+" "+q.ID()] {
+			word, by, _ := strings.Cut(line, " ")
+			id, _ := queuefs.ParseJobID(word)
+			if j, err := q.Job(id); !undone[word] && (err != nil || !check(&j, by)) {
+				t.Errorf("%s was told %s: got %+v, %v", what, line, j, err)
+			}
+		}
+	}
+	counted(t, q)
 	for _, line := range slices.Concat(d.done["take "+q.ID()], d.done["delete "+q.ID()]) {
 		id := line[strings.LastIndexByte(line, ' ')+1:]
 		n, _ := queuefs.ParseJobID(id)

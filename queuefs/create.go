@@ -2,13 +2,10 @@ package queuefs
 
 import (
 	"context"
-	"crypto/md5"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
-	"time"
 
 	"cutie/queuefs/durable"
 )
@@ -24,14 +21,8 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 		return nil, err
 	}
 	info.ID = id
-	if info.CullingSize < -1 || info.CullingAge < -1 {
-		return nil, fmt.Errorf("%w: negative culling threshold", ErrBadName)
-	}
-	for _, v := range []*string{&info.Identifier, &info.Name, &info.Description} {
-		if len(*v) > 4*maxLabel {
-			return nil, fmt.Errorf("queue property: %w", ErrTooBig)
-		}
-		*v = cleanLabel(*v)
+	if err := info.check(); err != nil {
+		return nil, err
 	}
 	if info.Created.IsZero() {
 		info.Created = micro(s.now())
@@ -44,11 +35,8 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 	defer s.upkeep.Unlock()
 	s.mu.RLock()
 	_, taken := s.byID[id]
-	for _, q := range s.queues {
-		taken = taken || info.Name != "" && q.info.Name == info.Name
-	}
 	s.mu.RUnlock()
-	if taken {
+	if taken || s.named(info.Name, nil) {
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
 	}
 	q, err := s.makeQueue(info)
@@ -60,10 +48,7 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 		q.closeDirs()
 		return nil, storageError(err)
 	}
-	s.mu.Lock()
-	s.byID[id] = q
-	s.queues = append(s.queues, q)
-	s.mu.Unlock()
+	s.add(q)
 	return q, nil
 }
 
@@ -88,12 +73,49 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 			return nil, err
 		}
 	}
-	err = root.Replace(queueInfo, info.file())
+	if err = s.forget(info.ID); err == nil {
+		err = root.Replace(queueInfo, info.file())
+	}
 	root.Close()
 	if err != nil {
 		return nil, err
 	}
-	return s.openQueue(info.ID)
+	q, err := s.openQueue(info.ID)
+	if err == nil {
+		if err = q.begin(); err != nil {
+			q.closeDirs()
+		}
+	}
+	return q, err
+}
+
+// begin writes the queue file of the index before the queue has had an event
+// of its own: what the journal has of the name up to here is of a former queue.
+// Until the next checkpoint the directories stand in for the pages.
+func (q *Queue) begin() error {
+	dir, err := q.indexDir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	q.since = q.svc.log.Done().At
+	return dir.Replace(queueFile, queueIndex{mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted,
+		consumed: q.consumed, types: q.types, at: q.since, since: q.since, bare: true}.file())
+}
+
+// beginAgain is for a journal that other hands took away: its places begin
+// anew, and what comes now must not be taken for that of former queues.
+func (s *Service) beginAgain() error {
+	at, late := s.log.Done().At, false
+	for _, q := range s.queues {
+		if q.since > at {
+			q.since, q.touched, late = at, true, true
+		}
+	}
+	if !late {
+		return nil
+	}
+	return s.checkpoint(false)
 }
 
 // listQueue adds a queue to queues.txt.
@@ -129,23 +151,11 @@ func (s *Service) openQueue(id string) (_ *Queue, err error) {
 			return nil, err
 		}
 	}
-	data, err := q.dirs.root.ReadFile(queueInfo, nil, 1<<20)
+	now, err := q.readSettings()
 	if err != nil {
 		return nil, err
 	}
-	if q.info, err = parseQueueInfo(id, data); err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", id, queueInfo, err)
-	}
-	q.infoFile = data
-	st, err := q.dirs.root.Stat(queueInfo)
-	if err != nil {
-		return nil, err
-	}
-	changed := time.Unix(st.Mtim.Unix()).UTC().Truncate(time.Microsecond)
-	if q.info.Created.IsZero() {
-		q.info.Created = changed
-	}
-	q.infoFacts = Facts{Length: int64(len(data)), SHA256: sha256.Sum256(data), MD5: md5.Sum(data), Type: jobFileType, Modified: changed}
+	q.use(now)
 	q.seqTime = q.info.Created.UnixMicro()
 	q.mint.time = q.seqTime
 	return q, nil

@@ -25,12 +25,23 @@
 //	pending/ID says consumed consume                    consumed         the same: the journal knows better
 //	payload/ID, consumed/ID  let go                     consumed         as it stands
 //	payload/ID, consumed/ID  requeue                    pending          consumed/ID goes, pending/ID is written
+//	payload/ID, pending/ID   hold, release              pending          pending/ID is written again
+//	payload/ID, consumed/ID  lease, outcome             consumed         consumed/ID is written again
+//	cutie-tmp/T              none                       consumed         T is removed: there is no result
+//	cutie-tmp/T              outcome naming T           consumed         T becomes result/ID/NAME
+//	result/ID/NAME           outcome that named T       consumed         as it stands
+//	result/ID                requeue                    pending          result/ID is removed
+//	payload/ID, cutie-tmp/T  submit of ID2 naming T     two jobs         T, a link to payload/ID, becomes payload/ID2
 //	any                      cull                       not there        its files are removed
 //	none, or payload only    let go; index says pending pending          reported; see below
 //
-// deleted/ is to delete what consumed/ is to consume. The index (log/index)
-// is a copy of what the directories say; without it, or for a damaged page of
-// it, the directories are read.
+// deleted/ is to delete what consumed/ is to consume. A pending job on hold is
+// passed over. A consumed job is done, or its consumer has a lease and reports
+// an outcome; a lease that ends first is followed by requeue or outcome (see
+// [Service.Expire]). A job that went back to pending has neither.
+//
+// The index (log/index) is a copy of what the directories say; without it, or
+// for a damaged page of it, the directories are read.
 //
 // After a clean stop the directories rule: a job file that somebody moved,
 // brought or took away while nobody had the home open becomes an event when
@@ -38,4 +49,20 @@
 // moved to corrupt/ beside the directories, and reported, never deleted.
 //
 // [Check] is this table as code.
+//
+// # How a queue is kept
+//
+// The line in queues.txt makes a queue, and it is the first to go:
+//
+//	queues/QID    line  log/index/queues/QID  the queue is  after a crash
+//	------------  ----  --------------------  ------------  ---------------------------------
+//	without jobs  no    any                   not there     as it stands; CreateQueue goes on
+//	there         yes   queue, "bare"         there         the directories are read
+//	there         yes   queue, pages          there         as it stands
+//	without jobs  no    any, RemoveQueue      not there     as it stands; CreateQueue clears it
+//	none          no    any                   not there     cutie-tmp/removed-QID is removed
+//
+// The file queue says since which place the journal speaks of this queue, so
+// that one made again under a name has nothing of the former. Beside it, the
+// file culled has the tombstones of jobs; only it and the journal know them.
 package queuefs

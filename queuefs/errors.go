@@ -10,20 +10,26 @@ import (
 // Errors that callers branch on; every error of this package that has one of
 // these meanings wraps it.
 var (
-	ErrNoQueue     = errors.New("queue not found")
-	ErrQueueExists = errors.New("queue exists already")
-	ErrNoJob       = errors.New("job not found")
-	ErrEmpty       = errors.New("queue empty")
-	ErrNotPending  = errors.New("job not pending")
-	ErrBadName     = errors.New("bad name")
-	ErrDigest      = digest.ErrMismatch
-	ErrSidecar     = errors.New("sidecar is not text")
-	ErrTooBig      = errors.New("too big")
-	ErrGone        = errors.New("events no longer in the journal")
-	ErrNoSpace     = errors.New("no space left for the queue")
-	ErrFailed      = errors.New("storage failed, open the home again")
-	ErrNoHome      = errors.New("not a Cutie home")
-	ErrClosed      = errors.New("service closed")
+	ErrNoQueue      = errors.New("queue not found")
+	ErrQueueExists  = errors.New("queue exists already")
+	ErrNotEmpty     = errors.New("queue not empty")
+	ErrRefusing     = errors.New("queue refuses submissions")
+	ErrNoJob        = errors.New("job not found")
+	ErrEmpty        = errors.New("queue empty")
+	ErrNotPending   = errors.New("job not pending")
+	ErrConflict     = errors.New("job not in a state for that")
+	ErrLease        = errors.New("lease is gone")
+	ErrNoResult     = errors.New("result not found")
+	ErrResultExists = errors.New("result exists already")
+	ErrBadName      = errors.New("bad name")
+	ErrDigest       = digest.ErrMismatch
+	ErrSidecar      = errors.New("sidecar is not text")
+	ErrTooBig       = errors.New("too big")
+	ErrGone         = errors.New("events no longer in the journal")
+	ErrNoSpace      = errors.New("no space left for the queue")
+	ErrFailed       = errors.New("storage failed, open the home again")
+	ErrNoHome       = errors.New("not a Cutie home")
+	ErrClosed       = errors.New("service closed")
 )
 
 // A LockedError says that another process holds the home.

@@ -48,7 +48,7 @@ const (
 	Hold     // a pending job is passed over from now on
 	Release  // it is no longer
 	Extend   // the lease of a consumed job began or was extended
-	Conclude // its consumer told the outcome, or gave a result
+	Conclude // the outcome of a consumed job is known, or its consumer gave a result
 )
 
 var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update", "hold", "release", "lease", "outcome"}

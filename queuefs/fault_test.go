@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 )
@@ -24,7 +25,10 @@ func newScenario(t testing.TB, f *faults) *scenario {
 		t.Fatal(err)
 	}
 	// Behind makes some operations write the files of others.
-	return &scenario{t: t, dir: dir, fault: f, f: newFollower(t), o: queuefs.Options{Segment: smallSegment, Behind: 150 << 10, Now: clock(), Fault: f.step}}
+	c := &scenario{t: t, dir: dir, fault: f, f: newFollower(t), o: queuefs.Options{Segment: smallSegment, Behind: 150 << 10, Fault: f.step}}
+	now := clock()
+	c.o.Now = func() time.Time { return now().Add(time.Duration(c.skew.Load())) }
+	return c
 }
 
 // stride thins tests out that try every step. Different ways to fail begin at

@@ -3,6 +3,7 @@ package queuefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -89,8 +90,18 @@ func (s *Service) lagging(n int64) bool {
 }
 
 // admit holds a submission back while the files are too far behind. When
-// they cannot be written for lack of room, it is refused.
+// they cannot be written for lack of room, or the queue is closed, it is
+// refused.
 func (s *Service) admit(ctx context.Context, q *Queue, n int) error {
+	if q.Info().Closed {
+		return fmt.Errorf("%s: %w", q.id, ErrRefusing)
+	}
+	return s.catchUpFiles(ctx, q, n)
+}
+
+// catchUpFiles writes as many files as n jobs cause if the files are behind,
+// and waits while they are too far behind.
+func (s *Service) catchUpFiles(ctx context.Context, q *Queue, n int) error {
 	if s.full.Load() {
 		return ErrNoSpace
 	}
@@ -190,6 +201,9 @@ func (q *Queue) file(id JobID, v *view) error {
 	s := v.s()
 	var b [13]byte
 	name := string(id.Append(b[:0]))
+	if err := q.fileResults(id); err != nil {
+		return err
+	}
 	if s.status() == 0 {
 		return q.unfile(name)
 	}

@@ -3,6 +3,7 @@ package queuefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"cutie/queuefs/durable"
@@ -15,7 +16,8 @@ func (q *Queue) Seq() Seq {
 	return q.seq
 }
 
-// Wait returns nil once the queue has an event after the given one.
+// Wait returns nil once the queue has an event after the given one. If it is
+// removed meanwhile the error is [ErrNoQueue].
 func (q *Queue) Wait(ctx context.Context, after Seq) error {
 	for {
 		if err := q.svc.usable(); err != nil {
@@ -25,6 +27,10 @@ func (q *Queue) Wait(ctx context.Context, after Seq) error {
 		if q.seq > after {
 			q.mu.Unlock()
 			return nil
+		}
+		if q.gone {
+			q.mu.Unlock()
+			return fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 		}
 		wait := q.watch()
 		q.mu.Unlock()

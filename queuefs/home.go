@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +32,8 @@ const (
 	corruptDir  = "corrupt"
 	queueInfo   = "queue-info.txt"
 	payloadDir  = "payload"
+
+	publishedDir = "resourcesync" // what a follower publishes, a directory for each queue
 )
 
 // Version is that of this implementation, the third part of a service scheme.
@@ -137,71 +138,6 @@ func parseServiceInfo(data []byte) (ServiceInfo, error) {
 		}
 	}
 	return info, nil
-}
-
-func (info QueueInfo) file() []byte {
-	var r anvl.Record
-	if info.Name != "" {
-		r.Add("name", info.Name)
-	}
-	r.Add("identifier", info.Identifier)
-	if info.Description != "" {
-		r.Add("description", info.Description)
-	}
-	if info.CullingSize >= 0 {
-		r.Add("cullingSizeThreshold", strconv.FormatInt(info.CullingSize, 10))
-	}
-	if info.CullingAge >= 0 {
-		r.Add("cullingAgeThreshold", strconv.FormatInt(info.CullingAge, 10))
-	}
-	r.Add("verifyOnRead", strconv.FormatBool(info.VerifyOnRead))
-	r.Add("verifyOnWrite", strconv.FormatBool(info.VerifyOnWrite))
-	r.Add("created", FormatTime(info.Created))
-	return anvl.AppendRecord(nil, r)
-}
-
-func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
-	info := QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1}
-	r, err := anvl.ParseRecord(data)
-	if err != nil {
-		return info, err
-	}
-	if v := r.Value("identifier"); v != "" {
-		info.Identifier = v
-	}
-	info.Name, info.Description = r.Value("name"), r.Value("description")
-	var errs []error
-	number := func(name string, to *int64) {
-		if v := r.Value(name); v != "" {
-			n, err := strconv.ParseInt(v, 10, 64)
-			if err != nil || n < 0 {
-				errs = append(errs, fmt.Errorf("%s: %.40q is not a number", name, v))
-				return
-			}
-			*to = n
-		}
-	}
-	number("cullingSizeThreshold", &info.CullingSize)
-	number("cullingAgeThreshold", &info.CullingAge)
-	truth := func(name string, to *bool) {
-		if v := r.Value(name); v != "" {
-			b, err := strconv.ParseBool(strings.ToLower(v))
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %.40q is neither true nor false", name, v))
-			}
-			*to = b
-		}
-	}
-	truth("verifyOnRead", &info.VerifyOnRead)
-	truth("verifyOnWrite", &info.VerifyOnWrite)
-	if v := r.Value("created"); v != "" {
-		t, err := parseTime(v)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("created: %w", err))
-		}
-		info.Created = t
-	}
-	return info, errors.Join(errs...)
 }
 
 // readQueues returns the directories named in queues.txt, in their order. A

@@ -37,7 +37,7 @@ type Job struct {
 	HeldFor   string    // why
 	Outcome   Outcome   // what the consumer reported; 0 if nothing
 	Finished  time.Time // when it was reported
-	Message   string    // of the outcome
+	Message   string    // of the outcome; of a pending job, why it was given back
 	Transient bool      // another attempt may go better; only with Failed
 	Results   []Result
 	Extra     anvl.Record // elements of the job file that mean nothing here, kept
@@ -65,6 +65,38 @@ func (j *Job) Modified() time.Time {
 	return t
 }
 
+// marks returns what the index keeps of where the job stands.
+func (j *Job) marks() marks {
+	return marks{status: j.Status, outcome: j.Outcome, held: j.Status == Pending && !j.Held.IsZero(),
+		leased: j.Status == Consumed && !j.Lease.Ends.IsZero(), results: len(j.Results) > 0}
+}
+
+// enter moves the job to st and drops what cannot be said of it there.
+func (j *Job) enter(st Status) {
+	j.Status = st
+	if st != Pending {
+		j.Held, j.HeldFor = time.Time{}, ""
+	}
+	if st != Consumed {
+		j.Lease = Lease{}
+	}
+	if st != Deleted {
+		j.Deleted = time.Time{}
+	}
+	if st == Pending {
+		j.Consumed, j.Consumer = time.Time{}, ""
+		j.Outcome, j.Finished, j.Transient, j.Results = 0, time.Time{}, false, nil
+	}
+}
+
+// goBack makes the job pending again.
+func (j *Job) goBack(t time.Time) {
+	j.enter(Pending)
+	j.Message = ""
+	j.Extra = without(j.Extra, elemRequeuedAs)
+	j.Requeued, j.Requeues = t, j.Requeues+1
+}
+
 // timeForm is W3CDTF with microseconds, always UTC.
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
@@ -72,7 +104,8 @@ const timeForm = "2006-01-02T15:04:05.000000Z"
 func FormatTime(t time.Time) string { return t.UTC().Format(timeForm) }
 
 // Elements of a job file, in the order they are written. The lines above
-// submitted never change in the life of a job.
+// submitted never change in the life of a job, but for those that mean nothing
+// here and that which names the job it was requeued as.
 const (
 	elemIdentifier  = "identifier"
 	elemSubmitter   = "submitter"
@@ -205,7 +238,7 @@ func ParseJob(text []byte) (Job, error) {
 	for _, el := range rec {
 		v := el.Value
 		bit := uint32(0)
-		switch strings.ToLower(el.Name) {
+		switch elementName(el.Name) {
 		case elemIdentifier:
 			bit = 1
 			j.ID, err = ParseJobID(v)
@@ -222,11 +255,11 @@ func ParseJob(text []byte) (Job, error) {
 			}
 		case elemFilename:
 			bit, j.Filename = 8, v
-		case "mediatype":
+		case elemMediaType:
 			bit, j.MediaType = 16, v
-		case "digesttype":
+		case elemDigestType:
 			typ, err = digest.Parse(v)
-		case "digestvalue":
+		case elemDigestValue:
 			var d digest.Value
 			d, err = digest.ParseValue(typ, v)
 			j.Digests = append(j.Digests, d)
@@ -241,7 +274,7 @@ func ParseJob(text []byte) (Job, error) {
 		case elemRequeued:
 			bit = 256
 			j.Requeued, err = parseTime(v)
-		case "numrequeues":
+		case elemRequeues:
 			bit = 512
 			j.Requeues, err = strconv.Atoi(v)
 		case elemConsumed:
@@ -262,18 +295,18 @@ func ParseJob(text []byte) (Job, error) {
 			j.Status, err = ParseStatus(v)
 		case elemOwner:
 			bit, j.Owner = 1<<15, v
-		case "numattempts":
+		case elemAttempts:
 			bit = 1 << 16
 			j.Attempts, err = strconv.Atoi(v)
-		case "leaseexpires":
+		case elemLeaseEnds:
 			bit = 1 << 17
 			j.Lease.Ends, err = parseTime(v)
-		case "leasekey":
+		case elemLeaseKey:
 			bit, j.Lease.Key = 1<<18, v
 		case elemHeld:
 			bit = 1 << 19
 			j.Held, err = parseTime(v)
-		case "heldfor":
+		case elemHeldFor:
 			bit, j.HeldFor = 1<<20, v
 		case elemOutcome:
 			bit = 1 << 21
@@ -283,7 +316,7 @@ func ParseJob(text []byte) (Job, error) {
 			j.Finished, err = parseTime(v)
 		case elemMessage:
 			bit, j.Message = 1<<23, v
-		case "errortype":
+		case elemErrorType:
 			bit = 1 << 24
 			j.Transient, err = parseErrorType(v)
 		case elemResult:
@@ -307,6 +340,23 @@ func ParseJob(text []byte) (Job, error) {
 	}
 	return j, nil
 }
+
+// elementName returns the spelling that elements of a job file have here.
+func elementName(name string) string {
+	for _, known := range elements {
+		if name == known {
+			return known
+		}
+	}
+	for _, known := range elements {
+		if strings.EqualFold(name, known) {
+			return known
+		}
+	}
+	return name
+}
+
+var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
 
 func parseTime(s string) (time.Time, error) {
 	t, err := time.Parse(timeForm, s)
@@ -353,7 +403,7 @@ func (m *Meta) check() error {
 	if i := strings.LastIndexAny(m.Filename, `/\`); i >= 0 {
 		m.Filename = m.Filename[i+1:]
 	}
-	for _, s := range []*string{&m.Filename, &m.MediaType, &m.Submitter, &m.Batch} {
+	for _, s := range []*string{&m.Filename, &m.MediaType, &m.Submitter, &m.Owner, &m.Batch} {
 		// Cleaning may make it longer.
 		if *s = cleanLabel(*s); len(*s) > maxLabel {
 			return fmt.Errorf("%w: %.40q… is longer than %d octets", ErrTooBig, *s, maxLabel)

@@ -56,6 +56,9 @@ func (s *Service) load() error {
 				return fmt.Errorf("queue %s: %w", q.id, err)
 			}
 		}
+		if err := q.findLeases(); err != nil {
+			return fmt.Errorf("queue %s: leases: %w", q.id, err)
+		}
 	}
 	// A crash before this takes in the rest of what was done by hand when the
 	// home is opened again.
@@ -101,6 +104,10 @@ func (s *Service) replay(c checkpointFile) error {
 				return
 			}
 			switch q := s.byID[r.queue]; {
+			case q != nil && at < q.since:
+				// Of a queue of the name that was removed.
+			case q == nil && at < c.past.At:
+				// Kept for a follower that is not here; of a queue that was removed.
 			case q == nil:
 				if !strange[r.queue] {
 					strange[r.queue] = true
@@ -137,6 +144,11 @@ func (s *Service) sweepTemps() error {
 		for _, name := range q.temps {
 			wanted[name] = true
 		}
+		for _, w := range q.results {
+			for _, p := range w.place {
+				wanted[p.temp] = true
+			}
+		}
 	}
 	return sweepBut(s.temp, wanted)
 }
@@ -161,17 +173,15 @@ func sweepBut(d *durable.Dir, wanted map[string]bool) error {
 // were read in the place of some of them, and whether they have changed since
 // the index was written.
 func (q *Queue) loadIndex(c checkpointFile, indexed bool) (scanned, changed bool, err error) {
-	sub, err := q.svc.ixdir.MakeSub(queuesDir)
-	if err != nil {
-		return false, false, err
-	}
-	defer sub.Close()
-	dir, err := sub.MakeSub(q.id)
+	dir, err := q.indexDir()
 	if err != nil {
 		return false, false, err
 	}
 	defer dir.Close()
 	if err := errors.Join(sweep(q.dirs.root), sweep(dir)); err != nil {
+		return false, false, err
+	}
+	if err := q.openGraves(dir); err != nil {
 		return false, false, err
 	}
 	x, ok, err := q.readQueueIndex(dir)
@@ -188,8 +198,9 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (scanned, changed bool
 		q.mint, q.seq, q.submitted, q.consumed = x.mint, x.seq, x.submitted, x.consumed
 		q.seqTime = max(q.seqTime, x.seqTime)
 		q.mint.time = max(q.mint.time, q.seqTime)
+		q.since = x.since
 	}
-	if !indexed || !ok {
+	if !indexed || !ok || x.bare {
 		if err := dropPages(dir); err != nil {
 			return true, true, err
 		}
@@ -198,6 +209,9 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (scanned, changed bool
 	// If a crash came between this file and the checkpoint that goes with it,
 	// pages may be older than it.
 	if scanned, err = q.loadPages(dir, x.pages, x.at <= c.past.At); err != nil {
+		return scanned, false, err
+	}
+	if err := q.findPacks(dir); err != nil {
 		return scanned, false, err
 	}
 	for i, d := range q.dirs.watched() {

@@ -15,6 +15,7 @@ var children = map[string]func(dir string){
 	"open":    openAndClose,
 	"hold":    holdHome,
 	"poor":    openPoor,
+	"cull":    cullClients,
 }
 
 func TestMain(m *testing.M) {

@@ -19,7 +19,8 @@ import (
 //	queues/QID/queue    numbers and names that the pages need
 //	queues/QID/pN       page N
 //
-// A page file is a header of 32 octets and the image of the slots:
+// A page file is a header of 32 octets and the image of the slots, which is
+// left out if no job of the page is left:
 //
 //	"CUTIEPG1" | crc u32 | 0 u32 | version u64 | time µs i64 | slots
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -42,12 +43,14 @@ func parsePageName(name string) (int, bool) {
 }
 
 // image returns the page as it stands on disk. What the flags say of files
-// is left out: a checkpoint follows the files.
+// and of operations is left out: a checkpoint follows the files.
 func (p *page) image(dst []byte) []byte {
 	dst = append(dst[:0], make([]byte, pageHeader)...)
-	dst = append(dst, p.slots...)
-	for i := range PageJobs {
-		dst[pageHeader+i*slotSize+1] = 0
+	if !p.vacant() {
+		dst = append(dst, p.slots...)
+		for i := range PageJobs {
+			dst[pageHeader+i*slotSize+1] &= flagHeld | flagLeased
+		}
 	}
 	copy(dst, pageMagic)
 	binary.LittleEndian.PutUint64(dst[16:], uint64(p.version))
@@ -59,18 +62,23 @@ func (p *page) image(dst []byte) []byte {
 var errPage = errors.New("index page does not verify")
 
 func parsePage(data []byte) (*page, error) {
-	if len(data) != pageHeader+pageSize || string(data[:8]) != pageMagic ||
+	if len(data) != pageHeader+pageSize && len(data) != pageHeader || string(data[:8]) != pageMagic ||
 		binary.LittleEndian.Uint32(data[8:]) != crc32.Checksum(data[16:], castagnoli) {
 		return nil, errPage
 	}
-	p := &page{slots: newSlots(), version: Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:]))}
+	p := &page{slots: noSlots, version: Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:]))}
+	if len(data) == pageHeader {
+		return p, nil
+	}
+	p.slots = newSlots()
 	copy(p.slots, data[pageHeader:])
 	for i := range PageJobs {
 		s := p.slot(i)
-		if st := s.status(); st > Deleted {
+		if s[0]&^slotStands != 0 || s[1]&^(flagHeld|flagLeased) != 0 {
 			freeSlots(p.slots)
 			return nil, errPage
-		} else if st != 0 {
+		}
+		if st := s.status(); st != 0 {
 			s.set(flagPayload)
 			s.setFiled(st)
 		}
@@ -105,9 +113,11 @@ type queueIndex struct {
 	pages               int              // how many there are
 	at                  durable.Position // of the checkpoint it belongs to
 	dirs                [4]int64         // when the directories last changed, if the home was closed; else 0
+	since               durable.Position // what the journal has before is of a former queue of the name
+	bare                bool             // written before the first checkpoint: pages say nothing
 }
 
-func (x *queueIndex) file() []byte {
+func (x queueIndex) file() []byte {
 	var r anvl.Record
 	n := func(name string, v int64) { r.Add(name, strconv.FormatInt(v, 10)) }
 	n("job", int64(x.mint.job))
@@ -117,6 +127,10 @@ func (x *queueIndex) file() []byte {
 	n("consumed", x.consumed)
 	n("pages", int64(x.pages))
 	n("position", int64(x.at))
+	n("since", int64(x.since))
+	if x.bare {
+		n("bare", 1)
+	}
 	for _, d := range x.dirs {
 		n("directory", d)
 	}
@@ -156,6 +170,10 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 			x.pages = int(v)
 		case "position":
 			x.at = durable.Position(v)
+		case "since":
+			x.since = durable.Position(v)
+		case "bare":
+			x.bare = v != 0
 		case "directory":
 			if dirs < len(x.dirs) {
 				x.dirs[dirs] = v

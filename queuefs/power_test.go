@@ -32,6 +32,9 @@ func (d *disk) snapshot() map[string]string {
 			return err
 		}
 		data, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a spare segment was taken meanwhile
+		}
 		rel, _ := filepath.Rel(d.dir, name)
 		now[rel] = string(data)
 		return err
@@ -66,9 +69,16 @@ func (d *disk) hook(step string, failed bool, do func() error) error {
 	}
 	if strings.Contains(step, "sync") {
 		now := d.snapshot()
-		for name := range d.synced {
+		for name, data := range d.synced {
 			if in(name) {
 				delete(d.synced, name)
+				// Moved away, it has its new name: a move is in both directories
+				// or in neither.
+				for to := range now {
+					if _, stands := now[name]; !stands && path.Dir(name) == "cutie-tmp" && strings.HasPrefix(to, "queues/") && now[to] == data {
+						d.synced[to] = data
+					}
+				}
 			}
 		}
 		for name, data := range now {
@@ -104,7 +114,7 @@ func (d *disk) lose(rng *rand.Rand) {
 		case top[0] == "cutie-tmp":
 			// Synced before, it is here still or has moved as a whole.
 			for to := range now {
-				if !stands && strings.Contains(to, "/payload/") && now[to] == was && d.synced[to] != was && rng.IntN(2) == 0 {
+				if !stands && (strings.Contains(to, "/payload/") || strings.Contains(to, "/result/")) && now[to] == was && d.synced[to] != was && rng.IntN(2) == 0 {
 					os.Remove(filepath.Join(d.dir, to))
 					d.write(name, was)
 					delete(now, to)
@@ -113,7 +123,7 @@ func (d *disk) lose(rng *rand.Rand) {
 			if !stood {
 				d.write(name, is[:rng.IntN(len(is)+1)])
 			}
-		case top[0] == "queues" && top[2] == "payload" && d.moved(is):
+		case top[0] == "queues" && (top[2] == "payload" || top[2] == "result") && stands && d.moved(is):
 			// See cutie-tmp.
 		case top[0] == "queues" && len(top) == 4:
 			switch rng.IntN(5) {
@@ -160,16 +170,23 @@ func torn(rng *rand.Rand, was, is string) string {
 }
 
 func (d *disk) write(name, data string) {
+	if err := os.MkdirAll(filepath.Join(d.dir, path.Dir(name)), 0o777); err != nil {
+		d.t.Error(err)
+	}
+	os.Remove(filepath.Join(d.dir, name)) // another name of the file has what it had
 	if err := os.WriteFile(filepath.Join(d.dir, name), []byte(data), 0o666); err != nil {
 		d.t.Error(err)
 	}
 }
 
 // TestPowerLoss stops the machine at each step of the scenario and loses what
-// was not synced.
-func TestPowerLoss(t *testing.T) {
+// was not synced; TestPowerLossAtWork does so with that of workers.
+func TestPowerLoss(t *testing.T)       { losePower(t, stride(t), (*scenario).run) }
+func TestPowerLossAtWork(t *testing.T) { losePower(t, 2*stride(t)-1, (*scenario).runWork) }
+
+func losePower(t *testing.T, stride int, run func(*scenario)) {
 	t.Parallel()
-	for at := 1; ; at += stride(t) {
+	for at := 1; ; at += stride {
 		f := newFaults(at, errInjected)
 		f.stops = true
 		fired := false
@@ -179,7 +196,7 @@ func TestPowerLoss(t *testing.T) {
 			d := &disk{t: t, dir: c.dir}
 			d.synced = d.snapshot()
 			f.hook = d.hook
-			c.run()
+			run(c)
 			fired = f.fired()
 			d.lose(rand.New(rand.NewPCG(uint64(at), 0)))
 			v := verifier{TB: t, dir: c.dir, o: c.o, f: c.f, damaged: true}

@@ -3,6 +3,7 @@ package queuefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"sync"
 	"syscall"
@@ -19,12 +20,19 @@ type Queue struct {
 	id   string
 	dirs queueDirs
 
-	filing sync.RWMutex // read-held while files of a job are written
+	filing  sync.RWMutex // read-held while files of a job are written
+	packing sync.Mutex   // held while a pack is opened
 
 	mu        sync.RWMutex
 	info      QueueInfo
 	infoFile  []byte
 	infoFacts Facts
+	infoWatch watched
+	since     durable.Position // what the journal has before is of a former queue of the name
+	gone      bool             // removed
+	graves    graves
+	unculled  int64 // no processed job changed before, µs; see due
+	culled    bool  // jobs whose pages may be vacant by now
 	idx       index
 	types     []string // media types by number
 	typeNums  map[string]uint16
@@ -38,9 +46,12 @@ type Queue struct {
 	events    []durable.Position
 	firstSeq  Seq // of events[0]
 	unfiled   map[JobID]unfiled
-	temps     map[JobID]string // large payloads not yet under their name
-	dirty     []JobID          // whose files are behind the journal, oldest first
-	touched   bool             // since the last checkpoint
+	temps     map[JobID]string     // large payloads not yet under their name
+	results   map[JobID]resultWork // results not yet under their names, or not yet removed
+	leases    leases
+	dirty     []JobID // whose files are behind the journal, oldest first
+	touched   bool    // since the last checkpoint
+	packed    int     // pages below were packed, if they are to be
 
 	changed chan struct{} // closed at the next commit; nil if nobody waits
 	waiters []*waiter     // consumers in the order they came
@@ -97,6 +108,10 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 	log := q.svc.log
 	for {
 		q.mu.Lock()
+		if q.gone {
+			q.mu.Unlock()
+			return fmt.Errorf("%s: %w", q.id, ErrNoQueue)
+		}
 		saved := q.mint
 		recs, err := build()
 		var b *durable.Batch
@@ -178,7 +193,9 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	if r.kind == Submit && replayed {
 		s.clear(flagPayload)
 	}
-	q.idx.setStatus(p, s, r.job, r.to)
+	q.followResults(r, s.hasResults())
+	q.idx.stand(p, s, r.job, r.marks())
+	q.leases.set(r.job, r.ends)
 	q.fill(s, r)
 	p.version, p.at, p.changed = max(p.version, r.seq), max(p.at, r.time), true
 	q.touched = true
@@ -188,7 +205,7 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	if r.flags&recInline != 0 {
 		u.payload = at.Add(r.payloadAt())
 	}
-	if r.temp != "" {
+	if r.flags&recTemp != 0 {
 		q.temps[r.job] = r.temp
 	}
 	q.unfiled[r.job] = u
@@ -208,6 +225,9 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 		q.submitted = max(q.submitted, r.time)
 	case Consume:
 		q.consumed = max(q.consumed, r.time)
+	case Cull:
+		q.graves.add(r)
+		q.culled = true
 	}
 }
 
@@ -307,12 +327,25 @@ func (q *Queue) watch() <-chan struct{} {
 	return q.changed
 }
 
-// transition journals one event of kind for each of the jobs, which are held.
+// transition journals one event of kind for each of the jobs, which are taken.
 // edit gets the job as it stands and changes what the event changes. Jobs whose
 // files are too large for one record are given back, the last ones first.
 func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, t time.Time)) ([]Job, error) {
+	return q.change(ids, func(j *Job, t time.Time) (Kind, error) {
+		j.Status = to
+		edit(j, t)
+		return kind, nil
+	})
+}
+
+// change is transition for edits that decide what happens: kind 0 leaves the
+// job as it is, and an error of one leaves them all. edit runs with q.mu held,
+// and again from the start when the journal needed room first; what a Job has
+// of slices it must not write to.
+func (q *Queue) change(ids []JobID, edit func(j *Job, t time.Time) (Kind, error)) ([]Job, error) {
 	jobs := make([]Job, len(ids))
-	recs := make([]*record, len(ids))
+	var recs []*record
+	var still []JobID // as they were
 	for i, id := range ids {
 		j, err := q.Job(id)
 		if err != nil {
@@ -324,23 +357,35 @@ func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, 
 	from := make([]Job, len(jobs))
 	copy(from, jobs)
 	err := q.commit(func() ([]*record, error) {
+		recs, still = make([]*record, 0, len(jobs)), nil
 		for i := range jobs {
 			jobs[i] = from[i]
-			j := &jobs[i]
+			j, before := &jobs[i], q.mint
 			seq, us := q.next()
-			j.Seq, j.Status = seq, to
-			edit(j, micro(us))
-			recs[i] = q.recordOf(j, kind, from[i].Status, us)
+			kind, err := edit(j, micro(us))
+			switch {
+			case err != nil:
+				return nil, err
+			case kind == 0:
+				jobs[i], q.mint = from[i], before
+				still = append(still, j.ID)
+				continue
+			}
+			j.Seq = seq
+			recs = append(recs, q.recordOf(j, kind, from[i].Status, us))
 		}
 		return recs, nil
 	})
 	if half := len(ids) / 2; half > 0 && errors.Is(err, durable.ErrTooLarge) {
 		q.release(ids[half:]...)
-		return q.transition(ids[:half], kind, to, edit)
+		return q.change(ids[:half], edit)
 	}
 	if err != nil {
 		q.release(ids...)
 		return nil, err
+	}
+	if len(still) > 0 {
+		q.release(still...)
 	}
 	return jobs, nil
 }
@@ -348,8 +393,9 @@ func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, 
 // recordOf returns the journal record that leaves the job as j says; the
 // facts of the payload are those of the index. q.mu is held.
 func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record {
-	r := &record{kind: kind, from: from, to: j.Status, seq: j.Seq, time: us, job: j.ID, size: j.Size,
+	r := &record{kind: kind, from: from, seq: j.Seq, time: us, job: j.ID, size: j.Size,
 		submitted: j.Submitted.UnixMicro()}
+	r.mark(j)
 	r.setType(j.MediaType)
 	s := q.idx.slot(j.ID)
 	copy(r.sha[:], s.sha())

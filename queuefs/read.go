@@ -19,7 +19,7 @@ import (
 
 // maxJobFile bounds what is read as a job file: a sidecar with every octet
 // escaped, and the rest.
-const maxJobFile = 3*MaxSidecar + 64<<10
+const maxJobFile = 3*MaxSidecar + 256<<10
 
 // view is a consistent look at what the index says of a job.
 type view struct {
@@ -63,6 +63,9 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 			text = make([]byte, s.textLen())
 			err = q.svc.log.ReadAt(text, v.u.text)
 		} else {
+			if text = q.packedText(id, s); text != nil && sha256.Sum256(text) == [32]byte(s.fileSHA()) {
+				return text, v, nil
+			}
 			text = make([]byte, 0, s.textLen()+512)
 			text, err = q.dirs.status[s.status()].ReadFile(string(id.Append(name[:0])), text, maxJobFile)
 		}
@@ -105,7 +108,7 @@ func (q *Queue) Job(id JobID) (Job, error) {
 			return Job{}, err
 		}
 		q.svc.report(Problem{Path: "queues/" + q.id + "/" + s.status().String() + "/" + id.String(), Text: err.Error()})
-		j = v.job(id)
+		j = q.restored(id, &v)
 	}
 	j.Queue, j.Status = q.id, s.status() // the directory decides, not the line
 	return j, nil
@@ -128,11 +131,22 @@ func (v *view) job(id JobID) Job {
 	j := Job{ID: id, Status: s.status(), MediaType: v.typ, Size: s.size(), Submitted: micro(s.submitted()),
 		Digests: []digest.Value{digest.NewValue(digest.SHA256, s.sha()), digest.NewValue(digest.MD5, s.md5())},
 		Extra:   anvl.Record{{Name: "note", Value: "job file lost, restored from the index"}}}
+	at := micro(s.changed())
 	switch s.status() {
+	case Pending:
+		if s.has(flagHeld) {
+			j.Held = at
+		}
 	case Consumed:
-		j.Consumed = micro(s.changed())
+		j.Consumed = at
+		if s.has(flagLeased) {
+			j.Lease.Ends = at // nobody can show that it has it
+		}
 	case Deleted:
-		j.Deleted = micro(s.changed())
+		j.Deleted = at
+	}
+	if j.Outcome = s.outcome(); j.Outcome != 0 {
+		j.Finished = at
 	}
 	return j
 }
@@ -163,14 +177,15 @@ func (q *Queue) Status(id JobID) (Status, time.Time) {
 }
 
 // Peek returns the job at the head of the queue and leaves it there (Cutie
-// 0.3, 5.7). If no job is pending the error is [ErrEmpty].
+// 0.3, 5.7). If no job is pending, but for those on hold, the error is
+// [ErrEmpty].
 func (q *Queue) Peek() (Job, error) {
 	for range readTries {
-		ids := q.IDs(ListOptions{Status: Pending, Limit: 1})
-		if len(ids) == 0 {
+		id := q.head()
+		if id == 0 {
 			break
 		}
-		j, err := q.Job(ids[0])
+		j, err := q.Job(id)
 		if err == nil && j.Status == Pending {
 			return j, nil
 		}
@@ -236,6 +251,9 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 				data = make([]byte, size)
 				err = q.svc.log.ReadAt(data, v.u.payload)
 			default:
+				if data = q.packedPayload(id, v.s()); data != nil {
+					break
+				}
 				data = make([]byte, 0, size+512)
 				if v.temp != "" {
 					data, err = q.svc.temp.ReadFile(v.temp, data, inlineLimit)
@@ -278,65 +296,18 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 
 var errDamagedPayload = errors.New("payload damaged")
 
-// ListOptions say which jobs of a queue are meant.
-type ListOptions struct {
-	Status Status // 0 for all
-	After  JobID  // only those behind it
-	Limit  int    // 0 means 1000
-}
-
-// IDs returns identifiers of jobs in FIFO order, from memory.
-func (q *Queue) IDs(o ListOptions) []JobID {
-	if o.Limit <= 0 {
-		o.Limit = 1000
-	}
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	ids := make([]JobID, 0, min(o.Limit, 64))
-	for n := int((o.After + 1) / PageJobs); n < len(q.idx.pages) && len(ids) < o.Limit; n++ {
-		p := q.idx.pages[n]
-		if p == nil || o.Status != 0 && p.count[o.Status] == 0 {
-			continue
-		}
-		for i := range PageJobs {
-			id, st := JobID(n*PageJobs+i), p.slot(i).status()
-			if id <= o.After || st == 0 || o.Status != 0 && st != o.Status {
-				continue
-			}
-			if ids = append(ids, id); len(ids) == o.Limit {
-				break
-			}
-		}
-	}
-	return ids
-}
-
-// List returns jobs in FIFO order. It reads a job file for each.
-func (q *Queue) List(o ListOptions) ([]Job, error) {
-	ids := q.IDs(o)
-	jobs := make([]Job, 0, len(ids))
-	for _, id := range ids {
-		j, err := q.Job(id)
-		if errors.Is(err, ErrNoJob) {
-			continue
-		}
-		if err != nil {
-			return jobs, err
-		}
-		jobs = append(jobs, j)
-	}
-	return jobs, nil
-}
-
 // QueueState is what the queue is like at one instant (Cutie 0.3, 3.2).
 type QueueState struct {
 	Info                       QueueInfo
 	Pending, Consumed, Deleted int64
+	Held                       int64     // pending ones that are passed over
+	Leased                     int64     // consumed ones whose consumer is to report
+	Failed                     int64     // those with this outcome
 	Seq                        Seq       // of the last event
 	LastEvent                  time.Time // of creation before the first event
 	LastSubmission             time.Time // zero if never
 	LastConsumption            time.Time // zero if never
-	Oldest                     time.Time // submission of the job at the head; zero if none is pending
+	Oldest                     time.Time // submission of the job at the head; zero if none is pending but those on hold
 }
 
 // State returns the state of the queue, from memory.
@@ -344,7 +315,7 @@ func (q *Queue) State() QueueState {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	s := QueueState{Info: q.info, Pending: q.idx.count[Pending], Consumed: q.idx.count[Consumed],
-		Deleted: q.idx.count[Deleted], Seq: q.seq, LastEvent: micro(q.seqTime)}
+		Deleted: q.idx.count[Deleted], Held: q.idx.held, Leased: q.idx.leased, Failed: q.idx.failed, Seq: q.seq, LastEvent: micro(q.seqTime)}
 	if q.submitted != 0 {
 		s.LastSubmission = micro(q.submitted)
 	}
@@ -355,6 +326,20 @@ func (q *Queue) State() QueueState {
 		s.Oldest = micro(q.idx.slot(id).submitted())
 	}
 	return s
+}
+
+// IndexSize returns the octets of memory that the index takes.
+func (s *Service) IndexSize() (size int64) {
+	for _, q := range s.Queues() {
+		q.mu.RLock()
+		for _, p := range q.idx.pages {
+			if p != nil && !p.vacant() {
+				size += pageSize
+			}
+		}
+		q.mu.RUnlock()
+	}
+	return size
 }
 
 // An Entry is what a publisher needs of a job.

@@ -15,12 +15,13 @@ import (
 //
 //	length u32 | kind | from | to | flags | seq u64 | time µs i64 | job u64
 //	size i64 | submitted µs i64 | SHA-256, MD5 of payload | SHA-256, MD5 of job file
-//	length of queue u16, media type u16, job file u32, temporary name u16 | 0 u16
+//	length of queue u16, media type u16, job file u32, temporary name u16 | outcome | 0
 //	queue | media type | temporary name | job file | payload
 type record struct {
 	kind      Kind
 	from, to  Status
 	flags     byte
+	outcome   Outcome
 	seq       Seq
 	time      int64
 	job       JobID
@@ -32,15 +33,20 @@ type record struct {
 	fileMD5   [16]byte
 	queue     string
 	mediaType string
-	temp      string // payload file of a large payload, to be renamed
+	temp      string // file of a large payload or, before a slash and its name, of a result; to be renamed
 	text      []byte // job file
 	textSize  int    // its length, also where text is out of reach
 	payload   []byte // inline payload, or nil
+	ends      int64  // of the lease, µs; 0 if there is none, or when read
 }
 
 const (
-	recInline = 1 << iota // the payload follows
-	recTemp               // the payload is in a temporary file
+	recInline  = 1 << iota // the payload follows
+	recTemp                // the payload is in a temporary file
+	recHeld                // the job is on hold
+	recLeased              // the consumer of the job has a lease
+	recResults             // the job has results
+	recResult              // the last one is in a temporary file
 )
 
 const recFixed = 4 + 4 + 24 + 16 + 96 + 12
@@ -71,7 +77,7 @@ func (r *record) put(dst []byte) {
 	le.PutUint16(dst[146:], uint16(len(r.mediaType)))
 	le.PutUint32(dst[148:], uint32(len(r.text)))
 	le.PutUint16(dst[152:], uint16(len(r.temp)))
-	le.PutUint16(dst[154:], 0)
+	dst[154], dst[155] = byte(r.outcome), 0
 	n := recFixed
 	n += copy(dst[n:], r.queue)
 	n += copy(dst[n:], r.mediaType)
@@ -96,7 +102,8 @@ func (r *record) get(src []byte) error {
 		return errRecord
 	}
 	r.kind, r.from, r.to, r.flags = Kind(src[4]), Status(src[5]), Status(src[6]), src[7]
-	if r.from > Deleted || r.to > Deleted {
+	r.outcome = Outcome(src[154])
+	if r.from > Deleted || r.to > Deleted || r.outcome > Aborted {
 		return fmt.Errorf("%w: status", errRecord)
 	}
 	r.seq = Seq(le.Uint64(src[8:]))
@@ -163,6 +170,31 @@ func (r *record) setType(t string) {
 	if r.mediaType = t; len(t) > maxLabel {
 		r.mediaType = ""
 	}
+}
+
+// mark makes the record say where j stands.
+func (r *record) mark(j *Job) {
+	var m marks
+	if j.Status != 0 {
+		m = j.marks()
+	}
+	r.to, r.outcome, r.ends = m.status, m.outcome, 0
+	r.flags &^= recHeld | recLeased | recResults
+	if m.held {
+		r.flags |= recHeld
+	}
+	if m.leased {
+		r.flags |= recLeased
+		r.ends = j.Lease.Ends.UnixMicro()
+	}
+	if m.results {
+		r.flags |= recResults
+	}
+}
+
+// marks returns where the record leaves its job.
+func (r *record) marks() marks {
+	return marks{status: r.to, outcome: r.outcome, held: r.flags&recHeld != 0, leased: r.flags&recLeased != 0, results: r.flags&recResults != 0}
 }
 
 // setText gives the record the job file and its digests.

@@ -6,7 +6,7 @@ import (
 )
 
 func someRecord() *record {
-	r := &record{kind: Consume, from: Pending, to: Consumed, flags: recInline, seq: 7, time: 1e15, job: 42, size: 4, submitted: 1e14,
+	r := &record{kind: Consume, from: Pending, to: Consumed, flags: recInline | recLeased | recResults, outcome: Failed, seq: 7, time: 1e15, job: 42, size: 4, submitted: 1e14,
 		queue: "jobs", mediaType: "text/plain", temp: "cutie-tmp-1-2", payload: []byte("data")}
 	r.setText([]byte("identifier: j000000000042\n"))
 	r.sha[0], r.md5[15] = 1, 2

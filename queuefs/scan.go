@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
@@ -135,12 +134,14 @@ func (q *Queue) scan(pages map[int]bool) error {
 		}
 		r := &record{kind: Update, to: j.Status, seq: j.Seq, time: j.Modified().UnixMicro(), job: id, size: j.Size,
 			submitted: j.Submitted.UnixMicro()}
+		r.mark(&j)
 		r.setType(j.MediaType)
 		r.setText(text)
 		q.payloadSums(r, &j)
 		p := q.idx.grow(id)
 		s := p.slot(int(id % PageJobs))
-		q.idx.setStatus(p, s, id, r.to)
+		q.idx.stand(p, s, id, r.marks())
+		q.leases.set(id, r.ends)
 		q.fill(s, r)
 		s.set(flagPayload)
 		s.setFiled(where[id])
@@ -282,7 +283,7 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 			return err
 		}
 		v, _ := q.view(id)
-		j = v.job(id)
+		j = q.restored(id, &v)
 	}
 	kind := Update
 	switch {
@@ -298,14 +299,15 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 		k := j
 		seq, us := q.next()
 		t := micro(us)
-		k.Seq, k.Status = seq, to
+		k.Seq = seq
 		switch to {
 		case Pending:
-			k.Consumed, k.Consumer, k.Deleted = time.Time{}, "", time.Time{}
-			k.Requeued, k.Requeues = t, k.Requeues+1
+			k.goBack(t)
 		case Consumed:
-			k.Consumed, k.Deleted = t, time.Time{}
+			k.enter(Consumed)
+			k.Consumed = t
 		case Deleted:
+			k.enter(Deleted)
 			k.Deleted = t
 		}
 		q.idx.slot(id).setFiled(to)
@@ -318,7 +320,7 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 func (q *Queue) takeLoss(e Entry) error {
 	path := queuesDir + "/" + q.id + "/" + e.Status.String() + "/" + e.Job.String()
 	v, _ := q.view(e.Job)
-	j := v.job(e.Job)
+	j := q.restored(e.Job, &v)
 	kind, to := Update, e.Status
 	if _, err := q.dirs.payload.Stat(e.Job.String()); errors.Is(err, fs.ErrNotExist) {
 		kind, to = Cull, Status(0)
@@ -362,7 +364,8 @@ func (q *Queue) takeNew(id JobID, st Status) error {
 		s.set(flagPayload)
 		s.setFiled(st)
 		k := j
-		k.Status = st
+		k.enter(st)
+		r.mark(&k)
 		k.Seq, r.time = q.next()
 		r.seq = k.Seq
 		r.setText(k.AppendText(nil))

@@ -22,6 +22,7 @@ type scenario struct {
 	o     queuefs.Options
 	fault *faults
 	f     *follower
+	skew  atomic.Int64 // by which a test turned the clock
 
 	s     *queuefs.Service
 	known world

@@ -19,19 +19,12 @@ import (
 
 // Options are the settings of an open home. Zero values are the defaults.
 type Options struct {
-	Now     func() time.Time // nil means time.Now
-	Report  func(Problem)    // told of what was found damaged; nil means nobody is
-	Segment int64            // octets of a journal segment, at most and by default 64 MiB
-	Behind  int64            // octets the files may be behind the journal; 0 means 1 GiB
-	Fault   durable.Fault    // for tests
-}
-
-// A Follower derives something from the events of all queues. Flush brings it
-// up to the last event, as files that need not be synced; when they are on
-// stable storage Synced is called, and the journal up to there may go.
-type Follower interface {
-	Flush() error
-	Synced() error
+	Now        func() time.Time // nil means time.Now
+	Report     func(Problem)    // told of what was found damaged; nil means nobody is
+	Segment    int64            // octets of a journal segment, at most and by default 64 MiB
+	Tombstones time.Duration    // how long culled jobs are remembered; 0 means 30 days
+	Behind     int64            // octets the files may be behind the journal; 0 means 1 GiB
+	Fault      durable.Fault    // for tests
 }
 
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
@@ -62,15 +55,17 @@ type Service struct {
 	closing bool
 	calls   sync.WaitGroup // changes on their way
 
-	follower Follower
-	upkeep   sync.Mutex   // held by whoever checkpoints
-	keep     durable.Mark // the journal from here on is for a follower that is not here
-	past     durable.Mark // replay begins here
-	lastTime time.Time    // of the last checkpoint
-	pace     pace
-	lastMark atomic.Int64 // octets of journal at the last checkpoint
-	full     atomic.Bool  // files cannot be written for lack of room
-	dirty    atomic.Int64 // jobs whose files are behind
+	follower  Follower     // followers, or nil
+	upkeep    sync.Mutex   // held by whoever checkpoints
+	keep      durable.Mark // the journal from here on is for a follower that is not here
+	past      durable.Mark // replay begins here
+	listWatch watched      // queues.txt
+	lastTime  time.Time    // of the last checkpoint
+	pace      pace
+	packs     packs
+	lastMark  atomic.Int64 // octets of journal at the last checkpoint
+	full      atomic.Bool  // files cannot be written for lack of room
+	dirty     atomic.Int64 // jobs whose files are behind
 }
 
 // Open opens a home: it takes the lock, reads the index, replays the journal
@@ -82,6 +77,9 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	}
 	if o.Behind == 0 {
 		o.Behind = 1 << 30
+	}
+	if o.Tombstones == 0 {
+		o.Tombstones = 30 * 24 * time.Hour
 	}
 	s := &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
 	s.told.of = map[Problem]bool{}
@@ -112,7 +110,13 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	if err := s.openDirs(); err != nil {
 		return nil, err
 	}
+	if err := s.sweepRemoved(); err != nil {
+		return nil, err
+	}
 	if err := s.load(); err != nil {
+		return nil, err
+	}
+	if err := s.beginAgain(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -220,14 +224,6 @@ func (s *Service) Queue(name string) (*Queue, error) {
 	return nil, fmt.Errorf("%.60s: %w", name, ErrNoQueue)
 }
 
-// Follow makes f the follower of the service; call it before anything
-// changes.
-func (s *Service) Follow(f Follower) {
-	s.upkeep.Lock()
-	defer s.upkeep.Unlock()
-	s.follower = f
-}
-
 func (s *Service) now() int64 { return s.opts.Now().UnixMicro() }
 
 // maxReports is how many problems are remembered as told.
@@ -327,6 +323,7 @@ func (s *Service) closeFiles() error {
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
+	s.packs.drop(func(*pack) bool { return true })
 	for _, q := range s.queues {
 		q.mu.Lock()
 		q.idx.free()

@@ -9,12 +9,21 @@ import (
 // pointer. The rest is in the job file. A page of the index on disk is an
 // image of its slots.
 //
-//	0 status | 1 flags | 2 media type u16 | 4 length of job file u32
+//	0 status and outcome | 1 flags | 2 media type u16 | 4 length of job file u32
 //	8 size of payload i64 | 16 submitted µs i64 | 24 last event µs i64
 //	32 SHA-256 of payload | 64 MD5 of payload | 80 SHA-256 and 112 MD5 of job file
 type slot []byte
 
 const slotSize = 128
+
+// Octet 0 has the status in its low bits, the outcome in its high ones, and
+// between them whether the job has results.
+const (
+	statusMask   = 3
+	slotResults  = 4
+	outcomeShift = 4
+	slotStands   = statusMask | slotResults | 3<<outcomeShift // all bits in use
+)
 
 // Flags of a slot. The place of the job file on disk is a Status, 0 for none,
 // or filedUnknown.
@@ -24,10 +33,14 @@ const (
 	flagPayload              // the payload file stands
 	filedShift   = iota      // three bits: where the job file stands
 	filedMask    = 7 << filedShift
-	filedUnknown = 7 // replayed from the journal: look everywhere
+	flagHeld     = 1 << 6 // pending, and passed over
+	flagLeased   = 1 << 7 // consumed, and its consumer has a lease
+	filedUnknown = 7      // replayed from the journal: look everywhere
 )
 
-func (s slot) status() Status      { return Status(s[0]) }
+func (s slot) status() Status      { return Status(s[0] & statusMask) }
+func (s slot) outcome() Outcome    { return Outcome(s[0] >> outcomeShift) }
+func (s slot) hasResults() bool    { return s[0]&slotResults != 0 }
 func (s slot) has(f byte) bool     { return s[1]&f != 0 }
 func (s slot) set(f byte)          { s[1] |= f }
 func (s slot) clear(f byte)        { s[1] &^= f }
@@ -42,7 +55,7 @@ func (s slot) sha() []byte         { return s[32:64] }
 func (s slot) md5() []byte         { return s[64:80] }
 func (s slot) fileSHA() []byte     { return s[80:112] }
 func (s slot) fileMD5() []byte     { return s[112:128] }
-func (s slot) available() bool     { return s[0] == byte(Pending) && s[1]&flagBusy == 0 }
+func (s slot) available() bool     { return s.status() == Pending && s[1]&(flagBusy|flagHeld) == 0 }
 func micro(us int64) time.Time     { return time.UnixMicro(us).UTC() }
 func (s slot) payloadDone() bool   { return s.has(flagPayload) }
 func (s slot) putTextLen(n int)    { binary.LittleEndian.PutUint32(s[4:], uint32(n)) }
@@ -65,6 +78,8 @@ type page struct {
 	count   [4]int // jobs by status; [0] is unused
 	avail   int    // pending and not busy
 	changed bool   // since it was last written
+	oldest  int64  // no processed job of it changed before, µs
+	pack    bool   // a pack of it stands beside the index
 }
 
 func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize]) }
@@ -75,6 +90,15 @@ type index struct {
 	count [4]int64
 	avail int64
 	head  JobID // no available job is below
+
+	held, leased, failed int64
+}
+
+// marks are what a slot says of where a job stands.
+type marks struct {
+	status                Status
+	outcome               Outcome
+	held, leased, results bool
 }
 
 // slot returns the slot of a job, nil if its page is not there.
@@ -100,28 +124,52 @@ func (x *index) grow(id JobID) *page {
 	}
 	if x.pages[n] == nil {
 		x.pages[n] = &page{slots: newSlots()}
+	} else if p := x.pages[n]; p.vacant() {
+		p.slots = newSlots()
 	}
 	return x.pages[n]
 }
 
-// setStatus moves a job between statuses, ends the operation that held it,
-// and keeps the counts.
-func (x *index) setStatus(p *page, s slot, id JobID, to Status) {
+// stand puts a job where m says, ends the operation that held it, and keeps
+// the counts.
+func (x *index) stand(p *page, s slot, id JobID, m marks) {
 	if s.available() {
 		p.avail--
 		x.avail--
 	}
-	if from := s.status(); from != 0 {
-		p.count[from]--
-		x.count[from]--
+	x.tally(p, s, -1)
+	s[0] = byte(m.status) | byte(m.outcome)<<outcomeShift
+	if m.results {
+		s[0] |= slotResults
 	}
-	s[0] = byte(to)
-	s.clear(flagBusy)
-	if to != 0 {
-		p.count[to]++
-		x.count[to]++
+	s.clear(flagBusy | flagHeld | flagLeased)
+	if m.held {
+		s.set(flagHeld)
 	}
+	if m.leased {
+		s.set(flagLeased)
+	}
+	x.tally(p, s, 1)
 	x.regain(p, s, id)
+}
+
+// tally counts the job by where it stands; n is 1 or -1.
+func (x *index) tally(p *page, s slot, n int) {
+	st := s.status()
+	if st == 0 {
+		return
+	}
+	p.count[st] += n
+	x.count[st] += int64(n)
+	if s.has(flagHeld) {
+		x.held += int64(n)
+	}
+	if s.has(flagLeased) {
+		x.leased += int64(n)
+	}
+	if s.outcome() == Failed {
+		x.failed += int64(n)
+	}
 }
 
 // regain counts the job as available if it is.
@@ -168,10 +216,7 @@ func (x *index) recount(p *page) {
 	p.count, p.avail = [4]int{}, 0
 	for i := range PageJobs {
 		s := p.slot(i)
-		if st := s.status(); st != 0 {
-			p.count[st]++
-			x.count[st]++
-		}
+		x.tally(p, s, 1)
 		if s.available() {
 			p.avail++
 			x.avail++

@@ -19,6 +19,7 @@ type Meta struct {
 	Filename  string // a label; only what follows the last slash is kept
 	MediaType string
 	Submitter string         // user agent
+	Owner     string         // the user who submits it; "" for one without a name
 	Sidecar   string         // text, at most MaxSidecar octets
 	Expect    []digest.Value // the payload must have these digests
 	Batch     string
@@ -34,6 +35,7 @@ type Submission struct {
 	drafts []*Draft
 	budget int // octets of payload that may still be kept in memory
 	said   int // octets of what is said of the jobs
+	group  bool
 	done   bool
 }
 
@@ -67,6 +69,10 @@ var sumsPool = sync.Pool{New: func() any { return &sums{sha: sha256.New(), md5: 
 func (q *Queue) Begin() *Submission {
 	return &Submission{q: q, budget: q.svc.log.MaxAppend() / 2}
 }
+
+// Group makes the jobs of the submission a batch: those for which the
+// submitter named none are given one name; see [ParseBatch].
+func (s *Submission) Group() { s.group = true }
 
 // Add starts the next job, and ends the payload of the one before. The error
 // tells what is wrong with m.
@@ -164,6 +170,9 @@ func (d *Draft) spill() error {
 	}
 	d.sub.budget += len(d.buf)
 	d.buf = d.buf[:0]
+	if len(d.sub.drafts) > 8 { // many that are kept to the end would add up
+		d.buf, d.sums.buf = nil, nil
+	}
 	return nil
 }
 
@@ -244,7 +253,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		}
 		m := &d.meta
 		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
-			Submitter: m.Submitter, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests}
+			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests}
 		recs[i] = r
 		total += len(d.buf) + 1024 + len(m.Sidecar)
 	}
@@ -258,8 +267,15 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		return nil, err
 	}
 	err := q.commit(func() ([]*record, error) {
+		batch := ""
+		if s.group {
+			batch = batchName(q.mint.job+1, len(jobs))
+		}
 		for i := range jobs {
 			j, r := &jobs[i], recs[i]
+			if j.Batch = s.drafts[i].meta.Batch; j.Batch == "" {
+				j.Batch = batch
+			}
 			q.mint.job++
 			if q.mint.job > maxJobID {
 				return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)

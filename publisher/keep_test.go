@@ -1,0 +1,216 @@
+package publisher_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"cutie/publisher"
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// cull removes all processed jobs that may go, and returns how many went.
+func cull(s *source, q *queuefs.Queue) (n int) {
+	s.Helper()
+	_, err := s.svc.SetQueue(context.Background(), q.ID(), func(i *queuefs.QueueInfo) error {
+		i.CullingSize, i.CullingAge = 0, 0
+		return nil
+	})
+	must(s, err)
+	for _, err := range s.svc.Cull(context.Background(), queuefs.CullOptions{Queue: q.ID()}) {
+		must(s, err)
+		n++
+	}
+	return n
+}
+
+// packed returns the entries of all packages of a set: those with a bitstream,
+// and how many there are in all.
+func packed(s *source, set string) (paths map[string]bool, entries int) {
+	s.Helper()
+	paths = map[string]bool{}
+	m := newMirror(s, "jobs", set)
+	for _, e := range m.capability(sitemap.ChangeDump).entries {
+		d, _ := openPackage(m, s.body(e.Loc))
+		for _, c := range d.entries {
+			entries++
+			if c.Path != "" {
+				paths[c.Loc] = true
+			} else if c.Change != sitemap.Deleted {
+				s.Errorf("%s: %s %s without its bitstream", e.Loc, c.Change, c.Loc)
+			}
+		}
+	}
+	return paths, entries
+}
+
+func TestCullingWaitsForThePackagesOfClosedLists(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+	q := s.queue("jobs")
+	m := newMirror(s, "jobs", "replica")
+	m.baseline()
+	jobs := s.submitN(q, 6)
+	s.consume(q, 4)
+	must(t, s.pub.Flush()) // lists are closed, no package is made
+	if since := s.pub.Needs("jobs"); !since.Equal(q.Info().Created) {
+		t.Errorf("needs what changed after %v, want %v", since, q.Info().Created)
+	}
+	if n := cull(s, q); n != 0 {
+		t.Errorf("%d jobs are culled before there is a package of them", n)
+	}
+	s.settle()
+	if since := s.pub.Needs("jobs"); !since.IsZero() {
+		t.Errorf("needs what changed after %v, want nothing", since)
+	}
+	if n := cull(s, q); n != 4 {
+		t.Errorf("%d jobs are culled, want 4", n)
+	}
+	paths, _ := packed(s, "replica")
+	for _, j := range jobs {
+		if loc := fmt.Sprintf("%s/queues/jobs/payload/%v", base, j.ID); !paths[loc] {
+			t.Errorf("no package has %s", loc)
+		}
+	}
+	m.dumps()
+	m.incremental(nil)
+	m.compare(q)
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+func TestAnOpenListKeepsNoJob(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 30}, "jobs")
+	q := s.queue("jobs")
+	m := newMirror(s, "jobs", "replica")
+	m.baseline()
+	s.submitN(q, 4)
+	s.consume(q, 3)
+	must(t, s.pub.Tick(context.Background()))
+	if n := cull(s, q); n != 3 {
+		t.Errorf("%d jobs are culled, want 3", n)
+	}
+	s.submitN(q, 20)
+	s.settle()
+	paths, entries := packed(s, "replica")
+	for loc := range paths {
+		for id := queuefs.JobID(1); id <= 3; id++ {
+			if strings.HasSuffix(loc, id.String()) {
+				t.Errorf("a package has %s, which was culled", loc)
+			}
+		}
+	}
+	if entries == 0 || !paths[base+"/queues/jobs/payload/j000000000004"] {
+		t.Errorf("%d entries packed, with %v", entries, paths)
+	}
+	m.dumps()
+	m.incremental(nil)
+	m.compare(q)
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+// heedless is a publisher that culling does not wait for.
+type heedless struct{ queuefs.Follower }
+
+func TestAJobCulledWhileItsPackageIsMadeIsLeftOut(t *testing.T) {
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	for steps := range 12 {
+		t.Run(fmt.Sprint(steps), func(t *testing.T) {
+			s := newSource(t, publisher.Options{MaxEntries: 16}, "jobs")
+			q := s.queue("jobs")
+			s.svc.Follow(heedless{s.pub})
+			m := newMirror(s, "jobs", "replica")
+			m.baseline()
+			s.submitN(q, 6)
+			s.consume(q, 3)
+			s.submitN(q, 4)
+			for range steps {
+				s.pub.Tick(stopped) // one step of the work
+			}
+			if n := cull(s, q); n != 3 {
+				t.Errorf("%d jobs are culled, want 3", n)
+			}
+			s.settle()
+			if _, n := packed(s, "replica"); n == 0 {
+				t.Error("no package is made")
+			}
+			m.dumps()
+			m.incremental(nil)
+			m.compare(q)
+			if len(s.problems) > 0 {
+				t.Errorf("problems: %q", s.problems)
+			}
+		})
+	}
+}
+
+// TestAQueueMadeAgainIsPublishedAnew removes a queue that was published, with
+// and without the publisher, and makes one of the same name.
+func TestAQueueMadeAgainIsPublishedAnew(t *testing.T) {
+	for _, how := range []string{"running", "crash", "without publisher"} {
+		t.Run(how, func(t *testing.T) {
+			s := newSource(t, publisher.Options{MaxEntries: 8}, "jobs", "other")
+			q := s.queue("jobs")
+			s.submitN(q, 3)
+			s.consume(q, 3)
+			s.settle()
+			must(t, s.svc.Checkpoint(context.Background()))
+			if n := cull(s, q); n != 3 {
+				t.Fatalf("%d jobs are culled, want 3", n)
+			}
+			if how == "without publisher" {
+				s.settle()
+				must(t, s.svc.Close())
+				must(t, s.pub.Close())
+				svc, err := queuefs.Open(s.dir, queuefs.Options{Segment: 2 << 20})
+				must(t, err)
+				must(t, svc.RemoveQueue(context.Background(), "jobs"))
+				s.svc = svc
+				s.submitN(s.queue("jobs"), 2)
+				s.consume(s.queue("jobs"), 2)
+				s.submitN(s.queue("jobs"), 20)
+				must(t, svc.Close())
+				s.open()
+			} else {
+				must(t, s.svc.RemoveQueue(context.Background(), "jobs"))
+				if d := s.document(base + "/.well-known/resourcesync"); len(d.entries) != 2 {
+					t.Errorf("%d sets are described, want those of the other queue", len(d.entries))
+				}
+				if resp := s.get(base + "/.well-known/resourcesync/jobs/pending/capabilitylist.xml"); resp.StatusCode != 404 {
+					t.Errorf("what was published of a queue that is gone: %s", resp.Status)
+				}
+				if how == "crash" {
+					s.crash()
+				}
+				s.submitN(s.queue("jobs"), 2)
+				s.consume(s.queue("jobs"), 2)
+				s.submitN(s.queue("jobs"), 20)
+			}
+			q = s.queue("jobs")
+			m := newMirror(s, "jobs", "replica")
+			m.since = q.Info().Created
+			first := uint64(0)
+			m.incremental(func(e *sitemap.Entry) {
+				if first == 0 {
+					first = e.Seq
+				}
+			})
+			m.compare(q)
+			if first != 1 {
+				t.Errorf("the first change is of event %d", first)
+			}
+			s.settle()
+			if _, n := packed(s, "replica"); n == 0 {
+				t.Error("no package is made")
+			}
+			if len(s.problems) > 0 {
+				t.Errorf("problems: %q", s.problems)
+			}
+		})
+	}
+}

@@ -1,0 +1,174 @@
+package queuefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+
+	"cutie/queuefs/anvl"
+)
+
+// Elements with which two jobs name each other; they stand in Extra.
+const (
+	elemRequeuedAs   = "requeuedAs"
+	elemRequeuedFrom = "requeuedFrom"
+)
+
+// RequeueEnd puts the payload of a consumed or deleted job into the queue
+// again, as a new job at its end, and returns that. The old job stays as it is
+// and names the new one; both are on stable storage, or neither is. A job that
+// is pending, in work, or was put at the end before is [ErrConflict].
+func (q *Queue) RequeueEnd(ctx context.Context, id JobID) (Job, error) {
+	if err := ctx.Err(); err != nil {
+		return Job{}, err
+	}
+	if err := q.svc.catchUpFiles(ctx, q, 1); err != nil {
+		return Job{}, err
+	}
+	if st, _ := q.Status(id); st == Pending {
+		return Job{}, fmt.Errorf("%w: %v is %v", ErrConflict, id, st)
+	}
+	if _, err := q.take(ctx, id, 0); err != nil {
+		return Job{}, err
+	}
+	j, err := q.requeueEnd(id)
+	if err != nil {
+		q.release(id)
+	}
+	return j, err
+}
+
+func (q *Queue) requeueEnd(id JobID) (Job, error) {
+	old, err := q.Job(id)
+	if err != nil {
+		return Job{}, err
+	}
+	switch as := old.Extra.Value(elemRequeuedAs); {
+	case old.Status == Pending:
+		return Job{}, fmt.Errorf("%w: %v is %v", ErrConflict, id, Pending)
+	case !old.Lease.Ends.IsZero():
+		return Job{}, fmt.Errorf("%w: a consumer works on %v", ErrConflict, id)
+	case as != "":
+		return Job{}, fmt.Errorf("%w: %v is in the queue again as %s", ErrConflict, id, as)
+	}
+	sub := &record{kind: Submit, size: old.Size}
+	sub.setType(old.MediaType)
+	if sub.payload, sub.temp, err = q.payloadAgain(id); err != nil {
+		return Job{}, err
+	}
+	sub.flags = recInline
+	if sub.temp != "" {
+		sub.flags = recTemp
+	}
+	inline := sub.payload
+	var again Job
+	err = q.commit(func() ([]*record, error) {
+		if q.mint.job >= maxJobID {
+			return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
+		}
+		s := q.idx.slot(id)
+		copy(sub.sha[:], s.sha())
+		copy(sub.md5[:], s.md5())
+		q.mint.job++
+		again = Job{ID: q.mint.job, Queue: q.id, Status: Pending, Filename: old.Filename, MediaType: old.MediaType, Submitter: old.Submitter,
+			Sidecar: old.Sidecar, Size: old.Size, Digests: old.Digests, Batch: old.Batch, Owner: old.Owner, Requeues: old.Requeues + 1}
+		again.Extra = with(old.Extra, elemRequeuedFrom, id.String())
+		again.Seq, sub.time = q.next()
+		again.Submitted = micro(sub.time)
+		again.Requeued = again.Submitted
+		sub.seq, sub.job, sub.submitted, sub.payload = again.Seq, again.ID, sub.time, inline
+		sub.mark(&again)
+		sub.setText(again.AppendText(nil))
+
+		k := old
+		seq, us := q.next()
+		k.Seq = seq
+		k.Extra = with(old.Extra, elemRequeuedAs, again.ID.String())
+		return []*record{sub, q.recordOf(&k, Update, old.Status, us)}, nil
+	})
+	if err != nil {
+		// After a failed commit the journal may speak of the file all the same.
+		if sub.temp != "" && q.svc.Err() == nil {
+			q.svc.temp.Remove(sub.temp)
+		}
+		return Job{}, err
+	}
+	return again, nil
+}
+
+// with returns r with one element of that name.
+func with(r anvl.Record, name, value string) anvl.Record {
+	return append(without(r, name), anvl.Element{Name: name, Value: value})
+}
+
+func without(r anvl.Record, name string) anvl.Record {
+	return slices.DeleteFunc(slices.Clone(r), func(e anvl.Element) bool { return strings.EqualFold(e.Name, name) })
+}
+
+// payloadAgain returns the payload of a job for another one: its octets if
+// they may travel in the journal, else the name of a temporary file that is on
+// stable storage. That is a second name of the payload's file where there is
+// one.
+func (q *Queue) payloadAgain(id JobID) (data []byte, temp string, err error) {
+	p, err := q.Payload(id)
+	if err != nil {
+		return nil, "", err
+	}
+	defer p.Close()
+	if p.Size() <= int64(q.svc.inline) {
+		data, err = io.ReadAll(p)
+		return data, "", err
+	}
+	tmp := q.svc.temp
+	if v, ok := q.view(id); ok && v.temp != "" {
+		temp, err = tmp.LinkTemp(v.temp, tmp)
+	}
+	if temp == "" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		temp, err = q.dirs.payload.LinkTemp(id.String(), tmp)
+	}
+	if errors.Is(err, fs.ErrNotExist) || linkless(err) {
+		temp, err = q.copyPayload(p)
+	}
+	if err != nil {
+		return nil, "", storageError(err)
+	}
+	if err := tmp.Sync(); err != nil {
+		tmp.Remove(temp)
+		return nil, "", storageError(err)
+	}
+	return nil, temp, nil
+}
+
+// linkless tells whether a file cannot have a second name here.
+func linkless(err error) bool {
+	for _, e := range []error{syscall.EPERM, syscall.EMLINK, syscall.EXDEV, syscall.EOPNOTSUPP} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// copyPayload copies a payload that is still in the journal, or on a file
+// system without links, to a temporary file.
+func (q *Queue) copyPayload(p io.Reader) (temp string, err error) {
+	f, err := q.svc.temp.Spool()
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		err = errors.Join(err, f.Close())
+		if err != nil {
+			q.svc.temp.Remove(f.Name())
+		}
+	}()
+	if _, err := io.Copy(f, struct{ io.Reader }{p}); err != nil {
+		return "", err
+	}
+	return f.Name(), f.Sync()
+}

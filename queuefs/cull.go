@@ -1,0 +1,320 @@
+package queuefs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"cutie/queuefs/durable"
+)
+
+// CullOptions say what [Service.Cull] does.
+type CullOptions struct {
+	Queue string // name; "" for all queues
+	Dry   bool   // tell what would be culled, and leave it
+}
+
+// Culled is a job that was culled, or would be.
+type Culled struct {
+	Queue  string // cleaned identifier
+	Job    JobID
+	Status Status    // where it stood: Consumed or Deleted
+	At     time.Time // of its last event
+	Size   int64     // octets of the payload
+}
+
+// cullBatch is how many jobs are culled with one sync, and cullChunk how many
+// are chosen at a time.
+const (
+	cullBatch = 1000
+	cullChunk = 32 << 10
+)
+
+// Cull removes processed jobs as the thresholds of their queues say (Cutie
+// 0.3, 3.2 and 6.5), the longest unchanged first. Processed are those consumed
+// or deleted, but for those whose consumer has a lease. Once they are more
+// than CullingSize, all go whose last event is more than CullingAge hours ago;
+// if that is zero or unset, as many go as are too many. A queue without
+// CullingSize is left alone, and so is a job that a follower needs still, see
+// [Keeper].
+//
+// It culls as the caller ranges over it, about a thousand jobs at a time, and
+// stops when the caller does. What it has given is on stable storage, unless
+// Dry. An error is the last that it gives.
+func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, error] {
+	return func(yield func(Culled, error) bool) {
+		queues := s.Queues()
+		if o.Queue != "" {
+			q, err := s.Queue(o.Queue)
+			if err != nil {
+				yield(Culled{}, err)
+				return
+			}
+			queues = []*Queue{q}
+		}
+		for _, q := range queues {
+			more, err := q.cull(ctx, o.Dry, func(c Culled) bool { return yield(c, nil) })
+			if errors.Is(err, ErrNoQueue) && o.Queue == "" {
+				continue // removed meanwhile
+			}
+			if err != nil {
+				yield(Culled{}, err)
+				return
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// cull culls one queue. It returns false if yield did.
+func (q *Queue) cull(ctx context.Context, dry bool, yield func(Culled) bool) (more bool, err error) {
+	if !dry {
+		q.vacate()
+	}
+	before, most := q.due()
+	var last candidate
+	for most > 0 {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		some := q.oldest(last, min(before, q.needed()), min(most, cullChunk), dry)
+		if len(some) == 0 {
+			return true, nil
+		}
+		last = some[len(some)-1]
+		most -= len(some)
+		for len(some) > 0 {
+			n := min(len(some), cullBatch)
+			culled := q.look(some[:n])
+			if !dry {
+				// Without room for files there will be some when jobs are gone.
+				if err := q.svc.catchUpFiles(ctx, q, n); err != nil && !errors.Is(err, ErrNoSpace) {
+					return false, err
+				}
+				if culled, n, err = q.cullSome(some[:n]); err != nil {
+					return false, err
+				}
+			}
+			some = some[n:]
+			for _, c := range culled {
+				if !yield(c) {
+					return false, nil
+				}
+			}
+		}
+	}
+	return true, nil
+}
+
+// due returns how many jobs may be culled at most, and the time (µs) after
+// which their last event must not be. If there is none it looks at no job.
+func (q *Queue) due() (before int64, most int) {
+	now := q.svc.now()
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	extra := q.idx.count[Consumed] + q.idx.count[Deleted] - q.idx.leased - q.info.CullingSize
+	if q.info.CullingSize < 0 || extra <= 0 {
+		return 0, 0
+	}
+	if q.info.CullingAge <= 0 {
+		return math.MaxInt64, int(extra)
+	}
+	// More than the age: an event at this very instant is too young.
+	before = now - q.info.CullingAge*time.Hour.Microseconds() - 1
+	if q.unculled > before {
+		return 0, 0
+	}
+	return before, math.MaxInt
+}
+
+// needed returns the time (µs) after which the last event of a job must not be
+// for the followers to do without the job.
+func (q *Queue) needed() int64 {
+	if k, ok := q.svc.follower.(Keeper); ok {
+		if t := k.Needs(q.id); !t.IsZero() {
+			return t.UnixMicro()
+		}
+	}
+	return math.MaxInt64
+}
+
+// A candidate is a job for culling.
+type candidate struct {
+	changed int64 // µs, of its last event
+	id      JobID
+}
+
+func (a candidate) compare(b candidate) int {
+	return cmp.Or(cmp.Compare(a.changed, b.changed), cmp.Compare(a.id, b.id))
+}
+
+// oldest returns the n jobs behind last that are unchanged longest, none of
+// them changed after before. It looks into the pages that may have some: a
+// page remembers before when none of its jobs was processed.
+func (q *Queue) oldest(last candidate, before int64, n int, dry bool) []candidate {
+	var found []candidate
+	worst := candidate{changed: before, id: math.MaxUint64}
+	rest := q.svc.now() // last event of the oldest job that stays
+	shrink := func() {
+		slices.SortFunc(found, candidate.compare)
+		if len(found) > n {
+			rest = min(rest, found[n].changed)
+			found = found[:n]
+			worst = found[n-1]
+		}
+	}
+	for i := range q.Pages() {
+		q.mu.Lock()
+		if i >= len(q.idx.pages) { // closed
+			q.mu.Unlock()
+			return nil
+		}
+		p := q.idx.pages[i]
+		if p == nil || p.count[Consumed]+p.count[Deleted] == 0 {
+			q.mu.Unlock()
+			continue
+		}
+		if p.oldest > worst.changed {
+			rest = min(rest, p.oldest)
+			q.mu.Unlock()
+			continue
+		}
+		p.oldest = math.MaxInt64
+		for j := range PageJobs {
+			s := p.slot(j)
+			if st := s.status(); st != Consumed && st != Deleted {
+				continue
+			}
+			c := candidate{s.changed(), JobID(i*PageJobs + j)}
+			p.oldest = min(p.oldest, c.changed)
+			if s.has(flagBusy|flagLeased) || c.compare(worst) > 0 || c.compare(last) <= 0 {
+				rest = min(rest, c.changed)
+				continue
+			}
+			found = append(found, c)
+		}
+		q.mu.Unlock()
+		if len(found) >= 2*n {
+			shrink()
+		}
+	}
+	shrink()
+	if len(found) < n && !dry {
+		q.mu.Lock()
+		q.unculled = rest
+		q.mu.Unlock()
+	}
+	return found
+}
+
+// look returns what is told of the jobs, without those that changed.
+func (q *Queue) look(some []candidate) (culled []Culled) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	for _, c := range some {
+		if s := q.cullable(c); s != nil {
+			culled = append(culled, Culled{Queue: q.id, Job: c.id, Status: s.status(), At: micro(c.changed), Size: s.size()})
+		}
+	}
+	return culled
+}
+
+// cullable returns the slot of a job that has not changed since it was chosen,
+// else nil. q.mu is held.
+func (q *Queue) cullable(c candidate) slot {
+	s := q.idx.slot(c.id)
+	if s == nil || s.status() != Consumed && s.status() != Deleted || s.has(flagBusy|flagLeased) || s.changed() != c.changed {
+		return nil
+	}
+	return s
+}
+
+// cullSome culls the first n of the jobs, all unless they are too much for one
+// record of the journal.
+func (q *Queue) cullSome(some []candidate) (culled []Culled, n int, err error) {
+	for n = len(some); ; n /= 2 {
+		culled, err = q.cullAll(some[:n])
+		if n < 2 || !errors.Is(err, durable.ErrTooLarge) {
+			break
+		}
+	}
+	return culled, n, err
+}
+
+// cullAll culls the jobs with one sync.
+func (q *Queue) cullAll(some []candidate) (culled []Culled, err error) {
+	q.mu.Lock()
+	ids := make([]JobID, 0, len(some))
+	for _, c := range some {
+		if s := q.cullable(c); s != nil {
+			q.idx.setBusy(q.idx.page(c.id), s)
+			ids = append(ids, c.id)
+			culled = append(culled, Culled{Queue: q.id, Job: c.id, Status: s.status(), At: micro(c.changed), Size: s.size()})
+		}
+	}
+	q.mu.Unlock()
+	err = q.commit(func() ([]*record, error) {
+		recs := make([]*record, len(ids))
+		for i, id := range ids {
+			recs[i] = q.cullRecord(id)
+		}
+		return recs, nil
+	})
+	if err != nil {
+		q.release(ids...)
+		return nil, err
+	}
+	return culled, nil
+}
+
+// cullRecord returns the event that takes a job away. It has the facts of the
+// payload, and no job file. q.mu is held.
+func (q *Queue) cullRecord(id JobID) *record {
+	s := q.idx.slot(id)
+	r := &record{kind: Cull, from: s.status(), job: id, size: s.size(), submitted: s.submitted(), mediaType: q.types[s.mediaType()]}
+	r.seq, r.time = q.next()
+	copy(r.sha[:], s.sha())
+	copy(r.md5[:], s.md5())
+	r.setText(nil)
+	return r
+}
+
+// noSlots are those of every page without jobs. Nobody writes to them: grow
+// gives such a page slots of its own. The odd capacity keeps them from being
+// given back.
+var noSlots = make([]byte, pageSize, pageSize+1)
+
+func (p *page) vacant() bool { return &p.slots[0] == &noSlots[0] }
+
+// vacate gives back the memory of full pages whose jobs have all been culled,
+// when their files are gone too.
+func (q *Queue) vacate() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.culled {
+		return
+	}
+	q.culled = false
+	for n, p := range q.idx.pages {
+		if p == nil || p.vacant() || p.count != ([4]int{}) || JobID(n+1)*PageJobs > q.mint.job {
+			continue
+		}
+		clean := true
+		for i := range PageJobs {
+			clean = clean && !p.slot(i).has(flagBusy|flagDirty)
+		}
+		if !clean {
+			q.culled = true
+			continue
+		}
+		freeSlots(p.slots)
+		p.slots, p.changed = noSlots, true
+		q.touched = true
+	}
+}

@@ -1,0 +1,41 @@
+package durable
+
+import (
+	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// AddSub is MakeSub for a directory whose entry need not be on stable storage
+// before the next SyncFS.
+func (d *Dir) AddSub(name string) (*Dir, error) {
+	if err := element(name); err != nil {
+		return nil, err
+	}
+	err := d.fault.run("mkdir in "+d.base(), func() error { return unix.Mkdirat(d.at(), name, 0o777) })
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, d.pathError("mkdir", name, err)
+	}
+	return d.Sub(name)
+}
+
+// LinkTemp gives the file name a second, temporary name in the directory to,
+// on the same file system, and puts the contents on stable storage. The new
+// name is, once that directory is synced.
+func (d *Dir) LinkTemp(name string, to *Dir) (tmp string, err error) {
+	f, err := d.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := d.SyncFile(f); err != nil {
+		return "", err
+	}
+	tmp = tempName()
+	err = d.fault.run("link "+to.base(), func() error { return unix.Linkat(d.at(), name, to.at(), tmp, 0) })
+	if err != nil {
+		return "", d.pathError("link", name, err)
+	}
+	return tmp, nil
+}

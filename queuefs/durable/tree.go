@@ -1,0 +1,49 @@
+package durable
+
+import (
+	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// RemoveTree removes the entry name of d, and everything in it if it is a
+// directory. Links are removed, not followed. It may be called again after an
+// error; what is not there is none. Nothing is synced.
+func (d *Dir) RemoveTree(name string) error {
+	sub, err := d.Sub(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return d.Remove(name)
+	case err != nil:
+		return err
+	}
+	err = sub.empty()
+	sub.Close()
+	if err != nil {
+		return err
+	}
+	return d.pathError("remove", name, d.fault.run("rmdir "+d.base(), func() error {
+		return unix.Unlinkat(d.at(), name, unix.AT_REMOVEDIR)
+	}))
+}
+
+// empty removes everything in d.
+func (d *Dir) empty() error {
+	var names []string
+	if err := d.Names(func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := d.Remove(name)
+		if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
+			err = d.RemoveTree(name)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

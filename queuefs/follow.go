@@ -1,0 +1,86 @@
+package queuefs
+
+import (
+	"slices"
+	"time"
+)
+
+// A Follower derives something from the events of all queues. Flush brings it
+// up to the last event, as files that need not be synced; when they are on
+// stable storage Synced is called, and the journal up to there may go.
+type Follower interface {
+	Flush() error
+	Synced() error
+}
+
+// A Forgetter is a [Follower] that keeps something of each queue. Forget is
+// called when a queue was removed, and before one of that name is made: what
+// is known of the name is of another queue. It may be called again.
+type Forgetter interface {
+	Forget(queue string) error
+}
+
+// A Keeper is a [Follower] that reads payloads and job files later than it
+// reads events. Needs returns an instant: culling leaves alone the jobs of the
+// queue that changed after it. The zero time says that no job is needed. It
+// must come to pass that nothing is needed, or a later instant is returned,
+// without another event.
+type Keeper interface {
+	Needs(queue string) time.Time
+}
+
+// Follow makes these the followers of the service, which are called in turn;
+// call it before anything changes. Without any, or with nil, there is none.
+func (s *Service) Follow(all ...Follower) {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	s.follower = nil
+	if all = slices.DeleteFunc(slices.Clone(all), func(f Follower) bool { return f == nil }); len(all) > 0 {
+		s.follower = followers(all)
+	}
+}
+
+// followers are several as one.
+type followers []Follower
+
+func (fs followers) Flush() error {
+	for _, f := range fs {
+		if err := f.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (fs followers) Synced() error {
+	for _, f := range fs {
+		if err := f.Synced(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget is that of the [Forgetter]s.
+func (fs followers) Forget(queue string) error {
+	for _, f := range fs {
+		if f, ok := f.(Forgetter); ok {
+			if err := f.Forget(queue); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Needs is the earliest instant that a [Keeper] says.
+func (fs followers) Needs(queue string) (least time.Time) {
+	for _, f := range fs {
+		if f, ok := f.(Keeper); ok {
+			if t := f.Needs(queue); !t.IsZero() && (least.IsZero() || t.Before(least)) {
+				least = t
+			}
+		}
+	}
+	return least
+}

@@ -1,0 +1,46 @@
+package queuefs
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Hold makes consumers pass over a pending job until it is released. A job
+// held before keeps its date; its reason becomes why, unless that is empty. Of
+// a job that is not pending the error is [ErrNotPending].
+func (q *Queue) Hold(ctx context.Context, id JobID, why string) (Job, error) {
+	why, err := cleanText(why)
+	if err != nil {
+		return Job{}, fmt.Errorf("reason: %w", err)
+	}
+	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
+		switch {
+		case j.Status != Pending:
+			return 0, ErrNotPending
+		case j.Held.IsZero():
+			j.Held, j.HeldFor = t, why
+		case why == "" || why == j.HeldFor:
+			return 0, nil
+		default:
+			j.HeldFor = why
+		}
+		return Hold, nil
+	})
+}
+
+// Release ends the hold of a pending job, which so has its place again. One
+// that is not held is left as it is; of a job that is not pending the error is
+// [ErrNotPending].
+func (q *Queue) Release(ctx context.Context, id JobID) (Job, error) {
+	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
+		switch {
+		case j.Status != Pending:
+			return 0, ErrNotPending
+		case j.Held.IsZero():
+			return 0, nil
+		}
+		j.Held, j.HeldFor = time.Time{}, ""
+		return Release, nil
+	})
+}

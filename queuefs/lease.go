@@ -1,0 +1,256 @@
+package queuefs
+
+import (
+	"container/heap"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DefaultLease is the lease of a queue that needs one and names none.
+const DefaultLease = 15 * time.Minute
+
+// MaxLease is the longest lease.
+const MaxLease = 30 * 24 * time.Hour
+
+// newToken returns what a consumer shows to prove that it has the lease: 128
+// random bits. The job file, which is published, has only its digest.
+func newToken() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func leaseKey(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// opens tells whether the token is that of the lease, and the lease not over.
+func (l Lease) opens(token string, now time.Time) bool {
+	return subtle.ConstantTimeCompare([]byte(leaseKey(token)), []byte(l.Key)) == 1 && now.Before(l.Ends)
+}
+
+// leaseFor returns how long a lease lasts for which d was asked; 0 means that
+// the queue decides, and may return 0 for none.
+func (i *QueueInfo) leaseFor(d time.Duration) time.Duration {
+	switch {
+	case d > 0:
+		return d
+	case i.Acknowledge == AckNone:
+		return 0
+	case i.Lease > 0:
+		return i.Lease
+	}
+	return DefaultLease
+}
+
+func checkLease(d time.Duration) error {
+	if d < 0 || d > MaxLease {
+		return fmt.Errorf("%w: a lease of %v is not between 0 and %v", ErrBadName, d, MaxLease)
+	}
+	return nil
+}
+
+// leaseEnd is when a lease of d from now is over, as it can be written.
+func (q *Queue) leaseEnd(d time.Duration) time.Time {
+	return micro(q.svc.now()).Add(d.Round(time.Microsecond))
+}
+
+// Extend makes the lease of a job end after d from now, at most MaxLease; 0
+// means the lease of the queue, or DefaultLease. A consumer calls it as a heartbeat. The error is [ErrLease] if
+// token is not, or no longer, that of the lease.
+func (q *Queue) Extend(ctx context.Context, id JobID, token string, d time.Duration) (Job, error) {
+	if err := checkLease(d); err != nil {
+		return Job{}, err
+	}
+	return q.alter(ctx, id, Consumed, ErrLease, func(j *Job, t time.Time) (Kind, error) {
+		if err := q.leased(j, token); err != nil {
+			return 0, err
+		}
+		d := q.info.leaseFor(d)
+		if d == 0 {
+			d = DefaultLease
+		}
+		j.Lease.Ends = q.leaseEnd(d)
+		return Extend, nil
+	})
+}
+
+// leased returns [ErrLease] unless the job is with the consumer that has token.
+func (q *Queue) leased(j *Job, token string) error {
+	if j.Status != Consumed || !j.Lease.opens(token, q.svc.opts.Now()) {
+		return fmt.Errorf("%v: %w", j.ID, ErrLease)
+	}
+	return nil
+}
+
+// Expire ends the leases that are over by now. On a queue that takes silence
+// for success the jobs are completed; on others they go back to pending or,
+// when they were handed out MaxAttempts times, have failed. Call it a few
+// times a second: it costs what is due.
+func (s *Service) Expire(ctx context.Context) error {
+	for _, q := range s.Queues() {
+		for {
+			if err := errors.Join(ctx.Err(), s.usable()); err != nil {
+				return err
+			}
+			n, err := q.expire(s.now())
+			if err != nil {
+				return fmt.Errorf("queue %s: leases: %w", q.id, err)
+			}
+			if n == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// expire ends up to MaxTake leases and returns how many. A job with another
+// operation on its way is left for the next call.
+func (q *Queue) expire(now int64) (int, error) {
+	q.mu.RLock()
+	due := len(q.leases.heap) > 0 && q.leases.heap[0].ends <= now
+	q.mu.RUnlock()
+	if !due {
+		return 0, nil
+	}
+	var ids []JobID
+	q.mu.Lock()
+	q.leases.due(now, func(id JobID) bool {
+		// There is no page once the home is closed.
+		if p := q.idx.page(id); p != nil {
+			if s := p.slot(int(id % PageJobs)); !s.has(flagBusy) {
+				q.idx.setBusy(p, s)
+				ids = append(ids, id)
+			}
+		}
+		return len(ids) < MaxTake
+	})
+	q.mu.Unlock()
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	jobs, err := q.change(ids, func(j *Job, t time.Time) (Kind, error) {
+		switch {
+		case q.info.Acknowledge == AckTimeout:
+			j.conclude(t, Conclusion{Outcome: Completed, Message: "no report"})
+			return Conclude, nil
+		case q.info.MaxAttempts > 0 && j.Attempts >= q.info.MaxAttempts:
+			j.conclude(t, Conclusion{Outcome: Failed, Message: "lease expired, no attempts left", Transient: true})
+			return Conclude, nil
+		}
+		j.goBack(t)
+		return Requeue, nil
+	})
+	if err == nil {
+		q.svc.assist(q, len(jobs))
+	}
+	return len(jobs), err
+}
+
+// findLeases brings the leases back to memory that the index knows of. Only
+// the job files of these are read.
+func (q *Queue) findLeases() error {
+	q.mu.RLock()
+	var ids []JobID
+	for n, p := range q.idx.pages {
+		if p == nil || p.count[Consumed] == 0 || q.idx.leased == 0 {
+			continue
+		}
+		for i := range PageJobs {
+			if p.slot(i).has(flagLeased) {
+				ids = append(ids, JobID(n*PageJobs+i))
+			}
+		}
+	}
+	q.mu.RUnlock()
+	for _, id := range ids {
+		j, err := q.Job(id)
+		if err != nil {
+			return err
+		}
+		// One whose job file was lost, or edited, is over at once.
+		ends := max(j.Lease.Ends.UnixMicro(), 1)
+		q.mu.Lock()
+		q.leases.set(id, ends)
+		q.mu.Unlock()
+	}
+	return nil
+}
+
+// leases are those of a queue, the one that ends first on top.
+type leases struct {
+	heap []leaseEnd
+	at   map[JobID]int // place in heap
+}
+
+type leaseEnd struct {
+	ends int64 // µs
+	id   JobID
+}
+
+// set makes the lease of a job end then; 0 means that it has none.
+func (l *leases) set(id JobID, ends int64) {
+	i, ok := l.at[id]
+	switch {
+	case ends == 0 && ok:
+		heap.Remove(l, i)
+	case ends == 0:
+	case ok:
+		l.heap[i].ends = ends
+		heap.Fix(l, i)
+	default:
+		if l.at == nil {
+			l.at = map[JobID]int{}
+		}
+		heap.Push(l, leaseEnd{ends, id})
+	}
+}
+
+// due calls visit with jobs whose leases are over by now, until it returns
+// false. It looks at no more than twice as many as there are.
+func (l *leases) due(now int64, visit func(JobID) bool) {
+	more := true
+	var look func(i int)
+	look = func(i int) {
+		if !more || i >= len(l.heap) || l.heap[i].ends > now {
+			return
+		}
+		more = visit(l.heap[i].id)
+		look(2*i + 1)
+		look(2*i + 2)
+	}
+	look(0)
+}
+
+func (l *leases) Len() int           { return len(l.heap) }
+func (l *leases) Less(i, j int) bool { return l.heap[i].ends < l.heap[j].ends }
+
+func (l *leases) Swap(i, j int) {
+	h := l.heap
+	h[i], h[j] = h[j], h[i]
+	l.at[h[i].id], l.at[h[j].id] = i, j
+}
+
+// Push and Pop are for container/heap.
+func (l *leases) Push(x any) {
+	e := x.(leaseEnd)
+	l.at[e.id] = len(l.heap)
+	l.heap = append(l.heap, e)
+}
+
+func (l *leases) Pop() any {
+	n := len(l.heap) - 1
+	e := l.heap[n]
+	l.heap = l.heap[:n]
+	delete(l.at, e.id)
+	return e
+}

@@ -1,0 +1,256 @@
+package queuefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"cutie/queuefs/durable"
+)
+
+// removedPrefix begins the names in cutie-tmp of directories of queues that
+// were removed.
+const removedPrefix = "removed-"
+
+// RemoveQueue removes a queue that has no job of any status, with its
+// directory, its index and what was published of it. Consumers that wait for a
+// job of it are told that it is not there. If it has jobs, or its directory has
+// files that are not the program's to remove, the error is [ErrNotEmpty].
+//
+// What is removed stays so when RemoveQueue returns; files that could not be
+// removed are reported, and serve no one. A queue made later under
+// the same name is another one: it begins with the first job and the first
+// event.
+func (s *Service) RemoveQueue(ctx context.Context, name string) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	q, err := s.Queue(name)
+	if err != nil {
+		return err
+	}
+	if err := q.seal(ctx); err != nil {
+		return err
+	}
+	if err := s.unlist(q); err != nil {
+		q.unseal()
+		return err
+	}
+	s.drop(q)
+	if err := errors.Join(s.removeDir(q.id), s.forget(q.id)); err != nil {
+		s.report(Problem{Path: queuesDir + "/" + q.id, Text: err.Error() + "; left behind of a queue that was removed"})
+	}
+	return nil
+}
+
+// seal lets no more events come to a queue without jobs.
+func (q *Queue) seal(ctx context.Context) error {
+	for {
+		if err := q.svc.usable(); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		if n := q.idx.count[Pending] + q.idx.count[Consumed] + q.idx.count[Deleted]; n > 0 {
+			q.mu.Unlock()
+			return fmt.Errorf("%s: %w: it has %d jobs", q.id, ErrNotEmpty, n)
+		}
+		if q.mint.seq == q.seq {
+			q.gone = true
+			q.mu.Unlock()
+			return nil
+		}
+		wait := q.watch() // an event is on its way
+		q.mu.Unlock()
+		select {
+		case <-wait:
+		case <-q.svc.stopped:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (q *Queue) unseal() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.gone = false
+}
+
+// unlist takes a sealed queue out of queues.txt. From there on it does not
+// exist: a crash leaves directories behind that nobody serves.
+func (s *Service) unlist(q *Queue) error {
+	// With the events in the files, the journal is needed for none of them.
+	if err := s.checkpointLocked(false); err != nil {
+		return err
+	}
+	if err := q.onlyOurs(); err != nil {
+		return err
+	}
+	was, err := s.home.ReadFile(queuesName, nil, 64<<20)
+	if err != nil {
+		return storageError(err)
+	}
+	var text []byte
+	for line := range strings.Lines(string(was)) {
+		if id, err := CleanQueueID(strings.TrimSpace(line)); err != nil || id != q.id {
+			text = append(text, line...)
+		}
+	}
+	if err := s.home.Replace(queuesName, text); err != nil {
+		now, e := s.home.ReadFile(queuesName, nil, 64<<20)
+		if e == nil && string(now) == string(was) {
+			return storageError(err) // nothing has happened
+		}
+		// Whether the queue is listed after a crash is in doubt: no job must
+		// come to it.
+		s.fail(err)
+		return errors.Join(ErrFailed, err)
+	}
+	return nil
+}
+
+// onlyOurs refuses a queue directory with files that are no remains of a queue
+// without jobs: somebody must look at them first.
+func (q *Queue) onlyOurs() error {
+	strange := func(d *durable.Dir, path string, ours ...string) error {
+		var found string
+		err := d.Names(func(name string) {
+			if !strings.HasPrefix(name, durable.TempPrefix) && !slices.Contains(ours, name) {
+				found = name
+			}
+		})
+		if err == nil && found != "" {
+			err = fmt.Errorf("%s: %w: %s%s is not the program's to remove; look at it and move it away", q.id, ErrNotEmpty, path, found)
+		}
+		return err
+	}
+	dirs := []string{payloadDir, resultDir, corruptDir, Pending.String(), Consumed.String(), Deleted.String()}
+	if err := strange(q.dirs.root, "", append(dirs, queueInfo)...); err != nil {
+		return err
+	}
+	for _, name := range dirs {
+		d, err := q.dirs.root.Sub(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = strange(d, name+"/")
+			d.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop takes a sealed queue out of the memory.
+func (s *Service) drop(q *Queue) {
+	s.mu.Lock()
+	delete(s.byID, q.id)
+	s.queues = slices.DeleteFunc(s.queues, func(o *Queue) bool { return o == q })
+	s.mu.Unlock()
+	s.packs.drop(func(p *pack) bool { return p.q == q })
+	q.mu.Lock()
+	for _, w := range q.waiters {
+		close(w.ready)
+	}
+	q.waiters = nil
+	if q.changed != nil {
+		close(q.changed)
+		q.changed = nil
+	}
+	q.idx.free()
+	q.mu.Unlock()
+	q.closeDirs()
+}
+
+// removeDir removes the directory of a queue that is not listed. It goes out
+// of the way first: what a crash leaves is no queue, and goes at the next
+// opening.
+func (s *Service) removeDir(id string) error {
+	if err := s.temp.RemoveTree(removedPrefix + id); err != nil {
+		return err
+	}
+	if err := s.qdir.Rename(id, s.temp, removedPrefix+id); err != nil {
+		return err
+	}
+	if err := s.qdir.Sync(); err != nil {
+		return err
+	}
+	return s.temp.RemoveTree(removedPrefix + id)
+}
+
+// sweepRemoved removes what is left of queues that were removed, and of those
+// that were never finished.
+func (s *Service) sweepRemoved() error {
+	var left []string
+	err := s.temp.Names(func(name string) {
+		if strings.HasPrefix(name, removedPrefix) {
+			left = append(left, name)
+		}
+	})
+	for _, name := range left {
+		err = errors.Join(err, s.temp.RemoveTree(name))
+	}
+	if err != nil {
+		return err
+	}
+	ix, err := s.ixdir.Sub(queuesDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer ix.Close()
+	var names []string
+	if err := ix.Names(func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if d, err := ix.Sub(name); err == nil {
+			err = sweep(d)
+			d.Close()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// forget removes what index and follower have of a queue that is not listed,
+// and what was published of it.
+func (s *Service) forget(id string) error {
+	if f, ok := s.follower.(Forgetter); ok {
+		if err := f.Forget(id); err != nil {
+			return fmt.Errorf("follower: %w", err)
+		}
+	}
+	for _, place := range []struct {
+		in   *durable.Dir
+		name string
+	}{{s.ixdir, queuesDir}, {s.home, publishedDir}} {
+		d, err := place.in.Sub(place.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			if err = d.RemoveTree(id); err == nil {
+				err = d.Sync()
+			}
+			d.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

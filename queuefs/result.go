@@ -1,0 +1,258 @@
+package queuefs
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io/fs"
+	"os"
+	"slices"
+
+	"cutie/queuefs/digest"
+	"cutie/queuefs/durable"
+)
+
+// MaxResults is how many results a job may have.
+const MaxResults = 100
+
+// maxResultType is the most octets of the media type of a result: all of a
+// job's results stand in its job file.
+const maxResultType = 255
+
+// A ResultDraft is a result on its way: written, then committed or discarded.
+// It is for one goroutine.
+type ResultDraft struct {
+	q      *Queue
+	id     JobID
+	token  string
+	result Result
+	expect []digest.Value
+	sha    hash.Hash
+	hashes []hash.Hash // of expect
+	file   *durable.Spool
+	err    error
+	done   bool
+}
+
+// NewResult begins a result of a job that the caller has the lease of. It must
+// have the digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName
+// or ErrTooBig; call Commit or Discard in the end.
+func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType string, expect []digest.Value) (*ResultDraft, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := CheckResultName(name); err != nil {
+		return nil, err
+	}
+	if mediaType = cleanLabel(mediaType); len(mediaType) > maxResultType {
+		return nil, fmt.Errorf("media type of result %s: %w: more than %d octets", name, ErrTooBig, maxResultType)
+	}
+	d := &ResultDraft{q: q, id: id, token: token, result: Result{Name: name, MediaType: mediaType}, expect: expect, sha: sha256.New()}
+	for _, e := range expect {
+		if !e.Type.Valid() {
+			return nil, fmt.Errorf("%w: digest of result %s is of no known kind", ErrBadName, name)
+		}
+		d.hashes = append(d.hashes, e.Type.New())
+	}
+	if err := q.svc.usable(); err != nil {
+		return nil, err
+	}
+	j, err := q.Job(id)
+	if err != nil {
+		return nil, err
+	}
+	// Asked again when it is committed; this spares a long upload for nothing.
+	if err := d.allowed(&j); err != nil {
+		return nil, err
+	}
+	if d.file, err = q.svc.temp.Spool(); err != nil {
+		return nil, storageError(err)
+	}
+	return d, nil
+}
+
+// allowed tells whether the job may have the result.
+func (d *ResultDraft) allowed(j *Job) error {
+	if err := d.q.leased(j, d.token); err != nil {
+		return err
+	}
+	if _, ok := j.result(d.result.Name); ok {
+		return fmt.Errorf("%v: %s: %w", j.ID, d.result.Name, ErrResultExists)
+	}
+	if len(j.Results) >= MaxResults {
+		return fmt.Errorf("%v: %w: more than %d results", j.ID, ErrTooBig, MaxResults)
+	}
+	return nil
+}
+
+func (j *Job) result(name string) (Result, bool) {
+	i := slices.IndexFunc(j.Results, func(r Result) bool { return r.Name == name })
+	if i < 0 {
+		return Result{}, false
+	}
+	return j.Results[i], true
+}
+
+// Write adds to the result.
+func (d *ResultDraft) Write(p []byte) (int, error) {
+	if d.done {
+		return 0, errOver
+	}
+	if d.err != nil {
+		return 0, d.err
+	}
+	if _, err := d.file.Write(p); err != nil {
+		d.err = storageError(err)
+		return 0, d.err
+	}
+	d.sha.Write(p)
+	for _, h := range d.hashes {
+		h.Write(p)
+	}
+	d.result.Size += int64(len(p))
+	return len(p), nil
+}
+
+// Commit adds the result to the job, which keeps its lease. It is on stable
+// storage when Commit returns. Errors are those of NewResult, ErrDigest,
+// ErrNoSpace, ErrFailed, ErrClosed, or that of ctx; then there is no result.
+func (d *ResultDraft) Commit(ctx context.Context) (Result, error) {
+	if d.done {
+		return Result{}, errOver
+	}
+	err := d.commit(ctx)
+	d.discard(err != nil)
+	if err != nil {
+		return Result{}, err
+	}
+	return d.result, nil
+}
+
+func (d *ResultDraft) commit(ctx context.Context) error {
+	q := d.q
+	if d.err != nil {
+		return d.err
+	}
+	d.sha.Sum(d.result.SHA256[:0])
+	for i, want := range d.expect {
+		if err := want.Check(digest.NewValue(want.Type, d.hashes[i].Sum(nil))); err != nil {
+			return err
+		}
+	}
+	if err := d.file.Sync(); err != nil {
+		return storageError(err)
+	}
+	if err := q.svc.temp.Sync(); err != nil {
+		return storageError(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := q.take(ctx, d.id, 0); err != nil {
+		return err
+	}
+	from, err := q.Job(d.id)
+	if err == nil {
+		// With the record the result is there; its file gets its name like any
+		// other that follows the journal.
+		err = q.commit(func() ([]*record, error) {
+			j := from
+			if err := d.allowed(&j); err != nil {
+				return nil, err
+			}
+			seq, us := q.next()
+			j.Seq = seq
+			j.Results = append(slices.Clip(j.Results), d.result)
+			r := q.recordOf(&j, Conclude, from.Status, us)
+			r.flags |= recResult
+			r.temp = d.file.Name() + "/" + d.result.Name
+			return []*record{r}, nil
+		})
+	}
+	if err != nil {
+		q.release(d.id)
+		return err
+	}
+	q.svc.assist(q, 1)
+	return nil
+}
+
+// Discard lets go of the draft. After Commit it does nothing.
+func (d *ResultDraft) Discard() { d.discard(true) }
+
+func (d *ResultDraft) discard(remove bool) {
+	if d.done {
+		return
+	}
+	d.done = true
+	d.file.Close()
+	// After a failed commit the journal may speak of the file all the same;
+	// opening the home settles it.
+	if remove && d.q.svc.Err() == nil {
+		d.q.svc.temp.Remove(d.file.Name())
+	}
+}
+
+// Result opens a result of a job, to be closed after use. The error is
+// [ErrNoResult] if the job has none of that name.
+func (q *Queue) Result(id JobID, name string) (Result, *Payload, error) {
+	if err := CheckResultName(name); err != nil {
+		return Result{}, nil, err
+	}
+	var err error
+	for range readTries {
+		var j Job
+		if j, err = q.Job(id); err != nil {
+			return Result{}, nil, err
+		}
+		r, ok := j.result(name)
+		if !ok {
+			return Result{}, nil, fmt.Errorf("%v: %s: %w", id, name, ErrNoResult)
+		}
+		var f *os.File
+		if f, err = q.openResult(id, name); errors.Is(err, fs.ErrNotExist) {
+			continue // taken back meanwhile, or just getting its name
+		}
+		if err != nil {
+			break
+		}
+		if st, e := f.Stat(); e != nil || st.Size() != r.Size {
+			f.Close()
+			err = errors.Join(e, fmt.Errorf("not the %d octets it should have", r.Size))
+			break
+		}
+		return r, &Payload{ReadSeeker: f, size: r.Size, file: f}, nil
+	}
+	return Result{}, nil, fmt.Errorf("result %s of %v: %w", name, id, err)
+}
+
+func (q *Queue) openResult(id JobID, name string) (*os.File, error) {
+	q.mu.RLock()
+	w := q.results[id]
+	q.mu.RUnlock()
+	for _, p := range w.place {
+		if p.name == name {
+			if f, err := q.svc.temp.Open(p.temp); !errors.Is(err, fs.ErrNotExist) {
+				return f, err
+			}
+		}
+	}
+	dir, err := q.resultsOf(id)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Open(name)
+}
+
+// resultsOf opens the directory with the results of a job.
+func (q *Queue) resultsOf(id JobID) (*durable.Dir, error) {
+	all, err := q.dirs.root.Sub(resultDir)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	return all.Sub(id.String())
+}

@@ -1,0 +1,253 @@
+package queuefs_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+)
+
+// leasedJob opens a home with one job, which it takes.
+func leasedJob(t testing.TB) (dir string, s *queuefs.Service, q *queuefs.Queue, token string) {
+	t.Helper()
+	dir = fastDir(t)
+	s, q = openHome(t, dir, queuefs.Options{Now: clock()})
+	fillQueue(t, q, 1, 1)
+	return dir, s, q, takeOne(t, q, time.Hour).Token
+}
+
+func TestResultNamesFromOutside(t *testing.T) {
+	dir, s, q, token := leasedJob(t)
+	for _, name := range []string{"", ".", "..", ".hidden", "a/b", "../../pending/j000000000001", "/etc/passwd", "a\x00b", "a b", "a\n",
+		"ä", "%2e%2e", `a\b`, strings.Repeat("x", 65)} {
+		if err := putResult(q, 1, token, name, "x"); !errors.Is(err, queuefs.ErrBadName) {
+			t.Errorf("put %q: got %v", name, err)
+		}
+		if _, _, err := q.Result(1, name); !errors.Is(err, queuefs.ErrBadName) {
+			t.Errorf("get %q: got %v", name, err)
+		}
+	}
+	names := []string{"a", "-", "_", "a.b..c", "cutie-tmp-x", "j000000000001", strings.Repeat("x", 64)}
+	for _, name := range names {
+		must(t, putResult(q, 1, token, name, "of "+name))
+	}
+	j, err := q.Job(1)
+	must(t, err)
+	var got []string
+	for _, r := range j.Results {
+		got = append(got, r.Name)
+		if c := result(t, q, 1, r.Name); c != "of "+r.Name {
+			t.Errorf("%s: got %q", r.Name, c)
+		}
+	}
+	if !slices.Equal(got, names) {
+		t.Errorf("got %q want %q", got, names)
+	}
+	for name, want := range map[string]error{"A": queuefs.ErrNoResult, "b": queuefs.ErrNoResult} {
+		if _, _, err := q.Result(1, name); !errors.Is(err, want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, _, err := q.Result(2, "a"); !errors.Is(err, queuefs.ErrNoJob) {
+		t.Errorf("result of no job: got %v", err)
+	}
+	// A result may look like what is swept when a home is opened.
+	must(t, s.Checkpoint(ctx))
+	want := observe(t, s)
+	closeHome(t, s)
+	s, _ = openHome(t, dir, queuefs.Options{})
+	if d := want.difference(observe(t, s)); d != "" {
+		t.Error(d)
+	}
+	closeHome(t, s)
+}
+
+// TestBadResultsAreRefused commits what is wrong, and finds nothing of it.
+func TestBadResultsAreRefused(t *testing.T) {
+	dir, s, q, token := leasedJob(t)
+	must(t, putResult(q, 1, token, "there", "x"))
+	if err := putResult(q, 1, token, "there", "y"); !errors.Is(err, queuefs.ErrResultExists) {
+		t.Errorf("second of a name: got %v", err)
+	}
+	if _, err := q.NewResult(ctx, 1, token, "long", strings.Repeat("x", 256), nil); !errors.Is(err, queuefs.ErrTooBig) {
+		t.Errorf("long media type: got %v", err)
+	}
+	if _, err := q.NewResult(ctx, 1, token, "odd", "", []digest.Value{{}}); !errors.Is(err, queuefs.ErrBadName) {
+		t.Errorf("digest of no kind: got %v", err)
+	}
+	write := func(name string, expect ...digest.Value) *queuefs.ResultDraft {
+		t.Helper()
+		d, err := q.NewResult(ctx, 1, token, name, "", expect)
+		must(t, err)
+		_, err = io.WriteString(d, "content")
+		must(t, err)
+		return d
+	}
+	for _, typ := range digest.Types() {
+		if _, err := write("wrong", digest.Sum(typ, []byte("other"))).Commit(ctx); !errors.Is(err, queuefs.ErrDigest) {
+			t.Errorf("wrong %v: got %v", typ, err)
+		}
+		name := "right" + strings.ReplaceAll(typ.Token(), "/", "-")
+		r, err := write(name, digest.Sum(typ, []byte("content"))).Commit(ctx)
+		if want := (queuefs.Result{Name: name, Size: 7, SHA256: sha256.Sum256([]byte("content"))}); err != nil || r != want {
+			t.Errorf("%v: got %+v, %v want %+v", typ, r, err, want)
+		}
+	}
+	d := write("twice")
+	_, err := d.Commit(ctx)
+	must(t, err)
+	if _, err := d.Commit(ctx); err == nil {
+		t.Error("committed twice")
+	}
+	if _, err := d.Write([]byte("x")); err == nil {
+		t.Error("written to after it was committed")
+	}
+	d.Discard()
+	write("dropped").Discard()
+	first, second := write("race"), write("race")
+	_, err = first.Commit(ctx)
+	must(t, err)
+	if _, err := second.Commit(ctx); !errors.Is(err, queuefs.ErrResultExists) {
+		t.Errorf("the later of two: got %v", err)
+	}
+	late := write("late")
+	_, err = q.Return(ctx, 1, token, "")
+	must(t, err)
+	if _, err := late.Commit(ctx); !errors.Is(err, queuefs.ErrLease) {
+		t.Errorf("after the job was returned: got %v", err)
+	}
+	if got := standing(t, q, 1); got != "pending" {
+		t.Errorf("got %s", got)
+	}
+	everywhere(t, s, dir)
+}
+
+func TestResultsAreLimited(t *testing.T) {
+	dir, s, q, token := leasedJob(t)
+	var wg sync.WaitGroup
+	var made atomic.Int64
+	for n := range queuefs.MaxResults + 20 {
+		wg.Go(func() {
+			switch err := putResult(q, 1, token, fmt.Sprint("r", n), fmt.Sprint(n)); {
+			case err == nil:
+				made.Add(1)
+			case !errors.Is(err, queuefs.ErrTooBig):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	j, err := q.Job(1)
+	must(t, err)
+	if made.Load() != queuefs.MaxResults || len(j.Results) != queuefs.MaxResults {
+		t.Errorf("made %d, job has %d", made.Load(), len(j.Results))
+	}
+	everywhere(t, s, dir)
+}
+
+// TestResultsOfEachAttempt gives results of the same names in several
+// attempts, with files written between them or not: those of the last one are
+// left.
+func TestResultsOfEachAttempt(t *testing.T) {
+	for file := range 8 { // bits: write files after the first result, the requeue, the second result
+		dir := fastDir(t)
+		s, q := openHome(t, dir, queuefs.Options{Now: clock()})
+		fillQueue(t, q, 1, 1)
+		step := func(bit int) {
+			if file&bit != 0 {
+				must(t, s.Maintain(ctx))
+			}
+		}
+		for n := range 3 {
+			token := takeOne(t, q, time.Hour).Token
+			must(t, putResult(q, 1, token, "same", fmt.Sprint("same ", n)))
+			step(1)
+			must(t, putResult(q, 1, token, fmt.Sprint("own", n), fmt.Sprint("own ", n)))
+			step(4)
+			if n < 2 {
+				_, err := q.Requeue(ctx, 1)
+				must(t, err)
+				step(2)
+			}
+		}
+		if got, want := standing(t, q, 1), "consumed leased; result same text/plain same 2; result own2 text/plain own 2"; got != want {
+			t.Errorf("files %b: got %s want %s", file, got, want)
+		}
+		everywhere(t, s, dir)
+	}
+}
+
+// TestCheckTellsOfResults damages results by hand.
+func TestCheckTellsOfResults(t *testing.T) {
+	dir, s, q, token := leasedJob(t)
+	for _, name := range []string{"whole", "lost", "edited", "short"} {
+		must(t, putResult(q, 1, token, name, "of "+name))
+	}
+	closeHome(t, s)
+	in := filepath.Join(dir, "queues", "jobs", "result")
+	must(t, os.Remove(filepath.Join(in, "j000000000001", "lost")))
+	must(t, os.WriteFile(filepath.Join(in, "j000000000001", "edited"), []byte("OF edited"), 0o666))
+	must(t, os.WriteFile(filepath.Join(in, "j000000000001", "short"), []byte("of"), 0o666))
+	must(t, os.WriteFile(filepath.Join(in, "j000000000001", "brought"), nil, 0o666))
+	must(t, os.MkdirAll(filepath.Join(in, "j000000000009"), 0o777))
+	must(t, os.WriteFile(filepath.Join(in, "j000000000009", "of-no-job"), nil, 0o666))
+	must(t, os.WriteFile(filepath.Join(in, "README"), nil, 0o666))
+	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Repair: true})
+	must(t, err)
+	var got []string
+	for _, p := range append(r.Problems, r.Mended...) {
+		got = append(got, strings.TrimPrefix(p.String(), "queues/jobs/result/"))
+	}
+	slices.Sort(got)
+	want := []string{
+		"README: not the name of a job",
+		"j000000000001/brought: result that no job file names",
+		"j000000000001/edited: result has not its size and SHA-256 digest",
+		"j000000000001/lost: result missing",
+		"j000000000001/short: result has not its size and SHA-256 digest",
+		"j000000000009/of-no-job: result that no job file names",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	s, q = openHome(t, dir, queuefs.Options{})
+	for name, want := range map[string]string{"whole": "of whole", "edited": "OF edited"} {
+		if got := result(t, q, 1, name); got != want {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+	for _, name := range []string{"lost", "short"} {
+		if _, _, err := q.Result(1, name); err == nil || errors.Is(err, queuefs.ErrNoResult) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	closeHome(t, s)
+}
+
+// TestResultsOutliveTheJobFile takes the job file away: what is written again
+// names the results that are there.
+func TestResultsOutliveTheJobFile(t *testing.T) {
+	dir, s, q, token := leasedJob(t)
+	must(t, putResult(q, 1, token, "out", "content"))
+	_, err := q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m"})
+	must(t, err)
+	closeHome(t, s)
+	must(t, os.Remove(filepath.Join(dir, "queues/jobs/consumed/j000000000001")))
+	s, q = openHome(t, dir, queuefs.Options{})
+	if got, want := standing(t, q, 1), "consumed error; result out  content"; got != want {
+		t.Errorf("got %s want %s", got, want)
+	}
+	counted(t, q)
+	closeHome(t, s)
+}

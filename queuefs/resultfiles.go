@@ -1,0 +1,283 @@
+package queuefs
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"cutie/queuefs/durable"
+)
+
+// resultDir has a directory for each job with results.
+const resultDir = "result"
+
+// Results get their names behind the journal, as large payloads do: a record
+// names the temporary file, which was synced before it. So a crash leaves no
+// result that nobody knows, and a job that went back to pending leaves none of
+// an attempt that does not count.
+
+// resultWork is what the journal says of the results of a job and the files
+// do not show yet.
+type resultWork struct {
+	wipes int           // how often all results went
+	place []placeResult // those that came since
+	drop  []string      // temporary files of results that went
+}
+
+type placeResult struct{ temp, name string }
+
+// followResults notes what the record asks of the results of its job; had
+// tells whether there may be files. q.mu is held.
+func (q *Queue) followResults(r *record, had bool) {
+	w, waits := q.results[r.job]
+	switch {
+	case r.flags&recResult != 0:
+		temp, name, _ := strings.Cut(r.temp, "/")
+		w.place = append(slices.Clip(w.place), placeResult{temp, name})
+	case r.flags&recResults == 0 && (had || waits && len(w.place) > 0):
+		w.wipes++
+		w.drop = slices.Clip(w.drop)
+		for _, p := range w.place {
+			w.drop = append(w.drop, p.temp)
+		}
+		w.place = nil
+	default:
+		return
+	}
+	if q.results == nil {
+		q.results = map[JobID]resultWork{}
+	}
+	q.results[r.job] = w
+}
+
+// fileResults brings the results of a job up to the journal. It may be called
+// again after any of its steps, and after a crash from the start.
+func (q *Queue) fileResults(id JobID) error {
+	q.mu.RLock()
+	w, ok := q.results[id]
+	q.mu.RUnlock()
+	if !ok {
+		return nil
+	}
+	if err := q.placeResults(id, &w); err != nil {
+		return fmt.Errorf("results of %v: %w", id, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := q.results[id]
+	if n.wipes == w.wipes {
+		n.place = n.place[len(w.place):]
+	}
+	n.wipes -= w.wipes
+	n.drop = n.drop[len(w.drop):]
+	if n.wipes == 0 && len(n.place) == 0 && len(n.drop) == 0 {
+		delete(q.results, id)
+	} else {
+		q.results[id] = n
+	}
+	return nil
+}
+
+func (q *Queue) placeResults(id JobID, w *resultWork) error {
+	for _, temp := range w.drop {
+		if err := q.svc.temp.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	switch {
+	case len(w.place) > 0:
+	case w.wipes > 0:
+		return q.removeResults(id)
+	default:
+		return nil
+	}
+	all, err := q.dirs.root.AddSub(resultDir)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	dir, err := all.AddSub(id.String())
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for _, p := range w.place {
+		err := q.svc.temp.Rename(p.temp, dir, p.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			// It got its name before a crash, or other hands took it away.
+			if _, err = dir.Stat(p.name); errors.Is(err, fs.ErrNotExist) {
+				q.svc.report(Problem{Path: q.resultPath(id, p.name), Text: "result lost"})
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if w.wipes == 0 {
+		return nil
+	}
+	return removeBut(dir, func(name string) bool {
+		return slices.ContainsFunc(w.place, func(p placeResult) bool { return p.name == name })
+	})
+}
+
+func removeBut(dir *durable.Dir, keep func(name string) bool) error {
+	var names []string
+	if err := dir.Names(func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if keep(name) {
+			continue
+		}
+		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeResults removes all results of a job.
+func (q *Queue) removeResults(id JobID) error {
+	all, err := q.dirs.root.Sub(resultDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	return all.RemoveTree(id.String())
+}
+
+// foundResults makes the results of a job whose job file was lost out of their
+// files, as far as these say.
+func (q *Queue) foundResults(id JobID) (found []Result) {
+	dir, err := q.resultsOf(id)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	dir.Names(func(name string) {
+		f, err := q.openResult(id, name)
+		if err != nil || CheckResultName(name) != nil || len(found) == MaxResults {
+			return
+		}
+		defer f.Close()
+		r, h := Result{Name: name}, sha256.New()
+		if r.Size, err = io.Copy(h, f); err == nil {
+			h.Sum(r.SHA256[:0])
+			found = append(found, r)
+		}
+	})
+	slices.SortFunc(found, func(a, b Result) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// restored is what is known of a job without its job file.
+func (q *Queue) restored(id JobID, v *view) Job {
+	j := v.job(id)
+	if v.s().hasResults() {
+		j.Results = q.foundResults(id)
+	}
+	return j
+}
+
+func (q *Queue) resultPath(id JobID, name string) string {
+	return q.path(resultDir, id.String()+"/"+name)
+}
+
+// checkResults compares the results of a queue whose files are exact with the
+// job files that name them. What no job file names is told and left.
+func (q *Queue) checkResults(r *Report) error {
+	strange := func(path, why string) { r.Problems = append(r.Problems, Problem{Path: path, Text: why}) }
+	seen := map[JobID]bool{}
+	all, err := q.dirs.root.Sub(resultDir)
+	if err == nil {
+		defer all.Close()
+		err = all.Names(func(name string) {
+			if id, err := ParseJobID(name); err == nil {
+				seen[id] = true
+			} else {
+				strange(q.path(resultDir, name), "not the name of a job")
+			}
+		})
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, id := range q.withResults() {
+		seen[id] = true
+	}
+	for _, id := range sortedIDs(seen) {
+		if err := q.checkJobResults(id, strange, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Queue) withResults() (ids []JobID) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	for n, p := range q.idx.pages {
+		for i := 0; p != nil && i < PageJobs; i++ {
+			if p.slot(i).hasResults() {
+				ids = append(ids, JobID(n*PageJobs+i))
+			}
+		}
+	}
+	return ids
+}
+
+func (q *Queue) checkJobResults(id JobID, strange func(path, why string), r *Report) error {
+	j, err := q.Job(id)
+	if err != nil && !errors.Is(err, ErrNoJob) {
+		return err
+	}
+	for _, want := range j.Results {
+		if n, err := q.checkResult(id, want); err != nil {
+			strange(q.resultPath(id, want.Name), err.Error())
+		} else {
+			r.Octets += n
+		}
+	}
+	dir, err := q.resultsOf(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Names(func(name string) {
+		if _, ok := j.result(name); !ok {
+			strange(q.resultPath(id, name), "result that no job file names")
+		}
+	})
+}
+
+func (q *Queue) checkResult(id JobID, want Result) (int64, error) {
+	f, err := q.openResult(id, want.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, errors.New("result missing")
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	switch {
+	case err != nil:
+		return 0, err
+	case n != want.Size || [32]byte(h.Sum(nil)) != want.SHA256:
+		return 0, errors.New("result has not its size and SHA-256 digest")
+	}
+	return n, nil
+}

@@ -1,0 +1,399 @@
+package queuefs
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/durable"
+)
+
+// Limits of what may be set of a queue.
+const (
+	maxAttempts = 1_000_000
+	maxURI      = 2000
+)
+
+// SetQueue changes the properties of a queue (Cutie 0.3, 6.4): edit gets them
+// as queue-info.txt has them now and changes what is to be changed. They hold,
+// and are on stable storage, when SetQueue returns. Comments, order and
+// elements that mean nothing here stay in the file. ID, Identifier and Created
+// are what the queue is, and cannot change. Errors are ErrNoQueue, ErrBadName,
+// ErrQueueExists if another queue has the name, that of edit, and those of
+// storage.
+func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInfo) error) (QueueInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return QueueInfo{}, err
+	}
+	if err := s.begin(); err != nil {
+		return QueueInfo{}, err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	q, err := s.Queue(name)
+	if err != nil {
+		return QueueInfo{}, err
+	}
+	now, err := q.readSettings()
+	if err != nil {
+		return QueueInfo{}, fmt.Errorf("%w; mend the file first", err)
+	}
+	if now.info.Identifier != q.Info().Identifier {
+		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.id, queueInfo, ErrBadName)
+	}
+	info := now.info
+	if err := edit(&info); err != nil {
+		return QueueInfo{}, err
+	}
+	if info.ID != now.info.ID || info.Identifier != now.info.Identifier {
+		return QueueInfo{}, fmt.Errorf("%w: the identifier of queue %s cannot change; create a queue of the new name and move the jobs there", ErrBadName, q.id)
+	}
+	if !info.Created.Equal(now.info.Created) {
+		return QueueInfo{}, fmt.Errorf("%w: when queue %s was created cannot change", ErrBadName, q.id)
+	}
+	if err := info.check(); err != nil {
+		return QueueInfo{}, err
+	}
+	if s.named(info.Name, q) {
+		return QueueInfo{}, fmt.Errorf("name %.80q: %w", info.Name, ErrQueueExists)
+	}
+	doc, err := anvl.ParseDocument(now.file)
+	if err != nil {
+		return QueueInfo{}, err
+	}
+	if text := rewrite(doc, info.elements()); string(text) != string(now.file) {
+		if err := q.dirs.root.Replace(queueInfo, text); err != nil {
+			return QueueInfo{}, storageError(err)
+		}
+		if now, err = q.readSettings(); err != nil {
+			return QueueInfo{}, storageError(err)
+		}
+	}
+	q.use(now)
+	return now.info, nil
+}
+
+// named tells whether a queue other than q has the name.
+func (s *Service) named(name string, q *Queue) bool {
+	for _, other := range s.Queues() {
+		if name != "" && other != q && other.Info().Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// rewrite gives the elements of a property file their values. One that has no
+// value is not added.
+func rewrite(doc *anvl.Document, elements anvl.Record) []byte {
+	for _, e := range elements {
+		if old, there := doc.Lookup(e.Name); (there || e.Value != "") && old != e.Value {
+			doc.Set(e.Name, e.Value)
+		}
+	}
+	return doc.Bytes()
+}
+
+// settings are what queue-info.txt says, and what is published of the file.
+type settings struct {
+	info  QueueInfo
+	file  []byte
+	facts Facts
+	stamp stamp
+}
+
+// readSettings reads queue-info.txt. The time of creation is that known
+// already if the file has none.
+func (q *Queue) readSettings() (n settings, err error) {
+	var changed time.Time
+	if n.stamp, changed, err = stampOf(q.dirs.root, queueInfo); err != nil {
+		return n, err
+	}
+	if n.file, err = q.dirs.root.ReadFile(queueInfo, nil, 1<<20); err != nil {
+		return n, err
+	}
+	if n.info, err = parseQueueInfo(q.id, n.file); err == nil {
+		err = n.info.check()
+	}
+	if err != nil {
+		return n, fmt.Errorf("%s/%s: %w", q.id, queueInfo, err)
+	}
+	if n.info.Created.IsZero() {
+		n.info.Created = changed
+		if old := q.Info(); !old.Created.IsZero() {
+			n.info.Created = old.Created
+		}
+	}
+	n.facts = Facts{Length: int64(len(n.file)), SHA256: sha256.Sum256(n.file), MD5: md5.Sum(n.file), Type: jobFileType, Modified: changed}
+	return n, nil
+}
+
+// use makes the settings hold. Who waited for the end of a pause is served.
+func (q *Queue) use(n settings) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.info, q.infoFile, q.infoFacts, q.infoWatch.read = n.info, n.file, n.facts, n.stamp
+	q.serve()
+}
+
+// A stamp changes whenever a file does, unless somebody turns back the clock.
+type stamp struct {
+	inode          uint64
+	size           int64
+	written, moved int64 // ns
+}
+
+// watched is a file that other hands may change at any time.
+type watched struct{ read, seen stamp }
+
+// changed tells whether the file is to be read again: it is not what was read,
+// and has held still since the last look. Whoever edits it may empty it first.
+func (w *watched) changed(now stamp) bool {
+	still := now == w.seen
+	w.seen = now
+	return still && now != w.read
+}
+
+// stampOf returns the stamp of a file, and when it was last written.
+func stampOf(d *durable.Dir, name string) (stamp, time.Time, error) {
+	st, err := d.Stat(name)
+	if err != nil {
+		return stamp{}, time.Time{}, err
+	}
+	return stamp{inode: st.Ino, size: st.Size, written: st.Mtim.Nano(), moved: st.Ctim.Nano()},
+		time.Unix(st.Mtim.Unix()).UTC().Truncate(time.Microsecond), nil
+}
+
+// elements are all the properties as they stand in queue-info.txt, in the
+// order they are written; an empty value stands for the property not set.
+func (info *QueueInfo) elements() anvl.Record {
+	number := func(n, unset int64) string {
+		if n == unset {
+			return ""
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	paused, closed, ack := "", "", ""
+	if !info.Paused.IsZero() {
+		paused = FormatTime(info.Paused)
+	}
+	if info.Closed {
+		closed = "true"
+	}
+	if info.Acknowledge != AckNone {
+		ack = info.Acknowledge.String()
+	}
+	return anvl.Record{
+		{Name: "name", Value: info.Name},
+		{Name: "identifier", Value: info.Identifier},
+		{Name: "description", Value: info.Description},
+		{Name: "cullingSizeThreshold", Value: number(info.CullingSize, -1)},
+		{Name: "cullingAgeThreshold", Value: number(info.CullingAge, -1)},
+		{Name: "verifyOnRead", Value: strconv.FormatBool(info.VerifyOnRead)},
+		{Name: "verifyOnWrite", Value: strconv.FormatBool(info.VerifyOnWrite)},
+		{Name: "paused", Value: paused},
+		{Name: "closed", Value: closed},
+		{Name: "acknowledge", Value: ack},
+		{Name: "lease", Value: number(int64(info.Lease/time.Second), 0)},
+		{Name: "maxAttempts", Value: number(int64(info.MaxAttempts), 0)},
+		{Name: "callback", Value: info.Callback},
+		{Name: "created", Value: FormatTime(info.Created)},
+	}
+}
+
+func (info *QueueInfo) file() []byte { return rewrite(new(anvl.Document), info.elements()) }
+
+// check refuses what could not be kept, and cleans what is text.
+func (info *QueueInfo) check() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrBadName}, args...)...)
+	}
+	switch {
+	case info.CullingSize < -1 || info.CullingAge < -1:
+		return bad("negative culling threshold")
+	case info.CullingAge > maxHours:
+		return bad("culling age of %d hours is more than %d", info.CullingAge, int64(maxHours))
+	case info.Acknowledge > AckTimeout:
+		return bad("%v", info.Acknowledge)
+	case info.Lease < 0 || info.Lease > MaxLease || info.Lease%time.Second != 0:
+		return bad("lease %v is not whole seconds from 0 to %d", info.Lease, MaxLease/time.Second)
+	case info.MaxAttempts < 0 || info.MaxAttempts > maxAttempts:
+		return bad("maximum of attempts %d is not from 0 to %d", info.MaxAttempts, maxAttempts)
+	}
+	info.Paused = info.Paused.Truncate(time.Microsecond).UTC()
+	if y := info.Paused.Year(); y < 0 || y > 9999 {
+		return bad("paused in the year %d", y)
+	}
+	if err := checkURI("callback", info.Callback); err != nil {
+		return err
+	}
+	for _, v := range []*string{&info.Identifier, &info.Name, &info.Description} {
+		if len(*v) > 4*maxLabel {
+			return fmt.Errorf("queue property: %w", ErrTooBig)
+		}
+		*v = cleanLabel(*v)
+	}
+	return nil
+}
+
+// maxHours is the largest age that fits a duration.
+const maxHours = int64(1<<63-1) / int64(time.Hour)
+
+// checkURI refuses what is neither empty nor an absolute http or https URI.
+// What stands in the property files is public: they have no place for secrets.
+func checkURI(what, uri string) error {
+	if uri == "" {
+		return nil
+	}
+	u, err := url.Parse(uri)
+	switch {
+	case len(uri) > maxURI:
+		return fmt.Errorf("%s: %w: more than %d octets", what, ErrTooBig, maxURI)
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || cleanLabel(uri) != uri:
+		return fmt.Errorf("%w: %s %.80q is not an absolute http or https URI", ErrBadName, what, uri)
+	case u.User != nil:
+		return fmt.Errorf("%w: %s names a user, and properties are public", ErrBadName, what)
+	case u.Fragment != "":
+		return fmt.Errorf("%w: %s %.80q has a fragment", ErrBadName, what, uri)
+	}
+	return nil
+}
+
+func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
+	info := QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1}
+	r, err := anvl.ParseRecord(data)
+	if err != nil {
+		return info, err
+	}
+	if v := r.Value("identifier"); v != "" {
+		info.Identifier = v
+	}
+	info.Name, info.Description, info.Callback = r.Value("name"), r.Value("description"), r.Value("callback")
+	var errs []error
+	number := func(name string, to *int64) {
+		if v := r.Value(name); v != "" {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 0 {
+				errs = append(errs, fmt.Errorf("%s: %.40q is not a number", name, v))
+				return
+			}
+			*to = n
+		}
+	}
+	var lease, attempts int64
+	number("cullingSizeThreshold", &info.CullingSize)
+	number("cullingAgeThreshold", &info.CullingAge)
+	number("lease", &lease)
+	number("maxAttempts", &attempts)
+	info.Lease = time.Duration(min(lease, int64(MaxLease/time.Second)+1)) * time.Second
+	info.MaxAttempts = int(min(attempts, maxAttempts+1))
+	truth := func(name string, to *bool) {
+		if v := r.Value(name); v != "" {
+			b, err := strconv.ParseBool(strings.ToLower(v))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %.40q is neither true nor false", name, v))
+			}
+			*to = b
+		}
+	}
+	truth("verifyOnRead", &info.VerifyOnRead)
+	truth("verifyOnWrite", &info.VerifyOnWrite)
+	truth("closed", &info.Closed)
+	date := func(name string, to *time.Time) {
+		if v := r.Value(name); v != "" {
+			t, err := parseTime(v)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			}
+			*to = t
+		}
+	}
+	date("paused", &info.Paused)
+	date("created", &info.Created)
+	if v := r.Value("acknowledge"); v != "" {
+		if info.Acknowledge, err = ParseAcknowledge(v); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return info, errors.Join(errs...)
+}
+
+// SetService changes name, description, supportURI or baseURI of the service
+// (Cutie 0.3, 6.2): edit gets the properties as cutie-info.txt has them now.
+// They are on stable storage when SetService returns, and hold from then on,
+// but for BaseURI: what was published until the home is opened again keeps the
+// references it has. Comments, order and elements that mean nothing here stay
+// in the file.
+func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	data, err := s.home.ReadFile(infoName, nil, 1<<20)
+	if err != nil {
+		return storageError(err)
+	}
+	was, err := parseServiceInfo(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w; mend the file first", infoName, err)
+	}
+	doc, err := anvl.ParseDocument(data)
+	if err != nil {
+		return err
+	}
+	info := was
+	if err := edit(&info); err != nil {
+		return err
+	}
+	if info.Identifier != was.Identifier || info.Scheme != was.Scheme || !info.Created.Equal(was.Created) {
+		return fmt.Errorf("%w: only name, description, supportURI and baseURI of the service can change", ErrBadName)
+	}
+	if err := info.check(); err != nil {
+		return err
+	}
+	text := rewrite(doc, info.changeable())
+	if string(text) != string(data) {
+		if err := s.home.Replace(infoName, text); err != nil {
+			return storageError(err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info.Name, s.info.Description, s.info.SupportURI = info.Name, info.Description, info.SupportURI
+	if _, changed, err := stampOf(s.home, infoName); err == nil {
+		s.info.Modified = changed
+	}
+	return nil
+}
+
+// changeable are the properties that somebody may set later.
+func (info *ServiceInfo) changeable() anvl.Record {
+	return anvl.Record{{Name: "name", Value: info.Name}, {Name: "description", Value: info.Description},
+		{Name: "baseURI", Value: info.BaseURI}, {Name: "supportURI", Value: info.SupportURI}}
+}
+
+func (info *ServiceInfo) check() error {
+	if err := checkURI("baseURI", info.BaseURI); err != nil {
+		return err
+	}
+	for _, v := range []*string{&info.Name, &info.Description, &info.SupportURI} {
+		if len(*v) > 4*maxLabel {
+			return fmt.Errorf("service property: %w", ErrTooBig)
+		}
+		*v = cleanLabel(*v)
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package queuefs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// MaxTake is how many jobs one call may take.
+const MaxTake = 1000
+
+// A Take says who wants jobs, and how.
+type Take struct {
+	By    string        // user agent of the consumer
+	Max   int           // jobs at most; 0 means 1, and no more than MaxTake are given
+	Lease time.Duration // at most MaxLease; 0 means that of the queue if it wants reports, else none
+}
+
+// A Taken is a job that was handed out.
+type Taken struct {
+	Job
+	Token string // shows that the consumer has the lease; "" if it has none
+}
+
+// A waiter is a consumer for whom no job was there. Jobs are handed to
+// waiters in the order these came.
+type waiter struct {
+	max   int
+	taken []JobID
+	ready chan struct{} // closed once taken is filled
+}
+
+// Take takes jobs from the head of the queue and makes them Consumed, with one
+// sync (Cutie 0.3, 5.6): fewer than Max if their sidecars are large, and none
+// that are on hold. Each is handed out with a lease if one was asked for or
+// the queue wants reports: until it ends the consumer calls Extend, Conclude
+// or Return with the token, else see [Service.Expire]. On a queue that
+// verifies, a job whose payload is damaged is put on hold instead. If no job
+// is there, or the queue is paused, the error is [ErrEmpty]. Of two calls at
+// the same time either may get the older job, and either may come first in the
+// order of events.
+func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
+	if err := q.checkTake(&t); err != nil {
+		return nil, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		q.mu.Lock()
+		ids := q.claim(t.Max)
+		q.mu.Unlock()
+		if len(ids) == 0 {
+			return nil, ErrEmpty
+		}
+		if taken, err := q.handOut(ctx, ids, t); len(taken) > 0 || err != nil {
+			return taken, err
+		}
+	}
+}
+
+// TakeWait is Take that waits for a job until ctx ends, and then returns
+// [ErrEmpty]. Waiters are served in the order they came; one whose ctx has
+// ended takes no job.
+func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
+	if err := q.checkTake(&t); err != nil {
+		return nil, err
+	}
+	for {
+		ids, err := q.await(ctx, t.Max)
+		if err != nil {
+			return nil, err
+		}
+		taken, err := q.handOut(ctx, ids, t)
+		switch {
+		case err != nil && errors.Is(err, ctx.Err()):
+			return nil, ErrEmpty
+		case err != nil || len(taken) > 0:
+			return taken, err
+		}
+	}
+}
+
+func (q *Queue) checkTake(t *Take) error {
+	if t.Max == 0 {
+		t.Max = 1
+	}
+	t.By = cleanLabel(t.By[:min(len(t.By), maxLabel)])
+	if err := checkLease(t.Lease); err != nil {
+		return err
+	}
+	return q.svc.usable()
+}
+
+// await claims jobs, and waits for them until ctx ends.
+func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
+	if ctx.Err() != nil {
+		return nil, ErrEmpty
+	}
+	q.mu.Lock()
+	if q.gone {
+		q.mu.Unlock()
+		return nil, ErrNoQueue
+	}
+	if len(q.waiters) == 0 {
+		if ids := q.claim(max); len(ids) > 0 {
+			q.mu.Unlock()
+			return ids, nil
+		}
+	}
+	w := &waiter{max: max, ready: make(chan struct{})}
+	q.waiters = append(q.waiters, w)
+	q.mu.Unlock()
+
+	var stopped error
+	select {
+	case <-w.ready:
+		if ctx.Err() == nil && len(w.taken) > 0 {
+			return w.taken, nil
+		}
+	case <-ctx.Done():
+	case <-q.svc.stopped:
+		if stopped = q.svc.usable(); stopped == nil {
+			stopped = ErrClosed
+		}
+	}
+	q.mu.Lock()
+	if i := slices.Index(q.waiters, w); i >= 0 {
+		q.waiters = slices.Delete(q.waiters, i, i+1)
+	}
+	taken := w.taken
+	if q.gone {
+		stopped = ErrNoQueue
+	}
+	q.mu.Unlock()
+	q.release(taken...)
+	if stopped != nil {
+		return nil, stopped
+	}
+	return nil, ErrEmpty
+}
+
+// claim takes up to max available jobs for one operation, lowest number first,
+// unless the queue is paused; q.mu is held.
+func (q *Queue) claim(max int) []JobID {
+	max = min(max, MaxTake, int(q.idx.avail))
+	if max <= 0 || q.paused() {
+		return nil
+	}
+	ids := make([]JobID, 0, max)
+	for id := q.idx.head; len(ids) < max; id++ {
+		if id = q.idx.first(id); id == 0 {
+			break
+		}
+		p := q.idx.page(id)
+		s := p.slot(int(id % PageJobs))
+		q.idx.setBusy(p, s)
+		ids = append(ids, id)
+		q.idx.head = id + 1
+	}
+	return ids
+}
+
+// serve hands available jobs to those who wait; q.mu is held.
+func (q *Queue) serve() {
+	for len(q.waiters) > 0 && q.idx.avail > 0 && !q.paused() {
+		w := q.waiters[0]
+		q.waiters = slices.Delete(q.waiters, 0, 1)
+		w.taken = q.claim(w.max)
+		close(w.ready)
+	}
+}
+
+func (q *Queue) paused() bool { return !q.info.Paused.IsZero() }
+
+// handOut makes claimed jobs Consumed. It returns none if all of them had to
+// be put on hold.
+func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, error) {
+	q.warm(ids)
+	ids, err := q.verified(ctx, ids)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	var tokens map[JobID]string
+	jobs, err := q.transition(ids, Consume, Consumed, func(j *Job, at time.Time) {
+		j.enter(Consumed)
+		j.Consumed, j.Consumer, j.Message = at, t.By, ""
+		j.Attempts++
+		if d := q.info.leaseFor(t.Lease); d > 0 {
+			if tokens == nil {
+				tokens = map[JobID]string{}
+			}
+			tokens[j.ID] = newToken()
+			j.Lease = Lease{Ends: q.leaseEnd(d), Key: leaseKey(tokens[j.ID])}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	q.svc.assist(q, len(jobs))
+	taken := make([]Taken, len(jobs))
+	for i := range jobs {
+		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID]}
+	}
+	return taken, nil
+}

@@ -1,0 +1,180 @@
+package queuefs_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"cutie/queuefs"
+)
+
+// spoil changes the payload of a job behind the back of the engine.
+func spoil(t testing.TB, dir string, id queuefs.JobID, how string) {
+	t.Helper()
+	path := filepath.Join(dir, "queues/jobs/payload", id.String())
+	switch how {
+	case "one octet":
+		data, err := os.ReadFile(path)
+		must(t, err)
+		data[len(data)/2] ^= 1
+		must(t, os.WriteFile(path, data, 0o666))
+	case "cut":
+		must(t, os.Truncate(path, 3))
+	case "gone":
+		must(t, os.Remove(path))
+	}
+}
+
+// TestDamagedPayloadIsPutOnHold serves a queue whose head is damaged in every
+// way: what is behind it is handed out, and each damage is told once.
+func TestDamagedPayloadIsPutOnHold(t *testing.T) {
+	for _, size := range []int{100, 200 << 10} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			dir := fastDir(t)
+			var told []string
+			o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
+			s, q := openWith(t, dir, o, func(i *queuefs.QueueInfo) { i.VerifyOnRead = true })
+			for range 7 {
+				submit(t, q, queuefs.Meta{}, strings.Repeat("x", size))
+			}
+			must(t, s.Maintain(ctx))
+			for i, how := range []string{"one octet", "cut", "gone"} {
+				spoil(t, dir, queuefs.JobID(i+1), how)
+			}
+			spoil(t, dir, 5, "cut")
+			taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: 2})
+			if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{4}) && !slices.Equal(idsOfTaken(taken), []queuefs.JobID{4, 6}) {
+				t.Errorf("got %v, %v", idsOfTaken(taken), err)
+			}
+			taken, err = q.Take(ctx, queuefs.Take{By: "w", Max: 9})
+			if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{6, 7}) {
+				t.Errorf("got %v, %v", idsOfTaken(taken), err)
+			}
+			if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
+				t.Errorf("got %v", err)
+			}
+			if got := q.IDs(queuefs.ListOptions{Held: true}); !slices.Equal(got, []queuefs.JobID{1, 2, 3, 5}) {
+				t.Errorf("held: got %v", got)
+			}
+			j, err := q.Job(1)
+			if err != nil || j.HeldFor != "payload of j000000000001 has not its SHA-256 digest" || j.Attempts != 0 {
+				t.Errorf("got %+v, %v", j, err)
+			}
+			// Released without being mended they are held again, and told no more.
+			for _, id := range []queuefs.JobID{1, 2, 3, 5} {
+				_, err := q.Release(ctx, id)
+				must(t, err)
+			}
+			if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
+				t.Errorf("got %v", err)
+			}
+			if len(told) != 4 {
+				t.Errorf("told %q", told)
+			}
+			// What nobody verifies is handed out as it is.
+			_, err = s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.VerifyOnRead = false; return nil })
+			must(t, err)
+			if _, err := q.Release(ctx, 1); err != nil {
+				t.Error(err)
+			}
+			if j, err := q.Next(ctx, "w"); err != nil || j.ID != 1 {
+				t.Errorf("got %v, %v", j.ID, err)
+			}
+			counted(t, q)
+			closeHome(t, s)
+		})
+	}
+}
+
+func idsOfTaken(taken []queuefs.Taken) (ids []queuefs.JobID) {
+	for _, j := range taken {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
+// TestWaiterGetsTheSoundJob waits while only damaged jobs come.
+func TestWaiterGetsTheSoundJob(t *testing.T) {
+	dir := fastDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		s, q := openWith(t, dir, queuefs.Options{Now: clock()}, func(i *queuefs.QueueInfo) { i.VerifyOnRead = true })
+		defer closeHome(t, s)
+		j := submit(t, q, queuefs.Meta{}, "payload")
+		_, err := q.Hold(ctx, j.ID, "")
+		must(t, err)
+		must(t, s.Maintain(ctx))
+		spoil(t, dir, j.ID, "one octet")
+		back := make(chan taking, 10)
+		wait(ctx, q, 0, 1, back)
+		_, err = q.Release(ctx, j.ID)
+		must(t, err)
+		expect(t, back)
+		submit(t, q, queuefs.Meta{}, "sound")
+		expect(t, back, taking{who: 0, jobs: []queuefs.JobID{2}})
+		if got := q.IDs(queuefs.ListOptions{Held: true}); !slices.Equal(got, []queuefs.JobID{1}) {
+			t.Errorf("held: got %v", got)
+		}
+	})
+}
+
+// TestRequeueAtTheEnd puts jobs of each kind of payload at the end, with their
+// files written and not; the payload of a large one is the same file.
+func TestRequeueAtTheEnd(t *testing.T) {
+	for _, size := range []int{0, 100, 100 << 10, 300 << 10} {
+		for _, filed := range []bool{false, true} {
+			t.Run(fmt.Sprint(size, filed), func(t *testing.T) {
+				dir := fastDir(t)
+				s, q := openHome(t, dir, queuefs.Options{Now: clock()})
+				data := strings.Repeat("payload ", size/8)
+				m := queuefs.Meta{Filename: "f", MediaType: "text/plain", Sidecar: "s", Submitter: "me", Batch: "b"}
+				submit(t, q, m, data)
+				submit(t, q, queuefs.Meta{}, "other")
+				first, err := q.Next(ctx, "w")
+				must(t, err)
+				if filed {
+					must(t, s.Maintain(ctx))
+				}
+				again, err := q.RequeueEnd(ctx, 1)
+				must(t, err)
+				want := first
+				want.ID, want.Seq, want.Status, want.Requeues = 3, 4, queuefs.Pending, 1
+				want.Submitted, want.Requeued, want.Attempts = again.Submitted, again.Submitted, 0
+				want.Consumer, want.Consumed = "", want.Held
+				want.Extra = again.Extra
+				if got, err := q.Job(3); err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", again) || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+					t.Errorf("got %+v, %v\nand %+v\nwant %+v", got, err, again, want)
+				}
+				if _, err := q.RequeueEnd(ctx, 1); !errors.Is(err, queuefs.ErrConflict) {
+					t.Errorf("twice: got %v", err)
+				}
+				if got, want := standing(t, q, 3), "pending requeuedFrom j000000000001"; got != want {
+					t.Errorf("got %s want %s", got, want)
+				}
+				must(t, s.Maintain(ctx))
+				if a, b := inode(t, dir, 1), inode(t, dir, 3); (a == b) != (size > 128<<10) {
+					t.Errorf("same file: %v", a == b)
+				}
+				// The old one, pending again, is no longer requeued as the new one.
+				_, err = q.Requeue(ctx, 1)
+				must(t, err)
+				if got := standing(t, q, 1); got != "pending" {
+					t.Errorf("got %s", got)
+				}
+				everywhere(t, s, dir)
+			})
+		}
+	}
+}
+
+func inode(t testing.TB, dir string, id queuefs.JobID) uint64 {
+	t.Helper()
+	st, err := os.Stat(filepath.Join(dir, "queues/jobs/payload", id.String()))
+	must(t, err)
+	return st.Sys().(*syscall.Stat_t).Ino
+}

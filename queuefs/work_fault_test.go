@@ -1,0 +1,179 @@
+package queuefs_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// on does one thing to one job.
+func (c *scenario) on(what string, id queuefs.JobID, change func(*fact), op func(q *queuefs.Queue) error) {
+	if c.over {
+		return
+	}
+	q := c.queue("jobs")
+	c.again(what, c.known.set("jobs", id, change), func() error { return op(q) })
+}
+
+// again is do for what the rest of the scenario needs: what failed once works
+// the second time.
+func (c *scenario) again(what string, after world, op func() error) {
+	var err error
+	try := func() error { err = op(); return err }
+	if c.do(what, after, try); err != nil && !c.over {
+		c.do(what+" again", after, try)
+	}
+}
+
+func worked(st queuefs.Status, work string) func(*fact) {
+	return func(f *fact) { f.status, f.work = st, work }
+}
+
+// back is a job that went back to pending.
+func back(work string) func(*fact) {
+	return func(f *fact) { f.status, f.consumer, f.requeues, f.work = queuefs.Pending, "", f.requeues+1, work }
+}
+
+// lease takes the job at the head, which is id, and returns the token.
+func (c *scenario) lease(id queuefs.JobID, d time.Duration) (token string) {
+	c.on("lease", id, func(f *fact) { f.status, f.consumer, f.work = queuefs.Consumed, "w", "leased" }, func(q *queuefs.Queue) error {
+		taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: d})
+		if err == nil {
+			if taken[0].ID != id {
+				c.t.Errorf("took %v want %v", taken[0].ID, id)
+			}
+			token = taken[0].Token
+		}
+		return err
+	})
+	return token
+}
+
+func (c *scenario) result(id queuefs.JobID, token, name, content string) {
+	c.on("result", id, func(f *fact) { f.work += "; result " + name + " text/plain " + content },
+		func(q *queuefs.Queue) error { return putResult(q, id, token, name, content) })
+}
+
+func (c *scenario) conclude(id queuefs.JobID, token string, r queuefs.Conclusion, work string) {
+	c.on("conclude", id, worked(queuefs.Consumed, work), func(q *queuefs.Queue) error {
+		_, err := q.Conclude(ctx, id, token, r)
+		return err
+	})
+}
+
+func (c *scenario) requeueOne(id queuefs.JobID) {
+	c.on("requeue", id, back(""), func(q *queuefs.Queue) error { _, err := q.Requeue(ctx, id); return err })
+}
+
+// requeueEnd puts a copy of job id at the end, as again.
+func (c *scenario) requeueEnd(id, again queuefs.JobID) {
+	if c.over {
+		return
+	}
+	q := c.queue("jobs")
+	after := c.known.set("jobs", id, func(f *fact) {
+		f.work = strings.TrimPrefix(f.work+"; requeuedAs "+again.String(), "; ")
+	})
+	old := after["jobs"].byID[id]
+	after = after.set("jobs", again, func(f *fact) {
+		*f = fact{status: queuefs.Pending, filename: old.filename, sidecar: old.sidecar, payload: old.payload, requeues: old.requeues + 1, work: "requeuedFrom " + id.String()}
+	})
+	c.again("requeue at the end", after, func() error { _, err := q.RequeueEnd(ctx, id); return err })
+}
+
+// runWork is a scenario of workers, over two lives.
+func (c *scenario) runWork() {
+	c.known = world{}
+	c.open()
+	var kept string
+	if !c.over {
+		c.create("jobs")
+		if c.submit("jobs", 10, 3000, 200<<10, 5, 7); !c.over && c.known["jobs"].last == 0 {
+			c.submit("jobs", 10, 3000, 200<<10, 5, 7)
+		}
+		c.on("hold", 1, worked(queuefs.Pending, `held "a"`), func(q *queuefs.Queue) error { _, err := q.Hold(ctx, 1, "a"); return err })
+		two := c.lease(2, 500*time.Hour)
+		c.result(2, two, "out", "first")
+		c.maintain()
+		c.result(2, two, "log", "second")
+		c.on("extend", 2, func(*fact) {}, func(q *queuefs.Queue) error { _, err := q.Extend(ctx, 2, two, 600*time.Hour); return err })
+		three := c.lease(3, 500*time.Hour)
+		c.conclude(3, three, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m", Transient: true}, `error; transient; message "m"`)
+		c.checkpoint()
+		c.requeueEnd(3, 6)
+		c.requeueOne(2)
+		c.on("release", 1, worked(queuefs.Pending, ""), func(q *queuefs.Queue) error { _, err := q.Release(ctx, 1); return err })
+		c.on("abort", 4, worked(queuefs.Deleted, `aborted; message "no"`), func(q *queuefs.Queue) error { _, err := q.Abort(ctx, 4, "no"); return err })
+		one := c.lease(1, 500*time.Hour)
+		c.on("return", 1, back(`message "later"`), func(q *queuefs.Queue) error { _, err := q.Return(ctx, 1, one, "later"); return err })
+		c.lease(1, time.Hour)
+		kept = c.lease(2, 500*time.Hour)
+		c.result(2, kept, "out", "third")
+	}
+	c.close()
+	if c.over {
+		return
+	}
+	if c.open(); !c.over {
+		c.result(2, kept, "more", "fourth")
+		c.maintain()
+		c.conclude(2, kept, queuefs.Conclusion{Outcome: queuefs.Completed}, "completed; result out text/plain third; result more text/plain fourth")
+		c.checkpoint()
+		c.requeueOne(2)
+		c.requeueOne(4)
+		c.skew.Store(int64(time.Hour))
+		c.on("expire", 1, back(""), func(q *queuefs.Queue) error { return c.s.Expire(ctx) })
+		c.on("hold", 1, worked(queuefs.Pending, `held "b"`), func(q *queuefs.Queue) error { _, err := q.Hold(ctx, 1, "b"); return err })
+		c.submit("jobs", 6000)
+	}
+	c.close()
+}
+
+// TestEveryStepOfWorkFails is TestEveryStepFails for what workers do.
+func TestEveryStepOfWorkFails(t *testing.T) {
+	for i, way := range []struct {
+		name        string
+		err         error
+		done, stops bool
+	}{
+		{"fails", errInjected, false, false},
+		{"fails but happened", errInjected, true, false},
+		{"no space", syscall.ENOSPC, false, false},
+		{"machine stops before", errInjected, false, true},
+		{"machine stops behind", errInjected, true, true},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			stride := 2*stride(t) - 1
+			for at := 1 + i%stride; ; at += stride {
+				f := newFaults(at, way.err)
+				f.done, f.stops = way.done, way.stops
+				fired := false
+				t.Run(fmt.Sprint(at), func(t *testing.T) {
+					c := newScenario(t, f)
+					defer func() {
+						if t.Failed() {
+							t.Logf("step %d failed: %s", at, f.name)
+						}
+						os.RemoveAll(c.dir)
+					}()
+					c.runWork()
+					fired = f.fired()
+					v := verifier{TB: t, dir: c.dir, o: c.o, f: c.f}
+					v.verify(c.outcomes()...)
+				})
+				if !fired {
+					if at <= stride {
+						t.Error("no step was taken")
+					}
+					break
+				}
+			}
+		})
+	}
+}
