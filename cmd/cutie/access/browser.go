@@ -1,0 +1,115 @@
+package access
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+// A Browser guards against what pages of strangers make a browser do: it sends
+// the credentials it knows, and reaches what only this machine can reach.
+type Browser struct {
+	// Hosts, if not nil, are the names under which the daemon is known. A page
+	// of a stranger whose name was pointed here meanwhile has another
+	// (DNS rebinding). Addresses and localhost are always fine.
+	Hosts []string
+
+	cross http.CrossOriginProtection
+}
+
+// NewBrowser returns the guard of a daemon that is known under a base URI.
+// strict refuses names other than that of the base URI.
+func NewBrowser(base string, strict bool) (*Browser, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	b := &Browser{}
+	if err := b.cross.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
+		return nil, err
+	}
+	if strict {
+		b.Hosts = []string{strings.ToLower(u.Hostname())}
+	}
+	return b, nil
+}
+
+// Check returns a [*rest.Error] of status 403 or 421 for a request that no
+// page of ours has made.
+func (b *Browser) Check(r *http.Request) error {
+	if b.Hosts != nil && !b.known(r.Host) {
+		return &rest.Error{Status: http.StatusMisdirectedRequest,
+			Message: fmt.Sprintf("host %.80q is not known here, see serve --base-uri", r.Host)}
+	}
+	if err := b.cross.Check(r); err != nil {
+		return &rest.Error{Status: http.StatusForbidden, Message: "a page of another site may not do this"}
+	}
+	return nil
+}
+
+func (b *Browser) known(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	for _, h := range b.Hosts {
+		if h == host {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	noSniff    = []string{"nosniff"}
+	sameOrigin = []string{"same-origin"}
+	policy     = []string{state.PagePolicy} // nothing runs, and forms stay here
+)
+
+// Protect completes the headers of an answer before it begins. private tells
+// that the request had to be admitted, so that no shared cache hands the
+// answer to somebody else.
+func Protect(h http.Header, private bool) {
+	if _, ok := h["X-Content-Type-Options"]; !ok {
+		h["X-Content-Type-Options"] = noSniff
+	}
+	if v, ok := h["Content-Type"]; ok && len(v) > 0 && isPage(v[0]) {
+		// Forms of a page without a referrer would have no origin either.
+		h["Referrer-Policy"] = sameOrigin
+		if _, ok := h["Content-Security-Policy"]; !ok {
+			h["Content-Security-Policy"] = policy
+		}
+	}
+	if private {
+		h["Cache-Control"] = []string{madePrivate(h.Get("Cache-Control"))}
+	}
+}
+
+func isPage(t string) bool {
+	return strings.HasPrefix(t, "text/html") || strings.HasPrefix(t, "application/xhtml+xml")
+}
+
+// madePrivate makes a Cache-Control that of a private answer.
+func madePrivate(v string) string {
+	switch {
+	case v == "":
+		return "private"
+	case strings.Contains(v, "no-store"), strings.Contains(v, "private"):
+		return v
+	case strings.Contains(v, "public"):
+		return strings.Replace(v, "public", "private", 1)
+	}
+	return "private, " + v
+}

@@ -1,0 +1,174 @@
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// maxFile is the size of a users file, in octets.
+const maxFile = 4 << 20
+
+// Load reads a users file. wide tells that others than its owner may read or
+// write it.
+func Load(name string) (u *Users, wide bool, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	return read(f)
+}
+
+func read(f *os.File) (u *Users, wide bool, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, false, fmt.Errorf("%s is no regular file", f.Name())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, false, err
+	}
+	if len(text) > maxFile {
+		return nil, false, fmt.Errorf("%s has more than %d octets", f.Name(), maxFile)
+	}
+	if u, err = ParseUsers(text); err != nil {
+		return nil, false, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return u, info.Mode().Perm()&0o077 != 0, nil
+}
+
+// Edit changes a users file, or makes it. Edits take turns, also those of
+// other processes; the new file has the mode 0600 and is there as a whole, on
+// stable storage, when Edit returns. If change returns an error it is Edit's,
+// and the file stays as it is.
+func Edit(name string, change func(*Users) error) (err error) {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	f, err := lockFile(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // gives the lock back
+	u, _, err := read(f)
+	if err != nil {
+		return err
+	}
+	if err := change(u); err != nil {
+		return err
+	}
+	// What is written here must be possible to read.
+	text := []byte(u.String())
+	if len(text) > maxFile {
+		return fmt.Errorf("%s would have more than %d octets", name, maxFile)
+	}
+	if _, err := ParseUsers(text); err != nil {
+		return err
+	}
+	return replace(name, text, f)
+}
+
+// lockFile opens the file for the one who edits it. The lock is on the file
+// itself, so whoever waited for it looks whether it is still the one of that
+// name.
+func lockFile(name string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
+		}
+		mine, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if there, err := os.Stat(name); err == nil && os.SameFile(mine, there) {
+			return f, nil
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, f.Close())
+		}
+		f.Close()
+	}
+}
+
+// replace gives name the new text. It stays the file of whom the old one was,
+// so that a daemon of another user can still read it.
+func replace(name string, text []byte, old *os.File) (err error) {
+	dir, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	temp := filepath.Join(dir.Name(), "."+filepath.Base(name)+"-"+rand.Text())
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, giveTo(f, old), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(temp, name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return dir.Sync()
+}
+
+// giveTo gives f the owner of another file.
+func giveTo(f, other *os.File) error {
+	mine, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	theirs, err := other.Stat()
+	if err != nil {
+		return err
+	}
+	m, t := mine.Sys().(*syscall.Stat_t), theirs.Sys().(*syscall.Stat_t)
+	if m.Uid == t.Uid && m.Gid == t.Gid {
+		return nil
+	}
+	return f.Chown(int(t.Uid), int(t.Gid))
+}
+
+// MaxPassword is how long a password may be, in octets; bcrypt knows no more.
+const MaxPassword = 72
+
+// HashPassword returns what the users file holds of a password.
+func HashPassword(password string) (string, error) {
+	switch {
+	case password == "":
+		return "", errors.New("password is empty")
+	case len(password) > MaxPassword:
+		return "", fmt.Errorf("password has %d octets, more than %d", len(password), MaxPassword)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
+	return string(hash), err
+}
+
+// tokenPrefix lets people and scanners see what a stray token is.
+const tokenPrefix = "cutie_"
+
+// NewToken returns a token of 256 random bits and what the users file holds of
+// it.
+func NewToken() (secret string, hash [sha256.Size]byte) {
+	var b [32]byte
+	rand.Read(b[:])
+	secret = tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+	return secret, sha256.Sum256([]byte(secret))
+}

@@ -1,0 +1,269 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"cutie/queuefs/rest"
+)
+
+// Options are the settings of a [Gate].
+type Options struct {
+	Users     string // users file; "" if nobody has a name
+	Anonymous Rights // of those without a name
+	// Queue returns the cleaned identifier of the queue that a path names.
+	Queue func(name string) (id string, ok bool)
+	// Report is told whenever the users file was read: how many users it has,
+	// and whether others than its owner may read or write it. nil: nobody is.
+	Report func(users int, wide bool)
+	Now    func() time.Time // nil means time.Now
+}
+
+// A Gate decides about requests. It is safe for concurrent use.
+type Gate struct {
+	o     Options
+	key   [32]byte      // of the hashes of verified passwords
+	slots chan struct{} // as many passwords are compared at once
+	queue atomic.Int64  // those compared, and those that wait to be
+	wrong throttle      // tries of passwords
+	book  atomic.Pointer[book]
+
+	reading sync.Mutex
+	stamp   Stamp
+}
+
+// A book is what a state of the users file says. It never changes but for what
+// is remembered.
+type book struct {
+	users  map[string]*User
+	tokens map[[sha256.Size]byte]*Token
+	dummy  []byte          // hash compared for names that are not known
+	over   context.Context // ends when there is another book
+	close  context.CancelFunc
+
+	mu       sync.Mutex
+	verified map[[sha256.Size]byte]time.Time // until when a name and password are known to be right
+}
+
+const (
+	// A try every ten seconds, after ten at once, is enough for a person.
+	loginBurst = 10
+	loginEvery = 10 * time.Second
+
+	rememberFor  = 5 * time.Minute
+	maxRemember  = 10_000 // passwords, and clients that failed
+	hashesAtOnce = 2
+	hashesQueued = 100
+)
+
+// New returns a Gate. A users file that cannot be read is an error.
+func New(o Options) (*Gate, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	g := &Gate{o: o, slots: make(chan struct{}, hashesAtOnce),
+		wrong: throttle{burst: loginBurst, every: loginEvery, most: maxRemember}}
+	rand.Read(g.key[:])
+	return g, g.Reload()
+}
+
+// Reload reads the users file if it has changed. After an error everything is
+// as it was, and the next Reload tries again. What the file no longer allows
+// is refused from the next request on.
+func (g *Gate) Reload() error {
+	if g.o.Users == "" {
+		return nil
+	}
+	g.reading.Lock()
+	defer g.reading.Unlock()
+	stamp, err := StampOf(g.o.Users)
+	if err != nil {
+		return fmt.Errorf("users: %w", err)
+	}
+	if stamp == g.stamp {
+		return nil
+	}
+	u, wide, err := Load(g.o.Users)
+	if err != nil {
+		return fmt.Errorf("users: %w", err)
+	}
+	b := &book{users: map[string]*User{}, tokens: map[[sha256.Size]byte]*Token{}, verified: map[[sha256.Size]byte]time.Time{}}
+	cost := bcrypt.MinCost
+	for _, user := range u.Users() {
+		b.users[user.Name] = &user
+		if c, err := bcrypt.Cost([]byte(user.Password)); err == nil {
+			cost = max(cost, c)
+		}
+	}
+	// To compare it takes as long as for those who are known. Nobody has the
+	// password it would be the hash of.
+	b.dummy = fmt.Appendf(nil, "$2a$%02d$%s", cost, strings.Repeat(".", 53))
+	for _, t := range u.Tokens() {
+		b.tokens[t.Hash] = &t
+	}
+	b.over, b.close = context.WithCancel(context.Background())
+	if old := g.book.Swap(b); old != nil {
+		old.close()
+	}
+	g.stamp = stamp
+	if g.o.Report != nil {
+		g.o.Report(len(b.users), wide)
+	}
+	return nil
+}
+
+// Admit decides about a request of a client. The error is a [*rest.Error] of
+// status 401, 403, 429 or 503; what the answer needs besides is added to
+// header. Who asked is known with 403 as well.
+func (g *Gate) Admit(header http.Header, r *http.Request, client netip.Addr) (*Caller, error) {
+	caller := &Caller{rights: g.o.Anonymous}
+	b := g.book.Load()
+	if b == nil && caller.May(Admin, "") {
+		return caller, nil
+	}
+	rule, name := RuleFor(r.Method, r.URL)
+	if rule.Right == 0 {
+		return caller, nil
+	}
+	if auth := r.Header.Get("Authorization"); b != nil && auth != "" {
+		var err error
+		if caller, err = g.identify(header, b, r, client); err != nil {
+			return nil, err
+		}
+	}
+	if g.allows(caller, rule, name) {
+		return caller, nil
+	}
+	switch {
+	case caller.Name != "":
+		return caller, &rest.Error{Status: http.StatusForbidden, Message: fmt.Sprintf("%s has no right to %s", caller.Name, rule.text())}
+	case b == nil:
+		return caller, &rest.Error{Status: http.StatusForbidden, Message: "nobody has the right to " + rule.text() + " over the network"}
+	}
+	return nil, challenge(header, "", "a name and password or a token is needed to "+rule.text())
+}
+
+func (g *Gate) allows(c *Caller, rule Rule, name string) bool {
+	switch {
+	case rule.Of == Some:
+		return c.mayFor(rule.Right)
+	case rule.Of == Every:
+		return c.May(rule.Right, "")
+	}
+	id, ok := g.o.Queue(name)
+	if !ok {
+		id = ""
+	}
+	return c.May(rule.Right, id)
+}
+
+// text says what a rule is about, after "right to".
+func (r Rule) text() string {
+	switch {
+	case r.Path == "":
+		return "do what is left to administrators"
+	case r.Of == Named:
+		return r.Right.String() + " here"
+	case r.Of == Every:
+		return r.Right.String() + " all queues"
+	}
+	return r.Right.String() + " any queue"
+}
+
+// challenge is the answer to somebody who may try again with credentials (RFC
+// 7617, RFC 6750).
+func challenge(header http.Header, bearer, why string) error {
+	header["Www-Authenticate"] = []string{`Basic realm="cutie", charset="UTF-8"`, `Bearer realm="cutie"` + bearer}
+	return &rest.Error{Status: http.StatusUnauthorized, Message: why}
+}
+
+// identify finds out who has sent the credentials of a request.
+func (g *Gate) identify(header http.Header, b *book, r *http.Request, client netip.Addr) (*Caller, error) {
+	auth := r.Header.Get("Authorization")
+	scheme, secret, _ := strings.Cut(auth, " ")
+	if strings.EqualFold(scheme, "Bearer") {
+		t := b.tokens[sha256.Sum256([]byte(strings.TrimSpace(secret)))]
+		if t == nil || !t.Expires.IsZero() && !g.o.Now().Before(t.Expires) {
+			return nil, challenge(header, `, error="invalid_token"`, "token is not known, or has expired")
+		}
+		return &Caller{Name: t.User, rights: b.users[t.User].Rights, narrow: t.Rights, token: t.Narrow,
+			expires: t.Expires, over: b.over}, nil
+	}
+	name, password, ok := r.BasicAuth()
+	if !ok {
+		return nil, challenge(header, "", "credentials are neither Basic nor Bearer")
+	}
+	ok, err := g.verify(r.Context(), header, b, name, password, client)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, challenge(header, "", "name or password is wrong")
+	}
+	return &Caller{Name: name, rights: b.users[name].Rights, over: b.over}, nil
+}
+
+// verify compares a password. One that was right is not compared again for
+// some minutes, since that takes a twentieth of a second; what is remembered
+// is a keyed hash.
+func (g *Gate) verify(ctx context.Context, header http.Header, b *book, name, password string, client netip.Addr) (bool, error) {
+	mac := hmac.New(sha256.New, g.key[:])
+	fmt.Fprintf(mac, "%d %s %s", len(name), name, password)
+	var sum [sha256.Size]byte
+	mac.Sum(sum[:0])
+	now := g.o.Now()
+	b.mu.Lock()
+	until := b.verified[sum]
+	b.mu.Unlock()
+	if now.Before(until) {
+		return true, nil
+	}
+
+	if wait := g.wrong.try(client, now); wait > 0 {
+		seconds := int(math.Ceil(wait.Seconds()))
+		header.Set("Retry-After", strconv.Itoa(seconds))
+		return false, &rest.Error{Status: http.StatusTooManyRequests,
+			Message: fmt.Sprintf("too many wrong passwords from this address, try again in %d s", seconds)}
+	}
+	defer g.queue.Add(-1)
+	if g.queue.Add(1) > hashesQueued {
+		g.wrong.giveBack(client)
+		header.Set("Retry-After", "10")
+		return false, &rest.Error{Status: http.StatusServiceUnavailable, Message: "too many people log in at once"}
+	}
+	select {
+	case g.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	defer func() { <-g.slots }()
+	hash := b.dummy
+	if u := b.users[name]; u != nil && u.Password != "" {
+		hash = []byte(u.Password)
+	}
+	err := bcrypt.CompareHashAndPassword(hash, []byte(password))
+	if u := b.users[name]; err != nil || u == nil || u.Password == "" {
+		return false, nil
+	}
+	g.wrong.giveBack(client)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.verified) >= maxRemember {
+		clear(b.verified)
+	}
+	b.verified[sum] = now.Add(rememberFor)
+	return true, nil
+}

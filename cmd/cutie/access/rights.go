@@ -1,0 +1,114 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cutie/queuefs"
+)
+
+// A Right is one thing that may be done with a queue.
+type Right uint8
+
+const (
+	Read    Right = iota + 1 // states, payloads, files, published documents, events
+	Submit                   // put jobs into it
+	Consume                  // take jobs, report on them, and put them back
+	Delete                   // delete pending jobs, hold and release them
+	Admin                    // all of these, and the settings; for all queues, also to make queues
+)
+
+var rightNames = [...]string{Read: "read", Submit: "submit", Consume: "consume", Delete: "delete", Admin: "admin"}
+
+func (r Right) String() string {
+	if r == 0 || int(r) >= len(rightNames) {
+		return fmt.Sprintf("Right(%d)", uint8(r))
+	}
+	return rightNames[r]
+}
+
+// A Grant is a right for a queue, by its cleaned identifier, or for all queues
+// if that is "".
+type Grant struct {
+	Right Right
+	Queue string
+}
+
+// Rights are what somebody may do. As text they are a list like
+//
+//	read,submit:ingest,consume:ingest
+//
+// of read, submit, consume, delete and admin, each for the queue whose
+// identifier follows a colon, or for all queues. A comma in a cleaned
+// identifier is written as %2C. none is no right at all, and all another word
+// for admin.
+type Rights []Grant
+
+// Everything is the right to do everything.
+var Everything = Rights{{Right: Admin}}
+
+const maxGrants = 1000
+
+// ParseRights reads what [Rights.String] prints, in any order. An identifier
+// may also be given as it is before cleaning.
+func ParseRights(text string) (Rights, error) {
+	if text == "none" {
+		return Rights{}, nil
+	}
+	var list Rights
+	for part := range strings.SplitSeq(text, ",") {
+		name, queue, one := strings.Cut(part, ":")
+		g := Grant{Right: Right(max(0, slices.Index(rightNames[:], name)))}
+		if name == "all" {
+			g.Right = Admin
+		}
+		if g.Right == 0 {
+			return nil, fmt.Errorf("right %.40q is none of read, submit, consume, delete, admin", part)
+		}
+		if one {
+			var err error
+			if g.Queue, err = queuefs.CleanQueueID(strings.ReplaceAll(queue, "%2C", ",")); err != nil {
+				return nil, fmt.Errorf("right %.40q: %w", part, err)
+			}
+		}
+		if len(list) == maxGrants {
+			return nil, fmt.Errorf("more than %d rights", maxGrants)
+		}
+		list = append(list, g)
+	}
+	slices.SortFunc(list, func(a, b Grant) int {
+		if a.Queue != b.Queue {
+			return strings.Compare(a.Queue, b.Queue)
+		}
+		return int(a.Right) - int(b.Right)
+	})
+	return slices.Compact(list), nil
+}
+
+func (r Rights) String() string {
+	if len(r) == 0 {
+		return "none"
+	}
+	var b strings.Builder
+	for i, g := range r {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(g.Right.String())
+		if g.Queue != "" {
+			b.WriteString(":" + strings.ReplaceAll(g.Queue, ",", "%2C"))
+		}
+	}
+	return b.String()
+}
+
+// Allow tells whether a right for a queue is among r; "" is all queues.
+func (r Rights) Allow(right Right, queue string) bool {
+	for _, g := range r {
+		if (g.Right == right || g.Right == Admin) && (g.Queue == "" || g.Queue == queue) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,351 @@
+package callback_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/cmd/cutie/callback"
+	"cutie/queuefs"
+)
+
+// fails makes a receiver refuse until it is told otherwise.
+func (r *receiver) fails(n int) {
+	for range n {
+		r.answer(status(503))
+	}
+}
+
+// copyHome returns a copy of a home as it stands: what a kill would leave.
+func copyHome(t *testing.T, dir string) string {
+	t.Helper()
+	to := fastDir(t)
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// elsewhere opens a copy of a home.
+func (h *home) elsewhere(dir string) *home {
+	h.t.Helper()
+	o := h.o
+	o.Fault = nil
+	c := &home{t: h.t, dir: dir, o: o, clock: &clock{t: h.clock.now()}}
+	c.open()
+	return c
+}
+
+func (h *home) files() string {
+	h.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(h.dir, "callbacks"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, " ")
+}
+
+func TestWhatWaitsOutlivesTheJournal(t *testing.T) {
+	h, r := newHome(t, callback.Options{}), newReceiver(t)
+	h.queue("filler", "")
+	q := h.queue("jobs", r.URL)
+	for range 3 {
+		h.submit(q, "x")
+	}
+	h.tick()
+	r.received()
+	h.consume(q)
+	h.submit(q, "x")
+	r.fails(1)
+	h.tick()
+	h.checkpoint(q)
+	if got := h.files(); got != "cursor jobs.outbox" {
+		t.Errorf("got files %s", got)
+	}
+	killed := copyHome(t, h.dir)
+	h.close()
+	want := []string{"jobs 4 consume " + j1 + " consumed", "jobs 5 submit j000000000004 pending"}
+	r.received()
+	h.open() // at once, and not after the pause that was
+	h.tick()
+	r.want(t, want...)
+	if err := h.svc.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.files(); got != "cursor" {
+		t.Errorf("got files %s", got)
+	}
+	k := h.elsewhere(killed)
+	k.tick()
+	r.want(t, want...)
+	if got := append(h.reported(), k.reported()...); len(got) > 0 {
+		t.Errorf("got reports %q", got)
+	}
+}
+
+func TestWhatTheCursorKnowsIsNotToldAgain(t *testing.T) {
+	h, r := newHome(t, callback.Options{}), newReceiver(t)
+	q := h.queue("jobs", r.URL)
+	for range 3 {
+		h.submit(q, "x")
+	}
+	r.fails(1)
+	h.tick()
+	if err := h.svc.Checkpoint(ctx); err != nil { // all three wait
+		t.Fatal(err)
+	}
+	r.answer(status(204), status(204), status(503))
+	h.clock.advance(time.Minute)
+	h.tick()
+	h.clock.advance(time.Second)
+	h.tick() // writes the cursor
+	r.received()
+	k := h.elsewhere(copyHome(t, h.dir))
+	k.tick()
+	r.want(t, "jobs 3 submit "+j3+" pending")
+}
+
+func TestDamageCostsRepetitionsOnly(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		damage     func(string) string
+		want       int // deliveries
+	}{
+		{"cursor cut off", "cursor", func(s string) string { return s[:len(s)-2] }, 2},
+		{"cursor of something else", "cursor", func(string) string { return "hello\n" }, 2},
+		{"cursor with a strange line", "cursor", func(s string) string { return strings.Replace(s, " sending", " sleeping", 1) }, 2},
+		{"outbox cut off", "jobs.outbox", func(s string) string { return s[:len(s)-6] }, 2},
+		{"outbox out of order", "jobs.outbox", func(s string) string { return strings.Replace(s, "\n3 ", "\n9 ", 1) }, 2},
+		{"outbox with a strange kind", "jobs.outbox", func(s string) string { return strings.Replace(s, "submit", "vanish", 1) }, 2},
+		{"outbox with more behind it", "jobs.outbox", func(s string) string { return s + "end 2\n" }, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, r := newHome(t, callback.Options{}), newReceiver(t)
+			q := h.queue("jobs", r.URL)
+			h.submit(q, "x")
+			h.tick()
+			h.clock.advance(time.Second)
+			h.tick()
+			h.submit(q, "x")
+			h.submit(q, "x")
+			r.fails(1)
+			h.tick()
+			h.close()
+			r.received()
+			name := filepath.Join(h.dir, "callbacks", tt.file)
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.damage(string(text)) == string(text) {
+				t.Fatalf("no damage to %s", text)
+			}
+			if err := os.WriteFile(name, []byte(tt.damage(string(text))), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			h.open()
+			got := h.reported()
+			if len(got) == 0 || !strings.Contains(got[0], "callbacks/"+tt.file+": ") || !strings.Contains(got[0], "moved to "+tt.file+".bad") {
+				t.Errorf("got reports %q", got)
+			}
+			if _, err := os.Stat(name + ".bad"); err != nil {
+				t.Error(err)
+			}
+			h.tick()
+			seen := r.seen()
+			h.wantAll(append(seen, delivery{header: http.Header{"Cutie-Queue": {"jobs"}, "Cutie-Sequence": {"1"}, "Cutie-Event": {"submit"}},
+				body: `{"job:jobState":{"job:identifier":"` + j1 + `","job:status":"pending"}}`}), tt.name)
+			if len(seen) != tt.want {
+				t.Errorf("got %d deliveries, want %d", len(seen), tt.want)
+			}
+		})
+	}
+}
+
+func TestWithoutACursorTheJournalIsToldAgain(t *testing.T) {
+	h, r := newHome(t, callback.Options{}), newReceiver(t)
+	h.queue("filler", "")
+	q := h.queue("jobs", r.URL)
+	h.submit(q, "x")
+	h.tick()
+	h.checkpoint(q)
+	h.submit(q, "x")
+	h.submit(q, "x")
+	r.received()
+	dir := copyHome(t, h.dir)
+	if err := os.Remove(filepath.Join(dir, "callbacks/cursor")); err != nil {
+		t.Fatal(err)
+	}
+	h.elsewhere(dir).tick()
+	r.want(t, "jobs 2 submit "+j2+" pending", "jobs 3 submit "+j3+" pending")
+}
+
+func TestJobsThatTheJournalForgotAreFound(t *testing.T) {
+	h, r := newHome(t, callback.Options{}), newReceiver(t)
+	h.queue("filler", "")
+	q := h.queue("jobs", r.URL)
+	for range 3 {
+		h.submit(q, "x")
+	}
+	h.tick()
+	h.close()
+	r.received()
+
+	h.openService()
+	h.svc.Follow(forgetful{}) // a daemon without callbacks
+	q = h.queue("jobs", "")
+	h.consume(q)
+	h.submit(q, "x")
+	if _, err := q.Delete(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	h.checkpoint(q)
+	if err := h.svc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	h.wantReport("the journal has no events after number 3 and before 7: 3 jobs that changed are told of, 0 are not")
+	h.submit(h.queue("jobs", ""), "x")
+	h.tick()
+	r.want(t, "jobs 4 consume "+j1+" consumed", "jobs 5 submit j000000000004 pending", "jobs 6 delete "+j2+" deleted", "jobs 7 submit j000000000005 pending")
+}
+
+// A forgetful follower has no use for the journal.
+type forgetful struct{}
+
+func (forgetful) Flush() error  { return nil }
+func (forgetful) Synced() error { return nil }
+
+func TestFirstCallbackBeginsWithTheNextEvent(t *testing.T) {
+	h, r := newHome(t, callback.Options{}), newReceiver(t)
+	q := h.queue("jobs", "")
+	h.submit(q, "x")
+	h.tick()
+	h.setCallback("jobs", r.URL)
+	h.submit(q, "x")
+	r.fails(1)
+	h.clock.advance(time.Second)
+	h.tick()
+	r.want(t, "jobs 2 submit "+j2+" pending")
+	h.elsewhere(copyHome(t, h.dir)).tick() // also after a kill
+	r.want(t, "jobs 2 submit "+j2+" pending")
+}
+
+func TestFirstCallbackRightBeforeACrashCounts(t *testing.T) {
+	h, r := newHome(t, callback.Options{}), newReceiver(t)
+	h.queue("filler", "")
+	q := h.queue("jobs", "")
+	h.submit(q, "x")
+	h.checkpoint(q)
+	h.setCallback("jobs", r.URL)
+	h.submit(q, "x")
+	k := h.elsewhere(copyHome(t, h.dir))
+	k.tick()
+	r.want(t, "jobs 2 submit "+j2+" pending")
+}
+
+func TestOlderCopyOfAHomeGoesOnFromNow(t *testing.T) {
+	h, r := newHome(t, callback.Options{}), newReceiver(t)
+	h.queue("filler", "")
+	q := h.queue("jobs", r.URL)
+	h.submit(q, "x")
+	h.tick()
+	old := copyHome(t, h.dir)
+	h.submit(q, "x")
+	h.tick()
+	for range 3 {
+		h.submit(q, "x")
+	}
+	r.fails(1)
+	h.tick()
+	h.close()
+	if got := h.files(); got != "cursor jobs.outbox" {
+		t.Errorf("got files %s", got)
+	}
+	r.received()
+	if err := os.RemoveAll(filepath.Join(old, "callbacks")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(old, "callbacks"), os.DirFS(filepath.Join(h.dir, "callbacks"))); err != nil {
+		t.Fatal(err)
+	}
+	c := h.elsewhere(old)
+	c.wantReport("the home is an older copy")
+	c.submit(c.queue("jobs", ""), "x")
+	r.fails(1)
+	c.tick()
+	c.checkpoint(c.queue("jobs", "")) // the outbox is of this home again
+	r.received()
+	c.close()
+	c.reported()
+	c.open()
+	c.tick()
+	r.want(t, "jobs 2 submit "+j2+" pending")
+	if got := c.reported(); len(got) > 0 {
+		t.Errorf("got reports %q", got)
+	}
+}
+
+func TestQueueMadeAgainIsAnotherOne(t *testing.T) {
+	h, r := newHome(t, callback.Options{}), newReceiver(t)
+	h.clock.advance(time.Hour)
+	_, err := h.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", Callback: r.URL, CullingSize: 0, CullingAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := h.queue("jobs", "")
+	h.submit(q, "x")
+	h.consume(q)
+	h.tick()
+	r.received()
+	r.fails(1)
+	for c, err := range h.svc.Cull(ctx, queuefs.CullOptions{}) {
+		if err != nil || c.Job != 1 {
+			t.Fatalf("culled %v, %v", c, err)
+		}
+	}
+	h.tick()
+	got := r.received()
+	want := `{"job:jobState":{"xmlns:job":"http://uc3.cdlib.org/ontology/mrt/cutie/job","job:identifier":"` + j1 +
+		`","job:queueState":"http://h.example/state/jobs","job:sequence":3}}` + "\n"
+	if len(got) != 1 || got[0].header.Get("Cutie-Event") != "cull" || got[0].body != want {
+		t.Errorf("got %v\nwant %s", got, want)
+	}
+	if err := h.svc.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.svc.RemoveQueue(ctx, "jobs"); err != nil {
+		t.Fatal(err)
+	}
+	h.wantReport("the queue was removed, 1 changes were not delivered")
+	if got := h.files(); got != "cursor" {
+		t.Errorf("got files %s", got)
+	}
+	h.tick()
+	h.submit(h.queue("jobs", r.URL), "y")
+	h.tick()
+	r.want(t, "jobs 1 submit "+j1+" pending")
+}
+
+// A reader that never ends shows that answers are not read for ever.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestEndlessAnswersAreNotRead(t *testing.T) {
+	h, r := newHome(t, callback.Options{}), newReceiver(t)
+	r.answer(func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, endless{}) })
+	h.submit(h.queue("jobs", r.URL), "x")
+	h.tick()
+	if st := h.state("jobs"); st.Delivered != 1 {
+		t.Errorf("state: got %+v", st)
+	}
+}
