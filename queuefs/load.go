@@ -122,7 +122,7 @@ func (s *Service) replay(c checkpointFile) error {
 			recs, at = recs[n:], at.Add(n)
 		}
 	}
-	s.log, err = durable.OpenLog(s.jdir, from, durable.LogOptions{Segment: s.opts.Segment, Visit: visit,
+	s.log, err = durable.OpenLog(s.jdir, from, durable.LogOptions{Segment: s.opts.Segment, Visit: visit, Earlier: true,
 		Report: func(name, text string) {
 			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
 		}})

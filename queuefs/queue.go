@@ -277,7 +277,7 @@ func (q *Queue) take(ctx context.Context, id JobID, unless Status) (Status, erro
 		}
 		if s == nil || s.status() == 0 {
 			q.mu.Unlock()
-			return 0, ErrNoJob
+			return 0, q.noJob()
 		}
 		if !s.has(flagBusy) {
 			st := s.status()

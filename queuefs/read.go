@@ -54,7 +54,7 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 	for range readTries {
 		v, ok := q.view(id)
 		if !ok {
-			return nil, v, ErrNoJob
+			return nil, v, q.noJob()
 		}
 		s := v.s()
 		var text []byte
@@ -86,6 +86,15 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 		}
 	}
 	return nil, view{}, fmt.Errorf("job file of %s does not hold still", id)
+}
+
+// noJob is the error for a job that is not in the index, which a closed
+// service no longer has.
+func (q *Queue) noJob() error {
+	if err := q.svc.usable(); errors.Is(err, ErrClosed) {
+		return err
+	}
+	return ErrNoJob
 }
 
 // Job returns a job of any status. The error is [ErrNoJob] if there is none.
@@ -239,7 +248,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 	for range readTries {
 		v, ok := q.view(id)
 		if !ok {
-			return nil, ErrNoJob
+			return nil, q.noJob()
 		}
 		size := v.s().size()
 		file := string(id.Append(name[:0]))

@@ -15,6 +15,9 @@ type LogOptions struct {
 	Segment int64                         // octets of a segment file; 0 means 64 MiB, the most
 	Report  func(name, text string)       // told of damage that was found; may be nil
 	Visit   func(rec []byte, at Position) // gets every record from the mark on; rec is only lent
+	// Earlier lets Visit also get what is left of records before the mark, in
+	// its segment. Nothing is said of what does not verify there.
+	Earlier bool
 }
 
 // OpenLog opens the journal in d and replays it from the mark. A tail that was
@@ -77,6 +80,11 @@ func (r *replay) run(from Mark) error {
 		start := int64(blockSize)
 		if n == from.At.Segment() {
 			start = max(from.At.offset(), blockSize)
+			if r.opts.Earlier {
+				if err := r.earlier(s, start); err != nil {
+					return err
+				}
+			}
 		}
 		if err := r.segment(s, start); err != nil {
 			return err
@@ -232,6 +240,28 @@ func (r *replay) segment(s *segment, off int64) error {
 	if damaged != nil {
 		r.behind = true
 		return r.setAside(damaged)
+	}
+	return nil
+}
+
+// earlier hands the batches before offset end to Visit.
+func (r *replay) earlier(s *segment, end int64) error {
+	for off := int64(blockSize); off < end; {
+		_, batch, err := s.batchAt(off, r.buf)
+		if batch != nil {
+			r.buf = batch
+		}
+		switch {
+		case err == nil:
+			if err := r.records(batch, position(s.number, off)); err != nil {
+				return err
+			}
+			off += padded(len(batch))
+		case errors.Is(err, errDamaged):
+			off += blockSize
+		default:
+			return err
+		}
 	}
 	return nil
 }
