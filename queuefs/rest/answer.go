@@ -28,8 +28,27 @@ func (h *Handler) answer(w http.ResponseWriter, status int, form state.Form, d *
 	header["Content-Type"] = []string{form.MediaType()}
 	header["Content-Length"] = []string{strconv.Itoa(len(*buf))}
 	header["X-Content-Type-Options"] = noSniff
+	if form == state.XHTML || form == state.HTML {
+		header["Content-Security-Policy"] = pagePolicy
+	}
 	w.WriteHeader(status)
 	w.Write(*buf) // nobody is left to be told of an error
+}
+
+var pagePolicy = []string{state.PagePolicy}
+
+// answerChange answers a method that changed something with the state that it
+// led to. A person who sent a form is shown the page of that, which can be
+// loaded again without harm.
+func (h *Handler) answerChange(w http.ResponseWriter, r *request, status int, form state.Form, d *state.Document) {
+	if !r.fromPage(form) {
+		h.answer(w, status, form, d)
+		return
+	}
+	header := w.Header()
+	header["Location"] = []string{d.Subject + "?t=" + state.XHTML.String()}
+	header["Content-Length"] = []string{"0"}
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 var noSniff = []string{"nosniff"}

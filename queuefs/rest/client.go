@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/anvl"
 	"cutie/queuefs/state"
 )
 
@@ -71,14 +70,26 @@ func (c *Client) State(ctx context.Context, form state.Form, queue, job string, 
 
 // A Page says which jobs the state of a queue lists.
 type Page struct {
-	Status queuefs.Status // 0: all
-	After  queuefs.JobID  // 0: from the head
-	Limit  int            // at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
+	Status  queuefs.Status  // 0: all
+	Outcome queuefs.Outcome // 0: all
+	Held    bool            // only jobs on hold
+	Batch   string          // "": all
+	After   queuefs.JobID   // 0: from the head
+	Limit   int             // at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
 }
 
 func (p Page) set(query url.Values) {
 	if p.Status != 0 {
 		query.Set("status", p.Status.String())
+	}
+	if p.Outcome != 0 {
+		query.Set("outcome", p.Outcome.String())
+	}
+	if p.Held {
+		query.Set("held", "true")
+	}
+	if p.Batch != "" {
+		query.Set("batch", p.Batch)
 	}
 	if p.After != 0 {
 		query.Set("after", p.After.String())
@@ -122,33 +133,6 @@ func (c *Client) Requeue(ctx context.Context, queue, job string) (queuefs.Job, e
 	return decodeJob(data, err)
 }
 
-// CreateQueue makes an empty queue of info.Identifier, or info.ID if that is
-// empty, and returns its state.
-func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state.Queue, error) {
-	if info.Identifier == "" {
-		info.Identifier = info.ID
-	}
-	var text []byte
-	add := func(name, value string) {
-		if value != "" {
-			text = anvl.AppendElement(text, name, value)
-		}
-	}
-	add("name", info.Name)
-	add("description", info.Description)
-	if info.CullingSize >= 0 {
-		add("cullingSizeThreshold", strconv.FormatInt(info.CullingSize, 10))
-	}
-	if info.CullingAge >= 0 {
-		add("cullingAgeThreshold", strconv.FormatInt(info.CullingAge, 10))
-	}
-	add("verifyOnRead", strconv.FormatBool(info.VerifyOnRead))
-	add("verifyOnWrite", strconv.FormatBool(info.VerifyOnWrite))
-	header := http.Header{"Content-Type": {state.ANVL.MediaType()}}
-	data, err := c.state(ctx, http.MethodPut, state.ANVL, c.ref(nil, "state", info.Identifier), header, text)
-	return decodeQueue(data, err)
-}
-
 func decodeJob(data []byte, err error) (queuefs.Job, error) {
 	if err != nil {
 		return queuefs.Job{}, err
@@ -183,6 +167,9 @@ func (c *Client) ref(query url.Values, segments ...string) string {
 // state sends a request with a body in memory and returns the state that
 // answers it.
 func (c *Client) state(ctx context.Context, method string, form state.Form, ref string, header http.Header, text []byte) ([]byte, error) {
+	if form.MediaType() == "" {
+		return nil, fmt.Errorf("%w: %s", state.ErrForm, form)
+	}
 	req, err := http.NewRequestWithContext(ctx, method, ref, bytes.NewReader(text))
 	if err != nil {
 		return nil, err

@@ -176,7 +176,7 @@ func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 		{"name", err(c.CreateQueue(ctx, queuefs.QueueInfo{ID: "cutie-x"})), queuefs.ErrBadName},
 		{"digest", err(c.Submit(ctx, "jobs", upload("x", queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, nil)}}))), queuefs.ErrDigest},
 		{"sidecar", err(c.Submit(ctx, "jobs", upload("x", queuefs.Meta{Sidecar: "\x01"}))), queuefs.ErrSidecar},
-		{"form", err(c.State(ctx, state.XML, "jobs", "")), state.ErrForm},
+		{"form", err(c.State(ctx, state.Form(0), "jobs", "")), state.ErrForm},
 		{"empty", err(c.Peek(ctx, "jobs", "")), queuefs.ErrEmpty},
 	}
 	all := []error{queuefs.ErrNoQueue, queuefs.ErrNoJob, queuefs.ErrNotPending, queuefs.ErrBadName, queuefs.ErrDigest, queuefs.ErrSidecar, queuefs.ErrEmpty, queuefs.ErrTooBig}

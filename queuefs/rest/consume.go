@@ -15,7 +15,7 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := r.only("max", "wait"); err != nil {
+	if err := h.fields(w, r, "max", "wait", "lease"); err != nil {
 		return err
 	}
 	most, err := r.number("max", 1, queuefs.MaxTake)
@@ -29,10 +29,11 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := h.drain(w, r); err != nil {
+	lease, err := r.lease("lease")
+	if err != nil {
 		return err
 	}
-	jobs, err := next(r.Context(), q, r.UserAgent(), most, wait)
+	taken, err := take(r.Context(), q, queuefs.Take{By: r.UserAgent(), Max: most, Lease: lease}, wait)
 	if errors.Is(err, queuefs.ErrEmpty) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusNoContent)
@@ -42,27 +43,27 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header()["Cache-Control"] = noStore
-	// From here the jobs are consumed, whatever becomes of the answer: the
-	// protocol hands out a job at most once.
+	// From here the jobs are consumed, whatever becomes of the answer: without
+	// a lease the protocol hands out a job at most once.
 	if r.query.Has("max") {
-		return h.deliverSeveral(w, r, q, jobs)
+		return h.deliverSeveral(w, r, q, taken)
 	}
-	return h.deliver(w, r, q, &jobs[0])
+	return h.deliver(w, r, q, &taken[0])
 }
 
 var noStore = []string{"no-store"}
 
-func next(ctx context.Context, q *queuefs.Queue, by string, most int, wait time.Duration) ([]queuefs.Job, error) {
+func take(ctx context.Context, q *queuefs.Queue, t queuefs.Take, wait time.Duration) ([]queuefs.Taken, error) {
 	if wait == 0 {
-		return q.NextN(ctx, by, most)
+		return q.Take(ctx, t)
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	jobs, err := q.NextWait(waiting, by, most)
+	taken, err := q.TakeWait(waiting, t)
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = queuefs.ErrEmpty // the time was over while a job was being taken
 	}
-	return jobs, err
+	return taken, err
 }
 
 // peek is Peek-at-job (Cutie 5.7). A job that is named may have any status.
@@ -93,5 +94,5 @@ func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 	case err != nil:
 		return notFound(err, queuefs.ErrNoJob, r.PathValue("job"))
 	}
-	return h.deliver(w, r, q, &j)
+	return h.deliver(w, r, q, &queuefs.Taken{Job: j})
 }

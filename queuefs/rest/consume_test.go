@@ -182,7 +182,7 @@ func TestConsumeRefuses(t *testing.T) {
 	s := newSite(t, rest.Options{MaxWait: 2 * time.Second})
 	s.submit("x", queuefs.Meta{})
 	for _, query := range []string{"max=0", "max=1001", "max=x", "max=-1", "max=1&max=2", "wait=-1", "wait=2.1", "wait=NaN", "wait=inf", "wait=1s", "wait=",
-		"lease=600", "Max=1", "max=%"} {
+		"lease=0", "lease=86401", "Max=1", "max=%"} {
 		a := s.do("POST", "/consume/jobs?"+query, "").want(t, 400)
 		if a.exception(t) == "" {
 			t.Errorf("%s: no detail", query)

@@ -55,11 +55,16 @@ func wrap(accept, mediaType string) wrapping {
 }
 
 // deliver answers with one job.
-func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, j *queuefs.Job) error {
-	base := h.base()
+func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t *queuefs.Taken) error {
+	base, j := h.base(), &t.Job
 	header := w.Header()
 	header["Content-Location"] = []string{base.JobRef("content", j.Queue, j.ID)}
 	header["Link"] = []string{"<" + base.JobRef("state", j.Queue, j.ID) + `>; rel="describedby"`}
+	if t.Token != "" {
+		for name, value := range leaseOf(base, t) {
+			header[name] = append(header[name], value)
+		}
+	}
 	header["X-Content-Type-Options"] = noSniff
 	kind := wrap(r.Header.Get("Accept"), sentType(j.Type()))
 	if kind == bare {
@@ -93,18 +98,23 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, j
 }
 
 // deliverSeveral answers with jobs, each a part of multipart/mixed.
-func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Queue, jobs []queuefs.Job) error {
+func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Queue, taken []queuefs.Taken) error {
 	base := h.base()
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
 	m := message{buf: (*buf)[:0], boundary: newBoundary()}
-	for i := range jobs {
-		j := &jobs[i]
+	for i := range taken {
+		t, j := &taken[i], &taken[i].Job
 		m.open()
 		m.buf = append(m.buf, "Content-Disposition: "...)
 		m.buf = appendDisposition(m.buf, "attachment", "", j.Filename)
 		m.buf = append(m.buf, "\r\nContent-Location: "...)
 		m.buf = base.AppendJob(m.buf, "content", j.Queue, j.ID)
+		if t.Token != "" {
+			for name, value := range leaseOf(base, t) {
+				m.buf = append(append(append(append(m.buf, "\r\n"...), name...), ": "...), value...)
+			}
+		}
 		if j.Sidecar != "" {
 			m.buf = append(m.buf, "\r\n"+sidecarHeader+": "...)
 			m.buf = appendEscaped(m.buf, j.Sidecar)

@@ -25,6 +25,9 @@ type Delivery struct {
 	MediaType string
 	Sidecar   string
 	Size      int64         // octets of the payload
+	Lease     string        // token of its lease; "" if it has none
+	Expires   time.Time     // when the lease is over; zero if it has none
+	Attempt   int           // how often the job was handed out with it; 0 if it has no lease
 	Body      io.ReadCloser // the payload; to be closed. It ends in an error if less than Size comes
 }
 
@@ -32,7 +35,7 @@ type Delivery struct {
 // waits for one as long as wait says, with several requests if that is more
 // than a minute. The error is then [queuefs.ErrEmpty].
 func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*Delivery, error) {
-	resp, err := c.consume(ctx, queue, 0, wait)
+	resp, err := c.consume(ctx, queue, queuefs.Take{}, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +47,15 @@ func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*D
 // pending the only thing that comes is [queuefs.ErrEmpty]. All the jobs are
 // consumed when the first one comes, so to stop early is to lose jobs.
 func (c *Client) NextN(ctx context.Context, queue string, most int, wait time.Duration) iter.Seq2[*Delivery, error] {
+	return c.Take(ctx, queue, queuefs.Take{Max: most}, wait)
+}
+
+// Take takes jobs as t says, with a lease if it asks for one, and gives them as
+// [Client.NextN] does. A lease lasts 24 hours at most.
+func (c *Client) Take(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) iter.Seq2[*Delivery, error] {
+	t.Max = max(t.Max, 1)
 	return func(yield func(*Delivery, error) bool) {
-		resp, err := c.consume(ctx, queue, most, wait)
+		resp, err := c.consume(ctx, queue, t, wait)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -86,36 +96,42 @@ func (c *Client) Peek(ctx context.Context, queue, job string) (*Delivery, error)
 	if job != "" {
 		segments = append(segments, job)
 	}
-	resp, err := c.take(ctx, http.MethodGet, c.ref(nil, segments...))
+	resp, err := c.take(ctx, http.MethodGet, c.ref(nil, segments...), "")
 	if err != nil {
 		return nil, err
 	}
 	return c.delivery(ctx, resp)
 }
 
-func (c *Client) consume(ctx context.Context, queue string, most int, wait time.Duration) (*http.Response, error) {
+func (c *Client) consume(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*http.Response, error) {
 	for {
 		query := url.Values{}
-		if most != 0 {
-			query.Set("max", strconv.Itoa(most))
+		if t.Max != 0 {
+			query.Set("max", strconv.Itoa(t.Max))
+		}
+		if t.Lease > 0 {
+			query.Set("lease", inSeconds(t.Lease))
 		}
 		once := min(wait, longestWait)
 		if wait -= once; once > 0 {
-			query.Set("wait", strconv.FormatFloat(once.Seconds(), 'f', -1, 64))
+			query.Set("wait", inSeconds(once))
 		}
-		resp, err := c.take(ctx, http.MethodPost, c.ref(query, "consume", queue))
+		resp, err := c.take(ctx, http.MethodPost, c.ref(query, "consume", queue), t.By)
 		if err != queuefs.ErrEmpty || wait <= 0 {
 			return resp, err
 		}
 	}
 }
 
-func (c *Client) take(ctx context.Context, method, ref string) (*http.Response, error) {
+func (c *Client) take(ctx context.Context, method, ref, by string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, ref, nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", queuefs.DefaultMediaType)
+	if by != "" {
+		req.Header.Set("User-Agent", by)
+	}
 	resp, err := c.do(req)
 	if err != nil {
 		return nil, err
@@ -161,6 +177,14 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 	}
 	if d.Sidecar, err = url.PathUnescape(header.Get(sidecarHeader)); err != nil {
 		return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
+	}
+	if d.Lease = header.Get(leaseHeader); d.Lease != "" {
+		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(leaseExpires)); err != nil {
+			return nil, fmt.Errorf("lease of %s: %w", d.Job, err)
+		}
+		if d.Attempt, err = strconv.Atoi(header.Get(attemptHeader)); err != nil {
+			return nil, fmt.Errorf("lease of %s: %w", d.Job, err)
+		}
 	}
 	return d, nil
 }

@@ -31,8 +31,8 @@ func (e *Error) Error() string {
 // Is reports whether the error stands for target.
 func (e *Error) Is(target error) bool {
 	for _, s := range sentinels {
-		if s.err == target {
-			return e.Status == s.status && strings.Contains(e.Message, target.Error())
+		if s.err == target && e.Status == s.status {
+			return strings.Contains(e.Message, target.Error())
 		}
 	}
 	return false
@@ -46,8 +46,15 @@ var sentinels = []struct {
 }{
 	{queuefs.ErrNoQueue, http.StatusNotFound},
 	{queuefs.ErrNoJob, http.StatusNotFound},
+	{queuefs.ErrNoResult, http.StatusNotFound},
 	{queuefs.ErrNotPending, http.StatusConflict},
+	{queuefs.ErrConflict, http.StatusConflict},
 	{queuefs.ErrQueueExists, http.StatusConflict},
+	{queuefs.ErrQueueExists, http.StatusPreconditionFailed},
+	{queuefs.ErrNotEmpty, http.StatusConflict},
+	{queuefs.ErrRefusing, http.StatusConflict},
+	{queuefs.ErrResultExists, http.StatusConflict},
+	{queuefs.ErrLease, http.StatusGone},
 	{queuefs.ErrBadName, http.StatusBadRequest},
 	{queuefs.ErrDigest, http.StatusBadRequest},
 	{digest.ErrMismatch, http.StatusBadRequest},
@@ -139,7 +146,7 @@ func (h *Handler) Error(w http.ResponseWriter, r *http.Request, err error) {
 
 // ofSuccess are headers that a method sets before it may still fail.
 var ofSuccess = []string{"Etag", "Location", "Link", "Content-Location", "Content-Disposition",
-	"Content-Security-Policy", "Repr-Digest", sidecarHeader, sidecarLength}
+	"Content-Security-Policy", "Repr-Digest", sidecarHeader, sidecarLength, leaseHeader, leaseExpires, attemptHeader}
 
 // log tells of an error that can no longer be answered.
 func (h *Handler) log(r *request, err error) {

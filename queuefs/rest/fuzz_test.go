@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -12,7 +13,13 @@ import (
 // Whatever a form is like, it is stored as its answer says or not at all.
 func FuzzForm(f *testing.F) {
 	s := newService(f)
-	h := rest.New(s.svc, rest.Options{Log: s.logged.add})
+	nowhere, err := outbound.New(outbound.Options{Connect: 1}) // a manifest may name anything
+	if err != nil {
+		f.Fatal(err)
+	}
+	h := rest.New(s.svc, rest.Options{Log: s.logged.add, Fetch: nowhere})
+	f.Add(newForm().file("m", "http://a/b md5 00\n", "Content-Type: text/checkm").end())
+	f.Add(newForm().file("m", "http://192.0.2.1/b\n").field("type", "batch").end())
 	f.Add(newForm().file("a", "hello\n").field("digest-type", "md5").field("digest-value", md5OfHello).field("sidecar", "x").end())
 	f.Add(newForm().file("a", "b").file("c", "d", "Content-Type: text/plain", "Cutie-Sidecar: x%20").end())
 	f.Add(newForm().add(nested("1", "2"), `Content-Disposition: form-data; name="file"`, "Content-Type: multipart/mixed; boundary=inner").end())

@@ -28,36 +28,38 @@ type formReader struct {
 	sub       *queuefs.Submission
 	fields    *fields
 	submitter string
+	owner     string
 	files     int
 	first     *queuefs.Draft
 	manifest  bool // a file is of the media type of Checkm
 }
 
-// readForm reads a submission in the form of multipart/form-data.
-func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *body, r *request, contentType string) error {
+// readForm reads a submission in the form of multipart/form-data. If its file is
+// a manifest, that is returned.
+func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *body, r *request, contentType string) (manifest *queuefs.Draft, err error) {
 	if f.filename != nil {
-		return badRequest("in a form the filename is given with the file")
+		return nil, badRequest("in a form the filename is given with the file")
 	}
 	boundary, err := boundaryOf(contentType)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	expect, err := headerDigests(textproto.MIMEHeader(r.Header))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	in := newVerifier(b, expect)
-	form := formReader{h: h, sub: sub, fields: f, submitter: r.UserAgent()}
+	form := formReader{h: h, sub: sub, fields: f, submitter: r.UserAgent(), owner: UserOf(r.Context())}
 	if err := eachPart(in, boundary, form.part); err != nil {
-		return err
+		return nil, err
 	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(in, maxEpilogue+1)); err != nil {
-		return err
+		return nil, err
 	} else if n > maxEpilogue {
-		return badRequest("more than %d octets behind the last boundary", maxEpilogue)
+		return nil, badRequest("more than %d octets behind the last boundary", maxEpilogue)
 	}
 	if err := in.verify(); err != nil {
-		return err
+		return nil, err
 	}
 	return form.finish()
 }
@@ -179,7 +181,7 @@ func (f *formReader) file(p *multipart.Part) error {
 	default:
 		return badRequest("Content-Transfer-Encoding %.40q is not supported", e)
 	}
-	m := queuefs.Meta{Submitter: f.submitter, Filename: p.FileName()}
+	m := queuefs.Meta{Submitter: f.submitter, Owner: f.owner, Filename: p.FileName()}
 	var err error
 	if m.MediaType, err = mediaType(p.Header.Get("Content-Type")); err != nil {
 		return err
@@ -204,28 +206,36 @@ func (f *formReader) file(p *multipart.Part) error {
 	return copyPayload(d, p)
 }
 
-// finish says of the one job what came beside it.
-func (f *formReader) finish() error {
+// finish says of the one job, or of the manifest, what came beside it.
+func (f *formReader) finish() (manifest *queuefs.Draft, err error) {
 	if f.files == 0 {
-		return badRequest("form has no part named file")
+		return nil, badRequest("form has no part named file")
 	}
-	if err := f.fields.checkType(f.manifest); err != nil {
-		return err
+	batch, err := f.fields.isManifest(f.manifest)
+	if err != nil {
+		return nil, err
 	}
 	if f.files > 1 {
+		if batch {
+			return nil, badRequest("a batch is one manifest, this form has %d files; with type=job a manifest is a job", f.files)
+		}
 		if f.fields.sidecar != nil {
-			return badRequest("a sidecar belongs to a single file, this form has %d", f.files)
+			return nil, badRequest("a sidecar belongs to a single file, this form has %d", f.files)
 		}
 		if f.fields.digestType != nil || f.fields.digestValue != nil {
-			return badRequest("a digest belongs to a single file, this form has %d", f.files)
+			return nil, badRequest("a digest belongs to a single file, this form has %d", f.files)
 		}
-		return nil
+		f.sub.Group()
+		return nil, nil
 	}
 	m := f.first.Meta()
 	if err := f.fields.apply(&m, f.h.o.MaxSidecar); err != nil {
-		return err
+		return nil, err
 	}
-	return f.first.SetMeta(m)
+	if batch {
+		manifest = f.first
+	}
+	return manifest, f.first.SetMeta(m)
 }
 
 // A verifier computes digests of what it reads.

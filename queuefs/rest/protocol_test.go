@@ -43,13 +43,13 @@ func TestStatusOfEveryFault(t *testing.T) {
 		{"GET", "/state/jobs?limit=-1", 400, "limit"},
 		{"GET", "/state/jobs?limit=x", 400, "limit"},
 		{"GET", "/state?t=bogus", 415, "unsupported response form"},
-		{"GET", "/state?t=turtle", 415, "unsupported response form"},
-		{"GET", "/state/jobs?t=xhtml", 415, "unsupported response form"},
-		{"GET", "/state/jobs/j000000000001?t=xml", 415, "unsupported response form"},
-		{"GET", "/help?t=xml", 415, "unsupported response form"},
-		{"DELETE", "/content/jobs/j000000000002?t=xml", 415, "unsupported response form"},
-		{"POST", "/requeue/jobs/j000000000001?t=xml", 415, "unsupported response form"},
-		{"PUT", "/state/new?t=xml", 415, "unsupported response form"},
+		{"GET", "/state?t=csv", 415, "unsupported response form"},
+		{"GET", "/state/jobs?t=pdf", 415, "unsupported response form"},
+		{"GET", "/state/jobs/j000000000001?t=bogus", 415, "unsupported response form"},
+		{"GET", "/help?t=bogus", 415, "unsupported response form"},
+		{"DELETE", "/content/jobs/j000000000002?t=bogus", 415, "unsupported response form"},
+		{"POST", "/requeue/jobs/j000000000001?t=bogus", 415, "unsupported response form"},
+		{"PUT", "/state/new?t=bogus", 415, "unsupported response form"},
 		{"GET", "/content/none", 404, "queue not found"},
 		{"GET", "/content/jobs/j000000000009", 404, "job not found"},
 		{"POST", "/content/none", 404, "queue not found"},
@@ -58,8 +58,80 @@ func TestStatusOfEveryFault(t *testing.T) {
 		{"DELETE", "/content/jobs/j000000000009", 404, "job not found"},
 		{"DELETE", "/content/jobs/j000000000001", 409, "job not pending"},
 		{"POST", "/requeue/jobs/j000000000009", 404, "job not found"},
-		{"POST", "/requeue/jobs/j000000000001?end", 400, "not known here"},
-		{"PUT", "/state/jobs", 409, "queue exists already"},
+		{"POST", "/requeue/jobs/j000000000001?end=x", 400, "neither true nor false"},
+		{"POST", "/requeue/jobs/j000000000002?end", 409, "job not in a state for that"},
+		{"POST", "/requeue/jobs?end", 400, "no jobs are selected"},
+		{"POST", "/requeue/none?status=consumed", 404, "queue not found"},
+		{"POST", "/requeue/jobs?status=consumed&reason=x", 400, "not known here"},
+		{"POST", "/hold/jobs?limit=5", 400, "no jobs are selected"},
+		{"POST", "/hold/jobs?status=held", 400, "held"},
+		{"POST", "/hold/jobs?outcome=fine", 400, "none of completed, error, aborted"},
+		{"POST", "/hold/jobs?batch=b7", 400, "batch"},
+		{"POST", "/hold/jobs?batch=b000000000001-2", 404, "has no jobs"},
+		{"POST", "/hold/jobs?older=soon", 400, "neither hours nor a duration"},
+		{"POST", "/hold/jobs?older=-1h", 400, "neither hours nor a duration"},
+		{"POST", "/hold/jobs?older=0", 400, "neither hours nor a duration"},
+		{"POST", "/hold/jobs?older=99999999999h", 400, "neither hours nor a duration"},
+		{"POST", "/hold/jobs?older=4000000000d", 400, "neither hours nor a duration"},
+		{"POST", "/hold/jobs?status=pending&limit=0", 400, "limit"},
+		{"POST", "/hold/jobs?status=pending&limit=10001", 400, "limit"},
+		{"POST", "/hold/jobs?status=pending&status=consumed", 400, "repeated"},
+		{"POST", "/hold/jobs?job=7", 400, "j and twelve digits"},
+		{"POST", "/hold/jobs?held=maybe", 400, "neither true nor false"},
+		{"POST", "/hold/jobs/j000000000001", 409, "job not pending"},
+		{"POST", "/hold/jobs/j000000000009", 404, "job not found"},
+		{"POST", "/hold/jobs/j000000000002?why=x", 400, "not known here"},
+		{"POST", "/hold/jobs/j000000000002?reason=a&reason=b", 400, "repeated"},
+		{"POST", "/release/jobs/j000000000001", 409, "job not pending"},
+		{"POST", "/delete/jobs/j000000000001", 409, "job not pending"},
+		{"POST", "/delete/jobs/j000000000009", 404, "job not found"},
+		{"POST", "/delete/jobs", 400, "no jobs are selected"},
+		{"POST", "/abort/jobs/j000000000001", 409, "nobody works on it"},
+		{"POST", "/abort/jobs/j000000000009", 404, "job not found"},
+		{"POST", "/lease/jobs/j000000000001", 400, "no lease is shown"},
+		{"POST", "/lease/jobs/j000000000001?lease=x", 410, "lease is gone"},
+		{"POST", "/lease/jobs/j000000000002?lease=x", 410, "lease is gone"},
+		{"POST", "/lease/jobs/j000000000009?lease=x", 404, "job not found"},
+		{"POST", "/lease/jobs/j000000000001?lease=x&seconds=0", 400, "seconds above 0"},
+		{"POST", "/lease/jobs/j000000000001?lease=x&seconds=86401", 400, "seconds"},
+		{"POST", "/outcome/jobs/j000000000001?outcome=completed", 400, "no lease is shown"},
+		{"POST", "/outcome/jobs/j000000000001?lease=x", 400, "none of completed, error, released"},
+		{"POST", "/outcome/jobs/j000000000001?lease=x&outcome=aborted", 400, "none of completed, error, released"},
+		{"POST", "/outcome/jobs/j000000000001?lease=x&outcome=error&type=odd", 400, "neither transient nor fatal"},
+		{"POST", "/outcome/jobs/j000000000001?lease=x&outcome=completed&type=fatal", 400, "of the outcome error only"},
+		{"POST", "/outcome/jobs/j000000000001?lease=x&outcome=completed", 410, "lease is gone"},
+		{"PUT", "/result/jobs/j000000000001/a", 400, "no lease is shown"},
+		{"PUT", "/result/jobs/j000000000001/a?lease=x", 410, "lease is gone"},
+		{"PUT", "/result/jobs/j000000000001/.a?lease=x", 400, "no dot first"},
+		{"PUT", "/result/jobs/j000000000001/a%2fb?lease=x", 400, "bad name"},
+		{"PUT", "/result/jobs/j000000000001/a?lease=x&digest-type=md5", 400, "digest-type without digest-value"},
+		{"PUT", "/result/jobs/j000000000009/a?lease=x", 404, "job not found"},
+		{"GET", "/result/jobs/j000000000001/a", 404, "result not found: a"},
+		{"GET", "/result/jobs/j000000000001/..", 400, "not clean"},
+		{"GET", "/result/jobs/j000000000009/a", 404, "job not found"},
+		{"POST", "/state?identifier=jobs", 409, "queue exists already"},
+		{"POST", "/state?name=jobs", 400, "no identifier"},
+		{"POST", "/state/jobs", 400, "no property is given"},
+		{"POST", "/state/none?S=pause", 404, "queue not found"},
+		{"POST", "/state/jobs?S=stop", 400, "neither pause nor restart"},
+		{"POST", "/state/jobs?M=wait", 400, "no property"},
+		{"POST", "/state/jobs?identifier=other", 400, "create a queue of the new name and move the jobs"},
+		{"PUT", "/state/jobs?identifier=other", 400, "create a queue of the new name and move the jobs"},
+		{"POST", "/state/jobs?maxAttempts=1000001", 400, "maximum of attempts"},
+		{"POST", "/state/jobs?leaseDuration=2592001", 400, "leaseDuration"},
+		{"POST", "/state/jobs?callback=ftp://x/", 400, "callback"},
+		{"POST", "/state/jobs?acknowledge=maybe", 400, "acknowledge"},
+		{"DELETE", "/state/jobs", 409, "queue not empty"},
+		{"DELETE", "/state/none", 404, "queue not found"},
+		{"POST", "/cull/none", 404, "queue not found"},
+		{"POST", "/cull?dry=no", 400, "neither true nor false"},
+		{"GET", "/schema/queue.rng", 404, "no such schema"},
+		{"GET", "/state/jobs?outcome=fine", 400, "none of completed"},
+		{"GET", "/state/jobs?batch=x", 400, "batch"},
+		{"GET", "/state/jobs?batch=b000000000001-2", 404, "has no jobs"},
+		{"POST", "/consume/jobs?lease=0", 400, "seconds above 0"},
+		{"POST", "/consume/jobs?lease=86401", 400, "seconds"},
+		{"POST", "/consume/jobs?lease=NaN", 400, "seconds"},
 		{"PUT", "/state/cutie-x", 400, "bad name"},
 		{"PUT", "/state/..%2f..", 400, "bad name"},
 		{"GET", "/state?%zz", 400, "query"},
@@ -68,7 +140,7 @@ func TestStatusOfEveryFault(t *testing.T) {
 		{"GET", "/./state", 400, "not clean"},
 	}
 	for _, tt := range tests {
-		for _, form := range []state.Form{state.JSON, state.ANVL} {
+		for _, form := range []state.Form{state.JSON, state.ANVL, state.Turtle, state.XHTML, state.XML, state.HTML} {
 			a := s.do(tt.method, tt.path, "", "Accept", form.MediaType())
 			if a.StatusCode != tt.status || a.Header.Get("Content-Type") != form.MediaType() {
 				t.Errorf("%s %s: got %s %s\n%s", tt.method, tt.path, a.Status, a.Header.Get("Content-Type"), a.body)
@@ -96,13 +168,27 @@ func TestWrongMethodNamesTheRightOnes(t *testing.T) {
 	for path, want := range map[string]string{
 		"/help":                               "GET, HEAD",
 		"/help/submitJob":                     "GET, HEAD",
-		"/state":                              "GET, HEAD",
-		"/state/jobs":                         "GET, HEAD, PUT",
+		"/state":                              "GET, HEAD, POST",
+		"/state/jobs":                         "DELETE, GET, HEAD, POST, PUT",
 		"/state/jobs/j000000000001":           "GET, HEAD",
 		"/content/jobs":                       "GET, HEAD, POST",
 		"/content/jobs/j000000000001":         "DELETE, GET, HEAD",
 		"/consume/jobs":                       "POST",
 		"/requeue/jobs/j000000000001":         "POST",
+		"/requeue/jobs":                       "POST",
+		"/hold/jobs/j000000000001":            "POST",
+		"/hold/jobs":                          "POST",
+		"/release/jobs/j000000000001":         "POST",
+		"/release/jobs":                       "POST",
+		"/delete/jobs/j000000000001":          "POST",
+		"/delete/jobs":                        "POST",
+		"/abort/jobs/j000000000001":           "POST",
+		"/lease/jobs/j000000000001":           "POST",
+		"/outcome/jobs/j000000000001":         "POST",
+		"/result/jobs/j000000000001/a":        "GET, HEAD, PUT",
+		"/cull":                               "POST",
+		"/cull/jobs":                          "POST",
+		"/schema/queue.xsd":                   "GET, HEAD",
 		"/queues/jobs/queue-info.txt":         "GET, HEAD",
 		"/queues/jobs/payload/j000000000001":  "GET, HEAD",
 		"/queues/jobs/consumed/j000000000001": "GET, HEAD",
@@ -401,11 +487,12 @@ func TestCreateQueueTakesPropertiesInEveryForm(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	all := s.do("GET", "/help", "").want(t, 200)
+	all := s.do("GET", "/help", "", "Accept", "text/plain").want(t, 200)
 	all.header(t, "Content-Type", "text/plain; charset=utf-8")
 	for _, method := range []string{"Help", "Get-service-state", "Get-Queue-State", "get-job-state", "submit-job", "get-next-job", "peek-at-job", "delete-job",
-		"submitJob", "SUBMITJOB", "deleteItem", "peek", "requeueJob", "createQueue"} {
-		text := s.do("GET", "/help/"+method, "").want(t, 200)
+		"submitJob", "SUBMITJOB", "deleteItem", "peek", "requeueJob", "createQueue",
+		"setQueueBehavior", "removeQueue", "cull", "getBatchState", "hold-job", "releaseJob", "extendLease", "reportOutcome", "abortJob", "putResult", "getResult", "watch"} {
+		text := s.do("GET", "/help/"+method, "", "Accept", "text/plain").want(t, 200)
 		request := strings.Split(text.body, "\n")[2]
 		if !strings.Contains(all.body, request+"\n") || request == "" {
 			t.Errorf("%s: %q is not in the overview", method, request)
@@ -416,11 +503,11 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	d, err := state.ANVL.Decode(state.HelpClass, []byte(s.do("GET", "/help", "", "Accept", "text/anvl").want(t, 200).body))
-	if err != nil || len(d.Property("methods").Items) != 10 {
+	if err != nil || len(d.Property("methods").Items) != 22 {
 		t.Errorf("got %+v, %v", d, err)
 	}
 	// ?h and ?V are instead of the method.
-	if got := s.do("POST", "/content/jobs?h", "x").want(t, 200); got.body != s.do("GET", "/help/submitJob", "").body {
+	if got := s.do("POST", "/content/jobs?h", "x").want(t, 200); got.body != s.do("GET", "/help/submitJob", "").body || got.Header.Get("Content-Type") != state.XHTML.MediaType() {
 		t.Errorf("?h: got %q", got.body)
 	}
 	if got := s.do("GET", "/state?V", "").want(t, 200); got.body != queuefs.Scheme+"\n" {

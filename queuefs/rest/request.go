@@ -3,6 +3,7 @@ package rest
 import (
 	"errors"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -79,6 +80,29 @@ func (r *request) seconds(name string, most time.Duration) (time.Duration, error
 	return time.Duration(f * float64(time.Second)), nil
 }
 
+// flag returns a parameter that is set by being there, or by true.
+func (r *request) flag(name string) (bool, error) {
+	s, ok, err := r.param(name)
+	switch {
+	case err != nil || !ok:
+		return false, err
+	case s == "" || s == "true":
+		return true, nil
+	case s == "false":
+		return false, nil
+	}
+	return false, badRequest("parameter %s is %.20q, neither true nor false", name, s)
+}
+
+// fromPage reports whether a form is answered that a person has sent from a
+// page: programs have no reason to send forms and to want HTML.
+func (r *request) fromPage(form state.Form) bool {
+	if form != state.XHTML && form != state.HTML || r.Method != http.MethodPost {
+		return false
+	}
+	return isForm(r.Header.Get("Content-Type")) && strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html")
+}
+
 // A body reads the body of a request. Its errors say what is to be answered.
 type body struct {
 	in    io.Reader
@@ -139,6 +163,50 @@ func (b *body) done() {
 	}
 }
 
+// fields adds to the parameters of the query those of a form in the body, and
+// refuses all but names. A body that does not say what it is has no meaning.
+func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) error {
+	contentType := r.Header.Get("Content-Type")
+	if r.ContentLength == 0 || contentType == "" {
+		if err := h.drain(w, r); err != nil {
+			return err
+		}
+		return r.only(names...)
+	}
+	data, err := h.small(w, r)
+	if err != nil {
+		return err
+	}
+	if !isForm(contentType) && len(data) > 0 {
+		return unsupportedBody(contentType)
+	}
+	values, err := readProperties(contentType, data)
+	if err != nil {
+		return err
+	}
+	for _, v := range values {
+		r.add(v.Name, v.Value)
+	}
+	return r.only(names...)
+}
+
+func (r *request) add(name, value string) {
+	if r.query == nil {
+		r.query = url.Values{}
+	}
+	r.query.Add(name, value)
+}
+
+// isForm reports whether a body is what a form sends.
+func isForm(contentType string) bool {
+	media, _, _ := mime.ParseMediaType(contentType)
+	return media == "application/x-www-form-urlencoded" || media == "multipart/form-data"
+}
+
+func unsupportedBody(contentType string) error {
+	return &Error{http.StatusUnsupportedMediaType, "unsupported request form: " + strings.ToValidUTF8(contentType, "\ufffd")}
+}
+
 // drain reads a body that has no meaning. As long as it is not read, nobody
 // notices that the client has gone.
 func (h *Handler) drain(w http.ResponseWriter, r *request) error {
@@ -156,7 +224,11 @@ func (h *Handler) drain(w http.ResponseWriter, r *request) error {
 
 // small reads a body of at most 64 KiB.
 func (h *Handler) small(w http.ResponseWriter, r *request) ([]byte, error) {
-	b, err := h.open(w, r, 64<<10)
+	return h.read(w, r, 64<<10)
+}
+
+func (h *Handler) read(w http.ResponseWriter, r *request, limit int64) ([]byte, error) {
+	b, err := h.open(w, r, limit)
 	if err != nil {
 		return nil, err
 	}

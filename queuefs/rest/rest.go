@@ -3,28 +3,52 @@
 //
 //	GET    /help[/METHOD]                help
 //	GET    /state                        service state
-//	GET    /state/Q[?status=&after=&limit=]   queue state with a page of its jobs
+//	GET    /state/Q[?status=&outcome=&held&batch=&after=&limit=]
+//	                                     queue state with a page of its jobs
 //	GET    /state/Q/J                    job state
-//	PUT    /state/Q                      makes a queue (addition)
+//	PUT    /state/Q, POST /state         makes a queue, or sets its properties (addition)
+//	POST   /state/Q[?S=pause|restart]    sets properties of a queue (addition)
+//	DELETE /state/Q                      removes a queue without jobs (addition)
+//	POST   /cull[/Q][?dry]               culls by the thresholds (addition)
 //	POST   /content/Q                    submit: a bare body, or multipart/form-data
 //	GET    /content/Q[/J]                peek at the head, or at a job
 //	DELETE /content/Q/J                  delete a pending job
-//	POST   /consume/Q[?max=&wait=]       get next job, or several, or wait for one
-//	POST   /requeue/Q/J                  back to pending (addition)
+//	POST   /consume/Q[?max=&wait=&lease=]
+//	                                     get next job, or several, or wait for one
+//	POST   /lease/Q/J[?seconds=]         longer lease for a consumer (addition)
+//	POST   /outcome/Q/J?outcome=[&message=&type=]
+//	                                     report of a consumer (addition)
+//	PUT    /result/Q/J/NAME              result of a consumer (addition)
+//	GET    /result/Q/J/NAME              the same to read (addition)
+//	POST   /abort/Q/J[?message=]         out of work (addition)
+//	POST   /requeue/Q/J[?end]            back to pending (addition)
+//	POST   /hold/Q/J[?reason=], /release/Q/J, /delete/Q/J
+//	                                     pending jobs, on hold and out of the queue (addition)
+//	POST   /requeue/Q, /hold/Q, /release/Q, /delete/Q
+//	                                     the same for all jobs of a Selection (addition)
+//	GET    /batch/Q/ID                   how far a batch manifest is (addition)
+//	GET    /events, /events/Q[?kind=&status=&from=&lastEventId=]
+//	                                     what happens, as server-sent events (addition)
 //	GET    /queues/Q/payload/J, /queues/Q/{pending,consumed,deleted}/J, /queues/Q/queue-info.txt
 //	                                     the files of the home as plain resources (addition)
+//	GET    /schema/{service,queue,job,batch,exception}.{xsd,json}
+//	                                     schemas of the states (addition)
 //
 // Q is the cleaned identifier of a queue, or its percent-encoded identifier or
 // name. Every GET is answered to HEAD as well. State, help and errors come in
 // the form that ?t= or else Accept asks for, see [state.Negotiate]; errors are
-// an exception state with one of the statuses 400 401 403 404 405 408 409 413
-// 415 500 503 507. References are built from the baseURI of the service, never
-// from Host. ?h asks for help about a method, ?V for the version; ?v asks for
-// the additional properties, which are always given; ?D is not served.
+// an exception state with one of the statuses 400 401 403 404 405 408 409 410
+// 412 413 415 500 503 507. References are built from the baseURI of the
+// service, never from Host. ?h asks for help about a method, ?V for the version;
+// ?v asks for the additional properties, which are always given; ?D is not
+// served.
 //
 // Methods that change something refuse parameters they do not know, so that
-// none is believed to have had an effect; the others ignore them. A state has
-// an entity tag if it is that of one instant, as nearly all are.
+// none is believed to have had an effect; the others ignore them. What such a
+// method takes as parameters may also come as a form in its body. Whoever sends
+// a form from a page is answered with 303 and the page of the outcome, except
+// where something is handed out or listed. A state has an entity tag if it is
+// that of one instant, as nearly all are.
 //
 // Where the specification leaves a choice:
 //
@@ -42,19 +66,45 @@
 //     with one part a job.
 //   - A queue without pending jobs is 204, a job that does not exist is 404,
 //     whatever its identifier looks like.
-//   - Batch manifests, ?lease= and ?end are refused with 400.
+//   - An event is one of WHATWG HTML, 9.2: its name is the kind, its data one
+//     line of JSON, its id how far the client has come. With the header
+//     Last-Event-ID, or ?lastEventId=, the events after it follow, each at least
+//     once; with ?from=N, of one queue, those from number N on; else those from
+//     now on. If they are no longer in the journal an event reset says what to
+//     read instead. kind and status are lists with commas; status is that which
+//     the event leads to.
+//   - A batch manifest (Checkm) is what type=batch-manifest says to be one, or
+//     the one file of a form whose media type is text/checkm or text/x-checkm.
+//     Its files are fetched, and submitted all or none; one 400 tells of every
+//     line that is wrong or could not be fetched. With Prefer: respond-async the
+//     answer is 202 with the Location of the state of the batch.
+//   - A job is handed out with a lease if ?lease= asks for one, or if the queue
+//     wants reports. The answer, or the part of the job, has then the headers
+//     Cutie-Lease, Cutie-Lease-Expires and Cutie-Attempt, and Links with the
+//     relations of [Relation]. Whoever shows the token, in the header Cutie-Lease
+//     or as the parameter lease, may call /lease, /outcome and /result. 410 says
+//     that the lease is gone, and changes nothing.
+//   - A method for many jobs changes one after another. It is answered with the
+//     state of the queue and what was changed, which is true also when it was
+//     stopped before the end: moreJobs says that there may be more, and the same
+//     request with ?after= and what moreAfter says goes on with them.
+//   - A requeued job keeps its identifier and its place; with ?end the answer is
+//     201 with the state of a new job.
 package rest
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
 )
 
@@ -66,7 +116,16 @@ type Options struct {
 	MaxWait    time.Duration // longest ?wait=; 0: 60 s; beyond it 400
 	// BodyIdle is how long a body may make no progress; 0: 30 s; then 408. It
 	// takes the place of the ReadTimeout of the server while a body is read.
-	BodyIdle time.Duration
+	BodyIdle   time.Duration
+	MaxStreams int // clients that follow events; 0: 5000; beyond it 503
+	// Heartbeat is after how long without an event one that follows is sent a
+	// sign of life; 0: 15 s.
+	Heartbeat time.Duration
+	// StreamIdle is how long one that follows may take nothing of what it is
+	// sent; 0: 30 s; then it is cut off.
+	StreamIdle time.Duration
+	Batch      BatchOptions
+	Fetch      *outbound.Client // fetches what manifests name; nil: one that reaches public addresses only
 	// Log is told of errors that are not shown to the caller; nil: nobody is.
 	Log func(r *http.Request, err error)
 }
@@ -76,6 +135,10 @@ type Handler struct {
 	svc *queuefs.Service
 	o   Options
 	mux *http.ServeMux
+
+	batches batches
+	streams atomic.Int64
+	wakes   wakes
 }
 
 // New returns a Handler before svc. It expects requests with the paths of the
@@ -86,16 +149,39 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	o.MaxSidecar = cmp.Or(o.MaxSidecar, 64<<10)
 	o.MaxWait = cmp.Or(o.MaxWait, 60*time.Second)
 	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
+	o.MaxStreams = cmp.Or(o.MaxStreams, 5000)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)
+	o.StreamIdle = cmp.Or(o.StreamIdle, 30*time.Second)
+	o.setBatch()
 	h := &Handler{svc: svc, o: o, mux: http.NewServeMux()}
+	h.batches.closing, h.batches.close = context.WithCancel(context.Background())
 	h.route("/help", methods{"GET": {h.help, "help"}})
 	h.route("/help/{method}", methods{"GET": {h.help, "help"}})
-	h.route("/state", methods{"GET": {h.serviceState, "getServiceState"}})
-	h.route("/state/{queue}", methods{"GET": {h.queueState, "getQueueState"}, "PUT": {h.createQueue, "createQueue"}})
+	h.route("/state", methods{"GET": {h.serviceState, "getServiceState"}, "POST": {h.waking(h.postState), "createQueue"}})
+	h.route("/state/{queue}", methods{"GET": {h.queueState, "getQueueState"}, "PUT": {h.waking(h.putQueue), "createQueue"},
+		"POST": {h.postQueue, "setQueue"}, "DELETE": {h.waking(h.removeQueue), "removeQueue"}})
 	h.route("/state/{queue}/{job}", methods{"GET": {h.jobState, "getJobState"}})
 	h.route("/content/{queue}", methods{"GET": {h.peek, "peekAtJob"}, "POST": {h.submit, "submitJob"}})
 	h.route("/content/{queue}/{job}", methods{"GET": {h.peek, "peekAtJob"}, "DELETE": {h.delete, "deleteJob"}})
 	h.route("/consume/{queue}", methods{"POST": {h.consume, "getNextJob"}})
 	h.route("/requeue/{queue}/{job}", methods{"POST": {h.requeue, "requeueJob"}})
+	h.route("/requeue/{queue}", methods{"POST": {h.bulk("requeue"), "requeueJob"}})
+	h.route("/hold/{queue}/{job}", methods{"POST": {h.hold, "holdJob"}})
+	h.route("/hold/{queue}", methods{"POST": {h.bulk("hold"), "holdJob"}})
+	h.route("/release/{queue}/{job}", methods{"POST": {h.release, "releaseJob"}})
+	h.route("/release/{queue}", methods{"POST": {h.bulk("release"), "releaseJob"}})
+	h.route("/delete/{queue}/{job}", methods{"POST": {h.delete, "deleteJob"}})
+	h.route("/delete/{queue}", methods{"POST": {h.bulk("delete"), "deleteJob"}})
+	h.route("/abort/{queue}/{job}", methods{"POST": {h.abort, "abortJob"}})
+	h.route("/lease/{queue}/{job}", methods{"POST": {h.extend, "extendLease"}})
+	h.route("/outcome/{queue}/{job}", methods{"POST": {h.outcome, "reportOutcome"}})
+	h.route("/result/{queue}/{job}/{name}", methods{"GET": {h.result, "getResult"}, "PUT": {h.putResult, "putResult"}})
+	h.route("/cull", methods{"POST": {h.cull, "cull"}})
+	h.route("/cull/{queue}", methods{"POST": {h.cull, "cull"}})
+	h.route("/schema/{file}", methods{"GET": {h.schema, "help"}})
+	h.route("/batch/{queue}/{batch}", methods{"GET": {h.batchState, "getBatchState"}})
+	h.route("/events", methods{"GET": {h.events, "watch"}})
+	h.route("/events/{queue}", methods{"GET": {h.events, "watch"}})
 	h.route("/queues/{queue}/{file}", methods{"GET": {h.infoFile, "help"}})
 	h.route("/queues/{queue}/{dir}/{job}", methods{"GET": {h.file, "help"}})
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -10,9 +10,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/textproto"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
@@ -50,7 +53,29 @@ func (l *errorLog) all() []error {
 
 func newSite(t testing.TB, o rest.Options) *site {
 	t.Helper()
-	s := newService(t)
+	return newService(t).serve(o)
+}
+
+// A dial is a clock that stands still until it is turned.
+type dial struct{ turned atomic.Int64 }
+
+func (d *dial) now() time.Time {
+	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(d.turned.Load()))
+}
+func (d *dial) turn(by time.Duration) { d.turned.Add(int64(by)) }
+
+// newDialled returns a site whose clock stands still.
+func newDialled(t testing.TB) (*site, *dial) {
+	t.Helper()
+	d := &dial{}
+	s := newServiceWith(t, queuefs.Options{Now: d.now})
+	return s.serve(rest.Options{Batch: rest.BatchOptions{Now: d.now}}), d
+}
+
+// serve puts a server before the service.
+func (s *site) serve(o rest.Options) *site {
+	t := s.t
+	t.Helper()
 	o.Log = s.logged.add
 	srv := httptest.NewServer(rest.New(s.svc, o))
 	t.Cleanup(srv.Close)
@@ -62,11 +87,17 @@ func newSite(t testing.TB, o rest.Options) *site {
 // newService returns a site without a server.
 func newService(t testing.TB) *site {
 	t.Helper()
-	dir := t.TempDir()
+	return newServiceWith(t, queuefs.Options{})
+}
+
+func newServiceWith(t testing.TB, o queuefs.Options) *site {
+	t.Helper()
+	dir := homeDir(t)
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
 		t.Fatal(err)
 	}
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 32 << 20})
+	o.Segment = 32 << 20
+	svc, err := queuefs.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +111,21 @@ func newService(t testing.TB) *site {
 		t.Fatal(err)
 	}
 	return &site{t: t, svc: svc, q: q}
+}
+
+// homeDir returns a directory for a home: where nothing waits for a disk if
+// time is not what is measured.
+func homeDir(t testing.TB) string {
+	t.Helper()
+	if _, timed := t.(*testing.B); timed {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "rest-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // An answer is a response that was read.

@@ -15,14 +15,7 @@ func (h *Handler) serviceState(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s := state.Service{ServiceInfo: h.svc.Info()}
-	for _, q := range h.svc.Queues() {
-		s.Queues = append(s.Queues, q.ID())
-		if t := q.Info().Created; t.After(s.Modified) {
-			s.Modified = t
-		}
-	}
-	d := state.OfService(&s)
+	d := h.service(state.Changes{})
 	tag := newTagHash()
 	tag.add(form.String())
 	for _, p := range d.Properties {
@@ -30,6 +23,18 @@ func (h *Handler) serviceState(w http.ResponseWriter, r *request) error {
 		tag.add(p.Items...)
 	}
 	return h.answerTagged(w, r, form, tag.tag(0), func() (state.Document, string, error) { return d, tag.tag(0), nil })
+}
+
+// service returns the state of the service.
+func (h *Handler) service(c state.Changes) state.Document {
+	s := state.Service{ServiceInfo: h.svc.Info(), Changes: c}
+	for _, q := range h.svc.Queues() {
+		s.Queues = append(s.Queues, q.ID())
+		if t := q.Info().Created; t.After(s.Modified) {
+			s.Modified = t
+		}
+	}
+	return state.OfService(&s)
 }
 
 // queueState is Get-queue-state (Cutie 5.3).
@@ -53,6 +58,9 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 			info.Identifier, info.Name, info.Description, info.Created.Format(time.RFC3339Nano),
 			strconv.FormatInt(info.CullingSize, 10), strconv.FormatInt(info.CullingAge, 10),
 			strconv.FormatBool(info.VerifyOnRead), strconv.FormatBool(info.VerifyOnWrite),
+			info.Paused.Format(time.RFC3339Nano), strconv.FormatBool(info.Closed), info.Acknowledge.String(),
+			info.Lease.String(), strconv.Itoa(info.MaxAttempts), info.Callback,
+			jobs.Outcome.String(), strconv.FormatBool(jobs.Held), jobs.Batch,
 			strconv.FormatInt(s.Oldest.UnixMicro(), 10)) // a job being taken is no longer the oldest, before its event
 		return tag.tag(uint64(s.Seq))
 	}
@@ -61,7 +69,9 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 		// Counts and list are of one instant if no event came while the list
 		// was made.
 		for range steadyTries {
-			listJobs(q, &jobs)
+			if err = listJobs(q, &jobs); err != nil {
+				return d, "", err
+			}
 			if q.Seq() == s.Seq {
 				tag = tagOf(&s)
 				break
@@ -85,6 +95,19 @@ func (r *request) page(limit int) (state.Jobs, error) {
 	if err != nil {
 		return jobs, err
 	}
+	s, _, err = r.param("outcome")
+	if err == nil && s != "" {
+		jobs.Outcome, err = queuefs.ParseOutcome(s)
+	}
+	if err != nil {
+		return jobs, err
+	}
+	if jobs.Held, err = r.flag("held"); err != nil {
+		return jobs, err
+	}
+	if jobs.Batch, _, err = r.param("batch"); err != nil {
+		return jobs, err
+	}
 	s, _, err = r.param("after")
 	if err == nil && s != "" {
 		jobs.After, err = queuefs.ParseJobID(s)
@@ -98,10 +121,23 @@ func (r *request) page(limit int) (state.Jobs, error) {
 
 // listJobs fills in the page. One job more is asked for, to see whether there
 // is one.
-func listJobs(q *queuefs.Queue, jobs *state.Jobs) {
-	ids := q.IDs(queuefs.ListOptions{Status: jobs.Status, After: jobs.After, Limit: jobs.Limit + 1})
+func listJobs(q *queuefs.Queue, jobs *state.Jobs) error {
+	o := queuefs.ListOptions{Status: jobs.Status, Outcome: jobs.Outcome, Held: jobs.Held, After: jobs.After, Limit: jobs.Limit + 1}
+	last := ^queuefs.JobID(0)
+	if jobs.Batch != "" {
+		first, end, err := batchRange(q, jobs.Batch)
+		if err != nil {
+			return err
+		}
+		o.After, last = max(o.After, first-1), end
+	}
+	ids := q.IDs(o)
+	for len(ids) > 0 && ids[len(ids)-1] > last {
+		ids = ids[:len(ids)-1]
+	}
 	jobs.More = len(ids) > jobs.Limit
 	jobs.IDs = ids[:min(len(ids), jobs.Limit)]
+	return nil
 }
 
 // jobState is Get-job-state (Cutie 5.4).
@@ -137,42 +173,4 @@ func (h *Handler) jobState(w http.ResponseWriter, r *request) error {
 		}
 		return state.OfJob(base, &j), tag, nil
 	})
-}
-
-// delete is Delete-job (Cutie 5.8).
-func (h *Handler) delete(w http.ResponseWriter, r *request) error {
-	return h.move(w, r, http.StatusAccepted, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		return q.Delete(r.Context(), id)
-	})
-}
-
-// requeue moves a job back to pending (Cutie 3.3).
-func (h *Handler) requeue(w http.ResponseWriter, r *request) error {
-	return h.move(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		return q.Requeue(r.Context(), id)
-	})
-}
-
-func (h *Handler) move(w http.ResponseWriter, r *request, status int, do func(*queuefs.Queue, queuefs.JobID) (queuefs.Job, error)) error {
-	q, id, err := h.job(r)
-	if err != nil {
-		return err
-	}
-	form, err := r.form()
-	if err != nil {
-		return err
-	}
-	if err := r.only(); err != nil {
-		return err
-	}
-	if err := h.drain(w, r); err != nil {
-		return err
-	}
-	j, err := do(q, id)
-	if err != nil {
-		return notFound(err, queuefs.ErrNoJob, id.String())
-	}
-	d := state.OfJob(h.base(), &j)
-	h.answer(w, status, form, &d)
-	return nil
 }

@@ -28,9 +28,8 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if err := r.only("type", "filename", "sidecar", "digest-type", "digestType", "digest-value", "digestValue"); err != nil {
 		return err
 	}
-	// What is stored is the content without any coding.
-	if c := r.Header.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
-		return &Error{http.StatusUnsupportedMediaType, "content coding " + c + " is not supported"}
+	if err := identityCoding(r.Header); err != nil {
+		return err
 	}
 	var f fields
 	for name := range r.query {
@@ -52,34 +51,44 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	sub := q.Begin()
 	defer sub.Discard()
 	contentType := r.Header.Get("Content-Type")
+	var manifest *queuefs.Draft
 	if isFormData(contentType) {
-		err = h.readForm(sub, &f, b, r, contentType)
+		manifest, err = h.readForm(sub, &f, b, r, contentType)
 	} else {
-		err = h.readBare(sub, &f, b, r, contentType)
+		manifest, err = h.readBare(sub, &f, b, r, contentType)
 	}
 	b.done()
 	if err != nil {
 		return err
 	}
+	if manifest != nil {
+		return h.submitBatch(w, r, form, q, sub, manifest)
+	}
 	jobs, err := sub.Commit(r.Context())
 	if err != nil {
 		return err
 	}
-	base := h.base()
-	var d state.Document
-	if len(jobs) == 1 {
-		d = state.OfJob(base, &jobs[0])
-	} else {
-		s := state.Queue{QueueState: q.State(), Submitted: make([]queuefs.JobID, len(jobs))}
-		for i := range jobs {
-			s.Submitted[i] = jobs[i].ID
-		}
-		listJobs(q, &s.Jobs)
-		d = state.OfQueue(base, &s)
+	if len(jobs) > 1 {
+		h.answerSeveral(w, r, form, q, jobs)
+		return nil
 	}
+	d := state.OfJob(h.base(), &jobs[0])
 	w.Header()["Location"] = []string{d.Subject}
-	h.answer(w, http.StatusCreated, form, &d)
+	h.answerChange(w, r, http.StatusCreated, form, &d)
 	return nil
+}
+
+// answerSeveral answers a submission of several jobs with the state of the
+// queue.
+func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, jobs []queuefs.Job) {
+	s := state.Queue{QueueState: q.State(), Submitted: make([]queuefs.JobID, len(jobs))}
+	for i := range jobs {
+		s.Submitted[i] = jobs[i].ID
+	}
+	_ = listJobs(q, &s.Jobs) // fails for a batch only
+	d := state.OfQueue(h.base(), &s)
+	w.Header()["Location"] = []string{d.Subject}
+	h.answerChange(w, r, http.StatusCreated, form, &d)
 }
 
 func isFormData(contentType string) bool {
@@ -87,33 +96,37 @@ func isFormData(contentType string) bool {
 	return len(contentType) >= len(form) && strings.EqualFold(contentType[:len(form)], form)
 }
 
-// readBare reads a submission that is nothing but the payload.
-func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *body, r *request, contentType string) error {
-	m := queuefs.Meta{Submitter: r.UserAgent()}
-	var err error
+// readBare reads a submission that is nothing but the payload, or the manifest,
+// which is returned then.
+func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *body, r *request, contentType string) (manifest *queuefs.Draft, err error) {
+	m := queuefs.Meta{Submitter: r.UserAgent(), Owner: UserOf(r.Context())}
 	if m.MediaType, err = mediaType(contentType); err != nil {
-		return err
+		return nil, err
 	}
 	if m.Filename, err = dispositionName(r.Header.Get("Content-Disposition")); err != nil {
-		return err
+		return nil, err
 	}
 	if f.filename != nil {
 		m.Filename = *f.filename
 	}
 	if err := headerMeta(&m, textproto.MIMEHeader(r.Header)); err != nil {
-		return err
+		return nil, err
 	}
 	if err := f.apply(&m, h.o.MaxSidecar); err != nil {
-		return err
+		return nil, err
 	}
-	if err := f.checkType(false); err != nil {
-		return err
+	batch, err := f.isManifest(false)
+	if err != nil {
+		return nil, err
 	}
 	d, err := sub.Add(m)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return copyPayload(d, b)
+	if batch {
+		manifest = d
+	}
+	return manifest, copyPayload(d, b)
 }
 
 // fields are what a submission says once, in its query or in parts of a form;
@@ -192,23 +205,20 @@ func (f *fields) apply(m *queuefs.Meta, maxSidecar int) error {
 	return nil
 }
 
-// checkType accepts submissions of jobs. A file of the media type of Checkm is
-// a manifest unless the submission says that it is a job.
-func (f *fields) checkType(manifest bool) error {
-	if f.typ != nil {
-		switch t := strings.ToLower(strings.TrimSpace(*f.typ)); t {
-		case "job":
-			manifest = false
-		case "batch-manifest", "batch":
-			manifest = true
-		default:
-			return badRequest("type %.40q is not job", t)
-		}
+// isManifest reports whether the type of a submission is a batch manifest;
+// checkm is what it is if it does not say.
+func (f *fields) isManifest(checkm bool) (bool, error) {
+	if f.typ == nil {
+		return checkm, nil
 	}
-	if manifest {
-		return badRequest("batch manifests are not supported by this version")
+	switch t := strings.ToLower(strings.TrimSpace(*f.typ)); t {
+	case "job":
+		return false, nil
+	case "batch-manifest", "batch":
+		return true, nil
+	default:
+		return false, badRequest("type %.40q is neither job nor batch-manifest", t)
 	}
-	return nil
 }
 
 // headerMeta reads what headers of a request or a part say about a payload.

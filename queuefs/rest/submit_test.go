@@ -163,10 +163,10 @@ func TestSubmitRefuses(t *testing.T) {
 		{"sidecar with a control character", f().file("a", "b").field("sidecar", "\x00").end(), 400, "sidecar is not text"},
 		{"sidecar of several files", f().file("a", "b").file("c", "d").field("sidecar", "x").end(), 400, "single file"},
 		{"digest of several files", f().file("a", "b").file("c", "d").field("digest-type", "md5").end(), 400, "single file"},
-		{"unknown type", f().field("type", "job2").file("a", "b").end(), 400, "is not job"},
-		{"batch manifest", f().field("type", "batch-manifest").file("a", "b").end(), 400, "batch manifests are not supported"},
-		{"batch", f().file("a", "b").field("type", "Batch").end(), 400, "batch manifests are not supported"},
-		{"manifest by its media type", f().file("a", "b", "Content-Type: text/checkm").end(), 400, "batch manifests are not supported"},
+		{"unknown type", f().field("type", "job2").file("a", "b").end(), 400, "is neither job nor batch-manifest"},
+		{"batch manifest", f().field("type", "batch-manifest").file("a", "b").end(), 400, "refused: scheme is not http or https"},
+		{"batch", f().file("a", "b").field("type", "Batch").end(), 400, "refused: scheme is not http or https"},
+		{"manifest by its media type", f().file("a", "b", "Content-Type: text/checkm").end(), 400, "refused: scheme is not http or https"},
 		{"unknown part", f().file("a", "b").field("digest-vaule", "x").end(), 400, "is none of"},
 		{"part without a name", f().add("x", "Content-Type: text/plain").end(), 400, "is none of"},
 		{"filename as a part", f().file("a", "b").field("filename", "x").end(), 400, "given with the file"},
@@ -203,7 +203,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{"", ok, "Content-Type", "multipart/form-data; boundary=" + long, 400, "no boundary"},
 		{"", ok, "Content-Type", "multipart/form-data; boundary", 400, "Content-Type"},
 		{"?filename=x", ok, "Content-Type", "multipart/form-data; boundary=b0undary", 400, "given with the file"},
-		{"?type=batch-manifest", "x", "", "", 400, "batch manifests are not supported"},
+		{"?type=batch-manifest", "x", "", "", 400, "refused: scheme is not http or https"},
 		{"?digest-type=md5", "x", "", "", 400, "without digest-value"},
 		{"?sidecar=" + long, "x", "", "", 413, "more than 100 octets"},
 		{"?sidecar=a&sidecar=b", "x", "", "", 400, "repeated"},
@@ -220,7 +220,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{"", "x", "Content-Digest", "md5=:AA==:", 400, "Content-Digest"},
 		{"", "x", "Content-Digest", "md5=:A:", 400, "Content-Digest"},
 		{"", "x", "Accept", "image/png", 415, "response form"},
-		{"?t=xml", "x", "", "", 415, "response form"},
+		{"?t=bogus", "x", "", "", 415, "response form"},
 		{"?t=json&t=anvl", "x", "", "", 400, "repeated"},
 		{"", strings.Repeat("x", 1<<20+1), "", "", 413, "1048577 octets"},
 		{"", strings.Repeat("x", 1<<20+1), "Transfer-Encoding", "chunked", 413, "more than 1048576 octets"},
@@ -279,7 +279,7 @@ func TestSubmitSeveralFiles(t *testing.T) {
 		file("m", "manifest?", "Content-Type: text/x-checkm").
 		file("b", big).end()).want(t, 201)
 	a.header(t, "Location", s.url+"/state/jobs")
-	d, err := state.JSON.Decode(state.QueueClass, []byte(a.body))
+	d, err := state.XHTML.Decode(state.QueueClass, []byte(a.body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,8 @@ type Changes struct {
 	Chosen  []queuefs.JobID // that would have been changed, if nothing was to be
 	Refused []string        // jobs that were named but not changed, and why: "j000000000042: job not pending"
 	Culled  []queuefs.Culled
-	More    bool // there are more that the same request would change
+	More    bool          // there may be more that the same request would change
+	After   queuefs.JobID // only those behind this one; 0 if that is not known
 }
 
 func outcomeName(o queuefs.Outcome) string {
@@ -34,6 +35,9 @@ func (b *builder) changes(base Base, queue string, c *Changes) {
 	}
 	b.list("refusedJobs", refused)
 	b.culled(c)
+	if c.After != 0 {
+		b.text("moreAfter", c.After.String())
+	}
 }
 
 // culled adds the properties that the states of service and queue share.
@@ -48,7 +52,9 @@ func (b *builder) culled(c *Changes) {
 	}
 }
 
-func (d *Document) changes() (c Changes, err error) {
+// Changes returns what d, of class [QueueClass] or [ServiceClass], says was
+// changed.
+func (d *Document) Changes() (c Changes, err error) {
 	if c.Changed, err = ids(d.items("changedJobStates")); err != nil {
 		return c, err
 	}
@@ -56,6 +62,11 @@ func (d *Document) changes() (c Changes, err error) {
 		return c, err
 	}
 	c.Refused, c.More = d.items("refusedJobs"), d.text("moreJobs") == "true"
+	if s := d.text("moreAfter"); s != "" {
+		if c.After, err = queuefs.ParseJobID(s); err != nil {
+			return c, err
+		}
+	}
 	for _, s := range d.items("culledJobs") {
 		j, err := parseCulled(s)
 		if err != nil {
@@ -89,6 +100,8 @@ func parseCulled(s string) (c queuefs.Culled, err error) {
 	if c.At, err = time.Parse(dateLayout, f[3]); err != nil {
 		return c, err
 	}
-	c.Size, err = strconv.ParseInt(f[4], 10, 64)
+	if c.Size, err = strconv.ParseInt(f[4], 10, 64); err == nil && c.Size < 0 {
+		err = fmt.Errorf("%w: %s is no size", queuefs.ErrBadName, f[4])
+	}
 	return c, err
 }

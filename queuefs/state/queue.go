@@ -59,7 +59,8 @@ var QueueClass = &Class{
 		{Name: "chosenJobStates", Type: Reference, Item: "chosenJobState"},
 		{Name: "refusedJobs", Item: "refusedJob"},
 		{Name: "culledJobs", Item: "culledJob"},
-		{Name: "moreJobs", Type: Boolean}, // only if there are more to change
+		{Name: "moreJobs", Type: Boolean}, // only if there may be more to change
+		{Name: "moreAfter"},               // and where they begin
 	},
 }
 
@@ -300,7 +301,7 @@ func (d *Document) Queue() (Queue, error) {
 	if q.Submitted, err = ids(d.items("submittedJobStates")); err != nil {
 		return fail(err)
 	}
-	if q.Changes, err = d.changes(); err != nil {
+	if q.Changes, err = d.Changes(); err != nil {
 		return fail(err)
 	}
 	return q, nil

@@ -10,68 +10,45 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/state"
 )
 
-// createQueue makes a queue of the name in the path. Its properties come in the
-// body, named as in the state of a queue: as a form, as ANVL, or as JSON, with
-// or without envelope and prefixes. New queues verify unless told otherwise.
-func (h *Handler) createQueue(w http.ResponseWriter, r *request) error {
-	form, err := r.form()
-	if err != nil {
-		return err
-	}
-	if err := r.only(); err != nil {
-		return err
-	}
+// properties reads what is to be set of a queue: names and values as in the
+// state of a queue, from the query and from a body that is a form, ANVL or JSON.
+func (h *Handler) properties(w http.ResponseWriter, r *request) (anvl.Record, error) {
 	data, err := h.small(w, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	properties, err := readProperties(r.Header.Get("Content-Type"), data)
+	rec, err := readProperties(r.Header.Get("Content-Type"), data)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	name := r.PathValue("queue")
-	info := queuefs.QueueInfo{
-		Identifier: name, CullingSize: -1, CullingAge: -1, VerifyOnWrite: true,
+	for name, values := range r.query {
+		if name == "t" || name == "v" || name == "D" {
+			continue
+		}
+		for _, v := range values {
+			rec.Add(name, v)
+		}
 	}
 	seen := map[string]bool{}
-	for _, p := range properties {
+	for _, p := range rec {
 		if seen[p.Name] {
-			return badRequest("%.40q is repeated", p.Name)
+			return nil, badRequest("%.40q is repeated", p.Name)
 		}
 		seen[p.Name] = true
-		if err := setProperty(&info, p.Name, p.Value); err != nil {
-			return err
-		}
 	}
-	want, err := queuefs.CleanQueueID(name)
-	if err != nil {
-		return err
-	}
-	if id, err := queuefs.CleanQueueID(info.Identifier); err != nil {
-		return err
-	} else if id != want {
-		return badRequest("identifier %.80q is not that of the path, %.80q", info.Identifier, name)
-	}
-	q, err := h.svc.CreateQueue(r.Context(), info)
-	if err != nil {
-		return err
-	}
-	d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State()})
-	w.Header().Set("Location", d.Subject)
-	h.answer(w, http.StatusCreated, form, &d)
-	return nil
+	return rec, nil
 }
 
-func setProperty(info *queuefs.QueueInfo, name, value string) (err error) {
+// setProperty gives a queue a property. An empty value unsets it.
+func setProperty(info *queuefs.QueueInfo, name, value string, now time.Time) (err error) {
 	switch name {
-	case "identifier":
-		info.Identifier = value
 	case "name":
 		info.Name = value
 	case "description":
@@ -84,8 +61,33 @@ func setProperty(info *queuefs.QueueInfo, name, value string) (err error) {
 		info.VerifyOnRead, err = boolean(name, value)
 	case "verifyOnWrite":
 		info.VerifyOnWrite, err = boolean(name, value)
+	case "S":
+		switch {
+		case value == "restart":
+			info.Paused = time.Time{}
+		case value != "pause":
+			err = badRequest("S is %.40q, neither pause nor restart", value)
+		case info.Paused.IsZero():
+			info.Paused = now
+		}
+	case "closed":
+		info.Closed, err = boolean(name, value)
+	case "acknowledge":
+		info.Acknowledge, err = queuefs.ParseAcknowledge(value)
+	case "leaseDuration":
+		var n int64
+		if n, err = threshold(name, value); n > int64(queuefs.MaxLease/time.Second) {
+			err = badRequest("%s is more than %d seconds", name, queuefs.MaxLease/time.Second)
+		}
+		info.Lease = time.Duration(max(n, 0)) * time.Second
+	case "maxAttempts":
+		var n int64
+		n, err = threshold(name, value)
+		info.MaxAttempts = int(min(max(n, 0), 1<<31-1))
+	case "callback":
+		info.Callback = value
 	default:
-		err = badRequest("%.40q is no property to give a queue", name)
+		err = badRequest("%.40q is not known here: it is no property to give a queue", name)
 	}
 	return err
 }
@@ -140,10 +142,7 @@ func readProperties(contentType string, data []byte) (anvl.Record, error) {
 		})
 		return rec, err
 	}
-	form, err := state.FormOf(media)
-	if err != nil {
-		return nil, &Error{http.StatusUnsupportedMediaType, "unsupported request form: " + media}
-	}
+	form, _ := state.FormOf(media)
 	switch form {
 	case state.ANVL:
 		rec, err := anvl.ParseRecord(data)
@@ -154,7 +153,7 @@ func readProperties(contentType string, data []byte) (anvl.Record, error) {
 	case state.JSON:
 		return readJSON(data)
 	}
-	return nil, &Error{http.StatusUnsupportedMediaType, "unsupported request form: " + media}
+	return nil, unsupportedBody(media)
 }
 
 func readJSON(data []byte) (anvl.Record, error) {

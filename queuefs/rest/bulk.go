@@ -1,0 +1,164 @@
+package rest
+
+import (
+	"context"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// bulkTime is after how long a call begins no further change, so that whoever
+// waits for the answer still does. The next call goes on behind it.
+const bulkTime = 20 * time.Second
+
+// bulk returns the method that does something with many jobs.
+func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
+	return func(w http.ResponseWriter, r *request) error {
+		q, err := h.queue(r)
+		if err != nil {
+			return err
+		}
+		sel, err := h.selection(w, r, ofOperation[name])
+		if err != nil {
+			return err
+		}
+		form, err := r.form()
+		if err != nil {
+			return err
+		}
+		o := Operation{Method: name}
+		if o.Reason, _, err = r.param("reason"); err != nil {
+			return err
+		}
+		if o.End, err = r.flag("end"); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), bulkTime)
+		defer cancel()
+		changes, err := sel.Apply(ctx, q, o, h.now())
+		if err != nil {
+			return err
+		}
+		d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State(), Changes: changes})
+		w.Header()["Cache-Control"] = noStore
+		h.answer(w, http.StatusOK, form, &d)
+		return nil
+	}
+}
+
+// ofOperation is the parameter that an operation has besides the selection.
+var ofOperation = map[string]string{"requeue": "end", "hold": "reason"}
+
+// selection reads which jobs are meant: from the query, a form, or a body of
+// plain text with the identifier of a job on each line.
+func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s Selection, err error) {
+	names := []string{"job", "status", "outcome", "held", "batch", "submitter", "older", "after", "limit", "dry"}
+	if more != "" {
+		names = append(names, more)
+	}
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if media == "text/plain" {
+		if err = r.only(names...); err == nil {
+			s.Jobs, err = h.idLines(w, r)
+		}
+	} else {
+		err = h.fields(w, r, names...)
+	}
+	if err != nil {
+		return s, err
+	}
+	for _, text := range r.query["job"] {
+		id, err := queuefs.ParseJobID(text)
+		if err != nil {
+			return s, err
+		}
+		s.Jobs = append(s.Jobs, id)
+	}
+	if err := s.filters(r); err != nil {
+		return s, err
+	}
+	if s.Limit, err = r.number("limit", MaxSelection, MaxSelection); err == nil && s.Limit == 0 {
+		err = badRequest("parameter limit is 0, not a number from 1 to %d", MaxSelection)
+	}
+	if err != nil {
+		return s, err
+	}
+	if s.Dry, err = r.flag("dry"); err != nil {
+		return s, err
+	}
+	// A body without a line selects nothing, rather than all.
+	if media == "text/plain" && len(s.Jobs) == 0 {
+		return s, badRequest("the body names no job")
+	}
+	return s, s.check()
+}
+
+func (s *Selection) filters(r *request) (err error) {
+	text := func(name string, read func(string) error) {
+		var v string
+		if err == nil {
+			v, _, err = r.param(name)
+		}
+		if err == nil && v != "" {
+			err = read(v)
+		}
+	}
+	text("status", func(v string) (err error) { s.Status, err = queuefs.ParseStatus(v); return err })
+	text("outcome", func(v string) (err error) { s.Outcome, err = queuefs.ParseOutcome(v); return err })
+	text("batch", func(v string) error { s.Batch = v; return nil })
+	text("submitter", func(v string) error { s.Submitter = v; return nil })
+	text("after", func(v string) (err error) { s.After, err = queuefs.ParseJobID(v); return err })
+	text("older", func(v string) (err error) { s.Older, err = parseAge(v); return err })
+	if err == nil {
+		s.Held, err = r.flag("held")
+	}
+	return err
+}
+
+// parseAge reads hours, or a duration such as 90m or 7d.
+func parseAge(s string) (time.Duration, error) {
+	unit, number := time.Hour, s
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		unit, number = 24*time.Hour, days
+	}
+	d, err := time.ParseDuration(s)
+	if n, e := strconv.ParseUint(number, 10, 32); e == nil {
+		d, err = time.Duration(n)*unit, nil
+		if d/unit != time.Duration(n) {
+			err = strconv.ErrRange
+		}
+	}
+	if err != nil || d <= 0 {
+		return 0, badRequest("parameter older is %.20q, neither hours nor a duration such as 90m or 7d", s)
+	}
+	return d, nil
+}
+
+// maxIDs bounds a body of identifiers, with room for other line ends.
+const maxIDs = MaxSelection * 16
+
+func (h *Handler) idLines(w http.ResponseWriter, r *request) (ids []queuefs.JobID, err error) {
+	data, err := h.read(w, r, maxIDs)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		id, err := queuefs.ParseJobID(line)
+		if err != nil {
+			return nil, badRequest("line %d: %v", n, err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}

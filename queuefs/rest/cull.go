@@ -1,0 +1,64 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// cull culls a queue, or all, by their thresholds (Cutie 3.2).
+func (h *Handler) cull(w http.ResponseWriter, r *request) error {
+	var q *queuefs.Queue
+	o := queuefs.CullOptions{}
+	if r.PathValue("queue") != "" {
+		var err error
+		if q, err = h.queue(r); err != nil {
+			return err
+		}
+		o.Queue = q.ID()
+	}
+	if err := h.fields(w, r, "dry"); err != nil {
+		return err
+	}
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	if o.Dry, err = r.flag("dry"); err != nil {
+		return err
+	}
+	changes, err := h.culled(r.Context(), o)
+	if err != nil {
+		return err
+	}
+	d := h.service(changes)
+	if q != nil {
+		d = state.OfQueue(h.base(), &state.Queue{QueueState: q.State(), Changes: changes})
+	}
+	w.Header()["Cache-Control"] = noStore
+	h.answer(w, http.StatusOK, form, &d)
+	return nil
+}
+
+// culled culls as much as one answer tells of. What was culled before an error
+// or the end of the time is told instead of that.
+func (h *Handler) culled(ctx context.Context, o queuefs.CullOptions) (c state.Changes, err error) {
+	ctx, cancel := context.WithTimeout(ctx, bulkTime)
+	defer cancel()
+	for j, e := range h.svc.Cull(ctx, o) {
+		if e != nil {
+			err = e
+			break
+		}
+		c.Culled = append(c.Culled, j)
+		if len(c.Culled) == MaxSelection {
+			cancel() // it stops behind what it has chosen already
+		}
+	}
+	if len(c.Culled) > 0 && err != nil {
+		c.More, err = true, nil
+	}
+	return c, err
+}

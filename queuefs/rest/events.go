@@ -1,0 +1,268 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// eventBatch is how many events are read, and sent in one piece, at a time.
+const eventBatch = 256
+
+// A stream is one client that follows the events of queues as server-sent
+// events (WHATWG HTML, 9.2). Nothing is kept for it but how far it has come:
+// what it has not taken yet is read from the journal.
+type stream struct {
+	h       *Handler
+	w       http.ResponseWriter
+	conn    *http.ResponseController
+	kinds   []queuefs.Kind   // only these; all if there is none
+	status  []queuefs.Status // only events that lead to these; all if there is none
+	all     bool             // every queue of the service, also those to come
+	follows []follow         // in the order of the service
+	unnamed bool             // it has come further than the last id it was sent
+	sent    int              // octets since the last id
+}
+
+// A follow is how far a stream has come in a queue.
+type follow struct {
+	q   *queuefs.Queue
+	seq queuefs.Seq // last event that was sent or passed over
+}
+
+// events serves GET /events and GET /events/Q. It ends with the request, so
+// whoever stops the server ends the context of the request first.
+func (h *Handler) events(w http.ResponseWriter, r *request) error {
+	s := &stream{h: h, w: w, conn: http.NewResponseController(w)}
+	if err := s.filters(r); err != nil {
+		return err
+	}
+	lost, err := s.begin(r)
+	if err != nil {
+		return err
+	}
+	if r.Method != http.MethodHead {
+		if h.streams.Add(1) > int64(h.o.MaxStreams) {
+			h.streams.Add(-1)
+			w.Header().Set("Retry-After", "10")
+			return &Error{http.StatusServiceUnavailable, "too many event streams, try again later"}
+		}
+		defer h.streams.Add(-1)
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store, no-transform")
+	header.Set("X-Accel-Buffering", "no") // or a proxy collects what should arrive at once
+	header["X-Content-Type-Options"] = noSniff
+	if r.ProtoMajor == 1 {
+		// The deadlines of a stream are not those of another answer.
+		header.Set("Connection", "close")
+	}
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	err = s.run(r.Context(), lost)
+	if err != nil && !errors.Is(err, queuefs.ErrClosed) && !errors.Is(err, queuefs.ErrNoQueue) {
+		h.log(r, err)
+	}
+	return nil
+}
+
+// filters reads which events the client wants: ?kind= and ?status=, each a
+// list with commas.
+func (s *stream) filters(r *request) (err error) {
+	if s.kinds, err = list(r, "kind", parseKind); err != nil {
+		return err
+	}
+	s.status, err = list(r, "status", queuefs.ParseStatus)
+	return err
+}
+
+// list returns the parts of a parameter, none if it is not given.
+func list[T any](r *request, name string, parse func(string) (T, error)) (all []T, err error) {
+	text, ok, err := r.param(name)
+	if err != nil || !ok {
+		return nil, err
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := parse(part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func parseKind(name string) (queuefs.Kind, error) {
+	var names []string
+	for k := queuefs.Submit; k <= queuefs.Conclude; k++ {
+		if k.String() == name {
+			return k, nil
+		}
+		names = append(names, k.String())
+	}
+	return 0, badRequest("kind %.40q is none of %s", name, strings.Join(names, ", "))
+}
+
+func (s *stream) wants(e *queuefs.Event) bool {
+	return (len(s.kinds) == 0 || slices.Contains(s.kinds, e.Kind)) &&
+		(len(s.status) == 0 || slices.Contains(s.status, e.To))
+}
+
+// run sends the opening, what is there already, and what comes, until ctx
+// ends, the service does, or the client takes nothing more. lost is why the
+// client could not go on where it was, nil if it could.
+func (s *stream) run(ctx context.Context, lost *resetEvent) error {
+	if s.all {
+		defer s.h.wakes.join()()
+	}
+	opening := []byte("retry: 3000\n")
+	if lost != nil {
+		opening = lost.append(opening)
+	}
+	if err := s.send(s.appendID(opening)); err != nil {
+		return nil // the client has gone
+	}
+	for {
+		var wake <-chan struct{}
+		if s.all {
+			// Before the look at the queues, so that nothing falls between.
+			var err error
+			if wake, err = s.meet(); err != nil {
+				return err
+			}
+		}
+		more, err := s.deliver()
+		if err == nil && !more {
+			err = s.wait(ctx, wake)
+		}
+		var gone clientError
+		if errors.As(err, &gone) || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// wait returns when there may be a new event, or after a sign of life, which
+// tells proxies and the client that the connection stands, and the server that
+// the client does not.
+func (s *stream) wait(ctx context.Context, wake <-chan struct{}) error {
+	waiting, cancel := context.WithTimeout(ctx, s.h.o.Heartbeat)
+	defer cancel()
+	var err error
+	if s.all {
+		select {
+		case <-wake:
+		case <-waiting.Done():
+			err = waiting.Err()
+		}
+	} else {
+		err = s.follows[0].q.Wait(waiting, s.follows[0].seq)
+	}
+	if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if s.unnamed {
+		return s.send(s.appendID(nil))
+	}
+	return s.send([]byte(":\n\n"))
+}
+
+// deliver sends one batch of each queue that has events, and tells whether
+// there was any.
+func (s *stream) deliver() (more bool, err error) {
+	for i := range s.follows {
+		f := &s.follows[i]
+		if f.q.Seq() <= f.seq {
+			continue
+		}
+		more = true
+		if err := s.batch(f); err != nil {
+			return false, err
+		}
+	}
+	return more, nil
+}
+
+// batch sends the next events of one queue.
+func (s *stream) batch(f *follow) error {
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	out := (*buf)[:0]
+	events, err := f.q.Events(f.seq, eventBatch)
+	base := s.h.base()
+	for i := range events {
+		e := &events[i]
+		f.seq = e.Seq
+		s.unnamed = true
+		if !s.wants(e) {
+			continue
+		}
+		out = appendEvent(out, base, f.q.ID(), e)
+		if !s.all || i == len(events)-1 && s.frugal(len(out)) {
+			out = s.appendID(out)
+		} else {
+			out = append(out, '\n')
+		}
+	}
+	if errors.Is(err, queuefs.ErrGone) {
+		lost := resetOf(base, f.q.ID(), f.seq, f.q.Seq(), err.Error())
+		f.seq = lost.Seq
+		out, err = s.appendID(lost.append(out)), nil
+	}
+	*buf = out
+	if err != nil || len(out) == 0 {
+		return err
+	}
+	return s.send(out)
+}
+
+// frugal tells whether an id may be sent behind n octets of events: the long
+// one of many queues is to be a small part of the whole. Without it a client
+// that comes back is sent some events again.
+func (s *stream) frugal(n int) bool {
+	length := 8 * len(s.follows)
+	return length <= 256 || s.sent+n >= 16*length
+}
+
+// appendID ends an event, or a block without one, with how far the client has
+// come by now.
+func (s *stream) appendID(dst []byte) []byte {
+	s.unnamed, s.sent = false, -len(dst)
+	dst = append(dst, "id: "...)
+	if s.all {
+		dst = appendCursor(dst, s.follows)
+	} else {
+		dst = appendSeq(dst, s.follows[0].seq)
+	}
+	return append(dst, "\n\n"...)
+}
+
+// A clientError says that a client has gone or does not take what it is sent.
+type clientError struct{ error }
+
+// send writes a piece and sees that it is taken in time.
+func (s *stream) send(p []byte) error {
+	s.sent += len(p)
+	until := func() { _ = s.conn.SetWriteDeadline(time.Now().Add(s.h.o.StreamIdle)) } // not all know deadlines
+	until()
+	_, err := s.w.Write(p)
+	if err == nil {
+		until() // whoever stands between may have set one of its own
+		err = s.conn.Flush()
+	}
+	if err != nil {
+		return clientError{err}
+	}
+	return nil
+}

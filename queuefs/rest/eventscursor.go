@@ -1,0 +1,166 @@
+package rest
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"cutie/queuefs"
+)
+
+// The id of an event says how far the client has come. Of one queue it is the
+// sequence number. Of all queues it is
+//
+//	all-BASE64URL(check, N1, N2, …)
+//
+// where N are the sequence numbers of the queues in the order of queues.txt, in
+// which new queues come last, as varints, and check are four octets that depend
+// on the identifiers of these queues. A thousand queues with a million events
+// each have an id of 4 KB.
+const cursorPrefix = "all-"
+
+// maxCursor is the longest id that a stream begins with, in octets: a client
+// sends it back as a header, and few servers take more than 8 KiB of one.
+const maxCursor = 7 << 10
+
+func appendCursor(dst []byte, follows []follow) []byte {
+	raw := make([]byte, 4, 4+4*len(follows))
+	check := fnv.New32a()
+	for i := range follows {
+		check.Write(append([]byte(follows[i].q.ID()), 0))
+		raw = binary.AppendUvarint(raw, uint64(follows[i].seq))
+	}
+	binary.BigEndian.PutUint32(raw, check.Sum32())
+	return base64.RawURLEncoding.AppendEncode(append(dst, cursorPrefix...), raw)
+}
+
+// parseCursor returns the sequence numbers of a cursor of all queues; it
+// accepts only what appendCursor prints. same reports whether the cursor is one
+// of these queues, or of the first of them.
+func parseCursor(text string, queues []*queuefs.Queue) (seqs []queuefs.Seq, same bool, err error) {
+	bad := badRequest("last event id %.40q is not one of all events", text)
+	encoded, ok := strings.CutPrefix(text, cursorPrefix)
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+	if !ok || err != nil || len(text) > 2*maxCursor || len(raw) < 4 {
+		return nil, false, bad
+	}
+	for rest := raw[4:]; len(rest) > 0; {
+		v, n := binary.Uvarint(rest)
+		if n <= 0 || n > 1 && rest[n-1] == 0 {
+			return nil, false, bad
+		}
+		seqs, rest = append(seqs, queuefs.Seq(v)), rest[n:]
+	}
+	if len(seqs) > len(queues) {
+		return seqs, false, nil
+	}
+	check := fnv.New32a()
+	for _, q := range queues[:len(seqs)] {
+		check.Write(append([]byte(q.ID()), 0))
+	}
+	return seqs, binary.BigEndian.Uint32(raw) == check.Sum32(), nil
+}
+
+// begin finds where the stream begins: behind the event that the header
+// Last-Event-ID or else ?lastEventId= names, with the event ?from= names, or
+// now. If the client cannot go on where it was, lost says why.
+func (s *stream) begin(r *request) (lost *resetEvent, err error) {
+	id, _, err := r.param("lastEventId")
+	if err != nil {
+		return nil, err
+	}
+	if h := r.Header.Get("Last-Event-ID"); h != "" {
+		id = h // newer: the client kept the URL from its first request
+	}
+	from, given, err := r.param("from")
+	if err != nil {
+		return nil, err
+	}
+	if r.PathValue("queue") == "" {
+		s.all = true
+		if given {
+			return nil, badRequest("parameter from is for the events of one queue, see /events/Q")
+		}
+		return s.beginAll(id)
+	}
+	q, err := s.h.queue(r)
+	if err != nil {
+		return nil, err
+	}
+	now := q.Seq()
+	after := now
+	switch {
+	case id != "":
+		if after, err = parseSeq(id); err != nil {
+			return nil, badRequest("last event id %.40q is not one of this queue: %v", id, err)
+		}
+	case given:
+		if after, err = parseSeq(from); err != nil {
+			return nil, badRequest("parameter from is %.40q: %v", from, err)
+		}
+		after = max(after, 1) - 1
+	}
+	if after > now {
+		lost, after = resetOf(s.h.base(), q.ID(), after, now, errAhead.Error()), now
+	}
+	s.follows = []follow{{q, after}}
+	return lost, nil
+}
+
+// errAhead says that the client knows events this queue never had: it followed
+// another queue of the name, or the home is an older copy.
+var errAhead = errors.New("the queue has not had that event")
+
+// beginAll begins a stream of all queues.
+func (s *stream) beginAll(id string) (lost *resetEvent, err error) {
+	queues := s.h.svc.Queues()
+	for _, q := range queues {
+		s.follows = append(s.follows, follow{q, q.Seq()})
+	}
+	if id != "" {
+		seqs, same, err := parseCursor(id, queues)
+		if err != nil {
+			return nil, err
+		}
+		ahead := false
+		for i := range min(len(seqs), len(queues)) {
+			ahead = ahead || seqs[i] > s.follows[i].seq
+		}
+		switch {
+		case !same:
+			lost = resetOfAll(s.h.base(), "the queues are not those of the last event id")
+		case ahead:
+			lost = resetOfAll(s.h.base(), errAhead.Error())
+		default:
+			for i := range s.follows {
+				s.follows[i].seq = 0 // new queues from their beginning
+			}
+			for i, n := range seqs {
+				s.follows[i].seq = n
+			}
+		}
+	}
+	return lost, s.fits()
+}
+
+// fits refuses what no id could resume.
+func (s *stream) fits() error {
+	if n := len(appendCursor(nil, s.follows)); n > maxCursor {
+		return &Error{http.StatusConflict, fmt.Sprintf("%d queues are too many for one stream, follow them one by one at /events/Q", len(s.follows))}
+	}
+	return nil
+}
+
+// parseSeq accepts only what is printed.
+func parseSeq(s string) (queuefs.Seq, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || strconv.FormatUint(n, 10) != s {
+		return 0, errors.New("not a number of an event")
+	}
+	return queuefs.Seq(n), nil
+}

@@ -1,0 +1,70 @@
+package rest
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// An eventData is the data of a server-sent event, whose name is the kind.
+type eventData struct {
+	Queue string      `json:"queue"` // cleaned identifier
+	Seq   queuefs.Seq `json:"seq"`
+	Time  string      `json:"time"` // as in states
+	Kind  string      `json:"kind"`
+	Job   string      `json:"job"`
+	From  string      `json:"from,omitempty"`  // absent: it was not in the queue
+	To    string      `json:"to,omitempty"`    // absent: it no longer is
+	State string      `json:"state,omitempty"` // of the job; absent when there is none any more
+	Size  int64       `json:"size"`            // octets of the payload
+	Type  string      `json:"type"`            // of the payload
+}
+
+// appendEvent appends an event without its id and without its end.
+func appendEvent(dst []byte, base state.Base, queue string, e *queuefs.Event) []byte {
+	d := eventData{
+		Queue: queue, Seq: e.Seq, Time: queuefs.FormatTime(e.Time), Kind: e.Kind.String(), Job: e.Job.String(),
+		From: e.From.String(), To: e.To.String(), Size: e.Payload.Length, Type: e.Payload.Type,
+	}
+	if e.To != 0 {
+		d.State = base.JobRef("state", queue, e.Job)
+	}
+	return appendData(dst, d.Kind, d)
+}
+
+// A resetEvent tells a client that what it has of a queue cannot be brought up
+// to date by events. It is to read the state, or the list of changes, and to
+// take the events that follow from there: those up to Seq are in both already.
+type resetEvent struct {
+	Queue   string      `json:"queue,omitempty"` // absent: all of them
+	After   queuefs.Seq `json:"after,omitempty"` // last event the client has
+	Seq     queuefs.Seq `json:"seq,omitempty"`   // the next event is the one after it
+	Reason  string      `json:"reason"`
+	State   string      `json:"state"`   // of the queue, or of the service
+	Changes string      `json:"changes"` // Change List of the queue, or Source Description
+}
+
+func resetOf(base state.Base, queue string, after, seq queuefs.Seq, reason string) *resetEvent {
+	return &resetEvent{Queue: queue, After: after, Seq: seq, Reason: reason,
+		State:   base.Ref("state", queue),
+		Changes: base.Ref(".well-known", "resourcesync", queue, "replica", "changelist.xml")}
+}
+
+func resetOfAll(base state.Base, reason string) *resetEvent {
+	return &resetEvent{Reason: reason, State: base.Ref("state"), Changes: base.Ref(".well-known", "resourcesync")}
+}
+
+func (d *resetEvent) append(dst []byte) []byte { return appendData(dst, "reset", d) }
+
+func appendData(dst []byte, name string, data any) []byte {
+	line, err := json.Marshal(data) // in one line: it escapes line ends
+	if err != nil {
+		panic("rest: event: " + err.Error()) // of text and numbers there is none
+	}
+	dst = append(append(append(dst, "event: "...), name...), "\ndata: "...)
+	return append(append(dst, line...), '\n')
+}
+
+func appendSeq(dst []byte, n queuefs.Seq) []byte { return strconv.AppendUint(dst, uint64(n), 10) }

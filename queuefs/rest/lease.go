@@ -1,0 +1,123 @@
+package rest
+
+import (
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// Headers of a job that is handed out with a lease.
+const (
+	leaseHeader   = "Cutie-Lease"         // token; also of the requests of who has it
+	leaseExpires  = "Cutie-Lease-Expires" // W3CDTF
+	attemptHeader = "Cutie-Attempt"       // how often the job was handed out, this time included
+)
+
+// Relation is what the link relations begin with that an answer with a lease
+// has: lease, outcome and result. To the last a slash and a name are added.
+const Relation = "http://uc3.cdlib.org/ontology/mrt/cutie/rel/"
+
+// maxLease is the longest lease that can be asked for.
+const maxLease = 24 * time.Hour
+
+// leaseOf returns the headers of a job with a lease.
+func leaseOf(base state.Base, t *queuefs.Taken) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		link := func(rel string) bool {
+			return yield("Link", "<"+base.JobRef(rel, t.Queue, t.ID)+`>; rel="`+Relation+rel+`"`)
+		}
+		_ = yield(leaseHeader, t.Token) &&
+			yield(leaseExpires, queuefs.FormatTime(t.Lease.Ends)) &&
+			yield(attemptHeader, strconv.Itoa(t.Attempts)) &&
+			link("lease") && link("outcome") && link("result")
+	}
+}
+
+// lease returns how long a lease is to last, 0 if that is not said.
+func (r *request) lease(name string) (time.Duration, error) {
+	d, err := r.seconds(name, maxLease)
+	if err == nil && d == 0 && r.query.Has(name) {
+		err = badRequest("parameter %s is no lease: seconds above 0, at most %g", name, maxLease.Seconds())
+	}
+	return d, err
+}
+
+// token returns what a consumer shows to prove that it has the lease.
+func (r *request) token() (string, error) {
+	token, ok, err := r.param("lease")
+	if header := r.Header.Get(leaseHeader); !ok {
+		token = header
+	} else if err == nil && header != "" && header != token {
+		err = badRequest("header %s and parameter lease differ", leaseHeader)
+	}
+	if err == nil && token == "" {
+		err = badRequest("no lease is shown: its token comes in the header %s or as the parameter lease", leaseHeader)
+	}
+	return token, err
+}
+
+// extend is the heartbeat of who has a lease.
+func (h *Handler) extend(w http.ResponseWriter, r *request) error {
+	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+		token, err := r.token()
+		if err != nil {
+			return queuefs.Job{}, err
+		}
+		d, err := r.lease("seconds")
+		if err != nil {
+			return queuefs.Job{}, err
+		}
+		j, err := q.Extend(r.Context(), id, token, d)
+		if err == nil {
+			w.Header()[leaseExpires] = []string{queuefs.FormatTime(j.Lease.Ends)}
+			w.Header()[attemptHeader] = []string{strconv.Itoa(j.Attempts)}
+		}
+		return j, err
+	}, "lease", "seconds")
+}
+
+// outcome is the report of who has a lease, which it ends.
+func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
+	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+		token, err := r.token()
+		if err != nil {
+			return queuefs.Job{}, err
+		}
+		message, _, err := r.param("message")
+		if err != nil {
+			return queuefs.Job{}, err
+		}
+		kind, typed, err := r.param("type")
+		if err != nil {
+			return queuefs.Job{}, err
+		}
+		what, _, err := r.param("outcome")
+		if err != nil {
+			return queuefs.Job{}, err
+		}
+		what = strings.ToLower(what)
+		c := queuefs.Conclusion{Message: message}
+		switch {
+		case typed && what != "error":
+			return queuefs.Job{}, badRequest("type is of the outcome error only")
+		case typed && kind != "transient" && kind != "fatal":
+			return queuefs.Job{}, badRequest("type is %.20q, neither transient nor fatal", kind)
+		}
+		switch what {
+		case "completed":
+			c.Outcome = queuefs.Completed
+		case "error":
+			c.Outcome, c.Transient = queuefs.Failed, kind == "transient"
+		case "released":
+			return q.Return(r.Context(), id, token, message)
+		default:
+			return queuefs.Job{}, badRequest("outcome is %.20q, none of completed, error, released", what)
+		}
+		return q.Conclude(r.Context(), id, token, c)
+	}, "lease", "outcome", "message", "type")
+}

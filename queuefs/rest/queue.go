@@ -1,0 +1,156 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/state"
+)
+
+// putQueue gives the queue that the path names properties, and makes it if
+// there is none; with If-None-Match: * it does nothing but that. New queues
+// verify what is written unless told otherwise.
+func (h *Handler) putQueue(w http.ResponseWriter, r *request) error {
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	properties, err := h.properties(w, r)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("queue")
+	q, err := h.svc.Queue(name)
+	switch {
+	case errors.Is(err, queuefs.ErrNoQueue):
+		return h.makeQueue(w, r, form, name, properties)
+	case err != nil:
+		return err
+	case r.Header.Get("If-None-Match") == "*":
+		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("%s: %v", q.ID(), queuefs.ErrQueueExists)}
+	}
+	return h.changeQueue(w, r, form, q, properties)
+}
+
+// postQueue gives a queue that is there properties.
+func (h *Handler) postQueue(w http.ResponseWriter, r *request) error {
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	q, err := h.queue(r)
+	if err != nil {
+		return err
+	}
+	properties, err := h.properties(w, r)
+	if err != nil {
+		return err
+	}
+	if len(properties) == 0 {
+		return badRequest("no property is given; they are named as in the state of the queue, and S is pause or restart")
+	}
+	return h.changeQueue(w, r, form, q, properties)
+}
+
+// postState makes the queue that the property identifier names.
+func (h *Handler) postState(w http.ResponseWriter, r *request) error {
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	properties, err := h.properties(w, r)
+	if err != nil {
+		return err
+	}
+	name := properties.Value("identifier")
+	if name == "" {
+		return badRequest("no identifier is given for the queue")
+	}
+	return h.makeQueue(w, r, form, name, properties)
+}
+
+func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, name string, properties anvl.Record) error {
+	want, err := queuefs.CleanQueueID(name)
+	if err != nil {
+		return err
+	}
+	info := queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1, VerifyOnWrite: true}
+	for _, p := range properties {
+		if p.Name == "identifier" {
+			if id, err := queuefs.CleanQueueID(p.Value); err != nil {
+				return err
+			} else if id != want {
+				return badRequest("identifier %.80q is not that of the path, %.80q", p.Value, name)
+			}
+			info.Identifier = p.Value
+			continue
+		}
+		if err := setProperty(&info, p.Name, p.Value, h.now()); err != nil {
+			return err
+		}
+	}
+	q, err := h.svc.CreateQueue(r.Context(), info)
+	if err != nil {
+		return err
+	}
+	d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State()})
+	w.Header().Set("Location", d.Subject)
+	h.answerChange(w, r, http.StatusCreated, form, &d)
+	return nil
+}
+
+func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, properties anvl.Record) error {
+	_, err := h.svc.SetQueue(r.Context(), q.ID(), func(info *queuefs.QueueInfo) error {
+		for _, p := range properties {
+			if p.Name == "identifier" {
+				// What names the same queue is no other identifier.
+				if id, err := queuefs.CleanQueueID(p.Value); err != nil || id != info.ID {
+					info.Identifier = p.Value
+				}
+				continue
+			}
+			if err := setProperty(info, p.Name, p.Value, h.now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State()})
+	h.answerChange(w, r, http.StatusOK, form, &d)
+	return nil
+}
+
+// removeQueue removes a queue without jobs.
+func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
+	q, err := h.queue(r)
+	if err != nil {
+		return err
+	}
+	if err := h.fields(w, r); err != nil {
+		return err
+	}
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	err = h.svc.RemoveQueue(r.Context(), q.ID())
+	if errors.Is(err, queuefs.ErrNotEmpty) {
+		err = fmt.Errorf("%w; delete what is pending, set cullingSizeThreshold and cullingAgeThreshold to 0, and cull the queue first", err)
+	}
+	if err != nil {
+		return err
+	}
+	d := h.service(state.Changes{})
+	h.answer(w, http.StatusOK, form, &d)
+	return nil
+}
+
+// now is the time of what is done by hand, and of how long a change is ago.
+func (h *Handler) now() time.Time { return h.o.Batch.Now() }

@@ -1,0 +1,160 @@
+package rest_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+func TestPutMakesAQueueOrSetsIt(t *testing.T) {
+	s, d := newDialled(t)
+	const name = "/state/new?t=json"
+	s.do("PUT", name, "name: N\nmaxAttempts: 3\n", "Content-Type", "text/x-anvl", "If-None-Match", "*").want(t, 201).
+		header(t, "Location", s.url+"/state/new")
+	a := s.do("PUT", name, "name: M\n", "Content-Type", "text/x-anvl", "If-None-Match", "*").want(t, 412)
+	if got := a.exception(t); !strings.Contains(got, "queue exists already") {
+		t.Errorf("got %q", got)
+	}
+	s.do("PUT", name, "").want(t, 200) // nothing is to be changed
+	everything := "name=M&description=D&cullingSizeThreshold=1&cullingAgeThreshold=2&verifyOnRead=true&verifyOnWrite=false&S=pause&closed=true" +
+		"&acknowledge=timeout&leaseDuration=77&maxAttempts=5&callback=http%3A%2F%2F127.0.0.1%3A9%2Fx&identifier=new"
+	info := s.do("PUT", name, everything, "Content-Type", "application/x-www-form-urlencoded").want(t, 200).queue(t).Info
+	all := queuefs.QueueInfo{ID: "new", Identifier: "new", Name: "M", Description: "D", CullingSize: 1, CullingAge: 2, VerifyOnRead: true, Paused: d.now(),
+		Closed: true, Acknowledge: queuefs.AckTimeout, Lease: 77 * time.Second, MaxAttempts: 5, Callback: "http://127.0.0.1:9/x", Created: info.Created}
+	want(t, "set", info, all)
+	d.turn(time.Hour)
+	want(t, "paused before", s.do("POST", name+"&S=pause", "").want(t, 200).queue(t).Info, all)
+	q, err := s.svc.Queue("new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "what holds", q.Info(), all)
+	none := "name=&description=&cullingSizeThreshold=&cullingAgeThreshold=&verifyOnRead=false&S=restart&closed=false&acknowledge=none&leaseDuration=&maxAttempts=&callback="
+	info = s.do("POST", name, none, "Content-Type", "application/x-www-form-urlencoded").want(t, 200).queue(t).Info
+	want(t, "unset", info, queuefs.QueueInfo{ID: "new", Identifier: "new", Name: "new", CullingSize: -1, CullingAge: -1, Created: info.Created})
+	// Nothing is set if one thing is wrong.
+	s.do("POST", name+"&description=E&maxAttempts=x", "").want(t, 400)
+	s.do("POST", name+"&description=E&name=x", "name=y", "Content-Type", "application/x-www-form-urlencoded").want(t, 400)
+	s.do("POST", "/state/jobs?name=jobs%20here", "").want(t, 200)
+	s.do("POST", name+"&name=jobs%20here", "").want(t, 409)
+	want(t, "description", q.Info().Description, "")
+}
+
+func TestPausedQueueServesWhoWaitsWhenItGoesOn(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	s.do("POST", "/state/jobs?S=pause", "").want(t, 200)
+	s.submit("x", queuefs.Meta{})
+	s.do("POST", "/consume/jobs", "").want(t, 204)
+	got := make(chan answer)
+	go func() { got <- s.do("POST", "/consume/jobs?wait=60", "") }()
+	s.do("POST", "/state/jobs?S=restart", "").want(t, 200)
+	(<-got).want(t, 200)
+}
+
+func TestClientKeepsQueues(t *testing.T) {
+	s, d := newDialled(t)
+	c := rest.NewClient(s.url, nil)
+	all := queuefs.QueueInfo{ID: "new", Identifier: "new", Name: "N: x", Description: "two words", CullingSize: 1, CullingAge: 0, VerifyOnRead: true, Paused: d.now(),
+		Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 7, Callback: "https://127.0.0.1/?a=b&c"}
+	made, err := c.CreateQueue(ctx, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Created = made.Info.Created
+	want(t, "made", made.Info, all)
+	if _, err := c.CreateQueue(ctx, all); !errors.Is(err, queuefs.ErrQueueExists) {
+		t.Errorf("got %v", err)
+	}
+	var settings rest.Settings
+	settings.Add("S", "restart")
+	settings.Add("closed", "false")
+	settings.Add("description", "three\nmore")
+	set, err := c.SetQueue(ctx, "N: x", settings)
+	all.Paused, all.Closed, all.Description = time.Time{}, false, set.Info.Description
+	if err != nil || strings.HasPrefix(set.Info.Description, "three") == false {
+		t.Fatal(set, err)
+	}
+	want(t, "set", set.Info, all)
+	var local queuefs.QueueInfo
+	if err := rest.ApplySettings(&local, settings, d.now()); err != nil || local.Description != "three\nmore" {
+		t.Errorf("got %+v, %v", local, err)
+	}
+	if _, err := c.SetQueue(ctx, "none", settings); !errors.Is(err, queuefs.ErrNoQueue) {
+		t.Errorf("got %v", err)
+	}
+	settings.Add("identifier", "other")
+	if _, err := c.SetQueue(ctx, "new", settings); !errors.Is(err, queuefs.ErrBadName) || !strings.Contains(err.Error(), "move the jobs") {
+		t.Errorf("got %v", err)
+	}
+
+	s.submit("xyz", queuefs.Meta{})
+	if err := c.RemoveQueue(ctx, "jobs"); !errors.Is(err, queuefs.ErrNotEmpty) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Next(ctx, "jobs", 0); err != nil {
+		t.Fatal(err)
+	}
+	settings = rest.Settings{}
+	settings.Add("cullingSizeThreshold", "0")
+	if _, err := c.SetQueue(ctx, "jobs", settings); err != nil {
+		t.Fatal(err)
+	}
+	gone := []queuefs.Culled{{Queue: "jobs", Job: 1, Status: queuefs.Consumed, At: s.only().Consumed, Size: 3}}
+	for _, tt := range []struct {
+		queue string
+		dry   bool
+		want  []queuefs.Culled
+	}{{"jobs", true, gone}, {"", true, gone}, {"new", false, nil}, {"", false, gone}, {"jobs", false, nil}} {
+		got, err := c.Cull(ctx, tt.queue, tt.dry)
+		if err != nil || !slices.Equal(got.Culled, tt.want) || got.More {
+			t.Errorf("%+v: got %+v, %v", tt, got, err)
+		}
+	}
+	for _, name := range []string{"jobs", "new"} {
+		if err := c.RemoveQueue(ctx, name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.RemoveQueue(ctx, name); !errors.Is(err, queuefs.ErrNoQueue) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	want(t, "left", len(s.svc.Queues()), 0)
+}
+
+// What one call culls is told in one answer.
+func TestCullingTellsOfEveryJob(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	var uploads []rest.Upload
+	for range 2500 {
+		uploads = append(uploads, upload("", queuefs.Meta{}))
+	}
+	c := rest.NewClient(s.url, nil)
+	if _, err := c.Submit(ctx, "jobs", uploads...); err != nil {
+		t.Fatal(err)
+	}
+	for left := 2500; left > 0; {
+		taken, err := s.q.Take(ctx, queuefs.Take{Max: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left -= len(taken)
+	}
+	s.do("POST", "/state/jobs?cullingSizeThreshold=100", "").want(t, 200)
+	got, err := c.Cull(ctx, "", false)
+	if err != nil || len(got.Culled) != 2400 || got.More {
+		t.Fatalf("got %d, %v, %v", len(got.Culled), got.More, err)
+	}
+	for i, j := range got.Culled {
+		if j.Job != queuefs.JobID(i+1) {
+			t.Fatalf("at %d: got %v", i, j.Job)
+		}
+	}
+	d := s.do("GET", "/state/jobs?t=json&limit=1", "").decoded(t, state.QueueClass)
+	want(t, "left", says(d, "numCompletedJobs", "culledJobs", "jobStates"), []string{"100", "", s.url + "/state/jobs/j000000002401"})
+}

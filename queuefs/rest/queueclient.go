@@ -1,0 +1,84 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/state"
+)
+
+// A Settings says what is to be set of a queue, by the names of its state, in
+// order: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold
+// (hours), verifyOnRead, verifyOnWrite, closed, acknowledge, leaseDuration
+// (seconds), maxAttempts and callback; S is pause or restart. An empty value
+// unsets what may be unset.
+type Settings = anvl.Record
+
+// ApplySettings gives info the settings, as a service does that is asked for
+// them; now is when a pause begins.
+func ApplySettings(info *queuefs.QueueInfo, settings Settings, now time.Time) error {
+	for _, p := range settings {
+		if err := setProperty(info, p.Name, p.Value, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CreateQueue makes an empty queue of info.Identifier, or info.ID if that is
+// empty, and returns its state. The error is [queuefs.ErrQueueExists] if there
+// is one.
+func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state.Queue, error) {
+	if info.Identifier == "" {
+		info.Identifier = info.ID
+	}
+	var settings Settings
+	add := func(name, value string, ok bool) {
+		if ok {
+			settings.Add(name, value)
+		}
+	}
+	add("name", info.Name, info.Name != "")
+	add("description", info.Description, info.Description != "")
+	add("cullingSizeThreshold", strconv.FormatInt(info.CullingSize, 10), info.CullingSize >= 0)
+	add("cullingAgeThreshold", strconv.FormatInt(info.CullingAge, 10), info.CullingAge >= 0)
+	add("verifyOnRead", strconv.FormatBool(info.VerifyOnRead), true)
+	add("verifyOnWrite", strconv.FormatBool(info.VerifyOnWrite), true)
+	add("S", "pause", !info.Paused.IsZero())
+	add("closed", "true", info.Closed)
+	add("acknowledge", info.Acknowledge.String(), info.Acknowledge != queuefs.AckNone)
+	add("leaseDuration", strconv.FormatInt(int64(info.Lease/time.Second), 10), info.Lease > 0)
+	add("maxAttempts", strconv.Itoa(info.MaxAttempts), info.MaxAttempts > 0)
+	add("callback", info.Callback, info.Callback != "")
+	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")
+}
+
+// SetQueue sets properties of a queue and returns its state. To rename a queue
+// is an error that wraps [queuefs.ErrBadName].
+func (c *Client) SetQueue(ctx context.Context, queue string, settings Settings) (state.Queue, error) {
+	return c.sendSettings(ctx, http.MethodPost, queue, settings, "")
+}
+
+func (c *Client) sendSettings(ctx context.Context, method, queue string, settings Settings, unless string) (state.Queue, error) {
+	var text []byte
+	for _, p := range settings {
+		text = anvl.AppendElement(text, p.Name, p.Value)
+	}
+	header := http.Header{"Content-Type": {state.ANVL.MediaType()}}
+	if unless != "" {
+		header.Set("If-None-Match", unless)
+	}
+	data, err := c.state(ctx, method, state.ANVL, c.ref(nil, "state", queue), header, text)
+	return decodeQueue(data, err)
+}
+
+// RemoveQueue removes a queue without jobs; the error is [queuefs.ErrNotEmpty]
+// if it has some.
+func (c *Client) RemoveQueue(ctx context.Context, queue string) error {
+	_, err := c.state(ctx, http.MethodDelete, state.ANVL, c.ref(nil, "state", queue), nil, nil)
+	return err
+}

@@ -1,0 +1,254 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// MaxSelection is how many jobs one call changes at most, and how many it may
+// name.
+const MaxSelection = 10_000
+
+// A Selection says which jobs of a queue are meant: those for which all holds
+// that is set. Something is to be set beside After, Limit and Dry.
+type Selection struct {
+	Jobs      []queuefs.JobID // only these, at most MaxSelection
+	Status    queuefs.Status
+	Outcome   queuefs.Outcome
+	Held      bool          // only those on hold
+	Batch     string        // only the jobs of this batch
+	Submitter string        // only those that this user agent submitted
+	Older     time.Duration // only those whose last event is longer ago
+	After     queuefs.JobID // only those behind it
+	Limit     int           // change no more than so many; 0: MaxSelection
+	Dry       bool          // tell what would be changed, and leave it
+}
+
+// An Operation is what may be done with many jobs. Those that are not named
+// are passed over if it does not fit them: requeue is for jobs that were
+// consumed or deleted, and that nobody works on; the others are for pending
+// ones.
+type Operation struct {
+	Method string // "requeue", "delete", "hold" or "release"
+	Reason string // of hold
+	End    bool   // requeue as a new job at the end
+}
+
+func (o Operation) do(ctx context.Context, q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+	switch o.Method {
+	case "requeue":
+		if o.End {
+			return q.RequeueEnd(ctx, id)
+		}
+		return q.Requeue(ctx, id)
+	case "delete":
+		return q.Delete(ctx, id)
+	case "hold":
+		return q.Hold(ctx, id, o.Reason)
+	case "release":
+		return q.Release(ctx, id)
+	}
+	return queuefs.Job{}, fmt.Errorf("%w: operation %.40q is none of requeue, delete, hold, release", queuefs.ErrBadName, o.Method)
+}
+
+// fits reports whether the operation would change the job.
+func (o Operation) fits(j *queuefs.Job) bool {
+	switch o.Method {
+	case "requeue":
+		return j.Status != queuefs.Pending && j.Lease.Ends.IsZero() && (!o.End || j.Extra.Value("requeuedAs") == "")
+	case "hold":
+		return j.Status == queuefs.Pending && j.Held.IsZero()
+	case "release":
+		return j.Status == queuefs.Pending && !j.Held.IsZero()
+	}
+	return j.Status == queuefs.Pending
+}
+
+// check refuses a selection that says nothing, or too much.
+func (s *Selection) check() error {
+	switch {
+	case len(s.Jobs) > MaxSelection:
+		return tooLarge("%d jobs are named, more than %d", len(s.Jobs), MaxSelection)
+	case s.Limit < 0 || s.Limit > MaxSelection:
+		return badRequest("limit %d is not from 1 to %d", s.Limit, MaxSelection)
+	case s.Older < 0:
+		return badRequest("older is negative")
+	case len(s.Jobs) == 0 && s.Status == 0 && s.Outcome == 0 && !s.Held && s.Batch == "" && s.Submitter == "" && s.Older == 0:
+		return badRequest("no jobs are selected; say which by job, status, outcome, held, batch, submitter or older")
+	}
+	return nil
+}
+
+// Apply does o with the selected jobs, one after another and the oldest first;
+// now is the present time. It stops at the limit, when ctx ends, or when storage
+// fails, and tells then truly what it has changed, and behind which job to go
+// on; the error is returned if it got nowhere. Jobs that were named and could
+// not be changed are Refused.
+func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time) (state.Changes, error) {
+	if err := s.check(); err != nil {
+		return state.Changes{}, err
+	}
+	w := work{Selection: s, q: q, o: o, now: now}
+	var (
+		stopped error
+		last    queuefs.JobID // that is done with
+	)
+	err := s.each(q, func(id queuefs.JobID) bool {
+		if stopped = ctx.Err(); stopped == nil {
+			stopped = w.one(ctx, id)
+		}
+		if stopped != nil {
+			return false
+		}
+		last = id
+		return true
+	})
+	switch {
+	case err != nil:
+		return state.Changes{}, err
+	case stopped != nil && last == 0:
+		return state.Changes{}, stopped
+	case stopped != nil:
+		w.done.More, w.done.After = true, last
+	}
+	return w.done, nil
+}
+
+// work is what is done with a selection.
+type work struct {
+	*Selection
+	q    *queuefs.Queue
+	o    Operation
+	now  time.Time
+	done state.Changes
+}
+
+// errLimit stops the work when as much is done as was to be.
+var errLimit = errors.New("limit of jobs")
+
+// one does the work with one job. An error stops all of it.
+func (w *work) one(ctx context.Context, id queuefs.JobID) error {
+	ok, err := w.wants(id)
+	switch limit := cmp.Or(w.Limit, MaxSelection); {
+	case err != nil || !ok:
+	case len(w.done.Changed)+len(w.done.Chosen) == limit:
+		return errLimit
+	case w.Dry:
+		w.done.Chosen = append(w.done.Chosen, id)
+	default:
+		// What has begun is brought to its end, so that it is told of.
+		var j queuefs.Job
+		if j, err = w.o.do(context.WithoutCancel(ctx), w.q, id); err == nil {
+			w.done.Changed = append(w.done.Changed, j.ID)
+		}
+	}
+	if !refuses(err) {
+		return err
+	}
+	if len(w.Jobs) > 0 {
+		w.done.Refused = append(w.done.Refused, id.String()+": "+strings.TrimPrefix(err.Error(), id.String()+": "))
+	}
+	return nil
+}
+
+// refuses reports whether the error is about one job.
+func refuses(err error) bool {
+	for _, target := range []error{queuefs.ErrNoJob, queuefs.ErrNotPending, queuefs.ErrConflict} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// each visits the jobs that may be meant, in order, until visit returns false.
+func (s *Selection) each(q *queuefs.Queue, visit func(queuefs.JobID) bool) error {
+	first, last := s.After+1, ^queuefs.JobID(0)
+	if s.Batch != "" {
+		begin, end, err := batchRange(q, s.Batch)
+		if err != nil {
+			return err
+		}
+		first, last = max(first, begin), end
+	}
+	if len(s.Jobs) > 0 {
+		ids := slices.Clone(s.Jobs)
+		slices.Sort(ids)
+		for _, id := range slices.Compact(ids) {
+			if first <= id && id <= last && !visit(id) {
+				break
+			}
+		}
+		return nil
+	}
+	o := queuefs.ListOptions{Status: s.Status, Outcome: s.Outcome, Held: s.Held, After: first - 1, Limit: 1000}
+	for {
+		ids := q.IDs(o)
+		for _, id := range ids {
+			if id > last || !visit(id) {
+				return nil
+			}
+		}
+		if len(ids) < o.Limit {
+			return nil
+		}
+		o.After = ids[len(ids)-1]
+	}
+}
+
+// wants reports whether the job is selected. One that is named need not fit
+// the operation: why not is found out by doing it.
+func (w *work) wants(id queuefs.JobID) (bool, error) {
+	named := len(w.Jobs) > 0
+	status, changed := w.q.Status(id)
+	switch {
+	case status == 0:
+		return false, queuefs.ErrNoJob
+	case w.Status != 0 && status != w.Status, w.Older > 0 && w.now.Sub(changed) < w.Older:
+		return false, nil
+	case !named && (status == queuefs.Pending) == (w.o.Method == "requeue"):
+		return false, nil
+	}
+	// The rest is in the job file.
+	j, err := w.q.Job(id)
+	if err != nil {
+		return false, err
+	}
+	return (w.Outcome == 0 || j.Outcome == w.Outcome) && (!w.Held || !j.Held.IsZero()) &&
+		(w.Submitter == "" || j.Submitter == w.Submitter) && (named && !w.Dry || w.o.fits(&j)), nil
+}
+
+// batchRange returns the first and the last number that the jobs of a batch
+// may have: they were submitted together.
+func batchRange(q *queuefs.Queue, name string) (first, last queuefs.JobID, err error) {
+	first, n, err := queuefs.ParseBatch(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	last = first + queuefs.JobID(n) - 1
+	for _, id := range q.IDs(queuefs.ListOptions{After: first - 1, Limit: 10}) {
+		if id > last {
+			break
+		}
+		j, err := q.Job(id)
+		switch {
+		case errors.Is(err, queuefs.ErrNoJob):
+			continue // culled meanwhile
+		case err != nil:
+			return 0, 0, err
+		case j.Batch == name:
+			return first, last, nil
+		}
+		break
+	}
+	return 0, 0, &Error{http.StatusNotFound, fmt.Sprintf("batch %s has no jobs in queue %s", name, q.ID())}
+}

@@ -1,0 +1,176 @@
+package rest
+
+import "cutie/queuefs/state"
+
+// topics are the methods there is help about, in the order of Cutie 5. Names
+// are matched without case.
+var topics = []struct {
+	name    string // as on the command line
+	help    state.Help
+	aliases []string
+}{
+	{"help", state.Help{
+		Method:  "Help",
+		Summary: "Help about the service or one of its methods",
+		Request: "GET /help[/METHOD]",
+		Text: "The form of help, state and errors is chosen by ?t=anvl|json|turtle|xhtml|xml or\n" +
+			"by Accept, the default is XHTML; schemas are at /schema/queue.xsd and .json;\n" +
+			"?h on any request asks for help about its method, ?V for the version.\n" +
+			"Q is the identifier or name of a queue, percent-encoded; J that of a job.",
+	}, nil},
+	{"getServiceState", state.Help{
+		Method: "Get-service-state", Summary: "State of the service with references to its queues",
+		Request: "GET /state",
+		Text:    "Errors: 415 unsupported form.",
+	}, nil},
+	{"getQueueState", state.Help{
+		Method: "Get-queue-state", Summary: "State of a queue with references to its jobs",
+		Request: "GET /state/Q[?status=pending|consumed|deleted][&outcome=completed|error|aborted][&held][&batch=B][&after=J][&limit=N]",
+		Text: "Lists the jobs for which all of that holds. limit is how many are listed, 0 to\n" +
+			"1000, by default 100; jobsNext refers to the rest. Errors: 404 queue or batch\n" +
+			"not found, 415.",
+	}, nil},
+	{"getJobState", state.Help{
+		Method: "Get-job-state", Summary: "State of a job",
+		Request: "GET /state/Q/J",
+		Text:    "Errors: 404 queue or job not found, 415.",
+	}, nil},
+	{"createQueue", state.Help{
+		Method: "Create-queue", Summary: "Make an empty queue",
+		Request: "PUT /state/Q[?PROPERTY=VALUE...]",
+		Text: "Properties are those of Set-queue, in the query or in a body that is a form,\n" +
+			"ANVL or JSON. Answers 201. If there is such a queue the properties are set and\n" +
+			"the answer is 200, or 412 with the header If-None-Match: *. POST /state with the\n" +
+			"property identifier makes a queue too, or answers 409.",
+	}, nil},
+	{"setQueue", state.Help{
+		Method: "Set-queue", Summary: "Set properties of a queue, pause it or go on",
+		Request: "POST /state/Q[?S=pause|restart][&PROPERTY=VALUE...]",
+		Text: "Properties: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold\n" +
+			"(hours), verifyOnRead, verifyOnWrite, closed (true or false: takes no\n" +
+			"submissions), acknowledge (none, required or timeout: what the silence of a\n" +
+			"consumer means), leaseDuration (seconds), maxAttempts, callback (URL that is told\n" +
+			"of changes). They come in the query or in a body that is a form, ANVL or JSON; an\n" +
+			"empty one is unset. A paused queue hands out no job. A queue is renamed by making\n" +
+			"another. Errors: 400, 404, 409 another queue has the name.",
+	}, []string{"setQueueBehavior", "set-queue-behavior"}},
+	{"removeQueue", state.Help{
+		Method: "Remove-queue", Summary: "Remove a queue without jobs",
+		Request: "DELETE /state/Q",
+		Text:    "Answers 200 with the state of the service. Errors: 404, 409 the queue has jobs.",
+	}, nil},
+	{"cull", state.Help{
+		Method: "Cull", Summary: "Remove processed jobs as the thresholds say",
+		Request: "POST /cull[/Q][?dry]",
+		Text: "culledJobs are what is gone, or would be with dry: queue, job, where it stood,\n" +
+			"since when, octets. moreJobs says that there is more to cull. Errors: 404.",
+	}, nil},
+	{"submitJob", state.Help{
+		Method: "Submit-job", Summary: "Put jobs at the end of a queue",
+		Request: "POST /content/Q[?type=job|batch-manifest][&filename=][&sidecar=][&digest-type=&digest-value=]",
+		Text: "The body is the payload, of any media type; or multipart/form-data with the\n" +
+			"parts file (repeated for several jobs, all or nothing), and for a single job\n" +
+			"sidecar, digest-type and digest-value. Digests may come in the headers\n" +
+			"Content-Digest, Repr-Digest and Content-MD5, the sidecar percent-encoded in\n" +
+			"Cutie-Sidecar, the filename in Content-Disposition. Answers 201 with Location.\n" +
+			"A batch manifest (Checkm) names files that are fetched and submitted, all or\n" +
+			"none; with Prefer: respond-async the answer is 202 with the Location of the\n" +
+			"state of the batch. Errors: 400 digest verification failed, 404, 408 body too\n" +
+			"slow, 409 queue refuses submissions, 413 too large, 415, 507 out of space.",
+	}, []string{"put"}},
+	{"getBatchState", state.Help{
+		Method: "Get-batch-state", Summary: "How far a batch manifest is",
+		Request: "GET /batch/Q/B",
+		Text: "B is from the Location of the answer 202. The state is kept for an hour after\n" +
+			"the end, and until the service stops. Errors: 404.",
+	}, nil},
+	{"getNextJob", state.Help{
+		Method: "Get-next-job", Summary: "Take the job at the head of a queue",
+		Request: "POST /consume/Q[?max=N][&wait=SECONDS][&lease=SECONDS]",
+		Text: "Answers 200 with multipart/form-data (parts payload and sidecar), or as Accept\n" +
+			"prefers multipart/mixed or the bare payload (application/octet-stream);\n" +
+			"Content-Location names the job. With max, up to 1000 jobs come as the parts of\n" +
+			"multipart/mixed. With wait, it waits up to 60 seconds for a job. With lease, or\n" +
+			"if the queue wants reports, Cutie-Lease is the token for Extend-lease,\n" +
+			"Report-outcome and Put-result, Cutie-Lease-Expires when it is over, and\n" +
+			"Cutie-Attempt how often the job was handed out; then without a report the job\n" +
+			"goes back. 204: the queue is empty or paused. Errors: 404 queue not found.",
+	}, []string{"get"}},
+	{"peekAtJob", state.Help{
+		Method: "Peek-at-job", Summary: "Look at a job and leave it where it is",
+		Request: "GET /content/Q[/J]",
+		Text: "Without J it is the job at the head, else a job of any status. Answers as\n" +
+			"Get-next-job. Errors: 404 queue or job not found.",
+	}, []string{"peek", "peekJob"}},
+	{"deleteJob", state.Help{
+		Method: "Delete-job", Summary: "Take a pending job out of the queue",
+		Request: "DELETE /content/Q/J",
+		Text: "Answers 202, also if it was deleted before. POST /delete/Q/J does the same, and\n" +
+			"POST /delete/Q with a selection as for Requeue-job takes out many jobs. Errors:\n" +
+			"404, 409 the job was consumed.",
+	}, []string{"rm", "deleteItem"}},
+	{"holdJob", state.Help{
+		Method: "Hold-job", Summary: "Keep a pending job from being taken",
+		Request: "POST /hold/Q[/J][?reason=TEXT]",
+		Text: "Without J a selection as for Requeue-job says which jobs. Errors: 404, 409 the\n" +
+			"job is not pending.",
+	}, nil},
+	{"releaseJob", state.Help{
+		Method: "Release-job", Summary: "Let a job that is held be taken again, in its place",
+		Request: "POST /release/Q[/J]",
+		Text: "Without J a selection as for Requeue-job says which jobs. Errors: 404, 409 the\n" +
+			"job is not pending.",
+	}, nil},
+	{"requeueJob", state.Help{
+		Method: "Requeue-job", Summary: "Put a consumed or deleted job back in its place",
+		Request: "POST /requeue/Q[/J][?end][&SELECTION]",
+		Text: "With end the payload comes into the queue again as a new job at its end, which is\n" +
+			"the answer, 201; the old job names it. Errors: 404, 409 the job is pending or in\n" +
+			"work, or was put at the end before.\n" +
+			"Without J a selection says which jobs, at least one of: status, outcome, held,\n" +
+			"batch, submitter, older (since the last change: hours, or a duration such as 90m\n" +
+			"or 7d), job (repeated), or a body of text/plain with one J a line. What all that\n" +
+			"is said holds for, and what the method fits, is changed one after another, at\n" +
+			"most 10000 jobs or limit, and only listed with dry: changedJobStates or\n" +
+			"chosenJobStates. refusedJobs were named and not changed. moreJobs says that the\n" +
+			"same request with after=moreAfter may change others.",
+	}, nil},
+	{"extendLease", state.Help{
+		Method: "Extend-lease", Summary: "Say that a job is still worked on",
+		Request: "POST /lease/Q/J[?seconds=N]",
+		Text: "The token comes in the header Cutie-Lease or the parameter lease. Answers 200\n" +
+			"with the new Cutie-Lease-Expires. Errors: 404, 410 the lease is gone: stop\n" +
+			"working.",
+	}, nil},
+	{"reportOutcome", state.Help{
+		Method: "Report-outcome", Summary: "Say what became of a job",
+		Request: "POST /outcome/Q/J?outcome=completed|error|released[&message=TEXT][&type=transient|fatal]",
+		Text: "Ends the lease, whose token comes as for Extend-lease. A job that is released is\n" +
+			"pending again. Errors: 404, 410 the lease is gone, and nothing was changed.",
+	}, nil},
+	{"abortJob", state.Help{
+		Method: "Abort-job", Summary: "Take a job out of work",
+		Request: "POST /abort/Q/J[?message=TEXT]",
+		Text: "A pending job is deleted, the lease of a consumed one revoked; the outcome is\n" +
+			"aborted. Errors: 404, 409 nobody works on the job.",
+	}, nil},
+	{"putResult", state.Help{
+		Method: "Put-result", Summary: "Store what a job has led to",
+		Request: "PUT /result/Q/J/NAME",
+		Text: "The token of the lease comes as for Extend-lease; NAME is 1 to 64 letters, digits\n" +
+			"and . _ -, with no dot first. The body is kept with its Content-Type; digests are\n" +
+			"given as for Submit-job. Answers 201. Errors: 400, 404, 409 there is one of that\n" +
+			"name, 410 the lease is gone, 413.",
+	}, nil},
+	{"getResult", state.Help{
+		Method: "Get-result", Summary: "Read what a job has led to",
+		Request: "GET /result/Q/J/NAME",
+		Text:    "Errors: 404.",
+	}, nil},
+	{"watch", state.Help{
+		Method: "Follow-events", Summary: "Be told what happens to jobs, as it happens",
+		Request: "GET /events[/Q][?kind=][&status=][&from=N]",
+		Text: "Answers text/event-stream, as browsers read it; with the header Last-Event-ID the\n" +
+			"events follow that came after it. Errors: 404, 503 too many follow.",
+	}, nil},
+}

@@ -1,0 +1,188 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// Hold makes consumers pass over a pending job. why may be "".
+func (c *Client) Hold(ctx context.Context, queue, job, why string) (queuefs.Job, error) {
+	return c.post(ctx, "", url.Values{"reason": {why}}, "hold", queue, job)
+}
+
+// Release ends the hold of a pending job.
+func (c *Client) Release(ctx context.Context, queue, job string) (queuefs.Job, error) {
+	return c.post(ctx, "", nil, "release", queue, job)
+}
+
+// Abort takes a job out of work: a pending one is deleted, the lease of a
+// consumed one revoked. why may be "".
+func (c *Client) Abort(ctx context.Context, queue, job, why string) (queuefs.Job, error) {
+	return c.post(ctx, "", url.Values{"message": {why}}, "abort", queue, job)
+}
+
+// RequeueEnd puts a consumed or deleted job into the queue once more, as a new
+// job at its end, and returns that.
+func (c *Client) RequeueEnd(ctx context.Context, queue, job string) (queuefs.Job, error) {
+	return c.post(ctx, "", url.Values{"end": {"true"}}, "requeue", queue, job)
+}
+
+// Extend makes the lease that token is of end after d from now; 0 means as the
+// queue has it. The error is [queuefs.ErrLease] if the lease is gone.
+func (c *Client) Extend(ctx context.Context, queue, job, token string, d time.Duration) (queuefs.Job, error) {
+	fields := url.Values{}
+	if d > 0 {
+		fields.Set("seconds", inSeconds(d))
+	}
+	return c.post(ctx, token, fields, "lease", queue, job)
+}
+
+// Conclude reports what became of a job, which ends the lease that token is of.
+// The error is [queuefs.ErrLease] if the lease is gone.
+func (c *Client) Conclude(ctx context.Context, queue, job, token string, r queuefs.Conclusion) (queuefs.Job, error) {
+	fields := url.Values{"outcome": {r.Outcome.String()}, "message": {r.Message}}
+	if r.Transient {
+		fields.Set("type", "transient")
+	}
+	return c.post(ctx, token, fields, "outcome", queue, job)
+}
+
+// Return gives a job back that its consumer does not want to work on. The error
+// is [queuefs.ErrLease] if the lease that token is of is gone.
+func (c *Client) Return(ctx context.Context, queue, job, token, message string) (queuefs.Job, error) {
+	return c.post(ctx, token, url.Values{"outcome": {"released"}, "message": {message}}, "outcome", queue, job)
+}
+
+// PutResult stores u as a result of a job, under its Filename and with its
+// MediaType. The error is [queuefs.ErrLease] if the lease that
+// token is of is gone, and [queuefs.ErrResultExists] if the job has one of that
+// name.
+func (c *Client) PutResult(ctx context.Context, queue, job, token string, u Upload) error {
+	header := http.Header{}
+	rest, err := setDigests(map[string][]string(header), u.Expect)
+	if err != nil {
+		return err
+	}
+	ref := c.ref(pairQuery(rest), "result", queue, job, u.Filename)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, ref, nil)
+	if err != nil {
+		return err
+	}
+	req.Header = header
+	req.Header.Set("Accept", state.ANVL.MediaType())
+	req.Header.Set("Content-Type", mediaTypeOf(&u))
+	req.Header.Set(leaseHeader, token)
+	setBody(req, []segment{{upload: &u}})
+	resp, err := c.do(req)
+	if err != nil {
+		return err
+	}
+	_, err = decodeJob(readState(resp))
+	return err
+}
+
+// Result returns a result of a job, to be closed after use: its Filename is
+// the name. The error is [queuefs.ErrNoResult] if the job has none of it.
+func (c *Client) Result(ctx context.Context, queue, job, name string) (*Delivery, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ref(nil, "result", queue, job, name), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.do(req)
+	if err != nil {
+		return nil, err
+	}
+	d := &Delivery{Queue: queue, Job: job, Filename: name, MediaType: resp.Header.Get("Content-Type"), Size: resp.ContentLength}
+	d.Body = &exactBody{ReadCloser: resp.Body, left: d.Size}
+	return d, nil
+}
+
+// Bulk does o with the jobs that are selected, and returns what it has
+// changed. The service stops after some time, and says with More that there may
+// be others: the same call with that After changes these.
+func (c *Client) Bulk(ctx context.Context, queue string, o Operation, s Selection) (state.Changes, error) {
+	if err := s.check(); err != nil {
+		return state.Changes{}, err
+	}
+	query := url.Values{}
+	set := func(name, value string, ok bool) {
+		if ok {
+			query.Set(name, value)
+		}
+	}
+	set("status", s.Status.String(), s.Status != 0)
+	set("outcome", s.Outcome.String(), s.Outcome != 0)
+	set("held", "true", s.Held)
+	set("batch", s.Batch, s.Batch != "")
+	set("submitter", s.Submitter, s.Submitter != "")
+	set("older", s.Older.String(), s.Older != 0)
+	set("after", s.After.String(), s.After != 0)
+	set("limit", strconv.Itoa(s.Limit), s.Limit != 0)
+	set("dry", "true", s.Dry)
+	set("end", "true", o.End)
+	set("reason", o.Reason, o.Reason != "")
+	var (
+		header http.Header
+		text   []byte
+	)
+	if len(s.Jobs) > 0 {
+		header = http.Header{"Content-Type": {"text/plain"}}
+		for _, id := range s.Jobs {
+			text = append(id.Append(text), '\n')
+		}
+	}
+	data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(query, o.Method, queue), header, text)
+	q, err := decodeQueue(data, err)
+	return q.Changes, err
+}
+
+// Cull culls a queue by its thresholds, or all queues if queue is "", and
+// returns in Culled what is gone, or would be if dry is set. More says that
+// there is more to cull.
+func (c *Client) Cull(ctx context.Context, queue string, dry bool) (state.Changes, error) {
+	query := url.Values{}
+	if dry {
+		query.Set("dry", "true")
+	}
+	if queue != "" {
+		data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(query, "cull", queue), nil, nil)
+		q, err := decodeQueue(data, err)
+		return q.Changes, err
+	}
+	data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(query, "cull"), nil, nil)
+	if err != nil {
+		return state.Changes{}, err
+	}
+	d, err := state.ANVL.Decode(state.ServiceClass, data)
+	if err != nil {
+		return state.Changes{}, err
+	}
+	return d.Changes()
+}
+
+// post calls a method of one job with the fields of a form. It is the header
+// that shows the token of a lease, since forms end up in logs.
+func (c *Client) post(ctx context.Context, token string, fields url.Values, segments ...string) (queuefs.Job, error) {
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	if token != "" {
+		header.Set(leaseHeader, token)
+	}
+	for name, values := range fields {
+		if strings.Join(values, "") == "" {
+			delete(fields, name)
+		}
+	}
+	data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(nil, segments...), header, []byte(fields.Encode()))
+	return decodeJob(data, err)
+}
+
+func inSeconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+}
