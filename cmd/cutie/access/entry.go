@@ -143,7 +143,7 @@ func secret(name string) bool {
 			name = plain
 		}
 	}
-	for _, word := range [...]string{"token", "secret", "passw", "signature", "authorization", "apikey", "api_key"} {
+	for _, word := range [...]string{"token", "secret", "passw", "signature", "authorization", "apikey", "api_key", "lease"} {
 		if containsFold(name, word) {
 			return true
 		}

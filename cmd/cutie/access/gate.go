@@ -147,13 +147,38 @@ func (g *Gate) Admit(header http.Header, r *http.Request, client netip.Addr) (*C
 	if g.allows(caller, rule, name) {
 		return caller, nil
 	}
+	err := g.refuse(header, caller, rule)
+	if caller.Name == "" && b != nil {
+		caller = nil
+	}
+	return caller, err
+}
+
+// Require decides about what only the handler of a request finds out that it
+// takes: a right for a queue, by its cleaned identifier, or for all queues if
+// that is "". The caller is that of the request, see [WithCaller]; errors are
+// those of Admit.
+func (g *Gate) Require(header http.Header, r *http.Request, right Right, queue string) error {
+	caller := CallerOf(r.Context())
+	if caller.May(right, queue) {
+		return nil
+	}
+	rule := Rule{Path: r.URL.Path, Right: right, Of: Named}
+	if queue == "" {
+		rule.Of = Every
+	}
+	return g.refuse(header, caller, rule)
+}
+
+// refuse is the answer to a caller who may not do what a rule is about.
+func (g *Gate) refuse(header http.Header, caller *Caller, rule Rule) error {
 	switch {
 	case caller.Name != "":
-		return caller, &rest.Error{Status: http.StatusForbidden, Message: fmt.Sprintf("%s has no right to %s", caller.Name, rule.text())}
-	case b == nil:
-		return caller, &rest.Error{Status: http.StatusForbidden, Message: "nobody has the right to " + rule.text() + " over the network"}
+		return &rest.Error{Status: http.StatusForbidden, Message: fmt.Sprintf("%s has no right to %s", caller.Name, rule.text())}
+	case g.book.Load() == nil:
+		return &rest.Error{Status: http.StatusForbidden, Message: "nobody has the right to " + rule.text() + " over the network"}
 	}
-	return nil, challenge(header, "", "a name and password or a token is needed to "+rule.text())
+	return challenge(header, "", "a name and password or a token is needed to "+rule.text())
 }
 
 func (g *Gate) allows(c *Caller, rule Rule, name string) bool {
@@ -162,6 +187,8 @@ func (g *Gate) allows(c *Caller, rule Rule, name string) bool {
 		return c.mayFor(rule.Right)
 	case rule.Of == Every:
 		return c.May(rule.Right, "")
+	case rule.Of == Body:
+		return c.mayFor(Read) || c.mayFor(Submit) || c.mayFor(Consume) || c.mayFor(Delete)
 	}
 	id, ok := g.o.Queue(name)
 	if !ok {

@@ -21,6 +21,7 @@ const (
 	Named Scope = iota // the queue that the path names
 	Some               // any queue
 	Every              // all queues
+	Body               // any queue, and any right: what it takes depends on the body, see [Gate.Require]
 )
 
 // Rules are all there are; the first that fits holds. What fits none needs the
@@ -30,7 +31,6 @@ var Rules = []Rule{
 	{"GET", "/readyz", 0, Some},
 	{"GET", "/robots.txt", 0, Some},
 	{"GET", "/favicon.ico", 0, Some},
-	{"GET", "/style.css", 0, Some},
 	{"GET", "/help", 0, Some},
 	{"GET", "/help/{method}", 0, Some},
 
@@ -55,26 +55,27 @@ var Rules = []Rule{
 
 	{"POST", "/content/{queue}", Submit, Named},
 	{"POST", "/consume/{queue}", Consume, Named},
+	{"POST", "/requeue/{queue}", Consume, Named},
 	{"POST", "/requeue/{queue}/{job}", Consume, Named},
 	{"POST", "/lease/{queue}/{job}", Consume, Named},
-	{"PUT", "/lease/{queue}/{job}", Consume, Named},
-	{"DELETE", "/lease/{queue}/{job}", Consume, Named},
 	{"POST", "/outcome/{queue}/{job}", Consume, Named},
-	{"PUT", "/outcome/{queue}/{job}", Consume, Named},
-	{"POST", "/result/{queue}/{job}", Consume, Named},
-	{"POST", "/result/{queue}/{job}/{name}", Consume, Named},
 	{"PUT", "/result/{queue}/{job}/{name}", Consume, Named},
 
 	{"DELETE", "/content/{queue}/{job}", Delete, Named},
 	{"POST", "/delete/{queue}/{job}", Delete, Named},
 	{"POST", "/hold/{queue}/{job}", Delete, Named},
 	{"POST", "/release/{queue}/{job}", Delete, Named},
-	{"DELETE", "/batch/{queue}/{id}", Delete, Named},
+	{"POST", "/abort/{queue}/{job}", Delete, Named},
+	{"POST", "/delete/{queue}", Delete, Named},
+	{"POST", "/hold/{queue}", Delete, Named},
+	{"POST", "/release/{queue}", Delete, Named},
 
 	{"PUT", "/state/{queue}", Admin, Named},
 	{"POST", "/state/{queue}", Admin, Named},
 	{"DELETE", "/state/{queue}", Admin, Named},
 	{"POST", "/state", Admin, Every},
+	{"POST", "/cull/{queue}", Admin, Named},
+	{"POST", "/cull", Admin, Every},
 
 	// A job of UWS is made, set up and started by one client.
 	{"GET", "/uws/{queue}/sync", Submit, Named},
@@ -86,6 +87,10 @@ var Rules = []Rule{
 	{"POST", "/uws/{queue}/async/{job}/parameters", Submit, Named},
 	{"POST", "/uws/{queue}/async/{job}", Delete, Named},
 	{"POST", "/uws/{queue}/async/{job}/{rest...}", Delete, Named},
+
+	// Which right for which queue, the handler finds out.
+	{"GET", "/rdm/incoming", Read, Some},
+	{"POST", "/rdm/incoming", Read, Body},
 
 	// What a subscriber gets to know is in the body.
 	{"POST", "/hub", Read, Every},

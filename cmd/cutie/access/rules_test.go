@@ -27,7 +27,7 @@ func need(r access.Rule) string {
 	if r.Right == 0 {
 		return "nothing"
 	}
-	return r.Right.String() + [...]string{access.Named: "", access.Some: " some", access.Every: " every"}[r.Of]
+	return r.Right.String() + [...]string{access.Named: "", access.Some: " some", access.Every: " every", access.Body: " by body"}[r.Of]
 }
 
 func TestWhatRequestsNeed(t *testing.T) {
@@ -77,7 +77,10 @@ func TestWhatRequestsNeed(t *testing.T) {
 		"DELETE /uws/q/async/j":                    "delete q",
 		"POST /uws/q/async/j":                      "delete q",
 		"GET /uws/q/sync":                          "submit q",
-		"POST /rdm/incoming":                       "admin every",
+		"GET /rdm/incoming":                        "read some",
+		"POST /rdm/incoming":                       "read by body",
+		"PUT /rdm/incoming":                        "admin every",
+		"POST /rdm/incoming/x":                     "admin every",
 		"GET /.well-known/resourcesync":            "read some",
 		"GET /.well-known/resourcesync/part-1.xml": "read some",
 		"GET /.well-known/resourcesync/q/pending/resourcelist.xml": "read q",
