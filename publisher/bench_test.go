@@ -3,10 +3,12 @@ package publisher_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"cutie/publisher"
 	"cutie/queuefs"
@@ -196,6 +198,41 @@ func BenchmarkChangeDump(b *testing.B) {
 		}
 		b.StopTimer()
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/jobs, "ns/job")
+	}
+}
+
+// BenchmarkPackage makes one package of 50,000 payloads of 1 KiB, stored and
+// deflated, as a Resource Dump; zip -0 and zip -1 do the same from files.
+func BenchmarkPackage(b *testing.B) {
+	const jobs, size = 50_000, 1024
+	for _, mediaType := range []string{"application/octet-stream", "text/plain"} {
+		b.Run(mediaType, func(b *testing.B) {
+			s := newSource(b, publisher.Options{DumpPeriod: time.Nanosecond}, "jobs")
+			q := s.queue("jobs")
+			for n := range jobs / 500 {
+				sub := q.Begin()
+				for i := range 500 {
+					d, err := sub.Add(queuefs.Meta{MediaType: mediaType})
+					must(b, err)
+					_, err = io.WriteString(d, strings.Repeat(fmt.Sprintf("%08d", n*500+i), size/8))
+					must(b, err)
+				}
+				_, err := sub.Commit(context.Background())
+				must(b, err)
+			}
+			list := s.doc(q, "pending", "resourcedump.xml")
+			for b.Loop() {
+				tag := s.get(list).Header.Get("ETag")
+				b.StopTimer()
+				s.submit(q, "touches the last page")
+				s.consume(q, 1) // and the first
+				b.StartTimer()
+				for s.get(list).Header.Get("ETag") == tag {
+					must(b, s.pub.Tick(context.Background()))
+				}
+			}
+			b.SetBytes(jobs * size)
+		})
 	}
 }
 

@@ -3,24 +3,30 @@ package publisher
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cutie/queuefs"
 )
 
 // cacheSize is how many octets of compressed entries a Publisher keeps.
-const cacheSize = 24 << 20
+const cacheSize = 48 << 20
 
 // A member is a run of whole entries as one gzip member. It never changes.
 type member struct {
 	gz  []byte
 	raw int64 // octets of the entries
+	zst atomic.Pointer[[]byte]
 
 	// Of a page of the engine, when it was read:
 	entries int
 	version queuefs.Seq // last event that touched it
 	at      time.Time   // time of that
 }
+
+// weight is what the member takes, with the form that may be made later: both
+// are of about one size.
+func (m *member) weight() int { return 2 * len(m.gz) }
 
 // A memberKey names what a member is made of: a page of the engine, or the
 // part of a Change List that begins at octet from. end is 0 unless it is the
@@ -72,17 +78,17 @@ func (c *cache) put(k memberKey, m *member) {
 	defer c.mu.Unlock()
 	if el := c.items[k]; el != nil {
 		old := el.Value.(*cached)
-		c.size += len(m.gz) - len(old.m.gz)
+		c.size += m.weight() - old.m.weight()
 		old.m = m
 		c.order.MoveToFront(el)
 	} else {
 		c.items[k] = c.order.PushFront(&cached{k, m})
-		c.size += len(m.gz) + overhead
+		c.size += m.weight() + overhead
 	}
 	for c.size > c.max && c.order.Len() > 1 {
 		el := c.order.Back()
 		old := c.order.Remove(el).(*cached)
 		delete(c.items, old.key)
-		c.size -= len(old.m.gz) + overhead
+		c.size -= old.m.weight() + overhead
 	}
 }

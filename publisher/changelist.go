@@ -26,9 +26,43 @@ func (f *feed) standing(s Set) (standing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := &f.sets[s]
-	st := standing{mark: c.mark, lists: c.lists.current(c.mark.first, sitemap.MaxEntries-1)}
-	st.packages, st.next = c.dumps(sitemap.MaxEntries)
+	st := standing{mark: c.mark, lists: f.indexed(c)}
+	st.packages, st.next = f.dumped(c)
 	return st, nil
+}
+
+// indexed returns the closed lists that the index names: those that follow
+// each other without a gap up to the open one, and are no older than Current.
+// f.mu is held.
+func (f *feed) indexed(c *changes) []span {
+	return f.recent(c.lists.current(c.mark.first, f.perDocument(c.set)-1))
+}
+
+// dumped returns the packages that the Change Dump names, and from when on
+// there is none; f.mu is held.
+func (f *feed) dumped(c *changes) ([]span, time.Time) {
+	packages, next := c.dumps(f.perDocument(c.set))
+	return f.recent(packages), next
+}
+
+// oldUntil returns t in version 0.9, where what is open has an until too.
+func (f *feed) oldUntil(t time.Time) time.Time {
+	if f.p.Dialect != sitemap.V09 {
+		return time.Time{}
+	}
+	return t
+}
+
+// recent leaves out spans that ended longer ago than Current.
+func (f *feed) recent(all []span) []span {
+	if f.p.Current == 0 {
+		return all
+	}
+	oldest := f.p.Now().Add(-f.p.Current)
+	for len(all) > 0 && all[0].until.Before(oldest) {
+		all = all[1:]
+	}
+	return all
 }
 
 // closed returns the closed list that begins with the event first.
@@ -46,7 +80,11 @@ func (f *feed) openList(s Set) (*resource, error) {
 		return nil, err
 	}
 	m := st.mark
-	r := f.changeList(s, span{first: m.first, from: m.from, length: m.length}, "o")
+	sp, kind := span{first: m.first, from: m.from, length: m.length}, "o"
+	if sp.until = f.oldUntil(m.at); !sp.until.IsZero() {
+		kind = fmt.Sprintf("o%d-", m.seq)
+	}
+	r := f.changeList(s, sp, kind)
 	r.modified = m.last // none while it is empty: a period may end at any time
 	return r, nil
 }
@@ -60,12 +98,12 @@ func (f *feed) closedList(s Set, sp span) *resource {
 
 func (f *feed) changeList(s Set, sp span, kind string) *resource {
 	r := &resource{tag: fmt.Sprintf("%s%d-%d", kind, sp.first, sp.length), cache: cacheOpen}
-	r.compose = func(gz bool) (*document, error) {
+	r.compose = func(c coding) (*document, error) {
 		d := &document{tag: r.tag, modified: r.modified}
-		head := sitemap.AppendHead(nil, sitemap.URLSet, f.head(s, sp.from, sp.until))
+		head := f.p.Dialect.AppendHead(nil, sitemap.URLSet, f.head(s, sp.from, sp.until))
 		foot := sitemap.AppendFoot(nil, sitemap.URLSet)
-		if gz {
-			return d, f.packedList(d, s, sp, head, foot)
+		if c != identity {
+			return d, f.packedList(d, s, sp, head, foot, c)
 		}
 		d.text(head)
 		d.file(f, s, entriesFile(sp.first), sp.length)
@@ -77,17 +115,17 @@ func (f *feed) changeList(s Set, sp span, kind string) *resource {
 
 // packedList composes the compressed form of a Change List: from the file of
 // a closed one, else of members.
-func (f *feed) packedList(d *document, s Set, sp span, head, foot []byte) error {
+func (f *feed) packedList(d *document, s Set, sp span, head, foot []byte, c coding) error {
 	if sp.length == 0 {
-		d.wrap(head, foot, nil, true)
+		d.wrap(head, foot, nil, c)
 		return nil
 	}
-	if sp.last != 0 {
+	if sp.last != 0 && c == gzipped {
 		size, err := f.size(s, gzipFile(sp.first))
 		if err == nil {
-			d.text(compress(nil, head))
+			d.text(c.pack(head))
 			d.file(f, s, gzipFile(sp.first), size)
-			d.text(compress(nil, foot))
+			d.text(c.pack(foot))
 			return nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +138,7 @@ func (f *feed) packedList(d *document, s Set, sp span, head, foot []byte) error 
 	}
 	defer file.Close()
 	members, err := f.p.members(memberKey{queue: f.q.ID(), set: s, list: uint64(sp.first)}, sp.length, file)
-	d.wrap(head, foot, members, true)
+	d.wrap(head, foot, members, c)
 	return err
 }
 
@@ -126,17 +164,17 @@ func (f *feed) changeIndex(s Set) (*resource, error) {
 	if len(st.lists) > 0 {
 		from = st.lists[0].from
 	}
-	tag := fmt.Sprintf("i%d-%d", st.first, len(st.lists))
+	docs := f.names.docs[s]
+	links := f.archiveLink(s, changeIndex, []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}})
+	tag := fmt.Sprintf("i%d-%d-%d-%d", st.first, len(st.lists), len(links), f.oldUntil(st.at).UnixMicro())
 	return fixedText(tag, func() []byte {
-		docs := f.names.docs[s]
-		dst := sitemap.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ChangeList, From: from,
-			Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}})
+		dst := f.p.Dialect.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ChangeList, From: from, Until: f.oldUntil(st.at), Links: links})
 		for _, sp := range st.lists {
-			dst = sitemap.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
-				Loc: docs + docName{closedList, uint64(sp.first)}.String(), From: sp.from, Until: sp.until, Length: -1})
+			dst = f.p.Dialect.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
+				Loc: docs + docName{kind: closedList, n: uint64(sp.first)}.String(), From: sp.from, Until: sp.until, Length: -1})
 		}
-		dst = sitemap.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
-			Loc: docs + docName{kind: openList}.String(), From: st.from, Length: -1})
+		dst = f.p.Dialect.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
+			Loc: docs + docName{kind: openList}.String(), From: st.from, Until: f.oldUntil(st.at), Length: -1})
 		return sitemap.AppendFoot(dst, sitemap.SitemapIndex)
 	}), nil
 }
@@ -151,15 +189,12 @@ func (f *feed) changeDump(s Set) (*resource, error) {
 	if n := len(st.packages); n > 0 {
 		from, last = st.packages[0].from, st.packages[n-1].last
 	}
-	tag := fmt.Sprintf("d%d-%d-%d", last, len(st.packages), st.next.UnixMicro())
+	links := f.archiveLink(s, changeDump, []sitemap.Link{{Rel: sitemap.RelUp, Href: f.names.docs[s] + docName{kind: capabilityList}.String()}})
+	tag := fmt.Sprintf("d%d-%d-%d-%d", last, len(st.packages), st.next.UnixMicro(), len(links))
 	return fixedText(tag, func() []byte {
-		docs := f.names.docs[s]
-		dst := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeDump, From: from,
-			Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}})
-		for _, sp := range st.packages {
-			dst = sitemap.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
-				Loc: docs + docName{changePackage, uint64(sp.first)}.String(), From: sp.from, Until: sp.until,
-				Length: sp.length, Type: packageType, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: sp.sha256}}})
+		dst := f.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeDump, From: from, Until: f.oldUntil(st.next), Links: links})
+		for i := range st.packages {
+			dst = f.appendPackage(dst, s, &st.packages[i])
 		}
 		return sitemap.AppendFoot(dst, sitemap.URLSet)
 	}), nil

@@ -44,7 +44,7 @@ const cursorTitle = "cursor"
 // a last line without which the file does not count.
 func (p *Publisher) cursor() []byte {
 	feeds := p.opened()
-	dst := append([]byte(nil), header(cursorTitle, p.site)...)
+	dst := append([]byte(nil), header(cursorTitle, p.stamp())...)
 	for _, f := range feeds {
 		f.mu.Lock()
 		for s := range f.sets {
@@ -102,7 +102,7 @@ func (p *Publisher) readCursor() error {
 	}
 	var marks map[string][]mark
 	if err == nil {
-		marks, err = parseCursor(string(data), p.site)
+		marks, err = parseCursor(string(data), p.stamp())
 	}
 	if err != nil {
 		aside, e := setAside(root, cursorFile)
@@ -144,13 +144,7 @@ func parseCursor(text string, base site) (map[string][]mark, error) {
 
 func (m *mark) append(dst []byte) []byte {
 	seq := func(n queuefs.Seq) { dst = append(strconv.AppendUint(dst, uint64(n), 10), ' ') }
-	when := func(t time.Time) {
-		if t.IsZero() {
-			dst = append(dst, "- "...)
-		} else {
-			dst = append(sitemap.AppendTime(dst, t), ' ')
-		}
-	}
+	when := func(t time.Time) { dst = appendOptionalTime(dst, t) }
 	seq(m.seq)
 	when(m.at)
 	seq(m.first)
@@ -173,6 +167,14 @@ func parseMark(w words) (mark, error) {
 		return m, errors.New("out of range")
 	}
 	return m, nil
+}
+
+// appendOptionalTime prints a time, or "-" for none, and a blank.
+func appendOptionalTime(dst []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(dst, "- "...)
+	}
+	return append(sitemap.AppendTime(dst, t), ' ')
 }
 
 // optionalTime reads a time, or "-" for none.

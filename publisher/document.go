@@ -41,11 +41,16 @@ func (d *document) text(b []byte) {
 	})
 }
 
-// packed adds a member as it is.
-func (d *document) packed(m *member) { d.text(m.gz) }
-
-// expanded adds what a member was made of.
-func (d *document) expanded(m *member) {
+// member adds the entries of a member in a coding.
+func (d *document) member(m *member, c coding) {
+	switch c {
+	case gzipped:
+		d.text(m.gz)
+		return
+	case zstandard:
+		d.text(m.zstd())
+		return
+	}
 	d.add(m.raw, func(from int64) (io.ReadCloser, error) {
 		r, err := m.expand()
 		if err == nil {

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -37,6 +36,8 @@ type bitstream struct {
 // files, which may be gone a moment later. Payloads stay where they are.
 type parcel struct {
 	span
+	head    sitemap.Head // of the manifest
+	dialect sitemap.Dialect
 	lines   *spool // entries of the manifest
 	texts   *spool // job files
 	streams []bitstream
@@ -51,10 +52,7 @@ func (t *task) pack(pause func() bool) error {
 		return err
 	}
 	defer entries.Close()
-	r := sitemap.NewReader(io.MultiReader(
-		bytes.NewReader(sitemap.AppendHead(nil, sitemap.URLSet, t.head(t.set, t.list.from, t.list.until))),
-		bufio.NewReaderSize(io.NewSectionReader(entries, 0, t.list.length), 64<<10),
-		bytes.NewReader(sitemap.AppendFoot(nil, sitemap.URLSet))))
+	r := sitemap.NewLines(io.NewSectionReader(entries, 0, t.list.length))
 	next := span{first: t.list.first, from: t.list.from}
 	if last, ok := t.packed(); ok && last.last >= next.first {
 		next = span{first: last.last + 1, from: last.until}
@@ -90,7 +88,7 @@ func (t *task) pack(pause func() bool) error {
 		if err := t.put(p, &e); err != nil {
 			return err
 		}
-		if p.last, p.until = seq, e.DateTime; !pause() {
+		if p.last, p.until = seq, e.Changed(); !pause() {
 			return errStopped
 		}
 	}
@@ -118,7 +116,7 @@ func (t *task) parcel(sp span) (*parcel, error) {
 		lines.Close()
 		return nil, err
 	}
-	return &parcel{span: sp, lines: lines, texts: texts}, nil
+	return &parcel{span: sp, dialect: t.p.Dialect, lines: lines, texts: texts}, nil
 }
 
 func (p *parcel) discard() {
@@ -144,7 +142,7 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 		text, facts, err := t.q.JobFile(b.job, b.status)
 		switch {
 		case err == nil && int64(len(text)) == b.length && sha256.Sum256(text) == b.sha256:
-		case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.DateTime):
+		case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()):
 			return nil
 		case err == nil:
 			return &packageError{e.Loc, errors.New("file is not what it was")}
@@ -156,10 +154,15 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 			return err
 		}
 	}
+	e.Path = "/" + p.stream(b)
+	return p.manifest(e)
+}
+
+// stream adds a bitstream and returns its name in the package.
+func (p *parcel) stream(b bitstream) string {
 	p.streams = append(p.streams, b)
 	p.octets += b.length
-	e.Path = "/" + streamName(len(p.streams))
-	return p.manifest(e)
+	return streamName(len(p.streams))
 }
 
 // culled reports whether a file is of a job that is no longer there.
@@ -174,7 +177,7 @@ func (t *task) culled(loc string) bool {
 
 func (p *parcel) manifest(e *sitemap.Entry) error {
 	p.entries++
-	_, err := p.lines.Write(sitemap.AppendEntry(nil, sitemap.URLSet, e))
+	_, err := p.lines.Write(p.dialect.AppendEntry(nil, sitemap.URLSet, e))
 	return err
 }
 
@@ -201,13 +204,50 @@ func (t *task) bitstream(e *sitemap.Entry) (b bitstream, err error) {
 		err = errors.Join(err, errors.New("no digest or length"))
 	}
 	b.length = e.Length
-	b.store = e.Length <= storeLimit && (e.Length < 256 || !compressible(e.Type))
+	b.store = stored(e.Length, e.Type)
 	return b, err
+}
+
+// stored reports whether a bitstream stands in a package as it is.
+func stored(length int64, mediaType string) bool {
+	return length <= storeLimit && (length < 256 || !compressible(mediaType))
 }
 
 // ship makes the package, puts it in place, and writes its line: then, and
 // not before, changedump.xml names it.
 func (t *task) ship(p *parcel, pause func() bool) error {
+	p.head = t.manifestHead(sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: p.from, Until: p.until})
+	if err := t.wrap(p, changePackageFile(p.first), pause); err != nil {
+		return err
+	}
+	dir, err := t.dir(t.set, false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.c.life != t.life {
+		return errStopped
+	}
+	if err := t.c.packages.add(dir, t.p.stamp(), p.span); err != nil {
+		if errors.Is(err, queuefs.ErrFailed) {
+			return t.p.fail(err)
+		}
+		return err
+	}
+	t.c.dumped = p.last
+	return nil
+}
+
+// manifestHead adds its links to the head of a manifest.
+func (t *task) manifestHead(h sitemap.Head) sitemap.Head {
+	h.Links = []sitemap.Link{{Rel: sitemap.RelUp, Href: t.names.docs[t.set] + docName{kind: capabilityList}.String()}}
+	return h
+}
+
+// wrap makes the package of a parcel and puts it in place under its name.
+func (t *task) wrap(p *parcel, name string, pause func() bool) error {
 	dir, err := t.dir(t.set, false)
 	if err != nil {
 		return err
@@ -224,22 +264,7 @@ func (t *task) ship(p *parcel, pause func() bool) error {
 		return err
 	}
 	p.length, p.sha256 = w.n, hex.EncodeToString(sum.Sum(nil))
-	if err := out.place(dir, docName{changePackage, uint64(p.first)}.String()); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.c.life != t.life {
-		return errStopped
-	}
-	if err := t.c.packages.add(dir, t.p.site, p.span); err != nil {
-		if errors.Is(err, queuefs.ErrFailed) {
-			return t.p.fail(err)
-		}
-		return err
-	}
-	t.c.dumped = p.last
-	return nil
+	return out.place(dir, name)
 }
 
 // openPayload opens the payload of a bitstream.
@@ -264,12 +289,18 @@ func (f *feed) changePackage(s Set, first queuefs.Seq) (*resource, error) {
 	if !ok {
 		return nil, errNotFound
 	}
-	tag := fmt.Sprintf("z%d-%.16s", sp.first, sp.sha256)
-	return &resource{zip: true, tag: tag, modified: sp.until, cache: cacheClosed, compose: func(bool) (*document, error) {
-		d := &document{tag: tag, modified: sp.until}
-		d.file(f, s, docName{changePackage, uint64(first)}.String(), sp.length)
-		return d, nil
-	}}, nil
+	return f.packaged(s, docName{kind: changePackage, n: uint64(first)}, sp, changePackageFile(first)), nil
+}
+
+// changeManifest returns the copy of a package's manifest.
+func (f *feed) changeManifest(s Set, doc docName) *resource {
+	f.mu.Lock()
+	sp, ok := f.sets[s].packages.find(queuefs.Seq(doc.n))
+	f.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return f.packaged(s, doc, sp, changePackageFile(sp.first))
 }
 
 // A spool is a file without a name, written once and read anywhere.

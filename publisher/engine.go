@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"context"
 	"time"
 
 	"cutie/queuefs"
@@ -19,6 +20,7 @@ type Service[Q Queue] interface {
 type Queue interface {
 	ID() string
 	Seq() queuefs.Seq
+	Wait(ctx context.Context, after queuefs.Seq) error
 	State() queuefs.QueueState
 	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
 	Pages() int

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -118,12 +119,16 @@ func TestEachEventBecomesItsEntries(t *testing.T) {
 				if gone := e.Change == sitemap.Deleted; gone != (len(e.Hashes) == 0) || gone != (e.Length < 0) || gone != (e.Type == "") {
 					t.Errorf("%v in %s: %+v", c.kind, set, e)
 				}
-				link := ""
-				if set == "pending" && c.to != none {
-					link = fmt.Sprintf("%s/queues/jobs/%s/j000000000001", base, c.to)
+				payload := base + "/queues/jobs/payload/j000000000001"
+				var links []sitemap.Link
+				switch {
+				case e.Loc == payload && c.to != none && (set == "pending" || e.Change == sitemap.Created):
+					links = []sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: fmt.Sprintf("%s/queues/jobs/%s/j000000000001", base, c.to)}}
+				case e.Loc != payload && e.Change != sitemap.Deleted:
+					links = []sitemap.Link{{Rel: sitemap.RelDescribes, Href: payload}}
 				}
-				if e.Link(sitemap.RelDescribedBy) != link {
-					t.Errorf("%v in %s: described by %q, want %q", c.kind, set, e.Link(sitemap.RelDescribedBy), link)
+				if !reflect.DeepEqual(e.Links, links) {
+					t.Errorf("%v in %s: %s %s has links %+v, want %+v", c.kind, set, e.Change, e.Loc, e.Links, links)
 				}
 			}
 			if strings.Join(got, ", ") != want {

@@ -39,6 +39,12 @@ type changes struct {
 	lists    spans
 	packages spans
 	dumped   queuefs.Seq // packages were made, or cannot be, up to this event
+	kept     []*dump     // Resource Dumps, oldest first; the last one is current
+	tried    time.Time   // when making one ended last, well or not; zero for not since the start
+	wanted   bool        // one is to be made now
+	making   bool        // one is being made
+	unswept  bool        // there may be files that are kept no longer
+	err      error       // why the last package or dump was not made; nil if it was
 	life     int         // how often the set began anew
 }
 
@@ -274,7 +280,7 @@ func (f *feed) close(c *changes) error {
 	}
 	m := &c.mark
 	sp := span{first: m.first, last: m.seq, from: m.from, until: m.at, entries: m.entries, length: m.length, sha256: "-"}
-	if err := c.lists.add(d, f.p.site, sp); err != nil {
+	if err := c.lists.add(d, f.p.stamp(), sp); err != nil {
 		if errors.Is(err, queuefs.ErrFailed) {
 			return f.p.fail(err)
 		}

@@ -19,19 +19,20 @@ import (
 // workTime is how long a Tick works on closed lists.
 const workTime = 100 * time.Millisecond
 
-// A task is work on one closed list that goes on from Tick to Tick.
+// A task is work on one closed list, or on a Resource Dump, that goes on from
+// Tick to Tick.
 type task struct {
 	*feed
 	c    *changes // f.mu is held to look into it
 	set  Set
-	life int // of the set, when the task began
-	list span
+	life int  // of the set, when the task began
+	list span // zero if it makes a Resource Dump
 	next func() (struct{}, bool)
 	stop func()
 	err  error // why it ended early
 }
 
-// finish works on closed lists until its time is up or none is left.
+// finish works on what is to be made until its time is up or nothing is left.
 func (p *Publisher) finish(ctx context.Context) error {
 	end := time.Now().Add(workTime)
 	for {
@@ -68,7 +69,7 @@ func (p *Publisher) drop() {
 }
 
 // nextTask returns work on the oldest closed list of some queue that has no
-// packages yet.
+// packages yet, or on a Resource Dump that is due.
 func (p *Publisher) nextTask() *task {
 	for _, f := range p.opened() {
 		if t := f.nextTask(); t != nil {
@@ -84,12 +85,16 @@ func (f *feed) nextTask() *task {
 	for s := range f.sets {
 		c := &f.sets[s]
 		list, ok := c.unpacked()
-		if !ok {
+		if !ok && !f.due(c) {
 			continue
 		}
 		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list}
+		run := t.run
+		if !ok {
+			run, c.making = t.dump, true
+		}
 		t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
-			t.err = t.run(func() bool { return !t.stale() && yield(struct{}{}) })
+			t.err = run(func() bool { return !t.stale() && yield(struct{}{}) })
 		})
 		return t
 	}
@@ -123,13 +128,18 @@ func (t *task) done() error {
 	if t.c.life != t.life {
 		return nil // the set began anew meanwhile
 	}
+	if t.list.first == 0 {
+		return t.ended()
+	}
 	var e *packageError
 	switch {
 	case t.err == nil:
+		t.c.err = nil
 	case errors.As(t.err, &e) && t.culled(e.Loc):
 		return nil // on the way; the next attempt leaves the job out
 	case errors.As(t.err, &e):
-		t.p.report(t.q.ID()+"/"+t.set.String(), "no package for events %d to %d: %v", t.list.first, t.list.last, t.err)
+		t.c.err = fmt.Errorf("no package for events %d to %d: %w", t.list.first, t.list.last, t.err)
+		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", t.c.err)
 	default:
 		if err := t.mend(t.c, t.err); err != nil {
 			return fmt.Errorf("queue %s: closed list %d: %w", t.q.ID(), t.list.first, err)

@@ -10,6 +10,7 @@ import (
 
 // Compressed documents are made of gzip members, one for each part that stays
 // as it is when others change (RFC 1952, 2.2). Equal parts give equal members.
+// Frames of Zstandard are made of members when somebody wants them.
 
 // gzipLevel: measured on entries of Resource Lists, level 1 leaves 18 to 23%
 // at 350 MB/s, level 6 the same at 155 MB/s: what is left are digests.

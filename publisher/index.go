@@ -16,12 +16,12 @@ func (f *feed) resourceList(s Set) *resource {
 		return f.resourceIndex(s)
 	}
 	r := l.resource()
-	r.compose = func(gz bool) (*document, error) {
+	r.compose = func(c coding) (*document, error) {
 		snap := l.snapshot()
 		if !f.fit(s, snap.entries) { // it has grown meanwhile
-			return f.resourceIndex(s).compose(gz)
+			return f.resourceIndex(s).compose(c)
 		}
-		return l.document(snap, gz), nil
+		return l.document(snap, c), nil
 	}
 	return r
 }
@@ -29,65 +29,74 @@ func (f *feed) resourceList(s Set) *resource {
 // resourceIndex returns the index of the pages of a Resource List that have
 // entries. It is as of one event, or has no entity tag if none can be told.
 func (f *feed) resourceIndex(s Set) *resource {
-	tag := func(seq queuefs.Seq) string { return fmt.Sprintf("ri-%d", seq) }
+	links := f.archiveLink(s, resourceList, []sitemap.Link{{Rel: sitemap.RelUp, Href: f.names.docs[s] + docName{kind: capabilityList}.String()}})
+	tag := func(seq queuefs.Seq) string { return fmt.Sprintf("ri%d-%d", len(links), seq) }
 	st := f.q.State()
-	r := &resource{tag: tag(st.Seq), modified: f.orCreated(st.LastEvent), cache: cacheOpen}
-	r.compose = func(gz bool) (*document, error) {
+	r := &resource{tag: tag(st.Seq), cache: cacheOpen}
+	if len(links) == 1 {
+		r.modified = f.orCreated(st.LastEvent) // the link to the archive comes without an event
+	}
+	r.compose = func(c coding) (*document, error) {
 		d := &document{}
 		var body []byte
 		for try := 0; try < steadyTries && d.tag == ""; try++ {
 			st := f.q.State()
-			d.modified = f.orCreated(st.LastEvent)
-			body = f.appendIndex(body[:0], s, d.modified)
+			at := f.orCreated(st.LastEvent)
+			body = f.appendIndex(body[:0], s, at, links)
 			if f.q.Seq() == st.Seq {
 				d.tag = tag(st.Seq)
 			}
+			if len(links) == 1 {
+				d.modified = at
+			}
 		}
-		d.whole(body, gz)
+		d.whole(body, c)
 		return d, nil
 	}
 	return r
 }
 
-func (f *feed) appendIndex(dst []byte, s Set, at time.Time) []byte {
+func (f *feed) appendIndex(dst []byte, s Set, at time.Time, links []sitemap.Link) []byte {
 	docs := f.names.docs[s]
-	dst = sitemap.AppendHead(dst, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ResourceList, At: at,
-		Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}})
+	dst = f.p.Dialect.AppendHead(dst, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ResourceList, At: at, Links: links})
 	pages := f.q.Pages()
 	for n := 1; (n-1)*f.pages[s] < pages; n++ {
 		l, _ := f.listing(s, uint64(n))
 		_, at, entries := l.latest()
 		if entries > 0 || l.info() != nil {
-			dst = sitemap.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
-				Loc: docs + docName{resourcePage, uint64(n)}.String(), At: at, Length: -1})
+			dst = f.p.Dialect.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
+				Loc: docs + docName{kind: resourcePage, n: uint64(n)}.String(), At: at, Length: -1})
 		}
 	}
 	return sitemap.AppendFoot(dst, sitemap.SitemapIndex)
 }
 
 // whole makes the document of one text.
-func (d *document) whole(text []byte, gz bool) {
-	if gz {
-		text = compress(nil, text)
-	}
-	d.text(text)
-}
+func (d *document) whole(text []byte, c coding) { d.text(c.pack(text)) }
 
 // fixedText returns a document of one text, made when it is asked for.
 func fixedText(tag string, text func() []byte) *resource {
-	return &resource{tag: tag, cache: cacheOpen, compose: func(gz bool) (*document, error) {
+	return &resource{tag: tag, cache: cacheOpen, compose: func(c coding) (*document, error) {
 		d := &document{tag: tag}
-		d.whole(text(), gz)
+		d.whole(text(), c)
 		return d, nil
 	}}
 }
 
-// capabilities returns the Capability List of a set (Z39.99-2017, 9). It does
-// not change as long as there is the queue.
+// capabilities returns the Capability List of a set (Z39.99-2017, 9). It names
+// a Resource Dump and archives once there are such.
 func (f *feed) capabilities(s Set) *resource {
-	return fixedText("c", func() []byte {
+	f.mu.Lock()
+	dumped := f.sets[s].current() != nil
+	archived := f.archives(&f.sets[s])
+	f.mu.Unlock()
+	tag := fmt.Sprintf("c-%t", dumped)
+	for _, a := range archived {
+		tag += fmt.Sprintf("-%d", a.whole)
+	}
+	return fixedText(tag, func() []byte {
 		docs := f.names.docs[s]
-		dst := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList,
+		dst := f.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList,
 			Links: []sitemap.Link{
 				{Rel: sitemap.RelDescribedBy, Href: f.names.info},
 				{Rel: sitemap.RelUp, Href: f.p.site.description()},
@@ -99,9 +108,17 @@ func (f *feed) capabilities(s Set) *resource {
 			{resourceList, sitemap.ResourceList},
 			{changeIndex, sitemap.ChangeList},
 			{changeDump, sitemap.ChangeDump},
+			{resourceDump, sitemap.ResourceDump},
 		} {
-			dst = sitemap.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
+			if c.doc == resourceDump && !dumped {
+				continue
+			}
+			dst = f.p.Dialect.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
 				Loc: docs + docName{kind: c.doc}.String(), Capability: c.capability, Length: -1})
+		}
+		for _, a := range archived {
+			dst = f.p.Dialect.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
+				Loc: docs + docName{kind: a.whole}.String(), Capability: a.capability, Length: -1})
 		}
 		return sitemap.AppendFoot(dst, sitemap.URLSet)
 	})
@@ -115,9 +132,9 @@ func (p *Publisher) description() *resource {
 		return p.descriptionOf(tag, ids, nil)
 	}
 	return fixedText("si-"+tag, func() []byte {
-		dst := sitemap.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.Description})
+		dst := p.Dialect.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.Description})
 		for n := 1; (n-1)*p.perPart() < len(ids); n++ {
-			dst = sitemap.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
+			dst = p.Dialect.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
 				Loc: p.site.description() + "/" + partName(n), Length: -1})
 		}
 		return sitemap.AppendFoot(dst, sitemap.SitemapIndex)
@@ -141,11 +158,11 @@ func (p *Publisher) perPart() int { return p.MaxEntries / numSets }
 
 func (p *Publisher) descriptionOf(tag string, ids []string, links []sitemap.Link) *resource {
 	return fixedText("s-"+tag, func() []byte {
-		dst := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description, Links: links})
+		dst := p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description, Links: links})
 		for _, id := range ids {
 			n := p.site.queue(id)
 			for s := range n.docs {
-				dst = sitemap.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
+				dst = p.Dialect.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
 					Loc: n.docs[s] + docName{kind: capabilityList}.String(), Capability: sitemap.CapabilityList, Length: -1,
 					Links: []sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: n.info}}})
 			}

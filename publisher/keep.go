@@ -8,8 +8,8 @@ import (
 
 // Needs returns since when changes of the queue are in closed lists that have
 // no packages yet, zero if all have: until a Tick has made them the engine
-// culls none of the jobs that changed later. The open list keeps no job: it
-// may stay open for ever.
+// culls none of the jobs that changed later. While a Resource Dump is made it
+// culls none at all. The open list keeps no job: it may stay open for ever.
 func (p *Publisher) Needs(queue string) (since time.Time) {
 	p.mu.Lock()
 	f := p.feeds[queue]
@@ -21,6 +21,9 @@ func (p *Publisher) Needs(queue string) (since time.Time) {
 	defer f.mu.Unlock()
 	for s := range f.sets {
 		c := &f.sets[s]
+		if c.making {
+			return f.orCreated(time.Time{})
+		}
 		if list, ok := c.unpacked(); ok && (since.IsZero() || list.from.Before(since)) {
 			since = list.from
 		}

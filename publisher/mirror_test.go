@@ -86,19 +86,19 @@ func (m *mirror) incremental(seen func(e *sitemap.Entry)) {
 			continue
 		}
 		d := m.document(part.Loc)
-		if !d.head.From.Equal(part.From) || !d.head.Until.Equal(part.Until) {
+		if m.opts.Dialect < sitemap.V09 && (!d.head.From.Equal(part.From) || !d.head.Until.Equal(part.Until)) {
 			m.Errorf("%s: from %v until %v, in the index from %v until %v", part.Loc, d.head.From, d.head.Until, part.From, part.Until)
 		}
 		for _, e := range d.entries {
-			if e.DateTime.After(m.since) {
+			if e.Changed().After(m.since) {
 				m.apply(&e, "")
 				if seen != nil {
 					seen(&e)
 				}
 			}
 		}
-		if n := len(d.entries); n > 0 && d.entries[n-1].DateTime.After(m.since) {
-			m.since = d.entries[n-1].DateTime
+		if n := len(d.entries); n > 0 && d.entries[n-1].Changed().After(m.since) {
+			m.since = d.entries[n-1].Changed()
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (m *mirror) dumps() (packages int) {
 			m.Errorf("%s: manifest from %v until %v, entry from %v until %v", e.Loc, manifest.head.From, manifest.head.Until, e.From, e.Until)
 		}
 		for _, c := range manifest.entries {
-			if c.DateTime.After(m.since) {
+			if c.Changed().After(m.since) {
 				contents := ""
 				if c.Path != "" {
 					contents = z[strings.TrimPrefix(c.Path, "/")]

@@ -3,15 +3,17 @@
 //
 // Each queue is published as two sets of resources, see [Set]. A set has a
 // Capability List, a Resource List with pages and index, an open and closed
-// Change Lists with their index, and Change Dumps; one Source Description
-// names the Capability Lists of all sets.
+// Change Lists with their index, Change Dumps, a Resource Dump once one was
+// made, and archives of what is no longer current; one Source Description names
+// the Capability Lists of all sets.
 //
 // # What it promises
 //
 // Every document is a function of the journal of its queue and of the base
-// URI: made again from the same events it has the same octets. Two exceptions
-// are written down when they happen and kept from then on: at which event a
-// period ended, and what a package left out (see Change Dumps below).
+// URI: made again from the same events it has the same octets. Exceptions are
+// written down when they happen and kept from then on: at which event a period
+// ended, after which event a Resource Dump was begun, and what a package left
+// out (see Change Dumps below).
 //
 // A Change List is true to the last event committed before the request came.
 // The open list only grows: its head never changes, new entries stand where
@@ -41,7 +43,10 @@
 //	Q/SET/lists                  one line for each closed list
 //	Q/SET/changedump-F.zip       package that begins with event F
 //	Q/SET/packages               one line for each package
+//	Q/SET/resourcedump-N-V.zip   package of the jobs from page N of the engine on
+//	Q/SET/resourcedump-V.dump    a Resource Dump: one line for each package
 //
+// V is the event after which a Resource Dump was begun, in twelve digits.
 // F has twelve digits. Heads and feet are no part of files; they are put
 // around the entries when a list is served. What a crash leaves behind:
 //
@@ -59,11 +64,20 @@
 //	there     no line    complete, not yet named  made again, same octets, same name
 //	there     line       a package                served
 //
+//	resourcedump-N-V.zip  .dump       it is       done on opening
+//	there                 absent      unfinished  removed by the first Tick
+//	there                 names it    a package   served
+//	absent, short         names it    damaged     the .dump is set aside and reported
+//
 // Closing a list is: sync its entries; write and sync its line, which is the
 // instant it is closed; later, in any order, its compressed form and its
 // packages. A package is synced under its name before its line is written.
 // What is found missing or damaged while running is treated as on opening: the
 // files of the set are set aside, as SET.1, and a new list begins.
+//
+// A Resource Dump counts from the instant that its .dump is in place, which is
+// after all its packages are. What is kept no longer goes the other way round:
+// the line or the .dump first, then what it named.
 //
 // If the journal no longer has the events that a set needs, the open list is
 // closed where it ends, and the next one begins after the gap. An index names
@@ -83,14 +97,37 @@
 // [Publisher.Needs], so this happens to jobs that are culled before the list
 // with their changes is closed; Period is how long that can take.
 //
+// # Resource Dumps
+//
+// A Resource Dump is made when DumpPeriod is over and something has changed, or
+// by [Publisher.Publish]. A page that no event has touched keeps its package;
+// the others get new ones under new names, once a period however busy they
+// are. A package is of one instant, or, under changes, has completed beside at:
+// job files that were gone before they were read are left out then, and the
+// changes after at lead to the true state. A payload that is damaged or lost
+// is reported and there is no new dump; the last one stays. Culling waits while
+// a dump is made.
+//
+// # Retention
+//
+// Keep and KeepOctets let go of the oldest closed lists, with their packages,
+// and of former Resource Dumps. Whatever they say there stay: the last closed
+// list, lists without packages yet, all lists with changes since the last
+// Resource Dump, and that dump, unless it is made by Publish alone and older
+// than Keep. So whoever takes what is named finds the changes since.
+//
+// What Current, gaps and limits keep out of the index and the Change Dump, and
+// Resource Dumps with their lists of resources that have a successor, are named
+// by archives, which exist as long as there is something in them.
+//
 // # Limits
 //
 // Indexes do not nest. A Change List Index names at most 50,000 lists, the
-// newest ones, and its from says so; likewise the Change Dump. A Resource List
-// Index of 50,000 pages has room for 2.4 thousand million jobs. The file
-// queue-info.txt stands in the Resource List of the set replica alone: what
-// changes it is no event. Left out: archives, Resource Dumps, older dialects
-// and notification.
+// newest ones, and its from says so; likewise the Change Dump; archives have
+// the rest. A Resource List Index of 50,000 pages has room for 2.4 thousand
+// million jobs. The file queue-info.txt stands in the Resource List and the
+// Resource Dump of the set replica alone: what changes it is no event. Results
+// of workers are in no set: an event says nothing of them by itself.
 package publisher
 
 import (
@@ -130,6 +167,39 @@ type Options struct {
 	// Dump holds before the next begins; 0 is 4 GiB.
 	MaxPackage int64
 
+	// Current is for how long after its last event a closed Change List, or a
+	// package of its, is named by the index or the Change Dump; after that
+	// only archives name it. 0 is for ever. It is not below 0.
+	Current time.Duration
+
+	// Keep is for how long what is no longer current stays: closed Change
+	// Lists and their packages after their last event, former Resource Dumps
+	// after the next one was made. 0 is for ever with the former; of the
+	// latter one stays then. It is not below 0. See retention in the package
+	// comment for what stays longer.
+	Keep time.Duration
+
+	// KeepOctets is how much the closed Change Lists, packages and Resource
+	// Dumps of a set may take on disk before the oldest go; 0 is any number.
+	// It is not below 0.
+	KeepOctets int64
+
+	// DumpPeriod is how old a Resource Dump gets before a Tick makes another,
+	// if there was any change; 0 is any age: one is made only when
+	// [Publisher.Publish] is called. It is not below 0. Packages of 1024 to
+	// MaxEntries jobs of which none has changed are not made again.
+	DumpPeriod time.Duration
+
+	// Mirrors are the base URIs of copies of the home's resources, the best
+	// first, four at most, of at most 512 octets each: every resource is
+	// listed with its duplicates there. What is in a Change List already
+	// stays as it is.
+	Mirrors []string
+
+	// Dialect is the version of ResourceSync of all documents: V11, V10 or
+	// V09. If it differs from that of the last run, all lists begin anew.
+	Dialect sitemap.Dialect
+
 	// Period is how old the first entry of an open Change List gets before
 	// a Tick closes the list; 0 is any age. It is not below 0.
 	Period time.Duration
@@ -159,6 +229,7 @@ type Publisher struct {
 	written   []byte       // cursor as it stands in the file
 	writtenTo *durable.Dir // where that is
 
+	polls  polls
 	work   sync.Mutex // one Tick at a time
 	job    *task
 	failed atomic.Pointer[error]
@@ -168,8 +239,9 @@ type Publisher struct {
 // options are Options with defaults filled in.
 type options struct {
 	Options
-	site site
-	salt string // of entity tags
+	site    site
+	mirrors []string
+	salt    string // of entity tags
 }
 
 // New opens the Source of svc. Damage that it finds is reported and lived
@@ -244,6 +316,9 @@ func (o Options) complete() (options, error) {
 		return opts, fmt.Errorf("base URI %.60q… is longer than %d octets", o.BaseURI, maxBase)
 	}
 	opts.site = site(strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"))
+	if opts.mirrors, err = parseMirrors(o.Mirrors); err != nil {
+		return opts, err
+	}
 	fill := func(n *int64, name string, zero, least, most int64) {
 		if *n == 0 {
 			*n = zero
@@ -257,36 +332,70 @@ func (o Options) complete() (options, error) {
 	fill(&opts.MaxBytes, "MaxBytes", maxBytes, 64<<10, maxBytes)
 	fill(&opts.MaxPackage, "MaxPackage", 4<<30, 1, 1<<60)
 	opts.MaxEntries = int(entries)
-	if o.Period < 0 {
-		err = fmt.Errorf("period %v is below 0", o.Period)
+	if least := min(o.Period, o.DumpPeriod, o.Current, o.Keep); least < 0 {
+		err = fmt.Errorf("period %v is below 0", least)
+	}
+	if o.Dialect > sitemap.V09 {
+		err = fmt.Errorf("version %v is read and not written", o.Dialect)
+	}
+	if o.KeepOctets < 0 {
+		err = fmt.Errorf("KeepOctets %d is below 0", o.KeepOctets)
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	opts.salt = salt(string(opts.site), opts.MaxEntries, opts.MaxBytes)
+	opts.salt = salt(string(opts.site), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.mirrors, formOf)
 	return opts, err
 }
+
+func parseMirrors(all []string) ([]string, error) {
+	const most, longest = 4, 512
+	if len(all) > most {
+		return nil, fmt.Errorf("%d mirrors are more than %d", len(all), most)
+	}
+	var out []string
+	for _, m := range all {
+		u, err := url.Parse(m)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil ||
+			strings.ContainsAny(m, `&<>"`) || len(m) > longest {
+			return nil, fmt.Errorf("mirror %.60q is not an absolute http or https URI of at most %d octets", m, longest)
+		}
+		out = append(out, strings.TrimRight(m, "/"))
+	}
+	return out, nil
+}
+
+// stamp begins files: of what base URI and version the documents are.
+func (o *options) stamp() site {
+	if o.Dialect == sitemap.V11 {
+		return o.site
+	}
+	return o.site + site(" "+o.Dialect.String())
+}
+
+// formOf is raised when documents made of the same events get other octets.
+const formOf = 1
 
 // maxBytes is the limit of sitemaps.org, taken as powers of ten.
 const maxBytes = 50_000_000
 
 // feed returns the feed of a queue, opening it when the queue is new.
-func (p *Publisher) feed(q Queue) (*feed, error) {
+func (p *Publisher) feed(q Queue) (published, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if f := p.feeds[q.ID()]; f != nil {
-		return f, nil
+		return published{f}, nil
 	}
 	if now, err := p.svc.queue(q.ID()); err != nil || now != q {
-		return nil, errors.Join(err, fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)) // it was removed
+		return published{}, errors.Join(err, fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)) // it was removed
 	}
 	f, err := p.openFeed(q, p.marks[q.ID()])
 	if err != nil {
-		return nil, err
+		return published{}, err
 	}
 	delete(p.marks, q.ID())
 	p.feeds[q.ID()] = f
-	return f, nil
+	return published{f}, nil
 }
 
 // opened returns the feeds of all queues met so far, in order of their names.
@@ -298,16 +407,18 @@ func (p *Publisher) opened() []*feed {
 	return feeds
 }
 
-// Tick brings all lists up to date, closes those whose period is over, and
-// works on packages of closed lists for about a tenth of a second. It is to be
-// called about once a second; what it costs grows with what has changed.
+// Tick brings all lists up to date, closes those whose period is over, works on
+// packages for about a tenth of a second, and removes what is kept no longer.
+// It is to be called about once a second; what it costs grows with what has
+// changed.
 func (p *Publisher) Tick(ctx context.Context) error {
 	p.work.Lock()
 	defer p.work.Unlock()
 	if err := p.failure(); err != nil {
 		return err
 	}
-	return errors.Join(p.catchUp(true), p.finish(ctx))
+	defer p.polls.look(p.find)
+	return errors.Join(p.catchUp(true), p.finish(ctx), p.retain())
 }
 
 // catchUp brings the feeds of all queues that changed up to date.

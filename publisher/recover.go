@@ -15,7 +15,7 @@ import (
 // if it has none.
 func (p *Publisher) openFeed(q Queue, marks []mark) (*feed, error) {
 	f := &feed{p: p, q: q, names: p.site.queue(q.ID())}
-	f.render.names = f.names
+	f.render = f.renderer()
 	f.born = fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())
 	for s := range f.sets {
 		set := Set(s)
@@ -49,7 +49,7 @@ func (f *feed) restore(c *changes, m *mark) error {
 	d, err := f.dir(c.set, false)
 	if err == nil {
 		defer d.Close()
-		err = errors.Join(c.lists.read(d, f.p.site), c.packages.read(d, f.p.site))
+		err = errors.Join(c.lists.read(d, f.p.stamp()), c.packages.read(d, f.p.stamp()))
 		if err == nil && max(c.lists.last(), c.packages.last()) > f.q.Seq() {
 			err = damage{fmt.Errorf("lists reach to event %d, the queue to %d", max(c.lists.last(), c.packages.last()), f.q.Seq())}
 		}
@@ -58,6 +58,12 @@ func (f *feed) restore(c *changes, m *mark) error {
 	}
 	if err != nil {
 		return f.mend(c, err)
+	}
+	if d != nil {
+		if c.kept, err = f.readDumps(d, c.set); err != nil {
+			return f.mend(c, err)
+		}
+		c.unswept = true
 	}
 	c.dumped = c.packages.last()
 	if n := len(c.lists.all); n > 0 {

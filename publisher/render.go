@@ -12,11 +12,13 @@ import (
 // A renderer prints entries about the jobs of one queue. It is for one
 // goroutine.
 type renderer struct {
-	names  *names
-	text   []byte // all text of an entry, so that it costs one allocation
-	entry  sitemap.Entry
-	hashes [2]sitemap.Hash
-	links  [1]sitemap.Link
+	names   *names
+	dialect sitemap.Dialect
+	mirrors []string
+	text    []byte // all text of an entry, so that it costs one allocation
+	entry   sitemap.Entry
+	hashes  [2]sitemap.Hash
+	links   []sitemap.Link
 }
 
 // listed appends what the Resource List of a set says of a job, and returns
@@ -24,12 +26,27 @@ type renderer struct {
 func (r *renderer) listed(dst []byte, s Set, e *queuefs.Entry) ([]byte, int) {
 	switch {
 	case s == Replica:
-		dst = r.resource(dst, change{path: r.names.paths, job: e.Job, facts: &e.Payload})
-		return r.resource(dst, change{path: r.names.jobs[e.Status], job: e.Job, facts: &e.File}), 2
+		dst = r.resource(dst, r.names.payload(e))
+		return r.resource(dst, r.names.jobFile(e)), 2
 	case e.Status == queuefs.Pending:
-		return r.resource(dst, change{path: r.names.paths, job: e.Job, facts: &e.Payload, describedBy: r.names.jobs[e.Status]}), 1
+		return r.resource(dst, r.names.payload(e)), 1
 	}
 	return dst, 0
+}
+
+func (f *feed) renderer() renderer {
+	return renderer{names: f.names, dialect: f.p.Dialect, mirrors: f.p.mirrors}
+}
+
+// payload returns the payload of a job as it is listed, described by its job
+// file.
+func (n *names) payload(e *queuefs.Entry) change {
+	return change{path: n.paths, job: e.Job, facts: &e.Payload, rel: sitemap.RelDescribedBy, linked: n.jobs[e.Status]}
+}
+
+// jobFile returns the job file, which describes the payload.
+func (n *names) jobFile(e *queuefs.Entry) change {
+	return change{path: n.jobs[e.Status], job: e.Job, facts: &e.File, rel: sitemap.RelDescribes, linked: n.paths}
 }
 
 // changed appends what the Change List of a set says of an event, and returns
@@ -47,25 +64,25 @@ func (r *renderer) changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 	if s == Pending {
 		switch {
 		case to == queuefs.Pending && from != queuefs.Pending:
-			add(change{path: paths, change: sitemap.Created, facts: &ev.Payload, describedBy: jobs[to]})
+			add(change{path: paths, change: sitemap.Created, facts: &ev.Payload, rel: sitemap.RelDescribedBy, linked: jobs[to]})
 		case from == queuefs.Pending && to != queuefs.Pending:
-			add(change{path: paths, change: sitemap.Deleted, describedBy: jobs[to]})
+			add(change{path: paths, change: sitemap.Deleted, rel: sitemap.RelDescribedBy, linked: jobs[to]})
 		}
 		return dst, n
 	}
 	switch {
 	case from == to && to != 0:
-		add(change{path: jobs[to], change: sitemap.Updated, facts: &ev.File})
+		add(change{path: jobs[to], change: sitemap.Updated, facts: &ev.File, rel: sitemap.RelDescribes, linked: paths})
 	case from != to:
 		if from == 0 {
-			add(change{path: paths, change: sitemap.Created, facts: &ev.Payload})
+			add(change{path: paths, change: sitemap.Created, facts: &ev.Payload, rel: sitemap.RelDescribedBy, linked: jobs[to]})
 		} else {
 			add(change{path: jobs[from], change: sitemap.Deleted})
 		}
 		if to == 0 {
 			add(change{path: paths, change: sitemap.Deleted})
 		} else {
-			add(change{path: jobs[to], change: sitemap.Created, facts: &ev.File})
+			add(change{path: jobs[to], change: sitemap.Created, facts: &ev.File, rel: sitemap.RelDescribes, linked: paths})
 		}
 	}
 	return dst, n
@@ -74,20 +91,27 @@ func (r *renderer) changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 // A change is one entry: the file of the job in the directory path, as facts
 // say, or gone if there are none. In a Resource List event is nil.
 type change struct {
-	path        string
-	job         queuefs.JobID
-	change      sitemap.Change
-	facts       *queuefs.Facts
-	event       *queuefs.Event
-	describedBy string // directory of the job file; "" if there is none
+	path   string
+	job    queuefs.JobID
+	change sitemap.Change
+	facts  *queuefs.Facts
+	event  *queuefs.Event
+	rel    string // how the job's file in the directory linked relates to this one
+	linked string // "" if there is no such link
 }
 
 func (r *renderer) resource(dst []byte, c change) []byte {
+	r.build(c)
+	return r.dialect.AppendEntry(dst, sitemap.URLSet, &r.entry)
+}
+
+// build makes the entry.
+func (r *renderer) build(c change) {
 	t := append(r.text[:0], c.path...)
 	t = c.job.Append(t)
 	loc := len(t)
-	if c.describedBy != "" {
-		t = append(t, c.describedBy...)
+	if c.linked != "" {
+		t = append(t, c.linked...)
 		t = c.job.Append(t)
 	}
 	link := len(t)
@@ -109,11 +133,22 @@ func (r *renderer) resource(dst []byte, c change) []byte {
 			e.LastMod = c.event.Time
 		}
 	}
+	e.Links = r.links[:0]
 	if link > loc {
-		r.links[0] = sitemap.Link{Rel: sitemap.RelDescribedBy, Href: text[loc:link]}
-		e.Links = r.links[:]
+		e.Links = append(e.Links, sitemap.Link{Rel: c.rel, Href: text[loc:link]})
 	}
-	return sitemap.AppendEntry(dst, sitemap.URLSet, e)
+	if c.facts != nil {
+		r.duplicates()
+	}
+	r.links = e.Links
+}
+
+// duplicates adds where else the resource of the entry is (Z39.99-2017, 14.2).
+func (r *renderer) duplicates() {
+	for i, m := range r.mirrors {
+		r.entry.Links = append(r.entry.Links, sitemap.Link{
+			Rel: sitemap.RelDuplicate, Href: m + strings.TrimPrefix(r.entry.Loc, r.names.site), Pri: i + 1})
+	}
 }
 
 // facts gives the entry what is known of a file; digests are in hexadecimal.
@@ -125,9 +160,10 @@ func (r *renderer) facts(f *queuefs.Facts, digests string) {
 
 // info appends the entry of queue-info.txt.
 func (r *renderer) info(dst []byte, f *queuefs.Facts) []byte {
-	r.entry = sitemap.Entry{Loc: r.names.info}
+	r.entry = sitemap.Entry{Loc: r.names.info, Links: r.links[:0]}
+	r.duplicates()
 	r.facts(f, hex.EncodeToString(f.SHA256[:])+hex.EncodeToString(f.MD5[:]))
-	return sitemap.AppendEntry(dst, sitemap.URLSet, &r.entry)
+	return r.dialect.AppendEntry(dst, sitemap.URLSet, &r.entry)
 }
 
 // maxType bounds the media type in an entry, so that entries are bounded.

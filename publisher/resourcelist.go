@@ -27,6 +27,8 @@ type listing struct {
 	set    Set
 	lo, hi int
 	page   bool // it is one of several, named by an index
+
+	archives []sitemap.Link // to the archive, if there is one; parts have none
 }
 
 // whole returns the listing of all jobs, and whether one document may be so
@@ -34,7 +36,7 @@ type listing struct {
 func (f *feed) whole(s Set) (listing, bool) {
 	st := f.q.State()
 	n := s.size(int(st.Pending), int(st.Pending+st.Consumed+st.Deleted))
-	return listing{feed: f, set: s, hi: f.q.Pages()}, f.fit(s, n)
+	return listing{feed: f, set: s, hi: f.q.Pages(), archives: f.archiveLink(s, resourceList, nil)}, f.fit(s, n)
 }
 
 // fit reports whether one document may have n entries of jobs.
@@ -94,6 +96,9 @@ func (l *listing) tag(version queuefs.Seq, info *queuefs.Facts) string {
 	if l.page {
 		t += "p"
 	}
+	if len(l.archives) > 0 {
+		t += "a"
+	}
 	if info != nil {
 		t += fmt.Sprintf("-%x-%x", info.SHA256[:6], info.Modified.UnixMicro())
 	}
@@ -105,50 +110,47 @@ func (l listing) resource() *resource {
 	info := l.info()
 	version, at, _ := l.latest()
 	r := &resource{tag: l.tag(version, info), cache: cacheOpen}
-	if info == nil {
-		r.modified = at // queue-info.txt may get any time
+	if info == nil && len(l.archives) == 0 {
+		r.modified = at // queue-info.txt may get any time, the link comes without an event
 	}
-	r.compose = func(gz bool) (*document, error) {
-		return l.document(l.snapshot(), gz), nil
+	r.compose = func(c coding) (*document, error) {
+		return l.document(l.snapshot(), c), nil
 	}
 	return r
 }
 
 // document composes what a snapshot shows.
-func (l *listing) document(s snapshot, gz bool) *document {
+func (l *listing) document(s snapshot, c coding) *document {
 	docs := l.names.docs[l.set]
 	head := sitemap.Head{Capability: sitemap.ResourceList, At: s.at,
 		Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}}
 	if l.page {
 		head.Links = append(head.Links, sitemap.Link{Rel: sitemap.RelIndex, Href: docs + docName{kind: resourceList}.String()})
 	}
+	head.Links = append(head.Links, l.archives...)
 	d := &document{}
-	top := sitemap.AppendHead(nil, sitemap.URLSet, head)
+	top := l.p.Dialect.AppendHead(nil, sitemap.URLSet, head)
 	info := l.info()
 	if info != nil {
-		r := renderer{names: l.names}
+		r := l.renderer()
 		top = r.info(top, info)
-	} else {
+	} else if len(l.archives) == 0 {
 		d.modified = s.at
 	}
 	if s.steady {
 		d.tag = l.tag(s.version, info)
 	}
-	d.wrap(top, sitemap.AppendFoot(nil, sitemap.URLSet), s.members, gz)
+	d.wrap(top, sitemap.AppendFoot(nil, sitemap.URLSet), s.members, c)
 	return d
 }
 
 // wrap makes the document of head, members and foot.
-func (d *document) wrap(head, foot []byte, members []*member, gz bool) {
-	add := d.expanded
-	if gz {
-		head, foot, add = compress(nil, head), compress(nil, foot), d.packed
-	}
-	d.text(head)
+func (d *document) wrap(head, foot []byte, members []*member, c coding) {
+	d.text(c.pack(head))
 	for _, m := range members {
 		if m.raw > 0 {
-			add(m)
+			d.member(m, c)
 		}
 	}
-	d.text(foot)
+	d.text(c.pack(foot))
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,11 +20,12 @@ import (
 // made when they are wanted.
 type resource struct {
 	zip      bool
+	queue    Queue     // whose events change it; nil for all queues
 	born     string    // tells queues of one name apart
 	tag      string    // differs for each state of the resource
 	modified time.Time // zero if unknown
 	cache    string
-	compose  func(gz bool) (*document, error)
+	compose  func(coding) (*document, error)
 }
 
 // Values of Cache-Control.
@@ -45,7 +47,9 @@ var errNotFound = errors.New("no such document")
 //
 // All documents have strong entity tags and know conditional requests and
 // ranges (RFC 9110, 13 and 14); compressed forms are sent to those who accept
-// gzip. Last-Modified is sent where it tells all states apart: not before its
+// gzip or Zstandard. A conditional request for a document that may change can
+// wait until it does, see RFC 7240, 4.3: Prefer: wait=N, 60 seconds at most.
+// Last-Modified is sent where it tells all states apart: not before its
 // second is over, and not with documents that change without an event.
 func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -73,36 +77,48 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	c := identity
+	if !res.zip {
+		c = accepted(r.Header.Values("Accept-Encoding"))
+	}
+	same := func(res *resource) bool { return unchanged(r, p.entityTag(res, res.tag, c), p.settled(res.modified)) }
+	met := same(res)
 	h := w.Header()
+	if wait := preferredWait(r.Header); wait > 0 && res.cache == cacheOpen {
+		if met {
+			if res, err = p.await(r, res, wait, same); err != nil {
+				return err
+			}
+			met = same(res)
+		}
+		h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	}
 	contentType := packageType
-	gz := false
 	if !res.zip {
 		contentType = documentType
-		gz = acceptsGzip(r.Header.Values("Accept-Encoding"))
-	}
-	if !res.zip {
-		h.Set("Vary", "Accept-Encoding")
+		h.Add("Vary", "Accept-Encoding")
 	}
 	h.Set("Cache-Control", res.cache)
-	if tag := p.entityTag(res, res.tag, gz); unchanged(r, tag, p.settled(res.modified)) {
-		h.Set("ETag", tag)
+	if met {
+		h.Set("ETag", p.entityTag(res, res.tag, c))
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	doc, err := res.compose(gz)
+	doc, err := res.compose(c)
 	if err != nil {
 		h.Del("Cache-Control")
+		h.Del("Preference-Applied")
 		return err
 	}
 	defer doc.Close()
 	h.Set("Content-Type", contentType)
-	if tag := p.entityTag(res, doc.tag, gz); tag != "" {
+	if tag := p.entityTag(res, doc.tag, c); tag != "" {
 		h.Set("ETag", tag)
 	} else {
 		r = whole(r)
 	}
-	if gz {
-		w = &encoded{w}
+	if c != identity {
+		w = &encoded{w, c}
 	}
 	http.ServeContent(w, r, "", p.settled(doc.modified), doc)
 	return nil
@@ -147,7 +163,7 @@ func (p *Publisher) find(path string) (*resource, error) {
 	}
 	r, err := f.find(set, doc)
 	if err == nil {
-		r.born = f.born
+		r.queue, r.born = f.q, f.born
 	}
 	return r, err
 }
@@ -180,14 +196,11 @@ func (f *feed) find(s Set, doc docName) (*resource, error) {
 }
 
 // entityTag returns the tag of a representation.
-func (p *Publisher) entityTag(r *resource, tag string, gz bool) string {
+func (p *Publisher) entityTag(r *resource, tag string, c coding) string {
 	if tag == "" {
 		return ""
 	}
-	if gz {
-		tag += "-gz"
-	}
-	return `"` + p.salt + r.born + "-" + tag + `"`
+	return `"` + p.salt + r.born + "-" + tag + c.suffix() + `"`
 }
 
 // salt returns a short digest of values, to begin an entity tag with.
@@ -236,11 +249,14 @@ func whole(r *http.Request) *http.Request {
 
 // encoded marks a body as compressed. It does so at the last moment, because
 // ServeContent would leave out Content-Length.
-type encoded struct{ http.ResponseWriter }
+type encoded struct {
+	http.ResponseWriter
+	coding
+}
 
 func (e *encoded) WriteHeader(status int) {
 	if status == http.StatusOK || status == http.StatusPartialContent {
-		e.Header().Set("Content-Encoding", "gzip")
+		e.Header().Set("Content-Encoding", e.coding.String())
 	}
 	e.ResponseWriter.WriteHeader(status)
 }
@@ -249,17 +265,3 @@ func (e *encoded) ReadFrom(r io.Reader) (int64, error) { return io.Copy(e.Respon
 
 // Unwrap lets [http.ResponseController] through.
 func (e *encoded) Unwrap() http.ResponseWriter { return e.ResponseWriter }
-
-// acceptsGzip reports whether the client names gzip and does not forbid it
-// (RFC 9110, 12.5.3). A wildcard is not taken as a wish.
-func acceptsGzip(values []string) bool {
-	for _, v := range strings.Split(strings.Join(values, ","), ",") {
-		coding, params, _ := strings.Cut(v, ";")
-		if coding = strings.ToLower(textproto.TrimString(coding)); coding != "gzip" && coding != "x-gzip" {
-			continue
-		}
-		q, ok := strings.CutPrefix(strings.ToLower(textproto.TrimString(params)), "q=")
-		return !ok || strings.Trim(q, "0.") != ""
-	}
-	return false
-}

@@ -56,6 +56,7 @@ func (s site) description() string { return string(s) + wellknown.Path }
 
 // names are the references that belong to one queue.
 type names struct {
+	site  string                      // the base URI
 	files string                      // queue directory, with final slash
 	info  string                      // queue-info.txt
 	jobs  [queuefs.Deleted + 1]string // directory of job files by status
@@ -64,7 +65,7 @@ type names struct {
 }
 
 func (s site) queue(id string) *names {
-	n := &names{files: string(s) + "/queues/" + escape(id) + "/"}
+	n := &names{site: string(s), files: string(s) + "/queues/" + escape(id) + "/"}
 	n.info = n.files + "queue-info.txt"
 	n.paths = n.files + "payload/"
 	for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
@@ -80,6 +81,16 @@ func (s site) queue(id string) *names {
 // the cleaned identifier of the queue.
 func (p *Publisher) CapabilityList(queue string, s Set) string {
 	return p.site.queue(queue).docs[s] + docName{kind: capabilityList}.String()
+}
+
+// ResourceLists returns the URIs of the Resource Lists of both sets of a queue;
+// queue is its cleaned identifier.
+func (p *Publisher) ResourceLists(queue string) []string {
+	var uris []string
+	for _, docs := range p.site.queue(queue).docs {
+		uris = append(uris, docs+docName{kind: resourceList}.String())
+	}
+	return uris
 }
 
 // escape makes a cleaned queue identifier a path segment.

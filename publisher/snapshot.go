@@ -122,7 +122,7 @@ var textBuffers = sync.Pool{New: func() any { return new([]byte) }}
 func (l *listing) pack(i int, r reading) *member {
 	buf := textBuffers.Get().(*[]byte)
 	defer textBuffers.Put(buf)
-	render := renderer{names: l.names}
+	render := l.renderer()
 	m := &member{version: r.version, at: r.at}
 	text := (*buf)[:0]
 	for j := range r.entries {

@@ -19,9 +19,7 @@ import (
 func (t *task) zip(w io.Writer, p *parcel, pause func() bool) error {
 	zw := zip.NewWriter(w)
 	zw.RegisterCompressor(zip.Deflate, newDeflate())
-	head := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{
-		Capability: sitemap.ChangeDumpManifest, From: p.from, Until: p.until,
-		Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: t.names.docs[t.set] + docName{kind: capabilityList}.String()}}})
+	head := t.p.Dialect.AppendHead(nil, sitemap.URLSet, p.head)
 	lines, err := p.lines.section(0, p.lines.size)
 	if err != nil {
 		return err

@@ -10,7 +10,10 @@ import (
 
 // What these functions let pass, a Reader reads back unchanged.
 
-func checkHead(root Root, h *Head) error {
+func checkHead(root Root, h *Head, d Dialect) error {
+	if d > V09 {
+		return fmt.Errorf("version %v is read and not written", d)
+	}
 	if root > SitemapIndex {
 		return fmt.Errorf("unknown root %d", root)
 	}
@@ -27,6 +30,9 @@ func checkHead(root Root, h *Head) error {
 		return fmt.Errorf("a %s has at, not from or until", h.Capability)
 	case f == changeFamily && (h.From.IsZero() || ofResources):
 		return fmt.Errorf("a %s has from, not at or completed", h.Capability)
+	case f == changeFamily && d == V09 && h.Until.IsZero():
+		return fmt.Errorf("a %s of version 0.9 has until", h.Capability)
+	case f == timeless && d == V09 && h.Capability.archive() && !ofResources:
 	case f == timeless && (ofResources || ofChanges):
 		return fmt.Errorf("a %s has no times", h.Capability)
 	}

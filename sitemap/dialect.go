@@ -7,8 +7,8 @@ import "time"
 //
 //	1.0      the same, but the instant of a change is its lastmod: see [Entry.Changed]
 //	0.9      links resourcesync and up are up and index, capability resourcesync is
-//	         description, from is at where resources are listed; in archives root
-//	         times are dropped
+//	         description, from is at where resources are listed; archives have root
+//	         times
 //	Jan2013  links top and up are up and index, modified is at where resources are
 //	         listed, and is dropped elsewhere; Change Lists run newest first
 //
@@ -70,7 +70,10 @@ func (h *oldHead) normal() (Head, Dialect) {
 		}
 		n.From, n.Until = time.Time{}, time.Time{}
 	case timeless:
-		n.At, n.Completed, n.From, n.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+		n.At, n.Completed = time.Time{}, time.Time{}
+		if d != V09 || !n.Capability.archive() {
+			n.From, n.Until = time.Time{}, time.Time{}
+		}
 	}
 	// Sloppy documents of 1.0 have from for at, but only in 0.9 does a link
 	// resourcesync stand beside a link up.

@@ -51,82 +51,85 @@ func (h *oldHead) parse(start *xml.StartElement) error {
 // parse takes the rs:md of an entry.
 func (e *Entry) parse(start *xml.StartElement) error {
 	for _, a := range start.Attr {
-		if a.Name.Space != EventNamespace || a.Value == "" {
+		if a.Name.Space != EventNamespace || a.Value == "" || a.Name.Local != "event" && a.Name.Local != "seq" {
 			continue
 		}
-		switch a.Name.Local {
-		case "event":
-			e.Event = a.Value
-		case "seq":
-			n, err := strconv.ParseUint(a.Value, 10, 64)
-			if err != nil {
-				return fmt.Errorf("sequence number %q", a.Value)
-			}
-			e.Seq = n
+		if err := e.set("cut:"+a.Name.Local, a.Value); err != nil {
+			return err
 		}
 	}
-	return eachAttr(start, func(name, value string) (err error) {
-		switch name {
-		case "capability":
-			e.Capability = Capability(value).normal()
-		case "change":
-			e.Change = Change(value)
-			err = checkChange(e.Change)
-		case "datetime":
-			e.DateTime, err = parseTimeAttr(value)
-		case "at":
-			e.At, err = parseTimeAttr(value)
-		case "completed":
-			e.Completed, err = parseTimeAttr(value)
-		case "from":
-			e.From, err = parseTimeAttr(value)
-		case "until":
-			e.Until, err = parseTimeAttr(value)
-		case "hash":
-			e.Hashes = parseHashes(value)
-		case "length":
-			e.Length, err = parseLength(value)
-		case "type":
-			e.Type = value
-		case "encoding":
-			e.Encoding = value
-		case "path":
-			e.Path = value
-		}
-		return err
-	})
+	return eachAttr(start, e.set)
+}
+
+// set takes an attribute of rs:md.
+func (e *Entry) set(name, value string) (err error) {
+	switch name {
+	case "cut:event":
+		e.Event = value
+	case "cut:seq":
+		err = e.seq(value)
+	case "capability":
+		e.Capability = Capability(value).normal()
+	case "change":
+		e.Change = Change(value)
+		err = checkChange(e.Change)
+	case "datetime":
+		e.DateTime, err = parseTimeAttr(value)
+	case "at":
+		e.At, err = parseTimeAttr(value)
+	case "completed":
+		e.Completed, err = parseTimeAttr(value)
+	case "from":
+		e.From, err = parseTimeAttr(value)
+	case "until":
+		e.Until, err = parseTimeAttr(value)
+	case "hash":
+		e.Hashes = parseHashes(value)
+	case "length":
+		e.Length, err = parseLength(value)
+	case "type":
+		e.Type = value
+	case "encoding":
+		e.Encoding = value
+	case "path":
+		e.Path = value
+	}
+	return err
 }
 
 // parse takes an rs:ln.
 func (l *Link) parse(start *xml.StartElement) error {
-	err := eachAttr(start, func(name, value string) (err error) {
-		switch name {
-		case "rel":
-			l.Rel = value
-		case "href":
-			l.Href = value
-		case "pri":
-			l.Pri, err = strconv.Atoi(value)
-			if err != nil || l.Pri < 1 || l.Pri > maxPri {
-				return fmt.Errorf("%q is not 1 to %d", value, maxPri)
-			}
-		case "modified":
-			l.Modified, err = parseTimeAttr(value)
-		case "hash":
-			l.Hashes = parseHashes(value)
-		case "length":
-			l.Length, err = parseLength(value)
-		case "type":
-			l.Type = value
-		case "encoding":
-			l.Encoding = value
-		case "path":
-			l.Path = value
-		}
-		return err
-	})
+	err := eachAttr(start, l.set)
 	if err == nil && (l.Rel == "" || l.Href == "") {
 		err = errors.New("rs:ln without rel or href")
+	}
+	return err
+}
+
+// set takes an attribute of rs:ln.
+func (l *Link) set(name, value string) (err error) {
+	switch name {
+	case "rel":
+		l.Rel = value
+	case "href":
+		l.Href = value
+	case "pri":
+		l.Pri, err = strconv.Atoi(value)
+		if err != nil || l.Pri < 1 || l.Pri > maxPri {
+			return fmt.Errorf("%q is not 1 to %d", value, maxPri)
+		}
+	case "modified":
+		l.Modified, err = parseTimeAttr(value)
+	case "hash":
+		l.Hashes = parseHashes(value)
+	case "length":
+		l.Length, err = parseLength(value)
+	case "type":
+		l.Type = value
+	case "encoding":
+		l.Encoding = value
+	case "path":
+		l.Path = value
 	}
 	return err
 }

@@ -3,9 +3,10 @@
 // notification payloads share the form).
 //
 // The model is that of version 1.1. [Writer] and the append functions print
-// it; [Reader] takes versions 1.1, 1.0, 0.9 and the form of January 2013 and
-// turns each into the same model (see [Dialect]). What a Writer accepts, a
-// Reader reads back unchanged, times cut to microseconds.
+// it, in that version or as a [Dialect] has it; [Reader] takes versions 1.1,
+// 1.0, 0.9 and the form of January 2013 and turns each into the same model.
+// What a Writer of 1.1 accepts, a Reader reads back unchanged, times cut to
+// microseconds.
 //
 // A document is streamed: its root and [Head] come first, then one [Entry]
 // after the other. A caller that serves changing documents keeps entries
@@ -50,8 +51,8 @@ type Head struct {
 
 	// From and Until enclose the changes listed, both ends included. They
 	// belong to Change Lists, Change Dumps and their manifests; without Until
-	// the document is open and will be updated (Z39.99-2017, 12 and 13).
-	// Zero: not given.
+	// the document is open and will be updated (Z39.99-2017, 12 and 13). In
+	// version 0.9 archives have them, too. Zero: not given.
 	From, Until time.Time
 
 	Links []Link

@@ -65,6 +65,15 @@ func (c Capability) family() family {
 	return otherFamily
 }
 
+// archive reports whether the capability is that of an archive.
+func (c Capability) archive() bool {
+	switch c {
+	case ResourceListArchive, ResourceDumpArchive, ChangeListArchive, ChangeDumpArchive:
+		return true
+	}
+	return false
+}
+
 // Change is the kind of a change event (Z39.99-2017, 7).
 type Change string
 

@@ -10,9 +10,11 @@ import (
 // [MaxOctets]. The document can still be closed, and the entry begin the next.
 var ErrFull = errors.New("sitemap: document is full")
 
-// A Writer writes one document of version 1.1, and refuses what the version
-// does not allow.
+// A Writer writes one document of a version, and refuses what the version does
+// not allow.
 type Writer struct {
+	Dialect Dialect // V11, V10 or V09; set it before the first call
+
 	w       io.Writer
 	root    Root
 	buf     []byte
@@ -30,17 +32,18 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 //
 // A capability is mandatory; At with those of resources and From with those
 // of changes, and neither may carry times of the other; Source Descriptions,
-// Capability Lists and archives carry none (Z39.99-2017, 8 to 13). A refused
-// head leaves the Writer as it was.
+// Capability Lists and archives carry none (Z39.99-2017, 8 to 13). In version
+// 0.9 documents of changes also need Until, and archives may have From and
+// Until. A refused head leaves the Writer as it was.
 func (w *Writer) WriteHead(root Root, h Head) error {
 	if w.headed {
 		return errors.New("sitemap: second head")
 	}
-	if err := checkHead(root, &h); err != nil {
+	if err := checkHead(root, &h, w.Dialect); err != nil {
 		return fmt.Errorf("sitemap: head: %w", err)
 	}
 	w.root, w.headed = root, true
-	return w.add(AppendHead(w.buf, root, h))
+	return w.add(w.Dialect.AppendHead(w.buf, root, h))
 }
 
 // Write adds an entry. An entry that is refused, as invalid or with
@@ -59,7 +62,10 @@ func (w *Writer) Write(e Entry) error {
 	if err := checkEntry(&e); err != nil {
 		return fmt.Errorf("sitemap: entry %q: %w", e.Loc, err)
 	}
-	buf := AppendEntry(w.buf, w.root, &e)
+	if w.Dialect != V11 && e.Change != "" && e.Changed().IsZero() {
+		return fmt.Errorf("sitemap: entry %q: a change of version %v has a lastmod", e.Loc, w.Dialect)
+	}
+	buf := w.Dialect.AppendEntry(w.buf, w.root, &e)
 	const foot = len("</sitemapindex>\n")
 	if w.octets+len(buf)-len(w.buf)+foot > MaxOctets {
 		return ErrFull

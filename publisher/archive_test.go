@@ -1,0 +1,364 @@
+package publisher_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/publisher"
+	"cutie/queuefs/durable"
+	"cutie/sitemap"
+)
+
+// archived returns the entries of the archive that the Capability List names,
+// of all its parts, nil if it names none.
+func (m *mirror) archived(c sitemap.Capability) (entries []sitemap.Entry) {
+	m.Helper()
+	for _, e := range m.document(m.list).entries {
+		if e.Capability != c {
+			continue
+		}
+		d := m.document(e.Loc)
+		if d.head.Capability != c || d.head.Link(sitemap.RelUp) != m.list {
+			m.Errorf("%s: %+v", e.Loc, d.head)
+		}
+		if d.root == sitemap.URLSet {
+			return d.entries
+		}
+		for _, part := range d.entries {
+			p := m.document(part.Loc)
+			if p.head.Link(sitemap.RelIndex) != e.Loc {
+				m.Errorf("%s: index is %q", part.Loc, p.head.Link(sitemap.RelIndex))
+			}
+			entries = append(entries, p.entries...)
+		}
+	}
+	return entries
+}
+
+// everything follows each reference that a set has, down to packages, and
+// returns what was found, by URL. All of it must be there.
+func everything(s *source, set string) map[string]document {
+	s.Helper()
+	m := newMirror(s, "jobs", set)
+	found := map[string]document{}
+	var follow func(url string)
+	follow = func(url string) {
+		if _, ok := found[url]; ok || !strings.Contains(url, "/jobs/"+set+"/") {
+			return
+		}
+		if strings.HasSuffix(url, ".zip") {
+			found[url] = document{octets: s.body(url)}
+			return
+		}
+		d := s.document(url)
+		found[url] = d
+		for _, l := range d.head.Links {
+			if l.Rel != sitemap.RelDescribedBy {
+				follow(l.Href)
+			}
+		}
+		if strings.HasSuffix(url, "-manifest.xml") || d.head.Capability == sitemap.ResourceList && d.root == sitemap.URLSet ||
+			d.head.Capability == sitemap.ChangeList && d.root == sitemap.URLSet {
+			return // what they name are resources
+		}
+		for _, e := range d.entries {
+			follow(e.Loc)
+			for _, l := range e.Links {
+				follow(l.Href)
+			}
+		}
+	}
+	follow(m.list)
+	return found
+}
+
+func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
+	v := newValidator(t)
+	now := time.Now()
+	s := newSource(t, publisher.Options{MaxEntries: 4, Current: time.Hour, Keep: 3 * time.Hour,
+		Now: func() time.Time { return now }}, "jobs")
+	s.now = func() time.Time { return now }
+	s.reopen()
+	q := s.queue("jobs")
+	for _, set := range []string{"pending", "replica"} {
+		for url := range everything(s, set) {
+			if strings.Contains(url, "archive") {
+				t.Errorf("%s before there is anything to be in it", url)
+			}
+		}
+	}
+	s.submitN(q, 9)
+	must(t, s.pub.Publish(context.Background()))
+	lists := map[string][]string{} // as of the first dump
+	for _, set := range []string{"pending", "replica"} {
+		m := newMirror(s, "jobs", set)
+		for _, page := range m.capability(sitemap.ResourceList).entries {
+			for _, e := range m.document(page.Loc).entries {
+				lists[set] = append(lists[set], e.Loc+" "+hashes(&e)+" "+e.Link(sitemap.RelDescribedBy))
+			}
+		}
+		lists[set+" closed"] = locs(m.capability(sitemap.ChangeList).entries)
+		lists[set+" packages"] = locs(m.capability(sitemap.ChangeDump).entries)
+	}
+	first := q.State().LastEvent
+	now = now.Add(2 * time.Hour)
+	activity(s, q, 0)
+	must(t, s.pub.Publish(context.Background()))
+	for _, set := range []string{"pending", "replica"} {
+		m := newMirror(s, "jobs", set)
+		closed, packages := lists[set+" closed"], lists[set+" packages"]
+		closed = closed[:len(closed)-1] // without the open one
+		if got := locs(m.archived(sitemap.ChangeListArchive)); !slices.Equal(got, closed) {
+			t.Errorf("%s: archived lists %q, want %q", set, got, closed)
+		}
+		for _, e := range m.capability(sitemap.ChangeList).entries {
+			if slices.Contains(closed, e.Loc) {
+				t.Errorf("%s is current and archived", e.Loc)
+			}
+		}
+		var named []string
+		for _, e := range m.archived(sitemap.ChangeDumpArchive) {
+			d := m.document(e.Loc)
+			if !d.head.From.Equal(e.From) || !d.head.Until.Equal(e.Until) || e.Until.IsZero() {
+				t.Errorf("%s: from %v until %v, in the archive from %v until %v", e.Loc, d.head.From, d.head.Until, e.From, e.Until)
+			}
+			named = append(named, locs(d.entries)...)
+		}
+		if !slices.Equal(named, packages) {
+			t.Errorf("%s: archived packages %q, want %q", set, named, packages)
+		}
+		dumps := m.archived(sitemap.ResourceDumpArchive)
+		if len(dumps) != 1 || !dumps[0].At.Equal(first) || !m.document(dumps[0].Loc).head.At.Equal(first) {
+			t.Errorf("%s: archived dumps %+v, want one at %v", set, dumps, first)
+		}
+		var was []string
+		for _, e := range m.archived(sitemap.ResourceListArchive) {
+			for _, part := range m.document(e.Loc).entries {
+				for _, r := range m.document(part.Loc).entries {
+					if r.Path != "" {
+						t.Errorf("%s: %s has a path", part.Loc, r.Loc)
+					}
+					was = append(was, r.Loc+" "+hashes(&r)+" "+r.Link(sitemap.RelDescribedBy))
+				}
+			}
+		}
+		slices.Sort(was)
+		slices.Sort(lists[set])
+		if !slices.Equal(was, lists[set]) {
+			t.Errorf("%s: the list as of the first dump\n%q\nwant\n%q", set, was, lists[set])
+		}
+		linked := 0
+		for _, d := range everything(s, set) {
+			v.add(d)
+			if d.head.Link(sitemap.RelArchives) != "" {
+				linked++
+			}
+		}
+		if linked != 4 { // both lists and both dumps
+			t.Errorf("%s: %d documents link to archives", set, linked)
+		}
+	}
+	v.check()
+	// After Keep nothing of it is left.
+	now = now.Add(4 * time.Hour)
+	s.submitN(q, 5)
+	must(t, s.pub.Publish(context.Background()))
+	must(t, s.pub.Tick(context.Background()))
+	for _, set := range []string{"pending", "replica"} {
+		for _, url := range append(lists[set+" packages"], lists[set+" closed"][:2]...) {
+			if resp := s.get(url); resp.StatusCode != 404 {
+				t.Errorf("%s after it was to be kept: %s", url, resp.Status)
+			}
+		}
+		everything(s, set)
+		m := newMirror(s, "jobs", set)
+		m.dump()
+		m.incremental(nil)
+		m.compare(q)
+	}
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+func TestAnArchiveOfManyIsAnIndex(t *testing.T) {
+	now := time.Now()
+	s := newSource(t, publisher.Options{MaxEntries: 2, MaxBytes: 64 << 10, Current: time.Hour,
+		Now: func() time.Time { return now }}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, 400)
+	must(t, s.pub.Publish(context.Background()))
+	want := 0
+	lists, err := os.ReadFile(s.dir + "/resourcesync/jobs/pending/lists")
+	must(t, err)
+	want = strings.Count(string(lists), "\n") - 1
+	now = now.Add(2 * time.Hour)
+	m := newMirror(s, "jobs", "pending")
+	for _, c := range []sitemap.Capability{sitemap.ChangeListArchive, sitemap.ChangeDumpArchive} {
+		entries := m.archived(c)
+		if len(entries) != want || want < 150 {
+			t.Errorf("%s: %d entries of %d", c, len(entries), want)
+		}
+		if !slices.IsSortedFunc(entries, func(a, b sitemap.Entry) int { return a.From.Compare(b.From) }) {
+			t.Errorf("%s is not in order of time", c)
+		}
+	}
+	for url, d := range everything(s, "pending") {
+		if len(d.octets) > 64<<10 && strings.Contains(url, "archive") {
+			t.Errorf("%s has %d octets", url, len(d.octets))
+		}
+	}
+}
+
+func TestWhatIsKeptHasALimit(t *testing.T) {
+	const most = 40_000
+	s := newSource(t, publisher.Options{MaxEntries: 8, KeepOctets: most, DumpPeriod: time.Nanosecond, Keep: time.Hour}, "jobs")
+	q := s.queue("jobs")
+	for round := range 30 {
+		activity(s, q, round)
+		s.consume(q, int(q.State().Pending)-2)
+		s.settleFully()
+		if round%10 == 9 {
+			cull(s, q)
+			s.settleFully()
+			s.crash()
+			q = s.queue("jobs")
+		}
+		for _, set := range []string{"pending", "replica"} {
+			size := 0
+			for url, d := range everything(s, set) {
+				if strings.HasSuffix(url, ".zip") || strings.Contains(url, "changelist-0") {
+					size += len(d.octets)
+				}
+			}
+			if size > 2*most {
+				t.Errorf("round %d: %s has %d octets", round, set, size)
+			}
+			m := newMirror(s, "jobs", set)
+			m.dump()
+			m.incremental(nil)
+			m.compare(q)
+		}
+	}
+	if index := newMirror(s, "jobs", "replica").capability(sitemap.ChangeList); !index.head.From.After(q.Info().Created) {
+		t.Error("no list has gone")
+	}
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+// settleFully makes all that is due.
+func (s *source) settleFully() {
+	s.Helper()
+	must(s, s.pub.Publish(context.Background()))
+	must(s, s.pub.Tick(context.Background()))
+}
+
+// TestEveryStepOfRetentionMayFail lets lists, packages and dumps go, and fails
+// the first two steps of each kind: once before it is done, once after.
+func TestEveryStepOfRetentionMayFail(t *testing.T) {
+	run := func(fault durable.Fault) *source {
+		now := time.Now()
+		s := newSource(t, publisher.Options{MaxEntries: 6, Keep: time.Hour, Now: func() time.Time { return now }}, "jobs")
+		s.now = func() time.Time { return now }
+		s.reopen()
+		s.submitN(s.queue("jobs"), 14)
+		s.settleFully()
+		now = now.Add(90 * time.Minute)
+		s.submitN(s.queue("jobs"), 20)
+		must(t, s.svc.Checkpoint(context.Background()))
+		s.settleFully()
+		must(t, s.svc.Close())
+		must(t, s.pub.Close())
+		s.svc = nil
+		now = now.Add(2 * time.Hour)
+		s.open()
+		must(t, s.pub.Close())
+		s.opts.Fault = fault
+		s.openFaulty()
+		if err := s.pub.Tick(context.Background()); err != nil && !errors.Is(err, errFault) {
+			t.Fatal(err)
+		}
+		return s
+	}
+	var steps []string
+	run(func(step string, do func() error) error { steps = append(steps, step); return do() })
+	if len(steps) < 20 || !slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "remove") }) {
+		t.Errorf("steps: %q", steps)
+	}
+	count := map[string]int{}
+	for n, step := range steps {
+		if count[step]++; count[step] > 2 {
+			continue
+		}
+		for _, done := range []bool{false, true} {
+			i := 0
+			s := run(func(_ string, do func() error) error {
+				if i++; i != n+1 {
+					return do()
+				}
+				if done {
+					do()
+				}
+				return errFault
+			})
+			for _, set := range []string{"pending", "replica"} {
+				everything(s, set) // all that is named is there, now
+			}
+			s.opts.Fault = nil
+			s.crash()
+			for _, set := range []string{"pending", "replica"} {
+				everything(s, set) // and after the crash
+			}
+			s.settleFully()
+			for _, set := range []string{"pending", "replica"} {
+				m := newMirror(s, "jobs", set)
+				m.dump()
+				m.incremental(nil)
+				m.compare(s.queue("jobs"))
+				if got, want := filesOf(s, set), namedFiles(s, set); !maps.Equal(got, want) {
+					t.Errorf("on disk are %v, named %v", got, want)
+				}
+			}
+			if len(s.problems) > 0 || t.Failed() {
+				t.Fatalf("step %d, %s (done %v): problems %q", n, steps[n], done, s.problems)
+			}
+		}
+	}
+}
+
+// filesOf returns the lists and packages of a set on disk, by their names
+// without what follows the first dot.
+func filesOf(s *source, set string) map[string]bool {
+	s.Helper()
+	all, err := os.ReadDir(s.dir + "/resourcesync/jobs/" + set)
+	must(s, err)
+	out := map[string]bool{}
+	for _, f := range all {
+		if stem, suffix, _ := strings.Cut(f.Name(), "."); suffix == "zip" || suffix == "gz" {
+			out[stem] = true
+		}
+	}
+	return out
+}
+
+// namedFiles returns those that a document names.
+func namedFiles(s *source, set string) map[string]bool {
+	s.Helper()
+	out := map[string]bool{}
+	for url, d := range everything(s, set) {
+		name := url[strings.LastIndexByte(url, '/')+1:]
+		stem, suffix, _ := strings.Cut(name, ".")
+		if suffix == "zip" || d.head.Capability == sitemap.ChangeList && d.root == sitemap.URLSet && !d.head.Until.IsZero() {
+			out[stem] = true
+		}
+	}
+	return out
+}

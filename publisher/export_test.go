@@ -1,0 +1,622 @@
+package publisher_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/publisher"
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// inside asks a handler of this process.
+type inside struct{ http.Handler }
+
+func (h inside) RoundTrip(r *http.Request) (*http.Response, error) {
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, r)
+	resp := rec.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// newExport returns an Export of the source to a new directory.
+func (s *source) newExport() *publisher.Export {
+	return &publisher.Export{Client: &http.Client{Transport: inside{s}}, Source: "http://localhost", Dir: filepath.Join(s.newDir(), "tree")}
+}
+
+func run(t testing.TB, e *publisher.Export) publisher.Exported {
+	t.Helper()
+	x, err := e.Run(context.Background())
+	must(t, err)
+	return x
+}
+
+const published1 = "/.well-known/resourcesync"
+
+// tree returns the octets of all files of an export by path, without its own.
+func tree(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == ".cutie-export" {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		files[strings.TrimPrefix(name, dir)] = string(data)
+		return err
+	}))
+	return files
+}
+
+// checkTree checks that every reference that begins with base and path leads to
+// a file of the tree, and every file is named.
+func checkTree(t testing.TB, files map[string]string, base, path string) {
+	t.Helper()
+	named := map[string]bool{"/robots.txt": true, published1 + "/index.xml": true, published1 + "/index.html": true}
+	refer := func(from, uri string, e *sitemap.Entry) {
+		if !strings.HasPrefix(uri, base+path) {
+			return
+		}
+		name, err := url.PathUnescape(strings.TrimPrefix(uri, base))
+		must(t, err)
+		if name == published1 {
+			name += "/index.xml"
+		}
+		named[name] = true
+		octets, ok := files[name]
+		if !ok {
+			t.Errorf("%s names %s, which is not there", from, uri)
+		}
+		if e == nil {
+			return
+		}
+		sum := sha256.Sum256([]byte(octets))
+		if got := hex.EncodeToString(sum[:]); e.Length >= 0 && int64(len(octets)) != e.Length || len(e.Hashes) > 0 && e.Hashes[0].Value != got {
+			t.Errorf("%s says that %s has %d octets and digest %v, got %d and %s", from, uri, e.Length, e.Hashes, len(octets), got)
+		}
+	}
+	for from, octets := range files {
+		if !strings.HasSuffix(from, ".xml") {
+			continue
+		}
+		d := parse(t, []byte(octets))
+		for _, l := range d.head.Links {
+			refer(from, l.Href, nil)
+		}
+		for _, e := range d.entries {
+			switch d.head.Capability {
+			case sitemap.ChangeList, sitemap.ChangeDumpManifest, sitemap.ResourceDumpManifest:
+				if d.root == sitemap.URLSet {
+					continue // what was
+				}
+			}
+			refer(from, e.Loc, &e)
+			for _, l := range e.Links {
+				refer(from, l.Href, nil)
+			}
+		}
+	}
+	for name := range files {
+		if !named[name] {
+			t.Errorf("no one names %s", name)
+		}
+	}
+}
+
+// served returns what the source has under the paths of the tree.
+func (s *source) served(files map[string]string) map[string]string {
+	s.Helper()
+	want := map[string]string{}
+	for path := range files {
+		uri := strings.TrimSuffix(strings.TrimSuffix(path, "/index.xml"), "/index.html")
+		resp := s.get(base + (&url.URL{Path: uri}).EscapedPath())
+		if resp.StatusCode != 200 {
+			s.Errorf("%s is exported, but %s", path, resp.Status)
+		}
+		want[path] = string(read(s, resp))
+	}
+	return want
+}
+
+func TestExportIsWhatIsServed(t *testing.T) {
+	s, _ := published(t)
+	s.queue("a^20b")
+	e := s.newExport()
+	x := run(t, e)
+	got := tree(t, e.Dir)
+	if want := s.served(got); !maps.Equal(got, want) {
+		t.Error("the tree differs from what is served")
+	}
+	checkTree(t, got, base, published1)
+	if x.Documents != len(got)-1 || x.Removed != 0 || x.Resources != 0 || x.Moved != 0 || x.Documents < 30 {
+		t.Errorf("got %+v for %d files", x, len(got))
+	}
+}
+
+func TestExportWritesOnlyWhatChanged(t *testing.T) {
+	s, _ := published(t)
+	q := s.queue("jobs")
+	e := s.newExport()
+	run(t, e)
+	if x := run(t, e); x != (publisher.Exported{}) {
+		t.Errorf("nothing changed: %+v", x)
+	}
+	times := func() map[string]time.Time {
+		m := map[string]time.Time{}
+		for path := range tree(t, e.Dir) {
+			st, err := os.Stat(e.Dir + path)
+			must(t, err)
+			m[path] = st.ModTime()
+		}
+		return m
+	}
+	for path := range times() {
+		must(t, os.Chtimes(e.Dir+path, time.Unix(1, 0), time.Unix(1, 0)))
+	}
+	s.submitN(q, 1)
+	x := run(t, e)
+	var written []string
+	for path, at := range times() {
+		if !at.Equal(time.Unix(1, 0)) {
+			written = append(written, strings.TrimPrefix(path, published1+"/jobs/"))
+		}
+	}
+	slices.Sort(written)
+	want := []string{"pending/changelist.xml", "pending/resourcelist-000001.xml", "pending/resourcelist.xml",
+		"replica/changelist.xml", "replica/resourcelist-000001.xml", "replica/resourcelist.xml"}
+	// Lists of nine entries are closed often: closed lists and indexes may follow.
+	for _, w := range want {
+		if !slices.Contains(written, w) {
+			t.Errorf("written are %q, without %s", written, w)
+		}
+	}
+	for _, w := range written {
+		if strings.Contains(w, "capabilitylist") || strings.Contains(w, "index.xml") && !strings.Contains(w, "changelist-") || strings.HasSuffix(w, ".zip") {
+			t.Errorf("%s was written", w)
+		}
+	}
+	if x.Documents != len(written) {
+		t.Errorf("got %+v, written are %q", x, written)
+	}
+	// What somebody removed or cut is written again.
+	must(t, os.Remove(e.Dir+published1+"/jobs/pending/capabilitylist.xml"))
+	must(t, os.Truncate(e.Dir+published1+"/jobs/replica/capabilitylist.xml", 5))
+	if x := run(t, e); x.Documents != 2 {
+		t.Errorf("got %+v for two damaged files", x)
+	}
+	got := tree(t, e.Dir)
+	checkTree(t, got, base, published1)
+	if !maps.Equal(got, s.served(got)) {
+		t.Error("the tree differs from what is served")
+	}
+}
+
+func TestExportRemovesWhatIsNamedNoLonger(t *testing.T) {
+	s, _ := published(t)
+	s.queue("more")
+	e := s.newExport()
+	e.Resources, e.Robots = true, true
+	run(t, e)
+	must(t, s.svc.RemoveQueue(context.Background(), "more"))
+	x := run(t, e)
+	got := tree(t, e.Dir)
+	checkTree(t, got, base, "")
+	for path := range got {
+		if strings.Contains(path, "/more/") {
+			t.Errorf("%s is left", path)
+		}
+	}
+	if x.Removed < 10 {
+		t.Errorf("got %+v", x)
+	}
+	// And without files of queues.
+	e.Resources, e.Robots = false, false
+	run(t, e)
+	got = tree(t, e.Dir)
+	checkTree(t, got, base, published1)
+	if !maps.Equal(got, s.served(got)) {
+		t.Error("the tree differs from what is served")
+	}
+}
+
+// TestExportedFilesFollow works on a queue and compares all files after each
+// export, which goes from a list to an index on the way.
+func TestExportedFilesFollow(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 40}, "jobs", "a^20b")
+	e := s.newExport()
+	e.Resources, e.Robots = true, true
+	q, late := s.queue("jobs"), s.queue("a^20b")
+	for round := range 9 {
+		activity(s, q, round)
+		s.submitN(late, round)
+		s.consume(late, round/2)
+		if round%3 == 2 {
+			s.settle()
+		}
+		x := run(t, e)
+		got := tree(t, e.Dir)
+		checkTree(t, got, base, "")
+		robots := got["/robots.txt"]
+		delete(got, "/robots.txt")
+		if want := s.served(got); !maps.Equal(got, want) {
+			t.Fatalf("round %d: the tree differs from what is served", round)
+		}
+		if want := "Sitemap: " + base + published1 + "/jobs/replica/resourcelist.xml\n"; !strings.Contains(robots, want) || strings.Count(robots, "Sitemap:") != 4 {
+			t.Errorf("robots.txt is %q", robots)
+		}
+		if x.Moved != 0 || x.Resources == 0 {
+			t.Errorf("got %+v", x)
+		}
+		files := 0
+		for path := range got {
+			if strings.HasPrefix(path, "/queues/") {
+				files++
+			}
+		}
+		if want := 2*(len(q.IDs(queuefs.ListOptions{}))+len(late.IDs(queuefs.ListOptions{}))) + 2; files != want {
+			t.Errorf("round %d: %d files of queues, want %d", round, files, want)
+		}
+	}
+}
+
+func TestExportForAnotherSite(t *testing.T) {
+	for _, resources := range []bool{false, true} {
+		t.Run(fmt.Sprint(resources), func(t *testing.T) {
+			s, _ := published(t)
+			const site = "https://static.test/a&b"
+			e := s.newExport()
+			e.BaseURI, e.Resources = site+"/", resources
+			run(t, e)
+			files := tree(t, e.Dir)
+			path := published1
+			if resources {
+				path = ""
+			}
+			checkTree(t, files, site, path)
+			from, to := base+published1, strings.ReplaceAll(site, "&", "&amp;")+published1
+			if resources {
+				from, to = base+"/", strings.ReplaceAll(site, "&", "&amp;")+"/"
+			}
+			zips := 0
+			for path, got := range files {
+				uri := base + strings.TrimSuffix(strings.TrimSuffix(path, "/index.xml"), "/index.html")
+				want := string(s.body(uri))
+				switch {
+				case strings.HasSuffix(path, ".zip"):
+					zips++
+					a, b := unzip(t, got), unzip(t, want)
+					b["manifest.xml"] = strings.ReplaceAll(b["manifest.xml"], from, to)
+					if !maps.Equal(a, b) {
+						t.Errorf("%s has other files", path)
+					}
+				case strings.Contains(path, "dump.xml"): // see checkTree
+				case got != strings.ReplaceAll(want, from, to):
+					t.Errorf("%s is %.300s", path, got)
+				}
+				if strings.HasSuffix(path, ".xml") && strings.Contains(got, base+published1) {
+					t.Errorf("%s names documents of the source", path)
+				}
+			}
+			if zips < 4 {
+				t.Errorf("%d packages", zips)
+			}
+			if x := run(t, e); x != (publisher.Exported{}) {
+				t.Errorf("nothing changed: %+v", x)
+			}
+			activity(s, s.queue("jobs"), 7)
+			s.settle()
+			run(t, e)
+			checkTree(t, tree(t, e.Dir), site, path)
+			again := s.newExport()
+			again.BaseURI, again.Resources = site, resources
+			run(t, again)
+			if !maps.Equal(tree(t, again.Dir), tree(t, e.Dir)) {
+				t.Error("made at once it has other octets than made in two steps")
+			}
+			// Back to the base URI of the source.
+			e.BaseURI = ""
+			run(t, e)
+			if got := tree(t, e.Dir); !maps.Equal(got, s.served(got)) {
+				t.Error("the tree differs from what is served")
+			}
+		})
+	}
+}
+
+func unzip(t testing.TB, octets string) map[string]string {
+	t.Helper()
+	r, err := zip.NewReader(strings.NewReader(octets), int64(len(octets)))
+	must(t, err)
+	files := map[string]string{}
+	for _, f := range r.File {
+		in, err := f.Open()
+		must(t, err)
+		data, err := io.ReadAll(in)
+		must(t, err)
+		files[f.Name] = string(data)
+	}
+	return files
+}
+
+func TestPackagesAreLinkedFromTheHome(t *testing.T) {
+	s, _ := published(t)
+	e := s.newExport()
+	e.Home = s.dir
+	run(t, e)
+	linked := 0
+	for path := range tree(t, e.Dir) {
+		if !strings.HasSuffix(path, ".zip") {
+			continue
+		}
+		a, err := os.Stat(e.Dir + path)
+		must(t, err)
+		b, err := os.Stat(filepath.Join(s.dir, "resourcesync", strings.TrimPrefix(path, published1)))
+		must(t, err)
+		if !os.SameFile(a, b) {
+			t.Errorf("%s is a copy", path)
+		}
+		linked++
+	}
+	if linked < 4 {
+		t.Errorf("%d packages", linked)
+	}
+	if x := run(t, e); x != (publisher.Exported{}) {
+		t.Errorf("nothing changed: %+v", x)
+	}
+}
+
+// TestEveryStepOfAnExportMayFail fails every step that changes the directory,
+// once before it is done and once after, and wants a tree that can be served
+// then, and the right one after another Run.
+func TestEveryStepOfAnExportMayFail(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 8}, "jobs")
+	activity(s, s.queue("jobs"), 0)
+	s.settle()
+	first := s.newExport()
+	first.Resources = true
+	run(t, first)
+	activity(s, s.queue("jobs"), 1)
+	must(t, s.svc.RemoveQueue(context.Background(), s.queue("gone").ID()))
+	s.settle()
+	want := s.newExport()
+	want.Resources = true
+	run(t, want)
+
+	attempt := func(fault func(step string, do func() error) error) *publisher.Export {
+		e := s.newExport()
+		e.Resources, e.Fault = true, fault
+		must(t, os.CopyFS(e.Dir, os.DirFS(first.Dir)))
+		if _, err := e.Run(context.Background()); err != nil && !errors.Is(err, errFault) {
+			t.Fatal(err)
+		}
+		e.Fault = nil
+		return e
+	}
+	var steps []string
+	attempt(func(step string, do func() error) error {
+		steps = append(steps, step)
+		return do()
+	})
+	count := map[string]int{}
+	for n, step := range steps {
+		if count[step]++; count[step] > 2 {
+			continue
+		}
+		for _, done := range []bool{false, true} {
+			i := 0
+			e := attempt(func(step string, do func() error) error {
+				if i++; i < n+1 {
+					return do()
+				}
+				if done && i == n+1 {
+					do()
+				}
+				return errFault // as for a killed process, nothing comes after
+			})
+			half := tree(t, e.Dir)
+			maps.DeleteFunc(half, func(path, _ string) bool { return strings.Contains(path, "cutie-") })
+			for path, octets := range half {
+				if !strings.HasSuffix(path, ".xml") {
+					continue
+				}
+				for _, ref := range parse(t, []byte(octets)).entries {
+					at, ok := strings.CutPrefix(ref.Loc, base+published1)
+					if _, there := half[published1+at]; ok && !there {
+						t.Errorf("step %d, %s (done %v): %s names %s, which is not there", n, step, done, path, ref.Loc)
+					}
+				}
+			}
+			run(t, e)
+			if got := tree(t, e.Dir); !maps.Equal(got, tree(t, want.Dir)) {
+				t.Fatalf("step %d, %s (done %v): the next export makes %q", n, step, done, slices.Sorted(maps.Keys(got)))
+			}
+		}
+	}
+	if len(count) < 5 {
+		t.Errorf("steps: %v", count)
+	}
+}
+
+// TestAListClosedMeanwhileIsNotMissed closes lists between the request for the
+// index and that for the open list.
+func TestAListClosedMeanwhileIsNotMissed(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, 3)
+	e := s.newExport()
+	rounds := 3
+	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/pending/changelist.xml") && rounds > 0 {
+			rounds--
+			s.submitN(q, 6)
+		}
+		s.ServeHTTP(w, r)
+	})
+	e.Client = &http.Client{Transport: inside{busy}}
+	run(t, e)
+	got := tree(t, e.Dir)
+	checkTree(t, got, base, published1)
+	if !maps.Equal(got, s.served(got)) {
+		t.Error("the tree differs from what is served")
+	}
+	rounds = 1000
+	if _, err := e.Run(context.Background()); !errors.Is(err, publisher.ErrMoving) {
+		t.Errorf("got %v from a source that never rests", err)
+	}
+	after := tree(t, e.Dir)
+	if !maps.Equal(after, got) {
+		t.Error("the export that failed changed the tree")
+	}
+}
+
+func TestExportLeavesOutWhatMovedOn(t *testing.T) {
+	s := newSource(t, publisher.Options{}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, 5)
+	e := s.newExport()
+	e.Resources = true
+	moves := 2
+	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/queues/jobs/pending/") && moves > 0 {
+			moves--
+			s.consume(q, 1)
+		}
+		s.ServeHTTP(w, r)
+	})
+	e.Client = &http.Client{Transport: inside{busy}}
+	if x := run(t, e); x.Moved == 0 {
+		t.Errorf("got %+v", x)
+	}
+	if x := run(t, e); x.Moved != 0 {
+		t.Errorf("got %+v", x)
+	}
+	got := tree(t, e.Dir)
+	checkTree(t, got, base, "")
+	if !maps.Equal(got, s.served(got)) {
+		t.Error("the tree differs from what is served")
+	}
+}
+
+func TestExportRefusals(t *testing.T) {
+	s, _ := published(t)
+	for _, tt := range []struct {
+		name, want string
+		make       func(dir string, e *publisher.Export)
+	}{
+		{"documents of others", "not by an export", func(dir string, e *publisher.Export) {
+			must(t, os.MkdirAll(dir+published1, 0o777))
+		}},
+		{"queues of others", "not by an export", func(dir string, e *publisher.Export) {
+			must(t, os.Mkdir(dir+"/queues", 0o777))
+		}},
+		{"robots.txt of others", "robots.txt is there", func(dir string, e *publisher.Export) {
+			e.Robots = true
+			must(t, os.WriteFile(dir+"/robots.txt", []byte("User-agent: *\n"), 0o666))
+		}},
+		{"damaged state", "remove it", func(dir string, e *publisher.Export) {
+			must(t, os.WriteFile(dir+"/.cutie-export", []byte("cutie export 1 - - -\n\"x\" 1 - - /../../x\n"), 0o666))
+		}},
+		{"state of another version", "remove it", func(dir string, e *publisher.Export) {
+			must(t, os.WriteFile(dir+"/.cutie-export", []byte("cutie export 2 - - -\n"), 0o666))
+		}},
+		{"base URI", "not an absolute", func(dir string, e *publisher.Export) { e.BaseURI = "static.test" }},
+		{"nothing published", "404", func(dir string, e *publisher.Export) {
+			e.Client = &http.Client{Transport: inside{http.NotFoundHandler()}}
+		}},
+		{"not a document", "", func(dir string, e *publisher.Export) {
+			e.Client = &http.Client{Transport: inside{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html/>") })}}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := s.newExport()
+			must(t, os.Mkdir(e.Dir, 0o777))
+			tt.make(e.Dir, e)
+			before := tree(t, e.Dir)
+			if _, err := e.Run(context.Background()); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if got := tree(t, e.Dir); !maps.Equal(got, before) {
+				t.Errorf("the directory was changed: %q", slices.Sorted(maps.Keys(got)))
+			}
+		})
+	}
+}
+
+func TestTwoExportsDoNotShareADirectory(t *testing.T) {
+	s, _ := published(t)
+	e := s.newExport()
+	var second error
+	e.Client = &http.Client{Transport: inside{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		other := *e
+		_, second = other.Run(context.Background())
+		s.ServeHTTP(w, r)
+	})}}
+	run(t, e)
+	if second == nil || !strings.Contains(second.Error(), "another export") {
+		t.Errorf("got %v", second)
+	}
+}
+
+// TestExportIsServedByAPlainFileServer follows what a Destination would.
+func TestExportIsServedByAPlainFileServer(t *testing.T) {
+	s, _ := published(t)
+	server := httptest.NewServer(nil)
+	defer server.Close()
+	e := s.newExport()
+	e.BaseURI = server.URL
+	e.Resources = true
+	run(t, e)
+	server.Config.Handler = http.FileServer(http.Dir(e.Dir))
+	get := func(uri string) []byte {
+		resp, err := http.Get(uri)
+		must(t, err)
+		defer resp.Body.Close()
+		if resp.StatusCode != 200 {
+			t.Fatalf("%s: %s", uri, resp.Status)
+		}
+		return read(t, resp)
+	}
+	files := 0
+	for _, set := range parse(t, get(server.URL+published1)).entries {
+		for _, c := range parse(t, get(set.Loc)).entries {
+			d := parse(t, get(c.Loc))
+			for _, x := range d.entries {
+				octets := get(x.Loc)
+				if c.Capability != sitemap.ResourceList || d.root != sitemap.SitemapIndex {
+					continue
+				}
+				for _, f := range parse(t, octets).entries {
+					sum := sha256.Sum256(get(f.Loc))
+					if hex.EncodeToString(sum[:]) != f.Hashes[0].Value {
+						t.Errorf("%s is not what the list says", f.Loc)
+					}
+					files++
+				}
+			}
+		}
+	}
+	if files < 20 {
+		t.Errorf("%d files", files)
+	}
+	if !bytes.Equal(get(server.URL+published1), get(server.URL+published1+"/index.xml")) {
+		t.Error("the Source Description is not the same at both names")
+	}
+}

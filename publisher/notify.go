@@ -1,0 +1,333 @@
+package publisher
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/publisher/websub"
+	"cutie/queuefs"
+	"cutie/sitemap"
+	"cutie/wellknown"
+)
+
+// A Notifier is the Source of notifications: what a [websub.Hub] distributes
+// of a Publisher (ResourceSync Change Notification and Framework Notification
+// 1.0.1). Its methods are safe for concurrent use.
+//
+// Each set has two topics, named in its Capability List:
+//
+//	…/Q/SET/change-notification.xml      changes of resources
+//	…/Q/SET/framework-notification.xml   changes of documents
+//
+// A Change Notification has the entries of a Change List, as they stand there,
+// after the last one that was delivered and up to Options.MaxOctets; from and
+// until enclose them. The from of one is the until of the one before it. If it
+// is later, the changes between are not in any notification, because the Change
+// Lists that had them are gone: the Destination goes on from the Change List
+// or begins with a Baseline. Each entry carries cut:seq, by which one that is
+// delivered twice is known. A GET of the topic returns the newest changes.
+//
+// A Framework Notification has an entry for each document that is another one
+// than when the last notification was delivered, however often it changed: the
+// Source Description, and of the set the Capability List, the Change List Index,
+// the Dumps and the archives. The open Change List and the Resource List are true at any
+// instant; that they change is what Change Notifications say.
+type Notifier struct {
+	NotifyOptions
+	p *Publisher
+}
+
+// NotifyOptions are the settings of a [Notifier]. Zero values mean the defaults.
+type NotifyOptions struct {
+	Hubs      []string           // URLs to be named; one at least
+	Change    sitemap.Capability // of Change Notifications; "": sitemap.ChangeNotification
+	Framework sitemap.Capability // of Framework Notifications; "": sitemap.FrameworkNotification
+	MaxOctets int                // of the entries of a notification, 64 KiB to 16 MiB; 0: 1 MiB
+}
+
+// NewNotifier returns the Notifier of a Publisher.
+func NewNotifier(p *Publisher, o NotifyOptions) (*Notifier, error) {
+	if len(o.Hubs) == 0 {
+		return nil, errors.New("notifications: no hub")
+	}
+	for _, hub := range o.Hubs {
+		if u, err := url.Parse(hub); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("notifications: hub %.80q is not an absolute http or https URL", hub)
+		}
+	}
+	if o.Change == "" {
+		o.Change = sitemap.ChangeNotification
+	}
+	if o.Framework == "" {
+		o.Framework = sitemap.FrameworkNotification
+	}
+	if o.MaxOctets == 0 {
+		o.MaxOctets = 1 << 20
+	}
+	if o.MaxOctets < 64<<10 || o.MaxOctets > 16<<20 {
+		return nil, fmt.Errorf("notifications: %d octets are not between %d and %d", o.MaxOctets, 64<<10, 16<<20)
+	}
+	return &Notifier{o, p}, nil
+}
+
+// Names of the topics of a set.
+const (
+	changeTopic    = "change-notification.xml"
+	frameworkTopic = "framework-notification.xml"
+)
+
+// A topic is what a URL of a topic names.
+type topic struct {
+	*feed
+	url       string
+	set       Set
+	framework bool
+}
+
+// topic accepts only URLs of ours. The error may be a [websub.ErrNoTopic].
+func (n *Notifier) topic(ref string) (topic, error) {
+	none := fmt.Errorf("%.200q: %w", ref, websub.ErrNoTopic)
+	path, ok := strings.CutPrefix(ref, n.p.site.description()+"/")
+	w := strings.Split(path, "/")
+	if !ok || len(w) != 3 || w[2] != changeTopic && w[2] != frameworkTopic {
+		return topic{}, none
+	}
+	id, err := url.PathUnescape(w[0])
+	set, ok := parseSet(w[1])
+	if err != nil || !ok || escape(id) != w[0] {
+		return topic{}, none
+	}
+	q, err := n.p.svc.queue(id)
+	if errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName) || err == nil && q.ID() != id {
+		return topic{}, none
+	}
+	if err != nil {
+		return topic{}, err
+	}
+	f, err := n.p.feed(q)
+	if errors.Is(err, queuefs.ErrNoQueue) {
+		return topic{}, none
+	}
+	return topic{f.feed, ref, set, w[2] == frameworkTopic}, err
+}
+
+// Queue returns the identifier of the queue that a topic is of, to decide who
+// may subscribe. The error may be a [websub.ErrNoTopic].
+func (n *Notifier) Queue(ref string) (id string, err error) {
+	t, err := n.topic(ref)
+	if err != nil {
+		return "", err
+	}
+	return t.q.ID(), nil
+}
+
+// Topics returns the URLs of all topics.
+func (n *Notifier) Topics() []string {
+	var all []string
+	for _, q := range n.p.svc.queues() {
+		for _, docs := range n.p.site.queue(q.ID()).docs {
+			all = append(all, docs+changeTopic, docs+frameworkTopic)
+		}
+	}
+	return all
+}
+
+// Entries returns what the Capability List of a set says of its topics; queue
+// is the cleaned identifier of the queue.
+func (n *Notifier) Entries(queue string, s Set) []sitemap.Entry {
+	docs := n.p.site.queue(queue).docs[s]
+	return []sitemap.Entry{
+		{Loc: docs + changeTopic, Capability: n.Change, Length: -1, Links: n.hubLinks()},
+		{Loc: docs + frameworkTopic, Capability: n.Framework, Length: -1, Links: n.hubLinks()},
+	}
+}
+
+func (n *Notifier) hubLinks() []sitemap.Link {
+	var links []sitemap.Link
+	for _, hub := range n.Hubs {
+		links = append(links, sitemap.Link{Rel: websub.RelHub, Href: hub})
+	}
+	return links
+}
+
+// Latest implements [websub.Source]. It reads memory.
+func (n *Notifier) Latest(ref string) (position string, err error) {
+	t, err := n.topic(ref)
+	if err != nil {
+		return "", err
+	}
+	if t.framework {
+		v, err := t.versions()
+		return v.String(), err
+	}
+	st := t.q.State()
+	return place{st.Seq, t.orCreated(st.LastEvent)}.String(), nil
+}
+
+// Content implements [websub.Source].
+func (n *Notifier) Content(ref, after string) (websub.Content, error) {
+	t, err := n.topic(ref)
+	if err != nil {
+		return websub.Content{}, err
+	}
+	if t.framework {
+		return n.documents(t, after)
+	}
+	return n.changes(t, after)
+}
+
+// changes returns the Change Notification after a place.
+func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
+	at, err := parsePlace(after)
+	if err != nil {
+		return websub.Content{}, err
+	}
+	p, err := t.passage(t.set, at, n.MaxOctets)
+	c := websub.Content{Type: documentType, Upto: p.upto.String(), More: p.more}
+	if err == nil && len(p.entries) > 0 {
+		c.Body = n.body(t, n.Change, p.from, p.upto.at, p.entries)
+	}
+	return c, err
+}
+
+// documents returns the Framework Notification of those whose version is not
+// what it was.
+func (n *Notifier) documents(t topic, before string) (websub.Content, error) {
+	v, err := t.versions()
+	if err != nil {
+		return websub.Content{}, err
+	}
+	c := websub.Content{Type: documentType, Upto: v.String()}
+	var entries []byte
+	old := strings.Split(before, ".")
+	for i, d := range v {
+		if d.version != "-" && (len(old) != len(v) || old[i] != d.version) {
+			entries = n.p.Dialect.AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
+				Loc: d.loc, Capability: d.capability, Change: sitemap.Updated, DateTime: n.p.Now().UTC(), Length: -1})
+		}
+	}
+	if len(entries) > 0 {
+		c.Body = n.body(t, n.Framework, time.Time{}, time.Time{}, entries)
+	}
+	return c, nil
+}
+
+// body returns a notification.
+func (n *Notifier) body(t topic, c sitemap.Capability, from, until time.Time, entries []byte) []byte {
+	links := []sitemap.Link{
+		{Rel: sitemap.RelUp, Href: t.names.docs[t.set] + docName{kind: capabilityList}.String()},
+		{Rel: websub.RelSelf, Href: t.url},
+	}
+	dst := n.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: c, From: from, Until: until, Links: append(links, n.hubLinks()...)})
+	return sitemap.AppendFoot(append(dst, entries...), sitemap.URLSet)
+}
+
+// ServeHTTP serves the topics, with the links that lead to the hubs (WebSub,
+// 4), for GET and HEAD, and hands every other path to the Publisher.
+func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path, ok := strings.CutPrefix(r.URL.EscapedPath(), wellknown.Path)
+	if !ok || !strings.HasSuffix(path, "/"+changeTopic) && !strings.HasSuffix(path, "/"+frameworkTopic) {
+		n.p.ServeHTTP(w, r)
+		return
+	}
+	t, err := n.topic(n.p.site.description() + path)
+	switch {
+	case errors.Is(err, websub.ErrNoTopic):
+		http.Error(w, "not found", http.StatusNotFound)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	var body []byte
+	if err == nil {
+		body, err = n.newest(t)
+	}
+	if err != nil {
+		n.p.report(strings.TrimPrefix(path, "/"), "not served: %v", err)
+		http.Error(w, "the document cannot be read now, try again later", http.StatusServiceUnavailable)
+		return
+	}
+	h := w.Header()
+	h.Set("Link", websub.Links(t.url, n.Hubs...))
+	h.Set("Content-Type", documentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", cacheOpen)
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body)
+	}
+}
+
+// newest returns what a topic shows to who asks for it.
+func (n *Notifier) newest(t topic) ([]byte, error) {
+	if t.framework {
+		c, err := n.documents(t, "")
+		return c.Body, err
+	}
+	p, err := t.newest(t.set, n.MaxOctets)
+	return n.body(t, n.Change, p.from, p.upto.at, p.entries), err
+}
+
+// A version is how a document stands that Framework Notifications tell of.
+type version struct {
+	loc        string
+	capability sitemap.Capability
+	version    string // "-" if there is no such document
+}
+
+type versions []version
+
+// String returns the position of a framework topic.
+func (v versions) String() string {
+	words := make([]string, len(v))
+	for i := range v {
+		words[i] = v[i].version
+	}
+	return strings.Join(words, ".")
+}
+
+// framework are the documents of a set that Framework Notifications tell of.
+var framework = []struct {
+	name       string
+	capability sitemap.Capability
+}{
+	{"capabilitylist.xml", sitemap.CapabilityList},
+	{"changelist-index.xml", sitemap.ChangeList},
+	{"changedump.xml", sitemap.ChangeDump},
+	{"resourcedump.xml", sitemap.ResourceDump},
+	{"resourcelist-archive.xml", sitemap.ResourceListArchive},
+	{"changelist-archive.xml", sitemap.ChangeListArchive},
+	{"resourcedump-archive.xml", sitemap.ResourceDumpArchive},
+	{"changedump-archive.xml", sitemap.ChangeDumpArchive},
+}
+
+// versions returns how the documents of a set stand.
+func (t *topic) versions() (versions, error) {
+	all := make(versions, 0, 1+len(framework))
+	add := func(loc string, c sitemap.Capability) error {
+		v := version{loc, c, "-"}
+		r, err := t.p.find(wellknown.Path + strings.TrimPrefix(loc, t.p.site.description()))
+		if err == nil {
+			sum := sha256.Sum256([]byte(r.state()))
+			v.version = fmt.Sprintf("%x", sum[:6])
+		} else if !errors.Is(err, errNotFound) {
+			return err
+		}
+		all = append(all, v)
+		return nil
+	}
+	err := add(t.p.site.description(), sitemap.Description)
+	for _, d := range framework {
+		err = errors.Join(err, add(t.names.docs[t.set]+d.name, d.capability))
+	}
+	return all, err
+}
+
+var _ websub.Source = (*Notifier)(nil)

@@ -1,0 +1,263 @@
+package publisher
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// A place is the position of a Change Notification: an event, and its time or
+// that of the queue's creation. The next one begins behind it.
+type place struct {
+	seq queuefs.Seq
+	at  time.Time
+}
+
+// String returns the position as a hub keeps it.
+func (p place) String() string {
+	return strconv.FormatUint(uint64(p.seq), 10) + "-" + strconv.FormatInt(p.at.UnixMicro(), 10)
+}
+
+// parsePlace accepts only what String prints.
+func parsePlace(text string) (p place, err error) {
+	seq, at, _ := strings.Cut(text, "-")
+	n, err := strconv.ParseUint(seq, 10, 64)
+	us, err2 := strconv.ParseInt(at, 10, 64)
+	p = place{queuefs.Seq(n), time.UnixMicro(us).UTC()}
+	if err != nil || err2 != nil || p.String() != text {
+		return place{}, fmt.Errorf("position %.40q is none of a Change Notification", text)
+	}
+	return p, nil
+}
+
+// A passage is a part of the Change Lists of a set: the entries of some events
+// that follow each other.
+type passage struct {
+	from    time.Time // of the event before, or of the queue's creation
+	upto    place
+	entries []byte
+	more    bool
+}
+
+// history returns the Change Lists of a set that follow each other, oldest
+// first, the open one last.
+func (f *feed) history(s Set) ([]span, error) {
+	st, err := f.standing(s)
+	if err != nil {
+		return nil, err
+	}
+	m := st.mark
+	return append(slices.Clip(st.lists), span{first: m.first, last: m.seq, from: m.from, until: m.at, entries: m.entries, length: m.length}), nil
+}
+
+// passage returns the entries after a place, at most max octets of them. If
+// the lists do not reach back so far it begins with what they have. A place
+// that the queue does not have is of a former queue of its name, or of a later
+// state of which this home is an older copy: it begins with what there is.
+//
+// Events without entries move the place and not its time: the next passage
+// then is from where this one is until.
+func (f *feed) passage(s Set, after place, max int) (passage, error) {
+	lists, err := f.history(s)
+	if err != nil {
+		return passage{}, err
+	}
+	open := lists[len(lists)-1]
+	if after.seq > open.last || after.at.Before(f.orCreated(time.Time{})) {
+		after = place{0, lists[0].from}
+	}
+	if lists[0].first > after.seq+1 {
+		after.at = lists[0].from
+	}
+	for _, l := range lists {
+		if l.last <= after.seq || l.length == 0 {
+			continue
+		}
+		p := passage{from: after.at, upto: place{l.last, l.until}}
+		whole, err := f.entries(s, l, after.seq, max, &p)
+		if err != nil {
+			return passage{}, err
+		}
+		if p.more = !whole || l.last < open.last; len(p.entries) > 0 {
+			return p, nil
+		}
+	}
+	return passage{upto: place{open.last, after.at}}, nil
+}
+
+// entries reads those of a list after an event, and tells whether these are
+// all to its end.
+func (f *feed) entries(s Set, l span, after queuefs.Seq, max int, p *passage) (whole bool, err error) {
+	file, err := f.open(s, entriesFile(l.first))
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	from, err := search(file, l.length, after)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	p.entries = make([]byte, min(l.length-from, int64(max)))
+	if _, err := file.ReadAt(p.entries, from); err != nil {
+		return false, fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	if from+int64(len(p.entries)) == l.length {
+		return true, nil
+	}
+	// The last event may have more entries: it waits for the next passage.
+	n, at, err := trim(p.entries)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	p.entries, p.upto = p.entries[:n], at
+	return false, nil
+}
+
+// newest returns the last entries of a set, at most max octets of them.
+func (f *feed) newest(s Set, max int) (passage, error) {
+	lists, err := f.history(s)
+	if err != nil {
+		return passage{}, err
+	}
+	open := lists[len(lists)-1]
+	l := open
+	for i := len(lists) - 1; i >= 0; i-- {
+		if lists[i].length > 0 {
+			l = lists[i]
+			break
+		}
+	}
+	p := passage{from: l.from, upto: place{open.last, open.until}}
+	if l.length == 0 {
+		return p, nil
+	}
+	file, err := f.open(s, entriesFile(l.first))
+	if err != nil {
+		return p, err
+	}
+	defer file.Close()
+	start := l.length - min(l.length, int64(max))
+	p.entries = make([]byte, l.length-start)
+	if _, err := file.ReadAt(p.entries, start); err != nil {
+		return p, err
+	}
+	if start == 0 {
+		return p, nil
+	}
+	// The event that is cut by the beginning is left out.
+	rest := p.entries[bytes.IndexByte(p.entries, '\n')+1:]
+	first, err := parseEntry(rest)
+	for at := first; err == nil && at.seq == first.seq && len(rest) > 0; {
+		rest = rest[bytes.IndexByte(rest, '\n')+1:]
+		at, err = parseEntry(rest)
+	}
+	p.from, p.entries = first.at, rest
+	return p, err
+}
+
+var errEntry = errors.New("no entry of ours where one should be")
+
+// search returns the offset of the first entry after an event in a file of
+// entries.
+func search(r io.ReaderAt, length int64, after queuefs.Seq) (int64, error) {
+	// The entry looked for begins at lo or later, and at hi at last.
+	lo, hi := int64(0), length
+	const window = 2 * maxEntry // has the end of one entry and all of the next
+	buf := make([]byte, window)
+	for hi-lo > 2*window {
+		mid := lo + (hi-lo)/2
+		n := int(min(window, hi-mid))
+		if _, err := r.ReadAt(buf[:n], mid); err != nil {
+			return 0, err
+		}
+		i := bytes.IndexByte(buf[:n], '\n') + 1
+		if i == 0 || i == n {
+			return 0, errEntry
+		}
+		at, err := parseEntry(buf[i:n])
+		if err != nil {
+			return 0, err
+		}
+		if at.seq > after {
+			hi = mid + int64(i)
+		} else {
+			lo = mid + int64(i)
+		}
+	}
+	return scan(r, lo, hi, after)
+}
+
+// scan looks at every entry between two offsets.
+func scan(r io.ReaderAt, lo, hi int64, after queuefs.Seq) (int64, error) {
+	buf := make([]byte, hi-lo)
+	if _, err := r.ReadAt(buf, lo); err != nil && len(buf) > 0 {
+		return 0, err
+	}
+	for line := range bytes.Lines(buf) {
+		at, err := parseEntry(line)
+		if err != nil {
+			return 0, err
+		}
+		if at.seq > after {
+			return lo, nil
+		}
+		lo += int64(len(line))
+	}
+	return hi, nil
+}
+
+// trim returns how many octets of a text are entries of events that are surely
+// there to their last entry, and the last of these events.
+func trim(text []byte) (n int, last place, err error) {
+	var before place // of the entry before
+	end := 0
+	for line := range bytes.Lines(text) {
+		if line[len(line)-1] != '\n' {
+			break
+		}
+		at, err := parseEntry(line)
+		if err != nil {
+			return 0, place{}, err
+		}
+		if at.seq != before.seq {
+			n, last = end, before
+		}
+		before, end = at, end+len(line)
+	}
+	if n == 0 {
+		return 0, place{}, errEntry
+	}
+	return n, last, nil
+}
+
+// parseEntry returns the event of the entry that a text begins with.
+func parseEntry(text []byte) (place, error) {
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+	}
+	seq, err := strconv.ParseUint(between(text, `cut:seq="`, '"'), 10, 64)
+	if err != nil {
+		return place{}, errEntry
+	}
+	when := between(text, ` datetime="`, '"')
+	if when == "" {
+		when = between(text, "<lastmod>", '<') // version 1.0
+	}
+	at, err := time.Parse(time.RFC3339Nano, when)
+	if err != nil {
+		return place{}, errEntry
+	}
+	return place{queuefs.Seq(seq), at}, nil
+}
+
+func between(text []byte, open string, end byte) string {
+	_, text, _ = bytes.Cut(text, []byte(open))
+	return string(text[:max(bytes.IndexByte(text, end), 0)])
+}

@@ -1,0 +1,149 @@
+package publisher
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// Someone who waits for a document to change is woken by the next event of its
+// queue, and looks. What changes without an event, such as an index when a
+// period is over, is looked at by each Tick, once for all who wait for it. A
+// waiter costs its memory and nothing else while nothing happens.
+
+// maxWait is the longest that a request may wait.
+const maxWait = 60 * time.Second
+
+// maxVain is how many events may wake a waiter in vain. Then it leaves looking
+// to the Tick, so that many waiters do not slow down a queue that is busy with
+// what is of no interest to them.
+const maxVain = 100
+
+// await returns the resource of a request once it is no longer the same as
+// res, or as it is when the time is over or the client gone.
+func (p *Publisher) await(r *http.Request, res *resource, wait time.Duration, same func(*resource) bool) (*resource, error) {
+	path := r.URL.EscapedPath()
+	patience, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	for vain := 0; ; vain++ {
+		eager := res.queue != nil && vain < maxVain
+		var seq queuefs.Seq
+		if eager {
+			seq = res.queue.Seq()
+		}
+		ctx, wake := context.WithCancel(patience)
+		leave := p.polls.enter(path, res.state(), wake)
+		now, err := p.find(path)
+		if err == nil && same(now) {
+			if eager {
+				res.queue.Wait(ctx, seq) // whatever it says is found by looking
+			} else {
+				<-ctx.Done()
+			}
+			now, err = p.find(path)
+		}
+		leave()
+		wake()
+		if err != nil || !same(now) || patience.Err() != nil {
+			return now, err
+		}
+		res = now
+	}
+}
+
+// state tells the states of the resource at one path apart.
+func (r *resource) state() string { return r.born + "-" + r.tag }
+
+// polls are those who wait, by path.
+type polls struct {
+	mu   sync.Mutex
+	last int
+	all  map[string]*poll
+}
+
+type poll struct {
+	state string // of the resource when somebody looked last
+	wake  map[int]context.CancelFunc
+}
+
+// enter registers a waiter who knows the resource in a state. He calls leave
+// when he waits no longer.
+func (p *polls) enter(path, state string, wake context.CancelFunc) (leave func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all == nil {
+		p.all = make(map[string]*poll)
+	}
+	w := p.all[path]
+	if w == nil {
+		w = &poll{state: state, wake: make(map[int]context.CancelFunc)}
+		p.all[path] = w
+	}
+	p.last++
+	n := p.last
+	w.wake[n] = wake
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(w.wake, n)
+		if len(w.wake) == 0 && p.all[path] == w {
+			delete(p.all, path)
+		}
+	}
+}
+
+// look wakes those whose documents have changed, or are no more.
+func (p *polls) look(find func(path string) (*resource, error)) {
+	p.mu.Lock()
+	paths := slices.Collect(maps.Keys(p.all))
+	p.mu.Unlock()
+	for _, path := range paths {
+		state := "gone"
+		if r, err := find(path); err == nil {
+			state = r.state()
+		}
+		p.wake(path, state)
+	}
+}
+
+func (p *polls) wake(path, state string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.all[path]
+	if w == nil || w.state == state {
+		return
+	}
+	w.state = state
+	for _, wake := range w.wake {
+		wake()
+	}
+}
+
+// preferredWait returns how long a client prefers to wait, in whole seconds; 0
+// if it does not say so (RFC 7240, 2 and 4.3). The first preference counts.
+func preferredWait(h http.Header) time.Duration {
+	for _, field := range h["Prefer"] {
+		for item := range strings.SplitSeq(field, ",") {
+			item, _, _ = strings.Cut(item, ";")
+			name, value, _ := strings.Cut(item, "=")
+			if !strings.EqualFold(textproto.TrimString(name), "wait") {
+				continue
+			}
+			value = strings.Trim(textproto.TrimString(value), `"`)
+			n, err := strconv.ParseUint(value, 10, 31)
+			if err != nil {
+				return 0
+			}
+			return min(time.Duration(n)*time.Second, maxWait)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,122 @@
+package publisher
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+)
+
+// Published returns the base URI of what is published in a home, "" if that is
+// nothing yet. A [Publisher] with another one begins all lists anew.
+func Published(home string) (string, error) {
+	d, err := durable.OpenDir(home, nil)
+	if err != nil {
+		return "", fmt.Errorf("publisher: %w", err)
+	}
+	defer d.Close()
+	root, err := d.Sub(rootName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("publisher: %w", err)
+	}
+	defer root.Close()
+	data, err := root.ReadFile(cursorFile, nil, 256<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("publisher: %w", err)
+	}
+	first, _, _ := strings.Cut(string(data), "\n")
+	base, ok := strings.CutPrefix(first, strings.TrimSuffix(header(cursorTitle, ""), "\n"))
+	if !ok {
+		return "", fmt.Errorf("publisher: %s/%s: line 1 is %.200q", rootName, cursorFile, first)
+	}
+	return base, nil
+}
+
+// Rebuild makes everything published anew, from the directory of the home and
+// its journal: resourcesync is moved to a free name beside it, which is
+// returned, "" if there was nothing. The Change Lists begin as far back as the
+// journal reaches; where that is to the first event, or to the first of a list
+// there was, they get the octets that they had. [New] then opens what is made,
+// and its Ticks make the packages. There must be no [Publisher].
+func Rebuild[Q Queue](svc Service[Q], o Options) (aside string, err error) {
+	opts, err := o.complete()
+	if err != nil {
+		return "", fmt.Errorf("publisher: %w", err)
+	}
+	e := adapt(svc)
+	home, err := durable.OpenDir(e.dir, o.Fault)
+	if err != nil {
+		return "", fmt.Errorf("publisher: %w", err)
+	}
+	defer home.Close()
+	if aside, err = setAside(home, rootName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("publisher: %w", err)
+	}
+	// A crash before the cursor is there leaves lists that begin later.
+	if err := beginCursor(home, e, opts.site); err != nil {
+		return aside, fmt.Errorf("publisher: %w", err)
+	}
+	return aside, nil
+}
+
+// beginCursor writes the cursor of a publisher that has read nothing yet.
+func beginCursor(home *durable.Dir, e engine, base site) error {
+	root, err := home.MakeSub(rootName)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	queues := e.queues()
+	dst := []byte(header(cursorTitle, base))
+	for _, q := range queues {
+		m, err := earliest(q)
+		if err != nil {
+			return fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+		for s := range numSets {
+			dst = append(append(append(dst, q.ID()...), ' '), setNames[s]...)
+			dst = m.append(append(dst, ' '))
+		}
+	}
+	return root.Replace(cursorFile, fmt.Appendf(dst, "end %d\n", len(queues)))
+}
+
+// earliest returns the mark from which on the journal has the events.
+func earliest(q Queue) (mark, error) {
+	f := feed{q: q}
+	lo, hi := queuefs.Seq(0), q.Seq() // after hi there is nothing to miss
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		_, err := q.Events(mid, 1)
+		switch {
+		case err == nil:
+			hi = mid
+		case errors.Is(err, queuefs.ErrGone):
+			lo = mid + 1
+		default:
+			return mark{}, err
+		}
+	}
+	if lo == 0 {
+		return beginning(0, f.orCreated(time.Time{})), nil
+	}
+	if lo == q.Seq() {
+		return f.now(), nil
+	}
+	events, err := q.Events(lo, 1)
+	if err != nil || len(events) == 0 {
+		return f.now(), err
+	}
+	// When the event before came is no longer known; it was before this one.
+	return beginning(lo, events[0].Time.Add(-time.Microsecond)), nil
+}

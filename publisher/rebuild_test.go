@@ -1,0 +1,178 @@
+package publisher_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cutie/publisher"
+	"cutie/sitemap"
+)
+
+// rebuild does so between two publishers.
+func (s *source) rebuild() (aside string) {
+	s.Helper()
+	must(s, s.pub.Close())
+	aside, err := publisher.Rebuild(s.svc, s.opts)
+	must(s, err)
+	s.openPublisher()
+	return aside
+}
+
+func TestRebuiltListsAreThoseOfBefore(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 9}, "jobs", "other")
+	q := s.queue("jobs")
+	for round := range 6 {
+		activity(s, q, round)
+	}
+	s.settle()
+	docs := func() map[string][]byte {
+		m := map[string][]byte{}
+		for _, set := range []string{"pending", "replica"} {
+			for _, name := range []string{"capabilitylist.xml", "resourcelist.xml", "resourcelist-000001.xml", "changelist.xml", "changelist-index.xml"} {
+				m[s.doc(q, set, name)] = s.body(s.doc(q, set, name))
+			}
+			for _, e := range s.document(s.doc(q, set, "changelist-index.xml")).entries {
+				m[e.Loc] = s.body(e.Loc)
+			}
+		}
+		return m
+	}
+	want := docs()
+	if len(want) < 16 {
+		t.Fatalf("%d documents", len(want))
+	}
+	if aside := s.rebuild(); aside != "resourcesync.1" {
+		t.Errorf("what was there is in %q", aside)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "resourcesync.1", "jobs", "pending", "lists")); err != nil {
+		t.Error(err)
+	}
+	s.settle()
+	got := docs()
+	for uri, octets := range want {
+		if !bytes.Equal(got[uri], octets) {
+			t.Errorf("%s is another: %.400s", uri, got[uri])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d documents, want %d", len(got), len(want))
+	}
+	for _, set := range []string{"pending", "replica"} {
+		m := newMirror(s, "jobs", set)
+		m.since = q.Info().Created
+		m.dumps()
+		m.incremental(nil)
+		m.compare(q)
+	}
+	if aside := s.rebuild(); aside != "resourcesync.2" {
+		t.Errorf("the second time it is in %q", aside)
+	}
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+// TestRebuiltListsBeginWhereTheJournalDoes loses what a checkpoint let go of.
+func TestRebuiltListsBeginWhereTheJournalDoes(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 9}, "jobs")
+	q := s.queue("jobs")
+	for range 60 {
+		s.submit(q, strings.Repeat("beyond one segment ", 5000))
+	}
+	must(t, s.svc.Checkpoint(context.Background()))
+	var first uint64
+	for after := range q.Seq() + 1 {
+		if _, err := q.Events(after, 1); err == nil {
+			first = uint64(after) + 1
+			break
+		}
+	}
+	if first == 1 {
+		t.Fatal("the journal still has all events")
+	}
+	s.rebuild()
+	activity(s, q, 1)
+	s.settle()
+	index := s.document(s.doc(q, "replica", "changelist-index.xml"))
+	var seqs []uint64
+	for _, e := range index.entries {
+		for _, c := range s.document(e.Loc).entries {
+			seqs = append(seqs, c.Seq)
+		}
+	}
+	if len(seqs) == 0 || seqs[0] != first || !slices.IsSorted(seqs) || seqs[len(seqs)-1] != uint64(q.Seq()) {
+		t.Errorf("the lists have events %d, want %d to %d", seqs, first, q.Seq())
+	}
+	m := newMirror(s, "jobs", "replica")
+	m.baseline()
+	m.compare(q)
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+func TestPublishedTellsTheBaseURI(t *testing.T) {
+	s := newSource(t, publisher.Options{}, "jobs")
+	s.submitN(s.queue("jobs"), 1)
+	if got, err := publisher.Published(s.dir); got != "" || err != nil {
+		t.Errorf("before the first checkpoint: %q, %v", got, err)
+	}
+	must(t, s.pub.Flush())
+	must(t, s.pub.Synced())
+	if got, err := publisher.Published(s.dir); got != base || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	must(t, os.WriteFile(filepath.Join(s.dir, "resourcesync", "cutie-cursor"), []byte("other"), 0o666))
+	if got, err := publisher.Published(s.dir); got != "" || err == nil {
+		t.Errorf("of a damaged cursor: %q, %v", got, err)
+	}
+	if got, err := publisher.Published(t.TempDir()); got != "" || err != nil {
+		t.Errorf("of nothing: %q, %v", got, err)
+	}
+}
+
+func TestStateTellsHowFarPublishingIs(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs", "idle")
+	q := s.queue("jobs")
+	s.submitN(q, 6)
+	at := func(queue string, set publisher.Set) publisher.SetState {
+		for _, st := range s.pub.State() {
+			if st.Queue == queue && st.Set == set {
+				return st
+			}
+		}
+		t.Fatalf("no state of %s %s", queue, set)
+		return publisher.SetState{}
+	}
+	got := at("jobs", publisher.Pending)
+	if want := (publisher.SetState{Queue: "jobs", Set: publisher.Pending, Event: 6, Lag: got.Lag}); got != want || got.Lag <= 0 {
+		t.Errorf("before a tick: got %+v, want %+v", got, want)
+	}
+	must(t, s.pub.Flush())
+	got = at("jobs", publisher.Replica) // two entries an event
+	if want := (publisher.SetState{Queue: "jobs", Set: publisher.Replica, Event: 6, Read: 6, Open: 4, Lists: 2, Waiting: 2, Octets: got.Octets}); got != want || got.Octets <= 0 {
+		t.Errorf("after a flush: got %+v, want %+v", got, want)
+	}
+	octets := got.Octets
+	s.settle()
+	got = at("jobs", publisher.Replica)
+	packages := len(s.document(s.doc(q, "replica", "changedump.xml")).entries)
+	if want := (publisher.SetState{Queue: "jobs", Set: publisher.Replica, Event: 6, Read: 6, Open: 4, Lists: 2, Packages: packages, Octets: got.Octets}); got != want || packages == 0 || got.Octets <= octets {
+		t.Errorf("after ticks: got %+v, want %+v", got, want)
+	}
+	if got, want := at("idle", publisher.Pending), (publisher.SetState{Queue: "idle", Set: publisher.Pending}); got != want {
+		t.Errorf("of an idle queue: got %+v, want %+v", got, want)
+	}
+	must(t, s.pub.Publish(context.Background()))
+	if got := at("jobs", publisher.Pending); got.Dumps != 1 || got.Err != nil {
+		t.Errorf("after a publication: %+v", got)
+	}
+	if d := s.document(s.doc(q, "pending", "resourcedump.xml")); d.head.Capability != sitemap.ResourceDump {
+		t.Errorf("the Resource Dump is a %s", d.head.Capability)
+	}
+}

@@ -1,0 +1,286 @@
+package publisher
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// A Resource Dump is made in one task. Packages of pages that no event has
+// touched since the last dump are named again; the others are made anew under
+// new names. The file of the dump is written when all packages are in place:
+// that is the instant from which resourcedump.xml is this dump. What a task
+// leaves behind that ends before is removed by the next sweep.
+
+// due reports whether a Resource Dump is to be made; f.mu is held. There is
+// none before the first event, and none where the last one is still true. In
+// a period each page is packed once at most, however busy it is.
+func (f *feed) due(c *changes) bool {
+	seq, last := f.q.Seq(), c.current()
+	if seq == 0 || last != nil && last.seq >= seq {
+		c.wanted = false
+		return false
+	}
+	if c.wanted || f.p.DumpPeriod == 0 {
+		return c.wanted
+	}
+	since := c.tried
+	if last != nil && last.made.After(since) {
+		since = last.made
+	}
+	return since.IsZero() || f.p.Now().Sub(since) >= f.p.DumpPeriod
+}
+
+// dump makes a Resource Dump.
+func (t *task) dump(pause func() bool) error {
+	st := t.q.State()
+	d := &dump{seq: st.Seq, at: t.orCreated(st.LastEvent)}
+	t.mu.Lock()
+	last := t.c.current()
+	t.mu.Unlock()
+	dir, err := t.dir(t.set, true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for page, pages := 0, max(1, t.q.Pages()); page < pages; {
+		end := (page/t.pages[t.set] + 1) * t.pages[t.set]
+		l := listing{feed: t.feed, set: t.set, lo: page, hi: end}
+		if _, _, entries := l.latest(); entries == 0 && l.info() == nil {
+			page = end
+			continue
+		}
+		p, ok := t.untouched(last, page, end)
+		if !ok {
+			if p, err = t.packPages(d.seq, page, end, pause); err != nil {
+				return err
+			}
+		}
+		if p.entries > 0 {
+			d.packages = append(d.packages, p)
+		}
+		page = p.end
+	}
+	d.made = t.p.Now().UTC()
+	return t.record(d)
+}
+
+// untouched returns the package that the last dump has of the pages from page
+// on, if they are still as it has them.
+func (t *task) untouched(last *dump, page, end int) (portion, bool) {
+	if last == nil {
+		return portion{}, false
+	}
+	for _, p := range last.packages {
+		if p.page != page+1 || p.end > end || !p.completed.IsZero() {
+			continue // one of several instants may lack an event before its last one
+		}
+		l := listing{feed: t.feed, set: t.set, lo: page, hi: p.end}
+		version, _, _ := l.latest()
+		return p, version == p.version && l.infoSum() == p.info
+	}
+	return portion{}, false
+}
+
+// infoSum returns the digest of queue-info.txt if the listing has it, else "-".
+func (l *listing) infoSum() string {
+	if facts := l.info(); facts != nil {
+		return hex.EncodeToString(facts.SHA256[:])
+	}
+	return "-"
+}
+
+// packPages makes a package of the pages of the engine from page on, up to end
+// or to where bitstreams become too many octets. The portion has no entries if
+// there is nothing on these pages, and then no package either.
+func (t *task) packPages(dump queuefs.Seq, page, end int, pause func() bool) (portion, error) {
+	out := portion{page: page + 1, end: end, dump: dump, info: "-"}
+	parcel, err := t.parcel(span{})
+	if err != nil {
+		return out, err
+	}
+	defer parcel.discard()
+	g := gathering{task: t, parcel: parcel, render: t.renderer()}
+	if t.set == Replica && page == 0 {
+		if out.info, err = g.info(); err != nil {
+			return out, err
+		}
+	}
+	before := t.orCreated(t.q.State().LastEvent)
+	var versions []queuefs.Seq
+	var entries []queuefs.Entry
+	for i := page; i < min(end, t.q.Pages()); i++ {
+		var version queuefs.Seq
+		var at = out.at
+		entries, version, at = t.q.Page(i, entries[:0])
+		if i > page && parcel.octets+t.octets(entries) > t.p.MaxPackage {
+			out.end = i
+			break
+		}
+		versions = append(versions, version)
+		if version > out.version {
+			out.version, out.at = version, at
+		}
+		for j := range entries {
+			if err := g.job(i, version, &entries[j]); err != nil {
+				return out, err
+			}
+			if j%64 == 0 && !pause() {
+				return out, errStopped
+			}
+		}
+	}
+	if out.at = t.orCreated(out.at); !t.steady(page, out.end, versions) {
+		// Of several instants: it has the changes up to before, and maybe
+		// later ones.
+		out.at, out.completed = before, t.orCreated(t.q.State().LastEvent)
+	}
+	if parcel.entries == 0 {
+		return out, nil
+	}
+	parcel.head = t.manifestHead(sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.at, Completed: out.completed})
+	if err := t.wrap(parcel, out.name().String(), pause); err != nil {
+		return out, err
+	}
+	out.entries, out.length, out.sha256 = parcel.entries, parcel.length, parcel.sha256
+	return out, nil
+}
+
+// steady reports whether no event has touched the pages since they were read:
+// then all of them are of one instant.
+func (t *task) steady(page, end int, versions []queuefs.Seq) bool {
+	for i := page; i < end; i++ {
+		version, _, _, _ := t.q.PageVersion(i)
+		if n := i - page; n < len(versions) && version != versions[n] || n >= len(versions) && version != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// octets returns how much the files of the jobs are.
+func (t *task) octets(entries []queuefs.Entry) (n int64) {
+	for i := range entries {
+		switch e := &entries[i]; {
+		case t.set == Replica:
+			n += e.Payload.Length + e.File.Length
+		case e.Status == queuefs.Pending:
+			n += e.Payload.Length
+		}
+	}
+	return n
+}
+
+// A gathering puts the resources of a set into a parcel, as the Resource List
+// has them.
+type gathering struct {
+	*task
+	*parcel
+	render renderer
+}
+
+// job adds the files of a job as its page had it at a version. A job file that
+// is no longer there is left out if an event has touched the page since: the
+// changes after the package's at lead to what is there now.
+func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
+	if g.set == Pending && e.Status != queuefs.Pending {
+		return nil
+	}
+	g.render.build(g.names.payload(e))
+	b := bitstream{file: file{payload: true, job: e.Job}}
+	if err := g.add(b, &e.Payload, nil); err != nil || g.set == Pending {
+		return err
+	}
+	g.render.build(g.names.jobFile(e))
+	text, _, err := g.q.JobFile(e.Job, e.Status)
+	if err == nil && sha256.Sum256(text) != e.File.SHA256 {
+		err = errors.New("file is not what it was")
+	}
+	if err != nil {
+		if now, _, _, _ := g.q.PageVersion(page); now != version {
+			return nil
+		}
+		return &packageError{g.render.entry.Loc, err}
+	}
+	return g.add(bitstream{file: file{job: e.Job, status: e.Status}}, &e.File, text)
+}
+
+// info adds queue-info.txt and returns its digest.
+func (g *gathering) info() (string, error) {
+	text, facts := g.q.InfoFile()
+	g.render.entry = sitemap.Entry{Loc: g.names.info}
+	g.render.duplicates()
+	sum := hex.EncodeToString(facts.SHA256[:])
+	g.render.facts(&facts, sum+hex.EncodeToString(facts.MD5[:]))
+	return sum, g.add(bitstream{}, &facts, text)
+}
+
+// add adds the entry that was rendered last, and its bitstream; text is that
+// of a file other than a payload.
+func (g *gathering) add(b bitstream, facts *queuefs.Facts, text []byte) error {
+	b.length, b.sha256 = facts.Length, facts.SHA256
+	b.store = stored(b.length, facts.Type)
+	b.at = g.texts.size
+	if _, err := g.texts.Write(text); err != nil {
+		return err
+	}
+	e := &g.render.entry
+	e.Path = "/" + g.stream(b)
+	return g.manifest(e)
+}
+
+// record writes the file of a dump, which makes it the current one.
+func (t *task) record(d *dump) error {
+	dir, err := t.dir(t.set, true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	out, err := t.p.draft()
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	text := d.append(nil, t.p.stamp())
+	if _, err := out.Write(text); err != nil {
+		return err
+	}
+	d.sum = salt(string(text))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.c.life != t.life {
+		return errStopped
+	}
+	if err := out.place(dir, dumpFile(d.seq)); err != nil {
+		return err
+	}
+	t.c.kept = append(slices.Clip(t.c.kept), d)
+	t.c.unswept = true
+	return nil
+}
+
+// ended settles a task that made a Resource Dump, or did not. f.mu is held.
+func (t *task) ended() error {
+	t.c.making = false
+	var e *packageError
+	switch {
+	case t.err == nil:
+		t.c.err = nil
+	case errors.Is(t.err, errStopped), errors.As(t.err, &e) && t.culled(e.Loc):
+		return nil // the next attempt leaves the job out
+	case errors.As(t.err, &e):
+		t.c.err = fmt.Errorf("no Resource Dump after event %d: %w", t.q.Seq(), t.err)
+		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", t.c.err)
+	default:
+		if err := t.mend(t.c, t.err); err != nil {
+			return fmt.Errorf("queue %s: Resource Dump: %w", t.q.ID(), err)
+		}
+	}
+	t.c.tried, t.c.wanted = t.p.Now(), false
+	return nil
+}
