@@ -1,0 +1,95 @@
+package websub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"cutie/sitemap"
+	"cutie/wellknown"
+)
+
+// A Discovery is what a resource says of its topic (4). All URLs are absolute.
+type Discovery struct {
+	Topic string   // the canonical URL
+	Hubs  []string // one at least, in the order given
+}
+
+// ErrNoHub says that a resource names no hub or no topic.
+var ErrNoHub = errors.New("names no hub or no topic")
+
+// maxHead is how much of a document is read to find links, in octets.
+const maxHead = 1 << 20
+
+// Discover asks a resource for its topic and hubs: by Link headers, and
+// without those by the links at the head of a ResourceSync document. If it has
+// none the error is an [ErrNoHub].
+func Discover(ctx context.Context, client Doer, resource string) (Discovery, error) {
+	d, err := discover(ctx, client, resource)
+	if err != nil {
+		return Discovery{}, fmt.Errorf("discover %s: %w", resource, err)
+	}
+	return d, nil
+}
+
+func discover(ctx context.Context, client Doer, resource string) (d Discovery, err error) {
+	if _, err := parseURL(resource); err != nil {
+		return d, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, resource, nil)
+	if err != nil {
+		return d, err
+	}
+	req.Header.Set("User-Agent", agent)
+	resp, err := client.Do(req)
+	if err != nil {
+		return d, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return d, fmt.Errorf("it answered %d", resp.StatusCode)
+	}
+	base := req.URL
+	if resp.Request != nil {
+		base = resp.Request.URL
+	}
+	if d, err = pick(base, wellknown.Links(resp.Header, RelHub), wellknown.Links(resp.Header, RelSelf)); err == nil {
+		return d, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxHead))
+	if err != nil {
+		return d, err
+	}
+	_, head, err := sitemap.NewReader(bytes.NewReader(text)).ReadHead()
+	if err != nil {
+		return d, ErrNoHub
+	}
+	links := map[string][]string{}
+	for _, l := range head.Links {
+		links[l.Rel] = append(links[l.Rel], l.Href)
+	}
+	return pick(base, links[RelHub], links[RelSelf])
+}
+
+// pick resolves what was found. There must be one topic.
+func pick(base *url.URL, hubs, topics []string) (d Discovery, err error) {
+	if len(hubs) == 0 || len(topics) != 1 {
+		return d, ErrNoHub
+	}
+	for _, ref := range append(topics, hubs...) {
+		u, err := base.Parse(ref)
+		if err != nil {
+			return d, fmt.Errorf("link %.80q: %w", ref, err)
+		}
+		if _, err := parseURL(u.String()); err != nil {
+			return d, fmt.Errorf("link %.80q: %w", ref, err)
+		}
+		d.Hubs = append(d.Hubs, u.String())
+	}
+	d.Topic, d.Hubs = d.Hubs[0], d.Hubs[1:]
+	return d, nil
+}

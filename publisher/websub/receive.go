@@ -1,0 +1,132 @@
+package websub
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ServeHTTP answers hubs: it confirms what was asked for (5.3) and receives
+// content (7). The last segment of the path names the subscription, so that
+// it may stand anywhere.
+func (s *Subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	s.mu.Lock()
+	sub := s.subs[id]
+	s.mu.Unlock()
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodPost:
+		w.Header().Set("Allow", "GET, POST")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	case sub == nil && r.Method == http.MethodPost:
+		http.Error(w, "there is no such subscription", http.StatusGone) // which ends it at the hub
+	case sub == nil:
+		http.Error(w, "there is no such subscription", http.StatusNotFound)
+	case r.Method == http.MethodGet:
+		s.confirm(w, r, sub)
+	default:
+		s.content(w, r, sub)
+	}
+}
+
+// confirm answers a hub that asks whether we did.
+func (s *Subscriber) confirm(w http.ResponseWriter, r *http.Request, sub *subscribed) {
+	args := r.URL.Query()
+	mode, topic, word := args.Get("hub.mode"), args.Get("hub.topic"), args.Get("hub.challenge")
+	if topic != sub.Topic {
+		http.Error(w, "the topic is another one", http.StatusNotFound)
+		return
+	}
+	if mode == denied {
+		s.denied(sub, args.Get("hub.reason"))
+		return
+	}
+	lease, err := strconv.ParseUint(args.Get("hub.lease_seconds"), 10, 32)
+	s.mu.Lock()
+	wanted := sub.Wants == mode && mode != "" && word != "" && (mode == unsubscribe || err == nil && lease > 0)
+	if wanted {
+		sub.Wants, sub.Asked = "", 0
+		sub.Lease = time.Duration(lease) * time.Second
+		sub.Expires = s.Now().Add(sub.Lease)
+		if mode == unsubscribe {
+			delete(s.subs, sub.ID)
+		}
+		s.version++
+	}
+	s.mu.Unlock()
+	if !wanted {
+		http.Error(w, "this was not asked for", http.StatusNotFound)
+		return
+	}
+	if err := s.save(); err != nil {
+		s.report(err)
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	io.WriteString(w, word)
+}
+
+// denied takes note that a hub ended a subscription, or did not begin it. It
+// is asked again when it has had time to change its mind.
+func (s *Subscriber) denied(sub *subscribed, reason string) {
+	s.mu.Lock()
+	unwanted := sub.Wants == unsubscribe
+	if unwanted {
+		delete(s.subs, sub.ID)
+	} else {
+		sub.Wants, sub.Expires, sub.AskedAt = subscribe, time.Time{}, s.Now()
+		sub.Asked = max(sub.Asked, 1)
+	}
+	s.version++
+	s.mu.Unlock()
+	if !unwanted {
+		s.report(fmt.Errorf("subscriber: hub %s denies %s: %.200q", sub.Hub, sub.Topic, reason))
+	}
+	if err := s.save(); err != nil {
+		s.report(err)
+	}
+}
+
+// content receives a notification.
+func (s *Subscriber) content(w http.ResponseWriter, r *http.Request, sub *subscribed) {
+	s.mu.Lock()
+	secret, unwanted := sub.Secret, sub.Wants == unsubscribe
+	s.mu.Unlock()
+	if unwanted {
+		http.Error(w, "the subscription has ended", http.StatusGone)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.MaxBody))
+	if big := (*http.MaxBytesError)(nil); errors.As(err, &big) {
+		http.Error(w, fmt.Sprintf("the body is longer than %d octets", s.MaxBody), http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err != nil {
+		http.Error(w, "the body is cut off", http.StatusBadRequest)
+		return
+	}
+	if err := Verify(r.Header.Get(signatureField), secret, body); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	sub.receiving.Lock()
+	defer sub.receiving.Unlock()
+	digest := sha256.Sum256(body)
+	if digest != sub.last {
+		n := Notification{Topic: sub.Topic, Type: r.Header.Get("Content-Type"), Body: body}
+		if err := s.Receive(r.Context(), n); err != nil {
+			s.report(fmt.Errorf("subscriber: %s: %w", sub.Topic, err))
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return
+		}
+		sub.last = digest
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,318 @@
+package websub_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cutie/publisher/websub"
+	"cutie/queuefs/durable"
+	"cutie/sitemap"
+)
+
+// A town is a hub, the topic of its Source, and a subscriber, each of them
+// reached over a connection.
+type town struct {
+	*house
+	j     *journal
+	topic string // served with links, by the way of mode
+
+	sub      *websub.Subscriber
+	subDir   *durable.Dir
+	subPath  string
+	callback string
+
+	lock sync.Mutex
+	mode string
+	got  []string
+	fail error
+}
+
+func newTown(t *testing.T) *town {
+	w := &town{subPath: t.TempDir(), mode: "header"}
+	site := httptest.NewServer(w)
+	t.Cleanup(site.Close)
+	w.topic, w.callback = site.URL+"/topic.xml", site.URL+"/push"
+	w.j = newJournal(w.topic)
+	w.house = newHouse(t, websub.Options{Source: w.j}, nil)
+	w.openSubscriber()
+	t.Cleanup(func() { w.subDir.Close() })
+	return w
+}
+
+func (w *town) openSubscriber() {
+	w.Helper()
+	var err error
+	w.subDir, err = durable.OpenDir(w.subPath, nil)
+	must(w, err)
+	w.sub, err = websub.NewSubscriber(websub.SubscriberOptions{Callback: w.callback, Doer: client(w), Dir: w.subDir,
+		Receive: w.receive, MaxBody: 1000, Report: w.report, Now: w.clock.now})
+	must(w, err)
+}
+
+func (w *town) reopenSubscriber() {
+	w.Helper()
+	w.subDir.Close()
+	w.openSubscriber()
+}
+
+func (w *town) receive(_ context.Context, n websub.Notification) error {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if w.fail != nil {
+		return w.fail
+	}
+	w.got = append(w.got, n.Topic[strings.LastIndexByte(n.Topic, '/')+1:]+" "+n.Type+" "+string(n.Body))
+	return nil
+}
+
+func (w *town) received() []string {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	got := w.got
+	w.got = nil
+	return got
+}
+
+// ServeHTTP is the site of all of them.
+func (w *town) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	hub := strings.TrimSuffix(w.topic, "/topic.xml") + "/hub"
+	switch {
+	case r.URL.Path == "/hub":
+		w.hub.ServeHTTP(rw, r)
+	case strings.HasPrefix(r.URL.Path, "/push/"):
+		w.sub.ServeHTTP(rw, r)
+	case w.mode == "header":
+		rw.Header().Set("Link", websub.Links("/topic.xml", "http://127.0.0.1:1/dead", hub))
+	case w.mode == "document":
+		rw.Write(sitemap.AppendFoot(sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeNotification,
+			Links: []sitemap.Link{{Rel: "hub", Href: "/hub"}, {Rel: "self", Href: w.topic}}}), sitemap.URLSet))
+	case w.mode == "two topics":
+		rw.Header().Set("Link", `</hub>; rel="hub", <a>; rel="self", <b>; rel="self"`)
+	case w.mode == "gone":
+		http.NotFound(rw, r)
+	default:
+		rw.Write([]byte("<html></html>"))
+	}
+}
+
+func TestBothEndsMeet(t *testing.T) {
+	w := newTown(t)
+	for _, mode := range []string{"header", "document"} {
+		w.mode = mode
+		got, err := w.sub.Subscribe(ctx, strings.Replace(w.topic, "topic.xml", "page?x=1", 1))
+		must(t, err)
+		if got != w.topic {
+			t.Errorf("got topic %s, want %s", got, w.topic)
+		}
+		w.tick()
+		w.wantStates(w.topic + " verified=true signed=true external=false failures=0 expires in 240h0m0s\n")
+		w.j.add(w.topic, mode)
+		w.later(time.Minute)
+		want(t, w.received(), []string{"topic.xml text/plain " + mode})
+	}
+	must(t, w.sub.Unsubscribe(ctx, w.topic))
+	w.j.add(w.topic, "late")
+	w.tick()
+	w.wantStates("")
+	want(t, w.received(), nil)
+	if err := w.sub.Unsubscribe(ctx, w.topic); err == nil {
+		t.Error("unsubscribed twice")
+	}
+	for mode, words := range map[string]string{"none": "names no hub or no topic", "two topics": "names no hub or no topic", "gone": "it answered 404"} {
+		w.mode = mode
+		if _, err := w.sub.Subscribe(ctx, w.topic); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: got %v, want %s", mode, err, words)
+		}
+	}
+	if _, err := w.sub.Subscribe(ctx, "ftp://x/"); err == nil {
+		t.Error("subscribed to what is no URL of HTTP")
+	}
+}
+
+func TestAHubThatRefusesIsQuoted(t *testing.T) {
+	w := newTown(t)
+	w.j.remove(w.topic)
+	_, err := w.sub.Subscribe(ctx, w.topic)
+	if err == nil || !strings.Contains(err.Error(), `answered 404: "hub.topic is none of this hub`) || !strings.Contains(err.Error(), "/dead: ") {
+		t.Errorf("got %v", err)
+	}
+	w.j.add(w.topic)
+	must(t, w.sub.Tick(ctx))
+	w.tick()
+	w.wantStates("") // it is not kept
+}
+
+func TestWhatIsNotReceivedComesAgain(t *testing.T) {
+	w := newTown(t)
+	_, err := w.sub.Subscribe(ctx, w.topic)
+	must(t, err)
+	w.tick()
+	w.fail = errors.New("disk is full")
+	w.j.add(w.topic, "1")
+	w.tick()
+	w.fail = nil
+	if got := w.reported(); !strings.Contains(got, "disk is full") {
+		t.Errorf("got reports %q", got)
+	}
+	w.reopenSubscriber()
+	w.later(time.Hour)
+	want(t, w.received(), []string{"topic.xml text/plain 1"})
+}
+
+// callbackOf returns the URL and the secret of the subscription, as in its
+// file.
+func (w *town) callbackOf() (callback, secret string) {
+	w.Helper()
+	data, err := os.ReadFile(filepath.Join(w.subPath, "subscribed"))
+	must(w, err)
+	field := func(name string) string {
+		_, rest, _ := strings.Cut(string(data), `"`+name+`":"`)
+		value, _, _ := strings.Cut(rest, `"`)
+		return value
+	}
+	return w.callback + "/" + field("id"), field("secret")
+}
+
+func TestOnlyTheHubIsBelieved(t *testing.T) {
+	w := newTown(t)
+	_, err := w.sub.Subscribe(ctx, w.topic)
+	must(t, err)
+	w.tick()
+	callback, secret := w.callbackOf()
+	post := func(callback, body, signature string) int {
+		t.Helper()
+		req, err := http.NewRequest("POST", callback, strings.NewReader(body))
+		must(t, err)
+		req.Header.Set("Content-Type", "text/plain")
+		if signature != "" {
+			req.Header.Set("X-Hub-Signature", signature)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		must(t, err)
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	good := func(m websub.Method, body string) string { return websub.Sign(m, secret, []byte(body)) }
+	for _, tt := range []struct {
+		callback, body, signature string
+		status                    int
+	}{
+		{callback, "a", "", 403},
+		{callback, "a", "sha256=", 403},
+		{callback, "a", good(websub.SHA256, "b"), 403},
+		{callback, "a", websub.Sign(websub.SHA256, "", []byte("a")), 403},
+		{callback, "a", strings.Replace(good(websub.SHA256, "a"), "sha256", "md5", 1), 403},
+		{callback + "x", "a", good(websub.SHA256, "a"), 410},
+		{callback, strings.Repeat("x", 1001), good(websub.SHA256, strings.Repeat("x", 1001)), 413},
+		{callback, "a", good(websub.SHA256, "a"), 204},
+		{callback, "a", good(websub.SHA256, "a"), 204}, // again
+		{callback, "b", good(websub.SHA1, "b"), 204},
+		{callback, "c", strings.ToUpper(good(websub.SHA384, "c")[7:]), 403},
+		{callback, "c", good(websub.SHA384, "c"), 204},
+		{callback, "a", good(websub.SHA512, "a"), 204}, // it is as it was before
+	} {
+		if got := post(tt.callback, tt.body, tt.signature); got != tt.status {
+			t.Errorf("%.5s %.20s: got %d, want %d", tt.body, tt.signature, got, tt.status)
+		}
+	}
+	const p = "topic.xml text/plain "
+	want(t, w.received(), []string{p + "a", p + "b", p + "c", p + "a"})
+	confirm := func(mode, topic string) (int, string) {
+		t.Helper()
+		args := url.Values{"hub.mode": {mode}, "hub.topic": {topic}, "hub.challenge": {"word"}, "hub.lease_seconds": {"60"}}
+		resp, err := http.Get(callback + "?" + args.Encode())
+		must(t, err)
+		defer resp.Body.Close()
+		var body bytes.Buffer
+		body.ReadFrom(resp.Body)
+		return resp.StatusCode, body.String()
+	}
+	for _, tt := range [][2]string{{"subscribe", w.topic}, {"unsubscribe", w.topic}, {"", w.topic}, {"denied", "http://other.test/"}} {
+		if status, body := confirm(tt[0], tt[1]); status != 404 || body == "word" {
+			t.Errorf("%v: got %d %q: nobody asked for this", tt, status, body)
+		}
+	}
+}
+
+func TestSubscriptionsAreRenewed(t *testing.T) {
+	const day = 24 * time.Hour
+	w := newTown(t)
+	_, err := w.sub.Subscribe(ctx, w.topic)
+	must(t, err)
+	w.tick()
+	first, _ := w.callbackOf()
+	run := func(d time.Duration) {
+		t.Helper()
+		w.clock.advance(d)
+		must(t, w.sub.Tick(ctx))
+		w.tick()
+	}
+	run(6 * day)
+	w.wantStates(w.topic + " verified=true signed=true external=false failures=0 expires in 96h0m0s\n")
+	w.reopenSubscriber()
+	run(day)
+	w.wantStates(w.topic + " verified=true signed=true external=false failures=0 expires in 240h0m0s\n")
+	if again, _ := w.callbackOf(); again != first {
+		t.Errorf("got callback %s, want %s", again, first)
+	}
+	// The hub goes away for long enough, and comes back without knowing us.
+	dead := w.hub
+	w.close()
+	must(t, os.Remove(filepath.Join(w.path, "subscriptions")))
+	w.hub = dead
+	w.opts.Permit = func(*http.Request, string) error { return errors.New("not now") }
+	w.hub = nil
+	w.open(nil)
+	for range 12 {
+		run(day)
+	}
+	if got := w.reported(); strings.Count(got, "the lease has ended") != 1 || !strings.Contains(got, "not now") {
+		t.Errorf("got reports %q", got)
+	}
+	w.opts.Permit = nil
+	w.close()
+	w.open(nil)
+	run(2 * day)
+	w.wantStates(w.topic + " verified=true signed=true external=false failures=0 expires in 240h0m0s\n")
+	// It denies us, and is asked again later.
+	w.j.remove(w.topic)
+	w.tick()
+	if got := w.reported(); !strings.Contains(got, "denies "+w.topic+`: "the topic is no longer there"`) {
+		t.Errorf("got reports %q", got)
+	}
+	w.j.add(w.topic)
+	w.wantStates("")
+	run(time.Hour)
+	w.wantStates(w.topic + " verified=true signed=true external=false failures=0 expires in 240h0m0s\n")
+}
+
+func TestSignatures(t *testing.T) {
+	// RFC 2202, 3 (case 2) and RFC 4231, 4.3.
+	for m, want := range map[websub.Method]string{
+		websub.SHA1:   "sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
+		websub.SHA256: "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+		websub.SHA384: "sha384=af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e8e2240ca5e69e2c78b3239ecfab21649",
+		websub.SHA512: "sha512=164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737",
+	} {
+		body := []byte("what do ya want for nothing?")
+		if got := websub.Sign(m, "Jefe", body); got != want {
+			t.Errorf("%s: got %s, want %s", m, got, want)
+		}
+		if err := websub.Verify(want, "Jefe", body); err != nil {
+			t.Errorf("%s: %v", m, err)
+		}
+		if err := websub.Verify(want[:len(want)-1], "Jefe", body); !errors.Is(err, websub.ErrSignature) {
+			t.Errorf("%s: cut off: got %v", m, err)
+		}
+	}
+}
