@@ -1,0 +1,134 @@
+package rdm
+
+import (
+	"cmp"
+	"container/heap"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// natural tells whether an order is that of the queue, or its reverse. What was
+// culled comes behind it.
+func (f *finder) natural(order []sortKey) bool {
+	return !f.deleted && strings.EqualFold(order[0].name, "Identifier")
+}
+
+// A ranked resource has a place in an order.
+type ranked struct {
+	resource
+	keys []rank
+	n    int64 // place in the queue, which decides between equals
+}
+
+// A rank is a value as it is compared: number for dates and integers, else the
+// text in lower case. What a job has not comes first.
+type rank struct {
+	number int64
+	text   string
+}
+
+// sorted returns the first hits of a finder in the order of the view. It keeps
+// no more of them than are wanted, and reads job files only if the order has a
+// field that is not in the index.
+func (x *exchange) sorted(f *finder) ([]ranked, error) {
+	most := int64(x.h.o.MaxOrdered)
+	if x.view.last > 0 {
+		most = min(most, x.view.last)
+	}
+	var places []int
+	var descending []bool
+	index := true
+	for _, k := range x.view.order {
+		// What descriptions do not have orders nothing.
+		if i := fieldNamed(k.name); i >= 0 {
+			places, descending = append(places, i), append(descending, k.descending)
+			index = index && fields[i].index
+		}
+	}
+	best := &ranking{descending: descending}
+	n := int64(0)
+	for s := range f.all() {
+		if err := x.r.Context().Err(); err != nil {
+			return nil, err
+		}
+		light := s // sidecars of many jobs would be too much to keep
+		if !index && !s.gone {
+			if ok, err := f.read(&s); err != nil {
+				return nil, err
+			} else if !ok {
+				continue
+			}
+		}
+		n++
+		r := ranked{resource: light, keys: ranks(&s, places), n: n}
+		switch {
+		case int64(len(best.list)) < most:
+			heap.Push(best, r)
+		case x.view.last == 0 || x.view.last > most:
+			return nil, badRequest("more than %d descriptions are not put in order; %s asks for the first of them", most, nameViewHits)
+		case best.compare(&r, &best.list[0]) < 0:
+			best.list[0] = r
+			heap.Fix(best, 0)
+		}
+	}
+	slices.SortFunc(best.list, func(a, b ranked) int { return best.compare(&a, &b) })
+	return best.list, f.err
+}
+
+// unranked goes through a list.
+func unranked(list []ranked) iter.Seq[resource] {
+	return func(yield func(resource) bool) {
+		for i := range list {
+			if !yield(list[i].resource) {
+				return
+			}
+		}
+	}
+}
+
+func ranks(s *resource, places []int) []rank {
+	keys := make([]rank, len(places))
+	for k, i := range places {
+		switch fields[i].typ {
+		case "date":
+			if t := s.date(fields[i].name); !t.IsZero() {
+				keys[k].number = t.UnixMicro()
+			}
+		case "int":
+			keys[k].number = s.job.Size
+		default:
+			keys[k].text = strings.ToLower(s.value(i))
+		}
+	}
+	return keys
+}
+
+// A ranking is a heap whose top is the last of those it has.
+type ranking struct {
+	list       []ranked
+	descending []bool
+}
+
+func (r *ranking) compare(a, b *ranked) int {
+	for i, down := range r.descending {
+		c := cmp.Or(cmp.Compare(a.keys[i].number, b.keys[i].number), strings.Compare(a.keys[i].text, b.keys[i].text))
+		if down {
+			c = -c
+		}
+		if c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(a.n, b.n)
+}
+
+func (r *ranking) Len() int           { return len(r.list) }
+func (r *ranking) Less(i, j int) bool { return r.compare(&r.list[i], &r.list[j]) > 0 }
+func (r *ranking) Swap(i, j int)      { r.list[i], r.list[j] = r.list[j], r.list[i] }
+func (r *ranking) Push(e any)         { r.list = append(r.list, e.(ranked)) }
+func (r *ranking) Pop() any {
+	last := r.list[len(r.list)-1]
+	r.list = r.list[:len(r.list)-1]
+	return last
+}

@@ -1,0 +1,167 @@
+// Package rdm speaks RDM, Resource Description Messages (W3C NOTE-rdm-960724),
+// over the queues of a home, both ends: a [Handler] for /rdm/incoming and a
+// [Client].
+//
+// A catalog is a queue, and a resource is a job: what is described is the state
+// of the job, and its URL that of Get-job-state. In a catalog are the jobs that
+// are pending or consumed; deleted are those in that status, and those culled as
+// long as they are remembered.
+//
+//	request                        query language   scope
+//	rd-request                     gatherer         all | since DATE
+//	rd-request-deleted             gatherer         all | since DATE
+//	schema-description-request     schema-basic     defined ATTRIBUTE
+//	taxonomy-description-request   taxonomy-basic   descendant[/N] ID | children ID | anklebiter ID
+//	server-description-request
+//	status-request
+//
+// each by POST of a message of type application/x-rdm, or by GET with the keys
+// type, ql, csid, scope, view-attributes, view-order and view-hits. The short
+// names schema-request, server-request and taxonomy-request are known as well.
+//
+// A message of the type rd-response that a client posts is a submission, and one
+// of the type rd-response-deleted deletes jobs. Each of its objects stands for
+// itself, and the answer, a status-response, says what became of it:
+//
+//   - An object with the URL of a job requeues it, if it was consumed or deleted
+//     and the attribute Status is pending. What a job is cannot be changed.
+//   - Any other is a new job. Its payload is the attribute Payload, or else the
+//     object itself as application/x-soif. Title is the file name, Sidecar the
+//     sidecar; the payload must have the digests of Digest-Type and Digest-Value.
+//
+// A leading SCHEMA object is checked, and the REQUEST object of the Sun Portal
+// Search is taken in place of a header, with submit-operation insert, update,
+// delete or retrieve.
+//
+// An answer is of the instant at which it began: jobs that change while it is on
+// its way are left to the next. Its Last-Modified is that instant, or the last
+// event before it; whoever asks for what is since then misses nothing, and gets
+// at most what is of the same second again.
+//
+// Errors are messages too, with RDM-Error-Message and a status of HTTP. Where the
+// text of RDM contradicts itself, names are compared without case and both
+// spellings taken; dates are read in the three forms of HTTP.
+//
+// Not here: query languages of other makers, and descriptions of other servers.
+package rdm
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"cutie/publisher/soif"
+	"cutie/queuefs"
+)
+
+// Path is where messages are taken.
+const Path = "/rdm/incoming"
+
+// A Right is what a message needs for a catalog.
+type Right uint8
+
+const (
+	Read    Right = 1 + iota // to get descriptions
+	Submit                   // to submit jobs
+	Consume                  // to put jobs back
+	Delete                   // to delete jobs
+)
+
+var rightNames = [...]string{Read: "read", Submit: "submit", Consume: "consume", Delete: "delete"}
+
+func (r Right) String() string { return rightNames[r] }
+
+// Options are the settings and limits of a [Handler]. Zero values mean the
+// defaults.
+type Options struct {
+	// Allow returns why the caller has not a right for a queue, by its cleaned
+	// identifier, or for all queues if that is "": an [*Error]. What the answer
+	// needs besides is added to header. nil: everybody may do everything.
+	Allow func(header http.Header, r *http.Request, right Right, queue string) error
+	// User returns the user who asks, "" for one without a name. nil: nobody
+	// has one.
+	User func(ctx context.Context) string
+	// Log is told of errors that are not shown to the caller; nil: nobody is.
+	Log func(r *http.Request, err error)
+
+	MaxBody    int64 // octets of a message, as sent and as decoded; 0: 1 GiB; beyond it 413
+	MaxObject  int   // octets of one object of it; 0: [soif.DefaultLimit]; beyond it 413
+	MaxObjects int   // objects of a submission; 0: 10,000; beyond it 413
+	// MaxOrdered is how many descriptions View-Order sorts; 0: 100,000. For the
+	// first of more there is View-Hits; else the answer is 400.
+	MaxOrdered int
+	// BodyIdle is how long a message may make no progress; 0: 30 s; then 408.
+	BodyIdle time.Duration
+	Now      func() time.Time // nil means time.Now
+}
+
+// A Handler answers messages. It is safe for concurrent use.
+type Handler struct {
+	svc *queuefs.Service
+	o   Options
+}
+
+// New returns a Handler before svc, for requests with the path [Path].
+func New(svc *queuefs.Service, o Options) *Handler {
+	o.MaxBody = cmp.Or(o.MaxBody, 1<<30)
+	o.MaxObject = cmp.Or(o.MaxObject, soif.DefaultLimit)
+	o.MaxObjects = cmp.Or(o.MaxObjects, 10_000)
+	o.MaxOrdered = cmp.Or(o.MaxOrdered, 100_000)
+	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Handler{svc: svc, o: o}
+}
+
+// ServeHTTP answers one message.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := h.begin(w, r)
+	err := x.serve()
+	if err == nil {
+		err = x.out.finish()
+	}
+	if err != nil {
+		x.fail(err)
+	}
+}
+
+// serve finds out what is asked and does it.
+func (x *exchange) serve() error {
+	switch x.r.Method {
+	case http.MethodGet, http.MethodHead:
+		if err := x.readQuery(); err != nil {
+			return err
+		}
+	case http.MethodPost:
+		in, err := x.readMessage()
+		if err != nil {
+			return err
+		}
+		defer in.done()
+		switch {
+		case x.submission != 0:
+			return x.submit(in)
+		case x.sun != nil:
+			return x.retrieveNamed(in)
+		}
+		if err := x.readRest(in); err != nil {
+			return err
+		}
+	default:
+		x.w.Header().Set("Allow", "GET, HEAD, POST")
+		return &Error{http.StatusMethodNotAllowed, "method " + x.r.Method + " is not among GET, HEAD, POST"}
+	}
+	switch x.typ {
+	case RDRequest, RDRequestDeleted:
+		return x.retrieve()
+	case SchemaRequest:
+		return x.describeSchema()
+	case ServerRequest:
+		return x.describeServer()
+	case TaxonomyRequest:
+		return x.describeTaxonomy()
+	}
+	return x.describeStatus()
+}

@@ -1,0 +1,255 @@
+package rdm
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"cutie/publisher/soif"
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// An exchange is one message and the answer to it.
+type exchange struct {
+	h    *Handler
+	w    http.ResponseWriter
+	r    *http.Request
+	out  *output
+	base state.Base
+
+	typ        Type
+	csid       string // as it was sent
+	scope      string // "" if there is none
+	view       view
+	submission Type           // of what is submitted: RDResponse or RDResponseDeleted
+	sun        *soif.Object   // the object that stood in place of a header
+	catalog    *queuefs.Queue // once it was found
+}
+
+func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{h: h, w: w, r: r, base: state.NewBase(h.svc.Info().BaseURI)}
+	x.out = newOutput(w, r)
+	w.Header().Set("Content-Type", MediaType)
+	w.Header().Set("Vary", "Accept, Accept-Encoding")
+	x.expires(0)
+	return x
+}
+
+// readQuery reads a request that is in the URL (Using the GET method). Keys that
+// mean nothing are ignored.
+func (x *exchange) readQuery() error {
+	query, err := url.ParseQuery(x.r.URL.RawQuery)
+	if err != nil {
+		return badRequest("query: %v", err)
+	}
+	keys := map[string]string{}
+	for name, values := range query {
+		low := strings.ToLower(name)
+		if _, twice := keys[low]; twice || len(values) > 1 {
+			return badRequest("key %.40q is repeated", name)
+		}
+		keys[low] = values[0]
+	}
+	name, ok := keys["type"]
+	if !ok {
+		return errNoType
+	}
+	if x.typ, err = ParseType(strings.TrimSpace(name)); err != nil {
+		return badRequest("%v", err)
+	}
+	if !x.typ.isRequest() {
+		return badRequest("type %v is not asked for, but posted", x.typ)
+	}
+	x.csid = strings.TrimSpace(keys["csid"])
+	return x.ask(keys["ql"], keys["scope"], keys["view-attributes"], keys["view-order"], keys["view-hits"])
+}
+
+// ask takes a query that was sent in whatever way.
+func (x *exchange) ask(language, scope, attributes, order, hits string) (err error) {
+	want := languages[x.typ]
+	if language = strings.TrimSpace(language); want != "" && language != "" && !strings.EqualFold(language, want) {
+		return badRequest("unsupported query language: %.60s", strings.ToValidUTF8(language, "\ufffd"))
+	}
+	x.scope = strings.TrimSpace(scope)
+	x.view, err = parseView(attributes, order, hits)
+	return err
+}
+
+// readMessage reads the header of a message in the body (Using the POST method).
+func (x *exchange) readMessage() (*message, error) {
+	switch media, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); {
+	case x.r.Header.Get("Content-Type") == "":
+	case err == nil && (media == MediaType || media == "application/rdm" || media == "text/plain"):
+	default:
+		return nil, &Error{http.StatusUnsupportedMediaType, "a message is of the type " + MediaType}
+	}
+	in, err := x.openMessage()
+	if err != nil {
+		return nil, err
+	}
+	o, err := in.Read()
+	if err == io.EOF {
+		return nil, badRequest("message is empty")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.Is(sunObject) {
+		x.sun = &o
+		return in, x.readSun()
+	}
+	head, err := parseHeader(&o)
+	x.typ, x.csid = head.Type, head.Catalog
+	if err != nil {
+		return nil, badRequest("%v", err)
+	}
+	switch {
+	case x.typ == RDResponse || x.typ == RDResponseDeleted:
+		x.submission = x.typ
+	case !x.typ.isRequest():
+		return nil, badRequest("a message of type %v is of no use here; %v and %v are taken", x.typ, RDResponse, RDResponseDeleted)
+	}
+	if err := x.ask(head.Language, "", "", "", ""); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// readRest reads what follows the header of a request.
+func (x *exchange) readRest(in *message) error {
+	o, err := in.Read()
+	if err == io.EOF {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !o.Is(queryObject) {
+		return badRequest("%.40q follows the header, not %s", o.Type, queryObject)
+	}
+	if err := x.ask("", o.Value(nameScope), o.Value(nameViewAttributes), o.Value(nameViewOrder), o.Value(nameViewHits)); err != nil {
+		return err
+	}
+	if o, err = in.Read(); err == nil {
+		return badRequest("%.40q follows the query, where the message ends", o.Type)
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return err
+}
+
+// A message is the body of a request, object by object.
+type message struct {
+	*soif.Reader
+	body *body
+}
+
+func (m *message) done() { m.body.done() }
+
+func (x *exchange) openMessage() (*message, error) {
+	limit := x.h.o.MaxBody
+	if x.r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	b := &body{in: http.MaxBytesReader(x.w, x.r.Body, limit), conn: http.NewResponseController(x.w), idle: x.h.o.BodyIdle}
+	var in io.Reader = b
+	switch coding := strings.ToLower(strings.TrimSpace(x.r.Header.Get("Content-Encoding"))); coding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			b.done()
+			return nil, notGzip(err)
+		}
+		in = &unpacked{z, limit, limit}
+	default:
+		x.w.Header().Set("Accept-Encoding", "gzip, x-gzip")
+		return nil, &Error{http.StatusUnsupportedMediaType, "unsupported content coding, gzip is taken"}
+	}
+	r := soif.NewReader(in)
+	r.Clean, r.Limit = true, x.h.o.MaxObject
+	return &message{r, b}, nil
+}
+
+func tooLarge(limit int64) error {
+	return &Error{http.StatusRequestEntityTooLarge, "message has more than the " + number(limit) + " octets that are taken"}
+}
+
+// unpacked is a message that was sent compressed.
+type unpacked struct {
+	in    io.Reader
+	left  int64
+	limit int64
+}
+
+func (u *unpacked) Read(p []byte) (int, error) {
+	if u.left == 0 {
+		return 0, tooLarge(u.limit)
+	}
+	n, err := u.in.Read(p[:min(int64(len(p)), u.left)])
+	u.left -= int64(n)
+	if err != nil && err != io.EOF {
+		err = notGzip(err)
+	}
+	return n, err
+}
+
+// notGzip keeps what an error of the connection says.
+func notGzip(err error) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return err
+	}
+	return badRequest("message is not what its content coding says: %v", err)
+}
+
+// A body reads the body of a request. Its errors say what is to be answered.
+type body struct {
+	in    io.Reader
+	conn  *http.ResponseController
+	idle  time.Duration
+	until time.Time // when the time to read is to be extended
+	armed bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	// Not at every read, since that would cost more than to read.
+	if now := time.Now(); now.After(b.until) {
+		b.until = now.Add(b.idle / 8)
+		b.armed = b.conn.SetReadDeadline(now.Add(b.idle)) == nil
+	}
+	n, err := b.in.Read(p)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	var (
+		large   *http.MaxBytesError
+		timeout net.Error
+	)
+	switch {
+	case errors.As(err, &large):
+		err = tooLarge(large.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		err = &Error{http.StatusRequestTimeout, "message made no progress for " + b.idle.String()}
+	default:
+		err = badRequest("message was cut off")
+	}
+	return n, err
+}
+
+// done lifts the limit of time, so that it does not end what follows.
+func (b *body) done() {
+	if b.armed {
+		b.conn.SetReadDeadline(time.Time{})
+		b.armed = false
+	}
+}

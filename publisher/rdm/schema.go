@@ -1,0 +1,134 @@
+package rdm
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/publisher/soif"
+	"cutie/queuefs"
+)
+
+// holds is how long a description of the service or of its schema holds.
+const holds = 24 * time.Hour
+
+// describeSchema answers schema-description-request (Schema Description).
+func (x *exchange) describeSchema() error {
+	entries, err := x.schemaEntries()
+	if err != nil {
+		return err
+	}
+	if len(x.view.order) > 0 {
+		return badRequest("the entries of a schema have numbers, and stay in their order")
+	}
+	if err := x.find(Read); err != nil {
+		return err
+	}
+	x.expires(holds)
+	info := x.h.svc.Info()
+	head := Header{Type: SchemaResponse, Catalog: x.answered()}
+	shown := entries[:0]
+	for i, n := range entries {
+		if x.view.wants(int64(i) + 1) {
+			shown = append(shown, n)
+		}
+	}
+	if len(shown) == 0 {
+		head.Error = "0 results"
+	}
+	b := soif.AppendHead(head.append(nil), schemaObject, x.base.Ref("rdm", "incoming")+"?type="+SchemaRequest.String()+"&csid="+url.QueryEscape(x.answered()))
+	b = soif.AppendAttribute(b, "Schema-Definition-Language-Version", "1.0")
+	b = soif.AppendAttribute(b, "Schema-Name", documentObject)
+	b = soif.AppendAttribute(b, "Last-Modified", httpDate(serviceDate(&info)))
+	b = soif.AppendAttribute(b, "Number-of-Entries", strconv.Itoa(len(shown)))
+	b = appendMaintainer(b, &info)
+	for _, n := range shown {
+		for _, a := range entryOf(n) {
+			if x.view.has(a.Name) {
+				b = soif.AppendAttribute(b, a.Name+"-"+strconv.Itoa(n+1), a.Value)
+			}
+		}
+	}
+	return x.out.write(soif.AppendEnd(b))
+}
+
+// serviceDate is when what is said of the service last changed.
+func serviceDate(info *queuefs.ServiceInfo) time.Time {
+	if info.Modified.IsZero() {
+		return info.Created
+	}
+	return info.Modified
+}
+
+func appendMaintainer(dst []byte, info *queuefs.ServiceInfo) []byte {
+	if info.SupportURI == "" {
+		return dst
+	}
+	return soif.AppendAttribute(dst, "Maintainer", strings.TrimPrefix(info.SupportURI, "mailto:"))
+}
+
+// schemaEntries reads the scope "defined X": the places of the fields whose
+// entries have the attribute X of the schema language, or whose name is X.
+func (x *exchange) schemaEntries() (places []int, err error) {
+	name := "SOIF-Attribute"
+	if x.scope != "" {
+		word, rest, _ := strings.Cut(x.scope, " ")
+		if name = strings.TrimSpace(rest); !strings.EqualFold(word, "defined") || name == "" {
+			return nil, badRequest("scope %.60q is not defined ATTRIBUTE", x.scope)
+		}
+	}
+	for n := range fields {
+		if strings.EqualFold(fields[n].name, name) {
+			return []int{n}, nil
+		}
+		for _, a := range entryOf(n) {
+			// A value of 0 says that the attribute is not present.
+			if strings.EqualFold(a.Name, name) && a.Value != "0" {
+				places = append(places, n)
+			}
+		}
+	}
+	return places, nil
+}
+
+// entryOf returns the schema entry of a field, without its number.
+func entryOf(n int) []soif.Attribute {
+	f := &fields[n]
+	e := []soif.Attribute{{Name: "SOIF-Attribute", Value: f.name}, {Name: "Description", Value: f.about},
+		{Name: "Data-Type", Value: f.typ}, {Name: "Content-Type", Value: "text/plain"}}
+	e = append(e, f.extra...)
+	return append(e, soif.Attribute{Name: "Table-Name", Value: "job"},
+		soif.Attribute{Name: "Column-Name", Value: strings.ReplaceAll(strings.ToLower(f.name), "-", "_")},
+		soif.Attribute{Name: "In-Root-Table", Value: "1"})
+}
+
+// checkSchema checks the schema that comes with a submission: a version that is
+// known, and entries that have a name of their own each.
+func checkSchema(o *soif.Object) error {
+	if v := o.Value("Schema-Definition-Language-Version"); v != "" && v != "1" && !strings.HasPrefix(v, "1.") {
+		return fmt.Errorf("Schema-Definition-Language-Version %.20q is not 1.0", v)
+	}
+	named := map[int]bool{}
+	seen := map[string]bool{}
+	for _, a := range o.Attributes {
+		if base, n := soif.Base(a.Name); strings.EqualFold(base, "SOIF-Attribute") {
+			low := strings.ToLower(a.Value)
+			if low == "" || seen[low] || named[n] {
+				return fmt.Errorf("schema: %s %.60q is empty, or was there before", a.Name, a.Value)
+			}
+			named[n], seen[low] = true, true
+		}
+	}
+	for _, a := range o.Attributes {
+		if base, n := soif.Base(a.Name); n > 0 && !named[n] {
+			return fmt.Errorf("schema: %s has no SOIF-Attribute-%d (%s)", a.Name, n, base)
+		}
+	}
+	if len(named) == 0 {
+		return errors.New("schema: there is no SOIF-Attribute in it")
+	}
+	return nil
+}

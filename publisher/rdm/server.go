@@ -1,0 +1,69 @@
+package rdm
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"cutie/publisher/soif"
+	"cutie/queuefs"
+)
+
+// samples is how many descriptions stand in that of a catalog.
+const samples = 3
+
+// describeServer answers server-description-request (Server Descriptions).
+func (x *exchange) describeServer() error {
+	if err := x.find(Read); err != nil {
+		return err
+	}
+	q, service := x.catalog, x.h.svc.Info()
+	info := q.Info()
+	x.expires(holds)
+	head := Header{Type: ServerResponse}
+	b := soif.AppendHead(head.append(nil), serverObject, catalogID(x.base, q.ID()))
+	if info.Description != "" {
+		b = soif.AppendAttribute(b, "Description", info.Description)
+	}
+	b = soif.AppendAttribute(b, "Supported-RDM-Type", supported)
+	b = soif.AppendAttribute(b, "Supported-RDM-Query-Language",
+		strings.Join([]string{languages[RDRequest], languages[SchemaRequest], languages[TaxonomyRequest]}, ","))
+	var catalogs []string
+	for _, q := range x.readable() {
+		catalogs = append(catalogs, catalogID(x.base, q.ID()))
+	}
+	b = soif.AppendAttribute(b, "Supported-Catalog-Service-ID", strings.Join(catalogs, ","))
+	b = appendMaintainer(b, &service)
+	places, _ := (&view{attributes: []string{"Title", "Status"}}).selection(nil)
+	n := 0
+	for _, id := range q.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: samples}) {
+		j, err := q.Job(id)
+		if errors.Is(err, queuefs.ErrNoJob) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		n++
+		sample := x.appendDescription(nil, &resource{job: j}, places)
+		b = soif.AppendAttribute(b, "Sample-RD-"+strconv.Itoa(n), string(sample))
+	}
+	_, file := q.InfoFile()
+	b = soif.AppendAttribute(b, "SD-Last-Modified", httpDate(file.Modified))
+	b = soif.AppendAttribute(b, "SD-Expires", httpDate(x.h.o.Now().Add(holds)))
+	return x.out.write(soif.AppendEnd(b))
+}
+
+// supported are the types that are taken.
+var supported = strings.Join([]string{RDRequest.String(), RDRequestDeleted.String(), RDResponse.String(), RDResponseDeleted.String(),
+	SchemaRequest.String(), ServerRequest.String(), TaxonomyRequest.String(), StatusRequest.String()}, ",")
+
+// readable are the queues that the caller may read.
+func (x *exchange) readable() (list []*queuefs.Queue) {
+	for _, q := range x.h.svc.Queues() {
+		if x.may(Read, q.ID()) {
+			list = append(list, q)
+		}
+	}
+	return list
+}

@@ -1,0 +1,51 @@
+package rdm
+
+import (
+	"fmt"
+	"html"
+	"strings"
+
+	"cutie/publisher/soif"
+)
+
+// describeStatus answers status-request, to a browser with the bare page.
+func (x *exchange) describeStatus() error {
+	info := x.h.svc.Info()
+	var b strings.Builder
+	b.WriteString("<UL>\n")
+	for _, q := range x.readable() {
+		st := q.State()
+		fmt.Fprintf(&b, "<LI><A HREF=\"%s\">%s</A>: %d pending, %d consumed, %d deleted", html.EscapeString(x.base.Ref("state", q.ID())),
+			html.EscapeString(q.ID()), st.Pending, st.Consumed, st.Deleted)
+		if st.Held > 0 {
+			fmt.Fprintf(&b, ", %d held", st.Held)
+		}
+		if !st.Info.Paused.IsZero() {
+			b.WriteString(", paused")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("</UL>\n")
+	doing := "running"
+	if x.h.svc.Err() != nil {
+		doing = "storage failed"
+	}
+	text := page(taxonomyID(&info)+": "+doing, b.String())
+	if x.wantsPage() {
+		x.w.Header().Set("Content-Type", pageType)
+		return x.out.write([]byte(text))
+	}
+	head := Header{Type: StatusResponse}
+	return x.out.write(appendStatus(head.append(nil), x.base.Ref("state"), nil, text))
+}
+
+// appendStatus appends a status message: a page, behind what a program wants to
+// know of it.
+func appendStatus(dst []byte, url string, facts []soif.Attribute, text string) []byte {
+	dst = soif.AppendHead(dst, statusObject, url)
+	dst = soif.AppendAttribute(dst, "Content-Type", "text/html")
+	for _, a := range facts {
+		dst = soif.AppendAttribute(dst, a.Name, a.Value)
+	}
+	return soif.AppendEnd(soif.AppendAttribute(dst, "Status-Message", text))
+}

@@ -1,0 +1,231 @@
+package rdm_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"cutie/publisher/rdm"
+	"cutie/publisher/soif"
+	"cutie/queuefs"
+)
+
+const ownURL = "http://cutie.cdlib.org/state/ingest/j00000000000"
+
+func submission(typ string, objects ...soif.Object) string {
+	head := soif.Object{Type: "RDMHEADER"}
+	head.Add("RDM-Version", "1.0")
+	head.Add("RDM-Type", typ)
+	text := head.Append(nil)
+	for i := range objects {
+		text = objects[i].Append(text)
+	}
+	return string(text)
+}
+
+func object(typ, url string, pairs ...string) soif.Object {
+	o := soif.Object{Type: typ, URL: url}
+	for i := 0; i < len(pairs); i += 2 {
+		o.Add(pairs[i], pairs[i+1])
+	}
+	return o
+}
+
+// Each object stands for itself: the answer says what became of each.
+func TestSubmissionObjectByObject(t *testing.T) {
+	s := newSite(t, rdm.Options{MaxObjects: 3})
+	s.fill() // 1 consumed, 2 pending, 3 deleted
+	doc := func(url string, pairs ...string) soif.Object { return object("DOCUMENT", url, pairs...) }
+	for _, tt := range []struct {
+		name, message string
+		status        int
+		facts         string // of the answer, behind Content-Type
+		fail          string
+		statuses      string // of the jobs afterwards
+	}{
+		{"requeue", submission("rd-response", doc(ownURL+"1", "Status", "Pending"), doc(ownURL+"3", "Status", "pending")), 200,
+			"Accepted=2 Rejected=0 RD-URL-1=1 RD-URL-2=3", "", "pending pending pending"},
+		{"nothing changes", submission("rd-response", doc(ownURL+"2", "Title", "b.bin")), 200, "Accepted=1 Rejected=0 RD-URL-1=2", "", "pending pending pending"},
+		{"a job stays what it is", submission("rd-response", doc(ownURL+"2", "Title", "other"), doc(ownURL+"2")), 200,
+			"Accepted=1 Rejected=1 Error-1=Title of a job that was submitted stays as it is: job not in a state for that RD-URL-2=2", "", "pending pending pending"},
+		{"all rejected", submission("rd-response", doc(ownURL+"9", "Status", "pending")), 404, "Accepted=0 Rejected=1 Error-1=job not found", "job not found", "pending pending pending"},
+		{"other statuses", submission("rd-response", doc(ownURL+"2", "Status", "consumed")), 409,
+			"Accepted=0 Rejected=1 Error-1=status is pending, only pending can be asked for: job not in a state for that", "status is pending, only pending can be asked for: job not in a state for that", "pending pending pending"},
+		{"another catalog", submission("rd-response", doc("http://cutie.cdlib.org/state/access/j000000000001")), 400,
+			"Accepted=0 Rejected=1 Error-1=job j000000000001 is of another catalog", "job j000000000001 is of another catalog", "pending pending pending"},
+		{"delete", submission("RD-Response-Deleted", doc(ownURL+"1"), doc("http://a/"), doc(ownURL+"1")), 200,
+			`Accepted=2 Rejected=1 RD-URL-1=1 Error-2=URL "http://a/" is not that of a job here RD-URL-3=1`, "", "deleted pending pending"},
+		{"wrong digest", submission("rd-response", doc("", "Payload", "x", "Digest-Type", "MD5", "Digest-Value", strings.Repeat("0", 32))), 400,
+			"Accepted=0 Rejected=1 Error-1=digest verification failed: expected md5:00000000000000000000000000000000, got md5:9dd4e461268c8034f5c8564e155c67a6",
+			"digest verification failed: expected md5:00000000000000000000000000000000, got md5:9dd4e461268c8034f5c8564e155c67a6", "deleted pending pending"},
+		{"half a digest", submission("rd-response", doc("", "Payload", "x", "Digest-Type", "MD5")), 400,
+			"Accepted=0 Rejected=1 Error-1=there are 1 of Digest-Type and 0 of Digest-Value", "there are 1 of Digest-Type and 0 of Digest-Value", "deleted pending pending"},
+		{"no description", submission("rd-response", object("RDMQUERY", "")), 400,
+			`Accepted=0 Rejected=1 Error-1="RDMQUERY" is not the description of a resource`, `"RDMQUERY" is not the description of a resource`, "deleted pending pending"},
+		{"too many", submission("rd-response", doc(ownURL+"2"), doc(ownURL+"2"), doc(ownURL+"2"), doc(ownURL+"2")), 413,
+			"Accepted=3 Rejected=0 RD-URL-1=2 RD-URL-2=2 RD-URL-3=2", "more than 3 objects, what follows was not read", "deleted pending pending"},
+		{"a mistake ends it", submission("rd-response", doc("", "Payload", "x")) + "@DOCUMENT { -\nTitle{x}:\ty\n}\n", 400,
+			"Accepted=1 Rejected=0 RD-URL-1=4", `line 9, octet 113: attribute "Title": the size is not a number, there is "x}:\ty\n}\n"`, "deleted pending pending pending"},
+		{"schema", submission("rd-response", object("SCHEMA", "", "Schema-Definition-Language-Version", "1.0", "SOIF-Attribute-1", "Title"), doc(ownURL+"2")), 200,
+			"Accepted=1 Rejected=0 RD-URL-1=2", "", "deleted pending pending pending"},
+		{"Sun insert", "@REQUEST { -\nsubmit-csid{23}:\tx-catalog://h:80/ingest\nsubmit-operation{6}:\tinsert\n}\n@DOCUMENT { http://a/\n}\n", 200,
+			"Accepted=1 Rejected=0 RD-URL-1=5", "", "deleted pending pending pending pending"},
+		{"Sun delete", "@REQUEST { -\nsubmit-database{6}:\tingest\nsubmit-operation{6}:\tdelete\n}\n@DOCUMENT { " + ownURL + "5\n}\n", 200,
+			"Accepted=1 Rejected=0 RD-URL-1=5", "", "deleted pending pending pending deleted"},
+	} {
+		a := s.post(tt.message)
+		var facts []string
+		if len(a.objects) == 2 {
+			for _, f := range a.objects[1].Attributes[1 : len(a.objects[1].Attributes)-1] {
+				facts = append(facts, f.Name+"="+strings.TrimPrefix(f.Value, ownURL))
+			}
+		}
+		var statuses []string
+		for _, id := range s.q.IDs(queuefs.ListOptions{}) {
+			st, _ := s.q.Status(id)
+			statuses = append(statuses, st.String())
+		}
+		if got := strings.Join(facts, " "); a.StatusCode != tt.status || got != tt.facts || a.failure() != tt.fail || strings.Join(statuses, " ") != tt.statuses {
+			t.Errorf("%s: got %d %s, %q, %v", tt.name, a.StatusCode, got, a.failure(), statuses)
+		}
+	}
+	a := s.post("@REQUEST { -\nsubmit-operation{8}:\tretrieve\nsubmit-view{5}:\tTitle\n}\n@DOCUMENT { " + ownURL + "2\n}\n@DOCUMENT { " + ownURL + "8\n}\n")
+	if a.StatusCode != 200 || a.urls() != "2" || len(a.objects[1].Attributes) != 1 || a.objects[1].Value("title") != "b.bin" {
+		t.Errorf("retrieve: got %d %+v", a.StatusCode, a.objects)
+	}
+	for _, bad := range []string{"@REQUEST { -\nsubmit-operation{4}:\tfail\n}\n",
+		submission("rd-response", object("SCHEMA", "", "Schema-Definition-Language-Version", "2.0", "SOIF-Attribute-1", "A")),
+		submission("rd-response", object("SCHEMA", "", "SOIF-Attribute-1", "A", "SOIF-Attribute-2", "a")),
+		submission("rd-response", object("SCHEMA", "", "SOIF-Attribute-1", "A", "Data-Type-2", "int"))} {
+		if a := s.post(bad); a.StatusCode != 400 || a.failure() == "" {
+			t.Errorf("%q: got %d %q", bad, a.StatusCode, a.failure())
+		}
+	}
+	if len(s.logged) > 0 {
+		t.Errorf("logged %v", s.logged)
+	}
+}
+
+// A caller needs for a message what the same needs with the Cutie methods.
+func TestRights(t *testing.T) {
+	var has string
+	s := newSite(t, rdm.Options{Allow: func(header http.Header, _ *http.Request, right rdm.Right, queue string) error {
+		if strings.Contains(" "+has+" ", " "+right.String()+":"+queue+" ") {
+			return nil
+		}
+		header.Set("WWW-Authenticate", "Basic")
+		return &rdm.Error{Status: 401, Message: "no " + right.String() + " for " + queue}
+	}, User: func(context.Context) string { return "ann" }})
+	s.fill()
+	for _, tt := range []struct {
+		has, message string
+		status       int
+		fail         string
+	}{
+		{"submit:ingest", submission("rd-request"), 401, "no read for ingest"},
+		{"read:ingest", submission("rd-request"), 200, ""},
+		{"read:ingest", submission("rd-response", object("DOCUMENT", "")), 401, "no submit for ingest"},
+		{"submit:ingest", submission("rd-response", object("DOCUMENT", "")), 200, ""},
+		{"submit:ingest", submission("rd-response", object("DOCUMENT", ownURL+"1", "Status", "pending")), 401, "no consume for ingest"},
+		{"submit:ingest consume:ingest", submission("rd-response", object("DOCUMENT", ownURL+"1", "Status", "pending")), 200, ""},
+		{"submit:ingest", submission("rd-response-deleted", object("DOCUMENT", ownURL+"1")), 401, "no delete for ingest"},
+		{"delete:ingest", submission("rd-response-deleted", object("DOCUMENT", ownURL+"1")), 200, ""},
+		{"read:access", submission("schema-request"), 401, "no read for ingest"},
+	} {
+		has = tt.has
+		a := s.post(tt.message)
+		if a.StatusCode != tt.status || a.failure() != tt.fail || (a.StatusCode == 401) != (a.Header.Get("WWW-Authenticate") != "") {
+			t.Errorf("%s: %q: got %d %q", tt.has, tt.message, a.StatusCode, a.failure())
+		}
+	}
+	if j, err := s.q.Job(4); err != nil || j.Owner != "ann" {
+		t.Errorf("got owner %q, %v", j.Owner, err)
+	}
+	// Of what somebody may not read nothing is said, not even that it is not there.
+	has = "read:access"
+	for _, query := range []string{"?type=status-request", "?type=taxonomy-request", "?type=server-request&csid=x-catalog://h/access"} {
+		if a := s.get(query); a.StatusCode != 200 || strings.Contains(a.body, "ingest") || !strings.Contains(a.body, "access") {
+			t.Errorf("%s: got %d %s", query, a.StatusCode, a.body)
+		}
+	}
+	if a := s.get("?type=rd-request&csid=x-catalog://h/nosuch"); a.StatusCode != 401 {
+		t.Errorf("got %d %q", a.StatusCode, a.failure())
+	}
+}
+
+func TestContentCodings(t *testing.T) {
+	s := newSite(t, rdm.Options{MaxBody: 4000})
+	s.many(500)
+	packed := func(text string) *bytes.Buffer {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		io.WriteString(z, text)
+		z.Close()
+		return &b
+	}
+	for _, tt := range []struct {
+		coding string
+		body   io.Reader
+		status int
+		fail   string
+	}{
+		{"gzip", packed(submission("status-request")), 200, ""},
+		{"X-GZIP", packed(submission("status-request")), 200, ""},
+		{"identity", strings.NewReader(submission("status-request")), 200, ""},
+		{"br", packed(""), 415, "unsupported content coding, gzip is taken"},
+		{"gzip", strings.NewReader("x"), 400, "message is not what its content coding says: unexpected EOF"},
+		{"gzip", packed(submission("status-request") + strings.Repeat(" ", 5000)), 413, "message has more than the 4000 octets that are taken"},
+	} {
+		r := httptest.NewRequest("POST", rdm.Path, tt.body)
+		r.Header.Set("Content-Encoding", tt.coding)
+		if a := s.do(r); a.StatusCode != tt.status || a.failure() != tt.fail {
+			t.Errorf("%s: got %d %q, want %d %q", tt.coding, a.StatusCode, a.failure(), tt.status, tt.fail)
+		}
+	}
+	plain := s.get("?type=rd-request")
+	if plain.Header.Get("Content-Length") != "" || plain.urls() == "" || len(plain.objects) != 501 || plain.objects[0].Value("RDM-Response-Interpret") != "500 DOCUMENT objects" {
+		t.Errorf("got %v, %d objects", plain.Header, len(plain.objects))
+	}
+	for header, coding := range map[string]string{"gzip": "gzip", "deflate, x-gzip;q=0.5": "x-gzip", "gzip;q=0": ""} {
+		r := httptest.NewRequest("GET", rdm.Path+"?type=rd-request", nil)
+		r.Header.Set("Accept-Encoding", header)
+		a := s.do(r)
+		body := a.body
+		if coding != "" {
+			z, err := gzip.NewReader(strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := io.ReadAll(z)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body = string(all)
+		}
+		if a.Header.Get("Content-Encoding") != coding || body != plain.body {
+			t.Errorf("%s: got %v, %d octets", header, a.Header, len(body))
+		}
+	}
+}
+
+func TestOrderHasALimit(t *testing.T) {
+	s := newSite(t, rdm.Options{MaxOrdered: 20})
+	s.many(21)
+	if a := s.get("?type=rd-request&view-order=Size"); a.StatusCode != 400 || a.failure() != "more than 20 descriptions are not put in order; View-Hits asks for the first of them" {
+		t.Errorf("got %d %q", a.StatusCode, a.failure())
+	}
+	a := s.get("?type=rd-request&view-order=-Size,-Title&view-hits=2..4&view-attributes=title")
+	var titles []string
+	for _, o := range a.objects[1:] {
+		titles = append(titles, o.Value("Title"))
+	}
+	if got := fmt.Sprint(titles); got != "[file 20 file 19 file 18]" || a.objects[0].Value("RDM-Response-Interpret") != "3 DOCUMENT objects" {
+		t.Errorf("got %s, %+v", got, a.objects[0])
+	}
+}

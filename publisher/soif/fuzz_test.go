@@ -1,0 +1,154 @@
+package soif_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+
+	"cutie/publisher/soif"
+)
+
+var seeds = []string{
+	"@X { -\nA{1}:\t1\r\nB{0}:\t\r\n}\r\n",
+	"junk\n@X{ http://a\nA{1}:\t1B{2}:\t22}@Y { -\n}",
+	"@X { -\nText{23}:\t} \n@FAKE { -\nA{1}:\tz\n}\n\n}\n",
+	"@X { -\nA{1000000000000000000}:\t1\n}",
+	"@X { -\nA{x}: one\ntwo\nB:{3}\t1\n}",
+	"@DELETE { http://a }\n@UPDATE {\n@X { -\n}\n}\n",
+}
+
+// What is read is written so that it reads the same, and written again is the
+// same octets.
+func FuzzRead(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := soif.NewReader(bytes.NewReader(b))
+		r.Limit = 1 << 20
+		objects, _ := readAll(r)
+		stable(t, objects)
+		g := soif.NewGatherReader(soif.NewReader(bytes.NewReader(b)))
+		for n := 0; ; n++ {
+			if _, err := g.Read(); err != nil {
+				break
+			}
+			if n > len(b) {
+				t.Fatal("more entries than octets")
+			}
+		}
+	})
+}
+
+func FuzzRepair(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		objects, _, err := soif.Repair(b)
+		stable(t, objects)
+		if err != nil {
+			return
+		}
+		var text []byte
+		for i := range objects {
+			text = objects[i].Append(text)
+		}
+		again, mends, err := soif.Repair(text)
+		if err != nil || mends != nil || !reflect.DeepEqual(again, objects) {
+			t.Fatalf("%q mended again: %v, %v, %+v, want %+v", text, mends, err, again, objects)
+		}
+	})
+}
+
+func stable(t *testing.T, objects []soif.Object) {
+	t.Helper()
+	var out bytes.Buffer
+	w := soif.NewWriter(&out)
+	for _, o := range objects {
+		if err := w.Write(o); err != nil {
+			t.Fatalf("%+v was read and cannot be written: %v", o, err)
+		}
+	}
+	r := soif.NewReader(bytes.NewReader(out.Bytes()))
+	r.Clean, r.Limit = true, 16<<20
+	again, err := readAll(r)
+	if err != io.EOF || !reflect.DeepEqual(again, objects) {
+		t.Fatalf("%q: got %+v, %v, want %+v", out.Bytes(), again, err, objects)
+	}
+}
+
+// A size that is not there takes no memory.
+func TestDeclaredSizeTakesNoMemory(t *testing.T) {
+	in := "@X { -\nA{16000000}:\t1"
+	if got := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := soif.NewReader(strings.NewReader(in)).Read(); err == nil {
+				b.Fatal("it was read")
+			}
+		}
+	}).AllocedBytesPerOp(); got > 1<<18 {
+		t.Errorf("got %d octets", got)
+	}
+}
+
+func sample() soif.Object {
+	o := soif.Object{Type: "DOCUMENT", URL: "http://cutie.example.org/state/ingest/j000000000042"}
+	for _, a := range []string{"Title", "Identifier", "Queue", "Status", "Classification", "Submitter", "Size", "Submitted", "Consumed", "Sidecar", "Digest-Type", "RD-Last-Modified"} {
+		o.Add(a, strings.Repeat("value \n", 9))
+	}
+	return o
+}
+
+func BenchmarkRead(b *testing.B) {
+	o := sample()
+	text := bytes.Repeat(o.Append(nil), 1000)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if list, err := readAll(soif.NewReader(bytes.NewReader(text))); err != io.EOF || len(list) != 1000 {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReadJSON(b *testing.B) {
+	o := sample()
+	one, _ := json.Marshal(o)
+	text := bytes.Repeat(one, 1000)
+	b.SetBytes(int64(len(o.Append(nil)) * 1000))
+	b.ReportAllocs()
+	for b.Loop() {
+		d := json.NewDecoder(bytes.NewReader(text))
+		for range 1000 {
+			var o soif.Object
+			if err := d.Decode(&o); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	o := sample()
+	w := soif.NewWriter(io.Discard)
+	b.SetBytes(int64(len(o.Append(nil))))
+	b.ReportAllocs()
+	for b.Loop() {
+		w.Write(o)
+	}
+}
+
+func BenchmarkWriteJSON(b *testing.B) {
+	o := sample()
+	w := json.NewEncoder(io.Discard)
+	b.SetBytes(int64(len(o.Append(nil))))
+	b.ReportAllocs()
+	for b.Loop() {
+		w.Encode(o)
+	}
+}

@@ -1,0 +1,337 @@
+package soif
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// DefaultLimit is the most that an object may take, in octets.
+const DefaultLimit = 16 << 20
+
+const (
+	maxToken    = 8 << 10 // octets of a type, a URL or a name
+	overhead    = 64      // what an attribute takes besides its octets
+	bufferSize  = 64 << 10
+	shownOctets = 24
+	maxNames    = 1000 // names of attributes that are remembered
+)
+
+// A Reader reads objects one after the other.
+type Reader struct {
+	// Limit is the most that an object may take in memory, in octets: its
+	// values and names, and 64 for each attribute. 0 is DefaultLimit.
+	Limit int
+	// Clean refuses what is neither an object nor blank. Without it lines
+	// between objects that begin with something else are passed over, as
+	// Harvest does.
+	Clean bool
+
+	in     io.Reader
+	buf    []byte
+	pos    int // buf[pos:end] is read, and not used yet
+	end    int
+	offset int64 // of buf[0]
+	line   int   // of buf[0]
+	failed error // of in
+	err    error // the last that Read returned
+	names  map[string]string
+
+	attribute string // being read, for errors
+	size      int64
+}
+
+// NewReader returns a Reader of r.
+func NewReader(r io.Reader) *Reader { return &Reader{in: r, line: 1, size: -1} }
+
+// Read returns the next object, or io.EOF behind the last. What is no SOIF is
+// a [*ParseError], and the end of reading.
+func (r *Reader) Read() (Object, error) {
+	if r.err != nil {
+		return Object{}, r.err
+	}
+	o, err := r.read()
+	if err != nil {
+		r.err = err
+		return Object{}, err
+	}
+	return o, nil
+}
+
+// Offset returns how many octets were used: up to the end of the last object.
+func (r *Reader) Offset() int64 { return r.offset + int64(r.pos) }
+
+func (r *Reader) read() (o Object, err error) {
+	if err := r.seek(); err != nil {
+		return o, err
+	}
+	if o.Type, o.URL, err = r.head(); err != nil {
+		return o, err
+	}
+	o.Attributes, err = r.attributes(len(o.Type) + len(o.URL))
+	return o, err
+}
+
+// seek goes to the next "@" that begins an object.
+func (r *Reader) seek() error {
+	r.attribute, r.size = "", -1
+	for {
+		if err := r.skip(); err != nil {
+			return err
+		}
+		switch {
+		case r.buf[r.pos] == '@':
+			return nil
+		case r.Clean:
+			return r.wrong("an object begins with @")
+		}
+		if err := r.skipLine(); err != nil {
+			return err
+		}
+	}
+}
+
+// skip passes over blanks. At the end of the input it returns io.EOF.
+func (r *Reader) skip() error {
+	for {
+		for r.pos < r.end {
+			if !blank(r.buf[r.pos]) {
+				return nil
+			}
+			r.pos++
+		}
+		if err := r.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Reader) skipLine() error {
+	for {
+		if i := bytes.IndexByte(r.buf[r.pos:r.end], '\n'); i >= 0 {
+			r.pos += i + 1
+			return nil
+		}
+		r.pos = r.end
+		if err := r.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// head reads the beginning of an object: @TYPE { URL
+func (r *Reader) head() (typ, url string, err error) {
+	r.pos++
+	if typ, err = r.token(nameOctet); err != nil {
+		return "", "", err
+	}
+	if typ == "" || typ[0] == '@' {
+		return "", "", r.wrong("a template type is wanted behind @")
+	}
+	if err := r.more(r.skip()); err != nil {
+		return "", "", err
+	}
+	if r.buf[r.pos] != '{' {
+		return "", "", r.wrong("{ is wanted behind the template type")
+	}
+	r.pos++
+	if err := r.more(r.skip()); err != nil {
+		return "", "", err
+	}
+	if c := r.buf[r.pos]; c == '@' {
+		return "", "", r.wrong("a URL or - is wanted")
+	}
+	if url, err = r.token(visible); err != nil {
+		return "", "", err
+	}
+	switch url {
+	case "", "}":
+		r.pos -= len(url)
+		return "", "", r.wrong("a URL or - is wanted")
+	case "-":
+		url = ""
+	}
+	return typ, url, nil
+}
+
+// attributes reads up to the "}" that ends the object, of which so many octets
+// are in memory already.
+func (r *Reader) attributes(used int) (list []Attribute, err error) {
+	limit := r.Limit
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	for {
+		if err := r.more(r.skip()); err != nil {
+			return nil, err
+		}
+		if r.buf[r.pos] == '}' {
+			r.pos++
+			return list, nil
+		}
+		r.attribute, r.size = "", -1
+		name, err := r.token(nameOctet)
+		if err != nil {
+			return nil, err
+		}
+		if name == "" {
+			return nil, r.wrong("the name of an attribute or } is wanted")
+		}
+		r.attribute = name
+		size, err := r.readSize()
+		if err != nil {
+			return nil, err
+		}
+		used += len(name) + overhead
+		if r.size = size; used > limit || size > int64(limit-used) {
+			return nil, r.fail(fmt.Errorf("%w: more than %d octets", ErrTooLarge, limit))
+		}
+		used += int(size)
+		value, err := r.value(int(size))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Attribute{name, value})
+	}
+}
+
+// readSize reads "{", the size, "}:" and a TAB.
+func (r *Reader) readSize() (int64, error) {
+	if err := r.want('{', "{ and a size are wanted behind the name"); err != nil {
+		return 0, err
+	}
+	text, err := r.token(func(c byte) bool { return c >= '0' && c <= '9' })
+	if err != nil {
+		return 0, err
+	}
+	if text == "" {
+		return 0, r.wrong("the size is not a number")
+	}
+	if err := r.want('}', "the size is not a number that } ends"); err != nil {
+		return 0, err
+	}
+	size, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, r.fail(fmt.Errorf("%w: size %.20s", ErrTooLarge, text))
+	}
+	if err := r.want(':', ": is wanted behind the size"); err != nil {
+		return 0, err
+	}
+	return size, r.want('\t', "a TAB is wanted behind the colon")
+}
+
+// value reads n octets. It takes no more memory than there is input.
+func (r *Reader) value(n int) (string, error) {
+	if n <= r.end-r.pos {
+		r.pos += n
+		return string(r.buf[r.pos-n : r.pos]), nil
+	}
+	value := make([]byte, 0, min(n, bufferSize))
+	for {
+		part := r.buf[r.pos:min(r.end, r.pos+n-len(value))]
+		value = append(value, part...)
+		r.pos += len(part)
+		if len(value) == n {
+			return string(value), nil
+		}
+		if err := r.more(r.fill()); err != nil {
+			return "", err
+		}
+	}
+}
+
+// want uses one octet, which must be c.
+func (r *Reader) want(c byte, otherwise string) error {
+	if r.pos == r.end {
+		if err := r.more(r.fill()); err != nil {
+			return err
+		}
+	}
+	if r.buf[r.pos] != c {
+		return r.wrong(otherwise)
+	}
+	r.pos++
+	return nil
+}
+
+// token uses the octets up to the first that is not of the kind.
+func (r *Reader) token(kind func(byte) bool) (string, error) {
+	for n := 0; ; {
+		for r.pos+n < r.end {
+			if !kind(r.buf[r.pos+n]) {
+				return r.word(n), nil
+			}
+			if n++; n > maxToken {
+				return "", r.fail(fmt.Errorf("%w: a word of more than %d octets", ErrTooLarge, maxToken))
+			}
+		}
+		if err := r.more(r.fill()); err != nil {
+			return "", err
+		}
+	}
+}
+
+// word uses n octets. Words come again and again.
+func (r *Reader) word(n int) string {
+	b := r.buf[r.pos : r.pos+n]
+	r.pos += n
+	if s, ok := r.names[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if n > 0 && n <= 64 && len(r.names) < maxNames {
+		if r.names == nil {
+			r.names = map[string]string{}
+		}
+		r.names[s] = s
+	}
+	return s
+}
+
+// fill reads more of the input behind what is not used yet, which is less than
+// half the buffer. At its end it returns io.EOF.
+func (r *Reader) fill() error {
+	if r.failed != nil {
+		return r.failed
+	}
+	if r.buf == nil {
+		r.buf = make([]byte, bufferSize)
+	}
+	if r.pos > 0 {
+		r.line += bytes.Count(r.buf[:r.pos], []byte("\n"))
+		r.offset += int64(r.pos)
+		r.end = copy(r.buf, r.buf[r.pos:r.end])
+		r.pos = 0
+	}
+	for range 100 {
+		n, err := r.in.Read(r.buf[r.end:])
+		r.end += n
+		r.failed = err
+		switch {
+		case n > 0:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	r.failed = io.ErrNoProgress
+	return r.failed
+}
+
+// more makes of the end of the input that of an object cut short.
+func (r *Reader) more(err error) error {
+	if err == io.EOF {
+		return r.fail(io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func (r *Reader) wrong(what string) error { return r.fail(errors.New(what)) }
+
+// fail says where err was found.
+func (r *Reader) fail(err error) error {
+	return &ParseError{Line: r.line + bytes.Count(r.buf[:r.pos], []byte("\n")), Offset: r.Offset(), Attribute: r.attribute,
+		Size: r.size, Follows: string(r.buf[r.pos:min(r.end, r.pos+shownOctets)]), Err: err}
+}

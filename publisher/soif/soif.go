@@ -1,0 +1,124 @@
+// Package soif reads and writes SOIF, the Summary Object Interchange Format of
+// Harvest (RFC 2655, section 3), in which resource descriptions travel.
+//
+//	@DOCUMENT { http://example.org/a
+//	Title{5}:	Hello
+//	Author-1{3}:	Ann
+//	}
+//
+// An object has a template type, a URL, or "-" in its place, and attributes. A
+// value is as many octets as the number in braces says, of any kind; so it may
+// hold line ends, braces and whole objects.
+//
+// Written is one attribute a line as above, which line-oriented readers
+// understand as well. Read is whatever the grammar allows, with names of any
+// visible characters but braces, since those in use break it. There is no
+// guessing: what is wrong is a [*ParseError] that says where. [Repair] is for
+// text written by hand, whose numbers are wrong.
+//
+// A name that ends in a hyphen and a number is one of several values of the
+// name before it; see [Object.Values].
+//
+// [GatherReader] reads the answer of a Harvest Gatherer, which puts objects in
+// a frame that says what is to be done with them.
+package soif
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// An Attribute is a name and a value of any octets.
+type Attribute struct {
+	Name  string
+	Value string
+}
+
+// An Object is what is said of one resource. Names are compared without regard
+// to case; they may repeat, and keep their order.
+type Object struct {
+	Type       string // of the template, such as DOCUMENT; never empty
+	URL        string // of the resource; "" is written as "-"
+	Attributes []Attribute
+}
+
+// Is reports whether the object has the template type, in any case.
+func (o *Object) Is(typ string) bool { return strings.EqualFold(o.Type, typ) }
+
+// Lookup returns the value of the first attribute of the name, and whether
+// there is one.
+func (o *Object) Lookup(name string) (value string, ok bool) {
+	for i := range o.Attributes {
+		if strings.EqualFold(o.Attributes[i].Name, name) {
+			return o.Attributes[i].Value, true
+		}
+	}
+	return "", false
+}
+
+// Value returns the value of the first attribute of the name, or "".
+func (o *Object) Value(name string) string {
+	value, _ := o.Lookup(name)
+	return value
+}
+
+// Values returns all values of a name: first those of the name as it stands,
+// then those whose names have a number added, by their numbers.
+func (o *Object) Values(name string) []string {
+	type numbered struct {
+		n     int
+		value string
+	}
+	var found []numbered
+	for _, a := range o.Attributes {
+		if strings.EqualFold(a.Name, name) {
+			found = append(found, numbered{0, a.Value})
+		} else if base, n := Base(a.Name); n > 0 && strings.EqualFold(base, name) {
+			found = append(found, numbered{n, a.Value})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b numbered) int { return a.n - b.n })
+	values := make([]string, len(found))
+	for i, f := range found {
+		values[i] = f.value
+	}
+	return values
+}
+
+// Add appends an attribute.
+func (o *Object) Add(name, value string) {
+	o.Attributes = append(o.Attributes, Attribute{name, value})
+}
+
+// maxNumber bounds the number of a value.
+const maxNumber = 999_999_999
+
+// Base splits a name such as Author-2 into Author and 2. Of a name without a
+// number, from 1 on and without leading zeros, n is 0.
+func Base(name string) (base string, n int) {
+	i := strings.LastIndexByte(name, '-')
+	if i < 1 || i+1 == len(name) || name[i+1] == '0' {
+		return name, 0
+	}
+	for _, c := range []byte(name[i+1:]) {
+		if c < '0' || c > '9' {
+			return name, 0
+		}
+	}
+	n, err := strconv.Atoi(name[i+1:])
+	if err != nil || n > maxNumber {
+		return name, 0
+	}
+	return name[:i], n
+}
+
+// visible tells whether c may be part of a type, a URL or a name: no control
+// character and no blank.
+func visible(c byte) bool { return c > ' ' && c != 0x7f }
+
+// nameOctet tells whether c may be part of a type or a name.
+func nameOctet(c byte) bool { return visible(c) && c != '{' && c != '}' }
+
+// blank is what may stand between attributes.
+func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

@@ -1,0 +1,262 @@
+package soif_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"cutie/publisher/soif"
+)
+
+// shared returns a file of the published test material, and skips the test
+// where that is absent.
+func shared(t *testing.T, name string) []byte {
+	t.Helper()
+	dir := os.Getenv("CUTIE_SHARED")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared")
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "vectors", filepath.FromSlash(name)))
+	if err != nil {
+		t.Skipf("no published test material: %v (set CUTIE_SHARED)", err)
+	}
+	return b
+}
+
+func readAll(r *soif.Reader) (list []soif.Object, err error) {
+	for {
+		o, err := r.Read()
+		if err != nil {
+			return list, err
+		}
+		list = append(list, o)
+	}
+}
+
+// index is what the files of the vectors hold.
+func index(t *testing.T) map[string][]soif.Object {
+	var entries map[string]struct {
+		Objects [][3]json.RawMessage
+	}
+	if err := json.Unmarshal(shared(t, "soif-rdm-index.json"), &entries); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]soif.Object{}
+	for name, e := range entries {
+		for _, raw := range e.Objects {
+			var o soif.Object
+			var attributes [][2]string
+			for i, into := range []any{&o.Type, &o.URL, &attributes} {
+				if err := json.Unmarshal(raw[i], into); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+			if o.URL == "-" {
+				o.URL = ""
+			}
+			for _, a := range attributes {
+				if name == "soif/good/edge-binary.soif" && a[0] == "Bin" { // its octets are given as characters
+					var b []byte
+					for _, c := range a[1] {
+						b = append(b, byte(c))
+					}
+					a[1] = string(b)
+				}
+				o.Add(a[0], a[1])
+			}
+			all[name] = append(all[name], o)
+		}
+	}
+	return all
+}
+
+func TestPublishedFiles(t *testing.T) {
+	// As the format allows, but not as it is written.
+	loose := []string{"edge-crlf", "edge-leading-junk", "edge-one-line", "rfc2655-cip-hint", "rfc2655-documents"}
+	for name, want := range index(t) {
+		if want == nil {
+			continue
+		}
+		text := shared(t, name)
+		for _, in := range []io.Reader{bytes.NewReader(text), iotest.OneByteReader(bytes.NewReader(text))} {
+			got, err := readAll(soif.NewReader(in))
+			if err != io.EOF || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
+			}
+		}
+		var out bytes.Buffer
+		w := soif.NewWriter(&out)
+		for _, o := range want {
+			if err := w.Write(o); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		canonical := !slices.ContainsFunc(loose, func(s string) bool { return strings.Contains(name, s) })
+		if same := bytes.Equal(out.Bytes(), text); same != canonical {
+			t.Errorf("%s: written as\n%s", name, out.Bytes())
+		}
+		repaired, mends, err := soif.Repair(text)
+		if err != nil || mends != nil || !reflect.DeepEqual(repaired, want) {
+			t.Errorf("%s: repaired to %+v, %v, %v", name, repaired, mends, err)
+		}
+	}
+}
+
+func TestGatherStream(t *testing.T) {
+	text := shared(t, "soif/good/harvest-gather-stream.txt")
+	g := soif.NewGatherReader(soif.NewReader(iotest.OneByteReader(bytes.NewReader(text))))
+	e, err := g.Read()
+	if err != nil || e.Action != soif.Update || e.Object.URL != "ftp://ecrc.de/pub/ECRC_tech_reports/reports/ECRC-93-10.ps.Z" ||
+		len(e.Object.Attributes) != 14 || e.Object.Value("embed<1>-type") != "PostScript" {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	if e, err := g.Read(); err != io.EOF {
+		t.Errorf("got %+v, %v behind the last", e, err)
+	}
+	if _, err := readAll(soif.NewReader(bytes.NewReader(text))); err == io.EOF {
+		t.Error("a frame is read as an object")
+	}
+}
+
+func TestGatherFrames(t *testing.T) {
+	for _, tt := range []struct {
+		in   string
+		want []soif.Gathered
+		err  string // "" for the end of the input
+	}{
+		{"", nil, ""},
+		{"@DELETE { http://a http://b\nhttp://c }@Refresh{http://d }\n@UPDATE {\n@X { http://e\n}\n@X { -\n}}\n@UPDATED { http://f\n}\n", []soif.Gathered{
+			{soif.Delete, soif.Object{URL: "http://a"}}, {soif.Delete, soif.Object{URL: "http://b"}}, {soif.Delete, soif.Object{URL: "http://c"}},
+			{soif.Refresh, soif.Object{URL: "http://d"}}, {soif.Update, soif.Object{Type: "X", URL: "http://e"}}, {soif.Update, soif.Object{Type: "X"}},
+			{soif.Update, soif.Object{Type: "UPDATED", URL: "http://f"}}}, ""},
+		{"@DELETE { http://a", []soif.Gathered{}, "line 1, octet 10: unexpected EOF, there is \"http://a\""},
+		{"@UPDATE {\nx", nil, "line 2, octet 10: an object begins with @, there is \"x\""},
+		{"@UPDATE {\n@UPDATE {\n", nil, "line 3, octet 20: unexpected EOF"},
+	} {
+		g := soif.NewGatherReader(soif.NewReader(strings.NewReader(tt.in)))
+		var got []soif.Gathered
+		e, err := g.Read()
+		for ; err == nil; e, err = g.Read() {
+			got = append(got, e)
+		}
+		if len(got)+len(tt.want) > 0 && !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%q: got %+v, want %+v", tt.in, got, tt.want)
+		}
+		if tt.err == "" && err != io.EOF || tt.err != "" && err.Error() != tt.err {
+			t.Errorf("%q: got error %v, want %q", tt.in, err, tt.err)
+		}
+	}
+}
+
+func TestReaderRefuses(t *testing.T) {
+	for _, tt := range []struct{ in, err string }{
+		{"@", `line 1, octet 1: unexpected EOF`},
+		{"@ { -\n}", `line 1, octet 1: a template type is wanted behind @, there is " { -\n}"`},
+		{"@X\n-", `line 2, octet 3: { is wanted behind the template type, there is "-"`},
+		{"@X { }\n", `line 1, octet 5: a URL or - is wanted, there is "}\n"`},
+		{"@X { @Y { -", `line 1, octet 5: a URL or - is wanted, there is "@Y { -"`},
+		{"@X { -\nA{1}:\t1\n", `line 3, octet 15: attribute "A" of 1 octets: unexpected EOF`},
+		{"@X { -\nA{x}:\t1\n}", `line 2, octet 9: attribute "A": the size is not a number, there is "x}:\t1\n}"`},
+		{"@X { -\nA{}:\t1\n}", `line 2, octet 9: attribute "A": the size is not a number, there is "}:\t1\n}"`},
+		{"@X { -\nA{-1}:\t1\n}", `line 2, octet 9: attribute "A": the size is not a number, there is "-1}:\t1\n}"`},
+		{"@X { -\nA{1 }:\t1\n}", `line 2, octet 10: attribute "A": the size is not a number that } ends, there is " }:\t1\n}"`},
+		{"@X { -\nA:{1}\t1\n}", `line 2, octet 12: attribute "A:": : is wanted behind the size, there is "\t1\n}"`},
+		{"@X { -\nA{1}: 1\n}", `line 2, octet 12: attribute "A": a TAB is wanted behind the colon, there is " 1\n}"`},
+		{"@X { -\nA{9}:\t1\n}", `line 3, octet 16: attribute "A" of 9 octets: unexpected EOF`},
+		{"@X { -\nA{1}:\t12\n}", `line 2, octet 15: attribute "2": { and a size are wanted behind the name, there is "\n}"`},
+		{"@X { -\nA{101}:\t1\n}", `line 2, octet 15: attribute "A" of 101 octets: object too large: more than 166 octets, there is "1\n}"`},
+		{"@X { -\nA{1000000000000000000}:\t1\n}", `line 2, octet 31: attribute "A" of 1000000000000000000 octets: object too large: more than 166 octets, there is "1\n}"`},
+		{"@X { -\nA{99999999999999999999}:\t1\n}", `line 2, octet 30: attribute "A": object too large: size 99999999999999999999, there is ":\t1\n}"`},
+		{"@X { -\nA{0}:\tB{0}:\tC{0}:\t\n}", `line 2, octet 25: attribute "C" of 0 octets: object too large: more than 166 octets, there is "\n}"`},
+		{"@X { -\n" + strings.Repeat("n", 9000), `line 2, octet 7: object too large: a word of more than 8192 octets, there is "nnnnnnnnnnnnnnnnnnnnnnnn"`},
+	} {
+		r := soif.NewReader(strings.NewReader(tt.in))
+		r.Limit = 166
+		got, err := r.Read()
+		var at *soif.ParseError
+		if !errors.As(err, &at) || err.Error() != tt.err || !reflect.DeepEqual(got, soif.Object{}) {
+			t.Errorf("%.60q: got %+v, %v, want %s", tt.in, got, err, tt.err)
+		}
+		if strings.Contains(tt.err, "too large") != errors.Is(err, soif.ErrTooLarge) {
+			t.Errorf("%.60q: %v is or is not ErrTooLarge", tt.in, err)
+		}
+		if _, again := r.Read(); again != err {
+			t.Errorf("%.60q: got %v after %v", tt.in, again, err)
+		}
+	}
+}
+
+func TestCleanReaderWantsNothingBetween(t *testing.T) {
+	in := "\r\n@X { -\n}\n\t\n@X { -\n}\ntrailing\n@X { -\n}\n"
+	got, err := readAll(soif.NewReader(strings.NewReader(in)))
+	if len(got) != 3 || err != io.EOF {
+		t.Errorf("got %d objects, %v", len(got), err)
+	}
+	r := soif.NewReader(strings.NewReader(in))
+	r.Clean = true
+	got, err = readAll(r)
+	if want := `line 7, octet 22: an object begins with @, there is "trailing\n@X { -\n}\n"`; len(got) != 2 || err.Error() != want {
+		t.Errorf("got %d objects, %v, want 2, %s", len(got), err, want)
+	}
+}
+
+func TestReaderPassesInputErrors(t *testing.T) {
+	broken := errors.New("broken")
+	for _, in := range []string{"", "@", "@X", "@X { -\nA{4", "@X { -\nA{4}:\t12"} {
+		if _, err := soif.NewReader(io.MultiReader(strings.NewReader(in), iotest.ErrReader(broken))).Read(); err != broken {
+			t.Errorf("%q: got %v", in, err)
+		}
+	}
+}
+
+func TestLargeValuesCross(t *testing.T) {
+	want := soif.Object{Type: "X", URL: "http://a"}
+	for n := 65_400; n < 65_600; n += 7 {
+		want.Add("A", strings.Repeat("x", n))
+	}
+	text := want.Append(nil)
+	r := soif.NewReader(iotest.HalfReader(bytes.NewReader(text)))
+	got, err := r.Read()
+	if err != nil || !reflect.DeepEqual(got, want) || r.Offset() != int64(len(text))-1 {
+		t.Errorf("got %d attributes, %v, up to %d of %d", len(got.Attributes), err, r.Offset(), len(text))
+	}
+}
+
+func TestWriterRefuses(t *testing.T) {
+	var out bytes.Buffer
+	w := soif.NewWriter(&out)
+	for _, o := range []soif.Object{
+		{}, {Type: "a b"}, {Type: "a{"}, {Type: "@a"}, {Type: strings.Repeat("x", 9000)},
+		{Type: "X", URL: "-"}, {Type: "X", URL: "a b"}, {Type: "X", URL: "}"}, {Type: "X", URL: "@Y"}, {Type: "X", URL: "a\n"},
+		{Type: "X", Attributes: []soif.Attribute{{"", "a"}}}, {Type: "X", Attributes: []soif.Attribute{{"a b", "a"}}}, {Type: "X", Attributes: []soif.Attribute{{"a}", "a"}}},
+	} {
+		if err := w.Write(o); err == nil || out.Len() > 0 {
+			t.Errorf("%.60q: written as %.60q, %v", o, out.String(), err)
+		}
+	}
+	if err := w.Write(soif.Object{Type: "X"}); err != nil || out.String() != "@X { -\n}\n" {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+}
+
+func TestValues(t *testing.T) {
+	o := soif.Object{Type: "X", Attributes: []soif.Attribute{{"title-3", "c"}, {"Title-1", "a"}, {"TITLE-10", "j"},
+		{"view-2x", "x"}, {"Title", "plain"}, {"title-02", "y"}, {"title-0", "z"}, {"title-9999999999", "w"}, {"title", "again"}}}
+	if got, want := o.Values("title"), []string{"plain", "again", "a", "c", "j"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := o.Value("TITLE"); got != "plain" {
+		t.Errorf("got %q", got)
+	}
+	if got, ok := o.Lookup("view"); ok || len(o.Values("view")) > 0 {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,90 @@
+package soif
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// A Writer writes objects. What it writes a [Reader] reads as it was.
+type Writer struct {
+	w   io.Writer
+	buf []byte
+	err error
+}
+
+// NewWriter returns a Writer to w, which gets one Write an object.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Write writes an object. One that could not be read again is refused, and
+// nothing of it is written; an error of the output is final.
+func (w *Writer) Write(o Object) error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	w.buf = o.Append(w.buf[:0])
+	_, w.err = w.w.Write(w.buf)
+	return w.err
+}
+
+// Check returns what keeps the object from being written: a type, a URL or a
+// name that would not be read as it is.
+func (o *Object) Check() error {
+	switch {
+	case !all(o.Type, nameOctet, 1) || o.Type[0] == '@':
+		return fmt.Errorf("template type %.60q cannot be written", o.Type)
+	case !all(o.URL, visible, 0) || o.URL == "-" || o.URL == "}" || o.URL != "" && o.URL[0] == '@':
+		return fmt.Errorf("URL %.80q cannot be written", o.URL)
+	}
+	for i := range o.Attributes {
+		if !all(o.Attributes[i].Name, nameOctet, 1) {
+			return fmt.Errorf("attribute name %.60q cannot be written", o.Attributes[i].Name)
+		}
+	}
+	return nil
+}
+
+// all tells whether s has at least so many octets, all of the kind, and is no
+// longer than a Reader takes.
+func all(s string, kind func(byte) bool, least int) bool {
+	for i := range len(s) {
+		if !kind(s[i]) {
+			return false
+		}
+	}
+	return len(s) >= least && len(s) <= maxToken
+}
+
+// Append appends the object to dst as a [Writer] writes it. It must be one that
+// Check has nothing against.
+func (o *Object) Append(dst []byte) []byte {
+	dst = AppendHead(dst, o.Type, o.URL)
+	for i := range o.Attributes {
+		dst = AppendAttribute(dst, o.Attributes[i].Name, o.Attributes[i].Value)
+	}
+	return AppendEnd(dst)
+}
+
+// AppendHead appends the line that begins an object, for those who write its
+// attributes with [AppendAttribute] and end it with [AppendEnd].
+func AppendHead(dst []byte, typ, url string) []byte {
+	dst = append(append(append(dst, '@'), typ...), " { "...)
+	if url == "" {
+		url = "-"
+	}
+	return append(append(dst, url...), '\n')
+}
+
+// AppendAttribute appends the line, or the lines, of an attribute.
+func AppendAttribute(dst []byte, name, value string) []byte {
+	dst = append(append(dst, name...), '{')
+	dst = strconv.AppendInt(dst, int64(len(value)), 10)
+	dst = append(dst, "}:\t"...)
+	return append(append(dst, value...), '\n')
+}
+
+// AppendEnd appends the line that ends an object.
+func AppendEnd(dst []byte) []byte { return append(dst, "}\n"...) }
