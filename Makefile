@@ -5,7 +5,7 @@ FUZZTIME ?= 5s
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-.PHONY: run test race build bench fuzz lint vuln
+.PHONY: run test race build man bench fuzz lint vuln
 
 run: build
 	./bin/cutie serve
@@ -18,6 +18,12 @@ race:
 
 build:
 	$(GO) build -o bin/cutie ./cmd/cutie
+
+# A manual page for the program and for each command, in bin/man.
+man: build
+	mkdir -p bin/man/man1
+	./bin/cutie help --man -o bin/man/man1/cutie.1
+	for c in $$(./bin/cutie help -q); do ./bin/cutie help --man $$c -o bin/man/man1/cutie-$$c.1 || exit 1; done
 
 # Beside other queues, as far as they are installed; see the script.
 bench:

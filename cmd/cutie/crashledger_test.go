@@ -150,7 +150,7 @@ type queueAnswer struct {
 
 func (l *ledger) state(query string) (a queueAnswer) {
 	l.Helper()
-	text, err := l.get("state/jobs?" + query)
+	text, err := l.get("state/jobs?t=json&" + query)
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/pflag"
 
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 )
 
 var createQueueVerb = verb{
@@ -18,9 +18,13 @@ var createQueueVerb = verb{
 	about:   "add a queue",
 	manual: `
 ID is the identifier of the queue. It names the directory and stands in URLs;
-"/", ":" and "." in it are replaced there by "=", "+" and ",".`,
-	takes: atTarget,
-	setup: setupCreateQueue,
+"/", ":" and "." in it are replaced there by "=", "+" and ",". What else a queue
+may have, setQueue sets.
+
+Prints nothing; with -t the state of the queue.`,
+	examples: `cutie createQueue ingest --name 'primary ingest' --size 1000 --age 720`,
+	takes:    atTarget | withForm | toOutput,
+	setup:    setupCreateQueue,
 }
 
 func setupCreateQueue(flags *pflag.FlagSet) action {
@@ -40,14 +44,6 @@ func setupCreateQueue(flags *pflag.FlagSet) action {
 		if info.ID, err = queuefs.CleanQueueID(info.Identifier); err != nil {
 			return err
 		}
-		t, err := c.target(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, t.Close()) }()
-		if _, err := t.CreateQueue(ctx, info); err != nil {
-			return about(info.Identifier, err)
-		}
-		return nil
+		return c.answerQueue(ctx, func(t target, _ string) (state.Queue, error) { return t.CreateQueue(ctx, info) })
 	}
 }

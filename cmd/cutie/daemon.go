@@ -7,6 +7,7 @@ import (
 	stdlog "log"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -14,9 +15,13 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/callback"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
+	"cutie/wellknown"
 )
 
 // Every loop and every limit of a connection that the daemon has stands here;
@@ -24,10 +29,12 @@ import (
 const (
 	maintainEvery = 200 * time.Millisecond // files follow the journal at most a second late
 	tickEvery     = time.Second            // documents on disk follow
-	maxConns      = 10_000
+	lookEvery     = time.Second            // settings, users and certificate are looked at, the access log is written
+	cullEvery     = time.Minute
 	maxHeader     = 32 << 10 // octets
 	headerTime    = 10 * time.Second
 	idleTime      = 2 * time.Minute
+	pingTime      = 30 * time.Second // of silence on an HTTP/2 connection
 )
 
 // A daemon serves an open home until it is told to stop.
@@ -35,7 +42,21 @@ type daemon struct {
 	log   zerolog.Logger
 	svc   *queuefs.Service
 	pub   *publisher.Publisher
+	send  *callback.Sender
+	fetch *outbound.Client
 	grace time.Duration
+
+	robots http.Handler    // nil: there is no robots.txt
+	cors   *wellknown.CORS // nil: pages of others read nothing
+
+	gate     *access.Gate
+	browser  *access.Browser
+	proxies  access.Proxies
+	record   *access.Log  // the daemon closes it
+	cert     *certificate // nil: no TLS
+	maxBody  int64        // octets
+	maxConns int
+	maxWaits int // of one client
 }
 
 // run serves on ln and on the socket of the home. It calls ready once clients
@@ -44,22 +65,34 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer unhook()
 
-	tcp := limit(ln, maxConns)
+	tcp := limit(ln, d.maxConns)
+	protocol := rest.New(d.svc, rest.Options{Log: d.failed, MaxBody: d.maxBody, Fetch: d.fetch, MaxStreams: max(1, d.maxConns/2)})
 	server := &http.Server{
 		Handler: &site{
 			log:       d.log,
-			protocol:  rest.New(d.svc, rest.Options{Log: d.failed}),
+			protocol:  protocol,
 			published: d.pub,
+			publish:   &publishing{d.pub, protocol.Error},
+			robots:    d.robots,
+			cors:      d.cors,
+			messages:  d.messages(),
 			index:     http.HandlerFunc(d.index),
 			healthy:   d.svc.Err,
 			leaving:   ctx,
 			prefix:    basePath(d.svc.Info().BaseURI),
 			pace:      defaultPace,
+			refuse:    protocol.Error,
+			gate:      d.gate,
+			browser:   d.browser,
+			proxies:   d.proxies,
+			crowd:     &access.Crowd{Max: d.maxWaits},
+			record:    d.record,
 		},
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
-		ConnContext:       rememberDeadline,
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingTime},
+		ConnContext:       rememberConn,
 		ConnState:         tcp.ended,
 		ErrorLog:          stdlog.New(lineLog{d.log}, "", 0),
 	}
@@ -76,9 +109,14 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
-	for _, l := range []net.Listener{tcp, local} {
+	overTCP := func() error { return server.Serve(tcp) }
+	if d.cert != nil {
+		server.TLSConfig = d.cert.config()
+		overTCP = func() error { return server.ServeTLS(tcp, "", "") }
+	}
+	for _, serve := range []func() error{overTCP, func() error { return server.Serve(local) }} {
 		wg.Go(func() {
-			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})
@@ -87,7 +125,18 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	// be written.
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
 	wg.Go(func() { d.every(loops, maintainEvery, "maintain", d.svc.Maintain) })
+	wg.Go(func() { d.every(loops, maintainEvery, "leases", d.svc.Expire) })
 	wg.Go(func() { d.every(loops, tickEvery, "publish", d.pub.Tick) })
+	wg.Go(func() { d.every(loops, maintainEvery, "callbacks", d.send.Tick) })
+	wg.Go(func() { d.every(loops, cullEvery, "cull", d.cull) })
+	wg.Go(func() { d.every(loops, lookEvery, "settings", d.reload) })
+	wg.Go(func() { d.every(loops, lookEvery, "memory", new(budget).follow(d.svc)) })
+	wg.Go(func() { d.every(loops, lookEvery, "access log", plain(d.record.Flush)) })
+	wg.Go(func() { d.every(loops, lookEvery, "users", plain(d.gate.Reload)) })
+	if d.cert != nil {
+		wg.Go(func() { d.every(loops, lookEvery, "certificate", plain(d.cert.reload)) })
+	}
+	wg.Go(func() { d.reopen(loops) })
 
 	d.log.Info().Str("home", d.svc.Dir()).Str("listen", ln.Addr().String()).Msg("serving")
 	err = ready()
@@ -100,10 +149,57 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	// From here a second signal ends the process as it would any other. What
 	// was acknowledged is in the journal.
 	unhook()
+	protocol.Close()
 	err = errors.Join(err, d.stop(server))
 	endLoops()
 	wg.Wait()
+	d.send.Wait()
+	return errors.Join(err, d.record.Close())
+}
+
+// plain makes a task of one that takes no time.
+func plain(task func() error) func(context.Context) error {
+	return func(context.Context) error { return task() }
+}
+
+// cull removes the processed jobs that are due.
+func (d *daemon) cull(ctx context.Context) error {
+	n, octets := 0, int64(0)
+	for c, err := range d.svc.Cull(ctx, queuefs.CullOptions{}) {
+		if err != nil {
+			return err
+		}
+		n, octets = n+1, octets+c.Size
+	}
+	if n > 0 {
+		d.log.Info().Int("jobs", n).Int64("octets", octets).Msg("culled")
+	}
+	return nil
+}
+
+// reload takes in settings that were changed by hand.
+func (d *daemon) reload(ctx context.Context) error {
+	changed, err := d.svc.Reload(ctx)
+	if len(changed) > 0 {
+		d.log.Info().Strs("queues", changed).Msg("settings read again")
+	}
 	return err
+}
+
+// reopen opens the access log anew on each SIGHUP.
+func (d *daemon) reopen(ctx context.Context) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			err := d.record.Reopen()
+			d.log.Info().Err(err).Msg("access log reopened")
+		}
+	}
 }
 
 // stop ends the server: no new connections, the requests in progress to their

@@ -282,11 +282,11 @@ func statesOf(t *testing.T, base string, s *followed) map[string]string {
 	for queue, jobs := range s.jobs {
 		at := "state/" + url.PathEscape(queue)
 		for id := range jobs {
-			states[at+"/"+id] = get(at + "/" + id)
+			states[at+"/"+id] = get(at + "/" + id + "?t=json")
 		}
 		for _, status := range []string{"pending", "consumed", "deleted"} {
 			var a queueAnswer
-			if err := json.Unmarshal([]byte(get(at+"?limit=1000&status="+status)), &a); err != nil {
+			if err := json.Unmarshal([]byte(get(at+"?t=json&limit=1000&status="+status)), &a); err != nil {
 				t.Fatal(err)
 			}
 			for i, ref := range a.Queue.Jobs.Refs {

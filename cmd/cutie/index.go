@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"net/http"
 
+	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
@@ -54,7 +55,11 @@ func (d *daemon) index(w http.ResponseWriter, r *http.Request) {
 		Service, Published, Help string
 		Queues                   []indexQueue
 	}{Info: info, Service: base.Ref("state"), Published: base.Ref(".well-known", "resourcesync"), Help: base.Ref("help")}
+	caller := access.CallerOf(r.Context())
 	for _, q := range d.svc.Queues() {
+		if !caller.May(access.Read, q.ID()) {
+			continue
+		}
 		s := q.State()
 		name := s.Info.Name
 		if name == "" {

@@ -27,7 +27,7 @@ func resolve(addr string, open bool) (*net.TCPAddr, error) {
 	}
 	if !open && !a.IP.IsLoopback() {
 		return nil, withHint(fmt.Errorf("%w: %s can be reached from other machines", errRefused, addr),
-			"listen on 127.0.0.1, or let everyone who reaches it do everything with --anonymous all")
+			"listen on 127.0.0.1, or say who may do what: --users FILE, or --anonymous read, submit or all")
 	}
 	return a, nil
 }
@@ -131,7 +131,7 @@ func (l *limiter) ended(c net.Conn, state http.ConnState) {
 	if state != http.StateClosed && state != http.StateHijacked {
 		return
 	}
-	if _, ok := c.(*net.TCPConn); ok {
+	if _, home := c.(*net.UnixConn); !home { // of TCP, in TLS or not
 		<-l.places
 	}
 }

@@ -16,8 +16,9 @@ const (
 	withForm                    // --response-form
 	toOutput                    // --output
 	verbose                     // --verbose
+	toDebug                     // --debug
 
-	atTarget = atHome | atURL
+	atTarget = atHome | atURL | verbose | toDebug
 )
 
 // defaultHome is where a home is looked for when nothing names one.
@@ -30,6 +31,7 @@ type options struct {
 	form    string // response form as typed; empty for the verb's default
 	output  string // file for the result; empty for standard output
 	verbose bool
+	debug   int // 0 to 2
 	help    bool
 	version bool
 }
@@ -60,6 +62,10 @@ func (o *options) bind(fs *pflag.FlagSet, set common) {
 	}
 	if set&verbose != 0 {
 		fs.BoolVarP(&o.verbose, "verbose", "v", o.verbose, "say more on standard error")
+	}
+	if set&toDebug != 0 {
+		fs.IntVarP(&o.debug, "debug", "D", o.debug, "show requests on standard error; `level` 2 with their headers")
+		fs.Lookup("debug").NoOptDefVal = "1"
 	}
 	fs.BoolVarP(&o.help, "help", "h", o.help, "explain the command")
 	fs.BoolVarP(&o.version, "version", "V", o.version, "print the version")

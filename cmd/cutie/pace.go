@@ -5,7 +5,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"os/user"
+	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cutie/cmd/cutie/access"
 )
 
 // A pace is what a client must keep up with in taking an answer. One that
@@ -23,33 +30,68 @@ func (p pace) atSlowest(n int64) time.Duration {
 	return time.Duration(min(n/p.slowest, 365*24*3600)) * time.Second
 }
 
-// An answer is a ResponseWriter that knows what was answered and sees that it
-// is taken.
+// An answer is a ResponseWriter that knows to whom what was answered, and sees
+// that it is taken.
 type answer struct {
 	http.ResponseWriter
 	pace
+	client netip.Addr // zero for the socket of the home
+	user   string     // "" for one without a name
+	named  bool       // the user is one of the users file
 	start  time.Time
 	status int        // 0 while nothing was answered
 	octets int64      // of the body
 	until  *time.Time // the connection's write deadline
 }
 
-type deadlineKey struct{}
+// A connection is what is remembered of one. With HTTP/1 it has one request at
+// a time, so nothing guards it.
+type connection struct {
+	until time.Time // write deadline
+	home  bool      // it came through the socket of the home
+	login string    // whose process that is
+}
 
-// rememberDeadline is the [http.Server] ConnContext hook that gives each
-// connection a place for its write deadline. A connection has one request at a
-// time, so nothing guards it.
-func rememberDeadline(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, deadlineKey{}, new(time.Time))
+type connectionKey struct{}
+
+// rememberConn is the [http.Server] ConnContext hook.
+func rememberConn(ctx context.Context, conn net.Conn) context.Context {
+	c := &connection{}
+	if u, ok := conn.(*net.UnixConn); ok {
+		c.home, c.login = true, peer(u)
+	}
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// peer returns the login of who is at the other end, or the number of the user
+// if that has no name, or "".
+func peer(conn *net.UnixConn) string {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	var cred *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err != nil || failed != nil {
+		return ""
+	}
+	id := strconv.FormatUint(uint64(cred.Uid), 10)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return id
 }
 
 // begin wraps the answer to one request.
 func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
-	until, ok := r.Context().Value(deadlineKey{}).(*time.Time)
-	if !ok {
-		until = new(time.Time)
+	a := &answer{ResponseWriter: w, pace: p, start: time.Now()}
+	// The requests of an HTTP/2 connection have deadlines of their own.
+	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && r.ProtoMajor == 1 {
+		a.until = &c.until
+	} else {
+		a.until = new(time.Time)
 	}
-	a := &answer{ResponseWriter: w, pace: p, start: time.Now(), until: until}
 	a.extend(0)
 	return a
 }
@@ -68,23 +110,25 @@ func (a *answer) extend(n int64) {
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *answer) WriteHeader(status int) {
-	if status >= http.StatusOK && a.status == 0 {
-		a.status = status
+	if status >= http.StatusOK {
+		a.opens(status)
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answer) wrote(n int64) {
+// opens completes the header before it goes out.
+func (a *answer) opens(status int) {
 	if a.status == 0 {
-		a.status = http.StatusOK
+		a.status = status
+		access.Protect(a.Header(), a.named)
 	}
-	a.octets += n
 }
 
 func (a *answer) Write(p []byte) (int, error) {
+	a.opens(http.StatusOK)
 	a.extend(int64(len(p)))
 	n, err := a.ResponseWriter.Write(p)
-	a.wrote(int64(n))
+	a.octets += int64(n)
 	return n, err
 }
 
@@ -98,11 +142,12 @@ func (a *answer) ReadFrom(r io.Reader) (total int64, err error) {
 	if !ok {
 		limited = &io.LimitedReader{R: r, N: 1<<63 - 1}
 	}
+	a.opens(http.StatusOK)
 	for limited.N > 0 {
 		part := &io.LimitedReader{R: limited.R, N: min(limited.N, takePart)}
 		a.extend(part.N)
 		n, err := io.Copy(a.ResponseWriter, part)
-		a.wrote(n)
+		a.octets += n
 		total += n
 		limited.N -= n
 		if err != nil || part.N > 0 {

@@ -2,33 +2,42 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
+	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
 
 // A remote target is a daemon, by its URL or by the socket in its home.
 type remote struct {
 	*rest.Client
+	base      string            // with a slash at its end
+	sent      http.RoundTripper // what requests pass through
 	transport *http.Transport
 	socket    *homeSocket // nil for a URL
 }
 
 // newRemote returns the daemon at base; through the socket if there is one.
-func newRemote(base string, socket *homeSocket) *remote {
+// Requests pass through watch.
+func newRemote(base string, socket *homeSocket, watch func(http.RoundTripper) http.RoundTripper) *remote {
 	// There is no limit for an answer: a large payload may take long to be
 	// stored, and whoever gives up then submits it twice.
 	dial := &net.Dialer{Timeout: 10 * time.Second}
-	t := &http.Transport{DialContext: dial.DialContext, Proxy: http.ProxyFromEnvironment, ExpectContinueTimeout: 10 * time.Second}
+	t := &http.Transport{DialContext: dial.DialContext, MaxIdleConnsPerHost: jobsAtOnce, Proxy: http.ProxyFromEnvironment, ExpectContinueTimeout: 10 * time.Second}
 	if socket != nil {
 		t.Proxy = nil
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.dial(ctx) }
 	}
-	c := rest.NewClient(base, &http.Client{Transport: expecting{t}})
-	c.UserAgent = agent()
-	return &remote{c, t, socket}
+	var sent http.RoundTripper = expecting{t}
+	if socket == nil {
+		sent = withToken(base, sent)
+	}
+	sent = watch(sent)
+	return &remote{newClient(base, sent), base, sent, t, socket}
 }
 
 // Close lets go of the connection.
@@ -38,6 +47,37 @@ func (r *remote) Close() error {
 		return nil
 	}
 	return r.socket.Close()
+}
+
+// jobsAtOnce is how many jobs a daemon is asked about at a time.
+const jobsAtOnce = 8
+
+// Jobs asks for each job, some at a time.
+func (r *remote) Jobs(ctx context.Context, queue string, ids []queuefs.JobID) ([]queuefs.Job, error) {
+	var (
+		found  = make([]queuefs.Job, len(ids))
+		errs   = make([]error, len(ids))
+		all    sync.WaitGroup
+		places = make(chan struct{}, jobsAtOnce)
+	)
+	for i, id := range ids {
+		places <- struct{}{}
+		all.Go(func() {
+			found[i], errs[i] = r.Job(ctx, queue, id.String())
+			<-places
+		})
+	}
+	all.Wait()
+	jobs := found[:0]
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			jobs = append(jobs, found[i])
+		case !errors.Is(err, queuefs.ErrNoJob):
+			return jobs, err
+		}
+	}
+	return jobs, nil
 }
 
 // largeBody is from where a daemon is asked before a body is sent, so that a

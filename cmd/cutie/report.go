@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
@@ -31,6 +32,18 @@ const (
 	exitDigest   = 7 // octets are not what they should be
 )
 
+// exitTexts say what the codes mean, in the order of their numbers.
+var exitTexts = [...]string{
+	exitDone:     "done",
+	exitError:    "error: input, output, or the service failed",
+	exitUsage:    "usage: the request makes no sense",
+	exitNotFound: "queue, job or result not found",
+	exitEmpty:    "queue empty: an answer, not a failure, hence silent without -v",
+	exitConflict: "conflict: not in this state",
+	exitRefused:  "refused: not allowed",
+	exitDigest:   "digest verification failed",
+}
+
 // exitCodes gives the code of each error that callers may branch on.
 var exitCodes = []struct {
 	err  error
@@ -39,13 +52,21 @@ var exitCodes = []struct {
 	{queuefs.ErrNoQueue, exitNotFound},
 	{queuefs.ErrNoJob, exitNotFound},
 	{queuefs.ErrEmpty, exitEmpty},
+	{queuefs.ErrNoResult, exitNotFound},
 	{queuefs.ErrNotPending, exitConflict},
+	{queuefs.ErrConflict, exitConflict},
+	{queuefs.ErrLease, exitConflict},
 	{queuefs.ErrQueueExists, exitConflict},
+	{queuefs.ErrResultExists, exitConflict},
+	{queuefs.ErrNotEmpty, exitConflict},
+	{queuefs.ErrRefusing, exitConflict},
 	{queuefs.ErrDigest, exitDigest},
 	{digest.ErrMismatch, exitDigest},
 	{queuefs.ErrBadName, exitUsage},
 	{queuefs.ErrSidecar, exitUsage},
 	{fs.ErrExist, exitConflict},
+	{access.ErrExists, exitConflict},
+	{access.ErrMissing, exitNotFound},
 	{errRefused, exitRefused},
 }
 

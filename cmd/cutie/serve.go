@@ -6,18 +6,21 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/callback"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/outbound"
+	"cutie/wellknown"
 )
 
 var serveVerb = verb{
@@ -33,16 +36,45 @@ once; nothing that was acknowledged is lost then either.
 
 While it runs, the other commands find it through its socket in the home.
 
-It listens on loopback unless --anonymous says who may do what without a name.
 References in answers and published documents begin with the base URI: the
-option's, or that of cutie-info.txt, or the address listened on.`,
+option's, or that of cutie-info.txt, or the address listened on.
+
+Who may do what: whoever can open the socket in the home may do everything.
+Over the network, --users names the file that cutie user and cutie token write;
+it is read again when it changes. --anonymous gives rights to those without a
+name, as a list such as read,submit:ingest (see cutie help user), all or none.
+With neither, everybody on this machine may do everything; the daemon listens on
+loopback only, and knows no other name than that of the base URI. Passwords and
+tokens are safe on the way only with TLS: with --tls-cert and --tls-key, PEM files
+that are read again when they change, or behind a proxy. Requests by pages of
+other sites that would change something are refused.
+
+A proxy is believed what X-Forwarded-For says of its clients if --trusted-proxy
+lists its address. It should pass on Host.
+
+Every request becomes a line of log/web-access.txt in the home, in the Combined
+Log Format. A file that has grown to --log-max becomes web-access.txt.1, and so
+on; after SIGHUP it is opened by its name again.`,
 	setup: setupServe,
 }
 
 type serveOptions struct {
 	listen    string
 	baseURI   string
+	users     string
 	anonymous string
+	tlsCert   string
+	tlsKey    string
+	proxies   []string
+	maxBody   octets
+	maxConns  int
+	maxWaits  int
+	fetch     []string
+	period    time.Duration
+	robots    bool
+	cors      string
+	logMax    octets
+	logKeep   int
 	logLevel  string
 	logFormat string
 	grace     time.Duration
@@ -54,7 +86,22 @@ func setupServe(fs *pflag.FlagSet) action {
 	var o serveOptions
 	fs.StringVarP(&o.listen, "listen", "l", defaultListen, "`address` to listen on; port 0 takes a free one")
 	fs.StringVar(&o.baseURI, "base-uri", "", "`URI` under which clients reach this daemon")
-	fs.StringVar(&o.anonymous, "anonymous", "", "`right` of everyone: all; needed beyond loopback")
+	fs.StringVar(&o.users, "users", os.Getenv(usersVariable), "`file` of users and tokens (environment "+usersVariable+")")
+	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of those without a name: read, submit, all, none, or a list\n(default none with --users, else all on loopback)")
+	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate chain, for TLS")
+	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
+	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
+	o.maxBody = 16 << 30
+	fs.Var(&o.maxBody, "max-body", "largest submission, such as 64M or 16G")
+	fs.IntVar(&o.maxConns, "max-conns", 10_000, "`number` of connections at once; further ones wait")
+	fs.IntVar(&o.maxWaits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
+	fs.DurationVar(&o.period, "period", 24*time.Hour, "`time` after which a Change List that has entries is closed, however few; 0: never")
+	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests and callbacks may reach although they are not\npublic: host, *.host, address or network, each with :port or not; may be repeated")
+	fs.BoolVar(&o.robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read")
+	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
+	o.logMax = defaultLogMax
+	fs.Var(&o.logMax, "log-max", "size of an access log; 0 lets it grow")
+	fs.IntVar(&o.logKeep, "log-keep", defaultLogKeep, "`number` of old access logs to keep")
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
 	fs.DurationVar(&o.grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping")
@@ -68,17 +115,32 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.anonymous != "" && o.anonymous != "all" {
-		return usagef("--anonymous %.40q: the only right that can be given to everyone is all", o.anonymous)
+	guard, err := o.guard(log)
+	if err != nil {
+		return err
 	}
 	if o.baseURI != "" {
 		if o.baseURI, err = cleanBase(o.baseURI); err != nil {
 			return err
 		}
 	}
-	addr, err := resolve(o.listen, o.anonymous == "all")
+	addr, err := resolve(o.listen, !guard.implied)
 	if err != nil {
 		return err
+	}
+	if o.users != "" && guard.cert == nil && guard.proxies == nil && !addr.IP.IsLoopback() {
+		log.Warn().Msg("passwords and tokens are not safe on the way: use --tls-cert and --tls-key, or a proxy that has TLS")
+	}
+	fetch, err := outbound.New(outbound.Options{Allow: o.fetch})
+	if err != nil {
+		return usagef("--allow-fetch: %v", err)
+	}
+	defer fetch.Close()
+	var cors *wellknown.CORS
+	if o.cors != "" {
+		if cors, err = wellknown.NewCORS(o.cors); err != nil {
+			return usagef("--cors: %v", err)
+		}
 	}
 	tune()
 
@@ -86,10 +148,16 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	// The publisher goes last: the last checkpoint brings it up to date.
-	var pub *publisher.Publisher
+	// The followers go last: the last checkpoint brings them up to date.
+	var (
+		pub  *publisher.Publisher
+		send *callback.Sender
+	)
 	defer func() {
 		err = errors.Join(err, svc.Close())
+		if send != nil {
+			err = errors.Join(err, send.Close())
+		}
 		if pub != nil {
 			err = errors.Join(err, pub.Close())
 		}
@@ -101,44 +169,42 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 		return err
 	}
 	defer ln.Close()
-	base, err := baseURI(o.baseURI, svc.Info().BaseURI, ln.Addr())
+	scheme := "http"
+	if guard.cert != nil {
+		scheme = "https"
+	}
+	base, err := baseURI(o.baseURI, svc.Info().BaseURI, scheme, ln.Addr())
 	if err != nil {
 		return err
 	}
 	svc.SetBaseURI(base)
 
-	pub, err = publisher.New(svc, publisher.Options{BaseURI: base, Report: damage(log)})
+	pub, err = publisher.New(svc, publisher.Options{BaseURI: base, Period: o.period, Report: damage(log)})
 	if err != nil {
 		return err
 	}
-	svc.Follow(pub)
+	if send, err = callback.New(svc, callback.Options{Doer: fetch, Report: damage(log), Turned: turned(log)}); err != nil {
+		return err
+	}
+	svc.Follow(pub, send)
 
-	d := &daemon{log: log, svc: svc, pub: pub, grace: o.grace}
+	d := &daemon{log: log, svc: svc, pub: pub, send: send, fetch: fetch, grace: o.grace, proxies: guard.proxies, cert: guard.cert,
+		maxBody: int64(o.maxBody), maxConns: o.maxConns, maxWaits: o.maxWaits}
+	if o.robots {
+		d.robots = http.HandlerFunc(d.listForRobots)
+	}
+	d.cors = cors
+	if d.gate, err = guard.gate(svc); err != nil {
+		return err
+	}
+	if d.browser, err = access.NewBrowser(base, guard.implied); err != nil {
+		return err
+	}
+	if d.record, err = access.OpenLog(filepath.Join(svc.Dir(), "log", webAccess), int64(o.logMax), o.logKeep); err != nil {
+		return err
+	}
 	return d.run(ctx, ln, func() error { return welcome(c.stdout, svc, base) })
 }
-
-// tune sets what a daemon of this kind wants of the runtime, unless the
-// environment says otherwise.
-func tune() {
-	// A sync holds its thread for the length of a disk write, so there are
-	// more threads than cores to run Go code meanwhile.
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(max(4, 2*runtime.NumCPU()))
-	}
-	// The live heap is small beside the garbage of requests: the index has no
-	// pointers and payloads are not kept.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-	// What bursts of large batches leave behind is collected sooner.
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(softLimit)
-	}
-}
-
-// softLimit is up to where the heap grows freely, in octets. The index of a
-// million jobs comes on top: 128 MiB outside the heap.
-const softLimit = 96 << 20
 
 // openHome opens dir, and makes a home of it first if there is nothing.
 func openHome(ctx context.Context, dir string, log zerolog.Logger) (*queuefs.Service, error) {
@@ -174,6 +240,17 @@ func damage(log zerolog.Logger) func(queuefs.Problem) {
 	}
 }
 
+// turned logs that callbacks of a queue begin to fail, or work again.
+func turned(log zerolog.Logger) func(queue string, err error) {
+	return func(queue string, err error) {
+		if err != nil {
+			log.Error().Str("queue", queue).Err(err).Msg("callback failed")
+			return
+		}
+		log.Info().Str("queue", queue).Msg("callback works again")
+	}
+}
+
 // homeHint adds to an error of opening a home what can be done about it.
 func homeHint(dir string, err error) error {
 	var locked *queuefs.LockedError
@@ -188,7 +265,7 @@ func homeHint(dir string, err error) error {
 
 // baseURI decides under which URI the daemon is known: asked for, configured
 // in the home, or where it listens.
-func baseURI(option, configured string, addr net.Addr) (string, error) {
+func baseURI(option, configured, scheme string, addr net.Addr) (string, error) {
 	uri := option
 	if uri == "" {
 		uri = configured
@@ -203,7 +280,7 @@ func baseURI(option, configured string, addr net.Addr) (string, error) {
 			}
 			host = name
 		}
-		uri = "http://" + net.JoinHostPort(host, fmt.Sprint(a.Port)) + "/"
+		uri = scheme + "://" + net.JoinHostPort(host, fmt.Sprint(a.Port)) + "/"
 	}
 	return cleanBase(uri)
 }
@@ -222,7 +299,7 @@ func welcome(w *os.File, svc *queuefs.Service, base string) error {
 	line("published", base+publishedPath[1:])
 	if queues := svc.Queues(); len(queues) > 0 {
 		id := queues[0].ID()
-		line("submit", "curl -F file=@FILE "+base+"content/"+id)
+		line("submit", "curl -F file=@FILE '"+base+"content/"+id+"?t=anvl'")
 		line("take", "curl -X POST "+base+"consume/"+id)
 	} else {
 		line("queue", "cutie createQueue jobs --home "+svc.Dir())

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"cutie/cmd/cutie/access"
+	"cutie/queuefs/rest"
 )
 
 // startSite serves a site whose protocol is h.
@@ -33,8 +36,30 @@ func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 	if s.pace == (pace{}) {
 		s.pace = defaultPace
 	}
+	if s.crowd == nil {
+		s.crowd = &access.Crowd{Max: 10}
+	}
+	s.refuse = func(w http.ResponseWriter, _ *http.Request, err error) {
+		var e *rest.Error
+		if !errors.As(err, &e) {
+			e = &rest.Error{Status: http.StatusInternalServerError}
+		}
+		http.Error(w, e.Message, e.Status)
+	}
+	var err error
+	if s.gate == nil {
+		if s.gate, err = access.New(access.Options{Anonymous: access.Everything}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.browser = &access.Browser{}
+	if s.record == nil {
+		if s.record, err = access.OpenLog(filepath.Join(t.TempDir(), "log"), 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 	srv := httptest.NewUnstartedServer(s)
-	srv.Config.ConnContext = rememberDeadline
+	srv.Config.ConnContext = rememberConn
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return srv
@@ -92,8 +117,8 @@ func TestSiteIsNotReadyWhenStorageFailedOrStopping(t *testing.T) {
 		t.Errorf("got %d, want 200", got)
 	}
 	failed.Store(true)
-	if got, text := get(t, srv.URL+"/readyz"); got != http.StatusServiceUnavailable || text != "not ready: sync failed\n" {
-		t.Errorf("got %d %q, want 503 and why", got, text)
+	if got, text := get(t, srv.URL+"/readyz"); got != http.StatusServiceUnavailable || text != "not ready: storage failed, see the log\n" {
+		t.Errorf("got %d %q, want 503 and no more than that", got, text)
 	}
 	failed.Store(false)
 	leave()
@@ -174,6 +199,45 @@ func TestStoppingReleasesThoseWhoWaitAndNoOthers(t *testing.T) {
 	for range 2 {
 		if got := <-answers; got != http.StatusNoContent {
 			t.Errorf("got %d, want 204", got)
+		}
+	}
+}
+
+func TestWaitersOfOneClientAreLimited(t *testing.T) {
+	begun, end := make(chan bool), make(chan bool)
+	srv := startSite(t, &site{crowd: &access.Crowd{Max: 1}}, func(w http.ResponseWriter, r *http.Request) {
+		if waits(r) {
+			begun <- true
+			<-end
+		}
+	})
+	for _, path := range []string{"/consume/q?wait=60", "/events", "/events/q"} {
+		done := make(chan int)
+		go func() {
+			resp, err := http.Get(srv.URL + path)
+			if err != nil {
+				t.Error(err)
+				done <- 0
+				return
+			}
+			resp.Body.Close()
+			done <- resp.StatusCode
+		}()
+		<-begun
+		resp, err := http.Get(srv.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: second that waits: got %s, Retry-After %q, want 503", path, resp.Status, resp.Header.Get("Retry-After"))
+		}
+		if got, _ := get(t, srv.URL+"/state"); got != http.StatusOK {
+			t.Errorf("%s: one that does not wait: got %d, want 200", path, got)
+		}
+		end <- true
+		if got := <-done; got != http.StatusOK {
+			t.Errorf("%s: first that waits: got %d, want 200", path, got)
 		}
 	}
 }

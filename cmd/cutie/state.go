@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -17,24 +19,38 @@ var serviceStateVerb = verb{
 	about:   "show the service",
 	manual: `
 Called as status it lists the queues: as a table on a terminal, as lines of
-tab-separated fields elsewhere (queue, pending, consumed, deleted, last event).`,
+tab-separated fields elsewhere (queue, pending, consumed, deleted, last event,
+held, leased, failed, status). Of the pending some are held, of the consumed
+some are leased to a consumer who is to report, and some have failed.`,
+	examples: `cutie status
+cutie status -q
+cutie getServiceState -t json`,
 	takes: atTarget | withForm | toOutput,
-	setup: func(*pflag.FlagSet) action { return serviceState },
+	setup: func(fs *pflag.FlagSet) action {
+		quiet := fs.BoolP("quiet", "q", false, "print the identifiers of the queues only")
+		return func(ctx context.Context, c *call) error { return c.serviceState(ctx, *quiet) }
+	},
 }
 
 var queueStateVerb = verb{
 	name:    "getQueueState",
 	aliases: []string{"ls", "list"},
 	args:    "QUEUE",
-	min:     1,
 	max:     1,
 	about:   "show a queue and its jobs",
 	manual: `
 Jobs are listed in the order of the queue, 100 unless --limit says otherwise,
 and at most 1000; jobsNext in the answer tells where to go on, and --after does.
 
-Called as ls it lists one job a line: as a table on a terminal, as
-tab-separated fields elsewhere (job, status, size, submitted, filename).`,
+Called as ls it lists one job a line, and as many as --limit says: as a table on
+a terminal, as tab-separated fields elsewhere (job, status, size, submitted,
+note, filename). The note is held, leased, completed, error, aborted, or "-".
+With -q it is the identifier alone, for a command that reads them with "-".
+Without a queue ls lists the queues, as status does.`,
+	examples: `cutie ls jobs
+cutie ls jobs -q --status consumed
+cutie ls jobs --after j000000000001 --limit 5
+cutie getQueueState jobs -t xml -o jobs.xml`,
 	takes: atTarget | withForm | toOutput,
 	setup: setupQueueState,
 }
@@ -49,9 +65,11 @@ var jobStateVerb = verb{
 	manual: `
 Several states are separated by empty lines, or with -t json stand one on a
 line. - reads the identifiers from standard input.`,
+	examples: `cutie show jobs j000000000001
+cutie ls jobs -q | cutie show jobs - -t json`,
 	takes: atTarget | withForm | toOutput,
 	setup: func(*pflag.FlagSet) action {
-		return func(ctx context.Context, c *call) error { return c.eachJob(ctx, false, target.Job) }
+		return func(ctx context.Context, c *call) error { return c.eachJob(ctx, manner{}, target.Job) }
 	},
 }
 
@@ -61,16 +79,13 @@ func (c *call) responseForm() (state.Form, error) {
 		return state.ANVL, nil
 	}
 	f, err := state.ParseForm(c.form)
-	if err == nil && !f.Writable() {
-		err = state.ErrForm
-	}
 	if err != nil {
-		return 0, withHint(usagef("response form %.40q is not known", c.form), "-t anvl or -t json")
+		return 0, withHint(usagef("response form %.40q is not known", c.form), "-t anvl, json, turtle, xhtml or xml")
 	}
 	return f, nil
 }
 
-func serviceState(ctx context.Context, c *call) (err error) {
+func (c *call) serviceState(ctx context.Context, quiet bool) (err error) {
 	form, err := c.responseForm()
 	if err != nil {
 		return err
@@ -80,8 +95,8 @@ func serviceState(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	if c.word == "status" && c.form == "" {
-		return c.listQueues(ctx, t)
+	if quiet || c.word != strings.ToLower(c.verb.name) && c.form == "" {
+		return c.listQueues(ctx, t, quiet)
 	}
 	text, err := t.State(ctx, form, "", "")
 	if err != nil {
@@ -91,22 +106,39 @@ func serviceState(ctx context.Context, c *call) (err error) {
 }
 
 func setupQueueState(fs *pflag.FlagSet) action {
-	var status, after string
-	var limit int
-	fs.StringVar(&status, "status", "", "only jobs that are `pending`, consumed or deleted")
+	var page rest.Page
+	var status, outcome, after string
+	var quiet bool
+	fs.StringVar(&status, "status", "", "only jobs in `pending|consumed|deleted`")
+	fs.StringVar(&outcome, "outcome", "", "only jobs whose outcome is `completed|error|aborted`")
+	fs.BoolVar(&page.Held, "held", false, "only jobs on hold")
+	fs.StringVar(&page.Batch, "batch", "", "only the jobs of this `batch`")
 	fs.StringVar(&after, "after", "", "only jobs behind this `job`")
-	fs.IntVar(&limit, "limit", state.DefaultJobs, "at most this `number` of jobs")
+	fs.IntVar(&page.Limit, "limit", state.DefaultJobs, "at most this `number` of jobs")
+	fs.BoolVarP(&quiet, "quiet", "q", false, "print identifiers only")
 	return func(ctx context.Context, c *call) error {
-		page := rest.Page{Limit: limit}
-		if limit < 0 || limit > state.MaxJobs {
-			return usagef("--limit %d is not between 0 and %d", limit, state.MaxJobs)
+		list := quiet || c.word != strings.ToLower(c.verb.name) && c.form == ""
+		if quiet && c.form != "" {
+			return usagef("--quiet prints identifiers, and --response-form a state")
 		}
-		if limit == 0 {
+		most := state.MaxJobs
+		if list {
+			most = maxIDs
+		}
+		switch {
+		case page.Limit < 0 || page.Limit > most:
+			return usagef("--limit %d is not between 0 and %d", page.Limit, most)
+		case page.Limit == 0:
 			page.Limit = -1 // none, where 0 is the default
 		}
 		var err error
 		if status != "" {
-			if page.Status, err = queuefs.ParseStatus(status); err != nil {
+			if page.Status, err = queuefs.ParseStatus(strings.ToLower(status)); err != nil {
+				return err
+			}
+		}
+		if outcome != "" {
+			if page.Outcome, err = queuefs.ParseOutcome(strings.ToLower(outcome)); err != nil {
 				return err
 			}
 		}
@@ -115,11 +147,20 @@ func setupQueueState(fs *pflag.FlagSet) action {
 				return err
 			}
 		}
-		return c.queueState(ctx, page)
+		if len(c.args) == 0 {
+			if of := slices.IndexFunc(ofJobs, fs.Changed); of >= 0 || !list {
+				return usagef("too few arguments, usage: cutie %s %s", c.verb.name, c.verb.args)
+			}
+			return c.serviceState(ctx, quiet)
+		}
+		return c.queueState(ctx, page, list, quiet)
 	}
 }
 
-func (c *call) queueState(ctx context.Context, page rest.Page) (err error) {
+// ofJobs are the options that want a queue.
+var ofJobs = []string{"status", "outcome", "held", "batch", "after", "limit"}
+
+func (c *call) queueState(ctx context.Context, page rest.Page, list, quiet bool) (err error) {
 	form, err := c.responseForm()
 	if err != nil {
 		return err
@@ -133,8 +174,8 @@ func (c *call) queueState(ctx context.Context, page rest.Page) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	if (c.word == "ls" || c.word == "list") && c.form == "" {
-		return c.listJobs(ctx, t, queue, page)
+	if list {
+		return c.listJobs(ctx, t, queue, page, quiet)
 	}
 	text, err := t.State(ctx, form, queue, "", page)
 	if err != nil {

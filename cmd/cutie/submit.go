@@ -36,14 +36,25 @@ Many files travel in batches of up to 500 files or 8 MiB, each of which is
 stored whole or not at all. When one fails, those before it are stored, and
 their identifiers have been printed.
 
+With -T batch-manifest the one FILE is a Checkm manifest; the service fetches the
+files that it names and makes each a job, all of them or none. With --async a
+daemon does that while the command ends: it prints the identifier of the batch,
+and getBatchState says how far that is.
+
 With -t the answer is the state of the job, or of the queue if there were
 several, instead of the identifiers.`,
+	examples: `cutie submitJob jobs report.pdf
+cutie put jobs report.pdf --digest md5:d41d8cd98f00b204e9800998ecf8427e --sidecar 'profile=x'
+tar c inbox | cutie put jobs - --filename inbox.tar --media-type application/x-tar
+cutie put jobs -r inbox -q`,
 	takes: atTarget | withForm | toOutput,
 	setup: setupSubmit,
 }
 
 type submitOptions struct {
 	recurse, quiet bool
+	mode           string
+	async          bool
 	sidecar        string
 	digest         string
 	filename       string
@@ -58,7 +69,19 @@ func setupSubmit(fs *pflag.FlagSet) action {
 	fs.StringVar(&o.digest, "digest", "", "refuse the job unless the payload has this `type:hex`, such as md5:…")
 	fs.StringVar(&o.filename, "filename", "", "record this `name` instead of the file's")
 	fs.StringVar(&o.mediaType, "media-type", "", "record this `type` instead of guessing from the name")
-	return func(ctx context.Context, c *call) error { return submit(ctx, c, o) }
+	fs.StringVarP(&o.mode, "request-form", "T", "job", "what a FILE is: `job|batch-manifest`")
+	fs.BoolVar(&o.async, "async", false, "do not wait for a batch manifest")
+	return func(ctx context.Context, c *call) error {
+		switch mode := strings.ToLower(o.mode); {
+		case mode == "batch-manifest" || mode == "batch":
+			return submitManifest(ctx, c, o)
+		case mode != "job":
+			return usagef("request form %.40q is neither job nor batch-manifest", o.mode)
+		case o.async:
+			return usagef("--async is for -T batch-manifest")
+		}
+		return submit(ctx, c, o)
+	}
 }
 
 func submit(ctx context.Context, c *call, o submitOptions) (err error) {
@@ -122,7 +145,7 @@ func submit(ctx context.Context, c *call, o submitOptions) (err error) {
 func (o *submitOptions) meta() (queuefs.Meta, error) {
 	m := queuefs.Meta{Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar}
 	if name, ok := strings.CutPrefix(o.sidecar, "@"); ok {
-		text, err := readText(name)
+		text, err := readText(name, queuefs.MaxSidecar, "a sidecar")
 		if err != nil {
 			return m, err
 		}
@@ -143,19 +166,19 @@ func (o *submitOptions) meta() (queuefs.Meta, error) {
 	return m, nil
 }
 
-// readText reads a sidecar.
-func readText(name string) (string, error) {
+// readText reads a text of at most most octets.
+func readText(name string, most int64, what string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, queuefs.MaxSidecar+1))
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case err != nil:
 		return "", err
-	case len(text) > queuefs.MaxSidecar:
-		return "", usagef("%s: a sidecar has at most %d octets", name, queuefs.MaxSidecar)
+	case int64(len(text)) > most:
+		return "", usagef("%s: %s has at most %d octets", name, what, most)
 	case !utf8.Valid(text):
 		return "", fmt.Errorf("%s: %w", name, queuefs.ErrSidecar)
 	}

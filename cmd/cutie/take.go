@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
+	"iter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -26,14 +26,27 @@ var nextVerb = verb{
 The payload goes to standard output, or to the file that -o names, which
 appears whole or not at all. The sidecar, if there is one, goes to the file that
 --sidecar-out names, or beside the output file as FILE.sidecar; a job without
-one leaves no such file. The job is consumed then; requeueJob puts it back. When nothing is pending the exit code
-is 4. With -v the identifier of the job is printed on standard error.
+one leaves no such file. The job is consumed then; requeueJob puts it back. When
+nothing is pending the exit code is 4. With -v the identifier of the job is
+printed on standard error.
 
---wait waits for a job: --wait=30 for 30 seconds, --wait for ever.`,
-	takes: atTarget | toOutput | verbose,
+--wait waits for a job: --wait=30 for 30 seconds, --wait for ever.
+
+With --lease, and from a queue that wants reports always, the job is handed out
+for a time, after which it goes back unless its outcome was reported. The token
+that reportOutcome, extendLease and putResult show goes to the file that
+--lease-out names, or beside the output file as FILE.lease; without any file it
+is printed on standard error, behind the identifier of the job.`,
+	examples: `cutie getNextJob jobs -o job
+cutie get jobs --wait=30 -v
+cutie get jobs --lease=10m -o job`,
+	takes: atTarget | toOutput,
 	setup: func(flags *pflag.FlagSet) action {
-		var sidecar, wait string
-		flags.StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
+		var places places
+		var wait, lease string
+		flags.StringVar(&places.sidecar, "sidecar-out", "", "write the sidecar to `file`")
+		flags.StringVar(&lease, "lease", "", "hand the job out for this `time`, such as 10m, 24h at most")
+		flags.StringVar(&places.lease, "lease-out", "", "write the token of the lease to `file`")
 		flags.StringVar(&wait, "wait", "", "wait for a job, this many `seconds` or for ever")
 		flags.Lookup("wait").NoOptDefVal = "forever"
 		return func(ctx context.Context, c *call) error {
@@ -41,7 +54,14 @@ is 4. With -v the identifier of the job is printed on standard error.
 			if err != nil {
 				return err
 			}
-			return c.deliver(ctx, sidecar, limit, true, func(ctx context.Context, t target, left time.Duration) (*rest.Delivery, error) {
+			length, err := parseLease(lease)
+			if err != nil {
+				return err
+			}
+			return c.deliver(ctx, places, limit, true, func(ctx context.Context, t target, left time.Duration) (*rest.Delivery, error) {
+				if length > 0 {
+					return takeOne(ctx, t, c.args[0], length, left)
+				}
 				return t.Next(ctx, c.args[0], left)
 			})
 		}
@@ -58,10 +78,12 @@ var peekVerb = verb{
 	manual: `
 JOB may have any status; without it the job at the head is read. Output is as
 of getNextJob.`,
-	takes: atTarget | toOutput | verbose,
+	examples: `cutie peek jobs
+cutie peekAtJob jobs j000000000001 -o copy`,
+	takes: atTarget | toOutput,
 	setup: func(flags *pflag.FlagSet) action {
-		var sidecar string
-		flags.StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
+		var places places
+		flags.StringVar(&places.sidecar, "sidecar-out", "", "write the sidecar to `file`")
 		return func(ctx context.Context, c *call) error {
 			job := ""
 			if len(c.args) > 1 {
@@ -70,7 +92,7 @@ of getNextJob.`,
 					return err
 				}
 			}
-			return c.deliver(ctx, sidecar, 0, false, func(ctx context.Context, t target, _ time.Duration) (*rest.Delivery, error) {
+			return c.deliver(ctx, places, 0, false, func(ctx context.Context, t target, _ time.Duration) (*rest.Delivery, error) {
 				return t.Peek(ctx, c.args[0], job)
 			})
 		}
@@ -101,40 +123,62 @@ func parseWait(s string) (time.Duration, error) {
 // while time is left.
 type take func(ctx context.Context, t target, left time.Duration) (*rest.Delivery, error)
 
+// takeOne takes one job with a lease.
+func takeOne(ctx context.Context, t target, queue string, lease, wait time.Duration) (*rest.Delivery, error) {
+	next, stop := iter.Pull2(t.Take(ctx, queue, queuefs.Take{Max: 1, Lease: lease}, wait))
+	d, err, ok := next()
+	if !ok || err != nil {
+		stop()
+		return nil, cmp.Or(err, queuefs.ErrEmpty)
+	}
+	d.Body = pulled{d.Body, stop}
+	return d, nil
+}
+
+// A pulled payload is good as long as where it comes from does not go on.
+type pulled struct {
+	io.ReadCloser
+	stop func()
+}
+
+func (p pulled) Close() error {
+	defer p.stop()
+	return p.ReadCloser.Close()
+}
+
 // deliver writes the job that get returns to where the options say. The places
 // are made first: a job is not taken unless there is somewhere to put it.
-func (c *call) deliver(ctx context.Context, sidecarName string, limit time.Duration, consumes bool, get take) (err error) {
+func (c *call) deliver(ctx context.Context, p places, limit time.Duration, consumes bool, get take) (err error) {
 	queue, err := c.queueArg()
 	if err != nil {
 		return err
 	}
-	var out, side *result
-	if c.output != "" {
-		if out, err = createResult(c.output); err != nil {
-			return err
-		}
-		defer out.Discard()
+	o, err := p.make(c.output)
+	if err != nil {
+		return err
 	}
-	if sidecarName != "" {
-		if side, err = createResult(sidecarName); err != nil {
-			return err
-		}
-		defer side.Discard()
-	}
+	defer o.discard()
 	t, d, err := c.await(ctx, limit, get)
 	if err != nil {
 		return about(queue, err)
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	if err := errors.Join(c.store(d, out, side), d.Body.Close()); err != nil {
+	lease := ""
+	if d.Lease != "" {
+		lease = fmt.Sprintf(": lease %s until %s", d.Lease, queuefs.FormatTime(d.Expires))
+	}
+	if err := errors.Join(o.store(d, c.stdout, consumes), d.Body.Close()); err != nil {
 		err = aboutJob(queue, d.Job, err)
 		if consumes {
-			err = withHint(err, fmt.Sprintf("the job is consumed; cutie requeueJob %s %s puts it back", queue, d.Job))
+			err = withHint(err, fmt.Sprintf("the job is consumed%s; cutie requeueJob %s %s puts it back", lease, queue, d.Job))
 		}
 		return err
 	}
-	if c.verbose {
-		c.warnf("%s: %s", queue, d.Job)
+	switch {
+	case lease != "" && o.lease == nil && o.beside("lease") == "":
+		c.warnf("%s: %s%s", queue, d.Job, lease)
+	default:
+		c.sayf("%s: %s", queue, d.Job)
 	}
 	return nil
 }
@@ -165,48 +209,4 @@ func (c *call) await(ctx context.Context, limit time.Duration, get take) (target
 		case <-time.After(min(left, betweenTakes)):
 		}
 	}
-}
-
-// store writes a delivery.
-func (c *call) store(d *rest.Delivery, out, side *result) error {
-	var w io.Writer = c.stdout
-	if out != nil {
-		w = out
-	}
-	n, err := io.Copy(w, d.Body)
-	if err == nil && d.Size >= 0 && n != d.Size {
-		err = fmt.Errorf("payload ended after %d of %d octets", n, d.Size)
-	}
-	if err != nil {
-		return err
-	}
-	// The sidecar first, so that whoever waits for the payload finds both.
-	if err := storeSidecar(d.Sidecar, out, side); err != nil {
-		return err
-	}
-	if out != nil {
-		return out.Commit()
-	}
-	return nil
-}
-
-// storeSidecar writes the sidecar to side, or else beside out. That file is
-// ours by its name: without a sidecar none is left there from a job before.
-func storeSidecar(text string, out, side *result) (err error) {
-	switch {
-	case side != nil:
-	case out == nil || out.temp == "":
-		return nil
-	case text == "":
-		return ignore(os.Remove(out.name+".sidecar"), fs.ErrNotExist)
-	default:
-		if side, err = createResult(out.name + ".sidecar"); err != nil {
-			return err
-		}
-		defer side.Discard()
-	}
-	if _, err := io.WriteString(side, text); err != nil {
-		return err
-	}
-	return side.Commit()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"iter"
+	"net/http"
 	"syscall"
 	"time"
 
@@ -34,7 +36,39 @@ type target interface {
 	Service(ctx context.Context) (state.Service, error)
 	Queue(ctx context.Context, queue string, page rest.Page) (state.Queue, error)
 	Job(ctx context.Context, queue, job string) (queuefs.Job, error)
+	// Jobs returns those of these jobs that are still there, in this order.
+	Jobs(ctx context.Context, queue string, ids []queuefs.JobID) ([]queuefs.Job, error)
 	CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state.Queue, error)
+
+	// The rest are additions. Hold makes consumers pass over a pending job,
+	// Release ends that.
+	Hold(ctx context.Context, queue, job, why string) (queuefs.Job, error)
+	Release(ctx context.Context, queue, job string) (queuefs.Job, error)
+	// RequeueEnd is Requeue as a new job at the end.
+	RequeueEnd(ctx context.Context, queue, job string) (queuefs.Job, error)
+	// Abort takes a job out of work, whoever has it.
+	Abort(ctx context.Context, queue, job, why string) (queuefs.Job, error)
+	// Bulk does o with the jobs that are selected, perhaps not with all at once.
+	Bulk(ctx context.Context, queue string, o rest.Operation, s rest.Selection) (state.Changes, error)
+	// Take is Next with a lease.
+	Take(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) iter.Seq2[*rest.Delivery, error]
+	// Extend, Conclude and Return are for the consumer that has the lease which
+	// token is of.
+	Extend(ctx context.Context, queue, job, token string, d time.Duration) (queuefs.Job, error)
+	Conclude(ctx context.Context, queue, job, token string, r queuefs.Conclusion) (queuefs.Job, error)
+	Return(ctx context.Context, queue, job, token, message string) (queuefs.Job, error)
+	PutResult(ctx context.Context, queue, job, token string, u rest.Upload) error
+	Result(ctx context.Context, queue, job, name string) (*rest.Delivery, error)
+	SetQueue(ctx context.Context, queue string, settings rest.Settings) (state.Queue, error)
+	RemoveQueue(ctx context.Context, queue string) error
+	// Cull removes processed jobs, perhaps not all at once; "" is every queue.
+	Cull(ctx context.Context, queue string, dry bool) (state.Changes, error)
+	// SubmitManifest submits what a batch manifest names; StartManifest does not
+	// wait for it, and Batch tells how far it is.
+	SubmitManifest(ctx context.Context, queue string, u rest.Upload) (jobs []string, err error)
+	StartManifest(ctx context.Context, queue string, u rest.Upload) (batch string, err error)
+	Batch(ctx context.Context, queue, batch string) (state.Batch, error)
+
 	Close() error
 }
 
@@ -50,19 +84,22 @@ func (c *call) target(ctx context.Context) (target, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newRemote(base, nil), nil
+		c.tell("asks %s", base)
+		return newRemote(base, nil, c.traced), nil
 	}
 	for start := time.Now(); ; {
-		daemon, err := askDaemon(ctx, c.home)
+		daemon, err := askDaemon(ctx, c.home, c.traced)
 		if err != nil {
 			return nil, err
 		}
 		if daemon != nil {
+			c.tell("asks the daemon of %s", c.home)
 			return daemon, nil
 		}
-		home, err := openLocal(c.home, c.warnf)
+		home, err := openLocal(ctx, c.home, c.warnf, c.traced)
 		if err == nil {
-			return home, nil
+			c.tell("opens %s", c.home)
+			return c.recorded(home), nil
 		}
 		var locked *queuefs.LockedError
 		if !errors.As(err, &locked) || time.Since(start) > lockPatience {
@@ -77,8 +114,16 @@ func (c *call) target(ctx context.Context) (target, error) {
 	}
 }
 
+// tell says once who is asked, to those who want to know.
+func (c *call) tell(format, who string) {
+	if !c.told {
+		c.sayf(format, who)
+	}
+	c.told = true
+}
+
 // askDaemon returns the daemon of a home, or nil if none answers there.
-func askDaemon(ctx context.Context, home string) (*remote, error) {
+func askDaemon(ctx context.Context, home string, watch func(http.RoundTripper) http.RoundTripper) (*remote, error) {
 	socket, err := openSocket(home)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -92,7 +137,7 @@ func askDaemon(ctx context.Context, home string) (*remote, error) {
 		return nil, errors.Join(socket.Close(), ignore(err, fs.ErrNotExist, syscall.ECONNREFUSED))
 	}
 	conn.Close()
-	return newRemote("http://localhost/", socket), nil
+	return newRemote("http://localhost/", socket, watch), nil
 }
 
 // queueArg is the queue that the first argument names. What can name none,

@@ -14,15 +14,16 @@ import (
 // A verb is one command of the program: what help says of it and what it does.
 // Help, parsing and dispatch all read the same value.
 type verb struct {
-	name    string   // the method of Cutie 0.3, 5 in lowerCamel; matched without case
-	aliases []string // other words for it, in lower case
-	args    string   // the arguments, as the usage line prints them
-	min     int      // fewest arguments
-	max     int      // most arguments; -1 for any number
-	about   string   // one line
-	manual  string   // further paragraphs
-	takes   common   // which common options it understands
-	setup   func(*pflag.FlagSet) action
+	name     string   // the method of Cutie 0.3, 5 in lowerCamel; matched without case
+	aliases  []string // other words for it, in lower case
+	args     string   // the arguments, as the usage line prints them
+	min      int      // fewest arguments
+	max      int      // most arguments; -1 for any number
+	about    string   // one line
+	manual   string   // further paragraphs; lines that begin with blanks stay as they are
+	examples string   // command lines that work
+	takes    common   // which common options it understands
+	setup    func(*pflag.FlagSet) action
 }
 
 // An action does what a verb is for. Setup has bound it to the verb's options.
@@ -33,16 +34,35 @@ var verbs = []verb{
 	serveVerb,
 	initVerb,
 	createQueueVerb,
+	setQueueVerb,
+	removeQueueVerb,
 	submitVerb,
+	batchVerb,
 	nextVerb,
 	peekVerb,
 	deleteVerb,
 	requeueVerb,
+	holdVerb,
+	releaseVerb,
+	abortVerb,
+	extendVerb,
+	outcomeVerb,
+	putResultVerb,
+	resultVerb,
 	serviceStateVerb,
 	queueStateVerb,
 	jobStateVerb,
 	checkVerb,
+	exportVerb,
+	publishVerb,
+	userVerb,
+	tokenVerb,
+	watchVerb,
+	soifVerb,
+	rdmVerb,
+	cullVerb,
 	benchVerb,
+	completionVerb,
 	versionVerb,
 	helpVerb,
 }
@@ -54,6 +74,7 @@ type call struct {
 	verb   *verb
 	word   string   // as it was typed, in lower case: aliases may print for people
 	args   []string // between verb.min and verb.max
+	told   bool     // -v has said who is asked
 	stdin  io.Reader
 	stdout *os.File
 	stderr *os.File
@@ -62,6 +83,13 @@ type call struct {
 // warnf says something on standard error that is not the end of the verb.
 func (c *call) warnf(format string, a ...any) {
 	fmt.Fprintf(c.stderr, "cutie: %s: %s\n", c.verb.name, fmt.Sprintf(format, a...))
+}
+
+// sayf is warnf for those who want to know more (-v).
+func (c *call) sayf(format string, a ...any) {
+	if c.verbose {
+		c.warnf(format, a...)
+	}
 }
 
 // terminal tells whether f is one.

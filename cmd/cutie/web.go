@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime/debug"
@@ -10,19 +11,36 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"cutie/cmd/cutie/access"
+	"cutie/publisher/rdm"
+	"cutie/queuefs/rest"
+	"cutie/wellknown"
 )
 
 // A site is the daemon's URL space: who answers which path, and what holds
 // for every request.
 type site struct {
 	log       zerolog.Logger
-	protocol  http.Handler // queuefs/rest: every path not named here
-	published http.Handler // publisher
+	protocol  http.Handler    // queuefs/rest: every path not named here
+	published http.Handler    // publisher
+	robots    http.Handler    // nil: there is no robots.txt
+	publish   http.Handler    // publishing
+	cors      *wellknown.CORS // nil: pages of others read nothing
+	messages  http.Handler    // publisher/rdm
 	index     http.Handler
 	healthy   func() error    // nil while the storage works
 	leaving   context.Context // ends when the daemon begins to stop
 	prefix    string          // path of the base URI, without a slash at its end
 	pace      pace
+
+	// refuse answers a request with an error, in the form it asks for.
+	refuse  func(http.ResponseWriter, *http.Request, error)
+	gate    *access.Gate    // who may do what
+	browser *access.Browser // what pages of others may not do
+	proxies access.Proxies  // believed what they say of their clients
+	crowd   *access.Crowd   // requests that wait
+	record  *access.Log     // every request
 }
 
 // publishedPath is where everything published is found (ResourceSync, 6.3.2).
@@ -32,18 +50,68 @@ const publishedPath = "/.well-known/resourcesync"
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.pace.begin(w, r)
 	defer s.finish(a, r)
-	if waits(r) {
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(s.leaving, cancel)()
-		r = r.WithContext(ctx)
-	}
 	// A proxy may pass the path of the base URI on, or take it away.
 	if s.prefix != "" && strings.HasPrefix(r.URL.Path, s.prefix+"/") {
-		http.StripPrefix(s.prefix, http.HandlerFunc(s.route)).ServeHTTP(a, r)
+		http.StripPrefix(s.prefix, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { s.serve(a, r) })).ServeHTTP(a, r)
 		return
 	}
-	s.route(a, r)
+	s.serve(a, r)
+}
+
+// serve lets a request in, and lets it wait if it may.
+func (s *site) serve(a *answer, r *http.Request) {
+	if s.cors != nil && s.cors.Allow(a.Header(), r) {
+		a.WriteHeader(http.StatusNoContent)
+		return
+	}
+	caller, err := s.admit(a, r)
+	if caller != nil && caller.Name != "" {
+		a.user, a.named = caller.Name, true
+	}
+	if err != nil {
+		s.refuse(a, r, err)
+		return
+	}
+	ctx := access.WithCaller(r.Context(), caller)
+	if a.named {
+		ctx = rest.WithUser(ctx, caller.Name)
+	}
+	if waits(r) {
+		if a.client.IsValid() {
+			if !s.crowd.Enter(a.client) {
+				a.Header().Set("Retry-After", "5")
+				s.refuse(a, r, &rest.Error{Status: http.StatusServiceUnavailable,
+					Message: fmt.Sprintf("%d requests from this address are waiting already", s.crowd.Max)})
+				return
+			}
+			defer s.crowd.Leave(a.client)
+		}
+		var cancel context.CancelFunc
+		if follows(r) {
+			ctx, cancel = caller.While(ctx)
+		} else {
+			ctx, cancel = context.WithCancel(ctx)
+		}
+		defer cancel()
+		defer context.AfterFunc(s.leaving, cancel)()
+	}
+	s.route(a, r.WithContext(ctx))
+}
+
+// theOwner is whoever can open the socket of the home.
+var theOwner = access.Local()
+
+// admit finds out who asks and whether they may.
+func (s *site) admit(a *answer, r *http.Request) (*access.Caller, error) {
+	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.home {
+		a.user = c.login
+		return theOwner, nil
+	}
+	a.client = s.proxies.Client(r)
+	if err := s.browser.Check(r); err != nil {
+		return nil, err
+	}
+	return s.gate.Admit(a.Header(), r, a.client)
 }
 
 // route finds who answers. There is no cleaning and no redirect, so that a
@@ -58,6 +126,12 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 		probe(w, r, s.ready())
 	case path == publishedPath || strings.HasPrefix(path, publishedPath+"/"):
 		s.published.ServeHTTP(w, r)
+	case path == publishingPath || strings.HasPrefix(path, publishingPath+"/"):
+		s.publish.ServeHTTP(w, r)
+	case path == "/robots.txt" && s.robots != nil:
+		s.robots.ServeHTTP(w, r)
+	case path == rdm.Path:
+		s.messages.ServeHTTP(w, r)
 	default:
 		s.protocol.ServeHTTP(w, r)
 	}
@@ -67,35 +141,61 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 // request is let go when the daemon begins to stop; the others keep their
 // context and end as if nothing was.
 func waits(r *http.Request) bool {
-	return strings.Contains(r.URL.RawQuery, "wait=") || strings.Contains(r.Header.Get("Prefer"), "wait=")
+	return strings.Contains(r.URL.RawQuery, "wait=") || strings.Contains(r.Header.Get("Prefer"), "wait=") || follows(r)
+}
+
+// follows tells whether a request is for events, which have no end.
+func follows(r *http.Request) bool {
+	return r.URL.Path == "/events" || strings.HasPrefix(r.URL.Path, "/events/")
 }
 
 // finish answers for a handler that panicked, and logs the request.
 func (s *site) finish(a *answer, r *http.Request) {
-	if p := recover(); p != nil {
-		if p == http.ErrAbortHandler {
-			panic(p)
-		}
+	p := recover()
+	if p != nil && p != http.ErrAbortHandler {
 		s.log.Error().Str("method", r.Method).Str("path", r.URL.Path).Interface("panic", p).
 			Str("stack", string(debug.Stack())).Msg("handler panicked")
-		if a.status != 0 {
-			panic(http.ErrAbortHandler) // cut the answer, lest it pass for whole
+		if p = nil; a.status != 0 {
+			p = http.ErrAbortHandler // cut the answer, lest it pass for whole
+		} else {
+			http.Error(a, "internal error", http.StatusInternalServerError)
 		}
-		http.Error(a, "internal error", http.StatusInternalServerError)
 	}
-	if e := s.log.Debug(); e.Enabled() {
-		e.Str("method", r.Method).Str("path", r.URL.Path).Int("status", a.status).Int64("octets", a.octets).
-			Dur("ms", time.Since(a.start)).Str("client", r.RemoteAddr).Msg("request")
+	s.note(a, r)
+	if p != nil {
+		panic(p)
 	}
 }
 
-var errLeaving = errors.New("stopping")
-
-func (s *site) ready() error {
-	if s.leaving.Err() != nil {
-		return errLeaving
+// note writes down what was answered to whom.
+func (s *site) note(a *answer, r *http.Request) {
+	host := "localhost" // the socket of the home
+	if a.client.IsValid() {
+		host = a.client.String()
 	}
-	return s.healthy()
+	s.record.Add(&access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
+		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: r.Referer(), Agent: r.UserAgent()})
+	if e := s.log.Debug(); e.Enabled() {
+		e.Str("method", r.Method).Str("path", r.URL.Path).Int("status", a.status).Int64("octets", a.octets).
+			Dur("ms", time.Since(a.start)).Str("client", host).Str("user", a.user).Msg("request")
+	}
+}
+
+var (
+	errLeaving = errors.New("stopping")
+	errStorage = errors.New("storage failed, see the log")
+)
+
+// ready returns why the daemon should be given no requests, in words for
+// everyone.
+func (s *site) ready() error {
+	switch {
+	case s.leaving.Err() != nil:
+		return errLeaving
+	case s.healthy() != nil:
+		return errStorage
+	}
+	return nil
 }
 
 // probe answers a supervisor or a load balancer.

@@ -49,6 +49,9 @@ var Rules = []Rule{
 	{"GET", "/events/{queue}", Read, Named},
 	{"GET", "/metrics", Read, Every},
 
+	{"POST", "/publish", Admin, Every},
+	{"GET", "/publish/status", Admin, Every},
+
 	{"GET", "/.well-known/resourcesync", Read, Some},
 	{"GET", "/.well-known/resourcesync/{part}", Read, Some},
 	{"GET", "/.well-known/resourcesync/{queue}/{rest...}", Read, Named},

@@ -1,0 +1,314 @@
+package main_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// until asks again and again for what comes about by itself.
+func until(t *testing.T, what string, ask func() bool) {
+	t.Helper()
+	for start := time.Now(); !ask(); {
+		if time.Since(start) > startLimit {
+			t.Fatalf("not after %v: %s", startLimit, what)
+		}
+	}
+}
+
+// send makes a request and returns the answer with its body.
+func send(t *testing.T, c *http.Client, method, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestUsersOfADaemonComeAndGo(t *testing.T) {
+	dir := t.TempDir()
+	users, home := filepath.Join(dir, "users.txt"), filepath.Join(dir, "home")
+	if _, err := cutie(t, "user", "add", "ann", "--rights", "read,submit:jobs", "--no-password", "--users", users); err != nil {
+		t.Fatal(err)
+	}
+	token, err := cutie(t, "token", "add", "ann", "--users", users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bearer := "Bearer " + strings.TrimSpace(token)
+	d := serveHome(t, home, "--users", users)
+	status := func(method, path string, header ...string) int {
+		t.Helper()
+		resp, _ := send(t, http.DefaultClient, method, d.url+path, "", header...)
+		return resp.StatusCode
+	}
+	for _, tt := range []struct {
+		method, path string
+		want         [2]int // of nobody, of ann
+	}{
+		{"GET", "livez", [2]int{200, 200}},
+		{"GET", "", [2]int{401, 200}},
+		{"GET", "state/jobs", [2]int{401, 200}},
+		{"GET", ".well-known/resourcesync", [2]int{401, 200}},
+		{"GET", ".well-known/resourcesync/jobs/pending/capabilitylist.xml", [2]int{401, 200}},
+		{"POST", "content/jobs", [2]int{401, 201}},
+		{"GET", "queues/jobs/payload/j000000000001", [2]int{401, 200}},
+		{"POST", "consume/jobs", [2]int{401, 403}},
+		{"PUT", "state/second", [2]int{401, 403}},
+		{"GET", "nosuch", [2]int{401, 403}},
+	} {
+		got := [2]int{status(tt.method, tt.path), status(tt.method, tt.path, "Authorization", bearer)}
+		if got != tt.want {
+			t.Errorf("%s /%s: got %v, want %v", tt.method, tt.path, got, tt.want)
+		}
+	}
+
+	// Numbers of a queue are for those who may read it.
+	narrow, err := cutie(t, "token", "add", "ann", "--rights", "read:second", "--users", users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrowly := "Bearer " + strings.TrimSpace(narrow)
+	until(t, "new token known", func() bool { return status("GET", "", "Authorization", narrowly) == http.StatusOK })
+	for who, want := range map[string]bool{bearer: true, narrowly: false} {
+		if _, page := send(t, http.DefaultClient, "GET", d.url, "", "Authorization", who); strings.Contains(page, "state/jobs") != want {
+			t.Errorf("got %s, want the queue in it: %v", page, want)
+		}
+	}
+	if got := status("GET", "state/jobs", "Authorization", narrowly); got != http.StatusForbidden {
+		t.Errorf("another queue: got %d, want 403", got)
+	}
+
+	// Errors come in the form asked for, answers to somebody stay private.
+	resp, text := send(t, http.DefaultClient, "GET", d.url+"state?t=anvl", "")
+	if got := len(resp.Header.Values("WWW-Authenticate")); got != 2 || !strings.Contains(text, "hTTPResponse: 401\n") {
+		t.Errorf("got %d challenges and %s, want 2 and ANVL", got, text)
+	}
+	resp, _ = send(t, http.DefaultClient, "GET", d.url+"queues/jobs/payload/j000000000001", "", "Authorization", bearer)
+	if got, want := resp.Header.Get("Cache-Control"), "private, max-age=31536000, immutable"; got != want {
+		t.Errorf("got Cache-Control %s, want %s", got, want)
+	}
+	if got := resp.Header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "sandbox;") {
+		t.Errorf("payload: got policy %s, want a sandbox", got)
+	}
+	// A page of another site that knows the credentials gets nowhere.
+	if got := status("POST", "content/jobs", "Authorization", bearer, "Origin", "http://evil.example"); got != http.StatusForbidden {
+		t.Errorf("other site: got %d, want 403", got)
+	}
+	if job, err := cutie(t, "show", "jobs", "j000000000001", "--home", home, "-t", "anvl"); err != nil || !strings.Contains(job, "status: pending\n") {
+		t.Errorf("got %s, %v, want the job by the socket", job, err)
+	}
+
+	// Who is taken out of the file is refused; a broken file changes nothing.
+	good := readFile(t, users)
+	if err := os.WriteFile(users, []byte("user ann"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "broken file logged", func() bool { return strings.Contains(d.stderr.String(), "line 1: neither user") })
+	if got := status("GET", "state", "Authorization", bearer); got != http.StatusOK {
+		t.Errorf("with a broken file: got %d, want 200", got)
+	}
+	if err := os.WriteFile(users, []byte(good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cutie(t, "user", "rm", "ann", "--users", users); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "ann refused", func() bool { return status("GET", "state", "Authorization", bearer) == http.StatusUnauthorized })
+
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if got := readFile(t, filepath.Join(home, "queues/jobs/pending/j000000000001")); !strings.Contains(got, "\nowner: ann\n") {
+		t.Errorf("got %s, want a job of ann", got)
+	}
+	log := readFile(t, filepath.Join(home, "log/web-access.txt"))
+	for _, want := range []string{`"GET /state/jobs HTTP/1.1" 401 `, ` - ann [`, `"POST /consume/jobs HTTP/1.1" 403 `} {
+		if !strings.Contains(log, want) {
+			t.Errorf("got %s, want %s in it", log, want)
+		}
+	}
+	if strings.Contains(log+d.stderr.String(), strings.TrimSpace(token)) {
+		t.Error("the token is in a log")
+	}
+}
+
+// pki writes a certificate for 127.0.0.1 with a name, and returns it.
+func pki(t *testing.T, dir, name string) *x509.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+func TestDaemonSpeaksTLS(t *testing.T) {
+	dir := t.TempDir()
+	first := pki(t, dir, "first")
+	// Connections end, so one place is enough for many.
+	d := serve(t, "--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"), "--max-conns", "1")
+	if !strings.HasPrefix(d.url, "https://127.0.0.1:") {
+		t.Fatalf("got %s, want https", d.url)
+	}
+	trusting := func(c *x509.Certificate, edit func(*tls.Config)) *http.Client {
+		pool := x509.NewCertPool()
+		pool.AddCert(c)
+		config := &tls.Config{RootCAs: pool}
+		if edit != nil {
+			edit(config)
+		}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
+	}
+	for range 3 {
+		c := trusting(first, nil)
+		for _, path := range []string{"state", "content/jobs"} {
+			resp, _ := send(t, c, map[string]string{"state": "GET", "content/jobs": "POST"}[path], d.url+path, "x")
+			if resp.ProtoMajor != 2 || resp.StatusCode/100 != 2 {
+				t.Errorf("%s: got %s %s, want HTTP/2 and success", path, resp.Proto, resp.Status)
+			}
+		}
+		c.CloseIdleConnections()
+	}
+	old := trusting(first, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS11 })
+	if resp, err := old.Get(d.url + "livez"); err == nil {
+		resp.Body.Close()
+		t.Error("TLS 1.1 is spoken")
+	}
+
+	second := pki(t, dir, "second")
+	until(t, "new certificate", func() bool {
+		c := trusting(second, nil)
+		defer c.CloseIdleConnections()
+		resp, err := c.Get(d.url + "livez")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return true
+	})
+	cmd := exec.Command("cutie", "status", "--url", d.url)
+	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+filepath.Join(dir, "cert.pem"))
+	if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "jobs\t3\t") {
+		t.Errorf("got %s, %v, want three jobs", out, err)
+	}
+}
+
+func TestProxyIsBelievedOnlyIfListed(t *testing.T) {
+	for _, proxies := range []string{"127.0.0.0/8", "10.0.0.0/8"} {
+		home := filepath.Join(t.TempDir(), "home")
+		d := serveHome(t, home, "--trusted-proxy", proxies, "--trusted-proxy", "192.0.2.1")
+		send(t, http.DefaultClient, "GET", d.url+"state", "", "X-Forwarded-For", "6.6.6.6, 198.51.100.7")
+		if err := d.stop(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"127.0.0.0/8": "198.51.100.7 - - [", "10.0.0.0/8": "127.0.0.1 - - ["}[proxies]
+		if got := readFile(t, filepath.Join(home, "log/web-access.txt")); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %s, want %s…", proxies, got, want)
+		}
+	}
+}
+
+func TestAccessLogOfADaemonRotates(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	d := serveHome(t, home, "--log-max", "1K", "--log-keep", "1")
+	name := filepath.Join(home, "log/web-access.txt")
+	until(t, "a log that has grown", func() bool {
+		send(t, http.DefaultClient, "GET", d.url+"livez", "", "User-Agent", "grow \"")
+		_, err := os.Stat(name + ".1")
+		return err == nil
+	})
+	if err := os.Rename(name, name+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a new log", func() bool {
+		_, err := os.Stat(name)
+		return err == nil
+	})
+	send(t, http.DefaultClient, "GET", d.url+"state?token=hidden", "")
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := readFile(t, name); !strings.Contains(got, `"GET /state?token=redacted HTTP/1.1" 200 `) || strings.Contains(got, "hidden") {
+		t.Errorf("got %s, want the last request without its secret", got)
+	}
+	if got := d.stderr.String(); strings.Contains(got, "hidden") {
+		t.Errorf("got %s, want no secret in it", got)
+	}
+}
+
+func TestPagesOfOthersCannotReachADaemonOfThisMachine(t *testing.T) {
+	d := serve(t)
+	req, err := http.NewRequest("POST", d.url+"content/jobs", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "evil.example:8080" // its name leads here by now
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("got %s, want 421", resp.Status)
+	}
+}

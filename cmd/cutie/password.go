@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"cutie/cmd/cutie/access"
+)
+
+// password returns a new password: asked for twice on a terminal, or from
+// standard input if piped is set, up to the end of its line.
+func (c *call) password(ctx context.Context, piped bool) (string, error) {
+	if piped {
+		text, err := io.ReadAll(io.LimitReader(c.stdin, access.MaxPassword+3))
+		if err != nil {
+			return "", err
+		}
+		password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+		if strings.ContainsAny(password, "\r\n") {
+			return "", usagef("standard input has more than one line")
+		}
+		return password, nil
+	}
+	in, ok := c.stdin.(*os.File)
+	if !ok || !terminal(in) {
+		return "", withHint(usagef("there is no terminal to ask for a password"),
+			"--password-stdin reads it from standard input, --no-password makes a user with tokens only")
+	}
+	first, err := ask(ctx, in, c.stderr, "password: ")
+	if err != nil {
+		return "", err
+	}
+	again, err := ask(ctx, in, c.stderr, "once more: ")
+	if err != nil {
+		return "", err
+	}
+	if first != again {
+		return "", errors.New("the passwords differ")
+	}
+	return first, nil
+}
+
+// ask reads a line from a terminal that does not show it. An interrupt gives
+// the terminal back as it was.
+func ask(ctx context.Context, in, out *os.File, prompt string) (string, error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	before, err := term.GetState(int(in.Fd()))
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprint(out, prompt)
+	defer fmt.Fprintln(out)
+	type line struct {
+		text []byte
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() { // it ends with the line, or with the program
+		text, err := term.ReadPassword(int(in.Fd()))
+		read <- line{text, err}
+	}()
+	select {
+	case l := <-read:
+		return string(l.text), l.err
+	case <-ctx.Done():
+		return "", errors.Join(context.Canceled, term.Restore(int(in.Fd()), before))
+	}
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"html"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/pflag"
+
+	"cutie/publisher/rdm"
+	"cutie/publisher/soif"
+	"cutie/queuefs/rest"
+)
+
+var rdmVerb = verb{
+	name:  "rdm",
+	args:  "status|server|schema|taxonomy|get|deleted URL | send URL [FILE…|-] | import FILE|URL|-",
+	min:   2,
+	max:   -1,
+	about: "get resource descriptions from a server, or send it some",
+	manual: `
+A server speaks RDM (W3C NOTE-rdm-960724), as the daemon does for its queues: each
+is a catalog, and its jobs are described. URL is that of the server; without a
+path /rdm/incoming is added.
+
+status, server, schema and taxonomy print what the server says of itself. get
+prints the descriptions of a catalog, deleted those of what is no longer in it:
+all of them, or those since a date, with --remember since the last time. Fetch
+deleted first and get then, and apply them in this order.
+
+  cutie rdm get http://127.0.0.1:8080/ --remember state -t json
+  cutie rdm get http://127.0.0.1:8080/ --order=-Size --hits 10 -t table
+
+send submits the objects in files of SOIF: each becomes a job, or is one that is
+put back; with --delete the jobs that they name are deleted. It prints what became
+of each, and fails if one was rejected.
+
+import reads what a Harvest Gatherer answers, or plain SOIF, and submits each
+description as a job of its own to --queue, as a payload of application/x-soif.
+What the Gatherer says is to be deleted or is unchanged is counted only. The token
+in CUTIE_TOKEN goes to the server of URL as to a daemon.`,
+	takes: atTarget | toOutput,
+	setup: setupRDM,
+}
+
+// An rdmCall is one use of the verb.
+type rdmCall struct {
+	*call
+	form, catalog, scope, since, attributes, order, hits string
+	remember, queue                                      string
+	remove                                               bool
+	flags                                                *pflag.FlagSet
+}
+
+func setupRDM(fs *pflag.FlagSet) action {
+	r := &rdmCall{flags: fs}
+	fs.StringVarP(&r.form, "form", "t", soifForm, "print objects as `"+objectForms+"`")
+	fs.StringVar(&r.catalog, "catalog", "", "`name` or Catalog-Service-ID of the catalog (default that of the server)")
+	fs.StringVar(&r.scope, "scope", "", "scope of the query, a `text` such as all or children ROOT")
+	fs.StringVar(&r.since, "since", "", "what changed since a `date`, RFC 3339 or of HTTP")
+	fs.StringVar(&r.attributes, "attributes", "", "`list` of the attributes that are wanted")
+	fs.StringVar(&r.order, "order", "", "`list` of attributes to sort by, with a minus sign the greatest first")
+	fs.StringVar(&r.hits, "hits", "", "`range` of the results that are wanted, such as 10 or 11..20")
+	fs.StringVar(&r.remember, "remember", "", "`file` that keeps since when to ask next time")
+	fs.BoolVar(&r.remove, "delete", false, "delete the jobs that are sent")
+	fs.StringVar(&r.queue, "queue", "", "`queue` to import to")
+	return func(ctx context.Context, c *call) error {
+		r.call = c
+		return r.run(ctx)
+	}
+}
+
+// rdmOptions are the options that each word takes besides the common ones.
+var rdmOptions = map[string]string{
+	"status":   "form",
+	"server":   "form catalog",
+	"schema":   "form catalog scope attributes hits",
+	"taxonomy": "form scope attributes hits",
+	"get":      "form catalog scope since attributes order hits remember",
+	"deleted":  "form catalog scope since attributes order hits remember",
+	"send":     "form catalog delete",
+	"import":   "queue home url",
+}
+
+var rdmTypes = map[string]rdm.Type{"status": rdm.StatusRequest, "server": rdm.ServerRequest, "schema": rdm.SchemaRequest,
+	"taxonomy": rdm.TaxonomyRequest, "get": rdm.RDRequest, "deleted": rdm.RDRequestDeleted}
+
+func (r *rdmCall) run(ctx context.Context) error {
+	word := strings.ToLower(r.args[0])
+	takes, ok := rdmOptions[word]
+	if !ok {
+		return withHint(usagef("%.40q is none of status, server, schema, taxonomy, get, deleted, send, import", r.args[0]), "cutie help rdm")
+	}
+	if word != "send" && len(r.args) > 2 {
+		return usagef("too many arguments: %.60q", r.args[2])
+	}
+	var foreign string
+	r.flags.Visit(func(f *pflag.Flag) {
+		if !strings.Contains(" "+takes+" output verbose debug ", " "+f.Name+" ") {
+			foreign = f.Name
+		}
+	})
+	if foreign != "" {
+		return usagef("%s takes no --%s", word, foreign)
+	}
+	if word == "import" {
+		return r.importAll(ctx)
+	}
+	client, err := r.client(r.args[1])
+	if err != nil {
+		return err
+	}
+	if word == "send" {
+		return aboutName(r.args[1], r.send(ctx, client))
+	}
+	q := rdm.Request{Type: rdmTypes[word], Catalog: client.CatalogID(r.catalog), Scope: r.scope,
+		Attributes: r.attributes, Order: r.order, Hits: r.hits}
+	return r.fetch(ctx, client, q)
+}
+
+// client speaks to a server.
+func (r *rdmCall) client(server string) (*rdm.Client, error) {
+	url, err := rdm.ServerURL(server)
+	if err != nil {
+		return nil, withHint(usagef("%v", err), "one looks like http://127.0.0.1:8080/")
+	}
+	return &rdm.Client{URL: url, UserAgent: agent(), HTTP: &http.Client{Transport: newRemote(url, nil, r.traced).sent}}, nil
+}
+
+// fetch asks and prints the answer.
+func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) (err error) {
+	var mark *remembered
+	switch {
+	case r.since != "" && r.scope != "", r.remember != "" && (r.since != "" || r.scope != ""):
+		return usagef("--scope, --since and --remember exclude each other")
+	case r.remember != "" && r.hits != "":
+		return usagef("--remember wants all results, --hits leaves some out")
+	case r.since != "":
+		t, err := time.Parse(time.RFC3339, r.since)
+		if err != nil {
+			t, err = http.ParseTime(r.since)
+		}
+		if err != nil {
+			return usagef("--since %.40q is no date such as 2026-01-31T10:00:00Z", r.since)
+		}
+		q.Scope = rdm.Since(t)
+	case r.remember != "":
+		if mark, err = readRemembered(r.remember, client.URL, q.Catalog); err != nil {
+			return err
+		}
+		q.Scope = mark.scope(q.Type)
+	}
+	var columns []string
+	if strings.EqualFold(r.form, tableForm) && (q.Type == rdm.RDRequest || q.Type == rdm.RDRequestDeleted) {
+		if q.Attributes == "" {
+			q.Attributes = "Status,Size,RD-Last-Modified,Title"
+		}
+		columns = strings.Split(q.Attributes, ",")
+	}
+	show := newProgress(r.stderr, -1)
+	if show.w != nil {
+		show.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(show.w), progressbar.OptionShowBytes(true),
+			progressbar.OptionThrottle(500*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("receiving"))
+		defer show.clear()
+	}
+	reply, err := client.Ask(ctx, q, show)
+	if err != nil {
+		return about(r.args[1], restError(err))
+	}
+	defer reply.Close()
+	if reply.Error != "" && !strings.HasPrefix(reply.Error, "0 ") { // of a server that has no status for it
+		return about(r.args[1], errors.New(reply.Error))
+	}
+	if q.Type == rdm.StatusRequest && !r.flags.Changed("form") {
+		return r.printStatus(reply)
+	}
+	p, commit, err := r.objectPrinter(r.form, columns)
+	if err != nil {
+		return err
+	}
+	newest, err := r.printReply(p, reply)
+	if err = commit(err); err != nil {
+		return about(r.args[1], err)
+	}
+	if reply.Error != "" {
+		r.sayf("%s", reply.Error)
+	}
+	if mark == nil {
+		return nil
+	}
+	// What is printed is safe: from now on it need not come again.
+	return mark.advance(q.Type, reply.Until, newest)
+}
+
+// printReply prints objects and returns the newest date that one has.
+func (r *rdmCall) printReply(p *objectPrinter, reply *rdm.Reply) (newest time.Time, err error) {
+	for {
+		o, err := reply.Read()
+		if err == io.EOF {
+			return newest, nil
+		}
+		if err != nil {
+			return newest, err
+		}
+		if t, err := http.ParseTime(o.Value("RD-Last-Modified")); err == nil && t.After(newest) {
+			newest = t
+		}
+		if err := p.print(&o); err != nil {
+			return newest, err
+		}
+	}
+}
+
+var tags = regexp.MustCompile(`(?i)<li>|<[^>]*>`)
+
+// printStatus prints the page of a status message as text.
+func (r *rdmCall) printStatus(reply *rdm.Reply) error {
+	o, err := reply.Read()
+	if err == io.EOF {
+		o, err = soif.Object{}, errors.New("answer has no status message")
+	}
+	if err != nil {
+		return about(r.args[1], err)
+	}
+	_, body, ok := strings.Cut(o.Value("Status-Message"), "<BODY>")
+	if !ok {
+		body = o.Value("Status-Message")
+	}
+	body = tags.ReplaceAllStringFunc(body, func(tag string) string {
+		if strings.EqualFold(tag, "<li>") {
+			return "  "
+		}
+		return ""
+	})
+	var text strings.Builder
+	l := &listing{}
+	for line := range strings.Lines(html.UnescapeString(body)) {
+		if line = strings.TrimRight(line, " \r\n"); line != "" {
+			l.rows = nil
+			l.row(line)
+			text.WriteString(l.rows[0][0] + "\n")
+		}
+	}
+	return r.emit([]byte(text.String()))
+}
+
+// restError makes of an error of a server one that the exit code knows.
+func restError(err error) error {
+	if e := (*rdm.Error)(nil); errors.As(err, &e) {
+		return &rest.Error{Status: e.Status, Message: e.Message}
+	}
+	return err
+}

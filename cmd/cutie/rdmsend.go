@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"cutie/publisher/rdm"
+	"cutie/publisher/soif"
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+// send submits the objects in files.
+func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
+	typ := rdm.RDResponse
+	if r.remove {
+		typ = rdm.RDResponseDeleted
+	}
+	files := r.args[2:]
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	p, commit, err := r.objectPrinter(r.form, nil)
+	if err != nil {
+		return err
+	}
+	// Each file is read as it is sent, so that one with a mistake stops there.
+	in, out := io.Pipe()
+	go func() {
+		w := soif.NewWriter(out)
+		out.CloseWithError(r.eachFile(files, func(_ string, in io.Reader) error { return copyObjects(w, in) }))
+	}()
+	defer in.Close()
+	reply, err := client.Send(ctx, typ, client.CatalogID(r.catalog), in)
+	if err != nil {
+		// What is wrong with a file has nothing to do with the request.
+		if bad := (*soif.ParseError)(nil); errors.As(err, &bad) {
+			if e := (*url.Error)(nil); errors.As(err, &e) {
+				err = e.Err
+			}
+		}
+		return commit(restError(err))
+	}
+	defer reply.Close()
+	if _, err := r.printReply(p, reply); err != nil {
+		return commit(err)
+	}
+	if err := commit(nil); err != nil {
+		return err
+	}
+	switch {
+	case reply.Status >= 400 || reply.Error != "":
+		return &rest.Error{Status: max(reply.Status, http.StatusBadRequest), Message: reply.Error}
+	case !strings.HasSuffix(reply.Interpret, ", 0 rejected"):
+		return fmt.Errorf("%s", reply.Interpret)
+	}
+	return nil
+}
+
+func copyObjects(w *soif.Writer, in io.Reader) error {
+	for r := soif.NewReader(in); ; {
+		o, err := r.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fixHint(err)
+		}
+		if err := w.Write(o); err != nil {
+			return err
+		}
+	}
+}
+
+// importedAtOnce is how many descriptions are submitted together.
+const importedAtOnce = 100
+
+// importAll submits what a Gatherer answered, each description as a job.
+func (r *rdmCall) importAll(ctx context.Context) error {
+	if r.queue == "" {
+		return withHint(usagef("no queue is named"), "--queue QUEUE names it")
+	}
+	in, err := r.openGathered(ctx, r.args[1])
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	t, err := r.target(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	n := map[soif.Action]int{}
+	var batch []rest.Upload
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		ids, err := t.Submit(ctx, r.queue, batch...)
+		if err != nil {
+			return about(r.queue, err)
+		}
+		batch = batch[:0]
+		n[soif.Update] += len(ids)
+		return nil
+	}
+	g := soif.NewGatherReader(soif.NewReader(in))
+	for {
+		e, bad := g.Read()
+		if bad != nil || len(batch) == importedAtOnce {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		if bad == io.EOF {
+			break
+		}
+		if bad != nil {
+			r.warnf("%d submitted before the mistake", n[soif.Update])
+			return about(r.args[1], fixHint(bad))
+		}
+		if e.Action != soif.Update {
+			n[e.Action]++
+			continue
+		}
+		batch = append(batch, r.described(&e.Object))
+	}
+	r.sayf("%d submitted", n[soif.Update])
+	if n[soif.Delete]+n[soif.Refresh] > 0 {
+		r.warnf("passed over: %d to be deleted, %d unchanged", n[soif.Delete], n[soif.Refresh])
+	}
+	return r.emit(fmt.Appendf(nil, "%d\n", n[soif.Update]))
+}
+
+// described is a job whose payload is a description.
+func (r *rdmCall) described(o *soif.Object) rest.Upload {
+	text := o.Append(nil)
+	return rest.Upload{Size: int64(len(text)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(text))), nil },
+		Meta: queuefs.Meta{Filename: o.Value("Title"), MediaType: "application/x-soif", Submitter: agent()}}
+}
+
+// openGathered opens a file, standard input or a URL. A Gatherer sends its
+// answer compressed, which is undone.
+func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser, error) {
+	var in io.ReadCloser
+	switch {
+	case name == "-":
+		in = io.NopCloser(r.stdin)
+	case strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://"):
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
+		if err != nil {
+			return nil, usagef("%v", err)
+		}
+		req.Header.Set("User-Agent", agent())
+		resp, err := (&http.Client{Transport: newRemote(name, nil, r.traced).sent}).Do(req)
+		if err != nil {
+			return nil, err
+		}
+		if in = resp.Body; resp.StatusCode != http.StatusOK {
+			in.Close()
+			return nil, about(name, &rest.Error{Status: resp.StatusCode})
+		}
+	default:
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		in = f
+	}
+	if !strings.HasSuffix(name, ".gz") {
+		return in, nil
+	}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		in.Close()
+		return nil, about(name, err)
+	}
+	return counted{z, in}, nil
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+// A stream follows the server-sent events at one URL of a daemon (WHATWG HTML,
+// 9.2), over all connections that it takes.
+type stream struct {
+	daemon *remote
+	url    string
+	lost   func(error) // told why a connection has ended
+
+	id string // of the last event, with which the next connection begins
+}
+
+const (
+	// silence is how long a daemon may say nothing; it gives signs of life.
+	silence = time.Minute
+	// Pauses before another connection double from the first to the last.
+	firstPause, lastPause = 500 * time.Millisecond, 15 * time.Second
+	maxEventLine          = 1 << 20 // octets
+)
+
+// follow gives each event to take, until take or the daemon refuses or ctx
+// ends. The first connection has to succeed; later ones are tried for ever.
+func (s *stream) follow(ctx context.Context, take func(kind string, data []byte) error) error {
+	pause := firstPause
+	for first := true; ; first = false {
+		began, err := s.connect(ctx, take)
+		var stop stopped
+		var refused *rest.Error
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &stop):
+			return stop.error
+		case errors.As(err, &refused) && refused.Status != http.StatusServiceUnavailable && refused.Status != http.StatusBadGateway:
+			return err
+		case first && !began:
+			return err
+		}
+		if began {
+			pause = firstPause
+			s.lost(err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// A stopped error is that of who takes the events.
+type stopped struct{ error }
+
+// connect follows one connection to its end. It has begun if the daemon
+// answered with events.
+func (s *stream) connect(ctx context.Context, take func(string, []byte) error) (began bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		return false, err
+	}
+	req.Header.Set("Accept", "text/event-stream, "+state.ANVL.MediaType())
+	req.Header.Set("User-Agent", agent())
+	if s.id != "" {
+		req.Header.Set("Last-Event-ID", s.id)
+	}
+	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("nothing came for %v", silence)) })
+	defer quiet.Stop()
+	resp, err := (&http.Client{Transport: s.daemon.sent}).Do(req)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return false, refusal(resp)
+	}
+	err = s.read(bufio.NewReader(resp.Body), func() { quiet.Reset(silence) }, take)
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+		err = errors.Join(err, cause)
+	}
+	return true, err
+}
+
+// refusal is the error that an answer speaks of.
+func refusal(resp *http.Response) error {
+	e := &rest.Error{Status: resp.StatusCode}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return e
+	}
+	if form, err := state.FormOf(resp.Header.Get("Content-Type")); err == nil {
+		if d, err := form.Decode(state.ExceptionClass, data); err == nil {
+			e.Message = d.Exception().Detail
+		}
+	}
+	return e
+}
+
+// read reads events to the end of a connection, which is an error always.
+func (s *stream) read(in *bufio.Reader, alive func(), take func(string, []byte) error) error {
+	var kind, id string
+	var data []byte
+	for {
+		line, err := readLine(in)
+		if err == io.EOF {
+			return errors.New("the daemon has ended it")
+		}
+		if err != nil {
+			return err
+		}
+		alive()
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(name) {
+		case "event":
+			kind = string(value)
+		case "data":
+			data = append(data, value...)
+		case "id":
+			id = string(value)
+		}
+		if len(line) > 0 {
+			continue
+		}
+		if len(data) > 0 {
+			if err := take(kind, data); err != nil {
+				return stopped{err}
+			}
+		}
+		if id != "" {
+			s.id = id
+		}
+		kind, id, data = "", "", data[:0]
+	}
+}
+
+// readLine returns a line without its end, good until the next one.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	line, err := in.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		long := bytes.Clone(line)
+		for err == bufio.ErrBufferFull && len(long) < maxEventLine {
+			line, err = in.ReadSlice('\n')
+			long = append(long, line...)
+		}
+		line = long
+	}
+	if err == bufio.ErrBufferFull {
+		return nil, fmt.Errorf("a line of events has more than %d octets", maxEventLine)
+	}
+	return bytes.TrimRight(line, "\r\n"), err
+}
