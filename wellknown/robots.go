@@ -21,3 +21,19 @@ func RobotsSitemaps(robots string) []string {
 	}
 	return urls
 }
+
+// Robots returns a robots.txt that names Resource Lists and keeps nobody from
+// anything, as many as the usual limit of 500 KiB takes (RFC 9309, 2.5).
+func Robots(sitemaps []string) string {
+	const limit = 500 << 10
+	var b strings.Builder
+	b.WriteString("User-agent: *\nDisallow:\n\n")
+	for _, s := range sitemaps {
+		line := RobotsLine(s)
+		if b.Len()+len(line) > limit {
+			break
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
