@@ -71,7 +71,7 @@ func (s *site) wantNoTemps() {
 	names, err := filepath.Glob(filepath.Join(s.svc.Dir(), "cutie-tmp", "cutie-tmp*"))
 	if err == nil && len(names) > 0 {
 		// Those of jobs go away when their files follow.
-		if err = s.svc.Maintain(ctx); err == nil {
+		if err = s.svc.Checkpoint(ctx); err == nil {
 			names, err = filepath.Glob(filepath.Join(s.svc.Dir(), "cutie-tmp", "cutie-tmp*"))
 		}
 	}
