@@ -59,25 +59,29 @@ on; after SIGHUP it is opened by its name again.`,
 }
 
 type serveOptions struct {
-	listen    string
-	baseURI   string
-	users     string
-	anonymous string
-	tlsCert   string
-	tlsKey    string
-	proxies   []string
-	maxBody   octets
-	maxConns  int
-	maxWaits  int
-	fetch     []string
-	period    time.Duration
-	robots    bool
-	cors      string
-	logMax    octets
-	logKeep   int
-	logLevel  string
-	logFormat string
-	grace     time.Duration
+	listen     string
+	baseURI    string
+	users      string
+	anonymous  string
+	tlsCert    string
+	tlsKey     string
+	proxies    []string
+	maxBody    octets
+	maxConns   int
+	maxWaits   int
+	fetch      []string
+	period     time.Duration
+	dumpPeriod time.Duration
+	keep       time.Duration
+	keepSize   octets
+	mirrors    []string
+	robots     bool
+	cors       string
+	logMax     octets
+	logKeep    int
+	logLevel   string
+	logFormat  string
+	grace      time.Duration
 }
 
 const defaultListen = "127.0.0.1:8080"
@@ -96,6 +100,10 @@ func setupServe(fs *pflag.FlagSet) action {
 	fs.IntVar(&o.maxConns, "max-conns", 10_000, "`number` of connections at once; further ones wait")
 	fs.IntVar(&o.maxWaits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
 	fs.DurationVar(&o.period, "period", 24*time.Hour, "`time` after which a Change List that has entries is closed, however few; 0: never")
+	fs.DurationVar(&o.dumpPeriod, "dump-period", 0, "`time` after which a Resource Dump is made again; 0: only by cutie publish --now")
+	fs.DurationVar(&o.keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
+	fs.Var(&o.keepSize, "keep-size", "what those of one set may take on disk before the oldest go; 0: any size")
+	fs.StringSliceVar(&o.mirrors, "mirror", nil, "base `URI` of a copy that is published with every resource; up to four times")
 	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests and callbacks may reach although they are not\npublic: host, *.host, address or network, each with :port or not; may be repeated")
 	fs.BoolVar(&o.robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read")
 	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
@@ -179,7 +187,8 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	}
 	svc.SetBaseURI(base)
 
-	pub, err = publisher.New(svc, publisher.Options{BaseURI: base, Period: o.period, Report: damage(log)})
+	pub, err = publisher.New(svc, publisher.Options{BaseURI: base, Period: o.period, DumpPeriod: o.dumpPeriod,
+		Keep: o.keep, KeepOctets: int64(o.keepSize), Mirrors: o.mirrors, Report: damage(log)})
 	if err != nil {
 		return err
 	}
