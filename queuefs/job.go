@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -384,6 +385,7 @@ func (j *Job) digestOf(t digest.Type) digest.Value {
 const (
 	MaxSidecar = 1 << 20
 	maxLabel   = 1024
+	maxExtra   = 16 << 10
 )
 
 // check refuses what could not be stored and read again, and makes the file
@@ -408,6 +410,16 @@ func (m *Meta) check() error {
 		if *s = cleanLabel(*s); len(*s) > maxLabel {
 			return fmt.Errorf("%w: %.40q… is longer than %d octets", ErrTooBig, *s, maxLabel)
 		}
+	}
+	size := 0
+	for _, x := range m.Extra {
+		if x.Name == "" || slices.Contains(elements[:], elementName(x.Name)) {
+			return fmt.Errorf("%w: element %.40q is not one to add to a job file", ErrBadName, x.Name)
+		}
+		size += len(x.Name) + len(x.Value)
+	}
+	if size > maxExtra {
+		return fmt.Errorf("further elements: %w: more than %d octets", ErrTooBig, maxExtra)
 	}
 	return nil
 }

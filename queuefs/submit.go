@@ -10,6 +10,7 @@ import (
 	"io"
 	"sync"
 
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 )
@@ -23,6 +24,7 @@ type Meta struct {
 	Sidecar   string         // text, at most MaxSidecar octets
 	Expect    []digest.Value // the payload must have these digests
 	Batch     string
+	Extra     anvl.Record // further elements of the job file, at most 16 KiB; none that has a meaning here
 }
 
 // inlineLimit is up to where a payload travels in the journal.
@@ -253,7 +255,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		}
 		m := &d.meta
 		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
-			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests}
+			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests, Extra: m.Extra}
 		recs[i] = r
 		total += len(d.buf) + 1024 + len(m.Sidecar)
 	}

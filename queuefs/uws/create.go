@@ -1,0 +1,196 @@
+package uws
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"cutie/queuefs"
+	"cutie/queuefs/anvl"
+)
+
+// create makes a job (UWS 1.1, 2.2.3.1), and starts it with PHASE=RUN.
+func (h *Handler) create(w http.ResponseWriter, r *request) error {
+	rec, err := h.made(w, r, false)
+	if err != nil {
+		return err
+	}
+	return see(w, h.ref(r.q, "async", rec.id))
+}
+
+// made makes a job of a request, and starts it if it says so, or run does.
+// What is wrong with it is why it is rejected.
+func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (*record, error) {
+	if r.q.Info().Closed {
+		return nil, forbidden("the queue takes no jobs at present")
+	}
+	s := h.shelf(r.q)
+	if s.count() >= h.o.MaxStaged {
+		return nil, forbidden("%d jobs of this queue were made and not started; start or destroy some", s.count())
+	}
+	f, err := h.fill(w, r, s, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { f.discard(s) }()
+	c, params, err := takeControl(f.params, false)
+	if e, ok := errors.AsType[*httpError](err); ok {
+		return nil, forbidden("%s", e.text)
+	}
+	if c.abort {
+		return nil, forbidden("PHASE is ABORT, and the job is only being made")
+	}
+	rec := &record{id: newID(), created: h.now(), owner: r.caller.Name, submitter: label(r.UserAgent()), duration: -1, params: params, upload: f.upload}
+	if r.set.life > 0 {
+		rec.destruction = rec.created.Add(r.set.life)
+	}
+	if c.runID != nil {
+		rec.runID = *c.runID
+	}
+	h.limit(rec, r.set, c)
+	if len(formatPairs(params)) > queuefs.MaxSidecar {
+		return nil, &httpError{http.StatusRequestEntityTooLarge, "parameters are too long; upload a file"}
+	}
+	defer s.lock(rec.id)()
+	if f.spool != nil {
+		name := f.spool.Name()
+		if err := f.spool.Close(); err != nil {
+			return nil, err
+		}
+		// Stage syncs the directory behind it.
+		if err := s.files.Rename(name, s.files, rec.id+uploadSuffix); err != nil {
+			return nil, err
+		}
+		f.spool = nil
+	}
+	if c.run || run {
+		return rec, h.start(r.Context(), r.q, r.set, rec)
+	}
+	return rec, s.stage(rec)
+}
+
+// firstAfter returns a number that no later job of the queue goes below.
+func firstAfter(q *queuefs.Queue) queuefs.JobID {
+	return queuefs.JobID(max(1, (q.Pages()-1)*queuefs.PageJobs))
+}
+
+// start submits a job (UWS 1.1, 2.1.3: PENDING to QUEUED). Its lock is held.
+func (h *Handler) start(ctx context.Context, q *queuefs.Queue, set settings, rec *record) error {
+	// A client that has gone leaves the job whole, one way or the other.
+	ctx = context.WithoutCancel(ctx)
+	s := h.shelf(q)
+	rec.from = firstAfter(q)
+	if err := s.stage(rec); err != nil {
+		return err
+	}
+	jobs, err := h.submit(ctx, q, set, s, rec)
+	if err != nil {
+		if h.svc.Err() == nil { // else nobody knows before the home is opened again
+			rec.from = 0
+			err = errors.Join(err, s.stage(rec))
+		}
+		return err
+	}
+	rec.job = jobs[0].ID
+	if err := s.started(rec); err != nil {
+		return err
+	}
+	h.waits.wake(waitKey{queue: q.ID(), id: rec.id})
+	return nil
+}
+
+func (h *Handler) submit(ctx context.Context, q *queuefs.Queue, set settings, s *shelf, rec *record) ([]queuefs.Job, error) {
+	m := queuefs.Meta{Submitter: rec.submitter, Owner: rec.owner, MediaType: mediaForm,
+		Extra: anvl.Record{{Name: elemID, Value: rec.id}, {Name: elemCreated, Value: formatTime(rec.created)}}}
+	if rec.runID != "" {
+		m.Extra.Add(elemRunID, rec.runID)
+	}
+	if !set.opaque || rec.upload != nil {
+		m.Sidecar = formatPairs(rec.params)
+	}
+	var in io.Reader = bytes.NewReader([]byte(formatForm(rec.params)))
+	if u := rec.upload; u != nil {
+		m.MediaType, m.Filename = u.mediaType, u.filename
+		m.Extra.Add(elemUpload, u.name)
+		f, err := s.files.Open(rec.id + uploadSuffix)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	sub := q.Begin()
+	defer sub.Discard()
+	d, err := sub.Add(m)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(d, in); err != nil {
+		return nil, err
+	}
+	return sub.Commit(ctx)
+}
+
+// abortWhy is the message of a job that its client has aborted.
+const abortWhy = "aborted by the client"
+
+// abort ends a job (UWS 1.1, 2.1.3). One that has ended is left as it is.
+func (h *Handler) abort(ctx context.Context, j *job) error {
+	switch j.phase() {
+	case pending:
+		j.rec.aborted = h.now()
+		if err := h.shelf(j.q).stage(j.rec); err != nil {
+			return err
+		}
+		h.waits.wake(waitKey{queue: j.q.ID(), id: j.id})
+	case queued, held, executing:
+		_, err := j.q.Abort(ctx, j.cut.ID, abortWhy)
+		if err != nil && !errors.Is(err, queuefs.ErrConflict) { // it has ended meanwhile
+			return err
+		}
+	}
+	return nil
+}
+
+// destroy ends a job and forgets it, or archives it, with its results (UWS
+// 1.1, 2.2.3.4). Its lock is held. The record goes first: from there on nobody
+// sees the job, and the rest is done again at the next look after a crash.
+func (h *Handler) destroy(ctx context.Context, j *job, archive bool) error {
+	s := h.shelf(j.q)
+	if j.cut == nil {
+		defer h.waits.wake(waitKey{queue: j.q.ID(), id: j.id})
+		return s.unstage(j.id)
+	}
+	if j.rec == nil {
+		j.rec = &record{id: j.id, created: j.created(), duration: -1, job: j.cut.ID}
+	}
+	if archive {
+		if err := h.abort(ctx, j); err != nil {
+			return err
+		}
+		j.rec.archived = h.now()
+	} else {
+		j.rec.destroyed = h.now()
+	}
+	if err := s.keep(j.rec); err != nil {
+		return err
+	}
+	h.waits.wake(keyOf(j))
+	return h.clear(ctx, j)
+}
+
+// clear takes a job that was destroyed out of work and drops its results.
+func (h *Handler) clear(ctx context.Context, j *job) error {
+	if j.cut.Status == queuefs.Pending || !j.cut.Lease.Ends.IsZero() {
+		if _, err := j.q.Abort(ctx, j.cut.ID, "destroyed"); err != nil && !errors.Is(err, queuefs.ErrConflict) && !errors.Is(err, queuefs.ErrNoJob) {
+			return err
+		}
+	}
+	_, err := j.q.DropResults(ctx, j.cut.ID)
+	if errors.Is(err, queuefs.ErrNoJob) || errors.Is(err, queuefs.ErrConflict) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+// Package uws is a Cutie queue as a Universal Worker Service (IVOA UWS 1.1,
+// REC 2016-10-24; 1.0, REC 2010-10-10, where the queue says so): clients of UWS
+// make, start, watch and abort jobs and read their results, while consumers of
+// the queue do the work.
+//
+//	GET  POST        /uws/Q/async                      job list; make a job
+//	GET  POST DELETE /uws/Q/async/ID                   job; change it; destroy it
+//	GET  POST        …/phase …/executionduration …/destruction …/parameters
+//	GET              …/quote …/error …/owner …/results …/results/NAME
+//	GET  PUT         …/parameters/NAME
+//	GET  POST        /uws/Q/sync                       make and run; leads to /uws/Q/sync/ID
+//	GET              /uws/Q/sync/ID                    waits, and leads to the result
+//	GET              /uws/Q/capabilities /uws/Q/availability
+//
+// # Where a job is
+//
+// A job that was made and not started is no job of the queue yet: the order of
+// a queue is that of submission, and nobody may take it. It is a record in
+// uws/Q/staged of the home, with an uploaded file beside it. RUN submits it. All
+// that comes then is the queue's: [queuefs.Job] says it, and the record, now in
+// uws/Q/jobs, keeps only what the queue does not know: the limits of the job and
+// its number. A job that was submitted otherwise is in the list as well, its
+// number is its identifier, and it has a record only once somebody sets a limit
+// or destroys it.
+//
+//	staged/ID         jobs/ID    queue      phase                      after a crash
+//	----------------  ---------  ---------  -------------------------  -----------------------------
+//	file only         none       none       not there                  the file is removed
+//	record            none       none       PENDING                    as it stands
+//	record, aborted   none       none       ABORTED                    as it stands
+//	record, running   none       none       PENDING; RUN is on its way as it stands: nobody was told
+//	record, running   none       job of ID  PENDING; RUN is on its way found by its number, started
+//	any               record     job of ID  by the queue               staged/ID is removed
+//	none              none       job of ID  by the queue               as it stands; its number is its identifier
+//	none              destroyed  job of ID  not there                  as it stands, until the job is culled
+//	none              archived   job of ID  ARCHIVED                   as it stands, until the job is culled
+//	none              record     culled     not there                  the record is removed
+//
+//	phase      the job in the queue
+//	---------  -------------------------------------------------------
+//	QUEUED     pending; also again, when it was put back
+//	HELD       pending and on hold, which operators do
+//	EXECUTING  consumed, and its consumer is to report
+//	COMPLETED  consumed and reported so, or by a consumer that never reports
+//	ERROR      consumed and reported so
+//	ABORTED    deleted, or taken out of work
+//
+// SUSPENDED and UNKNOWN are never said.
+//
+// # Settings
+//
+// queue-info.txt may have these elements, which are read again when it changes:
+//
+//	uwsVersion               1.1, or 1.0: no attribute or element of 1.1
+//	uwsJdl                   form: parameters are fields, payload is the form or the one file that came with it;
+//	                         payload: the body is one opaque parameter
+//	uwsExecutionDuration     seconds that a job may run unless its client says otherwise; 0, the default: any time
+//	uwsMaxExecutionDuration  seconds, the most a client may ask for; 0, the default: no limit
+//	uwsDestruction           hours from its making after which a job is destroyed unless its client says
+//	                         otherwise, 720 by default; 0: never. It holds for jobs made here only
+//	uwsMaxDestruction        hours, the most a client may ask for; 0, the default: no limit
+//	uwsArchive               true: a job is archived, not destroyed, when its time has come
+//
+// # Choices
+//
+//   - The JDL is a list of names and values. A consumer finds them in the
+//     sidecar as "name=value; name=value", with a backslash before ; = and
+//     backslash where they are part of one, and as a form in the payload, unless
+//     that is the uploaded file. One file may be uploaded.
+//   - Names of control parameters (PHASE, RUNID, DESTRUCTION,
+//     EXECUTIONDURATION, ACTION) know no case, and come in body or query.
+//   - A rejected creation, and what the phase does not allow, is 403; a bad
+//     value is 400. Limits are clamped. RUN of a job that is queued, and ABORT of
+//     one that has ended, change nothing and are no error.
+//   - HTML is for those whose Accept names application/xhtml+xml, or
+//     ?format=html; no request is refused for its Accept.
+//   - The quote is always unknown.
+//   - References begin with the base URI of the service.
+package uws

@@ -1,0 +1,176 @@
+package uws
+
+import (
+	"encoding/xml"
+	"net/http"
+	"strconv"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// open begins the document element. Only jobs and job have a version, and it
+// is one of 1.1.
+func (d *document) open(name string, versioned bool) {
+	d.buf.WriteString(xml.Header + "<uws:" + name + ` xmlns:uws="` + nsUWS + `" xmlns:xlink="` + nsXlink + `" xmlns:xsi="` + nsXSI + `"`)
+	if versioned {
+		d.buf.WriteString(` version="1.1"`)
+	}
+	d.buf.WriteString(">\n")
+}
+
+func (d *document) end(name string) { d.buf.WriteString("</uws:" + name + ">\n") }
+
+func (d *document) escape(s string) { xml.EscapeText(&d.buf, []byte(s)) }
+
+func (d *document) attr(name, value string) {
+	d.buf.WriteString(" " + name + `="`)
+	d.escape(value)
+	d.buf.WriteByte('"')
+}
+
+func (d *document) element(name, value string) {
+	d.buf.WriteString("<uws:" + name + ">")
+	d.escape(value)
+	d.buf.WriteString("</uws:" + name + ">\n")
+}
+
+// nillable writes an element, or that there is no value.
+func (d *document) nillable(name, value string) {
+	if value == "" {
+		d.buf.WriteString("<uws:" + name + ` xsi:nil="true"/>` + "\n")
+		return
+	}
+	d.element(name, value)
+}
+
+func timeOrNone(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return formatTime(t)
+}
+
+// job writes a job in the order of the schema (UWS 1.1, appendix B).
+func (h *Handler) jobDocument(j *job) *document {
+	d := &document{}
+	d.open("job", !j.set.old)
+	d.element("jobId", j.id)
+	if id := j.runID(); id != "" {
+		d.element("runId", id)
+	}
+	start, end := j.ran()
+	d.nillable("ownerId", j.owner())
+	d.element("phase", string(j.phase()))
+	d.nillable("quote", "")
+	if !j.set.old {
+		d.element("creationTime", formatTime(j.created()))
+	}
+	d.nillable("startTime", timeOrNone(start))
+	d.nillable("endTime", timeOrNone(end))
+	d.element("executionDuration", strconv.FormatInt(j.duration(), 10))
+	d.nillable("destruction", timeOrNone(j.destruction()))
+	h.writeParameters(d, j)
+	h.writeResults(d, j)
+	if summary, detail, transient := j.failure(); summary != "" {
+		d.buf.WriteString("<uws:errorSummary")
+		kind := "fatal"
+		if transient {
+			kind = "transient"
+		}
+		d.attr("type", kind)
+		d.attr("hasDetail", strconv.FormatBool(detail != summary))
+		d.buf.WriteString(">")
+		d.element("message", summary)
+		d.end("errorSummary")
+	}
+	if c := j.cut; c != nil {
+		d.buf.WriteString(`<uws:jobInfo><cut:job xmlns:cut="` + nsCutie + `"`)
+		d.attr("queue", j.q.ID())
+		d.attr("job", c.ID.String())
+		d.attr("attempts", strconv.Itoa(c.Attempts))
+		if j.phase() == completed {
+			d.attr("reported", strconv.FormatBool(j.reported()))
+		}
+		if c.HeldFor != "" {
+			d.attr("heldFor", c.HeldFor)
+		}
+		d.buf.WriteString("/></uws:jobInfo>\n")
+	}
+	d.end("job")
+	return d
+}
+
+func (h *Handler) writeParameters(d *document, j *job) {
+	d.buf.WriteString("<uws:parameters>\n")
+	h.eachParameter(d, j)
+	d.end("parameters")
+}
+
+func (h *Handler) eachParameter(d *document, j *job) {
+	for _, p := range j.parameters() {
+		value := p.value
+		d.buf.WriteString("<uws:parameter")
+		d.attr("id", p.name)
+		if p.ref {
+			d.attr("byReference", "true")
+			value = h.ref(j.q, "async", j.id, "parameters", p.name)
+		}
+		d.buf.WriteString(">")
+		d.escape(value)
+		d.end("parameter")
+	}
+}
+
+func (h *Handler) writeResults(d *document, j *job) {
+	d.buf.WriteString("<uws:results>\n")
+	h.eachResult(d, j)
+	d.end("results")
+}
+
+func (h *Handler) eachResult(d *document, j *job) {
+	for _, r := range j.results() {
+		d.buf.WriteString("<uws:result")
+		d.attr("id", r.Name)
+		d.attr("xlink:type", "simple")
+		d.attr("xlink:href", h.ref(j.q, "async", j.id, "results", r.Name))
+		if !j.set.old {
+			d.attr("size", strconv.FormatInt(r.Size, 10))
+			d.attr("mime-type", typeOf(r))
+		}
+		d.buf.WriteString("/>\n")
+	}
+}
+
+func typeOf(r queuefs.Result) string {
+	if r.MediaType == "" {
+		return queuefs.DefaultMediaType
+	}
+	return r.MediaType
+}
+
+func (h *Handler) results(w http.ResponseWriter, r *request) error {
+	j, err := h.found(r, false)
+	if err != nil {
+		return err
+	}
+	d := &document{}
+	d.open("results", false)
+	h.eachResult(d, j)
+	d.end("results")
+	sendXML(w, d)
+	return nil
+}
+
+func (h *Handler) parameters(w http.ResponseWriter, r *request) error {
+	j, err := h.found(r, false)
+	if err != nil {
+		return err
+	}
+	d := &document{}
+	d.open("parameters", false)
+	h.eachParameter(d, j)
+	d.end("parameters")
+	sendXML(w, d)
+	return nil
+}

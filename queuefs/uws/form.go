@@ -1,0 +1,246 @@
+package uws
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs/durable"
+)
+
+const mediaForm = "application/x-www-form-urlencoded"
+
+// maxPairs is how many parameters a job may have.
+const maxPairs = 1000
+
+// parseForm reads a form in the order in which it was written, which package
+// url does not keep.
+func parseForm(s string) (pairs []pair, err error) {
+	for part := range strings.SplitSeq(s, "&") {
+		if part == "" {
+			continue
+		}
+		var p pair
+		name, value, _ := strings.Cut(part, "=")
+		if p.name, err = url.QueryUnescape(name); err == nil {
+			p.value, err = url.QueryUnescape(value)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if pairs = append(pairs, p); len(pairs) > maxPairs {
+			return nil, errors.New("more than " + strconv.Itoa(maxPairs) + " parameters")
+		}
+	}
+	return pairs, nil
+}
+
+func formatForm(pairs []pair) string {
+	var b strings.Builder
+	for i, p := range pairs {
+		if i > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(url.QueryEscape(p.name) + "=" + url.QueryEscape(p.value))
+	}
+	return b.String()
+}
+
+// A body reads the body of a request. Its errors say what is to be answered.
+type body struct {
+	in   io.Reader
+	conn *http.ResponseController
+	idle time.Duration
+}
+
+func (h *Handler) body(w http.ResponseWriter, r *request) *body {
+	return &body{http.MaxBytesReader(w, r.Body, h.o.MaxBody), http.NewResponseController(w), h.o.BodyIdle}
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	// A connection that knows no deadlines has none.
+	_ = b.conn.SetReadDeadline(time.Now().Add(b.idle))
+	n, err := b.in.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	var (
+		large   *http.MaxBytesError
+		timeout net.Error
+	)
+	switch {
+	case err == io.EOF:
+		_ = b.conn.SetReadDeadline(time.Time{})
+	case errors.As(err, &large):
+		err = &httpError{http.StatusRequestEntityTooLarge, "body has more than " + strconv.FormatInt(large.Limit, 10) + " octets"}
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		err = &httpError{http.StatusRequestTimeout, "body made no progress for " + b.idle.String()}
+	default:
+		err = bad("body could not be read")
+	}
+	return n, err
+}
+
+// A filled form is what came with a request: the parameters of query and body,
+// and the one file.
+type filled struct {
+	params []pair
+	upload *upload
+	spool  *durable.Spool // of the upload
+	size   int            // octets of params
+}
+
+// discard lets go of the file, unless it was placed.
+func (f *filled) discard(s *shelf) {
+	if f.spool != nil {
+		f.spool.Close()
+		s.files.Remove(f.spool.Name())
+	}
+}
+
+func (f *filled) add(p pair) error {
+	if f.size += len(p.name) + len(p.value); f.size > maxParams || len(f.params) >= maxPairs {
+		return &httpError{http.StatusRequestEntityTooLarge, "parameters have more than " + strconv.Itoa(maxParams) +
+			" octets, or are more than " + strconv.Itoa(maxPairs) + "; upload them as a file"}
+	}
+	f.params = append(f.params, p)
+	return nil
+}
+
+// fill reads query and body. Files are for a job that is made.
+func (h *Handler) fill(w http.ResponseWriter, r *request, s *shelf, files bool) (f *filled, err error) {
+	f = &filled{}
+	defer func() {
+		if err != nil {
+			f.discard(s)
+		}
+	}()
+	for _, p := range r.query {
+		if err := f.add(p); err != nil {
+			return f, err
+		}
+	}
+	media, attrs, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	in := h.body(w, r)
+	switch {
+	case r.Method == http.MethodGet || r.Method == http.MethodHead || r.ContentLength == 0 || r.Body == http.NoBody:
+	case media == "multipart/form-data":
+		if attrs["boundary"] == "" {
+			return f, bad("multipart/form-data without a boundary")
+		}
+		return f, h.fillParts(f, s, multipart.NewReader(in, attrs["boundary"]), files)
+	case media == mediaForm || media == "":
+		text, err := io.ReadAll(io.LimitReader(in, 3*maxParams+1))
+		if err != nil {
+			return f, err
+		}
+		if len(text) > 3*maxParams {
+			return f, &httpError{http.StatusRequestEntityTooLarge, "form has more than " + strconv.Itoa(3*maxParams) + " octets; upload a file"}
+		}
+		pairs, err := parseForm(string(text))
+		if err != nil {
+			return f, bad("form: %v", err)
+		}
+		for _, p := range pairs {
+			if err := f.add(p); err != nil {
+				return f, err
+			}
+		}
+	case files && r.set.opaque:
+		return f, h.take(f, s, &upload{name: payloadName, mediaType: label(r.Header.Get("Content-Type"))}, in)
+	default:
+		return f, &httpError{http.StatusUnsupportedMediaType, "unsupported body: " + label(media) + "; parameters come as a form, a file in multipart/form-data"}
+	}
+	return f, nil
+}
+
+func (h *Handler) fillParts(f *filled, s *shelf, parts *multipart.Reader, files bool) error {
+	for {
+		p, err := parts.NextRawPart()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return partError(err)
+		}
+		name, filename := p.FormName(), p.FileName()
+		_, attrs, _ := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+		if _, isFile := attrs["filename"]; isFile {
+			in := bufio.NewReader(p)
+			if _, err := in.Peek(1); filename == "" && err == io.EOF {
+				continue // a browser says so that no file was chosen
+			}
+			switch {
+			case !files:
+				return forbidden("files come when a job is made")
+			case f.upload != nil:
+				return forbidden("a job takes one file, and %.40q is a second one", name)
+			}
+			if err := checkPair(pair{name: name}); err != nil {
+				return forbidden("%v", err)
+			}
+			u := &upload{name: name, filename: label(path.Base(strings.ReplaceAll(filename, `\`, "/"))), mediaType: label(p.Header.Get("Content-Type"))}
+			if err := h.take(f, s, u, in); err != nil {
+				return partError(err)
+			}
+			continue
+		}
+		value, err := io.ReadAll(io.LimitReader(p, maxParams+1))
+		if err != nil {
+			return partError(err)
+		}
+		if err := f.add(pair{name, string(value)}); err != nil {
+			return err
+		}
+	}
+}
+
+// take stores a file that comes, on stable storage.
+func (h *Handler) take(f *filled, s *shelf, u *upload, in io.Reader) (err error) {
+	if err := s.open(true); err != nil {
+		return err
+	}
+	if f.spool, err = s.files.Spool(); err != nil {
+		return err
+	}
+	f.upload = u
+	if u.size, err = io.Copy(f.spool, in); err != nil {
+		return err
+	}
+	return f.spool.Sync()
+}
+
+func partError(err error) error {
+	var e *httpError
+	var broken *os.PathError
+	if errors.As(err, &e) || errors.As(err, &broken) {
+		return err
+	}
+	return bad("multipart/form-data: %v", err)
+}
+
+// label makes what a client says of a file one line that is not too long.
+func label(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+	for len(s) > maxLabel {
+		r := []rune(s)
+		s = string(r[:len(r)*maxLabel/len(s)-1])
+	}
+	return s
+}

@@ -1,0 +1,103 @@
+package uws
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/anvl"
+)
+
+// settings are those of a queue as a UWS; see the package comment.
+type settings struct {
+	old         bool // version 1.0
+	opaque      bool // JDL payload
+	duration    int64
+	maxDuration int64
+	life        time.Duration // 0: for ever
+	maxLife     time.Duration // 0: no limit
+	archive     bool
+}
+
+const (
+	defaultLife = 720 // hours
+	maxInt      = 1<<31 - 1
+)
+
+func settingsOf(q *queuefs.Queue) (settings, error) {
+	text, _ := q.InfoFile()
+	s, err := parseSettings(text)
+	if err != nil {
+		return s, fmt.Errorf("queue-info.txt of %s: %w", q.ID(), err)
+	}
+	return s, nil
+}
+
+func parseSettings(text []byte) (settings, error) {
+	rec, err := anvl.ParseRecord(text)
+	if err != nil {
+		return settings{}, err
+	}
+	word := func(name, usual, other string) (is bool) {
+		switch v := rec.Value(name); {
+		case v == other:
+			return true
+		case v != "" && v != usual && err == nil:
+			err = fmt.Errorf("%s is %.40q, neither %s nor %s", name, v, usual, other)
+		}
+		return false
+	}
+	number := func(name string, most, absent int64) int64 {
+		v := rec.Value(name)
+		if v == "" {
+			return absent
+		}
+		n, e := strconv.ParseInt(v, 10, 64)
+		if (e != nil || n < 0 || n > most) && err == nil {
+			err = fmt.Errorf("%s is %.40q, not a number from 0 to %d", name, v, most)
+		}
+		return n
+	}
+	const hours = 1_000_000 // 114 years
+	s := settings{
+		old:         word("uwsVersion", "1.1", "1.0"),
+		opaque:      word("uwsJdl", "form", "payload"),
+		archive:     word("uwsArchive", "false", "true"),
+		duration:    number("uwsExecutionDuration", maxInt, 0),
+		maxDuration: number("uwsMaxExecutionDuration", maxInt, 0),
+		life:        time.Duration(number("uwsDestruction", hours, defaultLife)) * time.Hour,
+		maxLife:     time.Duration(number("uwsMaxDestruction", hours, 0)) * time.Hour,
+	}
+	if s.old && s.archive && err == nil {
+		err = fmt.Errorf("uwsArchive is true, and version 1.0 has no phase for it")
+	}
+	s.duration = s.clampDuration(s.duration)
+	if s.maxLife > 0 && (s.life == 0 || s.life > s.maxLife) {
+		s.life = s.maxLife
+	}
+	return s, err
+}
+
+// clampDuration returns the seconds that a job gets for which n were asked.
+func (s *settings) clampDuration(n int64) int64 {
+	if s.maxDuration > 0 && (n == 0 || n > s.maxDuration) {
+		return s.maxDuration
+	}
+	return min(n, maxInt)
+}
+
+// shortLife is left to a job whose destruction was set to the past: time
+// enough to see what was done.
+const shortLife = time.Minute
+
+// clampDestruction returns when a job is destroyed for which t was asked.
+func (s *settings) clampDestruction(t, created, now time.Time) time.Time {
+	if s.maxLife > 0 && t.After(created.Add(s.maxLife)) {
+		t = created.Add(s.maxLife)
+	}
+	if soon := now.Add(shortLife); t.Before(soon) {
+		t = soon
+	}
+	return stamp(t)
+}

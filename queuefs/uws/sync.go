@@ -1,0 +1,63 @@
+package uws
+
+import (
+	"net/http"
+)
+
+// mainResult is the name that clients ask for without looking at the list.
+const mainResult = "result"
+
+// sync makes a job and starts it, and leads to where its end is waited for
+// (UWS 1.1, 5).
+func (h *Handler) sync(w http.ResponseWriter, r *request) error {
+	rec, err := h.made(w, r, true)
+	if err != nil {
+		return err
+	}
+	return see(w, h.ref(r.q, "sync", rec.id))
+}
+
+// syncWait leads to the main result of a job once it has ended, and to itself
+// when that takes longer than anybody may wait at once.
+func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
+	j, err := h.found(r, false)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := h.following(r.Context())
+	defer cancel()
+	for j.phase().active() || j.phase() == held {
+		wake, leave := h.waits.join(j.q, keyOf(j))
+		now, err := h.found(r, false)
+		if err == nil && keyOf(now) == keyOf(j) && now.phase() == j.phase() {
+			select {
+			case <-wake:
+			case <-ctx.Done():
+				leave()
+				return see(w, h.ref(r.q, "sync", j.id))
+			}
+			now, err = h.found(r, false)
+		}
+		leave()
+		if err != nil {
+			return err
+		}
+		j = now
+	}
+	if p := j.phase(); p != completed {
+		_, detail, _ := j.failure()
+		return &httpError{http.StatusUnprocessableEntity, string(p) + ": " + detail}
+	}
+	results := j.results()
+	if len(results) == 0 {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	name := results[0].Name
+	for _, res := range results {
+		if res.Name == mainResult {
+			name = mainResult
+		}
+	}
+	return see(w, h.ref(r.q, "async", j.id, "results", name))
+}

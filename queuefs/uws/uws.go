@@ -1,0 +1,262 @@
+package uws
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/state"
+)
+
+// A Caller is who asks, and what they may do with a queue.
+type Caller struct {
+	Name   string // "" for one without a name
+	Delete bool   // may change jobs without an owner that were not made here, and sees all without an owner in lists
+	Admin  bool   // sees and may do everything
+}
+
+// Options are the limits of a [Handler]. Zero values mean the defaults.
+type Options struct {
+	// Caller says who asks about a queue; nil: whoever asks may do everything.
+	Caller    func(r *http.Request, queue string) Caller
+	MaxBody   int64         // octets of a request; 0: 16 GiB; beyond it 413
+	MaxWait   time.Duration // longest wait for a change; 0: 55 s
+	MaxStaged int           // jobs of a queue that were not started; 0: 100,000; beyond it 403
+	BodyIdle  time.Duration // how long a body may make no progress; 0: 30 s; then 408
+	Now       func() time.Time
+	Log       func(r *http.Request, err error) // told of errors that are not shown to the caller; nil: nobody is
+}
+
+// A Handler serves the queues of a service. It is safe for concurrent use.
+type Handler struct {
+	svc  *queuefs.Service
+	o    Options
+	home *durable.Dir
+
+	mu      sync.Mutex
+	shelves map[string]*shelf
+
+	waits  waits
+	limits limits
+}
+
+// New returns a Handler before svc, which is not in use yet.
+func New(svc *queuefs.Service, o Options) (*Handler, error) {
+	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
+	o.MaxWait = cmp.Or(o.MaxWait, 55*time.Second)
+	o.MaxStaged = cmp.Or(o.MaxStaged, 100_000)
+	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Caller == nil {
+		o.Caller = func(*http.Request, string) Caller { return Caller{Admin: true} }
+	}
+	home, err := durable.OpenDir(svc.Dir(), nil)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{svc: svc, o: o, home: home, shelves: map[string]*shelf{}}
+	h.waits.begin()
+	for _, q := range svc.Queues() {
+		s, err := openShelf(home, q)
+		if err != nil {
+			return nil, errors.Join(err, h.Close())
+		}
+		h.shelves[q.ID()] = s
+	}
+	return h, nil
+}
+
+// Close lets go of everybody who waits, and of the files.
+func (h *Handler) Close() error {
+	h.waits.end()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var err error
+	for _, s := range h.shelves {
+		err = errors.Join(err, s.close())
+	}
+	clear(h.shelves)
+	return errors.Join(err, h.home.Close())
+}
+
+// shelf returns the records of a queue. One that was made again under its name
+// is another queue.
+func (h *Handler) shelf(q *queuefs.Queue) *shelf {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.shelves[q.ID()]
+	if s != nil && s.q == q {
+		return s
+	}
+	s2, err := openShelf(h.home, q)
+	if err != nil {
+		s2 = &shelf{q: q, broken: err}
+	}
+	if s != nil {
+		s2.broken = errors.Join(s2.broken, s.close())
+	}
+	h.shelves[q.ID()] = s2
+	return s2
+}
+
+func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
+
+// A request is one with what its path names.
+type request struct {
+	*http.Request
+	q      *queuefs.Queue
+	set    settings
+	caller Caller
+	query  []pair   // in the order they came
+	path   []string // behind the queue
+}
+
+// ServeHTTP answers requests whose paths begin with /uws/.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.serve(w, r); err != nil {
+		h.fail(w, r, err)
+	}
+}
+
+func (h *Handler) serve(w http.ResponseWriter, raw *http.Request) error {
+	path := strings.Split(strings.TrimSuffix(strings.TrimPrefix(raw.URL.EscapedPath(), "/"), "/"), "/")
+	for i, s := range path {
+		var err error
+		if path[i], err = url.PathUnescape(s); err != nil {
+			return bad("path: %v", err)
+		}
+	}
+	if len(path) < 3 || path[0] != "uws" {
+		return notFound("nothing here: jobs are below /uws/QUEUE/async")
+	}
+	q, err := h.svc.Queue(path[1])
+	if err != nil {
+		return notFound("queue not found")
+	}
+	r := &request{Request: raw, q: q, caller: h.o.Caller(raw, q.ID()), path: path[2:]}
+	if r.set, err = settingsOf(q); err != nil {
+		return err
+	}
+	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
+		return bad("query: %v", err)
+	}
+	m, err := h.resource(r)
+	if err != nil {
+		return err
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	do := m[method]
+	if do == nil {
+		var allow []string
+		for name := range m {
+			if allow = append(allow, name); name == http.MethodGet {
+				allow = append(allow, http.MethodHead)
+			}
+		}
+		slices.Sort(allow)
+		w.Header().Set("Allow", strings.Join(allow, ", "))
+		return &httpError{http.StatusMethodNotAllowed, "method " + r.Method + " is not among " + strings.Join(allow, ", ")}
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	return do(w, r)
+}
+
+// methods are what may be done with a resource.
+type methods map[string]func(http.ResponseWriter, *request) error
+
+// resource returns what may be done with what the path names.
+func (h *Handler) resource(r *request) (methods, error) {
+	get := func(do func(http.ResponseWriter, *request) error) methods { return methods{"GET": do} }
+	switch p := r.path; p[0] {
+	case "capabilities", "availability":
+		if len(p) == 1 {
+			return get(h.vosi), nil
+		}
+	case "sync":
+		switch len(p) {
+		case 1:
+			return methods{"GET": h.sync, "POST": h.sync}, nil
+		case 2:
+			return get(h.syncWait), nil
+		}
+	case "async":
+		switch len(p) {
+		case 1:
+			return methods{"GET": h.list, "POST": h.create}, nil
+		case 2:
+			return methods{"GET": h.job, "POST": h.change, "DELETE": h.destroyed}, nil
+		case 3:
+			switch p[2] {
+			case "phase", "executionduration", "destruction":
+				return methods{"GET": h.atom, "POST": h.change}, nil
+			case "quote", "owner", "error":
+				return get(h.atom), nil
+			case "results":
+				return get(h.results), nil
+			case "parameters":
+				return methods{"GET": h.parameters, "POST": h.change}, nil
+			}
+		case 4:
+			switch p[2] {
+			case "results":
+				return get(h.result), nil
+			case "parameters":
+				return methods{"GET": h.parameter, "PUT": h.putParameter}, nil
+			}
+		}
+	}
+	return nil, notFound("nothing here: jobs are below /uws/QUEUE/async")
+}
+
+// ref returns the URL of something of the queue.
+func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
+	return state.NewBase(h.svc.Info().BaseURI).Ref(append([]string{"uws", q.ID()}, segments...)...)
+}
+
+// found returns the job that the path names, which the caller may see, and
+// change if that is asked for.
+func (h *Handler) found(r *request, change bool) (*job, error) {
+	j, err := h.find(r.q, r.set, r.path[1])
+	if errors.Is(err, errNoJob) {
+		return nil, notFound("job not found")
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := r.caller
+	switch owner := j.owner(); {
+	case c.Admin, owner != "" && owner == c.Name, owner == "" && (!change || c.Delete || isMade(j.id)):
+		return j, nil
+	}
+	return nil, &httpError{http.StatusForbidden, "the job is somebody else's"}
+}
+
+// value returns a parameter of the query, whatever its case.
+func (r *request) value(name string) (string, bool) {
+	for _, p := range r.query {
+		if strings.EqualFold(p.name, name) {
+			return p.value, true
+		}
+	}
+	return "", false
+}
+
+// following returns a context that also ends when the Handler is closed.
+func (h *Handler) following(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, h.o.MaxWait)
+	stop := context.AfterFunc(h.waits.closing, cancel)
+	return ctx, func() { stop(); cancel() }
+}

@@ -1,0 +1,173 @@
+package uws
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"cutie/queuefs"
+)
+
+// timeForm is how times are written (UWS 1.1, 1.4): UTC, milliseconds. What is
+// compared is what was written.
+const timeForm = "2006-01-02T15:04:05.000Z"
+
+func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func formatTime(t time.Time) string { return t.UTC().Format(timeForm) }
+
+// timeForms are read: ISO 8601 as clients write it, UTC where no zone is named.
+var timeForms = []string{
+	time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
+	"2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02", "20060102T150405Z07:00", "20060102T150405", "20060102", "2006-01", "2006",
+}
+
+func parseTime(s string) (time.Time, error) {
+	for _, form := range timeForms {
+		if t, err := time.Parse(form, s); err == nil && t.Year() > 0 {
+			if t = t.UTC(); t.Year() > 0 && t.Year() <= 9999 {
+				return t, nil
+			}
+		}
+	}
+	return time.Time{}, fmt.Errorf("%.40q is not a time such as 2026-01-31T12:00:00Z", s)
+}
+
+// A phase is one of those of UWS 1.1, 2.1.3.
+type phase string
+
+const (
+	pending   phase = "PENDING"
+	queued    phase = "QUEUED"
+	executing phase = "EXECUTING"
+	completed phase = "COMPLETED"
+	failed    phase = "ERROR"
+	aborted   phase = "ABORTED"
+	held      phase = "HELD"
+	archived  phase = "ARCHIVED"
+)
+
+var phases = []phase{pending, queued, executing, completed, failed, aborted, held, archived, "SUSPENDED", "UNKNOWN"}
+
+func parsePhase(s string) (phase, error) {
+	for _, p := range phases {
+		if strings.EqualFold(s, string(p)) {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("%.40q is no phase", s)
+}
+
+// active tells whether a job in the phase may still change by itself or by its
+// client, and so whether it can be waited for.
+func (p phase) active() bool { return p == pending || p == queued || p == executing }
+
+var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// newID returns the identifier of a job made here: 128 random bits, so that it
+// is known only to those who were told. None begins with a letter that a
+// client takes for a part of "https".
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return "u" + base32Lower.EncodeToString(b[:])
+}
+
+// checkID accepts what newID returns and what names a job of the queue.
+func checkID(s string) bool {
+	if _, err := queuefs.ParseJobID(s); err == nil {
+		return true
+	}
+	return isMade(s)
+}
+
+// isMade tells whether an identifier is that of a job made here.
+func isMade(s string) bool {
+	if len(s) != 27 || s[0] != 'u' {
+		return false
+	}
+	b, err := base32Lower.DecodeString(s[1:])
+	return err == nil && base32Lower.EncodeToString(b) == s[1:]
+}
+
+// A pair is a parameter of a job.
+type pair struct{ name, value string }
+
+// checkPair refuses what neither a sidecar nor XML can carry.
+func checkPair(p pair) error {
+	switch {
+	case p.name == "":
+		return fmt.Errorf("a parameter has no name")
+	case len(p.name) > 256:
+		return fmt.Errorf("parameter %.40q… has a name of more than 256 octets", p.name)
+	case strings.ContainsAny(p.name, "\t\r\n") || !isText(p.name):
+		return fmt.Errorf("the name of parameter %.40q is not text", p.name)
+	case !isText(p.value):
+		return fmt.Errorf("the value of parameter %.40q is not text; upload it as a file", p.name)
+	}
+	return nil
+}
+
+func isText(s string) bool {
+	if !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0x7f || r == 0xfffe || r == 0xffff {
+			return false
+		}
+	}
+	return true
+}
+
+var escapePair = strings.NewReplacer(`\`, `\\`, `;`, `\;`, `=`, `\=`)
+
+// formatPairs writes parameters as a sidecar.
+func formatPairs(pairs []pair) string {
+	var b strings.Builder
+	for i, p := range pairs {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(escapePair.Replace(p.name) + "=" + escapePair.Replace(p.value))
+	}
+	return b.String()
+}
+
+// parsePairs reads what formatPairs writes; false if a sidecar is something
+// else.
+func parsePairs(s string) (pairs []pair, ok bool) {
+	for s != "" {
+		var p pair
+		var end byte
+		if p.name, s, end = cutPair(s, "=;"); end != '=' || p.name == "" {
+			return nil, false
+		}
+		p.value, s, end = cutPair(s, ";")
+		if end == ';' {
+			s = strings.TrimPrefix(s, " ")
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, true
+}
+
+// cutPair returns s up to the first of the ends, which is 0 at the end of s.
+func cutPair(s, ends string) (text, rest string, end byte) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\' && i+1 < len(s):
+			i++
+			b.WriteByte(s[i])
+		case strings.IndexByte(ends, c) >= 0:
+			return b.String(), s[i+1:], c
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), "", 0
+}
