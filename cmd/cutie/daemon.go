@@ -21,6 +21,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/uws"
 	"cutie/wellknown"
 )
 
@@ -67,6 +68,10 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 
 	tcp := limit(ln, d.maxConns)
 	protocol := rest.New(d.svc, rest.Options{Log: d.failed, MaxBody: d.maxBody, Fetch: d.fetch, MaxStreams: max(1, d.maxConns/2)})
+	jobs, err := uws.New(d.svc, uws.Options{Caller: callerOf, MaxBody: d.maxBody, Log: d.failed})
+	if err != nil {
+		return err
+	}
 	server := &http.Server{
 		Handler: &site{
 			log:       d.log,
@@ -76,6 +81,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 			robots:    d.robots,
 			cors:      d.cors,
 			messages:  d.messages(),
+			jobs:      jobs,
 			index:     http.HandlerFunc(d.index),
 			healthy:   d.svc.Err,
 			leaving:   ctx,
@@ -99,12 +105,12 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 
 	socket, err := openSocket(d.svc.Dir())
 	if err != nil {
-		return err
+		return errors.Join(err, jobs.Close())
 	}
 	defer socket.Close()
 	local, err := socket.listen(ctx)
 	if err != nil {
-		return fmt.Errorf("socket of the home: %w", err)
+		return errors.Join(fmt.Errorf("socket of the home: %w", err), jobs.Close())
 	}
 
 	var wg sync.WaitGroup
@@ -126,6 +132,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
 	wg.Go(func() { d.every(loops, maintainEvery, "maintain", d.svc.Maintain) })
 	wg.Go(func() { d.every(loops, maintainEvery, "leases", d.svc.Expire) })
+	wg.Go(func() { d.every(loops, maintainEvery, "limits of jobs", jobs.Tick) })
 	wg.Go(func() { d.every(loops, tickEvery, "publish", d.pub.Tick) })
 	wg.Go(func() { d.every(loops, maintainEvery, "callbacks", d.send.Tick) })
 	wg.Go(func() { d.every(loops, cullEvery, "cull", d.cull) })
@@ -154,7 +161,13 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	endLoops()
 	wg.Wait()
 	d.send.Wait()
-	return errors.Join(err, d.record.Close())
+	return errors.Join(err, jobs.Close(), d.record.Close())
+}
+
+// callerOf is who asks for the jobs of a queue by UWS.
+func callerOf(r *http.Request, queue string) uws.Caller {
+	c := access.CallerOf(r.Context())
+	return uws.Caller{Name: c.Name, Delete: c.May(access.Delete, queue), Admin: c.May(access.Admin, queue)}
 }
 
 // plain makes a task of one that takes no time.

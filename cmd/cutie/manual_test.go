@@ -80,7 +80,7 @@ var wants = map[string]string{
 }
 
 // served are those whose examples speak of a running daemon.
-var served = []string{"watch", "publish", "export"}
+var served = []string{"watch", "publish", "export", "work"}
 
 func TestExamplesWork(t *testing.T) {
 	for _, name := range commands(t) {

@@ -48,6 +48,8 @@ var verbs = []verb{
 	extendVerb,
 	outcomeVerb,
 	putResultVerb,
+	workVerb,
+	uwsVerb,
 	resultVerb,
 	serviceStateVerb,
 	queueStateVerb,

@@ -28,6 +28,7 @@ type site struct {
 	publish   http.Handler    // publishing
 	cors      *wellknown.CORS // nil: pages of others read nothing
 	messages  http.Handler    // publisher/rdm
+	jobs      http.Handler    // queuefs/uws
 	index     http.Handler
 	healthy   func() error    // nil while the storage works
 	leaving   context.Context // ends when the daemon begins to stop
@@ -132,6 +133,8 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 		s.robots.ServeHTTP(w, r)
 	case path == rdm.Path:
 		s.messages.ServeHTTP(w, r)
+	case strings.HasPrefix(path, "/uws/"):
+		s.jobs.ServeHTTP(w, r)
 	default:
 		s.protocol.ServeHTTP(w, r)
 	}
@@ -141,7 +144,8 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 // request is let go when the daemon begins to stop; the others keep their
 // context and end as if nothing was.
 func waits(r *http.Request) bool {
-	return strings.Contains(r.URL.RawQuery, "wait=") || strings.Contains(r.Header.Get("Prefer"), "wait=") || follows(r)
+	return strings.Contains(r.URL.RawQuery, "wait=") || strings.Contains(r.Header.Get("Prefer"), "wait=") || follows(r) ||
+		strings.HasPrefix(r.URL.Path, "/uws/") && (strings.Contains(strings.ToLower(r.URL.RawQuery), "wait=") || strings.Contains(r.URL.Path, "/sync/"))
 }
 
 // follows tells whether a request is for events, which have no end.

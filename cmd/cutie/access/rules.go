@@ -80,16 +80,16 @@ var Rules = []Rule{
 	{"POST", "/cull/{queue}", Admin, Named},
 	{"POST", "/cull", Admin, Every},
 
-	// A job of UWS is made, set up and started by one client.
+	// A job of UWS is made, set up, started and destroyed by one client; which
+	// job is whose is for its handler.
 	{"GET", "/uws/{queue}/sync", Submit, Named},
 	{"POST", "/uws/{queue}/sync", Submit, Named},
 	{"GET", "/uws/{queue}/{rest...}", Read, Named},
-	{"DELETE", "/uws/{queue}/{rest...}", Delete, Named},
+	{"DELETE", "/uws/{queue}/async/{job}", Submit, Named},
 	{"POST", "/uws/{queue}/async", Submit, Named},
-	{"POST", "/uws/{queue}/async/{job}/phase", Submit, Named},
-	{"POST", "/uws/{queue}/async/{job}/parameters", Submit, Named},
-	{"POST", "/uws/{queue}/async/{job}", Delete, Named},
-	{"POST", "/uws/{queue}/async/{job}/{rest...}", Delete, Named},
+	{"POST", "/uws/{queue}/async/{job}", Submit, Named},
+	{"POST", "/uws/{queue}/async/{job}/{part}", Submit, Named},
+	{"PUT", "/uws/{queue}/async/{job}/parameters/{name}", Submit, Named},
 
 	// Which right for which queue, the handler finds out.
 	{"GET", "/rdm/incoming", Read, Some},
