@@ -41,7 +41,7 @@ type changes struct {
 	dumped   queuefs.Seq // packages were made, or cannot be, up to this event
 	kept     []*dump     // Resource Dumps, oldest first; the last one is current
 	tried    time.Time   // when making one ended last, well or not; zero for not since the start
-	wanted   bool        // one is to be made now
+	wanted   queuefs.Seq // one of this event or a later one is to be made now; 0: none is
 	making   bool        // one is being made
 	unswept  bool        // there may be files that are kept no longer
 	err      error       // why the last package or dump was not made; nil if it was

@@ -36,7 +36,7 @@ func (f *feed) want() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sets {
-		f.sets[s].wanted = true
+		f.sets[s].wanted = f.q.Seq()
 	}
 }
 

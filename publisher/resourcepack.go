@@ -23,11 +23,14 @@ import (
 func (f *feed) due(c *changes) bool {
 	seq, last := f.q.Seq(), c.current()
 	if seq == 0 || last != nil && last.seq >= seq {
-		c.wanted = false
+		c.wanted = 0
 		return false
 	}
-	if c.wanted || f.p.DumpPeriod == 0 {
-		return c.wanted
+	if last != nil && last.seq >= c.wanted { // else it was begun before it was wanted
+		c.wanted = 0
+	}
+	if c.wanted > 0 || f.p.DumpPeriod == 0 {
+		return c.wanted > 0
 	}
 	since := c.tried
 	if last != nil && last.made.After(since) {
@@ -281,6 +284,8 @@ func (t *task) ended() error {
 			return fmt.Errorf("queue %s: Resource Dump: %w", t.q.ID(), err)
 		}
 	}
-	t.c.tried, t.c.wanted = t.p.Now(), false
+	if t.c.tried = t.p.Now(); t.err != nil {
+		t.c.wanted = 0
+	}
 	return nil
 }
