@@ -87,7 +87,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 
 		k := old
 		seq, us := q.next()
-		k.Seq = seq
+		k.Seq, k.Updated = seq, micro(us)
 		k.Extra = with(old.Extra, elemRequeuedAs, again.ID.String())
 		return []*record{sub, q.recordOf(&k, Update, old.Status, us)}, nil
 	})

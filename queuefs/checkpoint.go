@@ -226,7 +226,7 @@ func (q *Queue) stage(at durable.Position, closing bool) (st *stagedPages, err e
 		}
 	}
 	q.mu.RLock()
-	x := queueIndex{at: at, mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed, types: q.types, since: q.since}
+	x := queueIndex{at: at, mint: mint{job: q.mint.job}, info: q.infoTold, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed, types: q.types, since: q.since}
 	for _, p := range q.idx.pages {
 		if p != nil {
 			x.pages++

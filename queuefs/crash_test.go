@@ -127,8 +127,8 @@ func (c *crashClient) mixed(q *queuefs.Queue) error {
 	return err
 }
 
-// work takes a job with a lease, gives a result and tells the outcome, holds and
-// releases another.
+// work takes a job with a lease, gives a result and tells the outcome, holds,
+// describes and releases another.
 func (c *crashClient) work(q *queuefs.Queue) error {
 	c.n++
 	by := fmt.Sprintf("%s-take-%d", c.name, c.n)
@@ -158,8 +158,14 @@ func (c *crashClient) work(q *queuefs.Queue) error {
 		return nil
 	}
 	id := ids[c.rng.IntN(len(ids))]
-	if _, err = q.Hold(ctx, id, by); err == nil {
-		_, err = q.Release(ctx, id)
+	if held, e := q.Hold(ctx, id, by); e == nil {
+		c.say("begin describe %s %v %s", q.ID(), id, by)
+		if _, err = describe(q, id, "=", "of "+held.Filename+" by "+by); err == nil {
+			c.say("done describe %s %v %s", q.ID(), id, by)
+			_, err = q.Release(ctx, id)
+		}
+	} else {
+		err = e
 	}
 	if errors.Is(err, queuefs.ErrNotPending) {
 		return nil
@@ -265,12 +271,17 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 	}
 	byName := map[string]queuefs.Job{}
 	taken := map[string]int{}
+	described := map[string]bool{}
+	for _, line := range d.begun["describe "+q.ID()] {
+		described[line] = true
+	}
 	for _, j := range list {
 		if _, twice := byName[j.Filename]; twice || !names[j.Filename] {
 			t.Errorf("%v is %q, nobody submitted it, or another job has it", j.ID, j.Filename)
 		}
 		byName[j.Filename] = j
-		if j.Sidecar != "of "+j.Filename || payload(t, q, j.ID) != namedPayload(j.Filename) {
+		sidecar, by, again := strings.Cut(j.Sidecar, " by ")
+		if sidecar != "of "+j.Filename || again && !described[j.ID.String()+" "+by] || payload(t, q, j.ID) != namedPayload(j.Filename) {
 			t.Errorf("%v (%s): payload or sidecar differ", j.ID, j.Filename)
 		}
 		if j.Status == queuefs.Consumed {
@@ -311,7 +322,8 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 		undone[id] = true
 	}
 	for what, check := range map[string]func(j *queuefs.Job, by string) bool{
-		"result": func(j *queuefs.Job, by string) bool { return result(t, q, j.ID, "out") == by },
+		"result":   func(j *queuefs.Job, by string) bool { return result(t, q, j.ID, "out") == by },
+		"describe": func(j *queuefs.Job, by string) bool { return strings.Contains(j.Sidecar, " by ") },
 		"conclude": func(j *queuefs.Job, by string) bool {
 			return j.Outcome == queuefs.Failed && j.Message == by && j.Consumer == by && j.Lease == queuefs.Lease{}
 		},

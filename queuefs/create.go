@@ -98,8 +98,14 @@ func (q *Queue) begin() error {
 		return err
 	}
 	defer dir.Close()
+	former, err := q.svc.former(q.id)
+	if err != nil {
+		return err
+	}
+	q.mint.job = max(q.mint.job, former)
+	q.infoTold = q.infoFacts.SHA256 // the queue begins with this file
 	q.since = q.svc.log.Done().At
-	return dir.Replace(queueFile, queueIndex{mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted,
+	return dir.Replace(queueFile, queueIndex{mint: mint{job: q.mint.job}, info: q.infoTold, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted,
 		consumed: q.consumed, types: q.types, at: q.since, since: q.since, bare: true}.file())
 }
 

@@ -189,12 +189,12 @@ func TestACulledJobIsGone(t *testing.T) {
 	if n, err := open.WriteTo(&b); err != nil || n != 250_000 {
 		t.Errorf("open payload: %d octets, %v", n, err)
 	}
-	events, err := q.Events(4, 0)
+	events, err := q.Events(5, 0) // after that of the properties
 	if err != nil || len(events) != 2 {
 		t.Fatalf("got %+v, %v", events, err)
 	}
 	for i, e := range events {
-		if e.Kind != queuefs.Cull || e.Seq != queuefs.Seq(5+i) || e.Job != queuefs.JobID(1+i) || e.From != queuefs.Consumed || e.To != 0 ||
+		if e.Kind != queuefs.Cull || e.Seq != queuefs.Seq(6+i) || e.Job != queuefs.JobID(1+i) || e.From != queuefs.Consumed || e.To != 0 ||
 			e.Payload != before[i].Payload || e.File.Length != 0 {
 			t.Errorf("got %+v", e)
 		}

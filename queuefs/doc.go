@@ -25,12 +25,14 @@
 //	pending/ID says consumed consume                    consumed         the same: the journal knows better
 //	payload/ID, consumed/ID  let go                     consumed         as it stands
 //	payload/ID, consumed/ID  requeue                    pending          consumed/ID goes, pending/ID is written
-//	payload/ID, pending/ID   hold, release              pending          pending/ID is written again
+//	payload/ID, pending/ID   hold, release, update      pending          pending/ID is written again
 //	payload/ID, consumed/ID  lease, outcome             consumed         consumed/ID is written again
 //	cutie-tmp/T              none                       consumed         T is removed: there is no result
 //	cutie-tmp/T              outcome naming T           consumed         T becomes result/ID/NAME
 //	result/ID/NAME           outcome that named T       consumed         as it stands
 //	result/ID                requeue                    pending          result/ID is removed
+//	result/ID                update to a file without   any              result/ID is removed
+//	                         results, as after damage
 //	payload/ID, cutie-tmp/T  submit of ID2 naming T     two jobs         T, a link to payload/ID, becomes payload/ID2
 //	any                      cull                       not there        its files are removed
 //	none, or payload only    let go; index says pending pending          reported; see below
@@ -48,6 +50,10 @@
 // it is opened. After a crash the journal rules. What cannot be understood is
 // moved to corrupt/ beside the directories, and reported, never deleted.
 //
+// queue-info.txt is written first, and its change is an event, an update of no
+// job, that has its digest. A file with another one, whoever changed it,
+// becomes an event when it is seen.
+//
 // [Check] is this table as code.
 //
 // # How a queue is kept
@@ -63,6 +69,8 @@
 //	none          no    any                   not there     cutie-tmp/removed-QID is removed
 //
 // The file queue says since which place the journal speaks of this queue, so
-// that one made again under a name has nothing of the former. Beside it, the
-// file culled has the tombstones of jobs; only it and the journal know them.
+// that one made again under a name has nothing of the former, but for the last
+// job number, which log/index/former keeps: a reference to a job never comes to
+// mean another. Beside it, the file culled has the tombstones of jobs; only it
+// and the journal know them.
 package queuefs

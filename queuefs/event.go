@@ -43,7 +43,7 @@ const (
 	Delete                  // pending to deleted
 	Requeue                 // consumed or deleted to pending
 	Cull                    // job file and payload removed
-	Update                  // the job file changed, the status did not
+	Update                  // the job file changed, the status did not; of no job: queue-info.txt did
 	// The following, too, change only the job file.
 	Hold     // a pending job is passed over from now on
 	Release  // it is no longer
@@ -65,10 +65,10 @@ type Event struct {
 	Seq      Seq
 	Time     time.Time // UTC, microseconds, strictly increasing within a queue
 	Kind     Kind
-	Job      JobID
+	Job      JobID  // 0: the event is of queue-info.txt
 	From, To Status // 0: not in the queue
-	Payload  Facts
-	File     Facts // the job file as this event left it
+	Payload  Facts  // zero of queue-info.txt
+	File     Facts  // the job file, or queue-info.txt, as this event left it
 }
 
 // Facts are what an auditor compares of one file.

@@ -48,6 +48,7 @@ type ServiceInfo struct {
 	Scheme                        string // "" means Scheme
 	BaseURI                       string // what references are built from; "" if not set
 	SupportURI                    string
+	DefaultCatalog                string    // queue that is meant by resource description messages that name none; "": the first
 	Created                       time.Time // zero means now
 	Modified                      time.Time // of cutie-info.txt; ignored on writing
 }
@@ -118,6 +119,7 @@ func (info ServiceInfo) file() []byte {
 	add("serviceScheme", info.Scheme)
 	add("baseURI", info.BaseURI)
 	add("supportURI", info.SupportURI)
+	add("defaultCatalog", info.DefaultCatalog)
 	add("created", FormatTime(info.Created))
 	return anvl.AppendRecord(nil, r)
 }
@@ -128,7 +130,7 @@ func parseServiceInfo(data []byte) (ServiceInfo, error) {
 		return ServiceInfo{}, err
 	}
 	info := ServiceInfo{Name: r.Value("name"), Identifier: r.Value("identifier"), Description: r.Value("description"),
-		Scheme: r.Value("serviceScheme"), BaseURI: r.Value("baseURI"), SupportURI: r.Value("supportURI")}
+		Scheme: r.Value("serviceScheme"), BaseURI: r.Value("baseURI"), SupportURI: r.Value("supportURI"), DefaultCatalog: r.Value("defaultCatalog")}
 	if info.Scheme == "" {
 		info.Scheme = Scheme
 	}

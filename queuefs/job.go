@@ -29,6 +29,7 @@ type Job struct {
 	Submitted time.Time
 	Requeued  time.Time // last time it went back to pending; zero if never
 	Requeues  int       // how often
+	Updated   time.Time // last time that what is said of it changed; zero if never
 	Consumed  time.Time // zero unless it is or was consumed since last pending
 	Consumer  string    // user agent that consumed it
 	Attempts  int       // how often it was handed out
@@ -58,7 +59,7 @@ func (j *Job) Type() string {
 // Modified returns the time of the last event of the job.
 func (j *Job) Modified() time.Time {
 	t := j.Submitted
-	for _, u := range [...]time.Time{j.Requeued, j.Consumed, j.Deleted, j.Held, j.Finished} {
+	for _, u := range [...]time.Time{j.Requeued, j.Updated, j.Consumed, j.Deleted, j.Held, j.Finished} {
 		if u.After(t) {
 			t = u
 		}
@@ -105,8 +106,8 @@ const timeForm = "2006-01-02T15:04:05.000000Z"
 func FormatTime(t time.Time) string { return t.UTC().Format(timeForm) }
 
 // Elements of a job file, in the order they are written. The lines above
-// submitted never change in the life of a job, but for those that mean nothing
-// here and that which names the job it was requeued as.
+// submitted change in the life of a job by [Queue.Describe] alone, but for those
+// that mean nothing here and that which names the job it was requeued as.
 const (
 	elemIdentifier  = "identifier"
 	elemSubmitter   = "submitter"
@@ -121,6 +122,7 @@ const (
 	elemSubmitted   = "submitted"
 	elemRequeued    = "requeued"
 	elemRequeues    = "numRequeues"
+	elemUpdated     = "updated"
 	elemConsumed    = "consumed"
 	elemConsumer    = "consumer"
 	elemAttempts    = "numAttempts"
@@ -183,6 +185,7 @@ func (j *Job) AppendText(dst []byte) []byte {
 	if j.Requeues > 0 {
 		dst = appendInt(dst, elemRequeues, int64(j.Requeues))
 	}
+	date(elemUpdated, j.Updated)
 	date(elemConsumed, j.Consumed)
 	if j.Consumer != "" {
 		dst = e(dst, elemConsumer, j.Consumer)
@@ -278,6 +281,9 @@ func ParseJob(text []byte) (Job, error) {
 		case elemRequeues:
 			bit = 512
 			j.Requeues, err = strconv.Atoi(v)
+		case elemUpdated:
+			bit = 1 << 25
+			j.Updated, err = parseTime(v)
 		case elemConsumed:
 			bit = 1024
 			j.Consumed, err = parseTime(v)
@@ -357,7 +363,7 @@ func elementName(name string) string {
 	return name
 }
 
-var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
+var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
 
 func parseTime(s string) (time.Time, error) {
 	t, err := time.Parse(timeForm, s)

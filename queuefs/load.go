@@ -59,6 +59,9 @@ func (s *Service) load() error {
 		if err := q.findLeases(); err != nil {
 			return fmt.Errorf("queue %s: leases: %w", q.id, err)
 		}
+		if err := q.announce(); err != nil && !errors.Is(err, ErrNoSpace) {
+			return fmt.Errorf("queue %s: %w", q.id, err)
+		}
 	}
 	// A crash before this takes in the rest of what was done by hand when the
 	// home is opened again.
@@ -198,7 +201,9 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (scanned, changed bool
 		q.mint, q.seq, q.submitted, q.consumed = x.mint, x.seq, x.submitted, x.consumed
 		q.seqTime = max(q.seqTime, x.seqTime)
 		q.mint.time = max(q.mint.time, q.seqTime)
-		q.since = x.since
+		q.since, q.infoTold = x.since, x.info
+	} else if q.mint.job, err = q.svc.former(q.id); err != nil {
+		return false, false, err
 	}
 	if !indexed || !ok || x.bare {
 		if err := dropPages(dir); err != nil {

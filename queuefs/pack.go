@@ -125,6 +125,12 @@ func (q *Queue) warm(ids []JobID) {
 	}
 }
 
+// ReadAhead prepares for reading the jobs of page n one after the other, if
+// there is a pack of it. It changes nothing but how long that takes.
+func (q *Queue) ReadAhead(n int) {
+	q.warm([]JobID{JobID(n) * PageJobs})
+}
+
 // openPack makes the pack of page n one that is open, or forgets it.
 func (q *Queue) openPack(n int) {
 	q.packing.Lock()

@@ -104,6 +104,31 @@ func TestJobsAreHandedOutFromPacks(t *testing.T) {
 	}
 }
 
+// Who reads a page in order has its jobs from the pack too, with what was
+// described since it was made.
+func TestJobsAreReadFromPacks(t *testing.T) {
+	dir, s, q := packed(t)
+	if _, err := describe(q, 8, "=", "side 0"); err != nil {
+		t.Fatal(err)
+	}
+	closeHome(t, s)
+	s, q = openHome(t, dir, queuefs.Options{Segment: durable.MaxSegment})
+	defer closeHome(t, s)
+	for _, id := range []queuefs.JobID{7, queuefs.PageJobs + 7} {
+		if err := os.Remove(filepath.Join(dir, "queues/jobs/pending", id.String())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for page := range 5 { // there are three
+		q.ReadAhead(page)
+		for id, want := range map[queuefs.JobID]string{7: "side 7", 8: "side 0", queuefs.PageJobs + 7: "side 1031", 2*queuefs.PageJobs + 7: "side 2055"} {
+			if j, err := q.Job(id); int(id/queuefs.PageJobs) == page && (err != nil || j.Sidecar != want || len(j.Extra) > 0) {
+				t.Errorf("page %d: got %+v, %v", page, j, err)
+			}
+		}
+	}
+}
+
 // What a pack says is believed only if it has the digests of the index.
 func TestDamagedPackIsPassedOver(t *testing.T) {
 	for _, damage := range []struct {

@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -110,6 +111,7 @@ type queueIndex struct {
 	seqTime             int64
 	submitted, consumed int64
 	types               []string
+	info                [32]byte         // SHA-256 of the queue-info.txt that was told last; zero: unknown
 	pages               int              // how many there are
 	at                  durable.Position // of the checkpoint it belongs to
 	dirs                [4]int64         // when the directories last changed, if the home was closed; else 0
@@ -131,6 +133,9 @@ func (x queueIndex) file() []byte {
 	if x.bare {
 		n("bare", 1)
 	}
+	if x.info != ([32]byte{}) {
+		r.Add("info", hex.EncodeToString(x.info[:]))
+	}
 	for _, d := range x.dirs {
 		n("directory", d)
 	}
@@ -149,6 +154,14 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 	for _, e := range r {
 		if e.Name == "type" {
 			x.types = append(x.types, e.Value)
+			continue
+		}
+		if e.Name == "info" {
+			b, err := hex.DecodeString(e.Value)
+			if err != nil || len(b) != len(x.info) {
+				return x, errSeal
+			}
+			copy(x.info[:], b)
 			continue
 		}
 		v, err := strconv.ParseInt(e.Value, 10, 64)

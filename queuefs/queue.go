@@ -28,6 +28,8 @@ type Queue struct {
 	infoFile  []byte
 	infoFacts Facts
 	infoWatch watched
+	infoTold  [32]byte         // SHA-256 of the queue-info.txt that the last event of it spoke of; zero: unknown
+	adopting  *settings        // hold when the event that tells of them is committed
 	since     durable.Position // what the journal has before is of a former queue of the name
 	gone      bool             // removed
 	graves    graves
@@ -188,6 +190,10 @@ func (c *change) Lost(err error) { c.q.svc.fail(err) }
 // position at: in normal running when it is committed, and again when the
 // journal is replayed. q.mu is held.
 func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
+	if r.job == 0 {
+		q.applyInfo(r, at)
+		return
+	}
 	p := q.idx.grow(r.job)
 	s := p.slot(int(r.job % PageJobs))
 	if r.kind == Submit && replayed {

@@ -8,9 +8,12 @@ import (
 	"slices"
 )
 
-// Reload takes in what other hands changed in queues.txt and in the
-// queue-info.txt of each queue since the service read them, and returns the
-// queues that came, went, or have other properties now. While nothing has
+// Reload takes in what other hands changed in queues.txt, in the
+// queue-info.txt of each queue and in cutie-info.txt since the service read
+// them, and returns the queues that came, went, or have other properties now.
+// Of cutie-info.txt it takes name, description, supportURI and defaultCatalog;
+// baseURI, identifier and serviceScheme hold for as long as the home is open,
+// and a change of them is reported. While nothing has
 // changed it costs a look at the date of each file: call it about once a
 // second. A file is read when it has held still between two calls, since
 // whoever edits it may empty it first.
@@ -27,6 +30,7 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 	defer s.end()
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
+	s.reloadInfo()
 	changed, err = s.reloadQueues(ctx)
 	for _, q := range s.Queues() {
 		if q.reload() && !slices.Contains(changed, q.id) {
@@ -173,7 +177,11 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 	if err := q.seal(ctx); err != nil {
 		return err
 	}
-	if err := s.checkpointLocked(false); err != nil {
+	err := s.checkpointLocked(false)
+	if err == nil {
+		err = storageError(s.retire(q))
+	}
+	if err != nil {
 		q.unseal()
 		return err
 	}
@@ -186,8 +194,14 @@ func (q *Queue) reload() bool {
 	now, _, err := stampOf(q.dirs.root, queueInfo)
 	q.mu.Lock()
 	changed, file, info := q.infoWatch.changed(now), q.infoFile, q.info
+	told := q.infoTold == q.infoFacts.SHA256
 	q.mu.Unlock()
 	if err == nil && !changed {
+		if !told {
+			// When the home was opened there was no room for the event. If
+			// there is none now, it is tried again at the next call.
+			_ = q.announce()
+		}
 		return false
 	}
 	var n settings
@@ -206,6 +220,8 @@ func (q *Queue) reload() bool {
 		}
 		return false
 	}
-	q.use(n)
+	if q.adopt(n) != nil {
+		return false // tried again at the next call
+	}
 	return string(n.file) != string(file)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 )
@@ -325,5 +326,60 @@ func TestEveryStepOfReloadFails(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// Of cutie-info.txt is taken in what may change while the home is open.
+func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
+	dir := fastDir(t)
+	var problems []string
+	s, _ := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+	defer closeHome(t, s)
+	s.SetBaseURI("http://127.0.0.1:1/")
+	was, name := s.Info(), dir+"/cutie-info.txt"
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(data), "name: test\n", "name: new\n", 1)
+	write(t, name, text+"description: D\nsupportURI: mailto:ann@example.org\ndefaultCatalog: jobs\n")
+	if _, err := s.Reload(ctx); err != nil || s.Info() != was {
+		t.Errorf("not held still yet: got %v, %+v", err, s.Info())
+	}
+	reload(t, s)
+	st, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := was
+	want.Name, want.Description, want.SupportURI, want.DefaultCatalog = "new", "D", "mailto:ann@example.org", "jobs"
+	want.Modified = st.ModTime().UTC().Truncate(time.Microsecond)
+	if got := s.Info(); got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if err := s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Name = "set"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	reload(t, s)
+	if s.Info().Name != "set" || s.Info().DefaultCatalog != "jobs" || len(problems) > 0 {
+		t.Errorf("got %+v, reported %q", s.Info(), problems)
+	}
+	want = s.Info()
+	for _, broken := range []string{"no colon", "name: x\nbaseURI: ftp://x/\n", ""} {
+		problems = nil
+		if write(t, name, broken); broken == "" {
+			os.Remove(name)
+		}
+		reload(t, s)
+		reload(t, s)
+		if s.Info() != want || len(problems) != 1 || !strings.Contains(problems[0], "cutie-info.txt") {
+			t.Errorf("%q: got %+v, reported %q", broken, s.Info(), problems)
+		}
+	}
+	problems = nil
+	write(t, name, text+"baseURI: http://example.org/\n")
+	reload(t, s)
+	if got := s.Info(); got.Name != "new" || got.DefaultCatalog != "" || got.BaseURI != "http://127.0.0.1:1/" || len(problems) != 1 || !strings.Contains(problems[0], "opened again") {
+		t.Errorf("got %+v, reported %q", got, problems)
 	}
 }

@@ -22,8 +22,8 @@ const removedPrefix = "removed-"
 //
 // What is removed stays so when RemoveQueue returns; files that could not be
 // removed are reported, and serve no one. A queue made later under
-// the same name is another one: it begins with the first job and the first
-// event.
+// the same name is another one: it begins with the first event. Its job numbers
+// go on where those of the former ended.
 func (s *Service) RemoveQueue(ctx context.Context, name string) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -91,6 +91,9 @@ func (s *Service) unlist(q *Queue) error {
 	}
 	if err := q.onlyOurs(); err != nil {
 		return err
+	}
+	if err := s.retire(q); err != nil {
+		return storageError(err)
 	}
 	was, err := s.home.ReadFile(queuesName, nil, 64<<20)
 	if err != nil {

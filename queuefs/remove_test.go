@@ -221,7 +221,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 						t.Errorf("%s: event %d: got %+v", name, i, e)
 					}
 				}
-				if j := submit(t, q, queuefs.Meta{}, "next"); int(j.ID) != at.w["jobs"].len()+1 {
+				if j := submit(t, q, queuefs.Meta{}, "next"); int(j.ID) != 5+at.w["jobs"].len()+1 {
 					t.Errorf("%s: next job is %v", name, j.ID)
 				}
 			}
@@ -322,6 +322,7 @@ func (c *scenario) remove(name string) {
 		return
 	}
 	after := c.known.clone()
+	c.last = map[string]queuefs.JobID{name: after[name].last}
 	delete(after, name)
 	c.do("remove", after, func() error {
 		err := c.s.RemoveQueue(ctx, name)

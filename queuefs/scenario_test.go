@@ -26,9 +26,10 @@ type scenario struct {
 
 	s     *queuefs.Service
 	known world
-	maybe world // outcome of the operation that was told nothing certain; nil if there is none
-	moved bool  // a job was moved by hand since the home was closed
-	over  bool  // nothing more can be done before the home is opened again
+	maybe world                    // outcome of the operation that was told nothing certain; nil if there is none
+	last  map[string]queuefs.JobID // of queues that were removed
+	moved bool                     // a job was moved by hand since the home was closed
+	over  bool                     // nothing more can be done before the home is opened again
 }
 
 // clock returns a clock that goes on by a second at every look.
@@ -110,7 +111,7 @@ func (c *scenario) queue(name string) *queuefs.Queue {
 
 func (c *scenario) create(name string) {
 	after := c.known.clone()
-	after[name] = jobs{byID: map[queuefs.JobID]fact{}}
+	after[name] = jobs{last: c.last[name], byID: map[queuefs.JobID]fact{}}
 	op := func() error {
 		_, err := c.s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1})
 		return err

@@ -22,7 +22,7 @@ type Options struct {
 	Now        func() time.Time // nil means time.Now
 	Report     func(Problem)    // told of what was found damaged; nil means nobody is
 	Segment    int64            // octets of a journal segment, at most and by default 64 MiB
-	Tombstones time.Duration    // how long culled jobs are remembered; 0 means 30 days
+	Tombstones time.Duration    // how long culled jobs are remembered; 0 means 90 days
 	Behind     int64            // octets the files may be behind the journal; 0 means 1 GiB
 	Fault      durable.Fault    // for tests
 }
@@ -60,6 +60,8 @@ type Service struct {
 	keep      durable.Mark // the journal from here on is for a follower that is not here
 	past      durable.Mark // replay begins here
 	listWatch watched      // queues.txt
+	infoWatch watched      // cutie-info.txt
+	infoBase  string       // baseURI as cutie-info.txt has it; by mu
 	lastTime  time.Time    // of the last checkpoint
 	pace      pace
 	packs     packs
@@ -79,7 +81,7 @@ func Open(dir string, o Options) (_ *Service, err error) {
 		o.Behind = 1 << 30
 	}
 	if o.Tombstones == 0 {
-		o.Tombstones = 30 * 24 * time.Hour
+		o.Tombstones = 90 * 24 * time.Hour
 	}
 	s := &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
 	s.told.of = map[Problem]bool{}
@@ -97,6 +99,10 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	if s.lock, err = lockHome(dir); err != nil {
 		return nil, err
 	}
+	stamp, changed, err := stampOf(s.home, infoName)
+	if err != nil {
+		return nil, err
+	}
 	data, err := s.home.ReadFile(infoName, nil, 1<<20)
 	if err != nil {
 		return nil, err
@@ -104,9 +110,7 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	if s.info, err = parseServiceInfo(data); err != nil {
 		return nil, fmt.Errorf("%s: %w", infoName, err)
 	}
-	if st, err := s.home.Stat(infoName); err == nil {
-		s.info.Modified = time.Unix(st.Mtim.Unix()).UTC()
-	}
+	s.infoWatch.read, s.infoBase, s.info.Modified = stamp, s.info.BaseURI, changed
 	if err := s.openDirs(); err != nil {
 		return nil, err
 	}

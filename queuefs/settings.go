@@ -25,9 +25,11 @@ const (
 // as queue-info.txt has them now and changes what is to be changed. They hold,
 // and are on stable storage, when SetQueue returns. Comments, order and
 // elements that mean nothing here stay in the file. ID, Identifier and Created
-// are what the queue is, and cannot change. Errors are ErrNoQueue, ErrBadName,
-// ErrQueueExists if another queue has the name, that of edit, and those of
-// storage.
+// are what the queue is, and cannot change. A file that was changed is an
+// [Update] of no job. Errors are ErrNoQueue, ErrBadName, ErrQueueExists if
+// another queue has the name, that of edit, and those of storage; then the old
+// properties hold, but the file may be changed already: the next Reload takes
+// it in.
 func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInfo) error) (QueueInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return QueueInfo{}, err
@@ -77,7 +79,9 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 			return QueueInfo{}, storageError(err)
 		}
 	}
-	q.use(now)
+	if err := q.adopt(now); err != nil {
+		return QueueInfo{}, err
+	}
 	return now.info, nil
 }
 
@@ -140,8 +144,13 @@ func (q *Queue) readSettings() (n settings, err error) {
 func (q *Queue) use(n settings) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.info, q.infoFile, q.infoFacts, q.infoWatch.read = n.info, n.file, n.facts, n.stamp
+	q.hold(&n)
 	q.serve()
+}
+
+// hold is use for who holds q.mu, and then serves.
+func (q *Queue) hold(n *settings) {
+	q.info, q.infoFile, q.infoFacts, q.infoWatch.read = n.info, n.file, n.facts, n.stamp
 }
 
 // A stamp changes whenever a file does, unless somebody turns back the clock.
@@ -326,8 +335,8 @@ func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
 	return info, errors.Join(errs...)
 }
 
-// SetService changes name, description, supportURI or baseURI of the service
-// (Cutie 0.3, 6.2): edit gets the properties as cutie-info.txt has them now.
+// SetService changes name, description, supportURI, defaultCatalog or baseURI of
+// the service (Cutie 0.3, 6.2): edit gets the properties as cutie-info.txt has them now.
 // They are on stable storage when SetService returns, and hold from then on,
 // but for BaseURI: what was published until the home is opened again keeps the
 // references it has. Comments, order and elements that mean nothing here stay
@@ -359,7 +368,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 		return err
 	}
 	if info.Identifier != was.Identifier || info.Scheme != was.Scheme || !info.Created.Equal(was.Created) {
-		return fmt.Errorf("%w: only name, description, supportURI and baseURI of the service can change", ErrBadName)
+		return fmt.Errorf("%w: only name, description, supportURI, defaultCatalog and baseURI of the service can change", ErrBadName)
 	}
 	if err := info.check(); err != nil {
 		return err
@@ -372,9 +381,10 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.info.Name, s.info.Description, s.info.SupportURI = info.Name, info.Description, info.SupportURI
-	if _, changed, err := stampOf(s.home, infoName); err == nil {
-		s.info.Modified = changed
+	s.info.take(&info)
+	s.infoBase = info.BaseURI
+	if stamp, changed, err := stampOf(s.home, infoName); err == nil {
+		s.infoWatch.read, s.info.Modified = stamp, changed
 	}
 	return nil
 }
@@ -382,14 +392,15 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 // changeable are the properties that somebody may set later.
 func (info *ServiceInfo) changeable() anvl.Record {
 	return anvl.Record{{Name: "name", Value: info.Name}, {Name: "description", Value: info.Description},
-		{Name: "baseURI", Value: info.BaseURI}, {Name: "supportURI", Value: info.SupportURI}}
+		{Name: "baseURI", Value: info.BaseURI}, {Name: "supportURI", Value: info.SupportURI},
+		{Name: "defaultCatalog", Value: info.DefaultCatalog}}
 }
 
 func (info *ServiceInfo) check() error {
 	if err := checkURI("baseURI", info.BaseURI); err != nil {
 		return err
 	}
-	for _, v := range []*string{&info.Name, &info.Description, &info.SupportURI} {
+	for _, v := range []*string{&info.Name, &info.Description, &info.SupportURI, &info.DefaultCatalog} {
 		if len(*v) > 4*maxLabel {
 			return fmt.Errorf("service property: %w", ErrTooBig)
 		}

@@ -97,6 +97,7 @@ func (c *scenario) runWork() {
 			c.submit("jobs", 10, 3000, 200<<10, 5, 7)
 		}
 		c.on("hold", 1, worked(queuefs.Pending, `held "a"`), func(q *queuefs.Queue) error { _, err := q.Hold(ctx, 1, "a"); return err })
+		c.describe(5, "named", "what it is")
 		two := c.lease(2, 500*time.Hour)
 		c.result(2, two, "out", "first")
 		c.maintain()
@@ -105,6 +106,7 @@ func (c *scenario) runWork() {
 		three := c.lease(3, 500*time.Hour)
 		c.conclude(3, three, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m", Transient: true}, `error; transient; message "m"`)
 		c.checkpoint()
+		c.describe(5, "named again", strings.Repeat("more of it ", 500))
 		c.requeueEnd(3, 6)
 		c.requeueOne(2)
 		c.on("release", 1, worked(queuefs.Pending, ""), func(q *queuefs.Queue) error { _, err := q.Release(ctx, 1); return err })

@@ -1,0 +1,64 @@
+package queuefs
+
+import (
+	"crypto/sha256"
+
+	"cutie/queuefs/durable"
+)
+
+// A change of queue-info.txt is an event of its own: an Update of no job, whose
+// record has the facts of the file in the place of those of a payload. The file
+// is on stable storage before the record is. The index knows the file that the
+// last such event spoke of, so that a change by other hands, or one before a
+// crash, becomes an event when it is seen.
+
+// adopt makes the settings hold, at the instant of the event that tells of
+// them. If there cannot be one now nothing changes in memory; the file is read
+// again at the next Reload. The caller holds upkeep, or opens the home.
+func (q *Queue) adopt(n settings) error {
+	told := false
+	err := q.commit(func() ([]*record, error) {
+		if q.infoTold == n.facts.SHA256 {
+			return nil, nil
+		}
+		told, q.adopting = true, &n
+		r := &record{kind: Update, size: n.facts.Length, sha: n.facts.SHA256, md5: n.facts.MD5, mediaType: n.facts.Type,
+			submitted: n.facts.Modified.UnixMicro()}
+		r.seq, r.time = q.next()
+		return []*record{r}, nil
+	})
+	if err != nil {
+		q.mu.Lock()
+		q.adopting = nil
+		q.mu.Unlock()
+		return err
+	}
+	if !told {
+		q.use(n)
+	}
+	return nil
+}
+
+// applyInfo is apply for the event of a changed queue-info.txt; q.mu is held.
+func (q *Queue) applyInfo(r *record, at durable.Position) {
+	q.infoTold, q.touched = r.sha, true
+	q.note(r, at)
+	q.seqTime = max(q.seqTime, r.time)
+	if n := q.adopting; n != nil {
+		q.adopting = nil
+		q.hold(n)
+	}
+}
+
+// announce makes an event of a queue-info.txt that was changed since the last
+// event that the index and the journal know of. What neither knows anything of
+// is taken as it stands.
+func (q *Queue) announce() error {
+	q.mu.Lock()
+	if q.infoTold == ([sha256.Size]byte{}) {
+		q.infoTold, q.touched = q.infoFacts.SHA256, true
+	}
+	n := settings{info: q.info, file: q.infoFile, facts: q.infoFacts, stamp: q.infoWatch.read}
+	q.mu.Unlock()
+	return q.adopt(n)
+}

@@ -1,0 +1,52 @@
+package queuefs
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// A Description is what may be changed of a job that waits. What is nil stays
+// as it is.
+type Description struct {
+	Filename *string // a label; only what follows the last slash is kept
+	Sidecar  *string // text, at most MaxSidecar octets
+}
+
+// Describe changes what is said of a pending job, on hold or not; its payload
+// and its place stay. What [Submission.Add] refuses is refused here, with the
+// same errors. If nothing changes there is no event. Of a job that is not
+// pending the error is [ErrNotPending].
+func (q *Queue) Describe(ctx context.Context, id JobID, d Description) (Job, error) {
+	var m Meta
+	if d.Filename != nil {
+		m.Filename = *d.Filename
+	}
+	if d.Sidecar != nil {
+		m.Sidecar = *d.Sidecar
+	}
+	if err := m.check(); err != nil {
+		return Job{}, fmt.Errorf("%v: %w", id, err)
+	}
+	// A sidecar is as large as a payload may be.
+	if err := q.svc.catchUpFiles(ctx, q, 1); err != nil {
+		return Job{}, err
+	}
+	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
+		if j.Status != Pending {
+			return 0, ErrNotPending
+		}
+		was := *j
+		if d.Filename != nil {
+			j.Filename = m.Filename
+		}
+		if d.Sidecar != nil {
+			j.Sidecar = m.Sidecar
+		}
+		if j.Filename == was.Filename && j.Sidecar == was.Sidecar {
+			return 0, nil
+		}
+		j.Updated = t
+		return Update, nil
+	})
+}
