@@ -27,7 +27,7 @@ func TestChangesAreToldInEveryForm(t *testing.T) {
 	base := state.NewBase("http://example.org/")
 	for _, c := range []state.Changes{all, {}} {
 		queue := state.Queue{QueueState: queuefs.QueueState{Info: queuefs.QueueInfo{ID: "q"}}, Changes: c, Jobs: jobs}
-		for _, form := range []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML} {
+		for _, form := range forms {
 			d := state.OfQueue(base, &queue)
 			read, err := form.Decode(state.QueueClass, form.Append(nil, &d))
 			if err != nil {

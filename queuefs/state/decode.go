@@ -19,6 +19,8 @@ func (f Form) Append(dst []byte, d *Document) []byte {
 		return appendPage(dst, d)
 	case XML:
 		return appendXML(dst, d)
+	case SOIF:
+		return appendSOIF(dst, d)
 	}
 	panic("state: " + f.String() + " is no form")
 }
@@ -43,6 +45,8 @@ func (f Form) Decode(c *Class, data []byte) (Document, error) {
 		v, err = decodePage(c, data)
 	case XML:
 		v, err = decodeXML(c, data)
+	case SOIF:
+		v, err = decodeSOIF(c, data)
 	default:
 		err = fmt.Errorf("%w: %s", ErrForm, f)
 	}

@@ -20,6 +20,7 @@ const (
 	Turtle
 	XHTML
 	XML
+	SOIF
 	HTML // XHTML that goes by the name of text/html, for who knows no other
 )
 
@@ -35,11 +36,12 @@ var forms = [...]struct {
 	Turtle: {"turtle", "ttl", []string{"text/turtle", "text/x-turtle"}},
 	XHTML:  {"xhtml", "html", []string{"application/xhtml+xml"}},
 	XML:    {"xml", "xml", []string{"application/xml", "text/xml"}},
+	SOIF:   {"soif", "soif", []string{"application/x-soif"}},
 	HTML:   {"text/html", "text/html", []string{"text/html; charset=utf-8", "text/html"}},
 }
 
 // preferred are the forms, the one preferred by us first.
-var preferred = [...]Form{XHTML, HTML, JSON, ANVL, XML, Turtle}
+var preferred = [...]Form{XHTML, HTML, JSON, ANVL, XML, Turtle, SOIF}
 
 // String returns the name that ?t= has for the form.
 func (f Form) String() string {
@@ -61,8 +63,8 @@ func (f Form) MediaType() string {
 }
 
 // ParseForm returns the form of the given name or file name extension, in any
-// case: anvl (txt), json, turtle (ttl, rdf), xhtml (html) and xml. A media type
-// will do as well. The error wraps [ErrForm].
+// case: anvl (txt), json, turtle (ttl, rdf), xhtml (html), xml and soif. A media
+// type will do as well. The error wraps [ErrForm].
 func ParseForm(name string) (Form, error) {
 	low := strings.ToLower(name)
 	if low == "rdf" {

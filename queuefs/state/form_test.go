@@ -30,7 +30,8 @@ func TestNegotiate(t *testing.T) {
 		{"xhtml", "text/html, */*;q=0.1", state.HTML}, // a browser that knows no XHTML
 		{"xhtml", "text/html, application/xhtml+xml", state.XHTML},
 		{"xhtml", "application/json", state.XHTML},
-		{"soif", "", none},
+		{"soif", "", state.SOIF},
+		{"", "application/x-soif", state.SOIF},
 		{"bogus", "", none},
 		{"", "text/anvl", state.ANVL},
 		{"", "text/x-anvl", state.ANVL},
@@ -70,6 +71,7 @@ func TestFormNames(t *testing.T) {
 		state.Turtle: {"turtle", "text/turtle"},
 		state.XHTML:  {"xhtml", "application/xhtml+xml"},
 		state.XML:    {"xml", "application/xml"},
+		state.SOIF:   {"soif", "application/x-soif"},
 		state.HTML:   {"text/html", "text/html; charset=utf-8"},
 	} {
 		if f.String() != want[0] || f.MediaType() != want[1] {

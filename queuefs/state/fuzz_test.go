@@ -12,6 +12,7 @@ func FuzzDecodeJSON(f *testing.F)   { fuzzDecode(f, state.JSON) }
 func FuzzDecodeTurtle(f *testing.F) { fuzzDecode(f, state.Turtle) }
 func FuzzDecodeXHTML(f *testing.F)  { fuzzDecode(f, state.XHTML) }
 func FuzzDecodeXML(f *testing.F)    { fuzzDecode(f, state.XML) }
+func FuzzDecodeSOIF(f *testing.F)   { fuzzDecode(f, state.SOIF) }
 
 // fuzzDecode holds a form to this: what it reads, all forms write and read back
 // the same.

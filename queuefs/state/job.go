@@ -38,6 +38,7 @@ var JobClass = &Class{
 		{Name: "consumer"}, // user agent
 		{Name: "requeued", Type: Date},
 		{Name: "numRequeues", Type: Integer},
+		{Name: "updated", Type: Date},
 		{Name: "sequence", Type: Integer}, // number of the last event of the job
 		// Elements of the job file that have no property, as "name: value".
 		{Name: "elements", Item: "element"},
@@ -81,6 +82,7 @@ func OfJob(base Base, j *queuefs.Job) Document {
 	if j.Requeues > 0 {
 		b.integer("numRequeues", int64(j.Requeues))
 	}
+	b.date("updated", j.Updated)
 	b.integer("sequence", int64(j.Seq))
 	if len(j.Extra) > 0 {
 		elements := make([]string, len(j.Extra))
@@ -152,6 +154,7 @@ func (d *Document) Job() (queuefs.Job, error) {
 		Consumer:  d.text("consumer"),
 		Requeued:  d.date("requeued"),
 		Requeues:  int(d.integer("numRequeues", 0)),
+		Updated:   d.date("updated"),
 		Seq:       queuefs.Seq(d.integer("sequence", 0)),
 		Owner:     d.text("owner"),
 		Attempts:  int(d.integer("numAttempts", 0)),

@@ -1,48 +1,71 @@
 package state
 
 import (
+	"strconv"
 	"strings"
+	"time"
+
+	"cutie/queuefs"
 )
 
-// style is the sheet of every page. It has none of the characters that HTML and
-// XHTML read differently, so that it has one hash.
-const style = `:root{color-scheme:light dark}
-body{font-family:sans-serif;line-height:1.4;max-width:60em;margin:0 auto;padding:0 1em 2em}
-h1{font-size:1.5em;overflow-wrap:anywhere}
-table{border-collapse:collapse;width:100%}
-th,td{border-bottom:1px solid #8886;padding:.3em .8em .3em 0;text-align:left;vertical-align:top}
-td{white-space:pre-wrap;overflow-wrap:anywhere}
-td ul{margin:0;padding:0;list-style:none}
-fieldset{border:1px solid #8886;margin:1em 0}
-label{display:block;margin:.3em 0}
-input,select,textarea,button{font:inherit;max-width:100%}
-textarea{display:block;width:100%}
-@media (max-width:40em){table.state th,table.state td{display:block;border:0;padding:0}table.state td{padding-bottom:.6em}table.state tr:first-child{display:none}}
-`
+// appendPage appends d as a page for everyone.
+func appendPage(dst []byte, d *Document) []byte { return AppendPage(dst, d, View{}) }
 
-// StyleHash is the source expression of the style sheet that stands in every
-// page, for a Content-Security-Policy.
-const StyleHash = "'sha256-v6wQowMUG4/uqT1dsKcRNmpELZ7MswSy3YqXKdEEN4A='"
-
-// PagePolicy is the Content-Security-Policy under which a page works: no
-// scripts, no resources, forms to where it comes from.
-const PagePolicy = "default-src 'none'; style-src " + StyleHash + "; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
-// appendPage appends d as a page of XHTML 1.0 Strict that is well-formed as
-// HTML too. The table has a row for every property, with its name and exactly
+// AppendPage appends d as a page of XHTML 1.0 Strict, but for the attribute
+// required of later HTML, that is well-formed as HTML too: where it stands, what
+// is to be seen at once, forms for what the reader may do, and last the table of
+// [Form.Decode], which has a row for every property, with its name and exactly
 // its text, and no blanks between the tags of a cell. Links into states ask for
-// XHTML again, as those of Merritt did. A document without Subject has no
-// forms, one without Base none of the links that are built from it.
-func appendPage(dst []byte, d *Document) []byte {
-	c := d.Class
-	title := d.title()
+// XHTML again, as those of Merritt did. A document without Subject has no forms,
+// one without Base none of the links that are built from it.
+func AppendPage(dst []byte, d *Document, v View) []byte {
+	dst = d.appendHead(dst)
+	dst = d.appendPath(dst)
+	dst = append(dst, "<div id=\"main\">\n"...)
+	dst = d.appendSummary(dst)
+	if d.Subject != "" && d.Base != "" {
+		switch d.Class {
+		case ServiceClass:
+			dst = append(dst, "<h2>Queues</h2>\n"...)
+			if refs := d.items("queueStates"); len(refs) > 0 {
+				dst = appendNames(dst, refs)
+			} else {
+				dst = append(dst, "<p class=\"none\">None.</p>\n"...)
+			}
+		case QueueClass:
+			dst = d.appendJobs(d.appendTiles(dst), &v)
+		}
+		if forms := d.appendForms(nil, &v); len(forms) > 0 {
+			dst = append(append(append(dst, "<h2>Actions</h2>\n<div class=\"forms\">\n"...), forms...), "</div>\n"...)
+		}
+	}
+	if methods := d.items("methods"); len(methods) > 0 && d.Base != "" {
+		dst = append(dst, "<h2>Methods</h2>\n<ul class=\"ids\">\n"...)
+		for _, m := range methods {
+			dst = append(appendLink(append(dst, "<li>"...), asking(d.Base.Ref("help", m), XHTML), m), "</li>\n"...)
+		}
+		dst = append(dst, "</ul>\n"...)
+	}
+	dst = d.appendTable(dst, v.Now)
+	dst = append(dst, "</div>\n"...)
+	if d.Subject != "" {
+		dst = append(dst, "<p class=\"foot\">This state for programs:"...)
+		for _, f := range others {
+			dst = appendLink(append(dst, ' '), asking(d.Subject, f), f.String())
+		}
+		dst = append(dst, "</p>\n"...)
+	}
+	return append(dst, "</body>\n</html>\n"...)
+}
+
+func (d *Document) appendHead(dst []byte) []byte {
 	dst = append(dst, `<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1-strict.dtd">
 <html xmlns="http://www.w3.org/1999/xhtml" xml:lang="en" lang="en">
 <head>
 <meta http-equiv="Content-Type" content="text/html; charset=utf-8" />
 <meta name="viewport" content="width=device-width, initial-scale=1" />
 <title>`...)
-	dst = append(appendEscaped(dst, title, false), "</title>\n"...)
+	dst = append(appendEscaped(dst, d.title(), false), "</title>\n"...)
 	if d.Base != "" {
 		dst = append(dst, `<link rel="resourcesync" href="`...)
 		dst = append(appendEscaped(dst, d.Base.Ref(".well-known", "resourcesync"), true), "\" />\n"...)
@@ -53,12 +76,62 @@ func appendPage(dst []byte, d *Document) []byte {
 			dst = append(appendEscaped(dst, asking(d.Subject, f), true), "\" />\n"...)
 		}
 	}
-	dst = append(dst, "<style type=\"text/css\">"+style+"</style>\n</head>\n<body>\n"...)
-	dst = d.appendPath(dst)
-	dst = append(appendEscaped(append(dst, "<h1>"...), title, false), "</h1>\n"...)
+	return append(dst, "<style type=\"text/css\">"+PageStyle+"</style>\n</head>\n<body>\n"...)
+}
 
-	dst = append(dst, `<table class="state" summary="`...)
-	dst = appendPrefixed(dst, c.Prefix, c.Root)
+// appendSummary appends what is to be read first.
+func (d *Document) appendSummary(dst []byte) []byte {
+	dst = appendEscaped(append(dst, "<h1>"...), d.title(), false)
+	for _, word := range d.badges() {
+		dst = appendBadge(append(dst, ' '), word)
+	}
+	dst = append(dst, "</h1>\n"...)
+	switch d.Class {
+	case ServiceClass, QueueClass:
+		dst = appendNote(dst, "lead", "", d.text("description"))
+	case ExceptionClass:
+		dst = appendNote(dst, "lead", "", d.text("detail"))
+	case HelpClass:
+		if d.text("method") != "" {
+			dst = appendNote(dst, "lead", "", d.text("summary"))
+		}
+	case BatchClass:
+		dst = appendNote(dst, "lead", "", d.text("detail"))
+	case JobClass:
+		dst = appendNote(dst, "lead", "", d.text("filename"))
+		dst = appendLink(append(dst, "<p>"...), d.text("payload"), "Payload")
+		dst = append(append(dst, ` <span class="dim">`...), grouped(d.text("size"))...)
+		unit := " octets, "
+		if d.text("size") == "1" {
+			unit = " octet, "
+		}
+		dst = append(appendEscaped(append(dst, unit...), d.text("mediaType"), false), "</span></p>\n"...)
+		if d.text("held") != "" && d.text("status") == queuefs.Pending.String() {
+			dst = appendNote(dst, "note warn", "On hold: ", d.text("heldFor"))
+		}
+		kind := "note"
+		if d.text("outcome") == queuefs.Failed.String() {
+			kind = "note bad"
+		}
+		dst = appendNote(dst, kind, "Message: ", d.text("message"))
+	}
+	return dst
+}
+
+// appendNote appends a paragraph unless its text is empty.
+func appendNote(dst []byte, class, before, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	dst = append(append(append(append(dst, `<p class="`...), class...), `">`...), before...)
+	return append(appendEscaped(dst, text, false), "</p>\n"...)
+}
+
+// appendTable appends the properties. What is told besides their text stands in
+// attributes, and the style sheet shows it.
+func (d *Document) appendTable(dst []byte, now time.Time) []byte {
+	dst = append(dst, "<h2>Properties</h2>\n<div class=\"scroll\"><table class=\"state\" summary=\""...)
+	dst = appendPrefixed(dst, d.Class.Prefix, d.Class.Root)
 	dst = append(dst, "\">\n<tr><th scope=\"col\">Name</th><th scope=\"col\">Value</th></tr>\n"...)
 	for i := range d.Properties {
 		p := &d.Properties[i]
@@ -66,7 +139,7 @@ func appendPage(dst []byte, d *Document) []byte {
 		dst = append(dst, "</th><td>"...)
 		switch {
 		case p.Item == "":
-			dst = d.appendText(dst, p.Type, p.Text)
+			dst = d.appendValue(dst, p, now)
 		case len(p.Items) > 0:
 			dst = append(dst, "<ul>"...)
 			for _, item := range p.Items {
@@ -76,23 +149,42 @@ func appendPage(dst []byte, d *Document) []byte {
 		}
 		dst = append(dst, "</td></tr>\n"...)
 	}
-	dst = append(dst, "</table>\n"...)
+	return append(dst, "</table></div>\n"...)
+}
 
-	if d.Subject != "" {
-		if d.Base != "" {
-			dst = d.appendForms(dst)
+// longText is how many octets of text stand in a box of their own.
+const longText = 600
+
+// appendValue appends the text of a property that is no list.
+func (d *Document) appendValue(dst []byte, p *Property, now time.Time) []byte {
+	said, class := "", ""
+	switch {
+	case p.Type == Date && !now.IsZero():
+		if t, err := time.Parse(dateLayout, p.Text); err == nil {
+			said = Ago(now, t)
 		}
-		dst = append(dst, "<p>This state in other forms:"...)
-		for _, f := range others {
-			dst = appendLink(append(dst, ' '), asking(d.Subject, f), f.String())
+	case p.Name == "size" || p.Name == "octets":
+		if n, err := strconv.ParseInt(p.Text, 10, 64); err == nil {
+			said = octetsText(n)
 		}
-		dst = append(dst, "</p>\n"...)
+	case p.Name == "text" || p.Name == "request": // of help
+		class = "mono"
+	case p.Type == String && (len(p.Text) > longText || strings.Count(p.Text, "\n") > 10):
+		class = "long"
 	}
-	return append(dst, "</body>\n</html>\n"...)
+	switch {
+	case said != "":
+		dst = append(append(append(dst, `<span class="said" title="`...), said...), `">`...)
+	case class != "":
+		dst = append(append(append(dst, `<span class="`...), class...), `">`...)
+	default:
+		return d.appendText(dst, p.Type, p.Text)
+	}
+	return append(d.appendText(dst, p.Type, p.Text), "</span>"...)
 }
 
 // others are the forms that a page refers to.
-var others = [...]Form{ANVL, JSON, Turtle, XML}
+var others = [...]Form{ANVL, JSON, Turtle, XML, SOIF}
 
 // title returns the heading of the page.
 func (d *Document) title() string {
@@ -124,19 +216,20 @@ func (d *Document) appendPath(dst []byte) []byte {
 	if d.Base == "" {
 		return dst
 	}
-	dst = appendLink(append(dst, "<p>"...), asking(d.Base.Ref("state"), XHTML), "Service")
+	dst = appendLink(append(dst, "<ul class=\"path\">\n<li>"...), string(d.Base)+"/", "Queues")
 	queue := d.text("queueState")
 	if d.Class == QueueClass {
 		queue = d.Subject
 	}
 	if _, name, ok := cutLast(queue); ok {
-		dst = appendLink(append(dst, " / "...), asking(queue, XHTML), name)
+		dst = appendLink(append(dst, "</li>\n<li class=\"step\">"...), asking(queue, XHTML), name)
 	}
-	if next := d.text("jobsNext"); next != "" {
-		dst = appendLink(append(dst, " / "...), asking(next, XHTML), "next jobs")
+	if d.Class == JobClass || d.Class == BatchClass {
+		dst = appendEscaped(append(dst, "</li>\n<li class=\"step\">"...), d.text("identifier"), false)
 	}
-	dst = appendLink(append(dst, " / "...), asking(d.Base.Ref("help"), XHTML), "Help")
-	return append(dst, "</p>\n"...)
+	dst = appendLink(append(dst, "</li>\n<li class=\"side\">"...), asking(d.Base.Ref("state"), XHTML), "Service")
+	dst = appendLink(append(dst, "</li>\n<li>"...), asking(d.Base.Ref("help"), XHTML), "Help")
+	return append(dst, "</li>\n</ul>\n"...)
 }
 
 // appendText appends a value, as a link if it is a reference that a browser may

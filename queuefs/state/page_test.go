@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"io"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -23,16 +24,21 @@ type page struct {
 	anchors  []string
 	forms    []string // "post URL name[=value] …"
 	elements []string
+	headings []string // h2
 }
 
 // readPage reads a page with an XML parser that knows no entities but those of
 // XML, as browsers do for application/xhtml+xml.
 func readPage(t *testing.T, d *state.Document) page {
 	t.Helper()
+	return parsePage(t, state.XHTML.Append(nil, d))
+}
+
+func parsePage(t *testing.T, text []byte) page {
+	t.Helper()
 	p := page{links: map[string]string{}}
-	text := state.XHTML.Append(nil, d)
 	dec := xml.NewDecoder(bytes.NewReader(text))
-	inStyle := false
+	inStyle, inHeading := false, false
 	for {
 		token, err := dec.Token()
 		if err == io.EOF {
@@ -47,7 +53,7 @@ func readPage(t *testing.T, d *state.Document) page {
 			for _, attr := range x.Attr {
 				a[attr.Name.Local] = attr.Value
 			}
-			inStyle = x.Name.Local == "style"
+			inStyle, inHeading = x.Name.Local == "style", x.Name.Local == "h2"
 			p.elements = append(p.elements, x.Name.Local)
 			switch x.Name.Local {
 			case "link":
@@ -75,10 +81,13 @@ func readPage(t *testing.T, d *state.Document) page {
 				}
 			}
 		case xml.EndElement:
-			inStyle = false
+			inStyle, inHeading = false, false
 		case xml.CharData:
 			if inStyle {
 				p.style += string(x)
+			}
+			if inHeading {
+				p.headings = append(p.headings, string(x))
 			}
 		}
 	}
@@ -114,14 +123,11 @@ func TestPagesOfferWhatMayBeDone(t *testing.T) {
 		return state.OfJob(base, &j)
 	}
 	running, paused, svc := emptyQueue(), fullQueue(), service()
-	queueForms := func(q, next string) []string {
-		return []string{
-			"post " + at + "/content/" + q + "?t=xhtml as multipart/form-data file sidecar",
-			"post " + at + "/consume/" + q + "?t=xhtml",
-			"get " + at + "/state/" + q + " t=xhtml status",
-			"post " + at + "/state/" + q + "?t=xhtml S=" + next,
-		}
-	}
+	open := emptyQueue()
+	open.Info.Paused = day
+	submit := "post " + at + "/content/ingest?t=xhtml as multipart/form-data file sidecar"
+	leased := fullJob()
+	leased.Outcome = 0
 	svc.BaseURI = at + "/"
 	for _, tt := range []struct {
 		name string
@@ -129,10 +135,12 @@ func TestPagesOfferWhatMayBeDone(t *testing.T) {
 		want []string
 	}{
 		{"service", state.OfService(&svc), []string{"post " + at + "/state?t=xhtml identifier name description"}},
-		{"running queue", state.OfQueue(base, &running), queueForms("ingest", "pause")},
-		{"paused queue", state.OfQueue(base, &paused), queueForms("uc3+cutie=01", "restart")},
-		{"pending job", jobIn(queuefs.Pending, false), []string{"post " + at + "/hold" + job, "post " + at + "/delete" + job}},
+		{"running queue", state.OfQueue(base, &running), []string{submit, "post " + at + "/consume/ingest?t=xhtml", "post " + at + "/state/ingest?t=xhtml S=pause"}},
+		{"paused queue", state.OfQueue(base, &open), []string{submit, "post " + at + "/state/ingest?t=xhtml S=restart"}},
+		{"paused and closed queue", state.OfQueue(base, &paused), []string{"post " + at + "/state/uc3+cutie=01?t=xhtml S=restart"}},
+		{"pending job", jobIn(queuefs.Pending, false), []string{"post " + at + "/hold" + job + " reason", "post " + at + "/delete" + job}},
 		{"held job", jobIn(queuefs.Pending, true), []string{"post " + at + "/release" + job, "post " + at + "/delete" + job}},
+		{"job in work", state.OfJob(base, &leased), []string{"post " + at + "/abort" + job + " message"}},
 		{"consumed job", jobIn(queuefs.Consumed, true), []string{"post " + at + "/requeue" + job}},
 		{"deleted job", jobIn(queuefs.Deleted, false), []string{"post " + at + "/requeue" + job}},
 		{"job without place", said(jobIn(queuefs.Pending, false)), nil},
@@ -164,8 +172,9 @@ func TestPagesLinkToStatesAsPages(t *testing.T) {
 			}
 		}
 	}
-	// The way, 5 references with two jobs each way, and 4 other forms.
-	if want := 3 + 1 + 2 + 1 + 2 + 4; n != want {
+	// The way, 5 tiles, the list, its next and the whole, 5 references with two
+	// jobs each way, and 5 other forms.
+	if want := 2 + 5 + 2 + 2 + 1 + 2 + 1 + 2 + 5; n != want {
 		t.Errorf("got %d links to states, want %d: %q", n, want, p.anchors)
 	}
 	e := state.OfException(state.Exception{Status: 404})
@@ -183,6 +192,76 @@ func TestPagesLinkNothingThatRuns(t *testing.T) {
 			if p := readPage(t, &d); slices.Contains(p.anchors, ref) {
 				t.Errorf("%q is a link", ref)
 			}
+		}
+	}
+}
+
+func TestPagesOfferWhatTheReaderMayDo(t *testing.T) {
+	q, svc, j := emptyQueue(), service(), plainJob()
+	for _, tt := range []struct {
+		d    state.Document
+		may  string
+		want []string
+	}{
+		{state.OfQueue(base, &q), "/content/ingest", []string{"post " + string(base) + "/content/ingest?t=xhtml as multipart/form-data file sidecar"}},
+		{state.OfQueue(base, &q), "/state", nil},
+		{state.OfService(&svc), "/state", []string{"post " + string(base) + "/state?t=xhtml identifier name description"}},
+		{state.OfService(&svc), "/state/ingest", nil},
+		{state.OfJob(base, &j), "/delete/ingest/j000000000001", []string{"post " + string(base) + "/delete/ingest/j000000000001?t=xhtml"}},
+	} {
+		view := state.View{May: func(method, path string) bool { return method == "POST" && path == tt.may }}
+		p := parsePage(t, state.AppendPage(nil, &tt.d, view))
+		if !slices.Equal(p.forms, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.may, p.forms, tt.want)
+		}
+		if got := slices.Contains(p.headings, "Actions"); got != (tt.want != nil) {
+			t.Errorf("%s: heading of the forms is there: %v", tt.may, got)
+		}
+	}
+}
+
+// What a view adds is on the page and not in what is read back from it.
+func TestViewsSayNothingInTheTable(t *testing.T) {
+	q := fullQueue()
+	q.Jobs.IDs = []queuefs.JobID{3, 4, 5}
+	held, failed := plainJob(), fullJob()
+	held.ID, held.Held, held.HeldFor, held.Filename = 3, day, "a <reason>", "a\n&b"
+	failed.ID, failed.Size = 5, 1234567
+	full := fullJob()
+	full.Sidecar = strings.Repeat("long & <hostile>\n", 100)
+	view := state.View{Now: day.Add(3 * time.Hour), Jobs: []queuefs.Job{held, failed}}
+	for _, d := range []state.Document{state.OfQueue(base, &q), state.OfJob(base, &full)} {
+		text := state.AppendPage(nil, &d, view)
+		parsePage(t, text)
+		got, err := state.XHTML.Decode(d.Class, text)
+		if err != nil || !reflect.DeepEqual(got, said(d)) {
+			t.Errorf("read back: got %+v, %v, want %+v", got, err, said(d))
+		}
+	}
+	d := state.OfQueue(base, &q)
+	page := string(state.AppendPage(nil, &d, view))
+	for _, want := range []string{
+		`j000000000003</a></td><td><span class="badge cool">pending</span> <span class="badge warn">on hold</span> </td>`,
+		"a\n&amp;b <span class=\"dim\">a &lt;reason&gt;</span>",
+		`j000000000004</a></td><td></td>`,
+		`<td class="n">1,234,567</td><td class="t minor">2010-04-20 16:00:00 <span class="dim">3 hours ago</span></td>`,
+		`<span class="said" title="2 hours ago">2010-04-20T17:00:00.000000Z</span>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in %s", want, page)
+		}
+	}
+}
+
+func TestAgo(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "just now", -time.Millisecond: "just now", time.Second: "1 second ago", 59 * time.Second: "59 seconds ago",
+		time.Minute: "1 minute ago", 119 * time.Minute: "119 minutes ago", 2 * time.Hour: "2 hours ago",
+		47 * time.Hour: "47 hours ago", 48 * time.Hour: "2 days ago", 729 * 24 * time.Hour: "729 days ago",
+		800 * 24 * time.Hour: "2 years ago", -5 * time.Minute: "in 5 minutes",
+	} {
+		if got := state.Ago(day, day.Add(-d)); got != want {
+			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}
 }

@@ -6,76 +6,87 @@ import (
 	"cutie/queuefs"
 )
 
-// appendForms appends forms for what a person may do with the document. They
+// appendForms appends forms for what the reader may do with the document. They
 // post what is not idempotent, and are answered with a page.
-func (d *Document) appendForms(dst []byte) []byte {
+func (d *Document) appendForms(dst []byte, v *View) []byte {
 	switch d.Class {
 	case ServiceClass:
-		dst = d.openForm(dst, "post", d.Base.Ref("state"), "Create a queue", "")
-		dst = append(dst, `<label>Identifier <input type="text" name="identifier" /></label>
-<label>Name <input type="text" name="name" /></label>
-<label>Description <input type="text" name="description" size="60" /></label>
-`...)
-		return closeForm(dst, "", "", "Create")
+		if !d.may(v, d.Base.Ref("state")) {
+			return dst
+		}
+		return AppendCreateForm(dst, d.Base)
 	case QueueClass:
-		return d.appendQueueForms(dst)
+		return d.appendQueueForms(dst, v)
 	case JobClass:
-		return d.appendJobForms(dst)
+		return d.appendJobForms(dst, v)
 	}
 	return dst
 }
 
-func (d *Document) appendQueueForms(dst []byte) []byte {
-	dst = d.openForm(dst, "post", d.action("content"), "Submit a job", "multipart/form-data")
-	dst = append(dst, `<label>File <input type="file" name="file" /></label>
-<label>Sidecar <textarea name="sidecar" rows="3" cols="60"></textarea></label>
+// AppendCreateForm appends the form by which a queue is made, for pages around
+// the states.
+func AppendCreateForm(dst []byte, base Base) []byte {
+	dst = openForm(dst, base.Ref("state"), "Create a queue", "")
+	dst = append(dst, `<label>Identifier <input type="text" name="identifier" required="required" /></label>
+<label>Name, if it is another <input type="text" name="name" /></label>
+<label>Description <input type="text" name="description" /></label>
 `...)
-	dst = closeForm(dst, "", "", "Submit")
-
-	dst = append(d.openForm(dst, "post", d.action("consume"), "Take a job", ""), "<p>"...)
-	dst = append(appendLink(dst, d.action("content"), "Peek at the next job"), "</p>\n"...)
-	dst = closeForm(dst, "", "", "Take the next job")
-
-	dst = d.openForm(dst, "get", d.Subject, "List jobs", "")
-	dst = append(dst, `<p><input type="hidden" name="t" value="xhtml" /></p>
-<label>Status <select name="status">`...)
-	chosen := d.text("jobsStatus")
-	dst = appendOption(dst, "", "any", chosen)
-	for _, s := range [...]queuefs.Status{queuefs.Pending, queuefs.Consumed, queuefs.Deleted} {
-		dst = appendOption(dst, s.String(), s.String(), chosen)
-	}
-	dst = closeForm(append(dst, "</select></label>\n"...), "", "", "List")
-
-	if d.text("status") == "paused" {
-		dst = d.openForm(dst, "post", d.action("state"), "Hand out jobs again", "")
-		return closeForm(dst, "S", "restart", "Restart")
-	}
-	dst = d.openForm(dst, "post", d.action("state"), "Hand out no more jobs", "")
-	return closeForm(dst, "S", "pause", "Pause")
+	return closeForm(dst, "", "", "Create", "")
 }
 
-func appendOption(dst []byte, value, text, chosen string) []byte {
-	dst = append(append(dst, `<option value="`...), value...)
-	if value == chosen {
-		dst = append(dst, `" selected="selected`...)
-	}
-	return append(append(append(dst, `">`...), text...), "</option>"...)
+// may tells whether the reader may post to a URL below the base.
+func (d *Document) may(v *View, ref string) bool {
+	return v.May == nil || v.May("POST", strings.TrimPrefix(ref, string(d.Base)))
 }
 
-func (d *Document) appendJobForms(dst []byte) []byte {
-	dst = append(appendLink(append(dst, "<p>"...), d.text("payload"), "Look at the payload"), "</p>\n"...)
-	button := func(method, legend, label string) {
-		dst = closeForm(d.openForm(dst, "post", d.action(method), legend, ""), "", "", label)
+func (d *Document) appendQueueForms(dst []byte, v *View) []byte {
+	if action := d.action("content"); d.may(v, action) && d.text("closed") != "true" {
+		dst = openForm(dst, action, "Submit a job", "multipart/form-data")
+		dst = append(dst, `<label>File <input type="file" name="file" required="required" /></label>
+<label>Sidecar, text that goes with it <textarea name="sidecar" rows="3" cols="40"></textarea></label>
+`...)
+		dst = closeForm(dst, "", "", "Submit", "")
 	}
+	paused := d.text("status") == "paused"
+	if action := d.action("consume"); d.may(v, action) && !paused {
+		dst = openForm(dst, action, "Take a job", "")
+		dst = append(dst, "<p class=\"dim\">The first pending job that is not on hold becomes consumed.</p>\n"...)
+		dst = closeForm(dst, "", "", "Take the next job", "")
+	}
+	if action := d.action("state"); d.may(v, action) {
+		if paused {
+			dst = openForm(dst, action, "Hand out jobs again", "")
+			return closeForm(dst, "S", "restart", "Restart", "")
+		}
+		dst = openForm(dst, action, "Hand out no more jobs", "")
+		if d.text("closed") != "true" {
+			dst = append(dst, "<p class=\"dim\">Submissions are still taken.</p>\n"...)
+		}
+		dst = closeForm(dst, "S", "pause", "Pause", "")
+	}
+	return dst
+}
+
+func (d *Document) appendJobForms(dst []byte, v *View) []byte {
+	button := func(method, legend, more, label, class string) {
+		if action := d.action(method); d.may(v, action) {
+			dst = closeForm(append(openForm(dst, action, legend, ""), more...), "", "", label, class)
+		}
+	}
+	const reason = "<label>Reason <input type=\"text\" name=\"reason\" /></label>\n"
+	const message = "<label>Message <input type=\"text\" name=\"message\" /></label>\n"
 	switch status := d.text("status"); {
+	case d.inWork():
+		button("abort", "Take the job out of work", message, "Abort", "danger")
 	case status == queuefs.Consumed.String() || status == queuefs.Deleted.String():
-		button("requeue", "Put the job back in its place", "Requeue")
-	case d.text("held") != "":
-		button("release", "Let the job be taken again", "Release")
-		button("delete", "Take the job out of the queue", "Delete")
+		button("requeue", "Put the job back in its place", "", "Requeue", "")
 	default:
-		button("hold", "Keep the job from being taken", "Hold")
-		button("delete", "Take the job out of the queue", "Delete")
+		if d.text("held") != "" {
+			button("release", "Let the job be taken again", "", "Release", "")
+		} else {
+			button("hold", "Keep the job from being taken", reason, "Hold", "")
+		}
+		button("delete", "Take the job out of the queue", "", "Delete", "danger")
 	}
 	return dst
 }
@@ -86,14 +97,9 @@ func (d *Document) action(method string) string {
 	return d.Base.Ref(method) + "/" + rest
 }
 
-// openForm begins a form. One that posts asks for a page as its answer; one
-// that gets takes its query from its fields.
-func (d *Document) openForm(dst []byte, method, action, legend, media string) []byte {
-	if method == "post" {
-		action = asking(action, XHTML)
-	}
-	dst = append(append(append(dst, `<form method="`...), method...), `" action="`...)
-	dst = appendEscaped(dst, action, true)
+// openForm begins a form that posts, and asks for a page as its answer.
+func openForm(dst []byte, action, legend, media string) []byte {
+	dst = appendEscaped(append(dst, `<form method="post" action="`...), asking(action, XHTML), true)
 	if media != "" {
 		dst = append(append(dst, `" enctype="`...), media...)
 	}
@@ -103,8 +109,11 @@ func (d *Document) openForm(dst []byte, method, action, legend, media string) []
 
 // closeForm ends a form with its button, which has a name and a value if name
 // is not empty.
-func closeForm(dst []byte, name, value, label string) []byte {
+func closeForm(dst []byte, name, value, label, class string) []byte {
 	dst = append(dst, `<p><button type="submit"`...)
+	if class != "" {
+		dst = append(append(append(dst, ` class="`...), class...), '"')
+	}
 	if name != "" {
 		dst = append(append(append(dst, ` name="`...), name...), `" value="`...)
 		dst = append(append(dst, value...), '"')

@@ -49,6 +49,18 @@ func TestReadersRefuse(t *testing.T) {
 		{state.XHTML, pageHead + `<tr><th>size</th><td>1</td></tr><tr><th>size</th><td>1</td></tr>` + pageFoot, "repeated"},
 		{state.XHTML, pageHead + `<tr><th>size</th><td><table/></td></tr>` + pageFoot, "table stands in a cell"},
 
+		{state.SOIF, ``, "no jobState"},
+		{state.SOIF, "size: 1\n", "begins with @"},
+		{state.SOIF, "@queueState { -\n}\n", "unexpected"},
+		{state.SOIF, "@jobState { -\n", "EOF"},
+		{state.SOIF, "@jobState { -\n}\n@jobState { -\n}\n", "text behind"},
+		{state.SOIF, "@jobState { -\n}\nx", "text behind"},
+		{state.SOIF, "@jobState { -\nsize{3}:\tone\n}\n", "no integer"},
+		{state.SOIF, "@jobState { -\nsize{9}:\t1\n}\n", "EOF"},
+		{state.SOIF, "@jobState { -\nsize{1}:\t1\nSize{1}:\t1\n}\n", "repeated"},
+		{state.SOIF, "@jobState { -\ndigestType-2{3}:\tMD5\ndigestType-2{3}:\tMD5\n}\n", "digestType-2: repeated"},
+		{state.SOIF, "@jobState { -\nsize{1000000000000000000}:\t1\n}\n", "too large"},
+
 		{state.Turtle, ``, "no job:jobState"},
 		{state.Turtle, "\xff", "UTF-8"},
 		{state.Turtle, ttlHead, "no job:jobState"},
@@ -100,6 +112,8 @@ func TestReadersUnderstandOtherSpellings(t *testing.T) {
 			<x:size xmlns:x="` + jobNS + `">+6</x:size><size xmlns="urn:other">7</size><submitted>2010-04-20T09:00:00-07:00</submitted>
 			<digestTypes> <digestType>MD5</digestType><digestType>SHA-256</digestType></digestTypes>
 			<filename> </filename><identifier>j0000000000<!-- x -->42</identifier></jobState> <!-- x -->`, want},
+		{state.SOIF, "@JOBSTATE { http://h/other\nfuture{1}:\tx\nStatus{7}:\tpendingSIZE{2}:\t+6\r\n filename{1}:\t \ndigestType-10{7}:\tSHA-256\n" +
+			"submitted{25}:\t2010-04-20T09:00:00-07:00 digestType{3}:\tMD5\nidentifier{13}:\tj000000000042}", want},
 		{state.XHTML, `<html><table summary="Contents"><tr><td>size</td><td>9</td></tr></table>
 			<table><tbody><tr><td>future</td><td>x&nbsp;y</td></tr><tr><td>status</td><td><b>pend</b>ing</td></tr><tr><td>size</td><td>6</td></tr>
 			<tr><td>submitted</td><td>2010-04-20T09:00:00-07:00</td></tr><tr><td>digestType</td><td>MD5</td></tr><tr><td>digestType</td><td>SHA-256</td></tr>

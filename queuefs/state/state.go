@@ -25,7 +25,9 @@
 // them, the URL of the state as the subject, and every list as one RDF
 // collection of its outer name, so that order is kept. XHTML is a page for
 // people: Merritt's table of names and values, links, and forms for what may be
-// done; what the other forms say can be read back from its table.
+// done; what the other forms say can be read back from its table. SOIF has one
+// object, whose type is the root element and whose URL is that of the state, the
+// names without prefix, and the items of a list under their names with numbers.
 //
 // Text that is not UTF-8, and characters that XML 1.0 has no place for, are
 // U+FFFD in all forms.

@@ -30,7 +30,7 @@ func fullJob() queuefs.Job {
 		Digests: []digest.Value{digest.Sum(digest.SHA256, []byte("hello\n")), digest.Sum(digest.MD5, []byte("hello\n"))},
 		Batch:   "b1", Consumer: "worker/1 \\ <x>",
 		Submitted: day, Consumed: day.Add(30*time.Minute + 1500*time.Nanosecond),
-		Requeued: day.Add(time.Minute), Requeues: 2,
+		Requeued: day.Add(time.Minute), Requeues: 2, Updated: day.Add(2 * time.Minute),
 		Owner: "me", Attempts: 3, Lease: queuefs.Lease{Ends: day.Add(2 * time.Hour), Key: "secret"},
 		Held: day.Add(time.Second), HeldFor: "payload damaged",
 		Outcome: queuefs.Failed, Finished: day.Add(time.Hour), Message: "no space\n]]> left", Transient: true,
@@ -96,7 +96,7 @@ func batch() state.Batch {
 }
 
 // forms are all that differ; HTML is XHTML by another name.
-var forms = []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML}
+var forms = []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML, state.SOIF}
 
 var classes = []*state.Class{
 	state.ServiceClass, state.QueueClass, state.JobClass, state.BatchClass, state.ExceptionClass, state.HelpClass,
@@ -129,7 +129,7 @@ func documents() map[string]state.Document {
 func TestFormsMatchGoldenFiles(t *testing.T) {
 	for name, d := range documents() {
 		for i, f := range forms {
-			ext := [...]string{".txt", ".json", ".ttl", ".html", ".xml"}[i]
+			ext := [...]string{".txt", ".json", ".ttl", ".html", ".xml", ".soif"}[i]
 			got := f.Append(nil, &d)
 			file := filepath.Join("testdata", name+ext)
 			if *update {

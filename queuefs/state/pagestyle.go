@@ -1,0 +1,73 @@
+package state
+
+// PageStyle is the sheet of every page, also of those around the states. It has
+// none of the characters that HTML and XHTML read differently, so that it has
+// one hash. Text has a contrast of 4.5 to 1 at least, by day and by night.
+const PageStyle = `:root{color-scheme:light dark;--back:#f5f6f8;--card:#fff;--text:#1c232b;--dim:#55606d;--line:#d9dee4;--edge:#7d8894;--link:#0b55a0;--fill:#0b55a0;--on:#fff;--good:#17612f;--goodback:#e0f2e6;--bad:#a01f17;--badback:#fbe5e3;--warn:#744b00;--warnback:#fcefcf;--cool:#0b4f94;--coolback:#e1edf9;--flat:#49535f;--flatback:#e8ebef}
+@media (prefers-color-scheme:dark){:root{--back:#12161b;--card:#1a2027;--text:#e3e7ec;--dim:#9da8b4;--line:#303842;--edge:#76828f;--link:#82b8f2;--fill:#2a6cb5;--good:#84d6a0;--goodback:#17321f;--bad:#ff9d94;--badback:#431d1a;--warn:#f0c465;--warnback:#3a2c0c;--cool:#92c3f7;--coolback:#172f49;--flat:#b4bdc8;--flatback:#2a323b}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:0 1.25rem 3rem;max-width:68rem;background:var(--back);color:var(--text);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;overflow-wrap:anywhere}
+a{color:var(--link);text-underline-offset:.15em}
+a:focus-visible,button:focus-visible,input:focus-visible,textarea:focus-visible{outline:3px solid var(--link);outline-offset:2px}
+.path{display:flex;flex-wrap:wrap;gap:.25rem .6rem;margin:0 0 1.5rem;padding:.8rem 0;border-bottom:1px solid var(--line);list-style:none;font-size:.9375rem}
+.path .step::before{content:"/";margin-right:.6rem;color:var(--dim)}
+.path .side{margin-left:auto}
+h1{margin:0 0 .5rem;font-size:1.625rem;line-height:1.25;font-weight:650}
+h1 .badge{font-size:.875rem;vertical-align:.2em}
+h2{margin:2rem 0 .6rem;font-size:1.125rem;line-height:1.3;font-weight:650}
+p{margin:.5rem 0}
+.lead{white-space:pre-wrap;max-width:48rem}
+.dim{color:var(--dim)}
+.badge{display:inline-block;padding:.1rem .55rem;border-radius:1rem;background:var(--flatback);color:var(--flat);font-size:.8125rem;line-height:1.4;font-weight:600;white-space:nowrap}
+.good{background:var(--goodback);color:var(--good)}
+.bad{background:var(--badback);color:var(--bad)}
+.warn{background:var(--warnback);color:var(--warn)}
+.cool{background:var(--coolback);color:var(--cool)}
+.note{margin:.75rem 0;padding:.6rem .9rem;border-radius:.4rem;white-space:pre-wrap;max-height:16rem;overflow:auto}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(7.5rem,1fr));gap:.6rem;margin:1.25rem 0;padding:0;list-style:none}
+.tiles a,.tiles span{display:block;padding:.6rem .9rem;border:1px solid var(--line);border-radius:.5rem;background:var(--card);color:var(--text);text-decoration:none}
+.tiles a:hover{border-color:var(--link)}
+.tiles .here{border-color:var(--link);box-shadow:inset 0 0 0 1px var(--link)}
+.tiles b{display:block;font-size:1.5rem;line-height:1.3;font-weight:600;font-variant-numeric:tabular-nums}
+.tiles em{font-style:normal;font-size:.875rem;color:var(--dim)}
+.tiles .stop b{color:var(--bad)}
+.scroll{overflow-x:auto;border:1px solid var(--line);border-radius:.5rem;background:var(--card)}
+table{border-collapse:collapse;width:100%;font-size:.9375rem}
+th,td{padding:.45rem .9rem;border-top:1px solid var(--line);text-align:left;vertical-align:top}
+tr:first-child th{border-top:0;color:var(--dim);font-size:.8125rem;font-weight:600;white-space:nowrap}
+.list td,.list th{overflow-wrap:normal}
+.list .text{overflow-wrap:anywhere;min-width:9rem}
+.list tr:hover td{background:var(--back)}
+.list .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.t{font-variant-numeric:tabular-nums;white-space:nowrap}
+.t .dim{display:block;font-size:.8125rem}
+.state{table-layout:fixed}
+.state th{width:14rem;color:var(--dim);font-weight:500;overflow-wrap:normal}
+.state th+th{width:auto}
+.state td{white-space:pre-wrap;font-variant-numeric:tabular-nums}
+.state ul{margin:0;padding:0;list-style:none;max-height:15rem;overflow:auto}
+.state .long{display:block;max-height:15rem;overflow:auto}
+.state .said::after{content:" (" attr(title) ")";color:var(--dim)}
+.mono{font-family:ui-monospace,"Liberation Mono",Menlo,Consolas,monospace;font-size:.875rem}
+.ids{display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:.2rem 1rem;margin:0;padding:.7rem .9rem;list-style:none;border:1px solid var(--line);border-radius:.5rem;background:var(--card);font-variant-numeric:tabular-nums}
+.none{margin:0;padding:.9rem;border:1px dashed var(--line);border-radius:.5rem;color:var(--dim)}
+.forms{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,19rem),1fr));gap:.9rem;align-items:start}
+fieldset{margin:0;padding:.4rem 1rem 1rem;min-width:0;border:1px solid var(--line);border-radius:.5rem;background:var(--card)}
+legend{padding:0 .35rem;font-weight:600}
+label{display:block;margin:.5rem 0}
+input,textarea,button{font:inherit;max-width:100%}
+input[type=text],textarea{display:block;width:100%;margin-top:.2rem;padding:.4rem .6rem;border:1px solid var(--edge);border-radius:.35rem;background:var(--card);color:var(--text)}
+input[type=file]{display:block;margin-top:.2rem}
+button{padding:.4rem 1rem;border:1px solid var(--fill);border-radius:.35rem;background:var(--fill);color:var(--on);font-weight:600;cursor:pointer}
+button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
+.foot{margin:2rem 0 0;padding-top:.8rem;border-top:1px solid var(--line);color:var(--dim);font-size:.875rem}
+@media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0}.tiles{grid-template-columns:repeat(auto-fit,minmax(5.6rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.25rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
+`
+
+// StyleHash is the source expression of the style sheet that stands in every
+// page, for a Content-Security-Policy.
+const StyleHash = "'sha256-/HwQ9bM12PpkiMWwNLgRlGO0SbiXxlxxnqdIqP4k2tc='"
+
+// PagePolicy is the Content-Security-Policy under which a page works: no
+// scripts, no resources, forms to where it comes from.
+const PagePolicy = "default-src 'none'; style-src " + StyleHash + "; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
