@@ -21,14 +21,19 @@ func putBuffer(buf *[]byte) {
 
 // answer writes d in the given form.
 func (h *Handler) answer(w http.ResponseWriter, status int, form state.Form, d *state.Document) {
+	h.write(w, status, form, func(dst []byte) []byte { return form.Append(dst, d) })
+}
+
+// write answers with what fill appends, a document in the given form.
+func (h *Handler) write(w http.ResponseWriter, status int, form state.Form, fill func(dst []byte) []byte) {
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
-	*buf = form.Append((*buf)[:0], d)
+	*buf = fill((*buf)[:0])
 	header := w.Header()
 	header["Content-Type"] = []string{form.MediaType()}
 	header["Content-Length"] = []string{strconv.Itoa(len(*buf))}
 	header["X-Content-Type-Options"] = noSniff
-	if form == state.XHTML || form == state.HTML {
+	if isPage(form) {
 		header["Content-Security-Policy"] = pagePolicy
 	}
 	w.WriteHeader(status)
@@ -45,10 +50,7 @@ func (h *Handler) answerChange(w http.ResponseWriter, r *request, status int, fo
 		h.answer(w, status, form, d)
 		return
 	}
-	header := w.Header()
-	header["Location"] = []string{d.Subject + "?t=" + state.XHTML.String()}
-	header["Content-Length"] = []string{"0"}
-	w.WriteHeader(http.StatusSeeOther)
+	seeOther(w, d.Subject)
 }
 
 var noSniff = []string{"nosniff"}
@@ -59,6 +61,16 @@ var noSniff = []string{"nosniff"}
 func (h *Handler) answerTagged(w http.ResponseWriter, r *request, form state.Form, tag string, make func() (d state.Document, tag string, err error)) error {
 	header := w.Header()
 	header["Cache-Control"] = noCache
+	if isPage(form) && r.browser() {
+		d, _, err := make()
+		if err == nil {
+			err = h.answerPage(w, r, form, &d)
+		}
+		if err != nil {
+			delete(header, "Cache-Control")
+		}
+		return err
+	}
 	if matches(r.Header.Get("If-None-Match"), tag) {
 		header["Etag"] = []string{tag}
 		w.WriteHeader(http.StatusNotModified)

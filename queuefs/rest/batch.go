@@ -19,8 +19,10 @@ import (
 // BatchOptions are the limits of batch manifests. Zero values mean the
 // defaults.
 type BatchOptions struct {
-	Lines    int           // files of a manifest; 0: 10,000; beyond it 413
-	Octets   int64         // of a manifest; 0: 16 MiB; beyond it 413
+	Lines    int           // of a manifest and those that it includes; 0: 10,000; beyond it 413
+	Octets   int64         // of them together; 0: 16 MiB; beyond it 413
+	Includes int           // manifests that one includes, with those that they include; 0: 100; below 0: none
+	Depth    int           // of manifests that include one another; 0: 5
 	Parallel int           // files of one batch that are fetched at a time; 0: 8
 	PerHost  int           // of these from one host; 0: 4
 	Wait     time.Duration // longest time of a batch that the submitter waits for; 0: 5 min
@@ -35,6 +37,8 @@ func (o *Options) setBatch() {
 	b := &o.Batch
 	b.Lines = cmp.Or(b.Lines, 10_000)
 	b.Octets = cmp.Or(b.Octets, 16<<20)
+	b.Includes = cmp.Or(b.Includes, 100)
+	b.Depth = cmp.Or(b.Depth, 5)
 	b.Parallel = cmp.Or(b.Parallel, 8)
 	b.PerHost = cmp.Or(b.PerHost, 4)
 	b.Wait = cmp.Or(b.Wait, 5*time.Minute)
@@ -121,12 +125,15 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 	}
 	leave := h.batches.leave
 	defer func() { leave() }()
-	sources, err := h.openManifest(manifest)
+	by := manifest.Meta()
+	by.Filename, by.MediaType, by.Expect = "", "", nil
+	sources, err := h.openManifest(manifest, by)
 	if err != nil {
 		return err
 	}
+	f := &fetch{h: h, req: r.Request, q: q, sources: sources, by: by, manifest: manifest.Size()}
+	f.count()
 	sub.Discard()
-	f := &fetch{h: h, req: r.Request, q: q, sources: sources}
 	if prefersAsync(r.Header) {
 		b := h.keep(f)
 		leave = func() {}
@@ -158,8 +165,7 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 }
 
 // openManifest reads and checks the manifest of a submission.
-func (h *Handler) openManifest(manifest *queuefs.Draft) ([]source, error) {
-	by := manifest.Meta()
+func (h *Handler) openManifest(manifest *queuefs.Draft, by queuefs.Meta) ([]source, error) {
 	switch {
 	case by.Sidecar != "":
 		return nil, badRequest("a sidecar belongs to a single job, not to a batch manifest")
@@ -173,7 +179,6 @@ func (h *Handler) openManifest(manifest *queuefs.Draft) ([]source, error) {
 	if err != nil {
 		return nil, err
 	}
-	by.Filename, by.MediaType, by.Expect = "", "", nil
 	return h.readManifest(in, by)
 }
 
@@ -194,7 +199,7 @@ func prefersAsync(header http.Header) bool {
 // keep makes the state of a batch one that can be asked for.
 func (h *Handler) keep(f *fetch) *batch {
 	now := h.o.Batch.Now()
-	b := &batch{id: rand.Text(), queue: f.q.ID(), created: now, lines: int64(len(f.sources)), fetch: f}
+	b := &batch{id: rand.Text(), queue: f.q.ID(), created: now, fetch: f}
 	t := &h.batches
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -223,7 +228,7 @@ func (h *Handler) finish(b *batch, jobs []queuefs.Job, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b.finished = h.o.Batch.Now()
-	b.octets, b.fetched = b.fetch.octets.Load(), b.fetch.done.Load()
+	b.lines, b.octets, b.fetched = b.fetch.lines.Load(), b.fetch.octets.Load(), b.fetch.done.Load()
 	req := b.fetch.req
 	b.fetch = nil // and all its lines
 	var lines *manifestError
@@ -252,7 +257,7 @@ func (h *Handler) stateOf(b *batch) state.Document {
 		Lines: b.lines, Fetched: b.fetched, Octets: b.octets, Name: b.name, Detail: b.detail, Errors: b.errors}
 	switch {
 	case b.fetch != nil:
-		s.Fetched, s.Octets = b.fetch.done.Load(), b.fetch.octets.Load()
+		s.Lines, s.Fetched, s.Octets = b.fetch.lines.Load(), b.fetch.done.Load(), b.fetch.octets.Load()
 	case b.jobs == 0:
 		s.Status = state.BatchFailed
 	default:

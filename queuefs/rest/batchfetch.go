@@ -21,14 +21,17 @@ import (
 
 // A fetch brings the payloads of a batch in and submits them.
 type fetch struct {
-	h       *Handler
-	req     *http.Request // that it answers, for the log
-	q       *queuefs.Queue
-	sources []source
-	stage   *queuefs.Stage
-	done    atomic.Int64 // payloads that are here
-	octets  atomic.Int64 // of payloads, so far
-	turns   turns
+	h        *Handler
+	req      *http.Request // that it answers, for the log
+	q        *queuefs.Queue
+	sources  []source
+	manifest int64 // octets of the one that was sent
+	stage    *queuefs.Stage
+	by       queuefs.Meta // what is said of all jobs
+	lines    atomic.Int64 // that name a payload, as far as manifests are read
+	done     atomic.Int64 // payloads that are here
+	octets   atomic.Int64 // of payloads, so far
+	turns    turns
 
 	mu      sync.Mutex
 	wrong   complaints
@@ -50,6 +53,13 @@ func (f *fetch) run(ctx context.Context, most time.Duration) ([]queuefs.Job, err
 	defer cancel()
 	timed, stop := context.WithCancel(timed)
 	defer stop()
+	if err := f.include(timed); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		f.tell()
+		return nil, err
+	}
 	f.stage = f.q.Stage(len(f.sources))
 	defer f.stage.Discard()
 	f.turns.init(f.sources, f.h.o.Batch.PerHost)
@@ -65,29 +75,39 @@ func (f *fetch) run(ctx context.Context, most time.Duration) ([]queuefs.Job, err
 		})
 	}
 	wg.Wait()
-	if f.refused != nil && f.h.o.Log != nil {
-		f.h.o.Log(f.req, f.refused)
-	}
+	f.tell()
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case f.err != nil:
 		return nil, f.err
 	}
-	slices.SortStableFunc(f.wrong, func(a, b complaint) int { return cmp.Compare(a.line, b.line) })
+	slices.SortStableFunc(f.wrong, func(a, b complaint) int { return cmp.Compare(a.order, b.order) })
 	err := f.wrong.err()
 	if context.Cause(timed) == errBatchTime {
-		e := &manifestError{lines: []string{fmt.Sprintf("%d of %d files were fetched in %v", f.done.Load(), len(f.sources), most)}}
-		var lines *manifestError
-		if errors.As(err, &lines) {
-			e.lines = append(e.lines, lines.lines...)
-		}
-		return nil, e
+		return nil, f.late(most, err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return f.stage.Commit(ctx)
+}
+
+// late is the error of a batch whose time is over; err is what else is wrong.
+func (f *fetch) late(most time.Duration, err error) error {
+	e := &manifestError{lines: []string{fmt.Sprintf("%d of %d files were fetched in %v", f.done.Load(), f.lines.Load(), most)}}
+	var lines *manifestError
+	if errors.As(err, &lines) {
+		e.lines = append(e.lines, lines.lines...)
+	}
+	return e
+}
+
+// tell tells the operator what the submitter is not to know.
+func (f *fetch) tell() {
+	if f.refused != nil && f.h.o.Log != nil {
+		f.h.o.Log(f.req, f.refused)
+	}
 }
 
 // fail notes an error, and reports whether to go on has no use.
@@ -98,7 +118,7 @@ func (f *fetch) fail(place int, err error) (over bool) {
 	switch {
 	case err == nil:
 	case errors.As(err, &line):
-		f.wrong.add(f.sources[place].line, string(line))
+		f.wrong.addAs(place, f.sources[place].place, string(line))
 		return f.wrong.full()
 	default:
 		f.err = cmp.Or(f.err, err)
@@ -120,46 +140,17 @@ func (f *fetch) note(err error) {
 // one fetches a payload and puts it into its place.
 func (f *fetch) one(ctx context.Context, place int) error {
 	s := &f.sources[place]
-	name := s.url.Redacted()
-	if len(name) > 120 {
-		name = name[:117] + "..."
-	}
-	name = strings.ToValidUTF8(name, "\ufffd")
-	wrong := func(format string, args ...any) error {
-		if err := context.Cause(ctx); err != nil {
+	wrong := func(err error) error {
+		if context.Cause(ctx) != nil {
 			return nil // for that there is one error, not one a line
 		}
-		return lineError(name + ": " + fmt.Sprintf(format, args...))
+		return lineError(shown(s.url) + ": " + err.Error())
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
+	resp, body, err := f.open(ctx, s, f.h.o.MaxBody)
 	if err != nil {
-		return wrong("%v", err)
-	}
-	req.Header.Set("User-Agent", queuefs.Scheme)
-	req.Header.Set("Accept-Encoding", "identity")
-	resp, err := f.h.o.Fetch.Do(req)
-	if err != nil {
-		f.note(err)
-		return wrong("%s", reason(err))
+		return wrong(err)
 	}
 	defer resp.Body.Close()
-	coding := resp.Header.Get("Content-Encoding")
-	switch {
-	case resp.StatusCode != http.StatusOK:
-		return wrong("answer is %d %s", resp.StatusCode, strings.ToLower(http.StatusText(resp.StatusCode)))
-	case coding != "" && !strings.EqualFold(coding, "identity"):
-		return wrong("content coding %.40q is not supported", coding)
-	case s.length >= 0 && resp.ContentLength >= 0 && resp.ContentLength != s.length:
-		return wrong("length is %d instead of %d", resp.ContentLength, s.length)
-	}
-	most := f.h.o.MaxBody
-	if s.length >= 0 {
-		most = min(most, s.length)
-	}
-	body, err := outbound.Body(resp, most)
-	if err != nil {
-		return wrong("%v", err)
-	}
 	m := s.meta
 	if m.MediaType == "" {
 		m.MediaType, _ = mediaType(resp.Header.Get("Content-Type")) // one that is none has no meaning
@@ -168,25 +159,64 @@ func (f *fetch) one(ctx context.Context, place int) error {
 	defer part.Discard()
 	d, err := part.Add(m)
 	if err != nil {
-		return wrong("%v", err)
+		return wrong(err)
 	}
 	in := &counter{in: body, octets: &f.octets, most: f.h.o.MaxBody}
 	if err := copyPayload(d, in); in.err != nil {
-		return wrong("%s", reason(in.err))
+		return wrong(errors.New(reason(in.err)))
 	} else if err != nil {
 		return err
 	}
 	if s.length >= 0 && d.Size() != s.length {
-		return wrong("length is %d instead of %d", d.Size(), s.length)
+		return wrong(wrongLength(d.Size(), s.length))
 	}
 	if err := f.stage.Put(place, part); errors.Is(err, queuefs.ErrDigest) {
-		return wrong("%v", err)
+		return wrong(err)
 	} else if err != nil {
 		return err
 	}
 	f.done.Add(1)
 	return nil
 }
+
+// open asks for what a line names, which may have at most most octets. The
+// error is what is wrong with the line.
+func (f *fetch) open(ctx context.Context, s *source, most int64) (*http.Response, io.Reader, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("User-Agent", queuefs.Scheme)
+	req.Header.Set("Accept-Encoding", "identity")
+	resp, err := f.h.o.Fetch.Do(req)
+	if err != nil {
+		f.note(err)
+		return nil, nil, errors.New(reason(err))
+	}
+	coding := resp.Header.Get("Content-Encoding")
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		err = fmt.Errorf("answer is %d %s", resp.StatusCode, strings.ToLower(http.StatusText(resp.StatusCode)))
+	case coding != "" && !strings.EqualFold(coding, "identity"):
+		err = fmt.Errorf("content coding %.40q is not supported", coding)
+	case s.length >= 0 && resp.ContentLength >= 0 && resp.ContentLength != s.length:
+		err = wrongLength(resp.ContentLength, s.length)
+	}
+	if s.length >= 0 {
+		most = min(most, s.length)
+	}
+	var body io.Reader
+	if err == nil {
+		body, err = outbound.Body(resp, most)
+	}
+	if err != nil {
+		resp.Body.Close()
+		return nil, nil, err
+	}
+	return resp, body, nil
+}
+
+func wrongLength(got, want int64) error { return fmt.Errorf("length is %d instead of %d", got, want) }
 
 // A counter counts what all payloads of a batch have together, and keeps the
 // error of the one it reads.
@@ -232,82 +262,4 @@ func reason(err error) string {
 		err = at.Err
 	}
 	return fmt.Sprintf("%.200s", err)
-}
-
-// turns says which payload is fetched next: hosts take turns, and no more than
-// some of its payloads are fetched from one of them at a time.
-type turns struct {
-	mu      sync.Mutex
-	changed sync.Cond
-	ready   []*host // that have a payload to fetch now
-	left    int     // payloads nobody has begun to fetch
-	perHost int
-}
-
-// A host has payloads to be fetched.
-type host struct {
-	places  []int // that nobody has begun to fetch
-	running int
-}
-
-// A turn is to fetch one payload.
-type turn struct {
-	host  *host
-	place int
-}
-
-func (t *turns) init(sources []source, perHost int) {
-	t.changed.L, t.left, t.perHost = &t.mu, len(sources), perHost
-	hosts := map[string]*host{}
-	for place := range sources {
-		name := strings.ToLower(sources[place].url.Hostname())
-		h := hosts[name]
-		if h == nil {
-			h = &host{}
-			hosts[name] = h
-			t.ready = append(t.ready, h)
-		}
-		h.places = append(h.places, place)
-	}
-}
-
-// next ends a turn, if there was one, and returns another; nil if there is none
-// left. It waits while all hosts that have something are busy.
-func (t *turns) next(last *turn) *turn {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if last != nil {
-		h := last.host
-		if h.running == t.perHost && len(h.places) > 0 {
-			t.ready = append(t.ready, h)
-			t.changed.Signal()
-		}
-		h.running--
-	}
-	for t.left > 0 && len(t.ready) == 0 {
-		t.changed.Wait()
-	}
-	if t.left == 0 {
-		return nil
-	}
-	h := t.ready[0]
-	t.ready = t.ready[1:]
-	turn := &turn{h, h.places[0]}
-	h.places = h.places[1:]
-	h.running++
-	if h.running < t.perHost && len(h.places) > 0 {
-		t.ready = append(t.ready, h)
-	}
-	if t.left--; t.left == 0 {
-		t.changed.Broadcast()
-	}
-	return turn
-}
-
-// end lets nobody have another turn.
-func (t *turns) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.left = 0
-	t.changed.Broadcast()
 }

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"mime"
 	"net/http"
 	"strconv"
@@ -12,11 +11,9 @@ import (
 	"cutie/queuefs/state"
 )
 
-// bulkTime is after how long a call begins no further change, so that whoever
-// waits for the answer still does. The next call goes on behind it.
-const bulkTime = 20 * time.Second
-
-// bulk returns the method that does something with many jobs.
+// bulk returns the method that does something with many jobs. After some time
+// it begins no further change, so that whoever waits for the answer still does;
+// the Link of the relation next is where to go on by the same method.
 func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 	return func(w http.ResponseWriter, r *request) error {
 		q, err := h.queue(r)
@@ -38,11 +35,13 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		if o.End, err = r.flag("end"); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), bulkTime)
-		defer cancel()
-		changes, err := sel.Apply(ctx, q, o, h.now())
+		until := time.Now().Add(h.o.BulkTime)
+		changes, err := sel.applyFor(r.Context(), q, o, h.now(), func() bool { return !time.Now().Before(until) })
 		if err != nil {
 			return err
+		}
+		if changes.More && changes.After != 0 {
+			w.Header()["Link"] = []string{"<" + goingOn(h.base().Ref(name, q.ID()), r.query, changes.After) + `>; rel="next"`}
 		}
 		d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State(), Changes: changes})
 		w.Header()["Cache-Control"] = noStore

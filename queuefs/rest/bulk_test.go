@@ -167,6 +167,62 @@ func TestApplyTellsWhatItHasDoneWhenItIsStopped(t *testing.T) {
 	}
 }
 
+// A call ends after some time, but not before it has looked at a job; whoever
+// follows the Link gets to the end, however few jobs are meant.
+func TestBulkGoesOnBehindWhatItHasSeen(t *testing.T) {
+	s := newService(t).serve(rest.Options{BulkTime: 1})
+	for n := range 12 {
+		by := "many"
+		if n == 10 {
+			by = "few"
+		}
+		s.submit("x", queuefs.Meta{Submitter: by})
+	}
+	for _, tt := range []struct{ path, body, header string }{
+		{"/hold/jobs?submitter=few&reason=a+%26+b", "", ""},
+		{"/release/jobs", "submitter=few", "application/x-www-form-urlencoded"},
+		{"/hold/jobs?submitter=few", "j000000000003\nj000000000004\nj000000000011\nj000000000012\n", "text/plain"},
+		{"/delete/jobs?submitter=few&dry", "", ""},
+	} {
+		var found []queuefs.JobID
+		calls := 0
+		for path := tt.path; path != "" && calls < 20; calls++ {
+			body := tt.body
+			if calls > 0 && strings.Contains(tt.header, "form") {
+				body = "" // it is in the Link
+			}
+			a := s.do("POST", path, body, "Content-Type", tt.header, "Accept", "application/json").want(t, 200)
+			c := a.queue(t).Changes
+			found = append(append(found, c.Changed...), c.Chosen...)
+			link := a.Header.Get("Link")
+			if (link != "") != c.More || c.More && !strings.Contains(link, "after="+c.After.String()) {
+				t.Errorf("%s: got %q for %+v", tt.path, link, c)
+			}
+			path, _, _ = strings.Cut(strings.TrimPrefix(link, "<"+s.url), ">")
+		}
+		if !slices.Equal(found, []queuefs.JobID{11}) || calls < 4 {
+			t.Errorf("%s: got %v with %d calls", tt.path, found, calls)
+		}
+	}
+	if j, err := s.q.Job(11); err != nil || j.Held.IsZero() {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	// Of a batch that is culled meanwhile there is nothing left.
+	s.postForm(newForm().file("a", "1").file("b", "2").end()).want(t, 201)
+	s.do("POST", "/delete/jobs?batch=b000000000013-2", "").want(t, 200)
+	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.CullingSize = 0; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	s.do("POST", "/delete/jobs?batch=b000000000013-2&after=j000000000013", "").want(t, 200)
+	for _, err := range s.svc.Cull(ctx, queuefs.CullOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.do("POST", "/delete/jobs?batch=b000000000013-2&after=j000000000013", "").want(t, 200)
+	s.do("POST", "/delete/jobs?batch=b000000000013-2", "").want(t, 404)
+}
+
 // Whoever deletes many jobs and whoever takes them at the same time are both
 // told the truth: every job is with one of them.
 func TestBulkAndConsumersShareTheJobs(t *testing.T) {

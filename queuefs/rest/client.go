@@ -74,8 +74,11 @@ type Page struct {
 	Outcome queuefs.Outcome // 0: all
 	Held    bool            // only jobs on hold
 	Batch   string          // "": all
-	After   queuefs.JobID   // 0: from the head
-	Limit   int             // at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
+	// Submitter is the user agent that submitted them; "": all. It is for the
+	// states of jobs, not for references to them.
+	Submitter string
+	After     queuefs.JobID // 0: from the head
+	Limit     int           // at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
 }
 
 func (p Page) set(query url.Values) {
@@ -90,6 +93,9 @@ func (p Page) set(query url.Values) {
 	}
 	if p.Batch != "" {
 		query.Set("batch", p.Batch)
+	}
+	if p.Submitter != "" {
+		query.Set("submitter", p.Submitter)
 	}
 	if p.After != 0 {
 		query.Set("after", p.After.String())

@@ -33,7 +33,14 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if _, _, err := r.wrapped(); err != nil {
+		return err
+	}
 	taken, err := take(r.Context(), q, queuefs.Take{By: r.UserAgent(), Max: most, Lease: lease}, wait)
+	if form, bad := r.form(); bad == nil && r.fromPage(form) && !r.query.Has("max") && (err == nil || errors.Is(err, queuefs.ErrEmpty)) {
+		h.takenByPage(w, q, taken)
+		return nil
+	}
 	if errors.Is(err, queuefs.ErrEmpty) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusNoContent)
@@ -73,7 +80,10 @@ func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 		j  queuefs.Job
 		id queuefs.JobID
 	)
-	var err error
+	_, _, err := r.wrapped()
+	if err != nil {
+		return err
+	}
 	if r.PathValue("job") == "" {
 		if q, err = h.queue(r); err != nil {
 			return err

@@ -45,7 +45,7 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 // culled culls as much as one answer tells of. What was culled before an error
 // or the end of the time is told instead of that.
 func (h *Handler) culled(ctx context.Context, o queuefs.CullOptions) (c state.Changes, err error) {
-	ctx, cancel := context.WithTimeout(ctx, bulkTime)
+	ctx, cancel := context.WithTimeout(ctx, h.o.BulkTime)
 	defer cancel()
 	for j, e := range h.svc.Cull(ctx, o) {
 		if e != nil {

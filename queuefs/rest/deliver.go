@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"cutie/queuefs"
-	"cutie/queuefs/state"
 )
 
 // maxHeader is the longest sidecar, percent-encoded, that goes into a header of
@@ -19,40 +18,6 @@ const maxHeader = 4 << 10
 
 // sidecarLength gives the octets of a sidecar that is not with the answer.
 const sidecarLength = "Cutie-Sidecar-Length"
-
-// A wrapping is how a job is handed out.
-type wrapping uint8
-
-const (
-	formData wrapping = iota // as Cutie 5.6 shows it
-	mixed
-	bare
-)
-
-// wrap returns the wrapping that Accept prefers for a payload of the given
-// type. If it names none of ours the payload is sent bare: there is no status
-// for this case, and the job may be consumed already.
-func wrap(accept, mediaType string) wrapping {
-	switch accept {
-	case "", "*/*":
-		return formData
-	case queuefs.DefaultMediaType:
-		return bare
-	}
-	a := state.ParseAccept(accept)
-	own, _, _ := strings.Cut(mediaType, ";")
-	best, most := bare, 0.0
-	for i, q := range [...]float64{
-		formData: a.Quality("multipart/form-data"),
-		mixed:    a.Quality("multipart/mixed"),
-		bare:     max(a.Quality(queuefs.DefaultMediaType), a.Quality(own)),
-	} {
-		if q > most {
-			best, most = wrapping(i), q
-		}
-	}
-	return best
-}
 
 // deliver answers with one job.
 func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t *queuefs.Taken) error {
@@ -66,7 +31,10 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		}
 	}
 	header["X-Content-Type-Options"] = noSniff
-	kind := wrap(r.Header.Get("Accept"), sentType(j.Type()))
+	kind, asked, _ := r.wrapped()
+	if !asked {
+		kind = wrap(r.Header.Get("Accept"), sentType(j.Type()))
+	}
 	if kind == bare {
 		header["Content-Type"] = []string{sentType(j.Type())}
 		header["Content-Disposition"] = []string{string(appendDisposition(nil, "attachment", "", j.Filename))}

@@ -92,18 +92,25 @@ func (c *Client) Take(ctx context.Context, queue string, t queuefs.Take, wait ti
 // Peek returns a job and leaves it where it is (Cutie 5.7): the one at the head
 // if job is "", or [queuefs.ErrEmpty]; else a job of any status.
 func (c *Client) Peek(ctx context.Context, queue, job string) (*Delivery, error) {
-	segments := []string{"content", queue}
-	if job != "" {
-		segments = append(segments, job)
-	}
-	resp, err := c.take(ctx, http.MethodGet, c.ref(nil, segments...), "")
+	resp, err := c.take(ctx, http.MethodGet, c.contentRef(queue, job), "", queuefs.DefaultMediaType)
 	if err != nil {
 		return nil, err
 	}
 	return c.delivery(ctx, resp)
 }
 
+func (c *Client) contentRef(queue, job string) string {
+	if job == "" {
+		return c.ref(nil, "content", queue)
+	}
+	return c.ref(nil, "content", queue, job)
+}
+
 func (c *Client) consume(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*http.Response, error) {
+	return c.consumeAs(ctx, queue, t, wait, queuefs.DefaultMediaType)
+}
+
+func (c *Client) consumeAs(ctx context.Context, queue string, t queuefs.Take, wait time.Duration, accept string) (*http.Response, error) {
 	for {
 		query := url.Values{}
 		if t.Max != 0 {
@@ -116,19 +123,19 @@ func (c *Client) consume(ctx context.Context, queue string, t queuefs.Take, wait
 		if wait -= once; once > 0 {
 			query.Set("wait", inSeconds(once))
 		}
-		resp, err := c.take(ctx, http.MethodPost, c.ref(query, "consume", queue), t.By)
+		resp, err := c.take(ctx, http.MethodPost, c.ref(query, "consume", queue), t.By, accept)
 		if err != queuefs.ErrEmpty || wait <= 0 {
 			return resp, err
 		}
 	}
 }
 
-func (c *Client) take(ctx context.Context, method, ref, by string) (*http.Response, error) {
+func (c *Client) take(ctx context.Context, method, ref, by, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, ref, nil)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", queuefs.DefaultMediaType)
+	req.Header.Set("Accept", accept)
 	if by != "" {
 		req.Header.Set("User-Agent", by)
 	}

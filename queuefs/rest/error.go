@@ -141,6 +141,7 @@ func (h *Handler) Error(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	header.Set("Cache-Control", "no-store")
 	d := state.OfException(state.Exception{Status: e.Status, Detail: e.Message})
+	d.Base = h.base()
 	h.answer(w, e.Status, form, &d)
 }
 

@@ -151,6 +151,24 @@ func TestEventsOfAQueueSayWhatHappened(t *testing.T) {
 	}
 }
 
+// A change of the properties is an event of the queue, and of no job.
+func TestChangedPropertiesAreTold(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	f := s.follow("/events/jobs?kind=update")
+	f.block()
+	s.do("PUT", "/state/jobs?S=pause", "").want(t, 200)
+	_, facts := s.q.InfoFile()
+	event, data := f.block()
+	var e struct{ Time string }
+	if err := json.Unmarshal([]byte(data), &e); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"queue":"jobs","seq":1,"time":"` + e.Time + `","kind":"update","state":"` + s.url + `/state/jobs","size":` + fmt.Sprint(facts.Length) + `,"type":"text/x-anvl"}`
+	if event != "update" || data != want || f.id != "1" {
+		t.Errorf("got event %q, id %q\n%s\nwant\n%s", event, f.id, data, want)
+	}
+}
+
 func TestStreamsGoOnWhereTheyWere(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	for range 3 {

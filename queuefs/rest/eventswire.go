@@ -14,12 +14,12 @@ type eventData struct {
 	Seq   queuefs.Seq `json:"seq"`
 	Time  string      `json:"time"` // as in states
 	Kind  string      `json:"kind"`
-	Job   string      `json:"job"`
+	Job   string      `json:"job,omitempty"`   // absent: the event is of queue-info.txt
 	From  string      `json:"from,omitempty"`  // absent: it was not in the queue
 	To    string      `json:"to,omitempty"`    // absent: it no longer is
-	State string      `json:"state,omitempty"` // of the job; absent when there is none any more
-	Size  int64       `json:"size"`            // octets of the payload
-	Type  string      `json:"type"`            // of the payload
+	State string      `json:"state,omitempty"` // of the job, or of the queue; absent when there is none any more
+	Size  int64       `json:"size"`            // octets of the payload, or of queue-info.txt
+	Type  string      `json:"type"`            // of the same
 }
 
 // appendEvent appends an event without its id and without its end.
@@ -27,6 +27,9 @@ func appendEvent(dst []byte, base state.Base, queue string, e *queuefs.Event) []
 	d := eventData{
 		Queue: queue, Seq: e.Seq, Time: queuefs.FormatTime(e.Time), Kind: e.Kind.String(), Job: e.Job.String(),
 		From: e.From.String(), To: e.To.String(), Size: e.Payload.Length, Type: e.Payload.Type,
+	}
+	if e.Job == 0 {
+		d.Job, d.State, d.Size, d.Type = "", base.Ref("state", queue), e.File.Length, e.File.Type
 	}
 	if e.To != 0 {
 		d.State = base.JobRef("state", queue, e.Job)

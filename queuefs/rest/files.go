@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 )
 
 // sandbox keeps a browser from running what strangers have submitted.
@@ -35,6 +36,7 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 	if tag := r.Header.Get("If-None-Match"); tag != "" {
 		if e, ok := q.Entry(id); ok && e.Status == status && matches(tag, fileTag(e.File.SHA256)) {
 			h.fileHeaders(w, q, "replica", e.File.SHA256)
+			w.Header()["Link"] = append(w.Header()["Link"], h.jobLinks(q, id)...)
 			w.Header()["Cache-Control"] = noCache
 			w.WriteHeader(http.StatusNotModified)
 			return nil
@@ -51,8 +53,23 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 	if sum != facts.SHA256 || time.Since(modified) < 2*time.Second {
 		modified = time.Time{}
 	}
-	h.serveText(w, r, q, data, sum, modified)
+	h.serveText(w, r, q, data, sum, modified, h.jobLinks(q, id)...)
 	return nil
+}
+
+// jobLinks say of a job file or the state of a job what it describes, what
+// queue that is of, and where the state is in which form.
+func (h *Handler) jobLinks(q *queuefs.Queue, id queuefs.JobID) []string {
+	base := h.base()
+	links := []string{
+		"<" + string(base.AppendPayload(nil, q.ID(), id)) + `>; rel="describes"`,
+		"<" + base.Ref("state", q.ID()) + `>; rel="collection"`,
+	}
+	ref := base.JobRef("state", q.ID(), id)
+	for f := state.ANVL; f < state.HTML; f++ {
+		links = append(links, "<"+ref+"?t="+f.String()+`>; rel="alternate"; type="`+f.MediaType()+`"`)
+	}
+	return links
 }
 
 // infoFile serves queue-info.txt.
@@ -70,9 +87,10 @@ func (h *Handler) infoFile(w http.ResponseWriter, r *request) error {
 }
 
 // serveText serves a file with the given digest. modified is zero if no date is
-// to be given.
-func (h *Handler) serveText(w http.ResponseWriter, r *request, q *queuefs.Queue, data []byte, sum [sha256.Size]byte, modified time.Time) {
+// to be given; links are besides that to the Capability List.
+func (h *Handler) serveText(w http.ResponseWriter, r *request, q *queuefs.Queue, data []byte, sum [sha256.Size]byte, modified time.Time, links ...string) {
 	h.fileHeaders(w, q, "replica", sum)
+	w.Header()["Link"] = append(w.Header()["Link"], links...)
 	w.Header()["Cache-Control"] = noCache
 	w.Header()["Content-Type"] = []string{"text/x-anvl"}
 	http.ServeContent(w, r.Request, "", modified, bytes.NewReader(data))
@@ -102,7 +120,8 @@ func (h *Handler) payloadFile(w http.ResponseWriter, r *request, q *queuefs.Queu
 	base := h.base()
 	h.fileHeaders(w, q, set, e.Payload.SHA256)
 	header := w.Header()
-	header["Link"] = append(header["Link"], "<"+base.Ref("queues", q.ID(), e.Status.String(), id.String())+`>; rel="describedby"`)
+	header["Link"] = append(header["Link"], "<"+base.Ref("queues", q.ID(), e.Status.String(), id.String())+`>; rel="describedby"`,
+		"<"+base.Ref("state", q.ID())+`>; rel="collection"`)
 	header["Cache-Control"] = immutable
 	header["Content-Type"] = []string{sentType(e.Payload.Type)}
 	http.ServeContent(&payloadWriter{w, in}, r.Request, "", e.Payload.Modified, in)

@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
 )
 
 func TestPayloadIsAPlainResource(t *testing.T) {
@@ -29,7 +31,7 @@ func TestPayloadIsAPlainResource(t *testing.T) {
 			a.header(t, "X-Content-Type-Options", "nosniff")
 			a.header(t, "Content-Security-Policy", "sandbox; default-src 'none'")
 			want := "<" + s.url + "/.well-known/resourcesync/jobs/" + set + `/capabilitylist.xml>; rel="resourcesync" <` +
-				s.url + "/queues/jobs/" + status + "/" + id.String() + `>; rel="describedby"`
+				s.url + "/queues/jobs/" + status + "/" + id.String() + `>; rel="describedby" <` + s.url + `/state/jobs>; rel="collection"`
 			if got := strings.Join(a.Header["Link"], " "); got != want {
 				t.Errorf("Link: got %s, want %s", got, want)
 			}
@@ -77,6 +79,36 @@ func TestPayloadIsAPlainResource(t *testing.T) {
 	}
 }
 
+// jobLinks are those of a job file and of the state of a job.
+func jobLinks(url string, id queuefs.JobID) []string {
+	links := []string{"<" + url + "/queues/jobs/payload/" + id.String() + `>; rel="describes"`, "<" + url + `/state/jobs>; rel="collection"`}
+	for _, f := range []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML, state.SOIF} {
+		links = append(links, fmt.Sprintf(`<%s/state/jobs/%s?t=%s>; rel="alternate"; type="%s"`, url, id, f, f.MediaType()))
+	}
+	return links
+}
+
+func TestStateOfAJobLinksToItsForms(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	id := s.submit("x", queuefs.Meta{}).ID
+	ref := "/state/jobs/" + id.String()
+	want := append(jobLinks(s.url, id), "<"+s.url+ref+`>; rel="canonical"`)
+	for _, query := range []string{"", "?t=json", "?t=xhtml"} {
+		a := s.do("GET", ref+query, "").want(t, 200)
+		if got := a.Header["Link"]; !slices.Equal(got, want) {
+			t.Errorf("%s: Link: got %q, want %q", query, got, want)
+		}
+	}
+	for _, link := range want[2 : len(want)-1] {
+		uri, _, _ := strings.Cut(link[1:], ">")
+		_, media, _ := strings.Cut(link, `type="`)
+		s.do("GET", strings.TrimPrefix(uri, s.url), "").want(t, 200).header(t, "Content-Type", strings.TrimSuffix(media, `"`))
+	}
+	if a := s.do("GET", "/state/jobs/j000000000999", "").want(t, 404); len(a.Header["Link"]) > 0 {
+		t.Errorf("of no job: %q", a.Header["Link"])
+	}
+}
+
 func TestJobFileIsWhereTheStatusSays(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	id := s.submit("hello\n", queuefs.Meta{Sidecar: "a\nb"}).ID
@@ -101,8 +133,15 @@ func TestJobFileIsWhereTheStatusSays(t *testing.T) {
 			a.header(t, "Cache-Control", "no-cache")
 			a.header(t, "Etag", `"`+hex.EncodeToString(sum[:])+`"`)
 			a.header(t, "Link", "<"+s.url+`/.well-known/resourcesync/jobs/replica/capabilitylist.xml>; rel="resourcesync"`)
+			about := append([]string{"<" + s.url + `/.well-known/resourcesync/jobs/replica/capabilitylist.xml>; rel="resourcesync"`}, jobLinks(s.url, id)...)
+			if got := a.Header["Link"]; !slices.Equal(got, about) {
+				t.Errorf("Link: got %q, want %q", got, about)
+			}
 			not := s.do("GET", place(dir.String()), "", "If-None-Match", a.Header.Get("Etag")).want(t, 304)
 			not.header(t, "Etag", a.Header.Get("Etag"))
+			if got := not.Header["Link"]; !slices.Equal(got, about) {
+				t.Errorf("304: Link: got %q, want %q", got, about)
+			}
 			s.do("HEAD", place(dir.String()), "").want(t, 200).header(t, "Content-Length", fmt.Sprint(len(want)))
 			s.do("GET", place(dir.String()), "", "Range", "bytes=0-9").want(t, 206)
 		}

@@ -39,6 +39,7 @@ func (h *Handler) helpAbout(w http.ResponseWriter, r *request, topic string) err
 		return err
 	}
 	d := state.OfHelp(help)
+	d.Base = h.base()
 	h.answer(w, http.StatusOK, form, &d)
 	return nil
 }

@@ -310,7 +310,7 @@ func TestStateTellsALeaseAndKeepsItsKey(t *testing.T) {
 	a := s.do("POST", "/consume/jobs?lease=90.5", "").want(t, 200)
 	token, ends := a.Header.Get("Cutie-Lease"), queuefs.FormatTime(d.now().Add(90*time.Second+500*time.Millisecond))
 	a.header(t, "Cutie-Lease-Expires", ends)
-	for _, form := range []string{"anvl", "json", "ttl", "xml", "xhtml"} {
+	for _, form := range []string{"anvl", "json", "ttl", "xml", "xhtml", "soif"} {
 		a := s.do("GET", "/state/jobs/j000000000001?t="+form, "").want(t, 200)
 		doc := a.decoded(t, state.JobClass)
 		want(t, form, says(doc, "leaseExpires", "numAttempts"), []string{ends, "1"})

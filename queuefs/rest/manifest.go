@@ -17,23 +17,62 @@ import (
 // maxComplaints is how many lines of a manifest an answer complains about.
 const maxComplaints = 100
 
-// A source is a payload that a line of a manifest names.
+// A source is what a line of a manifest names: a payload, or a manifest that
+// continues this one.
 type source struct {
-	line   int
-	url    *url.URL
-	length int64 // octets; below 0 if not said
-	meta   queuefs.Meta
+	place
+	url     *url.URL
+	include bool
+	length  int64 // octets; below 0 if not said
+	meta    queuefs.Meta
 }
 
-// readManifest reads a batch manifest (Cutie 0.3, 5.5), which has at least one
-// line. All that is wrong with it is one error.
+// A place is a line of a manifest.
+type place struct {
+	in   *manifest
+	line int
+}
+
+func (p place) String() string {
+	if p.in.url == nil {
+		return fmt.Sprintf("line %d", p.line)
+	}
+	return fmt.Sprintf("%s line %d", shown(p.in.url), p.line)
+}
+
+// A manifest is one of those that a batch is made of.
+type manifest struct {
+	url   *url.URL  // that it came from; nil for the one that was sent
+	above *manifest // that includes it
+}
+
+// readManifest reads the batch manifest that was sent (Cutie 0.3, 5.5), which
+// has at least one line; by is what is said of all jobs. All that is wrong with
+// it is one error.
 func (h *Handler) readManifest(in io.Reader, by queuefs.Meta) ([]source, error) {
 	r := checkm.NewReader(in)
 	r.MaxEntries = h.o.Batch.Lines
-	var (
-		sources []source
-		wrong   complaints
-	)
+	var wrong complaints
+	sources, err := h.readLines(r, &manifest{}, by, &wrong)
+	if errors.Is(err, checkm.ErrTooLarge) {
+		return nil, tooLarge("%v", err)
+	} else if err != nil {
+		return nil, err
+	}
+	if err := wrong.err(); err != nil {
+		return nil, err
+	}
+	if len(sources) == 0 {
+		return nil, errNoFiles
+	}
+	return sources, nil
+}
+
+var errNoFiles = badRequest("batch manifest names no files")
+
+// readLines reads a manifest to its end, or until there are too many
+// complaints. The error is of the reader, or a [checkm.ErrTooLarge].
+func (h *Handler) readLines(r *checkm.Reader, m *manifest, by queuefs.Meta, wrong *complaints) (sources []source, err error) {
 	for !wrong.full() {
 		e, err := r.Read()
 		if err == io.EOF {
@@ -41,46 +80,46 @@ func (h *Handler) readManifest(in io.Reader, by queuefs.Meta) ([]source, error) 
 		}
 		var parse *checkm.ParseError
 		if errors.Is(err, checkm.ErrTooLarge) {
-			return nil, tooLarge("%v", err)
+			return nil, err
 		} else if errors.As(err, &parse) {
-			wrong.add(parse.Line, parse.Err.Error())
+			wrong.add(place{m, parse.Line}, parse.Err.Error())
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		s, err := h.source(&e, by)
+		s, err := h.source(&e, m, by)
 		if err != nil {
-			wrong.add(e.Line, err.Error())
+			wrong.add(s.place, err.Error())
 			continue
 		}
 		sources = append(sources, s)
 	}
-	if err := wrong.err(); err != nil {
-		return nil, err
-	}
-	if len(sources) == 0 {
-		return nil, badRequest("batch manifest names no files")
-	}
 	return sources, nil
 }
 
-// source returns what an entry of a manifest means; by is what is said of all
-// jobs.
-func (h *Handler) source(e *checkm.Entry, by queuefs.Meta) (source, error) {
-	s := source{line: e.Line, length: e.Length, meta: by}
-	if e.Include {
-		return s, errors.New("another manifest is not included; its lines belong here")
+// source returns what an entry of a manifest means. A relative URL begins where
+// its manifest was found; the one that was sent was found nowhere.
+func (h *Handler) source(e *checkm.Entry, m *manifest, by queuefs.Meta) (source, error) {
+	s := source{place: place{m, e.Line}, include: e.Include, length: e.Length, meta: by}
+	if e.Include && h.o.Batch.Includes < 0 {
+		return s, errors.New("no manifest is included here; its lines belong into this one")
 	}
 	var err error
 	if s.url, err = url.Parse(e.Source); err != nil {
 		return s, fmt.Errorf("%.80q is not a URL", e.Source)
+	}
+	if !s.url.IsAbs() {
+		if m.url == nil {
+			return s, fmt.Errorf("%.80q is not a whole URL; relative ones are for manifests that are included by theirs", e.Source)
+		}
+		s.url = m.url.ResolveReference(s.url)
 	}
 	if err := outbound.Check(s.url); err != nil {
 		return s, fmt.Errorf("%.80q: %w", e.Source, err)
 	}
 	switch {
 	case strings.EqualFold(e.Alg, "dir"):
-		return s, errors.New("a directory is not a job")
+		return s, errors.New("a directory is neither a job nor a manifest")
 	case e.Alg == "" && e.Digest != "":
 		return s, errors.New("digest without type")
 	case e.Alg != "" && e.Digest == "":
@@ -98,6 +137,9 @@ func (h *Handler) source(e *checkm.Entry, by queuefs.Meta) (source, error) {
 	}
 	if e.Length > h.o.MaxBody {
 		return s, fmt.Errorf("length %d is more than %d octets", e.Length, h.o.MaxBody)
+	}
+	if e.Include {
+		return s, nil // what else is said of it would be said of no job
 	}
 	s.meta.Filename = e.Name()
 	if t := e.Value("mimeType"); t != "" {
@@ -124,17 +166,20 @@ func sidecarOf(columns []checkm.Column) string {
 	return strings.Join(parts, "; ")
 }
 
-// complaints are what is wrong with lines of a manifest, at most maxComplaints.
+// complaints are what is wrong with lines of manifests, at most maxComplaints.
 type complaints []complaint
 
 type complaint struct {
-	line int
-	text string
+	place
+	order int // among those that come in any order
+	text  string
 }
 
-func (c *complaints) add(line int, text string) {
+func (c *complaints) add(at place, text string) { c.addAs(0, at, text) }
+
+func (c *complaints) addAs(order int, at place, text string) {
 	if !c.full() {
-		*c = append(*c, complaint{line, text})
+		*c = append(*c, complaint{at, order, text})
 	}
 }
 
@@ -147,7 +192,7 @@ func (c complaints) err() error {
 	}
 	e := &manifestError{lines: make([]string, len(c))}
 	for i := range c {
-		e.lines[i] = fmt.Sprintf("line %d: %s", c[i].line, c[i].text)
+		e.lines[i] = c[i].place.String() + ": " + c[i].text
 	}
 	if c.full() {
 		e.lines = append(e.lines, "and perhaps more")
@@ -155,7 +200,7 @@ func (c complaints) err() error {
 	return e
 }
 
-// A manifestError says which lines of a manifest are wrong, and why.
+// A manifestError says which lines of manifests are wrong, and why.
 type manifestError struct{ lines []string }
 
 func (e *manifestError) Error() string { return strings.Join(e.lines, "; ") }
@@ -167,4 +212,14 @@ func (e *manifestError) As(target any) bool {
 		return true
 	}
 	return false
+}
+
+// shown is a URL as complaints have it: without a password, and no longer than
+// a line.
+func shown(u *url.URL) string {
+	name := u.Redacted()
+	if len(name) > 120 {
+		name = name[:117] + "..."
+	}
+	return strings.ToValidUTF8(name, "\ufffd")
 }

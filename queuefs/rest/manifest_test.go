@@ -99,10 +99,10 @@ func TestManifestsThatAreRefused(t *testing.T) {
 				`line 3: MD5 value "zz" is not 32 hexadecimal digits; ` +
 				`line 4: unknown digest type "nosuch"; ` +
 				`line 5: length "-1" is not a number of octets`},
-		{"more", "@" + u + "/m\n" + u + "/a - 00\n" + u + "/d dir\nhttp://[/\nhttp://u:p@a/\n", 400,
-			`line 1: another manifest is not included; its lines belong here; ` +
+		{"more", "@m.checkm\n" + u + "/a - 00\n" + u + "/d dir\nhttp://[/\nhttp://u:p@a/\n", 400,
+			`line 1: "m.checkm" is not a whole URL; relative ones are for manifests that are included by theirs; ` +
 				`line 2: digest without type; ` +
-				`line 3: a directory is not a job; ` +
+				`line 3: a directory is neither a job nor a manifest; ` +
 				`line 4: "http://[/" is not a URL; ` +
 				`line 5: "http://u:p@a/": refused: URL has a user or a password`},
 		{"columns", "#%fields|fileUrl|mimetype|x|filesize\n" + u + "/a|x\n" + u + "/b||123456789\n" + u + "/c|||1048577\n", 400,

@@ -53,7 +53,7 @@ func TestEveryMethodAnswersInEveryForm(t *testing.T) {
 	}
 	// A queue that is made is made once for each form, under another name.
 	made := 0
-	for _, form := range []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML} {
+	for _, form := range []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML, state.SOIF} {
 		for _, byName := range []bool{true, false} {
 			made++
 			name := "new" + strings.Repeat("x", made)
@@ -141,7 +141,7 @@ func TestFormsOfPagesLeadToPages(t *testing.T) {
 		{"/state/jobs", "S=restart", urlencoded, "/state/jobs", 200},
 		{"/hold/jobs/j000000000001", "", urlencoded, "/state/jobs/j000000000001", 200},
 		{"/release/jobs/j000000000001", "", urlencoded, "/state/jobs/j000000000001", 200},
-		{"/consume/jobs", "", urlencoded, "", 200},
+		{"/consume/jobs", "", urlencoded, "/state/jobs/j000000000001", 200},
 		{"/requeue/jobs/j000000000001", "", urlencoded, "/state/jobs/j000000000001", 200},
 		{"/delete/jobs/j000000000001", "", urlencoded, "/state/jobs/j000000000001", 202},
 	}

@@ -140,7 +140,7 @@ func TestStatusOfEveryFault(t *testing.T) {
 		{"GET", "/./state", 400, "not clean"},
 	}
 	for _, tt := range tests {
-		for _, form := range []state.Form{state.JSON, state.ANVL, state.Turtle, state.XHTML, state.XML, state.HTML} {
+		for _, form := range []state.Form{state.JSON, state.ANVL, state.Turtle, state.XHTML, state.XML, state.SOIF, state.HTML} {
 			a := s.do(tt.method, tt.path, "", "Accept", form.MediaType())
 			if a.StatusCode != tt.status || a.Header.Get("Content-Type") != form.MediaType() {
 				t.Errorf("%s %s: got %s %s\n%s", tt.method, tt.path, a.Status, a.Header.Get("Content-Type"), a.body)

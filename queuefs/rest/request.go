@@ -100,7 +100,13 @@ func (r *request) fromPage(form state.Form) bool {
 	if form != state.XHTML && form != state.HTML || r.Method != http.MethodPost {
 		return false
 	}
-	return isForm(r.Header.Get("Content-Type")) && strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html")
+	return isForm(r.Header.Get("Content-Type")) && r.browser()
+}
+
+// browser reports whether a person is to read the answer: programs that want a
+// page have no reason to ask for HTML.
+func (r *request) browser() bool {
+	return strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html")
 }
 
 // A body reads the body of a request. Its errors say what is to be answered.

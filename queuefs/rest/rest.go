@@ -5,6 +5,7 @@
 //	GET    /state                        service state
 //	GET    /state/Q[?status=&outcome=&held&batch=&after=&limit=]
 //	                                     queue state with a page of its jobs
+//	GET    /state/Q?detail[&submitter=]  the states of a page of its jobs (addition)
 //	GET    /state/Q/J                    job state
 //	PUT    /state/Q, POST /state         makes a queue, or sets its properties (addition)
 //	POST   /state/Q[?S=pause|restart]    sets properties of a queue (addition)
@@ -62,7 +63,8 @@
 //     a part.
 //   - A job is handed out as multipart/form-data with the parts payload and
 //     sidecar; as multipart/mixed, or as the bare payload, if Accept prefers it.
-//     Content-Location names the job. With ?max= the answer is multipart/mixed
+//     ?t=multipart makes it multipart/form-data whatever Accept says; a form of
+//     state as t is that of errors. Content-Location names the job. With ?max= the answer is multipart/mixed
 //     with one part a job.
 //   - A queue without pending jobs is 204, a job that does not exist is 404,
 //     whatever its identifier looks like.
@@ -76,7 +78,9 @@
 //   - A batch manifest (Checkm) is what type=batch-manifest says to be one, or
 //     the one file of a form whose media type is text/checkm or text/x-checkm.
 //     Its files are fetched, and submitted all or none; one 400 tells of every
-//     line that is wrong or could not be fetched. With Prefer: respond-async the
+//     line that is wrong or could not be fetched. Manifests that it includes
+//     ("@") are fetched first, and their lines stand in the place of that line;
+//     relative URLs in them begin at theirs. With Prefer: respond-async the
 //     answer is 202 with the Location of the state of the batch.
 //   - A job is handed out with a lease if ?lease= asks for one, or if the queue
 //     wants reports. The answer, or the part of the job, has then the headers
@@ -87,7 +91,13 @@
 //   - A method for many jobs changes one after another. It is answered with the
 //     state of the queue and what was changed, which is true also when it was
 //     stopped before the end: moreJobs says that there may be more, and the same
-//     request with ?after= and what moreAfter says goes on with them.
+//     request with ?after= and what moreAfter says goes on with them, as does
+//     the Link of the relation next.
+//   - The states of jobs come as a stream: in ANVL records separated by empty
+//     lines, in JSON an array, in XML one element job:jobStates, in Turtle one
+//     graph, in XHTML a table. The Link of the relation next leads to the next
+//     page. Whoever asks for the jobs of a submitter gets those that are among
+//     the next limit jobs, perhaps none.
 //   - A requeued job keeps its identifier and its place; with ?end the answer is
 //     201 with the state of a new job.
 package rest
@@ -114,6 +124,9 @@ type Options struct {
 	MaxParts   int           // files of a submission; 0: 10,000; beyond it 413
 	MaxSidecar int           // octets; 0: 64 KiB; beyond it 413
 	MaxWait    time.Duration // longest ?wait=; 0: 60 s; beyond it 400
+	// BulkTime is after how long a method for many jobs begins with no further
+	// one; 0: 20 s. Its answer says where to go on.
+	BulkTime time.Duration
 	// BodyIdle is how long a body may make no progress; 0: 30 s; then 408. It
 	// takes the place of the ReadTimeout of the server while a body is read.
 	BodyIdle   time.Duration
@@ -148,6 +161,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	o.MaxParts = cmp.Or(o.MaxParts, 10_000)
 	o.MaxSidecar = cmp.Or(o.MaxSidecar, 64<<10)
 	o.MaxWait = cmp.Or(o.MaxWait, 60*time.Second)
+	o.BulkTime = cmp.Or(o.BulkTime, 20*time.Second)
 	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
 	o.MaxStreams = cmp.Or(o.MaxStreams, 5000)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)

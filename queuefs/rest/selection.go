@@ -94,6 +94,12 @@ func (s *Selection) check() error {
 // on; the error is returned if it got nowhere. Jobs that were named and could
 // not be changed are Refused.
 func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time) (state.Changes, error) {
+	return s.applyFor(ctx, q, o, now, func() bool { return false })
+}
+
+// applyFor is Apply that stops when it is over as well, but not before it has
+// looked at a job: whoever goes on behind that gets to the end.
+func (s *Selection) applyFor(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time, over func() bool) (state.Changes, error) {
 	if err := s.check(); err != nil {
 		return state.Changes{}, err
 	}
@@ -103,7 +109,10 @@ func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, no
 		last    queuefs.JobID // that is done with
 	)
 	err := s.each(q, func(id queuefs.JobID) bool {
-		if stopped = ctx.Err(); stopped == nil {
+		if stopped = ctx.Err(); stopped == nil && last != 0 && over() {
+			stopped = errTime
+		}
+		if stopped == nil {
 			stopped = w.one(ctx, id)
 		}
 		if stopped != nil {
@@ -132,8 +141,12 @@ type work struct {
 	done state.Changes
 }
 
-// errLimit stops the work when as much is done as was to be.
-var errLimit = errors.New("limit of jobs")
+// errLimit stops the work when as much is done as was to be, errTime when it
+// has lasted long enough.
+var (
+	errLimit = errors.New("limit of jobs")
+	errTime  = errors.New("limit of time")
+)
 
 // one does the work with one job. An error stops all of it.
 func (w *work) one(ctx context.Context, id queuefs.JobID) error {
@@ -175,6 +188,10 @@ func (s *Selection) each(q *queuefs.Queue, visit func(queuefs.JobID) bool) error
 	first, last := s.After+1, ^queuefs.JobID(0)
 	if s.Batch != "" {
 		begin, end, err := batchRange(q, s.Batch)
+		var none *Error
+		if s.After != 0 && errors.As(err, &none) && none.Status == http.StatusNotFound {
+			return nil // what is left of it was culled
+		}
 		if err != nil {
 			return err
 		}

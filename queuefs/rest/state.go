@@ -47,6 +47,14 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	switch detail, err := r.flag("detail"); {
+	case err != nil:
+		return err
+	case detail:
+		return h.jobStates(w, r, q, form)
+	case r.query.Has("submitter"):
+		return badRequest("parameter submitter is for the states of jobs; ask for them with detail")
+	}
 	jobs, err := r.page(state.DefaultJobs)
 	if err != nil {
 		return err
@@ -155,6 +163,7 @@ func (h *Handler) jobState(w http.ResponseWriter, r *request) error {
 		return notFound(queuefs.ErrNoJob, queuefs.ErrNoJob, id.String())
 	}
 	base := h.base()
+	w.Header()["Link"] = append(h.jobLinks(q, id), "<"+base.JobRef("state", q.ID(), id)+`>; rel="canonical"`)
 	hash := newTagHash()
 	hash.add(form.String(), string(base), id.String())
 	// Times of events are unique within a queue.

@@ -13,7 +13,7 @@ var topics = []struct {
 		Method:  "Help",
 		Summary: "Help about the service or one of its methods",
 		Request: "GET /help[/METHOD]",
-		Text: "The form of help, state and errors is chosen by ?t=anvl|json|turtle|xhtml|xml or\n" +
+		Text: "The form of help, state and errors is chosen by ?t=anvl|json|turtle|xhtml|xml|soif or\n" +
 			"by Accept, the default is XHTML; schemas are at /schema/queue.xsd and .json;\n" +
 			"?h on any request asks for help about its method, ?V for the version.\n" +
 			"Q is the identifier or name of a queue, percent-encoded; J that of a job.",
@@ -25,10 +25,13 @@ var topics = []struct {
 	}, nil},
 	{"getQueueState", state.Help{
 		Method: "Get-queue-state", Summary: "State of a queue with references to its jobs",
-		Request: "GET /state/Q[?status=pending|consumed|deleted][&outcome=completed|error|aborted][&held][&batch=B][&after=J][&limit=N]",
+		Request: "GET /state/Q[?status=pending|consumed|deleted][&outcome=completed|error|aborted][&held][&batch=B][&after=J][&limit=N][&detail][&submitter=A]",
 		Text: "Lists the jobs for which all of that holds. limit is how many are listed, 0 to\n" +
-			"1000, by default 100; jobsNext refers to the rest. Errors: 404 queue or batch\n" +
-			"not found, 415.",
+			"1000, by default 100; jobsNext refers to the rest. With detail it is the states of\n" +
+			"the jobs themselves: ANVL records separated by empty lines, a JSON array, XML in\n" +
+			"the element job:jobStates, one Turtle graph, or a table; a Link of the relation\n" +
+			"next refers to the rest. submitter wants detail, and limit is then how many jobs\n" +
+			"are looked at. Errors: 404 queue or batch not found, 415.",
 	}, nil},
 	{"getJobState", state.Help{
 		Method: "Get-job-state", Summary: "State of a job",
@@ -74,8 +77,8 @@ var topics = []struct {
 			"Content-Digest, Repr-Digest and Content-MD5, the sidecar percent-encoded in\n" +
 			"Cutie-Sidecar, the filename in Content-Disposition. Answers 201 with Location.\n" +
 			"A batch manifest (Checkm) names files that are fetched and submitted, all or\n" +
-			"none; with Prefer: respond-async the answer is 202 with the Location of the\n" +
-			"state of the batch. Errors: 400 digest verification failed, 404, 408 body too\n" +
+			"none; a line @URL stands for the lines of the manifest there. With Prefer:\n" +
+			"respond-async the answer is 202 with the Location of the state of the batch. Errors: 400 digest verification failed, 404, 408 body too\n" +
 			"slow, 409 queue refuses submissions, 413 too large, 415, 507 out of space.",
 	}, []string{"put"}},
 	{"getBatchState", state.Help{
@@ -89,7 +92,7 @@ var topics = []struct {
 		Request: "POST /consume/Q[?max=N][&wait=SECONDS][&lease=SECONDS]",
 		Text: "Answers 200 with multipart/form-data (parts payload and sidecar), or as Accept\n" +
 			"prefers multipart/mixed or the bare payload (application/octet-stream);\n" +
-			"Content-Location names the job. With max, up to 1000 jobs come as the parts of\n" +
+			"t=multipart asks for the first whatever Accept says. Content-Location names the job. With max, up to 1000 jobs come as the parts of\n" +
 			"multipart/mixed. With wait, it waits up to 60 seconds for a job. With lease, or\n" +
 			"if the queue wants reports, Cutie-Lease is the token for Extend-lease,\n" +
 			"Report-outcome and Put-result, Cutie-Lease-Expires when it is over, and\n" +
@@ -133,7 +136,8 @@ var topics = []struct {
 			"is said holds for, and what the method fits, is changed one after another, at\n" +
 			"most 10000 jobs or limit, and only listed with dry: changedJobStates or\n" +
 			"chosenJobStates. refusedJobs were named and not changed. moreJobs says that the\n" +
-			"same request with after=moreAfter may change others.",
+			"same request with after=moreAfter, as in the Link of the relation next, may\n" +
+			"change others; a call ends after 20 seconds.",
 	}, nil},
 	{"extendLease", state.Help{
 		Method: "Extend-lease", Summary: "Say that a job is still worked on",

@@ -1,0 +1,136 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"cutie/queuefs"
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/state"
+)
+
+// Jobs gives jobs of a queue in FIFO order, with one request for each page of
+// [state.MaxJobs] of them; their Extra is nil. Of page the Limit is how many
+// there may be in all, 0 for any number. Jobs that come while it goes on are
+// given as well. An error is the last that it gives.
+func (c *Client) Jobs(ctx context.Context, queue string, page Page) iter.Seq2[queuefs.Job, error] {
+	return func(yield func(queuefs.Job, error) bool) {
+		left := page.Limit
+		if left == 0 {
+			left = math.MaxInt
+		}
+		for left > 0 {
+			page.Limit = min(left, state.MaxJobs)
+			if page.Submitter != "" {
+				page.Limit = state.MaxJobs // of those looked at
+			}
+			next, more, err := c.pageOfJobs(ctx, queue, page, func(j queuefs.Job) bool {
+				left--
+				return yield(j, nil) && left > 0
+			})
+			if err != nil {
+				yield(queuefs.Job{}, err)
+				return
+			}
+			if !more {
+				return
+			}
+			page.After = next
+		}
+	}
+}
+
+// pageOfJobs gives the jobs of one answer, and returns behind which one the
+// next begins. more is false if there is none, or if give does not want one.
+func (c *Client) pageOfJobs(ctx context.Context, queue string, page Page, give func(queuefs.Job) bool) (next queuefs.JobID, more bool, err error) {
+	resp, err := c.jobStates(ctx, state.ANVL, queue, page)
+	if err != nil {
+		return 0, false, err
+	}
+	defer resp.Body.Close()
+	r := anvl.NewReader(resp.Body)
+	r.Limit = maxState
+	var text []byte
+	for {
+		record, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		text = anvl.AppendRecord(text[:0], record)
+		j, err := decodeJob(text, nil)
+		if err != nil {
+			return 0, false, err
+		}
+		if !give(j) {
+			return 0, false, nil
+		}
+	}
+	next, err = nextPage(resp.Header, page)
+	return next, next != 0, err
+}
+
+// nextPage returns behind which job the page begins that the Link of an answer
+// leads to, 0 if there is none.
+func nextPage(header http.Header, page Page) (queuefs.JobID, error) {
+	ref := linkTo(header, "next")
+	if ref == "" {
+		return 0, nil
+	}
+	u, err := url.Parse(ref)
+	if err != nil {
+		return 0, err
+	}
+	next, err := queuefs.ParseJobID(u.Query().Get("after"))
+	if err == nil && next <= page.After {
+		err = errors.New("the next page of jobs does not lie behind this one")
+	}
+	return next, err
+}
+
+// JobStates returns the states of a page of jobs as one document, in the given
+// form and as the service wrote it; to be closed after use. next is the After of
+// the page behind it, 0 if there is none. As for [Client.State] a Limit of 0 is
+// [state.DefaultJobs].
+func (c *Client) JobStates(ctx context.Context, form state.Form, queue string, page Page) (states io.ReadCloser, next queuefs.JobID, err error) {
+	resp, err := c.jobStates(ctx, form, queue, page)
+	if err != nil {
+		return nil, 0, err
+	}
+	if next, err = nextPage(resp.Header, page); err != nil {
+		resp.Body.Close()
+		return nil, 0, err
+	}
+	return resp.Body, next, nil
+}
+
+func (c *Client) jobStates(ctx context.Context, form state.Form, queue string, page Page) (*http.Response, error) {
+	query := url.Values{"detail": {"true"}}
+	page.set(query)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ref(query, "state", queue), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", form.MediaType())
+	return c.do(req)
+}
+
+// linkTo returns the target of the Link header of a relation (RFC 8288) as a
+// service of this package writes it, "" if there is none.
+func linkTo(header http.Header, relation string) string {
+	for _, link := range header["Link"] {
+		target, rest, ok := strings.Cut(strings.TrimPrefix(link, "<"), ">")
+		if ok && strings.Contains(rest, `rel="`+relation+`"`) {
+			return target
+		}
+	}
+	return ""
+}

@@ -1,0 +1,117 @@
+package rest_test
+
+import (
+	"bufio"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/mail"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+// A job as it is sent is a message that any reader of MIME takes apart.
+func TestClientGivesMessages(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	c := rest.NewClient(s.url, nil)
+	s.submit("one\n", queuefs.Meta{Sidecar: "a=b\nc", Filename: "x.txt", MediaType: "text/plain"})
+	s.submit("", queuefs.Meta{})
+	read := func(d *rest.Delivery, err error) (parts map[string]string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Body.Close()
+		in := &counting{in: d.Body}
+		m, err := mail.ReadMessage(bufio.NewReader(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		media, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+		if err != nil || media != "multipart/form-data" || m.Header.Get("MIME-Version") != "1.0" || m.Header.Get("Content-Location") != s.url+"/content/jobs/"+d.Job {
+			t.Errorf("got %v, %v", m.Header, err)
+		}
+		form, err := multipart.NewReader(m.Body, params["boundary"]).ReadForm(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = map[string]string{}
+		for name, v := range form.Value {
+			parts[name] = v[0]
+		}
+		for name, f := range form.File {
+			file, err := f[0].Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(file)
+			parts[name] = f[0].Filename + ":" + string(text)
+		}
+		if _, err := io.Copy(io.Discard, in); err != nil || in.n != d.Size {
+			t.Errorf("%d octets of %d, %v", in.n, d.Size, err)
+		}
+		return parts
+	}
+	whole := map[string]string{"payload": "x.txt:one\n", "sidecar": "a=b\nc"}
+	want(t, "peek", read(c.PeekMessage(ctx, "jobs", "")), whole)
+	want(t, "peek at a job", read(c.PeekMessage(ctx, "jobs", "j000000000002")), map[string]string{"payload": ""})
+	s.wantCounts(2, 0, 0)
+	want(t, "next", read(c.NextMessage(ctx, "jobs", queuefs.Take{}, 0)), whole)
+	d, err := c.NextMessage(ctx, "jobs", queuefs.Take{Lease: time.Minute}, time.Second)
+	if err != nil || d.Lease == "" || d.Attempt != 1 {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	want(t, "with a lease", read(d, err), map[string]string{"payload": ""})
+	if _, err := c.NextMessage(ctx, "jobs", queuefs.Take{}, 0); err != queuefs.ErrEmpty {
+		t.Errorf("got %v", err)
+	}
+}
+
+type counting struct {
+	in io.Reader
+	n  int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// t decides over Accept how a job is wrapped; what it does not know is refused
+// before a job is taken.
+func TestJobsAreWrappedAsTSays(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	s.submit("x", queuefs.Meta{MediaType: "text/plain", Sidecar: "y"})
+	for _, tt := range []struct{ query, accept, want string }{
+		{"?t=multipart", "application/octet-stream", "multipart/form-data"},
+		{"?t=Multipart/Form-Data", "text/plain", "multipart/form-data"},
+		{"?t=multipart/mixed", "", "multipart/mixed"},
+		{"?t=application/octet-stream", "multipart/mixed", "text/plain"},
+		{"?t=json", "", "multipart/form-data"}, // of errors
+		{"?t=json", "multipart/mixed", "multipart/mixed"},
+		{"?t=", "text/plain", "text/plain"},
+	} {
+		for _, r := range [][2]string{{"GET", "/content/jobs"}, {"GET", "/content/jobs/j000000000001"}, {"POST", "/consume/jobs"}} {
+			a := s.do(r[0], r[1]+tt.query, "", "Accept", tt.accept).want(t, 200)
+			if media, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || media != tt.want {
+				t.Errorf("%s %s, %s: got %s", r, tt.query, tt.accept, a.Header.Get("Content-Type"))
+			}
+		}
+		s.do("POST", "/requeue/jobs/j000000000001", "").want(t, 200)
+	}
+	for _, bad := range []string{"?t=zip", "?t=multipart&t=json"} {
+		for _, r := range [][2]string{{"GET", "/content/jobs"}, {"POST", "/consume/jobs"}} {
+			if a := s.do(r[0], r[1]+bad, ""); a.StatusCode != 415 && a.StatusCode != 400 {
+				t.Errorf("%s%s: got %s", r, bad, a.Status)
+			}
+		}
+	}
+	s.wantCounts(1, 0, 0)
+	if got := s.do("POST", "/consume/none?t=json", "").want(t, 404).Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("got %s", got)
+	}
+}
