@@ -23,8 +23,9 @@
 // of the type rd-response-deleted deletes jobs. Each of its objects stands for
 // itself, and the answer, a status-response, says what became of it:
 //
-//   - An object with the URL of a job requeues it, if it was consumed or deleted
-//     and the attribute Status is pending. What a job is cannot be changed.
+//   - An object with the URL of a pending job changes its file name, by Title,
+//     and its Sidecar; who may delete it may do so. One with the URL of a job that
+//     was consumed or deleted requeues it, if the attribute Status is pending.
 //   - Any other is a new job. Its payload is the attribute Payload, or else the
 //     object itself as application/x-soif. Title is the file name, Sidecar the
 //     sidecar; the payload must have the digests of Digest-Type and Digest-Value.

@@ -405,3 +405,22 @@ func TestHelpAndStatusPages(t *testing.T) {
 		}
 	}
 }
+
+// The catalog of messages that name none is that of cutie-info.txt, else the
+// first.
+func TestDefaultCatalog(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	for name, want := range map[string]string{"": "x-catalog://cutie.cdlib.org:80/ingest", "access": "x-catalog://cutie.cdlib.org:80/access", "none": ""} {
+		if err := s.svc.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.DefaultCatalog = name; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range []answer{s.get("?type=rd-request"), s.post(submission("rd-request"))} {
+			if got := a.objects[0].Value("Catalog-Service-ID"); got != want || (a.StatusCode == 404) != (want == "") {
+				t.Errorf("%q: got %d %q, %s", name, a.StatusCode, got, a.failure())
+			}
+		}
+		if a := s.get("?type=rd-request&csid=x-catalog://h/ingest"); a.StatusCode != 200 {
+			t.Errorf("%q: got %d %s", name, a.StatusCode, a.failure())
+		}
+	}
+}

@@ -11,9 +11,11 @@ import (
 )
 
 // find finds the catalog that the message is about, for a caller who has the
-// right (Catalog Service IDs). Without one it is the first queue.
+// right (Catalog Service IDs). Without one it is that of cutie-info.txt, or the
+// first queue.
 func (x *exchange) find(right Right) error {
-	if x.csid == "" {
+	name := x.h.svc.Info().DefaultCatalog
+	if x.csid == "" && name == "" {
 		queues := x.h.svc.Queues()
 		if len(queues) == 0 {
 			return notFound("there is none")
@@ -21,9 +23,11 @@ func (x *exchange) find(right Right) error {
 		x.catalog = queues[0]
 		return x.allow(right, x.catalog.ID())
 	}
-	name, err := catalogName(x.csid)
-	if err != nil {
-		return badRequest("%v", err)
+	if x.csid != "" {
+		var err error
+		if name, err = catalogName(x.csid); err != nil {
+			return badRequest("%v", err)
+		}
 	}
 	q, err := x.h.svc.Queue(name)
 	if err != nil {
@@ -98,6 +102,7 @@ func (x *exchange) retrieve() error {
 	default:
 		f.backwards = len(order) > 0 && order[0].descending
 	}
+	f.whole = !index && !f.deleted
 	n = x.view.hits(n)
 	head := Header{Type: x.typ.reply(), Catalog: x.answered(), Interpret: number(n) + " " + documentObject + " objects"}
 	if n == 0 {
@@ -115,7 +120,7 @@ func (x *exchange) retrieve() error {
 		if !x.view.wants(hit) {
 			continue
 		}
-		if !index && !f.deleted {
+		if f.whole {
 			if ok, err := f.read(&s); err != nil {
 				return err
 			} else if !ok {
@@ -136,6 +141,7 @@ func (x *exchange) retrieve() error {
 // A finder goes through a queue as it was at an instant.
 type finder struct {
 	q         *queuefs.Queue
+	whole     bool      // what the index does not know is wanted too
 	since     time.Time // nothing that changed before
 	until     time.Time // nothing that changed after: what did is left to the next answer
 	deleted   bool
@@ -156,6 +162,9 @@ func (f *finder) all() iter.Seq[resource] {
 			}
 			if _, at, _, total := f.q.PageVersion(n); total == 0 || at.Before(f.since) {
 				continue
+			}
+			if f.whole {
+				f.q.ReadAhead(n)
 			}
 			entries, _, _ = f.q.Page(n, entries[:0])
 			for j := range entries {

@@ -19,7 +19,7 @@ import (
 
 // A result is what became of an object of a submission.
 type result struct {
-	done string // submitted, requeued, deleted, unchanged; "" if it was rejected
+	done string // submitted, updated, requeued, deleted, unchanged; "" if it was rejected
 	job  queuefs.JobID
 	err  error
 }
@@ -71,7 +71,7 @@ func (x *exchange) take(o *soif.Object) (r result) {
 	case x.submission == RDResponseDeleted:
 		r, err = x.delete(id)
 	case own:
-		r, err = x.requeue(id, o)
+		r, err = x.change(id, o)
 	default:
 		r, err = x.insert(o)
 	}
@@ -109,23 +109,44 @@ func (x *exchange) delete(id queuefs.JobID) (result, error) {
 	return result{done: "deleted", job: id}, nil
 }
 
-// requeue puts a job back if the description says so.
-func (x *exchange) requeue(id queuefs.JobID, o *soif.Object) (result, error) {
+// change does what the description of a job says: it puts one back that was
+// taken or deleted, or describes a pending one anew.
+func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
 	j, err := x.catalog.Job(id)
 	if err != nil {
 		return result{}, err
 	}
-	for _, a := range []soif.Attribute{{Name: "Title", Value: j.Filename}, {Name: "Sidecar", Value: j.Sidecar}} {
-		if value, ok := o.Lookup(a.Name); ok && value != a.Value {
-			return result{}, fmt.Errorf("%s of a job that was submitted stays as it is: %w", a.Name, queuefs.ErrConflict)
-		}
-	}
 	wanted, ok := o.Lookup("Status")
-	switch {
-	case !ok || strings.EqualFold(wanted, j.Status.String()):
-		return result{done: "unchanged", job: id}, nil
-	case !strings.EqualFold(wanted, queuefs.Pending.String()):
+	back := ok && !strings.EqualFold(wanted, j.Status.String())
+	if back && !strings.EqualFold(wanted, queuefs.Pending.String()) {
 		return result{}, fmt.Errorf("status is %v, only pending can be asked for: %w", j.Status, queuefs.ErrConflict)
+	}
+	var d queuefs.Description
+	for _, a := range []struct {
+		name, is string
+		to       **string
+	}{{"Title", j.Filename, &d.Filename}, {"Sidecar", j.Sidecar, &d.Sidecar}} {
+		value, ok := o.Lookup(a.name)
+		if !ok || value == a.is {
+			continue
+		}
+		if j.Status != queuefs.Pending {
+			return result{}, fmt.Errorf("%s of a job that is %v stays as it is: %w", a.name, j.Status, queuefs.ErrConflict)
+		}
+		*a.to = &value
+	}
+	switch {
+	case d != queuefs.Description{}:
+		if err := x.allow(Delete, x.catalog.ID()); err != nil {
+			return result{}, err
+		}
+		k, err := x.catalog.Describe(x.r.Context(), id, d)
+		if err == nil && k.Seq == j.Seq { // a Title is its last segment
+			return result{done: "unchanged", job: id}, nil
+		}
+		return result{done: "updated", job: id}, err
+	case !back:
+		return result{done: "unchanged", job: id}, nil
 	}
 	if err := x.allow(Consume, x.catalog.ID()); err != nil {
 		return result{}, err
