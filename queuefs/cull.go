@@ -90,6 +90,9 @@ func (q *Queue) cull(ctx context.Context, dry bool, yield func(Culled) bool) (mo
 		last = some[len(some)-1]
 		most -= len(some)
 		for len(some) > 0 {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
 			n := min(len(some), cullBatch)
 			culled := q.look(some[:n])
 			if !dry {

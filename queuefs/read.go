@@ -337,6 +337,10 @@ func (q *Queue) State() QueueState {
 	return s
 }
 
+// JournalSyncs returns how often the journal was synced since the service was
+// opened, and how long that took in all.
+func (s *Service) JournalSyncs() (n int64, took time.Duration) { return s.log.Syncs() }
+
 // IndexSize returns the octets of memory that the index takes.
 func (s *Service) IndexSize() (size int64) {
 	for _, q := range s.Queues() {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Position is a place in a [Log]: the number of a segment and the offset in
@@ -64,6 +66,9 @@ type Log struct {
 	done    Mark
 	first   Mark  // where the first batch that was replayed begins
 	written int64 // octets of batches since opening
+
+	syncs   atomic.Int64 // of batches since opening
+	syncing atomic.Int64 // nanoseconds they took
 
 	prepare sync.Mutex // held while a segment is being prepared
 
@@ -303,12 +308,21 @@ func (l *Log) write(b *Batch, number uint64) error {
 		return b.seg.writeAt(b.buf, b.start)
 	})
 	if err == nil {
+		began := time.Now()
 		err = l.dir.fault.run("journal sync", func() error { return fdatasync(b.seg.f) })
+		l.syncing.Add(int64(time.Since(began)))
+		l.syncs.Add(1)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	return nil
+}
+
+// Syncs returns how often the log was synced for the batches it was given since
+// it was opened, and how long that took in all.
+func (l *Log) Syncs() (n int64, took time.Duration) {
+	return l.syncs.Load(), time.Duration(l.syncing.Load())
 }
 
 // ReadAt fills p from position at. The error is [ErrReleased] if the segment

@@ -40,16 +40,13 @@ func (s *sequence) begin() {
 		s.buf = append(s.buf, '[')
 	case state.XML:
 		c := state.JobClass
-		s.buf = append(s.buf, xmlDeclaration+"<"+c.Prefix+":"+jobStates+" xmlns:"+c.Prefix+`="`+c.Namespace+"\">\n"...)
+		s.buf = append(s.buf, xmlDeclaration+"<"+c.Prefix+":"+c.List+" xmlns:"+c.Prefix+`="`+c.Namespace+"\">\n"...)
 	case state.XHTML, state.HTML:
 		s.buf = s.appendTop(s.buf)
 	}
 }
 
-const (
-	xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
-	jobStates      = "jobStates" // as Merritt names lists of states
-)
+const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
 // add writes a state of the class of jobs.
 func (s *sequence) add(d *state.Document) error {
@@ -96,7 +93,7 @@ func (s *sequence) end() error {
 	case state.JSON:
 		s.buf = append(s.buf, "\n]\n"...)
 	case state.XML:
-		s.buf = append(s.buf, "</"+state.JobClass.Prefix+":"+jobStates+">\n"...)
+		s.buf = append(s.buf, "</"+state.JobClass.Prefix+":"+state.JobClass.List+">\n"...)
 	case state.XHTML, state.HTML:
 		s.buf = s.appendBottom(s.buf)
 	}

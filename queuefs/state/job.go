@@ -16,7 +16,7 @@ const namespace = "http://uc3.cdlib.org/ontology/mrt/cutie/"
 // JobClass is the class of the state of a job (Cutie 3.3). The properties from
 // filename on are additions.
 var JobClass = &Class{
-	Prefix: "job", Root: "jobState", Namespace: namespace + "job",
+	Prefix: "job", Root: "jobState", List: "jobStates", Namespace: namespace + "job",
 	Terms: []Term{
 		{Name: "identifier"},
 		{Name: "queueState", Type: Reference},

@@ -17,7 +17,11 @@ var Schemas = map[string]*Class{
 func XMLSchema(c *Class) []byte {
 	dst := []byte(`<?xml version="1.0" encoding="UTF-8"?>
 <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="`)
-	dst = append(append(dst, c.Namespace...), `" elementFormDefault="qualified">
+	dst = append(append(dst, c.Namespace...), `" elementFormDefault="qualified"`...)
+	if c.List != "" {
+		dst = append(dst, " xmlns:"+c.Prefix+`="`+c.Namespace+`"`...)
+	}
+	dst = append(dst, `>
     <xs:element name="`...)
 	dst = append(append(dst, c.Root...), `">
         <xs:complexType>
@@ -45,12 +49,22 @@ func XMLSchema(c *Class) []byte {
                 </xs:element>
 `...)
 	}
-	return append(dst, `                <xs:any namespace="##other" processContents="lax" minOccurs="0" maxOccurs="unbounded"/>
+	dst = append(dst, `                <xs:any namespace="##other" processContents="lax" minOccurs="0" maxOccurs="unbounded"/>
             </xs:sequence>
         </xs:complexType>
     </xs:element>
-</xs:schema>
 `...)
+	if c.List != "" {
+		dst = append(dst, `    <xs:element name="`+c.List+`">
+        <xs:complexType>
+            <xs:sequence>
+                <xs:element ref="`+c.Prefix+":"+c.Root+`" minOccurs="0" maxOccurs="unbounded"/>
+            </xs:sequence>
+        </xs:complexType>
+    </xs:element>
+`...)
+	}
+	return append(dst, "</xs:schema>\n"...)
 }
 
 var xmlTypes = [...]string{String: "xs:string", Integer: "xs:long", Boolean: "xs:boolean", Date: "xs:dateTime", Reference: "xs:anyURI"}

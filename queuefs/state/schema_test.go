@@ -141,6 +141,20 @@ func TestSchemaOfXMLHoldsForDocuments(t *testing.T) {
 			t.Errorf("%s: %s", name, out)
 		}
 	}
+	// A list has its states without their declarations.
+	for class, ok := range map[*state.Class]bool{state.JobClass: true, state.QueueClass: false} {
+		list := "<job:jobStates xmlns:job=\"" + state.JobClass.Namespace + "\">\n"
+		for _, d := range documents() {
+			if d.Class == class {
+				_, element, _ := strings.Cut(string(state.XML.Append(nil, &d)), "?>")
+				list += element
+			}
+		}
+		file := write("list.xml", []byte(list+"</job:jobStates>\n"))
+		if out, valid := validate(state.JobClass, file); valid != ok {
+			t.Errorf("list of %s: %s", class.Root, out)
+		}
+	}
 	queue := fullQueue()
 	d := state.OfQueue(base, &queue)
 	text := string(state.XML.Append(nil, &d))

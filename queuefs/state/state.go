@@ -65,6 +65,7 @@ type Term struct {
 type Class struct {
 	Prefix string // of the names in XML, JSON and Turtle
 	Root   string // name of the root element, without prefix
+	List   string // name of the element that holds several of them; "" if there is none
 	// Namespace is the namespace of the names in XML. Turtle puts a slash
 	// behind it.
 	Namespace string
