@@ -1,13 +1,15 @@
 package publisher
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"cutie/publisher/websub"
@@ -40,7 +42,12 @@ import (
 // instant; that they change is what Change Notifications say.
 type Notifier struct {
 	NotifyOptions
-	p *Publisher
+	p   *Publisher
+	tag string // differs with what Capability Lists say of notifications
+
+	mu     sync.Mutex
+	source string    // version of the Source Description, "" if not known
+	looked time.Time // when it was that
 }
 
 // NotifyOptions are the settings of a [Notifier]. Zero values mean the defaults.
@@ -51,7 +58,8 @@ type NotifyOptions struct {
 	MaxOctets int                // of the entries of a notification, 64 KiB to 16 MiB; 0: 1 MiB
 }
 
-// NewNotifier returns the Notifier of a Publisher.
+// NewNotifier returns the Notifier of a Publisher, whose Capability Lists name
+// its topics from then on.
 func NewNotifier(p *Publisher, o NotifyOptions) (*Notifier, error) {
 	if len(o.Hubs) == 0 {
 		return nil, errors.New("notifications: no hub")
@@ -61,11 +69,15 @@ func NewNotifier(p *Publisher, o NotifyOptions) (*Notifier, error) {
 			return nil, fmt.Errorf("notifications: hub %.80q is not an absolute http or https URL", hub)
 		}
 	}
-	if o.Change == "" {
-		o.Change = sitemap.ChangeNotification
+	o.Change = cmp.Or(o.Change, sitemap.ChangeNotification)
+	o.Framework = cmp.Or(o.Framework, sitemap.FrameworkNotification)
+	for _, c := range []sitemap.Capability{o.Change, o.Framework} {
+		if len(c) > 64 || strings.Trim(string(c), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return nil, fmt.Errorf("notifications: capability %.80q is not up to 64 small letters, digits and hyphens", c)
+		}
 	}
-	if o.Framework == "" {
-		o.Framework = sitemap.FrameworkNotification
+	if o.Change == o.Framework {
+		return nil, fmt.Errorf("notifications: capability %q is that of both kinds", o.Change)
 	}
 	if o.MaxOctets == 0 {
 		o.MaxOctets = 1 << 20
@@ -73,7 +85,9 @@ func NewNotifier(p *Publisher, o NotifyOptions) (*Notifier, error) {
 	if o.MaxOctets < 64<<10 || o.MaxOctets > 16<<20 {
 		return nil, fmt.Errorf("notifications: %d octets are not between %d and %d", o.MaxOctets, 64<<10, 16<<20)
 	}
-	return &Notifier{o, p}, nil
+	n := &Notifier{NotifyOptions: o, p: p, tag: salt(o.Hubs, o.Change, o.Framework)}
+	p.notifier.Store(n)
+	return n, nil
 }
 
 // Names of the topics of a set.
@@ -92,27 +106,27 @@ type topic struct {
 
 // topic accepts only URLs of ours. The error may be a [websub.ErrNoTopic].
 func (n *Notifier) topic(ref string) (topic, error) {
-	none := fmt.Errorf("%.200q: %w", ref, websub.ErrNoTopic)
+	none := func() (topic, error) { return topic{}, fmt.Errorf("%.200q: %w", ref, websub.ErrNoTopic) }
 	path, ok := strings.CutPrefix(ref, n.p.site.description()+"/")
 	w := strings.Split(path, "/")
 	if !ok || len(w) != 3 || w[2] != changeTopic && w[2] != frameworkTopic {
-		return topic{}, none
+		return none()
 	}
 	id, err := url.PathUnescape(w[0])
 	set, ok := parseSet(w[1])
 	if err != nil || !ok || escape(id) != w[0] {
-		return topic{}, none
+		return none()
 	}
 	q, err := n.p.svc.queue(id)
 	if errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName) || err == nil && q.ID() != id {
-		return topic{}, none
+		return none()
 	}
 	if err != nil {
 		return topic{}, err
 	}
 	f, err := n.p.feed(q)
 	if errors.Is(err, queuefs.ErrNoQueue) {
-		return topic{}, none
+		return none()
 	}
 	return topic{f.feed, ref, set, w[2] == frameworkTopic}, err
 }
@@ -163,7 +177,7 @@ func (n *Notifier) Latest(ref string) (position string, err error) {
 		return "", err
 	}
 	if t.framework {
-		v, err := t.versions()
+		v, err := n.versions(t)
 		return v.String(), err
 	}
 	st := t.q.State()
@@ -177,16 +191,19 @@ func (n *Notifier) Content(ref, after string) (websub.Content, error) {
 		return websub.Content{}, err
 	}
 	if t.framework {
-		return n.documents(t, after)
+		return n.documents(t, after, n.p.Now().UTC())
 	}
 	return n.changes(t, after)
 }
 
 // changes returns the Change Notification after a place.
 func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
-	at, err := parsePlace(after)
-	if err != nil {
-		return websub.Content{}, err
+	var at place
+	if after != "" {
+		var err error
+		if at, err = parsePlace(after); err != nil {
+			return websub.Content{}, err
+		}
 	}
 	p, err := t.passage(t.set, at, n.MaxOctets)
 	c := websub.Content{Type: documentType, Upto: p.upto.String(), More: p.more}
@@ -194,28 +211,6 @@ func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
 		c.Body = n.body(t, n.Change, p.from, p.upto.at, p.entries)
 	}
 	return c, err
-}
-
-// documents returns the Framework Notification of those whose version is not
-// what it was.
-func (n *Notifier) documents(t topic, before string) (websub.Content, error) {
-	v, err := t.versions()
-	if err != nil {
-		return websub.Content{}, err
-	}
-	c := websub.Content{Type: documentType, Upto: v.String()}
-	var entries []byte
-	old := strings.Split(before, ".")
-	for i, d := range v {
-		if d.version != "-" && (len(old) != len(v) || old[i] != d.version) {
-			entries = n.p.Dialect.AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
-				Loc: d.loc, Capability: d.capability, Change: sitemap.Updated, DateTime: n.p.Now().UTC(), Length: -1})
-		}
-	}
-	if len(entries) > 0 {
-		c.Body = n.body(t, n.Framework, time.Time{}, time.Time{}, entries)
-	}
-	return c, nil
 }
 
 // body returns a notification.
@@ -229,7 +224,8 @@ func (n *Notifier) body(t topic, c sitemap.Capability, from, until time.Time, en
 }
 
 // ServeHTTP serves the topics, with the links that lead to the hubs (WebSub,
-// 4), for GET and HEAD, and hands every other path to the Publisher.
+// 4), for GET and HEAD and with strong entity tags, and hands every other path
+// to the Publisher.
 func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutPrefix(r.URL.EscapedPath(), wellknown.Path)
 	if !ok || !strings.HasSuffix(path, "/"+changeTopic) && !strings.HasSuffix(path, "/"+frameworkTopic) {
@@ -258,76 +254,21 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Link", websub.Links(t.url, n.Hubs...))
 	h.Set("Content-Type", documentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", cacheOpen)
-	if r.Method == http.MethodGet {
-		_, _ = w.Write(body)
-	}
+	sum := sha256.Sum256(body)
+	h.Set("ETag", fmt.Sprintf(`"n-%x"`, sum[:12]))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
-// newest returns what a topic shows to who asks for it.
+// newest returns what a topic shows to who asks for it. Asked again it is the
+// same as long as nothing has changed.
 func (n *Notifier) newest(t topic) ([]byte, error) {
 	if t.framework {
-		c, err := n.documents(t, "")
+		c, err := n.documents(t, "", time.Time{})
 		return c.Body, err
 	}
 	p, err := t.newest(t.set, n.MaxOctets)
 	return n.body(t, n.Change, p.from, p.upto.at, p.entries), err
-}
-
-// A version is how a document stands that Framework Notifications tell of.
-type version struct {
-	loc        string
-	capability sitemap.Capability
-	version    string // "-" if there is no such document
-}
-
-type versions []version
-
-// String returns the position of a framework topic.
-func (v versions) String() string {
-	words := make([]string, len(v))
-	for i := range v {
-		words[i] = v[i].version
-	}
-	return strings.Join(words, ".")
-}
-
-// framework are the documents of a set that Framework Notifications tell of.
-var framework = []struct {
-	name       string
-	capability sitemap.Capability
-}{
-	{"capabilitylist.xml", sitemap.CapabilityList},
-	{"changelist-index.xml", sitemap.ChangeList},
-	{"changedump.xml", sitemap.ChangeDump},
-	{"resourcedump.xml", sitemap.ResourceDump},
-	{"resourcelist-archive.xml", sitemap.ResourceListArchive},
-	{"changelist-archive.xml", sitemap.ChangeListArchive},
-	{"resourcedump-archive.xml", sitemap.ResourceDumpArchive},
-	{"changedump-archive.xml", sitemap.ChangeDumpArchive},
-}
-
-// versions returns how the documents of a set stand.
-func (t *topic) versions() (versions, error) {
-	all := make(versions, 0, 1+len(framework))
-	add := func(loc string, c sitemap.Capability) error {
-		v := version{loc, c, "-"}
-		r, err := t.p.find(wellknown.Path + strings.TrimPrefix(loc, t.p.site.description()))
-		if err == nil {
-			sum := sha256.Sum256([]byte(r.state()))
-			v.version = fmt.Sprintf("%x", sum[:6])
-		} else if !errors.Is(err, errNotFound) {
-			return err
-		}
-		all = append(all, v)
-		return nil
-	}
-	err := add(t.p.site.description(), sitemap.Description)
-	for _, d := range framework {
-		err = errors.Join(err, add(t.names.docs[t.set]+d.name, d.capability))
-	}
-	return all, err
 }
 
 var _ websub.Source = (*Notifier)(nil)

@@ -1,9 +1,7 @@
 package publisher_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -345,140 +343,9 @@ func TestAGapInTheListsShowsInTheNotification(t *testing.T) {
 	if got := parse(t, c.Body).entries; len(got) != 1 || got[0].Seq != uint64(state.Seq)+1 {
 		t.Errorf("got %+v", got)
 	}
-	for _, bad := range []string{"", "x", "1", "1-", "01-0", "1-0-0", "-1-5"} {
+	for _, bad := range []string{"x", "1", "1-", "01-0", "1-0-0", "-1-5"} {
 		if _, err := s.notifier().Content(topic, bad); err == nil {
 			t.Errorf("position %q was taken", bad)
 		}
 	}
-}
-
-func TestFrameworkNotificationsTellOfDocuments(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 20}, "q")
-	n := s.notifier()
-	topic := s.topicOf("q", publisher.Pending, "framework-notification")
-	at, err := n.Latest(topic)
-	must(t, err)
-	next := func() (names string) {
-		t.Helper()
-		latest, err := n.Latest(topic)
-		must(t, err)
-		c, err := n.Content(topic, at)
-		must(t, err)
-		if c.Upto != latest || c.More || (c.Body == nil) != (latest == at) {
-			t.Errorf("got upto %s, body %v; latest %s, before %s", c.Upto, c.Body != nil, latest, at)
-		}
-		if at = c.Upto; c.Body == nil {
-			return ""
-		}
-		d := parse(t, c.Body)
-		if d.head.Capability != sitemap.FrameworkNotification || d.head.Link("self") != topic || d.head.Link("hub") != hubURI {
-			t.Errorf("got head %+v", d.head)
-		}
-		for _, e := range d.entries {
-			if e.Change != sitemap.Updated || e.DateTime.IsZero() || s.get(e.Loc).StatusCode != http.StatusOK {
-				t.Errorf("got entry %+v", e)
-			}
-			names += fmt.Sprint(e.Capability, " ")
-		}
-		return names
-	}
-	if got := next(); got != "" {
-		t.Errorf("got %s", got)
-	}
-	s.submitN(s.queue("q"), 5)
-	if got := next(); got != "" {
-		t.Errorf("after changes alone: got %s", got)
-	}
-	s.submitN(s.queue("q"), 20)
-	if got := next(); !strings.Contains(got, "changelist ") {
-		t.Errorf("after a list was closed: got %s", got)
-	}
-	s.settle()
-	if got := next(); !strings.Contains(got, "changedump ") || strings.Contains(got, "description") {
-		t.Errorf("after a package was made: got %s", got)
-	}
-	s.queue("other")
-	if got := next(); got != "description " {
-		t.Errorf("after a queue was made: got %s", got)
-	}
-}
-
-func TestTopicsAreServedWithTheirHub(t *testing.T) {
-	s := newSource(t, publisher.Options{}, "q", "http://example.org/a b")
-	n := s.notifier()
-	s.submitN(s.queue("q"), 500)
-	get := func(method, ref string) *http.Response {
-		w := httptest.NewRecorder()
-		n.ServeHTTP(w, httptest.NewRequest(method, strings.TrimPrefix(ref, base), nil))
-		return w.Result()
-	}
-	topics := n.Topics()
-	if len(topics) != 8 {
-		t.Errorf("got topics %q", topics)
-	}
-	for _, topic := range topics {
-		resp := get("GET", topic)
-		body := read(t, resp)
-		if resp.StatusCode != 200 || resp.Header.Get("Link") != `<`+hubURI+`>; rel="hub", <`+topic+`>; rel="self"` || resp.Header.Get("Content-Type") != "application/xml" {
-			t.Errorf("%s: got %d %v", topic, resp.StatusCode, resp.Header)
-		}
-		if d := parse(t, body); d.head.Link("self") != topic {
-			t.Errorf("%s: got head %+v", topic, d.head)
-		}
-		head := get("HEAD", topic)
-		if len(read(t, head)) > 0 || head.Header.Get("Content-Length") != resp.Header.Get("Content-Length") {
-			t.Errorf("%s: HEAD: got %v", topic, head.Header)
-		}
-		if resp := get("POST", topic); resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD" {
-			t.Errorf("%s: POST: got %d", topic, resp.StatusCode)
-		}
-	}
-	// A topic shows the newest changes.
-	topic := s.topicOf("q", publisher.Replica, "change-notification")
-	all, newest := s.changesOf("q", "replica"), read(t, get("GET", topic))
-	got := lines(newest)
-	if len(got) < 50 || len(got) == len(all) || strings.Join(got, "\n") != strings.Join(all[len(all)-len(got):], "\n") {
-		t.Errorf("got %d of %d changes", len(got), len(all))
-	}
-	if _, before := parseLine(t, all[len(all)-len(got)-1]); !parse(t, newest).head.From.Equal(before) {
-		t.Errorf("got from %v, want %v", parse(t, newest).head.From, before)
-	}
-	for _, ref := range []string{"/q/pending/change-notification.xml", "/q/none/change-notification.xml", "/none/pending/change-notification.xml",
-		"/change-notification.xml", "/q/pending/x/change-notification.xml", "/%71/pending/change-notification.xml", "/q/pending/notification.xml"} {
-		ok := ref == "/q/pending/change-notification.xml"
-		if resp := get("GET", base+"/.well-known/resourcesync"+ref); (resp.StatusCode == 200) != ok || !ok && resp.StatusCode != 404 {
-			t.Errorf("%s: got %d", ref, resp.StatusCode)
-		}
-		topic := base + "/.well-known/resourcesync" + ref
-		if _, err := n.Latest(topic); (err == nil) != ok {
-			t.Errorf("%s: got %v", ref, err)
-		}
-		if id, err := n.Queue(topic); ok && (id != "q" || err != nil) || !ok && !errors.Is(err, websub.ErrNoTopic) {
-			t.Errorf("%s: got queue %q, %v", ref, id, err)
-		}
-	}
-	if resp := get("GET", s.pub.CapabilityList("q", publisher.Pending)); resp.StatusCode != 200 || !bytes.Contains(read(t, resp), []byte("capabilitylist")) {
-		t.Errorf("other documents: got %d", resp.StatusCode)
-	}
-	d, err := websub.Discover(context.Background(), doer{n}, base+"/.well-known/resourcesync/q/pending/change-notification.xml")
-	if err != nil || d.Topic != s.topicOf("q", publisher.Pending, "change-notification") || len(d.Hubs) != 1 || d.Hubs[0] != hubURI {
-		t.Errorf("discovered %+v, %v", d, err)
-	}
-	for i, e := range n.Entries("q", publisher.Pending) {
-		want := []string{"change-notification", "framework-notification"}[i]
-		if e.Loc != s.topicOf("q", publisher.Pending, want) || e.Link("hub") != hubURI ||
-			e.Capability != []sitemap.Capability{sitemap.ChangeNotification, sitemap.FrameworkNotification}[i] {
-			t.Errorf("got entry %+v", e)
-		}
-	}
-}
-
-// doer asks a handler below the base URI.
-type doer struct{ http.Handler }
-
-func (d doer) Do(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/cutie")
-	d.ServeHTTP(w, r)
-	return w.Result(), nil
 }

@@ -37,7 +37,7 @@ func (h *Hub) deliver(ctx context.Context, s *subscription, latest string) {
 		}
 		c, err := h.next(s, after)
 		if err != nil {
-			h.note(s.Topic, err)
+			h.note("topic "+s.Topic, err)
 			h.mu.Lock()
 			s.Next = h.Now().Add(h.Shortest) // it is not the subscriber who failed
 			h.mu.Unlock()
@@ -64,13 +64,8 @@ func (h *Hub) deliver(ctx context.Context, s *subscription, latest string) {
 // next returns what is to be said to a subscription. A ping tells of all there
 // is.
 func (h *Hub) next(s *subscription, after string) (Content, error) {
-	if s.External && !h.External.Payload {
-		position, err := h.Source.Latest(s.Topic)
-		if err != nil || position == after {
-			return Content{Upto: position}, err
-		}
-		form := url.Values{"hub.mode": {publish}, "hub.topic": {s.Topic}, "hub.url": {s.Topic}}
-		return Content{Type: formType, Body: []byte(form.Encode()), Upto: position}, err
+	if x := h.external(s); x != nil && !x.Payload {
+		return h.ping(s.Topic, after)
 	}
 	return h.Source.Content(s.Topic, after)
 }
@@ -91,6 +86,9 @@ func (h *Hub) outcome(s *subscription, c Content, err error, took time.Duration)
 	if f != nil && f.gone && !s.External {
 		h.end(s)
 		return false
+	}
+	if s.External {
+		h.noteExternal(s, err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,10 +113,7 @@ func (h *Hub) outcome(s *subscription, c Content, err error, took time.Duration)
 		wait = max(wait, f.after)
 	}
 	s.Next, s.lastErr = now.Add(wait), err.Error()
-	switch {
-	case s.External && s.Failures == 1:
-		defer h.report(fmt.Errorf("hub: external hub %s, topic %s: %w; it is tried again", redact(s.Callback), s.Topic, err))
-	case !s.External && now.Sub(s.Failing) >= h.GiveUp:
+	if !s.External && now.Sub(s.Failing) >= h.GiveUp {
 		s.Expires = time.Time{} // it goes with the next Tick, unless it is asked for anew
 		defer h.report(fmt.Errorf("hub: a subscriber at %s to %s has failed for %v and is dropped, at last with: %w",
 			redact(s.Callback), s.Topic, h.GiveUp, err))
@@ -151,7 +146,7 @@ func (h *Hub) post(ctx context.Context, s *subscription, c Content) error {
 	if c.Type != formType {
 		hub := h.URL
 		if s.External {
-			hub = h.External.URL
+			hub = s.Callback
 		}
 		req.Header.Set("Link", Links(s.Topic, hub))
 	}
@@ -168,9 +163,9 @@ func (h *Hub) post(ctx context.Context, s *subscription, c Content) error {
 	case status >= 200 && status < 300:
 		return nil
 	case status == http.StatusGone:
-		return &failure{text: "the subscriber answered 410", gone: true}
+		return &failure{text: s.who() + " answered 410", gone: true}
 	default:
-		return &failure{text: fmt.Sprintf("the subscriber answered %d", status), after: retryAfter(resp.Header, h.Now())}
+		return &failure{text: fmt.Sprintf("%s answered %d", s.who(), status), after: retryAfter(resp.Header, h.Now())}
 	}
 }
 
@@ -191,6 +186,15 @@ func (h *Hub) do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// A refusedError is that of a request that the Doer refused to make. What it
+// says is for strangers.
+type refusedError struct {
+	public string
+	cause  error // for who runs the hub
+}
+
+func (e *refusedError) Error() string { return e.public }
+
 // plainError returns the error of a request without its URL.
 func plainError(err error, limit time.Duration) error {
 	var outer *url.Error
@@ -202,7 +206,7 @@ func plainError(err error, limit time.Duration) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no answer within %v", limit)
 	case errors.As(err, &public):
-		return errors.New(public.Public())
+		return &refusedError{public.Public(), err}
 	}
 	return err
 }

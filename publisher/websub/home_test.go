@@ -1,6 +1,7 @@
 package websub_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (j *journal) Latest(topic string) (string, error) {
 func (j *journal) Content(topic, after string) (websub.Content, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	from, err := strconv.Atoi(after)
+	from, err := strconv.Atoi(cmp.Or(after, "0"))
 	if err != nil || j.err != nil {
 		return websub.Content{}, errors.Join(err, j.err)
 	}

@@ -17,15 +17,17 @@ import (
 
 // Options are the settings of a [Hub]. Zero values mean the defaults.
 type Options struct {
-	URL    string       // of the hub, as subscribers are told; needed
+	URL    string       // of the hub, as subscribers are told; "": it takes none, and those it has wait
 	Source Source       // needed
 	Doer   Doer         // needed
 	Dir    *durable.Dir // a directory of the hub's own; needed; the caller closes it after the hub
 
 	// Permit decides whether a request may subscribe to a topic, which may be
-	// none; the error is told to who asked, with status 403. It is not asked
-	// again before the subscription is renewed. nil: everybody may.
-	Permit func(r *http.Request, topic string) error
+	// none; the error is told to who asked, with the status of its method
+	// HTTPStatus, or 403 if it has none. What the answer needs besides, Permit
+	// adds to its header. It is not asked again before the subscription is
+	// renewed. nil: everybody may.
+	Permit func(answer http.Header, r *http.Request, topic string) error
 
 	Lease    time.Duration // of a subscription that asks for none; 0: 10 days
 	MinLease time.Duration // what less is raised to; 0: 5 minutes
@@ -39,26 +41,17 @@ type Options struct {
 	Parallel int           // requests in progress; 0: 64
 	PerHost  int           // requests in progress to a host; 0: 4
 	Timeout  time.Duration // of a request; 0: 10 s
+	Verdict  time.Duration // for how long who asks waits to hear that the Doer refuses the callback; 0: not at all
 	Gather   time.Duration // between notifications of a topic while it has little; 0: 1 s
 	Shortest time.Duration // until the second attempt; 0: 1 s; then twice that, and so on
 	Longest  time.Duration // between attempts; 0: 1 h
 	GiveUp   time.Duration // for how long; 0: 7 days
 
-	Method   Method    // of signatures; "": SHA256
-	External *External // a hub besides this one; nil: none
+	Method   Method     // of signatures; "": SHA256
+	External []External // hubs besides this one
 
 	Report func(error)      // told, by any goroutine, what was damaged, dropped or cannot be read; nil: nobody is
 	Now    func() time.Time // nil: time.Now
-}
-
-// An External hub is told of all topics of the Source.
-type External struct {
-	URL string
-	// Payload has each notification POSTed to the hub, with the links that a
-	// subscriber gets, for it to pass on (ResourceSync Change Notification,
-	// 4.1). Otherwise the hub is pinged with hub.mode=publish and fetches the
-	// topic (6); what came between two fetches is then seen in the topic alone.
-	Payload bool
 }
 
 // A Hub distributes the topics of a Source. Its methods are safe for
@@ -75,53 +68,11 @@ type Hub struct {
 	subs    map[key]*subscription
 	version uint64 // of what is to be saved
 	running load
-	told    map[string]string // the last error of a topic
+	told    map[string]string // the last error of a topic or an external hub
 	closed  bool
+
+	met map[string]bool // external hubs that had their topics; guarded by tick
 }
-
-// A key names a subscription (5.1). Those of the external hub are of a kind of
-// their own, so that nobody can replace them.
-type key struct {
-	topic, callback string
-	external        bool
-}
-
-// A subscription is one as it stands in the file, and what is known of it
-// besides. It is guarded by Hub.mu.
-type subscription struct {
-	Topic    string    `json:"topic"`
-	Callback string    `json:"callback"`
-	External bool      `json:"external,omitempty"`
-	Secret   string    `json:"secret,omitempty"`
-	Position string    `json:"position"`          // delivered up to there
-	Expires  time.Time `json:"expires,omitzero"`  // zero: not verified, or never
-	Failing  time.Time `json:"failing,omitzero"`  // since then every attempt has failed
-	Failures int       `json:"failures,omitzero"` // attempts since then
-	Next     time.Time `json:"next,omitzero"`     // no attempt before
-	Asked    *intent   `json:"asked,omitempty"`   // what is to be verified
-
-	host    string
-	busy    bool      // a worker has it
-	proven  bool      // the last delivery succeeded, and fast
-	turn    time.Time // when it was last given one
-	looked  string    // the latest position as of when nothing more was to be said
-	lastErr string
-}
-
-// An intent is a request that was accepted and not yet verified.
-type intent struct {
-	Mode     string        `json:"mode"`
-	Lease    time.Duration `json:"lease,omitzero"`
-	Secret   string        `json:"secret,omitempty"`
-	Position string        `json:"position,omitempty"` // when it came
-	Attempts int           `json:"attempts,omitzero"`
-	Next     time.Time     `json:"next,omitzero"`
-}
-
-func (s *subscription) key() key { return key{s.Topic, s.Callback, s.External} }
-
-// active tells whether it gets content.
-func (s *subscription) active(now time.Time) bool { return s.External || s.Expires.After(now) }
 
 // NewHub opens a hub. Damage that it finds is reported and lived with; an
 // error means that the directory cannot be used or that the options are wrong.
@@ -129,12 +80,15 @@ func NewHub(o Options) (*Hub, error) {
 	if o.Source == nil || o.Doer == nil || o.Dir == nil {
 		return nil, errors.New("hub: no source, no client or no directory")
 	}
-	if _, err := parseURL(o.URL); err != nil {
+	if _, err := parseURL(o.URL); err != nil && o.URL != "" {
 		return nil, fmt.Errorf("hub: URL %.80q: %w", o.URL, err)
 	}
-	if o.External != nil {
-		if _, err := parseURL(o.External.URL); err != nil {
-			return nil, fmt.Errorf("hub: external hub %.80q: %w", o.External.URL, err)
+	for i, x := range o.External {
+		if _, err := parseURL(x.URL); err != nil {
+			return nil, fmt.Errorf("hub: external hub %.80q: %w", x.URL, err)
+		}
+		if slices.ContainsFunc(o.External[:i], func(y External) bool { return x.URL == y.URL }) || x.URL == o.URL {
+			return nil, fmt.Errorf("hub: external hub %.80q is there twice", x.URL)
 		}
 	}
 	if o.Method = cmp.Or(o.Method, SHA256); methods[o.Method] == nil {
@@ -144,7 +98,8 @@ func NewHub(o Options) (*Hub, error) {
 	if o.MinLease > o.MaxLease {
 		return nil, fmt.Errorf("hub: shortest lease %v is above the longest, %v", o.MinLease, o.MaxLease)
 	}
-	h := &Hub{Options: o, subs: map[key]*subscription{}, told: map[string]string{}, running: load{hosts: map[string]int{}}}
+	h := &Hub{Options: o, subs: map[key]*subscription{}, told: map[string]string{}, met: map[string]bool{},
+		running: load{hosts: map[string]int{}}}
 	s, all, damage, err := openStore[subscription](o.Dir, "subscriptions")
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
@@ -160,8 +115,9 @@ func NewHub(o Options) (*Hub, error) {
 		}
 		all[i].host, all[i].proven = u.Host, all[i].Failures == 0 && !all[i].Expires.IsZero()
 		h.subs[all[i].key()] = &all[i]
+		h.met[all[i].Callback] = h.met[all[i].Callback] || all[i].External
 	}
-	return h, nil
+	return h, h.meet() // so that external hubs miss nothing from now on
 }
 
 func (o *Options) fill() {
@@ -195,54 +151,6 @@ func (h *Hub) Tick(ctx context.Context) error {
 	return err
 }
 
-// meet sees that the external hub has a subscription to every topic. That it
-// begins is on stable storage before anything comes of it.
-func (h *Hub) meet() error {
-	if h.External == nil {
-		return nil
-	}
-	added := false
-	for _, topic := range h.Source.Topics() {
-		k := key{topic, h.External.URL, true}
-		h.mu.Lock()
-		known := h.subs[k] != nil
-		h.mu.Unlock()
-		if known {
-			continue
-		}
-		position, err := h.Source.Latest(topic)
-		if err != nil {
-			continue // another time
-		}
-		u, _ := parseURL(k.callback) // NewHub has seen it
-		h.mu.Lock()
-		h.subs[k] = &subscription{Topic: topic, Callback: k.callback, External: true, Position: position, host: u.Host}
-		h.version++
-		h.mu.Unlock()
-		added = true
-	}
-	if !added {
-		return nil
-	}
-	return h.save()
-}
-
-// A load is how many requests are in progress.
-type load struct {
-	all, unproven int
-	hosts         map[string]int
-}
-
-func (l *load) add(s *subscription, proven bool, n int) {
-	l.all += n
-	if !proven {
-		l.unproven += n
-	}
-	if l.hosts[s.host] += n; l.hosts[s.host] == 0 {
-		delete(l.hosts, s.host)
-	}
-}
-
 // room tells whether one more request of s may be in progress.
 func (h *Hub) room(s *subscription) bool {
 	l := &h.running
@@ -256,7 +164,7 @@ func (h *Hub) start(ctx context.Context, now time.Time) {
 	gone := map[string]bool{}
 	for _, topic := range h.topics() {
 		position, err := h.Source.Latest(topic)
-		h.note(topic, err)
+		h.note("topic "+topic, err)
 		latest[topic], gone[topic] = position, errors.Is(err, ErrNoTopic)
 	}
 	h.mu.Lock()
@@ -271,6 +179,7 @@ func (h *Hub) start(ctx context.Context, now time.Time) {
 		case s.busy:
 		case h.outdated(s, now):
 			h.drop(k)
+		case h.URL == "" && !s.External: // until there is a hub of ours again
 		case gone[s.Topic], s.Asked != nil && !now.Before(s.Asked.Next),
 			s.active(now) && position != "" && position != s.looked && !now.Before(s.Next):
 			due = append(due, s)
@@ -294,14 +203,6 @@ func (h *Hub) start(ctx context.Context, now time.Time) {
 			h.running.add(s, proven, -1)
 		})
 	}
-}
-
-// outdated tells whether a subscription is over; h.mu is held.
-func (h *Hub) outdated(s *subscription, now time.Time) bool {
-	if s.External {
-		return h.External == nil || s.Callback != h.External.URL
-	}
-	return s.Asked == nil && !s.active(now)
 }
 
 // topics returns those that somebody has subscribed to.
@@ -387,53 +288,4 @@ func (h *Hub) Close() error {
 	h.mu.Unlock()
 	h.Wait()
 	return h.save()
-}
-
-// note reports the error of a topic when it begins or changes.
-func (h *Hub) note(topic string, err error) {
-	text := ""
-	if err != nil && !errors.Is(err, ErrNoTopic) {
-		text = err.Error()
-	}
-	h.mu.Lock()
-	known := h.told[topic] == text
-	if h.told[topic] = text; text == "" {
-		delete(h.told, topic)
-	}
-	h.mu.Unlock()
-	if !known && text != "" {
-		h.report(fmt.Errorf("hub: topic %s: %w", topic, err))
-	}
-}
-
-func (h *Hub) report(err error) {
-	if h.Report != nil {
-		h.Report(err)
-	}
-}
-
-// A State is how a subscription fares.
-type State struct {
-	Topic     string
-	Host      string    // of the callback, the rest of which is secret
-	Verified  bool      // it gets content
-	Signed    bool      // with a secret
-	External  bool      // it is that of the external hub
-	Expires   time.Time // zero: not verified, or never
-	Failing   time.Time // since then every attempt has failed; zero if the last one did not
-	Failures  int       // attempts since then
-	Next      time.Time // no attempt before
-	LastError string    // of the attempt that failed last
-}
-
-// States returns the states of all subscriptions, in the order of their topics.
-func (h *Hub) States() []State {
-	_, all := h.present()
-	now := h.Now()
-	states := make([]State, len(all))
-	for i, s := range all {
-		states[i] = State{Topic: s.Topic, Host: s.host, Verified: s.active(now), Signed: s.Secret != "", External: s.External,
-			Expires: s.Expires, Failing: s.Failing, Failures: s.Failures, Next: s.Next, LastError: s.lastErr}
-	}
-	return states
 }

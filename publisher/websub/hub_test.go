@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -253,49 +252,6 @@ func TestAHostHasAFewRequestsInProgress(t *testing.T) {
 	h.tick()
 	if n := len(began); n != 4 {
 		t.Errorf("got %d further requests, want 4", n)
-	}
-}
-
-func TestTheExternalHubIsTold(t *testing.T) {
-	for _, payload := range []bool{false, true} {
-		j, r := newJournal(topic), newReceiver(t)
-		j.add(topic, "0")
-		h := newHouse(t, websub.Options{Source: j, External: &websub.External{URL: r.URL + "/push", Payload: payload}}, nil)
-		h.tick()
-		want(t, r.bodies(), nil)
-		r.answers(func(n int) (int, string) { return map[bool]int{true: 500, false: 204}[n == 1], "" })
-		j.add(topic, "1")
-		h.tick()
-		j.add(topic, "2", "3", "4")
-		h.later(time.Second)
-		h.close()
-		h.open(nil)
-		h.tick()
-		if payload {
-			if got, want := r.got[0].header.Get("Link"), `<`+r.URL+`/push>; rel="hub", <`+topic+`>; rel="self"`; got != want {
-				t.Errorf("got link %s, want %s", got, want)
-			}
-			want(t, r.bodies(), []string{"1", "1\n2\n3", "4"})
-		} else {
-			ping := "hub.mode=publish&hub.topic=" + url.QueryEscape(topic) + "&hub.url=" + url.QueryEscape(topic)
-			if r.got[0].header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-				t.Errorf("got %v", r.got[0].header)
-			}
-			want(t, r.bodies(), []string{ping, ping})
-		}
-		if got := h.reported(); !strings.Contains(got, "the subscriber answered 500; it is tried again") {
-			t.Errorf("got reports %q", got)
-		}
-		h.wantStates(topic + " verified=true signed=false external=true failures=0\n")
-		// Nobody can put himself in its place.
-		if status, _ := h.ask("unsubscribe", topic, r.URL+"/push"); status != 404 {
-			t.Errorf("got %d", status)
-		}
-		h.opts.External = nil
-		h.close()
-		h.open(nil)
-		h.tick()
-		h.wantStates("")
 	}
 }
 

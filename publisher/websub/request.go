@@ -29,7 +29,8 @@ func refuse(status int, text string, args ...any) error {
 }
 
 // ServeHTTP answers those who subscribe and unsubscribe (5.1). A request is
-// on stable storage when it is answered 202; a Tick verifies it.
+// on stable storage when it is answered 202; a Tick verifies it. If the Doer
+// refuses the callback within Options.Verdict the answer is 403 with the reason.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.accept(w, r)
 	var no *refusal
@@ -70,8 +71,15 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request) error {
 	}
 	// First of all, so that nobody learns which topics there are who may not.
 	if asked.Mode == subscribe && h.Permit != nil {
-		if err := h.Permit(r, k.topic); err != nil {
-			return refuse(http.StatusForbidden, "%v", err)
+		if err := h.Permit(w.Header(), r, k.topic); err != nil {
+			status := http.StatusForbidden
+			if known, ok := errors.AsType[interface {
+				error
+				HTTPStatus() int
+			}](err); ok {
+				status = known.HTTPStatus()
+			}
+			return refuse(status, "%v", err)
 		}
 	}
 	if asked.Position, err = h.Source.Latest(k.topic); err != nil && asked.Mode == subscribe {
@@ -80,10 +88,17 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request) error {
 		}
 		return fmt.Errorf("hub: topic %s: %w", k.topic, err)
 	}
-	if err := h.ask(k, asked); err != nil {
+	verdict, err := h.ask(k, asked)
+	if err != nil {
 		return err
 	}
-	return h.save()
+	if err := h.save(); err != nil {
+		return err
+	}
+	if err := verdict.wait(r.Context(), h.Verdict); err != nil {
+		return refuse(http.StatusForbidden, "hub.callback: %v", err)
+	}
+	return nil
 }
 
 // read takes the parameters of a request (5.1).
@@ -129,23 +144,23 @@ func (h *Hub) read(form url.Values) (k key, asked intent, err error) {
 }
 
 // ask notes a request. What there is stays as it is until it is verified.
-func (h *Hub) ask(k key, asked intent) error {
+func (h *Hub) ask(k key, asked intent) (*verdict, error) {
 	u, err := parseURL(k.callback)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return refuse(http.StatusServiceUnavailable, "the hub is stopping")
+		return nil, refuse(http.StatusServiceUnavailable, "the hub is stopping")
 	}
 	s := h.subs[k]
 	if s == nil && asked.Mode == unsubscribe {
-		return refuse(http.StatusNotFound, "there is no such subscription")
+		return nil, refuse(http.StatusNotFound, "there is no such subscription")
 	}
 	if s == nil || s.Asked == nil {
 		if err := h.full(k.topic, u.Host, s == nil); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if s == nil {
@@ -157,8 +172,11 @@ func (h *Hub) ask(k key, asked intent) error {
 		asked.Next, asked.Position = s.Asked.Next, cmp.Or(s.Asked.Position, asked.Position)
 	}
 	s.Asked = &asked
+	if s.verdict == nil {
+		s.verdict = &verdict{done: make(chan struct{})}
+	}
 	h.version++
-	return nil
+	return s.verdict, nil
 }
 
 // full refuses what there is no room for; h.mu is held.

@@ -23,7 +23,9 @@ var errDisagrees = errors.New("the callback does not confirm")
 // verify asks a subscriber whether it wants what was asked for (5.3), and does
 // it.
 func (h *Hub) verify(ctx context.Context, s *subscription, asked intent) {
-	err := h.challenge(ctx, s, asked)
+	err := h.challenge(h.traced(ctx, s), s, asked)
+	refused, _ := errors.AsType[*refusedError](err)
+	h.settle(s, refused)
 	if ctx.Err() != nil {
 		return // it was not the subscriber who failed
 	}
@@ -45,7 +47,7 @@ func (h *Hub) verify(ctx context.Context, s *subscription, asked intent) {
 		s.Secret, s.Expires = asked.Secret, now.Add(asked.Lease)
 		s.Failing, s.Failures, s.Next, s.lastErr = time.Time{}, 0, time.Time{}, ""
 	case s.Asked != nil:
-	case errors.Is(err, errDisagrees) || asked.Attempts+1 >= verifyAttempts:
+	case errors.Is(err, errDisagrees) || refused != nil || asked.Attempts+1 >= verifyAttempts:
 		s.lastErr = err.Error()
 		if !s.active(now) {
 			h.drop(s.key())

@@ -28,6 +28,8 @@
 // requests that may be in progress, and each host has a few at most, so that
 // they hold up nobody else.
 //
+// Hubs of others can be told of all topics as well, see [External].
+//
 // Subscriptions are in the file "subscriptions" of a directory of the hub's
 // own, one a line in JSON. A request is there before it is answered 202. After
 // a crash, positions are those of a second ago; nothing else is missing.
@@ -75,7 +77,8 @@ type Source interface {
 	Latest(topic string) (position string, err error)
 
 	// Content returns what a topic has after a position that Latest or
-	// Content returned, also in the life of an earlier process.
+	// Content returned, also in the life of an earlier process, or from the
+	// beginning after "".
 	Content(topic, after string) (Content, error)
 }
 

@@ -1,0 +1,111 @@
+package websub
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+)
+
+// An External hub is told of all topics of the Source. What it has been told is
+// kept as that of a subscriber: a crash, or a hub that does not answer, delays
+// it and loses nothing. Of the topics that are there when the hub is named for
+// the first time it is told what comes from then on; of later ones, all.
+type External struct {
+	URL string
+	// Payload has each notification POSTed to the hub, with the links that a
+	// subscriber gets, for it to pass on (ResourceSync Change Notification,
+	// 4.1). Otherwise the hub is pinged with hub.mode=publish and fetches the
+	// topic (6); what came between two fetches is then seen in the topic alone.
+	Payload bool
+}
+
+// external returns the external hub that a subscription is of, nil if there is
+// none, or it is named no longer.
+func (h *Hub) external(s *subscription) *External {
+	for i := range h.External {
+		if s.External && h.External[i].URL == s.Callback {
+			return &h.External[i]
+		}
+	}
+	return nil
+}
+
+// who names a subscriber in errors.
+func (s *subscription) who() string {
+	if s.External {
+		return "the hub"
+	}
+	return "the subscriber"
+}
+
+// meet sees that the external hubs have a subscription to every topic. That it
+// begins is on stable storage before anything comes of it.
+func (h *Hub) meet() error {
+	if len(h.External) == 0 {
+		return nil
+	}
+	added := false
+	topics := h.Source.Topics()
+	for i := range h.External {
+		hub := h.External[i].URL
+		u, err := parseURL(hub)
+		if err != nil {
+			return err
+		}
+		all := true
+		for _, topic := range h.unmet(topics, hub) {
+			position := "" // all that there is
+			if !h.met[hub] {
+				if position, err = h.Source.Latest(topic); err != nil {
+					all = false
+					continue // another time
+				}
+			}
+			h.mu.Lock()
+			h.subs[key{topic, hub, true}] = &subscription{Topic: topic, Callback: hub, External: true, Position: position, host: u.Host}
+			h.version++
+			h.mu.Unlock()
+			added = true
+		}
+		h.met[hub] = h.met[hub] || all
+	}
+	if !added {
+		return nil
+	}
+	return h.save()
+}
+
+// unmet returns the topics that an external hub has no subscription to.
+func (h *Hub) unmet(topics []string, hub string) (list []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, topic := range topics {
+		if h.subs[key{topic, hub, true}] == nil {
+			list = append(list, topic)
+		}
+	}
+	return list
+}
+
+// ping is what is said to an external hub that fetches by itself. It tells of
+// all there is.
+func (h *Hub) ping(topic, after string) (Content, error) {
+	position, err := h.Source.Latest(topic)
+	if err != nil || position == after {
+		return Content{Upto: position}, err
+	}
+	// A hub of PubSubHubbub looks for hub.url, others for hub.topic.
+	form := url.Values{"hub.mode": {publish}, "hub.topic": {topic}, "hub.url": {topic}}
+	return Content{Type: formType, Body: []byte(form.Encode()), Upto: position}, nil
+}
+
+// noteExternal reports that an external hub does not take what it is told.
+func (h *Hub) noteExternal(s *subscription, err error) {
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		err = refused.cause // it was not a stranger who named it
+	}
+	if err != nil {
+		err = fmt.Errorf("%w; it is tried again", err)
+	}
+	h.note("external hub "+redact(s.Callback), err)
+}

@@ -1,0 +1,197 @@
+package websub_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/publisher/websub"
+	"cutie/queuefs/outbound"
+)
+
+func TestTheExternalHubIsTold(t *testing.T) {
+	for _, payload := range []bool{false, true} {
+		j, r := newJournal(topic), newReceiver(t)
+		j.add(topic, "0")
+		h := newHouse(t, websub.Options{Source: j, External: []websub.External{{URL: r.URL + "/push", Payload: payload}}}, nil)
+		h.tick()
+		want(t, r.bodies(), nil)
+		r.answers(func(n int) (int, string) { return map[bool]int{true: 500, false: 204}[n == 1], "" })
+		j.add(topic, "1")
+		h.tick()
+		j.add(topic, "2", "3", "4")
+		h.later(time.Second)
+		h.close()
+		h.open(nil)
+		h.tick()
+		if payload {
+			if got, want := r.got[0].header.Get("Link"), `<`+r.URL+`/push>; rel="hub", <`+topic+`>; rel="self"`; got != want {
+				t.Errorf("got link %s, want %s", got, want)
+			}
+			want(t, r.bodies(), []string{"1", "1\n2\n3", "4"})
+		} else {
+			ping := "hub.mode=publish&hub.topic=" + url.QueryEscape(topic) + "&hub.url=" + url.QueryEscape(topic)
+			if r.got[0].header.Get("Content-Type") != "application/x-www-form-urlencoded" {
+				t.Errorf("got %v", r.got[0].header)
+			}
+			want(t, r.bodies(), []string{ping, ping})
+		}
+		if got := h.reported(); !strings.Contains(got, "the hub answered 500; it is tried again") {
+			t.Errorf("got reports %q", got)
+		}
+		h.wantStates(topic + " verified=true signed=false external=true failures=0\n")
+		// Nobody can put himself in its place.
+		if status, _ := h.ask("unsubscribe", topic, r.URL+"/push"); status != 404 {
+			t.Errorf("got %d", status)
+		}
+		h.opts.External = nil
+		h.close()
+		h.open(nil)
+		h.tick()
+		h.wantStates("")
+	}
+}
+
+// What is told to one of several hubs does not hang on another, and each is
+// told of a topic that came later from its beginning.
+func TestExternalHubsAreToldEachByItself(t *testing.T) {
+	const later = "http://source.test/later.xml"
+	j, fine, dead := newJournal(topic), newReceiver(t), newReceiver(t)
+	j.add(topic, "0")
+	h := newHouse(t, websub.Options{Source: j, External: []websub.External{{URL: fine.URL, Payload: true}, {URL: dead.URL}}}, nil)
+	dead.answers(func(int) (int, string) { return 500, "" })
+	h.tick()
+	h.tick()
+	want(t, fine.bodies(), nil) // there before the hub was named
+	j.add(topic, "1")
+	j.add(later, "a", "b", "c", "d")
+	h.tick()
+	h.later(time.Second)
+	h.later(time.Second)
+	got := fine.bodies()
+	slices.Sort(got)
+	want(t, got, []string{"1", "a\nb\nc", "d"})
+	h.close()
+	j.add("http://source.test/meanwhile.xml", "x")
+	h.open(nil)
+	h.tick()
+	h.tick()
+	want(t, fine.bodies(), []string{"x"})
+	if got := strings.Count(h.reported(), "the hub answered 500"); got != 2 {
+		t.Errorf("got %d reports of the one that fails, want one in each life", got)
+	}
+	dead.answers(func(int) (int, string) { return 204, "" })
+	for range 3 {
+		h.later(time.Hour)
+	}
+	told := map[string]bool{}
+	for _, body := range dead.bodies() {
+		form, err := url.ParseQuery(body)
+		must(t, err)
+		told[form.Get("hub.topic")] = true
+	}
+	if len(told) != 3 {
+		t.Errorf("the hub that failed was told of %v, want all three topics", told)
+	}
+}
+
+func TestWithoutAHubOfOursSubscribersWait(t *testing.T) {
+	j, r, x := newJournal(topic), newReceiver(t), newReceiver(t)
+	h := newHouse(t, websub.Options{Source: j}, nil)
+	h.subscribe(topic, r)
+	h.close()
+	h.opts.External = []websub.External{{URL: x.URL}}
+	reopen := func(own string) {
+		var err error
+		h.opts.Dir = h.dir
+		h.opts.URL = own
+		h.hub, err = websub.NewHub(h.opts)
+		must(t, err)
+	}
+	h.open(nil)
+	must(t, h.hub.Close())
+	reopen("")
+	h.tick()
+	j.add(topic, "1")
+	h.later(time.Minute)
+	want(t, r.bodies(), nil)
+	if got := len(x.bodies()); got != 1 {
+		t.Errorf("the other hub was told %d times, want once", got)
+	}
+	must(t, h.hub.Close())
+	reopen(hubURL)
+	h.later(time.Minute)
+	want(t, r.bodies(), []string{"1"})
+}
+
+func TestExternalHubsMustBeHubs(t *testing.T) {
+	h := newHouse(t, websub.Options{Source: newJournal(topic)}, nil)
+	for _, bad := range [][]websub.External{{{URL: ""}}, {{URL: "ftp://a.test/"}}, {{URL: hubURL}}, {{URL: "http://a.test/"}, {URL: "http://a.test/"}}} {
+		o := h.opts
+		o.External = bad
+		if _, err := websub.NewHub(o); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+// Who runs the hub is told what to allow; strangers are not told addresses.
+func TestAnExternalHubThatIsRefusedIsNamedWithTheWayOut(t *testing.T) {
+	c, err := outbound.New(outbound.Options{})
+	must(t, err)
+	t.Cleanup(c.Close)
+	j := newJournal(topic)
+	h := newHouse(t, websub.Options{Source: j, Doer: c, External: []websub.External{{URL: "http://127.0.0.1:1/hub"}}}, nil)
+	h.tick()
+	j.add(topic, "1")
+	h.tick()
+	if got := h.reported(); !strings.Contains(got, "the pattern 127.0.0.1:1 would allow it; it is tried again") {
+		t.Errorf("got reports %q", got)
+	}
+}
+
+// A subscriber hears at once that his callback is refused, and nothing is left
+// of it. One that is not refused is answered as soon as there is a connection.
+func TestARefusedCallbackIsToldToTheSubscriber(t *testing.T) {
+	r := newReceiver(t)
+	held := make(chan struct{})
+	r.confirms(func(a url.Values) (int, string) { <-held; return 200, a.Get("hub.challenge") })
+	h := newHouse(t, websub.Options{Source: newJournal(topic), Verdict: time.Minute}, nil)
+	ask := func(callback string) (status int, text string) {
+		t.Helper()
+		done := make(chan struct{})
+		go func() {
+			status, text = h.ask("subscribe", topic, callback)
+			close(done)
+		}()
+		for {
+			must(t, h.hub.Tick(ctx))
+			select {
+			case <-done:
+				return status, text
+			default:
+			}
+		}
+	}
+	// The callback answers only after the hub has.
+	if status, text := ask(r.URL); status != http.StatusAccepted {
+		t.Errorf("got %d %s, want 202", status, text)
+	}
+	close(held)
+	h.hub.Wait()
+	port := r.URL[strings.LastIndexByte(r.URL, ':'):]
+	for _, host := range []string{"127.0.0.2", "[::1]", "0.0.0.0"} {
+		status, text := ask("http://" + host + port + "/cb")
+		if status != http.StatusForbidden || text != "hub.callback: refused: the address of the host is not public and not allowed here" {
+			t.Errorf("%s: got %d %q, want 403", host, status, text)
+		}
+	}
+	if status, text := ask("http://2130706433" + port); status != http.StatusForbidden || text != "hub.callback: refused: host is a number" {
+		t.Errorf("got %d %q, want 403", status, text)
+	}
+	h.hub.Wait()
+	h.wantStates(topic + " verified=true signed=false external=false failures=0 expires in 240h0m0s\n")
+}
