@@ -36,6 +36,7 @@
 // Resource Lists, indexes, Capability Lists and the Source Description are
 // composed from memory when asked for. Below resourcesync/ stand:
 //
+//	cutie-source.txt       the settings that this was published with, see [Published]
 //	cutie-cursor           where each set stood at the last checkpoint
 //	cutie-tmp-*            unfinished; removed on opening
 //	Q/SET/changelist-F.entries   entries of the Change List that begins with event F
@@ -108,6 +109,23 @@
 // is reported and there is no new dump; the last one stays. Culling waits while
 // a dump is made.
 //
+// # Links
+//
+// An entry of Pending has describedby to the job file and collection to the
+// state of the queue. In Replica payload and job file refer to each other by
+// describedby and describes, and the job file has one alternate: the state of
+// the job, from which all its forms can be had. With the settings Mirrors and
+// Via come duplicate and via. Entries are short on purpose: a submission takes
+// 527 octets of a list of Pending and 1000 of Replica, of which collection is 65
+// and alternate 78; compressed, 52 and 110, of which they are 1 and 7. That each
+// form has an alternate of its own, with its media type, is said by Link headers
+// of job files and states; six of them here would make an entry twice as long.
+// A deletion has no such links: what was deleted has no other form.
+//
+// The Source Description and Capability Lists have describedby to documents
+// about the Source and the set, a page and JSON. These change with each event
+// and no notification tells of them.
+//
 // # Retention
 //
 // Keep and KeepOctets let go of the oldest closed lists, with their packages,
@@ -125,7 +143,10 @@
 // Indexes do not nest. A Change List Index names at most 50,000 lists, the
 // newest ones, and its from says so; likewise the Change Dump; archives have
 // the rest. A Resource List Index of 50,000 pages has room for 2.4 thousand
-// million jobs. The file queue-info.txt stands in the Resource List and the
-// Resource Dump of the set replica alone: what changes it is no event. Results
-// of workers are in no set: an event says nothing of them by itself.
+// million jobs. A change of queue-info.txt is an event of no job, and an entry
+// of the set replica. Results of workers are in no set: the index knows whether
+// a job has some, not which, so that a Resource List of them would have to read
+// the job files of its pages, and a job may have a hundred. The job file, which
+// is in the set replica, names each with length and SHA-256, and the state of
+// the job links to them.
 package publisher

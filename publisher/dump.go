@@ -39,6 +39,7 @@ type parcel struct {
 	head    sitemap.Head // of the manifest
 	dialect sitemap.Dialect
 	lines   *spool // entries of the manifest
+	line    []byte // memory for one
 	texts   *spool // job files
 	streams []bitstream
 	octets  int64 // of all bitstreams
@@ -125,8 +126,8 @@ func (p *parcel) discard() {
 }
 
 // put adds an entry of the list to the parcel, with its bitstream unless it
-// is a deletion. A job file that was replaced since is passed over, and so are
-// the files of a job that was culled.
+// is a deletion. A job file or queue-info.txt that was replaced since is passed
+// over, and so are the files of a job that was culled.
 func (t *task) put(p *parcel, e *sitemap.Entry) error {
 	if e.Change == sitemap.Deleted {
 		return p.manifest(e)
@@ -139,8 +140,10 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 		return nil
 	}
 	if !b.payload {
-		text, facts, err := t.q.JobFile(b.job, b.status)
+		text, facts, err := t.text(b.file)
 		switch {
+		case err == nil && b.job == 0 && sha256.Sum256(text) != b.sha256:
+			return nil // the next event tells of what it is now
 		case err == nil && int64(len(text)) == b.length && sha256.Sum256(text) == b.sha256:
 		case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()):
 			return nil
@@ -158,6 +161,15 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 	return p.manifest(e)
 }
 
+// text returns a job file, or queue-info.txt as it stands.
+func (t *task) text(f file) ([]byte, queuefs.Facts, error) {
+	if f.job == 0 {
+		text, facts := t.q.InfoFile()
+		return text, facts, nil
+	}
+	return t.q.JobFile(f.job, f.status)
+}
+
 // stream adds a bitstream and returns its name in the package.
 func (p *parcel) stream(b bitstream) string {
 	p.streams = append(p.streams, b)
@@ -168,7 +180,7 @@ func (p *parcel) stream(b bitstream) string {
 // culled reports whether a file is of a job that is no longer there.
 func (t *task) culled(loc string) bool {
 	f, ok := t.names.file(loc)
-	if !ok {
+	if !ok || f.job == 0 {
 		return false
 	}
 	st, _ := t.q.Status(f.job)
@@ -177,7 +189,8 @@ func (t *task) culled(loc string) bool {
 
 func (p *parcel) manifest(e *sitemap.Entry) error {
 	p.entries++
-	_, err := p.lines.Write(p.dialect.AppendEntry(nil, sitemap.URLSet, e))
+	p.line = p.dialect.AppendEntry(p.line[:0], sitemap.URLSet, e)
+	_, err := p.lines.Write(p.line)
 	return err
 }
 

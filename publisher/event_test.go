@@ -124,8 +124,12 @@ func TestEachEventBecomesItsEntries(t *testing.T) {
 				switch {
 				case e.Loc == payload && c.to != none && (set == "pending" || e.Change == sitemap.Created):
 					links = []sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: fmt.Sprintf("%s/queues/jobs/%s/j000000000001", base, c.to)}}
+					if set == "pending" && e.Change == sitemap.Created {
+						links = append(links, sitemap.Link{Rel: sitemap.RelCollection, Href: base + "/state/jobs"})
+					}
 				case e.Loc != payload && e.Change != sitemap.Deleted:
-					links = []sitemap.Link{{Rel: sitemap.RelDescribes, Href: payload}}
+					links = []sitemap.Link{{Rel: sitemap.RelDescribes, Href: payload},
+						{Rel: sitemap.RelAlternate, Href: base + "/state/jobs/j000000000001"}}
 				}
 				if !reflect.DeepEqual(e.Links, links) {
 					t.Errorf("%v in %s: %s %s has links %+v, want %+v", c.kind, set, e.Change, e.Loc, e.Links, links)

@@ -189,7 +189,7 @@ func (r *run) take(n *node, text []byte, modified time.Time) (err error) {
 			return fmt.Errorf("%s: %w", n.path, err)
 		}
 	}
-	text = r.rebase(text, isDocument(n.path))
+	text = r.rebase(text, n.path)
 	if isDocument(n.path) {
 		if n.about, err = r.contents(bytes.NewReader(text)); err != nil {
 			return fmt.Errorf("%s: %w", n.path, err)
@@ -281,7 +281,7 @@ func (c *content) isChangeIndex() bool {
 }
 
 // rankRoot is that of the Source Description, which everything is found from.
-const rankRoot = 9
+const rankRoot = 11
 
 // rankOf orders documents such that what one names has a lower rank.
 func rankOf(path string, c *content) int {
@@ -290,12 +290,16 @@ func rankOf(path string, c *content) int {
 		return rankRoot
 	case path == robotsPath:
 		return rankRoot - 1
+	case path == wellknown.Path+"/"+aboutPage, path == wellknown.Path+"/"+aboutData:
+		return 8
+	case strings.HasSuffix(path, "/"+aboutPage), strings.HasSuffix(path, "/"+aboutData):
+		return 6
 	case !isDocument(path), strings.HasSuffix(string(c.capability), "-manifest"):
 		return 0
 	case c.capability == sitemap.Description:
-		return 7
+		return 9
 	case c.capability == sitemap.CapabilityList:
-		return 6
+		return 7
 	case strings.HasSuffix(string(c.capability), "-archive"):
 		if c.root == sitemap.SitemapIndex {
 			return 5

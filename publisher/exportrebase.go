@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"html"
 	"io"
 	"net/http"
 	"os"
@@ -55,22 +56,29 @@ func (r *run) learn(text []byte) error {
 }
 
 // rebase makes the references to what is in the directory begin with its base
-// URI. They are where references are in a document of ours; elsewhere, as in
-// pages for people, they are whatever begins so.
-func (r *run) rebase(text []byte, document bool) []byte {
+// URI. They are where references are in a document of ours; in what describes
+// the Source they are whatever begins so. The others, as to the state of a job
+// in other forms, lead to the Source still.
+func (r *run) rebase(text []byte, name string) []byte {
 	if r.base == r.tree || r.base == "" {
 		return text
 	}
-	path := "/"
-	if !r.Resources {
-		path = wellknown.Path
+	paths := []string{wellknown.Path}
+	if r.Resources {
+		paths = append(paths, "/queues/")
 	}
-	from, to := escaped(r.base+path), escaped(r.tree+path)
-	if !document {
-		return bytes.ReplaceAll(text, from, to)
+	spell, before := escaped, []string{"<loc>", `href="`}
+	switch {
+	case strings.HasSuffix(name, aboutPage):
+		spell, before = func(uri string) []byte { return []byte(html.EscapeString(uri)) }, []string{""}
+	case !isDocument(name):
+		spell, before = func(uri string) []byte { return []byte(uri) }, []string{""}
 	}
-	for _, before := range []string{"<loc>", `href="`} {
-		text = bytes.ReplaceAll(text, append([]byte(before), from...), append([]byte(before), to...))
+	for _, path := range paths {
+		from, to := spell(r.base+path), spell(r.tree+path)
+		for _, b := range before {
+			text = bytes.ReplaceAll(text, append([]byte(b), from...), append([]byte(b), to...))
+		}
 	}
 	return text
 }
@@ -207,7 +215,7 @@ func (r *run) repackage(f *os.File, in io.Reader, sum hash.Hash, n *node) error 
 		}
 		w, err := zw.CreateHeader(zipHeader(file.Name, zip.Deflate))
 		if err == nil {
-			_, err = w.Write(r.rebase(text, true))
+			_, err = w.Write(r.rebase(text, "/"+file.Name))
 		}
 		if err != nil {
 			return err

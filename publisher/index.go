@@ -94,46 +94,51 @@ func (f *feed) capabilities(s Set) *resource {
 	for _, a := range archived {
 		tag += fmt.Sprintf("-%d", a.whole)
 	}
+	if n := f.p.notifier.Load(); n != nil {
+		tag += "-" + n.tag
+	}
 	return fixedText(tag, func() []byte {
-		docs := f.names.docs[s]
+		links := append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: f.names.info}}, aboutLinks(f.names.docs[s])...)
 		dst := f.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList,
-			Links: []sitemap.Link{
-				{Rel: sitemap.RelDescribedBy, Href: f.names.info},
-				{Rel: sitemap.RelUp, Href: f.p.site.description()},
-			}})
-		for _, c := range []struct {
-			doc        docKind
-			capability sitemap.Capability
-		}{
-			{resourceList, sitemap.ResourceList},
-			{changeIndex, sitemap.ChangeList},
-			{changeDump, sitemap.ChangeDump},
-			{resourceDump, sitemap.ResourceDump},
-		} {
-			if c.doc == resourceDump && !dumped {
-				continue
-			}
-			dst = f.p.Dialect.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
-				Loc: docs + docName{kind: c.doc}.String(), Capability: c.capability, Length: -1})
-		}
-		for _, a := range archived {
-			dst = f.p.Dialect.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
-				Loc: docs + docName{kind: a.whole}.String(), Capability: a.capability, Length: -1})
+			Links: append(links, sitemap.Link{Rel: sitemap.RelUp, Href: f.p.site.description()})})
+		for _, e := range f.offered(s, dumped, archived) {
+			dst = f.p.Dialect.AppendEntry(dst, sitemap.URLSet, &e)
 		}
 		return sitemap.AppendFoot(dst, sitemap.URLSet)
 	})
+}
+
+// offered returns what a Capability List names.
+func (f *feed) offered(s Set, dumped bool, archived []*archive) (entries []sitemap.Entry) {
+	add := func(doc docKind, c sitemap.Capability) {
+		entries = append(entries, sitemap.Entry{Loc: f.names.docs[s] + docName{kind: doc}.String(), Capability: c, Length: -1})
+	}
+	add(resourceList, sitemap.ResourceList)
+	add(changeIndex, sitemap.ChangeList)
+	add(changeDump, sitemap.ChangeDump)
+	if dumped {
+		add(resourceDump, sitemap.ResourceDump)
+	}
+	for _, a := range archived {
+		add(a.whole, a.capability)
+	}
+	if n := f.p.notifier.Load(); n != nil {
+		entries = append(entries, n.Entries(f.q.ID(), s)...)
+	}
+	return entries
 }
 
 // description returns the Source Description (Z39.99-2017, 8), with two sets
 // for each queue, or the index of its parts if there are too many.
 func (p *Publisher) description() *resource {
 	ids, tag := p.queueIDs()
-	if len(ids)*numSets <= p.MaxEntries {
-		return p.descriptionOf(tag, ids, nil)
+	per := p.perPart(ids)
+	if len(ids) <= per {
+		return p.descriptionOf(tag, ids, aboutLinks(p.site.description()+"/"))
 	}
 	return fixedText("si-"+tag, func() []byte {
-		dst := p.Dialect.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.Description})
-		for n := 1; (n-1)*p.perPart() < len(ids); n++ {
+		dst := p.Dialect.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.Description, Links: aboutLinks(p.site.description() + "/")})
+		for n := 1; (n-1)*per < len(ids); n++ {
 			dst = p.Dialect.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
 				Loc: p.site.description() + "/" + partName(n), Length: -1})
 		}
@@ -145,16 +150,26 @@ func (p *Publisher) description() *resource {
 // none.
 func (p *Publisher) descriptionPart(n int) *resource {
 	ids, tag := p.queueIDs()
-	if (n-1)*p.perPart() >= len(ids) {
+	per := p.perPart(ids)
+	if (n-1)*per >= len(ids) {
 		return nil
 	}
-	ids = ids[(n-1)*p.perPart():]
-	return p.descriptionOf(fmt.Sprintf("%d-%s", n, tag), ids[:min(len(ids), p.perPart())],
+	ids = ids[(n-1)*per:]
+	return p.descriptionOf(fmt.Sprintf("%d-%s", n, tag), ids[:min(len(ids), per)],
 		[]sitemap.Link{{Rel: sitemap.RelIndex, Href: p.site.description()}})
 }
 
-// perPart is how many queues a part of the Source Description has.
-func (p *Publisher) perPart() int { return p.MaxEntries / numSets }
+// perPart is how many queues a part of the Source Description has: an entry
+// has four references to what stands below the names of the longest of them.
+func (p *Publisher) perPart(ids []string) int {
+	longest := 0
+	for _, id := range ids {
+		longest = max(longest, len(id))
+	}
+	const spelled = 5 // octets at most of one, in a reference that is escaped
+	size := 4*(len(p.site)+spelled*longest+64) + 512
+	return max(1, min(p.MaxEntries, int(p.MaxBytes-4096)/size)/numSets)
+}
 
 func (p *Publisher) descriptionOf(tag string, ids []string, links []sitemap.Link) *resource {
 	return fixedText("s-"+tag, func() []byte {
@@ -164,7 +179,7 @@ func (p *Publisher) descriptionOf(tag string, ids []string, links []sitemap.Link
 			for s := range n.docs {
 				dst = p.Dialect.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
 					Loc: n.docs[s] + docName{kind: capabilityList}.String(), Capability: sitemap.CapabilityList, Length: -1,
-					Links: []sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: n.info}}})
+					Links: append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: n.info}}, aboutLinks(n.docs[s])...)})
 			}
 		}
 		return sitemap.AppendFoot(dst, sitemap.URLSet)

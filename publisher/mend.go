@@ -163,7 +163,7 @@ func (p *Publisher) revive() error {
 	}
 	r.older = now
 	p.roots.Store(r)
-	return nil
+	return p.remember()
 }
 
 // close lets go of the directory and those before it.

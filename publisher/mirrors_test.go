@@ -10,8 +10,8 @@ import (
 	"cutie/sitemap"
 )
 
-func TestResourcesAreListedWithTheirDuplicates(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 9, Mirrors: []string{"https://a.test/copy/", "http://b.test"}}, "jobs")
+func TestResourcesAreListedWithTheirCopies(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 9, Mirrors: []string{"https://a.test/copy/", "http://b.test"}, Via: "https://first.test/x/"}, "jobs")
 	q := s.queue("jobs")
 	activity(s, q, 0)
 	must(t, s.pub.Publish(context.Background()))
@@ -25,7 +25,7 @@ func TestResourcesAreListedWithTheirDuplicates(t *testing.T) {
 				}
 				var got, want []sitemap.Link
 				for _, l := range e.Links {
-					if l.Rel == sitemap.RelDuplicate {
+					if l.Rel == sitemap.RelDuplicate || l.Rel == sitemap.RelVia {
 						got = append(got, l)
 					}
 				}
@@ -33,6 +33,7 @@ func TestResourcesAreListedWithTheirDuplicates(t *testing.T) {
 					want = []sitemap.Link{
 						{Rel: sitemap.RelDuplicate, Href: "https://a.test/copy/queues/" + path, Pri: 1},
 						{Rel: sitemap.RelDuplicate, Href: "http://b.test/queues/" + path, Pri: 2},
+						{Rel: sitemap.RelVia, Href: "https://first.test/x/queues/" + path},
 					}
 				}
 				if !reflect.DeepEqual(got, want) {
@@ -58,6 +59,12 @@ func TestMirrorsThatAreNoneAreRefused(t *testing.T) {
 	} {
 		if p, err := publisher.New(s.svc, publisher.Options{BaseURI: base, Mirrors: bad}); err == nil {
 			t.Errorf("taken: %.60q", bad)
+			must(t, p.Close())
+		}
+		if p, err := publisher.New(s.svc, publisher.Options{BaseURI: base, Via: bad[0]}); err == nil && len(bad) == 1 && bad[0] != "" {
+			t.Errorf("taken as via: %.60q", bad)
+			must(t, p.Close())
+		} else if err == nil {
 			must(t, p.Close())
 		}
 	}

@@ -5,79 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
-	"cutie/sitemap"
 )
-
-// Options are the settings of a [Publisher].
-type Options struct {
-	// BaseURI begins every reference; absolute, http or https, with or
-	// without a path and a final slash. If it differs from that of the
-	// last run, all lists begin anew.
-	BaseURI string
-
-	// MaxEntries is the most entries of a Change List, a Resource List or a
-	// Source Description, 2 to 50,000; 0 is 50,000. A page of a Resource
-	// List has at least 1024 jobs, however small MaxEntries is.
-	MaxEntries int
-
-	// MaxBytes is the most octets of a document before compression, 64 KiB
-	// to 50,000,000; 0 is 50,000,000.
-	MaxBytes int64
-
-	// MaxPackage is how many octets of bitstreams a package of a Change
-	// Dump holds before the next begins; 0 is 4 GiB.
-	MaxPackage int64
-
-	// Current is for how long after its last event a closed Change List, or a
-	// package of its, is named by the index or the Change Dump; after that
-	// only archives name it. 0 is for ever. It is not below 0.
-	Current time.Duration
-
-	// Keep is for how long what is no longer current stays: closed Change
-	// Lists and their packages after their last event, former Resource Dumps
-	// after the next one was made. 0 is for ever with the former; of the
-	// latter one stays then. It is not below 0. See retention in the package
-	// comment for what stays longer.
-	Keep time.Duration
-
-	// KeepOctets is how much the closed Change Lists, packages and Resource
-	// Dumps of a set may take on disk before the oldest go; 0 is any number.
-	// It is not below 0.
-	KeepOctets int64
-
-	// DumpPeriod is how old a Resource Dump gets before a Tick makes another,
-	// if there was any change; 0 is any age: one is made only when
-	// [Publisher.Publish] is called. It is not below 0. Packages of 1024 to
-	// MaxEntries jobs of which none has changed are not made again.
-	DumpPeriod time.Duration
-
-	// Mirrors are the base URIs of copies of the home's resources, the best
-	// first, four at most, of at most 512 octets each: every resource is
-	// listed with its duplicates there. What is in a Change List already
-	// stays as it is.
-	Mirrors []string
-
-	// Dialect is the version of ResourceSync of all documents: V11, V10 or
-	// V09. If it differs from that of the last run, all lists begin anew.
-	Dialect sitemap.Dialect
-
-	// Period is how old the first entry of an open Change List gets before
-	// a Tick closes the list; 0 is any age. It is not below 0.
-	Period time.Duration
-
-	Now    func() time.Time      // nil: time.Now
-	Report func(queuefs.Problem) // told, by any goroutine, what is damaged or cannot be done; nil: nobody is
-	Fault  durable.Fault         // for tests
-}
 
 // A Publisher is the Source of one home. Its methods are safe for concurrent
 // use.
@@ -99,19 +34,13 @@ type Publisher struct {
 	written   []byte       // cursor as it stands in the file
 	writtenTo *durable.Dir // where that is
 
+	notifier atomic.Pointer[Notifier] // whose topics Capability Lists name; nil: there is none
+
 	polls  polls
 	work   sync.Mutex // one Tick at a time
 	job    *task
 	failed atomic.Pointer[error]
 	closed atomic.Bool
-}
-
-// options are Options with defaults filled in.
-type options struct {
-	Options
-	site    site
-	mirrors []string
-	salt    string // of entity tags
 }
 
 // New opens the Source of svc. Damage that it finds is reported and lived
@@ -143,7 +72,10 @@ func open(svc engine, o Options) (*Publisher, error) {
 		feeds:   make(map[string]*feed),
 	}
 	p.roots.Store(root)
-	if err := p.begin(); err != nil {
+	if err = p.remember(); err == nil {
+		err = p.begin()
+	}
+	if err != nil {
 		p.roots.Load().close()
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
@@ -175,79 +107,6 @@ func (p *Publisher) begin() error {
 	}
 	return nil
 }
-
-func (o Options) complete() (options, error) {
-	opts := options{Options: o}
-	u, err := url.Parse(o.BaseURI)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return opts, fmt.Errorf("base URI %q is not an absolute http or https URI", o.BaseURI)
-	}
-	if len(o.BaseURI) > maxBase {
-		return opts, fmt.Errorf("base URI %.60q… is longer than %d octets", o.BaseURI, maxBase)
-	}
-	opts.site = site(strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"))
-	if opts.mirrors, err = parseMirrors(o.Mirrors); err != nil {
-		return opts, err
-	}
-	fill := func(n *int64, name string, zero, least, most int64) {
-		if *n == 0 {
-			*n = zero
-		}
-		if *n < least || *n > most {
-			err = fmt.Errorf("%s %d is not between %d and %d", name, *n, least, most)
-		}
-	}
-	entries := int64(o.MaxEntries)
-	fill(&entries, "MaxEntries", sitemap.MaxEntries, 2, sitemap.MaxEntries)
-	fill(&opts.MaxBytes, "MaxBytes", maxBytes, 64<<10, maxBytes)
-	fill(&opts.MaxPackage, "MaxPackage", 4<<30, 1, 1<<60)
-	opts.MaxEntries = int(entries)
-	if least := min(o.Period, o.DumpPeriod, o.Current, o.Keep); least < 0 {
-		err = fmt.Errorf("period %v is below 0", least)
-	}
-	if o.Dialect > sitemap.V09 {
-		err = fmt.Errorf("version %v is read and not written", o.Dialect)
-	}
-	if o.KeepOctets < 0 {
-		err = fmt.Errorf("KeepOctets %d is below 0", o.KeepOctets)
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	opts.salt = salt(string(opts.site), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.mirrors, formOf)
-	return opts, err
-}
-
-func parseMirrors(all []string) ([]string, error) {
-	const most, longest = 4, 512
-	if len(all) > most {
-		return nil, fmt.Errorf("%d mirrors are more than %d", len(all), most)
-	}
-	var out []string
-	for _, m := range all {
-		u, err := url.Parse(m)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil ||
-			strings.ContainsAny(m, `&<>"`) || len(m) > longest {
-			return nil, fmt.Errorf("mirror %.60q is not an absolute http or https URI of at most %d octets", m, longest)
-		}
-		out = append(out, strings.TrimRight(m, "/"))
-	}
-	return out, nil
-}
-
-// stamp begins files: of what base URI and version the documents are.
-func (o *options) stamp() site {
-	if o.Dialect == sitemap.V11 {
-		return o.site
-	}
-	return o.site + site(" "+o.Dialect.String())
-}
-
-// formOf is raised when documents made of the same events get other octets.
-const formOf = 1
-
-// maxBytes is the limit of sitemaps.org, taken as powers of ten.
-const maxBytes = 50_000_000
 
 // feed returns the feed of a queue, opening it when the queue is new.
 func (p *Publisher) feed(q Queue) (published, error) {

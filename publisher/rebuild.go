@@ -4,43 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
-
-// Published returns the base URI of what is published in a home, "" if that is
-// nothing yet. A [Publisher] with another one begins all lists anew.
-func Published(home string) (string, error) {
-	d, err := durable.OpenDir(home, nil)
-	if err != nil {
-		return "", fmt.Errorf("publisher: %w", err)
-	}
-	defer d.Close()
-	root, err := d.Sub(rootName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("publisher: %w", err)
-	}
-	defer root.Close()
-	data, err := root.ReadFile(cursorFile, nil, 256<<20)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("publisher: %w", err)
-	}
-	first, _, _ := strings.Cut(string(data), "\n")
-	base, ok := strings.CutPrefix(first, strings.TrimSuffix(header(cursorTitle, ""), "\n"))
-	if !ok {
-		return "", fmt.Errorf("publisher: %s/%s: line 1 is %.200q", rootName, cursorFile, first)
-	}
-	return base, nil
-}
 
 // Rebuild makes everything published anew, from the directory of the home and
 // its journal: resourcesync is moved to a free name beside it, which is
@@ -63,7 +31,7 @@ func Rebuild[Q Queue](svc Service[Q], o Options) (aside string, err error) {
 		return "", fmt.Errorf("publisher: %w", err)
 	}
 	// A crash before the cursor is there leaves lists that begin later.
-	if err := beginCursor(home, e, opts.site); err != nil {
+	if err := beginCursor(home, e, opts.stamp()); err != nil {
 		return aside, fmt.Errorf("publisher: %w", err)
 	}
 	return aside, nil

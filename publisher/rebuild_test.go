@@ -116,26 +116,6 @@ func TestRebuiltListsBeginWhereTheJournalDoes(t *testing.T) {
 	}
 }
 
-func TestPublishedTellsTheBaseURI(t *testing.T) {
-	s := newSource(t, publisher.Options{}, "jobs")
-	s.submitN(s.queue("jobs"), 1)
-	if got, err := publisher.Published(s.dir); got != "" || err != nil {
-		t.Errorf("before the first checkpoint: %q, %v", got, err)
-	}
-	must(t, s.pub.Flush())
-	must(t, s.pub.Synced())
-	if got, err := publisher.Published(s.dir); got != base || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
-	must(t, os.WriteFile(filepath.Join(s.dir, "resourcesync", "cutie-cursor"), []byte("other"), 0o666))
-	if got, err := publisher.Published(s.dir); got != "" || err == nil {
-		t.Errorf("of a damaged cursor: %q, %v", got, err)
-	}
-	if got, err := publisher.Published(t.TempDir()); got != "" || err != nil {
-		t.Errorf("of nothing: %q, %v", got, err)
-	}
-}
-
 func TestStateTellsHowFarPublishingIs(t *testing.T) {
 	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs", "idle")
 	q := s.queue("jobs")

@@ -15,6 +15,7 @@ type renderer struct {
 	names   *names
 	dialect sitemap.Dialect
 	mirrors []string
+	via     string
 	text    []byte // all text of an entry, so that it costs one allocation
 	entry   sitemap.Entry
 	hashes  [2]sitemap.Hash
@@ -26,33 +27,47 @@ type renderer struct {
 func (r *renderer) listed(dst []byte, s Set, e *queuefs.Entry) ([]byte, int) {
 	switch {
 	case s == Replica:
-		dst = r.resource(dst, r.names.payload(e))
+		dst = r.resource(dst, r.names.payload(s, e))
 		return r.resource(dst, r.names.jobFile(e)), 2
 	case e.Status == queuefs.Pending:
-		return r.resource(dst, r.names.payload(e)), 1
+		return r.resource(dst, r.names.payload(s, e)), 1
 	}
 	return dst, 0
 }
 
 func (f *feed) renderer() renderer {
-	return renderer{names: f.names, dialect: f.p.Dialect, mirrors: f.p.mirrors}
+	return renderer{names: f.names, dialect: f.p.Dialect, mirrors: f.p.mirrors, via: f.p.via}
 }
 
 // payload returns the payload of a job as it is listed, described by its job
-// file.
-func (n *names) payload(e *queuefs.Entry) change {
-	return change{path: n.paths, job: e.Job, facts: &e.Payload, rel: sitemap.RelDescribedBy, linked: n.jobs[e.Status]}
+// file. Who follows Pending is told of what queue it is; to Replica that is
+// known from where its files stand.
+func (n *names) payload(s Set, e *queuefs.Entry) change {
+	c := change{path: n.paths, job: e.Job, facts: &e.Payload, rel: sitemap.RelDescribedBy, linked: n.jobs[e.Status]}
+	if s == Pending {
+		c.of = n.queue
+	}
+	return c
 }
 
 // jobFile returns the job file, which describes the payload.
 func (n *names) jobFile(e *queuefs.Entry) change {
-	return change{path: n.jobs[e.Status], job: e.Job, facts: &e.File, rel: sitemap.RelDescribes, linked: n.paths}
+	return change{path: n.jobs[e.Status], job: e.Job, facts: &e.File, rel: sitemap.RelDescribes, linked: n.paths, state: n.states}
 }
 
 // changed appends what the Change List of a set says of an event, and returns
 // how many entries that is. What changed follows from the status before and
 // after, whatever the kind of event.
 func (r *renderer) changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
+	if ev.Job == 0 { // of queue-info.txt
+		if s == Pending {
+			return dst, 0
+		}
+		r.buildInfo(&ev.File)
+		e := &r.entry
+		e.Change, e.DateTime, e.Event, e.Seq = sitemap.Updated, ev.Time, ev.Kind.String(), uint64(ev.Seq)
+		return r.dialect.AppendEntry(dst, sitemap.URLSet, e), 1
+	}
 	n := 0
 	add := func(c change) {
 		c.job, c.event = ev.Job, ev
@@ -64,7 +79,7 @@ func (r *renderer) changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 	if s == Pending {
 		switch {
 		case to == queuefs.Pending && from != queuefs.Pending:
-			add(change{path: paths, change: sitemap.Created, facts: &ev.Payload, rel: sitemap.RelDescribedBy, linked: jobs[to]})
+			add(change{path: paths, change: sitemap.Created, facts: &ev.Payload, rel: sitemap.RelDescribedBy, linked: jobs[to], of: r.names.queue})
 		case from == queuefs.Pending && to != queuefs.Pending:
 			add(change{path: paths, change: sitemap.Deleted, rel: sitemap.RelDescribedBy, linked: jobs[to]})
 		}
@@ -72,7 +87,7 @@ func (r *renderer) changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 	}
 	switch {
 	case from == to && to != 0:
-		add(change{path: jobs[to], change: sitemap.Updated, facts: &ev.File, rel: sitemap.RelDescribes, linked: paths})
+		add(change{path: jobs[to], change: sitemap.Updated, facts: &ev.File, rel: sitemap.RelDescribes, linked: paths, state: r.names.states})
 	case from != to:
 		if from == 0 {
 			add(change{path: paths, change: sitemap.Created, facts: &ev.Payload, rel: sitemap.RelDescribedBy, linked: jobs[to]})
@@ -82,7 +97,7 @@ func (r *renderer) changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 		if to == 0 {
 			add(change{path: paths, change: sitemap.Deleted})
 		} else {
-			add(change{path: jobs[to], change: sitemap.Created, facts: &ev.File, rel: sitemap.RelDescribes, linked: paths})
+			add(change{path: jobs[to], change: sitemap.Created, facts: &ev.File, rel: sitemap.RelDescribes, linked: paths, state: r.names.states})
 		}
 	}
 	return dst, n
@@ -98,6 +113,8 @@ type change struct {
 	event  *queuefs.Event
 	rel    string // how the job's file in the directory linked relates to this one
 	linked string // "" if there is no such link
+	state  string // directory of the job's state, in other forms; "" if that is not the same in another form
+	of     string // collection that the resource is in; "" if that is not said
 }
 
 func (r *renderer) resource(dst []byte, c change) []byte {
@@ -115,6 +132,11 @@ func (r *renderer) build(c change) {
 		t = c.job.Append(t)
 	}
 	link := len(t)
+	if c.state != "" {
+		t = append(t, c.state...)
+		t = c.job.Append(t)
+	}
+	state := len(t)
 	if c.facts != nil {
 		t = hex.AppendEncode(t, c.facts.SHA256[:])
 		t = hex.AppendEncode(t, c.facts.MD5[:])
@@ -125,7 +147,7 @@ func (r *renderer) build(c change) {
 	e := &r.entry
 	*e = sitemap.Entry{Loc: text[:loc], Change: c.change, Length: -1}
 	if c.facts != nil {
-		r.facts(c.facts, text[link:])
+		r.facts(c.facts, text[state:])
 	}
 	if c.event != nil {
 		e.DateTime, e.Event, e.Seq = c.event.Time, c.event.Kind.String(), uint64(c.event.Seq)
@@ -137,17 +159,27 @@ func (r *renderer) build(c change) {
 	if link > loc {
 		e.Links = append(e.Links, sitemap.Link{Rel: c.rel, Href: text[loc:link]})
 	}
+	if state > link {
+		e.Links = append(e.Links, sitemap.Link{Rel: sitemap.RelAlternate, Href: text[link:state]})
+	}
+	if c.of != "" {
+		e.Links = append(e.Links, sitemap.Link{Rel: sitemap.RelCollection, Href: c.of})
+	}
 	if c.facts != nil {
-		r.duplicates()
+		r.copies()
 	}
 	r.links = e.Links
 }
 
-// duplicates adds where else the resource of the entry is (Z39.99-2017, 14.2).
-func (r *renderer) duplicates() {
+// copies adds where else the resource of the entry is, and where it came from
+// originally (Z39.99-2017, 14).
+func (r *renderer) copies() {
+	path := strings.TrimPrefix(r.entry.Loc, r.names.site)
 	for i, m := range r.mirrors {
-		r.entry.Links = append(r.entry.Links, sitemap.Link{
-			Rel: sitemap.RelDuplicate, Href: m + strings.TrimPrefix(r.entry.Loc, r.names.site), Pri: i + 1})
+		r.entry.Links = append(r.entry.Links, sitemap.Link{Rel: sitemap.RelDuplicate, Href: m + path, Pri: i + 1})
+	}
+	if r.via != "" {
+		r.entry.Links = append(r.entry.Links, sitemap.Link{Rel: sitemap.RelVia, Href: r.via + path})
 	}
 }
 
@@ -160,10 +192,16 @@ func (r *renderer) facts(f *queuefs.Facts, digests string) {
 
 // info appends the entry of queue-info.txt.
 func (r *renderer) info(dst []byte, f *queuefs.Facts) []byte {
-	r.entry = sitemap.Entry{Loc: r.names.info, Links: r.links[:0]}
-	r.duplicates()
-	r.facts(f, hex.EncodeToString(f.SHA256[:])+hex.EncodeToString(f.MD5[:]))
+	r.buildInfo(f)
 	return r.dialect.AppendEntry(dst, sitemap.URLSet, &r.entry)
+}
+
+// buildInfo makes the entry of queue-info.txt.
+func (r *renderer) buildInfo(f *queuefs.Facts) {
+	r.entry = sitemap.Entry{Loc: r.names.info, Links: r.links[:0]}
+	r.copies()
+	r.links = r.entry.Links
+	r.facts(f, hex.EncodeToString(f.SHA256[:])+hex.EncodeToString(f.MD5[:]))
 }
 
 // maxType bounds the media type in an entry, so that entries are bounded.

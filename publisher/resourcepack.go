@@ -194,7 +194,7 @@ func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	if g.set == Pending && e.Status != queuefs.Pending {
 		return nil
 	}
-	g.render.build(g.names.payload(e))
+	g.render.build(g.names.payload(g.set, e))
 	b := bitstream{file: file{payload: true, job: e.Job}}
 	if err := g.add(b, &e.Payload, nil); err != nil || g.set == Pending {
 		return err
@@ -217,7 +217,7 @@ func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 func (g *gathering) info() (string, error) {
 	text, facts := g.q.InfoFile()
 	g.render.entry = sitemap.Entry{Loc: g.names.info}
-	g.render.duplicates()
+	g.render.copies()
 	sum := hex.EncodeToString(facts.SHA256[:])
 	g.render.facts(&facts, sum+hex.EncodeToString(facts.MD5[:]))
 	return sum, g.add(bitstream{}, &facts, text)

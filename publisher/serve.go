@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 // made when they are wanted.
 type resource struct {
 	zip      bool
+	media    string    // "" for application/xml, or what a package is
 	queue    Queue     // whose events change it; nil for all queues
 	born     string    // tells queues of one name apart
 	tag      string    // differs for each state of the resource
@@ -95,8 +97,12 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	contentType := packageType
 	if !res.zip {
-		contentType = documentType
+		contentType = cmp.Or(res.media, documentType)
 		h.Add("Vary", "Accept-Encoding")
+	}
+	if res.media == pageType {
+		h.Set("Content-Security-Policy", aboutPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
 	}
 	h.Set("Cache-Control", res.cache)
 	if met {
@@ -146,6 +152,9 @@ func (p *Publisher) find(path string) (*resource, error) {
 				return r, nil
 			}
 		}
+		if r := p.aboutSource(segments[0]); r != nil {
+			return r, nil
+		}
 		return nil, errNotFound
 	}
 	if len(segments) != 3 {
@@ -153,15 +162,21 @@ func (p *Publisher) find(path string) (*resource, error) {
 	}
 	set, ok := parseSet(segments[1])
 	doc, ok2 := parseDocName(segments[2])
+	told := segments[2] == aboutPage || segments[2] == aboutData
 	q, err := p.svc.queue(segments[0])
-	if !ok || !ok2 || err != nil || q.ID() != segments[0] {
+	if !ok || !ok2 && !told || err != nil || q.ID() != segments[0] {
 		return nil, errNotFound
 	}
 	f, err := p.feed(q)
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.find(set, doc)
+	var r *resource
+	if told {
+		r, err = f.aboutSet(set, segments[2])
+	} else {
+		r, err = f.find(set, doc)
+	}
 	if err == nil {
 		r.queue, r.born = f.q, f.born
 	}

@@ -57,15 +57,19 @@ func (s site) description() string { return string(s) + wellknown.Path }
 // names are the references that belong to one queue.
 type names struct {
 	site  string                      // the base URI
+	queue string                      // state of the queue
 	files string                      // queue directory, with final slash
 	info  string                      // queue-info.txt
 	jobs  [queuefs.Deleted + 1]string // directory of job files by status
 	paths string                      // directory of payloads
 	docs  [numSets]string             // directory of documents by set
+	// The state of a job, in all its forms, is below states.
+	states string
 }
 
 func (s site) queue(id string) *names {
-	n := &names{site: string(s), files: string(s) + "/queues/" + escape(id) + "/"}
+	n := &names{site: string(s), queue: string(s) + "/state/" + escape(id), files: string(s) + "/queues/" + escape(id) + "/"}
+	n.states = n.queue + "/"
 	n.info = n.files + "queue-info.txt"
 	n.paths = n.files + "payload/"
 	for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
@@ -99,12 +103,15 @@ func escape(id string) string { return (&url.URL{Path: "/" + id}).EscapedPath()[
 // A file is a resource of the set replica: one of the files of a queue.
 type file struct {
 	payload bool
-	job     queuefs.JobID
+	job     queuefs.JobID  // 0: queue-info.txt
 	status  queuefs.Status // of a job file
 }
 
 // file tells which file of the queue a reference of ours names.
 func (n *names) file(loc string) (file, bool) {
+	if loc == n.info {
+		return file{}, true
+	}
 	path, ok := strings.CutPrefix(loc, n.files)
 	dir, name, _ := strings.Cut(path, "/")
 	id, err := queuefs.ParseJobID(name)

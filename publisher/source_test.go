@@ -334,6 +334,7 @@ func must(t testing.TB, err error) {
 type validator struct {
 	testing.TB
 	xsd   string
+	older bool // versions before 1.1
 	files map[sitemap.Root][]string
 }
 
@@ -370,6 +371,9 @@ func (v *validator) check() {
 		if len(v.files[root]) == 0 {
 			v.Errorf("no %s to validate", root)
 			continue
+		}
+		if v.older {
+			schema = strings.TrimSuffix(schema, ".xsd") + "-0.9.1.xsd"
 		}
 		args := append([]string{"--noout", "--nonet", "--schema", filepath.Join(v.xsd, schema)}, v.files[root]...)
 		if out, err := exec.Command("xmllint", args...).CombinedOutput(); err != nil {

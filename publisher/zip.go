@@ -2,10 +2,10 @@ package publisher
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
-	"hash/crc32"
 	"io"
 	"strings"
 
@@ -17,7 +17,8 @@ import (
 // zip writes the package: manifest.xml, then the bitstreams in its order
 // (Z39.99-2017, 13.2; APPNOTE 6.3.3). The same parcel gives the same octets.
 func (t *task) zip(w io.Writer, p *parcel, pause func() bool) error {
-	zw := zip.NewWriter(w)
+	buf := bufio.NewWriterSize(w, 256<<10)
+	zw := zip.NewWriter(buf)
 	zw.RegisterCompressor(zip.Deflate, newDeflate())
 	head := t.p.Dialect.AppendHead(nil, sitemap.URLSet, p.head)
 	lines, err := p.lines.section(0, p.lines.size)
@@ -33,83 +34,80 @@ func (t *task) zip(w io.Writer, p *parcel, pause func() bool) error {
 	if _, err := c.copy(mw, manifest); err != nil {
 		return err
 	}
-	var buf []byte
-	for i := range p.streams {
-		if buf, err = t.zipStream(zw, p, i, buf, c); err != nil {
+	if _, err := p.texts.section(0, 0); err != nil { // from here on they are only read
+		return err
+	}
+	b := bench{task: t, parcel: p}
+	for i := 0; i < len(p.streams); {
+		n := b.fit(i)
+		if n == 0 {
+			err, n = t.zipLarge(zw, p, i, c), 1
+		} else {
+			err = b.zip(zw, i, n)
+		}
+		if err != nil {
 			return err
 		}
-		if !pause() {
+		if i += n; !pause() {
 			return errStopped
 		}
 	}
-	return zw.Close()
+	if err := zw.Close(); err != nil {
+		return err
+	}
+	return buf.Flush()
 }
 
-// zipStream writes one bitstream and checks it on the way. buf is memory to
-// use, and is returned.
-func (t *task) zipStream(zw *zip.Writer, p *parcel, i int, buf []byte, c *copier) ([]byte, error) {
+// zipLarge writes a bitstream on the way from its file, and checks it.
+func (t *task) zipLarge(zw *zip.Writer, p *parcel, i int, c *copier) error {
 	b := &p.streams[i]
-	var r io.Reader
-	if b.payload {
-		file, err := t.openPayload(b)
-		if err != nil {
-			return buf, err
-		}
-		defer file.Close()
-		r = &payloadReader{file, t.names.paths + b.job.String()}
-	} else {
-		text, err := p.texts.section(b.at, b.length)
-		if err != nil {
-			return buf, err
-		}
-		r = text
-	}
-	damaged := &packageError{t.names.files + "…/" + b.job.String(), errors.New("not what it was")}
-	name := streamName(i + 1)
-	if b.store {
-		if int64(cap(buf)) < b.length {
-			buf = make([]byte, b.length)
-		}
-		data := buf[:b.length]
-		if _, err := io.ReadFull(r, data); err != nil {
-			return buf, err
-		}
-		if sha256.Sum256(data) != b.sha256 {
-			return buf, damaged
-		}
-		h := zipHeader(name, zip.Store)
-		h.CRC32 = crc32.ChecksumIEEE(data)
-		h.CompressedSize64, h.UncompressedSize64 = uint64(len(data)), uint64(len(data))
-		w, err := zw.CreateRaw(h)
-		if err == nil {
-			_, err = w.Write(data)
-		}
-		return buf, err
-	}
-	w, err := zw.CreateHeader(zipHeader(name, zip.Deflate))
+	r, err := t.openStream(p, b)
 	if err != nil {
-		return buf, err
+		return err
+	}
+	defer r.Close()
+	w, err := zw.CreateHeader(zipHeader(streamName(i+1), zip.Deflate))
+	if err != nil {
+		return err
 	}
 	sum := sha256.New()
 	n, err := c.copy(io.MultiWriter(w, sum), r)
 	if err != nil {
-		return buf, err
+		return err
 	}
 	if n != b.length || [sha256.Size]byte(sum.Sum(nil)) != b.sha256 {
-		return buf, damaged
+		return t.damaged(b)
 	}
-	return buf, nil
+	return nil
+}
+
+// openStream opens a bitstream. It may be called by several goroutines once
+// the parcel is complete.
+func (t *task) openStream(p *parcel, b *bitstream) (io.ReadCloser, error) {
+	if b.payload {
+		r, err := t.openPayload(b)
+		if err != nil {
+			return nil, err
+		}
+		return &payloadReader{r, t.names.paths + b.job.String()}, nil
+	}
+	r, err := p.texts.section(b.at, b.length)
+	return io.NopCloser(r), err
+}
+
+func (t *task) damaged(b *bitstream) error {
+	return &packageError{t.names.files + "…/" + b.job.String(), errors.New("not what it was")}
 }
 
 // A payloadReader tells what went wrong with a payload from what went wrong
 // with the package.
 type payloadReader struct {
-	io.Reader
+	io.ReadCloser
 	loc string
 }
 
 func (r *payloadReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
+	n, err := r.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
 		err = &packageError{r.loc, err}
 	}

@@ -1,6 +1,9 @@
 package sitemap
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Dialect is a version of ResourceSync. A Reader turns all of them into the
 // model of 1.1:
@@ -23,8 +26,20 @@ const (
 	Jan2013
 )
 
+var dialectNames = [...]string{V11: "1.1", V10: "1.0", V09: "0.9", Jan2013: "2013-01"}
+
 // String returns "1.1", "1.0", "0.9" or "2013-01".
-func (d Dialect) String() string { return [...]string{"1.1", "1.0", "0.9", "2013-01"}[d] }
+func (d Dialect) String() string { return dialectNames[d] }
+
+// ParseDialect accepts only what String prints.
+func ParseDialect(s string) (Dialect, error) {
+	for d, name := range dialectNames {
+		if s == name {
+			return Dialect(d), nil
+		}
+	}
+	return 0, fmt.Errorf("sitemap: %.20q is no version of ResourceSync; there are 1.1, 1.0, 0.9 and 2013-01", s)
+}
 
 const (
 	namespace2013  = "http://www.openarchives.org/rs/"

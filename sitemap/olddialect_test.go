@@ -213,3 +213,16 @@ func TestWriterRefusesWhatADialectHasNot(t *testing.T) {
 		t.Error("1.0: a change at no time is taken")
 	}
 }
+
+func TestParseDialectAcceptsWhatStringPrints(t *testing.T) {
+	for _, d := range []sitemap.Dialect{sitemap.V11, sitemap.V10, sitemap.V09, sitemap.Jan2013} {
+		if got, err := sitemap.ParseDialect(d.String()); got != d || err != nil {
+			t.Errorf("%v: got %v, %v", d, got, err)
+		}
+	}
+	for _, bad := range []string{"", "1", "1.10", " 1.1", "V11", "2.0"} {
+		if d, err := sitemap.ParseDialect(bad); err == nil {
+			t.Errorf("%q is taken as %v", bad, d)
+		}
+	}
+}

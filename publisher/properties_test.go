@@ -1,0 +1,108 @@
+package publisher_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cutie/publisher"
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// describe changes queue-info.txt of a queue.
+func (s *source) describe(q *queuefs.Queue, text string) {
+	s.Helper()
+	_, err := s.svc.SetQueue(context.Background(), q.ID(), func(i *queuefs.QueueInfo) error { i.Description = text; return nil })
+	must(s, err)
+}
+
+// same tests that the mirror has queue-info.txt as it is.
+func (m *mirror) same(q *queuefs.Queue) {
+	m.Helper()
+	want, _ := q.InfoFile()
+	if got := m.files[strings.TrimSuffix(m.opts.BaseURI, "/")+"/queues/"+q.ID()+"/queue-info.txt"]; got != string(want) {
+		m.Errorf("queue-info.txt: got %q, want %q", got, want)
+	}
+}
+
+// Who follows the set replica learns of changed properties, in the order of the
+// events; who follows pending is not troubled.
+func TestChangedPropertiesAreInTheChangeList(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 7}, "jobs")
+	q := s.queue("jobs")
+	replica, pending := newMirror(s, "jobs", "replica"), newMirror(s, "jobs", "pending")
+	replica.baseline()
+	pending.baseline()
+	replica.same(q)
+	for round := range 4 {
+		s.describe(q, fmt.Sprint("first of ", round))
+		activity(s, q, round)
+		s.describe(q, fmt.Sprint("second of ", round))
+		if round%2 == 1 {
+			s.settle()
+			s.reopen()
+			q = s.queue("jobs")
+		}
+		var told []sitemap.Entry
+		replica.incremental(func(e *sitemap.Entry) {
+			if strings.HasSuffix(e.Loc, "/queue-info.txt") {
+				told = append(told, *e)
+			}
+		})
+		_, facts := q.InfoFile()
+		if n := len(told); n != 2 || told[1].Change != sitemap.Updated || told[1].Event != "update" || told[1].Seq != uint64(q.Seq()) ||
+			told[1].Length != facts.Length || !told[1].LastMod.Equal(facts.Modified) || !told[1].DateTime.After(told[0].DateTime) {
+			t.Errorf("round %d: got %+v, file %+v", round, told, facts)
+		}
+		replica.compare(q)
+		replica.same(q)
+		pending.incremental(func(e *sitemap.Entry) {
+			if !strings.Contains(e.Loc, "/payload/") {
+				t.Errorf("in pending there is %+v", e)
+			}
+		})
+		pending.compare(q)
+	}
+	// By other hands, while nobody had the home open.
+	s.close()
+	name := filepath.Join(s.dir, "queues", "jobs", "queue-info.txt")
+	text, err := os.ReadFile(name)
+	must(t, err)
+	must(t, os.WriteFile(name, append(text, "contact: ann@example.org\n"...), 0o666))
+	s.open()
+	q = s.queue("jobs")
+	replica.incremental(nil)
+	replica.same(q)
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+// A package has the file as it is when it is made. Of one that was replaced
+// since, the later package tells.
+func TestChangedPropertiesAreInTheChangeDump(t *testing.T) {
+	for _, max := range []int{4, 15} {
+		s := newSource(t, publisher.Options{MaxEntries: max}, "jobs")
+		q := s.queue("jobs")
+		m := newMirror(s, "jobs", "replica")
+		m.baseline()
+		for round := range 4 {
+			activity(s, q, round)
+			s.describe(q, fmt.Sprint("first of ", round))
+			s.describe(q, fmt.Sprint("second of ", round))
+			s.submitN(q, 2*max) // the list is closed behind it
+			s.settle()
+			if m.dumps() == 0 {
+				t.Error("no package")
+			}
+			m.same(q)
+		}
+		if len(s.problems) > 0 {
+			t.Errorf("problems: %q", s.problems)
+		}
+	}
+}
