@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"cutie/queuefs"
@@ -51,6 +52,8 @@ func statusOf(err error) (status int, shown bool) {
 		{queuefs.ErrNoSpace, http.StatusInsufficientStorage, false},
 		{queuefs.ErrFailed, http.StatusServiceUnavailable, false},
 		{queuefs.ErrClosed, http.StatusServiceUnavailable, false},
+		{syscall.ENOSPC, http.StatusInsufficientStorage, false},
+		{syscall.EDQUOT, http.StatusInsufficientStorage, false},
 		{context.Canceled, http.StatusServiceUnavailable, false},
 	} {
 		if errors.Is(err, s.err) {
@@ -80,6 +83,9 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	header := w.Header()
 	header.Del("Location")
 	header.Set("Cache-Control", "no-store")
+	if browses(r) && h.failPage(w, e) == nil {
+		return
+	}
 	text(w, e.status, e.text+"\n")
 }
 

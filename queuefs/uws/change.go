@@ -4,6 +4,9 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
+
+	"cutie/queuefs"
 )
 
 // change does what a POST to a job, or to a part of it, asks for (UWS 1.1,
@@ -17,9 +20,6 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	c, params, err := takeControl(f.params, true)
 	if err != nil {
 		return err
-	}
-	if c.runID != nil {
-		return forbidden("RUNID is said when a job is made")
 	}
 	if len(r.path) == 3 {
 		if err := c.only(r.path[2], params); err != nil {
@@ -42,11 +42,20 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
-	if j.rec == nil {
-		j.rec = &record{id: j.id, created: j.created(), duration: -1, job: j.cut.ID}
+	if c.runID != nil {
+		if p := j.phase(); p != pending {
+			return forbidden("the job is %s and its run identifier cannot be changed", p)
+		}
+		j.rec.runID = *c.runID
 	}
+	if c.run {
+		if err := j.mayRun(); err != nil {
+			return err // before anything is changed
+		}
+	}
+	j.record(s)
 	h.limit(j.rec, r.set, c)
-	if c.destruction != nil || c.duration != nil || len(params) > 0 {
+	if c.destruction != nil || c.duration != nil || c.runID != nil || len(params) > 0 {
 		put := s.keep
 		if j.cut == nil {
 			put = s.stage
@@ -54,11 +63,11 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 		if err := put(j.rec); err != nil {
 			return err
 		}
-		h.limits.forget(j)
+		s.limits.forget()
 	}
 	switch {
-	case c.run:
-		err = h.run(r, j)
+	case c.run && j.phase() == pending: // else it was started, and the client did not hear of it
+		err = h.start(r.Context(), r.q, r.set, j.rec)
 	case c.abort:
 		err = h.abort(r.Context(), j)
 	}
@@ -71,10 +80,10 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 // only refuses what a part of a job has nothing to do with.
 func (c *control) only(part string, params []pair) error {
 	fine := map[string]bool{
-		"phase":             c.destruction == nil && c.duration == nil && !c.delete && len(params) == 0,
-		"executionduration": c.destruction == nil && !c.run && !c.abort && !c.delete && len(params) == 0,
-		"destruction":       c.duration == nil && !c.run && !c.abort && !c.delete && len(params) == 0,
-		"parameters":        *c == control{},
+		"phase":             c.runID == nil && c.destruction == nil && c.duration == nil && !c.delete && len(params) == 0,
+		"executionduration": c.runID == nil && c.destruction == nil && !c.run && !c.abort && !c.delete && len(params) == 0,
+		"destruction":       c.runID == nil && c.duration == nil && !c.run && !c.abort && !c.delete && len(params) == 0,
+		"parameters":        *c == control{runID: c.runID},
 	}
 	if !fine[part] {
 		return bad("only %s can be set here", part)
@@ -82,13 +91,11 @@ func (c *control) only(part string, params []pair) error {
 	return nil
 }
 
-// run starts a job. One that is queued was started already, perhaps by the
-// same client, which did not hear of it.
-func (h *Handler) run(r *request, j *job) error {
+// mayRun tells why a job cannot be started. One that is queued was started
+// already, perhaps by the same client, which did not hear of it.
+func (j *job) mayRun() error {
 	switch p := j.phase(); p {
-	case pending:
-		return h.start(r.Context(), r.q, r.set, j.rec)
-	case queued:
+	case pending, queued:
 		return nil
 	case held:
 		return forbidden("an operator holds the job: %s", j.cut.HeldFor)
@@ -106,24 +113,34 @@ func (j *job) setParams(params []pair) error {
 	if j.set.opaque {
 		return forbidden("the job has one opaque parameter, which cannot be changed")
 	}
-	size := 0
-	for _, p := range params {
-		at := slices.IndexFunc(j.rec.params, func(q pair) bool { return q.name == p.name })
-		switch {
-		case at >= 0:
-			j.rec.params[at] = p
-		case !j.set.old:
-			return forbidden("the job has no parameter %.40q to change", p.name)
-		default:
-			j.rec.params = append(j.rec.params, p)
+	list := slices.Clone(j.rec.params)
+	for i, p := range params {
+		named := func(q pair) bool { return q.name == p.name }
+		if slices.ContainsFunc(params[:i], named) {
+			continue // it was seen with the first of its name
 		}
+		at := slices.IndexFunc(list, named)
+		switch {
+		case at < 0 && slices.ContainsFunc(j.rec.uploads, func(u upload) bool { return u.name == p.name }):
+			return forbidden("parameter %.40q is a file, which cannot be changed", p.name)
+		case at < 0 && !j.set.old:
+			return forbidden("the job has no parameter %.40q to change", p.name)
+		case at < 0:
+			at = len(list)
+		}
+		// All that was said of the name before gives way to all that is now.
+		list = slices.DeleteFunc(list, named)
+		now := slices.DeleteFunc(slices.Clone(params), func(q pair) bool { return q.name != p.name })
+		list = slices.Insert(list, min(at, len(list)), now...)
 	}
-	for _, p := range j.rec.params {
+	size := 0
+	for _, p := range list {
 		size += len(p.name) + len(p.value)
 	}
-	if size > maxParams || len(j.rec.params) > maxPairs {
+	if size > maxParams || len(list) > maxPairs || len(formatPairs(list)) > queuefs.MaxSidecar {
 		return &httpError{http.StatusRequestEntityTooLarge, "parameters are too many or too long"}
 	}
+	j.rec.params = list
 	return nil
 }
 
@@ -134,8 +151,14 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	p := pair{r.path[3], string(value)}
+	if len(value) > maxParams {
+		return &httpError{http.StatusRequestEntityTooLarge, "the value has more than " + strconv.Itoa(maxParams) + " octets"}
+	}
 	if err := checkPair(p); err != nil {
 		return bad("%v", err)
+	}
+	if isControl(p.name) {
+		return bad("%.40q is no parameter of the job", p.name)
 	}
 	s := h.shelf(r.q)
 	defer s.lock(r.path[1])()
@@ -162,7 +185,8 @@ func (h *Handler) destroyed(w http.ResponseWriter, r *request) error {
 	return h.destroyLocked(w, r, j)
 }
 
-// destroyLocked leads to the list, of which the client need not see all.
+// destroyLocked leads to the list, of which the client need not see all. A
+// browser sees the page of the list then.
 func (h *Handler) destroyLocked(w http.ResponseWriter, r *request, j *job) error {
 	if err := h.destroy(r.Context(), j, false); err != nil {
 		return err

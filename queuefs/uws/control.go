@@ -39,9 +39,7 @@ func takeControl(params []pair, exists bool) (c control, rest []pair, err error)
 			if !isText(p.value) || len(p.value) > maxLabel {
 				return c, nil, bad("RUNID is not text of at most %d octets", maxLabel)
 			}
-			if p.value != "" {
-				c.runID = &p.value
-			}
+			c.runID = &p.value
 		case name == "EXECUTIONDURATION":
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil || n < 0 {
@@ -65,6 +63,15 @@ func takeControl(params []pair, exists bool) (c control, rest []pair, err error)
 		return c, nil, bad("PHASE is both RUN and ABORT")
 	}
 	return c, rest, nil
+}
+
+// isControl tells whether a name is that of a control parameter.
+func isControl(name string) bool {
+	switch strings.ToUpper(name) {
+	case "PHASE", "ACTION", "RUNID", "EXECUTIONDURATION", "DESTRUCTION":
+		return true
+	}
+	return false
 }
 
 // limit sets the limits of a job that were asked for, as far as they go.

@@ -24,7 +24,7 @@ func TestRunThatWasBrokenOff(t *testing.T) {
 		}},
 		"before what was staged had gone": {"QUEUED", func(t *testing.T, staged, jobs, id, running string) {
 			write(t, filepath.Join(staged, id), running)
-			write(t, filepath.Join(staged, id+".upload"), "left")
+			write(t, filepath.Join(staged, id+".upload0"), "left")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRunThatWasBrokenOff(t *testing.T) {
 			}
 			damage.do(t, staged, jobs, id, running)
 			write(t, filepath.Join(staged, "cutie-tmp-x"), "left")
-			write(t, filepath.Join(staged, "u"+strings.Repeat("a", 26)+".upload"), "left")
+			write(t, filepath.Join(staged, "u"+strings.Repeat("a", 26)+".upload0"), "left")
 			w.open(nil)
 			w.phase(w.srv.URL+"/uws/q/async/"+id, damage.want)
 			if got := ids(w.get("async")); !reflect.DeepEqual(got, []string{id}) {

@@ -1,11 +1,12 @@
 package uws
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strings"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
@@ -35,6 +36,11 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (*record, er
 		return nil, err
 	}
 	defer func() { f.discard(s) }()
+	if field, ok := r.value(linesField); ok {
+		if err := f.fromPage(field); err != nil {
+			return nil, err
+		}
+	}
 	c, params, err := takeControl(f.params, false)
 	if e, ok := errors.AsType[*httpError](err); ok {
 		return nil, forbidden("%s", e.text)
@@ -42,7 +48,7 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (*record, er
 	if c.abort {
 		return nil, forbidden("PHASE is ABORT, and the job is only being made")
 	}
-	rec := &record{id: newID(), created: h.now(), owner: r.caller.Name, submitter: label(r.UserAgent()), duration: -1, params: params, upload: f.upload}
+	rec := &record{id: newID(), created: s.now(h.now()), owner: r.caller.Name, submitter: label(r.UserAgent()), duration: -1, params: params}
 	if r.set.life > 0 {
 		rec.destruction = rec.created.Add(r.set.life)
 	}
@@ -54,21 +60,16 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (*record, er
 		return nil, &httpError{http.StatusRequestEntityTooLarge, "parameters are too long; upload a file"}
 	}
 	defer s.lock(rec.id)()
-	if f.spool != nil {
-		name := f.spool.Name()
-		if err := f.spool.Close(); err != nil {
-			return nil, err
-		}
-		// Stage syncs the directory behind it.
-		if err := s.files.Rename(name, s.files, rec.id+uploadSuffix); err != nil {
-			return nil, err
-		}
-		f.spool = nil
+	// Stage syncs the directory behind it.
+	if rec.uploads, err = f.place(s, rec.id); err == nil && (c.run || run) {
+		err = h.start(r.Context(), r.q, r.set, rec)
+	} else if err == nil {
+		err = s.stage(rec)
 	}
-	if c.run || run {
-		return rec, h.start(r.Context(), r.q, r.set, rec)
+	if files, _ := s.there(); err != nil && rec.job == 0 && files != nil && h.svc.Err() == nil {
+		err = errors.Join(err, s.unstage(rec.id)) // nobody knows of it
 	}
-	return rec, s.stage(rec)
+	return rec, err
 }
 
 // firstAfter returns a number that no later job of the queue goes below.
@@ -107,19 +108,26 @@ func (h *Handler) submit(ctx context.Context, q *queuefs.Queue, set settings, s 
 	if rec.runID != "" {
 		m.Extra.Add(elemRunID, rec.runID)
 	}
-	if !set.opaque || rec.upload != nil {
+	if !set.opaque || len(rec.uploads) > 0 {
 		m.Sidecar = formatPairs(rec.params)
 	}
-	var in io.Reader = bytes.NewReader([]byte(formatForm(rec.params)))
-	if u := rec.upload; u != nil {
-		m.MediaType, m.Filename = u.mediaType, u.filename
-		m.Extra.Add(elemUpload, u.name)
-		f, err := s.files.Open(rec.id + uploadSuffix)
-		if err != nil {
-			return nil, err
+	var in io.Reader = strings.NewReader(formatForm(rec.params))
+	if n := len(rec.uploads); n > 0 {
+		var parts []io.Reader
+		for i := range rec.uploads {
+			f, err := s.files.Open(uploadName(rec.id, i))
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			parts = append(parts, f)
 		}
-		defer f.Close()
-		in = f
+		if in = parts[0]; n == 1 {
+			m.MediaType, m.Filename = rec.uploads[0].mediaType, rec.uploads[0].filename
+			m.Extra.Add(elemUpload, rec.uploads[0].name)
+		} else {
+			in = rec.join(&m, parts)
+		}
 	}
 	sub := q.Begin()
 	defer sub.Discard()
@@ -146,30 +154,39 @@ func (h *Handler) abort(ctx context.Context, j *job) error {
 		}
 		h.waits.wake(waitKey{queue: j.q.ID(), id: j.id})
 	case queued, held, executing:
-		_, err := j.q.Abort(ctx, j.cut.ID, abortWhy)
-		if err != nil && !errors.Is(err, queuefs.ErrConflict) { // it has ended meanwhile
-			return err
-		}
+		return h.stop(ctx, j, abortWhy)
 	}
 	return nil
 }
 
+// stop takes a job out of work, unless it has ended.
+func (h *Handler) stop(ctx context.Context, j *job, why string) error {
+	_, err := j.q.Abort(ctx, j.cut.ID, why)
+	if errors.Is(err, queuefs.ErrConflict) || errors.Is(err, queuefs.ErrNoJob) {
+		return nil
+	}
+	return err
+}
+
 // destroy ends a job and forgets it, or archives it, with its results (UWS
-// 1.1, 2.2.3.4). Its lock is held. The record goes first: from there on nobody
-// sees the job, and the rest is done again at the next look after a crash.
+// 1.1, 2.2.3.4). Its lock is held. The work ends first; from the record on
+// nobody sees the job, and its results go, or go at the next look after a
+// crash.
 func (h *Handler) destroy(ctx context.Context, j *job, archive bool) error {
 	s := h.shelf(j.q)
 	if j.cut == nil {
 		defer h.waits.wake(waitKey{queue: j.q.ID(), id: j.id})
+		s.mu.Lock()
+		s.due.set(j.id, time.Time{})
+		s.mu.Unlock()
 		return s.unstage(j.id)
 	}
-	if j.rec == nil {
-		j.rec = &record{id: j.id, created: j.created(), duration: -1, job: j.cut.ID}
+	ctx = context.WithoutCancel(ctx)
+	if err := h.stop(ctx, j, "destroyed"); err != nil {
+		return err
 	}
+	j.record(s)
 	if archive {
-		if err := h.abort(ctx, j); err != nil {
-			return err
-		}
 		j.rec.archived = h.now()
 	} else {
 		j.rec.destroyed = h.now()
@@ -181,12 +198,15 @@ func (h *Handler) destroy(ctx context.Context, j *job, archive bool) error {
 	return h.clear(ctx, j)
 }
 
-// clear takes a job that was destroyed out of work and drops its results.
+// clear drops the results of a job that was destroyed. What an operator has
+// put back into the queue since then is none of ours.
 func (h *Handler) clear(ctx context.Context, j *job) error {
-	if j.cut.Status == queuefs.Pending || !j.cut.Lease.Ends.IsZero() {
-		if _, err := j.q.Abort(ctx, j.cut.ID, "destroyed"); err != nil && !errors.Is(err, queuefs.ErrConflict) && !errors.Is(err, queuefs.ErrNoJob) {
-			return err
-		}
+	gone := j.rec.destroyed
+	if gone.IsZero() {
+		gone = j.rec.archived
+	}
+	if j.cut.Requeued.After(gone) {
+		return nil
 	}
 	_, err := j.q.DropResults(ctx, j.cut.ID)
 	if errors.Is(err, queuefs.ErrNoJob) || errors.Is(err, queuefs.ErrConflict) {

@@ -16,7 +16,7 @@
 //
 // A job that was made and not started is no job of the queue yet: the order of
 // a queue is that of submission, and nobody may take it. It is a record in
-// uws/Q/staged of the home, with an uploaded file beside it. RUN submits it. All
+// uws/Q/staged of the home, with uploaded files beside it. RUN submits it. All
 // that comes then is the queue's: [queuefs.Job] says it, and the record, now in
 // uws/Q/jobs, keeps only what the queue does not know: the limits of the job and
 // its number. A job that was submitted otherwise is in the list as well, its
@@ -35,6 +35,13 @@
 //	none              destroyed  job of ID  not there                  as it stands, until the job is culled
 //	none              archived   job of ID  ARCHIVED                   as it stands, until the job is culled
 //	none              record     culled     not there                  the record is removed
+//	strange           any        any        not there, or by the queue moved to uws/Q/corrupt, and told of
+//
+// Who destroys a job ends the work on it first, then keeps the record that says
+// so, then drops the results: a crash before the record leaves the job ABORTED,
+// one behind it results that go at the next look. What an operator puts back
+// into the queue after that is a job of the queue alone, or that of an archived
+// one again.
 //
 //	phase      the job in the queue
 //	---------  -------------------------------------------------------
@@ -52,21 +59,26 @@
 // queue-info.txt may have these elements, which are read again when it changes:
 //
 //	uwsVersion               1.1, or 1.0: no attribute or element of 1.1
-//	uwsJdl                   form: parameters are fields, payload is the form or the one file that came with it;
+//	uwsJdl                   form: parameters are fields, payload is the form, or what came as files;
 //	                         payload: the body is one opaque parameter
 //	uwsExecutionDuration     seconds that a job may run unless its client says otherwise; 0, the default: any time
 //	uwsMaxExecutionDuration  seconds, the most a client may ask for; 0, the default: no limit
 //	uwsDestruction           hours from its making after which a job is destroyed unless its client says
-//	                         otherwise, 720 by default; 0: never. It holds for jobs made here only
+//	                         otherwise; 0: never. By default the culling age of the queue, or 720. It holds
+//	                         for jobs made here only
 //	uwsMaxDestruction        hours, the most a client may ask for; 0, the default: no limit
 //	uwsArchive               true: a job is archived, not destroyed, when its time has come
+//	uwsQuote                 seconds that a job is thought to take, as long as too few have ended to know
+//
+// If they cannot be understood, the ones before hold on until they can.
 //
 // # Choices
 //
 //   - The JDL is a list of names and values. A consumer finds them in the
 //     sidecar as "name=value; name=value", with a backslash before ; = and
 //     backslash where they are part of one, and as a form in the payload, unless
-//     that is the uploaded file. One file may be uploaded.
+//     that is the uploaded file, or, if there are several, up to 32, all of them
+//     as multipart/form-data.
 //   - Names of control parameters (PHASE, RUNID, DESTRUCTION,
 //     EXECUTIONDURATION, ACTION) know no case, and come in body or query.
 //   - A rejected creation, and what the phase does not allow, is 403; a bad
@@ -74,6 +86,12 @@
 //     one that has ended, change nothing and are no error.
 //   - HTML is for those whose Accept names application/xhtml+xml, or
 //     ?format=html; no request is refused for its Accept.
-//   - The quote is always unknown.
+//   - A quote supposes that as many jobs are done at a time as were lately, and
+//     that each takes as long as the last ones did. It is unknown as long as
+//     fewer than five have ended, and while the queue is paused.
+//   - LAST is 100,000 at most. To see a list of one's own jobs costs reading
+//     those of others.
+//   - Who owns a job matters here only: who may read a queue finds all of it in
+//     the queue and in what is published.
 //   - References begin with the base URI of the service.
 package uws

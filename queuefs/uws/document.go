@@ -62,7 +62,7 @@ func (h *Handler) jobDocument(j *job) *document {
 	start, end := j.ran()
 	d.nillable("ownerId", j.owner())
 	d.element("phase", string(j.phase()))
-	d.nillable("quote", "")
+	d.nillable("quote", timeOrNone(h.quote(j)))
 	if !j.set.old {
 		d.element("creationTime", formatTime(j.created()))
 	}
@@ -85,7 +85,8 @@ func (h *Handler) jobDocument(j *job) *document {
 		d.end("errorSummary")
 	}
 	if c := j.cut; c != nil {
-		d.buf.WriteString(`<uws:jobInfo><cut:job xmlns:cut="` + nsCutie + `"`)
+		// Its name is none of UWS: there are clients that take any "job" for one.
+		d.buf.WriteString(`<uws:jobInfo><cut:entry xmlns:cut="` + nsCutie + `"`)
 		d.attr("queue", j.q.ID())
 		d.attr("job", c.ID.String())
 		d.attr("attempts", strconv.Itoa(c.Attempts))

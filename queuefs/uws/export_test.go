@@ -1,11 +1,24 @@
 package uws
 
+import "time"
+
 // Waiting returns how many wait for a job.
 func (h *Handler) Waiting() (n int) {
 	h.waits.mu.Lock()
 	defer h.waits.mu.Unlock()
-	for _, all := range h.waits.of {
-		n += len(all)
+	for _, r := range h.waits.rooms {
+		n += r.waiting
 	}
 	return n
+}
+
+// MaxWait returns how long anybody may wait.
+func (h *Handler) MaxWait() time.Duration { return h.o.MaxWait }
+
+// Due returns how many instants are remembered for a queue.
+func (h *Handler) Due(queue string) int {
+	s := h.shelves[queue]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.due.heap)
 }

@@ -91,21 +91,40 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// maxUploads is how many files may come with a job.
+const maxUploads = 32
+
 // A filled form is what came with a request: the parameters of query and body,
-// and the one file.
+// and the files.
 type filled struct {
-	params []pair
-	upload *upload
-	spool  *durable.Spool // of the upload
-	size   int            // octets of params
+	params  []pair
+	uploads []upload
+	spools  []*durable.Spool // of the uploads that were not placed
+	size    int              // octets of params
 }
 
-// discard lets go of the file, unless it was placed.
+// discard lets go of the files, unless they were placed.
 func (f *filled) discard(s *shelf) {
-	if f.spool != nil {
-		f.spool.Close()
-		s.files.Remove(f.spool.Name())
+	for _, spool := range f.spools {
+		spool.Close()
+		s.files.Remove(spool.Name())
 	}
+	f.spools = nil
+}
+
+// place puts the files where those of a job are.
+func (f *filled) place(s *shelf, id string) ([]upload, error) {
+	for n := 0; len(f.spools) > 0; n++ {
+		spool := f.spools[0]
+		if err := spool.Close(); err != nil {
+			return nil, err
+		}
+		if err := s.files.Rename(spool.Name(), s.files, uploadName(id, n)); err != nil {
+			return nil, err
+		}
+		f.spools = f.spools[1:]
+	}
+	return f.uploads, nil
 }
 
 func (f *filled) add(p pair) error {
@@ -130,6 +149,7 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, s *shelf, files bool) 
 			return f, err
 		}
 	}
+	_, fromPage := r.value(linesField)
 	media, attrs, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	in := h.body(w, r)
 	switch {
@@ -138,7 +158,7 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, s *shelf, files bool) 
 		if attrs["boundary"] == "" {
 			return f, bad("multipart/form-data without a boundary")
 		}
-		return f, h.fillParts(f, s, multipart.NewReader(in, attrs["boundary"]), files)
+		return f, h.fillParts(f, s, multipart.NewReader(in, attrs["boundary"]), files, fromPage)
 	case media == mediaForm || media == "":
 		text, err := io.ReadAll(io.LimitReader(in, 3*maxParams+1))
 		if err != nil {
@@ -164,7 +184,7 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, s *shelf, files bool) 
 	return f, nil
 }
 
-func (h *Handler) fillParts(f *filled, s *shelf, parts *multipart.Reader, files bool) error {
+func (h *Handler) fillParts(f *filled, s *shelf, parts *multipart.Reader, files, fromPage bool) error {
 	for {
 		p, err := parts.NextRawPart()
 		if err == io.EOF {
@@ -183,8 +203,16 @@ func (h *Handler) fillParts(f *filled, s *shelf, parts *multipart.Reader, files 
 			switch {
 			case !files:
 				return forbidden("files come when a job is made")
-			case f.upload != nil:
-				return forbidden("a job takes one file, and %.40q is a second one", name)
+			case len(f.uploads) == maxUploads:
+				return forbidden("a job takes %d files, and %.40q is one more", maxUploads, name)
+			case fromPage:
+				name = f.freeName(name)
+			case f.taken(name):
+				return forbidden("two files are named %.40q", name)
+			}
+			switch {
+			case isControl(name):
+				return forbidden("%s is no file", name)
 			}
 			if err := checkPair(pair{name: name}); err != nil {
 				return forbidden("%v", err)
@@ -210,14 +238,19 @@ func (h *Handler) take(f *filled, s *shelf, u *upload, in io.Reader) (err error)
 	if err := s.open(true); err != nil {
 		return err
 	}
-	if f.spool, err = s.files.Spool(); err != nil {
+	spool, err := s.files.Spool()
+	if err != nil {
 		return err
 	}
-	f.upload = u
-	if u.size, err = io.Copy(f.spool, in); err != nil {
+	f.spools = append(f.spools, spool)
+	if u.size, err = io.Copy(spool, in); err != nil {
 		return err
 	}
-	return f.spool.Sync()
+	f.uploads = append(f.uploads, *u)
+	if err := spool.Sync(); err != nil {
+		return err
+	}
+	return spool.Park()
 }
 
 func partError(err error) error {

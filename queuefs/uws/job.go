@@ -14,6 +14,7 @@ const (
 	elemCreated = "uws-created"
 	elemRunID   = "uws-runid"
 	elemUpload  = "uws-upload" // name of the parameter that the payload is
+	elemPart    = "uws-part"   // a parameter that is a part of the payload; see [part]
 )
 
 // A job is one as clients see it: what the queue says of it, and its record.
@@ -43,7 +44,7 @@ func (h *Handler) find(q *queuefs.Queue, set settings, id string) (*job, error) 
 		if err != nil {
 			return nil, noJob(err)
 		}
-		if j := h.jobOf(q, set, s, &cut); j == nil || j.id != id {
+		if j := s.jobOf(set, &cut); j == nil || j.id != id {
 			return nil, errNoJob // it goes by another identifier
 		}
 		return visible(&job{id, q, set, rec, &cut})
@@ -85,8 +86,8 @@ func visible(j *job) (*job, error) {
 // jobOf returns the job that a job of the queue is, nil if it is none: it was
 // destroyed, or a later one took its place. A job made elsewhere, whose record
 // is not here, goes by its number.
-func (h *Handler) jobOf(q *queuefs.Queue, set settings, s *shelf, cut *queuefs.Job) *job {
-	j := &job{id: cut.ID.String(), q: q, set: set, cut: cut}
+func (s *shelf) jobOf(set settings, cut *queuefs.Job) *job {
+	j := &job{id: cut.ID.String(), q: s.q, set: set, cut: cut}
 	if id := cut.Extra.Value(elemID); isMade(id) {
 		rec, err := s.record(id)
 		if err != nil {
@@ -113,7 +114,7 @@ func (h *Handler) jobOf(q *queuefs.Queue, set settings, s *shelf, cut *queuefs.J
 
 func (j *job) phase() phase {
 	switch c := j.cut; {
-	case j.rec != nil && !j.rec.archived.IsZero():
+	case j.isArchived():
 		return archived
 	case c == nil && !j.rec.aborted.IsZero():
 		return aborted
@@ -131,6 +132,19 @@ func (j *job) phase() phase {
 		return completed
 	}
 	return executing
+}
+
+// isArchived tells whether the job is ARCHIVED. One that an operator puts back
+// into the queue then is queued again.
+func (j *job) isArchived() bool {
+	return j.rec != nil && !j.rec.archived.IsZero() && (j.cut == nil || !j.cut.Requeued.After(j.rec.archived))
+}
+
+// record makes the job one with a record, which is not kept yet.
+func (j *job) record(s *shelf) {
+	if j.rec == nil {
+		j.rec = &record{id: j.id, created: s.now(j.created()), duration: -1, job: j.cut.ID}
+	}
 }
 
 // reported tells whether a consumer said what became of the job.
@@ -211,13 +225,13 @@ const payloadName = "payload"
 // parameters returns those of the job, in the order they came.
 func (j *job) parameters() (list []parameter) {
 	if j.cut == nil {
-		if j.set.opaque && len(j.rec.params) > 0 && j.rec.upload == nil {
+		if j.set.opaque && len(j.rec.params) > 0 && len(j.rec.uploads) == 0 {
 			return []parameter{{pair{name: payloadName}, true}}
 		}
 		for _, p := range j.rec.params {
 			list = append(list, parameter{p, false})
 		}
-		if u := j.rec.upload; u != nil {
+		for _, u := range j.rec.uploads {
 			list = append(list, parameter{pair{name: u.name}, true})
 		}
 		return list
@@ -229,7 +243,12 @@ func (j *job) parameters() (list []parameter) {
 	for _, p := range pairs {
 		list = append(list, parameter{p, false})
 	}
+	parts := partsOf(j.cut)
+	for _, p := range parts {
+		list = append(list, parameter{pair{name: p.name}, true})
+	}
 	switch name := j.cut.Extra.Value(elemUpload); {
+	case len(parts) > 0:
 	case name != "":
 		list = append(list, parameter{pair{name: name}, true})
 	case j.cut.Extra.Value(elemID) == "" || len(pairs) == 0 && j.cut.Size > 0:

@@ -1,7 +1,6 @@
 package uws
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,6 +22,9 @@ func (r *request) filter() (f filter, err error) {
 		return f, nil
 	}
 	for _, p := range r.query {
+		if p.value == "" && r.page() {
+			continue // a field of the form that was left empty
+		}
 		switch strings.ToUpper(p.name) {
 		case "PHASE":
 			one, err := parsePhase(p.value)
@@ -56,12 +58,13 @@ func (f *filter) wants(j *job) bool {
 // mayWant tells from where a job of the queue stands whether it may be in the
 // list.
 func (f *filter) mayWant(st queuefs.Status) bool {
-	of := map[queuefs.Status][]phase{
-		queuefs.Pending:  {queued, held, archived},
-		queuefs.Consumed: {executing, completed, failed, aborted, archived},
-		queuefs.Deleted:  {aborted, archived},
-	}[st]
-	return len(of) > 0 && (len(f.phases) == 0 || slices.ContainsFunc(f.phases, func(p phase) bool { return slices.Contains(of, p) }))
+	return len(f.phases) == 0 || slices.ContainsFunc(f.phases, func(p phase) bool { return slices.Contains(phasesOf[st], p) })
+}
+
+var phasesOf = map[queuefs.Status][]phase{
+	queuefs.Pending:  {queued, held, archived},
+	queuefs.Consumed: {executing, completed, failed, aborted, archived},
+	queuefs.Deleted:  {aborted, archived},
 }
 
 // sees tells whether a job is in the lists of the caller.
@@ -70,32 +73,43 @@ func (r *request) sees(owner string) bool {
 	return c.Admin || owner != "" && owner == c.Name || owner == "" && c.Delete
 }
 
-// maxListed is how many jobs a page, or LAST, has at most.
-const maxListed = 10_000
+// maxListed is how many jobs a list has at most that is asked for with LAST.
+const maxListed = 100_000
+
+// A ref is what a list says of a job.
+type ref struct {
+	id, runID, owner string
+	phase            phase
+	created          time.Time
+}
+
+func refOf(j *job) ref { return ref{j.id, j.runID(), j.owner(), j.phase(), j.created()} }
 
 // list answers with the job list. With LAST it is sorted, and costs what it
-// shows; otherwise it has all jobs, the newest ones of the queue first.
+// shows; otherwise it has all jobs, first those that were not started, then
+// those of the queue, the newest ones first.
 func (h *Handler) list(w http.ResponseWriter, r *request) error {
 	f, err := r.filter()
 	if err != nil {
 		return err
 	}
+	w.Header().Set("Vary", "Accept")
 	page := r.page()
 	if page && f.last == 0 {
 		f.last = 100
 	}
 	if f.last > 0 {
-		jobs, err := h.newest(r, f)
+		refs, err := h.newest(r, f)
 		if err != nil {
 			return err
 		}
 		if page {
-			return h.listPage(w, r, jobs)
+			return h.listPage(w, r, f, refs)
 		}
 		d := &document{}
 		d.open("jobs", !r.set.old)
-		for _, j := range jobs {
-			h.writeRef(d, j)
+		for _, ref := range refs {
+			h.writeRef(d, r, ref)
 		}
 		d.end("jobs")
 		sendXML(w, d)
@@ -106,7 +120,7 @@ func (h *Handler) list(w http.ResponseWriter, r *request) error {
 	d := &document{}
 	d.open("jobs", !r.set.old)
 	err = h.each(r, f, func(j *job) (bool, error) {
-		h.writeRef(d, j)
+		h.writeRef(d, r, refOf(j))
 		if d.buf.Len() < 64<<10 {
 			return true, nil
 		}
@@ -125,19 +139,19 @@ func (h *Handler) list(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-func (h *Handler) writeRef(d *document, j *job) {
+func (h *Handler) writeRef(d *document, r *request, j ref) {
 	d.buf.WriteString("<uws:jobref")
 	d.attr("id", j.id)
 	d.attr("xlink:type", "simple")
-	d.attr("xlink:href", h.ref(j.q, "async", j.id))
+	d.attr("xlink:href", h.ref(r.q, "async", j.id))
 	d.buf.WriteString(">")
-	d.element("phase", string(j.phase()))
-	if !j.set.old {
-		if id := j.runID(); id != "" {
-			d.element("runId", id)
+	d.element("phase", string(j.phase))
+	if !r.set.old {
+		if j.runID != "" {
+			d.element("runId", j.runID)
 		}
-		d.nillable("ownerId", j.owner())
-		d.element("creationTime", formatTime(j.created()))
+		d.nillable("ownerId", j.owner)
+		d.element("creationTime", formatTime(j.created))
 	}
 	d.end("jobref")
 }
@@ -145,76 +159,25 @@ func (h *Handler) writeRef(d *document, j *job) {
 // newest returns the last jobs that were created, the newest first. A job is
 // never created after it was submitted, so that those submitted before all
 // that were found need not be looked at.
-func (h *Handler) newest(r *request, f filter) (jobs []*job, err error) {
+func (h *Handler) newest(r *request, f filter) (refs []ref, err error) {
 	n := min(f.last, maxListed)
-	byAge := func(a, b *job) int { return b.created().Compare(a.created()) }
-	err = h.each(r, f, func(j *job) (bool, error) {
-		if len(jobs) >= n && j.cut != nil && stamp(j.cut.Submitted).Before(jobs[n-1].created()) {
+	seen := map[string]bool{}
+	if err := h.eachStaged(r, f, seen, func(j *job) (bool, error) {
+		refs = append(refs, refOf(j))
+		return len(refs) < n, nil
+	}); err != nil {
+		return nil, err
+	}
+	byAge := func(a, b ref) int { return b.created.Compare(a.created) }
+	err = h.eachQueued(r, f, seen, func(j *job) (bool, error) {
+		if len(refs) >= n && stamp(j.cut.Submitted).Before(refs[n-1].created) {
 			return false, nil
 		}
-		at, _ := slices.BinarySearchFunc(jobs, j, byAge)
-		jobs = slices.Insert(jobs, at, j)
-		jobs = jobs[:min(len(jobs), n)]
+		one := refOf(j)
+		at, _ := slices.BinarySearchFunc(refs, one, byAge)
+		refs = slices.Insert(refs, at, one)
+		refs = refs[:min(len(refs), n)]
 		return true, nil
 	})
-	return jobs, err
-}
-
-// each visits the jobs that the caller sees and f wants until visit returns
-// false: those that were not started, then those of the queue, the last one
-// first. A job that is started meanwhile may be seen twice, as both.
-func (h *Handler) each(r *request, f filter, visit func(*job) (bool, error)) error {
-	seen := map[string]bool{}
-	for id, st := range h.shelf(r.q).list() {
-		if !r.sees(st.owner) {
-			continue
-		}
-		j, err := h.find(r.q, r.set, id)
-		if errors.Is(err, errNoJob) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		seen[id] = true
-		if f.wants(j) {
-			if more, err := visit(j); err != nil || !more {
-				return err
-			}
-		}
-	}
-	var entries []queuefs.Entry
-	for n := r.q.Pages() - 1; n >= 0; n-- {
-		entries, _, _ = r.q.Page(n, entries[:0])
-		for i := len(entries) - 1; i >= 0; i-- {
-			e := &entries[i]
-			if !f.after.IsZero() && !e.Payload.Modified.After(f.after) {
-				return nil // older ones were created before, too
-			}
-			if !f.mayWant(e.Status) {
-				continue
-			}
-			if err := r.Context().Err(); err != nil {
-				return err
-			}
-			cut, err := r.q.Job(e.Job)
-			if errors.Is(err, queuefs.ErrNoJob) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if !r.sees(cut.Owner) {
-				continue
-			}
-			j := h.jobOf(r.q, r.set, h.shelf(r.q), &cut)
-			if j == nil || seen[j.id] || !f.wants(j) {
-				continue
-			}
-			if more, err := visit(j); err != nil || !more {
-				return err
-			}
-		}
-	}
-	return nil
+	return refs, err
 }

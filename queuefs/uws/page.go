@@ -2,9 +2,15 @@ package uws
 
 import (
 	"bytes"
+	"cmp"
 	"html/template"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"cutie/queuefs/state"
 )
 
 // page tells whether HTML is asked for. A browser names application/xhtml+xml;
@@ -13,117 +19,197 @@ func (r *request) page() bool {
 	if s, ok := r.value("format"); ok {
 		return strings.EqualFold(s, "html")
 	}
+	return browses(r.Request)
+}
+
+func browses(r *http.Request) bool {
 	accept := strings.ToLower(r.Header.Get("Accept"))
 	return strings.Contains(accept, "text/html") && strings.Contains(accept, "application/xhtml+xml")
 }
 
-var pages = template.Must(template.New("").Parse(`
-{{define "head"}}<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>{{.}}</title></head>
-<body>
-{{end}}
-{{define "list"}}{{template "head" .Queue}}<h1>jobs of {{.Queue}}</h1>
-<p><a href="{{.List}}?LAST=100&amp;format=html">newest 100</a>{{range .Phases}} <a href="{{$.List}}?LAST=100&amp;PHASE={{.}}&amp;format=html">{{.}}</a>{{end}}</p>
-<table>
-<tr><th>job</th><th>phase</th><th>run</th><th>owner</th><th>created</th></tr>
-{{range .Jobs}}<tr><td><a href="{{.URL}}?format=html">{{.ID}}</a></td><td>{{.Phase}}</td><td>{{.RunID}}</td><td>{{.Owner}}</td><td>{{.Created}}</td></tr>
-{{end}}</table>
-<h2>new job</h2>
-<form method="post" action="{{.List}}" enctype="multipart/form-data">
-<p><label>run identifier <input name="RUNID"></label></p>
-<p><label>file <input type="file" name="upload"></label></p>
-<p><button>create</button> <button name="PHASE" value="RUN">create and run</button></p>
-</form>
-</body>
-</html>
-{{end}}
-{{define "job"}}{{template "head" .ID}}<h1>job {{.ID}}</h1>
-<p><a href="{{.List}}?format=html">all jobs</a> <a href="{{.URL}}?format=xml">XML</a></p>
-<table>
-<tr><th>phase</th><td>{{.Phase}}</td></tr>
-<tr><th>run</th><td>{{.RunID}}</td></tr>
-<tr><th>owner</th><td>{{.Owner}}</td></tr>
-<tr><th>created</th><td>{{.Created}}</td></tr>
-<tr><th>started</th><td>{{.Started}}</td></tr>
-<tr><th>ended</th><td>{{.Ended}}</td></tr>
-</table>
-{{with .Error}}<h2>error</h2>
-<pre>{{.}}</pre>
-{{end}}{{with .Results}}<h2>results</h2>
-<ul>{{range .}}<li><a href="{{.URL}}">{{.Name}}</a> {{.Size}} octets, {{.Type}}</li>
-{{end}}</ul>
-{{end}}<h2>parameters</h2>
-{{range .Params}}{{if .URL}}<p>{{.Name}}: <a href="{{.URL}}">file</a></p>
-{{else if $.Pending}}<form method="post" action="{{$.URL}}/parameters"><p><label>{{.Name}} <input name="{{.Name}}" value="{{.Value}}"></label> <button>set</button></p></form>
-{{else}}<p>{{.Name}}: {{.Value}}</p>
-{{end}}{{end}}<h2>change</h2>
-{{if .Pending}}<form method="post" action="{{.URL}}/phase"><p><button name="PHASE" value="RUN">run</button></p></form>
-{{end}}{{if .Active}}<form method="post" action="{{.URL}}/phase"><p><button name="PHASE" value="ABORT">abort</button></p></form>
-{{end}}<form method="post" action="{{.URL}}/executionduration"><p><label>seconds it may run, 0 for any time <input name="EXECUTIONDURATION" value="{{.Duration}}"></label> <button>set</button></p></form>
-<form method="post" action="{{.URL}}/destruction"><p><label>destroyed at <input name="DESTRUCTION" value="{{.Destruction}}"></label> <button>set</button></p></form>
-<form method="post" action="{{.URL}}"><p><button name="ACTION" value="DELETE">destroy</button></p></form>
-</body>
-</html>
-{{end}}`))
-
-// shown is a job on a page.
-type shown struct {
-	ID, URL, List, Phase, RunID, Owner, Created, Started, Ended, Destruction, Error string
-	Duration                                                                        int64
-	Pending, Active                                                                 bool
-	Params, Results                                                                 []shownFile
+// A frame is what all pages have.
+type frame struct {
+	Title, Badge, Kind         string
+	Home, Service, Queue, Help string // references
+	List                       string // "": it is known of no queue
+	Name                       string // of the queue
+	Body                       any
 }
 
-type shownFile struct {
-	Name, Value, URL, Type string
-	Size                   int64
+// Style is that of the state pages; its hash is in [state.PagePolicy].
+func (f *frame) Style() template.CSS { return state.PageStyle }
+
+func (h *Handler) frame(title string, body any) *frame {
+	base := state.NewBase(h.svc.Info().BaseURI)
+	return &frame{Title: title, Home: string(base) + "/", Service: base.Ref("state") + "?t=xhtml", Help: base.Ref("help") + "?t=xhtml", Body: body}
 }
 
-func (h *Handler) shown(j *job) *shown {
-	p := j.phase()
-	start, end := j.ran()
-	return &shown{ID: j.id, URL: h.ref(j.q, "async", j.id), List: h.ref(j.q, "async"), Phase: string(p), RunID: j.runID(), Owner: j.owner(),
-		Created: formatTime(j.created()), Started: timeOrNone(start), Ended: timeOrNone(end), Destruction: timeOrNone(j.destruction()),
-		Duration: j.duration(), Pending: p == pending, Active: p.active() || p == held}
+func (h *Handler) queueFrame(r *request, title string, body any) *frame {
+	f := h.frame(title, body)
+	f.Queue = state.NewBase(h.svc.Info().BaseURI).Ref("state", r.q.ID()) + "?t=xhtml"
+	f.List, f.Name = h.ref(r.q, "async"), cmp.Or(r.q.Info().Name, r.q.ID())
+	return f
 }
 
-func (h *Handler) listPage(w http.ResponseWriter, r *request, jobs []*job) error {
-	page := struct {
-		Queue, List string
-		Phases      []phase
-		Jobs        []*shown
-	}{Queue: r.q.ID(), List: h.ref(r.q, "async"), Phases: phases[:8]}
-	for _, j := range jobs {
-		page.Jobs = append(page.Jobs, h.shown(j))
-	}
-	return sendPage(w, "list", page)
+// kinds are the badges of phases that are not as any other.
+var kinds = map[phase]string{queued: "cool", pending: "cool", executing: "cool", completed: "good", failed: "bad", aborted: "warn", held: "warn"}
+
+// A jobPage is a job on a page of its own.
+type jobPage struct {
+	URL, XML, Wait                string
+	Destruction, Message, HeldFor string
+	CutieJob                      string // reference of its state
+	Duration                      int64
+	Pending, Active, Waits        bool
+	Mine                          bool // the caller may change it
+	Properties, Params, Results   []pageFile
+}
+
+// A pageFile is a parameter or a result. Text is there unless URL is.
+type pageFile struct {
+	Name, Text, URL, Type string
+	Size                  int64
+	Long                  bool // in a field of several lines
 }
 
 func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
-	page := h.shown(j)
-	_, page.Error, _ = j.failure()
+	p := j.phase()
+	url := h.ref(r.q, "async", j.id)
+	page := &jobPage{URL: url, XML: url + "?format=xml", Wait: url + "?format=html&WAIT=30&PHASE=" + string(p), Waits: p.active() && !r.set.old,
+		Destruction: timeOrNone(j.destruction()), Duration: j.duration(), Pending: p == pending, Active: p.active() || p == held, Mine: r.mayChange(j)}
+	_, page.Message, _ = j.failure()
+	if j.cut != nil {
+		page.CutieJob = state.NewBase(h.svc.Info().BaseURI).Ref("state", r.q.ID(), j.cut.ID.String()) + "?t=xhtml"
+		page.HeldFor = j.cut.HeldFor
+	}
+	start, end := j.ran()
+	for _, one := range []pageFile{{Name: "runId", Text: j.runID()}, {Name: "ownerId", Text: j.owner()}, {Name: "creationTime", Text: h.pageTime(j.created())},
+		{Name: "startTime", Text: h.pageTime(start)}, {Name: "endTime", Text: h.pageTime(end)}, {Name: "quote", Text: h.pageTime(h.quote(j))},
+		{Name: "executionDuration", Text: strconv.FormatInt(j.duration(), 10)}, {Name: "destruction", Text: h.pageTime(j.destruction())}} {
+		if one.Text != "" {
+			page.Properties = append(page.Properties, one)
+		}
+	}
 	for _, p := range j.parameters() {
-		f := shownFile{Name: p.name, Value: p.value}
+		f := pageFile{Name: p.name, Text: p.value, Long: len(p.value) > 60 || strings.Contains(p.value, "\n")}
 		if p.ref {
-			f.URL = page.URL + "/parameters/" + template.URLQueryEscaper(p.name)
+			f.URL = h.ref(r.q, "async", j.id, "parameters", p.name)
 		}
 		page.Params = append(page.Params, f)
 	}
 	for _, res := range j.results() {
-		page.Results = append(page.Results, shownFile{Name: res.Name, URL: page.URL + "/results/" + res.Name, Size: res.Size, Type: typeOf(res)})
+		page.Results = append(page.Results, pageFile{Name: res.Name, URL: h.ref(r.q, "async", j.id, "results", res.Name), Size: res.Size, Type: typeOf(res)})
 	}
-	return sendPage(w, "job", page)
+	f := h.queueFrame(r, "Job "+j.id, page)
+	f.Badge, f.Kind = string(p), kinds[p]
+	return sendPage(w, http.StatusOK, "job", f)
 }
 
-func sendPage(w http.ResponseWriter, name string, page any) error {
+// A listPage is the newest jobs of a list.
+type listPage struct {
+	XML, Create string
+	Phases      []phase
+	Chosen      phase
+	After       string
+	Last        int
+	Mine        bool // jobs can be made
+	Jobs        []listed
+}
+
+type listed struct{ ID, URL, Phase, Kind, RunID, Owner, Created, Ago string }
+
+func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, refs []ref) error {
+	url := h.ref(r.q, "async")
+	page := &listPage{XML: url + "?format=xml", Create: url + "?" + linesField + "=parameters", Phases: phases[:8], Last: f.last, Mine: !r.q.Info().Closed}
+	if len(f.phases) > 0 {
+		page.Chosen = f.phases[0]
+	}
+	if !f.after.IsZero() {
+		page.After = formatTime(f.after)
+	}
+	for _, j := range refs {
+		page.Jobs = append(page.Jobs, listed{j.id, h.ref(r.q, "async", j.id) + "?format=html", string(j.phase), kinds[j.phase], j.runID, j.owner,
+			j.created.UTC().Format(pageTimeForm), state.Ago(h.now(), j.created)})
+	}
+	return sendPage(w, http.StatusOK, "list", h.queueFrame(r, "UWS jobs of "+cmp.Or(r.q.Info().Name, r.q.ID()), page))
+}
+
+// pageTimeForm is for people: seconds are enough.
+const pageTimeForm = "2006-01-02 15:04:05"
+
+func (h *Handler) pageTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	text := t.UTC().Format(pageTimeForm) + " UTC"
+	if ago := state.Ago(h.now(), t); ago != "" {
+		text += " (" + ago + ")"
+	}
+	return text
+}
+
+// linesField is what a form of a page has in its query: the name of the field
+// with parameters of any names, "name=value" a line, which a form without a
+// script could not send otherwise.
+const linesField = "uws-lines"
+
+// fromPage makes what a page has sent what another client would have sent:
+// fields that were left empty are not there, and lines are parameters.
+func (f *filled) fromPage(lines string) error {
+	all := f.params
+	f.params, f.size = nil, 0
+	for _, p := range all {
+		switch {
+		case p.name == linesField || isControl(p.name) && p.value == "":
+		case p.name == lines:
+			for line := range strings.Lines(p.value) {
+				if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) == "" {
+					continue
+				}
+				name, value, ok := strings.Cut(line, "=")
+				if !ok {
+					return forbidden("parameters are name=value, one a line, and %.40q has no =", line)
+				}
+				if err := f.add(pair{strings.TrimSpace(name), value}); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := f.add(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// freeName returns a name for a file that no other file has: a page has one
+// field for all of them.
+func (f *filled) freeName(name string) string {
+	for n, first := 2, name; f.taken(name); n++ {
+		name = first + strconv.Itoa(n)
+	}
+	return name
+}
+
+func (f *filled) taken(name string) bool {
+	return slices.ContainsFunc(f.uploads, func(u upload) bool { return u.name == name })
+}
+
+// failPage tells a person what is wrong.
+func (h *Handler) failPage(w http.ResponseWriter, e *httpError) error {
+	return sendPage(w, e.status, "fail", h.frame(http.StatusText(e.status), e.text))
+}
+
+func sendPage(w http.ResponseWriter, status int, name string, f *frame) error {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, page); err != nil {
+	if err := pages.ExecuteTemplate(&b, name, f); err != nil {
 		return err
 	}
 	header := w.Header()
 	header.Set("Vary", "Accept")
-	header.Set("Content-Security-Policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
-	send(w, http.StatusOK, "text/html; charset=utf-8", b.Bytes())
+	header.Set("Content-Security-Policy", state.PagePolicy)
+	header.Set("Referrer-Policy", "same-origin")
+	send(w, status, "text/html; charset=utf-8", b.Bytes())
 	return nil
 }

@@ -1,10 +1,13 @@
 package uws
 
 import (
+	"cmp"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +33,14 @@ func (h *Handler) atom(w http.ResponseWriter, r *request) error {
 		s = j.owner()
 	case "error":
 		_, s, _ = j.failure()
+	case "quote":
+		t := h.quote(j)
+		if s = timeOrNone(t); j.set.old {
+			s = "-1" // seconds, in version 1.0 (2.1.6)
+			if !t.IsZero() {
+				s = strconv.FormatInt(max(0, int64(t.Sub(h.now()).Seconds())), 10)
+			}
+		}
 	}
 	text(w, http.StatusOK, s)
 	return nil
@@ -82,7 +93,8 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	defer in.Close()
-	serveFile(w, r.Request, typeOf(res), "", in)
+	w.Header().Set("ETag", `"`+hex.EncodeToString(res.SHA256[:])+`"`)
+	serveFile(w, r.Request, typeOf(res), in)
 	return nil
 }
 
@@ -99,35 +111,61 @@ func (h *Handler) parameter(w http.ResponseWriter, r *request) error {
 			text(w, http.StatusOK, p.value)
 			return nil
 		case j.cut != nil:
-			in, err := j.q.Payload(j.cut.ID)
-			if err != nil {
-				return err
-			}
-			defer in.Close()
-			serveFile(w, r.Request, j.cut.Type(), j.cut.Filename, in)
-			return nil
-		case j.rec.upload == nil:
+			return serveUpload(w, r, j, p.name)
+		case len(j.rec.uploads) == 0:
 			send(w, http.StatusOK, mediaForm, []byte(formatForm(j.rec.params)))
 			return nil
 		default:
-			files, _ := h.shelf(j.q).there()
-			in, err := files.Open(j.id + uploadSuffix)
-			if errors.Is(err, fs.ErrNotExist) {
-				return notFound("the job was started meanwhile, ask again")
-			}
-			if err != nil {
-				return err
-			}
-			defer in.Close()
-			serveFile(w, r.Request, j.rec.upload.mediaType, j.rec.upload.filename, in)
-			return nil
+			return h.serveStaged(w, r, j, p.name)
 		}
 	}
 	return notFound("parameter not found")
 }
 
+// serveStaged serves a file of a job that was not started.
+func (h *Handler) serveStaged(w http.ResponseWriter, r *request, j *job, name string) error {
+	n := slices.IndexFunc(j.rec.uploads, func(u upload) bool { return u.name == name })
+	files, _ := h.shelf(j.q).there()
+	in, err := files.Open(uploadName(j.id, n))
+	if errors.Is(err, fs.ErrNotExist) {
+		// RUN has taken it away, and the queue has it.
+		if j, err = h.found(r, false); err != nil || j.cut == nil {
+			return cmp.Or(err, notFound("parameter not found"))
+		}
+		return serveUpload(w, r, j, name)
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	serveFile(w, r.Request, j.rec.uploads[n].mediaType, in)
+	return nil
+}
+
+// serveUpload serves the payload of a job, or the part of it that a parameter
+// is.
+func serveUpload(w http.ResponseWriter, r *request, j *job, name string) error {
+	in, err := j.q.Payload(j.cut.ID)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for _, p := range partsOf(j.cut) {
+		if p.name == name {
+			mediaType, _, content, err := p.cut(in)
+			if err != nil {
+				return err
+			}
+			serveFile(w, r.Request, mediaType, content)
+			return nil
+		}
+	}
+	serveFile(w, r.Request, j.cut.Type(), in)
+	return nil
+}
+
 // serveFile sends what a stranger made: no browser is to run any of it.
-func serveFile(w http.ResponseWriter, r *http.Request, mediaType, filename string, in io.ReadSeeker) {
+func serveFile(w http.ResponseWriter, r *http.Request, mediaType string, in io.ReadSeeker) {
 	header := w.Header()
 	if mediaType == "" || strings.ContainsAny(mediaType, "\r\n\x00") {
 		mediaType = queuefs.DefaultMediaType

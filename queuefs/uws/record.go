@@ -21,7 +21,7 @@ type record struct {
 	duration    int64         // seconds; -1: as the queue has it
 	destruction time.Time     // zero: never
 	params      []pair        // of a staged job
-	upload      *upload       // of a staged job
+	uploads     []upload      // of a staged job, in the order they came
 	from        queuefs.JobID // RUN is on its way: the job has this number or a greater one; 0: it is not
 	job         queuefs.JobID // number in the queue; 0 before RUN
 	aborted     time.Time     // of a staged job
@@ -29,7 +29,7 @@ type record struct {
 	archived    time.Time
 }
 
-// An upload is the file that came with a job.
+// An upload is a file that came with a job.
 type upload struct {
 	name      string // of the parameter
 	filename  string
@@ -41,7 +41,7 @@ type upload struct {
 const (
 	maxParams = 256 << 10 // names and values of the parameters of a job
 	maxLabel  = 1024      // a run identifier, a file name, a media type
-	maxRecord = 4*maxParams + 64<<10
+	maxRecord = 4*maxParams + 256<<10
 )
 
 func (r *record) text() []byte {
@@ -67,7 +67,7 @@ func (r *record) text() []byte {
 	for _, p := range r.params {
 		a.Add("parameter", url.QueryEscape(p.name)+"="+url.QueryEscape(p.value))
 	}
-	if u := r.upload; u != nil {
+	for _, u := range r.uploads {
 		a.Add("upload", u.name)
 		word("uploadFilename", u.filename)
 		word("uploadMediaType", u.mediaType)
@@ -91,7 +91,7 @@ func parseRecord(id string, text []byte) (*record, error) {
 		return nil, err
 	}
 	r := &record{id: id, duration: -1}
-	up := &upload{}
+	up := &upload{} // the last one
 	for _, el := range a {
 		v := el.Value
 		switch el.Name {
@@ -115,7 +115,8 @@ func parseRecord(id string, text []byte) (*record, error) {
 			}
 			r.params = append(r.params, p)
 		case "upload":
-			up.name, r.upload = v, up
+			r.uploads = append(r.uploads, upload{name: v})
+			up = &r.uploads[len(r.uploads)-1]
 		case "uploadFilename":
 			up.filename = v
 		case "uploadMediaType":

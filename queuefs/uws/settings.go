@@ -1,11 +1,12 @@
 package uws
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
-	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 )
 
@@ -18,6 +19,7 @@ type settings struct {
 	life        time.Duration // 0: for ever
 	maxLife     time.Duration // 0: no limit
 	archive     bool
+	takes       time.Duration // what a job is thought to take; 0: nothing is thought
 }
 
 const (
@@ -25,16 +27,40 @@ const (
 	maxInt      = 1<<31 - 1
 )
 
-func settingsOf(q *queuefs.Queue) (settings, error) {
-	text, _ := q.InfoFile()
-	s, err := parseSettings(text)
-	if err != nil {
-		return s, fmt.Errorf("queue-info.txt of %s: %w", q.ID(), err)
-	}
-	return s, nil
+// known is what queue-info.txt said when it was last read.
+type known struct {
+	mu   sync.Mutex
+	text []byte
+	age  int64 // hours, CullingAge of the queue
+	set  settings
+	err  error // of the text; set is that of the last text without one
+	good bool  // there was one
 }
 
-func parseSettings(text []byte) (settings, error) {
+// settings returns those of the queue as its file has them. If that cannot be
+// understood, which is the error, those before hold on; usable tells whether
+// there are any.
+func (s *shelf) settings() (set settings, usable bool, err error) {
+	text, _ := s.q.InfoFile()
+	age := s.q.Info().CullingAge
+	k := &s.known
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.text == nil || k.age != age || !bytes.Equal(k.text, text) {
+		set, err := parseSettings(text, age)
+		if err == nil {
+			k.set, k.good = set, true
+		} else {
+			err = fmt.Errorf("queue-info.txt of %s: %w", s.q.ID(), err)
+		}
+		k.text, k.age, k.err = append([]byte{}, text...), age, err
+	}
+	return k.set, k.good, k.err
+}
+
+// parseSettings reads what a property file says. The culling age of the queue,
+// in hours, is how long a job lives unless the file says otherwise.
+func parseSettings(text []byte, cullingAge int64) (settings, error) {
 	rec, err := anvl.ParseRecord(text)
 	if err != nil {
 		return settings{}, err
@@ -60,14 +86,19 @@ func parseSettings(text []byte) (settings, error) {
 		return n
 	}
 	const hours = 1_000_000 // 114 years
+	usual := int64(defaultLife)
+	if cullingAge > 0 {
+		usual = min(cullingAge, hours)
+	}
 	s := settings{
 		old:         word("uwsVersion", "1.1", "1.0"),
 		opaque:      word("uwsJdl", "form", "payload"),
 		archive:     word("uwsArchive", "false", "true"),
 		duration:    number("uwsExecutionDuration", maxInt, 0),
 		maxDuration: number("uwsMaxExecutionDuration", maxInt, 0),
-		life:        time.Duration(number("uwsDestruction", hours, defaultLife)) * time.Hour,
+		life:        time.Duration(number("uwsDestruction", hours, usual)) * time.Hour,
 		maxLife:     time.Duration(number("uwsMaxDestruction", hours, 0)) * time.Hour,
+		takes:       time.Duration(number("uwsQuote", maxInt, 0)) * time.Second,
 	}
 	if s.old && s.archive && err == nil {
 		err = fmt.Errorf("uwsArchive is true, and version 1.0 has no phase for it")

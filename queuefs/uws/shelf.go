@@ -1,11 +1,11 @@
 package uws
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io/fs"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,23 +19,41 @@ const (
 	rootDir      = "uws"
 	stagedDir    = "staged"
 	jobsDir      = "jobs"
-	uploadSuffix = ".upload" // of the file that came with a staged job
+	corruptDir   = "corrupt"
+	uploadSuffix = ".upload" // and a number: a file that came with a staged job
 )
+
+// uploadName returns the name of the n-th file of a staged job.
+func uploadName(id string, n int) string { return id + uploadSuffix + strconv.Itoa(n) }
+
+// parseUpload tells whether uploadName returned the name.
+func parseUpload(name string) (id string, ok bool) {
+	id, number, ok := strings.Cut(name, uploadSuffix)
+	n, err := strconv.Atoi(number)
+	return id, ok && isMade(id) && err == nil && n >= 0 && uploadName(id, n) == name
+}
 
 // A shelf has the records of the jobs of one queue. Nothing is made on disk
 // before there is a record.
 type shelf struct {
 	home   *durable.Dir
 	q      *queuefs.Queue
-	broken error          // it cannot be used
-	locks  [64]sync.Mutex // of jobs, by identifier: held while a record is changed
+	broken error // it cannot be used
+	known  known
+	past   history
+	limits limits
 
-	mu     sync.Mutex
-	files  *durable.Dir // staged; nil: there is none
-	jobs   *durable.Dir
-	staged map[string]stagedJob
-	due    dues
-	read   bool // due knows of all records
+	mu       sync.Mutex
+	files    *durable.Dir // staged; nil: there is none
+	jobs     *durable.Dir
+	locks    map[string]*jobLock
+	staged   map[string]stagedJob
+	order    []stagedRef // of staged, the oldest first
+	archived map[string]queuefs.JobID
+	due      dues
+	unread   []string // names of records that due and archived do not know of
+	listed   bool     // unread has been filled
+	strange  []error  // what was set aside, and nobody was told of yet
 }
 
 // A stagedJob is what lists need of a staged job.
@@ -44,116 +62,47 @@ type stagedJob struct {
 	owner   string
 }
 
-var lockSeed = maphash.MakeSeed()
+// A stagedRef is a place in the order of staged jobs.
+type stagedRef struct {
+	created time.Time
+	id      string
+}
+
+func (a stagedRef) compare(b stagedRef) int {
+	if c := a.created.Compare(b.created); c != 0 {
+		return c
+	}
+	return strings.Compare(a.id, b.id)
+}
+
+// A jobLock is held while the record of a job is changed.
+type jobLock struct {
+	sync.Mutex
+	users int
+}
 
 // lock keeps others from changing the record of a job.
 func (s *shelf) lock(id string) (unlock func()) {
-	l := &s.locks[maphash.String(lockSeed, id)%uint64(len(s.locks))]
-	l.Lock()
-	return l.Unlock
-}
-
-// openShelf reads what is staged for a queue, and settles what a crash left.
-func openShelf(home *durable.Dir, q *queuefs.Queue) (*shelf, error) {
-	s := &shelf{home: home, q: q, staged: map[string]stagedJob{}}
-	if err := s.open(false); errors.Is(err, fs.ErrNotExist) {
-		s.read = true
-		return s, nil
-	} else if err != nil {
-		return nil, err
-	}
-	var names []string
-	if err := s.files.Names(func(name string) { names = append(names, name) }); err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		id, isUpload := strings.CutSuffix(name, uploadSuffix)
-		switch {
-		case strings.HasPrefix(name, durable.TempPrefix):
-			if err := s.files.Remove(name); err != nil {
-				return nil, err
-			}
-		case isUpload && isMade(id):
-			if _, err := s.files.Stat(id); errors.Is(err, fs.ErrNotExist) {
-				if err := s.files.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					return nil, err
-				}
-			}
-		case isMade(name):
-			if err := s.settle(name); err != nil {
-				return nil, fmt.Errorf("%s/%s/%s/%s: %w", rootDir, s.q.ID(), stagedDir, name, err)
-			}
-		}
-	}
-	return s, nil
-}
-
-// settle takes a staged job up as a crash may have left it.
-func (s *shelf) settle(id string) error {
-	if _, err := s.jobs.Stat(id); err == nil {
-		return s.unstage(id)
-	}
-	r, err := s.readFrom(s.files, id)
-	if err != nil {
-		return err
-	}
-	if s.former(r) {
-		return s.unstage(id)
-	}
-	if r.from != 0 {
-		for _, n := range s.q.IDs(queuefs.ListOptions{After: r.from - 1, Limit: 1 << 40}) {
-			j, err := s.q.Job(n)
-			if err != nil && !errors.Is(err, queuefs.ErrNoJob) {
-				return err
-			}
-			if err == nil && j.Extra.Value(elemID) == id {
-				r.job = n
-				return s.started(r)
-			}
-		}
-		r.from = 0
-		if err := s.stage(r); err != nil {
-			return err
-		}
-	}
-	s.remember(r)
-	return nil
-}
-
-// open opens the directories; if make is set they are made.
-func (s *shelf) open(make bool) (err error) {
-	if s.broken != nil {
-		return s.broken
-	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.files != nil {
-		return nil
+	if s.locks == nil {
+		s.locks = map[string]*jobLock{}
 	}
-	sub := (*durable.Dir).Sub
-	if make {
-		sub = (*durable.Dir).MakeSub
+	l := s.locks[id]
+	if l == nil {
+		l = &jobLock{}
+		s.locks[id] = l
 	}
-	root, err := sub(s.home, rootDir)
-	if err != nil {
-		return err
+	l.users++
+	s.mu.Unlock()
+	l.Lock()
+	return func() {
+		l.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(s.locks, id)
+		}
 	}
-	defer root.Close()
-	dir, err := sub(root, s.q.ID())
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	// A crash may have come between the two.
-	files, err := dir.MakeSub(stagedDir)
-	if err != nil {
-		return err
-	}
-	if s.jobs, err = dir.MakeSub(jobsDir); err != nil {
-		return errors.Join(err, files.Close())
-	}
-	s.files = files
-	return nil
 }
 
 // there returns the directories, nil if there are none.
@@ -163,27 +112,38 @@ func (s *shelf) there() (files, jobs *durable.Dir) {
 	return s.files, s.jobs
 }
 
-func (s *shelf) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.files == nil {
-		return nil
-	}
-	err := errors.Join(s.files.Close(), s.jobs.Close())
-	s.files, s.jobs = nil, nil
-	return err
-}
-
 func (s *shelf) readFrom(dir *durable.Dir, id string) (*record, error) {
 	text, err := dir.ReadFile(id, nil, maxRecord)
 	if err != nil {
 		return nil, err
 	}
-	return parseRecord(id, text)
+	r, err := parseRecord(id, text)
+	if err != nil {
+		return nil, &strangeError{id, err}
+	}
+	return r, nil
 }
+
+// A strangeError says that a record cannot be understood.
+type strangeError struct {
+	id  string
+	err error
+}
+
+func (e *strangeError) Error() string { return "record of " + e.id + ": " + e.err.Error() }
+func (e *strangeError) Unwrap() error { return e.err }
 
 // former tells whether a record is of a queue that had the name before.
 func (s *shelf) former(r *record) bool { return r.created.Before(stamp(s.q.Info().Created)) }
+
+// now is never before the queue was made, whatever the clock says, so that no
+// record is taken for one of a former queue.
+func (s *shelf) now(clock time.Time) time.Time {
+	if made := stamp(s.q.Info().Created); clock.Before(made) {
+		return made
+	}
+	return clock
+}
 
 // record returns the record of a job, nil if it has none.
 func (s *shelf) record(id string) (*record, error) {
@@ -197,12 +157,15 @@ func (s *shelf) record(id string) (*record, error) {
 	// RUN moves the record to the second place, so that one look at each in
 	// the wrong order might miss it.
 	for _, dir := range []*durable.Dir{jobs, files, jobs} {
+		if dir == files && !isMade(id) {
+			break // it was never staged
+		}
 		r, err := s.readFrom(dir, id)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("record of %s: %w", id, err)
+			return nil, err
 		}
 		if s.former(r) {
 			continue
@@ -227,16 +190,19 @@ func (s *shelf) stage(r *record) error {
 func (s *shelf) remember(r *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.staged[r.id] = stagedJob{r.created, r.owner}
-	if !r.destruction.IsZero() {
-		s.due.add(r.destruction, r.id)
+	if _, there := s.staged[r.id]; !there {
+		ref := stagedRef{r.created, r.id}
+		at, _ := slices.BinarySearchFunc(s.order, ref, stagedRef.compare)
+		s.order = slices.Insert(s.order, at, ref)
 	}
+	s.staged[r.id] = stagedJob{r.created, r.owner}
+	s.due.set(r.id, r.destruction)
 }
 
 // started puts the record of a job of the queue on stable storage, and lets go
 // of what was staged of it. From there on the queue says what the job is.
 func (s *shelf) started(r *record) error {
-	r.from, r.params, r.upload = 0, nil, nil
+	r.from, r.params, r.uploads = 0, nil, nil
 	if err := s.keep(r); err != nil {
 		return err
 	}
@@ -251,22 +217,44 @@ func (s *shelf) keep(r *record) error {
 	if err := s.jobs.Replace(r.id, r.text()); err != nil {
 		return err
 	}
+	s.note(r, r.next(time.Time{}))
+	return nil
+}
+
+// note remembers of the record of a job of the queue what is asked for without
+// reading it.
+func (s *shelf) note(r *record, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.due.add(r.next(time.Time{}), r.id)
-	return nil
+	s.due.set(r.id, next)
+	if r.archived.IsZero() || !r.destroyed.IsZero() {
+		delete(s.archived, r.id)
+		return
+	}
+	if s.archived == nil {
+		s.archived = map[string]queuefs.JobID{}
+	}
+	s.archived[r.id] = r.job
 }
 
 // unstage removes what is staged of a job; it may be called again.
 func (s *shelf) unstage(id string) error {
 	s.mu.Lock()
-	delete(s.staged, id)
+	if st, there := s.staged[id]; there {
+		delete(s.staged, id)
+		if at, there := slices.BinarySearchFunc(s.order, stagedRef{st.created, id}, stagedRef.compare); there {
+			s.order = slices.Delete(s.order, at, at+1)
+		}
+	}
 	s.mu.Unlock()
 	// The record goes last: a file without one is removed at the next opening.
-	for _, name := range []string{id + uploadSuffix, id} {
-		if err := s.files.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for n := range maxUploads {
+		if err := s.files.Remove(uploadName(id, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+	}
+	if err := s.files.Remove(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return s.files.Sync()
 }
@@ -280,18 +268,26 @@ func (s *shelf) drop(id string) error {
 	if err := jobs.Remove(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.archived, id)
 	return nil
 }
 
-// list returns the staged jobs.
-func (s *shelf) list() map[string]stagedJob {
+// stagedBefore returns up to n staged jobs that come before one in the order,
+// the newest first; the zero ref comes after all.
+func (s *shelf) stagedBefore(ref stagedRef, n int) (some []stagedRef, owners []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make(map[string]stagedJob, len(s.staged))
-	for id, j := range s.staged {
-		all[id] = j
+	at := len(s.order)
+	if ref.id != "" {
+		at, _ = slices.BinarySearchFunc(s.order, ref, stagedRef.compare)
 	}
-	return all
+	for at--; at >= 0 && len(some) < n; at-- {
+		some = append(some, s.order[at])
+		owners = append(owners, s.staged[s.order[at].id].owner)
+	}
+	return some, owners
 }
 
 func (s *shelf) count() int {
@@ -300,47 +296,37 @@ func (s *shelf) count() int {
 	return len(s.staged)
 }
 
-// readAll finds out when the jobs with records are due. It is called once,
-// after the start, and reads a record for each.
-func (s *shelf) readAll(ctx context.Context) error {
-	_, jobs := s.there()
+// tell returns, once, what was set aside.
+func (s *shelf) tell() error {
 	s.mu.Lock()
-	done := s.read
-	s.mu.Unlock()
-	if done || jobs == nil {
-		return nil
-	}
-	var names []string
-	if err := jobs.Names(func(name string) {
-		if checkID(name) {
-			names = append(names, name)
-		}
-	}); err != nil {
+	defer s.mu.Unlock()
+	err := errors.Join(s.strange...)
+	s.strange = nil
+	return err
+}
+
+// setAside moves a record that cannot be understood to where nothing looks.
+func (s *shelf) setAside(dir *durable.Dir, kind, name string, why error) error {
+	queue, err := s.home.Sub(rootDir)
+	if err != nil {
 		return err
 	}
-	for _, id := range names {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		r, err := s.readFrom(jobs, id)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("%s/%s/%s/%s: %w", rootDir, s.q.ID(), jobsDir, id, err)
-		}
-		if s.former(r) {
-			if err := s.drop(id); err != nil {
-				return err
-			}
-			continue
-		}
-		s.mu.Lock()
-		s.due.add(r.next(time.Time{}), id)
-		s.mu.Unlock()
+	defer queue.Close()
+	own, err := queue.Sub(s.q.ID())
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	corrupt, err := own.MakeSub(corruptDir)
+	if err != nil {
+		return err
+	}
+	defer corrupt.Close()
+	if err := dir.Rename(name, corrupt, name); err != nil {
+		return err
 	}
 	s.mu.Lock()
-	s.read = true
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.strange = append(s.strange, fmt.Errorf("%s/%s/%s/%s was set aside in %s: %w", rootDir, s.q.ID(), kind, name, corruptDir, why))
 	return nil
 }

@@ -26,23 +26,12 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 	}
 	ctx, cancel := h.following(r.Context())
 	defer cancel()
-	for j.phase().active() || j.phase() == held {
-		wake, leave := h.waits.join(j.q, keyOf(j))
-		now, err := h.found(r, false)
-		if err == nil && keyOf(now) == keyOf(j) && now.phase() == j.phase() {
-			select {
-			case <-wake:
-			case <-ctx.Done():
-				leave()
-				return see(w, h.ref(r.q, "sync", j.id))
-			}
-			now, err = h.found(r, false)
-		}
-		leave()
-		if err != nil {
-			return err
-		}
-		j = now
+	unended := func(p phase) bool { return p.active() || p == held }
+	if j, err = h.stayWith(ctx, r, j, unended); err != nil {
+		return err
+	}
+	if unended(j.phase()) {
+		return see(w, h.ref(r.q, "sync", j.id))
 	}
 	if p := j.phase(); p != completed {
 		_, detail, _ := j.failure()

@@ -10,39 +10,45 @@ import (
 	"cutie/queuefs"
 )
 
-// limits remembers until when the jobs may run that somebody works on. All of
-// it can be found again from the queue.
+// limits remembers until when the jobs of a queue may run that somebody works
+// on. All of it can be found again from the queue.
 type limits struct {
-	mu sync.Mutex
-	of map[waitKey]limit
+	mu      sync.Mutex
+	of      map[queuefs.JobID]limit
+	changes int // calls of forget
 }
 
 type limit struct {
 	changed time.Time // of the job, when it was looked at
+	allowed int64     // seconds by the settings of the queue, likewise
 	began   time.Time
 	until   time.Time // zero: no limit
 }
 
-// forget makes that the limit of a job is found anew.
-func (l *limits) forget(j *job) {
+// forget makes that limits are found anew.
+func (l *limits) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.of, keyOf(j))
+	l.of = nil
+	l.changes++
 }
 
 // Tick aborts the jobs that have run for as long as they may, and destroys
-// those whose time has come. Call it a few times a second. The first call after
-// a start reads the record of each job that has one.
+// those whose time has come. Call it a few times a second: it costs what
+// happened. The first calls after a start read the records of jobs, a thousand
+// of each queue at a call. An error is told of every call that it hinders, and
+// of none what was set aside before.
 func (h *Handler) Tick(ctx context.Context) error {
 	var errs error
 	for _, q := range h.svc.Queues() {
-		set, err := settingsOf(q)
-		if err != nil {
-			errs = errors.Join(errs, err)
-			continue
-		}
 		s := h.shelf(q)
-		err = errors.Join(h.stopOverdue(ctx, q, set), s.readAll(ctx), h.destroyDue(ctx, q, set, s))
+		set, usable, err := s.settings()
+		if s.broken != nil {
+			err = errors.Join(err, s.broken)
+		} else if usable {
+			err = errors.Join(err, h.stopOverdue(ctx, s, set), s.readSome(ctx), h.destroyDue(ctx, s, set), s.tell())
+			s.past.learn(q, h.now())
+		}
 		if err != nil && ctx.Err() == nil {
 			errs = errors.Join(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
 		}
@@ -51,21 +57,18 @@ func (h *Handler) Tick(ctx context.Context) error {
 }
 
 // stopOverdue aborts the jobs of a queue that run for too long.
-func (h *Handler) stopOverdue(ctx context.Context, q *queuefs.Queue, set settings) error {
-	leased := q.Leased()
+func (h *Handler) stopOverdue(ctx context.Context, s *shelf, set settings) error {
 	now := h.o.Now()
-	known := map[waitKey]limit{}
-	h.limits.mu.Lock()
-	for k, l := range h.limits.of {
-		if k.queue == q.ID() {
-			known[k] = l
-		}
+	leased := s.q.Leased()
+	s.limits.mu.Lock()
+	known, changes := s.limits.of, s.limits.changes
+	s.limits.mu.Unlock()
+	if len(known) == 0 && len(leased) == 0 {
+		return nil
 	}
-	h.limits.mu.Unlock()
-	next := map[waitKey]limit{}
+	next := make(map[queuefs.JobID]limit, len(leased))
 	for _, id := range leased {
-		k := waitKey{queue: q.ID(), job: id}
-		l, err := h.limitOf(q, set, id, known[k])
+		l, err := h.limitOf(s, set, id, known[id])
 		if errors.Is(err, queuefs.ErrNoJob) {
 			continue
 		}
@@ -73,45 +76,36 @@ func (h *Handler) stopOverdue(ctx context.Context, q *queuefs.Queue, set setting
 			return err
 		}
 		if !l.until.IsZero() && !now.Before(l.until) {
-			_, err := q.AbortAttempt(ctx, id, l.began, "execution duration exceeded")
+			_, err := s.q.AbortAttempt(ctx, id, l.began, "execution duration exceeded")
 			if err != nil && !errors.Is(err, queuefs.ErrConflict) && !errors.Is(err, queuefs.ErrNoJob) {
 				return err
 			}
 			continue
 		}
-		next[k] = l
+		next[id] = l
 	}
-	h.limits.mu.Lock()
-	defer h.limits.mu.Unlock()
-	if h.limits.of == nil {
-		h.limits.of = map[waitKey]limit{}
+	s.limits.mu.Lock()
+	defer s.limits.mu.Unlock()
+	if s.limits.changes != changes {
+		next = nil // what was found may be older than the change
 	}
-	for k, l := range known {
-		if _, still := next[k]; !still && h.limits.of[k] == l {
-			delete(h.limits.of, k)
-		}
-	}
-	for k, l := range next {
-		if was, ok := known[k]; !ok || was != l {
-			h.limits.of[k] = l
-		}
-	}
+	s.limits.of = next
 	return nil
 }
 
 // limitOf returns the limit of a job that somebody works on, which is looked
 // at again only when it has changed.
-func (h *Handler) limitOf(q *queuefs.Queue, set settings, id queuefs.JobID, was limit) (limit, error) {
-	_, changed := q.Status(id)
-	if !was.changed.IsZero() && was.changed.Equal(changed) {
+func (h *Handler) limitOf(s *shelf, set settings, id queuefs.JobID, was limit) (limit, error) {
+	_, changed := s.q.Status(id)
+	if !was.changed.IsZero() && was.changed.Equal(changed) && was.allowed == set.duration {
 		return was, nil
 	}
-	cut, err := q.Job(id)
+	cut, err := s.q.Job(id)
 	if err != nil {
 		return limit{}, err
 	}
-	l := limit{changed: changed, began: cut.Consumed}
-	if j := h.jobOf(q, set, h.shelf(q), &cut); j != nil && j.phase() == executing {
+	l := limit{changed: changed, allowed: set.duration, began: cut.Consumed}
+	if j := s.jobOf(set, &cut); j != nil && j.phase() == executing {
 		if d := j.duration(); d > 0 {
 			l.until = cut.Consumed.Add(time.Duration(d) * time.Second)
 		}
@@ -120,7 +114,7 @@ func (h *Handler) limitOf(q *queuefs.Queue, set settings, id queuefs.JobID, was 
 }
 
 // destroyDue looks at the records that are due.
-func (h *Handler) destroyDue(ctx context.Context, q *queuefs.Queue, set settings, s *shelf) error {
+func (h *Handler) destroyDue(ctx context.Context, s *shelf, set settings) error {
 	now := h.now()
 	for ctx.Err() == nil {
 		s.mu.Lock()
@@ -129,9 +123,9 @@ func (h *Handler) destroyDue(ctx context.Context, q *queuefs.Queue, set settings
 		if !ok {
 			return nil
 		}
-		if err := h.look(ctx, q, set, s, id, now); err != nil {
+		if err := h.look(ctx, s, set, id, now); err != nil {
 			s.mu.Lock()
-			s.due.add(now.Add(time.Second), id) // once more
+			s.due.set(id, now.Add(time.Second)) // once more
 			s.mu.Unlock()
 			return fmt.Errorf("job %s: %w", id, err)
 		}
@@ -142,49 +136,51 @@ func (h *Handler) destroyDue(ctx context.Context, q *queuefs.Queue, set settings
 // look does with a record what is due now: the job is destroyed, or what a
 // crash kept from being done of that is done; the record of a job that the
 // queue no longer has goes.
-func (h *Handler) look(ctx context.Context, q *queuefs.Queue, set settings, s *shelf, id string, now time.Time) error {
+func (h *Handler) look(ctx context.Context, s *shelf, set settings, id string, now time.Time) error {
 	defer s.lock(id)()
 	rec, err := s.record(id)
+	if strange := (*strangeError)(nil); errors.As(err, &strange) {
+		return nil // it is set aside at the next start
+	}
 	if err != nil || rec == nil {
 		return err
 	}
 	over := !rec.destruction.IsZero() && !rec.destruction.After(now)
 	if rec.job == 0 {
 		if over {
-			return h.destroy(ctx, &job{id: id, q: q, set: set, rec: rec}, false)
+			return h.destroy(ctx, &job{id: id, q: s.q, set: set, rec: rec}, false)
 		}
-		return nil // its destruction stands among the dues
+		s.remember(rec)
+		return nil
 	}
-	cut, err := h.last(q, rec)
+	cut, err := s.last(rec)
 	if errors.Is(err, queuefs.ErrNoJob) {
 		return s.drop(id)
 	}
 	if err != nil {
 		return err
 	}
-	j := &job{id: id, q: q, set: set, rec: rec, cut: cut}
+	j := &job{id: id, q: s.q, set: set, rec: rec, cut: cut}
 	switch {
 	case !rec.destroyed.IsZero() || !rec.archived.IsZero():
 		err = h.clear(ctx, j)
 	case over:
 		return h.destroy(ctx, j, set.archive)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.due.add(rec.next(now), id)
+	s.note(rec, rec.next(now))
 	return err
 }
 
 // last returns the job of the queue that a record is of: the last one, if it
 // was put at the end of the queue again.
-func (h *Handler) last(q *queuefs.Queue, rec *record) (*queuefs.Job, error) {
-	cut, err := q.Job(rec.job)
+func (s *shelf) last(rec *record) (*queuefs.Job, error) {
+	cut, err := s.q.Job(rec.job)
 	for err == nil {
 		again, e := queuefs.ParseJobID(cut.Extra.Value("requeuedAs"))
 		if e != nil || again <= cut.ID || !isMade(rec.id) {
 			return &cut, nil
 		}
-		cut, err = q.Job(again)
+		cut, err = s.q.Job(again)
 	}
 	return nil, err
 }

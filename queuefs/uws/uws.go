@@ -44,8 +44,7 @@ type Handler struct {
 	mu      sync.Mutex
 	shelves map[string]*shelf
 
-	waits  waits
-	limits limits
+	waits waits
 }
 
 // New returns a Handler before svc, which is not in use yet.
@@ -67,11 +66,7 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	h := &Handler{svc: svc, o: o, home: home, shelves: map[string]*shelf{}}
 	h.waits.begin()
 	for _, q := range svc.Queues() {
-		s, err := openShelf(home, q)
-		if err != nil {
-			return nil, errors.Join(err, h.Close())
-		}
-		h.shelves[q.ID()] = s
+		h.shelf(q)
 	}
 	return h, nil
 }
@@ -144,7 +139,8 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request) error {
 		return notFound("queue not found")
 	}
 	r := &request{Request: raw, q: q, caller: h.o.Caller(raw, q.ID()), path: path[2:]}
-	if r.set, err = settingsOf(q); err != nil {
+	usable := false
+	if r.set, usable, err = h.shelf(q).settings(); err != nil && !usable {
 		return err
 	}
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
@@ -188,6 +184,9 @@ func (h *Handler) resource(r *request) (methods, error) {
 	case "sync":
 		switch len(p) {
 		case 1:
+			if r.Method == http.MethodHead { // it is no way to make a job
+				return methods{"POST": h.sync}, nil
+			}
 			return methods{"GET": h.sync, "POST": h.sync}, nil
 		case 2:
 			return get(h.syncWait), nil
@@ -236,12 +235,21 @@ func (h *Handler) found(r *request, change bool) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := r.caller
-	switch owner := j.owner(); {
-	case c.Admin, owner != "" && owner == c.Name, owner == "" && (!change || c.Delete || isMade(j.id)):
-		return j, nil
+	if !r.maySee(j) || change && !r.mayChange(j) {
+		return nil, forbidden("the job is somebody else's")
 	}
-	return nil, &httpError{http.StatusForbidden, "the job is somebody else's"}
+	return j, nil
+}
+
+// maySee tells whether the caller may read a job. One that nobody owns and that
+// was made here is known only to those who were told of it.
+func (r *request) maySee(j *job) bool {
+	owner := j.owner()
+	return r.caller.Admin || owner == "" || owner == r.caller.Name
+}
+
+func (r *request) mayChange(j *job) bool {
+	return r.maySee(j) && (r.caller.Admin || r.caller.Delete || j.owner() != "" || isMade(j.id))
 }
 
 // value returns a parameter of the query, whatever its case.

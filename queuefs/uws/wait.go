@@ -18,8 +18,24 @@ type waits struct {
 	all     sync.WaitGroup
 
 	mu    sync.Mutex
-	of    map[waitKey]map[chan struct{}]bool
+	rooms map[waitKey]*room
 	count map[*queuefs.Queue]*watcher
+}
+
+// A room is where those wait who wait for the same job. When something happens
+// to it all of them go on into the next room, and one of them looks at the job
+// for all: ten thousand cost as much as one.
+type room struct {
+	q    *queuefs.Queue
+	key  waitKey
+	wake chan struct{} // closed when something has happened
+
+	waiting int // waits.mu is held; those who are here, and one as long as somebody is in the room before
+
+	once sync.Once
+	next *room
+	job  *job // as it was when next was there
+	err  error
 }
 
 // A waitKey is a job of the queue, or one that is not in it.
@@ -36,7 +52,7 @@ type watcher struct {
 
 func (w *waits) begin() {
 	w.closing, w.close = context.WithCancel(context.Background())
-	w.of, w.count = map[waitKey]map[chan struct{}]bool{}, map[*queuefs.Queue]*watcher{}
+	w.rooms, w.count = map[waitKey]*room{}, map[*queuefs.Queue]*watcher{}
 }
 
 func (w *waits) end() {
@@ -51,36 +67,70 @@ func keyOf(j *job) waitKey {
 	return waitKey{queue: j.q.ID(), id: j.id}
 }
 
-// join registers one who waits for a job; wake is closed when something has
-// happened to it.
-func (w *waits) join(q *queuefs.Queue, k waitKey) (wake chan struct{}, leave func()) {
+// enter returns the room of a job. What happens to the job from now on wakes
+// those in it.
+func (w *waits) enter(q *queuefs.Queue, k waitKey) *room {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wake = make(chan struct{})
-	if w.of[k] == nil {
-		w.of[k] = map[chan struct{}]bool{}
+	r := w.rooms[k]
+	if r == nil {
+		r = &room{q: q, key: k, wake: make(chan struct{})}
+		w.rooms[k] = r
 	}
-	w.of[k][wake] = true
-	at := w.count[q]
+	w.stay(r)
+	return r
+}
+
+// stay counts one more who waits. w.mu is held.
+func (w *waits) stay(r *room) {
+	r.waiting++
+	at := w.count[r.q]
 	if at == nil {
 		ctx, stop := context.WithCancel(w.closing)
 		at = &watcher{stop: stop}
-		w.count[q] = at
-		seen := q.Seq()
-		w.all.Go(func() { w.watch(ctx, q, seen) })
+		w.count[r.q] = at
+		seen := r.q.Seq()
+		w.all.Go(func() { w.watch(ctx, r.q, seen) })
 	}
 	at.waiting++
-	return wake, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if delete(w.of[k], wake); len(w.of[k]) == 0 {
-			delete(w.of, k)
-		}
-		if at.waiting--; at.waiting == 0 {
+}
+
+// leave is the end of enter, and of goOn.
+func (w *waits) leave(r *room) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ; r != nil; r = r.next {
+		if at := w.count[r.q]; at.waiting == 1 {
 			at.stop()
-			delete(w.count, q)
+			delete(w.count, r.q)
+		} else {
+			at.waiting--
+		}
+		if r.waiting--; r.waiting > 0 {
+			return
+		}
+		if w.rooms[r.key] == r {
+			delete(w.rooms, r.key)
 		}
 	}
+}
+
+// goOn leads from a room that was woken to the next one, and returns the job as
+// it is there.
+func (h *Handler) goOn(set settings, r *room, id string) (next *room, now *job, err error) {
+	w := &h.waits
+	r.once.Do(func() {
+		next := w.enter(r.q, r.key)
+		r.job, r.err = h.find(r.q, set, id)
+		w.mu.Lock()
+		r.next = next
+		w.mu.Unlock()
+	})
+	w.mu.Lock()
+	w.stay(r.next)
+	w.mu.Unlock()
+	w.leave(r)
+	return r.next, r.job, r.err
 }
 
 // watch wakes those whose jobs have events.
@@ -111,21 +161,19 @@ func (w *waits) watch(ctx context.Context, q *queuefs.Queue, seen queuefs.Seq) {
 func (w *waits) wake(k waitKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c := range w.of[k] {
-		close(c)
+	if r := w.rooms[k]; r != nil {
+		close(r.wake)
+		delete(w.rooms, k)
 	}
-	delete(w.of, k)
 }
 
 func (w *waits) wakeAll(queue string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for k, all := range w.of {
+	for k, r := range w.rooms {
 		if k.queue == queue {
-			for c := range all {
-				close(c)
-			}
-			delete(w.of, k)
+			close(r.wake)
+			delete(w.rooms, k)
 		}
 	}
 }
@@ -136,37 +184,45 @@ func (w *waits) wakeAll(queue string) {
 func (h *Handler) await(r *request, j *job, seconds int) (*job, error) {
 	ctx, cancel := h.following(r.Context())
 	defer cancel()
-	if limit := time.Duration(seconds) * time.Second; seconds >= 0 && limit < h.o.MaxWait {
+	if seconds >= 0 && seconds <= int(h.o.MaxWait/time.Second) {
 		var done context.CancelFunc
-		ctx, done = context.WithTimeout(ctx, limit)
+		ctx, done = context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 		defer done()
 	}
 	was := j.phase()
-	for was.active() {
-		wake, leave := h.waits.join(j.q, keyOf(j))
-		// It may have changed before anybody could have been woken.
-		now, err := h.found(r, false)
-		if err != nil {
-			leave()
-			return nil, err
+	return h.stayWith(ctx, r, j, func(p phase) bool { return p == was && p.active() })
+}
+
+// stayWith returns the job once its phase is none that the caller stays for, or
+// when ctx ends. The caller may see the job, and so may see what becomes of it:
+// it keeps its owner.
+func (h *Handler) stayWith(ctx context.Context, r *request, j *job, stay func(phase) bool) (now *job, err error) {
+	if !stay(j.phase()) {
+		return j, nil
+	}
+	at := h.waits.enter(j.q, keyOf(j))
+	defer func() { h.waits.leave(at) }()
+	// It may have changed before anybody could have been woken.
+	now, err = h.found(r, false)
+	for {
+		if errors.Is(err, errNoJob) {
+			err = notFound("job not found")
 		}
-		if now.phase() != was {
-			leave()
-			return now, nil
+		if err != nil || !stay(now.phase()) {
+			return now, err
 		}
-		if keyOf(now) != keyOf(j) {
-			leave()
-			j = now
+		if k := keyOf(now); k != at.key { // it was started
+			was := at
+			at = h.waits.enter(now.q, k)
+			h.waits.leave(was)
+			now, err = h.found(r, false)
 			continue
 		}
 		select {
-		case <-wake:
-			leave()
+		case <-at.wake:
+			at, now, err = h.goOn(r.set, at, now.id)
 		case <-ctx.Done():
-			leave()
 			return now, nil
 		}
-		j = now
 	}
-	return j, nil
 }

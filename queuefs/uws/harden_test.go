@@ -1,0 +1,276 @@
+package uws_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+)
+
+func TestRecordThatCannotBeUnderstoodIsSetAside(t *testing.T) {
+	w := newWorld(t, "")
+	staged, started, fine := idOf(w.create("a=1")), idOf(w.create("a=1&PHASE=RUN")), idOf(w.create("a=1"))
+	w.close()
+	dir := filepath.Join(w.dir, "uws", "q")
+	write(t, filepath.Join(dir, "staged", staged), "nonsense\n")
+	write(t, filepath.Join(dir, "jobs", started), "created: soon\n")
+	w.open(nil)
+	if err := w.h.Tick(context.Background()); err == nil || !strings.Contains(err.Error(), staged) || !strings.Contains(err.Error(), started) {
+		t.Errorf("got %v, want both records named", err)
+	}
+	w.tick() // it was told once
+	if got := names(t, filepath.Join(dir, "corrupt")); len(got) != 2 {
+		t.Errorf("got %v set aside, want two", got)
+	}
+	w.want(404, "GET", "async/"+staged, "")
+	// The job itself is in the queue, and goes by its number.
+	if got := ids(w.get("async")); !reflect.DeepEqual(got, []string{fine, "j000000000001"}) {
+		t.Errorf("got %v in the list", got)
+	}
+}
+
+func TestSettingsThatMakeNoSenseChangeNothing(t *testing.T) {
+	w := newWorld(t, "uwsExecutionDuration: 5\n")
+	job := w.create("a=1&PHASE=RUN")
+	w.take()
+	name := filepath.Join(w.dir, "queues", "q", "queue-info.txt")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, string(text)+"uwsVersion: 2.0\n")
+	for range 2 {
+		if _, err := w.svc.Reload(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.h.Tick(context.Background()); err == nil || !strings.Contains(err.Error(), "uwsVersion") {
+		t.Errorf("got %v, want what is wrong", err)
+	}
+	w.phase(job, "EXECUTING")
+	w.sleep(6 * time.Second)
+	w.h.Tick(context.Background())
+	w.phase(job, "ABORTED")
+}
+
+func TestClockThatStepsBackLosesNoJob(t *testing.T) {
+	w := newWorld(t, "")
+	w.sleep(-time.Hour)
+	job := idOf(w.create("a=1"))
+	w.phase(w.srv.URL+"/uws/q/async/"+job, "PENDING")
+	w.close()
+	w.open(nil)
+	w.phase(w.srv.URL+"/uws/q/async/"+job, "PENDING")
+}
+
+func TestRejectedCreationLeavesNothing(t *testing.T) {
+	w := newWorld(t, "")
+	body, mediaType := parts(t, map[string]string{"a": "x"}, "PHASE", "RUN", "b", strings.Repeat("=", 200<<10))
+	w.create(body, "Content-Type", mediaType)
+	w.take()
+	for _, c := range []string{"PHASE=RUN&PHASE=ABORT", "DESTRUCTION=x", "a=%01&PHASE=RUN"} {
+		w.want(403, "POST", "async", c)
+	}
+	if got := names(t, filepath.Join(w.dir, "uws", "q", "staged")); len(got) != 0 {
+		t.Errorf("got %v staged, want nothing", got)
+	}
+	if got := w.q.State().Pending; got != 0 {
+		t.Errorf("got %d jobs, want 0", got)
+	}
+}
+
+func TestOperatorMayPutADestroyedJobBack(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, "")
+	job := w.create("a=1&PHASE=RUN")
+	taken := w.take()
+	w.want(303, "DELETE", job, "")
+	if _, err := w.q.Conclude(ctx, taken.ID, taken.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err == nil {
+		t.Error("the worker of a destroyed job still has its lease")
+	}
+	w.sleep(time.Second)
+	if _, err := w.q.Requeue(ctx, taken.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.want(404, "GET", job, "") // its client has destroyed it
+	w.close()
+	w.open(nil)
+	w.tick()
+	w.sleep(25 * time.Hour)
+	w.tick()
+	again := w.take()
+	w.finish(again, queuefs.Conclusion{Outcome: queuefs.Completed}, "result")
+	w.sleep(25 * time.Hour)
+	w.tick()
+	if j, err := w.q.Job(again.ID); err != nil || len(j.Results) != 1 {
+		t.Errorf("got %d results, %v, want the job left alone", len(j.Results), err)
+	}
+}
+
+func TestOperatorMayPutAnArchivedJobBack(t *testing.T) {
+	w := newWorld(t, "uwsArchive: true\nuwsDestruction: 1\n")
+	job := w.create("a=1&PHASE=RUN")
+	taken := w.take()
+	w.finish(taken, queuefs.Conclusion{Outcome: queuefs.Completed}, "result")
+	w.sleep(time.Hour)
+	w.tick()
+	w.phase(job, "ARCHIVED")
+	w.sleep(time.Second)
+	if _, err := w.q.Requeue(context.Background(), taken.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.phase(job, "QUEUED")
+}
+
+func TestInstantsAreRememberedOnce(t *testing.T) {
+	w := newWorld(t, "")
+	for i := range 20 {
+		job := w.create("a=1")
+		for n := range 5 {
+			w.want(303, "POST", job+"/destruction", fmt.Sprintf("DESTRUCTION=203%d-01-01", n))
+		}
+		if i%2 == 0 {
+			w.want(303, "DELETE", job, "")
+		} else {
+			w.want(303, "POST", job+"/phase", "PHASE=RUN")
+			w.want(303, "POST", job+"/destruction", "DESTRUCTION=2040-01-01")
+		}
+	}
+	if got := w.h.Due("q"); got != 10 {
+		t.Errorf("got %d instants of 10 jobs", got)
+	}
+}
+
+func TestParametersOfOneNameChangeTogether(t *testing.T) {
+	w := newWorld(t, "")
+	job := w.create("x=1&y=a&x=2&z=b")
+	w.want(303, "POST", job+"/parameters", "x=3&x=4&x=5&z=c")
+	w.want(303, "POST", job+"/phase", "PHASE=RUN")
+	if got, want := w.take().Sidecar, "x=3; x=4; x=5; y=a; z=c"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	job = w.create("x=1")
+	w.want(413, "PUT", job+"/parameters/x", strings.Repeat("a", 300<<10))
+	w.want(400, "PUT", job+"/parameters/PHASE", "RUN")
+	if got := w.get(job + "/parameters/x"); got != "1" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestQuoteComesFromWhatJobsTook(t *testing.T) {
+	w := newWorld(t, "")
+	quote := func(job string) string {
+		t.Helper()
+		text := element(w.get(job), "quote")
+		if word := w.get(job + "/quote"); word != text {
+			t.Errorf("got %s, and %s in the job", word, text)
+		}
+		return text
+	}
+	var jobs []string
+	for range 8 {
+		jobs = append(jobs, w.create("a=1&PHASE=RUN"))
+	}
+	if got := quote(jobs[0]); got != "" {
+		t.Errorf("got quote %s, and nobody knows", got)
+	}
+	w.tick()
+	for range 5 {
+		taken := w.take()
+		w.sleep(10 * time.Second)
+		w.finish(taken, queuefs.Conclusion{Outcome: queuefs.Completed})
+		w.tick()
+	}
+	w.take()
+	now := w.clock()
+	w.tick()
+	staged := w.create("a=1")
+	for job, want := range map[string]time.Duration{jobs[5]: 10 * time.Second, jobs[6]: 10 * time.Second, jobs[7]: 20 * time.Second, staged: 30 * time.Second} {
+		// The clock stands still, and the events of the queue do not.
+		got, err := time.Parse("2006-01-02T15:04:05.000Z", quote(job))
+		if d := got.Sub(now.Add(want)); err != nil || d < -100*time.Millisecond || d > 100*time.Millisecond {
+			t.Errorf("got quote %v, %v, want %v from now", got, err, want)
+		}
+	}
+	w.close()
+	w.open(nil)
+	w.tick()
+	if got := quote(w.srv.URL + "/uws/q/async/" + idOf(staged)); got == "" {
+		t.Error("the quote was forgotten")
+	}
+	if _, err := w.svc.SetQueue(context.Background(), "q", func(i *queuefs.QueueInfo) error { i.Paused = now; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := quote(w.srv.URL + "/uws/q/async/" + idOf(staged)); got != "" {
+		t.Errorf("got quote %s of a paused queue", got)
+	}
+}
+
+func TestQuoteMayBeSet(t *testing.T) {
+	w := newWorld(t, "uwsQuote: 60\n")
+	if got := w.get(w.create("a=1") + "/quote"); got != "2026-01-31T12:01:00.000Z" {
+		t.Errorf("got quote %s", got)
+	}
+	w = newWorld(t, "uwsQuote: 60\nuwsVersion: 1.0\n")
+	if got := w.get(w.create("a=1") + "/quote"); got != "60" {
+		t.Errorf("got quote %s, want seconds in 1.0", got)
+	}
+	w = newWorld(t, "uwsVersion: 1.0\n")
+	if got := w.get(w.create("a=1") + "/quote"); got != "-1" {
+		t.Errorf("got quote %s, want none in 1.0", got)
+	}
+}
+
+func TestListsByRarePhases(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, "acknowledge: required\nuwsArchive: true\n")
+	at := map[string]string{}
+	for _, phase := range []string{"EXECUTING", "ERROR", "ABORTED", "COMPLETED", "ARCHIVED", "HELD", "QUEUED", "PENDING"} {
+		w.sleep(time.Second)
+		form := "a=1&PHASE=RUN"
+		if phase == "PENDING" {
+			form = "a=1"
+		}
+		job := w.create(form)
+		at[phase] = idOf(job)
+		switch phase {
+		case "EXECUTING":
+			w.take()
+		case "ERROR":
+			w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Failed})
+		case "COMPLETED":
+			w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Completed})
+		case "ABORTED":
+			w.want(303, "POST", job, "PHASE=ABORT")
+		case "ARCHIVED":
+			w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Completed})
+			w.want(303, "POST", job, "DESTRUCTION=2020-01-01")
+			w.sleep(time.Minute)
+			w.tick()
+		case "HELD":
+			if _, err := w.q.Hold(ctx, w.q.IDs(queuefs.ListOptions{Status: queuefs.Pending})[0], "why"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for phase, id := range at {
+		for _, query := range []string{"PHASE=" + phase, "LAST=5&PHASE=" + phase, "LAST=5&AFTER=2026-01-31&PHASE=" + phase} {
+			if got := ids(w.get("async?" + query)); !reflect.DeepEqual(got, []string{id}) {
+				t.Errorf("%s: got %v, want %s", query, got, id)
+			}
+		}
+	}
+	if got, want := ids(w.get("async?LAST=9&PHASE=HELD&PHASE=ERROR&PHASE=PENDING")), []string{at["PENDING"], at["HELD"], at["ERROR"]}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := len(ids(w.get("async?" + url.Values{"AFTER": {"2026-01-31 12:00"}}.Encode()))); got != 7 {
+		t.Errorf("got %d jobs, want all but the archived", got)
+	}
+}

@@ -1,0 +1,132 @@
+package uws
+
+import (
+	"sync"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// A history is what is known of how long the jobs of a queue take. It is
+// gathered from the last ones after a start, and from those that end since.
+type history struct {
+	mu      sync.Mutex
+	begun   bool
+	seen    queuefs.Seq
+	samples int
+	mean    time.Duration // the last ones count more
+	busy    [2]int        // most jobs that were in work at once, in this span and in the one before
+	span    time.Time     // when this span began
+}
+
+const (
+	fewSamples  = 5 // say nothing
+	manySamples = 64
+	lookedAt    = 1024 // jobs, for samples after a start
+	learnAtOnce = 16   // jobs that have ended, of those since the last call
+	busySpan    = time.Minute
+)
+
+// learn looks at what has ended since it was called last. It costs little
+// however much that was.
+func (p *history) learn(q *queuefs.Queue, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.span) >= busySpan {
+		p.busy, p.span = [2]int{0, p.busy[0]}, now
+	}
+	p.busy[0] = max(p.busy[0], len(q.Leased()))
+	last := q.Seq()
+	if !p.begun {
+		p.begun, p.seen = true, last
+		p.recall(q)
+		return
+	}
+	if last == p.seen {
+		return
+	}
+	events, _ := q.Events(p.seen, 0) // what is no longer there is not missed
+	p.seen = last
+	for n := 0; len(events) > 0 && n < learnAtOnce; events = events[:len(events)-1] {
+		if e := events[len(events)-1]; e.Kind == queuefs.Conclude && p.add(q, e.Job) {
+			n++
+		}
+	}
+}
+
+// recall learns from jobs that ended before the start.
+func (p *history) recall(q *queuefs.Queue) {
+	ids := q.IDs(queuefs.ListOptions{Status: queuefs.Consumed, After: firstAfter(q) - 1, Limit: lookedAt})
+	for _, id := range ids[max(0, len(ids)-manySamples):] {
+		p.add(q, id)
+	}
+}
+
+// add takes a job for a sample, if a consumer has reported its end.
+func (p *history) add(q *queuefs.Queue, id queuefs.JobID) bool {
+	j, err := q.Job(id)
+	if err != nil || j.Outcome != queuefs.Completed && j.Outcome != queuefs.Failed || j.Consumed.IsZero() || j.Finished.Before(j.Consumed) {
+		return false
+	}
+	took := j.Finished.Sub(j.Consumed)
+	p.samples++
+	p.mean += (took - p.mean) / time.Duration(min(p.samples, 8))
+	return true
+}
+
+// quote returns when a job is likely to be completed (UWS 1.1, 2.1.6), zero if
+// nobody knows: as many jobs as were in work at once lately are done at a time,
+// and each takes as long as the last ones did.
+func (h *Handler) quote(j *job) time.Time {
+	s, now := h.shelf(j.q), h.now()
+	p := &s.past
+	p.mu.Lock()
+	takes, known, busy := p.mean, p.samples >= fewSamples, max(1, p.busy[0], p.busy[1])
+	p.mu.Unlock()
+	if !known {
+		if takes = j.set.takes; takes == 0 {
+			return time.Time{}
+		}
+	}
+	var ahead int64
+	switch state := j.q.State(); j.phase() {
+	case executing:
+		start, _ := j.ran()
+		t := start.Add(takes)
+		if t.Before(now) {
+			t = now
+		}
+		return stamp(t)
+	case pending:
+		ahead = state.Pending - state.Held
+		fallthrough
+	case queued:
+		if !state.Info.Paused.IsZero() {
+			return time.Time{}
+		}
+		if j.cut != nil {
+			ahead = before(j.q, j.cut.ID)
+		}
+		rounds := (ahead + int64(busy) - 1) / int64(busy)
+		if rounds > int64(100*365*24*time.Hour/max(takes, 1)) {
+			return time.Time{} // not in this century
+		}
+		return stamp(now.Add(time.Duration(rounds+1) * takes))
+	}
+	return time.Time{}
+}
+
+// before returns how many jobs are pending before one, from memory.
+func before(q *queuefs.Queue, id queuefs.JobID) (n int64) {
+	page := int(id / queuefs.PageJobs)
+	for i := range page {
+		_, _, pending, _ := q.PageVersion(i)
+		n += int64(pending)
+	}
+	for _, other := range q.IDs(queuefs.ListOptions{Status: queuefs.Pending, After: queuefs.JobID(max(1, page*queuefs.PageJobs)) - 1, Limit: queuefs.PageJobs}) {
+		if other < id {
+			n++
+		}
+	}
+	return n
+}
