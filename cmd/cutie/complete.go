@@ -103,7 +103,7 @@ func values(f *pflag.Flag) []candidate {
 		return choice(name)
 	case name == "form":
 		var all []candidate
-		for f := state.ANVL; f <= state.XML; f++ {
+		for f := state.ANVL; f <= state.SOIF; f++ {
 			all = append(all, candidate{f.String(), f.MediaType()})
 		}
 		return all

@@ -50,7 +50,7 @@ func TestCompletionWords(t *testing.T) {
 		{"put jobs ", ":files"},
 		{"put jobs f ", ":files"},
 		{"show jobs -o ", ":files"},
-		{"show jobs -t ", "anvl json turtle xhtml xml"},
+		{"show jobs -t ", "anvl json turtle xhtml xml soif"},
 		{"user ", "add set rm ls"},
 		{"user add ", ""},
 		{"completion ", "bash zsh fish"},

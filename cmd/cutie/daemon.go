@@ -44,6 +44,7 @@ type daemon struct {
 	svc   *queuefs.Service
 	pub   *publisher.Publisher
 	send  *callback.Sender
+	push  *push // nil: nobody is told
 	fetch *outbound.Client
 	grace time.Duration
 
@@ -72,17 +73,21 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	if err != nil {
 		return err
 	}
+	count := &requestCount{}
 	server := &http.Server{
 		Handler: &site{
 			log:       d.log,
 			protocol:  protocol,
-			published: d.pub,
+			published: d.published(),
+			hub:       d.push.handler(),
 			publish:   &publishing{d.pub, protocol.Error},
 			robots:    d.robots,
 			cors:      d.cors,
 			messages:  d.messages(),
 			jobs:      jobs,
 			index:     http.HandlerFunc(d.index),
+			metrics:   d.meter(count),
+			count:     count,
 			healthy:   d.svc.Err,
 			leaving:   ctx,
 			prefix:    basePath(d.svc.Info().BaseURI),
@@ -135,6 +140,9 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	wg.Go(func() { d.every(loops, maintainEvery, "limits of jobs", jobs.Tick) })
 	wg.Go(func() { d.every(loops, tickEvery, "publish", d.pub.Tick) })
 	wg.Go(func() { d.every(loops, maintainEvery, "callbacks", d.send.Tick) })
+	if d.push != nil {
+		wg.Go(func() { d.every(loops, maintainEvery, "push", d.push.hub.Tick) })
+	}
 	wg.Go(func() { d.every(loops, cullEvery, "cull", d.cull) })
 	wg.Go(func() { d.every(loops, lookEvery, "settings", d.reload) })
 	wg.Go(func() { d.every(loops, lookEvery, "memory", new(budget).follow(d.svc)) })

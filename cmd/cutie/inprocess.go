@@ -26,6 +26,15 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	a := &inAnswer{header: http.Header{}, body: w, begun: make(chan struct{})}
 	t.all.Go(func() {
 		defer in.Body.Close()
+		// A handler that breaks its answer off panics so (net/http, Handler).
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				panic(p)
+			} else if p != nil {
+				w.CloseWithError(io.ErrUnexpectedEOF)
+				a.WriteHeader(http.StatusInternalServerError)
+			}
+		}()
 		t.handler.ServeHTTP(a, in)
 		a.WriteHeader(http.StatusOK)
 		w.Close()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"cutie/queuefs"
@@ -51,49 +52,76 @@ func queueStatus(q *state.Queue) string {
 	return "running"
 }
 
-// listJobs prints a line for each job, page after page: only its identifier if
-// quiet is set.
+// listJobs prints a line for each job: only its identifier if quiet is set. It
+// prints them as they come, so that a long list takes no more memory than a
+// short one.
 func (c *call) listJobs(ctx context.Context, t target, queue string, page rest.Page, quiet bool) error {
 	left := page.Limit
-	if left == 0 {
+	switch {
+	case left < 0:
+		return c.emit(nil)
+	case left == 0:
 		left = state.DefaultJobs
 	}
 	l := c.listing()
+	defer l.discard()
+	jobs := t.Jobs
+	if quiet {
+		l.people = false
+		if page.Submitter == "" {
+			jobs = identifiers(t) // which no job file is read for
+		}
+	}
 	l.heading("JOB", "STATUS", "SIZE", "SUBMITTED", "NOTE", "FILENAME")
-	var ids []string
+	// One more is asked for, to see whether there is one.
+	page.Limit = left + 1
+	var last queuefs.JobID
 	more := false
-	for left > 0 {
-		page.Limit = min(left, state.MaxJobs)
-		q, err := t.Queue(ctx, queue, page)
+	for j, err := range jobs(ctx, queue, page) {
 		if err != nil {
 			return about(queue, err)
 		}
-		n := len(q.Jobs.IDs)
-		if n > 0 {
-			page.After = q.Jobs.IDs[n-1]
-		}
-		left, more = left-n, q.Jobs.More
-		if quiet {
-			for _, id := range q.Jobs.IDs {
-				ids = append(ids, id.String())
-			}
-		} else if err := l.jobs(ctx, t, queue, q.Jobs.IDs); err != nil {
-			return about(queue, err)
-		}
-		if n == 0 || !more {
+		if more = left == 0; more {
 			break
 		}
+		left, last = left-1, j.ID
+		if quiet {
+			l.row(j.ID.String())
+		} else {
+			l.row(j.ID.String(), j.Status.String(), l.size(j.Size), l.date(j.Submitted), note(&j), j.Filename)
+		}
+		if err := l.spill(c); err != nil {
+			return err
+		}
 	}
-	err := error(nil)
-	if quiet {
-		err = c.emit(lines(ids))
-	} else {
-		err = l.print(c)
-	}
-	if err == nil && more && page.After != 0 {
-		c.warnf("%s: there are more, --after %s lists them", queue, page.After)
+	err := l.print(c)
+	if err == nil && more {
+		c.warnf("%s: there are more, --after %s lists them", queue, last)
 	}
 	return err
+}
+
+// identifiers is [target.Jobs] of a target that is asked for identifiers alone.
+func identifiers(t target) func(context.Context, string, rest.Page) iter.Seq2[queuefs.Job, error] {
+	return func(ctx context.Context, queue string, page rest.Page) iter.Seq2[queuefs.Job, error] {
+		return func(yield func(queuefs.Job, error) bool) {
+			for left, more := page.Limit, true; left > 0 && more; {
+				page.Limit = min(left, state.MaxJobs)
+				q, err := t.Queue(ctx, queue, page)
+				if err != nil {
+					yield(queuefs.Job{}, err)
+					return
+				}
+				for _, id := range q.Jobs.IDs {
+					if !yield(queuefs.Job{ID: id}, nil) {
+						return
+					}
+					page.After = id
+				}
+				left, more = left-len(q.Jobs.IDs), q.Jobs.More && len(q.Jobs.IDs) > 0
+			}
+		}
+	}
 }
 
 func lines(words []string) []byte {
@@ -102,16 +130,6 @@ func lines(words []string) []byte {
 		b.WriteString(w + "\n")
 	}
 	return b.Bytes()
-}
-
-// jobs adds a row for each of these jobs, but for those culled meanwhile.
-func (l *listing) jobs(ctx context.Context, t target, queue string, ids []queuefs.JobID) error {
-	jobs, err := t.Jobs(ctx, queue, ids)
-	for i := range jobs {
-		j := &jobs[i]
-		l.row(j.ID.String(), j.Status.String(), l.size(j.Size), l.date(j.Submitted), note(j), j.Filename)
-	}
-	return err
 }
 
 // note is what is to be known of a job besides its status, in one word.
@@ -133,6 +151,7 @@ func note(j *queuefs.Job) string {
 type listing struct {
 	people bool
 	rows   [][]string
+	out    *result // that rows were written to already; nil if there is none
 }
 
 func (c *call) listing() *listing {
@@ -158,15 +177,66 @@ func (l *listing) row(fields ...string) {
 	l.rows = append(l.rows, fields)
 }
 
+// spillRows is how many rows are gathered before they are written. A table for
+// people is aligned so many rows at a time.
+const spillRows = 1000
+
+// spill writes the rows so far if they are many. It is for lists that have no
+// end in sight; discard is to follow.
+func (l *listing) spill(c *call) error {
+	if len(l.rows) < spillRows {
+		return nil
+	}
+	if c.output != "" && l.out == nil {
+		var err error
+		if l.out, err = createResult(c.output); err != nil {
+			return err
+		}
+	}
+	return l.flush(c)
+}
+
 // print writes what was listed.
 func (l *listing) print(c *call) error {
+	if l.out == nil {
+		if c.output != "" {
+			return c.emit(l.text(c))
+		}
+		return l.flush(c)
+	}
+	if err := l.flush(c); err != nil {
+		return err
+	}
+	out := l.out
+	l.out = nil
+	return out.Commit()
+}
+
+// discard takes away an output that was not printed to its end.
+func (l *listing) discard() {
+	if l.out != nil {
+		l.out.Discard()
+	}
+}
+
+func (l *listing) flush(c *call) (err error) {
+	if l.out != nil {
+		_, err = l.out.Write(l.text(c))
+	} else {
+		_, err = c.stdout.Write(l.text(c))
+	}
+	l.rows = l.rows[:0]
+	return err
+}
+
+func (l *listing) text(c *call) []byte {
 	var b bytes.Buffer
 	if l.people {
 		align(&b, l.rows, width(c.stdout))
-	} else {
-		for _, r := range l.rows {
-			b.WriteString(strings.Join(r, "\t") + "\n")
-		}
+		return b.Bytes()
 	}
-	return c.emit(b.Bytes())
+	for _, r := range l.rows {
+		b.WriteString(strings.Join(r, "\t") + "\n")
+	}
+	return b.Bytes()
 }

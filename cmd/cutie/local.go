@@ -83,32 +83,14 @@ func (l *local) Next(ctx context.Context, queue string, _ time.Duration) (*rest.
 	return l.Client.Next(ctx, queue, 0)
 }
 
-// Jobs reads the job files themselves.
-func (l *local) Jobs(ctx context.Context, queue string, ids []queuefs.JobID) ([]queuefs.Job, error) {
-	q, err := l.svc.Queue(queue)
-	if err != nil {
-		return nil, err
-	}
-	jobs := make([]queuefs.Job, 0, len(ids))
-	for _, id := range ids {
-		if err := ctx.Err(); err != nil {
-			return jobs, err
-		}
-		j, err := q.Job(id)
-		if errors.Is(err, queuefs.ErrNoJob) {
-			continue
-		}
-		if err != nil {
-			return jobs, err
-		}
-		jobs = append(jobs, j)
-	}
-	return jobs, nil
-}
-
 // Take does not wait either.
 func (l *local) Take(ctx context.Context, queue string, t queuefs.Take, _ time.Duration) iter.Seq2[*rest.Delivery, error] {
 	return l.Client.Take(ctx, queue, t, 0)
+}
+
+// NextMessage does not wait either.
+func (l *local) NextMessage(ctx context.Context, queue string, t queuefs.Take, _ time.Duration) (*rest.Delivery, error) {
+	return l.Client.NextMessage(ctx, queue, t, 0)
 }
 
 // StartManifest is refused: the batch would end with the command.

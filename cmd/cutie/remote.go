@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
-	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
 
@@ -27,7 +24,7 @@ func newRemote(base string, socket *homeSocket, watch func(http.RoundTripper) ht
 	// There is no limit for an answer: a large payload may take long to be
 	// stored, and whoever gives up then submits it twice.
 	dial := &net.Dialer{Timeout: 10 * time.Second}
-	t := &http.Transport{DialContext: dial.DialContext, MaxIdleConnsPerHost: jobsAtOnce, Proxy: http.ProxyFromEnvironment, ExpectContinueTimeout: 10 * time.Second}
+	t := &http.Transport{DialContext: dial.DialContext, Proxy: http.ProxyFromEnvironment, ExpectContinueTimeout: 10 * time.Second}
 	if socket != nil {
 		t.Proxy = nil
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.dial(ctx) }
@@ -47,37 +44,6 @@ func (r *remote) Close() error {
 		return nil
 	}
 	return r.socket.Close()
-}
-
-// jobsAtOnce is how many jobs a daemon is asked about at a time.
-const jobsAtOnce = 8
-
-// Jobs asks for each job, some at a time.
-func (r *remote) Jobs(ctx context.Context, queue string, ids []queuefs.JobID) ([]queuefs.Job, error) {
-	var (
-		found  = make([]queuefs.Job, len(ids))
-		errs   = make([]error, len(ids))
-		all    sync.WaitGroup
-		places = make(chan struct{}, jobsAtOnce)
-	)
-	for i, id := range ids {
-		places <- struct{}{}
-		all.Go(func() {
-			found[i], errs[i] = r.Job(ctx, queue, id.String())
-			<-places
-		})
-	}
-	all.Wait()
-	jobs := found[:0]
-	for i, err := range errs {
-		switch {
-		case err == nil:
-			jobs = append(jobs, found[i])
-		case !errors.Is(err, queuefs.ErrNoJob):
-			return jobs, err
-		}
-	}
-	return jobs, nil
 }
 
 // largeBody is from where a daemon is asked before a body is sent, so that a

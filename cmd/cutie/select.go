@@ -96,16 +96,18 @@ func parseAge(option, s string) (time.Duration, error) {
 }
 
 // bulk does what one call after another does with the selected jobs, and prints
-// their identifiers.
+// their identifiers. A call stops after some time or some jobs, perhaps before
+// it has found any; the next goes on behind what that has seen.
 func (c *call) bulk(ctx context.Context, t target, queue string, how manner, o *chooser, op rest.Operation) error {
-	n, left := 0, o.limit
+	n, s := 0, o.s
 	for {
-		s := o.s
-		s.Limit = min(left, rest.MaxSelection)
+		s.Limit = 0
+		if o.limit > 0 {
+			s.Limit = min(o.limit-n, rest.MaxSelection)
+		}
 		done, err := t.Bulk(ctx, queue, op, s)
 		changed := append(done.Changed, done.Chosen...)
 		n += len(changed)
-		left -= min(left, len(changed))
 		if err == nil && !how.quiet {
 			var ids []string
 			for _, id := range changed {
@@ -120,8 +122,8 @@ func (c *call) bulk(ctx context.Context, t target, queue string, how manner, o *
 			}
 			return err
 		}
-		again := done.More && !s.Dry && len(changed) > 0 && (o.limit == 0 || left > 0)
-		if again {
+		if done.More && done.After > s.After && (o.limit == 0 || n < o.limit) {
+			s.After = done.After
 			continue
 		}
 		switch {

@@ -52,6 +52,12 @@ other sites that would change something are refused.
 A proxy is believed what X-Forwarded-For says of its clients if --trusted-proxy
 lists its address. It should pass on Host.
 
+Whoever may read a queue may subscribe to its changes at the hub of the daemon,
+/hub, by WebSub; the Capability Lists name the topics. Callbacks that are not
+public are refused unless --allow-fetch names them. Each --hub is told of changes
+too, and fetches them, or gets them with --hub-payload:
+cutie serve --hub https://hub.example.org/
+
 Every request becomes a line of log/web-access.txt in the home, in the Combined
 Log Format. A file that has grown to --log-max becomes web-access.txt.1, and so
 on; after SIGHUP it is opened by its name again.`,
@@ -59,29 +65,26 @@ on; after SIGHUP it is opened by its name again.`,
 }
 
 type serveOptions struct {
-	listen     string
-	baseURI    string
-	users      string
-	anonymous  string
-	tlsCert    string
-	tlsKey     string
-	proxies    []string
-	maxBody    octets
-	maxConns   int
-	maxWaits   int
-	fetch      []string
-	period     time.Duration
-	dumpPeriod time.Duration
-	keep       time.Duration
-	keepSize   octets
-	mirrors    []string
-	robots     bool
-	cors       string
-	logMax     octets
-	logKeep    int
-	logLevel   string
-	logFormat  string
-	grace      time.Duration
+	listen    string
+	baseURI   string
+	users     string
+	anonymous string
+	tlsCert   string
+	tlsKey    string
+	proxies   []string
+	maxBody   octets
+	maxConns  int
+	maxWaits  int
+	fetch     []string
+	source    sourceOptions
+	robots    bool
+	cors      string
+	push      pushOptions
+	logMax    octets
+	logKeep   int
+	logLevel  string
+	logFormat string
+	grace     time.Duration
 }
 
 const defaultListen = "127.0.0.1:8080"
@@ -99,14 +102,11 @@ func setupServe(fs *pflag.FlagSet) action {
 	fs.Var(&o.maxBody, "max-body", "largest submission, such as 64M or 16G")
 	fs.IntVar(&o.maxConns, "max-conns", 10_000, "`number` of connections at once; further ones wait")
 	fs.IntVar(&o.maxWaits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
-	fs.DurationVar(&o.period, "period", 24*time.Hour, "`time` after which a Change List that has entries is closed, however few; 0: never")
-	fs.DurationVar(&o.dumpPeriod, "dump-period", 0, "`time` after which a Resource Dump is made again; 0: only by cutie publish --now")
-	fs.DurationVar(&o.keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
-	fs.Var(&o.keepSize, "keep-size", "what those of one set may take on disk before the oldest go; 0: any size")
-	fs.StringSliceVar(&o.mirrors, "mirror", nil, "base `URI` of a copy that is published with every resource; up to four times")
-	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests and callbacks may reach although they are not\npublic: host, *.host, address or network, each with :port or not; may be repeated")
+	o.source.flags(fs)
+	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are\nnot public: host, *.host, address or network, each with :port or not; may be repeated")
 	fs.BoolVar(&o.robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read")
 	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
+	o.push.flags(fs)
 	o.logMax = defaultLogMax
 	fs.Var(&o.logMax, "log-max", "size of an access log; 0 lets it grow")
 	fs.IntVar(&o.logKeep, "log-keep", defaultLogKeep, "`number` of old access logs to keep")
@@ -131,6 +131,12 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 		if o.baseURI, err = cleanBase(o.baseURI); err != nil {
 			return err
 		}
+	}
+	if err := o.source.check(); err != nil {
+		return err
+	}
+	if err := o.push.check(); err != nil {
+		return err
 	}
 	addr, err := resolve(o.listen, !guard.implied)
 	if err != nil {
@@ -187,9 +193,12 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	}
 	svc.SetBaseURI(base)
 
-	pub, err = publisher.New(svc, publisher.Options{BaseURI: base, Period: o.period, DumpPeriod: o.dumpPeriod,
-		Keep: o.keep, KeepOctets: int64(o.keepSize), Mirrors: o.mirrors, Report: damage(log)})
-	if err != nil {
+	source, err := o.source.complete(svc.Dir(), base)
+	if err != nil { // it is derived: the queues go on
+		log.Error().Err(err).Msg("settings of what was published not readable, version 1.1 is published")
+	}
+	source.Report = damage(log)
+	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}
 	if send, err = callback.New(svc, callback.Options{Doer: fetch, Report: damage(log), Turned: turned(log)}); err != nil {
@@ -205,6 +214,12 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	d.cors = cors
 	if d.gate, err = guard.gate(svc); err != nil {
 		return err
+	}
+	if d.push, err = openPush(svc, pub, d.gate, fetch, log, o.push); err != nil {
+		return err
+	}
+	if d.push != nil {
+		defer func() { err = errors.Join(err, d.push.Close()) }() // before what it reads from
 	}
 	if d.browser, err = access.NewBrowser(base, guard.implied); err != nil {
 		return err

@@ -61,8 +61,9 @@ func (c *call) source(ctx context.Context) (*source, error) {
 		Close: func() error { return errors.Join(inside.Close(), t.Close(), pub.Close()) }}, nil
 }
 
-// publisher opens what a home publishes under the base URI that it had: with
-// another one all lists would begin anew.
+// publisher opens what a home publishes with the settings that it had: with
+// another base URI or version all lists would begin anew, with another retention
+// some would go.
 func (c *call) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
 	o, err := c.publishing(svc)
 	if err != nil {
@@ -72,7 +73,8 @@ func (c *call) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
 }
 
 func (c *call) publishing(svc *queuefs.Service) (publisher.Options, error) {
-	base, err := publisher.Published(svc.Dir())
-	return publisher.Options{BaseURI: cmp.Or(base, svc.Info().BaseURI),
-		Report: func(p queuefs.Problem) { c.warnf("%s", p) }}, err
+	o, err := publisher.Published(svc.Dir())
+	o.BaseURI = cmp.Or(o.BaseURI, svc.Info().BaseURI)
+	o.Report = func(p queuefs.Problem) { c.warnf("%s", p) }
+	return o, err
 }

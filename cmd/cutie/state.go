@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 
@@ -46,11 +47,15 @@ Called as ls it lists one job a line, and as many as --limit says: as a table on
 a terminal, as tab-separated fields elsewhere (job, status, size, submitted,
 note, filename). The note is held, leased, completed, error, aborted, or "-".
 With -q it is the identifier alone, for a command that reads them with "-".
-Without a queue ls lists the queues, as status does.`,
+Without a queue ls lists the queues, as status does.
+
+--detail prints the states of the jobs instead of that of the queue: as records
+separated by empty lines, with -t json as an array, with -t xml in one element.`,
 	examples: `cutie ls jobs
 cutie ls jobs -q --status consumed
 cutie ls jobs --after j000000000001 --limit 5
-cutie getQueueState jobs -t xml -o jobs.xml`,
+cutie getQueueState jobs -t xml -o jobs.xml
+cutie getQueueState jobs --detail --status consumed -t json`,
 	takes: atTarget | withForm | toOutput,
 	setup: setupQueueState,
 }
@@ -80,7 +85,7 @@ func (c *call) responseForm() (state.Form, error) {
 	}
 	f, err := state.ParseForm(c.form)
 	if err != nil {
-		return 0, withHint(usagef("response form %.40q is not known", c.form), "-t anvl, json, turtle, xhtml or xml")
+		return 0, withHint(usagef("response form %.40q is not known", c.form), "-t anvl, json, turtle, xhtml, xml or soif")
 	}
 	return f, nil
 }
@@ -108,18 +113,28 @@ func (c *call) serviceState(ctx context.Context, quiet bool) (err error) {
 func setupQueueState(fs *pflag.FlagSet) action {
 	var page rest.Page
 	var status, outcome, after string
-	var quiet bool
+	var quiet, detail bool
 	fs.StringVar(&status, "status", "", "only jobs in `pending|consumed|deleted`")
 	fs.StringVar(&outcome, "outcome", "", "only jobs whose outcome is `completed|error|aborted`")
 	fs.BoolVar(&page.Held, "held", false, "only jobs on hold")
 	fs.StringVar(&page.Batch, "batch", "", "only the jobs of this `batch`")
+	fs.StringVar(&page.Submitter, "submitter", "", "only jobs that this `agent` submitted; for ls and --detail")
 	fs.StringVar(&after, "after", "", "only jobs behind this `job`")
 	fs.IntVar(&page.Limit, "limit", state.DefaultJobs, "at most this `number` of jobs")
 	fs.BoolVarP(&quiet, "quiet", "q", false, "print identifiers only")
+	fs.BoolVar(&detail, "detail", false, "print the states of the jobs")
 	return func(ctx context.Context, c *call) error {
 		list := quiet || c.word != strings.ToLower(c.verb.name) && c.form == ""
 		if quiet && c.form != "" {
 			return usagef("--quiet prints identifiers, and --response-form a state")
+		}
+		switch {
+		case detail && quiet:
+			return usagef("--quiet prints identifiers, and --detail states")
+		case detail:
+			list = false
+		case page.Submitter != "" && !list:
+			return usagef("--submitter is for ls and --detail")
 		}
 		most := state.MaxJobs
 		if list {
@@ -153,14 +168,14 @@ func setupQueueState(fs *pflag.FlagSet) action {
 			}
 			return c.serviceState(ctx, quiet)
 		}
-		return c.queueState(ctx, page, list, quiet)
+		return c.queueState(ctx, page, list, quiet, detail)
 	}
 }
 
 // ofJobs are the options that want a queue.
-var ofJobs = []string{"status", "outcome", "held", "batch", "after", "limit"}
+var ofJobs = []string{"status", "outcome", "held", "batch", "submitter", "after", "limit", "detail"}
 
-func (c *call) queueState(ctx context.Context, page rest.Page, list, quiet bool) (err error) {
+func (c *call) queueState(ctx context.Context, page rest.Page, list, quiet, detail bool) (err error) {
 	form, err := c.responseForm()
 	if err != nil {
 		return err
@@ -177,9 +192,38 @@ func (c *call) queueState(ctx context.Context, page rest.Page, list, quiet bool)
 	if list {
 		return c.listJobs(ctx, t, queue, page, quiet)
 	}
+	if detail {
+		return c.jobStates(ctx, t, form, queue, page)
+	}
 	text, err := t.State(ctx, form, queue, "", page)
 	if err != nil {
 		return about(queue, err)
 	}
 	return c.emit(text)
+}
+
+// jobStates prints the states of a page of jobs as they come.
+func (c *call) jobStates(ctx context.Context, t target, form state.Form, queue string, page rest.Page) (err error) {
+	in, next, err := t.JobStates(ctx, form, queue, page)
+	if err != nil {
+		return about(queue, err)
+	}
+	defer func() {
+		if err = errors.Join(err, in.Close()); err == nil && next != 0 {
+			c.warnf("%s: there are more, --after %s shows them", queue, next)
+		}
+	}()
+	if c.output == "" {
+		_, err = io.Copy(c.stdout, in)
+		return err
+	}
+	r, err := createResult(c.output)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(r, in); err != nil {
+		r.Discard()
+		return about(queue, err)
+	}
+	return r.Commit()
 }

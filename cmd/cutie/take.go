@@ -30,6 +30,9 @@ one leaves no such file. The job is consumed then; requeueJob puts it back. When
 nothing is pending the exit code is 4. With -v the identifier of the job is
 printed on standard error.
 
+With -t multipart it is the job as it comes over the network, a MIME message whose
+parts are the payload and the sidecar.
+
 --wait waits for a job: --wait=30 for 30 seconds, --wait for ever.
 
 With --lease, and from a queue that wants reports always, the job is handed out
@@ -40,7 +43,7 @@ is printed on standard error, behind the identifier of the job.`,
 	examples: `cutie getNextJob jobs -o job
 cutie get jobs --wait=30 -v
 cutie get jobs --lease=10m -o job`,
-	takes: atTarget | toOutput,
+	takes: atTarget | withForm | toOutput,
 	setup: func(flags *pflag.FlagSet) action {
 		var places places
 		var wait, lease string
@@ -58,7 +61,14 @@ cutie get jobs --lease=10m -o job`,
 			if err != nil {
 				return err
 			}
+			whole, err := c.asMessage(places)
+			if err != nil {
+				return err
+			}
 			return c.deliver(ctx, places, limit, true, func(ctx context.Context, t target, left time.Duration) (*rest.Delivery, error) {
+				if whole {
+					return t.NextMessage(ctx, c.args[0], queuefs.Take{Lease: length}, left)
+				}
 				if length > 0 {
 					return takeOne(ctx, t, c.args[0], length, left)
 				}
@@ -80,7 +90,7 @@ JOB may have any status; without it the job at the head is read. Output is as
 of getNextJob.`,
 	examples: `cutie peek jobs
 cutie peekAtJob jobs j000000000001 -o copy`,
-	takes: atTarget | toOutput,
+	takes: atTarget | withForm | toOutput,
 	setup: func(flags *pflag.FlagSet) action {
 		var places places
 		flags.StringVar(&places.sidecar, "sidecar-out", "", "write the sidecar to `file`")
@@ -92,7 +102,14 @@ cutie peekAtJob jobs j000000000001 -o copy`,
 					return err
 				}
 			}
+			whole, err := c.asMessage(places)
+			if err != nil {
+				return err
+			}
 			return c.deliver(ctx, places, 0, false, func(ctx context.Context, t target, _ time.Duration) (*rest.Delivery, error) {
+				if whole {
+					return t.PeekMessage(ctx, c.args[0], job)
+				}
 				return t.Peek(ctx, c.args[0], job)
 			})
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"iter"
 	"net/http"
@@ -26,6 +27,9 @@ type target interface {
 	Next(ctx context.Context, queue string, wait time.Duration) (*rest.Delivery, error)
 	// Peek reads a job and leaves it as it is (5.7); "" is the head.
 	Peek(ctx context.Context, queue, job string) (*rest.Delivery, error)
+	// NextMessage and PeekMessage are these with the whole answer as it is sent.
+	NextMessage(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*rest.Delivery, error)
+	PeekMessage(ctx context.Context, queue, job string) (*rest.Delivery, error)
 	// Delete takes a pending job out of its queue (5.8).
 	Delete(ctx context.Context, queue, job string) (queuefs.Job, error)
 	// Requeue makes a consumed or deleted job pending again.
@@ -36,8 +40,10 @@ type target interface {
 	Service(ctx context.Context) (state.Service, error)
 	Queue(ctx context.Context, queue string, page rest.Page) (state.Queue, error)
 	Job(ctx context.Context, queue, job string) (queuefs.Job, error)
-	// Jobs returns those of these jobs that are still there, in this order.
-	Jobs(ctx context.Context, queue string, ids []queuefs.JobID) ([]queuefs.Job, error)
+	// Jobs gives the jobs of a page, whose limit may be any, in FIFO order;
+	// JobStates is their states as they are sent.
+	Jobs(ctx context.Context, queue string, page rest.Page) iter.Seq2[queuefs.Job, error]
+	JobStates(ctx context.Context, form state.Form, queue string, page rest.Page) (states io.ReadCloser, next queuefs.JobID, err error)
 	CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state.Queue, error)
 
 	// The rest are additions. Hold makes consumers pass over a pending job,

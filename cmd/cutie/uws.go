@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,7 +26,8 @@ var uwsVerb = verb{
 URL is that of a job list for list and create, and that of a job for the others:
 
   list     the newest jobs: identifier, phase, creation, run identifier
-  create   makes a job with these parameters, and prints its URL
+  create   makes a job with these parameters, and prints its URL; --upload
+           sends files besides
   show     the job, in XML
   run      starts it, and prints its phase
   abort    ends it, and prints its phase
@@ -43,6 +42,7 @@ A job of a queue named jobs is made and started by
 cutie uws create http://127.0.0.1:8080/uws/jobs/async QUERY='a b' PHASE=RUN`,
 	setup: func(fs *pflag.FlagSet) action {
 		last := fs.Int("last", 100, "`number` of jobs that list shows")
+		uploads := fs.StringArray("upload", nil, "`NAME=FILE` that create sends as a parameter; may be given several times")
 		return func(ctx context.Context, c *call) error {
 			base, err := url.Parse(c.args[1])
 			if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
@@ -52,8 +52,12 @@ cutie uws create http://127.0.0.1:8080/uws/jobs/async QUERY='a b' PHASE=RUN`,
 				return usagef("--last %d is not a number above 0", *last)
 			}
 			u := strings.TrimSuffix(base.String(), "/")
-			s := &uwsClient{c, &http.Client{Transport: c.traced(withToken(u, http.DefaultTransport))}, u}
-			return s.do(ctx, strings.ToLower(c.args[0]), c.args[2:], *last)
+			s := &uwsClient{c, &http.Client{Transport: c.traced(withToken(u, http.DefaultTransport))}, u, *uploads}
+			method := strings.ToLower(c.args[0])
+			if len(*uploads) > 0 && method != "create" {
+				return usagef("--upload is of create only")
+			}
+			return s.do(ctx, method, c.args[2:], *last)
 		}
 	},
 }
@@ -61,8 +65,9 @@ cutie uws create http://127.0.0.1:8080/uws/jobs/async QUERY='a b' PHASE=RUN`,
 // A uwsClient speaks UWS 1.1, and 1.0 where a service has that.
 type uwsClient struct {
 	*call
-	web *http.Client
-	url string
+	web     *http.Client
+	url     string
+	uploads []string // NAME=FILE
 }
 
 // What is read of the documents of UWS.
@@ -150,7 +155,16 @@ func (s *uwsClient) create(ctx context.Context, args []string) error {
 	}
 	web := *s.web
 	web.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	resp, err := s.send(ctx, &web, http.MethodPost, s.url, form)
+	body, mediaType := io.Reader(strings.NewReader(form.Encode())), mediaForm
+	if len(s.uploads) > 0 {
+		r, media, end, err := s.parts(form)
+		if err != nil {
+			return err
+		}
+		defer end()
+		body, mediaType = r, media
+	}
+	resp, err := s.sendBody(ctx, &web, http.MethodPost, s.url, body, mediaType)
 	if err != nil {
 		return err
 	}
@@ -232,86 +246,4 @@ func (s *uwsClient) result(ctx context.Context, args []string) error {
 		return err
 	}
 	return r.Commit()
-}
-
-func (s *uwsClient) job(ctx context.Context, query string) (j uwsJob, err error) {
-	text, err := s.read(ctx, s.url+query)
-	if err != nil {
-		return j, err
-	}
-	if err = unmarshalUWS(text, "job", &j); err == nil && j.Phase == "" {
-		err = errors.New("the job has no phase")
-	}
-	return j, err
-}
-
-func unmarshalUWS(text []byte, name string, v any) error {
-	var root struct{ XMLName xml.Name }
-	err := xml.Unmarshal(text, &root)
-	if err == nil && root.XMLName.Local != name {
-		err = fmt.Errorf("%s instead of %s", root.XMLName.Local, name)
-	}
-	if err == nil {
-		err = xml.Unmarshal(text, v)
-	}
-	if err != nil {
-		return fmt.Errorf("not a document of UWS: %w", err)
-	}
-	return nil
-}
-
-func (s *uwsClient) read(ctx context.Context, where string) ([]byte, error) {
-	resp, err := s.send(ctx, s.web, http.MethodGet, where, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxUWS+1))
-	if err == nil && len(text) > maxUWS {
-		err = fmt.Errorf("%s: more than %d octets", where, maxUWS)
-	}
-	return text, err
-}
-
-// post sends a form, and follows where it leads.
-func (s *uwsClient) post(ctx context.Context, where string, form url.Values) error {
-	resp, err := s.send(ctx, s.web, http.MethodPost, where, form)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
-}
-
-// send makes an error of what is not answered well.
-func (s *uwsClient) send(ctx context.Context, web *http.Client, method, where string, form url.Values) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, where, strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("User-Agent", agent())
-	r.Header.Set("Accept", "application/xml, text/xml, */*;q=0.5")
-	if method == http.MethodPost {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	}
-	resp, err := web.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode < 400 {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-	why, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	if why == "" || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
-		why = strings.ToLower(http.StatusText(resp.StatusCode))
-	}
-	err = errors.New(why)
-	switch resp.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		err = fmt.Errorf("%w: %s", errRefused, why)
-	case http.StatusNotFound:
-		err = queuefs.ErrNoJob
-	}
-	return nil, fmt.Errorf("%s: %w", where, err)
 }

@@ -217,6 +217,9 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 		}
 		return s
 	}
+	if e.Job == "" {
+		e.Job = "queue-info.txt"
+	}
 	l.row(at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, none(e.From), none(e.To), l.size(e.Size), e.Type)
 	r := l.rows[0]
 	if w.people {

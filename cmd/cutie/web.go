@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -24,12 +25,15 @@ type site struct {
 	log       zerolog.Logger
 	protocol  http.Handler    // queuefs/rest: every path not named here
 	published http.Handler    // publisher
+	hub       http.Handler    // nil: there is no hub
 	robots    http.Handler    // nil: there is no robots.txt
 	publish   http.Handler    // publishing
 	cors      *wellknown.CORS // nil: pages of others read nothing
 	messages  http.Handler    // publisher/rdm
 	jobs      http.Handler    // queuefs/uws
 	index     http.Handler
+	metrics   http.Handler    // nil: there are none
+	count     *requestCount   // of every request; nil: nobody counts
 	healthy   func() error    // nil while the storage works
 	leaving   context.Context // ends when the daemon begins to stop
 	prefix    string          // path of the base URI, without a slash at its end
@@ -74,6 +78,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 		return
 	}
 	ctx := access.WithCaller(r.Context(), caller)
+	if r.Method == http.MethodGet {
+		ctx = rest.WithMay(ctx, mayOf(caller))
+	}
 	if a.named {
 		ctx = rest.WithUser(ctx, caller.Name)
 	}
@@ -109,10 +116,33 @@ func (s *site) admit(a *answer, r *http.Request) (*access.Caller, error) {
 		return theOwner, nil
 	}
 	a.client = s.proxies.Client(r)
-	if err := s.browser.Check(r); err != nil {
+	if err := s.browser.Check(asChange(r)); err != nil {
 		return nil, err
 	}
 	return s.gate.Admit(a.Header(), r, a.client)
+}
+
+// asChange returns a request as what it is to a browser: a GET that makes a job
+// by UWS changes something, and no page of others may have it done.
+func asChange(r *http.Request) *http.Request {
+	if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/uws/") || !strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "/sync") {
+		return r
+	}
+	c := *r
+	c.Method = http.MethodPost
+	return &c
+}
+
+// mayOf tells what a caller would be let in with, for the forms of a page.
+func mayOf(caller *access.Caller) func(method, path string) bool {
+	return func(method, path string) bool {
+		u, err := url.Parse(path)
+		if err != nil {
+			return false
+		}
+		rule, queue := access.RuleFor(method, u)
+		return caller.May(rule.Right, queue)
+	}
 }
 
 // route finds who answers. There is no cleaning and no redirect, so that a
@@ -121,6 +151,10 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == "/":
 		s.index.ServeHTTP(w, r)
+	case path == metricsPath && s.metrics != nil:
+		s.metrics.ServeHTTP(w, r)
+	case path == "/favicon.ico":
+		noIcon(w, r)
 	case path == "/livez":
 		probe(w, r, nil)
 	case path == "/readyz":
@@ -129,6 +163,8 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 		s.published.ServeHTTP(w, r)
 	case path == publishingPath || strings.HasPrefix(path, publishingPath+"/"):
 		s.publish.ServeHTTP(w, r)
+	case path == hubPath && s.hub != nil:
+		s.hub.ServeHTTP(w, r)
 	case path == "/robots.txt" && s.robots != nil:
 		s.robots.ServeHTTP(w, r)
 	case path == rdm.Path:
@@ -145,7 +181,21 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 // context and end as if nothing was.
 func waits(r *http.Request) bool {
 	return strings.Contains(r.URL.RawQuery, "wait=") || strings.Contains(r.Header.Get("Prefer"), "wait=") || follows(r) ||
-		strings.HasPrefix(r.URL.Path, "/uws/") && (strings.Contains(strings.ToLower(r.URL.RawQuery), "wait=") || strings.Contains(r.URL.Path, "/sync/"))
+		strings.HasPrefix(r.URL.Path, "/uws/") && waitsForJob(r)
+}
+
+// waitsForJob tells whether a request of UWS waits for a job. Its parameters
+// know no case, and may be written in escapes.
+func waitsForJob(r *http.Request) bool {
+	if strings.Contains(r.URL.Path, "/sync/") {
+		return true
+	}
+	for name := range r.URL.Query() {
+		if strings.EqualFold(name, "wait") {
+			return true
+		}
+	}
+	return false
 }
 
 // follows tells whether a request is for events, which have no end.
@@ -177,6 +227,7 @@ func (s *site) note(a *answer, r *http.Request) {
 	if a.client.IsValid() {
 		host = a.client.String()
 	}
+	s.count.add(r.Method, a.status, a.octets)
 	s.record.Add(&access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
 		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: r.Referer(), Agent: r.UserAgent()})
 	if e := s.log.Debug(); e.Enabled() {

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"mime"
+	"mime/multipart"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"cutie/queuefs"
@@ -25,12 +23,15 @@ import (
 // time (EX_TEMPFAIL of sysexits.h).
 const exitTransient = 75
 
-// do does one job and reports what became of it. Its errors are of this job
-// alone, and are told.
-func (w *worker) do(ctx context.Context, d *rest.Delivery) {
+// do does one job and reports what became of it. What goes wrong with this job
+// alone is told; the error is that no job can be done.
+func (w *worker) do(ctx context.Context, d *rest.Delivery) error {
 	w.sayf("%s: %s: taken", w.queue, d.Job)
 	what, err := w.attempt(ctx, d)
+	start := (*startError)(nil)
 	switch {
+	case errors.As(err, &start):
+		return err
 	case errors.Is(err, queuefs.ErrLease):
 		w.warnf("%s: %s: the lease is gone, the command was ended", w.queue, d.Job)
 	case err != nil:
@@ -38,6 +39,7 @@ func (w *worker) do(ctx context.Context, d *rest.Delivery) {
 	default:
 		w.sayf("%s: %s: %s", w.queue, d.Job, what)
 	}
+	return nil
 }
 
 // attempt runs the command and reports; what is the outcome.
@@ -66,6 +68,9 @@ func (w *worker) attempt(ctx context.Context, d *rest.Delivery) (what string, er
 	}
 	if ctx.Err() != nil {
 		return "given back", w.giveBack(held, d, "the worker was ended")
+	}
+	if start := (*startError)(nil); errors.As(runErr, &start) {
+		return "", errors.Join(runErr, w.giveBack(held, d, runErr.Error()))
 	}
 	c := queuefs.Conclusion{Outcome: queuefs.Completed}
 	if runErr == nil {
@@ -129,6 +134,7 @@ const (
 	sidecarFile = "sidecar"
 	outputFile  = "output"
 	resultsDir  = "results"
+	uploadsDir  = "uploads"
 	workDir     = "work"
 )
 
@@ -150,82 +156,48 @@ func unpack(dir string, d *rest.Delivery) (err error) {
 		return err
 	}
 	_, err = io.Copy(f, d.Body)
-	return errors.Join(err, f.Close())
-}
-
-// command runs the command to its end, or until the work on the job is to end:
-// then it gets SIGTERM, and SIGKILL later, with all it has started.
-func (w *worker) command(ctx, held context.Context, dir string, d *rest.Delivery) (message string, err error) {
-	in, err := os.Open(filepath.Join(dir, payloadFile))
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(filepath.Join(dir, outputFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	run, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(held, cancel)()
-
-	said := tail{w: w}
-	cmd := exec.CommandContext(run, w.args[1], w.args[2:]...)
-	cmd.Dir = filepath.Join(dir, workDir)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &said
-	cmd.Env = append(os.Environ(), "CUTIE_QUEUE="+d.Queue, "CUTIE_JOB="+d.Job, "CUTIE_ATTEMPT="+strconv.Itoa(d.Attempt),
-		"CUTIE_FILENAME="+d.Filename, "CUTIE_MEDIA_TYPE="+d.MediaType, "CUTIE_RESULTS="+filepath.Join(dir, resultsDir),
-		"CUTIE_PAYLOAD="+filepath.Join(dir, payloadFile), leaseVariable+"="+d.Lease)
-	if d.Sidecar != "" {
-		cmd.Env = append(cmd.Env, "CUTIE_SIDECAR="+filepath.Join(dir, sidecarFile))
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	group := func(s syscall.Signal) error {
-		err := syscall.Kill(-cmd.Process.Pid, s)
-		if errors.Is(err, syscall.ESRCH) {
-			return os.ErrProcessDone
-		}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	cmd.Cancel = func() error { return group(syscall.SIGTERM) }
-	cmd.WaitDelay = w.grace + time.Millisecond
-	if err := cmd.Start(); err != nil {
-		return "", err
-	}
-	err = cmd.Wait()
-	// What it left behind must not go on with a job that somebody else may get.
-	group(syscall.SIGKILL)
-	return said.text(), err
+	return unpackUploads(dir, d.MediaType)
 }
 
-// A tail keeps the end of what a command says, and passes it on to those who
-// want to know.
-type tail struct {
-	w   *worker
-	buf []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	if t.w.verbose {
-		t.w.stderr.Write(p)
+// unpackUploads makes files of the parts of a payload that has some. A part
+// whose name is no name for a file is in the payload only.
+func unpackUploads(dir, mediaType string) error {
+	media, attrs, _ := mime.ParseMediaType(mediaType)
+	if media != "multipart/form-data" || attrs["boundary"] == "" {
+		return nil
 	}
-	t.buf = append(t.buf, p...)
-	if n := len(t.buf) - queuefs.MaxMessage/2; n > 0 {
-		t.buf = append(t.buf[:0], t.buf[n:]...)
+	payload, err := os.Open(filepath.Join(dir, payloadFile))
+	if err != nil {
+		return err
 	}
-	return len(p), nil
-}
-
-// text fits into a message, also when its octets are no text.
-func (t *tail) text() string {
-	s := string(bytes.TrimSpace(bytes.ToValidUTF8(t.buf, []byte("?"))))
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 && r != '\n' && r != '\t' || r == 0x7f {
-			return '?'
+	defer payload.Close()
+	uploads := filepath.Join(dir, uploadsDir)
+	if err := os.Mkdir(uploads, 0o700); err != nil {
+		return err
+	}
+	for parts := multipart.NewReader(payload, attrs["boundary"]); ; {
+		p, err := parts.NextRawPart()
+		if err != nil {
+			return nil // the end, or it is not what it says: the command sees for itself
 		}
-		return r
-	}, s)
+		if queuefs.CheckResultName(p.FormName()) != nil {
+			continue
+		}
+		f, err := os.OpenFile(filepath.Join(uploads, p.FormName()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, p)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
 }
 
 // putResults gives back what the command has made.

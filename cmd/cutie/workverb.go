@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -24,11 +26,12 @@ var workVerb = verb{
 	about:   "take jobs from a daemon and do each with a command",
 	takes:   atTarget,
 	manual: `
-The command is run once a job, in a directory of its own, which is removed
-afterwards. The payload is its standard input and the file CUTIE_PAYLOAD names;
+The command, found from where the worker is started, is run once a job, in a
+directory of its own, which is removed afterwards. The payload is its standard input and the file CUTIE_PAYLOAD names;
 a sidecar is in the file CUTIE_SIDECAR. CUTIE_QUEUE, CUTIE_JOB, CUTIE_ATTEMPT,
 CUTIE_FILENAME and CUTIE_MEDIA_TYPE say more, and CUTIE_LEASE is the token for
-putResult and the like. What it writes to standard output becomes the result
+putResult and the like. Of a payload that is multipart/form-data each file is in
+the directory CUTIE_UPLOADS, under the name of its field. What it writes to standard output becomes the result
 named result, unless it writes nothing, and each file in the directory
 CUTIE_RESULTS a result of its name.
 
@@ -72,6 +75,7 @@ type worker struct {
 	grace     time.Duration
 	mediaType string
 	drain     bool
+	program   string // path of the command
 }
 
 const (
@@ -84,6 +88,13 @@ func (w *worker) run(ctx context.Context, n int) (err error) {
 	told, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer unhook()
 	if w.queue, err = w.queueArg(); err != nil {
+		return err
+	}
+	// Jobs have directories of their own, and the command is meant from here.
+	if w.program, err = exec.LookPath(w.args[1]); err != nil && !errors.Is(err, exec.ErrDot) {
+		return usagef("%.200q cannot be run: %v", w.args[1], errors.Unwrap(err))
+	}
+	if w.program, err = filepath.Abs(w.program); err != nil {
 		return err
 	}
 	if w.target, err = w.call.target(told); err != nil {
@@ -122,7 +133,9 @@ func (w *worker) loop(ctx context.Context) error {
 		switch {
 		case err == nil:
 			lost = false
-			w.do(ctx, d)
+			if err := w.do(ctx, d); err != nil {
+				return err
+			}
 		case ctx.Err() != nil:
 		case errors.Is(err, queuefs.ErrEmpty):
 			if lost = false; w.drain {

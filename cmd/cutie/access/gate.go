@@ -138,7 +138,7 @@ func (g *Gate) Admit(header http.Header, r *http.Request, client netip.Addr) (*C
 	if rule.Right == 0 {
 		return caller, nil
 	}
-	if auth := r.Header.Get("Authorization"); b != nil && auth != "" {
+	if auth := r.Header.Get("Authorization"); b != nil && auth != "" && !nobody(r) {
 		var err error
 		if caller, err = g.identify(header, b, r, client); err != nil {
 			return nil, err
@@ -215,6 +215,13 @@ func (r Rule) text() string {
 func challenge(header http.Header, bearer, why string) error {
 	header["Www-Authenticate"] = []string{`Basic realm="cutie", charset="UTF-8"`, `Bearer realm="cutie"` + bearer}
 	return &rest.Error{Status: http.StatusUnauthorized, Message: why}
+}
+
+// nobody reports whether a request has credentials with neither a name nor a
+// password: clients that ask people for them send these for who gives none.
+func nobody(r *http.Request) bool {
+	name, password, ok := r.BasicAuth()
+	return ok && name == "" && password == ""
 }
 
 // identify finds out who has sent the credentials of a request.

@@ -135,6 +135,12 @@ func TestGateDecides(t *testing.T) {
 		{"GET /state", as("bot", ""), 401},
 		{"GET /state", as("bot", "-"), 401},
 		{"GET /livez", as("ann", "wrong"), 200},
+		// Who gives neither a name nor a password is anonymous.
+		{"GET /state/a.b", as("", ""), 200},
+		{"GET /state/ingest", as("", ""), 401},
+		{"GET /state/a.b", as("ann", ""), 401},
+		{"GET /state/a.b", as("", "nna"), 401},
+		{"GET /state/a.b", func(r *http.Request) { r.Header.Set("Authorization", "Basic ") }, 401},
 
 		{"POST /content/ingest", bearing(whole), 200},
 		{"POST /consume/ingest", bearing(whole), 403},

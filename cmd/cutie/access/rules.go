@@ -36,7 +36,6 @@ var Rules = []Rule{
 
 	{"GET", "/", Read, Some},
 	{"GET", "/state", Read, Some},
-	{"GET", "/schema", Read, Some},
 	{"GET", "/schema/{name...}", Read, Some},
 	{"GET", "/state/{queue}", Read, Named},
 	{"GET", "/state/{queue}/{job}", Read, Named},
@@ -95,8 +94,9 @@ var Rules = []Rule{
 	{"GET", "/rdm/incoming", Read, Some},
 	{"POST", "/rdm/incoming", Read, Body},
 
-	// What a subscriber gets to know is in the body.
-	{"POST", "/hub", Read, Every},
+	// The topic, and so the queue, is in the body.
+	{"GET", "/hub", Admin, Every},
+	{"POST", "/hub", Read, Body},
 }
 
 // otherwise holds for what fits no rule.

@@ -190,7 +190,7 @@ func TestGoneEndsItUntilThereIsAnotherCallback(t *testing.T) {
 	h.consume(q)
 	h.tick()
 	r.want(t)
-	other.want(t, "jobs 4 consume "+j1+" consumed")
+	other.want(t, "jobs 5 consume "+j1+" consumed")
 }
 
 func TestAnotherCallbackGetsWhatWaits(t *testing.T) {
@@ -214,7 +214,7 @@ func TestAnotherCallbackGetsWhatWaits(t *testing.T) {
 	h.tick()
 	h.submit(q, "x")
 	h.tick()
-	other.want(t, "jobs 2 submit "+j2+" pending", "jobs 4 submit j000000000004 pending")
+	other.want(t, "jobs 3 submit "+j2+" pending", "jobs 7 submit j000000000004 pending")
 }
 
 func TestWhatFailsForAWeekIsSetAside(t *testing.T) {

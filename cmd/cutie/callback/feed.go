@@ -153,7 +153,9 @@ func (f *feed) readEvents() error {
 		events, err := f.q.Events(f.read, 0)
 		for i := range events {
 			e := &events[i]
-			f.waiting.add(change{e.Seq, e.Time, e.Kind, e.Job})
+			if e.Job != 0 { // else it is of the properties of the queue
+				f.waiting.add(change{e.Seq, e.Time, e.Kind, e.Job})
+			}
 			f.read, f.readAt = e.Seq, e.Time
 		}
 		if errors.Is(err, queuefs.ErrGone) {

@@ -234,9 +234,9 @@ func TestFirstCallbackBeginsWithTheNextEvent(t *testing.T) {
 	r.fails(1)
 	h.clock.advance(time.Second)
 	h.tick()
-	r.want(t, "jobs 2 submit "+j2+" pending")
-	h.elsewhere(copyHome(t, h.dir)).tick() // also after a kill
-	r.want(t, "jobs 2 submit "+j2+" pending")
+	r.want(t, "jobs 3 submit "+j2+" pending") // event 2 is of the properties
+	h.elsewhere(copyHome(t, h.dir)).tick()    // also after a kill
+	r.want(t, "jobs 3 submit "+j2+" pending")
 }
 
 func TestFirstCallbackRightBeforeACrashCounts(t *testing.T) {
@@ -249,7 +249,7 @@ func TestFirstCallbackRightBeforeACrashCounts(t *testing.T) {
 	h.submit(q, "x")
 	k := h.elsewhere(copyHome(t, h.dir))
 	k.tick()
-	r.want(t, "jobs 2 submit "+j2+" pending")
+	r.want(t, "jobs 3 submit "+j2+" pending")
 }
 
 func TestOlderCopyOfAHomeGoesOnFromNow(t *testing.T) {
@@ -330,9 +330,9 @@ func TestQueueMadeAgainIsAnotherOne(t *testing.T) {
 		t.Errorf("got files %s", got)
 	}
 	h.tick()
-	h.submit(h.queue("jobs", r.URL), "y")
+	h.submit(h.queue("jobs", r.URL), "y") // its job numbers go on
 	h.tick()
-	r.want(t, "jobs 1 submit "+j1+" pending")
+	r.want(t, "jobs 1 submit j000000000002 pending")
 }
 
 // A reader that never ends shows that answers are not read for ever.

@@ -1,0 +1,150 @@
+package main_test
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"cutie/cmd/cutie/access"
+)
+
+var (
+	helpLine   = regexp.MustCompile(`^# HELP ([a-z_:]+) (\S.*)$`)
+	typeLine   = regexp.MustCompile(`^# TYPE ([a-z_:]+) (counter|gauge)$`)
+	sampleLine = regexp.MustCompile(`^([a-z_:]+)(\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+\})? (\S+)$`)
+)
+
+// scrape reads what a daemon exposes as strictly as the format is defined, and
+// returns the samples by their names with labels.
+func scrape(t *testing.T, url string) map[string]float64 {
+	t.Helper()
+	resp, body := ask(t, "GET", url+"metrics")
+	if got := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || got != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Fatalf("got %s, %s", resp.Status, got)
+	}
+	samples := map[string]float64{}
+	seen := map[string]bool{}
+	family, kind := "", ""
+	for line := range strings.Lines(body) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := helpLine.FindStringSubmatch(line); m != nil {
+			if seen[m[1]] {
+				t.Errorf("%s comes twice", m[1])
+			}
+			family, kind, seen[m[1]] = m[1], "", true
+			continue
+		}
+		if m := typeLine.FindStringSubmatch(line); m != nil {
+			if m[1] != family || kind != "" || (m[2] == "counter") != strings.HasSuffix(m[1], "_total") {
+				t.Errorf("%q behind the family %s", line, family)
+			}
+			kind = m[2]
+			continue
+		}
+		m := sampleLine.FindStringSubmatch(line)
+		if m == nil || m[1] != family || kind == "" {
+			t.Fatalf("%q in the family %s", line, family)
+		}
+		value, err := strconv.ParseFloat(m[3], 64)
+		if _, twice := samples[m[1]+m[2]]; err != nil || twice {
+			t.Errorf("%q: %v", line, err)
+		}
+		samples[m[1]+m[2]] = value
+	}
+	return samples
+}
+
+func TestMetricsTellWhatHappened(t *testing.T) {
+	d := serve(t)
+	for range 3 {
+		ask(t, "POST", d.url+"content/jobs")
+	}
+	ask(t, "POST", d.url+"consume/jobs")
+	ask(t, "POST", d.url+"consume/jobs?lease=60")
+	ask(t, "POST", d.url+"hold/jobs/j000000000003")
+	ask(t, "POST", d.url+"state/jobs?S=pause&callback=http%3A%2F%2F192.0.2.1%2F")
+	ask(t, "PROPFIND", d.url+"state")
+	got := scrape(t, d.url)
+	// A callback is met by the next tick.
+	for range 1000 {
+		if _, ok := got[`cutie_callback_waiting{queue="jobs"}`]; ok {
+			break
+		}
+		got = scrape(t, d.url)
+	}
+	if stopped, ok := got[`cutie_callback_stopped{queue="jobs"}`]; !ok || stopped != 0 {
+		t.Errorf("callback: got %v, %v", stopped, ok)
+	}
+	for name, want := range map[string]float64{
+		`cutie_jobs{queue="jobs",status="pending"}`:                 1,
+		`cutie_jobs{queue="jobs",status="consumed"}`:                2,
+		`cutie_jobs{queue="jobs",status="deleted"}`:                 0,
+		`cutie_jobs_held{queue="jobs"}`:                             1,
+		`cutie_jobs_leased{queue="jobs"}`:                           1,
+		`cutie_jobs_failed{queue="jobs"}`:                           0,
+		`cutie_queue_paused{queue="jobs"}`:                          1,
+		`cutie_storage_failed`:                                      0,
+		`cutie_publisher_failed`:                                    0,
+		`cutie_http_requests_total{method="POST",status="201"}`:     3,
+		`cutie_http_requests_total{method="POST",status="200"}`:     4,
+		`cutie_http_requests_total{method="other",status="405"}`:    1,
+		`cutie_published_failing{queue="jobs",set="replica"}`:       0,
+		`cutie_published_lists_waiting{queue="jobs",set="pending"}`: 0,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s: got %v, %v, want %v", name, v, ok, want)
+		}
+	}
+	// Every change of a job is an event, and settings may be one.
+	if n := got[`cutie_events_total{queue="jobs"}`]; n < 6 {
+		t.Errorf("got %v events", n)
+	}
+	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds",
+		"go_memstats_heap_alloc_bytes", "cutie_index_bytes", "cutie_journal_syncs_total", "cutie_journal_sync_seconds_total", `cutie_last_event_timestamp_seconds{queue="jobs"}`} {
+		if got[name] <= 0 {
+			t.Errorf("%s: got %v", name, got[name])
+		}
+	}
+	// The held job is not the oldest pending one.
+	if v, ok := got[`cutie_oldest_pending_timestamp_seconds{queue="jobs"}`]; ok {
+		t.Errorf("got %v", v)
+	}
+	const gets = `cutie_http_requests_total{method="GET",status="200"}`
+	if again := scrape(t, d.url); again[gets] != got[gets]+1 {
+		t.Errorf("%v requests, then %v", got[gets], again[gets])
+	}
+	if resp, _ := ask(t, "POST", d.url+"metrics"); resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("got %s", resp.Status)
+	}
+	if resp, body := ask(t, "GET", d.url+"favicon.ico"); resp.StatusCode != 204 || body != "" {
+		t.Errorf("got %s", resp.Status)
+	}
+}
+
+func TestMetricsWantTheRightToReadAll(t *testing.T) {
+	for anonymous, want := range map[string]int{"read": 200, "read:jobs": 403, "submit": 403} {
+		d := serve(t, "--anonymous", anonymous)
+		if resp, body := ask(t, "GET", d.url+"metrics"); resp.StatusCode != want {
+			t.Errorf("%s: got %s\n%s", anonymous, resp.Status, body)
+		}
+	}
+}
+
+// A rule of access is about something that there is.
+func TestRulesAreOfRoutesThatExist(t *testing.T) {
+	d := serve(t, "--robots")
+	n := 0
+	for _, r := range access.Rules {
+		if r.Method != "GET" || strings.Contains(r.Path, "{") || strings.HasPrefix(r.Path, "/events") {
+			continue
+		}
+		n++
+		if resp, _ := ask(t, "GET", d.url+r.Path[1:]); resp.StatusCode == 404 || resp.StatusCode == 405 {
+			t.Errorf("GET %s: got %s", r.Path, resp.Status)
+		}
+	}
+	if n < 8 {
+		t.Errorf("got %d rules", n)
+	}
+}

@@ -1,0 +1,355 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestJobsOfUWSSurviveKills kills the daemon while clients of UWS and workers
+// are at it, each with a queue of its own, and compares the phase of every job
+// with what was acknowledged: it is that, or that of the request that was cut
+// off. Results are whole or absent, leases and deadlines hold on.
+//
+// CUTIE_CRASH_ROUNDS is the number of rounds; by default 8, and 2 under -short
+// or the race detector. CUTIE_CRASH_SEED repeats the choices of a run.
+func TestJobsOfUWSSurviveKills(t *testing.T) {
+	rounds := 8
+	if testing.Short() || raceEnabled {
+		rounds = 2
+	}
+	rounds = int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(rounds)))
+	seed := environment(t, "CUTIE_CRASH_SEED", rand.Uint64())
+	t.Logf("CUTIE_CRASH_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	args := []string{"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+random.IntN(254), random.IntN(256), 1+random.IntN(254))}
+	home := filepath.Join(t.TempDir(), "home")
+	d := serveHome(t, home, args...)
+	transport := &http.Transport{MaxIdleConnsPerHost: 8}
+	hc := &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	var clients []*uwsUser
+	for i := range 8 {
+		u := &uwsUser{t: t, http: hc, base: d.url, queue: fmt.Sprint("u", i), random: rand.New(rand.NewPCG(seed, uint64(i+1)))}
+		if out, err := cutie(t, "createQueue", u.queue, "--url", d.url); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		clients = append(clients, u)
+	}
+	steps := 0
+	for range rounds {
+		var wg sync.WaitGroup
+		for _, u := range clients {
+			wg.Go(u.run)
+		}
+		time.AfterFunc(200*time.Millisecond+time.Duration(random.Int64N(int64(700*time.Millisecond))), func() { d.cmd.Process.Kill() })
+		wg.Wait()
+		d.ended()
+		transport.CloseIdleConnections()
+		complained(t, d)
+		d = serveHome(t, home, args...)
+		for _, u := range clients {
+			u.compare()
+			steps += u.steps
+			u.steps = 0
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	for _, u := range clients {
+		u.deadlines()
+	}
+	count := map[string]int{}
+	for _, u := range clients {
+		for _, j := range u.jobs {
+			count[j.phase]++
+		}
+	}
+	t.Logf("%d steps, %v", steps, count)
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if out, err := cutie(t, "check", home); err != nil || !strings.HasSuffix(out, " 0 problems\n") {
+		t.Errorf("check: %v: %s", err, out)
+	}
+}
+
+// A uwsUser is a client of UWS and the worker of its queue.
+type uwsUser struct {
+	t      *testing.T
+	http   *http.Client
+	base   string
+	queue  string
+	random *rand.Rand
+	jobs   []*uwsLedger
+	steps  int
+	making bool // a job was being made when the daemon was killed
+	taking bool // one was being taken
+}
+
+// A uwsLedger is what a client was told of a job. Phases are those of UWS, and
+// GONE.
+type uwsLedger struct {
+	n       int
+	url     string
+	phase   string
+	next    string // what a request that was cut off would have made of it
+	limited bool   // it may run for a second
+	number  string // in the queue, and the lease of its worker
+	token   string
+	given   bool // its result is there
+	giving  bool
+}
+
+var errCut = errors.New("cut off")
+
+// do sends a request; the error is errCut if nobody knows what became of it.
+func (u *uwsUser) do(method, where string, body string, header ...string) (*http.Response, string, error) {
+	if !strings.HasPrefix(where, "http") {
+		where = u.base + where
+	}
+	r, err := http.NewRequest(method, where, strings.NewReader(body))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if method == "POST" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	r.Header.Set("Accept", "application/octet-stream, */*;q=0.5")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := u.http.Do(r)
+	if err != nil {
+		return nil, "", errCut
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return resp, "", errCut
+	}
+	return resp, string(text), nil
+}
+
+// run does one thing after the other until the daemon is killed.
+func (u *uwsUser) run() {
+	for u.step() == nil {
+		u.steps++
+	}
+}
+
+func (u *uwsUser) step() error {
+	in := func(phase string, more func(*uwsLedger) bool) *uwsLedger {
+		all := slices.DeleteFunc(slices.Clone(u.jobs), func(j *uwsLedger) bool { return j.phase != phase || more != nil && !more(j) })
+		if len(all) == 0 {
+			return nil
+		}
+		return all[u.random.IntN(len(all))]
+	}
+	mine := func(j *uwsLedger) bool { return j.token != "" && !j.limited }
+	switch u.random.IntN(9) {
+	case 0, 1:
+		return u.create()
+	case 2, 3:
+		if j := in("PENDING", nil); j != nil {
+			return u.change(j, "QUEUED", "POST", j.url+"/phase", "PHASE=RUN")
+		}
+	case 4, 5:
+		return u.takeOne()
+	case 6:
+		if j := in("EXECUTING", func(j *uwsLedger) bool { return mine(j) && !j.given }); j != nil {
+			j.giving = true
+			resp, text, err := u.do("PUT", "result/"+u.queue+"/"+j.number+"/result", j.result(), "Cutie-Lease", j.token, "Content-Type", "text/plain")
+			if err == nil && resp.StatusCode != 201 && resp.StatusCode != 200 {
+				u.t.Errorf("result: %s %s", resp.Status, text)
+			}
+			if err == nil {
+				j.given, j.giving = true, false
+			}
+			return err
+		}
+	case 7:
+		if j := in("EXECUTING", mine); j != nil {
+			phase, form := "COMPLETED", "outcome=completed"
+			if !j.given {
+				phase, form = "ERROR", "outcome=error&message=no"
+			}
+			return u.change(j, phase, "POST", "outcome/"+u.queue+"/"+j.number, form, "Cutie-Lease", j.token)
+		}
+	case 8:
+		for _, phase := range []string{"QUEUED", "EXECUTING", "COMPLETED", "PENDING"} {
+			if j := in(phase, func(j *uwsLedger) bool { return !j.limited }); j != nil && u.random.IntN(4) == 0 {
+				if phase != "COMPLETED" && u.random.IntN(2) == 0 {
+					return u.change(j, "ABORTED", "POST", j.url+"/phase", "PHASE=ABORT")
+				}
+				return u.change(j, "GONE", "DELETE", j.url, "")
+			}
+		}
+	}
+	return nil
+}
+
+func (j *uwsLedger) result() string { return strings.Repeat(fmt.Sprintf("result of %d\n", j.n), 3000) }
+
+func (u *uwsUser) create() error {
+	j := &uwsLedger{n: len(u.jobs), phase: "PENDING", limited: u.random.IntN(8) == 0}
+	form := url.Values{"n": {fmt.Sprint(j.n)}}
+	if u.random.IntN(3) == 0 {
+		form.Set("PHASE", "RUN")
+		j.phase = "QUEUED"
+	}
+	if j.limited {
+		form.Set("EXECUTIONDURATION", "1")
+	}
+	resp, text, err := u.do("POST", "uws/"+u.queue+"/async", form.Encode())
+	if err != nil {
+		u.making = true
+		return err
+	}
+	if resp.StatusCode != 303 {
+		u.t.Errorf("create: %s %s", resp.Status, text)
+	}
+	j.url = resp.Header.Get("Location")
+	u.jobs = append(u.jobs, j)
+	return nil
+}
+
+// change asks for what makes the phase of a job another one.
+func (u *uwsUser) change(j *uwsLedger, phase, method, where, form string, header ...string) error {
+	j.next = phase
+	resp, text, err := u.do(method, where, form, header...)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 400 {
+		u.t.Errorf("job %d: %s to %s: %s %s", j.n, j.phase, phase, resp.Status, text)
+	}
+	j.phase, j.next = phase, ""
+	return nil
+}
+
+func (u *uwsUser) takeOne() error {
+	resp, text, err := u.do("POST", "consume/"+u.queue+"?lease=3600", "")
+	if err != nil {
+		u.taking = true
+		return err
+	}
+	if resp.StatusCode == 204 || resp.StatusCode == 404 {
+		return nil
+	}
+	var n int
+	if _, err := fmt.Sscanf(text, "n=%d", &n); err != nil || n >= len(u.jobs) {
+		return nil // one whose making was cut off
+	}
+	j := u.jobs[n]
+	if j.phase != "QUEUED" {
+		u.t.Errorf("job %d was handed out and is %s", n, j.phase)
+	}
+	where := resp.Header.Get("Content-Location")
+	j.phase, j.token, j.number = "EXECUTING", resp.Header.Get("Cutie-Lease"), where[strings.LastIndex(where, "/")+1:]
+	return nil
+}
+
+var phaseElement = regexp.MustCompile(`<uws:phase>(\w+)</uws:phase>`)
+
+// compare reads every job after a restart.
+func (u *uwsUser) compare() {
+	_, list, err := u.do("GET", "uws/"+u.queue+"/async", "")
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	listed := strings.Count(list, "<uws:jobref ")
+	lost := 0
+	for _, j := range u.jobs {
+		resp, text, err := u.do("GET", j.url, "")
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		got := "GONE"
+		if m := phaseElement.FindStringSubmatch(text); m != nil && resp.StatusCode == 200 {
+			got = m[1]
+			listed--
+		} else if resp.StatusCode != 404 {
+			u.t.Errorf("job %d: %s %s", j.n, resp.Status, text)
+		}
+		if in := strings.Contains(list, j.url+`"`); in != (got != "GONE") {
+			u.t.Errorf("job %d is %s, and in the list: %v", j.n, got, in)
+		}
+		switch {
+		case got == j.phase:
+		case got == j.next:
+		case j.next == "GONE" && got == "ABORTED": // destroyed in two steps, of which the second was not reached
+		case j.phase == "QUEUED" && got == "EXECUTING" && u.taking && lost == 0:
+			lost++ // who took it did not hear of it
+		case j.limited && j.phase == "EXECUTING" && got == "ABORTED":
+		default:
+			u.t.Errorf("job %d was %s, perhaps %s, and is %s now", j.n, j.phase, j.next, got)
+		}
+		j.phase, j.next = got, ""
+		if got != "GONE" {
+			u.compareResult(j)
+		}
+	}
+	if listed < 0 || listed > 1 || listed == 1 && !u.making {
+		// One a round at most was made and nobody told of it; it is left there.
+		u.t.Errorf("%s: %d jobs in the list that nobody made", u.queue, listed)
+	}
+	u.adopt(list)
+	u.making, u.taking = false, false
+}
+
+// adopt destroys what was made and nobody was told of.
+func (u *uwsUser) adopt(list string) {
+	for _, m := range regexp.MustCompile(`xlink:href="([^"]*)"`).FindAllStringSubmatch(list, -1) {
+		if !slices.ContainsFunc(u.jobs, func(j *uwsLedger) bool { return j.url == m[1] }) {
+			if resp, text, err := u.do("DELETE", m[1], ""); err != nil || resp.StatusCode != 303 {
+				u.t.Errorf("destroy: %v %s", err, text)
+			}
+		}
+	}
+}
+
+func (u *uwsUser) compareResult(j *uwsLedger) {
+	resp, text, err := u.do("GET", j.url+"/results/result", "")
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	there := resp.StatusCode == 200
+	if there && !bytes.Equal([]byte(text), []byte(j.result())) {
+		u.t.Errorf("job %d: a result of %d octets, want %d", j.n, len(text), len(j.result()))
+	}
+	if there != j.given && !j.giving {
+		u.t.Errorf("job %d is %s: result there: %v, want %v", j.n, j.phase, there, j.given)
+	}
+	j.given, j.giving = there, false
+}
+
+// deadlines waits until no job runs that may run no longer.
+func (u *uwsUser) deadlines() {
+	for _, j := range u.jobs {
+		if j.phase != "EXECUTING" || !j.limited {
+			continue
+		}
+		_, text, err := u.do("GET", j.url+"?WAIT=20&PHASE=EXECUTING", "")
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		if m := phaseElement.FindStringSubmatch(text); m == nil || m[1] != "ABORTED" {
+			u.t.Errorf("job %d ran for longer than it may: %s", j.n, text)
+		} else {
+			j.phase = m[1]
+		}
+	}
+}
