@@ -174,12 +174,15 @@ func TestStoppingReleasesThoseWhoWaitAndNoOthers(t *testing.T) {
 		}
 	})
 	answers := make(chan int)
-	wait := func(query, prefer string) {
-		req, err := http.NewRequest(http.MethodPost, srv.URL+"/consume/q"+query, nil)
+	wait := func(query, prefer, form string) {
+		req, err := http.NewRequest(http.MethodPost, srv.URL+"/consume/q"+query, strings.NewReader(form))
 		if err != nil {
 			t.Error(err)
 		}
 		req.Header.Set("Prefer", prefer)
+		if form != "" {
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Error(err)
@@ -189,14 +192,15 @@ func TestStoppingReleasesThoseWhoWaitAndNoOthers(t *testing.T) {
 		resp.Body.Close()
 		answers <- resp.StatusCode
 	}
-	go wait("?wait=60", "")
-	go wait("", "respond-async, wait=60")
-	<-begun
-	<-begun
+	ways := [][3]string{{"?wait=60"}, {"?%77ait=60"}, {"", "respond-async, wait=60"}, {"", "Wait = 60"}, {"", "", "wait=60"}}
+	for _, way := range ways {
+		go wait(way[0], way[1], way[2])
+		<-begun
+	}
 	if got, _ := get(t, srv.URL+"/state"); got != http.StatusOK {
 		t.Errorf("other request: got %d, want 200", got)
 	}
-	for range 2 {
+	for range ways {
 		if got := <-answers; got != http.StatusNoContent {
 			t.Errorf("got %d, want 204", got)
 		}

@@ -178,17 +178,23 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 
 // waits tells whether a request may wait for something to happen. Such a
 // request is let go when the daemon begins to stop; the others keep their
-// context and end as if nothing was.
+// context and end as if nothing was. It is said in more ways than one: in the
+// query, where names may be written in escapes and, for UWS, in capitals, in
+// the form that a consumer sends, and in the field Prefer, which knows no case.
 func waits(r *http.Request) bool {
-	return strings.Contains(r.URL.RawQuery, "wait=") || strings.Contains(r.Header.Get("Prefer"), "wait=") || follows(r) ||
-		strings.HasPrefix(r.URL.Path, "/uws/") && waitsForJob(r)
-}
-
-// waitsForJob tells whether a request of UWS waits for a job. Its parameters
-// know no case, and may be written in escapes.
-func waitsForJob(r *http.Request) bool {
-	if strings.Contains(r.URL.Path, "/sync/") {
+	switch {
+	case follows(r), strings.HasPrefix(r.URL.Path, "/uws/") && strings.Contains(r.URL.Path, "/sync/"):
 		return true
+	case strings.HasPrefix(r.URL.Path, "/consume/") && r.ContentLength != 0 && r.Header.Get("Content-Type") != "":
+		return true
+	}
+	for _, field := range r.Header["Prefer"] {
+		if strings.Contains(strings.ToLower(field), "wait") {
+			return true
+		}
+	}
+	if r.URL.RawQuery == "" {
+		return false
 	}
 	for name := range r.URL.Query() {
 		if strings.EqualFold(name, "wait") {
