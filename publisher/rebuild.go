@@ -62,7 +62,8 @@ func beginCursor(home *durable.Dir, e engine, base site) error {
 // earliest returns the mark from which on the journal has the events.
 func earliest(q Queue) (mark, error) {
 	f := feed{q: q}
-	lo, hi := queuefs.Seq(0), q.Seq() // after hi there is nothing to miss
+	before := q.State().Before // what came up to it is of former queues of the name
+	lo, hi := before, q.Seq()  // after hi there is nothing to miss
 	for lo < hi {
 		mid := lo + (hi-lo)/2
 		_, err := q.Events(mid, 1)
@@ -75,8 +76,8 @@ func earliest(q Queue) (mark, error) {
 			return mark{}, err
 		}
 	}
-	if lo == 0 {
-		return beginning(0, f.orCreated(time.Time{})), nil
+	if lo == before {
+		return beginning(before, f.orCreated(time.Time{})), nil
 	}
 	if lo == q.Seq() {
 		return f.now(), nil

@@ -44,7 +44,7 @@ func (p *Publisher) openFeed(q Queue, marks []mark) (*feed, error) {
 // restore brings the lists of a set to where they stood: after the last
 // closed list, or within the open one as the cursor has it.
 func (f *feed) restore(c *changes, m *mark) error {
-	c.mark = beginning(0, f.orCreated(time.Time{}))
+	c.mark = beginning(f.q.State().Before, f.orCreated(time.Time{}))
 
 	d, err := f.dir(c.set, false)
 	if err == nil {

@@ -58,7 +58,6 @@ func (q *Queue) announce() error {
 	if q.infoTold == ([sha256.Size]byte{}) {
 		q.infoTold, q.touched = q.infoFacts.SHA256, true
 	}
-	n := settings{info: q.info, file: q.infoFile, facts: q.infoFacts, stamp: q.infoWatch.read}
 	q.mu.Unlock()
-	return q.adopt(n)
+	return q.adopt(q.inForce())
 }

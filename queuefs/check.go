@@ -4,14 +4,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"slices"
-	"strings"
 	"time"
-
-	"cutie/queuefs/durable"
-	"cutie/queuefs/namaste"
 )
 
 // CheckOptions say what [Check] may change.
@@ -32,9 +26,10 @@ type Report struct {
 
 // Check opens the home in dir, which nobody else may have open, and compares
 // the whole of it: that each job has one job file, in the directory of its
-// status, which says what the index says, and a payload with its digests. Even
-// without Repair it does what opening a home does: it replays the journal and
-// takes in what was moved by hand.
+// status, which says what the index says, and a payload and results with their
+// digests, and that queue-info.txt makes sense. Even without Repair it does what
+// opening a home does: it replays the journal and takes in what was moved by
+// hand. On a full disk it compares what is not behind the journal.
 func Check(dir string, o CheckOptions) (r Report, err error) {
 	mended := func(p Problem) { r.Mended = append(r.Mended, p) }
 	if o.Rebuild {
@@ -46,12 +41,19 @@ func Check(dir string, o CheckOptions) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() {
+		if e := s.Close(); e != nil && (o.Repair || o.Rebuild || !errors.Is(e, ErrNoSpace)) {
+			err = errors.Join(err, e)
+		}
+	}()
 	if err := s.fileNow(); err != nil {
 		return r, err
 	}
 	for _, q := range s.Queues() {
 		r.Queues++
+		if err := q.checkSettings(&r, o.Repair); err != nil {
+			return r, fmt.Errorf("queue %s: %w", q.id, err)
+		}
 		if err := q.check(&r, o.Repair); err != nil {
 			return r, fmt.Errorf("queue %s: %w", q.id, err)
 		}
@@ -59,19 +61,39 @@ func Check(dir string, o CheckOptions) (r Report, err error) {
 	return r, nil
 }
 
-// fileNow brings all files up to the journal.
+// fileNow brings all files up to the journal, as far as there is room.
 func (s *Service) fileNow() error {
 	at := s.log.Done().At
+	err := s.makeRoom()
 	for _, q := range s.Queues() {
-		if err := q.fileUpTo(at); err != nil {
-			return err
+		if err == nil {
+			err = q.fileUpTo(at)
 		}
 	}
-	return nil
+	if errors.Is(storageError(err), ErrNoSpace) {
+		return nil
+	}
+	return err
 }
 
-// check compares a queue whose files are exact.
+// behindJobs returns the jobs whose files are behind the journal.
+func (q *Queue) behindJobs() map[JobID]bool {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	ids := make(map[JobID]bool, len(q.dirty))
+	for _, id := range q.dirty {
+		ids[id] = true
+	}
+	return ids
+}
+
+// check compares a queue whose files are exact, but for those of the jobs that
+// are behind the journal.
 func (q *Queue) check(r *Report, repair bool) error {
+	behind := q.behindJobs()
+	if n := len(behind); n > 0 {
+		r.Problems = append(r.Problems, Problem{Path: queuesDir + "/" + q.id, Text: fmt.Sprintf("%v: the files of %d jobs are behind the journal, which has them, and were not compared", ErrNoSpace, n)})
+	}
 	where, err := q.list(nil)
 	if err != nil {
 		return err
@@ -91,22 +113,27 @@ func (q *Queue) check(r *Report, repair bool) error {
 		entries, _, _ := q.Page(n, nil)
 		for _, e := range entries {
 			r.Jobs++
-			st := where[e.Job]
+			st, there := where[e.Job], payloads[e.Job]
 			delete(where, e.Job)
-			if !payloads[e.Job] {
-				r.Problems = append(r.Problems, Problem{Path: q.path(payloadDir, e.Job.String()), Text: "payload missing"})
-			} else if err := q.checkPayload(e); err != nil {
-				r.Problems = append(r.Problems, Problem{Path: q.path(payloadDir, e.Job.String()), Text: err.Error()})
-			} else {
-				r.Octets += e.Payload.Length
-			}
 			delete(payloads, e.Job)
+			if behind[e.Job] {
+				continue
+			}
 			if err := q.checkJobFile(e, st, repair, r); err != nil {
 				return err
 			}
+			if e, ok := q.Entry(e.Job); ok { // as it is now
+				if err := q.checkPayload(e, there, repair, r); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	if err := q.checkResults(r); err != nil {
+	for id := range behind {
+		delete(where, id)
+		delete(payloads, id)
+	}
+	if err := q.checkResults(behind, repair, r); err != nil {
 		return err
 	}
 	for _, id := range sortedIDs(where) {
@@ -128,25 +155,6 @@ func sortedIDs[V any](m map[JobID]V) []JobID {
 }
 
 func (q *Queue) path(dir, name string) string { return queuesDir + "/" + q.id + "/" + dir + "/" + name }
-
-func (q *Queue) checkPayload(e Entry) error {
-	f, err := q.dirs.payload.Open(e.Job.String())
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	switch {
-	case err != nil:
-		return err
-	case n != e.Payload.Length:
-		return fmt.Errorf("payload has %d octets instead of %d", n, e.Payload.Length)
-	case [32]byte(h.Sum(nil)) != e.Payload.SHA256:
-		return fmt.Errorf("payload has not its SHA-256 digest")
-	}
-	return nil
-}
 
 // checkJobFile compares the job file with the index. A file that was edited
 // and still parses is taken as it is when repairing; one that does not is set
@@ -200,134 +208,4 @@ func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
 		rec.submitted = e.Payload.Modified.UnixMicro()
 		return []*record{rec}, nil
 	})
-}
-
-// rebuild makes what a home needs around its queue directories and takes the
-// index away, so that opening the home reads the directories. The journal
-// stays: what it holds is later than the files.
-func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
-	d, err := durable.OpenDir(dir, nil)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	lock, err := lockHome(dir)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	now := o.Now
-	if now == nil {
-		now = time.Now
-	}
-	tag := namaste.Tag{Number: namaste.Type, Value: "Cutie/" + specVersion}
-	if err := checkTag(d, mended); errors.Is(err, ErrNoHome) {
-		if err := d.Replace(tag.FileName(), []byte(tag.Content())); err != nil {
-			return err
-		}
-		mended(Problem{Path: tag.FileName(), Text: "missing; made"})
-	} else if err != nil {
-		return err
-	}
-	if _, err := d.Stat(infoName); errors.Is(err, fs.ErrNotExist) {
-		if err := d.Replace(infoName, ServiceInfo{Scheme: Scheme, Created: now()}.file()); err != nil {
-			return err
-		}
-		mended(Problem{Path: infoName, Text: "missing; made"})
-	}
-	if err := rebuildQueues(d, now, mended); err != nil {
-		return err
-	}
-	logs, err := d.MakeSub(logDir)
-	if err != nil {
-		return err
-	}
-	defer logs.Close()
-	ix, err := logs.MakeSub(indexDir)
-	if err != nil {
-		return err
-	}
-	defer ix.Close()
-	return dropIndex(ix)
-}
-
-// dropIndex removes all pages. The checkpoint stays: it says where the journal
-// begins to know better than the directories. So do the numbers of the queues,
-// which never go back.
-func dropIndex(ix *durable.Dir) error {
-	qs, err := ix.MakeSub(queuesDir)
-	if err != nil {
-		return err
-	}
-	defer qs.Close()
-	var names []string
-	if err := qs.Names(func(name string) { names = append(names, name) }); err != nil {
-		return err
-	}
-	for _, name := range names {
-		d, err := qs.Sub(name)
-		if err != nil {
-			continue // no directory, so nobody reads it
-		}
-		err = dropPages(d)
-		d.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rebuildQueues lists every queue directory in queues.txt and gives it the
-// files it lacks.
-func rebuildQueues(d *durable.Dir, now func() time.Time, mended func(Problem)) error {
-	qdir, err := openQueues(d)
-	if err != nil {
-		return err
-	}
-	defer qdir.Close()
-	data, err := d.ReadFile(queuesName, nil, 64<<20)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	listed, err := readQueues(data)
-	if err != nil {
-		return err
-	}
-	var names []string
-	if err := qdir.Names(func(name string) { names = append(names, name) }); err != nil {
-		return err
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		id, err := CleanQueueID(name)
-		if err != nil || id != name {
-			continue
-		}
-		sub, err := qdir.Sub(name)
-		if err != nil {
-			continue // no directory
-		}
-		if _, err := sub.Stat(queueInfo); errors.Is(err, fs.ErrNotExist) {
-			info := QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Created: now()}
-			err = sub.Replace(queueInfo, info.file())
-			mended(Problem{Path: queuesDir + "/" + name + "/" + queueInfo, Text: "missing; made"})
-			if err != nil {
-				sub.Close()
-				return err
-			}
-		}
-		sub.Close()
-		if !slices.Contains(listed, id) {
-			if len(data) > 0 && !strings.HasSuffix(string(data), "\n") {
-				data = append(data, '\n')
-			}
-			data = append(append(data, id...), '\n')
-			mended(Problem{Path: queuesName, Text: "queue " + id + " was not listed; added"})
-			if err := d.Replace(queuesName, data); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

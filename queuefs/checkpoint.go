@@ -56,6 +56,9 @@ func (s *Service) checkpointLocked(closing bool) error {
 	if err := s.Err(); err != nil {
 		return errors.Join(ErrFailed, err)
 	}
+	if err := s.makeRoom(); err != nil {
+		return storageError(err)
+	}
 	mark, written := s.log.Done(), s.log.Written()
 	queues := s.Queues()
 	for _, q := range queues {
@@ -226,7 +229,7 @@ func (q *Queue) stage(at durable.Position, closing bool) (st *stagedPages, err e
 		}
 	}
 	q.mu.RLock()
-	x := queueIndex{at: at, mint: mint{job: q.mint.job}, info: q.infoTold, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed, types: q.types, since: q.since}
+	x := q.indexed(at)
 	for _, p := range q.idx.pages {
 		if p != nil {
 			x.pages++

@@ -73,14 +73,22 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 			return nil, err
 		}
 	}
-	if err = s.forget(info.ID); err == nil {
+	// Whoever took the directory away while the home was closed has told nobody.
+	last, err := s.remains(info.ID)
+	if err == nil {
+		err = s.retire(info.ID, last)
+	}
+	if err == nil {
+		err = s.forget(info.ID)
+	}
+	if err == nil {
 		err = root.Replace(queueInfo, info.file())
 	}
 	root.Close()
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.openQueue(info.ID)
+	q, err := s.openQueue(info.ID, (*Queue).readSettings)
 	if err == nil {
 		if err = q.begin(); err != nil {
 			q.closeDirs()
@@ -102,11 +110,14 @@ func (q *Queue) begin() error {
 	if err != nil {
 		return err
 	}
-	q.mint.job = max(q.mint.job, former)
+	q.mint.job, q.mint.seq = max(q.mint.job, former.job), max(q.mint.seq, former.seq)
+	q.seq = q.mint.seq
+	q.before = q.seq
 	q.infoTold = q.infoFacts.SHA256 // the queue begins with this file
 	q.since = q.svc.log.Done().At
-	return dir.Replace(queueFile, queueIndex{mint: mint{job: q.mint.job}, info: q.infoTold, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted,
-		consumed: q.consumed, types: q.types, at: q.since, since: q.since, bare: true}.file())
+	x := q.indexed(q.since)
+	x.bare = true
+	return dir.Replace(queueFile, x.file())
 }
 
 // beginAgain is for a journal that other hands took away: its places begin
@@ -136,8 +147,8 @@ func (s *Service) listQueue(id string) error {
 	return s.home.Replace(queuesName, append(append(data, id...), '\n'))
 }
 
-// openQueue opens the directories of a queue and reads its properties.
-func (s *Service) openQueue(id string) (_ *Queue, err error) {
+// openQueue opens the directories of a queue and gives it its properties.
+func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)) (_ *Queue, err error) {
 	q := &Queue{svc: s, id: id, types: []string{""}, typeNums: map[string]uint16{},
 		unfiled: map[JobID]unfiled{}, temps: map[JobID]string{}}
 	q.idx.head = 1
@@ -157,7 +168,7 @@ func (s *Service) openQueue(id string) (_ *Queue, err error) {
 			return nil, err
 		}
 	}
-	now, err := q.readSettings()
+	now, err := properties(q)
 	if err != nil {
 		return nil, err
 	}

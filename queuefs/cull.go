@@ -40,7 +40,7 @@ const (
 // than CullingSize, all go whose last event is more than CullingAge hours ago;
 // if that is zero or unset, as many go as are too many. A queue without
 // CullingSize is left alone, and so is a job that a follower needs still, see
-// [Keeper].
+// [Keeper], or that is spared, see [Service.Spare].
 //
 // It culls as the caller ranges over it, about a thousand jobs at a time, and
 // stops when the caller does. What it has given is on stable storage, unless
@@ -88,6 +88,7 @@ func (q *Queue) cull(ctx context.Context, dry bool, yield func(Culled) bool) (mo
 			return true, nil
 		}
 		last = some[len(some)-1]
+		some = q.unspared(ctx, some)
 		most -= len(some)
 		for len(some) > 0 {
 			if err := ctx.Err(); err != nil {
@@ -214,6 +215,31 @@ func (q *Queue) oldest(last candidate, before int64, n int, dry bool) []candidat
 		q.mu.Unlock()
 	}
 	return found
+}
+
+// unspared returns the jobs that may go. It asks for each, see [Service.Spare].
+func (q *Queue) unspared(ctx context.Context, some []candidate) []candidate {
+	q.svc.mu.RLock()
+	spares := q.svc.spares
+	q.svc.mu.RUnlock()
+	if spares == nil {
+		return some
+	}
+	may, stays := some[:0], int64(math.MaxInt64)
+	for _, c := range some {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if spares(q.id, c.id) {
+			stays = min(stays, c.changed)
+		} else {
+			may = append(may, c)
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unculled = min(q.unculled, stays)
+	return may
 }
 
 // look returns what is told of the jobs, without those that changed.

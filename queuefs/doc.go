@@ -52,7 +52,9 @@
 //
 // queue-info.txt is written first, and its change is an event, an update of no
 // job, that has its digest. A file with another one, whoever changed it,
-// becomes an event when it is seen.
+// becomes an event when it is seen. The index has a copy of it: when the file
+// makes no sense, the properties that it had hold, and the queue is served. If
+// there is no copy either, the queue is closed and paused.
 //
 // [Check] is this table as code.
 //
@@ -67,10 +69,19 @@
 //	there         yes   queue, pages          there         as it stands
 //	without jobs  no    any, RemoveQueue      not there     as it stands; CreateQueue clears it
 //	none          no    any                   not there     cutie-tmp/removed-QID is removed
+//	none          yes   any                   lost          the home is not opened: somebody must look
 //
 // The file queue says since which place the journal speaks of this queue, so
 // that one made again under a name has nothing of the former, but for the last
-// job number, which log/index/former keeps: a reference to a job never comes to
-// mean another. Beside it, the file culled has the tombstones of jobs; only it
-// and the journal know them.
+// numbers of jobs and events, which log/index/former keeps: a reference to a
+// job, and the name of a published document, never comes to mean another. They
+// are kept also of a queue that other hands took away while the home was
+// closed, out of what index and journal have of it. Beside the file queue, the
+// file culled has the tombstones of jobs; only it and the journal know them.
+//
+// # A full disk
+//
+// Without room for files submissions are refused with [ErrNoSpace]; the journal
+// goes on as far as it is prepared. Upkeep removes the files of culled jobs
+// first, so that culling makes room.
 package queuefs

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"syscall"
 	"time"
 
 	"cutie/queuefs/durable"
@@ -33,8 +35,18 @@ const maxAge = 30 * time.Second
 
 // Maintain does the upkeep that is due: it brings files up to the journal and
 // checkpoints. Call it a few times a second. Errors mean that something could
-// not be written; it is tried again at the next call.
+// not be written; it is tried again at the next call. As long as there is no
+// room the error is [ErrNoSpace] in the same words, whichever file it was.
 func (s *Service) Maintain(ctx context.Context) error {
+	err := s.maintain(ctx)
+	var why syscall.Errno
+	if errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrFailed) && errors.As(err, &why) {
+		return fmt.Errorf("%w: files and index are behind the journal: %w", ErrNoSpace, why)
+	}
+	return err
+}
+
+func (s *Service) maintain(ctx context.Context) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -60,6 +72,11 @@ func (s *Service) Maintain(ctx context.Context) error {
 // fileAll brings the files of all jobs that are behind now up to the journal,
 // unless a burst begins: when the journal has grown to most octets.
 func (s *Service) fileAll(ctx context.Context, most int64) error {
+	if s.full.Load() {
+		if err := s.makeRoom(); err != nil {
+			return storageError(err)
+		}
+	}
 	for _, q := range s.Queues() {
 		q.mu.RLock()
 		n := len(q.dirty)
@@ -76,6 +93,43 @@ func (s *Service) fileAll(ctx context.Context, most int64) error {
 	}
 	s.full.Store(false)
 	return nil
+}
+
+// makeRoom removes the files of all culled jobs that have some: on a full disk
+// those of other jobs can be written when they are gone.
+func (s *Service) makeRoom() error {
+	for _, q := range s.Queues() {
+		for n := q.culledFirst(); n > 0; n-- {
+			if _, err := q.fileOne(); err != nil {
+				return fmt.Errorf("queue %s: files: %w", q.id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// culledFirst puts those jobs first whose files are only to be removed, and
+// returns how many they are.
+func (q *Queue) culledFirst() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	culled := func(id JobID) bool {
+		s := q.idx.slot(id)
+		return s != nil && s.status() == 0
+	}
+	if !slices.ContainsFunc(q.dirty, culled) {
+		return 0
+	}
+	var first, rest []JobID
+	for _, id := range q.dirty {
+		if culled(id) {
+			first = append(first, id)
+		} else {
+			rest = append(rest, id)
+		}
+	}
+	q.dirty = append(first, rest...)
+	return len(first)
 }
 
 // behind returns the octets of journal since the last checkpoint.
@@ -205,7 +259,7 @@ func (q *Queue) file(id JobID, v *view) error {
 		return err
 	}
 	if s.status() == 0 {
-		return q.unfile(name)
+		return q.unfile(name, v.temp)
 	}
 	if !s.payloadDone() {
 		if err := q.filePayload(name, v); err != nil {
@@ -274,8 +328,13 @@ func replaceOld(d *durable.Dir, name string, data []byte) error {
 	return err
 }
 
-// unfile removes the files of a culled job.
-func (q *Queue) unfile(name string) error {
+// unfile removes the files of a culled job, also one that never got its name.
+func (q *Queue) unfile(name, temp string) error {
+	if temp != "" {
+		if err := q.svc.temp.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	for _, d := range []*durable.Dir{q.dirs.status[Pending], q.dirs.status[Consumed], q.dirs.status[Deleted], q.dirs.payload} {
 		if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

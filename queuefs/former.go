@@ -2,28 +2,60 @@ package queuefs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/durable"
 )
 
 // A queue made again under the name of one that was removed goes on with its
-// job numbers: what was known under the reference of a job, in caches and in
-// the notes of clients, never comes to mean another job. The last number of
-// each queue that was removed is kept in log/index/former:
+// job numbers and its event numbers: what was known under the reference of a
+// job, or under the name of a document that ends with an event, in caches and
+// in the notes of clients, never comes to mean another. The last numbers of
+// each queue that was removed are kept in log/index/former:
 //
-//	name of the queue: number
-//	*: number, of all queues whose lines had to make room
+//	name of the queue: job number, a blank, event number
+//	*: the same, of all queues whose lines had to make room
 const (
 	formerFile = "former"
 	formerRest = "*"
 	maxFormer  = 10_000 // lines
 )
 
+// numbers are the last that a queue gave out, of a job and of an event.
+type numbers struct {
+	job JobID
+	seq Seq
+}
+
+func (n numbers) max(o numbers) numbers { return numbers{max(n.job, o.job), max(n.seq, o.seq)} }
+
+func (n numbers) String() string { return fmt.Sprintf("%d %d", n.job, n.seq) }
+
+// parseNumbers also reads lines of the time when event numbers were not kept.
+func parseNumbers(text string) (n numbers, err error) {
+	job, seq, two := strings.Cut(text, " ")
+	j, err := strconv.ParseUint(job, 10, 64)
+	e := uint64(0)
+	if err == nil && two {
+		e, err = strconv.ParseUint(seq, 10, 64)
+	}
+	if err == nil && (j > maxJobID || e > maxSeq) {
+		err = fmt.Errorf("%.60q is out of reach", text)
+	}
+	if err != nil {
+		return numbers{}, err
+	}
+	return numbers{JobID(j), Seq(e)}, nil
+}
+
 // readFormer returns the lines of the file, oldest first. One that does not
-// verify is reported, and there is none then.
+// verify is set aside, and another written of what can be read.
 func (s *Service) readFormer() (anvl.Record, error) {
 	data, err := s.ixdir.ReadFile(formerFile, nil, 16<<20)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,57 +64,177 @@ func (s *Service) readFormer() (anvl.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := unseal(data)
-	if err != nil {
-		s.report(Problem{Path: logDir + "/" + indexDir + "/" + formerFile, Text: err.Error() + "; which job numbers removed queues gave out is forgotten"})
-		return nil, nil
+	r, why := unseal(data)
+	if why == nil {
+		return r, nil
 	}
+	r = s.salvage(string(data))
+	aside, err := s.ixdir.MakeSub(corruptDir)
+	if err != nil {
+		return nil, err
+	}
+	defer aside.Close()
+	name, err := freeName(aside, formerFile)
+	if err != nil {
+		return nil, err
+	}
+	// A copy first: after a crash between the two there are both.
+	if err := aside.Replace(name, data); err != nil {
+		return nil, err
+	}
+	if err := s.ixdir.Replace(formerFile, sealed(r)); err != nil {
+		return nil, err
+	}
+	s.report(Problem{Path: logDir + "/" + indexDir + "/" + formerFile, Text: fmt.Sprintf(
+		"%v; set aside as %s/%s; queues made again begin above the highest numbers that could be read, %v", why, corruptDir, name, lastOf(r, formerRest))})
 	return r, nil
 }
 
-// retire keeps the last number of a queue that is about to be removed, before
-// it is. If it is not, the line does no harm.
-func (s *Service) retire(q *Queue) error {
+// salvage returns what can be read of a damaged file. Since any of its lines
+// may be wrong or gone, the highest number of them and of all queues counts for
+// every name. A number that would leave few behind it is not believed.
+func (s *Service) salvage(text string) (r anvl.Record) {
+	var rest numbers
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		n, err := parseNumbers(value)
+		if !ok || err != nil || n.job > maxJobID/2 || n.seq > maxJobID/2 || name == "crc" && len(value) == 8 {
+			continue
+		}
+		rest = rest.max(n)
+		if id, err := CleanQueueID(name); err == nil && id == name {
+			r = retired(r, id, n)
+		}
+	}
+	for _, q := range s.Queues() {
+		rest = rest.max(q.numbers())
+	}
+	return retired(r, formerRest, rest)
+}
+
+// numbers returns the last numbers of the queue.
+func (q *Queue) numbers() numbers {
 	q.mu.RLock()
-	last := q.mint.job
-	q.mu.RUnlock()
+	defer q.mu.RUnlock()
+	return numbers{q.mint.job, q.mint.seq}
+}
+
+// retire keeps the last numbers of a queue that is about to go, or was found
+// gone, before what the index has of it goes. If it is not, the line does no
+// harm.
+func (s *Service) retire(id string, last numbers) error {
+	if last == (numbers{}) {
+		return nil
+	}
 	r, err := s.readFormer()
-	if err != nil || last <= lastOf(r, q.id) {
+	if err != nil {
 		return err
 	}
-	return s.ixdir.Replace(formerFile, sealed(retired(r, q.id, last)))
+	was := lastOf(r, id)
+	if was.max(last) == was {
+		return nil
+	}
+	return s.ixdir.Replace(formerFile, sealed(retired(r, id, was.max(last))))
+}
+
+// retireAll is retire for the queues that the journal speaks of and queues.txt
+// does not list. A damaged file is found here, and not when a queue is made.
+func (s *Service) retireAll(last map[string]numbers) error {
+	if _, err := s.readFormer(); err != nil && !errors.Is(storageError(err), ErrNoSpace) {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(last)) {
+		if err := s.retire(id, last[id]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // retired returns the lines with that of a queue at their end.
-func retired(r anvl.Record, id string, last JobID) anvl.Record {
+func retired(r anvl.Record, id string, last numbers) anvl.Record {
 	rest := lastOf(r, formerRest)
+	if id == formerRest {
+		rest = rest.max(last)
+	}
 	r = slices.DeleteFunc(r, func(e anvl.Element) bool { return e.Name == id || e.Name == formerRest })
 	for ; len(r) >= maxFormer; r = r[1:] {
-		rest = max(rest, lastOf(r[:1], r[0].Name))
+		rest = rest.max(lastOf(r[:1], r[0].Name))
 	}
-	r.Add(id, strconv.FormatUint(uint64(last), 10))
-	if rest > 0 {
-		r.Add(formerRest, strconv.FormatUint(uint64(rest), 10))
+	if id != formerRest {
+		r.Add(id, last.String())
+	}
+	if rest != (numbers{}) {
+		r.Add(formerRest, rest.String())
 	}
 	return r
 }
 
-// former returns the last job number that a queue of the name may have given
-// out before.
-func (s *Service) former(id string) (JobID, error) {
+// former returns the last numbers that a queue of the name may have given out
+// before.
+func (s *Service) former(id string) (numbers, error) {
 	r, err := s.readFormer()
-	return max(lastOf(r, id), lastOf(r, formerRest)), err
+	return lastOf(r, id).max(lastOf(r, formerRest)), err
 }
 
-func lastOf(r anvl.Record, name string) JobID {
+func lastOf(r anvl.Record, name string) numbers {
 	for _, e := range r {
 		if e.Name == name {
-			n, err := strconv.ParseUint(e.Value, 10, 64)
-			if err != nil || n > maxJobID {
-				return 0
-			}
-			return JobID(n)
+			n, _ := parseNumbers(e.Value)
+			return n
 		}
 	}
-	return 0
+	return numbers{}
+}
+
+// remains returns the highest numbers that the index speaks of in the directory
+// of a queue that is not open. Other hands may have taken the queue away while
+// the home was closed.
+func (s *Service) remains(id string) (last numbers, err error) {
+	all, err := s.ixdir.Sub(queuesDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return last, nil
+	}
+	if err != nil {
+		return last, err
+	}
+	defer all.Close()
+	dir, err := all.Sub(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return last, nil
+	}
+	if err != nil {
+		return last, err
+	}
+	defer dir.Close()
+	return indexedNumbers(dir)
+}
+
+// indexedNumbers returns the highest numbers that the files of an index speak
+// of. Without a queue file that verifies, all numbers of a page may have been
+// given out.
+func indexedNumbers(dir *durable.Dir) (last numbers, err error) {
+	data, err := dir.ReadFile(queueFile, nil, 64<<20)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return last, err
+	}
+	if x, err := parseQueueIndex(data); err == nil {
+		return numbers{x.mint.job, x.seq}, nil
+	}
+	pages, err := pageNumbers(dir)
+	if err != nil {
+		return last, err
+	}
+	var buf []byte
+	for _, n := range pages {
+		last.job = max(last.job, min(JobID(n+1)*PageJobs-1, maxJobID))
+		if buf, err = dir.ReadFile(pageName(n), buf[:0], 2*pageSize); err != nil {
+			return last, err
+		}
+		if p, err := parsePage(buf); err == nil {
+			last.seq = max(last.seq, p.version)
+			freeSlots(p.slots)
+		}
+	}
+	return last, nil
 }

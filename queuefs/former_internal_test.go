@@ -12,10 +12,11 @@ import (
 func TestLinesOfFormerQueuesAreBounded(t *testing.T) {
 	var r anvl.Record
 	for n := range maxFormer + 50 {
-		r = retired(r, fmt.Sprint("q", n), JobID(n+1))
+		r = retired(r, fmt.Sprint("q", n), numbers{JobID(n + 1), Seq(3 * n)})
 	}
-	r = retired(r, "q49", 7) // back, and removed again
-	if len(r) != maxFormer+1 || lastOf(r, formerRest) != 51 || lastOf(r, "q49") != 7 || lastOf(r, "q51") != 52 || lastOf(r, "q50") != 0 {
+	r = retired(r, "q49", numbers{7, 8}) // back, and removed again
+	if len(r) != maxFormer+1 || lastOf(r, formerRest) != (numbers{51, 150}) || lastOf(r, "q49") != (numbers{7, 8}) ||
+		lastOf(r, "q51") != (numbers{52, 153}) || lastOf(r, "q50") != (numbers{}) {
 		t.Errorf("got %d lines, %d of the rest, %v … %v", len(r), lastOf(r, formerRest), r[:2], r[len(r)-2:])
 	}
 	if again, err := unseal(sealed(r)); err != nil || len(again) != len(r) {

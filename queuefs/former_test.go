@@ -78,16 +78,129 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 	if err := s.RemoveQueue(ctx, "jobs"); err != nil {
 		t.Fatal(err)
 	}
-	// Damage is told, and does not keep anybody from making queues.
-	if err := os.WriteFile(dir+"/log/index/former", []byte("jobs: 99\ncrc: 00000000\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	next = 1
-	use(create(), 1)
-	if len(problems) != 1 || !strings.Contains(problems[0], "log/index/former") {
-		t.Errorf("reported %q", problems)
-	}
 	closeHome(t, s)
+}
+
+// A damaged list of former queues is set aside and told, and no number that can
+// be read anywhere is given out again.
+func TestADamagedListOfFormerQueuesIsSetAside(t *testing.T) {
+	for _, c := range []struct {
+		name, text      string
+		jobs, strangers queuefs.JobID // of queues made again under these names
+	}{
+		{"a wrong digit", "jobs: 99 1000\nmore: 20 30\ncrc: 12345678\n", 100, 100},
+		{"as it was before events were counted", "jobs: 99\ncrc: 00000000\n", 100, 100},
+		{"nothing to read", "\x00\x00\x00", 8, 8}, // above those of the queue that is there
+		{"numbers that nothing could follow", "jobs: 999999999999 5\nmore: 5 x\n", 8, 8},
+		{"empty", "", 8, 8},
+	} {
+		for _, open := range []bool{false, true} {
+			dir := fastDir(t)
+			var problems []string
+			o := queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+			s, _ := openHome(t, dir, o)
+			there, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "there"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 7 {
+				submit(t, there, queuefs.Meta{}, "x")
+			}
+			if err := s.RemoveQueue(ctx, "jobs"); err != nil {
+				t.Fatal(err)
+			}
+			if !open {
+				closeHome(t, s)
+			}
+			write(t, dir+"/log/index/former", c.text)
+			if !open {
+				s = openBare(t, dir, o)
+			}
+			for name, want := range map[string]queuefs.JobID{"jobs": c.jobs, "stranger": c.strangers} {
+				q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != want {
+					t.Errorf("%s: queue %s begins with %v, want %v", c.name, name, j.ID, want)
+				}
+			}
+			if len(problems) != 1 || !strings.Contains(problems[0], "log/index/former") {
+				t.Errorf("%s: reported %q", c.name, problems)
+			}
+			if got, err := os.ReadFile(dir + "/log/index/corrupt/former"); string(got) != c.text {
+				t.Errorf("%s: set aside %q, %v", c.name, got, err)
+			}
+			closeHome(t, s)
+			openBareAgain(t, dir)
+		}
+	}
+}
+
+// openBareAgain tests that a home opens with nothing to report.
+func openBareAgain(t testing.TB, dir string) {
+	t.Helper()
+	closeHome(t, openBare(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("reported %v", p) }}))
+}
+
+// Other hands take a queue away, its directory and its line, while nobody has
+// the home open: one made again under the name goes on with the numbers all the
+// same, whatever is left of the index.
+func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		crash bool // the last numbers are in the journal only
+		harm  string
+		above queuefs.JobID // the lowest number that the next job may have
+		exact bool
+		seq   queuefs.Seq
+	}{
+		{name: "stopped", above: 7, exact: true, seq: 13},
+		{name: "crashed", crash: true, above: 7, exact: true, seq: 13},
+		{name: "stopped, queue file damaged", harm: "queue", above: 7, seq: 13},
+		{name: "opened meanwhile", harm: "open", above: 7, exact: true, seq: 13},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := fastDir(t)
+			s, q := openHome(t, dir, queuefs.Options{})
+			for range 6 {
+				submit(t, q, queuefs.Meta{}, "x")
+				if _, err := q.Next(ctx, "w"); err != nil {
+					t.Fatal(err)
+				}
+				if q.Seq() == 6 {
+					if err := s.Checkpoint(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			crashed := copyHome(t, dir)
+			closeHome(t, s)
+			if c.crash {
+				dir = crashed
+			}
+			if err := os.RemoveAll(dir + "/queues/jobs"); err != nil {
+				t.Fatal(err)
+			}
+			write(t, dir+"/queues.txt", "")
+			switch c.harm {
+			case "queue":
+				write(t, dir+"/log/index/queues/jobs/queue", "?")
+			case "open":
+				openBareAgain(t, dir)
+			}
+			s = openBare(t, dir, queuefs.Options{})
+			defer closeHome(t, s)
+			q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := submit(t, q, queuefs.Meta{}, "x")
+			if j.ID < c.above || c.exact && j.ID != c.above || j.Seq != c.seq {
+				t.Errorf("got %v at event %d, want %v at %d", j.ID, j.Seq, c.above, c.seq)
+			}
+		})
+	}
 }
 
 // openBare opens a home as it is.

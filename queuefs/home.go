@@ -66,7 +66,7 @@ type QueueInfo struct {
 	Closed                      bool          // refuses submissions
 	Acknowledge                 Acknowledge   // what the silence of a consumer means
 	Lease                       time.Duration // of a consumer who asks for none, where one is needed; 0: 15 min
-	MaxAttempts                 int           // how often a job is handed out; 0: no limit
+	MaxAttempts                 int           // hand-outs after which a lease that expires fails the job; 0: no limit
 	Callback                    string        // URL that is told of changes; "" for none
 	Created                     time.Time
 }

@@ -64,8 +64,9 @@ func (q *Queue) leaseEnd(d time.Duration) time.Time {
 }
 
 // Extend makes the lease of a job end after d from now, at most MaxLease; 0
-// means the lease of the queue, or DefaultLease. A consumer calls it as a heartbeat. The error is [ErrLease] if
-// token is not, or no longer, that of the lease.
+// means the lease of the queue, or DefaultLease. A consumer calls it as a
+// heartbeat. The error is [ErrLease] if token is not, or no longer, that of the
+// lease.
 func (q *Queue) Extend(ctx context.Context, id JobID, token string, d time.Duration) (Job, error) {
 	if err := checkLease(d); err != nil {
 		return Job{}, err
@@ -93,7 +94,9 @@ func (q *Queue) leased(j *Job, token string) error {
 
 // Expire ends the leases that are over by now. On a queue that takes silence
 // for success the jobs are completed; on others they go back to pending or,
-// when they were handed out MaxAttempts times, have failed. Call it a few
+// when they were handed out MaxAttempts times, have failed. Those that were
+// given back ([Queue.Return]) count among these times, but only silence fails:
+// a consumer that is ended in good order takes no job with it. Call it a few
 // times a second: it costs what is due.
 func (s *Service) Expire(ctx context.Context) error {
 	for _, q := range s.Queues() {

@@ -95,6 +95,30 @@ func TestLeaseEnds(t *testing.T) {
 	}
 }
 
+// TestGivenBackIsNoFailure gives a job back more often than it may be attempted,
+// then says no more of it.
+func TestGivenBackIsNoFailure(t *testing.T) {
+	var d dial
+	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) {
+		i.Acknowledge, i.Lease, i.MaxAttempts = queuefs.AckRequired, time.Minute, 2
+	})
+	submit(t, q, queuefs.Meta{}, "x")
+	for n := range 4 {
+		j := takeOne(t, q, 0)
+		back, err := q.Return(ctx, j.ID, j.Token, "not now")
+		must(t, err)
+		if back.Status != queuefs.Pending || back.Outcome != 0 || back.Attempts != n+1 {
+			t.Errorf("got %+v", back)
+		}
+	}
+	takeOne(t, q, 0)
+	d.turn(time.Minute)
+	must(t, s.Expire(ctx))
+	if j, err := q.Job(1); err != nil || j.Outcome != queuefs.Failed || !j.Transient {
+		t.Errorf("got %+v, %v", j, err)
+	}
+}
+
 // TestLeasesOutliveTheProcess ends leases after the home was opened again, in
 // each way it can have been left.
 func TestLeasesOutliveTheProcess(t *testing.T) {

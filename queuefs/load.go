@@ -32,7 +32,7 @@ func (s *Service) load() error {
 	}
 	look := map[*Queue]bool{} // whose directories are compared with the index
 	for _, id := range ids {
-		q, err := s.openQueue(id)
+		q, err := s.openQueue(id, (*Queue).knownSettings)
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", id, err)
 		}
@@ -66,8 +66,7 @@ func (s *Service) load() error {
 	// A crash before this takes in the rest of what was done by hand when the
 	// home is opened again.
 	if c.clean || !indexed {
-		c.clean = false
-		if err := s.ixdir.Replace(checkFile, c.file()); err != nil {
+		if err := s.markOpen(c); err != nil {
 			return err
 		}
 	}
@@ -75,6 +74,19 @@ func (s *Service) load() error {
 	s.pace.at = s.lastTime
 	s.inline = min(inlineLimit, s.log.MaxAppend()/4)
 	return nil
+}
+
+// markOpen writes that the home is not closed in order any more. The file takes
+// no more room than it has, so a home on a full disk can be opened.
+func (s *Service) markOpen(c checkpointFile) error {
+	c.clean = false
+	err := s.ixdir.Replace(checkFile, c.file())
+	if errors.Is(storageError(err), ErrNoSpace) {
+		if e := s.ixdir.Rewrite(checkFile, c.file()); e == nil {
+			return s.ixdir.SyncFS()
+		}
+	}
+	return err
 }
 
 // replay opens the journal and applies what stands behind the checkpoint, by
@@ -94,7 +106,8 @@ func (s *Service) replay(c checkpointFile) error {
 	}
 	var r record
 	var bad error
-	strange := map[string]bool{}
+	strays := map[string]numbers{} // of queues that are not listed
+	told := map[string]bool{}
 	visit := func(recs []byte, at durable.Position) {
 		for len(recs) >= 4 && bad == nil {
 			n := int(binary.LittleEndian.Uint32(recs))
@@ -106,14 +119,18 @@ func (s *Service) replay(c checkpointFile) error {
 				bad = err
 				return
 			}
-			switch q := s.byID[r.queue]; {
+			q := s.byID[r.queue]
+			if q == nil {
+				strays[r.queue] = strays[r.queue].max(numbers{r.job, r.seq})
+			}
+			switch {
 			case q != nil && at < q.since:
 				// Of a queue of the name that was removed.
 			case q == nil && at < c.past.At:
 				// Kept for a follower that is not here; of a queue that was removed.
 			case q == nil:
-				if !strange[r.queue] {
-					strange[r.queue] = true
+				if !told[r.queue] {
+					told[r.queue] = true
 					s.report(Problem{Path: logDir + "/" + journalDir, Text: fmt.Sprintf("events of queue %q, which %s does not list, passed over", r.queue, queuesName)})
 				}
 			case at < c.past.At:
@@ -137,7 +154,10 @@ func (s *Service) replay(c checkpointFile) error {
 		from = s.log.First()
 	}
 	s.past, s.keep = c.past, from
-	return bad
+	if bad != nil {
+		return bad
+	}
+	return s.retireAll(strays)
 }
 
 // sweepTemps removes payloads that never came to be jobs.
@@ -201,8 +221,8 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (scanned, changed bool
 		q.mint, q.seq, q.submitted, q.consumed = x.mint, x.seq, x.submitted, x.consumed
 		q.seqTime = max(q.seqTime, x.seqTime)
 		q.mint.time = max(q.mint.time, q.seqTime)
-		q.since, q.infoTold = x.since, x.info
-	} else if q.mint.job, err = q.svc.former(q.id); err != nil {
+		q.since, q.before, q.infoTold = x.since, x.before, x.info
+	} else if err := q.recount(dir); err != nil {
 		return false, false, err
 	}
 	if !indexed || !ok || x.bare {
@@ -227,6 +247,22 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (scanned, changed bool
 		changed = changed || at != x.dirs[i]
 	}
 	return scanned, changed, nil
+}
+
+// recount takes the numbers of a queue without a queue file from all else that
+// the index knows. Jobs in the directories and the journal may have later ones.
+func (q *Queue) recount(dir *durable.Dir) error {
+	former, err := q.svc.former(q.id)
+	if err != nil {
+		return err
+	}
+	last, err := indexedNumbers(dir)
+	if err != nil {
+		return err
+	}
+	last = last.max(former)
+	q.mint.job, q.mint.seq, q.seq = last.job, last.seq, last.seq
+	return nil
 }
 
 // readQueueIndex returns false if there is no queue file that verifies: the

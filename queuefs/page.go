@@ -116,7 +116,19 @@ type queueIndex struct {
 	at                  durable.Position // of the checkpoint it belongs to
 	dirs                [4]int64         // when the directories last changed, if the home was closed; else 0
 	since               durable.Position // what the journal has before is of a former queue of the name
+	before              Seq              // last event of former queues of the name
+	settings            []byte           // the last queue-info.txt that could be read; nil: unknown
 	bare                bool             // written before the first checkpoint: pages say nothing
+}
+
+// indexed returns what the file says of the queue; q.mu is held.
+func (q *Queue) indexed(at durable.Position) queueIndex {
+	x := queueIndex{mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed,
+		types: q.types, info: q.infoTold, at: at, since: q.since, before: q.before}
+	if !q.infoMade {
+		x.settings = q.infoFile
+	}
+	return x
 }
 
 func (x queueIndex) file() []byte {
@@ -130,11 +142,15 @@ func (x queueIndex) file() []byte {
 	n("pages", int64(x.pages))
 	n("position", int64(x.at))
 	n("since", int64(x.since))
+	n("before", int64(x.before))
 	if x.bare {
 		n("bare", 1)
 	}
 	if x.info != ([32]byte{}) {
 		r.Add("info", hex.EncodeToString(x.info[:]))
+	}
+	if len(x.settings) > 0 {
+		r.Add("settings", string(x.settings))
 	}
 	for _, d := range x.dirs {
 		n("directory", d)
@@ -154,6 +170,10 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 	for _, e := range r {
 		if e.Name == "type" {
 			x.types = append(x.types, e.Value)
+			continue
+		}
+		if e.Name == "settings" {
+			x.settings = []byte(e.Value)
 			continue
 		}
 		if e.Name == "info" {
@@ -185,6 +205,8 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 			x.at = durable.Position(v)
 		case "since":
 			x.since = durable.Position(v)
+		case "before":
+			x.before = Seq(v)
 		case "bare":
 			x.bare = v != 0
 		case "directory":

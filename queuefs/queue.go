@@ -28,9 +28,12 @@ type Queue struct {
 	infoFile  []byte
 	infoFacts Facts
 	infoWatch watched
+	infoBad   string           // why these are not what the file says; "" if they are
+	infoMade  bool             // nothing was known of them: infoFile is made up
 	infoTold  [32]byte         // SHA-256 of the queue-info.txt that the last event of it spoke of; zero: unknown
 	adopting  *settings        // hold when the event that tells of them is committed
 	since     durable.Position // what the journal has before is of a former queue of the name
+	before    Seq              // last event of former queues of the name
 	gone      bool             // removed
 	graves    graves
 	unculled  int64 // no processed job changed before, µs; see due

@@ -312,10 +312,12 @@ type QueueState struct {
 	Held                       int64     // pending ones that are passed over
 	Leased                     int64     // consumed ones whose consumer is to report
 	Failed                     int64     // those with this outcome
-	Seq                        Seq       // of the last event
+	Seq                        Seq       // of the last event; without one, Before
+	Before                     Seq       // last event of former queues of the name, 0 if there was none
 	LastEvent                  time.Time // of creation before the first event
 	LastSubmission             time.Time // zero if never
 	LastConsumption            time.Time // zero if never
+	Damage                     string    // why Info is not what queue-info.txt says; "" if it is
 	Oldest                     time.Time // submission of the job at the head; zero if none is pending but those on hold
 }
 
@@ -324,7 +326,7 @@ func (q *Queue) State() QueueState {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	s := QueueState{Info: q.info, Pending: q.idx.count[Pending], Consumed: q.idx.count[Consumed],
-		Deleted: q.idx.count[Deleted], Held: q.idx.held, Leased: q.idx.leased, Failed: q.idx.failed, Seq: q.seq, LastEvent: micro(q.seqTime)}
+		Deleted: q.idx.count[Deleted], Held: q.idx.held, Leased: q.idx.leased, Failed: q.idx.failed, Seq: q.seq, Before: q.before, Damage: q.infoBad, LastEvent: micro(q.seqTime)}
 	if q.submitted != 0 {
 		s.LastSubmission = micro(q.submitted)
 	}

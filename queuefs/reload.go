@@ -141,9 +141,9 @@ func (s *Service) takeIn(id string) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.openQueue(id)
+	q, err := s.openQueue(id, (*Queue).readSettings)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", queueInfo, err)
 	}
 	// The directories say what jobs there are. What the journal has of the name
 	// was not served, or is of a queue that went; it does not come back.
@@ -179,14 +179,16 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 	}
 	err := s.checkpointLocked(false)
 	if err == nil {
-		err = storageError(s.retire(q))
+		err = storageError(s.retire(q.id, q.numbers()))
 	}
 	if err != nil {
 		q.unseal()
 		return err
 	}
 	s.drop(q)
-	return storageError(s.forget(q.id))
+	err = storageError(s.forget(q.id))
+	s.tellGuard(q.id)
+	return err
 }
 
 // reload takes in a changed queue-info.txt, and tells whether it did.
@@ -215,7 +217,7 @@ func (q *Queue) reload() bool {
 		q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + queueInfo, Text: err.Error() + "; the properties stay as they were"})
 		if !transient(err) {
 			q.mu.Lock()
-			q.infoWatch.read = now
+			q.infoWatch.read, q.infoBad = now, err.Error()
 			q.mu.Unlock()
 		}
 		return false

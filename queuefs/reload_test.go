@@ -198,12 +198,12 @@ func TestReloadKeepsTheQueuesOfABrokenList(t *testing.T) {
 	if err := os.MkdirAll(dir+"/queues/late", 0o777); err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir+"/queues/late/queue-info.txt", "lease: long\n")
+	write(t, dir+"/queues/late/queue-info.txt", "identifier: late\nlease: long\n")
 	write(t, dir+"/queues.txt", "jobs\nlate\n")
 	if got := reload(t, s); got != nil || len(problems) != 1 || !strings.Contains(problems[0], "lease") {
 		t.Errorf("got %v, reported %q", got, problems)
 	}
-	write(t, dir+"/queues/late/queue-info.txt", "lease: 60\n")
+	write(t, dir+"/queues/late/queue-info.txt", "identifier: late\nlease: 60\n")
 	if got := reload(t, s); !slices.Equal(got, []string{"late"}) {
 		t.Errorf("got %v", got)
 	}

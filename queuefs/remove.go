@@ -17,13 +17,14 @@ const removedPrefix = "removed-"
 
 // RemoveQueue removes a queue that has no job of any status, with its
 // directory, its index and what was published of it. Consumers that wait for a
-// job of it are told that it is not there. If it has jobs, or its directory has
-// files that are not the program's to remove, the error is [ErrNotEmpty].
+// job of it are told that it is not there. If it has jobs, a [Guard] holds some
+// for it, or its directory has files that are not the program's to remove, the
+// error is [ErrNotEmpty].
 //
 // What is removed stays so when RemoveQueue returns; files that could not be
-// removed are reported, and serve no one. A queue made later under
-// the same name is another one: it begins with the first event. Its job numbers
-// go on where those of the former ended.
+// removed are reported, and serve no one. A queue made later under the same name
+// is another one, but its numbers of jobs and of events go on where those of
+// the former ended.
 func (s *Service) RemoveQueue(ctx context.Context, name string) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -38,7 +39,10 @@ func (s *Service) RemoveQueue(ctx context.Context, name string) error {
 	if err := q.seal(ctx); err != nil {
 		return err
 	}
-	if err := s.unlist(q); err != nil {
+	if err = s.guarded(q.id); err == nil {
+		err = s.unlist(q)
+	}
+	if err != nil {
 		q.unseal()
 		return err
 	}
@@ -46,6 +50,7 @@ func (s *Service) RemoveQueue(ctx context.Context, name string) error {
 	if err := errors.Join(s.removeDir(q.id), s.forget(q.id)); err != nil {
 		s.report(Problem{Path: queuesDir + "/" + q.id, Text: err.Error() + "; left behind of a queue that was removed"})
 	}
+	s.tellGuard(q.id)
 	return nil
 }
 
@@ -92,7 +97,7 @@ func (s *Service) unlist(q *Queue) error {
 	if err := q.onlyOurs(); err != nil {
 		return err
 	}
-	if err := s.retire(q); err != nil {
+	if err := s.retire(q.id, q.numbers()); err != nil {
 		return storageError(err)
 	}
 	was, err := s.home.ReadFile(queuesName, nil, 64<<20)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"cutie/queuefs"
@@ -189,6 +188,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 		settled := copyHome(t, dir)
 		want := observe(t, s)
 		closeHome(t, s)
+		const before = 16 // 5 submitted, 5 consumed, properties, 5 culled
 		for name, at := range map[string]struct {
 			dir    string
 			w      world
@@ -209,15 +209,18 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 				if stones, err := q.Tombstones(q.Info().Created, 0); err != nil || len(stones) > 0 {
 					t.Errorf("%s: tombstones %v, %v", name, stones, err)
 				}
-				events, err := q.Events(0, 0)
+				events, err := q.Events(before, 0)
 				if !keep && errors.Is(err, queuefs.ErrGone) && (name == "checkpoint" || name == "closed") {
 					err, at.events = nil, 0 // the follower had them
 				}
-				if len(events) != at.events || err != nil || q.Info().Name != "again" || q.Seq() != queuefs.Seq(want) {
-					t.Errorf("%s: %d events, %v, sequence %d, %+v", name, len(events), err, q.Seq(), q.Info())
+				if st := q.State(); len(events) != at.events || err != nil || st.Info.Name != "again" || st.Seq != before+queuefs.Seq(want) || st.Before != before {
+					t.Errorf("%s: %d events, %v, %+v", name, len(events), err, st)
+				}
+				if _, err := q.Events(before-1, 0); want > 0 && !errors.Is(err, queuefs.ErrGone) {
+					t.Errorf("%s: events of the former queue: %v", name, err)
 				}
 				for i, e := range events {
-					if e.Seq != queuefs.Seq(i+1) || e.Time.Before(q.Info().Created) {
+					if e.Seq != before+queuefs.Seq(i+1) || e.Time.Before(q.Info().Created) {
 						t.Errorf("%s: event %d: got %+v", name, i, e)
 					}
 				}
@@ -291,118 +294,6 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 			t.Error(d)
 		}
 		closeHome(t, s)
-	}
-}
-
-func (c *scenario) cull(name string) {
-	if c.over {
-		return
-	}
-	after := c.known.clone()
-	for id, f := range after[name].byID {
-		if f.status != queuefs.Pending {
-			delete(after[name].byID, id)
-		}
-	}
-	c.do("cull", after, func() error {
-		if _, err := c.s.SetQueue(ctx, name, set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {
-			return err
-		}
-		for _, err := range c.s.Cull(ctx, queuefs.CullOptions{Queue: name}) {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (c *scenario) remove(name string) {
-	if c.over {
-		return
-	}
-	after := c.known.clone()
-	c.last = map[string]queuefs.JobID{name: after[name].last}
-	delete(after, name)
-	c.do("remove", after, func() error {
-		err := c.s.RemoveQueue(ctx, name)
-		if errors.Is(err, queuefs.ErrNoQueue) {
-			return nil // it was told nothing certain before
-		}
-		return err
-	})
-}
-
-// ends is a scenario of the ends of jobs and queues.
-func (c *scenario) ends() {
-	c.known = world{}
-	for life := range 2 {
-		if c.over {
-			return
-		}
-		if c.open(); !c.over {
-			if life == 0 {
-				c.create("jobs")
-				c.submit("jobs", 10, 3000, 150<<10, 5)
-				c.next("jobs", 2)
-				c.maintain()
-				c.cull("jobs")
-				c.next("jobs", 1)
-				c.delete("jobs")
-				c.checkpoint()
-				c.cull("jobs")
-				c.submit("jobs", 0)
-				c.next("jobs", 1)
-			} else {
-				c.cull("jobs")
-				c.remove("jobs")
-				if _, there := c.known["jobs"]; there {
-					c.remove("jobs") // what failed once works the second time
-				}
-				c.create("jobs")
-				c.submit("jobs", 20, 30)
-				c.next("jobs", 1)
-			}
-		}
-		c.close()
-	}
-}
-
-// TestEveryStepOfTheEndsFails is TestEveryStepFails for culling and removal.
-func TestEveryStepOfTheEndsFails(t *testing.T) {
-	for i, way := range []struct {
-		name        string
-		err         error
-		done, stops bool
-	}{
-		{"fails", errInjected, false, false},
-		{"fails but happened", errInjected, true, false},
-		{"no space", syscall.ENOSPC, false, false},
-		{"machine stops before", errInjected, false, true},
-		{"machine stops behind", errInjected, true, true},
-	} {
-		t.Run(way.name, func(t *testing.T) {
-			t.Parallel()
-			for at := 1 + i; ; at += 3 * stride(t) { // ways begin at different steps
-				f := newFaults(at, way.err)
-				f.done, f.stops = way.done, way.stops
-				t.Run(fmt.Sprint(at), func(t *testing.T) {
-					c := newScenario(t, f)
-					defer func() {
-						if t.Failed() {
-							t.Logf("step %d failed: %s", at, f.name)
-						}
-						os.RemoveAll(c.dir)
-					}()
-					c.ends()
-					v := verifier{TB: t, dir: c.dir, o: c.o, f: c.f}
-					v.verify(c.outcomes()...)
-				})
-				if !f.fired() {
-					break
-				}
-			}
-		})
 	}
 }
 

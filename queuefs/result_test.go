@@ -203,24 +203,29 @@ func TestCheckTellsOfResults(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(in, "j000000000009"), 0o777))
 	must(t, os.WriteFile(filepath.Join(in, "j000000000009", "of-no-job"), nil, 0o666))
 	must(t, os.WriteFile(filepath.Join(in, "README"), nil, 0o666))
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Repair: true})
-	must(t, err)
-	var got []string
-	for _, p := range append(r.Problems, r.Mended...) {
-		got = append(got, strings.TrimPrefix(p.String(), "queues/jobs/result/"))
+	check := func(repair bool, want ...string) {
+		t.Helper()
+		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Repair: repair})
+		must(t, err)
+		var got []string
+		for _, p := range r.Problems {
+			got = append(got, strings.TrimPrefix(p.String(), "queues/jobs/result/"))
+		}
+		for _, p := range r.Mended {
+			got = append(got, "mended "+strings.TrimPrefix(p.String(), "queues/jobs/result/"))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
 	}
-	slices.Sort(got)
-	want := []string{
+	check(false,
 		"README: not the name of a job",
 		"j000000000001/brought: result that no job file names",
 		"j000000000001/edited: result has not its size and SHA-256 digest",
 		"j000000000001/lost: result missing",
 		"j000000000001/short: result has not its size and SHA-256 digest",
-		"j000000000009/of-no-job: result that no job file names",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+		"j000000000009/of-no-job: result that no job file names")
 	s, q = openHome(t, dir, queuefs.Options{})
 	for name, want := range map[string]string{"whole": "of whole", "edited": "OF edited"} {
 		if got := result(t, q, 1, name); got != want {
@@ -231,6 +236,27 @@ func TestCheckTellsOfResults(t *testing.T) {
 		if _, _, err := q.Result(1, name); err == nil || errors.Is(err, queuefs.ErrNoResult) {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+	closeHome(t, s)
+	// Nothing is deleted, and no job file names what is not there.
+	check(true,
+		"README: not the name of a job",
+		"mended j000000000001/brought: result that no job file names; moved to corrupt/result-j000000000001-brought",
+		"mended j000000000001/edited: result has not its size and SHA-256 digest; moved to corrupt/result-j000000000001-edited; the job has it no longer",
+		"mended j000000000001/lost: result missing; the job has it no longer",
+		"mended j000000000001/short: result has not its size and SHA-256 digest; moved to corrupt/result-j000000000001-short; the job has it no longer",
+		"mended j000000000009/of-no-job: result that no job file names; moved to corrupt/result-j000000000009-of-no-job")
+	check(false, "README: not the name of a job")
+	if aside, err := os.ReadFile(filepath.Join(dir, "queues/jobs/corrupt/result-j000000000001-edited")); string(aside) != "OF edited" {
+		t.Errorf("set aside: got %q, %v", aside, err)
+	}
+	s, q = openHome(t, dir, queuefs.Options{})
+	j, err := q.Job(1)
+	if err != nil || len(j.Results) != 1 || j.Results[0].Name != "whole" || !strings.Contains(j.Extra.Value("note"), "lost") {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	if got := result(t, q, 1, "whole"); got != "of whole" {
+		t.Errorf("got %s", got)
 	}
 	closeHome(t, s)
 }

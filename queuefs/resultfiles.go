@@ -192,9 +192,10 @@ func (q *Queue) resultPath(id JobID, name string) string {
 	return q.path(resultDir, id.String()+"/"+name)
 }
 
-// checkResults compares the results of a queue whose files are exact with the
-// job files that name them. What no job file names is told and left.
-func (q *Queue) checkResults(r *Report) error {
+// checkResults compares the results of a queue with the job files that name
+// them, but for those of the jobs that are behind the journal. Repairing moves
+// to corrupt/ what is not as a job file says, or is named by none.
+func (q *Queue) checkResults(behind map[JobID]bool, repair bool, r *Report) error {
 	strange := func(path, why string) { r.Problems = append(r.Problems, Problem{Path: path, Text: why}) }
 	seen := map[JobID]bool{}
 	all, err := q.dirs.root.Sub(resultDir)
@@ -215,7 +216,10 @@ func (q *Queue) checkResults(r *Report) error {
 		seen[id] = true
 	}
 	for _, id := range sortedIDs(seen) {
-		if err := q.checkJobResults(id, strange, r); err != nil {
+		if behind[id] {
+			continue
+		}
+		if err := q.checkJobResults(id, repair, r); err != nil {
 			return err
 		}
 	}
@@ -235,31 +239,32 @@ func (q *Queue) withResults() (ids []JobID) {
 	return ids
 }
 
-func (q *Queue) checkJobResults(id JobID, strange func(path, why string), r *Report) error {
+func (q *Queue) checkJobResults(id JobID, repair bool, r *Report) error {
 	j, err := q.Job(id)
 	if err != nil && !errors.Is(err, ErrNoJob) {
 		return err
 	}
+	var bad []badResult
 	for _, want := range j.Results {
-		if n, err := q.checkResult(id, want); err != nil {
-			strange(q.resultPath(id, want.Name), err.Error())
-		} else {
-			r.Octets += n
+		n, err := q.checkResult(id, want)
+		if err != nil {
+			bad = append(bad, badResult{want.Name, err, true})
 		}
+		r.Octets += n
 	}
 	dir, err := q.resultsOf(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err == nil {
+		err = dir.Names(func(name string) {
+			if _, ok := j.result(name); !ok {
+				bad = append(bad, badResult{name, errors.New("result that no job file names"), false})
+			}
+		})
+		dir.Close()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	defer dir.Close()
-	return dir.Names(func(name string) {
-		if _, ok := j.result(name); !ok {
-			strange(q.resultPath(id, name), "result that no job file names")
-		}
-	})
+	return q.mendResults(id, bad, repair, r)
 }
 
 func (q *Queue) checkResult(id JobID, want Result) (int64, error) {

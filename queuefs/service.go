@@ -54,6 +54,8 @@ type Service struct {
 	err     error // storage failed
 	closing bool
 	calls   sync.WaitGroup // changes on their way
+	guard   Guard          // or nil
+	spares  func(queue string, id JobID) bool
 
 	follower  Follower     // followers, or nil
 	upkeep    sync.Mutex   // held by whoever checkpoints

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,7 +25,9 @@ const (
 // SetQueue changes the properties of a queue (Cutie 0.3, 6.4): edit gets them
 // as queue-info.txt has them now and changes what is to be changed. They hold,
 // and are on stable storage, when SetQueue returns. Comments, order and
-// elements that mean nothing here stay in the file. ID, Identifier and Created
+// elements that mean nothing here stay in the file. If it makes no sense, and
+// that was reported, it is moved to corrupt/, and edit gets the properties that
+// hold. ID, Identifier and Created
 // are what the queue is, and cannot change. A file that was changed is an
 // [Update] of no job. Errors are ErrNoQueue, ErrBadName, ErrQueueExists if
 // another queue has the name, that of edit, and those of storage; then the old
@@ -44,9 +47,9 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err != nil {
 		return QueueInfo{}, err
 	}
-	now, err := q.readSettings()
+	now, bad, err := q.base()
 	if err != nil {
-		return QueueInfo{}, fmt.Errorf("%w; mend the file first", err)
+		return QueueInfo{}, fmt.Errorf("%s/%s: %w; mend the file first", q.id, queueInfo, err)
 	}
 	if now.info.Identifier != q.Info().Identifier {
 		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.id, queueInfo, ErrBadName)
@@ -71,7 +74,12 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err != nil {
 		return QueueInfo{}, err
 	}
-	if text := rewrite(doc, info.elements()); string(text) != string(now.file) {
+	if text := rewrite(doc, info.elements()); bad || string(text) != string(now.file) {
+		if bad {
+			if _, err := q.moveAside(q.dirs.root, queueInfo, queueInfo); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return QueueInfo{}, storageError(err)
+			}
+		}
 		if err := q.dirs.root.Replace(queueInfo, text); err != nil {
 			return QueueInfo{}, storageError(err)
 		}
@@ -83,6 +91,23 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 		return QueueInfo{}, err
 	}
 	return now.info, nil
+}
+
+// base returns the settings that a change begins with: those of the file. Of one
+// that makes no sense, which was told, they are those in force, and bad is true.
+func (q *Queue) base() (now settings, bad bool, err error) {
+	now, err = q.readSettings()
+	if err == nil || transient(err) || q.inForce().bad == "" {
+		return now, false, err
+	}
+	return q.inForce(), true, nil
+}
+
+// inForce returns the settings that hold.
+func (q *Queue) inForce() settings {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return settings{info: q.info, file: q.infoFile, facts: q.infoFacts, stamp: q.infoWatch.read, bad: q.infoBad, made: q.infoMade}
 }
 
 // named tells whether a queue other than q has the name.
@@ -112,6 +137,8 @@ type settings struct {
 	file  []byte
 	facts Facts
 	stamp stamp
+	bad   string // why these are not what the file says; "" if they are
+	made  bool   // nothing was known: they are made up
 }
 
 // readSettings reads queue-info.txt. The time of creation is that known
@@ -124,11 +151,16 @@ func (q *Queue) readSettings() (n settings, err error) {
 	if n.file, err = q.dirs.root.ReadFile(queueInfo, nil, 1<<20); err != nil {
 		return n, err
 	}
+	return n, n.parse(q, changed)
+}
+
+// parse reads the file of the settings, which was written last at an instant.
+func (n *settings) parse(q *Queue, changed time.Time) (err error) {
 	if n.info, err = parseQueueInfo(q.id, n.file); err == nil {
 		err = n.info.check()
 	}
 	if err != nil {
-		return n, fmt.Errorf("%s/%s: %w", q.id, queueInfo, err)
+		return err
 	}
 	if n.info.Created.IsZero() {
 		n.info.Created = changed
@@ -137,7 +169,7 @@ func (q *Queue) readSettings() (n settings, err error) {
 		}
 	}
 	n.facts = Facts{Length: int64(len(n.file)), SHA256: sha256.Sum256(n.file), MD5: md5.Sum(n.file), Type: jobFileType, Modified: changed}
-	return n, nil
+	return nil
 }
 
 // use makes the settings hold. Who waited for the end of a pause is served.
@@ -151,6 +183,7 @@ func (q *Queue) use(n settings) {
 // hold is use for who holds q.mu, and then serves.
 func (q *Queue) hold(n *settings) {
 	q.info, q.infoFile, q.infoFacts, q.infoWatch.read = n.info, n.file, n.facts, n.stamp
+	q.infoBad, q.infoMade = n.bad, n.made
 }
 
 // A stamp changes whenever a file does, unless somebody turns back the clock.
@@ -277,13 +310,14 @@ func checkURI(what, uri string) error {
 }
 
 func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
-	info := QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1}
+	info := QueueInfo{ID: id, CullingSize: -1, CullingAge: -1}
 	r, err := anvl.ParseRecord(data)
 	if err != nil {
 		return info, err
 	}
-	if v := r.Value("identifier"); v != "" {
-		info.Identifier = v
+	// A file that was emptied, or cut off, must not pass for one without wishes.
+	if info.Identifier = r.Value("identifier"); info.Identifier == "" {
+		return info, errors.New("no identifier")
 	}
 	info.Name, info.Description, info.Callback = r.Value("name"), r.Value("description"), r.Value("callback")
 	var errs []error

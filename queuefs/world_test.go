@@ -126,7 +126,7 @@ func observe(t testing.TB, s *queuefs.Service) world {
 type follower struct {
 	t      testing.TB
 	s      *queuefs.Service
-	seen   map[string][]queuefs.Event
+	seen   map[string][]queuefs.Event // of each queue, the first is the one after [queuefs.QueueState].Before
 	synced map[string]int
 }
 
@@ -162,7 +162,7 @@ func (f *follower) read(q *queuefs.Queue) []queuefs.Event {
 	f.t.Helper()
 	for {
 		all := f.seen[q.ID()]
-		some, err := q.Events(queuefs.Seq(len(all)), 7)
+		some, err := q.Events(q.State().Before+queuefs.Seq(len(all)), 7)
 		if err != nil {
 			f.t.Errorf("events of %s after %d: %v", q.ID(), len(all), err)
 			return all
@@ -182,9 +182,10 @@ func (f *follower) check(q *queuefs.Queue) {
 	events := f.read(q)
 	stands := map[queuefs.JobID]queuefs.Status{}
 	var last time.Time
+	before := q.State().Before
 	for i, e := range events {
-		if e.Seq != queuefs.Seq(i+1) || !e.Time.After(last) {
-			t.Fatalf("%s: event %d: got %d at %v after %v", q.ID(), i+1, e.Seq, e.Time, last)
+		if e.Seq != before+queuefs.Seq(i+1) || !e.Time.After(last) {
+			t.Fatalf("%s: event %d after %d: got %d at %v after %v", q.ID(), i+1, before, e.Seq, e.Time, last)
 		}
 		if e.From != stands[e.Job] {
 			t.Errorf("%s: event %d: %v of %v from %v, it was %v", q.ID(), e.Seq, e.Kind, e.Job, e.From, stands[e.Job])
@@ -192,8 +193,8 @@ func (f *follower) check(q *queuefs.Queue) {
 		last, stands[e.Job] = e.Time, e.To
 	}
 	st := q.State()
-	if st.Seq != queuefs.Seq(len(events)) {
-		t.Errorf("%s: got %d events, state says %d", q.ID(), len(events), st.Seq)
+	if st.Seq != before+queuefs.Seq(len(events)) {
+		t.Errorf("%s: got %d events after %d, state says %d", q.ID(), len(events), before, st.Seq)
 	}
 	counts := map[queuefs.Status]int64{}
 	for id, status := range stands {

@@ -17,14 +17,21 @@ var checkVerb = verb{
 	max:     1,
 	about:   "compare the files of a home with its journal and index",
 	manual: `
-Reads every job file and payload, verifies the digests, and prints one line for
-each problem and one that sums up. The exit code is 1 if problems remain. No
-daemon may run on the home. Like every opening, a check brings the files up to
-the journal and takes in what was moved by hand. --repair mends what is wrong
-and sets aside what cannot be mended. --rebuild reads the files again instead of
-the index, makes the index anew, and what is missing in the home, so that a copy
-of the files alone becomes a home. A journal is kept, and what it holds is taken
-as later than the files.`,
+Reads every job file, payload and result, verifies the digests, and prints one
+line for each problem and one that sums up. The exit code is 1 if problems
+remain. No daemon may run on the home. Like every opening, a check brings the
+files up to the journal, as far as the disk has room, and takes in what was
+moved by hand.
+
+--repair mends what is wrong, and moves what cannot be mended to corrupt/ in the
+directory of the queue. A payload that is lost remains a problem until it is
+brought back, or its job is culled; a pending job without its payload is put on
+hold. Of a queue-info.txt that makes no sense it writes another with the last
+properties that are known; if none are, the queue is closed and paused.
+
+--rebuild reads the files again instead of the index, makes the index anew, and
+what is missing in the home, so that a copy of the files alone becomes a home. A
+journal is kept, and what it holds is taken as later than the files.`,
 	takes: atHome,
 	setup: func(fs *pflag.FlagSet) action {
 		var o queuefs.CheckOptions

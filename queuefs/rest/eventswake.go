@@ -127,7 +127,8 @@ func (s *stream) meet() (<-chan struct{}, error) {
 	}
 	s.follows, s.unnamed = nil, true
 	for _, q := range queues {
-		s.follows = append(s.follows, follow{q, seqs[q]})
+		// Of a queue that came since, all events.
+		s.follows = append(s.follows, follow{q, max(seqs[q], q.State().Before)})
 	}
 	return wake, s.fits()
 }

@@ -47,6 +47,7 @@ var QueueClass = &Class{
 		{Name: "leaseDuration", Type: Integer}, // seconds, if it is set
 		{Name: "maxAttempts", Type: Integer},   // if there is a limit
 		{Name: "callback", Type: Reference},    // who is told of changes
+		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and what holds
 		{Name: "numHeldJobs", Type: Integer},   // pending ones that are passed over
 		{Name: "numLeasedJobs", Type: Integer}, // consumed ones whose consumer is to report
 		{Name: "numFailedJobs", Type: Integer}, // consumed ones with the outcome error
@@ -174,6 +175,7 @@ func (b *builder) behaviour(q *Queue) {
 		b.integer("maxAttempts", int64(info.MaxAttempts))
 	}
 	b.optional("callback", info.Callback)
+	b.optional("damage", q.Damage)
 	b.integer("numHeldJobs", q.Held)
 	b.integer("numLeasedJobs", q.Leased)
 	b.integer("numFailedJobs", q.Failed)
@@ -266,6 +268,7 @@ func (d *Document) Queue() (Queue, error) {
 			return fail(err)
 		}
 	}
+	q.Damage = d.text("damage")
 	q.Pending = d.integer("numPendingJobs", 0)
 	q.Consumed = d.integer("numCompletedJobs", 0)
 	q.Deleted = d.integer("numDeletedJobs", 0)

@@ -330,9 +330,9 @@ func TestQueueMadeAgainIsAnotherOne(t *testing.T) {
 		t.Errorf("got files %s", got)
 	}
 	h.tick()
-	h.submit(h.queue("jobs", r.URL), "y") // its job numbers go on
+	h.submit(h.queue("jobs", r.URL), "y") // its numbers of jobs and events go on
 	h.tick()
-	r.want(t, "jobs 1 submit j000000000002 pending")
+	r.want(t, "jobs 4 submit j000000000002 pending")
 }
 
 // A reader that never ends shows that answers are not read for ever.

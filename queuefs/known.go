@@ -1,0 +1,111 @@
+package queuefs
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"cutie/queuefs/durable"
+)
+
+// A queue-info.txt that cannot be read keeps nobody from opening the home, and
+// takes no queue out of service: the properties that it gave last hold, which
+// the index has. If it has none, the queue takes no jobs and hands out none
+// until somebody says how it is to be.
+
+// knownSettings is readSettings for a queue of a home that is being opened. A
+// file that cannot be read is reported.
+func (q *Queue) knownSettings() (settings, error) {
+	n, err := q.readSettings()
+	if err == nil || exhausted(err) {
+		return n, err
+	}
+	stamp, changed, e := stampOf(q.dirs.root, queueInfo)
+	if e != nil {
+		changed = micro(q.svc.now())
+	}
+	kept, e := keptSettings(q.svc.ixdir, q.id)
+	if e != nil {
+		return n, e
+	}
+	n = settings{file: kept, stamp: stamp, bad: err.Error() + "; the last known properties hold"}
+	if kept == nil || n.parse(q, changed) != nil {
+		info := madeUp(q.id, micro(q.svc.now()))
+		n = settings{file: info.file(), stamp: stamp, made: true, bad: err.Error() + "; nothing is known of its properties, so the queue is closed and paused"}
+		if err := n.parse(q, changed); err != nil {
+			return n, err
+		}
+	}
+	q.svc.report(Problem{Path: q.infoPath(), Text: n.bad})
+	return n, nil
+}
+
+func (q *Queue) infoPath() string { return queuesDir + "/" + q.id + "/" + queueInfo }
+
+// madeUp are properties that do no harm to a queue of which nothing is known.
+func madeUp(id string, now time.Time) QueueInfo {
+	return QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Closed: true, Paused: now, Created: now}
+}
+
+// keptSettings returns the last queue-info.txt of a queue that could be read,
+// nil if that is not known.
+func keptSettings(index *durable.Dir, id string) ([]byte, error) {
+	all, err := index.Sub(queuesDir)
+	if err == nil {
+		defer all.Close()
+		var dir *durable.Dir
+		if dir, err = all.Sub(id); err == nil {
+			defer dir.Close()
+			var data []byte
+			if data, err = dir.ReadFile(queueFile, nil, 64<<20); err == nil {
+				x, err := parseQueueIndex(data)
+				if err != nil {
+					return nil, nil // told when the queue is opened
+				}
+				return x.settings, nil
+			}
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+// checkSettings tells of a queue-info.txt that cannot be read. Repairing sets
+// it aside and writes one of the properties that hold.
+func (q *Queue) checkSettings(r *Report, repair bool) error {
+	hold := q.inForce()
+	bad := hold.bad
+	if bad == "" {
+		return nil
+	}
+	// It was told when the home was opened.
+	r.Mended = slices.DeleteFunc(r.Mended, func(p Problem) bool { return p.Path == q.infoPath() })
+	if !repair {
+		r.Problems = append(r.Problems, Problem{Path: q.infoPath(), Text: bad})
+		return nil
+	}
+	to, err := q.moveAside(q.dirs.root, queueInfo, queueInfo)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		bad += "; written again"
+	case err != nil:
+		return err
+	default:
+		bad += "; moved to " + to + ", and written again"
+	}
+	if err := q.dirs.root.Replace(queueInfo, hold.file); err != nil {
+		return err
+	}
+	now, err := q.readSettings()
+	if err != nil {
+		return err
+	}
+	if err := q.adopt(now); err != nil {
+		return err
+	}
+	r.Mended = append(r.Mended, Problem{Path: q.infoPath(), Text: bad})
+	return nil
+}
