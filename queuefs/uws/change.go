@@ -1,6 +1,7 @@
 package uws
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"slices"
@@ -12,8 +13,8 @@ import (
 // change does what a POST to a job, or to a part of it, asks for (UWS 1.1,
 // 2.2.3), and leads to the job.
 func (h *Handler) change(w http.ResponseWriter, r *request) error {
-	s := h.shelf(r.q)
-	f, err := h.fill(w, r, s, false)
+	s := r.s
+	f, err := h.fill(w, r, false)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	}
 	switch {
 	case c.run && j.phase() == pending: // else it was started, and the client did not hear of it
-		err = h.start(r.Context(), r.q, r.set, j.rec)
+		err = h.start(r.Context(), s, r.set, j.rec)
 	case c.abort:
 		err = h.abort(r.Context(), j)
 	}
@@ -154,13 +155,13 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 	if len(value) > maxParams {
 		return &httpError{http.StatusRequestEntityTooLarge, "the value has more than " + strconv.Itoa(maxParams) + " octets"}
 	}
-	if err := checkPair(p); err != nil {
+	if err := cmp.Or(checkText(p), checkName(p.name)); err != nil {
 		return bad("%v", err)
 	}
 	if isControl(p.name) {
 		return bad("%.40q is no parameter of the job", p.name)
 	}
-	s := h.shelf(r.q)
+	s := r.s
 	defer s.lock(r.path[1])()
 	j, err := h.found(r, true)
 	if err != nil {
@@ -177,7 +178,7 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 
 // destroyed is DELETE of a job.
 func (h *Handler) destroyed(w http.ResponseWriter, r *request) error {
-	defer h.shelf(r.q).lock(r.path[1])()
+	defer r.s.lock(r.path[1])()
 	j, err := h.found(r, true)
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ func takeControl(params []pair, exists bool) (c control, rest []pair, err error)
 			}
 			c.delete = true
 		case name == "RUNID":
-			if !isText(p.value) || len(p.value) > maxLabel {
-				return c, nil, bad("RUNID is not text of at most %d octets", maxLabel)
+			if len(p.value) > maxLabel {
+				return c, nil, bad("RUNID has more than %d octets", maxLabel)
 			}
 			c.runID = &p.value
 		case name == "EXECUTIONDURATION":
@@ -53,7 +53,7 @@ func takeControl(params []pair, exists bool) (c control, rest []pair, err error)
 			}
 			c.destruction = &t
 		default:
-			if err := checkPair(p); err != nil {
+			if err := checkName(p.name); err != nil {
 				return c, nil, bad("%v", err)
 			}
 			rest = append(rest, p)

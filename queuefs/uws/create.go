@@ -27,11 +27,11 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (*record, er
 	if r.q.Info().Closed {
 		return nil, forbidden("the queue takes no jobs at present")
 	}
-	s := h.shelf(r.q)
+	s := r.s
 	if s.count() >= h.o.MaxStaged {
 		return nil, forbidden("%d jobs of this queue were made and not started; start or destroy some", s.count())
 	}
-	f, err := h.fill(w, r, s, true)
+	f, err := h.fill(w, r, true)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +62,13 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (*record, er
 	defer s.lock(rec.id)()
 	// Stage syncs the directory behind it.
 	if rec.uploads, err = f.place(s, rec.id); err == nil && (c.run || run) {
-		err = h.start(r.Context(), r.q, r.set, rec)
+		err = h.start(r.Context(), s, r.set, rec)
 	} else if err == nil {
-		err = s.stage(rec)
+		if err = s.stage(rec); err == nil {
+			err = removing(r.q)
+		}
 	}
-	if files, _ := s.there(); err != nil && rec.job == 0 && files != nil && h.svc.Err() == nil {
+	if err != nil && rec.job == 0 && h.svc.Err() == nil {
 		err = errors.Join(err, s.unstage(rec.id)) // nobody knows of it
 	}
 	return rec, err
@@ -78,15 +80,14 @@ func firstAfter(q *queuefs.Queue) queuefs.JobID {
 }
 
 // start submits a job (UWS 1.1, 2.1.3: PENDING to QUEUED). Its lock is held.
-func (h *Handler) start(ctx context.Context, q *queuefs.Queue, set settings, rec *record) error {
+func (h *Handler) start(ctx context.Context, s *shelf, set settings, rec *record) error {
 	// A client that has gone leaves the job whole, one way or the other.
 	ctx = context.WithoutCancel(ctx)
-	s := h.shelf(q)
-	rec.from = firstAfter(q)
+	rec.from = firstAfter(s.q)
 	if err := s.stage(rec); err != nil {
 		return err
 	}
-	jobs, err := h.submit(ctx, q, set, s, rec)
+	jobs, err := s.submit(ctx, set, rec)
 	if err != nil {
 		if h.svc.Err() == nil { // else nobody knows before the home is opened again
 			rec.from = 0
@@ -98,11 +99,11 @@ func (h *Handler) start(ctx context.Context, q *queuefs.Queue, set settings, rec
 	if err := s.started(rec); err != nil {
 		return err
 	}
-	h.waits.wake(waitKey{queue: q.ID(), id: rec.id})
+	h.waits.wake(waitKey{q: s.q, id: rec.id})
 	return nil
 }
 
-func (h *Handler) submit(ctx context.Context, q *queuefs.Queue, set settings, s *shelf, rec *record) ([]queuefs.Job, error) {
+func (s *shelf) submit(ctx context.Context, set settings, rec *record) ([]queuefs.Job, error) {
 	m := queuefs.Meta{Submitter: rec.submitter, Owner: rec.owner, MediaType: mediaForm,
 		Extra: anvl.Record{{Name: elemID, Value: rec.id}, {Name: elemCreated, Value: formatTime(rec.created)}}}
 	if rec.runID != "" {
@@ -114,8 +115,9 @@ func (h *Handler) submit(ctx context.Context, q *queuefs.Queue, set settings, s 
 	var in io.Reader = strings.NewReader(formatForm(rec.params))
 	if n := len(rec.uploads); n > 0 {
 		var parts []io.Reader
+		dir := s.there().staged
 		for i := range rec.uploads {
-			f, err := s.files.Open(uploadName(rec.id, i))
+			f, err := dir.Open(uploadName(rec.id, i))
 			if err != nil {
 				return nil, err
 			}
@@ -129,7 +131,7 @@ func (h *Handler) submit(ctx context.Context, q *queuefs.Queue, set settings, s 
 			in = rec.join(&m, parts)
 		}
 	}
-	sub := q.Begin()
+	sub := s.q.Begin()
 	defer sub.Discard()
 	d, err := sub.Add(m)
 	if err != nil {
@@ -149,10 +151,10 @@ func (h *Handler) abort(ctx context.Context, j *job) error {
 	switch j.phase() {
 	case pending:
 		j.rec.aborted = h.now()
-		if err := h.shelf(j.q).stage(j.rec); err != nil {
+		if err := j.s.stage(j.rec); err != nil {
 			return err
 		}
-		h.waits.wake(waitKey{queue: j.q.ID(), id: j.id})
+		h.waits.wake(waitKey{q: j.s.q, id: j.id})
 	case queued, held, executing:
 		return h.stop(ctx, j, abortWhy)
 	}
@@ -161,7 +163,7 @@ func (h *Handler) abort(ctx context.Context, j *job) error {
 
 // stop takes a job out of work, unless it has ended.
 func (h *Handler) stop(ctx context.Context, j *job, why string) error {
-	_, err := j.q.Abort(ctx, j.cut.ID, why)
+	_, err := j.s.q.Abort(ctx, j.cut.ID, why)
 	if errors.Is(err, queuefs.ErrConflict) || errors.Is(err, queuefs.ErrNoJob) {
 		return nil
 	}
@@ -173,9 +175,9 @@ func (h *Handler) stop(ctx context.Context, j *job, why string) error {
 // nobody sees the job, and its results go, or go at the next look after a
 // crash.
 func (h *Handler) destroy(ctx context.Context, j *job, archive bool) error {
-	s := h.shelf(j.q)
+	s := j.s
 	if j.cut == nil {
-		defer h.waits.wake(waitKey{queue: j.q.ID(), id: j.id})
+		defer h.waits.wake(waitKey{q: j.s.q, id: j.id})
 		s.mu.Lock()
 		s.due.set(j.id, time.Time{})
 		s.mu.Unlock()
@@ -208,7 +210,7 @@ func (h *Handler) clear(ctx context.Context, j *job) error {
 	if j.cut.Requeued.After(gone) {
 		return nil
 	}
-	_, err := j.q.DropResults(ctx, j.cut.ID)
+	_, err := j.s.q.DropResults(ctx, j.cut.ID)
 	if errors.Is(err, queuefs.ErrNoJob) || errors.Is(err, queuefs.ErrConflict) {
 		return nil
 	}

@@ -37,6 +37,10 @@
 //	none              record     culled     not there                  the record is removed
 //	strange           any        any        not there, or by the queue moved to uws/Q/corrupt, and told of
 //
+// A queue is not removed as long as it has PENDING jobs, see [Handler.MayRemove].
+// With it all of uws/Q goes: by a rename to uws/cutie-tmp-removed-*, which is
+// removed when nobody uses it any more, or after the next start.
+//
 // Who destroys a job ends the work on it first, then keeps the record that says
 // so, then drops the results: a crash before the record leaves the job ABORTED,
 // one behind it results that go at the next look. What an operator puts back
@@ -81,8 +85,12 @@
 //     as multipart/form-data.
 //   - Names of control parameters (PHASE, RUNID, DESTRUCTION,
 //     EXECUTIONDURATION, ACTION) know no case, and come in body or query.
+//   - A path with a slash at its end is 404, so that it is never taken for
+//     another one than it is by those who decide who may do what; what is only
+//     read is found at the path without, by 307.
 //   - A rejected creation, and what the phase does not allow, is 403; a bad
-//     value is 400. Limits are clamped. RUN of a job that is queued, and ABORT of
+//     value is 400, as are names and values with characters that XML cannot
+//     carry, whichever way they come. Limits are clamped. RUN of a job that is queued, and ABORT of
 //     one that has ended, change nothing and are no error.
 //   - HTML is for those whose Accept names application/xhtml+xml, or
 //     ?format=html; no request is refused for its Accept.

@@ -51,7 +51,14 @@ func timeOrNone(t time.Time) string {
 	return formatTime(t)
 }
 
-// job writes a job in the order of the schema (UWS 1.1, appendix B).
+// document returns a job as XML. Those who have waited for the same change are
+// sent the same octets.
+func (h *Handler) document(j *job) *document {
+	j.once.Do(func() { j.doc = h.jobDocument(j) })
+	return j.doc
+}
+
+// jobDocument writes a job in the order of the schema (UWS 1.1, appendix B).
 func (h *Handler) jobDocument(j *job) *document {
 	d := &document{}
 	d.open("job", !j.set.old)
@@ -87,7 +94,7 @@ func (h *Handler) jobDocument(j *job) *document {
 	if c := j.cut; c != nil {
 		// Its name is none of UWS: there are clients that take any "job" for one.
 		d.buf.WriteString(`<uws:jobInfo><cut:entry xmlns:cut="` + nsCutie + `"`)
-		d.attr("queue", j.q.ID())
+		d.attr("queue", j.s.q.ID())
 		d.attr("job", c.ID.String())
 		d.attr("attempts", strconv.Itoa(c.Attempts))
 		if j.phase() == completed {
@@ -115,7 +122,7 @@ func (h *Handler) eachParameter(d *document, j *job) {
 		d.attr("id", p.name)
 		if p.ref {
 			d.attr("byReference", "true")
-			value = h.ref(j.q, "async", j.id, "parameters", p.name)
+			value = h.ref(j.s.q, "async", j.id, "parameters", p.name)
 		}
 		d.buf.WriteString(">")
 		d.escape(value)
@@ -134,7 +141,7 @@ func (h *Handler) eachResult(d *document, j *job) {
 		d.buf.WriteString("<uws:result")
 		d.attr("id", r.Name)
 		d.attr("xlink:type", "simple")
-		d.attr("xlink:href", h.ref(j.q, "async", j.id, "results", r.Name))
+		d.attr("xlink:href", h.ref(j.s.q, "async", j.id, "results", r.Name))
 		if !j.set.old {
 			d.attr("size", strconv.FormatInt(r.Size, 10))
 			d.attr("mime-type", typeOf(r))

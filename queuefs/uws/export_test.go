@@ -12,6 +12,13 @@ func (h *Handler) Waiting() (n int) {
 	return n
 }
 
+// Watchers returns how many queues are watched.
+func (h *Handler) Watchers() int {
+	h.waits.mu.Lock()
+	defer h.waits.mu.Unlock()
+	return len(h.waits.watchers)
+}
+
 // MaxWait returns how long anybody may wait.
 func (h *Handler) MaxWait() time.Duration { return h.o.MaxWait }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
 
@@ -105,21 +106,23 @@ type filled struct {
 
 // discard lets go of the files, unless they were placed.
 func (f *filled) discard(s *shelf) {
+	dir := s.there().staged
 	for _, spool := range f.spools {
 		spool.Close()
-		s.files.Remove(spool.Name())
+		dir.Remove(spool.Name()) // else it goes at the next opening
 	}
 	f.spools = nil
 }
 
 // place puts the files where those of a job are.
 func (f *filled) place(s *shelf, id string) ([]upload, error) {
+	dir := s.there().staged
 	for n := 0; len(f.spools) > 0; n++ {
 		spool := f.spools[0]
 		if err := spool.Close(); err != nil {
 			return nil, err
 		}
-		if err := s.files.Rename(spool.Name(), s.files, uploadName(id, n)); err != nil {
+		if err := dir.Rename(spool.Name(), dir, uploadName(id, n)); err != nil {
 			return nil, err
 		}
 		f.spools = f.spools[1:]
@@ -127,7 +130,11 @@ func (f *filled) place(s *shelf, id string) ([]upload, error) {
 	return f.uploads, nil
 }
 
+// add takes a parameter, whichever way it came.
 func (f *filled) add(p pair) error {
+	if err := checkText(p); err != nil {
+		return bad("%v", err)
+	}
 	if f.size += len(p.name) + len(p.value); f.size > maxParams || len(f.params) >= maxPairs {
 		return &httpError{http.StatusRequestEntityTooLarge, "parameters have more than " + strconv.Itoa(maxParams) +
 			" octets, or are more than " + strconv.Itoa(maxPairs) + "; upload them as a file"}
@@ -137,11 +144,11 @@ func (f *filled) add(p pair) error {
 }
 
 // fill reads query and body. Files are for a job that is made.
-func (h *Handler) fill(w http.ResponseWriter, r *request, s *shelf, files bool) (f *filled, err error) {
+func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled, err error) {
 	f = &filled{}
 	defer func() {
 		if err != nil {
-			f.discard(s)
+			f.discard(r.s)
 		}
 	}()
 	for _, p := range r.query {
@@ -158,7 +165,7 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, s *shelf, files bool) 
 		if attrs["boundary"] == "" {
 			return f, bad("multipart/form-data without a boundary")
 		}
-		return f, h.fillParts(f, s, multipart.NewReader(in, attrs["boundary"]), files, fromPage)
+		return f, h.fillParts(f, r.s, multipart.NewReader(in, attrs["boundary"]), files, fromPage)
 	case media == mediaForm || media == "":
 		text, err := io.ReadAll(io.LimitReader(in, 3*maxParams+1))
 		if err != nil {
@@ -177,7 +184,7 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, s *shelf, files bool) 
 			}
 		}
 	case files && r.set.opaque:
-		return f, h.take(f, s, &upload{name: payloadName, mediaType: label(r.Header.Get("Content-Type"))}, in)
+		return f, h.take(f, r.s, &upload{name: payloadName, mediaType: label(r.Header.Get("Content-Type"))}, in)
 	default:
 		return f, &httpError{http.StatusUnsupportedMediaType, "unsupported body: " + label(media) + "; parameters come as a form, a file in multipart/form-data"}
 	}
@@ -210,11 +217,13 @@ func (h *Handler) fillParts(f *filled, s *shelf, parts *multipart.Reader, files,
 			case f.taken(name):
 				return forbidden("two files are named %.40q", name)
 			}
-			switch {
-			case isControl(name):
+			if isControl(name) {
 				return forbidden("%s is no file", name)
 			}
-			if err := checkPair(pair{name: name}); err != nil {
+			if err := checkText(pair{name: name}); err != nil {
+				return bad("%v", err)
+			}
+			if err := checkName(name); err != nil {
 				return forbidden("%v", err)
 			}
 			u := &upload{name: name, filename: label(path.Base(strings.ReplaceAll(filename, `\`, "/"))), mediaType: label(p.Header.Get("Content-Type"))}
@@ -235,10 +244,11 @@ func (h *Handler) fillParts(f *filled, s *shelf, parts *multipart.Reader, files,
 
 // take stores a file that comes, on stable storage.
 func (h *Handler) take(f *filled, s *shelf, u *upload, in io.Reader) (err error) {
-	if err := s.open(true); err != nil {
+	d, err := s.open(true)
+	if err != nil {
 		return err
 	}
-	spool, err := s.files.Spool()
+	spool, err := d.staged.Spool()
 	if err != nil {
 		return err
 	}
@@ -253,10 +263,11 @@ func (h *Handler) take(f *filled, s *shelf, u *upload, in io.Reader) (err error)
 	return spool.Park()
 }
 
+// partError says of an error that is not ours that the body is wrong.
 func partError(err error) error {
 	var e *httpError
 	var broken *os.PathError
-	if errors.As(err, &e) || errors.As(err, &broken) {
+	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, queuefs.ErrNoQueue) {
 		return err
 	}
 	return bad("multipart/form-data: %v", err)
@@ -266,7 +277,7 @@ func partError(err error) error {
 func label(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f {
+		if r < 0x20 || !isChar(r) {
 			return '\uFFFD'
 		}
 		return r

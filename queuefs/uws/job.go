@@ -3,6 +3,7 @@ package uws
 import (
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"cutie/queuefs"
@@ -20,41 +21,43 @@ const (
 // A job is one as clients see it: what the queue says of it, and its record.
 type job struct {
 	id  string
-	q   *queuefs.Queue
+	s   *shelf
 	set settings
 	rec *record      // nil: it has none
 	cut *queuefs.Job // nil: it is not in the queue
+
+	once sync.Once
+	doc  *document // see [Handler.document]
 }
 
 var errNoJob = errors.New("job not found")
 
 // find returns a job. One that was destroyed is [errNoJob].
-func (h *Handler) find(q *queuefs.Queue, set settings, id string) (*job, error) {
+func (s *shelf) find(set settings, id string) (*job, error) {
 	if !checkID(id) {
 		return nil, errNoJob
 	}
-	s := h.shelf(q)
 	rec, err := s.record(id)
 	if err != nil {
 		return nil, err
 	}
 	if !isMade(id) {
 		n, _ := queuefs.ParseJobID(id)
-		cut, err := q.Job(n)
+		cut, err := s.q.Job(n)
 		if err != nil {
 			return nil, noJob(err)
 		}
 		if j := s.jobOf(set, &cut); j == nil || j.id != id {
 			return nil, errNoJob // it goes by another identifier
 		}
-		return visible(&job{id, q, set, rec, &cut})
+		return visible(&job{id: id, s: s, set: set, rec: rec, cut: &cut})
 	}
 	if rec == nil {
 		return nil, errNoJob
 	}
-	j := &job{id: id, q: q, set: set, rec: rec}
+	j := &job{id: id, s: s, set: set, rec: rec}
 	for n := rec.job; n != 0; {
-		cut, err := q.Job(n)
+		cut, err := s.q.Job(n)
 		if err != nil {
 			return nil, noJob(err)
 		}
@@ -87,7 +90,7 @@ func visible(j *job) (*job, error) {
 // destroyed, or a later one took its place. A job made elsewhere, whose record
 // is not here, goes by its number.
 func (s *shelf) jobOf(set settings, cut *queuefs.Job) *job {
-	j := &job{id: cut.ID.String(), q: s.q, set: set, cut: cut}
+	j := &job{id: cut.ID.String(), s: s, set: set, cut: cut}
 	if id := cut.Extra.Value(elemID); isMade(id) {
 		rec, err := s.record(id)
 		if err != nil {

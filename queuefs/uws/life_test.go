@@ -207,7 +207,7 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 		{400, "POST", job, ""},
 		{403, "POST", "async", "PHASE=nonsense"},
 		{403, "POST", "async", "DESTRUCTION=soon"},
-		{403, "POST", "async", "a=%00"},
+		{400, "POST", "async", "a=%00"},
 		{413, "POST", "async", "a=" + strings.Repeat("b", 300<<10)},
 		{404, "GET", w.srv.URL + "/uws/other/async", ""},
 	} {

@@ -70,7 +70,7 @@ var phasesOf = map[queuefs.Status][]phase{
 // sees tells whether a job is in the lists of the caller.
 func (r *request) sees(owner string) bool {
 	c := r.caller
-	return c.Admin || owner != "" && owner == c.Name || owner == "" && c.Delete
+	return c.Admin || owner != "" && owner == c.Name || owner == "" && c.Delete && !c.Own
 }
 
 // maxListed is how many jobs a list has at most that is asked for with LAST.

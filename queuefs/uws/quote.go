@@ -78,8 +78,7 @@ func (p *history) add(q *queuefs.Queue, id queuefs.JobID) bool {
 // nobody knows: as many jobs as were in work at once lately are done at a time,
 // and each takes as long as the last ones did.
 func (h *Handler) quote(j *job) time.Time {
-	s, now := h.shelf(j.q), h.now()
-	p := &s.past
+	p, now := &j.s.past, h.now()
 	p.mu.Lock()
 	takes, known, busy := p.mean, p.samples >= fewSamples, max(1, p.busy[0], p.busy[1])
 	p.mu.Unlock()
@@ -89,7 +88,7 @@ func (h *Handler) quote(j *job) time.Time {
 		}
 	}
 	var ahead int64
-	switch state := j.q.State(); j.phase() {
+	switch state := j.s.q.State(); j.phase() {
 	case executing:
 		start, _ := j.ran()
 		t := start.Add(takes)
@@ -105,7 +104,7 @@ func (h *Handler) quote(j *job) time.Time {
 			return time.Time{}
 		}
 		if j.cut != nil {
-			ahead = before(j.q, j.cut.ID)
+			ahead = before(j.s.q, j.cut.ID)
 		}
 		rounds := (ahead + int64(busy) - 1) / int64(busy)
 		if rounds > int64(100*365*24*time.Hour/max(takes, 1)) {

@@ -72,7 +72,7 @@ func (h *Handler) job(w http.ResponseWriter, r *request) error {
 	if page := r.page(); page {
 		return h.jobPage(w, r, j)
 	}
-	sendXML(w, h.jobDocument(j))
+	sendXML(w, h.document(j))
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 	if j.cut == nil || len(j.results()) == 0 {
 		return notFound("result not found")
 	}
-	res, in, err := j.q.Result(j.cut.ID, r.path[3])
+	res, in, err := j.s.q.Result(j.cut.ID, r.path[3])
 	if errors.Is(err, queuefs.ErrBadName) {
 		return notFound("result not found")
 	}
@@ -125,8 +125,7 @@ func (h *Handler) parameter(w http.ResponseWriter, r *request) error {
 // serveStaged serves a file of a job that was not started.
 func (h *Handler) serveStaged(w http.ResponseWriter, r *request, j *job, name string) error {
 	n := slices.IndexFunc(j.rec.uploads, func(u upload) bool { return u.name == name })
-	files, _ := h.shelf(j.q).there()
-	in, err := files.Open(uploadName(j.id, n))
+	in, err := j.s.there().staged.Open(uploadName(j.id, n))
 	if errors.Is(err, fs.ErrNotExist) {
 		// RUN has taken it away, and the queue has it.
 		if j, err = h.found(r, false); err != nil || j.cut == nil {
@@ -145,7 +144,7 @@ func (h *Handler) serveStaged(w http.ResponseWriter, r *request, j *job, name st
 // serveUpload serves the payload of a job, or the part of it that a parameter
 // is.
 func serveUpload(w http.ResponseWriter, r *request, j *job, name string) error {
-	in, err := j.q.Payload(j.cut.ID)
+	in, err := j.s.q.Payload(j.cut.ID)
 	if err != nil {
 		return err
 	}

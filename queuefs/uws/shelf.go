@@ -34,18 +34,19 @@ func parseUpload(name string) (id string, ok bool) {
 }
 
 // A shelf has the records of the jobs of one queue. Nothing is made on disk
-// before there is a record.
+// before there is a record. Whoever uses it has entered it: the directories are
+// closed when the last one leaves after the queue has gone.
 type shelf struct {
 	home   *durable.Dir
 	q      *queuefs.Queue
-	broken error // it cannot be used
 	known  known
 	past   history
 	limits limits
 
 	mu       sync.Mutex
-	files    *durable.Dir // staged; nil: there is none
-	jobs     *durable.Dir
+	dirs     dirs
+	users    int
+	gone     bool // nothing more is written
 	locks    map[string]*jobLock
 	staged   map[string]stagedJob
 	order    []stagedRef // of staged, the oldest first
@@ -56,10 +57,18 @@ type shelf struct {
 	strange  []error  // what was set aside, and nobody was told of yet
 }
 
-// A stagedJob is what lists need of a staged job.
+// The dirs of a shelf are nil where there are none.
+type dirs struct {
+	staged, jobs *durable.Dir
+}
+
+func (d dirs) none() bool { return d.staged == nil }
+
+// A stagedJob is what is asked of a staged job without reading its record.
 type stagedJob struct {
 	created time.Time
 	owner   string
+	aborted bool
 }
 
 // A stagedRef is a place in the order of staged jobs.
@@ -105,11 +114,11 @@ func (s *shelf) lock(id string) (unlock func()) {
 	}
 }
 
-// there returns the directories, nil if there are none.
-func (s *shelf) there() (files, jobs *durable.Dir) {
+// there returns the directories, if there are any.
+func (s *shelf) there() dirs {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.files, s.jobs
+	return s.dirs
 }
 
 func (s *shelf) readFrom(dir *durable.Dir, id string) (*record, error) {
@@ -147,17 +156,14 @@ func (s *shelf) now(clock time.Time) time.Time {
 
 // record returns the record of a job, nil if it has none.
 func (s *shelf) record(id string) (*record, error) {
-	if s.broken != nil {
-		return nil, s.broken
-	}
-	files, jobs := s.there()
-	if files == nil {
+	d := s.there()
+	if d.none() {
 		return nil, nil
 	}
 	// RUN moves the record to the second place, so that one look at each in
 	// the wrong order might miss it.
-	for _, dir := range []*durable.Dir{jobs, files, jobs} {
-		if dir == files && !isMade(id) {
+	for _, dir := range []*durable.Dir{d.jobs, d.staged, d.jobs} {
+		if dir == d.staged && !isMade(id) {
 			break // it was never staged
 		}
 		r, err := s.readFrom(dir, id)
@@ -177,10 +183,11 @@ func (s *shelf) record(id string) (*record, error) {
 
 // stage puts the record of a job that is not in the queue on stable storage.
 func (s *shelf) stage(r *record) error {
-	if err := s.open(true); err != nil {
+	d, err := s.open(true)
+	if err != nil {
 		return err
 	}
-	if err := s.files.Replace(r.id, r.text()); err != nil {
+	if err := d.staged.Replace(r.id, r.text()); err != nil {
 		return err
 	}
 	s.remember(r)
@@ -195,7 +202,7 @@ func (s *shelf) remember(r *record) {
 		at, _ := slices.BinarySearchFunc(s.order, ref, stagedRef.compare)
 		s.order = slices.Insert(s.order, at, ref)
 	}
-	s.staged[r.id] = stagedJob{r.created, r.owner}
+	s.staged[r.id] = stagedJob{r.created, r.owner, !r.aborted.IsZero()}
 	s.due.set(r.id, r.destruction)
 }
 
@@ -211,10 +218,11 @@ func (s *shelf) started(r *record) error {
 
 // keep puts the record of a job of the queue on stable storage.
 func (s *shelf) keep(r *record) error {
-	if err := s.open(true); err != nil {
+	d, err := s.open(true)
+	if err != nil {
 		return err
 	}
-	if err := s.jobs.Replace(r.id, r.text()); err != nil {
+	if err := d.jobs.Replace(r.id, r.text()); err != nil {
 		return err
 	}
 	s.note(r, r.next(time.Time{}))
@@ -246,26 +254,30 @@ func (s *shelf) unstage(id string) error {
 			s.order = slices.Delete(s.order, at, at+1)
 		}
 	}
+	dir := s.dirs.staged
 	s.mu.Unlock()
+	if dir == nil {
+		return nil
+	}
 	// The record goes last: a file without one is removed at the next opening.
 	for n := range maxUploads {
-		if err := s.files.Remove(uploadName(id, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := dir.Remove(uploadName(id, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := s.files.Remove(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := dir.Remove(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return s.files.Sync()
+	return dir.Sync()
 }
 
 // drop removes the record of a job of the queue.
 func (s *shelf) drop(id string) error {
-	_, jobs := s.there()
-	if jobs == nil {
+	d := s.there()
+	if d.none() {
 		return nil
 	}
-	if err := jobs.Remove(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.jobs.Remove(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	s.mu.Lock()
@@ -294,6 +306,18 @@ func (s *shelf) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.staged)
+}
+
+// pending returns how many jobs are PENDING.
+func (s *shelf) pending() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.staged {
+		if !j.aborted {
+			n++
+		}
+	}
+	return n
 }
 
 // tell returns, once, what was set aside.

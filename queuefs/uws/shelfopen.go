@@ -15,18 +15,20 @@ import (
 // openShelf reads what is staged for a queue, and settles what a crash left.
 func openShelf(home *durable.Dir, q *queuefs.Queue) (*shelf, error) {
 	s := &shelf{home: home, q: q, staged: map[string]stagedJob{}}
-	if err := s.open(false); errors.Is(err, fs.ErrNotExist) {
+	d, err := s.open(false)
+	if errors.Is(err, fs.ErrNotExist) {
 		s.listed = true
 		return s, nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, err
 	}
 	var names []string
-	if err := s.files.Names(func(name string) { names = append(names, name) }); err != nil {
+	if err := d.staged.Names(func(name string) { names = append(names, name) }); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	for _, name := range names {
-		if err := s.take(name); err != nil {
+		if err := s.take(d.staged, name); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s/%s/%s/%s: %w", rootDir, s.q.ID(), stagedDir, name, err), s.close())
 		}
 	}
@@ -34,22 +36,22 @@ func openShelf(home *durable.Dir, q *queuefs.Queue) (*shelf, error) {
 }
 
 // take looks at one name of what is staged.
-func (s *shelf) take(name string) error {
+func (s *shelf) take(staged *durable.Dir, name string) error {
 	id, isUpload := parseUpload(name)
 	switch {
 	case strings.HasPrefix(name, durable.TempPrefix):
-		return s.files.Remove(name)
+		return staged.Remove(name)
 	case isUpload:
-		if _, err := s.files.Stat(id); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := staged.Stat(id); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := s.files.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		if err := staged.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	case isMade(name):
 		err := s.settle(name)
 		if strange := (*strangeError)(nil); errors.As(err, &strange) {
-			return s.setAside(s.files, stagedDir, name, err)
+			return s.setAside(staged, stagedDir, name, err)
 		}
 		return err
 	}
@@ -58,10 +60,11 @@ func (s *shelf) take(name string) error {
 
 // settle takes a staged job up as a crash may have left it.
 func (s *shelf) settle(id string) error {
-	if _, err := s.jobs.Stat(id); err == nil {
+	d := s.there()
+	if _, err := d.jobs.Stat(id); err == nil {
 		return s.unstage(id)
 	}
-	r, err := s.readFrom(s.files, id)
+	r, err := s.readFrom(d.staged, id)
 	if err != nil {
 		return err
 	}
@@ -88,15 +91,16 @@ func (s *shelf) settle(id string) error {
 	return nil
 }
 
-// open opens the directories; if make is set they are made.
-func (s *shelf) open(make bool) (err error) {
-	if s.broken != nil {
-		return s.broken
-	}
+// open returns the directories; if make is set they are made. Those of a queue
+// that has gone are for nobody: the error is [queuefs.ErrNoQueue].
+func (s *shelf) open(make bool) (d dirs, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.files != nil {
-		return nil
+	if s.gone {
+		return d, fmt.Errorf("%s: %w", s.q.ID(), queuefs.ErrNoQueue)
+	}
+	if !s.dirs.none() {
+		return s.dirs, nil
 	}
 	sub := (*durable.Dir).Sub
 	if make {
@@ -104,35 +108,65 @@ func (s *shelf) open(make bool) (err error) {
 	}
 	root, err := sub(s.home, rootDir)
 	if err != nil {
-		return err
+		return d, err
 	}
 	defer root.Close()
 	dir, err := sub(root, s.q.ID())
 	if err != nil {
-		return err
+		return d, err
 	}
 	defer dir.Close()
 	// A crash may have come between the two.
-	files, err := dir.MakeSub(stagedDir)
-	if err != nil {
-		return err
+	if d.staged, err = dir.MakeSub(stagedDir); err != nil {
+		return dirs{}, err
 	}
-	if s.jobs, err = dir.MakeSub(jobsDir); err != nil {
-		return errors.Join(err, files.Close())
+	if d.jobs, err = dir.MakeSub(jobsDir); err != nil {
+		return dirs{}, errors.Join(err, d.staged.Close())
 	}
-	s.files = files
-	return nil
+	s.dirs = d
+	return d, nil
 }
 
+// enter keeps the directories open until leave is called.
+func (s *shelf) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users++
+}
+
+func (s *shelf) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.gone && s.users == 0 {
+		_ = s.closeDirs() // what was written was synced
+	}
+}
+
+// close lets nothing more be written, and closes the directories once nobody
+// uses them.
 func (s *shelf) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.files == nil {
+	if s.gone = true; s.users > 0 {
 		return nil
 	}
-	err := errors.Join(s.files.Close(), s.jobs.Close())
-	s.files, s.jobs = nil, nil
-	return err
+	return s.closeDirs()
+}
+
+// closeDirs is for close and leave. s.mu is held.
+func (s *shelf) closeDirs() error {
+	d := s.dirs
+	if s.dirs = (dirs{}); d.none() {
+		return nil
+	}
+	return errors.Join(d.staged.Close(), d.jobs.Close())
+}
+
+// idle tells whether nobody uses the shelf.
+func (s *shelf) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.users == 0
 }
 
 // readAtOnce is how many records one call of readSome reads: a few tens of
@@ -142,9 +176,8 @@ const readAtOnce = 1000
 // readSome finds out when the jobs with records are due, some at a call, as
 // long as there are any that were not read since the start.
 func (s *shelf) readSome(ctx context.Context) error {
-	_, jobs := s.there()
 	s.mu.Lock()
-	listed := s.listed
+	listed, jobs := s.listed, s.dirs.jobs
 	s.mu.Unlock()
 	if jobs == nil {
 		return nil

@@ -1,6 +1,8 @@
 package uws
 
 import (
+	"errors"
+
 	"cutie/queuefs"
 )
 
@@ -13,11 +15,18 @@ func (h *Handler) Spares(queue string, id queuefs.JobID) bool {
 	if err != nil {
 		return false
 	}
+	s, err := h.shelf(q)
+	if err != nil {
+		return !errors.Is(err, queuefs.ErrNoQueue)
+	}
+	defer s.leave()
+	if s.there().none() {
+		return false // there is no record
+	}
 	cut, err := q.Job(id)
 	if err != nil {
 		return false // it is gone, or says nothing
 	}
-	s := h.shelf(q)
 	name := id.String()
 	if made := cut.Extra.Value(elemID); isMade(made) {
 		name = made

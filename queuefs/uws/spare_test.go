@@ -38,3 +38,33 @@ func TestJobIsSparedUntilItsDestruction(t *testing.T) {
 	w.sleep(4 * time.Hour)
 	check("after that of all", false, false, false, false)
 }
+
+func TestCullingLeavesWhatItsClientMayCountOn(t *testing.T) {
+	w := newWorld(t, "uwsDestruction: 2\n")
+	w.svc.Spare(w.h.Spares)
+	if _, err := w.svc.SetQueue(t.Context(), "q", func(i *queuefs.QueueInfo) error { i.CullingSize = 0; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	cull := func() (n int) {
+		t.Helper()
+		for _, err := range w.svc.Cull(t.Context(), queuefs.CullOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	job := w.create("a=1&PHASE=RUN")
+	w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Completed}, "result")
+	if n := cull(); n != 0 {
+		t.Errorf("%d culled, and its client was told of two hours", n)
+	}
+	w.get(job + "/results/result")
+	w.sleep(3 * time.Hour)
+	w.tick()
+	w.want(404, "GET", job, "")
+	if n := cull(); n != 1 {
+		t.Errorf("%d culled behind its destruction, want 1", n)
+	}
+}

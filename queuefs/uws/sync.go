@@ -24,10 +24,8 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := h.following(r.Context())
-	defer cancel()
 	unended := func(p phase) bool { return p.active() || p == held }
-	if j, err = h.stayWith(ctx, r, j, unended); err != nil {
+	if j, err = h.stayWith(r, j, h.o.MaxWait, unended); err != nil {
 		return err
 	}
 	if unended(j.phase()) {

@@ -39,21 +39,28 @@ func (l *limits) forget() {
 // of each queue at a call. An error is told of every call that it hinders, and
 // of none what was set aside before.
 func (h *Handler) Tick(ctx context.Context) error {
-	var errs error
+	errs := h.sweep()
 	for _, q := range h.svc.Queues() {
-		s := h.shelf(q)
-		set, usable, err := s.settings()
-		if s.broken != nil {
-			err = errors.Join(err, s.broken)
-		} else if usable {
-			err = errors.Join(err, h.stopOverdue(ctx, s, set), s.readSome(ctx), h.destroyDue(ctx, s, set), s.tell())
-			s.past.learn(q, h.now())
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := h.tick(ctx, q); err != nil && ctx.Err() == nil && removing(q) == nil {
 			errs = errors.Join(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
 		}
 	}
 	return errors.Join(errs, ctx.Err())
+}
+
+// tick is Tick for one queue.
+func (h *Handler) tick(ctx context.Context, q *queuefs.Queue) error {
+	s, err := h.shelf(q)
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	set, usable, err := s.settings()
+	if usable {
+		err = errors.Join(err, h.stopOverdue(ctx, s, set), s.readSome(ctx), h.destroyDue(ctx, s, set), s.tell())
+		s.past.learn(q, h.now())
+	}
+	return err
 }
 
 // stopOverdue aborts the jobs of a queue that run for too long.
@@ -148,7 +155,7 @@ func (h *Handler) look(ctx context.Context, s *shelf, set settings, id string, n
 	over := !rec.destruction.IsZero() && !rec.destruction.After(now)
 	if rec.job == 0 {
 		if over {
-			return h.destroy(ctx, &job{id: id, q: s.q, set: set, rec: rec}, false)
+			return h.destroy(ctx, &job{id: id, s: s, set: set, rec: rec}, false)
 		}
 		s.remember(rec)
 		return nil
@@ -160,7 +167,7 @@ func (h *Handler) look(ctx context.Context, s *shelf, set settings, id string, n
 	if err != nil {
 		return err
 	}
-	j := &job{id: id, q: s.q, set: set, rec: rec, cut: cut}
+	j := &job{id: id, s: s, set: set, rec: rec, cut: cut}
 	switch {
 	case !rec.destroyed.IsZero() || !rec.archived.IsZero():
 		err = h.clear(ctx, j)

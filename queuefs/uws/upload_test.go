@@ -65,7 +65,7 @@ func TestOpaqueJobIsOneParameter(t *testing.T) {
 }
 
 // parts is a body of several files and fields, and its type.
-func parts(t *testing.T, files map[string]string, fields ...string) (body, mediaType string) {
+func parts(t testing.TB, files map[string]string, fields ...string) (body, mediaType string) {
 	t.Helper()
 	var b bytes.Buffer
 	m := multipart.NewWriter(&b)

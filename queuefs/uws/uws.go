@@ -2,8 +2,8 @@ package uws
 
 import (
 	"cmp"
-	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,6 +20,7 @@ import (
 type Caller struct {
 	Name   string // "" for one without a name
 	Delete bool   // may change jobs without an owner that were not made here, and sees all without an owner in lists
+	Own    bool   // has to do only with jobs that are the caller's, and with those without an owner whose name the caller was told
 	Admin  bool   // sees and may do everything
 }
 
@@ -41,13 +42,17 @@ type Handler struct {
 	o    Options
 	home *durable.Dir
 
-	mu      sync.Mutex
-	shelves map[string]*shelf
+	mu       sync.Mutex
+	shelves  map[string]*shelf
+	broken   map[string]broken // those that could not be opened
+	removals []removal
+	untold   []error // of removals
 
 	waits waits
 }
 
-// New returns a Handler before svc, which is not in use yet.
+// New returns a Handler before svc, which is not in use yet. It reads what is
+// kept of a queue when a request or the first Tick comes to that queue.
 func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
 	o.MaxWait = cmp.Or(o.MaxWait, 55*time.Second)
@@ -63,20 +68,20 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{svc: svc, o: o, home: home, shelves: map[string]*shelf{}}
-	h.waits.begin()
-	for _, q := range svc.Queues() {
-		h.shelf(q)
+	h := &Handler{svc: svc, o: o, home: home, shelves: map[string]*shelf{}, broken: map[string]broken{}}
+	if err := h.findRemovals(); err != nil {
+		return nil, errors.Join(err, home.Close())
 	}
+	h.waits.begin()
 	return h, nil
 }
 
 // Close lets go of everybody who waits, and of the files.
 func (h *Handler) Close() error {
 	h.waits.end()
+	err := h.sweep()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var err error
 	for _, s := range h.shelves {
 		err = errors.Join(err, s.close())
 	}
@@ -84,24 +89,56 @@ func (h *Handler) Close() error {
 	return errors.Join(err, h.home.Close())
 }
 
-// shelf returns the records of a queue. One that was made again under its name
-// is another queue.
-func (h *Handler) shelf(q *queuefs.Queue) *shelf {
+// A broken shelf could not be opened.
+type broken struct {
+	q     *queuefs.Queue
+	err   error
+	tried time.Time
+}
+
+// tryAgain is after how long a shelf is opened again that could not be.
+const tryAgain = time.Second
+
+// shelf returns the records of a queue; the caller leaves them at the end. They
+// are opened when they are asked for first. One that was made again under its
+// name is another queue, and one that is no more is [queuefs.ErrNoQueue].
+func (h *Handler) shelf(q *queuefs.Queue) (*shelf, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.shelves[q.ID()]
-	if s != nil && s.q == q {
-		return s
+	if s == nil || s.q != q {
+		err := h.gone(q)
+		if err != nil {
+			return nil, err
+		}
+		if b := h.broken[q.ID()]; b.q == q && h.o.Now().Sub(b.tried).Abs() < tryAgain {
+			return nil, b.err
+		}
+		if s != nil {
+			err = s.close()
+			delete(h.shelves, q.ID())
+		}
+		delete(h.broken, q.ID())
+		if err == nil {
+			s, err = openShelf(h.home, q)
+		}
+		if err != nil {
+			h.broken[q.ID()] = broken{q, err, h.o.Now()}
+			return nil, err
+		}
+		h.shelves[q.ID()] = s
 	}
-	s2, err := openShelf(h.home, q)
-	if err != nil {
-		s2 = &shelf{q: q, broken: err}
+	s.enter()
+	return s, nil
+}
+
+// gone returns [queuefs.ErrNoQueue] for a queue that is no longer served.
+func (h *Handler) gone(q *queuefs.Queue) error {
+	now, err := h.svc.Queue(q.ID())
+	if err == nil && now != q {
+		err = fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)
 	}
-	if s != nil {
-		s2.broken = errors.Join(s2.broken, s.close())
-	}
-	h.shelves[q.ID()] = s2
-	return s2
+	return err
 }
 
 func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
@@ -110,6 +147,7 @@ func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
 type request struct {
 	*http.Request
 	q      *queuefs.Queue
+	s      *shelf
 	set    settings
 	caller Caller
 	query  []pair   // in the order they came
@@ -124,23 +162,32 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, raw *http.Request) error {
-	path := strings.Split(strings.TrimSuffix(strings.TrimPrefix(raw.URL.EscapedPath(), "/"), "/"), "/")
+	path := strings.Split(strings.TrimPrefix(raw.URL.EscapedPath(), "/"), "/")
 	for i, s := range path {
 		var err error
 		if path[i], err = url.PathUnescape(s); err != nil {
 			return bad("path: %v", err)
 		}
 	}
-	if len(path) < 3 || path[0] != "uws" {
-		return notFound("nothing here: jobs are below /uws/QUEUE/async")
+	slash := path[len(path)-1] == "" // at the end
+	if slash {
+		path = path[:len(path)-1]
+	}
+	if len(path) < 3 || path[0] != "uws" || slices.Contains(path, "") {
+		return errNothing
 	}
 	q, err := h.svc.Queue(path[1])
 	if err != nil {
 		return notFound("queue not found")
 	}
-	r := &request{Request: raw, q: q, caller: h.o.Caller(raw, q.ID()), path: path[2:]}
+	s, err := h.shelf(q)
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	r := &request{Request: raw, q: q, s: s, caller: h.o.Caller(raw, q.ID()), path: path[2:]}
 	usable := false
-	if r.set, usable, err = h.shelf(q).settings(); err != nil && !usable {
+	if r.set, usable, err = s.settings(); err != nil && !usable {
 		return err
 	}
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
@@ -155,6 +202,15 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request) error {
 		method = http.MethodGet
 	}
 	do := m[method]
+	if slash {
+		// Such a path is another one to those who decide who may do what.
+		if do == nil || method != http.MethodGet || r.path[0] == "sync" {
+			return errNothing
+		}
+		w.Header().Set("Location", h.ref(q, r.path...)+strings.TrimSuffix("?"+raw.URL.RawQuery, "?"))
+		text(w, http.StatusTemporaryRedirect, "")
+		return nil
+	}
 	if do == nil {
 		var allow []string
 		for name := range m {
@@ -169,6 +225,8 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request) error {
 	w.Header().Set("Cache-Control", "no-cache")
 	return do(w, r)
 }
+
+var errNothing = notFound("nothing here: jobs are below /uws/QUEUE/async")
 
 // methods are what may be done with a resource.
 type methods map[string]func(http.ResponseWriter, *request) error
@@ -217,7 +275,7 @@ func (h *Handler) resource(r *request) (methods, error) {
 			}
 		}
 	}
-	return nil, notFound("nothing here: jobs are below /uws/QUEUE/async")
+	return nil, errNothing
 }
 
 // ref returns the URL of something of the queue.
@@ -228,7 +286,7 @@ func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
 // found returns the job that the path names, which the caller may see, and
 // change if that is asked for.
 func (h *Handler) found(r *request, change bool) (*job, error) {
-	j, err := h.find(r.q, r.set, r.path[1])
+	j, err := r.s.find(r.set, r.path[1])
 	if errors.Is(err, errNoJob) {
 		return nil, notFound("job not found")
 	}
@@ -244,8 +302,11 @@ func (h *Handler) found(r *request, change bool) (*job, error) {
 // maySee tells whether the caller may read a job. One that nobody owns and that
 // was made here is known only to those who were told of it.
 func (r *request) maySee(j *job) bool {
-	owner := j.owner()
-	return r.caller.Admin || owner == "" || owner == r.caller.Name
+	c, owner := r.caller, j.owner()
+	if owner == "" {
+		return c.Admin || !c.Own || isMade(j.id)
+	}
+	return c.Admin || owner == c.Name
 }
 
 func (r *request) mayChange(j *job) bool {
@@ -260,11 +321,4 @@ func (r *request) value(name string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// following returns a context that also ends when the Handler is closed.
-func (h *Handler) following(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, h.o.MaxWait)
-	stop := context.AfterFunc(h.waits.closing, cancel)
-	return ctx, func() { stop(); cancel() }
 }

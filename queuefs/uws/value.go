@@ -96,31 +96,47 @@ func isMade(s string) bool {
 // A pair is a parameter of a job.
 type pair struct{ name, value string }
 
-// checkPair refuses what neither a sidecar nor XML can carry.
-func checkPair(p pair) error {
+// checkName refuses what is no name of a parameter.
+func checkName(name string) error {
 	switch {
-	case p.name == "":
+	case name == "":
 		return fmt.Errorf("a parameter has no name")
-	case len(p.name) > 256:
-		return fmt.Errorf("parameter %.40q… has a name of more than 256 octets", p.name)
-	case strings.ContainsAny(p.name, "\t\r\n") || !isText(p.name):
-		return fmt.Errorf("the name of parameter %.40q is not text", p.name)
-	case !isText(p.value):
-		return fmt.Errorf("the value of parameter %.40q is not text; upload it as a file", p.name)
+	case len(name) > 256:
+		return fmt.Errorf("parameter %.40q… has a name of more than 256 octets", name)
+	case strings.ContainsAny(name, "\t\r\n"):
+		return fmt.Errorf("the name of parameter %.40q is not one line", name)
 	}
 	return nil
 }
 
-func isText(s string) bool {
+// checkText refuses names and values that XML cannot carry.
+func checkText(p pair) error {
+	if why := notText(p.name); why != "" {
+		return fmt.Errorf("the name of parameter %.40q %s", p.name, why)
+	}
+	if why := notText(p.value); why != "" {
+		return fmt.Errorf("the value of parameter %.40q %s; what is no text comes as a file", p.name, why)
+	}
+	return nil
+}
+
+// notText says why XML cannot carry s (XML 1.0, 2.2), "" if it can.
+func notText(s string) string {
 	if !utf8.ValidString(s) {
-		return false
+		return "is not UTF-8"
 	}
 	for _, r := range s {
-		if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0x7f || r == 0xfffe || r == 0xffff {
-			return false
+		if !isChar(r) {
+			return fmt.Sprintf("has %U, which XML cannot carry", r)
 		}
 	}
-	return true
+	return ""
+}
+
+// isChar tells whether a character is one of XML. DEL would be; nobody has
+// missed it.
+func isChar(r rune) bool {
+	return (r >= 0x20 || r == '\t' || r == '\n' || r == '\r') && r != 0x7f && r != 0xfffe && r != 0xffff
 }
 
 var escapePair = strings.NewReplacer(`\`, `\\`, `;`, `\;`, `=`, `\=`)

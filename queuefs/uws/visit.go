@@ -28,10 +28,7 @@ const stagedAtOnce = 256
 // eachStaged visits the jobs that were not started, the newest first. They are
 // noted in seen: one may be started meanwhile, and is in the queue then.
 func (h *Handler) eachStaged(r *request, f filter, seen map[string]bool, visit func(*job) (bool, error)) error {
-	s := h.shelf(r.q)
-	if s.broken != nil {
-		return s.broken
-	}
+	s := r.s
 	if len(f.phases) > 0 && !slices.Contains(f.phases, pending) && !slices.Contains(f.phases, aborted) {
 		return nil
 	}
@@ -52,7 +49,7 @@ func (h *Handler) eachStaged(r *request, f filter, seen map[string]bool, visit f
 			if err := r.Context().Err(); err != nil {
 				return err
 			}
-			j, err := h.find(r.q, r.set, ref.id)
+			j, err := s.find(r.set, ref.id)
 			if strange := (*strangeError)(nil); errors.Is(err, errNoJob) || errors.As(err, &strange) {
 				continue
 			}
@@ -72,7 +69,7 @@ func (h *Handler) eachStaged(r *request, f filter, seen map[string]bool, visit f
 // eachQueued visits the jobs of the queue that were not seen, the last one
 // first.
 func (h *Handler) eachQueued(r *request, f filter, seen map[string]bool, visit func(*job) (bool, error)) error {
-	s := h.shelf(r.q)
+	s := r.s
 	for id := range h.candidates(s, f) {
 		if err := r.Context().Err(); err != nil {
 			return err

@@ -17,42 +17,43 @@ type waits struct {
 	close   context.CancelFunc
 	all     sync.WaitGroup
 
-	mu    sync.Mutex
-	rooms map[waitKey]*room
-	count map[*queuefs.Queue]*watcher
+	mu       sync.Mutex
+	rooms    map[waitKey]*room
+	watchers map[*queuefs.Queue]*watcher
 }
 
 // A room is where those wait who wait for the same job. When something happens
-// to it all of them go on into the next room, and one of them looks at the job
-// for all: ten thousand cost as much as one.
+// to it, one of them is woken, and looks at the job for all; the others are
+// woken then. Who has to wait on does so in the next room: ten thousand cost
+// little more than one.
 type room struct {
-	q    *queuefs.Queue
-	key  waitKey
-	wake chan struct{} // closed when something has happened
-
-	waiting int // waits.mu is held; those who are here, and one as long as somebody is in the room before
-
-	once sync.Once
-	next *room
-	job  *job // as it was when next was there
-	err  error
+	key     waitKey
+	watcher *watcher
+	waiting int           // waits.mu is held; those who are here, and one as long as somebody is in the room before
+	wake    chan struct{} // has an element when something has happened
+	looked  chan struct{} // closed when what follows is there
+	next    *room
+	job     *job
+	err     error
 }
 
 // A waitKey is a job of the queue, or one that is not in it.
 type waitKey struct {
-	queue string
-	job   queuefs.JobID
-	id    string
+	q   *queuefs.Queue
+	job queuefs.JobID
+	id  string
 }
 
+// A watcher is one as long as it watches.
 type watcher struct {
-	waiting int
+	waiting int // waits.mu is held
 	stop    context.CancelFunc
+	err     error // why it watches no longer: all of its rooms were woken
 }
 
 func (w *waits) begin() {
 	w.closing, w.close = context.WithCancel(context.Background())
-	w.rooms, w.count = map[waitKey]*room{}, map[*queuefs.Queue]*watcher{}
+	w.rooms, w.watchers = map[waitKey]*room{}, map[*queuefs.Queue]*watcher{}
 }
 
 func (w *waits) end() {
@@ -62,49 +63,59 @@ func (w *waits) end() {
 
 func keyOf(j *job) waitKey {
 	if j.cut != nil {
-		return waitKey{queue: j.q.ID(), job: j.cut.ID}
+		return waitKey{q: j.s.q, job: j.cut.ID}
 	}
-	return waitKey{queue: j.q.ID(), id: j.id}
+	return waitKey{q: j.s.q, id: j.id}
 }
 
 // enter returns the room of a job. What happens to the job from now on wakes
 // those in it.
-func (w *waits) enter(q *queuefs.Queue, k waitKey) *room {
+func (w *waits) enter(k waitKey) *room {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := w.rooms[k]
 	if r == nil {
-		r = &room{q: q, key: k, wake: make(chan struct{})}
+		r = &room{key: k, watcher: w.watcherOf(k.q), wake: make(chan struct{}, 1), looked: make(chan struct{})}
 		w.rooms[k] = r
 	}
 	w.stay(r)
 	return r
 }
 
-// stay counts one more who waits. w.mu is held.
-func (w *waits) stay(r *room) {
-	r.waiting++
-	at := w.count[r.q]
+// watcherOf returns that of a queue. w.mu is held.
+func (w *waits) watcherOf(q *queuefs.Queue) *watcher {
+	at := w.watchers[q]
 	if at == nil {
 		ctx, stop := context.WithCancel(w.closing)
 		at = &watcher{stop: stop}
-		w.count[r.q] = at
-		seen := r.q.Seq()
-		w.all.Go(func() { w.watch(ctx, r.q, seen) })
+		w.watchers[q] = at
+		seen := q.Seq()
+		w.all.Go(func() { w.watch(ctx, q, at, seen) })
 	}
-	at.waiting++
+	return at
+}
+
+// stay counts one more who waits. w.mu is held.
+func (w *waits) stay(r *room) {
+	r.waiting++
+	r.watcher.waiting++
 }
 
 // leave is the end of enter, and of goOn.
 func (w *waits) leave(r *room) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.leaving(r)
+}
+
+// leaving is leave; w.mu is held.
+func (w *waits) leaving(r *room) {
 	for ; r != nil; r = r.next {
-		if at := w.count[r.q]; at.waiting == 1 {
-			at.stop()
-			delete(w.count, r.q)
-		} else {
-			at.waiting--
+		if r.watcher.waiting--; r.watcher.waiting == 0 {
+			r.watcher.stop()
+			if w.watchers[r.key.q] == r.watcher {
+				delete(w.watchers, r.key.q)
+			}
 		}
 		if r.waiting--; r.waiting > 0 {
 			return
@@ -115,64 +126,74 @@ func (w *waits) leave(r *room) {
 	}
 }
 
-// goOn leads from a room that was woken to the next one, and returns the job as
-// it is there.
-func (h *Handler) goOn(set settings, r *room, id string) (next *room, now *job, err error) {
-	w := &h.waits
-	r.once.Do(func() {
-		next := w.enter(r.q, r.key)
-		r.job, r.err = h.find(r.q, set, id)
-		w.mu.Lock()
-		r.next = next
-		w.mu.Unlock()
-	})
+// look is for the one who was woken: it looks at the job for all in the room.
+// The next room is there before, so that nothing is missed in between.
+func (w *waits) look(r *room, by *request, id string) {
+	next := w.enter(r.key)
+	r.job, r.err = by.s.find(by.set, id)
 	w.mu.Lock()
-	w.stay(r.next)
+	r.next = next
 	w.mu.Unlock()
-	w.leave(r)
-	return r.next, r.job, r.err
+	close(r.looked)
 }
 
-// watch wakes those whose jobs have events.
-func (w *waits) watch(ctx context.Context, q *queuefs.Queue, seen queuefs.Seq) {
+// goOn leads from a room where the job was looked at to the next one.
+func (w *waits) goOn(r *room) *room {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stay(r.next)
+	w.leaving(r)
+	return r.next
+}
+
+// watch wakes those whose jobs have events, and all when it cannot tell whose
+// they were.
+func (w *waits) watch(ctx context.Context, q *queuefs.Queue, at *watcher, seen queuefs.Seq) {
 	for {
 		if err := q.Wait(ctx, seen); err != nil {
 			if ctx.Err() == nil {
-				w.wakeAll(q.ID()) // removed, or the storage has failed
+				w.die(q, at, err) // removed, or the storage has failed
 			}
 			return
 		}
 		events, err := q.Events(seen, 0)
 		if err != nil {
-			if !errors.Is(err, queuefs.ErrGone) {
-				w.wakeAll(q.ID())
-				return
-			}
 			seen = q.Seq()
-			w.wakeAll(q.ID())
+			w.mu.Lock()
+			w.wakeAll(at)
+			w.mu.Unlock()
 		}
 		for _, e := range events {
 			seen = e.Seq
-			w.wake(waitKey{queue: q.ID(), job: e.Job})
+			w.wake(waitKey{q: q, job: e.Job})
 		}
 	}
+}
+
+// die ends a watcher. Whoever comes now begins another one.
+func (w *waits) die(q *queuefs.Queue, at *watcher, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at.err = err; w.watchers[q] == at {
+		delete(w.watchers, q)
+	}
+	w.wakeAll(at)
 }
 
 func (w *waits) wake(k waitKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r := w.rooms[k]; r != nil {
-		close(r.wake)
+		r.wake <- struct{}{}
 		delete(w.rooms, k)
 	}
 }
 
-func (w *waits) wakeAll(queue string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// wakeAll wakes all for whom a watcher watches. w.mu is held.
+func (w *waits) wakeAll(at *watcher) {
 	for k, r := range w.rooms {
-		if k.queue == queue {
-			close(r.wake)
+		if r.watcher == at {
+			r.wake <- struct{}{}
 			delete(w.rooms, k)
 		}
 	}
@@ -182,47 +203,66 @@ func (w *waits) wakeAll(queue string) {
 // over; -1 is as long as the Handler lets anybody wait. A job in a phase that
 // ends by other hands only is not waited for.
 func (h *Handler) await(r *request, j *job, seconds int) (*job, error) {
-	ctx, cancel := h.following(r.Context())
-	defer cancel()
-	if seconds >= 0 && seconds <= int(h.o.MaxWait/time.Second) {
-		var done context.CancelFunc
-		ctx, done = context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
-		defer done()
+	most := h.o.MaxWait
+	if seconds >= 0 && seconds <= int(most/time.Second) {
+		most = time.Duration(seconds) * time.Second
 	}
 	was := j.phase()
-	return h.stayWith(ctx, r, j, func(p phase) bool { return p == was && p.active() })
+	return h.stayWith(r, j, most, func(p phase) bool { return p == was && p.active() })
 }
 
-// stayWith returns the job once its phase is none that the caller stays for, or
-// when ctx ends. The caller may see the job, and so may see what becomes of it:
-// it keeps its owner.
-func (h *Handler) stayWith(ctx context.Context, r *request, j *job, stay func(phase) bool) (now *job, err error) {
+// stayWith returns the job once its phase is none that the caller stays for,
+// when the time is over, the client has gone, or the Handler is closed. The
+// caller may see the job, and so may see what becomes of it: it keeps its owner.
+// Nobody is to change the job that is returned: it is that of others, too.
+func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(phase) bool) (now *job, err error) {
 	if !stay(j.phase()) {
 		return j, nil
 	}
-	at := h.waits.enter(j.q, keyOf(j))
-	defer func() { h.waits.leave(at) }()
+	w := &h.waits
+	over := time.NewTimer(most)
+	defer over.Stop()
+	at := w.enter(keyOf(j))
+	defer func() { w.leave(at) }()
 	// It may have changed before anybody could have been woken.
-	now, err = h.found(r, false)
-	for {
-		if errors.Is(err, errNoJob) {
-			err = notFound("job not found")
-		}
-		if err != nil || !stay(now.phase()) {
-			return now, err
+	now, err = r.s.find(r.set, j.id)
+	for woken := false; ; {
+		switch {
+		case errors.Is(err, errNoJob):
+			return nil, notFound("job not found")
+		case err != nil:
+			return nil, err
+		case !stay(now.phase()):
+			return now, nil
+		case woken && errors.Is(at.watcher.err, queuefs.ErrNoQueue):
+			// Nobody would wake those who stay. A queue may stay in the end that
+			// was to be removed.
+			return now, h.gone(now.s.q)
+		case woken && at.watcher.err != nil:
+			return nil, at.watcher.err
 		}
 		if k := keyOf(now); k != at.key { // it was started
 			was := at
-			at = h.waits.enter(now.q, k)
-			h.waits.leave(was)
-			now, err = h.found(r, false)
+			at = w.enter(k)
+			w.leave(was)
+			woken = false
+			now, err = r.s.find(r.set, j.id)
 			continue
+		}
+		if woken {
+			at = w.goOn(at)
 		}
 		select {
 		case <-at.wake:
-			at, now, err = h.goOn(r.set, at, now.id)
-		case <-ctx.Done():
+			w.look(at, r, j.id)
+		case <-at.looked:
+		case <-over.C:
+			return now, nil
+		case <-r.Context().Done():
+			return now, nil
+		case <-w.closing.Done():
 			return now, nil
 		}
+		woken, now, err = true, at.job, at.err
 	}
 }

@@ -20,12 +20,14 @@ import (
 
 // A world is a service with one queue, served to clients.
 type world struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 
 	mu  sync.Mutex
 	now time.Time
 	as  uws.Caller // of the next requests
+
+	quiet bool // errors of the Handler are expected
 
 	svc *queuefs.Service
 	q   *queuefs.Queue
@@ -35,7 +37,7 @@ type world struct {
 }
 
 // newWorld makes one whose queue has these further settings.
-func newWorld(t *testing.T, settings string) *world {
+func newWorld(t testing.TB, settings string) *world {
 	t.Helper()
 	w := &world{t: t, dir: filepath.Join(t.TempDir(), "home"), now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), as: uws.Caller{Admin: true}}
 	w.web = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -86,7 +88,11 @@ func (w *world) open(first func(*queuefs.Service)) {
 	}
 	w.q = w.svc.Queues()[0]
 	if w.h, err = uws.New(w.svc, uws.Options{Now: w.clock, Caller: func(*http.Request, string) uws.Caller { return w.as },
-		Log: func(r *http.Request, err error) { w.t.Errorf("%s %s: %v", r.Method, r.URL, err) }}); err != nil {
+		Log: func(r *http.Request, err error) {
+			if !w.quiet {
+				w.t.Errorf("%s %s: %v", r.Method, r.URL, err)
+			}
+		}}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.srv = httptest.NewServer(w.h)

@@ -22,6 +22,7 @@ const (
 	Some               // any queue
 	Every              // all queues
 	Body               // any queue, and any right: what it takes depends on the body, see [Gate.Require]
+	Own                // the queue that the path names; who may submit to it is let in as well, and shown only what is theirs
 )
 
 // Rules are all there are; the first that fits holds. What fits none needs the
@@ -79,11 +80,16 @@ var Rules = []Rule{
 	{"POST", "/cull/{queue}", Admin, Named},
 	{"POST", "/cull", Admin, Every},
 
-	// A job of UWS is made, set up, started and destroyed by one client; which
-	// job is whose is for its handler.
+	// A job of UWS is made, set up, started, followed and destroyed by one client;
+	// which job is whose is for its handler. Every path is named: one that is read
+	// and one that makes a job differ in a segment.
 	{"GET", "/uws/{queue}/sync", Submit, Named},
 	{"POST", "/uws/{queue}/sync", Submit, Named},
-	{"GET", "/uws/{queue}/{rest...}", Read, Named},
+	{"GET", "/uws/{queue}/sync/{job}", Read, Own},
+	{"GET", "/uws/{queue}/capabilities", Read, Own},
+	{"GET", "/uws/{queue}/availability", Read, Own},
+	{"GET", "/uws/{queue}/async", Read, Own},
+	{"GET", "/uws/{queue}/async/{rest...}", Read, Own},
 	{"DELETE", "/uws/{queue}/async/{job}", Submit, Named},
 	{"POST", "/uws/{queue}/async", Submit, Named},
 	{"POST", "/uws/{queue}/async/{job}", Submit, Named},

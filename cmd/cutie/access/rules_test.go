@@ -27,7 +27,7 @@ func need(r access.Rule) string {
 	if r.Right == 0 {
 		return "nothing"
 	}
-	return r.Right.String() + [...]string{access.Named: "", access.Some: " some", access.Every: " every", access.Body: " by body"}[r.Of]
+	return r.Right.String() + [...]string{access.Named: "", access.Some: " some", access.Every: " every", access.Body: " by body", access.Own: " or submit"}[r.Of]
 }
 
 func TestWhatRequestsNeed(t *testing.T) {
@@ -72,12 +72,34 @@ func TestWhatRequestsNeed(t *testing.T) {
 		"GET /schema/state.xsd":                    "read some",
 		"GET /hub":                                 "admin every",
 		"POST /hub":                                "read by body",
-		"GET /uws/q/async":                         "read q",
+		"GET /uws/q/async":                         "read or submit q",
+		"GET /uws/q/async/j":                       "read or submit q",
+		"GET /uws/q/async/j/results/result":        "read or submit q",
+		"GET /uws/q/sync/j":                        "read or submit q",
+		"GET /uws/q/capabilities":                  "read or submit q",
+		"GET /uws/q/availability":                  "read or submit q",
+		"GET /uws/q":                               "admin every",
+		"GET /uws/q/":                              "admin every",
+		"GET /uws/q/other":                         "admin every",
 		"POST /uws/q/async":                        "submit q",
 		"POST /uws/q/async/j/phase":                "submit q",
 		"DELETE /uws/q/async/j":                    "submit q",
 		"POST /uws/q/async/j":                      "submit q",
 		"GET /uws/q/sync":                          "submit q",
+		"HEAD /uws/q/sync":                         "submit q",
+		"GET /uws/q/sync/":                         "admin every",
+		"GET /uws/q/sync//":                        "admin every",
+		"GET /uws/q/%73ync/":                       "admin every",
+		"GET /uws/q/sync%2f":                       "admin every",
+		"GET /uws/q//sync":                         "admin every",
+		"POST /uws/q/sync/":                        "admin every",
+		"POST /uws/q/async/":                       "admin every",
+		"POST /uws/q/async/j/":                     "admin every",
+		"DELETE /uws/q/async/j/":                   "admin every",
+		"POST /uws/q/async/j/phase/":               "admin every",
+		"POST /consume/q/":                         "admin every",
+		"GET /state/q/":                            "admin every",
+		"DELETE /state/q/":                         "admin every",
 		"GET /rdm/incoming":                        "read some",
 		"POST /rdm/incoming":                       "read by body",
 		"PUT /rdm/incoming":                        "admin every",
@@ -99,7 +121,7 @@ func TestWhatRequestsNeed(t *testing.T) {
 		method, path, _ := strings.Cut(request, " ")
 		rule, queue := ruleFor(t, method, path)
 		got := need(rule)
-		if rule.Right != 0 && rule.Of == access.Named {
+		if rule.Right != 0 && (rule.Of == access.Named || rule.Of == access.Own) {
 			got += " " + queue
 		}
 		if got != want {
@@ -122,6 +144,29 @@ func TestEveryRouteHasARule(t *testing.T) {
 				t.Errorf("%s %s is decided for queue %q, scope %d", method, pattern, queue, rule.Of)
 			case method != "GET" && rule.Right < access.Submit && rule.Path != "/hub":
 				t.Errorf("%s %s needs %v only", method, pattern, rule.Right)
+			}
+		}
+	}
+}
+
+// A slash at the end makes no path one that needs less.
+func TestSlashAtTheEndNeedsNoLess(t *testing.T) {
+	paths := map[string][]string{}
+	for pattern, methods := range restRoutes(t) {
+		paths[pattern] = methods
+	}
+	for _, r := range access.Rules {
+		paths[r.Path] = append(paths[r.Path], r.Method)
+	}
+	names := strings.NewReplacer("{queue}", "the-queue", "{", "", "...}", "", "}", "")
+	for pattern, methods := range paths {
+		for _, method := range methods {
+			plain, _ := ruleFor(t, method, names.Replace(pattern))
+			for _, end := range []string{"/", "//", "%2f"} {
+				rule, _ := ruleFor(t, method, names.Replace(pattern)+end)
+				if pattern != "/" && rule.Right < plain.Right {
+					t.Errorf("%s %s%s needs %s, and without %s", method, pattern, end, need(rule), need(plain))
+				}
 			}
 		}
 	}
