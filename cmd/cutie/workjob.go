@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"mime"
-	"mime/multipart"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,15 +22,29 @@ import (
 // time (EX_TEMPFAIL of sysexits.h).
 const exitTransient = 75
 
+// maxUnread is how often a job is handed out whose payload cannot be read before
+// it has failed: until then it stands in the way of those behind it.
+const maxUnread = 5
+
+// A loadError says that a job never came to its command, and was given back.
+type loadError struct{ err error }
+
+func (e *loadError) Error() string { return e.err.Error() }
+func (e *loadError) Unwrap() error { return e.err }
+
 // do does one job and reports what became of it. What goes wrong with this job
-// alone is told; the error is that no job can be done.
-func (w *worker) do(ctx context.Context, d *rest.Delivery) error {
+// alone is told; the error is that no job can be done. wait is how long the next
+// is to wait, when this one was given back; patience is how long it was before.
+func (w *worker) do(ctx context.Context, d *rest.Delivery, patience time.Duration) (wait time.Duration, err error) {
 	w.sayf("%s: %s: taken", w.queue, d.Job)
 	what, err := w.attempt(ctx, d)
-	start := (*startError)(nil)
+	start, load := (*startError)(nil), (*loadError)(nil)
 	switch {
 	case errors.As(err, &start):
-		return err
+		return 0, err
+	case errors.As(err, &load):
+		wait = min(max(2*patience, workPause), workPatience)
+		w.warnf("%s: %s: %v; waits %v", w.queue, d.Job, err, wait)
 	case errors.Is(err, queuefs.ErrLease):
 		w.warnf("%s: %s: the lease is gone, the command was ended", w.queue, d.Job)
 	case err != nil:
@@ -39,7 +52,7 @@ func (w *worker) do(ctx context.Context, d *rest.Delivery) error {
 	default:
 		w.sayf("%s: %s: %s", w.queue, d.Job, what)
 	}
-	return nil
+	return wait, nil
 }
 
 // attempt runs the command and reports; what is the outcome.
@@ -56,11 +69,20 @@ func (w *worker) attempt(ctx context.Context, d *rest.Delivery) (what string, er
 	dir, err := os.MkdirTemp("", "cutie-work-")
 	if err != nil {
 		d.Body.Close()
-		return "", errors.Join(err, w.giveBack(held, d, "no room to work in"))
+		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no room to work in"))}
 	}
 	defer os.RemoveAll(dir)
-	if err := unpack(dir, d); err != nil {
-		return "", errors.Join(err, w.giveBack(held, d, "the payload could not be read"))
+	unread, err := unpack(dir, d)
+	switch {
+	case ctx.Err() != nil && (unread != nil || err != nil):
+		return "given back", w.giveBack(held, d, "the worker was ended")
+	case unread != nil && d.Attempt >= maxUnread:
+		unread = fmt.Errorf("the payload could not be read: %w", unread)
+		return "", errors.Join(unread, w.conclude(held, d, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, Message: unread.Error()}))
+	case unread != nil:
+		return "", &loadError{errors.Join(unread, w.giveBack(held, d, "the payload could not be read"))}
+	case err != nil:
+		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no room to work in"))}
 	}
 	message, runErr := w.command(ctx, held, dir, d)
 	if cause := context.Cause(held); cause != nil {
@@ -91,8 +113,12 @@ func (w *worker) attempt(ctx context.Context, d *rest.Delivery) (what string, er
 			c.Message = runErr.Error()
 		}
 	}
-	return c.Outcome.String(), w.insist(held, func() error {
-		_, err := w.target.Conclude(held, d.Queue, d.Job, d.Lease, c)
+	return c.Outcome.String(), w.conclude(held, d, c)
+}
+
+func (w *worker) conclude(ctx context.Context, d *rest.Delivery, c queuefs.Conclusion) error {
+	return w.insist(ctx, func() error {
+		_, err := w.target.Conclude(ctx, d.Queue, d.Job, d.Lease, c)
 		return err
 	}, queuefs.ErrLease)
 }
@@ -124,78 +150,6 @@ func (w *worker) keepLease(ctx context.Context, d *rest.Delivery, gone context.C
 		case errors.Is(err, queuefs.ErrLease), final(err), !time.Now().Before(over):
 			gone(fmt.Errorf("%w: %w", queuefs.ErrLease, err))
 			return
-		}
-	}
-}
-
-// Files in the directory of a job.
-const (
-	payloadFile = "payload"
-	sidecarFile = "sidecar"
-	outputFile  = "output"
-	resultsDir  = "results"
-	uploadsDir  = "uploads"
-	workDir     = "work"
-)
-
-// unpack puts a job into files.
-func unpack(dir string, d *rest.Delivery) (err error) {
-	defer func() { err = errors.Join(err, d.Body.Close()) }()
-	for _, sub := range []string{resultsDir, workDir} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
-			return err
-		}
-	}
-	if d.Sidecar != "" {
-		if err := os.WriteFile(filepath.Join(dir, sidecarFile), []byte(d.Sidecar), 0o600); err != nil {
-			return err
-		}
-	}
-	f, err := os.OpenFile(filepath.Join(dir, payloadFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, d.Body)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return unpackUploads(dir, d.MediaType)
-}
-
-// unpackUploads makes files of the parts of a payload that has some. A part
-// whose name is no name for a file is in the payload only.
-func unpackUploads(dir, mediaType string) error {
-	media, attrs, _ := mime.ParseMediaType(mediaType)
-	if media != "multipart/form-data" || attrs["boundary"] == "" {
-		return nil
-	}
-	payload, err := os.Open(filepath.Join(dir, payloadFile))
-	if err != nil {
-		return err
-	}
-	defer payload.Close()
-	uploads := filepath.Join(dir, uploadsDir)
-	if err := os.Mkdir(uploads, 0o700); err != nil {
-		return err
-	}
-	for parts := multipart.NewReader(payload, attrs["boundary"]); ; {
-		p, err := parts.NextRawPart()
-		if err != nil {
-			return nil // the end, or it is not what it says: the command sees for itself
-		}
-		if queuefs.CheckResultName(p.FormName()) != nil {
-			continue
-		}
-		f, err := os.OpenFile(filepath.Join(uploads, p.FormName()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, p)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return err
 		}
 	}
 }

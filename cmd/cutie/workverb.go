@@ -42,7 +42,10 @@ The lease of the job is kept for as long as the command runs. When it is gone,
 since the job was aborted or its time was over, the command and all that it
 started get SIGTERM, and SIGKILL after --grace; nothing is reported then. An
 interrupt ends the commands in the same way and gives their jobs back. A daemon
-that cannot be reached is asked again until it can.`,
+that cannot be reached is asked again until it can. A job that cannot be put
+into files, since there is no room or its payload does not come whole, is given
+back, and the next one waits, each time longer up to a minute. The fifth time
+that a payload does not come whole its job has failed for now.`,
 	examples: `cutie work jobs --drain -- wc -l`,
 	setup: func(fs *pflag.FlagSet) action {
 		w := worker{}
@@ -81,6 +84,9 @@ type worker struct {
 const (
 	workWait  = 30 * time.Second // how long a daemon is asked to wait for a job
 	workPause = time.Second      // before a daemon is asked again that could not be reached
+	// workPatience is the longest pause after a job that was given back: the
+	// next may be the same one.
+	workPatience = time.Minute
 )
 
 // run does jobs, n at a time, until it is interrupted, or none is left.
@@ -124,6 +130,7 @@ func (w *worker) run(ctx context.Context, n int) (err error) {
 // loop takes one job after the other.
 func (w *worker) loop(ctx context.Context) error {
 	lost := false
+	var patience time.Duration
 	for ctx.Err() == nil {
 		wait := workWait
 		if w.drain {
@@ -133,9 +140,10 @@ func (w *worker) loop(ctx context.Context) error {
 		switch {
 		case err == nil:
 			lost = false
-			if err := w.do(ctx, d); err != nil {
+			if patience, err = w.do(ctx, d, patience); err != nil {
 				return err
 			}
+			pause(ctx, patience)
 		case ctx.Err() != nil:
 		case errors.Is(err, queuefs.ErrEmpty):
 			if lost = false; w.drain {

@@ -44,13 +44,19 @@ var pagePolicy = []string{state.PagePolicy}
 
 // answerChange answers a method that changed something with the state that it
 // led to. A person who sent a form is shown the page of that, which can be
-// loaded again without harm.
-func (h *Handler) answerChange(w http.ResponseWriter, r *request, status int, form state.Form, d *state.Document) {
-	if !r.fromPage(form) {
+// loaded again without harm; but who has a lease gets the one page that shows it
+// at once, for its token is to be in no URL.
+func (h *Handler) answerChange(w http.ResponseWriter, r *request, status int, form state.Form, d *state.Document) error {
+	switch {
+	case !r.fromPage(form):
 		h.answer(w, status, form, d)
-		return
+	case r.lease != "":
+		w.Header()["Cache-Control"] = noStore
+		return h.answerPage(w, r, form, d)
+	default:
+		seeOther(w, d.Subject)
 	}
-	seeOther(w, d.Subject)
+	return nil
 }
 
 var noSniff = []string{"nosniff"}

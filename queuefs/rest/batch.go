@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type BatchOptions struct {
 	Wait     time.Duration // longest time of a batch that the submitter waits for; 0: 5 min
 	Time     time.Duration // longest time of one with Prefer: respond-async; 0: 1 h
 	Running  int           // batches at a time; 0: 16; beyond it 503
+	PerUser  int           // of these of one user, or of one address without a user; 0: a quarter; beyond it 503
 	Kept     int           // batches whose state is kept, the newest; 0: 1000
 	Keep     time.Duration // how long the state is kept when a batch has ended; 0: 1 h
 	Now      func() time.Time
@@ -44,6 +46,7 @@ func (o *Options) setBatch() {
 	b.Wait = cmp.Or(b.Wait, 5*time.Minute)
 	b.Time = cmp.Or(b.Time, time.Hour)
 	b.Running = cmp.Or(b.Running, 16)
+	b.PerUser = cmp.Or(b.PerUser, (b.Running+3)/4)
 	b.Kept = cmp.Or(b.Kept, 1000)
 	b.Keep = cmp.Or(b.Keep, time.Hour)
 	if b.Now == nil {
@@ -62,7 +65,8 @@ type batches struct {
 
 	mu      sync.Mutex
 	running int
-	kept    []*batch // with Prefer: respond-async, the oldest first
+	of      map[string]int // running, by who sent them
+	kept    []*batch       // with Prefer: respond-async, the oldest first
 }
 
 // A batch is one that nobody waits for. It is lost when the process ends, and
@@ -94,36 +98,43 @@ func (h *Handler) Close() {
 	h.batches.all.Wait()
 }
 
-// enter begins a batch; leave ends it.
-func (b *batches) enter(w http.ResponseWriter, most int) error {
+// enter begins a batch, which leave ends. Each may last long if a server that it
+// asks hangs, so nobody has all of the places. by is "" for whoever is on this
+// machine and has no name, who may.
+func (b *batches) enter(by string, o *BatchOptions) (leave func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.closing.Err() != nil:
-		return queuefs.ErrClosed
-	case b.running >= most:
-		w.Header().Set("Retry-After", "10")
-		return &Error{http.StatusServiceUnavailable, "too many batches are on their way"}
+		return nil, queuefs.ErrClosed
+	case b.running >= o.Running:
+		return nil, &Error{http.StatusServiceUnavailable, "too many batches are on their way"}
+	case by != "" && b.of[by] >= o.PerUser:
+		return nil, &Error{http.StatusServiceUnavailable, fmt.Sprintf("%d batches of yours are on their way already", o.PerUser)}
 	}
 	b.running++
+	b.of[by]++
 	b.all.Add(1)
-	return nil
-}
-
-func (b *batches) leave() {
-	b.mu.Lock()
-	b.running--
-	b.mu.Unlock()
-	b.all.Done()
+	return func() {
+		b.mu.Lock()
+		b.running--
+		if b.of[by]--; b.of[by] == 0 {
+			delete(b.of, by)
+		}
+		b.mu.Unlock()
+		b.all.Done()
+	}, nil
 }
 
 // submitBatch submits what a manifest names (Cutie 5.5). sub, which holds the
 // manifest as its one job, is over then.
 func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Draft) error {
-	if err := h.batches.enter(w, h.o.Batch.Running); err != nil {
+	left, err := h.batches.enter(callerOf(r.Request), &h.o.Batch)
+	if err != nil {
+		w.Header().Set("Retry-After", "10")
 		return err
 	}
-	leave := h.batches.leave
+	leave := left
 	defer func() { leave() }()
 	by := manifest.Meta()
 	by.Filename, by.MediaType, by.Expect = "", "", nil
@@ -138,7 +149,7 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		b := h.keep(f)
 		leave = func() {}
 		go func() {
-			defer h.batches.leave()
+			defer left()
 			jobs, err := f.run(h.batches.closing, h.o.Batch.Time)
 			h.finish(b, jobs, err)
 		}()
@@ -160,8 +171,7 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 	if err != nil {
 		return err
 	}
-	h.answerSeveral(w, r, form, q, jobs)
-	return nil
+	return h.answerSeveral(w, r, form, q, jobs)
 }
 
 // openManifest reads and checks the manifest of a submission.

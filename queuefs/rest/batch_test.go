@@ -143,7 +143,7 @@ func TestBatchThatNobodyWaitsFor(t *testing.T) {
 	}
 	now := time.Date(2010, 4, 20, 16, 0, 0, 0, time.UTC)
 	var clock atomic.Int64
-	s, h := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchOptions{Parallel: 1, Running: 2, Kept: 2,
+	s, h := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchOptions{Parallel: 1, Running: 2, PerUser: 2, Kept: 2,
 		Now: func() time.Time { return now.Add(time.Duration(clock.Load())) }}})
 	start := func() string {
 		t.Helper()

@@ -13,13 +13,16 @@ import (
 
 // bulk returns the method that does something with many jobs. After some time
 // it begins no further change, so that whoever waits for the answer still does;
-// the Link of the relation next is where to go on by the same method.
+// the Link of the relation next is where to go on by the same method. There is
+// none if the body names jobs: without them the rest of the request would mean
+// others. Nor is one longer than maxHeader; moreAfter says then where to go on.
 func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 	return func(w http.ResponseWriter, r *request) error {
 		q, err := h.queue(r)
 		if err != nil {
 			return err
 		}
+		inQuery := len(r.query["job"])
 		sel, err := h.selection(w, r, ofOperation[name])
 		if err != nil {
 			return err
@@ -40,8 +43,11 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		if err != nil {
 			return err
 		}
-		if changes.More && changes.After != 0 {
-			w.Header()["Link"] = []string{"<" + goingOn(h.base().Ref(name, q.ID()), r.query, changes.After) + `>; rel="next"`}
+		if changes.More && changes.After != 0 && len(sel.Jobs) == inQuery {
+			link := "<" + goingOn(h.base().Ref(name, q.ID()), r.query, changes.After) + `>; rel="next"`
+			if len(link) <= maxHeader {
+				w.Header()["Link"] = []string{link}
+			}
 		}
 		d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State(), Changes: changes})
 		w.Header()["Cache-Control"] = noStore

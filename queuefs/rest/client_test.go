@@ -33,6 +33,7 @@ func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
 		{},
 		{Filename: "a b \"c\" é", MediaType: "text/plain; charset=utf-8", Submitter: "me", Sidecar: " x\n%41é "},
 		{Sidecar: strings.Repeat("long ", 2000), MediaType: "text/checkm"},
+		{MediaType: "multipart/form-data; boundary=x"},
 		{Expect: []digest.Value{digest.Sum(digest.SHA512, []byte("payload")), digest.Sum(digest.Adler32, []byte("payload")), digest.Sum(digest.CRC32, []byte("payload"))}},
 		{Expect: []digest.Value{digest.Sum(digest.SHA384, []byte("payload"))}, Sidecar: strings.Repeat("long ", 2000)},
 	}

@@ -29,7 +29,7 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	lease, err := r.lease("lease")
+	lease, err := r.leaseTime("lease")
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,7 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	}
 	taken, err := take(r.Context(), q, queuefs.Take{By: r.UserAgent(), Max: most, Lease: lease}, wait)
 	if form, bad := r.form(); bad == nil && r.fromPage(form) && !r.query.Has("max") && (err == nil || errors.Is(err, queuefs.ErrEmpty)) {
-		h.takenByPage(w, q, taken)
-		return nil
+		return h.takenByPage(w, r, form, q, taken)
 	}
 	if errors.Is(err, queuefs.ErrEmpty) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -11,9 +11,10 @@ import (
 	"cutie/queuefs"
 )
 
-// maxHeader is the longest sidecar, percent-encoded, that goes into a header of
-// an answer: programs that read no more than 8 or 16 KiB of headers are common.
-// A longer one is announced in sidecarLength and stands in the job state.
+// maxHeader is the most octets of a header of an answer whose length is not ours
+// to choose: programs that read no more than 8 or 16 KiB of headers are common.
+// A sidecar that is longer, percent-encoded, is announced in sidecarLength and
+// stands in the job state.
 const maxHeader = 4 << 10
 
 // sidecarLength gives the octets of a sidecar that is not with the answer.

@@ -29,11 +29,12 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 		return err
 	}
 	base := h.base()
-	s := sequence{out: w, form: form, queue: q.ID(), base: base}
+	ref := base.Ref("state", q.ID())
+	s := sequence{out: w, form: form, list: state.JobList{Base: base, Queue: q.ID(), Ref: ref + "?detail", Now: h.now()}}
 	header := w.Header()
 	if page.More && len(page.IDs) > 0 {
-		s.next = goingOn(base.Ref("state", q.ID()), r.query, page.IDs[len(page.IDs)-1])
-		header["Link"] = []string{"<" + s.next + `>; rel="next"`}
+		s.list.Next = goingOn(ref, r.query, page.IDs[len(page.IDs)-1])
+		header["Link"] = []string{"<" + s.list.Next + `>; rel="next"`}
 	}
 	header["Content-Type"] = []string{form.MediaType()}
 	header["X-Content-Type-Options"] = noSniff

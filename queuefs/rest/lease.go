@@ -38,8 +38,8 @@ func leaseOf(base state.Base, t *queuefs.Taken) iter.Seq2[string, string] {
 	}
 }
 
-// lease returns how long a lease is to last, 0 if that is not said.
-func (r *request) lease(name string) (time.Duration, error) {
+// leaseTime returns how long a lease is to last, 0 if that is not said.
+func (r *request) leaseTime(name string) (time.Duration, error) {
 	d, err := r.seconds(name, maxLease)
 	if err == nil && d == 0 && r.query.Has(name) {
 		err = badRequest("parameter %s is no lease: seconds above 0, at most %g", name, maxLease.Seconds())
@@ -68,7 +68,7 @@ func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return queuefs.Job{}, err
 		}
-		d, err := r.lease("seconds")
+		d, err := r.leaseTime("seconds")
 		if err != nil {
 			return queuefs.Job{}, err
 		}
@@ -76,6 +76,7 @@ func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 		if err == nil {
 			w.Header()[leaseExpires] = []string{queuefs.FormatTime(j.Lease.Ends)}
 			w.Header()[attemptHeader] = []string{strconv.Itoa(j.Attempts)}
+			r.lease = token
 		}
 		return j, err
 	}, "lease", "seconds")

@@ -84,6 +84,5 @@ func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(
 		status = http.StatusCreated
 		w.Header()["Location"] = []string{d.Subject}
 	}
-	h.answerChange(w, r, status, form, &d)
-	return nil
+	return h.answerChange(w, r, status, form, &d)
 }

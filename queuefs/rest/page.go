@@ -28,6 +28,7 @@ func isPage(form state.Form) bool { return form == state.XHTML || form == state.
 // entity tag, for it tells how long ago things were and depends on who asks.
 func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form, d *state.Document) error {
 	v := state.View{Now: time.Now()}
+	v.Lease = r.lease
 	v.May, _ = r.Context().Value(mayKey{}).(func(method, path string) bool)
 	if d.Class == state.QueueClass {
 		q, err := h.queue(r)
@@ -51,12 +52,14 @@ func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form,
 
 // takenByPage answers a person who took a job, or found none, by a form. The
 // payload is behind a link of the page.
-func (h *Handler) takenByPage(w http.ResponseWriter, q *queuefs.Queue, taken []queuefs.Taken) {
-	ref := h.base().Ref("state", q.ID())
-	if len(taken) > 0 {
-		ref = h.base().JobRef("state", q.ID(), taken[0].ID)
+func (h *Handler) takenByPage(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, taken []queuefs.Taken) error {
+	if len(taken) == 0 {
+		seeOther(w, h.base().Ref("state", q.ID()))
+		return nil
 	}
-	seeOther(w, ref)
+	d := state.OfJob(h.base(), &taken[0].Job)
+	r.lease = taken[0].Token
+	return h.answerChange(w, r, http.StatusOK, form, &d)
 }
 
 // seeOther sends a browser to the page of a state.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
@@ -46,8 +47,25 @@ func (h *Handler) properties(w http.ResponseWriter, r *request) (anvl.Record, er
 	return rec, nil
 }
 
+// checkText refuses what some form of a state cannot say, since XML 1.0 has no
+// place for it. Line ends and tabs are left to the engine, whose labels have none.
+func checkText(name, value string) error {
+	for i, r := range value {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(value[i:], "\ufffd"):
+			return badRequest("%.40q is not UTF-8 at octet %d", name, i)
+		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f, r == 0xfffe, r == 0xffff:
+			return badRequest("%.40q has the character %U at octet %d, which a state cannot say", name, r, i)
+		}
+	}
+	return nil
+}
+
 // setProperty gives a queue a property. An empty value unsets it.
 func setProperty(info *queuefs.QueueInfo, name, value string, now time.Time) (err error) {
+	if err := checkText(name, value); err != nil {
+		return err
+	}
 	switch name {
 	case "name":
 		info.Name = value

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"cutie/queuefs"
@@ -12,8 +13,9 @@ import (
 )
 
 // putQueue gives the queue that the path names properties, and makes it if
-// there is none; with If-None-Match: * it does nothing but that. New queues
-// verify what is written unless told otherwise.
+// there is none; with If-None-Match: * it does nothing but that, and with
+// If-Match all but that. New queues verify what is written unless told
+// otherwise.
 func (h *Handler) putQueue(w http.ResponseWriter, r *request) error {
 	form, err := r.form()
 	if err != nil {
@@ -26,12 +28,12 @@ func (h *Handler) putQueue(w http.ResponseWriter, r *request) error {
 	name := r.PathValue("queue")
 	q, err := h.svc.Queue(name)
 	switch {
+	case errors.Is(err, queuefs.ErrNoQueue) && r.Header["If-Match"] != nil:
+		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("there is no queue %.80s that If-Match could name", strings.ToValidUTF8(name, "\ufffd"))}
 	case errors.Is(err, queuefs.ErrNoQueue):
 		return h.makeQueue(w, r, form, name, properties)
 	case err != nil:
 		return err
-	case r.Header.Get("If-None-Match") == "*":
-		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("%s: %v", q.ID(), queuefs.ErrQueueExists)}
 	}
 	return h.changeQueue(w, r, form, q, properties)
 }
@@ -78,6 +80,9 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 	if err != nil {
 		return err
 	}
+	if err := checkText("identifier", name); err != nil {
+		return err
+	}
 	info := queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1, VerifyOnWrite: true}
 	for _, p := range properties {
 		if p.Name == "identifier" {
@@ -85,6 +90,8 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 				return err
 			} else if id != want {
 				return badRequest("identifier %.80q is not that of the path, %.80q", p.Value, name)
+			} else if err := checkText(p.Name, p.Value); err != nil {
+				return err
 			}
 			info.Identifier = p.Value
 			continue
@@ -99,12 +106,14 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 	}
 	d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State()})
 	w.Header().Set("Location", d.Subject)
-	h.answerChange(w, r, http.StatusCreated, form, &d)
-	return nil
+	return h.answerChange(w, r, http.StatusCreated, form, &d)
 }
 
 func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, properties anvl.Record) error {
 	_, err := h.svc.SetQueue(r.Context(), q.ID(), func(info *queuefs.QueueInfo) error {
+		if err := h.precondition(r, q); err != nil {
+			return err
+		}
 		for _, p := range properties {
 			if p.Name == "identifier" {
 				// What names the same queue is no other identifier.
@@ -123,8 +132,7 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State()})
-	h.answerChange(w, r, http.StatusOK, form, &d)
-	return nil
+	return h.answerChange(w, r, http.StatusOK, form, &d)
 }
 
 // removeQueue removes a queue without jobs.
@@ -140,8 +148,11 @@ func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if err := h.precondition(r, q); err != nil {
+		return err
+	}
 	err = h.svc.RemoveQueue(r.Context(), q.ID())
-	if errors.Is(err, queuefs.ErrNotEmpty) {
+	if s := q.State(); errors.Is(err, queuefs.ErrNotEmpty) && s.Pending+s.Consumed+s.Deleted > 0 {
 		err = fmt.Errorf("%w; delete what is pending, set cullingSizeThreshold and cullingAgeThreshold to 0, and cull the queue first", err)
 	}
 	if err != nil {

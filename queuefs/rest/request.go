@@ -21,6 +21,7 @@ import (
 type request struct {
 	*http.Request
 	query url.Values
+	lease string // token that the page of the answer is to show
 }
 
 // param returns a parameter of the query, which may not be repeated.
@@ -263,19 +264,4 @@ func copyPayload(dst io.Writer, src io.Reader) error {
 			return err
 		}
 	}
-}
-
-// matches reports whether an If-None-Match header names the tag (RFC 9110,
-// 13.1.2).
-func matches(ifNoneMatch, tag string) bool {
-	if ifNoneMatch == "" {
-		return false
-	}
-	for t := range strings.SplitSeq(ifNoneMatch, ",") {
-		t = strings.TrimSpace(t)
-		if t == "*" || strings.TrimPrefix(t, "W/") == tag {
-			return true
-		}
-	}
-	return false
 }

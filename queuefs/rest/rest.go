@@ -49,7 +49,9 @@
 // method takes as parameters may also come as a form in its body. Whoever sends
 // a form from a page is answered with 303 and the page of the outcome, except
 // where something is handed out or listed. A state has an entity tag if it is
-// that of one instant, as nearly all are.
+// that of one instant, as nearly all are. What changes /state/Q honours If-Match
+// and If-None-Match, with any tag that a state of the queue has; every event of
+// the queue makes others.
 //
 // Where the specification leaves a choice:
 //
@@ -92,7 +94,8 @@
 //     state of the queue and what was changed, which is true also when it was
 //     stopped before the end: moreJobs says that there may be more, and the same
 //     request with ?after= and what moreAfter says goes on with them, as does
-//     the Link of the relation next.
+//     the Link of the relation next. There is no such Link if the body names
+//     jobs, or if it were longer than 4 KiB.
 //   - The states of jobs come as a stream: in ANVL records separated by empty
 //     lines, in JSON an array, in XML one element job:jobStates, in Turtle one
 //     graph, in XHTML a table. The Link of the relation next leads to the next
@@ -169,6 +172,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	o.setBatch()
 	h := &Handler{svc: svc, o: o, mux: http.NewServeMux()}
 	h.batches.closing, h.batches.close = context.WithCancel(context.Background())
+	h.batches.of = map[string]int{}
 	h.route("/help", methods{"GET": {h.help, "help"}})
 	h.route("/help/{method}", methods{"GET": {h.help, "help"}})
 	h.route("/state", methods{"GET": {h.serviceState, "getServiceState"}, "POST": {h.waking(h.postState), "createQueue"}})
@@ -207,9 +211,10 @@ func New(svc *queuefs.Service, o Options) *Handler {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Vary"] = varyAccept
-	// A path with dots would be redirected, which hides the mistake.
+	// A path with dots would be redirected, which hides the mistake, as would one
+	// whose slash behind the base is %2f.
 	p := r.URL.EscapedPath()
-	if trimmed := strings.TrimSuffix(p, "/"); trimmed != "" && path.Clean(trimmed) != trimmed {
+	if trimmed := strings.TrimSuffix(p, "/"); trimmed != "" && (p[0] != '/' || path.Clean(trimmed) != trimmed) {
 		h.Error(w, r, badRequest("path %.80q is not clean", p))
 		return
 	}

@@ -18,11 +18,9 @@ import (
 //
 // A form that it does not know is states with nothing between them.
 type sequence struct {
-	out   io.Writer
-	form  state.Form
-	base  state.Base
-	queue string // cleaned identifier
-	next  string // where the list goes on; "" at its end
+	out  io.Writer
+	form state.Form
+	list state.JobList // for people
 
 	n    int
 	buf  []byte
@@ -42,7 +40,7 @@ func (s *sequence) begin() {
 		c := state.JobClass
 		s.buf = append(s.buf, xmlDeclaration+"<"+c.Prefix+":"+c.List+" xmlns:"+c.Prefix+`="`+c.Namespace+"\">\n"...)
 	case state.XHTML, state.HTML:
-		s.buf = s.appendTop(s.buf)
+		s.buf = s.list.AppendTop(s.buf)
 	}
 }
 
@@ -77,7 +75,7 @@ func (s *sequence) add(d *state.Document) error {
 			s.buf = without(s.buf, from, s.head)
 		}
 	case state.XHTML, state.HTML:
-		s.buf = appendRow(s.buf, d)
+		s.buf = s.list.AppendJob(s.buf, d)
 	default:
 		s.buf = s.form.Append(s.buf, d)
 	}
@@ -95,7 +93,7 @@ func (s *sequence) end() error {
 	case state.XML:
 		s.buf = append(s.buf, "</"+state.JobClass.Prefix+":"+state.JobClass.List+">\n"...)
 	case state.XHTML, state.HTML:
-		s.buf = s.appendBottom(s.buf)
+		s.buf = s.list.AppendBottom(s.buf)
 	}
 	return s.flush()
 }

@@ -60,18 +60,10 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	base := h.base()
-	tagOf := func(s *queuefs.QueueState) string {
-		tag, info := newTagHash(), &s.Info
-		tag.add(form.String(), string(base), jobs.Status.String(), jobs.After.String(), strconv.Itoa(jobs.Limit),
-			info.Identifier, info.Name, info.Description, info.Created.Format(time.RFC3339Nano),
-			strconv.FormatInt(info.CullingSize, 10), strconv.FormatInt(info.CullingAge, 10),
-			strconv.FormatBool(info.VerifyOnRead), strconv.FormatBool(info.VerifyOnWrite),
-			info.Paused.Format(time.RFC3339Nano), strconv.FormatBool(info.Closed), info.Acknowledge.String(),
-			info.Lease.String(), strconv.Itoa(info.MaxAttempts), info.Callback,
-			jobs.Outcome.String(), strconv.FormatBool(jobs.Held), jobs.Batch,
-			strconv.FormatInt(s.Oldest.UnixMicro(), 10)) // a job being taken is no longer the oldest, before its event
-		return tag.tag(uint64(s.Seq))
-	}
+	view := newTagHash()
+	view.add(form.String(), jobs.Status.String(), jobs.After.String(), strconv.Itoa(jobs.Limit),
+		jobs.Outcome.String(), strconv.FormatBool(jobs.Held), jobs.Batch)
+	tagOf := func(s *queuefs.QueueState) string { return h.versionOf(s).tag(view) }
 	s := q.State()
 	return h.answerTagged(w, r, form, tagOf(&s), func() (d state.Document, tag string, err error) {
 		// Counts and list are of one instant if no event came while the list

@@ -69,18 +69,16 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if len(jobs) > 1 {
-		h.answerSeveral(w, r, form, q, jobs)
-		return nil
+		return h.answerSeveral(w, r, form, q, jobs)
 	}
 	d := state.OfJob(h.base(), &jobs[0])
 	w.Header()["Location"] = []string{d.Subject}
-	h.answerChange(w, r, http.StatusCreated, form, &d)
-	return nil
+	return h.answerChange(w, r, http.StatusCreated, form, &d)
 }
 
 // answerSeveral answers a submission of several jobs with the state of the
 // queue.
-func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, jobs []queuefs.Job) {
+func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, jobs []queuefs.Job) error {
 	s := state.Queue{QueueState: q.State(), Submitted: make([]queuefs.JobID, len(jobs))}
 	for i := range jobs {
 		s.Submitted[i] = jobs[i].ID
@@ -88,7 +86,7 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, form state.Fo
 	_ = listJobs(q, &s.Jobs) // fails for a batch only
 	d := state.OfQueue(h.base(), &s)
 	w.Header()["Location"] = []string{d.Subject}
-	h.answerChange(w, r, http.StatusCreated, form, &d)
+	return h.answerChange(w, r, http.StatusCreated, form, &d)
 }
 
 func isFormData(contentType string) bool {

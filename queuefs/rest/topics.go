@@ -43,8 +43,9 @@ var topics = []struct {
 		Request: "PUT /state/Q[?PROPERTY=VALUE...]",
 		Text: "Properties are those of Set-queue, in the query or in a body that is a form,\n" +
 			"ANVL or JSON. Answers 201. If there is such a queue the properties are set and\n" +
-			"the answer is 200, or 412 with the header If-None-Match: *. POST /state with the\n" +
-			"property identifier makes a queue too, or answers 409.",
+			"the answer is 200, or 412 with the header If-None-Match: *, or if If-Match names\n" +
+			"another state. POST /state with the property identifier makes a queue too, or\n" +
+			"answers 409.",
 	}, nil},
 	{"setQueue", state.Help{
 		Method: "Set-queue", Summary: "Set properties of a queue, pause it or go on",
@@ -55,7 +56,8 @@ var topics = []struct {
 			"consumer means), leaseDuration (seconds), maxAttempts, callback (URL that is told\n" +
 			"of changes). They come in the query or in a body that is a form, ANVL or JSON; an\n" +
 			"empty one is unset. A paused queue hands out no job. A queue is renamed by making\n" +
-			"another. Errors: 400, 404, 409 another queue has the name.",
+			"another. Errors: 400, 404, 409 another queue has the name, 412 If-Match names\n" +
+			"another state.",
 	}, []string{"setQueueBehavior", "set-queue-behavior"}},
 	{"removeQueue", state.Help{
 		Method: "Remove-queue", Summary: "Remove a queue without jobs",
@@ -136,8 +138,9 @@ var topics = []struct {
 			"is said holds for, and what the method fits, is changed one after another, at\n" +
 			"most 10000 jobs or limit, and only listed with dry: changedJobStates or\n" +
 			"chosenJobStates. refusedJobs were named and not changed. moreJobs says that the\n" +
-			"same request with after=moreAfter, as in the Link of the relation next, may\n" +
-			"change others; a call ends after 20 seconds.",
+			"same request with after=moreAfter may change others, as may the Link of the\n" +
+			"relation next, which there is if the body names no job; a call ends after 20\n" +
+			"seconds.",
 	}, nil},
 	{"extendLease", state.Help{
 		Method: "Extend-lease", Summary: "Say that a job is still worked on",
@@ -150,7 +153,8 @@ var topics = []struct {
 		Method: "Report-outcome", Summary: "Say what became of a job",
 		Request: "POST /outcome/Q/J?outcome=completed|error|released[&message=TEXT][&type=transient|fatal]",
 		Text: "Ends the lease, whose token comes as for Extend-lease. A job that is released is\n" +
-			"pending again. Errors: 404, 410 the lease is gone, and nothing was changed.",
+			"pending again, whatever maxAttempts. Errors: 404, 410 the lease is gone, and\n" +
+			"nothing was changed.",
 	}, nil},
 	{"abortJob", state.Help{
 		Method: "Abort-job", Summary: "Take a job out of work",

@@ -84,9 +84,9 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	if err != nil {
 		return nil, err
 	}
-	// A sidecar too long for a header, or a second kind of digest that headers
-	// do not know, goes into a form.
-	if len(appendEscaped(nil, u.Sidecar)) > maxHeader {
+	// A sidecar too long for a header goes into a form, as does a payload that is
+	// a form itself, which as a body would be taken apart.
+	if len(appendEscaped(nil, u.Sidecar)) > maxHeader || isFormData(u.MediaType) {
 		return c.formRequest(ctx, queue, []Upload{*u})
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ref(pairQuery(rest), "content", queue), nil)

@@ -23,6 +23,10 @@ func AppendPage(dst []byte, d *Document, v View) []byte {
 	dst = d.appendPath(dst)
 	dst = append(dst, "<div id=\"main\">\n"...)
 	dst = d.appendSummary(dst)
+	if v.Lease != "" && d.inWork() {
+		dst = append(appendEscaped(append(dst, `<p class="note cool">You have this job until `...), d.text("leaseExpires"), false), ", by the lease "...)
+		dst = append(appendEscaped(append(dst, `<span class="mono">`...), v.Lease, false), "</span>. No other page shows it.</p>\n"...)
+	}
 	if d.Subject != "" && d.Base != "" {
 		switch d.Class {
 		case ServiceClass:

@@ -17,6 +17,41 @@ import (
 	"cutie/queuefs/state"
 )
 
+// Who has the lease of a job has the forms of a consumer, as far as they may use
+// them, and as long as the job is in work.
+func TestPagesOfALeaseHaveTheFormsOfAConsumer(t *testing.T) {
+	const at, job = "post http://cutie.example.org/base/", "/uc3+cutie=01%5E20x/j000000000042?t=xhtml"
+	j := fullJob()
+	j.Outcome = 0
+	leased, done := state.OfJob(base, &j), fullJob()
+	ended := state.OfJob(base, &done)
+	report := at + "outcome" + job + ` lease="<k>`
+	extend, abort := at+"lease"+job+` lease="<k>`, at+"abort"+job+" message"
+	for _, tt := range []struct {
+		name string
+		d    *state.Document
+		may  string // "": everything
+		want []string
+	}{
+		{"all", &leased, "", []string{report + " message outcome=completed", report + " outcome=error message type=transient type=fatal",
+			report + " message outcome=released", extend, abort}},
+		{"extend", &leased, "/lease/", []string{extend}},
+		{"ended", &ended, "/outcome/", nil},
+	} {
+		v := state.View{Lease: `"<k>`, May: func(_, path string) bool { return strings.HasPrefix(path, tt.may) }}
+		text := state.AppendPage(nil, tt.d, v)
+		if got := parsePage(t, text).forms; !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+		if shown := bytes.Contains(text, []byte(`>&quot;&lt;k&gt;<`)) || bytes.Contains(text, []byte(`>"&lt;k&gt;<`)); shown != (tt.d == &leased) {
+			t.Errorf("%s: the token is shown: %v", tt.name, shown)
+		}
+		if back, err := state.XHTML.Decode(state.JobClass, text); err != nil || len(back.Properties) != len(tt.d.Properties) {
+			t.Errorf("%s: got %+v, %v", tt.name, back, err)
+		}
+	}
+}
+
 // A page is what a browser sees of a document.
 type page struct {
 	style    string

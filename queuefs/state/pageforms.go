@@ -77,6 +77,7 @@ func (d *Document) appendJobForms(dst []byte, v *View) []byte {
 	const message = "<label>Message <input type=\"text\" name=\"message\" /></label>\n"
 	switch status := d.text("status"); {
 	case d.inWork():
+		dst = d.appendLeaseForms(dst, v)
 		button("abort", "Take the job out of work", message, "Abort", "danger")
 	case status == queuefs.Consumed.String() || status == queuefs.Deleted.String():
 		button("requeue", "Put the job back in its place", "", "Requeue", "")
@@ -87,6 +88,33 @@ func (d *Document) appendJobForms(dst []byte, v *View) []byte {
 			button("hold", "Keep the job from being taken", reason, "Hold", "")
 		}
 		button("delete", "Take the job out of the queue", "", "Delete", "danger")
+	}
+	return dst
+}
+
+// appendLeaseForms appends forms for a reader who has the lease of the job.
+func (d *Document) appendLeaseForms(dst []byte, v *View) []byte {
+	if v.Lease == "" {
+		return dst
+	}
+	open := func(method, legend, more string) {
+		dst = append(openForm(dst, d.action(method), legend, ""), `<p><input type="hidden" name="lease" value="`...)
+		dst = append(append(appendEscaped(dst, v.Lease, true), "\" /></p>\n"...), more...)
+	}
+	const message = "<label>Message <input type=\"text\" name=\"message\" /></label>\n"
+	if d.may(v, d.action("outcome")) {
+		open("outcome", "Report that the job is done", message)
+		dst = closeForm(dst, "outcome", "completed", "Completed", "")
+		const failed = "<p><input type=\"hidden\" name=\"outcome\" value=\"error\" /></p>\n" + message +
+			"<p><button type=\"submit\" class=\"danger\" name=\"type\" value=\"transient\">Failed for now</button></p>\n"
+		open("outcome", "Report that the job has failed", failed)
+		dst = closeForm(dst, "type", "fatal", "Failed for good", "danger")
+		open("outcome", "Leave the job to others", message)
+		dst = closeForm(dst, "outcome", "released", "Give back", "")
+	}
+	if d.may(v, d.action("lease")) {
+		open("lease", "Keep the job for longer", "")
+		dst = closeForm(dst, "", "", "Extend the lease", "")
 	}
 	return dst
 }

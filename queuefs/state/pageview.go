@@ -19,6 +19,9 @@ type View struct {
 	// May tells whether the reader may send a request to a path below the base,
 	// such as "/hold/q/j000000000042". nil: the reader may do everything.
 	May func(method, path string) bool
+	// Lease is the token of the lease by which the reader has the job; "": none.
+	// The page shows it, and has the forms of a consumer.
+	Lease string
 }
 
 // Ago returns how far a date is from now, such as "3 minutes ago" and "in 2
@@ -166,99 +169,4 @@ func grouped(n string) string {
 		n = n[:i] + "," + n[i:]
 	}
 	return n
-}
-
-// appendJobs appends what the state of a queue lists.
-func (d *Document) appendJobs(dst []byte, v *View) []byte {
-	heading := "Jobs"
-	if t := d.listed(); t != nil {
-		heading = t.heading
-	}
-	if s := d.text("jobsBatch"); s != "" {
-		heading += " of batch " + s
-	}
-	dst = append(appendEscaped(append(dst, "<h2>"...), heading, false), "</h2>\n"...)
-	refs := d.items("jobStates")
-	switch {
-	case len(refs) == 0:
-		dst = append(dst, "<p class=\"none\">None.</p>\n"...)
-	case len(v.Jobs) == 0:
-		dst = appendNames(dst, refs)
-	default:
-		dst = appendRows(dst, refs, v)
-	}
-	next := d.text("jobsNext")
-	if next == "" && d.text("jobsAfter") == "" && d.listed() == nil {
-		return dst
-	}
-	dst = append(dst, "<p>"...)
-	if next != "" {
-		dst = append(appendLink(dst, asking(next, XHTML), "Next jobs"), ' ')
-	}
-	if d.text("jobsAfter") != "" || d.listed() != nil {
-		dst = appendLink(dst, asking(d.Subject, XHTML), "All jobs")
-	}
-	return append(dst, "</p>\n"...)
-}
-
-// appendNames appends references by their last segments.
-func appendNames(dst []byte, refs []string) []byte {
-	dst = append(dst, "<ul class=\"ids\">\n"...)
-	for _, ref := range refs {
-		_, name, _ := cutLast(ref)
-		dst = append(appendLink(append(dst, "<li>"...), asking(ref, XHTML), name), "</li>\n"...)
-	}
-	return append(dst, "</ul>\n"...)
-}
-
-func appendRows(dst []byte, refs []string, v *View) []byte {
-	dst = append(dst, `<div class="scroll"><table class="list" summary="Jobs in their order">
-<tr><th scope="col">Job</th><th scope="col">Status</th><th scope="col">File</th><th scope="col" class="n">Octets</th><th scope="col" class="minor">Submitted (UTC)</th></tr>
-`...)
-	jobs := v.Jobs
-	for _, ref := range refs {
-		_, name, _ := cutLast(ref)
-		dst = append(appendLink(append(dst, `<tr><td class="t">`...), asking(ref, XHTML), name), "</td>"...)
-		for len(jobs) > 0 && jobs[0].ID.String() < name {
-			jobs = jobs[1:]
-		}
-		if len(jobs) == 0 || jobs[0].ID.String() != name {
-			dst = append(dst, "<td></td><td></td><td></td><td class=\"minor\"></td></tr>\n"...)
-			continue
-		}
-		dst = appendRow(dst, &jobs[0], v.Now)
-	}
-	return append(dst, "</table></div>\n"...)
-}
-
-// appendRow appends the cells of a job behind the first.
-func appendRow(dst []byte, j *queuefs.Job, now time.Time) []byte {
-	d := OfJob("", j)
-	dst = append(dst, "<td>"...)
-	for _, word := range d.badges() {
-		dst = append(appendBadge(dst, word), ' ')
-	}
-	dst = append(dst, `</td><td class="text">`...)
-	dst = appendEscaped(dst, clipped(d.text("filename")), false)
-	if note := clipped(d.text("message") + d.text("heldFor")); note != "" {
-		dst = append(appendEscaped(append(dst, ` <span class="dim">`...), note, false), "</span>"...)
-	}
-	dst = append(append(append(dst, `</td><td class="n">`...), grouped(d.text("size"))...), `</td><td class="t minor">`...)
-	dst = j.Submitted.UTC().AppendFormat(dst, "2006-01-02 15:04:05")
-	if !now.IsZero() {
-		dst = append(append(append(dst, ` <span class="dim">`...), Ago(now, j.Submitted)...), "</span>"...)
-	}
-	return append(dst, "</td></tr>\n"...)
-}
-
-// clipped returns the beginning of a text that would be long for a row.
-func clipped(s string) string {
-	const most = 80
-	n := 0
-	for i := range s {
-		if n++; n > most {
-			return s[:i] + "…"
-		}
-	}
-	return s
 }

@@ -1,0 +1,76 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+)
+
+// A version is what the entity tag of the state of a queue says of the queue:
+// the beginning of all its tags, whose ends tell forms and pages apart. Every
+// event of the queue makes another.
+type version string
+
+func (h *Handler) versionOf(s *queuefs.QueueState) version {
+	hash, info := newTagHash(), &s.Info
+	hash.add(string(h.base()),
+		info.Identifier, info.Name, info.Description, info.Created.Format(time.RFC3339Nano),
+		strconv.FormatInt(info.CullingSize, 10), strconv.FormatInt(info.CullingAge, 10),
+		strconv.FormatBool(info.VerifyOnRead), strconv.FormatBool(info.VerifyOnWrite),
+		info.Paused.Format(time.RFC3339Nano), strconv.FormatBool(info.Closed), info.Acknowledge.String(),
+		info.Lease.String(), strconv.Itoa(info.MaxAttempts), info.Callback,
+		strconv.FormatInt(s.Oldest.UnixMicro(), 10)) // a job being taken is no longer the oldest, before its event
+	return version(strings.TrimSuffix(hash.tag(uint64(s.Seq)), `"`))
+}
+
+// tag returns the entity tag of what view stands for.
+func (v version) tag(view tagHash) string {
+	return string(v) + "-" + strconv.FormatUint(uint64(view), 36) + `"`
+}
+
+// names reports whether a tag is one of this version.
+func (v version) names(tag string) bool {
+	return strings.HasPrefix(tag, string(v)+"-") && strings.HasSuffix(tag, `"`)
+}
+
+// precondition is what If-Match and If-None-Match of a change say about the
+// present state of a queue (RFC 9110, 13.1): 412 if it is another. A tag of any
+// form and page of the state will do.
+func (h *Handler) precondition(r *request, q *queuefs.Queue) error {
+	match, none := r.Header["If-Match"], r.Header["If-None-Match"]
+	if match == nil && none == nil {
+		return nil
+	}
+	s := q.State()
+	v := h.versionOf(&s)
+	switch {
+	case match != nil && !anyTag(match, v.names):
+		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("queue %s is not in the state that If-Match names", q.ID())}
+	case anyTag(none, func(tag string) bool { return v.names(strings.TrimPrefix(tag, "W/")) }):
+		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("%s: %v, as If-None-Match has it", q.ID(), queuefs.ErrQueueExists)}
+	}
+	return nil
+}
+
+// matches reports whether an If-None-Match header names the tag (RFC 9110,
+// 13.1.2).
+func matches(ifNoneMatch, tag string) bool {
+	return anyTag([]string{ifNoneMatch}, func(t string) bool { return strings.TrimPrefix(t, "W/") == tag })
+}
+
+// anyTag reports whether the lines of a header name a tag that is one, or are
+// "*".
+func anyTag(lines []string, is func(tag string) bool) bool {
+	for _, line := range lines {
+		for t := range strings.SplitSeq(line, ",") {
+			if t = strings.TrimSpace(t); t == "*" || t != "" && is(t) {
+				return true
+			}
+		}
+	}
+	return false
+}
