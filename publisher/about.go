@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 	"cutie/sitemap"
 	"cutie/wellknown"
 )
@@ -175,7 +176,7 @@ func (f *feed) aboutSet(s Set, name string) (*resource, error) {
 	a.About, a.Set, a.Title = docs+docName{kind: capabilityList}.String(), s.String(), titleOf(s, now.Info)
 	a.Description = setTexts[s]
 	a.Queue = &aboutQueue{ID: now.Info.ID, Name: now.Info.Name, Description: now.Info.Description, State: f.names.queue, Info: f.names.info,
-		Created: now.Info.Created.UTC(), LastEvent: f.orCreated(now.LastEvent), Events: uint64(now.Seq),
+		Created: now.Info.Created.UTC(), LastEvent: f.orCreated(now.LastEvent), Events: uint64(now.Seq - now.Before),
 		Pending: now.Pending, Consumed: now.Consumed, Deleted: now.Deleted}
 	resources := int64(s.size(int(now.Pending), int(now.Pending+now.Consumed+now.Deleted)))
 	if s == Replica {
@@ -257,7 +258,7 @@ func (a *about) resource(name string) *resource {
 	if name == aboutPage {
 		text, media = func() []byte { return a.page() }, pageType
 	}
-	r := fixedText("ab-"+salt(name, data.String()), text)
+	r := fixedText("ab-"+salt(name, data.String(), state.StyleHash), text)
 	r.media = media
 	return r
 }

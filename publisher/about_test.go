@@ -11,12 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 	"cutie/sitemap"
 )
 
@@ -173,6 +175,12 @@ func TestDescriptionsAreServedAsWhatTheyAre(t *testing.T) {
 			if media != "application/json" {
 				_, style, _ := strings.Cut(string(body), `<style type="text/css">`)
 				style, _, _ = strings.Cut(style, "</style>")
+				if style != state.PageStyle {
+					t.Errorf("%s does not look like other pages", url)
+				}
+				if _, links := page(t, body); dir != "" && !slices.Contains(links, "../../about.html") {
+					t.Errorf("%s does not link to the page of the Source: %q", url, links)
+				}
 				sum := sha256.Sum256([]byte(style))
 				if policy := resp.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") || !strings.HasPrefix(policy, "default-src 'none'") {
 					t.Errorf("%s: policy %q", url, policy)

@@ -1,31 +1,18 @@
 package publisher
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"html"
 	"strconv"
 	"strings"
 	"time"
-)
 
-// aboutStyle has none of the characters that HTML and XHTML read differently,
-// so that it has one hash.
-const aboutStyle = `:root{color-scheme:light dark}
-body{font-family:sans-serif;line-height:1.4;max-width:60em;margin:0 auto;padding:0 1em 2em}
-h1,th,td{overflow-wrap:anywhere}
-table{border-collapse:collapse;width:100%}
-th,td{border-bottom:1px solid #8886;padding:.3em .8em .3em 0;text-align:left;vertical-align:top}
-th{font-weight:normal;white-space:nowrap}
-`
+	"cutie/queuefs/state"
+)
 
 // aboutPolicy is the Content-Security-Policy of the page: it asks for nothing
 // and runs nothing.
-var aboutPolicy = func() string {
-	sum := sha256.Sum256([]byte(aboutStyle))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}()
+const aboutPolicy = "default-src 'none'; style-src " + state.StyleHash + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // page returns the about as a page of XHTML 1.0 Strict that is well-formed as
 // HTML too.
@@ -45,37 +32,52 @@ func (a *about) page() []byte {
 <style type="text/css">%s</style>
 </head>
 <body>
-<h1>%s</h1>
-<p>%s</p>
-`, text(a.Title), text(a.About), aboutData, aboutStyle, text(a.Title), text(a.Description))
+<ul class="path">
+`, text(a.Title), text(a.About), aboutData, state.PageStyle)
+	if a.Queue == nil {
+		p("<li>Source</li>\n")
+	} else {
+		p("<li>%s</li>\n<li class=\"step\">%s</li>\n<li class=\"step\">%s</li>\n", link("../../"+aboutPage, "Source"), link(a.Queue.State, a.Queue.ID), a.Set)
+	}
+	p("</ul>\n<h1>%s</h1>\n<p class=\"lead\">%s</p>\n", text(a.Title), text(a.Description))
 
-	p("<h2>Facts</h2>\n<table summary=\"facts\">\n")
+	table := func(class, summary string, columns ...string) {
+		p("<div class=\"scroll\"><table class=\"%s\" summary=\"%s\">\n<tr>", class, summary)
+		for _, c := range columns {
+			p("<th scope=\"col\">%s</th>", c)
+		}
+		p("</tr>\n")
+	}
+	p("<h2>Facts</h2>\n")
+	table("state", "facts", "Name", "Value")
 	for _, f := range a.facts() {
 		p("<tr><th scope=\"row\">%s</th><td>%s</td></tr>\n", text(f.name), f.html)
 	}
-	p("</table>\n<h2>How to follow</h2>\n<ol>\n")
+	p("</table></div>\n<h2>How to follow</h2>\n<ol>\n")
 	for _, step := range a.Follow {
 		p("<li>%s</li>\n", text(step))
 	}
 	p("</ol>\n")
 	if len(a.Documents) > 0 {
-		p("<h2>Documents</h2>\n<table summary=\"documents\">\n")
+		p("<h2>Documents</h2>\n")
+		table("list", "documents", "Document", "What it has")
 		for _, d := range a.Documents {
-			p("<tr><th scope=\"row\">%s</th><td>%s</td></tr>\n", link(d.URI, d.URI[strings.LastIndexByte(d.URI, '/')+1:]), text(d.Text))
+			p("<tr><td>%s</td><td class=\"text\">%s</td></tr>\n", link(d.URI, d.URI[strings.LastIndexByte(d.URI, '/')+1:]), text(d.Text))
 		}
-		p("</table>\n")
+		p("</table></div>\n")
 	}
 	if len(a.Sets) > 0 {
-		p("<h2>Sets</h2>\n<table summary=\"sets\">\n")
+		p("<h2>Sets</h2>\n")
+		table("list", "sets", "Set", "Document")
 		for _, d := range a.Sets {
-			p("<tr><td>%s</td><td>%s</td></tr>\n", link(d.About, d.Text), link(d.URI, "Capability List"))
+			p("<tr><td class=\"text\">%s</td><td>%s</td></tr>\n", link(d.About, d.Text), link(d.URI, "Capability List"))
 		}
-		p("</table>\n")
+		p("</table></div>\n")
 		if more := *a.Queues - len(a.Sets)/numSets; more > 0 {
 			p("<p>%d more queues stand in the %s.</p>\n", more, link(a.About, "Source Description"))
 		}
 	}
-	p("<p>The same for programs: %s</p>\n</body>\n</html>\n", link(aboutData, aboutData))
+	p("<p class=\"foot\">The same for programs: %s</p>\n</body>\n</html>\n", link(aboutData, aboutData))
 	return []byte(b.String())
 }
 

@@ -3,6 +3,7 @@ package publisher_test
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -20,9 +21,10 @@ import (
 const busyEvents = 3000
 
 // TestABusyDay scripts a day of a queue in each version: jobs come, are taken,
-// put back, held, deleted and culled, Resource Dumps are made, and the process
-// is killed twice. Every document there was is valid; replaying the lists,
-// replaying the dumps, and the directory are the same.
+// put back, held, described anew, deleted and culled, the properties of the
+// queue change, Resource Dumps are made, and the process is killed twice. Every
+// document there was is valid; replaying the lists, replaying the dumps, and the
+// directory are the same.
 func TestABusyDay(t *testing.T) {
 	events := busyEvents
 	if n, err := strconv.Atoi(os.Getenv("CUTIE_BUSY_EVENTS")); err == nil {
@@ -101,7 +103,7 @@ func (d *busyDay) until(seq queuefs.Seq) {
 		return id
 	}
 	for q.Seq() < seq {
-		switch d.rand.IntN(10) {
+		switch d.rand.IntN(12) {
 		case 0, 1, 2:
 			d.submitN(q, 1+d.rand.IntN(60))
 		case 3, 4:
@@ -130,6 +132,18 @@ func (d *busyDay) until(seq queuefs.Seq) {
 			}
 		case 9:
 			must(d, d.pub.Tick(ctx))
+		case 10:
+			if id := any(queuefs.Pending); id != 0 {
+				name, note := fmt.Sprintf("after %d & <more>.txt", q.Seq()), strings.Repeat("a line\n", d.rand.IntN(30))
+				_, err := q.Describe(ctx, id, queuefs.Description{Filename: &name, Sidecar: &note})
+				must(d, err)
+			}
+		case 11:
+			_, err := d.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error {
+				i.Description = fmt.Sprintf("as of event %d", q.Seq())
+				return nil
+			})
+			must(d, err)
 		}
 	}
 }

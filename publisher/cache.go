@@ -14,9 +14,10 @@ const cacheSize = 48 << 20
 
 // A member is a run of whole entries as one gzip member. It never changes.
 type member struct {
-	gz  []byte
-	raw int64 // octets of the entries
-	zst atomic.Pointer[[]byte]
+	gz     []byte
+	raw    int64 // octets of the entries
+	zst    atomic.Pointer[[]byte]
+	factor atomic.Uint32 // see behind; 0 until it is wanted
 
 	// Of a page of the engine, when it was read:
 	entries int

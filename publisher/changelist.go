@@ -106,7 +106,7 @@ func (f *feed) changeList(s Set, sp span, kind string) *resource {
 			return d, f.packedList(d, s, sp, head, foot, c)
 		}
 		d.text(head)
-		d.file(f, s, entriesFile(sp.first), sp.length)
+		d.file(f, s, entriesFile(sp.first), 0, sp.length)
 		d.text(foot)
 		return d, nil
 	}
@@ -121,11 +121,13 @@ func (f *feed) packedList(d *document, s Set, sp span, head, foot []byte, c codi
 		return nil
 	}
 	if sp.last != 0 && c == gzipped {
-		size, err := f.size(s, gzipFile(sp.first))
+		size, entries, err := f.compressed(s, sp)
 		if err == nil {
-			d.text(c.pack(head))
-			d.file(f, s, gzipFile(sp.first), size)
-			d.text(c.pack(foot))
+			p := d.packing(c)
+			p.text(head)
+			p.gzipFile(f, s, gzipFile(sp.first), size, entries)
+			p.text(foot)
+			p.end()
 			return nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -142,15 +144,20 @@ func (f *feed) packedList(d *document, s Set, sp span, head, foot []byte, c codi
 	return err
 }
 
-// size returns the size of a file of a set.
-func (f *feed) size(s Set, name string) (int64, error) {
-	d, err := f.dir(s, false)
+// compressed returns the size of the file with the entries of a closed list in
+// gzip, and their check. The error is [fs.ErrNotExist] if there is none, or one
+// of another form: earlier versions wrote several members.
+func (f *feed) compressed(s Set, sp span) (size int64, c check, err error) {
+	file, err := f.open(s, gzipFile(sp.first))
 	if err != nil {
-		return 0, err
+		return 0, c, err
 	}
-	defer d.Close()
-	st, err := d.Stat(name)
-	return st.Size, err
+	defer file.Close()
+	size, c, err = readEnd(file)
+	if err == nil && c.size != uint32(sp.length) {
+		err = fs.ErrNotExist
+	}
+	return size, c, err
 }
 
 // changeIndex returns changelist-index.xml: the closed lists, oldest first,

@@ -11,7 +11,8 @@ import (
 )
 
 // A coding is a form in which a document is sent (RFC 9110, 8.4.1). All of
-// them are made of parts that stay as they are when others change.
+// them are made of parts that stay as they are when others change: gzip of
+// blocks of one member, Zstandard of frames.
 type coding uint8
 
 const (
@@ -23,8 +24,9 @@ const (
 // String returns the name of the coding, as it stands in headers.
 func (c coding) String() string { return [...]string{"identity", "gzip", "zstd"}[c] }
 
-// suffix ends the entity tag of the form.
-func (c coding) suffix() string { return [...]string{"", "-gz", "-zst"}[c] }
+// suffix ends the entity tag of the form. It is to be another one when the same
+// text gets other octets.
+func (c coding) suffix() string { return [...]string{"", "-gzip", "-zst"}[c] }
 
 // pack returns text in the coding.
 func (c coding) pack(text []byte) []byte {
@@ -68,8 +70,9 @@ func (m *member) zstd() []byte {
 }
 
 // accepted returns the coding that the client likes best of those that it
-// names and does not forbid (RFC 9110, 12.5.3); of equals Zstandard, which
-// costs it less. A wildcard is not taken as a wish.
+// names and does not forbid (RFC 9110, 12.5.3); of equals gzip, because some
+// clients read no further than the first frame of Zstandard. A wildcard is not
+// taken as a wish.
 func accepted(values []string) coding {
 	best, most := identity, 0.0
 	for _, v := range values {
@@ -79,7 +82,7 @@ func accepted(values []string) coding {
 			if c == identity {
 				continue
 			}
-			if q := weight(params); q > most || q == most && q > 0 && c > best {
+			if q := weight(params); q > most || q == most && q > 0 && c < best {
 				best, most = c, q
 			}
 		}

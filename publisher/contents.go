@@ -25,7 +25,7 @@ func (f *feed) packaged(s Set, doc docName, sp span, name string) *resource {
 	tag := fmt.Sprintf("z%d-%.16s", doc.n, sp.sha256)
 	return &resource{zip: true, tag: tag, modified: sp.until, cache: cacheClosed, compose: func(coding) (*document, error) {
 		d := &document{tag: tag, modified: sp.until}
-		d.file(f, s, name, sp.length)
+		d.file(f, s, name, 0, sp.length)
 		return d, nil
 	}}
 }
@@ -59,13 +59,15 @@ func (d *document) stream(c coding, open func() (io.ReadCloser, error)) error {
 		})
 		return nil
 	}
+	p := d.packing(c)
 	block := make([]byte, streamBlock)
 	for {
 		n, err := io.ReadFull(r, block)
 		if n > 0 {
-			d.text(c.pack(block[:n]))
+			p.text(block[:n])
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			p.end()
 			return nil
 		}
 		if err != nil {

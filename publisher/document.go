@@ -16,9 +16,11 @@ type document struct {
 	parts    []part
 	size     int64
 
-	at  int64 // where the next Read begins
-	cur io.ReadCloser
-	end int64 // of the part cur reads
+	at    int64 // where the next Read begins
+	past  int   // parts before that, at least
+	start int64 // where these end
+	cur   io.ReadCloser
+	end   int64 // of the part cur reads
 }
 
 // A part opens its octets from an offset on.
@@ -41,34 +43,15 @@ func (d *document) text(b []byte) {
 	})
 }
 
-// member adds the entries of a member in a coding.
-func (d *document) member(m *member, c coding) {
-	switch c {
-	case gzipped:
-		d.text(m.gz)
-		return
-	case zstandard:
-		d.text(m.zstd())
-		return
-	}
-	d.add(m.raw, func(from int64) (io.ReadCloser, error) {
-		r, err := m.expand()
-		if err == nil {
-			_, err = io.CopyN(io.Discard, r, from)
-		}
-		return r, err
-	})
-}
-
-// file adds the first size octets of a file in the directory of a set. It is
-// opened when it is read.
-func (d *document) file(f *feed, s Set, name string, size int64) {
-	d.add(size, func(from int64) (io.ReadCloser, error) {
+// file adds the octets from start to end of a file in the directory of a set.
+// It is opened when it is read.
+func (d *document) file(f *feed, s Set, name string, start, end int64) {
+	d.add(end-start, func(from int64) (io.ReadCloser, error) {
 		file, err := f.open(s, name)
 		if err != nil {
 			return nil, err
 		}
-		return &section{io.NewSectionReader(file, from, size-from), file}, nil
+		return &section{io.NewSectionReader(file, start+from, end-start-from), file}, nil
 	})
 }
 
@@ -111,14 +94,13 @@ func (d *document) Read(p []byte) (int, error) {
 
 // next opens the part that has the next octet.
 func (d *document) next() (err error) {
-	start := int64(0)
-	for _, p := range d.parts {
-		if d.at < start+p.size {
-			d.end = start + p.size
-			d.cur, err = p.open(d.at - start)
+	for ; d.past < len(d.parts); d.past++ {
+		p := d.parts[d.past]
+		if d.end = d.start + p.size; d.at < d.end {
+			d.cur, err = p.open(d.at - d.start)
 			return err
 		}
-		start += p.size
+		d.start = d.end
 	}
 	return io.EOF
 }
@@ -135,7 +117,7 @@ func (d *document) Seek(offset int64, whence int) (int64, error) {
 		return 0, errors.New("seek before the document")
 	}
 	d.Close()
-	d.at = offset
+	d.at, d.past, d.start = offset, 0, 0
 	return offset, nil
 }
 

@@ -150,17 +150,17 @@ func (t *task) done() error {
 	return nil
 }
 
-// compress makes the compressed form of the entries, unless it is there. It
-// has the same octets as the members of the list while it was open.
+// compress makes the file with the entries in gzip, unless it is there. Its
+// blocks are those that were served while the list was open.
 func (t *task) compress(pause func() bool) error {
+	if _, _, err := t.compressed(t.set, t.list); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	dir, err := t.dir(t.set, false)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	if _, err := dir.Stat(gzipFile(t.list.first)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	entries, err := dir.Open(entriesFile(t.list.first))
 	if err != nil {
 		return err
@@ -171,6 +171,10 @@ func (t *task) compress(pause func() bool) error {
 		return err
 	}
 	defer out.discard()
+	if _, err := io.WriteString(out, gzipHead); err != nil {
+		return err
+	}
+	var all check
 	for k := (memberKey{queue: t.q.ID(), set: t.set, list: uint64(t.list.first)}); k.from < t.list.length; {
 		m := t.p.cache.get(k)
 		if m == nil {
@@ -182,13 +186,18 @@ func (t *task) compress(pause func() bool) error {
 				return err
 			}
 		}
-		if _, err := out.Write(m.gz); err != nil {
+		blocks, c := split(m.gz)
+		if _, err := out.Write(blocks); err != nil {
 			return err
 		}
+		all.join(c, m.behind())
 		k.from += m.raw
 		if !pause() {
 			return errStopped
 		}
+	}
+	if _, err := out.Write(all.append(nil)); err != nil {
+		return err
 	}
 	return out.place(dir, gzipFile(t.list.first))
 }

@@ -55,6 +55,8 @@ func TestMirrorsThatAreNoneAreRefused(t *testing.T) {
 	s := newSource(t, publisher.Options{})
 	for _, bad := range [][]string{
 		{""}, {"/x"}, {"ftp://x/"}, {"http://x/?q"}, {"http://x/#f"}, {"http://u@x/"}, {"http://x/&y"},
+		{"http://x/a b"}, {"http://x/ "}, {" http://x/"}, {"http://x/\t"}, {"http://x/\n"}, {"http://x/\x7f"}, {"http://x/\u0085"}, {"http://x/\u00a0"},
+		{"http://x/é"}, {"http://x/\xff"}, {"http://x/a\\b"}, {"http://x/{a}"}, {"http://x/%zz"},
 		{"http://x/" + strings.Repeat("y", 512)}, {"http://a", "http://b", "http://c", "http://d", "http://e"},
 	} {
 		if p, err := publisher.New(s.svc, publisher.Options{BaseURI: base, Mirrors: bad}); err == nil {

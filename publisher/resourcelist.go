@@ -146,11 +146,13 @@ func (l *listing) document(s snapshot, c coding) *document {
 
 // wrap makes the document of head, members and foot.
 func (d *document) wrap(head, foot []byte, members []*member, c coding) {
-	d.text(c.pack(head))
+	p := d.packing(c)
+	p.text(head)
 	for _, m := range members {
 		if m.raw > 0 {
-			d.member(m, c)
+			p.member(m)
 		}
 	}
-	d.text(c.pack(foot))
+	p.text(foot)
+	p.end()
 }

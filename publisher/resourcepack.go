@@ -216,11 +216,8 @@ func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 // info adds queue-info.txt and returns its digest.
 func (g *gathering) info() (string, error) {
 	text, facts := g.q.InfoFile()
-	g.render.entry = sitemap.Entry{Loc: g.names.info}
-	g.render.copies()
-	sum := hex.EncodeToString(facts.SHA256[:])
-	g.render.facts(&facts, sum+hex.EncodeToString(facts.MD5[:]))
-	return sum, g.add(bitstream{}, &facts, text)
+	g.render.buildInfo(&facts)
+	return hex.EncodeToString(facts.SHA256[:]), g.add(bitstream{}, &facts, text)
 }
 
 // add adds the entry that was rendered last, and its bitstream; text is that

@@ -22,9 +22,9 @@ type sourceOptions struct {
 func (o *sourceOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.dialect, "dialect", "", "`version` of ResourceSync of all documents: 1.1, 1.0 or 0.9; another\none than before begins all of them anew (default that of before, at first 1.1)")
 	fs.DurationVar(&o.Period, "period", 24*time.Hour, "`time` after which a Change List that has entries is closed, however few; 0: never")
-	fs.IntVar(&o.MaxEntries, "list-entries", 0, "`number` of entries of a document, 2 to 50000 (default 50000)")
-	fs.Var(&o.listSize, "list-size", "size of a document before compression, 64K to 50000000 (default 50000000)")
-	fs.Var(&o.packageSize, "package-size", "size of the files in a package of a dump, before the next begins (default 4G)")
+	fs.IntVar(&o.MaxEntries, "list-entries", 0, "`number` of entries of a document, 2 to 50000; a page of a Resource List has\nroom for 1,024 jobs at least (default 50000)")
+	fs.Var(&o.listSize, "list-size", "size of a document before compression, 64K to 50000000; a page of\n1,024 jobs may be larger (default 50000000)")
+	fs.Var(&o.packageSize, "package-size", "size of the files in a package of a dump, before the next begins; those of\nthe 1,024 jobs of a page, or of an event, are never split (default 4G)")
 	fs.DurationVar(&o.DumpPeriod, "dump-period", 0, "`time` after which a Resource Dump is made again; 0: only by cutie publish --now")
 	fs.DurationVar(&o.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive\nnames it; 0: as long as it is kept")
 	fs.DurationVar(&o.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")

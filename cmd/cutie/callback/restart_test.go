@@ -1,7 +1,9 @@
 package callback_test
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,7 +26,13 @@ func (r *receiver) fails(n int) {
 func copyHome(t *testing.T, dir string) string {
 	t.Helper()
 	to := fastDir(t)
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+	err := os.CopyFS(to, os.DirFS(dir))
+	for tries := 0; errors.Is(err, fs.ErrNotExist) && tries < 10; tries++ {
+		// What the journal prepares got its name, or was removed, meanwhile.
+		to = fastDir(t)
+		err = os.CopyFS(to, os.DirFS(dir))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return to

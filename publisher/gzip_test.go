@@ -1,0 +1,135 @@
+package publisher_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"cutie/publisher"
+)
+
+// gunzip returns what a document in gzip holds, read as many clients do: they
+// know one member only, and drop silently what follows it.
+func gunzip(t testing.TB, octets []byte) []byte {
+	t.Helper()
+	in := bytes.NewReader(octets)
+	z, err := gzip.NewReader(in)
+	must(t, err)
+	z.Multistream(false)
+	text, err := io.ReadAll(z) // checks CRC-32 and length at the end
+	must(t, err)
+	if in.Len() > 0 {
+		t.Errorf("%d of %d octets stand behind the first member", in.Len(), len(octets))
+	}
+	return text
+}
+
+// checkGzip compares the gzip form of a document with the document.
+func (s *source) checkGzip(url string) {
+	s.Helper()
+	resp := s.get(url, "Accept-Encoding", "gzip")
+	octets := read(s, resp)
+	if got := resp.Header.Get("Content-Encoding"); got != "gzip" {
+		s.Errorf("%s: %s, Content-Encoding %q", url, resp.Status, got)
+		return
+	}
+	if got, want := gunzip(s, octets), s.body(url); !bytes.Equal(got, want) {
+		s.Errorf("%s: gzip form has %d octets, want %d", url, len(got), len(want))
+	}
+}
+
+func TestGzipFormIsOneMember(t *testing.T) {
+	s, urls := published(t)
+	for _, dir := range []string{"", "/jobs/pending", "/jobs/replica"} {
+		for _, name := range []string{"/about.html", "/about.json"} {
+			urls = append(urls, base+"/.well-known/resourcesync"+dir+name)
+		}
+	}
+	must(t, s.pub.Publish(context.Background()))
+	for _, set := range []string{"pending", "replica"} {
+		for url := range everything(s, set) { // checks each on the way
+			urls = append(urls, url)
+		}
+	}
+	for _, url := range urls {
+		if filepath.Ext(url) != ".zip" {
+			s.checkGzip(url)
+		}
+	}
+}
+
+// TestGzipFormOfAListThatGrows goes on appending to a Change List, over several
+// of its blocks, then closes it.
+func TestGzipFormOfAListThatGrows(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := newSource(t, publisher.Options{Period: time.Hour, Now: func() time.Time { return now }}, "jobs")
+	q := s.queue("jobs")
+	var urls, closed []string
+	for _, set := range []string{"pending", "replica"} {
+		urls = append(urls, s.doc(q, set, "changelist.xml"), s.doc(q, set, "resourcelist.xml"), s.doc(q, set, "resourcelist-000001.xml"))
+		closed = append(closed, s.doc(q, set, "changelist-000000000001.xml"))
+	}
+	check := func(urls []string) {
+		t.Helper()
+		for _, url := range urls {
+			s.checkGzip(url)
+			checkRanges(s, url, read(t, s.get(url, "Accept-Encoding", "gzip")), "Accept-Encoding", "gzip")
+		}
+	}
+	check(urls)
+	for range 12 {
+		s.submitN(q, 100)
+		check(urls)
+		s.consume(q, 70)
+		check(urls)
+	}
+	s.reopen() // nothing is kept in memory
+	check(urls)
+	now = now.Add(2 * time.Hour)
+	s.submitN(s.queue("jobs"), 1)
+	must(t, s.pub.Flush())
+	check(append(urls, closed...)) // before it has a file
+	s.settle()
+	check(append(urls, closed...))
+}
+
+// TestGzipFilesOfAnotherFormAreNotServed puts a file in place as an earlier
+// program made it, of several members, and such as are cut off.
+func TestGzipFilesOfAnotherFormAreNotServed(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 50}, "jobs")
+	s.submitN(s.queue("jobs"), 60)
+	must(t, s.pub.Flush())
+	url := s.doc(s.queue("jobs"), "pending", "changelist-000000000001.xml")
+	file := filepath.Join(s.dir, "resourcesync", "jobs", "pending", "changelist-000000000001")
+	entries, err := os.ReadFile(file + ".entries")
+	must(t, err)
+	var members bytes.Buffer
+	for _, text := range [][]byte{entries[:len(entries)/2], entries[len(entries)/2:]} {
+		z := gzip.NewWriter(&members)
+		z.Write(text)
+		must(t, z.Close())
+	}
+	must(t, os.WriteFile(file+".gz", members.Bytes(), 0o666))
+	s.checkGzip(url)
+
+	s.settle() // makes the file anew
+	ours, err := os.ReadFile(file + ".gz")
+	must(t, err)
+	if got := gunzip(t, ours); !bytes.Equal(got, entries) {
+		t.Errorf("the file holds %d octets, want %d", len(got), len(entries))
+	}
+	for name, octets := range map[string][]byte{"several members": members.Bytes(), "cut off": ours[:len(ours)/2], "short": []byte("x"), "empty": nil} {
+		t.Run(name, func(t *testing.T) {
+			must(t, os.WriteFile(file+".gz", octets, 0o666))
+			s.checkGzip(url)
+		})
+	}
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
