@@ -37,8 +37,9 @@ type Export struct {
 	Dir    string       // is made if it is not there
 
 	// BaseURI begins the references to what is in the directory, in place of
-	// the Source's base URI; empty for that itself. Packages get other octets
-	// then, because of their manifests.
+	// the Source's base URI; empty for that itself. At another place packages
+	// get other octets, because of their manifests, and nothing is said of
+	// notifications: hubs know the topics of the Source alone.
 	BaseURI string
 
 	// Resources writes the files of the queues too: payloads, job files and

@@ -1,14 +1,10 @@
 package publisher_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"html"
 	"io"
 	"io/fs"
 	"maps"
@@ -278,92 +274,6 @@ func TestExportedFilesFollow(t *testing.T) {
 	}
 }
 
-func TestExportForAnotherSite(t *testing.T) {
-	for _, resources := range []bool{false, true} {
-		t.Run(fmt.Sprint(resources), func(t *testing.T) {
-			s, _ := published(t)
-			const site = "https://static.test/a&b"
-			e := s.newExport()
-			e.BaseURI, e.Resources = site+"/", resources
-			run(t, e)
-			files := tree(t, e.Dir)
-			path := published1
-			if resources {
-				path = ""
-			}
-			checkTree(t, files, site, path)
-			moved := func(text string, spell func(string) string) string {
-				text = strings.ReplaceAll(text, spell(base+published1), spell(site+published1))
-				if resources {
-					text = strings.ReplaceAll(text, spell(base+"/queues/"), spell(site+"/queues/"))
-				}
-				return text
-			}
-			zips := 0
-			for path, got := range files {
-				uri := base + strings.TrimSuffix(strings.TrimSuffix(path, "/index.xml"), "/index.html")
-				want := string(s.body(uri))
-				switch {
-				case strings.HasSuffix(path, ".zip"):
-					zips++
-					a, b := unzip(t, got), unzip(t, want)
-					b["manifest.xml"] = moved(b["manifest.xml"], html.EscapeString)
-					if !maps.Equal(a, b) {
-						t.Errorf("%s has other files", path)
-					}
-				case strings.Contains(path, "dump.xml"): // see checkTree
-				case strings.HasSuffix(path, ".json"):
-					if got != moved(want, func(uri string) string { return uri }) {
-						t.Errorf("%s is %.300s", path, got)
-					}
-				case got != moved(want, html.EscapeString):
-					t.Errorf("%s is %.300s", path, got)
-				}
-				if !strings.HasSuffix(path, ".zip") && strings.Contains(got, base+published1) {
-					t.Errorf("%s names documents of the source", path)
-				}
-			}
-			if zips < 4 {
-				t.Errorf("%d packages", zips)
-			}
-			if x := run(t, e); x != (publisher.Exported{}) {
-				t.Errorf("nothing changed: %+v", x)
-			}
-			activity(s, s.queue("jobs"), 7)
-			s.settle()
-			run(t, e)
-			checkTree(t, tree(t, e.Dir), site, path)
-			again := s.newExport()
-			again.BaseURI, again.Resources = site, resources
-			run(t, again)
-			if !maps.Equal(tree(t, again.Dir), tree(t, e.Dir)) {
-				t.Error("made at once it has other octets than made in two steps")
-			}
-			// Back to the base URI of the source.
-			e.BaseURI = ""
-			run(t, e)
-			if got := tree(t, e.Dir); !maps.Equal(got, s.served(got)) {
-				t.Error("the tree differs from what is served")
-			}
-		})
-	}
-}
-
-func unzip(t testing.TB, octets string) map[string]string {
-	t.Helper()
-	r, err := zip.NewReader(strings.NewReader(octets), int64(len(octets)))
-	must(t, err)
-	files := map[string]string{}
-	for _, f := range r.File {
-		in, err := f.Open()
-		must(t, err)
-		data, err := io.ReadAll(in)
-		must(t, err)
-		files[f.Name] = string(data)
-	}
-	return files
-}
-
 func TestPackagesAreLinkedFromTheHome(t *testing.T) {
 	s, _ := published(t)
 	e := s.newExport()
@@ -388,138 +298,6 @@ func TestPackagesAreLinkedFromTheHome(t *testing.T) {
 	}
 	if x := run(t, e); x != (publisher.Exported{}) {
 		t.Errorf("nothing changed: %+v", x)
-	}
-}
-
-// TestEveryStepOfAnExportMayFail fails every step that changes the directory,
-// once before it is done and once after, and wants a tree that can be served
-// then, and the right one after another Run.
-func TestEveryStepOfAnExportMayFail(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 8}, "jobs")
-	activity(s, s.queue("jobs"), 0)
-	s.settle()
-	first := s.newExport()
-	first.Resources = true
-	run(t, first)
-	activity(s, s.queue("jobs"), 1)
-	must(t, s.svc.RemoveQueue(context.Background(), s.queue("gone").ID()))
-	s.settle()
-	want := s.newExport()
-	want.Resources = true
-	run(t, want)
-
-	attempt := func(fault func(step string, do func() error) error) *publisher.Export {
-		e := s.newExport()
-		e.Resources, e.Fault = true, fault
-		must(t, os.CopyFS(e.Dir, os.DirFS(first.Dir)))
-		if _, err := e.Run(context.Background()); err != nil && !errors.Is(err, errFault) {
-			t.Fatal(err)
-		}
-		e.Fault = nil
-		return e
-	}
-	var steps []string
-	attempt(func(step string, do func() error) error {
-		steps = append(steps, step)
-		return do()
-	})
-	count := map[string]int{}
-	for n, step := range steps {
-		if count[step]++; count[step] > 2 {
-			continue
-		}
-		for _, done := range []bool{false, true} {
-			i := 0
-			e := attempt(func(step string, do func() error) error {
-				if i++; i < n+1 {
-					return do()
-				}
-				if done && i == n+1 {
-					do()
-				}
-				return errFault // as for a killed process, nothing comes after
-			})
-			half := tree(t, e.Dir)
-			maps.DeleteFunc(half, func(path, _ string) bool { return strings.Contains(path, "cutie-") })
-			for path, octets := range half {
-				if !strings.HasSuffix(path, ".xml") {
-					continue
-				}
-				for _, ref := range parse(t, []byte(octets)).entries {
-					at, ok := strings.CutPrefix(ref.Loc, base+published1)
-					if _, there := half[published1+at]; ok && !there {
-						t.Errorf("step %d, %s (done %v): %s names %s, which is not there", n, step, done, path, ref.Loc)
-					}
-				}
-			}
-			run(t, e)
-			if got := tree(t, e.Dir); !maps.Equal(got, tree(t, want.Dir)) {
-				t.Fatalf("step %d, %s (done %v): the next export makes %q", n, step, done, slices.Sorted(maps.Keys(got)))
-			}
-		}
-	}
-	if len(count) < 5 {
-		t.Errorf("steps: %v", count)
-	}
-}
-
-// TestAListClosedMeanwhileIsNotMissed closes lists between the request for the
-// index and that for the open list.
-func TestAListClosedMeanwhileIsNotMissed(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs")
-	q := s.queue("jobs")
-	s.submitN(q, 3)
-	e := s.newExport()
-	rounds := 3
-	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/pending/changelist.xml") && rounds > 0 {
-			rounds--
-			s.submitN(q, 6)
-		}
-		s.ServeHTTP(w, r)
-	})
-	e.Client = &http.Client{Transport: inside{busy}}
-	run(t, e)
-	got := tree(t, e.Dir)
-	checkTree(t, got, base, published1)
-	if !maps.Equal(got, s.served(got)) {
-		t.Error("the tree differs from what is served")
-	}
-	rounds = 1000
-	if _, err := e.Run(context.Background()); !errors.Is(err, publisher.ErrMoving) {
-		t.Errorf("got %v from a source that never rests", err)
-	}
-	after := tree(t, e.Dir)
-	if !maps.Equal(after, got) {
-		t.Error("the export that failed changed the tree")
-	}
-}
-
-func TestExportLeavesOutWhatMovedOn(t *testing.T) {
-	s := newSource(t, publisher.Options{}, "jobs")
-	q := s.queue("jobs")
-	s.submitN(q, 5)
-	e := s.newExport()
-	e.Resources = true
-	moves := 2
-	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/queues/jobs/pending/") && moves > 0 {
-			moves--
-			s.consume(q, 1)
-		}
-		s.ServeHTTP(w, r)
-	})
-	e.Client = &http.Client{Transport: inside{busy}}
-	if x := run(t, e); x.Moved == 0 {
-		t.Errorf("got %+v", x)
-	}
-	if x := run(t, e); x.Moved != 0 {
-		t.Errorf("got %+v", x)
-	}
-	got := tree(t, e.Dir)
-	checkTree(t, got, base, "")
-	if !maps.Equal(got, s.served(got)) {
-		t.Error("the tree differs from what is served")
 	}
 }
 

@@ -189,7 +189,9 @@ func (r *run) take(n *node, text []byte, modified time.Time) (err error) {
 			return fmt.Errorf("%s: %w", n.path, err)
 		}
 	}
-	text = r.rebase(text, n.path)
+	if r.base != r.tree {
+		text = r.rebase(withoutHubs(text, n.path), n.path)
+	}
 	if isDocument(n.path) {
 		if n.about, err = r.contents(bytes.NewReader(text)); err != nil {
 			return fmt.Errorf("%s: %w", n.path, err)

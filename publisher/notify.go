@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,8 +47,11 @@ type Notifier struct {
 	tag string // differs with what Capability Lists say of notifications
 
 	mu     sync.Mutex
-	source string    // version of the Source Description, "" if not known
-	looked time.Time // when it was that
+	source string          // version of the Source Description, "" if not known
+	looked time.Time       // when it was that
+	queues []Queue         // as of when topics were looked at
+	topics []string        // of them
+	known  map[string]seen // by URL
 }
 
 // NotifyOptions are the settings of a [Notifier]. Zero values mean the defaults.
@@ -85,7 +89,7 @@ func NewNotifier(p *Publisher, o NotifyOptions) (*Notifier, error) {
 	if o.MaxOctets < 64<<10 || o.MaxOctets > 16<<20 {
 		return nil, fmt.Errorf("notifications: %d octets are not between %d and %d", o.MaxOctets, 64<<10, 16<<20)
 	}
-	n := &Notifier{NotifyOptions: o, p: p, tag: salt(o.Hubs, o.Change, o.Framework)}
+	n := &Notifier{NotifyOptions: o, p: p, tag: salt(o.Hubs, o.Change, o.Framework), known: map[string]seen{}}
 	p.notifier.Store(n)
 	return n, nil
 }
@@ -141,15 +145,22 @@ func (n *Notifier) Queue(ref string) (id string, err error) {
 	return t.q.ID(), nil
 }
 
-// Topics returns the URLs of all topics.
+// Topics implements [websub.Source]: it returns the URLs of all topics.
 func (n *Notifier) Topics() []string {
-	var all []string
-	for _, q := range n.p.svc.queues() {
+	queues := n.p.svc.queues()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if slices.Equal(queues, n.queues) {
+		return n.topics
+	}
+	n.queues, n.topics = queues, nil
+	clear(n.known) // some may be gone
+	for _, q := range queues {
 		for _, docs := range n.p.site.queue(q.ID()).docs {
-			all = append(all, docs+changeTopic, docs+frameworkTopic)
+			n.topics = append(n.topics, docs+changeTopic, docs+frameworkTopic)
 		}
 	}
-	return all
+	return n.topics
 }
 
 // Entries returns what the Capability List of a set says of its topics; queue
@@ -170,30 +181,16 @@ func (n *Notifier) hubLinks() []sitemap.Link {
 	return links
 }
 
-// Latest implements [websub.Source]. It reads memory.
-func (n *Notifier) Latest(ref string) (position string, err error) {
-	t, err := n.topic(ref)
-	if err != nil {
-		return "", err
-	}
-	if t.framework {
-		v, err := n.versions(t)
-		return v.String(), err
-	}
-	st := t.q.State()
-	return place{st.Seq, t.orCreated(st.LastEvent)}.String(), nil
-}
-
 // Content implements [websub.Source].
 func (n *Notifier) Content(ref, after string) (websub.Content, error) {
-	t, err := n.topic(ref)
+	s, err := n.look(ref)
 	if err != nil {
 		return websub.Content{}, err
 	}
-	if t.framework {
-		return n.documents(t, after, n.p.Now().UTC())
+	if s.framework {
+		return n.documents(s, after, n.p.Now().UTC())
 	}
-	return n.changes(t, after)
+	return n.changes(s.topic, after)
 }
 
 // changes returns the Change Notification after a place.
@@ -264,7 +261,7 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // same as long as nothing has changed.
 func (n *Notifier) newest(t topic) ([]byte, error) {
 	if t.framework {
-		c, err := n.documents(t, "", time.Time{})
+		c, err := n.documents(seen{topic: t}, "", time.Time{})
 		return c.Body, err
 	}
 	p, err := t.newest(t.set, n.MaxOctets)

@@ -13,11 +13,11 @@ import (
 
 // documents returns the Framework Notification of those whose version is not
 // what it was; now may be zero.
-func (n *Notifier) documents(t topic, before string, now time.Time) (websub.Content, error) {
-	v, err := n.versions(t)
-	if err != nil {
+func (n *Notifier) documents(s seen, before string, now time.Time) (websub.Content, error) {
+	if err := n.update(&s); err != nil {
 		return websub.Content{}, err
 	}
+	v := append(versions{{n.p.site.description(), sitemap.Description, n.description()}}, s.versions...)
 	c := websub.Content{Type: documentType, Upto: v.String()}
 	var entries []byte
 	old := strings.Split(before, ".")
@@ -28,7 +28,7 @@ func (n *Notifier) documents(t topic, before string, now time.Time) (websub.Cont
 		}
 	}
 	if len(entries) > 0 {
-		c.Body = n.body(t, n.Framework, time.Time{}, time.Time{}, entries)
+		c.Body = n.body(s.topic, n.Framework, time.Time{}, time.Time{}, entries)
 	}
 	return c, nil
 }
@@ -66,10 +66,8 @@ var framework = []struct {
 	{changeDumpArchive, sitemap.ChangeDumpArchive},
 }
 
-// versions returns how the documents of a set stand. It is asked of every set
-// a few times a second.
-func (n *Notifier) versions(t topic) (versions, error) {
-	all := append(make(versions, 0, 1+len(framework)), version{n.p.site.description(), sitemap.Description, n.description()})
+// versions looks at the documents of the set.
+func (t topic) versions() (all versions, err error) {
 	var errs []error
 	for _, d := range framework {
 		doc := docName{kind: d.kind}

@@ -153,12 +153,13 @@ func parseMirrors(all []string) ([]string, error) {
 }
 
 // parseCopy returns the base URI of other copies of the resources, without a
-// slash at its end.
+// slash at its end. It is printed as it is: what XML or a URI (RFC 3986) has no
+// place for is refused.
 func parseCopy(what, uri string) (string, error) {
 	const longest = 512
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil ||
-		strings.ContainsAny(uri, `&<>"`) || len(uri) > longest {
+		strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("&<>\"\\^`{|}", c) }) || len(uri) > longest {
 		return "", fmt.Errorf("%s %.60q is not an absolute http or https URI of at most %d octets", what, uri, longest)
 	}
 	return strings.TrimRight(uri, "/"), nil

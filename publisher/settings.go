@@ -25,7 +25,11 @@ const settingsFile = "cutie-source.txt"
 const maxSettings = 64 << 10
 
 // Published returns the settings that a home was published with last, to be
-// completed with Now and Report. BaseURI is empty if nothing is published yet.
+// completed with Now and Report. If the file that has them is damaged or not
+// there, base URI and version are those of what is published, and the others
+// are zero. BaseURI is empty if nothing is published yet. The error says that
+// something is, and that there is no telling how: [New] would begin all lists
+// anew if it were told wrong.
 func Published(home string) (Options, error) {
 	o, err := readPublished(home)
 	if err != nil {
@@ -49,21 +53,25 @@ func readPublished(home string) (Options, error) {
 	}
 	defer root.Close()
 	text, err := root.ReadFile(settingsFile, nil, maxSettings)
+	if err == nil {
+		var o Options
+		if o, err = parseSettings(text); err == nil {
+			return o, nil
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return cursorSettings(root)
 	}
-	if err != nil {
-		return Options{}, err
-	}
-	o, err := parseSettings(text)
-	if err != nil {
-		return Options{}, fmt.Errorf("%s/%s: %w", rootName, settingsFile, err)
+	err = fmt.Errorf("%s/%s: %w", rootName, settingsFile, err)
+	o, cursorErr := cursorSettings(root)
+	if cursorErr != nil || o.BaseURI == "" {
+		return Options{}, errors.Join(err, cursorErr)
 	}
 	return o, nil
 }
 
-// cursorSettings returns what the cursor says: base URI and version are all
-// that there was before there were settings.
+// cursorSettings returns what the first line of the cursor says, base URI and
+// version; nothing if there is no cursor.
 func cursorSettings(root *durable.Dir) (o Options, err error) {
 	data, err := root.ReadFile(cursorFile, nil, 256<<20)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -167,6 +175,9 @@ func parseSettings(text []byte) (o Options, err error) {
 			return Options{}, fmt.Errorf("%s: %w", e.Name, err)
 		}
 	}
+	if _, ok := r.Lookup("resourceSyncVersion"); !ok { // cut off: 1.1 would be a guess
+		return Options{}, errors.New("resourceSyncVersion is missing")
+	}
 	if _, err := o.complete(); err != nil {
 		return Options{}, err
 	}
@@ -174,21 +185,25 @@ func parseSettings(text []byte) (o Options, err error) {
 }
 
 // remember writes the settings, unless they are there, before anything is
-// published with them.
+// published with them. What is there and makes no sense is set aside.
 func (p *Publisher) remember() error {
 	root := p.root()
 	o := p.Options
 	o.BaseURI = string(p.site)
 	text := appendSettings(nil, &o)
 	have, err := root.ReadFile(settingsFile, nil, maxSettings)
-	if err == nil && bytes.Equal(have, text) {
-		return nil
+	if err == nil {
+		if bytes.Equal(have, text) {
+			return nil
+		}
+		_, err = parseSettings(have)
 	}
-	if err = root.Replace(settingsFile, text); err == nil || !unusable(err) {
-		return err
-	}
-	if _, err := setAside(root, settingsFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		aside, asideErr := setAside(root, settingsFile)
+		if asideErr != nil {
+			return errors.Join(err, asideErr)
+		}
+		p.report(settingsFile, "%v; moved to %s, the settings of now are in its place", err, aside)
 	}
 	return root.Replace(settingsFile, text)
 }

@@ -2,6 +2,7 @@ package publisher_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,7 +20,7 @@ const settingsFile = "resourcesync/cutie-source.txt"
 
 func TestPublishedTellsTheSettings(t *testing.T) {
 	want := publisher.Options{BaseURI: base, MaxEntries: 9, MaxBytes: 100_000, MaxPackage: 1 << 40, Current: time.Hour,
-		Keep: 90 * time.Minute, KeepOctets: 5, DumpPeriod: time.Second, Mirrors: []string{"https://a.test/x y/", "http://b.test"},
+		Keep: 90 * time.Minute, KeepOctets: 5, DumpPeriod: time.Second, Mirrors: []string{"https://a.test/x%20y/", "http://b.test"},
 		Via: "https://first.test/", Dialect: sitemap.V09, Period: 24 * time.Hour}
 	s := newSource(t, want, "jobs")
 	got, err := publisher.Published(s.dir)
@@ -52,32 +53,75 @@ func TestPublishedOfHomesInAnyState(t *testing.T) {
 		t.Helper()
 		got, err := publisher.Published(s.dir)
 		if got.BaseURI != uri || got.Dialect != d || (err != nil) != failed {
-			t.Errorf("%s: got %q %v, %v", what, got.BaseURI, got.Dialect, err)
+			t.Errorf("%.80s: got %q %v, %v", what, got.BaseURI, got.Dialect, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "resourcesync/cutie-") {
-			t.Errorf("%s: %v does not name the file", what, err)
+			t.Errorf("%.80s: %v does not name the file", what, err)
 		}
 	}
 	check("whole", base, sitemap.V10, false)
-	for _, bad := range []string{"", "baseURI: x\n", "resourceSyncVersion: 1.1\n", "baseURI: " + base + "\nresourceSyncVersion: 2\n",
-		"baseURI: " + base + "\nresourceSyncVersion: 2013-01\n", "baseURI: " + base + "\nkeep: long\n", "baseURI: " + base + "\nmaxEntries: 1\n", "no line\n"} {
+	for _, bad := range badSettings {
 		must(t, os.WriteFile(name, []byte(bad), 0o666))
-		check(bad, "", 0, true)
+		check(bad+" and a cursor", base, sitemap.V10, false)
 	}
-	must(t, os.WriteFile(name, []byte("baseuri: "+base+"\nlater: x\n"), 0o666))
+	must(t, os.WriteFile(name, []byte("baseuri: "+base+"\nresourcesyncversion: 1.1\nlater: x\n"), 0o666))
 	check("of a later version", base, sitemap.V11, false)
 	must(t, os.Remove(name))
 	check("the cursor alone", base, sitemap.V10, false)
 	for _, bad := range []string{"other", "cutie cursor 1 \n", "cutie cursor 1 " + base + " 3\n"} {
 		write("cutie-cursor", bad)
 		check(bad, "", 0, true)
+		write("cutie-source.txt", badSettings[0])
+		check(bad+" and bad settings", "", 0, true)
+		must(t, os.Remove(name))
 	}
 	write("cutie-cursor", "cutie cursor 1 "+base+"\n")
 	check("cursor of version 1.1", base, sitemap.V11, false)
 	must(t, os.Remove(filepath.Join(s.dir, "resourcesync", "cutie-cursor")))
 	check("neither", "", sitemap.V11, false)
+	for _, bad := range badSettings {
+		write("cutie-source.txt", bad)
+		check(bad+" and no cursor", "", 0, true)
+	}
 	if got, err := publisher.Published(t.TempDir()); got.BaseURI != "" || err != nil {
 		t.Errorf("of nothing: %+v, %v", got, err)
+	}
+}
+
+// badSettings are files that say nothing, or not all that is needed.
+var badSettings = []string{"", "baseURI: x\n", "resourceSyncVersion: 1.1\n", "baseURI: " + base + "\n", "baseURI: " + base + "\nresourceSync",
+	"baseURI: " + base + "\nresourceSyncVersion: 2\n", "baseURI: " + base + "\nresourceSyncVersion: 2013-01\n",
+	"baseURI: " + base + "\nresourceSyncVersion: 1.0\nkeep: long\n", "baseURI: " + base + "\nresourceSyncVersion: 1.0\nmaxEntries: 1\n",
+	"no line\n", "\x00\x00\x00\x00", strings.Repeat("later: x\n", 10_000)}
+
+// TestDamagedSettingsAreSetAside opens a home with what it is told about its
+// settings: all lists go on, and what was there can be looked at.
+func TestDamagedSettingsAreSetAside(t *testing.T) {
+	s := newSource(t, publisher.Options{Dialect: sitemap.V10}, "jobs")
+	s.submitN(s.queue("jobs"), 3)
+	for i, bad := range badSettings {
+		s.close()
+		must(t, os.WriteFile(filepath.Join(s.dir, settingsFile), []byte(bad), 0o666))
+		var err error
+		s.opts, err = publisher.Published(s.dir)
+		must(t, err)
+		s.problems = nil
+		s.open()
+		aside := fmt.Sprint(settingsFile, ".", i+1)
+		if len(s.problems) != 1 || !strings.HasPrefix(s.problems[0], settingsFile) || !strings.Contains(s.problems[0], filepath.Base(aside)) {
+			t.Errorf("%.60q: got problems %q", bad, s.problems)
+		}
+		if kept, err := os.ReadFile(filepath.Join(s.dir, aside)); err != nil || string(kept) != bad {
+			t.Errorf("%.60q: set aside is %.60q, %v", bad, kept, err)
+		}
+		if got := s.changesOf("jobs", "pending"); len(got) != 3+i {
+			t.Errorf("%.60q: got %d changes, want %d", bad, len(got), 3+i)
+		}
+		s.submitN(s.queue("jobs"), 1)
+	}
+	s.problems = nil
+	if s.reopen(); len(s.problems) > 0 {
+		t.Errorf("mended: got problems %q", s.problems)
 	}
 }
 

@@ -27,7 +27,8 @@ each document whole, after everything that it names; what is named no longer is
 removed last.
 
 References stay as they are, unless --base-uri says where the directory is
-served. With --resources the payloads and job files are written too, and the
+served; that copy names no hub then, since hubs know the topics of the daemon
+alone. With --resources the payloads and job files are written too, and the
 directory is a whole Source; without, references to them lead to the daemon.
 --robots writes robots.txt with a line for each Resource List; its place is the
 top directory of a site.

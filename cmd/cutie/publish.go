@@ -150,7 +150,7 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 	}
 	o, err := c.publishing(svc)
 	if err != nil {
-		c.warnf("%v", err) // it cannot be read: that is what this is for
+		c.warnf("%v; version 1.1 is published", err) // that it cannot be read is what this is for
 		o.BaseURI = svc.Info().BaseURI
 	}
 	start := time.Now()

@@ -67,12 +67,13 @@ type push struct {
 	hub  *websub.Hub
 	own  string // URL of the daemon's hub; "" if there is none
 	gate *access.Gate
+	from *register // of who subscribed
 	home *durable.Dir
 	dir  *durable.Dir
 }
 
 // openPush returns nil if there is nobody to be told.
-func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate, fetch *outbound.Client, log zerolog.Logger, o pushOptions) (_ *push, err error) {
+func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate, who access.Options, fetch *outbound.Client, log zerolog.Logger, o pushOptions) (_ *push, err error) {
 	p := &push{svc: svc, gate: gate}
 	hubs := o.hubs
 	if !o.none {
@@ -84,6 +85,9 @@ func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate,
 	}
 	if p.Notifier, err = publisher.NewNotifier(pub, publisher.NotifyOptions{Hubs: hubs,
 		Change: sitemap.Capability(o.change), Framework: sitemap.Capability(o.framework)}); err != nil {
+		return nil, err
+	}
+	if p.from, err = openRegister(who); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -102,7 +106,7 @@ func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate,
 		external = append(external, websub.External{URL: hub, Payload: o.payload})
 	}
 	p.hub, err = websub.NewHub(websub.Options{URL: p.own, Source: p.Notifier, Doer: newCaller(fetch), Dir: p.dir,
-		Permit: p.permit, External: external, Verdict: verdictTime,
+		Permit: p.permit, Still: p.still, External: external, Verdict: verdictTime,
 		Report: func(err error) { log.Error().Err(err).Msg("push") }})
 	return p, err
 }
@@ -138,28 +142,34 @@ func (p *push) closeDirs() error {
 
 // permit lets those subscribe to a topic who may read the queue. Others do not
 // learn whether there is such a topic, unless they may read some queue.
-func (p *push) permit(answer http.Header, r *http.Request, topic string) error {
+func (p *push) permit(answer http.Header, r *http.Request, topic string) (by string, err error) {
 	queue, err := p.Queue(topic)
 	caller := access.CallerOf(r.Context())
 	switch {
 	case errors.Is(err, websub.ErrNoTopic):
 		for _, q := range p.svc.Queues() {
 			if caller.May(access.Read, q.ID()) {
-				return nil // and hear from the hub that there is none
+				return "", nil // and hear from the hub that there is none
 			}
 		}
 		queue = ""
 	case err != nil:
-		return &notPermitted{&rest.Error{Status: http.StatusServiceUnavailable, Message: "the topic cannot be read now, try again later"}}
+		return "", &notPermitted{&rest.Error{Status: http.StatusServiceUnavailable, Message: "the topic cannot be read now, try again later"}}
 	}
 	if err := p.gate.Require(answer, r, access.Read, queue); err != nil {
 		var e *rest.Error
 		if errors.As(err, &e) {
-			return &notPermitted{e}
+			return "", &notPermitted{e}
 		}
-		return err
+		return "", err
 	}
-	return nil
+	return p.from.who(r), nil
+}
+
+// still tells whether who subscribed to a topic may still read the queue.
+func (p *push) still(by, topic string) bool {
+	queue, err := p.Queue(topic)
+	return err != nil || p.from.may(by, queue) // what is wrong with the topic is not a matter of rights
 }
 
 // notPermitted is an answer of the gate in the words of a hub.

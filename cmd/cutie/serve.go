@@ -194,8 +194,9 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	svc.SetBaseURI(base)
 
 	source, err := o.source.complete(svc.Dir(), base)
-	if err != nil { // it is derived: the queues go on
-		log.Error().Err(err).Msg("settings of what was published not readable, version 1.1 is published")
+	if err != nil {
+		return withHint(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err),
+			"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one all lists begin anew")
 	}
 	source.Report = damage(log)
 	if pub, err = publisher.New(svc, source); err != nil {
@@ -215,7 +216,7 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	if d.gate, err = guard.gate(svc); err != nil {
 		return err
 	}
-	if d.push, err = openPush(svc, pub, d.gate, fetch, log, o.push); err != nil {
+	if d.push, err = openPush(svc, pub, d.gate, guard.Options, fetch, log, o.push); err != nil {
 		return err
 	}
 	if d.push != nil {

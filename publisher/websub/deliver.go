@@ -30,14 +30,18 @@ const (
 func (h *Hub) deliver(ctx context.Context, s *subscription, latest string) {
 	for range turnLength {
 		h.mu.Lock()
-		after, asked := s.Position, s.Asked != nil
+		after, by, asked := s.Position, s.By, s.Asked != nil
 		h.mu.Unlock()
 		if asked || ctx.Err() != nil {
 			return
 		}
+		if h.Still != nil && by != "" && !h.Still(by, s.Topic) {
+			h.dismiss(ctx, s)
+			return
+		}
 		c, err := h.next(s, after)
 		if err != nil {
-			h.note("topic "+s.Topic, err)
+			h.note(s.Topic, err)
 			h.mu.Lock()
 			s.Next = h.Now().Add(h.Shortest) // it is not the subscriber who failed
 			h.mu.Unlock()
@@ -50,7 +54,11 @@ func (h *Hub) deliver(ctx context.Context, s *subscription, latest string) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !h.outcome(s, c, err, h.Now().Sub(began)) {
+		more := h.outcome(s, c, err, h.Now().Sub(began))
+		if s.External {
+			h.noteExternal(s.Callback, err)
+		}
+		if !more {
 			h.mu.Lock()
 			if err == nil {
 				s.looked = latest
@@ -86,9 +94,6 @@ func (h *Hub) outcome(s *subscription, c Content, err error, took time.Duration)
 	if f != nil && f.gone && !s.External {
 		h.end(s)
 		return false
-	}
-	if s.External {
-		h.noteExternal(s, err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

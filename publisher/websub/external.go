@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 )
 
 // An External hub is told of all topics of the Source. What it has been told is
@@ -14,8 +15,9 @@ type External struct {
 	URL string
 	// Payload has each notification POSTed to the hub, with the links that a
 	// subscriber gets, for it to pass on (ResourceSync Change Notification,
-	// 4.1). Otherwise the hub is pinged with hub.mode=publish and fetches the
-	// topic (6); what came between two fetches is then seen in the topic alone.
+	// 4.1). Otherwise the hub is pinged with hub.mode=publish when there would be
+	// one, and fetches the topic (6); what came between two fetches is then seen
+	// in the topic alone.
 	Payload bool
 }
 
@@ -44,8 +46,14 @@ func (h *Hub) meet() error {
 	if len(h.External) == 0 {
 		return nil
 	}
-	added := false
 	topics := h.Source.Topics()
+	h.mu.Lock()
+	offered := slices.Equal(topics, h.offered)
+	h.mu.Unlock()
+	if offered {
+		return nil
+	}
+	added, complete := false, true
 	for i := range h.External {
 		hub := h.External[i].URL
 		u, err := parseURL(hub)
@@ -62,12 +70,17 @@ func (h *Hub) meet() error {
 				}
 			}
 			h.mu.Lock()
-			h.subs[key{topic, hub, true}] = &subscription{Topic: topic, Callback: hub, External: true, Position: position, host: u.Host}
-			h.version++
+			h.add(&subscription{Topic: topic, Callback: hub, External: true, Position: position, host: u.Host})
 			h.mu.Unlock()
 			added = true
 		}
 		h.met[hub] = h.met[hub] || all
+		complete = complete && all
+	}
+	if complete {
+		h.mu.Lock()
+		h.offered = topics
+		h.mu.Unlock()
 	}
 	if !added {
 		return nil
@@ -88,24 +101,37 @@ func (h *Hub) unmet(topics []string, hub string) (list []string) {
 }
 
 // ping is what is said to an external hub that fetches by itself. It tells of
-// all there is.
+// all there is, and only if there is something to say.
 func (h *Hub) ping(topic, after string) (Content, error) {
 	position, err := h.Source.Latest(topic)
 	if err != nil || position == after {
 		return Content{Upto: position}, err
+	}
+	c, err := h.Source.Content(topic, after)
+	if err != nil || c.Body == nil {
+		return c, err
 	}
 	// A hub of PubSubHubbub looks for hub.url, others for hub.topic.
 	form := url.Values{"hub.mode": {publish}, "hub.topic": {topic}, "hub.url": {topic}}
 	return Content{Type: formType, Body: []byte(form.Encode()), Upto: position}, nil
 }
 
-// noteExternal reports that an external hub does not take what it is told.
-func (h *Hub) noteExternal(s *subscription, err error) {
+// noteExternal reports that an external hub does not take what it is told, and
+// not again before it has taken all of it.
+func (h *Hub) noteExternal(hub string, err error) {
+	h.mu.Lock()
+	known := h.failing[hub]
+	failing := err != nil
+	for k, s := range h.subs {
+		failing = failing || known && k.external && k.callback == hub && s.Failures > 0
+	}
+	h.failing[hub] = failing
+	h.mu.Unlock()
+	if known || !failing {
+		return
+	}
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		err = refused.cause // it was not a stranger who named it
 	}
-	if err != nil {
-		err = fmt.Errorf("%w; it is tried again", err)
-	}
-	h.note("external hub "+redact(s.Callback), err)
+	h.report(fmt.Errorf("hub: external hub %s: %w; it is tried again", redact(hub), err))
 }

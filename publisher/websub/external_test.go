@@ -1,10 +1,12 @@
 package websub_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,6 +98,154 @@ func TestExternalHubsAreToldEachByItself(t *testing.T) {
 	if len(told) != 3 {
 		t.Errorf("the hub that failed was told of %v, want all three topics", told)
 	}
+}
+
+// A restless Source has positions that move although there is nothing to say.
+type restless struct {
+	*journal
+	moves atomic.Int64
+}
+
+func (r *restless) Latest(topic string) (string, error) {
+	position, err := r.journal.Latest(topic)
+	return fmt.Sprint(position, ".", r.moves.Load()), err
+}
+
+func (r *restless) Content(topic, after string) (websub.Content, error) {
+	after, _, _ = strings.Cut(after, ".")
+	c, err := r.journal.Content(topic, after)
+	c.Upto = fmt.Sprint(c.Upto, ".", r.moves.Load())
+	return c, err
+}
+
+func TestExternalHubsAreToldOfNothingElse(t *testing.T) {
+	j, r := &restless{journal: newJournal(topic)}, newReceiver(t)
+	h := newHouse(t, websub.Options{Source: j, External: []websub.External{{URL: r.URL}}}, nil)
+	for round := range 4 {
+		j.moves.Add(1)
+		h.later(time.Minute)
+		want(t, r.bodies(), nil)
+		j.add(topic, "1", "2", "3", "4", "5", "6", "7")
+		h.later(time.Minute)
+		h.later(time.Minute)
+		if got := r.bodies(); len(got) != 1 {
+			t.Errorf("round %d: got %q, want one ping", round, got)
+		}
+	}
+}
+
+// A still Source counts how often it is asked.
+type still struct {
+	*journal
+	version, latest atomic.Int64
+}
+
+func (s *still) Version() uint64 { return uint64(s.version.Load()) }
+
+func (s *still) Latest(topic string) (string, error) {
+	s.latest.Add(1)
+	return s.journal.Latest(topic)
+}
+
+func TestASourceThatDidNotChangeIsLeftAlone(t *testing.T) {
+	const other = "http://source.test/other.xml"
+	s, r := &still{journal: newJournal(topic, other)}, newReceiver(t)
+	h := newHouse(t, websub.Options{Source: s}, nil)
+	h.subscribe(topic, r)
+	s.latest.Store(0)
+	asked := func(want int64) {
+		t.Helper()
+		if got := s.latest.Swap(0); got != want {
+			t.Errorf("got asked %d times, want %d", got, want)
+		}
+	}
+	for range 10 {
+		h.later(time.Second)
+	}
+	asked(0)
+	s.add(topic, "1")
+	s.version.Add(1)
+	h.later(time.Second)
+	asked(1)
+	want(t, r.bodies(), []string{"1"})
+	// What waits until a failure is over is delivered then.
+	r.answers(func(n int) (int, string) { return map[bool]int{true: 500, false: 204}[n == 1], "" })
+	s.add(topic, "2")
+	s.version.Add(1)
+	h.later(time.Second)
+	h.later(time.Minute)
+	asked(1)
+	want(t, r.bodies(), []string{"2", "2"})
+	h.subscribe(other, r)
+	s.latest.Store(0)
+	s.add(other, "x")
+	s.version.Add(1)
+	h.later(time.Second)
+	asked(2)
+	want(t, r.bodies(), []string{"x"})
+}
+
+// What goes wrong with a hub is one error, however many topics there are and
+// whatever it says.
+func TestAnExternalHubFailsOnce(t *testing.T) {
+	topics := []string{"http://source.test/1.xml", "http://source.test/2.xml", "http://source.test/3.xml", "http://source.test/4.xml"}
+	j, r := newJournal(topics...), newReceiver(t)
+	hubs := []websub.External{{URL: r.URL + "/a"}, {URL: r.URL + "/b", Payload: true}}
+	h := newHouse(t, websub.Options{Source: j, External: hubs}, nil)
+	for life := range 2 {
+		r.answers(func(n int) (int, string) { return []int{500, 204, 502, 503, 404}[n%5], "" })
+		for range 10 {
+			for _, topic := range topics {
+				j.add(topic, "x")
+			}
+			h.later(2 * time.Hour)
+		}
+		if got := h.reported(); strings.Count(got, "\n") != 1 || strings.Count(got, "; it is tried again") != 2 {
+			t.Errorf("life %d: got reports %s, want one of each hub", life, got)
+		}
+		r.answers(func(int) (int, string) { return 204, "" })
+		for range 3 {
+			h.later(2 * time.Hour)
+		}
+		if got := h.reported(); got != "" {
+			t.Errorf("life %d: got reports %s of hubs that take all", life, got)
+		}
+	}
+}
+
+// An external hub has a subscription to each topic that there is, also to one
+// that was gone.
+func TestExternalHubsFollowTheTopics(t *testing.T) {
+	const other = "http://source.test/other.xml"
+	j, r := newJournal(topic, other), newReceiver(t)
+	h := newHouse(t, websub.Options{Source: j, External: []websub.External{{URL: r.URL, Payload: true}}}, nil)
+	subscribed := func(topics ...string) {
+		t.Helper()
+		text := ""
+		for _, topic := range topics {
+			text += topic + " verified=true signed=false external=true failures=0\n"
+		}
+		h.wantStates(text)
+	}
+	h.tick()
+	subscribed(other, topic)
+	for range 3 {
+		j.remove(other)
+		h.later(time.Minute)
+		subscribed(topic)
+		j.add(other, "anew")
+		h.later(time.Minute)
+		subscribed(other, topic)
+		want(t, r.bodies(), []string{"anew"})
+	}
+	// Gone and there again before it was seen to the end.
+	j.remove(other)
+	must(t, h.hub.Tick(ctx))
+	j.add(other, "again")
+	must(t, h.hub.Tick(ctx))
+	h.hub.Wait()
+	h.later(time.Minute)
+	subscribed(other, topic)
 }
 
 func TestWithoutAHubOfOursSubscribersWait(t *testing.T) {

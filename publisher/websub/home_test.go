@@ -49,6 +49,7 @@ type journal struct {
 	mu    sync.Mutex
 	lines map[string][]string
 	err   error
+	asked uint64 // how often for the version: it may have changed each time
 }
 
 func newJournal(topics ...string) *journal {
@@ -69,6 +70,13 @@ func (j *journal) remove(topic string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.lines, topic)
+}
+
+func (j *journal) Version() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.asked++
+	return j.asked
 }
 
 func (j *journal) Topics() (all []string) {

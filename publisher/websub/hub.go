@@ -25,9 +25,15 @@ type Options struct {
 	// Permit decides whether a request may subscribe to a topic, which may be
 	// none; the error is told to who asked, with the status of its method
 	// HTTPStatus, or 403 if it has none. What the answer needs besides, Permit
-	// adds to its header. It is not asked again before the subscription is
-	// renewed. nil: everybody may.
-	Permit func(answer http.Header, r *http.Request, topic string) error
+	// adds to its header. It returns a word for who asked, for Still; "" if that
+	// is not to be asked. nil: everybody may.
+	Permit func(answer http.Header, r *http.Request, topic string) (by string, err error)
+
+	// Still tells whether who subscribed to a topic, as a word of Permit, may
+	// have it. It is asked before each delivery, so it should not take long; if
+	// the answer is no the subscriber is told so and the subscription ends. nil:
+	// whoever was permitted may until the lease ends.
+	Still func(by, topic string) bool
 
 	Lease    time.Duration // of a subscription that asks for none; 0: 10 days
 	MinLease time.Duration // what less is raised to; 0: 5 minutes
@@ -63,15 +69,26 @@ type Hub struct {
 
 	tick    sync.Mutex // one Tick at a time; guards what follows
 	savedAt time.Time
+	met     map[string]bool // external hubs that had their topics
+	seen    sight
 
 	mu      sync.Mutex
 	subs    map[key]*subscription
-	version uint64 // of what is to be saved
+	topics  []string // that somebody has subscribed to; nil if that is to be found out
+	offered []string // topics that every external hub is subscribed to; nil likewise
+	version uint64   // of what is to be saved
 	running load
-	told    map[string]string // the last error of a topic or an external hub
+	told    map[string]string // the last error of a topic
+	failing map[string]bool   // external hubs that have not taken all there was
 	closed  bool
+}
 
-	met map[string]bool // external hubs that had their topics; guarded by tick
+// A sight is how the Source stood when it was looked at.
+type sight struct {
+	version uint64
+	topics  []string          // that were looked at
+	latest  map[string]string // position by topic
+	gone    map[string]bool
 }
 
 // NewHub opens a hub. Damage that it finds is reported and lived with; an
@@ -98,7 +115,7 @@ func NewHub(o Options) (*Hub, error) {
 	if o.MinLease > o.MaxLease {
 		return nil, fmt.Errorf("hub: shortest lease %v is above the longest, %v", o.MinLease, o.MaxLease)
 	}
-	h := &Hub{Options: o, subs: map[key]*subscription{}, told: map[string]string{}, met: map[string]bool{},
+	h := &Hub{Options: o, subs: map[key]*subscription{}, told: map[string]string{}, failing: map[string]bool{}, met: map[string]bool{},
 		running: load{hosts: map[string]int{}}}
 	s, all, damage, err := openStore[subscription](o.Dir, "subscriptions")
 	if err != nil {
@@ -160,13 +177,8 @@ func (h *Hub) room(s *subscription) bool {
 // start gives those a turn that are due, the one that waited longest first,
 // as long as there is room.
 func (h *Hub) start(ctx context.Context, now time.Time) {
-	latest := map[string]string{}
-	gone := map[string]bool{}
-	for _, topic := range h.topics() {
-		position, err := h.Source.Latest(topic)
-		h.note("topic "+topic, err)
-		latest[topic], gone[topic] = position, errors.Is(err, ErrNoTopic)
-	}
+	h.look()
+	latest, gone := h.seen.latest, h.seen.gone
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed || ctx.Err() != nil {
@@ -205,15 +217,47 @@ func (h *Hub) start(ctx context.Context, now time.Time) {
 	}
 }
 
-// topics returns those that somebody has subscribed to.
-func (h *Hub) topics() []string {
+// look asks the Source where its topics stand, if that may have changed.
+func (h *Hub) look() {
+	topics := h.subscribed()
+	if len(topics) == 0 {
+		h.seen = sight{}
+		return
+	}
+	version := h.Source.Version()
+	if h.seen.latest != nil && h.seen.version == version && slices.Equal(h.seen.topics, topics) {
+		return
+	}
+	h.seen = sight{version, topics, make(map[string]string, len(topics)), map[string]bool{}}
+	for _, topic := range topics {
+		position, err := h.Source.Latest(topic)
+		h.note(topic, err)
+		h.seen.latest[topic] = position
+		if errors.Is(err, ErrNoTopic) {
+			h.seen.gone[topic] = true
+		}
+	}
+}
+
+// subscribed returns the topics that somebody has subscribed to.
+func (h *Hub) subscribed() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	topics := map[string]bool{}
-	for k := range h.subs {
-		topics[k.topic] = true
+	if h.topics == nil {
+		topics := map[string]bool{}
+		for k := range h.subs {
+			topics[k.topic] = true
+		}
+		h.topics = slices.Sorted(maps.Keys(topics))
 	}
-	return slices.Sorted(maps.Keys(topics))
+	return h.topics
+}
+
+// add puts a subscription in; h.mu is held.
+func (h *Hub) add(s *subscription) {
+	h.subs[s.key()] = s
+	h.topics = nil
+	h.version++
 }
 
 // work gives a subscription its turn.
@@ -223,7 +267,7 @@ func (h *Hub) work(ctx context.Context, s *subscription, latest string, gone boo
 	h.mu.Unlock()
 	switch {
 	case gone:
-		h.deny(ctx, s, "the topic is no longer there")
+		h.deny(ctx, s)
 	case asked != nil && !h.Now().Before(asked.Next):
 		h.verify(ctx, s, *asked)
 	default:
@@ -246,6 +290,7 @@ func (h *Hub) end(s *subscription) {
 // drop takes a subscription out; h.mu is held.
 func (h *Hub) drop(k key) {
 	delete(h.subs, k)
+	h.topics, h.offered = nil, nil
 	h.version++
 }
 

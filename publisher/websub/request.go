@@ -71,7 +71,7 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request) error {
 	}
 	// First of all, so that nobody learns which topics there are who may not.
 	if asked.Mode == subscribe && h.Permit != nil {
-		if err := h.Permit(w.Header(), r, k.topic); err != nil {
+		if asked.By, err = h.Permit(w.Header(), r, k.topic); err != nil {
 			status := http.StatusForbidden
 			if known, ok := errors.AsType[interface {
 				error
@@ -165,7 +165,7 @@ func (h *Hub) ask(k key, asked intent) (*verdict, error) {
 	}
 	if s == nil {
 		s = &subscription{Topic: k.topic, Callback: k.callback, host: u.Host}
-		h.subs[k] = s
+		h.add(s)
 	} else if s.Asked != nil {
 		// Asking again neither makes the hub ask back more often nor loses
 		// what came since the first time.

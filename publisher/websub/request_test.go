@@ -20,15 +20,15 @@ func (unknown) HTTPStatus() int { return http.StatusUnauthorized }
 
 func TestRequestsThatAreRefused(t *testing.T) {
 	j := newJournal(topic, "http://source.test/secret.xml")
-	h := newHouse(t, websub.Options{Source: j, Permit: func(answer http.Header, _ *http.Request, topic string) error {
+	h := newHouse(t, websub.Options{Source: j, Permit: func(answer http.Header, _ *http.Request, topic string) (string, error) {
 		switch {
 		case strings.Contains(topic, "secret"):
-			return errors.New("you may not read the queue")
+			return "", errors.New("you may not read the queue")
 		case strings.Contains(topic, "private"):
 			answer.Set("WWW-Authenticate", "Basic")
-			return unknown{}
+			return "", unknown{}
 		}
-		return nil
+		return "", nil
 	}}, nil)
 	const cb = "http://a.test/cb"
 	for _, tt := range []struct {

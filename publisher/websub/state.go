@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// note reports the error of a topic or an external hub when it begins or
-// changes.
-func (h *Hub) note(what string, err error) {
+// note reports the error of a topic when it begins or changes.
+func (h *Hub) note(topic string, err error) {
 	text := ""
 	if err != nil && !errors.Is(err, ErrNoTopic) {
 		text = err.Error()
 	}
 	h.mu.Lock()
-	known := h.told[what] == text
-	if h.told[what] = text; text == "" {
-		delete(h.told, what)
+	known := h.told[topic] == text
+	if text == "" {
+		delete(h.told, topic)
+	} else {
+		h.told[topic] = text
 	}
 	h.mu.Unlock()
 	if !known && text != "" {
-		h.report(fmt.Errorf("hub: %s: %w", what, err))
+		h.report(fmt.Errorf("hub: topic %s: %w", topic, err))
 	}
 }
 

@@ -270,7 +270,7 @@ func TestSubscriptionsAreRenewed(t *testing.T) {
 	w.close()
 	must(t, os.Remove(filepath.Join(w.path, "subscriptions")))
 	w.hub = dead
-	w.opts.Permit = func(http.Header, *http.Request, string) error { return errors.New("not now") }
+	w.opts.Permit = func(http.Header, *http.Request, string) (string, error) { return "", errors.New("not now") }
 	w.hub = nil
 	w.open(nil)
 	for range 12 {

@@ -16,6 +16,7 @@ type subscription struct {
 	Callback string    `json:"callback"`
 	External bool      `json:"external,omitempty"`
 	Secret   string    `json:"secret,omitempty"`
+	By       string    `json:"by,omitempty"`      // who asked, as Permit says; "" if nobody knows
 	Position string    `json:"position"`          // delivered up to there
 	Expires  time.Time `json:"expires,omitzero"`  // zero: not verified, or never
 	Failing  time.Time `json:"failing,omitzero"`  // since then every attempt has failed
@@ -37,6 +38,7 @@ type intent struct {
 	Mode     string        `json:"mode"`
 	Lease    time.Duration `json:"lease,omitzero"`
 	Secret   string        `json:"secret,omitempty"`
+	By       string        `json:"by,omitempty"`
 	Position string        `json:"position,omitempty"` // when it came
 	Attempts int           `json:"attempts,omitzero"`
 	Next     time.Time     `json:"next,omitzero"`

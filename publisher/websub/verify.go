@@ -44,7 +44,7 @@ func (h *Hub) verify(ctx context.Context, s *subscription, asked intent) {
 		}
 	case err == nil:
 		s.Position = cmp.Or(s.Position, asked.Position)
-		s.Secret, s.Expires = asked.Secret, now.Add(asked.Lease)
+		s.Secret, s.By, s.Expires = asked.Secret, asked.By, now.Add(asked.Lease)
 		s.Failing, s.Failures, s.Next, s.lastErr = time.Time{}, 0, time.Time{}, ""
 	case s.Asked != nil:
 	case errors.Is(err, errDisagrees) || refused != nil || asked.Attempts+1 >= verifyAttempts:
@@ -61,7 +61,7 @@ func (h *Hub) verify(ctx context.Context, s *subscription, asked intent) {
 
 // same tells whether two requests are one, however often it was attempted.
 func (i *intent) same(as intent) bool {
-	return i != nil && i.Mode == as.Mode && i.Lease == as.Lease && i.Secret == as.Secret
+	return i != nil && i.Mode == as.Mode && i.Lease == as.Lease && i.Secret == as.Secret && i.By == as.By
 }
 
 // challenge asks a callback to send back what nobody else can know.
@@ -85,12 +85,27 @@ func (h *Hub) challenge(ctx context.Context, s *subscription, asked intent) erro
 	return nil
 }
 
-// deny tells a subscriber that its subscription has ended (5.2), once, and
-// ends it.
-func (h *Hub) deny(ctx context.Context, s *subscription, reason string) {
+// tell tells a subscriber, once, that its subscription has ended (5.2).
+func (h *Hub) tell(ctx context.Context, s *subscription, reason string) {
 	if !s.External {
 		_, _, _ = h.query(ctx, s.Callback, url.Values{"hub.mode": {denied}, "hub.topic": {s.Topic}, "hub.reason": {reason}})
 	}
+}
+
+// dismiss ends a subscription that is permitted no longer.
+func (h *Hub) dismiss(ctx context.Context, s *subscription) {
+	h.tell(ctx, s, "the right to read the topic is no longer there")
+	if ctx.Err() != nil {
+		return
+	}
+	h.end(s)
+	h.report(fmt.Errorf("hub: a subscriber at %s may have %s no longer and is dropped", redact(s.Callback), s.Topic))
+}
+
+// deny ends a subscription to a topic that is no longer there, and what was
+// asked of it.
+func (h *Hub) deny(ctx context.Context, s *subscription) {
+	h.tell(ctx, s, "the topic is no longer there")
 	if ctx.Err() != nil {
 		return
 	}

@@ -21,12 +21,14 @@
 // if the hub was killed within a second after it; nothing is left out unless
 // the Source no longer has it.
 //
-// 2xx is the receipt, 410 ends the subscription (7). After anything else,
-// redirects included, the hub tries again, at first after a second, at last
-// every hour or when Retry-After says, until the lease ends or a subscriber has
-// failed for seven days. Those that are new, failing or slow share half of the
-// requests that may be in progress, and each host has a few at most, so that
-// they hold up nobody else.
+// Before a delivery it is asked whether who subscribed still may have it; if not
+// the subscriber is told that the subscription is denied (5.2). 2xx is the
+// receipt, 410 ends the subscription (7). After anything else, redirects
+// included, the hub tries again, at first after a second, at last every hour or
+// when Retry-After says, until the lease ends or a subscriber has failed for
+// seven days. Those that are new, failing or slow share half of the requests
+// that may be in progress, and each host has a few at most, so that they hold up
+// nobody else.
 //
 // Hubs of others can be told of all topics as well, see [External].
 //
@@ -68,12 +70,17 @@ type Doer interface {
 // use. Positions are its own words, of a few octets without spaces; the hub
 // compares them for equality alone.
 type Source interface {
-	// Topics returns the URLs of all topics.
+	// Version returns another number whenever Latest may return another
+	// position of some topic. It is asked a few times a second, and Latest only
+	// when it differs.
+	Version() uint64
+
+	// Topics returns the URLs of all topics, which are not to be changed.
 	Topics() []string
 
 	// Latest returns the position behind everything that a topic has by now:
-	// another one whenever it has more. It is asked a few times a second. If
-	// there is no such topic the error is an [ErrNoTopic].
+	// another one whenever it has more. If there is no such topic the error is
+	// an [ErrNoTopic].
 	Latest(topic string) (position string, err error)
 
 	// Content returns what a topic has after a position that Latest or
