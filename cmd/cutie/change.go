@@ -271,7 +271,7 @@ func (r *results) add(id string, j *queuefs.Job, err error) (stop bool) {
 // flush writes what there is: lines at once, so that nobody waits for those of
 // jobs to come.
 func (r *results) flush() (stop bool) {
-	if _, err := r.stdout.Write(r.out); err != nil {
+	if _, err := screenOf(r.stdout).Write(r.out); err != nil {
 		r.first, r.stop = err, true
 	}
 	r.out = r.out[:0]

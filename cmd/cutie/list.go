@@ -167,6 +167,10 @@ func (l *listing) heading(names ...string) {
 func (l *listing) row(fields ...string) {
 	for i, f := range fields {
 		// A name from outside cannot break the form, nor the terminal.
+		if l.people {
+			fields[i] = printable(f)
+			continue
+		}
 		fields[i] = strings.Map(func(r rune) rune {
 			if r < ' ' || r >= 0x7f && r < 0xa0 {
 				return '?'

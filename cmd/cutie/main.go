@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	if c.verb != nil {
 		name = c.verb.name
 	}
-	report(stderr, name, err)
+	report(screenOf(stderr), name, err)
 	return exitCode(err)
 }
 

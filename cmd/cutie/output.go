@@ -67,7 +67,7 @@ func (r *result) Discard() {
 // emit writes a whole result to the output file, or to standard output.
 func (c *call) emit(text []byte) error {
 	if c.output == "" {
-		_, err := c.stdout.Write(text)
+		_, err := screenOf(c.stdout).Write(text)
 		return err
 	}
 	r, err := createResult(c.output)

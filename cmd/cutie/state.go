@@ -214,7 +214,7 @@ func (c *call) jobStates(ctx context.Context, t target, form state.Form, queue s
 		}
 	}()
 	if c.output == "" {
-		_, err = io.Copy(c.stdout, in)
+		_, err = io.Copy(screenOf(c.stdout), in)
 		return err
 	}
 	r, err := createResult(c.output)

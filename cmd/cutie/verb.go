@@ -84,7 +84,7 @@ type call struct {
 
 // warnf says something on standard error that is not the end of the verb.
 func (c *call) warnf(format string, a ...any) {
-	fmt.Fprintf(c.stderr, "cutie: %s: %s\n", c.verb.name, fmt.Sprintf(format, a...))
+	fmt.Fprintf(screenOf(c.stderr), "cutie: %s: %s\n", c.verb.name, fmt.Sprintf(format, a...))
 }
 
 // sayf is warnf for those who want to know more (-v).

@@ -170,7 +170,7 @@ func (w *watcher) print(kind string, data []byte) error {
 	}
 	line, err := w.line(kind, data)
 	if err == nil {
-		_, err = w.stdout.Write(line)
+		_, err = screenOf(w.stdout).Write(line)
 	}
 	if err != nil || kind == resetKind {
 		return err

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What comes from outside may hold what a terminal obeys, or what shows text in
+// another order than it has. On a terminal it is escaped; files and pipes get it
+// as it is.
+
+// screenOf is f for text that is whole: what is no UTF-8 at its end waits for
+// more.
+func screenOf(f *os.File) io.Writer {
+	if terminal(f) {
+		return &screen{w: f}
+	}
+	return f
+}
+
+// A screen escapes what is written to it.
+type screen struct {
+	w   io.Writer
+	buf []byte // begin of a character
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	var out []byte
+	text := append(s.buf, p...)
+	for len(text) > 0 && utf8.FullRune(text) {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			out = fmt.Appendf(out, `\x%02x`, text[0])
+		case r != '\n' && r != '\t':
+			out = appendPrintable(out, r)
+		default:
+			out = append(out, text[0])
+		}
+		text = text[size:]
+	}
+	s.buf = text
+	if _, err := s.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// printable escapes all of s that is to stand in one line of a terminal.
+func printable(s string) string {
+	var out []byte
+	for _, r := range s {
+		out = appendPrintable(out, r)
+	}
+	return string(out)
+}
+
+// appendPrintable appends r, or the escape of it that JSON has as well.
+func appendPrintable(dst []byte, r rune) []byte {
+	if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
+		return fmt.Appendf(dst, `\u%04x`, r)
+	}
+	return utf8.AppendRune(dst, r)
+}
