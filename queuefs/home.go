@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -71,10 +72,16 @@ type QueueInfo struct {
 	Created                     time.Time
 }
 
-// Init makes an empty home in the directory dir, which is made if need be.
+// Init makes an empty home in the directory dir, which is made, for its owner
+// alone, if need be.
 // The error is [fs.ErrExist] if it is a home already.
 func Init(dir string, info ServiceInfo) (err error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	// Jobs may be nobody else's business; whoever wants it otherwise makes the
+	// directory first, or changes its mode.
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o777); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	d, err := durable.OpenDir(dir, nil)

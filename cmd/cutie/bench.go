@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -22,10 +23,11 @@ request took, and how many failed. It checks that no job comes twice and that
 payloads come back unchanged. Use a queue that nobody else works on: jobs that
 are there already are consumed.
 
-The url may also be unix:PATH, the socket in a home. With --batch, one request
-carries that many jobs. In the mixed phase each client submits and consumes in
-turn, -n jobs in all. Prints a table, or with -t json an object whose member
-runs is a list. The exit code is 1 if anything failed.`,
+The url may also be unix:PATH, the socket in a home; CUTIE_TOKEN holds the token
+for a daemon that wants one. With --batch, one request carries that many jobs.
+In the mixed phase each client submits and consumes in turn, -n jobs in all.
+Prints a table, or with -t json an object whose member runs is a list. The exit
+code is 1 if anything failed.`,
 	takes: atURL | withForm,
 	setup: setupBench,
 }
@@ -57,6 +59,11 @@ func (c *call) bench(ctx context.Context, b load.Bench, queue, phases string) er
 	var err error
 	if b.Target, err = load.ParseTarget(url, queue); err != nil {
 		return usagef("%v", err)
+	}
+	if token := os.Getenv(tokenVariable); token != "" {
+		if b.Target, err = b.Target.WithToken(token); err != nil {
+			return usagef("%s: %v", tokenVariable, err)
+		}
 	}
 	if b.Phases, err = load.ParsePhases(phases); err != nil {
 		return usagef("%v", err)

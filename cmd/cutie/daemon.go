@@ -36,6 +36,7 @@ const (
 	headerTime    = 10 * time.Second
 	idleTime      = 2 * time.Minute
 	pingTime      = 30 * time.Second // of silence on an HTTP/2 connection
+	maxStreams    = 100              // requests at once on such a connection
 )
 
 // A daemon serves an open home until it is told to stop.
@@ -67,12 +68,14 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer unhook()
 
-	tcp := limit(ln, d.maxConns)
+	tcp := limit(ln, d.maxConns).trusting(d.proxies)
 	protocol := rest.New(d.svc, rest.Options{Log: d.failed, MaxBody: d.maxBody, Fetch: d.fetch, MaxStreams: max(1, d.maxConns/2)})
 	jobs, err := uws.New(d.svc, uws.Options{Caller: callerOf, MaxBody: d.maxBody, Log: d.failed})
 	if err != nil {
 		return err
 	}
+	d.svc.Guard(jobs)
+	d.svc.Spare(jobs.Spares)
 	count := &requestCount{}
 	server := &http.Server{
 		Handler: &site{
@@ -102,7 +105,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingTime},
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingTime, MaxConcurrentStreams: maxStreams},
 		ConnContext:       rememberConn,
 		ConnState:         tcp.ended,
 		ErrorLog:          stdlog.New(lineLog{d.log}, "", 0),
@@ -148,6 +151,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	wg.Go(func() { d.every(loops, lookEvery, "memory", new(budget).follow(d.svc)) })
 	wg.Go(func() { d.every(loops, lookEvery, "access log", plain(d.record.Flush)) })
 	wg.Go(func() { d.every(loops, lookEvery, "users", plain(d.gate.Reload)) })
+	wg.Go(func() { d.every(loops, lookEvery, "connections", plain(tcp.told)) })
 	if d.cert != nil {
 		wg.Go(func() { d.every(loops, lookEvery, "certificate", plain(d.cert.reload)) })
 	}
@@ -175,7 +179,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 // callerOf is who asks for the jobs of a queue by UWS.
 func callerOf(r *http.Request, queue string) uws.Caller {
 	c := access.CallerOf(r.Context())
-	return uws.Caller{Name: c.Name, Delete: c.May(access.Delete, queue), Admin: c.May(access.Admin, queue)}
+	return uws.Caller{Name: c.Name, Own: !c.May(access.Read, queue), Delete: c.May(access.Delete, queue), Admin: c.May(access.Admin, queue)}
 }
 
 // plain makes a task of one that takes no time.
@@ -255,7 +259,7 @@ func (d *daemon) every(ctx context.Context, period time.Duration, name string, t
 			return
 		case <-tick.C:
 			if err := task(ctx); ctx.Err() == nil {
-				errs.note(err)
+				errs.note(err, time.Now())
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
@@ -54,6 +55,13 @@ func (o *serveOptions) guard(log zerolog.Logger) (*guard, error) {
 	case (o.tlsCert == "") != (o.tlsKey == ""):
 		return nil, usagef("--tls-cert and --tls-key belong together")
 	}
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
+		if most := connections(o.maxConns, files.Cur); most < o.maxConns {
+			log.Warn().Int("asked", o.maxConns).Int("connections", most).Msg("fewer connections, for this process may open few files (ulimit -n)")
+			o.maxConns = most
+		}
+	}
 	if o.tlsCert != "" {
 		if g.cert, err = loadCertificate(o.tlsCert, o.tlsKey); err != nil {
 			return nil, err
@@ -69,6 +77,12 @@ func (o *serveOptions) guard(log zerolog.Logger) (*guard, error) {
 		}
 	}
 	return g, nil
+}
+
+// connections returns how many there may be at once in a process that may open
+// so many files: half are for what they ask for, and for the home.
+func connections(asked int, files uint64) int {
+	return int(min(uint64(asked), max(files/2, 1)))
 }
 
 // gate begins to guard the queues of a home.

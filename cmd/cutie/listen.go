@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 )
 
@@ -92,46 +90,4 @@ func (s *homeSocket) listen(ctx context.Context) (net.Listener, error) {
 	}
 	lc := net.ListenConfig{Control: private}
 	return lc.Listen(ctx, "unix", s.addr)
-}
-
-// A limiter is a TCP listener that waits with the next connection while max
-// are open. Connections pass unwrapped, so that large payloads still go out by
-// sendfile; the server reports their end to ended.
-type limiter struct {
-	net.Listener
-	places chan struct{}
-	done   chan struct{}
-	once   sync.Once
-}
-
-func limit(ln net.Listener, max int) *limiter {
-	return &limiter{Listener: ln, places: make(chan struct{}, max), done: make(chan struct{})}
-}
-
-func (l *limiter) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-	}
-	return c, err
-}
-
-func (l *limiter) Close() error {
-	l.once.Do(func() { close(l.done) })
-	return l.Listener.Close()
-}
-
-// ended is the [http.Server] ConnState hook that gives places back.
-func (l *limiter) ended(c net.Conn, state http.ConnState) {
-	if state != http.StateClosed && state != http.StateHijacked {
-		return
-	}
-	if _, home := c.(*net.UnixConn); !home { // of TCP, in TLS or not
-		<-l.places
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/uws"
 )
 
 // A local target is a home that this process has open, for the length of one
@@ -21,6 +22,7 @@ type local struct {
 	*rest.Client
 	svc     *queuefs.Service
 	handler *rest.Handler
+	jobs    *uws.Handler
 	inside  *inProcess
 }
 
@@ -42,6 +44,14 @@ func openLocal(ctx context.Context, dir string, warn func(string, ...any), watch
 	if svc.Info().BaseURI == "" {
 		svc.SetBaseURI("http://" + defaultListen + "/")
 	}
+	// What UWS keeps of a queue is asked for when jobs are culled, and when the
+	// queue is removed.
+	jobs, err := uws.New(svc, uws.Options{})
+	if err != nil {
+		return nil, errors.Join(err, svc.Close())
+	}
+	svc.Guard(jobs)
+	svc.Spare(jobs.Spares)
 	failed := func(_ *http.Request, err error) {
 		if !errors.Is(err, io.ErrClosedPipe) { // whoever did not read on says why
 			warn("%v", err)
@@ -49,7 +59,7 @@ func openLocal(ctx context.Context, dir string, warn func(string, ...any), watch
 	}
 	h := rest.New(svc, rest.Options{MaxBody: localBody, Log: failed})
 	inside := &inProcess{handler: h}
-	return &local{newClient("http://localhost/", watch(inside)), svc, h, inside}, nil
+	return &local{newClient("http://localhost/", watch(inside)), svc, h, jobs, inside}, nil
 }
 
 // newClient returns a client that says who runs this program.
@@ -75,7 +85,7 @@ func agent() string {
 // Close closes the home.
 func (l *local) Close() error {
 	l.handler.Close()
-	return errors.Join(l.inside.Close(), l.svc.Close())
+	return errors.Join(l.inside.Close(), l.jobs.Close(), l.svc.Close())
 }
 
 // Next does not wait: while a home is open here, nobody else can submit.

@@ -36,26 +36,29 @@ func (l lineLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A changeLog logs a failure that recurs on every tick once, and its end.
+// A changeLog logs a failure that recurs on every tick when it begins, once a
+// minute while it lasts, and when it ends, with how often the task has failed
+// since it began.
 type changeLog struct {
-	log  zerolog.Logger
-	what string
-	last string
+	log    zerolog.Logger
+	what   string
+	last   string    // what was told
+	told   time.Time // when
+	failed int
 }
 
 // note takes the outcome of one tick.
-func (c *changeLog) note(err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	switch {
-	case text == c.last:
+func (c *changeLog) note(err error, now time.Time) {
+	if err == nil {
+		if c.failed > 0 {
+			c.log.Info().Str("task", c.what).Int("failures", c.failed).Msg("works again")
+		}
+		c.last, c.failed = "", 0
 		return
-	case text == "":
-		c.log.Info().Str("task", c.what).Msg("works again")
-	default:
-		c.log.Error().Err(err).Str("task", c.what).Msg("failed")
 	}
-	c.last = text
+	c.failed++
+	if text := err.Error(); text != c.last || now.Sub(c.told) >= time.Minute {
+		c.log.Error().Err(err).Str("task", c.what).Int("failures", c.failed).Msg("failed")
+		c.last, c.told = text, now
+	}
 }

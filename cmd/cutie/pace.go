@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"os/user"
 	"strconv"
 	"time"
@@ -15,15 +16,17 @@ import (
 	"cutie/cmd/cutie/access"
 )
 
-// A pace is what a client must keep up with in taking an answer. One that
-// takes less is holding a connection rather than using it, and is cut off. What
-// a client sends is watched by who reads it.
+// A pace is what a client must keep up with in sending a request and in taking
+// the answer. One that does less is holding a connection rather than using it,
+// and is cut off.
 type pace struct {
 	take    time.Duration // for any answer
-	slowest int64         // octets a second that a long answer may take besides
+	give    time.Duration // for any body of a request
+	idle    time.Duration // that nothing may come of such a body
+	slowest int64         // octets a second that long ones may take besides
 }
 
-var defaultPace = pace{take: 10 * time.Minute, slowest: 1 << 10}
+var defaultPace = pace{take: 10 * time.Minute, give: 2 * time.Minute, idle: 30 * time.Second, slowest: 1 << 10}
 
 // atSlowest is how long n octets may take, a year at most.
 func (p pace) atSlowest(n int64) time.Duration {
@@ -42,6 +45,7 @@ type answer struct {
 	status int        // 0 while nothing was answered
 	octets int64      // of the body
 	until  *time.Time // the connection's write deadline
+	unread bool       // the body of the request was not read to its end
 }
 
 // A connection is what is remembered of one. With HTTP/1 it has one request at
@@ -85,7 +89,7 @@ func peer(conn *net.UnixConn) string {
 
 // begin wraps the answer to one request.
 func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
-	a := &answer{ResponseWriter: w, pace: p, start: time.Now()}
+	a := &answer{ResponseWriter: w, pace: p, start: time.Now(), unread: r.ContentLength != 0}
 	// The requests of an HTTP/2 connection have deadlines of their own.
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && r.ProtoMajor == 1 {
 		a.until = &c.until
@@ -121,6 +125,15 @@ func (a *answer) opens(status int) {
 	if a.status == 0 {
 		a.status = status
 		access.Protect(a.Header(), a.named)
+		a.giveUp()
+	}
+}
+
+// giveUp sees that the server, which reads what is left of a body, does not
+// wait for it longer than a handler would.
+func (a *answer) giveUp() {
+	if a.unread {
+		http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(a.idle))
 	}
 }
 
@@ -155,4 +168,53 @@ func (a *answer) ReadFrom(r io.Reader) (total int64, err error) {
 		}
 	}
 	return total, nil
+}
+
+// A sent is the body of a request. It sees that the client sends it.
+type sent struct {
+	io.ReadCloser
+	to     *answer
+	took   time.Duration // to wait for the client
+	octets int64
+	until  time.Time // when the read deadline is to be moved
+}
+
+// receive watches the body of a request from here on.
+func (a *answer) receive(r *http.Request) {
+	if a.unread {
+		r.Body = &sent{ReadCloser: r.Body, to: a}
+	}
+}
+
+// Read returns [os.ErrDeadlineExceeded] if the client is too slow. The owner of
+// the home may be slower, but not stop.
+func (s *sent) Read(p []byte) (int, error) {
+	start := time.Now()
+	if start.After(s.until) {
+		s.extend(start)
+		s.to.extend(0) // the answer is still to come
+	}
+	n, err := s.ReadCloser.Read(p)
+	s.octets += int64(n)
+	switch s.took += time.Since(start); {
+	case err == io.EOF:
+		s.to.unread = false
+		s.deadline(time.Time{}) // what comes next is none of it
+	case err == nil && s.to.client.IsValid() && s.took > s.to.give+s.to.atSlowest(s.octets):
+		s.to.unread = false
+		s.deadline(start) // nor does the server wait for the rest
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
+}
+
+// extend moves the read deadline; not at every read, since that would cost more
+// than to read.
+func (s *sent) extend(now time.Time) {
+	s.until = now.Add(s.to.idle / 8)
+	s.deadline(now.Add(s.to.idle))
+}
+
+func (s *sent) deadline(t time.Time) {
+	http.NewResponseController(s.to.ResponseWriter).SetReadDeadline(t)
 }

@@ -100,7 +100,7 @@ func setupServe(fs *pflag.FlagSet) action {
 	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
 	o.maxBody = 16 << 30
 	fs.Var(&o.maxBody, "max-body", "largest submission, such as 64M or 16G")
-	fs.IntVar(&o.maxConns, "max-conns", 10_000, "`number` of connections at once; further ones wait")
+	fs.IntVar(&o.maxConns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others,\nso half of them if it is alone; a trusted proxy gets all")
 	fs.IntVar(&o.maxWaits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
 	o.source.flags(fs)
 	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are\nnot public: host, *.host, address or network, each with :port or not; may be repeated")

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -246,126 +244,18 @@ func TestWaitersOfOneClientAreLimited(t *testing.T) {
 	}
 }
 
-func TestAnswerThatIsNotTakenIsCutOff(t *testing.T) {
-	ended := make(chan error, 1)
-	srv := startSite(t, &site{pace: pace{take: 50 * time.Millisecond, slowest: 1 << 40}}, func(w http.ResponseWriter, r *http.Request) {
-		for {
-			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-				ended <- err
-				return
-			}
-		}
-	})
-	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	io.WriteString(conn, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n")
-	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("got %v, want a deadline exceeded", err)
-	}
-}
-
-func TestLongAnswerFromAFile(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	const size = 2*takePart + 5
-	if _, err := f.WriteAt([]byte("end"), size-3); err != nil {
-		t.Fatal(err)
-	}
-	for name, read := range map[string]func(r io.Reader) io.Reader{
-		"limited": func(r io.Reader) io.Reader { return io.LimitReader(r, size-1) },
-		"whole":   func(r io.Reader) io.Reader { return r },
-	} {
-		t.Run(name, func(t *testing.T) {
-			srv := startSite(t, &site{}, func(w http.ResponseWriter, r *http.Request) {
-				if _, err := f.Seek(0, io.SeekStart); err != nil {
-					t.Error(err)
-				}
-				if _, err := io.Copy(w, read(f)); err != nil {
-					t.Error(err)
-				}
-			})
-			resp, err := http.Get(srv.URL + "/x")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			tail := make([]byte, 0, 8)
-			buf := make([]byte, 1<<20)
-			var n int64
-			for err == nil {
-				var k int
-				k, err = resp.Body.Read(buf)
-				n += int64(k)
-				tail = append(tail, buf[max(0, k-8):k]...)
-				tail = tail[max(0, len(tail)-3):]
-			}
-			wantSize, wantTail := int64(size), "end"
-			if name == "limited" {
-				wantSize, wantTail = size-1, "\x00en"
-			}
-			if err != io.EOF || n != wantSize || string(tail) != wantTail {
-				t.Errorf("got %d octets, end %q, %v, want %d, %q", n, tail, err, wantSize, wantTail)
-			}
-		})
-	}
-}
-
-func TestLimiterWaitsForAPlace(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := limit(ln, 1)
-	srv := &http.Server{ConnState: l.ended, Handler: http.NotFoundHandler()}
-	done := make(chan error)
-	go func() { done <- srv.Serve(l) }()
-	first, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := func(c net.Conn) error {
-		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		_, err := c.Read(make([]byte, 1))
-		return err
-	}
-	if err := ask(first); err != nil {
-		t.Fatal(err)
-	}
-	second, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.Close()
-	second.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	if err := ask(second); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("second connection while the first is open: got %v, want no answer", err)
-	}
-	first.Close()
-	second.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := second.Read(make([]byte, 1)); err != nil {
-		t.Errorf("second connection after the first: %v", err)
-	}
-	srv.Close()
-	if err := <-done; err != http.ErrServerClosed {
-		t.Error(err)
-	}
-}
-
 func TestRecurringFailureIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	c := changeLog{log: zerolog.New(&log), what: "maintain"}
-	for _, err := range []error{nil, io.EOF, io.EOF, io.ErrUnexpectedEOF, nil, nil} {
-		c.note(err)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, err := range []error{nil, io.EOF, io.EOF, io.EOF, io.ErrUnexpectedEOF, nil, nil} {
+		now = now.Add(30 * time.Second)
+		c.note(err, now)
 	}
-	want := `{"level":"error","error":"EOF","task":"maintain","message":"failed"}
-{"level":"error","error":"unexpected EOF","task":"maintain","message":"failed"}
-{"level":"info","task":"maintain","message":"works again"}
+	want := `{"level":"error","error":"EOF","task":"maintain","failures":1,"message":"failed"}
+{"level":"error","error":"EOF","task":"maintain","failures":3,"message":"failed"}
+{"level":"error","error":"unexpected EOF","task":"maintain","failures":4,"message":"failed"}
+{"level":"info","task":"maintain","failures":4,"message":"works again"}
 `
 	if got := log.String(); got != want {
 		t.Errorf("got %s, want %s", got, want)

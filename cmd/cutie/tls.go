@@ -15,6 +15,9 @@ type certificate struct {
 	current   atomic.Pointer[tls.Certificate]
 }
 
+// maxPEM is the size of a file of certificates or of a key, in octets.
+const maxPEM = 1 << 20
+
 // loadCertificate reads the files for the first time.
 func loadCertificate(cert, key string) (*certificate, error) {
 	c := &certificate{cert: cert, key: key}
@@ -34,7 +37,14 @@ func (c *certificate) reload() error {
 	if stamps == c.stamps {
 		return nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	var text [2][]byte
+	for i, name := range []string{c.cert, c.key} {
+		var err error
+		if text[i], err = access.ReadFile(name, maxPEM); err != nil {
+			return fmt.Errorf("certificate: %w", err)
+		}
+	}
+	pair, err := tls.X509KeyPair(text[0], text[1])
 	if err != nil {
 		return fmt.Errorf("certificate %s with key %s: %w", c.cert, c.key, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 
 	"cutie/queuefs"
 )
@@ -22,7 +23,7 @@ func tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
-	(&budget{}).set(0)
+	(&budget{}).set(limitFor(0, 0))
 }
 
 // memory is what the daemon may take before it collects garbage sooner than it
@@ -33,11 +34,20 @@ const (
 	heapLeast = 96 << 20
 )
 
-// A budget divides the memory between the index and the heap.
-type budget struct{ limit int64 }
+// limitFor is the limit of the memory of Go, where live octets of it were no
+// garbage: thousands of clients who wait take some 20 KiB each. To collect them
+// again and again would not make them less, so a third of it is for garbage.
+func limitFor(index, live int64) int64 {
+	return max(memory-index, heapLeast, live+live/2)
+}
 
-func (b *budget) set(index int64) {
-	limit := max(memory-index, heapLeast)
+// A budget divides the memory between the index and the heap.
+type budget struct {
+	limit int64
+	live  [2]metrics.Sample
+}
+
+func (b *budget) set(limit int64) {
 	// To set it stops the world, if only for a moment.
 	if d := limit - b.limit; d > -(4<<20) && d < 4<<20 || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -46,10 +56,12 @@ func (b *budget) set(index int64) {
 	debug.SetMemoryLimit(limit)
 }
 
-// follow sets the limit by the index of the moment.
+// follow sets the limit by the index and the heap of the moment.
 func (b *budget) follow(svc *queuefs.Service) func(context.Context) error {
+	b.live[0].Name, b.live[1].Name = "/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes"
 	return plain(func() error {
-		b.set(svc.IndexSize())
+		metrics.Read(b.live[:])
+		b.set(limitFor(svc.IndexSize(), int64(b.live[0].Value.Uint64()+b.live[1].Value.Uint64())))
 		return nil
 	})
 }

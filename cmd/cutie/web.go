@@ -56,7 +56,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.pace.begin(w, r)
 	defer s.finish(a, r)
 	// A proxy may pass the path of the base URI on, or take it away.
-	if s.prefix != "" && strings.HasPrefix(r.URL.Path, s.prefix+"/") {
+	if s.prefix != "" && strings.HasPrefix(r.URL.Path, s.prefix+"/") && (r.URL.RawPath == "" || strings.HasPrefix(r.URL.RawPath, s.prefix+"/")) {
 		http.StripPrefix(s.prefix, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { s.serve(a, r) })).ServeHTTP(a, r)
 		return
 	}
@@ -78,11 +78,14 @@ func (s *site) serve(a *answer, r *http.Request) {
 		return
 	}
 	ctx := access.WithCaller(r.Context(), caller)
-	if r.Method == http.MethodGet {
+	if r.Method == http.MethodGet || r.Method == http.MethodPost { // whose answer may be a page
 		ctx = rest.WithMay(ctx, mayOf(caller))
 	}
 	if a.named {
 		ctx = rest.WithUser(ctx, caller.Name)
+	}
+	if len(s.proxies) > 0 && a.client.IsValid() {
+		ctx = rest.WithAddress(ctx, a.client.String())
 	}
 	if waits(r) {
 		if a.client.IsValid() {
@@ -103,7 +106,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 		defer cancel()
 		defer context.AfterFunc(s.leaving, cancel)()
 	}
-	s.route(a, r.WithContext(ctx))
+	r = r.WithContext(ctx)
+	a.receive(r)
+	s.route(a, r)
 }
 
 // theOwner is whoever can open the socket of the home.
@@ -220,6 +225,9 @@ func (s *site) finish(a *answer, r *http.Request) {
 		} else {
 			http.Error(a, "internal error", http.StatusInternalServerError)
 		}
+	}
+	if a.status == 0 {
+		a.giveUp()
 	}
 	s.note(a, r)
 	if p != nil {

@@ -21,7 +21,7 @@ const maxFile = 4 << 20
 // Load reads a users file. wide tells that others than its owner may read or
 // write it.
 func Load(name string) (u *Users, wide bool, err error) {
-	f, err := os.Open(name)
+	f, err := open(name)
 	if err != nil {
 		return nil, false, err
 	}
@@ -29,20 +29,43 @@ func Load(name string) (u *Users, wide bool, err error) {
 	return read(f)
 }
 
-func read(f *os.File) (u *Users, wide bool, err error) {
+// ReadFile reads a regular file of max octets at most. Anything else that may
+// stand there, such as a pipe that nobody writes to, is an error at once.
+func ReadFile(name string, max int64) ([]byte, error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, _, err := readAll(f, max)
+	return text, err
+}
+
+// open does not wait for the other end of a pipe.
+func open(name string) (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
+
+func readAll(f *os.File, max int64) ([]byte, fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, false, fmt.Errorf("%s is no regular file", f.Name())
+		return nil, nil, fmt.Errorf("%s is no regular file", f.Name())
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if int64(len(text)) > max {
+		return nil, nil, fmt.Errorf("%s has more than %d octets", f.Name(), max)
+	}
+	return text, info, nil
+}
+
+func read(f *os.File) (u *Users, wide bool, err error) {
+	text, info, err := readAll(f, maxFile)
 	if err != nil {
 		return nil, false, err
-	}
-	if len(text) > maxFile {
-		return nil, false, fmt.Errorf("%s has more than %d octets", f.Name(), maxFile)
 	}
 	if u, err = ParseUsers(text); err != nil {
 		return nil, false, fmt.Errorf("%s: %w", f.Name(), err)

@@ -38,7 +38,7 @@ type Gate struct {
 	key   [32]byte      // of the hashes of verified passwords
 	slots chan struct{} // as many passwords are compared at once
 	queue atomic.Int64  // those compared, and those that wait to be
-	wrong throttle      // tries of passwords
+	wrong *logins       // tries of passwords
 	book  atomic.Pointer[book]
 
 	reading sync.Mutex
@@ -59,12 +59,15 @@ type book struct {
 }
 
 const (
-	// A try every ten seconds, after ten at once, is enough for a person.
-	loginBurst = 10
-	loginEvery = 10 * time.Second
+	// A try every ten seconds, after ten at once, is enough for a person, and ten
+	// times that for all who share an address.
+	loginBurst  = 10
+	loginEvery  = 10 * time.Second
+	clientBurst = 10 * loginBurst
+	clientEvery = loginEvery / 10
 
 	rememberFor  = 5 * time.Minute
-	maxRemember  = 10_000 // passwords, and clients that failed
+	maxRemember  = 10_000 // passwords, and clients and names that failed
 	hashesAtOnce = 2
 	hashesQueued = 100
 )
@@ -74,8 +77,7 @@ func New(o Options) (*Gate, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &Gate{o: o, slots: make(chan struct{}, hashesAtOnce),
-		wrong: throttle{burst: loginBurst, every: loginEvery, most: maxRemember}}
+	g := &Gate{o: o, slots: make(chan struct{}, hashesAtOnce), wrong: newLogins()}
 	rand.Read(g.key[:])
 	return g, g.Reload()
 }
@@ -89,16 +91,26 @@ func (g *Gate) Reload() error {
 	}
 	g.reading.Lock()
 	defer g.reading.Unlock()
+	if err := g.reload(); err != nil {
+		if g.book.Load() != nil {
+			return fmt.Errorf("users: %w; those known before stay", err)
+		}
+		return fmt.Errorf("users: %w", err)
+	}
+	return nil
+}
+
+func (g *Gate) reload() error {
 	stamp, err := StampOf(g.o.Users)
 	if err != nil {
-		return fmt.Errorf("users: %w", err)
+		return err
 	}
 	if stamp == g.stamp {
 		return nil
 	}
 	u, wide, err := Load(g.o.Users)
 	if err != nil {
-		return fmt.Errorf("users: %w", err)
+		return err
 	}
 	b := &book{users: map[string]*User{}, tokens: map[[sha256.Size]byte]*Token{}, verified: map[[sha256.Size]byte]time.Time{}}
 	cost := bcrypt.MinCost
@@ -194,7 +206,7 @@ func (g *Gate) allows(c *Caller, rule Rule, name string) bool {
 	if !ok {
 		id = ""
 	}
-	return c.May(rule.Right, id)
+	return c.May(rule.Right, id) || rule.Of == Own && c.May(Submit, id)
 }
 
 // text says what a rule is about, after "right to".
@@ -202,7 +214,7 @@ func (r Rule) text() string {
 	switch {
 	case r.Path == "":
 		return "do what is left to administrators"
-	case r.Of == Named:
+	case r.Of == Named, r.Of == Own:
 		return r.Right.String() + " here"
 	case r.Of == Every:
 		return r.Right.String() + " all queues"
@@ -250,23 +262,35 @@ func (g *Gate) identify(header http.Header, b *book, r *http.Request, client net
 	return &Caller{Name: name, rights: b.users[name].Rights, over: b.over}, nil
 }
 
-// verify compares a password. One that was right is not compared again for
-// some minutes, since that takes a twentieth of a second; what is remembered
-// is a keyed hash.
+// knows tells whether a name and password were right a few minutes ago, or have
+// been in use since they were.
+func (b *book) knows(sum [sha256.Size]byte, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	left := b.verified[sum].Sub(now)
+	if left <= 0 {
+		return false
+	}
+	if left < rememberFor/2 {
+		b.verified[sum] = now.Add(rememberFor)
+	}
+	return true
+}
+
+// verify compares a password. One that was right is not compared again until it
+// was not used for some minutes, since that takes a twentieth of a second; what
+// is remembered is a keyed hash.
 func (g *Gate) verify(ctx context.Context, header http.Header, b *book, name, password string, client netip.Addr) (bool, error) {
 	mac := hmac.New(sha256.New, g.key[:])
 	fmt.Fprintf(mac, "%d %s %s", len(name), name, password)
 	var sum [sha256.Size]byte
 	mac.Sum(sum[:0])
 	now := g.o.Now()
-	b.mu.Lock()
-	until := b.verified[sum]
-	b.mu.Unlock()
-	if now.Before(until) {
+	if b.knows(sum, now) {
 		return true, nil
 	}
-
-	if wait := g.wrong.try(client, now); wait > 0 {
+	by := loginOf(client, name)
+	if wait := g.wrong.try(by, now); wait > 0 {
 		seconds := int(math.Ceil(wait.Seconds()))
 		header.Set("Retry-After", strconv.Itoa(seconds))
 		return false, &rest.Error{Status: http.StatusTooManyRequests,
@@ -274,7 +298,7 @@ func (g *Gate) verify(ctx context.Context, header http.Header, b *book, name, pa
 	}
 	defer g.queue.Add(-1)
 	if g.queue.Add(1) > hashesQueued {
-		g.wrong.giveBack(client)
+		g.wrong.giveBack(by)
 		header.Set("Retry-After", "10")
 		return false, &rest.Error{Status: http.StatusServiceUnavailable, Message: "too many people log in at once"}
 	}
@@ -292,7 +316,7 @@ func (g *Gate) verify(ctx context.Context, header http.Header, b *book, name, pa
 	if u := b.users[name]; err != nil || u == nil || u.Password == "" {
 		return false, nil
 	}
-	g.wrong.giveBack(client)
+	g.wrong.giveBack(by)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.verified) >= maxRemember {

@@ -197,53 +197,6 @@ func TestWithoutUsersRightsAreThoseOfEveryone(t *testing.T) {
 	}
 }
 
-func TestWrongPasswordsAreLimitedAndRightOnesRemembered(t *testing.T) {
-	g := newGatehouse(t, "", user(t, "ann", "read", "nna"))
-	status := func(password, from string) int {
-		t.Helper()
-		got, header := g.ask("GET /state", as("ann", password), from)
-		if (header.Get("Retry-After") != "") != (got == 429) {
-			t.Errorf("got %d with Retry-After %q", got, header.Get("Retry-After"))
-		}
-		return got
-	}
-	want := func(got, want int) {
-		t.Helper()
-		if got != want {
-			t.Errorf("got %d, want %d", got, want)
-		}
-	}
-	for range 20 {
-		want(status("nna", client), 200)
-	}
-	for range 10 {
-		want(status("wrong", client), 401)
-	}
-	want(status("wrong", client), 429)
-	want(status("nna", client), 200) // known already
-	want(status("nna", "192.0.2.2"), 200)
-	want(status("wrong", "192.0.2.2"), 401)
-
-	g.now = g.now.Add(10 * time.Second)
-	want(status("wrong", client), 401)
-	want(status("wrong", client), 429)
-
-	// It is forgotten in time, and then compared again.
-	g.now = g.now.Add(5*time.Minute - 10*time.Second)
-	for range 10 {
-		want(status("wrong", client), 401)
-	}
-	want(status("nna", client), 429)
-	want(status("nna", "2001:db8::1"), 200)
-
-	// An IPv6 client has many addresses.
-	for i := range 10 {
-		want(status("wrong", fmt.Sprintf("2001:db8:1::%x", i)), 401)
-	}
-	want(status("wrong", "2001:db8:1::abcd"), 429)
-	want(status("wrong", "2001:db8:2::1"), 401)
-}
-
 func TestUsersAreReadAgain(t *testing.T) {
 	ann := user(t, "ann", "read", "nna")
 	g := newGatehouse(t, "", ann+user(t, "bob", "read", "bob"))

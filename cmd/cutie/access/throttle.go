@@ -17,23 +17,22 @@ func group(client netip.Addr) netip.Addr {
 	return client
 }
 
-// A throttle limits how often each client may try something: so many times at
+// A throttle limits how often each of many may try something: so many times at
 // once, and then one time every so often.
-type throttle struct {
+type throttle[K comparable] struct {
 	burst int
 	every time.Duration
-	most  int // clients that are remembered
+	most  int // that are remembered
 
 	mu  sync.Mutex
-	due map[netip.Addr]time.Time // when the client will have all tries again
+	due map[K]time.Time // when there will be all tries again
 }
 
-// try takes a try of a client, or tells after what time there is one.
-func (t *throttle) try(client netip.Addr, now time.Time) (wait time.Duration) {
-	client = group(client)
+// try takes a try, or tells after what time there is one.
+func (t *throttle[K]) try(of K, now time.Time) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	due := t.due[client]
+	due := t.due[of]
 	if due.Before(now) {
 		due = now
 	}
@@ -41,41 +40,83 @@ func (t *throttle) try(client netip.Addr, now time.Time) (wait time.Duration) {
 		return wait
 	}
 	if t.due == nil {
-		t.due = map[netip.Addr]time.Time{}
+		t.due = map[K]time.Time{}
 	}
-	t.due[client] = due.Add(t.every)
+	t.due[of] = due.Add(t.every)
 	if len(t.due) > t.most {
-		t.shrink(client, now)
+		t.shrink(of, now)
 	}
 	return 0
 }
 
-// shrink forgets the clients that have all their tries. If that is not enough,
-// it forgets some others: a table that grows would be worse.
-func (t *throttle) shrink(keep netip.Addr, now time.Time) {
-	for c, due := range t.due {
+// shrink forgets those that have all their tries. If that is not enough, it
+// forgets some others: a table that grows would be worse.
+func (t *throttle[K]) shrink(keep K, now time.Time) {
+	for k, due := range t.due {
 		if !due.After(now) {
-			delete(t.due, c)
+			delete(t.due, k)
 		}
 	}
-	for c := range t.due {
+	for k := range t.due {
 		if len(t.due) <= t.most*3/4 {
 			return
 		}
-		if c != keep {
-			delete(t.due, c)
+		if k != keep {
+			delete(t.due, k)
 		}
 	}
 }
 
 // giveBack returns a try that was no failure.
-func (t *throttle) giveBack(client netip.Addr) {
-	client = group(client)
+func (t *throttle[K]) giveBack(of K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if due, ok := t.due[client]; ok {
-		t.due[client] = due.Add(-t.every)
+	if due, ok := t.due[of]; ok {
+		t.due[of] = due.Add(-t.every)
 	}
+}
+
+// A login is somebody at a client who says to be a user.
+type login struct {
+	client netip.Addr // see group
+	name   string     // "" for what is no name of a user
+}
+
+// Logins limit how often passwords are tried. Each name has tries of its own at
+// a client, so that who guesses does not keep out others who share the address.
+// All of them together have more, for guesses about many names.
+type logins struct {
+	of  throttle[login]
+	all throttle[netip.Addr]
+}
+
+func newLogins() *logins {
+	return &logins{of: throttle[login]{burst: loginBurst, every: loginEvery, most: maxRemember},
+		all: throttle[netip.Addr]{burst: clientBurst, every: clientEvery, most: maxRemember}}
+}
+
+func loginOf(client netip.Addr, name string) login {
+	if CheckName(name) != nil {
+		name = ""
+	}
+	return login{group(client), name}
+}
+
+// try takes a try, or tells after what time there is one.
+func (l *logins) try(by login, now time.Time) (wait time.Duration) {
+	if wait = l.of.try(by, now); wait > 0 {
+		return wait
+	}
+	if wait = l.all.try(by.client, now); wait > 0 {
+		l.of.giveBack(by)
+	}
+	return wait
+}
+
+// giveBack returns a try that was no failure.
+func (l *logins) giveBack(by login) {
+	l.of.giveBack(by)
+	l.all.giveBack(by.client)
 }
 
 // A Crowd limits how many requests of one client may wait at once. Its table

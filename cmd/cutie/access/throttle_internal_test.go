@@ -7,7 +7,7 @@ import (
 )
 
 func TestThrottleRemembersSoManyClients(t *testing.T) {
-	th := throttle{burst: 2, every: time.Second, most: 100}
+	th := throttle[netip.Addr]{burst: 2, every: time.Second, most: 100}
 	now := time.Unix(1e9, 0)
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
 	for i := range 1000 {
@@ -29,7 +29,7 @@ func TestThrottleRemembersSoManyClients(t *testing.T) {
 		th.try(at(2000+i), now)
 	}
 	for i := range 101 {
-		if _, ok := th.due[group(at(2000+i))]; !ok {
+		if _, ok := th.due[at(2000+i)]; !ok {
 			if len(th.due) < 75 {
 				t.Errorf("client %d is forgotten with %d others remembered", i, len(th.due))
 			}

@@ -78,6 +78,26 @@ func TestBenchOverASocket(t *testing.T) {
 	}
 }
 
+func TestBenchShowsItsToken(t *testing.T) {
+	d := &daemon{wants: "Bearer abc.123"}
+	target := serve(t, d)
+	for token, failed := range map[string]bool{"abc.123": false, "abc.124": true} {
+		asked, err := target.WithToken(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := load.Bench{Target: asked, Phases: []string{load.Submit, load.Consume}, Clients: 1, Jobs: 3, Size: 100, Batch: 1}
+		if _, err := b.Run(t.Context()); (err != nil) != failed {
+			t.Errorf("token %s: got error %v", token, err)
+		}
+	}
+	for _, token := range []string{"a b", "a\r\nb", "ä"} {
+		if _, err := target.WithToken(token); err == nil {
+			t.Errorf("token %q: got no error", token)
+		}
+	}
+}
+
 func TestBenchConsumesWhatOthersSubmitted(t *testing.T) {
 	d := &daemon{pending: []job{{"/content/jobs/a", []byte("short")}, {"/content/jobs/b", bytes.Repeat([]byte("long"), 1000)}}}
 	b := load.Bench{Target: serve(t, d), Phases: []string{load.Consume}, Clients: 3, Jobs: 100, Size: 50, Batch: 1}

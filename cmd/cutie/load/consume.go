@@ -72,7 +72,7 @@ func NewConsumer(ctx context.Context, t Target, p *Payload, seen *Seen, batch in
 		checker:   p.Checker(),
 		batch:     batch,
 		name:      "POST " + t.base + "/consume/" + t.queue,
-		tail:      " HTTP/1.1\r\nHost: " + t.host + "\r\nUser-Agent: cutie-bench\r\nContent-Length: 0\r\nAccept: ",
+		tail:      " HTTP/1.1\r\nHost: " + t.host + "\r\nUser-Agent: cutie-bench\r\n" + t.authorize + "Content-Length: 0\r\nAccept: ",
 	}
 	if batch > 1 {
 		c.parts = bufio.NewReaderSize(nil, 32<<10)

@@ -25,6 +25,7 @@ type daemon struct {
 	submits  int // requests
 	consumes int
 
+	wants    string // what Authorization must say
 	chunked  bool
 	refuse   func(request int) int            // status for the nth submission; 0 for none
 	alter    func(nth int, j *job)            // changes what is handed out
@@ -41,6 +42,10 @@ type job struct {
 func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d.closeAll {
 		w.Header().Set("Connection", "close")
+	}
+	if d.wants != "" && r.Header.Get("Authorization") != d.wants {
+		http.Error(w, "who are you", http.StatusUnauthorized)
+		return
 	}
 	switch r.Method + " " + r.URL.Path {
 	case "POST /base/content/my%20jobs", "POST /base/content/my jobs":

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,19 @@ type Target struct {
 	host             string // for the Host field
 	base             string // path below which the protocol is served, no / at its end
 	queue            string // escaped
+	authorize        string // the field that says who asks, with its CR LF, or empty
+}
+
+// WithToken returns the target for one who has a bearer token (RFC 6750, 2.1);
+// what is no token is refused.
+func (t Target) WithToken(token string) (Target, error) {
+	for _, c := range []byte(token) {
+		if c <= ' ' || c > '~' {
+			return Target{}, errors.New("token has characters that no token has")
+		}
+	}
+	t.authorize = "Authorization: Bearer " + token + "\r\n"
+	return t, nil
 }
 
 // ParseTarget reads the URL of a daemon, http://HOST[:PORT][/PATH] or

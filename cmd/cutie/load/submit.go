@@ -44,7 +44,7 @@ func NewSubmitter(ctx context.Context, t Target, p *Payload, client, batch int) 
 		batch:     batch,
 		name:      "POST " + t.base + "/content/" + t.queue,
 	}
-	s.request = s.name + " HTTP/1.1\r\nHost: " + t.host + "\r\nUser-Agent: cutie-bench\r\nAccept: text/x-anvl\r\n"
+	s.request = s.name + " HTTP/1.1\r\nHost: " + t.host + "\r\nUser-Agent: cutie-bench\r\nAccept: text/x-anvl\r\n" + t.authorize
 	if perJob := p.Size() + len(partHead) + numberLen + len(partEnd) + 2; batch > math.MaxInt/perJob {
 		return nil, fmt.Errorf("batch of %d jobs of %d octets: too large", batch, p.Size())
 	}

@@ -1,0 +1,47 @@
+package access
+
+import (
+	"net/netip"
+	"sync"
+)
+
+// Places are divided among the clients who want one: each may have as many as
+// are left over for the others. So one client alone gets half of them, and n
+// clients who take all they can leave one part in n+1 free. A client is an IPv4
+// address or an IPv6 network of 64 bits.
+type Places struct {
+	Max     int
+	Trusted Proxies // get all that are free: each stands for many clients
+
+	mu    sync.Mutex
+	taken int
+	by    map[netip.Addr]int
+}
+
+// Take takes a place for a client, if that is not more than its share. Call
+// Leave with the same address then. There must be a free place.
+func (p *Places) Take(client netip.Addr) bool {
+	share := group(client)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by[share] >= p.Max-p.taken && !p.Trusted.trust(client.Unmap().WithZone("")) {
+		return false
+	}
+	if p.by == nil {
+		p.by = map[netip.Addr]int{}
+	}
+	p.taken++
+	p.by[share]++
+	return true
+}
+
+// Leave gives the place back.
+func (p *Places) Leave(client netip.Addr) {
+	share := group(client)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken--
+	if p.by[share]--; p.by[share] <= 0 {
+		delete(p.by, share)
+	}
+}
