@@ -59,6 +59,11 @@ func (s *Service) checkpointLocked(closing bool) error {
 	if err := s.makeRoom(); err != nil {
 		return storageError(err)
 	}
+	if len(s.strays) > 0 {
+		if err := s.retireStrays(); err != nil {
+			return storageError(err)
+		}
+	}
 	mark, written := s.log.Done(), s.log.Written()
 	queues := s.Queues()
 	for _, q := range queues {

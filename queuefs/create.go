@@ -76,7 +76,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 	// Whoever took the directory away while the home was closed has told nobody.
 	last, err := s.remains(info.ID)
 	if err == nil {
-		err = s.retire(info.ID, last)
+		err = s.retire(map[string]numbers{info.ID: last.max(s.strays[info.ID])})
 	}
 	if err == nil {
 		err = s.forget(info.ID)

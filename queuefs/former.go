@@ -119,36 +119,35 @@ func (q *Queue) numbers() numbers {
 	return numbers{q.mint.job, q.mint.seq}
 }
 
-// retire keeps the last numbers of a queue that is about to go, or was found
-// gone, before what the index has of it goes. If it is not, the line does no
+// retire keeps the last numbers of queues that are about to go, or were found
+// gone, before what the index has of them goes. If they do not, the lines do no
 // harm.
-func (s *Service) retire(id string, last numbers) error {
-	if last == (numbers{}) {
-		return nil
-	}
+func (s *Service) retire(last map[string]numbers) error {
 	r, err := s.readFormer()
 	if err != nil {
 		return err
 	}
-	was := lastOf(r, id)
-	if was.max(last) == was {
-		return nil
-	}
-	return s.ixdir.Replace(formerFile, sealed(retired(r, id, was.max(last))))
-}
-
-// retireAll is retire for the queues that the journal speaks of and queues.txt
-// does not list. A damaged file is found here, and not when a queue is made.
-func (s *Service) retireAll(last map[string]numbers) error {
-	if _, err := s.readFormer(); err != nil && !errors.Is(storageError(err), ErrNoSpace) {
-		return err
-	}
+	more := false
 	for _, id := range slices.Sorted(maps.Keys(last)) {
-		if err := s.retire(id, last[id]); err != nil {
-			return err
+		was := lastOf(r, id)
+		if known := was.max(lastOf(r, formerRest)); known.max(last[id]) != known {
+			r, more = retired(r, id, was.max(last[id])), true
 		}
 	}
-	return nil
+	if !more {
+		return nil
+	}
+	return s.ixdir.Replace(formerFile, sealed(r))
+}
+
+// retireStrays is retire for the queues that the journal speaks of and
+// queues.txt does not list. Until it has done it no journal goes.
+func (s *Service) retireStrays() error {
+	err := s.retire(s.strays)
+	if err == nil {
+		s.strays = nil
+	}
+	return err
 }
 
 // retired returns the lines with that of a queue at their end.

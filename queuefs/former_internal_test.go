@@ -1,7 +1,9 @@
 package queuefs
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"testing"
 
 	"cutie/queuefs/anvl"
@@ -21,5 +23,38 @@ func TestLinesOfFormerQueuesAreBounded(t *testing.T) {
 	}
 	if again, err := unseal(sealed(r)); err != nil || len(again) != len(r) {
 		t.Errorf("read back: %d lines, %v", len(again), err)
+	}
+}
+
+// Opening a home writes the numbers of all queues that have gone at once, and
+// none that are covered.
+func TestNumbersOfManyQueuesAreWrittenOnce(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir, ServiceInfo{}); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+	writes := 0
+	s, err := Open(dir, Options{Fault: func(step string, do func() error) error {
+		if step == "stage "+formerFile {
+			writes++
+		}
+		return do()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.ixdir.Replace(formerFile, sealed(retired(nil, formerRest, numbers{100, 100}))); err != nil {
+		t.Fatal(err)
+	}
+	writes = 0
+	for range 2 {
+		if err := s.retire(map[string]numbers{"a": {5, 100}, "b": {200, 1}, "c": {1, 900}, "d": {}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := s.readFormer()
+	if err != nil || writes != 1 || len(r) != 3 || lastOf(r, "b") != (numbers{200, 1}) || lastOf(r, "c") != (numbers{1, 900}) {
+		t.Errorf("got %v with %d writes, %v", r, writes, err)
 	}
 }

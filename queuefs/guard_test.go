@@ -161,3 +161,40 @@ func TestCullingSparesWhatItIsAskedTo(t *testing.T) {
 		closeHome(t, s)
 	}
 }
+
+// Who removes a queue on a condition is asked when nothing can change it any
+// more.
+func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	other := errors.New("it is another")
+	asked := 0
+	may := func(err error) func(*queuefs.Queue) error {
+		return func(now *queuefs.Queue) error {
+			asked++
+			sub := q.Begin()
+			defer sub.Discard()
+			if _, err := sub.Add(queuefs.Meta{}); err != nil {
+				t.Error(err)
+			}
+			if _, err := sub.Commit(ctx); now != q || !errors.Is(err, queuefs.ErrNoQueue) {
+				t.Errorf("a job came meanwhile: %v", err)
+			}
+			return err
+		}
+	}
+	if err := s.RemoveQueueIf(ctx, "jobs", may(other)); !errors.Is(err, other) || asked != 1 {
+		t.Errorf("got %v, asked %d times", err, asked)
+	}
+	j := submit(t, q, queuefs.Meta{}, "it goes on")
+	if err := s.RemoveQueueIf(ctx, "jobs", may(nil)); !errors.Is(err, queuefs.ErrNotEmpty) || asked != 1 {
+		t.Errorf("got %v, asked %d times", err, asked)
+	}
+	if _, err := q.Delete(ctx, j.ID); err != nil {
+		t.Fatal(err)
+	}
+	cullQueue(t, s, "jobs")
+	if err := s.RemoveQueueIf(ctx, "jobs", may(nil)); err != nil || asked != 2 || len(s.Queues()) > 0 {
+		t.Errorf("got %v, asked %d times", err, asked)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,6 +51,7 @@ type ServiceInfo struct {
 	BaseURI                       string // what references are built from; "" if not set
 	SupportURI                    string
 	DefaultCatalog                string    // queue that is meant by resource description messages that name none; "": the first
+	TombstoneAge                  int64     // hours that culled jobs are remembered at least, to 876,000; 0: 90 days
 	Created                       time.Time // zero means now
 	Modified                      time.Time // of cutie-info.txt; ignored on writing
 }
@@ -127,6 +129,7 @@ func (info ServiceInfo) file() []byte {
 	add("baseURI", info.BaseURI)
 	add("supportURI", info.SupportURI)
 	add("defaultCatalog", info.DefaultCatalog)
+	add("tombstoneAge", info.tombstoneAge())
 	add("created", FormatTime(info.Created))
 	return anvl.AppendRecord(nil, r)
 }
@@ -140,6 +143,11 @@ func parseServiceInfo(data []byte) (ServiceInfo, error) {
 		Scheme: r.Value("serviceScheme"), BaseURI: r.Value("baseURI"), SupportURI: r.Value("supportURI"), DefaultCatalog: r.Value("defaultCatalog")}
 	if info.Scheme == "" {
 		info.Scheme = Scheme
+	}
+	if v := r.Value("tombstoneAge"); v != "" {
+		if info.TombstoneAge, err = strconv.ParseInt(v, 10, 64); err != nil || info.TombstoneAge < 1 || info.TombstoneAge > 876_000 {
+			return info, fmt.Errorf("tombstoneAge: %.40q is no number of hours from 1 to 876000", v)
+		}
 	}
 	if v := r.Value("created"); v != "" {
 		if info.Created, err = parseTime(v); err != nil {

@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"slices"
@@ -18,39 +19,53 @@ import (
 // file that cannot be read is reported.
 func (q *Queue) knownSettings() (settings, error) {
 	n, err := q.readSettings()
-	if err == nil || exhausted(err) {
+	if err == nil && n.dated || exhausted(err) {
 		return n, err
+	}
+	kept, created, e := keptSettings(q.svc.ixdir, q.id)
+	if e != nil {
+		return n, e
+	}
+	if err == nil {
+		n.date(created)
+		return n, nil
 	}
 	stamp, changed, e := stampOf(q.dirs.root, queueInfo)
 	if e != nil {
 		changed = micro(q.svc.now())
 	}
-	kept, e := keptSettings(q.svc.ixdir, q.id)
-	if e != nil {
-		return n, e
-	}
 	n = settings{file: kept, stamp: stamp, bad: err.Error() + "; the last known properties hold"}
 	if kept == nil || n.parse(q, changed) != nil {
-		info := madeUp(q.id, micro(q.svc.now()))
+		info := madeUp(q.id, micro(q.svc.now()), created)
 		n = settings{file: info.file(), stamp: stamp, made: true, bad: err.Error() + "; nothing is known of its properties, so the queue is closed and paused"}
 		if err := n.parse(q, changed); err != nil {
 			return n, err
 		}
 	}
+	n.date(created)
 	q.svc.report(Problem{Path: q.infoPath(), Text: n.bad})
 	return n, nil
 }
 
+// date gives settings that do not say when the queue was made the time that is
+// known, if it is. The date of the file is later, once it was edited.
+func (n *settings) date(known time.Time) {
+	if !n.dated && !known.IsZero() {
+		n.info.Created = known
+	}
+}
+
 func (q *Queue) infoPath() string { return queuesDir + "/" + q.id + "/" + queueInfo }
 
-// madeUp are properties that do no harm to a queue of which nothing is known.
-func madeUp(id string, now time.Time) QueueInfo {
-	return QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Closed: true, Paused: now, Created: now}
+// madeUp are properties that do no harm to a queue of which nothing is known,
+// but perhaps when it was made.
+func madeUp(id string, now, created time.Time) QueueInfo {
+	return QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Closed: true, Paused: now, Created: cmp.Or(created, now)}
 }
 
 // keptSettings returns the last queue-info.txt of a queue that could be read,
-// nil if that is not known.
-func keptSettings(index *durable.Dir, id string) ([]byte, error) {
+// and when the queue was made; nil and the zero time if that is not known.
+func keptSettings(index *durable.Dir, id string) (text []byte, created time.Time, err error) {
 	all, err := index.Sub(queuesDir)
 	if err == nil {
 		defer all.Close()
@@ -61,16 +76,19 @@ func keptSettings(index *durable.Dir, id string) ([]byte, error) {
 			if data, err = dir.ReadFile(queueFile, nil, 64<<20); err == nil {
 				x, err := parseQueueIndex(data)
 				if err != nil {
-					return nil, nil // told when the queue is opened
+					return nil, created, nil // told when the queue is opened
 				}
-				return x.settings, nil
+				if x.created != 0 {
+					created = micro(x.created)
+				}
+				return x.settings, created, nil
 			}
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		err = nil
 	}
-	return nil, err
+	return nil, created, err
 }
 
 // checkSettings tells of a queue-info.txt that cannot be read. Repairing sets

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 )
@@ -179,4 +180,41 @@ func TestSettingAPropertyMendsABadFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When a queue was made does not change with the date of a file that does not
+// say it.
+func TestAnUndatedQueueKeepsItsTimeOfCreation(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	submit(t, q, queuefs.Meta{}, "x")
+	closeHome(t, s)
+	file := dir + "/queues/jobs/queue-info.txt"
+	made := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
+	change := func(text string, at time.Time) {
+		t.Helper()
+		must(t, os.WriteFile(file, []byte(text), 0o666))
+		must(t, os.Chtimes(file, at, at))
+	}
+	change("identifier: jobs\n", made)
+	must(t, os.Remove(dir+"/log/index/queues/jobs/queue")) // a queue that was brought
+	for n, text := range []string{"", "identifier: jobs\ndescription: edited\n", "damaged", "identifier: jobs\n"} {
+		if text != "" {
+			change(text, made.AddDate(n, 0, 0))
+		}
+		s, q = openHome(t, dir, queuefs.Options{})
+		if got := q.Info().Created; !got.Equal(made) {
+			t.Errorf("with %q: got %v, want %v", text, got, made)
+		}
+		closeHome(t, s)
+	}
+	must(t, os.Remove(file))
+	if _, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Rebuild: true}); err != nil {
+		t.Error(err)
+	}
+	s, q = openHome(t, dir, queuefs.Options{})
+	if got := q.Info().Created; !got.Equal(made) {
+		t.Errorf("rebuilt: got %v, want %v", got, made)
+	}
+	closeHome(t, s)
 }

@@ -157,7 +157,12 @@ func (s *Service) replay(c checkpointFile) error {
 	if bad != nil {
 		return bad
 	}
-	return s.retireAll(strays)
+	// A damaged list of former queues is found here, and not when one is made.
+	s.strays = strays
+	if err := s.retireStrays(); !errors.Is(storageError(err), ErrNoSpace) {
+		return err
+	}
+	return nil
 }
 
 // sweepTemps removes payloads that never came to be jobs.

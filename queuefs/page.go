@@ -110,6 +110,7 @@ type queueIndex struct {
 	seq                 Seq
 	seqTime             int64
 	submitted, consumed int64
+	created             int64 // µs, when the queue was made; 0: unknown
 	types               []string
 	info                [32]byte         // SHA-256 of the queue-info.txt that was told last; zero: unknown
 	pages               int              // how many there are
@@ -124,7 +125,7 @@ type queueIndex struct {
 // indexed returns what the file says of the queue; q.mu is held.
 func (q *Queue) indexed(at durable.Position) queueIndex {
 	x := queueIndex{mint: mint{job: q.mint.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed,
-		types: q.types, info: q.infoTold, at: at, since: q.since, before: q.before}
+		created: q.info.Created.UnixMicro(), types: q.types, info: q.infoTold, at: at, since: q.since, before: q.before}
 	if !q.infoMade {
 		x.settings = q.infoFile
 	}
@@ -139,6 +140,7 @@ func (x queueIndex) file() []byte {
 	n("time", x.seqTime)
 	n("submitted", x.submitted)
 	n("consumed", x.consumed)
+	n("created", x.created)
 	n("pages", int64(x.pages))
 	n("position", int64(x.at))
 	n("since", int64(x.since))
@@ -199,6 +201,8 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 			x.submitted = v
 		case "consumed":
 			x.consumed = v
+		case "created":
+			x.created = v
 		case "pages":
 			x.pages = int(v)
 		case "position":

@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"slices"
@@ -118,9 +119,9 @@ func rebuildQueues(d, index *durable.Dir, now func() time.Time, mended func(Prob
 			continue // no directory
 		}
 		if _, err := sub.Stat(queueInfo); errors.Is(err, fs.ErrNotExist) {
-			text, err := keptSettings(index, id)
+			text, created, err := keptSettings(index, id)
 			if text == nil {
-				text = (&QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Created: now()}).file()
+				text = (&QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Created: cmp.Or(created, now())}).file()
 			}
 			if err == nil {
 				err = sub.Replace(queueInfo, text)

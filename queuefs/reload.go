@@ -179,7 +179,7 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 	}
 	err := s.checkpointLocked(false)
 	if err == nil {
-		err = storageError(s.retire(q.id, q.numbers()))
+		err = storageError(s.retire(map[string]numbers{q.id: q.numbers()}))
 	}
 	if err != nil {
 		q.unseal()

@@ -342,7 +342,7 @@ func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Replace(string(data), "name: test\n", "name: new\n", 1)
-	write(t, name, text+"description: D\nsupportURI: mailto:ann@example.org\ndefaultCatalog: jobs\n")
+	write(t, name, text+"description: D\nsupportURI: mailto:ann@example.org\ndefaultCatalog: jobs\ntombstoneAge: 24\n")
 	if _, err := s.Reload(ctx); err != nil || s.Info() != was {
 		t.Errorf("not held still yet: got %v, %+v", err, s.Info())
 	}
@@ -353,6 +353,7 @@ func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
 	}
 	want := was
 	want.Name, want.Description, want.SupportURI, want.DefaultCatalog = "new", "D", "mailto:ann@example.org", "jobs"
+	want.TombstoneAge = 24
 	want.Modified = st.ModTime().UTC().Truncate(time.Microsecond)
 	if got := s.Info(); got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -361,11 +362,11 @@ func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	reload(t, s)
-	if s.Info().Name != "set" || s.Info().DefaultCatalog != "jobs" || len(problems) > 0 {
+	if s.Info().Name != "set" || s.Info().DefaultCatalog != "jobs" || s.Info().TombstoneAge != 24 || len(problems) > 0 {
 		t.Errorf("got %+v, reported %q", s.Info(), problems)
 	}
 	want = s.Info()
-	for _, broken := range []string{"no colon", "name: x\nbaseURI: ftp://x/\n", ""} {
+	for _, broken := range []string{"no colon", "name: x\nbaseURI: ftp://x/\n", "name: x\ntombstoneAge: 0\n", ""} {
 		problems = nil
 		if write(t, name, broken); broken == "" {
 			os.Remove(name)

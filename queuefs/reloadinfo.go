@@ -39,4 +39,5 @@ func (s *Service) reloadInfo() {
 // take takes over the properties that may change while the home is open.
 func (info *ServiceInfo) take(n *ServiceInfo) {
 	info.Name, info.Description, info.SupportURI, info.DefaultCatalog = n.Name, n.Description, n.SupportURI, n.DefaultCatalog
+	info.TombstoneAge = n.TombstoneAge
 }

@@ -26,6 +26,13 @@ const removedPrefix = "removed-"
 // is another one, but its numbers of jobs and of events go on where those of
 // the former ended.
 func (s *Service) RemoveQueue(ctx context.Context, name string) error {
+	return s.RemoveQueueIf(ctx, name, func(*Queue) error { return nil })
+}
+
+// RemoveQueueIf is RemoveQueue of a queue that is as it is to be: may is asked
+// when nothing can come to the queue any more, but it can still be found. If it
+// returns an error the queue stays, and that is the error.
+func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queue) error) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -39,7 +46,10 @@ func (s *Service) RemoveQueue(ctx context.Context, name string) error {
 	if err := q.seal(ctx); err != nil {
 		return err
 	}
-	if err = s.guarded(q.id); err == nil {
+	if err = may(q); err == nil {
+		err = s.guarded(q.id)
+	}
+	if err == nil {
 		err = s.unlist(q)
 	}
 	if err != nil {
@@ -97,7 +107,7 @@ func (s *Service) unlist(q *Queue) error {
 	if err := q.onlyOurs(); err != nil {
 		return err
 	}
-	if err := s.retire(q.id, q.numbers()); err != nil {
+	if err := s.retire(map[string]numbers{q.id: q.numbers()}); err != nil {
 		return storageError(err)
 	}
 	was, err := s.home.ReadFile(queuesName, nil, 64<<20)
@@ -204,11 +214,13 @@ func (s *Service) sweepRemoved() error {
 			left = append(left, name)
 		}
 	})
-	for _, name := range left {
-		err = errors.Join(err, s.temp.RemoveTree(name))
-	}
 	if err != nil {
 		return err
+	}
+	for _, name := range left {
+		if err := s.temp.RemoveTree(name); err != nil { // tried again at the next opening
+			s.report(Problem{Path: tempName + "/" + name, Text: err.Error() + "; left behind of a queue that was removed"})
+		}
 	}
 	ix, err := s.ixdir.Sub(queuesDir)
 	if errors.Is(err, fs.ErrNotExist) {

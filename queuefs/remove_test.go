@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"cutie/queuefs"
@@ -334,5 +335,31 @@ func TestAJournalTakenAwayTakesNoJobOfALaterQueue(t *testing.T) {
 			}
 			closeHome(t, s)
 		}
+	}
+}
+
+// What is left of a queue that was removed, and cannot be removed now, keeps no
+// home closed.
+func TestLeftoversThatStayKeepNoHomeClosed(t *testing.T) {
+	dir := fastDir(t)
+	s, _ := openHome(t, dir, queuefs.Options{})
+	closeHome(t, s)
+	must(t, os.MkdirAll(dir+"/cutie-tmp/removed-old/pending", 0o777))
+	var problems []string
+	s, _ = openHome(t, dir, queuefs.Options{
+		Report: func(p queuefs.Problem) { problems = append(problems, p.String()) },
+		Fault: func(step string, do func() error) error {
+			if step == "rmdir cutie-tmp" {
+				return syscall.EBUSY
+			}
+			return do()
+		}})
+	closeHome(t, s)
+	if len(problems) != 1 || !strings.Contains(problems[0], "cutie-tmp/removed-old") {
+		t.Errorf("reported %q", problems)
+	}
+	openBareAgain(t, dir)
+	if exists(dir, "cutie-tmp/removed-old") {
+		t.Error("it stays")
 	}
 }

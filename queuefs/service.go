@@ -19,12 +19,11 @@ import (
 
 // Options are the settings of an open home. Zero values are the defaults.
 type Options struct {
-	Now        func() time.Time // nil means time.Now
-	Report     func(Problem)    // told of what was found damaged; nil means nobody is
-	Segment    int64            // octets of a journal segment, at most and by default 64 MiB
-	Tombstones time.Duration    // how long culled jobs are remembered; 0 means 90 days
-	Behind     int64            // octets the files may be behind the journal; 0 means 1 GiB
-	Fault      durable.Fault    // for tests
+	Now     func() time.Time // nil means time.Now
+	Report  func(Problem)    // told of what was found damaged; nil means nobody is
+	Segment int64            // octets of a journal segment, at most and by default 64 MiB
+	Behind  int64            // octets the files may be behind the journal; 0 means 1 GiB
+	Fault   durable.Fault    // for tests
 }
 
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
@@ -57,14 +56,15 @@ type Service struct {
 	guard   Guard          // or nil
 	spares  func(queue string, id JobID) bool
 
-	follower  Follower     // followers, or nil
-	upkeep    sync.Mutex   // held by whoever checkpoints
-	keep      durable.Mark // the journal from here on is for a follower that is not here
-	past      durable.Mark // replay begins here
-	listWatch watched      // queues.txt
-	infoWatch watched      // cutie-info.txt
-	infoBase  string       // baseURI as cutie-info.txt has it; by mu
-	lastTime  time.Time    // of the last checkpoint
+	follower  Follower           // followers, or nil
+	upkeep    sync.Mutex         // held by whoever checkpoints
+	keep      durable.Mark       // the journal from here on is for a follower that is not here
+	past      durable.Mark       // replay begins here
+	strays    map[string]numbers // last ones of queues that are gone, for which there was no room yet; by upkeep
+	listWatch watched            // queues.txt
+	infoWatch watched            // cutie-info.txt
+	infoBase  string             // baseURI as cutie-info.txt has it; by mu
+	lastTime  time.Time          // of the last checkpoint
 	pace      pace
 	packs     packs
 	lastMark  atomic.Int64 // octets of journal at the last checkpoint
@@ -81,9 +81,6 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	}
 	if o.Behind == 0 {
 		o.Behind = 1 << 30
-	}
-	if o.Tombstones == 0 {
-		o.Tombstones = 90 * 24 * time.Hour
 	}
 	s := &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
 	s.told.of = map[Problem]bool{}

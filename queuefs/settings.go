@@ -138,6 +138,7 @@ type settings struct {
 	facts Facts
 	stamp stamp
 	bad   string // why these are not what the file says; "" if they are
+	dated bool   // they say when the queue was made
 	made  bool   // nothing was known: they are made up
 }
 
@@ -162,7 +163,7 @@ func (n *settings) parse(q *Queue, changed time.Time) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.info.Created.IsZero() {
+	if n.dated = !n.info.Created.IsZero(); !n.dated {
 		n.info.Created = changed
 		if old := q.Info(); !old.Created.IsZero() {
 			n.info.Created = old.Created
@@ -369,8 +370,9 @@ func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
 	return info, errors.Join(errs...)
 }
 
-// SetService changes name, description, supportURI, defaultCatalog or baseURI of
-// the service (Cutie 0.3, 6.2): edit gets the properties as cutie-info.txt has them now.
+// SetService changes name, description, supportURI, defaultCatalog, tombstoneAge
+// or baseURI of the service (Cutie 0.3, 6.2): edit gets the properties as
+// cutie-info.txt has them now.
 // They are on stable storage when SetService returns, and hold from then on,
 // but for BaseURI: what was published until the home is opened again keeps the
 // references it has. Comments, order and elements that mean nothing here stay
@@ -402,7 +404,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 		return err
 	}
 	if info.Identifier != was.Identifier || info.Scheme != was.Scheme || !info.Created.Equal(was.Created) {
-		return fmt.Errorf("%w: only name, description, supportURI, defaultCatalog and baseURI of the service can change", ErrBadName)
+		return fmt.Errorf("%w: only name, description, supportURI, defaultCatalog, tombstoneAge and baseURI of the service can change", ErrBadName)
 	}
 	if err := info.check(); err != nil {
 		return err
@@ -427,10 +429,20 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 func (info *ServiceInfo) changeable() anvl.Record {
 	return anvl.Record{{Name: "name", Value: info.Name}, {Name: "description", Value: info.Description},
 		{Name: "baseURI", Value: info.BaseURI}, {Name: "supportURI", Value: info.SupportURI},
-		{Name: "defaultCatalog", Value: info.DefaultCatalog}}
+		{Name: "defaultCatalog", Value: info.DefaultCatalog}, {Name: "tombstoneAge", Value: info.tombstoneAge()}}
+}
+
+func (info *ServiceInfo) tombstoneAge() string {
+	if info.TombstoneAge == 0 {
+		return ""
+	}
+	return strconv.FormatInt(info.TombstoneAge, 10)
 }
 
 func (info *ServiceInfo) check() error {
+	if info.TombstoneAge < 0 || info.TombstoneAge > 876_000 {
+		return fmt.Errorf("%w: tombstoneAge is 0 to 876000 hours", ErrBadName)
+	}
 	if err := checkURI("baseURI", info.BaseURI); err != nil {
 		return err
 	}

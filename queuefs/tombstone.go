@@ -59,14 +59,14 @@ func (g *graves) add(r *record) {
 
 // Tombstones returns the jobs that were culled after since, in the order of
 // their events, at most limit of them: 0 means 1000, and no more than 10,000
-// are given. They are kept for [Options].Tombstones. The time of the last one
+// are given. They are kept for [ServiceInfo].TombstoneAge. The time of the last one
 // is the since of the next call.
 func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
 	if limit <= 0 {
 		limit = 1000
 	}
 	limit = min(limit, maxTombstones)
-	if kept := q.svc.opts.Now().Add(-q.svc.opts.Tombstones); since.Before(kept) {
+	if kept := q.rememberedSince(); since.Before(kept) {
 		since = kept
 	}
 	g := &q.graves
@@ -84,6 +84,15 @@ func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
 		}
 	}
 	return stones, nil
+}
+
+// rememberedSince returns the time before which tombstones may be gone.
+func (q *Queue) rememberedSince() time.Time {
+	hours := q.svc.Info().TombstoneAge
+	if hours == 0 {
+		hours = 90 * 24
+	}
+	return q.svc.opts.Now().Add(-time.Duration(hours) * time.Hour)
 }
 
 // readGraves reads tombstones after since from the file; graves.file is held.
@@ -255,7 +264,7 @@ func (q *Queue) prune(dir *durable.Dir) error {
 		return err
 	}
 	defer f.Close()
-	from, err := graveAfter(f, g.size, q.svc.opts.Now().Add(-q.svc.opts.Tombstones))
+	from, err := graveAfter(f, g.size, q.rememberedSince())
 	if err != nil || from < g.size/2 {
 		return err
 	}

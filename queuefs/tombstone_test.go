@@ -132,8 +132,14 @@ func TestTombstonesOutliveEveryStop(t *testing.T) {
 func TestOldTombstonesGo(t *testing.T) {
 	clock := newClock()
 	dir := fastDir(t)
-	o := queuefs.Options{Now: clock.now, Segment: 32 << 20, Tombstones: 3 * time.Hour}
+	o := queuefs.Options{Now: clock.now, Segment: 32 << 20}
 	s, q := openHome(t, dir, o)
+	for _, hours := range []int64{-1, 876_001} {
+		if err := s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.TombstoneAge = hours; return nil }); err == nil {
+			t.Errorf("%d hours: got no error", hours)
+		}
+	}
+	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.TombstoneAge = 3; return nil }))
 	const n = 5000
 	size := func(want int64) {
 		t.Helper()

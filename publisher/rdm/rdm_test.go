@@ -57,7 +57,7 @@ func newSite(t testing.TB, o rdm.Options) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.svc, err = queuefs.Open(dir, queuefs.Options{Now: s.clock.now, Segment: 1 << 20, Tombstones: 90 * 24 * time.Hour}); err != nil {
+	if s.svc, err = queuefs.Open(dir, queuefs.Options{Now: s.clock.now, Segment: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -72,7 +72,7 @@ func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s S
 			s.Jobs, err = h.idLines(w, r)
 		}
 	} else {
-		err = h.fields(w, r, names...)
+		err = h.choices(w, r, names...)
 	}
 	if err != nil {
 		return s, err

@@ -400,3 +400,19 @@ func TestClientChangesManyJobs(t *testing.T) {
 		t.Errorf("got %+v, %v", page.Jobs, err)
 	}
 }
+
+// Who sends names and does not say so is not taken to mean all jobs that the
+// query fits: HTTP clients send text without a media type.
+func TestBulkRefusesABodyThatDoesNotSayWhatItIs(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	for range 3 {
+		s.submit("x", queuefs.Meta{})
+	}
+	for _, media := range []string{"", "text", "application/octet-stream"} {
+		s.do("POST", "/delete/jobs?status=pending", "j000000000001\n", "Content-Type", media).want(t, 415)
+		s.do("POST", "/cull/jobs", "dry", "Content-Type", media).want(t, 415)
+	}
+	s.wantCounts(3, 0, 0)
+	s.do("POST", "/delete/jobs?status=pending&limit=1", "", "Content-Type", "").want(t, 200)
+	s.wantCounts(2, 0, 1)
+}

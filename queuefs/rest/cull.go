@@ -19,7 +19,7 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 		}
 		o.Queue = q.ID()
 	}
-	if err := h.fields(w, r, "dry"); err != nil {
+	if err := h.choices(w, r, "dry"); err != nil {
 		return err
 	}
 	form, err := r.form()

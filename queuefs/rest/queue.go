@@ -151,7 +151,8 @@ func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
 	if err := h.precondition(r, q); err != nil {
 		return err
 	}
-	err = h.svc.RemoveQueue(r.Context(), q.ID())
+	// And once more, when nothing can change it.
+	err = h.svc.RemoveQueueIf(r.Context(), q.ID(), func(now *queuefs.Queue) error { return h.precondition(r, now) })
 	if s := q.State(); errors.Is(err, queuefs.ErrNotEmpty) && s.Pending+s.Consumed+s.Deleted > 0 {
 		err = fmt.Errorf("%w; delete what is pending, set cullingSizeThreshold and cullingAgeThreshold to 0, and cull the queue first", err)
 	}

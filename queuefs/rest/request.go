@@ -197,6 +197,22 @@ func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) err
 	return r.only(names...)
 }
 
+// choices is fields for a method that changes many jobs. A body that does not
+// say what it is may be meant to say which, and is refused.
+func (h *Handler) choices(w http.ResponseWriter, r *request, names ...string) error {
+	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" {
+		return h.fields(w, r, names...)
+	}
+	data, err := h.small(w, r)
+	if err == nil && len(data) > 0 {
+		err = unsupportedBody("the body has no Content-Type")
+	}
+	if err != nil {
+		return err
+	}
+	return r.only(names...)
+}
+
 func (r *request) add(name, value string) {
 	if r.query == nil {
 		r.query = url.Values{}

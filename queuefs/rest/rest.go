@@ -95,7 +95,8 @@
 //     stopped before the end: moreJobs says that there may be more, and the same
 //     request with ?after= and what moreAfter says goes on with them, as does
 //     the Link of the relation next. There is no such Link if the body names
-//     jobs, or if it were longer than 4 KiB.
+//     jobs, or if it were longer than 4 KiB. A body that does not say what it is
+//     is 415.
 //   - The states of jobs come as a stream: in ANVL records separated by empty
 //     lines, in JSON an array, in XML one element job:jobStates, in Turtle one
 //     graph, in XHTML a table. The Link of the relation next leads to the next

@@ -97,7 +97,10 @@ func (h *Handler) start(ctx context.Context, s *shelf, set settings, rec *record
 	}
 	rec.job = jobs[0].ID
 	if err := s.started(rec); err != nil {
-		return err
+		// The job is in the queue. Whoever was told otherwise would make
+		// another one; its record is settled at a look.
+		s.lookAt(rec.id, h.now())
+		return nil
 	}
 	h.waits.wake(waitKey{q: s.q, id: rec.id})
 	return nil

@@ -36,6 +36,12 @@
 //	none              archived   job of ID  ARCHIVED                   as it stands, until the job is culled
 //	none              record     culled     not there                  the record is removed
 //	strange           any        any        not there, or by the queue moved to uws/Q/corrupt, and told of
+//	older than queue  any        any        not there, or by the queue likewise, also of jobs/ID
+//
+// A RUN that could not be brought to its end, as on a full disk, is settled as
+// after a crash, at the next look or when somebody wants to change the job: a
+// job is submitted once. What is older than its queue is of a former one of its
+// name, or the queue has a wrong date.
 //
 // A queue is not removed as long as it has PENDING jobs, see [Handler.MayRemove].
 // With it all of uws/Q goes: by a rename to uws/cutie-tmp-removed-*, which is

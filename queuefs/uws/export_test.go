@@ -1,6 +1,11 @@
 package uws
 
-import "time"
+import (
+	"path/filepath"
+	"time"
+
+	"cutie/queuefs/durable"
+)
 
 // Waiting returns how many wait for a job.
 func (h *Handler) Waiting() (n int) {
@@ -28,4 +33,18 @@ func (h *Handler) Due(queue string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.due.heap)
+}
+
+// Jobs puts a fault before what is kept of the started jobs of a queue.
+func (h *Handler) Jobs(queue string, fault durable.Fault) error {
+	dir, err := durable.OpenDir(filepath.Join(h.home.Path(), rootDir, queue, jobsDir), fault)
+	if err != nil {
+		return err
+	}
+	s := h.shelves[queue]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.dirs.jobs
+	s.dirs.jobs = dir
+	return was.Close()
 }

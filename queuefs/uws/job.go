@@ -137,6 +137,10 @@ func (j *job) phase() phase {
 	return executing
 }
 
+// unsettled tells whether RUN is on its way or did not come to its end: the job
+// may be in the queue.
+func (j *job) unsettled() bool { return j.cut == nil && j.rec.from != 0 }
+
 // isArchived tells whether the job is ARCHIVED. One that an operator puts back
 // into the queue then is queued again.
 func (j *job) isArchived() bool {

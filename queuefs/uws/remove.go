@@ -16,10 +16,12 @@ import (
 // directory goes out of the way first, since a queue of the same name may come
 // at once; it is removed when nobody uses it any more.
 
-// queuesDir has the directories of the queues, and removedPrefix begins the
-// names of those of shelves whose queues were removed.
+// queuesDir, or in homes of old queuesOld, has the directories of the queues,
+// and removedPrefix begins the names of those of shelves whose queues were
+// removed.
 const (
 	queuesDir     = "queues"
+	queuesOld     = "queue"
 	removedPrefix = durable.TempPrefix + "removed-"
 )
 
@@ -75,6 +77,9 @@ func (h *Handler) Removed(queue string) {
 // is nothing to be put away.
 func (h *Handler) putAway(queue string) (name string, err error) {
 	queues, err := h.home.Sub(queuesDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		queues, err = h.home.Sub(queuesOld)
+	}
 	if err != nil {
 		return "", err
 	}

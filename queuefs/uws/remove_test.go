@@ -234,7 +234,10 @@ func TestWaitForAJobOfAQueueThatGoesEnds(t *testing.T) {
 	job := w.create("a=1")
 	got := make(chan int)
 	go func() {
-		status, _, _ := w.do("GET", job+"?WAIT=-1", "")
+		status := 200
+		for status == 200 { // it may end early, as long as the queue may stay
+			status, _, _ = w.do("GET", job+"?WAIT=-1", "")
+		}
 		got <- status
 	}()
 	for w.h.Waiting() == 0 {
@@ -263,5 +266,21 @@ func TestWaitForAJobOfAQueueThatGoesEnds(t *testing.T) {
 	w.want(303, "POST", job+"/phase", "PHASE=RUN")
 	if status := <-got; status != 200 {
 		t.Error("a wait in the new queue was not ended by the change")
+	}
+}
+
+// The directory of the queues has another name in homes of old.
+func TestRemovedQueueOfAnOldHomeLeavesNothing(t *testing.T) {
+	w := newWorld(t, "")
+	w.close()
+	if err := os.Rename(filepath.Join(w.dir, "queues"), filepath.Join(w.dir, "queue")); err != nil {
+		t.Fatal(err)
+	}
+	w.open(nil)
+	w.want(303, "POST", w.create("a=1")+"/phase", "PHASE=ABORT")
+	w.removeQueue()
+	w.tick()
+	if got := names(t, filepath.Join(w.dir, "uws")); len(got) != 0 {
+		t.Errorf("got %v below uws", got)
 	}
 }

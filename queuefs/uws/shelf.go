@@ -51,10 +51,12 @@ type shelf struct {
 	staged   map[string]stagedJob
 	order    []stagedRef // of staged, the oldest first
 	archived map[string]queuefs.JobID
+	spared   map[queuefs.JobID]time.Time // see spare; less than all of them
 	due      dues
 	unread   []string // names of records that due and archived do not know of
 	listed   bool     // unread has been filled
 	strange  []error  // what was set aside, and nobody was told of yet
+	formers  int      // records that were set aside as those of a former queue, likewise
 }
 
 // The dirs of a shelf are nil where there are none.
@@ -235,6 +237,7 @@ func (s *shelf) note(r *record, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.due.set(r.id, next)
+	delete(s.spared, r.job)
 	if r.archived.IsZero() || !r.destroyed.IsZero() {
 		delete(s.archived, r.id)
 		return
@@ -243,6 +246,13 @@ func (s *shelf) note(r *record, next time.Time) {
 		s.archived = map[string]queuefs.JobID{}
 	}
 	s.archived[r.id] = r.job
+}
+
+// lookAt makes the record of a job due then, see [Handler.look].
+func (s *shelf) lookAt(id string, then time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due.set(id, then)
 }
 
 // unstage removes what is staged of a job; it may be called again.
@@ -324,13 +334,40 @@ func (s *shelf) pending() (n int) {
 func (s *shelf) tell() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.formers > 0 {
+		s.strange = append(s.strange, fmt.Errorf("%s/%s: %d records that are older than the queue were set aside in %s", rootDir, s.q.ID(), s.formers, corruptDir))
+	}
 	err := errors.Join(s.strange...)
-	s.strange = nil
+	s.strange, s.formers = nil, 0
 	return err
 }
 
-// setAside moves a record that cannot be understood to where nothing looks.
-func (s *shelf) setAside(dir *durable.Dir, kind, name string, why error) error {
+// setStrange sets a record aside that cannot be understood.
+func (s *shelf) setStrange(dir *durable.Dir, kind, id string, why error) error {
+	if err := s.setAside(dir, id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strange = append(s.strange, fmt.Errorf("%s/%s/%s/%s was set aside in %s: %w", rootDir, s.q.ID(), kind, id, corruptDir, why))
+	return nil
+}
+
+// setFormer sets a record aside that is older than the queue. It is not
+// removed: the date of the queue may be wrong.
+func (s *shelf) setFormer(dir *durable.Dir, id string) error {
+	if err := s.setAside(dir, id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.formers++
+	return nil
+}
+
+// setAside moves a record, and the files that came with it, to where nothing
+// looks. The record goes last: without it the files would be removed.
+func (s *shelf) setAside(dir *durable.Dir, id string) error {
 	queue, err := s.home.Sub(rootDir)
 	if err != nil {
 		return err
@@ -346,11 +383,11 @@ func (s *shelf) setAside(dir *durable.Dir, kind, name string, why error) error {
 		return err
 	}
 	defer corrupt.Close()
-	if err := dir.Rename(name, corrupt, name); err != nil {
-		return err
+	for n := range maxUploads {
+		name := uploadName(id, n)
+		if err := dir.Rename(name, corrupt, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.strange = append(s.strange, fmt.Errorf("%s/%s/%s/%s was set aside in %s: %w", rootDir, s.q.ID(), kind, name, corruptDir, why))
-	return nil
+	return dir.Rename(id, corrupt, id)
 }

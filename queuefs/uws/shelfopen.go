@@ -51,7 +51,7 @@ func (s *shelf) take(staged *durable.Dir, name string) error {
 	case isMade(name):
 		err := s.settle(name)
 		if strange := (*strangeError)(nil); errors.As(err, &strange) {
-			return s.setAside(staged, stagedDir, name, err)
+			return s.setStrange(staged, stagedDir, name, err)
 		}
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *shelf) settle(id string) error {
 		return err
 	}
 	if s.former(r) {
-		return s.unstage(id)
+		return s.setFormer(d.staged, id)
 	}
 	if r.from != 0 {
 		for _, n := range s.q.IDs(queuefs.ListOptions{After: r.from - 1, Limit: 1 << 40}) {
@@ -226,11 +226,11 @@ func (s *shelf) readOne(jobs *durable.Dir, id string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.As(err, &strange):
-		return s.setAside(jobs, jobsDir, id, err)
+		return s.setStrange(jobs, jobsDir, id, err)
 	case err != nil:
 		return err
 	case s.former(r):
-		return s.drop(id)
+		return s.setFormer(jobs, id)
 	}
 	s.note(r, r.next(time.Time{}))
 	return nil

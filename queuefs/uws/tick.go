@@ -131,9 +131,7 @@ func (h *Handler) destroyDue(ctx context.Context, s *shelf, set settings) error 
 			return nil
 		}
 		if err := h.look(ctx, s, set, id, now); err != nil {
-			s.mu.Lock()
-			s.due.set(id, now.Add(time.Second)) // once more
-			s.mu.Unlock()
+			s.lookAt(id, now.Add(time.Second)) // once more
 			return fmt.Errorf("job %s: %w", id, err)
 		}
 	}
@@ -141,8 +139,8 @@ func (h *Handler) destroyDue(ctx context.Context, s *shelf, set settings) error 
 }
 
 // look does with a record what is due now: the job is destroyed, or what a
-// crash kept from being done of that is done; the record of a job that the
-// queue no longer has goes.
+// crash kept from being done of that is done; a RUN that did not come to its end
+// is settled; the record of a job that the queue no longer has goes.
 func (h *Handler) look(ctx context.Context, s *shelf, set settings, id string, now time.Time) error {
 	defer s.lock(id)()
 	rec, err := s.record(id)
@@ -154,6 +152,9 @@ func (h *Handler) look(ctx context.Context, s *shelf, set settings, id string, n
 	}
 	over := !rec.destruction.IsZero() && !rec.destruction.After(now)
 	if rec.job == 0 {
+		if rec.from != 0 {
+			return h.settle(s, id)
+		}
 		if over {
 			return h.destroy(ctx, &job{id: id, s: s, set: set, rec: rec}, false)
 		}

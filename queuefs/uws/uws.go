@@ -107,7 +107,7 @@ func (h *Handler) shelf(q *queuefs.Queue) (*shelf, error) {
 	defer h.mu.Unlock()
 	s := h.shelves[q.ID()]
 	if s == nil || s.q != q {
-		err := h.gone(q)
+		err := cmp.Or(h.gone(q), h.certain()) // opening it settles jobs
 		if err != nil {
 			return nil, err
 		}
@@ -284,7 +284,7 @@ func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
 }
 
 // found returns the job that the path names, which the caller may see, and
-// change if that is asked for.
+// change if that is asked for; then its lock is held.
 func (h *Handler) found(r *request, change bool) (*job, error) {
 	j, err := r.s.find(r.set, r.path[1])
 	if errors.Is(err, errNoJob) {
@@ -296,7 +296,35 @@ func (h *Handler) found(r *request, change bool) (*job, error) {
 	if !r.maySee(j) || change && !r.mayChange(j) {
 		return nil, forbidden("the job is somebody else's")
 	}
+	if change && j.unsettled() {
+		if err := h.settle(r.s, j.id); err != nil {
+			return nil, err
+		}
+		return h.found(r, change)
+	}
 	return j, nil
+}
+
+// settle finds out whether a job is in the queue of which RUN did not come to
+// its end. Its lock is held.
+func (h *Handler) settle(s *shelf, id string) error {
+	err := h.certain()
+	if err == nil {
+		err = s.settle(id)
+	}
+	if err == nil {
+		h.waits.wake(waitKey{q: s.q, id: id})
+	}
+	return err
+}
+
+// certain returns an error if nobody knows which jobs are in the queues before
+// the home is opened again.
+func (h *Handler) certain() error {
+	if err := h.svc.Err(); err != nil {
+		return errors.Join(queuefs.ErrFailed, err)
+	}
+	return nil
 }
 
 // maySee tells whether the caller may read a job. One that nobody owns and that

@@ -48,7 +48,7 @@ type waitKey struct {
 type watcher struct {
 	waiting int // waits.mu is held
 	stop    context.CancelFunc
-	err     error // why it watches no longer: all of its rooms were woken
+	err     error // why it watches no longer: all of its rooms were woken; waits.mu is held
 }
 
 func (w *waits) begin() {
@@ -180,6 +180,14 @@ func (w *waits) die(q *queuefs.Queue, at *watcher, err error) {
 	w.wakeAll(at)
 }
 
+// died returns why nobody watches for those in a room any longer, nil if
+// somebody does.
+func (w *waits) died(r *room) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return r.watcher.err
+}
+
 func (w *waits) wake(k waitKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,12 +242,16 @@ func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(pha
 			return nil, err
 		case !stay(now.phase()):
 			return now, nil
-		case woken && errors.Is(at.watcher.err, queuefs.ErrNoQueue):
-			// Nobody would wake those who stay. A queue may stay in the end that
-			// was to be removed.
-			return now, h.gone(now.s.q)
-		case woken && at.watcher.err != nil:
-			return nil, at.watcher.err
+		}
+		if woken {
+			switch err := w.died(at); {
+			case errors.Is(err, queuefs.ErrNoQueue):
+				// Nobody would wake those who stay. A queue may stay in the end
+				// that was to be removed.
+				return now, h.gone(now.s.q)
+			case err != nil:
+				return nil, err
+			}
 		}
 		if k := keyOf(now); k != at.key { // it was started
 			was := at

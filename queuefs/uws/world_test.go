@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/uws"
 )
 
@@ -28,6 +29,8 @@ type world struct {
 	as  uws.Caller // of the next requests
 
 	quiet bool // errors of the Handler are expected
+
+	fault durable.Fault // of the service, from the next opening on
 
 	svc *queuefs.Service
 	q   *queuefs.Queue
@@ -80,7 +83,7 @@ func (w *world) sleep(d time.Duration) {
 func (w *world) open(first func(*queuefs.Service)) {
 	w.t.Helper()
 	var err error
-	if w.svc, err = queuefs.Open(w.dir, queuefs.Options{Now: w.clock}); err != nil {
+	if w.svc, err = queuefs.Open(w.dir, queuefs.Options{Now: w.clock, Fault: w.fault}); err != nil {
 		w.t.Fatal(err)
 	}
 	if first != nil {
