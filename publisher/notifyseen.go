@@ -47,7 +47,8 @@ func (n *Notifier) Version() uint64 {
 	return v
 }
 
-// Latest implements [websub.Source]. It reads memory.
+// Latest implements [websub.Source]. It reads memory, and brings the lists up to
+// date for a framework topic.
 func (n *Notifier) Latest(ref string) (position string, err error) {
 	s, err := n.look(ref)
 	if err != nil {

@@ -143,6 +143,25 @@ func checkRanges(s *source, url string, body []byte, header ...string) {
 	}
 }
 
+// Each range of a document is looked for anew: what a few lines ask for must not
+// take seconds.
+func TestManyRangesAreOne(t *testing.T) {
+	s := newSource(t, publisher.Options{}, "jobs")
+	s.submitN(s.queue("jobs"), 20)
+	url := s.doc(s.queue("jobs"), "replica", "resourcelist.xml")
+	whole := s.body(url)
+	for n, want := range map[int]int{2: 206, 16: 206, 17: 200, 2000: 200} {
+		var ranges []string
+		for i := range n {
+			ranges = append(ranges, fmt.Sprintf("%d-%d", 2*i, 2*i))
+		}
+		resp := s.get(url, "Range", "bytes="+strings.Join(ranges, ","))
+		if got := read(s, resp); resp.StatusCode != want || want == 200 && !bytes.Equal(got, whole) {
+			t.Errorf("%d ranges: got %s and %d octets, want %d", n, resp.Status, len(got), want)
+		}
+	}
+}
+
 func TestAClientFetchesOnlyWhatWasAppended(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "jobs")
 	q := s.queue("jobs")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -59,7 +60,7 @@ func check(c *call, o queuefs.CheckOptions) error {
 	}
 	fmt.Fprintf(&b, "%d queues, %d jobs, %d octets of payload, %d mended, %d problems\n",
 		r.Queues, r.Jobs, r.Octets, len(r.Mended), len(r.Problems))
-	if _, err := c.stdout.WriteString(b.String()); err != nil {
+	if _, err := io.WriteString(screenOf(c.stdout), b.String()); err != nil {
 		return err
 	}
 	if len(r.Problems) > 0 && !o.Repair {

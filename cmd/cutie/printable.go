@@ -10,7 +10,7 @@ import (
 
 // What comes from outside may hold what a terminal obeys, or what shows text in
 // another order than it has. On a terminal it is escaped; files and pipes get it
-// as it is.
+// as it is. Payloads and results are exact everywhere.
 
 // screenOf is f for text that is whole: what is no UTF-8 at its end waits for
 // more.

@@ -149,7 +149,7 @@ func (p *push) permit(answer http.Header, r *http.Request, topic string) (by str
 	case errors.Is(err, websub.ErrNoTopic):
 		for _, q := range p.svc.Queues() {
 			if caller.May(access.Read, q.ID()) {
-				return "", nil // and hear from the hub that there is none
+				return p.from.who(r), nil // and hear from the hub that there is none
 			}
 		}
 		queue = ""

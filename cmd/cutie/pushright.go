@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,9 +15,10 @@ import (
 // subscription, and whether they may still read:
 //
 //	user NAME    by name and password
-//	token NAME   by a token, of this name
+//	token HASH   by a token, as the users file has it
 //	anonymous    without a name
 //
+// A token that is taken away is known no more, whatever gets its name later.
 // Whoever came through the socket in the home has none, and may.
 type register struct {
 	file      string // of users; "" if nobody has a name
@@ -73,13 +75,7 @@ func (g *register) who(r *http.Request) string {
 	if !strings.EqualFold(scheme, "Bearer") {
 		return "user " + caller.Name
 	}
-	hash := sha256.Sum256([]byte(strings.TrimSpace(secret)))
-	for _, t := range g.known().Tokens() {
-		if t.Hash == hash {
-			return "token " + t.Name
-		}
-	}
-	return "user " + caller.Name // the token is gone since
+	return fmt.Sprintf("token %x", sha256.Sum256([]byte(strings.TrimSpace(secret))))
 }
 
 // may tells whether who subscribed may read a queue now. What everybody may
@@ -91,7 +87,7 @@ func (g *register) may(who, queue string) bool {
 	case g.anonymous.Allow(access.Read, queue):
 		return true
 	case kind == "token":
-		t, ok := users.Token(name)
+		t, ok := users.TokenOf(name)
 		if !ok || !t.Expires.IsZero() && !time.Now().Before(t.Expires) || t.Narrow && !t.Rights.Allow(access.Read, queue) {
 			return false
 		}

@@ -61,7 +61,7 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env) error) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 			"serve": serveCommand,
-			"stop":  stopCommand,
+			"end":   endCommand,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -112,12 +112,12 @@ func serveCommand(ts *testscript.TestScript, neg bool, args []string) {
 	*ts.Value(daemonKey{}).(**daemon) = d
 }
 
-// stopCommand is "stop": it ends the daemon as a supervisor would, and the
-// daemon must end well.
-func stopCommand(ts *testscript.TestScript, neg bool, args []string) {
+// endCommand is "end": it ends the daemon as a supervisor would, and the daemon
+// must end well. The word stop would end the script, as if all were well.
+func endCommand(ts *testscript.TestScript, neg bool, args []string) {
 	d := *ts.Value(daemonKey{}).(**daemon)
 	if neg || len(args) > 0 || d == nil {
-		ts.Fatalf("usage: stop, after serve")
+		ts.Fatalf("usage: end, after serve")
 	}
 	if err := d.stop(syscall.SIGTERM); err != nil {
 		ts.Fatalf("daemon ended badly: %v", err)

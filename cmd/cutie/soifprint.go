@@ -41,7 +41,7 @@ func (c *call) objectPrinter(form string, columns []string) (p *objectPrinter, c
 	if !slices.Contains(strings.Split(objectForms, "|"), form) {
 		return nil, nil, usagef("form %.40q is none of %s", form, strings.ReplaceAll(objectForms, "|", ", "))
 	}
-	p = &objectPrinter{w: c.stdout, form: form, columns: columns, screen: c.stdout}
+	p = &objectPrinter{w: screenOf(c.stdout), form: form, columns: columns, screen: c.stdout}
 	commit = func(err error) error {
 		if err == nil {
 			err = p.flush()

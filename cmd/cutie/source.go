@@ -67,7 +67,7 @@ func (c *call) source(ctx context.Context) (*source, error) {
 func (c *call) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
 	o, err := c.publishing(svc)
 	if err != nil {
-		return nil, err
+		return nil, withHint(err, "cutie serve --dialect VERSION goes on in a version of ResourceSync, cutie publish --rebuild makes everything anew")
 	}
 	return publisher.New(svc, o)
 }

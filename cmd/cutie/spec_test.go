@@ -35,7 +35,7 @@ func TestSpecification(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
 			"serve":   serveCommand,
-			"stop":    stopCommand,
+			"end":     endCommand,
 			"answers": answers,
 			"same":    same,
 			"crlf":    crlf,

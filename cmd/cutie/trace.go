@@ -54,6 +54,6 @@ func (t tracer) headers(mark string, h http.Header) {
 	}
 	slices.Sort(lines)
 	for _, l := range lines {
-		fmt.Fprintln(t.stderr, l)
+		fmt.Fprintln(screenOf(t.stderr), l)
 	}
 }

@@ -44,8 +44,8 @@ started get SIGTERM, and SIGKILL after --grace; nothing is reported then. An
 interrupt ends the commands in the same way and gives their jobs back. A daemon
 that cannot be reached is asked again until it can. A job that cannot be put
 into files, since there is no room or its payload does not come whole, is given
-back, and the next one waits, each time longer up to a minute. The fifth time
-that a payload does not come whole its job has failed for now.`,
+back, and the next one waits, each time longer up to a minute. A job that is
+handed out for the fifth time and does not come whole has failed for now.`,
 	examples: `cutie work jobs --drain -- wc -l`,
 	setup: func(fs *pflag.FlagSet) action {
 		w := worker{}

@@ -49,6 +49,7 @@ func (h *Hub) meet() error {
 	topics := h.Source.Topics()
 	h.mu.Lock()
 	offered := slices.Equal(topics, h.offered)
+	h.offered = topics // drop says otherwise, also of what is seen below
 	h.mu.Unlock()
 	if offered {
 		return nil
@@ -77,9 +78,9 @@ func (h *Hub) meet() error {
 		h.met[hub] = h.met[hub] || all
 		complete = complete && all
 	}
-	if complete {
+	if !complete {
 		h.mu.Lock()
-		h.offered = topics
+		h.offered = nil
 		h.mu.Unlock()
 	}
 	if !added {
@@ -122,8 +123,10 @@ func (h *Hub) noteExternal(hub string, err error) {
 	h.mu.Lock()
 	known := h.failing[hub]
 	failing := err != nil
-	for k, s := range h.subs {
-		failing = failing || known && k.external && k.callback == hub && s.Failures > 0
+	if known && !failing { // seldom, and there may be many subscriptions
+		for k, s := range h.subs {
+			failing = failing || k.external && k.callback == hub && s.Failures > 0
+		}
 	}
 	h.failing[hub] = failing
 	h.mu.Unlock()

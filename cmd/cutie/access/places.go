@@ -7,8 +7,10 @@ import (
 
 // Places are divided among the clients who want one: each may have as many as
 // are left over for the others. So one client alone gets half of them, and n
-// clients who take all they can leave one part in n+1 free. A client is an IPv4
-// address or an IPv6 network of 64 bits.
+// who take all they can at one time leave one part in n+1 free. Of clients who
+// come one after the other each gets half of what those before have left: about
+// as many as Max has binary digits take them all. A client is an IPv4 address or
+// an IPv6 network of 64 bits.
 type Places struct {
 	Max     int
 	Trusted Proxies // get all that are free: each stands for many clients

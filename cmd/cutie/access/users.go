@@ -232,6 +232,16 @@ func (u *Users) Token(name string) (Token, bool) {
 	return Token{}, false
 }
 
+// TokenOf returns a token by its hash, in the hexadecimal digits of the file.
+func (u *Users) TokenOf(hash string) (Token, bool) {
+	for _, l := range u.lines {
+		if l.token != nil && hex.EncodeToString(l.token.Hash[:]) == hash {
+			return *l.token, true
+		}
+	}
+	return Token{}, false
+}
+
 // Users returns the users in the order of the file.
 func (u *Users) Users() (list []User) {
 	for _, l := range u.lines {
