@@ -28,6 +28,10 @@ type pace struct {
 
 var defaultPace = pace{take: 10 * time.Minute, give: 2 * time.Minute, idle: 30 * time.Second, slowest: 1 << 10}
 
+// ownerIdle is how long nothing may come of a body of the owner of the home,
+// whose programs write into a pipe when they have something to say.
+const ownerIdle = 24 * time.Hour
+
 // atSlowest is how long n octets may take, a year at most.
 func (p pace) atSlowest(n int64) time.Duration {
 	return time.Duration(min(n/p.slowest, 365*24*3600)) * time.Second
@@ -187,7 +191,7 @@ func (a *answer) receive(r *http.Request) {
 }
 
 // Read returns [os.ErrDeadlineExceeded] if the client is too slow. The owner of
-// the home may be slower, but not stop.
+// the home may be slower, but not stop for good.
 func (s *sent) Read(p []byte) (int, error) {
 	start := time.Now()
 	if start.After(s.until) {
@@ -212,7 +216,16 @@ func (s *sent) Read(p []byte) (int, error) {
 // than to read.
 func (s *sent) extend(now time.Time) {
 	s.until = now.Add(s.to.idle / 8)
-	s.deadline(now.Add(s.to.idle))
+	s.to.SetReadDeadline(now.Add(s.to.idle))
+}
+
+// SetReadDeadline sets when the next part of the body must be there at the
+// latest. It is for [http.ResponseController]: handlers know no owners.
+func (a *answer) SetReadDeadline(t time.Time) error {
+	if now := time.Now(); !a.client.IsValid() && t.After(now) {
+		t = now.Add(ownerIdle)
+	}
+	return http.NewResponseController(a.ResponseWriter).SetReadDeadline(t)
 }
 
 func (s *sent) deadline(t time.Time) {

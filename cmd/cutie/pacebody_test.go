@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -112,6 +113,23 @@ func TestTimeToTakeAnAnswerBeginsWhenAllWasSent(t *testing.T) {
 	}
 	if d.Code != http.StatusNoContent {
 		t.Errorf("got %d, want 204", d.Code)
+	}
+}
+
+func TestOwnerOfTheHomeMayPause(t *testing.T) {
+	for client, most := range map[string]time.Duration{"": 24 * time.Hour, "192.0.2.1": time.Minute} {
+		d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		a := &answer{ResponseWriter: d, pace: pace{idle: time.Minute, give: time.Minute, slowest: 1 << 10}, until: new(time.Time)}
+		a.client, _ = netip.ParseAddr(client)
+		from := time.Now()
+		io.ReadAll(&sent{ReadCloser: io.NopCloser(strings.NewReader("x")), to: a})
+		http.NewResponseController(a).SetReadDeadline(time.Now().Add(time.Minute)) // a handler
+		to := time.Now()
+		for _, i := range []int{0, len(d.read) - 1} {
+			if got := d.read[i]; got.Before(from.Add(most)) || got.After(to.Add(most)) {
+				t.Errorf("%q: got %v, want %v from now", client, got.Sub(from), most)
+			}
+		}
 	}
 }
 

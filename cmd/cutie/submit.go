@@ -27,7 +27,8 @@ var submitVerb = verb{
 	max:     -1,
 	about:   "add files as jobs",
 	manual: `
-Every FILE becomes a job, in the order given; - is standard input. The
+Every FILE becomes a job, in the order given; - is standard input, which may
+pause for 30 s over the network, and for a day into a home of this machine. The
 identifiers of the jobs are printed, one a line, each once its job is on stable
 storage. A directory wants -r, and its files are taken in the order of their
 paths; what is not a regular file is skipped with a warning.
