@@ -2,9 +2,6 @@ package queuefs_test
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"syscall"
 	"testing"
 
 	"cutie/queuefs"
@@ -86,38 +83,5 @@ func (c *scenario) ends() {
 
 // TestEveryStepOfTheEndsFails is TestEveryStepFails for culling and removal.
 func TestEveryStepOfTheEndsFails(t *testing.T) {
-	for i, way := range []struct {
-		name        string
-		err         error
-		done, stops bool
-	}{
-		{"fails", errInjected, false, false},
-		{"fails but happened", errInjected, true, false},
-		{"no space", syscall.ENOSPC, false, false},
-		{"machine stops before", errInjected, false, true},
-		{"machine stops behind", errInjected, true, true},
-	} {
-		t.Run(way.name, func(t *testing.T) {
-			t.Parallel()
-			for at := 1 + i; ; at += 3 * stride(t) { // ways begin at different steps
-				f := newFaults(at, way.err)
-				f.done, f.stops = way.done, way.stops
-				t.Run(fmt.Sprint(at), func(t *testing.T) {
-					c := newScenario(t, f)
-					defer func() {
-						if t.Failed() {
-							t.Logf("step %d failed: %s", at, f.name)
-						}
-						os.RemoveAll(c.dir)
-					}()
-					c.ends()
-					v := verifier{TB: t, dir: c.dir, o: c.o, f: c.f}
-					v.verify(c.outcomes()...)
-				})
-				if !f.fired() {
-					break
-				}
-			}
-		})
-	}
+	failEveryStep(t, 3*stride(t), (*scenario).ends)
 }

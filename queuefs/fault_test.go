@@ -40,9 +40,14 @@ func stride(t testing.TB) int {
 	return 2
 }
 
-// TestEveryStepFails fails each step of the scenario in turn, in each way, and
-// compares the whole state after opening the home again.
+// TestEveryStepFails fails each step of the scenario in turn.
 func TestEveryStepFails(t *testing.T) {
+	failEveryStep(t, stride(t), (*scenario).run)
+}
+
+// failEveryStep fails each step of what play does in turn, or each stride'th,
+// in each way, and compares the whole state after opening the home again.
+func failEveryStep(t *testing.T, stride int, play func(*scenario)) {
 	for i, way := range []struct {
 		name        string
 		err         error
@@ -57,7 +62,7 @@ func TestEveryStepFails(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			for at := 1 + i%stride(t); ; at += stride(t) {
+			for at := 1 + i%stride; ; at += stride {
 				f := newFaults(at, way.err)
 				f.done, f.stops = way.done, way.stops
 				fired := false
@@ -69,13 +74,13 @@ func TestEveryStepFails(t *testing.T) {
 						}
 						os.RemoveAll(c.dir)
 					}()
-					c.run()
+					play(c)
 					fired = f.fired()
 					v := verifier{TB: t, dir: c.dir, o: c.o, f: c.f}
 					v.verify(c.outcomes()...)
 				})
 				if !fired {
-					if at <= stride(t) {
+					if at <= stride {
 						t.Error("no step was taken")
 					}
 					break

@@ -1,10 +1,7 @@
 package queuefs_test
 
 import (
-	"fmt"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -138,44 +135,5 @@ func (c *scenario) runWork() {
 
 // TestEveryStepOfWorkFails is TestEveryStepFails for what workers do.
 func TestEveryStepOfWorkFails(t *testing.T) {
-	for i, way := range []struct {
-		name        string
-		err         error
-		done, stops bool
-	}{
-		{"fails", errInjected, false, false},
-		{"fails but happened", errInjected, true, false},
-		{"no space", syscall.ENOSPC, false, false},
-		{"machine stops before", errInjected, false, true},
-		{"machine stops behind", errInjected, true, true},
-	} {
-		t.Run(way.name, func(t *testing.T) {
-			t.Parallel()
-			stride := 2*stride(t) - 1
-			for at := 1 + i%stride; ; at += stride {
-				f := newFaults(at, way.err)
-				f.done, f.stops = way.done, way.stops
-				fired := false
-				t.Run(fmt.Sprint(at), func(t *testing.T) {
-					c := newScenario(t, f)
-					defer func() {
-						if t.Failed() {
-							t.Logf("step %d failed: %s", at, f.name)
-						}
-						os.RemoveAll(c.dir)
-					}()
-					c.runWork()
-					fired = f.fired()
-					v := verifier{TB: t, dir: c.dir, o: c.o, f: c.f}
-					v.verify(c.outcomes()...)
-				})
-				if !fired {
-					if at <= stride {
-						t.Error("no step was taken")
-					}
-					break
-				}
-			}
-		})
-	}
+	failEveryStep(t, 2*stride(t)-1, (*scenario).runWork)
 }
