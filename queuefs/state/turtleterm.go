@@ -120,8 +120,8 @@ func (p *turtle) quoted() (node, error) {
 	return node{literal, text}, nil
 }
 
-// unescapeTurtle resolves \uXXXX and \UXXXXXXXX, and in literals \n and its
-// like.
+// unescapeTurtle resolves \u and \U with four and eight hexadecimal digits, and
+// in literals \n and its like.
 func unescapeTurtle(s string, inLiteral bool) (string, error) {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s, nil
