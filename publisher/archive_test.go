@@ -288,49 +288,32 @@ func TestEveryStepOfRetentionMayFail(t *testing.T) {
 		}
 		return s
 	}
-	var steps []string
-	run(func(step string, do func() error) error { steps = append(steps, step); return do() })
+	steps := eachStep(func(fault durable.Fault) { run(fault) }, false, func(step string, fault durable.Fault) {
+		s := run(fault)
+		for _, set := range []string{"pending", "replica"} {
+			everything(s, set) // all that is named is there, now
+		}
+		s.opts.Fault = nil
+		s.crash()
+		for _, set := range []string{"pending", "replica"} {
+			everything(s, set) // and after the crash
+		}
+		s.settleFully()
+		for _, set := range []string{"pending", "replica"} {
+			m := newMirror(s, "jobs", set)
+			m.dump()
+			m.incremental(nil)
+			m.compare(s.queue("jobs"))
+			if got, want := filesOf(s, set), namedFiles(s, set); !maps.Equal(got, want) {
+				t.Errorf("on disk are %v, named %v", got, want)
+			}
+		}
+		if len(s.problems) > 0 || t.Failed() {
+			t.Fatalf("%s: problems %q", step, s.problems)
+		}
+	})
 	if len(steps) < 20 || !slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "remove") }) {
 		t.Errorf("steps: %q", steps)
-	}
-	count := map[string]int{}
-	for n, step := range steps {
-		if count[step]++; count[step] > 2 {
-			continue
-		}
-		for _, done := range []bool{false, true} {
-			i := 0
-			s := run(func(_ string, do func() error) error {
-				if i++; i != n+1 {
-					return do()
-				}
-				if done {
-					do()
-				}
-				return errFault
-			})
-			for _, set := range []string{"pending", "replica"} {
-				everything(s, set) // all that is named is there, now
-			}
-			s.opts.Fault = nil
-			s.crash()
-			for _, set := range []string{"pending", "replica"} {
-				everything(s, set) // and after the crash
-			}
-			s.settleFully()
-			for _, set := range []string{"pending", "replica"} {
-				m := newMirror(s, "jobs", set)
-				m.dump()
-				m.incremental(nil)
-				m.compare(s.queue("jobs"))
-				if got, want := filesOf(s, set), namedFiles(s, set); !maps.Equal(got, want) {
-					t.Errorf("on disk are %v, named %v", got, want)
-				}
-			}
-			if len(s.problems) > 0 || t.Failed() {
-				t.Fatalf("step %d, %s (done %v): problems %q", n, steps[n], done, s.problems)
-			}
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cutie/publisher"
+	"cutie/queuefs/durable"
 )
 
 // TestEveryStepOfAnExportMayFail fails every step that changes the directory,
@@ -30,7 +31,7 @@ func TestEveryStepOfAnExportMayFail(t *testing.T) {
 	want.Resources = true
 	run(t, want)
 
-	attempt := func(fault func(step string, do func() error) error) *publisher.Export {
+	attempt := func(fault durable.Fault) *publisher.Export {
 		e := s.newExport()
 		e.Resources, e.Fault = true, fault
 		must(t, os.CopyFS(e.Dir, os.DirFS(first.Dir)))
@@ -40,48 +41,28 @@ func TestEveryStepOfAnExportMayFail(t *testing.T) {
 		e.Fault = nil
 		return e
 	}
-	var steps []string
-	attempt(func(step string, do func() error) error {
-		steps = append(steps, step)
-		return do()
+	steps := eachStep(func(fault durable.Fault) { attempt(fault) }, true, func(step string, fault durable.Fault) {
+		e := attempt(fault)
+		half := tree(t, e.Dir)
+		maps.DeleteFunc(half, func(path, _ string) bool { return strings.Contains(path, "cutie-") })
+		for path, octets := range half {
+			if !strings.HasSuffix(path, ".xml") {
+				continue
+			}
+			for _, ref := range parse(t, []byte(octets)).entries {
+				at, ok := strings.CutPrefix(ref.Loc, base+published1)
+				if _, there := half[published1+at]; ok && !there {
+					t.Errorf("%s: %s names %s, which is not there", step, path, ref.Loc)
+				}
+			}
+		}
+		run(t, e)
+		if got := tree(t, e.Dir); !maps.Equal(got, tree(t, want.Dir)) {
+			t.Fatalf("%s: the next export makes %q", step, slices.Sorted(maps.Keys(got)))
+		}
 	})
-	count := map[string]int{}
-	for n, step := range steps {
-		if count[step]++; count[step] > 2 {
-			continue
-		}
-		for _, done := range []bool{false, true} {
-			i := 0
-			e := attempt(func(step string, do func() error) error {
-				if i++; i < n+1 {
-					return do()
-				}
-				if done && i == n+1 {
-					do()
-				}
-				return errFault // as for a killed process, nothing comes after
-			})
-			half := tree(t, e.Dir)
-			maps.DeleteFunc(half, func(path, _ string) bool { return strings.Contains(path, "cutie-") })
-			for path, octets := range half {
-				if !strings.HasSuffix(path, ".xml") {
-					continue
-				}
-				for _, ref := range parse(t, []byte(octets)).entries {
-					at, ok := strings.CutPrefix(ref.Loc, base+published1)
-					if _, there := half[published1+at]; ok && !there {
-						t.Errorf("step %d, %s (done %v): %s names %s, which is not there", n, step, done, path, ref.Loc)
-					}
-				}
-			}
-			run(t, e)
-			if got := tree(t, e.Dir); !maps.Equal(got, tree(t, want.Dir)) {
-				t.Fatalf("step %d, %s (done %v): the next export makes %q", n, step, done, slices.Sorted(maps.Keys(got)))
-			}
-		}
-	}
-	if len(count) < 5 {
-		t.Errorf("steps: %v", count)
+	if kinds := slices.Compact(slices.Sorted(slices.Values(steps))); len(kinds) < 5 {
+		t.Errorf("steps: %q", kinds)
 	}
 }
 

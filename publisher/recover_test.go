@@ -178,8 +178,35 @@ var errFault = errors.New("fault")
 // TestEveryStepMayFail fails steps that change the directory, the first two of
 // each kind: once before the step is done, once after.
 func TestEveryStepMayFail(t *testing.T) {
-	var steps []string
-	faulty(t, func(step string, do func() error) error {
+	steps := eachStep(func(fault durable.Fault) { faulty(t, fault) }, false, func(step string, fault durable.Fault) {
+		s := faulty(t, fault)
+		s.opts.Fault = nil
+		s.crash()
+		s.settle()
+		for _, set := range []string{"pending", "replica"} {
+			m := newMirror(s, "jobs", set)
+			m.since = s.queue("jobs").Info().Created
+			m.dumps()
+			m.incremental(nil)
+			m.compare(s.queue("jobs"))
+		}
+		temps, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "cutie-tmp-*"))
+		must(t, err)
+		if len(s.problems) > 0 || len(temps) > 0 || t.Failed() {
+			t.Fatalf("%s: problems %q, left behind %q", step, s.problems, temps)
+		}
+	})
+	if kinds := slices.Compact(slices.Sorted(slices.Values(steps))); len(kinds) < 8 {
+		t.Errorf("steps: %q", kinds)
+	}
+}
+
+// eachStep lets every step that play takes fail, the first two of each kind:
+// once before it is done, once after. With dies nothing is done from then on,
+// as in a killed process. It gives try the fault, with what that is, and returns
+// the steps.
+func eachStep(play func(durable.Fault), dies bool, try func(name string, fault durable.Fault)) (steps []string) {
+	play(func(step string, do func() error) error {
 		steps = append(steps, step)
 		return do()
 	})
@@ -189,36 +216,19 @@ func TestEveryStepMayFail(t *testing.T) {
 			continue
 		}
 		for _, done := range []bool{false, true} {
-			i := 0
-			s := faulty(t, func(step string, do func() error) error {
-				if i++; i != n+1 {
+			i := -1
+			try(fmt.Sprintf("step %d, %s (done %v)", n, step, done), func(_ string, do func() error) error {
+				if i++; i < n || i > n && !dies {
 					return do()
 				}
-				if done {
+				if done && i == n {
 					do()
 				}
 				return errFault
 			})
-			s.opts.Fault = nil
-			s.crash()
-			s.settle()
-			for _, set := range []string{"pending", "replica"} {
-				m := newMirror(s, "jobs", set)
-				m.since = s.queue("jobs").Info().Created
-				m.dumps()
-				m.incremental(nil)
-				m.compare(s.queue("jobs"))
-			}
-			temps, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "cutie-tmp-*"))
-			must(t, err)
-			if len(s.problems) > 0 || len(temps) > 0 || t.Failed() {
-				t.Fatalf("step %d, %s (done %v): problems %q, left behind %q", n, step, done, s.problems, temps)
-			}
 		}
 	}
-	if len(count) < 8 {
-		t.Errorf("steps: %v", count)
-	}
+	return steps
 }
 
 // faulty runs a queue with a publisher whose steps may fail.
