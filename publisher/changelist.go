@@ -82,7 +82,7 @@ func (f *feed) openList(s Set) (*resource, error) {
 	m := st.mark
 	sp, kind := span{first: m.first, from: m.from, length: m.length}, "o"
 	if sp.until = f.oldUntil(m.at); !sp.until.IsZero() {
-		kind = fmt.Sprintf("o%d-", m.seq)
+		kind = fmt.Sprintf("o%d-", sp.until.UnixMicro())
 	}
 	r := f.changeList(s, sp, kind)
 	r.modified = m.last // none while it is empty: a period may end at any time

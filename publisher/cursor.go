@@ -19,7 +19,7 @@ import (
 // open Change List had grown by then.
 type mark struct {
 	seq     queuefs.Seq // last event read
-	at      time.Time   // its time; of the queue's creation if there is none
+	at      time.Time   // of it, or of the last one before that is no phase; of the queue's creation if there is none
 	first   queuefs.Seq // first event of the open list: the one after the last list or gap, seq+1 at most
 	from    time.Time   // time of the event before first, or creation
 	since   time.Time   // of the first event with an entry; zero if there is none

@@ -97,6 +97,17 @@ func (f *feed) catchUp() error {
 	return nil
 }
 
+// lastChange returns the time of the last event that a document may tell of, of
+// the queue's creation if there is none.
+func (f *feed) lastChange() time.Time {
+	if f.catchUp() != nil {
+		return f.orCreated(f.q.State().LastEvent) // or of a later event
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.orCreated(f.sets[Replica].mark.at)
+}
+
 // append adds the entries of events to the open list of a set. The mark moves
 // when they are in the file.
 func (f *feed) append(c *changes, events []queuefs.Event) error {
@@ -136,9 +147,13 @@ func (f *feed) fits(m *mark, n, size int, at time.Time) bool {
 	return f.p.Period == 0 || at.Sub(m.since) < f.p.Period
 }
 
-// add moves the mark over an event with n entries.
+// add moves the mark over an event with n entries. The time stays over one that
+// no document tells of in any form, lest those be another that tell it.
 func (m *mark) add(ev *queuefs.Event, n, size int) {
-	m.seq, m.at = ev.Seq, ev.Time
+	if m.seq = ev.Seq; ev.Kind == queuefs.Phase {
+		return
+	}
+	m.at = ev.Time
 	if n == 0 {
 		return
 	}

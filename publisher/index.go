@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"cutie/queuefs"
 	"cutie/sitemap"
 )
 
@@ -30,21 +29,20 @@ func (f *feed) resourceList(s Set) *resource {
 // entries. It is as of one event, or has no entity tag if none can be told.
 func (f *feed) resourceIndex(s Set) *resource {
 	links := f.archiveLink(s, resourceList, []sitemap.Link{{Rel: sitemap.RelUp, Href: f.names.docs[s] + docName{kind: capabilityList}.String()}})
-	tag := func(seq queuefs.Seq) string { return fmt.Sprintf("ri%d-%d", len(links), seq) }
-	st := f.q.State()
-	r := &resource{tag: tag(st.Seq), cache: cacheOpen}
+	tag := func(at time.Time) string { return fmt.Sprintf("ri%d-%d", len(links), at.UnixMicro()) }
+	at := f.lastChange()
+	r := &resource{tag: tag(at), cache: cacheOpen}
 	if len(links) == 1 {
-		r.modified = f.orCreated(st.LastEvent) // the link to the archive comes without an event
+		r.modified = at // the link to the archive comes without an event
 	}
 	r.compose = func(c coding) (*document, error) {
 		d := &document{}
 		var body []byte
 		for try := 0; try < steadyTries && d.tag == ""; try++ {
-			st := f.q.State()
-			at := f.orCreated(st.LastEvent)
+			at := f.lastChange()
 			body = f.appendIndex(body[:0], s, at, links)
-			if f.q.Seq() == st.Seq {
-				d.tag = tag(st.Seq)
+			if f.lastChange().Equal(at) {
+				d.tag = tag(at)
 			}
 			if len(links) == 1 {
 				d.modified = at

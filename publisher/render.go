@@ -59,10 +59,12 @@ func (n *names) jobFile(e *queuefs.Entry) change {
 // how many entries that is. What changed follows from the status before and
 // after, whatever the kind of event.
 func (r *renderer) changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
-	if ev.Job == 0 { // of queue-info.txt
-		if s == Pending {
-			return dst, 0
-		}
+	switch {
+	case ev.Kind == queuefs.Phase: // of what has no file here
+		return dst, 0
+	case ev.Job == 0 && s == Pending: // of queue-info.txt
+		return dst, 0
+	case ev.Job == 0:
 		r.buildInfo(&ev.File)
 		e := &r.entry
 		e.Change, e.DateTime, e.Event, e.Seq = sitemap.Updated, ev.Time, ev.Kind.String(), uint64(ev.Seq)

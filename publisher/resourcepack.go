@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/sitemap"
@@ -17,12 +18,21 @@ import (
 // that is the instant from which resourcedump.xml is this dump. What a task
 // leaves behind that ends before is removed by the next sweep.
 
+// outdated reports whether a document may tell of something that came after a
+// Resource Dump, or, without one, at all; f.mu is held.
+func (f *feed) outdated(c *changes, last *dump) bool {
+	if last == nil {
+		return c.mark.at.After(f.orCreated(time.Time{}))
+	}
+	return last.seq < f.q.Seq() && c.mark.at.After(last.at)
+}
+
 // due reports whether a Resource Dump is to be made; f.mu is held. There is
-// none before the first event, and none where the last one is still true. In
+// none before the first change, and none where the last one is still true. In
 // a period each page is packed once at most, however busy it is.
 func (f *feed) due(c *changes) bool {
-	seq, last := f.q.Seq(), c.current()
-	if seq == 0 || last != nil && last.seq >= seq {
+	last := c.current()
+	if !f.outdated(c, last) {
 		c.wanted = 0
 		return false
 	}

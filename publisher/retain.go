@@ -95,7 +95,7 @@ func (f *feed) spare(c *changes) (dumps, lists int) {
 		octets -= c.kept[dumps].alone(c.kept[dumps+1])
 	}
 	last := c.current()
-	if last != nil && len(c.kept)-dumps == 1 && f.p.DumpPeriod == 0 && last.seq < f.q.Seq() && old(last.made) {
+	if last != nil && len(c.kept)-dumps == 1 && f.p.DumpPeriod == 0 && f.outdated(c, last) && old(last.made) {
 		last, dumps = nil, dumps+1
 	}
 	for ; lists < len(c.lists.all)-1; lists++ {

@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -49,9 +50,11 @@ const (
 	Release  // it is no longer
 	Extend   // the lease of a consumed job began or was extended
 	Conclude // the outcome of a consumed job is known, or its consumer gave a result
+	// The last one is of no job of the queue.
+	Phase // the phase of what a facade keeps beside the queue changed; see [Queue.TellPhase]
 )
 
-var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update", "hold", "release", "lease", "outcome"}
+var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update", "hold", "release", "lease", "outcome", "phase"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -60,15 +63,29 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", k)
 }
 
-// An Event is one entry of a queue's history, on stable storage.
+// ParseKind accepts what String prints of the kinds of events.
+func ParseKind(s string) (Kind, error) {
+	for i, n := range kindNames {
+		if i > 0 && n == s {
+			return Kind(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: kind %.40q is none of %s", ErrBadName, s, strings.Join(kindNames[1:], ", "))
+}
+
+// An Event is one entry of a queue's history, on stable storage. It is of a
+// job, of queue-info.txt, or, if its kind is [Phase], of a subject that is
+// neither; then it has no statuses and no facts.
 type Event struct {
 	Seq      Seq
 	Time     time.Time // UTC, microseconds, strictly increasing within a queue
 	Kind     Kind
-	Job      JobID  // 0: the event is of queue-info.txt
+	Job      JobID  // 0: the event is of queue-info.txt, or of Subject
 	From, To Status // 0: not in the queue
 	Payload  Facts  // zero of queue-info.txt
 	File     Facts  // the job file, or queue-info.txt, as this event left it
+	Subject  string // of Phase alone: the identifier of what changed
+	Phase    string // of Phase alone: a word in capital letters; "": it is gone
 }
 
 // Facts are what an auditor compares of one file.

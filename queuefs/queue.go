@@ -21,6 +21,7 @@ type Queue struct {
 	dirs queueDirs
 
 	filing  sync.RWMutex // read-held while files of a job are written
+	turn    sync.Mutex   // held while entries of the directories change
 	packing sync.Mutex   // held while a pack is opened
 
 	mu        sync.RWMutex
@@ -193,7 +194,11 @@ func (c *change) Lost(err error) { c.q.svc.fail(err) }
 // position at: in normal running when it is committed, and again when the
 // journal is replayed. q.mu is held.
 func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
-	if r.job == 0 {
+	switch {
+	case r.kind == Phase:
+		q.applyPhase(r, at)
+		return
+	case r.job == 0:
 		q.applyInfo(r, at)
 		return
 	}

@@ -55,6 +55,10 @@ func FuzzRecord(f *testing.F) {
 	r.put(b)
 	f.Add(b)
 	f.Add(b[:recFixed])
+	r = &record{kind: Phase, seq: 8, time: 1e15, queue: "jobs", text: []byte("u1 PENDING")}
+	b = make([]byte, r.length())
+	r.put(b)
+	f.Add(b)
 	f.Add(make([]byte, recFixed))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r record
