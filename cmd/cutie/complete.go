@@ -109,6 +109,12 @@ func values(f *pflag.Flag) []candidate {
 		return all
 	case name == "file" || name == "directory":
 		return []candidate{files}
+	case f.Name == "kind":
+		var all []candidate
+		for k := queuefs.Submit; k <= queuefs.Phase; k++ {
+			all = append(all, candidate{word: k.String()})
+		}
+		return all
 	}
 	return nil
 }

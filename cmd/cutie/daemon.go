@@ -69,7 +69,9 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	defer unhook()
 
 	tcp := limit(ln, d.maxConns).trusting(d.proxies)
-	protocol := rest.New(d.svc, rest.Options{Log: d.failed, MaxBody: d.maxBody, Fetch: d.fetch, MaxStreams: max(1, d.maxConns/2)})
+	protocol := rest.New(d.svc, rest.Options{
+		Log: d.failed, MaxBody: d.maxBody, Fetch: d.fetch, MaxStreams: max(1, d.maxConns/2), Phases: learnsPhases,
+	})
 	jobs, err := uws.New(d.svc, uws.Options{Caller: callerOf, MaxBody: d.maxBody, Log: d.failed})
 	if err != nil {
 		return err
@@ -180,6 +182,13 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 func callerOf(r *http.Request, queue string) uws.Caller {
 	c := access.CallerOf(r.Context())
 	return uws.Caller{Name: c.Name, Own: !c.May(access.Read, queue), Delete: c.May(access.Delete, queue), Admin: c.May(access.Admin, queue)}
+}
+
+// learnsPhases tells whether who follows a queue is told of jobs that were not
+// started: one made without a name belongs to whoever knows its identifier.
+func learnsPhases(r *http.Request, queue string) bool {
+	c := callerOf(r, queue)
+	return c.Delete || c.Admin
 }
 
 // plain makes a task of one that takes no time.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"cutie/queuefs"
 )
 
 var watchVerb = verb{
@@ -25,7 +27,9 @@ Prints a line for each event of the queues, of all queues if none is named, from
 now on and until it is interrupted: in columns on a terminal, as tab-separated
 fields elsewhere (time, queue, number, kind, job, from, to, octets, media type),
 and with -t json as the object that the daemon sends. Each event comes at least
-once; the number tells them apart.
+once; the number tells them apart. The phase of a job of UWS that was not started,
+or that is archived or destroyed there, is an event of the kind phase; it stands
+where to does, and octets and media type are -.
 
 A lost connection is made again, and what happened meanwhile follows. If the
 daemon no longer has these events a line on standard error says so, and with
@@ -200,8 +204,8 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 		return append(bytes.Clone(data), '\n'), nil
 	}
 	var e struct {
-		Queue, Time, Kind, Job, From, To, Type string
-		Seq, Size                              int64
+		Queue, Time, Kind, Job, Phase, From, To, Type string
+		Seq, Size                                     int64
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("event %s: %w", kind, err)
@@ -220,10 +224,18 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 	if e.Job == "" {
 		e.Job = "queue-info.txt"
 	}
-	l.row(at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, none(e.From), none(e.To), l.size(e.Size), e.Type)
+	size, phase := l.size(e.Size), e.Kind == queuefs.Phase.String()
+	if phase {
+		e.To, size = e.Phase, "-"
+	}
+	l.row(at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, none(e.From), none(e.To), size, none(e.Type))
 	r := l.rows[0]
 	if w.people {
-		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], moved(r[5], r[6])), nil
+		where := moved(r[5], r[6])
+		if phase && e.Phase == "" {
+			where = "gone"
+		}
+		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], where), nil
 	}
 	return []byte(strings.Join(r, "\t") + "\n"), nil
 }

@@ -19,6 +19,7 @@ const eventBatch = 256
 // what it has not taken yet is read from the journal.
 type stream struct {
 	h       *Handler
+	r       *http.Request
 	w       http.ResponseWriter
 	conn    *http.ResponseController
 	kinds   []queuefs.Kind   // only these; all if there is none
@@ -38,7 +39,7 @@ type follow struct {
 // events serves GET /events and GET /events/Q. It ends with the request, so
 // whoever stops the server ends the context of the request first.
 func (h *Handler) events(w http.ResponseWriter, r *request) error {
-	s := &stream{h: h, w: w, conn: http.NewResponseController(w)}
+	s := &stream{h: h, r: r.Request, w: w, conn: http.NewResponseController(w)}
 	if err := s.filters(r); err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (h *Handler) events(w http.ResponseWriter, r *request) error {
 // filters reads which events the client wants: ?kind= and ?status=, each a
 // list with commas.
 func (s *stream) filters(r *request) (err error) {
-	if s.kinds, err = list(r, "kind", parseKind); err != nil {
+	if s.kinds, err = list(r, "kind", queuefs.ParseKind); err != nil {
 		return err
 	}
 	s.status, err = list(r, "status", queuefs.ParseStatus)
@@ -100,18 +101,10 @@ func list[T any](r *request, name string, parse func(string) (T, error)) (all []
 	return all, nil
 }
 
-func parseKind(name string) (queuefs.Kind, error) {
-	var names []string
-	for k := queuefs.Submit; k <= queuefs.Conclude; k++ {
-		if k.String() == name {
-			return k, nil
-		}
-		names = append(names, k.String())
+func (s *stream) wants(queue string, e *queuefs.Event) bool {
+	if e.Kind == queuefs.Phase && s.h.o.Phases != nil && !s.h.o.Phases(s.r, queue) {
+		return false
 	}
-	return 0, badRequest("kind %.40q is none of %s", name, strings.Join(names, ", "))
-}
-
-func (s *stream) wants(e *queuefs.Event) bool {
 	return (len(s.kinds) == 0 || slices.Contains(s.kinds, e.Kind)) &&
 		(len(s.status) == 0 || slices.Contains(s.status, e.To))
 }
@@ -205,7 +198,7 @@ func (s *stream) batch(f *follow) error {
 		e := &events[i]
 		f.seq = e.Seq
 		s.unnamed = true
-		if !s.wants(e) {
+		if !s.wants(f.q.ID(), e) {
 			continue
 		}
 		out = appendEvent(out, base, f.q.ID(), e)

@@ -10,7 +10,9 @@
 //	PUT    /state/Q, POST /state         makes a queue, or sets its properties (addition)
 //	POST   /state/Q[?S=pause|restart]    sets properties of a queue (addition)
 //	DELETE /state/Q                      removes a queue without jobs (addition)
-//	POST   /cull[/Q][?dry]               culls by the thresholds (addition)
+//	POST   /cull[/Q][?dry]               culls by the thresholds of the queue, or of
+//	                                     the request: ?cullingSizeThreshold=N
+//	                                     &cullingAgeThreshold=HOURS (addition)
 //	POST   /content/Q                    submit: a bare body, or multipart/form-data
 //	GET    /content/Q[/J]                peek at the head, or at a job
 //	DELETE /content/Q/J                  delete a pending job
@@ -141,6 +143,10 @@ type Options struct {
 	// StreamIdle is how long one that follows may take nothing of what it is
 	// sent; 0: 30 s; then it is cut off.
 	StreamIdle time.Duration
+	// Phases tells whether who follows a queue is told of the phases of jobs that
+	// are none of the queue: their identifiers are for those who may change them.
+	// nil: everybody is.
+	Phases func(r *http.Request, queue string) bool
 	Batch      BatchOptions
 	Fetch      *outbound.Client // fetches what manifests name; nil: one that reaches public addresses only
 	// Log is told of errors that are not shown to the caller; nil: nobody is.
