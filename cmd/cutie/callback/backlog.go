@@ -9,25 +9,33 @@ import (
 // A change is what a receiver is to be told: that a job is no longer what it
 // was, with the event that says so.
 type change struct {
-	seq  queuefs.Seq
-	at   time.Time
-	kind queuefs.Kind
-	job  queuefs.JobID
+	seq   queuefs.Seq
+	at    time.Time
+	kind  queuefs.Kind
+	about about
+	phase string // of a [queuefs.Phase]
+}
+
+// An about is what a change is of: a job of the queue, or, of a
+// [queuefs.Phase], what its subject names.
+type about struct {
+	job     queuefs.JobID
+	subject string
 }
 
 // A backlog holds changes in the order of their events, the last one of each
 // job.
 type backlog struct {
 	list []change // with some that later ones have overtaken
-	last map[queuefs.JobID]queuefs.Seq
+	last map[about]queuefs.Seq
 }
 
 // add adds a change that is later than all others.
 func (b *backlog) add(c change) {
 	if b.last == nil {
-		b.last = map[queuefs.JobID]queuefs.Seq{}
+		b.last = map[about]queuefs.Seq{}
 	}
-	b.last[c.job] = c.seq
+	b.last[c.about] = c.seq
 	b.list = append(b.list, c)
 	if len(b.list) > 64 && len(b.list) > 2*len(b.last) {
 		b.list = b.all()
@@ -40,7 +48,7 @@ func (b *backlog) len() int { return len(b.last) }
 // first returns the oldest change; false if there is none.
 func (b *backlog) first() (change, bool) {
 	for len(b.list) > 0 {
-		if c := b.list[0]; b.last[c.job] == c.seq {
+		if c := b.list[0]; b.last[c.about] == c.seq {
 			return c, true
 		}
 		b.list = b.list[1:]
@@ -51,8 +59,8 @@ func (b *backlog) first() (change, bool) {
 
 // remove takes c out, unless a later change of its job has done so.
 func (b *backlog) remove(c change) {
-	if b.last[c.job] == c.seq {
-		delete(b.last, c.job)
+	if b.last[c.about] == c.seq {
+		delete(b.last, c.about)
 	}
 }
 
@@ -60,7 +68,7 @@ func (b *backlog) remove(c change) {
 func (b *backlog) all() []change {
 	list := make([]change, 0, len(b.last))
 	for _, c := range b.list {
-		if b.last[c.job] == c.seq {
+		if b.last[c.about] == c.seq {
 			list = append(list, c)
 		}
 	}

@@ -1,4 +1,5 @@
-// Package callback tells a URL of every change of a job in a queue.
+// Package callback tells a URL of every change of a job in a queue, and of the
+// phases of jobs of UWS that are none of it yet.
 //
 // A queue whose properties name a callback has the state of the job POSTed to
 // it, in JSON, as the GET of the state of the job would be answered:
@@ -17,11 +18,19 @@
 // that of the moment, which may be later. Of a job that was culled the state
 // has identifier, queueState and sequence alone.
 //
+// A phase is one of a job of UWS that was not started, or that is archived or
+// destroyed there. Cutie-Event is phase, and the body the data of that event:
+//
+//	{"queue":"jobs","seq":18,"time":"2026-01-01T00:00:00.000001Z","kind":"phase","job":"u…","phase":"ABORTED","state":"http://…/uws/jobs/async/u…"}
+//
+// Without phase and state the job is gone.
+//
 // # What is promised
 //
 // Each job's last change is delivered at least once, over restarts and crashes.
 // The numbers of a queue grow: one request is in progress for a queue at a
-// time. Changes that wait are merged: of several of one job the last counts.
+// time. Changes that wait are merged: of several of one job the last counts,
+// likewise of its phases.
 //
 // An answer of 2xx is the receipt. 410 ends it all until the queue has another
 // callback. After anything else the same is sent again, at first after a
@@ -55,8 +64,8 @@
 //	any          absent or damaged   all that the outbox and the journal have waits
 //
 // If the journal does not reach back to there, the jobs that have changed since
-// wait, whatever happened to them; culled ones are passed over, and it is
-// reported. A queue that gets its first callback begins with the event after
+// wait, whatever happened to them; culled ones and phases are passed over, and
+// it is reported. A queue that gets its first callback begins with the event after
 // that, or with its first if it is new; after a crash, perhaps with one that
 // came shortly before. One of which the cursor knows nothing begins with the
 // first event that the journal has.

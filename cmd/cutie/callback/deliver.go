@@ -194,14 +194,17 @@ func (s *Sender) retryAfter(text string) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// body returns the state of a job as it is now.
+// body returns the state of a job as it is now, or what is told of a phase.
 func (s *Sender) body(q *queuefs.Queue, c change) ([]byte, error) {
 	base := state.NewBase(s.svc.Info().BaseURI)
-	j, err := q.Job(c.job)
+	if c.kind == queuefs.Phase {
+		return phaseBody(base, q.ID(), c)
+	}
+	j, err := q.Job(c.about.job)
 	gone := errors.Is(err, queuefs.ErrNoJob)
 	switch {
 	case gone:
-		j = queuefs.Job{ID: c.job, Queue: q.ID(), Seq: c.seq}
+		j = queuefs.Job{ID: c.about.job, Queue: q.ID(), Seq: c.seq}
 	case errors.Is(err, queuefs.ErrClosed), errors.Is(err, queuefs.ErrFailed):
 		return nil, err
 	case err != nil:

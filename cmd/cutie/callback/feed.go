@@ -153,8 +153,8 @@ func (f *feed) readEvents() error {
 		events, err := f.q.Events(f.read, 0)
 		for i := range events {
 			e := &events[i]
-			if e.Job != 0 { // else it is of the properties of the queue
-				f.waiting.add(change{e.Seq, e.Time, e.Kind, e.Job})
+			if e.Job != 0 || e.Kind == queuefs.Phase { // else it is of the properties of the queue
+				f.waiting.add(change{e.Seq, e.Time, e.Kind, about{e.Job, e.Subject}, e.Phase})
 			}
 			f.read, f.readAt = e.Seq, e.Time
 		}
@@ -209,14 +209,14 @@ func (f *feed) rediscover() error {
 		case err != nil:
 			lost++
 		case j.Seq > f.read && j.Seq <= state.Seq:
-			changes = append(changes, change{j.Seq, e.File.Modified, kindOf(&j), e.Job})
+			changes = append(changes, change{seq: j.Seq, at: e.File.Modified, kind: kindOf(&j), about: about{job: e.Job}})
 		}
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.seq, b.seq) })
 	for _, c := range changes {
 		f.waiting.add(c)
 	}
-	f.s.report(f.q.ID(), "the journal has no events after number %d and before %d: %d jobs that changed are told of, %d are not, nor are those culled",
+	f.s.report(f.q.ID(), "the journal has no events after number %d and before %d: %d jobs that changed are told of, %d are not, nor are those culled, and phases",
 		f.read, state.Seq+1, len(changes), lost)
 	f.read, f.readAt = state.Seq, state.LastEvent
 	return nil

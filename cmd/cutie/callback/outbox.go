@@ -16,6 +16,7 @@ import (
 //
 //	cutie outbox 1 READ TIME
 //	SEQUENCE TIME KIND JOB
+//	SEQUENCE TIME phase SUBJECT [PHASE]
 //	end N
 type outbox struct {
 	read    queuefs.Seq
@@ -39,7 +40,14 @@ func (o *outbox) file() []byte {
 func (c *change) append(dst []byte) []byte {
 	dst = append(strconv.AppendUint(dst, uint64(c.seq), 10), ' ')
 	dst = append(append(dst, queuefs.FormatTime(c.at)...), ' ')
-	return c.job.Append(append(append(dst, c.kind.String()...), ' '))
+	dst = append(append(dst, c.kind.String()...), ' ')
+	if c.kind != queuefs.Phase {
+		return c.about.job.Append(dst)
+	}
+	if dst = append(dst, c.about.subject...); c.phase != "" {
+		dst = append(append(dst, ' '), c.phase...)
+	}
+	return dst
 }
 
 // readOutbox reads the outbox of a queue, which may be absent. A damaged one
@@ -92,18 +100,26 @@ func parseOutbox(text string) (o outbox, err error) {
 
 func parseChange(line string) (c change, err error) {
 	w := strings.Split(line, " ")
-	if len(w) != 4 {
-		return c, errors.New("not four words")
+	if len(w) != 4 && len(w) != 5 {
+		return c, errors.New("not four or five words")
 	}
 	if c.seq, c.at, err = parseEvent(w[0], w[1]); err != nil {
 		return c, err
 	}
-	for c.kind = queuefs.Submit; c.kind.String() != w[2]; c.kind++ {
-		if c.kind == queuefs.Conclude {
-			return c, fmt.Errorf("kind %.20q is not known", w[2])
-		}
+	if c.kind, err = queuefs.ParseKind(w[2]); err != nil {
+		return c, err
 	}
-	c.job, err = queuefs.ParseJobID(w[3])
+	switch {
+	case c.kind != queuefs.Phase:
+		c.about.job, err = queuefs.ParseJobID(w[3])
+	case len(w) == 5:
+		c.about.subject, c.phase = w[3], w[4]
+	default:
+		c.about.subject = w[3]
+	}
+	if err == nil && string(c.append(nil)) != line {
+		err = errors.New("not as it is written")
+	}
 	return c, err
 }
 
