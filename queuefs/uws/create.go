@@ -60,14 +60,19 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (*record, er
 		return nil, &httpError{http.StatusRequestEntityTooLarge, "parameters are too long; upload a file"}
 	}
 	defer s.lock(rec.id)()
-	// Stage syncs the directory behind it.
-	if rec.uploads, err = f.place(s, rec.id); err == nil && (c.run || run) {
-		err = h.start(r.Context(), s, r.set, rec)
-	} else if err == nil {
-		if err = s.stage(rec); err == nil {
-			err = removing(r.q)
+	err = s.telling(r.Context(), rec.id, pending, func() (told bool, err error) {
+		// Stage syncs the directory behind it.
+		if rec.uploads, err = f.place(s, rec.id); err != nil {
+			return false, err
 		}
-	}
+		if c.run || run {
+			return true, h.start(r.Context(), s, r.set, rec) // its submission is told
+		}
+		if err := s.stage(rec); err != nil {
+			return false, err
+		}
+		return false, removing(r.q)
+	})
 	if err != nil && rec.job == 0 && h.svc.Err() == nil {
 		err = errors.Join(err, s.unstage(rec.id)) // nobody knows of it
 	}
@@ -153,11 +158,9 @@ const abortWhy = "aborted by the client"
 func (h *Handler) abort(ctx context.Context, j *job) error {
 	switch j.phase() {
 	case pending:
+		defer h.waits.wake(waitKey{q: j.s.q, id: j.id})
 		j.rec.aborted = h.now()
-		if err := j.s.stage(j.rec); err != nil {
-			return err
-		}
-		h.waits.wake(waitKey{q: j.s.q, id: j.id})
+		return j.s.telling(ctx, j.id, aborted, func() (bool, error) { return false, j.s.stage(j.rec) })
 	case queued, held, executing:
 		return h.stop(ctx, j, abortWhy)
 	}
@@ -184,19 +187,25 @@ func (h *Handler) destroy(ctx context.Context, j *job, archive bool) error {
 		s.mu.Lock()
 		s.due.set(j.id, time.Time{})
 		s.mu.Unlock()
-		return s.unstage(j.id)
+		return s.telling(ctx, j.id, gone, func() (bool, error) { return false, s.unstage(j.id) })
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := h.stop(ctx, j, "destroyed"); err != nil {
 		return err
 	}
 	j.record(s)
+	to := gone
 	if archive {
-		j.rec.archived = h.now()
+		to, j.rec.archived = archived, h.now()
 	} else {
 		j.rec.destroyed = h.now()
 	}
-	if err := s.keep(j.rec); err != nil {
+	if err := s.telling(ctx, j.id, to, func() (bool, error) {
+		if err := s.there().staged.Sync(); err != nil { // the note is there
+			return false, err
+		}
+		return false, s.keep(j.rec)
+	}); err != nil {
 		return err
 	}
 	h.waits.wake(keyOf(j))

@@ -26,6 +26,7 @@
 //	staged/ID         jobs/ID    queue      phase                      after a crash
 //	----------------  ---------  ---------  -------------------------  -----------------------------
 //	file only         none       none       not there                  the file is removed
+//	note              any        any        as without it              told, if it is so and was not; the note is removed
 //	record            none       none       PENDING                    as it stands
 //	record, aborted   none       none       ABORTED                    as it stands
 //	record, running   none       none       PENDING; RUN is on its way as it stands: nobody was told
@@ -63,6 +64,22 @@
 //	ABORTED    deleted, or taken out of work
 //
 // SUSPENDED and UNKNOWN are never said.
+//
+// # Phases are events
+//
+// Where the queue says the phase, its events tell of every change. The others
+// are events of the queue all the same, of the kind phase
+// ([queuefs.Queue.TellPhase]): PENDING when a job is made, ABORTED when one is
+// that was not started, ARCHIVED, and none when a job is destroyed, whether it
+// was ever started or not. Whoever reads the events of a queue learns the
+// identifiers of its jobs by them. Of a job that is made and started at once
+// the submission tells, and nothing before.
+//
+// The event is on stable storage behind the change and before the answer. A
+// note in staged outlives a crash between the two, and the first Tick after it
+// tells what was not told. If a change cannot be told, as on a full disk, it
+// stands, unless the job was being made; the answer is the error, and a Tick
+// tells of it when there is room.
 //
 // # Settings
 //

@@ -48,3 +48,15 @@ func (h *Handler) Jobs(queue string, fault durable.Fault) error {
 	s.dirs.jobs = dir
 	return was.Close()
 }
+
+// Break puts a fault before every step on disk of the Handler, which has not
+// served yet.
+func (h *Handler) Break(fault durable.Fault) error {
+	home, err := durable.OpenDir(h.home.Path(), fault)
+	if err != nil {
+		return err
+	}
+	was := h.home
+	h.home = home
+	return was.Close()
+}

@@ -38,6 +38,9 @@ func openShelf(home *durable.Dir, q *queuefs.Queue) (*shelf, error) {
 // take looks at one name of what is staged.
 func (s *shelf) take(staged *durable.Dir, name string) error {
 	id, isUpload := parseUpload(name)
+	if of, n, isNote := parseNote(name); isNote {
+		return s.foundNote(of, n)
+	}
 	switch {
 	case strings.HasPrefix(name, durable.TempPrefix):
 		return staged.Remove(name)

@@ -57,7 +57,7 @@ func (h *Handler) tick(ctx context.Context, q *queuefs.Queue) error {
 	defer s.leave()
 	set, usable, err := s.settings()
 	if usable {
-		err = errors.Join(err, h.stopOverdue(ctx, s, set), s.readSome(ctx), h.destroyDue(ctx, s, set), s.tell())
+		err = errors.Join(err, h.makeUpAll(ctx, s), h.stopOverdue(ctx, s, set), s.readSome(ctx), h.destroyDue(ctx, s, set), s.tell())
 		s.past.learn(q, h.now())
 	}
 	return err
@@ -143,6 +143,9 @@ func (h *Handler) destroyDue(ctx context.Context, s *shelf, set settings) error 
 // is settled; the record of a job that the queue no longer has goes.
 func (h *Handler) look(ctx context.Context, s *shelf, set settings, id string, now time.Time) error {
 	defer s.lock(id)()
+	if err := h.makeUp(ctx, s, id); err != nil {
+		return err
+	}
 	rec, err := s.record(id)
 	if strange := (*strangeError)(nil); errors.As(err, &strange) {
 		return nil // it is set aside at the next start

@@ -286,6 +286,11 @@ func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
 // found returns the job that the path names, which the caller may see, and
 // change if that is asked for; then its lock is held.
 func (h *Handler) found(r *request, change bool) (*job, error) {
+	if change && checkID(r.path[1]) {
+		if err := h.makeUp(r.Context(), r.s, r.path[1]); err != nil {
+			return nil, err
+		}
+	}
 	j, err := r.s.find(r.set, r.path[1])
 	if errors.Is(err, errNoJob) {
 		return nil, notFound("job not found")
@@ -328,7 +333,8 @@ func (h *Handler) certain() error {
 }
 
 // maySee tells whether the caller may read a job. One that nobody owns and that
-// was made here is known only to those who were told of it.
+// was made here is known only to those who were told of it, and to those who may
+// read the events of the queue.
 func (r *request) maySee(j *job) bool {
 	c, owner := r.caller, j.owner()
 	if owner == "" {

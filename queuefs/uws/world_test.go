@@ -30,7 +30,7 @@ type world struct {
 
 	quiet bool // errors of the Handler are expected
 
-	fault durable.Fault // of the service, from the next opening on
+	fault durable.Fault // of the service and the Handler, from the next opening on
 
 	svc *queuefs.Service
 	q   *queuefs.Queue
@@ -42,7 +42,13 @@ type world struct {
 // newWorld makes one whose queue has these further settings.
 func newWorld(t testing.TB, settings string) *world {
 	t.Helper()
-	w := &world{t: t, dir: filepath.Join(t.TempDir(), "home"), now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), as: uws.Caller{Admin: true}}
+	return newWorldIn(t, t.TempDir(), settings)
+}
+
+// newWorldIn makes one below a directory.
+func newWorldIn(t testing.TB, dir, settings string) *world {
+	t.Helper()
+	w := &world{t: t, dir: filepath.Join(dir, "home"), now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), as: uws.Caller{Admin: true}}
 	w.web = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if err := queuefs.Init(w.dir, queuefs.ServiceInfo{}); err != nil {
 		t.Fatal(err)
@@ -83,7 +89,7 @@ func (w *world) sleep(d time.Duration) {
 func (w *world) open(first func(*queuefs.Service)) {
 	w.t.Helper()
 	var err error
-	if w.svc, err = queuefs.Open(w.dir, queuefs.Options{Now: w.clock, Fault: w.fault}); err != nil {
+	if w.svc, err = queuefs.Open(w.dir, queuefs.Options{Now: w.clock, Fault: w.fault, Segment: 1 << 20}); err != nil {
 		w.t.Fatal(err)
 	}
 	if first != nil {
@@ -97,6 +103,11 @@ func (w *world) open(first func(*queuefs.Service)) {
 			}
 		}}); err != nil {
 		w.t.Fatal(err)
+	}
+	if w.fault != nil {
+		if err := w.h.Break(w.fault); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	w.srv = httptest.NewServer(w.h)
 	w.svc.SetBaseURI(w.srv.URL + "/")
