@@ -234,13 +234,13 @@ func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(pha
 	defer func() { w.leave(at) }()
 	// It may have changed before anybody could have been woken.
 	now, err = r.s.find(r.set, j.id)
-	for woken := false; ; {
+	for woken, last := false, false; ; {
 		switch {
 		case errors.Is(err, errNoJob):
 			return nil, notFound("job not found")
 		case err != nil:
 			return nil, err
-		case !stay(now.phase()):
+		case last || !stay(now.phase()):
 			return now, nil
 		}
 		if woken {
@@ -269,7 +269,11 @@ func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(pha
 			w.look(at, r, j.id)
 		case <-at.looked:
 		case <-over.C:
-			return now, nil
+			// Nobody was woken by what is no phase, and perhaps not yet by what
+			// has just happened.
+			last = true
+			now, err = r.s.find(r.set, j.id)
+			continue
 		case <-r.Context().Done():
 			return now, nil
 		case <-w.closing.Done():

@@ -1,9 +1,11 @@
 package uws_test
 
 import (
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"cutie/queuefs"
 )
@@ -36,6 +38,32 @@ func TestWaitEndsWhenThePhaseChanges(t *testing.T) {
 	// These do not wait: the phase is another one, or will not change.
 	w.get(job + "?WAIT=50")
 	w.get(job + "?WAIT=50&PHASE=EXECUTING")
+}
+
+// What is no phase wakes nobody, but is in the answer to a wait that is over.
+func TestWaitThatIsOverTellsWhatWasChangedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the wait is over when all is done
+		w := newWorld(t, "")
+		w.srv.Close() // time would stand still before a network
+		ask := func(method, where, form string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(method, strings.TrimPrefix(where, w.srv.URL), strings.NewReader(form))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			a := httptest.NewRecorder()
+			w.h.ServeHTTP(a, r)
+			return a
+		}
+		for _, form := range []string{"a=1", "a=1&PHASE=RUN"} {
+			job := ask("POST", "/uws/q/async", form).Header().Get("Location")
+			got := make(chan string)
+			go func() { got <- ask("GET", job+"?WAIT=50", "").Body.String() }()
+			synctest.Wait()
+			const then = "2026-01-31T16:00:00.000Z"
+			ask("POST", job, "DESTRUCTION="+then)
+			if text := <-got; element(text, "destruction") != then {
+				t.Errorf("%s: got %s, want the destruction %s", form, text, then)
+			}
+		}
+	})
 }
 
 func TestSynchronousFaceLeadsToTheResult(t *testing.T) {
