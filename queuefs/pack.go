@@ -203,19 +203,29 @@ func (q *Queue) packedText(id JobID, s slot) []byte {
 	return text
 }
 
+// packedAt returns the pack of the page of a job, if that is open and has its
+// payload, with the offset and the checksum of the payload; nil else.
+func (q *Queue) packedAt(id JobID, s slot) (p *pack, offset int64, crc uint32) {
+	p = q.svc.packs.find(q, int(id/PageJobs))
+	if p == nil || s.size() > packLimit {
+		return nil, 0, 0
+	}
+	at, length, crc, sha := p.entry(id)
+	if at == 0 || sha != binary.LittleEndian.Uint32(s.sha()) {
+		return nil, 0, 0
+	}
+	return p, int64(at) + int64(length), crc
+}
+
 // packedPayload returns the payload of a job from the pack of its page, if
 // that is open and the payload verifies.
 func (q *Queue) packedPayload(id JobID, s slot) []byte {
-	p := q.svc.packs.find(q, int(id/PageJobs))
-	if p == nil || s.size() > packLimit {
-		return nil
-	}
-	offset, length, crc, sha := p.entry(id)
-	if offset == 0 || sha != binary.LittleEndian.Uint32(s.sha()) {
+	p, offset, crc := q.packedAt(id, s)
+	if p == nil {
 		return nil
 	}
 	data := make([]byte, s.size())
-	if _, err := p.file.ReadAt(data, int64(offset)+int64(length)); err != nil || crc32.Checksum(data, castagnoli) != crc {
+	if _, err := p.file.ReadAt(data, offset); err != nil || crc32.Checksum(data, castagnoli) != crc {
 		return nil
 	}
 	return data

@@ -120,6 +120,7 @@ func (q *Queue) Job(id JobID) (Job, error) {
 		j = q.restored(id, &v)
 	}
 	j.Queue, j.Status = q.id, s.status() // the directory decides, not the line
+	j.Size = s.size()                    // what the payload is served with
 	return j, nil
 }
 

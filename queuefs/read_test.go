@@ -265,10 +265,13 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 	if problems.Load() == 0 {
 		t.Error("nothing was reported")
 	}
-	for id := queuefs.JobID(1); id <= 3; id++ {
+	for id := queuefs.JobID(1); id <= 2; id++ {
 		if j, err := q.Next(ctx, "w"); err != nil || j.ID != id {
 			t.Errorf("next: got %v, %v", j.ID, err)
 		}
+	}
+	if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) || q.State().Held != 1 {
+		t.Errorf("next without a payload: got %v, and %+v", err, q.State())
 	}
 	if _, err := q.Requeue(ctx, 1); err != nil { // from and to the directory where it is not
 		t.Error(err)

@@ -35,8 +35,9 @@ type waiter struct {
 // sync (Cutie 0.3, 5.6): fewer than Max if their sidecars are large, and none
 // that are on hold. Each is handed out with a lease if one was asked for or
 // the queue wants reports: until it ends the consumer calls Extend, Conclude
-// or Return with the token, else see [Service.Expire]. On a queue that
-// verifies, a job whose payload is damaged is put on hold instead. If no job
+// or Return with the token, else see [Service.Expire]. A job whose payload is
+// missing or has another length, or is damaged on a queue that verifies, is
+// reported and put on hold instead. If no job
 // is there, or the queue is paused, the error is [ErrEmpty]. Of two calls at
 // the same time either may get the older job, and either may come first in the
 // order of events.
@@ -178,7 +179,7 @@ func (q *Queue) paused() bool { return !q.info.Paused.IsZero() }
 // be put on hold.
 func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, error) {
 	q.warm(ids)
-	ids, err := q.verified(ctx, ids)
+	ids, err := q.sound(ctx, ids)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}

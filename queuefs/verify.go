@@ -6,29 +6,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// verified returns those of the claimed jobs that may be handed out. On a
-// queue that verifies on reading, a job whose payload cannot be read or has
-// not the digest that it had when it came is put on hold, so that the queue
-// goes on behind it.
-func (q *Queue) verified(ctx context.Context, ids []JobID) ([]JobID, error) {
+// sound returns those of the claimed jobs that may be handed out. One whose
+// payload is missing or has another length is put on hold, so that it is not
+// consumed with nobody having got it, and the queue goes on behind it. On a
+// queue that verifies on reading so is one whose payload cannot be read or has
+// not the digest that it had when it came.
+func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 	q.mu.RLock()
-	verify := q.info.VerifyOnRead
-	q.mu.RUnlock()
-	if !verify {
-		return ids, nil
+	look := q.findPayload
+	if q.info.VerifyOnRead {
+		look = q.verifyPayload
 	}
-	var sound, bad []JobID
-	why := map[JobID]string{}
+	q.mu.RUnlock()
+	var why map[JobID]string
 	for _, id := range ids {
 		err := ctx.Err()
 		if err == nil {
-			err = q.verifyPayload(id)
-			if err == nil {
-				sound = append(sound, id)
+			if err = look(id); err == nil {
 				continue
 			}
 		}
@@ -36,21 +37,83 @@ func (q *Queue) verified(ctx context.Context, ids []JobID) ([]JobID, error) {
 			q.release(ids...)
 			return nil, err
 		}
-		bad, why[id] = append(bad, id), err.Error()
+		if why == nil {
+			why = map[JobID]string{}
+		}
+		why[id] = reason(id, err)
 	}
-	if len(bad) == 0 {
-		return sound, nil
+	if why == nil {
+		return ids, nil
 	}
-	for _, id := range bad {
+	var good, bad []JobID
+	for _, id := range ids {
+		if why[id] == "" {
+			good = append(good, id)
+			continue
+		}
+		bad = append(bad, id)
 		q.svc.report(Problem{Path: q.path(payloadDir, id.String()), Text: why[id] + "; the job is on hold"})
 	}
 	if _, err := q.transition(bad, Hold, Pending, func(j *Job, t time.Time) {
 		j.Held, j.HeldFor = t, why[j.ID]
 	}); err != nil {
-		q.release(sound...)
+		q.release(good...)
 		return nil, err
 	}
-	return sound, nil
+	return good, nil
+}
+
+// reason returns what is said of a payload that cannot be handed out. It does
+// not say where the home is: job files are published.
+func reason(id JobID, err error) string {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return fmt.Sprintf("payload of %v: %v", id, p.Err)
+	}
+	return err.Error()
+}
+
+// findPayload looks, without reading, whether the payload of a job is there
+// and as long as it was when it came. One that is read from the journal or from
+// a pack is not looked for.
+func (q *Queue) findPayload(id JobID) error {
+	for range readTries {
+		v, ok := q.view(id)
+		if !ok {
+			return q.noJob()
+		}
+		size := v.s().size()
+		if v.u.payload != 0 {
+			return nil
+		}
+		if p, _, _ := q.packedAt(id, v.s()); p != nil {
+			return nil
+		}
+		var (
+			st  unix.Stat_t
+			err error
+		)
+		if v.temp != "" {
+			st, err = q.svc.temp.Stat(v.temp)
+		}
+		if v.temp == "" || errors.Is(err, fs.ErrNotExist) { // it has its name by now
+			var name [13]byte
+			st, err = q.dirs.payload.Stat(string(id.Append(name[:0])))
+		}
+		switch {
+		case err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG:
+			return fmt.Errorf("payload of %v is not a regular file", id)
+		case err == nil && st.Size != size:
+			return fmt.Errorf("payload of %v has %d octets instead of %d", id, st.Size, size)
+		case err == nil:
+			return nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("payload of %v: %w", id, err)
+		}
+		if w, ok := q.view(id); ok && w == v {
+			return fmt.Errorf("payload of %v: %w", id, err)
+		}
+	}
+	return fmt.Errorf("payload of %v does not hold still", id)
 }
 
 // verifyPayload reads the payload of a job and compares it with the digest in

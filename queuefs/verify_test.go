@@ -26,6 +26,8 @@ func spoil(t testing.TB, dir string, id queuefs.JobID, how string) {
 		must(t, os.WriteFile(path, data, 0o666))
 	case "cut":
 		must(t, os.Truncate(path, 3))
+	case "grown":
+		must(t, os.Truncate(path, 300<<10))
 	case "gone":
 		must(t, os.Remove(path))
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +80,48 @@ func TestConsumeAnswersAFormUnlessAskedOtherwise(t *testing.T) {
 			if got != want {
 				t.Errorf("Accept %q: got\n%s\nwant\n%s", tt.accept, got, want)
 			}
+		}
+	}
+}
+
+// A job whose payload is not there, or is cut off, is on hold before anybody has
+// got it; the answer is that of the next one, in every wrapping.
+func TestConsumePassesOverWhatIsNotThere(t *testing.T) {
+	for _, tt := range []struct{ path, accept, media string }{
+		{"/consume/jobs", "application/octet-stream", ""},
+		{"/consume/jobs", "multipart/form-data", "multipart/form-data"},
+		{"/consume/jobs", "multipart/mixed", "multipart/mixed"},
+		{"/consume/jobs?max=3", "", "multipart/mixed"},
+		{"/consume/jobs?max=3&wait=60&lease=60", "", "multipart/mixed"},
+	} {
+		for _, size := range []int{0, 200 << 10} {
+			t.Run(fmt.Sprint(tt.path, " ", tt.accept, " ", size), func(t *testing.T) {
+				s := newSite(t, rest.Options{})
+				more := strings.Repeat("x", size)
+				for _, payload := range []string{"cut off", "gone", "sound"} {
+					s.submit(payload+more, queuefs.Meta{})
+				}
+				if err := s.svc.Checkpoint(ctx); err != nil {
+					t.Fatal(err)
+				}
+				payloads := filepath.Join(s.svc.Dir(), "queues/jobs/payload")
+				if err := errors.Join(os.Truncate(filepath.Join(payloads, "j000000000001"), 2), os.Remove(filepath.Join(payloads, "j000000000002"))); err != nil {
+					t.Fatal(err)
+				}
+				a := s.do("POST", tt.path, "", "Accept", tt.accept).want(t, 200)
+				got := []part{{body: a.body}}
+				if tt.media != "" {
+					got = a.parts(t, tt.media)
+				}
+				if len(got) != 1 || got[0].body != "sound"+more {
+					t.Errorf("got %d parts", len(got))
+				}
+				s.wantCounts(2, 1, 0)
+				if held := s.q.State().Held; held != 2 {
+					t.Errorf("%d jobs are on hold, want 2", held)
+				}
+				s.do("POST", "/consume/jobs", "").want(t, 204)
+			})
 		}
 	}
 }
