@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -14,8 +15,28 @@ import (
 
 // CullOptions say what [Service.Cull] does.
 type CullOptions struct {
-	Queue string // name; "" for all queues
-	Dry   bool   // tell what would be culled, and leave it
+	Queue string      // name; "" for all queues
+	Keep  *Thresholds // instead of those of the queue, which is to be named; nil: its own
+	Dry   bool        // tell what would be culled, and leave it
+}
+
+// Thresholds say what a queue keeps of its processed jobs, as CullingSize and
+// CullingAge of [QueueInfo] do. The zero value keeps none.
+type Thresholds struct {
+	Size int64 // processed jobs
+	Age  int64 // hours; 0: as many go as are too many
+}
+
+func (o *CullOptions) check() error {
+	switch k := o.Keep; {
+	case k == nil:
+		return nil
+	case o.Queue == "":
+		return fmt.Errorf("%w: thresholds are those of one queue, and none is named", ErrBadName)
+	case k.Size < 0 || k.Age < 0 || k.Age > maxHours:
+		return fmt.Errorf("%w: thresholds of %d jobs and %d hours are not from 0, and to %d hours", ErrBadName, k.Size, k.Age, int64(maxHours))
+	}
+	return nil
 }
 
 // Culled is a job that was culled, or would be.
@@ -40,7 +61,9 @@ const (
 // than CullingSize, all go whose last event is more than CullingAge hours ago;
 // if that is zero or unset, as many go as are too many. A queue without
 // CullingSize is left alone, and so is a job that a follower needs still, see
-// [Keeper], or that is spared, see [Service.Spare].
+// [Keeper], or that is spared, see [Service.Spare]. Thresholds of the call need
+// no room on the disk, as a change of those of the queue does: on a full one
+// they make some.
 //
 // It culls as the caller ranges over it, about a thousand jobs at a time, and
 // stops when the caller does. What it has given is on stable storage, unless
@@ -48,6 +71,10 @@ const (
 func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, error] {
 	return func(yield func(Culled, error) bool) {
 		queues := s.Queues()
+		if err := o.check(); err != nil {
+			yield(Culled{}, err)
+			return
+		}
 		if o.Queue != "" {
 			q, err := s.Queue(o.Queue)
 			if err != nil {
@@ -57,7 +84,7 @@ func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, err
 			queues = []*Queue{q}
 		}
 		for _, q := range queues {
-			more, err := q.cull(ctx, o.Dry, func(c Culled) bool { return yield(c, nil) })
+			more, err := q.cull(ctx, o, func(c Culled) bool { return yield(c, nil) })
 			if errors.Is(err, ErrNoQueue) && o.Queue == "" {
 				continue // removed meanwhile
 			}
@@ -73,17 +100,17 @@ func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, err
 }
 
 // cull culls one queue. It returns false if yield did.
-func (q *Queue) cull(ctx context.Context, dry bool, yield func(Culled) bool) (more bool, err error) {
-	if !dry {
+func (q *Queue) cull(ctx context.Context, o CullOptions, yield func(Culled) bool) (more bool, err error) {
+	if !o.Dry {
 		q.vacate()
 	}
-	before, most := q.due()
+	before, most := q.due(o.Keep)
 	var last candidate
 	for most > 0 {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		some := q.oldest(last, min(before, q.needed()), min(most, cullChunk), dry)
+		some := q.oldest(last, min(before, q.needed()), min(most, cullChunk), o.Dry)
 		if len(some) == 0 {
 			return true, nil
 		}
@@ -96,7 +123,7 @@ func (q *Queue) cull(ctx context.Context, dry bool, yield func(Culled) bool) (mo
 			}
 			n := min(len(some), cullBatch)
 			culled := q.look(some[:n])
-			if !dry {
+			if !o.Dry {
 				// Without room for files there will be some when jobs are gone.
 				if err := q.svc.catchUpFiles(ctx, q, n); err != nil && !errors.Is(err, ErrNoSpace) {
 					return false, err
@@ -118,19 +145,23 @@ func (q *Queue) cull(ctx context.Context, dry bool, yield func(Culled) bool) (mo
 
 // due returns how many jobs may be culled at most, and the time (µs) after
 // which their last event must not be. If there is none it looks at no job.
-func (q *Queue) due() (before int64, most int) {
+func (q *Queue) due(keep *Thresholds) (before int64, most int) {
 	now := q.svc.now()
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	extra := q.idx.count[Consumed] + q.idx.count[Deleted] - q.idx.leased - q.info.CullingSize
-	if q.info.CullingSize < 0 || extra <= 0 {
+	t := Thresholds{q.info.CullingSize, q.info.CullingAge}
+	if keep != nil {
+		t = *keep
+	}
+	extra := q.idx.count[Consumed] + q.idx.count[Deleted] - q.idx.leased - t.Size
+	if t.Size < 0 || extra <= 0 {
 		return 0, 0
 	}
-	if q.info.CullingAge <= 0 {
+	if t.Age <= 0 {
 		return math.MaxInt64, int(extra)
 	}
 	// More than the age: an event at this very instant is too young.
-	before = now - q.info.CullingAge*time.Hour.Microseconds() - 1
+	before = now - t.Age*time.Hour.Microseconds() - 1
 	if q.unculled > before {
 		return 0, 0
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/spf13/pflag"
+
+	"cutie/queuefs"
 )
 
 var cullVerb = verb{
@@ -18,25 +20,44 @@ when there are more, those go whose last event is more than --age hours ago, or
 as many as are too many if it has no age (cutie help setQueue). A queue without
 --size is left alone.
 
+--size and --age given here are instead of both thresholds of QUEUE, for this
+once: --age alone keeps none beyond that age, --size alone keeps so many. They
+need no room on the disk: when it is full, and setQueue cannot be, they make
+some.
+
 Prints a line for each job: as a table on a terminal, as tab-separated fields
 elsewhere (queue, job, status, octets, last event).`,
 	examples: `cutie cull -n
-cutie cull jobs`,
+cutie cull jobs
+cutie cull jobs --size 1000`,
 	takes: atTarget | toOutput,
 	setup: func(fs *pflag.FlagSet) action {
-		dry := fs.BoolP("dry-run", "n", false, "print what would be removed, and leave it")
+		var o queuefs.CullOptions
+		var keep queuefs.Thresholds
+		fs.BoolVarP(&o.Dry, "dry-run", "n", false, "print what would be removed, and leave it")
+		fs.Int64Var(&keep.Size, "size", 0, "`number` of processed jobs to keep, this once")
+		fs.Int64Var(&keep.Age, "age", 0, "`hours` to keep processed jobs at least, this once; 0 for none")
 		quiet := fs.BoolP("quiet", "q", false, "print nothing")
-		return func(ctx context.Context, c *call) error { return c.cull(ctx, *dry, *quiet) }
+		return func(ctx context.Context, c *call) (err error) {
+			if fs.Changed("size") || fs.Changed("age") {
+				if o.Keep = &keep; len(c.args) == 0 {
+					return usagef("--size and --age are of one QUEUE, and none is named")
+				}
+				if keep.Size < 0 || keep.Age < 0 {
+					return usagef("--size and --age are not below 0")
+				}
+			}
+			if len(c.args) > 0 {
+				if o.Queue, err = c.queueArg(); err != nil {
+					return err
+				}
+			}
+			return c.cull(ctx, o, *quiet)
+		}
 	},
 }
 
-func (c *call) cull(ctx context.Context, dry, quiet bool) (err error) {
-	queue := ""
-	if len(c.args) > 0 {
-		if queue, err = c.queueArg(); err != nil {
-			return err
-		}
-	}
+func (c *call) cull(ctx context.Context, o queuefs.CullOptions, quiet bool) (err error) {
 	t, err := c.target(ctx)
 	if err != nil {
 		return err
@@ -47,7 +68,7 @@ func (c *call) cull(ctx context.Context, dry, quiet bool) (err error) {
 	n, octets, more := 0, int64(0), true
 	var failed error
 	for more {
-		done, err := t.Cull(ctx, queue, dry)
+		done, err := t.Cull(ctx, o)
 		if err != nil {
 			failed = err
 			break
@@ -59,12 +80,12 @@ func (c *call) cull(ctx context.Context, dry, quiet bool) (err error) {
 			octets += j.Size
 		}
 		n += len(done.Culled)
-		if more = done.More && len(done.Culled) > 0; more && dry {
+		if more = done.More && len(done.Culled) > 0; more && o.Dry {
 			break // the same ones would come again
 		}
 	}
-	if failed != nil && queue != "" {
-		failed = about(queue, failed)
+	if failed != nil && o.Queue != "" {
+		failed = about(o.Queue, failed)
 	}
 	if quiet {
 		return failed
@@ -75,9 +96,9 @@ func (c *call) cull(ctx context.Context, dry, quiet bool) (err error) {
 	}
 	how := "culled"
 	switch {
-	case dry && more:
+	case o.Dry && more:
 		how = "and more would be culled"
-	case dry:
+	case o.Dry:
 		how = "would be culled"
 	}
 	c.warnf("%s of %d octets %s", jobs(n), octets, how)

@@ -96,9 +96,9 @@ func (r *recorded) RemoveQueue(ctx context.Context, queue string) error {
 	return err
 }
 
-func (r *recorded) Cull(ctx context.Context, queue string, dry bool) (state.Changes, error) {
-	c, err := r.target.Cull(ctx, queue, dry)
-	r.note(err, http.StatusOK, 0, http.MethodPost, "cull", queue)
+func (r *recorded) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes, error) {
+	c, err := r.target.Cull(ctx, o)
+	r.note(err, http.StatusOK, 0, http.MethodPost, "cull", o.Queue)
 	return c, err
 }
 

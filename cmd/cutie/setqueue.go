@@ -89,7 +89,13 @@ func setupSetQueue(fs *pflag.FlagSet) action {
 		if len(settings) == 0 {
 			return usagef("nothing to set")
 		}
-		return c.answerQueue(ctx, func(t target, queue string) (state.Queue, error) { return t.SetQueue(ctx, queue, settings) })
+		return c.answerQueue(ctx, func(t target, queue string) (state.Queue, error) {
+			q, err := t.SetQueue(ctx, queue, settings)
+			if errors.Is(err, queuefs.ErrNoSpace) {
+				err = withHint(err, "cutie cull "+queue+" --size N needs no room: it makes some")
+			}
+			return q, err
+		})
 	}
 }
 
@@ -166,7 +172,7 @@ cull them. What was published of the queue goes with it.`,
 			defer func() { err = errors.Join(err, t.Close()) }()
 			err = t.RemoveQueue(ctx, queue)
 			if errors.Is(err, queuefs.ErrNotEmpty) {
-				err = withHint(err, "cutie setQueue "+queue+" --size 0 --age 0 and cutie cull "+queue+" remove processed jobs; cutie ls "+queue+" shows the others")
+				err = withHint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")
 			}
 			if err != nil {
 				return about(queue, err)

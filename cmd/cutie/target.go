@@ -67,8 +67,8 @@ type target interface {
 	Result(ctx context.Context, queue, job, name string) (*rest.Delivery, error)
 	SetQueue(ctx context.Context, queue string, settings rest.Settings) (state.Queue, error)
 	RemoveQueue(ctx context.Context, queue string) error
-	// Cull removes processed jobs, perhaps not all at once; "" is every queue.
-	Cull(ctx context.Context, queue string, dry bool) (state.Changes, error)
+	// Cull removes processed jobs, perhaps not all at once.
+	Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes, error)
 	// SubmitManifest submits what a batch manifest names; StartManifest does not
 	// wait for it, and Batch tells how far it is.
 	SubmitManifest(ctx context.Context, queue string, u rest.Upload) (jobs []string, err error)

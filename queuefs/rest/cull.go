@@ -8,7 +8,10 @@ import (
 	"cutie/queuefs/state"
 )
 
-// cull culls a queue, or all, by their thresholds (Cutie 3.2).
+// cull culls a queue, or all, by their thresholds (Cutie 3.2). A queue that is
+// named may be culled by those of the request instead, which need no room on a
+// full disk: without the other one cullingSizeThreshold is 0, and
+// cullingAgeThreshold is unset.
 func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 	var q *queuefs.Queue
 	o := queuefs.CullOptions{}
@@ -19,7 +22,7 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 		}
 		o.Queue = q.ID()
 	}
-	if err := h.choices(w, r, "dry"); err != nil {
+	if err := h.choices(w, r, "dry", sizeThreshold, ageThreshold); err != nil {
 		return err
 	}
 	form, err := r.form()
@@ -28,6 +31,12 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 	}
 	if o.Dry, err = r.flag("dry"); err != nil {
 		return err
+	}
+	if o.Keep, err = r.thresholds(); err != nil {
+		return err
+	}
+	if o.Keep != nil && q == nil {
+		return badRequest("parameters %s and %s are of one queue: name it, as in /cull/jobs", sizeThreshold, ageThreshold)
 	}
 	changes, err := h.culled(r.Context(), o)
 	if err != nil {
@@ -40,6 +49,37 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 	w.Header()["Cache-Control"] = noStore
 	h.answer(w, http.StatusOK, form, &d)
 	return nil
+}
+
+const (
+	sizeThreshold = "cullingSizeThreshold"
+	ageThreshold  = "cullingAgeThreshold"
+)
+
+// thresholds returns those of the request, nil if it has none.
+func (r *request) thresholds() (keep *queuefs.Thresholds, err error) {
+	for _, name := range []string{sizeThreshold, ageThreshold} {
+		value, _, err := r.param(name)
+		if err != nil {
+			return nil, err
+		}
+		if value == "" {
+			continue
+		}
+		n, err := threshold(name, value)
+		if err != nil {
+			return nil, err
+		}
+		if keep == nil {
+			keep = &queuefs.Thresholds{}
+		}
+		if name == sizeThreshold {
+			keep.Size = n
+		} else {
+			keep.Age = n
+		}
+	}
+	return keep, nil
 }
 
 // culled culls as much as one answer tells of. What was culled before an error

@@ -118,7 +118,7 @@ func TestClientKeepsQueues(t *testing.T) {
 		dry   bool
 		want  []queuefs.Culled
 	}{{"jobs", true, gone}, {"", true, gone}, {"new", false, nil}, {"", false, gone}, {"jobs", false, nil}} {
-		got, err := c.Cull(ctx, tt.queue, tt.dry)
+		got, err := c.Cull(ctx, queuefs.CullOptions{Queue: tt.queue, Dry: tt.dry})
 		if err != nil || !slices.Equal(got.Culled, tt.want) || got.More {
 			t.Errorf("%+v: got %+v, %v", tt, got, err)
 		}
@@ -153,7 +153,7 @@ func TestCullingTellsOfEveryJob(t *testing.T) {
 		left -= len(taken)
 	}
 	s.do("POST", "/state/jobs?cullingSizeThreshold=100", "").want(t, 200)
-	got, err := c.Cull(ctx, "", false)
+	got, err := c.Cull(ctx, queuefs.CullOptions{})
 	if err != nil || len(got.Culled) != 2400 || got.More {
 		t.Fatalf("got %d, %v, %v", len(got.Culled), got.More, err)
 	}

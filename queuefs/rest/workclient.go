@@ -143,16 +143,19 @@ func (c *Client) Bulk(ctx context.Context, queue string, o Operation, s Selectio
 	return q.Changes, err
 }
 
-// Cull culls a queue by its thresholds, or all queues if queue is "", and
-// returns in Culled what is gone, or would be if dry is set. More says that
-// there is more to cull.
-func (c *Client) Cull(ctx context.Context, queue string, dry bool) (state.Changes, error) {
+// Cull culls as o says, and returns in Culled what is gone, or would be if it is
+// dry. More says that there is more to cull.
+func (c *Client) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes, error) {
 	query := url.Values{}
-	if dry {
+	if o.Dry {
 		query.Set("dry", "true")
 	}
-	if queue != "" {
-		data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(query, "cull", queue), nil, nil)
+	if o.Keep != nil {
+		query.Set(sizeThreshold, strconv.FormatInt(o.Keep.Size, 10))
+		query.Set(ageThreshold, strconv.FormatInt(o.Keep.Age, 10))
+	}
+	if o.Queue != "" {
+		data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(query, "cull", o.Queue), nil, nil)
 		q, err := decodeQueue(data, err)
 		return q.Changes, err
 	}
