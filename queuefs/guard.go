@@ -4,8 +4,8 @@ package queuefs
 // jobs that are not submitted yet.
 type Guard interface {
 	// MayRemove is asked before a queue is removed, by its identifier: when it
-	// has no job, and nothing can come to it any more, but it can still be found.
-	// While the guard holds something for the queue the error wraps
+	// has no job, and again when nothing can come to it any more, but it can still
+	// be found. While the guard holds something for the queue the error wraps
 	// [ErrNotEmpty] and says what; then the queue stays. The guard must not
 	// change the service meanwhile.
 	MayRemove(queue string) error

@@ -1,6 +1,7 @@
 package queuefs_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,19 +26,28 @@ func (g *gateKeeper) MayRemove(queue string) error {
 		g.t.Errorf("asked for %s: %v", queue, err)
 		return err
 	}
+	g.told = append(g.told, "asked "+queue)
+	if g.holds > 0 {
+		submit(g.t, q, queuefs.Meta{}, "nobody sees that it was to be removed")
+		return fmt.Errorf("%s: %w: %d are drafts", queue, queuefs.ErrNotEmpty, g.holds)
+	}
+	if len(g.told) > 1 {
+		closed(g.t, q)
+	}
+	return nil
+}
+
+// closed checks that no job comes to the queue.
+func closed(t *testing.T, q *queuefs.Queue) {
+	t.Helper()
 	sub := q.Begin()
 	defer sub.Discard()
 	if _, err := sub.Add(queuefs.Meta{}); err != nil {
-		g.t.Error(err)
+		t.Error(err)
 	}
 	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrNoQueue) {
-		g.t.Errorf("a job came while the guard was asked: %v", err)
+		t.Errorf("a job came when the queue was asked for at last: %v", err)
 	}
-	g.told = append(g.told, "asked "+queue)
-	if g.holds > 0 {
-		return fmt.Errorf("%s: %w: %d are drafts", queue, queuefs.ErrNotEmpty, g.holds)
-	}
-	return nil
 }
 
 func (g *gateKeeper) Removed(queue string) {
@@ -75,15 +85,17 @@ func TestAGuardIsAskedBeforeAQueueIsRemoved(t *testing.T) {
 	}
 	told("asked jobs")
 	submit(t, q, queuefs.Meta{}, "it goes on")
-	if _, err := q.Next(ctx, "w"); err != nil {
-		t.Error(err)
+	for range 2 {
+		if _, err := q.Next(ctx, "w"); err != nil {
+			t.Error(err)
+		}
 	}
 	cullQueue(t, s, "jobs")
 	g.holds = 0
 	if err := s.RemoveQueue(ctx, "jobs"); err != nil {
 		t.Error(err)
 	}
-	told("asked jobs", "gone jobs, directory false")
+	told("asked jobs", "asked jobs", "gone jobs, directory false")
 	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"}); err != nil {
 		t.Fatal(err)
 	}
@@ -162,39 +174,78 @@ func TestCullingSparesWhatItIsAskedTo(t *testing.T) {
 	}
 }
 
-// Who removes a queue on a condition is asked when nothing can change it any
-// more.
+// Who removes a queue on a condition is asked while it is served, and again when
+// nothing can change it any more.
 func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	defer closeHome(t, s)
 	other := errors.New("it is another")
 	asked := 0
-	may := func(err error) func(*queuefs.Queue) error {
+	may := func(answers ...error) func(*queuefs.Queue) error {
+		asked = 0
 		return func(now *queuefs.Queue) error {
-			asked++
-			sub := q.Begin()
-			defer sub.Discard()
-			if _, err := sub.Add(queuefs.Meta{}); err != nil {
-				t.Error(err)
+			if asked++; now != q {
+				t.Errorf("asked for %v", now)
 			}
-			if _, err := sub.Commit(ctx); now != q || !errors.Is(err, queuefs.ErrNoQueue) {
-				t.Errorf("a job came meanwhile: %v", err)
+			if asked == 2 {
+				closed(t, q)
 			}
-			return err
+			return answers[asked-1]
 		}
 	}
-	if err := s.RemoveQueueIf(ctx, "jobs", may(other)); !errors.Is(err, other) || asked != 1 {
-		t.Errorf("got %v, asked %d times", err, asked)
+	for n, answers := range [][]error{{other}, {nil, other}} {
+		if err := s.RemoveQueueIf(ctx, "jobs", may(answers...)); !errors.Is(err, other) || asked != n+1 {
+			t.Errorf("got %v, asked %d times", err, asked)
+		}
 	}
 	j := submit(t, q, queuefs.Meta{}, "it goes on")
-	if err := s.RemoveQueueIf(ctx, "jobs", may(nil)); !errors.Is(err, queuefs.ErrNotEmpty) || asked != 1 {
+	if err := s.RemoveQueueIf(ctx, "jobs", may()); !errors.Is(err, queuefs.ErrNotEmpty) || asked != 0 {
 		t.Errorf("got %v, asked %d times", err, asked)
 	}
 	if _, err := q.Delete(ctx, j.ID); err != nil {
 		t.Fatal(err)
 	}
 	cullQueue(t, s, "jobs")
-	if err := s.RemoveQueueIf(ctx, "jobs", may(nil)); err != nil || asked != 2 || len(s.Queues()) > 0 {
+	if err := s.RemoveQueueIf(ctx, "jobs", may(nil, nil)); err != nil || asked != 2 || len(s.Queues()) > 0 {
 		t.Errorf("got %v, asked %d times", err, asked)
+	}
+}
+
+// A removal that fails, as files that are not the program's or a full disk make
+// it, is not seen by anybody who uses the queue meanwhile.
+func TestARemovalThatFailsIsNotSeen(t *testing.T) {
+	over, end := context.WithCancel(ctx)
+	end()
+	for name, want := range map[string]error{"strange file": queuefs.ErrNotEmpty, "full disk": queuefs.ErrNoSpace} {
+		t.Run(name, func(t *testing.T) {
+			var (
+				disk crowded
+				q    *queuefs.Queue
+				seen int
+			)
+			dir := fastDir(t)
+			s, made := openHome(t, dir, queuefs.Options{Fault: func(step string, do func() error) error {
+				if q != nil {
+					seen++
+					if err := q.Wait(over, q.Seq()); !errors.Is(err, context.Canceled) {
+						t.Errorf("at %s: got %v", step, err)
+					}
+				}
+				return disk.step(step, do)
+			}})
+			defer closeHome(t, s)
+			if name == "full disk" {
+				disk.full = true
+			} else {
+				write(t, dir+"/queues/jobs/notes", "mine")
+			}
+			q = made
+			err := s.RemoveQueue(ctx, "jobs")
+			q, disk.full = nil, false
+			if !errors.Is(err, want) || seen == 0 {
+				t.Errorf("got %v at %d steps, want %v", err, seen, want)
+			}
+			submit(t, made, queuefs.Meta{}, "it goes on")
+		})
 	}
 }

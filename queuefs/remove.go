@@ -30,8 +30,8 @@ func (s *Service) RemoveQueue(ctx context.Context, name string) error {
 }
 
 // RemoveQueueIf is RemoveQueue of a queue that is as it is to be: may is asked
-// when nothing can come to the queue any more, but it can still be found. If it
-// returns an error the queue stays, and that is the error.
+// when it has no job, and again when nothing can come to it any more, but it can
+// still be found. If it returns an error the queue stays, and that is the error.
 func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queue) error) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -43,13 +43,21 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	if err != nil {
 		return err
 	}
+	ask := func() error {
+		if err := may(q); err != nil {
+			return err
+		}
+		return s.guarded(q.id)
+	}
+	// What refuses does so, if it can, as long as the queue is served: nobody is
+	// to take one that stays for one that is gone.
+	if err := s.removable(q, ask); err != nil {
+		return err
+	}
 	if err := q.seal(ctx); err != nil {
 		return err
 	}
-	if err = may(q); err == nil {
-		err = s.guarded(q.id)
-	}
-	if err == nil {
+	if err = ask(); err == nil {
 		err = s.unlist(q)
 	}
 	if err != nil {
@@ -64,6 +72,32 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	return nil
 }
 
+// removable tells why a queue cannot be removed, or could not if nothing came
+// to it any more.
+func (s *Service) removable(q *Queue, ask func() error) error {
+	q.mu.RLock()
+	err := q.bare()
+	q.mu.RUnlock()
+	if err != nil {
+		return err
+	}
+	if err := ask(); err != nil {
+		return err
+	}
+	if err := s.checkpointLocked(false); err != nil {
+		return err
+	}
+	return q.onlyOurs()
+}
+
+// bare returns [ErrNotEmpty] if the queue has jobs; q.mu is held.
+func (q *Queue) bare() error {
+	if n := q.idx.count[Pending] + q.idx.count[Consumed] + q.idx.count[Deleted]; n > 0 {
+		return fmt.Errorf("%s: %w: it has %d jobs", q.id, ErrNotEmpty, n)
+	}
+	return nil
+}
+
 // seal lets no more events come to a queue without jobs.
 func (q *Queue) seal(ctx context.Context) error {
 	for {
@@ -71,9 +105,9 @@ func (q *Queue) seal(ctx context.Context) error {
 			return err
 		}
 		q.mu.Lock()
-		if n := q.idx.count[Pending] + q.idx.count[Consumed] + q.idx.count[Deleted]; n > 0 {
+		if err := q.bare(); err != nil {
 			q.mu.Unlock()
-			return fmt.Errorf("%s: %w: it has %d jobs", q.id, ErrNotEmpty, n)
+			return err
 		}
 		if q.mint.seq == q.seq {
 			q.gone = true
