@@ -239,7 +239,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case errors.As(err, &large):
 		err = tooLarge(large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &Error{http.StatusRequestTimeout, "message made no progress for " + b.idle.String()}
+		err = &Error{http.StatusRequestTimeout, "nothing of the message came for " + b.idle.String() + ", the most that is waited for; send it again and do not pause so long"}
 	default:
 		err = badRequest("message was cut off")
 	}

@@ -152,13 +152,23 @@ func (b *body) Read(p []byte) (int, error) {
 	case errors.As(err, &large):
 		err = tooLarge("body has more than %d octets", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &Error{Status: http.StatusRequestTimeout, Message: "body made no progress for " + b.idle.String()}
+		err = &Error{Status: http.StatusRequestTimeout, Message: b.late(err)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = badRequest("body was cut off")
 	default:
 		err = badRequest("body could not be read")
 	}
 	return n, err
+}
+
+// late says why the body is waited for no longer. The deadline of a connection
+// comes wrapped; itself it is the word of who stands before the Handler, and has
+// a limit for bodies that trickle.
+func (b *body) late(err error) string {
+	if err == os.ErrDeadlineExceeded {
+		return "the body came more slowly than is waited for; send the request again over a faster connection, or with less in it"
+	}
+	return "nothing of the body came for " + inSeconds(b.idle) + " seconds, the most that is waited for; send the request again and do not pause so long"
 }
 
 // done lifts the limit of time, so that it does not end what follows. It stays

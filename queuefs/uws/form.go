@@ -85,7 +85,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case errors.As(err, &large):
 		err = &httpError{http.StatusRequestEntityTooLarge, "body has more than " + strconv.FormatInt(large.Limit, 10) + " octets"}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &httpError{http.StatusRequestTimeout, "body made no progress for " + b.idle.String()}
+		err = &httpError{http.StatusRequestTimeout, "nothing of the body came for " + b.idle.String() + ", the most that is waited for; send the request again and do not pause so long"}
 	default:
 		err = bad("body could not be read")
 	}
