@@ -95,6 +95,18 @@ func (h *Hub) outcome(s *subscription, c Content, err error, took time.Duration)
 		h.end(s)
 		return false
 	}
+	more, over := h.conclude(s, c, err, took)
+	if over {
+		h.report(fmt.Errorf("hub: a subscriber at %s to %s has failed for %v and is dropped, at last with: %w",
+			redact(s.Callback), s.Topic, h.GiveUp, err))
+	}
+	return more
+}
+
+// conclude is outcome for what the subscription remembers; over means that it
+// has failed for too long and goes with the next Tick, unless it is asked for
+// anew.
+func (h *Hub) conclude(s *subscription, c Content, err error, took time.Duration) (more, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.version++
@@ -108,22 +120,20 @@ func (h *Hub) outcome(s *subscription, c Content, err error, took time.Duration)
 		if c.Body != nil && !c.More {
 			s.Next = now.Add(h.Gather)
 		}
-		return c.More
+		return c.More, false
 	}
 	if s.Failures++; s.Failing.IsZero() {
 		s.Failing = now
 	}
 	wait := h.pause(s.Failures)
-	if f != nil {
+	if f := (*failure)(nil); errors.As(err, &f) {
 		wait = max(wait, f.after)
 	}
 	s.Next, s.lastErr = now.Add(wait), err.Error()
 	if !s.External && now.Sub(s.Failing) >= h.GiveUp {
-		s.Expires = time.Time{} // it goes with the next Tick, unless it is asked for anew
-		defer h.report(fmt.Errorf("hub: a subscriber at %s to %s has failed for %v and is dropped, at last with: %w",
-			redact(s.Callback), s.Topic, h.GiveUp, err))
+		s.Expires, over = time.Time{}, true
 	}
-	return false
+	return false, over
 }
 
 // pause returns how long to wait after so many failures, with a part left to

@@ -208,6 +208,7 @@ type house struct {
 	clock   *clock
 	dir     *durable.Dir
 	hub     *websub.Hub
+	told    func() // called at each report; nil: nothing is
 	mu      sync.Mutex
 	reports []string
 }
@@ -242,6 +243,9 @@ func (h *house) close() {
 }
 
 func (h *house) report(err error) {
+	if h.told != nil {
+		h.told()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reports = append(h.reports, err.Error())

@@ -56,7 +56,7 @@ type Options struct {
 	Method   Method     // of signatures; "": SHA256
 	External []External // hubs besides this one
 
-	Report func(error)      // told, by any goroutine, what was damaged, dropped or cannot be read; nil: nobody is
+	Report func(error)      // told, by any goroutine, what was damaged, dropped or cannot be read or kept; nil: nobody is
 	Now    func() time.Time // nil: time.Now
 }
 
@@ -91,8 +91,9 @@ type sight struct {
 	gone    map[string]bool
 }
 
-// NewHub opens a hub. Damage that it finds is reported and lived with; an
-// error means that the directory cannot be used or that the options are wrong.
+// NewHub opens a hub. Damage that it finds is reported and lived with, and so is
+// a full disk; an error means that the directory cannot be read or that the
+// options are wrong.
 func NewHub(o Options) (*Hub, error) {
 	if o.Source == nil || o.Doer == nil || o.Dir == nil {
 		return nil, errors.New("hub: no source, no client or no directory")
@@ -134,7 +135,10 @@ func NewHub(o Options) (*Hub, error) {
 		h.subs[all[i].key()] = &all[i]
 		h.met[all[i].Callback] = h.met[all[i].Callback] || all[i].External
 	}
-	return h, h.meet() // so that external hubs miss nothing from now on
+	if err := h.meet(); err != nil { // so that external hubs miss nothing from now on
+		h.report(err)
+	}
+	return h, nil
 }
 
 func (o *Options) fill() {
@@ -152,8 +156,10 @@ func (o *Options) fill() {
 }
 
 // Tick starts the verifications and deliveries that are due; it does not wait
-// for them. It is to be called a few times a second, by one who ends ctx when
-// no request is to go on, and then calls [Hub.Wait].
+// for them. An error means that the subscriptions could not be written down:
+// those that are new wait, the others go on, and the next Tick tries again. It
+// is to be called a few times a second, by one who ends ctx when no request is
+// to go on, and then calls [Hub.Wait].
 func (h *Hub) Tick(ctx context.Context) error {
 	h.tick.Lock()
 	defer h.tick.Unlock()
@@ -178,7 +184,7 @@ func (h *Hub) room(s *subscription) bool {
 // as long as there is room.
 func (h *Hub) start(ctx context.Context, now time.Time) {
 	h.look()
-	latest, gone := h.seen.latest, h.seen.gone
+	latest, gone, kept := h.seen.latest, h.seen.gone, h.store.kept()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed || ctx.Err() != nil {
@@ -191,6 +197,7 @@ func (h *Hub) start(ctx context.Context, now time.Time) {
 		case s.busy:
 		case h.outdated(s, now):
 			h.drop(k)
+		case s.since > kept: // nothing comes of what a crash would forget
 		case h.URL == "" && !s.External: // until there is a hub of ours again
 		case gone[s.Topic], s.Asked != nil && !now.Before(s.Asked.Next),
 			s.active(now) && position != "" && position != s.looked && !now.Before(s.Next):
@@ -258,6 +265,7 @@ func (h *Hub) add(s *subscription) {
 	h.subs[s.key()] = s
 	h.topics = nil
 	h.version++
+	s.since = h.version
 }
 
 // work gives a subscription its turn.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"cutie/queuefs/durable"
 )
@@ -23,9 +24,12 @@ type store[T any] struct {
 	dir  *durable.Dir
 	name string
 
-	mu    sync.Mutex
-	saved uint64 // version of what stands in the file
+	writing sync.Mutex
+	saved   atomic.Uint64 // version of what stands in the file
 }
+
+// kept returns the version of what is on stable storage.
+func (s *store[T]) kept() uint64 { return s.saved.Load() }
 
 // badExt ends the name of a file that was set aside.
 const badExt = ".bad"
@@ -99,9 +103,9 @@ func (s *store[T]) parse(data []byte) ([]T, error) {
 // version or a later one is there. Those who come while it is being written
 // share the next writing.
 func (s *store[T]) save(version uint64, present func() (uint64, []T)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.saved >= version {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.kept() >= version {
 		return nil
 	}
 	version, all := present()
@@ -116,6 +120,6 @@ func (s *store[T]) save(version uint64, present func() (uint64, []T)) error {
 	if err := s.dir.Replace(s.name, fmt.Appendf(text, "end %d\n", len(all))); err != nil {
 		return err
 	}
-	s.saved = version
+	s.saved.Store(version)
 	return nil
 }

@@ -27,6 +27,7 @@ type subscription struct {
 	host    string
 	busy    bool      // a worker has it
 	proven  bool      // the last delivery succeeded, and fast
+	since   uint64    // version of the hub that had it first; 0: it was read from the file
 	turn    time.Time // when it was last given one
 	looked  string    // the latest position as of when nothing more was to be said
 	lastErr string

@@ -18,8 +18,8 @@
 // delivery was in progress, or failed, is one notification when the time comes.
 // A subscription has one delivery in progress at a time, in the order of
 // positions. What was delivered is delivered again if the answer was lost, or
-// if the hub was killed within a second after it; nothing is left out unless
-// the Source no longer has it.
+// if the hub was killed within a second after it, or while a full disk kept it
+// from being written down; nothing is left out unless the Source no longer has it.
 //
 // Before a delivery it is asked whether who subscribed still may have it; if not
 // the subscriber is told that the subscription is denied (5.2). 2xx is the
@@ -33,8 +33,10 @@
 // Hubs of others can be told of all topics as well, see [External].
 //
 // Subscriptions are in the file "subscriptions" of a directory of the hub's
-// own, one a line in JSON. A request is there before it is answered 202. After
-// a crash, positions are those of a second ago; nothing else is missing.
+// own, one a line in JSON. A request is there before it is answered 202, and a
+// subscription before anything comes of it: on a full disk new ones wait. After
+// a crash, positions are those of a second ago, or of when the disk was full;
+// nothing else is missing.
 //
 //	subscriptions   done on opening
 //	absent          there are none
