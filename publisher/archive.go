@@ -180,7 +180,7 @@ func (f *feed) formerPage(s Set, doc docName) *resource {
 		d := &document{tag: tag}
 		head := f.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: p.at, Completed: p.completed,
 			Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: f.names.docs[s] + docName{kind: capabilityList}.String()}}})
-		return d, d.stream(c, func() (io.ReadCloser, error) {
+		return d, f.copied(d, s, c, func() (io.ReadCloser, error) {
 			r, err := f.openManifest(s, p.name().String())
 			if err != nil {
 				return nil, err

@@ -30,12 +30,13 @@ type member struct {
 func (m *member) weight() int { return 2 * len(m.gz) }
 
 // A memberKey names what a member is made of: a page of the engine, or the
-// part of a Change List that begins at octet from. end is 0 unless it is the
-// last part and may grow.
+// part of a Change List, or of the copy of a manifest, that begins at octet from.
+// end is 0 unless it is the last part and may grow.
 type memberKey struct {
 	queue string
 	set   Set
 	list  uint64 // first event of the Change List, 0 for a Resource List
+	copy  string // entity tag of the copy, "" for a list
 	from  int64
 	end   int64
 }

@@ -3,6 +3,7 @@ package publisher
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ func (f *feed) packaged(s Set, doc docName, sp span, name string) *resource {
 		tag := fmt.Sprintf("m%d-%d-%.16s", doc.n, doc.version, sp.sha256)
 		return &resource{tag: tag, modified: sp.until, cache: cacheClosed, compose: func(c coding) (*document, error) {
 			d := &document{tag: tag, modified: sp.until}
-			return d, d.stream(c, func() (io.ReadCloser, error) { return f.openManifest(s, name) })
+			return d, f.copied(d, s, c, func() (io.ReadCloser, error) { return f.openManifest(s, name) })
 		}}
 	}
 	tag := fmt.Sprintf("z%d-%.16s", doc.n, sp.sha256)
@@ -30,49 +31,58 @@ func (f *feed) packaged(s Set, doc docName, sp span, name string) *resource {
 	}}
 }
 
-// streamBlock is how much of a stream is compressed at a time.
-const streamBlock = 1 << 20
-
-// stream adds what open reads, in a coding. It is read once for its size, or
-// to be compressed.
-func (d *document) stream(c coding, open func() (io.ReadCloser, error)) error {
-	r, err := open()
+// copied composes what open reads, in a coding. The entity tag of the document
+// tells it from all others of the set.
+func (f *feed) copied(d *document, s Set, c coding, open func() (io.ReadCloser, error)) error {
+	members, err := f.p.copies(memberKey{queue: f.q.ID(), set: s, copy: d.tag}, open)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	if c == identity {
-		size, err := io.Copy(io.Discard, r)
-		if err != nil {
-			return err
-		}
-		d.add(size, func(from int64) (io.ReadCloser, error) {
-			r, err := open()
-			if err != nil {
-				return nil, err
-			}
-			if _, err := io.CopyN(io.Discard, r, from); err != nil {
-				r.Close()
-				return nil, err
-			}
-			return r, nil
-		})
-		return nil
-	}
 	p := d.packing(c)
-	block := make([]byte, streamBlock)
-	for {
-		n, err := io.ReadFull(r, block)
-		if n > 0 {
-			p.text(block[:n])
+	for _, m := range members {
+		p.member(m)
+	}
+	p.end()
+	return nil
+}
+
+// copyBlock is how much of a copy is compressed at a time.
+const copyBlock = 1 << 20
+
+// copies returns what open reads as gzip members. It is opened unless the cache
+// has all of them: the last one is smaller than copyBlock. k is that of the
+// beginning.
+func (p *Publisher) copies(k memberKey, open func() (io.ReadCloser, error)) (all []*member, err error) {
+	p.turns <- struct{}{}
+	defer func() { <-p.turns }()
+	for at := k; ; {
+		m := p.cache.get(at)
+		if m == nil {
+			break
 		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			p.end()
-			return nil
+		if all = append(all, m); m.raw < copyBlock {
+			return all, nil
 		}
-		if err != nil {
-			return err
+		at.from += m.raw
+	}
+	r, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var block bytes.Buffer
+	for all = nil; ; {
+		block.Reset()
+		n, err := io.CopyN(&block, r, copyBlock)
+		if err != nil && err != io.EOF {
+			return nil, err
 		}
+		m := &member{gz: compress(nil, block.Bytes()), raw: n}
+		p.cache.put(k, m)
+		if all = append(all, m); n < copyBlock {
+			return all, nil
+		}
+		k.from += n
 	}
 }
 
