@@ -3,10 +3,8 @@ package publisher_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +12,6 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/queuefs"
-	"cutie/queuefs/durable"
 	"cutie/sitemap"
 )
 
@@ -195,27 +191,6 @@ func TestADumpIsMadeOnceAPeriod(t *testing.T) {
 	}
 }
 
-func TestADamagedPayloadStopsItsDumpAlone(t *testing.T) {
-	s, q := newScript(t, publisher.Options{}, 4)
-	q.lost[3] = true
-	err := s.pub.Publish(context.Background())
-	if !errors.Is(err, queuefs.ErrNoJob) || !strings.Contains(err.Error(), "payload/j000000000003") {
-		t.Errorf("got %v", err)
-	}
-	if resp := s.get(s.doc(q.Queue, "pending", "resourcedump.xml")); resp.StatusCode != 404 {
-		t.Errorf("a dump without all resources: %s", resp.Status)
-	}
-	if len(s.problems) != 2 {
-		t.Errorf("problems: %q", s.problems)
-	}
-	q.lost = nil
-	must(t, s.pub.Publish(context.Background()))
-	m := newMirror(s, "jobs", "pending")
-	if m.dump(); len(m.files) != 4 {
-		t.Errorf("%d files", len(m.files))
-	}
-}
-
 // TestADumpUnderChangesLeadsToTheTrueState works on a dump step by step while
 // jobs come and go.
 func TestADumpUnderChangesLeadsToTheTrueState(t *testing.T) {
@@ -313,115 +288,6 @@ func TestResourceDumpIsTheSameMadeAgain(t *testing.T) {
 	for set, w := range want { // with the digests of the packages
 		if got := string(newMirror(s, "jobs", set).dump().octets); got != w {
 			t.Errorf("made again:\n%s\nwas\n%s", got, w)
-		}
-	}
-}
-
-func TestDamagedDumpsAreSetAside(t *testing.T) {
-	for name, spoil := range map[string]func(dump, zip string) error{
-		"cut off":       func(dump, _ string) error { return os.Truncate(dump, 150) },
-		"nonsense":      func(dump, _ string) error { return os.WriteFile(dump, []byte("x"), 0o600) },
-		"package gone":  func(_, zip string) error { return os.Remove(zip) },
-		"package short": func(_, zip string) error { return os.Truncate(zip, 10) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSource(t, publisher.Options{}, "jobs")
-			s.submitN(s.queue("jobs"), 3)
-			must(t, s.pub.Publish(context.Background()))
-			s.close()
-			dumps, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "pending", "*.dump"))
-			must(t, err)
-			must(t, spoil(dumps[0], packagesOnDisk(s, "pending")[0]))
-			s.open()
-			if len(s.problems) != 1 || !strings.Contains(s.problems[0], "jobs/pending/resourcedump-000000000003.dump") {
-				t.Errorf("problems: %q", s.problems)
-			}
-			for _, e := range s.document(newMirror(s, "jobs", "pending").list).entries {
-				if e.Capability == sitemap.ResourceDump {
-					t.Error("the Capability List names a dump that is not there")
-				}
-			}
-			if _, err := os.Stat(dumps[0] + ".1"); err != nil {
-				t.Error(err)
-			}
-			must(t, s.pub.Publish(context.Background()))
-			m := newMirror(s, "jobs", "pending")
-			m.dump()
-			m.compare(s.queue("jobs"))
-		})
-	}
-}
-
-// TestEveryStepOfADumpMayFail makes three dumps, of which the first goes when
-// the third comes, and fails steps that change the directory: once before it
-// is done, once after.
-func TestEveryStepOfADumpMayFail(t *testing.T) {
-	run := func(fault durable.Fault) *source {
-		s := newSource(t, publisher.Options{}, "jobs")
-		s.submitN(s.queue("jobs"), 1)
-		must(t, s.svc.Checkpoint(context.Background()))
-		must(t, s.pub.Close())
-		s.opts.Fault = fault
-		s.openFaulty()
-		for range 3 {
-			s.submitN(s.queue("jobs"), 2)
-			if err := s.pub.Publish(context.Background()); err != nil && !errors.Is(err, errFault) {
-				t.Fatal(err)
-			}
-			dumpsAreWhole(s)
-		}
-		return s
-	}
-	var steps []string
-	run(func(step string, do func() error) error { steps = append(steps, step); return do() })
-	if len(steps) < 40 {
-		t.Errorf("steps: %q", steps)
-	}
-	count := map[string]int{}
-	for n, step := range steps {
-		if count[step]++; count[step] > 4 && n < len(steps)-12 {
-			continue // each kind at the beginning, and all when a dump goes
-		}
-		for _, done := range []bool{false, true} {
-			i := 0
-			s := run(func(_ string, do func() error) error {
-				if i++; i != n+1 {
-					return do()
-				}
-				if done {
-					do()
-				}
-				return errFault
-			})
-			s.opts.Fault = nil
-			s.crash()
-			dumpsAreWhole(s)
-			must(t, s.pub.Publish(context.Background()))
-			for _, set := range []string{"pending", "replica"} {
-				m := newMirror(s, "jobs", set)
-				m.dump()
-				m.compare(s.queue("jobs"))
-				if zips := packagesOnDisk(s, set); len(zips) > 2 {
-					t.Errorf("left behind: %q", zips)
-				}
-			}
-			if len(s.problems) > 0 || t.Failed() {
-				t.Fatalf("step %d, %s (done %v): problems %q", n, step, done, s.problems)
-			}
-		}
-	}
-}
-
-// dumpsAreWhole checks that all is there that a Resource Dump names, if there
-// is one.
-func dumpsAreWhole(s *source) {
-	s.Helper()
-	for _, set := range []string{"pending", "replica"} {
-		m := newMirror(s, "jobs", set)
-		for _, e := range m.document(m.list).entries {
-			if e.Capability == sitemap.ResourceDump {
-				m.dump()
-			}
 		}
 	}
 }
