@@ -136,15 +136,8 @@ func (s *Service) checkpointLocked(closing bool) error {
 func (q *Queue) fileUpTo(at durable.Position) error {
 	for range readTries {
 		q.settle()
-		q.mu.RLock()
-		n := len(q.dirty)
-		q.mu.RUnlock()
-		for ; n > 0; n-- {
-			if more, err := q.fileOne(); err != nil {
-				return err
-			} else if !more {
-				break
-			}
+		if err := q.fileMany(func() bool { return true }); err != nil {
+			return err
 		}
 		q.settle()
 		if !q.behind(at) {

@@ -4,20 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
-
-	"cutie/queuefs/durable"
 )
 
 // Files follow the journal. Nobody waits for them: a call is answered when its
 // record is on stable storage. They are written within a second when the
-// machine has time for it; while a burst of changes lasts they may stay behind
-// by Options.Behind octets of journal, 200,000 jobs or 30 seconds, so that jobs which pass
-// through meanwhile cost no files for the states they have left. From that
-// limit on every change writes as many files as it causes.
+// machine has time for it. While a burst of changes wants all processors they
+// may stay behind by Options.Behind octets of journal, 200,000 jobs or 30
+// seconds, so that jobs which pass through meanwhile cost no files for the
+// states they have left; a burst that leaves some idle has files written with
+// those. From that limit on every change writes as many files as it causes.
 
 // pace tells a burst from calm.
 type pace struct {
@@ -59,39 +59,74 @@ func (s *Service) maintain(ctx context.Context) error {
 	s.pace = pace{at: now, written: written}
 	behind := s.behind()
 	due := s.lagging(1) || behind > 0 && (now.Sub(s.lastTime) >= maxAge || now.Before(s.lastTime))
+	spare := s.leisure.next(s.opts.Idle())
 	s.upkeep.Unlock()
-	if due {
+	switch {
+	case due:
 		return s.checkpoint(false)
-	}
-	if calm || s.full.Load() {
-		return s.fileAll(ctx, written+calmRate/4)
+	case calm || s.full.Load():
+		return s.fileAll(ctx, func() bool { return s.log.Written() <= written+calmRate/4 })
+	case spare > 0:
+		end := time.Now().Add(spare)
+		return s.fileAll(ctx, func() bool { return time.Now().Before(end) })
 	}
 	return nil
 }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,
-// unless a burst begins: when the journal has grown to most octets.
-func (s *Service) fileAll(ctx context.Context, most int64) error {
+// as long as there is time.
+func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 	if s.full.Load() {
 		if err := s.makeRoom(); err != nil {
 			return storageError(err)
 		}
 	}
 	for _, q := range s.Queues() {
-		q.mu.RLock()
-		n := len(q.dirty)
-		q.mu.RUnlock()
-		for ; n > 0; n-- {
-			if err := ctx.Err(); err != nil || s.log.Written() > most {
-				return err
-			}
-			if _, err := q.fileOne(); err != nil {
-				s.full.Store(errors.Is(storageError(err), ErrNoSpace))
-				return storageError(err)
-			}
+		if err := q.fileMany(func() bool { return ctx.Err() == nil && inTime() }); err != nil {
+			s.full.Store(errors.Is(storageError(err), ErrNoSpace))
+			return storageError(err)
+		}
+		if err := ctx.Err(); err != nil || !inTime() {
+			return err
 		}
 	}
 	s.full.Store(false)
+	return nil
+}
+
+// filers is how many goroutines write the files of many jobs, which wait for
+// the disk most of the time: for directories, and for what has left the cache.
+const filers = 8
+
+// fileMany brings the files of the jobs that are behind now up to the journal,
+// as long as there is time.
+func (q *Queue) fileMany(inTime func() bool) error {
+	q.mu.RLock()
+	n := len(q.dirty)
+	q.mu.RUnlock()
+	var left atomic.Int64
+	left.Store(int64(n))
+	some := func() error {
+		for left.Add(-filedAtOnce) > -filedAtOnce && inTime() {
+			if n, err := q.fileSome(filedAtOnce); err != nil || n == 0 {
+				left.Store(0)
+				return err
+			}
+		}
+		return nil
+	}
+	errs := make([]error, 1+min(n/100, filers-1))
+	var others sync.WaitGroup
+	for i := range errs[1:] {
+		others.Go(func() { errs[1+i] = some() })
+	}
+	errs[0] = some()
+	others.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err // the others say the same
+		}
+	}
 	return nil
 }
 
@@ -99,9 +134,13 @@ func (s *Service) fileAll(ctx context.Context, most int64) error {
 // those of other jobs can be written when they are gone.
 func (s *Service) makeRoom() error {
 	for _, q := range s.Queues() {
-		for n := q.culledFirst(); n > 0; n-- {
-			if _, err := q.fileOne(); err != nil {
+		for n := q.culledFirst(); n > 0; {
+			done, err := q.fileSome(n)
+			if err != nil {
 				return fmt.Errorf("queue %s: files: %w", q.id, err)
+			}
+			if n -= done; done == 0 {
+				break
 			}
 		}
 	}
@@ -183,162 +222,14 @@ func (s *Service) assist(q *Queue, n int) {
 		return
 	}
 	defer s.end()
-	for ; n > 0; n-- {
-		more, err := q.fileOne()
+	for n > 0 {
+		done, err := q.fileSome(n)
 		if err != nil {
 			s.full.Store(errors.Is(storageError(err), ErrNoSpace))
 			return
 		}
-		if !more {
+		if n -= done; done == 0 {
 			return
 		}
 	}
-}
-
-// fileOne brings the files of the job that is behind longest up to the
-// journal. It returns false if there is none. Only one caller at a time works
-// on a job: it stays marked dirty, and is not in the list, until it is done.
-func (q *Queue) fileOne() (bool, error) {
-	q.filing.RLock()
-	defer q.filing.RUnlock()
-	q.mu.Lock()
-	if len(q.dirty) == 0 {
-		q.dirty = nil
-		q.mu.Unlock()
-		return false, nil
-	}
-	id := q.dirty[0]
-	s := q.idx.slot(id)
-	if s == nil { // closed
-		q.mu.Unlock()
-		return false, ErrClosed
-	}
-	q.dirty = q.dirty[1:]
-	var v view
-	copy(v.slot[:], s)
-	v.u, v.temp = q.unfiled[id], q.temps[id]
-	q.mu.Unlock()
-
-	err := q.file(id, &v)
-
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	s = q.idx.slot(id)
-	if s == nil { // closed
-		return false, ErrClosed
-	}
-	if err != nil {
-		s.setFiled(filedUnknown)
-		q.dirty = append(q.dirty, id)
-		return true, err
-	}
-	s.setFiled(v.s().status())
-	if v.s().status() != 0 {
-		s.set(flagPayload)
-	}
-	delete(q.temps, id)
-	if u := q.unfiled[id]; u != v.u {
-		u.payload = 0
-		q.unfiled[id] = u
-		q.dirty = append(q.dirty, id)
-		return true, nil
-	}
-	delete(q.unfiled, id)
-	s.clear(flagDirty)
-	q.svc.dirty.Add(-1)
-	return true, nil
-}
-
-// file writes the files of a job as v has it. It may be called again after
-// any of its steps: a file that could not be trusted is written anew.
-func (q *Queue) file(id JobID, v *view) error {
-	s := v.s()
-	var b [13]byte
-	name := string(id.Append(b[:0]))
-	if err := q.fileResults(id); err != nil {
-		return err
-	}
-	if s.status() == 0 {
-		return q.unfile(name, v.temp)
-	}
-	if !s.payloadDone() {
-		if err := q.filePayload(name, v); err != nil {
-			return err
-		}
-	}
-	text := make([]byte, s.textLen())
-	if err := q.svc.log.ReadAt(text, v.u.text); err != nil {
-		return err
-	}
-	to := q.dirs.status[s.status()]
-	from := s.filed()
-	if from == filedUnknown {
-		for st := Pending; st <= Deleted; st++ {
-			if err := q.dirs.status[st].Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-		from = 0
-	}
-	if from == 0 {
-		return replaceOld(to, name, text)
-	}
-	// The new lines first, then the move. A crash between the two leaves
-	// pending/ID that says consumed; the journal still has the event.
-	old := q.dirs.status[from]
-	err := old.Rewrite(name, text)
-	if err == nil && from != s.status() {
-		err = old.Rename(name, to, name)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return replaceOld(to, name, text) // other hands took it away
-	}
-	return err
-}
-
-func (q *Queue) filePayload(name string, v *view) error {
-	if v.temp != "" {
-		err := q.svc.temp.Rename(v.temp, q.dirs.payload, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			if st, e := q.dirs.payload.Stat(name); e == nil && st.Size == v.s().size() {
-				return nil // renamed before a crash
-			}
-		}
-		return err
-	}
-	if v.u.payload == 0 {
-		return nil
-	}
-	data := make([]byte, v.s().size())
-	if err := q.svc.log.ReadAt(data, v.u.payload); err != nil {
-		return err
-	}
-	return replaceOld(q.dirs.payload, name, data)
-}
-
-// replaceOld is Put over what a former life may have left.
-func replaceOld(d *durable.Dir, name string, data []byte) error {
-	err := d.Put(name, data)
-	if errors.Is(err, fs.ErrExist) {
-		if err := d.Remove(name); err != nil {
-			return err
-		}
-		err = d.Put(name, data)
-	}
-	return err
-}
-
-// unfile removes the files of a culled job, also one that never got its name.
-func (q *Queue) unfile(name, temp string) error {
-	if temp != "" {
-		if err := q.svc.temp.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	for _, d := range []*durable.Dir{q.dirs.status[Pending], q.dirs.status[Consumed], q.dirs.status[Deleted], q.dirs.payload} {
-		if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }

@@ -23,6 +23,7 @@ type Options struct {
 	Report  func(Problem)    // told of what was found damaged; nil means nobody is
 	Segment int64            // octets of a journal segment, at most and by default 64 MiB
 	Behind  int64            // octets the files may be behind the journal; 0 means 1 GiB
+	Idle    func() float64   // how many processors were idle since the last call; nil: asks the system
 	Fault   durable.Fault    // for tests
 }
 
@@ -66,6 +67,7 @@ type Service struct {
 	infoBase  string             // baseURI as cutie-info.txt has it; by mu
 	lastTime  time.Time          // of the last checkpoint
 	pace      pace
+	leisure   leisure
 	packs     packs
 	lastMark  atomic.Int64 // octets of journal at the last checkpoint
 	full      atomic.Bool  // files cannot be written for lack of room
@@ -81,6 +83,9 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	}
 	if o.Behind == 0 {
 		o.Behind = 1 << 30
+	}
+	if o.Idle == nil {
+		o.Idle = new(idleTime).look
 	}
 	s := &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
 	s.told.of = map[Problem]bool{}

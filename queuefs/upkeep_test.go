@@ -167,6 +167,30 @@ func TestFilesKeepUpWithABurst(t *testing.T) {
 	}
 }
 
+// TestIdleProcessorsWriteFiles has a burst, in which files are written only if
+// nobody else wants the processors.
+func TestIdleProcessorsWriteFiles(t *testing.T) {
+	idle := 0.0
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }, Idle: func() float64 { return idle }})
+	defer closeHome(t, s)
+	for _, tt := range []struct {
+		idle  float64
+		files int
+	}{{0, 0}, {0, 0}, {2, 30}, {0, 30}, {0, 30}, {2, 60}} {
+		idle = tt.idle
+		for range 10 {
+			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 30_000))
+		}
+		now = now.Add(200 * time.Millisecond)
+		must(t, s.Maintain(ctx))
+		if got := strings.Count(tree(t, dir), "/pending/j"); got != tt.files {
+			t.Fatalf("%v processors idle: %d jobs have files, want %d", tt.idle, got, tt.files)
+		}
+	}
+}
+
 // TestCloseWaitsForUpkeep closes a home that has failed while its upkeep is in
 // the middle of a file.
 func TestCloseWaitsForUpkeep(t *testing.T) {

@@ -1,0 +1,249 @@
+package queuefs
+
+import (
+	"errors"
+	"io/fs"
+
+	"cutie/queuefs/durable"
+)
+
+// filedAtOnce is how many jobs have their files written in one go, and
+// filedOctets what these may have together in the journal: to take turns for
+// every one would cost more than to write it.
+const (
+	filedAtOnce = 32
+	filedOctets = 1 << 20
+)
+
+// A draft is what a job is to have in files.
+type draft struct {
+	id            JobID
+	name          string
+	v             view
+	text, payload []byte // nil: stays as it is
+	begun, done   bool
+}
+
+// fileSome brings the files of the jobs that are behind longest up to the
+// journal, and returns how many it took up: at most n, and not many. Only one
+// caller at a time works on a job: it stays marked dirty, and is not in the
+// list, until it is done. The first error ends it.
+func (q *Queue) fileSome(n int) (int, error) {
+	q.filing.RLock()
+	defer q.filing.RUnlock()
+	drafts, err := q.takeDirty(min(n, filedAtOnce))
+	if err != nil || len(drafts) == 0 {
+		return 0, err
+	}
+	err = q.fileDrafts(drafts)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range drafts {
+		if !q.filed(&drafts[i]) {
+			return 0, errors.Join(err, ErrClosed)
+		}
+	}
+	return len(drafts), err
+}
+
+// takeDirty takes up to n jobs from the list.
+func (q *Queue) takeDirty(n int) ([]draft, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n = min(n, len(q.dirty))
+	if n == 0 {
+		q.dirty = nil
+		return nil, nil
+	}
+	drafts := make([]draft, 0, n)
+	for octets := int64(0); len(drafts) < n && octets < filedOctets; {
+		d := draft{id: q.dirty[len(drafts)]}
+		s := q.idx.slot(d.id)
+		if s == nil {
+			return nil, ErrClosed
+		}
+		copy(d.v.slot[:], s)
+		d.v.u, d.v.temp = q.unfiled[d.id], q.temps[d.id]
+		if d.v.u.payload != 0 {
+			octets += s.size()
+		}
+		drafts = append(drafts, d)
+	}
+	q.dirty = q.dirty[len(drafts):]
+	return drafts, nil
+}
+
+// filed notes what became of a draft; q.mu is held. It returns false if the
+// queue was closed.
+func (q *Queue) filed(d *draft) bool {
+	s := q.idx.slot(d.id)
+	if s == nil {
+		return false
+	}
+	if !d.done {
+		if d.begun {
+			s.setFiled(filedUnknown)
+		}
+		q.dirty = append(q.dirty, d.id)
+		return true
+	}
+	s.setFiled(d.v.s().status())
+	if d.v.s().status() != 0 {
+		s.set(flagPayload)
+	}
+	delete(q.temps, d.id)
+	if u := q.unfiled[d.id]; u != d.v.u {
+		u.payload = 0
+		q.unfiled[d.id] = u
+		q.dirty = append(q.dirty, d.id)
+		return true
+	}
+	delete(q.unfiled, d.id)
+	s.clear(flagDirty)
+	q.svc.dirty.Add(-1)
+	return true
+}
+
+// fileDrafts writes the files of drafts, up to the first error. The changes of
+// directories take turns: a processor is lost that waits for the lock of one.
+// So before its turn everybody reads, beside others, what the turn would
+// otherwise wait for.
+func (q *Queue) fileDrafts(drafts []draft) error {
+	for i := range drafts {
+		if err := q.prepare(&drafts[i]); err != nil {
+			return err
+		}
+	}
+	q.turn.Lock()
+	defer q.turn.Unlock()
+	for i := range drafts {
+		d := &drafts[i]
+		d.begun = true
+		if err := q.place(d); err != nil {
+			return err
+		}
+		d.done = true
+	}
+	return nil
+}
+
+// prepare reads what the files of a job will have, and has the system read
+// what the changes of directories will ask of the disk.
+func (q *Queue) prepare(d *draft) error {
+	s := d.v.s()
+	var b [13]byte
+	d.name = string(d.id.Append(b[:0]))
+	if err := q.fileResults(d.id); err != nil {
+		return err
+	}
+	if s.status() == 0 {
+		return nil
+	}
+	d.text = make([]byte, s.textLen())
+	if err := q.svc.log.ReadAt(d.text, d.v.u.text); err != nil {
+		return err
+	}
+	if !s.payloadDone() && d.v.temp == "" && d.v.u.payload != 0 {
+		d.payload = make([]byte, s.size())
+		if err := q.svc.log.ReadAt(d.payload, d.v.u.payload); err != nil {
+			return err
+		}
+		_, _ = q.dirs.payload.Stat(d.name)
+	}
+	from := s.filed()
+	if from == filedUnknown {
+		return nil
+	}
+	if from != 0 {
+		_, _ = q.dirs.status[from].Stat(d.name)
+	}
+	if from != s.status() {
+		_, _ = q.dirs.status[s.status()].Stat(d.name)
+	}
+	return nil
+}
+
+// place writes the files of a job as its draft has it. It may be called again
+// after any of its steps: a file that could not be trusted is written anew.
+func (q *Queue) place(d *draft) (err error) {
+	s := d.v.s()
+	switch {
+	case s.status() == 0:
+		return q.unfile(d.name, d.v.temp)
+	case s.payloadDone():
+	case d.v.temp != "":
+		err = q.placePayload(d.name, &d.v)
+	case d.payload != nil:
+		err = create(q.dirs.payload, d.name, d.payload)
+	}
+	if err != nil {
+		return err
+	}
+	return q.placeText(d.name, s, d.text)
+}
+
+// placePayload gives a large payload its name.
+func (q *Queue) placePayload(name string, v *view) error {
+	err := q.svc.temp.Rename(v.temp, q.dirs.payload, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if st, e := q.dirs.payload.Stat(name); e == nil && st.Size == v.s().size() {
+			return nil // renamed before a crash
+		}
+	}
+	return err
+}
+
+// placeText makes the job file, or gives it new lines and moves it.
+func (q *Queue) placeText(name string, s slot, text []byte) error {
+	to := q.dirs.status[s.status()]
+	from := s.filed()
+	if from == filedUnknown {
+		for st := Pending; st <= Deleted; st++ {
+			if err := q.dirs.status[st].Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		from = 0
+	}
+	if from == 0 {
+		return create(to, name, text)
+	}
+	// The new lines first, then the move. A crash between the two leaves
+	// pending/ID that says consumed; the journal still has the event.
+	old := q.dirs.status[from]
+	err := old.Rewrite(name, text)
+	if err == nil && from != s.status() {
+		err = old.Rename(name, to, name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return create(to, name, text) // other hands took it away
+	}
+	return err
+}
+
+// create makes a file, over what a former life may have left.
+func create(d *durable.Dir, name string, data []byte) error {
+	err := d.Create(name, data)
+	if errors.Is(err, fs.ErrExist) {
+		if err := d.Remove(name); err != nil {
+			return err
+		}
+		err = d.Create(name, data)
+	}
+	return err
+}
+
+// unfile removes the files of a culled job, also one that never got its name.
+func (q *Queue) unfile(name, temp string) error {
+	if temp != "" {
+		if err := q.svc.temp.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, d := range []*durable.Dir{q.dirs.status[Pending], q.dirs.status[Consumed], q.dirs.status[Deleted], q.dirs.payload} {
+		if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
