@@ -147,8 +147,8 @@ type Options struct {
 	// are none of the queue: their identifiers are for those who may change them.
 	// nil: everybody is.
 	Phases func(r *http.Request, queue string) bool
-	Batch      BatchOptions
-	Fetch      *outbound.Client // fetches what manifests name; nil: one that reaches public addresses only
+	Batch  BatchOptions
+	Fetch  *outbound.Client // fetches what manifests name; nil: one that reaches public addresses only
 	// Log is told of errors that are not shown to the caller; nil: nobody is.
 	Log func(r *http.Request, err error)
 }
