@@ -107,8 +107,9 @@ func (q *Queue) fileMany(inTime func() bool) error {
 	var left atomic.Int64
 	left.Store(int64(n))
 	some := func() error {
-		for left.Add(-filedAtOnce) > -filedAtOnce && inTime() {
-			if n, err := q.fileSome(filedAtOnce); err != nil || n == 0 {
+		for left.Load() > 0 && inTime() {
+			n, err := q.fileSome(filedAtOnce)
+			if left.Add(int64(-n)); err != nil || n == 0 {
 				left.Store(0)
 				return err
 			}

@@ -104,27 +104,41 @@ func (q *Queue) filed(d *draft) bool {
 	return true
 }
 
-// fileDrafts writes the files of drafts, up to the first error. The changes of
-// directories take turns: a processor is lost that waits for the lock of one.
-// So before its turn everybody reads, beside others, what the turn would
-// otherwise wait for.
+// fileDrafts writes the files of drafts, up to the first error; that draft
+// becomes the last of them, so that it does not keep the others from their
+// files at every try. The changes of directories take turns: a processor is
+// lost that waits for the lock of one. So before its turn everybody reads,
+// beside others, what the turn would otherwise wait for.
 func (q *Queue) fileDrafts(drafts []draft) error {
-	for i := range drafts {
-		if err := q.prepare(&drafts[i]); err != nil {
-			return err
+	ready := 0
+	var unready error
+	for ; ready < len(drafts); ready++ {
+		if unready = q.prepare(&drafts[ready]); unready != nil {
+			break
 		}
 	}
 	q.turn.Lock()
 	defer q.turn.Unlock()
-	for i := range drafts {
+	for i := range ready {
 		d := &drafts[i]
 		d.begun = true
 		if err := q.place(d); err != nil {
+			toLast(drafts, i)
 			return err
 		}
 		d.done = true
 	}
-	return nil
+	if unready != nil {
+		toLast(drafts, ready)
+	}
+	return unready
+}
+
+// toLast makes draft i the last one.
+func toLast(drafts []draft, i int) {
+	d := drafts[i]
+	copy(drafts[i:], drafts[i+1:])
+	drafts[len(drafts)-1] = d
 }
 
 // prepare reads what the files of a job will have, and has the system read

@@ -249,3 +249,21 @@ func TestARemovalThatFailsIsNotSeen(t *testing.T) {
 		})
 	}
 }
+
+// A job that comes while a removal is decided is no file for the operator to
+// move away.
+func TestAJobThatComesKeepsTheQueue(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	came := false
+	err := s.RemoveQueueIf(ctx, "jobs", func(*queuefs.Queue) error {
+		if !came {
+			came = true
+			submit(t, q, queuefs.Meta{}, "x")
+		}
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "1 jobs") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -250,7 +251,7 @@ func (s *Service) readCheckpoint() (c checkpointFile, ok bool, err error) {
 	if err != nil {
 		return c, false, err
 	}
-	r, err := unseal(data)
+	r, err := unseal(bytes.TrimRight(data, "\x00")) // a crash may have come before it was cut to size
 	if err != nil {
 		s.report(Problem{Path: logDir + "/" + indexDir + "/" + checkFile, Text: err.Error() + "; the index is made again from the directories"})
 		return c, false, nil

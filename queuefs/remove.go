@@ -87,7 +87,13 @@ func (s *Service) removable(q *Queue, ask func() error) error {
 	if err := s.checkpointLocked(false); err != nil {
 		return err
 	}
-	return q.onlyOurs()
+	strange := q.onlyOurs()
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if err := q.bare(); err != nil {
+		return err // the files are those of a job that has come meanwhile
+	}
+	return strange
 }
 
 // bare returns [ErrNotEmpty] if the queue has jobs; q.mu is held.

@@ -191,6 +191,47 @@ func TestIdleProcessorsWriteFiles(t *testing.T) {
 	}
 }
 
+// TestOneFileKeepsNoOtherFromBeingMade has a directory stand where a job file
+// is to be.
+func TestOneFileKeepsNoOtherFromBeingMade(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
+	defer closeHome(t, s)
+	strange := filepath.Join(dir, "queues/jobs/pending/j000000000001")
+	must(t, os.Mkdir(strange, 0o777))
+	for range 20 {
+		submit(t, q, queuefs.Meta{}, "x")
+	}
+	for range 2 {
+		now = now.Add(time.Second) // calm
+		if err := s.Maintain(ctx); err == nil {
+			t.Error("nobody is told of the file that cannot be made")
+		}
+	}
+	if n := strings.Count(tree(t, dir), "/pending/j"); n != 19 {
+		t.Errorf("%d of the 19 other jobs have files", n)
+	}
+	must(t, os.Remove(strange))
+}
+
+// TestLargeJobsAreFiledInOneCall has more in the journal than is written in
+// one go.
+func TestLargeJobsAreFiledInOneCall(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
+	defer closeHome(t, s)
+	for range 120 {
+		submit(t, q, queuefs.Meta{}, strings.Repeat("x", 100<<10))
+	}
+	now = now.Add(29 * time.Second) // calm
+	must(t, s.Maintain(ctx))
+	if n := strings.Count(tree(t, dir), "/pending/j"); n != 120 {
+		t.Errorf("%d of 120 jobs have files", n)
+	}
+}
+
 // TestCloseWaitsForUpkeep closes a home that has failed while its upkeep is in
 // the middle of a file.
 func TestCloseWaitsForUpkeep(t *testing.T) {

@@ -52,13 +52,15 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 			continue
 		}
 		bad = append(bad, id)
-		q.svc.report(Problem{Path: q.path(payloadDir, id.String()), Text: why[id] + "; the job is on hold"})
 	}
 	if _, err := q.transition(bad, Hold, Pending, func(j *Job, t time.Time) {
 		j.Held, j.HeldFor = t, why[j.ID]
 	}); err != nil {
 		q.release(good...)
 		return nil, err
+	}
+	for _, id := range bad {
+		q.svc.report(Problem{Path: q.path(payloadDir, id.String()), Text: why[id] + "; the job is on hold"})
 	}
 	return good, nil
 }
@@ -142,7 +144,7 @@ func (q *Queue) verifyPayload(id JobID) error {
 // exhausted tells whether err says something of this process or service rather
 // than of what was read.
 func exhausted(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, ErrClosed, ErrFailed} {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, fs.ErrClosed, ErrClosed, ErrFailed} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -184,10 +184,13 @@ func (h *Handler) destroy(ctx context.Context, j *job, archive bool) error {
 	s := j.s
 	if j.cut == nil {
 		defer h.waits.wake(waitKey{q: j.s.q, id: j.id})
-		s.mu.Lock()
-		s.due.set(j.id, time.Time{})
-		s.mu.Unlock()
-		return s.telling(ctx, j.id, gone, func() (bool, error) { return false, s.unstage(j.id) })
+		return s.telling(ctx, j.id, gone, func() (bool, error) {
+			err := s.unstage(j.id)
+			if err == nil {
+				s.lookAt(j.id, time.Time{})
+			}
+			return false, err
+		})
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := h.stop(ctx, j, "destroyed"); err != nil {

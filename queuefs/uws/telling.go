@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"cutie/queuefs"
 )
@@ -78,6 +79,9 @@ func (s *shelf) telling(ctx context.Context, id string, to phase, change func() 
 	}
 	n := note{to, s.q.Seq()}
 	err = d.staged.Put(n.name(id), nil)
+	if to == gone && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
+		err = nil // what makes room wants none; only a crash before the event leaves it untold
+	}
 	told := false
 	if err == nil {
 		told, err = change()
