@@ -16,8 +16,10 @@ import (
 // machine has time for it. While a burst of changes wants all processors they
 // may stay behind by Options.Behind octets of journal, 200,000 jobs or 30
 // seconds, so that jobs which pass through meanwhile cost no files for the
-// states they have left; a burst that leaves some idle has files written with
-// those. From that limit on every change writes as many files as it causes.
+// states they have left; from a fourth of that on a burst that leaves some idle
+// has files written with those. Not before: they would make short bursts of few
+// clients, who wait for the same disk, half as fast. From the limit on every
+// change writes as many files as it causes.
 
 // pace tells a burst from calm.
 type pace struct {
@@ -66,7 +68,7 @@ func (s *Service) maintain(ctx context.Context) error {
 		return s.checkpoint(false)
 	case calm || s.full.Load():
 		return s.fileAll(ctx, func() bool { return s.log.Written() <= written+calmRate/4 })
-	case spare > 0:
+	case spare > 0 && (4*s.dirty.Load() >= maxDirty || 2*behind >= s.opts.Behind):
 		end := time.Now().Add(spare)
 		return s.fileAll(ctx, func() bool { return time.Now().Before(end) })
 	}
