@@ -315,6 +315,40 @@ func TestDamagedSegment(t *testing.T) {
 	}
 }
 
+// TestFilesLeftHalfDone damages the files of jobs of which the journal knows
+// better, as a crash leaves them that comes while they are written, and has the
+// directories read all the same.
+func TestFilesLeftHalfDone(t *testing.T) {
+	p := newPatient(t)
+	for damage, change := range map[string]func(b []byte) []byte{
+		"empty": func([]byte) []byte { return nil },
+		"cut":   func(b []byte) []byte { return b[:len(b)/2] },
+		"zeros": func(b []byte) []byte { return append(b, make([]byte, blockSize-len(b))...) },
+		"tail":  func(b []byte) []byte { return append(b, "00:00Z\n"...) },
+	} {
+		for index, lose := range map[string]string{"no pages": "p0*", "no queue file": "queue*"} {
+			t.Run(damage+"/"+index, func(t *testing.T) {
+				c := p.treat(t)
+				c.edit("queues/jobs/pending/j000000000001", change)
+				c.edit("queues/jobs/pending/j000000000004", change)
+				lost, err := filepath.Glob(filepath.Join(c.dir, "log/index/queues/jobs", lose))
+				if err != nil || len(lost) == 0 {
+					t.Fatalf("%s: %v, %v", lose, lost, err)
+				}
+				for _, name := range lost {
+					must(t, os.Remove(name))
+				}
+				c.opensTo(p.without())
+				for _, said := range c.problems {
+					if !strings.Contains(said, "made again from the directories") {
+						t.Errorf("reported: %s", said)
+					}
+				}
+			})
+		}
+	}
+}
+
 // TestDamagedIndex damages each file of the index, of a home that was stopped
 // and of one that crashed: the directories and the journal stand in for it.
 func TestDamagedIndex(t *testing.T) {

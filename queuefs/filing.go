@@ -235,14 +235,15 @@ func (q *Queue) placeText(name string, s slot, text []byte) error {
 	return err
 }
 
-// create makes a file, over what a former life may have left.
+// create makes a file, over what a former life may have left. It is whole or
+// not there.
 func create(d *durable.Dir, name string, data []byte) error {
-	err := d.Create(name, data)
+	err := d.Put(name, data)
 	if errors.Is(err, fs.ErrExist) {
 		if err := d.Remove(name); err != nil {
 			return err
 		}
-		err = d.Create(name, data)
+		err = d.Put(name, data)
 	}
 	return err
 }

@@ -125,7 +125,9 @@ func freeName(d *durable.Dir, base string) (string, error) {
 }
 
 // scan makes pages of the index from job files. The status is that of the
-// file's last line; where the directory says otherwise reconcile follows.
+// file's last line; where the directory says otherwise reconcile follows. So it
+// does for files that cannot be read as such: one that a crash left half
+// rewritten belongs to a job of which the journal knows better.
 func (q *Queue) scan(pages map[int]bool) error {
 	where, err := q.list(pages)
 	if err != nil {
@@ -145,9 +147,6 @@ func (q *Queue) scan(pages map[int]bool) error {
 			err = q.inReach(&j)
 		}
 		if err != nil {
-			if err := q.setAside(where[id], id.String(), err.Error()); err != nil {
-				return err
-			}
 			continue
 		}
 		r := &record{kind: Update, to: j.Status, seq: j.Seq, time: j.Modified().UnixMicro(), job: id, size: j.Size,

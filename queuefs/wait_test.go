@@ -275,8 +275,8 @@ func TestOperationsOnOneJobTakeTurns(t *testing.T) {
 		defer closeHome(t, s)
 		submit(t, q, queuefs.Meta{}, "x")
 		gate = make(chan bool)
-		results := make(chan error, 3)
-		go func() { _, err := q.Next(ctx, "w"); results <- err }()
+		taken, deleted := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := q.Next(ctx, "w"); taken <- err }()
 		synctest.Wait()
 		if _, err := q.Next(ctx, "v"); !errors.Is(err, queuefs.ErrEmpty) {
 			t.Errorf("the job is handed out: got %v", err)
@@ -286,13 +286,13 @@ func TestOperationsOnOneJobTakeTurns(t *testing.T) {
 		if _, err := q.Requeue(short, 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("requeue: got %v", err)
 		}
-		go func() { _, err := q.Delete(ctx, 1); results <- err }()
+		go func() { _, err := q.Delete(ctx, 1); deleted <- err }()
 		synctest.Wait()
 		close(gate)
-		if err := <-results; err != nil {
+		if err := <-taken; err != nil {
 			t.Errorf("next: got %v", err)
 		}
-		if err := <-results; !errors.Is(err, queuefs.ErrNotPending) {
+		if err := <-deleted; !errors.Is(err, queuefs.ErrNotPending) {
 			t.Errorf("delete: got %v", err)
 		}
 		if j, err := q.Requeue(ctx, 1); err != nil || j.Requeues != 1 {

@@ -118,30 +118,6 @@ func (d *Dir) Put(name string, data []byte) error {
 	}))
 }
 
-// Create makes the file name with data, unsynced. A reader of the directory may
-// see it before it has all of them, and a crash may leave it so; that spares a
-// fourth of what [Dir.Put] costs. If there is one already the error is
-// [fs.ErrExist]; after another error there is none.
-func (d *Dir) Create(name string, data []byte) error {
-	if err := element(name); err != nil {
-		return err
-	}
-	return d.pathError("create", name, d.fault.run("put "+d.base(), func() error {
-		fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
-		if err != nil {
-			return err
-		}
-		err = writeAll(fd, data)
-		if e := unix.Close(fd); err == nil {
-			err = e
-		}
-		if err != nil {
-			unix.Unlinkat(d.at(), name, 0)
-		}
-		return err
-	}))
-}
-
 // Temporary names never repeat: the journal may speak of one that an earlier
 // process gave, and numbers of processes are used again, in a container at
 // every start.

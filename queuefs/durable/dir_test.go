@@ -57,8 +57,6 @@ func TestFilesOfADirectory(t *testing.T) {
 		}, "staged", nil},
 		{"rename what is not there", func() error { return d.Rename("b", d, "a") }, "staged", fs.ErrNotExist},
 		{"remove what is not there", func() error { return d.Remove("b") }, "staged", fs.ErrNotExist},
-		{"create over it", func() error { return d.Create("a", []byte("two")) }, "staged", fs.ErrExist},
-		{"create", func() error { return errors.Join(d.Remove("a"), d.Create("a", []byte("created"))) }, "created", nil},
 		{"make anew", func() error { return errors.Join(d.Remove("a"), d.Replace("a", []byte("new"))) }, "new", nil},
 	}
 	for _, s := range steps {
@@ -145,7 +143,6 @@ func TestOnlyElementsAreNames(t *testing.T) {
 			"Sub":         func() error { _, err := d.Sub(name); return err },
 			"MakeSub":     func() error { _, err := d.MakeSub(name); return err },
 			"Put":         func() error { return d.Put(name, nil) },
-			"Create":      func() error { return d.Create(name, nil) },
 			"Rewrite":     func() error { return d.Rewrite(name, nil) },
 			"Replace":     func() error { return d.Replace(name, nil) },
 			"Stage":       func() error { _, err := d.Stage(name, nil); return err },
@@ -183,7 +180,6 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		"Sub":      func() error { _, err := d.Sub("dir"); return err },
 		"MakeSub":  func() error { _, err := d.MakeSub("dir"); return err },
 		"Put":      func() error { return d.Put("file", []byte("x")) },
-		"Create":   func() error { return d.Create("file", []byte("x")) },
 		"Rewrite":  func() error { return d.Rewrite("file", []byte("x")) },
 		"Open":     func() error { _, err := d.Open("file"); return err },
 		"Append":   func() error { _, err := d.Append("file"); return err },
