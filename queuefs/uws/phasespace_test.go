@@ -1,6 +1,7 @@
 package uws_test
 
 import (
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -29,6 +30,74 @@ func TestAPendingJobIsDestroyedOnAFullDisk(t *testing.T) {
 		t.Errorf("GET says %d", got)
 	}
 	full.Store(false)
+}
+
+// That a job was aborted is still to be told when the disk is full. It can be
+// destroyed all the same, which makes room, and of two notes that a crash left
+// none is taken for the other.
+func TestAnUntoldJobIsDestroyedOnAFullDisk(t *testing.T) {
+	remove := func(w *world, job string) int { s, _, _ := w.do("DELETE", job, ""); return s }
+	form := func(w *world, job string) int { s, _, _ := w.do("POST", job, "ACTION=DELETE"); return s }
+	for name, c := range map[string]struct {
+		destroy func(w *world, job string) int
+		noted   bool
+		then    func(w *world)
+	}{
+		"method":                   {remove, false, (*world).tick},
+		"form":                     {form, false, (*world).tick},
+		"noted":                    {remove, true, (*world).tick},
+		"noted, told after a stop": {remove, true, func(w *world) { w.again(); w.tick() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var untellable, full atomic.Bool
+			w := newBroken(t, func(step string, do func() error) error {
+				verb, _, _ := strings.Cut(step, " ")
+				switch verb {
+				case "put", "rewrite", "stage", "temp", "mkdir":
+					if full.Load() {
+						return syscall.ENOSPC
+					}
+				case "prepare":
+					if untellable.Load() {
+						return syscall.ENOSPC
+					}
+				}
+				return do()
+			})
+			w.quiet = true
+			a := w.create("a=1")
+			untellable.Store(true)
+			for n := 0; w.q.TellPhase(t.Context(), "another", "PENDING") == nil; n++ {
+				if n == 10_000 {
+					t.Fatal("there is no end to the journal")
+				}
+			}
+			if got, _, _ := w.do("POST", a+"/phase", "PHASE=ABORT"); got != 507 {
+				t.Fatalf("ABORT says %d, want 507: it cannot be told", got)
+			}
+			w.phase(a, "ABORTED")
+			full.Store(!c.noted)
+			if got := c.destroy(w, a); got != 507 {
+				t.Errorf("got %d, want 507: it cannot be told", got)
+			}
+			if got, _, _ := w.do("GET", a, ""); got != 404 {
+				t.Errorf("GET says %d", got)
+			}
+			untellable.Store(false)
+			full.Store(false)
+			c.then(w)
+			events, err := w.q.Events(w.q.Seq()-1, 1)
+			if err != nil || len(events) != 1 {
+				t.Fatal(events, err)
+			}
+			if last := events[0]; last.Phase != "" || last.Subject != idOf(a) {
+				t.Errorf("got %+v, want that it is gone", last)
+			}
+			if got := names(t, filepath.Join(w.dir, "uws", "q", "staged")); len(got) != 0 {
+				t.Errorf("got %v staged", got)
+			}
+		})
+	}
 }
 
 // A job that could not be destroyed when it was asked for still has its

@@ -53,11 +53,11 @@ type shelf struct {
 	archived map[string]queuefs.JobID
 	spared   map[queuefs.JobID]time.Time // see spare; less than all of them
 	due      dues
-	owed     map[string]note // by job, of events that may have to be told; see telling
-	unread   []string        // names of records that due and archived do not know of
-	listed   bool            // unread has been filled
-	strange  []error         // what was set aside, and nobody was told of yet
-	formers  int             // records that were set aside as those of a former queue, likewise
+	owed     map[string][]note // by job, of events that may have to be told; see telling
+	unread   []string          // names of records that due and archived do not know of
+	listed   bool              // unread has been filled
+	strange  []error           // what was set aside, and nobody was told of yet
+	formers  int               // records that were set aside as those of a former queue, likewise
 }
 
 // The dirs of a shelf are nil where there are none.

@@ -39,7 +39,8 @@ func openShelf(home *durable.Dir, q *queuefs.Queue) (*shelf, error) {
 func (s *shelf) take(staged *durable.Dir, name string) error {
 	id, isUpload := parseUpload(name)
 	if of, n, isNote := parseNote(name); isNote {
-		return s.foundNote(of, n)
+		s.owe(of, n)
+		return nil
 	}
 	switch {
 	case strings.HasPrefix(name, durable.TempPrefix):

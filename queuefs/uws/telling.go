@@ -29,7 +29,8 @@ import (
 //
 // If the event cannot be told, as on a full disk, the change stands, and who
 // asked for it gets the error; only a job that was being made is unmade. It is
-// told by a Tick, or before anything else is done to the job.
+// told by a Tick, or before anything else is done to the job. To destroy a job
+// does not wait for that where there is no room, since that makes some.
 
 // gone is the phase of a job that was destroyed, in a note.
 const gone phase = ""
@@ -108,52 +109,39 @@ func (s *shelf) owe(id string, n note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.owed == nil {
-		s.owed = map[string]note{}
+		s.owed = map[string][]note{}
 	}
-	s.owed[id] = n
+	if !slices.Contains(s.owed[id], n) {
+		s.owed[id] = append(s.owed[id], n)
+	}
 }
 
-// owes returns the note of a job whose event may have to be told.
-func (s *shelf) owes(id string) (n note, ok bool) {
+// owes returns the notes of a job whose events may have to be told.
+func (s *shelf) owes(id string) []note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, ok = s.owed[id]
-	return n, ok
-}
-
-// foundNote takes up a note that a crash left. Of two of a job the later one
-// counts: what the other one is of was told before.
-func (s *shelf) foundNote(id string, n note) error {
-	other, there := s.owes(id)
-	if there && other.after > n.after {
-		return s.paid(id, n)
-	}
-	s.owe(id, n)
-	if there {
-		return s.paid(id, other)
-	}
-	return nil
+	return slices.Clone(s.owed[id])
 }
 
 // paid removes a note.
 func (s *shelf) paid(id string, n note) error {
 	s.mu.Lock()
-	if s.owed[id] == n {
-		delete(s.owed, id)
-	}
 	staged := s.dirs.staged
 	s.mu.Unlock()
-	if staged == nil {
-		return nil
+	if staged != nil {
+		if err := staged.Remove(n.name(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.owe(id, n)
+			return err
+		}
 	}
-	err := staged.Remove(n.name(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left := slices.DeleteFunc(s.owed[id], func(o note) bool { return o == n }); len(left) > 0 {
+		s.owed[id] = left
+	} else {
+		delete(s.owed, id)
 	}
-	if err != nil {
-		s.owe(id, n)
-	}
-	return err
+	return nil
 }
 
 // told tells whether the event of a note is in the journal. What the journal no
@@ -179,10 +167,11 @@ func (s *shelf) told(id string, n note) (bool, error) {
 }
 
 // makeUp tells what has happened to a job, whose lock is held, and was not
-// told, if anything was not.
+// told, if anything was not. A job has several notes if its last change found
+// the one before untold; then only the last may speak of what holds now.
 func (h *Handler) makeUp(ctx context.Context, s *shelf, id string) error {
-	n, owed := s.owes(id)
-	if !owed {
+	owed := s.owes(id)
+	if len(owed) == 0 {
 		return nil
 	}
 	if err := h.certain(); err != nil {
@@ -192,23 +181,31 @@ func (h *Handler) makeUp(ctx context.Context, s *shelf, id string) error {
 	if err != nil {
 		return err
 	}
-	if now == n.phase {
-		told, err := s.told(id, n)
-		if err != nil {
+	for _, n := range owed {
+		if now == n.phase {
+			if err := s.tellOnce(ctx, id, n); err != nil {
+				return err
+			}
+		}
+		if err := s.paid(id, n); err != nil {
 			return err
 		}
-		if !told {
-			// That it happened may not be on stable storage yet.
-			d := s.there()
-			if err := errors.Join(d.staged.Sync(), d.jobs.Sync()); err != nil {
-				return err
-			}
-			if err := s.q.TellPhase(context.WithoutCancel(ctx), id, string(n.phase)); err != nil {
-				return err
-			}
-		}
 	}
-	return s.paid(id, n)
+	return nil
+}
+
+// tellOnce tells of the phase of a note, unless that was told.
+func (s *shelf) tellOnce(ctx context.Context, id string, n note) error {
+	told, err := s.told(id, n)
+	if err != nil || told {
+		return err
+	}
+	// That it happened may not be on stable storage yet.
+	d := s.there()
+	if err := errors.Join(d.staged.Sync(), d.jobs.Sync()); err != nil {
+		return err
+	}
+	return s.q.TellPhase(context.WithoutCancel(ctx), id, string(n.phase))
 }
 
 // standing returns the phase of a job by what is on disk. Of a record that

@@ -287,7 +287,8 @@ func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
 // change if that is asked for; then its lock is held.
 func (h *Handler) found(r *request, change bool) (*job, error) {
 	if change && checkID(r.path[1]) {
-		if err := h.makeUp(r.Context(), r.s, r.path[1]); err != nil {
+		err := h.makeUp(r.Context(), r.s, r.path[1])
+		if err != nil && !errors.Is(err, queuefs.ErrNoSpace) { // what makes no room wants some itself
 			return nil, err
 		}
 	}
