@@ -184,7 +184,12 @@ func TestKilledAtRandom(t *testing.T) {
 func checkAfterKill(t *testing.T, dir string, d *told) {
 	t.Helper()
 	var problems []queuefs.Problem
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p queuefs.Problem) { problems = append(problems, p) }})
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p queuefs.Problem) {
+		// A write that the kill broke off was not acknowledged.
+		if !strings.Contains(p.Text, "the last batch does not verify and was cut") {
+			problems = append(problems, p)
+		}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
