@@ -51,18 +51,29 @@ func (p *Publisher) member(k memberKey, length int64, r io.ReaderAt) (*member, e
 	if m := p.cache.get(tail); m != nil {
 		return m, nil
 	}
-	text := make([]byte, min(length-k.from, blockSize+maxEntry))
-	if _, err := r.ReadAt(text, k.from); err != nil {
+	m, whole, err := press(k.from, length, r)
+	if err != nil {
 		return nil, err
 	}
-	if n := block(text); n > 0 {
-		text = text[:n]
-	} else {
+	if !whole {
 		k = tail
 	}
-	m := &member{gz: compress(nil, text), raw: int64(len(text))}
 	p.cache.put(k, m)
 	return m, nil
+}
+
+// press compresses the block that begins at from in entries of the given
+// length, or what there is of it, which may not be a whole one.
+func press(from, length int64, r io.ReaderAt) (m *member, whole bool, err error) {
+	text := make([]byte, min(length-from, blockSize+maxEntry))
+	if _, err := r.ReadAt(text, from); err != nil {
+		return nil, false, err
+	}
+	n := block(text)
+	if whole = n > 0; whole {
+		text = text[:n]
+	}
+	return &member{gz: compress(nil, text), raw: int64(len(text))}, whole, nil
 }
 
 // maxEntry is more than an entry can have: two references, each of a base URI

@@ -73,9 +73,26 @@ func (c *cache) get(k memberKey) *member {
 	return el.Value.(*cached).m
 }
 
+// drop forgets the member.
+func (c *cache) drop(k memberKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if el := c.items[k]; el != nil {
+		c.remove(el)
+	}
+}
+
+func (c *cache) remove(el *list.Element) {
+	old := c.order.Remove(el).(*cached)
+	delete(c.items, old.key)
+	c.size -= old.m.weight() + overhead
+}
+
+// overhead is what a member takes beside its octets.
+const overhead = 256
+
 // put keeps the member in place of what was there under the key.
 func (c *cache) put(k memberKey, m *member) {
-	const overhead = 256
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if el := c.items[k]; el != nil {
@@ -88,9 +105,6 @@ func (c *cache) put(k memberKey, m *member) {
 		c.size += m.weight() + overhead
 	}
 	for c.size > c.max && c.order.Len() > 1 {
-		el := c.order.Back()
-		old := c.order.Remove(el).(*cached)
-		delete(c.items, old.key)
-		c.size -= old.m.weight() + overhead
+		c.remove(c.order.Back())
 	}
 }

@@ -178,7 +178,7 @@ func (t *task) compress(pause func() bool) error {
 	for k := (memberKey{queue: t.q.ID(), set: t.set, list: uint64(t.list.first)}); k.from < t.list.length; {
 		m := t.p.cache.get(k)
 		if m == nil {
-			m, err = t.p.member(k, t.list.length, entries)
+			m, _, err = press(k.from, t.list.length, entries)
 			if err == io.EOF {
 				err = damage{fmt.Errorf("%s is shorter than %d octets", entries.Name(), t.list.length)}
 			}
@@ -191,6 +191,7 @@ func (t *task) compress(pause func() bool) error {
 			return err
 		}
 		all.join(c, m.behind())
+		t.p.cache.drop(k) // from now on the file is served
 		k.from += m.raw
 		if !pause() {
 			return errStopped

@@ -48,7 +48,11 @@ func compress(dst, text []byte) []byte {
 	w.Write(text) // a Buffer takes everything
 	w.Flush()
 	c := check{crc32.ChecksumIEEE(text), uint32(len(text))}
-	return c.append(buf.Bytes())
+	gz := c.append(buf.Bytes())
+	if cap(gz) > len(gz)+len(gz)/8 {
+		gz = bytes.Clone(gz) // it may be kept for long
+	}
+	return gz
 }
 
 // split returns the blocks of a text in gzip, without the last one, and the
