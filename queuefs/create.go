@@ -99,7 +99,8 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 
 // begin writes the queue file of the index before the queue has had an event
 // of its own: what the journal has of the name up to here is of a former queue.
-// Until the next checkpoint the directories stand in for the pages.
+// Until the next checkpoint the journal has the jobs of a queue that begins
+// without any, and the directories stand in for the pages of another.
 func (q *Queue) begin() error {
 	dir, err := q.indexDir()
 	if err != nil {
@@ -116,7 +117,7 @@ func (q *Queue) begin() error {
 	q.infoTold = q.infoFacts.SHA256 // the queue begins with this file
 	q.since = q.svc.log.Done().At
 	x := q.indexed(q.since)
-	x.bare = true
+	x.bare, x.empty = true, len(q.idx.pages) == 0
 	return dir.Replace(queueFile, x.file())
 }
 
@@ -150,7 +151,7 @@ func (s *Service) listQueue(id string) error {
 // openQueue opens the directories of a queue and gives it its properties.
 func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)) (_ *Queue, err error) {
 	q := &Queue{svc: s, id: id, types: []string{""}, typeNums: map[string]uint16{},
-		unfiled: map[JobID]unfiled{}, temps: map[JobID]string{}}
+		unfiled: places{}, temps: map[JobID]string{}}
 	q.idx.head = 1
 	defer func() {
 		if err != nil {

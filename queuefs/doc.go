@@ -69,6 +69,7 @@
 //	queues/QID    line  log/index/queues/QID  the queue is  after a crash
 //	------------  ----  --------------------  ------------  ---------------------------------
 //	without jobs  no    any                   not there     as it stands; CreateQueue goes on
+//	there         yes   queue, "empty"        there         the journal has all jobs
 //	there         yes   queue, "bare"         there         the directories are read
 //	there         yes   queue, pages          there         as it stands
 //	without jobs  no    any, RemoveQueue      not there     as it stands; CreateQueue clears it

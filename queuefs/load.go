@@ -30,7 +30,8 @@ func (s *Service) load() error {
 	if err != nil {
 		return err
 	}
-	look := map[*Queue]bool{} // whose directories are compared with the index
+	look := map[*Queue]bool{}  // whose directories are compared with the index
+	fresh := map[*Queue]bool{} // of which only the journal knows
 	for _, id := range ids {
 		q, err := s.openQueue(id, (*Queue).knownSettings)
 		if err != nil {
@@ -38,14 +39,19 @@ func (s *Service) load() error {
 		}
 		s.queues = append(s.queues, q)
 		s.byID[id] = q
-		scanned, changed, err := q.loadIndex(c, indexed)
+		was, err := q.loadIndex(c, indexed)
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", id, err)
 		}
-		look[q] = scanned || changed && c.clean
+		look[q], fresh[q] = was.scanned || was.changed && c.clean, was.fresh
 	}
-	if err := s.replay(c); err != nil {
+	damaged, err := s.replay(c)
+	if err != nil {
 		return err
+	}
+	for _, q := range s.queues {
+		// What the journal has lost, or all of it, may be in the directories.
+		look[q] = look[q] || fresh[q] && (damaged || len(q.idx.pages) == 0)
 	}
 	if err := s.sweepTemps(); err != nil {
 		return err
@@ -90,15 +96,15 @@ func (s *Service) markOpen(c checkpointFile) error {
 }
 
 // replay opens the journal and applies what stands behind the checkpoint, by
-// the code that normal running uses.
-func (s *Service) replay(c checkpointFile) error {
+// the code that normal running uses. It returns whether something is missing.
+func (s *Service) replay(c checkpointFile) (damaged bool, err error) {
 	logs, err := s.home.Sub(logDir)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer logs.Close()
 	if s.jdir, err = logs.MakeSub(journalDir); err != nil {
-		return err
+		return false, err
 	}
 	from := c.past
 	if c.keep.At != 0 && c.keep.At < from.At {
@@ -144,10 +150,11 @@ func (s *Service) replay(c checkpointFile) error {
 	}
 	s.log, err = durable.OpenLog(s.jdir, from, durable.LogOptions{Segment: s.opts.Segment, Visit: visit, Earlier: true,
 		Report: func(name, text string) {
+			damaged = true
 			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
 		}})
 	if err != nil {
-		return err
+		return false, err
 	}
 	// A follower that has not seen a checkpoint yet wants it all.
 	if from.At == 0 {
@@ -155,14 +162,14 @@ func (s *Service) replay(c checkpointFile) error {
 	}
 	s.past, s.keep = c.past, from
 	if bad != nil {
-		return bad
+		return false, bad
 	}
 	// A damaged list of former queues is found here, and not when one is made.
 	s.strays = strays
 	if err := s.retireStrays(); !errors.Is(storageError(err), ErrNoSpace) {
-		return err
+		return damaged, err
 	}
-	return nil
+	return damaged, nil
 }
 
 // sweepTemps removes payloads that never came to be jobs.
@@ -197,24 +204,29 @@ func sweepBut(d *durable.Dir, wanted map[string]bool) error {
 	return err
 }
 
-// loadIndex reads the pages of a queue. It reports whether the directories
-// were read in the place of some of them, and whether they have changed since
-// the index was written.
-func (q *Queue) loadIndex(c checkpointFile, indexed bool) (scanned, changed bool, err error) {
+// loaded is what became of the index of a queue.
+type loaded struct {
+	scanned bool // the directories were read in the place of pages
+	changed bool // they have changed since the index was written
+	fresh   bool // there are no pages yet: the journal has all jobs
+}
+
+// loadIndex reads the pages of a queue.
+func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error) {
 	dir, err := q.indexDir()
 	if err != nil {
-		return false, false, err
+		return was, err
 	}
 	defer dir.Close()
 	if err := errors.Join(sweep(q.dirs.root), sweep(dir)); err != nil {
-		return false, false, err
+		return was, err
 	}
 	if err := q.openGraves(dir); err != nil {
-		return false, false, err
+		return was, err
 	}
 	x, ok, err := q.readQueueIndex(dir)
 	if err != nil {
-		return false, false, err
+		return was, err
 	}
 	if ok {
 		// The numbers never go back, whatever becomes of the pages.
@@ -228,30 +240,34 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (scanned, changed bool
 		q.mint.time = max(q.mint.time, q.seqTime)
 		q.since, q.before, q.infoTold = x.since, x.before, x.info
 	} else if err := q.recount(dir); err != nil {
-		return false, false, err
+		return was, err
 	}
 	if !indexed || !ok || x.bare {
 		if err := dropPages(dir); err != nil {
-			return true, true, err
+			return was, err
 		}
-		return true, true, q.scan(nil)
+		if was.fresh = indexed && ok && x.empty; was.fresh {
+			return was, nil
+		}
+		was.scanned = true
+		return was, q.scan(nil)
 	}
 	// If a crash came between this file and the checkpoint that goes with it,
 	// pages may be older than it.
-	if scanned, err = q.loadPages(dir, x.pages, x.at <= c.past.At); err != nil {
-		return scanned, false, err
+	if was.scanned, err = q.loadPages(dir, x.pages, x.at <= c.past.At); err != nil {
+		return was, err
 	}
 	if err := q.findPacks(dir); err != nil {
-		return scanned, false, err
+		return was, err
 	}
 	for i, d := range q.dirs.watched() {
 		at, err := d.Changed()
 		if err != nil {
-			return scanned, false, err
+			return was, err
 		}
-		changed = changed || at != x.dirs[i]
+		was.changed = was.changed || at != x.dirs[i]
 	}
-	return scanned, changed, nil
+	return was, nil
 }
 
 // recount takes the numbers of a queue without a queue file from all else that

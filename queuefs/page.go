@@ -121,6 +121,7 @@ type queueIndex struct {
 	before              Seq              // last event of former queues of the name
 	settings            []byte           // the last queue-info.txt that could be read; nil: unknown
 	bare                bool             // written before the first checkpoint: pages say nothing
+	empty               bool             // the queue had no jobs when that was written
 }
 
 // indexed returns what the file says of the queue; q.mu is held.
@@ -148,6 +149,9 @@ func (x queueIndex) file() []byte {
 	n("before", int64(x.before))
 	if x.bare {
 		n("bare", 1)
+		if x.empty {
+			n("empty", 1)
+		}
 	}
 	if x.info != ([32]byte{}) {
 		r.Add("info", hex.EncodeToString(x.info[:]))
@@ -214,6 +218,8 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 			x.before = Seq(v)
 		case "bare":
 			x.bare = v != 0
+		case "empty":
+			x.empty = v != 0
 		case "directory":
 			if dirs < len(x.dirs) {
 				x.dirs[dirs] = v

@@ -79,13 +79,31 @@ func dropIndex(ix *durable.Dir) error {
 		if err != nil {
 			continue // no directory, so nobody reads it
 		}
-		err = dropPages(d)
+		err = errors.Join(dropPages(d), distrust(d))
 		d.Close()
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// distrust lets the directories of a queue without pages be read, although the
+// journal should have all jobs.
+func distrust(d *durable.Dir) error {
+	data, err := d.ReadFile(queueFile, nil, 64<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	x, err := parseQueueIndex(data)
+	if err != nil || !x.empty {
+		return nil // one that is damaged is not believed anyway
+	}
+	x.empty = false
+	return d.Replace(queueFile, x.file())
 }
 
 // rebuildQueues lists every queue directory in queues.txt and gives it the

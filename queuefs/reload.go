@@ -147,7 +147,7 @@ func (s *Service) takeIn(id string) error {
 	}
 	// The directories say what jobs there are. What the journal has of the name
 	// was not served, or is of a queue that went; it does not come back.
-	if _, _, err = q.loadIndex(checkpointFile{}, false); err == nil {
+	if _, err = q.loadIndex(checkpointFile{}, false); err == nil {
 		if err = q.begin(); err == nil {
 			err = q.reconcile()
 		}
