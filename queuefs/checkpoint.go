@@ -157,8 +157,8 @@ func (q *Queue) settle() {
 func (q *Queue) behind(at durable.Position) bool {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	for _, u := range q.unfiled {
-		if u.text != 0 && u.text < at || u.payload != 0 && u.payload < at {
+	for u := range q.unfiled.all() {
+		if u.text < at || u.payload != 0 && u.payload < at {
 			return true
 		}
 	}

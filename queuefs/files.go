@@ -14,12 +14,13 @@ import (
 // Files follow the journal. Nobody waits for them: a call is answered when its
 // record is on stable storage. They are written within a second when the
 // machine has time for it. While a burst of changes wants all processors they
-// may stay behind by Options.Behind octets of journal, 200,000 jobs or 30
+// may stay behind by Options.Behind octets of journal, 400,000 jobs or 90
 // seconds, so that jobs which pass through meanwhile cost no files for the
-// states they have left; from a fourth of that on a burst that leaves some idle
-// has files written with those. Not before: they would make short bursts of few
-// clients, who wait for the same disk, half as fast. From the limit on every
-// change writes as many files as it causes.
+// states they have left; from an eighth of the jobs, half of the octets or a
+// third of the time on a burst that leaves some idle has files written with
+// those. Not before: they would make short bursts of few clients, who wait for
+// the same disk, half as fast. From the limit on every change writes as many
+// files as it causes.
 
 // pace tells a burst from calm.
 type pace struct {
@@ -31,9 +32,14 @@ type pace struct {
 // once.
 const calmRate = 1 << 20
 
-// maxAge is how long files stay behind in a burst, and the time between
-// checkpoints.
-const maxAge = 30 * time.Second
+// maxAge is the time between checkpoints. One that would have to write the
+// files of more than some jobs waits, in a burst, until idle processors have
+// written them, but not longer than overdue.
+const (
+	maxAge    = 30 * time.Second
+	overdue   = 3 * maxAge
+	someDirty = 5000
+)
 
 // Maintain does the upkeep that is due: it brings files up to the journal and
 // checkpoints. Call it a few times a second. Errors mean that something could
@@ -60,7 +66,9 @@ func (s *Service) maintain(ctx context.Context) error {
 	calm := elapsed <= 0 || float64(written-s.pace.written)/elapsed < calmRate
 	s.pace = pace{at: now, written: written}
 	behind := s.behind()
-	due := s.lagging(1) || behind > 0 && (now.Sub(s.lastTime) >= maxAge || now.Before(s.lastTime))
+	age, dirty := now.Sub(s.lastTime), s.dirty.Load()
+	old := behind > 0 && (age >= maxAge || age < 0)
+	due := s.lagging(1) || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
 	spare := s.leisure.next(s.opts.Idle())
 	s.upkeep.Unlock()
 	switch {
@@ -68,7 +76,7 @@ func (s *Service) maintain(ctx context.Context) error {
 		return s.checkpoint(false)
 	case calm || s.full.Load():
 		return s.fileAll(ctx, func() bool { return s.log.Written() <= written+calmRate/4 })
-	case spare > 0 && (4*s.dirty.Load() >= maxDirty || 2*behind >= s.opts.Behind):
+	case spare > 0 && (old || 8*dirty >= maxDirty || 2*behind >= s.opts.Behind):
 		end := time.Now().Add(spare)
 		return s.fileAll(ctx, func() bool { return time.Now().Before(end) })
 	}
@@ -178,7 +186,7 @@ func (q *Queue) culledFirst() int {
 func (s *Service) behind() int64 { return s.log.Written() - s.lastMark.Load() }
 
 // maxDirty is how many jobs may have files behind the journal.
-const maxDirty = 200_000
+const maxDirty = 400_000
 
 // lagging tells whether the files are behind by n times what they may be.
 func (s *Service) lagging(n int64) bool {

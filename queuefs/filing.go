@@ -1,8 +1,11 @@
 package queuefs
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
+	"sync"
 
 	"cutie/queuefs/durable"
 )
@@ -20,7 +23,8 @@ type draft struct {
 	id            JobID
 	name          string
 	v             view
-	text, payload []byte // nil: stays as it is
+	text, payload []byte   // nil: stays as it is
+	strays        []Status // where there are files of it that should not be
 	begun, done   bool
 }
 
@@ -63,7 +67,7 @@ func (q *Queue) takeDirty(n int) ([]draft, error) {
 			return nil, ErrClosed
 		}
 		copy(d.v.slot[:], s)
-		d.v.u, d.v.temp = q.unfiled[d.id], q.temps[d.id]
+		d.v.u, d.v.temp = q.unfiled.of(d.id), q.temps[d.id]
 		if d.v.u.payload != 0 {
 			octets += s.size()
 		}
@@ -92,13 +96,13 @@ func (q *Queue) filed(d *draft) bool {
 		s.set(flagPayload)
 	}
 	delete(q.temps, d.id)
-	if u := q.unfiled[d.id]; u != d.v.u {
+	if u := q.unfiled.of(d.id); u != d.v.u {
 		u.payload = 0
-		q.unfiled[d.id] = u
+		q.unfiled.put(d.id, u)
 		q.dirty = append(q.dirty, d.id)
 		return true
 	}
-	delete(q.unfiled, d.id)
+	q.unfiled.drop(d.id)
 	s.clear(flagDirty)
 	q.svc.dirty.Add(-1)
 	return true
@@ -106,9 +110,10 @@ func (q *Queue) filed(d *draft) bool {
 
 // fileDrafts writes the files of drafts, up to the first error; that draft
 // becomes the last of them, so that it does not keep the others from their
-// files at every try. The changes of directories take turns: a processor is
-// lost that waits for the lock of one. So before its turn everybody reads,
-// beside others, what the turn would otherwise wait for.
+// files at every try. The changes of directories take turns, those of payloads
+// beside those of job files: a processor is lost that waits for the lock of a
+// directory. So before its turns everybody reads, beside others, what they
+// would otherwise wait for.
 func (q *Queue) fileDrafts(drafts []draft) error {
 	ready := 0
 	var unready error
@@ -117,21 +122,35 @@ func (q *Queue) fileDrafts(drafts []draft) error {
 			break
 		}
 	}
-	q.turn.Lock()
-	defer q.turn.Unlock()
-	for i := range ready {
-		d := &drafts[i]
-		d.begun = true
-		if err := q.place(d); err != nil {
-			toLast(drafts, i)
-			return err
-		}
-		d.done = true
+	placed, unplaced := inTurn(&q.turns.payload, drafts[:ready], q.placePayload)
+	done, undone := inTurn(&q.turns.text, drafts[:placed], q.placeText)
+	for i := range done {
+		drafts[i].done = true
 	}
 	if unready != nil {
 		toLast(drafts, ready)
 	}
-	return unready
+	if unplaced != nil {
+		toLast(drafts, placed)
+	}
+	if undone != nil {
+		toLast(drafts, done)
+	}
+	return cmp.Or(undone, unplaced, unready)
+}
+
+// inTurn does something with drafts in turn, and returns how many it was done
+// with before an error.
+func inTurn(turn *sync.Mutex, drafts []draft, do func(*draft) error) (n int, err error) {
+	turn.Lock()
+	defer turn.Unlock()
+	for n < len(drafts) && err == nil {
+		drafts[n].begun = true
+		if err = do(&drafts[n]); err == nil {
+			n++
+		}
+	}
+	return n, err
 }
 
 // toLast makes draft i the last one.
@@ -166,6 +185,7 @@ func (q *Queue) prepare(d *draft) error {
 	}
 	from := s.filed()
 	if from == filedUnknown {
+		q.compare(d)
 		return nil
 	}
 	if from != 0 {
@@ -177,60 +197,80 @@ func (q *Queue) prepare(d *draft) error {
 	return nil
 }
 
-// place writes the files of a job as its draft has it. It may be called again
-// after any of its steps: a file that could not be trusted is written anew.
-func (q *Queue) place(d *draft) (err error) {
-	s := d.v.s()
-	switch {
-	case s.status() == 0:
-		return q.unfile(d.name, d.v.temp)
-	case s.payloadDone():
-	case d.v.temp != "":
-		err = q.placePayload(d.name, &d.v)
-	case d.payload != nil:
-		err = create(q.dirs.payload, d.name, d.payload)
+// compare finds out what of a draft there is already: after a crash the files of
+// most jobs are as they should be.
+func (q *Queue) compare(d *draft) {
+	for st := Pending; st <= Deleted; st++ {
+		if st == d.v.s().status() {
+			if holds(q.dirs.status[st], d.name, d.text) {
+				d.text = nil
+			}
+		} else if _, err := q.dirs.status[st].Stat(d.name); !errors.Is(err, fs.ErrNotExist) {
+			d.strays = append(d.strays, st)
+		}
 	}
-	if err != nil {
-		return err
+	if d.payload != nil && holds(q.dirs.payload, d.name, d.payload) {
+		d.payload = nil
 	}
-	return q.placeText(d.name, s, d.text)
 }
 
-// placePayload gives a large payload its name.
-func (q *Queue) placePayload(name string, v *view) error {
-	err := q.svc.temp.Rename(v.temp, q.dirs.payload, name)
+// holds tells whether a file has these contents.
+func holds(d *durable.Dir, name string, data []byte) bool {
+	got, err := d.ReadFile(name, make([]byte, 0, len(data)+1024), len(data))
+	return err == nil && bytes.Equal(got, data)
+}
+
+// placePayload writes the payload, or gives a large one its name. As placeText
+// it may be called again after any of its steps: a file that could not be
+// trusted is written anew.
+func (q *Queue) placePayload(d *draft) error {
+	s := d.v.s()
+	switch {
+	case s.status() == 0 || s.payloadDone():
+		return nil
+	case d.v.temp == "" && d.payload == nil:
+		return nil
+	case d.v.temp == "":
+		return create(q.dirs.payload, d.name, d.payload)
+	}
+	err := q.svc.temp.Rename(d.v.temp, q.dirs.payload, d.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if st, e := q.dirs.payload.Stat(name); e == nil && st.Size == v.s().size() {
+		if st, e := q.dirs.payload.Stat(d.name); e == nil && st.Size == s.size() {
 			return nil // renamed before a crash
 		}
 	}
 	return err
 }
 
-// placeText makes the job file, or gives it new lines and moves it.
-func (q *Queue) placeText(name string, s slot, text []byte) error {
+// placeText makes the job file, or gives it new lines and moves it. A culled job
+// loses all files.
+func (q *Queue) placeText(d *draft) error {
+	s, name := d.v.s(), d.name
+	if s.status() == 0 {
+		return q.unfile(name, d.v.temp)
+	}
 	to := q.dirs.status[s.status()]
 	from := s.filed()
-	if from == filedUnknown {
-		for st := Pending; st <= Deleted; st++ {
-			if err := q.dirs.status[st].Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
+	for _, st := range d.strays {
+		if err := q.dirs.status[st].Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		from = 0
 	}
-	if from == 0 {
-		return create(to, name, text)
+	switch {
+	case d.text == nil:
+		return nil
+	case from == 0 || from == filedUnknown:
+		return create(to, name, d.text)
 	}
 	// The new lines first, then the move. A crash between the two leaves
 	// pending/ID that says consumed; the journal still has the event.
 	old := q.dirs.status[from]
-	err := old.Rewrite(name, text)
+	err := old.Rewrite(name, d.text)
 	if err == nil && from != s.status() {
 		err = old.Rename(name, to, name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return create(to, name, text) // other hands took it away
+		return create(to, name, d.text) // other hands took it away
 	}
 	return err
 }

@@ -20,9 +20,9 @@ type Queue struct {
 	id   string
 	dirs queueDirs
 
-	filing  sync.RWMutex // read-held while files of a job are written
-	turn    sync.Mutex   // held while entries of the directories change
-	packing sync.Mutex   // held while a pack is opened
+	filing  sync.RWMutex                       // read-held while files of a job are written
+	turns   struct{ payload, text sync.Mutex } // held while entries of the directories change
+	packing sync.Mutex                         // held while a pack is opened
 
 	mu        sync.RWMutex
 	info      QueueInfo
@@ -51,7 +51,7 @@ type Queue struct {
 	consumed  int64 // µs of the last consumption, 0 if none
 	events    []durable.Position
 	firstSeq  Seq // of events[0]
-	unfiled   map[JobID]unfiled
+	unfiled   places
 	temps     map[JobID]string     // large payloads not yet under their name
 	results   map[JobID]resultWork // results not yet under their names, or not yet removed
 	leases    leases
@@ -214,7 +214,7 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	p.version, p.at, p.changed = max(p.version, r.seq), max(p.at, r.time), true
 	q.touched = true
 
-	u := q.unfiled[r.job]
+	u := q.unfiled.of(r.job)
 	u.text = at.Add(r.textAt())
 	if r.flags&recInline != 0 {
 		u.payload = at.Add(r.payloadAt())
@@ -222,7 +222,7 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	if r.flags&recTemp != 0 {
 		q.temps[r.job] = r.temp
 	}
-	q.unfiled[r.job] = u
+	q.unfiled.put(r.job, u)
 	if !s.has(flagDirty) {
 		s.set(flagDirty)
 		q.dirty = append(q.dirty, r.job)

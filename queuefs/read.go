@@ -37,7 +37,7 @@ func (q *Queue) view(id JobID) (v view, ok bool) {
 		return v, false
 	}
 	copy(v.slot[:], s)
-	v.u, v.temp, v.typ = q.unfiled[id], q.temps[id], q.types[s.mediaType()]
+	v.u, v.temp, v.typ = q.unfiled.of(id), q.temps[id], q.types[s.mediaType()]
 	return v, true
 }
 

@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"cutie/queuefs/durable"
 )
 
 // A record is one event in the journal. It holds the whole new state of its
@@ -167,12 +165,6 @@ func (r *record) event() Event {
 
 // jobFileType is the media type of job files and queue-info.txt (Cutie 0.3, 4).
 const jobFileType = "text/x-anvl"
-
-// unfiled is where the parts of a job are in the journal whose files are
-// still to be written.
-type unfiled struct {
-	text, payload durable.Position // 0: in its file
-}
 
 // setType gives the record the media type of its job. Other hands may have put
 // one into a job file that no submitter could; the index then knows none.

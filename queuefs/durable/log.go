@@ -98,7 +98,7 @@ type Op interface {
 }
 
 // maxBatch is where a batch stops gathering; one single Append may be larger.
-const maxBatch = 8 << 20
+const maxBatch = 4 << 20
 
 // MaxAppend returns how many octets one Append may take.
 func (l *Log) MaxAppend() int { return int(l.segSize/2) - blockSize }
