@@ -185,6 +185,9 @@ func (q *Queue) culledFirst() int {
 // behind returns the octets of journal since the last checkpoint.
 func (s *Service) behind() int64 { return s.log.Written() - s.lastMark.Load() }
 
+// Unfiled returns how many jobs have files that are behind the journal.
+func (s *Service) Unfiled() int { return int(s.dirty.Load()) }
+
 // maxDirty is how many jobs may have files behind the journal.
 const maxDirty = 400_000
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -31,8 +32,9 @@ var serveVerb = verb{
 	manual: `
 A home that does not exist is created, with one queue named jobs. The daemon
 prints what to open, serves until it is interrupted, and then ends the
-requests in progress and leaves every file exact. A second interrupt ends it at
-once; nothing that was acknowledged is lost then either.
+requests in progress and leaves every file exact, which takes a while after a
+burst; then it says how many jobs are left. A second interrupt ends it at once;
+nothing that was acknowledged is lost then either.
 
 While it runs, the other commands find it through its socket in the home.
 
@@ -168,7 +170,7 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 		send *callback.Sender
 	)
 	defer func() {
-		err = errors.Join(err, svc.Close())
+		err = errors.Join(err, closeHome(svc, log))
 		if send != nil {
 			err = errors.Join(err, send.Close())
 		}
@@ -256,6 +258,36 @@ func openHome(ctx context.Context, dir string, log zerolog.Logger) (*queuefs.Ser
 		log.Info().Str("home", dir).Msg("home created")
 	}
 	return svc, nil
+}
+
+// closeHome closes the service. After a burst there may be many files to write
+// yet; then it says so now and then.
+func closeHome(svc *queuefs.Service, log zerolog.Logger) error {
+	const many, pause = 10_000, 10 * time.Second
+	say := func() {
+		if n := svc.Unfiled(); n > many {
+			log.Info().Int("jobs", n).Msg("writing the files of jobs; to interrupt that loses nothing, the next start goes on")
+		}
+	}
+	say()
+	done := make(chan struct{})
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				say()
+			case <-done:
+				return
+			}
+		}
+	})
+	err := svc.Close()
+	close(done)
+	saying.Wait()
+	return err
 }
 
 // damage logs what was found damaged and set aside.
