@@ -46,7 +46,7 @@ func (s *Service) catchUp() error {
 	defer s.end()
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
-	if !s.lagging(2) {
+	if !s.tooFar() {
 		return nil
 	}
 	return s.checkpointLocked(false)
@@ -125,6 +125,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 	}
 	s.keep, s.past = keep, mark
 	s.lastMark.Store(written)
+	s.found.Store(0)
 	s.lastTime = s.opts.Now()
 	for _, q := range queues {
 		q.forget(keep.At.Segment())

@@ -68,7 +68,7 @@ func (s *Service) maintain(ctx context.Context) error {
 	behind := s.behind()
 	age, dirty := now.Sub(s.lastTime), s.dirty.Load()
 	old := behind > 0 && (age >= maxAge || age < 0)
-	due := s.lagging(1) || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
+	due := s.lagging() || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
 	spare := s.leisure.next(s.opts.Idle())
 	s.upkeep.Unlock()
 	switch {
@@ -191,9 +191,15 @@ func (s *Service) Unfiled() int { return int(s.dirty.Load()) }
 // maxDirty is how many jobs may have files behind the journal.
 const maxDirty = 400_000
 
-// lagging tells whether the files are behind by n times what they may be.
-func (s *Service) lagging(n int64) bool {
-	return s.behind() >= n*s.opts.Behind || s.dirty.Load() >= n*maxDirty
+// lagging tells whether the files are behind by what they may be.
+func (s *Service) lagging() bool {
+	return s.behind() >= s.opts.Behind || s.dirty.Load() >= maxDirty
+}
+
+// tooFar tells whether the files are behind by twice of that, not counting what
+// a crash left: nobody is to wait at the start until all files were looked at.
+func (s *Service) tooFar() bool {
+	return s.behind() >= 2*s.opts.Behind || s.dirty.Load()-s.found.Load() >= 2*maxDirty
 }
 
 // admit holds a submission back while the files are too far behind. When
@@ -213,7 +219,7 @@ func (s *Service) catchUpFiles(ctx context.Context, q *Queue, n int) error {
 		return ErrNoSpace
 	}
 	s.assist(q, n)
-	for s.lagging(2) {
+	for s.tooFar() {
 		if s.full.Load() {
 			return ErrNoSpace
 		}
@@ -232,7 +238,7 @@ func (s *Service) catchUpFiles(ctx context.Context, q *Queue, n int) error {
 // assist writes the files of n jobs if the files are behind, so that a
 // sustained load settles at what the file system carries.
 func (s *Service) assist(q *Queue, n int) {
-	if !s.lagging(1) || s.begin() != nil {
+	if !s.lagging() || s.begin() != nil {
 		return
 	}
 	defer s.end()

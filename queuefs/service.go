@@ -72,6 +72,7 @@ type Service struct {
 	lastMark  atomic.Int64 // octets of journal at the last checkpoint
 	full      atomic.Bool  // files cannot be written for lack of room
 	dirty     atomic.Int64 // jobs whose files are behind
+	found     atomic.Int64 // such jobs when the home was opened, until the first checkpoint
 }
 
 // Open opens a home: it takes the lock, reads the index, replays the journal
