@@ -16,8 +16,8 @@ import (
 	"cutie/sitemap"
 )
 
-// busyEvents is how many events a busy day has at least, half of that under the
-// race detector; CUTIE_BUSY_EVENTS says another number.
+// busyEvents is how many events a busy day has at least; CUTIE_BUSY_EVENTS
+// says another number.
 const busyEvents = 3000
 
 // TestABusyDay scripts a day of a queue in each version: jobs come, are taken,
@@ -27,9 +27,6 @@ const busyEvents = 3000
 // directory are the same.
 func TestABusyDay(t *testing.T) {
 	events := busyEvents
-	if raceEnabled {
-		events /= 2
-	}
 	if n, err := strconv.Atoi(os.Getenv("CUTIE_BUSY_EVENTS")); err == nil {
 		events = n
 	}
