@@ -143,7 +143,7 @@ func (h *Handler) destroyDue(ctx context.Context, s *shelf, set settings) error 
 // is settled; the record of a job that the queue no longer has goes.
 func (h *Handler) look(ctx context.Context, s *shelf, set settings, id string, now time.Time) error {
 	defer s.lock(id)()
-	if err := h.makeUp(ctx, s, id); err != nil {
+	if err := h.makeUp(ctx, s, id); err != nil && !errors.Is(err, queuefs.ErrNoSpace) { // as found has it
 		return err
 	}
 	rec, err := s.record(id)
