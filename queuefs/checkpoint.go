@@ -99,6 +99,9 @@ func (s *Service) checkpointLocked(closing bool) error {
 	}
 	if err := s.home.SyncFS(); err != nil {
 		// What was written before is in doubt, and a second sync would not tell.
+		// The cache may go on showing it, and the note of that as well, until the
+		// machine is started anew: so long all files are written again.
+		_ = s.ixdir.Put(doubtFile, nil)
 		s.fail(err)
 		return errors.Join(ErrFailed, err)
 	}
@@ -122,6 +125,12 @@ func (s *Service) checkpointLocked(closing bool) error {
 	}
 	for i := range staged {
 		staged[i].kept = true
+	}
+	if s.doubt.Load() {
+		if err := s.ixdir.Remove(doubtFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return storageError(err)
+		}
+		s.doubt.Store(false)
 	}
 	s.keep, s.past = keep, mark
 	s.lastMark.Store(written)

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"cutie/queuefs/durable"
 )
 
@@ -200,22 +202,27 @@ func (q *Queue) prepare(d *draft) error {
 // compare finds out what of a draft there is already: after a crash the files of
 // most jobs are as they should be.
 func (q *Queue) compare(d *draft) {
+	believed := !q.svc.doubt.Load()
 	for st := Pending; st <= Deleted; st++ {
 		if st == d.v.s().status() {
-			if holds(q.dirs.status[st], d.name, d.text) {
+			if believed && holds(q.dirs.status[st], d.name, d.text) {
 				d.text = nil
 			}
 		} else if _, err := q.dirs.status[st].Stat(d.name); !errors.Is(err, fs.ErrNotExist) {
 			d.strays = append(d.strays, st)
 		}
 	}
-	if d.payload != nil && holds(q.dirs.payload, d.name, d.payload) {
+	if d.payload != nil && believed && holds(q.dirs.payload, d.name, d.payload) {
 		d.payload = nil
 	}
 }
 
 // holds tells whether a file has these contents.
 func holds(d *durable.Dir, name string, data []byte) bool {
+	st, err := d.Stat(name)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != int64(len(data)) {
+		return false
+	}
 	got, err := d.ReadFile(name, make([]byte, 0, len(data)+1024), len(data))
 	return err == nil && bytes.Equal(got, data)
 }

@@ -55,7 +55,7 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 		q.mu.RUnlock()
 		return nil, nil
 	}
-	if len(q.events) == 0 || after+1 < q.firstSeq {
+	if len(q.events) == 0 || after+1 < q.firstSeq || after+1 >= q.firstSeq+Seq(len(q.events)) {
 		q.mu.RUnlock()
 		return nil, ErrGone
 	}

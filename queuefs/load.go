@@ -22,6 +22,8 @@ func (s *Service) load() error {
 	if err != nil {
 		return err
 	}
+	_, e := s.ixdir.Stat(doubtFile)
+	s.doubt.Store(!errors.Is(e, fs.ErrNotExist))
 	data, err := s.home.ReadFile(queuesName, nil, 64<<20)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -45,20 +47,17 @@ func (s *Service) load() error {
 		}
 		look[q], fresh[q] = was.scanned || was.changed && c.clean, was.fresh
 	}
-	damaged, err := s.replay(c)
-	if err != nil {
+	if err := s.replay(c); err != nil {
 		return err
-	}
-	for _, q := range s.queues {
-		// What the journal has lost, or all of it, may be in the directories.
-		look[q] = look[q] || fresh[q] && (damaged || len(q.idx.pages) == 0)
 	}
 	if err := s.sweepTemps(); err != nil {
 		return err
 	}
 	for _, q := range s.queues {
-		if look[q] {
-			if err := q.reconcile(); err != nil {
+		// Of a fresh queue the names of the files are compared after every crash:
+		// what the journal has lost is nowhere else.
+		if look[q] || fresh[q] {
+			if err := q.reconcile(fresh[q]); err != nil {
 				return fmt.Errorf("queue %s: %w", q.id, err)
 			}
 		}
@@ -97,15 +96,15 @@ func (s *Service) markOpen(c checkpointFile) error {
 }
 
 // replay opens the journal and applies what stands behind the checkpoint, by
-// the code that normal running uses. It returns whether something is missing.
-func (s *Service) replay(c checkpointFile) (damaged bool, err error) {
+// the code that normal running uses.
+func (s *Service) replay(c checkpointFile) error {
 	logs, err := s.home.Sub(logDir)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer logs.Close()
 	if s.jdir, err = logs.MakeSub(journalDir); err != nil {
-		return false, err
+		return err
 	}
 	from := c.past
 	if c.keep.At != 0 && c.keep.At < from.At {
@@ -151,11 +150,10 @@ func (s *Service) replay(c checkpointFile) (damaged bool, err error) {
 	}
 	s.log, err = durable.OpenLog(s.jdir, from, durable.LogOptions{Segment: s.opts.Segment, Visit: visit, Earlier: true,
 		Report: func(name, text string) {
-			damaged = true
 			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
 		}})
 	if err != nil {
-		return false, err
+		return err
 	}
 	// A follower that has not seen a checkpoint yet wants it all.
 	if from.At == 0 {
@@ -163,14 +161,14 @@ func (s *Service) replay(c checkpointFile) (damaged bool, err error) {
 	}
 	s.past, s.keep = c.past, from
 	if bad != nil {
-		return false, bad
+		return bad
 	}
 	// A damaged list of former queues is found here, and not when one is made.
 	s.strays = strays
 	if err := s.retireStrays(); !errors.Is(storageError(err), ErrNoSpace) {
-		return damaged, err
+		return err
 	}
-	return damaged, nil
+	return nil
 }
 
 // sweepTemps removes payloads that never came to be jobs.

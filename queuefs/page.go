@@ -18,6 +18,7 @@ import (
 // What the index has on disk, in log/index:
 //
 //	checkpoint          where replay begins, and whether the home was closed
+//	doubt               a sync of the file system has failed since the checkpoint
 //	queues/QID/queue    numbers and names that the pages need
 //	queues/QID/pN       page N
 //
@@ -32,6 +33,7 @@ const (
 	pageHeader = 32
 	queueFile  = "queue"
 	checkFile  = "checkpoint"
+	doubtFile  = "doubt"
 )
 
 func pageName(n int) string { return fmt.Sprintf("p%09d", n) }

@@ -149,11 +149,12 @@ func (s *Service) takeIn(id string) error {
 	// was not served, or is of a queue that went; it does not come back.
 	if _, err = q.loadIndex(checkpointFile{}, false); err == nil {
 		if err = q.begin(); err == nil {
-			err = q.reconcile()
+			err = q.reconcile(false)
 		}
 	}
 	if err != nil {
 		q.mu.Lock()
+		s.dirty.Add(-int64(len(q.dirty)))
 		q.idx.free()
 		q.mu.Unlock()
 		q.closeDirs()

@@ -122,7 +122,9 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 // has no other room than what they leave.
 func TestAFullDiskIsFreedByCulling(t *testing.T) {
 	dir := mount(t, "8m")
-	o := queuefs.Options{Segment: 4 * smallSegment, Behind: 300 << 10}
+	now := time.Now()
+	o := queuefs.Options{Segment: 4 * smallSegment, Behind: 300 << 10,
+		Now: func() time.Time { return now }} // so upkeep takes the day for a calm one
 	home := filepath.Join(dir, "home")
 	s, q := openHome(t, home, o)
 	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {

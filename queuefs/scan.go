@@ -226,8 +226,10 @@ func (q *Queue) fill(s slot, r *record) {
 
 // reconcile makes events of what an operator did by hand while nobody had the
 // home open: a job file that was moved, brought, or taken away. Of jobs whose
-// files are behind the journal, the journal knows better.
-func (q *Queue) reconcile() error {
+// files are behind the journal, the journal knows better. What it has lost of a
+// fresh queue comes in the same way; the new events go on behind those that the
+// files speak of.
+func (q *Queue) reconcile(fresh bool) error {
 	where, err := q.list(nil)
 	if err != nil {
 		return err
@@ -256,8 +258,18 @@ func (q *Queue) reconcile() error {
 		}
 	}
 	slices.Sort(ids)
+	var last Seq
+	for i := 0; fresh && i < len(ids); i++ {
+		j, _, err := q.readJob(ids[i], where[ids[i]])
+		if transient(err) {
+			return err
+		}
+		if err == nil && q.inReach(&j) == nil {
+			last = max(last, j.Seq)
+		}
+	}
 	for _, id := range ids {
-		if err := q.takeNew(id, where[id]); err != nil {
+		if err := q.takeNew(id, where[id], last); err != nil {
 			return err
 		}
 	}
@@ -355,8 +367,9 @@ func (q *Queue) takeLoss(e Entry) error {
 	})
 }
 
-// takeNew takes in a job whose file somebody put into the directory.
-func (q *Queue) takeNew(id JobID, st Status) error {
+// takeNew takes in a job whose file somebody put into the directory, by an event
+// behind that of number last.
+func (q *Queue) takeNew(id JobID, st Status, last Seq) error {
 	j, _, err := q.readJob(id, st)
 	if transient(err) {
 		return err
@@ -375,7 +388,7 @@ func (q *Queue) takeNew(id JobID, st Status) error {
 	r.setType(j.MediaType)
 	q.payloadSums(r, &j)
 	return q.commit(func() ([]*record, error) {
-		q.mint.job = max(q.mint.job, id)
+		q.mint.job, q.mint.seq = max(q.mint.job, id), max(q.mint.seq, last)
 		p := q.idx.grow(id)
 		s := p.slot(int(id % PageJobs))
 		s.set(flagPayload)
