@@ -94,7 +94,7 @@ func (q *Queue) check(r *Report, repair bool) error {
 	if n := len(behind); n > 0 {
 		r.Problems = append(r.Problems, Problem{Path: queuesDir + "/" + q.id, Text: fmt.Sprintf("%v: the files of %d jobs are behind the journal, which has them, and were not compared", ErrNoSpace, n)})
 	}
-	where, err := q.list(nil)
+	where, err := q.list(func(JobID) bool { return true })
 	if err != nil {
 		return err
 	}

@@ -18,9 +18,9 @@ import (
 // found is where the directories have job files.
 type found map[JobID]Status
 
-// list finds the job files of the pages asked for, all if pages is nil. What
-// is no job file is set aside. A job with two files keeps the later one.
-func (q *Queue) list(pages map[int]bool) (found, error) {
+// list finds the job files of the jobs that are wanted. What is no job file is
+// set aside. A job with two files keeps the later one.
+func (q *Queue) list(wanted func(JobID) bool) (found, error) {
 	where := found{}
 	for st := Pending; st <= Deleted; st++ {
 		d := q.dirs.status[st]
@@ -30,7 +30,7 @@ func (q *Queue) list(pages map[int]bool) (found, error) {
 			switch {
 			case err != nil:
 				strange = append(strange, name)
-			case pages != nil && !pages[int(id/PageJobs)]:
+			case !wanted(id):
 			case where[id] != 0:
 				twice = append(twice, name)
 			default:
@@ -129,7 +129,7 @@ func freeName(d *durable.Dir, base string) (string, error) {
 // does for files that cannot be read as such: one that a crash left half
 // rewritten belongs to a job of which the journal knows better.
 func (q *Queue) scan(pages map[int]bool) error {
-	where, err := q.list(pages)
+	where, err := q.list(func(id JobID) bool { return pages == nil || pages[int(id/PageJobs)] })
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,10 @@ func (q *Queue) fill(s slot, r *record) {
 // fresh queue comes in the same way; the new events go on behind those that the
 // files speak of.
 func (q *Queue) reconcile(fresh bool) error {
-	where, err := q.list(nil)
+	where, err := q.list(func(id JobID) bool {
+		s := q.idx.slot(id)
+		return s == nil || !s.has(flagDirty)
+	})
 	if err != nil {
 		return err
 	}
@@ -253,9 +256,7 @@ func (q *Queue) reconcile(fresh bool) error {
 	}
 	ids := make([]JobID, 0, len(where))
 	for id := range where {
-		if s := q.idx.slot(id); s == nil || !s.has(flagDirty) {
-			ids = append(ids, id)
-		}
+		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	var last Seq

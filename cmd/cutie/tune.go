@@ -23,7 +23,7 @@ func tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
-	(&budget{}).set(limitFor(0, 0))
+	(&budget{}).set(heapLeast) // until it is known how large the index is
 }
 
 // memory is what the daemon may take before it collects garbage sooner than it
