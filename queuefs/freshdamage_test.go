@@ -14,7 +14,7 @@ import (
 )
 
 // crashedFresh is a home that was killed before its first checkpoint, whose
-// files all stand; it returns the segments of the journal.
+// files all stand, with what it holds and its last event.
 func crashedFresh(t *testing.T, jobs int) (dir string, want world, seq queuefs.Seq) {
 	t.Helper()
 	home := filepath.Join(fastDir(t), "home")
