@@ -152,12 +152,11 @@ func TestEventNumbersGoOnWithoutTheJournal(t *testing.T) {
 // on the disk.
 func TestFilesAreWrittenAgainAfterAFailedSync(t *testing.T) {
 	home := filepath.Join(fastDir(t), "home")
-	s, q := openHome(t, home, queuefs.Options{Segment: smallSegment})
-	must(t, s.Checkpoint(ctx))
-	closeHome(t, s)
-	fail := true
-	s, q = openHome(t, home, queuefs.Options{Segment: smallSegment, Fault: func(step string, do func() error) error {
-		if step == "syncfs" && fail {
+	made, _ := openHome(t, home, queuefs.Options{Segment: smallSegment})
+	must(t, made.Checkpoint(ctx))
+	closeHome(t, made)
+	s, q := openHome(t, home, queuefs.Options{Segment: smallSegment, Fault: func(step string, do func() error) error {
+		if step == "syncfs" {
 			return errInjected // as EIO: what was written is in doubt, the page cache has it as clean
 		}
 		return do()
