@@ -191,7 +191,7 @@ func (t *task) compress(pause func() bool) error {
 			return err
 		}
 		all.join(c, m.behind())
-		t.p.cache.drop(k) // from now on the file is served
+		t.p.cache.drop(k) // the file will be served
 		k.from += m.raw
 		if !pause() {
 			return errStopped
