@@ -1,0 +1,128 @@
+package md5lanes_test
+
+import (
+	"bytes"
+	"crypto/md5"
+	"fmt"
+	"hash"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"cutie/queuefs/md5lanes"
+)
+
+// octets returns n octets that look like nothing.
+func octets(seed uint64, n int) []byte {
+	var key [32]byte
+	key[0], key[1] = byte(seed), byte(seed>>8)
+	p := make([]byte, n)
+	rand.NewChaCha8(key).Read(p)
+	return p
+}
+
+// Streams of all lengths, in pieces of all sizes, alone and beside many
+// others, have the digests that crypto/md5 computes.
+func TestSameAsMD5(t *testing.T) {
+	for _, streams := range []int{1, 2, 3, 8, 9, 40} {
+		t.Run(fmt.Sprint(streams, " streams"), func(t *testing.T) {
+			var wg sync.WaitGroup
+			for i := range streams {
+				wg.Go(func() {
+					r := rand.New(rand.NewPCG(uint64(i), uint64(streams)))
+					h := md5lanes.New()
+					for range 20 {
+						data := octets(r.Uint64(), r.IntN(300_000))
+						h.Reset()
+						for p := data; len(p) > 0; {
+							n := min(len(p), 1+r.IntN(1<<(1+r.IntN(18))))
+							if k, err := h.Write(p[:n]); k != n || err != nil {
+								t.Errorf("Write of %d octets: %d, %v", n, k, err)
+							}
+							p = p[n:]
+							if r.IntN(8) == 0 {
+								compare(t, h, data[:len(data)-len(p)])
+							}
+						}
+						compare(t, h, data)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func compare(t *testing.T, h hash.Hash, data []byte) {
+	t.Helper()
+	if got, want := h.Sum(nil), md5.Sum(data); !bytes.Equal(got, want[:]) {
+		t.Errorf("digest of %d octets is %x, not %x", len(data), got, want)
+	}
+}
+
+func FuzzSameAsMD5(f *testing.F) {
+	f.Add(uint64(1), 100_000, 64<<10, 3)
+	f.Add(uint64(2), 64<<10, 8<<10, 8)
+	f.Add(uint64(3), 8191, 8192, 2)
+	f.Fuzz(func(t *testing.T, seed uint64, size, piece, streams int) {
+		if size < 0 || size > 1<<20 || piece < 1 || piece > 1<<20 || size/piece > 1<<12 || streams < 1 || streams > 20 {
+			t.Skip()
+		}
+		var wg sync.WaitGroup
+		for i := range streams {
+			wg.Go(func() {
+				data := octets(seed+uint64(i), size)
+				h := md5lanes.New()
+				for p := data; len(p) > 0; p = p[min(len(p), piece):] {
+					h.Write(p[:min(len(p), piece)])
+				}
+				compare(t, h, data)
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// What was written is read, and nothing kept of it.
+func TestLeavesInputAlone(t *testing.T) {
+	data := octets(1, 100_000)
+	was := bytes.Clone(data)
+	h := md5lanes.New()
+	h.Write(data)
+	clear(data)
+	compare(t, h, was)
+}
+
+func BenchmarkMD5(b *testing.B) {
+	for _, kind := range []struct {
+		name string
+		new  func() hash.Hash
+	}{{"crypto", md5.New}, {"lanes", md5lanes.New}} {
+		for _, size := range []int{8 << 10, 64 << 10, 1 << 20} {
+			for _, streams := range []int{1, 2, 8, 64} {
+				b.Run(fmt.Sprintf("%s/size=%d/streams=%d", kind.name, size, streams), func(b *testing.B) {
+					b.SetBytes(int64(size))
+					work := make(chan int)
+					var wg sync.WaitGroup
+					for range streams {
+						wg.Go(func() {
+							h, piece := kind.new(), make([]byte, min(size, 256<<10))
+							for range work {
+								h.Reset()
+								for n := 0; n < size; n += len(piece) {
+									h.Write(piece)
+								}
+								h.Sum(nil)
+							}
+						})
+					}
+					for b.Loop() {
+						work <- 1
+					}
+					close(work)
+					wg.Wait()
+				})
+			}
+		}
+	}
+}
