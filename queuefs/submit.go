@@ -2,13 +2,8 @@ package queuefs
 
 import (
 	"context"
-	"crypto/md5"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
-	"sync"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
@@ -41,31 +36,7 @@ type Submission struct {
 	done   bool
 }
 
-// A Draft is the payload of one job of a [Submission]. Small payloads are
-// kept in memory; what is above 128 KiB, or beyond what the whole submission
-// may keep, goes to a temporary file as it comes.
-type Draft struct {
-	sub   *Submission
-	meta  Meta
-	sums  *sums
-	extra []hash.Hash // of kinds; nil where sums has it
-	kinds []digest.Type
-	began bool
-	buf   []byte
-	file  *durable.Spool
-	size  int64
-	err   error
-}
-
 var errOver = errors.New("submission is over")
-
-// sums are the digests every payload gets, with a buffer; they are reused.
-type sums struct {
-	sha, md5 hash.Hash
-	buf      []byte
-}
-
-var sumsPool = sync.Pool{New: func() any { return &sums{sha: sha256.New(), md5: md5.New()} }}
 
 // Begin starts a submission. Call Commit or Discard in the end.
 func (q *Queue) Begin() *Submission {
@@ -99,119 +70,6 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 	d.buf = d.sums.buf[:0]
 	s.drafts = append(s.drafts, d)
 	return d, nil
-}
-
-// SetMeta replaces what is said of the job, also after its payload was
-// written.
-func (d *Draft) SetMeta(m Meta) error {
-	if err := m.check(); err != nil {
-		return err
-	}
-	d.meta = m
-	return nil
-}
-
-// Meta returns what is said of the job so far.
-func (d *Draft) Meta() Meta { return d.meta }
-
-// Size returns the octets written so far.
-func (d *Draft) Size() int64 { return d.size }
-
-// Write adds to the payload.
-func (d *Draft) Write(p []byte) (int, error) {
-	if d.sub.done {
-		return 0, errOver
-	}
-	if d.err != nil {
-		return 0, d.err
-	}
-	if !d.began {
-		d.began = true
-		for _, e := range d.meta.Expect {
-			var h hash.Hash
-			if e.Type != digest.SHA256 && e.Type != digest.MD5 {
-				h = e.Type.New()
-			}
-			d.extra, d.kinds = append(d.extra, h), append(d.kinds, e.Type)
-		}
-	}
-	if d.file == nil && (len(d.buf)+len(p) > d.sub.q.svc.inline || len(p) > d.sub.budget) {
-		if d.err = d.spill(); d.err != nil {
-			return 0, d.err
-		}
-	}
-	if d.file != nil {
-		if _, err := d.file.Write(p); err != nil {
-			d.err = storageError(err)
-			return 0, d.err
-		}
-	} else {
-		d.buf = append(d.buf, p...)
-		d.sub.budget -= len(p)
-	}
-	d.sums.sha.Write(p)
-	d.sums.md5.Write(p)
-	for _, h := range d.extra {
-		if h != nil {
-			h.Write(p)
-		}
-	}
-	d.size += int64(len(p))
-	return len(p), nil
-}
-
-// spill moves the payload to a temporary file.
-func (d *Draft) spill() error {
-	f, err := d.sub.q.svc.temp.Spool()
-	if err != nil {
-		return storageError(err)
-	}
-	d.file = f
-	if _, err := f.Write(d.buf); err != nil {
-		return storageError(err)
-	}
-	d.sub.budget += len(d.buf)
-	d.buf = d.buf[:0]
-	if len(d.sub.drafts) > 8 { // many that are kept to the end would add up
-		d.buf, d.sums.buf = nil, nil
-	}
-	return nil
-}
-
-// verify compares the payload with the digests the submitter gave.
-func (d *Draft) verify(got []digest.Value) ([]digest.Value, error) {
-	for i, want := range d.meta.Expect {
-		var have digest.Value
-		switch {
-		case want.Type == digest.SHA256:
-			have = got[0]
-		case want.Type == digest.MD5:
-			have = got[1]
-		case i < len(d.extra) && d.kinds[i] == want.Type:
-			have = digest.NewValue(want.Type, d.extra[i].Sum(nil))
-		default: // it was named after the payload had come
-			h := want.Type.New()
-			if d.file != nil {
-				f, err := d.file.File()
-				if err != nil {
-					return nil, storageError(err)
-				}
-				if _, err := io.Copy(h, io.NewSectionReader(f, 0, d.size)); err != nil {
-					return nil, err
-				}
-			} else {
-				h.Write(d.buf)
-			}
-			have = digest.NewValue(want.Type, h.Sum(nil))
-		}
-		if err := want.Check(have); err != nil {
-			return nil, err
-		}
-		if want.Type != digest.SHA256 && want.Type != digest.MD5 {
-			got = append(got, have)
-		}
-	}
-	return got, nil
 }
 
 // Commit puts all jobs of the submission at the end of the queue, in the

@@ -117,6 +117,23 @@ func (s *Spool) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// Room returns where the next octets of the file may be read to, at least one;
+// Grow says how many were.
+func (s *Spool) Room() ([]byte, error) {
+	switch {
+	case s.buf == nil:
+		s.buf = spoolBuffers.Get().(*[spoolBuffer]byte)[:0]
+	case len(s.buf) == spoolBuffer:
+		if err := s.flush(); err != nil {
+			return nil, err
+		}
+	}
+	return s.buf[len(s.buf):spoolBuffer], nil
+}
+
+// Grow adds the first n octets of what Room returned to the file.
+func (s *Spool) Grow(n int) { s.buf = s.buf[:len(s.buf)+n] }
+
 // flush writes the buffer. An end that fills no block goes through the page
 // cache.
 func (s *Spool) flush() error {

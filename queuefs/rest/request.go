@@ -274,6 +274,10 @@ var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // copyPayload is io.Copy with a buffer of ours.
 func copyPayload(dst io.Writer, src io.Reader) error {
+	if to, ok := dst.(io.ReaderFrom); ok {
+		_, err := to.ReadFrom(src)
+		return err
+	}
 	buf := copyBuffers.Get().(*[64 << 10]byte)
 	defer copyBuffers.Put(buf)
 	for {
