@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
@@ -70,6 +71,35 @@ func BenchmarkConsume(b *testing.B) {
 			})
 			b.StopTimer()
 		})
+	}
+}
+
+// BenchmarkEventsFollow submits a job and lets so many followers read its
+// event, as often as there is one. What reading takes of an operation, of all
+// followers together, is reading-ns/op.
+func BenchmarkEventsFollow(b *testing.B) {
+	for _, size := range []int{1 << 10, 64 << 10} {
+		data := strings.Repeat("x", size)
+		for _, followers := range []int{1, 4} {
+			b.Run(fmt.Sprintf("size=%d/followers=%d", size, followers), func(b *testing.B) {
+				_, q := benchHome(b)
+				var reading time.Duration
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					j := submit(b, q, queuefs.Meta{MediaType: "text/plain"}, data)
+					began := time.Now()
+					for range followers {
+						if events, err := q.Events(j.Seq-1, 100); err != nil || len(events) != 1 {
+							b.Fatalf("got %d events, %v", len(events), err)
+						}
+					}
+					reading += time.Since(began)
+				}
+				b.StopTimer()
+				b.ReportMetric(float64(reading.Nanoseconds())/float64(b.N), "reading-ns/op")
+			})
+		}
 	}
 }
 

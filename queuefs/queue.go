@@ -18,6 +18,7 @@ import (
 type Queue struct {
 	svc  *Service
 	id   string
+	life uint64 // tells it from all other queues that the service has had, also of its name
 	dirs queueDirs
 
 	filing  sync.RWMutex                       // read-held while files of a job are written
@@ -169,6 +170,9 @@ func (q *Queue) append(recs []*record) (*durable.Batch, error) {
 // Committed makes the change visible.
 func (c *change) Committed() {
 	q := c.q
+	for _, r := range c.recs { // nobody asks for them before they show
+		q.svc.recent.put(q.life, r.event())
+	}
 	q.mu.Lock()
 	at := c.at
 	for _, r := range c.recs {

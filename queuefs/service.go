@@ -57,6 +57,9 @@ type Service struct {
 	guard   Guard          // or nil
 	spares  func(queue string, id JobID) bool
 
+	recent recent        // events that were committed last
+	lives  atomic.Uint64 // how many queues were opened
+
 	follower  Follower           // followers, or nil
 	upkeep    sync.Mutex         // held by whoever checkpoints
 	keep      durable.Mark       // the journal from here on is for a follower that is not here
@@ -333,6 +336,7 @@ func (s *Service) closeFiles() error {
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
+	s.recent.clear()
 	s.packs.drop(func(*pack) bool { return true })
 	for _, q := range s.queues {
 		q.mu.Lock()

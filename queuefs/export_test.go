@@ -1,0 +1,16 @@
+package queuefs
+
+// RecentEvents is how many events a service has in memory at the most.
+const RecentEvents = recentEvents
+
+// ForgetEvents empties the memory of events.
+func (s *Service) ForgetEvents() { s.recent.clear() }
+
+// ForgetEvent takes one event out of the memory.
+func (q *Queue) ForgetEvent(seq Seq) { q.svc.recent.slot(q.life, seq).Store(nil) }
+
+// Remembers tells whether an event is in memory.
+func (q *Queue) Remembers(seq Seq) bool {
+	_, ok := q.svc.recent.get(q.life, seq)
+	return ok
+}
