@@ -100,6 +100,10 @@ type Op interface {
 // maxBatch is where a batch stops gathering; one single Append may be larger.
 const maxBatch = 4 << 20
 
+// prepareAt tells from what part of a segment on the next one is made: early,
+// for that takes as long as it takes to fill several parts.
+const prepareAt = 8
+
 // MaxAppend returns how many octets one Append may take.
 func (l *Log) MaxAppend() int { return int(l.segSize/2) - blockSize }
 
@@ -148,7 +152,7 @@ func (l *Log) gathering(n int) (*Batch, error) {
 		seg, start = l.next, blockSize
 		l.cur, l.next = seg, nil
 		l.live[seg.number] = seg
-	} else if l.next == nil && start > seg.size/2 {
+	} else if l.next == nil && start > seg.size/prepareAt {
 		l.prepareSoon()
 	}
 	var buf []byte
@@ -200,11 +204,28 @@ func (l *Log) prepareNext() error {
 // NeedsRoom tells whether err is Append's request to call Room.
 func NeedsRoom(err error) bool { return err == errNoRoom }
 
-// Room prepares the next segment. It blocks until that is on stable storage.
+// Room prepares the next segment. It blocks until that is on stable storage. Of
+// many callers one prepares it, and once another has gone on to it the rest find
+// room there.
 func (l *Log) Room() error {
 	l.prepare.Lock()
 	defer l.prepare.Unlock()
+	if l.roomy() {
+		return nil
+	}
 	return l.prepareNext()
+}
+
+// roomy tells whether the current segment takes whatever is appended next.
+func (l *Log) roomy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	start := l.end
+	if len(l.queue) > 0 {
+		b := l.queue[len(l.queue)-1]
+		start = b.start + padded(len(b.buf))
+	}
+	return l.err == nil && start+padded(batchHeader+recHeader+l.MaxAppend()) <= l.cur.size
 }
 
 // Commit returns when the batch is on stable storage and its operations have

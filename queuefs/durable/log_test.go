@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"cutie/queuefs/durable"
@@ -382,4 +383,28 @@ func TestSegmentSizes(t *testing.T) {
 	if !bytes.HasPrefix([]byte(images(t, path)[segments(t, path)[0]]), []byte("CUTIEJNL")) {
 		t.Error("a segment without its name in front")
 	}
+}
+
+// TestRoomIsMadeOnce asks for room where there is some: no segment is made, so
+// that of many who wait for one only the first has it made.
+func TestRoomIsMadeOnce(t *testing.T) {
+	var made atomic.Int32
+	j := open(t, tempDir(t), durable.Mark{}, func(step string, do func() error) error {
+		if step == "prepare segment" {
+			made.Add(1)
+		}
+		return do()
+	})
+	room := func(want int32) {
+		t.Helper()
+		if err := j.log.Room(); err != nil || made.Load() != want {
+			t.Errorf("made %d segments, %v, want %d", made.Load(), err, want)
+		}
+	}
+	room(1)
+	for first := j.log.Done().At.Segment(); j.log.Done().At.Segment() == first; {
+		j.put("a record")
+	}
+	room(2)
+	room(2)
 }
