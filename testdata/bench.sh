@@ -5,7 +5,10 @@
 # For each size of job and number of clients, in turn: every peer, then the
 # daemon, each on fresh directories on the same file system; all of it ROUNDS
 # times over, so that slow changes of the machine hit all alike. Between two
-# measurements the file system is synced and left alone for a moment. What
+# measurements the file system is synced and left alone for a moment. For a
+# minute after many files were removed some file systems are slow to make new
+# ones: so homes are removed at the end of a round, the peer that removes a file
+# for each job has its turn there, and the next round waits for a minute. What
 # every run measured stays in .bench as JSON.
 #
 # Environment:
@@ -21,10 +24,12 @@ set -eu
 
 : "${SIZES=1024 65536 1048576}" "${CLIENTS=1 8 64}" "${PEERS=beanstalkd redis dirq bare-http}"
 : "${BATCHES=100}" "${ROUNDS=2}" "${SCALE=1}" "${DISK=.bench/disk}" "${GO=go}"
-QUIET=1 # seconds of rest before each measurement
+QUIET=1  # seconds of rest before each measurement
+AFTER=65 # and after the files of a round were removed
 
 cutie=bin/cutie
 peers=.bench/peers
+homes=
 home=
 daemon=
 failed=0
@@ -44,13 +49,16 @@ stop_daemon() {
 	daemon=
 }
 
+# leave stops the daemon; its home stays to the end of the round.
+leave() {
+	stop_daemon
+	[ ! -s "$home/err" ] || sed 's/^/daemon: /' "$home/err" >&2
+}
+
 clean() {
 	stop_daemon
-	if [ -n "$home" ]; then
-		[ ! -s "$home/err" ] || sed 's/^/daemon: /' "$home/err" >&2
-		rm -rf "$home"
-		home=
-	fi
+	[ -z "$homes" ] || rm -rf "$homes"
+	homes=
 }
 trap clean EXIT
 trap 'exit 130' INT
@@ -64,7 +72,7 @@ settle() {
 
 # start_daemon serves a fresh home and sets url.
 start_daemon() {
-	home=$(mktemp -d "$DISK/home-XXXXXX")
+	home=$(mktemp -d "$homes/XXXXXX")
 	"$cutie" serve --home "$home/h" --listen 127.0.0.1:0 --log-level error >"$home/out" 2>"$home/err" &
 	daemon=$!
 	url=
@@ -107,14 +115,16 @@ keep() {
 	fi
 }
 
-# measure_peers ROUND SIZE CLIENTS
+# measure_peers ROUND SIZE CLIENTS PEER…
 measure_peers() {
-	for peer in $PEERS; do
-		jobs=$(jobs_for "$2" "$3")
+	round=$1 size=$2 clients=$3
+	shift 3
+	for peer; do
+		jobs=$(jobs_for "$size" "$clients")
 		# It is slow, and its rate does not depend on how many jobs it does.
-		[ "$peer" != dirq ] || [ "$2" -gt 4096 ] || jobs=$((jobs / 5 > $3 ? jobs / 5 : $3))
-		keep ".bench/$2-$3-$peer-$1.json" \
-			"$peers" run --dir "$DISK" -c "$3" -n "$jobs" --size "$2" -t json "$peer"
+		[ "$peer" != dirq ] || [ "$size" -gt 4096 ] || jobs=$((jobs / 5 > clients ? jobs / 5 : clients))
+		keep ".bench/$size-$clients-$peer-$round.json" \
+			"$peers" run --dir "$DISK" -c "$clients" -n "$jobs" --size "$size" -t json "$peer"
 	done
 }
 
@@ -125,7 +135,7 @@ measure_cutie() {
 	start_daemon
 	keep ".bench/$2-$3-cutie-$4-$1.json" \
 		"$cutie" bench --url "$url" --pid "$daemon" -c "$3" -n "$jobs" --size "$2" --batch "$4" -t json
-	clean
+	leave
 }
 
 [ -f go.mod ] && [ -d cmd/cutie ] || die "not at the top of the checkout"
@@ -136,16 +146,22 @@ rm -f .bench/*.json .bench/ratios.txt
 
 say "machine: $(uname -srm), $(getconf _NPROCESSORS_ONLN) processors, $DISK on $(df -PT "$DISK" 2>/dev/null | awk 'NR == 2 { print $2 }')"
 say "method: $ROUNDS rounds; in each, for every size and number of clients, first the peers ($PEERS), then cutie;"
-say "  each submits, then consumes the same jobs, on fresh directories on one file system;"
+say "  each submits, then consumes the same jobs, on fresh directories on one file system (dirq at the end of a round);"
 say "  before each the file system is synced and rests for $QUIET s; dirq does a fifth of the small jobs"
 say "  cpu and rss are those of the server; peers move one job a request"
+quick=
+for peer in $PEERS; do
+	[ "$peer" = dirq ] || quick="$quick $peer"
+done
 round=1
 while [ "$round" -le "$ROUNDS" ]; do
+	homes=$(mktemp -d "$DISK/homes-XXXXXX")
 	for size in $SIZES; do
 		for clients in $CLIENTS; do
 			say
 			say "round $round of $ROUNDS, $size octets, $clients clients"
-			measure_peers "$round" "$size" "$clients"
+			# shellcheck disable=SC2086
+			measure_peers "$round" "$size" "$clients" $quick
 			measure_cutie "$round" "$size" "$clients" 1
 			if [ "$size" = 1024 ] && [ "$clients" = 64 ]; then
 				for batch in $BATCHES; do
@@ -154,7 +170,19 @@ while [ "$round" -le "$ROUNDS" ]; do
 			fi
 		done
 	done
+	case " $PEERS " in *" dirq "*)
+		for size in $SIZES; do
+			for clients in $CLIENTS; do
+				say
+				say "round $round of $ROUNDS, $size octets, $clients clients"
+				measure_peers "$round" "$size" "$clients" dirq
+			done
+		done
+		;;
+	esac
+	clean
 	round=$((round + 1))
+	[ "$round" -gt "$ROUNDS" ] || sleep "$AFTER"
 done
 
 say
