@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,6 +61,7 @@ type Log struct {
 	number  uint64   // of the next batch
 	queue   []*Batch // not yet written, in order; the last one still gathers
 	running bool     // somebody commits
+	crowd   bool     // the last batch was of several callers
 	err     error    // final
 	spares  []string
 	bufs    [][]byte
@@ -259,6 +261,12 @@ func (b *Batch) over() bool {
 func (l *Log) run(mine *Batch) {
 	for {
 		l.mu.Lock()
+		if l.crowd {
+			// Whoever is about to append does so now, and is spared a sync of its own.
+			l.mu.Unlock()
+			runtime.Gosched()
+			l.mu.Lock()
+		}
 		if len(l.queue) == 0 {
 			l.running = false
 			l.mu.Unlock()
@@ -269,6 +277,7 @@ func (l *Log) run(mine *Batch) {
 		failed := l.err
 		b.size = len(b.buf)
 		b.buf = pad(b.buf)
+		l.crowd = len(b.ops) > 1
 		number := l.number
 		l.number++
 		if len(l.queue) == 0 {
