@@ -102,6 +102,10 @@ type Op interface {
 // maxBatch is where a batch stops gathering; one single Append may be larger.
 const maxBatch = 4 << 20
 
+// largeBatch is from where on a batch waits for nobody: the disk has enough to
+// do with it.
+const largeBatch = 256 << 10
+
 // prepareAt tells from what part of a segment on the next one is made: early,
 // for that takes as long as it takes to fill several parts.
 const prepareAt = 8
@@ -261,7 +265,7 @@ func (b *Batch) over() bool {
 func (l *Log) run(mine *Batch) {
 	for {
 		l.mu.Lock()
-		if l.crowd {
+		if l.crowd && len(l.queue) == 1 && len(l.queue[0].buf) < largeBatch {
 			// Whoever is about to append does so now, and is spared a sync of its own.
 			l.mu.Unlock()
 			runtime.Gosched()
