@@ -92,16 +92,23 @@ func (d *Draft) ReadFrom(src io.Reader) (int64, error) {
 	return d.size - before, err
 }
 
+// scratches are what a payload is read to first: most are as small.
+var scratches = sync.Pool{New: func() any { return new([4 << 10]byte) }}
+
 // readInline reads src into memory and tells whether there is more: then it was
-// more than may be kept, and what came is in a file.
+// more than may be kept, and what came is in a file. What is kept is no larger
+// than it must be, for a submission may have thousands.
 func (d *Draft) readInline(src io.Reader) (more bool, err error) {
 	start := len(d.buf)
 	most := start + d.room()
+	scratch := scratches.Get().(*[4 << 10]byte)
+	n, err := readFull(src, scratch[:min(len(scratch), most-start+1)])
+	d.buf = append(d.buf, scratch[:n]...)
+	scratches.Put(scratch)
 	for err == nil && len(d.buf) <= most { // one octet more tells that it is too much
 		if len(d.buf) == cap(d.buf) {
-			d.buf = slices.Grow(d.buf, max(4<<10, len(d.buf)))
+			d.buf = slices.Grow(d.buf, max(16<<10, len(d.buf)))
 		}
-		var n int
 		n, err = src.Read(d.buf[len(d.buf):min(cap(d.buf), most+1)])
 		d.buf = d.buf[:len(d.buf)+n]
 	}
@@ -132,18 +139,24 @@ func (d *Draft) readPiece(src io.Reader) (more bool, err error) {
 		d.err = storageError(err)
 		return false, d.err
 	}
-	got := 0
-	for err == nil && got < len(room) {
-		var n int
-		n, err = src.Read(room[got:])
-		got += n
-	}
-	d.file.Grow(got)
-	d.digest(room[:got])
+	n, err := readFull(src, room)
+	d.file.Grow(n)
+	d.digest(room[:n])
 	if err == io.EOF {
 		return false, nil
 	}
 	return true, err
+}
+
+// readFull fills p from src. Other than that of [io.ReadFull] its error is the
+// one of src, for a connection that is cut off ends with io.ErrUnexpectedEOF.
+func readFull(src io.Reader, p []byte) (n int, err error) {
+	for err == nil && n < len(p) {
+		var k int
+		k, err = src.Read(p[n:])
+		n += k
+	}
+	return n, err
 }
 
 // begin prepares for more octets.
