@@ -7,7 +7,14 @@ const RecentEvents = recentEvents
 func (s *Service) ForgetEvents() { s.recent.clear() }
 
 // ForgetEvent takes one event out of the memory.
-func (q *Queue) ForgetEvent(seq Seq) { q.svc.recent.slot(q.life, seq).Store(nil) }
+func (q *Queue) ForgetEvent(seq Seq) {
+	m := &q.svc.recent
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if part, at := recentSlot(q.life, seq); m.parts[part] != nil {
+		m.parts[part][at] = recentEvent{}
+	}
+}
 
 // Remembers tells whether an event is in memory.
 func (q *Queue) Remembers(seq Seq) bool {

@@ -33,7 +33,8 @@ func TestEventsInOneSlotAreToldApart(t *testing.T) {
 		life uint64
 		seq  Seq
 	}{{1, 5}, {1, 5 + recentEvents}, {1 + recentEvents, 5}, {1, 5}} {
-		if m.slot(c.life, c.seq) != m.slot(1, 5) {
+		part, at := recentSlot(c.life, c.seq)
+		if p, a := recentSlot(1, 5); part != p || at != a {
 			t.Fatalf("life %d, event %d stands in another slot", c.life, c.seq)
 		}
 		if e, ok := m.get(c.life, c.seq); ok {
