@@ -57,6 +57,7 @@ type Log struct {
 	live    map[uint64]*segment
 	cur     *segment
 	next    *segment // prepared; nil if not
+	unready bool     // the last attempt to prepare one failed: the next is Room's
 	end     int64    // where the next batch begins in cur
 	number  uint64   // of the next batch
 	queue   []*Batch // not yet written, in order; the last one still gathers
@@ -158,7 +159,7 @@ func (l *Log) gathering(n int) (*Batch, error) {
 		seg, start = l.next, blockSize
 		l.cur, l.next = seg, nil
 		l.live[seg.number] = seg
-	} else if l.next == nil && start > seg.size/prepareAt {
+	} else if l.next == nil && !l.unready && start > seg.size/prepareAt {
 		l.prepareSoon()
 	}
 	var buf []byte
@@ -200,7 +201,7 @@ func (l *Log) prepareNext() error {
 	seg, err := l.dir.createSegment(number, l.segSize, spare)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil {
+	if l.unready = err != nil; l.unready {
 		return err
 	}
 	l.next = seg

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"cutie/queuefs/durable"
@@ -407,4 +408,33 @@ func TestRoomIsMadeOnce(t *testing.T) {
 	}
 	room(2)
 	room(2)
+}
+
+// TestNextSegmentIsTriedOnce is about a disk that has no room for the next
+// segment while there is some in this one: that is found out once, not at every
+// batch, for each attempt may take what others would have used.
+func TestNextSegmentIsTriedOnce(t *testing.T) {
+	var full atomic.Bool
+	var tries atomic.Int32
+	j := open(t, tempDir(t), durable.Mark{}, func(step string, do func() error) error {
+		if step == "prepare segment" && full.Load() {
+			tries.Add(1)
+			return syscall.ENOSPC
+		}
+		return do()
+	})
+	full.Store(true)
+	for n := range 6 { // blocks of a segment of 16
+		j.put(record(n, 100))
+		if err := j.log.Room(); err != nil { // waits for whoever prepares
+			t.Fatal(err)
+		}
+	}
+	if tries.Load() != 1 {
+		t.Errorf("tried %d times", tries.Load())
+	}
+	full.Store(false)
+	for first := j.log.Done().At.Segment(); j.log.Done().At.Segment() < first+3; {
+		j.put("there is room")
+	}
 }

@@ -20,6 +20,12 @@ func fdatasync(f *os.File) error {
 // goes around the page cache where the file system allows that: nobody will
 // read them.
 func zeroFill(path string, f *os.File, size int64) error {
+	// What cannot be filled is not begun: others would be refused the rest of the
+	// disk meanwhile.
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err == nil && int64(st.Bfree)*int64(st.Bsize) < size {
+		return unix.ENOSPC
+	}
 	zero, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE) // aligned
 	if err != nil {
 		return err
