@@ -96,8 +96,7 @@ func (d *Draft) ReadFrom(src io.Reader) (int64, error) {
 var scratches = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
 // readInline reads src into memory and tells whether there is more: then it was
-// more than may be kept, and what came is in a file. What is kept is no larger
-// than it must be, for a submission may have thousands.
+// more than may be kept, and what came is in a file.
 func (d *Draft) readInline(src io.Reader) (more bool, err error) {
 	start := len(d.buf)
 	most := start + d.room()
@@ -107,7 +106,7 @@ func (d *Draft) readInline(src io.Reader) (more bool, err error) {
 	scratches.Put(scratch)
 	for err == nil && len(d.buf) <= most { // one octet more tells that it is too much
 		if len(d.buf) == cap(d.buf) {
-			d.buf = slices.Grow(d.buf, max(16<<10, len(d.buf)))
+			d.buf = slices.Grow(d.buf, min(max(16<<10, len(d.buf)), most+1-len(d.buf)))
 		}
 		n, err = src.Read(d.buf[len(d.buf):min(cap(d.buf), most+1)])
 		d.buf = d.buf[:len(d.buf)+n]
@@ -195,6 +194,18 @@ func (d *Draft) digest(p []byte) {
 			h.Write(p)
 		}
 	}
+}
+
+// end gives back what no further octets will need. Of a draft that is one of
+// many that is also the room beyond the payload, which would add up.
+func (d *Draft) end(many bool) error {
+	if d.file != nil {
+		return storageError(d.file.Park())
+	}
+	if many && cap(d.buf) > 2*len(d.buf) {
+		d.buf, d.sums.buf = slices.Clone(d.buf), nil
+	}
+	return nil
 }
 
 // spill moves the payload to a temporary file.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -160,4 +161,38 @@ func TestReadFromBroken(t *testing.T) {
 	if st := q.State(); st.Seq != 0 {
 		t.Errorf("got %+v", st)
 	}
+}
+
+// TestReadFromKeepsWhatItMust brings small payloads of many jobs: what they take
+// in memory is about what they have.
+func TestReadFromKeepsWhatItMust(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 64 << 20})
+	defer closeHome(t, s)
+	for _, size := range []int{1, 1000, 5000} {
+		before := liveHeap()
+		const jobs = 2000
+		sub := q.Begin()
+		for range jobs {
+			d, err := sub.Add(queuefs.Meta{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.ReadFrom(shy{strings.NewReader(strings.Repeat("x", size))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if each := (liveHeap() - before) / jobs; each > 2048+2*int64(size) {
+			t.Errorf("a payload of %d octets takes %d", size, each)
+		}
+		sub.Discard()
+	}
+}
+
+// liveHeap returns the octets that are in use.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

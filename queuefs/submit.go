@@ -59,9 +59,9 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.log.MaxAppend() {
 		return nil, fmt.Errorf("%w: submission of more than %d jobs", ErrTooBig, len(s.drafts))
 	}
-	if n := len(s.drafts); n > 0 && s.drafts[n-1].file != nil {
-		if err := s.drafts[n-1].file.Park(); err != nil {
-			return nil, storageError(err)
+	if n := len(s.drafts); n > 0 {
+		if err := s.drafts[n-1].end(n > 8); err != nil {
+			return nil, err
 		}
 	}
 	d := &Draft{sub: s, meta: m, sums: sumsPool.Get().(*sums)}
