@@ -62,7 +62,7 @@ type Log struct {
 	number  uint64   // of the next batch
 	queue   []*Batch // not yet written, in order; the last one still gathers
 	running bool     // somebody commits
-	crowd   bool     // the last batch was of several callers
+	crowd   bool     // the last batch was of several callers: this one may be, too
 	err     error    // final
 	spares  []string
 	bufs    [][]byte
@@ -107,9 +107,9 @@ const maxBatch = 4 << 20
 // do with it.
 const largeBatch = 256 << 10
 
-// prepareAt tells from what part of a segment on the next one is made: early,
-// for that takes as long as it takes to fill several parts.
-const prepareAt = 8
+// prepareAfter is the divisor of a segment's size from which on the next one is
+// made: early, for to make one may take as long as to fill half of one.
+const prepareAfter = 8
 
 // MaxAppend returns how many octets one Append may take.
 func (l *Log) MaxAppend() int { return int(l.segSize/2) - blockSize }
@@ -159,7 +159,7 @@ func (l *Log) gathering(n int) (*Batch, error) {
 		seg, start = l.next, blockSize
 		l.cur, l.next = seg, nil
 		l.live[seg.number] = seg
-	} else if l.next == nil && !l.unready && start > seg.size/prepareAt {
+	} else if l.next == nil && !l.unready && start > seg.size/prepareAfter {
 		l.prepareSoon()
 	}
 	var buf []byte
@@ -244,6 +244,10 @@ func (l *Log) Commit(b *Batch) error {
 		l.mu.Unlock()
 	} else {
 		l.running = true
+		if l.err == nil { // else nothing is written, and Close may be over
+			l.wg.Add(1)
+			defer l.wg.Done()
+		}
 		l.mu.Unlock()
 		l.run(b)
 	}

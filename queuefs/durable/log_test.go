@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"cutie/queuefs/durable"
 )
@@ -437,4 +438,33 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 	for first := j.log.Done().At.Segment(); j.log.Done().At.Segment() < first+3; {
 		j.put("there is room")
 	}
+}
+
+// TestCloseWaitsForWhoCommits closes the log while a caller syncs its batch.
+func TestCloseWaitsForWhoCommits(t *testing.T) {
+	syncing, goOn := make(chan bool), make(chan bool)
+	hold := true
+	j := open(t, tempDir(t), durable.Mark{}, func(step string, do func() error) error {
+		if step == "journal sync" && hold {
+			hold = false
+			syncing <- true
+			<-goOn
+		}
+		return do()
+	})
+	log := j.log
+	committed, closed := make(chan error), make(chan bool)
+	go func() { _, err := j.try("a record", &op{}); committed <- err }()
+	<-syncing
+	go func() { log.Close(); close(closed) }()
+	select {
+	case <-closed:
+		t.Error("closed while a batch was being synced")
+	case <-time.After(20 * time.Millisecond): // nothing tells that it waits
+	}
+	close(goOn)
+	if err := <-committed; err != nil {
+		t.Error(err)
+	}
+	<-closed
 }
