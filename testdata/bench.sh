@@ -53,10 +53,11 @@ stop_daemon() {
 leave() {
 	stop_daemon
 	[ ! -s "$home/err" ] || sed 's/^/daemon: /' "$home/err" >&2
+	home=
 }
 
 clean() {
-	stop_daemon
+	[ -z "$home" ] || leave
 	[ -z "$homes" ] || rm -rf "$homes"
 	homes=
 }
@@ -115,10 +116,9 @@ keep() {
 	fi
 }
 
-# measure_peers ROUND SIZE CLIENTS PEER…
+# measure_peers PEER…: those, for the round, size and number of clients that the
+# loops are at.
 measure_peers() {
-	round=$1 size=$2 clients=$3
-	shift 3
 	for peer; do
 		jobs=$(jobs_for "$size" "$clients")
 		# It is slow, and its rate does not depend on how many jobs it does.
@@ -128,13 +128,13 @@ measure_peers() {
 	done
 }
 
-# measure_cutie ROUND SIZE CLIENTS BATCH
+# measure_cutie BATCH, for the same.
 measure_cutie() {
-	jobs=$(jobs_for "$2" "$3")
-	[ "$4" = 1 ] || jobs=$((2 * jobs))
+	jobs=$(jobs_for "$size" "$clients")
+	[ "$1" = 1 ] || jobs=$((2 * jobs))
 	start_daemon
-	keep ".bench/$2-$3-cutie-$4-$1.json" \
-		"$cutie" bench --url "$url" --pid "$daemon" -c "$3" -n "$jobs" --size "$2" --batch "$4" -t json
+	keep ".bench/$size-$clients-cutie-$1-$round.json" \
+		"$cutie" bench --url "$url" --pid "$daemon" -c "$clients" -n "$jobs" --size "$size" --batch "$1" -t json
 	leave
 }
 
@@ -146,8 +146,9 @@ rm -f .bench/*.json .bench/ratios.txt
 
 say "machine: $(uname -srm), $(getconf _NPROCESSORS_ONLN) processors, $DISK on $(df -PT "$DISK" 2>/dev/null | awk 'NR == 2 { print $2 }')"
 say "method: $ROUNDS rounds; in each, for every size and number of clients, first the peers ($PEERS), then cutie;"
-say "  each submits, then consumes the same jobs, on fresh directories on one file system (dirq at the end of a round);"
-say "  before each the file system is synced and rests for $QUIET s; dirq does a fifth of the small jobs"
+say "  each submits, then consumes the same jobs, on fresh directories on one file system;"
+say "  before each the file system is synced and rests for $QUIET s"
+case " $PEERS " in *" dirq "*) say "  dirq does a fifth of the small jobs, at the end of a round" ;; esac
 say "  cpu and rss are those of the server; peers move one job a request"
 quick=
 for peer in $PEERS; do
@@ -161,11 +162,11 @@ while [ "$round" -le "$ROUNDS" ]; do
 			say
 			say "round $round of $ROUNDS, $size octets, $clients clients"
 			# shellcheck disable=SC2086
-			measure_peers "$round" "$size" "$clients" $quick
-			measure_cutie "$round" "$size" "$clients" 1
+			measure_peers $quick
+			measure_cutie 1
 			if [ "$size" = 1024 ] && [ "$clients" = 64 ]; then
 				for batch in $BATCHES; do
-					measure_cutie "$round" "$size" "$clients" "$batch"
+					measure_cutie "$batch"
 				done
 			fi
 		done
@@ -175,14 +176,17 @@ while [ "$round" -le "$ROUNDS" ]; do
 			for clients in $CLIENTS; do
 				say
 				say "round $round of $ROUNDS, $size octets, $clients clients"
-				measure_peers "$round" "$size" "$clients" dirq
+				measure_peers dirq
 			done
 		done
 		;;
 	esac
 	clean
 	round=$((round + 1))
-	[ "$round" -gt "$ROUNDS" ] || sleep "$AFTER"
+	[ "$round" -gt "$ROUNDS" ] || {
+		sleep "$AFTER" &
+		wait $! # which a signal ends, other than a sleep in front
+	}
 done
 
 say
