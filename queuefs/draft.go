@@ -57,7 +57,7 @@ func (d *Draft) Write(p []byte) (int, error) {
 	if err := d.begin(); err != nil {
 		return 0, err
 	}
-	if d.file == nil && len(p) > d.room() {
+	if d.file == nil && len(p) > d.spare() {
 		if d.err = d.spill(); d.err != nil {
 			return 0, d.err
 		}
@@ -99,7 +99,7 @@ var scratches = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 // more than may be kept, and what came is in a file.
 func (d *Draft) readInline(src io.Reader) (more bool, err error) {
 	start := len(d.buf)
-	most := start + d.room()
+	most := start + d.spare()
 	scratch := scratches.Get().(*[4 << 10]byte)
 	n, err := readFull(src, scratch[:min(len(scratch), most-start+1)])
 	d.buf = append(d.buf, scratch[:n]...)
@@ -139,7 +139,7 @@ func (d *Draft) readPiece(src io.Reader) (more bool, err error) {
 		return false, d.err
 	}
 	n, err := readFull(src, room)
-	d.file.Grow(n)
+	d.file.Filled(n)
 	d.digest(room[:n])
 	if err == io.EOF {
 		return false, nil
@@ -179,8 +179,8 @@ func (d *Draft) begin() error {
 	return nil
 }
 
-// room returns how many octets more may be kept in memory.
-func (d *Draft) room() int {
+// spare returns how many octets more may be kept in memory.
+func (d *Draft) spare() int {
 	return max(0, min(d.sub.q.svc.inline-len(d.buf), d.sub.budget))
 }
 

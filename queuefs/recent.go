@@ -29,7 +29,7 @@ type recentEvent struct {
 	event Event
 }
 
-// recentSlot is where an event may stand. The odd factor spreads the queues.
+// recentSlot is where an event may stand. The factor spreads the queues.
 func recentSlot(life uint64, seq Seq) (part, at int) {
 	n := (uint64(seq) + life*2654435761) % recentEvents
 	return int(n / recentPart), int(n % recentPart)

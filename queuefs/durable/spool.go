@@ -118,7 +118,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 }
 
 // Room returns where the next octets of the file may be read to, at least one;
-// Grow says how many were.
+// Filled says how many were.
 func (s *Spool) Room() ([]byte, error) {
 	switch {
 	case s.buf == nil:
@@ -131,8 +131,8 @@ func (s *Spool) Room() ([]byte, error) {
 	return s.buf[len(s.buf):spoolBuffer], nil
 }
 
-// Grow adds the first n octets of what Room returned to the file.
-func (s *Spool) Grow(n int) { s.buf = s.buf[:len(s.buf)+n] }
+// Filled adds the first n octets of what Room returned to the file.
+func (s *Spool) Filled(n int) { s.buf = s.buf[:len(s.buf)+n] }
 
 // flush writes the buffer. An end that fills no block goes through the page
 // cache.

@@ -110,7 +110,6 @@ block:
 	VMOVDQU  96(DI), Y3
 	VPCMPEQD Y10, Y10, Y10
 
-
 	F(Y0, Y1, Y2, Y3, 0, 0, 7)
 	F(Y3, Y0, Y1, Y2, 1, 1, 12)
 	F(Y2, Y3, Y0, Y1, 2, 2, 17)

@@ -25,7 +25,7 @@ const (
 	stateLen = lengthAt + 8
 )
 
-// New returns a hash that is the same as that of [md5.New] in all but speed.
+// New returns a hash that computes the digests that the one of [md5.New] does.
 // Its Write may wait for those of other hashes, and they for it.
 func New() hash.Hash {
 	if !vectors {

@@ -21,11 +21,12 @@ type team struct {
 	coming  []*stream // to be given a lane; guarded by teams.mu
 	members int       // with a lane or coming; guarded by teams.mu
 
-	// What follows is the leader's.
-	lanes  [lanes]*stream
-	loaded [lanes]bool // the state of the stream is in words
-	ahead  [lanes]int  // octets that only words knows of
-	words  [4][lanes]uint32
+	// What follows is the leader's. While a lane is loaded its state is in words,
+	// and the hash of the stream does not know of the octets it is ahead by.
+	streams [lanes]*stream
+	loaded  [lanes]bool
+	ahead   [lanes]int
+	words   [4][lanes]uint32
 }
 
 // teams are those that have members. A stream joins the first with a free
@@ -83,9 +84,9 @@ func (t *team) lead(s *stream) {
 func (t *team) admit() {
 	teams.mu.Lock()
 	defer teams.mu.Unlock()
-	for i := range t.lanes {
-		if n := len(t.coming); n > 0 && t.lanes[i] == nil {
-			t.lanes[i], t.coming[n-1] = t.coming[n-1], nil
+	for i := range t.streams {
+		if n := len(t.coming); n > 0 && t.streams[i] == nil {
+			t.streams[i], t.coming[n-1] = t.coming[n-1], nil
 			t.coming = t.coming[:n-1]
 		}
 	}
@@ -93,22 +94,22 @@ func (t *team) admit() {
 
 // hash hashes as many blocks as every stream has, up to atOnce.
 func (t *team) hash() {
-	n, streams, last := atOnce*md5.BlockSize, 0, 0
-	for i, s := range t.lanes {
+	n, members, last := atOnce*md5.BlockSize, 0, 0
+	for i, s := range t.streams {
 		if s != nil {
-			n, streams, last = min(n, len(s.rest)), streams+1, i
+			n, members, last = min(n, len(s.rest)), members+1, i
 		}
 	}
-	if s := t.lanes[last]; streams == 1 {
+	if s := t.streams[last]; members == 1 {
 		t.settle(last)
 		s.Hash.Write(s.rest[:n])
 		s.rest = s.rest[n:]
 		return
 	}
 	var data [lanes]unsafe.Pointer
-	for i, s := range t.lanes {
+	for i, s := range t.streams {
 		if s == nil {
-			s = t.lanes[last] // whatever comes of it
+			s = t.streams[last] // whatever comes of it
 		} else if !t.loaded[i] {
 			for k, w := range s.load() {
 				t.words[k][i] = w
@@ -118,7 +119,7 @@ func (t *team) hash() {
 		data[i] = unsafe.Pointer(unsafe.SliceData(s.rest))
 	}
 	blocks8(&t.words, &data, n/md5.BlockSize)
-	for i, s := range t.lanes {
+	for i, s := range t.streams {
 		if s != nil {
 			s.rest = s.rest[n:]
 			t.ahead[i] += n
@@ -135,7 +136,7 @@ func (t *team) settle(lane int) {
 	for k := range words {
 		words[k] = t.words[k][lane]
 	}
-	t.lanes[lane].store(words, t.ahead[lane])
+	t.streams[lane].store(words, t.ahead[lane])
 	t.loaded[lane], t.ahead[lane] = false, 0
 }
 
@@ -144,10 +145,10 @@ func (t *team) settle(lane int) {
 func (t *team) dismiss(leader *stream) {
 	var done [lanes]*stream
 	n := 0
-	for i, s := range t.lanes {
+	for i, s := range t.streams {
 		if s != nil && len(s.rest) == 0 {
 			t.settle(i)
-			t.lanes[i] = nil
+			t.streams[i] = nil
 			done[n] = s
 			n++
 		}
@@ -163,8 +164,8 @@ func (t *team) dismiss(leader *stream) {
 		teams.active = slices.DeleteFunc(teams.active, func(a *team) bool { return a == t })
 		teams.idle = append(teams.idle, t)
 	case len(leader.rest) == 0:
-		if i := slices.IndexFunc(t.lanes[:], func(s *stream) bool { return s != nil }); i >= 0 {
-			next = t.lanes[i]
+		if i := slices.IndexFunc(t.streams[:], func(s *stream) bool { return s != nil }); i >= 0 {
+			next = t.streams[i]
 		} else {
 			next = t.coming[0]
 		}

@@ -272,7 +272,7 @@ func (h *Handler) read(w http.ResponseWriter, r *request, limit int64) ([]byte, 
 // copyBuffers are for payloads on their way in.
 var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// copyPayload is io.Copy with a buffer of ours.
+// copyPayload is io.Copy with a buffer of ours, if dst does not read for itself.
 func copyPayload(dst io.Writer, src io.Reader) error {
 	if to, ok := dst.(io.ReaderFrom); ok {
 		_, err := to.ReadFrom(src)
