@@ -12,6 +12,7 @@ import (
 	"encoding"
 	"encoding/binary"
 	"hash"
+	"sync"
 )
 
 const (
@@ -31,7 +32,7 @@ func New() hash.Hash {
 	if !vectors {
 		return md5.New()
 	}
-	return &stream{Hash: md5.New(), turn: make(chan bool, 1)}
+	return &stream{Hash: md5.New()}
 }
 
 // A stream is a hash whose large pieces are computed in a team.
@@ -40,7 +41,8 @@ type stream struct {
 	odd       int    // octets in the block that is not full
 	rest      []byte // whole blocks of the piece that are still to be hashed
 	state     [stateLen]byte
-	turn      chan bool // the piece is done: false; it leads the team: true
+	turn      sync.Mutex // locked until it is the stream's turn to go on
+	leads     bool       // then: its piece is not done, it leads the team
 }
 
 func (s *stream) Reset() {

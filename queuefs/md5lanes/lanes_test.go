@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"cutie/queuefs/md5lanes"
 )
@@ -125,4 +126,28 @@ func BenchmarkMD5(b *testing.B) {
 			}
 		}
 	}
+}
+
+// A hash may be kept and used again anywhere, also where channels may not.
+func TestHashLeavesABubble(t *testing.T) {
+	var hashes []hash.Hash
+	data := octets(1, 100_000)
+	use := func() {
+		var wg sync.WaitGroup
+		for _, h := range hashes {
+			wg.Go(func() {
+				h.Reset()
+				h.Write(data)
+				compare(t, h, data)
+			})
+		}
+		wg.Wait()
+	}
+	synctest.Test(t, func(*testing.T) {
+		for range 20 {
+			hashes = append(hashes, md5lanes.New())
+		}
+		use()
+	})
+	use()
 }

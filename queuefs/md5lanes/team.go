@@ -54,8 +54,11 @@ func enter(s *stream) *team {
 		if t.members < lanes {
 			t.members++
 			t.coming = append(t.coming, s)
+			s.turn.Lock()
 			teams.mu.Unlock()
-			if leads := <-s.turn; leads {
+			s.turn.Lock() // which whoever leads unlocks
+			s.turn.Unlock()
+			if s.leads {
 				return t
 			}
 			return nil
@@ -173,10 +176,16 @@ func (t *team) dismiss(leader *stream) {
 	teams.mu.Unlock()
 	for _, s := range done[:n] {
 		if s != leader {
-			s.turn <- false
+			s.goOn(false)
 		}
 	}
 	if next != nil {
-		next.turn <- true
+		next.goOn(true)
 	}
+}
+
+// goOn wakes who waits in enter.
+func (s *stream) goOn(leads bool) {
+	s.leads = leads
+	s.turn.Unlock()
 }
