@@ -57,8 +57,9 @@ func enter(s *stream) *team {
 			s.turn.Lock()
 			teams.mu.Unlock()
 			s.turn.Lock() // which whoever leads unlocks
+			leads := s.leads
 			s.turn.Unlock()
-			if s.leads {
+			if leads {
 				return t
 			}
 			return nil
