@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"sync"
 	"syscall"
-	"time"
 
 	"cutie/queuefs/durable"
 )
@@ -343,83 +342,6 @@ func (q *Queue) watch() <-chan struct{} {
 		q.changed = make(chan struct{})
 	}
 	return q.changed
-}
-
-// transition journals one event of kind for each of the jobs, which are taken.
-// edit gets the job as it stands and changes what the event changes. Jobs whose
-// files are too large for one record are given back, the last ones first.
-func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, t time.Time)) ([]Job, error) {
-	return q.change(ids, func(j *Job, t time.Time) (Kind, error) {
-		j.Status = to
-		edit(j, t)
-		return kind, nil
-	})
-}
-
-// change is transition for edits that decide what happens: kind 0 leaves the
-// job as it is, and an error of one leaves them all. edit runs with q.mu held,
-// and again from the start when the journal needed room first; what a Job has
-// of slices it must not write to.
-func (q *Queue) change(ids []JobID, edit func(j *Job, t time.Time) (Kind, error)) ([]Job, error) {
-	jobs := make([]Job, len(ids))
-	var recs []*record
-	var still []JobID // as they were
-	for i, id := range ids {
-		j, err := q.Job(id)
-		if err != nil {
-			q.release(ids...)
-			return nil, err
-		}
-		jobs[i] = j
-	}
-	from := make([]Job, len(jobs))
-	copy(from, jobs)
-	err := q.commit(func() ([]*record, error) {
-		recs, still = make([]*record, 0, len(jobs)), nil
-		for i := range jobs {
-			jobs[i] = from[i]
-			j, before := &jobs[i], q.mint
-			seq, us := q.next()
-			kind, err := edit(j, micro(us))
-			switch {
-			case err != nil:
-				return nil, err
-			case kind == 0:
-				jobs[i], q.mint = from[i], before
-				still = append(still, j.ID)
-				continue
-			}
-			j.Seq = seq
-			recs = append(recs, q.recordOf(j, kind, from[i].Status, us))
-		}
-		return recs, nil
-	})
-	if half := len(ids) / 2; half > 0 && errors.Is(err, durable.ErrTooLarge) {
-		q.release(ids[half:]...)
-		return q.change(ids[:half], edit)
-	}
-	if err != nil {
-		q.release(ids...)
-		return nil, err
-	}
-	if len(still) > 0 {
-		q.release(still...)
-	}
-	return jobs, nil
-}
-
-// recordOf returns the journal record that leaves the job as j says; the
-// facts of the payload are those of the index. q.mu is held.
-func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record {
-	r := &record{kind: kind, from: from, seq: j.Seq, time: us, job: j.ID, size: j.Size,
-		submitted: j.Submitted.UnixMicro()}
-	r.mark(j)
-	r.setType(j.MediaType)
-	s := q.idx.slot(j.ID)
-	copy(r.sha[:], s.sha())
-	copy(r.md5[:], s.md5())
-	r.setText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
-	return r
 }
 
 // storageError says what a failed step means to the caller.

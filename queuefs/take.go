@@ -21,7 +21,13 @@ type Take struct {
 type Taken struct {
 	Job
 	Token string // shows that the consumer has the lease; "" if it has none
+
+	payload []byte
 }
+
+// AtHand returns the payload, not to be written to, if it came along with the
+// job at no cost. If not it is nil, and [Queue.Payload] opens it.
+func (t *Taken) AtHand() []byte { return t.payload }
 
 // A waiter is a consumer for whom no job was there. Jobs are handed to
 // waiters in the order these came.
@@ -183,8 +189,13 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
+	jobs, payloads, err := q.fetch(ids, true)
+	if err != nil {
+		q.release(ids...)
+		return nil, err
+	}
 	var tokens map[JobID]string
-	jobs, err := q.transition(ids, Consume, Consumed, func(j *Job, at time.Time) {
+	jobs, err = q.enact(jobs, func(j *Job, at time.Time) (Kind, error) {
 		j.enter(Consumed)
 		j.Consumed, j.Consumer, j.Message = at, t.By, ""
 		j.Attempts++
@@ -195,6 +206,7 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 			tokens[j.ID] = newToken()
 			j.Lease = Lease{Ends: q.leaseEnd(d), Key: leaseKey(tokens[j.ID])}
 		}
+		return Consume, nil
 	})
 	if err != nil {
 		return nil, err
@@ -202,7 +214,7 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 	q.svc.assist(q, len(jobs))
 	taken := make([]Taken, len(jobs))
 	for i := range jobs {
-		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID]}
+		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID], payload: payloads[i]}
 	}
 	return taken, nil
 }

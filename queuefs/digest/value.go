@@ -37,6 +37,9 @@ func ParseValue(t Type, digits string) (Value, error) {
 	if !t.Valid() {
 		return Value{}, errors.New("digest value without digest type")
 	}
+	if len(digits) == 2*t.Size() && isHex(digits) { // as it is written, nearly always
+		return Value{Type: t, Hex: digits}, nil
+	}
 	v := Value{Type: t, Hex: canonical(t, digits)}
 	if !isHex(v.Hex) || len(v.Hex) != 2*t.Size() || digits == "" {
 		return Value{}, fmt.Errorf("%s value %q is not %d hexadecimal digits", t, digits, 2*t.Size())
@@ -47,12 +50,19 @@ func ParseValue(t Type, digits string) (Value, error) {
 // isHex reports whether s is hexadecimal digits in lower case.
 func isHex(s string) bool {
 	for i := 0; i < len(s); i++ {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+		if !hexDigits[s[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+var hexDigits = func() (is [256]bool) {
+	for _, c := range "0123456789abcdef" {
+		is[c] = true
+	}
+	return is
+}()
 
 // ParsePair reads a type and a value with a colon between them, such as
 // "md5:b1946ac92492d2347c6235b4d2611184".

@@ -37,8 +37,10 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	taken, err := take(r.Context(), q, queuefs.Take{By: r.UserAgent(), Max: most, Lease: lease}, wait)
-	if form, bad := r.form(); bad == nil && r.fromPage(form) && !r.query.Has("max") && (err == nil || errors.Is(err, queuefs.ErrEmpty)) {
-		return h.takenByPage(w, r, form, q, taken)
+	if !r.query.Has("max") && isForm(r.Header.Get("Content-Type")) && (err == nil || errors.Is(err, queuefs.ErrEmpty)) {
+		if form, bad := r.form(); bad == nil && r.fromPage(form) {
+			return h.takenByPage(w, r, form, q, taken)
+		}
 	}
 	if errors.Is(err, queuefs.ErrEmpty) {
 		w.Header().Set("Cache-Control", "no-store")

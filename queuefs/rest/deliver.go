@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,9 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		header["Content-Disposition"] = []string{string(appendDisposition(nil, "attachment", "", j.Filename))}
 		header["Content-Security-Policy"] = sandbox
 		sidecarHeaders(header, j.Sidecar)
+		if data := t.AtHand(); data != nil {
+			return h.send(w, r, q, []piece{{text: data}})
+		}
 		return h.send(w, r, q, []piece{{job: j}})
 	}
 	buf := buffers.Get().(*[]byte)
@@ -53,7 +57,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	m.open()
 	m.buf = append(m.buf, "Content-Disposition: "...)
 	m.buf = appendDisposition(m.buf, disposition, "payload", j.Filename)
-	m.payload(j)
+	m.payload(t)
 	if j.Sidecar != "" {
 		m.open()
 		m.buf = append(m.buf, "Content-Disposition: "...)
@@ -71,7 +75,7 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 	base := h.base()
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
-	m := message{buf: (*buf)[:0], boundary: newBoundary()}
+	m := message{buf: slices.Grow((*buf)[:0], roomFor(taken)), boundary: newBoundary()}
 	for i := range taken {
 		t, j := &taken[i], &taken[i].Job
 		m.open()
@@ -88,13 +92,21 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 			m.buf = append(m.buf, "\r\n"+sidecarHeader+": "...)
 			m.buf = appendEscaped(m.buf, j.Sidecar)
 		}
-		m.payload(j)
+		m.payload(t)
 	}
 	*buf = m.end()
 	header := w.Header()
 	header["Content-Type"] = []string{"multipart/mixed; boundary=" + m.boundary}
 	header["X-Content-Type-Options"] = noSniff
 	return h.send(w, r, q, m.pieces)
+}
+
+// roomFor returns about how many octets deliverSeveral needs.
+func roomFor(taken []queuefs.Taken) (n int) {
+	for i := range taken {
+		n += 512 + len(taken[i].Filename) + 3*len(taken[i].Sidecar) + len(taken[i].AtHand())
+	}
+	return n
 }
 
 // A piece of an answer is some text and the payload behind it.
@@ -115,11 +127,16 @@ func (m *message) open() {
 	m.buf = append(append(append(m.buf, "\r\n--"...), m.boundary...), "\r\n"...)
 }
 
-// payload ends the header of a part and puts the payload of j behind it.
-func (m *message) payload(j *queuefs.Job) {
+// payload ends the header of a part and puts the payload behind it.
+func (m *message) payload(t *queuefs.Taken) {
+	j := &t.Job
 	m.buf = append(append(m.buf, "\r\nContent-Type: "...), sentType(j.Type())...)
 	m.buf = strconv.AppendInt(append(m.buf, "\r\nContent-Length: "...), j.Size, 10)
 	m.buf = append(m.buf, "\r\n\r\n"...)
+	if data := t.AtHand(); data != nil {
+		m.buf = append(m.buf, data...)
+		return
+	}
 	m.pieces = append(m.pieces, piece{job: j})
 	m.cuts = append(m.cuts, len(m.buf))
 }

@@ -232,6 +232,9 @@ func (r *request) add(name, value string) {
 
 // isForm reports whether a body is what a form sends.
 func isForm(contentType string) bool {
+	if contentType == "" {
+		return false
+	}
 	media, _, _ := mime.ParseMediaType(contentType)
 	return media == "application/x-www-form-urlencoded" || media == "multipart/form-data"
 }

@@ -1,0 +1,133 @@
+package queuefs
+
+import (
+	"crypto/sha256"
+
+	"cutie/queuefs/durable"
+)
+
+// fetchLimit is how many octets of the journal are read at a time, and how many
+// octets of payloads come along with their jobs.
+const fetchLimit = 256 << 10
+
+// fetchGap is up to how many octets between two jobs are read for nothing,
+// rather than reading again; most are the head of a record.
+const fetchGap = 4 << 10
+
+// A fetch reads jobs that are neighbours in the journal with one read.
+type fetch struct {
+	q        *Queue
+	jobs     []Job
+	payloads [][]byte // those that were at hand; nil if they are not wanted
+	kept     int      // octets of payloads
+	parts    []part
+}
+
+// A part is what is to be read of one job.
+type part struct {
+	status Status
+	size   int64
+	sum    [32]byte // SHA-256 of the job file
+	text   int      // where the job file begins in what is read,
+	end    int      // where it ends,
+	whole  int      // and where the payload does that follows; -1 if it is not read
+}
+
+// fetch is Job for each of ids, and with payloads their payloads, as far as they
+// are at hand.
+func (q *Queue) fetch(ids []JobID, payloads bool) ([]Job, [][]byte, error) {
+	f := fetch{q: q, jobs: make([]Job, 0, len(ids))}
+	if payloads {
+		f.payloads = make([][]byte, 0, len(ids))
+	}
+	for len(f.jobs) < len(ids) {
+		rest := ids[len(f.jobs):]
+		if f.run(rest) > 0 {
+			continue
+		}
+		j, err := q.Job(rest[0])
+		if err != nil {
+			return nil, nil, err
+		}
+		f.add(j, nil)
+	}
+	return f.jobs, f.payloads, nil
+}
+
+func (f *fetch) add(j Job, payload []byte) {
+	f.jobs = append(f.jobs, j)
+	if f.payloads != nil {
+		f.payloads = append(f.payloads, payload)
+		f.kept += len(payload)
+	}
+}
+
+// run adds those of the jobs that ids begins with which are in the journal, one
+// behind the other, and returns how many. What does not read as it should is
+// left to [Queue.Job].
+func (f *fetch) run(ids []JobID) int {
+	from, length := f.plan(ids)
+	if len(f.parts) == 0 {
+		return 0
+	}
+	buf := make([]byte, length)
+	if f.q.svc.log.ReadAt(buf, from) != nil {
+		return 0
+	}
+	for i := range f.parts {
+		p := &f.parts[i]
+		text := buf[p.text:p.end]
+		if sha256.Sum256(text) != p.sum {
+			return i
+		}
+		j, err := ParseJob(text)
+		if err != nil || j.ID != ids[i] {
+			return i
+		}
+		j.Queue, j.Status, j.Size = f.q.id, p.status, p.size
+		var payload []byte
+		if p.whole >= p.end {
+			payload = buf[p.end:p.whole:p.whole]
+		}
+		f.add(j, payload)
+	}
+	return len(f.parts)
+}
+
+// plan sets the parts of the next run and returns what is to be read for them.
+func (f *fetch) plan(ids []JobID) (from durable.Position, length int) {
+	q := f.q
+	f.parts = f.parts[:0]
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	kept := f.kept
+	for _, id := range ids {
+		s := q.idx.slot(id)
+		if s == nil || s.status() == 0 {
+			break
+		}
+		u := q.unfiled.of(id)
+		if u.text == 0 {
+			break
+		}
+		if len(f.parts) == 0 {
+			from = u.text
+		}
+		if u.text.Segment() != from.Segment() || u.text < from.Add(length) {
+			break
+		}
+		at := int(u.text - from)
+		p := part{status: s.status(), size: s.size(), sum: [32]byte(s.fileSHA()), text: at, end: at + s.textLen(), whole: -1}
+		next := p.end
+		if f.payloads != nil && u.payload == u.text.Add(s.textLen()) && kept+int(p.size) <= fetchLimit {
+			p.whole = p.end + int(p.size)
+			next = p.whole
+			kept += int(p.size)
+		}
+		if len(f.parts) > 0 && (at-length > fetchGap || next > fetchLimit) {
+			break
+		}
+		f.parts, length = append(f.parts, p), next
+	}
+	return from, length
+}

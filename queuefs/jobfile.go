@@ -1,0 +1,314 @@
+package queuefs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/digest"
+)
+
+// timeForm is W3CDTF with microseconds, always UTC.
+const timeForm = "2006-01-02T15:04:05.000000Z"
+
+// FormatTime returns t as it stands in job files.
+func FormatTime(t time.Time) string { return string(appendTime(nil, t)) }
+
+// appendTime is t.UTC().AppendFormat(dst, timeForm).
+func appendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		return t.AppendFormat(dst, timeForm)
+	}
+	hour, minute, second := t.Clock()
+	dst = append(appendDigits(dst, year, 4), '-')
+	dst = append(appendDigits(dst, int(month), 2), '-')
+	dst = append(appendDigits(dst, day, 2), 'T')
+	dst = append(appendDigits(dst, hour, 2), ':')
+	dst = append(appendDigits(dst, minute, 2), ':')
+	dst = append(appendDigits(dst, second, 2), '.')
+	return append(appendDigits(dst, t.Nanosecond()/1000, 6), 'Z')
+}
+
+// appendDigits appends the last width digits of n.
+func appendDigits(dst []byte, n, width int) []byte {
+	const zeros = "000000"
+	dst = append(dst, zeros[:width]...)
+	for i := len(dst) - 1; n > 0 && width > 0; i, width = i-1, width-1 {
+		dst[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return dst
+}
+
+// Elements of a job file, in the order they are written. The lines above
+// submitted change in the life of a job by [Queue.Describe] alone, but for those
+// that mean nothing here and that which names the job it was requeued as.
+const (
+	elemIdentifier  = "identifier"
+	elemSubmitter   = "submitter"
+	elemSize        = "size"
+	elemFilename    = "filename"
+	elemMediaType   = "mediaType"
+	elemDigestType  = "digestType"
+	elemDigestValue = "digestValue"
+	elemBatch       = "batch"
+	elemOwner       = "owner"
+	elemSidecar     = "sidecar"
+	elemSubmitted   = "submitted"
+	elemRequeued    = "requeued"
+	elemRequeues    = "numRequeues"
+	elemUpdated     = "updated"
+	elemConsumed    = "consumed"
+	elemConsumer    = "consumer"
+	elemAttempts    = "numAttempts"
+	elemLeaseEnds   = "leaseExpires"
+	elemLeaseKey    = "leaseKey"
+	elemDeleted     = "deleted"
+	elemHeld        = "held"
+	elemHeldFor     = "heldFor"
+	elemOutcome     = "outcome"
+	elemFinished    = "finished"
+	elemMessage     = "message"
+	elemErrorType   = "errorType"
+	elemResult      = "result"
+	elemSequence    = "sequence"
+	elemStatus      = "status"
+)
+
+// AppendText appends the job file: all that is needed to rebuild everything
+// else, in ANVL (Cutie 0.3, 6.5).
+func (j *Job) AppendText(dst []byte) []byte {
+	e := anvl.AppendElement
+	dst = append(dst, elemIdentifier+": "...)
+	dst = append(j.ID.Append(dst), '\n')
+	submitter := j.Submitter
+	if submitter == "" {
+		submitter = unknown
+	}
+	dst = e(dst, elemSubmitter, submitter)
+	dst = appendInt(dst, elemSize, j.Size)
+	if j.Filename != "" {
+		dst = e(dst, elemFilename, j.Filename)
+	}
+	if j.MediaType != "" {
+		dst = e(dst, elemMediaType, j.MediaType)
+	}
+	for _, d := range j.Digests {
+		dst = e(dst, elemDigestType, d.Type.String())
+		dst = e(dst, elemDigestValue, d.Hex)
+	}
+	if j.Batch != "" {
+		dst = e(dst, elemBatch, j.Batch)
+	}
+	if j.Owner != "" {
+		dst = e(dst, elemOwner, j.Owner)
+	}
+	if j.Sidecar != "" {
+		dst = e(dst, elemSidecar, j.Sidecar)
+	}
+	for _, x := range j.Extra {
+		dst = e(dst, x.Name, x.Value)
+	}
+	date := func(name string, t time.Time) {
+		if !t.IsZero() {
+			dst = append(append(dst, name...), ": "...)
+			dst = append(appendTime(dst, t), '\n')
+		}
+	}
+	date(elemSubmitted, j.Submitted)
+	date(elemRequeued, j.Requeued)
+	if j.Requeues > 0 {
+		dst = appendInt(dst, elemRequeues, int64(j.Requeues))
+	}
+	date(elemUpdated, j.Updated)
+	date(elemConsumed, j.Consumed)
+	if j.Consumer != "" {
+		dst = e(dst, elemConsumer, j.Consumer)
+	}
+	if j.Attempts > 0 {
+		dst = appendInt(dst, elemAttempts, int64(j.Attempts))
+	}
+	date(elemLeaseEnds, j.Lease.Ends)
+	if j.Lease.Key != "" {
+		dst = e(dst, elemLeaseKey, j.Lease.Key)
+	}
+	date(elemDeleted, j.Deleted)
+	date(elemHeld, j.Held)
+	if j.HeldFor != "" {
+		dst = e(dst, elemHeldFor, j.HeldFor)
+	}
+	if j.Outcome != 0 {
+		dst = e(dst, elemOutcome, j.Outcome.String())
+	}
+	date(elemFinished, j.Finished)
+	if j.Message != "" {
+		dst = e(dst, elemMessage, j.Message)
+	}
+	if j.Outcome == Failed {
+		dst = e(dst, elemErrorType, errorType(j.Transient))
+	}
+	for _, r := range j.Results {
+		dst = e(dst, elemResult, r.String())
+	}
+	dst = append(dst, elemSequence+": "...)
+	dst = append(strconv.AppendUint(dst, uint64(j.Seq), 10), '\n')
+	dst = append(dst, elemStatus+": "...)
+	dst = append(append(dst, j.Status.String()...), '\n')
+	return dst
+}
+
+// unknown is what ANVL says for a value nobody gave.
+const unknown = "(:unkn)"
+
+func appendInt(dst []byte, name string, n int64) []byte {
+	dst = append(append(dst, name...), ": "...)
+	return append(strconv.AppendInt(dst, n, 10), '\n')
+}
+
+// ParseJob reads a job file. Elements it does not know are kept in Extra.
+func ParseJob(text []byte) (Job, error) {
+	rec, err := anvl.ParseRecord(text)
+	if err != nil {
+		return Job{}, err
+	}
+	var j Job
+	var seen uint32
+	var typ digest.Type
+	for _, el := range rec {
+		name, v := el.Name, el.Value
+		bit := uint32(0)
+	again:
+		switch name {
+		case elemIdentifier:
+			bit = 1
+			j.ID, err = ParseJobID(v)
+		case elemSubmitter:
+			bit = 2
+			if v != unknown {
+				j.Submitter = v
+			}
+		case elemSize:
+			bit = 4
+			j.Size, err = strconv.ParseInt(v, 10, 64)
+			if err == nil && j.Size < 0 {
+				err = fmt.Errorf("%s is not a size", v)
+			}
+		case elemFilename:
+			bit, j.Filename = 8, v
+		case elemMediaType:
+			bit, j.MediaType = 16, v
+		case elemDigestType:
+			typ, err = digest.Parse(v)
+		case elemDigestValue:
+			var d digest.Value
+			d, err = digest.ParseValue(typ, v)
+			j.Digests = append(j.Digests, d)
+			typ = 0
+		case elemBatch:
+			bit, j.Batch = 32, v
+		case elemSidecar:
+			bit, j.Sidecar = 64, v
+		case elemSubmitted:
+			bit = 128
+			j.Submitted, err = parseTime(v)
+		case elemRequeued:
+			bit = 256
+			j.Requeued, err = parseTime(v)
+		case elemRequeues:
+			bit = 512
+			j.Requeues, err = strconv.Atoi(v)
+		case elemUpdated:
+			bit = 1 << 25
+			j.Updated, err = parseTime(v)
+		case elemConsumed:
+			bit = 1024
+			j.Consumed, err = parseTime(v)
+		case elemConsumer:
+			bit, j.Consumer = 2048, v
+		case elemDeleted:
+			bit = 4096
+			j.Deleted, err = parseTime(v)
+		case elemSequence:
+			bit = 8192
+			var n uint64
+			n, err = strconv.ParseUint(v, 10, 64)
+			j.Seq = Seq(n)
+		case elemStatus:
+			bit = 16384
+			j.Status, err = ParseStatus(v)
+		case elemOwner:
+			bit, j.Owner = 1<<15, v
+		case elemAttempts:
+			bit = 1 << 16
+			j.Attempts, err = strconv.Atoi(v)
+		case elemLeaseEnds:
+			bit = 1 << 17
+			j.Lease.Ends, err = parseTime(v)
+		case elemLeaseKey:
+			bit, j.Lease.Key = 1<<18, v
+		case elemHeld:
+			bit = 1 << 19
+			j.Held, err = parseTime(v)
+		case elemHeldFor:
+			bit, j.HeldFor = 1<<20, v
+		case elemOutcome:
+			bit = 1 << 21
+			j.Outcome, err = ParseOutcome(v)
+		case elemFinished:
+			bit = 1 << 22
+			j.Finished, err = parseTime(v)
+		case elemMessage:
+			bit, j.Message = 1<<23, v
+		case elemErrorType:
+			bit = 1 << 24
+			j.Transient, err = parseErrorType(v)
+		case elemResult:
+			var r Result
+			r, err = parseResult(v)
+			j.Results = append(j.Results, r)
+		default:
+			if known := elementName(name); known != name {
+				name = known
+				goto again
+			}
+			j.Extra = append(j.Extra, el)
+		}
+		if err != nil {
+			return Job{}, fmt.Errorf("%s: %w", el.Name, err)
+		}
+		if seen&bit != 0 {
+			return Job{}, fmt.Errorf("%s stands twice", el.Name)
+		}
+		seen |= bit
+	}
+	const must = 1 | 4 | 128 | 16384
+	if seen&must != must {
+		return Job{}, fmt.Errorf("a job file has %s, %s, %s and %s", elemIdentifier, elemSize, elemSubmitted, elemStatus)
+	}
+	return j, nil
+}
+
+// elementName returns the spelling that elements of a job file have here.
+func elementName(name string) string {
+	for _, known := range elements {
+		if strings.EqualFold(name, known) {
+			return known
+		}
+	}
+	return name
+}
+
+var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
+
+func parseTime(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	t = t.UTC()
+	if err == nil && (t.IsZero() || t.Year() < 0 || t.Year() > 9999) {
+		err = fmt.Errorf("%.40q is no date that could be written again", s)
+	}
+	return t, err
+}
