@@ -32,12 +32,13 @@ type task struct {
 	err  error // why it ended early
 }
 
-// finish works on what is to be made until its time is up or nothing is left.
-func (p *Publisher) finish(ctx context.Context) error {
+// finish works on what is to be made until its time is up or nothing is left; now
+// also on what can be put off.
+func (p *Publisher) finish(ctx context.Context, now bool) error {
 	end := time.Now().Add(workTime)
 	for {
 		if p.job == nil {
-			if p.job = p.nextTask(); p.job == nil {
+			if p.job = p.nextTask(now); p.job == nil {
 				return nil
 			}
 		}
@@ -70,22 +71,30 @@ func (p *Publisher) drop() {
 
 // nextTask returns work on the oldest closed list of some queue that has no
 // packages yet, or on a Resource Dump that is due.
-func (p *Publisher) nextTask() *task {
+func (p *Publisher) nextTask(now bool) *task {
 	for _, f := range p.opened() {
-		if t := f.nextTask(); t != nil {
+		if t := f.nextTask(now); t != nil {
 			return t
 		}
 	}
 	return nil
 }
 
-func (f *feed) nextTask() *task {
+// putOff is how long a Change Dump may be put off.
+const putOff = 10 * time.Second
+
+func (p *Publisher) putsOff(list span) bool {
+	age := p.Now().Sub(list.until) // below 0 after the clock was set back
+	return p.Busy != nil && 0 <= age && age < putOff && p.Busy()
+}
+
+func (f *feed) nextTask(now bool) *task {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sets {
 		c := &f.sets[s]
 		list, ok := c.unpacked()
-		if !ok && !f.due(c) {
+		if ok && !now && f.p.putsOff(list) || !ok && !f.due(c) {
 			continue
 		}
 		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list}

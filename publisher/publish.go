@@ -48,7 +48,7 @@ func (p *Publisher) slice(ctx context.Context) (more bool, err error) {
 	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
 		return false, err
 	}
-	err = p.finish(ctx)
+	err = p.finish(ctx, true)
 	return p.job != nil, errors.Join(err, p.retain())
 }
 

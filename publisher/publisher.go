@@ -147,7 +147,7 @@ func (p *Publisher) Tick(ctx context.Context) error {
 		return err
 	}
 	defer p.polls.look(p.find)
-	return errors.Join(p.catchUp(true), p.finish(ctx), p.retain())
+	return errors.Join(p.catchUp(true), p.finish(ctx, false), p.retain())
 }
 
 // catchUp brings the feeds of all queues that changed up to date.

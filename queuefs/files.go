@@ -70,6 +70,7 @@ func (s *Service) maintain(ctx context.Context) error {
 	old := behind > 0 && (age >= maxAge || age < 0)
 	due := s.lagging() || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
 	spare := s.leisure.next(s.opts.Idle())
+	s.burst.Store(!calm && spare == 0)
 	s.upkeep.Unlock()
 	switch {
 	case due:
@@ -82,6 +83,10 @@ func (s *Service) maintain(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Burst tells whether at the last call of Maintain the queues were busy and left
+// no processor idle, so that whatever can wait should.
+func (s *Service) Burst() bool { return s.burst.Load() }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,
 // as long as there is time.

@@ -68,6 +68,17 @@ func TestJobFile(t *testing.T) {
 	}
 }
 
+func TestFormatTime(t *testing.T) {
+	const form = "2006-01-02T15:04:05.000000Z"
+	for _, at := range []time.Time{{}, time.UnixMicro(1), time.UnixMicro(-1), time.Date(2026, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
+		time.Date(2024, 2, 29, 1, 2, 3, 40_506_000, time.FixedZone("", 3600)), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+		time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(12026, 1, 1, 0, 0, 0, 1000, time.UTC)} {
+		if got, want := queuefs.FormatTime(at), at.UTC().Format(form); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 // FuzzParseJob reads whatever it gets; what it could read it writes in a form
 // that reads the same.
 func FuzzParseJob(f *testing.F) {

@@ -100,15 +100,15 @@ func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
 	} else {
 		a.until = new(time.Time)
 	}
-	a.extend(0)
+	a.extend(a.start, 0)
 	return a
 }
 
 // extend sees that the write deadline leaves room for n octets. It is moved
 // far, hence seldom: most answers are one small write.
-func (a *answer) extend(n int64) {
+func (a *answer) extend(now time.Time, n int64) {
 	room := a.take + a.atSlowest(n)
-	if now := time.Now(); a.until.Sub(now) < room/2 {
+	if a.until.Sub(now) < room/2 {
 		*a.until = now.Add(room)
 		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(*a.until)
 	}
@@ -143,7 +143,7 @@ func (a *answer) giveUp() {
 
 func (a *answer) Write(p []byte) (int, error) {
 	a.opens(http.StatusOK)
-	a.extend(int64(len(p)))
+	a.extend(time.Now(), int64(len(p)))
 	n, err := a.ResponseWriter.Write(p)
 	a.octets += int64(n)
 	return n, err
@@ -162,7 +162,7 @@ func (a *answer) ReadFrom(r io.Reader) (total int64, err error) {
 	a.opens(http.StatusOK)
 	for limited.N > 0 {
 		part := &io.LimitedReader{R: limited.R, N: min(limited.N, takePart)}
-		a.extend(part.N)
+		a.extend(time.Now(), part.N)
 		n, err := io.Copy(a.ResponseWriter, part)
 		a.octets += n
 		total += n
@@ -196,7 +196,7 @@ func (s *sent) Read(p []byte) (int, error) {
 	start := time.Now()
 	if start.After(s.until) {
 		s.extend(start)
-		s.to.extend(0) // the answer is still to come
+		s.to.extend(start, 0) // the answer is still to come
 	}
 	n, err := s.ReadCloser.Read(p)
 	s.octets += int64(n)

@@ -50,7 +50,9 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	w.Header()["Cache-Control"] = noStore
+	header := w.Header()
+	header["Cache-Control"] = noStore
+	delete(header, "Vary") // which is for those who store
 	// From here the jobs are consumed, whatever becomes of the answer: without
 	// a lease the protocol hands out a job at most once.
 	if r.query.Has("max") {
