@@ -1,7 +1,6 @@
 package queuefs
 
 import (
-	"crypto/sha256"
 	"hash"
 	"io"
 	"slices"
@@ -9,7 +8,7 @@ import (
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/md5lanes"
+	"cutie/queuefs/lanes"
 )
 
 // A Draft is the payload of one job of a [Submission]. Small payloads are
@@ -30,11 +29,11 @@ type Draft struct {
 
 // sums are the digests every payload gets, with a buffer; they are reused.
 type sums struct {
-	sha, md5 hash.Hash
-	buf      []byte
+	*lanes.Sums
+	buf []byte
 }
 
-var sumsPool = sync.Pool{New: func() any { return &sums{sha: sha256.New(), md5: md5lanes.New()} }}
+var sumsPool = sync.Pool{New: func() any { return &sums{Sums: lanes.New()} }}
 
 // SetMeta replaces what is said of the job, also after its payload was
 // written.
@@ -187,8 +186,7 @@ func (d *Draft) spare() int {
 // digest counts octets of the payload and adds them to its digests.
 func (d *Draft) digest(p []byte) {
 	d.size += int64(len(p))
-	d.sums.sha.Write(p)
-	d.sums.md5.Write(p)
+	d.sums.Write(p)
 	for _, h := range d.extra {
 		if h != nil {
 			h.Write(p)

@@ -100,8 +100,8 @@ func (d *Draft) Verify() error {
 		return d.err
 	}
 	_, err := d.verify([]digest.Value{
-		digest.NewValue(digest.SHA256, d.sums.sha.Sum(nil)),
-		digest.NewValue(digest.MD5, d.sums.md5.Sum(nil)),
+		digest.NewValue(digest.SHA256, d.sums.SHA256(nil)),
+		digest.NewValue(digest.MD5, d.sums.MD5(nil)),
 	})
 	return err
 }

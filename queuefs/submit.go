@@ -65,8 +65,7 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 		}
 	}
 	d := &Draft{sub: s, meta: m, sums: sumsPool.Get().(*sums)}
-	d.sums.sha.Reset()
-	d.sums.md5.Reset()
+	d.sums.Reset()
 	d.buf = d.sums.buf[:0]
 	s.drafts = append(s.drafts, d)
 	return d, nil
@@ -98,8 +97,8 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			return nil, d.err
 		}
 		r := &record{kind: Submit, to: Pending, size: d.size, mediaType: d.meta.MediaType}
-		d.sums.sha.Sum(r.sha[:0])
-		d.sums.md5.Sum(r.md5[:0])
+		d.sums.SHA256(r.sha[:0])
+		d.sums.MD5(r.md5[:0])
 		digests := append(make([]digest.Value, 0, 2+len(d.meta.Expect)),
 			digest.NewValue(digest.SHA256, r.sha[:]), digest.NewValue(digest.MD5, r.md5[:]))
 		digests, err := d.verify(digests)

@@ -1,16 +1,18 @@
-package md5lanes_test
+package lanes_test
 
 import (
 	"bytes"
 	"crypto/md5"
+	"crypto/sha256"
 	"fmt"
 	"hash"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 
-	"cutie/queuefs/md5lanes"
+	"cutie/queuefs/lanes"
 )
 
 // octets returns n octets that look like nothing.
@@ -23,15 +25,15 @@ func octets(seed uint64, n int) []byte {
 }
 
 // Streams of all lengths, in pieces of all sizes, alone and beside many
-// others, have the digests that crypto/md5 computes.
-func TestSameAsMD5(t *testing.T) {
+// others, have the digests that the standard library computes.
+func TestSameAsAlone(t *testing.T) {
 	for _, streams := range []int{1, 2, 3, 8, 9, 40} {
 		t.Run(fmt.Sprint(streams, " streams"), func(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range streams {
 				wg.Go(func() {
 					r := rand.New(rand.NewPCG(uint64(i), uint64(streams)))
-					h := md5lanes.New()
+					h := lanes.New()
 					for range 20 {
 						data := octets(r.Uint64(), r.IntN(300_000))
 						h.Reset()
@@ -54,14 +56,17 @@ func TestSameAsMD5(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, h hash.Hash, data []byte) {
+func compare(t *testing.T, h *lanes.Sums, data []byte) {
 	t.Helper()
-	if got, want := h.Sum(nil), md5.Sum(data); !bytes.Equal(got, want[:]) {
-		t.Errorf("digest of %d octets is %x, not %x", len(data), got, want)
+	if got, want := h.MD5(nil), md5.Sum(data); !bytes.Equal(got, want[:]) {
+		t.Errorf("MD5 of %d octets is %x, not %x", len(data), got, want)
+	}
+	if got, want := h.SHA256(nil), sha256.Sum256(data); !bytes.Equal(got, want[:]) {
+		t.Errorf("SHA-256 of %d octets is %x, not %x", len(data), got, want)
 	}
 }
 
-func FuzzSameAsMD5(f *testing.F) {
+func FuzzSameAsAlone(f *testing.F) {
 	f.Add(uint64(1), 100_000, 64<<10, 3)
 	f.Add(uint64(2), 64<<10, 8<<10, 8)
 	f.Add(uint64(3), 8191, 8192, 2)
@@ -73,7 +78,7 @@ func FuzzSameAsMD5(f *testing.F) {
 		for i := range streams {
 			wg.Go(func() {
 				data := octets(seed+uint64(i), size)
-				h := md5lanes.New()
+				h := lanes.New()
 				for p := data; len(p) > 0; p = p[min(len(p), piece):] {
 					h.Write(p[:min(len(p), piece)])
 				}
@@ -88,32 +93,36 @@ func FuzzSameAsMD5(f *testing.F) {
 func TestLeavesInputAlone(t *testing.T) {
 	data := octets(1, 100_000)
 	was := bytes.Clone(data)
-	h := md5lanes.New()
+	h := lanes.New()
 	h.Write(data)
 	clear(data)
 	compare(t, h, was)
 }
 
-func BenchmarkMD5(b *testing.B) {
+// alone are the hashes of the standard library.
+type alone struct{ md5, sha hash.Hash }
+
+func (a alone) Write(p []byte) (int, error) {
+	a.md5.Write(p)
+	return a.sha.Write(p)
+}
+
+func BenchmarkSums(b *testing.B) {
 	for _, kind := range []struct {
 		name string
-		new  func() hash.Hash
-	}{{"crypto", md5.New}, {"lanes", md5lanes.New}} {
-		for _, size := range []int{8 << 10, 64 << 10, 1 << 20} {
-			for _, streams := range []int{1, 2, 8, 64} {
+		new  func() io.Writer
+	}{{"alone", func() io.Writer { return alone{md5.New(), sha256.New()} }}, {"lanes", func() io.Writer { return lanes.New() }}} {
+		for _, size := range []int{8 << 10, 64 << 10, 256 << 10} {
+			for _, streams := range []int{1, 2, 4, 8, 64} {
 				b.Run(fmt.Sprintf("%s/size=%d/streams=%d", kind.name, size, streams), func(b *testing.B) {
 					b.SetBytes(int64(size))
 					work := make(chan int)
 					var wg sync.WaitGroup
 					for range streams {
 						wg.Go(func() {
-							h, piece := kind.new(), make([]byte, min(size, 256<<10))
+							h, piece := kind.new(), make([]byte, size)
 							for range work {
-								h.Reset()
-								for n := 0; n < size; n += len(piece) {
-									h.Write(piece)
-								}
-								h.Sum(nil)
+								h.Write(piece)
 							}
 						})
 					}
@@ -130,7 +139,7 @@ func BenchmarkMD5(b *testing.B) {
 
 // A hash may be kept and used again anywhere, also where channels may not.
 func TestHashLeavesABubble(t *testing.T) {
-	var hashes []hash.Hash
+	var hashes []*lanes.Sums
 	data := octets(1, 100_000)
 	use := func() {
 		var wg sync.WaitGroup
@@ -145,7 +154,7 @@ func TestHashLeavesABubble(t *testing.T) {
 	}
 	synctest.Test(t, func(*testing.T) {
 		for range 20 {
-			hashes = append(hashes, md5lanes.New())
+			hashes = append(hashes, lanes.New())
 		}
 		use()
 	})

@@ -9,7 +9,7 @@
 // turns it by s and adds b (RFC 1321, 3.4).
 #define NEXT(a, b, word, constant, s) \
 	VPADDD       (word*32)(SP), a, a; \
-	VPBROADCASTD sines<>+(constant*4)(SB), Y9; \
+	VPBROADCASTD ·sines+(constant*4)(SB), Y9; \
 	VPADDD       Y9, a, a; \
 	VPADDD       Y8, a, a; \
 	VPSLLD       $s, a, Y9; \
@@ -83,10 +83,10 @@
 	VMOVDQU    Y8, (off*8+n*32)(SP); \
 	VMOVDQU    Y9, (off*8+n*32+128)(SP)
 
-// func blocks8(state *[4][lanes]uint32, data *[lanes]unsafe.Pointer, n int)
+// func md5x8(state *[4][lanes]uint32, data *[lanes]unsafe.Pointer, n int)
 //
 // Adds n blocks of each stream to its state.
-TEXT ·blocks8(SB), 0, $512-24
+TEXT ·md5x8(SB), 0, $512-24
 	MOVQ state+0(FP), DI
 	MOVQ data+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -201,70 +201,3 @@ block:
 done:
 	VZEROUPPER
 	RET
-
-// The sines of RFC 1321, 3.4.
-DATA sines<>+0(SB)/4, $0xd76aa478
-DATA sines<>+4(SB)/4, $0xe8c7b756
-DATA sines<>+8(SB)/4, $0x242070db
-DATA sines<>+12(SB)/4, $0xc1bdceee
-DATA sines<>+16(SB)/4, $0xf57c0faf
-DATA sines<>+20(SB)/4, $0x4787c62a
-DATA sines<>+24(SB)/4, $0xa8304613
-DATA sines<>+28(SB)/4, $0xfd469501
-DATA sines<>+32(SB)/4, $0x698098d8
-DATA sines<>+36(SB)/4, $0x8b44f7af
-DATA sines<>+40(SB)/4, $0xffff5bb1
-DATA sines<>+44(SB)/4, $0x895cd7be
-DATA sines<>+48(SB)/4, $0x6b901122
-DATA sines<>+52(SB)/4, $0xfd987193
-DATA sines<>+56(SB)/4, $0xa679438e
-DATA sines<>+60(SB)/4, $0x49b40821
-DATA sines<>+64(SB)/4, $0xf61e2562
-DATA sines<>+68(SB)/4, $0xc040b340
-DATA sines<>+72(SB)/4, $0x265e5a51
-DATA sines<>+76(SB)/4, $0xe9b6c7aa
-DATA sines<>+80(SB)/4, $0xd62f105d
-DATA sines<>+84(SB)/4, $0x02441453
-DATA sines<>+88(SB)/4, $0xd8a1e681
-DATA sines<>+92(SB)/4, $0xe7d3fbc8
-DATA sines<>+96(SB)/4, $0x21e1cde6
-DATA sines<>+100(SB)/4, $0xc33707d6
-DATA sines<>+104(SB)/4, $0xf4d50d87
-DATA sines<>+108(SB)/4, $0x455a14ed
-DATA sines<>+112(SB)/4, $0xa9e3e905
-DATA sines<>+116(SB)/4, $0xfcefa3f8
-DATA sines<>+120(SB)/4, $0x676f02d9
-DATA sines<>+124(SB)/4, $0x8d2a4c8a
-DATA sines<>+128(SB)/4, $0xfffa3942
-DATA sines<>+132(SB)/4, $0x8771f681
-DATA sines<>+136(SB)/4, $0x6d9d6122
-DATA sines<>+140(SB)/4, $0xfde5380c
-DATA sines<>+144(SB)/4, $0xa4beea44
-DATA sines<>+148(SB)/4, $0x4bdecfa9
-DATA sines<>+152(SB)/4, $0xf6bb4b60
-DATA sines<>+156(SB)/4, $0xbebfbc70
-DATA sines<>+160(SB)/4, $0x289b7ec6
-DATA sines<>+164(SB)/4, $0xeaa127fa
-DATA sines<>+168(SB)/4, $0xd4ef3085
-DATA sines<>+172(SB)/4, $0x04881d05
-DATA sines<>+176(SB)/4, $0xd9d4d039
-DATA sines<>+180(SB)/4, $0xe6db99e5
-DATA sines<>+184(SB)/4, $0x1fa27cf8
-DATA sines<>+188(SB)/4, $0xc4ac5665
-DATA sines<>+192(SB)/4, $0xf4292244
-DATA sines<>+196(SB)/4, $0x432aff97
-DATA sines<>+200(SB)/4, $0xab9423a7
-DATA sines<>+204(SB)/4, $0xfc93a039
-DATA sines<>+208(SB)/4, $0x655b59c3
-DATA sines<>+212(SB)/4, $0x8f0ccc92
-DATA sines<>+216(SB)/4, $0xffeff47d
-DATA sines<>+220(SB)/4, $0x85845dd1
-DATA sines<>+224(SB)/4, $0x6fa87e4f
-DATA sines<>+228(SB)/4, $0xfe2ce6e0
-DATA sines<>+232(SB)/4, $0xa3014314
-DATA sines<>+236(SB)/4, $0x4e0811a1
-DATA sines<>+240(SB)/4, $0xf7537e82
-DATA sines<>+244(SB)/4, $0xbd3af235
-DATA sines<>+248(SB)/4, $0x2ad7d2bb
-DATA sines<>+252(SB)/4, $0xeb86d391
-GLOBL sines<>(SB), RODATA|NOPTR, $256

@@ -1,4 +1,4 @@
-package md5lanes_test
+package lanes_test
 
 import (
 	"runtime/debug"
@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cutie/queuefs/md5lanes"
+	"cutie/queuefs/lanes"
 )
 
 // between returns n octets that begin and, but for a page not full, end at a
@@ -39,7 +39,7 @@ func TestReadsWhatWasWritten(t *testing.T) {
 		p := between(t, n)
 		copy(p, octets(uint64(i), n))
 		wg.Go(func() {
-			h := md5lanes.New()
+			h := lanes.New()
 			h.Write(p[:i])
 			h.Write(p[i:])
 			compare(t, h, p)

@@ -1,7 +1,6 @@
-package md5lanes
+package lanes
 
 import (
-	"crypto/md5"
 	"runtime"
 	"slices"
 	"sync"
@@ -18,15 +17,16 @@ const (
 // A team hashes streams side by side. One of them, the leader, does the work;
 // when its own is done and that of others is not, it appoints one of them.
 type team struct {
-	coming  []*stream // to be given a lane; guarded by teams.mu
-	members int       // with a lane or coming; guarded by teams.mu
+	coming  []*Sums // to be given a lane; guarded by teams.mu
+	members int     // with a lane or coming; guarded by teams.mu
 
-	// What follows is the leader's. While a lane is loaded its state is in words,
-	// and the hash of the stream does not know of the octets it is ahead by.
-	streams [lanes]*stream
+	// What follows is the leader's. While a lane is loaded its states are here,
+	// and the hashes of the stream do not know of the octets it is ahead by.
+	streams [lanes]*Sums
 	loaded  [lanes]bool
 	ahead   [lanes]int
-	words   [4][lanes]uint32
+	md5     [4][lanes]uint32
+	sha     [lanes][8]uint32 // in shaOrder
 }
 
 // teams are those that have members. A stream joins the first with a free
@@ -38,7 +38,7 @@ var teams struct {
 }
 
 // join returns when what is in s.rest was hashed.
-func join(s *stream) {
+func join(s *Sums) {
 	if t := enter(s); t != nil {
 		// Who is about to bring a piece does so now.
 		runtime.Gosched()
@@ -48,7 +48,7 @@ func join(s *stream) {
 
 // enter makes s a member of a team and returns when it is done, with nil, or
 // when it is to lead the team.
-func enter(s *stream) *team {
+func enter(s *Sums) *team {
 	teams.mu.Lock()
 	for _, t := range teams.active {
 		if t.members < lanes {
@@ -76,7 +76,7 @@ func enter(s *stream) *team {
 }
 
 // lead hashes what the members have brought until s is done.
-func (t *team) lead(s *stream) {
+func (t *team) lead(s *Sums) {
 	for len(s.rest) > 0 {
 		t.admit()
 		t.hash()
@@ -98,15 +98,19 @@ func (t *team) admit() {
 
 // hash hashes as many blocks as every stream has, up to atOnce.
 func (t *team) hash() {
-	n, members, last := atOnce*md5.BlockSize, 0, 0
+	n, members, last := atOnce*blockSize, 0, 0
 	for i, s := range t.streams {
 		if s != nil {
 			n, members, last = min(n, len(s.rest)), members+1, i
 		}
 	}
-	if s := t.streams[last]; members == 1 {
+	if members == 1 {
 		t.settle(last)
-		s.Hash.Write(s.rest[:n])
+		s := t.streams[last]
+		s.md5.Write(s.rest[:n])
+		if shaNI {
+			s.sha.Write(s.rest[:n])
+		}
 		s.rest = s.rest[n:]
 		return
 	}
@@ -114,21 +118,52 @@ func (t *team) hash() {
 	for i, s := range t.streams {
 		if s == nil {
 			s = t.streams[last] // whatever comes of it
-		} else if !t.loaded[i] {
-			for k, w := range s.load() {
-				t.words[k][i] = w
-			}
-			t.loaded[i] = true
+		} else {
+			t.load(i)
 		}
 		data[i] = unsafe.Pointer(unsafe.SliceData(s.rest))
 	}
-	blocks8(&t.words, &data, n/md5.BlockSize)
+	md5x8(&t.md5, &data, n/blockSize)
+	first := -1 // of two, whose partner is still to be found
 	for i, s := range t.streams {
-		if s != nil {
-			s.rest = s.rest[n:]
-			t.ahead[i] += n
+		if s == nil {
+			continue
+		}
+		s.rest = s.rest[n:]
+		t.ahead[i] += n
+		switch {
+		case !shaNI:
+		case first < 0:
+			first = i
+		default:
+			sha256x2(&t.sha[first], &t.sha[i], data[first], data[i], n/blockSize)
+			first = -1
 		}
 	}
+	if first >= 0 {
+		nobody := t.sha[first]
+		sha256x2(&t.sha[first], &nobody, data[first], data[first], n/blockSize)
+	}
+}
+
+// load takes the states of a stream into its lane.
+func (t *team) load(lane int) {
+	if t.loaded[lane] {
+		return
+	}
+	s := t.streams[lane]
+	var words [8]uint32
+	s.load(s.md5, words[:4])
+	for k, w := range words[:4] {
+		t.md5[k][lane] = w
+	}
+	if shaNI {
+		s.load(s.sha, words[:])
+		for k, w := range words {
+			t.sha[lane][shaOrder[k]] = w
+		}
+	}
+	t.loaded[lane] = true
 }
 
 // settle lets the stream of a lane know all that was hashed.
@@ -136,18 +171,25 @@ func (t *team) settle(lane int) {
 	if !t.loaded[lane] {
 		return
 	}
-	var words [4]uint32
-	for k := range words {
-		words[k] = t.words[k][lane]
+	s := t.streams[lane]
+	var words [8]uint32
+	for k := range t.md5 {
+		words[k] = t.md5[k][lane]
 	}
-	t.streams[lane].store(words, t.ahead[lane])
+	s.store(s.md5, words[:4], t.ahead[lane])
+	if shaNI {
+		for k := range words {
+			words[k] = t.sha[lane][shaOrder[k]]
+		}
+		s.store(s.sha, words[:], t.ahead[lane])
+	}
 	t.loaded[lane], t.ahead[lane] = false, 0
 }
 
 // dismiss lets those go who are done. If the leader is one of them, another
 // member leads from then on, and nothing of the team may be touched any more.
-func (t *team) dismiss(leader *stream) {
-	var done [lanes]*stream
+func (t *team) dismiss(leader *Sums) {
+	var done [lanes]*Sums
 	n := 0
 	for i, s := range t.streams {
 		if s != nil && len(s.rest) == 0 {
@@ -160,7 +202,7 @@ func (t *team) dismiss(leader *stream) {
 	if n == 0 {
 		return
 	}
-	var next *stream
+	var next *Sums
 	teams.mu.Lock()
 	t.members -= n
 	switch {
@@ -168,7 +210,7 @@ func (t *team) dismiss(leader *stream) {
 		teams.active = slices.DeleteFunc(teams.active, func(a *team) bool { return a == t })
 		teams.idle = append(teams.idle, t)
 	case len(leader.rest) == 0:
-		if i := slices.IndexFunc(t.streams[:], func(s *stream) bool { return s != nil }); i >= 0 {
+		if i := slices.IndexFunc(t.streams[:], func(s *Sums) bool { return s != nil }); i >= 0 {
 			next = t.streams[i]
 		} else {
 			next = t.coming[0]
@@ -186,7 +228,7 @@ func (t *team) dismiss(leader *stream) {
 }
 
 // goOn wakes who waits in enter.
-func (s *stream) goOn(leads bool) {
+func (s *Sums) goOn(leads bool) {
 	s.leads = leads
 	s.turn.Unlock()
 }
