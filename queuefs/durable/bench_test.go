@@ -14,11 +14,12 @@ type nothing struct{}
 func (nothing) Committed() {}
 func (nothing) Lost(error) {}
 
-// BenchmarkLog commits records of 1 KiB, each on stable storage before its
-// caller goes on. The directory is that of the system for temporary files.
+// BenchmarkLog commits records, each on stable storage before its caller goes
+// on. The directory is that of the system for temporary files.
 func BenchmarkLog(b *testing.B) {
-	for _, clients := range []int{1, 8, 64} {
-		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+	for i := range 6 {
+		clients, size := []int{1, 8, 64}[i%3], []int{1 << 10, 64 << 10}[i/3]
+		b.Run(fmt.Sprintf("size=%d/clients=%d", size, clients), func(b *testing.B) {
 			d, err := durable.OpenDir(b.TempDir(), nil)
 			if err != nil {
 				b.Fatal(err)
@@ -29,7 +30,7 @@ func BenchmarkLog(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer l.Close()
-			payload := make([]byte, 1<<10)
+			payload := make([]byte, size)
 			var left atomic.Int64
 			left.Store(int64(b.N))
 			var wg sync.WaitGroup
