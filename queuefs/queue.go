@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -272,6 +273,7 @@ func (q *Queue) typeNumber(t string) uint16 {
 	if len(q.types) > 65000 {
 		return 0
 	}
+	t = strings.Clone(t) // as a rule it is a part of a job file
 	n := uint16(len(q.types))
 	q.types = append(q.types, t)
 	q.typeNums[t] = n
