@@ -40,3 +40,33 @@ func TestPackagesArePutOffInABurst(t *testing.T) {
 		t.Errorf("problems: %q", s.problems)
 	}
 }
+
+// longBurst submits for ten minutes in which the machine is busy and a
+// Resource Dump is due every minute.
+func longBurst(t *testing.T, o publisher.Options) (m *mirror, now *time.Time) {
+	at := time.Now()
+	o.MaxEntries, o.DumpPeriod = 6, time.Minute
+	o.Busy, o.Now = func() bool { return true }, func() time.Time { return at }
+	s := newSource(t, o, "jobs")
+	m = newMirror(s, "jobs", "pending")
+	for range 120 {
+		at = at.Add(5 * time.Second)
+		s.submitN(s.queue("jobs"), 13)
+		s.settle()
+	}
+	return m, &at
+}
+
+func TestABurstDoesNotStarveTheResourceDump(t *testing.T) {
+	m, now := longBurst(t, publisher.Options{})
+	if d := m.dump(); now.Sub(d.head.At) > 2*time.Minute {
+		t.Errorf("the Resource Dump is %v old, with one due every minute", now.Sub(d.head.At))
+	}
+}
+
+func TestABurstDoesNotKeepListsForEver(t *testing.T) {
+	m, _ := longBurst(t, publisher.Options{Keep: time.Minute})
+	if n := len(m.capability(sitemap.ChangeDump).entries); n > 100 {
+		t.Errorf("%d packages are kept, of 10 minutes instead of one", n)
+	}
+}

@@ -80,11 +80,12 @@ func (p *Publisher) nextTask(now bool) *task {
 	return nil
 }
 
-// putOff is how long a Change Dump may be put off.
+// putOff is how long after the last change of a closed list its package may be
+// put off.
 const putOff = 10 * time.Second
 
 func (p *Publisher) putsOff(list span) bool {
-	age := p.Now().Sub(list.until) // below 0 after the clock was set back
+	age := p.Now().Sub(list.until) // below 0 where the clock is behind that of the events
 	return p.Busy != nil && 0 <= age && age < putOff && p.Busy()
 }
 
@@ -94,7 +95,10 @@ func (f *feed) nextTask(now bool) *task {
 	for s := range f.sets {
 		c := &f.sets[s]
 		list, ok := c.unpacked()
-		if ok && !now && f.p.putsOff(list) || !ok && !f.due(c) {
+		// A Resource Dump that is due waits for no calmer time, nor does what it
+		// waits for.
+		due := f.due(c)
+		if ok && !now && !due && f.p.putsOff(list) || !ok && !due {
 			continue
 		}
 		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list}

@@ -75,9 +75,9 @@ type Options struct {
 	// a Tick closes the list; 0 is any age. It is not below 0.
 	Period time.Duration
 
-	// Busy tells that the machine has more urgent things to do: a Change Dump is
-	// then put off, but no longer than for 10 s after its list was closed. nil:
-	// it never is.
+	// Busy tells that the machine has more urgent things to do: the package of a
+	// closed list is then put off, but no longer than for 10 s after the last
+	// change of the list. nil: it never is.
 	Busy func() bool
 
 	Now    func() time.Time      // nil: time.Now
