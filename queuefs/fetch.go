@@ -34,7 +34,7 @@ type part struct {
 }
 
 // fetch is Job for each of ids, and with payloads their payloads, as far as they
-// are at hand.
+// are at hand: one that is empty is not nil. It releases none of the jobs.
 func (q *Queue) fetch(ids []JobID, payloads bool) ([]Job, [][]byte, error) {
 	f := fetch{q: q, jobs: make([]Job, 0, len(ids))}
 	if payloads {
@@ -74,6 +74,7 @@ func (f *fetch) run(ids []JobID) int {
 	if f.q.svc.log.ReadAt(buf, from) != nil {
 		return 0
 	}
+	apart := f.lean(length)
 	for i := range f.parts {
 		p := &f.parts[i]
 		text := buf[p.text:p.end]
@@ -87,11 +88,24 @@ func (f *fetch) run(ids []JobID) int {
 		j.Queue, j.Status, j.Size = f.q.id, p.status, p.size
 		var payload []byte
 		if p.whole >= p.end {
-			payload = buf[p.end:p.whole:p.whole]
+			if payload = buf[p.end:p.whole:p.whole]; apart {
+				payload = append(make([]byte, 0, len(payload)), payload...)
+			}
 		}
 		f.add(j, payload)
 	}
 	return len(f.parts)
+}
+
+// lean tells whether the payloads are less than half of what is read, and so are
+// to be kept without it.
+func (f *fetch) lean(length int) bool {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.whole >= 0 {
+			length -= 2 * (p.whole - p.end)
+		}
+	}
+	return length > 0
 }
 
 // plan sets the parts of the next run and returns what is to be read for them.

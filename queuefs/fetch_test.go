@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -132,4 +133,37 @@ func TestADamagedJournalDoesNotKeepNeighboursBack(t *testing.T) {
 		}
 	}
 	closeHome(t, s)
+}
+
+// TestPayloadsAtHandKeepNoJobFiles takes jobs of which nearly everything is
+// their sidecars, and keeps the payloads.
+func TestPayloadsAtHandKeepNoJobFiles(t *testing.T) {
+	s, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 64 << 20})
+	defer closeHome(t, s)
+	for range 500 {
+		submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", 24<<10)}, "x")
+	}
+	taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: 500})
+	if err != nil || len(taken) < 100 {
+		t.Fatalf("%d jobs, %v", len(taken), err)
+	}
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	payloads := make([][]byte, len(taken))
+	for i := range taken {
+		if payloads[i] = taken[i].AtHand(); payloads[i] == nil {
+			t.Fatalf("job %d: the payload is not at hand", i)
+		}
+	}
+	taken = nil
+	with := heap()
+	runtime.KeepAlive(payloads)
+	if kept := with - heap(); kept > 4<<20 {
+		t.Errorf("%d octets are kept for one of each job", kept)
+	}
 }

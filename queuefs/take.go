@@ -26,7 +26,8 @@ type Taken struct {
 }
 
 // AtHand returns the payload, not to be written to, if it came along with the
-// job at no cost. If not it is nil, and [Queue.Payload] opens it.
+// job at no cost; it may be empty. If it did not, AtHand returns nil, and
+// [Queue.Payload] opens it.
 func (t *Taken) AtHand() []byte { return t.payload }
 
 // A waiter is a consumer for whom no job was there. Jobs are handed to

@@ -32,7 +32,9 @@ func (q *Queue) change(ids []JobID, edit func(j *Job, t time.Time) (Kind, error)
 	return q.enact(jobs, edit)
 }
 
-// enact is change for jobs that were read.
+// enact is change for jobs that were read. It returns all of them in their order,
+// or, where they are too many for one record, the first ones and gives the
+// others back.
 func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) ([]Job, error) {
 	jobs := slices.Clone(from)
 	ids := make([]JobID, len(jobs))

@@ -10,7 +10,7 @@ import (
 const (
 	lanes = 8
 	// atOnce is how many blocks of each stream are hashed before newcomers are
-	// let in: up to 150 µs of work.
+	// let in: some 200 µs of work.
 	atOnce = 512
 )
 

@@ -42,17 +42,16 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 			return h.takenByPage(w, r, form, q, taken)
 		}
 	}
-	if errors.Is(err, queuefs.ErrEmpty) {
-		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, queuefs.ErrEmpty) {
 		return err
 	}
 	header := w.Header()
 	header["Cache-Control"] = noStore
 	delete(header, "Vary") // which is for those who store
+	if err != nil {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 	// From here the jobs are consumed, whatever becomes of the answer: without
 	// a lease the protocol hands out a job at most once.
 	if r.query.Has("max") {

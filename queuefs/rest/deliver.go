@@ -104,7 +104,7 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 // roomFor returns about how many octets deliverSeveral needs.
 func roomFor(taken []queuefs.Taken) (n int) {
 	for i := range taken {
-		n += 512 + len(taken[i].Filename) + 3*len(taken[i].Sidecar) + len(taken[i].AtHand())
+		n += 512 + len(taken[i].Filename) + escapedLen(taken[i].Sidecar) + len(taken[i].AtHand())
 	}
 	return n
 }
@@ -237,13 +237,26 @@ func sidecarHeaders(header http.Header, sidecar string) {
 func appendEscaped(dst []byte, s string) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := 0; i < len(s); i++ {
-		if c := s[i]; c > ' ' && c < 0x7f && c != '%' {
+		if c := s[i]; isPlain(c) {
 			dst = append(dst, c)
 		} else {
 			dst = append(dst, '%', digits[c>>4], digits[c&15])
 		}
 	}
 	return dst
+}
+
+func isPlain(c byte) bool { return c > ' ' && c < 0x7f && c != '%' }
+
+// escapedLen returns how many octets appendEscaped appends.
+func escapedLen(s string) int {
+	n := len(s)
+	for i := 0; i < len(s); i++ {
+		if !isPlain(s[i]) {
+			n += 2
+		}
+	}
+	return n
 }
 
 // appendDisposition appends a Content-Disposition (RFC 6266). A file name
