@@ -3,6 +3,8 @@
 package lanes
 
 // The sines of RFC 1321, 3.4.
+//
+//lint:ignore U1000 md5_amd64.s reads them
 var sines = [64]uint32{
 	0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee,
 	0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501,
@@ -23,6 +25,8 @@ var sines = [64]uint32{
 }
 
 // The cube roots of the first primes of FIPS 180-4, 4.2.2.
+//
+//lint:ignore U1000 sha256_amd64.s reads them
 var cubeRoots = [64]uint32{
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5,
 	0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
