@@ -50,6 +50,7 @@ func TestConsumeAnswersAFormUnlessAskedOtherwise(t *testing.T) {
 			a.header(t, "Link", "<"+s.url+"/state/jobs/"+id.String()+`>; rel="describedby"`)
 			if a.Request.Method == "POST" {
 				a.header(t, "Cache-Control", "no-store")
+				a.header(t, "Vary", "") // which is for those who store
 			} else {
 				a.header(t, "Vary", "Accept")
 			}
