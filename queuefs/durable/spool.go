@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,12 +19,6 @@ type Spool struct {
 	at     int64  // octets in the file
 	direct bool
 }
-
-const spoolBuffer = 256 << 10
-
-// Buffers of this size begin at a page, as writing around the cache wants it;
-// if one did not, the write would fall back to the cache.
-var spoolBuffers = sync.Pool{New: func() any { return new([spoolBuffer]byte) }}
 
 // Spool makes a temporary file in d; its name begins with [TempPrefix].
 func (d *Dir) Spool() (*Spool, error) {
@@ -74,10 +67,10 @@ func CopyOnce(w io.Writer, f *os.File) (int64, error) {
 var errNotDirect = errors.New("file cannot be read around the page cache")
 
 func copyDirect(w io.Writer, f *os.File, at int64) (done int64, err error) {
-	buf := spoolBuffers.Get().(*[spoolBuffer]byte)
-	defer spoolBuffers.Put(buf)
+	buf := spoolBuffers.get()
+	defer spoolBuffers.put(buf)
 	for {
-		n, err := f.ReadAt(buf[:], at+done)
+		n, err := f.ReadAt(buf, at+done)
 		if n > 0 {
 			m, err := w.Write(buf[:n])
 			done += int64(m)
@@ -104,7 +97,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
 		if s.buf == nil {
-			s.buf = spoolBuffers.Get().(*[spoolBuffer]byte)[:0]
+			s.buf = spoolBuffers.get()[:0]
 		}
 		k := copy(s.buf[len(s.buf):spoolBuffer], p)
 		s.buf, p = s.buf[:len(s.buf)+k], p[k:]
@@ -122,7 +115,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 func (s *Spool) Room() ([]byte, error) {
 	switch {
 	case s.buf == nil:
-		s.buf = spoolBuffers.Get().(*[spoolBuffer]byte)[:0]
+		s.buf = spoolBuffers.get()[:0]
 	case len(s.buf) == spoolBuffer:
 		if err := s.flush(); err != nil {
 			return nil, err
@@ -213,7 +206,7 @@ func (s *Spool) Sync() error {
 // Close closes the file; it stays where it is.
 func (s *Spool) Close() error {
 	if s.buf != nil {
-		spoolBuffers.Put((*[spoolBuffer]byte)(s.buf[:spoolBuffer]))
+		spoolBuffers.put(s.buf)
 		s.buf = nil
 	}
 	if s.f == nil {

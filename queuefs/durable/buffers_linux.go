@@ -1,0 +1,104 @@
+package durable
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Buffers for what goes around the page cache. They lie in huge pages where
+// the system has them: such a buffer is one piece for the disk, where one of
+// Go's heap is a list of 64 pages, and reading takes half the time.
+//
+// The memory is outside of Go's heap; who still uses a buffer that was put back
+// may crash. What one wrote to the other cannot be told from here, so a buffer
+// has one owner, who puts it back once.
+
+// spoolBuffer is the size of a buffer, in octets.
+const spoolBuffer = hugePage / regionBuffers
+
+const (
+	hugePage      = 2 << 20
+	regionBuffers = 8
+)
+
+var spoolBuffers buffers
+
+type buffers struct {
+	mu      sync.Mutex
+	regions []*region
+}
+
+// A region is the buffers of one huge page.
+type region struct {
+	mapped []byte // holds the page
+	page   []byte
+	free   uint8 // a bit for each buffer
+}
+
+// get returns a buffer of spoolBuffer octets that begins at a page.
+func (b *buffers) get() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.regions {
+		if r.free != 0 {
+			return r.take()
+		}
+	}
+	r, err := newRegion()
+	if err != nil {
+		return make([]byte, spoolBuffer) // begins at a page, too
+	}
+	b.regions = append(b.regions, r)
+	return r.take()
+}
+
+// put takes a buffer back. A page of which no buffer is in use goes back to the
+// system, unless it is the only one with some that are free.
+func (b *buffers) put(buf []byte) {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(buf)))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	spare := 0 // buffers of other pages
+	var of *region
+	for _, r := range b.regions {
+		if off := at - r.start(); off < hugePage {
+			r.free |= 1 << (off / spoolBuffer)
+			of = r
+		} else {
+			spare += bits.OnesCount8(r.free)
+		}
+	}
+	if of != nil && of.free == 1<<regionBuffers-1 && spare >= regionBuffers {
+		b.regions = slices.DeleteFunc(b.regions, func(r *region) bool { return r == of })
+		unix.Munmap(of.mapped)
+	}
+}
+
+// newRegion maps a huge page, or, where there are none, as much memory.
+func newRegion() (*region, error) {
+	mapped, err := unix.Mmap(-1, 0, 2*hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, err
+	}
+	r := &region{mapped: mapped, page: mapped, free: 1<<regionBuffers - 1}
+	to := -int(r.start() % hugePage)
+	if to < 0 {
+		to += hugePage
+	}
+	r.page = mapped[to : to+hugePage]
+	unix.Madvise(r.page, unix.MADV_HUGEPAGE) // a system without them has said no
+	return r, nil
+}
+
+func (r *region) start() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(r.page))) }
+
+// take returns the first free buffer.
+func (r *region) take() []byte {
+	i := bits.TrailingZeros8(r.free)
+	r.free &^= 1 << i
+	return r.page[i*spoolBuffer : (i+1)*spoolBuffer : (i+1)*spoolBuffer]
+}
