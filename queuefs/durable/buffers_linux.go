@@ -9,13 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Buffers for what goes around the page cache. They lie in huge pages where
-// the system has them: such a buffer is one piece for the disk, where one of
-// Go's heap is a list of 64 pages, and reading takes half the time.
-//
-// The memory is outside of Go's heap; who still uses a buffer that was put back
-// may crash. What one wrote to the other cannot be told from here, so a buffer
-// has one owner, who puts it back once.
+// What goes around the page cache lies in huge pages where the system has them:
+// such a buffer is one piece for the disk, where one of Go's heap is a list of
+// 64 pages, and reading takes half the time. The memory is outside of that
+// heap: a buffer has one owner, who puts it back once and uses it no more.
 
 // spoolBuffer is the size of a buffer, in octets.
 const spoolBuffer = hugePage / regionBuffers
@@ -59,7 +56,7 @@ func (b *buffers) get() []byte {
 // put takes a buffer back. A page of which no buffer is in use goes back to the
 // system, unless it is the only one with some that are free.
 func (b *buffers) put(buf []byte) {
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(buf)))
+	at := address(buf)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	spare := 0 // buffers of other pages
@@ -78,23 +75,15 @@ func (b *buffers) put(buf []byte) {
 	}
 }
 
-// newRegion maps a huge page, or, where there are none, as much memory.
 func newRegion() (*region, error) {
-	mapped, err := unix.Mmap(-1, 0, 2*hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	page, mapped, err := mapHuge(hugePage)
 	if err != nil {
 		return nil, err
 	}
-	r := &region{mapped: mapped, page: mapped, free: 1<<regionBuffers - 1}
-	to := -int(r.start() % hugePage)
-	if to < 0 {
-		to += hugePage
-	}
-	r.page = mapped[to : to+hugePage]
-	unix.Madvise(r.page, unix.MADV_HUGEPAGE) // a system without them has said no
-	return r, nil
+	return &region{mapped: mapped, page: page, free: 1<<regionBuffers - 1}, nil
 }
 
-func (r *region) start() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(r.page))) }
+func (r *region) start() uintptr { return address(r.page) }
 
 // take returns the first free buffer.
 func (r *region) take() []byte {
@@ -102,3 +91,19 @@ func (r *region) take() []byte {
 	r.free &^= 1 << i
 	return r.page[i*spoolBuffer : (i+1)*spoolBuffer : (i+1)*spoolBuffer]
 }
+
+// mapHuge returns size octets of huge pages, or of small ones where there are
+// no others, and what is to be unmapped in the end. They take no memory before
+// they are written to.
+func mapHuge(size int) (mem, mapped []byte, err error) {
+	mapped, err = unix.Mmap(-1, 0, size+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, nil, err
+	}
+	to := int(-address(mapped) % hugePage)
+	mem = mapped[to : to+size : to+size]
+	unix.Madvise(mem, unix.MADV_HUGEPAGE) // a system that has none says no
+	return mem, mapped, nil
+}
+
+func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(p))) }

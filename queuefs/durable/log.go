@@ -62,7 +62,7 @@ type Log struct {
 	crowd   bool     // the last batch was of several callers: this one may be, too
 	err     error    // final
 	spares  []string
-	bufs    [][]byte
+	bufs    batchBuffers
 	done    Mark
 	first   Mark  // where the first batch that was replayed begins
 	written int64 // octets of batches since opening
@@ -77,18 +77,6 @@ type Log struct {
 	wg        sync.WaitGroup
 }
 
-// A Batch is a group of records that reach stable storage together.
-type Batch struct {
-	seg   *segment
-	start int64
-	buf   []byte
-	size  int // of buf without the padding, once taken
-	count uint32
-	ops   []Op
-	done  chan struct{}
-	err   error
-}
-
 // An Op is told what became of a record. Both methods are called once at the
 // most, in the order of the log, by whoever commits; they must not call the
 // log.
@@ -96,9 +84,6 @@ type Op interface {
 	Committed() // the record is on stable storage
 	Lost(error) // the log has failed; the outcome is unknown
 }
-
-// maxBatch is where a batch stops gathering; one single Append may be larger.
-const maxBatch = 4 << 20
 
 // largeBatch is from where on a batch waits for nobody: the disk has enough to
 // do with it.
@@ -126,7 +111,7 @@ func (l *Log) Append(size int, op Op, fill func(dst []byte, at Position)) (*Batc
 		return nil, err
 	}
 	at := len(b.buf)
-	b.buf = grow(b.buf, recHeader+size)
+	b.buf = l.bufs.grow(b.buf, recHeader+size)
 	binary.LittleEndian.PutUint32(b.buf[at:], uint32(size))
 	fill(b.buf[at+recHeader:], position(b.seg.number, b.start+int64(at+recHeader)))
 	b.count++
@@ -155,11 +140,7 @@ func (l *Log) gathering(n int) (*Batch, error) {
 	} else if l.next == nil && !l.unready && start > seg.size/prepareAfter {
 		l.prepareSoon()
 	}
-	var buf []byte
-	if k := len(l.bufs); k > 0 {
-		buf, l.bufs = l.bufs[k-1], l.bufs[:k-1]
-	}
-	b := &Batch{seg: seg, start: start, buf: grow(buf[:0], batchHeader), done: make(chan struct{})}
+	b := &Batch{seg: seg, start: start, buf: l.bufs.grow(nil, batchHeader), done: make(chan struct{})}
 	l.end = start // of the newest batch; its length is added when it is taken
 	l.queue = append(l.queue, b)
 	return b, nil
@@ -185,16 +166,6 @@ func (l *Log) Commit(b *Batch) error {
 	return b.err
 }
 
-// over tells whether the batch has been committed or lost.
-func (b *Batch) over() bool {
-	select {
-	case <-b.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // run commits batch after batch. Once mine is done and more has gathered,
 // another goroutine goes on, so that the caller gets its answer.
 func (l *Log) run(mine *Batch) {
@@ -215,7 +186,7 @@ func (l *Log) run(mine *Batch) {
 		l.queue = append(l.queue[:0], l.queue[1:]...)
 		failed := l.err
 		b.size = len(b.buf)
-		b.buf = pad(b.buf)
+		b.buf = l.bufs.pad(b.buf)
 		l.crowd = len(b.ops) > 1
 		number := l.number
 		l.number++
@@ -243,9 +214,7 @@ func (l *Log) run(mine *Batch) {
 			l.done = Mark{At: position(b.seg.number, b.start+int64(len(b.buf))), Batch: number + 1}
 			l.written += int64(len(b.buf))
 		}
-		if cap(b.buf) <= 2*maxBatch && len(l.bufs) < 3 {
-			l.bufs = append(l.bufs, b.buf)
-		}
+		l.bufs.put(b.buf)
 		b.buf = nil
 		more := len(l.queue) > 0
 		if !more {
@@ -366,24 +335,8 @@ func (l *Log) Close() error {
 	if l.next != nil {
 		errs = append(errs, l.next.close())
 	}
+	l.mu.Lock()
+	l.bufs.close()
+	l.mu.Unlock()
 	return errors.Join(errs...)
-}
-
-func padded(n int) int64 { return int64(n+blockSize-1) &^ (blockSize - 1) }
-
-// pad fills buf with zeros up to a block.
-func pad(buf []byte) []byte {
-	n := len(buf)
-	buf = grow(buf, int(padded(n))-n)
-	clear(buf[n:])
-	return buf
-}
-
-func grow(b []byte, n int) []byte {
-	if cap(b)-len(b) >= n {
-		return b[:len(b)+n]
-	}
-	c := make([]byte, len(b)+n, max(2*cap(b), len(b)+n, 1<<16))
-	copy(c, b)
-	return c
 }

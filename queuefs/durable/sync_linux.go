@@ -26,11 +26,11 @@ func zeroFill(path string, f *os.File, size int64) error {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err == nil && int64(st.Bfree)*int64(st.Bsize) < size {
 		return unix.ENOSPC
 	}
-	zero, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE) // aligned
+	zero, mapped, err := mapHuge(hugePage)
 	if err != nil {
 		return err
 	}
-	defer unix.Munmap(zero)
+	defer unix.Munmap(mapped)
 	w := f
 	if direct, err := os.OpenFile(path, os.O_WRONLY|unix.O_DIRECT, 0); err == nil {
 		defer direct.Close()
@@ -45,11 +45,6 @@ func zeroFill(path string, f *os.File, size int64) error {
 	}
 	return nil
 }
-
-// directBatch is the size from which a batch goes around the page cache: what
-// is as large is mostly payload, which its file will hold, and the pages would
-// cost more than the disk does.
-const directBatch = 512 << 10
 
 func (s *segment) openDirect(d *Dir) {
 	if f, err := os.OpenFile(d.path+"/"+s.name, os.O_WRONLY|unix.O_DIRECT, 0); err == nil {

@@ -1,0 +1,119 @@
+package durable
+
+import (
+	"bytes"
+	"testing"
+)
+
+func TestBuffersDoNotOverlapAndGoBackToTheSystem(t *testing.T) {
+	var b buffers
+	var got [][]byte
+	for i := range 3 * regionBuffers {
+		buf := b.get()
+		if len(buf) != spoolBuffer || cap(buf) != spoolBuffer {
+			t.Fatalf("buffer %d has %d octets and room for %d", i, len(buf), cap(buf))
+		}
+		if address(buf)%blockSize != 0 {
+			t.Errorf("buffer %d begins at %#x", i, address(buf))
+		}
+		for k := range buf {
+			buf[k] = byte(i + 1)
+		}
+		got = append(got, buf)
+	}
+	for i, buf := range got {
+		if n := bytes.Count(buf, []byte{byte(i + 1)}); n != len(buf) {
+			t.Errorf("buffer %d: %d octets of %d are its own", i, n, len(buf))
+		}
+	}
+	if len(b.regions) != 3 {
+		t.Fatalf("%d huge pages for %d buffers", len(b.regions), len(got))
+	}
+	for _, buf := range got[:2*regionBuffers] {
+		b.put(buf)
+	}
+	if len(b.regions) != 2 {
+		t.Errorf("%d huge pages after two of three are free, want the one in use and one to spare", len(b.regions))
+	}
+	last := got[len(got)-1]
+	if n := bytes.Count(last, []byte{3 * regionBuffers}); n != len(last) {
+		t.Errorf("a buffer in use changed when others were put back")
+	}
+	for _, buf := range got[2*regionBuffers:] {
+		b.put(buf[:0]) // whatever its length
+	}
+	if len(b.regions) != 1 || b.regions[0].free != 1<<regionBuffers-1 {
+		t.Errorf("%d huge pages are left when nothing is in use, want one, all free", len(b.regions))
+	}
+	b.put(make([]byte, spoolBuffer)) // of the heap, when nothing could be mapped
+	if len(b.regions) != 1 || b.regions[0].free != 1<<regionBuffers-1 {
+		t.Error("a buffer of the heap was taken for one of a huge page")
+	}
+}
+
+// A burst that ends and begins again maps nothing anew.
+func TestBuffersAtTheEdgeOfAPage(t *testing.T) {
+	var b buffers
+	for range regionBuffers {
+		b.get()
+	}
+	more := b.get()
+	second := b.regions[1]
+	for range 10 {
+		b.put(more)
+		more = b.get()
+	}
+	if len(b.regions) != 2 || b.regions[1] != second {
+		t.Error("a page went back to the system while no other buffer was free")
+	}
+}
+
+func TestBatchBuffersGrow(t *testing.T) {
+	var b batchBuffers
+	fill := func(size, step int) []byte {
+		var buf []byte
+		for len(buf) < size {
+			from := len(buf)
+			buf = b.grow(buf, min(step, size-from))
+			for i := range buf[from:] {
+				buf[from+i] = byte((from + i) * 31 >> 5)
+			}
+		}
+		for i := range buf {
+			if buf[i] != byte(i*31>>5) {
+				t.Fatalf("octet %d of %d was lost when the buffer grew by %d", i, size, step)
+			}
+		}
+		return buf
+	}
+	b.put(fill(100, 10))
+	b.put(fill(directBatch, 1<<10))
+	if len(b.mapped) != 0 {
+		t.Error("a batch that goes through the page cache got a huge page")
+	}
+	b.put(fill(directBatch+1, 1<<10))
+	b.put(fill(maxBatch, 100_000))
+	if len(b.mapped) != 1 || len(b.large) != 1 {
+		t.Errorf("two large batches, one after the other, took %d large buffers of which %d are left", len(b.mapped), len(b.large))
+	}
+	if one := b.grow(nil, batchHeader); len(b.large) != 0 {
+		t.Error("the batch after a large one begins in a small buffer")
+	} else {
+		b.put(one)
+	}
+	if b.outgrew {
+		t.Error("the batch after a small one is to begin in a large buffer")
+	}
+	b.put(fill(largeBuffer+1, 1<<20))
+	if len(b.mapped) != 1 {
+		t.Errorf("a record beyond all buffers is kept: %d large ones", len(b.mapped))
+	}
+	many := [][]byte{fill(maxBatch, 1<<20), fill(maxBatch, 1<<20), fill(maxBatch, 1<<20)}
+	for _, buf := range many[:2] {
+		b.put(buf)
+	}
+	b.close()
+	if b.put(many[2]); len(b.mapped) != 0 || len(b.large) != 0 {
+		t.Errorf("%d large buffers stay mapped after close", len(b.mapped))
+	}
+}
