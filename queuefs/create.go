@@ -112,7 +112,7 @@ func (q *Queue) begin() error {
 		return err
 	}
 	q.mint.job, q.mint.seq = max(q.mint.job, former.job), max(q.mint.seq, former.seq)
-	q.seq = q.mint.seq
+	q.job, q.seq = q.mint.job, q.mint.seq
 	q.before = q.seq
 	q.infoTold = q.infoFacts.SHA256 // the queue begins with this file
 	q.since = q.svc.log.Done().At

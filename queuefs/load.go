@@ -223,6 +223,9 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	if err := q.openGraves(dir); err != nil {
 		return was, err
 	}
+	if _, err := q.dirs.root.Stat(resultDir); err == nil {
+		q.hadResults = true
+	}
 	x, ok, err := q.readQueueIndex(dir)
 	if err != nil {
 		return was, err
@@ -234,7 +237,7 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 			q.typeNums[t] = uint16(len(q.types))
 			q.types = append(q.types, t)
 		}
-		q.mint, q.seq, q.submitted, q.consumed = x.mint, x.seq, x.submitted, x.consumed
+		q.mint, q.job, q.seq, q.submitted, q.consumed = x.mint, x.mint.job, x.seq, x.submitted, x.consumed
 		q.seqTime = max(q.seqTime, x.seqTime)
 		q.mint.time = max(q.mint.time, q.seqTime)
 		q.since, q.before, q.infoTold = x.since, x.before, x.info
@@ -281,7 +284,8 @@ func (q *Queue) recount(dir *durable.Dir) error {
 		return err
 	}
 	last = last.max(former)
-	q.mint.job, q.mint.seq, q.seq = last.job, last.seq, last.seq
+	q.mint.job, q.mint.seq = last.job, last.seq
+	q.job, q.seq = last.job, last.seq
 	return nil
 }
 

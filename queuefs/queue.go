@@ -46,19 +46,21 @@ type Queue struct {
 	mint      mint
 
 	// What follows reflects committed events only.
-	seq       Seq
-	seqTime   int64 // µs; of creation while seq is 0
-	submitted int64 // µs of the last submission, 0 if none
-	consumed  int64 // µs of the last consumption, 0 if none
-	events    []durable.Position
-	firstSeq  Seq // of events[0]
-	unfiled   places
-	temps     map[JobID]string     // large payloads not yet under their name
-	results   map[JobID]resultWork // results not yet under their names, or not yet removed
-	leases    leases
-	dirty     []JobID // whose files are behind the journal, oldest first
-	touched   bool    // since the last checkpoint
-	packed    int     // pages below were packed, if they are to be
+	job        JobID // last number of a job
+	seq        Seq
+	seqTime    int64 // µs; of creation while seq is 0
+	submitted  int64 // µs of the last submission, 0 if none
+	consumed   int64 // µs of the last consumption, 0 if none
+	events     []durable.Position
+	firstSeq   Seq // of events[0]
+	unfiled    places
+	temps      map[JobID]string     // large payloads not yet under their name
+	results    map[JobID]resultWork // results not yet under their names, or not yet removed
+	hadResults bool                 // on disk, when it was opened: most queues have none, and need not look for those of a job
+	leases     leases
+	dirty      []JobID // whose files are behind the journal, oldest first
+	touched    bool    // since the last checkpoint
+	packed     int     // pages below were packed, if they are to be
 
 	changed chan struct{} // closed at the next commit; nil if nobody waits
 	waiters []*waiter     // consumers in the order they came
@@ -211,7 +213,7 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	if r.kind == Submit && replayed {
 		s.clear(flagPayload)
 	}
-	q.followResults(r, s.hasResults())
+	q.followResults(r, s.hasResults() || replayed && q.hasResultFiles(r.job))
 	q.idx.stand(p, s, r.job, r.marks())
 	q.leases.set(r.job, r.ends)
 	q.fill(s, r)
@@ -255,7 +257,7 @@ func (q *Queue) note(r *record, at durable.Position) {
 		q.events, q.firstSeq = q.events[:0], r.seq
 	}
 	q.events = append(q.events, at)
-	q.seq = max(q.seq, r.seq)
+	q.job, q.seq = max(q.job, r.job), max(q.seq, r.seq)
 	q.mint.job = max(q.mint.job, r.job)
 	q.mint.seq = max(q.mint.seq, r.seq)
 	q.mint.time = max(q.mint.time, r.time)

@@ -54,6 +54,22 @@ func (q *Queue) followResults(r *record, had bool) {
 	q.results[r.job] = w
 }
 
+// hasResultFiles tells whether there are results of a job on disk. Of a job whose
+// events are replayed the index may know a later state: it is written while
+// changes go on.
+func (q *Queue) hasResultFiles(id JobID) bool {
+	if !q.hadResults {
+		return false
+	}
+	all, err := q.dirs.root.Sub(resultDir)
+	if err != nil {
+		return false
+	}
+	defer all.Close()
+	_, err = all.Stat(id.String())
+	return err == nil
+}
+
 // fileResults brings the results of a job up to the journal. It may be called
 // again after any of its steps, and after a crash from the start.
 func (q *Queue) fileResults(id JobID) error {

@@ -170,7 +170,7 @@ func (q *Queue) scan(pages map[int]bool) error {
 		}
 		q.mint.job, q.mint.seq, q.mint.time = max(q.mint.job, id), max(q.mint.seq, r.seq), max(q.mint.time, r.time)
 	}
-	q.seq = max(q.seq, q.mint.seq)
+	q.job, q.seq = max(q.job, q.mint.job), max(q.seq, q.mint.seq)
 	q.seqTime = max(q.seqTime, q.mint.time)
 	return nil
 }
