@@ -70,11 +70,11 @@ func (f *fetch) run(ids []JobID) int {
 	if len(f.parts) == 0 {
 		return 0
 	}
-	buf := make([]byte, length)
-	if f.q.svc.log.ReadAt(buf, from) != nil {
+	buf, kept, err := f.q.svc.ahead.read(f.q.svc.log, f.q.life, from, length)
+	if err != nil {
 		return 0
 	}
-	apart := f.lean(length)
+	apart := kept || f.lean(length)
 	for i := range f.parts {
 		p := &f.parts[i]
 		text := buf[p.text:p.end]

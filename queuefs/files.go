@@ -69,8 +69,9 @@ func (s *Service) maintain(ctx context.Context) error {
 	age, dirty := now.Sub(s.lastTime), s.dirty.Load()
 	old := behind > 0 && (age >= maxAge || age < 0)
 	due := s.lagging() || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
-	spare := s.leisure.next(s.opts.Idle())
-	s.burst.Store(!calm && spare == 0)
+	idle := s.opts.Idle()
+	spare := s.leisure.next(idle)
+	s.burst.Store(!calm && idle <= plenty)
 	s.upkeep.Unlock()
 	switch {
 	case due:
@@ -85,7 +86,7 @@ func (s *Service) maintain(ctx context.Context) error {
 }
 
 // Burst tells whether at the last call of Maintain the queues were busy and left
-// no processor idle, so that whatever can wait should.
+// hardly a processor idle, so that whatever can wait should.
 func (s *Service) Burst() bool { return s.burst.Load() }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,

@@ -68,12 +68,18 @@ const (
 	mostLeisure  = leisure(150 * time.Millisecond) // of the time between calls of Maintain
 )
 
+// What is plenty of idle processors, and too few to take any of.
+const (
+	plenty = 0.4
+	scarce = 0.15
+)
+
 // next takes in how many processors were idle.
 func (l *leisure) next(idle float64) time.Duration {
 	switch {
-	case idle > 0.4:
+	case idle > plenty:
 		*l = min(max(2**l, leastLeisure), mostLeisure)
-	case idle < 0.15:
+	case idle < scarce:
 		if *l /= 2; *l < leastLeisure {
 			*l = 0
 		}

@@ -192,6 +192,29 @@ func TestIdleProcessorsWriteFiles(t *testing.T) {
 	}
 }
 
+// TestBurst tells those who can wait whether the machine is wanted.
+func TestBurst(t *testing.T) {
+	idle := 0.0
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s, q := openHome(t, fastDir(t), queuefs.Options{Now: func() time.Time { return now }, Idle: func() float64 { return idle }})
+	defer closeHome(t, s)
+	for _, tt := range []struct {
+		idle float64
+		jobs int
+		want bool
+	}{{0, 10, true}, {0.3, 10, true}, {0.5, 10, false}, {0, 0, false}, {0, 10, true}} {
+		idle = tt.idle
+		for range tt.jobs {
+			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 30_000))
+		}
+		now = now.Add(200 * time.Millisecond)
+		must(t, s.Maintain(ctx))
+		if got := s.Burst(); got != tt.want {
+			t.Errorf("%v processors idle, %d jobs: got %v", tt.idle, tt.jobs, got)
+		}
+	}
+}
+
 // TestOneFileKeepsNoOtherFromBeingMade has a directory stand where a job file
 // is to be.
 func TestOneFileKeepsNoOtherFromBeingMade(t *testing.T) {

@@ -293,6 +293,21 @@ func (l *Log) Available(at Position) int64 {
 	return 0
 }
 
+// Committed returns how many octets from at on are in the same segment and do not
+// change any more, 0 if it was let go.
+func (l *Log) Committed(at Position) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, end := l.live[at.Segment()], l.done.At
+	switch {
+	case s == nil || end <= at:
+		return 0
+	case end.Segment() > at.Segment():
+		return int(s.size - at.offset())
+	}
+	return int(end - at)
+}
+
 // First returns the place of the first batch that was replayed when the log was
 // opened, the zero Mark if there was none.
 func (l *Log) First() Mark { return l.first }
