@@ -2,8 +2,8 @@ package durable
 
 import (
 	"math/bits"
-	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -29,32 +29,40 @@ type buffers struct {
 	regions []*region
 }
 
-// A region is the buffers of one huge page.
+// A region is the buffers of one huge page. It stays mapped: who was late to
+// stop reading one must not crash.
 type region struct {
-	mapped []byte // holds the page
-	page   []byte
-	free   uint8 // a bit for each buffer
+	page []byte
+	free uint8 // a bit for each buffer
+	cold bool  // it takes no memory
 }
 
 // get returns a buffer of spoolBuffer octets that begins at a page.
 func (b *buffers) get() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	var cold *region
 	for _, r := range b.regions {
-		if r.free != 0 {
+		switch {
+		case r.cold:
+			cold = r
+		case r.free != 0:
 			return r.take()
 		}
 	}
-	r, err := newRegion()
-	if err != nil {
-		return make([]byte, spoolBuffer) // begins at a page, too
+	if cold == nil {
+		var err error
+		if cold, err = newRegion(); err != nil {
+			return make([]byte, spoolBuffer) // begins at a page, too
+		}
+		b.regions = append(b.regions, cold)
 	}
-	b.regions = append(b.regions, r)
-	return r.take()
+	cold.cold = false
+	return cold.take()
 }
 
-// put takes a buffer back. A page of which no buffer is in use goes back to the
-// system, unless it is the only one with some that are free.
+// put takes a buffer back. The memory of a page of which no buffer is in use goes
+// back to the system, unless it is the only one with some that are free.
 func (b *buffers) put(buf []byte) {
 	at := address(buf)
 	b.mu.Lock()
@@ -62,28 +70,32 @@ func (b *buffers) put(buf []byte) {
 	spare := 0 // buffers of other pages
 	var of *region
 	for _, r := range b.regions {
-		if off := at - r.start(); off < hugePage {
+		if off := at - address(r.page); off < hugePage {
 			r.free |= 1 << (off / spoolBuffer)
 			of = r
-		} else {
+		} else if !r.cold {
 			spare += bits.OnesCount8(r.free)
 		}
 	}
 	if of != nil && of.free == 1<<regionBuffers-1 && spare >= regionBuffers {
-		b.regions = slices.DeleteFunc(b.regions, func(r *region) bool { return r == of })
-		unix.Munmap(of.mapped)
+		of.cold = unix.Madvise(of.page, unix.MADV_DONTNEED) == nil
 	}
 }
 
+// putLate is put for a buffer that somebody may still read from for a moment.
+func (b *buffers) putLate(buf []byte) {
+	time.AfterFunc(late, func() { b.put(buf) })
+}
+
+const late = time.Second / 4
+
 func newRegion() (*region, error) {
-	page, mapped, err := mapHuge(hugePage)
+	page, _, err := mapHuge(hugePage)
 	if err != nil {
 		return nil, err
 	}
-	return &region{mapped: mapped, page: page, free: 1<<regionBuffers - 1}, nil
+	return &region{page: page, free: 1<<regionBuffers - 1}, nil
 }
-
-func (r *region) start() uintptr { return address(r.page) }
 
 // take returns the first free buffer.
 func (r *region) take() []byte {

@@ -68,13 +68,15 @@ var errNotDirect = errors.New("file cannot be read around the page cache")
 
 func copyDirect(w io.Writer, f *os.File, at int64) (done int64, err error) {
 	buf := spoolBuffers.get()
-	defer spoolBuffers.put(buf)
+	put := spoolBuffers.put
+	defer func() { put(buf) }()
 	for {
 		n, err := f.ReadAt(buf, at+done)
 		if n > 0 {
 			m, err := w.Write(buf[:n])
 			done += int64(m)
 			if err != nil {
+				put = spoolBuffers.putLate // HTTP/2 may have given up a write that goes on
 				return done, err
 			}
 		}
