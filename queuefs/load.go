@@ -223,9 +223,6 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	if err := q.openGraves(dir); err != nil {
 		return was, err
 	}
-	if _, err := q.dirs.root.Stat(resultDir); err == nil {
-		q.hadResults = true
-	}
 	x, ok, err := q.readQueueIndex(dir)
 	if err != nil {
 		return was, err

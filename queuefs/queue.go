@@ -46,21 +46,20 @@ type Queue struct {
 	mint      mint
 
 	// What follows reflects committed events only.
-	job        JobID // last number of a job
-	seq        Seq
-	seqTime    int64 // µs; of creation while seq is 0
-	submitted  int64 // µs of the last submission, 0 if none
-	consumed   int64 // µs of the last consumption, 0 if none
-	events     []durable.Position
-	firstSeq   Seq // of events[0]
-	unfiled    places
-	temps      map[JobID]string     // large payloads not yet under their name
-	results    map[JobID]resultWork // results not yet under their names, or not yet removed
-	hadResults bool                 // on disk, when it was opened: most queues have none, and need not look for those of a job
-	leases     leases
-	dirty      []JobID // whose files are behind the journal, oldest first
-	touched    bool    // since the last checkpoint
-	packed     int     // pages below were packed, if they are to be
+	job       JobID // last number of a job
+	seq       Seq
+	seqTime   int64 // µs; of creation while seq is 0
+	submitted int64 // µs of the last submission, 0 if none
+	consumed  int64 // µs of the last consumption, 0 if none
+	events    []durable.Position
+	firstSeq  Seq // of events[0]
+	unfiled   places
+	temps     map[JobID]string     // large payloads not yet under their name
+	results   map[JobID]resultWork // results not yet under their names, or not yet removed
+	leases    leases
+	dirty     []JobID // whose files are behind the journal, oldest first
+	touched   bool    // since the last checkpoint
+	packed    int     // pages below were packed, if they are to be
 
 	changed chan struct{} // closed at the next commit; nil if nobody waits
 	waiters []*waiter     // consumers in the order they came
@@ -213,7 +212,7 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	if r.kind == Submit && replayed {
 		s.clear(flagPayload)
 	}
-	q.followResults(r, s.hasResults() || replayed && q.hasResultFiles(r.job))
+	q.followResults(r, s.hasResults() || replayed && p.version >= r.seq && q.hasResultFiles(r.job))
 	q.idx.stand(p, s, r.job, r.marks())
 	q.leases.set(r.job, r.ends)
 	q.fill(s, r)

@@ -54,13 +54,10 @@ func (q *Queue) followResults(r *record, had bool) {
 	q.results[r.job] = w
 }
 
-// hasResultFiles tells whether there are results of a job on disk. Of a job whose
-// events are replayed the index may know a later state: it is written while
-// changes go on.
+// hasResultFiles tells whether there are results of a job on disk. It answers for
+// the index where that knows a later state than the event which is replayed: it
+// is written while changes go on.
 func (q *Queue) hasResultFiles(id JobID) bool {
-	if !q.hadResults {
-		return false
-	}
 	all, err := q.dirs.root.Sub(resultDir)
 	if err != nil {
 		return false
