@@ -116,12 +116,12 @@ func TestBufferOfAFailedWriteIsNotUsedAgainAtOnce(t *testing.T) {
 	}
 	w := &failing{}
 	if _, err := CopyOnce(w, f); !errors.Is(err, io.ErrClosedPipe) {
-		t.Skip("files are not read around the page cache here:", err)
+		t.Fatal(err)
 	}
 	other := spoolBuffers.get()
 	defer spoolBuffers.put(other)
 	clear(other)
-	if !bytes.Equal(w.late, want) {
+	if len(w.late) == 0 || !bytes.Equal(w.late, want[:len(w.late)]) {
 		t.Error("the buffer of a write that failed was given to another")
 	}
 }
