@@ -28,10 +28,12 @@ func tune() {
 
 // memory is what the daemon may take before it collects garbage sooner than it
 // likes to, in octets, of which heapLeast are always for the heap. The index,
-// 128 MiB for a million jobs, is outside of the heap and goes first.
+// 128 MiB for a million jobs, is outside of the heap and goes first. What comes
+// on top, the program and the buffers of large batches, takes 35 MiB or so, and
+// all together stays below 250 MB.
 const (
-	memory    = 224 << 20
-	heapLeast = 96 << 20
+	memory    = 196 << 20
+	heapLeast = 68 << 20
 )
 
 // limitFor is the limit of the memory of Go, where live octets of it were no
