@@ -105,6 +105,7 @@ func (m *meter) queues(e *exposition) {
 			}
 		})
 	}
+	e.one("cutie_jobs_unfiled", gauge, "Jobs whose files are behind the journal: that many are written at a stop, or looked at after a crash.", float64(m.svc.Unfiled()))
 	e.one("cutie_index_bytes", gauge, "Memory that the index of all jobs takes.", float64(m.svc.IndexSize()))
 	syncs, took := m.svc.JournalSyncs()
 	e.one("cutie_journal_syncs_total", counter, "Syncs of the journal since the daemon began; what comes together shares one.", float64(syncs))
