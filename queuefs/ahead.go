@@ -6,14 +6,22 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// readAhead is how many octets of the journal are read for one who takes the
-// jobs of a queue one after the other.
+// readAhead is how many octets of the journal or of a pack are read for one who
+// takes the jobs of a queue one after the other.
 const readAhead = 64 << 10
 
-// An ahead keeps what was read of the journal behind the job that was taken
-// last: the jobs behind it will be wanted next. Queues share what is kept, so
-// that it is half a mebibyte at the most. The zero value is ready to use, and
-// safe for concurrent use.
+// A source is what jobs are read from: the journal, or a pack, of which a
+// position is an offset. Committed returns how many octets from a position on
+// are there and do not change any more.
+type source interface {
+	ReadAt(b []byte, at durable.Position) error
+	Committed(at durable.Position) int
+}
+
+// An ahead keeps what was read behind the job that was taken last: the jobs
+// behind it will be wanted next. Queues share what is kept, so that it is half a
+// mebibyte at the most. The zero value is ready to use, and safe for concurrent
+// use.
 type ahead struct {
 	slots [8]aheadSlot
 }
@@ -23,8 +31,9 @@ type aheadSlot struct {
 	last    atomic.Pointer[stretch]
 }
 
-// A stretch is a part of the journal. It does not change.
+// A stretch is a part of a source. It does not change.
 type stretch struct {
+	src  source
 	from durable.Position
 	data []byte
 }
@@ -33,37 +42,37 @@ type stretch struct {
 func (s *stretch) next() durable.Position { return s.from.Add(len(s.data)) }
 
 // of returns n octets at a place, if the stretch has them.
-func (s *stretch) of(at durable.Position, n int) []byte {
-	if s == nil || at < s.from || at.Segment() != s.from.Segment() || at.Add(n) > s.next() {
+func (s *stretch) of(src source, at durable.Position, n int) []byte {
+	if s == nil || s.src != src || at < s.from || at.Segment() != s.from.Segment() || at.Add(n) > s.next() {
 		return nil
 	}
 	off := int(at - s.from)
 	return s.data[off : off+n : off+n]
 }
 
-// read returns n octets of the journal, for one who reads a queue from front to
+// read returns n octets of a source, for one who reads a queue from front to
 // back. They are not to be written to; kept tells that they are part of more,
 // which stays in memory for their sake.
-func (a *ahead) read(log *durable.Log, life uint64, at durable.Position, n int) (data []byte, kept bool, err error) {
+func (a *ahead) read(src source, life uint64, at durable.Position, n int) (data []byte, kept bool, err error) {
 	slot := &a.slots[life%uint64(len(a.slots))]
 	last := slot.last.Load()
-	if data := last.of(at, n); data != nil {
+	if data := last.of(src, at, n); data != nil {
 		return data, true, nil
 	}
 	more := n
 	first := n < readAhead/4 && slot.reading.CompareAndSwap(false, true)
 	if first {
 		defer slot.reading.Store(false)
-		if last != nil && last.from <= at && at < last.next().Add(readAhead) {
-			more = max(n, min(readAhead, log.Committed(at)))
+		if last != nil && last.src == src && last.from <= at && at < last.next().Add(readAhead) {
+			more = max(n, min(readAhead, src.Committed(at)))
 		}
 	}
 	data = make([]byte, more)
-	if err := log.ReadAt(data, at); err != nil {
+	if err := src.ReadAt(data, at); err != nil {
 		return nil, false, err
 	}
 	if first {
-		slot.last.Store(&stretch{at, data})
+		slot.last.Store(&stretch{src, at, data})
 	}
 	return data[:n:n], first, nil
 }

@@ -67,9 +67,8 @@ func (s *Service) checkpointLocked(closing bool) error {
 	mark, written := s.log.Done(), s.log.Written()
 	queues := s.Queues()
 	for _, q := range queues {
-		if err := q.pack(); err != nil {
-			return storageError(fmt.Errorf("queue %s: index: %w", q.id, err))
-		}
+		q.dropPacks()
+		q.pack(func() bool { return true })
 		if err := q.fileUpTo(mark.At); err != nil {
 			s.full.Store(errors.Is(storageError(err), ErrNoSpace))
 			return storageError(fmt.Errorf("queue %s: files: %w", q.id, err))

@@ -2,6 +2,8 @@ package queuefs
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
+	"hash/crc32"
 
 	"cutie/queuefs/durable"
 )
@@ -14,7 +16,8 @@ const fetchLimit = 256 << 10
 // rather than reading again; most are the head of a record.
 const fetchGap = 4 << 10
 
-// A fetch reads jobs that are neighbours in the journal with one read.
+// A fetch reads jobs that are neighbours in the journal, or in a pack, with one
+// read.
 type fetch struct {
 	q        *Queue
 	jobs     []Job
@@ -28,9 +31,18 @@ type part struct {
 	status Status
 	size   int64
 	sum    [32]byte // SHA-256 of the job file
+	sha    uint32   // the first octets of that of the payload
 	text   int      // where the job file begins in what is read,
 	end    int      // where it ends,
 	whole  int      // and where the payload does that follows; -1 if it is not read
+	crc    uint32   // of the payload
+	check  bool     // crc is known
+}
+
+// partOf is the part of a job whose job file begins at at, without payload.
+func partOf(s slot, at int) part {
+	return part{status: s.status(), size: s.size(), sum: [32]byte(s.fileSHA()), sha: binary.LittleEndian.Uint32(s.sha()),
+		text: at, end: at + s.textLen(), whole: -1}
 }
 
 // fetch is Job for each of ids, and with payloads their payloads, as far as they
@@ -62,15 +74,24 @@ func (f *fetch) add(j Job, payload []byte) {
 	}
 }
 
-// run adds those of the jobs that ids begins with which are in the journal, one
-// behind the other, and returns how many. What does not read as it should is
-// left to [Queue.Job].
+// run adds those of the jobs that ids begins with which are in the journal or in
+// a pack, one behind the other, and returns how many. What does not read as it
+// should is left to [Queue.Job].
 func (f *fetch) run(ids []JobID) int {
+	var src source = f.q.svc.log
 	from, length := f.plan(ids)
+	if len(f.parts) == 0 {
+		p := f.q.svc.packs.find(f.q, int(ids[0]/PageJobs))
+		if p == nil {
+			return 0
+		}
+		src = p
+		from, length = f.planPack(p, ids)
+	}
 	if len(f.parts) == 0 {
 		return 0
 	}
-	buf, kept, err := f.q.svc.ahead.read(f.q.svc.log, f.q.life, from, length)
+	buf, kept, err := f.q.svc.ahead.read(src, f.q.life, from, length)
 	if err != nil {
 		return 0
 	}
@@ -88,7 +109,10 @@ func (f *fetch) run(ids []JobID) int {
 		j.Queue, j.Status, j.Size = f.q.id, p.status, p.size
 		var payload []byte
 		if p.whole >= p.end {
-			if payload = buf[p.end:p.whole:p.whole]; apart {
+			if payload = buf[p.end:p.whole:p.whole]; p.check && crc32.Checksum(payload, castagnoli) != p.crc {
+				return i
+			}
+			if apart {
 				payload = append(make([]byte, 0, len(payload)), payload...)
 			}
 		}
@@ -131,10 +155,50 @@ func (f *fetch) plan(ids []JobID) (from durable.Position, length int) {
 			break
 		}
 		at := int(u.text - from)
-		p := part{status: s.status(), size: s.size(), sum: [32]byte(s.fileSHA()), text: at, end: at + s.textLen(), whole: -1}
+		p := partOf(s, at)
 		next := p.end
 		if f.payloads != nil && u.payload == u.text.Add(s.textLen()) && kept+int(p.size) <= fetchLimit {
 			p.whole = p.end + int(p.size)
+			next = p.whole
+			kept += int(p.size)
+		}
+		if len(f.parts) > 0 && (at-length > fetchGap || next > fetchLimit) {
+			break
+		}
+		f.parts, length = append(f.parts, p), next
+	}
+	return from, length
+}
+
+// planPack is plan for jobs without an event that their files lack, of the page
+// of an open pack.
+func (f *fetch) planPack(pk *pack, ids []JobID) (from durable.Position, length int) {
+	q := f.q
+	f.parts = f.parts[:0]
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	kept := f.kept
+	for _, id := range ids {
+		s := q.idx.slot(id)
+		if s == nil || s.status() == 0 || int(id/PageJobs) != pk.page || q.unfiled.of(id) != (unfiled{}) {
+			break
+		}
+		offset, text, crc, sha := pk.entry(id)
+		if offset == 0 || int(text) != s.textLen() {
+			break
+		}
+		if len(f.parts) == 0 {
+			from = durable.Position(offset)
+		}
+		at := int(offset) - int(from)
+		if at < length {
+			break
+		}
+		p := partOf(s, at)
+		next := p.end
+		if f.payloads != nil && sha == p.sha && p.size <= packLimit && kept+int(p.size) <= fetchLimit {
+			p.whole = p.end + int(p.size)
+			p.crc, p.check = crc, true
 			next = p.whole
 			kept += int(p.size)
 		}

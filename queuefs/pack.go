@@ -1,12 +1,10 @@
 package queuefs
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -22,9 +20,9 @@ import (
 // long queue the files of the jobs at the head have left the page cache, and
 // to read two files a job costs three times what a sequential read does.
 //
-// Packs stand beside the index pages, log/index/queues/QID/kN, are made at a
-// checkpoint of the pages that are full, and go when no job of the page is
-// pending. They are copies that nothing depends on: text and payload are
+// Packs stand beside the index pages, log/index/queues/QID/kN, are made of the
+// pages that are full before the files of their jobs are, and go when no job of
+// the page is pending. They are copies that nothing depends on: text and payload are
 // believed if they have the digests of the index, and read from their own
 // files else. Hence they are not synced, and an error with one only means that
 // there is none.
@@ -65,6 +63,7 @@ type pack struct {
 	q     *Queue
 	page  int
 	file  *os.File
+	size  int64
 	table []byte
 }
 
@@ -111,18 +110,32 @@ func (ps *packs) drop(gone func(*pack) bool) {
 	ps.open = kept
 }
 
-// warm opens the packs of the pages that ids and their successors lie in, so
-// that they are read ahead.
+// warm opens the packs of the pages that ids lie in, and has that of the page
+// behind them opened, whose jobs will be wanted next: to open it is to read it.
 func (q *Queue) warm(ids []JobID) {
-	first, last := int(ids[0]/PageJobs), int(ids[len(ids)-1]/PageJobs)+1
+	first, last := int(ids[0]/PageJobs), int(ids[len(ids)-1]/PageJobs)
 	for n := first; n <= last; n++ {
-		q.mu.RLock()
-		there := n < len(q.idx.pages) && q.idx.pages[n] != nil && q.idx.pages[n].pack
-		q.mu.RUnlock()
-		if there && q.svc.packs.find(q, n) == nil {
+		if q.closedPack(n) {
 			q.openPack(n)
 		}
 	}
+	next := last + 1
+	if q.warming.Load() == int64(next) || !q.closedPack(next) || q.svc.begin() != nil {
+		return
+	}
+	q.warming.Store(int64(next)) // two who do it at the same time do no harm
+	go func() {
+		defer q.svc.end()
+		q.openPack(next)
+	}()
+}
+
+// closedPack tells whether page n has a pack that is not open.
+func (q *Queue) closedPack(n int) bool {
+	q.mu.RLock()
+	there := n < len(q.idx.pages) && q.idx.pages[n] != nil && q.idx.pages[n].pack
+	q.mu.RUnlock()
+	return there && q.svc.packs.find(q, n) == nil
 }
 
 // ReadAhead prepares for reading the jobs of page n one after the other, if
@@ -175,8 +188,22 @@ func (q *Queue) readPack(n int) (*pack, error) {
 		f.Close()
 		return nil, err
 	}
-	return &pack{q: q, page: n, file: f, table: head[packHeader:]}, nil
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &pack{q: q, page: n, file: f, size: st.Size(), table: head[packHeader:]}, nil
 }
+
+// ReadAt reads at an offset.
+func (p *pack) ReadAt(b []byte, at durable.Position) error {
+	_, err := p.file.ReadAt(b, int64(at))
+	return err
+}
+
+// Committed returns how many octets there are from an offset on.
+func (p *pack) Committed(at durable.Position) int { return int(max(0, p.size-int64(at))) }
 
 // entry returns what the table says of a job.
 func (p *pack) entry(id JobID) (offset, text, crc, sha uint32) {
@@ -231,129 +258,10 @@ func (q *Queue) packedPayload(id JobID, s slot) []byte {
 	return data
 }
 
-// pack makes the packs of the pages that have become full, and removes those
-// that have no pending job any more. It is part of a checkpoint, before the
-// files of jobs are written: much is still in the journal then.
-func (q *Queue) pack() error {
-	q.mu.Lock()
-	from, to := q.packed, min(int((q.mint.job+1)/PageJobs), len(q.idx.pages))
-	var old, full []int
-	for n, p := range q.idx.pages[:to] {
-		switch {
-		case p == nil:
-		case p.pack && p.count[Pending] == 0:
-			p.pack = false
-			old = append(old, n)
-		case n >= from && !p.pack && p.count[Pending] >= packFewest:
-			full = append(full, n)
-		}
-	}
-	q.packed = max(from, to)
-	q.mu.Unlock()
-	if len(old)+len(full) == 0 {
-		return nil
-	}
-	dir, err := q.indexDir()
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	for _, n := range old {
-		q.svc.packs.drop(func(p *pack) bool { return p.q == q && p.page == n })
-		_ = dir.Remove(packName(n)) // what stays behind is not believed
-	}
-	for _, n := range full {
-		if q.writePack(dir, n) != nil {
-			break // the disk may be full
-		}
-		q.mu.Lock()
-		q.idx.pages[n].pack = true
-		q.mu.Unlock()
-	}
-	return nil
-}
-
-// writePack writes the pack of page n.
-func (q *Queue) writePack(dir *durable.Dir, n int) (err error) {
-	f, tmp, err := dir.Temp()
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			err = errors.Join(err, dir.Remove(tmp))
-		}
-	}()
-	le := binary.LittleEndian
-	head := make([]byte, packHeader+packTable)
-	copy(head, packMagic)
-	le.PutUint32(head[8:], uint32(n))
-	if _, err := f.Seek(int64(len(head)), io.SeekStart); err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(f, 256<<10)
-	offset := len(head)
-	for i := range PageJobs {
-		id := JobID(n*PageJobs + i)
-		text, payload := q.packable(id)
-		if text == nil {
-			continue
-		}
-		e := head[packHeader+i*packEntry:]
-		le.PutUint32(e, uint32(offset))
-		le.PutUint32(e[4:], uint32(len(text)))
-		le.PutUint32(e[8:], crc32.Checksum(payload.data, castagnoli))
-		le.PutUint32(e[12:], payload.sha)
-		offset += len(text) + len(payload.data)
-		w.Write(text)
-		if _, err := w.Write(payload.data); err != nil {
-			return err
-		}
-	}
-	le.PutUint32(head[12:], crc32.Checksum(head[packHeader:], castagnoli))
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if _, err := f.WriteAt(head, 0); err != nil {
-		return err
-	}
-	return dir.Rename(tmp, dir, packName(n))
-}
-
-// smallPayload is one with the first octets of its SHA-256.
-type smallPayload struct {
-	data []byte
-	sha  uint32
-}
-
-// packable returns what a pack has of a job, nil unless it is pending and
-// small.
-func (q *Queue) packable(id JobID) (text []byte, payload smallPayload) {
-	v, ok := q.view(id)
-	s := v.s()
-	if !ok || s.status() != Pending || s.size()+int64(s.textLen()) > packLimit {
-		return nil, payload
-	}
-	text, v, err := q.text(id)
-	if err != nil || len(text) != v.s().textLen() {
-		return nil, payload
-	}
-	p, err := q.Payload(id)
-	if err != nil {
-		return nil, payload
-	}
-	defer p.Close()
-	payload.data, payload.sha = make([]byte, p.Size()), binary.LittleEndian.Uint32(v.s().sha())
-	if _, err := io.ReadFull(p, payload.data); err != nil {
-		return nil, payload
-	}
-	return text, payload
-}
-
 // findPacks notes which pages have a pack. Pages that were full before and have
 // none go without: to make one would read all their files.
 func (q *Queue) findPacks(dir *durable.Dir) error {
-	q.packed = max(0, len(q.idx.pages)-1)
+	q.unpacked = max(0, len(q.idx.pages)-1)
 	var strange []string
 	err := dir.Names(func(name string) {
 		n, ok := parsePackName(name)

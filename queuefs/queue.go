@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"cutie/queuefs/durable"
@@ -24,6 +25,7 @@ type Queue struct {
 	filing  sync.RWMutex                       // read-held while files of a job are written
 	turns   struct{ payload, text sync.Mutex } // held while entries of the directories change
 	packing sync.Mutex                         // held while a pack is opened
+	warming atomic.Int64                       // the page that was last wanted next
 
 	mu        sync.RWMutex
 	info      QueueInfo
@@ -59,7 +61,7 @@ type Queue struct {
 	leases    leases
 	dirty     []JobID // whose files are behind the journal, oldest first
 	touched   bool    // since the last checkpoint
-	packed    int     // pages below were packed, if they are to be
+	unpacked  int     // pages below have packs, if they are to
 
 	changed chan struct{} // closed at the next commit; nil if nobody waits
 	waiters []*waiter     // consumers in the order they came

@@ -58,7 +58,7 @@ type Service struct {
 	spares  func(queue string, id JobID) bool
 
 	recent recent        // events that were committed last
-	ahead  ahead         // of the journal, for those who take jobs
+	ahead  ahead         // what was read for those who take jobs
 	lives  atomic.Uint64 // how many queues were opened
 
 	follower  Follower           // followers, or nil

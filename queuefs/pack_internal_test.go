@@ -1,0 +1,171 @@
+package queuefs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"cutie/queuefs/durable"
+)
+
+// packHome returns a queue with two full pages of jobs and some more, none of
+// which has files.
+func packHome(t *testing.T) *Queue {
+	t.Helper()
+	q := aheadHome(t, 0)
+	sub := q.Begin()
+	defer sub.Discard()
+	for i := range 2*PageJobs + 100 {
+		d, err := sub.Add(Meta{Filename: fmt.Sprint(i)})
+		if err == nil {
+			_, err = d.Write(aheadPayload(i))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sub.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// files returns how many files there are in a directory below the home.
+func files(t *testing.T, q *Queue, dir string) int {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(q.svc.Dir(), dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+const packGlob = "log/index/queues/q/k*"
+
+// Packs are made of what is in the journal, one at a time.
+func TestPacksComeBeforeFiles(t *testing.T) {
+	q := packHome(t)
+	for n := range 3 {
+		calls := 0
+		done := q.pack(func() bool { calls++; return calls < 2 })
+		if want := min(n+1, 2); done != (n > 0) || files(t, q, packGlob) != want {
+			t.Errorf("call %d: done %v with %d packs, want %d", n, done, files(t, q, packGlob), want)
+		}
+	}
+	if n := files(t, q, "queues/q/p*/*"); n != 0 {
+		t.Fatalf("%d jobs and payloads have files", n)
+	}
+	for n := range 2 {
+		p, err := q.readPack(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.file.Close()
+		for i := max(1, n*PageJobs); i < (n+1)*PageJobs; i++ {
+			at, _, _, _ := p.entry(JobID(i))
+			j, err := q.Job(JobID(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := append(j.AppendText(nil), aheadPayload(i-1)...)
+			if got := make([]byte, len(want)); at == 0 || p.ReadAt(got, durable.Position(at)) != nil || !bytes.Equal(got, want) {
+				t.Fatalf("job %d: pack has %q, want %q", i, got, want)
+			}
+		}
+	}
+}
+
+// Calm upkeep makes packs, too, and then the files.
+func TestUpkeepMakesPacks(t *testing.T) {
+	q := packHome(t)
+	for range 1000 {
+		if err := q.svc.Maintain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if q.svc.Unfiled() == 0 {
+			break
+		}
+		if files(t, q, packGlob) < 2 && files(t, q, "queues/q/p*/*") > 0 {
+			t.Fatal("files came first")
+		}
+	}
+	if got := files(t, q, packGlob); got != 2 {
+		t.Errorf("%d packs, want 2", got)
+	}
+}
+
+// Who takes one job after the other from packs has the next ones read with it.
+func TestPacksAreReadAhead(t *testing.T) {
+	q := packHome(t)
+	if err := q.svc.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a := &q.svc.ahead.slots[q.life%uint64(len(q.svc.ahead.slots))]
+	reads := 0
+	var last *stretch
+	for i := range 2*PageJobs - 1 {
+		aheadTake(t, q, i)
+		if s := a.last.Load(); s != last {
+			last = s
+			reads++
+		}
+	}
+	if reads > 2*PageJobs/20 {
+		t.Errorf("%d reads for two packs", reads)
+	}
+	// The next are of no full page.
+	taken, err := q.Take(t.Context(), Take{})
+	if err != nil || taken[0].Filename != fmt.Sprint(2*PageJobs-1) || taken[0].AtHand() != nil {
+		t.Errorf("got %+v, %v", taken, err)
+	}
+}
+
+// A payload in a pack that is not what it was is read from its file, also by
+// one who reads ahead.
+func TestDamagedPackIsNotReadAhead(t *testing.T) {
+	q := packHome(t)
+	if err := q.svc.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(q.svc.Dir(), "log/index/queues/q", packName(0))
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{0, 7, 8, 500} { // in their payloads
+		at := bytes.Index(data, aheadPayload(i))
+		data[at+100] ^= 1
+	}
+	if i := bytes.Index(data, []byte("filename: 20\n")); i < 0 {
+		t.Fatal("no job file in the pack")
+	} else {
+		data[i+11] = '9'
+	}
+	if err := os.WriteFile(name, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 600 {
+		taken, err := q.Take(t.Context(), Take{})
+		if err != nil || taken[0].Filename != fmt.Sprint(i) {
+			t.Fatalf("job %d: %+v, %v", i, taken, err)
+		}
+		got := taken[0].AtHand()
+		if got == nil {
+			p, err := q.Payload(taken[0].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err = io.ReadAll(p)
+			if err := errors.Join(err, p.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(got, aheadPayload(i)) {
+			t.Fatalf("job %d: payload %.20q", i, got)
+		}
+	}
+}
