@@ -45,8 +45,12 @@ const packLimit = 8 << 10
 // packFewest is how many jobs of a page must be pending for it to be packed.
 const packFewest = PageJobs / 8
 
-// packsOpen is how many packs a service has open.
-const packsOpen = 16
+// packsOpen is how many packs a service has open, packsAhead how many are opened
+// before their jobs are wanted.
+const (
+	packsOpen  = 64
+	packsAhead = 4
+)
 
 func packName(n int) string { return fmt.Sprintf("k%09d", n) }
 
@@ -67,7 +71,7 @@ type pack struct {
 	table []byte
 }
 
-// packs are those open, the one used last at the end.
+// packs are those open, the one opened last at the end.
 type packs struct {
 	mu   sync.Mutex
 	open []*pack
@@ -76,6 +80,10 @@ type packs struct {
 func (ps *packs) find(q *Queue, page int) *pack {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	return ps.get(q, page)
+}
+
+func (ps *packs) get(q *Queue, page int) *pack {
 	for i := len(ps.open) - 1; i >= 0; i-- {
 		if p := ps.open[i]; p.q == q && p.page == page {
 			return p
@@ -84,9 +92,14 @@ func (ps *packs) find(q *Queue, page int) *pack {
 	return nil
 }
 
+// add keeps a pack open, unless it is already.
 func (ps *packs) add(p *pack) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	if ps.get(p.q, p.page) != nil {
+		p.file.Close()
+		return
+	}
 	if len(ps.open) == packsOpen {
 		ps.open[0].file.Close() // whoever reads it now turns to the files
 		ps.open = ps.open[:copy(ps.open, ps.open[1:])]
@@ -110,8 +123,9 @@ func (ps *packs) drop(gone func(*pack) bool) {
 	ps.open = kept
 }
 
-// warm opens the packs of the pages that ids lie in, and has that of the page
-// behind them opened, whose jobs will be wanted next: to open it is to read it.
+// warm opens the packs of the pages that ids lie in, and has those behind them
+// opened, whose jobs will be wanted next: to open a pack is to read it, and the
+// disk may have much to do.
 func (q *Queue) warm(ids []JobID) {
 	first, last := int(ids[0]/PageJobs), int(ids[len(ids)-1]/PageJobs)
 	for n := first; n <= last; n++ {
@@ -119,14 +133,16 @@ func (q *Queue) warm(ids []JobID) {
 			q.openPack(n)
 		}
 	}
-	next := last + 1
-	if q.warming.Load() == int64(next) || !q.closedPack(next) || q.svc.begin() != nil {
+	if was := q.warmed.Load(); was == int64(last) || !q.warmed.CompareAndSwap(was, int64(last)) || q.svc.begin() != nil {
 		return
 	}
-	q.warming.Store(int64(next)) // two who do it at the same time do no harm
 	go func() {
 		defer q.svc.end()
-		q.openPack(next)
+		for n := last + 1; n <= last+packsAhead; n++ {
+			if q.closedPack(n) {
+				q.keepPack(n)
+			}
+		}
 	}()
 }
 
@@ -144,13 +160,18 @@ func (q *Queue) ReadAhead(n int) {
 	q.warm([]JobID{JobID(n) * PageJobs})
 }
 
-// openPack makes the pack of page n one that is open, or forgets it.
+// openPack makes the pack of page n one that is open, or forgets it. Others who
+// want it meanwhile wait.
 func (q *Queue) openPack(n int) {
 	q.packing.Lock()
 	defer q.packing.Unlock()
-	if q.svc.packs.find(q, n) != nil {
-		return // somebody was faster
+	if q.svc.packs.find(q, n) == nil {
+		q.keepPack(n)
 	}
+}
+
+// keepPack opens the pack of page n, or forgets it.
+func (q *Queue) keepPack(n int) {
 	p, err := q.readPack(n)
 	if err != nil {
 		q.mu.Lock()

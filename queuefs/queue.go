@@ -25,7 +25,7 @@ type Queue struct {
 	filing  sync.RWMutex                       // read-held while files of a job are written
 	turns   struct{ payload, text sync.Mutex } // held while entries of the directories change
 	packing sync.Mutex                         // held while a pack is opened
-	warming atomic.Int64                       // the page that was last wanted next
+	warmed  atomic.Int64                       // the page behind which packs were last opened
 
 	mu        sync.RWMutex
 	info      QueueInfo
