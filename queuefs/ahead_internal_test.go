@@ -10,11 +10,20 @@ import (
 // aheadHome returns a queue with n jobs.
 func aheadHome(t *testing.T, n int) *Queue {
 	t.Helper()
+	q := aheadQueue(t, Options{})
+	for i := range n {
+		aheadSubmit(t, q, i)
+	}
+	return q
+}
+
+func aheadQueue(t *testing.T, o Options) *Queue {
+	t.Helper()
 	dir := t.TempDir()
 	if err := Init(dir, ServiceInfo{}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(dir, Options{})
+	s, err := Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,9 +34,6 @@ func aheadHome(t *testing.T, n int) *Queue {
 	q, err := s.Queue("q")
 	if err != nil {
 		t.Fatal(err)
-	}
-	for i := range n {
-		aheadSubmit(t, q, i)
 	}
 	return q
 }

@@ -67,7 +67,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 	mark, written := s.log.Done(), s.log.Written()
 	queues := s.Queues()
 	for _, q := range queues {
-		q.dropPacks()
+		q.dropPacks(false)
 		q.pack(func() bool { return true })
 		if err := q.fileUpTo(mark.At); err != nil {
 			s.full.Store(errors.Is(storageError(err), ErrNoSpace))

@@ -31,7 +31,7 @@ type part struct {
 	status Status
 	size   int64
 	sum    [32]byte // SHA-256 of the job file
-	sha    uint32   // the first octets of that of the payload
+	sha    [32]byte // that of the payload
 	text   int      // where the job file begins in what is read,
 	end    int      // where it ends,
 	whole  int      // and where the payload does that follows; -1 if it is not read
@@ -41,7 +41,7 @@ type part struct {
 
 // partOf is the part of a job whose job file begins at at, without payload.
 func partOf(s slot, at int) part {
-	return part{status: s.status(), size: s.size(), sum: [32]byte(s.fileSHA()), sha: binary.LittleEndian.Uint32(s.sha()),
+	return part{status: s.status(), size: s.size(), sum: [32]byte(s.fileSHA()), sha: [32]byte(s.sha()),
 		text: at, end: at + s.textLen(), whole: -1}
 }
 
@@ -196,7 +196,7 @@ func (f *fetch) planPack(pk *pack, ids []JobID) (from durable.Position, length i
 		}
 		p := partOf(s, at)
 		next := p.end
-		if f.payloads != nil && sha == p.sha && p.size <= packLimit && kept+int(p.size) <= fetchLimit {
+		if f.payloads != nil && sha == binary.LittleEndian.Uint32(p.sha[:]) && p.size <= packLimit && kept+int(p.size) <= fetchLimit {
 			p.whole = p.end + int(p.size)
 			p.crc, p.check = crc, true
 			next = p.whole

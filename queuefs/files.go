@@ -149,10 +149,13 @@ func (q *Queue) fileMany(inTime func() bool) error {
 	return nil
 }
 
-// makeRoom removes the files of all culled jobs that have some: on a full disk
-// those of other jobs can be written when they are gone.
+// makeRoom removes the files of all culled jobs that have some, and on a full
+// disk all packs: those of other jobs can be written when they are gone.
 func (s *Service) makeRoom() error {
 	for _, q := range s.Queues() {
+		if s.full.Load() {
+			q.dropPacks(true)
+		}
 		for n := q.culledFirst(); n > 0; {
 			done, err := q.fileSome(n)
 			if err != nil {

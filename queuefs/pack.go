@@ -148,10 +148,13 @@ func (q *Queue) warm(ids []JobID) {
 
 // closedPack tells whether page n has a pack that is not open.
 func (q *Queue) closedPack(n int) bool {
+	return q.hasPack(n) && q.svc.packs.find(q, n) == nil
+}
+
+func (q *Queue) hasPack(n int) bool {
 	q.mu.RLock()
-	there := n < len(q.idx.pages) && q.idx.pages[n] != nil && q.idx.pages[n].pack
-	q.mu.RUnlock()
-	return there && q.svc.packs.find(q, n) == nil
+	defer q.mu.RUnlock()
+	return n < len(q.idx.pages) && q.idx.pages[n] != nil && q.idx.pages[n].pack
 }
 
 // ReadAhead prepares for reading the jobs of page n one after the other, if
@@ -181,13 +184,26 @@ func (q *Queue) keepPack(n int) {
 		q.mu.Unlock()
 		return
 	}
-	q.svc.packs.add(p)
+	p.keep()
+}
+
+// keep adds a pack to those open, unless it was removed meanwhile.
+func (p *pack) keep() {
+	p.q.svc.packs.add(p)
+	if !p.q.hasPack(p.page) {
+		p.q.svc.packs.drop(func(o *pack) bool { return o.q == p.q && o.page == p.page })
+	}
 }
 
 var errPack = errors.New("pack does not verify")
 
 func (q *Queue) readPack(n int) (*pack, error) {
-	dir, err := q.indexDir()
+	all, err := q.svc.ixdir.Sub(queuesDir)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	dir, err := all.Sub(q.id)
 	if err != nil {
 		return nil, err
 	}

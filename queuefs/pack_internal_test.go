@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"cutie/queuefs/durable"
@@ -16,22 +19,29 @@ import (
 // which has files.
 func packHome(t *testing.T) *Queue {
 	t.Helper()
-	q := aheadHome(t, 0)
+	q := aheadQueue(t, Options{})
+	packSubmit(t, q, 2*PageJobs+100)
+	return q
+}
+
+// packSubmit submits n jobs at once.
+func packSubmit(t *testing.T, q *Queue, n int) {
+	t.Helper()
 	sub := q.Begin()
 	defer sub.Discard()
-	for i := range 2*PageJobs + 100 {
+	for i := range n {
 		d, err := sub.Add(Meta{Filename: fmt.Sprint(i)})
 		if err == nil {
 			_, err = d.Write(aheadPayload(i))
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			return
 		}
 	}
 	if _, err := sub.Commit(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
-	return q
 }
 
 // files returns how many files there are in a directory below the home.
@@ -167,5 +177,118 @@ func TestDamagedPackIsNotReadAhead(t *testing.T) {
 		if !bytes.Equal(got, aheadPayload(i)) {
 			t.Fatalf("job %d: payload %.20q", i, got)
 		}
+	}
+}
+
+// A page whose last jobs are on their way to the journal is not full yet.
+func TestPacksWaitForJobsOnTheirWay(t *testing.T) {
+	for _, have := range []int{100, 600} {
+		t.Run(fmt.Sprint(have), func(t *testing.T) {
+			var held atomic.Pointer[chan struct{}]
+			entered := make(chan struct{}, 1)
+			q := aheadQueue(t, Options{Fault: func(step string, do func() error) error {
+				if c := held.Load(); c != nil && strings.Contains(step, "sync") {
+					select {
+					case entered <- struct{}{}:
+					default:
+					}
+					<-*c
+				}
+				return do()
+			}})
+			packSubmit(t, q, have)
+			c := make(chan struct{})
+			held.Store(&c)
+			var other sync.WaitGroup
+			other.Go(func() { packSubmit(t, q, 2000-have) })
+			<-entered
+			if !q.svc.packAll(func() bool { return true }) || files(t, q, packGlob) != 0 {
+				t.Error("a page is packed before it is full")
+			}
+			held.Store(nil)
+			close(c)
+			other.Wait()
+			if err := q.svc.Checkpoint(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p, err := q.readPack(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.file.Close()
+			for id := JobID(1); id < PageJobs; id++ {
+				if at, _, _, _ := p.entry(id); at == 0 {
+					t.Fatalf("the pack lacks job %v", id)
+				}
+			}
+		})
+	}
+}
+
+// What is damaged when a pack is made may be mended: it is not taken over.
+func TestDamagedPayloadIsNotPacked(t *testing.T) {
+	q := aheadQueue(t, Options{})
+	packSubmit(t, q, 10)
+	if err := q.svc.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(q.svc.Dir(), "queues/q/payload", JobID(1).String())
+	good, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, bytes.ToUpper(bytes.Repeat([]byte("x"), len(good))), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	packSubmit(t, q, PageJobs)
+	if err := q.svc.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, good, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := q.Take(t.Context(), Take{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := taken[0].AtHand()
+	if got == nil {
+		p, err := q.Payload(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if got, err = io.ReadAll(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(got, good) {
+		t.Errorf("got %.20q, want %.20q", got, good)
+	}
+}
+
+// A pack that is removed while it is opened does not stay open.
+func TestRemovedPackIsClosed(t *testing.T) {
+	q := packHome(t)
+	if err := q.svc.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	q.openPack(0)
+	late, err := q.readPack(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.dropPacks(true)
+	late.keep()
+	for n := range 2 {
+		if q.hasPack(n) {
+			t.Errorf("page %d has a pack", n)
+		}
+		if q.svc.packs.find(q, n) != nil {
+			t.Errorf("the pack of page %d is open", n)
+		}
+	}
+	if n := files(t, q, packGlob); n != 0 {
+		t.Errorf("%d packs are left", n)
 	}
 }

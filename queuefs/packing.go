@@ -28,14 +28,14 @@ func (s *Service) packAll(inTime func() bool) bool {
 }
 
 // pack makes the packs of the pages that have become full, as long as there is
-// time. It comes before the files of jobs are written, for what has no files is
+// time, and room for the files of jobs. It comes before the files of jobs are written, for what has no files is
 // in the journal, where jobs are neighbours. It tells whether none is left;
 // s.upkeep is held.
 func (q *Queue) pack(inTime func() bool) bool {
 	var dir *durable.Dir
 	for {
 		n := q.nextPack()
-		if n < 0 {
+		if n < 0 || q.svc.full.Load() {
 			return true
 		}
 		if !inTime() {
@@ -57,7 +57,7 @@ func (q *Queue) pack(inTime func() bool) bool {
 func (q *Queue) nextPack() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for to := min(int((q.mint.job+1)/PageJobs), len(q.idx.pages)); q.unpacked < to; q.unpacked++ {
+	for to := min(int((q.job+1)/PageJobs), len(q.idx.pages)); q.unpacked < to; q.unpacked++ {
 		if p := q.idx.pages[q.unpacked]; p != nil && !p.pack && p.count[Pending] >= packFewest {
 			return q.unpacked
 		}
@@ -75,13 +75,13 @@ func (q *Queue) packed(n int, there bool) {
 	}
 }
 
-// dropPacks removes the packs of pages that have no pending job any more;
-// s.upkeep is held.
-func (q *Queue) dropPacks() {
+// dropPacks removes the packs of pages that have no pending job any more, or all
+// packs.
+func (q *Queue) dropPacks(all bool) {
 	q.mu.Lock()
 	var old []int
 	for n, p := range q.idx.pages {
-		if p != nil && p.pack && p.count[Pending] == 0 {
+		if p != nil && p.pack && (all || p.count[Pending] == 0) {
 			p.pack = false
 			old = append(old, n)
 		}
@@ -220,17 +220,21 @@ func (w *packWriter) job(id JobID) error {
 	if _, err := io.ReadFull(p, payload); err != nil {
 		return nil
 	}
-	return w.add(id, text, payload, binary.LittleEndian.Uint32(v.s().sha()))
+	return w.add(id, text, payload, [32]byte(v.s().sha()))
 }
 
-// add writes one job; sha are the first octets of the SHA-256 of its payload.
-func (w *packWriter) add(id JobID, text, payload []byte, sha uint32) error {
+// add writes one job, unless its payload has not the digest sha: somebody may
+// mend the file.
+func (w *packWriter) add(id JobID, text, payload []byte, sha [32]byte) error {
+	if sha256.Sum256(payload) != sha {
+		return nil
+	}
 	e := w.head[packHeader+int(id%PageJobs)*packEntry:]
 	le := binary.LittleEndian
 	le.PutUint32(e, uint32(w.offset))
 	le.PutUint32(e[4:], uint32(len(text)))
 	le.PutUint32(e[8:], crc32.Checksum(payload, castagnoli))
-	le.PutUint32(e[12:], sha)
+	copy(e[12:packEntry], sha[:])
 	w.offset += len(text) + len(payload)
 	w.out.Write(text)
 	_, err := w.out.Write(payload)

@@ -214,7 +214,6 @@ func (s *Service) drop(q *Queue) {
 	delete(s.byID, q.id)
 	s.queues = slices.DeleteFunc(s.queues, func(o *Queue) bool { return o == q })
 	s.mu.Unlock()
-	s.packs.drop(func(p *pack) bool { return p.q == q })
 	q.mu.Lock()
 	for _, w := range q.waiters {
 		close(w.ready)
@@ -226,6 +225,7 @@ func (s *Service) drop(q *Queue) {
 	}
 	q.idx.free()
 	q.mu.Unlock()
+	s.packs.drop(func(p *pack) bool { return p.q == q })
 	q.closeDirs()
 }
 

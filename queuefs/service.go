@@ -339,13 +339,13 @@ func (s *Service) closeFiles() error {
 		errs = append(errs, s.log.Close())
 	}
 	s.recent.clear()
-	s.packs.drop(func(*pack) bool { return true })
 	for _, q := range s.queues {
 		q.mu.Lock()
 		q.idx.free()
 		q.mu.Unlock()
 		q.closeDirs()
 	}
+	s.packs.drop(func(*pack) bool { return true })
 	for _, d := range []*durable.Dir{s.home, s.temp, s.qdir, s.ixdir, s.jdir} {
 		if d != nil {
 			errs = append(errs, d.Close())

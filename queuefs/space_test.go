@@ -151,3 +151,36 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// Packs take no room that files of jobs need.
+func TestPacksMakeRoomForFiles(t *testing.T) {
+	top := mount(t, "200m")
+	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 1 << 26})
+	defer closeHome(t, s)
+	const jobs = 3 * queuefs.PageJobs
+	for range jobs / 256 {
+		sub := q.Begin()
+		for range 256 {
+			d, err := sub.Add(queuefs.Meta{})
+			if err == nil {
+				_, err = d.Write(make([]byte, 6000))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := sub.Commit(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(t, top, jobs*(4096+8192)+2<<20)
+	for range 40 {
+		if err := s.Maintain(ctx); err != nil && !errors.Is(err, queuefs.ErrNoSpace) {
+			t.Fatal(err)
+		}
+	}
+	if n := s.Unfiled(); n != 0 {
+		t.Errorf("%d jobs have no files", n)
+	}
+	submit(t, q, queuefs.Meta{}, "x")
+}
