@@ -156,18 +156,26 @@ func (f *fetch) plan(ids []JobID) (from durable.Position, length int) {
 		}
 		at := int(u.text - from)
 		p := partOf(s, at)
-		next := p.end
 		if f.payloads != nil && u.payload == u.text.Add(s.textLen()) && kept+int(p.size) <= fetchLimit {
 			p.whole = p.end + int(p.size)
-			next = p.whole
 			kept += int(p.size)
 		}
-		if len(f.parts) > 0 && (at-length > fetchGap || next > fetchLimit) {
+		if !f.join(p, &length) {
 			break
 		}
-		f.parts, length = append(f.parts, p), next
 	}
 	return from, length
+}
+
+// join adds a part to those that are read with one read of length octets, unless
+// it is too far away or too much.
+func (f *fetch) join(p part, length *int) bool {
+	next := max(p.end, p.whole)
+	if len(f.parts) > 0 && (p.text-*length > fetchGap || next > fetchLimit) {
+		return false
+	}
+	f.parts, *length = append(f.parts, p), next
+	return true
 }
 
 // planPack is plan for jobs without an event that their files lack, of the page
@@ -195,17 +203,14 @@ func (f *fetch) planPack(pk *pack, ids []JobID) (from durable.Position, length i
 			break
 		}
 		p := partOf(s, at)
-		next := p.end
 		if f.payloads != nil && sha == binary.LittleEndian.Uint32(p.sha[:]) && p.size <= packLimit && kept+int(p.size) <= fetchLimit {
 			p.whole = p.end + int(p.size)
 			p.crc, p.check = crc, true
-			next = p.whole
 			kept += int(p.size)
 		}
-		if len(f.parts) > 0 && (at-length > fetchGap || next > fetchLimit) {
+		if !f.join(p, &length) {
 			break
 		}
-		f.parts, length = append(f.parts, p), next
 	}
 	return from, length
 }

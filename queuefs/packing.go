@@ -28,9 +28,9 @@ func (s *Service) packAll(inTime func() bool) bool {
 }
 
 // pack makes the packs of the pages that have become full, as long as there is
-// time, and room for the files of jobs. It comes before the files of jobs are written, for what has no files is
-// in the journal, where jobs are neighbours. It tells whether none is left;
-// s.upkeep is held.
+// time, and room for the files of jobs. It comes before these are written, for
+// what has no files is in the journal, where jobs are neighbours. It tells
+// whether none is left; s.upkeep is held.
 func (q *Queue) pack(inTime func() bool) bool {
 	var dir *durable.Dir
 	for {
