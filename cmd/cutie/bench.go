@@ -80,6 +80,7 @@ func (c *call) bench(ctx context.Context, b load.Bench, queue, phases string) er
 		return usagef("form %.40q: not table or json", c.form)
 	}
 
+	defer load.LeaveRoom()()
 	report, err := b.Run(ctx)
 	if err == nil || len(report.Runs) > 0 {
 		if err := print(report, c.stdout); err != nil {

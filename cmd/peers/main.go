@@ -127,6 +127,7 @@ func runPeers(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		chosen = append(chosen, p)
 	}
 
+	defer load.LeaveRoom()()
 	var report load.Report
 	for _, p := range chosen {
 		if missing := p.missing(ctx); missing != "" {

@@ -1,0 +1,27 @@
+package load
+
+import (
+	"runtime"
+	"testing"
+)
+
+// TestLeaveRoom is not parallel: it sets what the whole process has.
+func TestLeaveRoom(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "")
+	before := runtime.GOMAXPROCS(0)
+	back := LeaveRoom()
+	if n, most := runtime.GOMAXPROCS(0), max(1, runtime.NumCPU()/2); n != most {
+		t.Errorf("%d processors, not %d", n, most)
+	}
+	back()
+	if n := runtime.GOMAXPROCS(0); n != before {
+		t.Errorf("%d processors afterwards, not %d", n, before)
+	}
+
+	t.Setenv("GOMAXPROCS", "3")
+	back = LeaveRoom()
+	if n := runtime.GOMAXPROCS(0); n != before {
+		t.Errorf("%d processors, although the environment says how many", n)
+	}
+	back()
+}
