@@ -134,8 +134,9 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 		q.mu.Unlock()
 		switch {
 		case durable.NeedsRoom(err):
-			if err := log.Room(); err != nil {
-				return storageError(err)
+			if err := storageError(log.Room()); err != nil {
+				q.svc.full.CompareAndSwap(false, errors.Is(err, ErrNoSpace)) // Maintain makes some
+				return err
 			}
 		case err != nil:
 			return storageError(err)
