@@ -45,12 +45,25 @@ const packLimit = 8 << 10
 // packFewest is how many jobs of a page must be pending for it to be packed.
 const packFewest = PageJobs / 8
 
-// packsOpen is how many packs a service has open, packsAhead how many are opened
-// before their jobs are wanted.
+// packsOpen is how many packs a service has open at most, packsAhead how many are
+// opened before their jobs are wanted.
 const (
 	packsOpen  = 64
 	packsAhead = 4
 )
+
+// mostPacks is packsOpen, or less where the process may have few files open.
+var mostPacks = sync.OnceValue(func() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return packsOpen
+	}
+	return packsFor(limit.Cur)
+})
+
+// packsFor is how many of so many open files may be packs: one of eight, but at
+// least those that are read ahead.
+func packsFor(files uint64) int { return int(max(packsAhead+1, min(packsOpen, files/8))) }
 
 func packName(n int) string { return fmt.Sprintf("k%09d", n) }
 
@@ -100,7 +113,7 @@ func (ps *packs) add(p *pack) {
 		p.file.Close()
 		return
 	}
-	if len(ps.open) == packsOpen {
+	if len(ps.open) == mostPacks() {
 		ps.open[0].file.Close() // whoever reads it now turns to the files
 		ps.open = ps.open[:copy(ps.open, ps.open[1:])]
 	}

@@ -292,3 +292,12 @@ func TestRemovedPackIsClosed(t *testing.T) {
 		t.Errorf("%d packs are left", n)
 	}
 }
+
+// Where few files may be open, those are not all packs.
+func TestFewFilesFewPacks(t *testing.T) {
+	for files, want := range map[uint64]int{0: 5, 64: 8, 256: 32, 1024: packsOpen, 1 << 63: packsOpen} {
+		if n := packsFor(files); n != want {
+			t.Errorf("%d of %d files, not %d", n, files, want)
+		}
+	}
+}
