@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"syscall"
 	"time"
 
 	"cutie/queuefs/durable"
@@ -150,17 +151,25 @@ func (t *task) done() error {
 		t.c.err = nil
 	case errors.As(t.err, &e) && t.culled(e.Loc):
 		return nil // on the way; the next attempt leaves the job out
-	case errors.As(t.err, &e):
+	case errors.As(t.err, &e) && !scarce(t.err):
 		t.c.err = fmt.Errorf("no package for events %d to %d: %w", t.list.first, t.list.last, t.err)
 		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", t.c.err)
 	default:
+		t.p.noRoom.Store(errors.Is(t.err, syscall.ENOSPC) || errors.Is(t.err, syscall.EDQUOT))
 		if err := t.mend(t.c, t.err); err != nil {
 			return fmt.Errorf("queue %s: closed list %d: %w", t.q.ID(), t.list.first, err)
 		}
 		return nil
 	}
 	t.c.dumped = max(t.c.dumped, t.list.last)
+	t.p.noRoom.Store(false)
 	return nil
+}
+
+// scarce tells of an error that says nothing of the file that could not be read:
+// for the moment the system had no more of what that takes.
+func scarce(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
 // compress makes the file with the entries in gzip, unless it is there. Its
