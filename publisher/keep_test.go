@@ -85,29 +85,21 @@ func TestCullingWaitsForThePackagesOfClosedLists(t *testing.T) {
 
 func TestCullingMakesRoomForPackages(t *testing.T) {
 	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
-	must(t, s.pub.Close())
-	full := false
-	s.opts.Fault = func(step string, do func() error) error {
-		if full {
-			return fmt.Errorf("%s: %w", step, syscall.ENOSPC)
-		}
-		return do()
-	}
-	s.openPublisher()
+	full := s.mayBeFull()
 	q := s.queue("jobs")
 	m := newMirror(s, "jobs", "replica")
 	m.baseline()
 	s.submitN(q, 6)
 	s.consume(q, 4)
 	must(t, s.pub.Flush()) // lists are closed, no package is made
-	full = true
+	*full = true
 	if err := s.pub.Tick(context.Background()); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("got %v, want %v", err, syscall.ENOSPC)
 	}
 	if n := cull(s, q); n != 4 {
 		t.Errorf("%d jobs are culled where there is no room for packages of them, want 4", n)
 	}
-	full = false
+	*full = false
 	s.settle()
 	m.dumps()
 	m.incremental(nil)

@@ -206,28 +206,34 @@ func TestAClosedListThatIsGoneHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsAnErrorAndNoDamage(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
-	must(t, s.pub.Close())
-	full := false
+// mayBeFull opens the publisher anew; while full is true, no step of it finds room.
+func (s *source) mayBeFull() (full *bool) {
+	must(s, s.pub.Close())
+	full = new(bool)
 	s.opts.Fault = func(step string, do func() error) error {
-		if full {
+		if *full {
 			return fmt.Errorf("%s: %w", step, syscall.ENOSPC)
 		}
 		return do()
 	}
 	s.openPublisher()
+	return full
+}
+
+func TestAFullDiskIsAnErrorAndNoDamage(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+	full := s.mayBeFull()
 	q := s.queue("jobs")
 	activity(s, q, 0)
 	must(t, s.svc.Checkpoint(context.Background()))
-	full = true
+	*full = true
 	s.svc.Follow(nil) // it has room: what is tested is what it would be told
 	activity(s, q, 1)
 	activity(s, s.queue("new"), 0) // its directory cannot be made
 	if err := s.pub.Flush(); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
 	}
-	full = false
+	*full = false
 	s.svc.Follow(s.pub)
 	s.opts.Fault = nil
 	s.crash()
