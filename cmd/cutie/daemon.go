@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/callback"
+	"cutie/cmd/cutie/express"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
@@ -125,8 +127,11 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
-	overTCP := func() error { return server.Serve(tcp) }
-	if d.cert != nil {
+	var front *express.Front // nil with TLS
+	overTCP := func() error { return server.Serve(front) }
+	if d.cert == nil {
+		front = express.Listen(tcp, server, single(basePath(d.svc.Info().BaseURI)))
+	} else {
 		server.TLSConfig = d.cert.config()
 		overTCP = func() error { return server.ServeTLS(tcp, "", "") }
 	}
@@ -171,7 +176,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	// was acknowledged is in the journal.
 	unhook()
 	protocol.Close()
-	err = errors.Join(err, d.stop(server))
+	err = errors.Join(err, d.stop(server, front))
 	endLoops()
 	wg.Wait()
 	d.send.Wait()
@@ -189,6 +194,16 @@ func callerOf(r *http.Request, queue string) uws.Caller {
 func learnsPhases(r *http.Request, queue string) bool {
 	c := callerOf(r, queue)
 	return c.Delete || c.Admin
+}
+
+// single tells which requests are submissions and consumptions of one job that
+// wait for nothing but storage: those are what a busy client repeats. A body of
+// a consumption is a form, which may ask to wait.
+func single(prefix string) func(path string, length int64) bool {
+	return func(path string, length int64) bool {
+		path = strings.TrimPrefix(path, prefix) // a proxy may take it away
+		return strings.HasPrefix(path, "/content/") || length == 0 && strings.HasPrefix(path, "/consume/")
+	}
 }
 
 // plain makes a task of one that takes no time.
@@ -238,11 +253,14 @@ func (d *daemon) reopen(ctx context.Context) {
 
 // stop ends the server: no new connections, the requests in progress to their
 // end, or to the end of the grace.
-func (d *daemon) stop(server *http.Server) error {
+func (d *daemon) stop(server *http.Server, front *express.Front) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), d.grace)
 	defer cancel()
-	err := server.Shutdown(ctx)
+	err := server.Shutdown(ctx) // closes the front as well
+	if front != nil {
+		err = errors.Join(err, front.Shutdown(ctx))
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		d.log.Warn().Dur("grace", d.grace).Msg("requests cut off")
 		err = server.Close()

@@ -1,0 +1,227 @@
+package express
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// maxHeld is how much of an answer waits for its end, so that most go out in
+// one write.
+const maxHeld = 8 << 10
+
+// An answer is the ResponseWriter of a connection's requests, one after the
+// other. Unlike that of the server it does not guess media types, and has no
+// informational responses.
+type answer struct {
+	conn   *conn
+	header http.Header
+	status int    // 0: the handler has not said
+	head   []byte // up to the fields that depend on the body
+	held   []byte // of the body
+	length int64  // of the body, as announced; -1: not said
+	octets int64  // of the body, so far
+	sent   bool   // the head is out
+	chunks io.WriteCloser
+	last   bool  // the connection ends with this answer
+	failed error // of a write
+}
+
+func (a *answer) reset() {
+	clear(a.header)
+	*a = answer{conn: a.conn, header: a.header, head: a.head[:0], held: a.held[:0]}
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+// SetReadDeadline is for [http.ResponseController].
+func (a *answer) SetReadDeadline(t time.Time) error {
+	a.conn.bodyBy = t
+	return nil
+}
+
+// SetWriteDeadline is for [http.ResponseController].
+func (a *answer) SetWriteDeadline(t time.Time) error { return a.conn.nc.SetWriteDeadline(t) }
+
+// bodiless tells whether an answer has no body whatever its fields say
+// (RFC 9110, 6.4.1).
+func (a *answer) bodiless() bool {
+	return a.status == http.StatusNoContent || a.status == http.StatusNotModified
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status != 0 || status < http.StatusOK {
+		return
+	}
+	a.status, a.length = status, -1
+	a.head = append(a.head, "HTTP/1.1 "...)
+	a.head = strconv.AppendInt(a.head, int64(status), 10)
+	a.head = append(append(append(a.head, ' '), http.StatusText(status)...), "\r\n"...)
+	var sorted [16]string
+	names := sorted[:0]
+	for name := range a.header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range a.header[name] {
+			switch name {
+			case "Content-Length":
+				if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= 0 && a.length < 0 {
+					a.length = n
+				}
+				continue // it is this package's to say
+			case "Connection":
+				a.last = a.last || value == "close"
+				continue
+			case "Transfer-Encoding":
+				continue
+			}
+			a.head = append(append(a.head, name...), ": "...)
+			a.head = append(appendValue(a.head, value), "\r\n"...)
+		}
+	}
+	if a.header["Date"] == nil {
+		a.head = append(append(append(a.head, "Date: "...), date(time.Now())...), "\r\n"...)
+	}
+}
+
+// appendValue keeps a value on its line.
+func appendValue(b []byte, value string) []byte {
+	for _, c := range []byte(value) {
+		if c == '\r' || c == '\n' {
+			c = ' '
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+// Write returns [http.ErrBodyNotAllowed] for an answer that has none, and
+// [http.ErrContentLength] if there is more than was announced.
+func (a *answer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case a.failed != nil:
+		return 0, a.failed
+	case a.bodiless():
+		return 0, http.ErrBodyNotAllowed
+	}
+	a.octets += int64(len(p))
+	if a.length >= 0 && a.octets > a.length {
+		return 0, http.ErrContentLength
+	}
+	if !a.sent && len(a.held)+len(p) <= maxHeld {
+		a.held = append(a.held, p...)
+		return len(p), nil
+	}
+	if err := a.open(); err != nil {
+		return 0, err
+	}
+	if a.chunks == nil {
+		return len(p), a.out(p)
+	}
+	n, err := a.chunks.Write(p)
+	a.failed = err
+	return n, err
+}
+
+// ReadFrom keeps the way to sendfile open, which wants a file or one
+// LimitedReader around it. What is beyond the announced length is not read.
+func (a *answer) ReadFrom(r io.Reader) (int64, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.length < 0 || a.bodiless() {
+		return io.Copy(struct{ io.Writer }{a}, r)
+	}
+	if err := a.open(); err != nil {
+		return 0, err
+	}
+	part := &io.LimitedReader{R: r, N: a.length - a.octets}
+	if asked, ok := r.(*io.LimitedReader); ok {
+		part.R, part.N = asked.R, min(asked.N, part.N)
+	}
+	n, err := io.Copy(a.conn.nc, part)
+	a.octets += n
+	a.failed = err
+	return n, err
+}
+
+// out writes to the connection.
+func (a *answer) out(p []byte) error {
+	if a.failed == nil && len(p) > 0 {
+		_, a.failed = a.conn.nc.Write(p)
+	}
+	return a.failed
+}
+
+// open sends the head of an answer that has more than is held, and what is held.
+func (a *answer) open() error {
+	if a.sent {
+		return a.failed
+	}
+	a.sent = true
+	chunked := a.length < 0
+	a.complete(a.length, chunked)
+	if !chunked {
+		if a.failed == nil {
+			parts := net.Buffers{a.head, a.held}
+			_, a.failed = parts.WriteTo(a.conn.nc)
+		}
+		return a.failed
+	}
+	if a.out(a.head) == nil {
+		a.chunks = httputil.NewChunkedWriter(a.conn.nc)
+		_, a.failed = a.chunks.Write(a.held)
+	}
+	return a.failed
+}
+
+// complete ends the head with what depends on the body.
+func (a *answer) complete(length int64, chunked bool) {
+	switch {
+	case a.bodiless():
+	case chunked:
+		a.head = append(a.head, "Transfer-Encoding: chunked\r\n"...)
+	default:
+		a.head = strconv.AppendInt(append(a.head, "Content-Length: "...), length, 10)
+		a.head = append(a.head, "\r\n"...)
+	}
+	if a.last = a.last || a.conn.isLeaving(); a.last {
+		a.head = append(a.head, "Connection: close\r\n"...)
+	}
+	a.head = append(a.head, "\r\n"...)
+}
+
+// end sends what is left, and reports whether another answer may follow.
+func (a *answer) end() bool {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	whole := a.length < 0 || a.length == a.octets || a.bodiless()
+	switch {
+	case !a.sent:
+		length := a.length
+		if length < 0 {
+			length = a.octets
+		}
+		a.complete(length, false)
+		a.head = append(a.head, a.held...)
+		a.out(a.head)
+	case a.chunks != nil && a.failed == nil:
+		if a.failed = a.chunks.Close(); a.failed == nil {
+			a.out([]byte("\r\n")) // no trailers
+		}
+	}
+	if cap(a.held) > 2*maxHeld {
+		a.held = nil
+	}
+	return whole && a.failed == nil && !a.last
+}
