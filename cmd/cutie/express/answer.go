@@ -7,6 +7,7 @@ import (
 	"net/http/httputil"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -18,22 +19,37 @@ const maxHeld = 8 << 10
 // other. Unlike that of the server it does not guess media types, and has no
 // informational responses.
 type answer struct {
+	*text
 	conn   *conn
 	header http.Header
-	status int    // 0: the handler has not said
-	head   []byte // up to the fields that depend on the body
-	held   []byte // of the body
-	length int64  // of the body, as announced; -1: not said
-	octets int64  // of the body, so far
-	sent   bool   // the head is out
+	status int   // 0: the handler has not said
+	length int64 // of the body, as announced; -1: not said
+	octets int64 // of the body, so far
+	sent   bool  // the head is out
 	chunks io.WriteCloser
 	last   bool  // the connection ends with this answer
 	failed error // of a write
 }
 
-func (a *answer) reset() {
+// A text is what of an answer is not out yet. Connections that wait have none.
+type text struct {
+	head []byte // up to the fields that depend on the body
+	held []byte // of the body
+}
+
+var texts = sync.Pool{New: func() any { return &text{} }}
+
+func (a *answer) begin() {
 	clear(a.header)
-	*a = answer{conn: a.conn, header: a.header, head: a.head[:0], held: a.held[:0]}
+	t := texts.Get().(*text)
+	t.head, t.held = t.head[:0], t.held[:0]
+	*a = answer{text: t, conn: a.conn, header: a.header}
+}
+
+// release ends the use of an answer, whatever became of it.
+func (a *answer) release() {
+	texts.Put(a.text)
+	a.text = nil
 }
 
 func (a *answer) Header() http.Header { return a.header }
@@ -121,15 +137,10 @@ func (a *answer) Write(p []byte) (int, error) {
 		a.held = append(a.held, p...)
 		return len(p), nil
 	}
-	if err := a.open(); err != nil {
-		return 0, err
+	if !a.sent {
+		return len(p), a.open(p)
 	}
-	if a.chunks == nil {
-		return len(p), a.out(p)
-	}
-	n, err := a.chunks.Write(p)
-	a.failed = err
-	return n, err
+	return len(p), a.out(p)
 }
 
 // ReadFrom keeps the way to sendfile open, which wants a file or one
@@ -141,8 +152,8 @@ func (a *answer) ReadFrom(r io.Reader) (int64, error) {
 	if a.length < 0 || a.bodiless() {
 		return io.Copy(struct{ io.Writer }{a}, r)
 	}
-	if err := a.open(); err != nil {
-		return 0, err
+	if !a.sent && a.open(nil) != nil || a.failed != nil {
+		return 0, a.failed
 	}
 	part := &io.LimitedReader{R: r, N: a.length - a.octets}
 	if asked, ok := r.(*io.LimitedReader); ok {
@@ -154,32 +165,33 @@ func (a *answer) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// out writes to the connection.
-func (a *answer) out(p []byte) error {
-	if a.failed == nil && len(p) > 0 {
-		_, a.failed = a.conn.nc.Write(p)
+// open sends the head of an answer that has more than is held, and with it what
+// is held and p.
+func (a *answer) open(p []byte) error {
+	a.sent = true
+	if a.length >= 0 {
+		a.complete(a.length, false)
+		parts := net.Buffers{a.head, a.held, p}
+		_, a.failed = parts.WriteTo(a.conn.nc)
+		return a.failed
 	}
-	return a.failed
+	a.complete(0, true)
+	if _, a.failed = a.conn.nc.Write(a.head); a.failed != nil {
+		return a.failed
+	}
+	a.chunks = httputil.NewChunkedWriter(a.conn.nc)
+	a.out(a.held)
+	return a.out(p)
 }
 
-// open sends the head of an answer that has more than is held, and what is held.
-func (a *answer) open() error {
-	if a.sent {
-		return a.failed
-	}
-	a.sent = true
-	chunked := a.length < 0
-	a.complete(a.length, chunked)
-	if !chunked {
-		if a.failed == nil {
-			parts := net.Buffers{a.head, a.held}
-			_, a.failed = parts.WriteTo(a.conn.nc)
-		}
-		return a.failed
-	}
-	if a.out(a.head) == nil {
-		a.chunks = httputil.NewChunkedWriter(a.conn.nc)
-		_, a.failed = a.chunks.Write(a.held)
+// out sends more of the body.
+func (a *answer) out(p []byte) error {
+	switch {
+	case a.failed != nil || len(p) == 0:
+	case a.chunks != nil:
+		_, a.failed = a.chunks.Write(p)
+	default:
+		_, a.failed = a.conn.nc.Write(p)
 	}
 	return a.failed
 }
@@ -214,14 +226,11 @@ func (a *answer) end() bool {
 		}
 		a.complete(length, false)
 		a.head = append(a.head, a.held...)
-		a.out(a.head)
+		_, a.failed = a.conn.nc.Write(a.head)
 	case a.chunks != nil && a.failed == nil:
 		if a.failed = a.chunks.Close(); a.failed == nil {
-			a.out([]byte("\r\n")) // no trailers
+			_, a.failed = io.WriteString(a.conn.nc, "\r\n") // no trailers
 		}
-	}
-	if cap(a.held) > 2*maxHeld {
-		a.held = nil
 	}
 	return whole && a.failed == nil && !a.last
 }

@@ -173,9 +173,10 @@ func (c *conn) exchange() (more bool) {
 		r.Body = b
 	}
 	c.bodyBy = time.Time{}
-	c.answer.reset()
+	c.answer.begin()
 	defer func() {
 		b.ended = true
+		c.answer.release()
 		if p := recover(); p != nil {
 			more = false
 			if p != http.ErrAbortHandler {
