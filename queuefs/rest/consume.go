@@ -53,11 +53,12 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 		return nil
 	}
 	// From here the jobs are consumed, whatever becomes of the answer: without
-	// a lease the protocol hands out a job at most once.
+	// a lease the protocol hands out a job at most once. Those whose payloads we
+	// cannot read were not handed out, and go back.
 	if r.query.Has("max") {
 		return h.deliverSeveral(w, r, q, taken)
 	}
-	return h.deliver(w, r, q, &taken[0])
+	return h.deliver(w, r, q, &taken[0], taken)
 }
 
 var noStore = []string{"no-store"}
@@ -106,5 +107,5 @@ func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 	case err != nil:
 		return notFound(err, queuefs.ErrNoJob, r.PathValue("job"))
 	}
-	return h.deliver(w, r, q, &queuefs.Taken{Job: j})
+	return h.deliver(w, r, q, &queuefs.Taken{Job: j}, nil)
 }

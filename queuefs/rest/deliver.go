@@ -21,8 +21,9 @@ const maxHeader = 4 << 10
 // sidecarLength gives the octets of a sidecar that is not with the answer.
 const sidecarLength = "Cutie-Sidecar-Length"
 
-// deliver answers with one job.
-func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t *queuefs.Taken) error {
+// deliver answers with one job; taken is that one if it was consumed for it, else
+// nil.
+func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t *queuefs.Taken, taken []queuefs.Taken) error {
 	base, j := h.base(), &t.Job
 	header := w.Header()
 	header["Content-Location"] = []string{base.JobRef("content", j.Queue, j.ID)}
@@ -43,9 +44,9 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		header["Content-Security-Policy"] = sandbox
 		sidecarHeaders(header, j.Sidecar)
 		if data := t.AtHand(); data != nil {
-			return h.send(w, r, q, []piece{{text: data}})
+			return h.send(w, r, q, taken, []piece{{text: data}})
 		}
-		return h.send(w, r, q, []piece{{job: j}})
+		return h.send(w, r, q, taken, []piece{{job: j}})
 	}
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
@@ -67,7 +68,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	}
 	*buf = m.end()
 	header["Content-Type"] = []string{media + "; boundary=" + m.boundary}
-	return h.send(w, r, q, m.pieces)
+	return h.send(w, r, q, taken, m.pieces)
 }
 
 // deliverSeveral answers with jobs, each a part of multipart/mixed.
@@ -98,7 +99,7 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 	header := w.Header()
 	header["Content-Type"] = []string{"multipart/mixed; boundary=" + m.boundary}
 	header["X-Content-Type-Options"] = noSniff
-	return h.send(w, r, q, m.pieces)
+	return h.send(w, r, q, taken, m.pieces)
 }
 
 // roomFor returns about how many octets deliverSeveral needs.
@@ -154,10 +155,12 @@ func (m *message) end() []byte {
 	return m.buf
 }
 
-// send writes the pieces with their exact length before them. When a payload
-// cannot be read after the answer has begun, less comes than was announced, so
-// that the server breaks off the connection and the client knows.
-func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, pieces []piece) error {
+// send writes the pieces with their exact length before them. If the first
+// payload cannot be opened nothing is sent, and the jobs that were taken are put
+// back. If a later one cannot be read less comes than was announced, so that
+// the server breaks off the connection and the client knows; where nothing of
+// that payload was sent the jobs from it on are put back.
+func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, taken []queuefs.Taken, pieces []piece) error {
 	var length int64
 	for i := range pieces {
 		length += int64(len(pieces[i].text))
@@ -172,40 +175,76 @@ func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, piec
 		return nil
 	}
 	for i := range pieces {
-		var (
-			p   = &pieces[i]
-			in  *queuefs.Payload
-			err error
-		)
-		if p.job != nil {
-			in, err = q.Payload(p.job.ID)
-			if err == nil && in.Size() != p.job.Size {
-				err = fmt.Errorf("payload of %s has %d octets instead of %d", p.job.ID, in.Size(), p.job.Size)
-				in.Close()
-			}
-			if err != nil && i == 0 {
-				return err
-			}
-		}
-		if i == 0 {
+		p := &pieces[i]
+		in, unread := p.open(q)
+		switch {
+		case i > 0:
+		case unread == nil:
 			header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 			w.WriteHeader(http.StatusOK)
+		case taken == nil:
+			return unread
+		default:
+			return h.putBack(r, q, taken, p.job.ID, unread)
 		}
-		if err == nil && len(p.text) > 0 {
-			_, err = w.Write(p.text)
+		var err error
+		if len(p.text) > 0 {
+			_, err = w.Write(p.text) // also before a payload that does not open: whole jobs may be in it
 		}
 		if in != nil {
 			if err == nil {
-				_, err = in.WriteTo(w)
+				err = p.pour(w, in)
 			}
 			in.Close()
 		}
-		if err != nil {
+		switch {
+		case unread != nil:
+			_ = h.putBack(r, q, from(taken, p.job.ID), p.job.ID, unread) // which is in the log
+			return nil
+		case err != nil && p.job != nil && taken != nil:
+			h.log(r, fmt.Errorf("%w; consumed, though not handed out whole: %s", err, idRanges(idsOf(from(taken, p.job.ID)))))
+			return nil
+		case err != nil:
 			h.log(r, err)
 			return nil
 		}
 	}
 	return nil
+}
+
+// open returns the payload of the piece, nil if it has none.
+func (p *piece) open(q *queuefs.Queue) (*queuefs.Payload, error) {
+	if p.job == nil {
+		return nil, nil
+	}
+	in, err := q.Payload(p.job.ID)
+	if err == nil && in.Size() != p.job.Size {
+		in.Close()
+		return nil, fmt.Errorf("payload of %s has %d octets instead of %d", p.job.ID, in.Size(), p.job.Size)
+	}
+	return in, err
+}
+
+// pour writes the payload, and fails if it has become shorter: what follows it
+// would be taken for a part of it.
+func (p *piece) pour(w http.ResponseWriter, in *queuefs.Payload) error {
+	n, err := in.WriteTo(w)
+	if err == nil && n != p.job.Size {
+		err = fmt.Errorf("payload of %s ends after %d octets instead of %d", p.job.ID, n, p.job.Size)
+	}
+	return err
+}
+
+// from returns the jobs from one on.
+func from(taken []queuefs.Taken, id queuefs.JobID) []queuefs.Taken {
+	return taken[slices.IndexFunc(taken, func(t queuefs.Taken) bool { return t.ID == id }):]
+}
+
+func idsOf(taken []queuefs.Taken) (ids []queuefs.JobID) {
+	for i := range taken {
+		ids = append(ids, taken[i].ID)
+	}
+	return ids
 }
 
 // newBoundary returns 32 random digits; nobody can make a payload that holds

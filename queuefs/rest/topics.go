@@ -99,7 +99,10 @@ var topics = []struct {
 			"if the queue wants reports, Cutie-Lease is the token for Extend-lease,\n" +
 			"Report-outcome and Put-result, Cutie-Lease-Expires when it is over, and\n" +
 			"Cutie-Attempt how often the job was handed out; then without a report the job\n" +
-			"goes back. 204: the queue is empty or paused. Errors: 404 queue not found.",
+			"goes back. 204: the queue is empty or paused. A job whose payload cannot be read\n" +
+			"goes back, too, or on hold if that is not for the moment; the answer says so.\n" +
+			"If it had begun, with max, it is cut off before that job. Errors: 404 queue not\n" +
+			"found, 500 or 503 a payload cannot be read.",
 	}, []string{"get"}},
 	{"peekAtJob", state.Help{
 		Method: "Peek-at-job", Summary: "Look at a job and leave it where it is",

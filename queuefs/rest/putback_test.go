@@ -1,0 +1,249 @@
+package rest_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+// A snag stands between the steps of the storage and the system. What it does at
+// the first one happens when a job is chosen already, and its payload not yet
+// read; what it returns is the error of the step.
+type snag struct {
+	next atomic.Pointer[func(step string) error]
+}
+
+func (s *snag) step(name string, do func() error) error {
+	if f := s.next.Load(); f != nil {
+		if err := (*f)(name); err != nil {
+			return err
+		}
+	}
+	return do()
+}
+
+// once makes do happen at the next step.
+func (s *snag) once(do func()) {
+	f := func(string) error { s.next.Store(nil); do(); return nil }
+	s.next.Store(&f)
+}
+
+// newSnagged returns a site without a server, whose jobs have the payloads,
+// those of capital letters in files of their own.
+func newSnagged(t *testing.T, payloads ...string) (*site, *snag) {
+	t.Helper()
+	f := &snag{}
+	s := newServiceWith(t, queuefs.Options{Fault: f.step})
+	for _, p := range payloads {
+		if p == strings.ToUpper(p) {
+			p = strings.Repeat(p, 200<<10)
+		}
+		s.submit(p, queuefs.Meta{})
+	}
+	return s, f
+}
+
+func (s *site) removePayload(id queuefs.JobID) {
+	path := filepath.Join(s.svc.Dir(), "queues/jobs/payload", id.String())
+	if err := os.Remove(path); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// consume calls the handler without a connection, which needs a descriptor.
+func (s *site) consume(query string) answer {
+	s.t.Helper()
+	h := rest.New(s.svc, rest.Options{Log: s.logged.add})
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "/consume/jobs"+query, nil)
+	h.ServeHTTP(w, r)
+	a := answer{w.Result(), w.Body.String()}
+	a.Request = r
+	return a
+}
+
+// states returns what becomes of the jobs, in their order: p for pending, h for
+// on hold, c for consumed, l for consumed with a lease.
+func (s *site) states() (got string) {
+	s.t.Helper()
+	jobs, err := s.q.List(queuefs.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, j := range jobs {
+		switch {
+		case !j.Held.IsZero():
+			got += "h"
+		case !j.Lease.Ends.IsZero():
+			got += "l"
+		default:
+			got += j.Status.String()[:1]
+		}
+	}
+	return got
+}
+
+// Jobs that nothing can be sent of are where they were, and whoever asked is
+// told; a payload that will not read the next time either does not stand at the
+// head for ever.
+func TestJobsThatCannotBeReadArePutBack(t *testing.T) {
+	for _, tt := range []struct {
+		payloads        []string
+		query           string
+		scarce          bool
+		status          int
+		detail, logged  string
+		states, nextOne string
+	}{
+		{[]string{"A", "b"}, "", true, 503,
+			"the payload of j000000000001 cannot be read now; pending again: j000000000001; try again later", "too many open files", "pp", "A"},
+		{[]string{"a", "B", "c", "d"}, "?max=3", true, 503,
+			"the payload of j000000000002 cannot be read now; pending again: j000000000001 to j000000000003; try again later", "too many open files", "pppp", "a"},
+		{[]string{"a", "B", "c", "d"}, "?max=3&lease=60", true, 503,
+			"the payload of j000000000002 cannot be read now; pending again: j000000000001 to j000000000003; try again later", "too many open files", "pppp", "a"},
+		{[]string{"A", "b"}, "", false, 500,
+			"the payload of j000000000001 cannot be read; on hold: j000000000001; try again for the next", "no such file", "hp", "b"},
+		{[]string{"A", "b", "c"}, "?lease=60", false, 500,
+			"the payload of j000000000001 cannot be read; on hold: j000000000001; try again for the next", "no such file", "hpp", "b"},
+		{[]string{"A", "b", "C", "d"}, "?max=3", false, 500,
+			"the payload of j000000000001 cannot be read; on hold: j000000000001; pending again: j000000000002 to j000000000003; try again for the next", "no such file", "hppp", "b"},
+	} {
+		t.Run(fmt.Sprint(tt.payloads, tt.query, tt.scarce), func(t *testing.T) {
+			s, f := newSnagged(t, tt.payloads...)
+			if !tt.scarce { // the payloads have their names then, and the small ones are in files, too
+				if err := s.svc.Checkpoint(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bad := queuefs.JobID(1)
+			for tt.payloads[bad-1] != strings.ToUpper(tt.payloads[bad-1]) {
+				bad++
+			}
+			var limit syscall.Rlimit
+			if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+				t.Fatal(err)
+			}
+			f.once(func() {
+				if !tt.scarce {
+					s.removePayload(bad)
+					return
+				}
+				none := limit
+				none.Cur = 0
+				if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+					t.Error(err)
+				}
+			})
+			a := s.consume(tt.query)
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+				t.Fatal(err)
+			}
+			want(t, "answer", a.want(t, tt.status).exception(t), tt.detail)
+			if got := s.states(); got != tt.states {
+				t.Errorf("jobs: got %s, want %s", got, tt.states)
+			}
+			if errs := s.logged.all(); len(errs) != 1 || !strings.Contains(errs[0].Error(), tt.logged) || !strings.Contains(errs[0].Error(), "pending again: ") && tt.scarce {
+				t.Errorf("logged: %v", errs)
+			}
+			if j, err := s.q.Job(bad); err != nil || !tt.scarce && j.HeldFor != "payload of "+bad.String()+": no such file or directory" {
+				t.Errorf("held for %q, %v", j.HeldFor, err)
+			}
+			next := s.consume("")
+			if got := next.want(t, 200).parts(t, "multipart/form-data")[0].body[:1]; got != tt.nextOne {
+				t.Errorf("the next one: got %q, want %q", got, tt.nextOne)
+			}
+		})
+	}
+}
+
+// Where the jobs cannot be put back either the answer names them, and how that
+// is done later.
+func TestJobsThatCannotBePutBackAreNamed(t *testing.T) {
+	s, f := newSnagged(t, "A", "b", "c")
+	if err := s.svc.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	broken := func(step string) error {
+		if step != "journal write" {
+			return nil
+		}
+		if writes++; writes == 1 { // the jobs are consumed
+			s.removePayload(1)
+			return nil
+		}
+		return syscall.EIO
+	}
+	f.next.Store(&broken)
+	a := s.consume("?max=2")
+	f.next.Store(nil)
+	want(t, "answer", a.want(t, 500).exception(t),
+		"the payload of j000000000001 cannot be read; consumed, though not handed out: j000000000001 to j000000000002; POST /requeue/jobs/JOB puts one back")
+	a.header(t, "Cutie-Lease", "")
+	if got := s.states(); got != "ccp" {
+		t.Errorf("jobs: got %s", got)
+	}
+	if errs := s.logged.all(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "j000000000001 to j000000000002") || !strings.Contains(errs[0].Error(), "input/output error") {
+		t.Errorf("logged: %v", errs)
+	}
+	if err := s.svc.Close(); err == nil {
+		t.Error("it is not out of order")
+	}
+}
+
+// What is behind a payload that cannot be read when the answer has begun is not
+// handed out. The client sees that less comes than was announced, and what came
+// before is whole.
+func TestAnswerEndsBeforeWhatCannotBeRead(t *testing.T) {
+	s, f := newSnagged(t, "A", "b", "C", "d", "e")
+	s.serve(rest.Options{})
+	if err := s.svc.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	f.once(func() { s.removePayload(3) })
+	resp, err := http.Post(s.url+"/consume/jobs?max=4", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	_, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	parts := multipart.NewReader(resp.Body, params["boundary"])
+	for {
+		var p *multipart.Part
+		if p, err = parts.NextRawPart(); err != nil {
+			break
+		}
+		var data []byte
+		if data, err = io.ReadAll(p); err != nil {
+			break
+		}
+		got = append(got, fmt.Sprint(string(data[:1]), len(data)))
+	}
+	if want := "[A204800 b1]"; fmt.Sprint(got) != want || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v, %v, want %s and a body that is cut off", got, err, want)
+	}
+	if got := s.states(); got != "cchpp" {
+		t.Errorf("jobs: got %s", got)
+	}
+	errs := s.logged.all()
+	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "on hold: j000000000003; pending again: j000000000004") {
+		t.Errorf("logged: %v", errs)
+	}
+}
