@@ -66,7 +66,11 @@ func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s S
 	if more != "" {
 		names = append(names, more)
 	}
-	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	contentType, err := r.contentType()
+	if err != nil {
+		return s, err
+	}
+	media, _, _ := mime.ParseMediaType(contentType)
 	if media == "text/plain" {
 		if err = r.only(names...); err == nil {
 			s.Jobs, err = h.idLines(w, r)

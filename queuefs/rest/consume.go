@@ -36,7 +36,11 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if _, _, err := r.wrapped(); err != nil {
 		return err
 	}
-	taken, err := take(r.Context(), q, queuefs.Take{By: r.UserAgent(), Max: most, Lease: lease}, wait)
+	by, err := r.agent()
+	if err != nil {
+		return err
+	}
+	taken, err := take(r.Context(), q, queuefs.Take{By: by, Max: most, Lease: lease}, wait)
 	if !r.query.Has("max") && isForm(r.Header.Get("Content-Type")) && (err == nil || errors.Is(err, queuefs.ErrEmpty)) {
 		if form, bad := r.form(); bad == nil && r.fromPage(form) {
 			return h.takenByPage(w, r, form, q, taken)

@@ -36,7 +36,11 @@ func headerDigests(header textproto.MIMEHeader) ([]digest.Value, error) {
 			}
 		}
 	}
-	if s := header.Get("Content-Md5"); s != "" {
+	s, err := single(header, "Content-Md5")
+	if err != nil {
+		return nil, err
+	}
+	if s != "" {
 		sum, err := base64.StdEncoding.DecodeString(s)
 		if err != nil || len(sum) != digest.MD5.Size() {
 			return nil, badRequest("header Content-MD5 %.40q is not the base64 of 16 octets", s)

@@ -50,12 +50,19 @@ func (r *request) leaseTime(name string) (time.Duration, error) {
 // token returns what a consumer shows to prove that it has the lease.
 func (r *request) token() (string, error) {
 	token, ok, err := r.param("lease")
-	if header := r.Header.Get(leaseHeader); !ok {
-		token = header
-	} else if err == nil && header != "" && header != token {
-		err = badRequest("header %s and parameter lease differ", leaseHeader)
+	if err != nil {
+		return "", err
 	}
-	if err == nil && token == "" {
+	header, err := single(r.Header, leaseHeader)
+	switch {
+	case err != nil:
+		return "", err
+	case !ok:
+		token = header
+	case header != "" && header != token:
+		return "", badRequest("header %s and parameter lease differ", leaseHeader)
+	}
+	if token == "" {
 		err = badRequest("no lease is shown: its token comes in the header %s or as the parameter lease", leaseHeader)
 	}
 	return token, err

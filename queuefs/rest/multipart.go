@@ -36,7 +36,7 @@ type formReader struct {
 
 // readForm reads a submission in the form of multipart/form-data. If its file is
 // a manifest, that is returned.
-func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *body, r *request, contentType string) (manifest *queuefs.Draft, err error) {
+func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *body, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
 	if f.filename != nil {
 		return nil, badRequest("in a form the filename is given with the file")
 	}
@@ -49,7 +49,7 @@ func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *body, r *reque
 		return nil, err
 	}
 	in := newVerifier(b, expect)
-	form := formReader{h: h, sub: sub, fields: f, submitter: r.UserAgent(), owner: UserOf(r.Context())}
+	form := formReader{h: h, sub: sub, fields: f, submitter: by, owner: UserOf(r.Context())}
 	if err := eachPart(in, boundary, form.part); err != nil {
 		return nil, err
 	}
@@ -86,6 +86,10 @@ func eachPart(r io.Reader, boundary string, do func(*multipart.Part) error) erro
 		}
 		if err != nil {
 			return partError(err)
+		}
+		// What says which part it is, and of which file.
+		if _, err := single(p.Header, "Content-Disposition"); err != nil {
+			return err
 		}
 		if err := do(p); err != nil {
 			return partError(err)
@@ -146,7 +150,10 @@ func (f *formReader) part(p *multipart.Part) error {
 		}
 		return f.field(name, p)
 	}
-	contentType := p.Header.Get("Content-Type")
+	contentType, err := single(p.Header, "Content-Type")
+	if err != nil {
+		return err
+	}
 	if m, _, _ := strings.Cut(contentType, ";"); !strings.EqualFold(strings.TrimSpace(m), "multipart/mixed") {
 		return f.file(p)
 	}
@@ -176,14 +183,21 @@ func (f *formReader) file(p *multipart.Part) error {
 	if f.files++; f.files > f.h.o.MaxParts {
 		return tooLarge("more than %d files", f.h.o.MaxParts)
 	}
-	switch e := strings.ToLower(p.Header.Get("Content-Transfer-Encoding")); e {
+	encoding, err := single(p.Header, "Content-Transfer-Encoding")
+	if err != nil {
+		return err
+	}
+	switch e := strings.ToLower(encoding); e {
 	case "", "7bit", "8bit", "binary":
 	default:
 		return badRequest("Content-Transfer-Encoding %.40q is not supported", e)
 	}
+	contentType, err := single(p.Header, "Content-Type")
+	if err != nil {
+		return err
+	}
 	m := queuefs.Meta{Submitter: f.submitter, Owner: f.owner, Filename: p.FileName()}
-	var err error
-	if m.MediaType, err = mediaType(p.Header.Get("Content-Type")); err != nil {
+	if m.MediaType, err = mediaType(contentType); err != nil {
 		return err
 	}
 	switch t, _, _ := strings.Cut(m.MediaType, ";"); strings.ToLower(strings.TrimSpace(t)) {

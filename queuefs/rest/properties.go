@@ -21,11 +21,15 @@ import (
 // properties reads what is to be set of a queue: names and values as in the
 // state of a queue, from the query and from a body that is a form, ANVL or JSON.
 func (h *Handler) properties(w http.ResponseWriter, r *request) (anvl.Record, error) {
+	contentType, err := r.contentType()
+	if err != nil {
+		return nil, err
+	}
 	data, err := h.small(w, r)
 	if err != nil {
 		return nil, err
 	}
-	rec, err := readProperties(r.Header.Get("Content-Type"), data)
+	rec, err := readProperties(contentType, data)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,18 +60,6 @@ func (s *site) removePayload(id queuefs.JobID) {
 	if err := os.Remove(path); err != nil {
 		s.t.Error(err)
 	}
-}
-
-// consume calls the handler without a connection, which needs a descriptor.
-func (s *site) consume(query string) answer {
-	s.t.Helper()
-	h := rest.New(s.svc, rest.Options{Log: s.logged.add})
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest("POST", "/consume/jobs"+query, nil)
-	h.ServeHTTP(w, r)
-	a := answer{w.Result(), w.Body.String()}
-	a.Request = r
-	return a
 }
 
 // states returns what becomes of the jobs, in their order: p for pending, h for
@@ -147,7 +134,7 @@ func TestJobsThatCannotBeReadArePutBack(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			a := s.consume(tt.query)
+			a := s.direct("POST", "/consume/jobs"+tt.query, "")
 			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +148,7 @@ func TestJobsThatCannotBeReadArePutBack(t *testing.T) {
 			if j, err := s.q.Job(bad); err != nil || !tt.scarce && j.HeldFor != "payload of "+bad.String()+": no such file or directory" {
 				t.Errorf("held for %q, %v", j.HeldFor, err)
 			}
-			next := s.consume("")
+			next := s.direct("POST", "/consume/jobs", "")
 			if got := next.want(t, 200).parts(t, "multipart/form-data")[0].body[:1]; got != tt.nextOne {
 				t.Errorf("the next one: got %q, want %q", got, tt.nextOne)
 			}
@@ -188,7 +175,7 @@ func TestJobsThatCannotBePutBackAreNamed(t *testing.T) {
 		return syscall.EIO
 	}
 	f.next.Store(&broken)
-	a := s.consume("?max=2")
+	a := s.direct("POST", "/consume/jobs?max=2", "")
 	f.next.Store(nil)
 	want(t, "answer", a.want(t, 500).exception(t),
 		"the payload of j000000000001 cannot be read; consumed, though not handed out: j000000000001 to j000000000002; POST /requeue/jobs/JOB puts one back")

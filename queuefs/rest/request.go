@@ -46,6 +46,25 @@ func (r *request) only(names ...string) error {
 	return nil
 }
 
+// single returns a header that is no list, "" if there is none. Repeated it is an
+// error of the sender (RFC 9110, 5.3), who may mean any of the values. name is in
+// the form of [textproto.CanonicalMIMEHeaderKey].
+func single(header map[string][]string, name string) (string, error) {
+	switch v := header[name]; len(v) {
+	case 0:
+		return "", nil
+	case 1:
+		return v[0], nil
+	}
+	return "", badRequest("header %s is repeated", name)
+}
+
+// contentType returns what the body says it is.
+func (r *request) contentType() (string, error) { return single(r.Header, "Content-Type") }
+
+// agent returns who the client says it is.
+func (r *request) agent() (string, error) { return single(r.Header, "User-Agent") }
+
 // form returns the form of state to answer in.
 func (r *request) form() (state.Form, error) {
 	t, _, err := r.param("t")
@@ -183,7 +202,10 @@ func (b *body) done() {
 // fields adds to the parameters of the query those of a form in the body, and
 // refuses all but names. A body that does not say what it is has no meaning.
 func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) error {
-	contentType := r.Header.Get("Content-Type")
+	contentType, err := r.contentType()
+	if err != nil {
+		return err
+	}
 	if r.ContentLength == 0 || contentType == "" {
 		if err := h.drain(w, r); err != nil {
 			return err
@@ -210,7 +232,11 @@ func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) err
 // choices is fields for a method that changes many jobs. A body that does not
 // say what it is may be meant to say which, and is refused.
 func (h *Handler) choices(w http.ResponseWriter, r *request, names ...string) error {
-	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" {
+	contentType, err := r.contentType()
+	if err != nil {
+		return err
+	}
+	if r.ContentLength == 0 || contentType != "" {
 		return h.fields(w, r, names...)
 	}
 	data, err := h.small(w, r)

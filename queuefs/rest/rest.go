@@ -47,8 +47,9 @@
 // served.
 //
 // Methods that change something refuse parameters they do not know, so that
-// none is believed to have had an effect; the others ignore them. What such a
-// method takes as parameters may also come as a form in its body. Whoever sends
+// none is believed to have had an effect; the others ignore them. Nor may a
+// parameter be repeated, or a header that says something of a job and is no list.
+// What such a method takes as parameters may also come as a form in its body. Whoever sends
 // a form from a page is answered with 303 and the page of the outcome, except
 // where something is handed out or listed. A state has an entity tag if it is
 // that of one instant, as nearly all are. What changes /state/Q honours If-Match

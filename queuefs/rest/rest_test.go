@@ -140,6 +140,21 @@ func (s *site) do(method, path, body string, header ...string) answer {
 	return s.send(s.request(method, path, strings.NewReader(body), header...))
 }
 
+// direct is do without a server and a connection: nothing needs a descriptor, and
+// no client changes the headers.
+func (s *site) direct(method, path, body string, header ...string) answer {
+	s.t.Helper()
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	rest.New(s.svc, rest.Options{Log: s.logged.add}).ServeHTTP(w, req)
+	a := answer{w.Result(), w.Body.String()}
+	a.Request = req
+	return a
+}
+
 func (s *site) request(method, path string, body io.Reader, header ...string) *http.Request {
 	s.t.Helper()
 	req, err := http.NewRequest(method, s.url+path, body)

@@ -35,7 +35,11 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	if err := identityCoding(r.Header); err != nil {
 		return err
 	}
-	typ, err := mediaType(r.Header.Get("Content-Type"))
+	contentType, err := r.contentType()
+	if err != nil {
+		return err
+	}
+	typ, err := mediaType(contentType)
 	if err != nil {
 		return err
 	}
@@ -100,8 +104,11 @@ func (r *request) digests() ([]digest.Value, error) {
 // identityCoding refuses a body with a content coding: what is stored is the
 // content without any.
 func identityCoding(header http.Header) error {
-	if c := header.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
-		return &Error{http.StatusUnsupportedMediaType, "content coding " + c + " is not supported"}
+	codings := header["Content-Encoding"]
+	for _, c := range codings {
+		if c != "" && !strings.EqualFold(c, "identity") {
+			return &Error{http.StatusUnsupportedMediaType, "content coding " + strings.Join(codings, ", ") + " is not supported"}
+		}
 	}
 	return nil
 }

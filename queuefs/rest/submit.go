@@ -50,12 +50,19 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	}
 	sub := q.Begin()
 	defer sub.Discard()
-	contentType := r.Header.Get("Content-Type")
+	contentType, err := r.contentType()
+	if err != nil {
+		return err
+	}
+	by, err := r.agent()
+	if err != nil {
+		return err
+	}
 	var manifest *queuefs.Draft
 	if isFormData(contentType) {
-		manifest, err = h.readForm(sub, &f, b, r, contentType)
+		manifest, err = h.readForm(sub, &f, b, r, by, contentType)
 	} else {
-		manifest, err = h.readBare(sub, &f, b, r, contentType)
+		manifest, err = h.readBare(sub, &f, b, r, by, contentType)
 	}
 	b.done()
 	if err != nil {
@@ -96,12 +103,16 @@ func isFormData(contentType string) bool {
 
 // readBare reads a submission that is nothing but the payload, or the manifest,
 // which is returned then.
-func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *body, r *request, contentType string) (manifest *queuefs.Draft, err error) {
-	m := queuefs.Meta{Submitter: r.UserAgent(), Owner: UserOf(r.Context())}
+func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *body, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
+	m := queuefs.Meta{Submitter: by, Owner: UserOf(r.Context())}
 	if m.MediaType, err = mediaType(contentType); err != nil {
 		return nil, err
 	}
-	if m.Filename, err = dispositionName(r.Header.Get("Content-Disposition")); err != nil {
+	disposition, err := single(r.Header, "Content-Disposition")
+	if err != nil {
+		return nil, err
+	}
+	if m.Filename, err = dispositionName(disposition); err != nil {
 		return nil, err
 	}
 	if f.filename != nil {
@@ -221,15 +232,18 @@ func (f *fields) isManifest(checkm bool) (bool, error) {
 
 // headerMeta reads what headers of a request or a part say about a payload.
 func headerMeta(m *queuefs.Meta, header textproto.MIMEHeader) error {
-	if s := header.Get(sidecarHeader); s != "" {
+	s, err := single(header, sidecarHeader)
+	if err != nil {
+		return err
+	}
+	if s != "" {
 		text, err := url.PathUnescape(s)
 		if err != nil {
 			return badRequest("header %s: %v", sidecarHeader, err)
 		}
 		m.Sidecar = text
 	}
-	digests, err := headerDigests(header)
-	m.Expect = digests
+	m.Expect, err = headerDigests(header)
 	return err
 }
 
