@@ -91,10 +91,7 @@ func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s S
 	if err := s.filters(r); err != nil {
 		return s, err
 	}
-	if s.Limit, err = r.number("limit", MaxSelection, MaxSelection); err == nil && s.Limit == 0 {
-		err = badRequest("parameter limit is 0, not a number from 1 to %d", MaxSelection)
-	}
-	if err != nil {
+	if s.Limit, err = r.number("limit", MaxSelection, 1, MaxSelection); err != nil {
 		return s, err
 	}
 	if s.Dry, err = r.flag("dry"); err != nil {

@@ -18,12 +18,9 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if err := h.fields(w, r, "max", "wait", "lease"); err != nil {
 		return err
 	}
-	most, err := r.number("max", 1, queuefs.MaxTake)
+	most, err := r.number("max", 1, 1, queuefs.MaxTake)
 	if err != nil {
 		return err
-	}
-	if most == 0 {
-		return badRequest("parameter max is 0, not a number from 1 to %d", queuefs.MaxTake)
 	}
 	wait, err := r.seconds("wait", h.o.MaxWait)
 	if err != nil {

@@ -40,11 +40,15 @@ func leaseOf(base state.Base, t *queuefs.Taken) iter.Seq2[string, string] {
 
 // leaseTime returns how long a lease is to last, 0 if that is not said.
 func (r *request) leaseTime(name string) (time.Duration, error) {
-	d, err := r.seconds(name, maxLease)
-	if err == nil && d == 0 && r.query.Has(name) {
-		err = badRequest("parameter %s is no lease: seconds above 0, at most %g", name, maxLease.Seconds())
+	s, ok, err := r.param(name)
+	if err != nil || !ok {
+		return 0, err
 	}
-	return d, err
+	d, ok := parseSeconds(s, maxLease)
+	if !ok || d == 0 {
+		return 0, badRequest("parameter %s is %.20q, not seconds above 0, %g at most", name, s, maxLease.Seconds())
+	}
+	return d, nil
 }
 
 // token returns what a consumer shows to prove that it has the lease.

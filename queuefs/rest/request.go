@@ -74,15 +74,15 @@ func (r *request) form() (state.Form, error) {
 	return state.Negotiate(t, r.Header.Get("Accept"))
 }
 
-// number returns a parameter from 0 to most, or absent if it is not given.
-func (r *request) number(name string, absent, most int) (int, error) {
+// number returns a parameter from least to most, or absent if it is not given.
+func (r *request) number(name string, absent, least, most int) (int, error) {
 	s, ok, err := r.param(name)
 	if err != nil || !ok {
 		return absent, err
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n > most {
-		return 0, badRequest("parameter %s is %.20q, not a number from 0 to %d", name, s, most)
+	if err != nil || n < least || n > most {
+		return 0, badRequest("parameter %s is %.20q, not a number from %d to %d", name, s, least, most)
 	}
 	return n, nil
 }
@@ -93,11 +93,19 @@ func (r *request) seconds(name string, most time.Duration) (time.Duration, error
 	if err != nil || !ok {
 		return 0, err
 	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(f >= 0 && f <= most.Seconds()) {
+	d, ok := parseSeconds(s, most)
+	if !ok {
 		return 0, badRequest("parameter %s is %.20q, not seconds from 0 to %g", name, s, most.Seconds())
 	}
-	return time.Duration(f * float64(time.Second)), nil
+	return d, nil
+}
+
+func parseSeconds(s string, most time.Duration) (d time.Duration, ok bool) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 0 && f <= most.Seconds()) {
+		return 0, false
+	}
+	return time.Duration(f * float64(time.Second)), true
 }
 
 // flag returns a parameter that is set by being there, or by true.

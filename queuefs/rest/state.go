@@ -115,7 +115,7 @@ func (r *request) page(limit int) (state.Jobs, error) {
 	if err != nil {
 		return jobs, err
 	}
-	jobs.Limit, err = r.number("limit", limit, state.MaxJobs)
+	jobs.Limit, err = r.number("limit", limit, 0, state.MaxJobs)
 	return jobs, err
 }
 
