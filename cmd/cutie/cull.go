@@ -25,6 +25,9 @@ once: --age alone keeps none beyond that age, --size alone keeps so many. They
 need no room on the disk: when it is full, and setQueue cannot be, they make
 some.
 
+Jobs may stay for longer though they are due, and are counted then: those of
+Change Lists that have no packages yet, and those that UWS has promised to keep.
+
 Prints a line for each job: as a table on a terminal, as tab-separated fields
 elsewhere (queue, job, status, octets, last event).`,
 	examples: `cutie cull -n
@@ -67,6 +70,7 @@ func (c *call) cull(ctx context.Context, o queuefs.CullOptions, quiet bool) (err
 	l.heading("QUEUE", "JOB", "STATUS", "SIZE", "LAST EVENT")
 	n, octets, more := 0, int64(0), true
 	var failed error
+	var kept []queuefs.Kept
 	for more {
 		done, err := t.Cull(ctx, o)
 		if err != nil {
@@ -80,6 +84,7 @@ func (c *call) cull(ctx context.Context, o queuefs.CullOptions, quiet bool) (err
 			octets += j.Size
 		}
 		n += len(done.Culled)
+		kept = done.Kept
 		if more = done.More && len(done.Culled) > 0; more && o.Dry {
 			break // the same ones would come again
 		}
@@ -102,5 +107,13 @@ func (c *call) cull(ctx context.Context, o queuefs.CullOptions, quiet bool) (err
 		how = "would be culled"
 	}
 	c.warnf("%s of %d octets %s", jobs(n), octets, how)
+	for _, k := range kept {
+		if k.Needed > 0 {
+			c.warnf("%s: %s kept until the published lists have their packages", k.Queue, jobs(k.Needed))
+		}
+		if k.Spared > 0 {
+			c.warnf("%s: %s kept until the destruction that UWS has promised", k.Queue, jobs(k.Spared))
+		}
+	}
 	return failed
 }

@@ -83,7 +83,8 @@ func (r *request) thresholds() (keep *queuefs.Thresholds, err error) {
 }
 
 // culled culls as much as one answer tells of. What was culled before an error
-// or the end of the time is told instead of that.
+// or the end of the time is told instead of that. What stays though it is due is
+// told by the answer that ends it.
 func (h *Handler) culled(ctx context.Context, o queuefs.CullOptions) (c state.Changes, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.o.BulkTime)
 	defer cancel()
@@ -97,7 +98,10 @@ func (h *Handler) culled(ctx context.Context, o queuefs.CullOptions) (c state.Ch
 			cancel() // it stops behind what it has chosen already
 		}
 	}
-	if len(c.Culled) > 0 && err != nil {
+	switch {
+	case err == nil:
+		c.Kept, _ = h.svc.Kept(ctx, o) // those that there was time to count
+	case len(c.Culled) > 0:
 		c.More, err = true, nil
 	}
 	return c, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest"
 )
 
 // A queue without thresholds is culled by those of the request, from the query
@@ -50,4 +51,68 @@ func TestCullByThresholdsOfTheRequest(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", query, got, want)
 		}
 	}
+}
+
+// needy is a follower that needs what changed after an instant.
+type needy struct{ after time.Time }
+
+func (*needy) Flush() error             { return nil }
+func (*needy) Synced() error            { return nil }
+func (n *needy) Needs(string) time.Time { return n.after }
+
+// Culling says how many jobs it leaves that are due, and why, also where it
+// culls none, of a queue and of all.
+func TestCullSaysWhatItKeeps(t *testing.T) {
+	s, d := newDialled(t)
+	f := &needy{after: time.Unix(0, 0)}
+	s.svc.Follow(f)
+	s.svc.Spare(func(_ string, id queuefs.JobID) bool { return id == 1 })
+	var consumed time.Time
+	for range 4 {
+		s.submit("x", queuefs.Meta{})
+		j, err := s.q.Next(ctx, "w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.ID == 2 {
+			consumed = j.Consumed
+		}
+		d.turn(time.Hour)
+	}
+	kept := func(what, path string, want ...queuefs.Kept) {
+		t.Helper()
+		c := s.do("POST", path, "", "Accept", "application/json").want(t, 200).queue(t).Changes
+		if fmt.Sprint(c.Kept) != fmt.Sprint(want) || c.More {
+			t.Errorf("%s: got %+v, more %v, want %+v", what, c.Kept, c.More, want)
+		}
+	}
+	kept("its own thresholds", "/cull/jobs")
+	kept("none may go", "/cull/jobs?cullingSizeThreshold=0", queuefs.Kept{Queue: "jobs", Needed: 4})
+	s.wantCounts(0, 4, 0)
+	f.after = consumed
+	kept("dry", "/cull/jobs?cullingSizeThreshold=0&dry", queuefs.Kept{Queue: "jobs", Needed: 2, Spared: 1})
+	kept("one may go", "/cull/jobs?cullingSizeThreshold=0", queuefs.Kept{Queue: "jobs", Needed: 2, Spared: 1})
+	s.wantCounts(0, 3, 0)
+	kept("as many as are to stay", "/cull/jobs?cullingSizeThreshold=3")
+	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.CullingSize = 0; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{"anvl", "json", "xml", "turtle", "soif", "xhtml"} {
+		a := s.do("POST", "/cull?t="+form, "").want(t, 200)
+		for _, want := range []string{"jobs 2 needed", "jobs 1 spared"} {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("%s: %q is not said:\n%s", form, want, a.body)
+			}
+		}
+	}
+	c := rest.NewClient(s.url, nil)
+	for _, queue := range []string{"", "jobs"} {
+		if got, err := c.Cull(ctx, queuefs.CullOptions{Queue: queue}); err != nil || fmt.Sprint(got.Kept) != "[{jobs 2 1}]" || len(got.Culled) > 0 {
+			t.Errorf("client, queue %q: got %+v, %v", queue, got, err)
+		}
+	}
+	s.svc.Spare(nil)
+	f.after = time.Time{}
+	kept("all may go", "/cull/jobs")
+	s.wantCounts(0, 0, 0)
 }

@@ -68,7 +68,9 @@ var topics = []struct {
 		Method: "Cull", Summary: "Remove processed jobs as the thresholds say",
 		Request: "POST /cull[/Q][?dry]",
 		Text: "culledJobs are what is gone, or would be with dry: queue, job, where it stood,\n" +
-			"since when, octets. moreJobs says that there is more to cull. Errors: 404.",
+			"since when, octets. moreJobs says that there is more to cull. keptJobs are how\n" +
+			"many jobs of a queue stay though they are due: needed, since a published list\n" +
+			"waits for its package, or spared, as UWS has promised. Errors: 404.",
 	}, nil},
 	{"submitJob", state.Help{
 		Method: "Submit-job", Summary: "Put jobs at the end of a queue",

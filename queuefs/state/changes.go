@@ -15,8 +15,9 @@ type Changes struct {
 	Chosen  []queuefs.JobID // that would have been changed, if nothing was to be
 	Refused []string        // jobs that were named but not changed, and why: "j000000000042: job not pending"
 	Culled  []queuefs.Culled
-	More    bool          // there may be more that the same request would change
-	After   queuefs.JobID // only those behind this one; 0 if that is not known
+	Kept    []queuefs.Kept // those that culling left, though they are due
+	More    bool           // there may be more that the same request would change
+	After   queuefs.JobID  // only those behind this one; 0 if that is not known
 }
 
 func outcomeName(o queuefs.Outcome) string {
@@ -47,6 +48,11 @@ func (b *builder) culled(c *Changes) {
 		culled[i] = culledText(&c.Culled[i])
 	}
 	b.list("culledJobs", culled)
+	var kept []string
+	for i := range c.Kept {
+		kept = appendKept(kept, &c.Kept[i])
+	}
+	b.list("keptJobs", kept)
 	if c.More {
 		b.boolean("moreJobs", true)
 	}
@@ -73,6 +79,11 @@ func (d *Document) Changes() (c Changes, err error) {
 			return c, err
 		}
 		c.Culled = append(c.Culled, j)
+	}
+	for _, s := range d.items("keptJobs") {
+		if c.Kept, err = addKept(c.Kept, s); err != nil {
+			return c, err
+		}
 	}
 	return c, nil
 }
@@ -104,4 +115,52 @@ func parseCulled(s string) (c queuefs.Culled, err error) {
 		err = fmt.Errorf("%w: %s is no size", queuefs.ErrBadName, f[4])
 	}
 	return c, err
+}
+
+// Why jobs are kept.
+const (
+	keptNeeded = "needed" // a published list waits for its package
+	keptSpared = "spared" // they are promised for longer
+)
+
+// appendKept appends what is said of jobs that culling left: queue, how many, and
+// why.
+func appendKept(items []string, k *queuefs.Kept) []string {
+	if k.Needed > 0 {
+		items = append(items, k.Queue+" "+strconv.Itoa(k.Needed)+" "+keptNeeded)
+	}
+	if k.Spared > 0 {
+		items = append(items, k.Queue+" "+strconv.Itoa(k.Spared)+" "+keptSpared)
+	}
+	return items
+}
+
+// addKept reads what appendKept has written. What is said of one queue stands
+// together.
+func addKept(all []queuefs.Kept, s string) ([]queuefs.Kept, error) {
+	f := strings.Split(s, " ")
+	if len(f) != 3 {
+		return all, fmt.Errorf("%w: %.80q are no kept jobs", queuefs.ErrBadName, s)
+	}
+	queue, err := queuefs.CleanQueueID(f[0])
+	if err != nil {
+		return all, err
+	}
+	n, err := strconv.Atoi(f[1])
+	if err != nil || n <= 0 {
+		return all, fmt.Errorf("%w: %.40q is no number of kept jobs", queuefs.ErrBadName, f[1])
+	}
+	if len(all) == 0 || all[len(all)-1].Queue != queue {
+		all = append(all, queuefs.Kept{Queue: queue})
+	}
+	k := &all[len(all)-1]
+	switch {
+	case f[2] == keptNeeded && k.Needed == 0:
+		k.Needed = n
+	case f[2] == keptSpared && k.Spared == 0:
+		k.Spared = n
+	default:
+		return all, fmt.Errorf("%w: %.40q is no reason to keep jobs, or there are two", queuefs.ErrBadName, f[2])
+	}
+	return all, nil
 }

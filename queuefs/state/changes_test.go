@@ -19,10 +19,11 @@ func TestChangesAreToldInEveryForm(t *testing.T) {
 			{Queue: "uc3+q=1", Job: 6, Status: queuefs.Consumed, At: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Size: 7},
 			{Queue: "q", Job: 8, Status: queuefs.Deleted, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		},
+		Kept:  []queuefs.Kept{{Queue: "uc3+q=1", Needed: 10, Spared: 11}, {Queue: "q", Spared: 1}, {Queue: "r", Needed: 2}},
 		More:  true,
 		After: 9,
 	}
-	ofService := state.Changes{Culled: all.Culled, More: true}
+	ofService := state.Changes{Culled: all.Culled, Kept: all.Kept, More: true}
 	jobs := state.Jobs{Outcome: queuefs.Failed, Held: true, Batch: "b000000000001-2", Limit: 5}
 	base := state.NewBase("http://example.org/")
 	for _, c := range []state.Changes{all, {}} {
@@ -37,7 +38,7 @@ func TestChangesAreToldInEveryForm(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got.Changes, c) || !reflect.DeepEqual(got.Jobs, jobs) {
 				t.Errorf("%v: got %+v of %+v, %v, want %+v of %+v", form, got.Changes, got.Jobs, err, c, jobs)
 			}
-			service := state.Service{Changes: state.Changes{Culled: c.Culled, More: c.More}}
+			service := state.Service{Changes: state.Changes{Culled: c.Culled, Kept: c.Kept, More: c.More}}
 			d = state.OfService(&service)
 			read, err = form.Decode(state.ServiceClass, form.Append(nil, &d))
 			if err != nil {
@@ -46,6 +47,18 @@ func TestChangesAreToldInEveryForm(t *testing.T) {
 			if got, err := read.Changes(); err != nil || c.More && !reflect.DeepEqual(got, ofService) {
 				t.Errorf("%v: got %+v, %v", form, got, err)
 			}
+		}
+	}
+}
+
+func TestKeptJobsAreReadStrictly(t *testing.T) {
+	for _, text := range []string{"", "q 1", "q 0 needed", "q -1 needed", "q x needed", "q 1 wanted", "q 1 needed still", "cutie 1 needed", "q 1 needed\nkeptJob: q 2 needed"} {
+		d, err := state.ANVL.Decode(state.QueueClass, []byte("keptJob: "+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := d.Changes(); err == nil {
+			t.Errorf("%q: got %+v", text, c)
 		}
 	}
 }

@@ -60,8 +60,9 @@ var QueueClass = &Class{
 		{Name: "chosenJobStates", Type: Reference, Item: "chosenJobState"},
 		{Name: "refusedJobs", Item: "refusedJob"},
 		{Name: "culledJobs", Item: "culledJob"},
-		{Name: "moreJobs", Type: Boolean}, // only if there may be more to change
-		{Name: "moreAfter"},               // and where they begin
+		{Name: "keptJobs", Item: "keptJob"}, // only of culling that left some, though they are due
+		{Name: "moreJobs", Type: Boolean},   // only if there may be more to change
+		{Name: "moreAfter"},                 // and where they begin
 	},
 }
 

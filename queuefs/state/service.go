@@ -24,6 +24,7 @@ var ServiceClass = &Class{
 		{Name: "sourceDescription", Type: Reference}, // ResourceSync
 		// What culling did; see [Changes].
 		{Name: "culledJobs", Item: "culledJob"},
+		{Name: "keptJobs", Item: "keptJob"},
 		{Name: "moreJobs", Type: Boolean},
 	},
 }

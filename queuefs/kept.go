@@ -1,0 +1,115 @@
+package queuefs
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// A Kept is how many jobs of a queue are due for culling and stay all the same.
+type Kept struct {
+	Queue  string // cleaned identifier
+	Needed int    // what a follower needs still, see [Keeper]
+	Spared int    // see [Service.Spare]
+}
+
+// Kept returns, of each queue that has some, how many jobs [Service.Cull] with
+// the same options leaves that are due by their thresholds. Ask it when that
+// has come to its end: what it has not come to does not count. It looks at all
+// jobs that are due, and asks for those that may be spared.
+func (s *Service) Kept(ctx context.Context, o CullOptions) (all []Kept, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	queues := s.Queues()
+	if o.Queue != "" {
+		q, err := s.Queue(o.Queue)
+		if err != nil {
+			return nil, err
+		}
+		queues = []*Queue{q}
+	}
+	for _, q := range queues {
+		k, err := q.kept(ctx, o.Keep)
+		if err != nil {
+			return all, fmt.Errorf("queue %s: %w", q.id, err)
+		}
+		if k.Needed > 0 || k.Spared > 0 {
+			all = append(all, k)
+		}
+	}
+	return all, nil
+}
+
+func (q *Queue) kept(ctx context.Context, keep *Thresholds) (k Kept, err error) {
+	k.Queue = q.id
+	before, most := q.due(keep)
+	if most == 0 {
+		return k, nil
+	}
+	needed, goes := q.needed(), 0
+	q.svc.mu.RLock()
+	spares := q.svc.spares
+	q.svc.mu.RUnlock()
+	for n := range q.Pages() {
+		if err := ctx.Err(); err != nil {
+			return k, err
+		}
+		late, old := q.duePage(n, before, needed)
+		k.Needed += late
+		for _, id := range old {
+			if err := ctx.Err(); err != nil {
+				return k, err
+			}
+			if spares != nil && spares(q.id, id) {
+				k.Spared++
+			} else {
+				goes++
+			}
+		}
+	}
+	// Those that stay are due if they are too many; without an age, as many are.
+	left := max(q.extra(keep)-goes, 0)
+	if left == 0 || most < math.MaxInt {
+		k.Needed = min(k.Needed, left)
+		k.Spared = min(k.Spared, left-k.Needed)
+	}
+	return k, nil
+}
+
+// extra returns how many processed jobs there are more than are to be kept.
+func (q *Queue) extra(keep *Thresholds) int {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	size := q.info.CullingSize
+	if keep != nil {
+		size = keep.Size
+	}
+	return int(q.idx.count[Consumed] + q.idx.count[Deleted] - q.idx.leased - size)
+}
+
+// duePage returns of a page how many of its jobs that have not changed after
+// before did so after needed, and which did not.
+func (q *Queue) duePage(n int, before, needed int64) (late int, old []JobID) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if n >= len(q.idx.pages) { // closed
+		return 0, nil
+	}
+	p := q.idx.pages[n]
+	if p == nil || p.count[Consumed]+p.count[Deleted] == 0 || p.oldest > before {
+		return 0, nil
+	}
+	for i := range PageJobs {
+		s := p.slot(i)
+		if st := s.status(); st != Consumed && st != Deleted || s.has(flagBusy|flagLeased) || s.changed() > before {
+			continue
+		}
+		if s.changed() > needed {
+			late++
+		} else {
+			old = append(old, JobID(n*PageJobs+i))
+		}
+	}
+	return late, old
+}
