@@ -15,6 +15,7 @@ import (
 
 	"cutie/publisher/websub"
 	"cutie/queuefs"
+	"cutie/queuefs/octets"
 	"cutie/sitemap"
 	"cutie/wellknown"
 )
@@ -254,7 +255,9 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", cacheOpen)
 	sum := sha256.Sum256(body)
 	h.Set("ETag", fmt.Sprintf(`"n-%x"`, sum[:12]))
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	if err := octets.Serve(w, r, time.Time{}, bytes.NewReader(body)); err != nil {
+		refuse(w, err)
+	}
 }
 
 // newest returns what a topic shows to who asks for it. Asked again it is the

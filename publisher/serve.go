@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/octets"
 	"cutie/wellknown"
 )
 
@@ -64,6 +65,8 @@ func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 	case errors.Is(err, errNotFound):
 		http.Error(w, "not found", http.StatusNotFound)
+	case errors.Is(err, octets.ErrPrecondition):
+		refuse(w, err)
 	default:
 		p.report(strings.TrimPrefix(r.URL.Path, wellknown.Path+"/"), "not served: %v", err)
 		http.Error(w, "the document cannot be read now, try again later", http.StatusServiceUnavailable)
@@ -129,8 +132,15 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
 	if c != identity {
 		w = &encoded{w, c}
 	}
-	http.ServeContent(w, r, "", p.settled(doc.modified), doc)
-	return nil
+	return octets.Serve(w, r, p.settled(doc.modified), doc)
+}
+
+// refuse answers a request for another state of a document than it has, whose
+// entity tag stays.
+func refuse(w http.ResponseWriter, err error) {
+	w.Header().Del("Cache-Control")
+	w.Header().Del("Last-Modified")
+	http.Error(w, "not this document: "+err.Error(), http.StatusPreconditionFailed)
 }
 
 // find returns the resource at a path.

@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/express", "cmd/cutie/load", "queuefs/queuetest"},
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub"},
-	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/lanes", "queuefs/namaste", "publisher/soif"},
+	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/lanes", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs,

@@ -10,6 +10,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
 )
 
@@ -59,6 +60,7 @@ var sentinels = []struct {
 	{queuefs.ErrDigest, http.StatusBadRequest},
 	{digest.ErrMismatch, http.StatusBadRequest},
 	{queuefs.ErrSidecar, http.StatusBadRequest},
+	{octets.ErrPrecondition, http.StatusPreconditionFailed},
 	{queuefs.ErrTooBig, http.StatusRequestEntityTooLarge},
 	{state.ErrForm, http.StatusUnsupportedMediaType},
 	{queuefs.ErrNoSpace, http.StatusInsufficientStorage},
@@ -146,7 +148,7 @@ func (h *Handler) Error(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // ofSuccess are headers that a method sets before it may still fail.
-var ofSuccess = []string{"Etag", "Location", "Link", "Content-Location", "Content-Disposition",
+var ofSuccess = []string{"Etag", "Last-Modified", "Location", "Link", "Content-Location", "Content-Disposition",
 	"Content-Security-Policy", "Repr-Digest", sidecarHeader, sidecarLength, leaseHeader, leaseExpires, attemptHeader}
 
 // log tells of an error that can no longer be answered.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
 )
 
@@ -53,8 +54,7 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 	if sum != facts.SHA256 || time.Since(modified) < 2*time.Second {
 		modified = time.Time{}
 	}
-	h.serveText(w, r, q, data, sum, modified, h.jobLinks(q, id)...)
-	return nil
+	return h.serveText(w, r, q, data, sum, modified, h.jobLinks(q, id)...)
 }
 
 // jobLinks say of a job file or the state of a job what it describes, what
@@ -82,18 +82,17 @@ func (h *Handler) infoFile(w http.ResponseWriter, r *request) error {
 		return &Error{http.StatusNotFound, "nothing here, see /help"}
 	}
 	data, _ := q.InfoFile()
-	h.serveText(w, r, q, data, sha256.Sum256(data), time.Time{}) // other hands give it any date
-	return nil
+	return h.serveText(w, r, q, data, sha256.Sum256(data), time.Time{}) // other hands give it any date
 }
 
 // serveText serves a file with the given digest. modified is zero if no date is
 // to be given; links are besides that to the Capability List.
-func (h *Handler) serveText(w http.ResponseWriter, r *request, q *queuefs.Queue, data []byte, sum [sha256.Size]byte, modified time.Time, links ...string) {
+func (h *Handler) serveText(w http.ResponseWriter, r *request, q *queuefs.Queue, data []byte, sum [sha256.Size]byte, modified time.Time, links ...string) error {
 	h.fileHeaders(w, q, "replica", sum)
 	w.Header()["Link"] = append(w.Header()["Link"], links...)
 	w.Header()["Cache-Control"] = noCache
 	w.Header()["Content-Type"] = []string{"text/x-anvl"}
-	http.ServeContent(w, r.Request, "", modified, bytes.NewReader(data))
+	return octets.Serve(w, r.Request, modified, bytes.NewReader(data))
 }
 
 var noCache = []string{"no-cache"}
@@ -124,11 +123,11 @@ func (h *Handler) payloadFile(w http.ResponseWriter, r *request, q *queuefs.Queu
 		"<"+base.Ref("state", q.ID())+`>; rel="collection"`)
 	header["Cache-Control"] = immutable
 	header["Content-Type"] = []string{sentType(e.Payload.Type)}
-	http.ServeContent(&payloadWriter{w, in}, r.Request, "", e.Payload.Modified, in)
+	err := octets.Serve(&payloadWriter{w, in}, r.Request, e.Payload.Modified, in)
 	if in.err != nil {
 		h.log(r, in.err) // the answer has begun, and ends before its length
 	}
-	return nil
+	return err
 }
 
 var immutable = []string{"max-age=31536000, immutable"}

@@ -55,7 +55,17 @@ func TestPayloadIsAPlainResource(t *testing.T) {
 		if got := s.do("GET", path, "", "If-None-Match", `"other"`).want(t, 200); got.body != text {
 			t.Errorf("conditional: got %d octets", len(got.body))
 		}
-		s.do("GET", path, "", "If-Match", `"other"`).want(t, 412)
+		refused := s.do("GET", path, "", "If-Match", `"other"`, "Accept", "application/json").want(t, 412)
+		want(t, "412", refused.exception(t), "it is not in the state that If-Match or If-Unmodified-Since asks for")
+		for _, name := range []string{"Etag", "Last-Modified", "Repr-Digest", "Link"} {
+			refused.header(t, name, "")
+		}
+		refused.header(t, "Cache-Control", "no-store")
+		for _, r := range []string{"items=0-1", "bytes=x", "bytes=5-2"} {
+			if a := s.do("GET", path, "", "Range", r).want(t, 200); a.body != text {
+				t.Errorf("range %s: got %d octets", r, len(a.body))
+			}
+		}
 		if size > 0 {
 			r := s.do("GET", path, "", "Range", "bytes=2-5").want(t, 206)
 			r.header(t, "Content-Range", fmt.Sprintf("bytes 2-5/%d", size))
@@ -69,6 +79,10 @@ func TestPayloadIsAPlainResource(t *testing.T) {
 				t.Errorf("ranges: got %q", r.body)
 			}
 			s.do("GET", path, "", "Range", fmt.Sprintf("bytes=%d-", size)).want(t, 416)
+			s.do("GET", path, "", "Range", "bytes=-0").want(t, 416).header(t, "Content-Range", fmt.Sprintf("bytes */%d", size))
+			if r := s.do("GET", path, "", "Range", "bytes=3-99999999999999999999").want(t, 206); r.body != text[3:] {
+				t.Errorf("range: got %d octets", len(r.body))
+			}
 			if r := s.do("GET", path, "", "Range", "bytes=1-", "If-Range", `"other"`).want(t, 200); r.body != text {
 				t.Errorf("If-Range: got %d octets", len(r.body))
 			}

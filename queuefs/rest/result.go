@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
 )
 
@@ -141,11 +142,11 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 	header["Cache-Control"] = noCache // another attempt at the job may give another one
 	delete(header, "Vary")
 	served := &resultReader{Payload: in}
-	http.ServeContent(w, r.Request, "", time.Time{}, served)
+	err = octets.Serve(w, r.Request, time.Time{}, served)
 	if served.err != nil {
 		h.log(r, fmt.Errorf("result %s of %v: %w", name, id, served.err))
 	}
-	return nil
+	return err
 }
 
 // A resultReader remembers the error that package http keeps to itself.

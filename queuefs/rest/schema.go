@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
 )
 
@@ -33,6 +34,5 @@ func (h *Handler) schema(w http.ResponseWriter, r *request) error {
 	header["Cache-Control"] = noCache
 	header["X-Content-Type-Options"] = noSniff
 	delete(header, "Vary")
-	http.ServeContent(w, r.Request, "", time.Time{}, bytes.NewReader(data))
-	return nil
+	return octets.Serve(w, r.Request, time.Time{}, bytes.NewReader(data))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/octets"
 )
 
 // An httpError is a request that was not served, in words for the caller.
@@ -43,6 +44,7 @@ func statusOf(err error) (status int, shown bool) {
 		{queuefs.ErrRefusing, http.StatusForbidden, true},
 		{queuefs.ErrConflict, http.StatusForbidden, true},
 		{queuefs.ErrNotPending, http.StatusForbidden, true},
+		{octets.ErrPrecondition, http.StatusPreconditionFailed, true},
 		{queuefs.ErrTooBig, http.StatusRequestEntityTooLarge, true},
 		{queuefs.ErrSidecar, http.StatusForbidden, true},
 		{queuefs.ErrBadName, http.StatusForbidden, true},

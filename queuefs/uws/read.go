@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/octets"
 )
 
 // atom answers with a part of a job that is a word (UWS 1.1, 2.2.1).
@@ -94,8 +95,7 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 	}
 	defer in.Close()
 	w.Header().Set("ETag", `"`+hex.EncodeToString(res.SHA256[:])+`"`)
-	serveFile(w, r.Request, typeOf(res), in)
-	return nil
+	return serveFile(w, r.Request, typeOf(res), in)
 }
 
 // parameter serves the value of a parameter as it is.
@@ -137,8 +137,7 @@ func (h *Handler) serveStaged(w http.ResponseWriter, r *request, j *job, name st
 		return err
 	}
 	defer in.Close()
-	serveFile(w, r.Request, j.rec.uploads[n].mediaType, in)
-	return nil
+	return serveFile(w, r.Request, j.rec.uploads[n].mediaType, in)
 }
 
 // serveUpload serves the payload of a job, or the part of it that a parameter
@@ -155,16 +154,14 @@ func serveUpload(w http.ResponseWriter, r *request, j *job, name string) error {
 			if err != nil {
 				return err
 			}
-			serveFile(w, r.Request, mediaType, content)
-			return nil
+			return serveFile(w, r.Request, mediaType, content)
 		}
 	}
-	serveFile(w, r.Request, j.cut.Type(), in)
-	return nil
+	return serveFile(w, r.Request, j.cut.Type(), in)
 }
 
 // serveFile sends what a stranger made: no browser is to run any of it.
-func serveFile(w http.ResponseWriter, r *http.Request, mediaType string, in io.ReadSeeker) {
+func serveFile(w http.ResponseWriter, r *http.Request, mediaType string, in io.ReadSeeker) error {
 	header := w.Header()
 	if mediaType == "" || strings.ContainsAny(mediaType, "\r\n\x00") {
 		mediaType = queuefs.DefaultMediaType
@@ -172,5 +169,5 @@ func serveFile(w http.ResponseWriter, r *http.Request, mediaType string, in io.R
 	header.Set("Content-Type", mediaType)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	http.ServeContent(w, r, "", time.Time{}, in)
+	return octets.Serve(w, r, time.Time{}, in)
 }

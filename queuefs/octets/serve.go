@@ -1,0 +1,129 @@
+// Package octets answers requests for octets that are at hand: with the whole,
+// with ranges of it (RFC 9110, 14), or with the news that the client has it
+// already (13). The work is done by [http.ServeContent], which is stricter with
+// the header Range than a server is to be, and says nothing with 412.
+package octets
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// ErrPrecondition is why a request is to be answered with 412 (RFC 9110, 15.5.13).
+var ErrPrecondition = errors.New("it is not in the state that If-Match or If-Unmodified-Since asks for")
+
+// Serve is [http.ServeContent] for content whose type is in the header already.
+// modified is zero if no date is to be given. If a precondition of the request
+// does not hold nothing is written, and the error is [ErrPrecondition].
+//
+// A Range in a unit other than bytes is ignored (RFC 9110, 14.2), as is one that
+// is malformed or repeated. Positions may be of any size, and a suffix of no
+// octets cannot be satisfied (14.1.2).
+func Serve(w http.ResponseWriter, r *http.Request, modified time.Time, in io.ReadSeeker) error {
+	c := checked{ResponseWriter: w}
+	http.ServeContent(&c, ranged(r), "", modified, in)
+	if c.failed {
+		return ErrPrecondition
+	}
+	return nil
+}
+
+// A checked answer is not begun if a precondition does not hold.
+type checked struct {
+	http.ResponseWriter
+	failed bool
+}
+
+func (c *checked) WriteHeader(status int) {
+	if c.failed = status == http.StatusPreconditionFailed; !c.failed {
+		c.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// ReadFrom lets what is below have a file as such.
+func (c *checked) ReadFrom(src io.Reader) (int64, error) { return io.Copy(c.ResponseWriter, src) }
+
+// Unwrap lets [http.ResponseController] through.
+func (c *checked) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// ranged returns the request with a Range that net/http understands, or without.
+func ranged(r *http.Request) *http.Request {
+	lines := r.Header["Range"]
+	if len(lines) == 0 {
+		return r
+	}
+	want := ""
+	if len(lines) == 1 {
+		want = plain(lines[0])
+	}
+	if want == lines[0] && want != "" {
+		return r
+	}
+	c := *r
+	c.Header = maps.Clone(r.Header)
+	if delete(c.Header, "Range"); want != "" {
+		c.Header["Range"] = []string{want}
+	}
+	return &c
+}
+
+// most is the largest position there is, and more than content has.
+const most = "9223372036854775807"
+
+// plain returns a Range with the unit in lower case and positions of 64 bits, ""
+// if it is to be ignored.
+func plain(header string) string {
+	unit, set, ok := strings.Cut(header, "=")
+	if !ok || !strings.EqualFold(unit, "bytes") {
+		return ""
+	}
+	var specs []string
+	for spec := range strings.SplitSeq(set, ",") {
+		if spec = strings.Trim(spec, " \t"); spec == "" {
+			continue // of a list (5.6.1)
+		}
+		first, last, ok := strings.Cut(spec, "-")
+		first, ok1 := position(first)
+		last, ok2 := position(last)
+		switch {
+		case !ok || !ok1 || !ok2 || first == "" && last == "" || first != "" && last != "" && below(last, first):
+			return ""
+		case first == "" && last == "0":
+			first, last = most, ""
+		}
+		specs = append(specs, first+"-"+last)
+	}
+	if len(specs) == 0 {
+		return ""
+	}
+	return "bytes=" + strings.Join(specs, ",")
+}
+
+// position returns digits without zeros before them, and [most] for what 64 bits
+// cannot hold; those without digits stay.
+func position(s string) (string, bool) {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return "", false
+		}
+	}
+	if s == "" {
+		return "", true
+	}
+	if s = strings.TrimLeft(s, "0"); s == "" {
+		return "0", true
+	}
+	if below(most, s) {
+		return most, true
+	}
+	return s, true
+}
+
+// below tells whether a is less than b, both without zeros before them.
+func below(a, b string) bool {
+	return len(a) < len(b) || len(a) == len(b) && a < b
+}
