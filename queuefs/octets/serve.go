@@ -20,8 +20,8 @@ var ErrPrecondition = errors.New("it is not in the state that If-Match or If-Unm
 // modified is zero if no date is to be given. If a precondition of the request
 // does not hold nothing is written, and the error is [ErrPrecondition].
 //
-// A Range in a unit other than bytes is ignored (RFC 9110, 14.2), as is one that
-// is malformed or repeated. Positions may be of any size, and a suffix of no
+// A Range is ignored with HEAD and in a unit other than bytes (RFC 9110, 14.2), or
+// if it is malformed or repeated. Positions may be of any size, and a suffix of no
 // octets cannot be satisfied (14.1.2).
 func Serve(w http.ResponseWriter, r *http.Request, modified time.Time, in io.ReadSeeker) error {
 	c := checked{ResponseWriter: w}
@@ -57,7 +57,7 @@ func ranged(r *http.Request) *http.Request {
 		return r
 	}
 	want := ""
-	if len(lines) == 1 {
+	if len(lines) == 1 && r.Method == http.MethodGet {
 		want = plain(lines[0])
 	}
 	if want == lines[0] && want != "" {

@@ -141,3 +141,15 @@ func FuzzRange(f *testing.F) {
 		}
 	})
 }
+
+func TestRangeIsForGet(t *testing.T) {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("HEAD", "/", nil)
+	r.Header.Set("Range", "bytes=2-4")
+	if err := octets.Serve(w, r, time.Time{}, strings.NewReader("0123456789")); err != nil {
+		t.Fatal(err)
+	}
+	if w.Code != 200 || w.Header().Get("Content-Length") != "10" || w.Header().Get("Content-Range") != "" {
+		t.Errorf("HEAD with a range: got %d, %v, want the header of the whole", w.Code, w.Header())
+	}
+}
