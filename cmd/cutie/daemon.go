@@ -197,12 +197,18 @@ func learnsPhases(r *http.Request, queue string) bool {
 }
 
 // single tells which requests are submissions and consumptions of one job that
-// wait for nothing but storage: those are what a busy client repeats. A body of
-// a consumption is a form, which may ask to wait.
-func single(prefix string) func(path string, length int64) bool {
-	return func(path string, length int64) bool {
+// wait for nothing but storage: those are what a busy client repeats. A form may
+// carry a manifest, whose payloads are fetched, or ask a consumption to wait.
+func single(prefix string) func(path string, header http.Header, length int64) bool {
+	return func(path string, header http.Header, length int64) bool {
 		path = strings.TrimPrefix(path, prefix) // a proxy may take it away
-		return strings.HasPrefix(path, "/content/") || length == 0 && strings.HasPrefix(path, "/consume/")
+		switch {
+		case strings.HasPrefix(path, "/content/"):
+			return !strings.HasPrefix(strings.ToLower(header.Get("Content-Type")), "multipart/")
+		case strings.HasPrefix(path, "/consume/"):
+			return length == 0
+		}
+		return false
 	}
 }
 

@@ -156,13 +156,16 @@ func (a *answer) ReadFrom(r io.Reader) (int64, error) {
 		return 0, a.failed
 	}
 	part := &io.LimitedReader{R: r, N: a.length - a.octets}
-	if asked, ok := r.(*io.LimitedReader); ok {
+	asked, limited := r.(*io.LimitedReader)
+	if limited {
 		part.R, part.N = asked.R, min(asked.N, part.N)
 	}
 	n, err := io.Copy(a.conn.nc, part)
+	if limited {
+		asked.N -= n
+	}
 	a.octets += n
-	a.failed = err
-	return n, err
+	return n, a.wrote(err)
 }
 
 // open sends the head of an answer that has more than is held, and with it what
@@ -172,12 +175,12 @@ func (a *answer) open(p []byte) error {
 	if a.length >= 0 {
 		a.complete(a.length, false)
 		parts := net.Buffers{a.head, a.held, p}
-		_, a.failed = parts.WriteTo(a.conn.nc)
-		return a.failed
+		_, err := parts.WriteTo(a.conn.nc)
+		return a.wrote(err)
 	}
 	a.complete(0, true)
-	if _, a.failed = a.conn.nc.Write(a.head); a.failed != nil {
-		return a.failed
+	if _, err := a.conn.nc.Write(a.head); a.wrote(err) != nil {
+		return err
 	}
 	a.chunks = httputil.NewChunkedWriter(a.conn.nc)
 	a.out(a.held)
@@ -186,14 +189,26 @@ func (a *answer) open(p []byte) error {
 
 // out sends more of the body.
 func (a *answer) out(p []byte) error {
-	switch {
-	case a.failed != nil || len(p) == 0:
-	case a.chunks != nil:
-		_, a.failed = a.chunks.Write(p)
-	default:
-		_, a.failed = a.conn.nc.Write(p)
+	if a.failed != nil || len(p) == 0 {
+		return a.failed
 	}
-	return a.failed
+	var err error
+	if a.chunks != nil {
+		_, err = a.chunks.Write(p)
+	} else {
+		_, err = a.conn.nc.Write(p)
+	}
+	return a.wrote(err)
+}
+
+// wrote notes what became of a write. The context of the request ends with the
+// connection.
+func (a *answer) wrote(err error) error {
+	if err != nil {
+		a.failed = err
+		a.conn.stop()
+	}
+	return err
 }
 
 // complete ends the head with what depends on the body.
@@ -226,10 +241,12 @@ func (a *answer) end() bool {
 		}
 		a.complete(length, false)
 		a.head = append(a.head, a.held...)
-		_, a.failed = a.conn.nc.Write(a.head)
+		_, err := a.conn.nc.Write(a.head)
+		a.wrote(err)
 	case a.chunks != nil && a.failed == nil:
-		if a.failed = a.chunks.Close(); a.failed == nil {
-			_, a.failed = io.WriteString(a.conn.nc, "\r\n") // no trailers
+		if a.wrote(a.chunks.Close()) == nil {
+			_, err := io.WriteString(a.conn.nc, "\r\n") // no trailers
+			a.wrote(err)
 		}
 	}
 	return whole && a.failed == nil && !a.last

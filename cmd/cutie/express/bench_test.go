@@ -28,7 +28,7 @@ func BenchmarkRequest(b *testing.B) {
 				io.WriteString(w, "job: done\n")
 			})}
 			if name == "front" {
-				ln = express.Listen(ln, server, func(string, int64) bool { return true })
+				ln = express.Listen(ln, server, func(string, http.Header, int64) bool { return true })
 			}
 			go server.Serve(ln)
 			defer server.Close()

@@ -23,6 +23,8 @@ const (
 	maxHead = 4 << 10   // octets; of a request that comes in more than one read, too
 	maxBody = 256 << 10 // octets; larger ones gain nothing here
 	linger  = 500 * time.Millisecond
+
+	emptyLines = 4 // octets of such between two requests, as many as the server takes
 )
 
 // A conn is a connection with plain requests so far.
@@ -43,6 +45,7 @@ type conn struct {
 	deadline time.Time // the one that is set
 
 	head   *head // of the last request
+	taken  bool  // whether that is served here
 	answer answer
 }
 
@@ -101,31 +104,53 @@ func (c *conn) serve() {
 		c.front.end(c)
 	}()
 	c.idleBy = after(c.front.server.ReadHeaderTimeout)
-	for first := true; ; first = false {
-		if _, err := c.in.Peek(1); err != nil {
-			return
-		}
-		if c.state.Store(busy); c.isLeaving() {
+	for {
+		if !c.await() {
 			return
 		}
 		ahead, _ := c.in.Peek(c.in.Buffered())
-		if !c.head.read(ahead) || c.head.length > maxBody || !c.front.takes(c.head.url.Path, c.head.length) {
+		if !c.takes(ahead) {
 			handedOver = c.handOver(ahead)
 			return
 		}
 		c.begin()
-		if first {
-			c.idleBy = time.Time{}
-		}
 		c.in.Discard(len(c.head.text))
 		if !c.exchange() {
+			c.finish()
 			return
 		}
 		if c.state.Store(idle); c.isLeaving() {
+			c.finish()
 			return
 		}
 		c.waitOn()
 	}
+}
+
+// await waits for the first octets of a request, and reports whether they came.
+func (c *conn) await() bool {
+	// A client may send an empty line behind a body (RFC 9112, 2.2).
+	for lines := 0; ; lines++ {
+		first, err := c.in.Peek(1)
+		if err != nil {
+			return false
+		}
+		if len(c.head.text) == 0 || lines == emptyLines || first[0] != '\r' && first[0] != '\n' {
+			break
+		}
+		c.in.Discard(1)
+	}
+	c.state.Store(busy)
+	return !c.isLeaving()
+}
+
+// takes tells whether the request that ahead begins with is served here.
+func (c *conn) takes(ahead []byte) bool {
+	known, ok := c.head.read(ahead)
+	if !known {
+		c.taken = ok && c.head.length <= maxBody && c.front.takes(c.head.url.Path, c.head.header, c.head.length)
+	}
+	return c.taken
 }
 
 // isLeaving tells whether the front is closed. It is asked after each change
@@ -149,9 +174,9 @@ func after(d time.Duration) time.Time {
 
 // waitOn moves the deadline of the next request. It is moved seldom, for that
 // costs more than most of what is done for a request: so a connection may be
-// idle for half of IdleTimeout at least.
+// idle for seven eighths of IdleTimeout at least.
 func (c *conn) waitOn() {
-	if d := c.front.server.IdleTimeout; d > 0 && time.Until(c.idleBy) < d/2 {
+	if d := c.front.server.IdleTimeout; d > 0 && (c.idleBy.IsZero() || time.Until(c.idleBy) < d-d/8) {
 		c.idleBy = after(d)
 	}
 }
@@ -185,10 +210,7 @@ func (c *conn) exchange() (more bool) {
 		}
 	}()
 	c.front.server.Handler.ServeHTTP(&c.answer, r)
-	if more = c.answer.end() && b.drain(); !more && (b.left > 0 || c.in.Buffered() > 0) {
-		c.finish()
-	}
-	return more
+	return c.answer.end() && b.drain()
 }
 
 func (c *conn) logf(format string, args ...any) {
@@ -199,8 +221,9 @@ func (c *conn) logf(format string, args ...any) {
 	log.Printf(format, args...)
 }
 
-// finish ends a connection behind an answer. To close it with octets unread
-// would take the answer away from a client that has not read it yet.
+// finish ends a connection behind an answer. To close it with octets unread, be
+// it those of a next request, would take the answer away from a client that has
+// not read it yet.
 func (c *conn) finish() {
 	if half, ok := c.nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		c.nc.SetReadDeadline(time.Now().Add(linger))

@@ -30,12 +30,13 @@ import (
 // Of the server's settings Handler, ReadHeaderTimeout (for the first octet of a
 // connection), IdleTimeout, ConnContext, ConnState (StateClosed only) and
 // ErrorLog hold for plain requests as well. Their context ends with the
-// connection, and not before that is read from again: handlers that wait for
-// something other than storage are for the server.
+// connection, but that its client has gone is seen by a write or by the next
+// request only: handlers that wait for something other than storage are for the
+// server.
 type Front struct {
 	net.Listener
 	server *http.Server
-	takes  func(path string, length int64) bool
+	takes  func(path string, header http.Header, length int64) bool
 
 	toServer chan accepted
 	done     chan struct{} // closed by Close
@@ -53,9 +54,9 @@ type accepted struct {
 }
 
 // Listen puts a Front between ln, whose connections are TCP, and server. The
-// plain requests that takes names by their path and the length of their body
-// are served here.
-func Listen(ln net.Listener, server *http.Server, takes func(path string, length int64) bool) *Front {
+// plain requests that takes names by their path, their header and the length of
+// their body are served here.
+func Listen(ln net.Listener, server *http.Server, takes func(path string, header http.Header, length int64) bool) *Front {
 	f := &Front{
 		Listener: ln,
 		server:   server,

@@ -78,7 +78,7 @@ func serve(t *testing.T, front bool, h http.HandlerFunc, change ...func(*http.Se
 		f(s.server)
 	}
 	if front {
-		s.front = express.Listen(ln, s.server, func(path string, length int64) bool { return path != "/server" })
+		s.front = express.Listen(ln, s.server, func(path string, _ http.Header, _ int64) bool { return path != "/server" })
 		ln = s.front
 	}
 	served := make(chan error, 1)
@@ -216,6 +216,23 @@ func handle(file string) http.HandlerFunc {
 			w.Header().Set("Content-Length", "100000")
 			io.Copy(w, io.LimitReader(f, 60000))
 			io.Copy(w, f)
+		case "/fileparts": // as much as one asks for may be more than there is
+			f, err := os.Open(file)
+			if err != nil {
+				panic(err)
+			}
+			defer f.Close()
+			w.Header().Set("Content-Length", "100000")
+			for _, want := range []int64{0, 60000, 0, 20000} {
+				part := &io.LimitedReader{R: f, N: want}
+				if n, err := io.Copy(w, part); n != want || err != nil || part.N != 0 {
+					panic(fmt.Sprint(n, err, part.N))
+				}
+			}
+			rest := &io.LimitedReader{R: f, N: 1 << 40}
+			if n, err := io.Copy(w, rest); n != 20000 || err != nil || rest.N != 1<<40-20000 {
+				panic(fmt.Sprint(n, err, rest.N))
+			}
 		case "/fileunsaid":
 			f, err := os.Open(file)
 			if err != nil {
@@ -281,6 +298,14 @@ func TestAnswersAreThoseOfTheServer(t *testing.T) {
 		{"larger than is taken", 0, []string{post("/read", large+large)}},
 		{"named for the server", 0, []string{post("/server", "1")}},
 		{"other after plain", 2, []string{post("/read", "1") + post("/read", "2") + "GET /read HTTP/1.1\r\nHost: a\r\n\r\n" + post("/read", "4")}},
+		{"empty line behind a body", 2, []string{post("/read", "1") + "\r\n" + post("/read", "2")}},
+		{"empty line behind a body, later", 2, []string{post("/read", "1"), "\r\n", post("/read", "2")}},
+		{"two empty lines, and another kind", 1, []string{post("/read", "1"), "\n\r\n", "GET /read HTTP/1.1\r\nHost: a\r\n\r\n"}},
+		{"nothing but an empty line", 1, []string{post("/read", "1"), "\r\n"}},
+		{"too many empty lines", 1, []string{post("/read", "1") + "\r\n\r\n\r\n" + post("/read", "2")}},
+		{"empty line first", 0, []string{"\r\n" + post("/read", "1")}},
+		{"known head, other path", 2, []string{post("/read", "1"), post("/read", "2"), post("/server", "3")}},
+		{"known head that is for the server", 0, []string{post("/server", "1"), post("/server", "2")}},
 		{"chunked after plain", 1, []string{post("/read", "1") + "POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + post("/read", "3")}},
 		{"expects", 0, []string{"POST /read HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab"}},
 		{"malformed after plain", 1, []string{post("/read", "1") + "nonsense\r\n\r\n"}},
@@ -293,6 +318,7 @@ func TestAnswersAreThoseOfTheServer(t *testing.T) {
 		{"long answer", 2, []string{post("/long", "") + post("/read", "2")}},
 		{"long answer, announced", 2, []string{post("/said", "") + post("/read", "2")}},
 		{"file", 2, []string{post("/file", "") + post("/read", "2")}},
+		{"file in parts", 2, []string{post("/fileparts", "") + post("/read", "2")}},
 		{"file, not announced", 2, []string{post("/fileunsaid", "") + post("/read", "2")}},
 		{"less than announced", 1, []string{post("/toolittle", "") + post("/read", "2")}},
 		{"more than announced", 1, []string{post("/toomuch", "") + post("/read", "2")}},
@@ -337,6 +363,52 @@ func TestConnectionsAreReported(t *testing.T) {
 	}
 	if n := s.closed.Load(); n != int32(len(ways))+1 {
 		t.Errorf("%d connections closed, want %d", n, len(ways)+1)
+	}
+}
+
+// A handler that is still writing is told by its context that nobody reads.
+func TestContextEndsWithTheClient(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, write := range map[string]func(w http.ResponseWriter) error{
+		"chunks": func(w http.ResponseWriter) error {
+			_, err := w.Write(make([]byte, 64<<10))
+			return err
+		},
+		"announced": func(w http.ResponseWriter) error {
+			w.Header().Set("Content-Length", "999999999999")
+			_, err := w.Write(make([]byte, 64<<10))
+			return err
+		},
+		"file": func(w http.ResponseWriter) error {
+			w.Header().Set("Content-Length", "999999999999")
+			f, err := os.Open(file)
+			if err != nil {
+				return nil
+			}
+			defer f.Close()
+			_, err = io.Copy(w, f)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := make(chan error, 1)
+			s := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
+				for write(w) == nil {
+				}
+				errs <- r.Context().Err()
+			})
+			c := s.dial(t)
+			io.WriteString(c, post("/read", ""))
+			c.SetLinger(0)
+			c.Read(make([]byte, 1))
+			c.Close()
+			if err := <-errs; err != context.Canceled {
+				t.Errorf("the context of a client that has gone: %v, want that it has ended", err)
+			}
+		})
 	}
 }
 
@@ -469,7 +541,7 @@ func TestAcceptGoesOn(t *testing.T) {
 	few := &scarce{Listener: ln}
 	few.left.Store(3)
 	server := &http.Server{Handler: handle(""), ErrorLog: log.New(io.Discard, "", 0)}
-	front := express.Listen(few, server, func(string, int64) bool { return true })
+	front := express.Listen(few, server, func(string, http.Header, int64) bool { return true })
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(front) }()
 	s := &service{addr: ln.Addr().String()}

@@ -38,33 +38,34 @@ var fields = map[string]bool{
 	"User-Agent":          true,
 }
 
-// read parses the head at the beginning of ahead, and reports whether it is
-// whole and plain. If not, h holds nothing of it.
-func (h *head) read(ahead []byte) bool {
+// read parses the head at the beginning of ahead, and reports whether it is the
+// one that was read before, and whether it is whole and plain. If not, h holds
+// nothing of it.
+func (h *head) read(ahead []byte) (known, ok bool) {
 	if n := len(h.text); n > 0 && len(ahead) >= n && bytes.Equal(ahead[:n], h.text) {
-		return true
+		return true, true
 	}
 	end := bytes.Index(ahead, []byte("\r\n\r\n"))
 	if end < 0 {
-		return false
+		return false, false
 	}
 	next := head{text: bytes.Clone(ahead[:end+4]), header: make(http.Header, 8)}
 	lines := string(ahead[:end])
 	line, lines, _ := strings.Cut(lines, "\r\n")
 	if !next.first(line) {
-		return false
+		return false, false
 	}
 	for lines != "" {
 		line, lines, _ = strings.Cut(lines, "\r\n")
 		if !next.field(line) {
-			return false
+			return false, false
 		}
 	}
 	if next.host == "" {
-		return false
+		return false, false
 	}
 	*h = next
-	return true
+	return false, true
 }
 
 // first reads the request line: POST, a path without a query or an escape, and

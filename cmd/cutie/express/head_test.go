@@ -79,7 +79,7 @@ var otherHeads = []string{
 func TestHeadIsPlain(t *testing.T) {
 	for text, length := range plainHeads {
 		var h head
-		if !h.read([]byte(text)) {
+		if _, ok := h.read([]byte(text)); !ok {
 			t.Errorf("%q is not taken", text)
 		} else if h.length != length {
 			t.Errorf("%q: length %d, want %d", text, h.length, length)
@@ -88,7 +88,7 @@ func TestHeadIsPlain(t *testing.T) {
 	}
 	for _, text := range otherHeads {
 		var h head
-		if h.read([]byte(text)) {
+		if _, ok := h.read([]byte(text)); ok {
 			t.Errorf("%q is taken", text)
 		}
 	}
@@ -110,7 +110,7 @@ func TestHeadIsKnownAgain(t *testing.T) {
 		{first[:len(first)-2], "", "", false},
 		{strings.Replace(first, "\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n", 1), "", "", false},
 	} {
-		ok := h.read([]byte(tt.text))
+		_, ok := h.read([]byte(tt.text))
 		if ok != tt.ok {
 			t.Errorf("%q: taken %v, want %v", tt.text, ok, tt.ok)
 		}
@@ -130,7 +130,7 @@ func TestHeadIsKnownAgain(t *testing.T) {
 // it.
 func compareHead(t *testing.T, text string) {
 	var h head
-	if !h.read([]byte(text)) {
+	if _, ok := h.read([]byte(text)); !ok {
 		return
 	}
 	in := bufio.NewReaderSize(strings.NewReader(text), 1<<20)
