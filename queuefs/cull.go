@@ -309,6 +309,7 @@ func (q *Queue) cullSome(some []candidate) (culled []Culled, n int, err error) {
 
 // cullAll culls the jobs with one sync.
 func (q *Queue) cullAll(some []candidate) (culled []Culled, err error) {
+	q.svc.relieve()
 	q.mu.Lock()
 	ids := make([]JobID, 0, len(some))
 	for _, c := range some {

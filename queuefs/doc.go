@@ -86,7 +86,11 @@
 //
 // # A full disk
 //
-// Without room for files submissions are refused with [ErrNoSpace]; the journal
-// goes on as far as it is prepared. Upkeep removes the files of culled jobs
-// first, so that culling makes room.
+// Submissions are refused with [ErrNoSpace] before the disk is full: where it has
+// no room for the files of all that is in the journal, or too little for what
+// follows, index, published documents and the next segment. So a checkpoint can
+// always be made, which lets go of old segments; where no others can be made it is
+// made early, and what is to change waits for it. The end of the last segment is
+// for changes of jobs, and the very end for culling. Upkeep removes the files of
+// culled jobs first, so that culling makes room.
 package queuefs

@@ -68,10 +68,12 @@ func (s *Service) maintain(ctx context.Context) error {
 	behind := s.behind()
 	age, dirty := now.Sub(s.lastTime), s.dirty.Load()
 	old := behind > 0 && (age >= maxAge || age < 0)
-	due := s.lagging() || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
+	short := behind > 0 && s.log.Short() && age >= time.Second // old segments are the next ones
+	due := s.lagging() || short || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
 	idle := s.opts.Idle()
 	spare := s.leisure.next(idle)
 	s.burst.Store(!calm && idle <= plenty)
+	s.survey()
 	s.upkeep.Unlock()
 	switch {
 	case due:
@@ -150,12 +152,15 @@ func (q *Queue) fileMany(inTime func() bool) error {
 }
 
 // makeRoom removes the files of all culled jobs that have some, and on a full
-// disk all packs: those of other jobs can be written when they are gone.
+// disk what is there only to be quick: those of other jobs can be written when
+// they are gone.
 func (s *Service) makeRoom() error {
-	for _, q := range s.Queues() {
-		if s.full.Load() {
-			q.dropPacks(true)
+	if s.full.Load() {
+		if err := s.shed(); err != nil {
+			return err
 		}
+	}
+	for _, q := range s.Queues() {
 		for n := q.culledFirst(); n > 0; {
 			done, err := q.fileSome(n)
 			if err != nil {
@@ -215,12 +220,16 @@ func (s *Service) tooFar() bool {
 
 // admit holds a submission back while the files are too far behind. When
 // they cannot be written for lack of room, or the queue is closed, it is
-// refused.
-func (s *Service) admit(ctx context.Context, q *Queue, n int) error {
+// refused. What it reserves is given back as [Service.reserve] says.
+func (s *Service) admit(ctx context.Context, q *Queue, n int, octets int64) (reserved int64, err error) {
 	if q.Info().Closed {
-		return fmt.Errorf("%s: %w", q.id, ErrRefusing)
+		return 0, fmt.Errorf("%s: %w", q.id, ErrRefusing)
 	}
-	return s.catchUpFiles(ctx, q, n)
+	if err := s.catchUpFiles(ctx, q, n); err != nil {
+		return 0, err
+	}
+	s.relieve()
+	return s.reserve(n, octets)
 }
 
 // catchUpFiles writes as many files as n jobs cause if the files are behind,

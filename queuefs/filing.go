@@ -86,6 +86,9 @@ func (q *Queue) filed(d *draft) bool {
 	if s == nil {
 		return false
 	}
+	if d.v.s().filed() == 0 && d.begun {
+		q.svc.room.bare.Add(-1)
+	}
 	if !d.done {
 		if d.begun {
 			s.setFiled(filedUnknown)

@@ -79,6 +79,7 @@ func (s *Service) load() error {
 	s.lastTime = s.opts.Now()
 	s.pace.at = s.lastTime
 	s.inline = min(inlineLimit, s.log.MaxAppend()/4)
+	s.survey()
 	return nil
 }
 
@@ -143,12 +144,13 @@ func (s *Service) replay(c checkpointFile) error {
 				q.note(&r, at)
 			default:
 				q.apply(&r, at, true)
+				s.room.found.Add(int64(n))
 				s.lastMark.Store(-1)
 			}
 			recs, at = recs[n:], at.Add(n)
 		}
 	}
-	s.log, err = durable.OpenLog(s.jdir, from, durable.LogOptions{Segment: s.opts.Segment, Visit: visit, Earlier: true,
+	s.log, err = durable.OpenLog(s.jdir, from, durable.LogOptions{Segment: s.opts.Segment, Spare: s.canSpare, Visit: visit, Earlier: true,
 		Report: func(name, text string) {
 			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
 		}})

@@ -93,9 +93,11 @@ func TestCheckOnAFullDisk(t *testing.T) {
 		if !behind {
 			closeHome(t, s)
 		}
-		free := fill(t, dir, 0)
 		if behind {
 			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 10_000))
+		}
+		free := fill(t, dir, 0)
+		if behind {
 			if err := s.Close(); !errors.Is(err, queuefs.ErrNoSpace) {
 				t.Errorf("close: got %v", err)
 			}

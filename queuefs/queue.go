@@ -125,8 +125,9 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 		saved := q.mint
 		recs, err := build()
 		var b *durable.Batch
+		use := useOf(recs)
 		if err == nil && len(recs) > 0 {
-			b, err = q.append(recs)
+			b, err = q.append(recs, use)
 		}
 		if err != nil {
 			q.mint = saved
@@ -134,7 +135,7 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 		q.mu.Unlock()
 		switch {
 		case durable.NeedsRoom(err):
-			if err := storageError(log.Room()); err != nil {
+			if err := storageError(log.Room(use)); err != nil {
 				q.svc.full.CompareAndSwap(false, errors.Is(err, ErrNoSpace)) // Maintain makes some
 				return err
 			}
@@ -152,7 +153,7 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 }
 
 // append puts the records into the batch that gathers; q.mu is held.
-func (q *Queue) append(recs []*record) (*durable.Batch, error) {
+func (q *Queue) append(recs []*record, use durable.Use) (*durable.Batch, error) {
 	c := &change{q: q, recs: recs}
 	n := 0
 	for _, r := range recs {
@@ -160,7 +161,7 @@ func (q *Queue) append(recs []*record) (*durable.Batch, error) {
 		r.textSize = len(r.text)
 		n += r.length()
 	}
-	return q.svc.log.Append(n, c, func(dst []byte, at durable.Position) {
+	return q.svc.log.Append(n, use, c, func(dst []byte, at durable.Position) {
 		c.at = at
 		for _, r := range recs {
 			k := r.length()
@@ -235,6 +236,9 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 		s.set(flagDirty)
 		q.dirty = append(q.dirty, r.job)
 		q.svc.dirty.Add(1)
+		if !replayed && s.filed() == 0 {
+			q.svc.room.bare.Add(1)
+		}
 	}
 	if replayed {
 		s.setFiled(filedUnknown)

@@ -155,6 +155,11 @@ func (s *Service) takeIn(id string) error {
 	if err != nil {
 		q.mu.Lock()
 		s.dirty.Add(-int64(len(q.dirty)))
+		for _, id := range q.dirty {
+			if j := q.idx.slot(id); j != nil && j.filed() == 0 {
+				s.room.bare.Add(-1)
+			}
+		}
 		q.idx.free()
 		q.mu.Unlock()
 		q.closeDirs()

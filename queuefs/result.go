@@ -150,6 +150,11 @@ func (d *ResultDraft) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	reserved, err := q.svc.reserve(1, 0)
+	if err != nil {
+		return err
+	}
+	defer q.svc.unreserve(reserved)
 	if _, err := q.take(ctx, d.id, 0); err != nil {
 		return err
 	}

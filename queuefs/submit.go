@@ -122,10 +122,12 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	if err := s.syncTemps(); err != nil {
 		return nil, err
 	}
-	if err := q.svc.admit(ctx, q, len(jobs)); err != nil {
+	reserved, err := q.svc.admit(ctx, q, len(jobs), int64(total))
+	if err != nil {
 		return nil, err
 	}
-	err := q.commit(func() ([]*record, error) {
+	defer q.svc.unreserve(reserved)
+	err = q.commit(func() ([]*record, error) {
 		batch := ""
 		if s.group {
 			batch = batchName(q.mint.job+1, len(jobs))

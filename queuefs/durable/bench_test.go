@@ -54,9 +54,9 @@ func BenchmarkLog(b *testing.B) {
 
 func commit(l *durable.Log, p []byte) error {
 	for {
-		batch, err := l.Append(len(p), nothing{}, func(dst []byte, _ durable.Position) { copy(dst, p) })
+		batch, err := l.Append(len(p), durable.Adds, nothing{}, func(dst []byte, _ durable.Position) { copy(dst, p) })
 		if durable.NeedsRoom(err) {
-			if err = l.Room(); err == nil {
+			if err = l.Room(durable.Adds); err == nil {
 				continue
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Position is a place in a [Log]: the number of a segment and the offset in
@@ -54,7 +56,6 @@ type Log struct {
 	live    map[uint64]*segment
 	cur     *segment
 	next    *segment // prepared; nil if not
-	unready bool     // the last attempt to prepare one failed: the next is Room's
 	end     int64    // where the next batch begins in cur
 	number  uint64   // of the next batch
 	queue   []*Batch // not yet written, in order; the last one still gathers
@@ -64,13 +65,15 @@ type Log struct {
 	spares  []string
 	bufs    batchBuffers
 	done    Mark
-	first   Mark  // where the first batch that was replayed begins
-	written int64 // octets of batches since opening
+	first   Mark // where the first batch that was replayed begins
 
+	unready atomic.Bool  // the last attempt to prepare a segment failed: the next is Room's
+	written atomic.Int64 // octets of batches since opening
 	syncs   atomic.Int64 // of batches since opening
 	syncing atomic.Int64 // nanoseconds they took
 
 	prepare sync.Mutex // held while a segment is being prepared
+	spare   func(octets int64, use Use) bool
 
 	releasing sync.Mutex
 	gone      []*segment // let go, but still under their names
@@ -96,8 +99,10 @@ func (l *Log) MaxAppend() int { return int(l.segSize/2) - blockSize }
 // called at once with the place to write to and the position it will have.
 // Nothing is durable until [Log.Commit] of the batch returns nil. If the next
 // segment is not ready the error tells the caller to call [Log.Room] without
-// its locks, then again.
-func (l *Log) Append(size int, op Op, fill func(dst []byte, at Position)) (*Batch, error) {
+// its locks, then again: early for a use that leaves the end of the last segment
+// to others. Of what is larger than the next one, for want of room, the error is
+// both [ErrTooLarge] and ENOSPC.
+func (l *Log) Append(size int, use Use, op Op, fill func(dst []byte, at Position)) (*Batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -106,7 +111,7 @@ func (l *Log) Append(size int, op Op, fill func(dst []byte, at Position)) (*Batc
 	if size > l.MaxAppend() {
 		return nil, fmt.Errorf("%w: %d octets", ErrTooLarge, size)
 	}
-	b, err := l.gathering(size + recHeader)
+	b, err := l.gathering(size+recHeader, use)
 	if err != nil {
 		return nil, err
 	}
@@ -120,24 +125,30 @@ func (l *Log) Append(size int, op Op, fill func(dst []byte, at Position)) (*Batc
 }
 
 // gathering returns the batch that takes n more octets.
-func (l *Log) gathering(n int) (*Batch, error) {
-	start := l.end
+func (l *Log) gathering(n int, use Use) (*Batch, error) {
+	seg, start := l.cur, l.end
+	size := seg.size
+	if l.next == nil {
+		size -= use.leaves(size)
+	}
 	if len(l.queue) > 0 {
 		b := l.queue[len(l.queue)-1]
-		if len(b.buf)+n <= maxBatch && b.start+padded(len(b.buf)+n) <= b.seg.size {
+		if len(b.buf)+n <= maxBatch && b.start+padded(len(b.buf)+n) <= size {
 			return b, nil
 		}
 		start = b.start + padded(len(b.buf))
 	}
-	seg := l.cur
-	if start+padded(batchHeader+n) > seg.size {
-		if l.next == nil {
+	if start+padded(batchHeader+n) > size {
+		switch {
+		case l.next == nil:
 			return nil, errNoRoom
+		case blockSize+padded(batchHeader+n) > l.next.size:
+			return nil, fmt.Errorf("%w, which is short of room: %d octets: %w", ErrTooLarge, n, unix.ENOSPC)
 		}
 		seg, start = l.next, blockSize
 		l.cur, l.next = seg, nil
 		l.live[seg.number] = seg
-	} else if l.next == nil && !l.unready && start > seg.size/prepareAfter {
+	} else if l.next == nil && !l.unready.Load() && start > seg.size/prepareAfter {
 		l.prepareSoon()
 	}
 	b := &Batch{seg: seg, start: start, buf: l.bufs.grow(nil, batchHeader), done: make(chan struct{})}
@@ -212,7 +223,7 @@ func (l *Log) run(mine *Batch) {
 		}
 		if failed == nil {
 			l.done = Mark{At: position(b.seg.number, b.start+int64(len(b.buf))), Batch: number + 1}
-			l.written += int64(len(b.buf))
+			l.written.Add(int64(len(b.buf)))
 		}
 		l.bufs.put(b.buf)
 		b.buf = nil
@@ -320,11 +331,7 @@ func (l *Log) Done() Mark {
 }
 
 // Written returns the octets committed since the log was opened.
-func (l *Log) Written() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.written
-}
+func (l *Log) Written() int64 { return l.written.Load() }
 
 // Err returns why the log takes no more records, or nil.
 func (l *Log) Err() error {

@@ -102,12 +102,12 @@ func (o *op) Lost(err error) {
 // try appends one record and commits it.
 func (j *journal) try(data string, o *op) (at durable.Position, err error) {
 	for {
-		b, err := j.log.Append(len(data), o, func(dst []byte, p durable.Position) {
+		b, err := j.log.Append(len(data), durable.Adds, o, func(dst []byte, p durable.Position) {
 			copy(dst, data)
 			at = p
 		})
 		if durable.NeedsRoom(err) {
-			if err := j.log.Room(); err != nil {
+			if err := j.log.Room(durable.Adds); err != nil {
 				return at, err
 			}
 			continue
@@ -271,7 +271,7 @@ func TestCallersShareASync(t *testing.T) {
 	for n := range 64 {
 		data := record(n, 30)
 		o := &op{then: func() { told = append(told, n) }}
-		b, err := j.log.Append(len(data), o, func(dst []byte, at durable.Position) {
+		b, err := j.log.Append(len(data), durable.Adds, o, func(dst []byte, at durable.Position) {
 			copy(dst, data)
 			order = append(order, n)
 		})
@@ -345,10 +345,10 @@ func TestClosedLog(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := log.Append(1, &op{}, func([]byte, durable.Position) {}); err == nil {
+	if _, err := log.Append(1, durable.Adds, &op{}, func([]byte, durable.Position) {}); err == nil {
 		t.Error("a closed log takes records")
 	}
-	if err := log.Room(); err == nil {
+	if err := log.Room(durable.Adds); err == nil {
 		t.Error("a closed log makes room")
 	}
 	if err := log.ReadAt(make([]byte, 1), j.written[0].at); err == nil {
@@ -399,7 +399,7 @@ func TestRoomIsMadeOnce(t *testing.T) {
 	})
 	room := func(want int32) {
 		t.Helper()
-		if err := j.log.Room(); err != nil || made.Load() != want {
+		if err := j.log.Room(durable.Adds); err != nil || made.Load() != want {
 			t.Errorf("made %d segments, %v, want %d", made.Load(), err, want)
 		}
 	}
@@ -425,9 +425,9 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 		return do()
 	})
 	full.Store(true)
-	for n := range 6 { // blocks of a segment of 16
+	for n := range 4 { // blocks of a segment of 16
 		j.put(record(n, 100))
-		if err := j.log.Room(); err != nil { // waits for whoever prepares
+		if err := j.log.Room(durable.Adds); err != nil { // waits for whoever prepares
 			t.Fatal(err)
 		}
 	}

@@ -1,9 +1,37 @@
 package durable
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"golang.org/x/sys/unix"
+)
 
 // errNoRoom says that the next segment is not prepared yet.
 var errNoRoom = errors.New("no prepared journal segment")
+
+// A Use says what a record is for. Where no segment follows the current one, and
+// none can be made, the end of this one is for what makes room.
+type Use int
+
+const (
+	Adds    Use = iota // adds to what is kept; leaves the last eighth of a segment
+	Changes            // changes what is kept; leaves the last sixteenth
+	Frees              // makes room; leaves nothing
+)
+
+// leaves returns how many octets at the end of a segment of size octets are not
+// for u unless another follows.
+func (u Use) leaves(size int64) int64 {
+	switch u {
+	case Adds:
+		return size / 8
+	case Changes:
+		return size / 16
+	}
+	return 0
+}
 
 // prepareAfter is the divisor of a segment's size from which on the next one is
 // made: early, for to make one may take as long as to fill half of one.
@@ -17,12 +45,12 @@ func (l *Log) prepareSoon() {
 	go func() {
 		defer l.wg.Done()
 		defer l.prepare.Unlock()
-		l.prepareNext()
+		l.prepareNext(Adds)
 	}()
 }
 
 // prepareNext makes the segment after the current one; l.prepare is held.
-func (l *Log) prepareNext() error {
+func (l *Log) prepareNext(use Use) error {
 	l.mu.Lock()
 	if l.next != nil || l.err != nil {
 		err := l.err
@@ -30,19 +58,78 @@ func (l *Log) prepareNext() error {
 		return err
 	}
 	number := l.cur.number + 1
-	spare := ""
-	if k := len(l.spares); k > 0 {
-		spare, l.spares = l.spares[k-1], l.spares[:k-1]
-	}
+	spare := l.takeSpare()
 	l.mu.Unlock()
-	seg, err := l.dir.createSegment(number, l.segSize, spare)
+	var seg *segment
+	var err error
+	if spare != "" {
+		seg, err = l.dir.createSegment(number, l.segSize, spare)
+	} else {
+		seg, err = l.newSegment(number, use)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.unready = err != nil; l.unready {
+	l.unready.Store(err != nil)
+	if err != nil {
 		return err
 	}
 	l.next = seg
 	return nil
+}
+
+// takeSpare returns the name of a file that waits to be used again, "" if there
+// is none; l.mu is held.
+func (l *Log) takeSpare() string {
+	k := len(l.spares)
+	if k == 0 {
+		return ""
+	}
+	spare := l.spares[k-1]
+	l.spares = l.spares[:k-1]
+	return spare
+}
+
+// smallSegment is the smallest size of a segment that is made for want of room
+// for a larger one, in octets. Whatever is said of one job fits.
+const smallSegment = 4 << 20
+
+// sizes returns what a segment may have, in octets, the largest first: smaller
+// ones are for a disk that has no room for those.
+func (l *Log) sizes() []int64 {
+	all := []int64{l.segSize}
+	for size := l.segSize / 4; size >= smallSegment && size%blockSize == 0; size /= 4 {
+		all = append(all, size)
+	}
+	return all
+}
+
+// diskParts is how many segments of its size must have room where one is made that
+// could be smaller.
+const diskParts = 8
+
+// leastSegment is the smallest size of a segment, in octets.
+const leastSegment = 16 * blockSize
+
+// newSegment makes a segment of the largest size that can be spared, and that
+// leaves most of the disk to others.
+func (l *Log) newSegment(number uint64, use Use) (*segment, error) {
+	err := fmt.Errorf("prepare journal segment: %w", unix.ENOSPC)
+	free, e := l.dir.Free()
+	if e != nil {
+		free = math.MaxInt64 // to make one will show
+	}
+	sizes := l.sizes()
+	for i, size := range sizes {
+		if i < len(sizes)-1 && free/size < diskParts || l.spare != nil && !l.spare(size, use) {
+			continue
+		}
+		seg, e := l.dir.createSegment(number, size, "")
+		if !errors.Is(e, unix.ENOSPC) && !errors.Is(e, unix.EDQUOT) {
+			return seg, e
+		}
+		err = e
+	}
+	return nil, err
 }
 
 // NeedsRoom tells whether err is Append's request to call Room.
@@ -51,17 +138,18 @@ func NeedsRoom(err error) bool { return err == errNoRoom }
 // Room prepares the next segment. It blocks until that is on stable storage. Of
 // many callers one prepares it, and once another has gone on to it the rest find
 // room there.
-func (l *Log) Room() error {
+func (l *Log) Room(use Use) error {
 	l.prepare.Lock()
 	defer l.prepare.Unlock()
-	if l.roomy() {
+	if l.roomy(use) {
 		return nil
 	}
-	return l.prepareNext()
+	return l.prepareNext(use)
 }
 
-// roomy tells whether the current segment takes whatever is appended next.
-func (l *Log) roomy() bool {
+// roomy tells whether the current segment takes whatever is appended next for
+// such a use.
+func (l *Log) roomy(use Use) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	start := l.end
@@ -69,5 +157,56 @@ func (l *Log) roomy() bool {
 		b := l.queue[len(l.queue)-1]
 		start = b.start + padded(len(b.buf))
 	}
-	return l.err == nil && start+padded(batchHeader+recHeader+l.MaxAppend()) <= l.cur.size
+	return l.err == nil && start+padded(batchHeader+recHeader+l.MaxAppend())+use.leaves(l.cur.size) <= l.cur.size
+}
+
+// Short tells whether the next segment could not be made, while there are some
+// that [Log.Release] might let go of.
+func (l *Log) Short() bool {
+	if !l.unready.Load() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next == nil && len(l.live) > 1
+}
+
+// Left returns how many octets the current segment can take.
+func (l *Log) Left() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cur.size - l.end
+}
+
+// Wants returns how many octets of the disk the log needs to go on beyond the
+// current segment, at the least.
+func (l *Log) Wants() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next != nil || len(l.spares) > 0 {
+		return 0
+	}
+	sizes := l.sizes()
+	return sizes[len(sizes)-1]
+}
+
+// Trim removes the released segments that wait to be used again, but for one if
+// the next segment is not there yet.
+func (l *Log) Trim() error {
+	l.mu.Lock()
+	keep := 0
+	if l.next == nil {
+		keep = 1
+	}
+	var gone []string
+	if len(l.spares) > keep {
+		gone = append(gone, l.spares[keep:]...)
+		l.spares = l.spares[:keep]
+	}
+	l.mu.Unlock()
+	var errs []error
+	for _, name := range gone {
+		errs = append(errs, l.dir.Remove(name))
+	}
+	return errors.Join(errs...)
 }

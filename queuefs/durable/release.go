@@ -47,6 +47,7 @@ func (l *Log) Release(number uint64) error {
 			return err
 		}
 		l.gone = l.gone[1:]
+		l.unready.Store(false) // there is room now
 	}
 	return nil
 }

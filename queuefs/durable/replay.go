@@ -18,6 +18,10 @@ type LogOptions struct {
 	// Earlier lets Visit also get what is left of records before the mark, in
 	// its segment. Nothing is said of what does not verify there.
 	Earlier bool
+	// Spare tells, once the log is open, whether the disk can spare so many octets
+	// for a segment; nil: it can if it has them. Where it cannot, smaller segments
+	// are made, down to 4 MiB.
+	Spare func(octets int64, use Use) bool
 }
 
 // OpenLog opens the journal in d and replays it from the mark. A tail that was
@@ -29,7 +33,7 @@ func OpenLog(d *Dir, from Mark, o LogOptions) (*Log, error) {
 	if o.Segment == 0 {
 		o.Segment = MaxSegment
 	}
-	if o.Segment > MaxSegment || o.Segment < 16*blockSize || o.Segment%blockSize != 0 {
+	if o.Segment > MaxSegment || o.Segment < leastSegment || o.Segment%blockSize != 0 {
 		return nil, fmt.Errorf("journal segment of %d octets: want a multiple of %d up to %d", o.Segment, blockSize, MaxSegment)
 	}
 	l := &Log{dir: d, segSize: o.Segment, live: map[uint64]*segment{}, number: max(from.Batch, 1)}
@@ -40,6 +44,7 @@ func OpenLog(d *Dir, from Mark, o LogOptions) (*Log, error) {
 		}
 		return nil, err
 	}
+	l.spare = o.Spare
 	return l, nil
 }
 
@@ -72,7 +77,7 @@ func (r *replay) run(from Mark) error {
 			return err
 		}
 		l.live[n] = s
-		if err != nil || s.size < l.segSize {
+		if err != nil || l.short(s.size) {
 			if err := r.mend(s, err); err != nil {
 				return err
 			}
@@ -109,10 +114,10 @@ func (r *replay) run(from Mark) error {
 	}
 	// Go on in the last segment, unless what stands behind its end might one
 	// day be taken for ours.
-	if s := l.live[highest]; s != nil && !r.behind && !s.aside && s.size == l.segSize && len(l.live) > 0 {
+	if s := l.live[highest]; s != nil && !r.behind && !s.aside && l.whole(s.size) && len(l.live) > 0 {
 		l.cur = s
 	} else {
-		seg, err := l.dir.createSegment(highest+1, l.segSize, l.takeSpare())
+		seg, err := l.begin(highest + 1)
 		if err != nil {
 			return err
 		}
@@ -136,7 +141,7 @@ func (r *replay) mend(s *segment, damaged error) error {
 			return err
 		}
 	}
-	if s.size < r.log.segSize {
+	if r.log.short(s.size) {
 		r.report(s.name, "the segment is shorter than it was made; what stood behind its end is lost")
 		if err := s.f.Truncate(r.log.segSize); err != nil {
 			return err
@@ -146,13 +151,18 @@ func (r *replay) mend(s *segment, damaged error) error {
 	return s.f.Sync()
 }
 
-func (l *Log) takeSpare() string {
-	if k := len(l.spares); k > 0 {
-		s := l.spares[k-1]
-		l.spares = l.spares[:k-1]
-		return s
+// whole tells whether segments are made with so many octets.
+func (l *Log) whole(size int64) bool { return slices.Contains(l.sizes(), size) }
+
+// short tells whether a segment of so many octets had more when it was made.
+func (l *Log) short(size int64) bool { return size < l.segSize && !l.whole(size) }
+
+// begin makes the segment that a log goes on in, or its first.
+func (l *Log) begin(number uint64) (*segment, error) {
+	if spare := l.takeSpare(); spare != "" {
+		return l.dir.createSegment(number, l.segSize, spare)
 	}
-	return ""
+	return l.newSegment(number, Frees)
 }
 
 // list returns the numbers of the segments in order, keeps whole spares and

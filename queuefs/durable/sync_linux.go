@@ -22,8 +22,7 @@ func fdatasync(f *os.File) error {
 func zeroFill(path string, f *os.File, size int64) error {
 	// What cannot be filled is not begun: others would be refused the rest of the
 	// disk meanwhile.
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &st); err == nil && int64(st.Bfree)*int64(st.Bsize) < size {
+	if free, err := freeOn(int(f.Fd())); err == nil && free < size {
 		return unix.ENOSPC
 	}
 	zero, mapped, err := mapHuge(hugePage)
@@ -44,6 +43,41 @@ func zeroFill(path string, f *os.File, size int64) error {
 		}
 	}
 	return nil
+}
+
+// Free returns how many octets of the file system of d are free for files of a
+// block each: where it runs out of files first, what these would take.
+func (d *Dir) Free() (int64, error) {
+	var st unix.Statfs_t
+	for {
+		err := unix.Fstatfs(d.at(), &st)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return 0, d.pathError("statfs", ".", err)
+		}
+	}
+	free := freeIn(&st)
+	if st.Files > 0 {
+		free = min(free, int64(min(st.Ffree, 1<<50))*blockSize)
+	}
+	return free, nil
+}
+
+// freeOn returns how many octets are free on the file system of an open file.
+func freeOn(fd int) (int64, error) {
+	var st unix.Statfs_t
+	err := unix.Fstatfs(fd, &st)
+	return freeIn(&st), err
+}
+
+func freeIn(st *unix.Statfs_t) int64 {
+	blocks := st.Bavail
+	if os.Geteuid() == 0 {
+		blocks = st.Bfree // also what is kept for the administrator
+	}
+	return int64(blocks) * int64(st.Bsize)
 }
 
 func (s *segment) openDirect(d *Dir) {

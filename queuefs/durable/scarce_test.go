@@ -1,0 +1,232 @@
+package durable_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/durable"
+)
+
+// add appends one record for a use, and commits it.
+func (j *journal) add(data string, use durable.Use) error {
+	for {
+		var at durable.Position
+		b, err := j.log.Append(len(data), use, &op{}, func(dst []byte, p durable.Position) {
+			copy(dst, data)
+			at = p
+		})
+		if durable.NeedsRoom(err) {
+			if err = j.log.Room(use); err == nil {
+				continue
+			}
+		}
+		if err == nil {
+			err = j.log.Commit(b)
+		}
+		if err == nil {
+			j.written = append(j.written, entry{data, at})
+		}
+		return err
+	}
+}
+
+// The end of a segment that none can follow is for what makes room, its very end
+// for what makes most of it.
+func TestTheEndOfTheLastSegmentIsForWhatMakesRoom(t *testing.T) {
+	path := tempDir(t)
+	var full atomic.Bool // also segments are prepared in the background
+	full.Store(true)
+	fault := func(step string, do func() error) error {
+		if full.Load() && step == "prepare segment" {
+			return syscall.ENOSPC
+		}
+		return do()
+	}
+	j := open(t, path, durable.Mark{}, nil)
+	j.close()
+	j = open(t, path, durable.Mark{}, fault)
+	// 15 blocks beside that of the head, of which an eighth is 2 and a sixteenth 1.
+	for _, c := range []struct {
+		use  durable.Use
+		more int
+	}{{durable.Adds, 13}, {durable.Changes, 1}, {durable.Frees, 1}} {
+		n := 0
+		var err error
+		for ; n < 100 && err == nil; n++ {
+			err = j.add(record(n, 100), c.use)
+		}
+		if n-1 != c.more || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("use %d: %d records, %v, want %d", c.use, n-1, err, c.more)
+		}
+	}
+	full.Store(false)
+	for _, use := range []durable.Use{durable.Adds, durable.Frees} {
+		if err := j.add("with room", use); err != nil {
+			t.Error(err)
+		}
+	}
+	j.close()
+	again := open(t, path, durable.Mark{}, nil)
+	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
+		t.Errorf("found %d records of %d, reported %q", len(again.found), len(j.written), again.reports)
+	}
+}
+
+// Where there is no room for a segment of the usual size a smaller one is made. It
+// is as good when the log is opened again.
+func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
+	path := tempDir(t)
+	var most atomic.Int64
+	most.Store(durable.MaxSegment)
+	j := &journal{TB: t}
+	reopen := func() {
+		t.Helper()
+		j.close()
+		d, err := durable.OpenDir(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.dir, j.found = d, nil
+		j.log, err = durable.OpenLog(d, durable.Mark{}, durable.LogOptions{
+			Segment: 16 << 20,
+			Report:  func(name, text string) { t.Errorf("reported %s: %s", name, text) },
+			Visit:   func(rec []byte, at durable.Position) { j.found = append(j.found, entry{string(rec), at}) },
+			Spare:   func(octets int64, use durable.Use) bool { return octets <= most.Load() },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(j.found, j.written) {
+			t.Errorf("found %d records of %d", len(j.found), len(j.written))
+		}
+	}
+	t.Cleanup(j.close)
+	reopen()
+	fill := func() {
+		t.Helper()
+		for first := j.log.Done().At.Segment(); j.log.Done().At.Segment() == first; {
+			if err := j.add(record(len(j.written), 1<<20), durable.Adds); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	most.Store(5 << 20)
+	for range 3 {
+		fill()
+		if n := j.log.Left(); n >= 4<<20 || n < 2<<20 {
+			t.Errorf("%d octets are left of a segment of 4 MiB", n)
+		}
+		reopen()
+		if err := j.add("goes on", durable.Adds); err != nil {
+			t.Error(err)
+		}
+	}
+	// What none of them can hold is refused, and nothing else.
+	if err := j.log.Room(durable.Adds); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.add(record(0, 6<<20), durable.Changes); !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, durable.ErrTooLarge) {
+		t.Errorf("got %v", err)
+	}
+	most.Store(0)
+	var err error
+	for n := 0; n < 100 && err == nil; n++ {
+		err = j.add(record(n, 100<<10), durable.Adds)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v", err)
+	}
+	if !j.log.Short() || j.log.Wants() != 4<<20 {
+		t.Errorf("short %v, wants %d octets", j.log.Short(), j.log.Wants())
+	}
+	// Old segments that are let go of are the next one.
+	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+		t.Fatal(err)
+	}
+	if j.log.Short() || j.log.Wants() != 0 {
+		t.Errorf("short %v, wants %d octets", j.log.Short(), j.log.Wants())
+	}
+	j.written = nil
+	for range 10 {
+		if err := j.add(record(0, 1<<20), durable.Adds); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A smaller segment that lost its end is damaged as any other.
+func TestASmallerSegmentThatIsCutIsReported(t *testing.T) {
+	path := tempDir(t)
+	j := open(t, path, durable.Mark{}, nil)
+	j.put("a record")
+	j.close()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Truncate(filepath.Join(path, segments(t, path)[0]), small/4))
+	again := open(t, path, durable.Mark{}, nil)
+	if len(again.found) != 1 || len(again.reports) != 1 || !strings.Contains(again.reports[0], "shorter") {
+		t.Errorf("found %d, reported %q", len(again.found), again.reports)
+	}
+}
+
+func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
+	path := tempDir(t)
+	j := open(t, path, durable.Mark{}, nil)
+	spares := func() (n int) {
+		for name := range images(t, path) {
+			if strings.HasPrefix(name, durable.TempPrefix+"spare-") {
+				n++
+			}
+		}
+		return n
+	}
+	trim := func(want int) {
+		t.Helper()
+		if err := j.log.Trim(); err != nil || spares() != want {
+			t.Errorf("%d spares, %v, want %d", spares(), err, want)
+		}
+	}
+	j.fillSegments(6)
+	for j.log.Left() > small/4 {
+		j.put("a record")
+	}
+	if err := j.log.Room(durable.Adds); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+		t.Fatal(err)
+	}
+	if spares() != 4 {
+		t.Fatalf("%d spares", spares())
+	}
+	trim(0)
+	j.fillSegments(3)
+}
+
+func TestFreeIsWhatTheFileSystemHas(t *testing.T) {
+	path := tempDir(t)
+	d, err := durable.OpenDir(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := d.Free(); err != nil || n <= 0 || n > int64(st.Blocks)*int64(st.Bsize) {
+		t.Errorf("got %d octets, %v, of %d", n, err, int64(st.Blocks)*int64(st.Bsize))
+	}
+}

@@ -1,0 +1,187 @@
+package queuefs
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"cutie/queuefs/durable"
+)
+
+// A job takes more room in files than in the journal, and the journal keeps all
+// that has no files yet. If it took jobs for whose files the disk has no room, it
+// could never be let go: neither of those jobs nor of what would make room. So a
+// submission is taken only where the files of all that is in the journal, and its
+// own, have room on the disk; and some is left for what follows: the index, what
+// is published, and the journal itself.
+
+// room is what is known of the disk.
+type room struct {
+	free   atomic.Int64 // octets when somebody looked last
+	index  atomic.Int64 // octets that a checkpoint takes, and gives back
+	margin atomic.Int64 // octets that submissions leave beyond that
+	coming atomic.Int64 // octets of submissions on their way to the journal
+	bare   atomic.Int64 // jobs that have no files yet
+	found  atomic.Int64 // octets of the journal when the home was opened, until the first checkpoint
+	vain   atomic.Bool  // the journal cannot be relieved until Maintain tries anew
+}
+
+const (
+	jobRoom  = 8 << 10 // octets that the two files of a job take at the most beyond what they have
+	tellRoom = 1 << 10 // octets that a follower writes of an event, about
+	farRoom  = 1 << 30 // so much beyond what is needed nobody looks, but Maintain
+)
+
+// survey looks how much room there is, and how much is to be left.
+func (s *Service) survey() {
+	index := int64(s.log.MaxAppend() / 32)
+	told := int64(0)
+	for _, q := range s.Queues() {
+		q.mu.RLock()
+		for _, p := range q.idx.pages {
+			if p != nil && !p.vacant() {
+				index += pageHeader + pageSize // a checkpoint stages a copy
+			}
+		}
+		told += 2*q.idx.count[Pending] + q.idx.count[Consumed] + q.idx.count[Deleted]
+		q.mu.RUnlock()
+	}
+	if s.follower == nil {
+		told = 0
+	}
+	s.room.vain.Store(false)
+	s.room.index.Store(index)
+	s.room.margin.Store(told * tellRoom)
+	s.look()
+}
+
+// look looks how much room there is. Where that cannot be known, writing shows.
+func (s *Service) look() {
+	free, err := s.home.Free()
+	if err != nil {
+		free = 1 << 60
+	}
+	s.room.free.Store(free)
+}
+
+// needs returns how many octets of the disk the next checkpoint will take at the
+// most. What the journal has stands also for what a follower writes of it. Of jobs
+// that a crash left nobody knows before it which files there are.
+func (s *Service) needs() int64 {
+	jobs := max(0, s.room.bare.Load()) + s.found.Load()
+	return s.room.index.Load() + jobs*jobRoom + max(0, s.behind()) + s.room.found.Load()
+}
+
+// fits tells whether the disk has room for submissions that are on their way.
+func (s *Service) fits() bool {
+	need := s.needs() + s.room.margin.Load() + s.room.coming.Load()
+	return s.far(need) || s.has(need+s.log.Wants())
+}
+
+// canSpare tells whether the disk has room for a segment of the journal. One for
+// what makes room may take what submissions leave, but never what a checkpoint
+// needs: that lets go of other segments.
+func (s *Service) canSpare(octets int64, use durable.Use) bool {
+	octets += s.needs()
+	if use == durable.Adds {
+		octets += s.room.margin.Load() + s.room.coming.Load()
+	}
+	return s.far(octets) || s.has(octets)
+}
+
+// far tells whether the disk has so many octets by far.
+func (s *Service) far(octets int64) bool { return s.room.free.Load()-octets >= farRoom }
+
+// has tells whether the disk has so many octets.
+func (s *Service) has(octets int64) bool {
+	s.look()
+	return s.room.free.Load() >= octets
+}
+
+// reserve reserves room for the files of n jobs, and so many octets that they
+// have in the journal. If it is not there once all files have been written the
+// error is [ErrNoSpace]. What it returns is to be given back when the journal has
+// the jobs, or will not have them.
+func (s *Service) reserve(n int, octets int64) (reserved int64, err error) {
+	reserved = int64(n)*jobRoom + octets
+	s.room.coming.Add(reserved)
+	if !s.fits() {
+		err = s.makeFit()
+	}
+	if err != nil {
+		s.unreserve(reserved)
+		return 0, err
+	}
+	return reserved, nil
+}
+
+func (s *Service) unreserve(octets int64) { s.room.coming.Add(-octets) }
+
+// relieve checkpoints if the journal cannot grow before old segments are let go:
+// at a quarter of what is left in this one, and so on. Whoever is about to change
+// something waits for that. The caller has no locks.
+func (s *Service) relieve() {
+	pressed := func() bool {
+		return s.log.Short() && !s.room.vain.Load() && s.behind() >= s.log.Left()/4
+	}
+	if !pressed() || s.begin() != nil {
+		return
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if pressed() && s.checkpointLocked(false) != nil {
+		s.room.vain.Store(true)
+	}
+}
+
+// makeFit brings the files up to the journal: then it is known what they take,
+// and old segments are free.
+func (s *Service) makeFit() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if s.fits() {
+		return nil
+	}
+	if s.full.Load() {
+		return ErrNoSpace
+	}
+	if err := s.shed(); err != nil {
+		return storageError(err)
+	}
+	if err := s.checkpointLocked(false); err != nil && !errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	s.survey()
+	if s.fits() {
+		return nil
+	}
+	s.full.Store(true)
+	return ErrNoSpace
+}
+
+// shed gives back what the disk has only to be quick: packs, and segments of the
+// journal that would be used again.
+func (s *Service) shed() error {
+	for _, q := range s.Queues() {
+		q.dropPacks(true)
+	}
+	return s.log.Trim()
+}
+
+// useOf returns what records are for: the largest claim of them all.
+func useOf(recs []*record) durable.Use {
+	use := durable.Frees
+	for _, r := range recs {
+		switch {
+		case r.kind == Submit || r.flags&recResult != 0:
+			return durable.Adds
+		case r.kind != Cull:
+			use = durable.Changes
+		}
+	}
+	return use
+}
