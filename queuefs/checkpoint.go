@@ -135,6 +135,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 	s.lastMark.Store(written)
 	s.found.Store(0)
 	s.room.found.Store(0)
+	s.room.unsure.Store(0)
 	s.lastTime = s.opts.Now()
 	for _, q := range queues {
 		q.forget(keep.At.Segment())

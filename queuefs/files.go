@@ -207,9 +207,11 @@ func (s *Service) Unfiled() int { return int(s.dirty.Load()) }
 // maxDirty is how many jobs may have files behind the journal.
 const maxDirty = 400_000
 
-// lagging tells whether the files are behind by what they may be.
+// lagging tells whether the files are behind by what they may be: on a disk that
+// is short of room by half of what it has, so that nobody has to wait for all of
+// them when it is full.
 func (s *Service) lagging() bool {
-	return s.behind() >= s.opts.Behind || s.dirty.Load() >= maxDirty
+	return s.behind() >= s.opts.Behind || s.dirty.Load() >= maxDirty || s.needs() > s.room.free.Load()/2
 }
 
 // tooFar tells whether the files are behind by twice of that, not counting what

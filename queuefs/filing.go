@@ -86,6 +86,9 @@ func (q *Queue) filed(d *draft) bool {
 	if s == nil {
 		return false
 	}
+	if d.done && d.v.s().filed() == filedUnknown {
+		q.svc.room.unsure.Add(-1)
+	}
 	if d.v.s().filed() == 0 && d.begun {
 		q.svc.room.bare.Add(-1)
 	}

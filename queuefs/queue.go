@@ -125,9 +125,9 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 		saved := q.mint
 		recs, err := build()
 		var b *durable.Batch
-		use := useOf(recs)
+		use, size := useOf(recs), 0
 		if err == nil && len(recs) > 0 {
-			b, err = q.append(recs, use)
+			b, size, err = q.append(recs, use)
 		}
 		if err != nil {
 			q.mint = saved
@@ -135,7 +135,7 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 		q.mu.Unlock()
 		switch {
 		case durable.NeedsRoom(err):
-			if err := storageError(log.Room(use)); err != nil {
+			if err := storageError(log.Room(size, use)); err != nil {
 				q.svc.full.CompareAndSwap(false, errors.Is(err, ErrNoSpace)) // Maintain makes some
 				return err
 			}
@@ -152,16 +152,16 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 	}
 }
 
-// append puts the records into the batch that gathers; q.mu is held.
-func (q *Queue) append(recs []*record, use durable.Use) (*durable.Batch, error) {
+// append puts the records into the batch that gathers, and returns how many octets
+// they have; q.mu is held.
+func (q *Queue) append(recs []*record, use durable.Use) (b *durable.Batch, size int, err error) {
 	c := &change{q: q, recs: recs}
-	n := 0
 	for _, r := range recs {
 		r.queue = q.id
 		r.textSize = len(r.text)
-		n += r.length()
+		size += r.length()
 	}
-	return q.svc.log.Append(n, use, c, func(dst []byte, at durable.Position) {
+	b, err = q.svc.log.Append(size, use, c, func(dst []byte, at durable.Position) {
 		c.at = at
 		for _, r := range recs {
 			k := r.length()
@@ -170,6 +170,7 @@ func (q *Queue) append(recs []*record, use durable.Use) (*durable.Batch, error) 
 			r.payload = nil
 		}
 	})
+	return b, size, err
 }
 
 // Committed makes the change visible.

@@ -21,6 +21,7 @@ type room struct {
 	margin atomic.Int64 // octets that submissions leave beyond that
 	coming atomic.Int64 // octets of submissions on their way to the journal
 	bare   atomic.Int64 // jobs that have no files yet
+	unsure atomic.Int64 // jobs that a crash left and that nobody has looked at
 	found  atomic.Int64 // octets of the journal when the home was opened, until the first checkpoint
 	vain   atomic.Bool  // the journal cannot be relieved until Maintain tries anew
 }
@@ -67,7 +68,7 @@ func (s *Service) look() {
 // most. What the journal has stands also for what a follower writes of it. Of jobs
 // that a crash left nobody knows before it which files there are.
 func (s *Service) needs() int64 {
-	jobs := max(0, s.room.bare.Load()) + s.found.Load()
+	jobs := max(0, s.room.bare.Load()) + max(0, s.room.unsure.Load())
 	return s.room.index.Load() + jobs*jobRoom + max(0, s.behind()) + s.room.found.Load()
 }
 

@@ -56,7 +56,7 @@ func commit(l *durable.Log, p []byte) error {
 	for {
 		batch, err := l.Append(len(p), durable.Adds, nothing{}, func(dst []byte, _ durable.Position) { copy(dst, p) })
 		if durable.NeedsRoom(err) {
-			if err = l.Room(durable.Adds); err == nil {
+			if err = l.Room(l.MaxAppend(), durable.Adds); err == nil {
 				continue
 			}
 		}

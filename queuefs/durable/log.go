@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Position is a place in a [Log]: the number of a segment and the offset in
@@ -98,10 +96,9 @@ func (l *Log) MaxAppend() int { return int(l.segSize/2) - blockSize }
 // Append adds a record of size octets to the batch that gathers. fill is
 // called at once with the place to write to and the position it will have.
 // Nothing is durable until [Log.Commit] of the batch returns nil. If the next
-// segment is not ready the error tells the caller to call [Log.Room] without
-// its locks, then again: early for a use that leaves the end of the last segment
-// to others. Of what is larger than the next one, for want of room, the error is
-// both [ErrTooLarge] and ENOSPC.
+// segment is not ready, or too small, the error tells the caller to call
+// [Log.Room] without its locks, then again: early for a use that leaves the end of
+// the last segment to others.
 func (l *Log) Append(size int, use Use, op Op, fill func(dst []byte, at Position)) (*Batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,11 +136,8 @@ func (l *Log) gathering(n int, use Use) (*Batch, error) {
 		start = b.start + padded(len(b.buf))
 	}
 	if start+padded(batchHeader+n) > size {
-		switch {
-		case l.next == nil:
+		if l.next == nil || !holds(l.next.size, n) {
 			return nil, errNoRoom
-		case blockSize+padded(batchHeader+n) > l.next.size:
-			return nil, fmt.Errorf("%w, which is short of room: %d octets: %w", ErrTooLarge, n, unix.ENOSPC)
 		}
 		seg, start = l.next, blockSize
 		l.cur, l.next = seg, nil

@@ -107,7 +107,7 @@ func (j *journal) try(data string, o *op) (at durable.Position, err error) {
 			at = p
 		})
 		if durable.NeedsRoom(err) {
-			if err := j.log.Room(durable.Adds); err != nil {
+			if err := j.log.Room(len(data), durable.Adds); err != nil {
 				return at, err
 			}
 			continue
@@ -348,7 +348,7 @@ func TestClosedLog(t *testing.T) {
 	if _, err := log.Append(1, durable.Adds, &op{}, func([]byte, durable.Position) {}); err == nil {
 		t.Error("a closed log takes records")
 	}
-	if err := log.Room(durable.Adds); err == nil {
+	if err := log.Room(1, durable.Adds); err == nil {
 		t.Error("a closed log makes room")
 	}
 	if err := log.ReadAt(make([]byte, 1), j.written[0].at); err == nil {
@@ -399,7 +399,7 @@ func TestRoomIsMadeOnce(t *testing.T) {
 	})
 	room := func(want int32) {
 		t.Helper()
-		if err := j.log.Room(durable.Adds); err != nil || made.Load() != want {
+		if err := j.log.Room(j.log.MaxAppend(), durable.Adds); err != nil || made.Load() != want {
 			t.Errorf("made %d segments, %v, want %d", made.Load(), err, want)
 		}
 	}
@@ -427,7 +427,7 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 	full.Store(true)
 	for n := range 4 { // blocks of a segment of 16
 		j.put(record(n, 100))
-		if err := j.log.Room(durable.Adds); err != nil { // waits for whoever prepares
+		if err := j.log.Room(j.log.MaxAppend(), durable.Adds); err != nil { // waits for whoever prepares
 			t.Fatal(err)
 		}
 	}

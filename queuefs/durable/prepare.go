@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,27 +46,39 @@ func (l *Log) prepareSoon() {
 	go func() {
 		defer l.wg.Done()
 		defer l.prepare.Unlock()
-		l.prepareNext(Adds)
+		l.prepareNext(Adds, 0)
 	}()
 }
 
-// prepareNext makes the segment after the current one; l.prepare is held.
-func (l *Log) prepareNext(use Use) error {
+// holds tells whether a segment of so many octets has room for a batch with n
+// octets of records.
+func holds(segment int64, n int) bool { return blockSize+padded(batchHeader+n) <= segment }
+
+// prepareNext makes the segment after the current one, for n octets of records at
+// the least; l.prepare is held. One that is too small for that gives way.
+func (l *Log) prepareNext(use Use, n int) error {
 	l.mu.Lock()
-	if l.next != nil || l.err != nil {
+	if l.err != nil || l.next != nil && holds(l.next.size, n) {
 		err := l.err
 		l.mu.Unlock()
 		return err
 	}
+	small := l.next
+	l.next = nil
 	number := l.cur.number + 1
 	spare := l.takeSpare()
 	l.mu.Unlock()
+	if small != nil {
+		if err := errors.Join(small.close(), l.dir.Remove(small.name)); err != nil {
+			return err
+		}
+	}
 	var seg *segment
 	var err error
 	if spare != "" {
 		seg, err = l.dir.createSegment(number, l.segSize, spare)
 	} else {
-		seg, err = l.newSegment(number, use)
+		seg, err = l.newSegment(number, use, n)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,15 +123,15 @@ const diskParts = 8
 // leastSegment is the smallest size of a segment, in octets.
 const leastSegment = 16 * blockSize
 
-// newSegment makes a segment of the largest size that can be spared, and that
-// leaves most of the disk to others.
-func (l *Log) newSegment(number uint64, use Use) (*segment, error) {
+// newSegment makes a segment of the largest size that can be spared, holds n
+// octets of records, and leaves most of the disk to others.
+func (l *Log) newSegment(number uint64, use Use, n int) (*segment, error) {
 	err := fmt.Errorf("prepare journal segment: %w", unix.ENOSPC)
 	free, e := l.dir.Free()
 	if e != nil {
 		free = math.MaxInt64 // to make one will show
 	}
-	sizes := l.sizes()
+	sizes := slices.DeleteFunc(l.sizes(), func(size int64) bool { return !holds(size, n) })
 	for i, size := range sizes {
 		if i < len(sizes)-1 && free/size < diskParts || l.spare != nil && !l.spare(size, use) {
 			continue
@@ -135,21 +148,22 @@ func (l *Log) newSegment(number uint64, use Use) (*segment, error) {
 // NeedsRoom tells whether err is Append's request to call Room.
 func NeedsRoom(err error) bool { return err == errNoRoom }
 
-// Room prepares the next segment. It blocks until that is on stable storage. Of
-// many callers one prepares it, and once another has gone on to it the rest find
-// room there.
-func (l *Log) Room(use Use) error {
+// Room prepares the next segment, for a record of size octets at the least. It
+// blocks until that is on stable storage. Of many callers one prepares it, and once
+// another has gone on to it the rest find room there.
+func (l *Log) Room(size int, use Use) error {
 	l.prepare.Lock()
 	defer l.prepare.Unlock()
-	if l.roomy(use) {
+	n := size + recHeader
+	if l.roomy(use, n) {
 		return nil
 	}
-	return l.prepareNext(use)
+	return l.prepareNext(use, n)
 }
 
-// roomy tells whether the current segment takes whatever is appended next for
-// such a use.
-func (l *Log) roomy(use Use) bool {
+// roomy tells whether the current segment takes n octets of records for such a
+// use.
+func (l *Log) roomy(use Use, n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	start := l.end
@@ -157,7 +171,7 @@ func (l *Log) roomy(use Use) bool {
 		b := l.queue[len(l.queue)-1]
 		start = b.start + padded(len(b.buf))
 	}
-	return l.err == nil && start+padded(batchHeader+recHeader+l.MaxAppend())+use.leaves(l.cur.size) <= l.cur.size
+	return l.err == nil && start+padded(batchHeader+n)+use.leaves(l.cur.size) <= l.cur.size
 }
 
 // Short tells whether the next segment could not be made, while there are some

@@ -81,7 +81,7 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 			})
 			j.fillSegments(8)
 			j.put("last")
-			if err := j.log.Room(durable.Adds); err != nil { // so that nothing else happens meanwhile
+			if err := j.log.Room(j.log.MaxAppend(), durable.Adds); err != nil { // so that nothing else happens meanwhile
 				t.Fatal(err)
 			}
 			last := j.log.Done().At.Segment()

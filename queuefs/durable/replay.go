@@ -162,7 +162,7 @@ func (l *Log) begin(number uint64) (*segment, error) {
 	if spare := l.takeSpare(); spare != "" {
 		return l.dir.createSegment(number, l.segSize, spare)
 	}
-	return l.newSegment(number, Frees)
+	return l.newSegment(number, Frees, 0)
 }
 
 // list returns the numbers of the segments in order, keeps whole spares and

@@ -24,7 +24,7 @@ func (j *journal) add(data string, use durable.Use) error {
 			at = p
 		})
 		if durable.NeedsRoom(err) {
-			if err = j.log.Room(use); err == nil {
+			if err = j.log.Room(len(data), use); err == nil {
 				continue
 			}
 		}
@@ -129,16 +129,30 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// What none of them can hold is refused, and nothing else.
-	if err := j.log.Room(durable.Adds); err != nil {
+	// One that is too small for a record gives way to a larger one.
+	small := j.log.Done().At.Segment()
+	if err := j.log.Room(durable.MaxSegment, durable.Adds); err == nil {
+		t.Error("there is room for more than a segment holds")
+	}
+	if err := j.log.Room(1<<20, durable.Adds); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.add(record(0, 6<<20), durable.Changes); !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, durable.ErrTooLarge) {
+	if err := j.add(record(0, 6<<20), durable.Changes); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
 	}
+	most.Store(17 << 20)
+	for range 2 {
+		if err := j.add(record(0, 6<<20), durable.Adds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := j.log.Done().At.Segment(); n != small+1 {
+		t.Errorf("segment %d follows %d", n, small)
+	}
+	reopen()
 	most.Store(0)
 	var err error
-	for n := 0; n < 100 && err == nil; n++ {
+	for n := 0; n < 1000 && err == nil; n++ {
 		err = j.add(record(n, 100<<10), durable.Adds)
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
@@ -202,7 +216,7 @@ func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
 	for j.log.Left() > small/4 {
 		j.put("a record")
 	}
-	if err := j.log.Room(durable.Adds); err != nil {
+	if err := j.log.Room(j.log.MaxAppend(), durable.Adds); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {

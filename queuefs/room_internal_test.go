@@ -1,0 +1,174 @@
+package queuefs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"cutie/queuefs/digest"
+)
+
+// unfiledJobs counts what room.bare and the jobs that are dirty are to be.
+func unfiledJobs(s *Service) (bare int64) {
+	for _, q := range s.Queues() {
+		q.mu.RLock()
+		for _, p := range q.idx.pages {
+			for i := range PageJobs {
+				if p == nil || p.vacant() {
+					break
+				}
+				if sl := p.slot(i); sl.has(flagDirty) && sl.filed() == 0 {
+					bare++
+				}
+			}
+		}
+		q.mu.RUnlock()
+	}
+	return bare
+}
+
+// What is reserved is given back, and what waits for files is known, whatever
+// becomes of an operation.
+func TestRoomIsAccountedFor(t *testing.T) {
+	dir := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(Init(dir, ServiceInfo{Name: "x"}))
+	var steps atomic.Int64
+	var failing atomic.Bool
+	s, err := Open(dir, Options{Segment: 1 << 20, Fault: func(step string, do func() error) error {
+		if failing.Load() && !strings.Contains(step, "journal") && steps.Add(1)%5 == 0 {
+			return syscall.ENOSPC
+		}
+		return do()
+	}})
+	must(err)
+	make := func(id string) *Queue {
+		q, err := s.CreateQueue(t.Context(), QueueInfo{ID: id, Name: id})
+		must(err)
+		return q
+	}
+	q, other := make("q"), make("other")
+	balanced := func(when string) {
+		t.Helper()
+		if n := s.room.coming.Load(); n != 0 {
+			t.Errorf("%s: %d octets are still coming", when, n)
+		}
+		if got, want := s.room.bare.Load(), unfiledJobs(s); got != want {
+			t.Errorf("%s: %d jobs have no files, want %d", when, got, want)
+		}
+	}
+	submit := func(q *Queue, n int, m Meta) error {
+		sub := q.Begin()
+		defer sub.Discard()
+		for range n {
+			if _, err := sub.Add(m); err != nil {
+				return err
+			}
+		}
+		_, err := sub.Commit(t.Context())
+		return err
+	}
+	for round := range 4 {
+		failing.Store(round%2 == 1)
+		when := fmt.Sprint("round ", round)
+		for range 20 {
+			_ = submit(q, 3, Meta{})
+			_ = submit(other, 1, Meta{})
+			if err := submit(q, 1, Meta{Expect: []digest.Value{digest.NewValue(digest.SHA256, []byte("no digest of it                 "))}}); err == nil {
+				t.Error("a wrong digest was believed")
+			}
+		}
+		balanced(when + ", submitted")
+		for i := range 30 {
+			j, err := q.Next(t.Context(), "w")
+			if errors.Is(err, ErrEmpty) {
+				break
+			}
+			if err == nil && i%3 == 0 {
+				_, _ = q.Requeue(t.Context(), j.ID)
+				_, _ = q.Delete(t.Context(), j.ID)
+			}
+		}
+		balanced(when + ", taken")
+		_, _ = q.fileSome(10)
+		balanced(when + ", some filed")
+		for range s.Cull(t.Context(), CullOptions{Keep: &Thresholds{}}) {
+		}
+		balanced(when + ", culled")
+		_ = s.Maintain(t.Context())
+		balanced(when + ", maintained")
+	}
+	failing.Store(false)
+	s.full.Store(false)
+	must(submit(other, 5, Meta{}))
+	for {
+		if _, err := other.Next(t.Context(), "w"); err != nil {
+			break
+		}
+	}
+	for range s.Cull(t.Context(), CullOptions{Queue: "other", Keep: &Thresholds{}}) {
+	}
+	must(s.RemoveQueue(t.Context(), "other"))
+	balanced("removed")
+	must(s.Checkpoint(t.Context()))
+	if n := s.room.bare.Load(); n != 0 {
+		t.Errorf("%d jobs have no files after a checkpoint", n)
+	}
+	must(s.Close())
+}
+
+// Of what a crash left, jobs that have their files need no room for them any more:
+// else nobody could submit before the first checkpoint.
+func TestRoomForWhatACrashLeft(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir, ServiceInfo{Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := s.CreateQueue(t.Context(), QueueInfo{ID: "q", Name: "q", CullingSize: -1, CullingAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := q.Begin()
+	const jobs = 200
+	for range jobs {
+		if _, err := sub.Add(Meta{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sub.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.closeFiles(); err != nil { // as after a crash: no checkpoint
+		t.Fatal(err)
+	}
+	if s, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.needs()
+	if before < jobs*jobRoom {
+		t.Errorf("%d octets are needed for %d jobs", before, jobs)
+	}
+	for n := 1; n > 0; {
+		if n, err = s.Queues()[0].fileSome(64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := s.needs(); after > before-jobs*jobRoom {
+		t.Errorf("%d octets are needed when the files are there, %d before", after, before)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
