@@ -1,7 +1,8 @@
 // Package octets answers requests for octets that are at hand: with the whole,
 // with ranges of it (RFC 9110, 14), or with the news that the client has it
 // already (13). The work is done by [http.ServeContent], which is stricter with
-// the header Range than a server is to be, and says nothing with 412.
+// the header Range than a server is to be, reads one line of a list, and says
+// nothing with 412.
 package octets
 
 import (
@@ -25,7 +26,7 @@ var ErrPrecondition = errors.New("it is not in the state that If-Match or If-Unm
 // octets cannot be satisfied (14.1.2).
 func Serve(w http.ResponseWriter, r *http.Request, modified time.Time, in io.ReadSeeker) error {
 	c := checked{ResponseWriter: w}
-	http.ServeContent(&c, ranged(r), "", modified, in)
+	http.ServeContent(&c, listed(ranged(r)), "", modified, in)
 	if c.failed {
 		return ErrPrecondition
 	}
@@ -49,6 +50,26 @@ func (c *checked) ReadFrom(src io.Reader) (int64, error) { return io.Copy(c.Resp
 
 // Unwrap lets [http.ResponseController] through.
 func (c *checked) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// listed returns the request with If-Match and If-None-Match in one line each:
+// they are lists, which may come in several (RFC 9110, 5.3), and net/http reads
+// the first.
+func listed(r *http.Request) *http.Request {
+	of := r
+	for _, name := range [...]string{"If-Match", "If-None-Match"} {
+		lines := r.Header[name]
+		if len(lines) < 2 {
+			continue
+		}
+		if of == r {
+			c := *r
+			c.Header = maps.Clone(r.Header)
+			of = &c
+		}
+		of.Header[name] = []string{strings.Join(lines, ", ")}
+	}
+	return of
+}
 
 // ranged returns the request with a Range that net/http understands, or without.
 func ranged(r *http.Request) *http.Request {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +28,8 @@ func serve(t testing.TB, header ...string) (*httptest.ResponseRecorder, error) {
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Etag", `"t"`)
 	err := octets.Serve(w, r, modified, strings.NewReader("0123456789"))
-	if got, want := r.Header.Get("Range"), asked.Get("Range"); got != want {
-		t.Errorf("the header of the request became %q, was %q", got, want)
+	if !reflect.DeepEqual(r.Header, asked) {
+		t.Errorf("the header of the request became %q, was %q", r.Header, asked)
 	}
 	return w, err
 }
@@ -111,6 +112,39 @@ func TestPreconditions(t *testing.T) {
 		if failed := tt.status == 412; failed != errors.Is(err, octets.ErrPrecondition) || failed && (w.Code != 0 || w.Body.Len() > 0) || !failed && w.Code != tt.status {
 			t.Errorf("%s: %s: got %d, %v, want %d", tt.name, tt.value, w.Code, err, tt.status)
 		}
+	}
+}
+
+// Several lines are one list (RFC 9110, 5.3).
+func TestPreconditionsInSeveralLines(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		lines  []string
+		status int
+	}{
+		{"If-Match", []string{`"x"`, `"t"`}, 200},
+		{"If-Match", []string{`"t"`, `"x"`}, 200},
+		{"If-Match", []string{"", `"x", "y"`, `"t"`}, 200},
+		{"If-Match", []string{`"x"`, `W/"t"`}, 412},
+		{"If-Match", []string{"", `"x"`}, 412},
+		{"If-None-Match", []string{`"x"`, `"t"`}, 304},
+		{"If-None-Match", []string{`"x"`, `"y"`, `W/"t"`}, 304},
+		{"If-None-Match", []string{`"x"`, `"y"`}, 200},
+	} {
+		for _, also := range [][]string{nil, {"Range", "items=0-1"}} { // of which another request is made
+			header := also
+			for _, line := range tt.lines {
+				header = append(header, tt.name, line)
+			}
+			w, err := serve(t, header...)
+			if failed := tt.status == 412; failed != errors.Is(err, octets.ErrPrecondition) || !failed && w.Code != tt.status {
+				t.Errorf("%s: %q, %q: got %d, %v, want %d", tt.name, tt.lines, also, w.Code, err, tt.status)
+			}
+		}
+	}
+	w, err := serve(t, "If-Match", `"x"`, "If-Match", `"t"`, "If-None-Match", `"y"`, "If-None-Match", `"t"`)
+	if err != nil || w.Code != 304 {
+		t.Errorf("both: got %d, %v, want 304", w.Code, err)
 	}
 }
 

@@ -77,7 +77,7 @@ func (h *Handler) answerTagged(w http.ResponseWriter, r *request, form state.For
 		}
 		return err
 	}
-	if matches(r.Header.Get("If-None-Match"), tag) {
+	if matches(r.Header["If-None-Match"], tag) {
 		header["Etag"] = []string{tag}
 		w.WriteHeader(http.StatusNotModified)
 		return nil

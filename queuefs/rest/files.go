@@ -34,8 +34,8 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 		return &Error{http.StatusNotFound, "nothing here, see /help"}
 	}
 	// What the client has already is not read again.
-	if tag := r.Header.Get("If-None-Match"); tag != "" {
-		if e, ok := q.Entry(id); ok && e.Status == status && matches(tag, fileTag(e.File.SHA256)) {
+	if tags := r.Header["If-None-Match"]; tags != nil {
+		if e, ok := q.Entry(id); ok && e.Status == status && matches(tags, fileTag(e.File.SHA256)) {
 			h.fileHeaders(w, q, "replica", e.File.SHA256)
 			w.Header()["Link"] = append(w.Header()["Link"], h.jobLinks(q, id)...)
 			w.Header()["Cache-Control"] = noCache

@@ -153,6 +153,7 @@ func TestJobFileIsWhereTheStatusSays(t *testing.T) {
 			}
 			not := s.do("GET", place(dir.String()), "", "If-None-Match", a.Header.Get("Etag")).want(t, 304)
 			not.header(t, "Etag", a.Header.Get("Etag"))
+			s.do("GET", place(dir.String()), "", "If-None-Match", `"other"`, "If-None-Match", a.Header.Get("Etag")).want(t, 304)
 			if got := not.Header["Link"]; !slices.Equal(got, about) {
 				t.Errorf("304: Link: got %q, want %q", got, about)
 			}

@@ -56,10 +56,10 @@ func (h *Handler) precondition(r *request, q *queuefs.Queue) error {
 	return nil
 }
 
-// matches reports whether an If-None-Match header names the tag (RFC 9110,
+// matches reports whether the lines of If-None-Match name the tag (RFC 9110,
 // 13.1.2).
-func matches(ifNoneMatch, tag string) bool {
-	return anyTag([]string{ifNoneMatch}, func(t string) bool { return strings.TrimPrefix(t, "W/") == tag })
+func matches(ifNoneMatch []string, tag string) bool {
+	return anyTag(ifNoneMatch, func(t string) bool { return strings.TrimPrefix(t, "W/") == tag })
 }
 
 // anyTag reports whether the lines of a header name a tag that is one, or are

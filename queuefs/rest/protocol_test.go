@@ -87,6 +87,7 @@ func TestStateIsNotSentAgainUnlessItChanged(t *testing.T) {
 		if not.body != "" {
 			t.Errorf("%s: got %q", path, not.body)
 		}
+		s.do("GET", path, "", "If-None-Match", `"x"`, "If-None-Match", `"y", `+tag).want(t, 304)
 		s.do("HEAD", path, "", "If-None-Match", tag).want(t, 304)
 		s.do("HEAD", path, "").want(t, 200).header(t, "Content-Length", a.Header.Get("Content-Length"))
 		s.do("GET", path, "", "If-None-Match", `"x"`).want(t, 200)
