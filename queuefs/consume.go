@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -53,6 +54,18 @@ func (q *Queue) Delete(ctx context.Context, id JobID) (Job, error) {
 // It keeps its identifier and so its place. A pending job is left as it is.
 func (q *Queue) Requeue(ctx context.Context, id JobID) (Job, error) {
 	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) { j.goBack(t) })
+}
+
+// RequeueAt is [Queue.Requeue] of a consumed job that nothing happened to since
+// the given event. Of another the error is [ErrConflict].
+func (q *Queue) RequeueAt(ctx context.Context, id JobID, at Seq) (Job, error) {
+	return q.alter(ctx, id, Consumed, ErrConflict, func(j *Job, t time.Time) (Kind, error) {
+		if j.Status != Consumed || j.Seq != at {
+			return 0, fmt.Errorf("%w: %v is %v by event %d, not %d", ErrConflict, j.ID, j.Status, j.Seq, at)
+		}
+		j.goBack(t)
+		return Requeue, nil
+	})
 }
 
 func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit func(*Job, time.Time)) (Job, error) {

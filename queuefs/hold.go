@@ -10,14 +10,34 @@ import (
 // held before keeps its date; its reason becomes why, unless that is empty. Of
 // a job that is not pending the error is [ErrNotPending].
 func (q *Queue) Hold(ctx context.Context, id JobID, why string) (Job, error) {
+	return q.holdIf(ctx, id, why, func(*Job) error { return nil })
+}
+
+// HoldAt is [Queue.Hold] of a job that nothing happened to since the given
+// event. Of another the error is [ErrConflict], or [ErrNotPending].
+func (q *Queue) HoldAt(ctx context.Context, id JobID, at Seq, why string) (Job, error) {
+	return q.holdIf(ctx, id, why, func(j *Job) error {
+		if j.Seq != at {
+			return fmt.Errorf("%w: %v is %v by event %d, not %d", ErrConflict, j.ID, j.Status, j.Seq, at)
+		}
+		return nil
+	})
+}
+
+// holdIf holds a pending job unless refuse returns an error.
+func (q *Queue) holdIf(ctx context.Context, id JobID, why string, refuse func(*Job) error) (Job, error) {
 	why, err := cleanText(why)
 	if err != nil {
 		return Job{}, fmt.Errorf("reason: %w", err)
 	}
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
-		switch {
-		case j.Status != Pending:
+		if j.Status != Pending {
 			return 0, ErrNotPending
+		}
+		if err := refuse(j); err != nil {
+			return 0, err
+		}
+		switch {
 		case j.Held.IsZero():
 			j.Held, j.HeldFor = t, why
 		case why == "" || why == j.HeldFor:

@@ -123,11 +123,11 @@ func (c *scenario) runWork() {
 		c.maintain()
 		c.conclude(2, kept, queuefs.Conclusion{Outcome: queuefs.Completed}, "completed; result out text/plain third; result more text/plain fourth")
 		c.checkpoint()
-		c.requeueOne(2)
+		c.on("requeue at", 2, back(""), func(q *queuefs.Queue) error { return requeueAt(q, 2, 0) })
 		c.requeueOne(4)
 		c.skew.Store(int64(time.Hour))
 		c.on("expire", 1, back(""), func(q *queuefs.Queue) error { return c.s.Expire(ctx) })
-		c.on("hold", 1, worked(queuefs.Pending, `held "b"`), func(q *queuefs.Queue) error { _, err := q.Hold(ctx, 1, "b"); return err })
+		c.on("hold", 1, worked(queuefs.Pending, `held "b"`), func(q *queuefs.Queue) error { return holdAt(q, 1, 0, "b") })
 		c.submit("jobs", 6000)
 	}
 	c.close()

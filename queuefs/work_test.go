@@ -173,7 +173,29 @@ var works = []struct {
 	{"result", func(q *queuefs.Queue, k string) error { return putResult(q, 1, k, "second", "two") }},
 	{"delete", func(q *queuefs.Queue, _ string) error { _, err := q.Delete(ctx, 1); return err }},
 	{"requeue", func(q *queuefs.Queue, _ string) error { _, err := q.Requeue(ctx, 1); return err }},
+	{"requeue at its event", func(q *queuefs.Queue, _ string) error { return requeueAt(q, 1, 0) }},
+	{"requeue at an earlier one", func(q *queuefs.Queue, _ string) error { return requeueAt(q, 1, 1) }},
+	{"hold at its event", func(q *queuefs.Queue, _ string) error { return holdAt(q, 1, 0, "wait") }},
+	{"hold at an earlier one", func(q *queuefs.Queue, _ string) error { return holdAt(q, 1, 1, "wait") }},
 	{"requeue at the end", func(q *queuefs.Queue, _ string) error { _, err := q.RequeueEnd(ctx, 1); return err }},
+}
+
+// requeueAt is RequeueAt as many events before the last one of the job.
+func requeueAt(q *queuefs.Queue, id queuefs.JobID, before queuefs.Seq) error {
+	j, err := q.Job(id)
+	if err == nil {
+		_, err = q.RequeueAt(ctx, id, j.Seq-before)
+	}
+	return err
+}
+
+// holdAt is HoldAt, likewise.
+func holdAt(q *queuefs.Queue, id queuefs.JobID, before queuefs.Seq, why string) error {
+	j, err := q.Job(id)
+	if err == nil {
+		_, err = q.HoldAt(ctx, id, j.Seq-before, why)
+	}
+	return err
 }
 
 // TestWorkInEveryState does each call in each state: it does what the table
@@ -191,22 +213,22 @@ func TestWorkInEveryState(t *testing.T) {
 		`consumed error; transient; message "no luck"`, `consumed aborted; message "enough"`
 	want := map[string][]any{ // of each stage, by works
 		"pending": {`pending held "wait"`, `pending`, `consumed leased`, lease, lease, lease, `deleted aborted; message "stop"`, lease,
-			`deleted`, `pending`, conflict},
+			`deleted`, `pending`, conflict, conflict, `pending held "wait"`, conflict, conflict},
 		"held": {`pending held "wait"`, `pending`, empty, lease, lease, lease, `deleted aborted; message "stop"`, lease,
-			`deleted`, `pending held "broken"`, conflict},
+			`deleted`, `pending held "broken"`, conflict, conflict, `pending held "wait"`, conflict, conflict},
 		"consumed": {notPending, notPending, empty, lease, lease, lease, conflict, lease,
-			notPending, `pending`, `consumed requeuedAs j000000000002`},
+			notPending, `pending`, `pending`, conflict, notPending, notPending, `consumed requeuedAs j000000000002`},
 		"leased": {notPending, notPending, empty, `consumed leased; result first text/plain one`, `consumed completed; result first text/plain one`,
 			`pending message "not mine"`, `consumed aborted; message "stop"; result first text/plain one`,
-			`consumed leased; result first text/plain one; result second text/plain two`, notPending, `pending`, conflict},
+			`consumed leased; result first text/plain one; result second text/plain two`, notPending, `pending`, `pending`, conflict, notPending, notPending, conflict},
 		"completed": {notPending, notPending, empty, lease, lease, lease, conflict, lease,
-			notPending, `pending`, `consumed completed; message "well\ndone"; requeuedAs j000000000002; result first text/plain one`},
+			notPending, `pending`, `pending`, conflict, notPending, notPending, `consumed completed; message "well\ndone"; requeuedAs j000000000002; result first text/plain one`},
 		"failed": {notPending, notPending, empty, lease, lease, lease, conflict, lease,
-			notPending, `pending`, failed + `; requeuedAs j000000000002`},
+			notPending, `pending`, `pending`, conflict, notPending, notPending, failed + `; requeuedAs j000000000002`},
 		"aborted": {notPending, notPending, empty, lease, lease, lease, conflict, lease,
-			notPending, `pending`, aborted + `; requeuedAs j000000000002`},
+			notPending, `pending`, `pending`, conflict, notPending, notPending, aborted + `; requeuedAs j000000000002`},
 		"deleted": {notPending, notPending, empty, lease, lease, lease, conflict, lease,
-			`deleted`, `pending`, `deleted requeuedAs j000000000002`},
+			`deleted`, `pending`, conflict, conflict, notPending, notPending, `deleted requeuedAs j000000000002`},
 	}
 	before := map[string]string{"pending": "pending", "held": `pending held "broken"`, "consumed": "consumed",
 		"leased": "consumed leased; result first text/plain one", "completed": done, "failed": failed, "aborted": aborted, "deleted": "deleted"}

@@ -18,31 +18,35 @@ import (
 // which they count as requeued. A payload that will not be read the next time
 // either is put on hold, as is one that the queue finds missing, so that it does
 // not stand at the head for ever; whoever comes before it is finds the same, and
-// does the same. What is returned says what became of the jobs, also to the
-// caller; cause, which is not shown, goes to the log with it.
+// does the same. Jobs that somebody else has put back meanwhile, or taken, stay
+// as they are, and nothing is said of them. What is returned says what became of
+// the others, also to the caller; cause, which is not shown, goes to the log with
+// it.
 func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, bad queuefs.JobID, cause error) error {
 	// The jobs are to go back even if the client has gone.
 	ctx := context.WithoutCancel(r.Context())
 	var back, held, lost []queuefs.JobID
 	why := cause
-	give := func(t *queuefs.Taken) bool {
+	give := func(t *queuefs.Taken) (as queuefs.Job, ok bool) {
 		var err error
 		if t.Token == "" {
-			_, err = q.Requeue(ctx, t.ID)
-		} else if _, err = q.Return(ctx, t.ID, t.Token, ""); errors.Is(err, queuefs.ErrLease) {
-			err = nil // somebody else has seen to it
+			as, err = q.RequeueAt(ctx, t.ID, t.Seq)
+		} else {
+			as, err = q.Return(ctx, t.ID, t.Token, "")
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, queuefs.ErrConflict), errors.Is(err, queuefs.ErrLease): // somebody else has seen to it
+		case err != nil:
 			lost, why = append(lost, t.ID), errors.Join(why, fmt.Errorf("%v: %w", t.ID, err))
 		}
-		return err == nil
+		return as, err == nil
 	}
 	e := &Error{http.StatusServiceUnavailable, fmt.Sprintf("the payload of %v cannot be read now", bad)}
 	last := -1 // the bad one, if it is to be held: a moment after the others
 	for i := range taken {
 		if t := &taken[i]; t.ID == bad && !scarce(cause) {
 			last = i
-		} else if give(t) {
+		} else if _, ok := give(t); ok {
 			back = append(back, t.ID)
 		}
 	}
@@ -50,8 +54,8 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 	if last >= 0 {
 		e = &Error{http.StatusInternalServerError, fmt.Sprintf("the payload of %v cannot be read", bad)}
 		then = "; try again for the next"
-		if give(&taken[last]) {
-			if _, err := q.Hold(ctx, bad, unreadable(bad, cause)); err == nil {
+		if as, ok := give(&taken[last]); ok {
+			if _, err := q.HoldAt(ctx, bad, as.Seq, unreadable(bad, cause)); err == nil {
 				held = append(held, bad)
 			} else {
 				back, why = append(back, bad), errors.Join(why, err)

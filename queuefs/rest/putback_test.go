@@ -7,12 +7,14 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
@@ -151,6 +153,83 @@ func TestJobsThatCannotBeReadArePutBack(t *testing.T) {
 			next := s.direct("POST", "/consume/jobs", "")
 			if got := next.want(t, 200).parts(t, "multipart/form-data")[0].body[:1]; got != tt.nextOne {
 				t.Errorf("the next one: got %q, want %q", got, tt.nextOne)
+			}
+		})
+	}
+}
+
+// An aside is an answer to a client. While it takes what has a word in it
+// something else happens, once.
+type aside struct {
+	*httptest.ResponseRecorder
+	word string
+	do   func()
+}
+
+func (a *aside) Write(p []byte) (int, error) {
+	if a.do != nil && strings.Contains(string(p), a.word) {
+		do := a.do
+		a.do = nil
+		do()
+	}
+	return a.ResponseRecorder.Write(p)
+}
+
+// What somebody else put back meanwhile, and another consumer may have, stays
+// as it is.
+func TestJobsThatOthersSawToAreNotPutBack(t *testing.T) {
+	for _, tt := range []struct {
+		query  string
+		again  queuefs.JobID // is put back by somebody else
+		other  *queuefs.Take // nil if nobody takes it then
+		states string
+		logged string
+	}{
+		{"?max=5", 3, nil, "ccppp", "cannot be read; pending again: j000000000004 to j000000000005: "},
+		{"?max=5", 3, &queuefs.Take{}, "cccpp", "cannot be read; pending again: j000000000004 to j000000000005: "},
+		{"?max=5", 3, &queuefs.Take{Lease: time.Hour}, "cclpp", "cannot be read; pending again: j000000000004 to j000000000005: "},
+		{"?max=5", 4, &queuefs.Take{}, "cchcp", "cannot be read; on hold: j000000000003; pending again: j000000000005: "},
+		{"?max=5&lease=60", 3, nil, "llppp", "cannot be read; pending again: j000000000004 to j000000000005: "},
+		{"?max=5&lease=60", 3, &queuefs.Take{}, "llcpp", "cannot be read; pending again: j000000000004 to j000000000005: "},
+		{"?max=5&lease=60", 4, &queuefs.Take{Lease: time.Hour}, "llhlp", "cannot be read; on hold: j000000000003; pending again: j000000000005: "},
+	} {
+		t.Run(fmt.Sprint(tt.query, tt.again, tt.other), func(t *testing.T) {
+			s, f := newSnagged(t, "A", "b", "C", "d", "e")
+			if err := s.svc.Checkpoint(ctx); err != nil {
+				t.Fatal(err)
+			}
+			f.once(func() { s.removePayload(3) })
+			var seq queuefs.Seq
+			w := &aside{ResponseRecorder: httptest.NewRecorder(), word: "j000000000003", do: func() {
+				path := filepath.Join(s.svc.Dir(), "queues/jobs/payload/j000000000003")
+				if err := os.WriteFile(path, []byte(strings.Repeat("C", 200<<10)), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				j, err := s.q.Requeue(ctx, tt.again)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if seq = j.Seq; tt.other == nil {
+					return
+				}
+				taken, err := s.q.Take(ctx, *tt.other)
+				if err != nil || len(taken) != 1 || taken[0].ID != tt.again {
+					t.Fatalf("the other consumer got %v, %v", taken, err)
+				}
+				seq = taken[0].Seq
+			}}
+			rest.New(s.svc, rest.Options{Log: s.logged.add}).ServeHTTP(w, httptest.NewRequest("POST", "/consume/jobs"+tt.query, nil))
+			if w.do != nil {
+				t.Fatalf("nothing happened meanwhile: %d", w.Code)
+			}
+			if got := s.states(); got != tt.states {
+				t.Errorf("jobs: got %s, want %s", got, tt.states)
+			}
+			if j, err := s.q.Job(tt.again); err != nil || j.Seq != seq {
+				t.Errorf("%v: got event %d, %v, want %d", tt.again, j.Seq, err, seq)
+			}
+			if errs := s.logged.all(); len(errs) != 1 || !strings.Contains(errs[0].Error(), tt.logged) {
+				t.Errorf("logged: %v, want %s", errs, tt.logged)
 			}
 		})
 	}
