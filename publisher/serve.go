@@ -249,7 +249,7 @@ func (p *Publisher) settled(t time.Time) time.Time {
 // unchanged reports whether the conditions of a request are met by 304 (RFC
 // 9110, 13.2.2). It is asked before anything is composed.
 func unchanged(r *http.Request, tag string, modified time.Time) bool {
-	if r.Header.Get("If-Match") != "" || r.Header.Get("If-Unmodified-Since") != "" {
+	if len(r.Header["If-Match"]) > 0 || r.Header.Get("If-Unmodified-Since") != "" {
 		return false // they come first
 	}
 	if tags := r.Header.Values("If-None-Match"); len(tags) > 0 {

@@ -34,7 +34,7 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 		return &Error{http.StatusNotFound, "nothing here, see /help"}
 	}
 	// What the client has already is not read again.
-	if tags := r.Header["If-None-Match"]; tags != nil {
+	if tags := r.Header["If-None-Match"]; tags != nil && r.Header["If-Match"] == nil {
 		if e, ok := q.Entry(id); ok && e.Status == status && matches(tags, fileTag(e.File.SHA256)) {
 			h.fileHeaders(w, q, "replica", e.File.SHA256)
 			w.Header()["Link"] = append(w.Header()["Link"], h.jobLinks(q, id)...)

@@ -57,6 +57,8 @@ func TestPayloadIsAPlainResource(t *testing.T) {
 		}
 		refused := s.do("GET", path, "", "If-Match", `"other"`, "Accept", "application/json").want(t, 412)
 		want(t, "412", refused.exception(t), "it is not in the state that If-Match or If-Unmodified-Since asks for")
+		// If-Match comes first (RFC 9110, 13.2.2).
+		s.do("GET", path, "", "If-Match", `"other"`, "If-None-Match", "*").want(t, 412)
 		for _, name := range []string{"Etag", "Last-Modified", "Repr-Digest", "Link"} {
 			refused.header(t, name, "")
 		}
