@@ -3,6 +3,7 @@ package queuefs
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"cutie/queuefs/durable"
 )
@@ -30,6 +31,10 @@ const (
 	jobRoom  = 8 << 10 // octets that the two files of a job take at the most beyond what they have
 	tellRoom = 1 << 10 // octets that a follower writes of an event, about
 	farRoom  = 1 << 30 // so much beyond what is needed nobody looks, but Maintain
+
+	fewFiles = 10_000 // jobs whose files a submission waits for, rather than be refused
+	fitTries = 100    // that it makes while somebody else is writing files,
+	fitPause = 10 * time.Millisecond
 )
 
 // survey looks how much room there is, and how much is to be left.
@@ -99,8 +104,8 @@ func (s *Service) has(octets int64) bool {
 }
 
 // reserve reserves room for the files of n jobs, and so many octets that they
-// have in the journal. If it is not there once all files have been written the
-// error is [ErrNoSpace]. What it returns is to be given back when the journal has
+// have in the journal. If it is not there, also when few files are left to be
+// written and have been, the error is [ErrNoSpace]. What it returns is to be given back when the journal has
 // the jobs, or will not have them.
 func (s *Service) reserve(n int, octets int64) (reserved int64, err error) {
 	reserved = int64(n)*jobRoom + octets
@@ -135,14 +140,20 @@ func (s *Service) relieve() {
 	}
 }
 
-// makeFit brings the files up to the journal: then it is known what they take,
-// and old segments are free.
+// makeFit brings the files up to the journal if they are few: then it is known what
+// they take, and old segments are free.
 func (s *Service) makeFit() error {
 	if err := s.begin(); err != nil {
 		return err
 	}
 	defer s.end()
-	s.upkeep.Lock()
+	// Of many files Maintain writes on, and whoever comes later finds room.
+	for tries := 0; s.dirty.Load() > fewFiles || !s.upkeep.TryLock(); tries++ {
+		if s.dirty.Load() > fewFiles || tries == fitTries {
+			return ErrNoSpace
+		}
+		time.Sleep(fitPause)
+	}
 	defer s.upkeep.Unlock()
 	if s.fits() {
 		return nil
