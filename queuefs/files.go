@@ -208,10 +208,11 @@ func (s *Service) Unfiled() int { return int(s.dirty.Load()) }
 const maxDirty = 400_000
 
 // lagging tells whether the files are behind by what they may be: on a disk that
-// is short of room by half of what it has, so that nobody has to wait for all of
-// them when it is full.
+// is short of room by half of what it has, so that they need not all be written
+// when it is full. What a crash left does not count for that.
 func (s *Service) lagging() bool {
-	return s.behind() >= s.opts.Behind || s.dirty.Load() >= maxDirty || s.needs() > s.room.free.Load()/2
+	behind := s.behind()
+	return behind >= s.opts.Behind || s.dirty.Load() >= maxDirty || s.room.bare.Load()*jobRoom+behind > s.room.free.Load()/2
 }
 
 // tooFar tells whether the files are behind by twice of that, not counting what
