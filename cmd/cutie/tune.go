@@ -32,8 +32,8 @@ func tune() {
 // on top, the program and the buffers of large batches, takes 35 MiB or so, and
 // all together stays below 250 MB.
 const (
-	memory    = 196 << 20
-	heapLeast = 68 << 20
+	memory    = 190 << 20
+	heapLeast = 62 << 20
 )
 
 // limitFor is the limit of the memory of Go, where live octets of it were no

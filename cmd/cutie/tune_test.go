@@ -13,11 +13,11 @@ import (
 func TestLimitOfMemoryLeavesRoomForGarbage(t *testing.T) {
 	const mib = 1 << 20
 	for _, tt := range []struct{ index, live, want int64 }{
-		{0, 0, 196},
-		{0, 100, 196},
-		{128, 0, 68}, // a million jobs and nobody who waits: less than 250 MB in all
-		{128, 40, 68},
-		{1 << 20, 0, 68},
+		{0, 0, 190},
+		{0, 100, 190},
+		{128, 0, 62}, // a million jobs and nobody who waits: less than 250 MB in all
+		{128, 40, 62},
+		{1 << 20, 0, 62},
 		{0, 240, 360}, // 10,000 who wait
 		{128, 240, 360},
 	} {
@@ -48,8 +48,8 @@ func TestLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
 		}
 		return debug.SetMemoryLimit(-1)
 	}
-	if got := limit(); got > 196<<20 || got == math.MaxInt64 {
-		t.Errorf("got %d octets, want 196 MiB or less", got)
+	if got := limit(); got > 190<<20 || got == math.MaxInt64 {
+		t.Errorf("got %d octets, want 190 MiB or less", got)
 	}
 	inUse := make([]byte, 300<<20) // never touched, so it takes no memory
 	if got := limit(); got < 450<<20 {
@@ -57,7 +57,7 @@ func TestLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
 	}
 	runtime.KeepAlive(inUse)
 	inUse = nil
-	if got := limit(); got > 196<<20 {
-		t.Errorf("afterwards: got %d octets, want 196 MiB or less", got)
+	if got := limit(); got > 190<<20 {
+		t.Errorf("afterwards: got %d octets, want 190 MiB or less", got)
 	}
 }
