@@ -4,8 +4,9 @@ import (
 	"testing"
 )
 
-// What a crash left to be written holds nobody back.
-func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
+// crashed returns a service with a queue whose jobs a crash left without files.
+func crashed(t *testing.T, jobs int) *Service {
+	t.Helper()
 	dir := t.TempDir()
 	if err := Init(dir, ServiceInfo{Name: "x"}); err != nil {
 		t.Fatal(err)
@@ -18,19 +19,7 @@ func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	submit := func(q *Queue) {
-		t.Helper()
-		sub := q.Begin()
-		for range 3 {
-			if _, err := sub.Add(Meta{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := sub.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	submit(q)
+	submitMany(t, q, jobs)
 	if got := s.found.Load(); got != 0 {
 		t.Errorf("a new home was found with %d jobs behind", got)
 	}
@@ -40,6 +29,25 @@ func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
 	if s, err = Open(dir, Options{}); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+func submitMany(t *testing.T, q *Queue, jobs int) {
+	t.Helper()
+	sub := q.Begin()
+	for range jobs {
+		if _, err := sub.Add(Meta{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sub.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a crash left to be written holds nobody back.
+func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
+	s := crashed(t, 3)
 	if got := s.found.Load(); got != 3 {
 		t.Errorf("%d jobs were found behind, want 3", got)
 	}
@@ -52,7 +60,7 @@ func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
 	if !s.lagging() || s.tooFar() {
 		t.Error("those of a crash hold back")
 	}
-	submit(s.Queues()[0])
+	submitMany(t, s.Queues()[0], 3)
 	s.dirty.Add(-3 * maxDirty)
 	if err := s.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)

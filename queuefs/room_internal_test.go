@@ -128,39 +128,14 @@ func TestRoomIsAccountedFor(t *testing.T) {
 // Of what a crash left, jobs that have their files need no room for them any more:
 // else nobody could submit before the first checkpoint.
 func TestRoomForWhatACrashLeft(t *testing.T) {
-	dir := t.TempDir()
-	if err := Init(dir, ServiceInfo{Name: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := s.CreateQueue(t.Context(), QueueInfo{ID: "q", Name: "q", CullingSize: -1, CullingAge: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sub := q.Begin()
 	const jobs = 200
-	for range jobs {
-		if _, err := sub.Add(Meta{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := sub.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.closeFiles(); err != nil { // as after a crash: no checkpoint
-		t.Fatal(err)
-	}
-	if s, err = Open(dir, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	s := crashed(t, jobs)
 	before := s.needs()
 	if before < jobs*jobRoom {
 		t.Errorf("%d octets are needed for %d jobs", before, jobs)
 	}
 	for n := 1; n > 0; {
+		var err error
 		if n, err = s.Queues()[0].fileSome(64); err != nil {
 			t.Fatal(err)
 		}
