@@ -374,8 +374,8 @@ func (q *Queue) vacate() {
 			q.culled = true
 			continue
 		}
-		freeSlots(p.slots)
-		p.slots, p.changed = noSlots, true
+		q.idx.vacate(p)
+		p.changed = true
 		q.touched = true
 	}
 }

@@ -44,6 +44,10 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 	if err := s.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
 	}
+	pages := func(s *queuefs.Service) int64 { return s.IndexSize() / (queuefs.PageJobs * queuefs.SlotSize) }
+	if n := pages(s); n != 2 {
+		t.Errorf("%d pages of the index are in memory", n)
+	}
 	sizes := func(dir string) (all []int64) {
 		for n := range 4 {
 			st, err := os.Stat(filepath.Join(dir, "log/index/queues/jobs", fmt.Sprintf("p%09d", n)))
@@ -64,6 +68,9 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		var problems []string
 		o.Report = func(p queuefs.Problem) { problems = append(problems, p.String()) }
 		s, q := openHome(t, dir, o)
+		if n := pages(s); n != 2 {
+			t.Errorf("opened: %d pages of the index are in memory", n)
+		}
 		if d := want.difference(observe(t, s)); d != "" {
 			t.Error(d)
 		}
@@ -89,6 +96,9 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		s, q = openHome(t, dir, o)
 		if j, err := q.Next(ctx, "w"); err != nil || j.ID != 7 {
 			t.Errorf("brought: got %v, %v", j.ID, err)
+		}
+		if n := pages(s); n != 3 {
+			t.Errorf("brought: %d pages of the index are in memory", n)
 		}
 		if _, err := q.Job(8); !errors.Is(err, queuefs.ErrNoJob) {
 			t.Errorf("beside the one that was brought: got %v", err)

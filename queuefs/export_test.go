@@ -3,6 +3,9 @@ package queuefs
 // RecentEvents is how many events a service has in memory at the most.
 const RecentEvents = recentEvents
 
+// SlotSize is how many octets of memory a job takes.
+const SlotSize = slotSize
+
 // ForgetEvents empties the memory of events.
 func (s *Service) ForgetEvents() { s.recent.clear() }
 

@@ -364,11 +364,7 @@ func (q *Queue) loadPages(dir *durable.Dir, want int, whole bool) (scanned bool,
 			damaged[n] = true
 			continue
 		}
-		for n >= len(q.idx.pages) {
-			q.idx.pages = append(q.idx.pages, nil)
-		}
-		q.idx.pages[n] = p
-		q.idx.recount(p)
+		q.idx.take(n, p)
 	}
 	if len(damaged) == 0 {
 		return false, nil

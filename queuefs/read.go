@@ -348,11 +348,7 @@ func (s *Service) JournalSyncs() (n int64, took time.Duration) { return s.log.Sy
 func (s *Service) IndexSize() (size int64) {
 	for _, q := range s.Queues() {
 		q.mu.RLock()
-		for _, p := range q.idx.pages {
-			if p != nil && !p.vacant() {
-				size += pageSize
-			}
-		}
+		size += int64(q.idx.full) * pageSize
 		q.mu.RUnlock()
 	}
 	return size

@@ -43,11 +43,7 @@ func (s *Service) survey() {
 	told := int64(0)
 	for _, q := range s.Queues() {
 		q.mu.RLock()
-		for _, p := range q.idx.pages {
-			if p != nil && !p.vacant() {
-				index += pageHeader + pageSize // a checkpoint stages a copy
-			}
-		}
+		index += int64(q.idx.full) * (pageHeader + pageSize) // a checkpoint stages copies
 		told += 2*q.idx.count[Pending] + q.idx.count[Consumed] + q.idx.count[Deleted]
 		q.mu.RUnlock()
 	}

@@ -87,6 +87,7 @@ func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSiz
 // An index is all pages of a queue. Missing pages have no jobs.
 type index struct {
 	pages []*page
+	full  int // pages that are not vacant
 	count [4]int64
 	avail int64
 	head  JobID // no available job is below
@@ -124,10 +125,31 @@ func (x *index) grow(id JobID) *page {
 	}
 	if x.pages[n] == nil {
 		x.pages[n] = &page{slots: newSlots()}
+		x.full++
 	} else if p := x.pages[n]; p.vacant() {
 		p.slots = newSlots()
+		x.full++
 	}
 	return x.pages[n]
+}
+
+// take makes a page that was read the one of its number, which has none.
+func (x *index) take(n int, p *page) {
+	for n >= len(x.pages) {
+		x.pages = append(x.pages, nil)
+	}
+	x.pages[n] = p
+	if !p.vacant() {
+		x.full++
+	}
+	x.recount(p)
+}
+
+// vacate gives back the memory of a page without jobs.
+func (x *index) vacate(p *page) {
+	freeSlots(p.slots)
+	p.slots = noSlots
+	x.full--
 }
 
 // stand puts a job where m says, ends the operation that held it, and keeps
@@ -231,5 +253,5 @@ func (x *index) free() {
 			freeSlots(p.slots)
 		}
 	}
-	x.pages = nil
+	x.pages, x.full = nil, 0
 }
