@@ -261,6 +261,9 @@ func (t *task) manifestHead(h sitemap.Head) sitemap.Head {
 
 // wrap makes the package of a parcel and puts it in place under its name.
 func (t *task) wrap(p *parcel, name string, pause func() bool) error {
+	if err := t.room(p.octets+p.lines.size+int64(len(p.streams))*zipEntry, p.lines.size+p.texts.size); err != nil {
+		return err
+	}
 	dir, err := t.dir(t.set, false)
 	if err != nil {
 		return err

@@ -102,6 +102,9 @@ func (f *feed) nextTask(now bool) *task {
 		if ok && !now && !due && f.p.putsOff(list) || !ok && !due {
 			continue
 		}
+		if !now && c.wants > 0 && !f.p.spares(c.wants) {
+			continue
+		}
 		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list}
 		run := t.run
 		if !ok {
@@ -127,6 +130,9 @@ var errStopped = errors.New("stopped")
 
 // run is the task. It calls pause often, and ends when that returns false.
 func (t *task) run(pause func() bool) error {
+	if err := t.room(pieces*t.list.length, 0); err != nil {
+		return err
+	}
 	if err := t.compress(pause); err != nil {
 		return err
 	}
@@ -141,6 +147,10 @@ func (t *task) done() error {
 	defer t.mu.Unlock()
 	if t.c.life != t.life {
 		return nil // the set began anew meanwhile
+	}
+	t.c.wants = 0
+	if none := (*roomError)(nil); errors.As(t.err, &none) {
+		t.c.wants = none.octets
 	}
 	if t.list.first == 0 {
 		return t.ended()

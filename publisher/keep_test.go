@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -236,6 +237,60 @@ func TestAQueueMadeAgainIsPublishedAnew(t *testing.T) {
 			if _, n := packed(s, "replica"); n == 0 {
 				t.Error("no package is made")
 			}
+			if len(s.problems) > 0 {
+				t.Errorf("problems: %q", s.problems)
+			}
+		})
+	}
+}
+
+// TestPackagesAreNotBegunWithoutRoom asks for room before a package is made, and
+// makes it when there is some.
+func TestPackagesAreNotBegunWithoutRoom(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		room  int64 // octets, at first
+		taken bool  // the next attempt needs what the first one gave back, too
+	}{{"not for the list", 1000, false}, {"not for the payloads", 50_000, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			room, most := c.room, int64(0)
+			s := newSource(t, publisher.Options{MaxEntries: 6, Room: func(octets int64) bool {
+				most = max(most, octets)
+				return octets <= room
+			}}, "jobs")
+			q := s.queue("jobs")
+			m := newMirror(s, "jobs", "replica")
+			m.baseline()
+			s.submit(q, slices.Repeat([]string{strings.Repeat("payload", 5_000)}, 6)...)
+			s.consume(q, 4)
+			must(t, s.pub.Flush())
+			var asked int64
+			for range 2 { // sets
+				if err := s.pub.Tick(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+					t.Fatalf("got %v, want %v", err, syscall.ENOSPC)
+				}
+				if asked == 0 {
+					asked = most
+				}
+			}
+			must(t, s.pub.Tick(context.Background()))
+			if paths, _ := packed(s, "replica"); len(paths) > 0 {
+				t.Errorf("packages have %d files", len(paths))
+			}
+			if more := most > asked; more != c.taken {
+				t.Errorf("asks for %d octets, then for %d", asked, most)
+			}
+			if n := cull(s, q); n != 4 {
+				t.Errorf("%d jobs are culled where there is no room for packages of them, want 4", n)
+			}
+			room = 1 << 30
+			s.settle()
+			if paths, _ := packed(s, "replica"); len(paths) == 0 {
+				t.Error("there is room, and no package")
+			}
+			m.dumps()
+			m.incremental(nil)
+			m.compare(q)
 			if len(s.problems) > 0 {
 				t.Errorf("problems: %q", s.problems)
 			}

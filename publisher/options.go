@@ -80,6 +80,11 @@ type Options struct {
 	// change of the list. nil: it never is.
 	Busy func() bool
 
+	// Room tells whether the disk can spare so many octets for a package: one for
+	// which it cannot is not begun, and the jobs in it may be culled. nil: writing
+	// it shows.
+	Room func(octets int64) bool
+
 	Now    func() time.Time      // nil: time.Now
 	Report func(queuefs.Problem) // told, by any goroutine, what is damaged or cannot be done; nil: nobody is
 	Fault  durable.Fault         // for tests

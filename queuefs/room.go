@@ -74,10 +74,7 @@ func (s *Service) needs() int64 {
 }
 
 // fits tells whether the disk has room for submissions that are on their way.
-func (s *Service) fits() bool {
-	need := s.needs() + s.room.margin.Load() + s.room.coming.Load()
-	return s.far(need) || s.has(need+s.log.Wants())
-}
+func (s *Service) fits() bool { return s.Spares(0) }
 
 // canSpare tells whether the disk has room for a segment of the journal. One for
 // what makes room may take what submissions leave, but never what a checkpoint
@@ -88,6 +85,13 @@ func (s *Service) canSpare(octets int64, use durable.Use) bool {
 		octets += s.room.margin.Load() + s.room.coming.Load()
 	}
 	return s.far(octets) || s.has(octets)
+}
+
+// Spares tells whether the disk has so many octets that neither the queues need nor
+// are kept for what will be said of their jobs.
+func (s *Service) Spares(octets int64) bool {
+	octets += s.needs() + s.room.margin.Load() + s.room.coming.Load()
+	return s.far(octets) || s.has(octets+s.log.Wants())
 }
 
 // far tells whether the disk has so many octets by far.

@@ -200,7 +200,7 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 		return withHint(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err),
 			"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one all lists begin anew")
 	}
-	source.Report, source.Busy = damage(log), svc.Burst
+	source.Report, source.Busy, source.Room = damage(log), svc.Burst, svc.Spares
 	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}
