@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"mime/multipart"
 	"net/http"
@@ -121,7 +122,7 @@ func threshold(name, value string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 {
-		return 0, badRequest("%s is %.40q, not a number from 0", name, value)
+		return 0, badRequest("%s is %.40q, not a number from 0 to %d", name, value, int64(math.MaxInt64))
 	}
 	return n, nil
 }
