@@ -220,11 +220,7 @@ func TestWhatIsKeptHasALimit(t *testing.T) {
 	const most = 40_000
 	s := newSource(t, publisher.Options{MaxEntries: 8, KeepOctets: most, DumpPeriod: time.Nanosecond, Keep: time.Hour}, "jobs")
 	q := s.queue("jobs")
-	rounds := 30
-	if raceEnabled {
-		rounds = 10 // one goroutine does it all
-	}
-	for round := range rounds {
+	for round := range fewer(30, 10) {
 		activity(s, q, round)
 		s.consume(q, int(q.State().Pending)-2)
 		s.settleFully()

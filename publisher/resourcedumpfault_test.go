@@ -101,6 +101,9 @@ func TestEveryStepOfADumpMayFail(t *testing.T) {
 			continue // each kind at the beginning, and all when a dump goes
 		}
 		for _, done := range []bool{false, true} {
+			if raceEnabled && done == (n%2 == 0) {
+				continue
+			}
 			i := 0
 			s := run(func(_ string, do func() error) error {
 				if i++; i != n+1 {
