@@ -61,7 +61,8 @@ const (
 // than CullingSize, all go whose last event is more than CullingAge hours ago;
 // if that is zero or unset, as many go as are too many. A queue without
 // CullingSize is left alone, and so is a job that a follower needs still, see
-// [Keeper], or that is spared, see [Service.Spare]. Thresholds of the call need
+// [Keeper], that is spared, see [Service.Spare], or on its way to a consumer, see
+// [Queue.Given]. Thresholds of the call need
 // no room on the disk, as a change of those of the queue does: on a full one
 // they make some.
 //
@@ -228,7 +229,7 @@ func (q *Queue) oldest(last candidate, before int64, n int, dry bool) []candidat
 			}
 			c := candidate{s.changed(), JobID(i*PageJobs + j)}
 			p.oldest = min(p.oldest, c.changed)
-			if s.has(flagBusy|flagLeased) || c.compare(worst) > 0 || c.compare(last) <= 0 {
+			if q.inUse(c.id, s) || c.compare(worst) > 0 || c.compare(last) <= 0 {
 				rest = min(rest, c.changed)
 				continue
 			}
@@ -289,7 +290,7 @@ func (q *Queue) look(some []candidate) (culled []Culled) {
 // else nil. q.mu is held.
 func (q *Queue) cullable(c candidate) slot {
 	s := q.idx.slot(c.id)
-	if s == nil || s.status() != Consumed && s.status() != Deleted || s.has(flagBusy|flagLeased) || s.changed() != c.changed {
+	if s == nil || s.status() != Consumed && s.status() != Deleted || q.inUse(c.id, s) || s.changed() != c.changed {
 		return nil
 	}
 	return s

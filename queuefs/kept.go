@@ -102,13 +102,14 @@ func (q *Queue) duePage(n int, before, needed int64) (late int, old []JobID) {
 	}
 	for i := range PageJobs {
 		s := p.slot(i)
-		if st := s.status(); st != Consumed && st != Deleted || s.has(flagBusy|flagLeased) || s.changed() > before {
+		id := JobID(n*PageJobs + i)
+		if st := s.status(); st != Consumed && st != Deleted || q.inUse(id, s) || s.changed() > before {
 			continue
 		}
 		if s.changed() > needed {
 			late++
 		} else {
-			old = append(old, JobID(n*PageJobs+i))
+			old = append(old, id)
 		}
 	}
 	return late, old

@@ -59,9 +59,10 @@ type Queue struct {
 	temps     map[JobID]string     // large payloads not yet under their name
 	results   map[JobID]resultWork // results not yet under their names, or not yet removed
 	leases    leases
-	dirty     []JobID // whose files are behind the journal, oldest first
-	touched   bool    // since the last checkpoint
-	unpacked  int     // pages below have packs, if they are to
+	giving    map[JobID]int // jobs on their way to consumers, by how many
+	dirty     []JobID       // whose files are behind the journal, oldest first
+	touched   bool          // since the last checkpoint
+	unpacked  int           // pages below have packs, if they are to
 
 	changed chan struct{} // closed at the next commit; nil if nobody waits
 	waiters []*waiter     // consumers in the order they came

@@ -15,6 +15,7 @@ type Take struct {
 	By    string        // user agent of the consumer
 	Max   int           // jobs at most; 0 means 1, and no more than MaxTake are given
 	Lease time.Duration // at most MaxLease; 0 means that of the queue if it wants reports, else none
+	Keep  bool          // they are not culled before [Queue.Given] is called
 }
 
 // A Taken is a job that was handed out.
@@ -23,6 +24,7 @@ type Taken struct {
 	Token string // shows that the consumer has the lease; "" if it has none
 
 	payload []byte
+	kept    bool // for Given
 }
 
 // AtHand returns the payload, not to be written to, if it came along with the
@@ -195,6 +197,7 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		q.release(ids...)
 		return nil, err
 	}
+	q.keep(t.unread(ids, payloads))
 	var tokens map[JobID]string
 	jobs, err = q.enact(jobs, func(j *Job, at time.Time) (Kind, error) {
 		j.enter(Consumed)
@@ -209,13 +212,14 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		}
 		return Consume, nil
 	})
+	q.letGo(t.unread(ids[len(jobs):], payloads[len(jobs):]))
 	if err != nil {
 		return nil, err
 	}
 	q.svc.assist(q, len(jobs))
 	taken := make([]Taken, len(jobs))
 	for i := range jobs {
-		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID], payload: payloads[i]}
+		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID], payload: payloads[i], kept: t.Keep && payloads[i] == nil}
 	}
 	return taken, nil
 }

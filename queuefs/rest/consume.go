@@ -37,7 +37,8 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	taken, err := take(r.Context(), q, queuefs.Take{By: by, Max: most, Lease: lease}, wait)
+	taken, err := take(r.Context(), q, queuefs.Take{By: by, Max: most, Lease: lease, Keep: true}, wait)
+	defer func() { q.Given(taken) }()
 	if !r.query.Has("max") && isForm(r.Header.Get("Content-Type")) && (err == nil || errors.Is(err, queuefs.ErrEmpty)) {
 		if form, bad := r.form(); bad == nil && r.fromPage(form) {
 			return h.takenByPage(w, r, form, q, taken)

@@ -1,0 +1,63 @@
+package queuefs
+
+// A job that was taken may be culled as soon as it is consumed, and its payload
+// with it, while the consumer has not got that yet. What is on its way is not
+// culled.
+
+// Given tells that jobs that were taken with Keep have been read, or never will
+// be. To be called once for what a call took.
+func (q *Queue) Given(taken []Taken) {
+	var ids []JobID
+	for i := range taken {
+		if taken[i].kept {
+			ids = append(ids, taken[i].ID)
+		}
+	}
+	q.letGo(ids)
+}
+
+// unread returns which of the jobs their consumer is to read yet and are to be
+// kept for that.
+func (t *Take) unread(ids []JobID, payloads [][]byte) (unread []JobID) {
+	for i := range ids {
+		if t.Keep && payloads[i] == nil {
+			unread = append(unread, ids[i])
+		}
+	}
+	return unread
+}
+
+// keep keeps jobs from being culled.
+func (q *Queue) keep(ids []JobID) {
+	if len(ids) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.giving == nil {
+		q.giving = map[JobID]int{}
+	}
+	for _, id := range ids {
+		q.giving[id]++
+	}
+}
+
+// letGo takes back what keep did.
+func (q *Queue) letGo(ids []JobID) {
+	if len(ids) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, id := range ids {
+		if q.giving[id]--; q.giving[id] <= 0 {
+			delete(q.giving, id)
+		}
+	}
+}
+
+// inUse tells whether somebody works on the job or is being given it; q.mu is
+// held.
+func (q *Queue) inUse(id JobID, s slot) bool {
+	return s.has(flagBusy|flagLeased) || len(q.giving) > 0 && q.giving[id] > 0
+}
