@@ -202,12 +202,12 @@ func TestPacksMakeRoomForFiles(t *testing.T) {
 // checkpoint, which lets go of old segments.
 func TestPacksMakeRoomForJournal(t *testing.T) {
 	top := mount(t, "200m")
-	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 8 << 20})
+	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 3 << 20})
 	defer closeHome(t, s)
 	large := submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", queuefs.MaxSidecar)}, "")
 	fillPages(t, q, 2, 1000)
 	maintained(t, s)
-	fill(t, top, 7<<20) // too little for a segment, but for the packs
+	fill(t, top, 5<<19) // too little for a segment, but for the packs
 	// Changes of a job that has its files take room in the journal only.
 	again := func() error {
 		_, err := q.Delete(ctx, large.ID)

@@ -102,15 +102,23 @@ func (l *Log) takeSpare() string {
 	return spare
 }
 
-// smallSegment is the smallest size of a segment that is made for want of room
-// for a larger one, in octets. Whatever is said of one job fits.
-const smallSegment = 4 << 20
+// smallSegment is the smallest size of a segment that is made for what adds to
+// what is kept where there is no room for a larger one, in octets: whatever is said
+// of one job fits. What makes room may have a smaller one.
+const (
+	smallSegment  = 4 << 20
+	scantySegment = 1 << 20
+)
 
-// sizes returns what a segment may have, in octets, the largest first: smaller
-// ones are for a disk that has no room for those.
-func (l *Log) sizes() []int64 {
+// sizes returns what a segment may have for such a use, in octets, the largest
+// first: smaller ones are for a disk that has no room for those.
+func (l *Log) sizes(use Use) []int64 {
+	least := int64(scantySegment)
+	if use == Adds {
+		least = smallSegment
+	}
 	all := []int64{l.segSize}
-	for size := l.segSize / 4; size >= smallSegment && size%blockSize == 0; size /= 4 {
+	for size := l.segSize / 4; size >= least && size%blockSize == 0; size /= 4 {
 		all = append(all, size)
 	}
 	return all
@@ -131,7 +139,7 @@ func (l *Log) newSegment(number uint64, use Use, n int) (*segment, error) {
 	if e != nil {
 		free = math.MaxInt64 // to make one will show
 	}
-	sizes := slices.DeleteFunc(l.sizes(), func(size int64) bool { return !holds(size, n) })
+	sizes := slices.DeleteFunc(l.sizes(use), func(size int64) bool { return !holds(size, n) })
 	for i, size := range sizes {
 		if i < len(sizes)-1 && free/size < diskParts || l.spare != nil && !l.spare(size, use) {
 			continue
@@ -174,15 +182,14 @@ func (l *Log) roomy(use Use, n int) bool {
 	return l.err == nil && start+padded(batchHeader+n)+use.leaves(l.cur.size) <= l.cur.size
 }
 
-// Short tells whether the next segment could not be made, while there are some
-// that [Log.Release] might let go of.
+// Short tells whether the next segment could not be made.
 func (l *Log) Short() bool {
 	if !l.unready.Load() {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.next == nil && len(l.live) > 1
+	return l.next == nil
 }
 
 // Left returns how many octets the current segment can take.
@@ -200,7 +207,7 @@ func (l *Log) Wants() int64 {
 	if l.next != nil || len(l.spares) > 0 {
 		return 0
 	}
-	sizes := l.sizes()
+	sizes := l.sizes(Adds)
 	return sizes[len(sizes)-1]
 }
 

@@ -152,7 +152,7 @@ func (r *replay) mend(s *segment, damaged error) error {
 }
 
 // whole tells whether segments are made with so many octets.
-func (l *Log) whole(size int64) bool { return slices.Contains(l.sizes(), size) }
+func (l *Log) whole(size int64) bool { return slices.Contains(l.sizes(Frees), size) }
 
 // short tells whether a segment of so many octets had more when it was made.
 func (l *Log) short(size int64) bool { return size < l.segSize && !l.whole(size) }
