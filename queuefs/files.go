@@ -211,8 +211,7 @@ const maxDirty = 400_000
 // is short of room by half of what it has, so that they need not all be written
 // when it is full. What a crash left does not count for that.
 func (s *Service) lagging() bool {
-	behind := s.behind()
-	return behind >= s.opts.Behind || s.dirty.Load() >= maxDirty || s.room.bare.Load()*jobRoom+behind > s.room.free.Load()/2
+	return s.behind() >= s.opts.Behind || s.dirty.Load() >= maxDirty || s.crowded()
 }
 
 // tooFar tells whether the files are behind by twice of that, not counting what
@@ -224,12 +223,12 @@ func (s *Service) tooFar() bool {
 // admit holds a submission back while the files are too far behind. When
 // they cannot be written for lack of room, or the queue is closed, it is
 // refused. What it reserves is given back as [Service.reserve] says.
-func (s *Service) admit(ctx context.Context, q *Queue, n int, octets int64) (reserved int64, err error) {
+func (s *Service) admit(ctx context.Context, q *Queue, n int, octets int64) (reserved space, err error) {
 	if q.Info().Closed {
-		return 0, fmt.Errorf("%s: %w", q.id, ErrRefusing)
+		return space{}, fmt.Errorf("%s: %w", q.id, ErrRefusing)
 	}
 	if err := s.catchUpFiles(ctx, q, n); err != nil {
-		return 0, err
+		return space{}, err
 	}
 	s.relieve()
 	return s.reserve(n, octets)

@@ -87,14 +87,15 @@ func (q *Queue) filed(d *draft) bool {
 		return false
 	}
 	if d.done && d.v.s().filed() == filedUnknown {
-		q.svc.room.unsure.Add(-1)
+		q.svc.room.sure()
 	}
 	if d.v.s().filed() == 0 && d.begun {
 		q.svc.room.bare.Add(-1)
 	}
 	if !d.done {
-		if d.begun {
+		if d.begun && d.v.s().filed() != filedUnknown {
 			s.setFiled(filedUnknown)
+			q.svc.room.unsure.Add(1)
 		}
 		q.dirty = append(q.dirty, d.id)
 		return true

@@ -15,35 +15,71 @@ import (
 // own, have room on the disk; and some is left for what follows: the index, what
 // is published, and the journal itself.
 
+// A space is some of a disk: octets, and files, of which a disk may have few.
+type space struct{ octets, files int64 }
+
+func (a space) plus(b space) space { return space{a.octets + b.octets, a.files + b.files} }
+
+// holds tells whether there is as much in a as in b.
+func (a space) holds(b space) bool { return a.octets >= b.octets && a.files >= b.files }
+
+// An account is a space that many add to and take from.
+type account struct{ octets, files atomic.Int64 }
+
+func (a *account) load() space { return space{a.octets.Load(), a.files.Load()} }
+
+func (a *account) store(s space) {
+	a.octets.Store(s.octets)
+	a.files.Store(s.files)
+}
+
+func (a *account) add(s space) {
+	a.octets.Add(s.octets)
+	a.files.Add(s.files)
+}
+
 // room is what is known of the disk.
 type room struct {
-	free   atomic.Int64 // octets when somebody looked last
-	index  atomic.Int64 // octets that a checkpoint takes, and gives back
+	free   account      // when somebody looked last
+	index  account      // that a checkpoint takes, and gives back
+	coming account      // for submissions on their way to the journal
 	margin atomic.Int64 // octets that submissions leave beyond that
-	coming atomic.Int64 // octets of submissions on their way to the journal
 	bare   atomic.Int64 // jobs that have no files yet
 	unsure atomic.Int64 // jobs that a crash left and that nobody has looked at
 	found  atomic.Int64 // octets of the journal when the home was opened, until the first checkpoint
 	vain   atomic.Bool  // the journal cannot be relieved until Maintain tries anew
 }
 
+// sure takes one job from those that are unsure; a checkpoint may have before.
+func (r *room) sure() {
+	for n := r.unsure.Load(); n > 0 && !r.unsure.CompareAndSwap(n, n-1); n = r.unsure.Load() {
+	}
+}
+
 const (
-	jobRoom  = 8 << 10 // octets that the two files of a job take at the most beyond what they have
-	tellRoom = 1 << 10 // octets that a follower writes of an event, about
-	farRoom  = 1 << 30 // so much beyond what is needed nobody looks, but Maintain
+	tellRoom  = 1 << 10 // octets that a follower writes of an event, about
+	moreFiles = 64      // for segments, and of a follower
 
 	fewFiles = 10_000 // jobs whose files a submission waits for, rather than be refused
 	fitTries = 100    // that it makes while somebody else is writing files,
 	fitPause = 10 * time.Millisecond
 )
 
+// farRoom is so much beyond what is needed that nobody looks, but Maintain.
+var farRoom = space{1 << 30, 200_000}
+
+// jobsRoom is what the files of n jobs take at the most beyond the octets that
+// they have.
+func jobsRoom(n int64) space { return space{n * 8 << 10, n * 2} }
+
 // survey looks how much room there is, and how much is to be left.
 func (s *Service) survey() {
-	index := int64(s.log.MaxAppend() / 32)
+	index := space{int64(s.log.MaxAppend() / 32), moreFiles}
 	told := int64(0)
 	for _, q := range s.Queues() {
 		q.mu.RLock()
-		index += int64(q.idx.full) * (pageHeader + pageSize) // a checkpoint stages copies
+		n := int64(q.idx.full)
+		index = index.plus(space{n * (pageHeader + pageSize), n + 1}) // a checkpoint stages copies
 		told += 2*q.idx.count[Pending] + q.idx.count[Consumed] + q.idx.count[Deleted]
 		q.mu.RUnlock()
 	}
@@ -51,76 +87,88 @@ func (s *Service) survey() {
 		told = 0
 	}
 	s.room.vain.Store(false)
-	s.room.index.Store(index)
+	s.room.index.store(index)
 	s.room.margin.Store(told * tellRoom)
 	s.look()
 }
 
 // look looks how much room there is. Where that cannot be known, writing shows.
 func (s *Service) look() {
-	free, err := s.home.Free()
+	octets, files, err := s.home.Free()
 	if err != nil {
-		free = 1 << 60
+		octets, files = 1<<60, 1<<60
 	}
-	s.room.free.Store(free)
+	s.room.free.store(space{octets, files})
 }
 
-// needs returns how many octets of the disk the next checkpoint will take at the
-// most. What the journal has stands also for what a follower writes of it. Of jobs
-// that a crash left nobody knows before it which files there are.
-func (s *Service) needs() int64 {
-	jobs := max(0, s.room.bare.Load()) + max(0, s.room.unsure.Load())
-	return s.room.index.Load() + jobs*jobRoom + max(0, s.behind()) + s.room.found.Load()
+// needs returns what of the disk the next checkpoint will take at the most. What
+// the journal has stands also for what a follower writes of it. Of jobs that a
+// crash left nobody knows before it which files there are.
+func (s *Service) needs() space {
+	jobs := jobsRoom(max(0, s.room.bare.Load()) + max(0, s.room.unsure.Load()))
+	return s.room.index.load().plus(jobs).plus(space{octets: max(0, s.behind()) + s.room.found.Load()})
+}
+
+// left returns what submissions leave to others.
+func (s *Service) left() space {
+	return s.needs().plus(s.room.coming.load()).plus(space{octets: s.room.margin.Load()})
 }
 
 // fits tells whether the disk has room for submissions that are on their way.
 func (s *Service) fits() bool { return s.Spares(0) }
 
+// Spares tells whether the disk has so many octets that neither the queues need nor
+// are kept for what will be said of their jobs.
+func (s *Service) Spares(octets int64) bool {
+	need := s.left().plus(space{octets: octets})
+	return s.far(need) || s.has(need.plus(space{octets: s.log.Wants()}))
+}
+
 // canSpare tells whether the disk has room for a segment of the journal. One for
 // what makes room may take what submissions leave, but never what a checkpoint
 // needs: that lets go of other segments.
 func (s *Service) canSpare(octets int64, use durable.Use) bool {
-	octets += s.needs()
+	need := s.needs()
 	if use == durable.Adds {
-		octets += s.room.margin.Load() + s.room.coming.Load()
+		need = s.left()
 	}
-	return s.far(octets) || s.has(octets)
+	need.octets += octets
+	return s.far(need) || s.has(need)
 }
 
-// Spares tells whether the disk has so many octets that neither the queues need nor
-// are kept for what will be said of their jobs.
-func (s *Service) Spares(octets int64) bool {
-	octets += s.needs() + s.room.margin.Load() + s.room.coming.Load()
-	return s.far(octets) || s.has(octets+s.log.Wants())
-}
+// far tells whether the disk has that by far.
+func (s *Service) far(need space) bool { return s.room.free.load().holds(need.plus(farRoom)) }
 
-// far tells whether the disk has so many octets by far.
-func (s *Service) far(octets int64) bool { return s.room.free.Load()-octets >= farRoom }
-
-// has tells whether the disk has so many octets.
-func (s *Service) has(octets int64) bool {
+// has tells whether the disk has that.
+func (s *Service) has(need space) bool {
 	s.look()
-	return s.room.free.Load() >= octets
+	return s.room.free.load().holds(need)
+}
+
+// crowded tells whether what has no files yet would take half of the disk.
+func (s *Service) crowded() bool {
+	need := jobsRoom(s.room.bare.Load()).plus(space{octets: s.behind()})
+	return !s.room.free.load().holds(need.plus(need))
 }
 
 // reserve reserves room for the files of n jobs, and so many octets that they
 // have in the journal. If it is not there, also when few files are left to be
-// written and have been, the error is [ErrNoSpace]. What it returns is to be given back when the journal has
-// the jobs, or will not have them.
-func (s *Service) reserve(n int, octets int64) (reserved int64, err error) {
-	reserved = int64(n)*jobRoom + octets
-	s.room.coming.Add(reserved)
+// written and have been, the error is [ErrNoSpace]. What it returns is to be given
+// back when the journal has the jobs, or will not have them.
+func (s *Service) reserve(n int, octets int64) (reserved space, err error) {
+	reserved = jobsRoom(int64(n)).plus(space{octets: octets})
+	s.room.coming.add(reserved)
 	if !s.fits() {
 		err = s.makeFit()
 	}
 	if err != nil {
 		s.unreserve(reserved)
-		return 0, err
+		return space{}, err
 	}
 	return reserved, nil
 }
 
-func (s *Service) unreserve(octets int64) { s.room.coming.Add(-octets) }
+func (s *Service) unreserve(was space) { s.room.coming.add(space{-was.octets, -was.files}) }
 
 // relieve checkpoints if the journal cannot grow before old segments are let go:
 // at a quarter of what is left in this one, and so on. Whoever is about to change

@@ -11,8 +11,8 @@ import (
 	"cutie/queuefs/digest"
 )
 
-// unfiledJobs counts what room.bare and the jobs that are dirty are to be.
-func unfiledJobs(s *Service) (bare int64) {
+// unfiledJobs counts what room.bare and room.unsure are to be.
+func unfiledJobs(s *Service) (bare, unsure int64) {
 	for _, q := range s.Queues() {
 		q.mu.RLock()
 		for _, p := range q.idx.pages {
@@ -20,14 +20,17 @@ func unfiledJobs(s *Service) (bare int64) {
 				if p == nil || p.vacant() {
 					break
 				}
-				if sl := p.slot(i); sl.has(flagDirty) && sl.filed() == 0 {
+				switch sl := p.slot(i); {
+				case sl.has(flagDirty) && sl.filed() == 0:
 					bare++
+				case sl.has(flagDirty) && sl.filed() == filedUnknown:
+					unsure++
 				}
 			}
 		}
 		q.mu.RUnlock()
 	}
-	return bare
+	return bare, unsure
 }
 
 // What is reserved is given back, and what waits for files is known, whatever
@@ -58,11 +61,15 @@ func TestRoomIsAccountedFor(t *testing.T) {
 	q, other := make("q"), make("other")
 	balanced := func(when string) {
 		t.Helper()
-		if n := s.room.coming.Load(); n != 0 {
-			t.Errorf("%s: %d octets are still coming", when, n)
+		if n := s.room.coming.load(); n != (space{}) {
+			t.Errorf("%s: %v are still coming", when, n)
 		}
-		if got, want := s.room.bare.Load(), unfiledJobs(s); got != want {
-			t.Errorf("%s: %d jobs have no files, want %d", when, got, want)
+		bare, unsure := unfiledJobs(s)
+		if got := s.room.bare.Load(); got != bare {
+			t.Errorf("%s: %d jobs have no files, want %d", when, got, bare)
+		}
+		if got := s.room.unsure.Load(); got != unsure {
+			t.Errorf("%s: of %d jobs nobody knows which files they have, want %d", when, got, unsure)
 		}
 	}
 	submit := func(q *Queue, n int, m Meta) error {
@@ -131,8 +138,8 @@ func TestRoomForWhatACrashLeft(t *testing.T) {
 	const jobs = 200
 	s := crashed(t, jobs)
 	before := s.needs()
-	if before < jobs*jobRoom {
-		t.Errorf("%d octets are needed for %d jobs", before, jobs)
+	if !before.holds(jobsRoom(jobs)) {
+		t.Errorf("%v are needed for %d jobs", before, jobs)
 	}
 	for n := 1; n > 0; {
 		var err error
@@ -140,8 +147,8 @@ func TestRoomForWhatACrashLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if after := s.needs(); after > before-jobs*jobRoom {
-		t.Errorf("%d octets are needed when the files are there, %d before", after, before)
+	if after := s.needs(); !before.holds(after.plus(jobsRoom(jobs))) {
+		t.Errorf("%v are needed when the files are there, %v before", after, before)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

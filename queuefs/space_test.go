@@ -2,6 +2,7 @@ package queuefs_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -231,4 +232,34 @@ func TestPacksMakeRoomForJournal(t *testing.T) {
 	if err := again(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAFewFilesAreNotAFewOctets fills a file system that has more room than it may
+// have files.
+func TestAFewFilesAreNotAFewOctets(t *testing.T) {
+	const files = 4000
+	dir := mount(t, fmt.Sprintf("400m,nr_inodes=%d", files))
+	home := filepath.Join(dir, "home")
+	s, q := openHome(t, home, queuefs.Options{})
+	w := tryForSpace(t, s, q, world{"jobs": jobs{byID: map[queuefs.JobID]fact{}}}, 30_000)
+	taken := len(w["jobs"].byID)
+	if taken < files/2-200 {
+		t.Errorf("%d jobs are taken where %d files may be", taken, files)
+	}
+	if d := w.difference(observe(t, s)); d != "" {
+		t.Errorf("full: %s", d)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil || st.Ffree < 10 {
+		t.Errorf("%d files are left, %v", st.Ffree, err)
+	}
+	for range taken {
+		if _, err := q.Next(ctx, "w"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}})
+	maintained(t, s)
+	submit(t, q, queuefs.Meta{}, "again")
+	closeHome(t, s)
 }

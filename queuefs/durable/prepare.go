@@ -135,7 +135,7 @@ const leastSegment = 16 * blockSize
 // octets of records, and leaves most of the disk to others.
 func (l *Log) newSegment(number uint64, use Use, n int) (*segment, error) {
 	err := fmt.Errorf("prepare journal segment: %w", unix.ENOSPC)
-	free, e := l.dir.Free()
+	free, _, e := l.dir.Free()
 	if e != nil {
 		free = math.MaxInt64 // to make one will show
 	}

@@ -256,7 +256,11 @@ func TestFreeIsWhatTheFileSystemHas(t *testing.T) {
 	if err := unix.Statfs(path, &st); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := d.Free(); err != nil || n <= 0 || n > int64(st.Blocks)*int64(st.Bsize) {
+	n, files, err := d.Free()
+	if err != nil || n <= 0 || n > int64(st.Blocks)*int64(st.Bsize) {
 		t.Errorf("got %d octets, %v, of %d", n, err, int64(st.Blocks)*int64(st.Bsize))
+	}
+	if files <= 0 || st.Files > 0 && files > int64(st.Files) {
+		t.Errorf("got %d files of %d", files, st.Files)
 	}
 }

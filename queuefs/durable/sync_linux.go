@@ -45,9 +45,13 @@ func zeroFill(path string, f *os.File, size int64) error {
 	return nil
 }
 
-// Free returns how many octets of the file system of d are free for files of a
-// block each: where it runs out of files first, what these would take.
-func (d *Dir) Free() (int64, error) {
+// uncounted is how many files there may be where the file system does not count
+// them.
+const uncounted = 1 << 50
+
+// Free returns how many octets, and how many files, the file system of d has room
+// for.
+func (d *Dir) Free() (octets, files int64, err error) {
 	var st unix.Statfs_t
 	for {
 		err := unix.Fstatfs(d.at(), &st)
@@ -55,14 +59,14 @@ func (d *Dir) Free() (int64, error) {
 			break
 		}
 		if err != unix.EINTR {
-			return 0, d.pathError("statfs", ".", err)
+			return 0, 0, d.pathError("statfs", ".", err)
 		}
 	}
-	free := freeIn(&st)
+	files = uncounted
 	if st.Files > 0 {
-		free = min(free, int64(min(st.Ffree, 1<<50))*blockSize)
+		files = int64(min(st.Ffree, uncounted))
 	}
-	return free, nil
+	return freeIn(&st), files, nil
 }
 
 // freeOn returns how many octets are free on the file system of an open file.
