@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,6 +45,7 @@ const (
 // A daemon serves an open home until it is told to stop.
 type daemon struct {
 	log   zerolog.Logger
+	full  atomic.Int64 // when a request was logged last that found no room, ns
 	svc   *queuefs.Service
 	pub   *publisher.Publisher
 	send  *callback.Sender
@@ -275,8 +277,18 @@ func (d *daemon) stop(server *http.Server, front *express.Front) error {
 	return err
 }
 
-// failed logs why a request was answered with 500 or 503.
+// fullEvery is how often it is logged at the most that a request was refused for
+// want of room: whoever asks again and again would fill what is left.
+const fullEvery = 10 * time.Second
+
+// failed logs why a request was answered with 500, 503 or 507.
 func (d *daemon) failed(r *http.Request, err error) {
+	if errors.Is(err, queuefs.ErrNoSpace) {
+		now, last := time.Now().UnixNano(), d.full.Load()
+		if now-last < int64(fullEvery) && now >= last || !d.full.CompareAndSwap(last, now) {
+			return
+		}
+	}
 	d.log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")
 }
 
