@@ -21,7 +21,7 @@ const zipEntry = 256
 type roomError struct{ octets int64 }
 
 func (e *roomError) Error() string {
-	return fmt.Sprintf("the disk cannot spare %d octets for a package", e.octets)
+	return fmt.Sprintf("the disk cannot spare %d octets in a file for a package", e.octets)
 }
 func (e *roomError) Unwrap() error { return syscall.ENOSPC }
 

@@ -132,6 +132,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 		s.doubt.Store(false)
 	}
 	s.keep, s.past = keep, mark
+	s.look() // before less is reckoned for what is written now
 	s.lastMark.Store(written)
 	s.found.Store(0)
 	s.room.found.Store(0)

@@ -42,6 +42,7 @@ func (q *Queue) fileSome(n int) (int, error) {
 		return 0, err
 	}
 	err = q.fileDrafts(drafts)
+	q.svc.look() // before less is reckoned for what has files now
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range drafts {

@@ -154,3 +154,26 @@ func TestRoomForWhatACrashLeft(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whoever has written files looks at the disk before they are reckoned as written:
+// else, while many are written, there seems to be the room that they have taken.
+func TestRoomIsLookedAtAsFilesAreWritten(t *testing.T) {
+	s := crashed(t, 10)
+	q, err := s.Queue("q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := space{1 << 60, 1 << 60}
+	for what, write := range map[string]func() error{
+		"files":        func() error { _, err := q.fileSome(5); return err },
+		"a checkpoint": func() error { return s.Checkpoint(t.Context()) },
+	} {
+		s.room.free.store(old)
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		if s.room.free.load() == old {
+			t.Errorf("after %s were written nobody looked how much room is left", what)
+		}
+	}
+}

@@ -123,7 +123,11 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	}
 	defer socket.Close()
 	local, err := socket.listen(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		// Over TCP jobs can be consumed, deleted and culled, which makes room.
+		d.log.Error().Err(err).Msg("no socket of the home until the daemon is started anew: commands need --url")
+	case err != nil:
 		return errors.Join(fmt.Errorf("socket of the home: %w", err), jobs.Close())
 	}
 
@@ -137,7 +141,11 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 		server.TLSConfig = d.cert.config()
 		overTCP = func() error { return server.ServeTLS(tcp, "", "") }
 	}
-	for _, serve := range []func() error{overTCP, func() error { return server.Serve(local) }} {
+	ways := []func() error{overTCP}
+	if local != nil {
+		ways = append(ways, func() error { return server.Serve(local) })
+	}
+	for _, serve := range ways {
 		wg.Go(func() {
 			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
