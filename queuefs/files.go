@@ -119,18 +119,18 @@ func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 const filers = 8
 
 // fileMany brings the files of the jobs that are behind now up to the journal,
-// as long as there is time.
+// as long as there is time. Others may write some of them meanwhile.
 func (q *Queue) fileMany(inTime func() bool) error {
 	q.mu.RLock()
 	n := len(q.dirty)
+	until := q.drafted + uint64(n)
 	q.mu.RUnlock()
-	var left atomic.Int64
-	left.Store(int64(n))
+	var failed atomic.Bool
 	some := func() error {
-		for left.Load() > 0 && inTime() {
+		for !failed.Load() && inTime() && q.draftedBelow(until) {
 			n, err := q.fileSome(filedAtOnce)
-			if left.Add(int64(-n)); err != nil || n == 0 {
-				left.Store(0)
+			if err != nil || n == 0 {
+				failed.Store(err != nil)
 				return err
 			}
 		}
@@ -149,6 +149,14 @@ func (q *Queue) fileMany(inTime func() bool) error {
 		}
 	}
 	return nil
+}
+
+// draftedBelow tells whether fewer than n jobs were ever taken from the list of
+// those that are behind.
+func (q *Queue) draftedBelow(n uint64) bool {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.drafted < n
 }
 
 // makeRoom removes the files of all culled jobs that have some, and on a full

@@ -77,6 +77,7 @@ func (q *Queue) takeDirty(n int) ([]draft, error) {
 		drafts = append(drafts, d)
 	}
 	q.dirty = q.dirty[len(drafts):]
+	q.drafted += uint64(len(drafts))
 	return drafts, nil
 }
 

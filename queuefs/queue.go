@@ -61,6 +61,7 @@ type Queue struct {
 	leases    leases
 	giving    map[JobID]int // jobs on their way to consumers, by how many
 	dirty     []JobID       // whose files are behind the journal, oldest first
+	drafted   uint64        // jobs ever taken from dirty
 	touched   bool          // since the last checkpoint
 	unpacked  int           // pages below have packs, if they are to
 

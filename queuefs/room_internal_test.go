@@ -164,16 +164,22 @@ func TestRoomIsLookedAtAsFilesAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := space{1 << 60, 1 << 60}
-	for what, write := range map[string]func() error{
-		"files":        func() error { _, err := q.fileSome(5); return err },
-		"a checkpoint": func() error { return s.Checkpoint(t.Context()) },
+	for _, w := range []struct {
+		what  string
+		write func() error
+	}{
+		{"some files were", func() error { _, err := q.fileSome(5); return err }},
+		{"a checkpoint was", func() error { return s.Checkpoint(t.Context()) }},
 	} {
 		s.room.free.store(old)
-		if err := write(); err != nil {
+		if err := w.write(); err != nil {
 			t.Fatal(err)
 		}
 		if s.room.free.load() == old {
-			t.Errorf("after %s were written nobody looked how much room is left", what)
+			t.Errorf("after %s written nobody looked how much room is left", w.what)
 		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
