@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"slices"
 	"syscall"
 	"time"
 
@@ -30,17 +31,19 @@ type task struct {
 	list span // zero if it makes a Resource Dump
 	next func() (struct{}, bool)
 	stop func()
-	err  error // why it ended early
+	want *int64 // what it waits for if it finds no room; f.mu is held
+	err  error  // why it ended early
 }
 
 // finish works on what is to be made until its time is up or nothing is left; now
-// also on what can be put off.
+// also on what can be put off. What waits for room is an error until it is made.
 func (p *Publisher) finish(ctx context.Context, now bool) error {
 	end := time.Now().Add(workTime)
+	var waits []*int64 // has found no room in this Tick
 	for {
 		if p.job == nil {
-			if p.job = p.nextTask(now); p.job == nil {
-				return nil
+			if p.job = p.nextTask(now, waits); p.job == nil {
+				return p.waiting()
 			}
 		}
 		t := p.job
@@ -48,13 +51,19 @@ func (p *Publisher) finish(ctx context.Context, now bool) error {
 			if _, more := t.next(); !more {
 				break
 			}
-			if ctx.Err() != nil || time.Now().After(end) {
-				return ctx.Err()
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if time.Now().After(end) {
+				return p.waiting()
 			}
 		}
 		p.drop()
 		if err := t.done(); err != nil {
-			return err
+			if now || !t.waits() {
+				return err
+			}
+			waits = append(waits, t.want)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -71,14 +80,29 @@ func (p *Publisher) drop() {
 }
 
 // nextTask returns work on the oldest closed list of some queue that has no
-// packages yet, or on a Resource Dump that is due.
-func (p *Publisher) nextTask(now bool) *task {
+// packages yet, or on a Resource Dump that is due, but none that waits for room.
+func (p *Publisher) nextTask(now bool, waits []*int64) *task {
 	for _, f := range p.opened() {
-		if t := f.nextTask(now); t != nil {
+		if t := f.nextTask(now, waits); t != nil {
 			return t
 		}
 	}
 	return nil
+}
+
+// waiting returns why what is to be made of some lists waits for room.
+func (p *Publisher) waiting() error {
+	var errs []error
+	for _, f := range p.opened() {
+		f.mu.Lock()
+		for s := range f.sets {
+			if c := &f.sets[s]; c.wants > 0 || c.wantsFor > 0 {
+				errs = append(errs, c.err)
+			}
+		}
+		f.mu.Unlock()
+	}
+	return errors.Join(errs...)
 }
 
 // putOff is how long after the last change of a closed list its package may be
@@ -90,7 +114,7 @@ func (p *Publisher) putsOff(list span) bool {
 	return p.Busy != nil && 0 <= age && age < putOff && p.Busy()
 }
 
-func (f *feed) nextTask(now bool) *task {
+func (f *feed) nextTask(now bool, waits []*int64) *task {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sets {
@@ -102,10 +126,15 @@ func (f *feed) nextTask(now bool) *task {
 		if ok && !now && !due && f.p.putsOff(list) || !ok && !due {
 			continue
 		}
-		if !now && c.wants > 0 && !f.p.spares(c.wants) {
+		want := &c.wants
+		if !ok {
+			want = &c.wantsFor
+		}
+		if slices.Contains(waits, want) || !now && *want > 0 && !f.p.spares(*want) {
 			continue
 		}
-		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list}
+		*want = 0
+		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list, want: want}
 		run := t.run
 		if !ok {
 			run, c.making = t.dump, true
@@ -123,6 +152,13 @@ func (t *task) stale() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.c.life != t.life
+}
+
+// waits tells whether it has ended for want of room.
+func (t *task) waits() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return *t.want > 0
 }
 
 // errStopped ends a task that is to go no further.
@@ -148,10 +184,18 @@ func (t *task) done() error {
 	if t.c.life != t.life {
 		return nil // the set began anew meanwhile
 	}
-	t.c.wants = 0
-	if none := (*roomError)(nil); errors.As(t.err, &none) {
-		t.c.wants = none.octets
+	err := t.settle()
+	if err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
+		*t.want, t.c.err = 1, err
+		if none := (*roomError)(nil); errors.As(err, &none) {
+			*t.want = none.octets
+		}
 	}
+	return err
+}
+
+// settle is done without what becomes of a lack of room. f.mu is held.
+func (t *task) settle() error {
 	if t.list.first == 0 {
 		return t.ended()
 	}
@@ -165,14 +209,12 @@ func (t *task) done() error {
 		t.c.err = fmt.Errorf("no package for events %d to %d: %w", t.list.first, t.list.last, t.err)
 		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", t.c.err)
 	default:
-		t.p.noRoom.Store(errors.Is(t.err, syscall.ENOSPC) || errors.Is(t.err, syscall.EDQUOT))
 		if err := t.mend(t.c, t.err); err != nil {
-			return fmt.Errorf("queue %s: closed list %d: %w", t.q.ID(), t.list.first, err)
+			return fmt.Errorf("queue %s: %s: closed list %d: %w", t.q.ID(), t.set, t.list.first, err)
 		}
 		return nil
 	}
 	t.c.dumped = max(t.c.dumped, t.list.last)
-	t.p.noRoom.Store(false)
 	return nil
 }
 

@@ -10,8 +10,8 @@ import (
 // no packages yet, zero if all have: until a Tick has made them the engine
 // culls none of the jobs that changed later. While a Resource Dump is made it
 // culls none at all. The open list keeps no job: it may stay open for ever. Nor
-// does any list while packages find no room, for that is what culling makes: they
-// will be without the jobs that went.
+// do the lists of a set whose packages wait for room, for that is what culling
+// makes: they will be without the jobs that went.
 func (p *Publisher) Needs(queue string) (since time.Time) {
 	p.mu.Lock()
 	f := p.feeds[queue]
@@ -26,7 +26,7 @@ func (p *Publisher) Needs(queue string) (since time.Time) {
 		if c.making {
 			return f.orCreated(time.Time{})
 		}
-		if list, ok := c.unpacked(); ok && !p.noRoom.Load() && (since.IsZero() || list.from.Before(since)) {
+		if list, ok := c.unpacked(); ok && c.wants == 0 && (since.IsZero() || list.from.Before(since)) {
 			since = list.from
 		}
 	}

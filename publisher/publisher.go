@@ -39,7 +39,6 @@ type Publisher struct {
 	polls  polls
 	work   sync.Mutex // one Tick at a time
 	job    *task
-	noRoom atomic.Bool // for packages, when one was tried last
 	failed atomic.Pointer[error]
 	closed atomic.Bool
 }

@@ -288,7 +288,7 @@ func (t *task) ended() error {
 		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", t.c.err)
 	default:
 		if err := t.mend(t.c, t.err); err != nil {
-			return fmt.Errorf("queue %s: Resource Dump: %w", t.q.ID(), err)
+			return fmt.Errorf("queue %s: %s: Resource Dump: %w", t.q.ID(), t.set, err)
 		}
 	}
 	if t.c.tried = t.p.Now(); t.err != nil {

@@ -63,8 +63,13 @@ func (f *feed) retainSet(c *changes) error {
 		return err
 	}
 	defer d.Close()
-	if err := f.shorten(d, &c.lists, lists); err != nil {
-		return err
+	if lists > 0 {
+		last := c.lists.all[lists-1].last
+		if err := f.shorten(d, &c.lists, lists); err != nil {
+			return err
+		}
+		// Those that wait for room are passed over.
+		c.dumped, c.wants = max(c.dumped, last), 0
 	}
 	if err := f.shorten(d, &c.packages, packages); err != nil {
 		return err
@@ -79,9 +84,9 @@ func (f *feed) retainSet(c *changes) error {
 // spare returns how many Resource Dumps and closed lists, the oldest, are to
 // go. What always stays: the last Resource Dump while it is true, or will be
 // replaced; the one before, if there is no Keep, for those who are still
-// fetching its packages; the last closed list; lists without their packages;
-// and lists with changes that the last Resource Dump does not have. f.mu is
-// held.
+// fetching its packages; the last closed list; lists without their packages,
+// unless those wait for room; and lists with changes that the last Resource Dump
+// does not have. f.mu is held.
 func (f *feed) spare(c *changes) (dumps, lists int) {
 	now := f.p.Now()
 	old := func(t time.Time) bool { return f.p.Keep > 0 && now.Sub(t) > f.p.Keep }
@@ -100,7 +105,7 @@ func (f *feed) spare(c *changes) (dumps, lists int) {
 	}
 	for ; lists < len(c.lists.all)-1; lists++ {
 		sp := c.lists.all[lists]
-		if sp.last > c.dumped || last != nil && sp.last > last.seq || !old(sp.until) && !over() {
+		if sp.last > c.dumped && c.wants == 0 || last != nil && sp.last > last.seq || !old(sp.until) && !over() {
 			break
 		}
 		octets -= sp.length
