@@ -115,33 +115,53 @@ func (q *Queue) cull(ctx context.Context, o CullOptions, yield func(Culled) bool
 		if len(some) == 0 {
 			return true, nil
 		}
+		first := some[0].changed
 		last = some[len(some)-1]
 		some = q.unspared(ctx, some)
 		most -= len(some)
-		for len(some) > 0 {
-			if err := ctx.Err(); err != nil {
-				return false, err
-			}
-			n := min(len(some), cullBatch)
-			culled := q.look(some[:n])
-			if !o.Dry {
-				// Without room for files there will be some when jobs are gone.
-				if err := q.svc.catchUpFiles(ctx, q, n); err != nil && !errors.Is(err, ErrNoSpace) {
-					return false, err
-				}
-				if culled, n, err = q.cullSome(some[:n]); err != nil {
-					return false, err
-				}
-			}
-			some = some[n:]
-			for _, c := range culled {
-				if !yield(c) {
-					return false, nil
-				}
-			}
+		if more, err := q.cullThese(ctx, some, o.Dry, yield); !more || err != nil {
+			q.stays(first) // or a younger one does
+			return more, err
 		}
 	}
 	return true, nil
+}
+
+// cullThese culls jobs. It returns false if yield did, or there is an error.
+func (q *Queue) cullThese(ctx context.Context, some []candidate, dry bool, yield func(Culled) bool) (more bool, err error) {
+	for len(some) > 0 {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		n := min(len(some), cullBatch)
+		culled := q.look(some[:n])
+		if !dry {
+			// Without room for files there will be some when jobs are gone.
+			if err := q.svc.catchUpFiles(ctx, q, n); err != nil && !errors.Is(err, ErrNoSpace) {
+				return false, err
+			}
+			if culled, n, err = q.cullSome(some[:n]); err != nil {
+				return false, err
+			}
+		}
+		if len(culled) < n {
+			q.stays(some[0].changed) // or a younger one, that somebody has begun to work on
+		}
+		some = some[n:]
+		for _, c := range culled {
+			if !yield(c) {
+				return false, nil
+			}
+		}
+	}
+	return true, ctx.Err()
+}
+
+// stays notes that a job stays though it was due.
+func (q *Queue) stays(changed int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unculled = min(q.unculled, changed)
 }
 
 // due returns how many jobs may be culled at most, and the time (µs) after
@@ -268,9 +288,7 @@ func (q *Queue) unspared(ctx context.Context, some []candidate) []candidate {
 			may = append(may, c)
 		}
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.unculled = min(q.unculled, stays)
+	q.stays(stays)
 	return may
 }
 
