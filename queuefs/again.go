@@ -162,7 +162,7 @@ func linkless(err error) bool {
 // copyPayload copies a payload that is still in the journal, or on a file
 // system without links, to a temporary file.
 func (q *Queue) copyPayload(p io.Reader) (temp string, err error) {
-	f, err := q.svc.temp.Spool()
+	f, err := q.svc.spool()
 	if err != nil {
 		return "", err
 	}

@@ -208,7 +208,7 @@ func (d *Draft) end(many bool) error {
 
 // spill moves the payload to a temporary file.
 func (d *Draft) spill() error {
-	f, err := d.sub.q.svc.temp.Spool()
+	f, err := d.sub.q.svc.spool()
 	if err != nil {
 		return storageError(err)
 	}

@@ -67,7 +67,7 @@ func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType 
 	if err := d.allowed(&j); err != nil {
 		return nil, err
 	}
-	if d.file, err = q.svc.temp.Spool(); err != nil {
+	if d.file, err = q.svc.spool(); err != nil {
 		return nil, storageError(err)
 	}
 	return d, nil

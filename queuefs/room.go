@@ -170,6 +170,23 @@ func (s *Service) reserve(n int, octets int64) (reserved space, err error) {
 
 func (s *Service) unreserve(was space) { s.room.coming.add(space{-was.octets, -was.files}) }
 
+// spool makes a temporary file for what comes from outside. It takes nothing of the
+// disk that is reserved for others.
+func (s *Service) spool() (*durable.Spool, error) {
+	f, err := s.temp.Spool()
+	if err != nil {
+		return nil, err
+	}
+	f.Reserve = func(octets int64) (taken func(), err error) {
+		reserved, err := s.reserve(0, octets)
+		if err != nil {
+			return nil, err
+		}
+		return func() { s.unreserve(reserved) }, nil
+	}
+	return f, nil
+}
+
 // relieve checkpoints if the journal cannot grow before old segments are let go:
 // at a quarter of what is left in this one, and so on. Whoever is about to change
 // something waits for that. The caller has no locks.

@@ -183,3 +183,50 @@ func TestRoomIsLookedAtAsFilesAreWritten(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A large payload takes nothing of the disk that is reserved for others, before
+// anybody knows how large it is.
+func TestALargePayloadLeavesWhatIsReserved(t *testing.T) {
+	s := crashed(t, 1)
+	q, err := s.Queue("q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload := strings.Repeat("x", 3<<20)
+	for _, full := range []bool{true, false} {
+		for how, write := range map[string]func(d *Draft) error{
+			"Write":    func(d *Draft) error { _, err := d.Write([]byte(payload)); return err },
+			"ReadFrom": func(d *Draft) error { _, err := d.ReadFrom(strings.NewReader(payload)); return err },
+		} {
+			const many = 1 << 40 // jobs whose files have no room
+			if full {
+				s.room.bare.Add(many)
+			}
+			sub := q.Begin()
+			d, err := sub.Add(Meta{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = write(d)
+			if full != errors.Is(err, ErrNoSpace) || !full && err != nil {
+				t.Errorf("%s on a full disk, %v: %v", how, full, err)
+			}
+			if !full {
+				if _, err := sub.Commit(t.Context()); err != nil {
+					t.Errorf("%s: %v", how, err)
+				}
+			}
+			sub.Discard()
+			if full {
+				s.room.bare.Add(-many)
+			}
+			s.full.Store(false)
+			if n := s.room.coming.load(); n != (space{}) {
+				t.Errorf("%s on a full disk, %v: %v are still coming", how, full, n)
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

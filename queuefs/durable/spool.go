@@ -18,6 +18,10 @@ type Spool struct {
 	buf    []byte // aligned; what is in it is not yet in the file
 	at     int64  // octets in the file
 	direct bool
+
+	// Reserve, unless nil, is asked for so many octets of the disk before they are
+	// written, and takes them back when they have been.
+	Reserve func(octets int64) (taken func(), err error)
 }
 
 // Spool makes a temporary file in d; its name begins with [TempPrefix].
@@ -134,6 +138,13 @@ func (s *Spool) Filled(n int) { s.buf = s.buf[:len(s.buf)+n] }
 func (s *Spool) flush() error {
 	if s.f == nil {
 		return errors.New("spool is parked")
+	}
+	if s.Reserve != nil {
+		taken, err := s.Reserve(int64(len(s.buf)))
+		if err != nil {
+			return err
+		}
+		defer taken()
 	}
 	return s.dir.fault.run("spool write", func() error {
 		if s.direct && len(s.buf)%blockSize != 0 {
