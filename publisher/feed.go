@@ -44,8 +44,8 @@ type changes struct {
 	wanted   queuefs.Seq // one of this event or a later one is to be made now; 0: none is
 	making   bool        // one is being made
 	unswept  bool        // there may be files that are kept no longer
-	wants    int64       // octets that the packages of a list wait for on a full disk; 0: they do not
-	wantsFor int64       // the same of a Resource Dump
+	forLists wait        // of the packages of a list
+	forDump  wait        // of a Resource Dump
 	err      error       // why the last package or dump was not made; nil if it was
 	life     int         // how often the set began anew
 }

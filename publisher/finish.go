@@ -31,19 +31,19 @@ type task struct {
 	list span // zero if it makes a Resource Dump
 	next func() (struct{}, bool)
 	stop func()
-	want *int64 // what it waits for if it finds no room; f.mu is held
-	err  error  // why it ended early
+	wait *wait // what becomes of it if it finds no room; f.mu is held
+	err  error // why it ended early
 }
 
 // finish works on what is to be made until its time is up or nothing is left; now
-// also on what can be put off. What waits for room is an error until it is made.
-func (p *Publisher) finish(ctx context.Context, now bool) error {
+// also on what can be put off. What finds no room is added to waits, and nothing
+// that is there is tried.
+func (p *Publisher) finish(ctx context.Context, now bool, waits *[]*wait) error {
 	end := time.Now().Add(workTime)
-	var waits []*int64 // has found no room in this Tick
 	for {
 		if p.job == nil {
-			if p.job = p.nextTask(now, waits); p.job == nil {
-				return p.waiting()
+			if p.job = p.nextTask(now, *waits); p.job == nil {
+				return nil
 			}
 		}
 		t := p.job
@@ -51,19 +51,16 @@ func (p *Publisher) finish(ctx context.Context, now bool) error {
 			if _, more := t.next(); !more {
 				break
 			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if time.Now().After(end) {
-				return p.waiting()
+			if ctx.Err() != nil || time.Now().After(end) {
+				return ctx.Err()
 			}
 		}
 		p.drop()
 		if err := t.done(); err != nil {
-			if now || !t.waits() {
+			if !t.waits() {
 				return err
 			}
-			waits = append(waits, t.want)
+			*waits = append(*waits, t.wait)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -81,28 +78,13 @@ func (p *Publisher) drop() {
 
 // nextTask returns work on the oldest closed list of some queue that has no
 // packages yet, or on a Resource Dump that is due, but none that waits for room.
-func (p *Publisher) nextTask(now bool, waits []*int64) *task {
+func (p *Publisher) nextTask(now bool, waits []*wait) *task {
 	for _, f := range p.opened() {
 		if t := f.nextTask(now, waits); t != nil {
 			return t
 		}
 	}
 	return nil
-}
-
-// waiting returns why what is to be made of some lists waits for room.
-func (p *Publisher) waiting() error {
-	var errs []error
-	for _, f := range p.opened() {
-		f.mu.Lock()
-		for s := range f.sets {
-			if c := &f.sets[s]; c.wants > 0 || c.wantsFor > 0 {
-				errs = append(errs, c.err)
-			}
-		}
-		f.mu.Unlock()
-	}
-	return errors.Join(errs...)
 }
 
 // putOff is how long after the last change of a closed list its package may be
@@ -114,7 +96,7 @@ func (p *Publisher) putsOff(list span) bool {
 	return p.Busy != nil && 0 <= age && age < putOff && p.Busy()
 }
 
-func (f *feed) nextTask(now bool, waits []*int64) *task {
+func (f *feed) nextTask(now bool, waits []*wait) *task {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sets {
@@ -126,15 +108,15 @@ func (f *feed) nextTask(now bool, waits []*int64) *task {
 		if ok && !now && !due && f.p.putsOff(list) || !ok && !due {
 			continue
 		}
-		want := &c.wants
+		w := &c.forLists
 		if !ok {
-			want = &c.wantsFor
+			w = &c.forDump
 		}
-		if slices.Contains(waits, want) || !now && *want > 0 && !f.p.spares(*want) {
+		if slices.Contains(waits, w) || !now && w.octets > 0 && !f.p.spares(w.octets) {
 			continue
 		}
-		*want = 0
-		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list, want: want}
+		w.octets = 0
+		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list, wait: w}
 		run := t.run
 		if !ok {
 			run, c.making = t.dump, true
@@ -158,7 +140,7 @@ func (t *task) stale() bool {
 func (t *task) waits() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return *t.want > 0
+	return t.wait.octets > 0
 }
 
 // errStopped ends a task that is to go no further.
@@ -185,11 +167,16 @@ func (t *task) done() error {
 		return nil // the set began anew meanwhile
 	}
 	err := t.settle()
-	if err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
-		*t.want, t.c.err = 1, err
-		if none := (*roomError)(nil); errors.As(err, &none) {
-			*t.want = none.octets
-		}
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		*t.wait = wait{}
+		return err
+	}
+	*t.wait = wait{1, err}
+	if none := (*roomError)(nil); errors.As(err, &none) {
+		t.wait.octets = none.octets
+	}
+	if t.list.first == 0 {
+		t.c.unswept = true // no dump names the packages that it has made
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func (p *Publisher) Needs(queue string) (since time.Time) {
 		if c.making {
 			return f.orCreated(time.Time{})
 		}
-		if list, ok := c.unpacked(); ok && c.wants == 0 && (since.IsZero() || list.from.Before(since)) {
+		if list, ok := c.unpacked(); ok && c.forLists.octets == 0 && (since.IsZero() || list.from.Before(since)) {
 			since = list.from
 		}
 	}

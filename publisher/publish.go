@@ -11,7 +11,8 @@ import (
 // that has changed since its last one. It returns when that is done, or with
 // the error of the first thing that cannot be. Ticks go on meanwhile.
 func (p *Publisher) Publish(ctx context.Context) error {
-	if err := p.Tick(ctx); err != nil {
+	var waits []*wait // is not tried again
+	if err := p.tick(ctx, &waits); err != nil {
 		return err
 	}
 	feeds := p.opened()
@@ -20,7 +21,7 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	}
 	for more := true; more; {
 		var err error
-		if more, err = p.slice(ctx); err != nil {
+		if more, err = p.slice(ctx, &waits); err != nil {
 			return err
 		}
 	}
@@ -28,7 +29,7 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	for _, f := range feeds {
 		errs = append(errs, f.failures()...)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, p.waiting())...)
 }
 
 // want makes the next Ticks make Resource Dumps of the queue.
@@ -42,13 +43,13 @@ func (f *feed) want() {
 
 // slice works on what is to be made as a Tick does, and reports whether there
 // is more.
-func (p *Publisher) slice(ctx context.Context) (more bool, err error) {
+func (p *Publisher) slice(ctx context.Context, waits *[]*wait) (more bool, err error) {
 	p.work.Lock()
 	defer p.work.Unlock()
 	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
 		return false, err
 	}
-	err = p.finish(ctx, true)
+	err = p.finish(ctx, true, waits)
 	return p.job != nil, errors.Join(err, p.retain())
 }
 

@@ -141,13 +141,19 @@ func (p *Publisher) opened() []*feed {
 // It is to be called about once a second; what it costs grows with what has
 // changed.
 func (p *Publisher) Tick(ctx context.Context) error {
+	var waits []*wait
+	return errors.Join(p.tick(ctx, &waits), p.waiting())
+}
+
+// tick is a Tick without what waits for room.
+func (p *Publisher) tick(ctx context.Context, waits *[]*wait) error {
 	p.work.Lock()
 	defer p.work.Unlock()
 	if err := p.failure(); err != nil {
 		return err
 	}
 	defer p.polls.look(p.find)
-	return errors.Join(p.catchUp(true), p.finish(ctx, false), p.retain())
+	return errors.Join(p.catchUp(true), p.finish(ctx, false, waits), p.retain())
 }
 
 // catchUp brings the feeds of all queues that changed up to date.

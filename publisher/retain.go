@@ -68,8 +68,8 @@ func (f *feed) retainSet(c *changes) error {
 		if err := f.shorten(d, &c.lists, lists); err != nil {
 			return err
 		}
-		// Those that wait for room are passed over.
-		c.dumped, c.wants = max(c.dumped, last), 0
+		// Those that wait for room are passed over; the next one may find some.
+		c.dumped, c.forLists.octets = max(c.dumped, last), min(c.forLists.octets, 1)
 	}
 	if err := f.shorten(d, &c.packages, packages); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (f *feed) retainSet(c *changes) error {
 
 // spare returns how many Resource Dumps and closed lists, the oldest, are to
 // go. What always stays: the last Resource Dump while it is true, or will be
-// replaced; the one before, if there is no Keep, for those who are still
+// replaced, unless that waits for room; the one before, if there is no Keep, for those who are still
 // fetching its packages; the last closed list; lists without their packages,
 // unless those wait for room; and lists with changes that the last Resource Dump
 // does not have. f.mu is held.
@@ -100,12 +100,14 @@ func (f *feed) spare(c *changes) (dumps, lists int) {
 		octets -= c.kept[dumps].alone(c.kept[dumps+1])
 	}
 	last := c.current()
-	if last != nil && len(c.kept)-dumps == 1 && f.p.DumpPeriod == 0 && f.outdated(c, last) && old(last.made) {
+	if last != nil && len(c.kept)-dumps == 1 && f.outdated(c, last) &&
+		(f.p.DumpPeriod == 0 && old(last.made) || c.waits() && (old(last.made) || over())) {
+		octets -= last.alone(nil)
 		last, dumps = nil, dumps+1
 	}
 	for ; lists < len(c.lists.all)-1; lists++ {
 		sp := c.lists.all[lists]
-		if sp.last > c.dumped && c.wants == 0 || last != nil && sp.last > last.seq || !old(sp.until) && !over() {
+		if sp.last > c.dumped && c.forLists.octets == 0 || last != nil && sp.last > last.seq || !old(sp.until) && !over() {
 			break
 		}
 		octets -= sp.length

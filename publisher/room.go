@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 )
@@ -24,6 +25,38 @@ func (e *roomError) Error() string {
 	return fmt.Sprintf("the disk cannot spare %d octets in a file for a package", e.octets)
 }
 func (e *roomError) Unwrap() error { return syscall.ENOSPC }
+
+// A wait is that of something that is to be made and found no room.
+type wait struct {
+	octets int64 // that it waits for; 0: it does not, or is tried again
+	err    error // why, until it is made
+}
+
+// waits tells whether something of the set waits for room.
+func (c *changes) waits() bool { return c.forLists.octets > 0 || c.forDump.octets > 0 }
+
+// toldWaits is how many errors of waits are told.
+const toldWaits = 4
+
+// waiting returns why what is to be made of some sets waits for room.
+func (p *Publisher) waiting() error {
+	var errs []error
+	for _, f := range p.opened() {
+		f.mu.Lock()
+		for s := range f.sets {
+			for _, w := range []*wait{&f.sets[s].forLists, &f.sets[s].forDump} {
+				if w.err != nil {
+					errs = append(errs, w.err)
+				}
+			}
+		}
+		f.mu.Unlock()
+	}
+	if n := len(errs) - toldWaits; n > 0 {
+		errs = append(errs[:toldWaits], fmt.Errorf("%d more wait for room", n))
+	}
+	return errors.Join(errs...)
+}
 
 func (p *Publisher) spares(octets int64) bool { return p.Room == nil || p.Room(octets) }
 

@@ -3,12 +3,15 @@ package publisher_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"cutie/publisher"
+	"cutie/queuefs"
 )
 
 // Packages of one queue that find room do not keep the jobs of another whose
@@ -94,5 +97,106 @@ func TestListsThatWaitForRoomAreNotKept(t *testing.T) {
 	m.compare(q)
 	if len(s.problems) > 0 {
 		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+// A set that waits for room keeps no other from being published now.
+func TestPublishGoesOnWithoutTheSetsThatWait(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6, Room: func(octets int64) bool { return octets <= 100_000 }}, "small", "large")
+	large, small := s.queue("large"), s.queue("small")
+	s.submit(large, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
+	s.submit(large, "x")
+	must(t, s.pub.Flush())
+	if err := s.pub.Tick(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	s.submit(small, "x", "y")
+	if err := s.pub.Publish(context.Background()); !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "small") {
+		t.Errorf("published but for what waits for room: %v", err)
+	}
+	for _, st := range s.pub.State() {
+		if want := st.Queue == "small"; st.Dumps > 0 != want || (st.Err == nil) != want {
+			t.Errorf("%s, %v: %d Resource Dumps, %v", st.Queue, st.Set, st.Dumps, st.Err)
+		}
+	}
+}
+
+// A Resource Dump that is to be replaced and cannot be does not keep the lists
+// since, which wait for room themselves.
+func TestADumpThatIsNotReplacedKeepsNoLists(t *testing.T) {
+	for _, o := range []publisher.Options{{Keep: 2 * time.Hour}, {KeepOctets: 1}} {
+		room, now := int64(1<<30), time.Now()
+		o.MaxEntries, o.DumpPeriod = 6, time.Hour
+		o.Now = func() time.Time { now = now.Add(time.Millisecond); return now }
+		o.Room = func(octets int64) bool { return octets <= room }
+		s := newSource(t, o, "jobs")
+		q := s.queue("jobs")
+		s.submitN(q, 6)
+		s.settle()
+		if st := s.pub.State()[0]; st.Dumps != 1 {
+			t.Fatalf("there are %d Resource Dumps", st.Dumps)
+		}
+		room = 10
+		for range 4 {
+			s.submitN(q, 6)
+			s.consume(q, 6)
+			must(t, s.pub.Flush())
+			now = now.Add(10 * time.Hour)
+			for range 2 {
+				if err := s.pub.Tick(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, st := range s.pub.State() {
+			if st.Lists != 1 || st.Dumps != 0 || st.Waiting != 1 || !errors.Is(st.Err, syscall.ENOSPC) {
+				t.Errorf("Keep %v, KeepOctets %d: %+v", o.Keep, o.KeepOctets, st)
+			}
+		}
+	}
+}
+
+// Of a Resource Dump that finds no room half way nothing stays, and that it waits is
+// told until it is made, though lists are.
+func TestAResourceDumpThatWaitsLeavesNothing(t *testing.T) {
+	room, now := true, time.Now()
+	packages := 0
+	s := newSource(t, publisher.Options{DumpPeriod: time.Hour, MaxPackage: 1,
+		Now: func() time.Time { now = now.Add(time.Millisecond); return now },
+		Room: func(int64) bool {
+			packages++
+			return room || packages == 1
+		}}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, queuefs.PageJobs+10)
+	must(t, s.pub.Flush())
+	files := func() []string {
+		names, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "*", "*"))
+		must(t, err)
+		return names
+	}
+	before := files()
+	room = false
+	for range 20 {
+		packages = 0
+		if err := s.pub.Tick(context.Background()); errors.Is(err, syscall.ENOSPC) {
+			break
+		}
+	}
+	if err := s.pub.Tick(context.Background()); err == nil || strings.Count(err.Error(), "Resource Dump") != 2 {
+		t.Errorf("Resource Dumps of both sets wait for room: %v", err)
+	}
+	if after := files(); !slices.Equal(before, after) {
+		t.Errorf("there are %d files, want the %d that were there:\n%q", len(after), len(before), after)
+	}
+	room = true
+	s.settle()
+	if err := s.pub.Tick(context.Background()); err != nil {
+		t.Errorf("there is room: %v", err)
+	}
+	for _, st := range s.pub.State() {
+		if st.Dumps != 1 || st.Err != nil {
+			t.Errorf("%v: %d Resource Dumps, %v", st.Set, st.Dumps, st.Err)
+		}
 	}
 }
