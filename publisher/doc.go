@@ -134,6 +134,10 @@
 // Resource Dump, and that dump, unless it is made by Publish alone and older
 // than Keep. So whoever takes what is named finds the changes since.
 //
+// On a disk that has no room for what is to be made, see Room, it waits: the jobs
+// in it may be culled, and lists without packages go as others do, and so does an
+// outdated Resource Dump, that kept them.
+//
 // What Current, gaps and limits keep out of the index and the Change Dump, and
 // Resource Dumps with their lists of resources that have a successor, are named
 // by archives, which exist as long as there is something in them.

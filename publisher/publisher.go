@@ -139,7 +139,7 @@ func (p *Publisher) opened() []*feed {
 // Tick brings all lists up to date, closes those whose period is over, works on
 // packages for about a tenth of a second, and removes what is kept no longer.
 // It is to be called about once a second; what it costs grows with what has
-// changed.
+// changed. What waits for room on the disk is an error of each until it is made.
 func (p *Publisher) Tick(ctx context.Context) error {
 	var waits []*wait
 	return errors.Join(p.tick(ctx, &waits), p.waiting())
