@@ -101,7 +101,7 @@ func TestCullingMakesRoomForPackages(t *testing.T) {
 		t.Errorf("%d jobs are culled where there is no room for packages of them, want 4", n)
 	}
 	*full = false
-	s.settle()
+	s.untilMade()
 	m.dumps()
 	m.incremental(nil)
 	m.compare(q)
@@ -283,7 +283,7 @@ func TestPackagesAreNotBegunWithoutRoom(t *testing.T) {
 				t.Errorf("%d jobs are culled where there is no room for packages of them, want 4", n)
 			}
 			room = 1 << 30
-			s.settle()
+			s.untilMade()
 			if paths, _ := packed(s, "replica"); len(paths) == 0 {
 				t.Error("there is room, and no package")
 			}
