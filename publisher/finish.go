@@ -31,13 +31,13 @@ type task struct {
 	list span // zero if it makes a Resource Dump
 	next func() (struct{}, bool)
 	stop func()
-	wait *wait // what becomes of it if it finds no room; f.mu is held
+	wait *wait // what becomes of it if it is not made; f.mu is held
 	err  error // why it ended early
 }
 
 // finish works on what is to be made until its time is up or nothing is left; now
-// also on what can be put off. What finds no room is added to waits, and nothing
-// that is there is tried.
+// also on what can be put off. What cannot be made is added to waits, which say
+// why, and nothing that is there is tried.
 func (p *Publisher) finish(ctx context.Context, now bool, waits *[]*wait) error {
 	end := time.Now().Add(workTime)
 	for {
@@ -56,14 +56,11 @@ func (p *Publisher) finish(ctx context.Context, now bool, waits *[]*wait) error 
 			}
 		}
 		p.drop()
-		if err := t.done(); err != nil {
-			if !t.waits() {
-				return err
-			}
+		if !t.done() {
 			*waits = append(*waits, t.wait)
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if err := errors.Join(ctx.Err(), p.failure()); err != nil {
+			return err
 		}
 	}
 }
@@ -99,34 +96,35 @@ func (p *Publisher) putsOff(list span) bool {
 func (f *feed) nextTask(now bool, waits []*wait) *task {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	tries := func(w *wait) bool {
+		return !slices.Contains(waits, w) && (now || w.octets == 0 || f.p.spares(w.octets))
+	}
 	for s := range f.sets {
 		c := &f.sets[s]
 		list, ok := c.unpacked()
-		// A Resource Dump that is due waits for no calmer time, nor does what it
-		// waits for.
+		// A Resource Dump that is due waits for no calmer time, nor does what goes
+		// before it.
 		due := f.due(c)
-		if ok && !now && !due && f.p.putsOff(list) || !ok && !due {
-			continue
+		switch {
+		case ok && (now || due || !f.p.putsOff(list)) && tries(&c.forLists):
+			t := &task{feed: f, c: c, set: c.set, life: c.life, list: list, wait: &c.forLists}
+			return t.begin(t.run)
+		case due && tries(&c.forDump):
+			c.making = true
+			t := &task{feed: f, c: c, set: c.set, life: c.life, wait: &c.forDump}
+			return t.begin(t.dump)
 		}
-		w := &c.forLists
-		if !ok {
-			w = &c.forDump
-		}
-		if slices.Contains(waits, w) || !now && w.octets > 0 && !f.p.spares(w.octets) {
-			continue
-		}
-		w.octets = 0
-		t := &task{feed: f, c: c, set: c.set, life: c.life, list: list, wait: w}
-		run := t.run
-		if !ok {
-			run, c.making = t.dump, true
-		}
-		t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
-			t.err = run(func() bool { return !t.stale() && yield(struct{}{}) })
-		})
-		return t
 	}
 	return nil
+}
+
+// begin prepares the task for next. f.mu is held.
+func (t *task) begin(run func(pause func() bool) error) *task {
+	t.wait.octets = 0
+	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		t.err = run(func() bool { return !t.stale() && yield(struct{}{}) })
+	})
+	return t
 }
 
 // stale reports whether the set began anew, and has no such list any more.
@@ -136,14 +134,7 @@ func (t *task) stale() bool {
 	return t.c.life != t.life
 }
 
-// waits tells whether it has ended for want of room.
-func (t *task) waits() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.wait.octets > 0
-}
-
-// errStopped ends a task that is to go no further.
+// errStopped ends a task that is to go no further as it is.
 var errStopped = errors.New("stopped")
 
 // run is the task. It calls pause often, and ends when that returns false.
@@ -157,31 +148,37 @@ func (t *task) run(pause func() bool) error {
 	return t.pack(pause)
 }
 
-// done settles a task that has ended. A list of which no package can be made
-// is passed over, so that it is not tried again before the next start; one
-// that is itself unusable begins the set anew.
-func (t *task) done() error {
+// done settles a task that has ended, and reports whether there may be another
+// one for the same at once. A list of which no package can be made is passed over,
+// so that it is not tried again before the next start; one that is itself unusable
+// begins the set anew.
+func (t *task) done() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.c.life != t.life {
-		return nil // the set began anew meanwhile
+		return true // the set began anew meanwhile
 	}
 	err := t.settle()
-	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-		*t.wait = wait{}
-		return err
+	if errors.Is(err, errStopped) {
+		return true // on the way; the next attempt leaves a job out
 	}
-	*t.wait = wait{1, err}
-	if none := (*roomError)(nil); errors.As(err, &none) {
-		t.wait.octets = none.octets
+	if t.p.failure() != nil {
+		return false // which is told by itself
 	}
-	if t.list.first == 0 {
-		t.c.unswept = true // no dump names the packages that it has made
+	*t.wait = wait{err: err}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		t.wait.octets = 1
+		if none := (*roomError)(nil); errors.As(err, &none) {
+			t.wait.octets = none.octets
+		}
+		if t.list.first == 0 {
+			t.c.unswept = true // no dump names the packages that it has made
+		}
 	}
-	return err
+	return err == nil
 }
 
-// settle is done without what becomes of a lack of room. f.mu is held.
+// settle is done without what becomes of an error. f.mu is held.
 func (t *task) settle() error {
 	if t.list.first == 0 {
 		return t.ended()
@@ -191,7 +188,7 @@ func (t *task) settle() error {
 	case t.err == nil:
 		t.c.err = nil
 	case errors.As(t.err, &e) && t.culled(e.Loc):
-		return nil // on the way; the next attempt leaves the job out
+		return errStopped
 	case errors.As(t.err, &e) && !scarce(t.err):
 		t.c.err = fmt.Errorf("no package for events %d to %d: %w", t.list.first, t.list.last, t.err)
 		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", t.c.err)

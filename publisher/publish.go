@@ -8,11 +8,10 @@ import (
 
 // Publish makes at once what Ticks would make in time: it brings all lists up to
 // date, makes the packages of all closed lists, and a Resource Dump of each set
-// that has changed since its last one. It returns when that is done, or with
-// the error of the first thing that cannot be, but for want of room on the disk:
-// then the others are made nonetheless. Ticks go on meanwhile.
+// that has changed since its last one. It returns when that is done, with
+// the errors of what cannot be made, which keeps nothing else. Ticks go on meanwhile.
 func (p *Publisher) Publish(ctx context.Context) error {
-	var waits []*wait // is not tried again
+	var waits []*wait // which are not tried again
 	if err := p.tick(ctx, &waits); err != nil {
 		return err
 	}

@@ -139,13 +139,14 @@ func (p *Publisher) opened() []*feed {
 // Tick brings all lists up to date, closes those whose period is over, works on
 // packages for about a tenth of a second, and removes what is kept no longer.
 // It is to be called about once a second; what it costs grows with what has
-// changed. What waits for room on the disk is an error of each until it is made.
+// changed. What cannot be made, for want of room on the disk or for another reason,
+// keeps nothing else, and is an error of each until it is made.
 func (p *Publisher) Tick(ctx context.Context) error {
 	var waits []*wait
 	return errors.Join(p.tick(ctx, &waits), p.waiting())
 }
 
-// tick is a Tick without what waits for room.
+// tick is a Tick without the errors of what is not made.
 func (p *Publisher) tick(ctx context.Context, waits *[]*wait) error {
 	p.work.Lock()
 	defer p.work.Unlock()

@@ -282,7 +282,7 @@ func (t *task) ended() error {
 	case t.err == nil:
 		t.c.err = nil
 	case errors.Is(t.err, errStopped), errors.As(t.err, &e) && t.culled(e.Loc):
-		return nil // the next attempt leaves the job out
+		return errStopped
 	case errors.As(t.err, &e):
 		t.c.err = fmt.Errorf("no Resource Dump after event %d: %w", t.q.Seq(), t.err)
 		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", t.c.err)

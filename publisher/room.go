@@ -26,9 +26,9 @@ func (e *roomError) Error() string {
 }
 func (e *roomError) Unwrap() error { return syscall.ENOSPC }
 
-// A wait is that of something that is to be made and found no room.
+// A wait is that of something that is to be made and could not be.
 type wait struct {
-	octets int64 // that it waits for; 0: it does not, or is tried again
+	octets int64 // room that it waits for; 0: it does not, or is tried again
 	err    error // why, until it is made
 }
 
@@ -38,7 +38,7 @@ func (c *changes) waits() bool { return c.forLists.octets > 0 || c.forDump.octet
 // toldWaits is how many errors of waits are told.
 const toldWaits = 4
 
-// waiting returns why what is to be made of some sets waits for room.
+// waiting returns why what is to be made of some sets is not.
 func (p *Publisher) waiting() error {
 	var errs []error
 	for _, f := range p.opened() {
@@ -53,7 +53,7 @@ func (p *Publisher) waiting() error {
 		f.mu.Unlock()
 	}
 	if n := len(errs) - toldWaits; n > 0 {
-		errs = append(errs[:toldWaits], fmt.Errorf("%d more wait for room", n))
+		errs = append(errs[:toldWaits], fmt.Errorf("%d more are not made", n))
 	}
 	return errors.Join(errs...)
 }

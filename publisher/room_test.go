@@ -207,3 +207,62 @@ func TestAResourceDumpThatWaitsLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A Resource Dump finds room by itself, though lists of its set find none.
+func TestAResourceDumpWaitsForNoLists(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6, Room: func(octets int64) bool { return octets <= 30_000 }}, "jobs")
+	q := s.queue("jobs")
+	s.submit(q, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
+	s.consume(q, 6)
+	s.submit(q, "x")
+	must(t, s.pub.Flush())
+	err := s.pub.Publish(context.Background())
+	if !errors.Is(err, syscall.ENOSPC) || strings.Count(err.Error(), "closed list") != 2 || strings.Count(err.Error(), "Resource Dump") != 1 {
+		t.Errorf("closed lists of both sets wait for room, and one Resource Dump: %v", err)
+	}
+	for _, st := range s.pub.State() {
+		dumps := 0
+		if st.Set == publisher.Pending { // nothing large is pending
+			dumps = 1
+		}
+		if st.Dumps != dumps || !errors.Is(st.Err, syscall.ENOSPC) {
+			t.Errorf("%v: %d Resource Dumps, want %d; %v", st.Set, st.Dumps, dumps, st.Err)
+		}
+	}
+}
+
+// What cannot be made for another reason than want of room keeps nothing else
+// either, and is told until it is made.
+func TestWhatIsNotMadeKeepsNothingElse(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+	must(t, s.pub.Close())
+	failing := true
+	s.opts.Fault = func(step string, do func() error) error {
+		if failing && step == "rename to pending" { // of whatever is made for this set, the first
+			return errFault
+		}
+		return do()
+	}
+	s.openPublisher()
+	s.submitN(s.queue("jobs"), 9)
+	must(t, s.pub.Flush())
+	if err := s.pub.Tick(context.Background()); !errors.Is(err, errFault) || strings.Count(err.Error(), "closed list") != 1 {
+		t.Errorf("one closed list fails: %v", err)
+	}
+	if err := s.pub.Publish(context.Background()); !errors.Is(err, errFault) || strings.Contains(err.Error(), "replica") {
+		t.Errorf("what is to be published of the pending set fails: %v", err)
+	}
+	for _, st := range s.pub.State() {
+		want := st.Set == publisher.Replica
+		if (st.Packages > 0) != want || (st.Dumps > 0) != want || (st.Err == nil) != want {
+			t.Errorf("%v: %d packages, %d Resource Dumps, %v", st.Set, st.Packages, st.Dumps, st.Err)
+		}
+	}
+	failing = false
+	s.untilMade()
+	for _, st := range s.pub.State() {
+		if st.Packages == 0 || st.Err != nil {
+			t.Errorf("%v: %d packages, %v", st.Set, st.Packages, st.Err)
+		}
+	}
+}
