@@ -45,7 +45,8 @@ const (
 // A daemon serves an open home until it is told to stop.
 type daemon struct {
 	log   zerolog.Logger
-	full  atomic.Int64 // when a request was logged last that found no room, ns
+	hup   <-chan os.Signal // asks for a new access log
+	full  atomic.Int64     // when a request was logged last that found no room, ns
 	svc   *queuefs.Service
 	pub   *publisher.Publisher
 	send  *callback.Sender
@@ -175,18 +176,19 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	wg.Go(func() { d.reopen(loops) })
 
 	d.log.Info().Str("home", d.svc.Dir()).Str("listen", ln.Addr().String()).Msg("serving")
-	err = ready()
-	if err == nil {
-		select {
-		case <-ctx.Done():
-		case err = <-failed:
-		}
+	if err := ready(); err != nil {
+		d.log.Warn().Err(err).Msg("what to open is not printed")
+	}
+	var broken error
+	select {
+	case <-ctx.Done():
+	case broken = <-failed:
 	}
 	// From here a second signal ends the process as it would any other. What
 	// was acknowledged is in the journal.
 	unhook()
 	protocol.Close()
-	err = errors.Join(err, d.stop(server, front))
+	err = errors.Join(broken, d.stop(server, front))
 	endLoops()
 	wg.Wait()
 	d.send.Wait()
@@ -253,14 +255,11 @@ func (d *daemon) reload(ctx context.Context) error {
 
 // reopen opens the access log anew on each SIGHUP.
 func (d *daemon) reopen(ctx context.Context) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hup:
+		case <-d.hup:
 			err := d.record.Reopen()
 			d.log.Info().Err(err).Msg("access log reopened")
 		}

@@ -38,7 +38,7 @@ func listenTCP(a *net.TCPAddr) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ln, nil
+	return patient{ln}, nil
 }
 
 // A homeSocket reaches the socket of a home. A socket's address holds 107
@@ -89,5 +89,9 @@ func (s *homeSocket) listen(ctx context.Context) (net.Listener, error) {
 		return errors.Join(err, chmod)
 	}
 	lc := net.ListenConfig{Control: private}
-	return lc.Listen(ctx, "unix", s.addr)
+	ln, err := lc.Listen(ctx, "unix", s.addr)
+	if err != nil {
+		return nil, err
+	}
+	return patient{ln}, nil
 }

@@ -125,6 +125,7 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	hup := withstand()
 	guard, err := o.guard(log)
 	if err != nil {
 		return err
@@ -209,7 +210,7 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	}
 	svc.Follow(pub, send)
 
-	d := &daemon{log: log, svc: svc, pub: pub, send: send, fetch: fetch, grace: o.grace, proxies: guard.proxies, cert: guard.cert,
+	d := &daemon{log: log, hup: hup, svc: svc, pub: pub, send: send, fetch: fetch, grace: o.grace, proxies: guard.proxies, cert: guard.cert,
 		maxBody: int64(o.maxBody), maxConns: o.maxConns, maxWaits: o.maxWaits}
 	if o.robots {
 		d.robots = http.HandlerFunc(d.listForRobots)
