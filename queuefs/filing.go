@@ -250,12 +250,18 @@ func (q *Queue) placePayload(d *draft) error {
 		return create(q.dirs.payload, d.name, d.payload)
 	}
 	err := q.svc.temp.Rename(d.v.temp, q.dirs.payload, d.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if st, e := q.dirs.payload.Stat(d.name); e == nil && st.Size == s.size() {
-			return nil // renamed before a crash
-		}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	if _, e := q.svc.temp.Stat(d.v.temp); !errors.Is(e, fs.ErrNotExist) {
+		return err // what is missing is payload/ itself
+	}
+	// It got its name before a crash, or other hands took it away. That is known
+	// of payloads when they are read or checked; the other files go on.
+	if st, e := q.dirs.payload.Stat(d.name); e != nil || st.Size != s.size() {
+		q.svc.report(Problem{Path: q.path(payloadDir, d.name), Text: "payload lost before it got its name"})
+	}
+	return nil
 }
 
 // placeText makes the job file, or gives it new lines and moves it. A culled job

@@ -180,3 +180,36 @@ func inode(t testing.TB, dir string, id queuefs.JobID) uint64 {
 	must(t, err)
 	return st.Sys().(*syscall.Stat_t).Ino
 }
+
+// TestPayloadLostBeforeItGotItsName takes large payloads away that wait for
+// their names: it is told, and nothing else is kept from its files.
+func TestPayloadLostBeforeItGotItsName(t *testing.T) {
+	dir := fastDir(t)
+	var told []string
+	o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
+	s, q := openWith(t, dir, o, func(*queuefs.QueueInfo) {})
+	for range 2 {
+		submit(t, q, queuefs.Meta{}, strings.Repeat("x", 200<<10))
+	}
+	waiting, err := filepath.Glob(filepath.Join(dir, "cutie-tmp", "cutie-tmp-*"))
+	if err != nil || len(waiting) != 2 {
+		t.Fatalf("%d payloads wait for their names, %v", len(waiting), err)
+	}
+	for _, name := range waiting {
+		must(t, os.Remove(name))
+	}
+	submit(t, q, queuefs.Meta{}, strings.Repeat("y", 200<<10))
+	must(t, s.Checkpoint(ctx))
+	if len(told) != 2 || !strings.HasPrefix(told[0], "queues/jobs/payload/j000000000001: payload lost") {
+		t.Errorf("told %q", told)
+	}
+	taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: 9})
+	if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{3}) {
+		t.Errorf("got %v, %v", idsOfTaken(taken), err)
+	}
+	must(t, s.Close())
+	r, err := queuefs.Check(dir, queuefs.CheckOptions{})
+	if err != nil || len(r.Problems) != 2 {
+		t.Errorf("check: %v, %v", r.Problems, err)
+	}
+}
