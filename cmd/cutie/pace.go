@@ -21,9 +21,9 @@ import (
 // and is cut off.
 type pace struct {
 	take    time.Duration // for any answer
-	give    time.Duration // for any body of a request
+	give    time.Duration // that a body of a request may be behind the slowest pace
 	idle    time.Duration // that nothing may come of such a body
-	slowest int64         // octets a second that long ones may take besides
+	slowest int64         // octets a second, of bodies and of long answers
 }
 
 var defaultPace = pace{take: 10 * time.Minute, give: 2 * time.Minute, idle: 30 * time.Second, slowest: 1 << 10}
@@ -178,9 +178,8 @@ func (a *answer) ReadFrom(r io.Reader) (total int64, err error) {
 type sent struct {
 	io.ReadCloser
 	to     *answer
-	took   time.Duration // to wait for the client
-	octets int64
-	until  time.Time // when the read deadline is to be moved
+	behind time.Duration // the slowest pace: to be fast at first earns nothing
+	until  time.Time     // when the read deadline is to be moved
 }
 
 // receive watches the body of a request from here on.
@@ -199,12 +198,12 @@ func (s *sent) Read(p []byte) (int, error) {
 		s.to.extend(start, 0) // the answer is still to come
 	}
 	n, err := s.ReadCloser.Read(p)
-	s.octets += int64(n)
-	switch s.took += time.Since(start); {
+	s.behind = max(0, s.behind+time.Since(start)-time.Duration(int64(n)*int64(time.Second)/s.to.slowest))
+	switch {
 	case err == io.EOF:
 		s.to.unread = false
 		s.deadline(time.Time{}) // what comes next is none of it
-	case err == nil && s.to.client.IsValid() && s.took > s.to.give+s.to.atSlowest(s.octets):
+	case err == nil && s.to.client.IsValid() && s.behind > s.to.give:
 		s.to.unread = false
 		s.deadline(start) // nor does the server wait for the rest
 		err = os.ErrDeadlineExceeded

@@ -31,23 +31,33 @@ func open(t *testing.T, srv *httptest.Server, text string) net.Conn {
 const postHead = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
 
 func TestBodyThatTricklesIsCutOff(t *testing.T) {
-	ended := make(chan error, 1)
-	srv := startSite(t, &site{pace: pace{take: time.Minute, give: 50 * time.Millisecond, idle: time.Minute, slowest: 1 << 40}},
-		func(w http.ResponseWriter, r *http.Request) {
-			_, err := io.Copy(io.Discard, r.Body)
-			ended <- err
-		})
-	c := open(t, srv, postHead)
-	for {
-		select {
-		case err := <-ended:
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("got %v, want a deadline exceeded", err)
+	for _, c := range []struct {
+		slowest int64
+		fast    int // octets that come at once
+		pause   time.Duration
+	}{
+		{slowest: 1 << 40}, // it never pauses for long
+		{slowest: 1 << 10, fast: 999_000, pause: 5 * time.Millisecond},
+	} {
+		ended := make(chan error, 1)
+		srv := startSite(t, &site{pace: pace{take: time.Minute, give: 50 * time.Millisecond, idle: time.Minute, slowest: c.slowest}},
+			func(w http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(io.Discard, r.Body)
+				ended <- err
+			})
+		conn := open(t, srv, postHead+strings.Repeat("x", c.fast))
+		for going := true; going; {
+			select {
+			case err := <-ended:
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Fatalf("after %d octets at once: got %v, want a deadline exceeded", c.fast, err)
+				}
+				io.Copy(io.Discard, conn) // it ends without a wait for the rest
+				going = false
+			default:
+				time.Sleep(c.pause)
+				io.WriteString(conn, "x")
 			}
-			io.Copy(io.Discard, c) // it ends without a wait for the rest
-			return
-		default:
-			io.WriteString(c, "x") // it never pauses for long
 		}
 	}
 }
