@@ -136,7 +136,8 @@
 //
 // On a disk that has no room for what is to be made, see Room, it waits: the jobs
 // in it may be culled, and lists without packages go as others do, and so does an
-// outdated Resource Dump, that kept them.
+// outdated Resource Dump, that kept them. The same holds for what has failed three
+// times in a row for another reason.
 //
 // What Current, gaps and limits keep out of the index and the Change Dump, and
 // Resource Dumps with their lists of resources that have a successor, are named

@@ -46,7 +46,6 @@ type changes struct {
 	unswept  bool        // there may be files that are kept no longer
 	forLists wait        // of the packages of a list
 	forDump  wait        // of a Resource Dump
-	err      error       // why the last package or dump was not made; nil if it was
 	life     int         // how often the set began anew
 }
 

@@ -59,8 +59,8 @@ func (p *Publisher) finish(ctx context.Context, now bool, waits *[]*wait) error 
 		if !t.done() {
 			*waits = append(*waits, t.wait)
 		}
-		if err := errors.Join(ctx.Err(), p.failure()); err != nil {
-			return err
+		if ctx.Err() != nil || p.failure() != nil {
+			return ctx.Err()
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (f *feed) nextTask(now bool, waits []*wait) *task {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	tries := func(w *wait) bool {
-		return !slices.Contains(waits, w) && (now || w.octets == 0 || f.p.spares(w.octets))
+		return !slices.Contains(waits, w) && (now || !w.pauses(f.p.Now()) && (w.octets == 0 || f.p.spares(w.octets)))
 	}
 	for s := range f.sets {
 		c := &f.sets[s]
@@ -120,7 +120,9 @@ func (f *feed) nextTask(now bool, waits []*wait) *task {
 
 // begin prepares the task for next. f.mu is held.
 func (t *task) begin(run func(pause func() bool) error) *task {
-	t.wait.octets = 0
+	if t.wait.failed < hopeless {
+		t.wait.octets = 0
+	}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		t.err = run(func() bool { return !t.stale() && yield(struct{}{}) })
 	})
@@ -158,48 +160,45 @@ func (t *task) done() bool {
 	if t.c.life != t.life {
 		return true // the set began anew meanwhile
 	}
-	err := t.settle()
-	if errors.Is(err, errStopped) {
+	passed, err := t.settle()
+	switch {
+	case errors.Is(err, errStopped):
 		return true // on the way; the next attempt leaves a job out
-	}
-	if t.p.failure() != nil {
+	case t.p.failure() != nil:
 		return false // which is told by itself
+	case err == nil:
+		t.wait.made(passed)
+		return true
 	}
-	*t.wait = wait{err: err}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		t.wait.octets = 1
-		if none := (*roomError)(nil); errors.As(err, &none) {
-			t.wait.octets = none.octets
-		}
-		if t.list.first == 0 {
-			t.c.unswept = true // no dump names the packages that it has made
-		}
+	t.wait.fails(err, t.p.Now())
+	if t.list.first == 0 {
+		t.c.unswept = true // no dump names the packages that it has made
 	}
-	return err == nil
+	return false
 }
 
-// settle is done without what becomes of an error. f.mu is held.
-func (t *task) settle() error {
+// settle is done without what becomes of an error; passed is why nothing is to be
+// made. f.mu is held.
+func (t *task) settle() (passed, err error) {
 	if t.list.first == 0 {
 		return t.ended()
 	}
 	var e *packageError
 	switch {
 	case t.err == nil:
-		t.c.err = nil
 	case errors.As(t.err, &e) && t.culled(e.Loc):
-		return errStopped
+		return nil, errStopped
 	case errors.As(t.err, &e) && !scarce(t.err):
-		t.c.err = fmt.Errorf("no package for events %d to %d: %w", t.list.first, t.list.last, t.err)
-		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", t.c.err)
+		passed = fmt.Errorf("no package for events %d to %d: %w", t.list.first, t.list.last, t.err)
+		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", passed)
 	default:
 		if err := t.mend(t.c, t.err); err != nil {
-			return fmt.Errorf("queue %s: %s: closed list %d: %w", t.q.ID(), t.set, t.list.first, err)
+			return nil, fmt.Errorf("queue %s: %s: closed list %d: %w", t.q.ID(), t.set, t.list.first, err)
 		}
-		return nil
+		return nil, nil
 	}
 	t.c.dumped = max(t.c.dumped, t.list.last)
-	return nil
+	return passed, nil
 }
 
 // scarce tells of an error that says nothing of the file that could not be read:

@@ -85,7 +85,8 @@ func TestCullingWaitsForThePackagesOfClosedLists(t *testing.T) {
 }
 
 func TestCullingMakesRoomForPackages(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+	o, forward := leaps(publisher.Options{MaxEntries: 6})
+	s := newSource(t, o, "jobs")
 	full := s.mayBeFull()
 	q := s.queue("jobs")
 	m := newMirror(s, "jobs", "replica")
@@ -101,6 +102,7 @@ func TestCullingMakesRoomForPackages(t *testing.T) {
 		t.Errorf("%d jobs are culled where there is no room for packages of them, want 4", n)
 	}
 	*full = false
+	forward()
 	s.untilMade()
 	m.dumps()
 	m.incremental(nil)

@@ -11,25 +11,37 @@ import (
 // that has changed since its last one. It returns when that is done, with
 // the errors of what cannot be made, which keeps nothing else. Ticks go on meanwhile.
 func (p *Publisher) Publish(ctx context.Context) error {
-	var waits []*wait // which are not tried again
-	if err := p.tick(ctx, &waits); err != nil {
+	behind, err := p.bringUp(ctx)
+	if err != nil {
 		return err
 	}
 	feeds := p.opened()
 	for _, f := range feeds {
 		f.want()
 	}
+	var waits []*wait // which are not tried again
 	for more := true; more; {
-		var err error
-		if more, err = p.slice(ctx, &waits); err != nil {
+		more, err = p.slice(ctx, &waits)
+		if errors.Join(ctx.Err(), p.failure()) != nil {
 			return err
 		}
 	}
-	var errs []error
+	errs := []error{behind, err}
 	for _, f := range feeds {
-		errs = append(errs, f.failures()...)
+		errs = append(errs, f.passedOver()...)
 	}
 	return errors.Join(append(errs, p.waiting())...)
+}
+
+// bringUp brings all lists up to date. behind is why some are not.
+func (p *Publisher) bringUp(ctx context.Context) (behind, err error) {
+	p.work.Lock()
+	defer p.work.Unlock()
+	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
+		return nil, err
+	}
+	defer p.polls.look(p.find)
+	return p.catchUp(true), nil
 }
 
 // want makes the next Ticks make Resource Dumps of the queue.
@@ -53,13 +65,15 @@ func (p *Publisher) slice(ctx context.Context, waits *[]*wait) (more bool, err e
 	return p.job != nil, errors.Join(err, p.retain())
 }
 
-// failures returns why the last package or dump of each set was not made.
-func (f *feed) failures() (errs []error) {
+// passedOver returns why the last package or dump of each set was passed over.
+func (f *feed) passedOver() (errs []error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.sets {
-		if err := f.sets[s].err; err != nil {
-			errs = append(errs, fmt.Errorf("queue %s: %s: %w", f.q.ID(), Set(s), err))
+		for _, w := range []*wait{&f.sets[s].forLists, &f.sets[s].forDump} {
+			if w.passed != nil {
+				errs = append(errs, fmt.Errorf("queue %s: %s: %w", f.q.ID(), Set(s), w.passed))
+			}
 		}
 	}
 	return errs

@@ -139,22 +139,23 @@ func (p *Publisher) opened() []*feed {
 // Tick brings all lists up to date, closes those whose period is over, works on
 // packages for about a tenth of a second, and removes what is kept no longer.
 // It is to be called about once a second; what it costs grows with what has
-// changed. What cannot be made, for want of room on the disk or for another reason,
-// keeps nothing else, and is an error of each until it is made.
+// changed. What cannot be made keeps nothing else, and is an error of each until it
+// is made: it is tried again when there is room, or after a pause of a second, and
+// later of up to a minute.
 func (p *Publisher) Tick(ctx context.Context) error {
-	var waits []*wait
-	return errors.Join(p.tick(ctx, &waits), p.waiting())
+	return errors.Join(p.tick(ctx), p.waiting())
 }
 
 // tick is a Tick without the errors of what is not made.
-func (p *Publisher) tick(ctx context.Context, waits *[]*wait) error {
+func (p *Publisher) tick(ctx context.Context) error {
 	p.work.Lock()
 	defer p.work.Unlock()
 	if err := p.failure(); err != nil {
 		return err
 	}
 	defer p.polls.look(p.find)
-	return errors.Join(p.catchUp(true), p.finish(ctx, false, waits), p.retain())
+	var waits []*wait
+	return errors.Join(p.catchUp(true), p.finish(ctx, false, &waits), p.retain())
 }
 
 // catchUp brings the feeds of all queues that changed up to date.

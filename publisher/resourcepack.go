@@ -274,25 +274,25 @@ func (t *task) record(d *dump) error {
 	return nil
 }
 
-// ended settles a task that made a Resource Dump, or did not. f.mu is held.
-func (t *task) ended() error {
+// ended settles a task that made a Resource Dump, or did not; passed is why it
+// is not made. f.mu is held.
+func (t *task) ended() (passed, err error) {
 	t.c.making = false
 	var e *packageError
 	switch {
 	case t.err == nil:
-		t.c.err = nil
 	case errors.Is(t.err, errStopped), errors.As(t.err, &e) && t.culled(e.Loc):
-		return errStopped
+		return nil, errStopped
 	case errors.As(t.err, &e):
-		t.c.err = fmt.Errorf("no Resource Dump after event %d: %w", t.q.Seq(), t.err)
-		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", t.c.err)
+		passed = fmt.Errorf("no Resource Dump after event %d: %w", t.q.Seq(), t.err)
+		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", passed)
 	default:
 		if err := t.mend(t.c, t.err); err != nil {
-			return fmt.Errorf("queue %s: %s: Resource Dump: %w", t.q.ID(), t.set, err)
+			return nil, fmt.Errorf("queue %s: %s: Resource Dump: %w", t.q.ID(), t.set, err)
 		}
 	}
 	if t.c.tried = t.p.Now(); t.err != nil {
 		t.c.wanted = 0
 	}
-	return nil
+	return passed, nil
 }

@@ -31,16 +31,15 @@ func (p *Publisher) retain() error {
 func (f *feed) retain() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	var errs [numSets]error
 	for s := range f.sets {
 		c := &f.sets[s]
 		if c.making {
 			continue // there are packages that no dump names yet
 		}
-		if err := f.mend(c, f.retainSet(c)); err != nil {
-			return err
-		}
+		errs[s] = f.mend(c, f.retainSet(c))
 	}
-	return nil
+	return errors.Join(errs[:]...)
 }
 
 func (f *feed) retainSet(c *changes) error {
@@ -69,7 +68,9 @@ func (f *feed) retainSet(c *changes) error {
 			return err
 		}
 		// Those that wait for room are passed over; the next one may find some.
-		c.dumped, c.forLists.octets = max(c.dumped, last), min(c.forLists.octets, 1)
+		if last > c.dumped {
+			c.dumped, c.forLists.octets, c.forLists.again = last, min(c.forLists.octets, 1), time.Time{}
+		}
 	}
 	if err := f.shorten(d, &c.packages, packages); err != nil {
 		return err

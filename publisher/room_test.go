@@ -3,9 +3,12 @@ package publisher_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +28,14 @@ func (s *source) untilMade() {
 		s.Errorf("there is room: %v", err)
 	}
 	s.settle()
+}
+
+// leaps gives options a clock that forward sets ahead, so that what has failed is
+// tried again.
+func leaps(o publisher.Options) (with publisher.Options, forward func()) {
+	var ahead atomic.Int64
+	o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	return o, func() { ahead.Add(int64(2 * time.Minute)) }
 }
 
 // Packages of one queue that find room do not keep the jobs of another whose
@@ -234,7 +245,8 @@ func TestAResourceDumpWaitsForNoLists(t *testing.T) {
 // What cannot be made for another reason than want of room keeps nothing else
 // either, and is told until it is made.
 func TestWhatIsNotMadeKeepsNothingElse(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+	o, forward := leaps(publisher.Options{MaxEntries: 6})
+	s := newSource(t, o, "jobs")
 	must(t, s.pub.Close())
 	failing := true
 	s.opts.Fault = func(step string, do func() error) error {
@@ -259,10 +271,122 @@ func TestWhatIsNotMadeKeepsNothingElse(t *testing.T) {
 		}
 	}
 	failing = false
+	forward()
 	s.untilMade()
 	for _, st := range s.pub.State() {
 		if st.Packages == 0 || st.Err != nil {
 			t.Errorf("%v: %d packages, %v", st.Set, st.Packages, st.Err)
 		}
+	}
+}
+
+// Sets that fail late, again and again, leave time for others, and pause longer
+// and longer; their jobs are culled, and they are made when that works again.
+func TestWhatFailsForEverLeavesTimeForOthers(t *testing.T) {
+	now := time.Now()
+	s := newSource(t, publisher.Options{MaxEntries: 6, Now: func() time.Time { return now }}, "a", "b")
+	must(t, s.pub.Close())
+	attempts, failing := 0, true
+	s.opts.Fault = func(step string, do func() error) error {
+		if failing && attempts%2 == 0 && step == "rename to pending" || failing && attempts%2 == 1 && step == "rename to replica" {
+			attempts++
+			return errFault
+		}
+		return do()
+	}
+	s.openPublisher()
+	s.submitN(s.queue("a"), 6)
+	s.consume(s.queue("a"), 4)
+	must(t, s.pub.Flush())
+	for range 600 {
+		now = now.Add(time.Second)
+		if err := s.pub.Tick(context.Background()); err == nil {
+			t.Fatal("no error, although something failed")
+		}
+	}
+	if attempts < 10 || attempts > 50 {
+		t.Errorf("%d attempts in ten minutes", attempts)
+	}
+	if n := cull(s, s.queue("a")); n != 4 {
+		t.Errorf("%d jobs are culled, want 4", n)
+	}
+	failing = false
+	now = now.Add(time.Minute)
+	s.untilMade()
+}
+
+// Two sets that fail late keep a third one from nothing.
+func TestTwoThatFailLateLeaveTimeForAThird(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6}, "a", "b")
+	must(t, s.pub.Close())
+	large := 0
+	s.opts.Fault = func(step string, do func() error) error {
+		if strings.HasPrefix(step, "rename to ") {
+			names, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "cutie-tmp*"))
+			must(t, err)
+			for _, n := range names {
+				if st, err := os.Stat(n); err == nil && st.Size() > 1<<20 {
+					large++
+					return errFault
+				}
+			}
+		}
+		return do()
+	}
+	s.openPublisher()
+	data := make([]byte, 30<<20) // a tenth of a second is not enough for a package of six
+	rand.NewChaCha8([32]byte{}).Read(data)
+	s.submit(s.queue("a"), slices.Repeat([]string{string(data)}, 7)...)
+	s.submitN(s.queue("b"), 9)
+	must(t, s.pub.Flush())
+	for range 60 {
+		if err := s.pub.Tick(context.Background()); err != nil && !errors.Is(err, errFault) {
+			t.Fatal(err)
+		}
+		if st := s.pub.State(); st[2].Packages > 0 && st[3].Packages > 0 {
+			return
+		}
+	}
+	t.Errorf("no package of b, while %d large ones failed", large)
+}
+
+// What cannot be let go of in one set keeps nothing else from being published now.
+func TestPublishGoesOnWithoutTheSetsThatCannotBeShortened(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6, KeepOctets: 1}, "bad", "good")
+	must(t, s.pub.Close())
+	failing := false
+	s.opts.Fault = func(step string, do func() error) error {
+		if failing && step == "remove pending" {
+			return errFault
+		}
+		return do()
+	}
+	s.openPublisher()
+	s.submitN(s.queue("bad"), 30)
+	failing = true
+	must(t, s.pub.Flush())
+	s.submitN(s.queue("good"), 4)
+	if err := s.pub.Publish(context.Background()); !errors.Is(err, errFault) {
+		t.Errorf("what cannot be removed is not told: %v", err)
+	}
+	for _, st := range s.pub.State() {
+		if st.Dumps == 0 {
+			t.Errorf("%s, %v: no Resource Dump", st.Queue, st.Set)
+		}
+	}
+}
+
+// That a list got no package is told although something later of its set was made,
+// or was not either.
+func TestPublishTellsOfListsPassedOver(t *testing.T) {
+	s, q := newScript(t, publisher.Options{MaxEntries: 4}, 6)
+	q.lost[3] = true
+	q.add(queuefs.Consume, 3, queuefs.Pending, queuefs.Consumed)
+	if _, err := q.Queue.Take(context.Background(), queuefs.Take{By: "w", Max: 1}); err != nil {
+		t.Fatal(err)
+	}
+	err := s.pub.Publish(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "pending: no package") {
+		t.Errorf("that a list of the pending set got no package is not told: %v", err)
 	}
 }

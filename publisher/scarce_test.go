@@ -64,7 +64,8 @@ func TestAPackageIsMadeWhenThereIsMoreOfWhatWasScarce(t *testing.T) {
 	} {
 		reads := 0
 		for at := 0; at <= reads; at++ { // the first time none fails
-			s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+			o, forward := leaps(publisher.Options{MaxEntries: 6})
+			s := newSource(t, o, "jobs")
 			must(t, s.pub.Close())
 			q := &strained{Queue: s.queue("jobs"), read: func() error { return nil }}
 			s.opts.Report = func(p queuefs.Problem) { s.problems = append(s.problems, p.String()) }
@@ -89,6 +90,7 @@ func TestAPackageIsMadeWhenThereIsMoreOfWhatWasScarce(t *testing.T) {
 					break
 				}
 			}
+			forward()
 			s.settle()
 			if at == 0 {
 				reads = int(n.Load())

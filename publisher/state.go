@@ -38,7 +38,7 @@ func (p *Publisher) State() []SetState {
 			c := &f.sets[s]
 			st := SetState{Queue: q.ID(), Set: Set(s), Event: now.Seq, Read: min(c.mark.seq, now.Seq),
 				Open: c.mark.entries, Lists: len(c.lists.all), Packages: len(c.packages.all), Dumps: len(c.kept),
-				Octets: c.octets() + c.mark.length, Err: cmp.Or(c.err, c.forLists.err, c.forDump.err)}
+				Octets: c.octets() + c.mark.length, Err: cmp.Or(c.forLists.err, c.forDump.err, c.forLists.passed, c.forDump.passed)}
 			for i := len(c.lists.all) - 1; i >= 0 && c.lists.all[i].last > c.dumped; i-- {
 				st.Waiting++
 			}
