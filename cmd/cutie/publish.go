@@ -80,18 +80,23 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", agent())
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		err := refusal(resp)
+		if exitCode(err) == exitRefused {
+			err = withHint(fmt.Errorf("%w: %w", errRefused, err), "CUTIE_TOKEN holds a token; this wants the right admin")
+		}
+		return err
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
 	if err != nil {
 		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return refused(resp, body)
 	}
 	if c.form != "" {
 		return c.emit(body)
@@ -101,15 +106,6 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 		return fmt.Errorf("%s: %w", req.URL, err)
 	}
 	return c.printPublished(p)
-}
-
-// refused is what an answer that is no status says.
-func refused(resp *http.Response, body []byte) error {
-	switch resp.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return withHint(fmt.Errorf("%w: %s", errRefused, resp.Status), "CUTIE_TOKEN holds a token; this wants the right admin")
-	}
-	return fmt.Errorf("%s: %s: %.300q", resp.Request.URL, resp.Status, body)
 }
 
 func (c *call) printPublished(p published) error {

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strings"
+	"syscall"
 	"time"
 
 	"cutie/cmd/cutie/access"
@@ -49,7 +53,7 @@ func (p *publishing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == publishingPath && r.Method == http.MethodPost:
 		if err := p.pub.Publish(r.Context()); err != nil {
-			p.refuse(w, r, err)
+			p.refuse(w, r, unpublished(r.Context(), err))
 			return
 		}
 	case r.URL.Path == publishingPath:
@@ -72,6 +76,19 @@ func (p *publishing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Write(append(body, '\n'))
+}
+
+// unpublished is the answer to an administrator where something could not be
+// published: all that is known of it.
+func unpublished(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	e := &rest.Error{Status: http.StatusInternalServerError, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		e.Status = http.StatusInsufficientStorage
+	}
+	return e
 }
 
 // listForRobots names the Resource Lists that whoever asks may read.
