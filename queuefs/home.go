@@ -115,6 +115,34 @@ func Init(dir string, info ServiceInfo) (err error) {
 	return d.Replace(tag.FileName(), []byte(tag.Content()))
 }
 
+// Unmade reports whether a directory is not there, is empty, or has no more in it
+// than an Init that was broken off leaves.
+func Unmade(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	made := map[string]bool{} // by Init, in this order
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == logDir, name == queuesDir:
+			within, err := os.ReadDir(filepath.Join(dir, name))
+			if err != nil || len(within) > 0 {
+				return false, err
+			}
+			made[name] = true
+		case name == infoName, strings.HasPrefix(name, durable.TempPrefix):
+			made[infoName] = true
+		default:
+			return false, nil
+		}
+	}
+	return made[logDir] || !made[queuesDir] && !made[infoName], nil
+}
+
 func (info ServiceInfo) file() []byte {
 	var r anvl.Record
 	add := func(name, value string) {

@@ -234,17 +234,17 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	return d.run(ctx, ln, func() error { return welcome(c.stdout, svc, base) })
 }
 
-// openHome opens dir, and makes a home of it first if there is nothing.
+// openHome opens dir, and makes a home of it first if there is nothing, or no
+// more than an attempt at that has left.
 func openHome(ctx context.Context, dir string, log zerolog.Logger) (*queuefs.Service, error) {
-	fresh := false
-	switch entries, err := os.ReadDir(dir); {
-	case errors.Is(err, fs.ErrNotExist), err == nil && len(entries) == 0:
+	fresh, err := queuefs.Unmade(dir)
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
 		if err := queuefs.Init(dir, named(queuefs.ServiceInfo{}, dir)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		fresh = true
-	case err != nil:
-		return nil, err
 	}
 	svc, err := queuefs.Open(dir, queuefs.Options{Report: damage(log)})
 	if err != nil {
@@ -315,7 +315,9 @@ func homeHint(dir string, err error) error {
 	switch {
 	case errors.As(err, &locked):
 		return withHint(err, "stop that process, or use another home with --home DIR")
-	case errors.Is(err, queuefs.ErrNoHome), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, queuefs.ErrNoHome):
+		return withHint(err, "cutie init "+dir+" makes a home of this directory, cutie check --rebuild "+dir+" one of copied queues")
+	case errors.Is(err, fs.ErrNotExist):
 		return withHint(err, "cutie init "+dir+" makes a home, cutie serve --home "+dir+" makes and serves one")
 	}
 	return err
