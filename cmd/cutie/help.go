@@ -40,9 +40,9 @@ var versionVerb = verb{
 
 const (
 	summary = "cutie keeps durable queues in a directory, serves them and publishes them."
-	where   = `Where the queue is: --url (or CUTIE_URL) names a daemon. Otherwise --home (or
-CUTIE_HOME, or ./cutie_home) names a directory; a daemon that runs on it is
-asked through its socket, and without one the directory is opened itself. The
+	where   = `Where the queue is: --url names a daemon, --home a directory. With neither it is
+CUTIE_URL, or else CUTIE_HOME, or ./cutie_home. A daemon that runs on a directory
+is asked through its socket, and without one the directory is opened itself. The
 answers are the same. CUTIE_TOKEN holds the token for a daemon that wants one.`
 )
 

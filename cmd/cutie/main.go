@@ -73,6 +73,13 @@ func (c *call) parse(args []string) (action, error) {
 		return nil, withHint(err, hint)
 	}
 	c.args = fs.Args()
+	given := func(name string) bool { return before.Changed(name) || fs.Changed(name) }
+	if v.takes&atTarget == atTarget && given("home") {
+		if given("url") {
+			return nil, withHint(usagef("one of --home and --url says where the queue is"), hint)
+		}
+		c.url = "" // that of the environment
+	}
 	switch n := len(c.args); {
 	case c.version:
 		return printVersion, nil
