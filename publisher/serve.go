@@ -64,7 +64,7 @@ func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 	case errors.Is(err, errNotFound):
-		http.Error(w, "not found", http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("not found: %.200s; %s leads to all there is", r.URL.EscapedPath(), wellknown.Path), http.StatusNotFound)
 	case errors.Is(err, octets.ErrPrecondition):
 		refuse(w, err)
 	default:

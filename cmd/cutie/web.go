@@ -165,7 +165,7 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 	case path == "/readyz":
 		probe(w, r, s.ready())
 	case path == publishedPath || strings.HasPrefix(path, publishedPath+"/"):
-		s.published.ServeHTTP(w, r)
+		s.inForm(s.published, w, r)
 	case path == publishingPath || strings.HasPrefix(path, publishingPath+"/"):
 		s.publish.ServeHTTP(w, r)
 	case path == hubPath && s.hub != nil:
@@ -176,6 +176,8 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 		s.messages.ServeHTTP(w, r)
 	case strings.HasPrefix(path, "/uws/"):
 		s.jobs.ServeHTTP(w, r)
+	case r.Header["Range"] != nil: // which net/http may refuse
+		s.inForm(s.protocol, w, r)
 	default:
 		s.protocol.ServeHTTP(w, r)
 	}
