@@ -141,6 +141,9 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 	if err := o.push.check(); err != nil {
 		return err
 	}
+	if o.grace < 0 {
+		return usagef("--grace %v is less than no time", o.grace)
+	}
 	addr, err := resolve(o.listen, !guard.implied)
 	if err != nil {
 		return err
