@@ -177,6 +177,9 @@ func (c *call) deliver(ctx context.Context, p places, limit time.Duration, consu
 	defer o.discard()
 	t, d, err := c.await(ctx, limit, get)
 	if err != nil {
+		if errors.Is(err, queuefs.ErrNoJob) && len(c.args) > 1 {
+			err = about(c.args[1], err)
+		}
 		return about(queue, err)
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
