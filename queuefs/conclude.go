@@ -97,7 +97,7 @@ func (q *Queue) alter(ctx context.Context, id JobID, st Status, refusal error, e
 	// Asked before the job is taken: while a pending one is, others would pass
 	// it for nothing.
 	if is, _ := q.Status(id); is != 0 && st != 0 && is != st {
-		return Job{}, fmt.Errorf("%v: %w", id, refusal)
+		return Job{}, misplaced(id, is, refusal)
 	}
 	if _, err := q.take(ctx, id, 0); err != nil {
 		return Job{}, err
@@ -108,6 +108,16 @@ func (q *Queue) alter(ctx context.Context, id JobID, st Status, refusal error, e
 	}
 	q.svc.assist(q, 1)
 	return jobs[0], nil
+}
+
+// misplaced refuses a job for where it stands, and names the way out if there is
+// one for all.
+func misplaced(id JobID, is Status, refusal error) error {
+	err := fmt.Errorf("%v: %w: it is %v", id, refusal, is)
+	if refusal == ErrNotPending {
+		err = fmt.Errorf("%w; requeue puts it back", err)
+	}
+	return err
 }
 
 // cleanText makes a message one that every document can carry. Lines stay

@@ -81,7 +81,7 @@ func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit f
 	}
 	if to == Deleted && from != Pending {
 		q.release(id)
-		return Job{}, ErrNotPending
+		return Job{}, misplaced(id, from, ErrNotPending)
 	}
 	jobs, err := q.transition([]JobID{id}, kind, to, edit)
 	if err != nil {

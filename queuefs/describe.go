@@ -39,7 +39,7 @@ func (q *Queue) Describe(ctx context.Context, id JobID, d Description) (Job, err
 	defer q.svc.unreserve(reserved)
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
 		if j.Status != Pending {
-			return 0, ErrNotPending
+			return 0, misplaced(id, j.Status, ErrNotPending)
 		}
 		was := *j
 		if d.Filename != nil {

@@ -32,7 +32,7 @@ func (q *Queue) holdIf(ctx context.Context, id JobID, why string, refuse func(*J
 	}
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
 		if j.Status != Pending {
-			return 0, ErrNotPending
+			return 0, misplaced(id, j.Status, ErrNotPending)
 		}
 		if err := refuse(j); err != nil {
 			return 0, err
@@ -56,7 +56,7 @@ func (q *Queue) Release(ctx context.Context, id JobID) (Job, error) {
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
 		switch {
 		case j.Status != Pending:
-			return 0, ErrNotPending
+			return 0, misplaced(id, j.Status, ErrNotPending)
 		case j.Held.IsZero():
 			return 0, nil
 		}

@@ -123,7 +123,7 @@ func TestBulkChangesWhatItSaysAndNamesTheRest(t *testing.T) {
 	want(t, "reason", s.do("GET", "/state/jobs/j000000000008?t=json", "").job(t).HeldFor, "storage 7 is down")
 	changed, refused, _ = post("/release/jobs?job=j000000000001&job=j000000000008&job=j000000000099", "")
 	want(t, "release", []any{changed, refused}, []any{[]queuefs.JobID{8},
-		[]string{"j000000000001: job not pending", "j000000000099: job not found"}})
+		[]string{"j000000000001: job not pending: it is consumed; requeue puts it back", "j000000000099: job not found"}})
 	changed, _, _ = post("/requeue/jobs?outcome=error&end", "")
 	want(t, "requeue at the end", changed, []queuefs.JobID{10})
 	changed, _, _ = post("/requeue/jobs?outcome=error&end", "")

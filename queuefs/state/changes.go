@@ -13,7 +13,7 @@ import (
 type Changes struct {
 	Changed []queuefs.JobID
 	Chosen  []queuefs.JobID // that would have been changed, if nothing was to be
-	Refused []string        // jobs that were named but not changed, and why: "j000000000042: job not pending"
+	Refused []string        // jobs that were named but not changed, and why: "j000000000042: job not found"
 	Culled  []queuefs.Culled
 	Kept    []queuefs.Kept // those that culling left, though they are due
 	More    bool           // there may be more that the same request would change
