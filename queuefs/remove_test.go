@@ -142,7 +142,7 @@ func TestWaitersLearnThatTheQueueIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := <-errs; !errors.Is(err, queuefs.ErrNoQueue) {
+		if err := <-errs; !errors.Is(err, queuefs.ErrNoQueue) || err.Error() != "jobs: queue not found" {
 			t.Errorf("got %v", err)
 		}
 	}

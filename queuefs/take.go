@@ -3,6 +3,7 @@ package queuefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -111,7 +112,7 @@ func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
 	q.mu.Lock()
 	if q.gone {
 		q.mu.Unlock()
-		return nil, ErrNoQueue
+		return nil, fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 	}
 	if len(q.waiters) == 0 {
 		if ids := q.claim(max); len(ids) > 0 {
@@ -141,7 +142,7 @@ func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
 	}
 	taken := w.taken
 	if q.gone {
-		stopped = ErrNoQueue
+		stopped = fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 	}
 	q.mu.Unlock()
 	q.release(taken...)
