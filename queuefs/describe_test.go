@@ -70,6 +70,8 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 	}{
 		{"=", "\x00", queuefs.ErrSidecar},
 		{"=", "\xff", queuefs.ErrSidecar},
+		{"=", "a\ufffe", queuefs.ErrSidecar},
+		{"=", "a\uffff", queuefs.ErrSidecar},
 		{"=", strings.Repeat("x", queuefs.MaxSidecar+1), queuefs.ErrTooBig},
 		{strings.Repeat("x", 1025), "=", queuefs.ErrTooBig},
 	} {

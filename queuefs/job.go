@@ -124,9 +124,12 @@ func (m *Meta) check() error {
 	if !utf8.ValidString(m.Sidecar) {
 		return fmt.Errorf("%w: it is not UTF-8", ErrSidecar)
 	}
-	for i := 0; i < len(m.Sidecar); i++ {
-		if c := m.Sidecar[i]; c < 0x20 && c != '\t' && c != '\n' && c != '\r' || c == 0x7f {
+	for i, c := range m.Sidecar {
+		switch {
+		case c < 0x20 && c != '\t' && c != '\n' && c != '\r' || c == 0x7f:
 			return fmt.Errorf("%w: control character %#02x at octet %d", ErrSidecar, c, i)
+		case c == 0xfffe || c == 0xffff: // XML 1.0 has no place for them
+			return fmt.Errorf("%w: %U at octet %d", ErrSidecar, c, i)
 		}
 	}
 	if i := strings.LastIndexAny(m.Filename, `/\`); i >= 0 {

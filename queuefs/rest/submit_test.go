@@ -161,6 +161,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{"long type", f().file("a", "b").field("type", strings.Repeat("x", 2000)).end(), 413, "more than 1024"},
 		{"sidecar that is not UTF-8", f().file("a", "b").field("sidecar", "\xff").end(), 400, "sidecar is not text"},
 		{"sidecar with a control character", f().file("a", "b").field("sidecar", "\x00").end(), 400, "sidecar is not text"},
+		{"sidecar that XML cannot carry", f().file("a", "b").field("sidecar", "a\uffff").end(), 400, "sidecar is not text: U+FFFF at octet 1"},
 		{"sidecar of several files", f().file("a", "b").file("c", "d").field("sidecar", "x").end(), 400, "single file"},
 		{"digest of several files", f().file("a", "b").file("c", "d").field("digest-type", "md5").end(), 400, "single file"},
 		{"unknown type", f().field("type", "job2").file("a", "b").end(), 400, "is neither job nor batch-manifest"},
