@@ -132,6 +132,8 @@ func partError(err error) error {
 		return answer
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return badRequest("form ends before its last boundary")
+	case errors.Is(err, multipart.ErrMessageTooLarge): // by limits of package multipart
+		return tooLarge("the header of a part has more than 10000 lines or 10 MiB")
 	case strings.HasPrefix(err.Error(), "multipart:"), strings.HasPrefix(err.Error(), "malformed MIME"):
 		return badRequest("%v", err)
 	}

@@ -168,6 +168,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{"batch manifest", f().field("type", "batch-manifest").file("a", "b").end(), 400, "is not a whole URL"},
 		{"batch", f().file("a", "b").field("type", "Batch").end(), 400, "is not a whole URL"},
 		{"manifest by its media type", f().file("a", "b", "Content-Type: text/checkm").end(), 400, "is not a whole URL"},
+		{"part with many headers", f().file("a", "b", strings.Repeat("X: y\r\n", 10_000)+"X: y").end(), 413, "the header of a part has more than 10000 lines"},
 		{"unknown part", f().file("a", "b").field("digest-vaule", "x").end(), 400, "is none of"},
 		{"part without a name", f().add("x", "Content-Type: text/plain").end(), 400, "is none of"},
 		{"filename as a part", f().file("a", "b").field("filename", "x").end(), 400, "given with the file"},
