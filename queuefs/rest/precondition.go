@@ -50,8 +50,10 @@ func (h *Handler) precondition(r *request, q *queuefs.Queue) error {
 	switch {
 	case match != nil && !anyTag(match, v.names):
 		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("queue %s is not in the state that If-Match names", q.ID())}
+	case anyTag(none, func(string) bool { return false }): // "*", by which queues are made
+		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("%s: %v", q.ID(), queuefs.ErrQueueExists)}
 	case anyTag(none, func(tag string) bool { return v.names(strings.TrimPrefix(tag, "W/")) }):
-		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("%s: %v, as If-None-Match has it", q.ID(), queuefs.ErrQueueExists)}
+		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("queue %s is in the state that If-None-Match names", q.ID())}
 	}
 	return nil
 }

@@ -55,8 +55,9 @@ func TestQueuesAreChangedAsTheStateThatIfMatchNames(t *testing.T) {
 		change(method, tag, 412)
 		change(method, "*", 200)
 	}
-	s.do("POST", "/state/jobs?S=pause", "", "If-None-Match", "*").want(t, 412)
-	s.do("POST", "/state/jobs?S=pause", "", "If-None-Match", s.tag(t, "/state/jobs")).want(t, 412)
+	want(t, "any", s.do("POST", "/state/jobs?S=pause", "", "If-None-Match", "*").want(t, 412).exception(t), "jobs: queue exists already")
+	want(t, "the same", s.do("POST", "/state/jobs?S=pause", "", "If-None-Match", s.tag(t, "/state/jobs")).want(t, 412).exception(t),
+		"queue jobs is in the state that If-None-Match names")
 	s.do("POST", "/state/jobs?S=pause", "", "If-None-Match", `"other"`).want(t, 200)
 	s.do("PUT", "/state/new", "", "If-Match", "*").want(t, 412)
 	s.do("PUT", "/state/new", "", "If-None-Match", `"other"`).want(t, 201)
