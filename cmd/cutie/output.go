@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,9 +34,14 @@ func createResult(name string) (*result, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	temp := filepath.Join(filepath.Dir(name), ".cutie-"+rand.Text())
+	dir := filepath.Dir(name)
+	temp := filepath.Join(dir, ".cutie-"+rand.Text())
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
+		var why *fs.PathError // names what nobody has asked for
+		if errors.As(err, &why) {
+			err = fmt.Errorf("%s: directory %s: %w", name, dir, why.Err)
+		}
 		return nil, err
 	}
 	return &result{f, name, temp}, nil
