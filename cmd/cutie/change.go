@@ -191,7 +191,7 @@ func (c *call) eachJob(ctx context.Context, how manner, do change) (err error) {
 	if err != nil {
 		return err
 	}
-	ids, err := c.jobArgs(c.args[1:])
+	ids, err := c.jobArgs(c.args[1:], how.done != "")
 	if err != nil {
 		return err
 	}
@@ -324,8 +324,9 @@ func (e summed) Unwrap() error { return e.first }
 const maxIDs = 1_000_000
 
 // jobArgs reads job identifiers from arguments, or from standard input for the
-// only argument "-". They are all checked before anything is done.
-func (c *call) jobArgs(args []string) ([]string, error) {
+// only argument "-". For a verb that changes them they are all checked before
+// anything is done; one that asks finds nothing by what names no job.
+func (c *call) jobArgs(args []string, changes bool) ([]string, error) {
 	if len(args) == 1 && args[0] == "-" {
 		args = nil
 		for lines := bufio.NewScanner(c.stdin); ; {
@@ -342,7 +343,7 @@ func (c *call) jobArgs(args []string) ([]string, error) {
 		}
 	}
 	for _, a := range args {
-		if _, err := queuefs.ParseJobID(a); err != nil {
+		if _, err := queuefs.ParseJobID(a); err != nil && changes {
 			return nil, err
 		}
 	}

@@ -74,8 +74,27 @@ line. - reads the identifiers from standard input.`,
 cutie ls jobs -q | cutie show jobs - -t json`,
 	takes: atTarget | withForm | toOutput,
 	setup: func(*pflag.FlagSet) action {
-		return func(ctx context.Context, c *call) error { return c.eachJob(ctx, manner{}, target.Job) }
+		return func(ctx context.Context, c *call) error {
+			return c.eachJob(ctx, manner{}, func(t target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+				if err := mayExist(ctx, t, queue, job); err != nil {
+					return queuefs.Job{}, err
+				}
+				return t.Job(ctx, queue, job)
+			})
+		}
 	},
+}
+
+// mayExist returns an error for a name that no job has: that of the queue, if
+// there is none, or [queuefs.ErrNoJob]. Such names do not survive in a URL.
+func mayExist(ctx context.Context, t target, queue, job string) error {
+	if _, err := queuefs.ParseJobID(job); err == nil {
+		return nil
+	}
+	if _, err := t.Queue(ctx, queue, rest.Page{Limit: -1}); err != nil {
+		return err
+	}
+	return queuefs.ErrNoJob
 }
 
 // responseForm is the form asked for, ANVL if none was (Cutie 0.3, 4).

@@ -98,15 +98,17 @@ cutie peekAtJob jobs j000000000001 -o copy`,
 			job := ""
 			if len(c.args) > 1 {
 				job = c.args[1]
-				if _, err := queuefs.ParseJobID(job); err != nil {
-					return err
-				}
 			}
 			whole, err := c.asMessage(places)
 			if err != nil {
 				return err
 			}
 			return c.deliver(ctx, places, 0, false, func(ctx context.Context, t target, _ time.Duration) (*rest.Delivery, error) {
+				if len(c.args) > 1 {
+					if err := mayExist(ctx, t, c.args[0], job); err != nil {
+						return nil, err
+					}
+				}
 				if whole {
 					return t.PeekMessage(ctx, c.args[0], job)
 				}
