@@ -101,7 +101,7 @@ func terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 // that was probably meant.
 func find(table []verb, word string) (*verb, error) {
 	low := strings.ToLower(word)
-	near, best := "", 3 // more than two slips is another word
+	near, best := "", 1+min(2, len(low)/3) // with more slips than one in three letters, or two, it is another word
 	for i := range table {
 		v := &table[i]
 		for _, name := range v.words() {
