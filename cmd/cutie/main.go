@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -45,10 +46,10 @@ func (c *call) parse(args []string) (action, error) {
 	before := pflag.NewFlagSet("cutie", pflag.ContinueOnError)
 	before.SetInterspersed(false)
 	c.bind(before, ^common(0))
-	if err := parseFlags(before, args); err != nil {
+	rest, err := parseBefore(before, args)
+	if err != nil {
 		return nil, withHint(err, "cutie help lists commands and options")
 	}
-	rest := before.Args()
 	switch {
 	case c.version:
 		return printVersion, nil
@@ -92,6 +93,27 @@ func (c *call) parse(args []string) (action, error) {
 		return nil, withHint(usagef("too many arguments: %.60q", c.args[v.max]), hint)
 	}
 	return act, nil
+}
+
+// parseBefore reads the options before the verb and returns what follows them.
+// A number there behind --debug can be nothing but its level, where behind the
+// verb it may be a queue.
+func parseBefore(fs *pflag.FlagSet, args []string) (rest []string, err error) {
+	for len(args) > 0 {
+		if err := parseFlags(fs, args); err != nil {
+			return nil, err
+		}
+		rest = fs.Args()
+		last := args[max(0, len(args)-len(rest)-1)]
+		if len(rest) == 0 || last != "-D" && last != "--debug" || !slices.Contains([]string{"0", "1", "2"}, rest[0]) {
+			return rest, nil
+		}
+		if err := fs.Set("debug", rest[0]); err != nil {
+			return nil, err
+		}
+		args = rest[1:]
+	}
+	return nil, nil
 }
 
 // flags returns the options of v, bound to o and to the action.
