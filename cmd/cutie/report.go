@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"cutie/cmd/cutie/access"
@@ -163,9 +164,23 @@ func statusCode(status int) int {
 	return exitError
 }
 
+// onOneLine joins the lines of an error, without those that say again what one
+// before them ends with: that of a verb and that of closing what it worked on are
+// often the same.
+func onOneLine(err error) string {
+	var said []string
+	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
+		again := func(s string) bool { return s == line || strings.HasSuffix(s, ": "+line) }
+		if !slices.ContainsFunc(said, again) {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
 // report prints err for the person at the terminal.
 func report(w io.Writer, verb string, err error) {
-	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	text := onOneLine(err)
 	if errors.Is(err, context.Canceled) {
 		text = "interrupted"
 	}
