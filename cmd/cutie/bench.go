@@ -25,9 +25,10 @@ are there already are consumed.
 
 The url may also be unix:PATH, the socket in a home; CUTIE_TOKEN holds the token
 for a daemon that wants one. With --batch, one request carries that many jobs.
-In the mixed phase each client submits and consumes in turn, -n jobs in all.
-Prints a table, or with -t json an object whose member runs is a list. The exit
-code is 1 if anything failed.`,
+In the mixed phase each client submits and consumes in turn, -n jobs in all, each
+of which is moved twice. Prints a table of how many were moved, or with -t json
+an object whose member runs is a list, where jobs are those moved. The exit code
+is 1 if anything failed.`,
 	takes: atURL | withForm,
 	setup: setupBench,
 }

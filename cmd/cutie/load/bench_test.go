@@ -314,8 +314,8 @@ func TestReportIsPrintedAsTableAndJSON(t *testing.T) {
 	if err := r.WriteTable(&table); err != nil {
 		t.Fatal(err)
 	}
-	const want = "   phase  clients  octets  batch   jobs  seconds  jobs/s  p50 ms  p99 ms  p99.9 ms  errors\n" +
-		"  submit       64    1024      1  20000     2.00   10000   1.500   9.250    12.000       0\n"
+	const want = "   phase  clients  octets  batch  moved  seconds  moved/s  p50 ms  p99 ms  p99.9 ms  errors\n" +
+		"  submit       64    1024      1  20000     2.00    10000   1.500   9.250    12.000       0\n"
 	if got := table.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

@@ -62,7 +62,7 @@ func (r Report) WriteTable(w io.Writer) error {
 	if servers {
 		fmt.Fprint(t, "server\t")
 	}
-	fmt.Fprint(t, "phase\tclients\toctets\tbatch\tjobs\tseconds\tjobs/s\tp50 ms\tp99 ms\tp99.9 ms\terrors\t")
+	fmt.Fprint(t, "phase\tclients\toctets\tbatch\tmoved\tseconds\tmoved/s\tp50 ms\tp99 ms\tp99.9 ms\terrors\t")
 	if usage {
 		fmt.Fprint(t, "cpu s\trss MB\t")
 	}
