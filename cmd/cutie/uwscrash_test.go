@@ -291,7 +291,7 @@ func (u *uwsUser) compare() {
 		case got == j.phase:
 		case got == j.next:
 		case j.next == "GONE" && got == "ABORTED": // destroyed in two steps, of which the second was not reached
-		case j.phase == "QUEUED" && got == "EXECUTING" && u.taking && lost == 0:
+		case j.phase == "QUEUED" && (got == "EXECUTING" || got == "ABORTED" && j.limited) && u.taking && lost == 0:
 			lost++ // who took it did not hear of it
 		case j.limited && j.phase == "EXECUTING" && got == "ABORTED":
 		default:
