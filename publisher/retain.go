@@ -84,10 +84,10 @@ func (f *feed) retainSet(c *changes) error {
 
 // spare returns how many Resource Dumps and closed lists, the oldest, are to
 // go. What always stays: the last Resource Dump while it is true, or will be
-// replaced, unless that waits for room; the one before, if there is no Keep, for those who are still
-// fetching its packages; the last closed list; lists without their packages,
-// unless those wait for room; and lists with changes that the last Resource Dump
-// does not have. f.mu is held.
+// replaced, unless that waits for room; the one before, if there is no Keep, for
+// those who are still fetching its packages; the last closed list; lists without
+// their packages, unless those wait for room; and lists with changes that the last
+// Resource Dump does not have. f.mu is held.
 func (f *feed) spare(c *changes) (dumps, lists int) {
 	now := f.p.Now()
 	old := func(t time.Time) bool { return f.p.Keep > 0 && now.Sub(t) > f.p.Keep }

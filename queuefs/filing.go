@@ -256,9 +256,12 @@ func (q *Queue) placePayload(d *draft) error {
 	if _, e := q.svc.temp.Stat(d.v.temp); !errors.Is(e, fs.ErrNotExist) {
 		return err // what is missing is payload/ itself
 	}
-	// It got its name before a crash, or other hands took it away. That is known
-	// of payloads when they are read or checked; the other files go on.
-	if st, e := q.dirs.payload.Stat(d.name); e != nil || st.Size != s.size() {
+	// It got its name before a crash, or other hands took it away. Then the other
+	// files go on: who reads or checks the payload will find that it is missing.
+	switch st, e := q.dirs.payload.Stat(d.name); {
+	case e != nil && !errors.Is(e, fs.ErrNotExist):
+		return e
+	case e != nil || st.Size != s.size():
 		q.svc.report(Problem{Path: q.path(payloadDir, d.name), Text: "payload lost before it got its name"})
 	}
 	return nil
