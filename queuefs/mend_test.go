@@ -101,6 +101,7 @@ func TestCheckOnAFullDisk(t *testing.T) {
 			if err := s.Close(); !errors.Is(err, queuefs.ErrNoSpace) {
 				t.Errorf("close: got %v", err)
 			}
+			free = fill(t, dir, 0) // also what a segment took that was being prepared
 		}
 		for range 2 {
 			r, err := queuefs.Check(home, queuefs.CheckOptions{Segment: o.Segment})
