@@ -16,10 +16,10 @@ import (
 // machine has time for it. While a burst of changes wants all processors they
 // may stay behind by Options.Behind octets of journal, 400,000 jobs or 90
 // seconds, so that jobs which pass through meanwhile cost no files for the
-// states they have left; from an eighth of the jobs, half of the octets or a
-// third of the time on a burst that leaves some idle has files written with
-// those. Not before: they would make short bursts of few clients, who wait for
-// the same disk, half as fast. From the limit on every change writes as many
+// states they have left; from half of the jobs or octets or a third of the time
+// on a burst that leaves some idle has files written with those. Not before:
+// they would make bursts, which wait for the same disk, a third to a half slower,
+// and longer ones no faster. From the limit on every change writes as many
 // files as it causes.
 
 // pace tells a burst from calm.
@@ -80,7 +80,7 @@ func (s *Service) maintain(ctx context.Context) error {
 		return s.checkpoint(false)
 	case calm || s.full.Load():
 		return s.fileAll(ctx, func() bool { return s.log.Written() <= written+calmRate/4 })
-	case spare > 0 && (old || 8*dirty >= maxDirty || 2*behind >= s.opts.Behind):
+	case spare > 0 && (old || 2*dirty >= maxDirty || 2*behind >= s.opts.Behind):
 		end := time.Now().Add(spare)
 		return s.fileAll(ctx, func() bool { return time.Now().Before(end) })
 	}

@@ -44,3 +44,36 @@ func TestLeisureFollowsWhatIsIdle(t *testing.T) {
 		t.Errorf("at most: got %v", got)
 	}
 }
+
+// TestHalfOfTheJobsUnfiled has a burst that leaves processors idle: files are
+// written from half of the jobs on that may be without.
+func TestHalfOfTheJobsUnfiled(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	dir := t.TempDir()
+	if err := Init(dir, ServiceInfo{Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, Options{Now: func() time.Time { return now }, Idle: func() float64 { return 2 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	q, err := s.CreateQueue(t.Context(), QueueInfo{ID: "q", Name: "q", CullingSize: -1, CullingAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		more int64 // as if so many others had no files
+		left int
+	}{{0, 3}, {maxDirty/2 - 7, 6}, {maxDirty/2 - 9, 0}} {
+		submitMany(t, q, 3)
+		s.pace.written -= calmRate // a burst
+		now = now.Add(200 * time.Millisecond)
+		s.dirty.Add(tt.more)
+		err := s.Maintain(t.Context())
+		s.dirty.Add(-tt.more)
+		if got := s.Unfiled(); err != nil || got != tt.left {
+			t.Errorf("%d jobs are left (%v), want %d", got, err, tt.left)
+		}
+	}
+}
