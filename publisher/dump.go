@@ -140,6 +140,9 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 		return nil
 	}
 	if !b.payload {
+		if b.status == queuefs.Pending {
+			t.ahead(b.job)
+		}
 		text, facts, err := t.text(b.file)
 		switch {
 		case err == nil && b.job == 0 && sha256.Sum256(text) != b.sha256:
@@ -159,6 +162,15 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 	}
 	e.Path = "/" + p.stream(b)
 	return p.manifest(e)
+}
+
+// ahead prepares for reading the files of a job that is likely to be pending, and
+// of those behind it.
+func (t *task) ahead(id queuefs.JobID) {
+	if page := int(id / queuefs.PageJobs); page != t.page {
+		t.page = page
+		t.q.ReadAhead(page)
+	}
 }
 
 // text returns a job file, or queue-info.txt as it stands.

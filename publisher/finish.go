@@ -18,8 +18,12 @@ import (
 // packages. The work is done in slices, so that it neither holds up a Tick nor
 // takes the machine from the queue.
 
-// workTime is how long a Tick works on closed lists.
-const workTime = 100 * time.Millisecond
+// workTime is how long a Tick works on closed lists, busyTime how long if the
+// machine has more urgent things to do: even then all is made in time.
+const (
+	workTime = 300 * time.Millisecond
+	busyTime = 20 * time.Millisecond
+)
 
 // A task is work on one closed list, or on a Resource Dump, that goes on from
 // Tick to Tick.
@@ -33,13 +37,18 @@ type task struct {
 	stop func()
 	wait *wait // what becomes of it if it is not made; f.mu is held
 	err  error // why it ended early
+	page int   // of the engine that files were last read of
 }
 
 // finish works on what is to be made until its time is up or nothing is left; now
 // also on what can be put off. What cannot be made is added to waits, which say
 // why, and nothing that is there is tried.
 func (p *Publisher) finish(ctx context.Context, now bool, waits *[]*wait) error {
-	end := time.Now().Add(workTime)
+	slice := workTime
+	if !now && p.busy() {
+		slice = busyTime
+	}
+	end := time.Now().Add(slice)
 	for {
 		if p.job == nil {
 			if p.job = p.nextTask(now, *waits); p.job == nil {
@@ -90,8 +99,10 @@ const putOff = 10 * time.Second
 
 func (p *Publisher) putsOff(list span) bool {
 	age := p.Now().Sub(list.until) // below 0 where the clock is behind that of the events
-	return p.Busy != nil && 0 <= age && age < putOff && p.Busy()
+	return 0 <= age && age < putOff && p.busy()
 }
+
+func (p *Publisher) busy() bool { return p.Busy != nil && p.Busy() }
 
 func (f *feed) nextTask(now bool, waits []*wait) *task {
 	f.mu.Lock()
@@ -123,6 +134,7 @@ func (t *task) begin(run func(pause func() bool) error) *task {
 	if t.wait.failed < hopeless {
 		t.wait.octets = 0
 	}
+	t.page = -1
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		t.err = run(func() bool { return !t.stale() && yield(struct{}{}) })
 	})

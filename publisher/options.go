@@ -77,7 +77,8 @@ type Options struct {
 
 	// Busy tells that the machine has more urgent things to do: the package of a
 	// closed list is then put off, but no longer than for 10 s after the last
-	// change of the list. nil: it never is.
+	// change of the list, and after that takes a fiftieth of the time. nil: it
+	// never is.
 	Busy func() bool
 
 	// Room tells whether the disk can spare so many octets for a package: one for

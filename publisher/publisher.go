@@ -137,11 +137,11 @@ func (p *Publisher) opened() []*feed {
 }
 
 // Tick brings all lists up to date, closes those whose period is over, works on
-// packages for about a tenth of a second, and removes what is kept no longer.
-// It is to be called about once a second; what it costs grows with what has
-// changed. What cannot be made keeps nothing else, and is an error of each until it
-// is made: it is tried again when there is room, or after a pause of a second, and
-// later of up to a minute.
+// packages for some tenths of a second, or a few hundredths if the machine is busy,
+// and removes what is kept no longer. It is to be called about once a second; what
+// it costs grows with what has changed. What cannot be made keeps nothing else, and
+// is an error of each until it is made: it is tried again when there is room, or
+// after a pause of a second, and later of up to a minute.
 func (p *Publisher) Tick(ctx context.Context) error {
 	return errors.Join(p.tick(ctx), p.waiting())
 }

@@ -62,6 +62,12 @@ func (b *bench) zip(zw *zip.Writer, i, n int) error {
 		b.items = make([]item, batchStreams)
 		b.tools = make([]*flate.Writer, min(runtime.GOMAXPROCS(0), 4))
 	}
+	for _, s := range b.streams[i : i+n] {
+		if s.payload {
+			b.ahead(s.job)
+			break
+		}
+	}
 	var wg sync.WaitGroup
 	for k := range b.tools {
 		wg.Go(func() {
