@@ -44,11 +44,11 @@ type task struct {
 // also on what can be put off. What cannot be made is added to waits, which say
 // why, and nothing that is there is tried.
 func (p *Publisher) finish(ctx context.Context, now bool, waits *[]*wait) error {
-	slice := workTime
-	if !now && p.busy() {
-		slice = busyTime
+	start := time.Now()
+	over := func() bool {
+		long := time.Since(start)
+		return long > workTime || long > busyTime && !now && p.busy()
 	}
-	end := time.Now().Add(slice)
 	for {
 		if p.job == nil {
 			if p.job = p.nextTask(now, *waits); p.job == nil {
@@ -60,7 +60,7 @@ func (p *Publisher) finish(ctx context.Context, now bool, waits *[]*wait) error 
 			if _, more := t.next(); !more {
 				break
 			}
-			if ctx.Err() != nil || time.Now().After(end) {
+			if ctx.Err() != nil || over() {
 				return ctx.Err()
 			}
 		}

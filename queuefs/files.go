@@ -72,7 +72,7 @@ func (s *Service) maintain(ctx context.Context) error {
 	due := s.lagging() || short || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
 	idle := s.opts.Idle()
 	spare := s.leisure.next(idle)
-	s.burst.Store(!calm && idle <= plenty)
+	s.burst.Store(!calm && idle <= someIdle)
 	s.survey()
 	s.upkeep.Unlock()
 	switch {
@@ -88,7 +88,7 @@ func (s *Service) maintain(ctx context.Context) error {
 }
 
 // Burst tells whether at the last call of Maintain the queues were busy and left
-// hardly a processor idle, so that whatever can wait should.
+// less than one processor idle, so that whatever can wait should.
 func (s *Service) Burst() bool { return s.burst.Load() }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,

@@ -202,7 +202,7 @@ func TestBurst(t *testing.T) {
 		idle float64
 		jobs int
 		want bool
-	}{{0, 10, true}, {0.3, 10, true}, {0.5, 10, false}, {0, 0, false}, {0, 10, true}} {
+	}{{0, 10, true}, {0.9, 10, true}, {1.1, 10, false}, {0, 0, false}, {0, 10, true}} {
 		idle = tt.idle
 		for range tt.jobs {
 			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 30_000))
