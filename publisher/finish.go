@@ -21,7 +21,7 @@ import (
 // workTime is how long a Tick works on closed lists, busyTime how long if the
 // machine has more urgent things to do: even then all is made in time.
 const (
-	workTime = 300 * time.Millisecond
+	workTime = 200 * time.Millisecond
 	busyTime = 20 * time.Millisecond
 )
 

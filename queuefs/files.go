@@ -72,7 +72,7 @@ func (s *Service) maintain(ctx context.Context) error {
 	due := s.lagging() || short || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
 	idle := s.opts.Idle()
 	spare := s.leisure.next(idle)
-	s.burst.Store(!calm && idle <= someIdle)
+	s.bursts.next(now, written, calm, idle)
 	s.survey()
 	s.upkeep.Unlock()
 	switch {
@@ -87,9 +87,10 @@ func (s *Service) maintain(ctx context.Context) error {
 	return nil
 }
 
-// Burst tells whether at the last call of Maintain the queues were busy and left
-// less than one processor idle, so that whatever can wait should.
-func (s *Service) Burst() bool { return s.burst.Load() }
+// Burst tells whether in the last second before the last call of Maintain the
+// queues were busy and left less than one processor idle, or have become busy
+// since, so that whatever can wait should.
+func (s *Service) Burst() bool { return s.bursts.is(s.log.Written()) }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,
 // as long as there is time.

@@ -68,13 +68,10 @@ const (
 	mostLeisure  = leisure(150 * time.Millisecond) // of the time between calls of Maintain
 )
 
-// What is plenty of idle processors for files, and too few to take any of; and how
-// many the queues want for themselves: they wait for the disk at times, for which
-// packages would wait as well.
+// What is plenty of idle processors, and too few to take any of.
 const (
-	plenty   = 0.4
-	scarce   = 0.15
-	someIdle = 1
+	plenty = 0.4
+	scarce = 0.15
 )
 
 // next takes in how many processors were idle.

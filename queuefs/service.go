@@ -72,7 +72,7 @@ type Service struct {
 	lastTime  time.Time          // of the last checkpoint
 	pace      pace
 	leisure   leisure
-	burst     atomic.Bool // found by the last call of Maintain
+	bursts    bursts
 	packs     packs
 	lastMark  atomic.Int64 // octets of journal at the last checkpoint
 	doubt     atomic.Bool  // files that stand may be in the cache alone: a sync has failed

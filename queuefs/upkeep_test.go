@@ -198,19 +198,32 @@ func TestBurst(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	s, q := openHome(t, fastDir(t), queuefs.Options{Now: func() time.Time { return now }, Idle: func() float64 { return idle }})
 	defer closeHome(t, s)
-	for _, tt := range []struct {
-		idle float64
-		jobs int
-		want bool
-	}{{0, 10, true}, {0.9, 10, true}, {1.1, 10, false}, {0, 0, false}, {0, 10, true}} {
+	must(t, s.Maintain(ctx))
+	for i, tt := range []struct {
+		idle  float64
+		jobs  int
+		after time.Duration
+		want  [2]bool // before and after Maintain
+	}{
+		{2, 3, 200 * time.Millisecond, [2]bool{false, false}},
+		{0, 10, 200 * time.Millisecond, [2]bool{true, true}}, // at once
+		{2, 10, 200 * time.Millisecond, [2]bool{true, true}}, // a pause
+		{2, 0, 700 * time.Millisecond, [2]bool{true, true}},
+		{2, 0, 200 * time.Millisecond, [2]bool{true, false}},
+		{1.1, 50, 200 * time.Millisecond, [2]bool{true, false}}, // there are processors for all
+		{1.1, 50, 200 * time.Millisecond, [2]bool{false, false}},
+		{0.9, 50, 200 * time.Millisecond, [2]bool{false, true}},
+		{0.9, 0, -time.Hour, [2]bool{true, false}}, // the clock is set back
+	} {
 		idle = tt.idle
 		for range tt.jobs {
 			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 30_000))
 		}
-		now = now.Add(200 * time.Millisecond)
+		before := s.Burst()
+		now = now.Add(tt.after)
 		must(t, s.Maintain(ctx))
-		if got := s.Burst(); got != tt.want {
-			t.Errorf("%v processors idle, %d jobs: got %v", tt.idle, tt.jobs, got)
+		if got := [2]bool{before, s.Burst()}; got != tt.want {
+			t.Errorf("%d: %v processors idle, %d jobs: got %v", i, tt.idle, tt.jobs, got)
 		}
 	}
 }
