@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -77,11 +78,12 @@ func parsePackName(name string) (int, bool) {
 
 // A pack that is open.
 type pack struct {
-	q     *Queue
-	page  int
-	file  *os.File
-	size  int64
-	table []byte
+	q      *Queue
+	page   int
+	file   *os.File
+	size   int64
+	table  []byte
+	loaded atomic.Bool // by somebody, or soon
 }
 
 // packs are those open, the one opened last at the end.
@@ -136,9 +138,9 @@ func (ps *packs) drop(gone func(*pack) bool) {
 	ps.open = kept
 }
 
-// warm opens the packs of the pages that ids lie in, and has those behind them
-// opened, whose jobs will be wanted next: to open a pack is to read it, and the
-// disk may have much to do.
+// warm opens the packs of the pages that ids lie in, and has the last of them and
+// those behind it loaded, whose jobs will be wanted next: the disk may have much to
+// do.
 func (q *Queue) warm(ids []JobID) {
 	first, last := int(ids[0]/PageJobs), int(ids[len(ids)-1]/PageJobs)
 	for n := first; n <= last; n++ {
@@ -151,9 +153,12 @@ func (q *Queue) warm(ids []JobID) {
 	}
 	go func() {
 		defer q.svc.end()
-		for n := last + 1; n <= last+packsAhead; n++ {
+		for n := last; n <= last+packsAhead; n++ {
 			if q.closedPack(n) {
 				q.keepPack(n)
+			}
+			if p := q.svc.packs.find(q, n); p != nil {
+				p.load()
 			}
 		}
 	}()
@@ -225,9 +230,8 @@ func (q *Queue) readPack(n int) (*pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	// All of it will be read, in about this order. Without the advice it is
-	// only slower.
-	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_WILLNEED)
+	// See load. Without the advice it is only slower.
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM)
 	head := make([]byte, packHeader+packTable)
 	if _, err = f.ReadAt(head, 0); err == nil && (string(head[:8]) != packMagic ||
 		binary.LittleEndian.Uint32(head[8:]) != uint32(n) ||
@@ -245,6 +249,27 @@ func (q *Queue) readPack(n int) (*pack, error) {
 	}
 	return &pack{q: q, page: n, file: f, size: st.Size(), table: head[packHeader:]}, nil
 }
+
+// loadStep is how much of a pack is loaded at a time.
+const loadStep = 128 << 10
+
+// load has the system keep what the pack has, all of which will be read, unless
+// somebody does so already. It goes step by step: to read all at once, as the
+// system would do by itself, makes whoever syncs the journal wait for it.
+func (p *pack) load() {
+	if p.loaded.Swap(true) {
+		return
+	}
+	b := loadBuffers.Get().(*[loadStep]byte)
+	defer loadBuffers.Put(b)
+	for at := int64(len(p.table)); at < p.size; at += loadStep {
+		if _, err := p.file.ReadAt(b[:], at); err != nil {
+			return // the end, or it was closed
+		}
+	}
+}
+
+var loadBuffers = sync.Pool{New: func() any { return new([loadStep]byte) }}
 
 // ReadAt reads at an offset.
 func (p *pack) ReadAt(b []byte, at durable.Position) error {
