@@ -164,10 +164,13 @@ func (t *task) put(p *parcel, e *sitemap.Entry) error {
 	return p.manifest(e)
 }
 
-// ahead prepares for reading the files of a job that is likely to be pending, and
-// of those behind it.
+// ahead prepares for reading the files of a job, if it is still pending, and of
+// those behind it.
 func (t *task) ahead(id queuefs.JobID) {
 	if page := int(id / queuefs.PageJobs); page != t.page {
+		if st, _ := t.q.Status(id); st != queuefs.Pending {
+			return
+		}
 		t.page = page
 		t.q.ReadAhead(page)
 	}

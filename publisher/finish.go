@@ -19,7 +19,8 @@ import (
 // takes the machine from the queue.
 
 // workTime is how long a Tick works on closed lists, busyTime how long if the
-// machine has more urgent things to do: even then all is made in time.
+// machine has more urgent things to do: as much again for each minute that the work
+// is late, up to half of workTime, for culling waits for it.
 const (
 	workTime = 200 * time.Millisecond
 	busyTime = 20 * time.Millisecond
@@ -38,6 +39,8 @@ type task struct {
 	wait *wait // what becomes of it if it is not made; f.mu is held
 	err  error // why it ended early
 	page int   // of the engine that files were last read of
+	// since is when the list was closed, or the making of the Resource Dump began.
+	since time.Time
 }
 
 // finish works on what is to be made until its time is up or nothing is left; now
@@ -47,7 +50,7 @@ func (p *Publisher) finish(ctx context.Context, now bool, waits *[]*wait) error 
 	start := time.Now()
 	over := func() bool {
 		long := time.Since(start)
-		return long > workTime || long > busyTime && !now && p.busy()
+		return long > workTime || long > busyTime && !now && p.busy() && long > p.job.slice(p.Now())
 	}
 	for {
 		if p.job == nil {
@@ -72,6 +75,12 @@ func (p *Publisher) finish(ctx context.Context, now bool, waits *[]*wait) error 
 			return ctx.Err()
 		}
 	}
+}
+
+// slice returns how long a Tick works on the task while the machine is busy.
+func (t *task) slice(now time.Time) time.Duration {
+	late := now.Sub(t.since)
+	return min(busyTime+time.Duration(max(0, late.Minutes())*float64(busyTime)), workTime/2)
 }
 
 // drop ends the present task where it is.
@@ -134,7 +143,10 @@ func (t *task) begin(run func(pause func() bool) error) *task {
 	if t.wait.failed < hopeless {
 		t.wait.octets = 0
 	}
-	t.page = -1
+	t.page, t.since = -1, t.p.Now()
+	if t.list.first != 0 {
+		t.since = t.list.until
+	}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		t.err = run(func() bool { return !t.stale() && yield(struct{}{}) })
 	})

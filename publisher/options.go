@@ -77,7 +77,8 @@ type Options struct {
 
 	// Busy tells that the machine has more urgent things to do: the package of a
 	// closed list is then put off, but no longer than for 10 s after the last
-	// change of the list, and after that takes a fiftieth of the time. nil: it
+	// change of the list. From then on packages, and Resource Dumps, take a
+	// fiftieth of the time, and more the later they are, up to a tenth. nil: it
 	// never is.
 	Busy func() bool
 

@@ -87,10 +87,10 @@ func (s *Service) maintain(ctx context.Context) error {
 	return nil
 }
 
-// Burst tells whether in the last second before the last call of Maintain the
-// queues were busy and left less than one processor idle, or have become busy
-// since, so that whatever can wait should.
-func (s *Service) Burst() bool { return s.bursts.is(s.log.Written()) }
+// Burst tells whether in the last second a call of Maintain found that the queues
+// were busy and left less than one processor idle, or whether they have become busy
+// since the last one, so that whatever can wait should.
+func (s *Service) Burst() bool { return s.bursts.is(s.opts.Now(), s.log.Written()) }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,
 // as long as there is time.

@@ -47,7 +47,7 @@ const packLimit = 8 << 10
 const packFewest = PageJobs / 8
 
 // packsOpen is how many packs a service has open at most, packsAhead how many are
-// opened before their jobs are wanted.
+// opened and loaded before their jobs are wanted.
 const (
 	packsOpen  = 64
 	packsAhead = 4
@@ -148,12 +148,23 @@ func (q *Queue) warm(ids []JobID) {
 			q.openPack(n)
 		}
 	}
-	if was := q.warmed.Load(); was == int64(last) || !q.warmed.CompareAndSwap(was, int64(last)) || q.svc.begin() != nil {
+	if q.warmed.Load() == int64(last)+1 {
+		if p := q.svc.packs.find(q, last); p == nil || p.loaded.Load() {
+			return
+		}
+	}
+	if q.svc.begin() != nil {
 		return
 	}
+	if q.loading.Swap(true) {
+		q.svc.end()
+		return
+	}
+	q.warmed.Store(int64(last) + 1)
 	go func() {
 		defer q.svc.end()
-		for n := last; n <= last+packsAhead; n++ {
+		defer q.loading.Store(false)
+		for n := last; n <= last+packsAhead && q.svc.usable() == nil; n++ {
 			if q.closedPack(n) {
 				q.keepPack(n)
 			}
@@ -262,7 +273,7 @@ func (p *pack) load() {
 	}
 	b := loadBuffers.Get().(*[loadStep]byte)
 	defer loadBuffers.Put(b)
-	for at := int64(len(p.table)); at < p.size; at += loadStep {
+	for at := int64(len(p.table)); at < p.size && p.q.svc.usable() == nil; at += loadStep {
 		if _, err := p.file.ReadAt(b[:], at); err != nil {
 			return // the end, or it was closed
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cutie/queuefs/durable"
 )
@@ -300,4 +301,27 @@ func TestFewFilesFewPacks(t *testing.T) {
 			t.Errorf("%d of %d files, not %d", n, files, want)
 		}
 	}
+}
+
+// The pack of the jobs that are taken is loaded, that of the first page and those
+// that were closed meanwhile too.
+func TestPacksAreLoaded(t *testing.T) {
+	q := packHome(t)
+	if err := q.svc.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	loaded := func(what string) {
+		t.Helper()
+		for range 1000 {
+			if p := q.svc.packs.find(q, 0); p != nil && p.loaded.Load() {
+				return
+			}
+			q.ReadAhead(0)
+			time.Sleep(time.Millisecond)
+		}
+		t.Errorf("%s: the pack of the first page is not loaded", what)
+	}
+	loaded("at first")
+	q.svc.packs.drop(func(*pack) bool { return true })
+	loaded("opened again")
 }

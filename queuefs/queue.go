@@ -25,7 +25,8 @@ type Queue struct {
 	filing  sync.RWMutex                       // read-held while files of a job are written
 	turns   struct{ payload, text sync.Mutex } // held while entries of the directories change
 	packing sync.Mutex                         // held while a pack is opened
-	warmed  atomic.Int64                       // the page behind which packs were last opened
+	warmed  atomic.Int64                       // behind the page from which on packs were last loaded; 0: none were
+	loading atomic.Bool                        // somebody does so now
 
 	mu        sync.RWMutex
 	info      QueueInfo
