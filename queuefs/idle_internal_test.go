@@ -65,12 +65,15 @@ func TestHalfOfTheJobsUnfiled(t *testing.T) {
 	for _, tt := range []struct {
 		more int64 // as if so many others had no files
 		left int
-	}{{0, 3}, {maxDirty/2 - 7, 6}, {maxDirty/2 - 9, 0}} {
+	}{{0, 3}, {maxDirty/2 - 7, 6}, {maxDirty / 2, 0}} {
 		submitMany(t, q, 3)
-		s.pace.written -= calmRate // a burst
-		now = now.Add(200 * time.Millisecond)
 		s.dirty.Add(tt.more)
-		err := s.Maintain(t.Context())
+		var err error
+		for try := 0; try == 0 || try < 100 && err == nil && tt.left == 0 && s.dirty.Load() > tt.more; try++ { // there is little time
+			s.pace.written -= calmRate // a burst
+			now = now.Add(200 * time.Millisecond)
+			err = s.Maintain(t.Context())
+		}
 		s.dirty.Add(-tt.more)
 		if got := s.Unfiled(); err != nil || got != tt.left {
 			t.Errorf("%d jobs are left (%v), want %d", got, err, tt.left)

@@ -212,8 +212,8 @@ func TestBurst(t *testing.T) {
 		{2, 0, 200 * time.Millisecond, [2]bool{true, false}},
 		{1.1, 50, 200 * time.Millisecond, [2]bool{true, false}}, // there are processors for all
 		{1.1, 50, 200 * time.Millisecond, [2]bool{false, false}},
-		{0.9, 50, 200 * time.Millisecond, [2]bool{false, true}},
-		{0.9, 0, -time.Hour, [2]bool{true, false}}, // the clock is set back
+		{0.4, 50, 200 * time.Millisecond, [2]bool{false, true}},
+		{0.4, 0, -time.Hour, [2]bool{true, false}}, // the clock is set back
 	} {
 		idle = tt.idle
 		for range tt.jobs {
