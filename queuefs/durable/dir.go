@@ -266,8 +266,11 @@ func (d *Dir) Append(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), d.path+"/"+name), nil
 }
 
-// ReadFile appends the contents of the file name to dst. Files above max
-// octets are refused.
+// ErrTooLong says that a file has more bytes than its reader takes.
+var ErrTooLong = errors.New("too long")
+
+// ReadFile appends the contents of the file name to dst. For a file above max
+// bytes the error wraps [ErrTooLong].
 func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 	if err := element(name); err != nil {
 		return dst, err
@@ -293,7 +296,7 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 		default:
 			dst = dst[:len(dst)+n]
 			if len(dst)-start > max {
-				return dst[:start], d.pathError("read", name, fmt.Errorf("larger than %d octets", max))
+				return dst[:start], d.pathError("read", name, fmt.Errorf("%w: more than %d bytes", ErrTooLong, max))
 			}
 			if n < room {
 				return dst, nil // a regular file gives less only at its end

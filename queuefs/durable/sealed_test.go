@@ -1,0 +1,175 @@
+package durable_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cutie/queuefs/durable"
+)
+
+func sealedIn(t *testing.T, fault durable.Fault) (durable.Sealed, string) {
+	t.Helper()
+	path := t.TempDir()
+	d, err := durable.OpenDir(path, fault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return durable.Sealed{Dir: d, Name: "state", Kind: "state of tests", Max: 100}, path
+}
+
+func TestSealedReadsWhatItWrote(t *testing.T) {
+	s, _ := sealedIn(t, nil)
+	if _, err := s.Read(); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrDamaged) {
+		t.Fatalf("without a file: %v", err)
+	}
+	for _, contents := range []string{"", "a: 1\n", "no end of line", "seal: x\n", strings.Repeat("\x00", 100)} {
+		if err := s.Write([]byte(contents)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Read(); err != nil || string(got) != contents {
+			t.Errorf("got %q, %v; want %q", got, err, contents)
+		}
+	}
+	if err := s.Write(make([]byte, 101)); err == nil {
+		t.Error("more than Max was written")
+	}
+}
+
+// Each octet of a file is flipped and each prefix of it is tried.
+func TestSealedTellsEveryDamage(t *testing.T) {
+	s, path := sealedIn(t, nil)
+	if err := s.Write([]byte("job: 7\nsequence: 12\n")); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(filepath.Join(path, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := [][]byte{append(slices.Clone(whole), whole...), append(slices.Clone(whole), 0), make([]byte, 300)}
+	for i := range whole {
+		flipped := slices.Clone(whole)
+		flipped[i] ^= 1
+		damaged = append(damaged, flipped, whole[:i])
+	}
+	for _, data := range damaged {
+		if err := os.WriteFile(filepath.Join(path, "state"), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Read(); !errors.Is(err, durable.ErrDamaged) {
+			t.Errorf("%q reads as %q, %v", data, got, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(path, "state"), whole, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s.Kind = "state of others"
+	if got, err := s.Read(); !errors.Is(err, durable.ErrDamaged) {
+		t.Errorf("a file of another kind reads as %q, %v", got, err)
+	}
+}
+
+func TestSealedReadsOldFiles(t *testing.T) {
+	s, path := sealedIn(t, nil)
+	s.Old = func(file []byte) ([]byte, error) {
+		if rest, ok := strings.CutSuffix(string(file), "end\n"); ok {
+			return []byte(rest), nil
+		}
+		return nil, errors.New("cut off")
+	}
+	if err := os.WriteFile(filepath.Join(path, "state"), []byte("a: 1\nend\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Read(); err != nil || string(got) != "a: 1\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(path, "state"), []byte("a: 1\nen"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Read(); !errors.Is(err, durable.ErrDamaged) || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestSetAsideKeepsEveryFile(t *testing.T) {
+	s, path := sealedIn(t, nil)
+	if _, err := s.SetAside(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+	for i, want := range []string{"corrupt/state", "corrupt/state-2", "corrupt/state-3"} {
+		data := strings.Repeat("x", i)
+		if err := os.WriteFile(filepath.Join(path, "state"), []byte(data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.SetAside()
+		if err != nil || got != want {
+			t.Fatalf("got %q, %v; want %q", got, err, want)
+		}
+		if text, err := os.ReadFile(filepath.Join(path, got)); err != nil || string(text) != data {
+			t.Errorf("%s has %q, %v; want %q", got, text, err, data)
+		}
+		if _, err := os.Stat(filepath.Join(path, "state")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it stands still: %v", err)
+		}
+	}
+}
+
+func TestSweepRemovesWhatIsUnfinished(t *testing.T) {
+	s, path := sealedIn(t, nil)
+	for _, name := range []string{"a", durable.TempPrefix + "1", durable.TempPrefix + "2"} {
+		if err := os.WriteFile(filepath.Join(path, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Dir.Sweep(func(name string) bool { return strings.HasSuffix(name, "2") }); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	if err := s.Dir.Names(func(name string) { names = append(names, name) }); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	if want := []string{"a", durable.TempPrefix + "2"}; !slices.Equal(names, want) {
+		t.Errorf("left %q, want %q", names, want)
+	}
+}
+
+// Every step of a Write fails in turn, as failed and as failed but done: the
+// file holds the old contents or the new.
+func TestSealedHoldsOldOrNewAfterFaults(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		for fail := 1; ; fail++ {
+			count, on := 0, false
+			s, _ := sealedIn(t, func(step string, do func() error) error {
+				if !on {
+					return do()
+				}
+				if count++; count != fail {
+					return do()
+				}
+				if done {
+					do()
+				}
+				return errors.New("injected")
+			})
+			if err := s.Write([]byte("old")); err != nil {
+				t.Fatal(err)
+			}
+			on = true
+			err := s.Write([]byte("new"))
+			on = false
+			got, readErr := s.Read()
+			if readErr != nil || string(got) != "new" && (err == nil || string(got) != "old") {
+				t.Errorf("step %d (done %v) fails: %v; then %q, %v", fail, done, err, got, readErr)
+			}
+			if count < fail {
+				break
+			}
+		}
+	}
+}
