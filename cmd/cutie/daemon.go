@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,7 +18,6 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/callback"
-	"cutie/cmd/cutie/express"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
@@ -134,11 +132,8 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
-	var front *express.Front // nil with TLS
-	overTCP := func() error { return server.Serve(front) }
-	if d.cert == nil {
-		front = express.Listen(tcp, server, single(basePath(d.svc.Info().BaseURI)))
-	} else {
+	overTCP := func() error { return server.Serve(tcp) }
+	if d.cert != nil {
 		server.TLSConfig = d.cert.config()
 		overTCP = func() error { return server.ServeTLS(tcp, "", "") }
 	}
@@ -188,7 +183,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener, ready func() error) e
 	// was acknowledged is in the journal.
 	unhook()
 	protocol.Close()
-	err = errors.Join(broken, d.stop(server, front))
+	err = errors.Join(broken, d.stop(server))
 	endLoops()
 	wg.Wait()
 	d.send.Wait()
@@ -206,22 +201,6 @@ func callerOf(r *http.Request, queue string) uws.Caller {
 func learnsPhases(r *http.Request, queue string) bool {
 	c := callerOf(r, queue)
 	return c.Delete || c.Admin
-}
-
-// single tells which requests are submissions and consumptions of one job that
-// wait for nothing but storage: those are what a busy client repeats. A form may
-// carry a manifest, whose payloads are fetched, or ask a consumption to wait.
-func single(prefix string) func(path string, header http.Header, length int64) bool {
-	return func(path string, header http.Header, length int64) bool {
-		path = strings.TrimPrefix(path, prefix) // a proxy may take it away
-		switch {
-		case strings.HasPrefix(path, "/content/"):
-			return !strings.HasPrefix(strings.ToLower(header.Get("Content-Type")), "multipart/")
-		case strings.HasPrefix(path, "/consume/"):
-			return length == 0
-		}
-		return false
-	}
 }
 
 // plain makes a task of one that takes no time.
@@ -268,14 +247,11 @@ func (d *daemon) reopen(ctx context.Context) {
 
 // stop ends the server: no new connections, the requests in progress to their
 // end, or to the end of the grace.
-func (d *daemon) stop(server *http.Server, front *express.Front) error {
+func (d *daemon) stop(server *http.Server) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), d.grace)
 	defer cancel()
-	err := server.Shutdown(ctx) // closes the front as well
-	if front != nil {
-		err = errors.Join(err, front.Shutdown(ctx))
-	}
+	err := server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		d.log.Warn().Dur("grace", d.grace).Msg("requests cut off")
 		err = server.Close()

@@ -18,7 +18,7 @@ import (
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/peers"},
-	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/express", "cmd/cutie/load", "queuefs/queuetest"},
+	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/load", "queuefs/queuetest"},
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/lanes", "queuefs/namaste", "queuefs/octets", "publisher/soif"},

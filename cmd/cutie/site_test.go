@@ -16,7 +16,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/express"
 	"cutie/queuefs/rest"
 )
 
@@ -59,9 +58,6 @@ func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 	}
 	srv := httptest.NewUnstartedServer(s)
 	srv.Config.ConnContext = rememberConn
-	front := express.Listen(srv.Listener, srv.Config, single(s.prefix))
-	srv.Listener = front
-	t.Cleanup(func() { front.Shutdown(context.Background()) })
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return srv
