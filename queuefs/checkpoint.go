@@ -119,7 +119,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 		keep = s.keep
 	}
 	c := checkpointFile{past: mark, keep: keep, clean: closing}
-	if err := s.ixdir.Replace(checkFile, c.file()); err != nil {
+	if err := s.checkpointFile().Write(c.file()); err != nil {
 		return storageError(err)
 	}
 	for i := range staged {
@@ -253,7 +253,11 @@ func (q *Queue) stage(at durable.Position, closing bool) (st *stagedPages, err e
 			}
 		}
 	}
-	return st, st.add(queueFile, x.file())
+	tmp, err := queueIndexIn(st.dir, q.id).Stage(x.file())
+	if err == nil {
+		st.names = append(st.names, [2]string{tmp, queueFile})
+	}
+	return st, err
 }
 
 // indexDir opens the directory of the index pages of the queue, to be closed.

@@ -118,7 +118,7 @@ func (q *Queue) begin() error {
 	q.since = q.svc.log.Done().At
 	x := q.indexed(q.since)
 	x.bare, x.empty = true, len(q.idx.pages) == 0
-	return dir.Replace(queueFile, x.file())
+	return queueIndexIn(dir, q.id).Write(x.file())
 }
 
 // beginAgain is for a journal that other hands took away: its places begin

@@ -54,39 +54,45 @@ func parseNumbers(text string) (n numbers, err error) {
 	return numbers{JobID(j), Seq(e)}, nil
 }
 
-// readFormer returns the lines of the file, oldest first. One that does not
-// verify is set aside, and another written of what can be read.
+func (s *Service) formerFile() durable.Sealed {
+	return durable.Sealed{Dir: s.ixdir, Name: formerFile, Kind: "numbers of former queues", Max: 16 << 20, Old: unseal}
+}
+
+// readFormer returns the lines of the file, oldest first. A damaged file is set
+// aside, and another is written from its legible lines.
 func (s *Service) readFormer() (anvl.Record, error) {
-	data, err := s.ixdir.ReadFile(formerFile, nil, 16<<20)
+	file := s.formerFile()
+	data, err := file.Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err == nil {
+		var r anvl.Record
+		if r, err = anvl.ParseRecord(data); err == nil {
+			return r, nil
+		}
+	} else if !errors.Is(err, durable.ErrDamaged) {
+		return nil, err
+	}
+	why := err
+	if data, err = s.ixdir.ReadFile(formerFile, nil, file.Max*2); err != nil {
+		return nil, err
+	}
+	r := s.salvage(string(data))
+	const copied = durable.TempPrefix + formerFile
+	if err := s.ixdir.Replace(copied, data); err != nil {
+		return nil, err
+	}
+	aside, err := s.ixdir.SetAside(s.ixdir, copied, formerFile)
 	if err != nil {
 		return nil, err
 	}
-	r, why := unseal(data)
-	if why == nil {
-		return r, nil
-	}
-	r = s.salvage(string(data))
-	aside, err := s.ixdir.MakeSub(corruptDir)
-	if err != nil {
-		return nil, err
-	}
-	defer aside.Close()
-	name, err := freeName(aside, formerFile)
-	if err != nil {
-		return nil, err
-	}
-	// A copy first: after a crash between the two there are both.
-	if err := aside.Replace(name, data); err != nil {
-		return nil, err
-	}
-	if err := s.ixdir.Replace(formerFile, sealed(r)); err != nil {
+	// The copy is set aside first: after a crash between the two there are both.
+	if err := file.Write(anvl.AppendRecord(nil, r)); err != nil {
 		return nil, err
 	}
 	s.report(Problem{Path: logDir + "/" + indexDir + "/" + formerFile, Text: fmt.Sprintf(
-		"%v; set aside as %s/%s; queues made again begin above the highest numbers that could be read, %v", why, corruptDir, name, lastOf(r, formerRest))})
+		"%v; set aside as %s; queues made again begin above the highest numbers that could be read, %v", why, aside, lastOf(r, formerRest))})
 	return r, nil
 }
 
@@ -98,7 +104,7 @@ func (s *Service) salvage(text string) (r anvl.Record) {
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		n, err := parseNumbers(value)
-		if !ok || err != nil || n.job > maxJobID/2 || n.seq > maxJobID/2 || name == "crc" && len(value) == 8 {
+		if !ok || err != nil || n.job > maxJobID/2 || n.seq > maxJobID/2 || name == "crc" || name == "seal" {
 			continue
 		}
 		rest = rest.max(n)
@@ -137,7 +143,7 @@ func (s *Service) retire(last map[string]numbers) error {
 	if !more {
 		return nil
 	}
-	return s.ixdir.Replace(formerFile, sealed(r))
+	return s.formerFile().Write(anvl.AppendRecord(nil, r))
 }
 
 // retireStrays is retire for the queues that the journal speaks of and
@@ -206,19 +212,19 @@ func (s *Service) remains(id string) (last numbers, err error) {
 		return last, err
 	}
 	defer dir.Close()
-	return indexedNumbers(dir)
+	return indexedNumbers(dir, id)
 }
 
 // indexedNumbers returns the highest numbers that the files of an index speak
 // of. Without a queue file that verifies, all numbers of a page may have been
 // given out.
-func indexedNumbers(dir *durable.Dir) (last numbers, err error) {
-	data, err := dir.ReadFile(queueFile, nil, 64<<20)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return last, err
-	}
-	if x, err := parseQueueIndex(data); err == nil {
+func indexedNumbers(dir *durable.Dir, queue string) (last numbers, err error) {
+	x, err := readQueueIndex(dir, queue)
+	switch {
+	case err == nil:
 		return numbers{x.mint.job, x.seq}, nil
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrDamaged):
+		return last, err
 	}
 	pages, err := pageNumbers(dir)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestLinesOfFormerQueuesAreBounded(t *testing.T) {
 		lastOf(r, "q51") != (numbers{52, 153}) || lastOf(r, "q50") != (numbers{}) {
 		t.Errorf("got %d lines, %d of the rest, %v … %v", len(r), lastOf(r, formerRest), r[:2], r[len(r)-2:])
 	}
-	if again, err := unseal(sealed(r)); err != nil || len(again) != len(r) {
+	if again, err := anvl.ParseRecord(anvl.AppendRecord(nil, r)); err != nil || len(again) != len(r) {
 		t.Errorf("read back: %d lines, %v", len(again), err)
 	}
 }
@@ -44,7 +44,7 @@ func TestNumbersOfManyQueuesAreWrittenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.ixdir.Replace(formerFile, sealed(retired(nil, formerRest, numbers{100, 100}))); err != nil {
+	if err := s.formerFile().Write(anvl.AppendRecord(nil, retired(nil, formerRest, numbers{100, 100}))); err != nil {
 		t.Fatal(err)
 	}
 	writes = 0

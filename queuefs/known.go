@@ -72,23 +72,17 @@ func keptSettings(index *durable.Dir, id string) (text []byte, created time.Time
 		var dir *durable.Dir
 		if dir, err = all.Sub(id); err == nil {
 			defer dir.Close()
-			var data []byte
-			if data, err = dir.ReadFile(queueFile, nil, 64<<20); err == nil {
-				x, err := parseQueueIndex(data)
-				if err != nil {
-					return nil, created, nil // told when the queue is opened
-				}
-				if x.created != 0 {
-					created = micro(x.created)
-				}
-				return x.settings, created, nil
+			var x queueIndex
+			if x, err = readQueueIndex(dir, id); err == nil && x.created != 0 {
+				created = micro(x.created)
 			}
+			text = x.settings
 		}
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrDamaged) { // reported when the queue is opened
 		err = nil
 	}
-	return nil, created, err
+	return text, created, err
 }
 
 // checkSettings tells of a queue-info.txt that cannot be read. Repairing sets
@@ -105,7 +99,7 @@ func (q *Queue) checkSettings(r *Report, repair bool) error {
 		r.Problems = append(r.Problems, Problem{Path: q.infoPath(), Text: bad})
 		return nil
 	}
-	to, err := q.moveAside(q.dirs.root, queueInfo, queueInfo)
+	to, err := q.dirs.root.SetAside(q.dirs.root, queueInfo, queueInfo)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		bad += "; written again"

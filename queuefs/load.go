@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"cutie/queuefs/durable"
 )
@@ -15,7 +14,7 @@ import (
 // last: index, then journal. Where the index is missing or damaged the
 // directories stand in for it.
 func (s *Service) load() error {
-	if err := errors.Join(sweep(s.home), sweep(s.ixdir)); err != nil {
+	if err := errors.Join(s.home.Sweep(nil), s.ixdir.Sweep(nil)); err != nil {
 		return err
 	}
 	c, indexed, err := s.readCheckpoint()
@@ -88,11 +87,9 @@ func (s *Service) load() error {
 // no more room than it has, so a home on a full disk can be opened.
 func (s *Service) markOpen(c checkpointFile) error {
 	c.clean = false
-	err := s.ixdir.Replace(checkFile, c.file())
+	err := s.checkpointFile().Write(c.file())
 	if errors.Is(storageError(err), ErrNoSpace) {
-		if e := s.ixdir.Rewrite(checkFile, c.file()); e == nil {
-			return s.ixdir.SyncFS()
-		}
+		return s.checkpointFile().Rewrite(c.file())
 	}
 	return err
 }
@@ -187,23 +184,7 @@ func (s *Service) sweepTemps() error {
 			}
 		}
 	}
-	return sweepBut(s.temp, wanted)
-}
-
-// sweep removes the files of d that a crash left unfinished.
-func sweep(d *durable.Dir) error { return sweepBut(d, nil) }
-
-func sweepBut(d *durable.Dir, wanted map[string]bool) error {
-	var gone []string
-	err := d.Names(func(name string) {
-		if !wanted[name] && strings.HasPrefix(name, durable.TempPrefix) {
-			gone = append(gone, name)
-		}
-	})
-	for _, name := range gone {
-		err = errors.Join(err, d.Remove(name))
-	}
-	return err
+	return s.temp.Sweep(func(name string) bool { return wanted[name] })
 }
 
 // loaded is what became of the index of a queue.
@@ -220,7 +201,7 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 		return was, err
 	}
 	defer dir.Close()
-	if err := errors.Join(sweep(q.dirs.root), sweep(dir)); err != nil {
+	if err := errors.Join(q.dirs.root.Sweep(nil), dir.Sweep(nil)); err != nil {
 		return was, err
 	}
 	if err := q.openGraves(dir); err != nil {
@@ -279,7 +260,7 @@ func (q *Queue) recount(dir *durable.Dir) error {
 	if err != nil {
 		return err
 	}
-	last, err := indexedNumbers(dir)
+	last, err := indexedNumbers(dir, q.id)
 	if err != nil {
 		return err
 	}
@@ -292,18 +273,15 @@ func (q *Queue) recount(dir *durable.Dir) error {
 // readQueueIndex returns false if there is no queue file that verifies: the
 // queue was made or brought since the last checkpoint, or it is damaged.
 func (q *Queue) readQueueIndex(dir *durable.Dir) (x queueIndex, ok bool, err error) {
-	data, err := dir.ReadFile(queueFile, nil, 64<<20)
-	if errors.Is(err, fs.ErrNotExist) {
+	x, err = readQueueIndex(dir, q.id)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return x, false, nil
-	}
-	if err != nil {
-		return x, false, err
-	}
-	if x, err = parseQueueIndex(data); err != nil {
+	case errors.Is(err, durable.ErrDamaged):
 		q.svc.report(Problem{Path: q.indexPath(queueFile), Text: err.Error() + "; the index is made again from the directories"})
 		return x, false, nil
 	}
-	return x, true, nil
+	return x, err == nil, err
 }
 
 // dropPages removes pages that must not be taken for those of the next

@@ -43,7 +43,7 @@ func (q *Queue) checkPayload(e Entry, there, repair bool, r *Report) error {
 // mendPayload returns what was done about a payload that is lost.
 func (q *Queue) mendPayload(e Entry, there bool, why string) (done string, err error) {
 	if there {
-		to, err := q.moveAside(q.dirs.payload, e.Job.String(), payloadDir+"-"+e.Job.String())
+		to, err := q.dirs.root.SetAside(q.dirs.payload, e.Job.String(), payloadDir+"-"+e.Job.String())
 		if err != nil {
 			return "", err
 		}
@@ -127,7 +127,7 @@ func (q *Queue) mendResults(id JobID, bad []badResult, repair bool, r *Report) e
 func (q *Queue) moveResult(id JobID, name string) (to string, err error) {
 	dir, err := q.resultsOf(id)
 	if err == nil {
-		to, err = q.moveAside(dir, name, resultDir+"-"+id.String()+"-"+name)
+		to, err = q.dirs.root.SetAside(dir, name, resultDir+"-"+id.String()+"-"+name)
 		dir.Close()
 	}
 	if errors.Is(err, fs.ErrNotExist) {

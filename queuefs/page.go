@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"strconv"
-	"strings"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
@@ -90,21 +89,37 @@ func parsePage(data []byte) (*page, error) {
 	return p, nil
 }
 
-// sealed appends a checksum line to a record and returns the file.
-func sealed(r anvl.Record) []byte {
-	b := anvl.AppendRecord(nil, r)
-	return fmt.Appendf(b, "crc: %08x\n", crc32.Checksum(b, castagnoli))
+// unseal reads a state file that ends with a line "crc: ", as they did before
+// [durable.Sealed], and returns what stands above that line.
+func unseal(data []byte) ([]byte, error) {
+	i := max(0, bytes.LastIndex(data, []byte("crc: ")))
+	if fmt.Sprintf("crc: %08x\n", crc32.Checksum(data[:i], castagnoli)) != string(data[i:]) {
+		return nil, errPage
+	}
+	return data[:i], nil
 }
 
-var errSeal = errors.New("checksum does not verify")
+// queueIndexIn is the file of a queueIndex in the directory of an index.
+func queueIndexIn(dir *durable.Dir, queue string) durable.Sealed {
+	return durable.Sealed{Dir: dir, Name: queueFile, Kind: "index of queue " + queue, Max: 64 << 20, Old: unseal}
+}
 
-// unseal reads what sealed wrote.
-func unseal(data []byte) (anvl.Record, error) {
-	i := strings.LastIndex(string(data), "crc: ")
-	if i < 0 || fmt.Sprintf("crc: %08x\n", crc32.Checksum(data[:i], castagnoli)) != string(data[i:]) {
-		return nil, errSeal
+// readQueueIndex reads the file of a queueIndex. The error wraps
+// [fs.ErrNotExist] or [durable.ErrDamaged] if there is none to go by.
+func readQueueIndex(dir *durable.Dir, queue string) (x queueIndex, err error) {
+	file := queueIndexIn(dir, queue)
+	data, err := file.Read()
+	if err != nil {
+		return x, err
 	}
-	return anvl.ParseRecord(data[:i])
+	if x, err = parseQueueIndex(data); err != nil {
+		return x, errors.Join(durable.ErrDamaged, err)
+	}
+	return x, nil
+}
+
+func (s *Service) checkpointFile() durable.Sealed {
+	return durable.Sealed{Dir: s.ixdir, Name: checkFile, Kind: "checkpoint", Max: 1 << 16, Old: unseal}
 }
 
 // queueIndex is the file that goes with the pages of a queue.
@@ -167,11 +182,11 @@ func (x queueIndex) file() []byte {
 	for _, t := range x.types {
 		r.Add("type", t)
 	}
-	return sealed(r)
+	return anvl.AppendRecord(nil, r)
 }
 
 func parseQueueIndex(data []byte) (x queueIndex, err error) {
-	r, err := unseal(data)
+	r, err := anvl.ParseRecord(data)
 	if err != nil {
 		return x, err
 	}
@@ -188,7 +203,7 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 		if e.Name == "info" {
 			b, err := hex.DecodeString(e.Value)
 			if err != nil || len(b) != len(x.info) {
-				return x, errSeal
+				return x, errPage
 			}
 			copy(x.info[:], b)
 			continue
@@ -230,7 +245,7 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 		}
 	}
 	if len(x.types) == 0 || x.types[0] != "" {
-		return x, errSeal
+		return x, errPage
 	}
 	x.mint.seq, x.mint.time = x.seq, x.seqTime
 	return x, nil
@@ -244,7 +259,7 @@ type checkpointFile struct {
 
 func (c checkpointFile) file() []byte {
 	u := func(n uint64) string { return strconv.FormatUint(n, 10) }
-	return sealed(anvl.Record{{Name: "position", Value: u(uint64(c.past.At))}, {Name: "batch", Value: u(c.past.Batch)},
+	return anvl.AppendRecord(nil, anvl.Record{{Name: "position", Value: u(uint64(c.past.At))}, {Name: "batch", Value: u(c.past.Batch)},
 		{Name: "keepPosition", Value: u(uint64(c.keep.At))}, {Name: "keepBatch", Value: u(c.keep.Batch)},
 		{Name: "clean", Value: strconv.FormatBool(c.clean)}})
 }
@@ -252,14 +267,15 @@ func (c checkpointFile) file() []byte {
 // readCheckpoint returns the zero value and false if there is none that
 // verifies.
 func (s *Service) readCheckpoint() (c checkpointFile, ok bool, err error) {
-	data, err := s.ixdir.ReadFile(checkFile, nil, 1<<16)
-	if errors.Is(err, fs.ErrNotExist) {
+	var r anvl.Record
+	data, err := s.checkpointFile().Read()
+	if err == nil {
+		r, err = anvl.ParseRecord(data)
+	} else if errors.Is(err, fs.ErrNotExist) {
 		return c, false, nil
-	}
-	if err != nil {
+	} else if !errors.Is(err, durable.ErrDamaged) {
 		return c, false, err
 	}
-	r, err := unseal(bytes.TrimRight(data, "\x00")) // a crash may have come before it was cut to size
 	if err != nil {
 		s.report(Problem{Path: logDir + "/" + indexDir + "/" + checkFile, Text: err.Error() + "; the index is made again from the directories"})
 		return c, false, nil

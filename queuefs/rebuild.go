@@ -79,7 +79,7 @@ func dropIndex(ix *durable.Dir) error {
 		if err != nil {
 			continue // no directory, so nobody reads it
 		}
-		err = errors.Join(dropPages(d), distrust(d))
+		err = errors.Join(dropPages(d), distrust(d, name))
 		d.Close()
 		if err != nil {
 			return err
@@ -90,20 +90,16 @@ func dropIndex(ix *durable.Dir) error {
 
 // distrust lets the directories of a queue without pages be read, although the
 // journal should have all jobs.
-func distrust(d *durable.Dir) error {
-	data, err := d.ReadFile(queueFile, nil, 64<<20)
-	if errors.Is(err, fs.ErrNotExist) {
+func distrust(d *durable.Dir, queue string) error {
+	x, err := readQueueIndex(d, queue)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrDamaged), err == nil && !x.empty:
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
-	x, err := parseQueueIndex(data)
-	if err != nil || !x.empty {
-		return nil // one that is damaged is not believed anyway
-	}
 	x.empty = false
-	return d.Replace(queueFile, x.file())
+	return queueIndexIn(d, queue).Write(x.file())
 }
 
 // rebuildQueues lists every queue directory in queues.txt and gives it the

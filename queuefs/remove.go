@@ -276,7 +276,7 @@ func (s *Service) sweepRemoved() error {
 	}
 	for _, name := range names {
 		if d, err := ix.Sub(name); err == nil {
-			err = sweep(d)
+			err = d.Sweep(nil)
 			d.Close()
 			if err != nil {
 				return err

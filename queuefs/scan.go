@@ -77,51 +77,15 @@ func (q *Queue) later(name string, a, b Status) bool {
 	return read(b) > read(a)
 }
 
-// maxAside is up to where names in corrupt/ keep those that things had before;
-// a number must fit behind it.
-const maxAside = 240
-
 // setAside moves what cannot be understood to corrupt/ beside the directories
 // and reports it.
 func (q *Queue) setAside(st Status, name, why string) error {
-	to, err := q.moveAside(q.dirs.status[st], name, st.String()+"-"+name)
+	to, err := q.dirs.root.SetAside(q.dirs.status[st], name, st.String()+"-"+name)
 	if err != nil {
 		return err
 	}
 	q.svc.report(Problem{Path: q.path(st.String(), name), Text: why + "; moved to " + to})
 	return nil
-}
-
-// moveAside moves a file to corrupt/ under the name as, or one like it, and
-// returns its path there.
-func (q *Queue) moveAside(from *durable.Dir, name, as string) (string, error) {
-	d, err := q.dirs.root.MakeSub(corruptDir)
-	if err != nil {
-		return "", err
-	}
-	defer d.Close()
-	to, err := freeName(d, as)
-	if err != nil {
-		return "", err
-	}
-	return corruptDir + "/" + to, from.Rename(name, d, to)
-}
-
-// freeName returns a name that nothing in corrupt/ has: base, or its beginning,
-// with a number behind it if need be.
-func freeName(d *durable.Dir, base string) (string, error) {
-	base = base[:min(len(base), maxAside)]
-	name := base
-	for n := 1; ; n++ {
-		_, err := d.Stat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return name, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		name = fmt.Sprintf("%s.%d", base, n)
-	}
 }
 
 // scan makes pages of the index from job files. The status is that of the

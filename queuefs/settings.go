@@ -76,7 +76,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	}
 	if text := rewrite(doc, info.elements()); bad || string(text) != string(now.file) {
 		if bad {
-			if _, err := q.moveAside(q.dirs.root, queueInfo, queueInfo); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if _, err := q.dirs.root.SetAside(q.dirs.root, queueInfo, queueInfo); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return QueueInfo{}, storageError(err)
 			}
 		}

@@ -52,6 +52,7 @@ func (s Sealed) Read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	file = bytes.TrimRight(file, "\x00") // a crash can leave zeros after a Rewrite
 	contents := file[:max(0, len(file)-sealSize)]
 	tail := file[len(contents):]
 	switch {
@@ -68,31 +69,61 @@ func (s Sealed) Read() ([]byte, error) {
 // Write replaces the contents. They are on stable storage when Write returns;
 // after a crash before that the file holds the old contents or the new.
 func (s Sealed) Write(contents []byte) error {
+	file, err := s.seal(contents)
+	if err != nil {
+		return err
+	}
+	return s.Dir.Replace(s.Name, file)
+}
+
+// Stage writes the contents to a temporary file and returns its name, as
+// [Dir.Stage] does.
+func (s Sealed) Stage(contents []byte) (string, error) {
+	file, err := s.seal(contents)
+	if err != nil {
+		return "", err
+	}
+	return s.Dir.Stage(s.Name, file)
+}
+
+// Rewrite replaces the contents in place, for a disk without free space. A
+// crash before it returns can damage the file.
+func (s Sealed) Rewrite(contents []byte) error {
+	file, err := s.seal(contents)
+	if err == nil {
+		err = s.Dir.Rewrite(s.Name, file)
+	}
+	if err != nil {
+		return err
+	}
+	return s.Dir.SyncFS()
+}
+
+func (s Sealed) seal(contents []byte) ([]byte, error) {
 	if len(contents) > s.Max {
-		return s.Dir.pathError("write", s.Name, fmt.Errorf("%d bytes, more than %d", len(contents), s.Max))
+		return nil, s.Dir.pathError("write", s.Name, fmt.Errorf("%w: %d bytes, more than %d", ErrTooLong, len(contents), s.Max))
 	}
 	file := make([]byte, 0, len(contents)+sealSize)
-	file = append(append(file, contents...), sealLine(s.Kind, contents)...)
-	return s.Dir.Replace(s.Name, file)
+	return append(append(file, contents...), sealLine(s.Kind, contents)...), nil
 }
 
 // SetAside moves the file to the directory [Corrupt] in Dir and returns the
 // new path, relative to Dir. If there is no file the error wraps
 // [fs.ErrNotExist].
-func (s Sealed) SetAside() (string, error) { return s.Dir.SetAside(s.Name) }
+func (s Sealed) SetAside() (string, error) { return s.Dir.SetAside(s.Dir, s.Name, s.Name) }
 
 // Corrupt is the name of the directory for files that could not be read.
 const Corrupt = "corrupt"
 
-// maxAside is how many files of one name are kept in [Corrupt] under names of
-// their own.
-const maxAside = 1000
+// maxAside is how many bytes of a name are kept in [Corrupt]; a number fits
+// after them.
+const maxAside = 240
 
-// SetAside moves the entry name of d to [Corrupt] in d, under its name or its
-// name and a number, and returns the new path, relative to d. After a crash the
-// entry has one of the two paths.
-func (d *Dir) SetAside(name string) (string, error) {
-	if _, err := d.Stat(name); err != nil {
+// SetAside moves the entry name of from to the directory [Corrupt] in d, under
+// the name as or as and a number, and returns the new path, relative to d.
+// After a crash the entry has one of the two paths.
+func (d *Dir) SetAside(from *Dir, name, as string) (string, error) {
+	if _, err := from.Stat(name); err != nil {
 		return "", err
 	}
 	aside, err := d.MakeSub(Corrupt)
@@ -100,8 +131,9 @@ func (d *Dir) SetAside(name string) (string, error) {
 		return "", err
 	}
 	defer aside.Close()
-	to := name
-	for n := 2; ; n++ {
+	as = as[:min(len(as), maxAside)]
+	to := as
+	for n := 1; ; n++ {
 		_, err := aside.Stat(to)
 		if errors.Is(err, fs.ErrNotExist) {
 			break
@@ -109,15 +141,9 @@ func (d *Dir) SetAside(name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if n > maxAside {
-			return "", d.pathError("set aside", name, fmt.Errorf("%s holds %d of that name", aside.path, maxAside))
-		}
-		to = name + "-" + strconv.Itoa(n)
+		to = as + "." + strconv.Itoa(n)
 	}
-	if err := d.Rename(name, aside, to); err != nil {
-		return "", err
-	}
-	return Corrupt + "/" + to, errors.Join(aside.Sync(), d.Sync())
+	return Corrupt + "/" + to, from.Rename(name, aside, to)
 }
 
 // Sweep removes the files a crash left unfinished: all whose names begin with

@@ -51,7 +51,7 @@ func TestSealedTellsEveryDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	damaged := [][]byte{append(slices.Clone(whole), whole...), append(slices.Clone(whole), 0), make([]byte, 300)}
+	damaged := [][]byte{append(slices.Clone(whole), whole...), append(slices.Clone(whole), 1), make([]byte, 300)}
 	for i := range whole {
 		flipped := slices.Clone(whole)
 		flipped[i] ^= 1
@@ -101,7 +101,7 @@ func TestSetAsideKeepsEveryFile(t *testing.T) {
 	if _, err := s.SetAside(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
-	for i, want := range []string{"corrupt/state", "corrupt/state-2", "corrupt/state-3"} {
+	for i, want := range []string{"corrupt/state", "corrupt/state.1", "corrupt/state.2"} {
 		data := strings.Repeat("x", i)
 		if err := os.WriteFile(filepath.Join(path, "state"), []byte(data), 0o666); err != nil {
 			t.Fatal(err)
