@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/access"
-	"cutie/queuefs"
+	"cutie/cmd/cutie/daemon"
 )
 
 // A guard is what the options of the daemon say about who may do what, before
@@ -18,7 +18,7 @@ type guard struct {
 	access.Options
 	implied bool // nothing was said: everybody on this machine, and nobody else
 	proxies access.Proxies
-	cert    *certificate
+	cert    *daemon.Certificate
 }
 
 // guard checks the options, so that nothing is made before they are clear.
@@ -57,13 +57,13 @@ func (o *serveOptions) guard(log zerolog.Logger) (*guard, error) {
 	}
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
-		if most := connections(o.maxConns, files.Cur); most < o.maxConns {
+		if most := daemon.Connections(o.maxConns, files.Cur); most < o.maxConns {
 			log.Warn().Int("asked", o.maxConns).Int("connections", most).Msg("fewer connections, for this process may open few files (ulimit -n)")
 			o.maxConns = most
 		}
 	}
 	if o.tlsCert != "" {
-		if g.cert, err = loadCertificate(o.tlsCert, o.tlsKey); err != nil {
+		if g.cert, err = daemon.LoadCertificate(o.tlsCert, o.tlsKey); err != nil {
 			return nil, err
 		}
 	}
@@ -77,22 +77,4 @@ func (o *serveOptions) guard(log zerolog.Logger) (*guard, error) {
 		}
 	}
 	return g, nil
-}
-
-// connections returns how many there may be at once in a process that may open
-// so many files: half are for what they ask for, and for the home.
-func connections(asked int, files uint64) int {
-	return int(min(uint64(asked), max(files/2, 1)))
-}
-
-// gate begins to guard the queues of a home.
-func (g *guard) gate(svc *queuefs.Service) (*access.Gate, error) {
-	g.Queue = func(name string) (string, bool) {
-		q, err := svc.Queue(name)
-		if err != nil {
-			return "", false
-		}
-		return q.ID(), true
-	}
-	return access.New(g.Options)
 }

@@ -18,6 +18,7 @@ import (
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/peers"},
+	{"cmd/cutie/daemon"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/load", "queuefs/queuetest"},
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub"},

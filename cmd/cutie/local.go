@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"time"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
@@ -23,7 +24,7 @@ type local struct {
 	svc     *queuefs.Service
 	handler *rest.Handler
 	jobs    *uws.Handler
-	inside  *inProcess
+	inside  *daemon.InProcess
 }
 
 // localBody is the most octets of a payload where there is no network: more
@@ -58,7 +59,7 @@ func openLocal(ctx context.Context, dir string, warn func(string, ...any), watch
 		}
 	}
 	h := rest.New(svc, rest.Options{MaxBody: localBody, Log: failed})
-	inside := &inProcess{handler: h}
+	inside := &daemon.InProcess{Handler: h}
 	return &local{newClient("http://localhost/", watch(inside)), svc, h, jobs, inside}, nil
 }
 

@@ -27,38 +27,3 @@ func newLog(w *os.File, level, format string) (zerolog.Logger, error) {
 	}
 	return zerolog.New(out).Level(lv).With().Timestamp().Logger(), nil
 }
-
-// A lineLog passes what net/http says of single connections on to the log.
-type lineLog struct{ log zerolog.Logger }
-
-func (l lineLog) Write(p []byte) (int, error) {
-	l.log.Warn().Str("text", strings.TrimSpace(string(p))).Msg("http server")
-	return len(p), nil
-}
-
-// A changeLog logs a failure that recurs on every tick when it begins, once a
-// minute while it lasts, and when it ends, with how often the task has failed
-// since it began.
-type changeLog struct {
-	log    zerolog.Logger
-	what   string
-	last   string    // what was told
-	told   time.Time // when
-	failed int
-}
-
-// note takes the outcome of one tick.
-func (c *changeLog) note(err error, now time.Time) {
-	if err == nil {
-		if c.failed > 0 {
-			c.log.Info().Str("task", c.what).Int("failures", c.failed).Msg("works again")
-		}
-		c.last, c.failed = "", 0
-		return
-	}
-	c.failed++
-	if text := err.Error(); text != c.last || now.Sub(c.told) >= time.Minute {
-		c.log.Error().Err(err).Str("task", c.what).Int("failures", c.failed).Msg("failed")
-		c.last, c.told = text, now
-	}
-}

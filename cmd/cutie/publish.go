@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -59,9 +60,9 @@ cutie publish --rebuild --home /srv/cutie`,
 			case *rebuild:
 				return c.rebuild(ctx)
 			case *now:
-				return c.publish(ctx, http.MethodPost, publishingPath)
+				return c.publish(ctx, http.MethodPost, daemon.PublishingPath)
 			}
-			return c.publish(ctx, http.MethodGet, publishingPath+"/status")
+			return c.publish(ctx, http.MethodGet, daemon.PublishingPath+"/status")
 		}
 	},
 }
@@ -101,14 +102,14 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 	if c.form != "" {
 		return c.emit(body)
 	}
-	var p published
+	var p daemon.Published
 	if err := json.Unmarshal(body, &p); err != nil {
 		return fmt.Errorf("%s: %w", req.URL, err)
 	}
 	return c.printPublished(p)
 }
 
-func (c *call) printPublished(p published) error {
+func (c *call) printPublished(p daemon.Published) error {
 	l := c.listing()
 	l.heading("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
@@ -165,5 +166,5 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 		c.warnf("what was published is in %s/%s", c.home, aside)
 	}
 	c.sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
-	return c.printPublished((&publishing{pub: pub}).status())
+	return c.printPublished(daemon.PublishingStatus(pub))
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/queuefs/rest"
 )
 
@@ -15,19 +16,19 @@ type remote struct {
 	base      string            // with a slash at its end
 	sent      http.RoundTripper // what requests pass through
 	transport *http.Transport
-	socket    *homeSocket // nil for a URL
+	socket    *daemon.Socket // nil for a URL
 }
 
 // newRemote returns the daemon at base; through the socket if there is one.
 // Requests pass through watch.
-func newRemote(base string, socket *homeSocket, watch func(http.RoundTripper) http.RoundTripper) *remote {
+func newRemote(base string, socket *daemon.Socket, watch func(http.RoundTripper) http.RoundTripper) *remote {
 	// There is no limit for an answer: a large payload may take long to be
 	// stored, and whoever gives up then submits it twice.
 	dial := &net.Dialer{Timeout: 10 * time.Second}
 	t := &http.Transport{DialContext: dial.DialContext, Proxy: http.ProxyFromEnvironment, ExpectContinueTimeout: 10 * time.Second}
 	if socket != nil {
 		t.Proxy = nil
-		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.dial(ctx) }
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx) }
 	}
 	var sent http.RoundTripper = expecting{t}
 	if socket == nil {

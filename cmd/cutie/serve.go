@@ -6,19 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/callback"
-	"cutie/publisher"
+	"cutie/cmd/cutie/daemon"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
 	"cutie/wellknown"
@@ -118,14 +113,13 @@ func setupServe(fs *pflag.FlagSet) action {
 	return func(ctx context.Context, c *call) error { return serve(ctx, c, o) }
 }
 
-// serve brings a home up, from the disk outwards: storage, publisher,
-// listeners. What is up is taken down in the opposite order.
-func serve(ctx context.Context, c *call, o serveOptions) (err error) {
+// serve checks the options before it opens or makes anything.
+func serve(ctx context.Context, c *call, o serveOptions) error {
 	log, err := newLog(c.stderr, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
 	}
-	hup := withstand()
+	hup := daemon.Withstand()
 	guard, err := o.guard(log)
 	if err != nil {
 		return err
@@ -162,154 +156,40 @@ func serve(ctx context.Context, c *call, o serveOptions) (err error) {
 			return usagef("--cors: %v", err)
 		}
 	}
-	tune()
-
-	svc, err := openHome(ctx, c.home, log)
+	svc, err := daemon.OpenHome(ctx, c.home, named(queuefs.ServiceInfo{}, c.home), log)
 	if err != nil {
-		return err
+		return homeHint(c.home, err)
 	}
-	// The followers go last: the last checkpoint brings them up to date.
-	var (
-		pub  *publisher.Publisher
-		send *callback.Sender
-	)
-	defer func() {
-		err = errors.Join(err, closeHome(svc, log))
-		if send != nil {
-			err = errors.Join(err, send.Close())
-		}
-		if pub != nil {
-			err = errors.Join(err, pub.Close())
-		}
-		log.Info().Err(err).Msg("stopped")
-	}()
-
-	ln, err := listenTCP(addr)
+	source, err := o.source.complete(svc.Dir())
 	if err != nil {
-		return err
-	}
-	defer ln.Close()
-	scheme := "http"
-	if guard.cert != nil {
-		scheme = "https"
-	}
-	base, err := baseURI(o.baseURI, svc.Info().BaseURI, scheme, ln.Addr())
-	if err != nil {
-		return err
-	}
-	svc.SetBaseURI(base)
-
-	source, err := o.source.complete(svc.Dir(), base)
-	if err != nil {
-		return withHint(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err),
+		return withHint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
 			"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one all lists begin anew")
 	}
-	source.Report, source.Busy, source.Room = damage(log), svc.Burst, svc.Spares
-	if pub, err = publisher.New(svc, source); err != nil {
-		return err
-	}
-	if send, err = callback.New(svc, callback.Options{Doer: fetch, Report: damage(log), Turned: turned(log)}); err != nil {
-		return err
-	}
-	svc.Follow(pub, send)
-
-	d := &daemon{log: log, hup: hup, svc: svc, pub: pub, send: send, fetch: fetch, grace: o.grace, proxies: guard.proxies, cert: guard.cert,
-		maxBody: int64(o.maxBody), maxConns: o.maxConns, maxWaits: o.maxWaits}
-	if o.robots {
-		d.robots = http.HandlerFunc(d.listForRobots)
-	}
-	d.cors = cors
-	if d.gate, err = guard.gate(svc); err != nil {
-		return err
-	}
-	if d.push, err = openPush(svc, pub, d.gate, guard.Options, fetch, log, o.push); err != nil {
-		return err
-	}
-	if d.push != nil {
-		defer func() { err = errors.Join(err, d.push.Close()) }() // before what it reads from
-	}
-	if d.browser, err = access.NewBrowser(base, guard.implied); err != nil {
-		return err
-	}
-	if d.record, err = access.OpenLog(filepath.Join(svc.Dir(), "log", webAccess), int64(o.logMax), o.logKeep); err != nil {
-		return err
-	}
-	return d.run(ctx, ln, func() error { return welcome(c.stdout, svc, base) })
-}
-
-// openHome opens dir, and makes a home of it first if there is nothing, or no
-// more than an attempt at that has left.
-func openHome(ctx context.Context, dir string, log zerolog.Logger) (*queuefs.Service, error) {
-	fresh, err := queuefs.Unmade(dir)
-	if err != nil {
-		return nil, err
-	}
-	if fresh {
-		if err := queuefs.Init(dir, named(queuefs.ServiceInfo{}, dir)); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
+	base := o.baseURI
+	if base == "" && svc.Info().BaseURI != "" {
+		if base, err = cleanBase(svc.Info().BaseURI); err != nil {
+			return errors.Join(err, svc.Close())
 		}
 	}
-	svc, err := queuefs.Open(dir, queuefs.Options{Report: damage(log)})
-	if err != nil {
-		return nil, homeHint(dir, err)
-	}
-	if fresh && len(svc.Queues()) == 0 {
-		_, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", Name: "jobs",
-			CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
-		if err != nil {
-			return nil, errors.Join(err, svc.Close())
-		}
-		log.Info().Str("home", dir).Msg("home created")
-	}
-	return svc, nil
-}
-
-// closeHome closes the service. After a burst there may be many files to write
-// yet; then it says so now and then.
-func closeHome(svc *queuefs.Service, log zerolog.Logger) error {
-	const many, pause = 10_000, 10 * time.Second
-	say := func() {
-		if n := svc.Unfiled(); n > many {
-			log.Info().Int("jobs", n).Msg("writing the files of jobs; to interrupt that loses nothing, the next start goes on")
-		}
-	}
-	say()
-	done := make(chan struct{})
-	var saying sync.WaitGroup
-	saying.Go(func() {
-		tick := time.NewTicker(pause)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				say()
-			case <-done:
-				return
-			}
-		}
+	err = daemon.Run(ctx, svc, daemon.Options{
+		Log:       log,
+		Hangup:    hup,
+		Listen:    daemon.Listen{Addr: addr, BaseURI: base, Certificate: guard.cert, Proxies: guard.proxies},
+		Access:    guard.Options,
+		Implied:   guard.implied,
+		Limits:    daemon.Limits{Body: int64(o.maxBody), Conns: o.maxConns, Waits: o.maxWaits, Grace: o.grace},
+		Source:    source,
+		Push:      o.push.PushOptions,
+		Fetch:     fetch,
+		Robots:    o.robots,
+		CORS:      cors,
+		AccessLog: daemon.AccessLog{Max: int64(o.logMax), Keep: o.logKeep},
+		Ready:     func(base string) error { return welcome(c.stdout, svc, base) },
 	})
-	err := svc.Close()
-	close(done)
-	saying.Wait()
+	if errors.Is(err, daemon.ErrPortInUse) {
+		return withHint(err, "--listen 127.0.0.1:0 takes a free port")
+	}
 	return err
-}
-
-// damage logs what was found damaged and set aside.
-func damage(log zerolog.Logger) func(queuefs.Problem) {
-	return func(p queuefs.Problem) {
-		log.Error().Str("path", p.Path).Str("text", p.Text).Msg("problem in the home")
-	}
-}
-
-// turned logs that callbacks of a queue begin to fail, or work again.
-func turned(log zerolog.Logger) func(queue string, err error) {
-	return func(queue string, err error) {
-		if err != nil {
-			log.Error().Str("queue", queue).Err(err).Msg("callback failed")
-			return
-		}
-		log.Info().Str("queue", queue).Msg("callback works again")
-	}
 }
 
 // homeHint adds to an error of opening a home what can be done about it.
@@ -326,26 +206,19 @@ func homeHint(dir string, err error) error {
 	return err
 }
 
-// baseURI decides under which URI the daemon is known: asked for, configured
-// in the home, or where it listens.
-func baseURI(option, configured, scheme string, addr net.Addr) (string, error) {
-	uri := option
-	if uri == "" {
-		uri = configured
+// resolve returns the address to listen on. Beyond loopback is refused unless
+// open is true. What is checked here is what is bound later, whatever a name
+// may resolve to by then.
+func resolve(addr string, open bool) (*net.TCPAddr, error) {
+	a, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, usagef("listen address %.60q: %v", addr, err)
 	}
-	if uri == "" {
-		a := addr.(*net.TCPAddr)
-		host := a.IP.String()
-		if a.IP.IsUnspecified() {
-			name, err := os.Hostname()
-			if err != nil {
-				return "", withHint(err, "--base-uri says how clients reach this daemon")
-			}
-			host = name
-		}
-		uri = scheme + "://" + net.JoinHostPort(host, fmt.Sprint(a.Port)) + "/"
+	if !open && !a.IP.IsLoopback() {
+		return nil, withHint(fmt.Errorf("%w: %s can be reached from other machines", errRefused, addr),
+			"listen on 127.0.0.1, or say who may do what: --users FILE, or --anonymous read, submit or all")
 	}
-	return cleanBase(uri)
+	return a, nil
 }
 
 // welcome prints what to open. Tests and scripts read the lines too.
@@ -359,7 +232,7 @@ func welcome(w *os.File, svc *queuefs.Service, base string) error {
 	line := func(what, text string) { fmt.Fprintf(&b, "  %-10s %s\n", what, text) }
 	line("open", base)
 	line("state", base+"state")
-	line("published", base+publishedPath[1:])
+	line("published", base+daemon.PublishedPath[1:])
 	if queues := svc.Queues(); len(queues) > 0 {
 		id := queues[0].ID()
 		line("submit", "curl -F file=@FILE '"+base+"content/"+id+"?t=anvl'")

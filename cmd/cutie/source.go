@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -46,12 +47,12 @@ func (c *call) source(ctx context.Context) (*source, error) {
 		return nil, errors.Join(err, t.Close())
 	}
 	l.svc.Follow(pub)
-	admin := &publishing{pub, l.handler.Error}
-	inside := &inProcess{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	admin := daemon.NewPublishing(pub, l.handler.Error)
+	inside := &daemon.InProcess{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
-		case path == publishedPath, strings.HasPrefix(path, publishedPath+"/"):
+		case path == daemon.PublishedPath, strings.HasPrefix(path, daemon.PublishedPath+"/"):
 			pub.ServeHTTP(w, r)
-		case path == publishingPath, strings.HasPrefix(path, publishingPath+"/"):
+		case path == daemon.PublishingPath, strings.HasPrefix(path, daemon.PublishingPath+"/"):
 			admin.ServeHTTP(w, r)
 		default:
 			l.handler.ServeHTTP(w, r)

@@ -44,10 +44,9 @@ func (o *sourceOptions) check() (err error) {
 	return nil
 }
 
-// complete returns the options for a home that is published below base.
-func (o *sourceOptions) complete(home, base string) (publisher.Options, error) {
+// complete returns the options for a home.
+func (o *sourceOptions) complete(home string) (publisher.Options, error) {
 	p := o.Options
-	p.BaseURI = base
 	p.MaxBytes, p.MaxPackage, p.KeepOctets = int64(o.listSize), int64(o.packageSize), int64(o.keepSize)
 	if o.dialect != "" {
 		return p, nil

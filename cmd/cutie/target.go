@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -94,13 +95,13 @@ func (c *call) target(ctx context.Context) (target, error) {
 		return newRemote(base, nil, c.traced), nil
 	}
 	for start := time.Now(); ; {
-		daemon, err := askDaemon(ctx, c.home, c.traced)
+		running, err := askDaemon(ctx, c.home, c.traced)
 		if err != nil {
 			return nil, err
 		}
-		if daemon != nil {
+		if running != nil {
 			c.tell("asks the daemon of %s", c.home)
-			return daemon, nil
+			return running, nil
 		}
 		home, err := openLocal(ctx, c.home, c.warnf, c.traced)
 		if err == nil {
@@ -130,14 +131,14 @@ func (c *call) tell(format, who string) {
 
 // askDaemon returns the daemon of a home, or nil if none answers there.
 func askDaemon(ctx context.Context, home string, watch func(http.RoundTripper) http.RoundTripper) (*remote, error) {
-	socket, err := openSocket(home)
+	socket, err := daemon.OpenSocket(home)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	conn, err := socket.dial(ctx)
+	conn, err := socket.Dial(ctx)
 	if err != nil {
 		// A socket nobody listens on is what a killed daemon leaves.
 		return nil, errors.Join(socket.Close(), ignore(err, fs.ErrNotExist, syscall.ECONNREFUSED))

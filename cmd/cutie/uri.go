@@ -20,12 +20,3 @@ func cleanBase(uri string) (string, error) {
 	}
 	return strings.TrimSuffix(u.String(), "/") + "/", nil
 }
-
-// basePath is the path of a base URI without the slash at its end, often "".
-func basePath(base string) string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(u.Path, "/")
-}

@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"cutie/queuefs"
+)
+
+// OpenHome opens dir. If dir is empty, or holds no more than an interrupted
+// attempt to make a home, OpenHome makes a home described by info first, with a
+// queue named jobs.
+func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, log zerolog.Logger) (*queuefs.Service, error) {
+	fresh, err := queuefs.Unmade(dir)
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
+		if err := queuefs.Init(dir, info); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	svc, err := queuefs.Open(dir, queuefs.Options{Report: damage(log)})
+	if err != nil {
+		return nil, err
+	}
+	if fresh && len(svc.Queues()) == 0 {
+		_, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", Name: "jobs",
+			CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
+		if err != nil {
+			return nil, errors.Join(err, svc.Close())
+		}
+		log.Info().Str("home", dir).Msg("home created")
+	}
+	return svc, nil
+}
+
+// closeHome closes the service. After a burst there may be many files to write
+// yet; then it says so now and then.
+func closeHome(svc *queuefs.Service, log zerolog.Logger) error {
+	const many, pause = 10_000, 10 * time.Second
+	say := func() {
+		if n := svc.Unfiled(); n > many {
+			log.Info().Int("jobs", n).Msg("writing the files of jobs; to interrupt that loses nothing, the next start goes on")
+		}
+	}
+	say()
+	done := make(chan struct{})
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				say()
+			case <-done:
+				return
+			}
+		}
+	})
+	err := svc.Close()
+	close(done)
+	saying.Wait()
+	return err
+}
+
+// damage logs what was found damaged and set aside.
+func damage(log zerolog.Logger) func(queuefs.Problem) {
+	return func(p queuefs.Problem) {
+		log.Error().Str("path", p.Path).Str("text", p.Text).Msg("problem in the home")
+	}
+}
+
+// turned logs that callbacks of a queue begin to fail, or work again.
+func turned(log zerolog.Logger) func(queue string, err error) {
+	return func(queue string, err error) {
+		if err != nil {
+			log.Error().Str("queue", queue).Err(err).Msg("callback failed")
+			return
+		}
+		log.Info().Str("queue", queue).Msg("callback works again")
+	}
+}

@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+
+	"cutie/cmd/cutie/access"
+)
+
+// A limiter is a TCP listener that waits with the next connection while max
+// are open, and closes those of a client who has its share of them already.
+// Connections pass unwrapped, so that large payloads still go out by sendfile;
+// the server reports their end to ended.
+type limiter struct {
+	net.Listener
+	shares access.Places
+	places chan struct{}
+	done   chan struct{}
+	once   sync.Once
+
+	mu      sync.Mutex
+	refused netip.Addr // the last one since told; zero: nobody
+}
+
+func limit(ln net.Listener, max int) *limiter {
+	return &limiter{Listener: ln, shares: access.Places{Max: max}, places: make(chan struct{}, max), done: make(chan struct{})}
+}
+
+// trusting makes an exception for proxies, who stand for many clients.
+func (l *limiter) trusting(p access.Proxies) *limiter {
+	l.shares.Trusted = p
+	return l
+}
+
+func (l *limiter) Accept() (net.Conn, error) {
+	select {
+	case l.places <- struct{}{}:
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			<-l.places
+			return nil, err
+		}
+		client := addressOf(c)
+		if l.shares.Take(client) {
+			return c, nil
+		}
+		l.mu.Lock()
+		l.refused = client
+		l.mu.Unlock()
+		// To say why would take what is not to be spent.
+		if tcp, ok := c.(*net.TCPConn); ok {
+			tcp.SetLinger(0)
+		}
+		c.Close()
+	}
+}
+
+func (l *limiter) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return l.Listener.Close()
+}
+
+// ended is the [http.Server] ConnState hook that gives places back.
+func (l *limiter) ended(c net.Conn, state http.ConnState) {
+	if state != http.StateClosed && state != http.StateHijacked {
+		return
+	}
+	if _, home := c.(*net.UnixConn); !home { // of TCP, in TLS or not
+		l.shares.Leave(addressOf(c))
+		<-l.places
+	}
+}
+
+// told returns an error if connections were refused since the last call. It
+// names the last client.
+func (l *limiter) told() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	client := l.refused
+	if l.refused = (netip.Addr{}); !client.IsValid() {
+		return nil
+	}
+	return fmt.Errorf("%s has its share of all connections, further ones are closed", client)
+}
+
+// addressOf returns who is at the other end of a connection.
+func addressOf(c net.Conn) netip.Addr {
+	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr()
+	}
+	return netip.Addr{}
+}
+
+// Connections returns how many of asked connections a process that may open so
+// many files can serve: half of the files are for requests and for the home.
+func Connections(asked int, files uint64) int {
+	return int(min(uint64(asked), max(files/2, 1)))
+}

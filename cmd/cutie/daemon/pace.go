@@ -1,0 +1,232 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cutie/cmd/cutie/access"
+)
+
+// A pace is what a client must keep up with in sending a request and in taking
+// the answer. One that does less is holding a connection rather than using it,
+// and is cut off.
+type pace struct {
+	take    time.Duration // for any answer
+	give    time.Duration // that a body of a request may be behind the slowest pace
+	idle    time.Duration // that nothing may come of such a body
+	slowest int64         // octets a second, of bodies and of long answers
+}
+
+var defaultPace = pace{take: 10 * time.Minute, give: 2 * time.Minute, idle: 30 * time.Second, slowest: 1 << 10}
+
+// ownerIdle is how long nothing may come of a body of the owner of the home,
+// whose programs write into a pipe when they have something to say.
+const ownerIdle = 24 * time.Hour
+
+// atSlowest is how long n octets may take, a year at most.
+func (p pace) atSlowest(n int64) time.Duration {
+	return time.Duration(min(n/p.slowest, 365*24*3600)) * time.Second
+}
+
+// An answer is a ResponseWriter that knows to whom what was answered, and sees
+// that it is taken.
+type answer struct {
+	http.ResponseWriter
+	pace
+	client netip.Addr // zero for the socket of the home
+	user   string     // "" for one without a name
+	named  bool       // the user is one of the users file
+	start  time.Time
+	status int        // 0 while nothing was answered
+	octets int64      // of the body
+	until  *time.Time // the connection's write deadline
+	unread bool       // the body of the request was not read to its end
+}
+
+// A connection is what is remembered of one. With HTTP/1 it has one request at
+// a time, so nothing guards it.
+type connection struct {
+	until time.Time // write deadline
+	home  bool      // it came through the socket of the home
+	login string    // whose process that is
+}
+
+type connectionKey struct{}
+
+// rememberConn is the [http.Server] ConnContext hook.
+func rememberConn(ctx context.Context, conn net.Conn) context.Context {
+	c := &connection{}
+	if u, ok := conn.(*net.UnixConn); ok {
+		c.home, c.login = true, peer(u)
+	}
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// peer returns the login of who is at the other end, or the number of the user
+// if that has no name, or "".
+func peer(conn *net.UnixConn) string {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	var cred *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err != nil || failed != nil {
+		return ""
+	}
+	id := strconv.FormatUint(uint64(cred.Uid), 10)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return id
+}
+
+// begin wraps the answer to one request.
+func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
+	a := &answer{ResponseWriter: w, pace: p, start: time.Now(), unread: r.ContentLength != 0}
+	// The requests of an HTTP/2 connection have deadlines of their own.
+	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && r.ProtoMajor == 1 {
+		a.until = &c.until
+	} else {
+		a.until = new(time.Time)
+	}
+	a.extend(a.start, 0)
+	return a
+}
+
+// extend sees that the write deadline leaves room for n octets. It is moved
+// far, hence seldom: most answers are one small write.
+func (a *answer) extend(now time.Time, n int64) {
+	room := a.take + a.atSlowest(n)
+	if a.until.Sub(now) < room/2 {
+		*a.until = now.Add(room)
+		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(*a.until)
+	}
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		a.opens(status)
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// opens completes the header before it goes out.
+func (a *answer) opens(status int) {
+	if a.status == 0 {
+		a.status = status
+		access.Protect(a.Header(), a.named)
+		a.giveUp()
+	}
+}
+
+// giveUp sees that the server, which reads what is left of a body, does not
+// wait for it longer than a handler would.
+func (a *answer) giveUp() {
+	if a.unread {
+		http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(a.idle))
+	}
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.opens(http.StatusOK)
+	a.extend(time.Now(), int64(len(p)))
+	n, err := a.ResponseWriter.Write(p)
+	a.octets += int64(n)
+	return n, err
+}
+
+// takePart is how much goes out under one deadline.
+const takePart = 64 << 20
+
+// ReadFrom keeps the way to sendfile open, which wants a file or one
+// LimitedReader around it.
+func (a *answer) ReadFrom(r io.Reader) (total int64, err error) {
+	limited, ok := r.(*io.LimitedReader)
+	if !ok {
+		limited = &io.LimitedReader{R: r, N: 1<<63 - 1}
+	}
+	a.opens(http.StatusOK)
+	for limited.N > 0 {
+		part := &io.LimitedReader{R: limited.R, N: min(limited.N, takePart)}
+		a.extend(time.Now(), part.N)
+		n, err := io.Copy(a.ResponseWriter, part)
+		a.octets += n
+		total += n
+		limited.N -= n
+		if err != nil || part.N > 0 {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// A sent is the body of a request. It sees that the client sends it.
+type sent struct {
+	io.ReadCloser
+	to     *answer
+	behind time.Duration // the slowest pace: to be fast at first earns nothing
+	until  time.Time     // when the read deadline is to be moved
+}
+
+// receive watches the body of a request from here on.
+func (a *answer) receive(r *http.Request) {
+	if a.unread {
+		r.Body = &sent{ReadCloser: r.Body, to: a}
+	}
+}
+
+// Read returns [os.ErrDeadlineExceeded] if the client is too slow. The owner of
+// the home may be slower, but not stop for good.
+func (s *sent) Read(p []byte) (int, error) {
+	start := time.Now()
+	if start.After(s.until) {
+		s.extend(start)
+		s.to.extend(start, 0) // the answer is still to come
+	}
+	n, err := s.ReadCloser.Read(p)
+	s.behind = max(0, s.behind+time.Since(start)-time.Duration(int64(n)*int64(time.Second)/s.to.slowest))
+	switch {
+	case err == io.EOF:
+		s.to.unread = false
+		s.deadline(time.Time{}) // what comes next is none of it
+	case err == nil && s.to.client.IsValid() && s.behind > s.to.give:
+		s.to.unread = false
+		s.deadline(start) // nor does the server wait for the rest
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
+}
+
+// extend moves the read deadline; not at every read, since that would cost more
+// than to read.
+func (s *sent) extend(now time.Time) {
+	s.until = now.Add(s.to.idle / 8)
+	s.to.SetReadDeadline(now.Add(s.to.idle))
+}
+
+// SetReadDeadline sets when the next part of the body must be there at the
+// latest. It is for [http.ResponseController]: handlers know no owners.
+func (a *answer) SetReadDeadline(t time.Time) error {
+	if now := time.Now(); !a.client.IsValid() && t.After(now) {
+		t = now.Add(ownerIdle)
+	}
+	return http.NewResponseController(a.ResponseWriter).SetReadDeadline(t)
+}
+
+func (s *sent) deadline(t time.Time) {
+	http.NewResponseController(s.to.ResponseWriter).SetReadDeadline(t)
+}

@@ -1,0 +1,82 @@
+package daemon
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestAnswerThatIsNotTakenIsCutOff(t *testing.T) {
+	ended := make(chan error, 1)
+	srv := startSite(t, &site{pace: pace{take: 50 * time.Millisecond, slowest: 1 << 40}}, func(w http.ResponseWriter, r *http.Request) {
+		for {
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				ended <- err
+				return
+			}
+		}
+	})
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n")
+	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want a deadline exceeded", err)
+	}
+}
+
+func TestLongAnswerFromAFile(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const size = 2*takePart + 5
+	if _, err := f.WriteAt([]byte("end"), size-3); err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func(r io.Reader) io.Reader{
+		"limited": func(r io.Reader) io.Reader { return io.LimitReader(r, size-1) },
+		"whole":   func(r io.Reader) io.Reader { return r },
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := startSite(t, &site{}, func(w http.ResponseWriter, r *http.Request) {
+				if _, err := f.Seek(0, io.SeekStart); err != nil {
+					t.Error(err)
+				}
+				if _, err := io.Copy(w, read(f)); err != nil {
+					t.Error(err)
+				}
+			})
+			resp, err := http.Get(srv.URL + "/x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			tail := make([]byte, 0, 8)
+			buf := make([]byte, 1<<20)
+			var n int64
+			for err == nil {
+				var k int
+				k, err = resp.Body.Read(buf)
+				n += int64(k)
+				tail = append(tail, buf[max(0, k-8):k]...)
+				tail = tail[max(0, len(tail)-3):]
+			}
+			wantSize, wantTail := int64(size), "end"
+			if name == "limited" {
+				wantSize, wantTail = size-1, "\x00en"
+			}
+			if err != io.EOF || n != wantSize || string(tail) != wantTail {
+				t.Errorf("got %d octets, end %q, %v, want %d, %q", n, tail, err, wantSize, wantTail)
+			}
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package daemon
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"cutie/cmd/cutie/access"
+	"cutie/publisher"
+	"cutie/publisher/websub"
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/outbound"
+	"cutie/queuefs/rest"
+	"cutie/sitemap"
+)
+
+const (
+	// hubPath is where subscribers ask for notifications (WebSub, 5.1).
+	hubPath = "/hub"
+	// hubDir is the hub's directory in the home.
+	hubDir = "websub"
+	// verdictTime is for how long a subscriber waits to hear that his callback
+	// is refused. A Tick asks the callback long before it is over.
+	verdictTime = 3 * time.Second
+)
+
+// PushOptions say who is told of changes, and how.
+type PushOptions struct {
+	NoHub     bool     // subscribers wait for a hub of ours
+	Hubs      []string // URLs of other WebSub hubs
+	Payload   bool     // other hubs get the notifications instead of fetching
+	Change    string   // name of Change Notifications; "": that of the specification
+	Framework string   // name of Framework Notifications
+}
+
+// A push tells those who want it what is published anew: the subscribers of
+// the daemon's own hub, and hubs of others.
+type push struct {
+	*publisher.Notifier
+	svc  *queuefs.Service
+	hub  *websub.Hub
+	own  string // URL of the daemon's hub; "" if there is none
+	gate *access.Gate
+	from *register // of who subscribed
+	home *durable.Dir
+	dir  *durable.Dir
+}
+
+// openPush returns nil if there is nobody to be told.
+func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate, who access.Options, fetch *outbound.Client, log zerolog.Logger, o PushOptions) (_ *push, err error) {
+	p := &push{svc: svc, gate: gate}
+	hubs := o.Hubs
+	if !o.NoHub {
+		p.own = svc.Info().BaseURI + hubPath[1:]
+		hubs = append([]string{p.own}, hubs...)
+	}
+	if len(hubs) == 0 {
+		return nil, nil
+	}
+	if p.Notifier, err = publisher.NewNotifier(pub, publisher.NotifyOptions{Hubs: hubs,
+		Change: sitemap.Capability(o.Change), Framework: sitemap.Capability(o.Framework)}); err != nil {
+		return nil, err
+	}
+	if p.from, err = openRegister(who); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.closeDirs())
+		}
+	}()
+	if p.home, err = durable.OpenDir(svc.Dir(), nil); err != nil {
+		return nil, err
+	}
+	if p.dir, err = p.home.MakeSub(hubDir); err != nil {
+		return nil, err
+	}
+	var external []websub.External
+	for _, hub := range o.Hubs {
+		external = append(external, websub.External{URL: hub, Payload: o.Payload})
+	}
+	p.hub, err = websub.NewHub(websub.Options{URL: p.own, Source: p.Notifier, Doer: newCaller(fetch), Dir: p.dir,
+		Permit: p.permit, Still: p.still, External: external, Verdict: verdictTime,
+		Report: func(err error) { log.Error().Err(err).Msg("push") }})
+	return p, err
+}
+
+// published serves what is published, and the topics if there are such.
+func (d *daemon) published() http.Handler {
+	if d.push == nil {
+		return d.pub
+	}
+	return d.push.Notifier
+}
+
+// handler is what stands at hubPath; nil if there is nothing.
+func (p *push) handler() http.Handler {
+	if p == nil || p.own == "" {
+		return nil
+	}
+	return &hubSite{p}
+}
+
+// Close ends push after its last Tick. The publisher is closed after it.
+func (p *push) Close() error { return errors.Join(p.hub.Close(), p.closeDirs()) }
+
+func (p *push) closeDirs() error {
+	var errs []error
+	for _, d := range []*durable.Dir{p.dir, p.home} {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// permit lets those subscribe to a topic who may read the queue. Others do not
+// learn whether there is such a topic, unless they may read some queue.
+func (p *push) permit(answer http.Header, r *http.Request, topic string) (by string, err error) {
+	queue, err := p.Queue(topic)
+	caller := access.CallerOf(r.Context())
+	switch {
+	case errors.Is(err, websub.ErrNoTopic):
+		for _, q := range p.svc.Queues() {
+			if caller.May(access.Read, q.ID()) {
+				return p.from.who(r), nil // and hear from the hub that there is none
+			}
+		}
+		queue = ""
+	case err != nil:
+		return "", &notPermitted{&rest.Error{Status: http.StatusServiceUnavailable, Message: "the topic cannot be read now, try again later"}}
+	}
+	if err := p.gate.Require(answer, r, access.Read, queue); err != nil {
+		var e *rest.Error
+		if errors.As(err, &e) {
+			return "", &notPermitted{e}
+		}
+		return "", err
+	}
+	return p.from.who(r), nil
+}
+
+// still tells whether who subscribed to a topic may still read the queue.
+func (p *push) still(by, topic string) bool {
+	queue, err := p.Queue(topic)
+	return err != nil || p.from.may(by, queue) // what is wrong with the topic is not a matter of rights
+}
+
+// notPermitted is an answer of the gate in the words of a hub.
+type notPermitted struct{ cause *rest.Error }
+
+func (e *notPermitted) Error() string   { return e.cause.Message }
+func (e *notPermitted) HTTPStatus() int { return e.cause.Status }
+
+// A caller makes the requests of the hub, and follows no redirects.
+type caller struct{ http.Client }
+
+func newCaller(fetch *outbound.Client) *caller {
+	c := &caller{*fetch.HTTP()}
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c
+}
+
+// Do implements [websub.Doer]. A subscriber is told what is refused, and who
+// could allow it.
+func (c *caller) Do(r *http.Request) (*http.Response, error) {
+	resp, err := c.Client.Do(r)
+	if refused, ok := errors.AsType[*outbound.RefusedError](err); ok {
+		err = &refusedCall{refused}
+	}
+	return resp, err
+}
+
+type refusedCall struct{ *outbound.RefusedError }
+
+func (e *refusedCall) Unwrap() error { return e.RefusedError }
+
+// Public returns what a stranger is told.
+func (e *refusedCall) Public() string {
+	text := e.RefusedError.Public()
+	if e.Addr.IsValid() {
+		text += "; who runs this hub can allow it with --allow-fetch"
+	}
+	return text
+}

@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"cutie/queuefs"
+)
+
+func TestMetricsTellHowManyJobsHaveNoFilesYet(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := queuefs.Open(dir, queuefs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer svc.Close()
+	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := q.Begin()
+	defer s.Discard()
+	for range 3 {
+		if _, err := s.Add(queuefs.Meta{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	told := func(want string) {
+		t.Helper()
+		e := new(exposition)
+		(&meter{svc: svc}).queues(e)
+		if !strings.Contains(string(e.text), "\ncutie_jobs_unfiled "+want+"\n") {
+			t.Errorf("want %s, got %s", want, e.text)
+		}
+	}
+	told("3")
+	if err := svc.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	told("0")
+}
