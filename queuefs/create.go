@@ -73,11 +73,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 			return nil, err
 		}
 	}
-	// Whoever took the directory away while the home was closed has told nobody.
-	last, err := s.remains(info.ID)
-	if err == nil {
-		err = s.retire(map[string]numbers{info.ID: last.max(s.strays[info.ID])})
-	}
+	err = s.retire(map[string]numbers{info.ID: s.strays[info.ID]})
 	if err == nil {
 		err = s.forget(info.ID)
 	}

@@ -76,13 +76,13 @@
 //	none          no    any                   not there     cutie-tmp/removed-QID is removed
 //	none          yes   any                   lost          the home is not opened: somebody must look
 //
-// The file queue says since which place the journal speaks of this queue, so
-// that one made again under a name has nothing of the former, but for the last
-// numbers of jobs and events, which log/index/former keeps: a reference to a
-// job, and the name of a published document, never comes to mean another. They
-// are kept also of a queue that other hands took away while the home was
-// closed, out of what index and journal have of it. Beside the file queue, the
-// file culled has the tombstones of jobs; only it and the journal know them.
+// The file queue says from which place on the journal speaks of this queue. A
+// queue made again under the name has nothing of the former queue except its
+// last numbers of jobs and events: a reference to a job, and the name of a
+// published document, never comes to mean another. So the file queue stays in
+// the index, with these numbers alone, when a queue is removed, also by other
+// hands. Beside the file queue, the file culled has the tombstones of jobs; only
+// it and the journal know them.
 //
 // # A full disk
 //

@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,19 +14,11 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// A queue made again under the name of one that was removed goes on with its
-// job numbers and its event numbers: what was known under the reference of a
-// job, or under the name of a document that ends with an event, in caches and
-// in the notes of clients, never comes to mean another. The last numbers of
-// each queue that was removed are kept in log/index/former:
-//
-//	name of the queue: job number, a blank, event number
-//	*: the same, of all queues whose lines had to make room
-const (
-	formerFile = "former"
-	formerRest = "*"
-	maxFormer  = 10_000 // lines
-)
+// A queue made again under the name of a removed queue goes on with its job
+// numbers and event numbers. So the reference of a job, or the name of a
+// document that ends with an event, never comes to mean another in the caches
+// and notes of clients. The queue file of the index stays for this when the
+// queue goes.
 
 // numbers are the last that a queue gave out, of a job and of an event.
 type numbers struct {
@@ -35,89 +28,6 @@ type numbers struct {
 
 func (n numbers) max(o numbers) numbers { return numbers{max(n.job, o.job), max(n.seq, o.seq)} }
 
-func (n numbers) String() string { return fmt.Sprintf("%d %d", n.job, n.seq) }
-
-// parseNumbers also reads lines of the time when event numbers were not kept.
-func parseNumbers(text string) (n numbers, err error) {
-	job, seq, two := strings.Cut(text, " ")
-	j, err := strconv.ParseUint(job, 10, 64)
-	e := uint64(0)
-	if err == nil && two {
-		e, err = strconv.ParseUint(seq, 10, 64)
-	}
-	if err == nil && (j > maxJobID || e > maxSeq) {
-		err = fmt.Errorf("%.60q is out of reach", text)
-	}
-	if err != nil {
-		return numbers{}, err
-	}
-	return numbers{JobID(j), Seq(e)}, nil
-}
-
-func (s *Service) formerFile() durable.Sealed {
-	return durable.Sealed{Dir: s.ixdir, Name: formerFile, Kind: "numbers of former queues", Max: 16 << 20, Old: unseal}
-}
-
-// readFormer returns the lines of the file, oldest first. A damaged file is set
-// aside, and another is written from its legible lines.
-func (s *Service) readFormer() (anvl.Record, error) {
-	file := s.formerFile()
-	data, err := file.Read()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		var r anvl.Record
-		if r, err = anvl.ParseRecord(data); err == nil {
-			return r, nil
-		}
-	} else if !errors.Is(err, durable.ErrDamaged) {
-		return nil, err
-	}
-	why := err
-	if data, err = s.ixdir.ReadFile(formerFile, nil, file.Max*2); err != nil {
-		return nil, err
-	}
-	r := s.salvage(string(data))
-	const copied = durable.TempPrefix + formerFile
-	if err := s.ixdir.Replace(copied, data); err != nil {
-		return nil, err
-	}
-	aside, err := s.ixdir.SetAside(s.ixdir, copied, formerFile)
-	if err != nil {
-		return nil, err
-	}
-	// The copy is set aside first: after a crash between the two there are both.
-	if err := file.Write(anvl.AppendRecord(nil, r)); err != nil {
-		return nil, err
-	}
-	s.report(Problem{Path: logDir + "/" + indexDir + "/" + formerFile, Text: fmt.Sprintf(
-		"%v; set aside as %s; queues made again begin above the highest numbers that could be read, %v", why, aside, lastOf(r, formerRest))})
-	return r, nil
-}
-
-// salvage returns what can be read of a damaged file. Since any of its lines
-// may be wrong or gone, the highest number of them and of all queues counts for
-// every name. A number that would leave few behind it is not believed.
-func (s *Service) salvage(text string) (r anvl.Record) {
-	var rest numbers
-	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		n, err := parseNumbers(value)
-		if !ok || err != nil || n.job > maxJobID/2 || n.seq > maxJobID/2 || name == "crc" || name == "seal" {
-			continue
-		}
-		rest = rest.max(n)
-		if id, err := CleanQueueID(name); err == nil && id == name {
-			r = retired(r, id, n)
-		}
-	}
-	for _, q := range s.Queues() {
-		rest = rest.max(q.numbers())
-	}
-	return retired(r, formerRest, rest)
-}
-
 // numbers returns the last numbers of the queue.
 func (q *Queue) numbers() numbers {
 	q.mu.RLock()
@@ -125,105 +35,44 @@ func (q *Queue) numbers() numbers {
 	return numbers{q.mint.job, q.mint.seq}
 }
 
-// retire keeps the last numbers of queues that are about to go, or were found
-// gone, before what the index has of them goes. If they do not, the lines do no
-// harm.
-func (s *Service) retire(last map[string]numbers) error {
-	r, err := s.readFormer()
-	if err != nil {
-		return err
-	}
-	more := false
-	for _, id := range slices.Sorted(maps.Keys(last)) {
-		was := lastOf(r, id)
-		if known := was.max(lastOf(r, formerRest)); known.max(last[id]) != known {
-			r, more = retired(r, id, was.max(last[id])), true
-		}
-	}
-	if !more {
-		return nil
-	}
-	return s.formerFile().Write(anvl.AppendRecord(nil, r))
-}
-
-// retireStrays is retire for the queues that the journal speaks of and
-// queues.txt does not list. Until it has done it no journal goes.
-func (s *Service) retireStrays() error {
-	err := s.retire(s.strays)
+// former returns the last numbers that a queue of the name can have given out
+// before, as far as the index knows.
+func (s *Service) former(id string) (last numbers, err error) {
+	dir, err := s.formerDir(id)
 	if err == nil {
-		s.strays = nil
+		last, err = s.indexedNumbers(dir, id)
+		dir.Close()
 	}
-	return err
-}
-
-// retired returns the lines with that of a queue at their end.
-func retired(r anvl.Record, id string, last numbers) anvl.Record {
-	rest := lastOf(r, formerRest)
-	if id == formerRest {
-		rest = rest.max(last)
-	}
-	r = slices.DeleteFunc(r, func(e anvl.Element) bool { return e.Name == id || e.Name == formerRest })
-	for ; len(r) >= maxFormer; r = r[1:] {
-		rest = rest.max(lastOf(r[:1], r[0].Name))
-	}
-	if id != formerRest {
-		r.Add(id, last.String())
-	}
-	if rest != (numbers{}) {
-		r.Add(formerRest, rest.String())
-	}
-	return r
-}
-
-// former returns the last numbers that a queue of the name may have given out
-// before.
-func (s *Service) former(id string) (numbers, error) {
-	r, err := s.readFormer()
-	return lastOf(r, id).max(lastOf(r, formerRest)), err
-}
-
-func lastOf(r anvl.Record, name string) numbers {
-	for _, e := range r {
-		if e.Name == name {
-			n, _ := parseNumbers(e.Value)
-			return n
-		}
-	}
-	return numbers{}
-}
-
-// remains returns the highest numbers that the index speaks of in the directory
-// of a queue that is not open. Other hands may have taken the queue away while
-// the home was closed.
-func (s *Service) remains(id string) (last numbers, err error) {
-	all, err := s.ixdir.Sub(queuesDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return last, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return last, err
+	}
+	old, err := s.oldFormer(id)
+	return last.max(old), err
+}
+
+// formerDir opens the directory of a queue in the index. The error wraps
+// [fs.ErrNotExist] if there is none.
+func (s *Service) formerDir(id string) (*durable.Dir, error) {
+	all, err := s.ixdir.Sub(queuesDir)
+	if err != nil {
+		return nil, err
 	}
 	defer all.Close()
-	dir, err := all.Sub(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		return last, nil
-	}
-	if err != nil {
-		return last, err
-	}
-	defer dir.Close()
-	return indexedNumbers(dir, id)
+	return all.Sub(id)
 }
 
-// indexedNumbers returns the highest numbers that the files of an index speak
-// of. Without a queue file that verifies, all numbers of a page may have been
-// given out.
-func indexedNumbers(dir *durable.Dir, queue string) (last numbers, err error) {
+// indexedNumbers returns the highest numbers in the files of an index. Without
+// a queue file that verifies, all numbers of a page count as given out.
+func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last numbers, err error) {
 	x, err := readQueueIndex(dir, queue)
 	switch {
 	case err == nil:
 		return numbers{x.mint.job, x.seq}, nil
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrDamaged):
+	case errors.Is(err, durable.ErrDamaged):
+		if last, err = s.salvage(dir, queueFile, err); err != nil {
+			return last, err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
 		return last, err
 	}
 	pages, err := pageNumbers(dir)
@@ -242,4 +91,163 @@ func indexedNumbers(dir *durable.Dir, queue string) (last numbers, err error) {
 		}
 	}
 	return last, nil
+}
+
+// salvage returns the highest numbers in the lines of a damaged file, and those
+// of all open queues: any line can be wrong or missing. A number that leaves
+// few after it is not believed.
+func (s *Service) salvage(dir *durable.Dir, name string, why error) (last numbers, err error) {
+	data, err := dir.ReadFile(name, nil, 64<<20)
+	if err != nil && !errors.Is(err, durable.ErrTooLong) {
+		return last, err
+	}
+	believe := func(n numbers) {
+		if n.job <= maxJobID/2 && n.seq <= maxJobID/2 {
+			last = last.max(n)
+		}
+	}
+	for line := range bytes.Lines(data) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), ": ")
+		n, err := strconv.ParseUint(value, 10, 64)
+		switch {
+		case err == nil && name == "job":
+			believe(numbers{job: JobID(n)})
+		case err == nil && name == "sequence":
+			believe(numbers{seq: Seq(n)})
+		case name != "crc" && name != "seal":
+			if n, err := parseNumbers(value); err == nil {
+				believe(n) // a line of the old file
+			}
+		}
+	}
+	for _, q := range s.Queues() {
+		last = last.max(q.numbers())
+	}
+	s.report(Problem{Path: strings.TrimPrefix(dir.Path(), s.home.Path()+"/") + "/" + name,
+		Text: fmt.Sprintf("%v; numbers of jobs and events go on above %d and %d, the highest that can be read", why, last.job, last.seq)})
+	return last, nil
+}
+
+// retire keeps the last numbers of queues that were found gone.
+func (s *Service) retire(last map[string]numbers) error {
+	for _, id := range slices.Sorted(maps.Keys(last)) {
+		was, err := s.former(id)
+		if err != nil {
+			return err
+		}
+		if was.max(last[id]) == was {
+			continue
+		}
+		if err := s.keepNumbers(id, was.max(last[id])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepNumbers writes a queue file of nothing but the last numbers of a queue.
+func (s *Service) keepNumbers(id string, last numbers) error {
+	all, err := s.ixdir.MakeSub(queuesDir)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	dir, err := all.MakeSub(id)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	x := queueIndex{mint: mint{job: last.job}, seq: last.seq, types: []string{""}, bare: true}
+	return queueIndexIn(dir, id).Write(x.file())
+}
+
+// forgetIndex removes the index of a queue, except for its last numbers.
+func (s *Service) forgetIndex(id string) error {
+	dir, err := s.formerDir(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	last, err := s.indexedNumbers(dir, id)
+	if err == nil {
+		err = s.keepNumbers(id, last)
+	}
+	if err != nil {
+		return err
+	}
+	var gone []string
+	if err := dir.Names(func(name string) { gone = append(gone, name) }); err != nil {
+		return err
+	}
+	for _, name := range gone {
+		if name != queueFile {
+			if err := dir.RemoveTree(name); err != nil {
+				return err
+			}
+		}
+	}
+	return dir.Sync()
+}
+
+// retireStrays is retire for queues in the journal that queues.txt does not
+// list. No journal is released before it has succeeded.
+func (s *Service) retireStrays() error {
+	err := s.retire(s.strays)
+	if err == nil {
+		s.strays = nil
+	}
+	return err
+}
+
+// oldFormer returns the last numbers of a queue by the file log/index/former of
+// older homes, which is only read:
+//
+//	name of the queue: job number, a blank, event number
+//	*: the same, for all other names
+func (s *Service) oldFormer(id string) (last numbers, err error) {
+	const name = "former"
+	data, err := s.ixdir.ReadFile(name, nil, 16<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return last, nil
+	}
+	if err == nil {
+		data, err = unseal(data)
+	}
+	var r anvl.Record
+	if err == nil {
+		r, err = anvl.ParseRecord(data)
+	}
+	if err != nil {
+		return s.salvage(s.ixdir, name, err)
+	}
+	for _, e := range r {
+		if e.Name == id || e.Name == "*" {
+			n, err := parseNumbers(e.Value)
+			if err != nil {
+				return s.salvage(s.ixdir, name, err)
+			}
+			last = last.max(n)
+		}
+	}
+	return last, nil
+}
+
+// parseNumbers also reads lines without an event number, which are older.
+func parseNumbers(text string) (n numbers, err error) {
+	job, seq, two := strings.Cut(text, " ")
+	j, err := strconv.ParseUint(job, 10, 64)
+	e := uint64(0)
+	if err == nil && two {
+		e, err = strconv.ParseUint(seq, 10, 64)
+	}
+	if err == nil && (j > maxJobID || e > maxSeq) {
+		err = fmt.Errorf("%.60q is out of reach", text)
+	}
+	if err != nil {
+		return numbers{}, err
+	}
+	return numbers{JobID(j), Seq(e)}, nil
 }

@@ -222,7 +222,7 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 		q.seqTime = max(q.seqTime, x.seqTime)
 		q.mint.time = max(q.mint.time, q.seqTime)
 		q.since, q.before, q.infoTold = x.since, x.before, x.info
-	} else if err := q.recount(dir); err != nil {
+	} else if err := q.recount(); err != nil {
 		return was, err
 	}
 	if !indexed || !ok || x.bare {
@@ -255,16 +255,11 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 
 // recount takes the numbers of a queue without a queue file from all else that
 // the index knows. Jobs in the directories and the journal may have later ones.
-func (q *Queue) recount(dir *durable.Dir) error {
-	former, err := q.svc.former(q.id)
+func (q *Queue) recount() error {
+	last, err := q.svc.former(q.id)
 	if err != nil {
 		return err
 	}
-	last, err := indexedNumbers(dir, q.id)
-	if err != nil {
-		return err
-	}
-	last = last.max(former)
 	q.mint.job, q.mint.seq = last.job, last.seq
 	q.job, q.seq = last.job, last.seq
 	return nil

@@ -184,9 +184,6 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 		return err
 	}
 	err := s.checkpointLocked(false)
-	if err == nil {
-		err = storageError(s.retire(map[string]numbers{q.id: q.numbers()}))
-	}
 	if err != nil {
 		q.unseal()
 		return err

@@ -122,7 +122,7 @@ func TestReloadTakesInQueues(t *testing.T) {
 	if got := reload(t, s); got != nil || len(problems) != 1 {
 		t.Errorf("again: got %v, reported %q", got, problems)
 	}
-	if !exists(dir, "queues/empty/queue-info.txt") || exists(dir, "log/index/queues/empty") {
+	if !exists(dir, "queues/empty/queue-info.txt") || exists(dir, "log/index/queues/empty/p000000000") {
 		t.Error("the directory of the empty queue should stay, and its index go")
 	}
 	w := observe(t, s)

@@ -147,9 +147,6 @@ func (s *Service) unlist(q *Queue) error {
 	if err := q.onlyOurs(); err != nil {
 		return err
 	}
-	if err := s.retire(map[string]numbers{q.id: q.numbers()}); err != nil {
-		return storageError(err)
-	}
 	was, err := s.home.ReadFile(queuesName, nil, 64<<20)
 	if err != nil {
 		return storageError(err)
@@ -286,31 +283,27 @@ func (s *Service) sweepRemoved() error {
 	return nil
 }
 
-// forget removes what index and follower have of a queue that is not listed,
-// and what was published of it.
+// forget removes the index and the published documents of a queue that is not
+// listed, and has the follower do the same.
 func (s *Service) forget(id string) error {
 	if f, ok := s.follower.(Forgetter); ok {
 		if err := f.Forget(id); err != nil {
 			return fmt.Errorf("follower: %w", err)
 		}
 	}
-	for _, place := range []struct {
-		in   *durable.Dir
-		name string
-	}{{s.ixdir, queuesDir}, {s.home, publishedDir}} {
-		d, err := place.in.Sub(place.name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			if err = d.RemoveTree(id); err == nil {
-				err = d.Sync()
-			}
-			d.Close()
-		}
-		if err != nil {
-			return err
-		}
+	if err := s.forgetIndex(id); err != nil {
+		return err
 	}
-	return nil
+	d, err := s.home.Sub(publishedDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.RemoveTree(id); err != nil {
+		return err
+	}
+	return d.Sync()
 }

@@ -84,7 +84,7 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 	if err := s.RemoveQueue(ctx, "jobs"); !errors.Is(err, queuefs.ErrNoQueue) {
 		t.Errorf("removed again: got %v", err)
 	}
-	for _, name := range []string{"queues/jobs", "log/index/queues/jobs", "cutie-tmp/removed-jobs"} {
+	for _, name := range []string{"queues/jobs", "log/index/queues/jobs/p000000000", "log/index/queues/jobs/culled", "cutie-tmp/removed-jobs"} {
 		if exists(dir, name) {
 			t.Errorf("%s is still there", name)
 		}
