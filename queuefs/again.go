@@ -22,7 +22,8 @@ const (
 // RequeueEnd puts the payload of a consumed or deleted job into the queue
 // again, as a new job at its end, and returns that. The old job stays as it is
 // and names the new one; both are on stable storage, or neither is. A job that
-// is pending, in work, or was put at the end before is [ErrConflict].
+// is pending, in work, or was put at the end before is [ErrConflict]. The old job
+// is culled after the new one.
 func (q *Queue) RequeueEnd(ctx context.Context, id JobID) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return Job{}, err
@@ -81,7 +82,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 		copy(sub.md5[:], s.md5())
 		q.mint.job++
 		again = Job{ID: q.mint.job, Queue: q.id, Status: Pending, Filename: old.Filename, MediaType: old.MediaType, Submitter: old.Submitter,
-			Sidecar: old.Sidecar, Size: old.Size, Digests: old.Digests, Batch: old.Batch, Owner: old.Owner, Requeues: old.Requeues + 1}
+			Sidecar: old.Sidecar, Size: old.Size, Digests: old.Digests, Batch: old.Batch, Owner: old.Owner, Destruction: old.Destruction, Requeues: old.Requeues + 1}
 		again.Extra = with(old.Extra, elemRequeuedFrom, id.String())
 		again.Seq, sub.time = q.next()
 		again.Submitted = micro(sub.time)

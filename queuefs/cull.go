@@ -117,7 +117,7 @@ func (q *Queue) cull(ctx context.Context, o CullOptions, yield func(Culled) bool
 		}
 		first := some[0].changed
 		last = some[len(some)-1]
-		some = q.unspared(ctx, some)
+		some = q.unspared(ctx, q.unretained(ctx, some))
 		most -= len(some)
 		if more, err := q.cullThese(ctx, some, o.Dry, yield); !more || err != nil {
 			q.stays(first) // or a younger one does

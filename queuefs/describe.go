@@ -6,6 +6,20 @@ import (
 	"time"
 )
 
+// Amend changes what those above the queue keep in a job file: edit may set
+// Destruction and Extra, and drop Results. The job may stand anywhere. edit gets
+// the job with which nobody else is busy; if it returns an error, nothing
+// changes and that is the error. It must not block.
+func (q *Queue) Amend(ctx context.Context, id JobID, edit func(*Job) error) (Job, error) {
+	return q.alter(ctx, id, 0, nil, func(j *Job, t time.Time) (Kind, error) {
+		if err := edit(j); err != nil {
+			return 0, err
+		}
+		j.Updated = t
+		return Update, nil
+	})
+}
+
 // A Description is what may be changed of a job that waits. What is nil stays
 // as it is.
 type Description struct {

@@ -40,8 +40,11 @@ type Job struct {
 	Finished  time.Time // when it was reported
 	Message   string    // of the outcome; of a pending job, why it was given back
 	Transient bool      // another attempt may go better; only with Failed
-	Results   []Result
-	Extra     anvl.Record // elements of the job file that mean nothing here, kept
+	// Destruction is until when the job is retained: culling leaves it alone, and
+	// [Queue.Due] names it from then on. Zero if nobody has asked for that.
+	Destruction time.Time
+	Results     []Result
+	Extra       anvl.Record // elements of the job file that mean nothing here, kept
 }
 
 // DefaultMediaType is that of payloads without one.
@@ -69,7 +72,8 @@ func (j *Job) Modified() time.Time {
 // marks returns what the index keeps of where the job stands.
 func (j *Job) marks() marks {
 	return marks{status: j.Status, outcome: j.Outcome, held: j.Status == Pending && !j.Held.IsZero(),
-		leased: j.Status == Consumed && !j.Lease.Ends.IsZero(), results: len(j.Results) > 0}
+		leased: j.Status == Consumed && !j.Lease.Ends.IsZero(), results: len(j.Results) > 0,
+		retained: !j.Destruction.IsZero() || j.Extra.Value(elemRequeuedAs) != ""}
 }
 
 // enter moves the job to st and drops what cannot be said of it there.

@@ -62,6 +62,7 @@ const (
 	elemRequeued    = "requeued"
 	elemRequeues    = "numRequeues"
 	elemUpdated     = "updated"
+	elemDestruction = "destruction"
 	elemConsumed    = "consumed"
 	elemConsumer    = "consumer"
 	elemAttempts    = "numAttempts"
@@ -125,6 +126,7 @@ func (j *Job) AppendText(dst []byte) []byte {
 		dst = appendInt(dst, elemRequeues, int64(j.Requeues))
 	}
 	date(elemUpdated, j.Updated)
+	date(elemDestruction, j.Destruction)
 	date(elemConsumed, j.Consumed)
 	if j.Consumer != "" {
 		dst = e(dst, elemConsumer, j.Consumer)
@@ -224,6 +226,9 @@ func ParseJob(text []byte) (Job, error) {
 		case elemUpdated:
 			bit = 1 << 25
 			j.Updated, err = parseTime(v)
+		case elemDestruction:
+			bit = 1 << 26
+			j.Destruction, err = parseTime(v)
 		case elemConsumed:
 			bit = 1024
 			j.Consumed, err = parseTime(v)
@@ -302,7 +307,7 @@ func elementName(name string) string {
 	return name
 }
 
-var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
+var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemDestruction, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
 
 func parseTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)

@@ -61,7 +61,7 @@ func (q *Queue) kept(ctx context.Context, keep *Thresholds) (k Kept, err error) 
 			if err := ctx.Err(); err != nil {
 				return k, err
 			}
-			if spares != nil && spares(q.id, id) {
+			if q.retained(id) || spares != nil && spares(q.id, id) {
 				k.Spared++
 			} else {
 				goes++

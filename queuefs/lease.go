@@ -1,7 +1,6 @@
 package queuefs
 
 import (
-	"container/heap"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -187,73 +186,4 @@ func (q *Queue) findLeases() error {
 		q.mu.Unlock()
 	}
 	return nil
-}
-
-// leases are those of a queue, the one that ends first on top.
-type leases struct {
-	heap []leaseEnd
-	at   map[JobID]int // place in heap
-}
-
-type leaseEnd struct {
-	ends int64 // µs
-	id   JobID
-}
-
-// set makes the lease of a job end then; 0 means that it has none.
-func (l *leases) set(id JobID, ends int64) {
-	i, ok := l.at[id]
-	switch {
-	case ends == 0 && ok:
-		heap.Remove(l, i)
-	case ends == 0:
-	case ok:
-		l.heap[i].ends = ends
-		heap.Fix(l, i)
-	default:
-		if l.at == nil {
-			l.at = map[JobID]int{}
-		}
-		heap.Push(l, leaseEnd{ends, id})
-	}
-}
-
-// due calls visit with jobs whose leases are over by now, until it returns
-// false. It looks at no more than twice as many as there are.
-func (l *leases) due(now int64, visit func(JobID) bool) {
-	more := true
-	var look func(i int)
-	look = func(i int) {
-		if !more || i >= len(l.heap) || l.heap[i].ends > now {
-			return
-		}
-		more = visit(l.heap[i].id)
-		look(2*i + 1)
-		look(2*i + 2)
-	}
-	look(0)
-}
-
-func (l *leases) Len() int           { return len(l.heap) }
-func (l *leases) Less(i, j int) bool { return l.heap[i].ends < l.heap[j].ends }
-
-func (l *leases) Swap(i, j int) {
-	h := l.heap
-	h[i], h[j] = h[j], h[i]
-	l.at[h[i].id], l.at[h[j].id] = i, j
-}
-
-// Push and Pop are for container/heap.
-func (l *leases) Push(x any) {
-	e := x.(leaseEnd)
-	l.at[e.id] = len(l.heap)
-	l.heap = append(l.heap, e)
-}
-
-func (l *leases) Pop() any {
-	n := len(l.heap) - 1
-	e := l.heap[n]
-	l.heap = l.heap[:n]
-	delete(l.at, e.id)
-	return e
 }

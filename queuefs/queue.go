@@ -59,7 +59,8 @@ type Queue struct {
 	unfiled   places
 	temps     map[JobID]string     // large payloads not yet under their name
 	results   map[JobID]resultWork // results not yet under their names, or not yet removed
-	leases    leases
+	leases    deadlines
+	retention retention
 	giving    map[JobID]int // jobs on their way to consumers, by how many
 	dirty     []JobID       // whose files are behind the journal, oldest first
 	drafted   uint64        // jobs ever taken from dirty
@@ -223,6 +224,7 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 	q.followResults(r, s.hasResults() || replayed && p.version >= r.seq && q.hasResultFiles(r.job))
 	q.idx.stand(p, s, r.job, r.marks())
 	q.leases.set(r.job, r.ends)
+	q.retention.set(r.job, r.destroy)
 	q.fill(s, r)
 	p.version, p.at, p.changed = max(p.version, r.seq), max(p.at, r.time), true
 	q.touched = true

@@ -39,15 +39,17 @@ type record struct {
 	textSize  int    // its length, also where text is out of reach
 	payload   []byte // inline payload, or nil
 	ends      int64  // of the lease, µs; 0 if there is none, or when read
+	destroy   int64  // destruction of the job, likewise
 }
 
 const (
-	recInline  = 1 << iota // the payload follows
-	recTemp                // the payload is in a temporary file
-	recHeld                // the job is on hold
-	recLeased              // the consumer of the job has a lease
-	recResults             // the job has results
-	recResult              // the last one is in a temporary file
+	recInline   = 1 << iota // the payload follows
+	recTemp                 // the payload is in a temporary file
+	recHeld                 // the job is on hold
+	recLeased               // the consumer of the job has a lease
+	recResults              // the job has results
+	recResult               // the last one is in a temporary file
+	recRetained             // the job file says how long the job is retained
 )
 
 const recFixed = 4 + 4 + 24 + 16 + 96 + 12
@@ -180,8 +182,8 @@ func (r *record) mark(j *Job) {
 	if j.Status != 0 {
 		m = j.marks()
 	}
-	r.to, r.outcome, r.ends = m.status, m.outcome, 0
-	r.flags &^= recHeld | recLeased | recResults
+	r.to, r.outcome, r.ends, r.destroy = m.status, m.outcome, 0, 0
+	r.flags &^= recHeld | recLeased | recResults | recRetained
 	if m.held {
 		r.flags |= recHeld
 	}
@@ -192,11 +194,16 @@ func (r *record) mark(j *Job) {
 	if m.results {
 		r.flags |= recResults
 	}
+	if m.retained {
+		r.flags |= recRetained
+		r.destroy = microOf(j.Destruction)
+	}
 }
 
 // marks returns where the record leaves its job.
 func (r *record) marks() marks {
-	return marks{status: r.to, outcome: r.outcome, held: r.flags&recHeld != 0, leased: r.flags&recLeased != 0, results: r.flags&recResults != 0}
+	return marks{status: r.to, outcome: r.outcome, held: r.flags&recHeld != 0, leased: r.flags&recLeased != 0, results: r.flags&recResults != 0,
+		retained: r.flags&recRetained != 0}
 }
 
 // setText gives the record the job file and its digests.

@@ -123,6 +123,7 @@ func (q *Queue) scan(pages map[int]bool) error {
 		s := p.slot(int(id % PageJobs))
 		q.idx.stand(p, s, id, r.marks())
 		q.leases.set(id, r.ends)
+		q.retention.set(id, r.destroy)
 		q.fill(s, r)
 		s.set(flagPayload)
 		s.setFiled(where[id])

@@ -9,7 +9,7 @@ import (
 // pointer. The rest is in the job file. A page of the index on disk is an
 // image of its slots.
 //
-//	0 status and outcome | 1 flags | 2 media type u16 | 4 length of job file u32
+//	0 status, outcome and marks | 1 flags | 2 media type u16 | 4 length of job file u32
 //	8 size of payload i64 | 16 submitted µs i64 | 24 last event µs i64
 //	32 SHA-256 of payload | 64 MD5 of payload | 80 SHA-256 and 112 MD5 of job file
 type slot []byte
@@ -17,12 +17,13 @@ type slot []byte
 const slotSize = 128
 
 // Octet 0 has the status in its low bits, the outcome in its high ones, and
-// between them whether the job has results.
+// between them whether the job has results, and whether it is retained.
 const (
 	statusMask   = 3
 	slotResults  = 4
+	slotRetained = 8 // see retention
 	outcomeShift = 4
-	slotStands   = statusMask | slotResults | 3<<outcomeShift // all bits in use
+	slotStands   = statusMask | slotResults | slotRetained | 3<<outcomeShift // all bits in use
 )
 
 // Flags of a slot. The place of the job file on disk is a Status, 0 for none,
@@ -41,6 +42,7 @@ const (
 func (s slot) status() Status      { return Status(s[0] & statusMask) }
 func (s slot) outcome() Outcome    { return Outcome(s[0] >> outcomeShift) }
 func (s slot) hasResults() bool    { return s[0]&slotResults != 0 }
+func (s slot) retained() bool      { return s[0]&slotRetained != 0 }
 func (s slot) has(f byte) bool     { return s[1]&f != 0 }
 func (s slot) set(f byte)          { s[1] |= f }
 func (s slot) clear(f byte)        { s[1] &^= f }
@@ -100,6 +102,7 @@ type marks struct {
 	status                Status
 	outcome               Outcome
 	held, leased, results bool
+	retained              bool
 }
 
 // slot returns the slot of a job, nil if its page is not there.
@@ -163,6 +166,9 @@ func (x *index) stand(p *page, s slot, id JobID, m marks) {
 	s[0] = byte(m.status) | byte(m.outcome)<<outcomeShift
 	if m.results {
 		s[0] |= slotResults
+	}
+	if m.retained {
+		s[0] |= slotRetained
 	}
 	s.clear(flagBusy | flagHeld | flagLeased)
 	if m.held {

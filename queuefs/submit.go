@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
@@ -20,7 +22,15 @@ type Meta struct {
 	Expect    []digest.Value // the payload must have these digests
 	Batch     string
 	Extra     anvl.Record // further elements of the job file, at most 16 KiB; none that has a meaning here
+
+	Destruction time.Time                // see [Job]
+	OnHold      bool                     // the job is on hold for [NotStarted]
+	Name        func(JobID) anvl.Element // one more of Extra, made of the number when that is known; nil: none
 }
+
+// NotStarted is why a job is on hold that was submitted so: it waits for its
+// submitter. A selection of many jobs to be released passes over it.
+const NotStarted = "not started by its submitter"
 
 // inlineLimit is up to where a payload travels in the journal.
 const inlineLimit = 128 << 10
@@ -34,6 +44,7 @@ type Submission struct {
 	said   int // octets of what is said of the jobs
 	group  bool
 	done   bool
+	former JobID // see Replace; 0: none
 }
 
 var errOver = errors.New("submission is over")
@@ -46,6 +57,12 @@ func (q *Queue) Begin() *Submission {
 // Group makes the jobs of the submission a batch: those for which the
 // submitter named none are given one name; see [ParseBatch].
 func (s *Submission) Group() { s.group = true }
+
+// Replace makes the submission take the place of a pending job: with one commit
+// that is Deleted, and it and the first job of the submission name each other as
+// those of [Queue.RequeueEnd] do. If the job is not pending then, Commit returns
+// [ErrNotPending] and changes nothing.
+func (s *Submission) Replace(id JobID) { s.former = id }
 
 // Add starts the next job, and ends the payload of the one before. The error
 // tells what is wrong with m.
@@ -112,7 +129,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		}
 		m := &d.meta
 		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
-			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests, Extra: m.Extra}
+			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests, Destruction: m.Destruction}
 		recs[i] = r
 		total += len(d.buf) + 1024 + len(m.Sidecar)
 	}
@@ -127,6 +144,12 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		return nil, err
 	}
 	defer q.svc.unreserve(reserved)
+	var former Job
+	if s.former != 0 {
+		if former, err = q.takePending(ctx, s.former); err != nil {
+			return nil, err
+		}
+	}
 	err = q.commit(func() ([]*record, error) {
 		batch := ""
 		if s.group {
@@ -145,15 +168,53 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			j.Seq, r.time = q.next()
 			j.Submitted = micro(r.time)
 			r.seq, r.job, r.submitted = j.Seq, j.ID, r.time
+			m := &s.drafts[i].meta
+			if j.Extra = m.Extra; m.Name != nil {
+				j.Extra = append(slices.Clip(j.Extra), m.Name(j.ID))
+			}
+			if m.OnHold {
+				j.Held, j.HeldFor = j.Submitted, NotStarted
+			}
+			if i == 0 && s.former != 0 {
+				j.Extra = with(j.Extra, elemRequeuedFrom, s.former.String())
+			}
+			r.mark(j)
 			r.setText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
 			r.payload = s.drafts[i].buf
 		}
-		return recs, nil
+		if s.former == 0 {
+			return recs, nil
+		}
+		k := former
+		seq, us := q.next()
+		k.enter(Deleted)
+		k.Seq, k.Deleted = seq, micro(us)
+		k.Extra = with(k.Extra, elemRequeuedAs, jobs[0].ID.String())
+		return append(slices.Clip(recs), q.recordOf(&k, Delete, Pending, us)), nil
 	})
 	if err != nil {
+		if s.former != 0 {
+			q.release(s.former)
+		}
 		return nil, err
 	}
 	return jobs, nil
+}
+
+// takePending takes a pending job for an operation, and reads it.
+func (q *Queue) takePending(ctx context.Context, id JobID) (Job, error) {
+	st, err := q.take(ctx, id, 0)
+	if err != nil {
+		return Job{}, err
+	}
+	j, err := q.Job(id)
+	if err == nil && st != Pending {
+		err = misplaced(id, st, ErrNotPending)
+	}
+	if err != nil {
+		q.release(id)
+	}
+	return j, err
 }
 
 // syncTemps puts large payloads on stable storage before the journal speaks

@@ -1,11 +1,14 @@
 package queuefs_test
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/anvl"
 )
 
 // on does one thing to one job.
@@ -129,8 +132,58 @@ func (c *scenario) runWork() {
 		c.on("expire", 1, back(""), func(q *queuefs.Queue) error { return c.s.Expire(ctx) })
 		c.on("hold", 1, worked(queuefs.Pending, `held "b"`), func(q *queuefs.Queue) error { return holdAt(q, 1, 0, "b") })
 		c.submit("jobs", 6000)
+		c.draft(8, 9)
 	}
 	c.close()
+}
+
+// draft submits a job on hold, puts another one in its place, and gives that a
+// destruction.
+func (c *scenario) draft(id, next queuefs.JobID) {
+	if c.over {
+		return
+	}
+	q := c.queue("jobs")
+	held := fmt.Sprintf("held %q; name ", queuefs.NotStarted)
+	meta := queuefs.Meta{OnHold: true, Name: func(id queuefs.JobID) anvl.Element { return anvl.Element{Name: "name", Value: "of " + id.String()} }}
+	put := func(m queuefs.Meta, former queuefs.JobID, payload string) error {
+		sub := q.Begin()
+		defer sub.Discard()
+		sub.Replace(former)
+		d, err := sub.Add(m)
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(d, payload); err != nil {
+			return err
+		}
+		_, err = sub.Commit(ctx)
+		return err
+	}
+	after := c.known.set("jobs", id, func(f *fact) {
+		*f = fact{status: queuefs.Pending, payload: "draft", work: held + "of " + id.String()}
+	})
+	c.again("submit on hold", after, func() error { return put(meta, 0, "draft") })
+	if c.over {
+		return
+	}
+	large := strings.Repeat("another ", 30_000)
+	after = c.known.set("jobs", id, func(f *fact) {
+		f.status, f.work = queuefs.Deleted, "name of "+id.String()+"; requeuedAs "+next.String()
+	})
+	after = after.set("jobs", next, func(f *fact) {
+		*f = fact{status: queuefs.Pending, payload: large, work: held + "of " + next.String() + "; requeuedFrom " + id.String()}
+	})
+	c.again("replace", after, func() error { return put(meta, id, large) })
+	c.on("amend", next, func(f *fact) { f.work = strings.Replace(f.work, "; name", "; destruction 2030-01-01; name", 1) }, func(q *queuefs.Queue) error {
+		_, err := q.Amend(ctx, next, func(j *queuefs.Job) error {
+			j.Destruction = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+			return nil
+		})
+		return err
+	})
+	c.on("release", next, func(f *fact) { f.work = f.work[strings.Index(f.work, "destruction"):] },
+		func(q *queuefs.Queue) error { _, err := q.Release(ctx, next); return err })
 }
 
 // TestEveryStepOfWorkFails is TestEveryStepFails for what workers do.

@@ -38,8 +38,11 @@ func workOf(t testing.TB, q *queuefs.Queue, j *queuefs.Job) string {
 	if j.Message != "" {
 		say("message %q", j.Message)
 	}
+	if !j.Destruction.IsZero() {
+		say("destruction %s", j.Destruction.Format(time.DateOnly))
+	}
 	for _, e := range j.Extra {
-		if strings.HasPrefix(e.Name, "requeued") {
+		if strings.HasPrefix(e.Name, "requeued") || e.Name == "name" {
 			say("%s %s", e.Name, e.Value)
 		}
 	}

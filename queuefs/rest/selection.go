@@ -36,7 +36,7 @@ type Selection struct {
 // An Operation is what may be done with many jobs. Those that are not named
 // are passed over if it does not fit them: requeue is for jobs that were
 // consumed or deleted, and that nobody works on; the others are for pending
-// ones.
+// ones. Release leaves those on hold that wait for their submitter.
 type Operation struct {
 	Method string // "requeue", "delete", "hold" or "release"
 	Reason string // of hold
@@ -68,7 +68,7 @@ func (o Operation) fits(j *queuefs.Job) bool {
 	case "hold":
 		return j.Status == queuefs.Pending && j.Held.IsZero()
 	case "release":
-		return j.Status == queuefs.Pending && !j.Held.IsZero()
+		return j.Status == queuefs.Pending && !j.Held.IsZero() && j.HeldFor != queuefs.NotStarted
 	}
 	return j.Status == queuefs.Pending
 }
