@@ -18,10 +18,10 @@ import (
 func (q *Queue) adopt(n settings) error {
 	told := false
 	err := q.commit(func() ([]*record, error) {
-		if q.infoTold == n.facts.SHA256 {
+		if q.set.announced == n.facts.SHA256 {
 			return nil, nil
 		}
-		told, q.adopting = true, &n
+		told, q.set.next = true, &n
 		r := &record{kind: Update, size: n.facts.Length, sha: n.facts.SHA256, md5: n.facts.MD5, mediaType: n.facts.Type,
 			submitted: n.facts.Modified.UnixMicro()}
 		r.seq, r.time = q.next()
@@ -29,7 +29,7 @@ func (q *Queue) adopt(n settings) error {
 	})
 	if err != nil {
 		q.mu.Lock()
-		q.adopting = nil
+		q.set.next = nil
 		q.mu.Unlock()
 		return err
 	}
@@ -41,12 +41,11 @@ func (q *Queue) adopt(n settings) error {
 
 // applyInfo is apply for the event of a changed queue-info.txt; q.mu is held.
 func (q *Queue) applyInfo(r *record, at durable.Position) {
-	q.infoTold, q.touched = r.sha, true
+	q.set.announced, q.touched = r.sha, true
 	q.note(r, at)
 	q.seqTime = max(q.seqTime, r.time)
-	if n := q.adopting; n != nil {
-		q.adopting = nil
-		q.hold(n)
+	if n := q.set.next; n != nil {
+		q.set.settings, q.set.next = *n, nil
 	}
 }
 
@@ -55,8 +54,8 @@ func (q *Queue) applyInfo(r *record, at durable.Position) {
 // is taken as it stands.
 func (q *Queue) announce() error {
 	q.mu.Lock()
-	if q.infoTold == ([sha256.Size]byte{}) {
-		q.infoTold, q.touched = q.infoFacts.SHA256, true
+	if q.set.announced == ([sha256.Size]byte{}) {
+		q.set.announced, q.touched = q.set.facts.SHA256, true
 	}
 	q.mu.Unlock()
 	return q.adopt(q.inForce())

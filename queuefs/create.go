@@ -110,7 +110,7 @@ func (q *Queue) begin() error {
 	q.mint.job, q.mint.seq = max(q.mint.job, former.job), max(q.mint.seq, former.seq)
 	q.job, q.seq = q.mint.job, q.mint.seq
 	q.before = q.seq
-	q.infoTold = q.infoFacts.SHA256 // the queue begins with this file
+	q.set.announced = q.set.facts.SHA256 // the queue begins with this file
 	q.since = q.svc.log.Done().At
 	x := q.indexed(q.since)
 	x.bare, x.empty = true, len(q.idx.pages) == 0
@@ -170,7 +170,7 @@ func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)
 		return nil, err
 	}
 	q.use(now)
-	q.seqTime = q.info.Created.UnixMicro()
+	q.seqTime = q.set.info.Created.UnixMicro()
 	q.mint.time = q.seqTime
 	return q, nil
 }

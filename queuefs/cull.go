@@ -170,7 +170,7 @@ func (q *Queue) due(keep *Thresholds) (before int64, most int) {
 	now := q.svc.now()
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	t := Thresholds{q.info.CullingSize, q.info.CullingAge}
+	t := Thresholds{q.set.info.CullingSize, q.set.info.CullingAge}
 	if keep != nil {
 		t = *keep
 	}

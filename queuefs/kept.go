@@ -81,7 +81,7 @@ func (q *Queue) kept(ctx context.Context, keep *Thresholds) (k Kept, err error) 
 func (q *Queue) extra(keep *Thresholds) int {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	size := q.info.CullingSize
+	size := q.set.info.CullingSize
 	if keep != nil {
 		size = keep.Size
 	}

@@ -74,7 +74,7 @@ func (q *Queue) Extend(ctx context.Context, id JobID, token string, d time.Durat
 		if err := q.leased(j, token); err != nil {
 			return 0, err
 		}
-		d := q.info.leaseFor(d)
+		d := q.set.info.leaseFor(d)
 		if d == 0 {
 			d = DefaultLease
 		}
@@ -142,10 +142,10 @@ func (q *Queue) expire(now int64) (int, error) {
 	}
 	jobs, err := q.change(ids, func(j *Job, t time.Time) (Kind, error) {
 		switch {
-		case q.info.Acknowledge == AckTimeout:
+		case q.set.info.Acknowledge == AckTimeout:
 			j.conclude(t, Conclusion{Outcome: Completed, Message: "no report"})
 			return Conclude, nil
-		case q.info.MaxAttempts > 0 && j.Attempts >= q.info.MaxAttempts:
+		case q.set.info.MaxAttempts > 0 && j.Attempts >= q.set.info.MaxAttempts:
 			j.conclude(t, Conclusion{Outcome: Failed, Message: "lease expired, no attempts left", Transient: true})
 			return Conclude, nil
 		}

@@ -221,7 +221,7 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 		q.mint, q.job, q.seq, q.submitted, q.consumed = x.mint, x.mint.job, x.seq, x.submitted, x.consumed
 		q.seqTime = max(q.seqTime, x.seqTime)
 		q.mint.time = max(q.mint.time, q.seqTime)
-		q.since, q.before, q.infoTold = x.since, x.before, x.info
+		q.since, q.before, q.set.announced = x.since, x.before, x.info
 	} else if err := q.recount(); err != nil {
 		return was, err
 	}

@@ -144,9 +144,9 @@ type queueIndex struct {
 // indexed returns what the file says of the queue; q.mu is held.
 func (q *Queue) indexed(at durable.Position) queueIndex {
 	x := queueIndex{mint: mint{job: q.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed,
-		created: q.info.Created.UnixMicro(), types: q.types, info: q.infoTold, at: at, since: q.since, before: q.before}
-	if !q.infoMade {
-		x.settings = q.infoFile
+		created: q.set.info.Created.UnixMicro(), types: q.types, info: q.set.announced, at: at, since: q.since, before: q.before}
+	if !q.set.made {
+		x.settings = q.set.file
 	}
 	return x
 }

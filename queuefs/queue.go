@@ -28,25 +28,18 @@ type Queue struct {
 	warmed  atomic.Int64                       // behind the page from which on packs were last loaded; 0: none were
 	loading atomic.Bool                        // somebody does so now
 
-	mu        sync.RWMutex
-	info      QueueInfo
-	infoFile  []byte
-	infoFacts Facts
-	infoWatch watched
-	infoBad   string           // why these are not what the file says; "" if they are
-	infoMade  bool             // nothing was known of them: infoFile is made up
-	infoTold  [32]byte         // SHA-256 of the queue-info.txt that the last event of it spoke of; zero: unknown
-	adopting  *settings        // hold when the event that tells of them is committed
-	since     durable.Position // what the journal has before is of a former queue of the name
-	before    Seq              // last event of former queues of the name
-	gone      bool             // removed
-	graves    graves
-	unculled  int64 // no processed job changed before, µs; see due
-	culled    bool  // jobs whose pages may be vacant by now
-	idx       index
-	types     []string // media types by number
-	typeNums  map[string]uint16
-	mint      mint
+	mu       sync.RWMutex
+	set      queueSettings
+	since    durable.Position // what the journal has before is of a former queue of the name
+	before   Seq              // last event of former queues of the name
+	gone     bool             // removed
+	graves   graves
+	unculled int64 // no processed job changed before, µs; see due
+	culled   bool  // jobs whose pages may be vacant by now
+	idx      index
+	types    []string // media types by number
+	typeNums map[string]uint16
+	mint     mint
 
 	// What follows reflects committed events only.
 	job       JobID // last number of a job
@@ -92,7 +85,7 @@ func (q *Queue) ID() string { return q.id }
 func (q *Queue) Info() QueueInfo {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	return q.info
+	return q.set.info
 }
 
 // next mints an event. The time grows even when the clock steps back.

@@ -326,8 +326,8 @@ type QueueState struct {
 func (q *Queue) State() QueueState {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	s := QueueState{Info: q.info, Pending: q.idx.count[Pending], Consumed: q.idx.count[Consumed],
-		Deleted: q.idx.count[Deleted], Held: q.idx.held, Leased: q.idx.leased, Failed: q.idx.failed, Seq: q.seq, Before: q.before, Damage: q.infoBad, LastEvent: micro(q.seqTime)}
+	s := QueueState{Info: q.set.info, Pending: q.idx.count[Pending], Consumed: q.idx.count[Consumed],
+		Deleted: q.idx.count[Deleted], Held: q.idx.held, Leased: q.idx.leased, Failed: q.idx.failed, Seq: q.seq, Before: q.before, Damage: q.set.bad, LastEvent: micro(q.seqTime)}
 	if q.submitted != 0 {
 		s.LastSubmission = micro(q.submitted)
 	}
@@ -430,5 +430,5 @@ func (q *Queue) PageVersion(n int) (version Seq, at time.Time, pending, total in
 func (q *Queue) InfoFile() ([]byte, Facts) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	return q.infoFile, q.infoFacts
+	return q.set.file, q.set.facts
 }

@@ -198,8 +198,8 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 func (q *Queue) reload() bool {
 	now, _, err := stampOf(q.dirs.root, queueInfo)
 	q.mu.Lock()
-	changed, file, info := q.infoWatch.changed(now), q.infoFile, q.info
-	told := q.infoTold == q.infoFacts.SHA256
+	changed, file, info := q.set.changed(now), q.set.file, q.set.info
+	told := q.set.announced == q.set.facts.SHA256
 	q.mu.Unlock()
 	if err == nil && !changed {
 		if !told {
@@ -220,7 +220,7 @@ func (q *Queue) reload() bool {
 		q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + queueInfo, Text: err.Error() + "; the properties stay as they were"})
 		if !transient(err) {
 			q.mu.Lock()
-			q.infoWatch.read, q.infoBad = now, err.Error()
+			q.set.stamp, q.set.bad = now, err.Error()
 			q.mu.Unlock()
 		}
 		return false

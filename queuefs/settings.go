@@ -107,7 +107,7 @@ func (q *Queue) base() (now settings, bad bool, err error) {
 func (q *Queue) inForce() settings {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	return settings{info: q.info, file: q.infoFile, facts: q.infoFacts, stamp: q.infoWatch.read, bad: q.infoBad, made: q.infoMade}
+	return q.set.settings
 }
 
 // named tells whether a queue other than q has the name.
@@ -131,15 +131,33 @@ func rewrite(doc *anvl.Document, elements anvl.Record) []byte {
 	return doc.Bytes()
 }
 
-// settings are what queue-info.txt says, and what is published of the file.
+// settings are the properties in queue-info.txt, and the facts that are
+// published of the file.
 type settings struct {
 	info  QueueInfo
 	file  []byte
 	facts Facts
 	stamp stamp
-	bad   string // why these are not what the file says; "" if they are
-	dated bool   // they say when the queue was made
-	made  bool   // nothing was known: they are made up
+	bad   string // why the file says otherwise; "" if it does not
+	dated bool   // the file has the time of creation
+	made  bool   // nothing was known, the properties are made up
+}
+
+// queueSettings are the settings of a queue in force, and how far others know
+// of them.
+type queueSettings struct {
+	settings
+	seen      stamp     // of the file at the last look
+	announced [32]byte  // SHA-256 of the file in the last event of it; zero: unknown
+	next      *settings // take force when their event is committed
+}
+
+// changed reports whether the file must be read again; see [watched].
+func (s *queueSettings) changed(now stamp) bool {
+	w := watched{read: s.stamp, seen: s.seen}
+	changed := w.changed(now)
+	s.seen = w.seen
+	return changed
 }
 
 // readSettings reads queue-info.txt. The time of creation is that known
@@ -177,14 +195,8 @@ func (n *settings) parse(q *Queue, changed time.Time) (err error) {
 func (q *Queue) use(n settings) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.hold(&n)
+	q.set.settings = n
 	q.serve()
-}
-
-// hold is use for who holds q.mu, and then serves.
-func (q *Queue) hold(n *settings) {
-	q.info, q.infoFile, q.infoFacts, q.infoWatch.read = n.info, n.file, n.facts, n.stamp
-	q.infoBad, q.infoMade = n.bad, n.made
 }
 
 // A stamp changes whenever a file does, unless somebody turns back the clock.

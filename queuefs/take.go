@@ -183,7 +183,7 @@ func (q *Queue) serve() {
 	}
 }
 
-func (q *Queue) paused() bool { return !q.info.Paused.IsZero() }
+func (q *Queue) paused() bool { return !q.set.info.Paused.IsZero() }
 
 // handOut makes claimed jobs Consumed. It returns none if all of them had to
 // be put on hold.
@@ -204,7 +204,7 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		j.enter(Consumed)
 		j.Consumed, j.Consumer, j.Message = at, t.By, ""
 		j.Attempts++
-		if d := q.info.leaseFor(t.Lease); d > 0 {
+		if d := q.set.info.leaseFor(t.Lease); d > 0 {
 			if tokens == nil {
 				tokens = map[JobID]string{}
 			}

@@ -21,7 +21,7 @@ import (
 func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 	q.mu.RLock()
 	look := q.findPayload
-	if q.info.VerifyOnRead {
+	if q.set.info.VerifyOnRead {
 		look = q.verifyPayload
 	}
 	q.mu.RUnlock()
