@@ -1,11 +1,10 @@
 package publisher
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 
+	"cutie/publisher/dump"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -185,39 +184,9 @@ func (f *feed) formerPage(s Set, doc docName) *resource {
 			if err != nil {
 				return nil, err
 			}
-			return &pathless{in: bufio.NewReaderSize(r, maxEntry), Closer: r, text: head}, nil
+			return dump.AsResourceList(r, head), nil
 		})
 	}}
-}
-
-// pathless reads a manifest of ours and gives it out as a Resource List: with
-// another head, and without the paths of entries.
-type pathless struct {
-	in *bufio.Reader
-	io.Closer
-	text    []byte // to be given out
-	entries bool   // the head is over
-}
-
-func (r *pathless) Read(p []byte) (int, error) {
-	for len(r.text) == 0 {
-		line, err := r.in.ReadSlice('\n')
-		if err != nil {
-			return 0, err // the last line has its end
-		}
-		if r.entries = r.entries || bytes.HasPrefix(line, []byte("<url>")) || bytes.HasPrefix(line, []byte("</")); !r.entries {
-			continue
-		}
-		if i := bytes.Index(line, []byte(` path="`)); i >= 0 { // a quote stands in no text
-			end := i + len(` path="`)
-			end += bytes.IndexByte(line[end:], '"') + 1
-			line = append(line[:i], line[end:]...)
-		}
-		r.text = line
-	}
-	n := copy(p, r.text)
-	r.text = r.text[n:]
-	return n, nil
 }
 
 // formerChanges returns a Change Dump that is closed: one package.

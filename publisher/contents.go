@@ -1,15 +1,11 @@
 package publisher
 
 import (
-	"archive/zip"
-	"bufio"
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
-	"os"
 
-	"github.com/klauspost/compress/flate"
+	"cutie/publisher/dump"
 )
 
 // packaged returns a package that stands in the file name, or the copy of its
@@ -86,46 +82,15 @@ func (p *Publisher) copies(k memberKey, open func() (io.ReadCloser, error)) (all
 	}
 }
 
-// openManifest opens the first file of a package, which is its manifest,
-// without reading the directory at the end of the package.
+// openManifest opens the manifest in a package.
 func (f *feed) openManifest(s Set, name string) (io.ReadCloser, error) {
 	file, err := f.open(s, name)
 	if err != nil {
 		return nil, err
 	}
-	in := bufio.NewReaderSize(file, 32<<10)
-	r, err := inflate(in)
+	r, err := dump.OpenManifest(file)
 	if err != nil {
-		file.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &firstFile{r, file}, nil
-}
-
-// inflate reads the local header of a compressed file and returns its contents
-// (APPNOTE 6.3.3, 4.3.7).
-func inflate(in *bufio.Reader) (io.ReadCloser, error) {
-	const size = 30
-	var h [size]byte
-	if _, err := io.ReadFull(in, h[:]); err != nil {
-		return nil, err
-	}
-	if binary.LittleEndian.Uint32(h[:]) != 0x04034b50 || binary.LittleEndian.Uint16(h[8:]) != zip.Deflate {
-		return nil, zip.ErrFormat
-	}
-	rest := int(binary.LittleEndian.Uint16(h[26:])) + int(binary.LittleEndian.Uint16(h[28:]))
-	if _, err := in.Discard(rest); err != nil {
-		return nil, err
-	}
-	return flate.NewReader(in), nil
-}
-
-type firstFile struct {
-	io.ReadCloser
-	file *os.File
-}
-
-func (f *firstFile) Close() error {
-	f.ReadCloser.Close()
-	return f.file.Close()
+	return r, nil
 }

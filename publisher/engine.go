@@ -30,7 +30,6 @@ type Queue interface {
 	InfoFile() ([]byte, queuefs.Facts)
 	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
 	Payload(id queuefs.JobID) (*queuefs.Payload, error)
-	ReadAhead(page int)
 }
 
 // engine is a Service whose queues are interfaces.

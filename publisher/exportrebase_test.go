@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"cutie/publisher"
+	"cutie/publisher/destination"
 )
 
 func TestExportForAnotherSite(t *testing.T) {
@@ -60,7 +60,7 @@ func TestExportForAnotherSite(t *testing.T) {
 			if zips < 4 {
 				t.Errorf("%d packages", zips)
 			}
-			if x := run(t, e); x != (publisher.Exported{}) {
+			if x := run(t, e); x != (destination.Result{}) {
 				t.Errorf("nothing changed: %+v", x)
 			}
 			activity(s, s.queue("jobs"), 7)

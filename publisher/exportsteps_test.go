@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cutie/publisher"
+	"cutie/publisher/destination"
 	"cutie/queuefs/durable"
 )
 
@@ -31,7 +32,7 @@ func TestEveryStepOfAnExportMayFail(t *testing.T) {
 	want.Resources = true
 	run(t, want)
 
-	attempt := func(fault durable.Fault) *publisher.Export {
+	attempt := func(fault durable.Fault) *destination.Mirror {
 		e := s.newExport()
 		e.Resources, e.Fault = true, fault
 		must(t, os.CopyFS(e.Dir, os.DirFS(first.Dir)))
@@ -89,7 +90,7 @@ func TestAListClosedMeanwhileIsNotMissed(t *testing.T) {
 		t.Error("the tree differs from what is served")
 	}
 	rounds = 1000
-	if _, err := e.Run(context.Background()); !errors.Is(err, publisher.ErrMoving) {
+	if _, err := e.Run(context.Background()); !errors.Is(err, destination.ErrMoving) {
 		t.Errorf("got %v from a source that never rests", err)
 	}
 	after := tree(t, e.Dir)

@@ -39,7 +39,7 @@ type changes struct {
 	lists    spans
 	packages spans
 	dumped   queuefs.Seq // packages were made, or cannot be, up to this event
-	kept     []*dump     // Resource Dumps, oldest first; the last one is current
+	kept     []*edition  // Resource Dumps, oldest first; the last one is current
 	tried    time.Time   // when making one ended last, well or not; zero for not since the start
 	wanted   queuefs.Seq // one of this event or a later one is to be made now; 0: none is
 	making   bool        // one is being made

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"cutie/publisher/dump"
 	"cutie/queuefs/durable"
 )
 
@@ -38,7 +39,6 @@ type task struct {
 	stop func()
 	wait *wait // what becomes of it if it is not made; f.mu is held
 	err  error // why it ended early
-	page int   // of the engine that files were last read of
 	// since is when the list was closed, or the making of the Resource Dump began.
 	since time.Time
 }
@@ -132,7 +132,7 @@ func (f *feed) nextTask(now bool, waits []*wait) *task {
 		case due && tries(&c.forDump):
 			c.making = true
 			t := &task{feed: f, c: c, set: c.set, life: c.life, wait: &c.forDump}
-			return t.begin(t.dump)
+			return t.begin(t.makeDump)
 		}
 	}
 	return nil
@@ -143,7 +143,7 @@ func (t *task) begin(run func(pause func() bool) error) *task {
 	if t.wait.failed < hopeless {
 		t.wait.octets = 0
 	}
-	t.page, t.since = -1, t.p.Now()
+	t.since = t.p.Now()
 	if t.list.first != 0 {
 		t.since = t.list.until
 	}
@@ -159,9 +159,6 @@ func (t *task) stale() bool {
 	defer t.mu.Unlock()
 	return t.c.life != t.life
 }
-
-// errStopped ends a task that is to go no further as it is.
-var errStopped = errors.New("stopped")
 
 // run is the task. It calls pause often, and ends when that returns false.
 func (t *task) run(pause func() bool) error {
@@ -186,7 +183,7 @@ func (t *task) done() bool {
 	}
 	passed, err := t.settle()
 	switch {
-	case errors.Is(err, errStopped):
+	case errors.Is(err, dump.ErrStopped):
 		return true // on the way; the next attempt leaves a job out
 	case t.p.failure() != nil:
 		return false // which is told by itself
@@ -207,11 +204,11 @@ func (t *task) settle() (passed, err error) {
 	if t.list.first == 0 {
 		return t.ended()
 	}
-	var e *packageError
+	var e *dump.FileError
 	switch {
 	case t.err == nil:
 	case errors.As(t.err, &e) && t.culled(e.Loc):
-		return nil, errStopped
+		return nil, dump.ErrStopped
 	case errors.As(t.err, &e) && !scarce(t.err):
 		passed = fmt.Errorf("no package for events %d to %d: %w", t.list.first, t.list.last, t.err)
 		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", passed)
@@ -275,7 +272,7 @@ func (t *task) compress(pause func() bool) error {
 		t.p.cache.drop(k) // the file will be served
 		k.from += m.raw
 		if !pause() {
-			return errStopped
+			return dump.ErrStopped
 		}
 	}
 	if _, err := out.Write(all.append(nil)); err != nil {

@@ -93,7 +93,7 @@ type outline struct {
 	listed, packaged int         // of these, that are current
 	dumped           queuefs.Seq
 	dumps            int
-	dump             *dump // that is current
+	dump             *edition // that is current
 }
 
 // outline brings the lists up to date and returns how they stand.

@@ -13,10 +13,10 @@ import (
 	"cutie/sitemap"
 )
 
-// A dump is one Resource Dump (Z39.99-2017, 11): packages that together have
+// An edition is one Resource Dump (Z39.99-2017, 11): packages that together have
 // every resource of a set. It was begun after the event seq, which names it;
 // all changes up to then are in its packages.
-type dump struct {
+type edition struct {
 	seq      queuefs.Seq
 	at       time.Time // of that event
 	made     time.Time // when it was complete
@@ -64,7 +64,7 @@ func parseDumpFile(name string) (queuefs.Seq, bool) {
 
 // append prints the file of the dump: a header, a line for the dump, one for
 // each package, and a last one without which the file does not count.
-func (d *dump) append(dst []byte, base site) []byte {
+func (d *edition) append(dst []byte, base site) []byte {
 	dst = append(dst, header(dumpTitle, base)...)
 	dst = strconv.AppendUint(dst, uint64(d.seq), 10)
 	dst = sitemap.AppendTime(append(dst, ' '), d.at)
@@ -79,14 +79,14 @@ func (d *dump) append(dst []byte, base site) []byte {
 	return fmt.Appendf(dst, "end %d\n", len(d.packages))
 }
 
-func parseDump(text string, base site) (*dump, error) {
+func parseDump(text string, base site) (*edition, error) {
 	rest, ok := strings.CutPrefix(text, header(dumpTitle, base))
 	if !ok {
 		return nil, fmt.Errorf("not a dump of %s", base)
 	}
 	line, rest, _ := strings.Cut(rest, "\n")
 	w := words{left: line}
-	d := &dump{seq: w.seq(), at: w.time(), made: w.time(), sum: salt(text)}
+	d := &edition{seq: w.seq(), at: w.time(), made: w.time(), sum: salt(text)}
 	if err := w.end(); err != nil {
 		return nil, fmt.Errorf("line %.200q: %w", line, err)
 	}
@@ -109,7 +109,7 @@ func parseDump(text string, base site) (*dump, error) {
 	return nil, errors.New("cut off")
 }
 
-func (d *dump) lastPage() int {
+func (d *edition) lastPage() int {
 	if n := len(d.packages); n > 0 {
 		return d.packages[n-1].end
 	}
@@ -119,7 +119,7 @@ func (d *dump) lastPage() int {
 // readDumps returns the dumps in the directory of a set, oldest first. One
 // that makes no sense, or whose packages are not all there, is reported and
 // set aside.
-func (f *feed) readDumps(d *durable.Dir, s Set) (all []*dump, err error) {
+func (f *feed) readDumps(d *durable.Dir, s Set) (all []*edition, err error) {
 	var found []queuefs.Seq
 	err = d.Names(func(name string) {
 		if seq, ok := parseDumpFile(name); ok {
@@ -148,7 +148,7 @@ func (f *feed) readDumps(d *durable.Dir, s Set) (all []*dump, err error) {
 	return all, nil
 }
 
-func (f *feed) readDump(d *durable.Dir, seq queuefs.Seq) (*dump, error) {
+func (f *feed) readDump(d *durable.Dir, seq queuefs.Seq) (*edition, error) {
 	data, err := d.ReadFile(dumpFile(seq), nil, 256<<20)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (f *feed) readDump(d *durable.Dir, seq queuefs.Seq) (*dump, error) {
 }
 
 // current returns the last Resource Dump, nil if there is none; f.mu is held.
-func (c *changes) current() *dump {
+func (c *changes) current() *edition {
 	if n := len(c.kept); n > 0 {
 		return c.kept[n-1]
 	}
@@ -181,7 +181,7 @@ func (c *changes) current() *dump {
 
 // dumpOf returns a dump that is kept: that of the event seq, or the current one
 // if seq is 0; nil if there is none.
-func (f *feed) dumpOf(s Set, seq queuefs.Seq) *dump {
+func (f *feed) dumpOf(s Set, seq queuefs.Seq) *edition {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := &f.sets[s]
@@ -198,7 +198,7 @@ func (f *feed) dumpOf(s Set, seq queuefs.Seq) *dump {
 
 // completed returns the instant after which no change is in the dump, zero if
 // all of it is of the instant at.
-func (d *dump) completed() (t time.Time) {
+func (d *edition) completed() (t time.Time) {
 	for i := range d.packages {
 		if p := &d.packages[i]; p.at.After(d.at) || p.completed.After(d.at) {
 			t = later(t, later(p.at, p.completed))

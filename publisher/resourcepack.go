@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"cutie/publisher/dump"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -20,7 +21,7 @@ import (
 
 // outdated reports whether a document may tell of something that came after a
 // Resource Dump, or, without one, at all; f.mu is held.
-func (f *feed) outdated(c *changes, last *dump) bool {
+func (f *feed) outdated(c *changes, last *edition) bool {
 	if last == nil {
 		return c.mark.at.After(f.orCreated(time.Time{}))
 	}
@@ -49,10 +50,10 @@ func (f *feed) due(c *changes) bool {
 	return since.IsZero() || f.p.Now().Sub(since) >= f.p.DumpPeriod
 }
 
-// dump makes a Resource Dump.
-func (t *task) dump(pause func() bool) error {
+// makeDump makes a Resource Dump.
+func (t *task) makeDump(pause func() bool) error {
 	st := t.q.State()
-	d := &dump{seq: st.Seq, at: t.orCreated(st.LastEvent)}
+	d := &edition{seq: st.Seq, at: t.orCreated(st.LastEvent)}
 	t.mu.Lock()
 	last := t.c.current()
 	t.mu.Unlock()
@@ -85,7 +86,7 @@ func (t *task) dump(pause func() bool) error {
 
 // untouched returns the package that the last dump has of the pages from page
 // on, if they are still as it has them.
-func (t *task) untouched(last *dump, page, end int) (portion, bool) {
+func (t *task) untouched(last *edition, page, end int) (portion, bool) {
 	if last == nil {
 		return portion{}, false
 	}
@@ -111,14 +112,14 @@ func (l *listing) infoSum() string {
 // packPages makes a package of the pages of the engine from page on, up to end
 // or to where bitstreams become too many octets. The portion has no entries if
 // there is nothing on these pages, and then no package either.
-func (t *task) packPages(dump queuefs.Seq, page, end int, pause func() bool) (portion, error) {
-	out := portion{page: page + 1, end: end, dump: dump, info: "-"}
-	parcel, err := t.parcel(span{})
+func (t *task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (portion, error) {
+	out := portion{page: page + 1, end: end, dump: seq, info: "-"}
+	pkg, err := t.newPackage()
 	if err != nil {
 		return out, err
 	}
-	defer parcel.discard()
-	g := gathering{task: t, parcel: parcel, render: t.renderer()}
+	defer pkg.Close()
+	g := gathering{task: t, Package: pkg, render: t.renderer()}
 	if t.set == Replica && page == 0 {
 		if out.info, err = g.info(); err != nil {
 			return out, err
@@ -131,7 +132,7 @@ func (t *task) packPages(dump queuefs.Seq, page, end int, pause func() bool) (po
 		var version queuefs.Seq
 		var at = out.at
 		entries, version, at = t.q.Page(i, entries[:0])
-		if i > page && parcel.octets+t.octets(entries) > t.p.MaxPackage {
+		if i > page && pkg.Octets+t.octets(entries) > t.p.MaxPackage {
 			out.end = i
 			break
 		}
@@ -144,7 +145,7 @@ func (t *task) packPages(dump queuefs.Seq, page, end int, pause func() bool) (po
 				return out, err
 			}
 			if j%64 == 0 && !pause() {
-				return out, errStopped
+				return out, dump.ErrStopped
 			}
 		}
 	}
@@ -153,15 +154,12 @@ func (t *task) packPages(dump queuefs.Seq, page, end int, pause func() bool) (po
 		// later ones.
 		out.at, out.completed = before, t.orCreated(t.q.State().LastEvent)
 	}
-	if parcel.entries == 0 {
+	if out.entries = pkg.Entries; out.entries == 0 {
 		return out, nil
 	}
-	parcel.head = t.manifestHead(sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.at, Completed: out.completed})
-	if err := t.wrap(parcel, out.name().String(), pause); err != nil {
-		return out, err
-	}
-	out.entries, out.length, out.sha256 = parcel.entries, parcel.length, parcel.sha256
-	return out, nil
+	head := t.manifestHead(sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.at, Completed: out.completed})
+	out.length, out.sha256, err = t.wrap(pkg, head, out.name().String(), pause)
+	return out, err
 }
 
 // steady reports whether no event has touched the pages since they were read:
@@ -189,11 +187,11 @@ func (t *task) octets(entries []queuefs.Entry) (n int64) {
 	return n
 }
 
-// A gathering puts the resources of a set into a parcel, as the Resource List
+// A gathering puts the resources of a set into a package, as the Resource List
 // has them.
 type gathering struct {
 	*task
-	*parcel
+	*dump.Package
 	render renderer
 }
 
@@ -205,8 +203,7 @@ func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 		return nil
 	}
 	g.render.build(g.names.payload(g.set, e))
-	b := bitstream{file: file{payload: true, job: e.Job}}
-	if err := g.add(b, &e.Payload, nil); err != nil || g.set == Pending {
+	if err := g.AddFile(&g.render.entry, fileOf(e.Job, &e.Payload)); err != nil || g.set == Pending {
 		return err
 	}
 	g.render.build(g.names.jobFile(e))
@@ -218,34 +215,25 @@ func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 		if now, _, _, _ := g.q.PageVersion(page); now != version {
 			return nil
 		}
-		return &packageError{g.render.entry.Loc, err}
+		return &dump.FileError{Loc: g.render.entry.Loc, Err: err}
 	}
-	return g.add(bitstream{file: file{job: e.Job, status: e.Status}}, &e.File, text)
+	return g.AddText(&g.render.entry, fileOf(e.Job, &e.File), text)
 }
 
 // info adds queue-info.txt and returns its digest.
 func (g *gathering) info() (string, error) {
 	text, facts := g.q.InfoFile()
 	g.render.buildInfo(&facts)
-	return hex.EncodeToString(facts.SHA256[:]), g.add(bitstream{}, &facts, text)
+	return hex.EncodeToString(facts.SHA256[:]), g.AddText(&g.render.entry, fileOf(0, &facts), text)
 }
 
-// add adds the entry that was rendered last, and its bitstream; text is that
-// of a file other than a payload.
-func (g *gathering) add(b bitstream, facts *queuefs.Facts, text []byte) error {
-	b.length, b.sha256 = facts.Length, facts.SHA256
-	b.store = stored(b.length, facts.Type)
-	b.at = g.texts.size
-	if _, err := g.texts.Write(text); err != nil {
-		return err
-	}
-	e := &g.render.entry
-	e.Path = "/" + g.stream(b)
-	return g.manifest(e)
+// fileOf returns how a file of a job stands in a package.
+func fileOf(id queuefs.JobID, facts *queuefs.Facts) dump.File {
+	return dump.File{ID: uint64(id), Length: facts.Length, SHA256: facts.SHA256, Type: facts.Type}
 }
 
 // record writes the file of a dump, which makes it the current one.
-func (t *task) record(d *dump) error {
+func (t *task) record(d *edition) error {
 	dir, err := t.dir(t.set, true)
 	if err != nil {
 		return err
@@ -264,7 +252,7 @@ func (t *task) record(d *dump) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.c.life != t.life {
-		return errStopped
+		return dump.ErrStopped
 	}
 	if err := out.place(dir, dumpFile(d.seq)); err != nil {
 		return err
@@ -278,11 +266,11 @@ func (t *task) record(d *dump) error {
 // is not made. f.mu is held.
 func (t *task) ended() (passed, err error) {
 	t.c.making = false
-	var e *packageError
+	var e *dump.FileError
 	switch {
 	case t.err == nil:
-	case errors.Is(t.err, errStopped), errors.As(t.err, &e) && t.culled(e.Loc):
-		return nil, errStopped
+	case errors.Is(t.err, dump.ErrStopped), errors.As(t.err, &e) && t.culled(e.Loc):
+		return nil, dump.ErrStopped
 	case errors.As(t.err, &e):
 		passed = fmt.Errorf("no Resource Dump after event %d: %w", t.q.Seq(), t.err)
 		t.p.report(t.q.ID()+"/"+t.set.String(), "%v", passed)

@@ -139,7 +139,7 @@ func (c *changes) octets() (n int64) {
 
 // alone returns how much the packages are that the dump has and next, the one
 // after it, has not. No later one has them either.
-func (d *dump) alone(next *dump) (n int64) {
+func (d *edition) alone(next *edition) (n int64) {
 	has := make(map[docName]bool)
 	if next != nil {
 		for i := range next.packages {
@@ -211,9 +211,9 @@ func (c *changes) sweep(d *durable.Dir) error {
 	}
 	var naming, rest []string
 	err := d.Names(func(name string) {
-		switch _, dump := parseDumpFile(name); {
+		switch _, isDump := parseDumpFile(name); {
 		case named[name]:
-		case dump:
+		case isDump:
 			naming = append(naming, name)
 		case c.former(name):
 			rest = append(rest, name)

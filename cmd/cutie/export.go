@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"cutie/publisher"
+	"cutie/publisher/destination"
 )
 
 var exportVerb = verb{
@@ -74,13 +74,13 @@ func (c *call) export(ctx context.Context, o exportOptions) (err error) {
 	if o.follow && s.direct {
 		return withHint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.home), "cutie serve --home "+c.home)
 	}
-	e := &publisher.Export{Client: s.client, Source: s.base, Dir: c.args[0], BaseURI: o.baseURI,
+	e := &destination.Mirror{Client: s.client, Source: s.base, Dir: c.args[0], BaseURI: o.baseURI,
 		Resources: o.resources, Robots: o.robots, Home: s.home}
 	done, err := e.Run(ctx)
-	if err == nil {
-		err = c.printExported(done)
+	if err != nil {
+		return fmt.Errorf("export to %s: %w", e.Dir, err)
 	}
-	if err != nil || !o.follow {
+	if err = c.printExported(done); err != nil || !o.follow {
 		return err
 	}
 	return c.follow(ctx, e, o.every)
@@ -88,7 +88,7 @@ func (c *call) export(ctx context.Context, o exportOptions) (err error) {
 
 // follow exports until it is interrupted. What goes wrong, as when the daemon
 // is started anew, is said once and tried again.
-func (c *call) follow(ctx context.Context, e *publisher.Export, every time.Duration) error {
+func (c *call) follow(ctx context.Context, e *destination.Mirror, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	said := ""
@@ -99,12 +99,15 @@ func (c *call) follow(ctx context.Context, e *publisher.Export, every time.Durat
 		case <-tick.C:
 		}
 		done, err := e.Run(ctx)
+		if err != nil {
+			err = fmt.Errorf("export to %s: %w", e.Dir, err)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
 			said = ""
-			if done != (publisher.Exported{}) {
+			if done != (destination.Result{}) {
 				err = c.printExported(done)
 			}
 			if err != nil {
@@ -117,7 +120,7 @@ func (c *call) follow(ctx context.Context, e *publisher.Export, every time.Durat
 	}
 }
 
-func (c *call) printExported(x publisher.Exported) error {
+func (c *call) printExported(x destination.Result) error {
 	text := fmt.Sprintf("%d documents, %d files, %d removed, %d octets", x.Documents, x.Resources, x.Removed, x.Octets)
 	if x.Moved > 0 {
 		text += fmt.Sprintf(", %d files moved on", x.Moved)

@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"cmd/cutie/daemon"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/load", "queuefs/queuetest"},
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination"},
-	{"queuefs", "queuefs/state", "wellknown", "publisher/websub"},
+	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/lanes", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
 }
 

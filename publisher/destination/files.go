@@ -1,4 +1,4 @@
-package publisher
+package destination
 
 import (
 	"context"
@@ -10,38 +10,35 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
-	"cutie/wellknown"
 )
 
-// The files of the queues are those that the Resource Lists of the sets replica
-// name. What is in the directory is told by the list there: it is replaced
-// after its files came, and before those go that it names no longer.
+// The files of queues are those in the Resource Lists of the sets replica. The
+// lists in the directory say which files it has: a list is replaced after its
+// files were added, and before files it no longer names are removed.
 
-// files are what a run does to the files of queues.
+// files are the changes of a run to files of queues.
 type files struct {
 	*run
 	lists []fileList
-	all   bool // files may be there that no list names
+	all   bool // the directory may have files no list names
 }
 
-// A fileList is a Resource List that changes.
-type fileList struct {
-	old, new *os.File // nil: there is none
-}
+// A fileList is a changed Resource List; old or new is nil if there is none.
+type fileList struct{ old, new *os.File }
 
-// files finds the Resource Lists that change. They are opened, because they
-// get and lose their names.
+// files opens the changed Resource Lists, before they get and lose their names.
 func (r *run) files() (*files, error) {
 	f := &files{run: r, all: r.old.unfinished || r.old.resources && !r.Resources}
 	if !r.Resources {
 		return f, nil
 	}
 	for path, n := range r.nodes {
-		if n.changed && isFileListPath(path) {
+		if n.changed && fileLists.MatchString(path) {
 			if err := f.add(path, n.isFileList()); err != nil {
 				f.close()
 				return nil, err
@@ -49,7 +46,7 @@ func (r *run) files() (*files, error) {
 		}
 	}
 	for path := range r.old.docs {
-		if r.nodes[path] == nil && isFileListPath(path) {
+		if r.nodes[path] == nil && fileLists.MatchString(path) {
 			if err := f.add(path, false); err != nil {
 				f.close()
 				return nil, err
@@ -59,42 +56,25 @@ func (r *run) files() (*files, error) {
 	return f, nil
 }
 
-func isFileListPath(path string) bool {
-	dir, name, _ := strings.Cut(strings.TrimPrefix(path, wellknown.Path+"/"), "/"+Replica.String()+"/")
-	doc, ok := parseDocName(name)
-	return dir != "" && ok && (doc.kind == resourceList || doc.kind == resourcePage)
-}
+// fileLists matches current Resource Lists, not former ones.
+var fileLists = regexp.MustCompile(`^/\.well-known/resourcesync/[^/]+/replica/resourcelist(-[0-9]{6,11})?\.xml$`)
 
-func (n *node) isFileList() bool { return n.about.isLeaf() && isFileListPath(n.path) }
+func (n *node) isFileList() bool { return n.about.isLeaf() && fileLists.MatchString(n.path) }
 
 func (f *files) add(path string, staged bool) (err error) {
 	var l fileList
 	if _, ok := f.run.old.docs[path]; ok {
-		if l.old, err = f.dir.openFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if l.old, err = f.tree.openFile(path, false); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	if staged {
-		if l.new, err = f.dir.openStaged(path); err != nil {
+		if l.new, err = f.tree.openFile(path, true); err != nil {
 			return err
 		}
 	}
 	f.lists = append(f.lists, l)
 	return nil
-}
-
-// openStaged opens what is to be the file of a reference.
-func (d *exportDir) openStaged(path string) (*os.File, error) {
-	dir, name, err := d.find(filePath(path), false)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range d.staged {
-		if s.dir == dir && s.name == name {
-			return d.stage.Open(s.tmp)
-		}
-	}
-	return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 }
 
 func (f *files) close() {
@@ -108,9 +88,7 @@ func (f *files) close() {
 	}
 }
 
-func (f *files) any() bool { return len(f.lists) > 0 || f.all }
-
-// each calls visit with every file of a queue that a list names.
+// each calls visit with every file of a queue in a list; the list may be nil.
 func (r *run) each(list *os.File, visit func(path string, e *sitemap.Entry) error) error {
 	if list == nil {
 		return nil
@@ -127,7 +105,7 @@ func (r *run) each(list *os.File, visit func(path string, e *sitemap.Entry) erro
 		if err != nil {
 			return fmt.Errorf("%s: %w", list.Name(), err)
 		}
-		path, ok := strings.CutPrefix(e.Loc, r.tree)
+		path, ok := strings.CutPrefix(e.Loc, r.target)
 		if dirs, _, ok2 := splitPath(path); !ok || !ok2 || len(dirs) < 2 || dirs[0] != "queues" {
 			continue
 		}
@@ -137,11 +115,12 @@ func (r *run) each(list *os.File, visit func(path string, e *sitemap.Entry) erro
 	}
 }
 
-// copy gets the files that are new or different.
+// copy gets new and changed files. A file in place has the time its list says.
 func (f *files) copy(ctx context.Context) error {
 	for _, l := range f.lists {
 		err := f.each(l.new, func(path string, e *sitemap.Entry) error {
-			if f.there(path, e) {
+			size, modified, err := f.tree.stat(path)
+			if err == nil && size == e.Length && modified.Equal(e.LastMod) {
 				return nil
 			}
 			return f.fetch(ctx, path, e)
@@ -150,20 +129,13 @@ func (f *files) copy(ctx context.Context) error {
 			return err
 		}
 	}
-	return f.dir.placeFiles()
+	return f.tree.placeFiles()
 }
 
-// there reports whether the file is the one that the list means: files get the
-// time that lists say.
-func (f *files) there(path string, e *sitemap.Entry) bool {
-	size, modified, err := f.dir.stat(path)
-	return err == nil && size == e.Length && modified.Equal(e.LastMod)
-}
-
-// fetch gets a file of a queue. One that is gone or different by now is left
-// to the next Run.
+// fetch gets a file of a queue. A file gone or changed by now is left to the
+// next run.
 func (f *files) fetch(ctx context.Context, path string, e *sitemap.Entry) error {
-	resp, err := f.get(ctx, f.source+path, "")
+	resp, err := f.get(ctx, path, "")
 	if err != nil {
 		return err
 	}
@@ -177,7 +149,7 @@ func (f *files) fetch(ctx context.Context, path string, e *sitemap.Entry) error 
 		return fmt.Errorf("%s: %s", resp.Request.URL, resp.Status)
 	}
 	same := true
-	s, err := f.dir.write(path, 0, e.LastMod, false, func(out *os.File) error {
+	s, err := f.tree.write(path, 0, e.LastMod, false, func(out *os.File) error {
 		sum := sha256.New()
 		in := io.Reader(resp.Body)
 		if e.Length >= 0 {
@@ -193,13 +165,13 @@ func (f *files) fetch(ctx context.Context, path string, e *sitemap.Entry) error 
 	}
 	if !same {
 		f.done.Moved++
-		return f.dir.stage.Remove(s.tmp)
+		return f.tree.stage.Remove(s.tmp)
 	}
-	f.dir.files = append(f.dir.files, s)
+	f.tree.files = append(f.tree.files, s)
 	f.done.Resources++
 	f.done.Octets += e.Length
-	if len(f.dir.files) >= fileBatch {
-		return f.dir.placeFiles()
+	if len(f.tree.files) >= fileBatch {
+		return f.tree.placeFiles()
 	}
 	return nil
 }
@@ -207,31 +179,9 @@ func (f *files) fetch(ctx context.Context, path string, e *sitemap.Entry) error 
 // fileBatch is how many files of queues share one sync of the file system.
 const fileBatch = 512
 
-// placeFiles gives the files of queues their names, when their octets are on
-// stable storage.
-func (d *exportDir) placeFiles() error {
-	if len(d.files) == 0 {
-		return nil
-	}
-	if err := d.root.SyncFS(); err != nil {
-		return err
-	}
-	for len(d.files) > 0 {
-		s := d.files[0]
-		if err := d.stage.Rename(s.tmp, s.dir, s.name); err != nil {
-			return err
-		}
-		d.files = d.files[1:]
-	}
-	return nil
-}
-
-// remove removes the files that are named no longer. A file moves from list to
-// list when a list becomes an index, so all new lists are asked.
+// remove removes files no longer named. A file moves between lists when a list
+// becomes an index, so a file in any new list stays.
 func (f *files) remove(ctx context.Context) error {
-	if len(f.lists) == 0 && !f.all {
-		return nil
-	}
 	if f.all {
 		return f.removeUnnamed()
 	}
@@ -241,7 +191,7 @@ func (f *files) remove(ctx context.Context) error {
 			gone[path] = true
 			return nil
 		}); err != nil {
-			return f.removeUnnamed() // it was damaged
+			return f.removeUnnamed() // the list was damaged
 		}
 	}
 	for _, l := range f.lists {
@@ -253,7 +203,7 @@ func (f *files) remove(ctx context.Context) error {
 		}
 	}
 	for path := range gone {
-		if err := f.dir.remove(path); err != nil {
+		if err := f.tree.remove(path); err != nil {
 			return err
 		}
 		f.done.Removed++
@@ -261,14 +211,14 @@ func (f *files) remove(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// removeUnnamed removes all files below queues that no list names.
+// removeUnnamed removes all files below queues not in any list.
 func (f *files) removeUnnamed() error {
 	named := make(map[string]bool)
 	for path, n := range f.nodes {
 		if !f.Resources || !n.isFileList() {
 			continue
 		}
-		list, err := f.dir.openFile(path)
+		list, err := f.tree.openFile(path, false)
 		if err != nil {
 			return err
 		}
@@ -281,8 +231,8 @@ func (f *files) removeUnnamed() error {
 			return err
 		}
 	}
-	root := f.dir.root.Path()
-	return f.dir.walk("/queues", func(dir *durable.Dir, name string) error {
+	root := f.tree.root.Path()
+	return f.tree.walk("/queues", func(dir *durable.Dir, name string) error {
 		if named[strings.TrimPrefix(dir.Path(), root)+"/"+name] {
 			return nil
 		}

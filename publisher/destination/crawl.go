@@ -1,4 +1,4 @@
-package publisher
+package destination
 
 import (
 	"bytes"
@@ -15,48 +15,45 @@ import (
 	"cutie/wellknown"
 )
 
-// Everything published is found from the Source Description, document by
-// document. What a document names is put in place before it.
-
 // A node is a document of the Source, or a package.
 type node struct {
-	exported
+	doc
 	rank    int
 	about   content
-	changed bool           // it is not what was there
-	dump    *pendingDump   // waits for its packages
-	listed  int64          // octets of a package, as the document that names it says; -1 if it does not
-	sums    []sitemap.Hash // of a package
+	changed bool           // differs from the one in the directory
+	dump    *waiting       // waits for the new lengths of its packages
+	listed  int64          // bytes of a package by the document that names it; -1 if it does not say
+	sums    []sitemap.Hash // of a package, likewise
 }
 
-// A pendingDump is a document that names packages, which may become others.
-type pendingDump struct {
+// A waiting is a document with packages that may get other bytes.
+type waiting struct {
 	text     []byte
 	modified time.Time
 }
 
-// content is what a document is, by its root element and capability.
+// content is what a document says of itself, and its references to documents.
 type content struct {
 	root       sitemap.Root
 	capability sitemap.Capability
 	refs       []reference
 }
 
-// A reference is from one document to another.
 type reference struct {
 	path   string
 	length int64
 	sums   []sitemap.Hash
 }
 
-// crawl looks at all documents and gets those that have changed.
+// crawl visits all documents, beginning with the Source Description, and
+// stages the changed ones.
 func (r *run) crawl(ctx context.Context) error {
 	r.nodes = make(map[string]*node)
-	r.base, r.tree = r.old.from, strings.TrimRight(r.BaseURI, "/")
-	if r.tree == "" {
-		r.tree = r.base
+	r.base, r.target = r.old.from, strings.TrimRight(r.BaseURI, "/")
+	if r.target == "" {
+		r.target = r.base
 	}
-	r.done = Exported{}
+	r.done = Result{}
 	r.meet(reference{path: wellknown.Path, length: -1})
 	for len(r.queue) > 0 {
 		n := r.queue[0]
@@ -82,29 +79,26 @@ func (r *run) crawl(ctx context.Context) error {
 
 func (r *run) meet(ref reference) {
 	if r.nodes[ref.path] == nil {
-		n := &node{exported: exported{path: ref.path, tag: "-", sha256: "-"}, listed: ref.length, sums: ref.sums}
+		n := &node{doc: doc{path: ref.path, tag: "-", sha256: "-"}, listed: ref.length, sums: ref.sums}
 		r.nodes[ref.path] = n
 		r.queue = append(r.queue, n)
 	}
 }
 
-// Kinds of documents by their names: what is neither is text about the Source.
+// isPackage and isDocument tell kinds by their names. Everything else is text
+// about the Source.
 func isPackage(path string) bool  { return strings.HasSuffix(path, ".zip") }
 func isDocument(path string) bool { return path == wellknown.Path || strings.HasSuffix(path, ".xml") }
 
-// visit gets a document unless that which is there is the same, and finds what
-// it names.
+// visit stages a document if it has changed, and finds its references.
 func (r *run) visit(ctx context.Context, n *node) error {
 	had, ok := r.old.docs[n.path]
-	if ok && had.tag != "-" {
-		size, _, err := r.dir.stat(n.path)
+	if ok = ok && had.tag != "-"; ok {
+		size, _, err := r.tree.stat(n.path)
 		ok = err == nil && size == had.length
-	} else {
-		ok = false
 	}
-	if ok && had.final { // what it names is named by others
-		n.exported = had
-		return nil
+	if ok && had.final {
+		return r.keep(n, had)
 	}
 	if isPackage(n.path) {
 		if linked, err := r.link(n); linked || err != nil {
@@ -115,7 +109,7 @@ func (r *run) visit(ctx context.Context, n *node) error {
 	if ok {
 		tag = had.tag
 	}
-	resp, err := r.get(ctx, r.source+n.path, tag)
+	resp, err := r.get(ctx, n.path, tag)
 	if err != nil {
 		return err
 	}
@@ -133,7 +127,7 @@ func (r *run) visit(ctx context.Context, n *node) error {
 		n.tag = tag
 	}
 	n.final = n.tag != "-" && strings.Contains(resp.Header.Get("Cache-Control"), "immutable")
-	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified")) // none is none
+	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified")) // zero without one
 	if isPackage(n.path) {
 		return r.unload(n, resp, modified)
 	}
@@ -147,12 +141,12 @@ func (r *run) visit(ctx context.Context, n *node) error {
 	return r.take(n, text, modified)
 }
 
-// maxDocument is more octets than a document may have.
+// maxDocument bounds the bytes of a document, and of a manifest.
 const maxDocument = sitemap.MaxOctets + 1<<20
 
-// get asks the Source, which may answer 304 for a tag.
-func (r *run) get(ctx context.Context, uri, tag string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
+// get asks the Source; with a tag it may answer 304.
+func (r *run) get(ctx context.Context, path, tag string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.source+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -166,10 +160,11 @@ func (r *run) get(ctx context.Context, uri, tag string) (*http.Response, error) 
 }
 
 // keep leaves a document as it is.
-func (r *run) keep(n *node, had exported) (err error) {
-	n.exported = had
-	if isDocument(n.path) {
-		f, err := r.dir.openFile(n.path)
+func (r *run) keep(n *node, had doc) (err error) {
+	n.doc = had
+	var known bool
+	if n.about, known = r.finals[n.path]; !known && isDocument(n.path) {
+		f, err := r.tree.openFile(n.path, false)
 		if err != nil {
 			return err
 		}
@@ -177,19 +172,22 @@ func (r *run) keep(n *node, had exported) (err error) {
 		if n.about, err = r.contents(f); err != nil {
 			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
+		if had.final {
+			r.finals[n.path] = n.about
+		}
 	}
 	n.rank = rankOf(n.path, &n.about)
 	return nil
 }
 
-// take stages a document that has changed.
+// take stages a changed document.
 func (r *run) take(n *node, text []byte, modified time.Time) (err error) {
 	if n.path == wellknown.Path {
 		if err := r.learn(text); err != nil {
 			return fmt.Errorf("%s: %w", n.path, err)
 		}
 	}
-	if r.base != r.tree {
+	if r.base != r.target {
 		text = r.rebase(withoutHubs(text, n.path), n.path)
 	}
 	if isDocument(n.path) {
@@ -198,14 +196,14 @@ func (r *run) take(n *node, text []byte, modified time.Time) (err error) {
 		}
 	}
 	n.rank = rankOf(n.path, &n.about)
-	if r.base != r.tree && n.about.isDump() {
-		n.changed, n.dump = true, &pendingDump{text, modified}
+	if r.base != r.target && n.about.isDump() {
+		n.changed, n.dump = true, &waiting{text, modified}
 		return nil
 	}
 	return r.stage(n, text, &modified)
 }
 
-// stage writes a document beside what is there.
+// stage writes a document under a temporary name.
 func (r *run) stage(n *node, text []byte, modified *time.Time) error {
 	n.changed, n.length = true, int64(len(text))
 	if modified == nil {
@@ -213,18 +211,18 @@ func (r *run) stage(n *node, text []byte, modified *time.Time) error {
 	}
 	r.done.Documents++
 	r.done.Octets += n.length
-	s, err := r.dir.write(n.path, n.rank, *modified, true, func(f *os.File) error {
+	s, err := r.tree.write(n.path, n.rank, *modified, true, func(f *os.File) error {
 		_, err := f.Write(text)
 		return err
 	})
 	if err == nil {
-		r.dir.staged = append(r.dir.staged, s)
+		r.tree.staged = append(r.tree.staged, s)
 	}
 	return err
 }
 
-// contents reads what a document names below the path of the documents. What
-// names resources is read no further than its head.
+// contents reads references to documents. Of a list of resources it reads the
+// head only.
 func (r *run) contents(in io.Reader) (c content, err error) {
 	rd := sitemap.NewReader(in)
 	var head sitemap.Head
@@ -233,7 +231,7 @@ func (r *run) contents(in io.Reader) (c content, err error) {
 	}
 	c.capability = head.Capability
 	for _, l := range head.Links {
-		c.refer(r.tree, l.Href, -1, nil)
+		c.refer(r.target, l.Href, -1, nil)
 	}
 	for !c.isLeaf() {
 		e, err := rd.Read()
@@ -243,16 +241,16 @@ func (r *run) contents(in io.Reader) (c content, err error) {
 		if err != nil {
 			return c, err
 		}
-		c.refer(r.tree, e.Loc, e.Length, e.Hashes)
+		c.refer(r.target, e.Loc, e.Length, e.Hashes)
 		for _, l := range e.Links {
-			c.refer(r.tree, l.Href, -1, nil)
+			c.refer(r.target, l.Href, -1, nil)
 		}
 	}
 	return c, nil
 }
 
-func (c *content) refer(tree, uri string, length int64, sums []sitemap.Hash) {
-	path, ok := strings.CutPrefix(uri, tree)
+func (c *content) refer(base, uri string, length int64, sums []sitemap.Hash) {
+	path, ok := strings.CutPrefix(uri, base)
 	if !ok || path != wellknown.Path && !strings.HasPrefix(path, wellknown.Path+"/") {
 		return
 	}
@@ -277,27 +275,23 @@ func (c *content) isDump() bool {
 	return c.root == sitemap.URLSet && (c.capability == sitemap.ResourceDump || c.capability == sitemap.ChangeDump)
 }
 
-// isChangeIndex reports whether the entries are Change Lists.
-func (c *content) isChangeIndex() bool {
-	return c.root == sitemap.SitemapIndex && c.capability == sitemap.ChangeList
-}
-
-// rankRoot is that of the Source Description, which everything is found from.
+// rankRoot is the rank of the Source Description, where all references begin.
 const rankRoot = 11
 
-// rankOf orders documents such that what one names has a lower rank.
+// rankOf orders documents: one has a higher rank than all it names.
 func rankOf(path string, c *content) int {
+	source, _ := strings.CutPrefix(path, wellknown.Path+"/")
 	switch {
 	case path == wellknown.Path:
 		return rankRoot
 	case path == robotsPath:
 		return rankRoot - 1
-	case path == wellknown.Path+"/"+aboutPage, path == wellknown.Path+"/"+aboutData:
-		return 8
-	case strings.HasSuffix(path, "/"+aboutPage), strings.HasSuffix(path, "/"+aboutData):
-		return 6
-	case !isDocument(path), strings.HasSuffix(string(c.capability), "-manifest"):
+	case isPackage(path), strings.HasSuffix(string(c.capability), "-manifest"):
 		return 0
+	case !isDocument(path) && !strings.Contains(source, "/"): // about the Source
+		return 8
+	case !isDocument(path): // about a set
+		return 6
 	case c.capability == sitemap.Description:
 		return 9
 	case c.capability == sitemap.CapabilityList:
@@ -315,19 +309,18 @@ func rankOf(path string, c *content) int {
 	return 1
 }
 
-// confirm tells whether the indexes of Change Lists are still what they were
-// when the open lists had been got: else a list may have been closed between
-// that no index names.
+// confirm checks the indexes of Change Lists after all open lists were read:
+// otherwise a list closed meanwhile might be in no index.
 func (r *run) confirm(ctx context.Context) error {
 	changed := false
 	for _, n := range r.nodes {
 		changed = changed || n.changed && n.about.capability == sitemap.ChangeList
 	}
 	for path, n := range r.nodes {
-		if !changed || !n.about.isChangeIndex() || n.tag == "-" {
+		if !changed || n.about.root != sitemap.SitemapIndex || n.about.capability != sitemap.ChangeList || n.tag == "-" {
 			continue
 		}
-		resp, err := r.get(ctx, r.source+path, n.tag)
+		resp, err := r.get(ctx, path, n.tag)
 		if err != nil {
 			return err
 		}
