@@ -177,9 +177,6 @@ func (c *crowd) read(ctx context.Context, q *queuefs.Queue) {
 	var seq queuefs.Seq
 	stands := map[queuefs.JobID]queuefs.Status{}
 	for q.Wait(ctx, seq) == nil {
-		if seq%2 == 0 { // from the journal, too
-			q.ForgetEvent(seq + 1)
-		}
 		events, err := q.Events(seq, 50)
 		if err != nil && !errors.Is(err, queuefs.ErrGone) {
 			c.fail("events: %v", err)

@@ -44,9 +44,8 @@ func (q *Queue) Wait(ctx context.Context, after Seq) error {
 }
 
 // Events returns the events after the given one, oldest first, at most max of
-// them (1000 if max is 0): from memory if they were committed a short while
-// ago, else from the journal. If the journal does not reach back that far the
-// error is [ErrGone].
+// them (1000 if max is 0). They are read from the journal. If it does not reach
+// back that far the error is [ErrGone].
 func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 	if max <= 0 {
 		max = 1000
@@ -66,10 +65,6 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 	events := make([]Event, 0, len(places))
 	r := eventReader{log: q.svc.log}
 	for i, at := range places {
-		if e, ok := q.svc.recent.get(q.life, after+1+Seq(i)); ok {
-			events = append(events, e)
-			continue
-		}
 		// Small records stand close to each other: read many at a time.
 		dense := i+1 < len(places) && places[i+1] > at && places[i+1]-at < eventBlock/16
 		e, err := r.read(at, dense)

@@ -181,7 +181,6 @@ func TestEventsOfLongNames(t *testing.T) {
 		}
 		n++
 	}
-	s.ForgetEvents() // they are to be read
 	events, err := q.Events(0, 1000)
 	if err != nil || len(events) != n {
 		t.Errorf("got %d events of %d, %v", len(events), n, err)

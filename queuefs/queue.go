@@ -173,9 +173,6 @@ func (q *Queue) append(recs []*record, use durable.Use) (b *durable.Batch, size 
 // Committed makes the change visible.
 func (c *change) Committed() {
 	q := c.q
-	for _, r := range c.recs { // nobody asks for them before they show
-		q.svc.recent.put(q.life, r.event())
-	}
 	q.mu.Lock()
 	at := c.at
 	for _, r := range c.recs {

@@ -57,9 +57,8 @@ type Service struct {
 	guard   Guard          // or nil
 	spares  func(queue string, id JobID) bool
 
-	recent recent        // events that were committed last
-	ahead  ahead         // what was read for those who take jobs
-	lives  atomic.Uint64 // how many queues were opened
+	ahead ahead         // what was read for those who take jobs
+	lives atomic.Uint64 // how many queues were opened
 
 	follower  Follower           // followers, or nil
 	upkeep    sync.Mutex         // held by whoever checkpoints
@@ -339,7 +338,6 @@ func (s *Service) closeFiles() error {
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
-	s.recent.clear()
 	for _, q := range s.queues {
 		q.mu.Lock()
 		q.idx.free()

@@ -73,29 +73,13 @@ func allKinds(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
 	}
 }
 
-// TestEventsInMemoryAreThoseOfTheJournal compares events of all kinds as they
-// are in memory with what the journal has of them.
-func TestEventsInMemoryAreThoseOfTheJournal(t *testing.T) {
+// TestEventsAreTheSameWhenOpenedAgain has events of all kinds, and then of other
+// hands while the home is closed.
+func TestEventsAreTheSameWhenOpenedAgain(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
 	allKinds(t, s, q)
-	compare := func(after queuefs.Seq) []queuefs.Event {
-		t.Helper()
-		for seq := after + 1; seq <= q.Seq(); seq++ {
-			if !q.Remembers(seq) {
-				t.Errorf("event %d is not in memory", seq)
-			}
-		}
-		got := eventsOf(t, q, after)
-		s.ForgetEvents()
-		if q.Remembers(after + 1) {
-			t.Error("what is forgotten is in memory")
-		}
-		want := eventsOf(t, q, after)
-		sameEvents(t, got, want)
-		return want
-	}
-	want := compare(0)
+	want := eventsOf(t, q, 0)
 	seen := map[queuefs.Kind]bool{}
 	for _, e := range want {
 		seen[e.Kind] = true
@@ -107,125 +91,46 @@ func TestEventsInMemoryAreThoseOfTheJournal(t *testing.T) {
 	}
 	closeHome(t, s)
 
-	// What other hands do meanwhile, with a media type that no submitter could
-	// give, becomes events when the home is opened. The others are not replayed
-	// into the memory.
 	job := "/j000000000005"
 	text, err := os.ReadFile(dir + "/queues/jobs/pending" + job)
 	must(t, err)
-	text = append(text, "mediaType: "+strings.Repeat("m", 70_000)+"\n"...)
+	text = append(text, "mediaType: "+strings.Repeat("m", 70_000)+"\n"...) // no submitter could give it
 	must(t, os.WriteFile(dir+"/queues/jobs/deleted"+job, text, 0o666))
 	must(t, os.Remove(dir+"/queues/jobs/pending"+job))
 	last := q.Seq()
 	s, q = openHome(t, dir, queuefs.Options{})
+	defer closeHome(t, s)
 	if q.Seq() != last+1 {
 		t.Errorf("got %d events of other hands", q.Seq()-last)
 	}
-	if q.Remembers(last) {
-		t.Error("an event was replayed into the memory")
-	}
-	compare(last)
 	sameEvents(t, eventsOf(t, q, 0)[:last], want)
-	closeHome(t, s)
 }
 
-// TestWhoFollowsCloselyReadsNoFile empties the files of the journal under an
-// open home: what was committed last is answered all the same.
-func TestWhoFollowsCloselyReadsNoFile(t *testing.T) {
-	dir := fastDir(t)
-	s, q := openHome(t, dir, queuefs.Options{})
-	allKinds(t, s, q)
-	want := eventsOf(t, q, 0)
-	journal := map[string][]byte{}
-	for _, name := range segments(t, dir) {
-		data, err := os.ReadFile(name)
-		must(t, err)
-		journal[name] = data
-		must(t, os.Truncate(name, 0))
-	}
-	sameEvents(t, eventsOf(t, q, 0), want)
-	for _, n := range []int{1, 3} {
-		events, err := q.Events(q.Seq()-3, n)
-		must(t, err)
-		sameEvents(t, events, want[len(want)-3:][:n])
-	}
-	s.ForgetEvents()
-	if events, err := q.Events(q.Seq()-1, 1); err == nil {
-		t.Errorf("read %+v from a journal that is empty", events)
-	}
-	for name, data := range journal {
-		must(t, os.WriteFile(name, data, 0o666))
-	}
-	sameEvents(t, eventsOf(t, q, 0), want)
-	closeHome(t, s)
-}
-
-// TestEventsPartlyInMemory reads events of which any are in memory and the
-// others in the journal, close to each other or far apart.
-func TestEventsPartlyInMemory(t *testing.T) {
+// TestEventsCloseAndFarApart reads events whose records are neighbours in the
+// journal, or have large payloads between them.
+func TestEventsCloseAndFarApart(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	defer closeHome(t, s)
-	sizes := []int{1, 1, 70_000, 1, 70_000, 70_000, 1}
-	for missing := range 1 << len(sizes) {
+	for large := range 1 << 6 {
 		after := q.Seq()
-		for i, size := range sizes {
+		for i := range 6 {
+			size := 1 + large>>i&1*70_000
 			submit(t, q, queuefs.Meta{MediaType: fmt.Sprint("x/", i)}, strings.Repeat("x", size))
 		}
-		want := eventsOf(t, q, after)
-		for i := range sizes {
-			if missing>>i&1 != 0 {
-				q.ForgetEvent(after + queuefs.Seq(i+1))
+		events := eventsOf(t, q, after)
+		for i, e := range events {
+			if e.Payload.Type != fmt.Sprint("x/", i) || e.Seq != after+queuefs.Seq(i+1) {
+				t.Errorf("%06b: got %+v", large, e)
 			}
 		}
-		sameEvents(t, eventsOf(t, q, after), want)
 		some, err := q.Events(after+2, 3)
 		must(t, err)
-		sameEvents(t, some, want[2:5])
-		if t.Failed() {
-			t.Fatalf("without %07b", missing)
-		}
+		sameEvents(t, some, events[2:5])
 	}
 }
 
-// TestMoreEventsThanFitInMemory has two queues drive the events of each other,
-// and their own, out of memory.
-func TestMoreEventsThanFitInMemory(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 16 << 20})
-	defer closeHome(t, s)
-	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
-	must(t, err)
-	queues := []*queuefs.Queue{q, other}
-	got := make([][]queuefs.Event, len(queues)) // as it was read closely
-	inMemory := func() (n int) {
-		for _, q := range queues {
-			for seq := range q.Seq() {
-				if q.Remembers(seq + 1) {
-					n++
-				}
-			}
-		}
-		return n
-	}
-	for range 7 {
-		for i, q := range queues {
-			fillQueue(t, q, 700, 1)
-			got[i] = append(got[i], eventsOf(t, q, q.Seq()-700)...)
-		}
-	}
-	if n := inMemory(); n == 0 || n > queuefs.RecentEvents {
-		t.Errorf("%d events are in memory, of %d at the most", n, queuefs.RecentEvents)
-	}
-	for i, q := range queues {
-		sameEvents(t, eventsOf(t, q, 0), got[i])
-	}
-	s.ForgetEvents()
-	for i, q := range queues {
-		sameEvents(t, eventsOf(t, q, 0), got[i])
-	}
-}
-
-// TestAQueueMadeAgainRemembersNothing removes a queue and makes one of its name.
-func TestAQueueMadeAgainRemembersNothing(t *testing.T) {
+// TestAQueueMadeAgainHasNoFormerEvents removes a queue and makes one of its name.
+func TestAQueueMadeAgainHasNoFormerEvents(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	defer closeHome(t, s)
 	submit(t, q, queuefs.Meta{}, "x")
@@ -238,24 +143,17 @@ func TestAQueueMadeAgainRemembersNothing(t *testing.T) {
 	again, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
 	must(t, err)
 	submit(t, again, queuefs.Meta{}, "z")
-	for seq := range last {
-		if again.Remembers(seq + 1) {
-			t.Errorf("it remembers event %d of the former queue", seq+1)
-		}
-	}
 	if _, err := again.Events(last-1, 1); !errors.Is(err, queuefs.ErrGone) {
 		t.Errorf("events of the former queue: got %v", err)
 	}
 	got := eventsOf(t, again, last)
-	s.ForgetEvents()
-	sameEvents(t, got, eventsOf(t, again, last))
 	if len(got) != 1 || got[0].Seq != last+1 || got[0].Kind != queuefs.Submit {
 		t.Errorf("got %+v", got)
 	}
 }
 
 // TestFollowersOfManyCommitters follows queues, closely and from far behind,
-// while many change them and events are forgotten.
+// while many change them.
 func TestFollowersOfManyCommitters(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 16 << 20})
 	defer closeHome(t, s)
@@ -290,13 +188,11 @@ func TestFollowersOfManyCommitters(t *testing.T) {
 			all.Go(func() {
 				for k := range each {
 					submit(t, q, queuefs.Meta{MediaType: fmt.Sprintf("x/%d-%d", n, k)}, "x")
-					q.ForgetEvent(q.Seq() - queuefs.Seq(k%3))
 				}
 			})
 		}
 	}
 	all.Wait()
-	s.ForgetEvents()
 	for i, q := range queues {
 		want := eventsOf(t, q, 0)
 		for _, got := range seen[i] {
