@@ -14,7 +14,7 @@
 # Environment:
 #   SIZES    octets of a job       (1024 65536 1048576)
 #   CLIENTS  numbers of clients    (1 8 64)
-#   PEERS    of: peers help        (beanstalkd redis dirq bare-http)
+#   PEERS    of: bench help        (beanstalkd redis dirq bare-http)
 #   BATCHES  jobs a request, for 64 clients and 1024 octets; may be empty (100)
 #   ROUNDS   repetitions           (2)
 #   SCALE    divides the numbers of jobs, for a quick look (1)
@@ -28,7 +28,7 @@ QUIET=1  # seconds of rest before each measurement
 AFTER=65 # and after the files of a round were removed
 
 cutie=bin/cutie
-peers=.bench/peers
+bench=.bench/bench
 homes=
 home=
 daemon=
@@ -111,7 +111,7 @@ keep() {
 	shift
 	settle
 	"$@" >"$file" || failed=1
-	if [ -s "$file" ] && "$peers" show "$file"; then
+	if [ -s "$file" ] && "$bench" show "$file"; then
 		files="$files $file"
 	fi
 }
@@ -124,7 +124,7 @@ measure_peers() {
 		# It is slow, and its rate does not depend on how many jobs it does.
 		[ "$peer" != dirq ] || [ "$size" -gt 4096 ] || jobs=$((jobs / 5 > clients ? jobs / 5 : clients))
 		keep ".bench/$size-$clients-$peer-$round.json" \
-			"$peers" run --dir "$DISK" -c "$clients" -n "$jobs" --size "$size" -t json "$peer"
+			"$bench" peers --dir "$DISK" -c "$clients" -n "$jobs" --size "$size" -t json "$peer"
 	done
 }
 
@@ -134,7 +134,7 @@ measure_cutie() {
 	[ "$1" = 1 ] || jobs=$((2 * jobs))
 	start_daemon
 	keep ".bench/$size-$clients-cutie-$1-$round.json" \
-		"$cutie" bench --url "$url" --pid "$daemon" -c "$clients" -n "$jobs" --size "$size" --batch "$1" -t json
+		"$bench" cutie --url "$url" --pid "$daemon" -c "$clients" -n "$jobs" --size "$size" --batch "$1" -t json
 	leave
 }
 
@@ -142,7 +142,7 @@ measure_cutie() {
 mkdir -p .bench "$DISK"
 rm -f .bench/*.json .bench/ratios.txt
 "$GO" build -o "$cutie" ./cmd/cutie
-"$GO" build -o "$peers" ./cmd/peers
+"$GO" build -o "$bench" ./cmd/bench
 
 say "machine: $(uname -srm), $(getconf _NPROCESSORS_ONLN) processors, $DISK on $(df -PT "$DISK" 2>/dev/null | awk 'NR == 2 { print $2 }')"
 say "method: $ROUNDS rounds; in each, for every size and number of clients, first the peers ($PEERS), then cutie;"
@@ -193,6 +193,6 @@ say
 say "median of $ROUNDS rounds; ratio is how many times the peer's rate cutie reaches"
 # The names are of our making and have no spaces.
 # shellcheck disable=SC2086
-"$peers" ratios $files >.bench/ratios.txt || failed=1
+"$bench" ratios $files >.bench/ratios.txt || failed=1
 cat .bench/ratios.txt
 exit "$failed"

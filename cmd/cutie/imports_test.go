@@ -17,9 +17,9 @@ import (
 // layers is the import table of the module, top to bottom. A package imports
 // packages of lower layers only.
 var layers = [][]string{
-	{"cmd/cutie", "cmd/peers"},
+	{"cmd/cutie", "cmd/bench"},
 	{"cmd/cutie/daemon"},
-	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/load", "queuefs/queuetest"},
+	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "queuefs/queuetest"},
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/lanes", "queuefs/namaste", "queuefs/octets", "publisher/soif"},

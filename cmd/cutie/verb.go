@@ -63,7 +63,6 @@ var verbs = []verb{
 	soifVerb,
 	rdmVerb,
 	cullVerb,
-	benchVerb,
 	completionVerb,
 	versionVerb,
 	helpVerb,

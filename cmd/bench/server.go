@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"cutie/cmd/cutie/load"
 )
 
 // A server is a peer that listens on a TCP port.
@@ -20,12 +18,12 @@ type server struct {
 	// and listen on the loopback address.
 	command func(dir, address string, t task) ([]string, error)
 	// connect opens one client for a phase.
-	connect func(ctx context.Context, phase, address string, p *load.Payload, client int) (load.Worker, error)
+	connect func(ctx context.Context, phase, address string, s *source) (worker, error)
 }
 
 // measure starts the server on nothing, runs the phases, and stops it.
-func (s server) measure(ctx context.Context, t task) (runs []load.Result, err error) {
-	dir, err := os.MkdirTemp(t.dir, "peer-*")
+func (s server) measure(ctx context.Context, parent string, t task) (runs []result, err error) {
+	dir, err := os.MkdirTemp(parent, "peer-*")
 	if err != nil {
 		return nil, err
 	}
@@ -46,33 +44,18 @@ func (s server) measure(ctx context.Context, t task) (runs []load.Result, err er
 	if err := p.ready(ctx, address); err != nil {
 		return nil, err
 	}
-	payload, err := load.NewPayload(t.size)
-	if err != nil {
-		return nil, err
-	}
+	made := newPayloads(t.size)
+	t.pid = p.cmd.Process.Pid
 	for _, phase := range t.phases {
-		res, err := s.phase(ctx, p, t.plan(phase), address, payload)
+		res, err := t.run(ctx, phase, func(ctx context.Context, client int) (worker, error) {
+			return s.connect(ctx, phase, address, made.source(client))
+		})
 		if err != nil {
 			return runs, err
 		}
 		runs = append(runs, res)
 	}
 	return runs, nil
-}
-
-func (s server) phase(ctx context.Context, p *process, plan load.Plan, address string, payload *load.Payload) (load.Result, error) {
-	usage, err := load.Watch(p.cmd.Process.Pid)
-	if err != nil {
-		return load.Result{}, err
-	}
-	res, err := load.Run(ctx, plan, func(ctx context.Context, client int) (load.Worker, error) {
-		return s.connect(ctx, plan.Phase, address, payload, client)
-	})
-	if err != nil {
-		return res, err
-	}
-	res.Usage, err = usage()
-	return res, err
 }
 
 // freeAddress finds a loopback address on which nobody listens at the moment.

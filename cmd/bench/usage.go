@@ -1,4 +1,4 @@
-package load
+package main
 
 import (
 	"bytes"
@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// Usage is what a server process spent on a run.
-type Usage struct {
+// processUsage is what a server process spent on a run.
+type processUsage struct {
 	CPUSeconds float64 `json:"cpu_seconds"` // user and system
 	RSS        int64   `json:"rss_octets"`  // resident at the end of the run
 }
 
-// Watch measures what process pid spends from now on. The function that it
+// watch measures what process pid spends from now on. The function that it
 // returns gives the usage so far.
-func Watch(pid int) (func() (*Usage, error), error) {
-	before, _, err := processUsage(pid)
+func watch(pid int) (func() (*processUsage, error), error) {
+	before, _, err := readUsage(pid)
 	if err != nil {
 		return nil, err
 	}
-	return func() (*Usage, error) {
-		after, rss, err := processUsage(pid)
+	return func() (*processUsage, error) {
+		after, rss, err := readUsage(pid)
 		if err != nil {
 			return nil, err
 		}
-		return &Usage{CPUSeconds: (after - before).Seconds(), RSS: rss}, nil
+		return &processUsage{CPUSeconds: (after - before).Seconds(), RSS: rss}, nil
 	}, nil
 }
 
 // clockTick is the unit of processor time in /proc, the same on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// processUsage reads what a process has spent and its resident memory, from
+// readUsage reads what a process has spent and its resident memory, from
 // /proc/PID/stat; see proc(5). It works on Linux only.
-func processUsage(pid int) (cpu time.Duration, rss int64, err error) {
+func readUsage(pid int) (cpu time.Duration, rss int64, err error) {
 	name := fmt.Sprintf("/proc/%d/stat", pid)
 	data, err := os.ReadFile(name)
 	if err != nil {

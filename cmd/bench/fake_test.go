@@ -1,4 +1,4 @@
-package load_test
+package main
 
 import (
 	"fmt"
@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-
-	"cutie/cmd/cutie/load"
 )
 
 // daemon speaks as much of the protocol as a bench needs, over a queue in
@@ -160,15 +158,15 @@ func header(h http.Header, j job) {
 }
 
 // serve runs d until the test ends and returns where.
-func serve(t *testing.T, d *daemon) load.Target {
+func serve(t *testing.T, d *daemon) target {
 	t.Helper()
 	s := httptest.NewServer(d)
 	t.Cleanup(s.Close)
-	return target(t, s.URL+"/base/")
+	return targetOf(t, s.URL+"/base/")
 }
 
 // serveUnix does the same on a socket; it has no base path.
-func serveUnix(t *testing.T, d *daemon) load.Target {
+func serveUnix(t *testing.T, d *daemon) target {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
 	l, err := net.Listen("unix", path)
@@ -181,12 +179,12 @@ func serveUnix(t *testing.T, d *daemon) load.Target {
 	})}}
 	s.Start()
 	t.Cleanup(s.Close)
-	return target(t, "unix:"+path)
+	return targetOf(t, "unix:"+path)
 }
 
-func target(t *testing.T, url string) load.Target {
+func targetOf(t *testing.T, url string) target {
 	t.Helper()
-	to, err := load.ParseTarget(url, "my jobs")
+	to, err := parseTarget(url, "my jobs", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,15 @@
-package load
+package main
 
 import (
 	"runtime"
 	"testing"
 )
 
-// TestLeaveRoom is not parallel: it sets what the whole process has.
-func TestLeaveRoom(t *testing.T) {
+// TestHalfOfTheProcessors is not parallel: it sets what the whole process has.
+func TestHalfOfTheProcessors(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "")
 	before := runtime.GOMAXPROCS(0)
-	back := LeaveRoom()
+	back := leaveProcessors()
 	if n, most := runtime.GOMAXPROCS(0), max(1, runtime.NumCPU()/2); n != most {
 		t.Errorf("%d processors, not %d", n, most)
 	}
@@ -19,7 +19,7 @@ func TestLeaveRoom(t *testing.T) {
 	}
 
 	t.Setenv("GOMAXPROCS", "3")
-	back = LeaveRoom()
+	back = leaveProcessors()
 	if n := runtime.GOMAXPROCS(0); n != before {
 		t.Errorf("%d processors, although the environment says how many", n)
 	}

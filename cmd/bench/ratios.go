@@ -8,16 +8,14 @@ import (
 	"os"
 	"slices"
 	"text/tabwriter"
-
-	"cutie/cmd/cutie/load"
 )
 
 // subject is what runs without a server's name measured.
 const subject = "cutie"
 
 // readReports reads the runs of several JSON files.
-func readReports(names []string) (load.Report, error) {
-	var all load.Report
+func readReports(names []string) (report, error) {
+	var all report
 	if len(names) == 0 {
 		return all, errors.New("no file named")
 	}
@@ -26,7 +24,7 @@ func readReports(names []string) (load.Report, error) {
 		if err != nil {
 			return all, err
 		}
-		var r load.Report
+		var r report
 		if err := json.Unmarshal(data, &r); err != nil {
 			return all, fmt.Errorf("%s: %w", name, err)
 		}
@@ -57,8 +55,8 @@ type cell struct {
 // of the peers and how many times theirs it is. Where a cell was measured more
 // than once, its rate is the median. Peers do one job a request; batches of
 // cutie are compared with that, too.
-func writeRatios(w io.Writer, report load.Report) error {
-	runs := make(map[cell][]load.Result)
+func writeRatios(w io.Writer, report report) error {
+	runs := make(map[cell][]result)
 	var rows []cell // of cutie, in the order of the runs
 	var servers []string
 	for _, run := range report.Runs {
@@ -83,16 +81,16 @@ func writeRatios(w io.Writer, report load.Report) error {
 	fmt.Fprintln(t)
 	for _, row := range rows {
 		own := runs[row]
-		rate := median(own, func(r load.Result) float64 { return r.OpsPerSecond })
+		rate := median(own, func(r result) float64 { return r.OpsPerSecond })
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.0f\t%.2f\t%s\t%d\t", row.phase, row.size, row.clients, row.batch, len(own),
-			rate, median(own, func(r load.Result) float64 { return r.P99 }), spent(own), errorsOf(own))
+			rate, median(own, func(r result) float64 { return r.P99 }), spent(own), errorsOf(own))
 		for _, s := range servers {
 			other := runs[cell{row.setting, s, 1}]
 			if len(other) == 0 {
 				fmt.Fprint(t, "-\t-\t")
 				continue
 			}
-			theirs := median(other, func(r load.Result) float64 { return r.OpsPerSecond })
+			theirs := median(other, func(r result) float64 { return r.OpsPerSecond })
 			fmt.Fprintf(t, "%.0f\t%.2f\t", theirs, rate/theirs)
 		}
 		fmt.Fprintln(t)
@@ -101,18 +99,18 @@ func writeRatios(w io.Writer, report load.Report) error {
 }
 
 // spent is two cells: processor time a job and resident memory.
-func spent(runs []load.Result) string {
+func spent(runs []result) string {
 	for _, r := range runs {
 		if r.Usage == nil || r.Jobs == 0 {
 			return "-\t-"
 		}
 	}
-	cpu := median(runs, func(r load.Result) float64 { return 1e6 * r.Usage.CPUSeconds / float64(r.Jobs) })
-	rss := median(runs, func(r load.Result) float64 { return float64(r.Usage.RSS) / 1e6 })
+	cpu := median(runs, func(r result) float64 { return 1e6 * r.Usage.CPUSeconds / float64(r.Jobs) })
+	rss := median(runs, func(r result) float64 { return float64(r.Usage.RSS) / 1e6 })
 	return fmt.Sprintf("%.1f\t%.1f", cpu, rss)
 }
 
-func errorsOf(runs []load.Result) (n int64) {
+func errorsOf(runs []result) (n int64) {
 	for _, r := range runs {
 		n += r.Errors
 	}
@@ -120,7 +118,7 @@ func errorsOf(runs []load.Result) (n int64) {
 }
 
 // median of what of says of each run, of which there is at least one.
-func median(runs []load.Result, of func(load.Result) float64) float64 {
+func median(runs []result, of func(result) float64) float64 {
 	values := make([]float64, len(runs))
 	for i, r := range runs {
 		values[i] = of(r)

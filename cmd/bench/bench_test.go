@@ -1,4 +1,4 @@
-package load_test
+package main
 
 import (
 	"bytes"
@@ -14,11 +14,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"cutie/cmd/cutie/load"
 )
 
-var allPhases = []string{load.Submit, load.Consume, load.Both}
+// bench is a task and the daemon that it measures.
+type bench struct {
+	target target
+	task
+}
+
+func (b bench) run(ctx context.Context) (report, error) { return runDaemon(ctx, b.task, b.target) }
+
+var allPhases = []string{submit, consume, mixed}
 
 func TestBenchMovesEveryJob(t *testing.T) {
 	cases := []struct {
@@ -44,15 +50,15 @@ func TestBenchMovesEveryJob(t *testing.T) {
 			if d == nil {
 				d = new(daemon)
 			}
-			b := load.Bench{Target: serve(t, d), Phases: allPhases, Clients: c.clients, Jobs: 200, Size: c.size, Batch: c.batch}
-			got, err := b.Run(t.Context())
+			b := bench{serve(t, d), task{phases: allPhases, clients: c.clients, jobs: 200, size: c.size, batch: c.batch}}
+			got, err := b.run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, want := range []load.Result{
-				{Phase: load.Submit, Jobs: 200},
-				{Phase: load.Consume, Jobs: 200},
-				{Phase: load.Both, Jobs: 400},
+			for i, want := range []result{
+				{Phase: submit, Jobs: 200},
+				{Phase: consume, Jobs: 200},
+				{Phase: mixed, Jobs: 400},
 			} {
 				r := got.Runs[i]
 				if r.Phase != want.Phase || r.Jobs != want.Jobs || r.Errors != 0 || r.Size != c.size || r.Batch != c.batch || r.Clients != c.clients {
@@ -71,8 +77,8 @@ func TestBenchMovesEveryJob(t *testing.T) {
 
 func TestBenchOverASocket(t *testing.T) {
 	d := new(daemon)
-	b := load.Bench{Target: serveUnix(t, d), Phases: allPhases, Clients: 2, Jobs: 20, Size: 100, Batch: 1}
-	got, err := b.Run(t.Context())
+	b := bench{serveUnix(t, d), task{phases: allPhases, clients: 2, jobs: 20, size: 100, batch: 1}}
+	got, err := b.run(t.Context())
 	if err != nil || len(got.Runs) != 3 || d.next != 40 || len(d.pending) != 0 {
 		t.Errorf("got %+v, %v; daemon got %d jobs and has %d", got, err, d.next, len(d.pending))
 	}
@@ -80,19 +86,20 @@ func TestBenchOverASocket(t *testing.T) {
 
 func TestBenchShowsItsToken(t *testing.T) {
 	d := &daemon{wants: "Bearer abc.123"}
-	target := serve(t, d)
+	to := serve(t, d)
+	url := "http://" + to.address + "/base/"
 	for token, failed := range map[string]bool{"abc.123": false, "abc.124": true} {
-		asked, err := target.WithToken(token)
+		asked, err := parseTarget(url, "my jobs", token)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := load.Bench{Target: asked, Phases: []string{load.Submit, load.Consume}, Clients: 1, Jobs: 3, Size: 100, Batch: 1}
-		if _, err := b.Run(t.Context()); (err != nil) != failed {
+		b := bench{asked, task{phases: []string{submit, consume}, clients: 1, jobs: 3, size: 100, batch: 1}}
+		if _, err := b.run(t.Context()); (err != nil) != failed {
 			t.Errorf("token %s: got error %v", token, err)
 		}
 	}
 	for _, token := range []string{"a b", "a\r\nb", "ä"} {
-		if _, err := target.WithToken(token); err == nil {
+		if _, err := parseTarget(url, "my jobs", token); err == nil {
 			t.Errorf("token %q: got no error", token)
 		}
 	}
@@ -100,8 +107,8 @@ func TestBenchShowsItsToken(t *testing.T) {
 
 func TestBenchConsumesWhatOthersSubmitted(t *testing.T) {
 	d := &daemon{pending: []job{{"/content/jobs/a", []byte("short")}, {"/content/jobs/b", bytes.Repeat([]byte("long"), 1000)}}}
-	b := load.Bench{Target: serve(t, d), Phases: []string{load.Consume}, Clients: 3, Jobs: 100, Size: 50, Batch: 1}
-	got, err := b.Run(t.Context())
+	b := bench{serve(t, d), task{phases: []string{consume}, clients: 3, jobs: 100, size: 50, batch: 1}}
+	got, err := b.run(t.Context())
 	if err != nil || got.Runs[0].Jobs != 2 || got.Runs[0].Errors != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -134,7 +141,7 @@ func TestBenchReportsWhatTheDaemonDoesWrong(t *testing.T) {
 			if n == 5 {
 				j.payload = j.payload[:999]
 			}
-		}}, 10, "999 of 1000 octets"},
+		}}, 10, "999 of 1000 bytes"},
 		{"no name", 1, &daemon{alter: func(n int, j *job) {
 			if n == 5 {
 				j.location = ""
@@ -150,8 +157,8 @@ func TestBenchReportsWhatTheDaemonDoesWrong(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			b := load.Bench{Target: serve(t, c.daemon), Phases: []string{load.Submit, load.Consume}, Clients: 1, Jobs: 100, Size: 1000, Batch: c.batch}
-			got, err := b.Run(t.Context())
+			b := bench{serve(t, c.daemon), task{phases: []string{submit, consume}, clients: 1, jobs: 100, size: 1000, batch: c.batch}}
+			got, err := b.run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,8 +185,8 @@ func TestBenchMissesSubmittedJobs(t *testing.T) {
 		}
 		return 0
 	}
-	b := load.Bench{Target: serve(t, d), Phases: []string{load.Submit, load.Consume}, Clients: 1, Jobs: 50, Size: 10, Batch: 1}
-	got, err := b.Run(t.Context())
+	b := bench{serve(t, d), task{phases: []string{submit, consume}, clients: 1, jobs: 50, size: 10, batch: 1}}
+	got, err := b.run(t.Context())
 	if err != nil || got.Runs[1].Jobs != 47 || got.Runs[1].Errors != 3 || got.Runs[1].Failures[0].Count != 3 {
 		t.Errorf("got %+v, %v; want 47 jobs and 3 errors", got, err)
 	}
@@ -191,11 +198,11 @@ func TestBenchStopsAtARefusalForGood(t *testing.T) {
 		return true
 	}}
 	for _, size := range []int{10, 4 << 20} {
-		b := load.Bench{Target: serve(t, d), Phases: []string{load.Submit}, Clients: 4, Jobs: 1000, Size: size, Batch: 1}
-		_, err := b.Run(t.Context())
-		var status *load.StatusError
+		b := bench{serve(t, d), task{phases: []string{submit}, clients: 4, jobs: 1000, size: size, batch: 1}}
+		_, err := b.run(t.Context())
+		var status *statusError
 		if !errors.As(err, &status) {
-			t.Errorf("size %d: %v, want a StatusError", size, err)
+			t.Errorf("size %d: %v, want a statusError", size, err)
 			continue
 		}
 		if got, want := err.Error(), "POST /base/content/my%20jobs: 413 Request Entity Too Large: job is larger than 1 MiB"; got != want {
@@ -214,15 +221,15 @@ func TestBenchNamesAnUnknownQueueAndARefusedConnection(t *testing.T) {
 	nobody := free.Addr().String()
 	free.Close()
 
-	b := load.Bench{Phases: []string{load.Consume}, Clients: 2, Jobs: 10, Batch: 1}
-	b.Target = target(t, s.URL+"/elsewhere")
-	var status *load.StatusError
-	_, err = b.Run(t.Context())
-	if !errors.As(err, &status) || status.Status != http.StatusNotFound || status.Detail != "queue not found" {
+	b := bench{task: task{phases: []string{consume}, clients: 2, jobs: 10, batch: 1}}
+	b.target = targetOf(t, s.URL+"/elsewhere")
+	var status *statusError
+	_, err = b.run(t.Context())
+	if !errors.As(err, &status) || status.code != http.StatusNotFound || status.detail != "queue not found" {
 		t.Errorf("unknown queue: %v", err)
 	}
-	b.Target = target(t, "http://"+nobody)
-	_, err = b.Run(t.Context())
+	b.target = targetOf(t, "http://"+nobody)
+	_, err = b.run(t.Context())
 	if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), nobody) {
 		t.Errorf("nobody listens: %v", err)
 	}
@@ -230,8 +237,8 @@ func TestBenchNamesAnUnknownQueueAndARefusedConnection(t *testing.T) {
 
 func TestBenchEndsAfterItsDuration(t *testing.T) {
 	d := new(daemon)
-	b := load.Bench{Target: serve(t, d), Phases: []string{load.Submit, load.Both}, Clients: 2, Duration: 30 * time.Millisecond, Size: 10, Batch: 1}
-	got, err := b.Run(t.Context())
+	b := bench{serve(t, d), task{phases: []string{submit, mixed}, clients: 2, duration: 30 * time.Millisecond, size: 10, batch: 1}}
+	got, err := b.run(t.Context())
 	if err != nil || got.Runs[0].Jobs == 0 || got.Runs[1].Jobs == 0 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -248,15 +255,15 @@ func TestBenchEndsWithItsContext(t *testing.T) {
 		}
 		return 0
 	}}
-	b := load.Bench{Target: serve(t, d), Phases: []string{load.Submit}, Clients: 2, Jobs: 1 << 40, Size: 10, Batch: 1}
-	if _, err := b.Run(ctx); !errors.Is(err, context.Canceled) {
+	b := bench{serve(t, d), task{phases: []string{submit}, clients: 2, jobs: 1 << 40, size: 10, batch: 1}}
+	if _, err := b.run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 }
 
 func TestBenchMeasuresAProcess(t *testing.T) {
-	b := load.Bench{Target: serve(t, new(daemon)), Phases: []string{load.Submit}, Clients: 1, Jobs: 10, Size: 10, Batch: 1, PID: os.Getpid()}
-	got, err := b.Run(t.Context())
+	b := bench{serve(t, new(daemon)), task{phases: []string{submit}, clients: 1, jobs: 10, size: 10, batch: 1, pid: os.Getpid()}}
+	got, err := b.run(t.Context())
 	if _, e := os.Stat("/proc/self/stat"); e != nil {
 		t.Skip("no /proc to read processor time from")
 	}
@@ -269,49 +276,50 @@ func TestBenchMeasuresAProcess(t *testing.T) {
 }
 
 func TestBenchRefusesOptionsThatMakeNoSense(t *testing.T) {
-	good := load.Bench{Phases: allPhases, Clients: 1, Jobs: 1, Batch: 1}
-	if err := good.Check(); err != nil {
+	good := task{phases: allPhases, clients: 1, jobs: 1, batch: 1}
+	if err := good.check(); err != nil {
 		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(b *load.Bench){
-		"no clients":        func(b *load.Bench) { b.Clients = 0 },
-		"too many clients":  func(b *load.Bench) { b.Clients = load.MaxClients + 1 },
-		"no batch":          func(b *load.Bench) { b.Batch = 0 },
-		"too large a batch": func(b *load.Bench) { b.Batch = load.MaxBatch + 1 },
-		"negative size":     func(b *load.Bench) { b.Size = -1 },
-		"negative jobs":     func(b *load.Bench) { b.Jobs = -1 },
-		"negative duration": func(b *load.Bench) { b.Duration = -1 },
-		"no end":            func(b *load.Bench) { b.Jobs = 0 },
-		"no phase":          func(b *load.Bench) { b.Phases = nil },
+	for name, spoil := range map[string]func(b *task){
+		"no clients":        func(b *task) { b.clients = 0 },
+		"too many clients":  func(b *task) { b.clients = maxClients + 1 },
+		"no batch":          func(b *task) { b.batch = 0 },
+		"too large a batch": func(b *task) { b.batch = maxBatch + 1 },
+		"negative size":     func(b *task) { b.size = -1 },
+		"negative jobs":     func(b *task) { b.jobs = -1 },
+		"negative duration": func(b *task) { b.duration = -1 },
+		"no end":            func(b *task) { b.jobs = 0 },
 	} {
 		b := good
 		spoil(&b)
-		if b.Check() == nil {
+		if b.check() == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	for _, list := range []string{"", "submit,", "submit consume", "Submit"} {
-		if got, err := load.ParsePhases(list); err == nil {
-			t.Errorf("phases %q: accepted as %q", list, got)
+	for _, phase := range []string{"", "submit consume", "Submit"} {
+		b := good
+		b.phases = append(b.phases, phase)
+		if b.check() == nil {
+			t.Errorf("phase %q: accepted", phase)
 		}
 	}
 	for _, url := range []string{"", "https://a", "http://", "127.0.0.1:8080", "unix:", "http://a?b", "http://u:p@a", "http://a:x"} {
-		if _, err := load.ParseTarget(url, "jobs"); err == nil {
+		if _, err := parseTarget(url, "jobs", ""); err == nil {
 			t.Errorf("url %q: accepted", url)
 		}
 	}
-	if _, err := load.ParseTarget("http://a", ""); err == nil {
+	if _, err := parseTarget("http://a", "", ""); err == nil {
 		t.Error("empty queue name: accepted")
 	}
 }
 
 func TestReportIsPrintedAsTableAndJSON(t *testing.T) {
-	r := load.Report{Runs: []load.Result{{
+	r := report{Runs: []result{{
 		Phase: "submit", Clients: 64, Size: 1024, Batch: 1, Jobs: 20000, Seconds: 2, OpsPerSecond: 10000,
 		P50: 1.5, P99: 9.25, P999: 12, Errors: 0,
 	}}}
 	var table, out bytes.Buffer
-	if err := r.WriteTable(&table); err != nil {
+	if err := r.writeTable(&table); err != nil {
 		t.Fatal(err)
 	}
 	const want = "   phase  clients  octets  batch  moved  seconds  moved/s  p50 ms  p99 ms  p99.9 ms  errors\n" +
@@ -319,7 +327,7 @@ func TestReportIsPrintedAsTableAndJSON(t *testing.T) {
 	if got := table.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if err := r.WriteJSON(&out); err != nil {
+	if err := r.writeJSON(&out); err != nil {
 		t.Fatal(err)
 	}
 	var got struct{ Runs []map[string]any }
@@ -333,7 +341,7 @@ func TestReportIsPrintedAsTableAndJSON(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := (load.Report{}).WriteJSON(&out); err != nil || !strings.Contains(out.String(), `"runs": []`) {
+	if err := (report{}).writeJSON(&out); err != nil || !strings.Contains(out.String(), `"runs": []`) {
 		t.Errorf("an empty report is %s, %v", out.String(), err)
 	}
 }
@@ -342,7 +350,7 @@ func TestStatusErrorSaysWhatTheExceptionStateSays(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{"status: BAD\nhTTPResponse: 400\ndescription: request is bad\ndetail: queue not found: nope\n", "queue not found: nope"},
 		{"status: BAD\ndescription: request is bad\n", "request is bad"},
-		{`{"exc:exceptionState":{"exc:hTTPResponse":400,"exc:description":"request is bad","exc:detail":"no queue"}}`, "no queue"},
+		{"<!DOCTYPE html>\n<p>no queue</p>", ""},
 		{"\n  plain text \nand more", "plain text"},
 		{"", ""},
 	} {
@@ -351,11 +359,37 @@ func TestStatusErrorSaysWhatTheExceptionStateSays(t *testing.T) {
 			io.WriteString(w, c.body)
 			return true
 		}}
-		b := load.Bench{Target: serve(t, d), Phases: []string{load.Submit}, Clients: 1, Jobs: 1, Batch: 1}
-		_, err := b.Run(t.Context())
-		var status *load.StatusError
-		if !errors.As(err, &status) || status.Detail != c.want {
+		b := bench{serve(t, d), task{phases: []string{submit}, clients: 1, jobs: 1, batch: 1}}
+		_, err := b.run(t.Context())
+		var status *statusError
+		if !errors.As(err, &status) || status.detail != c.want {
 			t.Errorf("%q: got %v, want detail %q", c.body, err, c.want)
+		}
+	}
+}
+
+func TestQuantilesOfTimes(t *testing.T) {
+	var times []time.Duration
+	if got := quantile(times, 0.5); got != 0 {
+		t.Errorf("of nothing: got %v, want 0", got)
+	}
+	for i := range 1000 {
+		times = append(times, time.Duration(i)*time.Millisecond)
+	}
+	for f, want := range map[float64]float64{0: 0, 0.5: 500, 0.99: 990, 0.999: 999, 1: 999} {
+		if got := quantile(times, f); got != want {
+			t.Errorf("%v: got %v, want %v", f, got, want)
+		}
+	}
+}
+
+// Options that mean nothing are told from failures.
+func TestExitCodeOfUsage(t *testing.T) {
+	for _, args := range [][]string{{}, {"nothing"}, {"cutie", "word"}, {"cutie", "-t", "xml"}, {"cutie", "--phase", "x"},
+		{"cutie", "-u", "ftp://a"}, {"peers"}, {"cutie", "--unknown"}} {
+		var wrong *usageError
+		if err := command(t.Context(), args, io.Discard, io.Discard); !errors.As(err, &wrong) {
+			t.Errorf("%q: got %v, want a usageError", args, err)
 		}
 	}
 }

@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"cutie/cmd/cutie/load"
 )
 
 //go:embed testdata/synced_queue.py
@@ -39,8 +37,8 @@ func missingDirq(ctx context.Context) string {
 }
 
 // measureDirq runs the phases with worker processes; it has no server.
-func measureDirq(ctx context.Context, t task) (runs []load.Result, err error) {
-	dir, err := os.MkdirTemp(t.dir, "peer-*")
+func measureDirq(ctx context.Context, parent string, t task) (runs []result, err error) {
+	dir, err := os.MkdirTemp(parent, "peer-*")
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +59,7 @@ func measureDirq(ctx context.Context, t task) (runs []load.Result, err error) {
 		if err := cmd.Run(); err != nil {
 			return runs, fmt.Errorf("%s: %w: %s", phase, err, stderr.text())
 		}
-		res := load.Result{Phase: phase, Clients: t.clients, Size: t.size, Batch: 1}
+		res := result{Phase: phase, Clients: t.clients, Size: t.size, Batch: 1}
 		if err := json.Unmarshal(stdout.Bytes(), &res); err != nil {
 			return runs, fmt.Errorf("%s: %w", phase, err)
 		}

@@ -9,35 +9,30 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
-
-	"cutie/cmd/cutie/load"
 )
 
 // bareVerb is the command by which this program starts itself as a peer.
 const bareVerb = "serve-bare-http"
 
 // bareHTTP is the standard library's HTTP server with handlers that do nothing
-// but move octets, in a process of its own.
+// but move bytes, in a process of its own.
 var bareHTTP = server{
 	command: func(_, address string, t task) ([]string, error) {
 		self, err := os.Executable()
 		return []string{self, bareVerb, address, strconv.Itoa(t.size)}, err
 	},
-	connect: func(ctx context.Context, phase, address string, p *load.Payload, client int) (load.Worker, error) {
-		target, err := load.ParseTarget("http://"+address, "jobs")
+	connect: func(ctx context.Context, phase, address string, s *source) (worker, error) {
+		to, err := parseTarget("http://"+address, "jobs", "")
 		if err != nil {
 			return nil, err
 		}
-		if phase == load.Submit {
-			return load.NewSubmitter(ctx, target, p, client, 1)
-		}
-		return load.NewConsumer(ctx, target, p, load.NewSeen(), 1)
+		return to.connect(ctx, phase, s, new(sync.Map), 1)
 	},
 }
 
-// bare counts jobs and forgets their octets: what it hands out is of its own
-// making.
+// bare counts jobs and forgets their bytes. It hands out bytes of its own.
 type bare struct {
 	submitted, consumed atomic.Int64
 	payload             []byte
@@ -64,14 +59,14 @@ func (b *bare) consume(w http.ResponseWriter, _ *http.Request) {
 	w.Write(b.payload)
 }
 
-// serveBare serves until ctx ends; args are the address and the octets of a job.
+// serveBare serves until ctx ends; args are the address and the bytes of a job.
 func serveBare(ctx context.Context, args []string) error {
 	if len(args) != 2 {
-		return errors.New("usage: " + bareVerb + " ADDRESS OCTETS")
+		return errors.New("usage: " + bareVerb + " ADDRESS BYTES")
 	}
 	size, err := strconv.Atoi(args[1])
-	if err != nil || size < 0 || size > load.MaxSize {
-		return fmt.Errorf("octets %q: not 0 to %d", args[1], load.MaxSize)
+	if err != nil || size < 0 || size > maxSize {
+		return fmt.Errorf("bytes %q: not 0 to %d", args[1], maxSize)
 	}
 	l, err := net.Listen("tcp", args[0])
 	if err != nil {

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"bytes"
@@ -10,15 +10,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"cutie/cmd/cutie/load"
-	peers "cutie/cmd/peers"
 )
 
 // The program starts itself as a peer; under test that is this binary.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == peers.BareVerb {
-		if err := peers.Command(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == bareVerb {
+		if err := command(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -27,11 +24,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run calls the program and returns what it prints. Nothing may be left in dir.
-func run(ctx context.Context, t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
+// runNamed calls the program and returns what it prints. Nothing may be left in dir.
+func runNamed(ctx context.Context, t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, problems bytes.Buffer
-	err = peers.Command(ctx, append([]string{"run", "--dir", dir}, args...), &out, &problems)
+	err = command(ctx, append([]string{"peers", "--dir", dir}, args...), &out, &problems)
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -44,18 +41,18 @@ func TestPeersMoveEveryJob(t *testing.T) {
 	for _, name := range names {
 		for _, size := range []int{0, 100, 100_000, 5 << 20} {
 			t.Run(fmt.Sprint(name, " ", size), func(t *testing.T) {
-				out, problems, err := run(t.Context(), t, t.TempDir(), "-t", "json", "-c", "3", "-n", "20", "--size", fmt.Sprint(size), name)
+				out, problems, err := runNamed(t.Context(), t, t.TempDir(), "-t", "json", "-c", "3", "-n", "20", "--size", fmt.Sprint(size), name)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if strings.HasPrefix(problems, "peers: nopeer "+name) {
+				if strings.HasPrefix(problems, "bench: nopeer "+name) {
 					t.Skip(problems)
 				}
-				var got load.Report
+				var got report
 				if err := json.Unmarshal([]byte(out), &got); err != nil {
 					t.Fatal(err)
 				}
-				if len(got.Runs) != 2 || got.Runs[0].Phase != load.Submit || got.Runs[1].Phase != load.Consume {
+				if len(got.Runs) != 2 || got.Runs[0].Phase != submit || got.Runs[1].Phase != consume {
 					t.Fatalf("got %+v", got)
 				}
 				for _, r := range got.Runs {
@@ -73,8 +70,8 @@ func TestPeersAreStoppedWhenInterrupted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			_, problems, err := run(ctx, t, t.TempDir(), "-c", "2", "-n", "10000000", "--size", "10", name)
-			if strings.HasPrefix(problems, "peers: nopeer "+name) {
+			_, problems, err := runNamed(ctx, t, t.TempDir(), "-c", "2", "-n", "10000000", "--size", "10", name)
+			if strings.HasPrefix(problems, "bench: nopeer "+name) {
 				t.Skip(problems)
 			}
 			if err == nil {
@@ -96,14 +93,14 @@ func TestRunRefusesWhatItCannotMeasure(t *testing.T) {
 		{"-t", "xml", "bare-http"},
 		{"--unknown", "bare-http"},
 	} {
-		if out, _, err := run(t.Context(), t, t.TempDir(), args...); err == nil {
+		if out, _, err := runNamed(t.Context(), t, t.TempDir(), args...); err == nil {
 			t.Errorf("%q: accepted: %s", args, out)
 		}
 	}
 }
 
 // write puts runs into a file, as the option -t json prints them.
-func write(t *testing.T, runs ...load.Result) string {
+func write(t *testing.T, runs ...result) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "runs.json")
 	f, err := os.Create(name)
@@ -111,26 +108,26 @@ func write(t *testing.T, runs ...load.Result) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := (load.Report{Runs: runs}).WriteJSON(f); err != nil {
+	if err := (report{runs}).writeJSON(f); err != nil {
 		t.Fatal(err)
 	}
 	return name
 }
 
 func TestRatiosCompareTheMediansOfEqualSettings(t *testing.T) {
-	submit := func(server string, clients, batch int, rate float64) load.Result {
-		return load.Result{Server: server, Phase: "submit", Clients: clients, Size: 1024, Batch: batch, Jobs: 1000, OpsPerSecond: rate, P99: 5}
+	submitted := func(server string, clients, batch int, rate float64) result {
+		return result{Server: server, Phase: "submit", Clients: clients, Size: 1024, Batch: batch, Jobs: 1000, OpsPerSecond: rate, P99: 5}
 	}
-	withUsage := submit("", 1, 1, 900)
-	withUsage.Usage = &load.Usage{CPUSeconds: 0.05, RSS: 20e6}
+	withUsage := submitted("", 1, 1, 900)
+	withUsage.Usage = &processUsage{CPUSeconds: 0.05, RSS: 20e6}
 	withUsage.Errors = 2
 	args := []string{"ratios",
-		write(t, submit("", 64, 1, 30000), submit("", 64, 1, 10000), submit("", 64, 1, 20000)),
-		write(t, submit("beanstalkd", 64, 1, 4000), submit("beanstalkd", 64, 1, 6000), submit("redis", 64, 1, 40000)),
-		write(t, submit("", 64, 100, 80000), withUsage, submit("redis", 1, 1, 1000)),
+		write(t, submitted("", 64, 1, 30000), submitted("", 64, 1, 10000), submitted("", 64, 1, 20000)),
+		write(t, submitted("beanstalkd", 64, 1, 4000), submitted("beanstalkd", 64, 1, 6000), submitted("redis", 64, 1, 40000)),
+		write(t, submitted("", 64, 100, 80000), withUsage, submitted("redis", 1, 1, 1000)),
 	}
 	var out bytes.Buffer
-	if err := peers.Command(t.Context(), args, &out, &out); err != nil {
+	if err := command(t.Context(), args, &out, &out); err != nil {
 		t.Fatal(err)
 	}
 	const want = `
@@ -145,9 +142,9 @@ func TestRatiosCompareTheMediansOfEqualSettings(t *testing.T) {
 }
 
 func TestShowPrintsTheRunsOfFiles(t *testing.T) {
-	name := write(t, load.Result{Phase: "submit", Clients: 7}, load.Result{Server: "redis", Phase: "consume", Clients: 8})
+	name := write(t, result{Phase: "submit", Clients: 7}, result{Server: "redis", Phase: "consume", Clients: 8})
 	var out bytes.Buffer
-	if err := peers.Command(t.Context(), []string{"show", name}, &out, &out); err != nil {
+	if err := command(t.Context(), []string{"show", name}, &out, &out); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -163,10 +160,10 @@ func TestFilesThatAreNoReportsAreRefused(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{}, {"show"}, {"ratios"}, {"show", bad}, {"ratios", bad}, {"show", bad + ".missing"}, {"nothing"},
-		{"ratios", write(t, load.Result{Server: "redis", Phase: "submit"})},
+		{"ratios", write(t, result{Server: "redis", Phase: "submit"})},
 	} {
 		var out bytes.Buffer
-		if err := peers.Command(t.Context(), args, &out, &out); err == nil {
+		if err := command(t.Context(), args, &out, &out); err == nil {
 			t.Errorf("%q: accepted: %s", args, out.String())
 		}
 	}

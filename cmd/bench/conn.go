@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+// patience is how long one exchange may take. It is measured to half, so that
+// most exchanges set no deadline.
+const patience = 60 * time.Second
+
+// conn is the connection of one client to a server. It is made when it is
+// needed and made again after it was lost.
+type conn struct {
+	network, address string
+
+	nc       net.Conn
+	r        *bufio.Reader
+	deadline time.Time
+	release  func() bool
+}
+
+// open makes the connection unless it is open. It ends with ctx.
+func (c *conn) open(ctx context.Context) error {
+	if c.nc != nil {
+		return nil
+	}
+	d := net.Dialer{Timeout: 5 * time.Second}
+	nc, err := d.DialContext(ctx, c.network, c.address)
+	if err != nil {
+		return err
+	}
+	c.nc, c.deadline = nc, time.Time{}
+	c.r = bufio.NewReaderSize(nc, 32<<10)
+	c.release = context.AfterFunc(ctx, func() { nc.Close() })
+	return nil
+}
+
+// ready opens the connection if need be and gives an exchange its time. After
+// an error of any read or write, call close: ready then connects anew.
+func (c *conn) ready(ctx context.Context) error {
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	if now := time.Now(); c.deadline.Sub(now) < patience/2 {
+		c.deadline = now.Add(patience)
+		if err := c.nc.SetDeadline(c.deadline); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *conn) close() error {
+	if c.nc == nil {
+		return nil
+	}
+	c.release()
+	err := c.nc.Close()
+	c.nc = nil
+	return err
+}
+
+// lines is a client of a protocol of lines.
+type lines struct {
+	conn
+	source *source
+}
+
+func newLines(ctx context.Context, address string, s *source) (*lines, error) {
+	c := &lines{conn{network: "tcp", address: address}, s}
+	return c, c.open(ctx)
+}
+
+// exchange sends a request and returns the words of the first line of the
+// answer. An error closes the connection.
+func (c *lines) exchange(ctx context.Context, request ...[]byte) ([]string, error) {
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
+	out := net.Buffers(request)
+	_, err := out.WriteTo(c.nc)
+	var line string
+	if err == nil {
+		line, err = c.r.ReadString('\n')
+	}
+	if err != nil {
+		c.close()
+	}
+	return strings.Fields(line), err
+}
+
+// payload reads and checks n bytes and the line end after them.
+func (c *lines) payload(n int64) error {
+	bad := c.source.check(io.LimitReader(c.r, n))
+	var end [2]byte
+	if _, err := io.ReadFull(c.r, end[:]); err != nil || string(end[:]) != "\r\n" {
+		c.close()
+		return fmt.Errorf("%q after a payload: %w", end[:], io.ErrUnexpectedEOF)
+	}
+	return bad
+}
+
+// unexpected is the error for a wrong answer. The connection is closed, because
+// what follows on it is unknown.
+func (c *lines) unexpected(words []string) error {
+	c.close()
+	return fmt.Errorf("answer %.80q", words)
+}

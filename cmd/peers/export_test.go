@@ -1,6 +1,0 @@
-package main
-
-var (
-	Command  = command
-	BareVerb = bareVerb
-)
