@@ -3,7 +3,7 @@ package queuefs
 import (
 	"sync/atomic"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // readAhead is how many octets of the journal or of a pack are read for one who
@@ -14,8 +14,8 @@ const readAhead = 64 << 10
 // position is an offset. Committed returns how many octets from a position on
 // are there and do not change any more.
 type source interface {
-	ReadAt(b []byte, at durable.Position) error
-	Committed(at durable.Position) int
+	ReadAt(b []byte, at segment.Position) error
+	Committed(at segment.Position) int
 }
 
 // An ahead keeps what was read behind the job that was taken last: the jobs
@@ -34,15 +34,15 @@ type aheadSlot struct {
 // A stretch is a part of a source. It does not change.
 type stretch struct {
 	src  source
-	from durable.Position
+	from segment.Position
 	data []byte
 }
 
 // next returns where the stretch ends.
-func (s *stretch) next() durable.Position { return s.from.Add(len(s.data)) }
+func (s *stretch) next() segment.Position { return s.from.Add(len(s.data)) }
 
 // of returns n octets at a place, if the stretch has them.
-func (s *stretch) of(src source, at durable.Position, n int) []byte {
+func (s *stretch) of(src source, at segment.Position, n int) []byte {
 	if s == nil || s.src != src || at < s.from || at.Segment() != s.from.Segment() || at.Add(n) > s.next() {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *stretch) of(src source, at durable.Position, n int) []byte {
 // read returns n octets of a source, for one who reads a queue from front to
 // back. They are not to be written to; kept tells that they are part of more,
 // which stays in memory for their sake.
-func (a *ahead) read(src source, life uint64, at durable.Position, n int) (data []byte, kept bool, err error) {
+func (a *ahead) read(src source, life uint64, at segment.Position, n int) (data []byte, kept bool, err error) {
 	slot := &a.slots[life%uint64(len(a.slots))]
 	last := slot.last.Load()
 	if data := last.of(src, at, n); data != nil {

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // benchHome opens a home with the journal segments of real use.
 func benchHome(b *testing.B) (*queuefs.Service, *queuefs.Queue) {
-	s, q := openHome(b, b.TempDir(), queuefs.Options{Segment: durable.MaxSegment})
+	s, q := openHome(b, b.TempDir(), queuefs.Options{Segment: segment.MaxSegment})
 	b.Cleanup(func() { closeHome(b, s) })
 	return s, q
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // maxKeep is how many octets of journal are kept for a follower that is not
@@ -115,7 +116,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 		}
 	}
 	keep := mark
-	if s.follower == nil && s.keep.At != 0 && mark.At.Segment()-s.keep.At.Segment() < maxKeep/durable.MaxSegment {
+	if s.follower == nil && s.keep.At != 0 && mark.At.Segment()-s.keep.At.Segment() < maxKeep/segment.MaxSegment {
 		keep = s.keep
 	}
 	c := checkpointFile{past: mark, keep: keep, clean: closing}
@@ -145,7 +146,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 }
 
 // fileUpTo brings the files up to position at of the journal.
-func (q *Queue) fileUpTo(at durable.Position) error {
+func (q *Queue) fileUpTo(at segment.Position) error {
 	for range readTries {
 		q.settle()
 		if err := q.fileMany(func() bool { return true }); err != nil {
@@ -166,7 +167,7 @@ func (q *Queue) settle() {
 }
 
 // behind tells whether the files of some job lack an event before at.
-func (q *Queue) behind(at durable.Position) bool {
+func (q *Queue) behind(at segment.Position) bool {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	for u := range q.unfiled.all() {
@@ -186,7 +187,7 @@ func (q *Queue) forget(number uint64) {
 		n++
 	}
 	if n > 0 {
-		q.events = append([]durable.Position(nil), q.events[n:]...)
+		q.events = append([]segment.Position(nil), q.events[n:]...)
 		q.firstSeq += Seq(n)
 	}
 }
@@ -203,7 +204,7 @@ type stagedPages struct {
 // stage writes the changed pages of the queue, and its queue file, under
 // temporary names. Without changes it returns nil. What it returns must be
 // ended, also beside an error.
-func (q *Queue) stage(at durable.Position, closing bool) (st *stagedPages, err error) {
+func (q *Queue) stage(at segment.Position, closing bool) (st *stagedPages, err error) {
 	q.mu.RLock()
 	touched := q.touched
 	q.mu.RUnlock()

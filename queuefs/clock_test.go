@@ -61,7 +61,7 @@ func TestClockStepsBack(t *testing.T) {
 
 	// From the directories alone.
 	at = at.Add(-time.Hour)
-	r, err := queuefs.Check(crashed, queuefs.CheckOptions{Rebuild: true, Segment: segment, Now: o.Now})
+	r, err := queuefs.Check(crashed, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize, Now: o.Now})
 	if err != nil || len(r.Problems) > 0 {
 		t.Fatalf("check: %v, %+v", err, r)
 	}

@@ -104,7 +104,7 @@ func TestCloseUnderLoad(t *testing.T) {
 		t.Errorf("got %+v, want %d", st, len(want))
 	}
 	closeHome(t, s)
-	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segment}}
+	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}}
 	v.checkFiles(w)
 }
 
@@ -156,7 +156,7 @@ func TestAfterClose(t *testing.T) {
 
 // holdHome is a child that has a home open until its input ends.
 func holdHome(dir string) {
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
 	if err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)

@@ -257,7 +257,7 @@ func TestCrowd(t *testing.T) {
 	}
 	w := observe(t, s)
 	closeHome(t, s)
-	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segment}, f: f}
+	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}, f: f}
 	v.verify(w)
 }
 

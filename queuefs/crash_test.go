@@ -184,7 +184,7 @@ func TestKilledAtRandom(t *testing.T) {
 func checkAfterKill(t *testing.T, dir string, d *told) {
 	t.Helper()
 	var problems []queuefs.Problem
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p queuefs.Problem) {
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) {
 		// A write that the kill broke off was not acknowledged.
 		if !strings.Contains(p.Text, "the last batch does not verify and was cut") {
 			problems = append(problems, p)
@@ -210,7 +210,7 @@ func checkAfterKill(t *testing.T, dir string, d *told) {
 	if len(problems) > 0 {
 		t.Errorf("reported %v", problems)
 	}
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment})
+	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
 	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 		t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
 	}
@@ -255,7 +255,7 @@ func checkTail(t *testing.T, q *queuefs.Queue) {
 // openAndClose is a child that opens a home and closes it, and tells what
 // memory that took.
 func openAndClose(dir string) {
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p queuefs.Problem) { fmt.Println(p) }})
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { fmt.Println(p) }})
 	if err == nil {
 		err = s.Close()
 	}

@@ -185,7 +185,7 @@ func crashClients(dir string) {
 			os.Exit(1)
 		}
 	}
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Behind: 256 << 10,
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Behind: 256 << 10,
 		Report: func(p queuefs.Problem) { say("error %v", p) }})
 	must(err)
 	queues := map[string]*queuefs.Queue{}

@@ -135,7 +135,7 @@ func TestHomesOfOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
+				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
 				if err != nil {
 					t.Fatal(err)
 				}

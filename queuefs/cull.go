@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // CullOptions say what [Service.Cull] does.
@@ -319,7 +319,7 @@ func (q *Queue) cullable(c candidate) slot {
 func (q *Queue) cullSome(some []candidate) (culled []Culled, n int, err error) {
 	for n = len(some); ; n /= 2 {
 		culled, err = q.cullAll(some[:n])
-		if n < 2 || !errors.Is(err, durable.ErrTooLarge) {
+		if n < 2 || !errors.Is(err, segment.ErrTooLarge) {
 			break
 		}
 	}

@@ -136,7 +136,7 @@ func TestThresholdsOfCulling(t *testing.T) {
 					t.Errorf("reopened: got %+v", st)
 				}
 				closeHome(t, s)
-				r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Now: clock.now})
+				r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Now: clock.now})
 				if err != nil || len(r.Problems)+len(r.Mended) > 0 || r.Jobs != 8-len(want) {
 					t.Errorf("check: %v, %+v", err, r)
 				}

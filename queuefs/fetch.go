@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // fetchLimit is how many octets of the journal are read at a time, and how many
@@ -133,7 +133,7 @@ func (f *fetch) lean(length int) bool {
 }
 
 // plan sets the parts of the next run and returns what is to be read for them.
-func (f *fetch) plan(ids []JobID) (from durable.Position, length int) {
+func (f *fetch) plan(ids []JobID) (from segment.Position, length int) {
 	q := f.q
 	f.parts = f.parts[:0]
 	q.mu.RLock()
@@ -180,7 +180,7 @@ func (f *fetch) join(p part, length *int) bool {
 
 // planPack is plan for jobs without an event that their files lack, of the page
 // of an open pack.
-func (f *fetch) planPack(pk *pack, ids []JobID) (from durable.Position, length int) {
+func (f *fetch) planPack(pk *pack, ids []JobID) (from segment.Position, length int) {
 	q := f.q
 	f.parts = f.parts[:0]
 	q.mu.RLock()
@@ -196,7 +196,7 @@ func (f *fetch) planPack(pk *pack, ids []JobID) (from durable.Position, length i
 			break
 		}
 		if len(f.parts) == 0 {
-			from = durable.Position(offset)
+			from = segment.Position(offset)
 		}
 		at := int(offset) - int(from)
 		if at < length {

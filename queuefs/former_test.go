@@ -232,7 +232,7 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 // openBare opens a home as it is.
 func openBare(t testing.TB, dir string, o queuefs.Options) *queuefs.Service {
 	t.Helper()
-	o.Segment = segment
+	o.Segment = segmentSize
 	s, err := queuefs.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func (g *garden) rest(s *queuefs.Service) {
 			g.Errorf("opened again: %d events, want %d", q.Seq(), seq)
 		}
 		closeHome(g, s)
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment})
+		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
 		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 			g.Errorf("check: %v, %+v", err, r)
 		}
@@ -329,7 +329,7 @@ func TestOpenInterrupted(t *testing.T) {
 		f := newFaults(at, errInjected)
 		f.stops = true
 		dir := copyHome(t, g.dir)
-		s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Fault: f.step})
+		s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Fault: f.step})
 		if err == nil {
 			s.Close()
 		}

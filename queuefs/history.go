@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // Seq returns the number of the last event, 0 before the first.
@@ -68,7 +68,7 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 		// Small records stand close to each other: read many at a time.
 		dense := i+1 < len(places) && places[i+1] > at && places[i+1]-at < eventBlock/16
 		e, err := r.read(at, dense)
-		if errors.Is(err, durable.ErrReleased) {
+		if errors.Is(err, segment.ErrReleased) {
 			return events, ErrGone
 		}
 		if err != nil {
@@ -81,15 +81,15 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 
 // An eventReader reads records whose places grow, block by block.
 type eventReader struct {
-	log *durable.Log
+	log *segment.Log
 	buf []byte
-	at  durable.Position // of buf[0]
+	at  segment.Position // of buf[0]
 	rec record
 }
 
 const eventBlock = 64 << 10
 
-func (r *eventReader) read(at durable.Position, dense bool) (Event, error) {
+func (r *eventReader) read(at segment.Position, dense bool) (Event, error) {
 	// The fixed part, the names and the length of the text are enough.
 	const need = recFixed + maxQueueID + maxLabel + 64
 	if at < r.at || at.Add(need) > r.at.Add(len(r.buf)) || r.buf == nil {

@@ -219,7 +219,7 @@ func TestCreateQueueOverUnlistedJobs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "queues.txt"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,13 +70,13 @@ func TestAQueueGoesOnWithItsLastKnownProperties(t *testing.T) {
 			}
 			closeHome(t, s)
 		}
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment})
+		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
 		if err != nil || len(r.Problems) != 1 || len(r.Mended) > 0 || r.Problems[0].Path != "queues/jobs/queue-info.txt" {
 			t.Errorf("check: got %+v, %v", r, err)
 		}
 		was, _ := os.ReadFile(file)
 		gone := !exists(dir, "queues/jobs/queue-info.txt")
-		r, err = queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Repair: true})
+		r, err = queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Repair: true})
 		if err != nil || len(r.Problems) > 0 || len(r.Mended) != 1 {
 			t.Errorf("repair: got %+v, %v", r, err)
 		}
@@ -130,7 +130,7 @@ func TestAQueueOfUnknownPropertiesIsClosedAndPaused(t *testing.T) {
 			t.Error(err)
 		}
 		closeHome(t, s)
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment})
+		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
 		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 			t.Errorf("check: got %+v, %v", r, err)
 		}
@@ -209,7 +209,7 @@ func TestAnUndatedQueueKeepsItsTimeOfCreation(t *testing.T) {
 		closeHome(t, s)
 	}
 	must(t, os.Remove(file))
-	if _, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Rebuild: true}); err != nil {
+	if _, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Rebuild: true}); err != nil {
 		t.Error(err)
 	}
 	s, q = openHome(t, dir, queuefs.Options{})

@@ -151,7 +151,7 @@ func TestLeasesOutliveTheProcess(t *testing.T) {
 			}
 			closeHome(t, s)
 			if left == "rebuild" {
-				_, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Rebuild: true, Now: d.now})
+				_, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Rebuild: true, Now: d.now})
 				must(t, err)
 			}
 			s, q = openHome(t, dir, o)

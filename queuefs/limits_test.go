@@ -12,9 +12,9 @@ import (
 // TestSidecars keeps the largest sidecars, which escaping makes three times as
 // large, through journal, files, stop and rebuilding.
 func TestSidecars(t *testing.T) {
-	const segment = 8 << 20
+	const size = 8 << 20
 	dir := fastDir(t)
-	s, q := openHome(t, dir, queuefs.Options{Segment: segment})
+	s, q := openHome(t, dir, queuefs.Options{Segment: size})
 	sidecars := []string{
 		strings.Repeat("\n", queuefs.MaxSidecar),
 		strings.Repeat("%", queuefs.MaxSidecar),
@@ -41,10 +41,10 @@ func TestSidecars(t *testing.T) {
 	}
 	check()
 	closeHome(t, s)
-	if r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: segment}); err != nil || len(r.Problems) > 0 {
+	if r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: size}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("rebuild: %v, %+v", err, r)
 	}
-	s, q = openHome(t, dir, queuefs.Options{Segment: segment})
+	s, q = openHome(t, dir, queuefs.Options{Segment: size})
 	defer closeHome(t, s)
 	check()
 }

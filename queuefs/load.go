@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // load brings the memory of the service to the state that was acknowledged
@@ -113,7 +114,7 @@ func (s *Service) replay(c checkpointFile) error {
 	var bad error
 	strays := map[string]numbers{} // of queues that are not listed
 	told := map[string]bool{}
-	visit := func(recs []byte, at durable.Position) {
+	visit := func(recs []byte, at segment.Position) {
 		for len(recs) >= 4 && bad == nil {
 			n := int(binary.LittleEndian.Uint32(recs))
 			if n < recFixed || n > len(recs) {
@@ -148,7 +149,7 @@ func (s *Service) replay(c checkpointFile) error {
 			recs, at = recs[n:], at.Add(n)
 		}
 	}
-	s.log, err = durable.OpenLog(s.jdir, from, durable.LogOptions{Segment: s.opts.Segment, Spare: s.canSpare, Visit: visit, Earlier: true,
+	s.log, err = segment.Open(s.jdir, from, segment.Options{Segment: s.opts.Segment, Spare: s.canSpare, Visit: visit, Earlier: true,
 		Report: func(name, text string) {
 			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
 		}})

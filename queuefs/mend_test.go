@@ -36,7 +36,7 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	must(t, os.WriteFile(edit, []byte(strings.Replace(string(text), "filename: f", "filename: g", 1)), 0o666))
 	check := func(repair bool, want ...string) {
 		t.Helper()
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Repair: repair})
+		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Repair: repair})
 		must(t, err)
 		var got []string
 		for _, p := range r.Problems {

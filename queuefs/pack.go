@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // A pack is what handing out the jobs of one index page asks of the disk, in
@@ -283,13 +284,13 @@ func (p *pack) load() {
 var loadBuffers = sync.Pool{New: func() any { return new([loadStep]byte) }}
 
 // ReadAt reads at an offset.
-func (p *pack) ReadAt(b []byte, at durable.Position) error {
+func (p *pack) ReadAt(b []byte, at segment.Position) error {
 	_, err := p.file.ReadAt(b, int64(at))
 	return err
 }
 
 // Committed returns how many octets there are from an offset on.
-func (p *pack) Committed(at durable.Position) int { return int(max(0, p.size-int64(at))) }
+func (p *pack) Committed(at segment.Position) int { return int(max(0, p.size-int64(at))) }
 
 // entry returns what the table says of a job.
 func (p *pack) entry(id JobID) (offset, text, crc, sha uint32) {

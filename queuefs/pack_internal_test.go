@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // packHome returns a queue with two full pages of jobs and some more, none of
@@ -83,7 +83,7 @@ func TestPacksComeBeforeFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := append(j.AppendText(nil), aheadPayload(i-1)...)
-			if got := make([]byte, len(want)); at == 0 || p.ReadAt(got, durable.Position(at)) != nil || !bytes.Equal(got, want) {
+			if got := make([]byte, len(want)); at == 0 || p.ReadAt(got, segment.Position(at)) != nil || !bytes.Equal(got, want) {
 				t.Fatalf("job %d: pack has %q, want %q", i, got, want)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // packed opens a home with jobs over three index pages, of which a checkpoint
@@ -16,7 +16,7 @@ import (
 func packed(t *testing.T) (dir string, s *queuefs.Service, q *queuefs.Queue) {
 	t.Helper()
 	dir = fastDir(t)
-	s, q = openHome(t, dir, queuefs.Options{Segment: durable.MaxSegment})
+	s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSegment})
 	sub := q.Begin()
 	for i := 1; i <= 2*queuefs.PageJobs+100; i++ {
 		d, err := sub.Add(queuefs.Meta{Sidecar: fmt.Sprint("side ", i)})
@@ -86,7 +86,7 @@ func TestJobsAreHandedOutFromPacks(t *testing.T) {
 			}
 			if restart {
 				closeHome(t, s)
-				s, q = openHome(t, dir, queuefs.Options{Segment: durable.MaxSegment})
+				s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSegment})
 			}
 			defer closeHome(t, s)
 			for id := queuefs.JobID(1); id < 2*queuefs.PageJobs; id++ {
@@ -112,7 +112,7 @@ func TestJobsAreReadFromPacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeHome(t, s)
-	s, q = openHome(t, dir, queuefs.Options{Segment: durable.MaxSegment})
+	s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSegment})
 	defer closeHome(t, s)
 	for _, id := range []queuefs.JobID{7, queuefs.PageJobs + 7} {
 		if err := os.Remove(filepath.Join(dir, "queues/jobs/pending", id.String())); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // What the index has on disk, in log/index:
@@ -132,9 +133,9 @@ type queueIndex struct {
 	types               []string
 	info                [32]byte         // SHA-256 of the queue-info.txt that was told last; zero: unknown
 	pages               int              // how many there are
-	at                  durable.Position // of the checkpoint it belongs to
+	at                  segment.Position // of the checkpoint it belongs to
 	dirs                [4]int64         // when the directories last changed, if the home was closed; else 0
-	since               durable.Position // what the journal has before is of a former queue of the name
+	since               segment.Position // what the journal has before is of a former queue of the name
 	before              Seq              // last event of former queues of the name
 	settings            []byte           // the last queue-info.txt that could be read; nil: unknown
 	bare                bool             // written before the first checkpoint: pages say nothing
@@ -142,7 +143,7 @@ type queueIndex struct {
 }
 
 // indexed returns what the file says of the queue; q.mu is held.
-func (q *Queue) indexed(at durable.Position) queueIndex {
+func (q *Queue) indexed(at segment.Position) queueIndex {
 	x := queueIndex{mint: mint{job: q.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed,
 		created: q.set.info.Created.UnixMicro(), types: q.types, info: q.set.announced, at: at, since: q.since, before: q.before}
 	if !q.set.made {
@@ -228,9 +229,9 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 		case "pages":
 			x.pages = int(v)
 		case "position":
-			x.at = durable.Position(v)
+			x.at = segment.Position(v)
 		case "since":
-			x.since = durable.Position(v)
+			x.since = segment.Position(v)
 		case "before":
 			x.before = Seq(v)
 		case "bare":
@@ -253,7 +254,7 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 
 // checkpointFile says where replay begins.
 type checkpointFile struct {
-	past, keep durable.Mark
+	past, keep segment.Mark
 	clean      bool // closed in order: the files are exact
 }
 
@@ -286,8 +287,8 @@ func (s *Service) readCheckpoint() (c checkpointFile, ok bool, err error) {
 			return c, false, err
 		}
 	}
-	c.past = durable.Mark{At: durable.Position(v[0]), Batch: v[1]}
-	c.keep = durable.Mark{At: durable.Position(v[2]), Batch: v[3]}
+	c.past = segment.Mark{At: segment.Position(v[0]), Batch: v[1]}
+	c.keep = segment.Mark{At: segment.Position(v[2]), Batch: v[3]}
 	c.clean = r.Value("clean") == "true"
 	return c, true, nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // A Phase event is of no job and of no file of the queue: it tells of something
@@ -56,7 +56,7 @@ func goodPhase(s string) bool {
 }
 
 // applyPhase is apply for a Phase event; q.mu is held.
-func (q *Queue) applyPhase(r *record, at durable.Position) {
+func (q *Queue) applyPhase(r *record, at segment.Position) {
 	q.touched = true
 	q.note(r, at)
 	q.seqTime = max(q.seqTime, r.time)

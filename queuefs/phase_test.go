@@ -100,7 +100,7 @@ func TestPhasesAreEventsOfNoJob(t *testing.T) {
 	tellPhase(t, q, "u2", "")
 	want, seq := append(want, "u2"), q.Seq()
 	closeHome(t, s)
-	r, err := queuefs.Check(crashed, queuefs.CheckOptions{Rebuild: true, Segment: segment})
+	r, err := queuefs.Check(crashed, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize})
 	if err != nil || len(r.Problems) > 0 || r.Jobs != 2 {
 		t.Errorf("rebuilt: got %+v, %v", r, err)
 	}

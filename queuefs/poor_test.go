@@ -32,7 +32,7 @@ func openPoor(dir string) {
 			fmt.Println("error", err)
 			return
 		}
-		s, err := queuefs.Open(copied, queuefs.Options{Segment: segment})
+		s, err := queuefs.Open(copied, queuefs.Options{Segment: segmentSize})
 		if err == nil {
 			err = s.Checkpoint(ctx)
 			s.Close()

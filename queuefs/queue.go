@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // A Queue is a first-in-first-out set of jobs (Cutie 0.3, 3.2). Its methods
@@ -30,7 +31,7 @@ type Queue struct {
 
 	mu       sync.RWMutex
 	set      queueSettings
-	since    durable.Position // what the journal has before is of a former queue of the name
+	since    segment.Position // what the journal has before is of a former queue of the name
 	before   Seq              // last event of former queues of the name
 	gone     bool             // removed
 	graves   graves
@@ -47,7 +48,7 @@ type Queue struct {
 	seqTime   int64 // µs; of creation while seq is 0
 	submitted int64 // µs of the last submission, 0 if none
 	consumed  int64 // µs of the last consumption, 0 if none
-	events    []durable.Position
+	events    []segment.Position
 	firstSeq  Seq // of events[0]
 	unfiled   places
 	temps     map[JobID]string     // large payloads not yet under their name
@@ -99,7 +100,7 @@ func (q *Queue) next() (Seq, int64) {
 type change struct {
 	q    *Queue
 	recs []*record
-	at   durable.Position // of the first record
+	at   segment.Position // of the first record
 }
 
 // commit mints and journals what build returns, and waits until it is on
@@ -121,7 +122,7 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 		}
 		saved := q.mint
 		recs, err := build()
-		var b *durable.Batch
+		var b *segment.Batch
 		use, size := useOf(recs), 0
 		if err == nil && len(recs) > 0 {
 			b, size, err = q.append(recs, use)
@@ -131,7 +132,7 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 		}
 		q.mu.Unlock()
 		switch {
-		case durable.NeedsRoom(err):
+		case segment.NeedsRoom(err):
 			if err := storageError(log.Room(size, use)); err != nil {
 				q.svc.full.CompareAndSwap(false, errors.Is(err, ErrNoSpace)) // Maintain makes some
 				return err
@@ -151,14 +152,14 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 
 // append puts the records into the batch that gathers, and returns how many octets
 // they have; q.mu is held.
-func (q *Queue) append(recs []*record, use durable.Use) (b *durable.Batch, size int, err error) {
+func (q *Queue) append(recs []*record, use segment.Use) (b *segment.Batch, size int, err error) {
 	c := &change{q: q, recs: recs}
 	for _, r := range recs {
 		r.queue = q.id
 		r.textSize = len(r.text)
 		size += r.length()
 	}
-	b, err = q.svc.log.Append(size, use, c, func(dst []byte, at durable.Position) {
+	b, err = q.svc.log.Append(size, use, c, func(dst []byte, at segment.Position) {
 		c.at = at
 		for _, r := range recs {
 			k := r.length()
@@ -197,7 +198,7 @@ func (c *change) Lost(err error) { c.q.svc.fail(err) }
 // apply brings the memory of the queue to the state after the record at
 // position at: in normal running when it is committed, and again when the
 // journal is replayed. q.mu is held.
-func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
+func (q *Queue) apply(r *record, at segment.Position, replayed bool) {
 	switch {
 	case r.kind == Phase:
 		q.applyPhase(r, at)
@@ -254,7 +255,7 @@ func (q *Queue) apply(r *record, at durable.Position, replayed bool) {
 }
 
 // note keeps the place of the event in the journal.
-func (q *Queue) note(r *record, at durable.Position) {
+func (q *Queue) note(r *record, at segment.Position) {
 	if len(q.events) == 0 || r.seq != q.firstSeq+Seq(len(q.events)) {
 		q.events, q.firstSeq = q.events[:0], r.seq
 	}
@@ -353,11 +354,11 @@ func (q *Queue) watch() <-chan struct{} {
 // storageError says what a failed step means to the caller.
 func storageError(err error) error {
 	switch {
-	case errors.Is(err, durable.ErrFailed): // whatever the reason: the outcome is unknown
+	case errors.Is(err, segment.ErrFailed): // whatever the reason: the outcome is unknown
 		return errors.Join(ErrFailed, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errors.Join(ErrNoSpace, err)
-	case errors.Is(err, durable.ErrTooLarge):
+	case errors.Is(err, segment.ErrTooLarge):
 		return errors.Join(ErrTooBig, err)
 	case errors.Is(err, fs.ErrClosed):
 		return errors.Join(ErrClosed, err)

@@ -17,14 +17,14 @@ import (
 
 var ctx = context.Background()
 
-// segment keeps journals of tests small.
-const segment = 1 << 20
+// segmentSize keeps journals of tests small.
+const segmentSize = 1 << 20
 
 // openHome opens a home in dir, which is made with one queue if it is empty.
 func openHome(t testing.TB, dir string, o queuefs.Options) (*queuefs.Service, *queuefs.Queue) {
 	t.Helper()
 	if o.Segment == 0 {
-		o.Segment = segment
+		o.Segment = segmentSize
 	}
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestMovesByHandBecomeEvents(t *testing.T) {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	closeHome(t, s)
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment})
+	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
 	if err != nil || len(r.Problems)+len(r.Mended) != 0 || r.Jobs != 3 {
 		t.Errorf("check: got %+v, %v", r, err)
 	}
@@ -262,7 +262,7 @@ func TestRebuildFromDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: segment})
+	r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize})
 	if err != nil || len(r.Problems) != 0 || r.Jobs != 5 {
 		t.Fatalf("got %+v, %v", r, err)
 	}

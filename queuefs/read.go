@@ -15,6 +15,7 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // maxJobFile bounds what is read as a job file: a sidecar with every octet
@@ -77,7 +78,7 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 			return text, v, nil
 		case err == nil:
 			last = text
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrReleased):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, segment.ErrReleased):
 			if w, ok := q.view(id); ok && w == v {
 				return nil, v, fmt.Errorf("job file of %s: %w", id, err)
 			}
@@ -294,7 +295,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 				return &Payload{ReadSeeker: f, size: size, file: f}, nil
 			}
 		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrReleased) {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, segment.ErrReleased) {
 			return nil, fmt.Errorf("payload of %s: %w", id, err)
 		}
 		if w, ok := q.view(id); ok && w == v {

@@ -218,7 +218,7 @@ func TestCheckLeavesEventsToTheFollower(t *testing.T) {
 		submit(t, q, queuefs.Meta{}, "x")
 		crashed := copyHome(t, dir)
 		for range 2 {
-			if r, err := queuefs.Check(crashed, queuefs.CheckOptions{Segment: segment}); err != nil || len(r.Problems) > 0 {
+			if r, err := queuefs.Check(crashed, queuefs.CheckOptions{Segment: segmentSize}); err != nil || len(r.Problems) > 0 {
 				t.Errorf("check: %v, %+v", err, r)
 			}
 		}
@@ -280,7 +280,7 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 		t.Error(err)
 	}
 	closeHome(t, s)
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment})
+	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
 	if err != nil || len(r.Problems) != 1 || !strings.HasSuffix(r.Problems[0].Path, "payload/j000000000003") {
 		t.Errorf("check: %v, %+v", err, r)
 	}

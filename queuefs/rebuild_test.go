@@ -11,7 +11,7 @@ import (
 
 func rebuild(t *testing.T, dir string) queuefs.Report {
 	t.Helper()
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: segment})
+	r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize})
 	if err != nil || len(r.Problems) > 0 {
 		t.Fatalf("rebuild: %v, %+v", err, r)
 	}
@@ -25,7 +25,7 @@ func mustHave(t *testing.T, dir string, want world) {
 		t.Error(d)
 	}
 	closeHome(t, s)
-	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segment}, damaged: true}
+	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}, damaged: true}
 	v.checkFiles(want)
 }
 
@@ -174,11 +174,11 @@ func TestRepair(t *testing.T) {
 			if err := c.do(g); err != nil {
 				t.Fatal(err)
 			}
-			r, err := queuefs.Check(g.dir, queuefs.CheckOptions{Segment: segment})
+			r, err := queuefs.Check(g.dir, queuefs.CheckOptions{Segment: segmentSize})
 			if err != nil || len(r.Problems) != 1 || r.Problems[0].Path != "queues/jobs/"+c.path {
 				t.Errorf("check: got %+v, %v", r, err)
 			}
-			r, err = queuefs.Check(g.dir, queuefs.CheckOptions{Repair: true, Segment: segment})
+			r, err = queuefs.Check(g.dir, queuefs.CheckOptions{Repair: true, Segment: segmentSize})
 			if err != nil || (len(r.Problems) == 0) != c.mends || c.mends && len(r.Mended) == 0 {
 				t.Errorf("repair: got %+v, %v", r, err)
 			}

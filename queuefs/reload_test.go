@@ -162,7 +162,7 @@ func TestReloadTakesInQueues(t *testing.T) {
 			t.Error(d)
 		}
 		closeHome(t, s)
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment})
+		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
 		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 			t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
 		}

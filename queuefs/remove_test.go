@@ -198,7 +198,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 			"removed": {gone, world{}, 0}, "made": {empty, world{"jobs": jobs{}}, 0},
 			"crash": {full, want, 3}, "checkpoint": {settled, want, 3}, "closed": {dir, want, 3},
 		} {
-			s, err := queuefs.Open(at.dir, queuefs.Options{Segment: segment, Report: o.Report})
+			s, err := queuefs.Open(at.dir, queuefs.Options{Segment: segmentSize, Report: o.Report})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 				}
 			}
 			closeHome(t, s)
-			r, err := queuefs.Check(at.dir, queuefs.CheckOptions{Segment: segment})
+			r, err := queuefs.Check(at.dir, queuefs.CheckOptions{Segment: segmentSize})
 			if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 				t.Errorf("%s: check: %v, problems %v, mended %v", name, err, r.Problems, r.Mended)
 			}
@@ -287,7 +287,7 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 	crashed := copyHome(t, dir)
 	closeHome(t, s)
 	for _, d := range []string{crashed, dir} {
-		s, err := queuefs.Open(d, queuefs.Options{Segment: segment})
+		s, err := queuefs.Open(d, queuefs.Options{Segment: segmentSize})
 		if err != nil {
 			t.Fatal(err)
 		}

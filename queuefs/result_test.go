@@ -205,7 +205,7 @@ func TestCheckTellsOfResults(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(in, "README"), nil, 0o666))
 	check := func(repair bool, want ...string) {
 		t.Helper()
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Repair: repair})
+		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Repair: repair})
 		must(t, err)
 		var got []string
 		for _, p := range r.Problems {

@@ -70,7 +70,7 @@ func TestDueJobsAreNamed(t *testing.T) {
 	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
 	check("after a kill")
 	closeHome(t, s)
-	_, err := queuefs.Check(killed, queuefs.CheckOptions{Rebuild: true, Segment: segment})
+	_, err := queuefs.Check(killed, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize})
 	must(t, err)
 	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
 	check("after a rebuild")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // A job takes more room in files than in the journal, and the journal keeps all
@@ -127,9 +128,9 @@ func (s *Service) Spares(octets int64) bool {
 // canSpare tells whether the disk has room for a segment of the journal. One for
 // what makes room may take what submissions leave, but never what a checkpoint
 // needs: that lets go of other segments.
-func (s *Service) canSpare(octets int64, use durable.Use) bool {
+func (s *Service) canSpare(octets int64, use segment.Use) bool {
 	need := s.needs()
-	if use == durable.Adds {
+	if use == segment.Adds {
 		need = s.left()
 	}
 	need.octets += octets
@@ -250,14 +251,14 @@ func (s *Service) shed() error {
 }
 
 // useOf returns what records are for: the largest claim of them all.
-func useOf(recs []*record) durable.Use {
-	use := durable.Frees
+func useOf(recs []*record) segment.Use {
+	use := segment.Frees
 	for _, r := range recs {
 		switch {
 		case r.kind == Submit || r.flags&recResult != 0:
-			return durable.Adds
+			return segment.Adds
 		case r.kind != Cull:
-			use = durable.Changes
+			use = segment.Changes
 		}
 	}
 	return use

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // Options are the settings of an open home. Zero values are the defaults.
@@ -37,7 +38,7 @@ type Service struct {
 	ixdir *durable.Dir
 	jdir  *durable.Dir
 	lock  *os.File
-	log   *durable.Log
+	log   *segment.Log
 
 	told struct {
 		sync.Mutex
@@ -62,8 +63,8 @@ type Service struct {
 
 	follower  Follower           // followers, or nil
 	upkeep    sync.Mutex         // held by whoever checkpoints
-	keep      durable.Mark       // the journal from here on is for a follower that is not here
-	past      durable.Mark       // replay begins here
+	keep      segment.Mark       // the journal from here on is for a follower that is not here
+	past      segment.Mark       // replay begins here
 	strays    map[string]numbers // last ones of queues that are gone, for which there was no room yet; by upkeep
 	listWatch watched            // queues.txt
 	infoWatch watched            // cutie-info.txt

@@ -9,7 +9,7 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // Meta is what a submitter says of a job.
@@ -275,4 +275,4 @@ func (s *Submission) discard(remove bool) {
 	}
 }
 
-var _ durable.Op = (*change)(nil)
+var _ segment.Op = (*change)(nil)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // transition journals one event of kind for each of the jobs, which are taken.
@@ -64,7 +64,7 @@ func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) 
 		}
 		return recs, nil
 	})
-	if half := len(ids) / 2; half > 0 && errors.Is(err, durable.ErrTooLarge) {
+	if half := len(ids) / 2; half > 0 && errors.Is(err, segment.ErrTooLarge) {
 		q.release(ids[half:]...)
 		return q.enact(from[:half], edit)
 	}

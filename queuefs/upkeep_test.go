@@ -52,7 +52,7 @@ func TestFailedCheckpointIsMadeGood(t *testing.T) {
 	for at := 1; ; at++ {
 		dir := fastDir(t)
 		f := newFaults(0, errInjected)
-		o := queuefs.Options{Segment: segment, Fault: f.step}
+		o := queuefs.Options{Segment: segmentSize, Fault: f.step}
 		s, q := openHome(t, dir, o)
 		for n := range 3 {
 			submit(t, q, queuefs.Meta{Filename: fmt.Sprint(n)}, strings.Repeat("x", 100_000*n))
@@ -74,7 +74,7 @@ func TestFailedCheckpointIsMadeGood(t *testing.T) {
 				t.Errorf("after a failed sync: got %v", err)
 			}
 			s.Close() // says so again
-			v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segment}}
+			v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}}
 			s, q = openHome(t, dir, v.o)
 		}
 		if s.Err() != nil {
@@ -92,7 +92,7 @@ func TestFailedCheckpointIsMadeGood(t *testing.T) {
 		w := observe(t, s)
 		crashed := copyHome(t, dir)
 		closeHome(t, s)
-		v := verifier{TB: t, dir: crashed, o: queuefs.Options{Segment: segment}}
+		v := verifier{TB: t, dir: crashed, o: queuefs.Options{Segment: segmentSize}}
 		s, _ = openHome(t, crashed, v.o)
 		if d := w.difference(observe(t, s)); d != "" {
 			t.Errorf("%s: %s", f.name, d)

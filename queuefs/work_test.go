@@ -339,7 +339,7 @@ func everywhere(t testing.TB, s *queuefs.Service, dir string) {
 		}
 		counted(t, q)
 		closeHome(t, s)
-		v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segment}}
+		v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}}
 		v.checkFiles(want)
 	}
 	q, err := s.Queue("jobs")
@@ -355,7 +355,7 @@ func everywhere(t testing.TB, s *queuefs.Service, dir string) {
 		t.Errorf("left over: %q", left)
 	}
 	is("stop", dir)
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segment, Rebuild: true})
+	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Rebuild: true})
 	r.Mended = slices.DeleteFunc(r.Mended, func(p queuefs.Problem) bool { return strings.HasPrefix(p.Path, "log/index/") })
 	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 		t.Errorf("rebuild: %v, problems %v, mended %v", err, r.Problems, r.Mended)

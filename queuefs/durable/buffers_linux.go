@@ -90,7 +90,7 @@ func (b *buffers) putLate(buf []byte) {
 const late = time.Second / 4
 
 func newRegion() (*region, error) {
-	page, _, err := mapHuge(hugePage)
+	page, _, err := MapHuge(hugePage)
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +104,10 @@ func (r *region) take() []byte {
 	return r.page[i*spoolBuffer : (i+1)*spoolBuffer : (i+1)*spoolBuffer]
 }
 
-// mapHuge returns size octets of huge pages, or of small ones where there are
-// no others, and what is to be unmapped in the end. They take no memory before
-// they are written to.
-func mapHuge(size int) (mem, mapped []byte, err error) {
+// MapHuge returns size bytes of huge pages, or of small ones on a system without
+// them, and the mapping they lie in, for munmap. They take no memory before they
+// are written to.
+func MapHuge(size int) (mem, mapped []byte, err error) {
 	mapped, err = unix.Mmap(-1, 0, size+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, nil, err

@@ -26,6 +26,9 @@ func (f Fault) run(step string, do func() error) error {
 	return f(step, do)
 }
 
+// Step runs do as one step of a change, under the [Fault] of d.
+func (d *Dir) Step(name string, do func() error) error { return d.fault.run(name, do) }
+
 // A Dir is an open directory. Every name given to its methods is one path
 // element; none follows a symbolic link, so nothing outside is reached. A Dir
 // is safe for concurrent use.

@@ -39,3 +39,12 @@ func (d *Dir) LinkTemp(name string, to *Dir) (tmp string, err error) {
 	}
 	return tmp, nil
 }
+
+// Link gives the file name of d a second name there. If that is taken the error
+// is [fs.ErrExist]. The new name is on stable storage once d is synced.
+func (d *Dir) Link(name, second string) error {
+	if err := errors.Join(element(name), element(second)); err != nil {
+		return err
+	}
+	return d.pathError("link", second, unix.Linkat(d.at(), name, d.at(), second, 0))
+}

@@ -49,7 +49,7 @@ func (s *Spool) setDirect(on bool) error {
 // allows that.
 func CopyOnce(w io.Writer, f *os.File) (int64, error) {
 	at, err := f.Seek(0, io.SeekCurrent)
-	if err != nil || at%blockSize != 0 {
+	if err != nil || at%block != 0 {
 		return io.Copy(w, f)
 	}
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_RDONLY|unix.O_DIRECT); err != nil {
@@ -147,7 +147,7 @@ func (s *Spool) flush() error {
 		defer taken()
 	}
 	return s.dir.fault.run("spool write", func() error {
-		if s.direct && len(s.buf)%blockSize != 0 {
+		if s.direct && len(s.buf)%block != 0 {
 			if err := s.setDirect(false); err != nil {
 				return err
 			}

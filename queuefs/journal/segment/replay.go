@@ -1,17 +1,18 @@
-package durable
+package segment
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"cutie/queuefs/durable"
 )
 
-// LogOptions are the settings of a [Log].
-type LogOptions struct {
+// Options are the settings of a [Log].
+type Options struct {
 	Segment int64                         // octets of a segment file; 0 means 64 MiB, the most
 	Report  func(name, text string)       // told of damage that was found; may be nil
 	Visit   func(rec []byte, at Position) // gets every record from the mark on; rec is only lent
@@ -24,12 +25,12 @@ type LogOptions struct {
 	Spare func(octets int64, use Use) bool
 }
 
-// OpenLog opens the journal in d and replays it from the mark. A tail that was
+// Open opens the journal in d and replays it from the mark. A tail that was
 // torn by a crash is cut. Damage before the tail is reported, what verifies
 // behind it is still replayed, and the damaged segment is kept beside the
 // journal with the ending ".damaged". What was replayed is on stable storage
-// when OpenLog returns.
-func OpenLog(d *Dir, from Mark, o LogOptions) (*Log, error) {
+// when Open returns.
+func Open(d *durable.Dir, from Mark, o Options) (*Log, error) {
 	if o.Segment == 0 {
 		o.Segment = MaxSegment
 	}
@@ -51,7 +52,7 @@ func OpenLog(d *Dir, from Mark, o LogOptions) (*Log, error) {
 // A replay reads the segments of a log that is being opened.
 type replay struct {
 	log    *Log
-	opts   LogOptions
+	opts   Options
 	buf    []byte
 	behind bool // something was applied behind damage: begin a new segment
 	prev   *segment
@@ -72,7 +73,7 @@ func (r *replay) run(from Mark) error {
 		if n < from.At.Segment() {
 			continue // let go already, the file stayed behind
 		}
-		s, err := l.dir.openSegment(n)
+		s, err := openSegment(l.dir, n)
 		if err != nil && !errors.Is(err, errDamaged) {
 			return err
 		}
@@ -101,7 +102,7 @@ func (r *replay) run(from Mark) error {
 		if err := s.writeAt(make([]byte, blockSize), r.tornAt); err != nil {
 			return err
 		}
-		if err := l.dir.fault.run("journal sync", func() error { return fdatasync(s.f) }); err != nil {
+		if err := l.dir.Step("journal sync", func() error { return fdatasync(s.f) }); err != nil {
 			return err
 		}
 	}
@@ -160,7 +161,7 @@ func (l *Log) short(size int64) bool { return size < l.segSize && !l.whole(size)
 // begin makes the segment that a log goes on in, or its first.
 func (l *Log) begin(number uint64) (*segment, error) {
 	if spare := l.takeSpare(); spare != "" {
-		return l.dir.createSegment(number, l.segSize, spare)
+		return createSegment(l.dir, number, l.segSize, spare)
 	}
 	return l.newSegment(number, Frees, 0)
 }
@@ -174,7 +175,7 @@ func (r *replay) list() ([]uint64, error) {
 	if err := d.Names(func(name string) {
 		if n, ok := parseSegmentName(name); ok {
 			numbers = append(numbers, n)
-		} else if strings.HasPrefix(name, TempPrefix) {
+		} else if strings.HasPrefix(name, durable.TempPrefix) {
 			temps = append(temps, name)
 		}
 	}); err != nil {
@@ -183,7 +184,7 @@ func (r *replay) list() ([]uint64, error) {
 	slices.Sort(temps)
 	for _, name := range temps {
 		st, err := d.Stat(name)
-		if err == nil && strings.HasPrefix(name, TempPrefix+"spare-") && st.Size == r.log.segSize && len(r.log.spares) < keepSpares {
+		if err == nil && strings.HasPrefix(name, durable.TempPrefix+"spare-") && st.Size == r.log.segSize && len(r.log.spares) < keepSpares {
 			r.log.spares = append(r.log.spares, name)
 		} else if err := d.Remove(name); err != nil {
 			return nil, err
@@ -236,7 +237,7 @@ func (r *replay) segment(s *segment, off int64) error {
 		off += blockSize
 	}
 	if seen {
-		if err := l.dir.fault.run("journal sync", func() error { return fdatasync(s.f) }); err != nil {
+		if err := l.dir.Step("journal sync", func() error { return fdatasync(s.f) }); err != nil {
 			return err
 		}
 	}
@@ -303,9 +304,9 @@ func (r *replay) setAside(s *segment) error {
 	d := r.log.dir
 	s.aside = true
 	aside := s.name + ".damaged"
-	err := unix.Linkat(d.at(), s.name, d.at(), aside, 0)
-	if err != nil && err != unix.EEXIST {
-		return d.pathError("link", aside, err)
+	err := d.Link(s.name, aside)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	if err == nil {
 		r.report(s.name, "a batch does not verify and is lost; what follows it was kept; a copy is at "+aside)

@@ -1,4 +1,4 @@
-package durable
+package segment
 
 import (
 	"errors"
@@ -76,7 +76,7 @@ func (l *Log) prepareNext(use Use, n int) error {
 	var seg *segment
 	var err error
 	if spare != "" {
-		seg, err = l.dir.createSegment(number, l.segSize, spare)
+		seg, err = createSegment(l.dir, number, l.segSize, spare)
 	} else {
 		seg, err = l.newSegment(number, use, n)
 	}
@@ -144,7 +144,7 @@ func (l *Log) newSegment(number uint64, use Use, n int) (*segment, error) {
 		if i < len(sizes)-1 && free/size < diskParts || l.spare != nil && !l.spare(size, use) {
 			continue
 		}
-		seg, e := l.dir.createSegment(number, size, "")
+		seg, e := createSegment(l.dir, number, size, "")
 		if !errors.Is(e, unix.ENOSPC) && !errors.Is(e, unix.EDQUOT) {
 			return seg, e
 		}

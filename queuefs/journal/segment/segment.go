@@ -1,4 +1,4 @@
-package durable
+package segment
 
 import (
 	"crypto/rand"
@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/durable"
 )
 
 // A segment is one file of the log, of fixed size: a header block, then
@@ -87,22 +89,22 @@ func newSalt() uint64 {
 
 // createSegment makes the next segment from the spare file, or a new one
 // filled with zeros: fdatasync then never has a size or an extent to write.
-func (d *Dir) createSegment(number uint64, size int64, spare string) (*segment, error) {
+func createSegment(d *durable.Dir, number uint64, size int64, spare string) (*segment, error) {
 	name, salt := segmentName(number), newSalt()
 	tmp := spare
 	var f *os.File
 	var err error
 	if spare != "" {
-		f, err = os.OpenFile(d.path+"/"+spare, os.O_RDWR, 0)
+		f, err = os.OpenFile(d.Path()+"/"+spare, os.O_RDWR, 0)
 	} else {
 		f, tmp, err = d.Temp()
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = d.fault.run("prepare segment", func() error {
+	err = d.Step("prepare segment", func() error {
 		if spare == "" {
-			if err := zeroFill(d.path+"/"+tmp, f, size); err != nil {
+			if err := zeroFill(d, tmp, f, size); err != nil {
 				return err
 			}
 		}
@@ -131,9 +133,9 @@ func (d *Dir) createSegment(number uint64, size int64, spare string) (*segment, 
 
 // openSegment opens an existing segment. A header that does not verify is an
 // error that wraps errDamaged.
-func (d *Dir) openSegment(number uint64) (*segment, error) {
+func openSegment(d *durable.Dir, number uint64) (*segment, error) {
 	name := segmentName(number)
-	f, err := os.OpenFile(d.path+"/"+name, os.O_RDWR, 0)
+	f, err := os.OpenFile(d.Path()+"/"+name, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}

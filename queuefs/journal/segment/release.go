@@ -1,10 +1,12 @@
-package durable
+package segment
 
 import (
 	"cmp"
 	"errors"
 	"io/fs"
 	"slices"
+
+	"cutie/queuefs/durable"
 )
 
 // keepSpares is how many released segment files wait to be used again.
@@ -34,7 +36,7 @@ func (l *Log) Release(number uint64) error {
 	for len(l.gone) > 0 {
 		s := l.gone[0]
 		if room > 0 && s.size == l.segSize && !s.aside {
-			spare := TempPrefix + "spare-" + s.name
+			spare := durable.TempPrefix + "spare-" + s.name
 			if err := l.dir.Rename(s.name, l.dir, spare); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			} else if err == nil {

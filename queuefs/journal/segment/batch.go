@@ -1,9 +1,12 @@
-package durable
+package segment
 
 import (
 	"slices"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/durable"
 )
 
 // A Batch is a group of records that reach stable storage together.
@@ -18,7 +21,7 @@ type Batch struct {
 	err   error
 }
 
-// over tells whether the batch has been committed or lost.
+// over reports whether the batch is committed or lost.
 func (b *Batch) over() bool {
 	select {
 	case <-b.done:
@@ -31,26 +34,31 @@ func (b *Batch) over() bool {
 // maxBatch is where a batch stops gathering; one single Append may be larger.
 const maxBatch = 4 << 20
 
-// directBatch is the size from which a batch goes around the page cache: what
-// is as large is mostly payload, which its file will hold, and the pages would
-// cost more than the disk does.
+// directBatch is the size in bytes from which a batch is written around the page
+// cache: it is mostly payload, the files of the jobs will hold the same bytes, and
+// the pages would cost more than the disk does.
 const directBatch = 512 << 10
 
-// largeBuffer is the size of the buffers for such batches.
+// largeBuffer is the size in bytes of the buffers for such batches.
 const largeBuffer = 2 * maxBatch
 
-// batchBuffers are what batches are gathered in: of Go's heap those that stay
-// small, in huge pages those that go around the page cache. Those that are not
-// in use are kept as far as the next batches want them.
-type batchBuffers struct {
-	small, large [][]byte           // of small ones the largest is last
-	mapped       map[uintptr][]byte // what large buffers, also those in use, lie in
-	outgrew      bool               // the last batch was large: so will be the next
+// keptSmall and keptLarge are how many buffers wait for the next batches.
+const (
+	keptSmall = 3
+	keptLarge = 2
+)
+
+// buffers are the memory of batches: Go's for small ones, huge pages for those
+// written around the page cache.
+type buffers struct {
+	small, large [][]byte         // free; the largest small one is last
+	mapped       map[*byte][]byte // the mapping of each large buffer
+	outgrew      bool             // the last batch was large, so the next begins in a large buffer
 	closed       bool
 }
 
-// grow returns buf with n more octets, whatever they are.
-func (b *batchBuffers) grow(buf []byte, n int) []byte {
+// grow returns buf with n more bytes of any value.
+func (b *buffers) grow(buf []byte, n int) []byte {
 	if cap(buf)-len(buf) >= n {
 		return buf[:len(buf)+n]
 	}
@@ -59,8 +67,8 @@ func (b *batchBuffers) grow(buf []byte, n int) []byte {
 	return to[:len(to)+n]
 }
 
-// get returns an empty buffer for n octets, which outgrow one of size octets.
-func (b *batchBuffers) get(size, n int) []byte {
+// get returns an empty buffer for n bytes, in place of one of size bytes.
+func (b *buffers) get(size, n int) []byte {
 	switch k := len(b.small); {
 	case n > largeBuffer:
 		return make([]byte, 0, padded(n))
@@ -75,40 +83,40 @@ func (b *batchBuffers) get(size, n int) []byte {
 	return make([]byte, 0, max(min(2*size, directBatch), int(padded(n)), 1<<16))
 }
 
-func (b *batchBuffers) getLarge() []byte {
+func (b *buffers) getLarge() []byte {
 	if k := len(b.large); k > 0 {
 		buf := b.large[k-1]
 		b.large = b.large[:k-1]
 		return buf
 	}
-	mem, mapped, err := mapHuge(largeBuffer)
+	mem, mapped, err := durable.MapHuge(largeBuffer)
 	if err != nil {
 		return make([]byte, 0, largeBuffer)
 	}
 	if b.mapped == nil {
-		b.mapped = map[uintptr][]byte{}
+		b.mapped = map[*byte][]byte{}
 	}
-	b.mapped[address(mem)] = mapped
+	b.mapped[unsafe.SliceData(mem)] = mapped
 	return mem[:0]
 }
 
-// put takes back the buffer of a batch that is over.
-func (b *batchBuffers) put(buf []byte) {
+// put takes back the buffer of a batch.
+func (b *buffers) put(buf []byte) {
 	b.outgrew = len(buf) > directBatch
 	b.keep(buf)
 }
 
-func (b *batchBuffers) keep(buf []byte) {
+func (b *buffers) keep(buf []byte) {
 	if cap(buf) == 0 {
 		return
 	}
-	at := address(buf)
+	at := unsafe.SliceData(buf)
 	switch mapped := b.mapped[at]; {
 	case mapped == nil && cap(buf) <= directBatch:
 		b.small = append(b.small, buf[:0])
 		slices.SortFunc(b.small, func(x, y []byte) int { return cap(x) - cap(y) })
-		b.small = b.small[max(0, len(b.small)-3):]
-	case mapped != nil && len(b.large) < 2 && !b.closed:
+		b.small = b.small[max(0, len(b.small)-keptSmall):]
+	case mapped != nil && len(b.large) < keptLarge && !b.closed:
 		b.large = append(b.large, buf[:0])
 	case mapped != nil:
 		delete(b.mapped, at)
@@ -116,8 +124,8 @@ func (b *batchBuffers) keep(buf []byte) {
 	}
 }
 
-// close gives back what is not in use; the rest follows when it is put.
-func (b *batchBuffers) close() {
+// close gives back the free buffers; the others follow when they are put.
+func (b *buffers) close() {
 	b.closed = true
 	for _, buf := range b.large {
 		b.keep(buf)
@@ -128,7 +136,7 @@ func (b *batchBuffers) close() {
 func padded(n int) int64 { return int64(n+blockSize-1) &^ (blockSize - 1) }
 
 // pad fills buf with zeros up to a block.
-func (b *batchBuffers) pad(buf []byte) []byte {
+func (b *buffers) pad(buf []byte) []byte {
 	n := len(buf)
 	buf = b.grow(buf, int(padded(n))-n)
 	clear(buf[n:])

@@ -1,4 +1,4 @@
-package durable
+package segment
 
 import (
 	"encoding/binary"
@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"cutie/queuefs/durable"
 )
 
 // Position is a place in a [Log]: the number of a segment and the offset in
@@ -47,7 +49,7 @@ type Mark struct {
 // concurrent callers share one write and one fdatasync. A Log is safe for
 // concurrent use.
 type Log struct {
-	dir     *Dir
+	dir     *durable.Dir
 	segSize int64
 
 	mu      sync.Mutex
@@ -61,7 +63,7 @@ type Log struct {
 	crowd   bool     // the last batch was of several callers: this one may be, too
 	err     error    // final
 	spares  []string
-	bufs    batchBuffers
+	bufs    buffers
 	done    Mark
 	first   Mark // where the first batch that was replayed begins
 
@@ -247,12 +249,12 @@ func (l *Log) write(b *Batch, number uint64) error {
 	le.PutUint32(b.buf[12:], b.count)
 	le.PutUint64(b.buf[16:], number)
 	le.PutUint32(b.buf[4:], seeded(b.seg.number, b.seg.salt, b.buf[8:b.size]))
-	err := l.dir.fault.run("journal write", func() error {
+	err := l.dir.Step("journal write", func() error {
 		return b.seg.writeAt(b.buf, b.start)
 	})
 	if err == nil {
 		began := time.Now()
-		err = l.dir.fault.run("journal sync", func() error { return fdatasync(b.seg.f) })
+		err = l.dir.Step("journal sync", func() error { return fdatasync(b.seg.f) })
 		l.syncing.Add(int64(time.Since(began)))
 		l.syncs.Add(1)
 	}

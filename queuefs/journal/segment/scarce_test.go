@@ -1,4 +1,4 @@
-package durable_test
+package segment_test
 
 import (
 	"errors"
@@ -10,20 +10,19 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // add appends one record for a use, and commits it.
-func (j *journal) add(data string, use durable.Use) error {
+func (j *journal) add(data string, use segment.Use) error {
 	for {
-		var at durable.Position
-		b, err := j.log.Append(len(data), use, &op{}, func(dst []byte, p durable.Position) {
+		var at segment.Position
+		b, err := j.log.Append(len(data), use, &op{}, func(dst []byte, p segment.Position) {
 			copy(dst, data)
 			at = p
 		})
-		if durable.NeedsRoom(err) {
+		if segment.NeedsRoom(err) {
 			if err = j.log.Room(len(data), use); err == nil {
 				continue
 			}
@@ -50,14 +49,14 @@ func TestTheEndOfTheLastSegmentIsForWhatMakesRoom(t *testing.T) {
 		}
 		return do()
 	}
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	j.close()
-	j = open(t, path, durable.Mark{}, fault)
+	j = open(t, path, segment.Mark{}, fault)
 	// 15 blocks beside that of the head, of which an eighth is 2 and a sixteenth 1.
 	for _, c := range []struct {
-		use  durable.Use
+		use  segment.Use
 		more int
-	}{{durable.Adds, 13}, {durable.Changes, 1}, {durable.Frees, 1}} {
+	}{{segment.Adds, 13}, {segment.Changes, 1}, {segment.Frees, 1}} {
 		n := 0
 		var err error
 		for ; n < 100 && err == nil; n++ {
@@ -72,13 +71,13 @@ func TestTheEndOfTheLastSegmentIsForWhatMakesRoom(t *testing.T) {
 		t.Error("the only segment is full, and the log not short of segments")
 	}
 	full.Store(false)
-	for _, use := range []durable.Use{durable.Adds, durable.Frees} {
+	for _, use := range []segment.Use{segment.Adds, segment.Frees} {
 		if err := j.add("with room", use); err != nil {
 			t.Error(err)
 		}
 	}
 	j.close()
-	again := open(t, path, durable.Mark{}, nil)
+	again := open(t, path, segment.Mark{}, nil)
 	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 		t.Errorf("found %d records of %d, reported %q", len(again.found), len(j.written), again.reports)
 	}
@@ -89,7 +88,7 @@ func TestTheEndOfTheLastSegmentIsForWhatMakesRoom(t *testing.T) {
 func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	path := tempDir(t)
 	var most atomic.Int64
-	most.Store(durable.MaxSegment)
+	most.Store(segment.MaxSegment)
 	j := &journal{TB: t}
 	reopen := func() {
 		t.Helper()
@@ -99,11 +98,11 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.dir, j.found = d, nil
-		j.log, err = durable.OpenLog(d, durable.Mark{}, durable.LogOptions{
+		j.log, err = segment.Open(d, segment.Mark{}, segment.Options{
 			Segment: 16 << 20,
 			Report:  func(name, text string) { t.Errorf("reported %s: %s", name, text) },
-			Visit:   func(rec []byte, at durable.Position) { j.found = append(j.found, entry{string(rec), at}) },
-			Spare:   func(octets int64, use durable.Use) bool { return octets <= most.Load() },
+			Visit:   func(rec []byte, at segment.Position) { j.found = append(j.found, entry{string(rec), at}) },
+			Spare:   func(octets int64, use segment.Use) bool { return octets <= most.Load() },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +116,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	fill := func() {
 		t.Helper()
 		for first := j.log.Done().At.Segment(); j.log.Done().At.Segment() == first; {
-			if err := j.add(record(len(j.written), 1<<20), durable.Adds); err != nil {
+			if err := j.add(record(len(j.written), 1<<20), segment.Adds); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,24 +128,24 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 			t.Errorf("%d octets are left of a segment of 4 MiB", n)
 		}
 		reopen()
-		if err := j.add("goes on", durable.Adds); err != nil {
+		if err := j.add("goes on", segment.Adds); err != nil {
 			t.Error(err)
 		}
 	}
 	// One that is too small for a record gives way to a larger one.
 	small := j.log.Done().At.Segment()
-	if err := j.log.Room(durable.MaxSegment, durable.Adds); err == nil {
+	if err := j.log.Room(segment.MaxSegment, segment.Adds); err == nil {
 		t.Error("there is room for more than a segment holds")
 	}
-	if err := j.log.Room(1<<20, durable.Adds); err != nil {
+	if err := j.log.Room(1<<20, segment.Adds); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.add(record(0, 6<<20), durable.Changes); !errors.Is(err, syscall.ENOSPC) {
+	if err := j.add(record(0, 6<<20), segment.Changes); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
 	}
 	most.Store(17 << 20)
 	for range 2 {
-		if err := j.add(record(0, 6<<20), durable.Adds); err != nil {
+		if err := j.add(record(0, 6<<20), segment.Adds); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -158,7 +157,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 		t.Helper()
 		var err error
 		for n := 0; n < 1000 && err == nil; n++ {
-			err = j.add(record(n, 100<<10), durable.Adds)
+			err = j.add(record(n, 100<<10), segment.Adds)
 		}
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("got %v", err)
@@ -167,7 +166,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	most.Store(2 << 20) // enough for what makes room
 	refused()
 	for n := range 40 {
-		if err := j.add(record(n, 100<<10), durable.Frees); err != nil {
+		if err := j.add(record(n, 100<<10), segment.Frees); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,7 +185,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	}
 	j.written = nil
 	for range 10 {
-		if err := j.add(record(0, 1<<20), durable.Adds); err != nil {
+		if err := j.add(record(0, 1<<20), segment.Adds); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -195,7 +194,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 // A smaller segment that lost its end is damaged as any other.
 func TestASmallerSegmentThatIsCutIsReported(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	j.put("a record")
 	j.close()
 	must := func(err error) {
@@ -205,7 +204,7 @@ func TestASmallerSegmentThatIsCutIsReported(t *testing.T) {
 		}
 	}
 	must(os.Truncate(filepath.Join(path, segments(t, path)[0]), small/4))
-	again := open(t, path, durable.Mark{}, nil)
+	again := open(t, path, segment.Mark{}, nil)
 	if len(again.found) != 1 || len(again.reports) != 1 || !strings.Contains(again.reports[0], "shorter") {
 		t.Errorf("found %d, reported %q", len(again.found), again.reports)
 	}
@@ -213,7 +212,7 @@ func TestASmallerSegmentThatIsCutIsReported(t *testing.T) {
 
 func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	spares := func() (n int) {
 		for name := range images(t, path) {
 			if strings.HasPrefix(name, durable.TempPrefix+"spare-") {
@@ -232,7 +231,7 @@ func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
 	for j.log.Left() > small/4 {
 		j.put("a record")
 	}
-	if err := j.log.Room(j.log.MaxAppend(), durable.Adds); err != nil {
+	if err := j.log.Room(j.log.MaxAppend(), segment.Adds); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
@@ -243,24 +242,4 @@ func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
 	}
 	trim(0)
 	j.fillSegments(3)
-}
-
-func TestFreeIsWhatTheFileSystemHas(t *testing.T) {
-	path := tempDir(t)
-	d, err := durable.OpenDir(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		t.Fatal(err)
-	}
-	n, files, err := d.Free()
-	if err != nil || n <= 0 || n > int64(st.Blocks)*int64(st.Bsize) {
-		t.Errorf("got %d octets, %v, of %d", n, err, int64(st.Blocks)*int64(st.Bsize))
-	}
-	if files <= 0 || st.Files > 0 && files > int64(st.Files) {
-		t.Errorf("got %d files of %d", files, st.Files)
-	}
 }

@@ -1,4 +1,4 @@
-package durable_test
+package segment_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // fillSegments appends until the log is n segments further on.
@@ -26,13 +27,13 @@ func (j *journal) fillSegments(n int) {
 
 func TestReleasedSegmentsAreUsedAgain(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	j.fillSegments(6)
 	first := j.written[0].at
 	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.log.ReadAt(make([]byte, 1), first); !errors.Is(err, durable.ErrReleased) || j.log.Available(first) != 0 {
+	if err := j.log.ReadAt(make([]byte, 1), first); !errors.Is(err, segment.ErrReleased) || j.log.Available(first) != 0 {
 		t.Errorf("got %v, %d available", err, j.log.Available(first))
 	}
 	spares := 0
@@ -67,7 +68,7 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 		for _, happened := range []bool{false, true} {
 			n, failing, failed := 0, false, false
 			path := tempDir(t)
-			j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
+			j := open(t, path, segment.Mark{}, func(step string, do func() error) error {
 				if failing {
 					if n++; n == at {
 						failed = true
@@ -81,7 +82,7 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 			})
 			j.fillSegments(8)
 			j.put("last")
-			if err := j.log.Room(j.log.MaxAppend(), durable.Adds); err != nil { // so that nothing else happens meanwhile
+			if err := j.log.Room(j.log.MaxAppend(), segment.Adds); err != nil { // so that nothing else happens meanwhile
 				t.Fatal(err)
 			}
 			last := j.log.Done().At.Segment()
@@ -98,7 +99,7 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 				t.Errorf("step %d: no error", at)
 			}
 			files := images(t, path)
-			left := open(t, place(t, files), durable.Mark{}, nil)
+			left := open(t, place(t, files), segment.Mark{}, nil)
 			if k := len(j.written) - len(left.found); k < 0 || !slices.Equal(left.found, j.written[k:]) || len(left.reports) > 0 {
 				t.Errorf("step %d: found %d records of %d, reported %q", at, len(left.found), len(j.written), left.reports)
 			}
@@ -120,7 +121,7 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 // order, from the first on.
 func TestRecycledRecordsNeverComeBack(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	j.fillSegments(5)
 	mark := j.log.Done()
 	if err := j.log.Release(mark.At.Segment()); err != nil {
@@ -146,7 +147,7 @@ func TestRecycledRecordsNeverComeBack(t *testing.T) {
 					delete(c, later)
 				}
 			}
-			for _, from := range []durable.Mark{mark, {}} {
+			for _, from := range []segment.Mark{mark, {}} {
 				again := open(t, place(t, c), from, nil)
 				found := again.found
 				if from.At == 0 {
@@ -166,7 +167,7 @@ func TestRecycledRecordsNeverComeBack(t *testing.T) {
 // TestReadersWhileSegmentsGo reads records while their segments are let go and
 // used again: it gets what was written there, or learns that it is gone.
 func TestReadersWhileSegmentsGo(t *testing.T) {
-	j := open(t, tempDir(t), durable.Mark{}, nil)
+	j := open(t, tempDir(t), segment.Mark{}, nil)
 	j.fillSegments(1)
 	var known atomic.Pointer[[]entry] // of the segments that go next
 	first := slices.Clone(j.written)
@@ -188,7 +189,7 @@ func TestReadersWhileSegmentsGo(t *testing.T) {
 				if err := j.log.ReadAt(p, e.at); err == nil && string(p) != e.data {
 					t.Errorf("at %v: read %.30q want %.30q", e.at, p, e.data)
 					return
-				} else if err != nil && !errors.Is(err, durable.ErrReleased) {
+				} else if err != nil && !errors.Is(err, segment.ErrReleased) {
 					t.Errorf("at %v: %v", e.at, err)
 					return
 				}
@@ -216,7 +217,7 @@ func TestReadersWhileSegmentsGo(t *testing.T) {
 // TestStrangeFilesInTheJournal are left alone, but for what is unfinished.
 func TestStrangeFilesInTheJournal(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	j.put("x")
 	j.close()
 	keep := []string{"notes.txt", "0000000000000001.log.damaged", "1.log", "000000000000000G.log", "00000000000000001.log"}
@@ -232,7 +233,7 @@ func TestStrangeFilesInTheJournal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := open(t, path, durable.Mark{}, nil)
+	again := open(t, path, segment.Mark{}, nil)
 	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 		t.Errorf("found %d records, reported %q", len(again.found), again.reports)
 	}

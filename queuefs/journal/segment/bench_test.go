@@ -1,4 +1,4 @@
-package durable_test
+package segment_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 type nothing struct{}
@@ -25,7 +26,7 @@ func BenchmarkLog(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer d.Close()
-			l, err := durable.OpenLog(d, durable.Mark{}, durable.LogOptions{})
+			l, err := segment.Open(d, segment.Mark{}, segment.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -52,11 +53,11 @@ func BenchmarkLog(b *testing.B) {
 	}
 }
 
-func commit(l *durable.Log, p []byte) error {
+func commit(l *segment.Log, p []byte) error {
 	for {
-		batch, err := l.Append(len(p), durable.Adds, nothing{}, func(dst []byte, _ durable.Position) { copy(dst, p) })
-		if durable.NeedsRoom(err) {
-			if err = l.Room(l.MaxAppend(), durable.Adds); err == nil {
+		batch, err := l.Append(len(p), segment.Adds, nothing{}, func(dst []byte, _ segment.Position) { copy(dst, p) })
+		if segment.NeedsRoom(err) {
+			if err = l.Room(l.MaxAppend(), segment.Adds); err == nil {
 				continue
 			}
 		}

@@ -1,4 +1,4 @@
-package durable_test
+package segment_test
 
 import (
 	"maps"
@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // sample is a log of some segments, one record a batch.
-func sample(t testing.TB, size func(n int) int, n int) (files map[string]string, written []entry, marks []durable.Mark) {
+func sample(t testing.TB, size func(n int) int, n int) (files map[string]string, written []entry, marks []segment.Mark) {
 	t.Helper()
 	path := tempDir(t)
 	j := &journal{TB: t}
-	if err := j.open(path, durable.Mark{}, nil); err != nil {
+	if err := j.open(path, segment.Mark{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for n := range n {
@@ -38,7 +38,7 @@ func TestTornTail(t *testing.T) {
 			c := maps.Clone(files)
 			c[name] = c[name][:cut] + strings.Repeat(fill, end-cut) + c[name][end:]
 			path := place(t, c)
-			j := open(t, path, durable.Mark{}, nil)
+			j := open(t, path, segment.Mark{}, nil)
 			if !slices.Equal(j.found, written[:7]) {
 				t.Fatalf("cut at %d: found %d records", cut-begin, len(j.found))
 			}
@@ -46,7 +46,7 @@ func TestTornTail(t *testing.T) {
 				t.Errorf("cut at %d: reported %q", cut-begin, j.reports)
 			}
 			j.close()
-			j = open(t, path, durable.Mark{}, nil)
+			j = open(t, path, segment.Mark{}, nil)
 			if !slices.Equal(j.found, written[:7]) || len(j.reports) > 0 {
 				t.Fatalf("cut at %d, again: found %d records, reported %q", cut-begin, len(j.found), j.reports)
 			}
@@ -54,7 +54,7 @@ func TestTornTail(t *testing.T) {
 			j.put("in its place")
 			j.put(record(9, 9000))
 			j.close()
-			again := open(t, path, durable.Mark{}, nil)
+			again := open(t, path, segment.Mark{}, nil)
 			if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 				t.Fatalf("cut at %d: found %d records of %d later, reported %q", cut-begin, len(again.found), len(j.written), again.reports)
 			}
@@ -72,7 +72,7 @@ func TestPayloadThatLooksLikeABatch(t *testing.T) {
 	name := "0000000000000001.log"
 	forged := []byte(other[name])
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	j.put("before")
 	// The record's octets at the beginnings of blocks are batches of the other log.
 	size := 5 * 4096
@@ -91,7 +91,7 @@ func TestPayloadThatLooksLikeABatch(t *testing.T) {
 	b := []byte(files[name])
 	clear(b[at : at+512])
 	files[name] = string(b)
-	again := open(t, place(t, files), durable.Mark{}, nil)
+	again := open(t, place(t, files), segment.Mark{}, nil)
 	if !slices.Equal(again.found, j.written[:1]) {
 		t.Errorf("found %d records", len(again.found))
 	}
@@ -141,14 +141,14 @@ func TestSegmentHeaders(t *testing.T) {
 		f := maps.Clone(files)
 		f[name] = string(b)
 		path := place(t, f)
-		j := open(t, path, durable.Mark{}, nil)
+		j := open(t, path, segment.Mark{}, nil)
 		if !slices.Equal(j.found, written[:c.found]) || len(j.reports) == 0 {
 			t.Errorf("%d to %d: found %d records, reported %q", c.from, c.to, len(j.found), j.reports)
 		}
 		j.written = slices.Clone(j.found)
 		j.put("goes on")
 		j.close()
-		again := open(t, path, durable.Mark{}, nil)
+		again := open(t, path, segment.Mark{}, nil)
 		if !slices.Equal(again.found, j.written) || c.found > 0 && len(again.reports) > 0 {
 			t.Errorf("%d to %d: found %d records later, reported %q", c.from, c.to, len(again.found), again.reports)
 		}
@@ -168,7 +168,7 @@ func TestLostSegment(t *testing.T) {
 		}
 		c := maps.Clone(files)
 		delete(c, lost)
-		j := open(t, place(t, c), durable.Mark{At: marks[0].At, Batch: marks[0].Batch}, nil)
+		j := open(t, place(t, c), segment.Mark{At: marks[0].At, Batch: marks[0].Batch}, nil)
 		want := slices.DeleteFunc(slices.Clone(written[1:]), of)
 		if !slices.Equal(j.found, want) || len(j.reports) == 0 {
 			t.Errorf("%s: found %d records of %d, reported %q", lost, len(j.found), len(want), j.reports)
@@ -210,7 +210,7 @@ func TestScatteredDamage(t *testing.T) {
 func mustReplayPart(t testing.TB, files map[string]string, written []entry) {
 	t.Helper()
 	path := place(t, files)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	last := -1
 	for _, e := range j.found {
 		i := slices.Index(written, e)
@@ -223,7 +223,7 @@ func mustReplayPart(t testing.TB, files map[string]string, written []entry) {
 	j.put("goes on")
 	kept = append(kept, j.written...)
 	j.close()
-	again := open(t, path, durable.Mark{}, nil)
+	again := open(t, path, segment.Mark{}, nil)
 	if !slices.Equal(again.found, kept) {
 		t.Fatalf("found %d records later, want %d", len(again.found), len(kept))
 	}

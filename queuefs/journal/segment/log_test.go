@@ -1,4 +1,4 @@
-package durable_test
+package segment_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // small is the smallest segment, so that tests see many.
@@ -25,7 +26,7 @@ const small = 64 << 10
 // tempDir is a directory in memory where the system has one.
 func tempDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "durable-test-")
+	dir, err := os.MkdirTemp("/dev/shm", "segment-test-")
 	if err != nil {
 		return t.TempDir()
 	}
@@ -37,7 +38,7 @@ func tempDir(t testing.TB) string {
 type journal struct {
 	testing.TB
 	dir     *durable.Dir
-	log     *durable.Log
+	log     *segment.Log
 	written []entry  // committed, in order
 	found   []entry  // visited when the log was opened
 	reports []string // made when the log was opened
@@ -45,11 +46,11 @@ type journal struct {
 
 type entry struct {
 	data string
-	at   durable.Position
+	at   segment.Position
 }
 
 // open opens the log in path from the mark.
-func open(t testing.TB, path string, from durable.Mark, fault durable.Fault) *journal {
+func open(t testing.TB, path string, from segment.Mark, fault durable.Fault) *journal {
 	t.Helper()
 	j := &journal{TB: t}
 	if err := j.open(path, from, fault); err != nil {
@@ -59,13 +60,13 @@ func open(t testing.TB, path string, from durable.Mark, fault durable.Fault) *jo
 	return j
 }
 
-func (j *journal) open(path string, from durable.Mark, fault durable.Fault) (err error) {
+func (j *journal) open(path string, from segment.Mark, fault durable.Fault) (err error) {
 	if j.dir, err = durable.OpenDir(path, fault); err != nil {
 		return err
 	}
-	j.log, err = durable.OpenLog(j.dir, from, durable.LogOptions{Segment: small,
+	j.log, err = segment.Open(j.dir, from, segment.Options{Segment: small,
 		Report: func(name, text string) { j.reports = append(j.reports, name+": "+text) },
-		Visit:  func(rec []byte, at durable.Position) { j.found = append(j.found, entry{string(rec), at}) }})
+		Visit:  func(rec []byte, at segment.Position) { j.found = append(j.found, entry{string(rec), at}) }})
 	return err
 }
 
@@ -100,14 +101,14 @@ func (o *op) Lost(err error) {
 }
 
 // try appends one record and commits it.
-func (j *journal) try(data string, o *op) (at durable.Position, err error) {
+func (j *journal) try(data string, o *op) (at segment.Position, err error) {
 	for {
-		b, err := j.log.Append(len(data), durable.Adds, o, func(dst []byte, p durable.Position) {
+		b, err := j.log.Append(len(data), segment.Adds, o, func(dst []byte, p segment.Position) {
 			copy(dst, data)
 			at = p
 		})
-		if durable.NeedsRoom(err) {
-			if err := j.log.Room(len(data), durable.Adds); err != nil {
+		if segment.NeedsRoom(err) {
+			if err := j.log.Room(len(data), segment.Adds); err != nil {
 				return at, err
 			}
 			continue
@@ -197,7 +198,7 @@ func segments(t testing.TB, path string) (names []string) {
 
 func TestReplayGivesWhatWasAppended(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	sizes := []int{0, 1, 4, 4063, 4064, 4065, 4068, 8192, 20_000, j.log.MaxAppend(), j.log.MaxAppend() - 1, 7}
 	for n := range 60 {
 		j.put(record(n, sizes[n%len(sizes)]))
@@ -211,7 +212,7 @@ func TestReplayGivesWhatWasAppended(t *testing.T) {
 	if n := len(segments(t, path)); n < 3 {
 		t.Errorf("%d segments", n)
 	}
-	again := open(t, path, durable.Mark{}, nil)
+	again := open(t, path, segment.Mark{}, nil)
 	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 		t.Errorf("found %d records of %d, reported %q", len(again.found), len(j.written), again.reports)
 	}
@@ -222,7 +223,7 @@ func TestReplayGivesWhatWasAppended(t *testing.T) {
 	again.written = j.written
 	again.put("goes on")
 	again.close()
-	last := open(t, path, durable.Mark{}, nil)
+	last := open(t, path, segment.Mark{}, nil)
 	if !slices.Equal(last.found, again.written) {
 		t.Errorf("found %d records of %d", len(last.found), len(again.written))
 	}
@@ -231,8 +232,8 @@ func TestReplayGivesWhatWasAppended(t *testing.T) {
 // TestReplayFromMark opens the log from the end of each batch.
 func TestReplayFromMark(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
-	marks := []durable.Mark{{}}
+	j := open(t, path, segment.Mark{}, nil)
+	marks := []segment.Mark{{}}
 	for n := range 25 {
 		j.put(record(n, 5000))
 		marks = append(marks, j.log.Done())
@@ -252,7 +253,7 @@ func TestReplayFromMark(t *testing.T) {
 func TestCallersShareASync(t *testing.T) {
 	writes := 0
 	var hold, held chan bool
-	j := open(t, tempDir(t), durable.Mark{}, func(step string, do func() error) error {
+	j := open(t, tempDir(t), segment.Mark{}, func(step string, do func() error) error {
 		if step == "journal write" {
 			if writes++; hold != nil {
 				held <- true
@@ -267,11 +268,11 @@ func TestCallersShareASync(t *testing.T) {
 	<-held
 	var mu sync.Mutex
 	var order, told []int
-	var batches []*durable.Batch
+	var batches []*segment.Batch
 	for n := range 64 {
 		data := record(n, 30)
 		o := &op{then: func() { told = append(told, n) }}
-		b, err := j.log.Append(len(data), durable.Adds, o, func(dst []byte, at durable.Position) {
+		b, err := j.log.Append(len(data), segment.Adds, o, func(dst []byte, at segment.Position) {
 			copy(dst, data)
 			order = append(order, n)
 		})
@@ -298,7 +299,7 @@ func TestCallersShareASync(t *testing.T) {
 
 func TestAppendFromManyGoroutines(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for g := range 16 {
@@ -321,16 +322,16 @@ func TestAppendFromManyGoroutines(t *testing.T) {
 	slices.SortFunc(j.written, func(a, b entry) int { return int(a.at) - int(b.at) })
 	j.readBack(j.written)
 	j.close()
-	if again := open(t, path, durable.Mark{}, nil); !slices.Equal(again.found, j.written) {
+	if again := open(t, path, segment.Mark{}, nil); !slices.Equal(again.found, j.written) {
 		t.Errorf("found %d records of %d", len(again.found), len(j.written))
 	}
 }
 
 func TestTooLargeRecord(t *testing.T) {
-	j := open(t, tempDir(t), durable.Mark{}, nil)
+	j := open(t, tempDir(t), segment.Mark{}, nil)
 	j.put("before")
 	o := &op{}
-	if _, err := j.try(record(0, j.log.MaxAppend()+1), o); err == nil || durable.NeedsRoom(err) || errors.Is(err, durable.ErrFailed) || o.committed+len(o.lost) > 0 {
+	if _, err := j.try(record(0, j.log.MaxAppend()+1), o); err == nil || segment.NeedsRoom(err) || errors.Is(err, segment.ErrFailed) || o.committed+len(o.lost) > 0 {
 		t.Errorf("got %v, told %d times", err, o.committed)
 	}
 	j.put(record(1, j.log.MaxAppend()))
@@ -339,16 +340,16 @@ func TestTooLargeRecord(t *testing.T) {
 }
 
 func TestClosedLog(t *testing.T) {
-	j := open(t, tempDir(t), durable.Mark{}, nil)
+	j := open(t, tempDir(t), segment.Mark{}, nil)
 	j.put("x")
 	log := j.log
 	if err := log.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := log.Append(1, durable.Adds, &op{}, func([]byte, durable.Position) {}); err == nil {
+	if _, err := log.Append(1, segment.Adds, &op{}, func([]byte, segment.Position) {}); err == nil {
 		t.Error("a closed log takes records")
 	}
-	if err := log.Room(1, durable.Adds); err == nil {
+	if err := log.Room(1, segment.Adds); err == nil {
 		t.Error("a closed log makes room")
 	}
 	if err := log.ReadAt(make([]byte, 1), j.written[0].at); err == nil {
@@ -364,18 +365,18 @@ func TestSegmentSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	for _, size := range []int64{-1, 1, 4096, small - 4096, small + 1, durable.MaxSegment + 4096} {
-		if _, err := durable.OpenLog(d, durable.Mark{}, durable.LogOptions{Segment: size}); err == nil {
+	for _, size := range []int64{-1, 1, 4096, small - 4096, small + 1, segment.MaxSegment + 4096} {
+		if _, err := segment.Open(d, segment.Mark{}, segment.Options{Segment: size}); err == nil {
 			t.Errorf("a segment of %d octets", size)
 		}
 	}
 	// A log goes on when segments get another size.
 	path := d.Path()
-	j := open(t, path, durable.Mark{}, nil)
+	j := open(t, path, segment.Mark{}, nil)
 	j.put(record(1, 3000))
 	j.close()
 	var found []string
-	log, err := durable.OpenLog(d, durable.Mark{}, durable.LogOptions{Segment: 2 * small, Visit: func(rec []byte, at durable.Position) { found = append(found, string(rec)) }})
+	log, err := segment.Open(d, segment.Mark{}, segment.Options{Segment: 2 * small, Visit: func(rec []byte, at segment.Position) { found = append(found, string(rec)) }})
 	if err != nil || !slices.Equal(found, []string{record(1, 3000)}) {
 		t.Fatalf("found %d, %v", len(found), err)
 	}
@@ -391,7 +392,7 @@ func TestSegmentSizes(t *testing.T) {
 // that of many who wait for one only the first has it made.
 func TestRoomIsMadeOnce(t *testing.T) {
 	var made atomic.Int32
-	j := open(t, tempDir(t), durable.Mark{}, func(step string, do func() error) error {
+	j := open(t, tempDir(t), segment.Mark{}, func(step string, do func() error) error {
 		if step == "prepare segment" {
 			made.Add(1)
 		}
@@ -399,7 +400,7 @@ func TestRoomIsMadeOnce(t *testing.T) {
 	})
 	room := func(want int32) {
 		t.Helper()
-		if err := j.log.Room(j.log.MaxAppend(), durable.Adds); err != nil || made.Load() != want {
+		if err := j.log.Room(j.log.MaxAppend(), segment.Adds); err != nil || made.Load() != want {
 			t.Errorf("made %d segments, %v, want %d", made.Load(), err, want)
 		}
 	}
@@ -417,7 +418,7 @@ func TestRoomIsMadeOnce(t *testing.T) {
 func TestNextSegmentIsTriedOnce(t *testing.T) {
 	var full atomic.Bool
 	var tries atomic.Int32
-	j := open(t, tempDir(t), durable.Mark{}, func(step string, do func() error) error {
+	j := open(t, tempDir(t), segment.Mark{}, func(step string, do func() error) error {
 		if step == "prepare segment" && full.Load() {
 			tries.Add(1)
 			return syscall.ENOSPC
@@ -427,7 +428,7 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 	full.Store(true)
 	for n := range 4 { // blocks of a segment of 16
 		j.put(record(n, 100))
-		if err := j.log.Room(j.log.MaxAppend(), durable.Adds); err != nil { // waits for whoever prepares
+		if err := j.log.Room(j.log.MaxAppend(), segment.Adds); err != nil { // waits for whoever prepares
 			t.Fatal(err)
 		}
 	}
@@ -444,7 +445,7 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 func TestCloseWaitsForWhoCommits(t *testing.T) {
 	syncing, goOn := make(chan bool), make(chan bool)
 	hold := true
-	j := open(t, tempDir(t), durable.Mark{}, func(step string, do func() error) error {
+	j := open(t, tempDir(t), segment.Mark{}, func(step string, do func() error) error {
 		if step == "journal sync" && hold {
 			hold = false
 			syncing <- true

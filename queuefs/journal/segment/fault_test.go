@@ -1,4 +1,4 @@
-package durable_test
+package segment_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 )
 
 // TestFailedSyncIsFinal fails a write, and a sync: nobody is told that it was
@@ -18,7 +19,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 		for _, happened := range []bool{false, true} {
 			failing := false
 			path := tempDir(t)
-			j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
+			j := open(t, path, segment.Mark{}, func(step string, do func() error) error {
 				if failing && step == fails {
 					if happened {
 						do()
@@ -30,19 +31,19 @@ func TestFailedSyncIsFinal(t *testing.T) {
 			j.put("kept")
 			failing = true
 			o := &op{}
-			if _, err := j.try("lost", o); !errors.Is(err, durable.ErrFailed) || !errors.Is(err, syscall.EIO) {
+			if _, err := j.try("lost", o); !errors.Is(err, segment.ErrFailed) || !errors.Is(err, syscall.EIO) {
 				t.Errorf("got %v", err)
 			}
-			if o.committed != 0 || len(o.lost) != 1 || !errors.Is(o.lost[0], durable.ErrFailed) {
+			if o.committed != 0 || len(o.lost) != 1 || !errors.Is(o.lost[0], segment.ErrFailed) {
 				t.Errorf("told %d times, lost %v", o.committed, o.lost)
 			}
 			failing = false
-			if _, err := j.try("more", &op{}); !errors.Is(err, durable.ErrFailed) || !errors.Is(j.log.Err(), durable.ErrFailed) {
+			if _, err := j.try("more", &op{}); !errors.Is(err, segment.ErrFailed) || !errors.Is(j.log.Err(), segment.ErrFailed) {
 				t.Errorf("after that: got %v, %v", err, j.log.Err())
 			}
 			j.readBack(j.written)
 			j.close()
-			again := open(t, path, durable.Mark{}, nil)
+			again := open(t, path, segment.Mark{}, nil)
 			if len(again.found) == 0 || again.found[0].data != "kept" || len(again.found) > 2 || len(again.found) == 2 && again.found[1].data != "lost" {
 				t.Errorf("%s: found %v", fails, again.found)
 			}
@@ -55,7 +56,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 // synced, as after a process was killed: who sees them may rely on them.
 func TestReplayedIsSynced(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
+	j := open(t, path, segment.Mark{}, func(step string, do func() error) error {
 		if step == "journal sync" {
 			return nil
 		}
@@ -64,7 +65,7 @@ func TestReplayedIsSynced(t *testing.T) {
 	j.put("not synced")
 	j.close()
 	synced := 0
-	again := open(t, path, durable.Mark{}, func(step string, do func() error) error {
+	again := open(t, path, segment.Mark{}, func(step string, do func() error) error {
 		if step == "journal sync" {
 			synced++
 		}
@@ -76,7 +77,7 @@ func TestReplayedIsSynced(t *testing.T) {
 	again.close()
 	// If that fails the log does not open.
 	c := &journal{TB: t}
-	if err := c.open(path, durable.Mark{}, func(step string, do func() error) error {
+	if err := c.open(path, segment.Mark{}, func(step string, do func() error) error {
 		if step == "journal sync" {
 			return syscall.EIO
 		}
@@ -90,7 +91,7 @@ func TestReplayedIsSynced(t *testing.T) {
 func TestNoRoomIsNoFailure(t *testing.T) {
 	var full atomic.Bool // also segments are prepared in the background
 	path := tempDir(t)
-	j := open(t, path, durable.Mark{}, func(step string, do func() error) error {
+	j := open(t, path, segment.Mark{}, func(step string, do func() error) error {
 		if full.Load() && step == "prepare segment" {
 			return syscall.ENOSPC
 		}
@@ -101,14 +102,14 @@ func TestNoRoomIsNoFailure(t *testing.T) {
 	n := 0
 	for ; n < 100 && err == nil; n++ {
 		o := &op{}
-		var at durable.Position
+		var at segment.Position
 		if at, err = j.try(record(n, 5000), o); err == nil {
 			j.written = append(j.written, entry{record(n, 5000), at})
 		} else if o.committed != 0 || len(o.lost) != 0 {
 			t.Errorf("told %d times, lost %v", o.committed, o.lost)
 		}
 	}
-	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, durable.ErrFailed) || j.log.Err() != nil {
+	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, segment.ErrFailed) || j.log.Err() != nil {
 		t.Fatalf("got %v, %v", err, j.log.Err())
 	}
 	j.put("a small one fits")
@@ -117,7 +118,7 @@ func TestNoRoomIsNoFailure(t *testing.T) {
 		j.put(record(n, 9000))
 	}
 	j.close()
-	again := open(t, path, durable.Mark{}, nil)
+	again := open(t, path, segment.Mark{}, nil)
 	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 		t.Errorf("found %d records of %d, reported %q", len(again.found), len(j.written), again.reports)
 	}

@@ -1,0 +1,31 @@
+package durable
+
+import "golang.org/x/sys/unix"
+
+// uncounted is how many files there may be where the file system does not count
+// them.
+const uncounted = 1 << 50
+
+// Free returns how many octets, and how many files, the file system of d has room
+// for.
+func (d *Dir) Free() (octets, files int64, err error) {
+	var st unix.Statfs_t
+	for {
+		err := unix.Fstatfs(d.at(), &st)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return 0, 0, d.pathError("statfs", ".", err)
+		}
+	}
+	files = uncounted
+	if st.Files > 0 {
+		files = int64(min(st.Ffree, uncounted))
+	}
+	return freeIn(&st), files, nil
+}
+
+// freeIn leaves out what is kept for the administrator, even if that is who asks:
+// some file systems count there what they give to nobody.
+func freeIn(st *unix.Statfs_t) int64 { return int64(st.Bavail) * int64(st.Bsize) }
