@@ -105,9 +105,7 @@ func refusal(resp *http.Response) error {
 		return e
 	}
 	if form, err := state.FormOf(resp.Header.Get("Content-Type")); err == nil {
-		if d, err := form.Decode(state.ExceptionClass, data); err == nil {
-			e.Message = d.Exception().Detail
-		}
+		e.Message = state.DetailOf(form, data)
 	}
 	return e
 }

@@ -230,8 +230,6 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, e
 	}
-	if d, err := form.Decode(state.ExceptionClass, data); err == nil {
-		e.Message = d.Exception().Detail
-	}
+	e.Message = state.DetailOf(form, data)
 	return nil, e
 }

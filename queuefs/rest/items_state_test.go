@@ -11,6 +11,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 // An item is a place where the specification (Cutie 0.3) contradicts itself or
@@ -35,7 +36,7 @@ func (a answer) decoded(t testing.TB, c *state.Class) state.Document {
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", a.Request.Method, a.Request.URL, err, a.body)
 	}
-	d, err := form.Decode(c, []byte(a.body))
+	d, err := statetest.Read(form, c, []byte(a.body))
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", a.Request.Method, a.Request.URL, err, a.body)
 	}

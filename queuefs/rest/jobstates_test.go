@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 // nasty is a sidecar that each form has to escape.
@@ -100,7 +101,7 @@ func TestStatesOfJobsInEveryForm(t *testing.T) {
 			t.Fatalf("%v: got %d states\n%s", form, len(states), a.body)
 		}
 		for i, text := range states {
-			got, err := form.Decode(state.JobClass, []byte(text))
+			got, err := statetest.Read(form, state.JobClass, []byte(text))
 			if err != nil {
 				t.Fatalf("%v: %v\n%s", form, err, text)
 			}

@@ -20,6 +20,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 var ctx = context.Background()
@@ -208,7 +209,7 @@ func (a answer) exception(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", a.Request.Method, a.Request.URL, err, a.body)
 	}
-	d, err := form.Decode(state.ExceptionClass, []byte(a.body))
+	d, err := statetest.Read(form, state.ExceptionClass, []byte(a.body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 const md5OfHello = "b1946ac92492d2347c6235b4d2611184" // of "hello\n"
@@ -281,7 +282,7 @@ func TestSubmitSeveralFiles(t *testing.T) {
 		file("m", "manifest?", "Content-Type: text/x-checkm").
 		file("b", big).end()).want(t, 201)
 	a.header(t, "Location", s.url+"/state/jobs")
-	d, err := state.XHTML.Decode(state.QueueClass, []byte(a.body))
+	d, err := statetest.Read(state.XHTML, state.QueueClass, []byte(a.body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 // What a method changed is told in every form, of a queue and of the service.
@@ -30,7 +31,7 @@ func TestChangesAreToldInEveryForm(t *testing.T) {
 		queue := state.Queue{QueueState: queuefs.QueueState{Info: queuefs.QueueInfo{ID: "q"}}, Changes: c, Jobs: jobs}
 		for _, form := range forms {
 			d := state.OfQueue(base, &queue)
-			read, err := form.Decode(state.QueueClass, form.Append(nil, &d))
+			read, err := statetest.Read(form, state.QueueClass, form.Append(nil, &d))
 			if err != nil {
 				t.Fatalf("%v: %v", form, err)
 			}
@@ -40,7 +41,7 @@ func TestChangesAreToldInEveryForm(t *testing.T) {
 			}
 			service := state.Service{Changes: state.Changes{Culled: c.Culled, Kept: c.Kept, More: c.More}}
 			d = state.OfService(&service)
-			read, err = form.Decode(state.ServiceClass, form.Append(nil, &d))
+			read, err = statetest.Read(form, state.ServiceClass, form.Append(nil, &d))
 			if err != nil {
 				t.Fatalf("%v: %v", form, err)
 			}

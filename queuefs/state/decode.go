@@ -25,10 +25,10 @@ func (f Form) Append(dst []byte, d *Document) []byte {
 	panic("state: " + f.String() + " is no form")
 }
 
-// Decode reads a document of class c. Properties that the class does not know
-// are left out, those it knows must have their type. The order and the spelling
-// of dates may be any; the Document has them as they are written. Subject and
-// Base are not set. If f is none the error wraps [ErrForm].
+// Decode reads a document of class c in ANVL or JSON; for any other form the
+// error wraps [ErrForm]. Properties unknown to the class are left out, the
+// others must have their type. Order and spelling of dates are free; the
+// Document has dates as Append writes them. Subject and Base are not set.
 func (f Form) Decode(c *Class, data []byte) (Document, error) {
 	var (
 		v   values
@@ -39,21 +39,10 @@ func (f Form) Decode(c *Class, data []byte) (Document, error) {
 		v, err = decodeANVL(c, data)
 	case JSON:
 		v, err = decodeJSON(c, data)
-	case Turtle:
-		v, err = decodeTurtle(c, data)
-	case XHTML, HTML:
-		v, err = decodePage(c, data)
-	case XML:
-		v, err = decodeXML(c, data)
-	case SOIF:
-		v, err = decodeSOIF(c, data)
 	default:
 		err = fmt.Errorf("%w: %s", ErrForm, f)
 	}
-	if err != nil {
-		return Document{}, fmt.Errorf("%s:%s: %w", c.Prefix, c.Root, err)
-	}
-	return v.document(c)
+	return v.document(c, err)
 }
 
 // values are what a form says of each term of a class, in the order of terms.
@@ -65,7 +54,11 @@ type value struct {
 	items []string
 }
 
-func (v values) document(c *Class) (Document, error) {
+// document returns the document with these values; err is that of reading them.
+func (v values) document(c *Class, err error) (Document, error) {
+	if err != nil {
+		return Document{}, fmt.Errorf("%s:%s: %w", c.Prefix, c.Root, err)
+	}
 	d := Document{Class: c}
 	for i := range v {
 		t := &c.Terms[i]

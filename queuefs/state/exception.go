@@ -1,5 +1,12 @@
 package state
 
+import (
+	"bytes"
+	"encoding/xml"
+	"strconv"
+	"strings"
+)
+
 // ExceptionClass is the class of the state that answers a request which cannot
 // be served. The names are those of Merritt's exceptions, without what they
 // told about the program.
@@ -60,4 +67,61 @@ func OfException(e Exception) Document {
 // Exception returns what d, of class [ExceptionClass], is the state of.
 func (d *Document) Exception() Exception {
 	return Exception{Status: int(d.integer("hTTPResponse", 0)), Detail: d.text("detail")}
+}
+
+// DetailOf returns the detail of an exception written in form f, "" if it has
+// none or is no exception.
+func DetailOf(f Form, data []byte) string {
+	switch f {
+	case ANVL, JSON:
+		d, err := f.Decode(ExceptionClass, data)
+		if err != nil {
+			return ""
+		}
+		return d.Exception().Detail
+	case XML:
+		return elementText(data, "detail")
+	case XHTML, HTML:
+		_, row, _ := bytes.Cut(data, []byte(`<th scope="row">detail</th>`))
+		return elementText(row, "td")
+	case Turtle:
+		_, object, _ := strings.Cut(string(data), ExceptionClass.Prefix+":detail ")
+		quoted, _ := strconv.QuotedPrefix(object)
+		text, _ := strconv.Unquote(quoted)
+		return text
+	case SOIF:
+		_, value, _ := strings.Cut(string(data), "\ndetail{")
+		length, value, _ := strings.Cut(value, "}:\t")
+		if n, err := strconv.Atoi(length); err == nil && n >= 0 && n <= len(value) {
+			return value[:n]
+		}
+	}
+	return ""
+}
+
+// elementText returns the text in the first element with a local name.
+func elementText(data []byte, local string) string {
+	var text []byte
+	depth := 0 // of elements, 0 before the first
+	for d := xml.NewDecoder(bytes.NewReader(data)); ; {
+		token, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if depth > 0 || token.Name.Local == local {
+				depth++
+			}
+		case xml.CharData:
+			if depth > 0 {
+				text = append(text, token...)
+			}
+		case xml.EndElement:
+			if depth == 1 {
+				return string(text)
+			}
+			depth = max(0, depth-1)
+		}
+	}
 }

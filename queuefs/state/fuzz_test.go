@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 func FuzzDecodeANVL(f *testing.F)   { fuzzDecode(f, state.ANVL) }
@@ -22,7 +23,7 @@ func fuzzDecode(f *testing.F, form state.Form) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, c := range classes {
-			d, err := form.Decode(c, data)
+			d, err := statetest.Read(form, c, data)
 			if err != nil {
 				continue
 			}
@@ -40,7 +41,7 @@ func fuzzDecode(f *testing.F, form state.Form) {
 			}
 			for _, other := range forms {
 				text := other.Append(nil, &d)
-				again, err := other.Decode(c, text)
+				again, err := statetest.Read(other, c, text)
 				if err != nil {
 					t.Fatalf("%s written as %s: %v\n%s", form, other, err, text)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 // Who has the lease of a job has the forms of a consumer, as far as they may use
@@ -46,7 +47,7 @@ func TestPagesOfALeaseHaveTheFormsOfAConsumer(t *testing.T) {
 		if shown := bytes.Contains(text, []byte(`>&quot;&lt;k&gt;<`)) || bytes.Contains(text, []byte(`>"&lt;k&gt;<`)); shown != (tt.d == &leased) {
 			t.Errorf("%s: the token is shown: %v", tt.name, shown)
 		}
-		if back, err := state.XHTML.Decode(state.JobClass, text); err != nil || len(back.Properties) != len(tt.d.Properties) {
+		if back, err := statetest.Read(state.XHTML, state.JobClass, text); err != nil || len(back.Properties) != len(tt.d.Properties) {
 			t.Errorf("%s: got %+v, %v", tt.name, back, err)
 		}
 	}
@@ -268,7 +269,7 @@ func TestViewsSayNothingInTheTable(t *testing.T) {
 	for _, d := range []state.Document{state.OfQueue(base, &q), state.OfJob(base, &full)} {
 		text := state.AppendPage(nil, &d, view)
 		parsePage(t, text)
-		got, err := state.XHTML.Decode(d.Class, text)
+		got, err := statetest.Read(state.XHTML, d.Class, text)
 		if err != nil || !reflect.DeepEqual(got, said(d)) {
 			t.Errorf("read back: got %+v, %v, want %+v", got, err, said(d))
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 const (
@@ -94,7 +95,7 @@ func TestReadersRefuse(t *testing.T) {
 			`<a> job:digestTypes _:l . _:l rdf:first "x"; rdf:rest _:l .`, "no collection"},
 	}
 	for _, tt := range tests {
-		if d, err := tt.form.Decode(state.JobClass, []byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if d, err := statetest.Read(tt.form, state.JobClass, []byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s %.200q: got %+v, error %v, want %q", tt.form, tt.in, d, err, tt.want)
 		}
 	}
@@ -128,7 +129,7 @@ func TestReadersUnderstandOtherSpellings(t *testing.T) {
 			<../state> j:status '''pend\u0069ng'''@en-GB ; j:queueState <../state/q>; j:f\.x 1 . j:%41 a <b>.`,
 			"queueState: http://h/state/q\nstatus: pending\n"},
 	} {
-		d, err := tt.form.Decode(state.JobClass, []byte(tt.in))
+		d, err := statetest.Read(tt.form, state.JobClass, []byte(tt.in))
 		if got := string(state.ANVL.Append(nil, &d)); err != nil || got != tt.want {
 			t.Errorf("%d: got %q, %v, want %q", i, got, err, tt.want)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 // schemaName returns the name of the schema of a class, "" if it has none.
@@ -209,7 +210,7 @@ func TestTurtleIsReadByOthers(t *testing.T) {
 			t.Errorf("%s: got %d statements, want %d\n%s", name, len(got), want, out)
 		}
 		// What they print is Turtle too, lists taken apart.
-		back, err := state.Turtle.Decode(d.Class, out)
+		back, err := statetest.Read(state.Turtle, d.Class, out)
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		} else if g, w := state.JSON.Append(nil, &back), state.JSON.Append(nil, &d); !slices.Equal(g, w) {

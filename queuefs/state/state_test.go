@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -151,7 +152,7 @@ func TestFormsMatchGoldenFiles(t *testing.T) {
 func TestEveryFormReadsBackToTheSameDocument(t *testing.T) {
 	for name, d := range documents() {
 		for _, f := range append(forms, state.HTML) {
-			got, err := f.Decode(d.Class, f.Append(nil, &d))
+			got, err := statetest.Read(f, d.Class, f.Append(nil, &d))
 			if err != nil {
 				t.Errorf("%s in %s: %v", name, f, err)
 			} else if !reflect.DeepEqual(got, said(d)) {
@@ -262,7 +263,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{99, `<x/>`, "unsupported response form"},
 	}
 	for _, tt := range tests {
-		if _, err := tt.form.Decode(state.JobClass, []byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := statetest.Read(tt.form, state.JobClass, []byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s %q: got error %v, want %q", tt.form, tt.in, err, tt.want)
 		}
 	}
@@ -290,7 +291,7 @@ func TestDecodeLeavesOutWhatItDoesNotKnow(t *testing.T) {
 		state.ANVL: "future: 1\nIdentifier: j000000000042\nfuture: 2\nstatus: pending\nsubmitted: 2010-04-20T09:00:00-07:00\n",
 		state.JSON: `{"job:jobState":{"job:future":{"a":[1,{}]},"job:status":"pending","job:submitted":"2010-04-20T09:00:00-07:00","job:identifier":"j000000000042"}}`,
 	} {
-		d, err := form.Decode(state.JobClass, []byte(in))
+		d, err := statetest.Read(form, state.JobClass, []byte(in))
 		if err != nil {
 			t.Errorf("%s: %v", form, err)
 			continue
@@ -326,7 +327,7 @@ func BenchmarkDecodeJob(b *testing.B) {
 		b.Run(form.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				d, err := form.Decode(state.JobClass, text)
+				d, err := statetest.Read(form, state.JobClass, text)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 // hostile are texts that some form could lose or change.
@@ -28,7 +29,7 @@ func TestTextComesBackExactlyFromAllForms(t *testing.T) {
 			}
 			for _, d := range documents {
 				for _, f := range forms {
-					got, err := f.Decode(d.Class, f.Append(nil, &d))
+					got, err := statetest.Read(f, d.Class, f.Append(nil, &d))
 					if err != nil {
 						t.Errorf("%q %d in %s: %v", text, i, f, err)
 					} else if want := said(d); !reflect.DeepEqual(got, want) {
@@ -46,7 +47,7 @@ func TestReferencesNeedNotBeURLs(t *testing.T) {
 		s.SupportURI = ref
 		d := state.OfService(&s)
 		for _, f := range forms {
-			got, err := f.Decode(d.Class, f.Append(nil, &d))
+			got, err := statetest.Read(f, d.Class, f.Append(nil, &d))
 			if err != nil || got.Service().SupportURI != ref {
 				t.Errorf("%q in %s: got %q, %v", ref, f, got.Service().SupportURI, err)
 			}
@@ -67,7 +68,7 @@ func TestTextThatXMLCannotCarryIsTheSameInAllForms(t *testing.T) {
 		j.Filename = text
 		d := state.OfJob(base, &j)
 		for _, f := range forms {
-			got, err := f.Decode(state.JobClass, f.Append(nil, &d))
+			got, err := statetest.Read(f, state.JobClass, f.Append(nil, &d))
 			if err != nil {
 				t.Fatal(err)
 			}

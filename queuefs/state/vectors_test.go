@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 // merritt returns the directory of what UC3's own formatters wrote.
@@ -59,7 +60,7 @@ func TestDocumentsOfMerrittAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := tt.form.Decode(tt.c, data)
+		d, err := statetest.Read(tt.form, tt.c, data)
 		if err != nil {
 			t.Errorf("%s: %v", tt.file, err)
 			continue

@@ -1,4 +1,4 @@
-package state
+package statetest
 
 import (
 	"encoding/xml"
@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"cutie/queuefs/state"
 )
 
 // decodePage reads the first table whose summary names the class, or that has
 // no summary, as Merritt's. Of each row the first cell is the name and the
 // second the value. A list has its items in one row, as an ul, or in rows of
 // the name of the items.
-func decodePage(c *Class, data []byte) (values, error) {
+func decodePage(c *state.Class, data []byte) (values, error) {
 	d := newXMLDecoder(data)
 	d.Entity = xml.HTMLEntity
 	v := make(values, len(c.Terms))
@@ -40,7 +42,7 @@ func decodePage(c *Class, data []byte) (values, error) {
 	return v, nil
 }
 
-func isTableOf(c *Class, table xml.StartElement) bool {
+func isTableOf(c *state.Class, table xml.StartElement) bool {
 	for _, a := range table.Attr {
 		if a.Name.Local == "summary" {
 			return a.Value == c.Prefix+":"+c.Root
@@ -57,7 +59,7 @@ type cell struct {
 }
 
 // decodeTable reads to the end of the table.
-func (v values) decodeTable(d *xml.Decoder, c *Class) error {
+func (v values) decodeTable(d *xml.Decoder, c *state.Class) error {
 	var row []cell
 	for {
 		token, err := d.Token()
@@ -130,7 +132,7 @@ func readCell(d *xml.Decoder) (cell, error) {
 	}
 }
 
-func (v values) addRow(c *Class, name string, got cell) error {
+func (v values) addRow(c *state.Class, name string, got cell) error {
 	for i := range c.Terms {
 		t := &c.Terms[i]
 		if t.Item == name && name != "" && !got.list {

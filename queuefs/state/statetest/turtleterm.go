@@ -1,8 +1,9 @@
-package state
+package statetest
 
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -20,7 +21,7 @@ func (p *turtle) iriRef() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if p.base != nil && !isIRI(ref) {
+	if u, err := url.Parse(ref); p.base != nil && err == nil && !u.IsAbs() {
 		u, err := p.base.Parse(ref)
 		if err != nil {
 			return "", fmt.Errorf("%.40q is no reference", ref)
