@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
 	{"cmd/cutie/daemon"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "queuefs/queuetest"},
-	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination"},
+	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump"},
 	{"queuefs/journal/segment"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/lanes", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
