@@ -2,8 +2,6 @@ package queuefs
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
-	"hash/crc32"
 
 	"cutie/queuefs/journal/segment"
 )
@@ -16,8 +14,7 @@ const fetchLimit = 256 << 10
 // rather than reading again; most are the head of a record.
 const fetchGap = 4 << 10
 
-// A fetch reads jobs that are neighbours in the journal, or in a pack, with one
-// read.
+// A fetch reads jobs that are neighbours in the journal with one read.
 type fetch struct {
 	q        *Queue
 	jobs     []Job
@@ -31,17 +28,14 @@ type part struct {
 	status Status
 	size   int64
 	sum    [32]byte // SHA-256 of the job file
-	sha    [32]byte // that of the payload
 	text   int      // where the job file begins in what is read,
 	end    int      // where it ends,
 	whole  int      // and where the payload does that follows; -1 if it is not read
-	crc    uint32   // of the payload
-	check  bool     // crc is known
 }
 
 // partOf is the part of a job whose job file begins at at, without payload.
 func partOf(s slot, at int) part {
-	return part{status: s.status(), size: s.size(), sum: [32]byte(s.fileSHA()), sha: [32]byte(s.sha()),
+	return part{status: s.status(), size: s.size(), sum: [32]byte(s.fileSHA()),
 		text: at, end: at + s.textLen(), whole: -1}
 }
 
@@ -74,28 +68,19 @@ func (f *fetch) add(j Job, payload []byte) {
 	}
 }
 
-// run adds those of the jobs that ids begins with which are in the journal or in
-// a pack, one behind the other, and returns how many. What does not read as it
-// should is left to [Queue.Job].
+// run adds those of the jobs that ids begins with which are in the journal, one
+// behind the other, and returns how many. What does not read as it should is left
+// to [Queue.Job].
 func (f *fetch) run(ids []JobID) int {
-	var src source = f.q.svc.log
 	from, length := f.plan(ids)
 	if len(f.parts) == 0 {
-		p := f.q.svc.packs.find(f.q, int(ids[0]/PageJobs))
-		if p == nil {
-			return 0
-		}
-		src = p
-		from, length = f.planPack(p, ids)
-	}
-	if len(f.parts) == 0 {
 		return 0
 	}
-	buf, kept, err := f.q.svc.ahead.read(src, f.q.life, from, length)
-	if err != nil {
+	buf := make([]byte, length)
+	if err := f.q.svc.log.ReadAt(buf, from); err != nil {
 		return 0
 	}
-	apart := kept || f.lean(length)
+	apart := f.lean(length)
 	for i := range f.parts {
 		p := &f.parts[i]
 		text := buf[p.text:p.end]
@@ -109,10 +94,7 @@ func (f *fetch) run(ids []JobID) int {
 		j.Queue, j.Status, j.Size = f.q.id, p.status, p.size
 		var payload []byte
 		if p.whole >= p.end {
-			if payload = buf[p.end:p.whole:p.whole]; p.check && crc32.Checksum(payload, castagnoli) != p.crc {
-				return i
-			}
-			if apart {
+			if payload = buf[p.end:p.whole:p.whole]; apart {
 				payload = append(make([]byte, 0, len(payload)), payload...)
 			}
 		}
@@ -176,41 +158,4 @@ func (f *fetch) join(p part, length *int) bool {
 	}
 	f.parts, *length = append(f.parts, p), next
 	return true
-}
-
-// planPack is plan for jobs without an event that their files lack, of the page
-// of an open pack.
-func (f *fetch) planPack(pk *pack, ids []JobID) (from segment.Position, length int) {
-	q := f.q
-	f.parts = f.parts[:0]
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	kept := f.kept
-	for _, id := range ids {
-		s := q.idx.slot(id)
-		if s == nil || s.status() == 0 || int(id/PageJobs) != pk.page || q.unfiled.of(id) != (unfiled{}) {
-			break
-		}
-		offset, text, crc, sha := pk.entry(id)
-		if offset == 0 || int(text) != s.textLen() {
-			break
-		}
-		if len(f.parts) == 0 {
-			from = segment.Position(offset)
-		}
-		at := int(offset) - int(from)
-		if at < length {
-			break
-		}
-		p := partOf(s, at)
-		if f.payloads != nil && sha == binary.LittleEndian.Uint32(p.sha[:]) && p.size <= packLimit && kept+int(p.size) <= fetchLimit {
-			p.whole = p.end + int(p.size)
-			p.crc, p.check = crc, true
-			kept += int(p.size)
-		}
-		if !f.join(p, &length) {
-			break
-		}
-	}
-	return from, length
 }

@@ -99,8 +99,6 @@ func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 		if err := s.makeRoom(); err != nil {
 			return storageError(err)
 		}
-	} else if !s.packAll(func() bool { return ctx.Err() == nil && inTime() }) {
-		return nil
 	}
 	for _, q := range s.Queues() {
 		if err := q.fileMany(func() bool { return ctx.Err() == nil && inTime() }); err != nil {

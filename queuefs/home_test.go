@@ -266,3 +266,22 @@ func TestUnmade(t *testing.T) {
 		t.Errorf("a file: got %v, %v", got, err)
 	}
 }
+
+// TestPacksOfFormerVersionsGo opens a home that has copies of jobs beside the
+// index, as former versions made them.
+func TestPacksOfFormerVersionsGo(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	submit(t, q, queuefs.Meta{}, "x")
+	closeHome(t, s)
+	pack := filepath.Join(dir, "log/index/queues/jobs/k000000000")
+	write(t, pack, "CUTIEPK1")
+	s, q = openHome(t, dir, queuefs.Options{})
+	defer closeHome(t, s)
+	if _, err := os.Stat(pack); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if got := payload(t, q, 1); got != "x" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"cutie/queuefs/durable"
@@ -20,14 +19,10 @@ import (
 type Queue struct {
 	svc  *Service
 	id   string
-	life uint64 // tells it from all other queues that the service has had, also of its name
 	dirs queueDirs
 
-	filing  sync.RWMutex                       // read-held while files of a job are written
-	turns   struct{ payload, text sync.Mutex } // held while entries of the directories change
-	packing sync.Mutex                         // held while a pack is opened
-	warmed  atomic.Int64                       // behind the page from which on packs were last loaded; 0: none were
-	loading atomic.Bool                        // somebody does so now
+	filing sync.RWMutex                       // read-held while files of a job are written
+	turns  struct{ payload, text sync.Mutex } // held while entries of the directories change
 
 	mu       sync.RWMutex
 	set      queueSettings
@@ -59,7 +54,6 @@ type Queue struct {
 	dirty     []JobID       // whose files are behind the journal, oldest first
 	drafted   uint64        // jobs ever taken from dirty
 	touched   bool          // since the last checkpoint
-	unpacked  int           // pages below have packs, if they are to
 
 	changed chan struct{} // closed at the next commit; nil if nobody waits
 	waiters []*waiter     // consumers in the order they came

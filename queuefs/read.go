@@ -64,9 +64,6 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 			text = make([]byte, s.textLen())
 			err = q.svc.log.ReadAt(text, v.u.text)
 		} else {
-			if text = q.packedText(id, s); text != nil && sha256.Sum256(text) == [32]byte(s.fileSHA()) {
-				return text, v, nil
-			}
 			text = make([]byte, 0, s.textLen()+512)
 			text, err = q.dirs.status[s.status()].ReadFile(string(id.Append(name[:0])), text, maxJobFile)
 		}
@@ -262,9 +259,6 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 				data = make([]byte, size)
 				err = q.svc.log.ReadAt(data, v.u.payload)
 			default:
-				if data = q.packedPayload(id, v.s()); data != nil {
-					break
-				}
 				data = make([]byte, 0, size+512)
 				if v.temp != "" {
 					data, err = q.svc.temp.ReadFile(v.temp, data, inlineLimit)

@@ -222,7 +222,6 @@ func (s *Service) drop(q *Queue) {
 	}
 	q.idx.free()
 	q.mu.Unlock()
-	s.packs.drop(func(p *pack) bool { return p.q == q })
 	q.closeDirs()
 }
 

@@ -58,9 +58,6 @@ type Service struct {
 	guard   Guard          // or nil
 	spares  func(queue string, id JobID) bool
 
-	ahead ahead         // what was read for those who take jobs
-	lives atomic.Uint64 // how many queues were opened
-
 	follower  Follower           // followers, or nil
 	upkeep    sync.Mutex         // held by whoever checkpoints
 	keep      segment.Mark       // the journal from here on is for a follower that is not here
@@ -73,7 +70,6 @@ type Service struct {
 	pace      pace
 	leisure   leisure
 	bursts    bursts
-	packs     packs
 	lastMark  atomic.Int64 // octets of journal at the last checkpoint
 	doubt     atomic.Bool  // files that stand may be in the cache alone: a sync has failed
 	room      room
@@ -345,7 +341,6 @@ func (s *Service) closeFiles() error {
 		q.mu.Unlock()
 		q.closeDirs()
 	}
-	s.packs.drop(func(*pack) bool { return true })
 	for _, d := range []*durable.Dir{s.home, s.temp, s.qdir, s.ixdir, s.jdir} {
 		if d != nil {
 			errs = append(errs, d.Close())

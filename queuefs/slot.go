@@ -81,7 +81,6 @@ type page struct {
 	avail   int    // pending and not busy
 	changed bool   // since it was last written
 	oldest  int64  // no processed job of it changed before, µs
-	pack    bool   // a pack of it stands beside the index
 }
 
 func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize]) }

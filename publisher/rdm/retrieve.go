@@ -163,9 +163,6 @@ func (f *finder) all() iter.Seq[resource] {
 			if _, at, _, total := f.q.PageVersion(n); total == 0 || at.Before(f.since) {
 				continue
 			}
-			if f.whole {
-				f.q.ReadAhead(n)
-			}
 			entries, _, _ = f.q.Page(n, entries[:0])
 			for j := range entries {
 				e := &entries[j]
