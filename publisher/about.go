@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -118,7 +119,7 @@ func (p *Publisher) about() about {
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return about{
 		Version: p.Dialect.String(), Software: queuefs.Scheme,
-		Hashes: []string{"sha-256", "md5"}, Mirrors: p.mirrors, Via: p.via,
+		Hashes: []string{digest.SHA256.Token()}, Mirrors: p.mirrors, Via: p.via,
 		Retention: aboutRetention{Period: seconds(p.Period), DumpPeriod: seconds(p.DumpPeriod),
 			Current: seconds(p.Current), Keep: seconds(p.Keep), KeepOctets: p.KeepOctets},
 		Limits: aboutLimits{p.MaxEntries, p.MaxBytes, p.MaxPackage},
@@ -175,6 +176,9 @@ func (f *feed) aboutSet(s Set, name string) (*resource, error) {
 	a := f.p.about()
 	a.About, a.Set, a.Title = docs+docName{kind: capabilityList}.String(), s.String(), titleOf(s, now.Info)
 	a.Description = setTexts[s]
+	if now.Info.Digests.Has(digest.MD5) {
+		a.Hashes = append(a.Hashes, digest.MD5.Token())
+	}
 	a.Queue = &aboutQueue{ID: now.Info.ID, Name: now.Info.Name, Description: now.Info.Description, State: f.names.queue, Info: f.names.info,
 		Created: now.Info.Created.UTC(), LastEvent: f.orCreated(now.LastEvent), Events: uint64(now.Seq - now.Before),
 		Pending: now.Pending, Consumed: now.Consumed, Deleted: now.Deleted}

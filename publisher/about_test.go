@@ -135,7 +135,7 @@ func TestTheSourceAndItsSetsAreDescribed(t *testing.T) {
 		got.Resources != 2*int(st.Pending+st.Consumed+st.Deleted)+1 {
 		t.Errorf("got %+v of %+v", got, st)
 	}
-	if fmt.Sprintf("%v %v %s", got.Hashes, got.Mirrors, got.Via) != "[sha-256 md5] [https://mirror.test/a] https://first.test" ||
+	if fmt.Sprintf("%v %v %s", got.Hashes, got.Mirrors, got.Via) != "[sha-256] [https://mirror.test/a] https://first.test" ||
 		got.Retention.ListPeriod != 86400 || got.Retention.Keep != 5400 || got.Retention.KeepOctets != 1<<30 || got.Limits.Entries != 9 {
 		t.Errorf("got %+v", got)
 	}
@@ -154,7 +154,7 @@ func TestTheSourceAndItsSetsAreDescribed(t *testing.T) {
 		s.document(d.URI)
 	}
 	for _, want := range []string{got.Title, got.Queue.Description, fmt.Sprintf("%d pending, %d consumed, %d deleted", st.Pending, st.Consumed, st.Deleted),
-		"24h", "1h30m", "lastmod", "sha-256, md5", st.LastEvent.Format(time.RFC3339Nano)} {
+		"24h", "1h30m", "lastmod", "sha-256", st.LastEvent.Format(time.RFC3339Nano)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
 		}

@@ -3,7 +3,6 @@ package publisher_test
 import (
 	"archive/zip"
 	"bytes"
-	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -201,8 +200,8 @@ func hashes(e *sitemap.Entry) string {
 }
 
 func digests(contents string) string {
-	sha, md := sha256.Sum256([]byte(contents)), md5.Sum([]byte(contents))
-	return "sha-256:" + hex.EncodeToString(sha[:]) + " md5:" + hex.EncodeToString(md[:])
+	sha := sha256.Sum256([]byte(contents))
+	return "sha-256:" + hex.EncodeToString(sha[:])
 }
 
 // compare checks that the mirror has what the queue has.

@@ -141,7 +141,9 @@ func (r *renderer) build(c change) {
 	state := len(t)
 	if c.facts != nil {
 		t = hex.AppendEncode(t, c.facts.SHA256[:])
-		t = hex.AppendEncode(t, c.facts.MD5[:])
+		if c.facts.MD5 != ([16]byte{}) {
+			t = hex.AppendEncode(t, c.facts.MD5[:])
+		}
 	}
 	r.text = t
 	text := string(t)
@@ -185,10 +187,14 @@ func (r *renderer) copies() {
 	}
 }
 
-// facts gives the entry what is known of a file; digests are in hexadecimal.
+// facts gives the entry what is known of a file; digests are in hexadecimal, the
+// SHA-256 and, if it is known, the MD5.
 func (r *renderer) facts(f *queuefs.Facts, digests string) {
 	r.hashes = [2]sitemap.Hash{{Alg: "sha-256", Value: digests[:64]}, {Alg: "md5", Value: digests[64:]}}
 	r.entry.Hashes = r.hashes[:]
+	if len(digests) == 64 {
+		r.entry.Hashes = r.hashes[:1]
+	}
 	r.entry.LastMod, r.entry.Length, r.entry.Type = f.Modified, f.Length, listedType(f.Type)
 }
 
@@ -203,7 +209,7 @@ func (r *renderer) buildInfo(f *queuefs.Facts) {
 	r.entry = sitemap.Entry{Loc: r.names.info, Links: r.links[:0]}
 	r.copies()
 	r.links = r.entry.Links
-	r.facts(f, hex.EncodeToString(f.SHA256[:])+hex.EncodeToString(f.MD5[:]))
+	r.facts(f, hex.EncodeToString(f.SHA256[:]))
 }
 
 // maxType bounds the media type in an entry, so that entries are bounded.
@@ -236,6 +242,7 @@ func (r *renderer) bound(s Set) int {
 		facts.SHA256[i] = 0xff
 	}
 	e := queuefs.Entry{Job: 1, Status: queuefs.Pending, Payload: facts, File: facts}
+	e.Payload.MD5[0] = 0xff
 	if s == Replica {
 		e.Status = queuefs.Consumed
 	}

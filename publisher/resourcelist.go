@@ -92,7 +92,7 @@ func (l *listing) info() *queuefs.Facts {
 
 // tag returns the entity tag of the listing at a version.
 func (l *listing) tag(version queuefs.Seq, info *queuefs.Facts) string {
-	t := fmt.Sprintf("r%d-%d", l.lo, version)
+	t := fmt.Sprintf("l%d-%d", l.lo, version)
 	if l.page {
 		t += "p"
 	}

@@ -77,9 +77,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 		if q.mint.job >= maxJobID {
 			return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
 		}
-		s := q.idx.slot(id)
-		copy(sub.sha[:], s.sha())
-		copy(sub.md5[:], s.md5())
+		q.idx.sums(id, sub)
 		q.mint.job++
 		again = Job{ID: q.mint.job, Queue: q.id, Status: Pending, Filename: old.Filename, MediaType: old.MediaType, Submitter: old.Submitter,
 			Sidecar: old.Sidecar, Size: old.Size, Digests: old.Digests, Batch: old.Batch, Owner: old.Owner, Destruction: old.Destruction, Requeues: old.Requeues + 1}

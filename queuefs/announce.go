@@ -22,7 +22,7 @@ func (q *Queue) adopt(n settings) error {
 			return nil, nil
 		}
 		told, q.set.next = true, &n
-		r := &record{kind: Update, size: n.facts.Length, sha: n.facts.SHA256, md5: n.facts.MD5, mediaType: n.facts.Type,
+		r := &record{kind: Update, size: n.facts.Length, sha: n.facts.SHA256, mediaType: n.facts.Type,
 			submitted: n.facts.Modified.UnixMicro()}
 		r.seq, r.time = q.next()
 		return []*record{r}, nil

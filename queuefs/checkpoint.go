@@ -230,7 +230,7 @@ func (q *Queue) stage(at segment.Position, closing bool) (st *stagedPages, err e
 			continue
 		}
 		p.changed = false
-		buf = p.image(buf)
+		buf = p.image(buf, q.id, n)
 		q.mu.Unlock()
 		st.pages = append(st.pages, p)
 		if err := st.add(pageName(n), buf); err != nil {

@@ -359,8 +359,7 @@ func (q *Queue) cullRecord(id JobID) *record {
 	s := q.idx.slot(id)
 	r := &record{kind: Cull, from: s.status(), job: id, size: s.size(), submitted: s.submitted(), mediaType: q.types[s.mediaType()]}
 	r.seq, r.time = q.next()
-	copy(r.sha[:], s.sha())
-	copy(r.md5[:], s.md5())
+	q.idx.sums(id, r)
 	r.setText(nil)
 	return r
 }

@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"crypto/sha256"
 	"hash"
 	"io"
 	"slices"
@@ -8,7 +9,6 @@ import (
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/lanes"
 )
 
 // A Draft is the payload of one job of a [Submission]. Small payloads are
@@ -17,9 +17,8 @@ import (
 type Draft struct {
 	sub   *Submission
 	meta  Meta
-	sums  *sums
-	extra []hash.Hash // of kinds; nil where sums has it
-	kinds []digest.Type
+	sum   *sum
+	extra []extra // the digests beside SHA-256 that are computed on the way
 	began bool
 	buf   []byte
 	file  *durable.Spool
@@ -27,13 +26,18 @@ type Draft struct {
 	err   error
 }
 
-// sums are the digests every payload gets, with a buffer; they are reused.
-type sums struct {
-	*lanes.Sums
+// A sum is the digest that every payload gets, with a buffer; both are reused.
+type sum struct {
+	hash.Hash
 	buf []byte
 }
 
-var sumsPool = sync.Pool{New: func() any { return &sums{Sums: lanes.New()} }}
+var sumPool = sync.Pool{New: func() any { return &sum{Hash: sha256.New()} }}
+
+type extra struct {
+	digest.Type
+	hash.Hash
+}
 
 // SetMeta replaces what is said of the job, also after its payload was
 // written.
@@ -168,12 +172,8 @@ func (d *Draft) begin() error {
 		return nil
 	}
 	d.began = true
-	for _, e := range d.meta.Expect {
-		var h hash.Hash
-		if e.Type != digest.SHA256 && e.Type != digest.MD5 {
-			h = e.Type.New()
-		}
-		d.extra, d.kinds = append(d.extra, h), append(d.kinds, e.Type)
+	for _, t := range d.kinds() {
+		d.extra = append(d.extra, extra{t, t.New()})
 	}
 	return nil
 }
@@ -186,11 +186,9 @@ func (d *Draft) spare() int {
 // digest counts octets of the payload and adds them to its digests.
 func (d *Draft) digest(p []byte) {
 	d.size += int64(len(p))
-	d.sums.Write(p)
-	for _, h := range d.extra {
-		if h != nil {
-			h.Write(p)
-		}
+	d.sum.Write(p)
+	for _, x := range d.extra {
+		x.Write(p)
 	}
 }
 
@@ -201,7 +199,7 @@ func (d *Draft) end(many bool) error {
 		return storageError(d.file.Park())
 	}
 	if many && cap(d.buf) > 2*len(d.buf) {
-		d.buf, d.sums.buf = slices.Clone(d.buf), nil
+		d.buf, d.sum.buf = slices.Clone(d.buf), nil
 	}
 	return nil
 }
@@ -219,43 +217,57 @@ func (d *Draft) spill() error {
 	d.sub.budget += len(d.buf)
 	d.buf = d.buf[:0]
 	if len(d.sub.drafts) > 8 { // many that are kept to the end would add up
-		d.buf, d.sums.buf = nil, nil
+		d.buf, d.sum.buf = nil, nil
 	}
 	return nil
 }
 
-// verify compares the payload with the digests the submitter gave.
-func (d *Draft) verify(got []digest.Value) ([]digest.Value, error) {
-	for i, want := range d.meta.Expect {
-		var have digest.Value
-		switch {
-		case want.Type == digest.SHA256:
-			have = got[0]
-		case want.Type == digest.MD5:
-			have = got[1]
-		case i < len(d.extra) && d.kinds[i] == want.Type:
-			have = digest.NewValue(want.Type, d.extra[i].Sum(nil))
-		default: // it was named after the payload had come
-			h := want.Type.New()
-			if d.file != nil {
-				f, err := d.file.File()
-				if err != nil {
-					return nil, storageError(err)
-				}
-				if _, err := io.Copy(h, io.NewSectionReader(f, 0, d.size)); err != nil {
-					return nil, err
-				}
-			} else {
-				h.Write(d.buf)
-			}
-			have = digest.NewValue(want.Type, h.Sum(nil))
-		}
-		if err := want.Check(have); err != nil {
-			return nil, err
-		}
-		if want.Type != digest.SHA256 && want.Type != digest.MD5 {
-			got = append(got, have)
+// kinds returns the digests beside SHA-256: those the queue asks for, then the
+// others that the submitter gave.
+func (d *Draft) kinds() []digest.Type {
+	kinds := d.sub.digests.Types()
+	for _, e := range d.meta.Expect {
+		if e.Type != digest.SHA256 && !slices.Contains(kinds, e.Type) {
+			kinds = append(kinds, e.Type)
 		}
 	}
-	return got, nil
+	return kinds
+}
+
+// digests returns those of the payload, the SHA-256 first. If the submitter gave
+// another one the error is ErrDigest.
+func (d *Draft) digests() ([]digest.Value, error) {
+	var sha [sha256.Size]byte
+	kinds := d.kinds()
+	all := append(make([]digest.Value, 0, 1+len(kinds)), digest.NewValue(digest.SHA256, d.sum.Sum(sha[:0])))
+	for _, t := range kinds {
+		v, err := d.digestOf(t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	for _, want := range d.meta.Expect {
+		i := slices.IndexFunc(all, func(v digest.Value) bool { return v.Type == want.Type })
+		if err := want.Check(all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// digestOf returns a digest that was computed on the way or, if the submitter
+// named it after the payload, is computed now.
+func (d *Draft) digestOf(t digest.Type) (digest.Value, error) {
+	for _, x := range d.extra {
+		if x.Type == t {
+			return digest.NewValue(t, x.Sum(nil)), nil
+		}
+	}
+	h := t.New()
+	r, err := d.Reader()
+	if err == nil {
+		_, err = io.Copy(h, r)
+	}
+	return digest.NewValue(t, h.Sum(nil)), err
 }

@@ -92,7 +92,7 @@ type Event struct {
 type Facts struct {
 	Length   int64 // octets
 	SHA256   [32]byte
-	MD5      [16]byte
+	MD5      [16]byte  // zero: unknown, as of all but payloads
 	Type     string    // media type
 	Modified time.Time // UTC, microseconds
 }

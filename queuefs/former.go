@@ -85,7 +85,7 @@ func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last numbers, 
 		if buf, err = dir.ReadFile(pageName(n), buf[:0], 2*pageSize); err != nil {
 			return last, err
 		}
-		if p, err := parsePage(buf); err == nil {
+		if p, err := parsePage(buf, queue, n); err == nil {
 			last.seq = max(last.seq, p.version)
 			freeSlots(p.slots)
 		}

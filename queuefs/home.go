@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/namaste"
 )
@@ -71,6 +72,7 @@ type QueueInfo struct {
 	Lease                       time.Duration // of a consumer who asks for none, where one is needed; 0: 15 min
 	MaxAttempts                 int           // hand-outs after which a lease that expires fails the job; 0: no limit
 	Callback                    string        // URL that is told of changes; "" for none
+	Digests                     digest.Set    // computed of every payload, beside SHA-256
 	Created                     time.Time
 }
 

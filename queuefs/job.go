@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ type Job struct {
 	Submitter string         // user agent; "" if unknown
 	Sidecar   string         // text, stored verbatim
 	Size      int64          // octets of the payload
-	Digests   []digest.Value // of the payload: SHA-256, MD5, then the submitter's own kinds
+	Digests   []digest.Value // of the payload: SHA-256, then those that the queue or the submitter asked for
 	Batch     string
 	Owner     string // authenticated user who submitted it; "" if anonymous
 	Submitted time.Time
@@ -110,6 +111,14 @@ func (j *Job) digestOf(t digest.Type) digest.Value {
 		}
 	}
 	return digest.Value{Type: t}
+}
+
+// md5 returns the MD5 of the payload, zero if it is not known.
+func (j *Job) md5() (sum [16]byte) {
+	if v := j.digestOf(digest.MD5); v.Hex != "" {
+		hex.Decode(sum[:], []byte(v.Hex)) // it was parsed
+	}
+	return sum
 }
 
 // Limits of what a submitter may say of a job, in octets.

@@ -341,7 +341,7 @@ func (q *Queue) loadPages(dir *durable.Dir, want int, whole bool) (scanned bool,
 		if buf, err = dir.ReadFile(pageName(n), buf[:0], 2*pageSize); err != nil {
 			return false, err
 		}
-		p, err := parsePage(buf)
+		p, err := parsePage(buf, q.id, n)
 		if err == nil {
 			for i := range PageJobs {
 				if int(p.slot(i).mediaType()) >= len(q.types) {
@@ -355,6 +355,7 @@ func (q *Queue) loadPages(dir *durable.Dir, want int, whole bool) (scanned bool,
 			continue
 		}
 		q.idx.take(n, p)
+		q.touched = q.touched || p.changed
 	}
 	if len(damaged) == 0 {
 		return false, nil

@@ -23,13 +23,14 @@ import (
 //	queues/QID/pN       page N
 //
 // A page file is a header of 32 octets and the image of the slots, which is
-// left out if no job of the page is left:
+// left out if no job of the page is left; the MD5 of the payloads follow if some
+// are known. The checksum is of the page's name and of all behind it:
 //
-//	"CUTIEPG1" | crc u32 | 0 u32 | version u64 | time µs i64 | slots
+//	"CUTIEPG2" | crc u32 | 0 u32 | version u64 | time µs i64 | slots | MD5s
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const (
-	pageMagic  = "CUTIEPG1"
+	pageMagic  = "CUTIEPG2"
 	pageHeader = 32
 	queueFile  = "queue"
 	checkFile  = "checkpoint"
@@ -46,36 +47,61 @@ func parsePageName(name string) (int, bool) {
 	return n, err == nil && n >= 0 && pageName(n) == name
 }
 
-// image returns the page as it stands on disk. What the flags say of files
-// and of operations is left out: a checkpoint follows the files.
-func (p *page) image(dst []byte) []byte {
+// image returns page n of a queue as it stands on disk. What the flags say of
+// files and of operations is left out: a checkpoint follows the files.
+func (p *page) image(dst []byte, queue string, n int) []byte {
 	dst = append(dst[:0], make([]byte, pageHeader)...)
 	if !p.vacant() {
 		dst = append(dst, p.slots...)
 		for i := range PageJobs {
 			dst[pageHeader+i*slotSize+1] &= flagHeld | flagLeased
 		}
+		dst = append(dst, p.md5s...)
 	}
 	copy(dst, pageMagic)
 	binary.LittleEndian.PutUint64(dst[16:], uint64(p.version))
 	binary.LittleEndian.PutUint64(dst[24:], uint64(p.at))
-	binary.LittleEndian.PutUint32(dst[8:], crc32.Checksum(dst[16:], castagnoli))
+	binary.LittleEndian.PutUint32(dst[8:], pageSum(dst, queue, n))
 	return dst
+}
+
+// pageSum is the checksum of a page file.
+func pageSum(data []byte, queue string, n int) uint32 {
+	name := crc32.Checksum([]byte(queue+"/"+pageName(n)), castagnoli)
+	return crc32.Update(name, castagnoli, data[16:])
 }
 
 var errPage = errors.New("index page does not verify")
 
-func parsePage(data []byte) (*page, error) {
-	if len(data) != pageHeader+pageSize && len(data) != pageHeader || string(data[:8]) != pageMagic ||
-		binary.LittleEndian.Uint32(data[8:]) != crc32.Checksum(data[16:], castagnoli) {
+func parsePage(data []byte, queue string, n int) (*page, error) {
+	if len(data) < pageHeader {
 		return nil, errPage
 	}
-	p := &page{slots: noSlots, version: Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:]))}
-	if len(data) == pageHeader {
-		return p, nil
+	sum := pageSum(data, queue, n)
+	magic, size := string(data[:8]), len(data)-pageHeader
+	old := magic == oldPageMagic && (size == 0 || size == PageJobs*oldSlotSize)
+	if old {
+		sum = crc32.Checksum(data[16:], castagnoli)
+	} else if magic != pageMagic || size != 0 && size != pageSize && size != pageSize+md5sSize {
+		return nil, errPage
 	}
-	p.slots = newSlots()
-	copy(p.slots, data[pageHeader:])
+	if binary.LittleEndian.Uint32(data[8:]) != sum {
+		return nil, errPage
+	}
+	p := &page{slots: noSlots, version: Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:])), changed: old}
+	switch data = data[pageHeader:]; {
+	case size == 0:
+		return p, nil
+	case old:
+		p.slots = newSlots()
+		p.takeOld(data)
+	default:
+		p.slots = newSlots()
+		copy(p.slots, data)
+		if size > pageSize {
+			p.md5s = bytes.Clone(data[pageSize:])
+		}
+	}
 	for i := range PageJobs {
 		s := p.slot(i)
 		if s[0]&^slotStands != 0 || s[1]&^(flagHeld|flagLeased) != 0 {
@@ -88,6 +114,23 @@ func parsePage(data []byte) (*page, error) {
 		}
 	}
 	return p, nil
+}
+
+// The pages of version 0.1 up to November 2026 had slots of 128 octets, with an
+// MD5 behind either SHA-256, and a checksum without their name.
+const (
+	oldPageMagic = "CUTIEPG1"
+	oldSlotSize  = 128
+)
+
+// takeOld reads slots of the earlier layout.
+func (p *page) takeOld(data []byte) {
+	for i := range PageJobs {
+		s, o := p.slot(i), data[i*oldSlotSize:(i+1)*oldSlotSize]
+		copy(s, o[:64])
+		copy(s.fileSHA(), o[80:112])
+		p.setMD5(i, [16]byte(o[64:80]))
+	}
 }
 
 // unseal reads a state file that ends with a line "crc: ", as they did before

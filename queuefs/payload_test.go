@@ -76,7 +76,7 @@ func testPayloadForms(t *testing.T, dir string) {
 			t.Errorf("got %d want %d", d.Size(), size)
 		}
 		jobs, err := sub.Commit(ctx)
-		if err != nil || jobs[0].Size != int64(size) || !slices.Contains(jobs[0].Digests, digest.Sum(digest.SHA256, []byte(data))) || !slices.Contains(jobs[0].Digests, digest.Sum(digest.MD5, []byte(data))) {
+		if err != nil || jobs[0].Size != int64(size) || !slices.Equal(jobs[0].Digests, []digest.Value{digest.Sum(digest.SHA256, []byte(data))}) {
 			t.Fatalf("got %+v, %v", jobs, err)
 		}
 		want = append(want, data)

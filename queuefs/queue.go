@@ -210,7 +210,7 @@ func (q *Queue) apply(r *record, at segment.Position, replayed bool) {
 	q.idx.stand(p, s, r.job, r.marks())
 	q.leases.set(r.job, r.ends)
 	q.retention.set(r.job, r.destroy)
-	q.fill(s, r)
+	q.fill(p, s, r)
 	p.version, p.at, p.changed = max(p.version, r.seq), max(p.at, r.time), true
 	q.touched = true
 

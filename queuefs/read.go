@@ -25,6 +25,7 @@ const maxJobFile = 3*MaxSidecar + 256<<10
 // view is a consistent look at what the index says of a job.
 type view struct {
 	slot [slotSize]byte
+	md5  [16]byte // of the payload; zero: unknown
 	u    unfiled
 	temp string
 	typ  string
@@ -33,11 +34,16 @@ type view struct {
 func (q *Queue) view(id JobID) (v view, ok bool) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	s := q.idx.slot(id)
-	if s == nil || s.status() == 0 {
+	p := q.idx.page(id)
+	if p == nil {
+		return v, false
+	}
+	s := p.slot(int(id % PageJobs))
+	if s.status() == 0 {
 		return v, false
 	}
 	copy(v.slot[:], s)
+	v.md5 = p.md5(int(id % PageJobs))
 	v.u, v.temp, v.typ = q.unfiled.of(id), q.temps[id], q.types[s.mediaType()]
 	return v, true
 }
@@ -137,8 +143,11 @@ func transient(err error) bool {
 func (v *view) job(id JobID) Job {
 	s := v.s()
 	j := Job{ID: id, Status: s.status(), MediaType: v.typ, Size: s.size(), Submitted: micro(s.submitted()),
-		Digests: []digest.Value{digest.NewValue(digest.SHA256, s.sha()), digest.NewValue(digest.MD5, s.md5())},
+		Digests: []digest.Value{digest.NewValue(digest.SHA256, s.sha())},
 		Extra:   anvl.Record{{Name: "note", Value: "job file lost, restored from the index"}}}
+	if v.md5 != ([16]byte{}) {
+		j.Digests = append(j.Digests, digest.NewValue(digest.MD5, v.md5[:]))
+	}
 	at := micro(s.changed())
 	switch s.status() {
 	case Pending:
@@ -358,17 +367,18 @@ type Entry struct {
 }
 
 func (s slot) fileFacts() Facts {
-	return Facts{Length: int64(s.textLen()), SHA256: [32]byte(s.fileSHA()), MD5: [16]byte(s.fileMD5()),
+	return Facts{Length: int64(s.textLen()), SHA256: [32]byte(s.fileSHA()),
 		Type: jobFileType, Modified: micro(s.changed())}
 }
 
-func (q *Queue) entry(id JobID, s slot) Entry {
+func (q *Queue) entry(id JobID, p *page) Entry {
+	s := p.slot(int(id % PageJobs))
 	typ := q.types[s.mediaType()]
 	if typ == "" {
 		typ = DefaultMediaType
 	}
 	return Entry{Job: id, Status: s.status(), File: s.fileFacts(), Payload: Facts{Length: s.size(),
-		SHA256: [32]byte(s.sha()), MD5: [16]byte(s.md5()), Type: typ, Modified: micro(s.submitted())}}
+		SHA256: [32]byte(s.sha()), MD5: p.md5(int(id % PageJobs)), Type: typ, Modified: micro(s.submitted())}}
 }
 
 // Entry returns what a publisher needs of one job, from memory; false if
@@ -376,11 +386,11 @@ func (q *Queue) entry(id JobID, s slot) Entry {
 func (q *Queue) Entry(id JobID) (Entry, bool) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	s := q.idx.slot(id)
-	if s == nil || s.status() == 0 {
+	p := q.idx.page(id)
+	if p == nil || p.slot(int(id%PageJobs)).status() == 0 {
 		return Entry{}, false
 	}
-	return q.entry(id, s), true
+	return q.entry(id, p), true
 }
 
 // Pages returns how many pages of PageJobs job numbers the queue has had.
@@ -403,7 +413,7 @@ func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.
 	dst = slices.Grow(dst, p.count[Pending]+p.count[Consumed]+p.count[Deleted])
 	for i := range PageJobs {
 		if s := p.slot(i); s.status() != 0 {
-			dst = append(dst, q.entry(JobID(n*PageJobs+i), s))
+			dst = append(dst, q.entry(JobID(n*PageJobs+i), p))
 		}
 	}
 	return dst, p.version, micro(p.at)

@@ -1,7 +1,6 @@
 package queuefs
 
 import (
-	"crypto/md5"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -15,9 +14,12 @@ import (
 // file names.
 //
 //	length u32 | kind | from | to | flags | seq u64 | time µs i64 | job u64
-//	size i64 | submitted µs i64 | SHA-256, MD5 of payload | SHA-256, MD5 of job file
-//	length of queue u16, media type u16, job file u32, temporary name u16 | outcome | 0
-//	queue | media type | temporary name | job file | payload
+//	size i64 | submitted µs i64 | SHA-256 of payload | SHA-256 of job file
+//	length of queue u16, media type u16, job file u32, temporary name u16 | outcome | length of MD5
+//	MD5 of payload, if known | queue | media type | temporary name | job file | payload
+//
+// The flags have the bit recSlim. Records without it are of an earlier layout,
+// with 16 octets of MD5 behind either SHA-256.
 type record struct {
 	kind      Kind
 	from, to  Status
@@ -29,9 +31,8 @@ type record struct {
 	size      int64
 	submitted int64
 	sha       [32]byte
-	md5       [16]byte
+	md5       [16]byte // of the payload; zero: unknown
 	fileSHA   [32]byte
-	fileMD5   [16]byte
 	queue     string
 	mediaType string
 	temp      string // file of a large payload or, before a slash and its name, of a result; to be renamed
@@ -40,6 +41,7 @@ type record struct {
 	payload   []byte // inline payload, or nil
 	ends      int64  // of the lease, µs; 0 if there is none, or when read
 	destroy   int64  // destruction of the job, likewise
+	wide      bool   // read in the earlier layout
 }
 
 const (
@@ -50,43 +52,64 @@ const (
 	recResults              // the job has results
 	recResult               // the last one is in a temporary file
 	recRetained             // the job file says how long the job is retained
+	recSlim     = 1 << 7    // the layout is not the earlier one
 )
 
-const recFixed = 4 + 4 + 24 + 16 + 96 + 12
+// Lengths of the fixed part in either layout.
+const (
+	recFixed = 4 + 4 + 24 + 16 + 64 + 12
+	recWide  = recFixed + 32
+)
+
+// head returns the length of what comes before the name of the queue.
+func (r *record) head() int {
+	switch {
+	case r.wide:
+		return recWide
+	case r.md5 != [16]byte{}:
+		return recFixed + len(r.md5)
+	}
+	return recFixed
+}
 
 func (r *record) length() int {
-	return recFixed + len(r.queue) + len(r.mediaType) + len(r.temp) + len(r.text) + len(r.payload)
+	return r.head() + len(r.queue) + len(r.mediaType) + len(r.temp) + len(r.text) + len(r.payload)
 }
 
 // textAt and payloadAt tell where in the record its parts are.
-func (r *record) textAt() int    { return recFixed + len(r.queue) + len(r.mediaType) + len(r.temp) }
+func (r *record) textAt() int    { return r.head() + len(r.queue) + len(r.mediaType) + len(r.temp) }
 func (r *record) payloadAt() int { return r.textAt() + r.textSize }
 
 // put writes the record to dst, which has length() octets.
 func (r *record) put(dst []byte) {
 	le := binary.LittleEndian
 	le.PutUint32(dst, uint32(len(dst)))
-	dst[4], dst[5], dst[6], dst[7] = byte(r.kind), byte(r.from), byte(r.to), r.flags
+	dst[4], dst[5], dst[6], dst[7] = byte(r.kind), byte(r.from), byte(r.to), r.flags|recSlim
 	le.PutUint64(dst[8:], uint64(r.seq))
 	le.PutUint64(dst[16:], uint64(r.time))
 	le.PutUint64(dst[24:], uint64(r.job))
 	le.PutUint64(dst[32:], uint64(r.size))
 	le.PutUint64(dst[40:], uint64(r.submitted))
 	copy(dst[48:], r.sha[:])
-	copy(dst[80:], r.md5[:])
-	copy(dst[96:], r.fileSHA[:])
-	copy(dst[128:], r.fileMD5[:])
-	le.PutUint16(dst[144:], uint16(len(r.queue)))
-	le.PutUint16(dst[146:], uint16(len(r.mediaType)))
-	le.PutUint32(dst[148:], uint32(len(r.text)))
-	le.PutUint16(dst[152:], uint16(len(r.temp)))
-	dst[154], dst[155] = byte(r.outcome), 0
-	n := recFixed
+	copy(dst[80:], r.fileSHA[:])
+	putNames(dst[112:recFixed], r)
+	n := r.head()
+	copy(dst[recFixed:n], r.md5[:])
 	n += copy(dst[n:], r.queue)
 	n += copy(dst[n:], r.mediaType)
 	n += copy(dst[n:], r.temp)
 	n += copy(dst[n:], r.text)
 	copy(dst[n:], r.payload)
+}
+
+// putNames writes the end of the fixed part.
+func putNames(dst []byte, r *record) {
+	le := binary.LittleEndian
+	le.PutUint16(dst, uint16(len(r.queue)))
+	le.PutUint16(dst[2:], uint16(len(r.mediaType)))
+	le.PutUint32(dst[4:], uint32(len(r.text)))
+	le.PutUint16(dst[8:], uint16(len(r.temp)))
+	dst[10], dst[11] = byte(r.outcome), byte(r.head()-recFixed)
 }
 
 var errRecord = errors.New("journal record does not parse")
@@ -99,13 +122,21 @@ func (r *record) get(src []byte) error {
 		return errRecord
 	}
 	length := int(le.Uint32(src))
-	nq, nm, nx, nt := int(le.Uint16(src[144:])), int(le.Uint16(src[146:])), int(le.Uint32(src[148:])), int(le.Uint16(src[152:]))
-	names := recFixed + nq + nm + nt
+	fixed := recFixed
+	if r.wide = src[7]&recSlim == 0; r.wide {
+		if fixed = recWide; len(src) < fixed {
+			return errRecord
+		}
+	}
+	end := src[fixed-12 : fixed] // of the fixed part
+	nq, nm, nx, nt := int(le.Uint16(end)), int(le.Uint16(end[2:])), int(le.Uint32(end[4:])), int(le.Uint16(end[8:]))
+	n := fixed + int(end[11])
+	names := n + nq + nm + nt
 	if length < names+nx || len(src) < names {
 		return errRecord
 	}
-	r.kind, r.from, r.to, r.flags = Kind(src[4]), Status(src[5]), Status(src[6]), src[7]
-	r.outcome = Outcome(src[154])
+	r.kind, r.from, r.to, r.flags = Kind(src[4]), Status(src[5]), Status(src[6]), src[7]&^recSlim
+	r.outcome = Outcome(end[10])
 	if r.from > Deleted || r.to > Deleted || r.outcome > Aborted {
 		return fmt.Errorf("%w: status", errRecord)
 	}
@@ -115,10 +146,17 @@ func (r *record) get(src []byte) error {
 	r.size = int64(le.Uint64(src[32:]))
 	r.submitted = int64(le.Uint64(src[40:]))
 	copy(r.sha[:], src[48:])
-	copy(r.md5[:], src[80:])
-	copy(r.fileSHA[:], src[96:])
-	copy(r.fileMD5[:], src[128:])
-	n := recFixed
+	if r.wide {
+		copy(r.md5[:], src[80:])
+		copy(r.fileSHA[:], src[96:])
+	} else {
+		r.md5 = [16]byte{}
+		copy(r.md5[:], src[fixed:n])
+		copy(r.fileSHA[:], src[80:])
+	}
+	if r.head() != n {
+		return errRecord
+	}
 	r.queue = intern(r.queue, src[n:n+nq])
 	n += nq
 	r.mediaType = intern(r.mediaType, src[n:n+nm])
@@ -156,12 +194,12 @@ func (r *record) event() Event {
 		return r.phaseEvent()
 	case r.job == 0:
 		return Event{Seq: r.seq, Time: at, Kind: r.kind,
-			File: Facts{Length: r.size, SHA256: r.sha, MD5: r.md5, Type: typ, Modified: micro(r.submitted)}}
+			File: Facts{Length: r.size, SHA256: r.sha, Type: typ, Modified: micro(r.submitted)}}
 	}
 	return Event{
 		Seq: r.seq, Time: at, Kind: r.kind, Job: r.job, From: r.from, To: r.to,
 		Payload: Facts{Length: r.size, SHA256: r.sha, MD5: r.md5, Type: typ, Modified: micro(r.submitted)},
-		File:    Facts{Length: int64(r.textSize), SHA256: r.fileSHA, MD5: r.fileMD5, Type: jobFileType, Modified: at},
+		File:    Facts{Length: int64(r.textSize), SHA256: r.fileSHA, Type: jobFileType, Modified: at},
 	}
 }
 
@@ -206,8 +244,8 @@ func (r *record) marks() marks {
 		retained: r.flags&recRetained != 0}
 }
 
-// setText gives the record the job file and its digests.
+// setText gives the record the job file and its digest.
 func (r *record) setText(text []byte) {
 	r.text, r.textSize = text, len(text)
-	r.fileSHA, r.fileMD5 = sha256.Sum256(text), md5.Sum(text)
+	r.fileSHA = sha256.Sum256(text)
 }

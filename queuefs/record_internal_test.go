@@ -1,7 +1,9 @@
 package queuefs
 
 import (
+	"encoding/binary"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -20,6 +22,7 @@ func TestRecordReadsAsWritten(t *testing.T) {
 		func(r *record) { r.payload, r.size = []byte{}, 0 },
 		func(r *record) { r.queue, r.mediaType, r.temp = "", "", "" },
 		func(r *record) { r.setText(nil) },
+		func(r *record) { r.md5 = [16]byte{} },
 	} {
 		want := someRecord()
 		change(want)
@@ -47,6 +50,36 @@ func TestRecordReadsAsWritten(t *testing.T) {
 	}
 }
 
+// widen returns the record in the earlier layout.
+func widen(r *record) []byte {
+	b := make([]byte, r.length())
+	r.put(b)
+	zeros := make([]byte, 16)
+	wide := slices.Concat(b[:80], r.md5[:], b[80:112], zeros, b[112:recFixed], b[r.head():])
+	wide[7] &^= recSlim
+	wide[recWide-1] = 0
+	binary.LittleEndian.PutUint32(wide, uint32(len(wide)))
+	return wide
+}
+
+func TestRecordOfTheEarlierLayoutReads(t *testing.T) {
+	want := someRecord()
+	b := widen(want)
+	want.wide = true
+	var got record
+	if err := got.get(b); err != nil || !reflect.DeepEqual(&got, want) {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, *want)
+	}
+	if string(b[got.textAt():][:got.textSize]) != string(want.text) || string(b[got.payloadAt():]) != string(want.payload) {
+		t.Error("text and payload are not where they are said to be")
+	}
+	for n := range b {
+		if err := got.get(b[:n]); err == nil && (n < recWide || got.payload != nil) {
+			t.Errorf("cut to %d octets: got %+v", n, got)
+		}
+	}
+}
+
 // FuzzRecord reads whatever it gets, without falling, and writes what it could
 // read as it was.
 func FuzzRecord(f *testing.F) {
@@ -60,6 +93,7 @@ func FuzzRecord(f *testing.F) {
 	r.put(b)
 	f.Add(b)
 	f.Add(make([]byte, recFixed))
+	f.Add(widen(someRecord()))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r record
 		if r.get(b) != nil {
@@ -69,6 +103,7 @@ func FuzzRecord(f *testing.F) {
 		if r.text == nil || r.textSize != len(r.text) || r.payload == nil && r.flags&recInline != 0 {
 			return // src did not reach that far
 		}
+		r.wide = false // it is written in the other layout
 		again := make([]byte, r.length())
 		r.put(again)
 		var s record

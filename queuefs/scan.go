@@ -1,7 +1,6 @@
 package queuefs
 
 import (
-	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -124,7 +123,7 @@ func (q *Queue) scan(pages map[int]bool) error {
 		q.idx.stand(p, s, id, r.marks())
 		q.leases.set(id, r.ends)
 		q.retention.set(id, r.destroy)
-		q.fill(s, r)
+		q.fill(p, s, r)
 		s.set(flagPayload)
 		s.setFiled(where[id])
 		p.version, p.at, p.changed = max(p.version, r.seq), max(p.at, r.time), true
@@ -153,23 +152,20 @@ func (q *Queue) readJob(id JobID, st Status) (Job, []byte, error) {
 	return j, text, err
 }
 
-// payloadSums gives the record the digests of the payload: those in the job
-// file, or, where a job file of other hands has none, those of the payload.
+// payloadSums gives the record the digests of the payload in the job file. A job
+// file of other hands may have no SHA-256: then it is computed.
 func (q *Queue) payloadSums(r *record, j *Job) {
-	sha, e1 := hex.DecodeString(j.digestOf(digest.SHA256).Hex)
-	sum, e2 := hex.DecodeString(j.digestOf(digest.MD5).Hex)
-	if e1 == nil && e2 == nil && len(sha) == len(r.sha) && len(sum) == len(r.md5) {
+	r.md5 = j.md5()
+	if sha, err := hex.DecodeString(j.digestOf(digest.SHA256).Hex); err == nil && len(sha) == len(r.sha) {
 		copy(r.sha[:], sha)
-		copy(r.md5[:], sum)
 		return
 	}
 	f, err := q.dirs.payload.Open(r.job.String())
 	if err == nil {
 		defer f.Close()
-		a, b := sha256.New(), md5.New()
-		r.size, err = io.Copy(io.MultiWriter(a, b), f)
-		a.Sum(r.sha[:0])
-		b.Sum(r.md5[:0])
+		h := sha256.New()
+		r.size, err = io.Copy(h, f)
+		h.Sum(r.sha[:0])
 	}
 	if err != nil {
 		q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + payloadDir + "/" + r.job.String(), Text: err.Error()})
@@ -177,16 +173,15 @@ func (q *Queue) payloadSums(r *record, j *Job) {
 }
 
 // fill puts the facts of a record into a slot.
-func (q *Queue) fill(s slot, r *record) {
+func (q *Queue) fill(p *page, s slot, r *record) {
 	s.putMedia(q.typeNumber(r.mediaType))
 	s.putTextLen(r.textSize)
 	s.putSize(r.size)
 	s.putSubmit(r.submitted)
 	s.putChanged(r.time)
 	copy(s.sha(), r.sha[:])
-	copy(s.md5(), r.md5[:])
 	copy(s.fileSHA(), r.fileSHA[:])
-	copy(s.fileMD5(), r.fileMD5[:])
+	p.setMD5(int(r.job%PageJobs), r.md5)
 }
 
 // reconcile makes events of what an operator did by hand while nobody had the

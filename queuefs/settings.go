@@ -2,7 +2,6 @@ package queuefs
 
 import (
 	"context"
-	"crypto/md5"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 )
 
@@ -187,7 +187,7 @@ func (n *settings) parse(q *Queue, changed time.Time) (err error) {
 			n.info.Created = old.Created
 		}
 	}
-	n.facts = Facts{Length: int64(len(n.file)), SHA256: sha256.Sum256(n.file), MD5: md5.Sum(n.file), Type: jobFileType, Modified: changed}
+	n.facts = Facts{Length: int64(len(n.file)), SHA256: sha256.Sum256(n.file), Type: jobFileType, Modified: changed}
 	return nil
 }
 
@@ -260,6 +260,7 @@ func (info *QueueInfo) elements() anvl.Record {
 		{Name: "lease", Value: number(int64(info.Lease/time.Second), 0)},
 		{Name: "maxAttempts", Value: number(int64(info.MaxAttempts), 0)},
 		{Name: "callback", Value: info.Callback},
+		{Name: "digests", Value: FormatDigests(info.Digests)},
 		{Name: "created", Value: FormatTime(info.Created)},
 	}
 }
@@ -283,6 +284,7 @@ func (info *QueueInfo) check() error {
 	case info.MaxAttempts < 0 || info.MaxAttempts > maxAttempts:
 		return bad("maximum of attempts %d is not from 0 to %d", info.MaxAttempts, maxAttempts)
 	}
+	info.Digests &^= digest.SetOf(digest.SHA256)
 	info.Paused = info.Paused.Truncate(time.Microsecond).UTC()
 	if y := info.Paused.Year(); y < 0 || y > 9999 {
 		return bad("paused in the year %d", y)
@@ -320,6 +322,26 @@ func checkURI(what, uri string) error {
 		return fmt.Errorf("%w: %s %.80q has a fragment", ErrBadName, what, uri)
 	}
 	return nil
+}
+
+// FormatDigests returns the property digests of a queue, such as "SHA-256 MD5";
+// it is "" for no digests but SHA-256.
+func FormatDigests(s digest.Set) string {
+	sha := digest.SetOf(digest.SHA256)
+	if s &^= sha; s == 0 {
+		return ""
+	}
+	return sha.String() + " " + s.String()
+}
+
+// ParseDigests reads names of digests, such as "SHA-256 MD5". SHA-256 is
+// computed always, and not in what is returned.
+func ParseDigests(names string) (digest.Set, error) {
+	s, err := digest.ParseSet(names)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrBadName, err)
+	}
+	return s &^ digest.SetOf(digest.SHA256), nil
 }
 
 func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
@@ -378,6 +400,9 @@ func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
 		if info.Acknowledge, err = ParseAcknowledge(v); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if info.Digests, err = ParseDigests(r.Value("digests")); err != nil {
+		errs = append(errs, err)
 	}
 	return info, errors.Join(errs...)
 }

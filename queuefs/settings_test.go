@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/digest"
 )
 
 // set returns an edit that puts down some properties.
@@ -60,14 +61,14 @@ func TestSetQueueKeepsWhatElseIsInTheFile(t *testing.T) {
 	at := time.Date(2026, 5, 6, 7, 8, 9, 10_999, time.UTC)
 	got, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) {
 		i.Name, i.Description, i.CullingSize, i.CullingAge = "Jobs", "", 5, 720
-		i.Paused, i.Closed, i.Acknowledge, i.Lease, i.MaxAttempts = at, true, queuefs.AckRequired, 90*time.Second, 3
+		i.Paused, i.Closed, i.Acknowledge, i.Lease, i.MaxAttempts, i.Digests = at, true, queuefs.AckRequired, 90*time.Second, 3, digest.SetOf(digest.MD5)
 		i.Callback = "https://example.org/hook?x=1"
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := queuefs.QueueInfo{ID: "jobs", Identifier: "jobs", Name: "Jobs", CullingSize: 5, CullingAge: 720, VerifyOnRead: true,
-		Paused: at.Truncate(time.Microsecond), Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 3,
+		Paused: at.Truncate(time.Microsecond), Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 3, Digests: digest.SetOf(digest.MD5),
 		Callback: "https://example.org/hook?x=1", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	if got != want || q.Info() != want {
 		t.Errorf("got %+v\nand %+v\nwant %+v", got, q.Info(), want)
@@ -89,6 +90,7 @@ acknowledge: required
 lease: 90
 maxAttempts: 3
 callback: https://example.org/hook?x=1
+digests: SHA-256 MD5
 
 # a second record
 name: not read
@@ -108,7 +110,7 @@ name: not read
 	if again, err := os.Stat(dir + "/queues/jobs/queue-info.txt"); err != nil || !os.SameFile(st, again) || !again.ModTime().Equal(st.ModTime()) {
 		t.Error("the file was written though nothing changed")
 	}
-	want.Paused, want.Closed, want.Acknowledge, want.Lease, want.MaxAttempts, want.Callback, want.CullingAge = time.Time{}, false, queuefs.AckNone, 0, 0, "", -1
+	want.Paused, want.Closed, want.Acknowledge, want.Lease, want.MaxAttempts, want.Callback, want.CullingAge, want.Digests = time.Time{}, false, queuefs.AckNone, 0, 0, "", -1, 0
 	if got, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { *i = want })); err != nil || got != want {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}

@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// A slot is what the index keeps in memory of one job: 128 octets without a
-// pointer. The rest is in the job file. A page of the index on disk is an
+// A slot is what the index keeps in memory of one job: 96 octets without a
+// pointer. The MD5 of the payload, where it is known, stands beside the slots
+// of the page. The rest is in the job file. A page of the index on disk is an
 // image of its slots.
 //
 //	0 status, outcome and marks | 1 flags | 2 media type u16 | 4 length of job file u32
 //	8 size of payload i64 | 16 submitted µs i64 | 24 last event µs i64
-//	32 SHA-256 of payload | 64 MD5 of payload | 80 SHA-256 and 112 MD5 of job file
+//	32 SHA-256 of payload | 64 SHA-256 of job file
 type slot []byte
 
-const slotSize = 128
+const slotSize = 96
 
 // Octet 0 has the status in its low bits, the outcome in its high ones, and
 // between them whether the job has results, and whether it is retained.
@@ -54,9 +55,7 @@ func (s slot) size() int64         { return int64(binary.LittleEndian.Uint64(s[8
 func (s slot) submitted() int64    { return int64(binary.LittleEndian.Uint64(s[16:])) }
 func (s slot) changed() int64      { return int64(binary.LittleEndian.Uint64(s[24:])) }
 func (s slot) sha() []byte         { return s[32:64] }
-func (s slot) md5() []byte         { return s[64:80] }
-func (s slot) fileSHA() []byte     { return s[80:112] }
-func (s slot) fileMD5() []byte     { return s[112:128] }
+func (s slot) fileSHA() []byte     { return s[64:96] }
 func (s slot) available() bool     { return s.status() == Pending && s[1]&(flagBusy|flagHeld) == 0 }
 func micro(us int64) time.Time     { return time.UnixMicro(us).UTC() }
 func (s slot) payloadDone() bool   { return s.has(flagPayload) }
@@ -70,11 +69,15 @@ func (s slot) putChanged(us int64) { binary.LittleEndian.PutUint64(s[24:], uint6
 // the jobs p*PageJobs to (p+1)*PageJobs-1.
 const PageJobs = 1024
 
-const pageSize = PageJobs * slotSize
+const (
+	pageSize = PageJobs * slotSize
+	md5sSize = PageJobs * 16
+)
 
 // A page is the part of the index for a fixed range of job numbers.
 type page struct {
 	slots   []byte
+	md5s    []byte // of the payloads, 16 octets each; nil if none is known
 	version Seq    // last event that touched it
 	at      int64  // time of that event, µs
 	count   [4]int // jobs by status; [0] is unused
@@ -84,6 +87,24 @@ type page struct {
 }
 
 func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize]) }
+
+// md5 returns the MD5 of a payload, zero if it is not known.
+func (p *page) md5(i int) (sum [16]byte) {
+	if p.md5s != nil {
+		copy(sum[:], p.md5s[i*len(sum):])
+	}
+	return sum
+}
+
+func (p *page) setMD5(i int, sum [16]byte) {
+	if p.md5s == nil {
+		if sum == ([16]byte{}) {
+			return
+		}
+		p.md5s = make([]byte, md5sSize)
+	}
+	copy(p.md5s[i*len(sum):], sum[:])
+}
 
 // An index is all pages of a queue. Missing pages have no jobs.
 type index struct {
@@ -119,6 +140,13 @@ func (x *index) page(id JobID) *page {
 	return nil
 }
 
+// sums gives a record the digests of the payload of a job, which is there.
+func (x *index) sums(id JobID, r *record) {
+	p, i := x.page(id), int(id%PageJobs)
+	copy(r.sha[:], p.slot(i).sha())
+	r.md5 = p.md5(i)
+}
+
 // grow returns the page of a job, making it if need be.
 func (x *index) grow(id JobID) *page {
 	n := int(id / PageJobs)
@@ -150,7 +178,7 @@ func (x *index) take(n int, p *page) {
 // vacate gives back the memory of a page without jobs.
 func (x *index) vacate(p *page) {
 	freeSlots(p.slots)
-	p.slots = noSlots
+	p.slots, p.md5s = noSlots, nil
 	x.full--
 }
 

@@ -8,8 +8,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-
-	"cutie/queuefs/digest"
 )
 
 // A Stage is a batch whose payloads come at the same time and in any order:
@@ -63,7 +61,7 @@ func (s *Stage) Put(place int, part *Submission) error {
 		d.buf = slices.Clone(d.buf)
 		s.sub.budget -= len(d.buf)
 	}
-	d.sums.buf = nil // it has room for more than is in it, and stays for long
+	d.sum.buf = nil // it has room for more than is in it, and stays for long
 	s.sub.said = said
 	d.sub, s.drafts[place] = s.sub, d
 	part.drafts, part.done = nil, true
@@ -99,10 +97,7 @@ func (d *Draft) Verify() error {
 	if d.err != nil {
 		return d.err
 	}
-	_, err := d.verify([]digest.Value{
-		digest.NewValue(digest.SHA256, d.sums.SHA256(nil)),
-		digest.NewValue(digest.MD5, d.sums.MD5(nil)),
-	})
+	_, err := d.digests()
 	return err
 }
 

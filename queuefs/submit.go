@@ -45,13 +45,15 @@ type Submission struct {
 	group  bool
 	done   bool
 	former JobID // see Replace; 0: none
+
+	digests digest.Set // those that the queue asks for
 }
 
 var errOver = errors.New("submission is over")
 
 // Begin starts a submission. Call Commit or Discard in the end.
 func (q *Queue) Begin() *Submission {
-	return &Submission{q: q, budget: q.svc.log.MaxAppend() / 2}
+	return &Submission{q: q, budget: q.svc.log.MaxAppend() / 2, digests: q.Info().Digests}
 }
 
 // Group makes the jobs of the submission a batch: those for which the
@@ -81,9 +83,9 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 			return nil, err
 		}
 	}
-	d := &Draft{sub: s, meta: m, sums: sumsPool.Get().(*sums)}
-	d.sums.Reset()
-	d.buf = d.sums.buf[:0]
+	d := &Draft{sub: s, meta: m, sum: sumPool.Get().(*sum)}
+	d.sum.Reset()
+	d.buf = d.sum.buf[:0]
 	s.drafts = append(s.drafts, d)
 	return d, nil
 }
@@ -114,14 +116,11 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			return nil, d.err
 		}
 		r := &record{kind: Submit, to: Pending, size: d.size, mediaType: d.meta.MediaType}
-		d.sums.SHA256(r.sha[:0])
-		d.sums.MD5(r.md5[:0])
-		digests := append(make([]digest.Value, 0, 2+len(d.meta.Expect)),
-			digest.NewValue(digest.SHA256, r.sha[:]), digest.NewValue(digest.MD5, r.md5[:]))
-		digests, err := d.verify(digests)
+		digests, err := d.digests()
 		if err != nil {
 			return nil, err
 		}
+		d.sum.Sum(r.sha[:0])
 		if d.file == nil {
 			r.flags = recInline
 		} else {
@@ -130,6 +129,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		m := &d.meta
 		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
 			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests, Destruction: m.Destruction}
+		r.md5 = jobs[i].md5()
 		recs[i] = r
 		total += len(d.buf) + 1024 + len(m.Sidecar)
 	}
@@ -268,10 +268,10 @@ func (s *Submission) discard(remove bool) {
 			}
 		}
 		if cap(d.buf) <= 2*inlineLimit {
-			d.sums.buf = d.buf[:0]
+			d.sum.buf = d.buf[:0]
 		}
-		sumsPool.Put(d.sums)
-		d.sums, d.buf = nil, nil
+		sumPool.Put(d.sum)
+		d.sum, d.buf = nil, nil
 	}
 }
 

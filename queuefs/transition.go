@@ -85,9 +85,7 @@ func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record {
 		submitted: j.Submitted.UnixMicro()}
 	r.mark(j)
 	r.setType(j.MediaType)
-	s := q.idx.slot(j.ID)
-	copy(r.sha[:], s.sha())
-	copy(r.md5[:], s.md5())
+	q.idx.sums(j.ID, r)
 	r.setText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
 	return r
 }

@@ -55,6 +55,7 @@ func setupSetQueue(fs *pflag.FlagSet) action {
 	lease := fs.Duration("lease", 0, "`time` of a lease that nobody asked for, such as 10m; 0 for unset")
 	fs.Int64("max-attempts", 0, "`number` of times to hand a job out; 0 for no limit")
 	fs.String("callback", "", "`URI` to tell of what happens to jobs; empty for none")
+	fs.String("digests", "", "`types` of digests to compute of every payload beside SHA-256, such as \"SHA-256 MD5\"; empty for none")
 	return func(ctx context.Context, c *call) (err error) {
 		var settings rest.Settings
 		switch strings.ToLower(behavior) {
@@ -112,6 +113,7 @@ var properties = []struct{ option, name, unset string }{
 	{"lease", "leaseDuration", "0"},
 	{"max-attempts", "maxAttempts", "0"},
 	{"callback", "callback", ""},
+	{"digests", "digests", ""},
 }
 
 // answerQueue does something that returns a queue, and prints its state if a

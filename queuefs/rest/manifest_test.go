@@ -59,7 +59,7 @@ func TestManifestIsSubmitted(t *testing.T) {
 			names, bodies := []string{"a b.txt", "b c.bin", "d.name", "a"}, []string{"hello\n", large, "", "hello\n"}
 			for i, j := range jobs {
 				sums := j.Digests
-				if len(sums) < 2 || sums[0] != digest.Sum(digest.SHA256, []byte(bodies[i])) {
+				if len(sums) == 0 || sums[0] != digest.Sum(digest.SHA256, []byte(bodies[i])) {
 					t.Errorf("job %d: digests %v", i, sums)
 				}
 				want := queuefs.Job{ID: queuefs.JobID(i + 1), Queue: "jobs", Status: queuefs.Pending, Seq: queuefs.Seq(i + 1),

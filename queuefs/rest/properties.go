@@ -109,6 +109,8 @@ func setProperty(info *queuefs.QueueInfo, name, value string, now time.Time) (er
 		info.MaxAttempts = int(min(max(n, 0), 1<<31-1))
 	case "callback":
 		info.Callback = value
+	case "digests":
+		info.Digests, err = queuefs.ParseDigests(value)
 	default:
 		err = badRequest("%.40q is not known here: it is no property to give a queue", name)
 	}

@@ -14,7 +14,7 @@ import (
 // A Settings says what is to be set of a queue, by the names of its state, in
 // order: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold
 // (hours), verifyOnRead, verifyOnWrite, closed, acknowledge, leaseDuration
-// (seconds), maxAttempts and callback; S is pause or restart. An empty value
+// (seconds), maxAttempts, callback and digests; S is pause or restart. An empty value
 // unsets what may be unset.
 type Settings = anvl.Record
 
@@ -54,6 +54,7 @@ func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state
 	add("leaseDuration", strconv.FormatInt(int64(info.Lease/time.Second), 10), info.Lease > 0)
 	add("maxAttempts", strconv.Itoa(info.MaxAttempts), info.MaxAttempts > 0)
 	add("callback", info.Callback, info.Callback != "")
+	add("digests", queuefs.FormatDigests(info.Digests), info.Digests != 0)
 	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")
 }
 

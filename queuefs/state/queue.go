@@ -47,6 +47,7 @@ var QueueClass = &Class{
 		{Name: "leaseDuration", Type: Integer}, // seconds, if it is set
 		{Name: "maxAttempts", Type: Integer},   // if there is a limit
 		{Name: "callback", Type: Reference},    // who is told of changes
+		{Name: "digests"},                      // computed of payloads, if not SHA-256 alone
 		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and what holds
 		{Name: "numHeldJobs", Type: Integer},   // pending ones that are passed over
 		{Name: "numLeasedJobs", Type: Integer}, // consumed ones whose consumer is to report
@@ -176,6 +177,7 @@ func (b *builder) behaviour(q *Queue) {
 		b.integer("maxAttempts", int64(info.MaxAttempts))
 	}
 	b.optional("callback", info.Callback)
+	b.optional("digests", queuefs.FormatDigests(info.Digests))
 	b.optional("damage", q.Damage)
 	b.integer("numHeldJobs", q.Held)
 	b.integer("numLeasedJobs", q.Leased)
@@ -262,6 +264,9 @@ func (d *Document) Queue() (Queue, error) {
 	}
 	var err error
 	if q.Info.ID, err = queuefs.CleanQueueID(q.Info.Identifier); err != nil {
+		return fail(err)
+	}
+	if q.Info.Digests, err = queuefs.ParseDigests(d.text("digests")); err != nil {
 		return fail(err)
 	}
 	if s := d.text("acknowledge"); s != "" {

@@ -53,6 +53,7 @@ func fullQueue() state.Queue {
 				VerifyOnRead: true, Created: day,
 				Paused: day.Add(2 * time.Hour), Closed: true, Acknowledge: queuefs.AckRequired,
 				Lease: 90 * time.Second, MaxAttempts: 5, Callback: "https://example.org/called?a=1&b=2",
+				Digests: digest.SetOf(digest.MD5, digest.SHA512),
 			},
 			Held: 1, Leased: 2, Failed: 1,
 			Pending: 3, Consumed: 2, Deleted: 1, Seq: 12,
