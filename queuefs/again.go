@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/job"
 )
 
 // Elements with which two jobs name each other; they stand in Extra.
@@ -74,7 +75,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 	inline := sub.payload
 	var again Job
 	err = q.commit(func() ([]*record, error) {
-		if q.mint.job >= maxJobID {
+		if q.mint.job >= job.MaxID {
 			return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
 		}
 		q.idx.sums(id, sub)

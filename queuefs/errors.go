@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 )
 
 // Errors that callers branch on; every error of this package that has one of
@@ -21,7 +22,7 @@ var (
 	ErrLease        = errors.New("lease is gone")
 	ErrNoResult     = errors.New("result not found")
 	ErrResultExists = errors.New("result exists already")
-	ErrBadName      = errors.New("bad name")
+	ErrBadName      = job.ErrBadName
 	ErrDigest       = digest.ErrMismatch
 	ErrSidecar      = errors.New("sidecar is not text")
 	ErrTooBig       = errors.New("too big")

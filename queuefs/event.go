@@ -1,77 +1,61 @@
 package queuefs
 
 import (
-	"fmt"
-	"strings"
 	"time"
+
+	"cutie/queuefs/job"
 )
 
-// A Status is where a job stands; it is the name of the directory its job
-// file is in (Cutie 0.3, 3.3). The zero value is no job.
-type Status uint8
+// The words of package job are those of this package.
+type (
+	JobID   = job.ID
+	Seq     = job.Seq
+	Status  = job.Status
+	Kind    = job.Kind
+	Outcome = job.Outcome
+)
 
+// Where jobs stand.
 const (
-	Pending Status = 1 + iota
-	Consumed
-	Deleted
+	Pending  = job.Pending
+	Consumed = job.Consumed
+	Deleted  = job.Deleted
 )
 
-var statusNames = [...]string{"", "pending", "consumed", "deleted"}
+// What happens to jobs.
+const (
+	Submit   = job.Submit
+	Consume  = job.Consume
+	Delete   = job.Delete
+	Requeue  = job.Requeue
+	Cull     = job.Cull
+	Update   = job.Update
+	Hold     = job.Hold
+	Release  = job.Release
+	Extend   = job.Extend
+	Conclude = job.Conclude
+	Phase    = job.Phase
+)
 
-func (s Status) String() string {
-	if int(s) < len(statusNames) {
-		return statusNames[s]
-	}
-	return fmt.Sprintf("Status(%d)", s)
-}
+// What became of consumed jobs.
+const (
+	Completed = job.Completed
+	Failed    = job.Failed
+	Aborted   = job.Aborted
+)
+
+// ParseJobID accepts only what String of a JobID prints. The error wraps
+// [ErrBadName], as those of the other functions here.
+func ParseJobID(s string) (JobID, error) { return job.ParseID(s) }
 
 // ParseStatus accepts "pending", "consumed" and "deleted".
-func ParseStatus(s string) (Status, error) {
-	for i, n := range statusNames {
-		if i > 0 && n == s {
-			return Status(i), nil
-		}
-	}
-	return 0, fmt.Errorf("%w: status %.40q is none of pending, consumed, deleted", ErrBadName, s)
-}
-
-// A Kind says what happened to a job.
-type Kind uint8
-
-const (
-	Submit  Kind = 1 + iota // the job came
-	Consume                 // pending to consumed
-	Delete                  // pending to deleted
-	Requeue                 // consumed or deleted to pending
-	Cull                    // job file and payload removed
-	Update                  // the job file changed, the status did not; of no job: queue-info.txt did
-	// The following, too, change only the job file.
-	Hold     // a pending job is passed over from now on
-	Release  // it is no longer
-	Extend   // the lease of a consumed job began or was extended
-	Conclude // the outcome of a consumed job is known, or its consumer gave a result
-	// The last one is of no job of the queue.
-	Phase // the phase of what a facade keeps beside the queue changed; see [Queue.TellPhase]
-)
-
-var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update", "hold", "release", "lease", "outcome", "phase"}
-
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return fmt.Sprintf("Kind(%d)", k)
-}
+func ParseStatus(s string) (Status, error) { return job.ParseStatus(s) }
 
 // ParseKind accepts what String prints of the kinds of events.
-func ParseKind(s string) (Kind, error) {
-	for i, n := range kindNames {
-		if i > 0 && n == s {
-			return Kind(i), nil
-		}
-	}
-	return 0, fmt.Errorf("%w: kind %.40q is none of %s", ErrBadName, s, strings.Join(kindNames[1:], ", "))
-}
+func ParseKind(s string) (Kind, error) { return job.ParseKind(s) }
+
+// ParseOutcome accepts "completed", "error" and "aborted".
+func ParseOutcome(s string) (Outcome, error) { return job.ParseOutcome(s) }
 
 // An Event is one entry of a queue's history, on stable storage. It is of a
 // job, of queue-info.txt, or, if its kind is [Phase], of a subject that is

@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
 )
 
 // A queue made again under the name of a removed queue goes on with its job
@@ -81,7 +82,7 @@ func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last numbers, 
 	}
 	var buf []byte
 	for _, n := range pages {
-		last.job = max(last.job, min(JobID(n+1)*PageJobs-1, maxJobID))
+		last.job = max(last.job, min(JobID(n+1)*PageJobs-1, job.MaxID))
 		if buf, err = dir.ReadFile(pageName(n), buf[:0], 2*pageSize); err != nil {
 			return last, err
 		}
@@ -102,7 +103,7 @@ func (s *Service) salvage(dir *durable.Dir, name string, why error) (last number
 		return last, err
 	}
 	believe := func(n numbers) {
-		if n.job <= maxJobID/2 && n.seq <= maxJobID/2 {
+		if n.job <= job.MaxID/2 && n.seq <= job.MaxID/2 {
 			last = last.max(n)
 		}
 	}
@@ -237,13 +238,13 @@ func (s *Service) oldFormer(id string) (last numbers, err error) {
 
 // parseNumbers also reads lines without an event number, which are older.
 func parseNumbers(text string) (n numbers, err error) {
-	job, seq, two := strings.Cut(text, " ")
-	j, err := strconv.ParseUint(job, 10, 64)
+	first, second, two := strings.Cut(text, " ")
+	j, err := strconv.ParseUint(first, 10, 64)
 	e := uint64(0)
 	if err == nil && two {
-		e, err = strconv.ParseUint(seq, 10, 64)
+		e, err = strconv.ParseUint(second, 10, 64)
 	}
-	if err == nil && (j > maxJobID || e > maxSeq) {
+	if err == nil && (j > job.MaxID || e > maxSeq) {
 		err = fmt.Errorf("%.60q is out of reach", text)
 	}
 	if err != nil {

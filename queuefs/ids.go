@@ -6,51 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// A JobID numbers the jobs of a queue from 1; it never repeats, over restarts
-// and culling. Its text is the job's file name, and text order is FIFO order.
-type JobID uint64
-
-// maxJobID is the largest number that twelve digits hold.
-const maxJobID = 999_999_999_999
-
-// String returns "j" and twelve digits.
-func (id JobID) String() string { return string(id.Append(make([]byte, 0, 13))) }
-
-// Append adds the text of the identifier to dst.
-func (id JobID) Append(dst []byte) []byte {
-	var b [13]byte
-	n := uint64(id)
-	for i := 12; i > 0; i-- {
-		b[i] = byte('0' + n%10)
-		n /= 10
-	}
-	b[0] = 'j'
-	return append(dst, b[:]...)
-}
-
-// ParseJobID accepts only what String prints. The error wraps [ErrBadName].
-func ParseJobID(s string) (JobID, error) {
-	if len(s) != 13 || s[0] != 'j' {
-		return 0, fmt.Errorf("%w: job identifier %.40q is not j and twelve digits", ErrBadName, s)
-	}
-	var n uint64
-	for i := 1; i < 13; i++ {
-		c := s[i] - '0'
-		if c > 9 {
-			return 0, fmt.Errorf("%w: job identifier %.40q is not j and twelve digits", ErrBadName, s)
-		}
-		n = n*10 + uint64(c)
-	}
-	if n == 0 {
-		return 0, fmt.Errorf("%w: job identifiers begin with j000000000001", ErrBadName)
-	}
-	return JobID(n), nil
-}
-
-// A Seq numbers the events of a queue 1, 2, 3 … without gaps. 0 is before the
-// first event.
-type Seq uint64
-
 // maxQueueID is the longest cleaned queue identifier, in octets; it leaves
 // room in a file name for what a mirror may add.
 const maxQueueID = 200

@@ -8,35 +8,6 @@ import (
 	"time"
 )
 
-// An Outcome is what became of a consumed job, as its consumer reported it.
-// The zero value is that nothing was reported.
-type Outcome uint8
-
-const (
-	Completed Outcome = 1 + iota
-	Failed
-	Aborted // by its submitter or an operator, or because its time was over
-)
-
-var outcomeNames = [...]string{"", "completed", "error", "aborted"}
-
-func (o Outcome) String() string {
-	if int(o) < len(outcomeNames) {
-		return outcomeNames[o]
-	}
-	return fmt.Sprintf("Outcome(%d)", o)
-}
-
-// ParseOutcome accepts "completed", "error" and "aborted".
-func ParseOutcome(s string) (Outcome, error) {
-	for i, n := range outcomeNames {
-		if i > 0 && n == s {
-			return Outcome(i), nil
-		}
-	}
-	return 0, fmt.Errorf("%w: outcome %.40q is none of completed, error, aborted", ErrBadName, s)
-}
-
 // errorType is the written form of Job.Transient, by the words of UWS.
 func errorType(transient bool) string {
 	if transient {

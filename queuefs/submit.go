@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -161,7 +162,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 				j.Batch = batch
 			}
 			q.mint.job++
-			if q.mint.job > maxJobID {
+			if q.mint.job > job.MaxID {
 				return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
 			}
 			j.ID = q.mint.job

@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump"},
 	{"queuefs/journal/segment"},
-	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
+	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/job", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs,

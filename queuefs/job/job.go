@@ -1,0 +1,154 @@
+// Package job has the words in which a queue speaks of its jobs and of what
+// happens to them: identifiers, event numbers, statuses, kinds of events, and
+// outcomes. Each prints, and parses only what it prints.
+package job
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrBadName is the error for a name that does not parse.
+var ErrBadName = errors.New("bad name")
+
+// An ID numbers the jobs of a queue from 1; it never repeats, over restarts
+// and culling. Its text is the job's file name, and text order is FIFO order.
+type ID uint64
+
+// MaxID is the largest number that twelve digits hold.
+const MaxID = 999_999_999_999
+
+// String returns "j" and twelve digits.
+func (id ID) String() string { return string(id.Append(make([]byte, 0, 13))) }
+
+// Append adds the text of the identifier to dst.
+func (id ID) Append(dst []byte) []byte {
+	var b [13]byte
+	n := uint64(id)
+	for i := 12; i > 0; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
+	b[0] = 'j'
+	return append(dst, b[:]...)
+}
+
+// ParseID accepts only what String prints. The error wraps [ErrBadName].
+func ParseID(s string) (ID, error) {
+	if len(s) != 13 || s[0] != 'j' {
+		return 0, fmt.Errorf("%w: job identifier %.40q is not j and twelve digits", ErrBadName, s)
+	}
+	var n uint64
+	for i := 1; i < 13; i++ {
+		c := s[i] - '0'
+		if c > 9 {
+			return 0, fmt.Errorf("%w: job identifier %.40q is not j and twelve digits", ErrBadName, s)
+		}
+		n = n*10 + uint64(c)
+	}
+	if n == 0 {
+		return 0, fmt.Errorf("%w: job identifiers begin with j000000000001", ErrBadName)
+	}
+	return ID(n), nil
+}
+
+// A Seq numbers the events of a queue 1, 2, 3 … without gaps. 0 is before the
+// first event.
+type Seq uint64
+
+// A Status is where a job stands; it is the name of the directory its job
+// file is in (Cutie 0.3, 3.3). The zero value is no job.
+type Status uint8
+
+const (
+	Pending Status = 1 + iota
+	Consumed
+	Deleted
+)
+
+var statusNames = [...]string{"", "pending", "consumed", "deleted"}
+
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return fmt.Sprintf("Status(%d)", s)
+}
+
+// ParseStatus accepts "pending", "consumed" and "deleted".
+func ParseStatus(s string) (Status, error) {
+	for i, n := range statusNames {
+		if i > 0 && n == s {
+			return Status(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: status %.40q is none of pending, consumed, deleted", ErrBadName, s)
+}
+
+// A Kind says what happened to a job.
+type Kind uint8
+
+const (
+	Submit  Kind = 1 + iota // the job came
+	Consume                 // pending to consumed
+	Delete                  // pending to deleted
+	Requeue                 // consumed or deleted to pending
+	Cull                    // job file and payload removed
+	Update                  // the job file changed, the status did not; of no job: queue-info.txt did
+	// The following, too, change only the job file.
+	Hold     // a pending job is passed over from now on
+	Release  // it is no longer
+	Extend   // the lease of a consumed job began or was extended
+	Conclude // the outcome of a consumed job is known, or its consumer gave a result
+	// The last one is of no job of the queue.
+	Phase // the phase of what a facade keeps beside the queue changed; see TellPhase of queuefs
+)
+
+var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update", "hold", "release", "lease", "outcome", "phase"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", k)
+}
+
+// ParseKind accepts what String prints of the kinds of events.
+func ParseKind(s string) (Kind, error) {
+	for i, n := range kindNames {
+		if i > 0 && n == s {
+			return Kind(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: kind %.40q is none of %s", ErrBadName, s, strings.Join(kindNames[1:], ", "))
+}
+
+// An Outcome is what became of a consumed job, as its consumer reported it.
+// The zero value is that nothing was reported.
+type Outcome uint8
+
+const (
+	Completed Outcome = 1 + iota
+	Failed
+	Aborted // by its submitter or an operator, or because its time was over
+)
+
+var outcomeNames = [...]string{"", "completed", "error", "aborted"}
+
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return fmt.Sprintf("Outcome(%d)", o)
+}
+
+// ParseOutcome accepts "completed", "error" and "aborted".
+func ParseOutcome(s string) (Outcome, error) {
+	for i, n := range outcomeNames {
+		if i > 0 && n == s {
+			return Outcome(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: outcome %.40q is none of completed, error, aborted", ErrBadName, s)
+}
