@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"cutie/cmd/cutie/dashboard"
 	"errors"
 	"io"
 	"iter"
@@ -58,7 +59,7 @@ func openLocal(ctx context.Context, dir string, warn func(string, ...any), watch
 			warn("%v", err)
 		}
 	}
-	h := rest.New(svc, rest.Options{MaxBody: localBody, Log: failed})
+	h := rest.New(svc, rest.Options{MaxBody: localBody, Pages: dashboard.Pages{}, Log: failed})
 	inside := &daemon.InProcess{Handler: h}
 	return &local{newClient("http://localhost/", watch(inside)), svc, h, jobs, inside}, nil
 }

@@ -21,7 +21,12 @@ func putBuffer(buf *[]byte) {
 
 // answer writes d in the given form.
 func (h *Handler) answer(w http.ResponseWriter, status int, form state.Form, d *state.Document) {
-	h.write(w, status, form, func(dst []byte) []byte { return form.Append(dst, d) })
+	h.write(w, status, form, func(dst []byte) []byte {
+		if isPage(form) {
+			return h.o.Pages.State(dst, d, View{})
+		}
+		return form.Append(dst, d)
+	})
 }
 
 // write answers with what fill appends, a document in the given form.

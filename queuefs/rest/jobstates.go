@@ -30,11 +30,11 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 	}
 	base := h.base()
 	ref := base.Ref("state", q.ID())
-	s := sequence{out: w, form: form, list: state.JobList{Base: base, Queue: q.ID(), Ref: ref + "?detail", Now: h.now()}}
+	s := sequence{out: w, form: form, pages: h.o.Pages, base: base, queue: q.ID(), now: h.now()}
 	header := w.Header()
 	if page.More && len(page.IDs) > 0 {
-		s.list.Next = goingOn(ref, r.query, page.IDs[len(page.IDs)-1])
-		header["Link"] = []string{"<" + s.list.Next + `>; rel="next"`}
+		s.next = goingOn(ref, r.query, page.IDs[len(page.IDs)-1])
+		header["Link"] = []string{"<" + s.next + `>; rel="next"`}
 	}
 	header["Content-Type"] = []string{form.MediaType()}
 	header["X-Content-Type-Options"] = noSniff

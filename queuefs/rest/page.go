@@ -18,6 +18,51 @@ func WithMay(ctx context.Context, may func(method, path string) bool) context.Co
 	return context.WithValue(ctx, mayKey{}, may)
 }
 
+// A View is the part of a page that is not in the state. The zero View is for
+// everyone, at no certain time.
+type View struct {
+	// Now is the instant from which dates are told; zero: the dates alone are.
+	Now time.Time
+	// Jobs are jobs of jobStates, in the same order, with a row for each. Missing
+	// jobs are shown by their identifiers.
+	Jobs []queuefs.Job
+	// May reports whether the reader may send a request to a path below the base,
+	// such as "/hold/q/j000000000042". nil: the reader may do everything.
+	May func(method, path string) bool
+	// Lease is the token of the reader's lease of the job, "" for none. The page
+	// shows it, and has the forms of a consumer.
+	Lease string
+}
+
+// Pages writes states for people. Whatever a page shows, the table of
+// [state.AppendTable] is in it.
+type Pages interface {
+	State(dst []byte, d *state.Document, v View) []byte // a page
+	// A page with a row for each job: its beginning,
+	// the rows, and its end, with the reference of the
+	// next page or "".
+	JobsTop(dst []byte, base state.Base, queue string) []byte
+	Job(dst []byte, d *state.Document, now time.Time) []byte
+	JobsEnd(dst []byte, next string) []byte
+}
+
+// plainPages are the plain form XHTML.
+type plainPages struct{}
+
+func (plainPages) State(dst []byte, d *state.Document, _ View) []byte {
+	return state.XHTML.Append(dst, d)
+}
+
+func (plainPages) JobsTop(dst []byte, _ state.Base, queue string) []byte {
+	return state.AppendXHTMLHead(dst, "Jobs of "+queue)
+}
+
+func (plainPages) Job(dst []byte, d *state.Document, _ time.Time) []byte {
+	return state.AppendTable(dst, d, nil)
+}
+
+func (plainPages) JobsEnd(dst []byte, next string) []byte { return state.AppendXHTMLFoot(dst) }
+
 // maxRows is how many jobs of a list have their properties on a page. Those
 // behind them have their identifiers alone, for each row reads a job file.
 const maxRows = 200
@@ -27,7 +72,7 @@ func isPage(form state.Form) bool { return form == state.XHTML || form == state.
 // answerPage writes a document as a page for the person who asks. It has no
 // entity tag, for it tells how long ago things were and depends on who asks.
 func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form, d *state.Document) error {
-	v := state.View{Now: time.Now()}
+	v := View{Now: time.Now()}
 	v.Lease = r.lease
 	v.May, _ = r.Context().Value(mayKey{}).(func(method, path string) bool)
 	if d.Class == state.QueueClass {
@@ -46,7 +91,7 @@ func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form,
 			}
 		}
 	}
-	h.write(w, http.StatusOK, form, func(dst []byte) []byte { return state.AppendPage(dst, d, v) })
+	h.write(w, http.StatusOK, form, func(dst []byte) []byte { return h.o.Pages.State(dst, d, v) })
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -101,7 +102,7 @@ func TestJobsTakenByFormsCanBeFinished(t *testing.T) {
 func TestPagesHaveFormsForWhatTheirReaderMay(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	s.submit("x", queuefs.Meta{})
-	h := rest.New(s.svc, rest.Options{})
+	h := rest.New(s.svc, rest.Options{Pages: dashboard.Pages{}})
 	for _, tt := range []struct {
 		path, may string
 		want      int

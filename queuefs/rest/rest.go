@@ -150,6 +150,7 @@ type Options struct {
 	Phases func(r *http.Request, queue string) bool
 	Batch  BatchOptions
 	Fetch  *outbound.Client // fetches what manifests name; nil: one that reaches public addresses only
+	Pages  Pages            // write the form XHTML; nil: plain tables
 	// Log is told of errors that are not shown to the caller; nil: nobody is.
 	Log func(r *http.Request, err error)
 }
@@ -177,6 +178,9 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	o.MaxStreams = cmp.Or(o.MaxStreams, 5000)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)
 	o.StreamIdle = cmp.Or(o.StreamIdle, 30*time.Second)
+	if o.Pages == nil {
+		o.Pages = plainPages{}
+	}
 	o.setBatch()
 	h := &Handler{svc: svc, o: o, mux: http.NewServeMux()}
 	h.batches.closing, h.batches.close = context.WithCancel(context.Background())

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -77,6 +78,7 @@ func newDialled(t testing.TB) (*site, *dial) {
 func (s *site) serve(o rest.Options) *site {
 	t := s.t
 	t.Helper()
+	o.Pages = dashboard.Pages{}
 	o.Log = s.logged.add
 	srv := httptest.NewServer(rest.New(s.svc, o))
 	t.Cleanup(srv.Close)

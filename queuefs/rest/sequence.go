@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"io"
+	"time"
 
 	"cutie/queuefs/state"
 )
@@ -20,7 +21,12 @@ import (
 type sequence struct {
 	out  io.Writer
 	form state.Form
-	list state.JobList // for people
+
+	pages Pages // for people
+	base  state.Base
+	queue string
+	next  string // reference of the next page, "" at the end
+	now   time.Time
 
 	n    int
 	buf  []byte
@@ -40,7 +46,7 @@ func (s *sequence) begin() {
 		c := state.JobClass
 		s.buf = append(s.buf, xmlDeclaration+"<"+c.Prefix+":"+c.List+" xmlns:"+c.Prefix+`="`+c.Namespace+"\">\n"...)
 	case state.XHTML, state.HTML:
-		s.buf = s.list.AppendTop(s.buf)
+		s.buf = s.pages.JobsTop(s.buf, s.base, s.queue)
 	}
 }
 
@@ -75,7 +81,7 @@ func (s *sequence) add(d *state.Document) error {
 			s.buf = without(s.buf, from, s.head)
 		}
 	case state.XHTML, state.HTML:
-		s.buf = s.list.AppendJob(s.buf, d)
+		s.buf = s.pages.Job(s.buf, d, s.now)
 	default:
 		s.buf = s.form.Append(s.buf, d)
 	}
@@ -93,7 +99,7 @@ func (s *sequence) end() error {
 	case state.XML:
 		s.buf = append(s.buf, "</"+state.JobClass.Prefix+":"+state.JobClass.List+">\n"...)
 	case state.XHTML, state.HTML:
-		s.buf = s.list.AppendBottom(s.buf)
+		s.buf = s.pages.JobsEnd(s.buf, s.next)
 	}
 	return s.flush()
 }

@@ -58,10 +58,10 @@ func (b Base) CapabilityList(queue, set string) string {
 // segments are these, such as those of [Base.AppendJob]. Query and fragment do
 // not count.
 func ParseJobRef(ref string) (queue string, id queuefs.JobID, err error) {
-	rest, last, ok := cutLast(ref)
+	rest, last, ok := CutLast(ref)
 	if ok {
 		id, err = queuefs.ParseJobID(last)
-		_, queue, ok = cutLast(rest)
+		_, queue, ok = CutLast(rest)
 	}
 	if err == nil && (!ok || queue == "") {
 		err = fmt.Errorf("%w: %.80q is no reference to a job", queuefs.ErrBadName, ref)
@@ -69,8 +69,8 @@ func ParseJobRef(ref string) (queue string, id queuefs.JobID, err error) {
 	return queue, id, err
 }
 
-// cutLast splits a reference before its last segment, which it decodes.
-func cutLast(ref string) (rest, last string, ok bool) {
+// CutLast splits a reference before its last segment, which it decodes.
+func CutLast(ref string) (rest, last string, ok bool) {
 	ref, _, _ = strings.Cut(ref, "#")
 	ref, _, _ = strings.Cut(ref, "?")
 	i := strings.LastIndexByte(ref, '/')

@@ -81,25 +81,25 @@ func OfBatch(base Base, s *Batch) Document {
 // Batch returns what d, of class [BatchClass], is the state of.
 func (d *Document) Batch() (Batch, error) {
 	s := Batch{
-		ID:       d.text("identifier"),
-		Status:   BatchStatus(d.text("status")),
+		ID:       d.Text("identifier"),
+		Status:   BatchStatus(d.Text("status")),
 		Created:  d.date("created"),
 		Finished: d.date("finished"),
 		Lines:    d.integer("numLines", 0),
 		Fetched:  d.integer("numFetched", 0),
 		Octets:   d.integer("octets", 0),
-		Name:     d.text("batch"),
-		Detail:   d.text("detail"),
-		Errors:   d.items("errors"),
+		Name:     d.Text("batch"),
+		Detail:   d.Text("detail"),
+		Errors:   d.Items("errors"),
 	}
-	_, s.Queue, _ = cutLast(d.text("queueState"))
+	_, s.Queue, _ = CutLast(d.Text("queueState"))
 	switch s.Status {
 	case BatchFetching, BatchDone, BatchFailed:
 	default:
 		return Batch{}, fmt.Errorf("state of batch %.60q: status %.40q is none of fetching, done, failed", s.ID, s.Status)
 	}
 	var err error
-	if s.Submitted, err = ids(d.items("submittedJobStates")); err != nil {
+	if s.Submitted, err = ids(d.Items("submittedJobStates")); err != nil {
 		return Batch{}, fmt.Errorf("state of batch %.60q: %w", s.ID, err)
 	}
 	return s, nil

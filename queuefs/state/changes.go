@@ -61,26 +61,26 @@ func (b *builder) culled(c *Changes) {
 // Changes returns what d, of class [QueueClass] or [ServiceClass], says was
 // changed.
 func (d *Document) Changes() (c Changes, err error) {
-	if c.Changed, err = ids(d.items("changedJobStates")); err != nil {
+	if c.Changed, err = ids(d.Items("changedJobStates")); err != nil {
 		return c, err
 	}
-	if c.Chosen, err = ids(d.items("chosenJobStates")); err != nil {
+	if c.Chosen, err = ids(d.Items("chosenJobStates")); err != nil {
 		return c, err
 	}
-	c.Refused, c.More = d.items("refusedJobs"), d.text("moreJobs") == "true"
-	if s := d.text("moreAfter"); s != "" {
+	c.Refused, c.More = d.Items("refusedJobs"), d.Text("moreJobs") == "true"
+	if s := d.Text("moreAfter"); s != "" {
 		if c.After, err = queuefs.ParseJobID(s); err != nil {
 			return c, err
 		}
 	}
-	for _, s := range d.items("culledJobs") {
+	for _, s := range d.Items("culledJobs") {
 		j, err := parseCulled(s)
 		if err != nil {
 			return c, err
 		}
 		c.Culled = append(c.Culled, j)
 	}
-	for _, s := range d.items("keptJobs") {
+	for _, s := range d.Items("keptJobs") {
 		if c.Kept, err = addKept(c.Kept, s); err != nil {
 			return c, err
 		}

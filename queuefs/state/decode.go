@@ -16,7 +16,7 @@ func (f Form) Append(dst []byte, d *Document) []byte {
 	case Turtle:
 		return appendTurtle(dst, d)
 	case XHTML, HTML:
-		return appendPage(dst, d)
+		return appendXHTML(dst, d)
 	case XML:
 		return appendXML(dst, d)
 	case SOIF:
@@ -114,14 +114,14 @@ func canonical(t Type, text string) (string, error) {
 // The methods below read properties of a decoded document, whose text has the
 // right type already. What is absent is zero.
 
-func (d *Document) text(name string) string {
+func (d *Document) Text(name string) string {
 	if p := d.Property(name); p != nil {
 		return p.Text
 	}
 	return ""
 }
 
-func (d *Document) items(name string) []string {
+func (d *Document) Items(name string) []string {
 	if p := d.Property(name); p != nil {
 		return p.Items
 	}
@@ -137,6 +137,6 @@ func (d *Document) integer(name string, absent int64) int64 {
 }
 
 func (d *Document) date(name string) time.Time {
-	t, _ := time.Parse(dateLayout, d.text(name))
+	t, _ := time.Parse(dateLayout, d.Text(name))
 	return t
 }

@@ -66,7 +66,7 @@ func OfException(e Exception) Document {
 
 // Exception returns what d, of class [ExceptionClass], is the state of.
 func (d *Document) Exception() Exception {
-	return Exception{Status: int(d.integer("hTTPResponse", 0)), Detail: d.text("detail")}
+	return Exception{Status: int(d.integer("hTTPResponse", 0)), Detail: d.Text("detail")}
 }
 
 // DetailOf returns the detail of an exception written in form f, "" if it has

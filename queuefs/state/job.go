@@ -142,28 +142,28 @@ func (b *builder) digests(digests []digest.Value) {
 // and Extra and Lease.Key are zero.
 func (d *Document) Job() (queuefs.Job, error) {
 	j := queuefs.Job{
-		Submitter: d.text("submitter"),
+		Submitter: d.Text("submitter"),
 		Size:      d.integer("size", 0),
-		Sidecar:   d.text("sidecar"),
+		Sidecar:   d.Text("sidecar"),
 		Submitted: d.date("submitted"),
 		Consumed:  d.date("consumed"),
 		Deleted:   d.date("deleted"),
-		Filename:  d.text("filename"),
-		MediaType: d.text("mediaType"),
-		Batch:     d.text("batch"),
-		Consumer:  d.text("consumer"),
+		Filename:  d.Text("filename"),
+		MediaType: d.Text("mediaType"),
+		Batch:     d.Text("batch"),
+		Consumer:  d.Text("consumer"),
 		Requeued:  d.date("requeued"),
 		Requeues:  int(d.integer("numRequeues", 0)),
 		Updated:   d.date("updated"),
 		Seq:       queuefs.Seq(d.integer("sequence", 0)),
-		Owner:     d.text("owner"),
+		Owner:     d.Text("owner"),
 		Attempts:  int(d.integer("numAttempts", 0)),
 		Lease:     queuefs.Lease{Ends: d.date("leaseExpires")},
 		Held:      d.date("held"),
-		HeldFor:   d.text("heldFor"),
+		HeldFor:   d.Text("heldFor"),
 		Finished:  d.date("finished"),
-		Message:   d.text("message"),
-		Transient: d.text("errorType") == "transient",
+		Message:   d.Text("message"),
+		Transient: d.Text("errorType") == "transient",
 	}
 	if j.Submitter == unknown {
 		j.Submitter = ""
@@ -172,14 +172,14 @@ func (d *Document) Job() (queuefs.Job, error) {
 		j.MediaType = ""
 	}
 	var err error
-	if j.ID, err = queuefs.ParseJobID(d.text("identifier")); err != nil {
+	if j.ID, err = queuefs.ParseJobID(d.Text("identifier")); err != nil {
 		return queuefs.Job{}, fmt.Errorf("job state: %w", err)
 	}
-	if j.Status, err = queuefs.ParseStatus(d.text("status")); err != nil {
+	if j.Status, err = queuefs.ParseStatus(d.Text("status")); err != nil {
 		return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
 	}
-	_, j.Queue, _ = cutLast(d.text("queueState"))
-	if o := d.text("outcome"); o != "" {
+	_, j.Queue, _ = CutLast(d.Text("queueState"))
+	if o := d.Text("outcome"); o != "" {
 		if j.Outcome, err = queuefs.ParseOutcome(o); err != nil {
 			return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
 		}
@@ -195,7 +195,7 @@ func (d *Document) Job() (queuefs.Job, error) {
 
 // digests leaves out those of a type that this version does not know.
 func (d *Document) digests() ([]digest.Value, error) {
-	types, values := d.items("digestTypes"), d.items("digestValues")
+	types, values := d.Items("digestTypes"), d.Items("digestValues")
 	if len(types) != len(values) {
 		return nil, fmt.Errorf("%d digest types for %d digest values", len(types), len(values))
 	}
@@ -216,8 +216,8 @@ func (d *Document) digests() ([]digest.Value, error) {
 
 func (d *Document) results() ([]queuefs.Result, error) {
 	var results []queuefs.Result
-	for _, ref := range d.items("results") {
-		_, name, _ := cutLast(ref)
+	for _, ref := range d.Items("results") {
+		_, name, _ := CutLast(ref)
 		if err := queuefs.CheckResultName(name); err != nil {
 			return nil, err
 		}

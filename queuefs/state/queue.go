@@ -245,19 +245,19 @@ const maxSeconds = int64(math.MaxInt64 / time.Second)
 func (d *Document) Queue() (Queue, error) {
 	var q Queue
 	q.Info = queuefs.QueueInfo{
-		Identifier:    d.text("identifier"),
-		Name:          d.text("name"),
-		Description:   d.text("description"),
+		Identifier:    d.Text("identifier"),
+		Name:          d.Text("name"),
+		Description:   d.Text("description"),
 		CullingSize:   d.integer("cullingSizeThreshold", -1),
 		CullingAge:    d.integer("cullingAgeThreshold", -1),
-		VerifyOnRead:  d.text("verifyOnRead") == "true",
-		VerifyOnWrite: d.text("verifyOnWrite") == "true",
+		VerifyOnRead:  d.Text("verifyOnRead") == "true",
+		VerifyOnWrite: d.Text("verifyOnWrite") == "true",
 		Created:       d.date("created"),
 		Paused:        d.date("paused"),
-		Closed:        d.text("closed") == "true",
+		Closed:        d.Text("closed") == "true",
 		Lease:         time.Duration(min(max(d.integer("leaseDuration", 0), 0), maxSeconds)) * time.Second,
 		MaxAttempts:   int(min(d.integer("maxAttempts", 0), math.MaxInt32)),
-		Callback:      d.text("callback"),
+		Callback:      d.Text("callback"),
 	}
 	fail := func(err error) (Queue, error) {
 		return Queue{}, fmt.Errorf("state of queue %.60q: %w", q.Info.Identifier, err)
@@ -266,15 +266,15 @@ func (d *Document) Queue() (Queue, error) {
 	if q.Info.ID, err = queuefs.CleanQueueID(q.Info.Identifier); err != nil {
 		return fail(err)
 	}
-	if q.Info.Digests, err = queuefs.ParseDigests(d.text("digests")); err != nil {
+	if q.Info.Digests, err = queuefs.ParseDigests(d.Text("digests")); err != nil {
 		return fail(err)
 	}
-	if s := d.text("acknowledge"); s != "" {
+	if s := d.Text("acknowledge"); s != "" {
 		if q.Info.Acknowledge, err = queuefs.ParseAcknowledge(s); err != nil {
 			return fail(err)
 		}
 	}
-	q.Damage = d.text("damage")
+	q.Damage = d.Text("damage")
 	q.Pending = d.integer("numPendingJobs", 0)
 	q.Consumed = d.integer("numCompletedJobs", 0)
 	q.Deleted = d.integer("numDeletedJobs", 0)
@@ -286,28 +286,28 @@ func (d *Document) Queue() (Queue, error) {
 	q.Oldest = d.date("oldestPending")
 	q.LastEvent = d.date("lastEvent")
 	q.Seq = queuefs.Seq(d.integer("sequence", 0))
-	if s := d.text("jobsStatus"); s != "" {
+	if s := d.Text("jobsStatus"); s != "" {
 		if q.Jobs.Status, err = queuefs.ParseStatus(s); err != nil {
 			return fail(err)
 		}
 	}
-	if s := d.text("jobsOutcome"); s != "" {
+	if s := d.Text("jobsOutcome"); s != "" {
 		if q.Jobs.Outcome, err = queuefs.ParseOutcome(s); err != nil {
 			return fail(err)
 		}
 	}
-	q.Jobs.Held, q.Jobs.Batch = d.text("jobsHeld") == "true", d.text("jobsBatch")
-	if s := d.text("jobsAfter"); s != "" {
+	q.Jobs.Held, q.Jobs.Batch = d.Text("jobsHeld") == "true", d.Text("jobsBatch")
+	if s := d.Text("jobsAfter"); s != "" {
 		if q.Jobs.After, err = queuefs.ParseJobID(s); err != nil {
 			return fail(err)
 		}
 	}
 	q.Jobs.Limit = int(min(d.integer("jobsLimit", 0), math.MaxInt32))
-	q.Jobs.More = d.text("jobsNext") != ""
-	if q.Jobs.IDs, err = ids(d.items("jobStates")); err != nil {
+	q.Jobs.More = d.Text("jobsNext") != ""
+	if q.Jobs.IDs, err = ids(d.Items("jobStates")); err != nil {
 		return fail(err)
 	}
-	if q.Submitted, err = ids(d.items("submittedJobStates")); err != nil {
+	if q.Submitted, err = ids(d.Items("submittedJobStates")); err != nil {
 		return fail(err)
 	}
 	if q.Changes, err = d.Changes(); err != nil {

@@ -73,17 +73,17 @@ func (s *Service) version() string {
 // Service returns what d, of class [ServiceClass], is the state of.
 func (d *Document) Service() Service {
 	s := Service{ServiceInfo: queuefs.ServiceInfo{
-		Name:        d.text("name"),
-		Identifier:  d.text("identifier"),
-		Description: d.text("description"),
-		Scheme:      d.text("serviceScheme"),
-		BaseURI:     d.text("baseURI"),
-		SupportURI:  d.text("supportURI"),
+		Name:        d.Text("name"),
+		Identifier:  d.Text("identifier"),
+		Description: d.Text("description"),
+		Scheme:      d.Text("serviceScheme"),
+		BaseURI:     d.Text("baseURI"),
+		SupportURI:  d.Text("supportURI"),
 		Created:     d.date("created"),
 		Modified:    d.date("lastModified"),
 	}}
-	for _, ref := range d.items("queueStates") {
-		if _, q, ok := cutLast(ref); ok {
+	for _, ref := range d.Items("queueStates") {
+		if _, q, ok := CutLast(ref); ok {
 			s.Queues = append(s.Queues, q)
 		}
 	}

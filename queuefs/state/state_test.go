@@ -10,92 +10,22 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/anvl"
-	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-const base = state.Base("http://cutie.example.org/base")
+const base = statetest.Base
 
-var day = time.Date(2010, 4, 20, 16, 0, 0, 0, time.UTC)
-
-func fullJob() queuefs.Job {
-	return queuefs.Job{
-		ID: 42, Queue: "uc3+cutie=01^20x", Status: queuefs.Consumed, Seq: 7,
-		Filename: "naïve \"file\".bin", MediaType: "text/plain", Submitter: "mrt-ingest/0.6",
-		Sidecar: "profile=uc3_content; note=first\nsecond line\t100%",
-		Size:    6,
-		Digests: []digest.Value{digest.Sum(digest.SHA256, []byte("hello\n")), digest.Sum(digest.MD5, []byte("hello\n"))},
-		Batch:   "b1", Consumer: "worker/1 \\ <x>",
-		Submitted: day, Consumed: day.Add(30*time.Minute + 1500*time.Nanosecond),
-		Requeued: day.Add(time.Minute), Requeues: 2, Updated: day.Add(2 * time.Minute),
-		Owner: "me", Attempts: 3, Lease: queuefs.Lease{Ends: day.Add(2 * time.Hour), Key: "secret"},
-		Held: day.Add(time.Second), HeldFor: "payload damaged",
-		Outcome: queuefs.Failed, Finished: day.Add(time.Hour), Message: "no space\n]]> left", Transient: true,
-		Results: []queuefs.Result{{Name: "log.txt", MediaType: "text/plain", Size: 3}, {Name: "out"}},
-		Extra:   anvl.Record{{Name: "owner", Value: "me"}, {Name: "owner", Value: "you"}},
-	}
-}
-
-func plainJob() queuefs.Job {
-	return queuefs.Job{ID: 1, Queue: "ingest", Status: queuefs.Pending, Seq: 1, Submitted: day}
-}
-
-func fullQueue() state.Queue {
-	return state.Queue{
-		QueueState: queuefs.QueueState{
-			Info: queuefs.QueueInfo{
-				ID: "uc3+cutie=01", Identifier: "uc3:cutie/01", Name: "Queue01",
-				Description: "UC3 primary <ingest> & queue", CullingSize: 100, CullingAge: 0,
-				VerifyOnRead: true, Created: day,
-				Paused: day.Add(2 * time.Hour), Closed: true, Acknowledge: queuefs.AckRequired,
-				Lease: 90 * time.Second, MaxAttempts: 5, Callback: "https://example.org/called?a=1&b=2",
-				Digests: digest.SetOf(digest.MD5, digest.SHA512),
-			},
-			Held: 1, Leased: 2, Failed: 1,
-			Pending: 3, Consumed: 2, Deleted: 1, Seq: 12,
-			LastEvent: day.Add(time.Hour), LastSubmission: day.Add(time.Minute),
-			LastConsumption: day.Add(time.Hour), Oldest: day.Add(time.Second),
-		},
-		Jobs: state.Jobs{
-			Status: queuefs.Pending, After: 2, Limit: 2,
-			IDs: []queuefs.JobID{3, 4}, More: true,
-		},
-		Submitted: []queuefs.JobID{5, 6},
-	}
-}
-
-func emptyQueue() state.Queue {
-	return state.Queue{
-		QueueState: queuefs.QueueState{Info: queuefs.QueueInfo{
-			ID: "ingest", CullingSize: -1, CullingAge: -1, VerifyOnRead: true, VerifyOnWrite: true, Created: day,
-		}},
-		Jobs: state.Jobs{Limit: 100},
-	}
-}
-
-func service() state.Service {
-	return state.Service{
-		ServiceInfo: queuefs.ServiceInfo{
-			Name: "Cutie01", Identifier: "uc3:cutie01", Description: "UC3 queuing service",
-			Scheme: "Cutie/0.3/0.1", BaseURI: "http://cutie.example.org/base/",
-			SupportURI: "mailto:merritt-support@example.org", Created: day, Modified: day.Add(time.Hour),
-		},
-		Queues: []string{"ingest", "uc3+cutie=01"},
-	}
-}
-
-func batch() state.Batch {
-	return state.Batch{
-		ID: "7", Queue: "uc3+cutie=01", Status: state.BatchDone, Created: day, Finished: day.Add(time.Minute),
-		Lines: 3, Fetched: 3, Octets: 1 << 40, Name: "b000000000005-2", Detail: "half of it",
-		Errors:    []string{"line 2: http://h/?a=1&b=2: not found", " line 3: <gone> \n"},
-		Submitted: []queuefs.JobID{5, 6},
-	}
-}
+var (
+	day               = statetest.Day
+	fullJob, plainJob = statetest.FullJob, statetest.PlainJob
+	fullQueue         = statetest.FullQueue
+	emptyQueue        = statetest.EmptyQueue
+	service, batch    = statetest.Service, statetest.Batch
+	documents         = statetest.Documents
+)
 
 // forms are all that differ; HTML is XHTML by another name.
 var forms = []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML, state.SOIF}
@@ -108,24 +38,6 @@ var classes = []*state.Class{
 func said(d state.Document) state.Document {
 	d.Subject, d.Base = "", ""
 	return d
-}
-
-// documents are all kinds of documents by the name of their golden file.
-func documents() map[string]state.Document {
-	full, plain, queue, empty, svc, bat := fullJob(), plainJob(), fullQueue(), emptyQueue(), service(), batch()
-	none := state.Service{ServiceInfo: queuefs.ServiceInfo{Scheme: "Cutie/0.3/1.0", BaseURI: "http://h/"}}
-	return map[string]state.Document{
-		"job":           state.OfJob(base, &full),
-		"job-plain":     state.OfJob(base, &plain),
-		"queue":         state.OfQueue(base, &queue),
-		"queue-empty":   state.OfQueue(base, &empty),
-		"service":       state.OfService(&svc),
-		"service-empty": state.OfService(&none),
-		"batch":         state.OfBatch(base, &bat),
-		"batch-new":     state.OfBatch(base, &state.Batch{ID: "000001", Queue: "ingest", Status: state.BatchFetching, Created: day}),
-		"exception":     state.OfException(state.Exception{Status: 404, Detail: "queue not found: \"x\""}),
-		"help":          state.OfHelp(state.Help{Summary: "a queue", Text: "one\ntwo", Methods: []string{"Submit-job"}}),
-	}
 }
 
 func TestFormsMatchGoldenFiles(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/callback"
+	"cutie/cmd/cutie/dashboard"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
@@ -203,7 +204,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 
 	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
 	protocol := rest.New(d.svc, rest.Options{
-		Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, MaxStreams: max(1, d.Limits.Conns/2), Phases: learnsPhases,
+		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, MaxStreams: max(1, d.Limits.Conns/2), Phases: learnsPhases,
 	})
 	jobs, err := uws.New(d.svc, uws.Options{Caller: callerOf, MaxBody: d.Limits.Body, Log: d.failed})
 	if err != nil {

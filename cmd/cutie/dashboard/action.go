@@ -1,0 +1,116 @@
+package dashboard
+
+import (
+	"strings"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+// An action is a form for something the reader may do. It posts, and asks for a
+// page as its answer.
+type action struct {
+	Action, Media, Legend, Hint string
+	Lease                       string // token, hidden in the form
+	Fields                      []field
+	Buttons                     []button
+}
+
+// A field of a form; Kind is that of an input, or "lines" for a text of several.
+type field struct {
+	Kind, Name, Label, Value string
+	Required                 bool
+}
+
+type button struct {
+	Name, Value, Label string
+	Danger             bool
+}
+
+var (
+	message = field{Kind: "text", Name: "message", Label: "Message"}
+	reason  = field{Kind: "text", Name: "reason", Label: "Reason"}
+)
+
+// actions returns what the reader may do with the document.
+func actions(d *state.Document, v *rest.View) []action {
+	var all []action
+	add := func(method string, a action) {
+		// Below /state stand the queue and the job of the document.
+		a.Action = d.Base.Ref(method) + strings.TrimPrefix(d.Subject, d.Base.Ref("state"))
+		if v.May == nil || v.May("POST", strings.TrimPrefix(a.Action, string(d.Base))) {
+			a.Action = state.XHTML.Ask(a.Action)
+			all = append(all, a)
+		}
+	}
+	switch {
+	case d.Class == state.ServiceClass:
+		add("state", createQueue)
+	case d.Class == state.QueueClass:
+		queueActions(d, add)
+	case d.Class != state.JobClass:
+	case inWork(d):
+		if v.Lease != "" {
+			leaseActions(v.Lease, add)
+		}
+		add("abort", action{Legend: "Take the job out of work", Fields: []field{message}, Buttons: []button{{Label: "Abort", Danger: true}}})
+	case d.Text("status") == queuefs.Consumed.String(), d.Text("status") == queuefs.Deleted.String():
+		add("requeue", action{Legend: "Put the job back in its place", Buttons: []button{{Label: "Requeue"}}})
+	default:
+		if d.Text("held") != "" {
+			add("release", action{Legend: "Let the job be taken again", Buttons: []button{{Label: "Release"}}})
+		} else {
+			add("hold", action{Legend: "Keep the job from being taken", Fields: []field{reason}, Buttons: []button{{Label: "Hold"}}})
+		}
+		add("delete", action{Legend: "Take the job out of the queue", Buttons: []button{{Label: "Delete", Danger: true}}})
+	}
+	return all
+}
+
+// createQueue makes a queue; its Action is to be set.
+var createQueue = action{Legend: "Create a queue", Fields: []field{
+	{Kind: "text", Name: "identifier", Label: "Identifier", Required: true},
+	{Kind: "text", Name: "name", Label: "Name, if it is another"},
+	{Kind: "text", Name: "description", Label: "Description"},
+}, Buttons: []button{{Label: "Create"}}}
+
+func queueActions(d *state.Document, add func(method string, a action)) {
+	paused, closed := d.Text("status") == "paused", d.Text("closed") == "true"
+	if !closed {
+		add("content", action{Legend: "Submit a job", Media: "multipart/form-data", Fields: []field{
+			{Kind: "file", Name: "file", Label: "File", Required: true},
+			{Kind: "lines", Name: "sidecar", Label: "Sidecar, text that goes with it"},
+		}, Buttons: []button{{Label: "Submit"}}})
+	}
+	if paused {
+		add("state", action{Legend: "Hand out jobs again", Buttons: []button{{Name: "S", Value: "restart", Label: "Restart"}}})
+		return
+	}
+	add("consume", action{Legend: "Take a job", Hint: "The first pending job that is not on hold becomes consumed.",
+		Buttons: []button{{Label: "Take the next job"}}})
+	pause := action{Legend: "Hand out no more jobs", Buttons: []button{{Name: "S", Value: "pause", Label: "Pause"}}}
+	if !closed {
+		pause.Hint = "Submissions are still taken."
+	}
+	add("state", pause)
+}
+
+// leaseActions are for the reader who has the lease of the job.
+func leaseActions(token string, add func(method string, a action)) {
+	for _, l := range []struct {
+		method string
+		action
+	}{
+		{"outcome", action{Legend: "Report that the job is done", Fields: []field{message},
+			Buttons: []button{{Name: "outcome", Value: "completed", Label: "Completed"}}}},
+		{"outcome", action{Legend: "Report that the job has failed", Fields: []field{{Kind: "hidden", Name: "outcome", Value: "error"}, message},
+			Buttons: []button{{Name: "type", Value: "transient", Label: "Failed for now", Danger: true}, {Name: "type", Value: "fatal", Label: "Failed for good", Danger: true}}}},
+		{"outcome", action{Legend: "Leave the job to others", Fields: []field{message},
+			Buttons: []button{{Name: "outcome", Value: "released", Label: "Give back"}}}},
+		{"lease", action{Legend: "Keep the job for longer", Buttons: []button{{Label: "Extend the lease"}}}},
+	} {
+		l.Lease = token
+		add(l.method, l.action)
+	}
+}

@@ -1,0 +1,100 @@
+// Package dashboard writes every page for people: the queues of a service, and
+// the states of the Cutie protocol with the forms for what the reader may do
+// (Cutie 0.3, section 5).
+//
+// A page is well-formed as XHTML and as HTML, and works without scripts and
+// without other resources; [state.PagePolicy] is its Content-Security-Policy. The table of
+// a state has exactly the text of the other forms. Whatever a page tells besides
+// stands outside of the table, or in attributes.
+package dashboard
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"time"
+
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+//go:embed pages
+var files embed.FS
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"style": func() template.CSS { return template.CSS(state.PageStyle) },
+	"kind":  func(word string) string { return kinds[word] },
+}).ParseFS(files, "pages/*.html"))
+
+// kinds are the classes of badges. A word without a class is neither good nor bad.
+var kinds = map[string]string{
+	"pending": "cool", "fetching": "cool", "leased": "cool",
+	"running": "good", "completed": "good", "done": "good",
+	"paused": "warn", "closed": "warn", "on hold": "warn", "aborted": "warn", "transient": "warn",
+	"error": "bad", "failed": "bad", "fatal": "bad",
+}
+
+// A head is the top of a page.
+type head struct {
+	Head   template.HTML
+	Title  string
+	Source string // Source Description; "" if unknown
+	Forms  []formLink
+	Path   []crumb
+}
+
+// A formLink leads to the same state in another form.
+type formLink struct{ Name, Type, Ref string }
+
+// A crumb is one step of the way to a page, or a link beside it.
+type crumb struct{ Class, Ref, Text string }
+
+// A link is a reference with its text.
+type link struct{ Ref, Text string }
+
+// newHead returns the top of the page of a thing; way are the steps below the
+// service. base is "" if unknown.
+func newHead(title string, base state.Base, way ...crumb) head {
+	h := head{Head: state.XHTMLHead, Title: title}
+	if base == "" {
+		return h
+	}
+	h.Source = base.Ref(".well-known", "resourcesync")
+	h.Path = append([]crumb{{Ref: string(base) + "/", Text: "Queues"}}, way...)
+	h.Path = append(h.Path, crumb{Class: "side", Ref: state.XHTML.Ask(base.Ref("state")), Text: "Service"},
+		crumb{Ref: state.XHTML.Ask(base.Ref("help")), Text: "Help"})
+	return h
+}
+
+// appendPage appends a template of pages. An error is a bug: there is nothing in
+// the data to refuse.
+func appendPage(dst []byte, name string, data any) []byte {
+	b := bytes.NewBuffer(dst)
+	if err := pages.ExecuteTemplate(b, name, data); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// Pages writes the states of the Cutie protocol for people.
+type Pages struct{}
+
+var _ rest.Pages = Pages{}
+
+// State implements [rest.Pages].
+func (Pages) State(dst []byte, d *state.Document, v rest.View) []byte {
+	return appendPage(dst, "state", newStatePage(d, &v))
+}
+
+// JobsTop implements [rest.Pages].
+func (Pages) JobsTop(dst []byte, base state.Base, queue string) []byte {
+	return appendPage(dst, "jobs top", newHead("Queue "+queue, base, crumb{Class: "step", Ref: state.XHTML.Ask(base.Ref("state", queue)), Text: queue}))
+}
+
+// Job implements [rest.Pages].
+func (Pages) Job(dst []byte, d *state.Document, now time.Time) []byte {
+	return appendPage(dst, "row", newRow(d, d.Subject, now))
+}
+
+// JobsEnd implements [rest.Pages].
+func (Pages) JobsEnd(dst []byte, next string) []byte { return appendPage(dst, "jobs end", next) }

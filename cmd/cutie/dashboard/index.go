@@ -1,0 +1,54 @@
+package dashboard
+
+import (
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// An indexPage lists queues with what an operator must know of each.
+type indexPage struct {
+	head
+	Lead, Scheme string
+	Queues       []indexQueue
+	Actions      []action
+}
+
+type indexQueue struct {
+	queuefs.QueueState
+	Name, Ref, FailedRef   string
+	PendingSet, ReplicaSet string // Capability Lists
+	Badges                 []string
+	Last, Ago              string // of the last event
+}
+
+// Index returns the page of the service with these queues. create says whether
+// the reader may make a queue.
+func Index(info queuefs.ServiceInfo, queues []queuefs.QueueState, create bool, now time.Time) []byte {
+	base := state.NewBase(info.BaseURI)
+	p := indexPage{head: newHead(info.Name, base), Lead: info.Description, Scheme: info.Scheme}
+	p.Path[0].Ref = "" // the reader is there
+	for _, s := range queues {
+		q := indexQueue{QueueState: s, Name: s.Info.Name, Ref: state.XHTML.Ask(base.Ref("state", s.Info.ID)),
+			FailedRef:  state.XHTML.Ask(base.Ref("state", s.Info.ID) + "?outcome=error"),
+			PendingSet: base.CapabilityList(s.Info.ID, "pending"), ReplicaSet: base.CapabilityList(s.Info.ID, "replica"),
+			Last: s.LastEvent.UTC().Format(time.DateTime), Ago: state.Ago(now, s.LastEvent)}
+		if q.Name == "" {
+			q.Name = s.Info.ID
+		}
+		if !s.Info.Paused.IsZero() {
+			q.Badges = append(q.Badges, "paused")
+		}
+		if s.Info.Closed {
+			q.Badges = append(q.Badges, "closed")
+		}
+		p.Queues = append(p.Queues, q)
+	}
+	if create {
+		a := createQueue
+		a.Action = state.XHTML.Ask(base.Ref("state"))
+		p.Actions = []action{a}
+	}
+	return appendPage(nil, "index", p)
+}

@@ -1,0 +1,334 @@
+package dashboard
+
+import (
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+// A statePage is the page of a state.
+type statePage struct {
+	head
+	Badges  []string
+	Lead    string
+	Payload *link
+	Notes   []note
+	Lease   *lease
+	Tiles   []tile
+	List    *list
+	Actions []action
+	Methods []link
+	Table   template.HTML
+}
+
+// A note is a text to be seen before the properties.
+type note struct{ Class, Text string }
+
+// A lease is shown to the reader who has it.
+type lease struct{ Until, Token string }
+
+// A tile is a number of jobs. It leads to their list if Ref is not empty.
+type tile struct{ Label, Count, Ref, Class string }
+
+// A list is the queues of a service, or jobs of a queue: their rows, or their
+// names alone.
+type list struct {
+	Heading   string
+	Rows      []row
+	Names     []link
+	Next, All string // references
+}
+
+// A row is a job in a list.
+type row struct {
+	Ref, ID                          string
+	Badges                           []string
+	File, Note, Size, Submitted, Ago string
+}
+
+func newStatePage(d *state.Document, v *rest.View) *statePage {
+	p := &statePage{head: newHead(title(d), d.Base, way(d)...), Badges: badges(d), Lead: lead(d)}
+	p.Table = template.HTML(state.AppendTable(nil, d, notes(v.Now)))
+	if d.Class == state.JobClass {
+		p.tellJob(d, v)
+	}
+	if d.Base != "" {
+		for _, m := range d.Items("methods") {
+			p.Methods = append(p.Methods, link{state.XHTML.Ask(d.Base.Ref("help", m)), m})
+		}
+	}
+	if d.Subject == "" {
+		return p
+	}
+	for _, f := range others {
+		p.Forms = append(p.Forms, formLink{f.String(), f.MediaType(), f.Ask(d.Subject)})
+	}
+	if d.Base == "" {
+		return p
+	}
+	switch d.Class {
+	case state.ServiceClass:
+		p.List = &list{Heading: "Queues", Names: names(d.Items("queueStates"))}
+	case state.QueueClass:
+		p.Tiles = tilesOf(d)
+		p.List = jobList(d, v)
+	}
+	p.Actions = actions(d, v)
+	return p
+}
+
+// others are the forms that a page refers to.
+var others = [...]state.Form{state.ANVL, state.JSON, state.Turtle, state.XML, state.SOIF}
+
+func title(d *state.Document) string {
+	switch d.Class {
+	case state.ServiceClass:
+		if s := d.Text("name"); s != "" {
+			return s
+		}
+		return "Cutie"
+	case state.QueueClass:
+		return "Queue " + d.Text("name")
+	case state.JobClass:
+		return "Job " + d.Text("identifier")
+	case state.BatchClass:
+		return "Batch " + d.Text("identifier")
+	case state.ExceptionClass:
+		return d.Text("hTTPResponse") + " " + d.Text("description")
+	case state.HelpClass:
+		if s := d.Text("method"); s != "" {
+			return s
+		}
+	}
+	return d.Text("summary")
+}
+
+func lead(d *state.Document) string {
+	switch d.Class {
+	case state.ServiceClass, state.QueueClass:
+		return d.Text("description")
+	case state.ExceptionClass, state.BatchClass:
+		return d.Text("detail")
+	case state.JobClass:
+		return d.Text("filename")
+	case state.HelpClass:
+		if d.Text("method") != "" {
+			return d.Text("summary")
+		}
+	}
+	return ""
+}
+
+// way returns the steps from the service down to the document.
+func way(d *state.Document) (steps []crumb) {
+	queue := d.Text("queueState")
+	if d.Class == state.QueueClass {
+		queue = d.Subject
+	}
+	if name := lastSegment(queue); name != "" {
+		steps = append(steps, crumb{"step", state.XHTML.Ask(queue), name})
+	}
+	if d.Class == state.JobClass || d.Class == state.BatchClass {
+		steps = append(steps, crumb{Class: "step", Text: d.Text("identifier")})
+	}
+	return steps
+}
+
+// lastSegment returns the decoded last segment of a reference.
+func lastSegment(ref string) string {
+	_, name, _ := state.CutLast(ref)
+	return name
+}
+
+// badges are the words to be seen at once.
+func badges(d *state.Document) (words []string) {
+	if s := d.Text("status"); s != "" && d.Class != state.ExceptionClass {
+		words = append(words, s)
+	}
+	if d.Text("closed") == "true" {
+		words = append(words, "closed")
+	}
+	if onHold(d) {
+		words = append(words, "on hold")
+	}
+	if inWork(d) {
+		words = append(words, "leased")
+	}
+	if s := d.Text("outcome"); s != "" {
+		words = append(words, s)
+	}
+	return words
+}
+
+func onHold(d *state.Document) bool {
+	return d.Text("held") != "" && d.Text("status") == queuefs.Pending.String()
+}
+
+// inWork reports whether a consumer of the job has still to report.
+func inWork(d *state.Document) bool {
+	return d.Class == state.JobClass && d.Text("status") == queuefs.Consumed.String() && d.Text("leaseExpires") != "" && d.Text("outcome") == ""
+}
+
+// tellJob adds what is to be seen of a job before its properties.
+func (p *statePage) tellJob(d *state.Document, v *rest.View) {
+	unit := " octets, "
+	if d.Text("size") == "1" {
+		unit = " octet, "
+	}
+	p.Payload = &link{d.Text("payload"), grouped(d.Text("size")) + unit + d.Text("mediaType")}
+	if s := d.Text("heldFor"); s != "" && onHold(d) {
+		p.Notes = append(p.Notes, note{"warn", "On hold: " + s})
+	}
+	if s := d.Text("message"); s != "" {
+		n := note{Text: "Message: " + s}
+		if d.Text("outcome") == queuefs.Failed.String() {
+			n.Class = "bad"
+		}
+		p.Notes = append(p.Notes, n)
+	}
+	if v.Lease != "" && inWork(d) {
+		p.Lease = &lease{d.Text("leaseExpires"), v.Lease}
+	}
+}
+
+// notes returns what the table tells of a property besides its text: how long
+// ago a date was unless now is zero, a size in a larger unit, and how a long text
+// is laid out.
+func notes(now time.Time) func(*state.Property) (class, title string) {
+	const long = 600 // bytes
+	return func(p *state.Property) (class, title string) {
+		switch {
+		case p.Type == state.Date && !now.IsZero():
+			if t, err := time.Parse(time.RFC3339Nano, p.Text); err == nil {
+				return "said", state.Ago(now, t)
+			}
+		case p.Name == "size" || p.Name == "octets":
+			if n, err := strconv.ParseInt(p.Text, 10, 64); err == nil && octets(n) != "" {
+				return "said", octets(n)
+			}
+		case p.Name == "text" || p.Name == "request": // of help
+			return "mono", ""
+		case p.Type == state.String && (len(p.Text) > long || strings.Count(p.Text, "\n") > 10):
+			return "long", ""
+		}
+		return "", ""
+	}
+}
+
+// A count is a number of jobs in the state of a queue, and the query for them.
+type count struct {
+	label, property, query string
+	heading                string // of the list
+	bad                    bool   // unless it is 0
+}
+
+var counts = [...]count{
+	{label: "pending", property: "numPendingJobs", query: "status=pending", heading: "Pending jobs"},
+	{label: "on hold", property: "numHeldJobs", query: "held=true", heading: "Jobs on hold"},
+	{label: "consumed", property: "numCompletedJobs", query: "status=consumed", heading: "Consumed jobs"},
+	{label: "in work", property: "numLeasedJobs"},
+	{label: "failed", property: "numFailedJobs", query: "outcome=error", heading: "Failed jobs", bad: true},
+	{label: "deleted", property: "numDeletedJobs", query: "status=deleted", heading: "Deleted jobs"},
+}
+
+// listed returns the count whose jobs the state of a queue lists, nil for all
+// jobs.
+func listed(d *state.Document) *count {
+	for i := range counts {
+		name, value, ok := strings.Cut(counts[i].query, "=")
+		if ok && d.Text("jobs"+strings.ToUpper(name[:1])+name[1:]) == value {
+			return &counts[i]
+		}
+	}
+	return nil
+}
+
+func tilesOf(d *state.Document) (tiles []tile) {
+	here := listed(d)
+	for i := range counts {
+		c := &counts[i]
+		n := d.Text(c.property)
+		t := tile{Label: c.label, Count: grouped(n)}
+		if c.query != "" {
+			t.Ref = state.XHTML.Ask(d.Subject + "?" + c.query)
+		}
+		var class []string
+		if c == here {
+			class = append(class, "here")
+		}
+		if c.bad && n != "0" {
+			class = append(class, "stop")
+		}
+		t.Class = strings.Join(class, " ")
+		tiles = append(tiles, t)
+	}
+	return tiles
+}
+
+// jobList returns the jobs in the state of a queue; those in v have rows.
+func jobList(d *state.Document, v *rest.View) *list {
+	l := &list{Heading: "Jobs"}
+	part := listed(d)
+	if part != nil {
+		l.Heading = part.heading
+	}
+	if s := d.Text("jobsBatch"); s != "" {
+		l.Heading += " of batch " + s
+	}
+	refs := d.Items("jobStates")
+	if len(v.Jobs) == 0 {
+		l.Names = names(refs)
+	} else {
+		l.Rows = rows(refs, v)
+	}
+	if next := d.Text("jobsNext"); next != "" {
+		l.Next = state.XHTML.Ask(next)
+	}
+	if d.Text("jobsAfter") != "" || part != nil {
+		l.All = state.XHTML.Ask(d.Subject)
+	}
+	return l
+}
+
+// names returns links with the last segments of references.
+func names(refs []string) (links []link) {
+	for _, ref := range refs {
+		links = append(links, link{state.XHTML.Ask(ref), lastSegment(ref)})
+	}
+	return links
+}
+
+// rows returns a row for each reference; the jobs in v are in the same order, and
+// some can be missing.
+func rows(refs []string, v *rest.View) (all []row) {
+	jobs := v.Jobs
+	for _, ref := range refs {
+		name := lastSegment(ref)
+		for len(jobs) > 0 && jobs[0].ID.String() < name {
+			jobs = jobs[1:]
+		}
+		if len(jobs) == 0 || jobs[0].ID.String() != name {
+			all = append(all, row{Ref: state.XHTML.Ask(ref), ID: name})
+			continue
+		}
+		d := state.OfJob("", &jobs[0])
+		all = append(all, newRow(&d, ref, v.Now))
+	}
+	return all
+}
+
+// newRow returns the row of the job whose state is at ref.
+func newRow(d *state.Document, ref string, now time.Time) row {
+	submitted, _ := time.Parse(time.RFC3339Nano, d.Text("submitted"))
+	r := row{Ref: state.XHTML.Ask(ref), ID: d.Text("identifier"), Badges: badges(d), File: clipped(d.Text("filename")),
+		Note: clipped(d.Text("message") + d.Text("heldFor")), Size: grouped(d.Text("size")), Submitted: submitted.Format(time.DateTime)}
+	if !now.IsZero() {
+		r.Ago = state.Ago(now, submitted)
+	}
+	return r
+}
