@@ -75,8 +75,8 @@ func (r Record) Values(name string) []string {
 }
 
 // Set gives the first element of the given name a new value and drops its
-// repeats. The name keeps the spelling it has in the record. Without such an
-// element it is the same as [Record.Add].
+// repeats. The name keeps its spelling in the record. Without such an element
+// it is the same as [Record.Add].
 func (r *Record) Set(name, value string) {
 	i := r.index(name)
 	if i < 0 {

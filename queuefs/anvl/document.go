@@ -5,20 +5,19 @@ import (
 	"strings"
 )
 
-// A Document is a property file open for change. What is not changed prints
-// back as the very octets that were read: comments, order, spelling, folding,
-// line ends, and whatever follows the first record. Only the first record is
-// read and changed.
+// A Document is a property file open for change. Everything unchanged prints
+// back octet by octet: comments, order, spelling, folding, line ends, and all
+// after the first record. Only the first record is read and changed.
 //
 // The zero Document is an empty file.
 type Document struct {
 	mark  string // the byte order mark, or ""
 	lines []entry
-	end   int // lines[:end] are the first record with what stands before it
+	end   int // lines[:end] are the first record and all before it
 }
 
 // An entry is an element with its continuation lines and the comments among
-// them, or a single line that is none.
+// them, or any other single line.
 type entry struct {
 	raw     string // the octets, line ends included
 	element bool
@@ -95,10 +94,9 @@ func (d *Document) Lookup(name string) (value string, ok bool) {
 }
 
 // Set gives the first element of the given name a new value and drops its
-// repeats. The name keeps the spelling it has in the file, and comments within
-// a folded value stay, behind the element. An element that has the value
-// already is not touched. Without such an element it is the same as
-// [Document.Add].
+// repeats. The name keeps its spelling in the file, and comments within a
+// folded value stay, after the element. If the value is the same already,
+// nothing is touched. Without such an element it is the same as [Document.Add].
 func (d *Document) Set(name, value string) {
 	found := false
 	for i := 0; i < len(d.lines); i++ {

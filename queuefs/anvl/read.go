@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// DefaultLimit is the limit of a [Reader] that sets none: 1 MiB.
+// DefaultLimit is the default limit of a [Reader]: 1 MiB.
 const DefaultLimit = 1 << 20
 
 // ErrTooLarge is the error within a [*ParseError] for a record beyond the limit
 // of its [Reader].
 var ErrTooLarge = errors.New("record too large")
 
-// The texts are those of the ANVL parser of EZID.
+// The texts are from the ANVL parser of EZID.
 var (
 	errNoColon    = errors.New("no colon in line")
 	errEmptyLabel = errors.New("empty label")
 	errNoPrevious = errors.New("no previous label for continuation line")
 )
 
-// A ParseError says which line could not be read.
+// A ParseError names a line with an error.
 type ParseError struct {
 	Line int // of the input, from 1
 	Err  error
@@ -35,9 +35,9 @@ func (e *ParseError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, 
 // Unwrap returns e.Err.
 func (e *ParseError) Unwrap() error { return e.Err }
 
-// ParseRecord reads the first record of b, which is all that counts in a
-// property file or job file. What follows it is not looked at. If b holds no
-// record, because it is empty or all comments, the record is nil.
+// ParseRecord reads the first record of b; in a property file or job file
+// nothing else counts. The rest is not read. If b holds no record, because it
+// is empty or all comments, the record is nil.
 func ParseRecord(b []byte) (Record, error) {
 	// One string for the whole input; the elements are parts of it.
 	rest := strings.TrimPrefix(string(b), byteOrderMark)
@@ -54,7 +54,7 @@ func ParseRecord(b []byte) (Record, error) {
 	return p.take(), nil
 }
 
-// cutLine splits s, which is not empty, behind its first line. The line comes
+// cutLine splits s, which is not empty, after its first line. The line comes
 // without its end.
 func cutLine(s string) (line, rest string) {
 	line, rest, _ = strings.Cut(s, "\n")
@@ -70,10 +70,10 @@ func cutLine(s string) (line, rest string) {
 
 // A Reader reads a stream of records.
 type Reader struct {
-	// Limit is the most octets of lines, without their ends but with comments,
-	// that a record may have; hence a line may not be longer either. Beyond it
-	// the error is [ErrTooLarge]. Zero means [DefaultLimit]. It may not change
-	// after the first Read.
+	// Limit is the most octets of lines in a record, without their ends but
+	// with comments; hence a line may not be longer either. Beyond it the error
+	// is [ErrTooLarge]. Zero means [DefaultLimit]. It may not change after the
+	// first Read.
 	Limit int
 
 	r       io.Reader
@@ -85,9 +85,9 @@ type Reader struct {
 // NewReader returns a Reader on r.
 func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
 
-// Read returns the next record, which has at least one element. After the last
-// one the error is [io.EOF]. Any error is final: it is a [*ParseError] for
-// input that is not ANVL, else the error of the underlying reader.
+// Read returns the next record; it has at least one element. After the last one
+// the error is [io.EOF]. Any error is final: it is a [*ParseError] for a fault
+// in the input, else the error of the underlying reader.
 func (r *Reader) Read() (Record, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -166,7 +166,7 @@ type parser struct {
 }
 
 // feed takes the next line, without its end. It reports whether the line ended
-// a record, which is then to be taken.
+// a record; the caller then takes the record.
 func (p *parser) feed(line string) (done bool, err error) {
 	p.line++
 	switch {

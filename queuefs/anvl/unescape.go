@@ -2,7 +2,7 @@ package anvl
 
 import "strings"
 
-// unescape decodes the escapes of a name or value. A "%" that begins none
+// unescape decodes the escapes of a name or value. A "%" without a valid escape
 // stands for itself: property files in use hold "id%4 = 0" and the like.
 func unescape(s string) string {
 	i := strings.IndexByte(s, '%')
@@ -21,8 +21,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// unescapeOne decodes the escape at the start of s, which begins with "%". It
-// returns what the escape stands for and how many octets of s it takes.
+// unescapeOne decodes the escape at the start of s, a "%". It returns its
+// meaning and its length in octets.
 func unescapeOne(s string) (text string, size int) {
 	if len(s) >= 2 && s[1] == '%' {
 		return "%", 2

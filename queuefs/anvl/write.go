@@ -33,8 +33,7 @@ func appendName(dst []byte, name string) []byte {
 	case name == "":
 		return append(dst, "%_"...)
 	case name[0] == '#', strings.HasPrefix(name, byteOrderMark):
-		// What is left of a byte order mark is no UTF-8, so appendText
-		// escapes the rest of it.
+		// The rest of a byte order mark is not UTF-8, so appendText escapes it.
 		dst, name = appendOctet(dst, name[0]), name[1:]
 	}
 	return appendText(dst, name, inName)
@@ -52,7 +51,7 @@ func appendValue(dst []byte, value string) []byte {
 	return appendOctet(dst, value[last])
 }
 
-// appendText appends s with every octet escaped that may not stand there.
+// appendText appends s, and escapes the octets not allowed there.
 func appendText(dst []byte, s string, where place) []byte {
 	start := 0 // of the octets not yet appended
 	for i := 0; i < len(s); {

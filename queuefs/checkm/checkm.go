@@ -39,18 +39,18 @@ import (
 
 // An Entry is a line of a manifest.
 type Entry struct {
-	Line     int    // that it was read from, from 1; nothing when written
-	Include  bool   // the source is a manifest that continues this one
+	Line     int    // of the manifest, from 1; ignored when written
+	Include  bool   // the source is a manifest and continues this one
 	Source   string // URL or file name, as it stands
 	Alg      string // type of the digest, or "dir" for a directory; "" if not specified
 	Digest   string // "" if not specified
 	Length   int64  // octets; below 0 if not specified
 	Modified string // as it stands; "" if not specified
-	Target   string // name that the file is to have; "" if not specified
+	Target   string // name for the file; "" if not specified
 	Extra    []Column
 }
 
-// A Column is one of a name that is none of the six.
+// A Column is a column besides the six known ones.
 type Column struct {
 	Name  string // as it stands in #%fields, such as "mrt:title"
 	Value string // never ""
@@ -66,9 +66,9 @@ func (e *Entry) Value(name string) string {
 	return ""
 }
 
-// Name returns what the file is to be called: the last element of the target or
-// else, decoded, of the path of the source. It is a label and never a path; ""
-// if there is none.
+// Name returns the name of the file: the last element of the target or else,
+// decoded, of the path of the source. It is a label and never a path; "" if
+// there is none.
 func (e *Entry) Name() string {
 	if name := last(e.Target); name != "" {
 		return name
@@ -87,7 +87,7 @@ func (e *Entry) Name() string {
 	return name
 }
 
-// last returns the last element of a path that is a name.
+// last returns the last element of a path, "" for "." and the like.
 func last(path string) string {
 	path = strings.TrimRight(path, "/")
 	name := path[strings.LastIndexByte(path, '/')+1:]
@@ -97,7 +97,7 @@ func last(path string) string {
 	return name
 }
 
-// A ParseError says which line could not be read.
+// A ParseError names a line with an error.
 type ParseError struct {
 	Line int // of the input, from 1
 	Err  error
@@ -125,7 +125,7 @@ const (
 	known
 )
 
-// names are what the columns are called: by Merritt, and by Checkm 2009.
+// names are the names of the columns: by Merritt, and by Checkm 2009.
 var names = [known][]string{
 	source:   {"nfo:fileUrl", "SourceFileOrURL", "Source"},
 	alg:      {"nfo:hashAlgorithm", "Alg", "Algorithm"},
@@ -135,7 +135,7 @@ var names = [known][]string{
 	target:   {"nfo:fileName", "TargetFileOrURL", "Target"},
 }
 
-// columnOf returns which of the six a name is, or -1.
+// columnOf returns the number of a column by its name, -1 for another name.
 func columnOf(name string) int {
 	return slices.IndexFunc(names[:], func(all []string) bool {
 		return slices.ContainsFunc(all, func(n string) bool { return plainName(n) == plainName(name) })
@@ -148,7 +148,7 @@ func plainName(name string) string {
 
 const blanks = " \t"
 
-// checkText refuses what no column may have.
+// checkText refuses characters that no column may have.
 func checkText(s string) error {
 	if !utf8.ValidString(s) {
 		return errors.New("text is not UTF-8")

@@ -11,15 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultMaxLine is the limit of lines of a [Reader] that sets none: 64 KiB.
+// DefaultMaxLine is the default limit of lines of a [Reader]: 64 KiB.
 const DefaultMaxLine = 64 << 10
 
 // A Reader reads the entries of a manifest.
 type Reader struct {
 	// MaxLine is the most octets of a line, without its end; 0 means
-	// [DefaultMaxLine]. MaxEntries is how many entries there may be, those that
-	// cannot be read among them; 0 means any number. Neither may change after
-	// the first Read.
+	// [DefaultMaxLine]. MaxEntries is the most entries, unreadable ones
+	// included; 0 means any number. Neither may change after the first Read.
 	MaxLine, MaxEntries int
 
 	r       io.Reader
@@ -42,9 +41,9 @@ type field struct {
 func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
 
 // Read returns the next entry. At the end of the manifest the error is
-// [io.EOF]. A line that cannot be read is a [*ParseError]; Read goes on behind
-// it, unless it makes the rest unreadable or is beyond a limit: then io.EOF
-// follows. Any other error is that of the underlying reader, and final.
+// [io.EOF]. An unreadable line is a [*ParseError]; Read goes on after it,
+// unless the rest is unreadable too or a limit is reached: then io.EOF follows.
+// Any other error is from the underlying reader, and final.
 func (r *Reader) Read() (Entry, error) {
 	if r.err != nil {
 		return Entry{}, r.err
@@ -112,7 +111,7 @@ func (r *Reader) fatal(err error) error {
 	return &ParseError{max(r.line, 1), err}
 }
 
-// directive takes a line that begins with "#".
+// directive takes a line beginning with "#".
 func (r *Reader) directive(line string) error {
 	end := strings.IndexAny(line, blanks+"|")
 	if end < 0 {
@@ -254,8 +253,8 @@ var fromBars = strings.NewReplacer("%20", " ", "%7c", "|")
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// unescape decodes a name as one of a URL. A "%" that begins no escape, or one
-// whose octets are no text, stands for itself.
+// unescape decodes a name as one of a URL. A "%" without a valid escape, or
+// with one for octets outside of text, stands for itself.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -10,12 +10,12 @@ import (
 )
 
 // A Writer writes a manifest: entries, and Close in the end. It does not
-// buffer. What could not be read back as it was is refused.
+// buffer. It refuses an entry that would not read back the same.
 type Writer struct {
 	// Bars is whether the columns stand between bars, else between blanks.
 	// Profile is the URL of #%profile; "" if there is none. Extra are the names
-	// of columns beside the six, for which there must be bars. None of them may
-	// change after the first Write.
+	// of further columns, for which there must be bars. None of them may change
+	// after the first Write.
 	Bars    bool
 	Profile string
 	Extra   []string
@@ -29,8 +29,8 @@ type Writer struct {
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Write writes an entry in one call of the underlying writer, the first one
-// with the header before it. After an error of that writer there is no more to
-// be written; an entry that is refused leaves no trace.
+// with the header before it. After an error of the underlying writer nothing
+// more can be written; a refused entry leaves no trace.
 func (w *Writer) Write(e Entry) error {
 	line, err := w.entry(&e)
 	if err != nil {
@@ -152,8 +152,8 @@ func (w *Writer) entry(e *Entry) (string, error) {
 	return strings.Join(columns, " "), nil
 }
 
-// toBars escapes a text as Merritt does. It knows no escape for "%", so what
-// would be taken for an escape cannot be written.
+// toBars escapes a text as Merritt does. It knows no escape for "%", so a text
+// with something like an escape cannot be written.
 func toBars(s string) (string, error) {
 	if s == "-" || strings.Contains(s, "%20") || strings.Contains(s, "%7c") {
 		return "", fmt.Errorf("%.40q cannot be written between bars", s)
@@ -170,8 +170,8 @@ func toBars(s string) (string, error) {
 	return s, nil
 }
 
-// escape encodes a name as one of a URL. A lone hyphen, which would stand for
-// nothing, is encoded too.
+// escape encodes a name as one of a URL. A lone hyphen would stand for nothing,
+// so it is encoded too.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	if s == "-" {

@@ -1,9 +1,9 @@
-// Package digest knows the eight message digests a submission may carry
-// (Cutie 5.5): Adler-32, CRC-32, MD2, MD5, SHA-1, SHA-256, SHA-384 and SHA-512.
+// Package digest knows the eight message digests of a submission (Cutie 5.5):
+// Adler-32, CRC-32, MD2, MD5, SHA-1, SHA-256, SHA-384 and SHA-512.
 //
-// Names are read loosely, since clients spell them in many ways, and printed
-// in two forms: as the Cutie specification spells them ("SHA-256") and as the
-// Atom link extensions do, which ResourceSync uses ("sha-256").
+// Names are read loosely, since clients spell them in many ways, and printed in
+// two forms: as in the Cutie specification ("SHA-256") and as in the Atom link
+// extensions and ResourceSync ("sha-256").
 package digest
 
 import (
@@ -54,7 +54,8 @@ func Types() []Type {
 }
 
 // Parse returns the type of the given name. Case, hyphens and blanks do not
-// count. "CDC-32", "Alder-32" and "SHA" are read as what they were meant for.
+// count. "CDC-32", "Alder-32" and "SHA" are read as the types they were meant
+// for.
 func Parse(name string) (Type, error) {
 	for t := Adler32; t.Valid(); t++ { // as it is written, nearly always
 		if name == types[t].name {
@@ -106,5 +107,5 @@ func (t Type) Token() string { return strings.ToLower(t.String()) }
 // Size returns the length of a digest in octets, half its hexadecimal length.
 func (t Type) Size() int { return types[t].size }
 
-// New returns a hash that computes digests of this type.
+// New returns a hash for digests of this type.
 func (t Type) New() hash.Hash { return types[t].new() }

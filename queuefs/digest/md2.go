@@ -7,9 +7,9 @@ const (
 	md2Block = 16
 )
 
-// md2 is the MD2 message digest (RFC 1319), which is not in the standard
-// library. Repositories of the time of the specification still hold such
-// digests; nothing should rely on it for security.
+// md2 is the MD2 message digest (RFC 1319); the standard library lacks it.
+// Repositories of the time of the specification still hold such digests;
+// nothing should rely on it for security.
 type md2 struct {
 	state    [48]byte // X; its first 16 octets are the digest (RFC 1319, 3.4)
 	checksum [md2Block]byte
@@ -36,7 +36,7 @@ func (d *md2) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Sum pads a copy, so that the caller can go on writing.
+// Sum pads a copy, so the caller can go on writing.
 func (d *md2) Sum(b []byte) []byte {
 	c := *d
 	for i := c.n; i < md2Block; i++ {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ErrMismatch is the error for data that has another digest than it should. Its
-// text is the reason the Cutie specification gives for the answer 400.
+// ErrMismatch is the error for data with an unexpected digest. Its text is the
+// reason in the Cutie specification for the answer 400.
 var ErrMismatch = errors.New("digest verification failed")
 
 // A Value is the digest of some data. Values made by this package are canonical
@@ -18,7 +18,7 @@ type Value struct {
 	Hex  string // lower case, twice Type.Size() characters
 }
 
-// NewValue returns the digest whose octets are sum, as a [hash.Hash] gives them.
+// NewValue returns the digest with the octets sum, as a [hash.Hash] gives them.
 func NewValue(t Type, sum []byte) Value {
 	return Value{Type: t, Hex: hex.EncodeToString(sum)}
 }
@@ -93,8 +93,8 @@ func (v Value) Equal(w Value) bool {
 	return v.Type == w.Type && canonical(v.Type, v.Hex) == canonical(w.Type, w.Hex)
 }
 
-// Check returns nil if got, the digest of the data at hand, equals v, and an
-// error that is [ErrMismatch] if not.
+// Check returns nil if got, the digest of the data at hand, equals v, and else
+// an [ErrMismatch].
 func (v Value) Check(got Value) error {
 	if v.Equal(got) {
 		return nil
@@ -102,8 +102,8 @@ func (v Value) Check(got Value) error {
 	return fmt.Errorf("%w: expected %s, got %s", ErrMismatch, v, got)
 }
 
-// canonical returns digits in lower case, those of a 32-bit checksum with
-// leading zeros: Merritt prints these without.
+// canonical returns digits in lower case, for a 32-bit checksum with leading
+// zeros: Merritt prints these without.
 func canonical(t Type, digits string) string {
 	if t == Adler32 || t == CRC32 {
 		digits = strings.Repeat("0", max(0, 8-len(digits))) + digits

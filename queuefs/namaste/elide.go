@@ -2,7 +2,7 @@ package namaste
 
 import "unicode/utf8"
 
-// A Side is the part of a string that is left out.
+// A Side is the part of a string to leave out.
 type Side int
 
 // The letters after the length in the arguments of File::Namaste.
@@ -12,10 +12,10 @@ const (
 	Start              // "s"
 )
 
-// Elide cuts s to limit characters, if it has more, by leaving out the given side.
-// The ellipsis stands for what is left out and counts too; it stands alone if
-// there is no room for more. From the middle the longer half that stays is the
-// second.
+// Elide cuts s to limit characters, if it has more, by leaving out the given
+// side. The ellipsis takes the place of the missing part and counts too;
+// without room for more, it stands alone. Around a missing middle the second
+// half is the longer one.
 func Elide(s string, limit int, side Side, ellipsis string) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s

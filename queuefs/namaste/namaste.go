@@ -1,17 +1,17 @@
 // Package namaste forms and reads Namaste tags, the files by which a directory
-// says what it is: a Cutie home holds the file "0=cutie_0.3" with the content
+// names its kind: a Cutie home holds the file "0=cutie_0.3" with the content
 // "Cutie/0.3" (Cutie 6). The package works on names and contents; it touches no
 // file system.
 //
 // The content of a tag is its value. The file name is the tag's number, "=",
-// and a form of the value that is fit for a file name, and as that form loses
-// something, it says nothing that the content does not. There are two forms.
-// The type tag, number 0, is formed as UC3 services do: in lower case, every run
-// of characters but ASCII letters, digits, "-", "." and "_" made one "_", cut
-// to 255 octets. The others are formed as File::Namaste does on Unix: "/" made "=", a
-// run of white space one blank, a control character "?", cut to 16 characters.
+// and the value made fit for a file name. The name can lose something of the
+// value, and never adds anything. There are two forms. The type tag, number 0,
+// is formed as UC3 services do: in lower case, every run of characters but
+// ASCII letters, digits, "-", "." and "_" made one "_", cut to 255 octets. The
+// others are formed as File::Namaste does on Unix: "/" made "=", a run of white
+// space one blank, a control character "?", cut to 16 characters.
 //
-// Left out are tags whose number is no number, and transliteration to ASCII.
+// Left out are tags without a number, and transliteration to ASCII.
 package namaste
 
 import (
@@ -38,7 +38,7 @@ type Tag struct {
 	Value  string
 }
 
-// FileName returns the name of the file that holds the tag.
+// FileName returns the name for the file of the tag.
 func (t Tag) FileName() string {
 	n := strconv.Itoa(t.Number) + "="
 	if t.Number != Type {
@@ -53,7 +53,7 @@ func (t Tag) FileName() string {
 
 var unfit = regexp.MustCompile(`[^a-z0-9._-]+`)
 
-// fileValue makes of a value what File::Namaste puts into a file name.
+// fileValue returns the value in the spelling of File::Namaste for file names.
 func fileValue(value string) string {
 	value = blanks.ReplaceAllString(strings.ReplaceAll(value, "/", "="), " ")
 	return strings.Map(func(r rune) rune {
@@ -66,13 +66,13 @@ func fileValue(value string) string {
 
 var blanks = regexp.MustCompile(`\s+`)
 
-// Content returns what the file of the tag holds: the value and LF.
+// Content returns the content for the file of the tag: the value and LF.
 func (t Tag) Content() string { return t.Value + "\n" }
 
-// Parse reads a tag from the name of its file and its content. The value is
-// the content without the LF, CR or CRLF at its end; if there is nothing else,
-// it is what the file name says. The two are not compared, since several
-// programs form the name in several ways; compare with [Tag.FileName].
+// Parse reads a tag from the name of its file and its content. The value is the
+// content without the LF, CR or CRLF at its end, or if there is nothing else,
+// the value in the file name. The two are not compared, since programs form the
+// name in different ways; compare with [Tag.FileName].
 func Parse(fileName, content string) (Tag, error) {
 	m := tagName.FindStringSubmatch(fileName)
 	if m == nil {
@@ -89,11 +89,11 @@ func Parse(fileName, content string) (Tag, error) {
 	return Tag{Number: n, Value: value}, nil
 }
 
-// A number has one spelling, so that Find sees what Parse sees.
+// A number has one spelling, so Find and Parse agree.
 var tagName = regexp.MustCompile(`^(0|[1-9][0-9]*)=([^/]*)$`)
 
-// Find returns those of the file names that are tags of the given number, in
-// their order. A home has exactly one of the number [Type].
+// Find returns the file names of tags with the given number, in their order. A
+// home has exactly one of the number [Type].
 func Find(fileNames []string, number int) []string {
 	var found []string
 	for _, name := range fileNames {
@@ -104,8 +104,8 @@ func Find(fileNames []string, number int) []string {
 	return found
 }
 
-// A Version is what the value of a type tag says: "Cutie/0.3" is the name
-// "Cutie", Major 0 and Minor 3.
+// A Version is the value of a type tag: "Cutie/0.3" is the name "Cutie", Major
+// 0 and Minor 3.
 type Version struct {
 	Name         string
 	Major, Minor int

@@ -1,8 +1,7 @@
-// Package octets answers requests for octets that are at hand: with the whole,
-// with ranges of it (RFC 9110, 14), or with the news that the client has it
-// already (13). The work is done by [http.ServeContent], which is stricter with
-// the header Range than a server is to be, reads one line of a list, and says
-// nothing with 412.
+// Package octets answers requests for octets at hand: with the whole, with
+// ranges (RFC 9110, 14), or with the news of an unchanged copy (13). It wraps
+// [http.ServeContent], whose reading of the header Range is too strict; which
+// reads one line of a list; and whose 412 has no body.
 package octets
 
 import (
@@ -17,13 +16,13 @@ import (
 // ErrPrecondition is why a request is to be answered with 412 (RFC 9110, 15.5.13).
 var ErrPrecondition = errors.New("it is not in the state that If-Match or If-Unmodified-Since asks for")
 
-// Serve is [http.ServeContent] for content whose type is in the header already.
-// modified is zero if no date is to be given. If a precondition of the request
-// does not hold nothing is written, and the error is [ErrPrecondition].
+// Serve is [http.ServeContent] for content with its type already in the header.
+// A zero modified gives no date. If a precondition of the request does not
+// hold, nothing is written and the error is [ErrPrecondition].
 //
-// A Range is ignored with HEAD and in a unit other than bytes (RFC 9110, 14.2), or
-// if it is malformed or repeated. Positions may be of any size, and a suffix of no
-// octets cannot be satisfied (14.1.2).
+// A Range is ignored with HEAD and in a unit other than bytes (RFC 9110, 14.2),
+// or if it is malformed or repeated. Positions may be of any size, and a suffix
+// of no octets cannot be satisfied (14.1.2).
 func Serve(w http.ResponseWriter, r *http.Request, modified time.Time, in io.ReadSeeker) error {
 	c := checked{ResponseWriter: w}
 	http.ServeContent(&c, listed(ranged(r)), "", modified, in)
@@ -45,15 +44,15 @@ func (c *checked) WriteHeader(status int) {
 	}
 }
 
-// ReadFrom lets what is below have a file as such.
+// ReadFrom passes a file through, so that it can be sent without copying.
 func (c *checked) ReadFrom(src io.Reader) (int64, error) { return io.Copy(c.ResponseWriter, src) }
 
 // Unwrap lets [http.ResponseController] through.
 func (c *checked) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// listed returns the request with If-Match and If-None-Match in one line each:
-// they are lists, which may come in several (RFC 9110, 5.3), and net/http reads
-// the first.
+// listed returns the request with If-Match and If-None-Match in one line each.
+// They are lists and may come in several lines (RFC 9110, 5.3), but net/http
+// reads the first line only.
 func listed(r *http.Request) *http.Request {
 	of := r
 	for _, name := range [...]string{"If-Match", "If-None-Match"} {
@@ -71,7 +70,8 @@ func listed(r *http.Request) *http.Request {
 	return of
 }
 
-// ranged returns the request with a Range that net/http understands, or without.
+// ranged returns the request with a Range in the spelling of net/http, or
+// without a Range.
 func ranged(r *http.Request) *http.Request {
 	lines := r.Header["Range"]
 	if len(lines) == 0 {
@@ -124,8 +124,8 @@ func plain(header string) string {
 	return "bytes=" + strings.Join(specs, ",")
 }
 
-// position returns digits without zeros before them, and [most] for what 64 bits
-// cannot hold; those without digits stay.
+// position returns digits without zeros before them. Numbers above 64 bits
+// become [most]; a text without digits is returned unchanged.
 func position(s string) (string, bool) {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

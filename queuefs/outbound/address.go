@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// A RefusedError is a URL or an address to which no request is made.
+// A RefusedError is a URL or an address closed to requests.
 type RefusedError struct {
 	Host string         // as in the URL, with its port
-	Addr netip.AddrPort // that it led to; not valid if the URL alone was enough
+	Addr netip.AddrPort // its address; not valid if the URL alone was enough
 	Why  string
 }
 
@@ -23,8 +23,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("refused: %s has the address %s, which is %s; the pattern %s would allow it", e.Host, e.Addr.Addr(), e.Why, e.Addr)
 }
 
-// Public returns what may be told to the stranger who named the URL: Error
-// without the address.
+// Public returns the part of the error meant for the stranger who named the
+// URL: Error without the address.
 func (e *RefusedError) Public() string {
 	if !e.Addr.IsValid() {
 		return e.Error()
@@ -55,7 +55,7 @@ func (c *Client) control(host, port string) func(network, address string, _ sysc
 }
 
 // ranges are the addresses that are not public, after the IANA registries of
-// special-purpose addresses (RFC 6890). The first that holds an address counts.
+// special-purpose addresses (RFC 6890). The first match counts.
 var ranges = []struct {
 	netip.Prefix
 	why string
@@ -90,10 +90,10 @@ var ranges = []struct {
 var (
 	nat64  = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
 	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056
-	global = netip.MustParsePrefix("2000::/3")     // all that is given out of IPv6
+	global = netip.MustParsePrefix("2000::/3")     // all of IPv6 given out so far
 )
 
-// special says what an address is if it is not public, else "".
+// special returns the kind of an address that is not public, else "".
 func special(a netip.Addr) string {
 	a = a.Unmap()
 	for _, r := range ranges {

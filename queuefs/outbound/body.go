@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// ErrTooBig is the error within that of a body beyond its limit.
+// ErrTooBig is the error for a body beyond its limit; see [Body].
 var ErrTooBig = errors.New("body is too big")
 
-// Body returns the body of an answer that may have at most the given octets.
-// One that says that it has more is refused at once, one that does have more
-// when it is read that far; the error is an [ErrTooBig].
+// Body returns the body of an answer, limited to most octets. A longer body is
+// refused: at once by its Content-Length, else when it is read that far. The
+// error is an [ErrTooBig].
 func Body(resp *http.Response, most int64) (io.Reader, error) {
 	if resp.ContentLength > most {
 		return nil, fmt.Errorf("%w: it has %d octets, more than %d", ErrTooBig, resp.ContentLength, most)
@@ -22,7 +22,7 @@ func Body(resp *http.Response, most int64) (io.Reader, error) {
 	return &limited{in: resp.Body, left: most, most: most}, nil
 }
 
-// A limited reader fails, unlike that of package io, when there is more.
+// A limited reader fails at its limit; the one of package io ends there.
 type limited struct {
 	in         io.Reader
 	left, most int64
@@ -44,8 +44,8 @@ func (l *limited) Read(p []byte) (int, error) {
 // A roundTripper makes single requests within the limits of its Client.
 type roundTripper struct{ c *Client }
 
-// RoundTrip checks the URL itself, since whoever has the Client of package
-// net/http may have taken away its check of redirects.
+// RoundTrip checks the URL again, since a caller may have replaced the check of
+// redirects in the Client of package net/http.
 func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := Check(req.URL); err != nil {
 		if req.Body != nil {
@@ -81,8 +81,8 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// A body gives up when nothing comes. Time between two reads counts, so that a
-// connection is not held for a reader that stopped.
+// A body gives up when nothing comes. Time between two reads counts, so a
+// stopped reader does not hold the connection.
 type body struct {
 	io.ReadCloser
 	reason func(error) error // why it was given up

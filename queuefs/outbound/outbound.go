@@ -1,17 +1,17 @@
-// Package outbound makes HTTP requests to URLs that strangers name: lines of
-// batch manifests, callbacks, subscribers. It keeps such a URL from reaching
-// what only this machine can reach.
+// Package outbound makes HTTP requests to URLs named by strangers: lines of
+// batch manifests, callbacks, subscribers. It keeps them from the private
+// addresses around this machine.
 //
 //   - Only http and https, and no user or password in the URL.
-//   - Only public addresses. What counts is the address a connection is made
-//     to, so a name that resolves otherwise a second time gains nothing. An
-//     address in which another one is embedded (mapped IPv4, NAT64, 6to4)
-//     counts as that one. Patterns allow what is private, see [Options].
-//   - At most five redirects, each of them checked as the first URL is, and
-//     none from https to http.
-//   - No proxy, whatever the environment says, no cookies, no content coding.
-//   - Every wait has a limit, and so have the headers of an answer. [Body]
-//     limits what follows them.
+//   - Only public addresses. The address of the connection counts, so a name gains
+//     nothing by resolving differently a second time. An address with another one
+//     embedded (mapped IPv4, NAT64, 6to4) counts as the other one. Patterns allow
+//     private addresses, see [Options].
+//   - At most five redirects, each checked as the first URL is, and none from
+//     https to http.
+//   - No proxy from the environment, no cookies, no content coding.
+//   - Every wait has a limit, and so have the headers of an answer. [Body] limits
+//     its body.
 package outbound
 
 import (
@@ -35,30 +35,31 @@ const maxHeader = 64 << 10 // octets of the headers of an answer
 
 // Options are the settings of a [Client]. Zero values mean the defaults.
 type Options struct {
-	// Allow are patterns of what may be reached although it is not public:
+	// Allow are patterns of addresses to be reached although they are not
+	// public:
 	//
-	//	files.example.org       a host by its name, whatever its address
+	//	files.example.org       a host by its name, at any address
 	//	*.example.org           every host below a name
 	//	10.1.2.3, 10.0.0.0/8    an address or a range, under any name
 	//
-	// each with a port behind a colon if it is for that port only. An IPv6
-	// address or range stands in brackets before a port: [fd00::/8]:8080.
+	// each with a colon and a port if it is for one port only. An IPv6 address
+	// or range stands in brackets before a port: [fd00::/8]:8080.
 	Allow []string
 	// Connect is the longest time until the head of an answer is there:
 	// resolving, connecting, sending the request, waiting. 0: 30 s.
 	Connect time.Duration
 	// Idle is how long a body may make no progress; 0: 30 s.
 	Idle time.Duration
-	// Timeout is the longest time of all, redirects and body included; 0: no
-	// limit but those above.
+	// Timeout limits the whole request, redirects and body included; 0: the
+	// limits above are the only ones.
 	Timeout time.Duration
-	// Resolver looks names up; nil: that of the system.
+	// Resolver looks names up; nil: the system's.
 	Resolver *net.Resolver
 	// TLS is for https; nil: the defaults, with the authorities of the system.
 	TLS *tls.Config
 }
 
-// ErrIdle is the error of a request that made no progress for too long.
+// ErrIdle is the error of a request without progress for too long.
 var ErrIdle = errors.New("no progress")
 
 // A Client makes requests. It is safe for concurrent use.
@@ -71,7 +72,7 @@ type Client struct {
 	dialer    net.Dialer
 }
 
-// New returns a Client. The error names the pattern that is none.
+// New returns a Client. The error names the malformed pattern.
 func New(o Options) (*Client, error) {
 	c := &Client{
 		connect: cmp.Or(o.Connect, 30*time.Second),
@@ -105,15 +106,14 @@ func New(o Options) (*Client, error) {
 // [*RefusedError].
 func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.http.Do(req) }
 
-// HTTP returns the client as one of package net/http, for those who want that.
-// It does what Do does.
+// HTTP returns the client as one of package net/http, with the limits of Do.
 func (c *Client) HTTP() *http.Client { return &c.http }
 
-// Close lets go of connections that nobody uses.
+// Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Check returns a [*RefusedError] if no request is made for the URL, whatever
-// the address of its host.
+// Check returns a [*RefusedError] if the URL is refused at any address of its
+// host.
 func Check(u *url.URL) error {
 	refuse := func(why string) error { return &RefusedError{Host: u.Host, Why: why} }
 	switch u.Scheme {
@@ -138,8 +138,8 @@ func Check(u *url.URL) error {
 	return nil
 }
 
-// numeric reports whether a host is an address in one of the spellings that
-// only some resolvers know, such as 0x7f.1 or 2130706433.
+// numeric reports whether a host is an address in a spelling known to some
+// resolvers only, such as 0x7f.1 or 2130706433.
 func numeric(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	last := host[strings.LastIndexByte(host, '.')+1:]
@@ -163,7 +163,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return Check(req.URL)
 }
 
-// dial connects to an address that is allowed; addr is as in the URL.
+// dial connects to an allowed address; addr is as in the URL.
 func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
