@@ -21,16 +21,17 @@ var layers = [][]string{
 	{"cmd/cutie/daemon"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "queuefs/queuetest"},
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest"},
-	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump"},
+	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/push"},
 	{"queuefs/journal/segment"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/job", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs,
-// and websub finds hubs by links.
+// websub finds hubs by links and delivers by push.
 var allowed = map[[2]string]bool{
-	{"queuefs/state", "queuefs"}:      true,
-	{"publisher/websub", "wellknown"}: true,
+	{"queuefs/state", "queuefs"}:           true,
+	{"publisher/websub", "wellknown"}:      true,
+	{"publisher/websub", "publisher/push"}: true,
 }
 
 // banned is what a package must not reach, not even through another package of

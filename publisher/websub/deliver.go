@@ -1,239 +1,112 @@
 package websub
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
+
+	"cutie/publisher/push"
 )
 
-// turnLength is how many notifications a subscription gets before others have
-// a turn.
-const turnLength = 16
-
-// Limits of what a subscriber may say.
-const (
-	maxAnswer     = 64 << 10       // octets that are read of a body
-	maxRetryAfter = 24 * time.Hour // that is obeyed
-)
-
-// deliver sends a subscription what it does not have yet. What it does counts
-// when the subscriptions are saved; until then it is done again after a crash.
-// latest is a position that was the latest a moment ago.
-func (h *Hub) deliver(ctx context.Context, s *subscription, latest string) {
-	for range turnLength {
-		h.mu.Lock()
-		after, by, asked := s.Position, s.By, s.Asked != nil
-		h.mu.Unlock()
-		if asked || ctx.Err() != nil {
-			return
-		}
-		if h.Still != nil && by != "" && !h.Still(by, s.Topic) {
-			h.dismiss(ctx, s)
-			return
-		}
-		c, err := h.next(s, after)
-		if err != nil {
-			h.note(s.Topic, err)
-			h.mu.Lock()
-			s.Next = h.Now().Add(h.Shortest) // it is not the subscriber who failed
-			h.mu.Unlock()
-			return
-		}
-		began := h.Now()
-		if c.Body != nil {
-			err = h.post(ctx, s, c)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		more := h.outcome(s, c, err, h.Now().Sub(began))
-		if s.External {
-			h.noteExternal(s.Callback, err)
-		}
-		if !more {
-			h.mu.Lock()
-			if err == nil {
-				s.looked = latest
-			}
-			h.mu.Unlock()
-			return
-		}
+// due reports whether a subscription has something to do. [Hub.Tick] has asked
+// the Source before.
+func (h *Hub) due(s *subscription, now time.Time) bool {
+	s.latest, s.gone = h.sources.latest[s.Topic], h.sources.gone[s.Topic]
+	switch {
+	case h.URL == "" && !s.External: // until the hub is there again
+		return false
+	case s.gone, s.Asked != nil && !now.Before(s.Asked.Next):
+		return true
 	}
+	return s.active(now) && s.latest != "" && s.latest != s.seen && s.Ready(now)
 }
 
-// next returns what is to be said to a subscription. A ping tells of all there
-// is.
-func (h *Hub) next(s *subscription, after string) (Content, error) {
+// next does what a subscription wants first, and returns the notification that
+// it does not have yet.
+func (h *Hub) next(ctx context.Context, s *subscription) (*push.Message, error) {
+	var asked *intent
+	var after, by, secret string
+	var gone bool
+	h.sender.View(func() { asked, after, by, secret, gone = s.Asked, s.Position, s.By, s.Secret, s.gone })
+	switch {
+	case gone:
+		h.end(ctx, s, "the topic is no longer there", func() { h.sender.Drop(s) })
+		return nil, nil
+	case asked != nil:
+		if !h.Now().Before(asked.Next) {
+			h.verify(ctx, s, *asked)
+		}
+		return nil, nil
+	case h.Still != nil && by != "" && !h.Still(by, s.Topic):
+		h.end(ctx, s, "the right to read the topic is no longer there", func() { h.forget(s) })
+		if ctx.Err() == nil {
+			h.report(fmt.Errorf("hub: a subscriber at %s may have %s no longer and is dropped", redact(s.Callback), s.Topic))
+		}
+		return nil, nil
+	}
+	c, err := h.content(s, after)
+	if err != nil {
+		h.note(s.Topic, err)
+		return nil, err
+	}
+	m := &push.Message{URL: s.Callback, Header: http.Header{"Content-Type": {c.Type}}, Body: c.Body, Upto: c.Upto, More: c.More,
+		To: s.to(), Keep: s.External}
+	if c.Type != formType {
+		hub := h.URL
+		if s.External {
+			hub = s.Callback
+		}
+		m.Header.Set("Link", Links(s.Topic, hub))
+	}
+	if secret != "" {
+		m.Header.Set(signatureField, push.SHA256.Sign(secret, c.Body))
+	}
+	return m, nil
+}
+
+// content returns what a subscription is told. A ping tells of all there is.
+func (h *Hub) content(s *subscription, after string) (Content, error) {
 	if x := h.external(s); x != nil && !x.Payload {
 		return h.ping(s.Topic, after)
 	}
 	return h.Source.Content(s.Topic, after)
 }
 
-// A failure is an attempt that failed.
-type failure struct {
-	text  string
-	after time.Duration // no attempt before; 0: as it seems right
-	gone  bool          // nor ever
-}
-
-func (f *failure) Error() string { return f.text }
-
-// outcome draws the conclusions from an attempt, and tells whether to go on.
-func (h *Hub) outcome(s *subscription, c Content, err error, took time.Duration) bool {
-	var f *failure
-	errors.As(err, &f)
-	if f != nil && f.gone && !s.External {
-		h.end(s)
-		return false
+// done draws the conclusions from a notification.
+func (h *Hub) done(s *subscription, m *push.Message, err error) {
+	if s.External {
+		h.noteExternal(s.Callback, err)
 	}
-	more, over := h.conclude(s, c, err, took)
+	var f *push.Failure
+	gone, over := errors.As(err, &f) && f.Gone, false
+	switch {
+	case err == nil && m.More:
+	case err == nil:
+		h.sender.View(func() { s.seen = s.latest })
+	case gone:
+		h.update(func() { h.forget(s) })
+	case !s.External:
+		h.update(func() {
+			if over = !s.Failing.IsZero() && h.Now().Sub(s.Failing) >= h.GiveUp; over {
+				s.Expires = time.Time{} // the next Tick drops it, unless it is asked for anew
+			}
+		})
+	}
 	if over {
 		h.report(fmt.Errorf("hub: a subscriber at %s to %s has failed for %v and is dropped, at last with: %w",
 			redact(s.Callback), s.Topic, h.GiveUp, err))
 	}
-	return more
 }
 
-// conclude is outcome for what the subscription remembers; over means that it
-// has failed for too long and goes with the next Tick, unless it is asked for
-// anew.
-func (h *Hub) conclude(s *subscription, c Content, err error, took time.Duration) (more, over bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.version++
-	now := h.Now()
-	if c.Body != nil {
-		s.proven = err == nil && took < h.Timeout/4
+// forget drops a subscription, unless it was asked for anew. It is called
+// within Update.
+func (h *Hub) forget(s *subscription) {
+	if s.Asked != nil && s.Asked.Mode == subscribe {
+		s.Expires = time.Time{}
+		s.Reset()
+		return
 	}
-	if err == nil {
-		s.Position = c.Upto
-		s.Failing, s.Failures, s.Next, s.lastErr = time.Time{}, 0, time.Time{}, ""
-		if c.Body != nil && !c.More {
-			s.Next = now.Add(h.Gather)
-		}
-		return c.More, false
-	}
-	if s.Failures++; s.Failing.IsZero() {
-		s.Failing = now
-	}
-	wait := h.pause(s.Failures)
-	if f := (*failure)(nil); errors.As(err, &f) {
-		wait = max(wait, f.after)
-	}
-	s.Next, s.lastErr = now.Add(wait), err.Error()
-	if !s.External && now.Sub(s.Failing) >= h.GiveUp {
-		s.Expires, over = time.Time{}, true
-	}
-	return false, over
-}
-
-// pause returns how long to wait after so many failures, with a part left to
-// chance, so that a subscriber that comes back is not met by all at once.
-func (h *Hub) pause(failures int) time.Duration {
-	d := h.Longest
-	if n := failures - 1; n < 40 && h.Shortest<<n < h.Longest && h.Shortest<<n > 0 {
-		d = h.Shortest << n
-	}
-	return d/2 + rand.N(d/2+1)
-}
-
-// post makes one attempt to deliver (7).
-func (h *Hub) post(ctx context.Context, s *subscription, c Content) error {
-	h.mu.Lock()
-	secret := s.Secret
-	h.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Callback, bytes.NewReader(c.Body))
-	if err != nil {
-		return &failure{text: "the callback is not a URL"}
-	}
-	req.Header.Set("Content-Type", c.Type)
-	if c.Type != formType {
-		hub := h.URL
-		if s.External {
-			hub = s.Callback
-		}
-		req.Header.Set("Link", Links(s.Topic, hub))
-	}
-	if secret != "" {
-		req.Header.Set(signatureField, Sign(h.Method, secret, c.Body))
-	}
-	resp, err := h.do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // so that the connection can be used again
-	switch status := resp.StatusCode; {
-	case status >= 200 && status < 300:
-		return nil
-	case status == http.StatusGone:
-		return &failure{text: s.who() + " answered 410", gone: true}
-	default:
-		return &failure{text: fmt.Sprintf("%s answered %d", s.who(), status), after: retryAfter(resp.Header, h.Now())}
-	}
-}
-
-// do makes a request. A redirect is a failure (5.3.1), also if it was
-// followed. The error does not show the URL, which may be secret, nor an
-// address.
-func (h *Hub) do(req *http.Request) (*http.Response, error) {
-	asked := req.URL.String()
-	req.Header.Set("User-Agent", agent)
-	resp, err := h.Doer.Do(req)
-	if err != nil {
-		return nil, plainError(err, h.Timeout)
-	}
-	if resp.Request != nil && resp.Request.URL.String() != asked {
-		resp.Body.Close()
-		return nil, &failure{text: "the callback redirects; the subscriber must name where it leads"}
-	}
-	return resp, nil
-}
-
-// A refusedError is that of a request that the Doer refused to make. What it
-// says is for strangers.
-type refusedError struct {
-	public string
-	cause  error // for who runs the hub
-}
-
-func (e *refusedError) Error() string { return e.public }
-
-// plainError returns the error of a request without its URL.
-func plainError(err error, limit time.Duration) error {
-	var outer *url.Error
-	if errors.As(err, &outer) {
-		err = outer.Err
-	}
-	var public interface{ Public() string }
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no answer within %v", limit)
-	case errors.As(err, &public):
-		return &refusedError{public.Public(), err}
-	}
-	return err
-}
-
-// retryAfter reads a Retry-After (RFC 9110, 10.2.3); 0 if it makes no sense.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(header.Get("Retry-After"))
-	var d time.Duration
-	if n, err := strconv.ParseUint(text, 10, 32); err == nil {
-		d = time.Duration(n) * time.Second
-	} else if t, err := http.ParseTime(text); err == nil {
-		d = t.Sub(now)
-	}
-	return min(max(d, 0), maxRetryAfter)
+	h.sender.Drop(s)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"cutie/publisher/push"
 	"cutie/sitemap"
 	"cutie/wellknown"
 )
@@ -28,7 +29,7 @@ const maxHead = 1 << 20
 // Discover asks a resource for its topic and hubs: by Link headers, and
 // without those by the links at the head of a ResourceSync document. If it has
 // none the error is an [ErrNoHub].
-func Discover(ctx context.Context, client Doer, resource string) (Discovery, error) {
+func Discover(ctx context.Context, client push.Doer, resource string) (Discovery, error) {
 	d, err := discover(ctx, client, resource)
 	if err != nil {
 		return Discovery{}, fmt.Errorf("discover %s: %w", resource, err)
@@ -36,7 +37,7 @@ func Discover(ctx context.Context, client Doer, resource string) (Discovery, err
 	return d, nil
 }
 
-func discover(ctx context.Context, client Doer, resource string) (d Discovery, err error) {
+func discover(ctx context.Context, client push.Doer, resource string) (d Discovery, err error) {
 	if _, err := parseURL(resource); err != nil {
 		return d, err
 	}

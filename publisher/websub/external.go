@@ -32,72 +32,64 @@ func (h *Hub) external(s *subscription) *External {
 	return nil
 }
 
-// who names a subscriber in errors.
-func (s *subscription) who() string {
-	if s.External {
-		return "the hub"
-	}
-	return "the subscriber"
-}
-
-// meet sees that the external hubs have a subscription to every topic. That it
-// begins is on stable storage before anything comes of it.
+// meet gives the external hubs a subscription to every topic.
 func (h *Hub) meet() error {
 	if len(h.External) == 0 {
 		return nil
 	}
 	topics := h.Source.Topics()
-	h.mu.Lock()
-	offered := slices.Equal(topics, h.offered)
-	h.offered = topics // drop says otherwise, also of what is seen below
-	h.mu.Unlock()
-	if offered {
+	var members uint64
+	h.sender.View(func() { members = h.sender.Members() })
+	if slices.Equal(topics, h.offered) && members == h.offeredAt {
 		return nil
 	}
-	added, complete := false, true
-	for i := range h.External {
-		hub := h.External[i].URL
-		u, err := parseURL(hub)
+	h.offeredAt = members
+	var fresh []*subscription
+	complete := true
+	for _, x := range h.External {
+		u, err := parseURL(x.URL)
 		if err != nil {
 			return err
 		}
 		all := true
-		for _, topic := range h.unmet(topics, hub) {
+		for _, topic := range h.unmet(topics, x.URL) {
 			position := "" // all that there is
-			if !h.met[hub] {
+			if !h.met[x.URL] {
 				if position, err = h.Source.Latest(topic); err != nil {
 					all = false
 					continue // another time
 				}
 			}
-			h.mu.Lock()
-			h.add(&subscription{Topic: topic, Callback: hub, External: true, Position: position, host: u.Host})
-			h.mu.Unlock()
-			added = true
+			s := &subscription{Topic: topic, Callback: x.URL, External: true}
+			s.Position, s.Host = position, u.Host
+			fresh = append(fresh, s)
 		}
-		h.met[hub] = h.met[hub] || all
+		h.met[x.URL] = h.met[x.URL] || all
 		complete = complete && all
 	}
-	if !complete {
-		h.mu.Lock()
+	if h.offered = topics; !complete {
 		h.offered = nil
-		h.mu.Unlock()
 	}
-	if !added {
+	if len(fresh) == 0 {
 		return nil
 	}
-	return h.save()
+	h.update(func() {
+		for _, s := range fresh {
+			h.sender.Put(s)
+		}
+	})
+	return h.saved(h.sender.Save())
 }
 
-// unmet returns the topics that an external hub has no subscription to.
+// unmet returns the topics without a subscription of an external hub.
 func (h *Hub) unmet(topics []string, hub string) (list []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, topic := range topics {
-		if h.subs[key{topic, hub, true}] == nil {
-			list = append(list, topic)
+	h.sender.View(func() {
+		for _, topic := range topics {
+			if h.sender.Get(keyOf(topic, hub, true)) == nil {
+				list = append(list, topic)
+			}
 		}
-	}
+	})
 	return list
 }
 
@@ -120,16 +112,17 @@ func (h *Hub) ping(topic, after string) (Content, error) {
 // noteExternal reports that an external hub does not take what it is told, and
 // not again before it has taken all of it.
 func (h *Hub) noteExternal(hub string, err error) {
-	h.mu.Lock()
-	known := h.failing[hub]
+	var known bool
 	failing := err != nil
-	if known && !failing { // seldom, and there may be many subscriptions
-		for k, s := range h.subs {
-			failing = failing || k.external && k.callback == hub && s.Failures > 0
+	h.sender.View(func() {
+		known = h.failing[hub]
+		if known && !failing { // seldom, and there may be many subscriptions
+			for s := range h.sender.All() {
+				failing = failing || s.External && s.Callback == hub && s.Failures > 0
+			}
 		}
-	}
-	h.failing[hub] = failing
-	h.mu.Unlock()
+		h.failing[hub] = failing
+	})
 	if known || !failing {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"cutie/publisher/push"
 	"cutie/publisher/websub"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/outbound"
@@ -261,7 +262,7 @@ func (h *house) reported() string {
 }
 
 // client is the real one, which reaches loopback here and follows nothing.
-func client(t testing.TB) websub.Doer {
+func client(t testing.TB) push.Doer {
 	t.Helper()
 	c, err := outbound.New(outbound.Options{Allow: []string{"127.0.0.1"}})
 	must(t, err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"cutie/publisher/push"
 	"cutie/publisher/websub"
 )
 
@@ -46,7 +47,7 @@ func TestASubscriberIsAskedAndThenToldInOrder(t *testing.T) {
 			d.header.Get("Link") != `<`+hubURL+`>; rel="hub", <`+topic+`>; rel="self"` {
 			t.Errorf("delivery %d: got %+v", i, d)
 		}
-		if err := websub.Verify(d.header.Get("X-Hub-Signature"), "s3cret", []byte(body)); err != nil || !strings.HasPrefix(d.header.Get("X-Hub-Signature"), "sha256=") {
+		if err := push.Verify(d.header.Get("X-Hub-Signature"), "s3cret", []byte(body)); err != nil || !strings.HasPrefix(d.header.Get("X-Hub-Signature"), "sha256=") {
 			t.Errorf("delivery %d: signature %s: %v", i, d.header.Get("X-Hub-Signature"), err)
 		}
 	}
@@ -95,30 +96,6 @@ func TestAFailingSubscriberIsTriedAgainAndMissesNothing(t *testing.T) {
 		if s.Failures != 0 || !s.Failing.IsZero() || s.LastError != "" {
 			t.Errorf("got %+v", s)
 		}
-	}
-}
-
-func TestRetryAfterIsObeyed(t *testing.T) {
-	j, r := newJournal(topic), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
-	h.subscribe(topic, r)
-	r.answers(func(n int) (int, string) {
-		return 503, []string{"7200", h.clock.now().Add(3 * time.Hour).Format(http.TimeFormat), "soon"}[n-1]
-	})
-	j.add(topic, "1")
-	h.tick()
-	h.later(7199 * time.Second)
-	if got := len(r.got); got != 1 {
-		t.Errorf("got %d attempts, want 1", got)
-	}
-	h.later(time.Second)
-	h.later(2 * time.Hour)
-	if got := len(r.got); got != 2 {
-		t.Errorf("got %d attempts, want 2", got)
-	}
-	h.later(time.Hour)
-	if got := len(r.got); got != 3 {
-		t.Errorf("got %d attempts, want 3", got)
 	}
 }
 
@@ -290,18 +267,20 @@ func TestADamagedFileIsSetAside(t *testing.T) {
 		"cut off":   string(whole[:len(whole)-6]),
 		"garbage":   strings.Replace(string(whole), "{", "<", 1),
 		"title":     "x" + string(whole),
-		"too few":   strings.Replace(string(whole), "end 1", "end 2", 1),
+		"too many":  string(whole[:strings.Index(string(whole), "\n")+1]) + string(whole),
 		"empty one": "",
 	} {
 		must(t, os.WriteFile(name, []byte(text), 0o600))
 		h.open(nil)
 		h.wantStates("")
-		if got := h.reported(); !strings.Contains(got, "moved to subscriptions.bad") {
+		if got := h.reported(); !strings.Contains(got, "moved to corrupt/subscriptions") {
 			t.Errorf("%s: got reports %q", what, got)
 		}
-		if bad, err := os.ReadFile(name + ".bad"); err != nil || string(bad) != text {
+		aside := filepath.Join(h.path, "corrupt", "subscriptions")
+		if bad, err := os.ReadFile(aside); err != nil || string(bad) != text {
 			t.Errorf("%s: set aside %q, %v", what, bad, err)
 		}
+		must(t, os.Remove(aside))
 		h.close()
 	}
 	must(t, os.WriteFile(name, whole, 0o600))
@@ -310,5 +289,28 @@ func TestADamagedFileIsSetAside(t *testing.T) {
 	h.wantStates(topic + " verified=true signed=true external=false failures=0 expires in 240h0m0s\n")
 	if _, err := os.Stat(filepath.Join(h.path, "cutie-tmp-x")); err == nil {
 		t.Error("what was unfinished is still there")
+	}
+}
+
+func TestFilesWithoutASealAreRead(t *testing.T) {
+	const line = `{"topic":"http://source.test/topic.xml","callback":"http://127.0.0.1:9/cb","secret":"s","position":"1",` +
+		`"expires":"2026-01-03T03:04:05Z","failing":"2026-01-02T03:00:00Z","failures":2,"next":"2026-01-02T03:05:00Z"}` + "\n"
+	h := newHouse(t, websub.Options{Source: newJournal(topic)}, nil)
+	name := filepath.Join(h.path, "subscriptions")
+	for old, want := range map[string]string{
+		"cutie subscriptions 1\nend 0\n":                "",
+		"cutie subscriptions 1\n" + line + "end 1\n":    topic + " verified=true signed=true external=false failures=2 expires in 24h0m0s\n",
+		"cutie subscriptions 1\n" + line + "end 2\n":    "",
+		"cutie subscriptions 1\n" + line:                "",
+		"cutie subscribed 1\n" + line + "end 1\n":       "",
+		"cutie subscriptions 1\n" + line + "end 1\nx\n": "",
+	} {
+		h.close()
+		must(t, os.WriteFile(name, []byte(old), 0o600))
+		h.open(nil)
+		h.wantStates(want)
+		if got, damaged := h.reported(), want == "" && len(old) > 40; (got != "") != damaged {
+			t.Errorf("%q: got reports %q", old, got)
+		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cutie/publisher/push"
 )
 
 // ServeHTTP answers hubs: it confirms what was asked for (5.3) and receives
@@ -16,9 +18,8 @@ import (
 // it may stand anywhere.
 func (s *Subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
-	s.mu.Lock()
-	sub := s.subs[id]
-	s.mu.Unlock()
+	var sub *subscribed
+	s.book.View(func() { sub = s.book.Get(id) })
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodPost:
 		w.Header().Set("Allow", "GET, POST")
@@ -47,18 +48,19 @@ func (s *Subscriber) confirm(w http.ResponseWriter, r *http.Request, sub *subscr
 		return
 	}
 	lease, err := strconv.ParseUint(args.Get("hub.lease_seconds"), 10, 32)
-	s.mu.Lock()
-	wanted := sub.Wants == mode && mode != "" && word != "" && (mode == unsubscribe || err == nil && lease > 0)
-	if wanted {
+	var wanted bool
+	s.update(func() {
+		wanted = sub.Wants == mode && mode != "" && word != "" && (mode == unsubscribe || err == nil && lease > 0)
+		if !wanted {
+			return
+		}
 		sub.Wants, sub.Asked = "", 0
 		sub.Lease = time.Duration(lease) * time.Second
 		sub.Expires = s.Now().Add(sub.Lease)
 		if mode == unsubscribe {
-			delete(s.subs, sub.ID)
+			s.book.Drop(sub)
 		}
-		s.version++
-	}
-	s.mu.Unlock()
+	})
 	if !wanted {
 		http.Error(w, "this was not asked for", http.StatusNotFound)
 		return
@@ -76,16 +78,15 @@ func (s *Subscriber) confirm(w http.ResponseWriter, r *http.Request, sub *subscr
 // denied takes note that a hub ended a subscription, or did not begin it. It
 // is asked again when it has had time to change its mind.
 func (s *Subscriber) denied(sub *subscribed, reason string) {
-	s.mu.Lock()
-	unwanted := sub.Wants == unsubscribe
-	if unwanted {
-		delete(s.subs, sub.ID)
-	} else {
+	var unwanted bool
+	s.update(func() {
+		if unwanted = sub.Wants == unsubscribe; unwanted {
+			s.book.Drop(sub)
+			return
+		}
 		sub.Wants, sub.Expires, sub.AskedAt = subscribe, time.Time{}, s.Now()
 		sub.Asked = max(sub.Asked, 1)
-	}
-	s.version++
-	s.mu.Unlock()
+	})
 	if !unwanted {
 		s.report(fmt.Errorf("subscriber: hub %s denies %s: %.200q", sub.Hub, sub.Topic, reason))
 	}
@@ -96,9 +97,8 @@ func (s *Subscriber) denied(sub *subscribed, reason string) {
 
 // content receives a notification.
 func (s *Subscriber) content(w http.ResponseWriter, r *http.Request, sub *subscribed) {
-	s.mu.Lock()
-	secret, unwanted := sub.Secret, sub.Wants == unsubscribe
-	s.mu.Unlock()
+	var unwanted bool
+	s.book.View(func() { unwanted = sub.Wants == unsubscribe })
 	if unwanted {
 		http.Error(w, "the subscription has ended", http.StatusGone)
 		return
@@ -112,7 +112,7 @@ func (s *Subscriber) content(w http.ResponseWriter, r *http.Request, sub *subscr
 		http.Error(w, "the body is cut off", http.StatusBadRequest)
 		return
 	}
-	if err := Verify(r.Header.Get(signatureField), secret, body); err != nil {
+	if err := push.Verify(r.Header.Get(signatureField), sub.Secret, body); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}

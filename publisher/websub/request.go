@@ -65,13 +65,13 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request) error {
 		}
 		return refuse(http.StatusBadRequest, "the body is not a form: %v", err)
 	}
-	k, asked, err := h.read(r.PostForm)
+	s, asked, err := h.read(r.PostForm)
 	if err != nil {
 		return err
 	}
 	// First of all, so that nobody learns which topics there are who may not.
 	if asked.Mode == subscribe && h.Permit != nil {
-		if asked.By, err = h.Permit(w.Header(), r, k.topic); err != nil {
+		if asked.By, err = h.Permit(w.Header(), r, s.Topic); err != nil {
 			status := http.StatusForbidden
 			if known, ok := errors.AsType[interface {
 				error
@@ -82,17 +82,17 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request) error {
 			return refuse(status, "%v", err)
 		}
 	}
-	if asked.Position, err = h.Source.Latest(k.topic); err != nil && asked.Mode == subscribe {
+	if asked.Position, err = h.Source.Latest(s.Topic); err != nil && asked.Mode == subscribe {
 		if errors.Is(err, ErrNoTopic) {
 			return refuse(http.StatusNotFound, "hub.topic is none of this hub; the link with rel=self names the topic")
 		}
-		return fmt.Errorf("hub: topic %s: %w", k.topic, err)
+		return fmt.Errorf("hub: topic %s: %w", s.Topic, err)
 	}
-	verdict, err := h.ask(k, asked)
+	verdict, err := h.ask(s, asked)
 	if err != nil {
 		return err
 	}
-	if err := h.save(); err != nil {
+	if err := h.saved(h.sender.Save()); err != nil {
 		return err
 	}
 	if err := verdict.wait(r.Context(), h.Verdict); err != nil {
@@ -102,9 +102,10 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request) error {
 }
 
 // read takes the parameters of a request (5.1).
-func (h *Hub) read(form url.Values) (k key, asked intent, err error) {
-	bad := func(text string, args ...any) (key, intent, error) {
-		return key{}, intent{}, refuse(http.StatusBadRequest, text, args...)
+func (h *Hub) read(form url.Values) (s *subscription, asked intent, err error) {
+	s = new(subscription)
+	bad := func(text string, args ...any) (*subscription, intent, error) {
+		return nil, intent{}, refuse(http.StatusBadRequest, text, args...)
 	}
 	for _, name := range []string{"hub.mode", "hub.topic", "hub.callback", "hub.secret", "hub.lease_seconds"} {
 		if len(form[name]) > 1 {
@@ -118,20 +119,21 @@ func (h *Hub) read(form url.Values) (k key, asked intent, err error) {
 	default:
 		return bad("hub.mode is neither subscribe nor unsubscribe")
 	}
-	if k.topic = form.Get("hub.topic"); k.topic == "" || len(k.topic) > maxURL || !utf8.ValidString(k.topic) {
+	if s.Topic = form.Get("hub.topic"); s.Topic == "" || len(s.Topic) > maxURL || !utf8.ValidString(s.Topic) {
 		return bad("hub.topic is not a URL")
 	}
-	k.callback = form.Get("hub.callback")
-	if _, err := parseURL(k.callback); err != nil {
+	s.Callback = form.Get("hub.callback")
+	u, err := parseURL(s.Callback)
+	if err != nil {
 		return bad("hub.callback: %v", err)
 	}
-	if asked.Mode == unsubscribe {
-		return k, asked, nil
+	if s.Host = u.Host; asked.Mode == unsubscribe {
+		return s, asked, nil
 	}
 	if asked.Secret = form.Get("hub.secret"); len(asked.Secret) > maxSecret || !utf8.ValidString(asked.Secret) {
 		return bad("hub.secret is longer than %d octets, or not UTF-8", maxSecret)
 	}
-	asked.Lease = h.Lease
+	asked.Lease = defaultLease
 	if text := form.Get("hub.lease_seconds"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || n == 0 {
@@ -139,50 +141,44 @@ func (h *Hub) read(form url.Values) (k key, asked intent, err error) {
 		}
 		asked.Lease = time.Duration(n) * time.Second
 	}
-	asked.Lease = min(max(asked.Lease, h.MinLease), h.MaxLease)
-	return k, asked, nil
+	asked.Lease = min(max(asked.Lease, minLease), maxLease)
+	return s, asked, nil
 }
 
-// ask notes a request. What there is stays as it is until it is verified.
-func (h *Hub) ask(k key, asked intent) (*verdict, error) {
-	u, err := parseURL(k.callback)
-	if err != nil {
-		return nil, err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return nil, refuse(http.StatusServiceUnavailable, "the hub is stopping")
-	}
-	s := h.subs[k]
-	if s == nil && asked.Mode == unsubscribe {
-		return nil, refuse(http.StatusNotFound, "there is no such subscription")
-	}
-	if s == nil || s.Asked == nil {
-		if err := h.full(k.topic, u.Host, s == nil); err != nil {
-			return nil, err
+// ask notes a request for a subscription. An existing one stays as it is until
+// the request is verified.
+func (h *Hub) ask(s *subscription, asked intent) (v *verdict, err error) {
+	err = h.sender.Update(func() error {
+		known := h.sender.Get(s.Key())
+		if known == nil && asked.Mode == unsubscribe {
+			return refuse(http.StatusNotFound, "there is no such subscription")
 		}
-	}
-	if s == nil {
-		s = &subscription{Topic: k.topic, Callback: k.callback, host: u.Host}
-		h.add(s)
-	} else if s.Asked != nil {
-		// Asking again neither makes the hub ask back more often nor loses
-		// what came since the first time.
-		asked.Next, asked.Position = s.Asked.Next, cmp.Or(s.Asked.Position, asked.Position)
-	}
-	s.Asked = &asked
-	if s.verdict == nil {
-		s.verdict = &verdict{done: make(chan struct{})}
-	}
-	h.version++
-	return s.verdict, nil
+		if known == nil || known.Asked == nil {
+			if err := h.full(s.Topic, s.Host, known == nil); err != nil {
+				return err
+			}
+		}
+		if known == nil {
+			h.sender.Put(s)
+		} else if s = known; s.Asked != nil {
+			// A second request neither makes the hub ask the callback more often
+			// nor loses the content since the first.
+			asked.Next, asked.Position = s.Asked.Next, cmp.Or(s.Asked.Position, asked.Position)
+		}
+		s.Asked = &asked
+		if s.verdict == nil {
+			s.verdict = &verdict{done: make(chan struct{})}
+		}
+		v = s.verdict
+		return nil
+	})
+	return v, err
 }
 
-// full refuses what there is no room for; h.mu is held.
+// full refuses a request above the limits. It is called within View.
 func (h *Hub) full(topic, host string, fresh bool) error {
 	all, ofTopic, ofHost, asked, askedOfHost := 0, 0, 0, 0, 0
-	for _, s := range h.subs {
+	for s := range h.sender.All() {
 		if s.External {
 			continue
 		}
@@ -190,12 +186,12 @@ func (h *Hub) full(topic, host string, fresh bool) error {
 		if s.Topic == topic {
 			ofTopic++
 		}
-		if s.host == host {
+		if s.Host == host {
 			ofHost++
 		}
 		if s.Asked != nil {
 			asked++
-			if s.host == host {
+			if s.Host == host {
 				askedOfHost++
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"cutie/publisher/push"
 	"cutie/publisher/websub"
 )
 
@@ -127,7 +128,7 @@ func TestWhatIsNotConfirmedChangesNothing(t *testing.T) {
 	h.wantStates(topic + " verified=true signed=true external=false failures=0 expires in 1h0m0s\n")
 	j.add(topic, "news")
 	h.tick()
-	if len(r.got) != 1 || websub.Verify(r.got[0].header.Get("X-Hub-Signature"), "one", []byte("news")) != nil {
+	if len(r.got) != 1 || push.Verify(r.got[0].header.Get("X-Hub-Signature"), "one", []byte("news")) != nil {
 		t.Errorf("got %+v", r.got)
 	}
 	r.confirms(nil)
@@ -183,11 +184,9 @@ func TestAddressesThatAreNotAllowedAreNotReached(t *testing.T) {
 func TestOptionsThatAreWrong(t *testing.T) {
 	h := newHouse(t, websub.Options{Source: newJournal()}, nil)
 	for what, change := range map[string]func(*websub.Options){
-		"no source":   func(o *websub.Options) { o.Source = nil },
-		"URL":         func(o *websub.Options) { o.URL = "/hub" },
-		"external":    func(o *websub.Options) { o.External = []websub.External{{URL: "x"}} },
-		"method":      func(o *websub.Options) { o.Method = "md5" },
-		"the longest": func(o *websub.Options) { o.MinLease = 1000 * time.Hour },
+		"no source": func(o *websub.Options) { o.Source = nil },
+		"URL":       func(o *websub.Options) { o.URL = "/hub" },
+		"external":  func(o *websub.Options) { o.External = []websub.External{{URL: "x"}} },
 	} {
 		o := h.opts
 		change(&o)

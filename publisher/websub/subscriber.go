@@ -16,106 +16,103 @@ import (
 	"sync"
 	"time"
 
+	"cutie/publisher/push"
 	"cutie/queuefs/durable"
 )
 
 // SubscriberOptions are the settings of a [Subscriber]. Zero values mean the
 // defaults.
 type SubscriberOptions struct {
-	// Callback is the URL under which hubs reach the Subscriber's ServeHTTP;
-	// each subscription has one below it. Needed.
+	// Callback is the URL at which hubs reach the Subscriber's ServeHTTP. Each
+	// subscription has a URL below it. Needed.
 	Callback string
-	Doer     Doer         // needed
-	Dir      *durable.Dir // a directory of the subscriber's own; needed; the caller closes it
+	Doer     push.Doer    // needed
+	Dir      *durable.Dir // the subscriber's own; needed; the caller closes it
 
-	// Receive takes a notification. It is called for one of a topic at a time
-	// and must have put it on stable storage when it returns nil; after an
-	// error the hub sends it again. Needed.
+	// Receive takes a notification, one of a topic at a time. It must have put
+	// the notification on stable storage when it returns nil; after an error the
+	// hub sends it again. Needed.
 	Receive func(context.Context, Notification) error
 
 	Lease    time.Duration    // to ask for; 0: 10 days
-	MaxBody  int64            // octets of a notification; 0: 16 MiB
+	MaxBody  int64            // bytes of a notification; 0: 16 MiB
 	Timeout  time.Duration    // of a request; 0: 30 s
-	Patience time.Duration    // until what a hub has not verified is asked again; 0: 5 minutes; then twice that, and so on to a day
-	Report   func(error)      // told, by any goroutine, what a hub denies or does not do; nil: nobody is
+	Patience time.Duration    // until a hub that has not verified is asked again; 0: 5 minutes; doubled each time up to a day
+	Report   func(error)      // told what a hub denies or does not do, by any goroutine; nil: not told
 	Now      func() time.Time // nil: time.Now
 }
 
-// A Notification is what a hub delivered.
+// A Notification is one delivery of a hub.
 type Notification struct {
 	Topic string
 	Type  string // media type
 	Body  []byte
 }
 
-// A Subscriber receives the topics of any Source, by the hubs that it names.
-// Its methods are safe for concurrent use.
+// A Subscriber receives the topics of any Source by the hubs it names. Its
+// methods are safe for concurrent use.
 //
-// Each subscription has a callback and a secret of its own, which nobody can
-// guess. What does not have the right signature is refused with 403. A
-// notification that is the same as the one before it is acknowledged and not
-// received again, as long as the process lives: after a crash at either end,
-// Receive may see one twice. Subscriptions are renewed when a third of their lease is
-// left, and are kept over restarts in the file "subscribed".
+// Each subscription has a random callback and secret of its own. A wrong
+// signature is refused with 403. A repetition of the last notification is
+// acknowledged and not received again while the process lives; after a crash at
+// either end Receive may see one twice. Subscriptions are renewed when a third
+// of their lease is left.
 type Subscriber struct {
 	SubscriberOptions
-	base  *url.URL
-	store *store[wish]
-	tick  sync.Mutex // one Tick at a time
-
-	mu      sync.Mutex
-	subs    map[string]*subscribed // by ID
-	version uint64
+	base *url.URL
+	book *push.Book[*subscribed]
+	tick sync.Mutex // one Tick at a time
 }
 
-// subscribed is one subscription.
+// subscribed is one subscription. The book guards its fields, receiving guards
+// last.
 type subscribed struct {
-	wish // guarded by Subscriber.mu
-
-	receiving sync.Mutex
-	last      [sha256.Size]byte // of the notification received last
-}
-
-// A wish is a subscription as it stands in the file.
-type wish struct {
 	ID      string        `json:"id"` // last segment of the callback
 	Topic   string        `json:"topic"`
 	Hub     string        `json:"hub"`
 	Secret  string        `json:"secret"`
 	Lease   time.Duration `json:"lease"`             // as last verified; 0: never
 	Expires time.Time     `json:"expires,omitzero"`  // zero: not verified
-	Wants   string        `json:"wants,omitempty"`   // what the hub may verify
-	Asked   int           `json:"asked,omitzero"`    // times since it last verified something
+	Wants   string        `json:"wants,omitempty"`   // the mode that the hub may verify
+	Asked   int           `json:"asked,omitzero"`    // times since the last verification
 	AskedAt time.Time     `json:"asked_at,omitzero"` // the last of them
+
+	receiving sync.Mutex
+	last      [sha256.Size]byte // of the last notification
 }
 
-// NewSubscriber opens a subscriber. Damage that it finds is reported and lived
-// with.
+// Key implements [push.Record].
+func (s *subscribed) Key() string { return s.ID }
+
+// NewSubscriber opens a subscriber. Damage is reported and lived with.
 func NewSubscriber(o SubscriberOptions) (*Subscriber, error) {
 	if o.Doer == nil || o.Dir == nil || o.Receive == nil {
-		return nil, errors.New("subscriber: no client, no directory or nobody who receives")
+		return nil, errors.New("subscriber: no client, no directory or no receiver")
 	}
 	base, err := parseURL(o.Callback)
 	if err != nil || base.RawQuery != "" {
 		return nil, fmt.Errorf("subscriber: callback %.80q: %w", o.Callback, cmp.Or(err, errors.New("has a query")))
 	}
-	o.Lease, o.MaxBody = cmp.Or(o.Lease, 10*24*time.Hour), cmp.Or(o.MaxBody, 16<<20)
+	o.Lease, o.MaxBody = cmp.Or(o.Lease, defaultLease), cmp.Or(o.MaxBody, 16<<20)
 	o.Timeout, o.Patience = cmp.Or(o.Timeout, 30*time.Second), cmp.Or(o.Patience, 5*time.Minute)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Subscriber{SubscriberOptions: o, base: base, subs: map[string]*subscribed{}}
-	store, all, damage, err := openStore[wish](o.Dir, "subscribed")
+	o.Doer = discreet{o.Doer}
+	s := &Subscriber{SubscriberOptions: o, base: base}
+	file, err := stateFile(o.Dir, "subscribed")
+	if err == nil {
+		s.book, err = push.OpenBook[*subscribed](file, func(err error) { s.report(fmt.Errorf("subscriber: %w", err)) })
+	}
 	if err != nil {
 		return nil, fmt.Errorf("subscriber: %w", err)
 	}
-	if s.store = store; damage != nil {
-		s.report(fmt.Errorf("subscriber: %w", damage))
-	}
-	for i := range all {
-		s.subs[all[i].ID] = &subscribed{wish: all[i]}
-	}
 	return s, nil
+}
+
+// update changes subscriptions.
+func (s *Subscriber) update(f func()) {
+	_ = s.book.Update(func() error { f(); return nil })
 }
 
 // Subscribe subscribes to the topic of a resource and returns it. A hub has
@@ -144,16 +141,16 @@ func (s *Subscriber) Subscribe(ctx context.Context, resource string) (topic stri
 
 // want returns the subscription to a topic at a hub, which may be new.
 func (s *Subscriber) want(topic, hub string) (sub *subscribed, fresh bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sub := range s.subs {
-		if sub.Topic == topic && sub.Hub == hub {
-			return sub, false
+	s.update(func() {
+		for sub = range s.book.All() {
+			if sub.Topic == topic && sub.Hub == hub {
+				return
+			}
 		}
-	}
-	sub = &subscribed{wish: wish{ID: rand.Text(), Topic: topic, Hub: hub, Secret: rand.Text() + rand.Text()}}
-	s.subs[sub.ID] = sub
-	return sub, true
+		sub, fresh = &subscribed{ID: rand.Text(), Topic: topic, Hub: hub, Secret: rand.Text() + rand.Text()}, true
+		s.book.Put(sub)
+	})
+	return sub, fresh
 }
 
 // Unsubscribe asks the hubs of a topic to end it. Content is refused from then
@@ -175,13 +172,8 @@ func (s *Subscriber) Unsubscribe(ctx context.Context, topic string) error {
 	return errors.Join(errs...)
 }
 
-func (s *Subscriber) all() []*subscribed {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]*subscribed, 0, len(s.subs))
-	for _, sub := range s.subs {
-		list = append(list, sub)
-	}
+func (s *Subscriber) all() (list []*subscribed) {
+	s.book.View(func() { list = slices.Collect(s.book.All()) })
 	slices.SortFunc(list, func(a, b *subscribed) int {
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), strings.Compare(a.Hub, b.Hub))
 	})
@@ -191,24 +183,22 @@ func (s *Subscriber) all() []*subscribed {
 // ask makes one request of a hub (5.1). That it is wanted is on stable
 // storage before, since the hub may verify it at once.
 func (s *Subscriber) ask(ctx context.Context, sub *subscribed, mode string) error {
-	s.mu.Lock()
-	if sub.Wants != mode {
-		sub.Wants, sub.Asked = mode, 0
-	}
-	sub.Asked++
-	sub.AskedAt = s.Now()
-	s.version++
 	form := url.Values{"hub.mode": {mode}, "hub.topic": {sub.Topic}, "hub.callback": {s.base.JoinPath(sub.ID).String()}}
 	if mode == subscribe {
 		form.Set("hub.secret", sub.Secret)
 		form.Set("hub.lease_seconds", strconv.FormatInt(int64(s.Lease/time.Second), 10))
 	}
-	hub := sub.Hub
-	s.mu.Unlock()
+	s.update(func() {
+		if sub.Wants != mode {
+			sub.Wants, sub.Asked = mode, 0
+		}
+		sub.Asked++
+		sub.AskedAt = s.Now()
+	})
 	if err := s.save(); err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hub, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, sub.Hub, strings.NewReader(form.Encode()))
 	if err != nil {
 		return err
 	}
@@ -216,7 +206,7 @@ func (s *Subscriber) ask(ctx context.Context, sub *subscribed, mode string) erro
 	req.Header.Set("User-Agent", agent)
 	resp, err := s.Doer.Do(req)
 	if err != nil {
-		return fmt.Errorf("hub %s: %w", hub, plainError(err, s.Timeout))
+		return fmt.Errorf("hub %s: %w", sub.Hub, push.Explain(err, s.Timeout))
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
@@ -225,17 +215,12 @@ func (s *Subscriber) ask(ctx context.Context, sub *subscribed, mode string) erro
 		return s.save()
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return fmt.Errorf("hub %s answered %d: %.200q", hub, resp.StatusCode, strings.TrimSpace(string(text)))
+		return fmt.Errorf("hub %s answered %d: %.200q", sub.Hub, resp.StatusCode, strings.TrimSpace(string(text)))
 	}
 	return nil
 }
 
-func (s *Subscriber) forget(sub *subscribed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.subs, sub.ID)
-	s.version++
-}
+func (s *Subscriber) forget(sub *subscribed) { s.update(func() { s.book.Drop(sub) }) }
 
 // Tick asks hubs again that did not verify, and renews what ends soon. It is
 // to be called now and then, once a minute, and waits for the answers.
@@ -266,51 +251,33 @@ func (s *Subscriber) Tick(ctx context.Context) error {
 // due returns what a hub is to be asked now, "" for nothing, and whether the
 // lease has ended since the last Tick.
 func (s *Subscriber) due(sub *subscribed) (mode string, lapsed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	now := s.Now()
-	if !sub.Expires.IsZero() && !sub.Expires.After(now) {
-		lapsed = sub.Wants != unsubscribe
-		sub.Expires = time.Time{}
-		s.version++
-	}
-	if sub.Wants == "" {
-		if sub.Expires.Sub(now) > sub.Lease/3 {
-			return "", lapsed
+	ended := false
+	s.book.View(func() {
+		ended = !sub.Expires.IsZero() && !sub.Expires.After(now)
+		wait := 24 * time.Hour
+		if n := max(sub.Asked-1, 0); n < 20 {
+			wait = min(wait, s.Patience<<n)
 		}
-		return subscribe, lapsed
+		switch {
+		case sub.Wants == "" && (ended || sub.Expires.Sub(now) <= sub.Lease/3):
+			mode = subscribe
+		case sub.Wants != "" && now.Sub(sub.AskedAt) >= wait:
+			mode = sub.Wants
+		}
+		lapsed = ended && sub.Wants != unsubscribe
+	})
+	if ended {
+		s.update(func() { sub.Expires = time.Time{} })
 	}
-	wait := 24 * time.Hour
-	if n := max(sub.Asked-1, 0); n < 20 {
-		wait = min(wait, s.Patience<<n)
-	}
-	if now.Sub(sub.AskedAt) < wait {
-		return "", lapsed
-	}
-	return sub.Wants, lapsed
+	return mode, lapsed
 }
 
 func (s *Subscriber) save() error {
-	s.mu.Lock()
-	version := s.version
-	s.mu.Unlock()
-	if err := s.store.save(version, s.present); err != nil {
+	if err := s.book.Save(); err != nil {
 		return fmt.Errorf("subscriber: %w", err)
 	}
 	return nil
-}
-
-func (s *Subscriber) present() (uint64, []wish) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	wishes := make([]wish, 0, len(s.subs))
-	for _, sub := range s.subs {
-		wishes = append(wishes, sub.wish)
-	}
-	slices.SortFunc(wishes, func(a, b wish) int {
-		return cmp.Or(strings.Compare(a.Topic, b.Topic), strings.Compare(a.Hub, b.Hub))
-	})
-	return s.version, wishes
 }
 
 func (s *Subscriber) report(err error) {

@@ -1,40 +1,33 @@
 package websub
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
 
-// A key names a subscription (5.1). Those of external hubs are of a kind of
-// their own, so that nobody can replace them.
-type key struct {
-	topic, callback string
-	external        bool
-}
+	"cutie/publisher/push"
+)
 
-// A subscription is one as it stands in the file, and what is known of it
-// besides. It is guarded by Hub.mu.
+// A subscription is one as it stands in the file, and its state in memory. The
+// lock of the hub's sender guards it.
 type subscription struct {
-	Topic    string    `json:"topic"`
-	Callback string    `json:"callback"`
-	External bool      `json:"external,omitempty"`
-	Secret   string    `json:"secret,omitempty"`
-	By       string    `json:"by,omitempty"`      // who asked, as Permit says; "" if nobody knows
-	Position string    `json:"position"`          // delivered up to there
-	Expires  time.Time `json:"expires,omitzero"`  // zero: not verified, or never
-	Failing  time.Time `json:"failing,omitzero"`  // since then every attempt has failed
-	Failures int       `json:"failures,omitzero"` // attempts since then
-	Next     time.Time `json:"next,omitzero"`     // no attempt before
-	Asked    *intent   `json:"asked,omitempty"`   // what is to be verified
+	Topic    string `json:"topic"`
+	Callback string `json:"callback"`
+	External bool   `json:"external,omitempty"`
+	Secret   string `json:"secret,omitempty"`
+	By       string `json:"by,omitempty"` // the subscriber, as Permit says; "" if unknown
+	push.Target
+	Expires time.Time `json:"expires,omitzero"` // zero: not verified, or never
+	Asked   *intent   `json:"asked,omitempty"`  // to be verified
 
-	host    string
-	busy    bool      // a worker has it
-	proven  bool      // the last delivery succeeded, and fast
-	since   uint64    // version of the hub that had it first; 0: it was read from the file
-	turn    time.Time // when it was last given one
-	looked  string    // the latest position as of when nothing more was to be said
-	lastErr string
-	verdict *verdict // somebody waits for it; nil: nobody does
+	latest  string   // position of the topic when the turn began
+	gone    bool     // the topic was gone then
+	seen    string   // latest position with nothing left to say
+	verdict *verdict // a request waits for it; nil: none does
 }
 
-// An intent is a request that was accepted and not yet verified.
+// An intent is an accepted request that is not verified yet.
 type intent struct {
 	Mode     string        `json:"mode"`
 	Lease    time.Duration `json:"lease,omitzero"`
@@ -45,31 +38,55 @@ type intent struct {
 	Next     time.Time     `json:"next,omitzero"`
 }
 
-func (s *subscription) key() key { return key{s.Topic, s.Callback, s.External} }
+// keyOf names a subscription (5.1). External hubs have keys of another kind, so
+// that no subscriber can replace them. A callback has no line feed.
+func keyOf(topic, callback string, external bool) string {
+	if external {
+		callback = "\n" + callback
+	}
+	return callback + "\n" + topic
+}
 
-// active tells whether it gets content.
+// Key implements [push.Record].
+func (s *subscription) Key() string { return keyOf(s.Topic, s.Callback, s.External) }
+
+// active reports whether the subscription gets content.
 func (s *subscription) active(now time.Time) bool { return s.External || s.Expires.After(now) }
 
-// outdated tells whether a subscription is over; h.mu is held.
-func (h *Hub) outdated(s *subscription, now time.Time) bool {
+// to names the receiver in errors.
+func (s *subscription) to() string {
 	if s.External {
-		return h.external(s) == nil
+		return "the hub"
 	}
-	return s.Asked == nil && !s.active(now)
+	return "the subscriber"
 }
 
-// A load is how many requests are in progress.
-type load struct {
-	all, unproven int
-	hosts         map[string]int
+// A State is the public state of a subscription.
+type State struct {
+	Topic     string
+	Host      string    // of the callback; the rest is secret
+	Verified  bool      // it gets content
+	Signed    bool      // with a secret
+	External  bool      // it is that of an external hub
+	Expires   time.Time // zero: not verified, or never
+	Failing   time.Time // start of the present failures; zero if the last attempt succeeded
+	Failures  int       // attempts since then
+	Next      time.Time // no attempt before
+	LastError string    // of the last failure
 }
 
-func (l *load) add(s *subscription, proven bool, n int) {
-	l.all += n
-	if !proven {
-		l.unproven += n
-	}
-	if l.hosts[s.host] += n; l.hosts[s.host] == 0 {
-		delete(l.hosts, s.host)
-	}
+// States returns the states of all subscriptions in the order of their topics.
+func (h *Hub) States() []State {
+	now := h.Now()
+	var states []State
+	h.sender.View(func() {
+		for s := range h.sender.All() {
+			states = append(states, State{Topic: s.Topic, Host: s.Host, Verified: s.active(now), Signed: s.Secret != "", External: s.External,
+				Expires: s.Expires, Failing: s.Failing, Failures: s.Failures, Next: s.Next, LastError: s.LastError})
+		}
+	})
+	slices.SortFunc(states, func(a, b State) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), strings.Compare(a.Host, b.Host), a.Expires.Compare(b.Expires))
+	})
+	return states
 }

@@ -6,65 +6,61 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"time"
 )
 
-// verifyAttempts is how often a callback that does not answer is asked.
+// verifyAttempts is how often the hub asks a callback that does not answer.
 const verifyAttempts = 3
 
-// errDisagrees says that a subscriber did not ask for what was asked for in
-// its name.
+// errDisagrees says that a subscriber did not ask for a request in its name.
 var errDisagrees = errors.New("the callback does not confirm")
 
-// verify asks a subscriber whether it wants what was asked for (5.3), and does
-// it.
+// verify asks a subscriber to confirm a request (5.3) and carries it out.
 func (h *Hub) verify(ctx context.Context, s *subscription, asked intent) {
 	err := h.challenge(h.traced(ctx, s), s, asked)
 	refused, _ := errors.AsType[*refusedError](err)
 	h.settle(s, refused)
 	if ctx.Err() != nil {
-		return // it was not the subscriber who failed
+		return // the subscriber is not to blame
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.version++
-	now := h.Now()
-	again := s.Asked // another request may have come meanwhile
-	if again.same(asked) {
-		s.Asked = nil
-	}
-	switch {
-	case err == nil && asked.Mode == unsubscribe:
-		if s.Expires = (time.Time{}); s.Asked == nil {
-			h.drop(s.key())
+	h.update(func() {
+		now := h.Now()
+		if s.Asked.same(asked) { // else another request has come meanwhile
+			s.Asked = nil
 		}
-	case err == nil:
-		s.Position = cmp.Or(s.Position, asked.Position)
-		s.Secret, s.By, s.Expires = asked.Secret, asked.By, now.Add(asked.Lease)
-		s.Failing, s.Failures, s.Next, s.lastErr = time.Time{}, 0, time.Time{}, ""
-	case s.Asked != nil:
-	case errors.Is(err, errDisagrees) || refused != nil || asked.Attempts+1 >= verifyAttempts:
-		s.lastErr = err.Error()
-		if !s.active(now) {
-			h.drop(s.key())
+		switch {
+		case err == nil && asked.Mode == unsubscribe:
+			if s.Expires = (time.Time{}); s.Asked == nil {
+				h.sender.Drop(s)
+			}
+		case err == nil:
+			s.Position = cmp.Or(s.Position, asked.Position)
+			s.Secret, s.By, s.Expires = asked.Secret, asked.By, now.Add(asked.Lease)
+			s.Reset()
+		case s.Asked != nil:
+		case errors.Is(err, errDisagrees) || refused != nil || asked.Attempts+1 >= verifyAttempts:
+			s.LastError = err.Error()
+			if !s.active(now) {
+				h.sender.Drop(s)
+			}
+		default:
+			asked.Attempts++
+			asked.Next = now.Add(h.sender.Pause(asked.Attempts))
+			s.Asked, s.LastError = &asked, err.Error()
 		}
-	default:
-		asked.Attempts++
-		asked.Next = now.Add(h.pause(asked.Attempts))
-		s.Asked, s.lastErr = &asked, err.Error()
-	}
+	})
 }
 
-// same tells whether two requests are one, however often it was attempted.
+// same reports whether two requests are one, after any number of attempts.
 func (i *intent) same(as intent) bool {
 	return i != nil && i.Mode == as.Mode && i.Lease == as.Lease && i.Secret == as.Secret && i.By == as.By
 }
 
-// challenge asks a callback to send back what nobody else can know.
+// challenge asks a callback to send a random word back.
 func (h *Hub) challenge(ctx context.Context, s *subscription, asked intent) error {
 	word := rand.Text()
 	args := url.Values{"hub.mode": {asked.Mode}, "hub.topic": {s.Topic}, "hub.challenge": {word}}
@@ -85,36 +81,18 @@ func (h *Hub) challenge(ctx context.Context, s *subscription, asked intent) erro
 	return nil
 }
 
-// tell tells a subscriber, once, that its subscription has ended (5.2).
-func (h *Hub) tell(ctx context.Context, s *subscription, reason string) {
+// end tells a subscriber, once, that its subscription has ended (5.2), and
+// drops it.
+func (h *Hub) end(ctx context.Context, s *subscription, reason string, drop func()) {
 	if !s.External {
 		_, _, _ = h.query(ctx, s.Callback, url.Values{"hub.mode": {denied}, "hub.topic": {s.Topic}, "hub.reason": {reason}})
 	}
-}
-
-// dismiss ends a subscription that is permitted no longer.
-func (h *Hub) dismiss(ctx context.Context, s *subscription) {
-	h.tell(ctx, s, "the right to read the topic is no longer there")
-	if ctx.Err() != nil {
-		return
+	if ctx.Err() == nil {
+		h.update(drop)
 	}
-	h.end(s)
-	h.report(fmt.Errorf("hub: a subscriber at %s may have %s no longer and is dropped", redact(s.Callback), s.Topic))
 }
 
-// deny ends a subscription to a topic that is no longer there, and what was
-// asked of it.
-func (h *Hub) deny(ctx context.Context, s *subscription) {
-	h.tell(ctx, s, "the topic is no longer there")
-	if ctx.Err() != nil {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.drop(s.key())
-}
-
-// query makes a GET of a callback with arguments behind those it has.
+// query makes a GET of a callback with arguments after its own.
 func (h *Hub) query(ctx context.Context, callback string, args url.Values) (status int, body string, err error) {
 	u, err := parseURL(callback)
 	if err != nil {
@@ -124,17 +102,64 @@ func (h *Hub) query(ctx context.Context, callback string, args url.Values) (stat
 		u.RawQuery += "&"
 	}
 	u.RawQuery += args.Encode()
-	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
+	req, err := http.NewRequest(http.MethodGet, u.String(), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, text, err := h.sender.Exchange(ctx, req)
+	if err != nil {
+		return 0, "", err
+	}
+	return resp.StatusCode, string(text), nil
+}
+
+// A verdict tells a waiting client of the hub whether the Doer refuses its
+// callback. There is no other way to tell it.
+type verdict struct {
+	done chan struct{} // closed when it is known
+	err  error         // why the callback is refused; nil if it is not
+}
+
+// wait returns why a callback is refused; nil if it is not, or if that is not
+// known in time.
+func (v *verdict) wait(ctx context.Context, limit time.Duration) error {
+	if limit == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return 0, "", err
+	select {
+	case <-v.done:
+		return v.err
+	case <-ctx.Done():
+		return nil
 	}
-	resp, err := h.do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-	return resp.StatusCode, string(data), err
+}
+
+// settle tells the waiting clients.
+func (h *Hub) settle(s *subscription, refused *refusedError) {
+	h.sender.View(func() {
+		if s.verdict == nil {
+			return
+		}
+		if refused != nil {
+			s.verdict.err = refused
+		}
+		close(s.verdict.done)
+		s.verdict = nil
+	})
+}
+
+// traced returns a context that settles the verdict as soon as there is a
+// connection. A client that does not look at its callback before the hub has
+// answered would otherwise wait for itself.
+func (h *Hub) traced(ctx context.Context, s *subscription) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		ConnectDone: func(_, _ string, err error) {
+			if err == nil {
+				h.settle(s, nil)
+			}
+		},
+		GotConn: func(httptrace.GotConnInfo) { h.settle(s, nil) },
+	})
 }

@@ -1,105 +1,79 @@
-// Package websub pushes what changes to those who subscribed: WebSub (W3C
-// Recommendation of 23 January 2018), both ends. [Hub] distributes the topics
-// of one Source, [Subscriber] receives those of any.
+// Package websub is both ends of WebSub (W3C Recommendation of 23 January
+// 2018). A [Hub] distributes the topics of one Source, a [Subscriber] receives
+// the topics of any.
 //
-// # The hub
-//
-// A subscriber asks for a topic with a POST to the hub; the hub asks it back
-// with a GET of its callback (5.3) and from then on POSTs it what is new:
+// A subscriber asks for a topic with a POST to the hub. The hub confirms with a
+// GET of the callback (5.3) and from then on POSTs new content:
 //
 //	POST /callback HTTP/1.1
 //	Content-Type: application/xml
 //	Link: <https://example.org/hub>; rel="hub", <https://example.org/topic>; rel="self"
-//	X-Hub-Signature: sha256=4bf5…        if there is a secret
+//	X-Hub-Signature: sha256=4bf5…        with a secret
 //
-// The hub keeps no content and no queue: of each subscription it knows the
-// position up to which the [Source] has been delivered, and asks the Source
-// for what follows. So a backlog costs nothing, and what came while a
-// delivery was in progress, or failed, is one notification when the time comes.
-// A subscription has one delivery in progress at a time, in the order of
-// positions. What was delivered is delivered again if the answer was lost, or
-// if the hub was killed within a second after it, or while a full disk kept it
-// from being written down; nothing is left out unless the Source no longer has it.
+// The hub keeps no content and no queue. For each subscription it knows the
+// position of the last delivery and asks the [Source] for the content after it,
+// so a backlog costs nothing and is one notification. [push] makes the
+// deliveries and says what is promised.
 //
-// Before a delivery it is asked whether who subscribed still may have it; if not
-// the subscriber is told that the subscription is denied (5.2). 2xx is the
-// receipt, 410 ends the subscription (7). After anything else, redirects
-// included, the hub tries again, at first after a second, at last every hour or
-// when Retry-After says, until the lease ends or a subscriber has failed for
-// seven days. Those that are new, failing or slow share half of the requests
-// that may be in progress, and each host has a few at most, so that they hold up
-// nobody else.
+// Before a delivery the hub asks whether the subscriber still has the right;
+// without it the subscription is denied (5.2) and ends. 410 ends a subscription
+// too (7), and so do the end of its lease and seven days of failures. The hub
+// can tell hubs of others of all topics, see [External].
 //
-// Hubs of others can be told of all topics as well, see [External].
+// Subscriptions stand in the file "subscriptions", those of a Subscriber in
+// "subscribed", each a [push.Book] in a directory for its owner alone, because
+// both have secrets. A request is on stable storage before it is answered 202,
+// a new subscription before its first delivery: on a full disk new ones wait. A
+// request that a crash left unverified is verified after the next start.
 //
-// Subscriptions are in the file "subscriptions" of a directory of the hub's
-// own, one a line in JSON. A request is there before it is answered 202, and a
-// subscription before anything comes of it: on a full disk new ones wait. After
-// a crash, positions are those of a second ago, or of when the disk was full;
-// nothing else is missing.
-//
-//	subscriptions   done on opening
-//	absent          there are none
-//	complete        taken up; what was asked and not verified is verified
-//	damaged         set aside as subscriptions.bad, reported; there are none
-//
-// The file has secrets: the directory is for its owner alone.
-//
-// # Left out
-//
-// Content from publishers other than the Source (hub.mode=publish); differences
-// within a document, which are the matter of the Source; links in feeds and
-// HTML pages at discovery: headers and ResourceSync documents are looked at.
+// Left out: content from publishers other than the Source (hub.mode=publish),
+// and discovery by links in feeds and HTML pages.
 package websub
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"unicode/utf8"
 
+	"cutie/publisher/push"
+	"cutie/queuefs/durable"
 	"cutie/wellknown"
 )
 
-// A Doer makes requests to URLs that strangers name, and refuses those it
-// should not make. It should not follow redirects, which both ends of the
-// protocol take for failures. It is safe for concurrent use.
-type Doer interface {
-	Do(*http.Request) (*http.Response, error)
-}
-
-// A Source has what a [Hub] distributes. Its methods are safe for concurrent
-// use. Positions are its own words, of a few octets without spaces; the hub
-// compares them for equality alone.
+// A Source has the content for a [Hub]. Its methods are safe for concurrent
+// use. Positions are its own words of a few bytes, without spaces; the hub
+// compares them for equality only.
 type Source interface {
 	// Version returns another number whenever Latest may return another
-	// position of some topic. It is asked a few times a second, and Latest only
-	// when it differs.
+	// position of any topic. The hub asks for it a few times a second, and for
+	// Latest only when it differs.
 	Version() uint64
 
-	// Topics returns the URLs of all topics, which are not to be changed.
+	// Topics returns the URLs of all topics. The caller does not change them.
 	Topics() []string
 
-	// Latest returns the position behind everything that a topic has by now:
-	// another one whenever it has more. If there is no such topic the error is
-	// an [ErrNoTopic].
+	// Latest returns the position after all content of a topic. It differs
+	// whenever there is more. Without such a topic the error is an [ErrNoTopic].
 	Latest(topic string) (position string, err error)
 
-	// Content returns what a topic has after a position that Latest or
-	// Content returned, also in the life of an earlier process, or from the
-	// beginning after "".
+	// Content returns the content of a topic after a position from Latest or
+	// Content, of an earlier process too, or from the beginning after "".
 	Content(topic, after string) (Content, error)
 }
 
-// Content is what one notification says.
+// Content is one notification.
 type Content struct {
 	Type string // media type
 	Body []byte // nil if there is nothing to say; not to be changed
-	Upto string // the position behind it
+	Upto string // the position after it
 	More bool   // the topic has more already
 }
 
-// ErrNoTopic says that a Source does not have a topic, or has it no more.
+// ErrNoTopic says that a Source does not have a topic.
 var ErrNoTopic = errors.New("no such topic")
 
 // Link relations (4).
@@ -108,8 +82,8 @@ const (
 	RelSelf = "self"
 )
 
-// Links returns the Link header field of a topic and of its notifications:
-// where its hubs are and which topic it is.
+// Links returns the Link header field of a topic and of its notifications: its
+// hubs and its URL.
 func Links(topic string, hubs ...string) string {
 	var field string
 	for _, hub := range hubs {
@@ -126,17 +100,15 @@ const (
 	publish     = "publish"
 )
 
-const formType = "application/x-www-form-urlencoded"
+const (
+	formType       = "application/x-www-form-urlencoded"
+	signatureField = "X-Hub-Signature"
+	agent          = "Cutie WebSub"
+	maxURL         = 2048 // bytes of a topic or callback
+	maxSecret      = 199  // bytes of hub.secret (5.1)
+)
 
-const agent = "Cutie WebSub"
-
-// maxURL is the longest topic or callback, in octets.
-const maxURL = 2048
-
-// maxSecret is the longest hub.secret, in octets (5.1).
-const maxSecret = 199
-
-// parseURL reads an absolute URL that requests may be made to.
+// parseURL reads an absolute URL for requests.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -152,12 +124,48 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// redact returns what may be shown of a callback: to know the rest is to be
-// allowed to use it.
+// redact returns the public part of a callback. The whole URL is a right to use
+// it.
 func redact(callback string) string {
 	u, err := url.Parse(callback)
 	if err != nil {
 		return "(not a URL)"
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// stateFile prepares the directory and returns the state file in it.
+func stateFile(dir *durable.Dir, name string) (durable.Sealed, error) {
+	f := durable.Sealed{Dir: dir, Name: name, Kind: name, Max: 256 << 20, Old: func(file []byte) ([]byte, error) { return unseal(name, file) }}
+	return f, errors.Join(os.Chmod(dir.Path(), 0o700), dir.Sweep(nil))
+}
+
+// unseal returns the lines between the title and the end of an old file.
+func unseal(name string, file []byte) ([]byte, error) {
+	lines, ok := bytes.CutPrefix(file, []byte("cutie "+name+" 1\n"))
+	end := bytes.LastIndexByte(bytes.TrimSuffix(lines, []byte("\n")), '\n') + 1
+	if !ok || string(lines[end:]) != fmt.Sprintf("end %d\n", bytes.Count(lines[:end], []byte("\n"))) {
+		return nil, errors.New("cut off, or of another kind")
+	}
+	return lines[:end], nil
+}
+
+// A refusedError is that of a request that the Doer refused to make.
+type refusedError struct {
+	public string // for strangers
+	cause  error  // for the operator
+}
+
+func (e *refusedError) Error() string { return e.public }
+
+// A discreet Doer keeps from strangers why a request is refused.
+type discreet struct{ push.Doer }
+
+func (d discreet) Do(req *http.Request) (*http.Response, error) {
+	resp, err := d.Doer.Do(req)
+	var public interface{ Public() string }
+	if errors.As(err, &public) {
+		err = &refusedError{public.Public(), push.Explain(err, 0)}
+	}
+	return resp, err
 }

@@ -164,7 +164,7 @@ func newCaller(fetch *outbound.Client) *caller {
 	return c
 }
 
-// Do implements [websub.Doer]. A subscriber is told what is refused, and who
+// Do implements [push.Doer]. A subscriber is told what is refused, and who
 // could allow it.
 func (c *caller) Do(r *http.Request) (*http.Response, error) {
 	resp, err := c.Client.Do(r)

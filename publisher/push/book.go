@@ -1,0 +1,164 @@
+package push
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"cutie/queuefs/durable"
+)
+
+// A Record is a pointer to a struct that JSON keeps.
+type Record interface {
+	comparable
+	Key() string // never changes
+}
+
+// A Book is a set of records in one sealed file, a line of JSON each. Fields of
+// records may be read in View and changed in Update only; Get, All, Put, Drop
+// and Members are called within these two.
+//
+//	file       done on opening
+//	absent     there are no records
+//	complete   taken up
+//	damaged    set aside and reported; there are no records
+type Book[R Record] struct {
+	file    durable.Sealed
+	writing sync.Mutex // before mu: one Save at a time
+
+	mu      sync.Mutex
+	records map[string]R
+	fresh   map[string]uint64 // versions of new records that no file has yet
+	version uint64            // of the records
+	kept    uint64            // version on stable storage
+	members uint64
+}
+
+// OpenBook reads the records.
+func OpenBook[R Record](file durable.Sealed, report func(error)) (*Book[R], error) {
+	b := &Book[R]{file: file, records: map[string]R{}, fresh: map[string]uint64{}}
+	contents, err := file.Read()
+	if err == nil {
+		err = b.decode(contents)
+	}
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return b, nil
+	case !errors.Is(err, durable.ErrDamaged):
+		return nil, err
+	}
+	clear(b.records)
+	to, e := file.SetAside()
+	if e != nil {
+		return nil, errors.Join(err, e)
+	}
+	report(fmt.Errorf("%w; moved to %s", err, to))
+	return b, nil
+}
+
+func (b *Book[R]) decode(contents []byte) error {
+	n := 0
+	for line := range bytes.Lines(contents) {
+		n++
+		var none, r R
+		err := json.Unmarshal(line, &r)
+		if err == nil && r == none {
+			err = errors.New("no record")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w: line %d: %v", b.file.Name, durable.ErrDamaged, n, err)
+		}
+		b.records[r.Key()] = r
+	}
+	return nil
+}
+
+// View runs f while no record changes. f must not wait.
+func (b *Book[R]) View(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+}
+
+// Update is View for changes that Save writes. If f fails it must not have
+// changed anything.
+func (b *Book[R]) Update(f func() error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.version++
+	err := f()
+	if err != nil {
+		b.version--
+	}
+	return err
+}
+
+// Get returns the record with the key, or nil.
+func (b *Book[R]) Get(key string) R { return b.records[key] }
+
+// All returns the records in any order.
+func (b *Book[R]) All() iter.Seq[R] { return maps.Values(b.records) }
+
+// Put adds a record or replaces it.
+func (b *Book[R]) Put(r R) {
+	key := r.Key()
+	b.records[key], b.fresh[key] = r, b.version
+	b.members++
+}
+
+// Drop removes a record, unless another one has replaced it.
+func (b *Book[R]) Drop(r R) {
+	if key := r.Key(); b.records[key] == r {
+		delete(b.records, key)
+		delete(b.fresh, key)
+		b.members++
+	}
+}
+
+// Members returns a number that changes with each Put and Drop.
+func (b *Book[R]) Members() uint64 { return b.members }
+
+// Save puts the present records on stable storage. Callers that come during a
+// writing share the next one.
+func (b *Book[R]) Save() error {
+	var want uint64
+	b.View(func() { want = b.version })
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	b.mu.Lock()
+	version, saved := b.version, b.kept >= want
+	var contents []byte
+	var err error
+	if !saved {
+		contents, err = b.encode()
+	}
+	b.mu.Unlock()
+	if saved || err != nil {
+		return err
+	}
+	if err := b.file.Write(contents); err != nil {
+		return err
+	}
+	b.View(func() {
+		b.kept = version
+		maps.DeleteFunc(b.fresh, func(_ string, v uint64) bool { return v <= version })
+	})
+	return nil
+}
+
+func (b *Book[R]) encode() (contents []byte, err error) {
+	for _, key := range slices.Sorted(maps.Keys(b.records)) {
+		line, err := json.Marshal(b.records[key])
+		if err != nil {
+			return nil, err
+		}
+		contents = append(append(contents, line...), '\n')
+	}
+	return contents, nil
+}
