@@ -7,153 +7,132 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
 
-// manyJobs is the manual of verbs that do one thing to many jobs.
+// manyJobs is the manual of verbs that change many jobs.
 const manyJobs = `
 
-One job that is named is answered with its state, as it is then. Of several, and
-of those whose identifiers "-" reads from standard input, the identifier of each
-is printed once it is done; one that cannot be is reported and the others go on.
-The exit code is that of the first that failed. With -t all are answered with
-their states.
+The answer for one named job is its new state. For several, and for identifiers
+that "-" reads from standard input, each identifier is printed once its job is
+done. A job that fails is reported and the others go on; the exit code is that of
+the first failure. With -t the answers are states always.
 
-Instead of naming jobs, options select them: those for which all of these hold.
-The others are passed over, and -n tells beforehand which jobs it would be.`
+Options select jobs instead of names: those for which all options hold. Other
+jobs are passed over. -n prints the jobs and changes nothing.`
 
-var deleteVerb = verb{
-	name:    "deleteJob",
-	aliases: []string{"delete", "rm", "deleteitem"},
-	args:    "QUEUE [JOB…|-]",
-	min:     1,
-	max:     -1,
-	about:   "delete pending jobs",
-	manual: `
-A job that is deleted already stays so; one that is consumed cannot be deleted
-(exit code 5).` + manyJobs,
-	examples: `cutie deleteJob jobs j000000000002
+func removeVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "rm QUEUE [JOB…|-]",
+		Aliases: []string{"deleteJob", "delete", "deleteItem"},
+		Short:   "delete pending jobs",
+		Long: `
+Deleting a deleted job changes nothing; a consumed job cannot be deleted (exit
+code 5).` + manyJobs,
+		Example: `cutie rm jobs j000000000002
 cutie rm jobs --older 30d -n`,
-	takes: atTarget | withForm | toOutput,
-	setup: func(fs *pflag.FlagSet) action {
-		return changeJobs(fs, "deleted", func() (rest.Operation, change) {
-			return rest.Operation{Method: "delete"}, target.Delete
-		})
-	},
+	}
+	return c.changeJobs(cmd, "deleted", func() (rest.Operation, change) {
+		return rest.Operation{Method: "delete"}, (*target).Delete
+	})
 }
 
-var requeueVerb = verb{
-	name:    "requeueJob",
-	aliases: []string{"requeue"},
-	args:    "QUEUE [JOB…|-]",
-	min:     1,
-	max:     -1,
-	about:   "make consumed or deleted jobs pending again",
-	manual: `
-A job keeps its identifier, and with it its place in the queue. With --end it
-stays as it is, and its payload becomes a new job at the end, which is answered.` + manyJobs,
-	examples: `cutie requeueJob jobs j000000000001
+func requeueVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "requeue QUEUE [JOB…|-]",
+		Aliases: []string{"requeueJob"},
+		Short:   "make consumed or deleted jobs pending again",
+		Long: `
+A job keeps its identifier and its place in the queue. With --end it stays as it
+is, and its payload becomes a new job at the end; the answer is the new job.` + manyJobs,
+		Example: `cutie requeue jobs j000000000001
 cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
-	takes: atTarget | withForm | toOutput,
-	setup: func(fs *pflag.FlagSet) action {
-		end := fs.Bool("end", false, "as a new job at the end of the queue")
-		return changeJobs(fs, "requeued", func() (rest.Operation, change) {
-			if *end {
-				return rest.Operation{Method: "requeue", End: true}, target.RequeueEnd
-			}
-			return rest.Operation{Method: "requeue"}, target.Requeue
-		})
-	},
-}
-
-var holdVerb = verb{
-	name:    "holdJob",
-	aliases: []string{"hold"},
-	args:    "QUEUE [JOB…|-]",
-	min:     1,
-	max:     -1,
-	about:   "keep pending jobs from being taken",
-	manual: `
-Consumers pass over a job on hold until releaseJob gives it its place again. One
-that is held already stays so, and has the new reason if there is one.` + manyJobs,
-	examples: `cutie holdJob jobs j000000000002 --reason 'waits for a licence'
-cutie hold jobs --submitter 'curl/7.88.1' -n`,
-	takes: atTarget | withForm | toOutput,
-	setup: func(fs *pflag.FlagSet) action {
-		why := fs.String("reason", "", "`text` that says why")
-		return changeJobs(fs, "held", func() (rest.Operation, change) {
-			return rest.Operation{Method: "hold", Reason: *why}, func(t target, ctx context.Context, queue, job string) (queuefs.Job, error) {
-				return t.Hold(ctx, queue, job, *why)
-			}
-		})
-	},
-}
-
-var releaseVerb = verb{
-	name:    "releaseJob",
-	aliases: []string{"release"},
-	args:    "QUEUE [JOB…|-]",
-	min:     1,
-	max:     -1,
-	about:   "let jobs on hold be taken again",
-	manual:  strings.TrimSpace(manyJobs),
-	examples: `cutie releaseJob jobs j000000000002
-cutie release jobs --held`,
-	takes: atTarget | withForm | toOutput,
-	setup: func(fs *pflag.FlagSet) action {
-		return changeJobs(fs, "released", func() (rest.Operation, change) {
-			return rest.Operation{Method: "release"}, target.Release
-		})
-	},
-}
-
-var abortVerb = verb{
-	name:    "abortJob",
-	aliases: []string{"abort"},
-	args:    "QUEUE JOB…|-",
-	min:     2,
-	max:     -1,
-	about:   "take jobs out of work, whoever has them",
-	manual: `
-A pending job is deleted; of a consumed one the lease is revoked, and what its
-consumer reports later is refused. The outcome of both is aborted. A job that
-nobody works on cannot be aborted (exit code 5). Several jobs are answered as by
-deleteJob.`,
-	examples: `cutie abortJob jobs j000000000002 --reason 'wrong input'`,
-	takes:    atTarget | withForm | toOutput,
-	setup: func(fs *pflag.FlagSet) action {
-		how := manner{done: "aborted"}
-		fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
-		why := fs.String("reason", "", "`text` that says why")
-		return func(ctx context.Context, c *call) error {
-			return c.eachJob(ctx, how, func(t target, ctx context.Context, queue, job string) (queuefs.Job, error) {
-				return t.Abort(ctx, queue, job, *why)
-			})
+	}
+	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")
+	return c.changeJobs(cmd, "requeued", func() (rest.Operation, change) {
+		if *end {
+			return rest.Operation{Method: "requeue", End: true}, (*target).RequeueEnd
 		}
-	},
+		return rest.Operation{Method: "requeue"}, (*target).Requeue
+	})
 }
 
-// A change does something to a job and returns it.
-type change func(t target, ctx context.Context, queue, job string) (queuefs.Job, error)
+func holdVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "hold QUEUE [JOB…|-]",
+		Aliases: []string{"holdJob"},
+		Short:   "keep pending jobs from being taken",
+		Long: `
+Consumers pass over a job on hold. cutie release gives it its place again. A job
+on hold stays so, with the new reason if there is one.` + manyJobs,
+		Example: `cutie hold jobs j000000000002 --reason 'waits for a licence'
+cutie hold jobs --submitter 'curl/7.88.1' -n`,
+	}
+	why := cmd.Flags().String("reason", "", "`text` with the reason")
+	return c.changeJobs(cmd, "held", func() (rest.Operation, change) {
+		return rest.Operation{Method: "hold", Reason: *why}, func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			return t.Hold(ctx, queue, job, *why)
+		}
+	})
+}
 
-// A manner is how a verb tells what it did to jobs.
+func releaseVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "release QUEUE [JOB…|-]",
+		Aliases: []string{"releaseJob"},
+		Short:   "let jobs on hold be taken again",
+		Long:    manyJobs,
+		Example: `cutie release jobs j000000000002
+cutie release jobs --held`,
+	}
+	return c.changeJobs(cmd, "released", func() (rest.Operation, change) {
+		return rest.Operation{Method: "release"}, (*target).Release
+	})
+}
+
+func abortVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "abort QUEUE JOB…|-",
+		Aliases: []string{"abortJob"},
+		Short:   "take jobs out of work, even from their consumers",
+		Long: `
+A pending job is deleted. A consumed job loses its lease, and later reports of its
+consumer are refused. The outcome of both is aborted. A job without a lease cannot
+be aborted (exit code 5). The answers are those of cutie rm.`,
+		Example: `cutie abort jobs j000000000002 --reason 'wrong input'`,
+	}
+	how := manner{done: "aborted"}
+	fs := cmd.Flags()
+	fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
+	why := fs.String("reason", "", "`text` with the reason")
+	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+		return c.eachJob(ctx, how, func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			return t.Abort(ctx, queue, job, *why)
+		})
+	})
+}
+
+// A change changes a job and returns it.
+type change func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error)
+
+// A manner is how a verb reports the jobs it has changed.
 type manner struct {
 	done  string // as in "3 jobs deleted"; "" for a verb that asks
 	quiet bool
 }
 
-// changeJobs is the action of verbs that do one thing to many jobs. After the
-// options are read, what returns that thing.
-func changeJobs(fs *pflag.FlagSet, done string, what func() (rest.Operation, change)) action {
+// changeJobs completes a verb that changes many jobs. It calls operation once
+// the options are read.
+func (c *call) changeJobs(cmd *cobra.Command, done string, operation func() (rest.Operation, change)) *cobra.Command {
 	how := manner{done: done}
-	fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
-	chosen := bindChooser(fs)
-	return func(ctx context.Context, c *call) (err error) {
-		op, do := what()
+	cmd.Flags().BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
+	chosen := bindChooser(cmd.Flags())
+	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+		op, do := operation()
 		many, err := chosen.selected(c)
 		if err != nil {
 			return err
@@ -167,56 +146,41 @@ func changeJobs(fs *pflag.FlagSet, done string, what func() (rest.Operation, cha
 		if err := chosen.parse(); err != nil {
 			return err
 		}
-		queue, err := c.queueArg()
-		if err != nil {
-			return err
-		}
-		t, err := c.target(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, t.Close()) }()
-		return c.bulk(ctx, t, queue, how, chosen, op)
-	}
+		return c.atQueue(ctx, func(t *target, queue string) error { return c.bulk(ctx, t, queue, how, chosen, op) })
+	})
 }
 
-// eachJob does something to, or asks something of, every job that the
-// arguments after the queue name.
-func (c *call) eachJob(ctx context.Context, how manner, do change) (err error) {
+// eachJob changes, or asks for, each job named after the queue.
+func (c *call) eachJob(ctx context.Context, how manner, do change) error {
 	form, err := c.responseForm()
 	if err != nil {
 		return err
 	}
-	queue, err := c.queueArg()
-	if err != nil {
+	if _, err := c.queueArg(); err != nil {
 		return err
 	}
 	ids, err := c.jobArgs(c.args[1:], how.done != "")
 	if err != nil {
 		return err
 	}
-	t, err := c.target(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.Close()) }()
-	service, err := t.Service(ctx)
-	if err != nil {
-		return err
-	}
-	r := results{call: c, how: how, form: form, base: state.NewBase(service.BaseURI), queue: queue, all: len(ids)}
-	// Verbs that ask, and -t, are answered with states.
-	r.states = how.done == "" || c.form != "" || len(c.args) == 2 && c.args[1] != "-"
-	for _, id := range ids {
-		j, err := do(t, ctx, queue, id)
-		if r.add(id, &j, err) {
-			break
+	return c.atQueue(ctx, func(t *target, queue string) error {
+		service, err := t.Service(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	return r.end()
+		r := results{call: c, how: how, form: form, base: state.NewBase(service.BaseURI), queue: queue, all: len(ids)}
+		r.states = how.done == "" || c.form != "" || len(c.args) == 2 && c.args[1] != "-"
+		for _, id := range ids {
+			j, err := do(t, ctx, queue, id)
+			if r.add(id, &j, err) {
+				break
+			}
+		}
+		return r.end()
+	})
 }
 
-// results are what became of many jobs.
+// results gathers and prints the results for many jobs.
 type results struct {
 	*call
 	how    manner
@@ -224,7 +188,7 @@ type results struct {
 	base   state.Base
 	queue  string
 	all    int
-	states bool
+	states bool // print states, not identifiers
 
 	out   []byte
 	done  int
@@ -232,12 +196,11 @@ type results struct {
 	stop  bool
 }
 
-// stateBuffer is how many octets of states are gathered before they are
-// written.
+// stateBuffer is the most octets of states that wait to be written.
 const stateBuffer = 1 << 20
 
-// add takes in the next job, and tells whether to stop: where the error is not
-// that of the job alone.
+// add adds the result for a job. It returns true on an error that other jobs
+// would meet too.
 func (r *results) add(id string, j *queuefs.Job, err error) (stop bool) {
 	if err != nil {
 		err = aboutJob(r.queue, id, err)
@@ -268,8 +231,7 @@ func (r *results) add(id string, j *queuefs.Job, err error) (stop bool) {
 	return false
 }
 
-// flush writes what there is: lines at once, so that nobody waits for those of
-// jobs to come.
+// flush writes the results so far.
 func (r *results) flush() (stop bool) {
 	if _, err := screenOf(r.stdout).Write(r.out); err != nil {
 		r.first, r.stop = err, true
@@ -278,7 +240,7 @@ func (r *results) flush() (stop bool) {
 	return r.stop
 }
 
-// ofOneJob tells whether other jobs may do better.
+// ofOneJob reports whether other jobs may still succeed.
 func ofOneJob(err error) bool {
 	for _, e := range []error{queuefs.ErrNoJob, queuefs.ErrNotPending, queuefs.ErrConflict} {
 		if errors.Is(err, e) {
@@ -288,7 +250,7 @@ func ofOneJob(err error) bool {
 	return false
 }
 
-// end writes the rest, sums up, and returns the error of the first that failed.
+// end writes the rest, prints the sum, and returns the first error.
 func (r *results) end() error {
 	if len(r.out) > 0 {
 		if err := r.emit(r.out); err != nil {
@@ -310,8 +272,8 @@ func (r *results) end() error {
 	return nil
 }
 
-// A summed error sums up errors that were reported each; it counts as the
-// first of them.
+// A summed error is the sum of errors that were reported already; its exit code
+// is that of the first.
 type summed struct {
 	text  string
 	first error
@@ -320,12 +282,12 @@ type summed struct {
 func (e summed) Error() string { return e.text }
 func (e summed) Unwrap() error { return e.first }
 
-// maxIDs is how many jobs one command takes from standard input.
+// maxIDs is the most jobs of one command.
 const maxIDs = 1_000_000
 
 // jobArgs reads job identifiers from arguments, or from standard input for the
-// only argument "-". For a verb that changes them they are all checked before
-// anything is done; one that asks finds nothing by what names no job.
+// only argument "-". With changes it checks all of them, so that a mistake is
+// found before the first change.
 func (c *call) jobArgs(args []string, changes bool) ([]string, error) {
 	if len(args) == 1 && args[0] == "-" {
 		args = nil

@@ -6,43 +6,41 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
 )
 
-var checkVerb = verb{
-	name:    "check",
-	aliases: []string{"fsck"},
-	args:    "[HOME]",
-	max:     1,
-	about:   "compare the files of a home with its journal and index",
-	manual: `
-Reads every job file, payload and result, verifies the digests, and prints one
-line for each problem and one that sums up. The exit code is 1 if problems
-remain. No daemon may run on the home. Like every opening, a check brings the
-files up to the journal, as far as the disk has room, and takes in what was
-moved by hand.
+func checkVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "check [HOME]",
+		Aliases: []string{"fsck"},
+		Short:   "compare the files of a home with its journal and index",
+		Long: `
+Reads every job file, payload and result, verifies the digests, and prints a line
+for each problem and a sum. The exit code is 1 if problems remain. No daemon may
+run on the home. Like every opening, a check writes the files that the journal is
+ahead of, and takes in jobs moved by hand.
 
---repair mends what is wrong, and moves what cannot be mended to corrupt/ in the
-directory of the queue. A payload that is lost remains a problem until it is
-brought back, or its job is culled; a pending job without its payload is put on
-hold. Of a queue-info.txt that makes no sense it writes another with the last
-properties that are known; if none are, the queue is closed and paused.
+--repair mends problems. Files beyond repair move to corrupt/ in the directory of
+the queue. A lost payload remains a problem until it is brought back or its job is
+culled; a pending job without its payload is put on hold. A queue-info.txt that
+cannot be read is replaced by the last known properties; if there are none, the
+queue is closed and paused.
 
---rebuild reads the files again instead of the index, makes the index anew, and
-what is missing in the home, so that a copy of the files alone becomes a home. A
-journal is kept, and what it holds is taken as later than the files.`,
-	takes: atHome,
-	setup: func(fs *pflag.FlagSet) action {
-		var o queuefs.CheckOptions
-		fs.BoolVar(&o.Repair, "repair", false, "mend what can be mended")
-		fs.BoolVar(&o.Rebuild, "rebuild", false, "make the index again from the files, and files that the home lacks")
-		return func(_ context.Context, c *call) error { return check(c, o) }
-	},
+--rebuild makes the index anew from the files, and adds files that a home needs,
+so that a copy of the files alone becomes a home. A journal stays; its records
+count as later than the files.`,
+		Example: `cutie check
+cutie check --repair archive`,
+	}
+	var o queuefs.CheckOptions
+	cmd.Flags().BoolVar(&o.Repair, "repair", false, "mend problems")
+	cmd.Flags().BoolVar(&o.Rebuild, "rebuild", false, "make the index anew from the files, and add files that the home needs")
+	return c.verb(cmd, atHome, func(context.Context) error { return c.check(o) })
 }
 
-func check(c *call, o queuefs.CheckOptions) error {
+func (c *call) check(o queuefs.CheckOptions) error {
 	dir := c.home
 	if len(c.args) > 0 {
 		dir = c.args[0]

@@ -9,228 +9,154 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
 
-// A candidate is a word that may stand in the place of the one being typed.
-type candidate struct{ word, about string }
+func completionVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "print the completions of a shell",
+		Long: `
+Prints a script for the shell. It completes commands, options, their values,
+files, and the names of queues; a daemon has half a second to send those. That of
+bash needs the package bash-completion.
 
-func (s candidate) String() string {
-	if s.about == "" {
-		return s.word
+    bash  in ~/.bashrc:             source <(cutie completion bash)
+    zsh   in a directory of fpath:  cutie completion zsh > _cutie
+    fish  in its configuration:     cutie completion fish | source`,
+		Example: `cutie completion bash`,
 	}
-	return s.word + "\t" + s.about
+	return c.verb(cmd, 0, func(context.Context) error {
+		root, out := cmd.Root(), c.stdout
+		switch strings.ToLower(c.args[0]) {
+		case "bash":
+			return root.GenBashCompletionV2(out, true)
+		case "zsh":
+			return root.GenZshCompletion(out)
+		case "fish":
+			return root.GenFishCompletion(out, true)
+		case "powershell":
+			return root.GenPowerShellCompletionWithDesc(out)
+		}
+		return withHint(usagef("shell %.40q is not known", c.args[0]), "the shells are bash, zsh, fish and powershell")
+	})
 }
 
-// files stands for the names of files, which shells know best.
-var files = candidate{word: ":files"}
-
-// complete returns what may stand in the place of the last of words, which
-// follow the name of the program. It never fails: what cannot be found out is
-// no candidate.
-func (c *call) complete(ctx context.Context, words []string) []candidate {
-	if len(words) == 0 {
-		words = []string{""}
-	}
-	words, cur := words[:len(words)-1], words[len(words)-1]
-	o := environment()
-	before := pflag.NewFlagSet("cutie", pflag.ContinueOnError)
-	before.SetInterspersed(false)
-	o.bind(before, ^common(0))
-	if f := waiting(before, words); f != nil {
-		return matching(cur, values(f))
-	}
-	parseFlags(before, words)
-	if before.NArg() == 0 {
-		if strings.HasPrefix(cur, "-") {
-			return matching(cur, flagsOf(before))
+// completeAlias completes aliases, which cobra leaves out, once a letter is
+// typed.
+func completeAlias(root *cobra.Command, args []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 && typed != "" {
+		for _, cmd := range root.Commands() {
+			for _, name := range cmd.Aliases {
+				all = append(all, cobra.CompletionWithDesc(name, cmd.Short))
+			}
 		}
-		return matching(cur, c.words())
 	}
-	v, err := find(c.verbs, before.Arg(0))
+	return startingWith(all, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeOptions completes the values of options by their names in the help
+// text.
+func (c *call) completeOptions(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		name, _ := pflag.UnquoteUsage(f)
+		var words []string
+		switch {
+		case name == "file":
+			return // the shell's own
+		case name == "directory":
+			cmd.MarkFlagDirname(f.Name)
+			return
+		case strings.Contains(name, "|"):
+			words = strings.Split(name, "|")
+		case name == "form":
+			for form := state.ANVL; form <= state.SOIF; form++ {
+				words = append(words, cobra.CompletionWithDesc(form.String(), form.MediaType()))
+			}
+		case f.Name == "kind":
+			for k := queuefs.Submit; k <= queuefs.Phase; k++ {
+				words = append(words, k.String())
+			}
+		}
+		cmd.RegisterFlagCompletionFunc(f.Name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return startingWith(words, typed), cobra.ShellCompDirectiveNoFileComp
+		})
+	})
+}
+
+// completeArgument completes the next argument of a verb by its usage line.
+func (c *call) completeArgument(cmd *cobra.Command, args []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	n, wanted := len(args), operands(cmd)
+	if slices.Contains(wanted, "|") { // words with arguments of their own: add NAME | rm NAME
+		if n > 0 {
+			return nil, none
+		}
+		_, line, _ := strings.Cut(cmd.Use, " ")
+		for part := range strings.SplitSeq(line, " | ") {
+			word, what, _ := strings.Cut(part, " ")
+			for w := range strings.SplitSeq(word, "|") {
+				all = append(all, cobra.CompletionWithDesc(w, what))
+			}
+		}
+		return startingWith(all, typed), none
+	}
+	if n >= len(wanted) && !strings.Contains(cmd.Use, "…") || len(wanted) == 0 {
+		return nil, none
+	}
+	switch name := strings.Trim(wanted[min(n, len(wanted)-1)], "[]"); {
+	case strings.HasPrefix(name, "FILE"), strings.HasPrefix(name, "DIR"), name == "HOME":
+		return nil, cobra.ShellCompDirectiveDefault
+	case name == "COMMAND":
+		for _, v := range cmd.Root().Commands() {
+			for _, word := range append([]string{v.Name()}, v.Aliases...) {
+				all = append(all, cobra.CompletionWithDesc(word, v.Short))
+			}
+		}
+	case strings.HasPrefix(name, "QUEUE"):
+		if c.cmd = cmd; c.checkCommon(atTarget) == nil {
+			all = c.queueNames(cmd.Context())
+		}
+	case strings.Contains(name, "|") && strings.ToLower(name) == name:
+		all = strings.Split(name, "|")
+	}
+	return startingWith(all, typed), none
+}
+
+// startingWith returns the words that start with typed, in any case.
+func startingWith(all []string, typed string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool {
+		return len(s) < len(typed) || !strings.EqualFold(s[:len(typed)], typed)
+	})
+}
+
+// completionLimit is how long a daemon may take to send the names of its
+// queues.
+const completionLimit = 500 * time.Millisecond
+
+// queueNames asks a daemon for the names of its queues. A home without one is
+// not opened; its list is read.
+func (c *call) queueNames(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionLimit)
+	defer cancel()
+	daemon, err := c.daemon(ctx)
 	if err != nil {
 		return nil
 	}
-	flags, _ := v.flags(&o)
-	rest := before.Args()[1:]
-	if f := waiting(flags, rest); f != nil {
-		return matching(cur, values(f))
+	if daemon == nil {
+		return listedQueues(c.home)
 	}
-	if name, value, ok := strings.Cut(cur, "="); ok && strings.HasPrefix(name, "--") {
-		if f := flags.Lookup(name[2:]); f != nil {
-			var all []candidate
-			for _, s := range matching(value, values(f)) {
-				if s != files {
-					s.word = name + "=" + s.word
-				}
-				all = append(all, s)
-			}
-			return all
-		}
-	}
-	parseFlags(flags, rest)
-	if strings.HasPrefix(cur, "-") && cur != "-" && flags.ArgsLenAtDash() < 0 {
-		return matching(cur, flagsOf(flags))
-	}
-	return matching(cur, c.argument(ctx, v, &o, flags.NArg()))
-}
-
-// waiting returns the option whose value the next word is, nil if it is none.
-func waiting(flags *pflag.FlagSet, words []string) *pflag.Flag {
-	if len(words) == 0 || slices.Contains(words, "--") {
-		return nil
-	}
-	var f *pflag.Flag
-	switch last := words[len(words)-1]; {
-	case strings.HasPrefix(last, "--"):
-		f = flags.Lookup(last[2:])
-	case len(last) > 1 && last[0] == '-':
-		f = flags.ShorthandLookup(last[len(last)-1:])
-	}
-	if f == nil || f.NoOptDefVal != "" {
-		return nil
-	}
-	return f
-}
-
-// values are those that the name of an option's value speaks of.
-func values(f *pflag.Flag) []candidate {
-	switch name, _ := pflag.UnquoteUsage(f); {
-	case strings.Contains(name, "|"):
-		return choice(name)
-	case name == "form":
-		var all []candidate
-		for f := state.ANVL; f <= state.SOIF; f++ {
-			all = append(all, candidate{f.String(), f.MediaType()})
-		}
-		return all
-	case name == "file" || name == "directory":
-		return []candidate{files}
-	case f.Name == "kind":
-		var all []candidate
-		for k := queuefs.Submit; k <= queuefs.Phase; k++ {
-			all = append(all, candidate{word: k.String()})
-		}
-		return all
-	}
-	return nil
-}
-
-// choice splits words between bars.
-func choice(s string) []candidate {
-	var all []candidate
-	for w := range strings.SplitSeq(s, "|") {
-		all = append(all, candidate{word: w})
-	}
-	return all
-}
-
-// argument returns what the nth argument of v, from 0, may be, by the usage
-// line.
-func (c *call) argument(ctx context.Context, v *verb, o *options, n int) []candidate {
-	if v.max >= 0 && n >= v.max {
-		return nil
-	}
-	names := strings.Fields(v.args)
-	if strings.Contains(v.args, " | ") { // verbs with commands of their own: add NAME | rm NAME
-		if n > 0 {
-			return nil
-		}
-		var all []candidate
-		for part := range strings.SplitSeq(v.args, " | ") {
-			word, what, _ := strings.Cut(part, " ")
-			all = append(all, candidate{word, what})
-		}
-		return all
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	switch name := strings.Trim(names[min(n, len(names)-1)], "[]"); {
-	case strings.HasPrefix(name, "FILE"), strings.HasPrefix(name, "DIR"), name == "HOME":
-		return []candidate{files}
-	case name == "COMMAND":
-		return c.words()
-	case strings.HasPrefix(name, "QUEUE"):
-		return c.queueNames(ctx, o)
-	case strings.Contains(name, "|") && strings.ToLower(name) == name:
-		return choice(name)
-	}
-	return nil
-}
-
-// words are the commands, and other words for them.
-func (c *call) words() []candidate {
-	var all []candidate
-	for i := range c.verbs {
-		v := &c.verbs[i]
-		for _, w := range v.words() {
-			all = append(all, candidate{w, v.about})
-		}
-	}
-	return all
-}
-
-func flagsOf(flags *pflag.FlagSet) []candidate {
-	var all []candidate
-	flags.VisitAll(func(f *pflag.Flag) {
-		_, usage := pflag.UnquoteUsage(f)
-		all = append(all, candidate{"--" + f.Name, usage})
-	})
-	return all
-}
-
-// matching are the candidates that begin with cur, without case.
-func matching(cur string, all []candidate) []candidate {
-	return slices.DeleteFunc(all, func(s candidate) bool {
-		return s != files && (len(s.word) < len(cur) || !strings.EqualFold(s.word[:len(cur)], cur))
-	})
-}
-
-// completionLimit is how long a daemon may take to say which queues it has.
-const completionLimit = 500 * time.Millisecond
-
-// queueNames asks a daemon for its queues. A home without one is not opened for
-// that: its list is read.
-func (c *call) queueNames(ctx context.Context, o *options) []candidate {
-	ctx, cancel := context.WithTimeout(ctx, completionLimit)
-	defer cancel()
-	var daemon *remote
-	if o.url != "" {
-		base, err := cleanBase(o.url)
-		if err != nil {
-			return nil
-		}
-		daemon = newRemote(base, nil, c.traced)
-	} else {
-		var err error
-		if daemon, err = askDaemon(ctx, o.home, c.traced); err != nil {
-			return nil
-		}
-	}
-	var names []string
-	if daemon != nil {
-		defer daemon.Close()
-		s, err := daemon.Service(ctx)
-		if err != nil {
-			return nil
-		}
-		names = s.Queues
-	} else {
-		names = listedQueues(o.home)
-	}
-	var all []candidate
-	for _, n := range names {
-		all = append(all, candidate{n, "queue"})
-	}
-	return all
+	defer daemon.Close()
+	s, _ := daemon.Service(ctx)
+	return s.Queues
 }
 
 // listedQueues reads queues.txt of a home (Cutie 0.3, 6.3).
-func listedQueues(home string) []string {
+func listedQueues(home string) (names []string) {
 	f, err := os.Open(filepath.Join(home, "queues.txt"))
 	if err != nil {
 		return nil
@@ -240,7 +166,6 @@ func listedQueues(home string) []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
 	for line := range strings.Lines(string(text)) {
 		if id, err := queuefs.CleanQueueID(strings.TrimSpace(line)); err == nil && !strings.HasPrefix(line, "#") {
 			names = append(names, id)

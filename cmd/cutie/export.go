@@ -4,49 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/signal"
 	"syscall"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/publisher/destination"
 )
 
-var exportVerb = verb{
-	name:  "export",
-	args:  "DIR",
-	min:   1,
-	max:   1,
-	about: "keep a copy of everything published in a directory",
-	manual: `
-Any web server or bucket can serve the directory. The paths in it are those of
-the references; the Source Description stands in .well-known/resourcesync as
-index.xml and index.html. Only what has changed since the last export is written,
-each document whole, after everything that it names; what is named no longer is
-removed last.
+func exportVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export DIR",
+		Short: "keep a copy of everything published in a directory",
+		Long: `
+Any web server or bucket can serve the directory. Its paths are those of the
+references; the Source Description is in .well-known/resourcesync as index.xml and
+index.html. An export writes only the changes since the last one: each document
+whole, after everything that it names. It removes old files last.
 
-References stay as they are, unless --base-uri says where the directory is
-served; that copy names no hub then, since hubs know the topics of the daemon
-alone. With --resources the payloads and job files are written too, and the
-directory is a whole Source; without, references to them lead to the daemon.
---robots writes robots.txt with a line for each Resource List; its place is the
-top directory of a site.
+References stay as they are, unless --base-uri says where the directory is served;
+that copy names no hub, because hubs know only the topics of the daemon. With
+--resources it writes payloads and job files too, and the directory is a whole
+Source; without, references to them lead to the daemon. --robots writes robots.txt
+with a line for each Resource List; its place is the top directory of a site.
 
---follow goes on until it is interrupted, and looks for changes every second or
-as --every says.`,
-	examples: `cutie export /srv/www --follow
+--follow goes on until it is interrupted and looks for changes every second, or as
+--every says.`,
+		Example: `cutie export /srv/www --follow
 cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --robots`,
-	takes: atTarget,
-	setup: func(fs *pflag.FlagSet) action {
-		var o exportOptions
-		fs.BoolVar(&o.follow, "follow", false, "go on until interrupted")
-		fs.DurationVar(&o.every, "every", time.Second, "`time` between two looks with --follow")
-		fs.StringVar(&o.baseURI, "base-uri", "", "`URI` under which the directory is served")
-		fs.BoolVar(&o.resources, "resources", false, "write payloads and job files too")
-		fs.BoolVar(&o.robots, "robots", false, "write robots.txt")
-		return func(ctx context.Context, c *call) error { return c.export(ctx, o) }
-	},
+	}
+	var o exportOptions
+	fs := cmd.Flags()
+	fs.BoolVar(&o.follow, "follow", false, "go on until interrupted")
+	fs.DurationVar(&o.every, "every", time.Second, "`time` between two exports with --follow")
+	fs.StringVar(&o.baseURI, "base-uri", "", "`URI` at which the directory is served")
+	fs.BoolVar(&o.resources, "resources", false, "write payloads and job files too")
+	fs.BoolVar(&o.robots, "robots", false, "write robots.txt")
+	return c.verb(cmd, atTarget, func(ctx context.Context) error { return c.export(ctx, o) })
 }
 
 type exportOptions struct {
@@ -71,10 +67,10 @@ func (c *call) export(ctx context.Context, o exportOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if o.follow && s.direct {
+	if o.follow && s.open != nil {
 		return withHint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.home), "cutie serve --home "+c.home)
 	}
-	e := &destination.Mirror{Client: s.client, Source: s.base, Dir: c.args[0], BaseURI: o.baseURI,
+	e := &destination.Mirror{Client: &http.Client{Transport: s.sent}, Source: s.base, Dir: c.args[0], BaseURI: o.baseURI,
 		Resources: o.resources, Robots: o.robots, Home: s.home}
 	done, err := e.Run(ctx)
 	if err != nil {
@@ -86,8 +82,8 @@ func (c *call) export(ctx context.Context, o exportOptions) (err error) {
 	return c.follow(ctx, e, o.every)
 }
 
-// follow exports until it is interrupted. What goes wrong, as when the daemon
-// is started anew, is said once and tried again.
+// follow exports until it is interrupted. A failure, such as a restart of the
+// daemon, is reported once and tried again.
 func (c *call) follow(ctx context.Context, e *destination.Mirror, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -10,16 +10,19 @@ import (
 	"path/filepath"
 )
 
-// A payload is a file that is to become a job.
+// A payload is a file to submit as a job.
 type payload struct {
-	path string
-	size int64 // octets; -1 for a pipe
+	path string // - is standard input
+	size int64  // octets; -1 for a pipe
 }
 
-// gather lists the files that args name, in their order; a directory's in the
-// order of their paths. Named files may be symbolic links and pipes. Below a
-// directory only regular files count, and warn hears of the rest.
-func gather(ctx context.Context, args []string, recurse bool, warn func(string, ...any)) ([]payload, error) {
+// payloads lists the files that args name, in that order; - alone is standard
+// input. Files may be symbolic links and pipes. With recurse the regular files
+// below a directory follow in the order of their paths.
+func (c *call) payloads(ctx context.Context, args []string, recurse bool) ([]payload, error) {
+	if len(args) == 1 && args[0] == "-" {
+		return []payload{{path: "-", size: -1}}, nil
+	}
 	var list []payload
 	for _, arg := range args {
 		info, err := os.Stat(arg)
@@ -36,7 +39,7 @@ func gather(ctx context.Context, args []string, recurse bool, warn func(string, 
 		case !recurse:
 			return nil, withHint(usagef("%s is a directory", arg), "-r submits every file below it")
 		default:
-			below, err := walk(ctx, arg, warn)
+			below, err := walk(ctx, arg, c.warnf)
 			if err != nil {
 				return nil, err
 			}
@@ -69,8 +72,8 @@ func walk(ctx context.Context, dir string, warn func(string, ...any)) ([]payload
 	return list, err
 }
 
-// open opens the payload. A file that has changed its size since it was listed
-// is refused: someone is still writing it.
+// open opens the payload. It refuses a file whose size has changed since it was
+// listed: somebody is still writing it.
 func (p payload) open() (*os.File, error) {
 	f, err := os.Open(p.path)
 	if err != nil {
@@ -86,9 +89,8 @@ func (p payload) open() (*os.File, error) {
 	return f, nil
 }
 
-// mediaType guesses from the name, without parameters: what a text is encoded
-// in, its name does not say. It is empty for the default,
-// application/octet-stream.
+// mediaType guesses from the name, without parameters: the name of a text does
+// not tell its encoding. It is empty for the default, application/octet-stream.
 func mediaType(path string) string {
 	t, _, err := mime.ParseMediaType(mime.TypeByExtension(filepath.Ext(path)))
 	if err != nil {
@@ -97,8 +99,8 @@ func mediaType(path string) string {
 	return t
 }
 
-// A request to submit carries at most batchFiles jobs and batchOctets octets,
-// or one larger job or pipe alone. It is all or nothing.
+// A request to submit carries up to batchFiles jobs and batchOctets octets, or
+// one larger job or pipe alone. It is stored whole or not at all.
 const (
 	batchFiles  = 500
 	batchOctets = 8 << 20
@@ -115,7 +117,7 @@ func nextBatch(list []payload) (batch, rest []payload) {
 	return list[:n], list[n:]
 }
 
-// weight is what a payload may weigh: a pipe fills a batch.
+// weight is the size that counts in a batch: a pipe fills one.
 func (p payload) weight() int64 {
 	if p.size < 0 {
 		return batchOctets

@@ -1,139 +1,177 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
+	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
 
-var helpVerb = verb{
-	name:  "help",
-	args:  "[COMMAND]",
-	max:   1,
-	about: "explain a command, or list them all",
-	manual: `
-Prints text; with -t a help document (Cutie 0.3, 5.1), and with --man the manual
-page, which "man -l -" shows. With -q only the names of the commands are listed.`,
-	examples: `cutie help getNextJob
-cutie help -t json put
-cutie help --man submitJob -o submitJob.1`,
-	takes: withForm | toOutput,
-	setup: func(fs *pflag.FlagSet) action {
-		var o helpOptions
-		fs.BoolVar(&o.man, "man", false, "print the manual page (roff)")
-		fs.BoolVarP(&o.quiet, "quiet", "q", false, "list the names of the commands only")
-		return func(_ context.Context, c *call) error { return c.explain(o) }
-	},
-}
-
-type helpOptions struct{ man, quiet bool }
-
-var versionVerb = verb{
-	name:  "version",
-	about: "print the version",
-	setup: func(*pflag.FlagSet) action { return printVersion },
-}
-
-const (
-	summary = "cutie keeps durable queues in a directory, serves them and publishes them."
-	where   = `Where the queue is: --url names a daemon, --home a directory. With neither it is
-CUTIE_URL, or else CUTIE_HOME, or ./cutie_home. A daemon that runs on a directory
-is asked through its socket, and without one the directory is opened itself. The
-answers are the same. CUTIE_TOKEN holds the token for a daemon that wants one.`
-)
-
-// printHelp is what --help asks for.
-func printHelp(_ context.Context, c *call) error { return c.explain(helpOptions{}) }
-
-func (c *call) explain(o helpOptions) error {
-	var v *verb
-	if len(c.args) > 0 {
-		var err error
-		if v, err = find(c.verbs, c.args[0]); err != nil {
-			return err
-		}
-	}
-	switch {
-	case o.quiet && (v != nil || o.man || c.form != ""), o.man && c.form != "":
-		return usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
-	case o.quiet:
-		var names []string
-		for i := range c.verbs {
-			names = append(names, c.verbs[i].name)
-		}
-		return c.emit(lines(names))
-	case o.man && v != nil:
-		return c.emit(v.page())
-	case o.man:
-		return c.emit(overviewPage(c.verbs))
-	case c.form != "":
-		form, err := c.responseForm()
-		if err != nil {
-			return err
-		}
-		d := state.OfHelp(document(c.verbs, v))
-		return c.emit(form.Append(nil, &d))
-	case v != nil:
-		return c.emit([]byte(v.text()))
-	}
-	return c.emit([]byte(overview(c.verbs)))
-}
-
-// document is help as a state (Cutie 0.3, 5.1).
-func document(table []verb, v *verb) state.Help {
-	if v != nil {
-		return state.Help{Method: v.name, Summary: v.about, Request: v.usage(), Text: v.text()}
-	}
-	h := state.Help{Summary: summary, Request: "cutie [OPTION…] COMMAND [ARGUMENT…]", Text: overview(table)}
-	for i := range table {
-		h.Methods = append(h.Methods, table[i].name)
-	}
-	return h
-}
-
-func overview(table []verb) string {
+// overview is the description of the program.
+func overview() string {
 	var b strings.Builder
-	b.WriteString(summary + "\n\nusage: cutie [OPTION…] COMMAND [ARGUMENT…]\n\ncommands:\n")
-	for i := range table {
-		v := &table[i]
-		about := v.about
-		if len(v.aliases) > 0 {
-			about += " (" + strings.Join(v.aliases, ", ") + ")"
-		}
-		fmt.Fprintf(&b, "  %-16s %s\n", v.name, about)
-	}
-	b.WriteString("\n" + where + "\n\nexit codes:\n")
+	b.WriteString(`Where the queue is: --url names a daemon, --home a directory. Without either it
+is CUTIE_URL, then CUTIE_HOME, then ./cutie_home. A daemon on that directory is
+asked through its socket; if there is none, the command opens the directory
+itself. The answers are the same. CUTIE_TOKEN holds the token for a daemon that
+wants one.
+
+Exit codes:
+
+`)
 	for code, text := range exitTexts {
-		fmt.Fprintf(&b, "  %d  %s\n", code, text)
+		fmt.Fprintf(&b, "    %d  %s\n", code, text)
 	}
-	b.WriteString("\ncutie help COMMAND explains a command and its options.\n")
-	return b.String()
+	return b.String() + "\ncutie help COMMAND explains a command and its options."
 }
 
-func (v *verb) usage() string { return "cutie " + strings.TrimSpace(v.name+" [OPTION…] "+v.args) }
+func helpVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "explain a command, or list them all",
+		Long: `
+Prints text. With -t it prints a help document (Cutie 0.3, 5.1), and with --man
+the manual page, for "man -l -". With -q it lists only the names of the commands.`,
+		Example: `cutie help get
+cutie help -t json put
+cutie help --man put -o put.1`,
+	}
+	man := cmd.Flags().Bool("man", false, "print the manual page (roff)")
+	quiet := cmd.Flags().BoolP("quiet", "q", false, "list the names of the commands only")
+	return c.verb(cmd, withForm|toOutput, func(context.Context) error {
+		about := cmd.Root()
+		if len(c.args) > 0 {
+			if about = find(cmd.Root(), c.args[0]); about == nil {
+				return unknown(cmd.Root(), c.args[0])
+			}
+		}
+		switch {
+		case *quiet && (len(c.args) > 0 || *man || c.form != ""), *man && c.form != "":
+			return usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
+		case *quiet:
+			return c.emit(lines(names(cmd.Root())))
+		case *man:
+			return c.manual(about)
+		}
+		return c.explain(about)
+	})
+}
 
-// text is the manual of one verb.
-func (v *verb) text() string {
+func names(root *cobra.Command) (all []string) {
+	for _, cmd := range root.Commands() {
+		if cmd.GroupID != "" {
+			all = append(all, cmd.Name())
+		}
+	}
+	return all
+}
+
+// explain prints the help text of a command, in a response form if one was
+// given (Cutie 0.3, 5.1).
+func (c *call) explain(cmd *cobra.Command) error {
+	if c.form == "" {
+		return c.emit([]byte(helpText(cmd)))
+	}
+	form, err := c.responseForm()
+	if err != nil {
+		return err
+	}
+	h := state.Help{Summary: cmd.Short, Request: usage(cmd), Text: helpText(cmd)}
+	if cmd.HasParent() {
+		h.Method = method(cmd)
+	} else {
+		for _, verb := range cmd.Commands() {
+			if verb.GroupID != "" {
+				h.Methods = append(h.Methods, method(verb))
+			}
+		}
+	}
+	d := state.OfHelp(h)
+	return c.emit(form.Append(nil, &d))
+}
+
+// method is the name in Cutie 0.3, 5 if there is one: the alias with capitals.
+func method(cmd *cobra.Command) string {
+	for _, name := range cmd.Aliases {
+		if strings.ToLower(name) != name {
+			return name
+		}
+	}
+	return cmd.Name()
+}
+
+// usage is the usage line with the place of options.
+func usage(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return cmd.UseLine()
+	}
+	name := cmd.CommandPath()
+	return name + " [OPTION…]" + strings.TrimPrefix(cmd.UseLine(), name)
+}
+
+func helpText(cmd *cobra.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cutie %s: %s\n\nusage: %s\n", v.name, v.about, v.usage())
-	if len(v.aliases) > 0 {
-		fmt.Fprintf(&b, "also:  %s\n", strings.Join(v.aliases, ", "))
+	fmt.Fprintf(&b, "%s: %s\n\nusage: %s\n", cmd.CommandPath(), cmd.Short, usage(cmd))
+	for _, g := range cmd.Groups() {
+		fmt.Fprintf(&b, "\n%s:\n", g.Title)
+		for _, v := range cmd.Commands() {
+			if v.GroupID == g.ID {
+				fmt.Fprintf(&b, "  %-10s  %s", v.Name(), v.Short)
+				if len(v.Aliases) > 0 {
+					fmt.Fprintf(&b, " (%s)", strings.Join(v.Aliases, ", "))
+				}
+				b.WriteByte('\n')
+			}
+		}
 	}
-	if v.manual != "" {
-		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(v.manual))
+	if cmd.Long != "" {
+		fmt.Fprintf(&b, "\n%s\n", cmd.Long)
 	}
-	o := environment()
-	fs, _ := v.flags(&o)
-	fmt.Fprintf(&b, "\noptions:\n%s", fs.FlagUsagesWrapped(80))
-	if v.examples != "" {
+	fmt.Fprintf(&b, "\noptions:\n%s", cmd.Flags().FlagUsagesWrapped(80))
+	if cmd.Example != "" {
 		b.WriteString("\nexamples:\n")
-		for line := range strings.SplitSeq(v.examples, "\n") {
+		for line := range strings.SplitSeq(cmd.Example, "\n") {
 			b.WriteString("  " + line + "\n")
 		}
 	}
 	return b.String()
 }
+
+// manual prints the manual page of a command.
+func (c *call) manual(cmd *cobra.Command) error {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		value, usage := pflag.UnquoteUsage(f)
+		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
+			usage += fmt.Sprintf(" (default %s)", f.DefValue)
+		}
+		f.Usage, f.DefValue = usage, value
+	})
+	var page bytes.Buffer
+	head := &doc.GenManHeader{Section: "1", Date: new(time.Time), Source: "cutie " + queuefs.Version, Manual: "Cutie 0.3"}
+	if err := doc.GenMan(cmd, head, &page); err != nil {
+		return err
+	}
+	text := strings.Replace(page.String(), head.Date.Format("Jan 2006"), setting("vcs.time", 10), 1)
+	text = strings.NewReplacer("[=]\n", "\n", "=\n", "\n").Replace(text)
+	text = pageOption.ReplaceAllString(text, ".TP\n$1$2\n")
+	return c.emit([]byte(nonASCII.ReplaceAllStringFunc(text, func(s string) string {
+		return fmt.Sprintf(`\[u%04X]`, []rune(s)[0])
+	})))
+}
+
+// pageOption is an option in the pages of cobra, which indent its text by a tab.
+// troff wants a paragraph with a tag.
+var (
+	pageOption = regexp.MustCompile(`(?m)^(?:\.PP\n)?(\\fB-.*\\fP)(.*)\n\t`)
+	nonASCII   = regexp.MustCompile(`[^\x00-\x7f]`)
+)

@@ -10,31 +10,28 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
 )
 
-var initVerb = verb{
-	name:  "init",
-	args:  "[DIR]",
-	max:   1,
-	about: "make an empty home",
-	manual: `
-The home is DIR, or what --home or CUTIE_HOME says. It has no queue yet:
-createQueue adds them.`,
-	takes: atHome,
-	setup: setupInit,
-}
-
-func setupInit(flags *pflag.FlagSet) action {
+func initVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "make an empty home",
+		Long: `
+The home is DIR, or else the one of --home or CUTIE_HOME. It has no queue yet:
+cutie create adds them.`,
+		Example: `cutie init archive --name 'archive of theses'`,
+	}
 	var info queuefs.ServiceInfo
+	flags := cmd.Flags()
 	flags.StringVar(&info.Name, "name", "", "`name` of the service (default that of the directory)")
 	flags.StringVar(&info.Identifier, "identifier", "", "globally unique `identifier` (default a random one)")
 	flags.StringVar(&info.Description, "description", "", "`text` about the service")
-	flags.StringVar(&info.BaseURI, "base-uri", "", "`URI` under which clients will reach it")
+	flags.StringVar(&info.BaseURI, "base-uri", "", "`URI` at which clients will reach it")
 	flags.StringVar(&info.SupportURI, "support-uri", "", "`URI` for questions, such as mailto:someone@example.org")
-	return func(_ context.Context, c *call) error {
+	return c.verb(cmd, atHome, func(context.Context) error {
 		dir := c.home
 		if len(c.args) > 0 {
 			dir = c.args[0]
@@ -50,10 +47,10 @@ func setupInit(flags *pflag.FlagSet) action {
 			return withHint(err, "cutie serve --home "+dir+" serves it")
 		}
 		return err
-	}
+	})
 }
 
-// named gives a service without name or identifier what tells it from others.
+// named fills in a missing name and identifier of a service.
 func named(info queuefs.ServiceInfo, dir string) queuefs.ServiceInfo {
 	if info.Name == "" {
 		info.Name = "cutie"

@@ -2,110 +2,128 @@ package main
 
 import (
 	"context"
-	"cutie/cmd/cutie/dashboard"
 	"errors"
 	"io"
-	"iter"
 	"net/http"
 	"os"
 	"os/user"
+	"path/filepath"
 	"time"
 
+	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
 )
 
-// A local target is a home that this process has open, for the length of one
-// verb. It is asked as a daemon is, so that the answers are the same; only
-// nobody listens.
-type local struct {
-	*rest.Client
+// An openHome is a home that this process has open for the length of one verb.
+type openHome struct {
 	svc     *queuefs.Service
 	handler *rest.Handler
-	jobs    *uws.Handler
-	inside  *daemon.InProcess
 }
 
-// localBody is the most octets of a payload where there is no network: more
-// than any file system holds.
+// localBody is the most octets of a payload without a network: more than any
+// file system holds.
 const localBody = 1 << 60
 
-// openLocal opens a home. What was found damaged in it goes to warn. Requests
-// pass through watch. Leases that are over are ended, as a daemon would have.
-func openLocal(ctx context.Context, dir string, warn func(string, ...any), watch func(http.RoundTripper) http.RoundTripper) (*local, error) {
-	svc, err := queuefs.Open(dir, queuefs.Options{Report: func(p queuefs.Problem) { warn("%s", p) }})
+// openHome opens the home, which answers as its daemon would. Leases that have
+// ended go back first.
+func (c *call) openHome(ctx context.Context) (*target, error) {
+	svc, err := queuefs.Open(c.home, queuefs.Options{Report: func(p queuefs.Problem) { c.warnf("%s", p) }})
 	if err != nil {
 		return nil, err
 	}
 	if err := svc.Expire(ctx); err != nil {
-		warn("%v", err) // a full disk can be read
+		c.warnf("%v", err) // a full disk can be read
 	}
-	// References lead to where a daemon would answer.
-	if svc.Info().BaseURI == "" {
+	if svc.Info().BaseURI == "" { // references lead to where a daemon would listen
 		svc.SetBaseURI("http://" + defaultListen + "/")
 	}
-	// What UWS keeps of a queue is asked for when jobs are culled, and when the
-	// queue is removed.
+	// Culling and removing a queue ask for the jobs of UWS.
 	jobs, err := uws.New(svc, uws.Options{})
 	if err != nil {
 		return nil, errors.Join(err, svc.Close())
 	}
 	svc.Guard(jobs)
 	svc.Spare(jobs.Spares)
-	failed := func(_ *http.Request, err error) {
-		if !errors.Is(err, io.ErrClosedPipe) { // whoever did not read on says why
-			warn("%v", err)
+	h := rest.New(svc, rest.Options{MaxBody: localBody, Pages: dashboard.Pages{}, Log: func(_ *http.Request, err error) {
+		if !errors.Is(err, io.ErrClosedPipe) { // the reader stopped, and says why
+			c.warnf("%v", err)
 		}
-	}
-	h := rest.New(svc, rest.Options{MaxBody: localBody, Pages: dashboard.Pages{}, Log: failed})
+	}})
 	inside := &daemon.InProcess{Handler: h}
-	return &local{newClient("http://localhost/", watch(inside)), svc, h, jobs, inside}, nil
+	sent, log := c.recorded(svc, inside)
+	t := newTarget("http://localhost/", c.traced(sent), func() error {
+		h.Close()
+		return errors.Join(inside.Close(), jobs.Close(), svc.Close(), log.Close())
+	})
+	t.home, t.open = c.home, &openHome{svc, h}
+	return t, nil
 }
 
-// newClient returns a client that says who runs this program.
-func newClient(base string, t http.RoundTripper) *rest.Client {
-	c := rest.NewClient(base, &http.Client{Transport: t})
-	c.UserAgent = agent()
-	return c
-}
+// cmdAccess is the log of commands that opened the home, in log/ of it.
+const cmdAccess = "cmd-access.txt"
 
-// agent is who the program says it is, as submitter and as consumer.
-func agent() string {
-	login := "unknown"
-	if u, err := user.Current(); err == nil {
-		login = u.Username
-	}
-	host, err := os.Hostname()
+// Sizes of access logs by default.
+const (
+	defaultLogMax  = 100 << 20 // octets
+	defaultLogKeep = 9
+)
+
+// recorded writes requests to an open home into an access log: the host is the
+// name of the service, the referer the working directory, the user agent the
+// login. Without a log it goes on.
+func (c *call) recorded(svc *queuefs.Service, next http.RoundTripper) (http.RoundTripper, io.Closer) {
+	log, err := access.OpenLog(filepath.Join(svc.Dir(), "log", cmdAccess), defaultLogMax, defaultLogKeep)
 	if err != nil {
-		host = "localhost"
+		c.warnf("access log: %v", err)
+		return next, io.NopCloser(nil)
 	}
-	return "cutie/" + queuefs.Version + " (" + login + "@" + host + ")"
+	e := access.Entry{Host: svc.Info().Name, Proto: "HTTP/1.1"}
+	e.Referer, _ = os.Getwd()
+	if u, err := user.Current(); err == nil {
+		e.Agent = u.Username
+	}
+	return recorder{next, log, e}, log
 }
 
-// Close closes the home.
-func (l *local) Close() error {
-	l.handler.Close()
-	return errors.Join(l.inside.Close(), l.jobs.Close(), l.svc.Close())
+// A recorder logs each request when its answer is closed.
+type recorder struct {
+	http.RoundTripper
+	log   *access.Log
+	entry access.Entry
 }
 
-// Next does not wait: while a home is open here, nobody else can submit.
-func (l *local) Next(ctx context.Context, queue string, _ time.Duration) (*rest.Delivery, error) {
-	return l.Client.Next(ctx, queue, 0)
+func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	e := r.entry
+	e.Time, e.Method, e.Target = time.Now(), req.Method, req.URL.EscapedPath()
+	resp, err := r.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	e.Status = resp.StatusCode
+	resp.Body = &recordedBody{resp.Body, r.log, e}
+	return resp, nil
 }
 
-// Take does not wait either.
-func (l *local) Take(ctx context.Context, queue string, t queuefs.Take, _ time.Duration) iter.Seq2[*rest.Delivery, error] {
-	return l.Client.Take(ctx, queue, t, 0)
+type recordedBody struct {
+	io.ReadCloser
+	log   *access.Log
+	entry access.Entry
 }
 
-// NextMessage does not wait either.
-func (l *local) NextMessage(ctx context.Context, queue string, t queuefs.Take, _ time.Duration) (*rest.Delivery, error) {
-	return l.Client.NextMessage(ctx, queue, t, 0)
+func (b *recordedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.entry.Octets += int64(n)
+	return n, err
 }
 
-// StartManifest is refused: the batch would end with the command.
-func (l *local) StartManifest(context.Context, string, rest.Upload) (string, error) {
-	return "", withHint(errors.New("no daemon would go on with the batch"), "cutie serve --home "+l.svc.Dir()+" starts one; without --async the command waits")
+func (b *recordedBody) Close() error {
+	if b.log != nil {
+		b.log.Add(&b.entry)
+	}
+	b.log = nil
+	return b.ReadCloser.Close()
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"os"
+	"slices"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// common names the options that several verbs share (Cutie 0.3, 4). A verb
-// lists those that mean something to it; the others are refused.
+// common is a set of the options that several verbs share (Cutie 0.3, 4). A
+// verb refuses those it does not take.
 type common uint8
 
 const (
@@ -21,7 +24,7 @@ const (
 	atTarget = atHome | atURL | verbose | toDebug
 )
 
-// defaultHome is where a home is looked for when nothing names one.
+// defaultHome is the home when nothing names one.
 const defaultHome = "cutie_home"
 
 // options are the values of the common options.
@@ -36,23 +39,22 @@ type options struct {
 	version bool
 }
 
-// environment holds the defaults that CUTIE_HOME and CUTIE_URL set.
+// environment returns the defaults from CUTIE_HOME and CUTIE_URL.
 func environment() options {
-	o := options{home: os.Getenv("CUTIE_HOME"), url: os.Getenv("CUTIE_URL")}
-	if o.home == "" {
-		o.home = defaultHome
-	}
-	return o
+	return options{home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), url: os.Getenv("CUTIE_URL")}
 }
 
-// bind adds the options in set to fs. Values that o holds already, from the
-// environment or from before the verb, are the defaults.
-func (o *options) bind(fs *pflag.FlagSet, set common) {
+// bind adds the options in set to cmd. The current values are the defaults.
+func (o *options) bind(cmd *cobra.Command, set common) {
+	fs := cmd.Flags()
+	fs.SortFlags = false
 	if set&atURL != 0 {
 		fs.StringVarP(&o.url, "url", "u", o.url, "base `URI` of a daemon (environment CUTIE_URL)")
+		fs.Lookup("url").DefValue = ""
 	}
 	if set&atHome != 0 {
 		fs.StringVarP(&o.home, "home", "H", o.home, "home `directory` (environment CUTIE_HOME)")
+		fs.Lookup("home").DefValue = defaultHome
 	}
 	if set&withForm != 0 {
 		fs.StringVarP(&o.form, "response-form", "t", o.form, "`form` of the answer, such as anvl or json")
@@ -69,4 +71,39 @@ func (o *options) bind(fs *pflag.FlagSet, set common) {
 	}
 	fs.BoolVarP(&o.help, "help", "h", o.help, "explain the command")
 	fs.BoolVarP(&o.version, "version", "V", o.version, "print the version")
+}
+
+// checkCommon refuses options before the verb that it does not take, and a home
+// beside a URL.
+func (c *call) checkCommon(takes common) error {
+	before, after := c.cmd.Root().Flags(), c.cmd.Flags()
+	foreign := ""
+	before.Visit(func(f *pflag.Flag) {
+		if after.Lookup(f.Name) == nil {
+			foreign = f.Name
+		}
+	})
+	if foreign != "" {
+		return usagef("takes no --%s", foreign)
+	}
+	given := func(name string) bool { return before.Changed(name) || after.Changed(name) }
+	if takes&atTarget == atTarget && given("home") {
+		if given("url") {
+			return usagef("one of --home and --url says where the queue is")
+		}
+		c.url = "" // that of the environment
+	}
+	return nil
+}
+
+// joinLevel joins -D before the verb with the number after it: a number there
+// can only be its level, but after the verb it may be a queue.
+func joinLevel(root *cobra.Command, args []string) []string {
+	for i := 0; i+1 < len(args) && find(root, args[i]) == nil; i++ {
+		if (args[i] == "-D" || args[i] == "--debug") && slices.Contains([]string{"0", "1", "2"}, args[i+1]) {
+			joined := append(slices.Clone(args[:i]), args[i]+"="+args[i+1])
+			return append(joined, args[i+2:]...)
+		}
+	}
+	return args
 }

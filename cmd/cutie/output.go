@@ -4,22 +4,22 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// A result is a file being written: there whole after Commit, or not at all.
-// What has the name already and is no regular file, such as a device, a pipe or
-// a symbolic link, is not replaced but written to.
+// A result is a file being written. It appears whole at Commit, or not at all. A
+// device, a pipe or a symbolic link of that name is written to instead.
 type result struct {
 	*os.File
 	name string
 	temp string // "" when written in place
 }
 
-// createResult begins a result, so that a directory that cannot be written to
-// is noticed before anything is taken from a queue.
+// createResult begins a result. It fails early, so that no job is taken from a
+// queue when its directory cannot be written to.
 func createResult(name string) (*result, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil, usagef("%s is a directory, an output file is wanted", name)
@@ -38,7 +38,7 @@ func createResult(name string) (*result, error) {
 	temp := filepath.Join(dir, ".cutie-"+rand.Text())
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		var why *fs.PathError // names what nobody has asked for
+		var why *fs.PathError // with the temporary name
 		if errors.As(err, &why) {
 			err = fmt.Errorf("%s: directory %s: %w", name, dir, why.Err)
 		}
@@ -62,7 +62,7 @@ func (r *result) Commit() error {
 	return nil
 }
 
-// Discard takes an uncommitted result away.
+// Discard removes a result before Commit.
 func (r *result) Discard() {
 	r.Close()
 	if r.temp != "" {
@@ -70,19 +70,36 @@ func (r *result) Discard() {
 	}
 }
 
-// emit writes a whole result to the output file, or to standard output.
-func (c *call) emit(text []byte) error {
+// write writes a result to the output file, or to the given writer if there is
+// none.
+func (c *call) write(to io.Writer, write func(io.Writer) error) error {
 	if c.output == "" {
-		_, err := screenOf(c.stdout).Write(text)
-		return err
+		return write(to)
 	}
 	r, err := createResult(c.output)
 	if err != nil {
 		return err
 	}
-	if _, err := r.Write(text); err != nil {
+	if err := write(r); err != nil {
 		r.Discard()
 		return err
 	}
 	return r.Commit()
+}
+
+// emit writes a whole text to the output file, or to standard output.
+func (c *call) emit(text []byte) error {
+	return c.write(screenOf(c.stdout), func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// lines puts each word on a line.
+func lines(words []string) []byte {
+	var b []byte
+	for _, w := range words {
+		b = append(append(b, w...), '\n')
+	}
+	return b
 }

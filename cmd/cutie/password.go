@@ -15,8 +15,8 @@ import (
 	"cutie/cmd/cutie/access"
 )
 
-// password returns a new password: asked for twice on a terminal, or from
-// standard input if piped is set, up to the end of its line.
+// password asks twice for a new password on a terminal. If piped is set it reads
+// one line of standard input instead.
 func (c *call) password(ctx context.Context, piped bool) (string, error) {
 	if piped {
 		text, err := io.ReadAll(io.LimitReader(c.stdin, access.MaxPassword+3))
@@ -48,8 +48,8 @@ func (c *call) password(ctx context.Context, piped bool) (string, error) {
 	return first, nil
 }
 
-// ask reads a line from a terminal that does not show it. An interrupt gives
-// the terminal back as it was.
+// ask reads a line from a terminal without showing it. An interrupt restores the
+// terminal.
 func ask(ctx context.Context, in, out *os.File, prompt string) (string, error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -10,17 +10,17 @@ import (
 	"cutie/queuefs/rest"
 )
 
-// Places are the files that a job goes to beside its payload, by the options
-// that name them.
+// Places are the files for the parts of a job beside its payload, by their
+// options.
 type places struct {
 	sidecar string
 	lease   string
 }
 
-// An outlet is where a job goes to. What is nil was not named.
+// An outlet holds the files for the parts of a job; nil is a part without one.
 type outlet struct{ payload, sidecar, lease *result }
 
-// make makes the places, and that of the payload if output names one.
+// make creates the files, and that of the payload if output names one.
 func (p places) make(output string) (o *outlet, err error) {
 	o = &outlet{}
 	for _, f := range []struct {
@@ -38,7 +38,7 @@ func (p places) make(output string) (o *outlet, err error) {
 	return o, nil
 }
 
-// discard takes away what was not committed.
+// discard removes the files before Commit.
 func (o *outlet) discard() {
 	for _, r := range []*result{o.payload, o.sidecar, o.lease} {
 		if r != nil {
@@ -47,11 +47,14 @@ func (o *outlet) discard() {
 	}
 }
 
-// store writes a job, the payload to stdout if it has no place. The payload
-// gets its name last, so that whoever waits for it finds all. Only a job that
-// was taken may have a lease.
+// store writes a job; a payload without a file goes to stdout. The payload gets
+// its name last, so that a reader waiting for it finds all parts. Only a taken
+// job may have a lease.
 func (o *outlet) store(d *rest.Delivery, stdout io.Writer, taken bool) error {
-	if err := o.copy(d, stdout); err != nil {
+	if o.payload != nil {
+		stdout = o.payload
+	}
+	if err := copyBody(stdout, d); err != nil {
 		return err
 	}
 	if err := o.aside(o.sidecar, "sidecar", d.Sidecar, 0o666); err != nil {
@@ -66,15 +69,14 @@ func (o *outlet) store(d *rest.Delivery, stdout io.Writer, taken bool) error {
 			return err
 		}
 	}
-	return o.commit()
+	if o.payload == nil {
+		return nil
+	}
+	return o.payload.Commit()
 }
 
-// copy writes a payload.
-func (o *outlet) copy(d *rest.Delivery, stdout io.Writer) error {
-	w := stdout
-	if o.payload != nil {
-		w = o.payload
-	}
+// copyBody writes a payload or a result, which must come whole.
+func copyBody(w io.Writer, d *rest.Delivery) error {
 	n, err := io.Copy(w, d.Body)
 	if err == nil && d.Size >= 0 && n != d.Size {
 		err = fmt.Errorf("payload ended after %d of %d octets", n, d.Size)
@@ -82,15 +84,8 @@ func (o *outlet) copy(d *rest.Delivery, stdout io.Writer) error {
 	return err
 }
 
-func (o *outlet) commit() error {
-	if o.payload == nil {
-		return nil
-	}
-	return o.payload.Commit()
-}
-
-// beside returns the name of the file of a kind beside the output, "" if there
-// is none. That file is ours by its name.
+// beside returns the name of the file of a kind beside the output file; "" if
+// the output is no regular file.
 func (o *outlet) beside(kind string) string {
 	if o.payload == nil || o.payload.temp == "" {
 		return ""
@@ -98,8 +93,8 @@ func (o *outlet) beside(kind string) string {
 	return o.payload.name + "." + kind
 }
 
-// aside writes a text to its place, or else beside the output. Where there is
-// no text, none is left there from a job before.
+// aside writes a text to its file, or else beside the output file. An empty text
+// removes the file that an earlier job left there.
 func (o *outlet) aside(place *result, kind, text string, mode fs.FileMode) (err error) {
 	if place == nil {
 		name := o.beside(kind)

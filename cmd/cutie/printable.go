@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// What comes from outside may hold what a terminal obeys, or what shows text in
-// another order than it has. On a terminal it is escaped; files and pipes get it
-// as it is. Payloads and results are exact everywhere.
+// Text from outside may hold control characters, or characters that change the
+// order of others on a screen. A terminal gets them escaped; files and pipes get
+// exact text. Payloads and results are exact everywhere.
 
-// screenOf is f for text that is whole: what is no UTF-8 at its end waits for
-// more.
+// screenOf returns a writer of text to f. An incomplete character at the end
+// waits for the rest.
 func screenOf(f *os.File) io.Writer {
 	if terminal(f) {
 		return &screen{w: f}
@@ -21,10 +21,10 @@ func screenOf(f *os.File) io.Writer {
 	return f
 }
 
-// A screen escapes what is written to it.
+// A screen escapes text.
 type screen struct {
 	w   io.Writer
-	buf []byte // begin of a character
+	buf []byte // beginning of a character
 }
 
 func (s *screen) Write(p []byte) (int, error) {
@@ -49,7 +49,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// printable escapes all of s that is to stand in one line of a terminal.
+// printable escapes s for one line of a terminal.
 func printable(s string) string {
 	var out []byte
 	for _, r := range s {
@@ -58,7 +58,7 @@ func printable(s string) string {
 	return string(out)
 }
 
-// appendPrintable appends r, or the escape of it that JSON has as well.
+// appendPrintable appends r, or its escape in JSON.
 func appendPrintable(dst []byte, r rune) []byte {
 	if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
 		return fmt.Appendf(dst, `\u%04x`, r)

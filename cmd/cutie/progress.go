@@ -8,8 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A progress shows on a terminal how far long work has come. Work that takes
-// less than a second shows nothing.
+// A progress shows a bar on a terminal once work has taken a second.
 type progress struct {
 	w     *os.File // nil unless a terminal
 	total int64    // octets; -1 if unknown
@@ -39,20 +38,20 @@ func (p *progress) Write(b []byte) (int, error) {
 	return len(b), p.bar.Set64(p.done)
 }
 
-// clear takes the bar away, for a line to be printed or for good.
+// clear removes the bar, before a line is printed or for good.
 func (p *progress) clear() {
 	if p.bar != nil {
 		p.bar.Clear()
 	}
 }
 
-// A counted stream counts what is read from it.
+// A counted stream is read through its Reader.
 type counted struct {
 	io.Reader
 	io.Closer
 }
 
-// count makes the octets read from r show.
+// count shows the octets read from r.
 func (p *progress) count(r io.ReadCloser) io.ReadCloser {
 	if p.w == nil {
 		return r

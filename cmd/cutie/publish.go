@@ -10,67 +10,66 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/daemon"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
 
-var publishVerb = verb{
-	name:  "publish",
-	about: "publish now, show how publishing goes, or publish anew",
-	manual: `
-A daemon publishes by itself: documents are true whenever they are asked for, and
+func publishVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "publish",
+		Short: "publish now, show the progress, or publish anew",
+		Long: `
+A daemon publishes by itself: documents are up to date when asked for, and
 packages are made when a Change List is closed.
 
---now makes at once what would be made in time, and a Resource Dump of every set
-that has changed since its last one. It prints the status then.
+--now makes these at once, and a Resource Dump of each set that has changed since
+its last one. Then it prints the status.
 
---status prints a line for each set: queue, set, last event, cursor (last event
-in the lists), how many events and seconds lie between them, entries of the open
-Change List, closed Change Lists, packages, Resource Dumps, octets, and what went
-wrong last. With -t json it is one JSON object.
+--status prints a line for each set: queue, set, last event, cursor (last event in
+the lists), events and seconds between them, entries of the open Change List,
+closed Change Lists, packages, Resource Dumps, octets, last error. With -t json it
+is one JSON object.
 
 --rebuild makes everything anew from the journal and the directory; no daemon may
-run on the home. What was published is moved to a free name beside it, such as
-resourcesync.1. Change Lists then begin as far back as the journal reaches, with
-the octets that they had; it reaches back to what a checkpoint has not let go of
-yet, so copies of the queues must be compared anew.`,
-	examples: `cutie publish --status
+run on the home. The old documents move to a free name beside them, such as
+resourcesync.1. Change Lists begin again where the journal begins, which a
+checkpoint shortens; copies of the queues must be compared anew.`,
+		Example: `cutie publish --status
 cutie publish --now
 cutie publish --rebuild --home /srv/cutie`,
-	takes: atTarget | withForm | toOutput,
-	setup: func(fs *pflag.FlagSet) action {
-		now := fs.Bool("now", false, "make what is to be published")
-		status := fs.Bool("status", false, "print how far publishing is")
-		rebuild := fs.Bool("rebuild", false, "make everything anew")
-		return func(ctx context.Context, c *call) error {
-			n := 0
-			for _, f := range []bool{*now, *status, *rebuild} {
-				if f {
-					n++
-				}
+	}
+	fs := cmd.Flags()
+	now := fs.Bool("now", false, "publish at once")
+	status := fs.Bool("status", false, "print the progress")
+	rebuild := fs.Bool("rebuild", false, "make everything anew")
+	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+		n := 0
+		for _, f := range []bool{*now, *status, *rebuild} {
+			if f {
+				n++
 			}
-			switch {
-			case n != 1:
-				return usagef("one of --now, --status and --rebuild says what to do")
-			case c.form != "" && c.form != "json":
-				return usagef("the status has no other response form than json")
-			case *rebuild:
-				return c.rebuild(ctx)
-			case *now:
-				return c.publish(ctx, http.MethodPost, daemon.PublishingPath)
-			}
-			return c.publish(ctx, http.MethodGet, daemon.PublishingPath+"/status")
 		}
-	},
+		switch {
+		case n != 1:
+			return usagef("one of --now, --status and --rebuild says what to do")
+		case c.form != "" && c.form != "json":
+			return usagef("the status has no other response form than json")
+		case *rebuild:
+			return c.rebuild(ctx)
+		case *now:
+			return c.publish(ctx, http.MethodPost, daemon.PublishingPath)
+		}
+		return c.publish(ctx, http.MethodGet, daemon.PublishingPath+"/status")
+	})
 }
 
-// maxStatus is more octets than the status of 100,000 sets.
+// maxStatus is the most octets of a status, enough for 100,000 sets.
 const maxStatus = 64 << 20
 
-// publish asks the source, and prints the status that it answers with.
+// publish sends a request to the source, and prints the status in the answer.
 func (c *call) publish(ctx context.Context, method, path string) (err error) {
 	s, err := c.source(ctx)
 	if err != nil {
@@ -83,7 +82,7 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", agent())
-	resp, err := s.client.Do(req)
+	resp, err := (&http.Client{Transport: s.sent}).Do(req)
 	if err != nil {
 		return err
 	}
@@ -110,14 +109,16 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 }
 
 func (c *call) printPublished(p daemon.Published) error {
-	l := c.listing()
-	l.heading("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
+	l := c.listing("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	for _, s := range p.Sets {
-		l.row(s.Queue, s.Set, number(s.Event), number(s.Cursor), number(s.LagEvents), strconv.FormatFloat(s.Lag, 'f', -1, 64),
+		err := l.row(s.Queue, s.Set, number(s.Event), number(s.Cursor), number(s.LagEvents), strconv.FormatFloat(s.Lag, 'f', -1, 64),
 			strconv.Itoa(s.Open), strconv.Itoa(s.Lists), strconv.Itoa(s.Packages), strconv.Itoa(s.Dumps), l.size(s.Octets), s.Error)
+		if err != nil {
+			return err
+		}
 	}
-	if err := l.print(c); err != nil {
+	if err := l.end(); err != nil {
 		return err
 	}
 	if p.Error != "" {
@@ -126,7 +127,7 @@ func (c *call) printPublished(p daemon.Published) error {
 	return nil
 }
 
-// rebuild makes everything published of a home anew.
+// rebuild makes all published documents of a home anew.
 func (c *call) rebuild(ctx context.Context) (err error) {
 	if c.url != "" {
 		return usagef("--rebuild is for a home, not for a daemon")
@@ -147,7 +148,7 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 	}
 	o, err := c.publishing(svc)
 	if err != nil {
-		c.warnf("%v; version 1.1 is published", err) // that it cannot be read is what this is for
+		c.warnf("%v; version 1.1 is published", err) // rebuilding is for settings that cannot be read
 		o.BaseURI = svc.Info().BaseURI
 	}
 	start := time.Now()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"cutie/publisher/rdm"
@@ -18,35 +19,45 @@ import (
 	"cutie/queuefs/rest"
 )
 
-var rdmVerb = verb{
-	name:  "rdm",
-	args:  "status|server|schema|taxonomy|get|deleted URL | send URL [FILE…|-] | import FILE|URL|-",
-	min:   2,
-	max:   -1,
-	about: "get resource descriptions from a server, or send it some",
-	manual: `
-A server speaks RDM (W3C NOTE-rdm-960724), as the daemon does for its queues: each
-is a catalog, and its jobs are described. URL is that of the server; without a
-path /rdm/incoming is added.
+func rdmVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rdm status|server|schema|taxonomy|get|deleted URL | send URL [FILE…|-] | import FILE|URL|-",
+		Short: "exchange resource descriptions with a server",
+		Args:  between(2, -1),
+		Long: `
+The server speaks RDM (W3C NOTE-rdm-960724). Each queue of the daemon is a catalog
+with descriptions of its jobs. URL is the server; without a path /rdm/incoming is
+added.
 
-status, server, schema and taxonomy print what the server says of itself. get
-prints the descriptions of a catalog, deleted those of what is no longer in it:
-all of them, or those since a date, with --remember since the last time. Fetch
-deleted first and get then, and apply them in this order.
+status, server, schema and taxonomy print the server's own descriptions. get prints
+the descriptions in a catalog, deleted those of resources no longer in it: all of
+them, or those since a date, with --remember since the last time. Run deleted
+before get, and apply the answers in this order.
 
-  cutie rdm get http://127.0.0.1:8080/ --remember state -t json
-  cutie rdm get http://127.0.0.1:8080/ --order=-Size --hits 10 -t table
+send submits the objects in files of SOIF: each becomes a job, or puts a job back;
+with --delete it deletes the jobs they name. It prints the result for each, and
+fails if one was rejected.
 
-send submits the objects in files of SOIF: each becomes a job, or is one that is
-put back; with --delete the jobs that they name are deleted. It prints what became
-of each, and fails if one was rejected.
-
-import reads what a Harvest Gatherer answers, or plain SOIF, and submits each
-description as a job of its own to --queue, as a payload of application/x-soif.
-What the Gatherer says is to be deleted or is unchanged is counted only. The token
-in CUTIE_TOKEN goes to the server of URL as to a daemon.`,
-	takes: atTarget | toOutput,
-	setup: setupRDM,
+import reads the answer of a Harvest Gatherer, or plain SOIF, and submits each
+description to --queue as a job with a payload of application/x-soif. Deletions
+and unchanged descriptions are only counted. The server of URL gets the token in
+CUTIE_TOKEN, as a daemon does.`,
+		Example: `cutie rdm get http://127.0.0.1:8080/ --remember state -t json
+cutie rdm get http://127.0.0.1:8080/ --order=-Size --hits 10 -t table`,
+	}
+	r := &rdmCall{call: c, flags: cmd.Flags()}
+	fs := r.flags
+	fs.StringVarP(&r.form, "form", "t", soifForm, "print objects as `"+objectForms+"`")
+	fs.StringVar(&r.catalog, "catalog", "", "`name` or Catalog-Service-ID of the catalog (default that of the server)")
+	fs.StringVar(&r.scope, "scope", "", "scope of the query, a `text` such as all or children ROOT")
+	fs.StringVar(&r.since, "since", "", "only changes since a `date`, RFC 3339 or of HTTP")
+	fs.StringVar(&r.attributes, "attributes", "", "`list` of the wanted attributes")
+	fs.StringVar(&r.order, "order", "", "`list` of attributes to sort by, with a minus sign the greatest first")
+	fs.StringVar(&r.hits, "hits", "", "`range` of the wanted results, such as 10 or 11..20")
+	fs.StringVar(&r.remember, "remember", "", "`file` with the date to ask from next time")
+	fs.BoolVar(&r.remove, "delete", false, "delete the jobs that are sent")
+	fs.StringVar(&r.queue, "queue", "", "`queue` to import to")
+	return c.verb(cmd, atTarget|toOutput, r.run)
 }
 
 // An rdmCall is one use of the verb.
@@ -58,25 +69,7 @@ type rdmCall struct {
 	flags                                                *pflag.FlagSet
 }
 
-func setupRDM(fs *pflag.FlagSet) action {
-	r := &rdmCall{flags: fs}
-	fs.StringVarP(&r.form, "form", "t", soifForm, "print objects as `"+objectForms+"`")
-	fs.StringVar(&r.catalog, "catalog", "", "`name` or Catalog-Service-ID of the catalog (default that of the server)")
-	fs.StringVar(&r.scope, "scope", "", "scope of the query, a `text` such as all or children ROOT")
-	fs.StringVar(&r.since, "since", "", "what changed since a `date`, RFC 3339 or of HTTP")
-	fs.StringVar(&r.attributes, "attributes", "", "`list` of the attributes that are wanted")
-	fs.StringVar(&r.order, "order", "", "`list` of attributes to sort by, with a minus sign the greatest first")
-	fs.StringVar(&r.hits, "hits", "", "`range` of the results that are wanted, such as 10 or 11..20")
-	fs.StringVar(&r.remember, "remember", "", "`file` that keeps since when to ask next time")
-	fs.BoolVar(&r.remove, "delete", false, "delete the jobs that are sent")
-	fs.StringVar(&r.queue, "queue", "", "`queue` to import to")
-	return func(ctx context.Context, c *call) error {
-		r.call = c
-		return r.run(ctx)
-	}
-}
-
-// rdmOptions are the options that each word takes besides the common ones.
+// rdmOptions are the options of each word beside the common ones.
 var rdmOptions = map[string]string{
 	"status":   "form",
 	"server":   "form catalog",
@@ -117,7 +110,7 @@ func (r *rdmCall) run(ctx context.Context) error {
 		return err
 	}
 	if word == "send" {
-		return aboutName(r.args[1], r.send(ctx, client))
+		return about(r.args[1], r.send(ctx, client))
 	}
 	q := rdm.Request{Type: rdmTypes[word], Catalog: client.CatalogID(r.catalog), Scope: r.scope,
 		Attributes: r.attributes, Order: r.order, Hits: r.hits}
@@ -130,7 +123,7 @@ func (r *rdmCall) client(server string) (*rdm.Client, error) {
 	if err != nil {
 		return nil, withHint(usagef("%v", err), "one looks like http://127.0.0.1:8080/")
 	}
-	return &rdm.Client{URL: url, UserAgent: agent(), HTTP: &http.Client{Transport: newRemote(url, nil, r.traced).sent}}, nil
+	return &rdm.Client{URL: url, UserAgent: agent(), HTTP: &http.Client{Transport: r.remote(url).sent}}, nil
 }
 
 // fetch asks and prints the answer.
@@ -174,18 +167,18 @@ func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) 
 		return about(r.args[1], restError(err))
 	}
 	defer reply.Close()
-	if reply.Error != "" && !strings.HasPrefix(reply.Error, "0 ") { // of a server that has no status for it
+	if reply.Error != "" && !strings.HasPrefix(reply.Error, "0 ") { // from a server without a status for it
 		return about(r.args[1], errors.New(reply.Error))
 	}
 	if q.Type == rdm.StatusRequest && !r.flags.Changed("form") {
 		return r.printStatus(reply)
 	}
-	p, commit, err := r.objectPrinter(r.form, columns)
-	if err != nil {
+	var newest time.Time
+	err = r.printObjects(r.form, columns, func(p *objectPrinter) (err error) {
+		newest, err = r.printReply(p, reply)
 		return err
-	}
-	newest, err := r.printReply(p, reply)
-	if err = commit(err); err != nil {
+	})
+	if err != nil {
 		return about(r.args[1], err)
 	}
 	if reply.Error != "" {
@@ -194,11 +187,11 @@ func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) 
 	if mark == nil {
 		return nil
 	}
-	// What is printed is safe: from now on it need not come again.
+	// The objects are printed and safe: they need not come again.
 	return mark.advance(q.Type, reply.Until, newest)
 }
 
-// printReply prints objects and returns the newest date that one has.
+// printReply prints objects and returns the newest of their dates.
 func (r *rdmCall) printReply(p *objectPrinter, reply *rdm.Reply) (newest time.Time, err error) {
 	for {
 		o, err := reply.Read()
@@ -239,18 +232,15 @@ func (r *rdmCall) printStatus(reply *rdm.Reply) error {
 		return ""
 	})
 	var text strings.Builder
-	l := &listing{}
 	for line := range strings.Lines(html.UnescapeString(body)) {
 		if line = strings.TrimRight(line, " \r\n"); line != "" {
-			l.rows = nil
-			l.row(line)
-			text.WriteString(l.rows[0][0] + "\n")
+			text.WriteString(oneLine(line) + "\n")
 		}
 	}
 	return r.emit([]byte(text.String()))
 }
 
-// restError makes of an error of a server one that the exit code knows.
+// restError turns the error of a server into one with an exit code.
 func restError(err error) error {
 	if e := (*rdm.Error)(nil); errors.As(err, &e) {
 		return &rest.Error{Status: e.Status, Message: e.Message}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -12,13 +13,13 @@ import (
 	"cutie/queuefs/anvl"
 )
 
-// A remembered file keeps, for one catalog of one server, since when to ask.
+// A remembered file keeps the dates to ask from, for one catalog of one server.
 type remembered struct {
 	name   string
 	record anvl.Record
 }
 
-// Names of its elements.
+// Names of the elements in the file.
 const (
 	rememberedURL     = "url"
 	rememberedCatalog = "catalog"
@@ -70,7 +71,7 @@ func element(typ rdm.Type) string {
 	return rememberedGet
 }
 
-// scope is what to ask for.
+// scope is the scope of the next query.
 func (m *remembered) scope(typ rdm.Type) string {
 	if t, err := http.ParseTime(m.record.Value(element(typ))); err == nil {
 		return rdm.Since(t)
@@ -78,8 +79,8 @@ func (m *remembered) scope(typ rdm.Type) string {
 	return "all"
 }
 
-// advance writes down of which instant the answer was. A server that does not
-// say knows at least of the newest that it sent.
+// advance keeps the date of an answer. Without a date from the server it is that
+// of the newest object.
 func (m *remembered) advance(typ rdm.Type, until, newest time.Time) error {
 	if until.IsZero() {
 		until = newest
@@ -88,13 +89,9 @@ func (m *remembered) advance(typ rdm.Type, until, newest time.Time) error {
 		return nil
 	}
 	m.record.Set(element(typ), until.UTC().Format(http.TimeFormat))
-	out, err := createResult(m.name)
-	if err != nil {
+	file := call{options: options{output: m.name}}
+	return file.write(nil, func(w io.Writer) error {
+		_, err := w.Write(anvl.AppendRecord(nil, m.record))
 		return err
-	}
-	if _, err := out.Write(anvl.AppendRecord(nil, m.record)); err != nil {
-		out.Discard()
-		return err
-	}
-	return out.Commit()
+	})
 }

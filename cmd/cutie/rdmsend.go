@@ -28,62 +28,46 @@ func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
-	p, commit, err := r.objectPrinter(r.form, nil)
-	if err != nil {
-		return err
-	}
-	// Each file is read as it is sent, so that one with a mistake stops there.
-	in, out := io.Pipe()
-	go func() {
-		w := soif.NewWriter(out)
-		out.CloseWithError(r.eachFile(files, func(_ string, in io.Reader) error { return copyObjects(w, in) }))
-	}()
-	defer in.Close()
-	reply, err := client.Send(ctx, typ, client.CatalogID(r.catalog), in)
-	if err != nil {
-		// What is wrong with a file has nothing to do with the request.
-		if bad := (*soif.ParseError)(nil); errors.As(err, &bad) {
-			if e := (*url.Error)(nil); errors.As(err, &e) {
-				err = e.Err
-			}
-		}
-		return commit(restError(err))
-	}
-	defer reply.Close()
-	if _, err := r.printReply(p, reply); err != nil {
-		return commit(err)
-	}
-	if err := commit(nil); err != nil {
-		return err
-	}
-	switch {
-	case reply.Status >= 400 || reply.Error != "":
-		return &rest.Error{Status: max(reply.Status, http.StatusBadRequest), Message: reply.Error}
-	case !strings.HasSuffix(reply.Interpret, ", 0 rejected"):
-		return fmt.Errorf("%s", reply.Interpret)
-	}
-	return nil
-}
-
-func copyObjects(w *soif.Writer, in io.Reader) error {
-	for r := soif.NewReader(in); ; {
-		o, err := r.Read()
-		if err == io.EOF {
-			return nil
-		}
+	var rejected error // the answer is printed all the same
+	err := r.printObjects(r.form, nil, func(p *objectPrinter) error {
+		// Files are read while they are sent; a mistake in one stops there.
+		in, out := io.Pipe()
+		go func() {
+			w := soif.NewWriter(out)
+			out.CloseWithError(r.eachFile(files, func(_ string, in io.Reader) error {
+				return eachObject(in, func(o *soif.Object) error { return w.Write(*o) })
+			}))
+		}()
+		defer in.Close()
+		reply, err := client.Send(ctx, typ, client.CatalogID(r.catalog), in)
 		if err != nil {
-			return fixHint(err)
+			// A mistake in a file is no error of the request.
+			if bad := (*soif.ParseError)(nil); errors.As(err, &bad) {
+				if e := (*url.Error)(nil); errors.As(err, &e) {
+					err = e.Err
+				}
+			}
+			return restError(err)
 		}
-		if err := w.Write(o); err != nil {
-			return err
+		defer reply.Close()
+		if reply.Status >= 400 || reply.Error != "" {
+			rejected = &rest.Error{Status: max(reply.Status, http.StatusBadRequest), Message: reply.Error}
+		} else if !strings.HasSuffix(reply.Interpret, ", 0 rejected") {
+			rejected = errors.New(reply.Interpret)
 		}
+		_, err = r.printReply(p, reply)
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	return rejected
 }
 
-// importedAtOnce is how many descriptions are submitted together.
+// importedAtOnce is the number of descriptions in a batch.
 const importedAtOnce = 100
 
-// importAll submits what a Gatherer answered, each description as a job.
+// importAll submits each description in the answer of a Gatherer as a job.
 func (r *rdmCall) importAll(ctx context.Context) error {
 	if r.queue == "" {
 		return withHint(usagef("no queue is named"), "--queue QUEUE names it")
@@ -93,11 +77,10 @@ func (r *rdmCall) importAll(ctx context.Context) error {
 		return err
 	}
 	defer in.Close()
-	t, err := r.target(ctx)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
+	return r.at(ctx, func(t *target) error { return r.importFrom(ctx, t, in) })
+}
+
+func (r *rdmCall) importFrom(ctx context.Context, t *target, in io.Reader) error {
 	n := map[soif.Action]int{}
 	var batch []rest.Upload
 	flush := func() error {
@@ -147,8 +130,7 @@ func (r *rdmCall) described(o *soif.Object) rest.Upload {
 		Meta: queuefs.Meta{Filename: o.Value("Title"), MediaType: "application/x-soif", Submitter: agent()}}
 }
 
-// openGathered opens a file, standard input or a URL. A Gatherer sends its
-// answer compressed, which is undone.
+// openGathered opens a file, standard input or a URL, and decompresses it.
 func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser, error) {
 	var in io.ReadCloser
 	switch {
@@ -160,7 +142,7 @@ func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser,
 			return nil, usagef("%v", err)
 		}
 		req.Header.Set("User-Agent", agent())
-		resp, err := (&http.Client{Transport: newRemote(name, nil, r.traced).sent}).Do(req)
+		resp, err := (&http.Client{Transport: r.remote(name).sent}).Do(req)
 		if err != nil {
 			return nil, err
 		}

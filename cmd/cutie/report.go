@@ -16,10 +16,9 @@ import (
 	"cutie/queuefs/rest"
 )
 
-// What the program prints follows three rules: results go to standard output
-// and nothing else does; everything else goes to standard error as one line
-// "cutie: verb: what: why", in lower case and without a full stop; when a way
-// out is known, a second line "hint: …" names it.
+// Results go to standard output, and nothing else does. Everything else goes to
+// standard error as one line "cutie: verb: what: why", in lower case and without
+// a full stop. A second line "hint: …" names a way out.
 
 // Exit codes.
 const (
@@ -33,19 +32,19 @@ const (
 	exitDigest   = 7 // octets are not what they should be
 )
 
-// exitTexts say what the codes mean, in the order of their numbers.
+// exitTexts explain the codes.
 var exitTexts = [...]string{
 	exitDone:     "done",
 	exitError:    "error: input, output, or the service failed",
 	exitUsage:    "usage: the request makes no sense",
 	exitNotFound: "queue, job or result not found",
-	exitEmpty:    "queue empty: an answer, not a failure, hence silent without -v",
+	exitEmpty:    "queue empty: an answer, not a failure, so silent without -v",
 	exitConflict: "conflict: not in this state",
 	exitRefused:  "refused: not allowed",
 	exitDigest:   "digest verification failed",
 }
 
-// exitCodes gives the code of each error that callers may branch on.
+// exitCodes are the codes of errors that scripts may branch on.
 var exitCodes = []struct {
 	err  error
 	code int
@@ -71,17 +70,17 @@ var exitCodes = []struct {
 	{errRefused, exitRefused},
 }
 
-// errRefused says that the daemon does not let this user do it.
+// errRefused is the error when this user has not the right.
 var errRefused = errors.New("refused")
 
-// A usageError is a command line that cannot be understood.
+// A usageError is an error in the command line.
 type usageError struct{ text string }
 
 func (e usageError) Error() string { return e.text }
 
 func usagef(format string, a ...any) error { return usageError{fmt.Sprintf(format, a...)} }
 
-// A hinted error knows a way out.
+// A hinted error has a way out.
 type hinted struct {
 	error
 	hint string
@@ -92,10 +91,12 @@ func (e hinted) Unwrap() error { return e.error }
 // withHint adds a way out to err.
 func withHint(err error, hint string) error { return hinted{err, hint} }
 
-// about names the thing in an error, unless the error begins with it already.
-// That a queue or job was not found is said in the same words wherever it was
-// looked for.
+// about adds a name to an error, unless the error begins with it. An error for a
+// missing queue or job has the same words for every target.
 func about(name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	for _, missing := range []error{queuefs.ErrNoQueue, queuefs.ErrNoJob} {
 		var deeper aboutError
 		if errors.Is(err, missing) && !errors.As(err, &deeper) {
@@ -116,7 +117,7 @@ func aboutJob(queue, job string, err error) error {
 	return about(queue, err)
 }
 
-// An aboutError is an error with the name of what it is about.
+// An aboutError is an error with the name of a thing.
 type aboutError struct {
 	name string
 	error
@@ -125,7 +126,7 @@ type aboutError struct {
 func (e aboutError) Error() string { return e.name + ": " + e.error.Error() }
 func (e aboutError) Unwrap() error { return e.error }
 
-// exitCode is the code the program ends with for err.
+// exitCode is the exit code for err.
 func exitCode(err error) int {
 	var usage usageError
 	var locked *queuefs.LockedError
@@ -149,7 +150,7 @@ func exitCode(err error) int {
 	return exitError
 }
 
-// statusCode is the code for an answer of a daemon that is none of the above.
+// statusCode is the code for other answers of a daemon.
 func statusCode(status int) int {
 	switch status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
@@ -164,9 +165,8 @@ func statusCode(status int) int {
 	return exitError
 }
 
-// onOneLine joins the lines of an error, without those that say again what one
-// before them ends with: that of a verb and that of closing what it worked on are
-// often the same.
+// onOneLine joins the lines of an error. It drops a line that another one ends
+// with: the error of a verb and that of its Close are often the same.
 func onOneLine(err error) string {
 	var said []string
 	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
@@ -178,7 +178,7 @@ func onOneLine(err error) string {
 	return strings.Join(said, "; ")
 }
 
-// report prints err for the person at the terminal.
+// report prints err for people.
 func report(w io.Writer, verb string, err error) {
 	text := onOneLine(err)
 	if errors.Is(err, context.Canceled) {

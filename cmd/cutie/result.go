@@ -3,40 +3,35 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
 )
 
-var putResultVerb = verb{
-	name:  "putResult",
-	args:  "QUEUE JOB FILE|-",
-	min:   3,
-	max:   3,
-	about: "give back a file as a result of a job",
-	manual: `
-It is for the consumer that has the lease of the job. The name of the result is
-that of the FILE, unless --name says otherwise; standard input wants one. A name
-that the job has already is refused (exit code 5).`,
-	examples: `cutie putResult jobs j000000000001 report.pdf --lease @job.lease`,
-	takes:    atTarget,
-	setup: func(fs *pflag.FlagSet) action {
-		var o submitOptions
-		lease := bindLease(fs)
-		fs.StringVar(&o.filename, "name", "", "the result's `name`: letters, digits and . _ -")
-		fs.StringVar(&o.mediaType, "media-type", "", "record this `type` instead of guessing from the name")
-		fs.StringVar(&o.digest, "digest", "", "refuse the result unless it has this `type:hex`, such as md5:…")
-		return func(ctx context.Context, c *call) error { return c.putResult(ctx, *lease, o) }
-	},
+func attachVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "attach QUEUE JOB FILE|-",
+		Aliases: []string{"putResult"},
+		Short:   "add a file to the results of a job",
+		Long: `
+It is for the consumer with the lease of the job. The result has the name of FILE,
+or that of --name, which standard input needs. A name that the job already has is
+refused (exit code 5).`,
+		Example: `cutie attach jobs j000000000001 report.pdf --lease @job.lease`,
+	}
+	var o putOptions
+	fs := cmd.Flags()
+	lease := bindLease(fs)
+	fs.StringVar(&o.filename, "name", "", "the result's `name`: letters, digits and . _ -")
+	fs.StringVar(&o.mediaType, "media-type", "", "record this `type` instead of a guess from the name")
+	fs.StringVar(&o.digest, "digest", "", "refuse a result without this `type:hex`, such as md5:…")
+	return c.verb(cmd, atTarget, func(ctx context.Context) error { return c.attach(ctx, *lease, o) })
 }
 
-func (c *call) putResult(ctx context.Context, lease string, o submitOptions) (err error) {
-	queue, err := c.queueArg()
-	if err != nil {
-		return err
-	}
+func (c *call) attach(ctx context.Context, lease string, o putOptions) error {
 	job, file := c.args[1], c.args[2]
 	if _, err := queuefs.ParseJobID(job); err != nil {
 		return err
@@ -49,93 +44,74 @@ func (c *call) putResult(ctx context.Context, lease string, o submitOptions) (er
 	if err != nil {
 		return err
 	}
-	p := payload{path: "-", size: -1}
-	if file != "-" {
-		list, err := gather(ctx, []string{file}, false, c.warnf)
-		if err != nil {
-			return err
-		}
-		p = list[0]
-		if meta.Filename == "" {
-			meta.Filename = filepath.Base(file)
-		}
+	list, err := c.payloads(ctx, []string{file}, false)
+	if err != nil {
+		return err
+	}
+	if meta.Filename == "" && file == "-" {
+		return usagef("standard input has no name, --name gives it one")
 	}
 	if meta.Filename == "" {
-		return usagef("standard input has no name, --name gives it one")
+		meta.Filename = filepath.Base(file)
 	}
 	if err := queuefs.CheckResultName(meta.Filename); err != nil {
 		return withHint(err, "--name gives it another name")
 	}
-	t, err := c.target(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.Close()) }()
-	s := submission{call: c, target: t, queue: queue, meta: meta, show: newProgress(c.stderr, p.size)}
-	err = t.PutResult(ctx, queue, job, token, s.upload(p))
-	s.show.clear()
-	if err != nil {
+	return c.atQueue(ctx, func(t *target, queue string) error {
+		s := submission{call: c, target: t, queue: queue, meta: meta, show: newProgress(c.stderr, list[0].size)}
+		err := t.PutResult(ctx, queue, job, token, s.upload(list[0]))
+		s.show.clear()
 		return aboutJob(queue, job, err)
-	}
-	return nil
+	})
 }
 
-var resultVerb = verb{
-	name:    "getResult",
-	aliases: []string{"result", "results"},
-	args:    "QUEUE JOB [NAME]",
-	min:     2,
-	max:     3,
-	about:   "read a result of a job, or list their names",
-	examples: `cutie getResult jobs j000000000004
-cutie getResult jobs j000000000004 log.txt -o log.txt`,
-	takes: atTarget | toOutput,
-	setup: func(*pflag.FlagSet) action {
-		return func(ctx context.Context, c *call) error { return c.result(ctx) }
-	},
-}
-
-func (c *call) result(ctx context.Context) (err error) {
-	queue, err := c.queueArg()
-	if err != nil {
-		return err
+func resultVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "result QUEUE JOB [NAME]",
+		Aliases: []string{"getResult", "results"},
+		Short:   "read a result of a job, or list their names",
+		Example: `cutie result jobs j000000000004
+cutie result jobs j000000000004 log.txt -o log.txt`,
 	}
-	job := c.args[1]
-	if _, err := queuefs.ParseJobID(job); err != nil {
-		return err
-	}
-	if len(c.args) == 3 {
-		if err := queuefs.CheckResultName(c.args[2]); err != nil {
+	return c.verb(cmd, atTarget|toOutput, func(ctx context.Context) error {
+		job := c.args[1]
+		if _, err := queuefs.ParseJobID(job); err != nil {
 			return err
 		}
-	}
-	t, err := c.target(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.Close()) }()
-	if len(c.args) == 2 {
-		j, err := t.Job(ctx, queue, job)
-		if err != nil {
+		if len(c.args) == 3 {
+			if err := queuefs.CheckResultName(c.args[2]); err != nil {
+				return err
+			}
+		}
+		return c.atQueue(ctx, func(t *target, queue string) error {
+			var err error
+			if len(c.args) == 3 {
+				err = c.result(ctx, t, queue, job, c.args[2])
+			} else {
+				err = c.listResults(ctx, t, queue, job)
+			}
 			return aboutJob(queue, job, err)
-		}
-		var names []string
-		for _, r := range j.Results {
-			names = append(names, r.Name)
-		}
-		return c.emit(lines(names))
-	}
-	o, err := places{}.make(c.output)
+		})
+	})
+}
+
+func (c *call) listResults(ctx context.Context, t *target, queue, job string) error {
+	j, err := t.Job(ctx, queue, job)
 	if err != nil {
 		return err
 	}
-	defer o.discard()
-	d, err := t.Result(ctx, queue, job, c.args[2])
+	var names []string
+	for _, r := range j.Results {
+		names = append(names, r.Name)
+	}
+	return c.emit(lines(names))
+}
+
+func (c *call) result(ctx context.Context, t *target, queue, job, name string) error {
+	d, err := t.Result(ctx, queue, job, name)
 	if err != nil {
-		return aboutJob(queue, job, err)
+		return err
 	}
-	if err := errors.Join(o.copy(d, c.stdout), d.Body.Close()); err != nil {
-		return aboutJob(queue, job, err)
-	}
-	return o.commit()
+	err = c.write(c.stdout, func(w io.Writer) error { return copyBody(w, d) })
+	return errors.Join(err, d.Body.Close())
 }

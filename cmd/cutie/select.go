@@ -10,11 +10,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
 
-// A chooser is the options that select jobs instead of naming them.
+// A chooser holds the options that select jobs instead of naming them.
 type chooser struct {
 	flags   *pflag.FlagSet
 	status  string
@@ -24,23 +23,23 @@ type chooser struct {
 	s       rest.Selection
 }
 
-// selecting are the names of the options that say which jobs are meant.
+// selecting are the options that select jobs.
 var selecting = []string{"status", "outcome", "held", "batch", "submitter", "older"}
 
 func bindChooser(fs *pflag.FlagSet) *chooser {
 	o := &chooser{flags: fs}
 	fs.StringVar(&o.status, "status", "", "the jobs in `pending|consumed|deleted`")
-	fs.StringVar(&o.outcome, "outcome", "", "the jobs whose outcome is `completed|error|aborted`")
+	fs.StringVar(&o.outcome, "outcome", "", "the jobs with the outcome `completed|error|aborted`")
 	fs.BoolVar(&o.s.Held, "held", false, "the jobs on hold")
 	fs.StringVar(&o.s.Batch, "batch", "", "the jobs of this `batch`")
-	fs.StringVar(&o.s.Submitter, "submitter", "", "the jobs that this `agent` submitted, as their state has it")
-	fs.StringVar(&o.older, "older", "", "the jobs whose last event is this `age` ago, such as 90m, 24h or 7d")
-	fs.IntVar(&o.limit, "limit", 0, "of the selected jobs no more than this `number`, the oldest first")
-	fs.BoolVarP(&o.s.Dry, "dry-run", "n", false, "print which jobs it would be, and change nothing")
+	fs.StringVar(&o.s.Submitter, "submitter", "", "the jobs of this `agent`, as the submitter in their states")
+	fs.StringVar(&o.older, "older", "", "the jobs with no event since this `age`, such as 90m, 24h or 7d")
+	fs.IntVar(&o.limit, "limit", 0, "up to this `number` of the selected jobs, the oldest first")
+	fs.BoolVarP(&o.s.Dry, "dry-run", "n", false, "print the jobs and change nothing")
 	return o
 }
 
-// selected tells whether jobs are selected, and refuses both ways at once.
+// selected reports whether options select jobs. It refuses names beside them.
 func (o *chooser) selected(c *call) (bool, error) {
 	which := ""
 	for _, name := range selecting {
@@ -62,23 +61,14 @@ func (o *chooser) selected(c *call) (bool, error) {
 }
 
 func (o *chooser) parse() (err error) {
-	if o.status != "" {
-		if o.s.Status, err = queuefs.ParseStatus(strings.ToLower(o.status)); err != nil {
-			return err
-		}
-	}
-	if o.outcome != "" {
-		if o.s.Outcome, err = queuefs.ParseOutcome(strings.ToLower(o.outcome)); err != nil {
-			return err
-		}
-	}
-	if o.older != "" {
+	o.s.Status, o.s.Outcome, err = parseStates(o.status, o.outcome)
+	if err == nil && o.older != "" {
 		o.s.Older, err = parseAge("--older", o.older)
 	}
 	return err
 }
 
-// parseAge reads a duration, also of days; a number alone is hours, as of the
+// parseAge reads a duration, in days too; a number alone is hours, as in the
 // thresholds of queues.
 func parseAge(option, s string) (time.Duration, error) {
 	unit, number := time.Hour, s
@@ -95,10 +85,9 @@ func parseAge(option, s string) (time.Duration, error) {
 	return d, nil
 }
 
-// bulk does what one call after another does with the selected jobs, and prints
-// their identifiers. A call stops after some time or some jobs, perhaps before
-// it has found any; the next goes on behind what that has seen.
-func (c *call) bulk(ctx context.Context, t target, queue string, how manner, o *chooser, op rest.Operation) error {
+// bulk changes the selected jobs and prints their identifiers. One request ends
+// after some time or some jobs; the next goes on behind it.
+func (c *call) bulk(ctx context.Context, t *target, queue string, how manner, o *chooser, op rest.Operation) error {
 	n, s := 0, o.s
 	for {
 		s.Limit = 0
@@ -116,7 +105,6 @@ func (c *call) bulk(ctx context.Context, t target, queue string, how manner, o *
 			_, err = c.stdout.Write(lines(ids))
 		}
 		if err != nil {
-			err = about(queue, err)
 			if n > 0 {
 				err = withHint(err, fmt.Sprintf("%s %s before", jobs(n), how.done))
 			}
@@ -139,7 +127,7 @@ func (c *call) bulk(ctx context.Context, t target, queue string, how manner, o *
 	}
 }
 
-// jobs says how many.
+// jobs is a number of jobs in words.
 func jobs(n int) string {
 	if n == 1 {
 		return "1 job"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/daemon"
 	"cutie/queuefs"
@@ -19,46 +19,76 @@ import (
 	"cutie/wellknown"
 )
 
-var serveVerb = verb{
-	name:    "serve",
-	aliases: []string{"daemon"},
-	about:   "serve a home over HTTP and publish it",
-	takes:   atHome,
-	manual: `
+func serveVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Aliases: []string{"daemon"},
+		Short:   "serve a home over HTTP and publish it",
+		Long: `
 A home that does not exist is created, with one queue named jobs. The daemon
-prints what to open, serves until it is interrupted, and then ends the
-requests in progress and leaves every file exact, which takes a while after a
-burst; then it says how many jobs are left. A second interrupt ends it at once;
-nothing that was acknowledged is lost then either.
+prints its addresses and serves until it is interrupted. Then it ends the requests
+in progress and writes every file of the home, which takes a while after a burst;
+it logs how many jobs are left. A second interrupt ends it at once, and loses
+nothing acknowledged.
 
 While it runs, the other commands find it through its socket in the home.
 
-References in answers and published documents begin with the base URI: the
-option's, or that of cutie-info.txt, or the address listened on.
+References in answers and published documents begin with the base URI: that of the
+option, or of cutie-info.txt, or the address listened on.
 
-Who may do what: whoever can open the socket in the home may do everything.
-Over the network, --users names the file that cutie user and cutie token write;
-it is read again when it changes. --anonymous gives rights to those without a
-name, as a list such as read,submit:ingest (see cutie help user), all or none.
-With neither, everybody on this machine may do everything; the daemon listens on
-loopback only, and knows no other name than that of the base URI. Passwords and
-tokens are safe on the way only with TLS: with --tls-cert and --tls-key, PEM files
-that are read again when they change, or behind a proxy. Requests by pages of
-other sites that would change something are refused.
+Users who can open the socket in the home may do everything. Over the network,
+--users names the file of cutie user and cutie token; the daemon reads it again
+when it changes. --anonymous gives rights to clients without a name: a list such
+as read,submit:ingest (see cutie help user), all or none. Without both options
+everybody on this machine may do everything; the daemon then listens on loopback
+only, and answers to the host of the base URI only. Passwords and tokens need TLS
+on the network: --tls-cert and --tls-key, PEM files that are read again when they
+change, or a proxy. Requests by pages of other sites that would change something
+are refused.
 
-A proxy is believed what X-Forwarded-For says of its clients if --trusted-proxy
-lists its address. It should pass on Host.
+The daemon believes X-Forwarded-For of the proxies in --trusted-proxy. A proxy
+should pass on Host.
 
-Whoever may read a queue may subscribe to its changes at the hub of the daemon,
-/hub, by WebSub; the Capability Lists name the topics. Callbacks that are not
-public are refused unless --allow-fetch names them. Each --hub is told of changes
-too, and fetches them, or gets them with --hub-payload:
+Users with the right to read a queue may subscribe to its changes by WebSub, at
+the hub /hub of the daemon; the Capability Lists name the topics. Callbacks to
+addresses that are not public are refused unless --allow-fetch names them. Each
+--hub is told of changes too, and fetches them, or gets them with --hub-payload:
 cutie serve --hub https://hub.example.org/
 
 Every request becomes a line of log/web-access.txt in the home, in the Combined
-Log Format. A file that has grown to --log-max becomes web-access.txt.1, and so
-on; after SIGHUP it is opened by its name again.`,
-	setup: setupServe,
+Log Format. A file of --log-max becomes web-access.txt.1, and so on; after SIGHUP
+it is opened again by its name.`,
+		Example: `cutie serve --home archive --listen 127.0.0.1:0
+cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
+	}
+	var o serveOptions
+	fs := cmd.Flags()
+	fs.StringVarP(&o.listen, "listen", "l", defaultListen, "`address` to listen on; port 0 takes a free one")
+	fs.StringVar(&o.baseURI, "base-uri", "", "`URI` under which clients reach this daemon")
+	users := bindUsers(fs)
+	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of those without a name: read, submit, all, none, or a list\n(default none with --users, else all on loopback)")
+	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate chain, for TLS")
+	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
+	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
+	o.maxBody = 16 << 30
+	fs.Var(&o.maxBody, "max-body", "largest submission, such as 64M or 16G")
+	fs.IntVar(&o.maxConns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others,\nso half of them if it is alone; a trusted proxy gets all")
+	fs.IntVar(&o.maxWaits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
+	o.source.flags(fs)
+	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are\nnot public: host, *.host, address or network, each with :port or not; may be repeated")
+	fs.BoolVar(&o.robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read")
+	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
+	o.push.flags(fs)
+	o.logMax = defaultLogMax
+	fs.Var(&o.logMax, "log-max", "size of an access log; 0 lets it grow")
+	fs.IntVar(&o.logKeep, "log-keep", defaultLogKeep, "`number` of old access logs to keep")
+	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
+	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
+	fs.DurationVar(&o.grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping")
+	return c.verb(cmd, atHome, func(ctx context.Context) error {
+		o.users = *users
+		return serve(ctx, c, o)
+	})
 }
 
 type serveOptions struct {
@@ -85,33 +115,6 @@ type serveOptions struct {
 }
 
 const defaultListen = "127.0.0.1:8080"
-
-func setupServe(fs *pflag.FlagSet) action {
-	var o serveOptions
-	fs.StringVarP(&o.listen, "listen", "l", defaultListen, "`address` to listen on; port 0 takes a free one")
-	fs.StringVar(&o.baseURI, "base-uri", "", "`URI` under which clients reach this daemon")
-	fs.StringVar(&o.users, "users", os.Getenv(usersVariable), "`file` of users and tokens (environment "+usersVariable+")")
-	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of those without a name: read, submit, all, none, or a list\n(default none with --users, else all on loopback)")
-	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate chain, for TLS")
-	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
-	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
-	o.maxBody = 16 << 30
-	fs.Var(&o.maxBody, "max-body", "largest submission, such as 64M or 16G")
-	fs.IntVar(&o.maxConns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others,\nso half of them if it is alone; a trusted proxy gets all")
-	fs.IntVar(&o.maxWaits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
-	o.source.flags(fs)
-	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are\nnot public: host, *.host, address or network, each with :port or not; may be repeated")
-	fs.BoolVar(&o.robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read")
-	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
-	o.push.flags(fs)
-	o.logMax = defaultLogMax
-	fs.Var(&o.logMax, "log-max", "size of an access log; 0 lets it grow")
-	fs.IntVar(&o.logKeep, "log-keep", defaultLogKeep, "`number` of old access logs to keep")
-	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
-	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
-	fs.DurationVar(&o.grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping")
-	return func(ctx context.Context, c *call) error { return serve(ctx, c, o) }
-}
 
 // serve checks the options before it opens or makes anything.
 func serve(ctx context.Context, c *call, o serveOptions) error {

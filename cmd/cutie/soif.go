@@ -8,39 +8,30 @@ import (
 	"io"
 	"os"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/publisher/soif"
 )
 
-var soifVerb = verb{
-	name:  "soif",
-	args:  "check|cat|fix [FILE…|-]",
-	min:   1,
-	max:   -1,
-	about: "check, print or mend resource descriptions in SOIF",
-	manual: `
-check reads files, or standard input, and says where one is not SOIF (RFC 2655).
-cat prints their objects in the form of -t. fix mends what was written by hand,
-prints it as it should be, and says on standard error what it changed: sizes that
-are wrong or left open, as in {x}, and blanks in place of the TAB behind the
-colon. A size that fits is believed; of another the value ends before the next
-line that begins with an attribute or with "}".
+func soifVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "soif check|cat|fix [FILE…|-]",
+		Short: "check, print or mend resource descriptions in SOIF",
+		Long: `
+check reads files, or standard input, and reports where one is not SOIF (RFC
+2655). cat prints the objects in the form of -t. fix mends SOIF written by hand,
+prints it in the right form, and reports its changes on standard error: wrong or
+open sizes, as in {x}, and blanks in place of the TAB after the colon. A size that
+fits counts; with any other, the value ends before the next line that begins with
+an attribute or with "}".
 
-What the lines of json cannot hold, octets that are no UTF-8, is replaced there.`,
-	examples: `printf '@DOCUMENT { http://example.org/\nTitle{x}: Hello\n}\n' | cutie soif fix -o fixed.soif
+json replaces octets that are no UTF-8.`,
+		Example: `printf '@DOCUMENT { http://example.org/\nTitle{x}: Hello\n}\n' | cutie soif fix -o fixed.soif
 cutie soif check fixed.soif
 cutie soif cat fixed.soif -t json`,
-	takes: toOutput | verbose,
-	setup: setupSoif,
-}
-
-// maxFix is how many octets fix takes; what people write is less.
-const maxFix = 16 << 20
-
-func setupSoif(fs *pflag.FlagSet) action {
-	form := fs.StringP("form", "t", soifForm, "print objects as `"+objectForms+"`")
-	return func(_ context.Context, c *call) error {
+	}
+	form := cmd.Flags().StringP("form", "t", soifForm, "print objects as `"+objectForms+"`")
+	return c.verb(cmd, toOutput|verbose, func(context.Context) error {
 		word, files := c.args[0], c.args[1:]
 		if len(files) == 0 {
 			files = []string{"-"}
@@ -48,24 +39,27 @@ func setupSoif(fs *pflag.FlagSet) action {
 		if *form != soifForm && word == "check" || c.output != "" && word == "check" {
 			return usagef("check prints no objects")
 		}
+		each := func(*objectPrinter) error { return c.eachFile(files, c.checkSoif) }
 		switch word {
 		case "check":
-			return c.eachFile(files, c.checkSoif)
-		case "cat", "fix":
-			p, commit, err := c.objectPrinter(*form, nil)
-			if err != nil {
-				return err
+			return each(nil)
+		case "cat":
+			each = func(p *objectPrinter) error {
+				return c.eachFile(files, func(_ string, in io.Reader) error { return eachObject(in, p.print) })
 			}
-			return commit(c.eachFile(files, func(name string, in io.Reader) error {
-				if word == "fix" {
-					return c.fixSoif(p, name, in)
-				}
-				return printSoif(p, in)
-			}))
+		case "fix":
+			each = func(p *objectPrinter) error {
+				return c.eachFile(files, func(name string, in io.Reader) error { return c.fixSoif(p, name, in) })
+			}
+		default:
+			return withHint(usagef("%.40q is none of check, cat, fix", word), "cutie help soif")
 		}
-		return withHint(usagef("%.40q is none of check, cat, fix", word), "cutie help soif")
-	}
+		return c.printObjects(*form, nil, each)
+	})
 }
+
+// maxFix is the most octets for fix; people write less.
+const maxFix = 16 << 20
 
 // eachFile calls do with each file; "-" is standard input.
 func (c *call) eachFile(names []string, do func(name string, in io.Reader) error) error {
@@ -91,18 +85,17 @@ func (c *call) eachFile(names []string, do func(name string, in io.Reader) error
 
 func (c *call) checkSoif(name string, in io.Reader) error {
 	n := 0
-	for r := soif.NewReader(in); ; n++ {
-		if _, err := r.Read(); err == io.EOF {
-			break
-		} else if err != nil {
-			return fixHint(err)
-		}
+	err := eachObject(in, func(*soif.Object) error {
+		n++
+		return nil
+	})
+	if err == nil {
+		c.sayf("%s: %d objects", name, n)
 	}
-	c.sayf("%s: %d objects", name, n)
-	return nil
+	return err
 }
 
-// fixHint adds the way out to an error of the format.
+// fixHint adds the way out to an error in the format.
 func fixHint(err error) error {
 	if at := (*soif.ParseError)(nil); errors.As(err, &at) {
 		return withHint(err, "cutie soif fix mends sizes")
@@ -110,9 +103,9 @@ func fixHint(err error) error {
 	return err
 }
 
-func printSoif(p *objectPrinter, in io.Reader) error {
-	r := soif.NewReader(in)
-	for {
+// eachObject calls do with each object of a file.
+func eachObject(in io.Reader, do func(*soif.Object) error) error {
+	for r := soif.NewReader(in); ; {
 		o, err := r.Read()
 		if err == io.EOF {
 			return nil
@@ -120,7 +113,7 @@ func printSoif(p *objectPrinter, in io.Reader) error {
 		if err != nil {
 			return fixHint(err)
 		}
-		if err := p.print(&o); err != nil {
+		if err := do(&o); err != nil {
 			return err
 		}
 	}

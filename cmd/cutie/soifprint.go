@@ -1,10 +1,9 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -22,59 +21,37 @@ const (
 
 const objectForms = soifForm + "|" + jsonForm + "|" + anvlForm + "|" + tableForm
 
-// tableRows is how many rows of a table are lined up with each other.
-const tableRows = 1000
-
 // An objectPrinter prints objects as they come.
 type objectPrinter struct {
 	w       io.Writer
 	form    string
-	columns []string // of a table, behind the URL; nil: a row for each attribute
-	rows    *listing
-	screen  *os.File
+	columns []string // of a table, after the URL; nil for a row for each attribute
+	rows    *listing // of a table
 	buf     []byte
 }
 
-// objectPrinter prints to the output file or to standard output; commit ends it.
-func (c *call) objectPrinter(form string, columns []string) (p *objectPrinter, commit func(error) error, err error) {
+// printObjects prints objects to the output file or to standard output.
+func (c *call) printObjects(form string, columns []string, each func(*objectPrinter) error) error {
 	form = strings.ToLower(form)
 	if !slices.Contains(strings.Split(objectForms, "|"), form) {
-		return nil, nil, usagef("form %.40q is none of %s", form, strings.ReplaceAll(objectForms, "|", ", "))
+		return usagef("form %.40q is none of %s", form, strings.ReplaceAll(objectForms, "|", ", "))
 	}
-	p = &objectPrinter{w: screenOf(c.stdout), form: form, columns: columns, screen: c.stdout}
-	commit = func(err error) error {
-		if err == nil {
-			err = p.flush()
+	return c.write(screenOf(c.stdout), func(w io.Writer) error {
+		p := &objectPrinter{w: w, form: form, columns: columns}
+		if form != tableForm {
+			return each(p)
 		}
-		return err
-	}
-	if c.output != "" {
-		out, err := createResult(c.output)
-		if err != nil {
-			return nil, nil, err
+		heading := []string{"TYPE", "ATTRIBUTE", "VALUE"}
+		if columns != nil {
+			heading = append([]string{"URL"}, columns...)
 		}
-		p.w = out
-		commit = func(err error) error {
-			if err == nil {
-				err = p.flush()
-			}
-			if err != nil {
-				out.Discard()
-				return err
-			}
-			return out.Commit()
+		p.rows = c.listing(heading...)
+		p.rows.w = w
+		if err := each(p); err != nil {
+			return err
 		}
-	}
-	p.rows = c.listing()
-	if form != tableForm {
-		return p, commit, nil
-	}
-	if columns == nil {
-		p.rows.heading("TYPE", "ATTRIBUTE", "VALUE")
-	} else {
-		p.rows.heading(append([]string{"URL"}, columns...)...)
-	}
-	return p, commit, nil
+		return p.rows.end()
+	})
 }
 
 func (p *objectPrinter) print(o *soif.Object) error {
@@ -122,38 +99,17 @@ func (p *objectPrinter) printJSON(o *soif.Object) error {
 }
 
 func (p *objectPrinter) tabulate(o *soif.Object) error {
-	if p.columns == nil {
-		for _, a := range o.Attributes {
-			p.rows.row(o.Type, a.Name, a.Value)
-		}
-	} else {
+	if p.columns != nil {
 		row := []string{o.URL}
 		for _, name := range p.columns {
-			value := strings.Join(o.Values(name), ", ")
-			if value == "" {
-				value = "-"
-			}
-			row = append(row, value)
+			row = append(row, cmp.Or(strings.Join(o.Values(name), ", "), "-"))
 		}
-		p.rows.row(row...)
+		return p.rows.row(row...)
 	}
-	if len(p.rows.rows) < tableRows {
-		return nil
-	}
-	return p.flush()
-}
-
-// flush prints the rows that are held back.
-func (p *objectPrinter) flush() error {
-	var b bytes.Buffer
-	if p.rows.people {
-		align(&b, p.rows.rows, width(p.screen))
-	} else {
-		for _, r := range p.rows.rows {
-			b.WriteString(strings.Join(r, "\t") + "\n")
+	for _, a := range o.Attributes {
+		if err := p.rows.row(o.Type, a.Name, a.Value); err != nil {
+			return err
 		}
 	}
-	p.rows.rows = nil
-	_, err := p.w.Write(b.Bytes())
-	return err
+	return nil
 }

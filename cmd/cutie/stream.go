@@ -15,17 +15,17 @@ import (
 )
 
 // A stream follows the server-sent events at one URL of a daemon (WHATWG HTML,
-// 9.2), over all connections that it takes.
+// 9.2), over as many connections as it takes.
 type stream struct {
-	daemon *remote
-	url    string
-	lost   func(error) // told why a connection has ended
+	sent http.RoundTripper
+	url  string
+	lost func(error) // gets the reason for the end of a connection
 
-	id string // of the last event, with which the next connection begins
+	id string // of the last event; the next connection begins after it
 }
 
 const (
-	// silence is how long a daemon may say nothing; it gives signs of life.
+	// silence is the longest pause of a daemon, which sends signs of life.
 	silence = time.Minute
 	// Pauses before another connection double from the first to the last.
 	firstPause, lastPause = 500 * time.Millisecond, 15 * time.Second
@@ -33,7 +33,7 @@ const (
 )
 
 // follow gives each event to take, until take or the daemon refuses or ctx
-// ends. The first connection has to succeed; later ones are tried for ever.
+// ends. The first connection must succeed; later ones are tried without an end.
 func (s *stream) follow(ctx context.Context, take func(kind string, data []byte) error) error {
 	pause := firstPause
 	for first := true; ; first = false {
@@ -63,10 +63,10 @@ func (s *stream) follow(ctx context.Context, take func(kind string, data []byte)
 	}
 }
 
-// A stopped error is that of who takes the events.
+// A stopped error comes from the taker of the events.
 type stopped struct{ error }
 
-// connect follows one connection to its end. It has begun if the daemon
+// connect follows one connection to its end. began reports that the daemon
 // answered with events.
 func (s *stream) connect(ctx context.Context, take func(string, []byte) error) (began bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -82,7 +82,7 @@ func (s *stream) connect(ctx context.Context, take func(string, []byte) error) (
 	}
 	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("nothing came for %v", silence)) })
 	defer quiet.Stop()
-	resp, err := (&http.Client{Transport: s.daemon.sent}).Do(req)
+	resp, err := (&http.Client{Transport: s.sent}).Do(req)
 	if err != nil {
 		return false, err
 	}
@@ -97,7 +97,7 @@ func (s *stream) connect(ctx context.Context, take func(string, []byte) error) (
 	return true, err
 }
 
-// refusal is the error that an answer speaks of.
+// refusal is the error in an answer.
 func refusal(resp *http.Response) error {
 	e := &rest.Error{Status: resp.StatusCode}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
@@ -110,7 +110,7 @@ func refusal(resp *http.Response) error {
 	return e
 }
 
-// read reads events to the end of a connection, which is an error always.
+// read reads events to the end of a connection, which is always an error.
 func (s *stream) read(in *bufio.Reader, alive func(), take func(string, []byte) error) error {
 	var kind, id string
 	var data []byte

@@ -3,44 +3,38 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/access"
 )
 
-var tokenVerb = verb{
-	name:    "token",
-	aliases: []string{"tokens"},
-	args:    "add USER | rm NAME | ls",
-	min:     1,
-	max:     2,
-	about:   "give programs a way in that is no password",
-	manual: `
-add makes a token for a user and prints it, once: the users file holds its hash
-only. It can do what the user can, or what of that --rights leaves. rm takes a
-token away by its name, ls lists them.
+func tokenVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "token add USER | rm NAME | ls",
+		Aliases: []string{"tokens"},
+		Short:   "manage the tokens of programs",
+		Args:    between(1, 2),
+		Long: `
+add makes a token for a user and prints it once; the users file holds only its
+hash. It has the rights of the user, or those of --rights among them. rm removes a
+token by its name, ls lists the tokens.
 
 A program sends it as Authorization: Bearer TOKEN; curl does with
---oauth2-bearer TOKEN, cutie with the environment variable CUTIE_TOKEN. In both a
-URL of a daemon beyond this machine should begin with https.`,
-	setup: setupToken,
-}
-
-func setupToken(flags *pflag.FlagSet) action {
-	var file, rights, expires, label string
-	flags.StringVar(&file, "users", os.Getenv(usersVariable), "users `file` (environment "+usersVariable+")")
-	flags.StringVar(&label, "name", "", "`name` of the token (default USER-1, USER-2 …)")
-	flags.StringVar(&rights, "rights", "", "`list` of rights, see cutie help user (default those of the user)")
-	flags.StringVar(&expires, "expires", "90d", "`time` it lasts, such as 12h or 30d; a date such as 2030-01-31; or never")
-	return func(_ context.Context, c *call) error {
-		if err := usersFile(file); err != nil {
+--oauth2-bearer TOKEN, cutie with the environment variable CUTIE_TOKEN. Send
+tokens to daemons on other machines over https only.`,
+		Example: `cutie token add ada --users users --rights read --expires 30d`,
+	}
+	fs := cmd.Flags()
+	file := bindUsers(fs)
+	label := fs.String("name", "", "`name` of the token (default USER-1, USER-2 …)")
+	rights := fs.String("rights", "", "`list` of rights, see cutie help user (default those of the user)")
+	expires := fs.String("expires", "90d", "`time` it lasts, such as 12h or 30d; a date such as 2030-01-31; or never")
+	return c.verb(cmd, 0, func(context.Context) error {
+		if err := usersFile(*file); err != nil {
 			return err
 		}
 		word, name, err := c.subverb("add", "rm", "ls")
@@ -49,32 +43,32 @@ func setupToken(flags *pflag.FlagSet) action {
 		}
 		switch word {
 		case "ls":
-			return c.listTokens(file)
+			return c.listTokens(*file)
 		case "rm":
-			return aboutName(name, access.Edit(file, func(all *access.Users) error { return all.RemoveToken(name) }))
+			return about(name, access.Edit(*file, func(all *access.Users) error { return all.RemoveToken(name) }))
 		}
-		t := access.Token{Name: label, User: name, Narrow: rights != ""}
+		t := access.Token{Name: *label, User: name, Narrow: *rights != ""}
 		if t.Narrow {
-			if t.Rights, err = access.ParseRights(rights); err != nil {
+			if t.Rights, err = access.ParseRights(*rights); err != nil {
 				return usagef("--rights: %v", err)
 			}
 		}
-		if t.Expires, err = parseExpires(expires, time.Now()); err != nil {
+		if t.Expires, err = parseExpires(*expires, time.Now()); err != nil {
 			return err
 		}
-		if label != "" {
-			if err := access.CheckName(label); err != nil {
+		if *label != "" {
+			if err := access.CheckName(*label); err != nil {
 				return usagef("%v", err)
 			}
 		}
-		// An empty file for a user who cannot be in it would be left behind.
-		if _, _, err := access.Load(file); err != nil {
+		// Edit would leave an empty file behind for a user who cannot be in it.
+		if _, _, err := access.Load(*file); err != nil {
 			return err
 		}
 		secret, hash := access.NewToken()
 		t.Hash = hash
-		err = access.Edit(file, func(all *access.Users) error {
-			for n := 1; label == ""; n++ {
+		err = access.Edit(*file, func(all *access.Users) error {
+			for n := 1; *label == ""; n++ {
 				t.Name = name + "-" + strconv.Itoa(n)
 				if _, taken := all.Token(t.Name); !taken {
 					break
@@ -87,10 +81,10 @@ func setupToken(flags *pflag.FlagSet) action {
 		}
 		_, err = fmt.Fprintln(c.stdout, secret)
 		return err
-	}
+	})
 }
 
-// parseExpires reads when a token ends: a time from now, a date, or never,
+// parseExpires reads the end of a token: a time from now, a date, or never,
 // which is zero.
 func parseExpires(text string, now time.Time) (time.Time, error) {
 	bad := usagef("--expires %.40q is no time such as 12h or 30d, no date such as 2030-01-31, and not never", text)
@@ -125,39 +119,11 @@ func (c *call) listTokens(file string) error {
 	if err != nil {
 		return err
 	}
-	l := c.listing()
-	l.heading("TOKEN", "USER", "RIGHTS", "EXPIRES")
+	l := c.listing("TOKEN", "USER", "RIGHTS", "EXPIRES")
 	for _, t := range all.Tokens() {
-		l.row(t.Name, t.User, t.RightsText(), t.ExpiresText())
+		if err := l.row(t.Name, t.User, t.RightsText(), t.ExpiresText()); err != nil {
+			return err
+		}
 	}
-	return l.print(c)
-}
-
-// tokenVariable holds the token that commands send to a daemon.
-const tokenVariable = "CUTIE_TOKEN"
-
-// A bearing transport sends a token to one host, and to no other that it may be
-// redirected to.
-type bearing struct {
-	http.RoundTripper
-	origin string // scheme and host
-	token  string
-}
-
-// withToken adds the token of the environment to requests below base.
-func withToken(base string, t http.RoundTripper) http.RoundTripper {
-	token := os.Getenv(tokenVariable)
-	u, err := url.Parse(base)
-	if token == "" || err != nil {
-		return t
-	}
-	return bearing{t, u.Scheme + "://" + u.Host, token}
-}
-
-func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme+"://"+r.URL.Host == b.origin {
-		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+b.token)
-	}
-	return b.RoundTripper.RoundTrip(r)
+	return l.end()
 }

@@ -10,59 +10,55 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
 )
 
-var uwsVerb = verb{
-	name:  "uws",
-	args:  "METHOD URL [NAME|NAME=VALUE…]",
-	min:   2,
-	max:   -1,
-	about: "use a Universal Worker Service, this one or another",
-	takes: verbose | toDebug | toOutput,
-	manual: `
-URL is that of a job list for list and create, and that of a job for the others:
+func uwsVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "uws METHOD URL [NAME|NAME=VALUE…]",
+		Short: "use a Universal Worker Service, this one or another",
+		Long: `
+URL is a job list for list and create, and a job for the other methods:
 
-  list     the newest jobs: identifier, phase, creation, run identifier
-  create   makes a job with these parameters, and prints its URL; --upload
-           sends files besides
-  show     the job, in XML
-  run      starts it, and prints its phase
-  abort    ends it, and prints its phase
-  delete   destroys it
-  wait     waits for its end, and prints its phase; unless that is COMPLETED
-           the exit code is 1
-  result   the names of its results, or the result of that NAME
+    list     print the newest jobs: identifier, phase, creation, run identifier
+    create   make a job with these parameters and print its URL; --upload sends
+             files too
+    show     print the job in XML
+    run      start the job and print its phase
+    abort    end the job and print its phase
+    delete   destroy the job
+    wait     wait for the end of the job and print its phase; unless that is
+             COMPLETED the exit code is 1
+    result   print the names of the results, or the result NAME
 
-The job list of a queue is at /uws/QUEUE/async of its daemon.
-
-A job of a queue named jobs is made and started by
-cutie uws create http://127.0.0.1:8080/uws/jobs/async QUERY='a b' PHASE=RUN`,
-	setup: func(fs *pflag.FlagSet) action {
-		last := fs.Int("last", 100, "`number` of jobs that list shows")
-		uploads := fs.StringArray("upload", nil, "`NAME=FILE` that create sends as a parameter; may be given several times")
-		return func(ctx context.Context, c *call) error {
-			base, err := url.Parse(c.args[1])
-			if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
-				return usagef("%.80q is not the URL of a job or a job list", c.args[1])
-			}
-			if *last < 1 {
-				return usagef("--last %d is not a number above 0", *last)
-			}
-			u := strings.TrimSuffix(base.String(), "/")
-			s := &uwsClient{c, &http.Client{Transport: c.traced(withToken(u, http.DefaultTransport))}, u, *uploads}
-			method := strings.ToLower(c.args[0])
-			if len(*uploads) > 0 && method != "create" {
-				return usagef("--upload is of create only")
-			}
-			return s.do(ctx, method, c.args[2:], *last)
+The job list of a queue is at /uws/QUEUE/async of its daemon.`,
+		Example: `cutie uws create http://127.0.0.1:8080/uws/jobs/async QUERY='a b' PHASE=RUN
+cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
+	}
+	fs := cmd.Flags()
+	last := fs.Int("last", 100, "`number` of jobs that list shows")
+	uploads := fs.StringArray("upload", nil, "`NAME=FILE` that create sends as a parameter; may be repeated")
+	return c.verb(cmd, verbose|toDebug|toOutput, func(ctx context.Context) error {
+		base, err := url.Parse(c.args[1])
+		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
+			return usagef("%.80q is not the URL of a job or a job list", c.args[1])
 		}
-	},
+		if *last < 1 {
+			return usagef("--last %d is not a number above 0", *last)
+		}
+		u := strings.TrimSuffix(base.String(), "/")
+		s := &uwsClient{c, &http.Client{Transport: c.traced(withToken(u, http.DefaultTransport))}, u, *uploads}
+		method := strings.ToLower(c.args[0])
+		if len(*uploads) > 0 && method != "create" {
+			return usagef("--upload is of create only")
+		}
+		return s.do(ctx, method, c.args[2:], *last)
+	})
 }
 
-// A uwsClient speaks UWS 1.1, and 1.0 where a service has that.
+// A uwsClient speaks UWS 1.1, and 1.0 with a service of that version.
 type uwsClient struct {
 	*call
 	web     *http.Client
@@ -70,7 +66,7 @@ type uwsClient struct {
 	uploads []string // NAME=FILE
 }
 
-// What is read of the documents of UWS.
+// The parts of UWS documents that the verb reads.
 type (
 	uwsJobs struct {
 		Refs []struct {
@@ -176,11 +172,11 @@ func (s *uwsClient) create(ctx context.Context, args []string) error {
 	return s.emit([]byte(at.String() + "\n"))
 }
 
-// waitAtOnce is the seconds of one request that waits.
+// waitAtOnce is the wait of one request in seconds.
 const waitAtOnce = 30
 
-// wait asks until the job has ended. A service that answers at once though the
-// phase is what it was is not asked more than once a second.
+// wait asks until the job has ended. A service that answers at once with the same
+// phase is asked once a second.
 func (s *uwsClient) wait(ctx context.Context) error {
 	for query := ""; ; {
 		asked := time.Now()
@@ -233,17 +229,8 @@ func (s *uwsClient) result(ctx context.Context, args []string) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if s.output == "" {
-		_, err = io.Copy(s.stdout, resp.Body)
+	return s.write(s.stdout, func(w io.Writer) error {
+		_, err := io.Copy(w, resp.Body)
 		return err
-	}
-	r, err := createResult(s.output)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(r, resp.Body); err != nil {
-		r.Discard()
-		return err
-	}
-	return r.Commit()
+	})
 }

@@ -55,7 +55,7 @@ func (s *uwsClient) read(ctx context.Context, where string) ([]byte, error) {
 	return text, err
 }
 
-// post sends a form, and follows where it leads.
+// post sends a form and follows redirects.
 func (s *uwsClient) post(ctx context.Context, where string, form url.Values) error {
 	resp, err := s.send(ctx, s.web, http.MethodPost, where, form)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *uwsClient) send(ctx context.Context, web *http.Client, method, where st
 	return s.sendBody(ctx, web, method, where, strings.NewReader(form.Encode()), mediaForm)
 }
 
-// sendBody makes an error of what is not answered well.
+// sendBody returns an error for answers from status 400 on.
 func (s *uwsClient) sendBody(ctx context.Context, web *http.Client, method, where string, body io.Reader, mediaType string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, where, body)
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *uwsClient) sendBody(ctx context.Context, web *http.Client, method, wher
 	return nil, fmt.Errorf("%s: %w", where, err)
 }
 
-// parts returns a body of the form and the files to be uploaded, which are read
-// as it is sent; end lets go of them.
+// parts returns a body with the form and the files of --upload, which are read
+// while the body is sent; end closes them.
 func (s *uwsClient) parts(form url.Values) (body io.Reader, mediaType string, end func(), err error) {
 	var (
 		names []string

@@ -6,22 +6,31 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/spf13/cobra"
+
 	"cutie/queuefs"
 )
 
-// printVersion names the specification, this implementation and, if the build
-// recorded it, the commit.
-func printVersion(_ context.Context, c *call) error {
+func versionVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{Use: "version", Short: "print the version", Example: "cutie version"}
+	return c.verb(cmd, 0, func(context.Context) error {
+		_, err := fmt.Fprintln(c.stdout, versionLine())
+		return err
+	})
+}
+
+// versionLine names this implementation, the specification, and the commit if
+// the build recorded it.
+func versionLine() string {
 	commit := setting("vcs.revision", 12)
 	if commit != "" {
 		commit = ", commit " + commit
 	}
-	_, err := fmt.Fprintf(c.stdout, "cutie %s (Cutie 0.3, %s%s)\n", queuefs.Version, runtime.Version(), commit)
-	return err
+	return fmt.Sprintf("cutie %s (Cutie 0.3, %s%s)", queuefs.Version, runtime.Version(), commit)
 }
 
-// setting returns the first n octets of what the build recorded, "" if it did
-// not.
+// setting returns the first n octets of a setting of the build, "" if the build
+// did not record it.
 func setting(key string, n int) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,61 +12,58 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
 )
 
-var watchVerb = verb{
-	name:    "watch",
-	aliases: []string{"follow", "events"},
-	args:    "[QUEUE…]",
-	max:     maxWatched,
-	about:   "follow what happens to jobs",
-	manual: `
-Prints a line for each event of the queues, of all queues if none is named, from
-now on and until it is interrupted: in columns on a terminal, as tab-separated
-fields elsewhere (time, queue, number, kind, job, from, to, octets, media type),
-and with -t json as the object that the daemon sends. Each event comes at least
-once; the number tells them apart. The phase of a job of UWS that was not started,
-or that is archived or destroyed there, is an event of the kind phase; it stands
-where to does, and octets and media type are -.
+func watchVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "watch [QUEUE…]",
+		Aliases: []string{"follow", "events"},
+		Short:   "follow the events of jobs",
+		Args:    between(0, maxWatched),
+		Long: `
+Prints a line for each event of the queues, or of all queues, from now on and
+until it is interrupted: in columns on a terminal, as tab-separated fields
+elsewhere (time, queue, number, kind, job, from, to, octets, media type), and with
+-t json as the object from the daemon. Each event comes at least once; the number
+tells them apart. A job of UWS that was not started, or that is archived or
+destroyed there, has events of the kind phase: its phase stands in the place of
+to, and octets and media type are -.
 
-A lost connection is made again, and what happened meanwhile follows. If the
-daemon no longer has these events a line on standard error says so, and with
--t json an object of the kind reset, which names what to read instead.
+A lost connection is made again, and the events since then follow. If the daemon
+no longer has these events, a line on standard error says so, and with -t json an
+object of the kind reset names the state to read instead.
 
 Only a daemon has events to follow.`,
-	examples: `cutie watch jobs --from 1 --count 2
+		Example: `cutie watch jobs --from 1 --count 2
 cutie watch jobs --from 1 --count 1 --kind submit -t json`,
-	takes: atTarget | withForm,
-	setup: setupWatch,
-}
-
-// maxWatched is how many queues one command follows by their names.
-const maxWatched = 100
-
-func setupWatch(fs *pflag.FlagSet) action {
-	var w watcher
-	fs.Int64Var(&w.from, "from", 0, "begin with the event of this `number`, 1 for the first, of the queues that are named")
+	}
+	w := &watcher{call: c}
+	fs := cmd.Flags()
+	fs.Int64Var(&w.from, "from", 0, "begin with the event of this `number` of the named queues, 1 for the first")
 	fs.StringVar(&w.kind, "kind", "", "only events of these kinds, a `list` such as submit,requeue")
 	fs.StringVar(&w.status, "status", "", "only events that lead to these statuses, a `list` such as pending")
 	fs.IntVarP(&w.count, "count", "n", 0, "end after this `number` of events")
-	return func(ctx context.Context, c *call) error {
+	return c.verb(cmd, atTarget|withForm, func(ctx context.Context) error {
 		switch {
 		case c.form != "" && !strings.EqualFold(c.form, "json"):
-			return withHint(usagef("response form %.40q is none of events", c.form), "-t json, or no -t")
+			return withHint(usagef("events have no response form %.40q", c.form), "-t json, or no -t")
 		case w.from < 0 || w.count < 0:
 			return usagef("--from and --count are not negative")
 		case w.from > 0 && len(c.args) == 0:
 			return usagef("--from is for queues that are named")
 		}
-		w.call, w.json, w.people = c, c.form != "", terminal(c.stdout)
+		w.json, w.people = c.form != "", terminal(c.stdout)
 		return w.run(ctx)
-	}
+	})
 }
 
-// A watcher prints the events of several streams.
+// maxWatched is the most queues that one command follows by name.
+const maxWatched = 100
+
+// A watcher prints the events of one or more streams.
 type watcher struct {
 	*call
 	from         int64
@@ -78,11 +76,11 @@ type watcher struct {
 	stop context.CancelFunc
 }
 
-// errSeen ends the streams when as many events came as were wanted.
+// errSeen ends the streams after --count events.
 var errSeen = errors.New("enough events")
 
 func (w *watcher) run(ctx context.Context) error {
-	daemon, err := w.daemon(ctx)
+	daemon, err := w.onlyDaemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,9 +96,9 @@ func (w *watcher) run(ctx context.Context) error {
 	for i, name := range names {
 		all.Go(func() {
 			defer w.stop() // the end of one is the end of all
-			s := stream{daemon: daemon, url: w.url(daemon.base, name), lost: w.lost}
+			s := stream{sent: daemon.sent, url: w.eventsURL(daemon.base, name), lost: w.lost}
 			errs[i] = s.follow(ctx, w.print)
-			if name != "" && errs[i] != nil && ctx.Err() == nil {
+			if name != "" && ctx.Err() == nil {
 				errs[i] = about(name, errs[i])
 			}
 		})
@@ -119,25 +117,7 @@ func (w *watcher) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// daemon finds who has events. A home that no daemon has open has none.
-func (w *watcher) daemon(ctx context.Context) (*remote, error) {
-	if w.call.url != "" {
-		base, err := cleanBase(w.call.url)
-		if err != nil {
-			return nil, err
-		}
-		w.tell("asks %s", base)
-		return newRemote(base, nil, w.traced), nil
-	}
-	daemon, err := askDaemon(ctx, w.home, w.traced)
-	w.tell("asks the daemon of %s", w.home)
-	if err == nil && daemon == nil {
-		err = withHint(fmt.Errorf("no daemon runs on %s", w.home), "cutie serve --home "+w.home+" starts one")
-	}
-	return daemon, err
-}
-
-func (w *watcher) url(base, queue string) string {
+func (w *watcher) eventsURL(base, queue string) string {
 	query := url.Values{}
 	if w.kind != "" {
 		query.Set("kind", w.kind)
@@ -158,7 +138,7 @@ func (w *watcher) url(base, queue string) string {
 	return ref
 }
 
-// lost says that a connection has to be made again.
+// lost reports a lost connection.
 func (w *watcher) lost(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +165,7 @@ func (w *watcher) print(kind string, data []byte) error {
 	return nil
 }
 
-// resetKind is the name of what says that events were lost.
+// resetKind is the kind of event for missing events.
 const resetKind = "reset"
 
 func (w *watcher) line(kind string, data []byte) ([]byte, error) {
@@ -210,16 +190,10 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("event %s: %w", kind, err)
 	}
-	l := listing{people: w.people}
+	l := listing{call: w.call, people: w.people}
 	at := e.Time
 	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
 		at = l.date(t)
-	}
-	none := func(s string) string {
-		if s == "" {
-			return "-"
-		}
-		return s
 	}
 	if e.Job == "" {
 		e.Job = "queue-info.txt"
@@ -228,19 +202,25 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 	if phase {
 		e.To, size = e.Phase, "-"
 	}
-	l.row(at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, none(e.From), none(e.To), size, none(e.Type))
-	r := l.rows[0]
+	fields := []string{at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), size, cmp.Or(e.Type, "-")}
 	if w.people {
+		r := fields
+		for i, f := range r {
+			r[i] = printable(f)
+		}
 		where := moved(r[5], r[6])
 		if phase && e.Phase == "" {
 			where = "gone"
 		}
 		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], where), nil
 	}
-	return []byte(strings.Join(r, "\t") + "\n"), nil
+	for i, f := range fields {
+		fields[i] = oneLine(f)
+	}
+	return []byte(strings.Join(fields, "\t") + "\n"), nil
 }
 
-// moved says where a job went, or where it is.
+// moved tells where a job went, or where it is.
 func moved(from, to string) string {
 	switch {
 	case from == to:

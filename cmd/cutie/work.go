@@ -1,152 +1,190 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"os"
-	"strings"
+	"errors"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest"
 )
 
-// leaseVariable names the token of a lease in the environment.
-const leaseVariable = "CUTIE_LEASE"
+func workVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "work QUEUE -- COMMAND [ARGUMENT…]",
+		Aliases: []string{"worker"},
+		Short:   "take jobs from a daemon and run a command for each",
+		Long: `
+The command is looked up where the worker starts. It runs once a job, in a
+directory of its own, which is removed afterwards. The payload is its standard
+input and in the file CUTIE_PAYLOAD; a sidecar is in the file CUTIE_SIDECAR. More
+is in CUTIE_QUEUE, CUTIE_JOB, CUTIE_ATTEMPT, CUTIE_FILENAME and CUTIE_MEDIA_TYPE.
+CUTIE_LEASE is the token for cutie attach and the like. The files of a payload in
+multipart/form-data are in the directory CUTIE_UPLOADS, under the names of their
+fields. Its standard output becomes the result named result, unless it is empty.
+Each file in the directory CUTIE_RESULTS becomes a result of its name.
 
-var extendVerb = verb{
-	name:    "extendLease",
-	aliases: []string{"extend", "touch"},
-	args:    "QUEUE JOB",
-	min:     2,
-	max:     2,
-	about:   "keep the lease of a job for longer",
-	manual: `
-The lease ends --for from now, or as long as leases of the queue last. A lease
-that is over, or whose job somebody else has by now, cannot be extended (exit
-code 5). Prints the state of the job.`,
-	examples: `cutie extendLease jobs j000000000001 --lease @job.lease --for 10m`,
-	takes:    atTarget | withForm | toOutput,
-	setup: func(fs *pflag.FlagSet) action {
-		var quiet bool
-		lease := bindLease(fs)
-		length := fs.Duration("for", 0, "this `time` from now, such as 10m")
-		fs.BoolVarP(&quiet, "quiet", "q", false, "print nothing")
-		return func(ctx context.Context, c *call) error {
-			if *length < 0 || fs.Changed("for") && *length == 0 {
-				return usagef("--for %v is no time", *length)
+Exit code 0 means that the job is completed, 75 that it has failed for now
+(transient), and any other that it has failed for good. The end of its standard
+error is the message.
+
+The worker keeps the lease as long as the command runs. When the lease is gone,
+because the job was aborted or its time was over, the command and its children get
+SIGTERM, and SIGKILL after --grace; nothing is reported then. An interrupt ends
+the commands in the same way and gives their jobs back. A daemon out of reach is
+asked again. A job is given back when there is no space for its files or its
+payload does not come whole; the pause before the next job grows up to a minute.
+At the fifth attempt such a payload makes the job fail for now.`,
+		Example: `cutie work jobs --drain -- wc -l`,
+	}
+	w := worker{call: c}
+	fs := cmd.Flags()
+	jobs := fs.IntP("jobs", "j", 1, "work on this `number` of jobs at a time")
+	fs.DurationVar(&w.lease, "lease", time.Minute, "`time` after which jobs go back if this program dies")
+	fs.DurationVar(&w.grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL")
+	fs.StringVar(&w.mediaType, "result-type", queuefs.DefaultMediaType, "media `type` of standard output as a result")
+	fs.BoolVar(&w.drain, "drain", false, "end when no job is pending")
+	return c.verb(cmd, atTarget, func(ctx context.Context) error {
+		switch {
+		case *jobs < 1 || *jobs > 1000:
+			return usagef("-j %d is not a number from 1 to 1000", *jobs)
+		case w.lease < time.Second || w.lease > 24*time.Hour:
+			return usagef("--lease %v is not a time from 1s to 24h", w.lease)
+		case w.grace < 0:
+			return usagef("--grace %v is no time", w.grace)
+		}
+		return w.run(ctx, *jobs)
+	})
+}
+
+// A worker takes jobs and runs a command for each.
+type worker struct {
+	*call
+	target    *target
+	queue     string
+	lease     time.Duration
+	grace     time.Duration
+	mediaType string
+	drain     bool
+	program   string // path of the command
+}
+
+const (
+	workWait  = 30 * time.Second // of one request, for a job
+	workPause = time.Second      // before the next try to reach a daemon
+	// workPatience is the longest pause after giving a job back: the next may be
+	// the same one.
+	workPatience = time.Minute
+)
+
+// run works on n jobs at a time, until it is interrupted or none is left.
+func (w *worker) run(ctx context.Context, n int) (err error) {
+	told, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer unhook()
+	if w.queue, err = w.queueArg(); err != nil {
+		return err
+	}
+	// The command runs in other directories; a relative path begins here.
+	if w.program, err = exec.LookPath(w.args[1]); err != nil && !errors.Is(err, exec.ErrDot) {
+		return usagef("%.200q cannot be run: %v", w.args[1], errors.Unwrap(err))
+	}
+	if w.program, err = filepath.Abs(w.program); err != nil {
+		return err
+	}
+	if w.target, err = w.onlyDaemon(told); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.target.Close()) }()
+	ctx, stop := context.WithCancelCause(told)
+	defer stop(nil)
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if err := w.loop(ctx); err != nil {
+				stop(err)
 			}
-			token, err := readLease(*lease)
-			if err != nil {
+		})
+	}
+	all.Wait()
+	if cause := context.Cause(ctx); cause != nil && told.Err() == nil {
+		return about(w.queue, cause)
+	}
+	return nil
+}
+
+// loop works on one job after another.
+func (w *worker) loop(ctx context.Context) error {
+	lost := false
+	var patience time.Duration
+	for ctx.Err() == nil {
+		wait := workWait
+		if w.drain {
+			wait = 0
+		}
+		d, err := takeOne(ctx, w.target, w.queue, w.lease, wait)
+		switch {
+		case err == nil:
+			lost = false
+			if patience, err = w.do(ctx, d, patience); err != nil {
 				return err
 			}
-			return c.eachJob(ctx, manner{"extended", quiet}, func(t target, ctx context.Context, queue, job string) (queuefs.Job, error) {
-				return t.Extend(ctx, queue, job, token, *length)
-			})
-		}
-	},
-}
-
-var outcomeVerb = verb{
-	name:    "reportOutcome",
-	aliases: []string{"report", "done", "fail"},
-	args:    "QUEUE JOB",
-	min:     2,
-	max:     2,
-	about:   "report what became of a job, which ends its lease",
-	manual: `
-A job is completed, or ended in an error, or is released: given back for others,
-whatever its attempts. Called as done or fail it needs no --outcome. A report
-that comes when the lease is over changes nothing (exit code 5). Prints the state
-of the job.`,
-	examples: `cutie done jobs j000000000001 --lease @job.lease
-cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk full'`,
-	takes: atTarget | withForm | toOutput,
-	setup: setupOutcome,
-}
-
-func setupOutcome(fs *pflag.FlagSet) action {
-	var (
-		quiet bool
-		r     queuefs.Conclusion
-	)
-	lease := bindLease(fs)
-	outcome := fs.String("outcome", "", "`completed|error|released`")
-	fs.StringVarP(&r.Message, "message", "m", "", "`text` about it")
-	fs.BoolVar(&r.Transient, "transient", false, "another attempt may go better; only of an error")
-	fs.BoolVarP(&quiet, "quiet", "q", false, "print nothing")
-	return func(ctx context.Context, c *call) error {
-		what := strings.ToLower(*outcome)
-		if implied := map[string]string{"done": "completed", "fail": "error"}[c.word]; implied != "" {
-			if what != "" && what != implied {
-				return usagef("%s says that the outcome is %s, and --outcome %.40q", c.word, implied, what)
+			pause(ctx, patience)
+		case ctx.Err() != nil:
+		case errors.Is(err, queuefs.ErrEmpty):
+			if lost = false; w.drain {
+				return nil
 			}
-			what = implied
+		case final(err):
+			return err
+		default:
+			if !lost {
+				w.warnf("%s: %v; asks again", w.queue, err)
+			}
+			lost = true
+			pause(ctx, workPause)
 		}
-		if r.Transient && what != "error" {
-			return usagef("--transient is of the outcome error only")
-		}
-		token, err := readLease(*lease)
-		if err != nil {
+	}
+	return nil
+}
+
+// final reports whether asking again makes no sense.
+func final(err error) bool {
+	if e := (*rest.Error)(nil); errors.As(err, &e) {
+		return e.Status < 500 && e.Status != 429
+	}
+	return errors.Is(err, errRefused) || errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// insist tries to reach the daemon as long as the lease lasts. After the first
+// try the error done means success: an earlier try was heard.
+func (w *worker) insist(ctx context.Context, do func() error, done error) error {
+	for try := 0; ; try++ {
+		err := do()
+		switch {
+		case err == nil, try > 0 && done != nil && errors.Is(err, done):
+			return nil
+		case ctx.Err() != nil:
+			return cmp.Or(context.Cause(ctx), err)
+		case final(err), errors.Is(err, queuefs.ErrLease):
 			return err
 		}
-		do := func(t target, ctx context.Context, queue, job string) (queuefs.Job, error) {
-			return t.Conclude(ctx, queue, job, token, r)
-		}
-		switch what {
-		case "completed":
-			r.Outcome = queuefs.Completed
-		case "error":
-			r.Outcome = queuefs.Failed
-		case "released":
-			do = func(t target, ctx context.Context, queue, job string) (queuefs.Job, error) {
-				return t.Return(ctx, queue, job, token, r.Message)
-			}
-		case "":
-			return usagef("no --outcome is given: completed, error or released")
-		default:
-			return usagef("--outcome %.40q is none of completed, error, released", *outcome)
-		}
-		return c.eachJob(ctx, manner{"reported", quiet}, do)
+		pause(ctx, workPause)
 	}
-}
-
-func bindLease(fs *pflag.FlagSet) *string {
-	return fs.String("lease", os.Getenv(leaseVariable), "`token` of the lease, or @FILE that holds it (environment "+leaseVariable+")")
-}
-
-// maxToken is the most octets of a file with a token.
-const maxToken = 1 << 10
-
-// readLease returns the token that an option holds or names.
-func readLease(s string) (string, error) {
-	if name, ok := strings.CutPrefix(s, "@"); ok {
-		text, err := readText(name, maxToken, "the token of a lease")
-		if err != nil {
-			return "", err
-		}
-		s = strings.TrimSpace(text)
-	}
-	if s == "" {
-		return "", withHint(usagef("no --lease is given"), "cutie get --lease=10m -o FILE leaves its token in FILE.lease")
-	}
-	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", usagef("--lease is no token")
-	}
-	return s, nil
-}
-
-// parseLease reads how long a lease is to last: a duration, or seconds.
-func parseLease(s string) (time.Duration, error) {
-	if s == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		d, err = time.ParseDuration(s + "s")
-	}
-	if err != nil || d <= 0 {
-		return 0, usagef("--lease %.40q is neither seconds nor a duration such as 10m", s)
-	}
-	return d, nil
 }

@@ -18,23 +18,23 @@ import (
 	"cutie/queuefs/rest"
 )
 
-// exitTransient is the exit code of a command that may do better at another
-// time (EX_TEMPFAIL of sysexits.h).
+// exitTransient is the exit code of a command that may succeed later
+// (EX_TEMPFAIL of sysexits.h).
 const exitTransient = 75
 
-// maxUnread is how often a job is handed out whose payload cannot be read before
-// it has failed: until then it stands in the way of those behind it.
+// maxUnread is the attempt at which a job with an unreadable payload fails: until
+// then it blocks the jobs after it.
 const maxUnread = 5
 
-// A loadError says that a job never came to its command, and was given back.
+// A loadError is the reason why a job was given back before its command ran.
 type loadError struct{ err error }
 
 func (e *loadError) Error() string { return e.err.Error() }
 func (e *loadError) Unwrap() error { return e.err }
 
-// do does one job and reports what became of it. What goes wrong with this job
-// alone is told; the error is that no job can be done. wait is how long the next
-// is to wait, when this one was given back; patience is how long it was before.
+// do works on one job and reports its outcome. An error means that no job can be
+// done; the failure of this job alone is a warning. wait is the pause after a job
+// was given back, and patience the pause before it.
 func (w *worker) do(ctx context.Context, d *rest.Delivery, patience time.Duration) (wait time.Duration, err error) {
 	w.sayf("%s: %s: taken", w.queue, d.Job)
 	what, err := w.attempt(ctx, d)
@@ -55,9 +55,9 @@ func (w *worker) do(ctx context.Context, d *rest.Delivery, patience time.Duratio
 	return wait, nil
 }
 
-// attempt runs the command and reports; what is the outcome.
+// attempt runs the command and reports the outcome, which it returns.
 func (w *worker) attempt(ctx context.Context, d *rest.Delivery) (what string, err error) {
-	// What is reported is reported also when this program is to end.
+	// Reports are sent even when this program is interrupted.
 	held, gone := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer gone(nil)
 	var beat sync.WaitGroup
@@ -130,13 +130,13 @@ func (w *worker) giveBack(ctx context.Context, d *rest.Delivery, why string) err
 	}, queuefs.ErrLease)
 }
 
-// keepLease extends the lease until ctx ends. When it is gone, or was over
-// before the daemon could be reached, the work is in vain.
+// keepLease extends the lease until ctx ends. It calls gone when the lease is
+// lost, or ends before the daemon can be reached.
 func (w *worker) keepLease(ctx context.Context, d *rest.Delivery, gone context.CancelCauseFunc) {
 	over := time.Now().Add(w.lease)
 	every := w.lease / 3
 	if every > 5*time.Second {
-		every = 5 * time.Second // so soon an abort is heard of
+		every = 5 * time.Second // an abort is noticed within this time
 	}
 	for pause(ctx, every); ctx.Err() == nil; pause(ctx, every) {
 		asked := time.Now()
@@ -154,7 +154,7 @@ func (w *worker) keepLease(ctx context.Context, d *rest.Delivery, gone context.C
 	}
 }
 
-// putResults gives back what the command has made.
+// putResults stores the results of the command.
 func (w *worker) putResults(ctx context.Context, dir string, d *rest.Delivery) error {
 	entries, err := os.ReadDir(filepath.Join(dir, resultsDir))
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"cutie/queuefs/rest"
 )
 
-// command runs the command to its end, or until the work on the job is to end:
-// then it gets SIGTERM, and SIGKILL later, with all it has started.
+// command runs the command to its end. When ctx or held ends, the command and
+// its children get SIGTERM, and SIGKILL after the grace.
 func (w *worker) command(ctx, held context.Context, dir string, d *rest.Delivery) (message string, err error) {
 	in, err := os.Open(filepath.Join(dir, payloadFile))
 	if err != nil {
@@ -34,8 +34,7 @@ func (w *worker) command(ctx, held context.Context, dir string, d *rest.Delivery
 	defer cancel()
 	defer context.AfterFunc(held, cancel)()
 
-	// A pipe of our own: who has left something behind that holds it open is
-	// not waited for.
+	// With a pipe of our own, children that hold it open are not waited for.
 	from, to, err := os.Pipe()
 	if err != nil {
 		return "", err
@@ -75,9 +74,9 @@ func (w *worker) command(ctx, held context.Context, dir string, d *rest.Delivery
 		close(ended)
 	}()
 	err = cmd.Wait()
-	// What it left behind must not go on with a job that somebody else may get.
+	// Children must not go on with a job that another consumer may get.
 	group(syscall.SIGKILL)
-	from.SetReadDeadline(time.Now().Add(time.Second)) // for what has left the group
+	from.SetReadDeadline(time.Now().Add(time.Second)) // for children outside the group
 	<-ended
 	return said.text(), err
 }
@@ -87,15 +86,14 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// A startError says that the command cannot be run, which is no fault of the
-// job.
+// A startError means that the command cannot run, whatever the job.
 type startError struct{ err error }
 
 func (e *startError) Error() string { return "the command could not be started: " + e.err.Error() }
 func (e *startError) Unwrap() error { return e.err }
 
-// A tail keeps the end of what a command says, and passes it on to those who
-// want to know.
+// A tail keeps the end of the standard error of a command, and with -v passes it
+// on.
 type tail struct {
 	w   *worker
 	buf []byte
@@ -112,7 +110,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text fits into a message, also when its octets are no text.
+// text is the tail as a message; octets that are no text become "?".
 func (t *tail) text() string {
 	s := string(bytes.TrimSpace(bytes.ToValidUTF8(t.buf, []byte("?"))))
 	return strings.Map(func(r rune) rune {

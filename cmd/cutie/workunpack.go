@@ -23,8 +23,8 @@ const (
 	workDir     = "work"
 )
 
-// unpack puts a job into files. unread says that the payload did not come whole,
-// err that the files could not be made.
+// unpack puts a job into files. unread is an error of the payload, err one of the
+// files.
 func unpack(dir string, d *rest.Delivery) (unread, err error) {
 	defer d.Body.Close()
 	for _, sub := range []string{resultsDir, workDir} {
@@ -43,9 +43,9 @@ func unpack(dir string, d *rest.Delivery) (unread, err error) {
 	return nil, unpackUploads(dir, d.MediaType)
 }
 
-// unpackUploads makes files of the parts of a payload that has some. A part
-// whose name is no name for a file is in the payload only. Of a payload that is
-// cut off, or not what it says, there are none: the command sees for itself.
+// unpackUploads makes files of the parts of a payload in multipart/form-data. It
+// leaves out parts whose names are no file names. A payload that is cut off or
+// malformed gives no files; the command sees the payload itself.
 func unpackUploads(dir, mediaType string) error {
 	media, attrs, _ := mime.ParseMediaType(mediaType)
 	if media != "multipart/form-data" || attrs["boundary"] == "" {
@@ -62,7 +62,7 @@ func unpackUploads(dir, mediaType string) error {
 	}
 	for parts := multipart.NewReader(payload, attrs["boundary"]); ; {
 		p, err := parts.NextRawPart()
-		if err == io.EOF { // itself: one that is wrapped says that the end is missing
+		if err == io.EOF { // a wrapped one means that the end is missing
 			return nil
 		}
 		if err != nil {
@@ -73,7 +73,7 @@ func unpackUploads(dir, mediaType string) error {
 		}
 		unread, err := save(filepath.Join(uploads, p.FormName()), p)
 		switch {
-		case errors.Is(err, fs.ErrExist): // the first of a name is the one
+		case errors.Is(err, fs.ErrExist): // the first part of a name counts
 		case err != nil:
 			return err
 		case unread != nil:
@@ -82,8 +82,7 @@ func unpackUploads(dir, mediaType string) error {
 	}
 }
 
-// save makes a file of what r gives. unread is an error of r, err one of the
-// file.
+// save copies r to a new file. unread is an error of r, err one of the file.
 func save(name string, r io.Reader) (unread, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -92,12 +91,12 @@ func save(name string, r io.Reader) (unread, err error) {
 	in := &reading{r: r}
 	_, err = io.Copy(f, in)
 	if in.err != nil {
-		err = nil // it is that of r
+		err = nil // the error of r
 	}
 	return in.err, errors.Join(err, f.Close())
 }
 
-// reading remembers the error that r ended in, nil for its end.
+// reading keeps the error of r; nil at its end.
 type reading struct {
 	r   io.Reader
 	err error

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"os"
 	"strings"
@@ -9,58 +8,64 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
 
-// A booth is a target that notes what a worker reports.
-type booth struct {
-	target
-	ended    []queuefs.Conclusion
-	returned []string
-}
-
-func (b *booth) Extend(context.Context, string, string, string, time.Duration) (queuefs.Job, error) {
-	return queuefs.Job{}, nil
-}
-
-func (b *booth) Conclude(_ context.Context, _, _, _ string, c queuefs.Conclusion) (queuefs.Job, error) {
-	b.ended = append(b.ended, c)
-	return queuefs.Job{}, nil
-}
-
-func (b *booth) Return(_ context.Context, _, _, _, message string) (queuefs.Job, error) {
-	b.returned = append(b.returned, message)
-	return queuefs.Job{}, nil
-}
-
-// What cannot be read again and again has failed, so that others get their
-// turn; until then each attempt waits longer.
-func TestAPayloadThatDoesNotComeWholeFailsInTheEnd(t *testing.T) {
+// A payload that never comes whole makes its job fail in the end, so that the
+// jobs after it get their turn. Until then each pause is longer.
+func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 	said, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer said.Close()
-	b := &booth{}
-	w := &worker{call: &call{verb: &workVerb, stderr: said}, target: b, queue: "jobs", lease: time.Hour, program: "/nosuch"}
+	c := &call{cmd: &cobra.Command{Use: "work"}, stderr: said, options: options{home: t.TempDir() + "/home"}}
+	if err := queuefs.Init(c.home, queuefs.ServiceInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	home, err := c.openHome(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	if _, err := home.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
+		t.Fatal(err)
+	}
+	u := rest.Upload{Size: 8, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("halfhalf")), nil }}
+	ids, err := home.Submit(t.Context(), "jobs", u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{call: c, target: home, queue: "jobs", lease: time.Hour, program: "/nosuch"}
 	var patience time.Duration
 	for attempt := 1; attempt <= maxUnread; attempt++ {
-		body := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF))
-		wait, err := w.do(t.Context(), &rest.Delivery{Queue: "jobs", Job: "j000000000001", Size: 8, Lease: "x", Attempt: attempt, Body: io.NopCloser(body)}, patience)
+		d, err := takeOne(t.Context(), home, "jobs", w.lease, 0)
+		if err != nil || d.Attempt != attempt {
+			t.Fatalf("got attempt %d, %v, want %d", d.Attempt, err, attempt)
+		}
+		body := d.Body
+		d.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF)), body}
+		wait, err := w.do(t.Context(), d, patience)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if last := attempt == maxUnread; last != (wait == 0) || !last && wait <= patience {
-			t.Errorf("attempt %d: waits %v after %v", attempt, wait, patience)
+		j, err := home.Job(t.Context(), "jobs", ids[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if attempt < maxUnread {
+			if wait <= patience || j.Status != queuefs.Pending || j.Message != "the payload could not be read" {
+				t.Errorf("attempt %d: waits %v after %v, job is %v: %q", attempt, wait, patience, j.Status, j.Message)
+			}
+		} else if wait != 0 || j.Outcome != queuefs.Failed || !j.Transient || j.Message != "the payload could not be read: unexpected EOF" {
+			t.Errorf("last attempt: waits %v, got %+v", wait, j)
 		}
 		patience = wait
-	}
-	if len(b.returned) != maxUnread-1 || b.returned[0] != "the payload could not be read" {
-		t.Errorf("given back: %q", b.returned)
-	}
-	want := queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, Message: "the payload could not be read: unexpected EOF"}
-	if len(b.ended) != 1 || b.ended[0] != want {
-		t.Errorf("got %+v, want %+v", b.ended, want)
 	}
 }

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+func getVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "get QUEUE",
+		Aliases: []string{"getNextJob", "next", "take"},
+		Short:   "take the job at the head of the queue",
+		Long: `
+The payload goes to standard output, or to the file of -o, which appears whole or
+not at all. A sidecar goes to the file of --sidecar-out, or to FILE.sidecar beside
+the output file; without a sidecar there is no such file. The job is consumed
+then; cutie requeue puts it back. If nothing is pending the exit code is 4. With
+-v the identifier of the job is printed on standard error.
+
+With -t multipart the output is the job as the network carries it: a MIME message
+with the payload and the sidecar as parts.
+
+--wait waits for a job: --wait=30 for 30 seconds, --wait without an end.
+
+With --lease, and always from a queue that wants reports, the job is handed out
+for some time. Then it goes back, unless its outcome was reported. cutie report,
+extend and attach need the token of the lease. It goes to the file of
+--lease-out, or to FILE.lease beside the output file; without any file it is
+printed on standard error after the identifier of the job.`,
+		Example: `cutie get jobs -o job
+cutie get jobs --wait=30 -v
+cutie get jobs --lease=10m -o job`,
+	}
+	var places places
+	flags := cmd.Flags()
+	flags.StringVar(&places.sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	lease := flags.String("lease", "", "hand the job out for this `time`, such as 10m, up to 24h")
+	flags.StringVar(&places.lease, "lease-out", "", "write the token of the lease to `file`")
+	wait := flags.String("wait", "", "wait for a job, this many `seconds` or without an end")
+	flags.Lookup("wait").NoOptDefVal = "forever"
+	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+		limit, err := parseWait(*wait)
+		if err != nil {
+			return err
+		}
+		length, err := parseLease(*lease)
+		if err != nil {
+			return err
+		}
+		whole, err := c.asMessage(places)
+		if err != nil {
+			return err
+		}
+		return c.deliver(ctx, places, limit, true, func(t *target, queue string, left time.Duration) (*rest.Delivery, error) {
+			switch {
+			case whole:
+				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
+			case length > 0:
+				return takeOne(ctx, t, queue, length, left)
+			}
+			return t.Next(ctx, queue, left)
+		})
+	})
+}
+
+func peekVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "peek QUEUE [JOB]",
+		Aliases: []string{"peekAtJob", "peekJob"},
+		Short:   "read a job and leave it in the queue",
+		Long: `
+JOB may have any status; without it, the job at the head is read. The output is
+that of cutie get.`,
+		Example: `cutie peek jobs
+cutie peek jobs j000000000001 -o copy`,
+	}
+	var places places
+	cmd.Flags().StringVar(&places.sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+		job := ""
+		if len(c.args) > 1 {
+			job = c.args[1]
+		}
+		whole, err := c.asMessage(places)
+		if err != nil {
+			return err
+		}
+		return c.deliver(ctx, places, 0, false, func(t *target, queue string, _ time.Duration) (*rest.Delivery, error) {
+			if len(c.args) > 1 {
+				if err := mayExist(ctx, t, queue, job); err != nil {
+					return nil, err
+				}
+			}
+			if whole {
+				return t.PeekMessage(ctx, queue, job)
+			}
+			return t.Peek(ctx, queue, job)
+		})
+	})
+}
+
+// asMessage reports whether -t asks for a job as a message with all its parts
+// (Cutie 0.3, 5.6), the only form of a job.
+func (c *call) asMessage(p places) (bool, error) {
+	switch {
+	case c.form == "":
+		return false, nil
+	case !strings.EqualFold(c.form, "multipart") && !strings.EqualFold(c.form, "multipart/form-data"):
+		return false, withHint(usagef("a job has no response form %.40q", c.form), "-t multipart, or without -t the payload alone; cutie show prints states")
+	case p.sidecar != "":
+		return false, usagef("--sidecar-out is for the payload alone, a message has the sidecar in it")
+	}
+	return true, nil
+}
+
+// forever is the wait without an end.
+const forever = time.Duration(1<<63 - 1)
+
+func parseWait(s string) (time.Duration, error) {
+	switch s {
+	case "":
+		return 0, nil
+	case "forever":
+		return forever, nil
+	}
+	d, err := parseSeconds(s)
+	if err != nil || d < 0 {
+		return 0, usagef("--wait=%.40s: not a number of seconds", s)
+	}
+	return d, nil
+}
+
+// parseLease reads the length of a lease; "" is that of the queue.
+func parseLease(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	d, err := parseSeconds(s)
+	if err != nil || d <= 0 {
+		return 0, usagef("--lease %.40q is neither seconds nor a duration such as 10m", s)
+	}
+	return d, nil
+}
+
+// parseSeconds reads a duration, or a number of seconds.
+func parseSeconds(s string) (time.Duration, error) {
+	if d, err := time.ParseDuration(s); err == nil {
+		return d, nil
+	}
+	return time.ParseDuration(s + "s")
+}
+
+// A taker gets a job from a queue; it may wait for one as long as left.
+type taker func(t *target, queue string, left time.Duration) (*rest.Delivery, error)
+
+// takeOne takes one job with a lease.
+func takeOne(ctx context.Context, t *target, queue string, lease, wait time.Duration) (*rest.Delivery, error) {
+	next, stop := iter.Pull2(t.Take(ctx, queue, queuefs.Take{Max: 1, Lease: lease}, wait))
+	d, err, ok := next()
+	if !ok || err != nil {
+		stop()
+		return nil, cmp.Or(err, queuefs.ErrEmpty)
+	}
+	d.Body = pulled{d.Body, stop}
+	return d, nil
+}
+
+// A pulled body is readable until its sequence goes on; closing it stops the
+// sequence.
+type pulled struct {
+	io.ReadCloser
+	stop func()
+}
+
+func (p pulled) Close() error {
+	defer p.stop()
+	return p.ReadCloser.Close()
+}
+
+// deliver writes a job to the places of the options. It makes the files first,
+// so that no job is taken without a place to put it.
+func (c *call) deliver(ctx context.Context, p places, limit time.Duration, consumes bool, take taker) (err error) {
+	queue, err := c.queueArg()
+	if err != nil {
+		return err
+	}
+	o, err := p.make(c.output)
+	if err != nil {
+		return err
+	}
+	defer o.discard()
+	t, d, err := c.await(ctx, queue, limit, take)
+	if err != nil {
+		if errors.Is(err, queuefs.ErrNoJob) && len(c.args) > 1 {
+			err = about(c.args[1], err)
+		}
+		return about(queue, err)
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	lease := ""
+	if d.Lease != "" {
+		lease = fmt.Sprintf(": lease %s until %s", d.Lease, queuefs.FormatTime(d.Expires))
+	}
+	if err := errors.Join(o.store(d, c.stdout, consumes), d.Body.Close()); err != nil {
+		err = aboutJob(queue, d.Job, err)
+		if consumes {
+			err = withHint(err, fmt.Sprintf("the job is consumed%s; cutie requeue %s %s puts it back", lease, queue, d.Job))
+		}
+		return err
+	}
+	switch {
+	case lease != "" && o.lease == nil && o.beside("lease") == "":
+		c.warnf("%s: %s%s", queue, d.Job, lease)
+	default:
+		c.sayf("%s: %s", queue, d.Job)
+	}
+	return nil
+}
+
+// betweenTakes is the pause before a home without a daemon is opened again.
+// Other commands may submit to it meanwhile.
+const betweenTakes = time.Second
+
+// await takes a job, and tries again until limit is over.
+func (c *call) await(ctx context.Context, queue string, limit time.Duration, take taker) (*target, *rest.Delivery, error) {
+	for start := time.Now(); ; {
+		t, err := c.target(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		wait := max(0, limit-time.Since(start))
+		if t.open != nil {
+			wait = 0 // nobody else can submit to it
+		}
+		d, err := take(t, queue, wait)
+		if err == nil {
+			return t, d, nil
+		}
+		err = errors.Join(err, t.Close())
+		left := limit - time.Since(start)
+		if !errors.Is(err, queuefs.ErrEmpty) || left <= 0 {
+			return nil, nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(min(left, betweenTakes)):
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+func statusVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "status",
+		Aliases: []string{"getServiceState"},
+		Short:   "list the queues, or show the service",
+		Long: `
+Lists the queues: as a table on a terminal, as lines of tab-separated fields
+elsewhere (queue, pending, consumed, deleted, last event, held, leased, failed,
+status). Held jobs are pending; leased and failed jobs are consumed.
+
+With -t, and called as getServiceState, it prints the state of the service.`,
+		Example: `cutie status
+cutie status -q
+cutie getServiceState -t json`,
+	}
+	quiet := cmd.Flags().BoolP("quiet", "q", false, "print the identifiers of the queues only")
+	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+		list := *quiet || c.form == "" && c.word() != "getservicestate"
+		return c.serviceState(ctx, list, *quiet)
+	})
+}
+
+func (c *call) serviceState(ctx context.Context, list, quiet bool) error {
+	form, err := c.responseForm()
+	if err != nil {
+		return err
+	}
+	return c.at(ctx, func(t *target) error {
+		if list {
+			return c.listQueues(ctx, t, quiet)
+		}
+		text, err := t.State(ctx, form, "", "")
+		if err != nil {
+			return err
+		}
+		return c.emit(text)
+	})
+}
+
+// responseForm is the form of -t (Cutie 0.3, 4), ANVL without -t.
+func (c *call) responseForm() (state.Form, error) {
+	if c.form == "" {
+		return state.ANVL, nil
+	}
+	f, err := state.ParseForm(c.form)
+	if err != nil {
+		return 0, withHint(usagef("response form %.40q is not known", c.form), "-t anvl, json, turtle, xhtml, xml or soif")
+	}
+	return f, nil
+}
+
+// listQueues prints a line for each queue.
+func (c *call) listQueues(ctx context.Context, t *target, quiet bool) error {
+	s, err := t.Service(ctx)
+	if err != nil {
+		return err
+	}
+	if quiet {
+		return c.emit(lines(s.Queues))
+	}
+	l := c.listing("QUEUE", "PENDING", "CONSUMED", "DELETED", "LAST EVENT", "HELD", "LEASED", "FAILED", "STATUS")
+	defer l.discard()
+	for _, id := range s.Queues {
+		q, err := t.Queue(ctx, id, rest.Page{Limit: -1})
+		if errors.Is(err, queuefs.ErrNoQueue) {
+			continue // removed since
+		}
+		if err != nil {
+			return about(id, err)
+		}
+		err = l.row(id, fmt.Sprint(q.Pending), fmt.Sprint(q.Consumed), fmt.Sprint(q.Deleted), l.date(q.LastEvent),
+			fmt.Sprint(q.Held), fmt.Sprint(q.Leased), fmt.Sprint(q.Failed), queueStatus(&q))
+		if err != nil {
+			return err
+		}
+	}
+	return l.end()
+}
+
+// queueStatus is running, paused, closed, or the latter two.
+func queueStatus(q *state.Queue) string {
+	var all []string
+	if !q.Info.Paused.IsZero() {
+		all = append(all, "paused")
+	}
+	if q.Info.Closed {
+		all = append(all, "closed")
+	}
+	if len(all) == 0 {
+		return "running"
+	}
+	return strings.Join(all, ", ")
+}
