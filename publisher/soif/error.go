@@ -9,12 +9,12 @@ import (
 // ErrTooLarge is within the error for an object larger than its reader allows.
 var ErrTooLarge = errors.New("object too large")
 
-// A ParseError says what is wrong with SOIF, and where.
+// A ParseError describes an error in SOIF, and its place.
 type ParseError struct {
 	Line      int    // from 1
 	Offset    int64  // octets before the place
-	Attribute string // whose value, name or size it is; "" outside of attributes
-	Size      int64  // octets that the attribute is said to have; -1 if that is not known
+	Attribute string // with the wrong value, name or size; "" outside of attributes
+	Size      int64  // octets of the attribute by its braces; -1 if unknown
 	Follows   string // the next octets at the place, some of them
 	Err       error
 }

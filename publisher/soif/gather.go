@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An Action is what a Gatherer wants done about a resource.
+// An Action is the wish of a Gatherer about a resource.
 type Action uint8
 
 const (
@@ -34,8 +34,8 @@ type Gathered struct {
 	Object Object
 }
 
-// A GatherReader reads the answer of a Harvest Gatherer, which is no SOIF but
-// has objects in a frame:
+// A GatherReader reads the answer of a Harvest Gatherer: objects in a frame of
+// its own.
 //
 //	@DELETE { URL… }
 //	@REFRESH { URL… }
@@ -44,15 +44,15 @@ type Gathered struct {
 // each any number of times. Objects outside of a frame are as in UPDATE.
 type GatherReader struct {
 	r     *Reader
-	frame Action // that the reader is in; 0 is none
+	frame Action // around the reader; 0 is none
 	err   error
 }
 
-// NewGatherReader returns a GatherReader over r, of which nothing was read.
+// NewGatherReader returns a GatherReader over a fresh r.
 func NewGatherReader(r *Reader) *GatherReader { return &GatherReader{r: r} }
 
-// Read returns the next entry, or io.EOF behind the last. Errors are as those
-// of [Reader.Read].
+// Read returns the next entry, or io.EOF after the last. Errors are as those of
+// [Reader.Read].
 func (g *GatherReader) Read() (e Gathered, err error) {
 	if g.err == nil {
 		e, g.err = g.read()

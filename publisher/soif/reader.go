@@ -8,25 +8,24 @@ import (
 	"strconv"
 )
 
-// DefaultLimit is the most that an object may take, in octets.
+// DefaultLimit is the default limit of an object, in octets.
 const DefaultLimit = 16 << 20
 
 const (
 	maxToken    = 8 << 10 // octets of a type, a URL or a name
-	overhead    = 64      // what an attribute takes besides its octets
+	overhead    = 64      // of an attribute, besides its octets
 	bufferSize  = 64 << 10
 	shownOctets = 24
-	maxNames    = 1000 // names of attributes that are remembered
+	maxNames    = 1000 // names of attributes to remember
 )
 
 // A Reader reads objects one after the other.
 type Reader struct {
-	// Limit is the most that an object may take in memory, in octets: its
-	// values and names, and 64 for each attribute. 0 is DefaultLimit.
+	// Limit is the most memory of an object, in octets: its values and names,
+	// and 64 for each attribute. 0 is DefaultLimit.
 	Limit int
-	// Clean refuses what is neither an object nor blank. Without it lines
-	// between objects that begin with something else are passed over, as
-	// Harvest does.
+	// Clean refuses anything between objects except blanks. Without it, other
+	// lines are skipped, as Harvest does.
 	Clean bool
 
 	in     io.Reader
@@ -36,7 +35,7 @@ type Reader struct {
 	offset int64 // of buf[0]
 	line   int   // of buf[0]
 	failed error // of in
-	err    error // the last that Read returned
+	err    error // the last result of Read
 	names  map[string]string
 
 	attribute string // being read, for errors
@@ -46,8 +45,8 @@ type Reader struct {
 // NewReader returns a Reader of r.
 func NewReader(r io.Reader) *Reader { return &Reader{in: r, line: 1, size: -1} }
 
-// Read returns the next object, or io.EOF behind the last. What is no SOIF is
-// a [*ParseError], and the end of reading.
+// Read returns the next object, or io.EOF after the last. A [*ParseError] ends
+// the reading.
 func (r *Reader) Read() (Object, error) {
 	if r.err != nil {
 		return Object{}, r.err
@@ -74,7 +73,7 @@ func (r *Reader) read() (o Object, err error) {
 	return o, err
 }
 
-// seek goes to the next "@" that begins an object.
+// seek goes to the "@" of the next object.
 func (r *Reader) seek() error {
 	r.attribute, r.size = "", -1
 	for {
@@ -156,7 +155,7 @@ func (r *Reader) head() (typ, url string, err error) {
 	return typ, url, nil
 }
 
-// attributes reads up to the "}" that ends the object, of which so many octets
+// attributes reads up to the "}" at the end of the object, of which used octets
 // are in memory already.
 func (r *Reader) attributes(used int) (list []Attribute, err error) {
 	limit := r.Limit
@@ -242,7 +241,7 @@ func (r *Reader) value(n int) (string, error) {
 	}
 }
 
-// want uses one octet, which must be c.
+// want uses one octet; it must be c.
 func (r *Reader) want(c byte, otherwise string) error {
 	if r.pos == r.end {
 		if err := r.more(r.fill()); err != nil {
@@ -256,7 +255,7 @@ func (r *Reader) want(c byte, otherwise string) error {
 	return nil
 }
 
-// token uses the octets up to the first that is not of the kind.
+// token uses the octets of the kind.
 func (r *Reader) token(kind func(byte) bool) (string, error) {
 	for n := 0; ; {
 		for r.pos+n < r.end {
@@ -290,8 +289,8 @@ func (r *Reader) word(n int) string {
 	return s
 }
 
-// fill reads more of the input behind what is not used yet, which is less than
-// half the buffer. At its end it returns io.EOF.
+// fill reads more of the input after the unused part, less than half the
+// buffer. At its end it returns io.EOF.
 func (r *Reader) fill() error {
 	if r.failed != nil {
 		return r.failed
@@ -320,7 +319,7 @@ func (r *Reader) fill() error {
 	return r.failed
 }
 
-// more makes of the end of the input that of an object cut short.
+// more turns the end of the input into the error of an object cut short.
 func (r *Reader) more(err error) error {
 	if err == io.EOF {
 		return r.fail(io.ErrUnexpectedEOF)

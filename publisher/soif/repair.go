@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// A Mend is a size that was not what follows it, and what it became.
+// A Mend is a wrong size, and the size in its place.
 type Mend struct {
 	Line      int // from 1
 	Attribute string
-	Was       string // as it was written between the braces, or what was wrong besides
+	Was       string // as written between the braces, or another mistake
 	Size      int    // octets
 }
 
@@ -20,12 +20,12 @@ func (m Mend) String() string {
 	return fmt.Sprintf("line %d: attribute %.60q: %s, now %d", m.Line, m.Attribute, m.Was, m.Size)
 }
 
-// Repair reads text that was written by hand, or has lost its TABs, and says
-// what it mended. A size that fits is believed: behind so many octets come
-// blanks, and the next attribute or the end of the object. Of any other, such
-// as {x}, the value ends before the line that begins with an attribute or with
-// "}", or where behind a blank in its line another attribute begins. Blanks may
-// stand in place of the TAB. What no size can be found for is a [*ParseError].
+// Repair reads text written by hand, or without its TABs, and returns its
+// mends. A size is believed if it fits: after so many octets come blanks, and
+// the next attribute or the end of the object. With any other size, such as
+// {x}, the value ends before a line beginning with an attribute or with "}", or
+// before a blank and another attribute in its own line. Blanks may stand in
+// place of the TAB. A value without a plausible size is a [*ParseError].
 func Repair(text []byte) (objects []Object, mends []Mend, err error) {
 	p := patcher{text: text}
 	for {
@@ -37,7 +37,7 @@ func Repair(text []byte) (objects []Object, mends []Mend, err error) {
 	}
 }
 
-// A patcher reads text that is wholly in memory.
+// A patcher reads text in memory.
 type patcher struct {
 	text  []byte
 	pos   int
@@ -49,7 +49,7 @@ type patcher struct {
 var (
 	headLine = regexp.MustCompile(`^@([^\s{}@][^\s{}]*)[ \t]*\{[ \t\r\n]*([^\s@]\S*)`)
 	sized    = regexp.MustCompile(`^([^\s{}]+)\{[ \t]*([0-9xXnN?]*)[ \t]*\}(:)([ \t]*)`)
-	// A colon before the size is a mistake that was seen in print.
+	// A colon before the size is a mistake seen in print.
 	misplaced = regexp.MustCompile(`^([^\s{}]+):\{[ \t]*([0-9xXnN?]*)[ \t]*\}()([ \t]*)`)
 	// another begins an attribute, or ends the object, in a line of its own.
 	another = regexp.MustCompile(`(?m)^[ \t]*(?:[^\s{}]+(?::\{[ \t]*[0-9xXnN?]*[ \t]*\}|\{[ \t]*[0-9xXnN?]*[ \t]*\}:)|\}[ \t\r]*$|@[^\s{}]+[ \t]*\{[ \t])`)
@@ -107,7 +107,7 @@ func (p *patcher) object() (o Object, ok bool, err error) {
 	}
 }
 
-// check refuses what could not be written.
+// check refuses an object that could not be written.
 func (p *patcher) check(o *Object) error {
 	if err := o.Check(); err != nil {
 		return p.fail(err)
@@ -161,8 +161,8 @@ func (p *patcher) fits(start, n int) bool {
 	case !begins(rest[:min(len(rest), 2*maxToken)]):
 		return false
 	}
-	// One line may hold several attributes without blanks. But a value that
-	// goes into the next line, and ends amid it, has run into the next name.
+	// One line may hold several attributes without blanks. But a value with its
+	// end amid the next line has run into the next name.
 	return len(rest) < len(p.text)-start-n || !bytes.ContainsRune(p.text[start:start+n], '\n')
 }
 
@@ -187,7 +187,7 @@ func (p *patcher) end(start int) int {
 	return start + len(bytes.TrimRight(p.text[start:end], " \t\r\n"))
 }
 
-// line is the one of pos, which only grows.
+// line is the line of pos; it only grows.
 func (p *patcher) line() int {
 	p.lines += bytes.Count(p.text[p.counted:p.pos], []byte("\n"))
 	p.counted = p.pos

@@ -1,26 +1,26 @@
 // Package soif reads and writes SOIF, the Summary Object Interchange Format of
-// Harvest (RFC 2655, section 3), in which resource descriptions travel.
+// Harvest for resource descriptions (RFC 2655, section 3).
 //
 //	@DOCUMENT { http://example.org/a
 //	Title{5}:	Hello
 //	Author-1{3}:	Ann
 //	}
 //
-// An object has a template type, a URL, or "-" in its place, and attributes. A
-// value is as many octets as the number in braces says, of any kind; so it may
-// hold line ends, braces and whole objects.
+// An object has a template type, a URL, or "-" in its place, and attributes.
+// The number in braces is the length of a value in octets of any kind; so a
+// value may hold line ends, braces and whole objects.
 //
-// Written is one attribute a line as above, which line-oriented readers
-// understand as well. Read is whatever the grammar allows, with names of any
-// visible characters but braces, since those in use break it. There is no
-// guessing: what is wrong is a [*ParseError] that says where. [Repair] is for
-// text written by hand, whose numbers are wrong.
+// The package writes one attribute a line as above; line-oriented readers
+// understand this as well. It reads all of the grammar, and names of any
+// visible characters but braces, since names in use break the grammar. There is
+// no guessing: an error is a [*ParseError] with its place. [Repair] is for text
+// written by hand, with wrong numbers.
 //
-// A name that ends in a hyphen and a number is one of several values of the
+// A name with a hyphen and a number at its end is one of several values of the
 // name before it; see [Object.Values].
 //
-// [GatherReader] reads the answer of a Harvest Gatherer, which puts objects in
-// a frame that says what is to be done with them.
+// [GatherReader] reads the answer of a Harvest Gatherer: objects in a frame of
+// actions.
 package soif
 
 import (
@@ -35,8 +35,8 @@ type Attribute struct {
 	Value string
 }
 
-// An Object is what is said of one resource. Names are compared without regard
-// to case; they may repeat, and keep their order.
+// An Object describes one resource. Names are compared without regard to case;
+// they may repeat, and keep their order.
 type Object struct {
 	Type       string // of the template, such as DOCUMENT; never empty
 	URL        string // of the resource; "" is written as "-"
@@ -63,8 +63,8 @@ func (o *Object) Value(name string) string {
 	return value
 }
 
-// Values returns all values of a name: first those of the name as it stands,
-// then those whose names have a number added, by their numbers.
+// Values returns all values of a name: first those of the name itself, then
+// those of the name with a number, by their numbers.
 func (o *Object) Values(name string) []string {
 	type numbered struct {
 		n     int
@@ -94,8 +94,8 @@ func (o *Object) Add(name, value string) {
 // maxNumber bounds the number of a value.
 const maxNumber = 999_999_999
 
-// Base splits a name such as Author-2 into Author and 2. Of a name without a
-// number, from 1 on and without leading zeros, n is 0.
+// Base splits a name like Author-2 into Author and 2. The number is 1 or more,
+// without leading zeros; else n is 0.
 func Base(name string) (base string, n int) {
 	i := strings.LastIndexByte(name, '-')
 	if i < 1 || i+1 == len(name) || name[i+1] == '0' {
@@ -120,5 +120,5 @@ func visible(c byte) bool { return c > ' ' && c != 0x7f }
 // nameOctet tells whether c may be part of a type or a name.
 func nameOctet(c byte) bool { return visible(c) && c != '{' && c != '}' }
 
-// blank is what may stand between attributes.
+// blank reports whether c may stand between attributes.
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

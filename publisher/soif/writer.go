@@ -6,18 +6,18 @@ import (
 	"strconv"
 )
 
-// A Writer writes objects. What it writes a [Reader] reads as it was.
+// A Writer writes objects. A [Reader] reads them back the same.
 type Writer struct {
 	w   io.Writer
 	buf []byte
 	err error
 }
 
-// NewWriter returns a Writer to w, which gets one Write an object.
+// NewWriter returns a Writer to w, with one Write an object.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
-// Write writes an object. One that could not be read again is refused, and
-// nothing of it is written; an error of the output is final.
+// Write writes an object. An object that could not be read again is refused,
+// and nothing of it is written; an error of the output is final.
 func (w *Writer) Write(o Object) error {
 	if w.err != nil {
 		return w.err
@@ -30,8 +30,8 @@ func (w *Writer) Write(o Object) error {
 	return w.err
 }
 
-// Check returns what keeps the object from being written: a type, a URL or a
-// name that would not be read as it is.
+// Check returns the reason why the object cannot be written: a type, a URL or a
+// name that would not read back the same.
 func (o *Object) Check() error {
 	switch {
 	case !all(o.Type, nameOctet, 1) || o.Type[0] == '@':
@@ -58,8 +58,8 @@ func all(s string, kind func(byte) bool, least int) bool {
 	return len(s) >= least && len(s) <= maxToken
 }
 
-// Append appends the object to dst as a [Writer] writes it. It must be one that
-// Check has nothing against.
+// Append appends the object to dst as a [Writer] writes it. Check must accept
+// it.
 func (o *Object) Append(dst []byte) []byte {
 	dst = AppendHead(dst, o.Type, o.URL)
 	for i := range o.Attributes {
@@ -68,8 +68,8 @@ func (o *Object) Append(dst []byte) []byte {
 	return AppendEnd(dst)
 }
 
-// AppendHead appends the line that begins an object, for those who write its
-// attributes with [AppendAttribute] and end it with [AppendEnd].
+// AppendHead appends the first line of an object; the caller goes on with
+// [AppendAttribute] and [AppendEnd].
 func AppendHead(dst []byte, typ, url string) []byte {
 	dst = append(append(append(dst, '@'), typ...), " { "...)
 	if url == "" {
@@ -86,5 +86,5 @@ func AppendAttribute(dst []byte, name, value string) []byte {
 	return append(append(dst, value...), '\n')
 }
 
-// AppendEnd appends the line that ends an object.
+// AppendEnd appends the last line of an object.
 func AppendEnd(dst []byte) []byte { return append(dst, "}\n"...) }

@@ -12,13 +12,13 @@ import (
 // All references are built from it, never from the Host of a request.
 type Base string
 
-// NewBase returns the Base of a baseURI, which may end in a slash.
+// NewBase returns the Base of a baseURI, with or without a slash at its end.
 func NewBase(baseURI string) Base { return Base(strings.TrimRight(baseURI, "/")) }
 
 // Append appends the reference of the given path to dst: the base and, each
-// behind a slash, the segments, percent-encoded where they need it. Characters
-// that RFC 3986 allows in a segment stay as they are, so that a reference has
-// one spelling.
+// after a slash, the segments, percent-encoded where they need it. Characters
+// allowed in a segment (RFC 3986) stay as they are, so a reference has one
+// spelling.
 func (b Base) Append(dst []byte, segments ...string) []byte {
 	dst = append(dst, b...)
 	for _, s := range segments {
@@ -38,7 +38,7 @@ func (b Base) AppendJob(dst []byte, kind, queue string, id queuefs.JobID) []byte
 	return id.Append(append(b.Append(dst, kind, queue), '/'))
 }
 
-// JobRef returns what [Base.AppendJob] appends.
+// JobRef returns the reference of [Base.AppendJob].
 func (b Base) JobRef(kind, queue string, id queuefs.JobID) string {
 	return string(b.AppendJob(make([]byte, 0, 96), kind, queue, id))
 }
@@ -54,9 +54,8 @@ func (b Base) CapabilityList(queue, set string) string {
 	return b.Ref(".well-known", "resourcesync", queue, set, "capabilitylist.xml")
 }
 
-// ParseJobRef returns the queue and the job of a reference whose last two
-// segments are these, such as those of [Base.AppendJob]. Query and fragment do
-// not count.
+// ParseJobRef returns the queue and the job of a reference from its last two
+// segments, as in [Base.AppendJob]. Query and fragment do not count.
 func ParseJobRef(ref string) (queue string, id queuefs.JobID, err error) {
 	rest, last, ok := CutLast(ref)
 	if ok {
@@ -69,7 +68,7 @@ func ParseJobRef(ref string) (queue string, id queuefs.JobID, err error) {
 	return queue, id, err
 }
 
-// CutLast splits a reference before its last segment, which it decodes.
+// CutLast splits a reference before its last segment, and decodes the segment.
 func CutLast(ref string) (rest, last string, ok bool) {
 	ref, _, _ = strings.Cut(ref, "#")
 	ref, _, _ = strings.Cut(ref, "?")

@@ -7,9 +7,9 @@ import (
 	"cutie/queuefs"
 )
 
-// BatchClass is the class of the state of a batch: a manifest whose files the
-// service fetches and submits as jobs (Cutie 5.5). The specification names no
-// elements for it; these follow those of the other classes.
+// BatchClass is the class of the state of a batch: a manifest with files for
+// the service to fetch and submit as jobs (Cutie 5.5). The specification names
+// no elements for it; these follow those of the other classes.
 var BatchClass = &Class{
 	Prefix: "bat", Root: "batchState", Namespace: namespace + "batch",
 	Terms: []Term{
@@ -18,10 +18,10 @@ var BatchClass = &Class{
 		{Name: "status"}, // fetching, done or failed
 		{Name: "created", Type: Date},
 		{Name: "finished", Type: Date},
-		{Name: "numLines", Type: Integer},   // of the manifest that name a file
+		{Name: "numLines", Type: Integer},   // of the manifest, with a file each
 		{Name: "numFetched", Type: Integer}, // of these, so far
 		{Name: "octets", Type: Integer},     // fetched so far
-		{Name: "batch"},                     // what the jobs have for job:batch
+		{Name: "batch"},                     // job:batch of the jobs
 		{Name: "detail"},
 		{Name: "errors", Item: "error"},
 		{Name: "submittedJobStates", Type: Reference, Item: "submittedJobState"},
@@ -44,17 +44,17 @@ type Batch struct {
 	Status   BatchStatus
 	Created  time.Time
 	Finished time.Time // zero as long as it is fetching
-	Lines    int64     // of the manifest that name a file
+	Lines    int64     // of the manifest, with a file each
 	Fetched  int64     // files, so far
 	Octets   int64     // fetched so far
 	Name     string    // Batch of its jobs; "" before they are submitted
-	Detail   string    // what it is about, or came of it; "" for nothing
+	Detail   string    // its subject, or its outcome; "" for nothing
 	Errors   []string  // such as "line 3: md5 without value"
 	// Submitted are its jobs, once it is done.
 	Submitted []queuefs.JobID
 }
 
-// OfBatch returns the state of a batch, which is at "<base>/batch/Q/ID".
+// OfBatch returns the state of a batch, at "<base>/batch/Q/ID".
 func OfBatch(base Base, s *Batch) Document {
 	b := newBuilder(BatchClass)
 	b.text("identifier", s.ID)
@@ -78,7 +78,7 @@ func OfBatch(base Base, s *Batch) Document {
 	return d
 }
 
-// Batch returns what d, of class [BatchClass], is the state of.
+// Batch returns the batch in the state d, of class [BatchClass].
 func (d *Document) Batch() (Batch, error) {
 	s := Batch{
 		ID:       d.Text("identifier"),

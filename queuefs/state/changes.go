@@ -9,15 +9,16 @@ import (
 	"cutie/queuefs"
 )
 
-// Changes are what a method did to several jobs of a queue, in FIFO order.
+// Changes are the changes of a method to several jobs of a queue, in FIFO
+// order.
 type Changes struct {
 	Changed []queuefs.JobID
-	Chosen  []queuefs.JobID // that would have been changed, if nothing was to be
-	Refused []string        // jobs that were named but not changed, and why: "j000000000042: job not found"
+	Chosen  []queuefs.JobID // to be changed by the same request without dry
+	Refused []string        // named jobs that were not changed, and why: "j000000000042: job not found"
 	Culled  []queuefs.Culled
-	Kept    []queuefs.Kept // those that culling left, though they are due
-	More    bool           // there may be more that the same request would change
-	After   queuefs.JobID  // only those behind this one; 0 if that is not known
+	Kept    []queuefs.Kept // due jobs left by culling
+	More    bool           // the same request may change more
+	After   queuefs.JobID  // only jobs after this one; 0 if unknown
 }
 
 func outcomeName(o queuefs.Outcome) string {
@@ -41,7 +42,7 @@ func (b *builder) changes(base Base, queue string, c *Changes) {
 	}
 }
 
-// culled adds the properties that the states of service and queue share.
+// culled adds the common properties of the states of service and queue.
 func (b *builder) culled(c *Changes) {
 	culled := make([]string, len(c.Culled))
 	for i := range c.Culled {
@@ -58,8 +59,8 @@ func (b *builder) culled(c *Changes) {
 	}
 }
 
-// Changes returns what d, of class [QueueClass] or [ServiceClass], says was
-// changed.
+// Changes returns the changes in the state d, of class [QueueClass] or
+// [ServiceClass].
 func (d *Document) Changes() (c Changes, err error) {
 	if c.Changed, err = ids(d.Items("changedJobStates")); err != nil {
 		return c, err
@@ -88,8 +89,8 @@ func (d *Document) Changes() (c Changes, err error) {
 	return c, nil
 }
 
-// culledText is a job that was culled, of which there is no state any more:
-// queue, job, where it stood, when it came there, and the octets of its payload.
+// culledText describes a culled job, without a state any more: queue, job, its
+// last status, since when, and the octets of its payload.
 func culledText(c *queuefs.Culled) string {
 	return c.Queue + " " + c.Job.String() + " " + c.Status.String() + " " + c.At.UTC().Format(dateLayout) + " " + strconv.FormatInt(c.Size, 10)
 }
@@ -123,8 +124,7 @@ const (
 	keptSpared = "spared" // they are promised for longer
 )
 
-// appendKept appends what is said of jobs that culling left: queue, how many, and
-// why.
+// appendKept appends the due jobs left by culling: queue, how many, and why.
 func appendKept(items []string, k *queuefs.Kept) []string {
 	if k.Needed > 0 {
 		items = append(items, k.Queue+" "+strconv.Itoa(k.Needed)+" "+keptNeeded)
@@ -135,8 +135,7 @@ func appendKept(items []string, k *queuefs.Kept) []string {
 	return items
 }
 
-// addKept reads what appendKept has written. What is said of one queue stands
-// together.
+// addKept reads an item of appendKept. Items of one queue stand together.
 func addKept(all []queuefs.Kept, s string) ([]queuefs.Kept, error) {
 	f := strings.Split(s, " ")
 	if len(f) != 3 {

@@ -45,7 +45,7 @@ func (f Form) Decode(c *Class, data []byte) (Document, error) {
 	return v.document(c, err)
 }
 
-// values are what a form says of each term of a class, in the order of terms.
+// values are the values for each term of a class, in the order of terms.
 type values []value
 
 type value struct {
@@ -54,7 +54,8 @@ type value struct {
 	items []string
 }
 
-// document returns the document with these values; err is that of reading them.
+// document returns the document with these values; err is the error of the
+// reader.
 func (v values) document(c *Class, err error) (Document, error) {
 	if err != nil {
 		return Document{}, fmt.Errorf("%s:%s: %w", c.Prefix, c.Root, err)
@@ -111,8 +112,8 @@ func canonical(t Type, text string) (string, error) {
 	return validText(text), nil
 }
 
-// The methods below read properties of a decoded document, whose text has the
-// right type already. What is absent is zero.
+// The methods below read properties of a decoded document; their text has the
+// right type already. An absent property is zero.
 
 func (d *Document) Text(name string) string {
 	if p := d.Property(name); p != nil {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// ExceptionClass is the class of the state that answers a request which cannot
-// be served. The names are those of Merritt's exceptions, without what they
-// told about the program.
+// ExceptionClass is the class of the state in answers to failed requests. The
+// names are those of Merritt's exceptions, without the details of the program.
 var ExceptionClass = &Class{
 	Prefix: "exc", Root: "exceptionState", Namespace: namespace + "exception",
 	Terms: []Term{
@@ -23,7 +22,7 @@ var ExceptionClass = &Class{
 // An Exception says why a request was not served.
 type Exception struct {
 	Status int    // of HTTP
-	Detail string // the thing and what is wrong with it; "" if that is not for the caller
+	Detail string // the thing and its error; "" if that is not for the caller
 }
 
 var statuses = map[int]struct{ name, description string }{
@@ -64,7 +63,7 @@ func OfException(e Exception) Document {
 	return b.document()
 }
 
-// Exception returns what d, of class [ExceptionClass], is the state of.
+// Exception returns the exception in the state d, of class [ExceptionClass].
 func (d *Document) Exception() Exception {
 	return Exception{Status: int(d.integer("hTTPResponse", 0)), Detail: d.Text("detail")}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ErrForm is the error for a response form that is unknown; the answer to it is
-// 415 (Cutie 5.2).
+// ErrForm is the error for an unknown response form; the answer is 415 (Cutie
+// 5.2).
 var ErrForm = errors.New("unsupported response form")
 
 // A Form is a form of state (Cutie 4). The zero Form is none.
@@ -21,15 +21,15 @@ const (
 	XHTML
 	XML
 	SOIF
-	HTML // XHTML that goes by the name of text/html, for who knows no other
+	HTML // XHTML under the name text/html, for clients of no other
 )
 
-// Default is the form of an answer to a request that asks for none (Cutie 4).
+// Default is the form of an answer to a request for no certain form (Cutie 4).
 const Default = XHTML
 
 var forms = [...]struct {
 	name, alias string
-	media       []string // first the one that is written
+	media       []string // the first is written
 }{
 	ANVL:   {"anvl", "txt", []string{"text/x-anvl", "text/anvl"}},
 	JSON:   {"json", "json", []string{"application/json"}},
@@ -43,7 +43,7 @@ var forms = [...]struct {
 // preferred are the forms, the one preferred by us first.
 var preferred = [...]Form{XHTML, HTML, JSON, ANVL, XML, Turtle, SOIF}
 
-// String returns the name that ?t= has for the form.
+// String returns the name of the form in ?t=.
 func (f Form) String() string {
 	if f.known() {
 		return forms[f].name
@@ -53,8 +53,8 @@ func (f Form) String() string {
 
 func (f Form) known() bool { return f > 0 && int(f) < len(forms) }
 
-// MediaType returns the media type that answers in this form carry, "" if the
-// form is none.
+// MediaType returns the media type of answers in this form, "" for none of the
+// forms.
 func (f Form) MediaType() string {
 	if f.known() {
 		return forms[f].media[0]
@@ -90,11 +90,10 @@ func FormOf(contentType string) (Form, error) {
 	return ParseForm(strings.TrimSpace(media))
 }
 
-// Negotiate returns the form to answer in. t is the query parameter of that
-// name, which decides if it is not empty; accept is the Accept header. If
-// neither asks for anything the form is [Default]. A page is [HTML] if accept
-// likes that better than [XHTML]. If what is asked for is no form the error
-// wraps [ErrForm].
+// Negotiate returns the form to answer in. t is the query parameter of this
+// name; it decides unless it is empty. accept is the Accept header. Without any
+// wish the form is [Default]. A page is [HTML] if accept prefers it to [XHTML].
+// For an unknown form the error wraps [ErrForm].
 func Negotiate(t, accept string) (Form, error) {
 	if t != "" {
 		f, err := ParseForm(t)
@@ -139,8 +138,8 @@ type mediaRange struct {
 	q         float64
 }
 
-// ParseAccept reads an Accept header. What cannot be understood in it is left
-// out; parameters other than q do not count.
+// ParseAccept reads an Accept header. Unintelligible parts are left out;
+// parameters other than q do not count.
 func ParseAccept(header string) Accept {
 	var a Accept
 	for part := range strings.SplitSeq(header, ",") {
@@ -166,9 +165,9 @@ func ParseAccept(header string) Accept {
 	return a
 }
 
-// Quality returns how welcome a media type is, whose parameters do not count,
-// from 0, not at all, to 1. The most specific range that fits it decides. An
-// Accept without ranges welcomes everything.
+// Quality returns how welcome a media type without parameters is, from 0, not
+// at all, to 1. The most specific range decides. An Accept without ranges
+// welcomes everything.
 func (a Accept) Quality(mediaType string) float64 {
 	if len(a) == 0 {
 		return 1

@@ -1,7 +1,7 @@
 package state
 
-// HelpClass is the class of help about the service or one of its methods
-// (Cutie 5.1), for which the specification names no elements.
+// HelpClass is the class of help about the service or one of its methods (Cutie
+// 5.1). The specification names no elements for it.
 var HelpClass = &Class{
 	Prefix: "hlp", Root: "helpState", Namespace: namespace + "help",
 	Terms: []Term{

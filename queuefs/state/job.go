@@ -7,8 +7,8 @@ import (
 	"cutie/queuefs/digest"
 )
 
-// unknown is what stands for a submitter that did not say who it is; it is the
-// code of Electronic Resource Citation.
+// unknown stands for an unknown submitter; it is the code of Electronic
+// Resource Citation.
 const unknown = "(:unkn)"
 
 const namespace = "http://uc3.cdlib.org/ontology/mrt/cutie/"
@@ -40,9 +40,9 @@ var JobClass = &Class{
 		{Name: "numRequeues", Type: Integer},
 		{Name: "updated", Type: Date},
 		{Name: "sequence", Type: Integer}, // number of the last event of the job
-		// Elements of the job file that have no property, as "name: value".
+		// Elements of the job file without a property, as "name: value".
 		{Name: "elements", Item: "element"},
-		{Name: "owner"},                      // authenticated user who submitted it
+		{Name: "owner"},                      // authenticated user of the submission
 		{Name: "numAttempts", Type: Integer}, // how often it was handed out
 		{Name: "leaseExpires", Type: Date},   // its key is nobody's but the consumer's
 		{Name: "held", Type: Date},
@@ -97,7 +97,7 @@ func OfJob(base Base, j *queuefs.Job) Document {
 	return d
 }
 
-// work adds what consumers and operators made of the job.
+// work adds the results of consumers and operators.
 func (b *builder) work(base Base, j *queuefs.Job) {
 	b.optional("owner", j.Owner)
 	if j.Attempts > 0 {
@@ -137,9 +137,9 @@ func (b *builder) digests(digests []digest.Value) {
 	b.list("digestValues", values)
 }
 
-// Job returns the job that d, of class [JobClass], is the state of. Its Queue
-// comes from the reference to the queue, its Results have their names alone,
-// and Extra and Lease.Key are zero.
+// Job returns the job in the state d, of class [JobClass]. Its Queue comes from
+// the reference to the queue, its Results have their names alone, and Extra and
+// Lease.Key are zero.
 func (d *Document) Job() (queuefs.Job, error) {
 	j := queuefs.Job{
 		Submitter: d.Text("submitter"),
@@ -193,7 +193,7 @@ func (d *Document) Job() (queuefs.Job, error) {
 	return j, nil
 }
 
-// digests leaves out those of a type that this version does not know.
+// digests leaves out types unknown to this version.
 func (d *Document) digests() ([]digest.Value, error) {
 	types, values := d.Items("digestTypes"), d.Items("digestValues")
 	if len(types) != len(values) {

@@ -54,7 +54,7 @@ func appendValue(dst []byte, t Type, text string) []byte {
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	start := 0 // of what is not yet appended
+	start := 0 // of the part not yet appended
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
@@ -178,7 +178,7 @@ func (v *value) decodeJSON(d *json.Decoder, c *Class, t *Term) (err error) {
 	})
 }
 
-// scalar reads one value of the JSON type that t is written as.
+// scalar reads one value of the JSON type for t.
 func scalar(d *json.Decoder, t Type) (string, error) {
 	token, err := d.Token()
 	if err != nil {

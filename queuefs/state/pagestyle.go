@@ -1,8 +1,8 @@
 package state
 
-// PageStyle is the sheet of every page, also of those around the states. It has
-// none of the characters that HTML and XHTML read differently, so that it has
-// one hash. Text has a contrast of 4.5 to 1 at least, by day and by night.
+// PageStyle is the sheet of every page. It has no character with another
+// meaning in HTML than in XHTML, so it has one hash. Text has a contrast of at
+// least 4.5 to 1, by day and by night.
 const PageStyle = `:root{color-scheme:light dark;--back:#f5f6f8;--card:#fff;--text:#1c232b;--dim:#55606d;--line:#d9dee4;--edge:#7d8894;--link:#0b55a0;--fill:#0b55a0;--on:#fff;--good:#17612f;--goodback:#e0f2e6;--bad:#a01f17;--badback:#fbe5e3;--warn:#744b00;--warnback:#fcefcf;--cool:#0b4f94;--coolback:#e1edf9;--flat:#49535f;--flatback:#e8ebef}
 @media (prefers-color-scheme:dark){:root{--back:#12161b;--card:#1a2027;--text:#e3e7ec;--dim:#9da8b4;--line:#303842;--edge:#76828f;--link:#82b8f2;--fill:#2a6cb5;--good:#84d6a0;--goodback:#17321f;--bad:#ff9d94;--badback:#431d1a;--warn:#f0c465;--warnback:#3a2c0c;--cool:#92c3f7;--coolback:#172f49;--flat:#b4bdc8;--flatback:#2a323b}}
 *{box-sizing:border-box}
@@ -64,10 +64,10 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 @media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0}.tiles{grid-template-columns:repeat(auto-fit,minmax(5.6rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.25rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
 `
 
-// StyleHash is the source expression of the style sheet that stands in every
-// page, for a Content-Security-Policy.
+// StyleHash is the source expression of PageStyle for a
+// Content-Security-Policy.
 const StyleHash = "'sha256-/HwQ9bM12PpkiMWwNLgRlGO0SbiXxlxxnqdIqP4k2tc='"
 
-// PagePolicy is the Content-Security-Policy under which a page works: no
-// scripts, no resources, forms to where it comes from.
+// PagePolicy is the Content-Security-Policy of a page: no scripts, no
+// resources, forms to its own origin.
 const PagePolicy = "default-src 'none'; style-src " + StyleHash + "; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

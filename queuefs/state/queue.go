@@ -33,7 +33,7 @@ var QueueClass = &Class{
 		{Name: "oldestPending", Type: Date}, // submission of the oldest pending job
 		{Name: "lastEvent", Type: Date},
 		{Name: "sequence", Type: Integer}, // number of the last event of the queue
-		// What part of the jobs jobStates is; see [Jobs].
+		// The part of the jobs in jobStates; see [Jobs].
 		{Name: "jobsStatus"},
 		{Name: "jobsAfter"},
 		{Name: "jobsLimit", Type: Integer},
@@ -42,26 +42,26 @@ var QueueClass = &Class{
 		{Name: "capabilityLists", Type: Reference, Item: "capabilityList"}, // ResourceSync
 		{Name: "status"}, // running or paused
 		{Name: "paused", Type: Date},
-		{Name: "closed", Type: Boolean},        // only of a queue that takes no submissions
+		{Name: "closed", Type: Boolean},        // only of a queue without submissions
 		{Name: "acknowledge"},                  // none, required or timeout
 		{Name: "leaseDuration", Type: Integer}, // seconds, if it is set
 		{Name: "maxAttempts", Type: Integer},   // if there is a limit
-		{Name: "callback", Type: Reference},    // who is told of changes
+		{Name: "callback", Type: Reference},    // URL to be told of changes
 		{Name: "digests"},                      // computed of payloads, if not SHA-256 alone
-		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and what holds
-		{Name: "numHeldJobs", Type: Integer},   // pending ones that are passed over
-		{Name: "numLeasedJobs", Type: Integer}, // consumed ones whose consumer is to report
+		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and the properties in force
+		{Name: "numHeldJobs", Type: Integer},   // pending ones on hold
+		{Name: "numLeasedJobs", Type: Integer}, // consumed ones in work
 		{Name: "numFailedJobs", Type: Integer}, // consumed ones with the outcome error
 		// The rest of what jobsStatus begins.
 		{Name: "jobsOutcome"},
 		{Name: "jobsHeld", Type: Boolean}, // only of a list of those on hold
 		{Name: "jobsBatch"},
-		// What a method did to several jobs; see [Changes].
+		// The changes of a method to several jobs; see [Changes].
 		{Name: "changedJobStates", Type: Reference, Item: "changedJobState"},
 		{Name: "chosenJobStates", Type: Reference, Item: "chosenJobState"},
 		{Name: "refusedJobs", Item: "refusedJob"},
 		{Name: "culledJobs", Item: "culledJob"},
-		{Name: "keptJobs", Item: "keptJob"}, // only of culling that left some, though they are due
+		{Name: "keptJobs", Item: "keptJob"}, // only of culling with due jobs left
 		{Name: "moreJobs", Type: Boolean},   // only if there may be more to change
 		{Name: "moreAfter"},                 // and where they begin
 	},
@@ -78,19 +78,19 @@ const (
 type Queue struct {
 	queuefs.QueueState
 	Jobs Jobs
-	// Submitted are the jobs of the submission that this state answers, if it
-	// was one of several jobs.
+	// Submitted are the jobs of the submission, if this state answers one of
+	// several jobs.
 	Submitted []queuefs.JobID
 	Changes   Changes
 }
 
-// Jobs is the page of jobs that the state of a queue lists, in FIFO order.
+// Jobs is the page of jobs in the state of a queue, in FIFO order.
 type Jobs struct {
-	Status  queuefs.Status  // only of jobs in this status; 0: all that are not culled
+	Status  queuefs.Status  // only jobs in this status; 0: all but culled ones
 	Outcome queuefs.Outcome // only of jobs with this outcome; 0: all
 	Held    bool            // only of jobs on hold
 	Batch   string          // only of this batch; "": all
-	After   queuefs.JobID   // only those behind this one; 0: from the head
+	After   queuefs.JobID   // only jobs after this one; 0: from the head
 	Limit   int             // at most so many, 0 to [MaxJobs]
 	IDs     []queuefs.JobID
 	More    bool // there are more behind them
@@ -157,7 +157,8 @@ func OfQueue(base Base, q *Queue) Document {
 	return d
 }
 
-// behaviour adds what was set for the work on jobs, and how many wait for whom.
+// behaviour adds the settings for the work on jobs, and the numbers of waiting
+// jobs.
 func (b *builder) behaviour(q *Queue) {
 	info := &q.Info
 	status := "running"
@@ -205,7 +206,7 @@ func references(base Base, queue string, ids []queuefs.JobID) []string {
 	return refs
 }
 
-// next returns where the jobs begin that are not listed.
+// next returns the reference of the rest of the jobs.
 func (q *Queue) next(base Base) string {
 	query := url.Values{}
 	after := q.Jobs.After
@@ -238,10 +239,10 @@ func (q *Queue) next(base Base) string {
 	return ref
 }
 
-// maxSeconds are those that a [time.Duration] can hold.
+// maxSeconds is the limit of a [time.Duration].
 const maxSeconds = int64(math.MaxInt64 / time.Second)
 
-// Queue returns what d, of class [QueueClass], is the state of.
+// Queue returns the queue in the state d, of class [QueueClass].
 func (d *Document) Queue() (Queue, error) {
 	var q Queue
 	q.Info = queuefs.QueueInfo{

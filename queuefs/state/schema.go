@@ -2,8 +2,8 @@ package state
 
 import "strconv"
 
-// Schemas are the classes that have schemas, by the name that theirs is served
-// under, such as "queue" for queue.xsd and queue.json.
+// Schemas are the classes with schemas, by their names in URLs: "queue" is for
+// queue.xsd and queue.json.
 var Schemas = map[string]*Class{
 	"service":   ServiceClass,
 	"queue":     QueueClass,
@@ -96,8 +96,9 @@ func JSONSchema(c *Class) []byte {
 	return append(dst, "}}}}\n"...)
 }
 
-// appendObjectOf appends what makes a schema that of an object which has a
-// property of the given name, up to the brace before the schema of that.
+// appendObjectOf appends the beginning of the schema of an object with a
+// property of the given name, up to the brace before the schema of the
+// property.
 func appendObjectOf(dst []byte, prefix, name string) []byte {
 	dst = append(dst, `"type":"object","required":["`...)
 	dst = append(appendPrefixed(dst, prefix, name), `"],"properties":{`...)

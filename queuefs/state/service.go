@@ -22,7 +22,7 @@ var ServiceClass = &Class{
 		{Name: "supportURI", Type: Reference},
 		{Name: "description"},
 		{Name: "sourceDescription", Type: Reference}, // ResourceSync
-		// What culling did; see [Changes].
+		// The changes of culling; see [Changes].
 		{Name: "culledJobs", Item: "culledJob"},
 		{Name: "keptJobs", Item: "keptJob"},
 		{Name: "moreJobs", Type: Boolean},
@@ -70,7 +70,7 @@ func (s *Service) version() string {
 	return ""
 }
 
-// Service returns what d, of class [ServiceClass], is the state of.
+// Service returns the service in the state d, of class [ServiceClass].
 func (d *Document) Service() Service {
 	s := Service{ServiceInfo: queuefs.ServiceInfo{
 		Name:        d.Text("name"),

@@ -7,7 +7,7 @@ import (
 )
 
 // appendSOIF appends d as one object of SOIF: its type is the root element, its
-// URL that of the state, and the items of a list are numbered from 1.
+// URL the URL of the state, and the items of a list are numbered from 1.
 func appendSOIF(dst []byte, d *Document) []byte {
 	url := d.Subject
 	if (&soif.Object{Type: d.Class.Root, URL: url}).Check() != nil {

@@ -1,13 +1,12 @@
-// Package state is the state of a Cutie service, its queues and its jobs, and
-// of what went wrong, as documents that the caller may ask for in several
-// forms (Cutie 0.3, sections 3 and 4).
+// Package state holds the states of a Cutie service, its queues, jobs and
+// errors, as documents in several forms (Cutie 0.3, sections 3 and 4).
 //
 // There is one model: a [Document] is a list of properties in the fixed order
-// of its [Class], which gives every property a name and a type. Forms are
-// written from the Document alone, so that they cannot differ in what they say.
+// of its [Class]. The class gives every property a name and a type. Every form
+// is written from the Document alone, so the forms cannot differ in content.
 //
-// The element names are those of Cutie section 3, with additional properties
-// behind them. The root elements are cut:cutieServiceState, que:queueState,
+// The element names are those of Cutie section 3, followed by additional
+// properties. The root elements are cut:cutieServiceState, que:queueState,
 // job:jobState, bat:batchState and exc:exceptionState.
 //
 // ANVL has the names without prefix and repeats the inner name of a list, as
@@ -17,20 +16,18 @@
 //
 // but in fixed order, with lists always as arrays, identifiers and versions
 // always as strings, and counts as numbers. Dates are W3CDTF in UTC with
-// microseconds. Properties that have no value are left out; the lists that the
-// specification names are there even when empty.
+// microseconds. Properties without a value are left out; the lists named in the
+// specification are there even when empty.
 //
-// XML has the prefixed names in namespaces without # or / at their end, and
-// text exactly. Turtle has the names in the same namespaces with a slash behind
-// them, the URL of the state as the subject, and every list as one RDF
-// collection of its outer name, so that order is kept. XHTML is a page for
-// people: Merritt's table of names and values, links, and forms for what may be
-// done; what the other forms say can be read back from its table. SOIF has one
-// object, whose type is the root element and whose URL is that of the state, the
-// names without prefix, and the items of a list under their names with numbers.
+// XML has the prefixed names in namespaces without # or / at their end, and the
+// exact text. Turtle has the names in the same namespaces with a slash at the
+// end, the URL of the state as the subject, and every list as one RDF
+// collection of its outer name, which keeps the order. XHTML is Merritt's table
+// of names and values. SOIF has one object: its type is the root element, its
+// URL the URL of the state, its attributes the names without prefix, and the
+// items of a list are numbered.
 //
-// Text that is not UTF-8, and characters that XML 1.0 has no place for, are
-// U+FFFD in all forms.
+// Text outside of UTF-8 and of XML 1.0 is U+FFFD in all forms.
 package state
 
 import (
@@ -41,23 +38,23 @@ import (
 	"unicode/utf8"
 )
 
-// A Type says what the text of a property is.
+// A Type is the type of a property's text.
 type Type uint8
 
 const (
-	String    Type = iota // any text that is UTF-8
+	String    Type = iota // any text in UTF-8
 	Integer               // decimal digits, perhaps with a minus sign, within 64 bits
 	Boolean               // "true" or "false"
 	Date                  // W3CDTF in UTC with microseconds: 2010-04-20T16:00:00.000000Z
 	Reference             // URL
 )
 
-// A Term is a property that a class of documents may have.
+// A Term is a possible property of a class of documents.
 type Term struct {
 	Name string // without prefix
 	Type Type   // of the value, or of the items
 	Item string // name of the items if the property is a list, else ""
-	// Always is set for lists that are written even when they have no items.
+	// Always is set for lists written even when they have no items.
 	Always bool
 }
 
@@ -65,7 +62,7 @@ type Term struct {
 type Class struct {
 	Prefix string // of the names in XML, JSON and Turtle
 	Root   string // name of the root element, without prefix
-	List   string // name of the element that holds several of them; "" if there is none
+	List   string // name of the element for several of them; "" if there is none
 	// Namespace is the namespace of the names in XML. Turtle puts a slash
 	// behind it.
 	Namespace string
@@ -75,7 +72,7 @@ type Class struct {
 // A Property is a term with its value. The fields are not for change.
 type Property struct {
 	*Term
-	Text  string   // the value unless the term is a list; UTF-8 that XML 1.0 allows
+	Text  string   // the value unless the term is a list; UTF-8 within XML 1.0
 	Items []string // the values if the term is a list
 }
 
@@ -104,15 +101,15 @@ const dateLayout = "2006-01-02T15:04:05.000000Z"
 // and may leave terms out.
 type builder struct {
 	Document
-	next int    // the first term that may come
+	next int    // the first term still allowed
 	buf  []byte // composed values one behind the other
 	cuts []cut
 }
 
-// A cut says which part of builder.buf is the text of a property.
+// A cut is the part of builder.buf with the text of a property.
 type cut struct{ property, from, to int }
 
-// usualTerms is room for what most documents say; the others grow.
+// usualTerms is enough for most documents; the others grow.
 const usualTerms = 20
 
 func newBuilder(c *Class) *builder {
@@ -124,7 +121,7 @@ func newBuilder(c *Class) *builder {
 	}
 }
 
-// add begins a property. It panics if name is out of order, which is a bug.
+// add begins a property. It panics if name is out of order: a bug.
 func (b *builder) add(name string) *Property {
 	for ; b.next < len(b.Class.Terms); b.next++ {
 		if t := &b.Class.Terms[b.next]; t.Name == name {
@@ -160,7 +157,7 @@ func (b *builder) date(name string, t time.Time) {
 	}
 }
 
-// composed adds what was appended to b.buf.
+// composed adds the text appended to b.buf.
 func (b *builder) composed(name string, buf []byte) {
 	b.add(name)
 	b.cuts = append(b.cuts, cut{len(b.Properties) - 1, len(b.buf), len(buf)})
@@ -185,8 +182,8 @@ func (b *builder) document() Document {
 	return b.Document
 }
 
-// validText replaces what is not UTF-8 and what XML 1.0 has no place for, so
-// that all forms say the same.
+// validText replaces characters outside of UTF-8 and XML 1.0, so all forms have
+// the same text.
 func validText(s string) string {
 	for i := 0; i < len(s); {
 		c := s[i]

@@ -55,8 +55,8 @@ func appendObject(dst []byte, t Type, text string) []byte {
 	return appendLiteral(dst, text)
 }
 
-// isIRI reports whether s is absolute and may stand between < and >. What
-// operators enter as a reference need not be one.
+// isIRI reports whether s is absolute and may stand between < and >. References
+// entered by operators can be anything.
 func isIRI(s string) bool {
 	scheme, _, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" {
@@ -79,7 +79,7 @@ func isIRI(s string) bool {
 func appendLiteral(dst []byte, s string) []byte {
 	const hex = "0123456789ABCDEF"
 	dst = append(dst, '"')
-	start := 0 // of what is not yet appended
+	start := 0 // of the part not yet appended
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {

@@ -56,7 +56,7 @@ func AppendTable(dst []byte, d *Document, note func(*Property) (class, title str
 	return append(dst, "</table></div>\n"...)
 }
 
-// appendValue appends the text of a property that is no list.
+// appendValue appends the text of a property, not a list.
 func (d *Document) appendValue(dst []byte, p *Property, note func(*Property) (class, title string)) []byte {
 	class, title := "", ""
 	if note != nil {
@@ -86,7 +86,7 @@ func (d *Document) appendText(dst []byte, t Type, text string) []byte {
 	return append(dst, "</a>"...)
 }
 
-// Ask returns ref with a parameter that asks for the form.
+// Ask returns ref with a parameter for the form.
 func (f Form) Ask(ref string) string {
 	if strings.Contains(ref, "?") {
 		return ref + "&t=" + f.String()

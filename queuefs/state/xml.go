@@ -37,10 +37,10 @@ func appendElement(dst []byte, prefix, name, text string) []byte {
 }
 
 // appendEscaped appends text for content or for an attribute in double quotes.
-// Line feeds and tabs become references if blanks is set, which attributes need
-// and which keeps them when a document is laid out anew.
+// Line feeds and tabs become references if blanks is set: attributes need this,
+// and it keeps them when a document is laid out anew.
 func appendEscaped(dst []byte, s string, blanks bool) []byte {
-	start := 0 // of what is not yet appended
+	start := 0 // of the part not yet appended
 	for i := 0; i < len(s); {
 		c := s[i]
 		ref, size := "", 1

@@ -17,7 +17,8 @@ type action struct {
 	Buttons                     []button
 }
 
-// A field of a form; Kind is that of an input, or "lines" for a text of several.
+// A field of a form; Kind is the type of an input, or "lines" for several lines
+// of text.
 type field struct {
 	Kind, Name, Label, Value string
 	Required                 bool
@@ -33,7 +34,7 @@ var (
 	reason  = field{Kind: "text", Name: "reason", Label: "Reason"}
 )
 
-// actions returns what the reader may do with the document.
+// actions returns the forms for everything the reader may do with the document.
 func actions(d *state.Document, v *rest.View) []action {
 	var all []action
 	add := func(method string, a action) {
@@ -96,7 +97,7 @@ func queueActions(d *state.Document, add func(method string, a action)) {
 	add("state", pause)
 }
 
-// leaseActions are for the reader who has the lease of the job.
+// leaseActions are for the reader with the lease of the job.
 func leaseActions(token string, add func(method string, a action)) {
 	for _, l := range []struct {
 		method string

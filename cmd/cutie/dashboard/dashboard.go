@@ -1,11 +1,11 @@
 // Package dashboard writes every page for people: the queues of a service, and
-// the states of the Cutie protocol with the forms for what the reader may do
+// the states of the Cutie protocol with forms for everything the reader may do
 // (Cutie 0.3, section 5).
 //
 // A page is well-formed as XHTML and as HTML, and works without scripts and
-// without other resources; [state.PagePolicy] is its Content-Security-Policy. The table of
-// a state has exactly the text of the other forms. Whatever a page tells besides
-// stands outside of the table, or in attributes.
+// without other resources; [state.PagePolicy] is its Content-Security-Policy.
+// The table of a state has exactly the text of the other forms. Everything else
+// on a page stands outside of the table, or in attributes.
 package dashboard
 
 import (

@@ -7,7 +7,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-// An indexPage lists queues with what an operator must know of each.
+// An indexPage lists queues with the figures for operators.
 type indexPage struct {
 	head
 	Lead, Scheme string

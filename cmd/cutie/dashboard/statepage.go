@@ -29,7 +29,7 @@ type statePage struct {
 // A note is a text to be seen before the properties.
 type note struct{ Class, Text string }
 
-// A lease is shown to the reader who has it.
+// A lease is shown to its holder.
 type lease struct{ Until, Token string }
 
 // A tile is a number of jobs. It leads to their list if Ref is not empty.
@@ -82,7 +82,7 @@ func newStatePage(d *state.Document, v *rest.View) *statePage {
 	return p
 }
 
-// others are the forms that a page refers to.
+// others are the forms in the links of a page.
 var others = [...]state.Form{state.ANVL, state.JSON, state.Turtle, state.XML, state.SOIF}
 
 func title(d *state.Document) string {
@@ -174,7 +174,7 @@ func inWork(d *state.Document) bool {
 	return d.Class == state.JobClass && d.Text("status") == queuefs.Consumed.String() && d.Text("leaseExpires") != "" && d.Text("outcome") == ""
 }
 
-// tellJob adds what is to be seen of a job before its properties.
+// tellJob adds the notes of a job above its properties.
 func (p *statePage) tellJob(d *state.Document, v *rest.View) {
 	unit := " octets, "
 	if d.Text("size") == "1" {
@@ -196,9 +196,8 @@ func (p *statePage) tellJob(d *state.Document, v *rest.View) {
 	}
 }
 
-// notes returns what the table tells of a property besides its text: how long
-// ago a date was unless now is zero, a size in a larger unit, and how a long text
-// is laid out.
+// notes returns the additions to a property in the table: the age of a date
+// unless now is zero, a size in a larger unit, and the layout of a long text.
 func notes(now time.Time) func(*state.Property) (class, title string) {
 	const long = 600 // bytes
 	return func(p *state.Property) (class, title string) {
