@@ -44,8 +44,8 @@ func ServerURL(text string) (string, error) {
 	return u.String(), nil
 }
 
-// CatalogID returns the Catalog-Service-ID of a catalog of the server, of which
-// the name is given; one that is a Catalog-Service-ID already stays as it is.
+// CatalogID returns the Catalog-Service-ID of a catalog of the server, by its
+// name. A Catalog-Service-ID is returned unchanged.
 func (c *Client) CatalogID(name string) string {
 	if name == "" || strings.Contains(name, "://") {
 		return name
@@ -55,7 +55,7 @@ func (c *Client) CatalogID(name string) string {
 	return catalogIDOf(c.URL[:i], host, name)
 }
 
-// A Request is what is asked for. Empty fields are not sent.
+// A Request is a query. Empty fields are not sent.
 type Request struct {
 	Type    Type
 	Catalog string // Catalog-Service-ID; "" is the default of the server
@@ -81,19 +81,18 @@ func (q *Request) append(dst []byte) []byte {
 	return dst
 }
 
-// since is how a scope begins that has a date.
+// since is the beginning of a scope with a date.
 const since = "since "
 
-// Since returns the scope of what changed at an instant, or later in its
-// second.
+// Since returns the scope of changes at an instant, or later in its second.
 func Since(t time.Time) string { return since + httpDate(t) }
 
 // A Reply is the answer to a message. Close it after use.
 type Reply struct {
 	Header
 	Status int // of HTTP
-	// Until is the instant that the answer is of: what is asked for since then
-	// next time completes it. It is zero if the server does not say.
+	// Until is the instant of the answer: a request since then completes it. It
+	// is zero if the server does not say.
 	Until  time.Time
 	Length int64 // octets of the answer; -1 if the server does not say
 
@@ -107,9 +106,8 @@ func (r *Reply) Read() (soif.Object, error) { return r.in.Read() }
 // Close lets go of the answer.
 func (r *Reply) Close() error { return r.body.Close() }
 
-// Ask sends a request. Of what goes over the wire each read octet is written
-// to watch, unless that is nil. If the answer is an error it is an [*Error]. That
-// there is nothing of what was asked for is none.
+// Ask sends a request. Each octet read is also written to watch, unless watch
+// is nil. An error in the answer is an [*Error]. An empty answer is no error.
 func (c *Client) Ask(ctx context.Context, q Request, watch io.Writer) (*Reply, error) {
 	message := q.append(nil)
 	r, err := c.send(ctx, int64(len(message)), bytes.NewReader(message), watch)
@@ -122,9 +120,9 @@ func (c *Client) Ask(ctx context.Context, q Request, watch io.Writer) (*Reply, e
 	return r, nil
 }
 
-// Send submits objects, which are SOIF in body, to a catalog: as new jobs, or to
-// delete the jobs that they name if typ is [RDResponseDeleted]. The answer says
-// what became of each; its Status and Error tell whether all was well.
+// Send submits objects, the SOIF in body, to a catalog: as new jobs, or, if typ
+// is [RDResponseDeleted], to delete the jobs with their URLs. The answer has a
+// result for each object; its Status and Error sum them up.
 func (c *Client) Send(ctx context.Context, typ Type, catalog string, body io.Reader) (*Reply, error) {
 	head := Header{Type: typ, Catalog: catalog}
 	return c.send(ctx, -1, io.MultiReader(bytes.NewReader(head.append(nil)), body), nil)

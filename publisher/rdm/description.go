@@ -18,7 +18,7 @@ type field struct {
 	about string
 	typ   string // Data-Type
 	extra []soif.Attribute
-	index bool // the index knows it, so that no job file need be read
+	index bool // in the index, so no job file need be read
 }
 
 // fields are all there are; their places are the numbers in the schema.
@@ -53,7 +53,7 @@ func fieldNamed(name string) int {
 	return -1
 }
 
-// A resource is a job that is to be described.
+// A resource is a job to be described.
 type resource struct {
 	job     queuefs.Job // as far as it is known
 	changed time.Time
@@ -61,7 +61,7 @@ type resource struct {
 	gone    bool // it was culled: nothing but its number is known
 }
 
-// ofEntry is what the index knows of a job.
+// ofEntry returns a resource with the facts in the index.
 func ofEntry(q *queuefs.Queue, e *queuefs.Entry) resource {
 	return resource{changed: e.File.Modified, job: queuefs.Job{ID: e.Job, Queue: q.ID(), Status: e.Status, Size: e.Payload.Length,
 		Submitted: e.Payload.Modified, Digests: []digest.Value{digest.NewValue(digest.SHA256, e.Payload.SHA256[:])}}}
@@ -111,7 +111,7 @@ func (s *resource) value(field int) string {
 	return ""
 }
 
-// date returns a field that is a date, zero if the job has it not.
+// date returns a field with a date, zero if the job lacks it.
 func (s *resource) date(name string) time.Time {
 	switch name {
 	case "Submitted":
@@ -126,8 +126,8 @@ func (s *resource) date(name string) time.Time {
 	return time.Time{}
 }
 
-// selection are the fields that a view wants, and whether all of them are in
-// the index.
+// selection returns the fields for a view, and whether all of them are in the
+// index.
 func (v *view) selection(all []string) (places []int, index bool) {
 	index = true
 	for i := range fields {
@@ -139,10 +139,10 @@ func (v *view) selection(all []string) (places []int, index bool) {
 	return places, index
 }
 
-// ofDeleted is all that is said of a job that is no longer there.
+// ofDeleted are the only fields of a culled job.
 var ofDeleted = []string{"Status", "RD-Last-Modified"}
 
-// appendDescription appends the object that describes a job.
+// appendDescription appends the description of a job.
 func (x *exchange) appendDescription(dst []byte, s *resource, places []int) []byte {
 	dst = append(append(append(dst, '@'), documentObject...), " { "...)
 	dst = append(x.base.AppendJob(dst, "state", s.job.Queue, s.job.ID), '\n')

@@ -12,8 +12,8 @@ import (
 	"cutie/queuefs"
 )
 
-// An Error is a message that was not answered as it wanted: what a [Handler]
-// answers, and what a [Client] returns for it.
+// An Error is a failed message: the answer of a [Handler], and the error of a
+// [Client].
 type Error struct {
 	Status  int    // of HTTP, 400 and above
 	Message string // RDM-Error-Message
@@ -30,8 +30,8 @@ func badRequest(format string, args ...any) error {
 	return &Error{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// sentinels are the errors that have a status of their own. The text of those
-// from 500 on is all that the caller is told.
+// sentinels are the errors with a status of their own. From 500 on the caller
+// is told nothing but their text.
 var sentinels = []struct {
 	err    error
 	status int
@@ -113,7 +113,7 @@ func (h *Handler) log(r *http.Request, err error) {
 	}
 }
 
-// errNoType is the error for a request that does not say what it wants.
+// errNoType is the error for a request without a type.
 var errNoType = fmt.Errorf("%w", &Error{http.StatusBadRequest, "no type is given, such as type=status-request"})
 
 // page returns a document of HTML 2.0 (Status Message). body is HTML.

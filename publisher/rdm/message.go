@@ -37,13 +37,13 @@ const (
 	nameViewHits       = "View-Hits"
 )
 
-// version is what is spoken.
+// version is the version of RDM spoken here.
 const version = "1.0"
 
 // MediaType is the type of messages.
 const MediaType = "application/x-rdm"
 
-// A Type is what a message is about (RDM Header). The zero Type is none.
+// A Type is the type of a message (RDM Header). The zero Type is none.
 type Type uint8
 
 const (
@@ -77,8 +77,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("Type(%d)", uint8(t))
 }
 
-// ParseType reads a type in any case, and the short names such as
-// schema-request.
+// ParseType reads a type in any case, and short names like schema-request.
 func ParseType(s string) (Type, error) {
 	for t, name := range typeNames {
 		if name != "" && (strings.EqualFold(s, name) || strings.EqualFold(s, strings.Replace(name, "-description", "", 1))) {
@@ -88,7 +87,7 @@ func ParseType(s string) (Type, error) {
 	return 0, fmt.Errorf("RDM-Type %.60q is none of %s", s, strings.Join(typeNames[1:], ", "))
 }
 
-// isRequest tells whether the type is one that is asked with.
+// isRequest reports whether messages of the type are requests.
 func (t Type) isRequest() bool { return t > 0 && t%2 == 1 }
 
 // reply is the type of the answer.
@@ -99,7 +98,7 @@ func (t Type) reply() Type {
 	return StatusResponse
 }
 
-// languages are the query languages of the types that have one.
+// languages are the query languages, by type.
 var languages = map[Type]string{RDRequest: "gatherer", RDRequestDeleted: "gatherer",
 	SchemaRequest: "schema-basic", TaxonomyRequest: "taxonomy-basic"}
 
@@ -125,7 +124,7 @@ func (h *Header) append(dst []byte) []byte {
 	return soif.AppendEnd(dst)
 }
 
-// parseHeader reads the object that begins a message.
+// parseHeader reads the first object of a message.
 func parseHeader(o *soif.Object) (h Header, err error) {
 	if !o.Is(headerObject) {
 		return h, fmt.Errorf("message begins with %.40q, not with %s", o.Type, headerObject)
@@ -169,8 +168,8 @@ func catalogIDOf(scheme, host, name string) string {
 	return state.Base(catalog + "://" + host).Ref(name)
 }
 
-// catalogName returns the queue that a Catalog-Service-ID names. Host and port
-// do not count: between them and us may be proxies.
+// catalogName returns the queue of a Catalog-Service-ID. Host and port do not
+// count: there may be proxies between client and server.
 func catalogName(csid string) (string, error) {
 	scheme, rest, ok := strings.Cut(csid, "://")
 	_, name, named := strings.Cut(rest, "/")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// natural tells whether an order is that of the queue, or its reverse. What was
-// culled comes behind it.
+// natural reports whether an order is the order of the queue, or its reverse.
+// Culled jobs come last in it.
 func (f *finder) natural(order []sortKey) bool {
 	return !f.deleted && strings.EqualFold(order[0].name, "Identifier")
 }
@@ -18,19 +18,19 @@ func (f *finder) natural(order []sortKey) bool {
 type ranked struct {
 	resource
 	keys []rank
-	n    int64 // place in the queue, which decides between equals
+	n    int64 // place in the queue; decides between equals
 }
 
-// A rank is a value as it is compared: number for dates and integers, else the
-// text in lower case. What a job has not comes first.
+// A rank is a value for comparison: number for dates and integers, else the
+// text in lower case. Missing values come first.
 type rank struct {
 	number int64
 	text   string
 }
 
 // sorted returns the first hits of a finder in the order of the view. It keeps
-// no more of them than are wanted, and reads job files only if the order has a
-// field that is not in the index.
+// only the hits in the view, and reads job files only if the order has a field
+// outside of the index.
 func (x *exchange) sorted(f *finder) ([]ranked, error) {
 	most := int64(x.h.o.MaxOrdered)
 	if x.view.last > 0 {
@@ -40,7 +40,7 @@ func (x *exchange) sorted(f *finder) ([]ranked, error) {
 	var descending []bool
 	index := true
 	for _, k := range x.view.order {
-		// What descriptions do not have orders nothing.
+		// Unknown fields order nothing.
 		if i := fieldNamed(k.name); i >= 0 {
 			places, descending = append(places, i), append(descending, k.descending)
 			index = index && fields[i].index
@@ -104,7 +104,7 @@ func ranks(s *resource, places []int) []rank {
 	return keys
 }
 
-// A ranking is a heap whose top is the last of those it has.
+// A ranking is a heap with the last hit at its top.
 type ranking struct {
 	list       []ranked
 	descending []bool

@@ -12,8 +12,8 @@ import (
 	"cutie/queuefs/state"
 )
 
-// An output is the body of an answer. It is held back until it has 64 KiB, so
-// that short answers have a Content-Length, and errors a status.
+// An output is the body of an answer. It is held back up to 64 KiB, so short
+// answers have a Content-Length, and errors a status.
 type output struct {
 	w       http.ResponseWriter
 	head    bool // of the answer nothing but the header is wanted
@@ -30,8 +30,7 @@ func newOutput(w http.ResponseWriter, r *http.Request) *output {
 	return &output{w: w, head: r.Method == http.MethodHead, status: http.StatusOK, coding: accepted(r.Header.Values("Accept-Encoding"))}
 }
 
-// accepted returns the content coding to send, under the name that was asked
-// for.
+// accepted returns the content coding to send, under the name in the request.
 func accepted(header []string) string {
 	for part := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, params, _ := strings.Cut(part, ";")
@@ -46,7 +45,7 @@ func accepted(header []string) string {
 	return ""
 }
 
-// errTaken ends an answer of which nothing more is wanted.
+// errTaken ends a complete answer.
 var errTaken = errors.New("answer is complete")
 
 // write adds to the body.
@@ -62,7 +61,7 @@ func (o *output) write(p []byte) error {
 	return err
 }
 
-// Write takes what is to be sent as it is.
+// Write takes octets to be sent unchanged.
 func (o *output) Write(p []byte) (int, error) {
 	if !o.started {
 		if len(o.held)+len(p) <= heldOctets {
@@ -89,7 +88,7 @@ func (o *output) start() {
 	o.w.WriteHeader(o.status)
 }
 
-// finish sends what is held back.
+// finish sends the rest.
 func (o *output) finish() error {
 	if o.zip != nil {
 		if err := o.zip.Close(); err != nil {

@@ -2,10 +2,10 @@
 // over the queues of a home, both ends: a [Handler] for /rdm/incoming and a
 // [Client].
 //
-// A catalog is a queue, and a resource is a job: what is described is the state
-// of the job, and its URL that of Get-job-state. In a catalog are the jobs that
-// are pending or consumed; deleted are those in that status, and those culled as
-// long as they are remembered.
+// A catalog is a queue, and a resource is a job: its description is the state
+// of the job, and its URL the URL of Get-job-state. A catalog has the pending
+// and consumed jobs; deleted are jobs in this status, and culled jobs as long
+// as they are remembered.
 //
 //	request                        query language   scope
 //	rd-request                     gatherer         all | since DATE
@@ -19,28 +19,28 @@
 // type, ql, csid, scope, view-attributes, view-order and view-hits. The short
 // names schema-request, server-request and taxonomy-request are known as well.
 //
-// A message of the type rd-response that a client posts is a submission, and one
-// of the type rd-response-deleted deletes jobs. Each of its objects stands for
-// itself, and the answer, a status-response, says what became of it:
+// A client submits jobs with a message of the type rd-response, and deletes
+// jobs with the type rd-response-deleted. Each object stands for itself, and
+// the answer, a status-response, has a result for each:
 //
-//   - An object with the URL of a pending job changes its file name, by Title,
-//     and its Sidecar; who may delete it may do so. One with the URL of a job that
-//     was consumed or deleted requeues it, if the attribute Status is pending.
-//   - Any other is a new job. Its payload is the attribute Payload, or else the
-//     object itself as application/x-soif. Title is the file name, Sidecar the
-//     sidecar; the payload must have the digests of Digest-Type and Digest-Value.
+//   - An object with the URL of a pending job changes its file name, by Title, and its
+//     Sidecar; this needs the right to delete. The URL of a consumed or deleted job
+//     requeues it, if the attribute Status is pending.
+//   - Any other is a new job. Its payload is the attribute Payload, or else the object
+//     itself as application/x-soif. Title is the file name, Sidecar the sidecar; the
+//     payload must have the digests of Digest-Type and Digest-Value.
 //
 // A leading SCHEMA object is checked, and the REQUEST object of the Sun Portal
 // Search is taken in place of a header, with submit-operation insert, update,
 // delete or retrieve.
 //
-// An answer is of the instant at which it began: jobs that change while it is on
-// its way are left to the next. Its Last-Modified is that instant, or the last
-// event before it; whoever asks for what is since then misses nothing, and gets
-// at most what is of the same second again.
+// An answer is of the instant at its beginning: jobs that change later are left
+// to the next answer. Its Last-Modified is this instant, or the last event
+// before it. A request since then misses nothing, and repeats at most the
+// changes of one second.
 //
-// Errors are messages too, with RDM-Error-Message and a status of HTTP. Where the
-// text of RDM contradicts itself, names are compared without case and both
+// Errors are messages too, with RDM-Error-Message and a status of HTTP. Where
+// the text of RDM contradicts itself, names are compared without case and both
 // spellings taken; dates are read in the three forms of HTTP.
 //
 // Not here: query languages of other makers, and descriptions of other servers.
@@ -59,7 +59,7 @@ import (
 // Path is where messages are taken.
 const Path = "/rdm/incoming"
 
-// A Right is what a message needs for a catalog.
+// A Right is the right for a message to a catalog.
 type Right uint8
 
 const (
@@ -76,14 +76,13 @@ func (r Right) String() string { return rightNames[r] }
 // Options are the settings and limits of a [Handler]. Zero values mean the
 // defaults.
 type Options struct {
-	// Allow returns why the caller has not a right for a queue, by its cleaned
-	// identifier, or for all queues if that is "": an [*Error]. What the answer
-	// needs besides is added to header. nil: everybody may do everything.
+	// Allow returns an [*Error] if the caller lacks a right for a queue, by its
+	// cleaned identifier, or for all queues if queue is "". It may add fields
+	// to the header of the answer. nil: everybody may do everything.
 	Allow func(header http.Header, r *http.Request, right Right, queue string) error
-	// User returns the user who asks, "" for one without a name. nil: nobody
-	// has one.
+	// User returns the name of the user, "" without one. nil: nobody has one.
 	User func(ctx context.Context) string
-	// Log is told of errors that are not shown to the caller; nil: nobody is.
+	// Log is called with errors hidden from the caller, if it is not nil.
 	Log func(r *http.Request, err error)
 
 	MaxBody    int64 // octets of a message, as sent and as decoded; 0: 1 GiB; beyond it 413
@@ -128,7 +127,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve finds out what is asked and does it.
+// serve reads the message and answers it.
 func (x *exchange) serve() error {
 	switch x.r.Method {
 	case http.MethodGet, http.MethodHead:

@@ -30,8 +30,8 @@ type exchange struct {
 	csid       string // as it was sent
 	scope      string // "" if there is none
 	view       view
-	submission Type           // of what is submitted: RDResponse or RDResponseDeleted
-	sun        *soif.Object   // the object that stood in place of a header
+	submission Type           // type of the submission: RDResponse or RDResponseDeleted
+	sun        *soif.Object   // the object in place of a header
 	catalog    *queuefs.Queue // once it was found
 }
 
@@ -44,8 +44,8 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// readQuery reads a request that is in the URL (Using the GET method). Keys that
-// mean nothing are ignored.
+// readQuery reads a request in the URL (Using the GET method). Unknown keys are
+// ignored.
 func (x *exchange) readQuery() error {
 	query, err := url.ParseQuery(x.r.URL.RawQuery)
 	if err != nil {
@@ -73,7 +73,7 @@ func (x *exchange) readQuery() error {
 	return x.ask(keys["ql"], keys["scope"], keys["view-attributes"], keys["view-order"], keys["view-hits"])
 }
 
-// ask takes a query that was sent in whatever way.
+// ask takes a query from a URL or from a message.
 func (x *exchange) ask(language, scope, attributes, order, hits string) (err error) {
 	want := languages[x.typ]
 	if language = strings.TrimSpace(language); want != "" && language != "" && !strings.EqualFold(language, want) {
@@ -124,7 +124,7 @@ func (x *exchange) readMessage() (*message, error) {
 	return in, nil
 }
 
-// readRest reads what follows the header of a request.
+// readRest reads the part of a request after its header.
 func (x *exchange) readRest(in *message) error {
 	o, err := in.Read()
 	if err == io.EOF {
@@ -185,7 +185,7 @@ func tooLarge(limit int64) error {
 	return &Error{http.StatusRequestEntityTooLarge, "message has more than the " + number(limit) + " octets that are taken"}
 }
 
-// unpacked is a message that was sent compressed.
+// unpacked is a compressed message.
 type unpacked struct {
 	in    io.Reader
 	left  int64
@@ -204,7 +204,7 @@ func (u *unpacked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// notGzip keeps what an error of the connection says.
+// notGzip keeps errors of the connection as they are.
 func notGzip(err error) error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return err
@@ -212,7 +212,7 @@ func notGzip(err error) error {
 	return badRequest("message is not what its content coding says: %v", err)
 }
 
-// A body reads the body of a request. Its errors say what is to be answered.
+// A body reads the body of a request. Its errors are ready for the answer.
 type body struct {
 	in    io.Reader
 	conn  *http.ResponseController
@@ -222,7 +222,7 @@ type body struct {
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	// Not at every read, since that would cost more than to read.
+	// Not at every read: this costs more than reading.
 	if now := time.Now(); now.After(b.until) {
 		b.until = now.Add(b.idle / 8)
 		b.armed = b.conn.SetReadDeadline(now.Add(b.idle)) == nil
@@ -246,7 +246,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// done lifts the limit of time, so that it does not end what follows.
+// done lifts the time limit for the rest of the connection.
 func (b *body) done() {
 	if b.armed {
 		b.conn.SetReadDeadline(time.Time{})

@@ -10,9 +10,8 @@ import (
 	"cutie/queuefs"
 )
 
-// find finds the catalog that the message is about, for a caller who has the
-// right (Catalog Service IDs). Without one it is that of cutie-info.txt, or the
-// first queue.
+// find finds the catalog of the message, for a caller with the right (Catalog
+// Service IDs). The default is the one in cutie-info.txt, or the first queue.
 func (x *exchange) find(right Right) error {
 	name := x.h.svc.Info().DefaultCatalog
 	if x.csid == "" && name == "" {
@@ -31,7 +30,7 @@ func (x *exchange) find(right Right) error {
 	}
 	q, err := x.h.svc.Queue(name)
 	if err != nil {
-		// Who may not see all queues learns not which there are.
+		// The names of queues are for those with the right to see all.
 		if err := x.allow(right, ""); err != nil {
 			return err
 		}
@@ -48,7 +47,7 @@ func notFound(name string) error {
 	return fmt.Errorf("%w", &Error{404, fmt.Sprintf("catalog not found: %.200s", name)})
 }
 
-// may is allow for what is left out of an answer otherwise.
+// may is allow for parts of an answer that can be left out.
 func (x *exchange) may(right Right, queue string) bool {
 	return x.h.o.Allow == nil || x.h.o.Allow(http.Header{}, x.r, right, queue) == nil
 }
@@ -60,8 +59,8 @@ func (x *exchange) allow(right Right, queue string) error {
 	return x.h.o.Allow(x.w.Header(), x.r, right, queue)
 }
 
-// answered is the Catalog-Service-ID of the answer: that of the catalog, or as
-// it was asked for.
+// answered is the Catalog-Service-ID of the answer: the catalog's, or the one
+// in the request.
 func (x *exchange) answered() string {
 	if x.catalog != nil {
 		return catalogID(x.base, x.catalog.ID())
@@ -141,16 +140,16 @@ func (x *exchange) retrieve() error {
 // A finder goes through a queue as it was at an instant.
 type finder struct {
 	q         *queuefs.Queue
-	whole     bool      // what the index does not know is wanted too
-	since     time.Time // nothing that changed before
-	until     time.Time // nothing that changed after: what did is left to the next answer
+	whole     bool      // with the fields outside of the index
+	since     time.Time // nothing changed before
+	until     time.Time // nothing changed after: this is left to the next answer
 	deleted   bool
 	backwards bool // the last job first
 	err       error
 }
 
-// all goes through what there is, in the order of the queue, then through what
-// was culled. It keeps one page of the index in memory.
+// all yields the jobs, in the order of the queue, then the culled jobs. It
+// keeps one page of the index in memory.
 func (f *finder) all() iter.Seq[resource] {
 	return func(yield func(resource) bool) {
 		var entries []queuefs.Entry
@@ -188,7 +187,8 @@ func (f *finder) within(t time.Time) bool { return !t.Before(f.since) && !t.Afte
 // culled goes through the tombstones.
 func (f *finder) culled(yield func(resource) bool) {
 	const many = 10_000
-	// Those after an instant are given, and those of it are wanted too.
+	// The index gives jobs after an instant; those of the instant belong to
+	// them here.
 	for after := f.since.Add(-time.Microsecond); ; {
 		stones, err := f.q.Tombstones(after, many)
 		if err != nil {
@@ -207,7 +207,7 @@ func (f *finder) culled(yield func(resource) bool) {
 	}
 }
 
-// count counts what there is, up to enough unless that is 0.
+// count counts the hits, up to enough unless enough is 0.
 func (f *finder) count(enough int64) (n int64) {
 	for range f.all() {
 		if n++; n == enough {
@@ -217,7 +217,7 @@ func (f *finder) count(enough int64) (n int64) {
 	return n
 }
 
-// read completes what is known of a job. It is false if the job has changed
+// read completes the facts of a job. It returns false if the job has changed
 // since.
 func (f *finder) read(s *resource) (bool, error) {
 	if s.whole {

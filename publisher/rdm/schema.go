@@ -55,7 +55,7 @@ func (x *exchange) describeSchema() error {
 	return x.out.write(soif.AppendEnd(b))
 }
 
-// serviceDate is when what is said of the service last changed.
+// serviceDate is the time of the last change to the facts of the service.
 func serviceDate(info *queuefs.ServiceInfo) time.Time {
 	if info.Modified.IsZero() {
 		return info.Created
@@ -70,8 +70,8 @@ func appendMaintainer(dst []byte, info *queuefs.ServiceInfo) []byte {
 	return soif.AppendAttribute(dst, "Maintainer", strings.TrimPrefix(info.SupportURI, "mailto:"))
 }
 
-// schemaEntries reads the scope "defined X": the places of the fields whose
-// entries have the attribute X of the schema language, or whose name is X.
+// schemaEntries reads the scope "defined X": the places of fields with the
+// attribute X of the schema language in their entries, or with the name X.
 func (x *exchange) schemaEntries() (places []int, err error) {
 	name := "SOIF-Attribute"
 	if x.scope != "" {
@@ -85,7 +85,7 @@ func (x *exchange) schemaEntries() (places []int, err error) {
 			return []int{n}, nil
 		}
 		for _, a := range entryOf(n) {
-			// A value of 0 says that the attribute is not present.
+			// A value of 0 stands for an absent attribute.
 			if strings.EqualFold(a.Name, name) && a.Value != "0" {
 				places = append(places, n)
 			}
@@ -105,8 +105,8 @@ func entryOf(n int) []soif.Attribute {
 		soif.Attribute{Name: "In-Root-Table", Value: "1"})
 }
 
-// checkSchema checks the schema that comes with a submission: a version that is
-// known, and entries that have a name of their own each.
+// checkSchema checks the schema of a submission: its version, and the names of
+// its entries, each with one of its own.
 func checkSchema(o *soif.Object) error {
 	if v := o.Value("Schema-Definition-Language-Version"); v != "" && v != "1" && !strings.HasPrefix(v, "1.") {
 		return fmt.Errorf("Schema-Definition-Language-Version %.20q is not 1.0", v)

@@ -9,7 +9,7 @@ import (
 	"cutie/queuefs"
 )
 
-// samples is how many descriptions stand in that of a catalog.
+// samples is how many descriptions the description of a catalog has.
 const samples = 3
 
 // describeServer answers server-description-request (Server Descriptions).
@@ -54,11 +54,11 @@ func (x *exchange) describeServer() error {
 	return x.out.write(soif.AppendEnd(b))
 }
 
-// supported are the types that are taken.
+// supported are the types of messages taken here.
 var supported = strings.Join([]string{RDRequest.String(), RDRequestDeleted.String(), RDResponse.String(), RDResponseDeleted.String(),
 	SchemaRequest.String(), ServerRequest.String(), TaxonomyRequest.String(), StatusRequest.String()}, ",")
 
-// readable are the queues that the caller may read.
+// readable returns the queues with the right to read for the caller.
 func (x *exchange) readable() (list []*queuefs.Queue) {
 	for _, q := range x.h.svc.Queues() {
 		if x.may(Read, q.ID()) {

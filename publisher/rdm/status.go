@@ -39,8 +39,7 @@ func (x *exchange) describeStatus() error {
 	return x.out.write(appendStatus(head.append(nil), x.base.Ref("state"), nil, text))
 }
 
-// appendStatus appends a status message: a page, behind what a program wants to
-// know of it.
+// appendStatus appends a status message: facts for programs, and a page.
 func appendStatus(dst []byte, url string, facts []soif.Attribute, text string) []byte {
 	dst = soif.AppendHead(dst, statusObject, url)
 	dst = soif.AppendAttribute(dst, "Content-Type", "text/html")

@@ -17,7 +17,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-// A result is what became of an object of a submission.
+// A result is the result of one object of a submission.
 type result struct {
 	done string // submitted, updated, requeued, deleted, unchanged; "" if it was rejected
 	job  queuefs.JobID
@@ -59,7 +59,7 @@ func (x *exchange) submit(in *message) error {
 	return x.answerSubmission(results, ended)
 }
 
-// take does what an object of a submission wants.
+// take carries out one object of a submission.
 func (x *exchange) take(o *soif.Object) (r result) {
 	id, own, err := x.own(o.URL)
 	switch {
@@ -81,8 +81,7 @@ func (x *exchange) take(o *soif.Object) (r result) {
 	return r
 }
 
-// own returns the job of the catalog that a URL means, and false for one that
-// means none here.
+// own returns the job of the catalog for a URL, and false for any other URL.
 func (x *exchange) own(url string) (queuefs.JobID, bool, error) {
 	prefix := x.base.Ref("state") + "/"
 	if !strings.HasPrefix(url, prefix) {
@@ -109,8 +108,8 @@ func (x *exchange) delete(id queuefs.JobID) (result, error) {
 	return result{done: "deleted", job: id}, nil
 }
 
-// change does what the description of a job says: it puts one back that was
-// taken or deleted, or describes a pending one anew.
+// change carries out the description of a job: it requeues a consumed or
+// deleted job, or describes a pending one anew.
 func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
 	j, err := x.catalog.Job(id)
 	if err != nil {
@@ -155,7 +154,7 @@ func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
 	return result{done: "requeued", job: id}, err
 }
 
-// soifType is the media type of a job whose payload is an object.
+// soifType is the media type of a job with an object as payload.
 const soifType = "application/x-soif"
 
 // insert submits a job.
@@ -213,9 +212,9 @@ func digests(o *soif.Object) (list []digest.Value, err error) {
 	return list, nil
 }
 
-// answerSubmission says what became of each object. The status of HTTP is that
-// of what ended the submission early, or of the first error if nothing was
-// accepted.
+// answerSubmission answers with the result of each object. The status of HTTP
+// is the one of an error that ended the submission early, or of the first error
+// if nothing was accepted.
 func (x *exchange) answerSubmission(results []result, ended error) error {
 	accepted, rejected := 0, 0
 	for i := range results {
@@ -264,7 +263,8 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " objects " + what
 }
 
-// answerError is what is told of an error; the rest of it goes to the log.
+// answerError returns the part of an error for the caller; the rest goes to the
+// log.
 func (x *exchange) answerError(err error) *Error {
 	e, hidden := answerTo(err)
 	if hidden && !errors.Is(err, context.Canceled) {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// readSun reads the object with which a submission to the Sun Portal Search
-// begins. Which kind of submission it is (persistent and the like) makes no
-// difference here.
+// readSun reads the first object of a submission to the Sun Portal Search. The
+// kind of submission (persistent and the like) makes no difference here.
 func (x *exchange) readSun() error {
 	if x.csid = strings.TrimSpace(x.sun.Value("submit-csid")); x.csid == "" {
 		if database := strings.TrimSpace(x.sun.Value("submit-database")); database != "" {
@@ -28,8 +27,8 @@ func (x *exchange) readSun() error {
 	return nil
 }
 
-// retrieveNamed answers with the descriptions of the jobs that the message
-// names. What is not there is left out.
+// retrieveNamed answers with the descriptions of the jobs named in the message.
+// Missing jobs are left out.
 func (x *exchange) retrieveNamed(in *message) error {
 	if err := x.find(Read); err != nil {
 		return err

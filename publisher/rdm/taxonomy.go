@@ -59,11 +59,11 @@ func taxonomyID(info *queuefs.ServiceInfo) string {
 	return info.Identifier
 }
 
-// root is the identifier of what is above all.
+// root is the identifier of the top of the taxonomy.
 const root = "ROOT"
 
-// nodes returns a classification, unless it is the root, and those below it. It
-// is nil if there is none of the identifier.
+// nodes returns a classification, unless it is the root, and all below it; nil
+// for an unknown identifier.
 func (x *exchange) nodes(depth int, id string) []soif.Object {
 	info := x.h.svc.Info()
 	taxonomy := taxonomyID(&info)
@@ -97,7 +97,8 @@ func (x *exchange) nodes(depth int, id string) []soif.Object {
 	return list
 }
 
-// parseDescendant reads the scopes of taxonomy-basic: how deep, and below what.
+// parseDescendant reads the scopes of taxonomy-basic: how deep, and below which
+// node.
 func parseDescendant(scope string) (depth int, id string, err error) {
 	if scope == "" {
 		scope = "descendant " + root

@@ -9,7 +9,7 @@ import (
 	"cutie/publisher/soif"
 )
 
-// A view is what is wanted of a result, and in which order (RDM View
+// A view is the part of a result to send, and its order (RDM View
 // Specification). The zero view is everything.
 type view struct {
 	attributes []string // nil: all; never the URL, which is always sent
@@ -97,14 +97,14 @@ func (v *view) hits(n int64) int64 {
 	return max(0, n-max(v.first, 1)+1)
 }
 
-// wants tells whether hit number n is among those wanted.
+// wants reports whether hit number n is in the view.
 func (v *view) wants(n int64) bool { return n >= v.first && !v.past(n) }
 
-// past tells whether hit number n is behind those wanted.
+// past reports whether hit number n comes after the view.
 func (v *view) past(n int64) bool { return v.last > 0 && n > v.last }
 
-// has tells whether an attribute is wanted: by its name, or by that without
-// the number of a value.
+// has reports whether an attribute is in the view: by its name, or by its name
+// without the number of a value.
 func (v *view) has(name string) bool {
 	if v.attributes == nil {
 		return true
@@ -120,7 +120,7 @@ func (v *view) has(name string) bool {
 	return false
 }
 
-// keep takes what is not wanted away.
+// keep removes attributes outside of the view.
 func (v *view) keep(o *soif.Object) {
 	kept := o.Attributes[:0]
 	for _, a := range o.Attributes {

@@ -10,10 +10,10 @@ import (
 	"cutie/queuefs/state"
 )
 
-// decodePage reads the first table whose summary names the class, or that has
-// no summary, as Merritt's. Of each row the first cell is the name and the
-// second the value. A list has its items in one row, as an ul, or in rows of
-// the name of the items.
+// decodePage reads the first table with the class in its summary, or without a
+// summary, as Merritt's. The first cell of a row is the name, the second the
+// value. A list has its items in one row, as an ul, or in rows with the name of
+// the items.
 func decodePage(c *state.Class, data []byte) (values, error) {
 	d := newXMLDecoder(data)
 	d.Entity = xml.HTMLEntity
@@ -51,7 +51,7 @@ func isTableOf(c *state.Class, table xml.StartElement) bool {
 	return true
 }
 
-// A cell is what stands in a th or td.
+// A cell is the content of a th or td.
 type cell struct {
 	text  string
 	list  bool     // there is an ul

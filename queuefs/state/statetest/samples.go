@@ -9,7 +9,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-// Base is that of the references in samples.
+// Base is the base of references in samples.
 const Base = state.Base("http://cutie.example.org/base")
 
 // Day is the date of the samples.

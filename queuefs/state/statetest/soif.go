@@ -14,7 +14,7 @@ import (
 )
 
 // decodeSOIF reads the one object there is. The items of a list are put in the
-// order of their numbers; those without come first.
+// order of their numbers; items without a number come first.
 func decodeSOIF(c *state.Class, data []byte) (values, error) {
 	r := soif.NewReader(bytes.NewReader(data))
 	r.Clean = true

@@ -1,5 +1,5 @@
-// Package statetest reads states in every form, so that tests can compare the
-// forms with each other. Programs read ANVL or JSON, by package state.
+// Package statetest reads states in every form, so tests can compare the forms
+// with each other. Programs read ANVL or JSON, by package state.
 package statetest
 
 import (

@@ -10,7 +10,7 @@ import (
 )
 
 // A node is a subject or an object of RDF. Datatype and language of a literal
-// do not count here, for the class says what the type is.
+// do not count here; the class has the type.
 type node struct {
 	kind kind
 	text string
@@ -30,9 +30,9 @@ type triple struct {
 	object    node
 }
 
-// maxNesting bounds brackets within brackets, which nothing of ours has, and
-// maxTriples what is kept in memory: the state of a queue with 1,000 jobs listed
-// and 10,000 submitted has a tenth of that.
+// maxNesting bounds brackets within brackets; our documents have none.
+// maxTriples bounds memory: the state of a queue with 1,000 jobs listed and
+// 10,000 submitted has a tenth.
 const (
 	maxNesting = 64
 	maxTriples = 1 << 18
@@ -40,7 +40,7 @@ const (
 
 // A turtle parses RDF 1.1 Turtle.
 type turtle struct {
-	s        string // what is left
+	s        string // the rest of the document
 	line     int
 	base     *url.URL
 	prefixes map[string]string
@@ -210,7 +210,7 @@ func (p *turtle) predicates(subject node) error {
 	}
 }
 
-// node parses a subject, or an object, which may be a literal.
+// node parses a subject, or an object, possibly a literal.
 func (p *turtle) node(object bool) (node, error) {
 	p.space()
 	if p.s == "" {

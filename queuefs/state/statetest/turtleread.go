@@ -16,10 +16,10 @@ const (
 	rdfNil    = rdfSyntax + "nil"
 )
 
-// decodeTurtle reads what is said of the one subject that is of the class or
-// has properties in its namespace. What is said of others, or in other
-// namespaces, does not count. Lists may also be repeated under the name of
-// their items, as Merritt wrote them.
+// decodeTurtle reads the statements about the one subject of the class, or with
+// properties in its namespace. Statements about others, or in other namespaces,
+// do not count. Lists may also be repeated under the name of their items, as
+// Merritt wrote them.
 func decodeTurtle(c *state.Class, data []byte) (values, error) {
 	triples, err := parseTurtle(data)
 	if err != nil {

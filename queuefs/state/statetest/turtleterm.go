@@ -74,8 +74,8 @@ func (p *turtle) number() (node, error) {
 	return node{literal, p.skip(n)}, nil
 }
 
-// quoted parses a literal in one or three quotes of either kind, and what may
-// follow: a language or a datatype.
+// quoted parses a literal in one or three quotes of either kind, with a
+// language or a datatype after it.
 func (p *turtle) quoted() (node, error) {
 	quote := p.s[:1]
 	if long := strings.Repeat(quote, 3); strings.HasPrefix(p.s, long) {
@@ -180,7 +180,7 @@ func prefixLength(s string, such func(byte) bool) int {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// isNameByte takes all that is not ASCII for a letter, as nearly all of it is.
+// isNameByte takes all octets outside of ASCII for letters; nearly all are.
 func isNameByte(c byte) bool {
 	return isLetter(c) || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c >= utf8.RuneSelf
 }

@@ -47,7 +47,7 @@ func decodeXML(c *state.Class, data []byte) (values, error) {
 	return v, nil
 }
 
-// newXMLDecoder returns a Decoder behind the byte order mark that there may be.
+// newXMLDecoder returns a Decoder after the byte order mark, if there is one.
 func newXMLDecoder(data []byte) *xml.Decoder {
 	return xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
 }
@@ -92,7 +92,7 @@ func (v *value) decodeXML(d *xml.Decoder, c *state.Class, t *state.Term) (err er
 }
 
 // nextElement returns the next element within the one named parent, nil at its
-// end. A parent of "" is the document, whose end is that of the data.
+// end. A parent of "" is the document.
 func nextElement(d *xml.Decoder, parent string) (*xml.StartElement, error) {
 	for {
 		token, err := d.Token()
@@ -115,8 +115,8 @@ func nextElement(d *xml.Decoder, parent string) (*xml.StartElement, error) {
 	}
 }
 
-// elementText returns the text up to the end of the present element, which may
-// hold nothing else.
+// xmlText returns the text up to the end of the present element; other elements
+// are an error.
 func xmlText(d *xml.Decoder) (string, error) {
 	var text []byte
 	for {
