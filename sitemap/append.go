@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// The append functions print version 1.1 and check nothing: a document made
-// of them is always well-formed, characters that XML 1.0 does not allow
-// having become U+FFFD, but it is valid only if the values are. [Writer] is
-// the one that refuses. They allocate only to grow dst.
+// The append functions print version 1.1 and check nothing: their documents are
+// always well-formed, since characters outside of XML 1.0 become U+FFFD, but
+// valid only if the values are. [Writer] refuses invalid values. The functions
+// allocate only to grow dst.
 
 // AppendHead appends the document up to its first entry, and a line end.
 func AppendHead(dst []byte, root Root, h Head) []byte {

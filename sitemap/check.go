@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// What these functions let pass, a Reader reads back unchanged.
+// A Reader reads back unchanged everything these functions accept.
 
 func checkHead(root Root, h *Head, d Dialect) error {
 	if d > V09 {

@@ -31,7 +31,7 @@ var dialectNames = [...]string{V11: "1.1", V10: "1.0", V09: "0.9", Jan2013: "201
 // String returns "1.1", "1.0", "0.9" or "2013-01".
 func (d Dialect) String() string { return dialectNames[d] }
 
-// ParseDialect accepts only what String prints.
+// ParseDialect is strict: it accepts only the output of String.
 func ParseDialect(s string) (Dialect, error) {
 	for d, name := range dialectNames {
 		if s == name {

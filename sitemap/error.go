@@ -2,7 +2,7 @@ package sitemap
 
 import "fmt"
 
-// A ParseError says what is wrong with a document, and where.
+// A ParseError describes an error in a document, and its place.
 type ParseError struct {
 	Line int // from 1; where the offending element or text ends
 	Err  error

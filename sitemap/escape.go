@@ -2,9 +2,9 @@ package sitemap
 
 import "unicode/utf8"
 
-// appendEscaped appends s as XML character data that is also safe between
-// double quotes and survives attribute and line end normalisation. What XML
-// 1.0 does not allow becomes U+FFFD.
+// appendEscaped appends s as XML character data, also safe between double
+// quotes and in attribute and line end normalisation. Characters outside of XML
+// 1.0 become U+FFFD.
 func appendEscaped(dst []byte, s string) []byte {
 	for {
 		n := plain(s)
@@ -37,8 +37,7 @@ func appendEscaped(dst []byte, s string) []byte {
 	}
 }
 
-// plain returns the length of the longest head of s that needs no look at its
-// single characters.
+// plain returns the length of the longest head of s without special characters.
 func plain(s string) int {
 	for i := range len(s) {
 		if special[s[i]] {
@@ -61,7 +60,7 @@ func inXML(c rune) bool {
 		0xE000 <= c && c <= 0xFFFD || 0x10000 <= c && c <= utf8.MaxRune
 }
 
-// allInXML reports whether s is UTF-8 that XML 1.0 allows throughout.
+// allInXML reports whether s is UTF-8 within XML 1.0.
 func allInXML(s string) bool {
 	s = s[plain(s):]
 	if !utf8.ValidString(s) {

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// maxLine is the most octets of a line that Lines reads.
+// maxLine is the most octets of a line for Lines.
 const maxLine = 64 << 10
 
-// Lines reads entries of a <urlset> that stand alone, one a line, as
-// [AppendEntry] prints them. It returns what a [Reader] would, several times
-// as fast: an XML parser is asked only for lines in another form. A line has
-// at most 64 KiB.
+// Lines reads separate entries of a <urlset>, one a line, in the form of
+// [AppendEntry]. It returns the same as a [Reader], several times as fast: an
+// XML parser is asked only for lines in another form. A line has at most 64
+// KiB.
 type Lines struct {
 	in   *bufio.Reader
 	line int
@@ -24,11 +24,11 @@ type Lines struct {
 	err  error
 }
 
-// NewLines returns Lines of r, which it buffers.
+// NewLines returns Lines of r, with a buffer.
 func NewLines(r io.Reader) *Lines { return &Lines{in: bufio.NewReaderSize(r, maxLine)} }
 
-// Read returns the next entry, and [io.EOF] after the last. What is wrong with
-// a line is a [*ParseError]; every error is final.
+// Read returns the next entry, and [io.EOF] after the last. An error in a line
+// is a [*ParseError]; every error is final.
 func (l *Lines) Read() (Entry, error) {
 	if l.err != nil {
 		return Entry{}, l.err
@@ -51,7 +51,7 @@ func (l *Lines) next() (Entry, error) {
 	}
 	s := scanner{left: string(text)}
 	if e, ok := s.entry(); ok {
-		// What prints back was read right.
+		// An entry that prints back the same was read right.
 		l.buf = AppendEntry(l.buf[:0], URLSet, &e)
 		if bytes.Equal(l.buf, text) {
 			return e, nil
@@ -83,11 +83,11 @@ func (l *Lines) parse(text []byte) (Entry, error) {
 	return e, nil
 }
 
-// A scanner takes a line apart. It need not be strict: whoever calls it prints
-// again what comes out.
+// A scanner takes a line apart. It need not be strict: the caller prints the
+// result again and compares.
 type scanner struct{ left string }
 
-// take removes what comes up to end, and end, and returns it without end.
+// take removes and returns the text up to end, and removes end.
 func (s *scanner) take(end string) (string, bool) {
 	text, rest, ok := strings.Cut(s.left, end)
 	if ok {
@@ -102,8 +102,8 @@ func (s *scanner) skip(prefix string) (ok bool) {
 	return ok
 }
 
-// entry returns the entry unless it has parts that are rare: references to
-// characters, changefreq and priority.
+// entry returns the entry, unless it has rare parts: references to characters,
+// changefreq and priority.
 func (s *scanner) entry() (e Entry, ok bool) {
 	e.Length = -1
 	if strings.IndexByte(s.left, '&') >= 0 || !s.skip("<url><loc>") {

@@ -6,15 +6,15 @@ import "time"
 //
 //	1.0   a change has its instant as lastmod, without datetime
 //	0.9   besides, links up and index are resourcesync and up, capability
-//	      description is resourcesync, at of a document that lists resources is
-//	      from, and there is no completed; entries have their times as lastmod
-//	      alone; links contents, timemap and profile are left out
+//	      description is resourcesync, at of a document of resources is from,
+//	      and there is no completed; entries have their times as lastmod alone;
+//	      links contents, timemap and profile are left out
 //
 // In 0.9 a Change List has an until even while it is open: give the instant up
 // to which it is true. Archives have a from.
 
-// AppendHead is the function of that name for a dialect. Jan2013 cannot be
-// printed, and is taken for V09.
+// AppendHead is [AppendHead] for a dialect. Jan2013 cannot be printed, and is
+// taken for V09.
 func (d Dialect) AppendHead(dst []byte, root Root, h Head) []byte {
 	if d < V09 {
 		return AppendHead(dst, root, h)
@@ -27,7 +27,7 @@ func (d Dialect) AppendHead(dst []byte, root Root, h Head) []byte {
 	return AppendHead(dst, root, h)
 }
 
-// AppendEntry is the function of that name for a dialect.
+// AppendEntry is [AppendEntry] for a dialect.
 func (d Dialect) AppendEntry(dst []byte, root Root, e *Entry) []byte {
 	if d == V11 {
 		return AppendEntry(dst, root, e)
@@ -47,7 +47,7 @@ func (d Dialect) AppendEntry(dst []byte, root Root, e *Entry) []byte {
 	return AppendEntry(dst, root, &n)
 }
 
-// latest returns the last of the times that the entry has of a document.
+// latest returns the last of the document times in the entry.
 func (e *Entry) latest() (last time.Time) {
 	for _, t := range []time.Time{e.At, e.Completed, e.From, e.Until} {
 		if t.After(last) {
@@ -64,7 +64,7 @@ func (c Capability) old() Capability {
 	return c
 }
 
-// oldLinks returns the links as 0.9 has them; those of a head have other names.
+// oldLinks returns the links in the form of 0.9; a head has other names.
 func oldLinks(links []Link, head bool) []Link {
 	old := make([]Link, 0, len(links))
 	for _, l := range links {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// eachAttr calls set with every attribute of start that is not empty and in
-// no namespace or the element's own.
+// eachAttr calls set with every attribute of start that is not empty and in no
+// namespace or the element's own.
 func eachAttr(start *xml.StartElement, set func(name, value string) error) error {
 	for _, a := range start.Attr {
 		if a.Value == "" || a.Name.Space != "" && a.Name.Space != start.Name.Space {

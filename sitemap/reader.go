@@ -8,22 +8,22 @@ import (
 	"io"
 )
 
-// DefaultMaxElement is the number of octets that an entry, or the whole head,
-// may have if [Reader.MaxElement] is zero.
+// DefaultMaxElement is the most octets of an entry, or of the whole head, if
+// [Reader.MaxElement] is zero.
 const DefaultMaxElement = 1 << 20
 
 // A Reader reads one document of any dialect, entry by entry. Set the limits
 // before the first call.
 //
-// The structure must be right: a known root, one rs:md with a capability
-// before the first entry, loc in every entry, one rs:md at most. Tolerated
-// are what real documents do: attributes in the rs namespace, times without a
-// zone, digests that are not hexadecimal, empty attributes (as if not given),
+// The structure must be right: a known root, one rs:md with a capability before
+// the first entry, loc in every entry, one rs:md at most. A Reader tolerates
+// some habits of real documents: attributes in the rs namespace, times without
+// a zone, digests that are not hexadecimal, empty attributes (as if not given),
 // and unknown elements and attributes (skipped). An ordinary Sitemap has no
 // rs:md and is refused.
 //
-// What is wrong with the document is a [*ParseError]; other errors are those
-// of the underlying reader. Every error is final.
+// An error in the document is a [*ParseError]; other errors are from the
+// underlying reader. Every error is final.
 type Reader struct {
 	MaxEntries int // 0: the constant MaxEntries
 	MaxElement int // octets of one entry, and of the head; 0: DefaultMaxElement
@@ -34,14 +34,14 @@ type Reader struct {
 	head     Head
 	dialect  Dialect
 	headRead bool
-	first    *xml.StartElement // entry that ended the head
+	first    *xml.StartElement // first entry, at the end of the head
 	ended    bool              // the root element is closed
 	entries  int
 	dated    bool // a datetime was seen
 	err      error
 }
 
-// NewReader returns a Reader of r, which it buffers.
+// NewReader returns a Reader of r, with a buffer.
 func NewReader(r io.Reader) *Reader {
 	in := &meter{Reader: bufio.NewReader(r)}
 	return &Reader{in: in, dec: xml.NewDecoder(in)}
@@ -77,8 +77,8 @@ func (r *Reader) Read() (Entry, error) {
 	return e, nil
 }
 
-// Dialect returns the version that the document seems to be in, judged by what
-// was read so far. Where 1.0 and 1.1 do not differ the answer is V11.
+// Dialect returns the apparent version of the document, judged by the part read
+// so far. Where 1.0 and 1.1 do not differ the answer is V11.
 func (r *Reader) Dialect() Dialect { return r.dialect }
 
 // refine tells 1.0 from 1.1: only the latter has datetime, and in the former
@@ -159,8 +159,8 @@ func (r *Reader) next() (Entry, error) {
 		start := r.first
 		r.first = nil
 		if start == nil {
-			// An entry that ended the head counts with it; from here each
-			// element is measured for itself.
+			// The first entry counts with the head; from here each element is
+			// measured for itself.
 			r.in.left = orDefault(r.MaxElement, DefaultMaxElement)
 			var err error
 			if start, err = r.child(); err != nil {
@@ -184,7 +184,7 @@ func (r *Reader) next() (Entry, error) {
 	}
 }
 
-// entry reads the rest of an entry whose start element was taken.
+// entry reads the rest of an entry, after its start element.
 func (r *Reader) entry() (Entry, error) {
 	e := Entry{Length: -1}
 	described := false
@@ -228,7 +228,7 @@ func (r *Reader) entry() (Entry, error) {
 	return e, nil
 }
 
-// entryElement reads an element of sitemaps.org whose start was taken.
+// entryElement reads an element of sitemaps.org, after its start.
 func (r *Reader) entryElement(e *Entry, name string) error {
 	s, err := r.text()
 	if err != nil {

@@ -2,16 +2,14 @@
 // extensions (ANSI/NISO Z39.99-2017, "ResourceSync 1.1"; archives and
 // notification payloads share the form).
 //
-// The model is that of version 1.1. [Writer] and the append functions print
-// it, in that version or as a [Dialect] has it; [Reader] takes versions 1.1,
-// 1.0, 0.9 and the form of January 2013 and turns each into the same model.
-// What a Writer of 1.1 accepts, a Reader reads back unchanged, times cut to
-// microseconds.
+// The model is that of version 1.1. [Writer] and the append functions print it,
+// in version 1.1 or as a [Dialect]; [Reader] takes versions 1.1, 1.0, 0.9 and
+// the form of January 2013 and turns each into the same model. A Reader reads
+// back unchanged everything a Writer of 1.1 accepts, times cut to microseconds.
 //
 // A document is streamed: its root and [Head] come first, then one [Entry]
-// after the other. A caller that serves changing documents keeps entries
-// rendered by [AppendEntry] and puts [AppendHead] before and [AppendFoot]
-// behind them.
+// after the other. A server of changing documents keeps entries rendered by
+// [AppendEntry] and puts [AppendHead] before and [AppendFoot] after them.
 //
 // Left out: the news, image and video extensions of Sitemaps; their elements
 // are skipped. Of foreign attributes only our own two are kept (see Entry).
@@ -26,8 +24,8 @@ const (
 	MaxOctets  = 50 << 20
 )
 
-// Root tells a list from an index (Z39.99-2017, 7). It is the root element
-// that decides, never the capability: both carry the same one.
+// Root tells a list from an index (Z39.99-2017, 7). The root element decides,
+// never the capability: both have the same one.
 type Root uint8
 
 const (
@@ -38,8 +36,8 @@ const (
 // String returns the name of the root element.
 func (r Root) String() string { return rootNames[r] }
 
-// Head is what a document says about itself: its one root rs:md and its root
-// rs:ln elements. Which times are needed depends on the capability; see
+// Head describes the document itself: its one root rs:md and its root rs:ln
+// elements. The capability decides about the necessary times; see
 // [Writer.WriteHead].
 type Head struct {
 	Capability Capability // mandatory
@@ -62,8 +60,8 @@ type Head struct {
 // if there is none.
 func (h *Head) Link(rel string) string { return firstLink(h.Links, rel) }
 
-// Entry is one <url> or <sitemap>. The zero value of a field means that it
-// is not given, except for Length.
+// Entry is one <url> or <sitemap>. The zero value of a field stands for an
+// absent value, except for Length.
 type Entry struct {
 	Loc        string    // URI of the resource or document; mandatory
 	LastMod    time.Time // Last-Modified of the resource
@@ -73,19 +71,18 @@ type Entry struct {
 	Capability Capability // in Source Descriptions and Capability Lists
 	Change     Change     // in Change Lists and Change Dump Manifests
 	DateTime   time.Time  // instant of the change event; see also Changed
-	Hashes     []Hash     // fixity of what a GET of Loc returns
+	Hashes     []Hash     // fixity of the answer to a GET of Loc
 	Length     int64      // octets of it; -1 if unknown
 	Type       string     // media type of it
 	Encoding   string     // content codings applied to it
 	Path       string     // in manifests: file in the package, with leading slash
 
-	// Times of the document or package that Loc names, as in [Head]; in
-	// indexes, dumps and archives.
+	// Times of the document or package at Loc, as in [Head]; in indexes, dumps
+	// and archives.
 	At, Completed, From, Until time.Time
 
-	// Event and Seq are attributes in [EventNamespace]: the event at the
-	// Source behind this entry, and its number there, from 1. Readers that
-	// do not know them ignore them.
+	// Event and Seq are attributes in [EventNamespace]: the event at the Source
+	// for this entry, and its number there, from 1. Other readers ignore them.
 	Event string
 	Seq   uint64
 
@@ -106,7 +103,7 @@ func (e *Entry) Changed() time.Time {
 func (e *Entry) Link(rel string) string { return firstLink(e.Links, rel) }
 
 // Link is an rs:ln element (Z39.99-2017, 7 and 14). The zero value of a field
-// means that it is not given.
+// stands for an absent value.
 type Link struct {
 	Rel      string // one of the Rel constants, registered with IANA, or a URI; mandatory
 	Href     string // URI; mandatory

@@ -10,8 +10,8 @@ const (
 	EventNamespace = "http://uc3.cdlib.org/ontology/mrt/cutie/event"
 )
 
-// Capability names what a document is, or what the document an entry points
-// at is. Extensions may add values of their own.
+// Capability names the kind of a document, or of the document behind an entry.
+// Extensions may add values of their own.
 type Capability string
 
 // Capabilities of Z39.99-2017, 7.
@@ -26,8 +26,8 @@ const (
 	ChangeDumpManifest   Capability = "changedump-manifest"
 )
 
-// Capabilities of the archives specification. Such documents carry no times
-// at the root; their entries do.
+// Capabilities of the archives specification. Their documents carry no times at
+// the root; the entries do.
 const (
 	ResourceListArchive Capability = "resourcelist-archive"
 	ResourceDumpArchive Capability = "resourcedump-archive"
@@ -42,7 +42,7 @@ const (
 	FrameworkNotification Capability = "framework-notification"
 )
 
-// family says which times the root of a document carries.
+// family decides about the times at the root of a document.
 type family uint8
 
 const (
@@ -65,7 +65,7 @@ func (c Capability) family() family {
 	return otherFamily
 }
 
-// archive reports whether the capability is that of an archive.
+// archive reports whether the capability is for an archive.
 func (c Capability) archive() bool {
 	switch c {
 	case ResourceListArchive, ResourceDumpArchive, ChangeListArchive, ChangeDumpArchive:
@@ -90,14 +90,14 @@ const (
 	RelIndex       = "index"       // from a part to its index
 	RelArchives    = "archives"    // to the archive of documents of this kind
 	RelDescribedBy = "describedby" // to metadata about the resource, set or Source
-	RelDescribes   = "describes"   // from metadata to what it is about
-	RelProfile     = "profile"     // what metadata conforms to
+	RelDescribes   = "describes"   // from metadata to its subject
+	RelProfile     = "profile"     // the rules for metadata
 	RelContents    = "contents"    // from a package to a copy of its manifest
 	RelDuplicate   = "duplicate"   // mirror, ordered by Pri
 	RelAlternate   = "alternate"   // from the generic to a specific form
 	RelCanonical   = "canonical"   // from a specific to the generic form
 	RelPatch       = "http://www.openarchives.org/rs/terms/patch"
-	RelMemento     = "memento"    // a version of that time
+	RelMemento     = "memento"    // a version of its time
 	RelTimeGate    = "timegate"   // negotiates versions
 	RelTimeMap     = "timemap"    // lists versions
 	RelCollection  = "collection" // a collection the resource belongs to

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// AppendTime appends t in UTC as a W3C Datetime: whole seconds, or
-// microseconds in six digits if there is a fraction (2006-01-02T15:04:05Z,
-// 2006-01-02T15:04:05.000120Z). What is below a microsecond is cut off. The
-// year must be 0 to 9999. It allocates only to grow dst.
+// AppendTime appends t in UTC as a W3C Datetime: whole seconds, or microseconds
+// in six digits if there is a fraction (2006-01-02T15:04:05Z,
+// 2006-01-02T15:04:05.000120Z). Parts of a microsecond are cut off. The year
+// must be 0 to 9999. It allocates only to grow dst.
 func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
@@ -52,7 +52,7 @@ func ParseTime(s string) (time.Time, error) {
 	return t, nil
 }
 
-// layout picks the one layout that s can have.
+// layout returns the only possible layout of s.
 func layout(s string) string {
 	switch len(s) {
 	case len("2006"):

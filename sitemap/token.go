@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// meter is the input of the XML decoder. It gives out what is left for one
-// element and no more, so that no element can fill the memory.
+// meter is the input of the XML decoder. It gives out the rest of one element
+// and no more, so no element can fill the memory.
 type meter struct {
-	*bufio.Reader // the decoder uses only ReadByte, which is ours
+	*bufio.Reader // the decoder uses only ReadByte, overridden here
 	left          int
 	err           error // of the underlying reader
 }
@@ -37,7 +37,7 @@ func (r *Reader) token() (xml.Token, error) {
 	return nil, r.inputError(err)
 }
 
-// skip reads to the end of the element whose start was taken.
+// skip reads to the end of the current element.
 func (r *Reader) skip() error {
 	if err := r.dec.Skip(); err != nil {
 		return r.inputError(err)
@@ -59,8 +59,8 @@ func (r *Reader) inputError(err error) error {
 	return r.parseError(err)
 }
 
-// child returns the start of the root's next child. The error is [io.EOF]
-// after the end of the document, behind which nothing but comments may stand.
+// child returns the start of the root's next child. The error is [io.EOF] after
+// the end of the document; only comments may follow it.
 func (r *Reader) child() (*xml.StartElement, error) {
 	if r.ended {
 		return nil, io.EOF
@@ -85,7 +85,7 @@ func (r *Reader) child() (*xml.StartElement, error) {
 }
 
 // inner returns the start of the next element inside the current one, nil at
-// the end of that.
+// its end.
 func (r *Reader) inner() (*xml.StartElement, error) {
 	for {
 		tok, err := r.token()
@@ -101,7 +101,7 @@ func (r *Reader) inner() (*xml.StartElement, error) {
 	}
 }
 
-// text returns the trimmed content of the element whose start was taken.
+// text returns the trimmed content of the current element.
 func (r *Reader) text() (string, error) {
 	var b strings.Builder
 	for {

@@ -6,12 +6,12 @@ import (
 	"io"
 )
 
-// ErrFull says that one entry more would take a document over [MaxEntries] or
+// ErrFull says: one entry more would take a document over [MaxEntries] or
 // [MaxOctets]. The document can still be closed, and the entry begin the next.
 var ErrFull = errors.New("sitemap: document is full")
 
-// A Writer writes one document of a version, and refuses what the version does
-// not allow.
+// A Writer writes one document of a version, and refuses everything outside of
+// the version.
 type Writer struct {
 	Dialect Dialect // V11, V10 or V09; set it before the first call
 
@@ -46,9 +46,9 @@ func (w *Writer) WriteHead(root Root, h Head) error {
 	return w.add(w.Dialect.AppendHead(w.buf, root, h))
 }
 
-// Write adds an entry. An entry that is refused, as invalid or with
-// [ErrFull], leaves the document as it was; an error of the underlying writer
-// is returned by every later call.
+// Write adds an entry. A refused entry, invalid or with [ErrFull], leaves the
+// document as it was; an error of the underlying writer is returned by every
+// later call.
 func (w *Writer) Write(e Entry) error {
 	if w.err != nil {
 		return w.err
@@ -74,8 +74,8 @@ func (w *Writer) Write(e Entry) error {
 	return w.add(buf)
 }
 
-// Close ends the document and hands all of it to the underlying writer, which
-// it does not close.
+// Close ends the document and hands all of it to the underlying writer, without
+// closing it.
 func (w *Writer) Close() error {
 	if w.err != nil {
 		return w.err
@@ -91,7 +91,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// add takes buf, which is w.buf with something appended.
+// add takes buf: w.buf with something appended.
 func (w *Writer) add(buf []byte) error {
 	w.octets += len(buf) - len(w.buf)
 	w.buf = buf

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// CORS lets pages of another origin, or of any, read what is served, and
-// nothing more (Fetch Standard, 3.3). What needs a right needs it still: a page
-// has to send a token of its own, because credentials of the browser are not
-// allowed. The header is the same whoever asks, so that caches may keep it.
+// CORS lets pages of another origin, or of any, read resources, and nothing
+// more (Fetch Standard, 3.3). Rights stay as they are: a page has to send a
+// token of its own, because credentials of the browser are not allowed. The
+// header is the same for everybody, so caches may keep it.
 type CORS struct{ origin []string }
 
 // NewCORS allows an origin such as https://example.org; "*" is any.
@@ -30,9 +30,9 @@ var (
 	corsAge     = []string{"86400"} // seconds
 )
 
-// Allow completes the header of the answer to a request that reads. It reports
-// whether the request only asks what is allowed: 204 without a body is the
-// answer then.
+// Allow completes the header of the answer to a reading request. It reports
+// whether the request is only the question before another one: its answer is
+// 204 without a body.
 func (c *CORS) Allow(h http.Header, r *http.Request) (preflight bool) {
 	preflight = r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 	switch {

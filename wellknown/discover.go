@@ -15,7 +15,7 @@ import (
 // Method is a way a Source was found (Z39.99-2017, 6.3).
 type Method string
 
-// The methods, in the order in which Discover tries them.
+// The methods, in the order of Discover.
 const (
 	ByWellKnown  Method = "well-known URI"
 	ByLinkHeader Method = "Link header"
@@ -24,34 +24,34 @@ const (
 	ByRobots     Method = "robots.txt"
 )
 
-// Discovery is what Discover found: absolute URLs of documents, of which at
-// least one was read and is what it should be.
+// Discovery is the result of Discover: absolute URLs of documents. At least one
+// of them was read and is of the right kind.
 type Discovery struct {
-	// By is the method that found them.
+	// By is the successful method.
 	By Method
 
 	// Description is the Source Description, empty if a Capability List did
 	// not name one. A Source Description Index counts as one.
 	Description string
 
-	// CapabilityLists are all of the Source Description if that was found
-	// first, otherwise those that cover the resource, or the sets named in
-	// robots.txt. Without duplicates.
+	// CapabilityLists are all of the Source Description if it was found first,
+	// otherwise the ones for the resource, or the sets named in robots.txt.
+	// Without duplicates.
 	CapabilityLists []string
 }
 
-// ErrNotFound says that every method was tried and none found a Source.
+// ErrNotFound says: every method was tried and none found a Source.
 var ErrNotFound = errors.New("no ResourceSync source found")
 
-// Discover finds the Source behind the URL of a site, resource or ResourceSync
-// document, which must be absolute, http or https. The first method that finds
-// something is the last one tried.
+// Discover finds the Source for the URL of a site, resource or ResourceSync
+// document; the URL must be absolute, http or https. The first successful
+// method ends the search.
 //
-// It makes at most 50 requests with 5 redirects each, reads at most 1 MiB of
-// an HTML page or robots.txt, and of a list only the head. If nothing is found
-// the error wraps [ErrNotFound] and what went wrong with each document tried;
-// that of the context is returned as soon as it is done. There are no timeouts
-// but those of ctx and client.
+// It makes at most 50 requests with 5 redirects each, reads at most 1 MiB of an
+// HTML page or robots.txt, and of a list only the head. If nothing is found the
+// error wraps [ErrNotFound] and the error of each document; the error of the
+// context is returned as soon as it is done. There are no timeouts but those of
+// ctx and client.
 func Discover(ctx context.Context, client *http.Client, rawURL string) (Discovery, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -75,8 +75,8 @@ func Discover(ctx context.Context, client *http.Client, rawURL string) (Discover
 	return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, errors.Join(append([]error{ErrNotFound}, tried...)...))
 }
 
-// finder collects what is found. Its methods return an error for what they
-// tried in vain, which says nothing about whether something else was found.
+// finder collects the findings. Its methods return errors of vain attempts;
+// other attempts may have succeeded.
 type finder struct {
 	fetcher
 	found Discovery
@@ -88,7 +88,7 @@ func (f *finder) wellKnown(ctx context.Context, site *url.URL) error {
 }
 
 // resource looks into the answer for the URL given: its header, then the page
-// or document that it is.
+// or document in it.
 func (f *finder) resource(ctx context.Context, u *url.URL) error {
 	p, err := f.page(ctx, u)
 	if err != nil {
@@ -177,7 +177,7 @@ func (f *finder) follow(ctx context.Context, u *url.URL, depth int) error {
 	return f.follow(ctx, next, depth-1)
 }
 
-// describe takes what a Source Description names. An index of them names
+// describe takes the sets of a Source Description. An index of them names
 // others, and the Capability List Index of older versions stands for one.
 func (f *finder) describe(ctx context.Context, u *url.URL, names []*url.URL, ofDescriptions bool, depth int) error {
 	if f.found.Description == "" {

@@ -24,7 +24,7 @@ type fetcher struct {
 	left   int
 }
 
-// bounded returns a client like c that follows few redirects. A nil c is the
+// bounded returns a client like c with a limit of redirects. A nil c is the
 // default client.
 func bounded(c *http.Client) *http.Client {
 	if c == nil {
@@ -43,7 +43,7 @@ func bounded(c *http.Client) *http.Client {
 	return &b
 }
 
-// get answers with a response of status 200, whose body the caller closes.
+// get returns a response of status 200; the caller closes its body.
 func (f *fetcher) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	if f.left == 0 {
 		return nil, errTooMany

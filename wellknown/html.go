@@ -47,8 +47,8 @@ func tagName(s string) (name, rest string) {
 	return strings.ToLower(strings.TrimSuffix(s[:end], "/")), s[end:]
 }
 
-// afterFold returns what follows the first end in s, whatever the case of its
-// letters; nothing if there is none.
+// afterFold returns the text after the first end in s, in any case of letters;
+// nothing without end.
 func afterFold(s, end string) string {
 	for i := 0; i+len(end) <= len(s); i++ {
 		if strings.EqualFold(s[i:i+len(end)], end) {

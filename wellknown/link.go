@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Link returns a value for a Link header field: a link from the resource
-// served to target, with the relation rel (RFC 8288, 3). Characters that a
-// URI cannot have are percent-encoded in target; rel must be a token or URI.
+// Link returns a value for a Link header field: a link from the resource served
+// to target, with the relation rel (RFC 8288, 3). Characters outside of URIs
+// are percent-encoded in target; rel must be a token or URI.
 func Link(target, rel string) string {
 	var b strings.Builder
 	b.WriteByte('<')
@@ -23,10 +23,9 @@ func Link(target, rel string) string {
 	return b.String()
 }
 
-// Links returns the targets of all links in the Link fields of a header that
-// have the relation rel, in their order and as they are written there, so
-// maybe relative. Links of another context (anchor) are left out; what cannot
-// be parsed ends its field.
+// Links returns the targets of all links in the Link fields of a header with
+// the relation rel, in their order and as written, so maybe relative. Links of
+// another context (anchor) are left out; a syntax error ends its field.
 func Links(h http.Header, rel string) []string {
 	var targets []string
 	for _, field := range h.Values("Link") {
@@ -50,7 +49,7 @@ type link struct {
 	anchored    bool
 }
 
-// nextLink parses the first link of s and returns what follows its comma.
+// nextLink parses the first link of s and returns the text after its comma.
 func nextLink(s string) (l link, rest string, ok bool) {
 	s = strings.TrimLeft(s, " \t,")
 	s, ok = strings.CutPrefix(s, "<")

@@ -2,12 +2,12 @@ package wellknown
 
 import "strings"
 
-// RobotsLine returns the line of a robots.txt, with its line end, that names a
-// Resource List or another Sitemap. The URL must be absolute.
+// RobotsLine returns the line of a robots.txt for a Resource List or another
+// Sitemap, with its line end. The URL must be absolute.
 func RobotsLine(sitemap string) string { return "Sitemap: " + sitemap + "\n" }
 
-// RobotsSitemaps returns the URLs that a robots.txt names in Sitemap lines,
-// in their order. Some of them may be ordinary Sitemaps.
+// RobotsSitemaps returns the URLs in the Sitemap lines of a robots.txt, in
+// their order. Some of them may be ordinary Sitemaps.
 func RobotsSitemaps(robots string) []string {
 	var urls []string
 	robots = strings.TrimPrefix(robots, "\ufeff")
@@ -22,8 +22,8 @@ func RobotsSitemaps(robots string) []string {
 	return urls
 }
 
-// Robots returns a robots.txt that names Resource Lists and keeps nobody from
-// anything, as many as the usual limit of 500 KiB takes (RFC 9309, 2.5).
+// Robots returns a robots.txt with Resource Lists and without restrictions, as
+// many as the usual limit of 500 KiB takes (RFC 9309, 2.5).
 func Robots(sitemaps []string) string {
 	const limit = 500 << 10
 	var b strings.Builder

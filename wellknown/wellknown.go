@@ -11,8 +11,8 @@ import "net/http"
 // Path is where a site has its Source Description (RFC 8615).
 const Path = "/.well-known/resourcesync"
 
-// Rel is the link relation from a resource to the Capability List that covers
-// it. It is not one of those between ResourceSync documents.
+// Rel is the link relation from a resource to its Capability List. It is not a
+// relation between ResourceSync documents.
 const Rel = "resourcesync"
 
 // Handler makes a Source discoverable.
@@ -24,9 +24,9 @@ type Handler struct {
 	// Resources serves every other path.
 	Resources http.Handler
 
-	// CapabilityList returns the absolute URL of the Capability List that
-	// covers the resource asked for, empty if none does. The response then
-	// carries a link to it.
+	// CapabilityList returns the absolute URL of the Capability List for the
+	// resource of a request, empty if there is none. The response then carries
+	// a link to it.
 	CapabilityList func(*http.Request) string
 }
 
