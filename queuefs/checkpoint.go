@@ -68,6 +68,9 @@ func (s *Service) checkpointLocked(closing bool) error {
 	mark, written := s.log.Done(), s.log.Written()
 	queues := s.Queues()
 	for _, q := range queues {
+		q.dropPacks(false)
+		q.packs.unload(0, 0) // nobody may be taking jobs any more
+		q.pack(func() bool { return true })
 		if err := q.fileUpTo(mark.At); err != nil {
 			s.full.Store(errors.Is(storageError(err), ErrNoSpace))
 			return storageError(fmt.Errorf("queue %s: files: %w", q.id, err))

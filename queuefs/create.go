@@ -146,7 +146,7 @@ func (s *Service) listQueue(id string) error {
 
 // openQueue opens the directories of a queue and gives it its properties.
 func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)) (_ *Queue, err error) {
-	q := &Queue{svc: s, id: id, types: []string{""}, typeNums: map[string]uint16{},
+	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]copied{}}, types: []string{""}, typeNums: map[string]uint16{},
 		unfiled: places{}, temps: map[JobID]string{}}
 	q.idx.head = 1
 	defer func() {

@@ -51,6 +51,10 @@ func (q *Queue) fetch(ids []JobID, payloads bool) ([]Job, [][]byte, error) {
 		if f.run(rest) > 0 {
 			continue
 		}
+		if j, payload, ok := q.packed(rest[0]); ok {
+			f.add(j, payload)
+			continue
+		}
 		j, err := q.Job(rest[0])
 		if err != nil {
 			return nil, nil, err

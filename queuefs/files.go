@@ -101,6 +101,7 @@ func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 		}
 	}
 	for _, q := range s.Queues() {
+		q.pack(inTime)
 		if err := q.fileMany(func() bool { return ctx.Err() == nil && inTime() }); err != nil {
 			s.full.Store(errors.Is(storageError(err), ErrNoSpace))
 			return storageError(err)

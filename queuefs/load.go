@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/journal/segment"
@@ -242,7 +241,7 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	if was.scanned, err = q.loadPages(dir, x.pages, x.at <= c.past.At); err != nil {
 		return was, err
 	}
-	if err := dropPacks(dir); err != nil {
+	if err := q.findPacks(dir); err != nil {
 		return was, err
 	}
 	for i, d := range q.dirs.watched() {
@@ -287,21 +286,6 @@ func dropPages(dir *durable.Dir) error {
 	numbers, err := pageNumbers(dir)
 	for _, n := range numbers {
 		err = errors.Join(err, dir.Remove(pageName(n)))
-	}
-	return err
-}
-
-// dropPacks removes the copies of jobs that homes of former versions keep beside
-// the pages.
-func dropPacks(dir *durable.Dir) error {
-	var names []string
-	err := dir.Names(func(name string) {
-		if digits, ok := strings.CutPrefix(name, "k"); ok && len(digits) == 9 && strings.Trim(digits, "0123456789") == "" {
-			names = append(names, name)
-		}
-	})
-	for _, name := range names {
-		err = errors.Join(err, dir.Remove(name))
 	}
 	return err
 }

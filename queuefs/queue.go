@@ -21,6 +21,7 @@ type Queue struct {
 	id   string
 	dirs queueDirs
 
+	packs  packs
 	filing sync.RWMutex                       // read-held while files of a job are written
 	turns  struct{ payload, text sync.Mutex } // held while entries of the directories change
 

@@ -241,9 +241,12 @@ func (s *Service) makeFit() error {
 	return ErrNoSpace
 }
 
-// shed gives back what the disk has only to be quick: segments of the journal
-// that would be used again.
+// shed gives back what the disk has only to be quick: packs, and segments of the
+// journal that would be used again.
 func (s *Service) shed() error {
+	for _, q := range s.Queues() {
+		q.dropPacks(true)
+	}
 	return s.log.Trim()
 }
 

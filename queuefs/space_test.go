@@ -153,6 +153,27 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// fillPages submits as many jobs as pages have, in batches.
+func fillPages(t *testing.T, q *queuefs.Queue, pages, size int) {
+	t.Helper()
+	const batch = 256
+	for range pages * queuefs.PageJobs / batch {
+		sub := q.Begin()
+		for range batch {
+			d, err := sub.Add(queuefs.Meta{})
+			if err == nil {
+				_, err = d.Write(make([]byte, size))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := sub.Commit(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // maintained does the upkeep until there is none left, or no room for it.
 func maintained(t *testing.T, s *queuefs.Service) {
 	t.Helper()
@@ -160,6 +181,56 @@ func maintained(t *testing.T, s *queuefs.Service) {
 		if err := s.Maintain(ctx); err != nil && !errors.Is(err, queuefs.ErrNoSpace) {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Packs take no room that files of jobs need.
+func TestPacksMakeRoomForFiles(t *testing.T) {
+	top := mount(t, "200m")
+	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 1 << 26})
+	defer closeHome(t, s)
+	const pages = 3
+	fillPages(t, q, pages, 6000)
+	fill(t, top, pages*queuefs.PageJobs*(4096+8192)+2<<20)
+	maintained(t, s)
+	if n := s.Unfiled(); n != 0 {
+		t.Errorf("%d jobs have no files", n)
+	}
+	submit(t, q, queuefs.Meta{}, "x")
+}
+
+// Packs take no room that the journal needs, nor does that wait for the next
+// checkpoint, which lets go of old segments.
+func TestPacksMakeRoomForJournal(t *testing.T) {
+	top := mount(t, "200m")
+	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 3 << 20})
+	defer closeHome(t, s)
+	large := submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", queuefs.MaxSidecar)}, "")
+	fillPages(t, q, 2, 1000)
+	maintained(t, s)
+	fill(t, top, 5<<19) // too little for a segment, but for the packs
+	// Changes of a job that has its files take room in the journal only.
+	again := func() error {
+		_, err := q.Delete(ctx, large.ID)
+		if err == nil {
+			_, err = q.Requeue(ctx, large.ID)
+		}
+		return err
+	}
+	n := 0
+	for ; n < 100; n++ {
+		if err := again(); errors.Is(err, queuefs.ErrNoSpace) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n == 100 {
+		t.Fatal("there is no end to the room")
+	}
+	maintained(t, s)
+	if err := again(); err != nil {
+		t.Error(err)
 	}
 }
 

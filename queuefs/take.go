@@ -188,6 +188,7 @@ func (q *Queue) paused() bool { return !q.set.info.Paused.IsZero() }
 // handOut makes claimed jobs Consumed. It returns none if all of them had to
 // be put on hold.
 func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, error) {
+	q.readAhead(ids[len(ids)-1])
 	ids, err := q.sound(ctx, ids)
 	if err != nil || len(ids) == 0 {
 		return nil, err

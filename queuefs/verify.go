@@ -75,8 +75,8 @@ func reason(id JobID, err error) string {
 }
 
 // findPayload looks, without reading, whether the payload of a job is there
-// and as long as it was when it came. One that is read from the journal is
-// not looked for.
+// and as long as it was when it came. One that is read from the journal or
+// from a pack is not looked for.
 func (q *Queue) findPayload(id JobID) error {
 	for range readTries {
 		v, ok := q.view(id)
@@ -85,6 +85,9 @@ func (q *Queue) findPayload(id JobID) error {
 		}
 		size := v.s().size()
 		if v.u.payload != 0 {
+			return nil
+		}
+		if c := q.packs.find(id); c.payload != nil && c.matches(&v) {
 			return nil
 		}
 		var (

@@ -1,0 +1,338 @@
+package queuefs
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/durable"
+)
+
+// A pack is a copy of the pending small jobs of one index page in one file, beside
+// the page: log/index/queues/QID/cN. In a long queue the files of the jobs at the
+// head have left the page cache, and two files a job take three times as long as a
+// sequential read. Packs are written from the journal before the files are. Nothing
+// depends on them: a copy is used if it has the digests in the index, so packs are
+// not synced, and an error means that there is none.
+//
+//	"CUTIEPK2", then of each job: number u32 | text length u32 | payload length u32 | text | payload
+const (
+	packMagic   = "CUTIEPK2"
+	packEntry   = 12
+	packLimit   = 8 << 10      // bytes of text and payload of a small job
+	packSize    = 4 << 20      // bytes of a pack, at most about
+	packFewest  = PageJobs / 8 // pending jobs of a page worth a pack
+	packsLoaded = 3            // pages in memory: that of the last job taken, and the next
+	packStep    = 128 << 10    // bytes read at a time: more make syncs of the journal wait
+)
+
+func packName(n int) string { return fmt.Sprintf("c%09d", n) }
+
+func parsePackName(name string) (int, bool) {
+	if len(name) != 10 || name[0] != 'c' {
+		return 0, false
+	}
+	n, err := strconv.Atoi(name[1:])
+	return n, err == nil && n >= 0 && packName(n) == name
+}
+
+// packs are those of a queue. The zero value has none.
+type packs struct {
+	mu     sync.Mutex
+	made   map[int]bool // pages that have a pack
+	next   int          // full pages from here on are to be packed
+	loaded map[int]map[JobID]copied
+	busy   bool // somebody loads
+}
+
+// A copied job is what a pack has of it.
+type copied struct{ text, payload []byte }
+
+// matches reports whether the copy is that of a job as it is now.
+func (c copied) matches(v *view) bool {
+	s := v.s()
+	return v.u.text == 0 && sameDigest(c.text, s.fileSHA()) && sameDigest(c.payload, s.sha())
+}
+
+// find returns what a loaded pack has of a job.
+func (p *packs) find(id JobID) copied {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.loaded[int(id/PageJobs)][id]
+}
+
+// unload gives back the memory of all packs but those of pages from to to-1.
+func (p *packs) unload(from, to int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n := range p.loaded {
+		if n < from || n >= to {
+			delete(p.loaded, n)
+		}
+	}
+}
+
+// loads returns the first page from n on whose pack is to be loaded, -1 if there is
+// none; then nobody loads any more.
+func (p *packs) loads(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for to := n + packsLoaded; n < to; n++ {
+		if p.made[n] && p.loaded[n] == nil {
+			return n
+		}
+	}
+	p.busy = false
+	return -1
+}
+
+// begin reports whether the caller is to load packs from page n on.
+func (p *packs) begin(n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy || len(p.made) == 0 {
+		return false
+	}
+	for to := n + packsLoaded; n < to; n++ {
+		p.busy = p.busy || p.made[n] && p.loaded[n] == nil
+	}
+	return p.busy
+}
+
+func sameDigest(data, sum []byte) bool { return sha256.Sum256(data) == [sha256.Size]byte(sum) }
+
+// readAhead has the packs loaded of the page of a job that is taken and of the next
+// ones.
+func (q *Queue) readAhead(taken JobID) {
+	page := int(taken / PageJobs)
+	if !q.packs.begin(page) {
+		return
+	}
+	load := func() {
+		for n := q.packs.loads(page); n >= 0; n = q.packs.loads(page) {
+			jobs, err := q.readPack(n)
+			q.packs.mu.Lock()
+			if err != nil || q.svc.usable() != nil {
+				delete(q.packs.made, n)
+			} else {
+				q.packs.loaded[n] = jobs
+			}
+			q.packs.mu.Unlock()
+		}
+		q.packs.unload(page, page+packsLoaded)
+	}
+	if q.svc.begin() != nil {
+		return
+	}
+	go func() { defer q.svc.end(); load() }()
+}
+
+// packed returns a pending job from its pack, with its payload.
+func (q *Queue) packed(id JobID) (j Job, payload []byte, ok bool) {
+	c := q.packs.find(id)
+	if c.text == nil {
+		return j, nil, false
+	}
+	v, ok := q.view(id)
+	if !ok || !c.matches(&v) {
+		return j, nil, false
+	}
+	j, err := ParseJob(c.text)
+	if err != nil || j.ID != id {
+		return j, nil, false
+	}
+	j.Queue, j.Status, j.Size = q.id, v.s().status(), v.s().size()
+	return j, c.payload, true
+}
+
+var errPack = errors.New("no pack")
+
+// readPack reads the pack of page n.
+func (q *Queue) readPack(n int) (map[JobID]copied, error) {
+	dir, err := q.indexDir()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, err := dir.Open(packName(n))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || st.Size() > 2*packSize {
+		return nil, errPack
+	}
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) // see packStep
+	data := make([]byte, st.Size())
+	for at := 0; at < len(data); {
+		k, err := io.ReadFull(f, data[at:min(at+packStep, len(data))])
+		if err != nil {
+			return nil, err
+		}
+		at += k
+	}
+	return parsePack(data)
+}
+
+func parsePack(data []byte) (map[JobID]copied, error) {
+	if len(data) < len(packMagic) || string(data[:len(packMagic)]) != packMagic {
+		return nil, errPack
+	}
+	jobs := map[JobID]copied{}
+	for data = data[len(packMagic):]; len(data) > 0; {
+		if len(data) < packEntry {
+			return nil, errPack
+		}
+		le := binary.LittleEndian
+		id, text, payload := le.Uint32(data), uint64(le.Uint32(data[4:])), uint64(le.Uint32(data[8:]))
+		if data = data[packEntry:]; text+payload > uint64(len(data)) {
+			return nil, errPack
+		}
+		end := text + payload
+		jobs[JobID(id)] = copied{data[:text:text], data[text:end:end]}
+		data = data[end:]
+	}
+	return jobs, nil
+}
+
+// pack writes the packs of the pages that have become full, as long as there is
+// time, and reports whether none is left.
+func (q *Queue) pack(inTime func() bool) bool {
+	for {
+		n, ids := q.packable()
+		if n < 0 || q.svc.full.Load() {
+			return true
+		}
+		if !inTime() {
+			return false
+		}
+		err := q.writePack(n, ids)
+		q.packs.mu.Lock()
+		q.packs.next = n + 1 // what fails is not tried again
+		if err == nil {
+			q.packs.made[n] = true
+		}
+		q.packs.mu.Unlock()
+	}
+}
+
+// packable returns the first full page that is to be packed, with its small pending
+// jobs; -1 if there is none.
+func (q *Queue) packable() (page int, ids []JobID) {
+	q.packs.mu.Lock()
+	next := q.packs.next
+	q.packs.mu.Unlock()
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	for n := next; n < min(int((q.job+1)/PageJobs), len(q.idx.pages)); n++ {
+		p := q.idx.pages[n]
+		if p == nil || p.count[Pending] < packFewest {
+			continue
+		}
+		for i := range PageJobs {
+			if s := p.slot(i); s.status() == Pending && s.size()+int64(s.textLen()) <= packLimit {
+				ids = append(ids, JobID(n*PageJobs+i))
+			}
+		}
+		if len(ids) > 0 {
+			return n, ids
+		}
+	}
+	return -1, nil
+}
+
+// writePack writes the pack of page n with those of the jobs that can be read.
+func (q *Queue) writePack(n int, ids []JobID) error {
+	dir, err := q.indexDir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	buf := []byte(packMagic)
+	for _, id := range ids {
+		if len(buf) >= packSize {
+			break
+		}
+		v, ok := q.view(id)
+		if !ok || v.u.text == 0 || v.u.payload == 0 {
+			continue // its files are as good
+		}
+		s := v.s()
+		at, text := len(buf)+packEntry, s.textLen()
+		end := at + text + int(s.size())
+		buf = append(buf, make([]byte, end-len(buf))...)
+		le := binary.LittleEndian
+		le.PutUint32(buf[at-packEntry:], uint32(id))
+		le.PutUint32(buf[at-packEntry+4:], uint32(text))
+		le.PutUint32(buf[at-packEntry+8:], uint32(s.size()))
+		if err := errors.Join(q.svc.log.ReadAt(buf[at:at+text], v.u.text), q.svc.log.ReadAt(buf[at+text:end], v.u.payload)); err != nil {
+			return err
+		}
+	}
+	if len(buf) == len(packMagic) {
+		return errPack
+	}
+	return create(dir, packName(n), buf)
+}
+
+// dropPacks removes the packs of pages that have no pending job any more, or all
+// packs.
+func (q *Queue) dropPacks(all bool) {
+	var old []int
+	q.packs.mu.Lock()
+	q.mu.RLock()
+	for n := range q.packs.made {
+		if all || n >= len(q.idx.pages) || q.idx.pages[n] == nil || q.idx.pages[n].count[Pending] == 0 {
+			old = append(old, n)
+			delete(q.packs.made, n)
+			delete(q.packs.loaded, n)
+		}
+	}
+	q.mu.RUnlock()
+	q.packs.mu.Unlock()
+	if len(old) == 0 {
+		return
+	}
+	dir, err := q.indexDir()
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for _, n := range old {
+		_ = dir.Remove(packName(n)) // one that stays is not believed
+	}
+}
+
+// findPacks notes which pages have a pack, and removes all others, among them those
+// of former versions, kN. Pages that were full before and have none go without: to
+// make one would read all their files.
+func (q *Queue) findPacks(dir *durable.Dir) error {
+	var strange []string
+	p := &q.packs
+	p.next = max(0, len(q.idx.pages)-1)
+	err := dir.Names(func(name string) {
+		n, ok := parsePackName(name)
+		_, former := parsePackName(strings.Replace(name, "k", "c", 1))
+		switch {
+		case ok && n < len(q.idx.pages) && q.idx.pages[n] != nil:
+			p.made[n] = true
+		case ok || former:
+			strange = append(strange, name)
+		}
+	})
+	for _, name := range strange {
+		if e := dir.Remove(name); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
