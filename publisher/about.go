@@ -157,33 +157,28 @@ func (p *Publisher) aboutSource(name string) *resource {
 	return a.resource(name)
 }
 
-// aboutSet returns the document about a set, as aboutSource does.
-func (f *feed) aboutSet(s Set, name string) (*resource, error) {
-	if name != aboutPage && name != aboutData {
-		return nil, errNotFound
-	}
-	st, err := f.standing(s)
+// about returns the document about the set, as aboutSource does.
+func (s *set) about(name string) (*resource, error) {
+	st, err := s.standing()
 	if err != nil {
 		return nil, err
 	}
-	now := f.q.State()
-	f.mu.Lock()
-	c := &f.sets[s]
-	dump, archived, octets := c.current(), f.archives(c), c.octets()+c.mark.length
-	f.mu.Unlock()
+	now := s.q.State()
+	s.mu.Lock()
+	dump, archived, octets := s.current(), s.archives(), s.octets()+s.mark.length
+	s.mu.Unlock()
 
-	docs := f.names.docs[s]
-	a := f.p.about()
-	a.About, a.Set, a.Title = docs+docName{kind: capabilityList}.String(), s.String(), titleOf(s, now.Info)
-	a.Description = setTexts[s]
+	a := s.p.about()
+	a.About, a.Set, a.Title = s.uri(docName{kind: capabilityList}), s.kind.String(), titleOf(s.kind, now.Info)
+	a.Description = setTexts[s.kind]
 	if now.Info.Digests.Has(digest.MD5) {
 		a.Hashes = append(a.Hashes, digest.MD5.Token())
 	}
-	a.Queue = &aboutQueue{ID: now.Info.ID, Name: now.Info.Name, Description: now.Info.Description, State: f.names.queue, Info: f.names.info,
-		Created: now.Info.Created.UTC(), LastEvent: f.orCreated(now.LastEvent), Events: uint64(now.Seq - now.Before),
+	a.Queue = &aboutQueue{ID: now.Info.ID, Name: now.Info.Name, Description: now.Info.Description, State: s.names.queue, Info: s.names.info,
+		Created: now.Info.Created.UTC(), LastEvent: s.orCreated(now.LastEvent), Events: uint64(now.Seq - now.Before),
 		Pending: now.Pending, Consumed: now.Consumed, Deleted: now.Deleted}
-	resources := int64(s.size(int(now.Pending), int(now.Pending+now.Consumed+now.Deleted)))
-	if s == Replica {
+	resources := int64(s.kind.size(int(now.Pending), int(now.Pending+now.Consumed+now.Deleted)))
+	if s.kind == Replica {
 		resources++ // queue-info.txt
 	}
 	a.Resources, a.Octets = &resources, &octets
@@ -194,16 +189,16 @@ func (f *feed) aboutSet(s Set, name string) (*resource, error) {
 	if dump != nil {
 		a.Dump = &aboutDump{At: dump.at, Made: dump.made.Truncate(time.Microsecond), Packages: len(dump.packages)}
 	}
-	a.Documents = []aboutDocument{{URI: docs + docName{kind: openList}.String(), Capability: string(sitemap.ChangeList),
+	a.Documents = []aboutDocument{{URI: s.uri(docName{kind: openList}), Capability: string(sitemap.ChangeList),
 		Text: "the open Change List: the newest changes, true to the last event"}}
-	for _, e := range f.offered(s, dump != nil, archived) {
+	for e := range s.offered(dump != nil, archived) {
 		text := documentTexts[e.Capability]
 		if text == "" {
 			text = "notifications, pushed by the hub that is linked there"
 		}
 		a.Documents = append(a.Documents, aboutDocument{URI: e.Loc, Capability: string(e.Capability), Text: text})
 	}
-	a.Follow = f.howToFollow(dump != nil)
+	a.Follow = s.p.howToFollow(dump != nil)
 	return a.resource(name), nil
 }
 
@@ -232,13 +227,13 @@ var documentTexts = map[sitemap.Capability]string{
 }
 
 // howToFollow says what a Destination does.
-func (f *feed) howToFollow(dumped bool) []string {
+func (p *Publisher) howToFollow(dumped bool) []string {
 	begin := "Begin with the Resource List and get each resource that it names."
 	if dumped {
 		begin = "Begin with the Resource List and get each resource that it names, or with the Resource Dump, whose packages have them."
 	}
 	instant := "datetime"
-	if f.p.Dialect != sitemap.V11 {
+	if p.Dialect != sitemap.V11 {
 		instant = "lastmod"
 	}
 	return []string{

@@ -2,22 +2,19 @@ package publisher
 
 import (
 	"fmt"
-	"io"
+	"slices"
 
-	"cutie/publisher/dump"
-	"cutie/queuefs"
 	"cutie/sitemap"
 )
 
-// An archive names the documents of one kind that are no longer current, the
-// oldest first (ResourceSync Archives 1.0). Change Lists and Change Dumps get
-// there when the index or the dump no longer names them, Resource Lists and
-// Resource Dumps when there is a later Resource Dump. An archive without
-// entries does not exist.
+// An archive names the documents of one kind that are no longer current, oldest
+// first (ResourceSync Archives 1.0): Change Lists and packages of changes after
+// the index or dump has dropped them, Resource Lists and Resource Dumps after a
+// later Resource Dump. An archive without entries does not exist.
 type archive struct {
 	capability  sitemap.Capability
 	whole, part docKind
-	of          docKind // documents that link to it
+	of          docKind // the document that links to it
 }
 
 var archives = [...]archive{
@@ -27,192 +24,94 @@ var archives = [...]archive{
 	{sitemap.ChangeDumpArchive, changeDumpArchive, changeDumpArchivePart, changeDump},
 }
 
-// archived returns what the archive of a kind of document has; f.mu is held.
-// Loc is still without the directory.
-func (f *feed) archived(c *changes, of docKind) (entries []sitemap.Entry) {
-	add := func(name docName, e sitemap.Entry) {
-		e.Loc, e.Length = name.String(), -1
-		entries = append(entries, e)
-	}
+// archived returns how many documents the archive of a kind names: the oldest
+// closed lists, packages of changes, or Resource Dumps. mu is held.
+func (s *set) archived(of docKind) int {
 	switch of {
 	case changeIndex:
-		for _, sp := range c.lists.all[:len(c.lists.all)-len(f.indexed(c))] {
-			add(docName{kind: closedList, n: uint64(sp.first)}, sitemap.Entry{From: sp.from, Until: sp.until})
-		}
+		return len(s.lists.all) - len(s.indexed())
 	case changeDump:
-		now, _ := f.dumped(c)
-		for _, sp := range c.packages.all[:len(c.packages.all)-len(now)] {
-			add(docName{kind: formerChanges, n: uint64(sp.first)}, sitemap.Entry{From: sp.from, Until: sp.until})
-		}
-	case resourceList, resourceDump:
-		kind := formerDump
-		if of == resourceList {
-			kind = formerList
-		}
-		for i := range len(c.kept) - 1 {
-			d := c.kept[i]
-			add(docName{kind: kind, n: uint64(d.seq)}, sitemap.Entry{At: d.at, Completed: d.completed()})
-		}
+		now, _ := s.dumped()
+		return len(s.packages.all) - len(now)
 	}
-	return entries
+	return max(0, len(s.dumps)-1)
 }
 
-// archive returns an archive, which is an index if one document has no room
-// for it, or part n of it; nil if there is no such.
-func (f *feed) archive(s Set, a *archive, n uint64) *resource {
-	f.mu.Lock()
-	entries := f.archived(&f.sets[s], a.of)
-	f.mu.Unlock()
-	if len(entries) == 0 {
-		return nil
-	}
-	docs := f.names.docs[s]
-	per := f.perDocument(s)
-	parts := (len(entries) + per - 1) / per
-	head := sitemap.Head{Capability: a.capability,
-		Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}}
-	root := sitemap.URLSet
-	switch {
-	case n == 0 && parts > 1:
-		root, entries = sitemap.SitemapIndex, nil
-		for i := range parts {
-			entries = append(entries, sitemap.Entry{Loc: docName{kind: a.part, n: uint64(i + 1)}.String(), Length: -1})
-		}
-	case n > 0 && (parts == 1 || n > uint64(parts)):
-		return nil
-	case n > 0:
-		entries = entries[int(n-1)*per : min(int(n)*per, len(entries))]
-		head.Links = append(head.Links, sitemap.Link{Rel: sitemap.RelIndex, Href: docs + docName{kind: a.whole}.String()})
-	}
-	if f.p.Dialect == sitemap.V09 { // archives had times
-		first, last := entries[0], entries[len(entries)-1]
-		head.From, head.Until = later(first.At, first.From), last.Until
-	}
-	text := f.p.Dialect.AppendHead(nil, root, head)
-	for i := range entries {
-		e := &entries[i]
-		e.Loc = docs + e.Loc
-		text = f.p.Dialect.AppendEntry(text, root, e)
-	}
-	text = sitemap.AppendFoot(text, root)
-	return fixedText("a-"+salt(string(text)), func() []byte { return text })
-}
-
-// perDocument returns how many entries about documents one document may have.
-func (f *feed) perDocument(s Set) int {
-	// An entry has two references at most, times, a length and a digest.
-	size := 2*(len(f.names.docs[s])+64) + 512
-	return max(2, min(sitemap.MaxEntries, int(f.room())/size))
-}
-
-// archives returns the archives of a set that exist; f.mu is held.
-func (f *feed) archives(c *changes) (all []*archive) {
+// archives returns the archives that exist. mu is held.
+func (s *set) archives() (all []*archive) {
 	for i := range archives {
-		if f.hasArchive(c, archives[i].of) {
+		if s.archived(archives[i].of) > 0 {
 			all = append(all, &archives[i])
 		}
 	}
 	return all
 }
 
-// hasArchive reports whether archived returns anything; f.mu is held.
-func (f *feed) hasArchive(c *changes, of docKind) bool {
-	switch of {
-	case changeIndex:
-		return len(c.lists.all) > len(f.indexed(c))
-	case changeDump:
-		now, _ := f.dumped(c)
-		return len(c.packages.all) > len(now)
-	}
-	return len(c.kept) > 1
-}
-
-// archiveLink adds the link to the archive of a kind of document to a head, if
-// there is that archive.
-func (f *feed) archiveLink(s Set, of docKind, links []sitemap.Link) []sitemap.Link {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.hasArchive(&f.sets[s], of) {
-		return links
-	}
-	for _, a := range archives {
-		if a.of == of {
-			links = append(links, sitemap.Link{Rel: sitemap.RelArchives, Href: f.names.docs[s] + docName{kind: a.whole}.String()})
-		}
-	}
-	return links
-}
-
-// formerList returns the Resource List that was dumped with a Resource Dump:
-// an index of a list for each package.
-func (f *feed) formerList(s Set, seq queuefs.Seq) *resource {
-	d := f.dumpOf(s, seq)
-	if d == nil {
+// archiveLink returns the link of a document to its archive, none without one.
+func (s *set) archiveLink(of docKind) []sitemap.Link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(archives[:], func(a archive) bool { return a.of == of })
+	if s.archived(of) == 0 {
 		return nil
 	}
-	r := fixedText(fmt.Sprintf("fl%d-%s", d.seq, d.sum), func() []byte {
-		docs := f.names.docs[s]
-		dst := f.p.Dialect.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ResourceList, At: d.at, Completed: d.completed(),
-			Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}})
-		for i := range d.packages {
-			p := &d.packages[i]
-			page := p.name()
-			page.kind = formerPage
-			dst = f.p.Dialect.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
-				Loc: docs + page.String(), At: p.at, Completed: p.completed, Length: -1})
-		}
-		return sitemap.AppendFoot(dst, sitemap.SitemapIndex)
-	})
-	r.cache = cacheClosed
-	return r
+	return []sitemap.Link{{Rel: sitemap.RelArchives, Href: s.uri(docName{kind: archives[i].whole})}}
 }
 
-// formerPage returns the list of what a package of a Resource Dump has: its
-// manifest without paths.
-func (f *feed) formerPage(s Set, doc docName) *resource {
-	p, ok := f.portion(s, doc)
-	if !ok {
-		return nil
-	}
-	tag := fmt.Sprintf("fp%d-%d-%.16s", doc.n, doc.version, p.sha256)
-	return &resource{tag: tag, cache: cacheClosed, compose: func(c coding) (*document, error) {
-		d := &document{tag: tag}
-		head := f.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: p.at, Completed: p.completed,
-			Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: f.names.docs[s] + docName{kind: capabilityList}.String()}}})
-		return d, f.copied(d, s, c, func() (io.ReadCloser, error) {
-			r, err := f.openManifest(s, p.name().String())
-			if err != nil {
-				return nil, err
+// entries returns the entries of an archive.
+func (s *set) archiveEntries(of docKind) (entries []sitemap.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.archived(of) {
+		var e sitemap.Entry
+		switch of {
+		case changeIndex:
+			sp := &s.lists.all[i]
+			e = sitemap.Entry{Loc: s.uri(docName{kind: closedList, n: uint64(sp.first)}), From: sp.from, Until: sp.until}
+		case changeDump:
+			sp := &s.packages.all[i]
+			e = sitemap.Entry{Loc: s.uri(docName{kind: formerChanges, n: uint64(sp.first)}), From: sp.from, Until: sp.until}
+		default:
+			d, kind := s.dumps[i], formerDump
+			if of == resourceList {
+				kind = formerList
 			}
-			return dump.AsResourceList(r, head), nil
-		})
-	}}
+			e = sitemap.Entry{Loc: s.uri(docName{kind: kind, n: uint64(d.seq)}), At: d.at, Completed: d.completed()}
+		}
+		e.Length = -1
+		entries = append(entries, e)
+	}
+	return entries
 }
 
-// formerChanges returns a Change Dump that is closed: one package.
-func (f *feed) formerChanges(s Set, first queuefs.Seq) *resource {
-	f.mu.Lock()
-	sp, ok := f.sets[s].packages.find(first)
-	f.mu.Unlock()
-	if !ok {
+// archive returns an archive, or a part of one; nil if there is none. An archive
+// too large for one document is an index of its parts.
+func (s *set) archive(doc docName) *resource {
+	i := slices.IndexFunc(archives[:], func(a archive) bool { return doc.kind == a.whole || doc.kind == a.part })
+	if i < 0 {
 		return nil
 	}
-	r := fixedText(fmt.Sprintf("fd%d-%.16s", sp.first, sp.sha256), func() []byte {
-		docs := f.names.docs[s]
-		dst := f.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeDump, From: sp.from, Until: sp.until,
-			Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}})
-		return sitemap.AppendFoot(f.appendPackage(dst, s, &sp), sitemap.URLSet)
-	})
-	r.cache = cacheClosed
-	return r
-}
-
-// appendPackage appends the entry of a package of changes.
-func (f *feed) appendPackage(dst []byte, s Set, sp *span) []byte {
-	docs := f.names.docs[s]
-	return f.p.Dialect.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
-		Loc: docs + changePackageFile(sp.first), From: sp.from, Until: sp.until,
-		Length: sp.length, Type: packageType, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: sp.sha256}},
-		Links: []sitemap.Link{{Rel: sitemap.RelContents, Type: documentType,
-			Href: docs + docName{kind: changeManifest, n: uint64(sp.first)}.String()}}})
+	a, n := &archives[i], int(doc.n)
+	entries := s.archiveEntries(a.of)
+	per := s.perDocument()
+	parts := (len(entries) + per - 1) / per
+	root, head := sitemap.URLSet, sitemap.Head{Capability: a.capability, Links: s.up()}
+	switch {
+	case parts == 0, n > 0 && (parts == 1 || n > parts):
+		return nil
+	case n == 0 && parts > 1:
+		root, entries = sitemap.SitemapIndex, nil
+		for i := range parts {
+			entries = append(entries, sitemap.Entry{Loc: s.uri(docName{kind: a.part, n: uint64(i + 1)}), Length: -1})
+		}
+	case n > 0:
+		entries = entries[(n-1)*per : min(n*per, len(entries))]
+		head.Links = s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.uri(docName{kind: a.whole})})
+	}
+	if s.p.Dialect == sitemap.V09 { // there archives had times
+		first, last := entries[0], entries[len(entries)-1]
+		head.From, head.Until = later(first.At, first.From), last.Until
+	}
+	text := s.p.text(root, head, slices.Values(entries))
+	return fixedText(fmt.Sprintf("a-%s", salt(string(text))), func() []byte { return text })
 }

@@ -12,72 +12,9 @@ import (
 	"cutie/sitemap"
 )
 
-// pack makes the packages of the list that are not there yet. The list is cut
-// between two events where bitstreams become too many octets.
-func (t *task) pack(pause func() bool) error {
-	entries, err := t.open(t.set, entriesFile(t.list.first))
-	if err != nil {
-		return err
-	}
-	defer entries.Close()
-	r := sitemap.NewLines(io.NewSectionReader(entries, 0, t.list.length))
-	next := span{first: t.list.first, from: t.list.from}
-	if last, ok := t.packed(); ok && last.last >= next.first {
-		next = span{first: last.last + 1, from: last.until}
-	}
-	p, err := t.newPackage()
-	if err != nil {
-		return err
-	}
-	defer func() { p.Close() }()
-	for {
-		e, err := r.Read()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return damage{fmt.Errorf("%s: %w", entries.Name(), err)}
-		}
-		seq := queuefs.Seq(e.Seq)
-		if seq < next.first {
-			continue
-		}
-		if next.last != 0 && next.last != seq && p.Octets+max(e.Length, 0) > t.p.MaxPackage {
-			if err := t.ship(p, next, pause); err != nil {
-				return err
-			}
-			next = span{first: next.last + 1, from: next.until}
-			rest, err := t.newPackage()
-			if err != nil {
-				return err
-			}
-			p.Close()
-			p = rest
-		}
-		if err := t.put(p, &e); err != nil {
-			return err
-		}
-		if next.last, next.until = seq, e.Changed(); !pause() {
-			return dump.ErrStopped
-		}
-	}
-	next.last, next.until = t.list.last, t.list.until
-	return t.ship(p, next, pause)
-}
-
-// packed returns the last package of the set.
-func (t *task) packed() (last span, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n := len(t.c.packages.all); n > 0 {
-		return t.c.packages.all[n-1], true
-	}
-	return span{}, false
-}
-
-// newPackage returns an empty package.
+// newPackage returns an empty package for files of the queue.
 func (t *task) newPackage() (*dump.Package, error) {
-	p, err := dump.New(t.p.root())
+	p, err := dump.New(t.p.store.root())
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +30,77 @@ func (t *task) newPackage() (*dump.Package, error) {
 	return p, nil
 }
 
-// put adds an entry of the list to the parcel, with its bitstream unless it
-// is a deletion. A job file or queue-info.txt that was replaced since is passed
-// over, and so are the files of a job that was culled.
-func (t *task) put(p *dump.Package, e *sitemap.Entry) error {
+// packChanges makes the packages of the list that are not there yet. It divides
+// the list between two events where the files become too many bytes.
+func (t *task) packChanges(pause func() bool) error {
+	entries, err := t.open(entriesFile(t.list.first))
+	if err != nil {
+		return err
+	}
+	defer entries.Close()
+	r := sitemap.NewLines(io.NewSectionReader(entries, 0, t.list.length))
+	next := span{first: t.list.first, from: t.list.from}
+	if last, ok := t.lastPackage(); ok && last.last >= next.first {
+		next = span{first: last.last + 1, from: last.until}
+	}
+	pkg, err := t.newPackage()
+	if err != nil {
+		return err
+	}
+	defer func() { pkg.Close() }()
+	for {
+		e, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return damage{fmt.Errorf("%s: %w", entries.Name(), err)}
+		}
+		seq := queuefs.Seq(e.Seq)
+		if seq < next.first {
+			continue
+		}
+		if next.last != 0 && next.last != seq && pkg.Octets+max(e.Length, 0) > t.p.MaxPackage {
+			if err := t.ship(pkg, next, pause); err != nil {
+				return err
+			}
+			next = span{first: next.last + 1, from: next.until}
+			rest, err := t.newPackage()
+			if err != nil {
+				return err
+			}
+			pkg.Close()
+			pkg = rest
+		}
+		if err := t.addChange(pkg, &e); err != nil {
+			return err
+		}
+		if next.last, next.until = seq, e.Changed(); !pause() {
+			return dump.ErrStopped
+		}
+	}
+	next.last, next.until = t.list.last, t.list.until
+	return t.ship(pkg, next, pause)
+}
+
+// lastPackage returns the last package of changes.
+func (t *task) lastPackage() (last span, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.packages.all); n > 0 {
+		return t.packages.all[n-1], true
+	}
+	return span{}, false
+}
+
+// addChange adds an entry of the list to a package, with its file unless it is a
+// deletion. It leaves out a job file or queue-info.txt replaced since, and the
+// files of a culled job.
+func (t *task) addChange(p *dump.Package, e *sitemap.Entry) error {
 	if e.Change == sitemap.Deleted {
 		return p.Add(e)
 	}
-	of, f, err := t.fileOf(e)
+	of, f, err := t.packed(e)
 	if err != nil {
 		return &dump.FileError{Loc: e.Loc, Err: err}
 	}
@@ -110,41 +110,27 @@ func (t *task) put(p *dump.Package, e *sitemap.Entry) error {
 	if of.payload {
 		return p.AddFile(e, f)
 	}
-	text, facts, err := t.text(of)
+	var text []byte
+	var facts queuefs.Facts
+	if of.job == 0 {
+		text, facts = t.q.InfoFile()
+	} else {
+		text, facts, err = t.q.JobFile(of.job, of.status)
+	}
+	same := sha256.Sum256(text) == f.SHA256
 	switch {
-	case err == nil && of.job == 0 && sha256.Sum256(text) != f.SHA256:
-		return nil // the next event tells of what it is now
-	case err == nil && int64(len(text)) == f.Length && sha256.Sum256(text) == f.SHA256:
+	case err == nil && same && int64(len(text)) == f.Length:
 		return p.AddText(e, f, text)
-	case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()):
-		return nil
+	case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()), of.job == 0 && !same:
+		return nil // the next event says what it is now
 	case err == nil:
 		err = errors.New("file is not what it was")
 	}
 	return &dump.FileError{Loc: e.Loc, Err: err}
 }
 
-// text returns a job file, or queue-info.txt as it stands.
-func (t *task) text(f file) ([]byte, queuefs.Facts, error) {
-	if f.job == 0 {
-		text, facts := t.q.InfoFile()
-		return text, facts, nil
-	}
-	return t.q.JobFile(f.job, f.status)
-}
-
-// culled reports whether a file is of a job that is no longer there.
-func (t *task) culled(loc string) bool {
-	f, ok := t.names.file(loc)
-	if !ok || f.job == 0 {
-		return false
-	}
-	st, _ := t.q.Status(f.job)
-	return st == 0
-}
-
-// fileOf returns the file of an entry, and how it stands in a package.
-func (t *task) fileOf(e *sitemap.Entry) (of file, f dump.File, err error) {
+// packed returns the file of an entry, as it stands in a package.
+func (t *task) packed(e *sitemap.Entry) (of file, f dump.File, err error) {
 	of, ok := t.names.file(e.Loc)
 	if !ok {
 		return of, f, errors.New("not a file of the queue")
@@ -161,51 +147,52 @@ func (t *task) fileOf(e *sitemap.Entry) (of file, f dump.File, err error) {
 	return of, f, err
 }
 
-// ship makes the package, puts it in place, and writes its line: then, and
-// not before, changedump.xml names it.
+// culled reports whether a file is of a job that is gone.
+func (t *task) culled(loc string) bool {
+	f, ok := t.names.file(loc)
+	if !ok || f.job == 0 {
+		return false
+	}
+	st, _ := t.q.Status(f.job)
+	return st == 0
+}
+
+// ship makes a package, puts it in place, and writes its line; from then on
+// changedump.xml names it.
 func (t *task) ship(p *dump.Package, sp span, pause func() bool) (err error) {
-	head := t.manifestHead(sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.from, Until: sp.until})
-	if sp.length, sp.sha256, err = t.wrap(p, head, changePackageFile(sp.first), pause); err != nil {
+	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.from, Until: sp.until, Links: t.up()}
+	if sp.length, sp.sha256, err = t.write(p, head, changePackageFile(sp.first), pause); err != nil {
 		return err
 	}
 	sp.entries = p.Entries
-	dir, err := t.dir(t.set, false)
+	dir, err := t.dir()
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.c.life != t.life {
+	if t.made.life != t.life {
 		return dump.ErrStopped
 	}
-	if err := t.c.packages.add(dir, t.p.stamp(), sp); err != nil {
-		if errors.Is(err, queuefs.ErrFailed) {
-			return t.p.fail(err)
-		}
+	if err := t.addLine(dir, &t.packages, sp); err != nil {
 		return err
 	}
-	t.c.dumped = sp.last
+	t.made.packed = sp.last
 	return nil
 }
 
-// manifestHead adds its links to the head of a manifest.
-func (t *task) manifestHead(h sitemap.Head) sitemap.Head {
-	h.Links = []sitemap.Link{{Rel: sitemap.RelUp, Href: t.names.docs[t.set] + docName{kind: capabilityList}.String()}}
-	return h
-}
-
-// wrap makes a package and puts it in place under its name.
-func (t *task) wrap(p *dump.Package, head sitemap.Head, name string, pause func() bool) (length int64, sum string, err error) {
+// write writes a package and puts it in place under its name.
+func (t *task) write(p *dump.Package, head sitemap.Head, name string, pause func() bool) (length int64, sum string, err error) {
 	if err := t.room(p.Size()); err != nil {
 		return 0, "", err
 	}
-	dir, err := t.dir(t.set, false)
+	dir, err := t.dir()
 	if err != nil {
 		return 0, "", err
 	}
 	defer dir.Close()
-	out, err := t.p.draft()
+	out, err := t.p.store.draft()
 	if err != nil {
 		return 0, "", err
 	}
@@ -214,26 +201,4 @@ func (t *task) wrap(p *dump.Package, head sitemap.Head, name string, pause func(
 		return 0, "", err
 	}
 	return length, sum, out.place(dir, name)
-}
-
-// changePackage returns a package in place.
-func (f *feed) changePackage(s Set, first queuefs.Seq) (*resource, error) {
-	f.mu.Lock()
-	sp, ok := f.sets[s].packages.find(first)
-	f.mu.Unlock()
-	if !ok {
-		return nil, errNotFound
-	}
-	return f.packaged(s, docName{kind: changePackage, n: uint64(first)}, sp, changePackageFile(first)), nil
-}
-
-// changeManifest returns the copy of a package's manifest.
-func (f *feed) changeManifest(s Set, doc docName) *resource {
-	f.mu.Lock()
-	sp, ok := f.sets[s].packages.find(queuefs.Seq(doc.n))
-	f.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	return f.packaged(s, doc, sp, changePackageFile(sp.first))
 }

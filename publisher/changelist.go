@@ -1,11 +1,14 @@
 package publisher
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"time"
 
+	"cutie/publisher/compose"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -13,210 +16,281 @@ import (
 // standing is what is published of a set at one instant.
 type standing struct {
 	mark
-	lists    []span // closed lists that an index may name
-	packages []span
+	lists    []span    // closed lists in the index
+	packages []span    // in the Change Dump
 	next     time.Time // from when on there is no package
 }
 
 // standing brings the lists up to date and returns how they stand.
-func (f *feed) standing(s Set) (standing, error) {
-	if err := f.catchUp(); err != nil {
+func (s *set) standing() (standing, error) {
+	if err := s.catchUp(); err != nil {
 		return standing{}, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := &f.sets[s]
-	st := standing{mark: c.mark, lists: f.indexed(c)}
-	st.packages, st.next = f.dumped(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := standing{mark: s.mark, lists: s.indexed()}
+	st.packages, st.next = s.dumped()
 	return st, nil
 }
 
-// indexed returns the closed lists that the index names: those that follow
-// each other without a gap up to the open one, and are no older than Current.
-// f.mu is held.
-func (f *feed) indexed(c *changes) []span {
-	return f.recent(c.lists.current(c.mark.first, f.perDocument(c.set)-1))
+// indexed returns the closed lists in the index: they follow each other without
+// a gap up to the open one, and are no older than Current. mu is held.
+func (s *set) indexed() []span {
+	return s.recent(s.lists.current(s.mark.first, s.perDocument()-1))
 }
 
-// dumped returns the packages that the Change Dump names, and from when on
-// there is none; f.mu is held.
-func (f *feed) dumped(c *changes) ([]span, time.Time) {
-	packages, next := c.dumps(f.perDocument(c.set))
-	return f.recent(packages), next
-}
-
-// oldUntil returns t in version 0.9, where what is open has an until too.
-func (f *feed) oldUntil(t time.Time) time.Time {
-	if f.p.Dialect != sitemap.V09 {
-		return time.Time{}
+// dumped returns the packages in the Change Dump, and from when on there is
+// none. mu is held.
+func (s *set) dumped() ([]span, time.Time) {
+	next := s.mark.from
+	if lists := s.unpacked(); len(lists) > 0 {
+		next = lists[0].from
 	}
-	return t
+	packages := s.packages.current(s.made.packed+1, s.perDocument())
+	if n := len(packages); n > 0 {
+		next = packages[n-1].until
+	}
+	return s.recent(packages), next
 }
 
 // recent leaves out spans that ended longer ago than Current.
-func (f *feed) recent(all []span) []span {
-	if f.p.Current == 0 {
+func (s *set) recent(all []span) []span {
+	if s.p.Current == 0 {
 		return all
 	}
-	oldest := f.p.Now().Add(-f.p.Current)
+	oldest := s.p.Now().Add(-s.p.Current)
 	for len(all) > 0 && all[0].until.Before(oldest) {
 		all = all[1:]
 	}
 	return all
 }
 
-// closed returns the closed list that begins with the event first.
-func (f *feed) closed(s Set, first queuefs.Seq) (span, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.sets[s].lists.find(first)
-}
-
-// openList returns changelist.xml. The entity tag is that of first event and
-// length: together with the base URI they make the octets.
-func (f *feed) openList(s Set) (*resource, error) {
-	st, err := f.standing(s)
+// openList returns changelist.xml. Its entity tag is that of first event and
+// length; with the base URI they make the bytes.
+func (s *set) openList() (*resource, error) {
+	st, err := s.standing()
 	if err != nil {
 		return nil, err
 	}
 	m := st.mark
 	sp, kind := span{first: m.first, from: m.from, length: m.length}, "o"
-	if sp.until = f.oldUntil(m.at); !sp.until.IsZero() {
+	if sp.until = s.p.oldUntil(m.at); !sp.until.IsZero() {
 		kind = fmt.Sprintf("o%d-", sp.until.UnixMicro())
 	}
-	r := f.changeList(s, sp, kind)
-	r.modified = m.last // none while it is empty: a period may end at any time
+	r := s.changeList(sp, kind)
+	r.modified = m.last // zero while it is empty: a period may end at any time
 	return r, nil
 }
 
-// closedList returns a list that never changes.
-func (f *feed) closedList(s Set, sp span) *resource {
-	r := f.changeList(s, sp, "l")
-	r.modified, r.cache = sp.until, cacheClosed
-	return r
+// closedList returns a list that never changes, nil if there is none.
+func (s *set) closedList(first queuefs.Seq) *resource {
+	s.mu.Lock()
+	sp, ok := s.lists.find(first)
+	s.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	r := s.changeList(sp, "l")
+	r.modified = sp.until
+	return r.final()
 }
 
-func (f *feed) changeList(s Set, sp span, kind string) *resource {
+func (s *set) changeList(sp span, kind string) *resource {
 	r := &resource{tag: fmt.Sprintf("%s%d-%d", kind, sp.first, sp.length), cache: cacheOpen}
-	r.compose = func(c coding) (*document, error) {
-		d := &document{tag: r.tag, modified: r.modified}
-		head := f.p.Dialect.AppendHead(nil, sitemap.URLSet, f.head(s, sp.from, sp.until))
+	r.compose = func(c compose.Coding) (*compose.Document, error) {
+		d := &compose.Document{Tag: r.tag, Modified: r.modified}
+		head := s.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.from, Until: sp.until,
+			Links: s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.uri(docName{kind: changeIndex})})})
 		foot := sitemap.AppendFoot(nil, sitemap.URLSet)
-		if c != identity {
-			return d, f.packedList(d, s, sp, head, foot, c)
+		if c != compose.Identity {
+			return d, s.composePacked(d, sp, head, foot, c)
 		}
-		d.text(head)
-		d.file(f, s, entriesFile(sp.first), 0, sp.length)
-		d.text(foot)
+		d.Text(head)
+		d.File(s.opener(entriesFile(sp.first)), 0, sp.length)
+		d.Text(foot)
 		return d, nil
 	}
 	return r
 }
 
-// packedList composes the compressed form of a Change List: from the file of
-// a closed one, else of members.
-func (f *feed) packedList(d *document, s Set, sp span, head, foot []byte, c coding) error {
+// composePacked composes the compressed form of a Change List: of a closed one
+// from its file in gzip, otherwise of members.
+func (s *set) composePacked(d *compose.Document, sp span, head, foot []byte, c compose.Coding) error {
+	b := d.Build(c)
+	b.Text(head)
+	defer func() {
+		b.Text(foot)
+		b.End()
+	}()
 	if sp.length == 0 {
-		d.wrap(head, foot, nil, c)
 		return nil
 	}
-	if sp.last != 0 && c == gzipped {
-		size, entries, err := f.compressed(s, sp)
+	if sp.last != 0 && c == compose.Gzip {
+		size, check, err := s.compressed(sp)
 		if err == nil {
-			p := d.packing(c)
-			p.text(head)
-			p.gzipFile(f, s, gzipFile(sp.first), size, entries)
-			p.text(foot)
-			p.end()
+			b.GzipFile(s.opener(gzipFile(sp.first)), size, check)
 			return nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	file, err := f.open(s, entriesFile(sp.first))
+	file, err := s.open(entriesFile(sp.first))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	members, err := f.p.members(memberKey{queue: f.q.ID(), set: s, list: uint64(sp.first)}, sp.length, file)
-	d.wrap(head, foot, members, c)
+	members, err := s.p.cache.entries(memberKey{queue: s.q.ID(), set: s.kind, list: uint64(sp.first)}, sp.length, file)
+	for _, m := range members {
+		b.Member(m.Member)
+	}
 	return err
 }
 
-// compressed returns the size of the file with the entries of a closed list in
-// gzip, and their check. The error is [fs.ErrNotExist] if there is none, or one
-// of another form: earlier versions wrote several members.
-func (f *feed) compressed(s Set, sp span) (size int64, c check, err error) {
-	file, err := f.open(s, gzipFile(sp.first))
+// compressed returns size and check of the file of a closed list in gzip. The
+// error is [fs.ErrNotExist] if there is none, or one of a former version.
+func (s *set) compressed(sp span) (size int64, c compose.Check, err error) {
+	file, err := s.open(gzipFile(sp.first))
 	if err != nil {
 		return 0, c, err
 	}
 	defer file.Close()
-	size, c, err = readEnd(file)
-	if err == nil && c.size != uint32(sp.length) {
+	size, c, err = compose.ReadCheck(file)
+	if err == nil && c.Len != uint32(sp.length) {
 		err = fs.ErrNotExist
 	}
 	return size, c, err
 }
 
-// changeIndex returns changelist-index.xml: the closed lists, oldest first,
-// and the open one.
-func (f *feed) changeIndex(s Set) (*resource, error) {
-	st, err := f.standing(s)
+// A member is a run of entries, or a part of a text.
+type member struct {
+	*compose.Member
+
+	// Of an engine page, when it was read:
+	entries int
+	version queuefs.Seq // last event that touched it
+	at      time.Time   // of that event
+}
+
+// A memberKey names the text of a member: an engine page, or the part of a
+// Change List or of a copied text that begins at byte from.
+type memberKey struct {
+	queue string
+	set   Set
+	list  uint64 // first event of the Change List; 0 for a Resource List
+	copy  string // entity tag of the copy; "" for a list
+	from  int64
+	end   int64 // 0 unless it is the last part and may grow
+}
+
+// A cache keeps members.
+type cache struct {
+	compose.Cache[memberKey, *member]
+	turns chan struct{} // held while a document is read and compressed
+}
+
+// turn waits until few others compress, and returns what ends that.
+func (c *cache) turn() (end func()) {
+	c.turns <- struct{}{}
+	return func() { <-c.turns }
+}
+
+// entries returns the first length bytes of the entries of a Change List. k is
+// the key of its beginning; r is read where the cache lacks a member.
+func (c *cache) entries(k memberKey, length int64, r io.ReaderAt) (all []*member, err error) {
+	defer c.turn()()
+	for k.from < length {
+		m, ok := c.Get(k)
+		if !ok || k.from+m.Len > length {
+			if m, err = c.part(k, length, r); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, m)
+		k.from += m.Len
+	}
+	return all, nil
+}
+
+// part makes the member that begins at k.from: up to the end of the block, or
+// of the entries.
+func (c *cache) part(k memberKey, length int64, r io.ReaderAt) (*member, error) {
+	tail := k
+	tail.end = length
+	if m, ok := c.Get(tail); ok {
+		return m, nil
+	}
+	m, whole, err := press(k.from, length, r)
 	if err != nil {
 		return nil, err
 	}
-	from := st.from
-	if len(st.lists) > 0 {
-		from = st.lists[0].from
+	if !whole {
+		k = tail
 	}
-	docs := f.names.docs[s]
-	links := f.archiveLink(s, changeIndex, []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}})
-	tag := fmt.Sprintf("i%d-%d-%d-%d", st.first, len(st.lists), len(links), f.oldUntil(st.at).UnixMicro())
-	return fixedText(tag, func() []byte {
-		dst := f.p.Dialect.AppendHead(nil, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ChangeList, From: from, Until: f.oldUntil(st.at), Links: links})
-		for _, sp := range st.lists {
-			dst = f.p.Dialect.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
-				Loc: docs + docName{kind: closedList, n: uint64(sp.first)}.String(), From: sp.from, Until: sp.until, Length: -1})
-		}
-		dst = f.p.Dialect.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
-			Loc: docs + docName{kind: openList}.String(), From: st.from, Until: f.oldUntil(st.at), Length: -1})
-		return sitemap.AppendFoot(dst, sitemap.SitemapIndex)
-	}), nil
+	c.Put(k, m)
+	return m, nil
 }
 
-// changeDump returns changedump.xml: the packages in place, oldest first.
-func (f *feed) changeDump(s Set) (*resource, error) {
-	st, err := f.standing(s)
+const (
+	// blockSize is from where on a part of a Change List ends with its line. Parts
+	// depend on the entries alone, so that they stay when a list grows.
+	blockSize = 64 << 10
+
+	// maxEntry is more than an entry can have: two references, each of a base
+	// URI and a queue identifier, a media type, and the rest.
+	maxEntry = 32 << 10
+)
+
+// press compresses the block that begins at from in entries of a length, or
+// their rest; then whole is false.
+func press(from, length int64, r io.ReaderAt) (m *member, whole bool, err error) {
+	text := make([]byte, min(length-from, blockSize+maxEntry))
+	if _, err := r.ReadAt(text, from); err != nil {
+		return nil, false, err
+	}
+	if len(text) >= blockSize {
+		if n := bytes.IndexByte(text[blockSize-1:], '\n'); n >= 0 {
+			text, whole = text[:blockSize+n], true
+		}
+	}
+	return &member{Member: compose.NewMember(text)}, whole, nil
+}
+
+// copyBlock is how much of a copy is compressed at a time.
+const copyBlock = 1 << 20
+
+// copies returns the text that open reads. It is opened unless the cache has
+// all members: the last one is smaller than copyBlock. k is the key of the
+// beginning.
+func (c *cache) copies(k memberKey, open func() (io.ReadCloser, error)) (all []*member, err error) {
+	defer c.turn()()
+	for at := k; ; {
+		m, ok := c.Get(at)
+		if !ok {
+			break
+		}
+		if all = append(all, m); m.Len < copyBlock {
+			return all, nil
+		}
+		at.from += m.Len
+	}
+	r, err := open()
 	if err != nil {
 		return nil, err
 	}
-	from, last := st.next, queuefs.Seq(0)
-	if n := len(st.packages); n > 0 {
-		from, last = st.packages[0].from, st.packages[n-1].last
-	}
-	links := f.archiveLink(s, changeDump, []sitemap.Link{{Rel: sitemap.RelUp, Href: f.names.docs[s] + docName{kind: capabilityList}.String()}})
-	tag := fmt.Sprintf("d%d-%d-%d-%d", last, len(st.packages), st.next.UnixMicro(), len(links))
-	return fixedText(tag, func() []byte {
-		dst := f.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeDump, From: from, Until: f.oldUntil(st.next), Links: links})
-		for i := range st.packages {
-			dst = f.appendPackage(dst, s, &st.packages[i])
+	defer r.Close()
+	var block bytes.Buffer
+	for all = nil; ; {
+		block.Reset()
+		n, err := io.CopyN(&block, r, copyBlock)
+		if err != nil && err != io.EOF {
+			return nil, err
 		}
-		return sitemap.AppendFoot(dst, sitemap.URLSet)
-	}), nil
-}
-
-// dumps returns the packages that follow each other without a gap up to the
-// present, and from when on there is none. The caller holds the lock.
-func (c *changes) dumps(max int) ([]span, time.Time) {
-	from := c.mark.from
-	for i := len(c.lists.all) - 1; i >= 0 && c.lists.all[i].last > c.dumped; i-- {
-		from = c.lists.all[i].from
+		m := &member{Member: compose.NewMember(block.Bytes())}
+		c.Put(k, m)
+		if all = append(all, m); n < copyBlock {
+			return all, nil
+		}
+		k.from += n
 	}
-	packages := c.packages.current(c.dumped+1, max)
-	if n := len(packages); n > 0 {
-		from = packages[n-1].until
-	}
-	return packages, from
 }

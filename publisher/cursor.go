@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"cutie/queuefs"
@@ -19,13 +20,13 @@ import (
 // open Change List had grown by then.
 type mark struct {
 	seq     queuefs.Seq // last event read
-	at      time.Time   // of it, or of the last one before that is no phase; of the queue's creation if there is none
-	first   queuefs.Seq // first event of the open list: the one after the last list or gap, seq+1 at most
-	from    time.Time   // time of the event before first, or creation
-	since   time.Time   // of the first event with an entry; zero if there is none
-	last    time.Time   // of the last event with an entry; zero if there is none
+	at      time.Time   // of the last event that is no phase, or of the creation of the queue
+	first   queuefs.Seq // first event of the open list, after the last list or gap; seq+1 at most
+	from    time.Time   // of the event before first, or of the creation
+	since   time.Time   // of the first event with an entry; zero without one
+	last    time.Time   // of the last event with an entry; zero without one
 	entries int
-	length  int64 // octets of the entries
+	length  int64 // bytes of the entries
 }
 
 // beginning returns the mark of a list that begins after the event seq.
@@ -33,54 +34,122 @@ func beginning(seq queuefs.Seq, at time.Time) mark {
 	return mark{seq: seq, at: at, first: seq + 1, from: at}
 }
 
-// cursorFile stands beside the directories of queues, none of which can have
-// its name: it begins as only files of ours do.
-const cursorFile = "cutie-cursor"
-
-// cursorTitle is its name in its first line.
-const cursorTitle = "cursor"
-
-// cursor prints where all sets stand: a header, two lines for each queue, and
-// a last line without which the file does not count.
-func (p *Publisher) cursor() []byte {
-	feeds := p.opened()
-	dst := append([]byte(nil), header(cursorTitle, p.stamp())...)
-	for _, f := range feeds {
-		f.mu.Lock()
-		for s := range f.sets {
-			dst = append(append(append(dst, f.q.ID()...), ' '), setNames[s]...)
-			dst = f.sets[s].mark.append(append(dst, ' '))
-		}
-		f.mu.Unlock()
-	}
-	return fmt.Appendf(dst, "end %d\n", len(feeds))
+// span returns the open list as it would be closed.
+func (m *mark) span() span {
+	return span{first: m.first, last: m.seq, from: m.from, until: m.at, entries: m.entries, length: m.length, sha256: "-"}
 }
 
-// writeCursor writes what the last Flush found; p.cursorMu is held.
+// add moves the mark over an event with n entries. The time stays over a phase,
+// since no document shows phases in any form.
+func (m *mark) add(ev *queuefs.Event, n, size int) {
+	if m.seq = ev.Seq; ev.Kind == queuefs.Phase {
+		return
+	}
+	m.at = ev.Time
+	if n == 0 {
+		return
+	}
+	if m.entries == 0 {
+		m.since = ev.Time
+	}
+	m.last = ev.Time
+	m.entries += n
+	m.length += int64(size)
+}
+
+// append prints the mark as it stands in the cursor, parseMark reads it.
+func (m *mark) append(dst []byte) []byte {
+	dst = fmt.Appendf(dst, "%d ", m.seq)
+	dst = appendOptionalTime(dst, m.at)
+	dst = fmt.Appendf(dst, "%d ", m.first)
+	dst = appendOptionalTime(dst, m.from)
+	dst = appendOptionalTime(dst, m.since)
+	dst = appendOptionalTime(dst, m.last)
+	return fmt.Appendf(dst, "%d %d\n", m.entries, m.length)
+}
+
+func parseMark(w words) (mark, error) {
+	m := mark{seq: w.seq(), at: w.time(), first: w.seq(), from: w.time(),
+		since: w.optionalTime(), last: w.optionalTime(), entries: int(w.int()), length: w.int()}
+	if err := w.end(); err != nil {
+		return m, err
+	}
+	empty := m.entries == 0
+	if m.first == 0 || m.first > m.seq+1 || m.entries < 0 || m.length < 0 ||
+		empty != (m.length == 0) || empty != m.since.IsZero() || empty != m.last.IsZero() {
+		return m, errors.New("out of range")
+	}
+	return m, nil
+}
+
+// A cursor is the file that says where each set stood at the last checkpoint.
+type cursor struct {
+	mu      sync.Mutex
+	flushed []byte       // as of the last Flush
+	written []byte       // contents of the file
+	in      *durable.Dir // has the file
+}
+
+// cursorFile stands beside the directories of queues. No queue has its name.
+const (
+	cursorFile  = "cutie-cursor"
+	cursorTitle = "cursor"
+)
+
+// printCursor prints a header, two lines for each queue, and a last line
+// without which the file does not count.
+func printCursor(base site, queues int, line func(queue int, s Set) (id string, m mark)) []byte {
+	dst := []byte(header(cursorTitle, base))
+	for i := range queues {
+		for s := range Set(numSets) {
+			id, m := line(i, s)
+			dst = m.append(append(append(append(append(dst, id...), ' '), s.String()...), ' '))
+		}
+	}
+	return fmt.Appendf(dst, "end %d\n", queues)
+}
+
+// takeCursor remembers where all sets stand.
+func (p *Publisher) takeCursor() {
+	p.cursor.mu.Lock()
+	defer p.cursor.mu.Unlock()
+	all := p.opened()
+	p.cursor.flushed = printCursor(p.stamp(), len(all), func(i int, kind Set) (string, mark) {
+		s := all[i].sets[kind]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.q.ID(), s.mark
+	})
+}
+
+// writeCursor writes what takeCursor took.
 func (p *Publisher) writeCursor() error {
-	root := p.root()
-	if p.flushed == nil || bytes.Equal(p.flushed, p.written) && p.writtenTo == root {
+	c := &p.cursor
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	root := p.store.root()
+	if c.flushed == nil || bytes.Equal(c.flushed, c.written) && c.in == root {
 		return nil
 	}
-	err := root.Replace(cursorFile, p.flushed)
+	err := sealed(root, cursorFile, cursorTitle).Write(c.flushed)
 	if err != nil && unusable(err) {
-		if root, err = p.clear(err); err == nil {
-			err = root.Replace(cursorFile, p.flushed)
+		if root, err = p.clearCursor(err); err == nil {
+			err = sealed(root, cursorFile, cursorTitle).Write(c.flushed)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	p.written, p.writtenTo = p.flushed, root
+	c.written, c.in = c.flushed, root
 	return nil
 }
 
-// clear makes room for a cursor that could not be written.
-func (p *Publisher) clear(cause error) (*durable.Dir, error) {
+// clearCursor moves away what is in the way of the cursor.
+func (p *Publisher) clearCursor(cause error) (*durable.Dir, error) {
 	if err := p.revive(); err != nil {
 		return nil, errors.Join(cause, err)
 	}
-	root := p.root()
+	root := p.store.root()
 	aside, err := setAside(root, cursorFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(cause, err)
@@ -89,11 +158,11 @@ func (p *Publisher) clear(cause error) (*durable.Dir, error) {
 	return root, nil
 }
 
-// readCursor reads the cursor, which may be absent. One that makes no sense,
-// or is of another base URI, is set aside.
+// readCursor reads the cursor, which may be absent. A damaged one, or that of
+// another base URI, is set aside.
 func (p *Publisher) readCursor() error {
-	root := p.root()
-	data, err := root.ReadFile(cursorFile, nil, 256<<20)
+	root := p.store.root()
+	data, err := sealed(root, cursorFile, cursorTitle).Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -113,7 +182,7 @@ func (p *Publisher) readCursor() error {
 		return nil
 	}
 	p.marks = marks
-	p.written, p.writtenTo = data, root
+	p.cursor.written, p.cursor.in = data, root
 	return nil
 }
 
@@ -140,33 +209,6 @@ func parseCursor(text string, base site) (map[string][]mark, error) {
 		marks[id] = append(marks[id], m)
 	}
 	return nil, errors.New("cut off")
-}
-
-func (m *mark) append(dst []byte) []byte {
-	seq := func(n queuefs.Seq) { dst = append(strconv.AppendUint(dst, uint64(n), 10), ' ') }
-	when := func(t time.Time) { dst = appendOptionalTime(dst, t) }
-	seq(m.seq)
-	when(m.at)
-	seq(m.first)
-	when(m.from)
-	when(m.since)
-	when(m.last)
-	dst = strconv.AppendInt(dst, int64(m.entries), 10)
-	dst = strconv.AppendInt(append(dst, ' '), m.length, 10)
-	return append(dst, '\n')
-}
-
-func parseMark(w words) (mark, error) {
-	m := mark{seq: w.seq(), at: w.time(), first: w.seq(), from: w.time(),
-		since: w.optionalTime(), last: w.optionalTime(), entries: int(w.int()), length: w.int()}
-	if err := w.end(); err != nil {
-		return m, err
-	}
-	if m.first == 0 || m.first > m.seq+1 || m.entries < 0 || m.length < 0 || (m.entries == 0) != (m.length == 0) ||
-		(m.entries == 0) != m.since.IsZero() || (m.entries == 0) != m.last.IsZero() {
-		return m, errors.New("out of range")
-	}
-	return m, nil
 }
 
 // appendOptionalTime prints a time, or "-" for none, and a blank.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,39 +21,47 @@ import (
 	"cutie/wellknown"
 )
 
-// A Notifier is the Source of notifications: what a [websub.Hub] distributes
-// of a Publisher (ResourceSync Change Notification and Framework Notification
-// 1.0.1). Its methods are safe for concurrent use.
+// A Notifier is the Source of notifications: a [websub.Hub] distributes what it
+// says of a Publisher (ResourceSync Change Notification and Framework
+// Notification 1.0.1). Its methods are safe for concurrent use.
 //
 // Each set has two topics, named in its Capability List:
 //
 //	…/Q/SET/change-notification.xml      changes of resources
 //	…/Q/SET/framework-notification.xml   changes of documents
 //
-// A Change Notification has the entries of a Change List, as they stand there,
-// after the last one that was delivered and up to Options.MaxOctets; from and
-// until enclose them. The from of one is the until of the one before it. If it
-// is later, the changes between are not in any notification, because the Change
-// Lists that had them are gone: the Destination goes on from the Change List
-// or begins with a Baseline. Each entry carries cut:seq, by which one that is
-// delivered twice is known. A GET of the topic returns the newest changes.
+// A Change Notification has the entries of the Change Lists after the last
+// delivered one, as they stand there, up to Options.MaxOctets; from and until
+// enclose them. Its from is the until of the one before. A later from says that
+// Change Lists are gone and no notification has their changes: the Destination
+// goes on from the Change List, or begins with a Baseline. By cut:seq a
+// Destination knows entries delivered twice. A GET of the topic returns the
+// newest changes.
 //
-// A Framework Notification has an entry for each document that is another one
-// than when the last notification was delivered, however often it changed: the
-// Source Description, and of the set the Capability List, the Change List Index,
-// the Dumps and the archives. The open Change List and the Resource List are true at any
-// instant; that they change is what Change Notifications say.
+// A Framework Notification has an entry for each document that differs from the
+// one at the last delivery: the Source Description and, of the set, the
+// Capability List, the Change List Index, the Dumps and the archives. The open
+// Change List and the Resource List are true at any instant; Change
+// Notifications say that they change.
 type Notifier struct {
 	NotifyOptions
 	p   *Publisher
 	tag string // differs with what Capability Lists say of notifications
 
 	mu     sync.Mutex
-	source string          // version of the Source Description, "" if not known
-	looked time.Time       // when it was that
-	queues []Queue         // as of when topics were looked at
-	topics []string        // of them
+	source string    // version of the Source Description; "" if not known
+	looked time.Time // when it was read
+	queues []Queue   // as of the last Topics
+	topics []string
 	known  map[string]seen // by URL
+}
+
+// A seen is the position of a topic when it was last asked for.
+type seen struct {
+	topic
+	position string
+	event    queuefs.Seq // last event then
+	second   int64       // and time
 }
 
 // NotifyOptions are the settings of a [Notifier]. Zero values mean the defaults.
@@ -101,11 +110,10 @@ const (
 	frameworkTopic = "framework-notification.xml"
 )
 
-// A topic is what a URL of a topic names.
+// A topic is a set with one kind of notifications.
 type topic struct {
-	*feed
+	*set
 	url       string
-	set       Set
 	framework bool
 }
 
@@ -129,11 +137,14 @@ func (n *Notifier) topic(ref string) (topic, error) {
 	if err != nil {
 		return topic{}, err
 	}
-	f, err := n.p.feed(q)
+	f, err := n.p.follower(q)
 	if errors.Is(err, queuefs.ErrNoQueue) {
 		return none()
 	}
-	return topic{f.feed, ref, set, w[2] == frameworkTopic}, err
+	if err != nil {
+		return topic{}, err
+	}
+	return topic{f.sets[set], ref, w[2] == frameworkTopic}, nil
 }
 
 // Queue returns the identifier of the queue that a topic is of, to decide who
@@ -184,14 +195,58 @@ func (n *Notifier) hubLinks() []sitemap.Link {
 
 // Content implements [websub.Source].
 func (n *Notifier) Content(ref, after string) (websub.Content, error) {
-	s, err := n.look(ref)
+	t, err := n.topic(ref)
 	if err != nil {
 		return websub.Content{}, err
 	}
-	if s.framework {
-		return n.documents(s, after, n.p.Now().UTC())
+	if t.framework {
+		return n.documents(t, after, n.p.Now().UTC())
 	}
-	return n.changes(s.topic, after)
+	return n.changes(t, after)
+}
+
+// Version implements [websub.Source]. A change without an event, by time or by
+// Publish, shows in the next second.
+func (n *Notifier) Version() uint64 {
+	const prime = 1099511628211
+	v := uint64(n.p.Now().Unix())
+	for _, q := range n.p.svc.queues() {
+		v = v*prime + uint64(q.Seq())
+	}
+	return v
+}
+
+// Latest implements [websub.Source].
+func (n *Notifier) Latest(ref string) (position string, err error) {
+	n.mu.Lock()
+	s, ok := n.known[ref]
+	n.mu.Unlock()
+	if ok {
+		q, err := n.p.svc.queue(s.q.ID())
+		ok = err == nil && q == s.q
+	}
+	if !ok {
+		s = seen{}
+		if s.topic, err = n.topic(ref); err != nil {
+			return "", err
+		}
+	}
+	st, second := s.q.State(), n.p.Now().Unix()
+	if s.position != "" && s.event == st.Seq && (!s.framework || s.second == second) {
+		return s.position, nil
+	}
+	s.event, s.second = st.Seq, second
+	if !s.framework {
+		s.position = place{st.Seq, s.orCreated(st.LastEvent)}.String()
+	} else if v, err := n.versions(s.topic); err != nil {
+		return "", err
+	} else {
+		s.position = v.String()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known[ref] = s
+	return s.position, nil
 }
 
 // changes returns the Change Notification after a place.
@@ -203,7 +258,7 @@ func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
 			return websub.Content{}, err
 		}
 	}
-	p, err := t.passage(t.set, at, n.MaxOctets)
+	p, err := t.passage(at, n.MaxOctets)
 	c := websub.Content{Type: documentType, Upto: p.upto.String(), More: p.more}
 	if err == nil && len(p.entries) > 0 {
 		c.Body = n.body(t, n.Change, p.from, p.upto.at, p.entries)
@@ -213,10 +268,7 @@ func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
 
 // body returns a notification.
 func (n *Notifier) body(t topic, c sitemap.Capability, from, until time.Time, entries []byte) []byte {
-	links := []sitemap.Link{
-		{Rel: sitemap.RelUp, Href: t.names.docs[t.set] + docName{kind: capabilityList}.String()},
-		{Rel: websub.RelSelf, Href: t.url},
-	}
+	links := t.up(sitemap.Link{Rel: websub.RelSelf, Href: t.url})
 	dst := n.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: c, From: from, Until: until, Links: append(links, n.hubLinks()...)})
 	return sitemap.AppendFoot(append(dst, entries...), sitemap.URLSet)
 }
@@ -260,15 +312,110 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newest returns what a topic shows to who asks for it. Asked again it is the
-// same as long as nothing has changed.
+// newest returns the body of a GET of a topic. It stays the same until something
+// changes.
 func (n *Notifier) newest(t topic) ([]byte, error) {
 	if t.framework {
-		c, err := n.documents(seen{topic: t}, "", time.Time{})
+		c, err := n.documents(t, "", time.Time{})
 		return c.Body, err
 	}
-	p, err := t.newest(t.set, n.MaxOctets)
+	p, err := t.newest(n.MaxOctets)
 	return n.body(t, n.Change, p.from, p.upto.at, p.entries), err
+}
+
+// documents returns the Framework Notification of the documents whose version
+// differs from before; now may be zero.
+func (n *Notifier) documents(t topic, before string, now time.Time) (websub.Content, error) {
+	v, err := n.versions(t)
+	if err != nil {
+		return websub.Content{}, err
+	}
+	c := websub.Content{Type: documentType, Upto: v.String()}
+	var entries []byte
+	old := strings.Split(before, ".")
+	for i, d := range v {
+		if d.version != noDocument && (len(old) != len(v) || old[i] != d.version) {
+			entries = n.p.Dialect.AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
+				Loc: d.loc, Capability: d.capability, Change: sitemap.Updated, DateTime: now, Length: -1})
+		}
+	}
+	if len(entries) > 0 {
+		c.Body = n.body(t, n.Framework, time.Time{}, time.Time{}, entries)
+	}
+	return c, nil
+}
+
+// A version is how a document stands.
+type version struct {
+	loc        string
+	capability sitemap.Capability
+	version    string // or noDocument
+}
+
+const noDocument = "-"
+
+type versions []version
+
+// String returns the position of a framework topic.
+func (v versions) String() string {
+	words := make([]string, len(v))
+	for i := range v {
+		words[i] = v[i].version
+	}
+	return strings.Join(words, ".")
+}
+
+// framework are the documents of a set in Framework Notifications.
+var framework = []struct {
+	kind       docKind
+	capability sitemap.Capability
+}{
+	{capabilityList, sitemap.CapabilityList},
+	{changeIndex, sitemap.ChangeList},
+	{changeDump, sitemap.ChangeDump},
+	{resourceDump, sitemap.ResourceDump},
+	{resourceListArchive, sitemap.ResourceListArchive},
+	{changeListArchive, sitemap.ChangeListArchive},
+	{resourceDumpArchive, sitemap.ResourceDumpArchive},
+	{changeDumpArchive, sitemap.ChangeDumpArchive},
+}
+
+// versions returns how the Source Description and the documents of a set stand.
+func (n *Notifier) versions(t topic) (versions, error) {
+	all := versions{{n.p.site.description(), sitemap.Description, n.description()}}
+	var errs []error
+	for _, d := range framework {
+		doc := docName{kind: d.kind}
+		r, err := t.find(doc)
+		v := noDocument
+		if err == nil {
+			v = versionOf(t.born, r)
+		} else if !errors.Is(err, errNotFound) {
+			errs = append(errs, err)
+		}
+		all = append(all, version{t.uri(doc), d.capability, v})
+	}
+	return all, errors.Join(errs...)
+}
+
+// versionOf returns a short word that differs with the state of a document.
+func versionOf(born string, r *resource) string {
+	sum := sha256.Sum256([]byte(born + "-" + r.tag))
+	return hex.EncodeToString(sum[:6])
+}
+
+// description returns the version of the Source Description. It takes as long
+// as there are queues, and is one for all topics, so it is kept for a moment.
+func (n *Notifier) description() string {
+	const kept = 200 * time.Millisecond
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.p.Now()
+	if age := now.Sub(n.looked); n.source != "" && age >= 0 && age < kept {
+		return n.source
+	}
+	n.source, n.looked = versionOf("", n.p.description()), now
+	return n.source
 }
 
 var _ websub.Source = (*Notifier)(nil)

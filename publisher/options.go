@@ -75,13 +75,6 @@ type Options struct {
 	// a Tick closes the list; 0 is any age. It is not below 0.
 	Period time.Duration
 
-	// Busy tells that the machine has more urgent things to do: the package of a
-	// closed list is then put off, but no longer than for 10 s after the last
-	// change of the list. From then on packages, and Resource Dumps, take a
-	// fiftieth of the time, and more the later they are, up to a tenth. nil: it
-	// never is.
-	Busy func() bool
-
 	// Room tells whether the disk can spare so many octets for a package: one for
 	// which it cannot is not begun, and the jobs in it may be culled. nil: writing
 	// it shows.
@@ -187,6 +180,9 @@ func (o *options) stamp() site {
 
 // formOf is raised when documents made of the same events get other octets.
 const formOf = 2
+
+// maxBase bounds the base URI.
+const maxBase = 1024
 
 // maxBytes is the limit of sitemaps.org, taken as powers of ten.
 const maxBytes = 50_000_000

@@ -9,144 +9,124 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"cutie/publisher/compose"
 	"cutie/queuefs"
-	"cutie/queuefs/durable"
 )
 
 // A Publisher is the Source of one home. Its methods are safe for concurrent
 // use.
 type Publisher struct {
 	options
-	svc   engine
-	cache *cache
-	turns chan struct{} // held while a Resource List is read and compressed
+	svc      engine
+	store    *store
+	cache    *cache
+	cursor   cursor
+	work     work
+	polls    polls
+	notifier atomic.Pointer[Notifier] // its topics stand in Capability Lists; may be nil
+	failed   atomic.Pointer[error]
+	closed   atomic.Bool
 
-	mu    sync.Mutex
-	feeds map[string]*feed  // by queue
-	marks map[string][]mark // from the cursor, of queues not met yet
-
-	roots    atomic.Pointer[root]
-	reviving sync.Mutex // guards changes of roots
-
-	cursorMu  sync.Mutex
-	flushed   []byte       // cursor as of the last Flush
-	written   []byte       // cursor as it stands in the file
-	writtenTo *durable.Dir // where that is
-
-	notifier atomic.Pointer[Notifier] // whose topics Capability Lists name; nil: there is none
-
-	polls  polls
-	work   sync.Mutex // one Tick at a time
-	job    *task
-	failed atomic.Pointer[error]
-	closed atomic.Bool
+	mu     sync.Mutex
+	queues map[string]*follower
+	marks  map[string][]mark // from the cursor, of queues not opened yet
 }
 
-// New opens the Source of svc. Damage that it finds is reported and lived
-// with; an error means that resourcesync in the home cannot be used at all,
-// or that the options are wrong.
+var (
+	_ queuefs.Follower  = (*Publisher)(nil)
+	_ queuefs.Keeper    = (*Publisher)(nil)
+	_ queuefs.Forgetter = (*Publisher)(nil)
+)
+
+// cacheSize is how many bytes of compressed entries a Publisher keeps.
+const cacheSize = 48 << 20
+
+// New opens the Source of svc. Damage is reported, and publishing goes on; an
+// error means that resourcesync in the home cannot be used at all, or that the
+// options are wrong.
 func New[Q Queue](svc Service[Q], o Options) (*Publisher, error) {
-	return open(adapt(svc), o)
-}
-
-func open(svc engine, o Options) (*Publisher, error) {
-	opts, err := o.complete()
+	p, err := open(adapt(svc), o)
 	if err != nil {
-		return nil, fmt.Errorf("publisher: %w", err)
-	}
-	home, err := durable.OpenDir(svc.dir, o.Fault)
-	if err != nil {
-		return nil, fmt.Errorf("publisher: %w", err)
-	}
-	defer home.Close()
-	root, err := openRoot(home)
-	if err != nil {
-		return nil, fmt.Errorf("publisher: %w", err)
-	}
-	p := &Publisher{
-		options: opts,
-		svc:     svc,
-		cache:   newCache(cacheSize),
-		turns:   make(chan struct{}, 2),
-		feeds:   make(map[string]*feed),
-	}
-	p.roots.Store(root)
-	if err = p.remember(); err == nil {
-		err = p.begin()
-	}
-	if err != nil {
-		p.roots.Load().close()
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
 	return p, nil
 }
 
-// begin removes what is unfinished, reads the cursor and opens all queues.
-func (p *Publisher) begin() error {
-	var stale []string
-	root := p.root()
-	err := root.Names(func(name string) {
-		if strings.HasPrefix(name, durable.TempPrefix) {
-			stale = append(stale, name)
+func open(svc engine, o Options) (*Publisher, error) {
+	opts, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	store, err := openStore(svc.dir, o.Fault)
+	if err != nil {
+		return nil, err
+	}
+	p := &Publisher{options: opts, svc: svc, store: store, queues: make(map[string]*follower),
+		cache: &cache{Cache: compose.Cache[memberKey, *member]{Max: cacheSize}, turns: make(chan struct{}, 2)}}
+	if err = p.remember(); err == nil {
+		err = p.readCursor()
+	}
+	for _, q := range svc.queues() {
+		if err == nil {
+			_, err = p.follower(q)
 		}
-	})
-	for _, name := range stale {
-		err = errors.Join(err, root.Remove(name))
 	}
 	if err != nil {
-		return err
+		store.close()
+		return nil, err
 	}
-	if err := p.readCursor(); err != nil {
-		return err
-	}
-	for _, q := range p.svc.queues() {
-		if _, err := p.feed(q); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p, nil
 }
 
-// feed returns the feed of a queue, opening it when the queue is new.
-func (p *Publisher) feed(q Queue) (published, error) {
+// follower returns the follower of a queue, opening it when the queue is new.
+func (p *Publisher) follower(q Queue) (*follower, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f := p.feeds[q.ID()]; f != nil {
-		return published{f}, nil
+	if f := p.queues[q.ID()]; f != nil {
+		return f, nil
 	}
 	if now, err := p.svc.queue(q.ID()); err != nil || now != q {
-		return published{}, errors.Join(err, fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)) // it was removed
+		return nil, errors.Join(err, fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)) // it was removed
 	}
-	f, err := p.openFeed(q, p.marks[q.ID()])
+	f, err := p.openFollower(q, p.marks[q.ID()])
 	if err != nil {
-		return published{}, err
+		return nil, err
 	}
 	delete(p.marks, q.ID())
-	p.feeds[q.ID()] = f
-	return published{f}, nil
+	p.queues[q.ID()] = f
+	return f, nil
 }
 
-// opened returns the feeds of all queues met so far, in order of their names.
-func (p *Publisher) opened() []*feed {
+// opened returns the followers of all queues opened so far, sorted by queue.
+func (p *Publisher) opened() []*follower {
 	p.mu.Lock()
-	feeds := slices.Collect(maps.Values(p.feeds))
+	all := slices.Collect(maps.Values(p.queues))
 	p.mu.Unlock()
-	slices.SortFunc(feeds, func(a, b *feed) int { return strings.Compare(a.q.ID(), b.q.ID()) })
-	return feeds
+	slices.SortFunc(all, func(a, b *follower) int { return strings.Compare(a.q.ID(), b.q.ID()) })
+	return all
 }
 
-// Tick brings all lists up to date, closes those whose period is over, works on
-// packages for some tenths of a second, or a few hundredths if the machine is busy,
-// and removes what is kept no longer. It is to be called about once a second; what
-// it costs grows with what has changed. What cannot be made keeps nothing else, and
-// is an error of each until it is made: it is tried again when there is room, or
-// after a pause of a second, and later of up to a minute.
+// sets returns the sets of all queues opened so far.
+func (p *Publisher) sets() []*set {
+	var all []*set
+	for _, f := range p.opened() {
+		all = append(all, f.sets[:]...)
+	}
+	return all
+}
+
+// Tick brings all lists up to date, closes those whose period is over, makes
+// packages for a twentieth of a second, and removes what is no longer kept. It
+// is to be called about once a second; its cost grows with what has changed.
+// A package or dump that cannot be made does not stop the others. It is an error
+// of each Tick until it is made; it is tried again when there is free space, or
+// after a pause of a second to a minute.
 func (p *Publisher) Tick(ctx context.Context) error {
 	return errors.Join(p.tick(ctx), p.waiting())
 }
 
-// tick is a Tick without the errors of what is not made.
 func (p *Publisher) tick(ctx context.Context) error {
 	p.work.Lock()
 	defer p.work.Unlock()
@@ -155,15 +135,15 @@ func (p *Publisher) tick(ctx context.Context) error {
 	}
 	defer p.polls.look(p.find)
 	var waits []*wait
-	return errors.Join(p.catchUp(true), p.finish(ctx, false, &waits), p.retain())
+	return errors.Join(p.catchUp(true), p.makeSome(ctx, false, &waits), p.retain())
 }
 
-// catchUp brings the feeds of all queues that changed up to date.
+// catchUp brings the lists of all queues that changed up to date.
 func (p *Publisher) catchUp(tick bool) error {
 	var errs []error
 	for _, q := range p.svc.queues() {
-		f, err := p.feed(q)
-		if err == nil && f.behind() {
+		f, err := p.follower(q)
+		if err == nil {
 			err = f.catchUp()
 		}
 		if err == nil && tick && p.Period > 0 {
@@ -176,8 +156,65 @@ func (p *Publisher) catchUp(tick bool) error {
 	return errors.Join(errs...)
 }
 
-// Flush brings every committed event into the files, unsynced. The engine
-// calls it before a checkpoint syncs the file system.
+// Publish makes at once what Ticks would make in time: it brings all lists up to
+// date, makes the packages of all closed lists, and a Resource Dump of each set
+// that has changed since its last one. It returns when that is done, with the
+// errors of what cannot be made. Ticks go on meanwhile.
+func (p *Publisher) Publish(ctx context.Context) error {
+	behind, err := p.bringUp(ctx)
+	if err != nil {
+		return err
+	}
+	sets := p.sets()
+	for _, s := range sets {
+		s.mu.Lock()
+		s.made.wanted = s.q.Seq()
+		s.mu.Unlock()
+	}
+	var waits []*wait // are not tried again
+	for more := true; more; {
+		more, err = p.slice(ctx, &waits)
+		if errors.Join(ctx.Err(), p.failure()) != nil {
+			return err
+		}
+	}
+	errs := []error{behind, err}
+	for _, s := range sets {
+		s.mu.Lock()
+		for _, w := range []*wait{&s.made.lists, &s.made.dump} {
+			if w.passed != nil {
+				errs = append(errs, fmt.Errorf("queue %s: %s: %w", s.q.ID(), s.kind, w.passed))
+			}
+		}
+		s.mu.Unlock()
+	}
+	return errors.Join(append(errs, p.waiting())...)
+}
+
+// bringUp brings all lists up to date; behind says why some are not.
+func (p *Publisher) bringUp(ctx context.Context) (behind, err error) {
+	p.work.Lock()
+	defer p.work.Unlock()
+	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
+		return nil, err
+	}
+	defer p.polls.look(p.find)
+	return p.catchUp(true), nil
+}
+
+// slice makes packages as a Tick does, and reports whether there is more.
+func (p *Publisher) slice(ctx context.Context, waits *[]*wait) (more bool, err error) {
+	p.work.Lock()
+	defer p.work.Unlock()
+	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
+		return false, err
+	}
+	err = p.makeSome(ctx, true, waits)
+	return p.work.task != nil, errors.Join(err, p.retain())
+}
+
+// Flush writes all committed events into the files, unsynced. The engine calls
+// it before a checkpoint syncs the file system.
 func (p *Publisher) Flush() error {
 	if err := p.failure(); err != nil {
 		return err
@@ -185,46 +222,84 @@ func (p *Publisher) Flush() error {
 	if err := p.catchUp(false); err != nil {
 		return fmt.Errorf("publisher: %w", err)
 	}
-	p.cursorMu.Lock()
-	defer p.cursorMu.Unlock()
-	p.flushed = p.cursor()
+	p.takeCursor()
 	return nil
 }
 
-// Synced makes what the last Flush wrote the point from which the lists go on
-// after a crash. The engine calls it after the sync; when it has returned nil
-// the events before that Flush are no longer needed.
+// Synced makes the last Flush the point where the lists go on after a crash.
+// The engine calls it after the sync; when it has returned nil the events
+// before that Flush are no longer needed.
 func (p *Publisher) Synced() error {
-	if err := p.failure(); err != nil {
-		return err
+	err := p.failure()
+	if err == nil {
+		err = p.writeCursor()
 	}
-	p.cursorMu.Lock()
-	defer p.cursorMu.Unlock()
-	if err := p.writeCursor(); err != nil {
+	if err != nil {
 		return fmt.Errorf("publisher: %w", err)
 	}
 	return nil
 }
 
-// Close ends unfinished work on packages and lets go of the directory. Close
-// the service first: its last checkpoint wants Flush and Synced.
+// Needs returns the time from which on the engine must keep jobs that changed;
+// zero if it may cull any. Jobs in closed lists are kept until the lists have
+// packages, and all jobs while a Resource Dump is made. The open list keeps
+// none, since it may stay open for ever. Nor do lists whose packages wait for
+// free space: culling is what makes it.
+func (p *Publisher) Needs(queue string) (since time.Time) {
+	p.mu.Lock()
+	f := p.queues[queue]
+	p.mu.Unlock()
+	if f == nil {
+		return since
+	}
+	for _, s := range f.sets {
+		at, all := s.needs()
+		if all {
+			return f.created()
+		}
+		if !at.IsZero() && (since.IsZero() || at.Before(since)) {
+			since = at
+		}
+	}
+	return since
+}
+
+// Forget lets go of a removed queue. The engine removes its documents.
+func (p *Publisher) Forget(queue string) error {
+	p.work.Lock()
+	defer p.work.Unlock()
+	if t := p.work.task; t != nil && t.q.ID() == queue {
+		p.work.drop()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.queues, queue)
+	delete(p.marks, queue)
+	return nil
+}
+
+// Close ends unfinished work on packages and closes the directory. Close the
+// service first: its last checkpoint calls Flush and Synced.
 func (p *Publisher) Close() error {
 	p.work.Lock()
 	defer p.work.Unlock()
 	if p.closed.Swap(true) {
 		return nil
 	}
-	p.drop()
-	return p.roots.Load().close()
+	p.work.drop()
+	return p.store.close()
 }
 
-// fail remembers that what was written may not be on stable storage. Nothing
-// is closed and no event is let go of until the home is opened again.
+// fail records that written data may not be on stable storage. No list is
+// closed and no event released until the home is opened again.
 func (p *Publisher) fail(err error) error {
 	err = errors.Join(queuefs.ErrFailed, err)
 	p.failed.CompareAndSwap(nil, &err)
 	return err
 }
+
+// Failure returns why nothing is published any more; nil while it is.
+func (p *Publisher) Failure() error { return p.failure() }
 
 func (p *Publisher) failure() error {
 	if p.closed.Load() {
@@ -238,6 +313,15 @@ func (p *Publisher) failure() error {
 
 func (p *Publisher) report(path, text string, args ...any) {
 	if p.Report != nil {
-		p.Report(queuefs.Problem{Path: "resourcesync/" + path, Text: fmt.Sprintf(text, args...)})
+		p.Report(queuefs.Problem{Path: rootName + "/" + path, Text: fmt.Sprintf(text, args...)})
 	}
+}
+
+// revive opens resourcesync anew if somebody has removed or replaced it.
+func (p *Publisher) revive() error {
+	changed, err := p.store.revive()
+	if err == nil && changed {
+		err = p.remember()
+	}
+	return err
 }

@@ -45,23 +45,20 @@ func beginCursor(home *durable.Dir, e engine, base site) error {
 	}
 	defer root.Close()
 	queues := e.queues()
-	dst := []byte(header(cursorTitle, base))
-	for _, q := range queues {
-		m, err := earliest(q)
-		if err != nil {
+	marks := make([]mark, len(queues))
+	for i, q := range queues {
+		if marks[i], err = earliest(q); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
-		for s := range numSets {
-			dst = append(append(append(dst, q.ID()...), ' '), setNames[s]...)
-			dst = m.append(append(dst, ' '))
-		}
 	}
-	return root.Replace(cursorFile, fmt.Appendf(dst, "end %d\n", len(queues)))
+	return sealed(root, cursorFile, cursorTitle).Write(printCursor(base, len(queues), func(i int, _ Set) (string, mark) {
+		return queues[i].ID(), marks[i]
+	}))
 }
 
 // earliest returns the mark from which on the journal has the events.
 func earliest(q Queue) (mark, error) {
-	f := feed{q: q}
+	f := subject{q: q}
 	before := q.State().Before // what came up to it is of former queues of the name
 	lo, hi := before, q.Seq()  // after hi there is nothing to miss
 	for lo < hi {
@@ -77,14 +74,14 @@ func earliest(q Queue) (mark, error) {
 		}
 	}
 	if lo == before {
-		return beginning(before, f.orCreated(time.Time{})), nil
+		return beginning(before, f.created()), nil
 	}
 	if lo == q.Seq() {
-		return f.now(), nil
+		return f.markNow(), nil
 	}
 	events, err := q.Events(lo, 1)
 	if err != nil || len(events) == 0 {
-		return f.now(), err
+		return f.markNow(), err
 	}
 	// When the event before came is no longer known; it was before this one.
 	return beginning(lo, events[0].Time.Add(-time.Microsecond)), nil

@@ -14,8 +14,8 @@ import (
 )
 
 // An edition is one Resource Dump (Z39.99-2017, 11): packages that together have
-// every resource of a set. It was begun after the event seq, which names it;
-// all changes up to then are in its packages.
+// every resource of a set. It is named by the event after which it was begun;
+// all changes up to that event are in its packages.
 type edition struct {
 	seq      queuefs.Seq
 	at       time.Time // of that event
@@ -24,14 +24,14 @@ type edition struct {
 	sum      string    // short digest of its file
 }
 
-// A portion is a package of a Resource Dump: the jobs of some pages of the
-// engine. Later dumps name it too as long as none of its pages is touched.
+// A portion is a package of a Resource Dump: the jobs of some engine pages.
+// Later dumps name it too while none of the pages is touched.
 type portion struct {
 	page, end int         // first and last page, from 1
-	dump      queuefs.Seq // the dump that it was made for; with page it makes the name
+	dump      queuefs.Seq // the dump it was made for; with page it makes the name
 	version   queuefs.Seq // last event that touched the pages when they were read
 	at        time.Time   // all changes up to then are in
-	completed time.Time   // none after this one; zero if the package is of the instant at
+	completed time.Time   // none after this one; zero if the package is of one instant
 	info      string      // digest of queue-info.txt in hexadecimal; "-" if that is not in it
 	entries   int
 	length    int64
@@ -42,15 +42,14 @@ func (p *portion) name() docName {
 	return docName{kind: resourcePackage, n: uint64(p.page), version: uint64(p.dump)}
 }
 
-// dumpTitle is the name of a dump's file in its first line.
-const dumpTitle = "dump"
-
+// The file of an edition has a line for each package.
 const (
+	dumpTitle  = "dump" // in its first line
 	dumpStem   = "resourcedump-"
 	dumpSuffix = ".dump"
 )
 
-// dumpFile returns the name of the file that says what a dump has.
+// dumpFile returns the name of the file of an edition.
 func dumpFile(seq queuefs.Seq) string {
 	return dumpStem + fixed(uint64(seq), versionDigits) + dumpSuffix
 }
@@ -62,7 +61,7 @@ func parseDumpFile(name string) (queuefs.Seq, bool) {
 	return queuefs.Seq(n), ok && err == nil && n > 0 && dumpFile(queuefs.Seq(n)) == name
 }
 
-// append prints the file of the dump: a header, a line for the dump, one for
+// append prints the file of the edition: a header, a line for itself, one for
 // each package, and a last one without which the file does not count.
 func (d *edition) append(dst []byte, base site) []byte {
 	dst = append(dst, header(dumpTitle, base)...)
@@ -90,6 +89,7 @@ func parseDump(text string, base site) (*edition, error) {
 	if err := w.end(); err != nil {
 		return nil, fmt.Errorf("line %.200q: %w", line, err)
 	}
+	lastPage := 0
 	for line := range strings.Lines(rest) {
 		if line == fmt.Sprintf("end %d\n", len(d.packages)) && strings.HasSuffix(rest, "\n"+line) || rest == "end 0\n" {
 			return d, nil
@@ -98,28 +98,21 @@ func parseDump(text string, base site) (*edition, error) {
 		p := portion{page: int(w.int()), end: int(w.int()), dump: w.seq(), version: w.seq(), at: w.time(),
 			completed: w.optionalTime(), info: w.word(), entries: int(w.int()), length: w.int(), sha256: w.word()}
 		err := w.end()
-		if err == nil && (p.page <= d.lastPage() || p.end < p.page || p.dump == 0 || p.dump > d.seq || p.entries < 0 || p.length < 0) {
+		if err == nil && (p.page <= lastPage || p.end < p.page || p.dump == 0 || p.dump > d.seq || p.entries < 0 || p.length < 0) {
 			err = errors.New("out of range")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %.200q: %w", line, err)
 		}
+		lastPage = p.end
 		d.packages = append(d.packages, p)
 	}
 	return nil, errors.New("cut off")
 }
 
-func (d *edition) lastPage() int {
-	if n := len(d.packages); n > 0 {
-		return d.packages[n-1].end
-	}
-	return 0
-}
-
-// readDumps returns the dumps in the directory of a set, oldest first. One
-// that makes no sense, or whose packages are not all there, is reported and
-// set aside.
-func (f *feed) readDumps(d *durable.Dir, s Set) (all []*edition, err error) {
+// readDumps returns the editions in the directory of the set, oldest first. A
+// damaged one, or one without all its packages, is reported and set aside.
+func (s *set) readDumps(d *durable.Dir) (all []*edition, err error) {
 	var found []queuefs.Seq
 	err = d.Names(func(name string) {
 		if seq, ok := parseDumpFile(name); ok {
@@ -131,7 +124,7 @@ func (f *feed) readDumps(d *durable.Dir, s Set) (all []*edition, err error) {
 	}
 	slices.Sort(found)
 	for _, seq := range found {
-		one, err := f.readDump(d, seq)
+		one, err := s.readDump(d, seq)
 		if err == nil {
 			all = append(all, one)
 			continue
@@ -143,19 +136,19 @@ func (f *feed) readDumps(d *durable.Dir, s Set) (all []*edition, err error) {
 		if e != nil {
 			return nil, errors.Join(err, e)
 		}
-		f.p.report(f.q.ID()+"/"+s.String()+"/"+dumpFile(seq), "%v; moved to %s", err, aside)
+		s.p.report(s.path()+"/"+dumpFile(seq), "%v; moved to %s", err, aside)
 	}
 	return all, nil
 }
 
-func (f *feed) readDump(d *durable.Dir, seq queuefs.Seq) (*edition, error) {
-	data, err := d.ReadFile(dumpFile(seq), nil, 256<<20)
+func (s *set) readDump(d *durable.Dir, seq queuefs.Seq) (*edition, error) {
+	data, err := sealed(d, dumpFile(seq), dumpTitle).Read()
 	if err != nil {
 		return nil, err
 	}
-	one, err := parseDump(string(data), f.p.stamp())
-	if err == nil && (one.seq != seq || seq > f.q.Seq()) {
-		err = fmt.Errorf("is of event %d, the queue at %d", one.seq, f.q.Seq())
+	one, err := parseDump(string(data), s.p.stamp())
+	if err == nil && (one.seq != seq || seq > s.q.Seq()) {
+		err = fmt.Errorf("is of event %d, the queue at %d", one.seq, s.q.Seq())
 	}
 	if err != nil {
 		return nil, damage{err}
@@ -171,24 +164,23 @@ func (f *feed) readDump(d *durable.Dir, seq queuefs.Seq) (*edition, error) {
 	return one, nil
 }
 
-// current returns the last Resource Dump, nil if there is none; f.mu is held.
-func (c *changes) current() *edition {
-	if n := len(c.kept); n > 0 {
-		return c.kept[n-1]
+// current returns the last Resource Dump, nil if there is none. mu is held.
+func (s *set) current() *edition {
+	if n := len(s.dumps); n > 0 {
+		return s.dumps[n-1]
 	}
 	return nil
 }
 
-// dumpOf returns a dump that is kept: that of the event seq, or the current one
-// if seq is 0; nil if there is none.
-func (f *feed) dumpOf(s Set, seq queuefs.Seq) *edition {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := &f.sets[s]
+// dumpOf returns the dump of an event, or the current one for 0; nil if there
+// is none.
+func (s *set) dumpOf(seq queuefs.Seq) *edition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if seq == 0 {
-		return c.current()
+		return s.current()
 	}
-	for _, d := range c.kept {
+	for _, d := range s.dumps {
 		if d.seq == seq {
 			return d
 		}
@@ -196,8 +188,21 @@ func (f *feed) dumpOf(s Set, seq queuefs.Seq) *edition {
 	return nil
 }
 
+// portion returns a package in some dump.
+func (s *set) portion(doc docName) (portion, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range slices.Backward(s.dumps) {
+		i, ok := slices.BinarySearchFunc(d.packages, int(doc.n), func(p portion, page int) int { return p.page - page })
+		if ok && uint64(d.packages[i].dump) == doc.version {
+			return d.packages[i], true
+		}
+	}
+	return portion{}, false
+}
+
 // completed returns the instant after which no change is in the dump, zero if
-// all of it is of the instant at.
+// all of it is of one instant.
 func (d *edition) completed() (t time.Time) {
 	for i := range d.packages {
 		if p := &d.packages[i]; p.at.After(d.at) || p.completed.After(d.at) {
@@ -212,99 +217,4 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// resourceDump returns resourcedump.xml if seq is 0, or the dump of that event,
-// which never changes: its packages, or an index of its parts if they are too
-// many for a document.
-func (f *feed) resourceDump(s Set, seq queuefs.Seq) *resource {
-	d := f.dumpOf(s, seq)
-	if d == nil {
-		return nil
-	}
-	docs := f.names.docs[s]
-	head := sitemap.Head{Capability: sitemap.ResourceDump, At: d.at, Completed: d.completed(),
-		Links: []sitemap.Link{{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()}}}
-	tag := "rf"
-	if seq == 0 {
-		head.Links = f.archiveLink(s, resourceDump, head.Links)
-		tag = fmt.Sprintf("rd%d-", len(head.Links))
-	}
-	per := f.perDocument(s)
-	r := fixedText(fmt.Sprintf("%s%d-%s", tag, d.seq, d.sum), func() []byte {
-		if len(d.packages) <= per {
-			return f.appendDump(head, s, d.packages)
-		}
-		dst := f.p.Dialect.AppendHead(nil, sitemap.SitemapIndex, head)
-		for n := 1; (n-1)*per < len(d.packages); n++ {
-			dst = f.p.Dialect.AppendEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{
-				Loc: docs + docName{kind: dumpPart, n: uint64(n), version: uint64(d.seq)}.String(), At: d.at, Length: -1})
-		}
-		return sitemap.AppendFoot(dst, sitemap.SitemapIndex)
-	})
-	if seq != 0 {
-		r.cache = cacheClosed
-	}
-	return r
-}
-
-// dumpPart returns a part of a dump that has too many packages for a document.
-func (f *feed) dumpPart(s Set, doc docName) *resource {
-	d := f.dumpOf(s, queuefs.Seq(doc.version))
-	per := f.perDocument(s)
-	if d == nil || len(d.packages) <= per || int(doc.n-1)*per >= len(d.packages) {
-		return nil
-	}
-	docs := f.names.docs[s]
-	r := fixedText(fmt.Sprintf("rp%d-%d-%s", doc.n, d.seq, d.sum), func() []byte {
-		packages := d.packages[int(doc.n-1)*per:]
-		return f.appendDump(sitemap.Head{Capability: sitemap.ResourceDump, At: d.at, Completed: d.completed(),
-			Links: []sitemap.Link{
-				{Rel: sitemap.RelUp, Href: docs + docName{kind: capabilityList}.String()},
-				{Rel: sitemap.RelIndex, Href: docs + docName{kind: formerDump, n: uint64(d.seq)}.String()},
-			}}, s, packages[:min(per, len(packages))])
-	})
-	r.cache = cacheClosed
-	return r
-}
-
-func (f *feed) appendDump(head sitemap.Head, s Set, packages []portion) []byte {
-	docs := f.names.docs[s]
-	dst := f.p.Dialect.AppendHead(nil, sitemap.URLSet, head)
-	for i := range packages {
-		p := &packages[i]
-		manifest := p.name()
-		manifest.kind = resourceManifest
-		dst = f.p.Dialect.AppendEntry(dst, sitemap.URLSet, &sitemap.Entry{
-			Loc: docs + p.name().String(), At: p.at, Completed: p.completed,
-			Length: p.length, Type: packageType, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: p.sha256}},
-			Links: []sitemap.Link{{Rel: sitemap.RelContents, Href: docs + manifest.String(), Type: documentType}}})
-	}
-	return sitemap.AppendFoot(dst, sitemap.URLSet)
-}
-
-// portion returns a package that some dump names.
-func (f *feed) portion(s Set, doc docName) (portion, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, d := range slices.Backward(f.sets[s].kept) {
-		i, ok := slices.BinarySearchFunc(d.packages, int(doc.n), func(p portion, page int) int { return p.page - page })
-		if ok && uint64(d.packages[i].dump) == doc.version {
-			return d.packages[i], true
-		}
-	}
-	return portion{}, false
-}
-
-// resourcePackage returns a package, or the copy of its manifest.
-func (f *feed) resourcePackage(s Set, doc docName) *resource {
-	p, ok := f.portion(s, doc)
-	if !ok {
-		return nil
-	}
-	at := p.at
-	if !p.completed.IsZero() {
-		at = p.completed
-	}
-	return f.packaged(s, doc, span{until: at, length: p.length, sha256: p.sha256}, p.name().String())
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"cutie/publisher/compose"
 	"cutie/queuefs"
 	"cutie/queuefs/octets"
 	"cutie/wellknown"
@@ -28,7 +29,7 @@ type resource struct {
 	tag      string    // differs for each state of the resource
 	modified time.Time // zero if unknown
 	cache    string
-	compose  func(coding) (*document, error)
+	compose  func(compose.Coding) (*compose.Document, error)
 }
 
 // Values of Cache-Control.
@@ -82,9 +83,9 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := identity
+	c := compose.Identity
 	if !res.zip {
-		c = accepted(r.Header.Values("Accept-Encoding"))
+		c = compose.Accepted(r.Header.Values("Accept-Encoding"))
 	}
 	same := func(res *resource) bool { return unchanged(r, p.entityTag(res, res.tag, c), p.settled(res.modified)) }
 	met := same(res)
@@ -121,7 +122,7 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer doc.Close()
 	h.Set("Content-Type", contentType)
-	if tag := p.entityTag(res, doc.tag, c); tag != "" {
+	if tag := p.entityTag(res, doc.Tag, c); tag != "" {
 		h.Set("ETag", tag)
 	} else {
 		r = whole(r)
@@ -129,10 +130,10 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		r = whole(r)
 	}
-	if c != identity {
+	if c != compose.Identity {
 		w = &encoded{w, c}
 	}
-	return octets.Serve(w, r, p.settled(doc.modified), doc)
+	return octets.Serve(w, r, p.settled(doc.Modified), doc)
 }
 
 // refuse answers a request for another state of a document than it has, whose
@@ -180,15 +181,16 @@ func (p *Publisher) find(path string) (*resource, error) {
 	if !ok || !ok2 && !told || err != nil || q.ID() != segments[0] {
 		return nil, errNotFound
 	}
-	f, err := p.feed(q)
+	f, err := p.follower(q)
 	if err != nil {
 		return nil, err
 	}
+	s := f.sets[set]
 	var r *resource
 	if told {
-		r, err = f.aboutSet(set, segments[2])
+		r, err = s.about(segments[2])
 	} else {
-		r, err = f.find(set, doc)
+		r, err = s.find(doc)
 	}
 	if err == nil {
 		r.queue, r.born = f.q, f.born
@@ -196,39 +198,12 @@ func (p *Publisher) find(path string) (*resource, error) {
 	return r, err
 }
 
-// find returns a document of a set.
-func (f *feed) find(s Set, doc docName) (*resource, error) {
-	switch doc.kind {
-	case capabilityList:
-		return f.capabilities(s), nil
-	case resourceList:
-		return f.resourceList(s), nil
-	case resourcePage:
-		if l, ok := f.listing(s, doc.n); ok {
-			return l.resource(), nil
-		}
-	case openList:
-		return f.openList(s)
-	case changeIndex:
-		return f.changeIndex(s)
-	case closedList:
-		if sp, ok := f.closed(s, queuefs.Seq(doc.n)); ok {
-			return f.closedList(s, sp), nil
-		}
-	case changeDump:
-		return f.changeDump(s)
-	case changePackage:
-		return f.changePackage(s, queuefs.Seq(doc.n))
-	}
-	return nil, errNotFound
-}
-
 // entityTag returns the tag of a representation.
-func (p *Publisher) entityTag(r *resource, tag string, c coding) string {
+func (p *Publisher) entityTag(r *resource, tag string, c compose.Coding) string {
 	if tag == "" {
 		return ""
 	}
-	return `"` + p.salt + r.born + "-" + tag + c.suffix() + `"`
+	return `"` + p.salt + r.born + "-" + tag + c.Suffix() + `"`
 }
 
 // salt returns a short digest of values, to begin an entity tag with.
@@ -284,7 +259,7 @@ func whole(r *http.Request) *http.Request {
 // ServeContent would leave out Content-Length.
 type encoded struct {
 	http.ResponseWriter
-	coding
+	coding compose.Coding
 }
 
 func (e *encoded) WriteHeader(status int) {

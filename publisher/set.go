@@ -1,126 +1,465 @@
 package publisher
 
 import (
-	"net/url"
-	"strings"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
 
+	"cutie/publisher/compose"
 	"cutie/queuefs"
-	"cutie/wellknown"
+	"cutie/queuefs/durable"
+	"cutie/sitemap"
 )
 
-// A Set is one of the two sets of resources that a queue is published as.
-type Set uint8
+// A set is one of the two sets of a queue: its Change Lists, packages and
+// Resource Dumps, and how far it has read the events.
+type set struct {
+	subject
+	kind    Set
+	pages   int          // engine pages in a page of the Resource List
+	bound   int          // most bytes that a job adds to a Resource List
+	catchUp func() error // reads all committed events into both sets
 
-const (
-	// Pending has one resource for each pending job: its payload.
-	Pending Set = iota
+	mu       sync.Mutex
+	mark     mark  // the entries of the open list stand in its file up to mark.length
+	lists    spans // closed Change Lists
+	packages spans // of the Change Dump
+	dumps    []*edition
+	made     progress
+	render   renderer
+}
 
-	// Replica has every file of the queue directory. Copied into a
-	// directory it is a queue.
-	Replica
+func newSet(of subject, kind Set, catchUp func() error) *set {
+	s := &set{subject: of, kind: kind, catchUp: catchUp}
+	s.render = s.renderer()
+	s.bound = s.render.bound(kind)
+	s.pages = s.pagesOf()
+	s.begin(mark{})
+	return s
+}
 
-	numSets = 2
-)
+// begin makes the set one without lists.
+func (s *set) begin(m mark) {
+	s.mark, s.lists, s.packages, s.dumps = m, spans{file: "lists"}, spans{file: "packages"}, nil
+	s.made = progress{packed: m.seq, life: s.made.life + 1}
+}
 
-var setNames = [numSets]string{"pending", "replica"}
+// uri returns the reference of a document of the set.
+func (s *set) uri(d docName) string { return s.names.docs[s.kind] + d.String() }
 
-// String returns the name of the set, as it stands in URLs.
-func (s Set) String() string { return setNames[s] }
+// up returns the links of all documents of the set: the one to its Capability
+// List, and more.
+func (s *set) up(more ...sitemap.Link) []sitemap.Link {
+	return append([]sitemap.Link{{Rel: sitemap.RelUp, Href: s.uri(docName{kind: capabilityList})}}, more...)
+}
 
-// parseSet accepts what String prints.
-func parseSet(name string) (Set, bool) {
-	for i, n := range setNames {
-		if n == name {
-			return Set(i), true
+// path returns the path of the set below resourcesync.
+func (s *set) path() string { return s.q.ID() + "/" + s.kind.String() }
+
+// seq returns the last event read.
+func (s *set) seq() queuefs.Seq {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mark.seq
+}
+
+// dir opens the directory of the set.
+func (s *set) dir() (*durable.Dir, error) { return s.openDir((*durable.Dir).Sub) }
+
+// makeDir opens the directory of the set, and makes it if it is absent.
+func (s *set) makeDir() (*durable.Dir, error) {
+	d, err := s.dir()
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.openDir((*durable.Dir).MakeSub)
+	}
+	return d, err
+}
+
+func (s *set) openDir(sub func(*durable.Dir, string) (*durable.Dir, error)) (*durable.Dir, error) {
+	q, err := sub(s.p.store.root(), s.q.ID())
+	if err != nil {
+		return nil, err
+	}
+	defer q.Close()
+	return sub(q, s.kind.String())
+}
+
+// open opens a file in the directory of the set for reading.
+func (s *set) open(name string) (*os.File, error) {
+	d, err := s.dir()
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Open(name)
+}
+
+func (s *set) opener(name string) compose.Opener {
+	return func() (*os.File, error) { return s.open(name) }
+}
+
+// restore brings the lists to where they stood: after the last closed list, or
+// within the open one where the cursor says.
+func (s *set) restore(m *mark) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mark = beginning(s.q.State().Before, s.created())
+
+	d, err := s.dir()
+	if err == nil {
+		defer d.Close()
+		err = errors.Join(s.lists.read(d, s.p.stamp()), s.packages.read(d, s.p.stamp()))
+		if last := max(s.lists.last(), s.packages.last()); err == nil && last > s.q.Seq() {
+			err = damage{fmt.Errorf("lists reach to event %d, the queue to %d", last, s.q.Seq())}
+		}
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return s.mend(err)
+	}
+	if d != nil {
+		if s.dumps, err = s.readDumps(d); err != nil {
+			return s.mend(err)
+		}
+		s.made.unswept = true
+	}
+	s.made.packed = s.packages.last()
+	if n := len(s.lists.all); n > 0 {
+		last := s.lists.all[n-1]
+		s.mark = beginning(last.last, last.until)
+	}
+	if m == nil || m.first < s.mark.first || m.from.Before(s.mark.from) {
+		return nil // the cursor speaks of a list closed since, or of a former queue of the name
+	}
+	if m.seq > s.q.Seq() {
+		return s.restart(damage{fmt.Errorf("cursor is at event %d, the queue at %d", m.seq, s.q.Seq())})
+	}
+	if m.entries > 0 {
+		if err := s.check(d, m); err != nil {
+			return s.mend(err)
 		}
 	}
-	return 0, false
+	s.mark = *m
+	return nil
 }
 
-// size returns how many entries the Resource List of the set has for a queue
-// or a page of it.
-func (s Set) size(pending, total int) int {
-	if s == Pending {
-		return pending
+// check reports whether the file of an open list has what the cursor says.
+func (s *set) check(d *durable.Dir, m *mark) error {
+	name := entriesFile(m.first)
+	if d == nil {
+		return fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
-	return 2 * total
+	file, err := d.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	const end = "</url>\n"
+	var got [len(end)]byte
+	if _, err := file.ReadAt(got[:], m.length-int64(len(end))); err != nil && err != io.EOF {
+		return err
+	}
+	if string(got[:]) != end {
+		return damage{fmt.Errorf("%s: no entry ends at octet %d", name, m.length)}
+	}
+	return nil
 }
 
-// perJob is the most entries of the Resource List that a job can have.
-func (s Set) perJob() int { return s.size(1, 1) }
-
-// A site is the base URI without a final slash. All references are made here.
-type site string
-
-func (s site) description() string { return string(s) + wellknown.Path }
-
-// names are the references that belong to one queue.
-type names struct {
-	site  string                      // the base URI
-	queue string                      // state of the queue
-	files string                      // queue directory, with final slash
-	info  string                      // queue-info.txt
-	jobs  [queuefs.Deleted + 1]string // directory of job files by status
-	paths string                      // directory of payloads
-	docs  [numSets]string             // directory of documents by set
-	// The state of a job, in all its forms, is below states.
-	states string
+// mend begins the set anew if the error says that its files are unusable, and
+// returns every other error. All in resourcesync is derived, so a queue goes on
+// whatever becomes of it; an error of storage is returned instead, the engine
+// keeps its events, and the same is tried again. s.mu is held.
+func (s *set) mend(err error) error {
+	if err == nil || !unusable(err) {
+		return err
+	}
+	return s.restart(err)
 }
 
-func (s site) queue(id string) *names {
-	n := &names{site: string(s), queue: string(s) + "/state/" + escape(id), files: string(s) + "/queues/" + escape(id) + "/"}
-	n.states = n.queue + "/"
-	n.info = n.files + "queue-info.txt"
-	n.paths = n.files + "payload/"
-	for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
-		n.jobs[st] = n.files + st.String() + "/"
+// restart sets all files aside and begins a list after the last event. s.mu is
+// held.
+func (s *set) restart(cause error) error {
+	aside := ""
+	err := s.p.revive()
+	if err == nil {
+		aside, err = s.setAside()
 	}
-	for i := range n.docs {
-		n.docs[i] = s.description() + "/" + escape(id) + "/" + setNames[i] + "/"
+	if err != nil {
+		return errors.Join(cause, err)
 	}
-	return n
+	s.p.report(s.path(), "%v; moved to %s, a new Change List begins", cause, aside)
+	s.begin(s.markNow())
+	return nil
 }
 
-// CapabilityList returns the URI of the Capability List of a set; queue is
-// the cleaned identifier of the queue.
-func (p *Publisher) CapabilityList(queue string, s Set) string {
-	return p.site.queue(queue).docs[s] + docName{kind: capabilityList}.String()
+// setAside moves the directory of the set, or what stands in its place, and
+// returns where to.
+func (s *set) setAside() (string, error) {
+	root := s.p.store.root()
+	q, err := root.Sub(s.q.ID())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "nowhere", nil
+	case err != nil && unusable(err):
+		return setAside(root, s.q.ID())
+	case err != nil:
+		return "", err
+	}
+	defer q.Close()
+	aside, err := setAside(q, s.kind.String())
+	if errors.Is(err, fs.ErrNotExist) {
+		return "nowhere", nil
+	}
+	return s.q.ID() + "/" + aside, err
 }
 
-// ResourceLists returns the URIs of the Resource Lists of both sets of a queue;
-// queue is its cleaned identifier.
-func (p *Publisher) ResourceLists(queue string) []string {
-	var uris []string
-	for _, docs := range p.site.queue(queue).docs {
-		uris = append(uris, docs+docName{kind: resourceList}.String())
-	}
-	return uris
+// append adds the entries of events to the open list. The mark moves when they
+// are in the file.
+func (s *set) append(events []queuefs.Event, buf *[]byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &appender{set: s, mark: s.mark, buf: (*buf)[:0]}
+	err := w.add(events)
+	w.end()
+	*buf = w.buf
+	return s.mend(err)
 }
 
-// escape makes a cleaned queue identifier a path segment.
-func escape(id string) string { return (&url.URL{Path: "/" + id}).EscapedPath()[1:] }
-
-// A file is a resource of the set replica: one of the files of a queue.
-type file struct {
-	payload bool
-	job     queuefs.JobID  // 0: queue-info.txt
-	status  queuefs.Status // of a job file
+// fits reports whether the open list takes n more entries of an event: it has
+// space, and is young enough. A list without entries takes any event.
+func (s *set) fits(m *mark, n, size int, at time.Time) bool {
+	switch {
+	case m.entries == 0:
+		return true
+	case m.entries+n > s.p.MaxEntries, m.length+int64(size) > s.limit():
+		return false
+	}
+	return s.p.Period == 0 || at.Sub(m.since) < s.p.Period
 }
 
-// file tells which file of the queue a reference of ours names.
-func (n *names) file(loc string) (file, bool) {
-	if loc == n.info {
-		return file{}, true
+// An appender gathers entries for the open list. s.mu is held.
+type appender struct {
+	*set
+	mark mark   // where the set will stand when buf is written
+	buf  []byte // entries not yet in the file
+	file *os.File
+}
+
+func (w *appender) add(events []queuefs.Event) error {
+	for i := range events {
+		ev := &events[i]
+		if ev.Seq <= w.mark.seq {
+			continue
+		}
+		start := len(w.buf)
+		var n int
+		w.buf, n = w.render.changed(w.buf, w.kind, ev)
+		size := len(w.buf) - start
+		if n > 0 && !w.fits(&w.mark, n, size, ev.Time) {
+			if err := w.turn(start); err != nil {
+				return err
+			}
+		}
+		w.mark.add(ev, n, size)
 	}
-	path, ok := strings.CutPrefix(loc, n.files)
-	dir, name, _ := strings.Cut(path, "/")
-	id, err := queuefs.ParseJobID(name)
-	if !ok || err != nil {
-		return file{}, false
+	return w.write()
+}
+
+// turn closes the open list before the entries that begin at start in buf; they
+// begin the next one.
+func (w *appender) turn(start int) error {
+	entries := slices.Clone(w.buf[start:])
+	w.buf = w.buf[:start]
+	if err := w.write(); err != nil {
+		return err
 	}
-	if dir == "payload" {
-		return file{payload: true, job: id}, true
+	w.end()
+	if err := w.close(); err != nil {
+		return err
 	}
-	st, err := queuefs.ParseStatus(dir)
-	return file{job: id, status: st}, err == nil
+	w.mark, w.buf = w.set.mark, append(w.buf, entries...)
+	return nil
+}
+
+// write appends the gathered entries to the file of the open list and moves the
+// mark. It first cuts off the rest of a failed write, or of writes after the
+// last checkpoint before a crash.
+func (w *appender) write() error {
+	if len(w.buf) > 0 {
+		if w.file == nil {
+			d, err := w.makeDir()
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			if w.file, err = d.Append(entriesFile(w.set.mark.first)); err != nil {
+				return err
+			}
+			if err := cut(w.file, w.set.mark.length); err != nil {
+				return err
+			}
+		}
+		if _, err := w.file.Write(w.buf); err != nil {
+			return err
+		}
+	}
+	w.set.mark, w.buf = w.mark, w.buf[:0]
+	return nil
+}
+
+func (w *appender) end() {
+	if w.file != nil {
+		w.file.Close()
+		w.file = nil
+	}
+}
+
+// cut cuts a file to a length. A shorter one is damaged.
+func cut(file *os.File, length int64) error {
+	st, err := file.Stat()
+	switch {
+	case err != nil:
+		return err
+	case st.Size() < length:
+		return damage{fmt.Errorf("%s has %d octets of %d", file.Name(), st.Size(), length)}
+	case st.Size() > length:
+		return file.Truncate(length)
+	}
+	return nil
+}
+
+// closeOld closes the open list if its first entry came before a time.
+func (s *set) closeOld(before time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mark.entries == 0 || !s.mark.since.Before(before) {
+		return nil
+	}
+	return s.mend(s.close())
+}
+
+// skip closes the open list before a gap in the events; next begins after it.
+func (s *set) skip(next mark) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mark.seq >= next.seq {
+		return nil
+	}
+	s.p.report(s.path(), "events %d to %d are gone; a new Change List begins", s.mark.seq+1, next.seq)
+	if s.mark.entries > 0 {
+		if err := s.mend(s.close()); err != nil {
+			return err
+		}
+	}
+	s.mark = next
+	return nil
+}
+
+// close closes the open list, which has entries, after the last event read. The
+// list is closed at the instant its line is on stable storage: a crash before
+// leaves it open, and after it the line counts, whatever the cursor says. s.mu
+// is held.
+func (s *set) close() error {
+	if err := s.p.failure(); err != nil {
+		return err
+	}
+	d, err := s.dir()
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := s.syncEntries(d); err != nil {
+		return err
+	}
+	if err := s.addLine(d, &s.lists, s.mark.span()); err != nil {
+		return err
+	}
+	s.mark = beginning(s.mark.seq, s.mark.at)
+	return nil
+}
+
+// addLine adds a line to a file of spans. A failed sync is final.
+func (s *set) addLine(d *durable.Dir, to *spans, sp span) error {
+	err := to.add(d, s.p.stamp(), sp)
+	if errors.Is(err, queuefs.ErrFailed) {
+		return s.p.fail(err)
+	}
+	return err
+}
+
+// syncEntries puts the entries of the open list on stable storage.
+func (s *set) syncEntries(d *durable.Dir) error {
+	file, err := d.Append(entriesFile(s.mark.first))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := cut(file, s.mark.length); err != nil {
+		return err
+	}
+	err = errors.Join(d.SyncFile(file), d.Sync())
+	if err == nil && s.lists.length == 0 {
+		// Before the first line sync the directories above too: an attempt to make
+		// them may have failed half way.
+		root := s.p.store.root()
+		q, e := root.Sub(s.q.ID())
+		if e != nil {
+			return e
+		}
+		defer q.Close()
+		err = errors.Join(q.Sync(), root.Sync())
+	}
+	if err != nil {
+		return s.p.fail(err)
+	}
+	return nil
+}
+
+// SetState is how far the publishing of a set is.
+type SetState struct {
+	Queue    string
+	Set      Set
+	Event    queuefs.Seq   // last event of the queue
+	Read     queuefs.Seq   // last event in the lists; a request brings them up to date
+	Lag      time.Duration // between these two; 0 if they are one
+	Open     int           // entries of the open Change List
+	Lists    int           // closed Change Lists
+	Waiting  int           // closed Change Lists without packages
+	Packages int           // of Change Dumps
+	Dumps    int           // Resource Dumps
+	Octets   int64         // bytes of lists, packages and dumps
+	Err      error         // why the last package or dump was not made; nil if it was
+}
+
+// State returns the state of all sets, sorted by queue. A queue whose lists
+// cannot be opened is left out; the next Tick says why.
+func (p *Publisher) State() []SetState {
+	var all []SetState
+	for _, q := range p.svc.queues() {
+		if f, err := p.follower(q); err == nil {
+			now := q.State()
+			for _, s := range f.sets {
+				all = append(all, s.state(&now))
+			}
+		}
+	}
+	return all
+}
+
+func (s *set) state(now *queuefs.QueueState) SetState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := SetState{Queue: s.q.ID(), Set: s.kind, Event: now.Seq, Read: min(s.mark.seq, now.Seq),
+		Open: s.mark.entries, Lists: len(s.lists.all), Waiting: len(s.unpacked()), Packages: len(s.packages.all), Dumps: len(s.dumps),
+		Octets: s.octets() + s.mark.length, Err: s.made.failure()}
+	if st.Read < st.Event {
+		st.Lag = max(0, now.LastEvent.Sub(s.mark.at))
+	}
+	return st
 }

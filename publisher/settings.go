@@ -21,8 +21,7 @@ import (
 // would begin anew, with another retention some would go.
 const settingsFile = "cutie-source.txt"
 
-// maxSettings is more octets than settings can have.
-const maxSettings = 64 << 10
+const settingsTitle = "settings"
 
 // Published returns the settings that a home was published with last, to be
 // completed with Now and Report. If the file that has them is damaged or not
@@ -52,7 +51,7 @@ func readPublished(home string) (Options, error) {
 		return Options{}, err
 	}
 	defer root.Close()
-	text, err := root.ReadFile(settingsFile, nil, maxSettings)
+	text, err := sealed(root, settingsFile, settingsTitle).Read()
 	if err == nil {
 		var o Options
 		if o, err = parseSettings(text); err == nil {
@@ -73,7 +72,7 @@ func readPublished(home string) (Options, error) {
 // cursorSettings returns what the first line of the cursor says, base URI and
 // version; nothing if there is no cursor.
 func cursorSettings(root *durable.Dir) (o Options, err error) {
-	data, err := root.ReadFile(cursorFile, nil, 256<<20)
+	data, err := sealed(root, cursorFile, cursorTitle).Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, nil
 	}
@@ -187,11 +186,11 @@ func parseSettings(text []byte) (o Options, err error) {
 // remember writes the settings, unless they are there, before anything is
 // published with them. What is there and makes no sense is set aside.
 func (p *Publisher) remember() error {
-	root := p.root()
+	root := p.store.root()
 	o := p.Options
 	o.BaseURI = string(p.site)
 	text := appendSettings(nil, &o)
-	have, err := root.ReadFile(settingsFile, nil, maxSettings)
+	have, err := sealed(root, settingsFile, settingsTitle).Read()
 	if err == nil {
 		if bytes.Equal(have, text) {
 			return nil
@@ -205,5 +204,5 @@ func (p *Publisher) remember() error {
 		}
 		p.report(settingsFile, "%v; moved to %s, the settings of now are in its place", err, aside)
 	}
-	return root.Replace(settingsFile, text)
+	return sealed(root, settingsFile, settingsTitle).Write(text)
 }

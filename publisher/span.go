@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,6 +61,17 @@ func (s *spans) last() queuefs.Seq {
 		return s.all[n-1].last
 	}
 	return 0
+}
+
+// before returns how many spans end before the event first.
+func (s *spans) before(first queuefs.Seq) int {
+	n, _ := slices.BinarySearchFunc(s.all, first, func(sp span, first queuefs.Seq) int {
+		if sp.last < first {
+			return -1
+		}
+		return 1
+	})
+	return n
 }
 
 // add puts a line at the end of the file, and returns when it is on stable

@@ -35,7 +35,7 @@ func (r *renderer) listed(dst []byte, s Set, e *queuefs.Entry) ([]byte, int) {
 	return dst, 0
 }
 
-func (f *feed) renderer() renderer {
+func (f *subject) renderer() renderer {
 	return renderer{names: f.names, dialect: f.p.Dialect, mirrors: f.p.mirrors, via: f.p.via}
 }
 

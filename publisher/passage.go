@@ -37,40 +37,39 @@ func parsePlace(text string) (p place, err error) {
 	return p, nil
 }
 
-// A passage is a part of the Change Lists of a set: the entries of some events
-// that follow each other.
+// A passage is a part of the Change Lists: the entries of events that follow
+// each other.
 type passage struct {
-	from    time.Time // of the event before, or of the queue's creation
+	from    time.Time // of the event before, or of the creation of the queue
 	upto    place
 	entries []byte
 	more    bool
 }
 
-// history returns the Change Lists of a set that follow each other, oldest
-// first, the open one last.
-func (f *feed) history(s Set) ([]span, error) {
-	st, err := f.standing(s)
+// history returns the Change Lists that follow each other, oldest first, the
+// open one last.
+func (s *set) history() ([]span, error) {
+	st, err := s.standing()
 	if err != nil {
 		return nil, err
 	}
-	m := st.mark
-	return append(slices.Clip(st.lists), span{first: m.first, last: m.seq, from: m.from, until: m.at, entries: m.entries, length: m.length}), nil
+	return append(slices.Clip(st.lists), st.mark.span()), nil
 }
 
-// passage returns the entries after a place, at most max octets of them. If
-// the lists do not reach back so far it begins with what they have. A place
-// that the queue does not have is of a former queue of its name, or of a later
-// state of which this home is an older copy: it begins with what there is.
+// passage returns the entries after a place, at most max bytes of them. If the
+// lists do not reach back so far it begins with the oldest; likewise for a place
+// the queue does not have, of a former queue of the name or of a later state of
+// which this home is an older copy.
 //
-// Events without entries move the place and not its time: the next passage
-// then is from where this one is until.
-func (f *feed) passage(s Set, after place, max int) (passage, error) {
-	lists, err := f.history(s)
+// Events without entries move the place and not its time: the from of the next
+// passage is the until of this one.
+func (s *set) passage(after place, max int) (passage, error) {
+	lists, err := s.history()
 	if err != nil {
 		return passage{}, err
 	}
 	open := lists[len(lists)-1]
-	if after.seq > open.last || after.at.Before(f.orCreated(time.Time{})) {
+	if after.seq > open.last || after.at.Before(s.created()) {
 		after = place{0, lists[0].from}
 	}
 	if lists[0].first > after.seq+1 {
@@ -81,7 +80,7 @@ func (f *feed) passage(s Set, after place, max int) (passage, error) {
 			continue
 		}
 		p := passage{from: after.at, upto: place{l.last, l.until}}
-		whole, err := f.entries(s, l, after.seq, max, &p)
+		whole, err := s.entries(l, after.seq, max, &p)
 		if err != nil {
 			return passage{}, err
 		}
@@ -92,66 +91,59 @@ func (f *feed) passage(s Set, after place, max int) (passage, error) {
 	return passage{upto: place{open.last, after.at}}, nil
 }
 
-// entries reads those of a list after an event, and tells whether these are
-// all to its end.
-func (f *feed) entries(s Set, l span, after queuefs.Seq, max int, p *passage) (whole bool, err error) {
-	file, err := f.open(s, entriesFile(l.first))
+// entries reads the entries of a list after an event, and reports whether these
+// are all to its end.
+func (s *set) entries(l span, after queuefs.Seq, max int, p *passage) (whole bool, err error) {
+	file, err := s.open(entriesFile(l.first))
 	if err != nil {
 		return false, err
 	}
 	defer file.Close()
 	from, err := search(file, l.length, after)
+	if err == nil {
+		p.entries = make([]byte, min(l.length-from, int64(max)))
+		_, err = file.ReadAt(p.entries, from)
+	}
+	if whole = from+int64(len(p.entries)) == l.length; err == nil && !whole {
+		// The last event may have more entries: it waits for the next passage.
+		var n int
+		n, p.upto, err = trim(p.entries)
+		p.entries = p.entries[:n]
+	}
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", file.Name(), err)
 	}
-	p.entries = make([]byte, min(l.length-from, int64(max)))
-	if _, err := file.ReadAt(p.entries, from); err != nil {
-		return false, fmt.Errorf("%s: %w", file.Name(), err)
-	}
-	if from+int64(len(p.entries)) == l.length {
-		return true, nil
-	}
-	// The last event may have more entries: it waits for the next passage.
-	n, at, err := trim(p.entries)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", file.Name(), err)
-	}
-	p.entries, p.upto = p.entries[:n], at
-	return false, nil
+	return whole, nil
 }
 
-// newest returns the last entries of a set, at most max octets of them.
-func (f *feed) newest(s Set, max int) (passage, error) {
-	lists, err := f.history(s)
+// newest returns the last entries, at most max bytes of them.
+func (s *set) newest(max int) (passage, error) {
+	lists, err := s.history()
 	if err != nil {
 		return passage{}, err
 	}
 	open := lists[len(lists)-1]
 	l := open
-	for i := len(lists) - 1; i >= 0; i-- {
+	for i := len(lists) - 1; i >= 0 && l.length == 0; i-- {
 		if lists[i].length > 0 {
 			l = lists[i]
-			break
 		}
 	}
 	p := passage{from: l.from, upto: place{open.last, open.until}}
 	if l.length == 0 {
 		return p, nil
 	}
-	file, err := f.open(s, entriesFile(l.first))
+	file, err := s.open(entriesFile(l.first))
 	if err != nil {
 		return p, err
 	}
 	defer file.Close()
 	start := l.length - min(l.length, int64(max))
 	p.entries = make([]byte, l.length-start)
-	if _, err := file.ReadAt(p.entries, start); err != nil {
+	if _, err := file.ReadAt(p.entries, start); err != nil || start == 0 {
 		return p, err
 	}
-	if start == 0 {
-		return p, nil
-	}
-	// The event that is cut by the beginning is left out.
+	// Leave out the event at whose entries the text begins.
 	rest := p.entries[bytes.IndexByte(p.entries, '\n')+1:]
 	first, err := parseEntry(rest)
 	for at := first; err == nil && at.seq == first.seq && len(rest) > 0; {
@@ -167,7 +159,7 @@ var errEntry = errors.New("no entry of ours where one should be")
 // search returns the offset of the first entry after an event in a file of
 // entries.
 func search(r io.ReaderAt, length int64, after queuefs.Seq) (int64, error) {
-	// The entry looked for begins at lo or later, and at hi at last.
+	// The entry begins between lo and hi.
 	lo, hi := int64(0), length
 	const window = 2 * maxEntry // has the end of one entry and all of the next
 	buf := make([]byte, window)
@@ -191,22 +183,14 @@ func search(r io.ReaderAt, length int64, after queuefs.Seq) (int64, error) {
 			lo = mid + int64(i)
 		}
 	}
-	return scan(r, lo, hi, after)
-}
-
-// scan looks at every entry between two offsets.
-func scan(r io.ReaderAt, lo, hi int64, after queuefs.Seq) (int64, error) {
-	buf := make([]byte, hi-lo)
-	if _, err := r.ReadAt(buf, lo); err != nil && len(buf) > 0 {
+	rest := make([]byte, hi-lo)
+	if _, err := r.ReadAt(rest, lo); err != nil && len(rest) > 0 {
 		return 0, err
 	}
-	for line := range bytes.Lines(buf) {
+	for line := range bytes.Lines(rest) {
 		at, err := parseEntry(line)
-		if err != nil {
-			return 0, err
-		}
-		if at.seq > after {
-			return lo, nil
+		if err != nil || at.seq > after {
+			return lo, err
 		}
 		lo += int64(len(line))
 	}

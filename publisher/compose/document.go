@@ -1,0 +1,139 @@
+// Package compose puts documents together from parts that are compressed once.
+//
+// A [Document] is a sequence of parts in one [Coding]. A [Builder] adds texts
+// and members to it; a [Member] is a run of text that stays as it is while
+// others change, and is compressed once for all documents that contain it.
+// Equal texts give equal bytes in every coding.
+//
+// In gzip a document is a single member (RFC 1952, 2.3), because many clients
+// read no further. Its blocks come from members with the same head; no block
+// refers to text before its member, each ends on a byte boundary, and the
+// check at the end follows from the checks of the parts. In Zstandard each
+// member is a frame of its own.
+package compose
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"time"
+)
+
+// A Document is one representation. It implements [io.ReadSeeker], and opens a
+// part when reading gets there.
+type Document struct {
+	Tag      string    // entity tag of the state; "" if it has none
+	Modified time.Time // zero if unknown
+
+	parts []part
+	size  int64
+	at    int64 // where the next Read begins
+	past  int   // parts before that, at least
+	start int64 // where these end
+	cur   io.ReadCloser
+	end   int64 // of the part that cur reads
+}
+
+// A part opens its bytes from an offset on.
+type part struct {
+	size int64
+	open func(from int64) (io.ReadCloser, error)
+}
+
+func (d *Document) add(size int64, open func(from int64) (io.ReadCloser, error)) {
+	if size > 0 {
+		d.parts = append(d.parts, part{size, open})
+		d.size += size
+	}
+}
+
+// Text adds bytes in memory.
+func (d *Document) Text(b []byte) {
+	d.add(int64(len(b)), func(from int64) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b[from:])), nil
+	})
+}
+
+// Whole adds a text in a coding.
+func (d *Document) Whole(text []byte, c Coding) { d.Text(c.pack(text)) }
+
+// An Opener opens a file for reading.
+type Opener func() (*os.File, error)
+
+// File adds the bytes from start to end of a file, opened when they are read.
+func (d *Document) File(open Opener, start, end int64) {
+	d.add(end-start, func(from int64) (io.ReadCloser, error) {
+		file, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return &section{io.NewSectionReader(file, start+from, end-start-from), file}, nil
+	})
+}
+
+type section struct {
+	*io.SectionReader
+	file *os.File
+}
+
+func (s *section) Close() error { return s.file.Close() }
+
+func (d *Document) Read(p []byte) (int, error) {
+	for {
+		if d.cur == nil {
+			if err := d.next(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := d.cur.Read(p)
+		d.at += int64(n)
+		if err == io.EOF {
+			if err = d.Close(); d.at < d.end {
+				err = io.ErrUnexpectedEOF
+			}
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// next opens the part with the next byte.
+func (d *Document) next() (err error) {
+	for ; d.past < len(d.parts); d.past++ {
+		p := d.parts[d.past]
+		if d.end = d.start + p.size; d.at < d.end {
+			d.cur, err = p.open(d.at - d.start)
+			return err
+		}
+		d.start = d.end
+	}
+	return io.EOF
+}
+
+// Seek implements [io.Seeker].
+func (d *Document) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += d.at
+	case io.SeekEnd:
+		offset += d.size
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the document")
+	}
+	d.Close()
+	d.at, d.past, d.start = offset, 0, 0
+	return offset, nil
+}
+
+// Close closes the part being read.
+func (d *Document) Close() error {
+	if d.cur == nil {
+		return nil
+	}
+	cur := d.cur
+	d.cur = nil
+	return cur.Close()
+}

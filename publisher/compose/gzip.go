@@ -1,0 +1,158 @@
+package compose
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+)
+
+const (
+	gzipHead  = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
+	lastBlock = "\x03\x00" // empty
+	gzipEnd   = len(lastBlock) + 8
+)
+
+// gzipLevel: measured on entries of Resource Lists, level 1 leaves 18 to 23%
+// at 350 MB/s, level 6 the same at 155 MB/s: the rest is digests.
+const gzipLevel = flate.BestSpeed
+
+var deflaters = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, gzipLevel)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	return w
+}}
+
+// compress appends a text in gzip.
+func compress(dst, text []byte) []byte {
+	buf := bytes.NewBuffer(append(dst, gzipHead...))
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(buf)
+	w.Write(text) // a Buffer takes everything
+	w.Flush()
+	c := Check{crc32.ChecksumIEEE(text), uint32(len(text))}
+	gz := c.append(buf.Bytes())
+	if cap(gz) > len(gz)+len(gz)/8 {
+		gz = bytes.Clone(gz) // it may be kept for long
+	}
+	return gz
+}
+
+// split returns the blocks of a text in gzip, without the last one, and the
+// check of the text.
+func split(gz []byte) (blocks []byte, c Check) {
+	n := len(gz) - gzipEnd
+	c, _ = parseCheck(gz[n:]) // compress has made it
+	return gz[len(gzipHead):n], c
+}
+
+// A Check is what the end of gzip says of the text (RFC 1952, 2.3.1).
+type Check struct {
+	crc uint32
+	Len uint32 // bytes, modulo 1<<32
+}
+
+// join continues with the check of the text that follows; factor is shift of
+// its length.
+func (c *Check) join(next Check, factor uint32) {
+	c.crc = product(c.crc, factor) ^ next.crc
+	c.Len += next.Len
+}
+
+func (c Check) append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, lastBlock...), c.crc)
+	return binary.LittleEndian.AppendUint32(dst, c.Len)
+}
+
+func parseCheck(b []byte) (c Check, ok bool) {
+	b, ok = bytes.CutPrefix(b, []byte(lastBlock))
+	if !ok {
+		return Check{}, false
+	}
+	return Check{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])}, true
+}
+
+// A FileWriter writes members to a file in gzip.
+type FileWriter struct {
+	w     io.Writer
+	check Check
+}
+
+// NewFileWriter begins a file.
+func NewFileWriter(w io.Writer) (*FileWriter, error) {
+	_, err := io.WriteString(w, gzipHead)
+	return &FileWriter{w: w}, err
+}
+
+// Add adds a member.
+func (f *FileWriter) Add(m *Member) error {
+	blocks, c := split(m.gz)
+	f.check.join(c, m.shift())
+	_, err := f.w.Write(blocks)
+	return err
+}
+
+// End ends the file.
+func (f *FileWriter) End() error {
+	_, err := f.w.Write(f.check.append(nil))
+	return err
+}
+
+// ReadCheck returns the size of a file in gzip, and the check of its text. The
+// error is [fs.ErrNotExist] for a file in another form.
+func ReadCheck(file *os.File) (size int64, c Check, err error) {
+	st, err := file.Stat()
+	if err != nil {
+		return 0, c, err
+	}
+	size = st.Size()
+	if size < int64(len(gzipHead)+gzipEnd) {
+		return 0, c, fs.ErrNotExist
+	}
+	var end [gzipEnd]byte
+	if _, err := file.ReadAt(end[:], size-int64(gzipEnd)); err != nil {
+		return 0, c, err
+	}
+	c, ok := parseCheck(end[:])
+	if !ok {
+		err = fs.ErrNotExist
+	}
+	return size, c, err
+}
+
+// CRC-32 (RFC 1952, 8) is the remainder of a text, taken as a polynomial over
+// GF(2). The CRC-32 of two texts, one after the other, follows from theirs: the
+// first is multiplied by x once for each bit of the second text, and the second
+// is added. The highest bit of a number is the coefficient of 1.
+
+// shift returns the factor for a CRC-32 when n bytes follow. It takes 30 times
+// as long as a product.
+func shift(n uint32) uint32 {
+	p := uint32(1) << 31
+	square := uint32(1) << (31 - 8) // x to the power of 8
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			p = product(p, square)
+		}
+		square = product(square, square)
+	}
+	return p
+}
+
+// product returns a times b modulo the polynomial of CRC-32.
+func product(a, b uint32) (p uint32) {
+	const polynomial = 0xedb88320
+	for ; a != 0; a <<= 1 {
+		p ^= b & -(a >> 31)
+		b = b>>1 ^ polynomial&-(b&1)
+	}
+	return p
+}
