@@ -65,7 +65,7 @@ func (s *Sender[R]) conclude(t *Target, life int, m *Message, err error, took ti
 	case err == nil:
 		t.Position = m.Upto
 		t.Failing, t.Failures, t.Next, t.LastError = time.Time{}, 0, time.Time{}, ""
-		if m.Body != nil && !m.More {
+		if m.Body != nil && !m.More && s.Gather > 0 {
 			t.Next = now.Add(s.Gather)
 		}
 	case t.life != life:

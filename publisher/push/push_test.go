@@ -444,9 +444,12 @@ func TestErrorsShowNoURL(t *testing.T) {
 		"moved":   {moved.URL, "must be 307 or 308", true},
 		"no URL":  {"http://[", "the URL is not one", false},
 	} {
-		o := push.Options[*follower]{Timeout: 10 * time.Millisecond, Follow: tt.follow}
+		o := push.Options[*follower]{Timeout: time.Minute, Follow: tt.follow}
 		if tt.follow {
-			o.Timeout, o.Doer = time.Minute, http.DefaultClient
+			o.Doer = http.DefaultClient
+		}
+		if name == "slow" {
+			o.Timeout = 10 * time.Millisecond
 		}
 		w := newOwner(t, o, nil)
 		url := tt.url + "/?token=hidden"

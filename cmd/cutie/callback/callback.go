@@ -1,74 +1,55 @@
 // Package callback tells a URL of every change of a job in a queue, and of the
-// phases of jobs of UWS that are none of it yet.
+// phases of UWS jobs that are not in the queue yet.
 //
-// A queue whose properties name a callback has the state of the job POSTed to
-// it, in JSON, as the GET of the state of the job would be answered:
+// The properties of a queue name the URL. It gets the state of the job in JSON,
+// as a GET of the job would return it at the moment:
 //
 //	POST /mc HTTP/1.1
 //	Content-Type: application/json
 //	Cutie-Queue: jobs
 //	Cutie-Event: consume
-//	Cutie-Sequence: 17
+//	Cutie-Sequence: 17             number of the event
 //	Cutie-Delivery: 6d0f…          the same at every attempt
 //	Cutie-Signature: t=1766275200,v1=5257a8…
 //
 //	{"job:jobState":{"job:identifier":"j000000000004","job:status":"consumed", … }}
 //
-// Cutie-Event and Cutie-Sequence are kind and number of the event; the state is
-// that of the moment, which may be later. Of a job that was culled the state
-// has identifier, queueState and sequence alone.
+// The state of a culled job has identifier, queueState and sequence only. The
+// event of a phase is "phase", and its body the data of the event; without the
+// members phase and state the job is gone.
 //
-// A phase is one of a job of UWS that was not started, or that is archived or
-// destroyed there. Cutie-Event is phase, and the body the data of that event:
+// The last change of each job is delivered at least once, over restarts and
+// crashes, and the numbers of a queue grow. Changes that wait are merged: the
+// last one of a job counts. [push] makes the deliveries. When a receiver has
+// failed for seven days, older changes are set aside.
 //
-//	{"queue":"jobs","seq":18,"time":"2026-01-01T00:00:00.000001Z","kind":"phase","job":"u…","phase":"ABORTED","state":"http://…/uws/jobs/async/u…"}
-//
-// Without phase and state the job is gone.
-//
-// # What is promised
-//
-// Each job's last change is delivered at least once, over restarts and crashes.
-// The numbers of a queue grow: one request is in progress for a queue at a
-// time. Changes that wait are merged: of several of one job the last counts,
-// likewise of its phases.
-//
-// An answer of 2xx is the receipt. 410 ends it all until the queue has another
-// callback. After anything else the same is sent again, at first after a
-// second, at last every hour, or when Retry-After says. When a receiver has
-// failed for seven days, what is older than that is set aside.
-//
-// The signature is there if callback-secrets.txt in the home names the queue:
-// lines "QUEUE: SECRET", a file for its owner alone. v1 is the hexadecimal
-// HMAC-SHA256 of t, a dot, and the body; there is one for each line of the
-// queue, so that a secret can be changed without a gap. t is the time of the
-// attempt in Unix seconds; who checks it refuses what is old.
-//
-// # Files
+// The file callback-secrets.txt in the home, for its owner alone, has lines
+// "QUEUE: SECRET". For each line of a queue the signature has a v1: the
+// hexadecimal HMAC-SHA256 of t, a dot, and the body. So a secret can change
+// without a gap. t is the time of the attempt in Unix seconds.
 //
 // Below callbacks/ in the home stand:
 //
-//	cursor        how far each queue has been delivered
-//	Q.outbox      what waited at the last checkpoint
+//	cursor        a [push.Book]: how far each queue has been delivered
+//	Q.outbox      what waited at the last checkpoint, sealed
 //	Q.dead        a line for each change that was set aside
-//	cutie-tmp-*   unfinished; removed on opening
+//	corrupt/      files that did not verify
 //
-// The journal is read into memory; it may be let go once a checkpoint has put
-// what waits into Q.outbox ([Sender.Flush], [Sender.Synced]). What a crash
-// leaves behind:
+// Events are read into memory. Their journal may go after [Sender.Flush] has
+// put what waits into Q.outbox. A crash leaves:
 //
 //	outbox       cursor              done on opening
-//	absent       names event D       the journal is read from the event after D
+//	absent       names event D       the journal is read after D
 //	up to R > D  names event D       what it has after D waits; the journal is read after R
 //	up to R ≤ D  names event D       as if absent
 //	damaged      any                 set aside, reported; as if absent
 //	any          absent or damaged   all that the outbox and the journal have waits
 //
-// If the journal does not reach back to there, the jobs that have changed since
-// wait, whatever happened to them; culled ones and phases are passed over, and
-// it is reported. A queue that gets its first callback begins with the event after
-// that, or with its first if it is new; after a crash, perhaps with one that
-// came shortly before. One of which the cursor knows nothing begins with the
-// first event that the journal has.
+// If the journal does not reach back to there, the jobs with changes since then
+// wait; culled jobs and phases are skipped and reported. A queue that gets its
+// first callback begins with the next event, after a crash perhaps with one
+// shortly before. A queue without a line in the cursor begins with the first
+// event of the journal.
 package callback
 
 import (
@@ -77,35 +58,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"cutie/publisher/push"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
 
-// A Doer makes requests to URLs that strangers name, and refuses those it
-// should not make. It may follow redirects. It is safe for concurrent use.
-type Doer interface {
-	Do(*http.Request) (*http.Response, error)
-}
-
 // Options are the settings of a [Sender]. Zero values mean the defaults.
 type Options struct {
-	Doer       Doer          // needed
+	Doer       push.Doer     // may follow redirects; needed
 	Parallel   int           // requests in progress; 0: 16
 	Timeout    time.Duration // of a request; 0: 30 s
-	Shortest   time.Duration // until the second attempt; 0: 1 s; then twice that, and so on
-	Longest    time.Duration // between attempts; 0: 1 h
-	GiveUp     time.Duration // for how long; 0: 7 days
-	MaxWaiting int           // changes of a queue that may wait; 0: 100,000; the oldest are set aside
+	GiveUp     time.Duration // longest time of failures; 0: 7 days
+	MaxWaiting int           // changes of a queue that wait; 0: 100,000; the oldest are set aside
 	// Turned is told, by any goroutine, when the callback of a queue begins to
-	// fail, and with nil when it works again; nil: nobody is.
+	// fail, and with nil when it works again; nil: not told.
 	Turned func(queue string, err error)
-	Report func(queuefs.Problem) // told, by any goroutine, what was lost or damaged; nil: nobody is
+	Report func(queuefs.Problem) // told of loss and damage, by any goroutine; nil: not told
 	Now    func() time.Time      // nil: time.Now
 	Fault  durable.Fault         // for tests
 }
@@ -118,17 +90,11 @@ type Sender struct {
 	home    *durable.Dir
 	dir     *durable.Dir
 	secrets secrets
-	workers sync.WaitGroup
+	sender  *push.Sender[*feed]
 
-	work    sync.Mutex // one Tick or checkpoint at a time; guards what follows
-	feeds   map[string]*feed
-	marks   map[string]mark // from the cursor, of queues that are not here
-	written []byte          // the cursor as it stands in its file
-	wroteAt time.Time
-	closed  bool
-
-	mu      sync.Mutex
-	running int
+	work   sync.Mutex // one Tick or checkpoint at a time; guards the rest
+	feeds  map[string]*feed
+	closed bool
 }
 
 // Names in the home.
@@ -138,21 +104,17 @@ const (
 	outboxExt  = ".outbox"
 	deadExt    = ".dead"
 	oldExt     = ".old"
-	badExt     = ".bad"
 )
 
-// New opens the callbacks of svc. Damage that it finds is reported and lived
-// with; an error means that the directory or the secrets cannot be used.
+const maxFile = 256 << 20 // bytes of the cursor or an outbox
+
+// New opens the callbacks of svc. Damage is reported and lived with; an error
+// means that the directory or the secrets cannot be used.
 func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 	if o.Doer == nil {
-		return nil, errors.New("callbacks: no client to send them with")
+		return nil, errors.New("callbacks: no client")
 	}
-	o.Parallel = cmp.Or(o.Parallel, 16)
-	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
-	o.Shortest = cmp.Or(o.Shortest, time.Second)
-	o.Longest = cmp.Or(o.Longest, time.Hour)
-	o.GiveUp = cmp.Or(o.GiveUp, 7*24*time.Hour)
-	o.MaxWaiting = cmp.Or(o.MaxWaiting, 100_000)
+	o.GiveUp, o.MaxWaiting = cmp.Or(o.GiveUp, 7*24*time.Hour), cmp.Or(o.MaxWaiting, 100_000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -168,35 +130,27 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 	if s.dir, err = s.home.MakeSub(dirName); err != nil {
 		return nil, err
 	}
-	if err := s.sweep(); err != nil {
+	if err := s.dir.Sweep(nil); err != nil {
 		return nil, err
 	}
 	if err := s.secrets.load(s.home); err != nil {
 		return nil, err
 	}
-	if err := s.readCursor(); err != nil {
+	s.sender, err = push.Open(push.Options[*feed]{
+		File: durable.Sealed{Dir: s.dir, Name: cursorName, Kind: "cursor of callbacks", Max: maxFile, Old: oldCursor},
+		Doer: o.Doer, Agent: queuefs.Scheme, Follow: true, Due: due, Next: s.next, Done: s.done,
+		Parallel: o.Parallel, Turn: 256, Timeout: o.Timeout, Now: o.Now,
+		Report: func(err error) { s.report(cursorName, "%v", err) },
+	})
+	if err != nil {
 		return nil, err
 	}
 	return s, s.meet()
 }
 
-// sweep removes what is unfinished.
-func (s *Sender) sweep() error {
-	var stale []string
-	err := s.dir.Names(func(name string) {
-		if strings.HasPrefix(name, durable.TempPrefix) {
-			stale = append(stale, name)
-		}
-	})
-	for _, name := range stale {
-		err = errors.Join(err, s.dir.Remove(name))
-	}
-	return err
-}
-
-// Tick reads what happened and starts the deliveries that are due; it does not
-// wait for them. It is to be called a few times a second, by one who ends ctx
-// when no delivery is to go on, and then calls [Sender.Wait].
+// Tick reads the new events and starts the deliveries that are due; it does not
+// wait for them. Call it a few times a second. To stop, end ctx and call
+// [Sender.Wait].
 func (s *Sender) Tick(ctx context.Context) error {
 	s.work.Lock()
 	defer s.work.Unlock()
@@ -208,33 +162,31 @@ func (s *Sender) Tick(ctx context.Context) error {
 		err = fmt.Errorf("callbacks: %w; the secrets known before stay in use", err)
 	}
 	err = errors.Join(err, s.meet())
-	if now := s.Now(); now.Sub(s.wroteAt) >= time.Second || now.Before(s.wroteAt) {
-		err = errors.Join(err, s.writeCursor())
+	if e := s.sender.Tick(ctx); e != nil {
+		err = errors.Join(err, fmt.Errorf("callbacks: %w", e))
 	}
-	s.start(ctx)
 	return err
 }
 
-// meet brings the feeds of all queues up to their last events, and lets go of
-// those of queues that are no longer there.
+// meet brings the feeds of all queues up to their last events, and ends the
+// feeds of queues that are gone.
 func (s *Sender) meet() error {
 	var errs []error
 	queues := s.svc.Queues()
 	for _, q := range queues {
-		f := s.feeds[q.ID()]
+		f, err := s.feeds[q.ID()], error(nil)
 		if f != nil && f.q != q {
-			s.drop(f) // another one of its name
+			s.drop(f) // another queue has its name
 			f = nil
 		}
 		if f == nil {
-			var err error
-			if f, err = s.openFeed(q); err != nil {
-				errs = append(errs, fmt.Errorf("callbacks of queue %s: %w", q.ID(), err))
-				continue
-			}
-			s.feeds[q.ID()] = f
+			f, err = s.openFeed(q)
 		}
-		if err := f.catchUp(); err != nil {
+		if err == nil {
+			s.feeds[q.ID()] = f
+			err = s.catchUp(f)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("callbacks of queue %s: %w", q.ID(), err))
 		}
 	}
@@ -248,52 +200,126 @@ func (s *Sender) meet() error {
 	return errors.Join(errs...)
 }
 
-// drop ends the feed of a queue that is no longer there.
+// drop ends the feed of a queue that is gone. Its record stays: the queue may
+// come again.
 func (s *Sender) drop(f *feed) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n := f.waiting.len(); n > 0 && f.url != "" {
-		s.report(f.q.ID(), "the queue was removed, %d changes were not delivered", n)
+	n := 0
+	s.sender.View(func() {
+		if f.url != "" {
+			n = f.waiting.len()
+		}
+		f.q, f.url, f.waiting = nil, "", backlog{}
+	})
+	if n > 0 {
+		s.report(f.Queue, "the queue was removed, %d changes were not delivered", n)
 	}
-	f.url, f.waiting = "", backlog{}
-	delete(s.feeds, f.q.ID())
-	s.marks[f.q.ID()] = f.mark // it may come again
+	delete(s.feeds, f.Queue)
 }
 
-// start gives those feeds a turn that are due, the one that waited longest
-// first, as long as there is room for a request.
-func (s *Sender) start(ctx context.Context) {
-	now := s.Now()
-	var due []*feed
+// Flush brings what waits after every committed event into the outboxes. The
+// engine calls it before a checkpoint syncs the file system.
+func (s *Sender) Flush() error {
+	s.work.Lock()
+	defer s.work.Unlock()
+	if s.closed {
+		return queuefs.ErrClosed
+	}
+	if err := s.meet(); err != nil {
+		return err
+	}
 	for _, f := range s.feeds {
-		if f.due(now) {
-			due = append(due, f)
+		o := outbox{read: f.read, readAt: f.readAt}
+		s.update(func() bool {
+			if f.read > f.saved {
+				o.changes = f.waiting.all()
+			}
+			return (f.url == "" || f.Stopped) && f.settle()
+		})
+		if len(o.changes) > 0 {
+			if err := s.outbox(f.Queue).Write(o.contents()); err != nil {
+				return err
+			}
+			f.saved = o.read
 		}
 	}
-	slices.SortFunc(due, func(a, b *feed) int {
-		return cmp.Or(a.turn.Compare(b.turn), strings.Compare(a.q.ID(), b.q.ID()))
-	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range due[:min(len(due), max(s.Parallel-s.running, 0))] {
-		f.turn = now
-		f.setBusy(true)
-		s.running++
-		s.workers.Go(func() {
-			s.deliver(ctx, f)
-			f.setBusy(false)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.running--
-		})
+	return nil
+}
+
+// Synced saves the cursor. The engine calls it after the sync; when it has
+// returned nil, the events before the last Flush are no longer needed.
+func (s *Sender) Synced() error {
+	s.work.Lock()
+	defer s.work.Unlock()
+	if s.closed {
+		return queuefs.ErrClosed
 	}
+	var over []*feed // with an outbox of which nothing waits
+	s.sender.View(func() {
+		for _, f := range s.feeds {
+			if done, _ := f.done(); f.saved > 0 && done >= f.saved {
+				over = append(over, f)
+			}
+		}
+	})
+	if err := s.sender.Save(); err != nil {
+		return fmt.Errorf("callbacks: %w", err)
+	}
+	for _, f := range over {
+		if err := s.removeOutbox(f.Queue); err != nil {
+			return err
+		}
+		f.saved = 0
+	}
+	return nil
+}
+
+// Forget drops the state of a removed queue. Q.dead stays, for people.
+func (s *Sender) Forget(queue string) error {
+	s.work.Lock()
+	defer s.work.Unlock()
+	if s.closed {
+		return queuefs.ErrClosed
+	}
+	if f := s.feeds[queue]; f != nil {
+		s.drop(f)
+	}
+	s.update(func() bool {
+		f := s.sender.Get(queue)
+		if f != nil {
+			s.sender.Drop(f)
+		}
+		return f != nil
+	})
+	if err := s.removeOutbox(queue); err != nil {
+		return err
+	}
+	return s.sender.Save()
+}
+
+func (s *Sender) removeOutbox(queue string) error {
+	if err := s.dir.Remove(queue + outboxExt); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// update runs f while no feed changes; f reports whether the cursor is another
+// one afterwards.
+func (s *Sender) update(f func() bool) {
+	same := errors.New("same")
+	_ = s.sender.Update(func() error {
+		if f() {
+			return nil
+		}
+		return same
+	})
 }
 
 // Wait waits for the deliveries in progress. Close the service after it.
-func (s *Sender) Wait() { s.workers.Wait() }
+func (s *Sender) Wait() { s.sender.Wait() }
 
-// Close lets go of the directory. Close the service first: its last checkpoint
-// wants Flush and Synced.
+// Close ends the Sender. Close the service first: its last checkpoint calls
+// Flush and Synced.
 func (s *Sender) Close() error {
 	s.Wait()
 	s.work.Lock()
@@ -302,7 +328,7 @@ func (s *Sender) Close() error {
 		return nil
 	}
 	s.closed = true
-	return s.closeDirs()
+	return errors.Join(s.sender.Close(), s.closeDirs())
 }
 
 func (s *Sender) closeDirs() error {
@@ -319,14 +345,4 @@ func (s *Sender) report(name, text string, args ...any) {
 	if s.Report != nil {
 		s.Report(queuefs.Problem{Path: dirName + "/" + name, Text: fmt.Sprintf(text, args...)})
 	}
-}
-
-// setAside gives a file that makes no sense another name.
-func (s *Sender) setAside(name string, cause error) error {
-	err := s.dir.Rename(name, s.dir, name+badExt)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(cause, err)
-	}
-	s.report(name, "%v; moved to %s", cause, name+badExt)
-	return nil
 }

@@ -1,6 +1,8 @@
 package callback
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,38 +10,45 @@ import (
 	"strings"
 	"time"
 
+	"cutie/publisher/push"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 )
 
-// An outbox is what waited when an event had been read. Its file has a line
-// for each change, and a last one without which it does not count:
+// An outbox is what waited after an event. Its file has a line for the event
+// and one for each change:
 //
-//	cutie outbox 1 READ TIME
+//	READ TIME
 //	SEQUENCE TIME KIND JOB
 //	SEQUENCE TIME phase SUBJECT [PHASE]
-//	end N
 type outbox struct {
 	read    queuefs.Seq
 	readAt  time.Time // zero: there is no file
 	changes []change
 }
 
-const outboxTitle = "cutie outbox 1 "
+func (s *Sender) outbox(queue string) durable.Sealed {
+	return durable.Sealed{Dir: s.dir, Name: queue + outboxExt, Kind: "outbox of queue " + queue, Max: maxFile, Old: func(file []byte) ([]byte, error) {
+		head, lines, _ := bytes.Cut(file, []byte("\n"))
+		head, ok := bytes.CutPrefix(head, []byte("cutie outbox 1 "))
+		lines, err := unseal(lines)
+		if !ok || err != nil {
+			return nil, errors.New("not an outbox, or cut off")
+		}
+		return bytes.Join([][]byte{head, lines}, []byte("\n")), nil
+	}}
+}
 
-// maxFile is the most octets of a file that is read back.
-const maxFile = 256 << 20
-
-func (o *outbox) file() []byte {
-	dst := fmt.Appendf(nil, "%s%d %s\n", outboxTitle, o.read, queuefs.FormatTime(o.readAt))
+func (o *outbox) contents() []byte {
+	dst := append([]byte(position(o.read, o.readAt)), '\n')
 	for _, c := range o.changes {
 		dst = append(c.append(dst), '\n')
 	}
-	return fmt.Appendf(dst, "end %d\n", len(o.changes))
+	return dst
 }
 
 func (c *change) append(dst []byte) []byte {
-	dst = append(strconv.AppendUint(dst, uint64(c.seq), 10), ' ')
-	dst = append(append(dst, queuefs.FormatTime(c.at)...), ' ')
+	dst = append(append(dst, position(c.seq, c.at)...), ' ')
 	dst = append(append(dst, c.kind.String()...), ' ')
 	if c.kind != queuefs.Phase {
 		return c.about.job.Append(dst)
@@ -53,49 +62,46 @@ func (c *change) append(dst []byte) []byte {
 // readOutbox reads the outbox of a queue, which may be absent. A damaged one
 // is set aside.
 func (s *Sender) readOutbox(queue string) (outbox, error) {
-	name := queue + outboxExt
-	data, err := s.dir.ReadFile(name, nil, maxFile)
+	file := s.outbox(queue)
+	contents, err := file.Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return outbox{}, nil
 	}
-	if err != nil {
-		return outbox{}, err
+	var o outbox
+	if err == nil {
+		if o, err = parseOutbox(string(contents)); err != nil {
+			err = fmt.Errorf("%w: %w", durable.ErrDamaged, err)
+		}
 	}
-	o, err := parseOutbox(string(data))
-	if err != nil {
-		return outbox{}, s.setAside(name, err)
+	if !errors.Is(err, durable.ErrDamaged) {
+		return o, err
 	}
-	return o, nil
+	to, e := file.SetAside()
+	if e != nil {
+		return outbox{}, errors.Join(err, e)
+	}
+	s.report(file.Name, "%v; moved to %s", err, to)
+	return outbox{}, nil
 }
 
 func parseOutbox(text string) (o outbox, err error) {
 	head, rest, _ := strings.Cut(text, "\n")
-	head, ok := strings.CutPrefix(head, outboxTitle)
-	w := strings.Split(head, " ")
-	if !ok || len(w) != 2 {
-		return outbox{}, errors.New("not an outbox")
-	}
-	if o.read, o.readAt, err = parseEvent(w[0], w[1]); err != nil {
+	number, at, _ := strings.Cut(head, " ")
+	if o.read, o.readAt, err = parseEvent(number, at); err != nil {
 		return outbox{}, err
 	}
+	last := queuefs.Seq(0)
 	for line := range strings.Lines(rest) {
-		if rest == line {
-			if line != fmt.Sprintf("end %d\n", len(o.changes)) {
-				break
-			}
-			return o, nil
-		}
-		rest = rest[len(line):]
 		c, err := parseChange(strings.TrimSuffix(line, "\n"))
-		if n := len(o.changes); err == nil && (c.seq > o.read || n > 0 && c.seq <= o.changes[n-1].seq) {
+		if err == nil && (c.seq > o.read || c.seq <= last) {
 			err = errors.New("out of order")
 		}
 		if err != nil {
 			return outbox{}, fmt.Errorf("line %.100q: %w", line, err)
 		}
-		o.changes = append(o.changes, c)
+		o.changes, last = append(o.changes, c), c.seq
 	}
-	return outbox{}, errors.New("cut off")
+	return o, nil
 }
 
 func parseChange(line string) (c change, err error) {
@@ -133,11 +139,59 @@ func parseEvent(seq, at string) (queuefs.Seq, time.Time, error) {
 	return queuefs.Seq(n), t, err
 }
 
-// maxDead is how long Q.dead grows, in octets, before it becomes Q.dead.old.
+// unseal returns the lines before the last one, which counted them in files
+// before there were seals.
+func unseal(lines []byte) ([]byte, error) {
+	end := bytes.LastIndexByte(bytes.TrimSuffix(lines, []byte("\n")), '\n') + 1
+	if string(lines[end:]) != fmt.Sprintf("end %d\n", bytes.Count(lines[:end], []byte("\n"))) {
+		return nil, errors.New("cut off")
+	}
+	return lines[:end], nil
+}
+
+// oldCursor returns the feeds of a cursor without a seal:
+//
+//	cutie callbacks 1
+//	QUEUE DONE TIME SITE|- FAILING|- FAILURES sending|stopped
+//	end N
+func oldCursor(file []byte) (contents []byte, err error) {
+	lines, ok := bytes.CutPrefix(file, []byte("cutie callbacks 1\n"))
+	if lines, err = unseal(lines); !ok || err != nil {
+		return nil, errors.New("not the cursor of callbacks, or cut off")
+	}
+	for line := range bytes.Lines(lines) {
+		w := strings.Split(strings.TrimSuffix(string(line), "\n"), " ")
+		if len(w) != 7 || w[6] != "sending" && w[6] != "stopped" {
+			return nil, fmt.Errorf("line %.200q: not seven words", line)
+		}
+		f := feed{Queue: w[0], Target: push.Target{Position: w[1] + " " + w[2], Stopped: w[6] == "stopped"}}
+		if f.Site = w[3]; w[3] == "-" {
+			f.Site = ""
+		}
+		_, _, err := parseEvent(w[1], w[2])
+		if w[4] != "-" && err == nil {
+			f.Failing, err = time.Parse(time.RFC3339Nano, w[4])
+		}
+		if err == nil {
+			f.Failures, err = strconv.Atoi(w[5])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %.200q: %w", line, err)
+		}
+		record, err := json.Marshal(&f)
+		if err != nil {
+			return nil, err
+		}
+		contents = append(append(contents, record...), '\n')
+	}
+	return contents, nil
+}
+
+// maxDead is the size of Q.dead, in bytes, at which it becomes Q.dead.old.
 const maxDead = 8 << 20
 
-// bury writes down changes that will not be delivered. It is on stable storage
-// when bury returns.
+// bury writes down changes that will not be delivered. They are on stable
+// storage when bury returns.
 func (s *Sender) bury(queue string, changes []change, reason string) (err error) {
 	name := queue + deadExt
 	if st, err := s.dir.Stat(name); err == nil && st.Size > maxDead {

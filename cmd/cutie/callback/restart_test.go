@@ -1,6 +1,8 @@
 package callback_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -129,7 +131,7 @@ func TestDamageCostsRepetitionsOnly(t *testing.T) {
 	}{
 		{"cursor cut off", "cursor", func(s string) string { return s[:len(s)-2] }, 2},
 		{"cursor of something else", "cursor", func(string) string { return "hello\n" }, 2},
-		{"cursor with a strange line", "cursor", func(s string) string { return strings.Replace(s, " sending", " sleeping", 1) }, 2},
+		{"cursor with a strange line", "cursor", func(s string) string { return strings.Replace(s, `"failures":1`, `"failures":2`, 1) }, 2},
 		{"outbox cut off", "jobs.outbox", func(s string) string { return s[:len(s)-6] }, 2},
 		{"outbox out of order", "jobs.outbox", func(s string) string { return strings.Replace(s, "\n3 ", "\n9 ", 1) }, 2},
 		{"outbox with a strange kind", "jobs.outbox", func(s string) string { return strings.Replace(s, "submit", "vanish", 1) }, 2},
@@ -161,10 +163,10 @@ func TestDamageCostsRepetitionsOnly(t *testing.T) {
 			}
 			h.open()
 			got := h.reported()
-			if len(got) == 0 || !strings.Contains(got[0], "callbacks/"+tt.file+": ") || !strings.Contains(got[0], "moved to "+tt.file+".bad") {
+			if len(got) == 0 || !strings.Contains(got[0], "callbacks/"+tt.file+": ") || !strings.Contains(got[0], "moved to corrupt/"+tt.file) {
 				t.Errorf("got reports %q", got)
 			}
-			if _, err := os.Stat(name + ".bad"); err != nil {
+			if _, err := os.Stat(filepath.Join(h.dir, "callbacks/corrupt", tt.file)); err != nil {
 				t.Error(err)
 			}
 			h.tick()
@@ -355,5 +357,64 @@ func TestEndlessAnswersAreNotRead(t *testing.T) {
 	h.tick()
 	if st := h.state("jobs"); st.Delivered != 1 {
 		t.Errorf("state: got %+v", st)
+	}
+}
+
+// Files of before there were seals are taken up, or set aside if they are
+// damaged.
+func TestFilesWithoutASealAreRead(t *testing.T) {
+	const at = " 2026-01-01T00:00:00.000001Z"
+	cursor := "cutie callbacks 1\nfiller 0" + at + " - - 0 sending\njobs 2" + at + " SITE 2026-01-01T00:00:00Z 3 sending\nend 2\n"
+	outbox := "cutie outbox 1 4" + at + "\n3" + at + " submit " + j3 + "\n4" + at + " consume " + j1 + "\nend 2\n"
+	first := []string{"jobs 1 submit " + j1 + " consumed", "jobs 2 submit " + j2 + " pending"}
+	rest := []string{"jobs 3 submit " + j3 + " pending", "jobs 4 consume " + j1 + " consumed"}
+	for _, tt := range []struct {
+		name, cursor, outbox string
+		want                 []string
+		failures, reports    int
+	}{
+		{"both", cursor, outbox, rest, 3, 0},
+		{"cursor alone", cursor, "", rest, 3, 0},
+		{"stopped", strings.Replace(cursor, "3 sending", "3 stopped", 1), outbox, nil, 3, 0},
+		{"outbox alone", "", outbox, rest, 0, 0},
+		{"cursor cut off", cursor[:len(cursor)-3], "", append(first[1:], rest...), 0, 1},
+		{"strange cursor", strings.Replace(cursor, "3 sending", "3 sleeping", 1), "", append(first[1:], rest...), 0, 1},
+		{"outbox cut off", cursor, outbox[:len(outbox)-6], rest, 3, 1},
+		{"outbox out of order", cursor, strings.Replace(outbox, "\n3 ", "\n9 ", 1), rest, 3, 1},
+		{"strange outbox", cursor, strings.Replace(outbox, "submit", "vanish", 1), rest, 3, 1},
+		{"long outbox", cursor, outbox + "end 2\n", rest, 3, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, r := newHome(t, callback.Options{}), newReceiver(t)
+			h.queue("filler", "")
+			q := h.queue("jobs", r.URL)
+			for range 3 {
+				h.submit(q, "x")
+			}
+			h.consume(q)
+			h.close()
+			sum := sha256.Sum256([]byte(r.URL))
+			site := hex.EncodeToString(sum[:8])
+			for name, text := range map[string]string{"cursor": strings.Replace(tt.cursor, "SITE", site, 1), "jobs.outbox": tt.outbox} {
+				name = filepath.Join(h.dir, "callbacks", name)
+				if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				if text != "" {
+					if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			h.open()
+			if st := h.state("jobs"); st.Failures != tt.failures || st.Stopped != (tt.want == nil) {
+				t.Errorf("got %+v", st)
+			}
+			h.tick()
+			r.want(t, tt.want...)
+			if got := h.reported(); len(got) != tt.reports {
+				t.Errorf("got reports %q, want %d", got, tt.reports)
+			}
+		})
 	}
 }

@@ -1,9 +1,6 @@
 package callback
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cutie/publisher/push"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
@@ -100,10 +98,7 @@ func (s *secrets) sign(queue string, now time.Time, body []byte) string {
 	t := strconv.FormatInt(now.Unix(), 10)
 	sign := "t=" + t
 	for _, key := range keys {
-		mac := hmac.New(sha256.New, []byte(key))
-		mac.Write([]byte(t + "."))
-		mac.Write(body)
-		sign += ",v1=" + hex.EncodeToString(mac.Sum(nil))
+		sign += ",v1=" + push.SHA256.HMAC(key, []byte(t+"."), body)
 	}
 	return sign
 }
