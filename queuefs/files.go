@@ -11,34 +11,19 @@ import (
 	"time"
 )
 
-// Files follow the journal. Nobody waits for them: a call is answered when its
-// record is on stable storage. They are written within a second when the
-// machine has time for it. While a burst of changes wants all processors they
-// may stay behind by Options.Behind octets of journal, 400,000 jobs or 90
-// seconds, so that jobs which pass through meanwhile cost no files for the
-// states they have left; from half of the jobs or octets or a third of the time
-// on a burst that leaves some idle has files written with those. Not before:
-// they would make bursts, which wait for the same disk, a third to a half slower,
-// and longer ones no faster. From the limit on every change writes as many
-// files as it causes.
-
-// pace tells a burst from calm.
-type pace struct {
-	at      time.Time
-	written int64
-}
-
-// calmRate is the journal octets a second below which files are written at
-// once.
-const calmRate = 1 << 20
-
-// maxAge is the time between checkpoints. One that would have to write the
-// files of more than some jobs waits, in a burst, until idle processors have
-// written them, but not longer than overdue.
+// Files follow the journal, and nobody waits for them: a call is answered when its
+// record is on stable storage. In calm they are written within a second. In a burst
+// they wait, because both want the same disk, and a job that passes through costs no
+// files for the states it has left. The lag has one bound: Options.Behind bytes of
+// journal, maxDirty jobs, or maxLag. From there on files are written in the background,
+// oldest first, and every change writes as many as it causes; at twice the bound
+// submissions wait.
 const (
-	maxAge    = 30 * time.Second
-	overdue   = 3 * maxAge
-	someDirty = 5000
+	calmRate  = 1 << 20 // bytes of journal a second, below which it is calm
+	maxDirty  = 400_000
+	maxLag    = 90 * time.Second
+	someDirty = 5000             // jobs whose files a burst does not notice
+	maxAge    = 30 * time.Second // between checkpoints in calm, or with few files to write
 )
 
 // Maintain does the upkeep that is due: it brings files up to the journal and
@@ -61,18 +46,17 @@ func (s *Service) maintain(ctx context.Context) error {
 	defer s.end()
 	now := s.opts.Now()
 	s.upkeep.Lock()
-	written := s.log.Written()
-	elapsed := now.Sub(s.pace.at).Seconds()
-	calm := elapsed <= 0 || float64(written-s.pace.written)/elapsed < calmRate
-	s.pace = pace{at: now, written: written}
-	behind := s.behind()
-	age, dirty := now.Sub(s.lastTime), s.dirty.Load()
-	old := behind > 0 && (age >= maxAge || age < 0)
-	short := behind > 0 && s.log.Short() && age >= time.Second // old segments are the next ones
-	due := s.lagging() || short || old && (dirty <= someDirty || calm || age >= overdue || age < 0)
-	idle := s.opts.Idle()
-	spare := s.leisure.next(idle)
-	s.bursts.next(now, written, calm, idle)
+	written, behind := s.log.Written(), s.behind()
+	elapsed := now.Sub(s.seen.at).Seconds()
+	calm := elapsed <= 0 || float64(written-s.seen.written)/elapsed < calmRate
+	s.seen.at, s.seen.written = now, written
+	age := now.Sub(s.lastTime)
+	light := calm || s.dirty.Load() <= someDirty
+	due := s.lagging()
+	if behind > 0 {
+		short := s.log.Short() && age >= time.Second // released segments are the next ones
+		due = due || short || age < 0 || age >= maxLag || light && age >= maxAge
+	}
 	s.survey()
 	s.upkeep.Unlock()
 	switch {
@@ -80,17 +64,9 @@ func (s *Service) maintain(ctx context.Context) error {
 		return s.checkpoint(false)
 	case calm || s.full.Load():
 		return s.fileAll(ctx, func() bool { return s.log.Written() <= written+calmRate/4 })
-	case spare > 0 && (old || 2*dirty >= maxDirty || 2*behind >= s.opts.Behind):
-		end := time.Now().Add(spare)
-		return s.fileAll(ctx, func() bool { return time.Now().Before(end) })
 	}
 	return nil
 }
-
-// Burst tells whether in the last second a call of Maintain found that the queues
-// were busy and left less than one processor idle, or whether they have become busy
-// since the last one, so that whatever can wait should.
-func (s *Service) Burst() bool { return s.bursts.is(s.opts.Now(), s.log.Written()) }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,
 // as long as there is time.
@@ -211,9 +187,6 @@ func (s *Service) behind() int64 { return s.log.Written() - s.lastMark.Load() }
 
 // Unfiled returns how many jobs have files that are behind the journal.
 func (s *Service) Unfiled() int { return int(s.dirty.Load()) }
-
-// maxDirty is how many jobs may have files behind the journal.
-const maxDirty = 400_000
 
 // lagging tells whether the files are behind by what they may be: on a disk that
 // is short of room by half of what it has, so that they need not all be written

@@ -78,7 +78,7 @@ func (s *Service) load() error {
 	s.found.Store(s.dirty.Load())
 	s.room.unsure.Store(s.dirty.Load())
 	s.lastTime = s.opts.Now()
-	s.pace.at = s.lastTime
+	s.seen.at = s.lastTime
 	s.inline = min(inlineLimit, s.log.MaxAppend()/4)
 	s.survey()
 	return nil

@@ -24,7 +24,6 @@ type Options struct {
 	Report  func(Problem)    // told of what was found damaged; nil means nobody is
 	Segment int64            // octets of a journal segment, at most and by default 64 MiB
 	Behind  int64            // octets the files may be behind the journal; 0 means 1 GiB
-	Idle    func() float64   // how many processors were idle since the last call; nil: asks the system
 	Fault   durable.Fault    // for tests
 }
 
@@ -67,15 +66,16 @@ type Service struct {
 	infoWatch watched            // cutie-info.txt
 	infoBase  string             // baseURI as cutie-info.txt has it; by mu
 	lastTime  time.Time          // of the last checkpoint
-	pace      pace
-	leisure   leisure
-	bursts    bursts
-	lastMark  atomic.Int64 // octets of journal at the last checkpoint
-	doubt     atomic.Bool  // files that stand may be in the cache alone: a sync has failed
-	room      room
-	full      atomic.Bool  // files cannot be written, or the journal cannot grow, for lack of room
-	dirty     atomic.Int64 // jobs whose files are behind
-	found     atomic.Int64 // such jobs when the home was opened, until the first checkpoint
+	seen      struct {           // by the last call of Maintain
+		at      time.Time
+		written int64 // bytes of journal
+	}
+	lastMark atomic.Int64 // octets of journal at the last checkpoint
+	doubt    atomic.Bool  // files that stand may be in the cache alone: a sync has failed
+	room     room
+	full     atomic.Bool  // files cannot be written, or the journal cannot grow, for lack of room
+	dirty    atomic.Int64 // jobs whose files are behind
+	found    atomic.Int64 // such jobs when the home was opened, until the first checkpoint
 }
 
 // Open opens a home: it takes the lock, reads the index, replays the journal
@@ -87,9 +87,6 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	}
 	if o.Behind == 0 {
 		o.Behind = 1 << 30
-	}
-	if o.Idle == nil {
-		o.Idle = new(idleTime).look
 	}
 	s := &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
 	s.told.of = map[Problem]bool{}

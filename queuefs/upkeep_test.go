@@ -167,63 +167,32 @@ func TestFilesKeepUpWithABurst(t *testing.T) {
 	}
 }
 
-// TestIdleProcessorsWriteFiles has a burst, in which files are written only if
-// nobody else wants the processors.
-func TestIdleProcessorsWriteFiles(t *testing.T) {
-	idle := 0.0
+// TestFilesWaitInABurst has files written from the bound of the lag on.
+func TestFilesWaitInABurst(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := fastDir(t)
-	s, q := openHome(t, dir, queuefs.Options{Behind: 1_300_000,
-		Now: func() time.Time { return now }, Idle: func() float64 { return idle }})
+	s, q := openHome(t, dir, queuefs.Options{Behind: 1_500_000, Now: func() time.Time { return now }})
 	defer closeHome(t, s)
-	for _, tt := range []struct {
-		idle  float64
-		files int
-	}{{2, 0}, {0, 0}, {2, 30}} {
-		idle = tt.idle
-		for range 10 {
-			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 30_000))
-		}
-		now = now.Add(200 * time.Millisecond)
-		must(t, s.Maintain(ctx))
-		if got := strings.Count(tree(t, dir), "/pending/j"); got != tt.files {
-			t.Fatalf("%v processors idle: %d jobs have files, want %d", tt.idle, got, tt.files)
-		}
-	}
-}
-
-// TestBurst tells those who can wait whether the machine is wanted.
-func TestBurst(t *testing.T) {
-	idle := 0.0
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	s, q := openHome(t, fastDir(t), queuefs.Options{Now: func() time.Time { return now }, Idle: func() float64 { return idle }})
-	defer closeHome(t, s)
-	must(t, s.Maintain(ctx))
 	for i, tt := range []struct {
-		idle  float64
 		jobs  int
 		after time.Duration
-		want  [2]bool // before and after Maintain
+		files int
 	}{
-		{2, 3, 200 * time.Millisecond, [2]bool{false, false}},
-		{0, 10, 200 * time.Millisecond, [2]bool{true, true}}, // at once
-		{2, 10, 200 * time.Millisecond, [2]bool{true, true}}, // a pause
-		{2, 0, 700 * time.Millisecond, [2]bool{true, true}},
-		{2, 0, 200 * time.Millisecond, [2]bool{true, false}},
-		{1.1, 50, 200 * time.Millisecond, [2]bool{true, false}}, // there are processors for all
-		{1.1, 50, 200 * time.Millisecond, [2]bool{false, false}},
-		{0.4, 50, 200 * time.Millisecond, [2]bool{false, true}},
-		{0.4, 0, -time.Hour, [2]bool{true, false}}, // the clock is set back
+		{20, 200 * time.Millisecond, 0},
+		{20, 200 * time.Millisecond, 0},
+		{20, 200 * time.Millisecond, 60}, // too much journal
+		{20, 200 * time.Millisecond, 60},
+		{0, 200 * time.Millisecond, 80}, // calm
+		{20, 200 * time.Millisecond, 80},
+		{20, time.Hour, 120},
 	} {
-		idle = tt.idle
 		for range tt.jobs {
 			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 30_000))
 		}
-		before := s.Burst()
 		now = now.Add(tt.after)
 		must(t, s.Maintain(ctx))
-		if got := [2]bool{before, s.Burst()}; got != tt.want {
-			t.Errorf("%d: %v processors idle, %d jobs: got %v", i, tt.idle, tt.jobs, got)
+		if got := strings.Count(tree(t, dir), "/pending/j"); got != tt.files {
+			t.Fatalf("step %d: %d jobs have files, want %d", i, got, tt.files)
 		}
 	}
 }
