@@ -111,7 +111,10 @@ func (c *call) completeArgument(cmd *cobra.Command, args []string, typed string)
 	switch name := strings.Trim(wanted[min(n, len(wanted)-1)], "[]"); {
 	case strings.HasPrefix(name, "FILE"), strings.HasPrefix(name, "DIR"), name == "HOME":
 		return nil, cobra.ShellCompDirectiveDefault
-	case name == "COMMAND":
+	case name == "COMMAND|TOPIC":
+		for _, t := range topics() {
+			all = append(all, cobra.CompletionWithDesc(t.name, t.summary))
+		}
 		for _, v := range cmd.Root().Commands() {
 			for _, word := range append([]string{v.Name()}, v.Aliases...) {
 				all = append(all, cobra.CompletionWithDesc(word, v.Short))

@@ -32,13 +32,17 @@ Exit codes:
 	for code, text := range exitTexts {
 		fmt.Fprintf(&b, "    %d  %s\n", code, text)
 	}
-	return b.String() + "\ncutie help COMMAND explains a command and its options."
+	b.WriteString("\nTopics:\n\n")
+	for _, t := range topics() {
+		fmt.Fprintf(&b, "    %-9s %s\n", t.name, t.summary)
+	}
+	return b.String() + "\ncutie help COMMAND explains a command and its options, cutie help TOPIC a topic."
 }
 
 func helpVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "explain a command, or list them all",
+		Use:   "help [COMMAND|TOPIC]",
+		Short: "explain a command or a topic, or list them all",
 		Long: `
 Prints text. With -t it prints a help document (Cutie 0.3, 5.1), and with --man
 the manual page, for "man -l -". With -q it lists only the names of the commands.`,
@@ -51,6 +55,9 @@ cutie help --man put -o put.1`,
 	return c.verb(cmd, withForm|toOutput, func(context.Context) error {
 		about := cmd.Root()
 		if len(c.args) > 0 {
+			if t, ok := findTopic(c.args[0]); ok && !*man && !*quiet && c.form == "" {
+				return c.emit([]byte("cutie " + t.name + ": " + t.summary + "\n\n" + t.text))
+			}
 			if about = find(cmd.Root(), c.args[0]); about == nil {
 				return unknown(cmd.Root(), c.args[0])
 			}

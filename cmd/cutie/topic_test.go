@@ -1,0 +1,39 @@
+package main_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var topicLine = regexp.MustCompile(`(?m)^    ([a-z]+) +[A-Za-z].*$`)
+
+// Every help topic is listed, has a text that fits a terminal, and speaks of
+// commands that there are.
+func TestHelpTopicsCanBeRead(t *testing.T) {
+	overview, err := cutie(t, "help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(overview, "Topics:\n")
+	topics := topicLine.FindAllStringSubmatch(list, -1)
+	if len(topics) < 5 {
+		t.Fatalf("got %q in %s", topics, overview)
+	}
+	verbs := commands(t)
+	for _, m := range topics {
+		text, err := cutie(t, "help", strings.ToUpper(m[1]))
+		if err != nil || len(text) < 500 {
+			t.Errorf("%s: %v, %s", m[1], err, text)
+		}
+		if slices.Contains(verbs, m[1]) {
+			t.Errorf("%s is a command too", m[1])
+		}
+		for _, use := range regexp.MustCompile(`(?m)(?:^ *|\(|, |\. )cutie ([a-z]+) `).FindAllStringSubmatch(text, -1) {
+			if use[1] != m[1] && use[1] != "help" && !slices.Contains(verbs, use[1]) {
+				t.Errorf("%s: %q is no command", m[1], use[0])
+			}
+		}
+	}
+}
