@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 )
 
-// bareVerb is the command by which this program starts itself as a peer.
+// bareVerb is the command to start this program as a peer.
 const bareVerb = "serve-bare-http"
 
-// bareHTTP is the standard library's HTTP server with handlers that do nothing
-// but move bytes, in a process of its own.
+// bareHTTP is the standard library's HTTP server in a process of its own. Its
+// handlers only move bytes.
 var bareHTTP = server{
 	command: func(_, address string, t task) ([]string, error) {
 		self, err := os.Executable()

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// patience is how long one exchange may take. It is measured to half, so that
-// most exchanges set no deadline.
+// patience is the longest time of an exchange, or half of it: most exchanges set
+// no deadline.
 const patience = 60 * time.Second
 
-// conn is the connection of one client to a server. It is made when it is
-// needed and made again after it was lost.
+// conn is the connection of one client to a server, made on demand and again
+// after a loss.
 type conn struct {
 	network, address string
 
@@ -107,7 +107,7 @@ func (c *lines) payload(n int64) error {
 }
 
 // unexpected is the error for a wrong answer. The connection is closed, because
-// what follows on it is unknown.
+// more may follow on it.
 func (c *lines) unexpected(words []string) error {
 	c.close()
 	return fmt.Errorf("answer %.80q", words)

@@ -48,14 +48,14 @@ func parseTarget(rawURL, queue, token string) (target, error) {
 	return t, nil
 }
 
-// runDaemon measures a daemon, phase by phase. Jobs that the consume phase does
-// not find, although earlier phases submitted them, are errors in its result:
-// another client has taken them, or they are lost.
+// runDaemon measures a daemon, phase by phase. Submitted jobs missing in a consume
+// phase are errors in its result: another client has taken them, or they are
+// lost.
 func runDaemon(ctx context.Context, t task, to target) (report, error) {
 	var r report
 	p := newPayloads(t.size)
 	seen := new(sync.Map)
-	pending := int64(0) // jobs that must at least be there
+	pending := int64(0) // at least so many jobs
 	for _, phase := range t.phases {
 		res, err := t.run(ctx, phase, func(ctx context.Context, client int) (worker, error) {
 			return to.connect(ctx, phase, p.source(client), seen, t.batch)
@@ -75,8 +75,8 @@ func runDaemon(ctx context.Context, t task, to target) (report, error) {
 	return r, nil
 }
 
-// missing counts the jobs that a consume phase should have found, unless its
-// time was over or it failed otherwise.
+// missing counts the jobs not found by a consume phase, unless its time was over
+// or it failed otherwise.
 func (t task) missing(res *result, pending int64) {
 	if t.jobs > 0 {
 		pending = min(pending, t.jobs)

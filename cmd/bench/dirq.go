@@ -18,8 +18,8 @@ import (
 //go:embed testdata/synced_queue.py
 var dirqScript []byte
 
-// dirqPython returns a Python that has the module; empty if there is none. The
-// system's comes first, for the module is a package of the system.
+// dirqPython returns a Python with the module; empty if there is none. The
+// system's comes first, because the module is a package of the system.
 func dirqPython(ctx context.Context) string {
 	for _, python := range []string{"/usr/bin/python3", "python3"} {
 		if exec.CommandContext(ctx, python, "-c", "import dirq.QueueSimple").Run() == nil {

@@ -26,7 +26,7 @@ type httpClient struct {
 	conn
 	w       *bufio.Writer
 	source  *source
-	seen    *sync.Map // Content-Location of every job that came
+	seen    *sync.Map // Content-Location of every job taken
 	phase   string
 	batch   int
 	submits *http.Request
@@ -71,8 +71,8 @@ func (c *httpClient) do(ctx context.Context, limit int) (int, error) {
 	return n, err
 }
 
-// boundary parts a batch. Payloads are random bytes of ours, so that it never
-// occurs in one.
+// boundary parts a batch. It does not occur in payloads, because they are random
+// bytes of ours.
 const boundary = "cutie-load-3f1c8a6e5d0b4972"
 
 // submit submits n jobs, all or none.
@@ -145,8 +145,8 @@ func (c *httpClient) take(ctx context.Context, n int) (int, error) {
 	return moved, bad
 }
 
-// job reads one payload and returns what is wrong with it, or the error that
-// ended the answer.
+// job reads one payload and returns its faults, or the error at the end of the
+// answer.
 func (c *httpClient) job(location string, payload io.Reader) (bad, lost error) {
 	if location == "" {
 		bad = errNoName
@@ -201,14 +201,14 @@ func (c *httpClient) exchange(ctx context.Context, r *http.Request, want ...int)
 	if c.w == nil {
 		c.w = bufio.NewWriterSize(nil, 64<<10)
 	}
-	c.w.Reset(struct{ io.Writer }{c.nc}) // nothing but Write, so that head and body leave together
+	c.w.Reset(struct{ io.Writer }{c.nc}) // only Write: head and body leave together
 	sent := r.Write(c.w)
 	if sent == nil {
 		sent = c.w.Flush()
 	}
 	if sent != nil {
-		// A server that refuses a large body answers and closes during the
-		// upload: the answer says more than the broken pipe.
+		// After a refusal of a large body the server closes during the upload:
+		// its answer says more than the broken pipe.
 		c.nc.SetReadDeadline(time.Now().Add(time.Second))
 	}
 	answer, err := http.ReadResponse(c.r, r)
@@ -241,7 +241,7 @@ func (c *httpClient) finish(answer *http.Response) error {
 	return err
 }
 
-// noEOF turns an end before an answer into one that came too early.
+// noEOF makes the end of a connection before an answer unexpected.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -249,11 +249,11 @@ func noEOF(err error) error {
 	return err
 }
 
-// statusError is an answer with a status that the operation does not expect.
+// statusError is an answer with an unexpected status.
 type statusError struct {
 	request string // method and path
 	code    int
-	detail  string // what the body of the answer says
+	detail  string // from the body of the answer
 	after   time.Duration
 }
 
@@ -265,8 +265,8 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// permanent reports whether the request itself is refused, so that no
-// repetition helps.
+// permanent reports whether the request itself is refused and no repetition
+// helps.
 func (e *statusError) permanent() bool {
 	return e.code >= 400 && e.code < 500 && e.code != http.StatusRequestTimeout && e.code != http.StatusTooManyRequests
 }

@@ -1,7 +1,7 @@
 // Command bench measures a cutie daemon and, in the same way, other queues, and
-// compares the figures. Every operation is on stable storage of the server
-// before it counts. What comes back is checked: statuses, lengths, that no job
-// comes twice, and that payloads are unchanged.
+// compares the figures. An operation counts when it is on stable storage of the
+// server. Statuses and lengths are checked, payloads are compared, and each job
+// must come once.
 package main
 
 import (
@@ -81,7 +81,7 @@ func hintFor(err error) string {
 	return ""
 }
 
-// command does what args ask.
+// command carries out the arguments.
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
 		return usagef("no command given")
@@ -153,7 +153,7 @@ func (o *options) flags(verb string) *pflag.FlagSet {
 	return f
 }
 
-// measure runs the phases and prints the figures of those that ended, also
+// measure runs the phases and prints the figures of all complete ones, also
 // beside an error.
 func measure(ctx context.Context, verb string, args []string, stdout, stderr io.Writer) error {
 	o := new(options)
@@ -202,7 +202,7 @@ func measure(ctx context.Context, verb string, args []string, stdout, stderr io.
 	return nil
 }
 
-// runner returns what measures for the verb.
+// runner returns the measurement of the verb.
 func (o *options) runner(verb string, args []string, stderr io.Writer) (func(context.Context) (report, error), error) {
 	if verb == "peers" {
 		chosen, err := choosePeers(o.task, args)
@@ -243,7 +243,7 @@ const (
 	maxSize    = 1 << 30 // bytes of a job
 )
 
-// task says what is measured.
+// task is one measurement.
 type task struct {
 	phases   []string
 	clients  int           // a connection each

@@ -11,8 +11,8 @@ import (
 )
 
 // payloads makes the payloads of a run and recognises them again. A payload is
-// a stretch of one block of random bytes, so that making it costs nothing and no
-// compressor gains by it, after a stamp that no other payload has.
+// a stamp of its own and a stretch of one block of random bytes: it costs nothing
+// and does not compress.
 type payloads struct {
 	size int
 	pool []byte // the same bytes in every run
@@ -22,9 +22,9 @@ type payloads struct {
 // poolSlack is how many different offsets into the pool are used.
 const poolSlack = 1 << 16
 
-// A stamp is the magic, the size, the offset into the pool of the byte with
-// which the payload would begin without a stamp, the client, a counter, the run:
-// 4, 4, 4, 4, 8 and 8 bytes. A shorter payload is the end of the counter.
+// A stamp is the magic, the size, the offset into the pool of the first byte, if
+// the stamp did not replace it, the client, a counter, the run: 4, 4, 4, 4, 8 and
+// 8 bytes. A shorter payload is the end of the counter.
 const stampSize = 32
 
 var stampMagic = []byte("\xc5cut")
@@ -68,7 +68,7 @@ func (s *source) next() (stamp, rest []byte) {
 // errPayload is wrapped by every complaint about the bytes of a payload.
 var errPayload = errors.New("payload is not what was sent")
 
-// check reads one payload to the end of r and compares it with what was sent.
+// check reads one payload to the end of r and compares it with the one sent.
 // Payloads without a stamp of ours are taken as they are. An error without
 // errPayload is r's.
 func (s *source) check(r io.Reader) error {
@@ -106,7 +106,7 @@ func (s *source) check(r io.Reader) error {
 	return nil
 }
 
-// ended tells an end of r from one that came too early.
+// ended tells the end of r from an early one.
 func ended(r io.Reader) error {
 	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
 		return err

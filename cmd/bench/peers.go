@@ -17,7 +17,7 @@ type peer struct {
 	measure func(ctx context.Context, dir string, t task) ([]result, error)
 }
 
-// peers is every peer, in the order in which help lists them.
+// peers is every peer, in the order of the help.
 var peers = []peer{
 	{"beanstalkd", "beanstalkd -b DIR -f0: put; reserve and delete", needs("beanstalkd"), beanstalkd.measure},
 	{"redis", "redis-server, appendfsync always: LPUSH; RPOP", needs("redis-server"), redis.measure},
@@ -25,7 +25,7 @@ var peers = []peer{
 	{"bare-http", "an HTTP server that stores nothing: the most that HTTP reaches here", needs(), bareHTTP.measure},
 }
 
-// needs returns a test for the program, which may be none.
+// needs returns a test for the programs.
 func needs(programs ...string) func(context.Context) string {
 	return func(context.Context) string {
 		for _, name := range programs {
@@ -37,8 +37,7 @@ func needs(programs ...string) func(context.Context) string {
 	}
 }
 
-// choosePeers finds the peers by their names, and refuses what cannot be asked
-// of a peer.
+// choosePeers finds the peers by their names, and refuses tasks not for peers.
 func choosePeers(t task, names []string) (chosen []peer, err error) {
 	switch {
 	case slices.Contains(t.phases, mixed):

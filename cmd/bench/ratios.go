@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// subject is what runs without a server's name measured.
+// subject is the server of runs without a name.
 const subject = "cutie"
 
 // readReports reads the runs of several JSON files.
@@ -38,7 +38,7 @@ func readReports(names []string) (report, error) {
 	return all, nil
 }
 
-// setting is what two runs must have in common to be compared.
+// setting is equal in comparable runs.
 type setting struct {
 	phase         string
 	size, clients int
@@ -51,10 +51,9 @@ type cell struct {
 	batch  int
 }
 
-// writeRatios prints for every setting the rate of cutie, beside it the rates
-// of the peers and how many times theirs it is. Where a cell was measured more
-// than once, its rate is the median. Peers do one job a request; batches of
-// cutie are compared with that, too.
+// writeRatios prints the rate of cutie for every setting, beside it the rates of
+// the peers and the ratios. The rate of a cell is the median of its runs. Peers
+// do one job a request, also beside batches of cutie.
 func writeRatios(w io.Writer, report report) error {
 	runs := make(map[cell][]result)
 	var rows []cell // of cutie, in the order of the runs
@@ -117,7 +116,7 @@ func errorsOf(runs []result) (n int64) {
 	return n
 }
 
-// median of what of says of each run, of which there is at least one.
+// median returns the median of one figure of at least one run.
 func median(runs []result, of func(result) float64) float64 {
 	values := make([]float64, len(runs))
 	for i, r := range runs {

@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 )
 
-// result is what one run measured.
+// result is the figures of one run.
 type result struct {
-	Server       string        `json:"server,omitempty"` // what was measured, where several are
+	Server       string        `json:"server,omitempty"` // "": cutie, measured alone
 	Phase        string        `json:"phase"`
 	Clients      int           `json:"clients"`
 	Size         int           `json:"size"`  // bytes of a job
@@ -17,7 +17,7 @@ type result struct {
 	Jobs         int64         `json:"jobs"`  // moved
 	Seconds      float64       `json:"seconds"`
 	OpsPerSecond float64       `json:"ops_per_second"` // jobs moved, not requests
-	P50          float64       `json:"p50_ms"`         // of one request that moved jobs
+	P50          float64       `json:"p50_ms"`         // of one successful request
 	P99          float64       `json:"p99_ms"`
 	P999         float64       `json:"p999_ms"`
 	Errors       int64         `json:"errors"`
@@ -47,8 +47,8 @@ func (r report) writeJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// writeTable prints the report for people, a run a line. Columns that say
-// nothing in any run are left out; without runs nothing is printed.
+// writeTable prints the report for people, a run a line. Empty columns are left
+// out; without runs nothing is printed.
 func (r report) writeTable(w io.Writer) error {
 	if len(r.Runs) == 0 {
 		return nil

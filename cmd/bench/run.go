@@ -14,15 +14,15 @@ import (
 // A worker is one client. It is used by one goroutine.
 type worker interface {
 	// do does one operation on up to limit jobs and returns how many it moved,
-	// on stable storage of the server. errDone means that nothing is left for
-	// this client. An error beside moved jobs is about those jobs; with none
-	// moved, the operation failed and is tried again after a pause, unless it
-	// is a *statusError that is permanent. Joined errors count each.
+	// on stable storage of the server. errDone means nothing is left for this
+	// client. An error beside moved jobs is about the jobs; with none moved the
+	// operation failed and is tried again after a pause, unless it is a
+	// permanent *statusError. Joined errors count each.
 	do(ctx context.Context, limit int) (jobs int, err error)
 	close() error
 }
 
-// errDone is returned by a worker that finds nothing left to do.
+// errDone is the error of a worker without work.
 var errDone = errors.New("nothing left to do")
 
 // A client gives up after this many failed operations in a row, and waits
@@ -33,10 +33,9 @@ const (
 	maxBackoff   = 2 * time.Second
 )
 
-// run connects all clients, starts them at the same moment and returns what
-// they did after all have ended. An error means that the run could not begin,
-// that a request was refused for good, or that ctx ended; the result then says
-// how far it came.
+// run connects all clients, starts them at the same moment and returns their
+// result after all have ended. An error means the run could not begin, a request
+// was refused for good, or ctx ended; the result then says how far it came.
 func (t task) run(ctx context.Context, phase string, connect func(ctx context.Context, client int) (worker, error)) (res result, err error) {
 	usage := func() (*processUsage, error) { return nil, nil }
 	if t.pid != 0 {
@@ -78,12 +77,12 @@ func (t task) run(ctx context.Context, phase string, connect func(ctx context.Co
 	return res, err
 }
 
-// run is what the clients of a run share.
+// run is shared by the clients of a run.
 type run struct {
 	task
 	steps  int // operations of a client on the same number of jobs
 	start  time.Time
-	left   atomic.Int64 // jobs that no client has claimed
+	left   atomic.Int64 // jobs not claimed by a client
 	cancel context.CancelCauseFunc
 }
 
@@ -105,18 +104,18 @@ func (r *run) claim() int {
 	}
 }
 
-// unclaim gives back jobs that were asked for and not there.
+// unclaim gives back claimed jobs not found.
 func (r *run) unclaim(n int) {
 	if r.steps == 1 && r.jobs > 0 {
 		r.left.Add(int64(n))
 	}
 }
 
-// client is one worker and what it has seen.
+// client is one worker and its figures.
 type client struct {
 	*run
 	worker   worker
-	times    []time.Duration // of operations that moved jobs
+	times    []time.Duration // of successful operations
 	moved    int64
 	errors   int64
 	failures map[string]int64
@@ -162,7 +161,7 @@ func (c *client) step(ctx context.Context, want int) bool {
 	return n > 0 || c.retry(ctx, err)
 }
 
-// note counts an error, or each of those joined in it, by its text.
+// note counts an error, or each error joined in it, by its text.
 func (c *client) note(err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -221,8 +220,8 @@ func (r *run) result(phase string, clients []*client, took time.Duration) result
 	return res
 }
 
-// quantile returns the milliseconds that the fraction f of sorted times did not
-// exceed; zero without times.
+// quantile returns the milliseconds not exceeded by the fraction f of sorted
+// times; zero without times.
 func quantile(times []time.Duration, f float64) float64 {
 	if len(times) == 0 {
 		return 0

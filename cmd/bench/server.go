@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// A server is a peer that listens on a TCP port.
+// A server is a peer with a TCP port.
 type server struct {
-	// command is the program and its arguments that keep everything in dir
-	// and listen on the loopback address.
+	// command is the program and its arguments, to keep everything in dir and
+	// listen on the loopback address.
 	command func(dir, address string, t task) ([]string, error)
 	// connect opens one client for a phase.
 	connect func(ctx context.Context, phase, address string, s *source) (worker, error)
@@ -58,7 +58,7 @@ func (s server) measure(ctx context.Context, parent string, t task) (runs []resu
 	return runs, nil
 }
 
-// freeAddress finds a loopback address on which nobody listens at the moment.
+// freeAddress finds a free loopback address.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,7 +67,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// process is a program that was started here and must be stopped.
+// process is a started program, to be stopped.
 type process struct {
 	cmd    *exec.Cmd
 	output tail
@@ -112,8 +112,7 @@ func (p *process) ready(ctx context.Context, address string) error {
 	}
 }
 
-// stop ends the program and waits until it has ended. That a signal ended it
-// is no error.
+// stop ends the program and waits for its end. An end by a signal is no error.
 func (p *process) stop() error {
 	p.cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
 	select {
@@ -126,7 +125,7 @@ func (p *process) stop() error {
 	return nil
 }
 
-// tail keeps the last octets that a program prints, which say why it ended.
+// tail keeps the last bytes of the output of a program: the reason of its end.
 type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

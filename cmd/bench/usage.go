@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// processUsage is what a server process spent on a run.
+// processUsage is the cost of a run to the server process.
 type processUsage struct {
 	CPUSeconds float64 `json:"cpu_seconds"` // user and system
 	RSS        int64   `json:"rss_octets"`  // resident at the end of the run
 }
 
-// watch measures what process pid spends from now on. The function that it
-// returns gives the usage so far.
+// watch measures a process from now on. The returned function gives the usage so
+// far.
 func watch(pid int) (func() (*processUsage, error), error) {
 	before, _, err := readUsage(pid)
 	if err != nil {
@@ -33,7 +33,7 @@ func watch(pid int) (func() (*processUsage, error), error) {
 // clockTick is the unit of processor time in /proc, the same on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// readUsage reads what a process has spent and its resident memory, from
+// readUsage reads the processor time and resident memory of a process from
 // /proc/PID/stat; see proc(5). It works on Linux only.
 func readUsage(pid int) (cpu time.Duration, rss int64, err error) {
 	name := fmt.Sprintf("/proc/%d/stat", pid)
@@ -41,7 +41,7 @@ func readUsage(pid int) (cpu time.Duration, rss int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// The second field is a name in parentheses, which may hold anything.
+	// The second field is a name in parentheses, of any characters.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	const state, utime, stime, pages = 3, 14, 15, 24
 	var n [3]int64

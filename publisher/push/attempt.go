@@ -18,7 +18,7 @@ import (
 // Limits of what a receiver may say.
 const (
 	maxAnswer     = 64 << 10       // bytes of a body
-	maxRetryAfter = 24 * time.Hour // longest wait that is obeyed
+	maxRetryAfter = 24 * time.Hour // longest wait obeyed
 )
 
 // work gives a record its turn. A receiver is not to blame for the end of ctx.
@@ -84,7 +84,7 @@ func (s *Sender[R]) conclude(t *Target, life int, m *Message, err error, took ti
 }
 
 // Pause returns the time between a number of failures and the next attempt. A
-// part is left to chance, so that a receiver is not met by all at once.
+// part is left to chance, because many targets may be at one receiver.
 func (s *Sender[R]) Pause(failures int) time.Duration {
 	d := s.Longest
 	if n := failures - 1; n < 40 && s.Shortest<<n < s.Longest && s.Shortest<<n > 0 {
@@ -93,7 +93,7 @@ func (s *Sender[R]) Pause(failures int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// A Failure is an attempt that the receiver answered with a failure.
+// A Failure is an attempt with an answer other than 2xx.
 type Failure struct {
 	Text  string
 	After time.Duration // from Retry-After; 0: none

@@ -6,8 +6,8 @@
 // An answer of 2xx is the receipt. 410 stops the target. After any other answer,
 // or none, the owner is asked again: after a second, then after twice the pause
 // before, at last every hour, or later if Retry-After says so. Requests are
-// limited in all and for each host. Targets that are new, slow or failing
-// share half of the requests, so that they hold up no others.
+// limited in all and for each host. New, slow and failing targets share half of
+// the requests and do not hold up the others.
 //
 // The records stand in a [Book]. A Sender saves it at most once a second. After
 // a crash the position of a target can be a second old, or as old as the disk
@@ -55,7 +55,7 @@ func (t *Target) target() *Target { return t }
 // Ready reports whether the target may get a request.
 func (t *Target) Ready(now time.Time) bool { return !t.Stopped && !now.Before(t.Next) }
 
-// Reset forgets all failures, that of a request in progress too.
+// Reset forgets all failures, also of a request in progress.
 func (t *Target) Reset() {
 	t.Failing, t.Failures, t.Next, t.Stopped, t.LastError = time.Time{}, 0, time.Time{}, false, ""
 	t.life++
@@ -145,9 +145,8 @@ func Open[R Recipient](o Options[R]) (*Sender[R], error) {
 	return &Sender[R]{Book: book, Options: o, running: load{hosts: map[string]int{}}}, err
 }
 
-// Tick starts the requests that are due and does not wait for them. The error
-// is that of writing the records: new ones then wait, and the next Tick tries
-// again. Call it a few times a second from one goroutine. To stop, end ctx and
+// Tick starts the due requests and does not wait for them. An error means the
+// records could not be saved: new ones wait, and the next Tick tries again. Call it a few times a second from one goroutine. To stop, end ctx and
 // call Wait.
 func (s *Sender[R]) Tick(ctx context.Context) (err error) {
 	now := s.Now()

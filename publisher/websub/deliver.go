@@ -23,8 +23,7 @@ func (h *Hub) due(s *subscription, now time.Time) bool {
 	return s.active(now) && s.latest != "" && s.latest != s.seen && s.Ready(now)
 }
 
-// next does what a subscription wants first, and returns the notification that
-// it does not have yet.
+// next does the errands of a subscription, and returns its next notification.
 func (h *Hub) next(ctx context.Context, s *subscription) (*push.Message, error) {
 	var asked *intent
 	var after, by, secret string
@@ -66,7 +65,7 @@ func (h *Hub) next(ctx context.Context, s *subscription) (*push.Message, error) 
 	return m, nil
 }
 
-// content returns what a subscription is told. A ping tells of all there is.
+// content returns the next notification. A ping covers all content.
 func (h *Hub) content(s *subscription, after string) (Content, error) {
 	if x := h.external(s); x != nil && !x.Payload {
 		return h.ping(s.Topic, after)

@@ -14,21 +14,21 @@ import (
 	"cutie/wellknown"
 )
 
-// A Discovery is what a resource says of its topic (4). All URLs are absolute.
+// A Discovery is the topic of a resource and its hubs (4). All URLs are absolute.
 type Discovery struct {
 	Topic string   // the canonical URL
-	Hubs  []string // one at least, in the order given
+	Hubs  []string // at least one, in the order of the links
 }
 
-// ErrNoHub says that a resource names no hub or no topic.
+// ErrNoHub is the error of a resource without a hub or a topic.
 var ErrNoHub = errors.New("names no hub or no topic")
 
-// maxHead is how much of a document is read to find links, in octets.
+// maxHead is how many bytes of a document are read for links.
 const maxHead = 1 << 20
 
-// Discover asks a resource for its topic and hubs: by Link headers, and
-// without those by the links at the head of a ResourceSync document. If it has
-// none the error is an [ErrNoHub].
+// Discover asks a resource for its topic and hubs, by Link headers or by the
+// links at the head of a ResourceSync document. Without any the error is an
+// [ErrNoHub].
 func Discover(ctx context.Context, client push.Doer, resource string) (Discovery, error) {
 	d, err := discover(ctx, client, resource)
 	if err != nil {
@@ -76,7 +76,7 @@ func discover(ctx context.Context, client push.Doer, resource string) (d Discove
 	return pick(base, links[RelHub], links[RelSelf])
 }
 
-// pick resolves what was found. There must be one topic.
+// pick resolves the links. There must be one topic.
 func pick(base *url.URL, hubs, topics []string) (d Discovery, err error) {
 	if len(hubs) == 0 || len(topics) != 1 {
 		return d, ErrNoHub

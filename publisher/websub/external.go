@@ -7,22 +7,21 @@ import (
 	"slices"
 )
 
-// An External hub is told of all topics of the Source. What it has been told is
-// kept as that of a subscriber: a crash, or a hub that does not answer, delays
-// it and loses nothing. Of the topics that are there when the hub is named for
-// the first time it is told what comes from then on; of later ones, all.
+// An External hub is told of all topics of the Source. Its positions are kept
+// like those of subscribers: a crash or a silent hub delays notifications and
+// loses none. The hub hears of existing topics from the moment it is first
+// named, of later topics from their beginning.
 type External struct {
 	URL string
-	// Payload has each notification POSTed to the hub, with the links that a
-	// subscriber gets, for it to pass on (ResourceSync Change Notification,
-	// 4.1). Otherwise the hub is pinged with hub.mode=publish when there would be
-	// one, and fetches the topic (6); what came between two fetches is then seen
-	// in the topic alone.
+	// Payload sends each notification to the hub, with the links of one to a
+	// subscriber, to be passed on (ResourceSync Change Notification, 4.1).
+	// Otherwise the hub gets a ping with hub.mode=publish and fetches the topic
+	// (6); changes between two fetches then show in the topic only.
 	Payload bool
 }
 
-// external returns the external hub that a subscription is of, nil if there is
-// none, or it is named no longer.
+// external returns the external hub of a subscription; nil if there is none, or
+// it is named no longer.
 func (h *Hub) external(s *subscription) *External {
 	for i := range h.External {
 		if s.External && h.External[i].URL == s.Callback {
@@ -53,7 +52,7 @@ func (h *Hub) meet() error {
 		}
 		all := true
 		for _, topic := range h.unmet(topics, x.URL) {
-			position := "" // all that there is
+			position := "" // from the beginning
 			if !h.met[x.URL] {
 				if position, err = h.Source.Latest(topic); err != nil {
 					all = false
@@ -93,8 +92,8 @@ func (h *Hub) unmet(topics []string, hub string) (list []string) {
 	return list
 }
 
-// ping is what is said to an external hub that fetches by itself. It tells of
-// all there is, and only if there is something to say.
+// ping returns the message to a hub without payload. It covers all content after
+// a position, and there is none without content.
 func (h *Hub) ping(topic, after string) (Content, error) {
 	position, err := h.Source.Latest(topic)
 	if err != nil || position == after {
@@ -109,8 +108,8 @@ func (h *Hub) ping(topic, after string) (Content, error) {
 	return Content{Type: formType, Body: []byte(form.Encode()), Upto: position}, nil
 }
 
-// noteExternal reports that an external hub does not take what it is told, and
-// not again before it has taken all of it.
+// noteExternal reports the failure of an external hub, and not again before the
+// hub has taken all notifications.
 func (h *Hub) noteExternal(hub string, err error) {
 	var known bool
 	failing := err != nil
@@ -127,7 +126,7 @@ func (h *Hub) noteExternal(hub string, err error) {
 		return
 	}
 	if refused, ok := errors.AsType[*refusedError](err); ok {
-		err = refused.cause // it was not a stranger who named it
+		err = refused.cause // the operator has named it
 	}
 	h.report(fmt.Errorf("hub: external hub %s: %w; it is tried again", redact(hub), err))
 }

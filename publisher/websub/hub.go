@@ -17,13 +17,13 @@ import (
 
 // Options are the settings of a [Hub]. Zero values mean the defaults.
 type Options struct {
-	URL    string       // of the hub; "": it takes no subscriptions, and those it has wait
+	URL    string       // of the hub; "": it takes no subscriptions, and its own wait
 	Source Source       // needed
 	Doer   push.Doer    // follows no redirects; needed
 	Dir    *durable.Dir // the hub's own; needed; the caller closes it after the hub
 
-	// Permit decides whether a request may subscribe to a topic, which need not
-	// exist. The client is told the error, with the status of its method
+	// Permit decides whether a request may subscribe to a topic; the topic need
+	// not exist. The client is told the error, with the status of its method
 	// HTTPStatus, or 403 without one. Permit may add to the header of the answer.
 	// It returns a word for the subscriber, for Still; "" if Still is not to be
 	// asked. nil permits all.
@@ -42,7 +42,7 @@ type Options struct {
 	Parallel int           // requests in progress; 0: 64
 	PerHost  int           // requests in progress to a host; 0: 4
 	Timeout  time.Duration // of a request; 0: 10 s
-	Verdict  time.Duration // longest wait of a client to hear that its callback is refused; 0: none
+	Verdict  time.Duration // longest wait of a client for the refusal of its callback; 0: none
 	Gather   time.Duration // between notifications of a topic while it has little; 0: 1 s
 	GiveUp   time.Duration // longest time of failures; 0: 7 days
 
@@ -68,7 +68,7 @@ type Hub struct {
 
 	tick      sync.Mutex // one Tick at a time; guards the next six fields
 	met       map[string]bool
-	offered   []string // topics of which all external hubs have a subscription
+	offered   []string // all external hubs have subscriptions to these topics
 	offeredAt uint64   // members of the sender then
 	topics    []string // with subscriptions
 	members   uint64   // of the sender when topics were listed
@@ -87,8 +87,7 @@ type sight struct {
 }
 
 // NewHub opens a hub. Damage is reported and lived with, and so is a full disk.
-// An error means that the directory cannot be read or that the options are
-// wrong.
+// An error means an unreadable directory or wrong options.
 func NewHub(o Options) (*Hub, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
@@ -122,7 +121,7 @@ func NewHub(o Options) (*Hub, error) {
 			h.met[s.Callback] = h.met[s.Callback] || s.External
 		}
 	})
-	if err := h.meet(); err != nil { // so that external hubs miss nothing from now on
+	if err := h.meet(); err != nil { // external hubs miss nothing from now on
 		h.report(err)
 	}
 	return h, nil
@@ -146,9 +145,9 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Tick starts the verifications and deliveries that are due and does not wait
-// for them. An error means that the subscriptions could not be saved: new ones
-// wait, the others go on, and the next Tick tries again. Call it a few times a
+// Tick starts the due verifications and deliveries and does not wait for them.
+// An error means the subscriptions could not be saved: new ones wait, the others
+// go on, and the next Tick tries again. Call it a few times a
 // second. To stop, end ctx and call [Hub.Wait].
 func (h *Hub) Tick(ctx context.Context) error {
 	h.tick.Lock()
@@ -167,7 +166,7 @@ func (h *Hub) saved(err error) error {
 	return err
 }
 
-// expire drops the subscriptions that are over.
+// expire drops subscriptions after their end.
 func (h *Hub) expire() {
 	now := h.Now()
 	var over []*subscription

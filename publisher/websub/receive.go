@@ -13,9 +13,8 @@ import (
 	"cutie/publisher/push"
 )
 
-// ServeHTTP answers hubs: it confirms what was asked for (5.3) and receives
-// content (7). The last segment of the path names the subscription, so that
-// it may stand anywhere.
+// ServeHTTP answers hubs: it confirms our own requests (5.3) and receives content
+// (7). The last segment of the path names the subscription; the rest is free.
 func (s *Subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	var sub *subscribed
@@ -25,7 +24,7 @@ func (s *Subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 	case sub == nil && r.Method == http.MethodPost:
-		http.Error(w, "there is no such subscription", http.StatusGone) // which ends it at the hub
+		http.Error(w, "there is no such subscription", http.StatusGone) // the status ends it at the hub
 	case sub == nil:
 		http.Error(w, "there is no such subscription", http.StatusNotFound)
 	case r.Method == http.MethodGet:
@@ -35,7 +34,7 @@ func (s *Subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// confirm answers a hub that asks whether we did.
+// confirm answers the question of a hub whether a request is ours.
 func (s *Subscriber) confirm(w http.ResponseWriter, r *http.Request, sub *subscribed) {
 	args := r.URL.Query()
 	mode, topic, word := args.Get("hub.mode"), args.Get("hub.topic"), args.Get("hub.challenge")
@@ -75,8 +74,8 @@ func (s *Subscriber) confirm(w http.ResponseWriter, r *http.Request, sub *subscr
 	io.WriteString(w, word)
 }
 
-// denied takes note that a hub ended a subscription, or did not begin it. It
-// is asked again when it has had time to change its mind.
+// denied notes the end of a subscription by the hub. The hub is asked again
+// later.
 func (s *Subscriber) denied(sub *subscribed, reason string) {
 	var unwanted bool
 	s.update(func() {

@@ -15,8 +15,7 @@ import (
 // maxForm is the most octets of a request.
 const maxForm = 16 << 10
 
-// A refusal is the answer to a request that is not accepted; the text is told
-// to who asked.
+// A refusal is the answer to a refused request; the client sees the text.
 type refusal struct {
 	status int
 	text   string
@@ -28,8 +27,8 @@ func refuse(status int, text string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(text, args...)}
 }
 
-// ServeHTTP answers those who subscribe and unsubscribe (5.1). A request is
-// on stable storage when it is answered 202; a Tick verifies it. If the Doer
+// ServeHTTP answers requests to subscribe and unsubscribe (5.1). A request is on
+// stable storage when the answer is 202; a Tick verifies it. If the Doer
 // refuses the callback within Options.Verdict the answer is 403 with the reason.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.accept(w, r)
@@ -69,7 +68,7 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// First of all, so that nobody learns which topics there are who may not.
+	// Permission comes first: other clients learn nothing about topics.
 	if asked.Mode == subscribe && h.Permit != nil {
 		if asked.By, err = h.Permit(w.Header(), r, s.Topic); err != nil {
 			status := http.StatusForbidden

@@ -37,8 +37,8 @@ type SubscriberOptions struct {
 	Lease    time.Duration    // to ask for; 0: 10 days
 	MaxBody  int64            // bytes of a notification; 0: 16 MiB
 	Timeout  time.Duration    // of a request; 0: 30 s
-	Patience time.Duration    // until a hub that has not verified is asked again; 0: 5 minutes; doubled each time up to a day
-	Report   func(error)      // told what a hub denies or does not do, by any goroutine; nil: not told
+	Patience time.Duration    // until a silent hub is asked again; 0: 5 minutes; doubled each time up to a day
+	Report   func(error)      // told of denials and failures of hubs, by any goroutine; nil: not told
 	Now      func() time.Time // nil: time.Now
 }
 
@@ -73,7 +73,7 @@ type subscribed struct {
 	Secret  string        `json:"secret"`
 	Lease   time.Duration `json:"lease"`             // as last verified; 0: never
 	Expires time.Time     `json:"expires,omitzero"`  // zero: not verified
-	Wants   string        `json:"wants,omitempty"`   // the mode that the hub may verify
+	Wants   string        `json:"wants,omitempty"`   // hub.mode to be verified
 	Asked   int           `json:"asked,omitzero"`    // times since the last verification
 	AskedAt time.Time     `json:"asked_at,omitzero"` // the last of them
 
@@ -115,9 +115,9 @@ func (s *Subscriber) update(f func()) {
 	_ = s.book.Update(func() error { f(); return nil })
 }
 
-// Subscribe subscribes to the topic of a resource and returns it. A hub has
-// accepted the request when Subscribe returns; content comes after it was
-// verified. Subscribing again renews.
+// Subscribe subscribes to the topic of a resource and returns the topic. A hub
+// has accepted the request when Subscribe returns; content follows the
+// verification. A second call renews the subscription.
 func (s *Subscriber) Subscribe(ctx context.Context, resource string) (topic string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -139,7 +139,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, resource string) (topic stri
 	return d.Topic, errors.Join(append(errs, s.save())...)
 }
 
-// want returns the subscription to a topic at a hub, which may be new.
+// want returns the subscription to a topic at a hub and makes it if need be.
 func (s *Subscriber) want(topic, hub string) (sub *subscribed, fresh bool) {
 	s.update(func() {
 		for sub = range s.book.All() {
@@ -154,7 +154,7 @@ func (s *Subscriber) want(topic, hub string) (sub *subscribed, fresh bool) {
 }
 
 // Unsubscribe asks the hubs of a topic to end it. Content is refused from then
-// on; hubs that do not answer are asked again by Tick.
+// on; Tick asks silent hubs again.
 func (s *Subscriber) Unsubscribe(ctx context.Context, topic string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -180,8 +180,8 @@ func (s *Subscriber) all() (list []*subscribed) {
 	return list
 }
 
-// ask makes one request of a hub (5.1). That it is wanted is on stable
-// storage before, since the hub may verify it at once.
+// ask makes one request of a hub (5.1). The mode is on stable storage before,
+// because the hub may verify it at once.
 func (s *Subscriber) ask(ctx context.Context, sub *subscribed, mode string) error {
 	form := url.Values{"hub.mode": {mode}, "hub.topic": {sub.Topic}, "hub.callback": {s.base.JoinPath(sub.ID).String()}}
 	if mode == subscribe {
@@ -222,8 +222,8 @@ func (s *Subscriber) ask(ctx context.Context, sub *subscribed, mode string) erro
 
 func (s *Subscriber) forget(sub *subscribed) { s.update(func() { s.book.Drop(sub) }) }
 
-// Tick asks hubs again that did not verify, and renews what ends soon. It is
-// to be called now and then, once a minute, and waits for the answers.
+// Tick asks hubs without a verification again, and renews leases near their end.
+// It waits for the answers. Call it about once a minute.
 func (s *Subscriber) Tick(ctx context.Context) error {
 	s.tick.Lock()
 	defer s.tick.Unlock()
@@ -248,8 +248,8 @@ func (s *Subscriber) Tick(ctx context.Context) error {
 	return s.save()
 }
 
-// due returns what a hub is to be asked now, "" for nothing, and whether the
-// lease has ended since the last Tick.
+// due returns the hub.mode of a request to be made now, "" for none, and whether
+// the lease has ended since the last Tick.
 func (s *Subscriber) due(sub *subscribed) (mode string, lapsed bool) {
 	now := s.Now()
 	ended := false

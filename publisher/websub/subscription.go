@@ -27,7 +27,7 @@ type subscription struct {
 	verdict *verdict // a request waits for it; nil: none does
 }
 
-// An intent is an accepted request that is not verified yet.
+// An intent is an accepted request before its verification.
 type intent struct {
 	Mode     string        `json:"mode"`
 	Lease    time.Duration `json:"lease,omitzero"`
@@ -38,8 +38,8 @@ type intent struct {
 	Next     time.Time     `json:"next,omitzero"`
 }
 
-// keyOf names a subscription (5.1). External hubs have keys of another kind, so
-// that no subscriber can replace them. A callback has no line feed.
+// keyOf names a subscription (5.1). External hubs have keys of another kind: no
+// subscriber can replace them. A callback has no line feed.
 func keyOf(topic, callback string, external bool) string {
 	if external {
 		callback = "\n" + callback
@@ -67,7 +67,7 @@ type State struct {
 	Host      string    // of the callback; the rest is secret
 	Verified  bool      // it gets content
 	Signed    bool      // with a secret
-	External  bool      // it is that of an external hub
+	External  bool      // of an external hub
 	Expires   time.Time // zero: not verified, or never
 	Failing   time.Time // start of the present failures; zero if the last attempt succeeded
 	Failures  int       // attempts since then

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// verifyAttempts is how often the hub asks a callback that does not answer.
+// verifyAttempts is how often the hub asks a failing callback.
 const verifyAttempts = 3
 
-// errDisagrees says that a subscriber did not ask for a request in its name.
+// errDisagrees is the error of a callback with another intent.
 var errDisagrees = errors.New("the callback does not confirm")
 
 // verify asks a subscriber to confirm a request (5.3) and carries it out.
@@ -81,8 +81,8 @@ func (h *Hub) challenge(ctx context.Context, s *subscription, asked intent) erro
 	return nil
 }
 
-// end tells a subscriber, once, that its subscription has ended (5.2), and
-// drops it.
+// end tells a subscriber, once, of the end of its subscription (5.2), and drops
+// it.
 func (h *Hub) end(ctx context.Context, s *subscription, reason string, drop func()) {
 	if !s.External {
 		_, _, _ = h.query(ctx, s.Callback, url.Values{"hub.mode": {denied}, "hub.topic": {s.Topic}, "hub.reason": {reason}})
@@ -120,8 +120,7 @@ type verdict struct {
 	err  error         // why the callback is refused; nil if it is not
 }
 
-// wait returns why a callback is refused; nil if it is not, or if that is not
-// known in time.
+// wait returns why a callback is refused; nil if it is not, or not in time.
 func (v *verdict) wait(ctx context.Context, limit time.Duration) error {
 	if limit == 0 {
 		return nil
@@ -150,9 +149,9 @@ func (h *Hub) settle(s *subscription, refused *refusedError) {
 	})
 }
 
-// traced returns a context that settles the verdict as soon as there is a
-// connection. A client that does not look at its callback before the hub has
-// answered would otherwise wait for itself.
+// traced returns a context to settle the verdict when there is a connection. A
+// client with one thread for its requests and its callback would otherwise wait
+// for itself.
 func (h *Hub) traced(ctx context.Context, s *subscription) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		ConnectDone: func(_, _ string, err error) {

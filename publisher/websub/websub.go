@@ -13,27 +13,25 @@
 // The hub keeps no content and no queue. For each subscription it knows the
 // position of the last delivery and asks the [Source] for the content after it,
 // so a backlog costs nothing and is one notification. [push] makes the
-// deliveries and says what is promised.
+// deliveries; its promises hold here.
 //
 // Before a delivery the hub asks whether the subscriber still has the right;
 // without it the subscription is denied (5.2) and ends. 410 ends a subscription
 // too (7), and so do the end of its lease and seven days of failures. The hub
 // can tell hubs of others of all topics, see [External].
 //
-// Subscriptions stand in the file "subscriptions", those of a Subscriber in
-// "subscribed", each a [push.Book] in a directory for its owner alone, because
-// both have secrets. A request is on stable storage before it is answered 202,
-// a new subscription before its first delivery: on a full disk new ones wait. A
-// request that a crash left unverified is verified after the next start.
+// The subscriptions of a Hub stand in the file "subscriptions", of a Subscriber
+// in "subscribed", each a [push.Book] in a directory for its owner alone, because
+// both have secrets. A request is on stable storage before the answer 202, a new
+// subscription before its first delivery: on a full disk new ones wait. After a
+// crash requests without verification are verified.
 //
 // Left out: content from publishers other than the Source (hub.mode=publish),
 // and discovery by links in feeds and HTML pages.
 package websub
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -57,7 +55,7 @@ type Source interface {
 	Topics() []string
 
 	// Latest returns the position after all content of a topic. It differs
-	// whenever there is more. Without such a topic the error is an [ErrNoTopic].
+	// whenever there is more. For an unknown topic the error is an [ErrNoTopic].
 	Latest(topic string) (position string, err error)
 
 	// Content returns the content of a topic after a position from Latest or
@@ -73,7 +71,7 @@ type Content struct {
 	More bool   // the topic has more already
 }
 
-// ErrNoTopic says that a Source does not have a topic.
+// ErrNoTopic is the error of a topic unknown to the Source.
 var ErrNoTopic = errors.New("no such topic")
 
 // Link relations (4).
@@ -136,21 +134,11 @@ func redact(callback string) string {
 
 // stateFile prepares the directory and returns the state file in it.
 func stateFile(dir *durable.Dir, name string) (durable.Sealed, error) {
-	f := durable.Sealed{Dir: dir, Name: name, Kind: name, Max: 256 << 20, Old: func(file []byte) ([]byte, error) { return unseal(name, file) }}
+	f := durable.Sealed{Dir: dir, Name: name, Kind: name, Max: 256 << 20, Old: func(file []byte) ([]byte, error) { return push.Unseal(file, "cutie "+name+" 1\n") }}
 	return f, errors.Join(os.Chmod(dir.Path(), 0o700), dir.Sweep(nil))
 }
 
-// unseal returns the lines between the title and the end of an old file.
-func unseal(name string, file []byte) ([]byte, error) {
-	lines, ok := bytes.CutPrefix(file, []byte("cutie "+name+" 1\n"))
-	end := bytes.LastIndexByte(bytes.TrimSuffix(lines, []byte("\n")), '\n') + 1
-	if !ok || string(lines[end:]) != fmt.Sprintf("end %d\n", bytes.Count(lines[:end], []byte("\n"))) {
-		return nil, errors.New("cut off, or of another kind")
-	}
-	return lines[:end], nil
-}
-
-// A refusedError is that of a request that the Doer refused to make.
+// A refusedError is the refusal of the Doer to make a request.
 type refusedError struct {
 	public string // for strangers
 	cause  error  // for the operator

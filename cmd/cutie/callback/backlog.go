@@ -6,8 +6,7 @@ import (
 	"cutie/queuefs"
 )
 
-// A change is what a receiver is to be told: that a job is no longer what it
-// was, with the event that says so.
+// A change of a job, with its last event.
 type change struct {
 	seq   queuefs.Seq
 	at    time.Time
@@ -16,8 +15,8 @@ type change struct {
 	phase string // of a [queuefs.Phase]
 }
 
-// An about is what a change is of: a job of the queue, or, of a
-// [queuefs.Phase], what its subject names.
+// An about names the subject of a change: a job of the queue, or the subject of
+// a [queuefs.Phase].
 type about struct {
 	job     queuefs.JobID
 	subject string
@@ -26,11 +25,11 @@ type about struct {
 // A backlog holds changes in the order of their events, the last one of each
 // job.
 type backlog struct {
-	list []change // with some that later ones have overtaken
+	list []change // some have been overtaken by later ones
 	last map[about]queuefs.Seq
 }
 
-// add adds a change that is later than all others.
+// add adds a change after all others.
 func (b *backlog) add(c change) {
 	if b.last == nil {
 		b.last = map[about]queuefs.Seq{}

@@ -1,5 +1,5 @@
 // Package callback tells a URL of every change of a job in a queue, and of the
-// phases of UWS jobs that are not in the queue yet.
+// phases of UWS jobs before they are in the queue.
 //
 // The properties of a queue name the URL. It gets the state of the job in JSON,
 // as a GET of the job would return it at the moment:
@@ -19,9 +19,9 @@
 // members phase and state the job is gone.
 //
 // The last change of each job is delivered at least once, over restarts and
-// crashes, and the numbers of a queue grow. Changes that wait are merged: the
-// last one of a job counts. [push] makes the deliveries. When a receiver has
-// failed for seven days, older changes are set aside.
+// crashes, and the numbers of a queue grow. Waiting changes are merged: the last
+// one of a job counts. [push] makes the deliveries. When a receiver has failed
+// for seven days, older changes are set aside.
 //
 // The file callback-secrets.txt in the home, for its owner alone, has lines
 // "QUEUE: SECRET". For each line of a queue the signature has a v1: the
@@ -31,19 +31,19 @@
 // Below callbacks/ in the home stand:
 //
 //	cursor        a [push.Book]: how far each queue has been delivered
-//	Q.outbox      what waited at the last checkpoint, sealed
-//	Q.dead        a line for each change that was set aside
-//	corrupt/      files that did not verify
+//	Q.outbox      the waiting changes at the last checkpoint, sealed
+//	Q.dead        a line for each change set aside
+//	corrupt/      damaged files
 //
 // Events are read into memory. Their journal may go after [Sender.Flush] has
-// put what waits into Q.outbox. A crash leaves:
+// put the waiting changes into Q.outbox. A crash leaves:
 //
 //	outbox       cursor              done on opening
 //	absent       names event D       the journal is read after D
-//	up to R > D  names event D       what it has after D waits; the journal is read after R
+//	up to R > D  names event D       its changes after D wait; the journal is read after R
 //	up to R ≤ D  names event D       as if absent
 //	damaged      any                 set aside, reported; as if absent
-//	any          absent or damaged   all that the outbox and the journal have waits
+//	any          absent or damaged   all changes of the outbox and the journal wait
 //
 // If the journal does not reach back to there, the jobs with changes since then
 // wait; culled jobs and phases are skipped and reported. A queue that gets its
@@ -73,7 +73,7 @@ type Options struct {
 	Parallel   int           // requests in progress; 0: 16
 	Timeout    time.Duration // of a request; 0: 30 s
 	GiveUp     time.Duration // longest time of failures; 0: 7 days
-	MaxWaiting int           // changes of a queue that wait; 0: 100,000; the oldest are set aside
+	MaxWaiting int           // waiting changes of a queue; 0: 100,000; the oldest are set aside
 	// Turned is told, by any goroutine, when the callback of a queue begins to
 	// fail, and with nil when it works again; nil: not told.
 	Turned func(queue string, err error)
@@ -109,7 +109,7 @@ const (
 const maxFile = 256 << 20 // bytes of the cursor or an outbox
 
 // New opens the callbacks of svc. Damage is reported and lived with; an error
-// means that the directory or the secrets cannot be used.
+// means an unusable directory or file of secrets.
 func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 	if o.Doer == nil {
 		return nil, errors.New("callbacks: no client")
@@ -148,8 +148,8 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 	return s, s.meet()
 }
 
-// Tick reads the new events and starts the deliveries that are due; it does not
-// wait for them. Call it a few times a second. To stop, end ctx and call
+// Tick reads the new events and starts the due deliveries; it does not wait for
+// them. Call it a few times a second. To stop, end ctx and call
 // [Sender.Wait].
 func (s *Sender) Tick(ctx context.Context) error {
 	s.work.Lock()
@@ -169,7 +169,7 @@ func (s *Sender) Tick(ctx context.Context) error {
 }
 
 // meet brings the feeds of all queues up to their last events, and ends the
-// feeds of queues that are gone.
+// feeds of removed queues.
 func (s *Sender) meet() error {
 	var errs []error
 	queues := s.svc.Queues()
@@ -200,8 +200,8 @@ func (s *Sender) meet() error {
 	return errors.Join(errs...)
 }
 
-// drop ends the feed of a queue that is gone. Its record stays: the queue may
-// come again.
+// drop ends the feed of a removed queue. Its record stays: the queue may come
+// again.
 func (s *Sender) drop(f *feed) {
 	n := 0
 	s.sender.View(func() {
@@ -216,8 +216,8 @@ func (s *Sender) drop(f *feed) {
 	delete(s.feeds, f.Queue)
 }
 
-// Flush brings what waits after every committed event into the outboxes. The
-// engine calls it before a checkpoint syncs the file system.
+// Flush reads all committed events and writes the waiting changes into the
+// outboxes. The engine calls it before a checkpoint syncs the file system.
 func (s *Sender) Flush() error {
 	s.work.Lock()
 	defer s.work.Unlock()
@@ -253,7 +253,7 @@ func (s *Sender) Synced() error {
 	if s.closed {
 		return queuefs.ErrClosed
 	}
-	var over []*feed // with an outbox of which nothing waits
+	var over []*feed // with an outbox and nothing of it waiting
 	s.sender.View(func() {
 		for _, f := range s.feeds {
 			if done, _ := f.done(); f.saved > 0 && done >= f.saved {

@@ -17,14 +17,14 @@ import (
 
 // A feed is the callback of one queue, as the cursor has it, and its state in
 // memory. Its position is number and time of an event: up to there all changes
-// are delivered, or overtaken by later ones that wait. The lock of the sender
-// guards what Tick and workers share.
+// are delivered, or overtaken by later ones in the backlog. The lock of the
+// sender guards the fields shared by Tick and workers.
 type feed struct {
 	Queue string `json:"queue"`
 	Site  string `json:"site,omitempty"` // tells the URL from another one; "" without callback
 	push.Target
 
-	q         *queuefs.Queue // nil: there is no such queue now
+	q         *queuefs.Queue // nil: the queue is not there now
 	url       string         // "": the queue has no callback
 	waiting   backlog        // of the events after the position, up to read
 	sent      change         // the message in progress
@@ -63,8 +63,8 @@ func (f *feed) settle() bool {
 }
 
 // skip passes over all events up to now. The position follows at the next
-// checkpoint: a queue whose first callback is set right before a crash then
-// begins early enough.
+// checkpoint: with a first callback right before a crash a queue then begins
+// early enough.
 func (f *feed) skip(now queuefs.QueueState) {
 	if now.Seq > f.read || f.waiting.len() > 0 {
 		f.read, f.readAt, f.waiting = now.Seq, now.LastEvent, backlog{}
@@ -131,7 +131,7 @@ func oldest(q *queuefs.Queue) queuefs.Seq {
 	}))
 }
 
-// catchUp takes up a changed callback and reads the events that came.
+// catchUp takes up a changed callback and reads the new events.
 func (s *Sender) catchUp(f *feed) error {
 	to, now := f.q.Info().Callback, f.q.State()
 	lost, idle := 0, false
@@ -183,8 +183,8 @@ func (s *Sender) catchUp(f *feed) error {
 	return nil
 }
 
-// limit sets the oldest changes aside if too many wait, a tenth at a time so
-// that it is not done at every event.
+// limit sets the oldest changes aside if too many wait, a tenth at a time and
+// not one at every event.
 func (s *Sender) limit(f *feed) error {
 	var oldest []change
 	s.sender.View(func() {
@@ -196,7 +196,7 @@ func (s *Sender) limit(f *feed) error {
 }
 
 // rediscover finds the jobs with changes since the last event read in the
-// index, where the journal no longer says what happened.
+// index, after their events have left the journal.
 func (s *Sender) rediscover(f *feed) error {
 	// Before the look at the jobs: later changes are in the journal again.
 	state := f.q.State()
@@ -238,7 +238,7 @@ func (s *Sender) rediscover(f *feed) error {
 	return nil
 }
 
-// kindOf returns the kind of the event that led to the status of a job.
+// kindOf returns the kind of the event behind the status of a job.
 func kindOf(j *queuefs.Job) queuefs.Kind {
 	switch {
 	case j.Status == queuefs.Consumed:

@@ -21,8 +21,8 @@ import (
 // due reports whether there is something to deliver.
 func due(f *feed, now time.Time) bool { return f.url != "" && f.waiting.len() > 0 && f.Ready(now) }
 
-// next returns the oldest change that waits. Changes of jobs that cannot be
-// read are set aside.
+// next returns the oldest waiting change. Changes of unreadable jobs are set
+// aside.
 func (s *Sender) next(_ context.Context, f *feed) (*push.Message, error) {
 	for {
 		var c change
@@ -122,7 +122,7 @@ func (s *Sender) kill(f *feed, changes []change, reason string) error {
 	return nil
 }
 
-// A lostError is that of a job that cannot be read.
+// A lostError is the error of an unreadable job.
 type lostError struct{ error }
 
 // body returns the present state of a job, or the data of a phase.
@@ -159,7 +159,7 @@ func (s *Sender) deliveryID(queue string, c change) string {
 // A State is the public state of the callback of a queue.
 type State struct {
 	Queue     string
-	URL       string // without user and query, which may be secret
+	URL       string // without user and query: they may be secret
 	Signed    bool
 	Waiting   int       // changes to be delivered
 	Oldest    time.Time // of them; zero if there is none

@@ -15,8 +15,8 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// An outbox is what waited after an event. Its file has a line for the event
-// and one for each change:
+// An outbox has the waiting changes after an event. Its file has a line for the
+// event and one for each change:
 //
 //	READ TIME
 //	SEQUENCE TIME KIND JOB
@@ -31,7 +31,7 @@ func (s *Sender) outbox(queue string) durable.Sealed {
 	return durable.Sealed{Dir: s.dir, Name: queue + outboxExt, Kind: "outbox of queue " + queue, Max: maxFile, Old: func(file []byte) ([]byte, error) {
 		head, lines, _ := bytes.Cut(file, []byte("\n"))
 		head, ok := bytes.CutPrefix(head, []byte("cutie outbox 1 "))
-		lines, err := unseal(lines)
+		lines, err := push.Unseal(lines, "")
 		if !ok || err != nil {
 			return nil, errors.New("not an outbox, or cut off")
 		}
@@ -59,8 +59,8 @@ func (c *change) append(dst []byte) []byte {
 	return dst
 }
 
-// readOutbox reads the outbox of a queue, which may be absent. A damaged one
-// is set aside.
+// readOutbox reads the outbox of a queue, if there is one. A damaged one is set
+// aside.
 func (s *Sender) readOutbox(queue string) (outbox, error) {
 	file := s.outbox(queue)
 	contents, err := file.Read()
@@ -139,25 +139,15 @@ func parseEvent(seq, at string) (queuefs.Seq, time.Time, error) {
 	return queuefs.Seq(n), t, err
 }
 
-// unseal returns the lines before the last one, which counted them in files
-// before there were seals.
-func unseal(lines []byte) ([]byte, error) {
-	end := bytes.LastIndexByte(bytes.TrimSuffix(lines, []byte("\n")), '\n') + 1
-	if string(lines[end:]) != fmt.Sprintf("end %d\n", bytes.Count(lines[:end], []byte("\n"))) {
-		return nil, errors.New("cut off")
-	}
-	return lines[:end], nil
-}
-
 // oldCursor returns the feeds of a cursor without a seal:
 //
 //	cutie callbacks 1
 //	QUEUE DONE TIME SITE|- FAILING|- FAILURES sending|stopped
 //	end N
 func oldCursor(file []byte) (contents []byte, err error) {
-	lines, ok := bytes.CutPrefix(file, []byte("cutie callbacks 1\n"))
-	if lines, err = unseal(lines); !ok || err != nil {
-		return nil, errors.New("not the cursor of callbacks, or cut off")
+	lines, err := push.Unseal(file, "cutie callbacks 1\n")
+	if err != nil {
+		return nil, err
 	}
 	for line := range bytes.Lines(lines) {
 		w := strings.Split(strings.TrimSuffix(string(line), "\n"), " ")
@@ -187,11 +177,10 @@ func oldCursor(file []byte) (contents []byte, err error) {
 	return contents, nil
 }
 
-// maxDead is the size of Q.dead, in bytes, at which it becomes Q.dead.old.
+// maxDead is the largest Q.dead, in bytes; a larger one becomes Q.dead.old.
 const maxDead = 8 << 20
 
-// bury writes down changes that will not be delivered. They are on stable
-// storage when bury returns.
+// bury writes changes into Q.dead. They are on stable storage when bury returns.
 func (s *Sender) bury(queue string, changes []change, reason string) (err error) {
 	name := queue + deadExt
 	if st, err := s.dir.Stat(name); err == nil && st.Size > maxDead {

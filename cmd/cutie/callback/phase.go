@@ -7,8 +7,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-// A phaseData is what a receiver is told of a phase: the data of its event
-// among the server-sent ones.
+// A phaseData is the body of a phase, the same as in a server-sent event.
 type phaseData struct {
 	Queue string      `json:"queue"`
 	Seq   queuefs.Seq `json:"seq"`
@@ -19,8 +18,8 @@ type phaseData struct {
 	State string      `json:"state,omitempty"` // where the job is; absent when it is gone
 }
 
-// phaseBody returns what is told of a phase, which is that of the event: what
-// the job is by now the queue does not know.
+// phaseBody returns the body of a phase, as of its event: the queue does not
+// know the present phase.
 func phaseBody(base state.Base, queue string, c change) ([]byte, error) {
 	d := phaseData{Queue: queue, Seq: c.seq, Time: queuefs.FormatTime(c.at), Kind: c.kind.String(), Job: c.about.subject, Phase: c.phase}
 	if c.phase != "" {

@@ -26,7 +26,7 @@ const minSecret = 16
 type secrets struct {
 	mu    sync.Mutex
 	of    map[string][]string
-	stamp unix.Stat_t // of the file that was read
+	stamp unix.Stat_t // of the file when it was read
 }
 
 // load reads the file again if it has changed. There need not be one.
@@ -60,8 +60,8 @@ func (s *secrets) load(home *durable.Dir) error {
 	return nil
 }
 
-// parseSecrets reads lines "QUEUE: SECRET"; empty ones and those that begin
-// with # mean nothing. Errors do not show secrets.
+// parseSecrets reads lines "QUEUE: SECRET"; empty lines and lines after # mean
+// nothing. Errors do not show secrets.
 func parseSecrets(text string) (map[string][]string, error) {
 	of := map[string][]string{}
 	n := 0
