@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/job"
@@ -92,7 +93,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 
 		k := old
 		seq, us := q.next()
-		k.Seq, k.Updated = seq, micro(us)
+		k.Seq, k.Updated, k.Destruction = seq, micro(us), time.Time{} // that of the new job now
 		k.Extra = with(old.Extra, elemRequeuedAs, again.ID.String())
 		return []*record{sub, q.recordOf(&k, Update, old.Status, us)}, nil
 	})

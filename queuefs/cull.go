@@ -61,7 +61,8 @@ const (
 // than CullingSize, all go whose last event is more than CullingAge hours ago;
 // if that is zero or unset, as many go as are too many. A queue without
 // CullingSize is left alone, and so is a job that a follower needs still, see
-// [Keeper], that is spared, see [Service.Spare], or on its way to a consumer, see
+// [Keeper], whose Destruction is ahead, that was put at the end of the queue again
+// as a job that is still there, or that is on its way to a consumer, see
 // [Queue.Given]. Thresholds of the call need
 // no room on the disk, as a change of those of the queue does: on a full one
 // they make some.
@@ -117,7 +118,7 @@ func (q *Queue) cull(ctx context.Context, o CullOptions, yield func(Culled) bool
 		}
 		first := some[0].changed
 		last = some[len(some)-1]
-		some = q.unspared(ctx, q.unretained(ctx, some))
+		some = q.unretained(ctx, some)
 		most -= len(some)
 		if more, err := q.cullThese(ctx, some, o.Dry, yield); !more || err != nil {
 			q.stays(first) // or a younger one does
@@ -267,29 +268,6 @@ func (q *Queue) oldest(last candidate, before int64, n int, dry bool) []candidat
 		q.mu.Unlock()
 	}
 	return found
-}
-
-// unspared returns the jobs that may go. It asks for each, see [Service.Spare].
-func (q *Queue) unspared(ctx context.Context, some []candidate) []candidate {
-	q.svc.mu.RLock()
-	spares := q.svc.spares
-	q.svc.mu.RUnlock()
-	if spares == nil {
-		return some
-	}
-	may, stays := some[:0], int64(math.MaxInt64)
-	for _, c := range some {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if spares(q.id, c.id) {
-			stays = min(stays, c.changed)
-		} else {
-			may = append(may, c)
-		}
-	}
-	q.stays(stays)
-	return may
 }
 
 // look returns what is told of the jobs, without those that changed.

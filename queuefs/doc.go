@@ -56,10 +56,6 @@
 // makes no sense, the properties that it had hold, and the queue is served. If
 // there is no copy either, the queue is closed and paused.
 //
-// A facade that keeps something beside the queue may tell of it by an event of
-// its own, which is of no job and no file and changes nothing here; see
-// [Queue.TellPhase].
-//
 // [Check] is this table as code.
 //
 // # How a queue is kept

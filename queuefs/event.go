@@ -58,18 +58,15 @@ func ParseKind(s string) (Kind, error) { return job.ParseKind(s) }
 func ParseOutcome(s string) (Outcome, error) { return job.ParseOutcome(s) }
 
 // An Event is one entry of a queue's history, on stable storage. It is of a
-// job, of queue-info.txt, or, if its kind is [Phase], of a subject that is
-// neither; then it has no statuses and no facts.
+// job or of queue-info.txt.
 type Event struct {
 	Seq      Seq
 	Time     time.Time // UTC, microseconds, strictly increasing within a queue
 	Kind     Kind
-	Job      JobID  // 0: the event is of queue-info.txt, or of Subject
+	Job      JobID  // 0: the event is of queue-info.txt
 	From, To Status // 0: not in the queue
 	Payload  Facts  // zero of queue-info.txt
 	File     Facts  // the job file, or queue-info.txt, as this event left it
-	Subject  string // of Phase alone: the identifier of what changed
-	Phase    string // of Phase alone: a word in capital letters; "": it is gone
 }
 
 // Facts are what an auditor compares of one file.

@@ -202,12 +202,8 @@ func (s *Service) tooFar() bool {
 }
 
 // admit holds a submission back while the files are too far behind. When
-// they cannot be written for lack of room, or the queue is closed, it is
-// refused. What it reserves is given back as [Service.reserve] says.
+// they cannot be written for lack of room it is refused. What it reserves is given back as [Service.reserve] says.
 func (s *Service) admit(ctx context.Context, q *Queue, n int, octets int64) (reserved space, err error) {
-	if q.Info().Closed {
-		return space{}, fmt.Errorf("%s: %w", q.id, ErrRefusing)
-	}
 	if err := s.catchUpFiles(ctx, q, n); err != nil {
 		return space{}, err
 	}

@@ -1,9 +1,7 @@
 package queuefs
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"cutie/queuefs/journal/segment"
@@ -14,33 +12,6 @@ func (q *Queue) Seq() Seq {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	return q.seq
-}
-
-// Wait returns nil once the queue has an event after the given one. If it is
-// removed meanwhile the error is [ErrNoQueue].
-func (q *Queue) Wait(ctx context.Context, after Seq) error {
-	for {
-		if err := q.svc.usable(); err != nil {
-			return err
-		}
-		q.mu.Lock()
-		if q.seq > after {
-			q.mu.Unlock()
-			return nil
-		}
-		if q.gone {
-			q.mu.Unlock()
-			return fmt.Errorf("%s: %w", q.id, ErrNoQueue)
-		}
-		wait := q.watch()
-		q.mu.Unlock()
-		select {
-		case <-wait:
-		case <-q.svc.stopped:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // Events returns the events after the given one, oldest first, at most max of

@@ -10,13 +10,13 @@ import (
 type Kept struct {
 	Queue  string // cleaned identifier
 	Needed int    // what a follower needs still, see [Keeper]
-	Spared int    // see [Service.Spare]
+	Spared int    // retained, see Destruction of [Job]
 }
 
 // Kept returns, of each queue that has some, how many jobs [Service.Cull] with
 // the same options leaves that are due by their thresholds. Ask it when that
 // has come to its end: what it has not come to does not count. It looks at all
-// jobs that are due, and asks for those that may be spared.
+// jobs that are due, and reads the files of those that may be retained.
 func (s *Service) Kept(ctx context.Context, o CullOptions) (all []Kept, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -48,9 +48,6 @@ func (q *Queue) kept(ctx context.Context, keep *Thresholds) (k Kept, err error) 
 		return k, nil
 	}
 	needed, goes := q.needed(), 0
-	q.svc.mu.RLock()
-	spares := q.svc.spares
-	q.svc.mu.RUnlock()
 	for n := range q.Pages() {
 		if err := ctx.Err(); err != nil {
 			return k, err
@@ -61,7 +58,7 @@ func (q *Queue) kept(ctx context.Context, keep *Thresholds) (k Kept, err error) 
 			if err := ctx.Err(); err != nil {
 				return k, err
 			}
-			if q.retained(id) || spares != nil && spares(q.id, id) {
+			if q.retained(id) {
 				k.Spared++
 			} else {
 				goes++

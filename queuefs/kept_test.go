@@ -38,9 +38,12 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 			var f needy
 			s.Follow(&f)
 			spared := []queuefs.JobID{1, 2, 7}
-			s.Spare(func(queue string, id queuefs.JobID) bool { return queue == "jobs" && slices.Contains(spared, id) })
-			for range 8 {
-				submit(t, q, queuefs.Meta{}, "x")
+			for id := queuefs.JobID(1); id <= 8; id++ {
+				m := queuefs.Meta{}
+				if slices.Contains(spared, id) {
+					m.Destruction = clock.now().Add(1000 * time.Hour)
+				}
+				submit(t, q, m, "x")
 				j, err := q.Next(ctx, "w")
 				must(t, err)
 				if j.ID == 4 {
@@ -78,7 +81,10 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 			if len(want) == 0 {
 				return
 			}
-			f.after, spared = time.Time{}, nil
+			f.after = time.Time{}
+			for _, id := range spared {
+				destroyAt(t, q, id, time.Time{})
+			}
 			culled(t, s, o)
 			if kept, err := s.Kept(ctx, o); err != nil || len(kept) > 0 {
 				t.Errorf("at last: %+v, %v", kept, err)

@@ -56,8 +56,8 @@ type Queue struct {
 	drafted   uint64        // jobs ever taken from dirty
 	touched   bool          // since the last checkpoint
 
-	changed chan struct{} // closed at the next commit; nil if nobody waits
-	waiters []*waiter     // consumers in the order they came
+	watch   watch
+	waiters []*waiter // consumers in the order they came
 }
 
 // queueDirs are the open directories of a queue; status is by [Status].
@@ -180,11 +180,11 @@ func (c *change) Committed() {
 		at = at.Add(n)
 	}
 	q.serve()
-	if q.changed != nil {
-		close(q.changed)
-		q.changed = nil
+	for _, r := range c.recs {
+		q.watch.wake(r.job)
 	}
 	q.mu.Unlock()
+	q.svc.happened.raise()
 }
 
 // Lost marks the service as failed; nothing is known of the outcome.
@@ -196,7 +196,9 @@ func (c *change) Lost(err error) { c.q.svc.fail(err) }
 func (q *Queue) apply(r *record, at segment.Position, replayed bool) {
 	switch {
 	case r.kind == Phase:
-		q.applyPhase(r, at)
+		q.touched = true
+		q.note(r, at)
+		q.seqTime = max(q.seqTime, r.time)
 		return
 	case r.job == 0:
 		q.applyInfo(r, at)
@@ -306,13 +308,8 @@ func (q *Queue) take(ctx context.Context, id JobID, unless Status) (Status, erro
 			q.mu.Unlock()
 			return st, nil
 		}
-		wait := q.watch()
-		q.mu.Unlock()
-		select {
-		case <-wait:
-		case <-q.svc.stopped:
-		case <-ctx.Done():
-			return 0, ctx.Err()
+		if err := q.sleep(ctx, id); err != nil {
+			return 0, err
 		}
 	}
 }
@@ -332,18 +329,7 @@ func (q *Queue) release(ids ...JobID) {
 		}
 	}
 	q.serve()
-	if q.changed != nil {
-		close(q.changed)
-		q.changed = nil
-	}
-}
-
-// watch returns a channel that is closed at the next commit; q.mu is held.
-func (q *Queue) watch() <-chan struct{} {
-	if q.changed == nil {
-		q.changed = make(chan struct{})
-	}
-	return q.changed
+	q.watch.wake(ids...)
 }
 
 // storageError says what a failed step means to the caller.

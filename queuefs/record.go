@@ -10,8 +10,7 @@ import (
 // A record is one event in the journal. It holds the whole new state of its
 // job, so that replaying it twice, or on top of a later state, ends right. One
 // of job 0 is of queue-info.txt, whose facts stand where a job has those of its
-// payload, or, if its kind is Phase, of what the text in the place of the job
-// file names.
+// payload.
 //
 //	length u32 | kind | from | to | flags | seq u64 | time µs i64 | job u64
 //	size i64 | submitted µs i64 | SHA-256 of payload | SHA-256 of job file
@@ -191,7 +190,7 @@ func (r *record) event() Event {
 	at := micro(r.time)
 	switch {
 	case r.kind == Phase:
-		return r.phaseEvent()
+		return Event{Seq: r.seq, Time: at, Kind: r.kind}
 	case r.job == 0:
 		return Event{Seq: r.seq, Time: at, Kind: r.kind,
 			File: Facts{Length: r.size, SHA256: r.sha, Type: typ, Modified: micro(r.submitted)}}

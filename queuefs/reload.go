@@ -175,6 +175,7 @@ func (s *Service) add(q *Queue) {
 	defer s.mu.Unlock()
 	s.byID[q.id] = q
 	s.queues = append(s.queues, q)
+	s.happened.raise()
 }
 
 // letGo ends the service of a queue without jobs that other hands have taken
@@ -189,9 +190,7 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 		return err
 	}
 	s.drop(q)
-	err = storageError(s.forget(q.id))
-	s.tellGuard(q.id)
-	return err
+	return storageError(s.forget(q.id))
 }
 
 // reload takes in a changed queue-info.txt, and tells whether it did.

@@ -17,8 +17,7 @@ const removedPrefix = "removed-"
 
 // RemoveQueue removes a queue that has no job of any status, with its
 // directory, its index and what was published of it. Consumers that wait for a
-// job of it are told that it is not there. If it has jobs, a [Guard] holds some
-// for it, or its directory has files that are not the program's to remove, the
+// job of it are told that it is not there. If it has jobs, or its directory has files that are not the program's to remove, the
 // error is [ErrNotEmpty].
 //
 // What is removed stays so when RemoveQueue returns; files that could not be
@@ -43,12 +42,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	if err != nil {
 		return err
 	}
-	ask := func() error {
-		if err := may(q); err != nil {
-			return err
-		}
-		return s.guarded(q.id)
-	}
+	ask := func() error { return may(q) }
 	// What refuses does so, if it can, as long as the queue is served: nobody is
 	// to take one that stays for one that is gone.
 	if err := s.removable(q, ask); err != nil {
@@ -68,7 +62,6 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	if err := errors.Join(s.removeDir(q.id), s.forget(q.id)); err != nil {
 		s.report(Problem{Path: queuesDir + "/" + q.id, Text: err.Error() + "; left behind of a queue that was removed"})
 	}
-	s.tellGuard(q.id)
 	return nil
 }
 
@@ -120,13 +113,8 @@ func (q *Queue) seal(ctx context.Context) error {
 			q.mu.Unlock()
 			return nil
 		}
-		wait := q.watch() // an event is on its way
-		q.mu.Unlock()
-		select {
-		case <-wait:
-		case <-q.svc.stopped:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := q.sleep(ctx, 0); err != nil { // an event is on its way
+			return err
 		}
 	}
 }
@@ -216,12 +204,10 @@ func (s *Service) drop(q *Queue) {
 		close(w.ready)
 	}
 	q.waiters = nil
-	if q.changed != nil {
-		close(q.changed)
-		q.changed = nil
-	}
+	q.watch.wakeAll()
 	q.idx.free()
 	q.mu.Unlock()
+	s.happened.raise()
 	q.closeDirs()
 }
 

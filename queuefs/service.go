@@ -47,6 +47,8 @@ type Service struct {
 	inline  int           // payloads up to this travel in the journal
 	stopped chan struct{} // closed when the service closes or fails
 
+	happened signal // in any queue
+
 	mu      sync.RWMutex
 	info    ServiceInfo
 	queues  []*Queue
@@ -54,8 +56,6 @@ type Service struct {
 	err     error // storage failed
 	closing bool
 	calls   sync.WaitGroup // changes on their way
-	guard   Guard          // or nil
-	spares  func(queue string, id JobID) bool
 
 	follower  Follower           // followers, or nil
 	upkeep    sync.Mutex         // held by whoever checkpoints

@@ -48,6 +48,7 @@ type Submission struct {
 	former JobID // see Replace; 0: none
 
 	digests digest.Set // those that the queue asks for
+	taken   bool       // see Accepted
 }
 
 var errOver = errors.New("submission is over")
@@ -61,11 +62,14 @@ func (q *Queue) Begin() *Submission {
 // submitter named none are given one name; see [ParseBatch].
 func (s *Submission) Group() { s.group = true }
 
-// Replace makes the submission take the place of a pending job: with one commit
-// that is Deleted, and it and the first job of the submission name each other as
-// those of [Queue.RequeueEnd] do. If the job is not pending then, Commit returns
-// [ErrNotPending] and changes nothing.
-func (s *Submission) Replace(id JobID) { s.former = id }
+// Replace makes the submission take the place of a job on hold for [NotStarted]:
+// with one commit that is Deleted, and it and the first job of the submission name
+// each other as those of [Queue.RequeueEnd] do. If the job was started or deleted
+// meanwhile, Commit changes nothing and returns [ErrConflict] or [ErrNotPending].
+func (s *Submission) Replace(id JobID) { s.former, s.taken = id, true }
+
+// Accepted says that the jobs were accepted before, so a closed queue takes them.
+func (s *Submission) Accepted() { s.taken = true }
 
 // Add starts the next job, and ends the payload of the one before. The error
 // tells what is wrong with m.
@@ -140,6 +144,9 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	if err := s.syncTemps(); err != nil {
 		return nil, err
 	}
+	if q.Info().Closed && !s.taken {
+		return nil, fmt.Errorf("%s: %w", q.id, ErrRefusing)
+	}
 	reserved, err := q.svc.admit(ctx, q, len(jobs), int64(total))
 	if err != nil {
 		return nil, err
@@ -147,7 +154,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	defer q.svc.unreserve(reserved)
 	var former Job
 	if s.former != 0 {
-		if former, err = q.takePending(ctx, s.former); err != nil {
+		if former, err = q.takeDraft(ctx, s.former); err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +196,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		k := former
 		seq, us := q.next()
 		k.enter(Deleted)
-		k.Seq, k.Deleted = seq, micro(us)
+		k.Seq, k.Deleted, k.Destruction = seq, micro(us), time.Time{}
 		k.Extra = with(k.Extra, elemRequeuedAs, jobs[0].ID.String())
 		return append(slices.Clip(recs), q.recordOf(&k, Delete, Pending, us)), nil
 	})
@@ -202,15 +209,18 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	return jobs, nil
 }
 
-// takePending takes a pending job for an operation, and reads it.
-func (q *Queue) takePending(ctx context.Context, id JobID) (Job, error) {
+// takeDraft takes a job that waits for its submitter, and reads it.
+func (q *Queue) takeDraft(ctx context.Context, id JobID) (Job, error) {
 	st, err := q.take(ctx, id, 0)
 	if err != nil {
 		return Job{}, err
 	}
 	j, err := q.Job(id)
-	if err == nil && st != Pending {
+	switch {
+	case err == nil && st != Pending:
 		err = misplaced(id, st, ErrNotPending)
+	case err == nil && j.HeldFor != NotStarted:
+		err = fmt.Errorf("%v: %w: its submitter has started it", id, ErrConflict)
 	}
 	if err != nil {
 		q.release(id)

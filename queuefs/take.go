@@ -124,17 +124,12 @@ func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
 	q.waiters = append(q.waiters, w)
 	q.mu.Unlock()
 
-	var stopped error
-	select {
-	case <-w.ready:
-		if ctx.Err() == nil && len(w.taken) > 0 {
-			return w.taken, nil
-		}
-	case <-ctx.Done():
-	case <-q.svc.stopped:
-		if stopped = q.svc.usable(); stopped == nil {
-			stopped = ErrClosed
-		}
+	stopped := q.svc.sleep(ctx, w.ready)
+	switch {
+	case ctx.Err() != nil:
+		stopped = nil
+	case stopped == nil && len(w.taken) > 0:
+		return w.taken, nil
 	}
 	q.mu.Lock()
 	if i := slices.Index(q.waiters, w); i >= 0 {

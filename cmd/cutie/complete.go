@@ -78,7 +78,7 @@ func (c *call) completeOptions(cmd *cobra.Command) {
 				words = append(words, cobra.CompletionWithDesc(form.String(), form.MediaType()))
 			}
 		case f.Name == "kind":
-			for k := queuefs.Submit; k <= queuefs.Phase; k++ {
+			for k := queuefs.Submit; k < queuefs.Phase; k++ {
 				words = append(words, k.String())
 			}
 		}

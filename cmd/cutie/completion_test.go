@@ -43,7 +43,7 @@ func TestCompletionWords(t *testing.T) {
 		{"watch -H " + home + " jobs u", "uc3+cutie=01=queue=01"},
 		{"ls --status ", "pending consumed deleted"},
 		{"ls --status=c", "consumed"},
-		{"watch --kind ", "submit consume delete requeue cull update hold release lease outcome phase"},
+		{"watch --kind ", "submit consume delete requeue cull update hold release lease outcome"},
 		{"requeue jobs --out", "--outcome --output"},
 		{"requeue jobs --outcome e", "error"},
 		{"setQueue jobs -S ", "pause restart"},

@@ -41,13 +41,11 @@ func (c *call) openHome(ctx context.Context) (*target, error) {
 	if svc.Info().BaseURI == "" { // references lead to where a daemon would listen
 		svc.SetBaseURI("http://" + defaultListen + "/")
 	}
-	// Culling and removing a queue ask for the jobs of UWS.
+	// Jobs of UWS in homes of former versions are moved into their queues.
 	jobs, err := uws.New(svc, uws.Options{})
 	if err != nil {
 		return nil, errors.Join(err, svc.Close())
 	}
-	svc.Guard(jobs)
-	svc.Spare(jobs.Spares)
 	h := rest.New(svc, rest.Options{MaxBody: localBody, Pages: dashboard.Pages{}, Log: func(_ *http.Request, err error) {
 		if !errors.Is(err, io.ErrClosedPipe) { // the reader stopped, and says why
 			c.warnf("%v", err)

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"cutie/queuefs"
 )
 
 func watchVerb(c *call) *cobra.Command {
@@ -28,9 +26,7 @@ Prints a line for each event of the queues, or of all queues, from now on and
 until it is interrupted: in columns on a terminal, as tab-separated fields
 elsewhere (time, queue, number, kind, job, from, to, octets, media type), and with
 -t json as the object from the daemon. Each event comes at least once; the number
-tells them apart. A job of UWS that was not started, or that is archived or
-destroyed there, has events of the kind phase: its phase stands in the place of
-to, and octets and media type are -.
+tells them apart.
 
 A lost connection is made again, and the events since then follow. If the daemon
 no longer has these events, a line on standard error says so, and with -t json an
@@ -184,8 +180,8 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 		return append(bytes.Clone(data), '\n'), nil
 	}
 	var e struct {
-		Queue, Time, Kind, Job, Phase, From, To, Type string
-		Seq, Size                                     int64
+		Queue, Time, Kind, Job, From, To, Type string
+		Seq, Size                              int64
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("event %s: %w", kind, err)
@@ -198,21 +194,13 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 	if e.Job == "" {
 		e.Job = "queue-info.txt"
 	}
-	size, phase := l.size(e.Size), e.Kind == queuefs.Phase.String()
-	if phase {
-		e.To, size = e.Phase, "-"
-	}
-	fields := []string{at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), size, cmp.Or(e.Type, "-")}
+	fields := []string{at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), l.size(e.Size), cmp.Or(e.Type, "-")}
 	if w.people {
 		r := fields
 		for i, f := range r {
 			r[i] = printable(f)
 		}
-		where := moved(r[5], r[6])
-		if phase && e.Phase == "" {
-			where = "gone"
-		}
-		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], where), nil
+		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], moved(r[5], r[6])), nil
 	}
 	for i, f := range fields {
 		fields[i] = oneLine(f)

@@ -101,8 +101,9 @@ const (
 	Release  // it is no longer
 	Extend   // the lease of a consumed job began or was extended
 	Conclude // the outcome of a consumed job is known, or its consumer gave a result
-	// The last one is of no job of the queue.
-	Phase // the phase of what a facade keeps beside the queue changed; see TellPhase of queuefs
+	// The last one is in the journals of former versions. It is of no job and no
+	// file, and nothing follows from it.
+	Phase
 )
 
 var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update", "hold", "release", "lease", "outcome", "phase"}

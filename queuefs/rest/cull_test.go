@@ -66,10 +66,13 @@ func TestCullSaysWhatItKeeps(t *testing.T) {
 	s, d := newDialled(t)
 	f := &needy{after: time.Unix(0, 0)}
 	s.svc.Follow(f)
-	s.svc.Spare(func(_ string, id queuefs.JobID) bool { return id == 1 })
 	var consumed time.Time
-	for range 4 {
-		s.submit("x", queuefs.Meta{})
+	for n := range 4 {
+		m := queuefs.Meta{}
+		if n == 0 {
+			m.Destruction = time.Now().Add(100 * 365 * 24 * time.Hour)
+		}
+		s.submit("x", m)
 		j, err := s.q.Next(ctx, "w")
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +114,9 @@ func TestCullSaysWhatItKeeps(t *testing.T) {
 			t.Errorf("client, queue %q: got %+v, %v", queue, got, err)
 		}
 	}
-	s.svc.Spare(nil)
+	if _, err := s.q.Amend(ctx, 1, func(j *queuefs.Job) error { j.Destruction = time.Time{}; return nil }); err != nil {
+		t.Fatal(err)
+	}
 	f.after = time.Time{}
 	kept("all may go", "/cull/jobs")
 	s.wantCounts(0, 0, 0)

@@ -26,6 +26,7 @@ type stream struct {
 	status  []queuefs.Status // only events that lead to these; all if there is none
 	all     bool             // every queue of the service, also those to come
 	follows []follow         // in the order of the service
+	seen    uint64           // of all: what had happened when nothing was left to send, see [queuefs.Service.Wait]
 	unnamed bool             // it has come further than the last id it was sent
 	sent    int              // octets since the last id
 }
@@ -101,11 +102,10 @@ func list[T any](r *request, name string, parse func(string) (T, error)) (all []
 	return all, nil
 }
 
-func (s *stream) wants(queue string, e *queuefs.Event) bool {
-	if e.Kind == queuefs.Phase && s.h.o.Phases != nil && !s.h.o.Phases(s.r, queue) {
-		return false
-	}
-	return (len(s.kinds) == 0 || slices.Contains(s.kinds, e.Kind)) &&
+// wants reports whether an event is sent. Nothing follows from those that former
+// versions made of phases of UWS.
+func (s *stream) wants(e *queuefs.Event) bool {
+	return e.Kind != queuefs.Phase && (len(s.kinds) == 0 || slices.Contains(s.kinds, e.Kind)) &&
 		(len(s.status) == 0 || slices.Contains(s.status, e.To))
 }
 
@@ -113,9 +113,6 @@ func (s *stream) wants(queue string, e *queuefs.Event) bool {
 // ends, the service does, or the client takes nothing more. lost is why the
 // client could not go on where it was, nil if it could.
 func (s *stream) run(ctx context.Context, lost *resetEvent) error {
-	if s.all {
-		defer s.h.wakes.join()()
-	}
 	opening := []byte("retry: 3000\n")
 	if lost != nil {
 		opening = lost.append(opening)
@@ -124,17 +121,14 @@ func (s *stream) run(ctx context.Context, lost *resetEvent) error {
 		return nil // the client has gone
 	}
 	for {
-		var wake <-chan struct{}
 		if s.all {
-			// Before the look at the queues, so that nothing falls between.
-			var err error
-			if wake, err = s.meet(); err != nil {
+			if err := s.meet(); err != nil {
 				return err
 			}
 		}
 		more, err := s.deliver()
 		if err == nil && !more {
-			err = s.wait(ctx, wake)
+			err = s.wait(ctx)
 		}
 		var gone clientError
 		if errors.As(err, &gone) || ctx.Err() != nil {
@@ -149,16 +143,12 @@ func (s *stream) run(ctx context.Context, lost *resetEvent) error {
 // wait returns when there may be a new event, or after a sign of life, which
 // tells proxies and the client that the connection stands, and the server that
 // the client does not.
-func (s *stream) wait(ctx context.Context, wake <-chan struct{}) error {
+func (s *stream) wait(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, s.h.o.Heartbeat)
 	defer cancel()
 	var err error
 	if s.all {
-		select {
-		case <-wake:
-		case <-waiting.Done():
-			err = waiting.Err()
-		}
+		s.seen, err = s.h.svc.Wait(waiting, s.seen)
 	} else {
 		err = s.follows[0].q.Wait(waiting, s.follows[0].seq)
 	}
@@ -198,7 +188,7 @@ func (s *stream) batch(f *follow) error {
 		e := &events[i]
 		f.seq = e.Seq
 		s.unnamed = true
-		if !s.wants(f.q.ID(), e) {
+		if !s.wants(e) {
 			continue
 		}
 		out = appendEvent(out, base, f.q.ID(), e)

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,52 +169,17 @@ func TestChangedPropertiesAreTold(t *testing.T) {
 	}
 }
 
-// A phase of what is no job of the queue is told with the words of the others,
-// without what only jobs and files have.
-func TestPhasesAreTold(t *testing.T) {
+// A job that waits for its submitter is submitted on hold, and released.
+func TestJobsOnHoldForTheirSubmitterAreTold(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	all, only, status := s.follow("/events?lastEventId="), s.follow("/events/jobs?kind=phase,consume"), s.follow("/events/jobs?status=consumed")
+	all := s.follow("/events?lastEventId=")
 	all.block()
-	only.block()
-	tell := func(phase string) {
-		t.Helper()
-		if err := s.q.TellPhase(context.Background(), "u1/?", phase); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tell("PENDING")
-	s.submit("x", queuefs.Meta{})
-	tell("")
+	s.submit("x", queuefs.Meta{OnHold: true})
+	s.do("POST", "/consume/jobs", "").want(t, 204)
+	s.do("POST", "/release/jobs?held", "").want(t, 200) // a selection leaves it
+	s.do("POST", "/release/jobs/"+j1, "").want(t, 200)
 	s.do("POST", "/consume/jobs", "").want(t, 200)
-	status.want("jobs 4 consume " + j1)
-	at := func(seq queuefs.Seq) string {
-		t.Helper()
-		events, err := s.q.Events(seq-1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return `{"queue":"jobs","seq":` + fmt.Sprint(seq) + `,"time":"` + queuefs.FormatTime(events[0].Time) + `","kind":"phase","job":"u1/?"`
-	}
-	for _, want := range []string{at(1) + `,"phase":"PENDING","state":"` + s.url + `/uws/jobs/async/u1%2F%3F"}`, at(3) + `}`} {
-		if event, data := only.block(); event != "phase" || data != want {
-			t.Errorf("got event %q\n%s\nwant\n%s", event, data, want)
-		}
-	}
-	only.want("jobs 4 consume " + j1)
-	all.want("jobs 1 phase u1/?", "jobs 2 submit "+j1, "jobs 3 phase u1/?", "jobs 4 consume "+j1)
-	s.follow("/events/jobs", "Last-Event-ID", "1").want("jobs 2 submit "+j1, "jobs 3 phase u1/?", "jobs 4 consume "+j1)
-}
-
-func TestPhasesAreForThoseWhoMayKnow(t *testing.T) {
-	s := newSite(t, rest.Options{Phases: func(r *http.Request, queue string) bool {
-		return r.Header.Get("Knows") == queue
-	}})
-	if err := s.q.TellPhase(context.Background(), "u1", "PENDING"); err != nil {
-		t.Fatal(err)
-	}
-	s.submit("x", queuefs.Meta{})
-	s.follow("/events/jobs?from=1", "Knows", "jobs").want("jobs 1 phase u1", "jobs 2 submit "+j1)
-	s.follow("/events/jobs?from=1", "Knows", "others").want("jobs 2 submit " + j1)
+	all.want("jobs 1 submit "+j1, "jobs 2 release "+j1, "jobs 3 consume "+j1)
 }
 
 func TestStreamsGoOnWhereTheyWere(t *testing.T) {

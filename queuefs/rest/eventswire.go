@@ -8,16 +8,13 @@ import (
 	"cutie/queuefs/state"
 )
 
-// An eventData is the data of a server-sent event, whose name is the kind. One
-// of the kind phase is of a job of UWS that is none of the queue, or that UWS
-// alone archived or destroyed: it has no from, to, size and type.
+// An eventData is the data of a server-sent event, whose name is the kind.
 type eventData struct {
 	Queue string      `json:"queue"` // cleaned identifier
 	Seq   queuefs.Seq `json:"seq"`
 	Time  string      `json:"time"` // as in states
 	Kind  string      `json:"kind"`
 	Job   string      `json:"job,omitempty"`   // absent: the event is of queue-info.txt
-	Phase string      `json:"phase,omitempty"` // of a phase alone; absent: the job is gone
 	From  string      `json:"from,omitempty"`  // absent: it was not in the queue
 	To    string      `json:"to,omitempty"`    // absent: it no longer is
 	State string      `json:"state,omitempty"` // of the job, or of the queue; absent when there is none any more
@@ -29,10 +26,6 @@ type eventData struct {
 func appendEvent(dst []byte, base state.Base, queue string, e *queuefs.Event) []byte {
 	d := eventData{Queue: queue, Seq: e.Seq, Time: queuefs.FormatTime(e.Time), Kind: e.Kind.String(), From: e.From.String(), To: e.To.String()}
 	switch {
-	case e.Kind == queuefs.Phase:
-		if d.Job, d.Phase = e.Subject, e.Phase; e.Phase != "" {
-			d.State = base.Ref("uws", queue, "async", e.Subject)
-		}
 	case e.Job == 0:
 		d.State, d.Size, d.Type = base.Ref("state", queue), &e.File.Length, e.File.Type
 	default:

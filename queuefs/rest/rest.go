@@ -144,13 +144,9 @@ type Options struct {
 	// StreamIdle is how long one that follows may take nothing of what it is
 	// sent; 0: 30 s; then it is cut off.
 	StreamIdle time.Duration
-	// Phases tells whether who follows a queue is told of the phases of jobs that
-	// are none of the queue: their identifiers are for those who may change them.
-	// nil: everybody is.
-	Phases func(r *http.Request, queue string) bool
-	Batch  BatchOptions
-	Fetch  *outbound.Client // fetches what manifests name; nil: one that reaches public addresses only
-	Pages  Pages            // write the form XHTML; nil: plain tables
+	Batch      BatchOptions
+	Fetch      *outbound.Client // fetches what manifests name; nil: one that reaches public addresses only
+	Pages      Pages            // write the form XHTML; nil: plain tables
 	// Log is told of errors that are not shown to the caller; nil: nobody is.
 	Log func(r *http.Request, err error)
 }
@@ -163,7 +159,6 @@ type Handler struct {
 
 	batches batches
 	streams atomic.Int64
-	wakes   wakes
 }
 
 // New returns a Handler before svc. It expects requests with the paths of the
@@ -187,9 +182,9 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	h.batches.of = map[string]int{}
 	h.route("/help", methods{"GET": {h.help, "help"}})
 	h.route("/help/{method}", methods{"GET": {h.help, "help"}})
-	h.route("/state", methods{"GET": {h.serviceState, "getServiceState"}, "POST": {h.waking(h.postState), "createQueue"}})
-	h.route("/state/{queue}", methods{"GET": {h.queueState, "getQueueState"}, "PUT": {h.waking(h.putQueue), "createQueue"},
-		"POST": {h.postQueue, "setQueue"}, "DELETE": {h.waking(h.removeQueue), "removeQueue"}})
+	h.route("/state", methods{"GET": {h.serviceState, "getServiceState"}, "POST": {h.postState, "createQueue"}})
+	h.route("/state/{queue}", methods{"GET": {h.queueState, "getQueueState"}, "PUT": {h.putQueue, "createQueue"},
+		"POST": {h.postQueue, "setQueue"}, "DELETE": {h.removeQueue, "removeQueue"}})
 	h.route("/state/{queue}/{job}", methods{"GET": {h.jobState, "getJobState"}})
 	h.route("/content/{queue}", methods{"GET": {h.peek, "peekAtJob"}, "POST": {h.submit, "submitJob"}})
 	h.route("/content/{queue}/{job}", methods{"GET": {h.peek, "peekAtJob"}, "DELETE": {h.delete, "deleteJob"}})

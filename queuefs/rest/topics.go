@@ -185,9 +185,8 @@ var topics = []struct {
 		Request: "GET /events[/Q][?kind=][&status=][&from=N]",
 		Text: "Answers text/event-stream, as browsers read it; with the header Last-Event-ID the\n" +
 			"events follow that came after it. Kinds are submit, consume, delete, requeue,\n" +
-			"cull, update, hold, release, lease, outcome; and phase, of a job of UWS before\n" +
-			"it is started, or that is archived or destroyed there: it has job, phase and\n" +
-			"state, without phase the job is gone. status is where an event leads to, which\n" +
-			"is none of phase. Errors: 404, 503 too many follow.",
+			"cull, update, hold, release, lease, outcome. A job of UWS that is not started is\n" +
+			"pending and on hold, and its start is release. status is where an event leads to.\n" +
+			"Errors: 404, 503 too many follow.",
 	}, nil},
 }

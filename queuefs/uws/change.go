@@ -2,6 +2,7 @@ package uws
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"net/http"
 	"slices"
@@ -13,7 +14,6 @@ import (
 // change does what a POST to a job, or to a part of it, asks for (UWS 1.1,
 // 2.2.3), and leads to the job.
 func (h *Handler) change(w http.ResponseWriter, r *request) error {
-	s := r.s
 	f, err := h.fill(w, r, false)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	if c == (control{}) && len(params) == 0 {
 		return bad("nothing is asked for: PHASE, DESTRUCTION, EXECUTIONDURATION, ACTION or a parameter")
 	}
-	defer s.lock(r.path[1])()
+	defer r.list.lock(r.path[1])()
 	j, err := h.found(r, true)
 	if err != nil {
 		return err
@@ -38,44 +38,54 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	if c.delete {
 		return h.destroyLocked(w, r, j)
 	}
+	var pairs []pair
 	if len(params) > 0 {
-		if err := j.setParams(params); err != nil {
+		if pairs, err = j.changed(params); err != nil {
 			return err
 		}
 	}
-	if c.runID != nil {
-		if p := j.phase(); p != pending {
-			return forbidden("the job is %s and its run identifier cannot be changed", p)
-		}
-		j.rec.runID = *c.runID
+	p := j.phase()
+	if c.runID != nil && p != pending {
+		return forbidden("the job is %s and its run identifier cannot be changed", p)
 	}
 	if c.run {
 		if err := j.mayRun(); err != nil {
 			return err // before anything is changed
 		}
 	}
-	j.record(s)
-	h.limit(j.rec, r.set, c)
-	if c.destruction != nil || c.duration != nil || c.runID != nil || len(params) > 0 {
-		put := s.keep
-		if j.cut == nil {
-			put = s.stage
-		}
-		if err := put(j.rec); err != nil {
+	if len(params) > 0 {
+		if err := j.setParams(r.Context(), pairs); err != nil {
 			return err
 		}
-		s.limits.forget()
+	}
+	if c.destruction != nil || c.duration != nil || c.runID != nil {
+		if err := j.amend(r.Context(), func(cut *queuefs.Job) error { h.limit(j, cut, c); return nil }); err != nil {
+			return err
+		}
 	}
 	switch {
-	case c.run && j.phase() == pending: // else it was started, and the client did not hear of it
-		err = h.start(r.Context(), s, r.set, j.rec)
+	case c.run && p == pending: // else it was started, and the client did not hear of it
+		_, err = r.q.Release(context.WithoutCancel(r.Context()), j.cut.ID)
 	case c.abort:
-		err = h.abort(r.Context(), j)
+		err = j.stop(r.Context(), abortWhy)
 	}
 	if err != nil {
 		return err
 	}
 	return see(w, h.ref(r.q, "async", j.id))
+}
+
+// limit sets what was asked for in the job file.
+func (h *Handler) limit(j *job, cut *queuefs.Job, c control) {
+	if c.runID != nil {
+		cut.Extra = with(cut.Extra, elemRunID, *c.runID)
+	}
+	if c.duration != nil {
+		cut.Extra = with(cut.Extra, elemDuration, strconv.FormatInt(j.set.clampDuration(*c.duration), 10))
+	}
+	if c.destruction != nil {
+		cut.Destruction = j.set.clampDestruction(*c.destruction, j.created(), h.now())
+	}
 }
 
 // only refuses what a part of a job has nothing to do with.
@@ -105,16 +115,16 @@ func (j *job) mayRun() error {
 	}
 }
 
-// setParams gives parameters of a job that was not started new values. Version
-// 1.1 makes none that were not there (UWS 1.1, 2.2.3.5).
-func (j *job) setParams(params []pair) error {
+// changed returns the parameters of a job with new values. Only a job that was
+// not started takes them, and version 1.1 makes no new names (UWS 1.1, 2.2.3.5).
+func (j *job) changed(params []pair) ([]pair, error) {
 	if p := j.phase(); p != pending {
-		return forbidden("the job is %s and its parameters cannot be changed", p)
+		return nil, forbidden("the job is %s and its parameters cannot be changed", p)
 	}
 	if j.set.opaque {
-		return forbidden("the job has one opaque parameter, which cannot be changed")
+		return nil, forbidden("the job has one opaque parameter, which cannot be changed")
 	}
-	list := slices.Clone(j.rec.params)
+	list := j.pairs()
 	for i, p := range params {
 		named := func(q pair) bool { return q.name == p.name }
 		if slices.ContainsFunc(params[:i], named) {
@@ -122,10 +132,10 @@ func (j *job) setParams(params []pair) error {
 		}
 		at := slices.IndexFunc(list, named)
 		switch {
-		case at < 0 && slices.ContainsFunc(j.rec.uploads, func(u upload) bool { return u.name == p.name }):
-			return forbidden("parameter %.40q is a file, which cannot be changed", p.name)
+		case at < 0 && slices.Contains(j.uploads(), p.name):
+			return nil, forbidden("parameter %.40q is a file, which cannot be changed", p.name)
 		case at < 0 && !j.set.old:
-			return forbidden("the job has no parameter %.40q to change", p.name)
+			return nil, forbidden("the job has no parameter %.40q to change", p.name)
 		case at < 0:
 			at = len(list)
 		}
@@ -139,10 +149,23 @@ func (j *job) setParams(params []pair) error {
 		size += len(p.name) + len(p.value)
 	}
 	if size > maxParams || len(list) > maxPairs || len(formatPairs(list)) > queuefs.MaxSidecar {
-		return &httpError{http.StatusRequestEntityTooLarge, "parameters are too many or too long"}
+		return nil, &httpError{http.StatusRequestEntityTooLarge, "parameters are too many or too long"}
 	}
-	j.rec.params = list
-	return nil
+	return list, nil
+}
+
+// setParams gives a job that was not started its parameters. With files they
+// are in the sidecar alone, else also in the payload.
+func (j *job) setParams(ctx context.Context, pairs []pair) error {
+	if len(j.uploads()) == 0 {
+		return j.replace(ctx, pairs)
+	}
+	sidecar := formatPairs(pairs)
+	cut, err := j.q.Describe(context.WithoutCancel(ctx), j.cut.ID, queuefs.Description{Sidecar: &sidecar})
+	if err == nil {
+		j.cut = cut
+	}
+	return err
 }
 
 // putParameter gives one parameter a new value.
@@ -161,16 +184,16 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 	if isControl(p.name) {
 		return bad("%.40q is no parameter of the job", p.name)
 	}
-	s := r.s
-	defer s.lock(r.path[1])()
+	defer r.list.lock(r.path[1])()
 	j, err := h.found(r, true)
 	if err != nil {
 		return err
 	}
-	if err := j.setParams([]pair{p}); err != nil {
+	pairs, err := j.changed([]pair{p})
+	if err != nil {
 		return err
 	}
-	if err := s.stage(j.rec); err != nil {
+	if err := j.setParams(r.Context(), pairs); err != nil {
 		return err
 	}
 	return see(w, h.ref(r.q, "async", j.id))
@@ -178,7 +201,7 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 
 // destroyed is DELETE of a job.
 func (h *Handler) destroyed(w http.ResponseWriter, r *request) error {
-	defer r.s.lock(r.path[1])()
+	defer r.list.lock(r.path[1])()
 	j, err := h.found(r, true)
 	if err != nil {
 		return err
@@ -189,7 +212,7 @@ func (h *Handler) destroyed(w http.ResponseWriter, r *request) error {
 // destroyLocked leads to the list, of which the client need not see all. A
 // browser sees the page of the list then.
 func (h *Handler) destroyLocked(w http.ResponseWriter, r *request, j *job) error {
-	if err := h.destroy(r.Context(), j, false); err != nil {
+	if err := j.destroy(r.Context(), h.now(), false); err != nil {
 		return err
 	}
 	where := h.ref(r.q, "async")

@@ -73,13 +73,3 @@ func isControl(name string) bool {
 	}
 	return false
 }
-
-// limit sets the limits of a job that were asked for, as far as they go.
-func (h *Handler) limit(r *record, set settings, c control) {
-	if c.duration != nil {
-		r.duration = set.clampDuration(*c.duration)
-	}
-	if c.destruction != nil {
-		r.destruction = set.clampDestruction(*c.destruction, r.created, h.now())
-	}
-}

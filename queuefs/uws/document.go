@@ -91,20 +91,18 @@ func (h *Handler) jobDocument(j *job) *document {
 		d.element("message", summary)
 		d.end("errorSummary")
 	}
-	if c := j.cut; c != nil {
-		// Its name is none of UWS: there are clients that take any "job" for one.
-		d.buf.WriteString(`<uws:jobInfo><cut:entry xmlns:cut="` + nsCutie + `"`)
-		d.attr("queue", j.s.q.ID())
-		d.attr("job", c.ID.String())
-		d.attr("attempts", strconv.Itoa(c.Attempts))
-		if j.phase() == completed {
-			d.attr("reported", strconv.FormatBool(j.reported()))
-		}
-		if c.HeldFor != "" {
-			d.attr("heldFor", c.HeldFor)
-		}
-		d.buf.WriteString("/></uws:jobInfo>\n")
+	// Its name is none of UWS: there are clients that take any "job" for one.
+	d.buf.WriteString(`<uws:jobInfo><cut:entry xmlns:cut="` + nsCutie + `"`)
+	d.attr("queue", j.q.ID())
+	d.attr("job", j.cut.ID.String())
+	d.attr("attempts", strconv.Itoa(j.cut.Attempts))
+	if j.phase() == completed {
+		d.attr("reported", strconv.FormatBool(j.reported()))
 	}
+	if j.phase() == held && j.cut.HeldFor != "" {
+		d.attr("heldFor", j.cut.HeldFor)
+	}
+	d.buf.WriteString("/></uws:jobInfo>\n")
 	d.end("job")
 	return d
 }
@@ -122,7 +120,7 @@ func (h *Handler) eachParameter(d *document, j *job) {
 		d.attr("id", p.name)
 		if p.ref {
 			d.attr("byReference", "true")
-			value = h.ref(j.s.q, "async", j.id, "parameters", p.name)
+			value = h.ref(j.q, "async", j.id, "parameters", p.name)
 		}
 		d.buf.WriteString(">")
 		d.escape(value)
@@ -141,7 +139,7 @@ func (h *Handler) eachResult(d *document, j *job) {
 		d.buf.WriteString("<uws:result")
 		d.attr("id", r.Name)
 		d.attr("xlink:type", "simple")
-		d.attr("xlink:href", h.ref(j.s.q, "async", j.id, "results", r.Name))
+		d.attr("xlink:href", h.ref(j.q, "async", j.id, "results", r.Name))
 		if !j.set.old {
 			d.attr("size", strconv.FormatInt(r.Size, 10))
 			d.attr("mime-type", typeOf(r))

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/durable"
 )
 
 const mediaForm = "application/x-www-form-urlencoded"
@@ -98,36 +97,28 @@ const maxUploads = 32
 // A filled form is what came with a request: the parameters of query and body,
 // and the files.
 type filled struct {
-	params  []pair
-	uploads []upload
-	spools  []*durable.Spool // of the uploads that were not placed
-	size    int              // octets of params
+	q        *queuefs.Queue
+	accepted bool // by a former version: a closed queue takes it
+	params   []pair
+	size     int // bytes of params
+	uploads  []upload
 }
 
-// discard lets go of the files, unless they were placed.
-func (f *filled) discard(s *shelf) {
-	dir := s.there().staged
-	for _, spool := range f.spools {
-		spool.Close()
-		dir.Remove(spool.Name()) // else it goes at the next opening
-	}
-	f.spools = nil
+// An upload is a file that came with a job. It is the payload of a submission,
+// on disk if it is large.
+type upload struct {
+	name      string // of the parameter
+	filename  string
+	mediaType string
+	sub       *queuefs.Submission
+	draft     *queuefs.Draft
 }
 
-// place puts the files where those of a job are.
-func (f *filled) place(s *shelf, id string) ([]upload, error) {
-	dir := s.there().staged
-	for n := 0; len(f.spools) > 0; n++ {
-		spool := f.spools[0]
-		if err := spool.Close(); err != nil {
-			return nil, err
-		}
-		if err := dir.Rename(spool.Name(), dir, uploadName(id, n)); err != nil {
-			return nil, err
-		}
-		f.spools = f.spools[1:]
+// discard lets go of the files; a submission that was committed stays.
+func (f *filled) discard() {
+	for _, u := range f.uploads {
+		u.sub.Discard()
 	}
-	return f.uploads, nil
 }
 
 // add takes a parameter, whichever way it came.
@@ -145,10 +136,10 @@ func (f *filled) add(p pair) error {
 
 // fill reads query and body. Files are for a job that is made.
 func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled, err error) {
-	f = &filled{}
+	f = &filled{q: r.q}
 	defer func() {
 		if err != nil {
-			f.discard(r.s)
+			f.discard()
 		}
 	}()
 	for _, p := range r.query {
@@ -165,7 +156,7 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 		if attrs["boundary"] == "" {
 			return f, bad("multipart/form-data without a boundary")
 		}
-		return f, h.fillParts(f, r.s, multipart.NewReader(in, attrs["boundary"]), files, fromPage)
+		return f, f.parts(multipart.NewReader(in, attrs["boundary"]), files, fromPage)
 	case media == mediaForm || media == "":
 		text, err := io.ReadAll(io.LimitReader(in, 3*maxParams+1))
 		if err != nil {
@@ -184,14 +175,15 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 			}
 		}
 	case files && r.set.opaque:
-		return f, h.take(f, r.s, &upload{name: payloadName, mediaType: label(r.Header.Get("Content-Type"))}, in)
+		return f, f.take(upload{name: payloadName, mediaType: label(r.Header.Get("Content-Type"))}, in)
 	default:
 		return f, &httpError{http.StatusUnsupportedMediaType, "unsupported body: " + label(media) + "; parameters come as a form, a file in multipart/form-data"}
 	}
 	return f, nil
 }
 
-func (h *Handler) fillParts(f *filled, s *shelf, parts *multipart.Reader, files, fromPage bool) error {
+// parts reads what came as multipart/form-data.
+func (f *filled) parts(parts *multipart.Reader, files, fromPage bool) error {
 	for {
 		p, err := parts.NextRawPart()
 		if err == io.EOF {
@@ -226,8 +218,8 @@ func (h *Handler) fillParts(f *filled, s *shelf, parts *multipart.Reader, files,
 			if err := checkName(name); err != nil {
 				return forbidden("%v", err)
 			}
-			u := &upload{name: name, filename: label(path.Base(strings.ReplaceAll(filename, `\`, "/"))), mediaType: label(p.Header.Get("Content-Type"))}
-			if err := h.take(f, s, u, in); err != nil {
+			u := upload{name: name, filename: label(path.Base(strings.ReplaceAll(filename, `\`, "/"))), mediaType: label(p.Header.Get("Content-Type"))}
+			if err := f.take(u, in); err != nil {
 				return partError(err)
 			}
 			continue
@@ -242,32 +234,31 @@ func (h *Handler) fillParts(f *filled, s *shelf, parts *multipart.Reader, files,
 	}
 }
 
-// take stores a file that comes, on stable storage.
-func (h *Handler) take(f *filled, s *shelf, u *upload, in io.Reader) (err error) {
-	d, err := s.open(true)
-	if err != nil {
+func (f *filled) begin() *queuefs.Submission {
+	sub := f.q.Begin()
+	if f.accepted {
+		sub.Accepted()
+	}
+	return sub
+}
+
+// take stores a file that comes.
+func (f *filled) take(u upload, in io.Reader) (err error) {
+	u.sub = f.begin()
+	f.uploads = append(f.uploads, u)
+	last := &f.uploads[len(f.uploads)-1]
+	if last.draft, err = u.sub.Add(queuefs.Meta{}); err != nil {
 		return err
 	}
-	spool, err := d.staged.Spool()
-	if err != nil {
-		return err
-	}
-	f.spools = append(f.spools, spool)
-	if u.size, err = io.Copy(spool, in); err != nil {
-		return err
-	}
-	f.uploads = append(f.uploads, *u)
-	if err := spool.Sync(); err != nil {
-		return err
-	}
-	return spool.Park()
+	_, err = last.draft.ReadFrom(in)
+	return err
 }
 
 // partError says of an error that is not ours that the body is wrong.
 func partError(err error) error {
 	var e *httpError
 	var broken *os.PathError
-	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, queuefs.ErrNoQueue) {
+	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, queuefs.ErrNoSpace) || errors.Is(err, queuefs.ErrFailed) {
 		return err
 	}
 	return bad("multipart/form-data: %v", err)

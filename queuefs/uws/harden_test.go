@@ -14,28 +14,6 @@ import (
 	"cutie/queuefs"
 )
 
-func TestRecordThatCannotBeUnderstoodIsSetAside(t *testing.T) {
-	w := newWorld(t, "")
-	staged, started, fine := idOf(w.create("a=1")), idOf(w.create("a=1&PHASE=RUN")), idOf(w.create("a=1"))
-	w.close()
-	dir := filepath.Join(w.dir, "uws", "q")
-	write(t, filepath.Join(dir, "staged", staged), "nonsense\n")
-	write(t, filepath.Join(dir, "jobs", started), "created: soon\n")
-	w.open(nil)
-	if err := w.h.Tick(context.Background()); err == nil || !strings.Contains(err.Error(), staged) || !strings.Contains(err.Error(), started) {
-		t.Errorf("got %v, want both records named", err)
-	}
-	w.tick() // it was told once
-	if got := names(t, filepath.Join(dir, "corrupt")); len(got) != 2 {
-		t.Errorf("got %v set aside, want two", got)
-	}
-	w.want(404, "GET", "async/"+staged, "")
-	// The job itself is in the queue, and goes by its number.
-	if got := ids(w.get("async")); !reflect.DeepEqual(got, []string{fine, "j000000000001"}) {
-		t.Errorf("got %v in the list", got)
-	}
-}
-
 func TestSettingsThatMakeNoSenseChangeNothing(t *testing.T) {
 	w := newWorld(t, "uwsExecutionDuration: 5\n")
 	job := w.create("a=1&PHASE=RUN")
@@ -78,8 +56,8 @@ func TestRejectedCreationLeavesNothing(t *testing.T) {
 	for _, c := range []string{"PHASE=RUN&PHASE=ABORT", "DESTRUCTION=x", "=1&PHASE=RUN"} {
 		w.want(403, "POST", "async", c)
 	}
-	if got := names(t, filepath.Join(w.dir, "uws", "q", "staged")); len(got) != 0 {
-		t.Errorf("got %v staged, want nothing", got)
+	if got := w.spooled(); len(got) != 0 {
+		t.Errorf("got %v left, want nothing", got)
 	}
 	if got := w.q.State().Pending; got != 0 {
 		t.Errorf("got %d jobs, want 0", got)
@@ -129,22 +107,34 @@ func TestOperatorMayPutAnArchivedJobBack(t *testing.T) {
 	w.phase(job, "QUEUED")
 }
 
-func TestInstantsAreRememberedOnce(t *testing.T) {
+func TestDestructionThatWasChangedComesOnce(t *testing.T) {
 	w := newWorld(t, "")
+	var kept []string
 	for i := range 20 {
 		job := w.create("a=1")
 		for n := range 5 {
 			w.want(303, "POST", job+"/destruction", fmt.Sprintf("DESTRUCTION=203%d-01-01", n))
 		}
-		if i%2 == 0 {
+		w.want(303, "POST", job+"/parameters", "a=2")
+		switch {
+		case i%2 == 0:
 			w.want(303, "DELETE", job, "")
-		} else {
+		default:
 			w.want(303, "POST", job+"/phase", "PHASE=RUN")
 			w.want(303, "POST", job+"/destruction", "DESTRUCTION=2040-01-01")
+			kept = append(kept, job)
 		}
 	}
-	if got := w.h.Due("q"); got != 10 {
-		t.Errorf("got %d instants of 10 jobs", got)
+	due := func(year int) int {
+		t.Helper()
+		ids, err := w.q.Due(t.Context(), time.Date(year, 1, 2, 0, 0, 0, 0, time.UTC), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(ids)
+	}
+	if a, b := due(2039), due(2040); a != 0 || b != len(kept) {
+		t.Errorf("got %d and %d jobs due, want none and %d", a, b, len(kept))
 	}
 }
 

@@ -17,8 +17,8 @@ func TestJobFromItsMakingToItsDestruction(t *testing.T) {
 		t.Errorf("identifier begins with %c", c)
 	}
 	w.phase(job, "PENDING")
-	if got := w.q.State().Pending; got != 0 {
-		t.Errorf("got %d pending jobs in the queue before RUN, want 0", got)
+	if _, err := w.q.Next(context.Background(), "w"); err != queuefs.ErrEmpty {
+		t.Errorf("got %v before RUN, want that nobody gets the job", err)
 	}
 	w.want(303, "POST", job+"/parameters", "QUERY=c")
 	w.want(303, "PUT", job+"/parameters/x", "y;=\\")

@@ -62,7 +62,7 @@ func (f *filter) mayWant(st queuefs.Status) bool {
 }
 
 var phasesOf = map[queuefs.Status][]phase{
-	queuefs.Pending:  {queued, held, archived},
+	queuefs.Pending:  {pending, queued, held, archived},
 	queuefs.Consumed: {executing, completed, failed, aborted, archived},
 	queuefs.Deleted:  {aborted, archived},
 }
@@ -86,9 +86,8 @@ type ref struct {
 func refOf(j *job) ref { return ref{j.id, j.runID(), j.owner(), j.phase(), j.created()} }
 
 // list answers with the job list. With LAST it is sorted, and costs what it
-// shows; otherwise it has all jobs, first those that were not started, then
-// those of the queue, the newest ones first.
-func (h *Handler) list(w http.ResponseWriter, r *request) error {
+// shows; otherwise it has all jobs, the last of the queue first.
+func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 	f, err := r.filter()
 	if err != nil {
 		return err
@@ -161,15 +160,8 @@ func (h *Handler) writeRef(d *document, r *request, j ref) {
 // that were found need not be looked at.
 func (h *Handler) newest(r *request, f filter) (refs []ref, err error) {
 	n := min(f.last, maxListed)
-	seen := map[string]bool{}
-	if err := h.eachStaged(r, f, seen, func(j *job) (bool, error) {
-		refs = append(refs, refOf(j))
-		return len(refs) < n, nil
-	}); err != nil {
-		return nil, err
-	}
 	byAge := func(a, b ref) int { return b.created.Compare(a.created) }
-	err = h.eachQueued(r, f, seen, func(j *job) (bool, error) {
+	err = h.each(r, f, func(j *job) (bool, error) {
 		if len(refs) >= n && stamp(j.cut.Submitted).Before(refs[n-1].created) {
 			return false, nil
 		}

@@ -78,8 +78,8 @@ func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 	page := &jobPage{URL: url, XML: url + "?format=xml", Wait: url + "?format=html&WAIT=30&PHASE=" + string(p), Waits: p.active() && !r.set.old,
 		Destruction: timeOrNone(j.destruction()), Duration: j.duration(), Pending: p == pending, Active: p.active() || p == held, Mine: r.mayChange(j)}
 	_, page.Message, _ = j.failure()
-	if j.cut != nil {
-		page.CutieJob = state.NewBase(h.svc.Info().BaseURI).Ref("state", r.q.ID(), j.cut.ID.String()) + "?t=xhtml"
+	page.CutieJob = state.NewBase(h.svc.Info().BaseURI).Ref("state", r.q.ID(), j.cut.ID.String()) + "?t=xhtml"
+	if p == held {
 		page.HeldFor = j.cut.HeldFor
 	}
 	start, end := j.ran()

@@ -54,40 +54,40 @@ func partsOf(cut *queuefs.Job) (parts []part) {
 
 // join returns the payload of a job with several files, and says in m what it
 // is.
-func (r *record) join(m *queuefs.Meta, files []io.Reader) io.Reader {
+func (f *filled) join(m *queuefs.Meta) (io.Reader, error) {
 	var (
 		buf   bytes.Buffer
 		whole []io.Reader
 		at    int64
 	)
-	w := multipart.NewWriter(&buf)
-	boundary := "cutie-" + r.id // which nobody knew when the files were made
-	if err := w.SetBoundary(boundary); err != nil {
-		panic(err)
-	}
+	w := multipart.NewWriter(&buf) // nobody knew its boundary when the files were made
 	frame := func() (octets []byte) {
 		octets = bytes.Clone(buf.Bytes())
 		buf.Reset()
 		whole = append(whole, bytes.NewReader(octets))
 		return octets
 	}
-	for i, u := range r.uploads {
+	for _, u := range f.uploads {
+		content, err := u.draft.Reader()
+		if err != nil {
+			return nil, err
+		}
 		h := textproto.MIMEHeader{"Content-Disposition": {multipart.FileContentDisposition(u.name, u.filename)}}
 		if u.mediaType != "" {
 			h.Set("Content-Type", u.mediaType)
 		}
 		w.CreatePart(h) // a buffer takes everything
 		octets := frame()
-		line := int64(bytes.Index(octets, []byte(boundary)) + len(boundary) + len("\r\n"))
-		p := part{at + line, int64(len(octets)) - line, u.size, u.name}
+		line := int64(bytes.Index(octets, []byte(w.Boundary())) + len(w.Boundary()) + len("\r\n"))
+		p := part{at + line, int64(len(octets)) - line, u.draft.Size(), u.name}
 		m.Extra.Add(elemPart, p.String())
-		whole = append(whole, files[i])
-		at += int64(len(octets)) + u.size
+		whole = append(whole, content)
+		at += int64(len(octets)) + p.size
 	}
 	w.Close()
 	frame()
 	m.MediaType = w.FormDataContentType()
-	return io.MultiReader(whole...)
+	return io.MultiReader(whole...), nil
 }
 
 // cut returns a part of a payload.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,8 +19,7 @@ import (
 	"cutie/queuefs"
 )
 
-// told returns the events of the queue after one: "subject phase" of phases,
-// the kind of others.
+// told returns the kinds of the events of the queue after one.
 func (w *world) told(after queuefs.Seq) (all []string) {
 	w.t.Helper()
 	events, err := w.q.Events(after, 10_000)
@@ -27,11 +27,7 @@ func (w *world) told(after queuefs.Seq) (all []string) {
 		w.t.Fatal(err)
 	}
 	for _, e := range events {
-		if e.Kind == queuefs.Phase {
-			all = append(all, strings.TrimSpace(e.Subject+" "+e.Phase))
-		} else {
-			all = append(all, e.Kind.String())
-		}
+		all = append(all, e.Kind.String())
 	}
 	return all
 }
@@ -45,22 +41,25 @@ func (w *world) wantTold(since *queuefs.Seq, want ...string) {
 	*since = w.q.Seq()
 }
 
-func TestPhasesOfStagedJobsAreEvents(t *testing.T) {
+// Every change of a phase is an event of a job of the queue.
+func TestPhasesAreEventsOfJobs(t *testing.T) {
 	w := newWorld(t, "uwsDestruction: 1\n")
 	seq := w.q.Seq()
 	a := w.create("a=1")
-	w.wantTold(&seq, idOf(a)+" PENDING")
+	w.wantTold(&seq, "submit")
 	w.want(303, "POST", a+"/phase", "PHASE=ABORT")
-	w.wantTold(&seq, idOf(a)+" ABORTED")
+	w.wantTold(&seq, "delete")
 	w.want(303, "POST", a+"/phase", "PHASE=ABORT") // it is
-	w.want(303, "POST", a+"/destruction", "DESTRUCTION=2026-03-01")
 	w.wantTold(&seq)
+	w.want(303, "POST", a+"/destruction", "DESTRUCTION=2026-03-01")
+	w.wantTold(&seq, "update")
 	w.want(303, "DELETE", a, "")
-	w.wantTold(&seq, idOf(a))
+	w.wantTold(&seq, "update")
 	b := w.create("a=1")
 	w.want(303, "POST", b+"/parameters", "a=2")
+	w.wantTold(&seq, "submit", "submit", "delete") // a payload never changes
 	w.want(303, "POST", b+"/phase", "PHASE=RUN")
-	w.wantTold(&seq, idOf(b)+" PENDING", "submit")
+	w.wantTold(&seq, "release")
 	w.create("a=1&PHASE=RUN")
 	w.want(303, "POST", "sync", "a=1")
 	w.wantTold(&seq, "submit", "submit")
@@ -68,19 +67,12 @@ func TestPhasesOfStagedJobsAreEvents(t *testing.T) {
 	w.wantTold(&seq)
 	c := w.create("a=1")
 	w.want(303, "POST", c, "ACTION=DELETE")
-	d := w.create("a=1")
-	w.tick()
-	w.wantTold(&seq, idOf(c)+" PENDING", idOf(c), idOf(d)+" PENDING")
-	w.sleep(2 * time.Hour)
-	w.want(303, "POST", b+"/destruction", "DESTRUCTION=2026-03-01")
+	w.wantTold(&seq, "submit", "delete", "update")
+	d := w.create("a=1&DESTRUCTION=2026-01-31T12:30:00")
+	w.sleep(45 * time.Minute)
 	w.tick()
 	w.want(404, "GET", d, "")
-	if got := w.told(seq); !slices.Contains(got, idOf(d)) {
-		t.Errorf("got %q, want an event of the job whose time had come", got)
-	}
-	if got := names(t, filepath.Join(w.dir, "uws", "q", "staged")); len(got) != 0 {
-		t.Errorf("got %q left", got)
-	}
+	w.wantTold(&seq, "submit", "delete", "update")
 }
 
 func TestArchivedAndDestroyedJobsAreEvents(t *testing.T) {
@@ -92,10 +84,10 @@ func TestArchivedAndDestroyedJobsAreEvents(t *testing.T) {
 	w.sleep(2 * time.Hour)
 	w.tick()
 	w.phase(w.srv.URL+"/uws/q/async/"+id, "ARCHIVED")
-	w.wantTold(&seq, id+" ARCHIVED")
+	w.wantTold(&seq, "update")
 	w.tick()
 	w.want(303, "DELETE", "async/"+id, "")
-	w.wantTold(&seq, id)
+	w.wantTold(&seq, "update")
 	sub := w.q.Begin() // by other ways
 	if _, err := sub.Add(queuefs.Meta{}); err != nil {
 		t.Fatal(err)
@@ -105,73 +97,120 @@ func TestArchivedAndDestroyedJobsAreEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want(303, "DELETE", "async/"+jobs[0].ID.String(), "")
-	w.wantTold(&seq, "submit", "delete", jobs[0].ID.String())
+	w.wantTold(&seq, "submit", "delete", "update")
 	w.close()
 	w.open(nil)
 	w.tick()
 	w.wantTold(&seq)
 }
 
-// A life does to jobs all that is told of beside what is told of the queue. do
-// makes a request, and returns where it leads, "" unless it was acknowledged.
-func life(do func(method, where, body string) string, tick func()) {
-	job := func(where string) string { return "async/" + idOf(where) }
-	a := do("POST", "async", "a=1")
-	b := do("POST", "async", "b=1")
-	do("POST", job(a)+"/phase", "PHASE=ABORT")
-	do("POST", job(b)+"/phase", "PHASE=RUN")
-	do("POST", "async", "c=1&PHASE=RUN")
-	do("DELETE", job(a), "")
-	d := do("POST", "async", "d=1")
-	do("DELETE", job(b), "")
-	tick()
-	do("DELETE", job(d), "")
-	do("POST", "async", "e=1")
+// A selection that is released leaves jobs alone that wait for their client. An
+// operator who releases one of them by its number starts it.
+func TestReleaseOfAPendingJobIsRun(t *testing.T) {
+	w := newWorld(t, "")
+	job := w.create("a=1")
+	w.want(303, "POST", job+"/parameters", "a=2")
+	id := w.q.IDs(queuefs.ListOptions{Held: true})[0]
+	if _, err := w.q.Hold(t.Context(), id, "no licence"); err != nil {
+		t.Fatal(err)
+	}
+	w.phase(job, "HELD")
+	w.want(403, "POST", job+"/phase", "PHASE=RUN")
+	w.want(403, "POST", job+"/parameters", "a=3")
+	if _, err := w.q.Release(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.phase(job, "QUEUED")
+	if got := w.take().Sidecar; got != "a=2" {
+		t.Errorf("got %q", got)
+	}
 }
 
-// agree compares what is told with what is there: of each job the last phase
-// that was told is the one it has, none is told twice, and none of what never
-// was.
-func (w *world) agree(when string) {
+// A ledger has what a client knows of its jobs: the phases each of them may be
+// in, several after a request that was not acknowledged. "" is no job.
+type ledger map[string][]string
+
+// A life does to jobs all that UWS does beside what consumers do. do makes a
+// request for a job, which leads to the phase, and returns where the job is.
+func life(do func(job, phase, method, part, body string) string, tick func()) {
+	a := do("", "PENDING", "POST", "", "a=1")
+	b := do("", "PENDING", "POST", "", "b=1&c=1")
+	do(a, "ABORTED", "POST", "/phase", "PHASE=ABORT")
+	do(b, "PENDING", "POST", "/parameters", "b=2")
+	do(b, "QUEUED", "POST", "/phase", "PHASE=RUN")
+	do("", "QUEUED", "POST", "", "c=1&PHASE=RUN")
+	do(a, "", "DELETE", "", "")
+	d := do("", "PENDING", "POST", "", "d=1")
+	do(b, "", "DELETE", "", "")
+	tick()
+	do(d, "", "DELETE", "", "")
+	do("", "PENDING", "POST", "", "e=1")
+}
+
+// until returns the phases of a job while a request for another one is on its
+// way. The work on a job ends before the job is destroyed.
+func until(was []string, phase string) []string {
+	may := append(slices.Clone(was), phase)
+	if phase == "" {
+		may = append(may, "ABORTED")
+	}
+	return may
+}
+
+// lead is do of a life that keeps a ledger.
+func (w *world) lead(jobs ledger) func(job, phase, method, part, body string) string {
+	return func(job, phase, method, part, body string) string {
+		if job == "" && method != "POST" || job == "" && part != "" {
+			return "" // of a job that was not made
+		}
+		if job != "" {
+			jobs[job] = until(jobs[job], phase)
+		}
+		status, location, _ := w.do(method, "async"+strings.TrimSuffix("/"+job, "/")+part, body)
+		if status != 303 {
+			return job
+		}
+		if job == "" {
+			job = idOf(location)
+		}
+		jobs[job] = []string{phase}
+		return job
+	}
+}
+
+// agree compares what clients know with what is there.
+func (w *world) agree(when string, jobs ledger) {
 	w.t.Helper()
-	last, times := map[string]string{}, map[string]int{}
-	for _, e := range w.told(0) {
-		if id, phase, _ := strings.Cut(e, " "); id[0] == 'u' && len(id) == 27 {
-			if times[e]++; times[e] > 1 {
-				w.t.Errorf("%s: %s is told twice", when, e)
-			}
-			if phase == "" {
-				phase = "gone"
-			}
-			last[id] = phase
+	listed := ids(w.get("async"))
+	for id, may := range jobs {
+		status, _, phase := w.do("GET", "async/"+id+"/phase", "")
+		if status == 404 {
+			phase = ""
+		}
+		if !slices.Contains(may, phase) || status != 200 && status != 404 {
+			w.t.Errorf("%s: job %s is %d %q, its client knows of %q", when, id, status, phase, may)
+		}
+		if n := len(slices.DeleteFunc(slices.Clone(listed), func(o string) bool { return o != id })); n != 1 && phase != "" || n != 0 && phase == "" {
+			w.t.Errorf("%s: job %s, which is %q, is %d times in the list", when, id, phase, n)
 		}
 	}
-	for _, id := range ids(w.get("async")) {
-		if _, known := last[id]; !known {
-			last[id] = ""
-		}
-	}
-	queued := map[string]bool{}
-	for _, n := range w.q.IDs(queuefs.ListOptions{}) {
-		j, err := w.q.Job(n)
+	for _, id := range w.q.IDs(queuefs.ListOptions{Status: queuefs.Pending}) {
+		cut, err := w.q.Job(id)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		queued[j.Extra.Value("uws-id")] = true
-	}
-	for id, told := range last {
-		status, _, phase := w.do("GET", "async/"+id+"/phase", "")
-		switch {
-		case status == 404 && told == "gone":
-		case status == 200 && phase == told:
-		case status == 200 && queued[id] && told != "gone": // the queue tells of it
-		default:
-			w.t.Errorf("%s: job %s is %d %s, told was %q", when, id, status, phase, told)
+		in, err := w.q.Payload(id)
+		if err != nil {
+			w.t.Fatal(err)
 		}
-	}
-	notes, err := filepath.Glob(filepath.Join(w.dir, "uws", "q", "staged", "*.untold-*"))
-	if err != nil || len(notes) > 0 {
-		w.t.Errorf("%s: left behind %s, %v", when, notes, err)
+		buf := make([]byte, in.Size())
+		if _, err := in.Read(buf); err != nil {
+			w.t.Error(err)
+		}
+		in.Close()
+		if got := strings.ReplaceAll(cut.Sidecar, "; ", "&"); got != string(buf) {
+			w.t.Errorf("%s: job %v has %s in the sidecar and %s in the payload", when, id, got, buf)
+		}
 	}
 }
 
@@ -186,8 +225,7 @@ func fastDir(t *testing.T) string {
 	return dir
 }
 
-// newBroken makes a world whose steps, those of the service and of the Handler,
-// go through fault from now on.
+// newBroken makes a world whose steps go through fault from now on.
 func newBroken(t *testing.T, fault func(step string, do func() error) error) *world {
 	w := newWorldIn(t, fastDir(t), "")
 	w.close()
@@ -210,28 +248,12 @@ func newBroken(t *testing.T, fault func(step string, do func() error) error) *wo
 func (w *world) again() {
 	w.t.Helper()
 	w.srv.Close()
-	w.h.Close() // whether it can is of no interest
-	w.svc.Close()
+	w.h.Close()
+	w.svc.Close() // whether it can is of no interest
 	w.fault = nil
 	w.open(nil)
 	w.tick()
 	w.tick()
-}
-
-// acknowledged is do of a life: what it returns has been told.
-func (w *world) acknowledged(method, where, body string) string {
-	if strings.HasSuffix(where, "async/") || strings.Contains(where, "async//") {
-		return "" // of a job that was not made
-	}
-	seq := w.q.Seq()
-	status, location, _ := w.do(method, where, body)
-	if status != 303 {
-		return ""
-	}
-	if got := w.told(seq); len(got) == 0 {
-		w.t.Errorf("%s %s %s was acknowledged, and is not told", method, where, body)
-	}
-	return location
 }
 
 func TestEveryStepOfAPhaseFails(t *testing.T) {
@@ -270,16 +292,15 @@ func TestEveryStepOfAPhaseFails(t *testing.T) {
 					}
 					return do()
 				})
-				life(w.acknowledged, func() { w.h.Tick(context.Background()) })
+				jobs := ledger{}
+				life(w.lead(jobs), func() { w.h.Tick(context.Background()); w.svc.Checkpoint(context.Background()) })
 				if w.svc.Err() == nil && !way.stops {
-					w.h.Tick(context.Background())
-					w.sleep(2 * time.Second) // what could not be done is tried again
 					w.tick()
-					w.agree(fired)
+					w.agree(fired, jobs)
 				}
 				w.again()
-				w.agree(fired + ", opened again")
-				if fired == "" && at < 40 {
+				w.agree(fired+", opened again", jobs)
+				if fired == "" && at < 20 {
 					t.Errorf("only %d steps", at)
 				}
 			})
@@ -303,85 +324,113 @@ func (w *world) copy() string {
 	}
 }
 
-// What a kill leaves before any step is told when the home is opened again,
-// once; and not once more after that.
+// What a client was told holds after a kill before any step.
 func TestKillAtAnyStepOfAPhase(t *testing.T) {
 	type kill struct {
 		at, dir string
-		told    []string // acknowledged by then
+		jobs    ledger
 	}
-	var kills []kill
-	var mu sync.Mutex
-	var known []string // nil: what comes is of no interest
-	var w *world
+	var (
+		kills []kill
+		mu    sync.Mutex
+		known ledger // nil: what comes is of no interest
+		w     *world
+	)
 	w = newBroken(t, func(step string, do func() error) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if known != nil {
-			kills = append(kills, kill{step, w.copy(), slices.Clone(known)})
+			kills = append(kills, kill{step, w.copy(), maps.Clone(known)})
 		}
 		return do()
 	})
-	mu.Lock()
-	known = []string{}
-	mu.Unlock()
-	life(func(method, where, body string) string {
-		location := w.acknowledged(method, where, body)
-		now := w.told(0)
+	jobs := ledger{}
+	do := w.lead(jobs)
+	life(func(job, phase, method, part, body string) string {
 		mu.Lock()
-		defer mu.Unlock()
-		known = now
-		return location
-	}, w.tick)
-	w.agree("without a kill")
+		known = maps.Clone(jobs)
+		if job != "" {
+			known[job] = until(jobs[job], phase)
+		}
+		mu.Unlock()
+		return do(job, phase, method, part, body)
+	}, func() { w.tick(); w.svc.Checkpoint(t.Context()) })
 	mu.Lock()
 	known = nil
 	mu.Unlock()
+	w.agree("without a kill", jobs)
 	w.close()
 	home := w.dir
 	for _, k := range kills {
 		w.dir, w.fault = k.dir, nil
 		w.open(nil)
 		w.tick()
-		w.agree("killed before " + k.at)
-		now := w.told(0)
-		if len(now) < len(k.told) || !slices.Equal(now[:len(k.told)], k.told) {
-			t.Errorf("killed before %s: got %q, acknowledged was %q", k.at, now, k.told)
-		}
-		w.again()
-		if got := w.told(0); !slices.Equal(got, now) {
-			t.Errorf("killed before %s: got %q after another start, want %q", k.at, got, now)
-		}
+		w.agree("killed before "+k.at, k.jobs)
 		w.srv.Close()
 		w.h.Close()
 		w.svc.Close()
 	}
-	if len(kills) < 40 {
+	if len(kills) < 20 {
 		t.Errorf("only %d steps", len(kills))
 	}
 	w.dir = home
 	w.open(nil) // for the end of the test
 }
 
-// A job that is aborted keeps its queue from being removed no longer: when that
-// comes before the event there is nobody to tell, and the job is aborted.
-func TestAbortedWhileItsQueueIsRemoved(t *testing.T) {
-	var w *world
-	var once sync.Once
-	var aborting atomic.Bool
-	w = newBroken(t, func(step string, do func() error) error {
-		err := do()
-		if aborting.Load() && step == "rename to staged" {
-			once.Do(func() {
-				if err := w.svc.RemoveQueue(context.Background(), "q"); err != nil {
-					t.Error(err)
-				}
-			})
+// To destroy a job makes free space, so it needs none.
+func TestAPendingJobIsDestroyedOnAFullDisk(t *testing.T) {
+	var full atomic.Bool
+	w := newBroken(t, func(step string, do func() error) error {
+		verb, _, _ := strings.Cut(step, " ")
+		switch verb {
+		case "put", "rewrite", "stage", "temp", "mkdir", "prepare":
+			if full.Load() {
+				return syscall.ENOSPC
+			}
 		}
-		return err
+		return do()
 	})
+	w.quiet = true
 	a := w.create("a=1")
-	aborting.Store(true)
-	w.want(303, "POST", a+"/phase", "PHASE=ABORT")
+	b := w.create("b=1&DESTRUCTION=" + w.clock().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z"))
+	full.Store(true)
+	w.want(303, "DELETE", a, "")
 	w.want(404, "GET", a, "")
+	w.sleep(2 * time.Hour)
+	w.tick()
+	w.want(404, "GET", b, "")
+	full.Store(false)
+}
+
+// When the journal fails, nobody knows whether RUN has started the job before the
+// home is opened again: until then nothing can be done to it.
+func TestRunOfUnknownEndIsKnownAtTheNextStart(t *testing.T) {
+	w := newWorld(t, "")
+	w.close()
+	broken := false
+	w.fault = func(step string, do func() error) error {
+		if err := do(); err != nil || !broken || step != "journal sync" {
+			return err
+		}
+		return syscall.EIO // but it happened
+	}
+	w.open(nil)
+	w.quiet = true
+	id := idOf(w.create("a=1"))
+	broken = true
+	w.want(503, "POST", "async/"+id+"/phase", "PHASE=RUN")
+	w.want(503, "POST", "async/"+id+"/phase", "PHASE=RUN")
+	w.want(503, "POST", "async/"+id+"/destruction", "DESTRUCTION=2026-03-01")
+	w.want(503, "DELETE", "async/"+id, "")
+	w.srv.Close()
+	w.h.Close()
+	if err := w.svc.Close(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v", err)
+	}
+	w.fault = nil
+	w.open(nil)
+	w.phase("async/"+id, "QUEUED")
+	if got := w.q.State().Pending; got != 1 {
+		t.Errorf("got %d jobs in the queue, want 1", got)
+	}
 }

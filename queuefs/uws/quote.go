@@ -56,7 +56,8 @@ func (p *history) learn(q *queuefs.Queue, now time.Time) {
 
 // recall learns from jobs that ended before the start.
 func (p *history) recall(q *queuefs.Queue) {
-	ids := q.IDs(queuefs.ListOptions{Status: queuefs.Consumed, After: firstAfter(q) - 1, Limit: lookedAt})
+	after := queuefs.JobID(max(1, (q.Pages()-1)*queuefs.PageJobs)) - 1 // the last page
+	ids := q.IDs(queuefs.ListOptions{Status: queuefs.Consumed, After: after, Limit: lookedAt})
 	for _, id := range ids[max(0, len(ids)-manySamples):] {
 		p.add(q, id)
 	}
@@ -78,7 +79,7 @@ func (p *history) add(q *queuefs.Queue, id queuefs.JobID) bool {
 // nobody knows: as many jobs as were in work at once lately are done at a time,
 // and each takes as long as the last ones did.
 func (h *Handler) quote(j *job) time.Time {
-	p, now := &j.s.past, h.now()
+	p, now := &j.list.past, h.now()
 	p.mu.Lock()
 	takes, known, busy := p.mean, p.samples >= fewSamples, max(1, p.busy[0], p.busy[1])
 	p.mu.Unlock()
@@ -87,8 +88,7 @@ func (h *Handler) quote(j *job) time.Time {
 			return time.Time{}
 		}
 	}
-	var ahead int64
-	switch state := j.s.q.State(); j.phase() {
+	switch j.phase() {
 	case executing:
 		start, _ := j.ran()
 		t := start.Add(takes)
@@ -96,16 +96,11 @@ func (h *Handler) quote(j *job) time.Time {
 			t = now
 		}
 		return stamp(t)
-	case pending:
-		ahead = state.Pending - state.Held
-		fallthrough
-	case queued:
-		if !state.Info.Paused.IsZero() {
+	case pending, queued:
+		if !j.q.Info().Paused.IsZero() {
 			return time.Time{}
 		}
-		if j.cut != nil {
-			ahead = before(j.s.q, j.cut.ID)
-		}
+		ahead := before(j.q, j.cut.ID)
 		rounds := (ahead + int64(busy) - 1) / int64(busy)
 		if rounds > int64(100*365*24*time.Hour/max(takes, 1)) {
 			return time.Time{} // not in this century
@@ -115,17 +110,24 @@ func (h *Handler) quote(j *job) time.Time {
 	return time.Time{}
 }
 
-// before returns how many jobs are pending before one, from memory.
+// before returns how many jobs consumers take before one, from memory.
 func before(q *queuefs.Queue, id queuefs.JobID) (n int64) {
 	page := int(id / queuefs.PageJobs)
 	for i := range page {
 		_, _, pending, _ := q.PageVersion(i)
 		n += int64(pending)
 	}
-	for _, other := range q.IDs(queuefs.ListOptions{Status: queuefs.Pending, After: queuefs.JobID(max(1, page*queuefs.PageJobs)) - 1, Limit: queuefs.PageJobs}) {
-		if other < id {
-			n++
+	count := func(o queuefs.ListOptions, by int64) {
+		o.Status = queuefs.Pending
+		for _, other := range q.IDs(o) {
+			if other < id {
+				n += by
+			}
 		}
+	}
+	count(queuefs.ListOptions{After: queuefs.JobID(max(1, page*queuefs.PageJobs)) - 1, Limit: queuefs.PageJobs}, 1)
+	if q.State().Held > 0 {
+		count(queuefs.ListOptions{Held: true, Limit: 1 << 40}, -1)
 	}
 	return n
 }

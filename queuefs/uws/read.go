@@ -1,13 +1,10 @@
 package uws
 
 import (
-	"cmp"
 	"encoding/hex"
 	"errors"
 	"io"
-	"io/fs"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,10 +80,10 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if j.cut == nil || len(j.results()) == 0 {
+	if len(j.results()) == 0 {
 		return notFound("result not found")
 	}
-	res, in, err := j.s.q.Result(j.cut.ID, r.path[3])
+	res, in, err := j.q.Result(j.cut.ID, r.path[3])
 	if errors.Is(err, queuefs.ErrBadName) {
 		return notFound("result not found")
 	}
@@ -110,45 +107,22 @@ func (h *Handler) parameter(w http.ResponseWriter, r *request) error {
 		case !p.ref:
 			text(w, http.StatusOK, p.value)
 			return nil
-		case j.cut != nil:
-			return serveUpload(w, r, j, p.name)
-		case len(j.rec.uploads) == 0:
-			send(w, http.StatusOK, mediaForm, []byte(formatForm(j.rec.params)))
-			return nil
 		default:
-			return h.serveStaged(w, r, j, p.name)
+			return serveUpload(w, r, j, p.name)
 		}
 	}
 	return notFound("parameter not found")
 }
 
-// serveStaged serves a file of a job that was not started.
-func (h *Handler) serveStaged(w http.ResponseWriter, r *request, j *job, name string) error {
-	n := slices.IndexFunc(j.rec.uploads, func(u upload) bool { return u.name == name })
-	in, err := j.s.there().staged.Open(uploadName(j.id, n))
-	if errors.Is(err, fs.ErrNotExist) {
-		// RUN has taken it away, and the queue has it.
-		if j, err = h.found(r, false); err != nil || j.cut == nil {
-			return cmp.Or(err, notFound("parameter not found"))
-		}
-		return serveUpload(w, r, j, name)
-	}
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return serveFile(w, r.Request, j.rec.uploads[n].mediaType, in)
-}
-
 // serveUpload serves the payload of a job, or the part of it that a parameter
 // is.
 func serveUpload(w http.ResponseWriter, r *request, j *job, name string) error {
-	in, err := j.s.q.Payload(j.cut.ID)
+	in, err := j.q.Payload(j.cut.ID)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	for _, p := range partsOf(j.cut) {
+	for _, p := range partsOf(&j.cut) {
 		if p.name == name {
 			mediaType, _, content, err := p.cut(in)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,13 +15,16 @@ import (
 	"cutie/queuefs"
 )
 
-// removeQueue removes the queue as the service does which asks nobody.
+// removeQueue destroys what the queue has, and removes it.
 func (w *world) removeQueue() {
 	w.t.Helper()
+	for _, id := range ids(w.get("async")) {
+		w.want(303, "DELETE", "async/"+id, "")
+	}
+	w.cull()
 	if err := w.svc.RemoveQueue(context.Background(), "q"); err != nil {
 		w.t.Fatal(err)
 	}
-	w.h.Removed("q")
 }
 
 func (w *world) makeQueue() {
@@ -31,61 +35,37 @@ func (w *world) makeQueue() {
 	}
 }
 
-// held returns the directories below uws that this process has open.
-func (w *world) held() (all []string) {
-	w.t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		w.t.Skip(err)
-	}
-	for _, fd := range fds {
-		if name, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(name, filepath.Join(w.dir, "uws")) {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
 func TestQueueWithPendingJobsIsNotRemoved(t *testing.T) {
 	w := newWorld(t, "")
-	may := func(when string, want string) {
+	jobs := []string{w.create("a=1"), w.create("a=1")}
+	may := func(when string) {
 		t.Helper()
-		err := w.h.MayRemove("q")
-		if want == "" && err != nil || want != "" && (!errors.Is(err, queuefs.ErrNotEmpty) || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: got %v, want %q", when, err, want)
+		w.cull()
+		if err := w.svc.RemoveQueue(t.Context(), "q"); !errors.Is(err, queuefs.ErrNotEmpty) {
+			t.Errorf("%s: got %v, want that it has jobs", when, err)
 		}
 	}
-	may("without a job", "")
-	jobs := []string{w.create("a=1"), w.create("a=1"), w.create("a=1")}
-	may("with three", "3 PENDING")
+	may("with two")
 	w.close()
 	w.open(nil)
-	may("after a restart", "3 PENDING")
-	w.want(303, "POST", "async/"+idOf(jobs[0])+"/phase", "PHASE=ABORT")
-	may("after one was aborted", "2 PENDING")
+	may("after a restart")
 	w.want(303, "DELETE", "async/"+idOf(jobs[1]), "")
-	may("after one was destroyed", "1 PENDING")
-	w.want(303, "POST", "async/"+idOf(jobs[2])+"/phase", "PHASE=RUN")
-	may("after one was started", "") // it is one of the queue
-	if err := w.h.MayRemove("other"); !errors.Is(err, queuefs.ErrNoQueue) {
-		t.Errorf("got %v of a queue that is not there", err)
+	may("after one was destroyed")
+	w.want(303, "POST", "async/"+idOf(jobs[0])+"/phase", "PHASE=ABORT")
+	may("after one was aborted, and its client may look at it")
+	w.want(303, "DELETE", "async/"+idOf(jobs[0]), "")
+	w.cull()
+	if err := w.svc.RemoveQueue(t.Context(), "q"); err != nil {
+		t.Error(err)
 	}
 }
 
 func TestRemovedQueueLeavesNothing(t *testing.T) {
 	w := newWorld(t, "")
 	old := idOf(w.create("a=1"))
-	w.want(303, "POST", "async/"+old+"/phase", "PHASE=ABORT")
-	w.tick()
-	if got := w.held(); len(got) != 2 {
-		t.Errorf("got %v open, want two directories", got)
-	}
 	w.removeQueue()
-	if got := w.held(); len(got) != 0 {
-		t.Errorf("got %v open of a queue that was removed", got)
-	}
 	w.want(404, "GET", "async/"+old, "")
-	w.makeQueue() // before anything was tidied
+	w.makeQueue()
 	w.want(404, "GET", "async/"+old, "")
 	job := w.create("a=2")
 	w.tick()
@@ -93,32 +73,8 @@ func TestRemovedQueueLeavesNothing(t *testing.T) {
 	if got := ids(w.get("async")); len(got) != 1 || got[0] != idOf(job) {
 		t.Errorf("got %v, want the job of the new queue", got)
 	}
-	if got := names(t, filepath.Join(w.dir, "uws")); len(got) != 1 || got[0] != "q" {
-		t.Errorf("got %v below uws, want the new queue", got)
-	}
-}
-
-func TestWhatACrashLeftOfARemovalGoes(t *testing.T) {
-	w := newWorld(t, "")
-	w.want(303, "POST", w.create("a=1")+"/phase", "PHASE=ABORT")
-	w.removeQueue()
-	root := filepath.Join(w.dir, "uws")
-	left := names(t, root)
-	if len(left) != 1 || left[0] == "q" {
-		t.Fatalf("got %v, want the directory put away", left)
-	}
-	w.makeQueue()
-	w.close() // it is tidied here, too
-	if got := names(t, root); len(got) != 0 {
-		t.Errorf("got %v, want nothing", got)
-	}
-	if err := os.MkdirAll(filepath.Join(root, left[0], "staged"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	w.open(nil)
-	w.tick()
-	if got := names(t, root); len(got) != 0 {
-		t.Errorf("got %v, want nothing", got)
+	if _, err := os.Stat(filepath.Join(w.dir, "uws")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v of uws, and UWS keeps nothing of its own", err)
 	}
 }
 
@@ -131,7 +87,7 @@ func (w *world) begin() (end func() (status int, text string)) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	body, mediaType := parts(w.t, map[string]string{"file": strings.Repeat("x", 100<<10)}, "a", "1")
+	body, mediaType := parts(w.t, map[string]string{"file": strings.Repeat("x", 600<<10)}, "a", "1")
 	req.Header.Set("Content-Type", mediaType)
 	var (
 		resp *http.Response
@@ -144,8 +100,8 @@ func (w *world) begin() (end func() (status int, text string)) {
 	}()
 	io.WriteString(in, body[:len(body)-1000])
 	for {
-		if list, err := os.ReadDir(filepath.Join(w.dir, "uws", "q", "staged")); err == nil && len(list) > 0 {
-			break
+		if list, err := os.ReadDir(filepath.Join(w.dir, "cutie-tmp")); err == nil && len(list) > 0 {
+			break // it is too large for the memory
 		}
 		runtime.Gosched()
 	}
@@ -166,16 +122,12 @@ func TestUploadForAQueueThatGoesIsRefused(t *testing.T) {
 	w := newWorld(t, "")
 	end := w.begin()
 	w.removeQueue()
-	w.tick() // it is in use, and left alone
+	w.tick()
 	if status, text := end(); status != 404 {
 		t.Errorf("got %d %s, want 404", status, text)
 	}
-	for len(w.held()) > 0 { // the answer is sent before its handler ends
+	for len(w.spooled()) > 0 { // the answer is sent before its handler ends
 		runtime.Gosched()
-	}
-	w.tick()
-	if got := names(t, filepath.Join(w.dir, "uws")); len(got) != 0 {
-		t.Errorf("got %v below uws", got)
 	}
 }
 
@@ -219,12 +171,7 @@ func TestQueueThatIsOnlyUnlistedKeepsItsJobs(t *testing.T) {
 		}
 	}
 	reload("")
-	w.h.Removed("q")
-	w.want(404, "GET", job, "")
-	w.tick()
-	if got := w.held(); len(got) != 0 {
-		t.Errorf("got %v open", got)
-	}
+	w.phase(job, "PENDING") // a queue with jobs is served
 	reload(string(text))
 	w.phase(job, "PENDING")
 }
@@ -247,8 +194,8 @@ func TestWaitForAJobOfAQueueThatGoesEnds(t *testing.T) {
 	if status := <-got; status != 404 {
 		t.Errorf("got %d, want 404", status)
 	}
-	if n := w.h.Watchers(); n != 0 {
-		t.Errorf("got %d watchers of a queue that was removed", n)
+	for w.h.Waiting() > 0 {
+		runtime.Gosched()
 	}
 	w.makeQueue()
 	job = w.create("a=1")
@@ -266,21 +213,5 @@ func TestWaitForAJobOfAQueueThatGoesEnds(t *testing.T) {
 	w.want(303, "POST", job+"/phase", "PHASE=RUN")
 	if status := <-got; status != 200 {
 		t.Error("a wait in the new queue was not ended by the change")
-	}
-}
-
-// The directory of the queues has another name in homes of old.
-func TestRemovedQueueOfAnOldHomeLeavesNothing(t *testing.T) {
-	w := newWorld(t, "")
-	w.close()
-	if err := os.Rename(filepath.Join(w.dir, "queues"), filepath.Join(w.dir, "queue")); err != nil {
-		t.Fatal(err)
-	}
-	w.open(nil)
-	w.want(303, "POST", w.create("a=1")+"/phase", "PHASE=ABORT")
-	w.removeQueue()
-	w.tick()
-	if got := names(t, filepath.Join(w.dir, "uws")); len(got) != 0 {
-		t.Errorf("got %v below uws", got)
 	}
 }

@@ -3,7 +3,6 @@ package uws_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 // whenever he may, and makes again. No job is lost that is PENDING.
 func TestQueueGoesAndComesUnderItsClients(t *testing.T) {
 	w := newWorld(t, "")
-	w.svc.Guard(w.h)
 	ctx := context.Background()
 	working, end := context.WithCancel(ctx)
 	var clients sync.WaitGroup
@@ -52,6 +50,7 @@ func TestQueueGoesAndComesUnderItsClients(t *testing.T) {
 			runtime.Gosched() // those of the new queue have hardly begun
 			continue
 		}
+		w.cull()
 		err := w.svc.RemoveQueue(ctx, "q")
 		if errors.Is(err, queuefs.ErrNotEmpty) {
 			refused++
@@ -68,15 +67,12 @@ func TestQueueGoesAndComesUnderItsClients(t *testing.T) {
 	end()
 	clients.Wait()
 	<-ticking
+	w.cull()
 	if err := w.svc.RemoveQueue(ctx, "q"); err != nil {
 		t.Error(err)
 	}
-	w.tick()
-	if got := w.held(); len(got) != 0 {
-		t.Errorf("got %v open", got)
-	}
-	if got := names(t, filepath.Join(w.dir, "uws")); len(got) != 0 {
-		t.Errorf("got %v below uws", got)
+	if got := w.spooled(); len(got) != 0 {
+		t.Errorf("got %v left", got)
 	}
 	t.Logf("%d removals refused", refused)
 }

@@ -40,10 +40,10 @@ type known struct {
 // settings returns those of the queue as its file has them. If that cannot be
 // understood, which is the error, those before hold on; usable tells whether
 // there are any.
-func (s *shelf) settings() (set settings, usable bool, err error) {
-	text, _ := s.q.InfoFile()
-	age := s.q.Info().CullingAge
-	k := &s.known
+func (l *jobList) settings() (set settings, usable bool, err error) {
+	text, _ := l.q.InfoFile()
+	age := l.q.Info().CullingAge
+	k := &l.known
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.text == nil || k.age != age || !bytes.Equal(k.text, text) {
@@ -51,7 +51,7 @@ func (s *shelf) settings() (set settings, usable bool, err error) {
 		if err == nil {
 			k.set, k.good = set, true
 		} else {
-			err = fmt.Errorf("queue-info.txt of %s: %w", s.q.ID(), err)
+			err = fmt.Errorf("queue-info.txt of %s: %w", l.q.ID(), err)
 		}
 		k.text, k.age, k.err = append([]byte{}, text...), age, err
 	}

@@ -10,11 +10,11 @@ const mainResult = "result"
 // sync makes a job and starts it, and leads to where its end is waited for
 // (UWS 1.1, 5).
 func (h *Handler) sync(w http.ResponseWriter, r *request) error {
-	rec, err := h.made(w, r, true)
+	id, err := h.made(w, r, true)
 	if err != nil {
 		return err
 	}
-	return see(w, h.ref(r.q, "sync", rec.id))
+	return see(w, h.ref(r.q, "sync", id))
 }
 
 // syncWait leads to the main result of a job once it has ended, and to itself

@@ -2,7 +2,6 @@ package uws_test
 
 import (
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -36,8 +35,8 @@ func TestCharactersThatXMLCannotCarryAreRefusedByName(t *testing.T) {
 		refused("parameter", "PUT", job+"/parameters/a", "x"+char)
 		refused("name of a parameter", "PUT", job+"/parameters/"+url.PathEscape("x"+char), "1")
 	}
-	if got := names(t, filepath.Join(w.dir, "uws", "q", "staged")); len(got) != 1 {
-		t.Errorf("got %v staged, want the first job", got)
+	if got := ids(w.get("async")); len(got) != 1 {
+		t.Errorf("got %v, want the first job", got)
 	}
 	text := w.get(job)
 	if !strings.Contains(text, `<uws:parameter id="a">1</uws:parameter>`) || element(text, "runId") != "r" {

@@ -8,7 +8,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -109,8 +108,8 @@ func TestSeveralUploadsAreOnePayload(t *testing.T) {
 	check()
 	w.want(303, "POST", job+"/phase", "PHASE=RUN")
 	check()
-	if left := names(t, filepath.Join(w.dir, "uws", "q", "staged")); len(left) != 0 {
-		t.Errorf("got %v still staged", left)
+	if left := w.spooled(); len(left) != 0 {
+		t.Errorf("got %v still there", left)
 	}
 	taken := w.take()
 	if taken.Sidecar != `UPLOAD=a,param:a\;b,param:b` {
@@ -155,7 +154,7 @@ func TestUploadsHaveLimits(t *testing.T) {
 		t.Errorf("got %d jobs, want 1", got)
 	}
 	w.want(303, "DELETE", job, "")
-	if left := names(t, filepath.Join(w.dir, "uws", "q", "staged")); len(left) != 0 {
+	if left := w.spooled(); len(left) != 0 {
 		t.Errorf("got %v left, want nothing", left)
 	}
 }

@@ -2,17 +2,17 @@ package uws
 
 import (
 	"cmp"
+	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/durable"
 	"cutie/queuefs/state"
 )
 
@@ -27,36 +27,35 @@ type Caller struct {
 // Options are the limits of a [Handler]. Zero values mean the defaults.
 type Options struct {
 	// Caller says who asks about a queue; nil: whoever asks may do everything.
-	Caller    func(r *http.Request, queue string) Caller
-	MaxBody   int64         // octets of a request; 0: 16 GiB; beyond it 413
-	MaxWait   time.Duration // longest wait for a change; 0: 55 s
-	MaxStaged int           // jobs of a queue that were not started; 0: 100,000; beyond it 403
-	BodyIdle  time.Duration // how long a body may make no progress; 0: 30 s; then 408
-	Now       func() time.Time
-	Log       func(r *http.Request, err error) // told of errors that are not shown to the caller; nil: nobody is
+	Caller     func(r *http.Request, queue string) Caller
+	MaxBody    int64         // octets of a request; 0: 16 GiB; beyond it 413
+	MaxWait    time.Duration // longest wait for a change; 0: 55 s
+	MaxPending int           // jobs of a queue that are on hold; 0: 100,000; beyond it 403
+	BodyIdle   time.Duration // how long a body may make no progress; 0: 30 s; then 408
+	Now        func() time.Time
+	Log        func(r *http.Request, err error) // told of errors that are not shown to the caller; nil: nobody is
 }
 
 // A Handler serves the queues of a service. It is safe for concurrent use.
 type Handler struct {
-	svc  *queuefs.Service
-	o    Options
-	home *durable.Dir
+	svc *queuefs.Service
+	o   Options
 
-	mu       sync.Mutex
-	shelves  map[string]*shelf
-	broken   map[string]broken // those that could not be opened
-	removals []removal
-	untold   []error // of removals
+	closing context.Context // ends when nobody is to wait any longer
+	close   context.CancelFunc
+	waiting atomic.Int64 // clients that wait for a job
 
-	waits waits
+	mu      sync.Mutex
+	lists   map[string]*jobList
+	strange []error // what former versions left and could not be read; Tick returns it once
 }
 
-// New returns a Handler before svc, which is not in use yet. It reads what is
-// kept of a queue when a request or the first Tick comes to that queue.
+// New returns a Handler before svc, which is not in use yet. Jobs of a home of a
+// former version are moved into their queues.
 func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
 	o.MaxWait = cmp.Or(o.MaxWait, 55*time.Second)
-	o.MaxStaged = cmp.Or(o.MaxStaged, 100_000)
+	o.MaxPending = cmp.Or(o.MaxPending, 100_000)
 	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -64,81 +63,18 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	if o.Caller == nil {
 		o.Caller = func(*http.Request, string) Caller { return Caller{Admin: true} }
 	}
-	home, err := durable.OpenDir(svc.Dir(), nil)
-	if err != nil {
-		return nil, err
+	h := &Handler{svc: svc, o: o, lists: map[string]*jobList{}}
+	h.closing, h.close = context.WithCancel(context.Background())
+	for _, q := range svc.Queues() {
+		_, _ = h.list(q) // else requests for the queue say why not, and try again
 	}
-	h := &Handler{svc: svc, o: o, home: home, shelves: map[string]*shelf{}, broken: map[string]broken{}}
-	if err := h.findRemovals(); err != nil {
-		return nil, errors.Join(err, home.Close())
-	}
-	h.waits.begin()
 	return h, nil
 }
 
-// Close lets go of everybody who waits, and of the files.
+// Close lets go of everybody who waits.
 func (h *Handler) Close() error {
-	h.waits.end()
-	err := h.sweep()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, s := range h.shelves {
-		err = errors.Join(err, s.close())
-	}
-	clear(h.shelves)
-	return errors.Join(err, h.home.Close())
-}
-
-// A broken shelf could not be opened.
-type broken struct {
-	q     *queuefs.Queue
-	err   error
-	tried time.Time
-}
-
-// tryAgain is after how long a shelf is opened again that could not be.
-const tryAgain = time.Second
-
-// shelf returns the records of a queue; the caller leaves them at the end. They
-// are opened when they are asked for first. One that was made again under its
-// name is another queue, and one that is no more is [queuefs.ErrNoQueue].
-func (h *Handler) shelf(q *queuefs.Queue) (*shelf, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.shelves[q.ID()]
-	if s == nil || s.q != q {
-		err := cmp.Or(h.gone(q), h.certain()) // opening it settles jobs
-		if err != nil {
-			return nil, err
-		}
-		if b := h.broken[q.ID()]; b.q == q && h.o.Now().Sub(b.tried).Abs() < tryAgain {
-			return nil, b.err
-		}
-		if s != nil {
-			err = s.close()
-			delete(h.shelves, q.ID())
-		}
-		delete(h.broken, q.ID())
-		if err == nil {
-			s, err = openShelf(h.home, q)
-		}
-		if err != nil {
-			h.broken[q.ID()] = broken{q, err, h.o.Now()}
-			return nil, err
-		}
-		h.shelves[q.ID()] = s
-	}
-	s.enter()
-	return s, nil
-}
-
-// gone returns [queuefs.ErrNoQueue] for a queue that is no longer served.
-func (h *Handler) gone(q *queuefs.Queue) error {
-	now, err := h.svc.Queue(q.ID())
-	if err == nil && now != q {
-		err = fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)
-	}
-	return err
+	h.close()
+	return nil
 }
 
 func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
@@ -147,7 +83,7 @@ func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
 type request struct {
 	*http.Request
 	q      *queuefs.Queue
-	s      *shelf
+	list   *jobList
 	set    settings
 	caller Caller
 	query  []pair   // in the order they came
@@ -180,14 +116,13 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request) error {
 	if err != nil {
 		return notFound("queue not found")
 	}
-	s, err := h.shelf(q)
+	list, err := h.list(q)
 	if err != nil {
 		return err
 	}
-	defer s.leave()
-	r := &request{Request: raw, q: q, s: s, caller: h.o.Caller(raw, q.ID()), path: path[2:]}
+	r := &request{Request: raw, q: q, list: list, caller: h.o.Caller(raw, q.ID()), path: path[2:]}
 	usable := false
-	if r.set, usable, err = s.settings(); err != nil && !usable {
+	if r.set, usable, err = list.settings(); err != nil && !usable {
 		return err
 	}
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
@@ -252,7 +187,7 @@ func (h *Handler) resource(r *request) (methods, error) {
 	case "async":
 		switch len(p) {
 		case 1:
-			return methods{"GET": h.list, "POST": h.create}, nil
+			return methods{"GET": h.jobs, "POST": h.create}, nil
 		case 2:
 			return methods{"GET": h.job, "POST": h.change, "DELETE": h.destroyed}, nil
 		case 3:
@@ -286,13 +221,7 @@ func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
 // found returns the job that the path names, which the caller may see, and
 // change if that is asked for; then its lock is held.
 func (h *Handler) found(r *request, change bool) (*job, error) {
-	if change && checkID(r.path[1]) {
-		err := h.makeUp(r.Context(), r.s, r.path[1])
-		if err != nil && !errors.Is(err, queuefs.ErrNoSpace) { // what makes no room wants some itself
-			return nil, err
-		}
-	}
-	j, err := r.s.find(r.set, r.path[1])
+	j, err := r.list.find(r.set, r.path[1])
 	if errors.Is(err, errNoJob) {
 		return nil, notFound("job not found")
 	}
@@ -302,35 +231,7 @@ func (h *Handler) found(r *request, change bool) (*job, error) {
 	if !r.maySee(j) || change && !r.mayChange(j) {
 		return nil, forbidden("the job is somebody else's")
 	}
-	if change && j.unsettled() {
-		if err := h.settle(r.s, j.id); err != nil {
-			return nil, err
-		}
-		return h.found(r, change)
-	}
 	return j, nil
-}
-
-// settle finds out whether a job is in the queue of which RUN did not come to
-// its end. Its lock is held.
-func (h *Handler) settle(s *shelf, id string) error {
-	err := h.certain()
-	if err == nil {
-		err = s.settle(id)
-	}
-	if err == nil {
-		h.waits.wake(waitKey{q: s.q, id: id})
-	}
-	return err
-}
-
-// certain returns an error if nobody knows which jobs are in the queues before
-// the home is opened again.
-func (h *Handler) certain() error {
-	if err := h.svc.Err(); err != nil {
-		return errors.Join(queuefs.ErrFailed, err)
-	}
-	return nil
 }
 
 // maySee tells whether the caller may read a job. One that nobody owns and that

@@ -67,31 +67,50 @@ func (p phase) active() bool { return p == pending || p == queued || p == execut
 
 var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// newID returns the identifier of a job made here: 128 random bits, so that it
-// is known only to those who were told. None begins with a letter that a
-// client takes for a part of "https".
-func newID() string {
-	var b [16]byte
-	rand.Read(b[:])
+// An identifier of a job made here has the number with which the job came into
+// the queue, so it needs no index, and 88 random bits, so that only those know it
+// who were told. No identifier begins with a letter that a client takes for a
+// part of "https".
+const (
+	idNumber = 5  // bytes
+	idSecret = 11 // bytes
+	idLength = 27 // characters
+)
+
+// newID returns the identifier of a job made here.
+func newID(n queuefs.JobID) string {
+	var b [idNumber + idSecret]byte
+	for i := range idNumber {
+		b[i] = byte(n >> (8 * (idNumber - 1 - i)))
+	}
+	rand.Read(b[idNumber:])
 	return "u" + base32Lower.EncodeToString(b[:])
 }
 
-// checkID accepts what newID returns and what names a job of the queue.
-func checkID(s string) bool {
-	if _, err := queuefs.ParseJobID(s); err == nil {
-		return true
+// numberOf returns the number in an identifier of a job made here. Identifiers
+// of homes written before have none, and any number may be returned.
+func numberOf(id string) (n queuefs.JobID) {
+	b, _ := base32Lower.DecodeString(id[1:])
+	for _, octet := range b[:idNumber] {
+		n = n<<8 | queuefs.JobID(octet)
 	}
-	return isMade(s)
+	return n
 }
 
 // isMade tells whether an identifier is that of a job made here.
 func isMade(s string) bool {
-	if len(s) != 27 || s[0] != 'u' {
+	if len(s) != idLength || s[0] != 'u' {
 		return false
 	}
 	b, err := base32Lower.DecodeString(s[1:])
 	return err == nil && base32Lower.EncodeToString(b) == s[1:]
 }
+
+// Limits, in octets.
+const (
+	maxParams = 256 << 10 // names and values of the parameters of a job
+	maxLabel  = 1024      // a run identifier, a file name, a media type
+)
 
 // A pair is a parameter of a job.
 type pair struct{ name, value string }

@@ -104,11 +104,6 @@ func (w *world) open(first func(*queuefs.Service)) {
 		}}); err != nil {
 		w.t.Fatal(err)
 	}
-	if w.fault != nil {
-		if err := w.h.Break(w.fault); err != nil {
-			w.t.Fatal(err)
-		}
-	}
 	w.srv = httptest.NewServer(w.h)
 	w.svc.SetBaseURI(w.srv.URL + "/")
 }
@@ -120,6 +115,46 @@ func (w *world) close() {
 	}
 	if err := w.svc.Close(); err != nil {
 		w.t.Error(err)
+	}
+}
+
+// spooled returns the files of uploads that are on their way.
+func (w *world) spooled() []string {
+	w.t.Helper()
+	if err := w.svc.Checkpoint(context.Background()); err != nil { // payloads get their names
+		w.t.Fatal(err)
+	}
+	return names(w.t, filepath.Join(w.dir, "cutie-tmp"))
+}
+
+// cull culls what may be culled, and returns it.
+func (w *world) cull() (all []queuefs.JobID) {
+	w.t.Helper()
+	for c, err := range w.svc.Cull(context.Background(), queuefs.CullOptions{Queue: "q", Keep: &queuefs.Thresholds{}}) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, c.Job)
+	}
+	return all
+}
+
+func names(t testing.TB, dir string) (all []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+func write(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
 	}
 }
 

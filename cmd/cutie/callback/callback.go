@@ -1,5 +1,4 @@
-// Package callback tells a URL of every change of a job in a queue, and of the
-// phases of UWS jobs before they are in the queue.
+// Package callback tells a URL of every change of a job in a queue.
 //
 // The properties of a queue name the URL. It gets the state of the job in JSON,
 // as a GET of the job would return it at the moment:
@@ -14,9 +13,7 @@
 //
 //	{"job:jobState":{"job:identifier":"j000000000004","job:status":"consumed", … }}
 //
-// The state of a culled job has identifier, queueState and sequence only. The
-// event of a phase is "phase", and its body the data of the event; without the
-// members phase and state the job is gone.
+// The state of a culled job has identifier, queueState and sequence only.
 //
 // The last change of each job is delivered at least once, over restarts and
 // crashes, and the numbers of a queue grow. Waiting changes are merged: the last
@@ -46,7 +43,7 @@
 //	any          absent or damaged   all changes of the outbox and the journal wait
 //
 // If the journal does not reach back to there, the jobs with changes since then
-// wait; culled jobs and phases are skipped and reported. A queue that gets its
+// wait; culled jobs are skipped and reported. A queue that gets its
 // first callback begins with the next event, after a crash perhaps with one
 // shortly before. A queue without a line in the cursor begins with the first
 // event of the journal.

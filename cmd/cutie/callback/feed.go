@@ -163,8 +163,8 @@ func (s *Sender) catchUp(f *feed) error {
 		s.sender.View(func() {
 			for i := range events {
 				e := &events[i]
-				if e.Job != 0 || e.Kind == queuefs.Phase { // else it is of the properties of the queue
-					f.waiting.add(change{e.Seq, e.Time, e.Kind, about{e.Job, e.Subject}, e.Phase})
+				if e.Job != 0 { // else it is of the properties of the queue
+					f.waiting.add(change{e.Seq, e.Time, e.Kind, e.Job})
 				}
 				f.read, f.readAt = e.Seq, e.Time
 			}
@@ -223,11 +223,11 @@ func (s *Sender) rediscover(f *feed) error {
 		case err != nil:
 			lost++
 		case j.Seq > f.read && j.Seq <= state.Seq:
-			changes = append(changes, change{seq: j.Seq, at: e.File.Modified, kind: kindOf(&j), about: about{job: e.Job}})
+			changes = append(changes, change{seq: j.Seq, at: e.File.Modified, kind: kindOf(&j), job: e.Job})
 		}
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.seq, b.seq) })
-	s.report(f.Queue, "the journal has no events after number %d and before %d: %d jobs that changed are told of, %d are not, nor are those culled, and phases",
+	s.report(f.Queue, "the journal has no events after number %d and before %d: %d jobs that changed are told of, %d are not, nor are those culled",
 		f.read, state.Seq+1, len(changes), lost)
 	s.sender.View(func() {
 		for _, c := range changes {

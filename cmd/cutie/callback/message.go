@@ -125,17 +125,14 @@ func (s *Sender) kill(f *feed, changes []change, reason string) error {
 // A lostError is the error of an unreadable job.
 type lostError struct{ error }
 
-// body returns the present state of a job, or the data of a phase.
+// body returns the present state of a job.
 func (s *Sender) body(q *queuefs.Queue, c change) ([]byte, error) {
 	base := state.NewBase(s.svc.Info().BaseURI)
-	if c.kind == queuefs.Phase {
-		return phaseBody(base, q.ID(), c)
-	}
-	j, err := q.Job(c.about.job)
+	j, err := q.Job(c.job)
 	gone := errors.Is(err, queuefs.ErrNoJob)
 	switch {
 	case gone:
-		j = queuefs.Job{ID: c.about.job, Queue: q.ID(), Seq: c.seq}
+		j = queuefs.Job{ID: c.job, Queue: q.ID(), Seq: c.seq}
 	case errors.Is(err, queuefs.ErrClosed), errors.Is(err, queuefs.ErrFailed):
 		return nil, err
 	case err != nil:

@@ -20,7 +20,6 @@ import (
 //
 //	READ TIME
 //	SEQUENCE TIME KIND JOB
-//	SEQUENCE TIME phase SUBJECT [PHASE]
 type outbox struct {
 	read    queuefs.Seq
 	readAt  time.Time // zero: there is no file
@@ -50,13 +49,7 @@ func (o *outbox) contents() []byte {
 func (c *change) append(dst []byte) []byte {
 	dst = append(append(dst, position(c.seq, c.at)...), ' ')
 	dst = append(append(dst, c.kind.String()...), ' ')
-	if c.kind != queuefs.Phase {
-		return c.about.job.Append(dst)
-	}
-	if dst = append(dst, c.about.subject...); c.phase != "" {
-		dst = append(append(dst, ' '), c.phase...)
-	}
-	return dst
+	return c.job.Append(dst)
 }
 
 // readOutbox reads the outbox of a queue, if there is one. A damaged one is set
@@ -92,6 +85,9 @@ func parseOutbox(text string) (o outbox, err error) {
 	}
 	last := queuefs.Seq(0)
 	for line := range strings.Lines(rest) {
+		if w := strings.Split(line, " "); len(w) > 3 && w[2] == queuefs.Phase.String() {
+			continue // former versions told of phases, too
+		}
 		c, err := parseChange(strings.TrimSuffix(line, "\n"))
 		if err == nil && (c.seq > o.read || c.seq <= last) {
 			err = errors.New("out of order")
@@ -106,22 +102,14 @@ func parseOutbox(text string) (o outbox, err error) {
 
 func parseChange(line string) (c change, err error) {
 	w := strings.Split(line, " ")
-	if len(w) != 4 && len(w) != 5 {
-		return c, errors.New("not four or five words")
+	if len(w) != 4 {
+		return c, errors.New("not four words")
 	}
 	if c.seq, c.at, err = parseEvent(w[0], w[1]); err != nil {
 		return c, err
 	}
-	if c.kind, err = queuefs.ParseKind(w[2]); err != nil {
-		return c, err
-	}
-	switch {
-	case c.kind != queuefs.Phase:
-		c.about.job, err = queuefs.ParseJobID(w[3])
-	case len(w) == 5:
-		c.about.subject, c.phase = w[3], w[4]
-	default:
-		c.about.subject = w[3]
+	if c.kind, err = queuefs.ParseKind(w[2]); err == nil {
+		c.job, err = queuefs.ParseJobID(w[3])
 	}
 	if err == nil && string(c.append(nil)) != line {
 		err = errors.New("not as it is written")

@@ -365,7 +365,7 @@ func TestEndlessAnswersAreNotRead(t *testing.T) {
 func TestFilesWithoutASealAreRead(t *testing.T) {
 	const at = " 2026-01-01T00:00:00.000001Z"
 	cursor := "cutie callbacks 1\nfiller 0" + at + " - - 0 sending\njobs 2" + at + " SITE 2026-01-01T00:00:00Z 3 sending\nend 2\n"
-	outbox := "cutie outbox 1 4" + at + "\n3" + at + " submit " + j3 + "\n4" + at + " consume " + j1 + "\nend 2\n"
+	outbox := "cutie outbox 1 4" + at + "\n3" + at + " submit " + j3 + "\n3" + at + " phase u1 PENDING\n4" + at + " consume " + j1 + "\nend 3\n"
 	first := []string{"jobs 1 submit " + j1 + " consumed", "jobs 2 submit " + j2 + " pending"}
 	rest := []string{"jobs 3 submit " + j3 + " pending", "jobs 4 consume " + j1 + " consumed"}
 	for _, tt := range []struct {

@@ -204,14 +204,12 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 
 	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
 	protocol := rest.New(d.svc, rest.Options{
-		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, MaxStreams: max(1, d.Limits.Conns/2), Phases: learnsPhases,
+		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, MaxStreams: max(1, d.Limits.Conns/2),
 	})
 	jobs, err := uws.New(d.svc, uws.Options{Caller: callerOf, MaxBody: d.Limits.Body, Log: d.failed})
 	if err != nil {
 		return err
 	}
-	d.svc.Guard(jobs)
-	d.svc.Spare(jobs.Spares)
 	count := &requestCount{}
 	server := &http.Server{
 		Handler: &site{
@@ -325,13 +323,6 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 func callerOf(r *http.Request, queue string) uws.Caller {
 	c := access.CallerOf(r.Context())
 	return uws.Caller{Name: c.Name, Own: !c.May(access.Read, queue), Delete: c.May(access.Delete, queue), Admin: c.May(access.Admin, queue)}
-}
-
-// learnsPhases tells whether who follows a queue is told of jobs that were not
-// started: one made without a name belongs to whoever knows its identifier.
-func learnsPhases(r *http.Request, queue string) bool {
-	c := callerOf(r, queue)
-	return c.Delete || c.Admin
 }
 
 // plain makes a task of one that takes no time.

@@ -11,7 +11,7 @@ import (
 	"cutie/queuefs/anvl"
 )
 
-// A record is what is kept of a job outside the queue; see the package comment.
+// A record is what a former version kept of a job beside the queue.
 type record struct {
 	id          string
 	created     time.Time
@@ -20,69 +20,24 @@ type record struct {
 	runID       string
 	duration    int64         // seconds; -1: as the queue has it
 	destruction time.Time     // zero: never
-	params      []pair        // of a staged job
-	uploads     []upload      // of a staged job, in the order they came
+	params      []pair        // of a job that was not started
+	uploads     []upload      // likewise, in the order they came
 	from        queuefs.JobID // RUN is on its way: the job has this number or a greater one; 0: it is not
 	job         queuefs.JobID // number in the queue; 0 before RUN
-	aborted     time.Time     // of a staged job
+	aborted     time.Time     // before RUN
 	destroyed   time.Time
 	archived    time.Time
 }
 
-// An upload is a file that came with a job.
-type upload struct {
-	name      string // of the parameter
-	filename  string
-	mediaType string
-	size      int64
-}
+// uploadName returns the name of the n-th file of a job that was not started.
+func uploadName(id string, n int) string { return id + ".upload" + strconv.Itoa(n) }
 
-// Limits, in octets.
-const (
-	maxParams = 256 << 10 // names and values of the parameters of a job
-	maxLabel  = 1024      // a run identifier, a file name, a media type
-	maxRecord = 4*maxParams + 256<<10
-)
-
-func (r *record) text() []byte {
-	var a anvl.Record
-	date := func(name string, t time.Time) {
-		if !t.IsZero() {
-			a.Add(name, formatTime(t))
-		}
+// seconds returns the duration as it stands in a job file.
+func (r *record) seconds() string {
+	if r.duration < 0 {
+		return ""
 	}
-	word := func(name, value string) {
-		if value != "" {
-			a.Add(name, value)
-		}
-	}
-	date("created", r.created)
-	word("owner", r.owner)
-	word("submitter", r.submitter)
-	word("runId", r.runID)
-	if r.duration >= 0 {
-		a.Add("executionDuration", strconv.FormatInt(r.duration, 10))
-	}
-	date("destruction", r.destruction)
-	for _, p := range r.params {
-		a.Add("parameter", url.QueryEscape(p.name)+"="+url.QueryEscape(p.value))
-	}
-	for _, u := range r.uploads {
-		a.Add("upload", u.name)
-		word("uploadFilename", u.filename)
-		word("uploadMediaType", u.mediaType)
-		a.Add("uploadSize", strconv.FormatInt(u.size, 10))
-	}
-	if r.from != 0 {
-		a.Add("running", r.from.String())
-	}
-	if r.job != 0 {
-		a.Add("job", r.job.String())
-	}
-	date("aborted", r.aborted)
-	date("destroyed", r.destroyed)
-	date("archived", r.archived)
-	return anvl.AppendRecord(nil, a)
+	return strconv.FormatInt(r.duration, 10)
 }
 
 func parseRecord(id string, text []byte) (*record, error) {
@@ -122,7 +77,7 @@ func parseRecord(id string, text []byte) (*record, error) {
 		case "uploadMediaType":
 			up.mediaType = v
 		case "uploadSize":
-			up.size, err = strconv.ParseInt(v, 10, 64)
+			// the file has it
 		case "running":
 			r.from, err = queuefs.ParseJobID(v)
 		case "job":
