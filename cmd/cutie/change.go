@@ -192,15 +192,15 @@ type results struct {
 
 	out   []byte
 	done  int
-	first error // of those that failed
+	first error // the first failure
 	stop  bool
 }
 
-// stateBuffer is the most octets of states that wait to be written.
+// stateBuffer is the most octets of states held back from writing.
 const stateBuffer = 1 << 20
 
-// add adds the result for a job. It returns true on an error that other jobs
-// would meet too.
+// add adds the result for a job. It returns true if the error would hit the other
+// jobs too.
 func (r *results) add(id string, j *queuefs.Job, err error) (stop bool) {
 	if err != nil {
 		err = aboutJob(r.queue, id, err)
@@ -272,8 +272,7 @@ func (r *results) end() error {
 	return nil
 }
 
-// A summed error is the sum of errors that were reported already; its exit code
-// is that of the first.
+// A summed error is the sum of reported errors, with the exit code of the first.
 type summed struct {
 	text  string
 	first error
@@ -286,8 +285,8 @@ func (e summed) Unwrap() error { return e.first }
 const maxIDs = 1_000_000
 
 // jobArgs reads job identifiers from arguments, or from standard input for the
-// only argument "-". With changes it checks all of them, so that a mistake is
-// found before the first change.
+// only argument "-". With changes it checks all of them, and finds mistakes before
+// the first change.
 func (c *call) jobArgs(args []string, changes bool) ([]string, error) {
 	if len(args) == 1 && args[0] == "-" {
 		args = nil

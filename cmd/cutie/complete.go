@@ -46,8 +46,7 @@ bash needs the package bash-completion.
 	})
 }
 
-// completeAlias completes aliases, which cobra leaves out, once a letter is
-// typed.
+// completeAlias completes aliases once a letter is typed; cobra leaves them out.
 func completeAlias(root *cobra.Command, args []string, typed string) (all []string, _ cobra.ShellCompDirective) {
 	if len(args) == 0 && typed != "" {
 		for _, cmd := range root.Commands() {
@@ -130,7 +129,7 @@ func (c *call) completeArgument(cmd *cobra.Command, args []string, typed string)
 	return startingWith(all, typed), none
 }
 
-// startingWith returns the words that start with typed, in any case.
+// startingWith returns the words with the prefix typed, in any case.
 func startingWith(all []string, typed string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool {
 		return len(s) < len(typed) || !strings.EqualFold(s[:len(typed)], typed)

@@ -16,7 +16,7 @@ type payload struct {
 	size int64  // octets; -1 for a pipe
 }
 
-// payloads lists the files that args name, in that order; - alone is standard
+// payloads lists the files in args, in their order; - alone is standard
 // input. Files may be symbolic links and pipes. With recurse the regular files
 // below a directory follow in the order of their paths.
 func (c *call) payloads(ctx context.Context, args []string, recurse bool) ([]payload, error) {
@@ -106,7 +106,7 @@ const (
 	batchOctets = 8 << 20
 )
 
-// nextBatch cuts the first batch off list, which is not empty.
+// nextBatch cuts the first batch off list; there is at least one payload.
 func nextBatch(list []payload) (batch, rest []payload) {
 	octets := list[0].weight()
 	n := 1
@@ -117,7 +117,7 @@ func nextBatch(list []payload) (batch, rest []payload) {
 	return list[:n], list[n:]
 }
 
-// weight is the size that counts in a batch: a pipe fills one.
+// weight is the size counted in a batch: a pipe fills one.
 func (p payload) weight() int64 {
 	if p.size < 0 {
 		return batchOctets

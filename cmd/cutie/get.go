@@ -141,7 +141,7 @@ func parseWait(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseLease reads the length of a lease; "" is that of the queue.
+// parseLease reads the length of a lease; "" is the default of the queue.
 func parseLease(s string) (time.Duration, error) {
 	if s == "" {
 		return 0, nil

@@ -176,8 +176,8 @@ func (c *call) manual(cmd *cobra.Command) error {
 	})))
 }
 
-// pageOption is an option in the pages of cobra, which indent its text by a tab.
-// troff wants a paragraph with a tag.
+// pageOption is an option in the pages of cobra, with a tab before its text. troff
+// wants a paragraph with a tag.
 var (
 	pageOption = regexp.MustCompile(`(?m)^(?:\.PP\n)?(\\fB-.*\\fP)(.*)\n\t`)
 	nonASCII   = regexp.MustCompile(`[^\x00-\x7f]`)

@@ -18,7 +18,7 @@ import (
 	"cutie/queuefs/uws"
 )
 
-// An openHome is a home that this process has open for the length of one verb.
+// An openHome is a home opened in this process, for the length of one verb.
 type openHome struct {
 	svc     *queuefs.Service
 	handler *rest.Handler
@@ -28,8 +28,8 @@ type openHome struct {
 // file system holds.
 const localBody = 1 << 60
 
-// openHome opens the home, which answers as its daemon would. Leases that have
-// ended go back first.
+// openHome opens the home. It answers like its daemon; jobs with ended leases go
+// back first.
 func (c *call) openHome(ctx context.Context) (*target, error) {
 	svc, err := queuefs.Open(c.home, queuefs.Options{Report: func(p queuefs.Problem) { c.warnf("%s", p) }})
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *call) openHome(ctx context.Context) (*target, error) {
 	return t, nil
 }
 
-// cmdAccess is the log of commands that opened the home, in log/ of it.
+// cmdAccess is the log of commands in an open home, below log/.
 const cmdAccess = "cmd-access.txt"
 
 // Sizes of access logs by default.

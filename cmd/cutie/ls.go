@@ -104,7 +104,7 @@ cutie ls jobs --detail --status consumed -t json`,
 	})
 }
 
-// ofJobs are the options that want a queue.
+// ofJobs are the options for jobs of a queue.
 var ofJobs = []string{"status", "outcome", "held", "batch", "submitter", "after", "limit", "detail"}
 
 // parseStates reads a status and an outcome; "" is any.
@@ -118,8 +118,8 @@ func parseStates(status, outcome string) (s queuefs.Status, o queuefs.Outcome, e
 	return s, o, err
 }
 
-// listJobs prints a line for each job as it comes, so that long lists need no
-// more memory than short ones.
+// listJobs prints a line for each job as it comes; long lists need no more memory
+// than short ones.
 func (c *call) listJobs(ctx context.Context, t *target, queue string, page rest.Page, quiet bool) error {
 	left := page.Limit
 	switch {

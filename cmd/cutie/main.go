@@ -1,9 +1,9 @@
-// Command cutie is a durable queue in a directory, and the daemon that serves
-// and publishes it (Cutie 0.3, 4 and 5).
+// Command cutie is a durable queue in a directory, and a daemon to serve and
+// publish it (Cutie 0.3, 4 and 5).
 //
 // Each verb works against a daemon by its URL, against the daemon of a home by
 // its socket, and against a home itself when no daemon runs on it. One file
-// holds one verb, or a few that belong together; root.go lists them all.
+// holds one verb, or a few of a kind; root.go lists them all.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) int {
 	c := &call{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := c.root()
-	root.SetArgs(joinLevel(root, args))
+	root.SetArgs(beforeVerb(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	if c.failed != nil {
 		err = c.failed

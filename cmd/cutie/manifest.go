@@ -102,5 +102,5 @@ func (c *call) printBatch(ctx context.Context, t *target, queue, id string, form
 	return c.emit(form.Append(nil, &d))
 }
 
-// errNoBatch is the answer of a daemon, for names that a URL cannot carry.
+// errNoBatch is the answer of a daemon, for names impossible in a URL.
 var errNoBatch = &rest.Error{Status: 404, Message: "batch not found"}

@@ -8,7 +8,7 @@ import (
 )
 
 // octets is an option for a number of octets, written with or without one of
-// the units K, M, G and T, which are powers of 1,024.
+// the units K, M, G and T, powers of 1,024.
 type octets int64
 
 const octetUnits = "KMGT"

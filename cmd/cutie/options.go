@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// common is a set of the options that several verbs share (Cutie 0.3, 4). A
-// verb refuses those it does not take.
+// common is a set of options shared by verbs (Cutie 0.3, 4). A verb refuses the
+// others.
 type common uint8
 
 const (
@@ -73,8 +73,7 @@ func (o *options) bind(cmd *cobra.Command, set common) {
 	fs.BoolVarP(&o.version, "version", "V", o.version, "print the version")
 }
 
-// checkCommon refuses options before the verb that it does not take, and a home
-// beside a URL.
+// checkCommon refuses foreign options before the verb, and a home beside a URL.
 func (c *call) checkCommon(takes common) error {
 	before, after := c.cmd.Root().Flags(), c.cmd.Flags()
 	foreign := ""
@@ -91,18 +90,20 @@ func (c *call) checkCommon(takes common) error {
 		if given("url") {
 			return usagef("one of --home and --url says where the queue is")
 		}
-		c.url = "" // that of the environment
+		c.url = "" // of the environment
 	}
 	return nil
 }
 
-// joinLevel joins -D before the verb with the number after it: a number there
-// can only be its level, but after the verb it may be a queue.
-func joinLevel(root *cobra.Command, args []string) []string {
+// beforeVerb puts the arguments before the verb into the words of cobra. There a
+// number after -D can only be its level, and -- has no meaning.
+func beforeVerb(root *cobra.Command, args []string) []string {
 	for i := 0; i+1 < len(args) && find(root, args[i]) == nil; i++ {
-		if (args[i] == "-D" || args[i] == "--debug") && slices.Contains([]string{"0", "1", "2"}, args[i+1]) {
-			joined := append(slices.Clone(args[:i]), args[i]+"="+args[i+1])
-			return append(joined, args[i+2:]...)
+		switch before, after := slices.Clone(args[:i]), args[i+1:]; {
+		case args[i] == "--":
+			return append(before, after...)
+		case (args[i] == "-D" || args[i] == "--debug") && slices.Contains([]string{"0", "1", "2"}, after[0]):
+			return append(append(before, args[i]+"="+after[0]), after[1:]...)
 		}
 	}
 	return args

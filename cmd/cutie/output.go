@@ -10,16 +10,16 @@ import (
 	"path/filepath"
 )
 
-// A result is a file being written. It appears whole at Commit, or not at all. A
-// device, a pipe or a symbolic link of that name is written to instead.
+// A result is a file being written. It appears whole at Commit, or not at all. An
+// existing device, pipe or symbolic link is written to instead.
 type result struct {
 	*os.File
 	name string
 	temp string // "" when written in place
 }
 
-// createResult begins a result. It fails early, so that no job is taken from a
-// queue when its directory cannot be written to.
+// createResult begins a result. It fails before a job is taken from a queue if the
+// directory cannot be written to.
 func createResult(name string) (*result, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil, usagef("%s is a directory, an output file is wanted", name)

@@ -20,7 +20,7 @@ type places struct {
 // An outlet holds the files for the parts of a job; nil is a part without one.
 type outlet struct{ payload, sidecar, lease *result }
 
-// make creates the files, and that of the payload if output names one.
+// make creates the files, and the output file if there is one.
 func (p places) make(output string) (o *outlet, err error) {
 	o = &outlet{}
 	for _, f := range []struct {
@@ -48,8 +48,8 @@ func (o *outlet) discard() {
 }
 
 // store writes a job; a payload without a file goes to stdout. The payload gets
-// its name last, so that a reader waiting for it finds all parts. Only a taken
-// job may have a lease.
+// its name last: a reader waiting for it finds all parts. Only a taken job may
+// have a lease.
 func (o *outlet) store(d *rest.Delivery, stdout io.Writer, taken bool) error {
 	if o.payload != nil {
 		stdout = o.payload
@@ -75,7 +75,7 @@ func (o *outlet) store(d *rest.Delivery, stdout io.Writer, taken bool) error {
 	return o.payload.Commit()
 }
 
-// copyBody writes a payload or a result, which must come whole.
+// copyBody writes a payload or a result, and fails if it does not come whole.
 func copyBody(w io.Writer, d *rest.Delivery) error {
 	n, err := io.Copy(w, d.Body)
 	if err == nil && d.Size >= 0 && n != d.Size {
@@ -94,7 +94,7 @@ func (o *outlet) beside(kind string) string {
 }
 
 // aside writes a text to its file, or else beside the output file. An empty text
-// removes the file that an earlier job left there.
+// removes the file of an earlier job there.
 func (o *outlet) aside(place *result, kind, text string, mode fs.FileMode) (err error) {
 	if place == nil {
 		name := o.beside(kind)

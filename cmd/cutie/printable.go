@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text from outside may hold control characters, or characters that change the
-// order of others on a screen. A terminal gets them escaped; files and pipes get
-// exact text. Payloads and results are exact everywhere.
+// Text from outside may hold control characters, or may reverse text on a screen.
+// A terminal gets these characters escaped; files and pipes get exact text.
+// Payloads and results are exact everywhere.
 
 // screenOf returns a writer of text to f. An incomplete character at the end
 // waits for the rest.

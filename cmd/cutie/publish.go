@@ -148,7 +148,7 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 	}
 	o, err := c.publishing(svc)
 	if err != nil {
-		c.warnf("%v; version 1.1 is published", err) // rebuilding is for settings that cannot be read
+		c.warnf("%v; version 1.1 is published", err) // rebuilding is for unreadable settings
 		o.BaseURI = svc.Info().BaseURI
 	}
 	start := time.Now()

@@ -79,8 +79,8 @@ func (m *remembered) scope(typ rdm.Type) string {
 	return "all"
 }
 
-// advance keeps the date of an answer. Without a date from the server it is that
-// of the newest object.
+// advance keeps the date of an answer. Without a date from the server it is the
+// newest date of an object.
 func (m *remembered) advance(typ rdm.Type, until, newest time.Time) error {
 	if until.IsZero() {
 		until = newest

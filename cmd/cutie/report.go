@@ -25,11 +25,11 @@ const (
 	exitDone     = 0
 	exitError    = 1 // input, output, or the service failed
 	exitUsage    = 2 // the request makes no sense
-	exitNotFound = 3 // no such queue or job
+	exitNotFound = 3 // no queue or job of this name
 	exitEmpty    = 4 // nothing is pending: an answer, not a failure
 	exitConflict = 5 // not in this state
 	exitRefused  = 6 // not allowed
-	exitDigest   = 7 // octets are not what they should be
+	exitDigest   = 7 // octets differ from their digest
 )
 
 // exitTexts explain the codes.
@@ -44,7 +44,7 @@ var exitTexts = [...]string{
 	exitDigest:   "digest verification failed",
 }
 
-// exitCodes are the codes of errors that scripts may branch on.
+// exitCodes are the exit codes of errors.
 var exitCodes = []struct {
 	err  error
 	code int
@@ -165,8 +165,8 @@ func statusCode(status int) int {
 	return exitError
 }
 
-// onOneLine joins the lines of an error. It drops a line that another one ends
-// with: the error of a verb and that of its Close are often the same.
+// onOneLine joins the lines of an error. It drops a line if another ends with it: a
+// verb and its Close often return the same error.
 func onOneLine(err error) string {
 	var said []string
 	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {

@@ -31,8 +31,8 @@ type call struct {
 	options
 	cmd    *cobra.Command // the verb
 	args   []string       // as many as its usage line says
-	told   bool           // -v has said who is asked
-	failed error          // of help, which cobra gives no way to return one
+	told   bool           // -v has named the target
+	failed error          // of help; cobra has no way to return one
 	stdin  io.Reader
 	stdout *os.File
 	stderr *os.File
@@ -84,9 +84,9 @@ func (c *call) root() *cobra.Command {
 	return root
 }
 
-// verb completes a command: the common options that it takes, its checks, its
-// completions, and what it does. Its arguments are checked against its usage
-// line, unless it has another check.
+// verb completes a command with the common options in takes, its checks, its
+// completions and its action. The usage line checks its arguments, unless the
+// command has another check.
 func (c *call) verb(cmd *cobra.Command, takes common, do func(context.Context) error) *cobra.Command {
 	c.bind(cmd, takes)
 	cmd.DisableFlagsInUseLine, cmd.DisableAutoGenTag = true, true
@@ -146,7 +146,7 @@ func between(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// misuse makes a usage error of what is wrong with an option.
+// misuse makes a usage error of an error in an option.
 func misuse(cmd *cobra.Command, err error) error {
 	hint := "cutie help lists commands and options"
 	if cmd.HasParent() {
@@ -164,11 +164,10 @@ func find(root *cobra.Command, word string) *cobra.Command {
 	return cmd
 }
 
-// maxNear is how many names an error suggests; more are no help.
+// maxNear is the most names in a hint; more are no help.
 const maxNear = 3
 
-// unknown is the error for a word that is no verb. Its hint is the word that
-// was probably meant.
+// unknown is the error for an unknown verb. Its hint is the nearest name.
 func unknown(root *cobra.Command, word string) error {
 	all := &cobra.Command{SuggestionsMinimumDistance: min(2, len(word)/3)} // slips
 	for _, cmd := range root.Commands() {
@@ -183,7 +182,7 @@ func unknown(root *cobra.Command, word string) error {
 	return withHint(usagef("unknown command %.40q", word), hint)
 }
 
-// word is the name or alias that the verb was called by, in lower case.
+// word is the name or alias of this call of the verb, in lower case.
 func (c *call) word() string { return strings.ToLower(c.cmd.CalledAs()) }
 
 // warnf prints a line on standard error and goes on.

@@ -13,7 +13,7 @@ import (
 	"cutie/queuefs/rest"
 )
 
-// A chooser holds the options that select jobs instead of naming them.
+// A chooser holds the options for selecting jobs instead of naming them.
 type chooser struct {
 	flags   *pflag.FlagSet
 	status  string
@@ -23,7 +23,7 @@ type chooser struct {
 	s       rest.Selection
 }
 
-// selecting are the options that select jobs.
+// selecting are the options for selecting jobs.
 var selecting = []string{"status", "outcome", "held", "batch", "submitter", "older"}
 
 func bindChooser(fs *pflag.FlagSet) *chooser {

@@ -195,7 +195,7 @@ func serve(ctx context.Context, c *call, o serveOptions) error {
 	return err
 }
 
-// homeHint adds to an error of opening a home what can be done about it.
+// homeHint adds a way out to an error of opening a home.
 func homeHint(dir string, err error) error {
 	var locked *queuefs.LockedError
 	switch {
@@ -210,8 +210,8 @@ func homeHint(dir string, err error) error {
 }
 
 // resolve returns the address to listen on. Beyond loopback is refused unless
-// open is true. What is checked here is what is bound later, whatever a name
-// may resolve to by then.
+// open is true. The daemon later binds the checked address, even if the name
+// resolves to another by then.
 func resolve(addr string, open bool) (*net.TCPAddr, error) {
 	a, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
@@ -224,7 +224,7 @@ func resolve(addr string, open bool) (*net.TCPAddr, error) {
 	return a, nil
 }
 
-// welcome prints what to open. Tests and scripts read the lines too.
+// welcome prints the addresses of the daemon. Tests and scripts read the lines too.
 func welcome(w *os.File, svc *queuefs.Service, base string) error {
 	dir, err := filepath.Abs(svc.Dir())
 	if err != nil {

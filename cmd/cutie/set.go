@@ -93,7 +93,7 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 	})
 }
 
-// properties are the options that set a property, and the value that unsets it.
+// properties are the options for properties, and their values for unset.
 var properties = []struct{ option, name, unset string }{
 	{"name", "name", ""},
 	{"description", "description", ""},

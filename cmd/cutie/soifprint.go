@@ -11,7 +11,7 @@ import (
 	"cutie/queuefs/anvl"
 )
 
-// Forms in which objects are printed.
+// Forms of printed objects.
 const (
 	soifForm  = "soif"
 	jsonForm  = "json" // an object a line
@@ -76,7 +76,7 @@ func (p *objectPrinter) print(o *soif.Object) error {
 	return err
 }
 
-// printJSON prints a line. A name that repeats has a list of values.
+// printJSON prints a line. A repeated name has a list of values.
 func (p *objectPrinter) printJSON(o *soif.Object) error {
 	attributes := map[string]any{}
 	for _, a := range o.Attributes {

@@ -33,7 +33,7 @@ func (o *sourceOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Via, "via", "", "base `URI` that every resource came from originally, for a home that is a copy")
 }
 
-// check says early what is wrong with the options.
+// check finds mistakes in the options before anything is opened.
 func (o *sourceOptions) check() (err error) {
 	if o.dialect == "" {
 		return nil

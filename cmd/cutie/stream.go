@@ -25,7 +25,7 @@ type stream struct {
 }
 
 const (
-	// silence is the longest pause of a daemon, which sends signs of life.
+	// silence is the longest pause of a daemon; it sends signs of life.
 	silence = time.Minute
 	// Pauses before another connection double from the first to the last.
 	firstPause, lastPause = 500 * time.Millisecond, 15 * time.Second
@@ -66,8 +66,8 @@ func (s *stream) follow(ctx context.Context, take func(kind string, data []byte)
 // A stopped error comes from the taker of the events.
 type stopped struct{ error }
 
-// connect follows one connection to its end. began reports that the daemon
-// answered with events.
+// connect follows one connection to its end. began is true if the daemon answered
+// with events.
 func (s *stream) connect(ctx context.Context, take func(string, []byte) error) (began bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -110,7 +110,7 @@ func refusal(resp *http.Response) error {
 	return e
 }
 
-// read reads events to the end of a connection, which is always an error.
+// read reads events to the end of a connection, always an error.
 func (s *stream) read(in *bufio.Reader, alive func(), take func(string, []byte) error) error {
 	var kind, id string
 	var data []byte

@@ -16,8 +16,8 @@ import (
 )
 
 // A target answers requests about queues: a daemon by its URL, the daemon of a
-// home by its socket, or a home that this process has open. The verbs do not
-// tell them apart. Errors of queuefs are found by [errors.Is] for each.
+// home by its socket, or a home opened in this process. The verbs do not tell them
+// apart. Errors of queuefs are found by [errors.Is] for each.
 type target struct {
 	*rest.Client
 	base string            // URL, with a slash at its end
@@ -30,7 +30,7 @@ type target struct {
 // Close ends the connections, or closes the home.
 func (t *target) Close() error { return t.end() }
 
-// newTarget returns a target that gets its requests by sent.
+// newTarget returns a target; sent carries its requests.
 func newTarget(base string, sent http.RoundTripper, end func() error) *target {
 	client := rest.NewClient(base, &http.Client{Transport: sent})
 	client.UserAgent = agent()
@@ -70,8 +70,8 @@ func (c *call) atQueue(ctx context.Context, do func(t *target, queue string) err
 	return c.at(ctx, func(t *target) error { return about(queue, do(t, queue)) })
 }
 
-// queueArg is the queue of the first argument. Names that a URL cannot carry are
-// not found.
+// queueArg is the queue of the first argument. Names impossible in a URL are not
+// found.
 func (c *call) queueArg() (string, error) {
 	switch q := c.args[0]; q {
 	case "", ".", "..":
@@ -81,7 +81,7 @@ func (c *call) queueArg() (string, error) {
 	}
 }
 
-// lockPatience is how long to wait for a home that another command has open.
+// lockPatience is how long to wait for a home opened by another command.
 const lockPatience = 10 * time.Second
 
 // target finds the daemon of the options, or opens the home.
@@ -141,7 +141,7 @@ func (c *call) daemon(ctx context.Context) (*target, error) {
 	return t, nil
 }
 
-// onlyDaemon is for verbs that a home alone cannot answer.
+// onlyDaemon is for verbs without an answer from a home alone.
 func (c *call) onlyDaemon(ctx context.Context) (*target, error) {
 	t, err := c.daemon(ctx)
 	if err == nil && t == nil {
@@ -159,10 +159,10 @@ func (c *call) remote(base string) *target {
 	})
 }
 
-// tell prints once, with -v, who is asked.
-func (c *call) tell(format, who string) {
+// tell names the target once, with -v.
+func (c *call) tell(format, target string) {
 	if !c.told {
-		c.sayf(format, who)
+		c.sayf(format, target)
 	}
 	c.told = true
 }

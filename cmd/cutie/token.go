@@ -61,7 +61,7 @@ tokens to daemons on other machines over https only.`,
 				return usagef("%v", err)
 			}
 		}
-		// Edit would leave an empty file behind for a user who cannot be in it.
+		// Edit would make an empty file for a missing user.
 		if _, _, err := access.Load(*file); err != nil {
 			return err
 		}
@@ -84,8 +84,7 @@ tokens to daemons on other machines over https only.`,
 	})
 }
 
-// parseExpires reads the end of a token: a time from now, a date, or never,
-// which is zero.
+// parseExpires reads the end of a token: a time from now, a date, or never (zero).
 func parseExpires(text string, now time.Time) (time.Time, error) {
 	bad := usagef("--expires %.40q is no time such as 12h or 30d, no date such as 2030-01-31, and not never", text)
 	if text == "never" {

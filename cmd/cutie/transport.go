@@ -16,15 +16,15 @@ import (
 // refusedConn is the error of dialling where nobody listens.
 const refusedConn = syscall.ECONNREFUSED
 
-// transport waits for an answer without a limit: storing a large payload may
-// take long, and a client that gives up would submit it twice.
+// transport waits for an answer without a limit: storing a large payload may take
+// long, and giving up would make people submit it twice.
 func transport() *http.Transport {
 	dial := &net.Dialer{Timeout: 10 * time.Second}
 	return &http.Transport{DialContext: dial.DialContext, Proxy: http.ProxyFromEnvironment, ExpectContinueTimeout: 10 * time.Second}
 }
 
-// largeBody is the size of a body that a daemon is asked about first. Its
-// refusal is read then, instead of a closed connection.
+// largeBody is the size from which a daemon is asked before a body is sent, so that
+// the client reads a refusal instead of a closed connection.
 const largeBody = 128 << 10
 
 // expecting asks before large bodies (RFC 9110, 10.1.1).
@@ -41,8 +41,8 @@ func (e expecting) RoundTrip(r *http.Request) (*http.Response, error) {
 // tokenVariable holds the token for a daemon.
 const tokenVariable = "CUTIE_TOKEN"
 
-// A bearing transport sends a token to one host, and to no other host that a
-// redirect names.
+// A bearing transport sends a token to one host, and not on to other hosts after a
+// redirect.
 type bearing struct {
 	http.RoundTripper
 	origin string // scheme and host

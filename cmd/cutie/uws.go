@@ -58,7 +58,7 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 	})
 }
 
-// A uwsClient speaks UWS 1.1, and 1.0 with a service of that version.
+// A uwsClient speaks UWS 1.1, and 1.0 with older services.
 type uwsClient struct {
 	*call
 	web     *http.Client
@@ -66,7 +66,7 @@ type uwsClient struct {
 	uploads []string // NAME=FILE
 }
 
-// The parts of UWS documents that the verb reads.
+// The parts of UWS documents used here.
 type (
 	uwsJobs struct {
 		Refs []struct {
@@ -175,8 +175,8 @@ func (s *uwsClient) create(ctx context.Context, args []string) error {
 // waitAtOnce is the wait of one request in seconds.
 const waitAtOnce = 30
 
-// wait asks until the job has ended. A service that answers at once with the same
-// phase is asked once a second.
+// wait asks until the job has ended, once a second if the service answers at once
+// with the same phase.
 func (s *uwsClient) wait(ctx context.Context) error {
 	for query := ""; ; {
 		asked := time.Now()

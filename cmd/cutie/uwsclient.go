@@ -105,7 +105,7 @@ func (s *uwsClient) sendBody(ctx context.Context, web *http.Client, method, wher
 	return nil, fmt.Errorf("%s: %w", where, err)
 }
 
-// parts returns a body with the form and the files of --upload, which are read
+// parts returns a body with the form and the files of --upload. The files are read
 // while the body is sent; end closes them.
 func (s *uwsClient) parts(form url.Values) (body io.Reader, mediaType string, end func(), err error) {
 	var (

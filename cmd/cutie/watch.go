@@ -56,7 +56,7 @@ cutie watch jobs --from 1 --count 1 --kind submit -t json`,
 	})
 }
 
-// maxWatched is the most queues that one command follows by name.
+// maxWatched is the most queues of one command.
 const maxWatched = 100
 
 // A watcher prints the events of one or more streams.

@@ -18,8 +18,8 @@ import (
 	"cutie/queuefs/rest"
 )
 
-// exitTransient is the exit code of a command that may succeed later
-// (EX_TEMPFAIL of sysexits.h).
+// exitTransient is the exit code of a command for a later try (EX_TEMPFAIL of
+// sysexits.h).
 const exitTransient = 75
 
 // maxUnread is the attempt at which a job with an unreadable payload fails: until
@@ -32,9 +32,9 @@ type loadError struct{ err error }
 func (e *loadError) Error() string { return e.err.Error() }
 func (e *loadError) Unwrap() error { return e.err }
 
-// do works on one job and reports its outcome. An error means that no job can be
-// done; the failure of this job alone is a warning. wait is the pause after a job
-// was given back, and patience the pause before it.
+// do works on one job and reports its outcome. An error ends the worker; the
+// failure of this job alone is a warning. wait is the pause after giving the job
+// back, and patience the pause before it.
 func (w *worker) do(ctx context.Context, d *rest.Delivery, patience time.Duration) (wait time.Duration, err error) {
 	w.sayf("%s: %s: taken", w.queue, d.Job)
 	what, err := w.attempt(ctx, d)
@@ -55,7 +55,7 @@ func (w *worker) do(ctx context.Context, d *rest.Delivery, patience time.Duratio
 	return wait, nil
 }
 
-// attempt runs the command and reports the outcome, which it returns.
+// attempt runs the command, and reports and returns the outcome.
 func (w *worker) attempt(ctx context.Context, d *rest.Delivery) (what string, err error) {
 	// Reports are sent even when this program is interrupted.
 	held, gone := context.WithCancelCause(context.WithoutCancel(ctx))

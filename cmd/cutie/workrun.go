@@ -34,7 +34,7 @@ func (w *worker) command(ctx, held context.Context, dir string, d *rest.Delivery
 	defer cancel()
 	defer context.AfterFunc(held, cancel)()
 
-	// With a pipe of our own, children that hold it open are not waited for.
+	// With a pipe of our own, nobody waits for children holding it open.
 	from, to, err := os.Pipe()
 	if err != nil {
 		return "", err
@@ -74,7 +74,7 @@ func (w *worker) command(ctx, held context.Context, dir string, d *rest.Delivery
 		close(ended)
 	}()
 	err = cmd.Wait()
-	// Children must not go on with a job that another consumer may get.
+	// Children must not go on with a job of another consumer.
 	group(syscall.SIGKILL)
 	from.SetReadDeadline(time.Now().Add(time.Second)) // for children outside the group
 	<-ended
@@ -86,7 +86,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// A startError means that the command cannot run, whatever the job.
+// A startError means the command cannot run for any job.
 type startError struct{ err error }
 
 func (e *startError) Error() string { return "the command could not be started: " + e.err.Error() }
@@ -110,7 +110,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is the tail as a message; octets that are no text become "?".
+// text is the tail as a message; other octets than text become "?".
 func (t *tail) text() string {
 	s := string(bytes.TrimSpace(bytes.ToValidUTF8(t.buf, []byte("?"))))
 	return strings.Map(func(r rune) rune {

@@ -44,8 +44,8 @@ func unpack(dir string, d *rest.Delivery) (unread, err error) {
 }
 
 // unpackUploads makes files of the parts of a payload in multipart/form-data. It
-// leaves out parts whose names are no file names. A payload that is cut off or
-// malformed gives no files; the command sees the payload itself.
+// leaves out parts without a file name. A malformed payload, or one cut off, gives
+// no files; the command sees the payload itself.
 func unpackUploads(dir, mediaType string) error {
 	media, attrs, _ := mime.ParseMediaType(mediaType)
 	if media != "multipart/form-data" || attrs["boundary"] == "" {
@@ -62,7 +62,7 @@ func unpackUploads(dir, mediaType string) error {
 	}
 	for parts := multipart.NewReader(payload, attrs["boundary"]); ; {
 		p, err := parts.NextRawPart()
-		if err == io.EOF { // a wrapped one means that the end is missing
+		if err == io.EOF { // wrapped, it means a missing end
 			return nil
 		}
 		if err != nil {
