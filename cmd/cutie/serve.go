@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/daemon"
+	"cutie/publisher"
 	"cutie/queuefs"
-	"cutie/queuefs/outbound"
-	"cutie/wellknown"
 )
 
 func serveVerb(c *call) *cobra.Command {
@@ -62,133 +59,39 @@ it is opened again by its name.`,
 cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
 	}
 	var o serveOptions
-	fs := cmd.Flags()
-	fs.StringVarP(&o.listen, "listen", "l", defaultListen, "`address` to listen on; port 0 takes a free one")
-	fs.StringVar(&o.baseURI, "base-uri", "", "`URI` under which clients reach this daemon")
-	users := bindUsers(fs)
-	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of those without a name: read, submit, all, none, or a list\n(default none with --users, else all on loopback)")
-	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate chain, for TLS")
-	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
-	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
-	o.maxBody = 16 << 30
-	fs.Var(&o.maxBody, "max-body", "largest submission, such as 64M or 16G")
-	fs.IntVar(&o.maxConns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others,\nso half of them if it is alone; a trusted proxy gets all")
-	fs.IntVar(&o.maxWaits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
-	o.source.flags(fs)
-	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are\nnot public: host, *.host, address or network, each with :port or not; may be repeated")
-	fs.BoolVar(&o.robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read")
-	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
-	o.push.flags(fs)
-	o.logMax = defaultLogMax
-	fs.Var(&o.logMax, "log-max", "size of an access log; 0 lets it grow")
-	fs.IntVar(&o.logKeep, "log-keep", defaultLogKeep, "`number` of old access logs to keep")
-	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
-	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
-	fs.DurationVar(&o.grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping")
-	return c.verb(cmd, atHome, func(ctx context.Context) error {
-		o.users = *users
-		return serve(ctx, c, o)
-	})
+	o.bind(cmd.Flags())
+	return c.verb(cmd, atHome, func(ctx context.Context) error { return c.serve(ctx, &o) })
 }
 
-type serveOptions struct {
-	listen    string
-	baseURI   string
-	users     string
-	anonymous string
-	tlsCert   string
-	tlsKey    string
-	proxies   []string
-	maxBody   octets
-	maxConns  int
-	maxWaits  int
-	fetch     []string
-	source    sourceOptions
-	robots    bool
-	cors      string
-	push      pushOptions
-	logMax    octets
-	logKeep   int
-	logLevel  string
-	logFormat string
-	grace     time.Duration
-}
-
-const defaultListen = "127.0.0.1:8080"
-
-// serve checks the options before it opens or makes anything.
-func serve(ctx context.Context, c *call, o serveOptions) error {
+func (c *call) serve(ctx context.Context, o *serveOptions) error {
 	log, err := newLog(c.stderr, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
 	}
-	hup := daemon.Withstand()
-	guard, err := o.guard(log)
-	if err != nil {
+	o.Log, o.Hangup = log, daemon.Withstand()
+	if err := o.check(); err != nil {
 		return err
 	}
-	if o.baseURI != "" {
-		if o.baseURI, err = cleanBase(o.baseURI); err != nil {
-			return err
-		}
-	}
-	if err := o.source.check(); err != nil {
-		return err
-	}
-	if err := o.push.check(); err != nil {
-		return err
-	}
-	if o.grace < 0 {
-		return usagef("--grace %v is less than no time", o.grace)
-	}
-	addr, err := resolve(o.listen, !guard.implied)
-	if err != nil {
-		return err
-	}
-	if o.users != "" && guard.cert == nil && guard.proxies == nil && !addr.IP.IsLoopback() {
-		log.Warn().Msg("passwords and tokens are not safe on the way: use --tls-cert and --tls-key, or a proxy that has TLS")
-	}
-	fetch, err := outbound.New(outbound.Options{Allow: o.fetch})
-	if err != nil {
-		return usagef("--allow-fetch: %v", err)
-	}
-	defer fetch.Close()
-	var cors *wellknown.CORS
-	if o.cors != "" {
-		if cors, err = wellknown.NewCORS(o.cors); err != nil {
-			return usagef("--cors: %v", err)
-		}
-	}
+	defer o.Fetch.Close()
 	svc, err := daemon.OpenHome(ctx, c.home, named(queuefs.ServiceInfo{}, c.home), log)
 	if err != nil {
 		return homeHint(c.home, err)
 	}
-	source, err := o.source.complete(svc.Dir())
-	if err != nil {
-		return withHint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
-			"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one all lists begin anew")
+	if o.dialect == "" {
+		before, err := publisher.Published(svc.Dir())
+		if err != nil {
+			return withHint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
+				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one all lists begin anew")
+		}
+		o.Source.Dialect = before.Dialect
 	}
-	base := o.baseURI
-	if base == "" && svc.Info().BaseURI != "" {
-		if base, err = cleanBase(svc.Info().BaseURI); err != nil {
+	if o.Listen.BaseURI == "" && svc.Info().BaseURI != "" {
+		if o.Listen.BaseURI, err = cleanBase(svc.Info().BaseURI); err != nil {
 			return errors.Join(err, svc.Close())
 		}
 	}
-	err = daemon.Run(ctx, svc, daemon.Options{
-		Log:       log,
-		Hangup:    hup,
-		Listen:    daemon.Listen{Addr: addr, BaseURI: base, Certificate: guard.cert, Proxies: guard.proxies},
-		Access:    guard.Options,
-		Implied:   guard.implied,
-		Limits:    daemon.Limits{Body: int64(o.maxBody), Conns: o.maxConns, Waits: o.maxWaits, Grace: o.grace},
-		Source:    source,
-		Push:      o.push.PushOptions,
-		Fetch:     fetch,
-		Robots:    o.robots,
-		CORS:      cors,
-		AccessLog: daemon.AccessLog{Max: int64(o.logMax), Keep: o.logKeep},
-		Ready:     func(base string) error { return welcome(c.stdout, svc, base) },
-	})
+	o.Ready = func(base string) error { return welcome(c.stdout, svc, base) }
+	err = daemon.Run(ctx, svc, o.Options)
 	if errors.Is(err, daemon.ErrPortInUse) {
 		return withHint(err, "--listen 127.0.0.1:0 takes a free port")
 	}
@@ -207,21 +110,6 @@ func homeHint(dir string, err error) error {
 		return withHint(err, "cutie init "+dir+" makes a home, cutie serve --home "+dir+" makes and serves one")
 	}
 	return err
-}
-
-// resolve returns the address to listen on. Beyond loopback is refused unless
-// open is true. The daemon later binds the checked address, even if the name
-// resolves to another by then.
-func resolve(addr string, open bool) (*net.TCPAddr, error) {
-	a, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		return nil, usagef("listen address %.60q: %v", addr, err)
-	}
-	if !open && !a.IP.IsLoopback() {
-		return nil, withHint(fmt.Errorf("%w: %s can be reached from other machines", errRefused, addr),
-			"listen on 127.0.0.1, or say who may do what: --users FILE, or --anonymous read, submit or all")
-	}
-	return a, nil
 }
 
 // welcome prints the addresses of the daemon. Tests and scripts read the lines too.
