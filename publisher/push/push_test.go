@@ -432,7 +432,7 @@ func TestErrorsShowNoURL(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
 	slow := newReceiver(t, func(http.ResponseWriter, *http.Request) { <-hang })
-	moved := newReceiver(t, status(302, "Location", slow.URL))
+	moved := newReceiver(t, status(302, "Location", newReceiver(t).URL))
 	closed := newReceiver(t)
 	closed.Close()
 	for name, tt := range map[string]struct {
