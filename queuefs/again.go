@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"cutie/queuefs/anvl"
-	"cutie/queuefs/job"
 )
 
 // Elements with which two jobs name each other; they stand in Extra.
@@ -76,12 +75,12 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 	inline := sub.payload
 	var again Job
 	err = q.commit(func() ([]*record, error) {
-		if q.mint.job >= job.MaxID {
+		number, ok := q.idx.MintJob()
+		if !ok {
 			return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
 		}
-		q.idx.sums(id, sub)
-		q.mint.job++
-		again = Job{ID: q.mint.job, Queue: q.id, Status: Pending, Filename: old.Filename, MediaType: old.MediaType, Submitter: old.Submitter,
+		sub.sums(q.idx, id)
+		again = Job{ID: number, Queue: q.id, Status: Pending, Filename: old.Filename, MediaType: old.MediaType, Submitter: old.Submitter,
 			Sidecar: old.Sidecar, Size: old.Size, Digests: old.Digests, Batch: old.Batch, Owner: old.Owner, Destruction: old.Destruction, Requeues: old.Requeues + 1}
 		again.Extra = with(old.Extra, elemRequeuedFrom, id.String())
 		again.Seq, sub.time = q.next()

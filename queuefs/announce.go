@@ -41,9 +41,8 @@ func (q *Queue) adopt(n settings) error {
 
 // applyInfo is apply for the event of a changed queue-info.txt; q.mu is held.
 func (q *Queue) applyInfo(r *record, at segment.Position) {
-	q.set.announced, q.touched = r.sha, true
+	q.set.announced, q.idx.Changed = r.sha, true
 	q.note(r, at)
-	q.seqTime = max(q.seqTime, r.time)
 	if n := q.set.next; n != nil {
 		q.set.settings, q.set.next = *n, nil
 	}
@@ -55,7 +54,7 @@ func (q *Queue) applyInfo(r *record, at segment.Position) {
 func (q *Queue) announce() error {
 	q.mu.Lock()
 	if q.set.announced == ([sha256.Size]byte{}) {
-		q.set.announced, q.touched = q.set.facts.SHA256, true
+		q.set.announced, q.idx.Changed = q.set.facts.SHA256, true
 	}
 	q.mu.Unlock()
 	return q.adopt(q.inForce())

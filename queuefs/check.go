@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"crypto/sha256"
+	"cutie/queuefs/index"
 	"errors"
 	"fmt"
 	"slices"
@@ -203,7 +204,7 @@ func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
 		seq, us := q.next()
 		k.enter(e.Status)
 		k.Seq, k.Size = seq, e.Payload.Length
-		q.idx.slot(e.Job).setFiled(filedUnknown)
+		q.idx.SetFiled(e.Job, index.FiledUnknown)
 		rec := q.recordOf(&k, Update, e.Status, us)
 		rec.submitted = e.Payload.Modified.UnixMicro()
 		return []*record{rec}, nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -198,7 +199,7 @@ type stagedPages struct {
 	q     *Queue
 	dir   *durable.Dir
 	names [][2]string // temporary name, name
-	pages []*page
+	pages []int
 	kept  bool // the checkpoint that names them has come to its end
 }
 
@@ -207,7 +208,7 @@ type stagedPages struct {
 // ended, also beside an error.
 func (q *Queue) stage(at segment.Position, closing bool) (st *stagedPages, err error) {
 	q.mu.RLock()
-	touched := q.touched
+	touched := q.idx.Changed
 	q.mu.RUnlock()
 	if !touched && !closing {
 		return nil, nil
@@ -221,32 +222,26 @@ func (q *Queue) stage(at segment.Position, closing bool) (st *stagedPages, err e
 	for n := 0; ; n++ {
 		q.mu.Lock()
 		if n == 0 {
-			q.touched = false
+			q.idx.Changed = false
 		}
-		if n >= len(q.idx.pages) {
+		if n >= q.idx.Pages() {
 			q.mu.Unlock()
 			break
 		}
-		p := q.idx.pages[n]
-		if p == nil || !p.changed {
-			q.mu.Unlock()
+		var changed bool
+		buf, changed = q.idx.AppendPage(buf[:0], n)
+		q.mu.Unlock()
+		if !changed {
 			continue
 		}
-		p.changed = false
-		buf = p.image(buf, q.id, n)
-		q.mu.Unlock()
-		st.pages = append(st.pages, p)
-		if err := st.add(pageName(n), buf); err != nil {
+		st.pages = append(st.pages, n)
+		if err := st.add(index.PageName(n), buf); err != nil {
 			return st, err
 		}
 	}
 	q.mu.RLock()
 	x := q.indexed(at)
-	for _, p := range q.idx.pages {
-		if p != nil {
-			x.pages++
-		}
-	}
+	x.pages, _ = q.idx.Held()
 	q.mu.RUnlock()
 	if closing {
 		for i, d := range q.dirs.watched() {
@@ -310,8 +305,8 @@ func (st *stagedPages) end() {
 	}
 	st.q.mu.Lock()
 	defer st.q.mu.Unlock()
-	for _, p := range st.pages {
-		p.changed = true
+	for _, n := range st.pages {
+		st.q.idx.SetPageChanged(n)
 	}
-	st.q.touched = true
+	st.q.idx.Changed = true
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 )
 
 // CreateQueue makes an empty queue. It is served, and on stable storage, when
@@ -107,13 +108,12 @@ func (q *Queue) begin() error {
 	if err != nil {
 		return err
 	}
-	q.mint.job, q.mint.seq = max(q.mint.job, former.job), max(q.mint.seq, former.seq)
-	q.job, q.seq = q.mint.job, q.mint.seq
-	q.before = q.seq
+	q.idx.Reach(index.Numbers{Job: former.job, Seq: former.seq})
+	q.before = q.idx.Last().Seq
 	q.set.announced = q.set.facts.SHA256 // the queue begins with this file
 	q.since = q.svc.log.Done().At
 	x := q.indexed(q.since)
-	x.bare, x.empty = true, len(q.idx.pages) == 0
+	x.bare, x.empty = true, q.idx.Pages() == 0
 	return queueIndexIn(dir, q.id).Write(x.file())
 }
 
@@ -123,7 +123,7 @@ func (s *Service) beginAgain() error {
 	at, late := s.log.Done().At, false
 	for _, q := range s.queues {
 		if q.since > at {
-			q.since, q.touched, late = at, true, true
+			q.since, q.idx.Changed, late = at, true, true
 		}
 	}
 	if !late {
@@ -146,9 +146,8 @@ func (s *Service) listQueue(id string) error {
 
 // openQueue opens the directories of a queue and gives it its properties.
 func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)) (_ *Queue, err error) {
-	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]copied{}}, types: []string{""}, typeNums: map[string]uint16{},
+	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]copied{}}, idx: index.New(id),
 		unfiled: places{}, temps: map[JobID]string{}}
-	q.idx.head = 1
 	defer func() {
 		if err != nil {
 			q.closeDirs()
@@ -170,8 +169,7 @@ func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)
 		return nil, err
 	}
 	q.use(now)
-	q.seqTime = q.set.info.Created.UnixMicro()
-	q.mint.time = q.seqTime
+	q.idx.Reach(index.Numbers{Time: q.set.info.Created.UnixMicro()})
 	return q, nil
 }
 

@@ -1,15 +1,14 @@
 package queuefs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"time"
 
+	"cutie/queuefs/index"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -107,7 +106,7 @@ func (q *Queue) cull(ctx context.Context, o CullOptions, yield func(Culled) bool
 		q.vacate()
 	}
 	before, most := q.due(o.Keep)
-	var last candidate
+	var last index.Candidate
 	for most > 0 {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -116,7 +115,7 @@ func (q *Queue) cull(ctx context.Context, o CullOptions, yield func(Culled) bool
 		if len(some) == 0 {
 			return true, nil
 		}
-		first := some[0].changed
+		first := some[0].Changed
 		last = some[len(some)-1]
 		some = q.unretained(ctx, some)
 		most -= len(some)
@@ -129,7 +128,7 @@ func (q *Queue) cull(ctx context.Context, o CullOptions, yield func(Culled) bool
 }
 
 // cullThese culls jobs. It returns false if yield did, or there is an error.
-func (q *Queue) cullThese(ctx context.Context, some []candidate, dry bool, yield func(Culled) bool) (more bool, err error) {
+func (q *Queue) cullThese(ctx context.Context, some []index.Candidate, dry bool, yield func(Culled) bool) (more bool, err error) {
 	for len(some) > 0 {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -146,7 +145,7 @@ func (q *Queue) cullThese(ctx context.Context, some []candidate, dry bool, yield
 			}
 		}
 		if len(culled) < n {
-			q.stays(some[0].changed) // or a younger one, that somebody has begun to work on
+			q.stays(some[0].Changed) // or a younger one, that somebody has begun to work on
 		}
 		some = some[n:]
 		for _, c := range culled {
@@ -162,7 +161,7 @@ func (q *Queue) cullThese(ctx context.Context, some []candidate, dry bool, yield
 func (q *Queue) stays(changed int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.unculled = min(q.unculled, changed)
+	q.idx.Stays(changed)
 }
 
 // due returns how many jobs may be culled at most, and the time (µs) after
@@ -175,7 +174,7 @@ func (q *Queue) due(keep *Thresholds) (before int64, most int) {
 	if keep != nil {
 		t = *keep
 	}
-	extra := q.idx.count[Consumed] + q.idx.count[Deleted] - q.idx.leased - t.Size
+	extra := q.idx.Counts.Processed() - t.Size
 	if t.Size < 0 || extra <= 0 {
 		return 0, 0
 	}
@@ -184,7 +183,7 @@ func (q *Queue) due(keep *Thresholds) (before int64, most int) {
 	}
 	// More than the age: an event at this very instant is too young.
 	before = now - t.Age*time.Hour.Microseconds() - 1
-	if q.unculled > before {
+	if q.idx.Unchanged() > before {
 		return 0, 0
 	}
 	return before, math.MaxInt
@@ -201,100 +200,49 @@ func (q *Queue) needed() int64 {
 	return math.MaxInt64
 }
 
-// A candidate is a job for culling.
-type candidate struct {
-	changed int64 // µs, of its last event
-	id      JobID
-}
-
-func (a candidate) compare(b candidate) int {
-	return cmp.Or(cmp.Compare(a.changed, b.changed), cmp.Compare(a.id, b.id))
-}
-
 // oldest returns the n jobs behind last that are unchanged longest, none of
-// them changed after before. It looks into the pages that may have some: a
-// page remembers before when none of its jobs was processed.
-func (q *Queue) oldest(last candidate, before int64, n int, dry bool) []candidate {
-	var found []candidate
-	worst := candidate{changed: before, id: math.MaxUint64}
-	rest := q.svc.now() // last event of the oldest job that stays
-	shrink := func() {
-		slices.SortFunc(found, candidate.compare)
-		if len(found) > n {
-			rest = min(rest, found[n].changed)
-			found = found[:n]
-			worst = found[n-1]
-		}
-	}
-	for i := range q.Pages() {
+// them changed after before.
+func (q *Queue) oldest(last index.Candidate, before int64, n int, dry bool) []index.Candidate {
+	search := index.NewSearch(last, before, q.svc.now(), n)
+	for i, more := 0, true; more; i++ {
 		q.mu.Lock()
-		if i >= len(q.idx.pages) { // closed
-			q.mu.Unlock()
-			return nil
-		}
-		p := q.idx.pages[i]
-		if p == nil || p.count[Consumed]+p.count[Deleted] == 0 {
-			q.mu.Unlock()
-			continue
-		}
-		if p.oldest > worst.changed {
-			rest = min(rest, p.oldest)
-			q.mu.Unlock()
-			continue
-		}
-		p.oldest = math.MaxInt64
-		for j := range PageJobs {
-			s := p.slot(j)
-			if st := s.status(); st != Consumed && st != Deleted {
-				continue
-			}
-			c := candidate{s.changed(), JobID(i*PageJobs + j)}
-			p.oldest = min(p.oldest, c.changed)
-			if q.inUse(c.id, s) || c.compare(worst) > 0 || c.compare(last) <= 0 {
-				rest = min(rest, c.changed)
-				continue
-			}
-			found = append(found, c)
-		}
+		more = q.idx.Look(search, i, q.given)
 		q.mu.Unlock()
-		if len(found) >= 2*n {
-			shrink()
-		}
 	}
-	shrink()
-	if len(found) < n && !dry {
+	found, rest := search.Found()
+	if rest != 0 && !dry {
 		q.mu.Lock()
-		q.unculled = rest
+		q.idx.SetUnchanged(rest)
 		q.mu.Unlock()
 	}
 	return found
 }
 
 // look returns what is told of the jobs, without those that changed.
-func (q *Queue) look(some []candidate) (culled []Culled) {
+func (q *Queue) look(some []index.Candidate) (culled []Culled) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	for _, c := range some {
-		if s := q.cullable(c); s != nil {
-			culled = append(culled, Culled{Queue: q.id, Job: c.id, Status: s.status(), At: micro(c.changed), Size: s.size()})
+		if j, ok := q.cullable(c); ok {
+			culled = append(culled, j)
 		}
 	}
 	return culled
 }
 
-// cullable returns the slot of a job that has not changed since it was chosen,
-// else nil. q.mu is held.
-func (q *Queue) cullable(c candidate) slot {
-	s := q.idx.slot(c.id)
-	if s == nil || s.status() != Consumed && s.status() != Deleted || q.inUse(c.id, s) || s.changed() != c.changed {
-		return nil
+// cullable returns what is told of a job; false if it has changed since it was
+// chosen, or is in use. q.mu is held.
+func (q *Queue) cullable(c index.Candidate) (Culled, bool) {
+	if !q.idx.Cullable(c) || q.given(c.Job) {
+		return Culled{}, false
 	}
-	return s
+	j, _ := q.idx.Job(c.Job)
+	return Culled{Queue: q.id, Job: c.Job, Status: j.Status, At: micro(c.Changed), Size: j.Size}, true
 }
 
 // cullSome culls the first n of the jobs, all unless they are too much for one
 // record of the journal.
-func (q *Queue) cullSome(some []candidate) (culled []Culled, n int, err error) {
+func (q *Queue) cullSome(some []index.Candidate) (culled []Culled, n int, err error) {
 	for n = len(some); ; n /= 2 {
 		culled, err = q.cullAll(some[:n])
 		if n < 2 || !errors.Is(err, segment.ErrTooLarge) {
@@ -305,15 +253,14 @@ func (q *Queue) cullSome(some []candidate) (culled []Culled, n int, err error) {
 }
 
 // cullAll culls the jobs with one sync.
-func (q *Queue) cullAll(some []candidate) (culled []Culled, err error) {
+func (q *Queue) cullAll(some []index.Candidate) (culled []Culled, err error) {
 	q.svc.relieve()
 	q.mu.Lock()
 	ids := make([]JobID, 0, len(some))
 	for _, c := range some {
-		if s := q.cullable(c); s != nil {
-			q.idx.setBusy(q.idx.page(c.id), s)
-			ids = append(ids, c.id)
-			culled = append(culled, Culled{Queue: q.id, Job: c.id, Status: s.status(), At: micro(c.changed), Size: s.size()})
+		if j, ok := q.cullable(c); ok && q.idx.Claim(c.Job) {
+			ids = append(ids, c.Job)
+			culled = append(culled, j)
 		}
 	}
 	q.mu.Unlock()
@@ -334,44 +281,18 @@ func (q *Queue) cullAll(some []candidate) (culled []Culled, err error) {
 // cullRecord returns the event that takes a job away. It has the facts of the
 // payload, and no job file. q.mu is held.
 func (q *Queue) cullRecord(id JobID) *record {
-	s := q.idx.slot(id)
-	r := &record{kind: Cull, from: s.status(), job: id, size: s.size(), submitted: s.submitted(), mediaType: q.types[s.mediaType()]}
+	j, _ := q.idx.Job(id)
+	r := &record{kind: Cull, from: j.Status, job: id, size: j.Size, submitted: j.Submitted, mediaType: j.MediaType}
 	r.seq, r.time = q.next()
-	q.idx.sums(id, r)
+	r.sums(q.idx, id)
 	r.setText(nil)
 	return r
 }
-
-// noSlots are those of every page without jobs. Nobody writes to them: grow
-// gives such a page slots of its own. The odd capacity keeps them from being
-// given back.
-var noSlots = make([]byte, pageSize, pageSize+1)
-
-func (p *page) vacant() bool { return &p.slots[0] == &noSlots[0] }
 
 // vacate gives back the memory of full pages whose jobs have all been culled,
 // when their files are gone too.
 func (q *Queue) vacate() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.culled {
-		return
-	}
-	q.culled = false
-	for n, p := range q.idx.pages {
-		if p == nil || p.vacant() || p.count != ([4]int{}) || JobID(n+1)*PageJobs > q.mint.job {
-			continue
-		}
-		clean := true
-		for i := range PageJobs {
-			clean = clean && !p.slot(i).has(flagBusy|flagDirty)
-		}
-		if !clean {
-			q.culled = true
-			continue
-		}
-		q.idx.vacate(p)
-		p.changed = true
-		q.touched = true
-	}
+	q.idx.Vacate()
 }

@@ -3,6 +3,7 @@ package queuefs
 import (
 	"time"
 
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 )
 
@@ -68,6 +69,21 @@ type Event struct {
 	Payload  Facts  // zero of queue-info.txt
 	File     Facts  // the job file, or queue-info.txt, as this event left it
 }
+
+// micro returns an instant of microseconds since 1970.
+func micro(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// microOrZero is micro where 0 stands for the zero time.
+func microOrZero(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return micro(us)
+}
+
+// PageJobs is how many job numbers a page has: page p has the jobs p*PageJobs to
+// (p+1)*PageJobs-1.
+const PageJobs = index.PageJobs
 
 // Facts are what an auditor compares of one file.
 type Facts struct {

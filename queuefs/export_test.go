@@ -1,7 +1,9 @@
 package queuefs
 
+import "cutie/queuefs/index"
+
 // SlotSize is how many octets of memory a job takes.
-const SlotSize = slotSize
+const SlotSize = index.PageMemory / PageJobs
 
 // LoadPacks loads the packs of pages.
 func (q *Queue) LoadPacks(pages ...int) {

@@ -3,6 +3,7 @@ package queuefs
 import (
 	"crypto/sha256"
 
+	"cutie/queuefs/index"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -34,9 +35,8 @@ type part struct {
 }
 
 // partOf is the part of a job whose job file begins at at, without payload.
-func partOf(s slot, at int) part {
-	return part{status: s.status(), size: s.size(), sum: [32]byte(s.fileSHA()),
-		text: at, end: at + s.textLen(), whole: -1}
+func partOf(j *index.Job, at int) part {
+	return part{status: j.Status, size: j.Size, sum: j.FileSHA256, text: at, end: at + j.FileLength, whole: -1}
 }
 
 // fetch is Job for each of ids, and with payloads their payloads, as far as they
@@ -126,8 +126,8 @@ func (f *fetch) plan(ids []JobID) (from segment.Position, length int) {
 	defer q.mu.RUnlock()
 	kept := f.kept
 	for _, id := range ids {
-		s := q.idx.slot(id)
-		if s == nil || s.status() == 0 {
+		j, ok := q.idx.Job(id)
+		if !ok {
 			break
 		}
 		u := q.unfiled.of(id)
@@ -141,8 +141,8 @@ func (f *fetch) plan(ids []JobID) (from segment.Position, length int) {
 			break
 		}
 		at := int(u.text - from)
-		p := partOf(s, at)
-		if f.payloads != nil && u.payload == u.text.Add(s.textLen()) && kept+int(p.size) <= fetchLimit {
+		p := partOf(&j, at)
+		if f.payloads != nil && u.payload == u.text.Add(j.FileLength) && kept+int(p.size) <= fetchLimit {
 			p.whole = p.end + int(p.size)
 			kept += int(p.size)
 		}

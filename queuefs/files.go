@@ -164,8 +164,8 @@ func (q *Queue) culledFirst() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	culled := func(id JobID) bool {
-		s := q.idx.slot(id)
-		return s != nil && s.status() == 0
+		j, ok := q.idx.Known(id)
+		return ok && j.Status == 0
 	}
 	if !slices.ContainsFunc(q.dirty, culled) {
 		return 0

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 )
 
 // filedAtOnce is how many jobs have their files written in one go, and
@@ -65,14 +66,13 @@ func (q *Queue) takeDirty(n int) ([]draft, error) {
 	drafts := make([]draft, 0, n)
 	for octets := int64(0); len(drafts) < n && octets < filedOctets; {
 		d := draft{id: q.dirty[len(drafts)]}
-		s := q.idx.slot(d.id)
-		if s == nil {
+		var ok bool
+		if d.v.Job, ok = q.idx.Known(d.id); !ok {
 			return nil, ErrClosed
 		}
-		copy(d.v.slot[:], s)
 		d.v.u, d.v.temp = q.unfiled.of(d.id), q.temps[d.id]
 		if d.v.u.payload != 0 {
-			octets += s.size()
+			octets += d.v.Size
 		}
 		drafts = append(drafts, d)
 	}
@@ -84,27 +84,26 @@ func (q *Queue) takeDirty(n int) ([]draft, error) {
 // filed notes what became of a draft; q.mu is held. It returns false if the
 // queue was closed.
 func (q *Queue) filed(d *draft) bool {
-	s := q.idx.slot(d.id)
-	if s == nil {
+	if _, ok := q.idx.Known(d.id); !ok {
 		return false
 	}
-	if d.done && d.v.s().filed() == filedUnknown {
+	if d.done && d.v.Filed == index.FiledUnknown {
 		q.svc.room.sure()
 	}
-	if d.v.s().filed() == 0 && d.begun {
+	if d.v.Filed == 0 && d.begun {
 		q.svc.room.bare.Add(-1)
 	}
 	if !d.done {
-		if d.begun && d.v.s().filed() != filedUnknown {
-			s.setFiled(filedUnknown)
+		if d.begun && d.v.Filed != index.FiledUnknown {
+			q.idx.SetFiled(d.id, index.FiledUnknown)
 			q.svc.room.unsure.Add(1)
 		}
 		q.dirty = append(q.dirty, d.id)
 		return true
 	}
-	s.setFiled(d.v.s().status())
-	if d.v.s().status() != 0 {
-		s.set(flagPayload)
+	q.idx.SetFiled(d.id, d.v.Status)
+	if d.v.Status != 0 {
+		q.idx.SetPayloadFiled(d.id)
 	}
 	delete(q.temps, d.id)
 	if u := q.unfiled.of(d.id); u != d.v.u {
@@ -114,7 +113,7 @@ func (q *Queue) filed(d *draft) bool {
 		return true
 	}
 	q.unfiled.drop(d.id)
-	s.clear(flagDirty)
+	q.idx.SetBehind(d.id, false)
 	q.svc.dirty.Add(-1)
 	return true
 }
@@ -174,36 +173,35 @@ func toLast(drafts []draft, i int) {
 // prepare reads what the files of a job will have, and has the system read
 // what the changes of directories will ask of the disk.
 func (q *Queue) prepare(d *draft) error {
-	s := d.v.s()
 	var b [13]byte
 	d.name = string(d.id.Append(b[:0]))
 	if err := q.fileResults(d.id); err != nil {
 		return err
 	}
-	if s.status() == 0 {
+	if d.v.Status == 0 {
 		return nil
 	}
-	d.text = make([]byte, s.textLen())
+	d.text = make([]byte, d.v.FileLength)
 	if err := q.svc.log.ReadAt(d.text, d.v.u.text); err != nil {
 		return err
 	}
-	if !s.payloadDone() && d.v.temp == "" && d.v.u.payload != 0 {
-		d.payload = make([]byte, s.size())
+	if !d.v.PayloadFiled && d.v.temp == "" && d.v.u.payload != 0 {
+		d.payload = make([]byte, d.v.Size)
 		if err := q.svc.log.ReadAt(d.payload, d.v.u.payload); err != nil {
 			return err
 		}
 		_, _ = q.dirs.payload.Stat(d.name)
 	}
-	from := s.filed()
-	if from == filedUnknown {
+	from := d.v.Filed
+	if from == index.FiledUnknown {
 		q.compare(d)
 		return nil
 	}
 	if from != 0 {
 		_, _ = q.dirs.status[from].Stat(d.name)
 	}
-	if from != s.status() {
-		_, _ = q.dirs.status[s.status()].Stat(d.name)
+	if from != d.v.Status {
+		_, _ = q.dirs.status[d.v.Status].Stat(d.name)
 	}
 	return nil
 }
@@ -213,7 +211,7 @@ func (q *Queue) prepare(d *draft) error {
 func (q *Queue) compare(d *draft) {
 	believed := !q.svc.doubt.Load()
 	for st := Pending; st <= Deleted; st++ {
-		if st == d.v.s().status() {
+		if st == d.v.Status {
 			if believed && holds(q.dirs.status[st], d.name, d.text) {
 				d.text = nil
 			}
@@ -240,9 +238,8 @@ func holds(d *durable.Dir, name string, data []byte) bool {
 // it may be called again after any of its steps: a file that could not be
 // trusted is written anew.
 func (q *Queue) placePayload(d *draft) error {
-	s := d.v.s()
 	switch {
-	case s.status() == 0 || s.payloadDone():
+	case d.v.Status == 0 || d.v.PayloadFiled:
 		return nil
 	case d.v.temp == "" && d.payload == nil:
 		return nil
@@ -261,7 +258,7 @@ func (q *Queue) placePayload(d *draft) error {
 	switch st, e := q.dirs.payload.Stat(d.name); {
 	case e != nil && !errors.Is(e, fs.ErrNotExist):
 		return e
-	case e != nil || st.Size != s.size():
+	case e != nil || st.Size != d.v.Size:
 		q.svc.report(Problem{Path: q.path(payloadDir, d.name), Text: "payload lost before it got its name"})
 	}
 	return nil
@@ -270,12 +267,12 @@ func (q *Queue) placePayload(d *draft) error {
 // placeText makes the job file, or gives it new lines and moves it. A culled job
 // loses all files.
 func (q *Queue) placeText(d *draft) error {
-	s, name := d.v.s(), d.name
-	if s.status() == 0 {
+	name := d.name
+	if d.v.Status == 0 {
 		return q.unfile(name, d.v.temp)
 	}
-	to := q.dirs.status[s.status()]
-	from := s.filed()
+	to := q.dirs.status[d.v.Status]
+	from := d.v.Filed
 	for _, st := range d.strays {
 		if err := q.dirs.status[st].Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -284,14 +281,14 @@ func (q *Queue) placeText(d *draft) error {
 	switch {
 	case d.text == nil:
 		return nil
-	case from == 0 || from == filedUnknown:
+	case from == 0 || from == index.FiledUnknown:
 		return create(to, name, d.text)
 	}
 	// The new lines first, then the move. A crash between the two leaves
 	// pending/ID that says consumed; the journal still has the event.
 	old := q.dirs.status[from]
 	err := old.Rewrite(name, d.text)
-	if err == nil && from != s.status() {
+	if err == nil && from != d.v.Status {
 		err = old.Rename(name, to, name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 )
 
@@ -33,7 +34,8 @@ func (n numbers) max(o numbers) numbers { return numbers{max(n.job, o.job), max(
 func (q *Queue) numbers() numbers {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	return numbers{q.mint.job, q.mint.seq}
+	n := q.idx.Minted()
+	return numbers{n.Job, n.Seq}
 }
 
 // former returns the last numbers that a queue of the name can have given out
@@ -68,7 +70,7 @@ func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last numbers, 
 	x, err := readQueueIndex(dir, queue)
 	switch {
 	case err == nil:
-		return numbers{x.mint.job, x.seq}, nil
+		return numbers{x.last.Job, x.last.Seq}, nil
 	case errors.Is(err, durable.ErrDamaged):
 		if last, err = s.salvage(dir, queueFile, err); err != nil {
 			return last, err
@@ -83,12 +85,11 @@ func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last numbers, 
 	var buf []byte
 	for _, n := range pages {
 		last.job = max(last.job, min(JobID(n+1)*PageJobs-1, job.MaxID))
-		if buf, err = dir.ReadFile(pageName(n), buf[:0], 2*pageSize); err != nil {
+		if buf, err = dir.ReadFile(index.PageName(n), buf[:0], index.PageLimit); err != nil {
 			return last, err
 		}
-		if p, err := parsePage(buf, queue, n); err == nil {
-			last.seq = max(last.seq, p.version)
-			freeSlots(p.slots)
+		if version, err := index.PageVersion(buf, queue, n); err == nil {
+			last.seq = max(last.seq, version)
 		}
 	}
 	return last, nil
@@ -158,7 +159,7 @@ func (s *Service) keepNumbers(id string, last numbers) error {
 		return err
 	}
 	defer dir.Close()
-	x := queueIndex{mint: mint{job: last.job}, seq: last.seq, types: []string{""}, bare: true}
+	x := queueIndex{last: index.Numbers{Job: last.job, Seq: last.seq}, types: []string{""}, bare: true}
 	return queueIndexIn(dir, id).Write(x.file())
 }
 

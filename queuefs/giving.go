@@ -56,8 +56,5 @@ func (q *Queue) letGo(ids []JobID) {
 	}
 }
 
-// inUse tells whether somebody works on the job or is being given it; q.mu is
-// held.
-func (q *Queue) inUse(id JobID, s slot) bool {
-	return s.has(flagBusy|flagLeased) || len(q.giving) > 0 && q.giving[id] > 0
-}
+// given reports whether the job is on its way to a consumer; q.mu is held.
+func (q *Queue) given(id JobID) bool { return len(q.giving) > 0 && q.giving[id] > 0 }

@@ -11,7 +11,7 @@ import (
 func (q *Queue) Seq() Seq {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	return q.seq
+	return q.idx.Last().Seq
 }
 
 // Events returns the events after the given one, oldest first, at most max of
@@ -22,7 +22,7 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 		max = 1000
 	}
 	q.mu.RLock()
-	if after >= q.seq {
+	if after >= q.idx.Last().Seq {
 		q.mu.RUnlock()
 		return nil, nil
 	}

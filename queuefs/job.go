@@ -10,6 +10,7 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/index"
 )
 
 // A Job is an opaque payload and what is known of it (Cutie 0.3, 3.3).
@@ -70,11 +71,11 @@ func (j *Job) Modified() time.Time {
 	return t
 }
 
-// marks returns what the index keeps of where the job stands.
-func (j *Job) marks() marks {
-	return marks{status: j.Status, outcome: j.Outcome, held: j.Status == Pending && !j.Held.IsZero(),
-		leased: j.Status == Consumed && !j.Lease.Ends.IsZero(), results: len(j.Results) > 0,
-		retained: !j.Destruction.IsZero() || j.Extra.Value(elemRequeuedAs) != ""}
+// standing returns what the index knows of where the job stands.
+func (j *Job) standing() index.Standing {
+	return index.Standing{Status: j.Status, Outcome: j.Outcome, Held: j.Status == Pending && !j.Held.IsZero(),
+		Leased: j.Status == Consumed && !j.Lease.Ends.IsZero(), Results: len(j.Results) > 0,
+		Retained: !j.Destruction.IsZero() || j.Extra.Value(elemRequeuedAs) != ""}
 }
 
 // enter moves the job to st and drops what cannot be said of it there.

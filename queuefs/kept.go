@@ -82,7 +82,7 @@ func (q *Queue) extra(keep *Thresholds) int {
 	if keep != nil {
 		size = keep.Size
 	}
-	return int(q.idx.count[Consumed] + q.idx.count[Deleted] - q.idx.leased - size)
+	return int(q.idx.Counts.Processed() - size)
 }
 
 // duePage returns of a page how many of its jobs that have not changed after
@@ -90,24 +90,5 @@ func (q *Queue) extra(keep *Thresholds) int {
 func (q *Queue) duePage(n int, before, needed int64) (late int, old []JobID) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	if n >= len(q.idx.pages) { // closed
-		return 0, nil
-	}
-	p := q.idx.pages[n]
-	if p == nil || p.count[Consumed]+p.count[Deleted] == 0 || p.oldest > before {
-		return 0, nil
-	}
-	for i := range PageJobs {
-		s := p.slot(i)
-		id := JobID(n*PageJobs + i)
-		if st := s.status(); st != Consumed && st != Deleted || q.inUse(id, s) || s.changed() > before {
-			continue
-		}
-		if s.changed() > needed {
-			late++
-		} else {
-			old = append(old, id)
-		}
-	}
-	return late, old
+	return q.idx.Due(n, before, needed, q.given)
 }

@@ -119,20 +119,16 @@ func (s *Service) Expire(ctx context.Context) error {
 // operation on its way is left for the next call.
 func (q *Queue) expire(now int64) (int, error) {
 	q.mu.RLock()
-	due := len(q.leases.heap) > 0 && q.leases.heap[0].ends <= now
+	due := q.idx.Leases.Passed(now)
 	q.mu.RUnlock()
 	if !due {
 		return 0, nil
 	}
 	var ids []JobID
 	q.mu.Lock()
-	q.leases.due(now, func(id JobID) bool {
-		// There is no page once the home is closed.
-		if p := q.idx.page(id); p != nil {
-			if s := p.slot(int(id % PageJobs)); !s.has(flagBusy) {
-				q.idx.setBusy(p, s)
-				ids = append(ids, id)
-			}
+	q.idx.Leases.Due(now, func(id JobID) bool {
+		if q.idx.Claim(id) {
+			ids = append(ids, id)
 		}
 		return len(ids) < MaxTake
 	})
@@ -162,17 +158,7 @@ func (q *Queue) expire(now int64) (int, error) {
 // the job files of these are read.
 func (q *Queue) findLeases() error {
 	q.mu.RLock()
-	var ids []JobID
-	for n, p := range q.idx.pages {
-		if p == nil || p.count[Consumed] == 0 || q.idx.leased == 0 {
-			continue
-		}
-		for i := range PageJobs {
-			if p.slot(i).has(flagLeased) {
-				ids = append(ids, JobID(n*PageJobs+i))
-			}
-		}
-	}
+	ids := q.idx.Leased()
 	q.mu.RUnlock()
 	for _, id := range ids {
 		j, err := q.Job(id)
@@ -182,7 +168,7 @@ func (q *Queue) findLeases() error {
 		// One whose job file was lost, or edited, is over at once.
 		ends := max(j.Lease.Ends.UnixMicro(), 1)
 		q.mu.Lock()
-		q.leases.set(id, ends)
+		q.idx.Leases.Set(id, ends)
 		q.mu.Unlock()
 	}
 	return nil

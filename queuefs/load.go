@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -214,14 +215,9 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	}
 	if ok {
 		// The numbers never go back, whatever becomes of the pages.
-		q.types = q.types[:0]
-		for _, t := range x.types {
-			q.typeNums[t] = uint16(len(q.types))
-			q.types = append(q.types, t)
-		}
-		q.mint, q.job, q.seq, q.submitted, q.consumed = x.mint, x.mint.job, x.seq, x.submitted, x.consumed
-		q.seqTime = max(q.seqTime, x.seqTime)
-		q.mint.time = max(q.mint.time, q.seqTime)
+		q.idx.SetMediaTypes(x.types)
+		q.idx.Reach(x.last)
+		q.idx.LastSubmit, q.idx.LastConsume = x.submitted, x.consumed
 		q.since, q.before, q.set.announced = x.since, x.before, x.info
 	} else if err := q.recount(); err != nil {
 		return was, err
@@ -261,8 +257,7 @@ func (q *Queue) recount() error {
 	if err != nil {
 		return err
 	}
-	q.mint.job, q.mint.seq = last.job, last.seq
-	q.job, q.seq = last.job, last.seq
+	q.idx.Reach(index.Numbers{Job: last.job, Seq: last.seq})
 	return nil
 }
 
@@ -285,7 +280,7 @@ func (q *Queue) readQueueIndex(dir *durable.Dir) (x queueIndex, ok bool, err err
 func dropPages(dir *durable.Dir) error {
 	numbers, err := pageNumbers(dir)
 	for _, n := range numbers {
-		err = errors.Join(err, dir.Remove(pageName(n)))
+		err = errors.Join(err, dir.Remove(index.PageName(n)))
 	}
 	return err
 }
@@ -308,12 +303,12 @@ func (q *Queue) loadPages(dir *durable.Dir, want int, whole bool) (scanned bool,
 	}
 	again := func(n int, why string) {
 		if whole {
-			q.svc.report(Problem{Path: q.indexPath(pageName(n)), Text: why + "; made again from the directories"})
+			q.svc.report(Problem{Path: q.indexPath(index.PageName(n)), Text: why + "; made again from the directories"})
 		}
 	}
 	damaged := map[int]bool{}
 	if len(numbers) < want {
-		for n := range int(q.mint.job/PageJobs) + 1 {
+		for n := range int(q.idx.Last().Job/PageJobs) + 1 {
 			if !slices.Contains(numbers, n) {
 				again(n, "index page missing")
 				damaged[n] = true
@@ -322,24 +317,13 @@ func (q *Queue) loadPages(dir *durable.Dir, want int, whole bool) (scanned bool,
 	}
 	var buf []byte
 	for _, n := range numbers {
-		if buf, err = dir.ReadFile(pageName(n), buf[:0], 2*pageSize); err != nil {
+		if buf, err = dir.ReadFile(index.PageName(n), buf[:0], index.PageLimit); err != nil {
 			return false, err
 		}
-		p, err := parsePage(buf, q.id, n)
-		if err == nil {
-			for i := range PageJobs {
-				if int(p.slot(i).mediaType()) >= len(q.types) {
-					err = errPage
-				}
-			}
-		}
-		if err != nil {
+		if err := q.idx.LoadPage(buf, n); err != nil {
 			again(n, err.Error())
 			damaged[n] = true
-			continue
 		}
-		q.idx.take(n, p)
-		q.touched = q.touched || p.changed
 	}
 	if len(damaged) == 0 {
 		return false, nil

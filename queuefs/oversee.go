@@ -11,11 +11,7 @@ import (
 func (q *Queue) Leased() []JobID {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	ids := make([]JobID, 0, len(q.leases.heap))
-	for _, l := range q.leases.heap {
-		ids = append(ids, l.id)
-	}
-	return ids
+	return q.idx.Leases.Jobs()
 }
 
 // AbortAttempt is [Queue.Abort] of a job that somebody works on since the given

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 )
 
 // A pack is a copy of the pending small jobs of one index page in one file, beside
@@ -58,8 +59,7 @@ type copied struct{ text, payload []byte }
 
 // matches reports whether the copy is that of a job as it is now.
 func (c copied) matches(v *view) bool {
-	s := v.s()
-	return v.u.text == 0 && sameDigest(c.text, s.fileSHA()) && sameDigest(c.payload, s.sha())
+	return v.u.text == 0 && sameDigest(c.text, v.FileSHA256) && sameDigest(c.payload, v.SHA256)
 }
 
 // find returns what a loaded pack has of a job.
@@ -107,7 +107,7 @@ func (p *packs) begin(n int) bool {
 	return p.busy
 }
 
-func sameDigest(data, sum []byte) bool { return sha256.Sum256(data) == [sha256.Size]byte(sum) }
+func sameDigest(data []byte, sum [32]byte) bool { return sha256.Sum256(data) == sum }
 
 // readAhead has the packs loaded of the page of a job that is taken and of the next
 // ones.
@@ -149,7 +149,7 @@ func (q *Queue) packed(id JobID) (j Job, payload []byte, ok bool) {
 	if err != nil || j.ID != id {
 		return j, nil, false
 	}
-	j.Queue, j.Status, j.Size = q.id, v.s().status(), v.s().size()
+	j.Queue, j.Status, j.Size = q.id, v.Status, v.Size
 	return j, c.payload, true
 }
 
@@ -233,16 +233,15 @@ func (q *Queue) packable() (page int, ids []JobID) {
 	q.packs.mu.Unlock()
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	for n := next; n < min(int((q.job+1)/PageJobs), len(q.idx.pages)); n++ {
-		p := q.idx.pages[n]
-		if p == nil || p.count[Pending] < packFewest {
+	for n := next; n < min(int((q.idx.Last().Job+1)/PageJobs), q.idx.Pages()); n++ {
+		if q.idx.Page(n).Pending < packFewest {
 			continue
 		}
-		for i := range PageJobs {
-			if s := p.slot(i); s.status() == Pending && s.size()+int64(s.textLen()) <= packLimit {
-				ids = append(ids, JobID(n*PageJobs+i))
+		q.idx.EachOf(n, func(id JobID, j index.Job) {
+			if j.Status == Pending && j.Size+int64(j.FileLength) <= packLimit {
+				ids = append(ids, id)
 			}
-		}
+		})
 		if len(ids) > 0 {
 			return n, ids
 		}
@@ -266,14 +265,13 @@ func (q *Queue) writePack(n int, ids []JobID) error {
 		if !ok || v.u.text == 0 || v.u.payload == 0 {
 			continue // its files are as good
 		}
-		s := v.s()
-		at, text := len(buf)+packEntry, s.textLen()
-		end := at + text + int(s.size())
+		at, text := len(buf)+packEntry, v.FileLength
+		end := at + text + int(v.Size)
 		buf = append(buf, make([]byte, end-len(buf))...)
 		le := binary.LittleEndian
 		le.PutUint32(buf[at-packEntry:], uint32(id))
 		le.PutUint32(buf[at-packEntry+4:], uint32(text))
-		le.PutUint32(buf[at-packEntry+8:], uint32(s.size()))
+		le.PutUint32(buf[at-packEntry+8:], uint32(v.Size))
 		if err := errors.Join(q.svc.log.ReadAt(buf[at:at+text], v.u.text), q.svc.log.ReadAt(buf[at+text:end], v.u.payload)); err != nil {
 			return err
 		}
@@ -291,7 +289,7 @@ func (q *Queue) dropPacks(all bool) {
 	q.packs.mu.Lock()
 	q.mu.RLock()
 	for n := range q.packs.made {
-		if all || n >= len(q.idx.pages) || q.idx.pages[n] == nil || q.idx.pages[n].count[Pending] == 0 {
+		if all || q.idx.Page(n).Pending == 0 {
 			old = append(old, n)
 			delete(q.packs.made, n)
 			delete(q.packs.loaded, n)
@@ -318,12 +316,12 @@ func (q *Queue) dropPacks(all bool) {
 func (q *Queue) findPacks(dir *durable.Dir) error {
 	var strange []string
 	p := &q.packs
-	p.next = max(0, len(q.idx.pages)-1)
+	p.next = max(0, q.idx.Pages()-1)
 	err := dir.Names(func(name string) {
 		n, ok := parsePackName(name)
 		_, former := parsePackName(strings.Replace(name, "k", "c", 1))
 		switch {
-		case ok && n < len(q.idx.pages) && q.idx.pages[n] != nil:
+		case ok && q.idx.Page(n).Pending > 0:
 			p.made[n] = true
 		case ok || former:
 			strange = append(strange, name)

@@ -2,7 +2,6 @@ package queuefs
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -21,116 +21,20 @@ import (
 //	doubt               a sync of the file system has failed since the checkpoint
 //	queues/QID/queue    numbers and names that the pages need
 //	queues/QID/pN       page N
-//
-// A page file is a header of 32 octets and the image of the slots, which is
-// left out if no job of the page is left; the MD5 of the payloads follow if some
-// are known. The checksum is of the page's name and of all behind it:
-//
-//	"CUTIEPG2" | crc u32 | 0 u32 | version u64 | time µs i64 | slots | MD5s
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const (
-	pageMagic  = "CUTIEPG2"
-	pageHeader = 32
-	queueFile  = "queue"
-	checkFile  = "checkpoint"
-	doubtFile  = "doubt"
+	queueFile = "queue"
+	checkFile = "checkpoint"
+	doubtFile = "doubt"
 )
-
-func pageName(n int) string { return fmt.Sprintf("p%09d", n) }
 
 func parsePageName(name string) (int, bool) {
 	if len(name) != 10 || name[0] != 'p' {
 		return 0, false
 	}
 	n, err := strconv.Atoi(name[1:])
-	return n, err == nil && n >= 0 && pageName(n) == name
-}
-
-// image returns page n of a queue as it stands on disk. What the flags say of
-// files and of operations is left out: a checkpoint follows the files.
-func (p *page) image(dst []byte, queue string, n int) []byte {
-	dst = append(dst[:0], make([]byte, pageHeader)...)
-	if !p.vacant() {
-		dst = append(dst, p.slots...)
-		for i := range PageJobs {
-			dst[pageHeader+i*slotSize+1] &= flagHeld | flagLeased
-		}
-		dst = append(dst, p.md5s...)
-	}
-	copy(dst, pageMagic)
-	binary.LittleEndian.PutUint64(dst[16:], uint64(p.version))
-	binary.LittleEndian.PutUint64(dst[24:], uint64(p.at))
-	binary.LittleEndian.PutUint32(dst[8:], pageSum(dst, queue, n))
-	return dst
-}
-
-// pageSum is the checksum of a page file.
-func pageSum(data []byte, queue string, n int) uint32 {
-	name := crc32.Checksum([]byte(queue+"/"+pageName(n)), castagnoli)
-	return crc32.Update(name, castagnoli, data[16:])
-}
-
-var errPage = errors.New("index page does not verify")
-
-func parsePage(data []byte, queue string, n int) (*page, error) {
-	if len(data) < pageHeader {
-		return nil, errPage
-	}
-	sum := pageSum(data, queue, n)
-	magic, size := string(data[:8]), len(data)-pageHeader
-	old := magic == oldPageMagic && (size == 0 || size == PageJobs*oldSlotSize)
-	if old {
-		sum = crc32.Checksum(data[16:], castagnoli)
-	} else if magic != pageMagic || size != 0 && size != pageSize && size != pageSize+md5sSize {
-		return nil, errPage
-	}
-	if binary.LittleEndian.Uint32(data[8:]) != sum {
-		return nil, errPage
-	}
-	p := &page{slots: noSlots, version: Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:])), changed: old}
-	switch data = data[pageHeader:]; {
-	case size == 0:
-		return p, nil
-	case old:
-		p.slots = newSlots()
-		p.takeOld(data)
-	default:
-		p.slots = newSlots()
-		copy(p.slots, data)
-		if size > pageSize {
-			p.md5s = bytes.Clone(data[pageSize:])
-		}
-	}
-	for i := range PageJobs {
-		s := p.slot(i)
-		if s[0]&^slotStands != 0 || s[1]&^(flagHeld|flagLeased) != 0 {
-			freeSlots(p.slots)
-			return nil, errPage
-		}
-		if st := s.status(); st != 0 {
-			s.set(flagPayload)
-			s.setFiled(st)
-		}
-	}
-	return p, nil
-}
-
-// The pages of version 0.1 up to November 2026 had slots of 128 octets, with an
-// MD5 behind either SHA-256, and a checksum without their name.
-const (
-	oldPageMagic = "CUTIEPG1"
-	oldSlotSize  = 128
-)
-
-// takeOld reads slots of the earlier layout.
-func (p *page) takeOld(data []byte) {
-	for i := range PageJobs {
-		s, o := p.slot(i), data[i*oldSlotSize:(i+1)*oldSlotSize]
-		copy(s, o[:64])
-		copy(s.fileSHA(), o[80:112])
-		p.setMD5(i, [16]byte(o[64:80]))
-	}
+	return n, err == nil && n >= 0 && index.PageName(n) == name
 }
 
 // unseal reads a state file that ends with a line "crc: ", as they did before
@@ -138,7 +42,7 @@ func (p *page) takeOld(data []byte) {
 func unseal(data []byte) ([]byte, error) {
 	i := max(0, bytes.LastIndex(data, []byte("crc: ")))
 	if fmt.Sprintf("crc: %08x\n", crc32.Checksum(data[:i], castagnoli)) != string(data[i:]) {
-		return nil, errPage
+		return nil, index.ErrPage
 	}
 	return data[:i], nil
 }
@@ -168,9 +72,7 @@ func (s *Service) checkpointFile() durable.Sealed {
 
 // queueIndex is the file that goes with the pages of a queue.
 type queueIndex struct {
-	mint                mint
-	seq                 Seq
-	seqTime             int64
+	last                index.Numbers
 	submitted, consumed int64
 	created             int64 // µs, when the queue was made; 0: unknown
 	types               []string
@@ -187,8 +89,8 @@ type queueIndex struct {
 
 // indexed returns what the file says of the queue; q.mu is held.
 func (q *Queue) indexed(at segment.Position) queueIndex {
-	x := queueIndex{mint: mint{job: q.job}, seq: q.seq, seqTime: q.seqTime, submitted: q.submitted, consumed: q.consumed,
-		created: q.set.info.Created.UnixMicro(), types: q.types, info: q.set.announced, at: at, since: q.since, before: q.before}
+	x := queueIndex{last: q.idx.Last(), submitted: q.idx.LastSubmit, consumed: q.idx.LastConsume,
+		created: q.set.info.Created.UnixMicro(), types: q.idx.MediaTypes(), info: q.set.announced, at: at, since: q.since, before: q.before}
 	if !q.set.made {
 		x.settings = q.set.file
 	}
@@ -198,9 +100,9 @@ func (q *Queue) indexed(at segment.Position) queueIndex {
 func (x queueIndex) file() []byte {
 	var r anvl.Record
 	n := func(name string, v int64) { r.Add(name, strconv.FormatInt(v, 10)) }
-	n("job", int64(x.mint.job))
-	n("sequence", int64(x.seq))
-	n("time", x.seqTime)
+	n("job", int64(x.last.Job))
+	n("sequence", int64(x.last.Seq))
+	n("time", x.last.Time)
 	n("submitted", x.submitted)
 	n("consumed", x.consumed)
 	n("created", x.created)
@@ -247,7 +149,7 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 		if e.Name == "info" {
 			b, err := hex.DecodeString(e.Value)
 			if err != nil || len(b) != len(x.info) {
-				return x, errPage
+				return x, index.ErrPage
 			}
 			copy(x.info[:], b)
 			continue
@@ -258,11 +160,11 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 		}
 		switch e.Name {
 		case "job":
-			x.mint.job = JobID(v)
+			x.last.Job = JobID(v)
 		case "sequence":
-			x.seq = Seq(v)
+			x.last.Seq = Seq(v)
 		case "time":
-			x.seqTime = v
+			x.last.Time = v
 		case "submitted":
 			x.submitted = v
 		case "consumed":
@@ -289,9 +191,8 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 		}
 	}
 	if len(x.types) == 0 || x.types[0] != "" {
-		return x, errPage
+		return x, index.ErrPage
 	}
-	x.mint.seq, x.mint.time = x.seq, x.seqTime
 	return x, nil
 }
 

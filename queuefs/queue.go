@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"sync"
 	"syscall"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -25,36 +25,24 @@ type Queue struct {
 	filing sync.RWMutex                       // read-held while files of a job are written
 	turns  struct{ payload, text sync.Mutex } // held while entries of the directories change
 
-	mu       sync.RWMutex
-	set      queueSettings
-	since    segment.Position // what the journal has before is of a former queue of the name
-	before   Seq              // last event of former queues of the name
-	gone     bool             // removed
-	graves   graves
-	unculled int64 // no processed job changed before, µs; see due
-	culled   bool  // jobs whose pages may be vacant by now
-	idx      index
-	types    []string // media types by number
-	typeNums map[string]uint16
-	mint     mint
+	mu     sync.RWMutex
+	set    queueSettings
+	since  segment.Position // what the journal has before is of a former queue of the name
+	before Seq              // last event of former queues of the name
+	gone   bool             // removed
+	graves graves
+	idx    *index.Index
 
 	// What follows reflects committed events only.
-	job       JobID // last number of a job
-	seq       Seq
-	seqTime   int64 // µs; of creation while seq is 0
-	submitted int64 // µs of the last submission, 0 if none
-	consumed  int64 // µs of the last consumption, 0 if none
 	events    []segment.Position
 	firstSeq  Seq // of events[0]
 	unfiled   places
 	temps     map[JobID]string     // large payloads not yet under their name
 	results   map[JobID]resultWork // results not yet under their names, or not yet removed
-	leases    deadlines
 	retention retention
 	giving    map[JobID]int // jobs on their way to consumers, by how many
 	dirty     []JobID       // whose files are behind the journal, oldest first
 	drafted   uint64        // jobs ever taken from dirty
-	touched   bool          // since the last checkpoint
 
 	watch   watch
 	waiters []*waiter // consumers in the order they came
@@ -64,14 +52,6 @@ type Queue struct {
 type queueDirs struct {
 	root, payload *durable.Dir
 	status        [Deleted + 1]*durable.Dir
-}
-
-// A mint holds the numbers that the next event takes. It runs ahead of what
-// is committed.
-type mint struct {
-	job  JobID // last one given
-	seq  Seq   // last one given
-	time int64 // last one given, µs
 }
 
 // ID returns the cleaned identifier: directory name and URL segment.
@@ -84,12 +64,8 @@ func (q *Queue) Info() QueueInfo {
 	return q.set.info
 }
 
-// next mints an event. The time grows even when the clock steps back.
-func (q *Queue) next() (Seq, int64) {
-	q.mint.seq++
-	q.mint.time = max(q.svc.now(), q.mint.time+1)
-	return q.mint.seq, q.mint.time
-}
+// next mints an event.
+func (q *Queue) next() (Seq, int64) { return q.idx.Mint(q.svc.now()) }
 
 // A change is what one call adds to the journal, all of it or nothing.
 type change struct {
@@ -115,7 +91,7 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 			q.mu.Unlock()
 			return fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 		}
-		saved := q.mint
+		saved := q.idx.Minted()
 		recs, err := build()
 		var b *segment.Batch
 		use, size := useOf(recs), 0
@@ -123,7 +99,7 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 			b, size, err = q.append(recs, use)
 		}
 		if err != nil {
-			q.mint = saved
+			q.idx.Unmint(saved)
 		}
 		q.mu.Unlock()
 		switch {
@@ -196,26 +172,16 @@ func (c *change) Lost(err error) { c.q.svc.fail(err) }
 func (q *Queue) apply(r *record, at segment.Position, replayed bool) {
 	switch {
 	case r.kind == Phase:
-		q.touched = true
+		q.idx.Changed = true
 		q.note(r, at)
-		q.seqTime = max(q.seqTime, r.time)
 		return
 	case r.job == 0:
 		q.applyInfo(r, at)
 		return
 	}
-	p := q.idx.grow(r.job)
-	s := p.slot(int(r.job % PageJobs))
-	if r.kind == Submit && replayed {
-		s.clear(flagPayload)
-	}
-	q.followResults(r, s.hasResults() || replayed && p.version >= r.seq && q.hasResultFiles(r.job))
-	q.idx.stand(p, s, r.job, r.marks())
-	q.leases.set(r.job, r.ends)
-	q.retention.set(r.job, r.destroy)
-	q.fill(p, s, r)
-	p.version, p.at, p.changed = max(p.version, r.seq), max(p.at, r.time), true
-	q.touched = true
+	later := replayed && q.idx.Version(r.job) >= r.seq && q.hasResultFiles(r.job)
+	before := q.idx.Apply(r.change(replayed))
+	q.followResults(r, before.Results || later)
 
 	u := q.unfiled.of(r.job)
 	u.text = at.Add(r.textAt())
@@ -226,29 +192,15 @@ func (q *Queue) apply(r *record, at segment.Position, replayed bool) {
 		q.temps[r.job] = r.temp
 	}
 	q.unfiled.put(r.job, u)
-	if !s.has(flagDirty) {
-		s.set(flagDirty)
+	if !before.Behind {
+		q.idx.SetBehind(r.job, true)
 		q.dirty = append(q.dirty, r.job)
 		q.svc.dirty.Add(1)
-		if !replayed && s.filed() == 0 {
+		if !replayed && before.Filed == 0 {
 			q.svc.room.bare.Add(1)
 		}
 	}
-	if replayed {
-		s.setFiled(filedUnknown)
-	}
-
 	q.note(r, at)
-	q.seqTime = max(q.seqTime, r.time)
-	switch r.kind {
-	case Submit:
-		q.submitted = max(q.submitted, r.time)
-	case Consume:
-		q.consumed = max(q.consumed, r.time)
-	case Cull:
-		q.graves.add(r)
-		q.culled = true
-	}
 }
 
 // note keeps the place of the event in the journal.
@@ -257,29 +209,7 @@ func (q *Queue) note(r *record, at segment.Position) {
 		q.events, q.firstSeq = q.events[:0], r.seq
 	}
 	q.events = append(q.events, at)
-	q.job, q.seq = max(q.job, r.job), max(q.seq, r.seq)
-	q.mint.job = max(q.mint.job, r.job)
-	q.mint.seq = max(q.mint.seq, r.seq)
-	q.mint.time = max(q.mint.time, r.time)
-}
-
-// typeNumber numbers a media type. A queue tells about 65,000 kinds apart;
-// what comes after is listed as octets of no particular type.
-func (q *Queue) typeNumber(t string) uint16 {
-	if t == "" {
-		return 0
-	}
-	if n, ok := q.typeNums[t]; ok {
-		return n
-	}
-	if len(q.types) > 65000 {
-		return 0
-	}
-	t = strings.Clone(t) // as a rule it is a part of a job file
-	n := uint16(len(q.types))
-	q.types = append(q.types, t)
-	q.typeNums[t] = n
-	return n
+	q.idx.Reach(index.Numbers{Job: r.job, Seq: r.seq, Time: r.time})
 }
 
 // take holds a job for one operation and returns its status. It waits while
@@ -291,22 +221,17 @@ func (q *Queue) take(ctx context.Context, id JobID, unless Status) (Status, erro
 			return 0, err
 		}
 		q.mu.Lock()
-		p := q.idx.page(id)
-		var s slot
-		if p != nil {
-			s = p.slot(int(id % PageJobs))
-		}
-		if s == nil || s.status() == 0 {
+		j, ok := q.idx.Job(id)
+		if !ok {
 			q.mu.Unlock()
 			return 0, q.noJob()
 		}
-		if !s.has(flagBusy) {
-			st := s.status()
-			if st != unless {
-				q.idx.setBusy(p, s)
+		if !j.Claimed {
+			if j.Status != unless {
+				q.idx.Claim(id)
 			}
 			q.mu.Unlock()
-			return st, nil
+			return j.Status, nil
 		}
 		if err := q.sleep(ctx, id); err != nil {
 			return 0, err
@@ -319,14 +244,7 @@ func (q *Queue) release(ids ...JobID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, id := range ids {
-		p := q.idx.page(id)
-		if p == nil {
-			continue
-		}
-		if s := p.slot(int(id % PageJobs)); s.has(flagBusy) {
-			s.clear(flagBusy)
-			q.idx.regain(p, s, id)
-		}
+		q.idx.Unclaim(id)
 	}
 	q.serve()
 	q.watch.wake(ids...)

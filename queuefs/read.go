@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -22,33 +24,21 @@ import (
 // escaped, and the rest.
 const maxJobFile = 3*MaxSidecar + 256<<10
 
-// view is a consistent look at what the index says of a job.
+// view is a consistent look at what memory says of a job.
 type view struct {
-	slot [slotSize]byte
-	md5  [16]byte // of the payload; zero: unknown
+	index.Job
 	u    unfiled
 	temp string
-	typ  string
 }
 
 func (q *Queue) view(id JobID) (v view, ok bool) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	p := q.idx.page(id)
-	if p == nil {
-		return v, false
+	if v.Job, ok = q.idx.Job(id); ok {
+		v.u, v.temp = q.unfiled.of(id), q.temps[id]
 	}
-	s := p.slot(int(id % PageJobs))
-	if s.status() == 0 {
-		return v, false
-	}
-	copy(v.slot[:], s)
-	v.md5 = p.md5(int(id % PageJobs))
-	v.u, v.temp, v.typ = q.unfiled.of(id), q.temps[id], q.types[s.mediaType()]
-	return v, true
+	return v, ok
 }
-
-func (v *view) s() slot { return slot(v.slot[:]) }
 
 // readers look again this often when a file moves under them.
 const readTries = 100
@@ -63,18 +53,17 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 		if !ok {
 			return nil, v, q.noJob()
 		}
-		s := v.s()
 		var text []byte
 		var err error
 		if v.u.text != 0 {
-			text = make([]byte, s.textLen())
+			text = make([]byte, v.FileLength)
 			err = q.svc.log.ReadAt(text, v.u.text)
 		} else {
-			text = make([]byte, 0, s.textLen()+512)
-			text, err = q.dirs.status[s.status()].ReadFile(string(id.Append(name[:0])), text, maxJobFile)
+			text = make([]byte, 0, v.FileLength+512)
+			text, err = q.dirs.status[v.Status].ReadFile(string(id.Append(name[:0])), text, maxJobFile)
 		}
 		switch {
-		case err == nil && sha256.Sum256(text) == [32]byte(s.fileSHA()):
+		case err == nil && sha256.Sum256(text) == v.FileSHA256:
 			return text, v, nil
 		case err == nil && last != nil && bytes.Equal(last, text):
 			// It does not move: somebody edited the file.
@@ -109,7 +98,6 @@ func (q *Queue) Job(id JobID) (Job, error) {
 	if errors.Is(err, ErrNoJob) || transient(err) {
 		return Job{}, err
 	}
-	s := v.s()
 	var j Job
 	if err == nil {
 		if j, err = ParseJob(text); err == nil && j.ID != id {
@@ -117,14 +105,14 @@ func (q *Queue) Job(id JobID) (Job, error) {
 		}
 	}
 	if err != nil {
-		if v.slot == ([slotSize]byte{}) {
+		if v.Job == (index.Job{}) {
 			return Job{}, err
 		}
-		q.svc.report(Problem{Path: "queues/" + q.id + "/" + s.status().String() + "/" + id.String(), Text: err.Error()})
+		q.svc.report(Problem{Path: "queues/" + q.id + "/" + v.Status.String() + "/" + id.String(), Text: err.Error()})
 		j = q.restored(id, &v)
 	}
-	j.Queue, j.Status = q.id, s.status() // the directory decides, not the line
-	j.Size = s.size()                    // what the payload is served with
+	j.Queue, j.Status = q.id, v.Status // the directory decides, not the line
+	j.Size = v.Size                    // what the payload is served with
 	return j, nil
 }
 
@@ -141,28 +129,27 @@ func transient(err error) bool {
 
 // job is what the index alone knows.
 func (v *view) job(id JobID) Job {
-	s := v.s()
-	j := Job{ID: id, Status: s.status(), MediaType: v.typ, Size: s.size(), Submitted: micro(s.submitted()),
-		Digests: []digest.Value{digest.NewValue(digest.SHA256, s.sha())},
+	j := Job{ID: id, Status: v.Status, MediaType: v.MediaType, Size: v.Size, Submitted: micro(v.Submitted),
+		Digests: []digest.Value{digest.NewValue(digest.SHA256, v.SHA256[:])},
 		Extra:   anvl.Record{{Name: "note", Value: "job file lost, restored from the index"}}}
-	if v.md5 != ([16]byte{}) {
-		j.Digests = append(j.Digests, digest.NewValue(digest.MD5, v.md5[:]))
+	if v.MD5 != ([16]byte{}) {
+		j.Digests = append(j.Digests, digest.NewValue(digest.MD5, v.MD5[:]))
 	}
-	at := micro(s.changed())
-	switch s.status() {
+	at := micro(v.Changed)
+	switch v.Status {
 	case Pending:
-		if s.has(flagHeld) {
+		if v.Held {
 			j.Held = at
 		}
 	case Consumed:
 		j.Consumed = at
-		if s.has(flagLeased) {
+		if v.Leased {
 			j.Lease.Ends = at // nobody can show that it has it
 		}
 	case Deleted:
 		j.Deleted = at
 	}
-	if j.Outcome = s.outcome(); j.Outcome != 0 {
+	if j.Outcome = v.Outcome; j.Outcome != 0 {
 		j.Finished = at
 	}
 	return j
@@ -175,11 +162,10 @@ func (q *Queue) JobFile(id JobID, st Status) ([]byte, Facts, error) {
 	if err != nil {
 		return nil, Facts{}, err
 	}
-	s := v.s()
-	if s.status() != st {
+	if v.Status != st {
 		return nil, Facts{}, ErrNoJob
 	}
-	return text, s.fileFacts(), nil
+	return text, fileFacts(&v.Job), nil
 }
 
 // Status returns where a job stands and its last change, from memory; 0 if
@@ -187,8 +173,8 @@ func (q *Queue) JobFile(id JobID, st Status) ([]byte, Facts, error) {
 func (q *Queue) Status(id JobID) (Status, time.Time) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	if s := q.idx.slot(id); s != nil && s.status() != 0 {
-		return s.status(), micro(s.changed())
+	if st, at := q.idx.Status(id); st != 0 {
+		return st, micro(at)
 	}
 	return 0, time.Time{}
 }
@@ -198,7 +184,9 @@ func (q *Queue) Status(id JobID) (Status, time.Time) {
 // [ErrEmpty].
 func (q *Queue) Peek() (Job, error) {
 	for range readTries {
-		id := q.head()
+		q.mu.RLock()
+		id := q.idx.Head()
+		q.mu.RUnlock()
 		if id == 0 {
 			break
 		}
@@ -258,7 +246,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 		if !ok {
 			return nil, q.noJob()
 		}
-		size := v.s().size()
+		size := v.Size
 		file := string(id.Append(name[:0]))
 		var err error
 		if size <= inlineLimit {
@@ -330,16 +318,12 @@ type QueueState struct {
 func (q *Queue) State() QueueState {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	s := QueueState{Info: q.set.info, Pending: q.idx.count[Pending], Consumed: q.idx.count[Consumed],
-		Deleted: q.idx.count[Deleted], Held: q.idx.held, Leased: q.idx.leased, Failed: q.idx.failed, Seq: q.seq, Before: q.before, Damage: q.set.bad, LastEvent: micro(q.seqTime)}
-	if q.submitted != 0 {
-		s.LastSubmission = micro(q.submitted)
-	}
-	if q.consumed != 0 {
-		s.LastConsumption = micro(q.consumed)
-	}
-	if id := q.idx.first(q.idx.head); id != 0 {
-		s.Oldest = micro(q.idx.slot(id).submitted())
+	x, n, last := q.idx, &q.idx.Counts, q.idx.Last()
+	s := QueueState{Info: q.set.info, Pending: n.Status[Pending], Consumed: n.Status[Consumed], Deleted: n.Status[Deleted],
+		Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: q.before, Damage: q.set.bad, LastEvent: micro(last.Time)}
+	s.LastSubmission, s.LastConsumption = microOrZero(x.LastSubmit), microOrZero(x.LastConsume)
+	if j, ok := x.Job(x.First()); ok {
+		s.Oldest = micro(j.Submitted)
 	}
 	return s
 }
@@ -352,7 +336,8 @@ func (s *Service) JournalSyncs() (n int64, took time.Duration) { return s.log.Sy
 func (s *Service) IndexSize() (size int64) {
 	for _, q := range s.Queues() {
 		q.mu.RLock()
-		size += int64(q.idx.full) * pageSize
+		_, full := q.idx.Held()
+		size += int64(full) * index.PageMemory
 		q.mu.RUnlock()
 	}
 	return size
@@ -366,19 +351,13 @@ type Entry struct {
 	File    Facts
 }
 
-func (s slot) fileFacts() Facts {
-	return Facts{Length: int64(s.textLen()), SHA256: [32]byte(s.fileSHA()),
-		Type: jobFileType, Modified: micro(s.changed())}
+func fileFacts(j *index.Job) Facts {
+	return Facts{Length: int64(j.FileLength), SHA256: j.FileSHA256, Type: jobFileType, Modified: micro(j.Changed)}
 }
 
-func (q *Queue) entry(id JobID, p *page) Entry {
-	s := p.slot(int(id % PageJobs))
-	typ := q.types[s.mediaType()]
-	if typ == "" {
-		typ = DefaultMediaType
-	}
-	return Entry{Job: id, Status: s.status(), File: s.fileFacts(), Payload: Facts{Length: s.size(),
-		SHA256: [32]byte(s.sha()), MD5: p.md5(int(id % PageJobs)), Type: typ, Modified: micro(s.submitted())}}
+func entryOf(id JobID, j *index.Job) Entry {
+	return Entry{Job: id, Status: j.Status, File: fileFacts(j), Payload: Facts{Length: j.Size,
+		SHA256: j.SHA256, MD5: j.MD5, Type: cmp.Or(j.MediaType, DefaultMediaType), Modified: micro(j.Submitted)}}
 }
 
 // Entry returns what a publisher needs of one job, from memory; false if
@@ -386,18 +365,18 @@ func (q *Queue) entry(id JobID, p *page) Entry {
 func (q *Queue) Entry(id JobID) (Entry, bool) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	p := q.idx.page(id)
-	if p == nil || p.slot(int(id%PageJobs)).status() == 0 {
+	j, ok := q.idx.Job(id)
+	if !ok {
 		return Entry{}, false
 	}
-	return q.entry(id, p), true
+	return entryOf(id, &j), true
 }
 
 // Pages returns how many pages of PageJobs job numbers the queue has had.
 func (q *Queue) Pages() int {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	return len(q.idx.pages)
+	return q.idx.Pages()
 }
 
 // Page appends the jobs of page n to dst, in order, and returns the last event
@@ -406,17 +385,10 @@ func (q *Queue) Pages() int {
 func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.Time) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	if n < 0 || n >= len(q.idx.pages) || q.idx.pages[n] == nil {
-		return dst, 0, time.Time{}
-	}
-	p := q.idx.pages[n]
-	dst = slices.Grow(dst, p.count[Pending]+p.count[Consumed]+p.count[Deleted])
-	for i := range PageJobs {
-		if s := p.slot(i); s.status() != 0 {
-			dst = append(dst, q.entry(JobID(n*PageJobs+i), p))
-		}
-	}
-	return dst, p.version, micro(p.at)
+	p := q.idx.Page(n)
+	dst = slices.Grow(dst, p.Total)
+	q.idx.EachOf(n, func(id JobID, j index.Job) { dst = append(dst, entryOf(id, &j)) })
+	return dst, p.Version, microOrZero(p.At)
 }
 
 // PageVersion returns the last event that touched page n, its time, and how
@@ -424,11 +396,8 @@ func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.
 func (q *Queue) PageVersion(n int) (version Seq, at time.Time, pending, total int) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	if n < 0 || n >= len(q.idx.pages) || q.idx.pages[n] == nil {
-		return 0, time.Time{}, 0, 0
-	}
-	p := q.idx.pages[n]
-	return p.version, micro(p.at), p.count[Pending], p.count[Pending] + p.count[Consumed] + p.count[Deleted]
+	p := q.idx.Page(n)
+	return p.Version, microOrZero(p.At), p.Pending, p.Total
 }
 
 // InfoFile returns queue-info.txt as it stands.

@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"crypto/sha256"
+	"cutie/queuefs/index"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -215,36 +216,45 @@ func (r *record) setType(t string) {
 
 // mark makes the record say where j stands.
 func (r *record) mark(j *Job) {
-	var m marks
+	var m index.Standing
 	if j.Status != 0 {
-		m = j.marks()
+		m = j.standing()
 	}
-	r.to, r.outcome, r.ends, r.destroy = m.status, m.outcome, 0, 0
+	r.to, r.outcome, r.ends, r.destroy = m.Status, m.Outcome, 0, 0
 	r.flags &^= recHeld | recLeased | recResults | recRetained
-	if m.held {
+	if m.Held {
 		r.flags |= recHeld
 	}
-	if m.leased {
+	if m.Leased {
 		r.flags |= recLeased
 		r.ends = j.Lease.Ends.UnixMicro()
 	}
-	if m.results {
+	if m.Results {
 		r.flags |= recResults
 	}
-	if m.retained {
+	if m.Retained {
 		r.flags |= recRetained
 		r.destroy = microOf(j.Destruction)
 	}
-}
-
-// marks returns where the record leaves its job.
-func (r *record) marks() marks {
-	return marks{status: r.to, outcome: r.outcome, held: r.flags&recHeld != 0, leased: r.flags&recLeased != 0, results: r.flags&recResults != 0,
-		retained: r.flags&recRetained != 0}
 }
 
 // setText gives the record the job file and its digest.
 func (r *record) setText(text []byte) {
 	r.text, r.textSize = text, len(text)
 	r.fileSHA = sha256.Sum256(text)
+}
+
+// change is what the record says of its job.
+func (r *record) change(replayed bool) *index.Change {
+	return &index.Change{Kind: r.kind, Job: r.job, Seq: r.seq, Time: r.time, LeaseEnds: r.ends, Destroy: r.destroy,
+		Standing: index.Standing{Status: r.to, Outcome: r.outcome, Held: r.flags&recHeld != 0, Leased: r.flags&recLeased != 0,
+			Results: r.flags&recResults != 0, Retained: r.flags&recRetained != 0},
+		FileLength: r.textSize, FileSHA256: r.fileSHA, Size: r.size, Submitted: r.submitted, SHA256: r.sha, MD5: r.md5,
+		MediaType: r.mediaType, Replayed: replayed}
+}
+
+// sums gives the record what the index knows of the payload's digests.
+func (r *record) sums(x *index.Index, id JobID) {
+	j, _ := x.Known(id)
+	r.sha, r.md5 = j.SHA256, j.MD5
 }

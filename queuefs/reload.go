@@ -156,11 +156,11 @@ func (s *Service) takeIn(id string) error {
 		q.mu.Lock()
 		s.dirty.Add(-int64(len(q.dirty)))
 		for _, id := range q.dirty {
-			if j := q.idx.slot(id); j != nil && j.filed() == 0 {
+			if j, ok := q.idx.Known(id); ok && j.Filed == 0 {
 				s.room.bare.Add(-1)
 			}
 		}
-		q.idx.free()
+		q.idx.Free()
 		q.mu.Unlock()
 		q.closeDirs()
 		return err

@@ -91,7 +91,7 @@ func (s *Service) removable(q *Queue, ask func() error) error {
 
 // bare returns [ErrNotEmpty] if the queue has jobs; q.mu is held.
 func (q *Queue) bare() error {
-	if n := q.idx.count[Pending] + q.idx.count[Consumed] + q.idx.count[Deleted]; n > 0 {
+	if n := q.idx.Counts.Total(); n > 0 {
 		return fmt.Errorf("%s: %w: it has %d jobs", q.id, ErrNotEmpty, n)
 	}
 	return nil
@@ -108,7 +108,7 @@ func (q *Queue) seal(ctx context.Context) error {
 			q.mu.Unlock()
 			return err
 		}
-		if q.mint.seq == q.seq {
+		if q.idx.Minted().Seq == q.idx.Last().Seq {
 			q.gone = true
 			q.mu.Unlock()
 			return nil
@@ -205,7 +205,7 @@ func (s *Service) drop(q *Queue) {
 	}
 	q.waiters = nil
 	q.watch.wakeAll()
-	q.idx.free()
+	q.idx.Free()
 	q.mu.Unlock()
 	s.happened.raise()
 	q.closeDirs()

@@ -195,7 +195,7 @@ func (q *Queue) foundResults(id JobID) (found []Result) {
 // restored is what is known of a job without its job file.
 func (q *Queue) restored(id JobID, v *view) Job {
 	j := v.job(id)
-	if v.s().hasResults() {
+	if v.Results {
 		j.Results = q.foundResults(id)
 	}
 	return j
@@ -242,14 +242,7 @@ func (q *Queue) checkResults(behind map[JobID]bool, repair bool, r *Report) erro
 func (q *Queue) withResults() (ids []JobID) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	for n, p := range q.idx.pages {
-		for i := 0; p != nil && i < PageJobs; i++ {
-			if p.slot(i).hasResults() {
-				ids = append(ids, JobID(n*PageJobs+i))
-			}
-		}
-	}
-	return ids
+	return q.idx.WithResults()
 }
 
 func (q *Queue) checkJobResults(id JobID, repair bool, r *Report) error {

@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"context"
+	"cutie/queuefs/index"
 	"errors"
 	"math"
 	"time"
@@ -15,7 +16,6 @@ import (
 // retention is what memory knows of Destruction. After a start [Queue.Due] reads
 // it from the job files, some at a call.
 type retention struct {
-	deadlines
 	read  JobID // jobs up to this one were looked at since the start
 	known bool  // all of them were
 }
@@ -41,7 +41,7 @@ func (q *Queue) Due(ctx context.Context, now time.Time, max int) (ids []JobID, e
 	}
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	q.retention.due(now.UnixMicro(), func(id JobID) bool {
+	q.idx.Destructions.Due(now.UnixMicro(), func(id JobID) bool {
 		ids = append(ids, id)
 		return len(ids) < max
 	})
@@ -62,8 +62,8 @@ func (q *Queue) readRetention(ctx context.Context) error {
 			return err
 		}
 		q.mu.Lock()
-		if _, known := q.retention.at[id]; !known && q.retains(id) && err == nil {
-			q.retention.set(id, microOf(j.Destruction))
+		if _, known := q.idx.Destructions.At(id); !known && q.retains(id) && err == nil {
+			q.idx.Destructions.Set(id, microOf(j.Destruction))
 		}
 		q.mu.Unlock()
 	}
@@ -78,13 +78,12 @@ func (q *Queue) readRetention(ctx context.Context) error {
 func (q *Queue) unreadRetention() (ids []JobID, to JobID, all bool) {
 	to = q.retention.read
 	first := int((to + 1) / PageJobs)
-	for n := first; n < len(q.idx.pages); n++ {
+	for n := first; n < q.idx.Pages(); n++ {
 		if n == first+duePages || len(ids) >= dueReads {
 			return ids, to, false
 		}
-		for i := 0; q.idx.pages[n] != nil && i < PageJobs; i++ {
-			id := JobID(n*PageJobs + i)
-			if _, known := q.retention.at[id]; !known && q.idx.pages[n].slot(i).retained() {
+		for _, id := range q.idx.Retained(n) {
+			if _, known := q.idx.Destructions.At(id); !known {
 				ids = append(ids, id)
 			}
 		}
@@ -96,8 +95,8 @@ func (q *Queue) unreadRetention() (ids []JobID, to JobID, all bool) {
 // retains reports whether the job file says how long the job is retained; q.mu
 // is held.
 func (q *Queue) retains(id JobID) bool {
-	s := q.idx.slot(id)
-	return s != nil && s.retained()
+	j, _ := q.idx.Job(id)
+	return j.Retained
 }
 
 // retained reports whether culling leaves the job alone. An unreadable job is
@@ -105,10 +104,8 @@ func (q *Queue) retains(id JobID) bool {
 func (q *Queue) retained(id JobID) bool {
 	now := q.svc.now()
 	q.mu.RLock()
-	retains, ends := q.retains(id), int64(0)
-	if i, known := q.retention.at[id]; known {
-		ends = q.retention.heap[i].ends
-	}
+	retains := q.retains(id)
+	ends, _ := q.idx.Destructions.At(id)
 	q.mu.RUnlock()
 	if !retains || ends > now {
 		return retains
@@ -129,14 +126,14 @@ func (q *Queue) retained(id JobID) bool {
 }
 
 // unretained returns the jobs that may be culled.
-func (q *Queue) unretained(ctx context.Context, some []candidate) []candidate {
+func (q *Queue) unretained(ctx context.Context, some []index.Candidate) []index.Candidate {
 	may, stays := some[:0], int64(math.MaxInt64)
 	for _, c := range some {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if q.retained(c.id) {
-			stays = min(stays, c.changed)
+		if q.retained(c.Job) {
+			stays = min(stays, c.Changed)
 		} else {
 			may = append(may, c)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -75,20 +76,21 @@ func jobsRoom(n int64) space { return space{n * 8 << 10, n * 2} }
 
 // survey looks how much room there is, and how much is to be left.
 func (s *Service) survey() {
-	index := space{int64(s.log.MaxAppend() / 32), moreFiles}
+	pages := space{int64(s.log.MaxAppend() / 32), moreFiles}
 	told := int64(0)
 	for _, q := range s.Queues() {
 		q.mu.RLock()
-		n := int64(q.idx.full)
-		index = index.plus(space{n * (pageHeader + pageSize), n + 1}) // a checkpoint stages copies
-		told += 2*q.idx.count[Pending] + q.idx.count[Consumed] + q.idx.count[Deleted]
+		_, full := q.idx.Held()
+		n, jobs := int64(full), &q.idx.Counts
+		pages = pages.plus(space{n * index.PageMemory, n + 1}) // a checkpoint stages copies
+		told += jobs.Status[Pending] + jobs.Total()
 		q.mu.RUnlock()
 	}
 	if s.follower == nil {
 		told = 0
 	}
 	s.room.vain.Store(false)
-	s.room.index.store(index)
+	s.room.index.store(pages)
 	s.room.margin.Store(told * tellRoom)
 	s.look()
 }

@@ -9,23 +9,19 @@ import (
 	"testing"
 
 	"cutie/queuefs/digest"
+	"cutie/queuefs/index"
 )
 
 // unfiledJobs counts what room.bare and room.unsure are to be.
 func unfiledJobs(s *Service) (bare, unsure int64) {
 	for _, q := range s.Queues() {
 		q.mu.RLock()
-		for _, p := range q.idx.pages {
-			for i := range PageJobs {
-				if p == nil || p.vacant() {
-					break
-				}
-				switch sl := p.slot(i); {
-				case sl.has(flagDirty) && sl.filed() == 0:
-					bare++
-				case sl.has(flagDirty) && sl.filed() == filedUnknown:
-					unsure++
-				}
+		for id := range JobID(q.idx.Pages() * PageJobs) {
+			switch j, _ := q.idx.Known(id); {
+			case j.Behind && j.Filed == 0:
+				bare++
+			case j.Behind && j.Filed == index.FiledUnknown:
+				unsure++
 			}
 		}
 		q.mu.RUnlock()

@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 )
 
 // found is where the directories have job files.
@@ -118,24 +119,14 @@ func (q *Queue) scan(pages map[int]bool) error {
 		r.setType(j.MediaType)
 		r.setText(text)
 		q.payloadSums(r, &j)
-		p := q.idx.grow(id)
-		s := p.slot(int(id % PageJobs))
-		q.idx.stand(p, s, id, r.marks())
-		q.leases.set(id, r.ends)
-		q.retention.set(id, r.destroy)
-		q.fill(p, s, r)
-		s.set(flagPayload)
-		s.setFiled(where[id])
-		p.version, p.at, p.changed = max(p.version, r.seq), max(p.at, r.time), true
-		q.touched = true
-		q.submitted = max(q.submitted, r.submitted)
+		q.idx.Apply(r.change(false))
+		q.idx.SetPayloadFiled(id)
+		q.idx.SetFiled(id, where[id])
+		q.idx.LastSubmit = max(q.idx.LastSubmit, r.submitted)
 		if !j.Consumed.IsZero() {
-			q.consumed = max(q.consumed, j.Consumed.UnixMicro())
+			q.idx.LastConsume = max(q.idx.LastConsume, j.Consumed.UnixMicro())
 		}
-		q.mint.job, q.mint.seq, q.mint.time = max(q.mint.job, id), max(q.mint.seq, r.seq), max(q.mint.time, r.time)
 	}
-	q.job, q.seq = max(q.job, q.mint.job), max(q.seq, q.mint.seq)
-	q.seqTime = max(q.seqTime, q.mint.time)
 	return nil
 }
 
@@ -172,18 +163,6 @@ func (q *Queue) payloadSums(r *record, j *Job) {
 	}
 }
 
-// fill puts the facts of a record into a slot.
-func (q *Queue) fill(p *page, s slot, r *record) {
-	s.putMedia(q.typeNumber(r.mediaType))
-	s.putTextLen(r.textSize)
-	s.putSize(r.size)
-	s.putSubmit(r.submitted)
-	s.putChanged(r.time)
-	copy(s.sha(), r.sha[:])
-	copy(s.fileSHA(), r.fileSHA[:])
-	p.setMD5(int(r.job%PageJobs), r.md5)
-}
-
 // reconcile makes events of what an operator did by hand while nobody had the
 // home open: a job file that was moved, brought, or taken away. Of jobs whose
 // files are behind the journal, the journal knows better. What it has lost of a
@@ -191,8 +170,8 @@ func (q *Queue) fill(p *page, s slot, r *record) {
 // files speak of.
 func (q *Queue) reconcile(fresh bool) error {
 	where, err := q.list(func(id JobID) bool {
-		s := q.idx.slot(id)
-		return s == nil || !s.has(flagDirty)
+		j, _ := q.idx.Known(id)
+		return !j.Behind
 	})
 	if err != nil {
 		return err
@@ -201,9 +180,10 @@ func (q *Queue) reconcile(fresh bool) error {
 		entries, _, _ := q.Page(n, nil)
 		for _, e := range entries {
 			st, there := where[e.Job]
+			j, _ := q.idx.Job(e.Job)
 			delete(where, e.Job)
 			switch {
-			case there && st == e.Status || q.idx.slot(e.Job).has(flagDirty):
+			case there && st == e.Status || j.Behind:
 			case there:
 				err = q.takeMove(e.Job, e.Status, st)
 			default:
@@ -252,8 +232,8 @@ const (
 // after whose event none could follow.
 func (q *Queue) inReach(j *Job) error {
 	switch {
-	case j.ID > q.mint.job+maxGap:
-		return fmt.Errorf("its number is more than %d beyond the highest one, %v", uint64(maxGap), q.mint.job)
+	case j.ID > q.idx.Minted().Job+maxGap:
+		return fmt.Errorf("its number is more than %d beyond the highest one, %v", uint64(maxGap), q.idx.Minted().Job)
 	case j.Seq > maxSeq:
 		return fmt.Errorf("its sequence number %d is out of reach", j.Seq)
 	case j.Modified().After(q.svc.opts.Now().AddDate(maxYears, 0, 0)):
@@ -300,7 +280,7 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 			k.enter(Deleted)
 			k.Deleted = t
 		}
-		q.idx.slot(id).setFiled(to)
+		q.idx.SetFiled(id, to)
 		return []*record{q.recordOf(&k, kind, from, us)}, nil
 	})
 }
@@ -322,7 +302,7 @@ func (q *Queue) takeLoss(e Entry) error {
 		k := j
 		seq, us := q.next()
 		k.Seq, k.Status = seq, to
-		q.idx.slot(e.Job).setFiled(0)
+		q.idx.SetFiled(e.Job, 0)
 		r := q.recordOf(&k, kind, e.Status, us)
 		return []*record{r}, nil
 	})
@@ -349,11 +329,9 @@ func (q *Queue) takeNew(id JobID, st Status, last Seq) error {
 	r.setType(j.MediaType)
 	q.payloadSums(r, &j)
 	return q.commit(func() ([]*record, error) {
-		q.mint.job, q.mint.seq = max(q.mint.job, id), max(q.mint.seq, last)
-		p := q.idx.grow(id)
-		s := p.slot(int(id % PageJobs))
-		s.set(flagPayload)
-		s.setFiled(st)
+		q.idx.Skip(index.Numbers{Job: id, Seq: last})
+		q.idx.SetPayloadFiled(id)
+		q.idx.SetFiled(id, st)
 		k := j
 		k.enter(st)
 		r.mark(&k)

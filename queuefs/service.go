@@ -334,7 +334,7 @@ func (s *Service) closeFiles() error {
 	}
 	for _, q := range s.queues {
 		q.mu.Lock()
-		q.idx.free()
+		q.idx.Free()
 		q.mu.Unlock()
 		q.closeDirs()
 	}

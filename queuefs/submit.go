@@ -9,7 +9,6 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/job"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -161,18 +160,18 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	err = q.commit(func() ([]*record, error) {
 		batch := ""
 		if s.group {
-			batch = batchName(q.mint.job+1, len(jobs))
+			batch = batchName(q.idx.Minted().Job+1, len(jobs))
 		}
 		for i := range jobs {
 			j, r := &jobs[i], recs[i]
 			if j.Batch = s.drafts[i].meta.Batch; j.Batch == "" {
 				j.Batch = batch
 			}
-			q.mint.job++
-			if q.mint.job > job.MaxID {
+			number, ok := q.idx.MintJob()
+			if !ok {
 				return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
 			}
-			j.ID = q.mint.job
+			j.ID = number
 			j.Seq, r.time = q.next()
 			j.Submitted = micro(r.time)
 			r.seq, r.job, r.submitted = j.Seq, j.ID, r.time

@@ -150,27 +150,16 @@ func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
 // claim takes up to max available jobs for one operation, lowest number first,
 // unless the queue is paused; q.mu is held.
 func (q *Queue) claim(max int) []JobID {
-	max = min(max, MaxTake, int(q.idx.avail))
+	max = min(max, MaxTake)
 	if max <= 0 || q.paused() {
 		return nil
 	}
-	ids := make([]JobID, 0, max)
-	for id := q.idx.head; len(ids) < max; id++ {
-		if id = q.idx.first(id); id == 0 {
-			break
-		}
-		p := q.idx.page(id)
-		s := p.slot(int(id % PageJobs))
-		q.idx.setBusy(p, s)
-		ids = append(ids, id)
-		q.idx.head = id + 1
-	}
-	return ids
+	return q.idx.ClaimFirst(max)
 }
 
 // serve hands available jobs to those who wait; q.mu is held.
 func (q *Queue) serve() {
-	for len(q.waiters) > 0 && q.idx.avail > 0 && !q.paused() {
+	for len(q.waiters) > 0 && q.idx.Counts.Available > 0 && !q.paused() {
 		w := q.waiters[0]
 		q.waiters = slices.Delete(q.waiters, 0, 1)
 		w.taken = q.claim(w.max)

@@ -1,10 +1,8 @@
 package queuefs
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 )
 
 // A Tombstone tells that there was a job.
@@ -23,17 +22,13 @@ type Tombstone struct {
 }
 
 // Tombstones are kept in log/index/queues/QID/culled, in the order of their
-// events, 32 octets each:
-//
-//	job u64 | culled µs i64 | seq u64 | crc u32 | 0 u32
-//
+// events.
 // Those since the last writing are in memory, and in the journal. The file is
 // written at checkpoints, before the journal goes, and while many jobs are
 // culled; what a crash tore is cut off and comes again from the journal, and
 // what the journal has again is known by its number.
 const (
 	graveFile  = "culled"
-	graveSize  = 32
 	graveBatch = 4096 // at most between two syncs of the file, so at most torn
 )
 
@@ -44,17 +39,6 @@ const maxTombstones = 10_000
 type graves struct {
 	file sync.Mutex // held while the file is read or written; taken before mu of the queue
 	size int64      // octets of the file that count
-
-	// By mu of the queue.
-	fresh []Tombstone // not in the file
-	last  Seq         // of all
-}
-
-// add keeps the tombstone of an event; q.mu is held.
-func (g *graves) add(r *record) {
-	if r.seq > g.last {
-		g.fresh, g.last = append(g.fresh, Tombstone{Job: r.job, Culled: micro(r.time), Seq: r.seq}), r.seq
-	}
 }
 
 // Tombstones returns the jobs that were culled after since, in the order of
@@ -78,8 +62,8 @@ func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
 	}
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	for _, t := range g.fresh {
-		if len(stones) < limit && t.Culled.After(since) {
+	for _, t := range q.idx.Stones.Fresh() {
+		if t := tombstone(t); len(stones) < limit && t.Culled.After(since) {
 			stones = append(stones, t)
 		}
 	}
@@ -114,17 +98,17 @@ func (q *Queue) readGraves(since time.Time, limit int) ([]Tombstone, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, min(int64(limit)*graveSize, q.graves.size-from))
+	b := make([]byte, min(int64(limit)*index.TombstoneSize, q.graves.size-from))
 	if _, err := f.ReadAt(b, from); err != nil {
 		return nil, err
 	}
-	stones := make([]Tombstone, 0, len(b)/graveSize)
-	for ; len(b) > 0; b = b[graveSize:] {
-		t, ok := parseGrave(b)
+	stones := make([]Tombstone, 0, len(b)/index.TombstoneSize)
+	for ; len(b) > 0; b = b[index.TombstoneSize:] {
+		t, ok := index.ParseTombstone(b)
 		if !ok {
 			return nil, errGrave
 		}
-		stones = append(stones, t)
+		stones = append(stones, tombstone(t))
 	}
 	return stones, nil
 }
@@ -134,33 +118,21 @@ var errGrave = errors.New("file does not verify")
 // graveAfter returns where in the file the tombstones after since begin.
 func graveAfter(f io.ReaderAt, size int64, since time.Time) (int64, error) {
 	var bad error
-	n := sort.Search(int(size/graveSize), func(i int) bool {
-		var b [graveSize]byte
-		_, err := f.ReadAt(b[:], int64(i)*graveSize)
-		t, ok := parseGrave(b[:])
+	n := sort.Search(int(size/index.TombstoneSize), func(i int) bool {
+		var b [index.TombstoneSize]byte
+		_, err := f.ReadAt(b[:], int64(i)*index.TombstoneSize)
+		t, ok := index.ParseTombstone(b[:])
 		if err == nil && !ok {
 			err = errGrave
 		}
 		bad = errors.Join(bad, err)
-		return t.Culled.After(since)
+		return micro(t.Culled).After(since)
 	})
-	return int64(n) * graveSize, bad
+	return int64(n) * index.TombstoneSize, bad
 }
 
-func (t *Tombstone) append(dst []byte) []byte {
-	le := binary.LittleEndian
-	n := len(dst)
-	dst = le.AppendUint64(dst, uint64(t.Job))
-	dst = le.AppendUint64(dst, uint64(t.Culled.UnixMicro()))
-	dst = le.AppendUint64(dst, uint64(t.Seq))
-	dst = le.AppendUint32(dst, crc32.Checksum(dst[n:], castagnoli))
-	return le.AppendUint32(dst, 0)
-}
-
-func parseGrave(b []byte) (Tombstone, bool) {
-	le := binary.LittleEndian
-	t := Tombstone{Job: JobID(le.Uint64(b)), Culled: micro(int64(le.Uint64(b[8:]))), Seq: Seq(le.Uint64(b[16:]))}
-	return t, t.Job != 0 && le.Uint32(b[24:]) == crc32.Checksum(b[:24], castagnoli)
+func tombstone(t index.Tombstone) Tombstone {
+	return Tombstone{Job: t.Job, Culled: micro(t.Culled), Seq: t.Seq}
 }
 
 // openGraves finds out how much of the file counts. Only what came between its
@@ -178,22 +150,23 @@ func (q *Queue) openGraves(dir *durable.Dir) error {
 	if err != nil {
 		return err
 	}
-	size := st.Size() / graveSize * graveSize
-	at := max(0, size-(graveBatch+1)*graveSize)
+	size := st.Size() / index.TombstoneSize * index.TombstoneSize
+	at := max(0, size-(graveBatch+1)*index.TombstoneSize)
 	b := make([]byte, size-at)
 	if _, err := f.ReadAt(b, at); err != nil && err != io.EOF {
 		return err
 	}
-	g := &q.graves
+	g, last := &q.graves, Seq(0)
 	g.size = at
-	for ; len(b) > 0; b = b[graveSize:] {
-		t, ok := parseGrave(b)
-		if !ok || t.Seq <= g.last {
+	for ; len(b) > 0; b = b[index.TombstoneSize:] {
+		t, ok := index.ParseTombstone(b)
+		if !ok || t.Seq <= last {
 			break
 		}
-		g.size, g.last = g.size+graveSize, t.Seq
+		g.size, last = g.size+index.TombstoneSize, t.Seq
 	}
-	if at > 0 && g.last == 0 {
+	q.idx.Stones.SetLast(last)
+	if at > 0 && last == 0 {
 		q.svc.report(Problem{Path: q.indexPath(graveFile), Text: errGrave.Error() + "; which jobs were culled before is forgotten"})
 		g.size = 0
 	}
@@ -206,7 +179,7 @@ func (q *Queue) bury() error {
 	g.file.Lock()
 	defer g.file.Unlock()
 	q.mu.RLock()
-	fresh := g.fresh
+	fresh := q.idx.Stones.Fresh()
 	q.mu.RUnlock()
 	if len(fresh) == 0 {
 		return nil
@@ -229,9 +202,9 @@ func (q *Queue) bury() error {
 	}
 	for len(fresh) > 0 {
 		n := min(len(fresh), graveBatch)
-		b := make([]byte, 0, n*graveSize)
+		b := make([]byte, 0, n*index.TombstoneSize)
 		for i := range fresh[:n] {
-			b = fresh[i].append(b)
+			b = fresh[i].Append(b)
 		}
 		if _, err := f.Write(b); err != nil {
 			return err
@@ -244,9 +217,7 @@ func (q *Queue) bury() error {
 		g.size += int64(len(b))
 		fresh = fresh[n:]
 		q.mu.Lock()
-		if g.fresh = g.fresh[n:]; len(g.fresh) == 0 {
-			g.fresh = nil
-		}
+		q.idx.Stones.Filed(n)
 		q.mu.Unlock()
 	}
 	return nil
@@ -256,7 +227,7 @@ func (q *Queue) bury() error {
 // they are the greater part of a large file.
 func (q *Queue) prune(dir *durable.Dir) error {
 	g := &q.graves
-	if g.size < 2*graveBatch*graveSize {
+	if g.size < 2*graveBatch*index.TombstoneSize {
 		return nil
 	}
 	f, err := dir.Open(graveFile)

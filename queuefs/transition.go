@@ -48,14 +48,15 @@ func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) 
 		recs, still = make([]*record, 0, len(jobs)), nil
 		for i := range jobs {
 			jobs[i] = from[i]
-			j, before := &jobs[i], q.mint
+			j, before := &jobs[i], q.idx.Minted()
 			seq, us := q.next()
 			kind, err := edit(j, micro(us))
 			switch {
 			case err != nil:
 				return nil, err
 			case kind == 0:
-				jobs[i], q.mint = from[i], before
+				jobs[i] = from[i]
+				q.idx.Unmint(before)
 				still = append(still, j.ID)
 				continue
 			}
@@ -85,7 +86,7 @@ func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record {
 		submitted: j.Submitted.UnixMicro()}
 	r.mark(j)
 	r.setType(j.MediaType)
-	q.idx.sums(j.ID, r)
+	r.sums(q.idx, j.ID)
 	r.setText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
 	return r
 }

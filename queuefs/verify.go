@@ -83,7 +83,7 @@ func (q *Queue) findPayload(id JobID) error {
 		if !ok {
 			return q.noJob()
 		}
-		size := v.s().size()
+		size := v.Size
 		if v.u.payload != 0 {
 			return nil
 		}
@@ -135,7 +135,7 @@ func (q *Queue) verifyPayload(id JobID) error {
 	if _, err := io.Copy(h, struct{ io.Reader }{p}); err != nil {
 		return fmt.Errorf("payload of %v: %w", id, err)
 	}
-	if [32]byte(h.Sum(nil)) != [32]byte(v.s().sha()) {
+	if [32]byte(h.Sum(nil)) != v.SHA256 {
 		return fmt.Errorf("payload of %v has not its SHA-256 digest", id)
 	}
 	return nil

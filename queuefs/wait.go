@@ -97,7 +97,7 @@ func (q *Queue) sleep(ctx context.Context, id JobID) error {
 // Wait returns nil once the queue has an event after the given one. If it is
 // removed meanwhile the error is [ErrNoQueue].
 func (q *Queue) Wait(ctx context.Context, after Seq) error {
-	return q.waitFor(ctx, 0, func() (bool, error) { return q.seq > after, nil })
+	return q.waitFor(ctx, 0, func() (bool, error) { return q.idx.Last().Seq > after, nil })
 }
 
 // WaitJob returns nil once the job has an event after the given time, which
@@ -105,11 +105,11 @@ func (q *Queue) Wait(ctx context.Context, after Seq) error {
 // the queue is removed [ErrNoQueue].
 func (q *Queue) WaitJob(ctx context.Context, id JobID, after time.Time) error {
 	return q.waitFor(ctx, id, func() (bool, error) {
-		s := q.idx.slot(id)
-		if s == nil || s.status() == 0 {
+		st, changed := q.idx.Status(id)
+		if st == 0 {
 			return false, ErrNoJob
 		}
-		return s.changed() > after.UnixMicro(), nil
+		return changed > after.UnixMicro(), nil
 	})
 }
 

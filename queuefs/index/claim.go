@@ -1,0 +1,129 @@
+package index
+
+import "cutie/queuefs/job"
+
+// Claim claims a job for one operation; false if it is claimed, or not there. The
+// claim ends with the change of the job, or with Unclaim.
+func (x *Index) Claim(id job.ID) bool {
+	s := x.slot(id)
+	if s == nil || s.status() == 0 || s.has(markClaimed) {
+		return false
+	}
+	if s.available() {
+		x.count(x.page(id), -1)
+	}
+	s.set(markClaimed)
+	return true
+}
+
+// Unclaim ends the claim on a job that came to nothing.
+func (x *Index) Unclaim(id job.ID) {
+	if s := x.slot(id); s != nil && s.has(markClaimed) {
+		s.clear(markClaimed)
+		x.regain(x.page(id), s, id)
+	}
+}
+
+// ClaimFirst claims up to most available jobs, lowest number first.
+func (x *Index) ClaimFirst(most int) []job.ID {
+	most = min(most, int(x.Counts.Available))
+	if most <= 0 {
+		return nil
+	}
+	ids := make([]job.ID, 0, most)
+	for len(ids) < most {
+		id := x.First()
+		if id == 0 {
+			break
+		}
+		x.Claim(id)
+		ids = append(ids, id)
+		x.head = id + 1
+	}
+	return ids
+}
+
+// First returns the available job with the lowest number, 0 without one.
+func (x *Index) First() job.ID {
+	for n := int(x.head / PageJobs); n < len(x.pages); n++ {
+		p := x.pages[n]
+		if p == nil || p.avail == 0 {
+			continue
+		}
+		for i := range PageJobs {
+			if id := job.ID(n*PageJobs + i); id >= x.head && p.slot(i).available() {
+				return id
+			}
+		}
+	}
+	return 0
+}
+
+// Head returns the pending job with the lowest number that is not on hold, also if
+// it is claimed; 0 without one.
+func (x *Index) Head() job.ID {
+	for id, s := range x.all(0, job.Pending) {
+		if !s.has(markHeld) {
+			return id
+		}
+	}
+	return 0
+}
+
+// A Filter says which jobs are meant.
+type Filter struct {
+	Status  job.Status  // 0 for all
+	Outcome job.Outcome // 0 for all
+	Held    bool        // only those on hold
+	After   job.ID      // only those behind it
+	Limit   int         // at most so many
+}
+
+// IDs returns jobs in the order of their numbers.
+func (x *Index) IDs(f Filter) []job.ID {
+	ids := make([]job.ID, 0, min(f.Limit, 64))
+	for id, s := range x.all(f.After+1, f.Status) {
+		if len(ids) == f.Limit {
+			break
+		}
+		if (f.Outcome == 0 || s.outcome() == f.Outcome) && (!f.Held || s.has(markHeld)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Leased returns the jobs whose consumer has a lease.
+func (x *Index) Leased() (ids []job.ID) {
+	if x.Counts.Leased == 0 {
+		return nil
+	}
+	for id, s := range x.all(0, job.Consumed) {
+		if s.has(markLeased) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// WithResults returns the jobs that have results.
+func (x *Index) WithResults() (ids []job.ID) {
+	for id, s := range x.all(0, 0) {
+		if s[0]&slotResults != 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Retained returns the jobs of page n whose job file says how long they are
+// retained.
+func (x *Index) Retained(n int) (ids []job.ID) {
+	p := x.pageAt(n)
+	for i := 0; p != nil && i < PageJobs; i++ {
+		if s := p.slot(i); s.status() != 0 && s[0]&slotRetained != 0 {
+			ids = append(ids, job.ID(n*PageJobs+i))
+		}
+	}
+	return ids
+}

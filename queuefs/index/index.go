@@ -1,0 +1,316 @@
+package index
+
+import (
+	"iter"
+	"strings"
+
+	"cutie/queuefs/job"
+)
+
+// PageJobs is how many job numbers a page covers: page p has the jobs p*PageJobs to
+// (p+1)*PageJobs-1.
+const PageJobs = 1024
+
+// FiledUnknown is where a job file stands after a replay: look everywhere.
+const FiledUnknown job.Status = 7
+
+// A Standing is where a job stands.
+type Standing struct {
+	Status   job.Status // 0: it was culled
+	Outcome  job.Outcome
+	Held     bool // pending, and passed over
+	Leased   bool // consumed, and its consumer has a lease
+	Results  bool // there are some
+	Retained bool // the job file says how long the job is retained
+}
+
+// A Change is what one record says of a job: the whole new state.
+type Change struct {
+	Standing
+	Kind       job.Kind
+	Job        job.ID
+	Seq        job.Seq
+	Time       int64 // µs
+	LeaseEnds  int64 // µs; 0: unknown, or there is none
+	Destroy    int64 // µs, of destruction; 0: unknown, or never
+	FileLength int   // octets of the job file
+	Size       int64 // octets of the payload
+	Submitted  int64 // µs
+	SHA256     [32]byte
+	MD5        [16]byte // zero: unknown
+	FileSHA256 [32]byte
+	MediaType  string
+	Replayed   bool // the files of the job may be in any state
+}
+
+// A Job is what is known of a job. It can be compared.
+type Job struct {
+	Standing
+	Claimed      bool       // an operation on the job is on its way to the journal
+	Behind       bool       // the files are behind the journal
+	Filed        job.Status // where the job file stands; 0: nowhere
+	PayloadFiled bool
+	FileLength   int   // octets of the job file
+	Size         int64 // octets of the payload
+	Submitted    int64 // µs
+	Changed      int64 // µs, of the last change
+	SHA256       [32]byte
+	MD5          [16]byte // zero: unknown
+	FileSHA256   [32]byte
+	MediaType    string
+}
+
+// Counts are the jobs by where they stand.
+type Counts struct {
+	Status               [job.Deleted + 1]int64 // [0] is unused
+	Available            int64                  // pending, not on hold and not claimed
+	Held, Leased, Failed int64
+}
+
+// Total returns how many jobs there are.
+func (c *Counts) Total() int64 { return c.Status[1] + c.Status[2] + c.Status[3] }
+
+// Processed returns how many jobs are consumed without a lease, or deleted.
+func (c *Counts) Processed() int64 {
+	return c.Status[job.Consumed] + c.Status[job.Deleted] - c.Leased
+}
+
+// An Index is what is known of the jobs of a queue. Make one with [New].
+type Index struct {
+	Counts       Counts    // to be read
+	Leases       Deadlines // when leases end, as far as that is known
+	Destructions Deadlines // when jobs are destroyed, likewise
+	Stones       Stones
+	LastSubmit   int64 // µs, of the last submission; 0: never
+	LastConsume  int64 // µs, of the last consumption
+	Changed      bool  // since the owner last said that it is not
+
+	queue  string
+	pages  []*page // nil: without jobs
+	full   int     // pages that are not vacant
+	head   job.ID  // no available job is below
+	types  types
+	last   Numbers
+	minted Numbers // of what is on its way to the journal too
+	cull   cull
+}
+
+// New returns an index without jobs of a queue.
+func New(queue string) *Index { return &Index{queue: queue, head: 1, types: newTypes()} }
+
+// Apply brings the index to the state after a change. It returns what was known of
+// the job before.
+func (x *Index) Apply(c *Change) (before Job) {
+	p := x.grow(c.Job)
+	i := int(c.Job % PageJobs)
+	s := p.slot(i)
+	before = s.job()
+	if s.available() {
+		x.count(p, -1)
+	}
+	x.tally(p, s, -1)
+	s.stand(&c.Standing)
+	x.tally(p, s, 1)
+	x.regain(p, s, c.Job)
+	s.fill(c, x.types.number(c.MediaType))
+	p.setMD5(i, c.MD5)
+	if c.Replayed {
+		if c.Kind == job.Submit {
+			s.clear(markPayload)
+		}
+		s.setFiled(FiledUnknown)
+	}
+	p.version, p.at, p.changed = max(p.version, c.Seq), max(p.at, c.Time), true
+	x.Changed = true
+	x.Leases.Set(c.Job, c.LeaseEnds)
+	x.Destructions.Set(c.Job, c.Destroy)
+	switch c.Kind {
+	case job.Submit:
+		x.LastSubmit = max(x.LastSubmit, c.Time)
+	case job.Consume:
+		x.LastConsume = max(x.LastConsume, c.Time)
+	case job.Cull:
+		x.Stones.add(Tombstone{Job: c.Job, Culled: c.Time, Seq: c.Seq})
+		x.cull.vacates = true
+	}
+	x.Reach(Numbers{c.Job, c.Seq, c.Time})
+	return before
+}
+
+// Version returns the last change of the page of a job.
+func (x *Index) Version(id job.ID) job.Seq {
+	if p := x.page(id); p != nil {
+		return p.version
+	}
+	return 0
+}
+
+// Known returns what is known of a job number, also of a culled job.
+func (x *Index) Known(id job.ID) (j Job, ok bool) {
+	p := x.page(id)
+	if p == nil {
+		return j, false
+	}
+	return x.job(p, int(id%PageJobs)), true
+}
+
+// Job returns what is known of a job, false if there is none.
+func (x *Index) Job(id job.ID) (Job, bool) {
+	s := x.slot(id)
+	if s == nil || s.status() == 0 {
+		return Job{}, false
+	}
+	return x.job(x.page(id), int(id%PageJobs)), true
+}
+
+func (x *Index) job(p *page, i int) Job {
+	j := p.slot(i).job()
+	j.MD5, j.MediaType = p.md5(i), x.types.names[p.slot(i).mediaType()]
+	return j
+}
+
+// Status returns where a job stands and its last change in µs.
+func (x *Index) Status(id job.ID) (job.Status, int64) {
+	if s := x.slot(id); s != nil && s.status() != 0 {
+		return s.status(), s.changed()
+	}
+	return 0, 0
+}
+
+// slot returns the slot of a job number, nil without its page.
+func (x *Index) slot(id job.ID) slot {
+	if p := x.page(id); p != nil {
+		return p.slot(int(id % PageJobs))
+	}
+	return nil
+}
+
+func (x *Index) page(id job.ID) *page { return x.pageAt(int(id / PageJobs)) }
+
+// pageAt returns page n, nil without one.
+func (x *Index) pageAt(n int) *page {
+	if n < 0 || n >= len(x.pages) {
+		return nil
+	}
+	return x.pages[n]
+}
+
+// grow returns the page of a job, making it if need be.
+func (x *Index) grow(id job.ID) *page {
+	n := int(id / PageJobs)
+	for n >= len(x.pages) {
+		x.pages = append(x.pages, nil)
+	}
+	if x.pages[n] == nil {
+		x.pages[n] = &page{slots: newSlots()}
+		x.full++
+	} else if p := x.pages[n]; p.vacant() {
+		p.slots = newSlots()
+		x.full++
+	}
+	return x.pages[n]
+}
+
+// count counts an available job of the page, n is 1 or -1.
+func (x *Index) count(p *page, n int) {
+	p.avail += n
+	x.Counts.Available += int64(n)
+}
+
+// tally counts the job by where it stands; n is 1 or -1.
+func (x *Index) tally(p *page, s slot, n int) {
+	st := s.status()
+	if st == 0 {
+		return
+	}
+	p.count[st] += n
+	c := &x.Counts
+	c.Status[st] += int64(n)
+	if s.has(markHeld) {
+		c.Held += int64(n)
+	}
+	if s.has(markLeased) {
+		c.Leased += int64(n)
+	}
+	if s.outcome() == job.Failed {
+		c.Failed += int64(n)
+	}
+}
+
+// regain counts the job as available if it is.
+func (x *Index) regain(p *page, s slot, id job.ID) {
+	if s.available() {
+		x.count(p, 1)
+		x.head = min(x.head, id)
+	}
+}
+
+// all yields the slots of the jobs from a number on that stand in a status, 0 for
+// any; pages without such jobs cost nothing.
+func (x *Index) all(from job.ID, st job.Status) iter.Seq2[job.ID, slot] {
+	return func(yield func(job.ID, slot) bool) {
+		for n := int(from / PageJobs); n < len(x.pages); n++ {
+			p := x.pages[n]
+			if p == nil || p.vacant() || st != 0 && p.count[st] == 0 {
+				continue
+			}
+			for i := range PageJobs {
+				id, s := job.ID(n*PageJobs+i), p.slot(i)
+				if id < from || s.status() == 0 || st != 0 && s.status() != st {
+					continue
+				}
+				if !yield(id, s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Free gives back the memory of the index, which has no jobs then.
+func (x *Index) Free() {
+	for _, p := range x.pages {
+		if p != nil {
+			freeSlots(p.slots)
+		}
+	}
+	x.pages, x.full = nil, 0
+}
+
+// types numbers media types. It tells about 65,000 apart; further ones count as
+// unknown.
+type types struct {
+	names   []string // [0] is ""
+	numbers map[string]uint16
+}
+
+func newTypes() types { return types{names: []string{""}, numbers: map[string]uint16{}} }
+
+func (t *types) number(name string) uint16 {
+	if name == "" {
+		return 0
+	}
+	if n, ok := t.numbers[name]; ok {
+		return n
+	}
+	if len(t.names) > 65000 {
+		return 0
+	}
+	name = strings.Clone(name) // as a rule it is a part of a job file
+	n := uint16(len(t.names))
+	t.names = append(t.names, name)
+	t.numbers[name] = n
+	return n
+}
+
+// MediaTypes returns the media types by their numbers in slots; the first is "".
+func (x *Index) MediaTypes() []string { return x.types.names }
+
+// SetMediaTypes takes what MediaTypes returned before a restart.
+func (x *Index) SetMediaTypes(names []string) {
+	x.types = newTypes()
+	for _, t := range names[1:] {
+		x.types.numbers[t] = uint16(len(x.types.names))
+		x.types.names = append(x.types.names, t)
+	}
+}

@@ -1,0 +1,254 @@
+package index
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"cutie/queuefs/job"
+)
+
+// A page is the part of an index for a fixed range of job numbers.
+type page struct {
+	slots   []byte
+	md5s    []byte  // of the payloads, 16 octets each; nil if none is known
+	version job.Seq // last change that touched it
+	at      int64   // time of that change, µs
+	count   [4]int  // jobs by status; [0] is unused
+	avail   int     // jobs that are available
+	changed bool    // since it was last written
+	oldest  int64   // no processed job of it changed before, µs
+}
+
+const (
+	pageSize = PageJobs * slotSize
+	md5sSize = PageJobs * 16
+)
+
+func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize]) }
+
+// noSlots are the slots of every page without jobs. Nothing writes to them. By
+// the odd capacity freeSlots knows them.
+var noSlots = make([]byte, pageSize, pageSize+1)
+
+func (p *page) vacant() bool { return &p.slots[0] == &noSlots[0] }
+
+// md5 returns the MD5 of a payload, zero if it is not known.
+func (p *page) md5(i int) (sum [16]byte) {
+	if p.md5s != nil {
+		copy(sum[:], p.md5s[i*len(sum):])
+	}
+	return sum
+}
+
+func (p *page) setMD5(i int, sum [16]byte) {
+	if p.md5s == nil {
+		if sum == ([16]byte{}) {
+			return
+		}
+		p.md5s = make([]byte, md5sSize)
+	}
+	copy(p.md5s[i*len(sum):], sum[:])
+}
+
+// Pages returns how many pages of job numbers the index has had.
+func (x *Index) Pages() int { return len(x.pages) }
+
+// Held returns how many pages are there, and how many of them take memory.
+func (x *Index) Held() (pages, full int) {
+	for _, p := range x.pages {
+		if p != nil {
+			pages++
+		}
+	}
+	return pages, x.full
+}
+
+// PageMemory is how many octets of memory a page takes, and how many it takes on
+// the disk at the most, without MD5s.
+const PageMemory = pageHeader + pageSize
+
+// A PageState is what a page is like.
+type PageState struct {
+	Version job.Seq // last change that touched it; 0: there is no page
+	At      int64   // time of that change, µs
+	Pending int
+	Total   int
+}
+
+// Page returns the state of page n.
+func (x *Index) Page(n int) PageState {
+	p := x.pageAt(n)
+	if p == nil {
+		return PageState{}
+	}
+	return PageState{p.version, p.at, p.count[job.Pending], p.count[1] + p.count[2] + p.count[3]}
+}
+
+// EachOf calls do with every job of page n in order.
+func (x *Index) EachOf(n int, do func(job.ID, Job)) {
+	p := x.pageAt(n)
+	for i := 0; p != nil && i < PageJobs; i++ {
+		if p.slot(i).status() != 0 {
+			do(job.ID(n*PageJobs+i), x.job(p, i))
+		}
+	}
+}
+
+const (
+	pageMagic  = "CUTIEPG2"
+	pageHeader = 32
+)
+
+// PageName returns the name of page n on disk.
+func PageName(n int) string { return fmt.Sprintf("p%09d", n) }
+
+// PageLimit bounds a page on disk, in octets.
+const PageLimit = 2 * pageSize
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrPage is the error for a page that does not verify.
+var ErrPage = errors.New("index page does not verify")
+
+// AppendPage appends page n as it stands on disk to dst, and marks it as unchanged;
+// false without a page that has changed. Claims are left out, and so is how far
+// the files are: they are up to date at a checkpoint.
+func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
+	p := x.pageAt(n)
+	if p == nil || !p.changed {
+		return dst, false
+	}
+	p.changed = false
+	start := len(dst)
+	dst = append(dst, make([]byte, pageHeader)...)
+	if !p.vacant() {
+		dst = append(dst, p.slots...)
+		for i := range PageJobs {
+			dst[start+pageHeader+i*slotSize+1] &= markHeld | markLeased
+		}
+		dst = append(dst, p.md5s...)
+	}
+	data := dst[start:]
+	copy(data, pageMagic)
+	binary.LittleEndian.PutUint64(data[16:], uint64(p.version))
+	binary.LittleEndian.PutUint64(data[24:], uint64(p.at))
+	binary.LittleEndian.PutUint32(data[8:], pageSum(data, x.queue, n))
+	return dst, true
+}
+
+// SetPageChanged takes back that AppendPage marked the page as unchanged.
+func (x *Index) SetPageChanged(n int) {
+	if p := x.pageAt(n); p != nil {
+		p.changed, x.Changed = true, true
+	}
+}
+
+// LoadPage takes page n, of which there must be none, from what AppendPage wrote.
+// The error is ErrPage.
+func (x *Index) LoadPage(data []byte, n int) error {
+	p, err := parsePage(data, x.queue, n)
+	if err != nil {
+		return err
+	}
+	for i := range PageJobs {
+		if p.slot(i).mediaType() >= len(x.types.names) {
+			freeSlots(p.slots)
+			return ErrPage
+		}
+	}
+	for n >= len(x.pages) {
+		x.pages = append(x.pages, nil)
+	}
+	x.pages[n] = p
+	x.Changed = x.Changed || p.changed
+	if !p.vacant() {
+		x.full++
+	}
+	for i := range PageJobs {
+		s := p.slot(i)
+		x.tally(p, s, 1)
+		if s.available() {
+			x.count(p, 1)
+		}
+	}
+	return nil
+}
+
+// PageVersion returns the last change that touched a page on disk.
+func PageVersion(data []byte, queue string, n int) (job.Seq, error) {
+	p, err := parsePage(data, queue, n)
+	if err != nil {
+		return 0, err
+	}
+	freeSlots(p.slots)
+	return p.version, nil
+}
+
+// pageSum is the checksum of a page on disk.
+func pageSum(data []byte, queue string, n int) uint32 {
+	name := crc32.Checksum([]byte(queue+"/"+PageName(n)), castagnoli)
+	return crc32.Update(name, castagnoli, data[16:])
+}
+
+func parsePage(data []byte, queue string, n int) (*page, error) {
+	if len(data) < pageHeader {
+		return nil, ErrPage
+	}
+	sum := pageSum(data, queue, n)
+	magic, size := string(data[:8]), len(data)-pageHeader
+	old := magic == oldPageMagic && (size == 0 || size == PageJobs*oldSlotSize)
+	if old {
+		sum = crc32.Checksum(data[16:], castagnoli)
+	} else if magic != pageMagic || size != 0 && size != pageSize && size != pageSize+md5sSize {
+		return nil, ErrPage
+	}
+	if binary.LittleEndian.Uint32(data[8:]) != sum {
+		return nil, ErrPage
+	}
+	p := &page{slots: noSlots, version: job.Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:])), changed: old}
+	switch data = data[pageHeader:]; {
+	case size == 0:
+		return p, nil
+	case old:
+		p.slots = newSlots()
+		p.takeOld(data)
+	default:
+		p.slots = newSlots()
+		copy(p.slots, data)
+		if size > pageSize {
+			p.md5s = bytes.Clone(data[pageSize:])
+		}
+	}
+	for i := range PageJobs {
+		s := p.slot(i)
+		if s[0]&^slotStands != 0 || s[1]&^(markHeld|markLeased) != 0 {
+			freeSlots(p.slots)
+			return nil, ErrPage
+		}
+		if st := s.status(); st != 0 {
+			s.set(markPayload)
+			s.setFiled(st)
+		}
+	}
+	return p, nil
+}
+
+// The pages of version 0.1 up to November 2026 had slots of 128 octets, with an
+// MD5 behind either SHA-256, and a checksum without their name.
+const (
+	oldPageMagic = "CUTIEPG1"
+	oldSlotSize  = 128
+)
+
+// takeOld reads slots of the earlier layout.
+func (p *page) takeOld(data []byte) {
+	for i := range PageJobs {
+		s, o := p.slot(i), data[i*oldSlotSize:(i+1)*oldSlotSize]
+		copy(s, o[:64])
+		copy(s[64:96], o[80:112])
+		p.setMD5(i, [16]byte(o[64:80]))
+	}
+}
