@@ -17,6 +17,7 @@ import (
 	"cutie/publisher/websub"
 	"cutie/queuefs"
 	"cutie/queuefs/octets"
+	"cutie/queuefs/web"
 	"cutie/sitemap"
 	"cutie/wellknown"
 )
@@ -47,6 +48,8 @@ type Notifier struct {
 	NotifyOptions
 	p   *Publisher
 	tag string // differs with what Capability Lists say of notifications
+
+	router *web.Router
 
 	mu     sync.Mutex
 	source string    // version of the Source Description; "" if not known
@@ -100,6 +103,7 @@ func NewNotifier(p *Publisher, o NotifyOptions) (*Notifier, error) {
 		return nil, fmt.Errorf("notifications: %d octets are not between %d and %d", o.MaxOctets, 64<<10, 16<<20)
 	}
 	n := &Notifier{NotifyOptions: o, p: p, tag: salt(o.Hubs, o.Change, o.Framework), known: map[string]seen{}}
+	n.router = web.NewRouter(web.Plain, n.Routes()...)
 	p.notifier.Store(n)
 	return n, nil
 }
@@ -273,33 +277,31 @@ func (n *Notifier) body(t topic, c sitemap.Capability, from, until time.Time, en
 	return sitemap.AppendFoot(append(dst, entries...), sitemap.URLSet)
 }
 
-// ServeHTTP serves the topics, with the links that lead to the hubs (WebSub,
-// 4), for GET and HEAD and with strong entity tags, and hands every other path
-// to the Publisher.
-func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path, ok := strings.CutPrefix(r.URL.EscapedPath(), wellknown.Path)
-	if !ok || !strings.HasSuffix(path, "/"+changeTopic) && !strings.HasSuffix(path, "/"+frameworkTopic) {
-		n.p.ServeHTTP(w, r)
-		return
-	}
-	t, err := n.topic(n.p.site.description() + path)
-	switch {
-	case errors.Is(err, websub.ErrNoTopic):
-		http.Error(w, "not found", http.StatusNotFound)
-		return
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return
+// Routes returns the routes of the topics, with the links that lead to the hubs
+// (WebSub, 4), for GET and HEAD and with strong entity tags, and those of the
+// Publisher.
+func (n *Notifier) Routes() []web.Route {
+	topics := web.Route{Method: http.MethodGet, Path: wellknown.Path + "/{queue}/{set}/{topic:" + changeTopic + "|" + frameworkTopic + "}",
+		Need: web.Here(web.Read), Serve: n.serve}
+	return append([]web.Route{topics}, n.p.Routes()...)
+}
+
+// ServeHTTP answers by the routes of the Notifier alone, with errors in plain
+// text.
+func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) { n.router.ServeHTTP(w, r) }
+
+func (n *Notifier) serve(w http.ResponseWriter, r *http.Request) error {
+	t, err := n.topic(n.p.site.description() + strings.TrimPrefix(r.URL.EscapedPath(), wellknown.Path)) // as it was subscribed to
+	if errors.Is(err, websub.ErrNoTopic) {
+		return web.Errorf(http.StatusNotFound, "not found")
 	}
 	var body []byte
 	if err == nil {
 		body, err = n.newest(t)
 	}
 	if err != nil {
-		n.p.report(strings.TrimPrefix(path, "/"), "not served: %v", err)
-		http.Error(w, "the document cannot be read now, try again later", http.StatusServiceUnavailable)
-		return
+		n.p.report(strings.TrimPrefix(r.URL.Path, wellknown.Path+"/"), "not served: %v", err)
+		return errLater
 	}
 	h := w.Header()
 	h.Set("Link", websub.Links(t.url, n.Hubs...))
@@ -307,9 +309,10 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", cacheOpen)
 	sum := sha256.Sum256(body)
 	h.Set("ETag", fmt.Sprintf(`"n-%x"`, sum[:12]))
-	if err := octets.Serve(w, r, time.Time{}, bytes.NewReader(body)); err != nil {
-		refuse(w, err)
+	if err = octets.Serve(w, r, time.Time{}, bytes.NewReader(body)); errors.Is(err, octets.ErrPrecondition) {
+		err = notThis(err)
 	}
+	return err
 }
 
 // newest returns the body of a GET of a topic. It stays the same until something

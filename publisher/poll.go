@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"net/textproto"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,7 +28,7 @@ const maxVain = 100
 
 // await returns the resource of a request once it is no longer the same as
 // res, or as it is when the time is over or the client gone.
-func (p *Publisher) await(r *http.Request, res *resource, wait time.Duration, same func(*resource) bool) (*resource, error) {
+func (p *Publisher) await(r *http.Request, res *resource, find func() (*resource, error), wait time.Duration, same func(*resource) bool) (*resource, error) {
 	path := r.URL.EscapedPath()
 	patience, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
@@ -40,15 +39,15 @@ func (p *Publisher) await(r *http.Request, res *resource, wait time.Duration, sa
 			seq = res.queue.Seq()
 		}
 		ctx, wake := context.WithCancel(patience)
-		leave := p.polls.enter(path, res.state(), wake)
-		now, err := p.find(path)
+		leave := p.polls.enter(path, find, res.state(), wake)
+		now, err := find()
 		if err == nil && same(now) {
 			if eager {
 				res.queue.Wait(ctx, seq) // whatever it says is found by looking
 			} else {
 				<-ctx.Done()
 			}
-			now, err = p.find(path)
+			now, err = find()
 		}
 		leave()
 		wake()
@@ -70,13 +69,14 @@ type polls struct {
 }
 
 type poll struct {
+	find  func() (*resource, error)
 	state string // of the resource when somebody looked last
 	wake  map[int]context.CancelFunc
 }
 
 // enter registers a waiter who knows the resource in a state. He calls leave
 // when he waits no longer.
-func (p *polls) enter(path, state string, wake context.CancelFunc) (leave func()) {
+func (p *polls) enter(path string, find func() (*resource, error), state string, wake context.CancelFunc) (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all == nil {
@@ -84,7 +84,7 @@ func (p *polls) enter(path, state string, wake context.CancelFunc) (leave func()
 	}
 	w := p.all[path]
 	if w == nil {
-		w = &poll{state: state, wake: make(map[int]context.CancelFunc)}
+		w = &poll{find: find, state: state, wake: make(map[int]context.CancelFunc)}
 		p.all[path] = w
 	}
 	p.last++
@@ -101,13 +101,13 @@ func (p *polls) enter(path, state string, wake context.CancelFunc) (leave func()
 }
 
 // look wakes those whose documents have changed, or are no more.
-func (p *polls) look(find func(path string) (*resource, error)) {
+func (p *polls) look() {
 	p.mu.Lock()
-	paths := slices.Collect(maps.Keys(p.all))
+	all := maps.Clone(p.all)
 	p.mu.Unlock()
-	for _, path := range paths {
+	for path, w := range all {
 		state := "gone"
-		if r, err := find(path); err == nil {
+		if r, err := w.find(); err == nil {
 			state = r.state()
 		}
 		p.wake(path, state)

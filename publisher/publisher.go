@@ -13,6 +13,7 @@ import (
 
 	"cutie/publisher/compose"
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // A Publisher is the Source of one home. Its methods are safe for concurrent
@@ -25,6 +26,7 @@ type Publisher struct {
 	cursor   cursor
 	work     work
 	polls    polls
+	router   *web.Router
 	notifier atomic.Pointer[Notifier] // its topics stand in Capability Lists; may be nil
 	failed   atomic.Pointer[error]
 	closed   atomic.Bool
@@ -65,6 +67,7 @@ func open(svc engine, o Options) (*Publisher, error) {
 	}
 	p := &Publisher{options: opts, svc: svc, store: store, queues: make(map[string]*follower),
 		cache: &cache{Cache: compose.Cache[memberKey, *member]{Max: cacheSize}, turns: make(chan struct{}, 2)}}
+	p.router = web.NewRouter(web.Plain, p.Routes()...)
 	if err = p.remember(); err == nil {
 		err = p.readCursor()
 	}
@@ -133,7 +136,7 @@ func (p *Publisher) tick(ctx context.Context) error {
 	if err := p.failure(); err != nil {
 		return err
 	}
-	defer p.polls.look(p.find)
+	defer p.polls.look()
 	var waits []*wait
 	return errors.Join(p.catchUp(true), p.makeSome(ctx, false, &waits), p.retain())
 }
@@ -198,7 +201,7 @@ func (p *Publisher) bringUp(ctx context.Context) (behind, err error) {
 	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
 		return nil, err
 	}
-	defer p.polls.look(p.find)
+	defer p.polls.look()
 	return p.catchUp(true), nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"cutie/publisher/compose"
 	"cutie/queuefs"
 	"cutie/queuefs/octets"
+	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
 
@@ -45,41 +45,67 @@ const (
 
 var errNotFound = errors.New("no such document")
 
-// ServeHTTP serves everything published, at paths that begin with
-// /.well-known/resourcesync, for GET and HEAD (Z39.99-2017, 6.3). If the base
-// URI has a path, whoever calls it takes that off first.
+// Routes returns the routes of everything published, below
+// /.well-known/resourcesync, for GET and HEAD (Z39.99-2017, 6.3). If the base URI
+// has a path, the caller takes that off first.
 //
 // All documents have strong entity tags and know conditional requests and
-// ranges (RFC 9110, 13 and 14); compressed forms are sent to those who accept
+// ranges (RFC 9110, 13 and 14); compressed forms are sent to clients that accept
 // gzip or Zstandard. A conditional request for a document that may change can
 // wait until it does, see RFC 7240, 4.3: Prefer: wait=N, 60 seconds at most.
 // Last-Modified is sent where it tells all states apart: not before its
 // second is over, and not with documents that change without an event.
-func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return
+func (p *Publisher) Routes() []web.Route {
+	get := func(path string, need web.Need, find func(*http.Request) (*resource, error)) web.Route {
+		serve := func(w http.ResponseWriter, r *http.Request) error {
+			return p.respond(w, r, func() (*resource, error) { return find(r) })
+		}
+		return web.Route{Method: http.MethodGet, Path: wellknown.Path + path, Need: need, Waits: web.IfAsked, Serve: serve}
 	}
-	err := p.serve(w, r)
-	switch {
-	case err == nil:
-	case errors.Is(err, errNotFound):
-		http.Error(w, fmt.Sprintf("not found: %.200s; %s leads to all there is", r.URL.EscapedPath(), wellknown.Path), http.StatusNotFound)
-	case errors.Is(err, octets.ErrPrecondition):
-		refuse(w, err)
-	default:
-		p.report(strings.TrimPrefix(r.URL.Path, wellknown.Path+"/"), "not served: %v", err)
-		http.Error(w, "the document cannot be read now, try again later", http.StatusServiceUnavailable)
+	nothing := func(*http.Request) (*resource, error) { return nil, errNotFound }
+	return []web.Route{
+		get("", web.Anywhere(web.Read), func(*http.Request) (*resource, error) { return p.description(), nil }),
+		get("/{part}", web.Anywhere(web.Read), p.findPart),
+		get("/{queue}/{set}/{document}", web.Here(web.Read), p.find),
+		get("/{queue}/{rest:.*}", web.Here(web.Read), nothing),
+		get("/{rest:.*}", web.Otherwise, nothing),
 	}
 }
 
+// ServeHTTP answers by the routes of the Publisher alone, with errors in plain
+// text.
+func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.router.ServeHTTP(w, r)
+}
+
+// respond answers a request, with an error in words for everyone.
+func (p *Publisher) respond(w http.ResponseWriter, r *http.Request, find func() (*resource, error)) error {
+	err := p.serve(w, r, find)
+	switch {
+	case err == nil, errors.Is(err, octets.ErrRange):
+		return err
+	case errors.Is(err, errNotFound):
+		return web.Errorf(http.StatusNotFound, "not found: %.200s; %s leads to all there is", r.URL.EscapedPath(), wellknown.Path)
+	case errors.Is(err, octets.ErrPrecondition):
+		return notThis(err)
+	}
+	p.report(strings.TrimPrefix(r.URL.Path, wellknown.Path+"/"), "not served: %v", err)
+	return errLater
+}
+
+// notThis is the answer to a request for another state of a document.
+func notThis(err error) error {
+	return web.Errorf(http.StatusPreconditionFailed, "not this document: %v", err)
+}
+
+var errLater = web.Errorf(http.StatusServiceUnavailable, "the document cannot be read now, try again later")
+
 // serve answers the request, or returns an error and has written nothing.
-func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
+func (p *Publisher) serve(w http.ResponseWriter, r *http.Request, find func() (*resource, error)) error {
 	if p.closed.Load() {
 		return queuefs.ErrClosed
 	}
-	res, err := p.find(r.URL.EscapedPath())
+	res, err := find()
 	if err != nil {
 		return err
 	}
@@ -92,7 +118,7 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	if wait := preferredWait(r.Header); wait > 0 && res.cache == cacheOpen {
 		if met {
-			if res, err = p.await(r, res, wait, same); err != nil {
+			if res, err = p.await(r, res, find, wait, same); err != nil {
 				return err
 			}
 			met = same(res)
@@ -136,49 +162,29 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request) error {
 	return octets.Serve(w, r, p.settled(doc.Modified), doc)
 }
 
-// refuse answers a request for another state of a document than it has, whose
-// entity tag stays.
-func refuse(w http.ResponseWriter, err error) {
-	w.Header().Del("Cache-Control")
-	w.Header().Del("Last-Modified")
-	http.Error(w, "not this document: "+err.Error(), http.StatusPreconditionFailed)
+// findPart returns a part of the Source Description, or what is told of the
+// Source.
+func (p *Publisher) findPart(r *http.Request) (*resource, error) {
+	name := r.PathValue("part")
+	if n, ok := parsePartName(name); ok {
+		if res := p.descriptionPart(n); res != nil {
+			return res, nil
+		}
+	}
+	if res := p.aboutSource(name); res != nil {
+		return res, nil
+	}
+	return nil, errNotFound
 }
 
-// find returns the resource at a path.
-func (p *Publisher) find(path string) (*resource, error) {
-	rest, ok := strings.CutPrefix(path, wellknown.Path)
-	if !ok {
-		return nil, errNotFound
-	}
-	if rest == "" {
-		return p.description(), nil
-	}
-	segments := strings.Split(rest[1:], "/")
-	for i, s := range segments {
-		var err error
-		if segments[i], err = url.PathUnescape(s); err != nil || rest[0] != '/' {
-			return nil, errNotFound
-		}
-	}
-	if len(segments) == 1 {
-		if n, ok := parsePartName(segments[0]); ok {
-			if r := p.descriptionPart(n); r != nil {
-				return r, nil
-			}
-		}
-		if r := p.aboutSource(segments[0]); r != nil {
-			return r, nil
-		}
-		return nil, errNotFound
-	}
-	if len(segments) != 3 {
-		return nil, errNotFound
-	}
-	set, ok := parseSet(segments[1])
-	doc, ok2 := parseDocName(segments[2])
-	told := segments[2] == aboutPage || segments[2] == aboutData
-	q, err := p.svc.queue(segments[0])
-	if !ok || !ok2 && !told || err != nil || q.ID() != segments[0] {
+// find returns a document of a set.
+func (p *Publisher) find(r *http.Request) (*resource, error) {
+	name := r.PathValue("document")
+	set, ok := parseSet(r.PathValue("set"))
+	doc, ok2 := parseDocName(name)
+	told := name == aboutPage || name == aboutData
+	q, err := p.svc.queue(r.PathValue("queue"))
+	if !ok || !ok2 && !told || err != nil || q.ID() != r.PathValue("queue") {
 		return nil, errNotFound
 	}
 	f, err := p.follower(q)
@@ -186,16 +192,16 @@ func (p *Publisher) find(path string) (*resource, error) {
 		return nil, err
 	}
 	s := f.sets[set]
-	var r *resource
+	var res *resource
 	if told {
-		r, err = s.about(segments[2])
+		res, err = s.about(name)
 	} else {
-		r, err = s.find(doc)
+		res, err = s.find(doc)
 	}
 	if err == nil {
-		r.queue, r.born = f.q, f.born
+		res.queue, res.born = f.q, f.born
 	}
-	return r, err
+	return res, err
 }
 
 // entityTag returns the tag of a representation.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // putManifest submits the files of a batch manifest (Cutie 0.3, 5.5).
@@ -102,5 +102,5 @@ func (c *call) printBatch(ctx context.Context, t *target, queue, id string, form
 	return c.emit(form.Append(nil, &d))
 }
 
-// errNoBatch is the answer of a daemon, for names impossible in a URL.
-var errNoBatch = &rest.Error{Status: 404, Message: "batch not found"}
+// errNoBatch is the answer of a daemon, for names that a URL cannot carry.
+var errNoBatch = &web.Error{Status: 404, Message: "batch not found"}

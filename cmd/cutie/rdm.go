@@ -16,7 +16,7 @@ import (
 
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/web"
 )
 
 func rdmVerb(c *call) *cobra.Command {
@@ -242,8 +242,8 @@ func (r *rdmCall) printStatus(reply *rdm.Reply) error {
 
 // restError turns the error of a server into one with an exit code.
 func restError(err error) error {
-	if e := (*rdm.Error)(nil); errors.As(err, &e) {
-		return &rest.Error{Status: e.Status, Message: e.Message}
+	if e := (*web.Error)(nil); errors.As(err, &e) {
+		return &web.Error{Status: e.Status, Message: e.Message}
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"cutie/publisher/soif"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/web"
 )
 
 // send submits the objects in files.
@@ -51,7 +52,7 @@ func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
 		}
 		defer reply.Close()
 		if reply.Status >= 400 || reply.Error != "" {
-			rejected = &rest.Error{Status: max(reply.Status, http.StatusBadRequest), Message: reply.Error}
+			rejected = &web.Error{Status: max(reply.Status, http.StatusBadRequest), Message: reply.Error}
 		} else if !strings.HasSuffix(reply.Interpret, ", 0 rejected") {
 			rejected = errors.New(reply.Interpret)
 		}
@@ -148,7 +149,7 @@ func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser,
 		}
 		if in = resp.Body; resp.StatusCode != http.StatusOK {
 			in.Close()
-			return nil, about(name, &rest.Error{Status: resp.StatusCode})
+			return nil, about(name, &web.Error{Status: resp.StatusCode})
 		}
 	default:
 		f, err := os.Open(name)

@@ -13,7 +13,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/web"
 )
 
 // Results go to standard output, and nothing else does. Everything else goes to
@@ -143,7 +143,7 @@ func exitCode(err error) int {
 			return e.code
 		}
 	}
-	var answer *rest.Error
+	var answer *web.Error
 	if errors.As(err, &answer) {
 		return statusCode(answer.Status)
 	}

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
-	"strings"
 
-	"cutie/cmd/cutie/daemon"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -24,20 +21,9 @@ func (c *call) source(ctx context.Context) (*target, error) {
 		return nil, errors.Join(err, t.Close())
 	}
 	t.open.svc.Follow(pub)
-	queues, admin := t.open.handler, daemon.NewPublishing(pub, t.open.handler.Error)
-	below := func(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
-	inside := &daemon.InProcess{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case below(r.URL.Path, daemon.PublishedPath):
-			pub.ServeHTTP(w, r)
-		case below(r.URL.Path, daemon.PublishingPath):
-			admin.ServeHTTP(w, r)
-		default:
-			queues.ServeHTTP(w, r)
-		}
-	})}
+	t.open.home.Publish(pub)
 	end := t.end
-	t.sent, t.end = c.traced(inside), func() error { return errors.Join(inside.Close(), end(), pub.Close()) }
+	t.end = func() error { return errors.Join(end(), pub.Close()) }
 	return t, nil
 }
 

@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
-	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // A stream follows the server-sent events at one URL of a daemon (WHATWG HTML,
@@ -39,7 +39,7 @@ func (s *stream) follow(ctx context.Context, take func(kind string, data []byte)
 	for first := true; ; first = false {
 		began, err := s.connect(ctx, take)
 		var stop stopped
-		var refused *rest.Error
+		var refused *web.Error
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -99,7 +99,7 @@ func (s *stream) connect(ctx context.Context, take func(string, []byte) error) (
 
 // refusal is the error in an answer.
 func refusal(resp *http.Response) error {
-	e := &rest.Error{Status: resp.StatusCode}
+	e := &web.Error{Status: resp.StatusCode}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
 		return e

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/access"
+	"cutie/queuefs/web"
 )
 
 // usersVariable is the environment variable for the users file.
@@ -89,7 +90,7 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 		return about(name, access.Edit(*file, func(all *access.Users) error {
 			if word == "add" {
 				if *rights == "" {
-					u.Rights = access.Rights{{Right: access.Read}}
+					u.Rights = access.Rights{{Right: web.Read}}
 				}
 				return all.Add(u)
 			}

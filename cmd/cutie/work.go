@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/web"
 )
 
 func workVerb(c *call) *cobra.Command {
@@ -157,7 +157,7 @@ func (w *worker) loop(ctx context.Context) error {
 
 // final reports whether asking again makes no sense.
 func final(err error) bool {
-	if e := (*rest.Error)(nil); errors.As(err, &e) {
+	if e := (*web.Error)(nil); errors.As(err, &e) {
 		return e.Status < 500 && e.Status != 429
 	}
 	return errors.Is(err, errRefused) || errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName)

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"cutie/publisher/soif"
+	"cutie/queuefs/web"
 )
 
 // A Client asks a server, ours or another. Its fields are not to be changed
@@ -107,7 +108,7 @@ func (r *Reply) Read() (soif.Object, error) { return r.in.Read() }
 func (r *Reply) Close() error { return r.body.Close() }
 
 // Ask sends a request. Each octet read is also written to watch, unless watch
-// is nil. An error in the answer is an [*Error]. An empty answer is no error.
+// is nil. An error in the answer is an [*web.Error]. An empty answer is no error.
 func (c *Client) Ask(ctx context.Context, q Request, watch io.Writer) (*Reply, error) {
 	message := q.append(nil)
 	r, err := c.send(ctx, int64(len(message)), bytes.NewReader(message), watch)
@@ -115,7 +116,7 @@ func (c *Client) Ask(ctx context.Context, q Request, watch io.Writer) (*Reply, e
 		return nil, err
 	}
 	if r.Status >= 400 {
-		return nil, errors.Join(&Error{r.Status, r.Header.Error}, r.Close())
+		return nil, errors.Join(&web.Error{Status: r.Status, Message: r.Header.Error}, r.Close())
 	}
 	return r, nil
 }
@@ -170,7 +171,7 @@ func (c *Client) reply(resp *http.Response, watch io.Writer) (*Reply, error) {
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	if media = strings.TrimSpace(media); media != MediaType && media != "application/rdm" && media != "text/plain" {
 		if r.Status >= 400 {
-			return nil, &Error{Status: r.Status}
+			return nil, &web.Error{Status: r.Status}
 		}
 		return nil, fmt.Errorf("answer is %.60q, not %s", media, MediaType)
 	}
@@ -180,7 +181,7 @@ func (c *Client) reply(resp *http.Response, watch io.Writer) (*Reply, error) {
 	}
 	switch {
 	case err != nil && r.Status >= 400:
-		return nil, &Error{Status: r.Status}
+		return nil, &web.Error{Status: r.Status}
 	case err == io.EOF:
 		return nil, errors.New("answer is empty")
 	case err != nil:

@@ -1,7 +1,6 @@
 package rdm
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"html"
@@ -9,71 +8,28 @@ import (
 	"strings"
 
 	"cutie/publisher/soif"
-	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
-// An Error is a failed message: the answer of a [Handler], and the error of a
-// [Client].
-type Error struct {
-	Status  int    // of HTTP, 400 and above
-	Message string // RDM-Error-Message
-}
-
-func (e *Error) Error() string {
-	if e.Message == "" {
-		return fmt.Sprintf("%d %s", e.Status, strings.ToLower(http.StatusText(e.Status)))
-	}
-	return e.Message
-}
-
 func badRequest(format string, args ...any) error {
-	return &Error{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+	return web.Errorf(http.StatusBadRequest, format, args...)
 }
 
-// sentinels are the errors with a status of their own. From 500 on the caller
-// is told nothing but their text.
-var sentinels = []struct {
-	err    error
-	status int
-}{
-	{queuefs.ErrNoQueue, http.StatusNotFound},
-	{queuefs.ErrNoJob, http.StatusNotFound},
-	{queuefs.ErrNotPending, http.StatusConflict},
-	{queuefs.ErrConflict, http.StatusConflict},
-	{queuefs.ErrRefusing, http.StatusConflict},
-	{queuefs.ErrBadName, http.StatusBadRequest},
-	{queuefs.ErrDigest, http.StatusBadRequest},
-	{queuefs.ErrSidecar, http.StatusBadRequest},
-	{queuefs.ErrTooBig, http.StatusRequestEntityTooLarge},
-	{soif.ErrTooLarge, http.StatusRequestEntityTooLarge},
-	{queuefs.ErrNoSpace, http.StatusInsufficientStorage},
-	{queuefs.ErrFailed, http.StatusServiceUnavailable},
-	{queuefs.ErrClosed, http.StatusServiceUnavailable},
-}
-
-// answerTo is the one place where errors become statuses. hidden is set if the
-// caller is not told all.
-func answerTo(err error) (e *Error, hidden bool) {
-	if errors.As(err, &e) {
+// errorOf maps an error to a status. hidden is set if the caller is not told
+// all.
+func errorOf(err error) (e *web.Error, hidden bool) {
+	e, hidden = web.ErrorOf(err)
+	if !hidden {
 		return e, false
-	}
-	for _, s := range sentinels {
-		switch {
-		case !errors.Is(err, s.err):
-		case s.status >= 500:
-			return &Error{s.status, s.err.Error()}, true
-		default:
-			return &Error{s.status, err.Error()}, false
-		}
 	}
 	var at *soif.ParseError
 	switch {
+	case errors.Is(err, soif.ErrTooLarge):
+		return &web.Error{Status: http.StatusRequestEntityTooLarge, Message: err.Error()}, false
 	case errors.As(err, &at):
-		return &Error{http.StatusBadRequest, err.Error()}, false
-	case errors.Is(err, context.Canceled): // nobody is there to read the answer
-		return &Error{http.StatusBadRequest, "request was given up"}, false
+		return &web.Error{Status: http.StatusBadRequest, Message: err.Error()}, false
 	}
-	return &Error{Status: http.StatusInternalServerError}, true
+	return e, true
 }
 
 // fail answers with an error. An answer on its way is cut off, lest it pass for
@@ -88,7 +44,7 @@ func (x *exchange) fail(err error) {
 		}
 		return
 	}
-	e, hidden := answerTo(err)
+	e, hidden := errorOf(err)
 	if hidden {
 		x.h.log(x.r, err)
 	}
@@ -113,8 +69,8 @@ func (h *Handler) log(r *http.Request, err error) {
 	}
 }
 
-// errNoType is the error for a request without a type.
-var errNoType = fmt.Errorf("%w", &Error{http.StatusBadRequest, "no type is given, such as type=status-request"})
+// errNoType is the error for a request that does not say what it wants.
+var errNoType = fmt.Errorf("%w", web.Errorf(http.StatusBadRequest, "no type is given, such as type=status-request"))
 
 // page returns a document of HTML 2.0 (Status Message). body is HTML.
 func page(title, body string) string {

@@ -54,33 +54,21 @@ import (
 
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // Path is where messages are taken.
 const Path = "/rdm/incoming"
 
-// A Right is the right for a message to a catalog.
-type Right uint8
-
-const (
-	Read    Right = 1 + iota // to get descriptions
-	Submit                   // to submit jobs
-	Consume                  // to put jobs back
-	Delete                   // to delete jobs
-)
-
-var rightNames = [...]string{Read: "read", Submit: "submit", Consume: "consume", Delete: "delete"}
-
-func (r Right) String() string { return rightNames[r] }
-
 // Options are the settings and limits of a [Handler]. Zero values mean the
 // defaults.
 type Options struct {
-	// Allow returns an [*Error] if the caller lacks a right for a queue, by its
-	// cleaned identifier, or for all queues if queue is "". It may add fields
-	// to the header of the answer. nil: everybody may do everything.
-	Allow func(header http.Header, r *http.Request, right Right, queue string) error
-	// User returns the name of the user, "" without one. nil: nobody has one.
+	// Allow returns why the caller lacks a right for a queue, by its cleaned
+	// identifier, or for all queues if that is "": an [*web.Error]. What the answer
+	// needs besides is added to header. nil: everybody may do everything.
+	Allow func(header http.Header, r *http.Request, right web.Right, queue string) error
+	// User returns the user who asks, "" for one without a name. nil: nobody
+	// has one.
 	User func(ctx context.Context) string
 	// Log is called with errors hidden from the caller, if it is not nil.
 	Log func(r *http.Request, err error)
@@ -98,8 +86,9 @@ type Options struct {
 
 // A Handler answers messages. It is safe for concurrent use.
 type Handler struct {
-	svc *queuefs.Service
-	o   Options
+	svc    *queuefs.Service
+	o      Options
+	router *web.Router
 }
 
 // New returns a Handler before svc, for requests with the path [Path].
@@ -112,11 +101,30 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Handler{svc: svc, o: o}
+	h := &Handler{svc: svc, o: o}
+	h.router = web.NewRouter(web.Plain, h.Routes()...)
+	return h
 }
 
-// ServeHTTP answers one message.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Routes returns the routes of messages. The rights that a message takes depend
+// on what it says, so the handler asks Options.Allow.
+func (h *Handler) Routes() []web.Route {
+	route := func(method string, need web.Need) web.Route {
+		return web.Route{Method: method, Path: Path, Need: need, Serve: h.serve,
+			Fail: func(w http.ResponseWriter, r *http.Request, err error) { h.begin(w, r).fail(err) }}
+	}
+	return []web.Route{
+		route(http.MethodGet, web.Anywhere(web.Read)),
+		route(http.MethodPost, web.Need{Right: web.Read, Of: web.Body}),
+	}
+}
+
+// ServeHTTP answers a message by the routes of the Handler alone.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.ServeHTTP(w, r) }
+
+// serve answers one message, errors included: they name what the message asked
+// for.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	x := h.begin(w, r)
 	err := x.serve()
 	if err == nil {
@@ -125,6 +133,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		x.fail(err)
 	}
+	return nil
 }
 
 // serve reads the message and answers it.
@@ -149,9 +158,6 @@ func (x *exchange) serve() error {
 		if err := x.readRest(in); err != nil {
 			return err
 		}
-	default:
-		x.w.Header().Set("Allow", "GET, HEAD, POST")
-		return &Error{http.StatusMethodNotAllowed, "method " + x.r.Method + " is not among GET, HEAD, POST"}
 	}
 	switch x.typ {
 	case RDRequest, RDRequestDeleted:

@@ -16,6 +16,7 @@ import (
 	"cutie/publisher/soif"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // An exchange is one message and the answer to it.
@@ -90,7 +91,7 @@ func (x *exchange) readMessage() (*message, error) {
 	case x.r.Header.Get("Content-Type") == "":
 	case err == nil && (media == MediaType || media == "application/rdm" || media == "text/plain"):
 	default:
-		return nil, &Error{http.StatusUnsupportedMediaType, "a message is of the type " + MediaType}
+		return nil, &web.Error{Status: http.StatusUnsupportedMediaType, Message: "a message is of the type " + MediaType}
 	}
 	in, err := x.openMessage()
 	if err != nil {
@@ -174,7 +175,7 @@ func (x *exchange) openMessage() (*message, error) {
 		in = &unpacked{z, limit, limit}
 	default:
 		x.w.Header().Set("Accept-Encoding", "gzip, x-gzip")
-		return nil, &Error{http.StatusUnsupportedMediaType, "unsupported content coding, gzip is taken"}
+		return nil, web.Errorf(http.StatusUnsupportedMediaType, "unsupported content coding, gzip is taken")
 	}
 	r := soif.NewReader(in)
 	r.Clean, r.Limit = true, x.h.o.MaxObject
@@ -182,7 +183,7 @@ func (x *exchange) openMessage() (*message, error) {
 }
 
 func tooLarge(limit int64) error {
-	return &Error{http.StatusRequestEntityTooLarge, "message has more than the " + number(limit) + " octets that are taken"}
+	return &web.Error{Status: http.StatusRequestEntityTooLarge, Message: "message has more than the " + number(limit) + " octets that are taken"}
 }
 
 // unpacked is a compressed message.
@@ -206,7 +207,7 @@ func (u *unpacked) Read(p []byte) (int, error) {
 
 // notGzip keeps errors of the connection as they are.
 func notGzip(err error) error {
-	if e := (*Error)(nil); errors.As(err, &e) {
+	if e := (*web.Error)(nil); errors.As(err, &e) {
 		return err
 	}
 	return badRequest("message is not what its content coding says: %v", err)
@@ -239,7 +240,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case errors.As(err, &large):
 		err = tooLarge(large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &Error{http.StatusRequestTimeout, "nothing of the message came for " + b.idle.String() + ", the most that is waited for; send it again and do not pause so long"}
+		err = &web.Error{Status: http.StatusRequestTimeout, Message: "nothing of the message came for " + b.idle.String() + ", the most that is waited for; send it again and do not pause so long"}
 	default:
 		err = badRequest("message was cut off")
 	}

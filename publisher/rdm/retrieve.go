@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // find finds the catalog of the message, for a caller with the right (Catalog
 // Service IDs). The default is the one in cutie-info.txt, or the first queue.
-func (x *exchange) find(right Right) error {
+func (x *exchange) find(right web.Right) error {
 	name := x.h.svc.Info().DefaultCatalog
 	if x.csid == "" && name == "" {
 		queues := x.h.svc.Queues()
@@ -44,15 +45,15 @@ func (x *exchange) find(right Right) error {
 }
 
 func notFound(name string) error {
-	return fmt.Errorf("%w", &Error{404, fmt.Sprintf("catalog not found: %.200s", name)})
+	return fmt.Errorf("%w", web.Errorf(404, "catalog not found: %.200s", name))
 }
 
 // may is allow for parts of an answer that can be left out.
-func (x *exchange) may(right Right, queue string) bool {
+func (x *exchange) may(right web.Right, queue string) bool {
 	return x.h.o.Allow == nil || x.h.o.Allow(http.Header{}, x.r, right, queue) == nil
 }
 
-func (x *exchange) allow(right Right, queue string) error {
+func (x *exchange) allow(right web.Right, queue string) error {
 	if x.h.o.Allow == nil {
 		return nil
 	}
@@ -74,7 +75,7 @@ func (x *exchange) retrieve() error {
 	if err != nil {
 		return err
 	}
-	if err := x.find(Read); err != nil {
+	if err := x.find(web.Read); err != nil {
 		return err
 	}
 	q := x.catalog

@@ -10,6 +10,7 @@ import (
 
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // holds is how long a description of the service or of its schema holds.
@@ -24,7 +25,7 @@ func (x *exchange) describeSchema() error {
 	if len(x.view.order) > 0 {
 		return badRequest("the entries of a schema have numbers, and stay in their order")
 	}
-	if err := x.find(Read); err != nil {
+	if err := x.find(web.Read); err != nil {
 		return err
 	}
 	x.expires(holds)

@@ -7,6 +7,7 @@ import (
 
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // samples is how many descriptions the description of a catalog has.
@@ -14,7 +15,7 @@ const samples = 3
 
 // describeServer answers server-description-request (Server Descriptions).
 func (x *exchange) describeServer() error {
-	if err := x.find(Read); err != nil {
+	if err := x.find(web.Read); err != nil {
 		return err
 	}
 	q, service := x.catalog, x.h.svc.Info()
@@ -61,7 +62,7 @@ var supported = strings.Join([]string{RDRequest.String(), RDRequestDeleted.Strin
 // readable returns the queues with the right to read for the caller.
 func (x *exchange) readable() (list []*queuefs.Queue) {
 	for _, q := range x.h.svc.Queues() {
-		if x.may(Read, q.ID()) {
+		if x.may(web.Read, q.ID()) {
 			list = append(list, q)
 		}
 	}

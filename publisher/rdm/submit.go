@@ -15,6 +15,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // A result is the result of one object of a submission.
@@ -27,9 +28,9 @@ type result struct {
 // submit takes the objects of a submission, each for itself. One is done, and on
 // stable storage, before the next is read.
 func (x *exchange) submit(in *message) error {
-	right := Submit
+	right := web.Submit
 	if x.submission == RDResponseDeleted {
-		right = Delete
+		right = web.Delete
 	}
 	if err := x.find(right); err != nil {
 		return err
@@ -42,7 +43,7 @@ func (x *exchange) submit(in *message) error {
 			break
 		}
 		if err == nil && len(results) == x.h.o.MaxObjects {
-			err = &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d objects, what follows was not read", len(results))}
+			err = web.Errorf(http.StatusRequestEntityTooLarge, "more than %d objects, what follows was not read", len(results))
 		}
 		if err == nil && first && o.Is(schemaObject) {
 			if err := checkSchema(&o); err != nil {
@@ -136,7 +137,7 @@ func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
 	}
 	switch {
 	case d != queuefs.Description{}:
-		if err := x.allow(Delete, x.catalog.ID()); err != nil {
+		if err := x.allow(web.Delete, x.catalog.ID()); err != nil {
 			return result{}, err
 		}
 		k, err := x.catalog.Describe(x.r.Context(), id, d)
@@ -147,7 +148,7 @@ func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
 	case !back:
 		return result{done: "unchanged", job: id}, nil
 	}
-	if err := x.allow(Consume, x.catalog.ID()); err != nil {
+	if err := x.allow(web.Consume, x.catalog.ID()); err != nil {
 		return result{}, err
 	}
 	_, err = x.catalog.Requeue(x.r.Context(), id)
@@ -265,8 +266,8 @@ func count(n int, what string) string {
 
 // answerError returns the part of an error for the caller; the rest goes to the
 // log.
-func (x *exchange) answerError(err error) *Error {
-	e, hidden := answerTo(err)
+func (x *exchange) answerError(err error) *web.Error {
+	e, hidden := errorOf(err)
 	if hidden && !errors.Is(err, context.Canceled) {
 		x.h.log(x.r, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 const ownURL = "http://cutie.cdlib.org/state/ingest/j00000000000"
@@ -119,12 +120,12 @@ func TestSubmissionObjectByObject(t *testing.T) {
 // A caller needs for a message what the same needs with the Cutie methods.
 func TestRights(t *testing.T) {
 	var has string
-	s := newSite(t, rdm.Options{Allow: func(header http.Header, _ *http.Request, right rdm.Right, queue string) error {
+	s := newSite(t, rdm.Options{Allow: func(header http.Header, _ *http.Request, right web.Right, queue string) error {
 		if strings.Contains(" "+has+" ", " "+right.String()+":"+queue+" ") {
 			return nil
 		}
 		header.Set("WWW-Authenticate", "Basic")
-		return &rdm.Error{Status: 401, Message: "no " + right.String() + " for " + queue}
+		return &web.Error{Status: 401, Message: "no " + right.String() + " for " + queue}
 	}, User: func(context.Context) string { return "ann" }})
 	s.fill()
 	for _, tt := range []struct {

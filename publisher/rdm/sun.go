@@ -1,6 +1,7 @@
 package rdm
 
 import (
+	"cutie/queuefs/web"
 	"io"
 	"strings"
 )
@@ -30,7 +31,7 @@ func (x *exchange) readSun() error {
 // retrieveNamed answers with the descriptions of the jobs named in the message.
 // Missing jobs are left out.
 func (x *exchange) retrieveNamed(in *message) error {
-	if err := x.find(Read); err != nil {
+	if err := x.find(web.Read); err != nil {
 		return err
 	}
 	var b []byte
@@ -45,7 +46,7 @@ func (x *exchange) retrieveNamed(in *message) error {
 			return err
 		}
 		if n == x.h.o.MaxObjects {
-			return &Error{413, "more objects than the " + number(int64(n)) + " that are taken"}
+			return &web.Error{Status: 413, Message: "more objects than the " + number(int64(n)) + " that are taken"}
 		}
 		id, own, err := x.own(o.URL)
 		if err != nil {
@@ -67,7 +68,7 @@ func (x *exchange) retrieveNamed(in *message) error {
 			continue
 		}
 		if b = x.appendDescription(b, &s, places); len(b) > x.h.o.MaxObject {
-			return &Error{413, "answer has more than " + number(int64(x.h.o.MaxObject)) + " octets, ask for fewer"}
+			return &web.Error{Status: 413, Message: "answer has more than " + number(int64(x.h.o.MaxObject)) + " octets, ask for fewer"}
 		}
 		found++
 	}

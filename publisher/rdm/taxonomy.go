@@ -8,6 +8,7 @@ import (
 
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // describeTaxonomy answers taxonomy-description-request (Taxonomy Description):
@@ -22,13 +23,13 @@ func (x *exchange) describeTaxonomy() error {
 	}
 	// A catalog says nothing about the tree, but is to be there.
 	if x.csid != "" {
-		if err := x.find(Read); err != nil {
+		if err := x.find(web.Read); err != nil {
 			return err
 		}
 	}
 	nodes := x.nodes(depth, id)
 	if nodes == nil {
-		return fmt.Errorf("%w", &Error{404, fmt.Sprintf("classification not found: %.200s", id)})
+		return fmt.Errorf("%w", web.Errorf(404, "classification not found: %.200s", id))
 	}
 	x.expires(0)
 	var shown []soif.Object

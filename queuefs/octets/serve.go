@@ -13,8 +13,13 @@ import (
 	"time"
 )
 
-// ErrPrecondition is why a request is to be answered with 412 (RFC 9110, 15.5.13).
-var ErrPrecondition = errors.New("it is not in the state that If-Match or If-Unmodified-Since asks for")
+var (
+	// ErrPrecondition is answered with 412 (RFC 9110, 15.5.13).
+	ErrPrecondition = errors.New("it is not in the state that If-Match or If-Unmodified-Since asks for")
+	// ErrRange is answered with 416 (RFC 9110, 15.5.17). Content-Range is in the
+	// header then.
+	ErrRange = errors.New("invalid range: failed to overlap")
+)
 
 // Serve is [http.ServeContent] for content with its type already in the header.
 // A zero modified gives no date. If a precondition of the request does not
@@ -26,25 +31,34 @@ var ErrPrecondition = errors.New("it is not in the state that If-Match or If-Unm
 func Serve(w http.ResponseWriter, r *http.Request, modified time.Time, in io.ReadSeeker) error {
 	c := checked{ResponseWriter: w}
 	http.ServeContent(&c, listed(ranged(r)), "", modified, in)
-	if c.failed {
-		return ErrPrecondition
-	}
-	return nil
+	return c.err
 }
 
-// A checked answer is not begun if a precondition does not hold.
+// A checked answer keeps an error from being written.
 type checked struct {
 	http.ResponseWriter
-	failed bool
+	err error
 }
 
 func (c *checked) WriteHeader(status int) {
-	if c.failed = status == http.StatusPreconditionFailed; !c.failed {
+	switch status {
+	case http.StatusPreconditionFailed:
+		c.err = ErrPrecondition
+	case http.StatusRequestedRangeNotSatisfiable:
+		c.err = ErrRange
+	default:
 		c.ResponseWriter.WriteHeader(status)
 	}
 }
 
-// ReadFrom passes a file through, so that it can be sent without copying.
+func (c *checked) Write(p []byte) (int, error) {
+	if c.err != nil {
+		return len(p), nil
+	}
+	return c.ResponseWriter.Write(p)
+}
+
+// ReadFrom lets what is below have a file as such.
 func (c *checked) ReadFrom(src io.Reader) (int64, error) { return io.Copy(c.ResponseWriter, src) }
 
 // Unwrap lets [http.ResponseController] through.

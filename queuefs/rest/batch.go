@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // BatchOptions are the limits of batch manifests. Zero values mean the
@@ -108,9 +108,9 @@ func (b *batches) enter(by string, o *BatchOptions) (leave func(), err error) {
 	case b.closing.Err() != nil:
 		return nil, queuefs.ErrClosed
 	case b.running >= o.Running:
-		return nil, &Error{http.StatusServiceUnavailable, "too many batches are on their way"}
+		return nil, web.Errorf(http.StatusServiceUnavailable, "too many batches are on their way")
 	case by != "" && b.of[by] >= o.PerUser:
-		return nil, &Error{http.StatusServiceUnavailable, fmt.Sprintf("%d batches of yours are on their way already", o.PerUser)}
+		return nil, web.Errorf(http.StatusServiceUnavailable, "%d batches of yours are on their way already", o.PerUser)
 	}
 	b.running++
 	b.of[by]++
@@ -248,7 +248,7 @@ func (h *Handler) finish(b *batch, jobs []queuefs.Job, err error) {
 	case err != nil && t.closing.Err() != nil:
 		b.detail = queuefs.ErrClosed.Error()
 	case err != nil:
-		e, hidden := answerTo(err)
+		e, hidden := web.ErrorOf(err)
 		b.detail = cmp.Or(e.Message, "service error")
 		if hidden && h.o.Log != nil {
 			h.o.Log(req, err)
@@ -299,7 +299,7 @@ func (h *Handler) batchState(w http.ResponseWriter, r *request) error {
 	}
 	t.mu.Unlock()
 	if b == nil {
-		return &Error{http.StatusNotFound, "batch not found; its state is kept for " + h.o.Batch.Keep.String() + " and until the service stops"}
+		return &web.Error{Status: http.StatusNotFound, Message: "batch not found; its state is kept for " + h.o.Batch.Keep.String() + " and until the service stops"}
 	}
 	w.Header()["Cache-Control"] = noStore
 	d := h.stateOf(b)

@@ -9,6 +9,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 func TestClientSubmitsManifests(t *testing.T) {
@@ -37,7 +38,7 @@ func TestClientSubmitsManifests(t *testing.T) {
 	if b.ID != id || b.Status != state.BatchDone || fmt.Sprint(b.Submitted) != "[j000000000003 j000000000004]" {
 		t.Errorf("got %+v", b)
 	}
-	var e *rest.Error
+	var e *web.Error
 	if ids, err := c.SubmitManifest(ctx, "jobs", upload("ftp://a/b\n", queuefs.Meta{})); !errors.As(err, &e) || e.Status != 400 || e.Message != `line 1: "ftp://a/b": refused: scheme is not http or https` {
 		t.Errorf("got %q, %v", ids, err)
 	}

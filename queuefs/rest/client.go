@@ -13,11 +13,12 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // A Client calls the methods of a service. It is safe for concurrent use.
 //
-// A request that the service does not serve is an [*Error], which [errors.Is]
+// A request that the service does not serve is a [*web.Error], which [errors.Is]
 // finds to be the error of package queuefs that the local call would have
 // returned. Names of queues are cleaned identifiers, identifiers, or names.
 type Client struct {
@@ -220,7 +221,7 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode < 400 {
 		return nil, fmt.Errorf("%s answers %s instead of a method", req.URL.Redacted(), resp.Status)
 	}
-	e := &Error{Status: resp.StatusCode}
+	e := &web.Error{Status: resp.StatusCode}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
 		return nil, errors.Join(e, err)

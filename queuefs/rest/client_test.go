@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 func upload(payload string, m queuefs.Meta) rest.Upload {
@@ -191,7 +192,7 @@ func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 			}
 		}
 	}
-	var e *rest.Error
+	var e *web.Error
 	if _, err := c.Submit(ctx, "jobs", upload(strings.Repeat("x", 1001), queuefs.Meta{})); !errors.As(err, &e) || e.Status != 413 {
 		t.Errorf("got %v, want 413", err)
 	}

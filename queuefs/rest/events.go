@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // eventBatch is how many events are read, and sent in one piece, at a time.
@@ -52,7 +53,7 @@ func (h *Handler) events(w http.ResponseWriter, r *request) error {
 		if h.streams.Add(1) > int64(h.o.MaxStreams) {
 			h.streams.Add(-1)
 			w.Header().Set("Retry-After", "10")
-			return &Error{http.StatusServiceUnavailable, "too many event streams, try again later"}
+			return web.Errorf(http.StatusServiceUnavailable, "too many event streams, try again later")
 		}
 		defer h.streams.Add(-1)
 	}

@@ -4,13 +4,13 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // The id of an event says how far the client has come. Of one queue it is the
@@ -151,7 +151,7 @@ func (s *stream) beginAll(id string) (lost *resetEvent, err error) {
 // fits refuses what no id could resume.
 func (s *stream) fits() error {
 	if n := len(appendCursor(nil, s.follows)); n > maxCursor {
-		return &Error{http.StatusConflict, fmt.Sprintf("%d queues are too many for one stream, follow them one by one at /events/Q", len(s.follows))}
+		return web.Errorf(http.StatusConflict, "%d queues are too many for one stream, follow them one by one at /events/Q", len(s.follows))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // Every method answers every fault of its request with the right status and an
@@ -244,8 +245,8 @@ func TestErrorIsForThoseAroundTheHandlerToo(t *testing.T) {
 		detail string
 		logged int
 	}{
-		{&rest.Error{Status: 401, Message: "who are you"}, 401, "who are you", 0},
-		{fmt.Errorf("user x: %w", &rest.Error{Status: 403, Message: "no right to submit"}), 403, "no right to submit", 0},
+		{&web.Error{Status: 401, Message: "who are you"}, 401, "who are you", 0},
+		{fmt.Errorf("user x: %w", &web.Error{Status: 403, Message: "no right to submit"}), 403, "no right to submit", 0},
 		{fmt.Errorf("disk 7: %w", queuefs.ErrNoSpace), 507, "no space left for the queue", 1},
 		{fmt.Errorf("secret: %w", queuefs.ErrFailed), 503, "storage failed, open the home again", 1},
 		{fmt.Errorf("many jobs: %w", queuefs.ErrTooBig), 413, "many jobs: too big", 0},

@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // sandbox keeps a browser from running what strangers have submitted.
@@ -31,7 +32,7 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 	}
 	status, err := queuefs.ParseStatus(dir)
 	if err != nil {
-		return &Error{http.StatusNotFound, "nothing here, see /help"}
+		return web.Errorf(http.StatusNotFound, "nothing here, see /help")
 	}
 	// What the client has already is not read again.
 	if tags := r.Header["If-None-Match"]; tags != nil && r.Header["If-Match"] == nil {
@@ -79,7 +80,7 @@ func (h *Handler) infoFile(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if r.PathValue("file") != "queue-info.txt" {
-		return &Error{http.StatusNotFound, "nothing here, see /help"}
+		return web.Errorf(http.StatusNotFound, "nothing here, see /help")
 	}
 	data, _ := q.InfoFile()
 	return h.serveText(w, r, q, data, sha256.Sum256(data), time.Time{}) // other hands give it any date

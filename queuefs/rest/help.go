@@ -1,31 +1,33 @@
 package rest
 
 import (
-	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // help is Help (Cutie 5.1).
 func (h *Handler) help(w http.ResponseWriter, r *request) error {
-	return h.helpAbout(w, r, r.PathValue("method"))
-}
-
-// helpAbout answers with help about a topic, or about the service if it is "".
-func (h *Handler) helpAbout(w http.ResponseWriter, r *request, topic string) error {
-	var help state.Help
-	if topic == "" {
-		help = overview()
-	} else {
-		found := false
-		if help, found = find(topic); !found {
-			return &Error{http.StatusNotFound, fmt.Sprintf("no help about %.40q, see /help", topic)}
+	about := r.PathValue("method")
+	if about == "" {
+		return h.answerHelp(w, r, overview(h.table()))
+	}
+	for _, row := range h.table() {
+		for _, name := range append([]string{row.help.Name, row.help.Method}, row.help.Aliases...) {
+			if strings.EqualFold(name, about) {
+				return h.answerHelp(w, r, row.help.Help)
+			}
 		}
 	}
+	return web.Errorf(http.StatusNotFound, "no help about %.40q, see /help", about)
+}
+
+func (h *Handler) answerHelp(w http.ResponseWriter, r *request, help state.Help) error {
 	// Help is also plain text, for who likes that best.
 	t, _, err := r.param("t")
 	if err != nil {
@@ -54,26 +56,18 @@ func likesText(a state.Accept) bool {
 	return true
 }
 
-func overview() state.Help {
+// overview lists the methods in the order of their first rows.
+func overview(table []row) state.Help {
 	help := state.Help{Summary: "Cutie, a directory-based queuing service"}
 	var b strings.Builder
-	for _, t := range topics {
-		help.Methods = append(help.Methods, t.name)
-		b.WriteString(t.help.Request + "\n    " + t.help.Summary + "\n")
+	for _, row := range table {
+		if !slices.Contains(help.Methods, row.help.Name) {
+			help.Methods = append(help.Methods, row.help.Name)
+			b.WriteString(row.help.Request + "\n    " + row.help.Summary + "\n")
+		}
 	}
 	help.Text = b.String()
 	return help
-}
-
-func find(topic string) (state.Help, bool) {
-	for _, t := range topics {
-		for _, name := range append([]string{t.name, t.help.Method}, t.aliases...) {
-			if strings.EqualFold(name, topic) {
-				return t.help, true
-			}
-		}
-	}
-	return state.Help{}, false
 }
 
 func plain(h state.Help) string {

@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs/checkm"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/outbound"
+	"cutie/queuefs/web"
 )
 
 // maxComplaints is how many lines of a manifest an answer complains about.
@@ -207,8 +208,8 @@ func (e *manifestError) Error() string { return strings.Join(e.lines, "; ") }
 
 // As makes it a bad request.
 func (e *manifestError) As(target any) bool {
-	if t, ok := target.(**Error); ok {
-		*t = &Error{http.StatusBadRequest, e.Error()}
+	if t, ok := target.(**web.Error); ok {
+		*t = &web.Error{Status: http.StatusBadRequest, Message: e.Error()}
 		return true
 	}
 	return false

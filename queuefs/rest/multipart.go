@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/web"
 )
 
 // Limits of a form beside those of [Options].
@@ -126,7 +127,7 @@ func (f *endFinder) Read(p []byte) (int, error) {
 // partError says what is wrong with a form; errors that say it keep their
 // text. An end of the input that is none of the form comes wrapped.
 func partError(err error) error {
-	var answer *Error
+	var answer *web.Error
 	switch {
 	case errors.As(err, &answer):
 		return answer

@@ -1,13 +1,13 @@
 package rest
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // A version is what the entity tag of the state of a queue says of the queue:
@@ -49,11 +49,11 @@ func (h *Handler) precondition(r *request, q *queuefs.Queue) error {
 	v := h.versionOf(&s)
 	switch {
 	case match != nil && !anyTag(match, v.names):
-		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("queue %s is not in the state that If-Match names", q.ID())}
+		return web.Errorf(http.StatusPreconditionFailed, "queue %s is not in the state that If-Match names", q.ID())
 	case anyTag(none, func(string) bool { return false }): // "*", by which queues are made
-		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("%s: %v", q.ID(), queuefs.ErrQueueExists)}
+		return web.Errorf(http.StatusPreconditionFailed, "%s: %v", q.ID(), queuefs.ErrQueueExists)
 	case anyTag(none, func(tag string) bool { return v.names(strings.TrimPrefix(tag, "W/")) }):
-		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("queue %s is in the state that If-None-Match names", q.ID())}
+		return web.Errorf(http.StatusPreconditionFailed, "queue %s is in the state that If-None-Match names", q.ID())
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // putBack makes jobs pending again that were taken and of which nothing is sent,
@@ -41,7 +42,7 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 		}
 		return as, err == nil
 	}
-	e := &Error{http.StatusServiceUnavailable, fmt.Sprintf("the payload of %v cannot be read now", bad)}
+	e := &web.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("the payload of %v cannot be read now", bad)}
 	last := -1 // the bad one, if it is to be held: a moment after the others
 	for i := range taken {
 		if t := &taken[i]; t.ID == bad && !scarce(cause) {
@@ -52,7 +53,7 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 	}
 	then := "; try again later"
 	if last >= 0 {
-		e = &Error{http.StatusInternalServerError, fmt.Sprintf("the payload of %v cannot be read", bad)}
+		e = &web.Error{Status: http.StatusInternalServerError, Message: fmt.Sprintf("the payload of %v cannot be read", bad)}
 		then = "; try again for the next"
 		if as, ok := give(&taken[last]); ok {
 			if _, err := q.HoldAt(ctx, bad, as.Seq, unreadable(bad, cause)); err == nil {

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // putQueue gives the queue that the path names properties, and makes it if
@@ -29,7 +30,7 @@ func (h *Handler) putQueue(w http.ResponseWriter, r *request) error {
 	q, err := h.svc.Queue(name)
 	switch {
 	case errors.Is(err, queuefs.ErrNoQueue) && r.Header["If-Match"] != nil:
-		return &Error{http.StatusPreconditionFailed, fmt.Sprintf("there is no queue %.80s that If-Match could name", strings.ToValidUTF8(name, "\ufffd"))}
+		return web.Errorf(http.StatusPreconditionFailed, "there is no queue %.80s that If-Match could name", strings.ToValidUTF8(name, "\ufffd"))
 	case errors.Is(err, queuefs.ErrNoQueue):
 		return h.makeQueue(w, r, form, name, properties)
 	case err != nil:

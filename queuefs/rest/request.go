@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // A request is one with its query parsed; query is nil if there is none.
@@ -179,7 +180,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case errors.As(err, &large):
 		err = tooLarge("body has more than %d octets", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &Error{Status: http.StatusRequestTimeout, Message: b.late(err)}
+		err = &web.Error{Status: http.StatusRequestTimeout, Message: b.late(err)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = badRequest("body was cut off")
 	default:
@@ -274,7 +275,7 @@ func isForm(contentType string) bool {
 }
 
 func unsupportedBody(contentType string) error {
-	return &Error{http.StatusUnsupportedMediaType, "unsupported request form: " + strings.ToValidUTF8(contentType, "\ufffd")}
+	return &web.Error{Status: http.StatusUnsupportedMediaType, Message: "unsupported request form: " + strings.ToValidUTF8(contentType, "\ufffd")}
 }
 
 // drain reads a body that has no meaning. As long as it is not read, nobody

@@ -113,16 +113,13 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
-	"path"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // Options are the limits of a [Handler]. Zero values mean the defaults.
@@ -153,9 +150,10 @@ type Options struct {
 
 // A Handler serves the protocol. It is safe for concurrent use.
 type Handler struct {
-	svc *queuefs.Service
-	o   Options
-	mux *http.ServeMux
+	svc     *queuefs.Service
+	o       Options
+	router  *web.Router
+	refuser web.Refuser
 
 	batches batches
 	streams atomic.Int64
@@ -177,110 +175,26 @@ func New(svc *queuefs.Service, o Options) *Handler {
 		o.Pages = plainPages{}
 	}
 	o.setBatch()
-	h := &Handler{svc: svc, o: o, mux: http.NewServeMux()}
+	h := &Handler{svc: svc, o: o}
 	h.batches.closing, h.batches.close = context.WithCancel(context.Background())
 	h.batches.of = map[string]int{}
-	h.route("/help", methods{"GET": {h.help, "help"}})
-	h.route("/help/{method}", methods{"GET": {h.help, "help"}})
-	h.route("/state", methods{"GET": {h.serviceState, "getServiceState"}, "POST": {h.postState, "createQueue"}})
-	h.route("/state/{queue}", methods{"GET": {h.queueState, "getQueueState"}, "PUT": {h.putQueue, "createQueue"},
-		"POST": {h.postQueue, "setQueue"}, "DELETE": {h.removeQueue, "removeQueue"}})
-	h.route("/state/{queue}/{job}", methods{"GET": {h.jobState, "getJobState"}})
-	h.route("/content/{queue}", methods{"GET": {h.peek, "peekAtJob"}, "POST": {h.submit, "submitJob"}})
-	h.route("/content/{queue}/{job}", methods{"GET": {h.peek, "peekAtJob"}, "DELETE": {h.delete, "deleteJob"}})
-	h.route("/consume/{queue}", methods{"POST": {h.consume, "getNextJob"}})
-	h.route("/requeue/{queue}/{job}", methods{"POST": {h.requeue, "requeueJob"}})
-	h.route("/requeue/{queue}", methods{"POST": {h.bulk("requeue"), "requeueJob"}})
-	h.route("/hold/{queue}/{job}", methods{"POST": {h.hold, "holdJob"}})
-	h.route("/hold/{queue}", methods{"POST": {h.bulk("hold"), "holdJob"}})
-	h.route("/release/{queue}/{job}", methods{"POST": {h.release, "releaseJob"}})
-	h.route("/release/{queue}", methods{"POST": {h.bulk("release"), "releaseJob"}})
-	h.route("/delete/{queue}/{job}", methods{"POST": {h.delete, "deleteJob"}})
-	h.route("/delete/{queue}", methods{"POST": {h.bulk("delete"), "deleteJob"}})
-	h.route("/abort/{queue}/{job}", methods{"POST": {h.abort, "abortJob"}})
-	h.route("/lease/{queue}/{job}", methods{"POST": {h.extend, "extendLease"}})
-	h.route("/outcome/{queue}/{job}", methods{"POST": {h.outcome, "reportOutcome"}})
-	h.route("/result/{queue}/{job}/{name}", methods{"GET": {h.result, "getResult"}, "PUT": {h.putResult, "putResult"}})
-	h.route("/cull", methods{"POST": {h.cull, "cull"}})
-	h.route("/cull/{queue}", methods{"POST": {h.cull, "cull"}})
-	h.route("/schema/{file}", methods{"GET": {h.schema, "help"}})
-	h.route("/batch/{queue}/{batch}", methods{"GET": {h.batchState, "getBatchState"}})
-	h.route("/events", methods{"GET": {h.events, "watch"}})
-	h.route("/events/{queue}", methods{"GET": {h.events, "watch"}})
-	h.route("/queues/{queue}/{file}", methods{"GET": {h.infoFile, "help"}})
-	h.route("/queues/{queue}/{dir}/{job}", methods{"GET": {h.file, "help"}})
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		h.Error(w, r, &Error{Status: http.StatusNotFound, Message: "nothing here, see /help"})
-	})
+	h.refuser = web.Refuser{Base: h.base, Log: o.Log, BodyIdle: o.BodyIdle,
+		Page: func(dst []byte, d *state.Document) []byte { return o.Pages.State(dst, d, View{}) }}
+	h.router = web.NewRouter(h.Error, h.Routes()...)
 	return h
 }
 
-// ServeHTTP answers a request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header()["Vary"] = varyAccept
-	// A path with dots would be redirected, which hides the mistake, as would one
-	// whose slash behind the base is %2f.
-	p := r.URL.EscapedPath()
-	if trimmed := strings.TrimSuffix(p, "/"); trimmed != "" && (p[0] != '/' || path.Clean(trimmed) != trimmed) {
-		h.Error(w, r, badRequest("path %.80q is not clean", p))
-		return
-	}
-	h.mux.ServeHTTP(w, r)
-}
+// ServeHTTP answers a request by the routes of the Handler alone.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.ServeHTTP(w, r) }
 
-// varyAccept is shared by all answers; nobody changes its element.
-var varyAccept = []string{"Accept"}
+// Refuser returns what answers with errors, for routes beside those of the
+// Handler.
+func (h *Handler) Refuser() web.Refuser { return h.refuser }
 
-// methods are what may be done with a resource. HEAD is GET.
-type methods map[string]method
-
-type method struct {
-	serve func(http.ResponseWriter, *request) error
-	topic string // of the help about it
-}
-
-func (h *Handler) route(pattern string, m methods) {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-		if name == "GET" {
-			names = append(names, "HEAD")
-		}
-	}
-	slices.Sort(names)
-	allow := strings.Join(names, ", ")
-	h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		name := r.Method
-		if name == "HEAD" {
-			name = "GET"
-		}
-		do, ok := m[name]
-		if !ok {
-			w.Header().Set("Allow", allow)
-			h.Error(w, r, &Error{Status: http.StatusMethodNotAllowed, Message: "method " + r.Method + " is not among " + allow})
-			return
-		}
-		req := request{Request: r}
-		if err := h.serve(w, &req, do); err != nil {
-			h.Error(w, r, err)
-		}
-	})
-}
-
-func (h *Handler) serve(w http.ResponseWriter, r *request, m method) error {
-	if r.URL.RawQuery != "" {
-		var err error
-		if r.query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
-			return badRequest("query: %v", err)
-		}
-		switch {
-		case r.query.Has("h"):
-			return h.helpAbout(w, r, m.topic)
-		case r.query.Has("V"):
-			return h.version(w)
-		}
-	}
-	return m.serve(w, r)
+// Error answers a request with an exception state in the form that it asks for.
+// What the caller is not to see of err goes to the log.
+func (h *Handler) Error(w http.ResponseWriter, r *http.Request, err error) {
+	h.refuser.Refuse(w, r, err)
 }
 
 // base returns what references begin with.

@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // putResult stores what the consumer of a job gives back.
@@ -108,7 +109,7 @@ func identityCoding(header http.Header) error {
 	codings := header["Content-Encoding"]
 	for _, c := range codings {
 		if c != "" && !strings.EqualFold(c, "identity") {
-			return &Error{http.StatusUnsupportedMediaType, "content coding " + strings.Join(codings, ", ") + " is not supported"}
+			return &web.Error{Status: http.StatusUnsupportedMediaType, Message: "content coding " + strings.Join(codings, ", ") + " is not supported"}
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // schema serves the schema of a class of states, such as queue.xsd or
@@ -28,7 +29,7 @@ func (h *Handler) schema(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if data == nil {
-		return &Error{http.StatusNotFound, "no such schema; there are service, queue, job, batch and exception, each .xsd and .json"}
+		return web.Errorf(http.StatusNotFound, "no such schema; there are service, queue, job, batch and exception, each .xsd and .json")
 	}
 	header["Etag"] = []string{fileTag(sha256.Sum256(data))}
 	header["Cache-Control"] = noCache

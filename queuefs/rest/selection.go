@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // MaxSelection is how many jobs one call changes at most, and how many it may
@@ -188,7 +189,7 @@ func (s *Selection) each(q *queuefs.Queue, visit func(queuefs.JobID) bool) error
 	first, last := s.After+1, ^queuefs.JobID(0)
 	if s.Batch != "" {
 		begin, end, err := batchRange(q, s.Batch)
-		var none *Error
+		var none *web.Error
 		if s.After != 0 && errors.As(err, &none) && none.Status == http.StatusNotFound {
 			return nil // what is left of it was culled
 		}
@@ -267,5 +268,5 @@ func batchRange(q *queuefs.Queue, name string) (first, last queuefs.JobID, err e
 		}
 		break
 	}
-	return 0, 0, &Error{http.StatusNotFound, fmt.Sprintf("batch %s has no jobs in queue %s", name, q.ID())}
+	return 0, 0, web.Errorf(http.StatusNotFound, "batch %s has no jobs in queue %s", name, q.ID())
 }

@@ -1,15 +1,13 @@
 package rest
 
-import "cutie/queuefs/state"
+import (
+	"cutie/queuefs/state"
+	"cutie/queuefs/web"
+)
 
-// topics are the methods there is help about, in the order of Cutie 5. Names
-// are matched without case.
-var topics = []struct {
-	name    string // as on the command line
-	help    state.Help
-	aliases []string
-}{
-	{"help", state.Help{
+// Help about the methods, in the order of Cutie 5.
+var (
+	aboutHelp = &web.Help{Name: "help", Help: state.Help{
 		Method:  "Help",
 		Summary: "Help about the service or one of its methods",
 		Request: "GET /help[/METHOD]",
@@ -17,13 +15,13 @@ var topics = []struct {
 			"by Accept, the default is XHTML; schemas are at /schema/queue.xsd and .json;\n" +
 			"?h on any request asks for help about its method, ?V for the version.\n" +
 			"Q is the identifier or name of a queue, percent-encoded; J that of a job.",
-	}, nil},
-	{"getServiceState", state.Help{
+	}}
+	aboutGetServiceState = &web.Help{Name: "getServiceState", Help: state.Help{
 		Method: "Get-service-state", Summary: "State of the service with references to its queues",
 		Request: "GET /state",
 		Text:    "Errors: 415 unsupported form.",
-	}, nil},
-	{"getQueueState", state.Help{
+	}}
+	aboutGetQueueState = &web.Help{Name: "getQueueState", Help: state.Help{
 		Method: "Get-queue-state", Summary: "State of a queue with references to its jobs",
 		Request: "GET /state/Q[?status=pending|consumed|deleted][&outcome=completed|error|aborted][&held][&batch=B][&after=J][&limit=N][&detail][&submitter=A]",
 		Text: "Lists the jobs for which all of that holds. limit is how many are listed, 0 to\n" +
@@ -32,13 +30,13 @@ var topics = []struct {
 			"the element job:jobStates, one Turtle graph, or a table; a Link of the relation\n" +
 			"next refers to the rest. submitter wants detail, and limit is then how many jobs\n" +
 			"are looked at. Errors: 404 queue or batch not found, 415.",
-	}, nil},
-	{"getJobState", state.Help{
+	}}
+	aboutGetJobState = &web.Help{Name: "getJobState", Help: state.Help{
 		Method: "Get-job-state", Summary: "State of a job",
 		Request: "GET /state/Q/J",
 		Text:    "Errors: 404 queue or job not found, 415.",
-	}, nil},
-	{"createQueue", state.Help{
+	}}
+	aboutCreateQueue = &web.Help{Name: "createQueue", Help: state.Help{
 		Method: "Create-queue", Summary: "Make an empty queue",
 		Request: "PUT /state/Q[?PROPERTY=VALUE...]",
 		Text: "Properties are those of Set-queue, in the query or in a body that is a form,\n" +
@@ -46,8 +44,8 @@ var topics = []struct {
 			"the answer is 200, or 412 with the header If-None-Match: *, or if If-Match names\n" +
 			"another state. POST /state with the property identifier makes a queue too, or\n" +
 			"answers 409.",
-	}, nil},
-	{"setQueue", state.Help{
+	}}
+	aboutSetQueue = &web.Help{Name: "setQueue", Aliases: []string{"setQueueBehavior", "set-queue-behavior"}, Help: state.Help{
 		Method: "Set-queue", Summary: "Set properties of a queue, pause it or go on",
 		Request: "POST /state/Q[?S=pause|restart][&PROPERTY=VALUE...]",
 		Text: "Properties: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold\n" +
@@ -58,21 +56,21 @@ var topics = []struct {
 			"empty one is unset. A paused queue hands out no job. A queue is renamed by making\n" +
 			"another. Errors: 400, 404, 409 another queue has the name, 412 If-Match names\n" +
 			"another state.",
-	}, []string{"setQueueBehavior", "set-queue-behavior"}},
-	{"removeQueue", state.Help{
+	}}
+	aboutRemoveQueue = &web.Help{Name: "removeQueue", Help: state.Help{
 		Method: "Remove-queue", Summary: "Remove a queue without jobs",
 		Request: "DELETE /state/Q",
 		Text:    "Answers 200 with the state of the service. Errors: 404, 409 the queue has jobs.",
-	}, nil},
-	{"cull", state.Help{
+	}}
+	aboutCull = &web.Help{Name: "cull", Help: state.Help{
 		Method: "Cull", Summary: "Remove processed jobs as the thresholds say",
 		Request: "POST /cull[/Q][?dry]",
 		Text: "culledJobs are what is gone, or would be with dry: queue, job, where it stood,\n" +
 			"since when, octets. moreJobs says that there is more to cull. keptJobs are how\n" +
 			"many jobs of a queue stay though they are due: needed, since a published list\n" +
 			"waits for its package, or spared, as UWS has promised. Errors: 404.",
-	}, nil},
-	{"submitJob", state.Help{
+	}}
+	aboutSubmitJob = &web.Help{Name: "submitJob", Aliases: []string{"put"}, Help: state.Help{
 		Method: "Submit-job", Summary: "Put jobs at the end of a queue",
 		Request: "POST /content/Q[?type=job|batch-manifest][&filename=][&sidecar=][&digest-type=&digest-value=]",
 		Text: "The body is the payload, of any media type; or multipart/form-data with the\n" +
@@ -84,14 +82,14 @@ var topics = []struct {
 			"none; a line @URL stands for the lines of the manifest there. With Prefer:\n" +
 			"respond-async the answer is 202 with the Location of the state of the batch. Errors: 400 digest verification failed, 404, 408 body too\n" +
 			"slow, 409 queue refuses submissions, 413 too large, 415, 507 out of space.",
-	}, []string{"put"}},
-	{"getBatchState", state.Help{
+	}}
+	aboutGetBatchState = &web.Help{Name: "getBatchState", Help: state.Help{
 		Method: "Get-batch-state", Summary: "How far a batch manifest is",
 		Request: "GET /batch/Q/B",
 		Text: "B is from the Location of the answer 202. The state is kept for an hour after\n" +
 			"the end, and until the service stops. Errors: 404.",
-	}, nil},
-	{"getNextJob", state.Help{
+	}}
+	aboutGetNextJob = &web.Help{Name: "getNextJob", Aliases: []string{"get"}, Help: state.Help{
 		Method: "Get-next-job", Summary: "Take the job at the head of a queue",
 		Request: "POST /consume/Q[?max=N][&wait=SECONDS][&lease=SECONDS]",
 		Text: "Answers 200 with multipart/form-data (parts payload and sidecar), or as Accept\n" +
@@ -105,33 +103,33 @@ var topics = []struct {
 			"goes back, too, or on hold if that is not for the moment; the answer says so.\n" +
 			"If it had begun, with max, it is cut off before that job. Errors: 404 queue not\n" +
 			"found, 500 or 503 a payload cannot be read.",
-	}, []string{"get"}},
-	{"peekAtJob", state.Help{
+	}}
+	aboutPeekAtJob = &web.Help{Name: "peekAtJob", Aliases: []string{"peek", "peekJob"}, Help: state.Help{
 		Method: "Peek-at-job", Summary: "Look at a job and leave it where it is",
 		Request: "GET /content/Q[/J]",
 		Text: "Without J it is the job at the head, else a job of any status. Answers as\n" +
 			"Get-next-job. Errors: 404 queue or job not found.",
-	}, []string{"peek", "peekJob"}},
-	{"deleteJob", state.Help{
+	}}
+	aboutDeleteJob = &web.Help{Name: "deleteJob", Aliases: []string{"rm", "deleteItem"}, Help: state.Help{
 		Method: "Delete-job", Summary: "Take a pending job out of the queue",
 		Request: "DELETE /content/Q/J",
 		Text: "Answers 202, also if it was deleted before. POST /delete/Q/J does the same, and\n" +
 			"POST /delete/Q with a selection as for Requeue-job takes out many jobs. Errors:\n" +
 			"404, 409 the job was consumed.",
-	}, []string{"rm", "deleteItem"}},
-	{"holdJob", state.Help{
+	}}
+	aboutHoldJob = &web.Help{Name: "holdJob", Help: state.Help{
 		Method: "Hold-job", Summary: "Keep a pending job from being taken",
 		Request: "POST /hold/Q[/J][?reason=TEXT]",
 		Text: "Without J a selection as for Requeue-job says which jobs. Errors: 404, 409 the\n" +
 			"job is not pending.",
-	}, nil},
-	{"releaseJob", state.Help{
+	}}
+	aboutReleaseJob = &web.Help{Name: "releaseJob", Help: state.Help{
 		Method: "Release-job", Summary: "Let a job that is held be taken again, in its place",
 		Request: "POST /release/Q[/J]",
 		Text: "Without J a selection as for Requeue-job says which jobs. Errors: 404, 409 the\n" +
 			"job is not pending.",
-	}, nil},
-	{"requeueJob", state.Help{
+	}}
+	aboutRequeueJob = &web.Help{Name: "requeueJob", Help: state.Help{
 		Method: "Requeue-job", Summary: "Put a consumed or deleted job back in its place",
 		Request: "POST /requeue/Q[/J][?end][&SELECTION]",
 		Text: "With end the payload comes into the queue again as a new job at its end, which is\n" +
@@ -146,41 +144,41 @@ var topics = []struct {
 			"same request with after=moreAfter may change others, as may the Link of the\n" +
 			"relation next, which there is if the body names no job; a call ends after 20\n" +
 			"seconds.",
-	}, nil},
-	{"extendLease", state.Help{
+	}}
+	aboutExtendLease = &web.Help{Name: "extendLease", Help: state.Help{
 		Method: "Extend-lease", Summary: "Say that a job is still worked on",
 		Request: "POST /lease/Q/J[?seconds=N]",
 		Text: "The token comes in the header Cutie-Lease or the parameter lease. Answers 200\n" +
 			"with the new Cutie-Lease-Expires. Errors: 404, 410 the lease is gone: stop\n" +
 			"working.",
-	}, nil},
-	{"reportOutcome", state.Help{
+	}}
+	aboutReportOutcome = &web.Help{Name: "reportOutcome", Help: state.Help{
 		Method: "Report-outcome", Summary: "Say what became of a job",
 		Request: "POST /outcome/Q/J?outcome=completed|error|released[&message=TEXT][&type=transient|fatal]",
 		Text: "Ends the lease, whose token comes as for Extend-lease. A job that is released is\n" +
 			"pending again, whatever maxAttempts. Errors: 404, 410 the lease is gone, and\n" +
 			"nothing was changed.",
-	}, nil},
-	{"abortJob", state.Help{
+	}}
+	aboutAbortJob = &web.Help{Name: "abortJob", Help: state.Help{
 		Method: "Abort-job", Summary: "Take a job out of work",
 		Request: "POST /abort/Q/J[?message=TEXT]",
 		Text: "A pending job is deleted, the lease of a consumed one revoked; the outcome is\n" +
 			"aborted. Errors: 404, 409 nobody works on the job.",
-	}, nil},
-	{"putResult", state.Help{
+	}}
+	aboutPutResult = &web.Help{Name: "putResult", Help: state.Help{
 		Method: "Put-result", Summary: "Store what a job has led to",
 		Request: "PUT /result/Q/J/NAME",
 		Text: "The token of the lease comes as for Extend-lease; NAME is 1 to 64 letters, digits\n" +
 			"and . _ -, with no dot first. The body is kept with its Content-Type; digests are\n" +
 			"given as for Submit-job. Answers 201. Errors: 400, 404, 409 there is one of that\n" +
 			"name, 410 the lease is gone, 413.",
-	}, nil},
-	{"getResult", state.Help{
+	}}
+	aboutGetResult = &web.Help{Name: "getResult", Help: state.Help{
 		Method: "Get-result", Summary: "Read what a job has led to",
 		Request: "GET /result/Q/J/NAME",
 		Text:    "Errors: 404.",
-	}, nil},
-	{"watch", state.Help{
+	}}
+	aboutWatch = &web.Help{Name: "watch", Help: state.Help{
 		Method: "Follow-events", Summary: "Be told what happens to jobs, as it happens",
 		Request: "GET /events[/Q][?kind=][&status=][&from=N]",
 		Text: "Answers text/event-stream, as browsers read it; with the header Last-Event-ID the\n" +
@@ -188,5 +186,5 @@ var topics = []struct {
 			"cull, update, hold, release, lease, outcome. A job of UWS that is not started is\n" +
 			"pending and on hold, and its start is release. status is where an event leads to.\n" +
 			"Errors: 404, 503 too many follow.",
-	}, nil},
-}
+	}}
+)

@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 func TestLeaseIsExtendedUntilItIsGone(t *testing.T) {
@@ -238,7 +239,7 @@ func TestClientWorks(t *testing.T) {
 		"hold":        {one(c.Hold(ctx, "jobs", got[0].Job, "")), queuefs.ErrNotPending},
 		"release":     {one(c.Release(ctx, "jobs", "j000000000099")), queuefs.ErrNoJob},
 	} {
-		var re *rest.Error
+		var re *web.Error
 		if !errors.As(e[0], &re) || e[1] != nil && !errors.Is(e[0], e[1]) {
 			t.Errorf("%s: got %v, want %v", what, e[0], e[1])
 		}

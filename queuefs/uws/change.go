@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // change does what a POST to a job, or to a part of it, asks for (UWS 1.1,
@@ -22,15 +23,15 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if len(r.path) == 3 {
-		if err := c.only(r.path[2], params); err != nil {
+	if part := r.PathValue("part"); part != "" {
+		if err := c.only(part, params); err != nil {
 			return err
 		}
 	}
 	if c == (control{}) && len(params) == 0 {
 		return bad("nothing is asked for: PHASE, DESTRUCTION, EXECUTIONDURATION, ACTION or a parameter")
 	}
-	defer r.list.lock(r.path[1])()
+	defer r.list.lock(r.PathValue("job"))()
 	j, err := h.found(r, true)
 	if err != nil {
 		return err
@@ -149,7 +150,7 @@ func (j *job) changed(params []pair) ([]pair, error) {
 		size += len(p.name) + len(p.value)
 	}
 	if size > maxParams || len(list) > maxPairs || len(formatPairs(list)) > queuefs.MaxSidecar {
-		return nil, &httpError{http.StatusRequestEntityTooLarge, "parameters are too many or too long"}
+		return nil, web.Errorf(http.StatusRequestEntityTooLarge, "parameters are too many or too long")
 	}
 	return list, nil
 }
@@ -174,9 +175,9 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	p := pair{r.path[3], string(value)}
+	p := pair{r.PathValue("name"), string(value)}
 	if len(value) > maxParams {
-		return &httpError{http.StatusRequestEntityTooLarge, "the value has more than " + strconv.Itoa(maxParams) + " octets"}
+		return &web.Error{Status: http.StatusRequestEntityTooLarge, Message: "the value has more than " + strconv.Itoa(maxParams) + " octets"}
 	}
 	if err := cmp.Or(checkText(p), checkName(p.name)); err != nil {
 		return bad("%v", err)
@@ -184,7 +185,7 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 	if isControl(p.name) {
 		return bad("%.40q is no parameter of the job", p.name)
 	}
-	defer r.list.lock(r.path[1])()
+	defer r.list.lock(r.PathValue("job"))()
 	j, err := h.found(r, true)
 	if err != nil {
 		return err
@@ -201,7 +202,7 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 
 // destroyed is DELETE of a job.
 func (h *Handler) destroyed(w http.ResponseWriter, r *request) error {
-	defer r.list.lock(r.path[1])()
+	defer r.list.lock(r.PathValue("job"))()
 	j, err := h.found(r, true)
 	if err != nil {
 		return err

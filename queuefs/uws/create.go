@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/web"
 )
 
 // create makes a job (UWS 1.1, 2.2.3.1), and starts it with PHASE=RUN.
@@ -44,8 +45,8 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 		}
 	}
 	c, params, err := takeControl(f.params, false)
-	if e, ok := errors.AsType[*httpError](err); ok {
-		return "", forbidden("%s", e.text)
+	if e, ok := errors.AsType[*web.Error](err); ok {
+		return "", forbidden("%s", e.Message)
 	}
 	if c.abort {
 		return "", forbidden("PHASE is ABORT, and the job is only being made")
@@ -78,7 +79,7 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	return cut.Extra.Value(elemID), nil
 }
 
-var errLong = &httpError{http.StatusRequestEntityTooLarge, "parameters are too long; upload a file"}
+var errLong = web.Errorf(http.StatusRequestEntityTooLarge, "parameters are too long; upload a file")
 
 // submit puts what came into the queue: the file, several files as parts of
 // one, or the parameters as a form.

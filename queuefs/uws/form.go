@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 const mediaForm = "application/x-www-form-urlencoded"
@@ -82,9 +83,9 @@ func (b *body) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		_ = b.conn.SetReadDeadline(time.Time{})
 	case errors.As(err, &large):
-		err = &httpError{http.StatusRequestEntityTooLarge, "body has more than " + strconv.FormatInt(large.Limit, 10) + " octets"}
+		err = &web.Error{Status: http.StatusRequestEntityTooLarge, Message: "body has more than " + strconv.FormatInt(large.Limit, 10) + " octets"}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &httpError{http.StatusRequestTimeout, "nothing of the body came for " + b.idle.String() + ", the most that is waited for; send the request again and do not pause so long"}
+		err = &web.Error{Status: http.StatusRequestTimeout, Message: "nothing of the body came for " + b.idle.String() + ", the most that is waited for; send the request again and do not pause so long"}
 	default:
 		err = bad("body could not be read")
 	}
@@ -127,7 +128,7 @@ func (f *filled) add(p pair) error {
 		return bad("%v", err)
 	}
 	if f.size += len(p.name) + len(p.value); f.size > maxParams || len(f.params) >= maxPairs {
-		return &httpError{http.StatusRequestEntityTooLarge, "parameters have more than " + strconv.Itoa(maxParams) +
+		return &web.Error{Status: http.StatusRequestEntityTooLarge, Message: "parameters have more than " + strconv.Itoa(maxParams) +
 			" octets, or are more than " + strconv.Itoa(maxPairs) + "; upload them as a file"}
 	}
 	f.params = append(f.params, p)
@@ -163,7 +164,7 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 			return f, err
 		}
 		if len(text) > 3*maxParams {
-			return f, &httpError{http.StatusRequestEntityTooLarge, "form has more than " + strconv.Itoa(3*maxParams) + " octets; upload a file"}
+			return f, &web.Error{Status: http.StatusRequestEntityTooLarge, Message: "form has more than " + strconv.Itoa(3*maxParams) + " octets; upload a file"}
 		}
 		pairs, err := parseForm(string(text))
 		if err != nil {
@@ -177,7 +178,7 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 	case files && r.set.opaque:
 		return f, f.take(upload{name: payloadName, mediaType: label(r.Header.Get("Content-Type"))}, in)
 	default:
-		return f, &httpError{http.StatusUnsupportedMediaType, "unsupported body: " + label(media) + "; parameters come as a form, a file in multipart/form-data"}
+		return f, &web.Error{Status: http.StatusUnsupportedMediaType, Message: "unsupported body: " + label(media) + "; parameters come as a form, a file in multipart/form-data"}
 	}
 	return f, nil
 }
@@ -256,7 +257,7 @@ func (f *filled) take(u upload, in io.Reader) (err error) {
 
 // partError says of an error that is not ours that the body is wrong.
 func partError(err error) error {
-	var e *httpError
+	var e *web.Error
 	var broken *os.PathError
 	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, queuefs.ErrNoSpace) || errors.Is(err, queuefs.ErrFailed) {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // page tells whether HTML is asked for. A browser names application/xhtml+xml;
@@ -197,8 +198,8 @@ func (f *filled) taken(name string) bool {
 }
 
 // failPage tells a person what is wrong.
-func (h *Handler) failPage(w http.ResponseWriter, e *httpError) error {
-	return sendPage(w, e.status, "fail", h.frame(http.StatusText(e.status), e.text))
+func (h *Handler) failPage(w http.ResponseWriter, e *web.Error) error {
+	return sendPage(w, e.Status, "fail", h.frame(http.StatusText(e.Status), e.Message))
 }
 
 func sendPage(w http.ResponseWriter, status int, name string, f *frame) error {

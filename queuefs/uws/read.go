@@ -20,7 +20,7 @@ func (h *Handler) atom(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	s := ""
-	switch r.path[2] {
+	switch r.PathValue("part") {
 	case "phase":
 		s = string(j.phase())
 	case "executionduration":
@@ -83,7 +83,7 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 	if len(j.results()) == 0 {
 		return notFound("result not found")
 	}
-	res, in, err := j.q.Result(j.cut.ID, r.path[3])
+	res, in, err := j.q.Result(j.cut.ID, r.PathValue("name"))
 	if errors.Is(err, queuefs.ErrBadName) {
 		return notFound("result not found")
 	}
@@ -103,7 +103,7 @@ func (h *Handler) parameter(w http.ResponseWriter, r *request) error {
 	}
 	for _, p := range j.parameters() {
 		switch {
-		case p.name != r.path[3]:
+		case p.name != r.PathValue("name"):
 		case !p.ref:
 			text(w, http.StatusOK, p.value)
 			return nil

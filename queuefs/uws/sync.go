@@ -1,6 +1,7 @@
 package uws
 
 import (
+	"cutie/queuefs/web"
 	"net/http"
 )
 
@@ -33,7 +34,7 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 	}
 	if p := j.phase(); p != completed {
 		_, detail, _ := j.failure()
-		return &httpError{http.StatusUnprocessableEntity, string(p) + ": " + detail}
+		return &web.Error{Status: http.StatusUnprocessableEntity, Message: string(p) + ": " + detail}
 	}
 	results := j.results()
 	if len(results) == 0 {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // A Caller is who asks, and what they may do with a queue.
@@ -38,8 +37,9 @@ type Options struct {
 
 // A Handler serves the queues of a service. It is safe for concurrent use.
 type Handler struct {
-	svc *queuefs.Service
-	o   Options
+	svc    *queuefs.Service
+	o      Options
+	router *web.Router
 
 	closing context.Context // ends when nobody is to wait any longer
 	close   context.CancelFunc
@@ -65,6 +65,7 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	}
 	h := &Handler{svc: svc, o: o, lists: map[string]*jobList{}}
 	h.closing, h.close = context.WithCancel(context.Background())
+	h.router = web.NewRouter(h.fail, h.Routes()...)
 	for _, q := range svc.Queues() {
 		_, _ = h.list(q) // else requests for the queue say why not, and try again
 	}
@@ -86,131 +87,7 @@ type request struct {
 	list   *jobList
 	set    settings
 	caller Caller
-	query  []pair   // in the order they came
-	path   []string // behind the queue
-}
-
-// ServeHTTP answers requests whose paths begin with /uws/.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := h.serve(w, r); err != nil {
-		h.fail(w, r, err)
-	}
-}
-
-func (h *Handler) serve(w http.ResponseWriter, raw *http.Request) error {
-	path := strings.Split(strings.TrimPrefix(raw.URL.EscapedPath(), "/"), "/")
-	for i, s := range path {
-		var err error
-		if path[i], err = url.PathUnescape(s); err != nil {
-			return bad("path: %v", err)
-		}
-	}
-	slash := path[len(path)-1] == "" // at the end
-	if slash {
-		path = path[:len(path)-1]
-	}
-	if len(path) < 3 || path[0] != "uws" || slices.Contains(path, "") {
-		return errNothing
-	}
-	q, err := h.svc.Queue(path[1])
-	if err != nil {
-		return notFound("queue not found")
-	}
-	list, err := h.list(q)
-	if err != nil {
-		return err
-	}
-	r := &request{Request: raw, q: q, list: list, caller: h.o.Caller(raw, q.ID()), path: path[2:]}
-	usable := false
-	if r.set, usable, err = list.settings(); err != nil && !usable {
-		return err
-	}
-	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
-		return bad("query: %v", err)
-	}
-	m, err := h.resource(r)
-	if err != nil {
-		return err
-	}
-	method := r.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	do := m[method]
-	if slash {
-		// Such a path is another one to those who decide who may do what.
-		if do == nil || method != http.MethodGet || r.path[0] == "sync" {
-			return errNothing
-		}
-		w.Header().Set("Location", h.ref(q, r.path...)+strings.TrimSuffix("?"+raw.URL.RawQuery, "?"))
-		text(w, http.StatusTemporaryRedirect, "")
-		return nil
-	}
-	if do == nil {
-		var allow []string
-		for name := range m {
-			if allow = append(allow, name); name == http.MethodGet {
-				allow = append(allow, http.MethodHead)
-			}
-		}
-		slices.Sort(allow)
-		w.Header().Set("Allow", strings.Join(allow, ", "))
-		return &httpError{http.StatusMethodNotAllowed, "method " + r.Method + " is not among " + strings.Join(allow, ", ")}
-	}
-	w.Header().Set("Cache-Control", "no-cache")
-	return do(w, r)
-}
-
-var errNothing = notFound("nothing here: jobs are below /uws/QUEUE/async")
-
-// methods are what may be done with a resource.
-type methods map[string]func(http.ResponseWriter, *request) error
-
-// resource returns what may be done with what the path names.
-func (h *Handler) resource(r *request) (methods, error) {
-	get := func(do func(http.ResponseWriter, *request) error) methods { return methods{"GET": do} }
-	switch p := r.path; p[0] {
-	case "capabilities", "availability":
-		if len(p) == 1 {
-			return get(h.vosi), nil
-		}
-	case "sync":
-		switch len(p) {
-		case 1:
-			if r.Method == http.MethodHead { // it is no way to make a job
-				return methods{"POST": h.sync}, nil
-			}
-			return methods{"GET": h.sync, "POST": h.sync}, nil
-		case 2:
-			return get(h.syncWait), nil
-		}
-	case "async":
-		switch len(p) {
-		case 1:
-			return methods{"GET": h.jobs, "POST": h.create}, nil
-		case 2:
-			return methods{"GET": h.job, "POST": h.change, "DELETE": h.destroyed}, nil
-		case 3:
-			switch p[2] {
-			case "phase", "executionduration", "destruction":
-				return methods{"GET": h.atom, "POST": h.change}, nil
-			case "quote", "owner", "error":
-				return get(h.atom), nil
-			case "results":
-				return get(h.results), nil
-			case "parameters":
-				return methods{"GET": h.parameters, "POST": h.change}, nil
-			}
-		case 4:
-			switch p[2] {
-			case "results":
-				return get(h.result), nil
-			case "parameters":
-				return methods{"GET": h.parameter, "PUT": h.putParameter}, nil
-			}
-		}
-	}
-	return nil, errNothing
+	query  []pair // in the order they came
 }
 
 // ref returns the URL of something of the queue.
@@ -221,7 +98,7 @@ func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
 // found returns the job that the path names, which the caller may see, and
 // change if that is asked for; then its lock is held.
 func (h *Handler) found(r *request, change bool) (*job, error) {
-	j, err := r.list.find(r.set, r.path[1])
+	j, err := r.list.find(r.set, r.PathValue("job"))
 	if errors.Is(err, errNoJob) {
 		return nil, notFound("job not found")
 	}

@@ -10,7 +10,7 @@ import (
 func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
 	d := &document{}
 	d.buf.WriteString(xml.Header)
-	if r.path[0] == "availability" {
+	if r.PathValue("part") == "availability" {
 		up, note := "true", ""
 		switch info := r.q.Info(); {
 		case h.svc.Err() != nil:

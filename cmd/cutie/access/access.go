@@ -20,8 +20,7 @@
 //
 // # Rights
 //
-// What a request needs is decided by its method and path alone, see [Rules].
-// Rights hold for all queues or for one. A request about a queue that does not
+// The route of a request says which right it takes, see [web.Route]. Rights hold for all queues or for one. A request about a queue that does not
 // exist needs the right for all queues, so that nobody learns by asking which
 // queues there are. The names of queues are no secret: the state of the service
 // and the Source Description, which name all of them, are for everyone who may
@@ -35,6 +34,7 @@ package access
 
 import (
 	"context"
+	"cutie/queuefs/web"
 	"os"
 	"syscall"
 	"time"
@@ -57,12 +57,12 @@ func Local() *Caller { return &Caller{rights: Everything} }
 
 // May tells whether the caller has a right for a queue, by its cleaned
 // identifier, or for all queues if that is "".
-func (c *Caller) May(r Right, queue string) bool {
+func (c *Caller) May(r web.Right, queue string) bool {
 	return c.rights.Allow(r, queue) && (!c.token || c.narrow.Allow(r, queue))
 }
 
 // mayFor tells whether there is any queue for which the caller has the right.
-func (c *Caller) mayFor(r Right) bool {
+func (c *Caller) mayFor(r web.Right) bool {
 	if c.May(r, "") {
 		return true
 	}

@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"strings"
 
-	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // A Browser guards against what pages of strangers make a browser do: it sends
@@ -40,15 +40,15 @@ func NewBrowser(base string, strict bool) (*Browser, error) {
 	return b, nil
 }
 
-// Check returns a [*rest.Error] of status 403 or 421 for a request that no
+// Check returns a [*web.Error] of status 403 or 421 for a request that no
 // page of ours has made.
 func (b *Browser) Check(r *http.Request) error {
 	if b.Hosts != nil && !b.known(r.Host) {
-		return &rest.Error{Status: http.StatusMisdirectedRequest,
+		return &web.Error{Status: http.StatusMisdirectedRequest,
 			Message: fmt.Sprintf("host %.80q is not known here, see serve --base-uri", r.Host)}
 	}
 	if err := b.cross.Check(r); err != nil {
-		return &rest.Error{Status: http.StatusForbidden, Message: "a page of another site may not do this"}
+		return &web.Error{Status: http.StatusForbidden, Message: "a page of another site may not do this"}
 	}
 	return nil
 }

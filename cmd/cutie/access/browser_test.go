@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"cutie/cmd/cutie/access"
-	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 func TestPagesOfOthersMayNotChangeAnything(t *testing.T) {
@@ -48,7 +48,7 @@ func TestPagesOfOthersMayNotChangeAnything(t *testing.T) {
 		}
 		for b, want := range map[*access.Browser]int{lax: tt.lax, strict: tt.strict} {
 			got := 0
-			var answer *rest.Error
+			var answer *web.Error
 			if errors.As(b.Check(r), &answer) {
 				got = answer.Status
 			}

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"cutie/queuefs/web"
 	"fmt"
 	"math"
 	"net/http"
@@ -16,8 +17,6 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
-
-	"cutie/queuefs/rest"
 )
 
 // Options are the settings of a [Gate].
@@ -137,17 +136,17 @@ func (g *Gate) reload() error {
 	return nil
 }
 
-// Admit decides about a request of a client. The error is a [*rest.Error] of
-// status 401, 403, 429 or 503; what the answer needs besides is added to
-// header. Who asked is known with 403 as well.
-func (g *Gate) Admit(header http.Header, r *http.Request, client netip.Addr) (*Caller, error) {
+// Admit decides about a request of a client that takes a right, for the queue
+// named in its path. The error is a [*web.Error] of status 401, 403, 429 or 503;
+// what the answer needs besides is added to header. The caller is known with 403
+// as well.
+func (g *Gate) Admit(header http.Header, r *http.Request, need web.Need, queue string, client netip.Addr) (*Caller, error) {
 	caller := &Caller{rights: g.o.Anonymous}
 	b := g.book.Load()
-	if b == nil && caller.May(Admin, "") {
+	if b == nil && caller.May(web.Admin, "") {
 		return caller, nil
 	}
-	rule, name := RuleFor(r.Method, r.URL)
-	if rule.Right == 0 {
+	if need.Right == 0 {
 		return caller, nil
 	}
 	if auth := r.Header.Get("Authorization"); b != nil && auth != "" && !nobody(r) {
@@ -156,10 +155,10 @@ func (g *Gate) Admit(header http.Header, r *http.Request, client netip.Addr) (*C
 			return nil, err
 		}
 	}
-	if g.allows(caller, rule, name) {
+	if g.allows(caller, need, queue) {
 		return caller, nil
 	}
-	err := g.refuse(header, caller, rule)
+	err := g.refuse(header, caller, need)
 	if caller.Name == "" && b != nil {
 		caller = nil
 	}
@@ -170,63 +169,63 @@ func (g *Gate) Admit(header http.Header, r *http.Request, client netip.Addr) (*C
 // takes: a right for a queue, by its cleaned identifier, or for all queues if
 // that is "". The caller is that of the request, see [WithCaller]; errors are
 // those of Admit.
-func (g *Gate) Require(header http.Header, r *http.Request, right Right, queue string) error {
+func (g *Gate) Require(header http.Header, r *http.Request, right web.Right, queue string) error {
 	caller := CallerOf(r.Context())
 	if caller.May(right, queue) {
 		return nil
 	}
-	rule := Rule{Path: r.URL.Path, Right: right, Of: Named}
+	need := web.Here(right)
 	if queue == "" {
-		rule.Of = Every
+		need = web.Everywhere(right)
 	}
-	return g.refuse(header, caller, rule)
+	return g.refuse(header, caller, need)
 }
 
-// refuse is the answer to a caller who may not do what a rule is about.
-func (g *Gate) refuse(header http.Header, caller *Caller, rule Rule) error {
+// refuse is the answer to a caller without a right.
+func (g *Gate) refuse(header http.Header, caller *Caller, need web.Need) error {
 	switch {
 	case caller.Name != "":
-		return &rest.Error{Status: http.StatusForbidden, Message: fmt.Sprintf("%s has no right to %s", caller.Name, rule.text())}
+		return &web.Error{Status: http.StatusForbidden, Message: fmt.Sprintf("%s has no right to %s", caller.Name, textOf(need))}
 	case g.book.Load() == nil:
-		return &rest.Error{Status: http.StatusForbidden, Message: "nobody has the right to " + rule.text() + " over the network"}
+		return &web.Error{Status: http.StatusForbidden, Message: "nobody has the right to " + textOf(need) + " over the network"}
 	}
-	return challenge(header, "", "a name and password or a token is needed to "+rule.text())
+	return challenge(header, "", "a name and password or a token is needed to "+textOf(need))
 }
 
-func (g *Gate) allows(c *Caller, rule Rule, name string) bool {
-	switch {
-	case rule.Of == Some:
-		return c.mayFor(rule.Right)
-	case rule.Of == Every:
-		return c.May(rule.Right, "")
-	case rule.Of == Body:
-		return c.mayFor(Read) || c.mayFor(Submit) || c.mayFor(Consume) || c.mayFor(Delete)
+func (g *Gate) allows(c *Caller, need web.Need, name string) bool {
+	switch need.Of {
+	case web.Some:
+		return c.mayFor(need.Right)
+	case web.Every, web.Nothing:
+		return c.May(need.Right, "")
+	case web.Body:
+		return c.mayFor(web.Read) || c.mayFor(web.Submit) || c.mayFor(web.Consume) || c.mayFor(web.Delete)
 	}
 	id, ok := g.o.Queue(name)
 	if !ok {
 		id = ""
 	}
-	return c.May(rule.Right, id) || rule.Of == Own && c.May(Submit, id)
+	return c.May(need.Right, id) || need.Of == web.Own && c.May(web.Submit, id)
 }
 
-// text says what a rule is about, after "right to".
-func (r Rule) text() string {
-	switch {
-	case r.Path == "":
+// textOf says what a need is about, after "right to".
+func textOf(n web.Need) string {
+	switch n.Of {
+	case web.Nothing:
 		return "do what is left to administrators"
-	case r.Of == Named, r.Of == Own:
-		return r.Right.String() + " here"
-	case r.Of == Every:
-		return r.Right.String() + " all queues"
+	case web.Named, web.Own:
+		return n.Right.String() + " here"
+	case web.Every:
+		return n.Right.String() + " all queues"
 	}
-	return r.Right.String() + " any queue"
+	return n.Right.String() + " any queue"
 }
 
 // challenge is the answer to somebody who may try again with credentials (RFC
 // 7617, RFC 6750).
 func challenge(header http.Header, bearer, why string) error {
 	header["Www-Authenticate"] = []string{`Basic realm="cutie", charset="UTF-8"`, `Bearer realm="cutie"` + bearer}
-	return &rest.Error{Status: http.StatusUnauthorized, Message: why}
+	return &web.Error{Status: http.StatusUnauthorized, Message: why}
 }
 
 // nobody reports whether a request has credentials with neither a name nor a
@@ -293,14 +292,14 @@ func (g *Gate) verify(ctx context.Context, header http.Header, b *book, name, pa
 	if wait := g.wrong.try(by, now); wait > 0 {
 		seconds := int(math.Ceil(wait.Seconds()))
 		header.Set("Retry-After", strconv.Itoa(seconds))
-		return false, &rest.Error{Status: http.StatusTooManyRequests,
+		return false, &web.Error{Status: http.StatusTooManyRequests,
 			Message: fmt.Sprintf("too many wrong passwords from this address, try again in %d s", seconds)}
 	}
 	defer g.queue.Add(-1)
 	if g.queue.Add(1) > hashesQueued {
 		g.wrong.giveBack(by)
 		header.Set("Retry-After", "10")
-		return false, &rest.Error{Status: http.StatusServiceUnavailable, Message: "too many people log in at once"}
+		return false, &web.Error{Status: http.StatusServiceUnavailable, Message: "too many people log in at once"}
 	}
 	select {
 	case g.slots <- struct{}{}:

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cutie/queuefs/web"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -9,8 +10,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-
-	"cutie/queuefs/rest"
 )
 
 func TestLoginsThatWaitAreLimited(t *testing.T) {
@@ -26,8 +25,8 @@ func TestLoginsThatWaitAreLimited(t *testing.T) {
 		r := httptest.NewRequest("GET", "/state", nil)
 		r.SetBasicAuth("ann", "x")
 		header := http.Header{}
-		_, err := g.Admit(header, r, netip.MustParseAddr("192.0.2.1"))
-		var e *rest.Error
+		_, err := g.Admit(header, r, web.Anywhere(web.Read), "", netip.MustParseAddr("192.0.2.1"))
+		var e *web.Error
 		if !errors.As(err, &e) {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/web"
 )
 
 // A gatehouse is a gate with a users file and a clock.
@@ -59,6 +60,14 @@ func (g *gatehouse) write(users string) {
 	}
 }
 
+// routes are those of the protocol, and one that takes no right.
+var routes = web.NewRouter(web.Plain, append(new(rest.Handler).Routes(), web.Route{Method: "GET", Path: "/livez"})...)
+
+func (g *gatehouse) admit(header http.Header, r *http.Request, from string) (*access.Caller, error) {
+	m := routes.Match(r)
+	return g.Admit(header, r, m.Need(), m.Queue(), netip.MustParseAddr(from))
+}
+
 // ask returns the status that a request would be refused with, or 200, and the
 // header.
 func (g *gatehouse) ask(request string, edit func(*http.Request), from string) (int, http.Header) {
@@ -69,8 +78,8 @@ func (g *gatehouse) ask(request string, edit func(*http.Request), from string) (
 		edit(r)
 	}
 	header := http.Header{}
-	_, err := g.Admit(header, r, netip.MustParseAddr(from))
-	var answer *rest.Error
+	_, err := g.admit(header, r, from)
+	var answer *web.Error
 	switch {
 	case err == nil:
 		return 200, header
@@ -241,12 +250,12 @@ func TestCallerIsWhoWasAdmitted(t *testing.T) {
 	g := newGatehouse(t, "", user(t, "ann", "read,submit:ingest", "nna"))
 	r := httptest.NewRequest("GET", "/state", nil)
 	r.SetBasicAuth("ann", "nna")
-	c, err := g.Admit(http.Header{}, r, netip.MustParseAddr(client))
+	c, err := g.admit(http.Header{}, r, client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := access.CallerOf(access.WithCaller(t.Context(), c))
-	if got.Name != "ann" || !got.May(access.Read, "x") || !got.May(access.Submit, "ingest") || got.May(access.Submit, "x") {
+	if got.Name != "ann" || !got.May(web.Read, "x") || !got.May(web.Submit, "ingest") || got.May(web.Submit, "x") {
 		t.Errorf("got %+v", got)
 	}
 	during, cancel := c.While(t.Context())
@@ -264,10 +273,10 @@ func TestCallerIsWhoWasAdmitted(t *testing.T) {
 	cancel()
 	<-after.Done()
 
-	if access.CallerOf(t.Context()).May(access.Read, "") {
+	if access.CallerOf(t.Context()).May(web.Read, "") {
 		t.Error("nobody may read")
 	}
-	if !access.Local().May(access.Admin, "") {
+	if !access.Local().May(web.Admin, "") {
 		t.Error("the owner of the home may not do everything")
 	}
 }

@@ -6,32 +6,13 @@ import (
 	"strings"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
-
-// A Right is one thing that may be done with a queue.
-type Right uint8
-
-const (
-	Read    Right = iota + 1 // states, payloads, files, published documents, events
-	Submit                   // put jobs into it
-	Consume                  // take jobs, report on them, and put them back
-	Delete                   // delete pending jobs, hold and release them
-	Admin                    // all of these, and the settings; for all queues, also to make queues
-)
-
-var rightNames = [...]string{Read: "read", Submit: "submit", Consume: "consume", Delete: "delete", Admin: "admin"}
-
-func (r Right) String() string {
-	if r == 0 || int(r) >= len(rightNames) {
-		return fmt.Sprintf("Right(%d)", uint8(r))
-	}
-	return rightNames[r]
-}
 
 // A Grant is a right for a queue, by its cleaned identifier, or for all queues
 // if that is "".
 type Grant struct {
-	Right Right
+	Right web.Right
 	Queue string
 }
 
@@ -46,7 +27,7 @@ type Grant struct {
 type Rights []Grant
 
 // Everything is the right to do everything.
-var Everything = Rights{{Right: Admin}}
+var Everything = Rights{{Right: web.Admin}}
 
 const maxGrants = 1000
 
@@ -59,9 +40,9 @@ func ParseRights(text string) (Rights, error) {
 	var list Rights
 	for part := range strings.SplitSeq(text, ",") {
 		name, queue, one := strings.Cut(part, ":")
-		g := Grant{Right: Right(max(0, slices.Index(rightNames[:], name)))}
+		g := Grant{Right: web.Right(max(0, slices.Index(web.RightNames[:], name)))}
 		if name == "all" {
-			g.Right = Admin
+			g.Right = web.Admin
 		}
 		if g.Right == 0 {
 			return nil, fmt.Errorf("right %.40q is none of read, submit, consume, delete, admin", part)
@@ -104,9 +85,9 @@ func (r Rights) String() string {
 }
 
 // Allow tells whether a right for a queue is among r; "" is all queues.
-func (r Rights) Allow(right Right, queue string) bool {
+func (r Rights) Allow(right web.Right, queue string) bool {
 	for _, g := range r {
-		if (g.Right == right || g.Right == Admin) && (g.Queue == "" || g.Queue == queue) {
+		if (g.Right == right || g.Right == web.Admin) && (g.Queue == "" || g.Queue == queue) {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"cutie/cmd/cutie/access"
+	"cutie/queuefs/web"
 )
 
 func TestRightsAreReadAndPrinted(t *testing.T) {
@@ -36,22 +37,22 @@ func TestRightsAreReadAndPrinted(t *testing.T) {
 func TestRightsAllow(t *testing.T) {
 	for _, tt := range []struct {
 		rights string
-		right  access.Right
+		right  web.Right
 		queue  string
 		want   bool
 	}{
-		{"read", access.Read, "", true},
-		{"read", access.Read, "q", true},
-		{"read", access.Submit, "q", false},
-		{"read:q", access.Read, "q", true},
-		{"read:q", access.Read, "", false},
-		{"read:q", access.Read, "r", false},
-		{"admin:q", access.Consume, "q", true},
-		{"admin:q", access.Consume, "r", false},
-		{"admin:q", access.Admin, "", false},
-		{"admin", access.Delete, "r", true},
-		{"submit,consume,delete,read", access.Admin, "q", false},
-		{"none", access.Read, "q", false},
+		{"read", web.Read, "", true},
+		{"read", web.Read, "q", true},
+		{"read", web.Submit, "q", false},
+		{"read:q", web.Read, "q", true},
+		{"read:q", web.Read, "", false},
+		{"read:q", web.Read, "r", false},
+		{"admin:q", web.Consume, "q", true},
+		{"admin:q", web.Consume, "r", false},
+		{"admin:q", web.Admin, "", false},
+		{"admin", web.Delete, "r", true},
+		{"submit,consume,delete,read", web.Admin, "q", false},
+		{"none", web.Read, "q", false},
 	} {
 		r, err := access.ParseRights(tt.rights)
 		if err != nil {

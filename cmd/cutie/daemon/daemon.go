@@ -26,6 +26,7 @@ import (
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
+	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
 
@@ -210,32 +211,23 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	if err != nil {
 		return err
 	}
-	count := &requestCount{}
+	s := &site{
+		log:     d.Log,
+		cors:    d.CORS,
+		count:   &requestCount{},
+		leaving: ctx,
+		prefix:  basePath(d.svc.Info().BaseURI),
+		pace:    defaultPace,
+		refuse:  protocol.Error,
+		gate:    d.gate,
+		browser: d.browser,
+		proxies: d.Listen.Proxies,
+		crowd:   &access.Crowd{Max: d.Limits.Waits},
+		record:  d.record.Add,
+	}
+	s.router = web.NewRouter(s.refuse, answerPlainly(d.routes(s, append([]room{protocol, jobs, d.messages()}, d.push.rooms(d.pub)...)...), protocol.Refuser())...)
 	server := &http.Server{
-		Handler: &site{
-			log:       d.Log,
-			protocol:  protocol,
-			published: d.published(),
-			hub:       d.push.handler(),
-			publish:   &publishing{d.pub, protocol.Error},
-			robots:    d.robots(),
-			cors:      d.CORS,
-			messages:  d.messages(),
-			jobs:      jobs,
-			index:     http.HandlerFunc(d.index),
-			metrics:   d.meter(count),
-			count:     count,
-			healthy:   d.svc.Err,
-			leaving:   ctx,
-			prefix:    basePath(d.svc.Info().BaseURI),
-			pace:      defaultPace,
-			refuse:    protocol.Error,
-			gate:      d.gate,
-			browser:   d.browser,
-			proxies:   d.Listen.Proxies,
-			crowd:     &access.Crowd{Max: d.Limits.Waits},
-			record:    d.record,
-		},
+		Handler:           s,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
@@ -322,7 +314,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 // callerOf is who asks for the jobs of a queue by UWS.
 func callerOf(r *http.Request, queue string) uws.Caller {
 	c := access.CallerOf(r.Context())
-	return uws.Caller{Name: c.Name, Own: !c.May(access.Read, queue), Delete: c.May(access.Delete, queue), Admin: c.May(access.Admin, queue)}
+	return uws.Caller{Name: c.Name, Own: !c.May(web.Read, queue), Delete: c.May(web.Delete, queue), Admin: c.May(web.Admin, queue)}
 }
 
 // plain makes a task of one that takes no time.

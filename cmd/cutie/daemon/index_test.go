@@ -13,6 +13,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // The page of the service shows whoever asks the queues that they may read, and
@@ -55,11 +56,13 @@ func TestIndexShowsWhatTheReaderMay(t *testing.T) {
 			t.Fatal(err)
 		}
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
-		caller, err := gate.Admit(w.Header(), r, netip.MustParseAddr("127.0.0.1"))
+		caller, err := gate.Admit(w.Header(), r, web.Anywhere(web.Read), "", netip.MustParseAddr("127.0.0.1"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.index(w, r.WithContext(access.WithCaller(ctx, caller)))
+		if err := d.index(w, r.WithContext(access.WithCaller(ctx, caller))); err != nil {
+			t.Fatal(err)
+		}
 		page := w.Body.String()
 		for text, want := range map[string]bool{
 			`<a href="http://127.0.0.1:8080/base/state/one?t=xhtml">&lt;script&gt;&amp;</a>`:                        tt.one,

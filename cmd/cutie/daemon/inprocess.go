@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -18,7 +19,8 @@ type InProcess struct {
 
 // RoundTrip lets the handler answer. Its context ends with that of the request.
 func (t *InProcess) RoundTrip(req *http.Request) (*http.Response, error) {
-	in := req.Clone(req.Context())
+	in := req.Clone(context.WithValue(req.Context(), connectionKey{}, &connection{home: true}))
+	in.RequestURI = req.URL.RequestURI()
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}

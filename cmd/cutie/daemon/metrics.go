@@ -17,9 +17,6 @@ import (
 	"cutie/queuefs"
 )
 
-// metricsPath is where a Prometheus server looks. The samples name all queues.
-const metricsPath = "/metrics"
-
 // A meter answers with what the daemon counts.
 type meter struct {
 	svc *queuefs.Service
@@ -41,12 +38,7 @@ func (d *daemon) meter(count *requestCount) *meter {
 	return m
 }
 
-func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return
-	}
+func (m *meter) serve(w http.ResponseWriter, _ *http.Request) error {
 	e := &exposition{text: make([]byte, 0, 16<<10)}
 	m.queues(e)
 	m.publishing(e)
@@ -59,6 +51,7 @@ func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.Itoa(len(e.text)))
 	h.Set("Cache-Control", "no-store")
 	w.Write(e.text)
+	return nil
 }
 
 // queues tells of the queues as they are, and of the storage below them.
@@ -212,9 +205,3 @@ func resident() (int64, bool) {
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
-
-// noIcon answers browsers, which ask for an icon unasked.
-func noIcon(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Cache-Control", "max-age=86400")
-	w.WriteHeader(http.StatusNoContent)
-}

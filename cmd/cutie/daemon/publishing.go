@@ -3,15 +3,13 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
-	"syscall"
 	"time"
 
 	"cutie/cmd/cutie/access"
 	"cutie/publisher"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
 
@@ -50,38 +48,30 @@ type PublishedSet struct {
 	Error     string  `json:"error,omitempty"`
 }
 
-// NewPublishing returns the handler; refuse answers with an error.
-func NewPublishing(pub *publisher.Publisher, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
-	return &publishing{pub, refuse}
+func (p *publishing) Routes() []web.Route {
+	status := func(w http.ResponseWriter, _ *http.Request) error { return answerJSON(w, PublishingStatus(p.pub)) }
+	return []web.Route{
+		{Method: http.MethodPost, Path: PublishingPath, Need: web.Everywhere(web.Admin), Fail: p.refuse,
+			Serve: func(w http.ResponseWriter, r *http.Request) error {
+				if err := p.pub.Publish(r.Context()); err != nil {
+					return unpublished(r.Context(), err)
+				}
+				return status(w, r)
+			}},
+		{Method: http.MethodGet, Path: PublishingPath + "/status", Need: web.Everywhere(web.Admin), Fail: p.refuse, Serve: status},
+	}
 }
 
-func (p *publishing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.URL.Path == PublishingPath && r.Method == http.MethodPost:
-		if err := p.pub.Publish(r.Context()); err != nil {
-			p.refuse(w, r, unpublished(r.Context(), err))
-			return
-		}
-	case r.URL.Path == PublishingPath:
-		w.Header().Set("Allow", "POST")
-		p.refuse(w, r, &rest.Error{Status: http.StatusMethodNotAllowed, Message: "method not allowed"})
-		return
-	case r.URL.Path != PublishingPath+"/status":
-		p.refuse(w, r, &rest.Error{Status: http.StatusNotFound, Message: "not found"})
-		return
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		w.Header().Set("Allow", "GET, HEAD")
-		p.refuse(w, r, &rest.Error{Status: http.StatusMethodNotAllowed, Message: "method not allowed"})
-		return
-	}
-	body, err := json.MarshalIndent(PublishingStatus(p.pub), "", "  ")
+// answerJSON answers with a state that is true for the moment.
+func answerJSON(w http.ResponseWriter, v any) error {
+	body, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		p.refuse(w, r, err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Write(append(body, '\n'))
+	return nil
 }
 
 // unpublished is the answer to an administrator where something could not be
@@ -90,37 +80,22 @@ func unpublished(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	e := &rest.Error{Status: http.StatusInternalServerError, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		e.Status = http.StatusInsufficientStorage
-	}
-	return e
+	e, _ := web.ErrorOf(err)
+	return &web.Error{Status: e.Status, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
 }
 
-// robots returns nil if there is to be no /robots.txt.
-func (d *daemon) robots() http.Handler {
-	if !d.Robots {
-		return nil
-	}
-	return http.HandlerFunc(d.listForRobots)
-}
-
-// listForRobots names the Resource Lists that whoever asks may read.
-func (d *daemon) listForRobots(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return
-	}
+// listForRobots names the Resource Lists that the caller may read.
+func (d *daemon) listForRobots(w http.ResponseWriter, r *http.Request) error {
 	caller := access.CallerOf(r.Context())
 	var lists []string
 	for _, q := range d.svc.Queues() {
-		if caller.May(access.Read, q.ID()) {
+		if caller.May(web.Read, q.ID()) {
 			lists = append(lists, d.pub.ResourceLists(q.ID())...)
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Write([]byte(wellknown.Robots(lists)))
+	return nil
 }
 
 // PublishingStatus is the status of a publisher.

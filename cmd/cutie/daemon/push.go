@@ -13,7 +13,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/outbound"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/web"
 	"cutie/sitemap"
 )
 
@@ -88,20 +88,15 @@ func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate,
 	return p, err
 }
 
-// published serves what is published, and the topics if there are such.
-func (d *daemon) published() http.Handler {
-	if d.push == nil {
-		return d.pub
+// rooms are what is published, with the topics and the hub if there are such.
+func (p *push) rooms(pub *publisher.Publisher) []room {
+	switch {
+	case p == nil:
+		return []room{pub}
+	case p.own == "":
+		return []room{p.Notifier}
 	}
-	return d.push.Notifier
-}
-
-// handler is what stands at hubPath; nil if there is nothing.
-func (p *push) handler() http.Handler {
-	if p == nil || p.own == "" {
-		return nil
-	}
-	return &hubSite{p}
+	return []room{p.Notifier, &hubSite{p}}
 }
 
 // Close ends push after its last Tick. The publisher is closed after it.
@@ -125,16 +120,16 @@ func (p *push) permit(answer http.Header, r *http.Request, topic string) (by str
 	switch {
 	case errors.Is(err, websub.ErrNoTopic):
 		for _, q := range p.svc.Queues() {
-			if caller.May(access.Read, q.ID()) {
+			if caller.May(web.Read, q.ID()) {
 				return p.from.who(r), nil // and hear from the hub that there is none
 			}
 		}
 		queue = ""
 	case err != nil:
-		return "", &notPermitted{&rest.Error{Status: http.StatusServiceUnavailable, Message: "the topic cannot be read now, try again later"}}
+		return "", &notPermitted{&web.Error{Status: http.StatusServiceUnavailable, Message: "the topic cannot be read now, try again later"}}
 	}
-	if err := p.gate.Require(answer, r, access.Read, queue); err != nil {
-		var e *rest.Error
+	if err := p.gate.Require(answer, r, web.Read, queue); err != nil {
+		var e *web.Error
 		if errors.As(err, &e) {
 			return "", &notPermitted{e}
 		}
@@ -150,7 +145,7 @@ func (p *push) still(by, topic string) bool {
 }
 
 // notPermitted is an answer of the gate in the words of a hub.
-type notPermitted struct{ cause *rest.Error }
+type notPermitted struct{ cause *web.Error }
 
 func (e *notPermitted) Error() string   { return e.cause.Message }
 func (e *notPermitted) HTTPStatus() int { return e.cause.Status }

@@ -13,6 +13,7 @@ import (
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
+	"cutie/queuefs/web"
 )
 
 // edited changes a users file.
@@ -115,7 +116,7 @@ func TestATopicThatIsNotThereIsAskedForBySomebody(t *testing.T) {
 	create("open")
 	const topic = "http://queue.test/.well-known/resourcesync/closed/pending/change-notification.xml"
 	r := httptest.NewRequest(http.MethodPost, "/hub", nil)
-	caller, err := gate.Admit(http.Header{}, r, netip.Addr{})
+	caller, err := gate.Admit(http.Header{}, r, web.Need{Right: web.Read, Of: web.Body}, "", netip.Addr{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/access"
+	"cutie/queuefs/web"
 )
 
 // A register knows who subscribed, by a word that is kept with the
@@ -66,7 +67,7 @@ func (g *register) known() *access.Users {
 func (g *register) who(r *http.Request) string {
 	caller := access.CallerOf(r.Context())
 	if caller.Name == "" {
-		if caller.May(access.Admin, "") && !g.anonymous.Allow(access.Admin, "") {
+		if caller.May(web.Admin, "") && !g.anonymous.Allow(web.Admin, "") {
 			return ""
 		}
 		return "anonymous"
@@ -84,11 +85,11 @@ func (g *register) may(who, queue string) bool {
 	users := g.known()
 	kind, name, _ := strings.Cut(who, " ")
 	switch {
-	case g.anonymous.Allow(access.Read, queue):
+	case g.anonymous.Allow(web.Read, queue):
 		return true
 	case kind == "token":
 		t, ok := users.TokenOf(name)
-		if !ok || !t.Expires.IsZero() && !time.Now().Before(t.Expires) || t.Narrow && !t.Rights.Allow(access.Read, queue) {
+		if !ok || !t.Expires.IsZero() && !time.Now().Before(t.Expires) || t.Narrow && !t.Rights.Allow(web.Read, queue) {
 			return false
 		}
 		name = t.User
@@ -96,5 +97,5 @@ func (g *register) may(who, queue string) bool {
 		return false
 	}
 	u, ok := users.User(name)
-	return ok && u.Rights.Allow(access.Read, queue)
+	return ok && u.Rights.Allow(web.Read, queue)
 }

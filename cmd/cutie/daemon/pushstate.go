@@ -1,26 +1,22 @@
 package daemon
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 
 	"cutie/publisher/websub"
+	"cutie/queuefs/web"
 )
 
 // A hubSite answers at hubPath: subscribers ask with POST, and administrators
 // see with GET who is subscribed and how that goes.
 type hubSite struct{ *push }
 
-func (s *hubSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch r.Method {
-	case http.MethodPost:
-		s.hub.ServeHTTP(w, r)
-	case http.MethodGet, http.MethodHead:
-		s.list(w)
-	default:
-		w.Header().Set("Allow", "GET, HEAD, POST")
-		http.Error(w, "this is a WebSub hub: POST hub.mode, hub.topic and hub.callback to it", http.StatusMethodNotAllowed)
+func (s *hubSite) Routes() []web.Route {
+	return []web.Route{
+		{Method: http.MethodGet, Path: hubPath, Need: web.Everywhere(web.Admin), Serve: s.list},
+		{Method: http.MethodPost, Path: hubPath, Need: web.Need{Right: web.Read, Of: web.Body}, // the body names the topic
+			Serve: func(w http.ResponseWriter, r *http.Request) error { s.hub.ServeHTTP(w, r); return nil }},
 	}
 }
 
@@ -45,19 +41,12 @@ type hubMember struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-func (s *hubSite) list(w http.ResponseWriter) {
+func (s *hubSite) list(w http.ResponseWriter, _ *http.Request) error {
 	all := hubState{Hub: s.own, Subscriptions: []hubMember{}}
 	for _, m := range s.hub.States() {
 		all.Subscriptions = append(all.Subscriptions, memberOf(m))
 	}
-	body, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		http.Error(w, "internal error", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Write(append(body, '\n'))
+	return answerJSON(w, all)
 }
 
 func memberOf(m websub.State) hubMember {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -14,30 +13,20 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
-	"cutie/publisher/rdm"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
 
-// A site is the daemon's URL space: who answers which path, and what holds
-// for every request.
+// A site is the daemon's URL space, and what holds for every request.
 type site struct {
-	log       zerolog.Logger
-	protocol  http.Handler    // queuefs/rest: every path not named here
-	published http.Handler    // publisher
-	hub       http.Handler    // nil: there is no hub
-	robots    http.Handler    // nil: there is no robots.txt
-	publish   http.Handler    // publishing
-	cors      *wellknown.CORS // nil: pages of others read nothing
-	messages  http.Handler    // publisher/rdm
-	jobs      http.Handler    // queuefs/uws
-	index     http.Handler
-	metrics   http.Handler    // nil: there are none
-	count     *requestCount   // of every request; nil: nobody counts
-	healthy   func() error    // nil while the storage works
-	leaving   context.Context // ends when the daemon begins to stop
-	prefix    string          // path of the base URI, without a slash at its end
-	pace      pace
+	log     zerolog.Logger
+	router  *web.Router
+	cors    *wellknown.CORS // nil: pages of others read nothing
+	count   *requestCount   // of every request; nil: nobody counts
+	leaving context.Context // ends when the daemon begins to stop
+	prefix  string          // path of the base URI, without a slash at its end
+	pace    pace
 
 	// refuse answers a request with an error, in the form it asks for.
 	refuse  func(http.ResponseWriter, *http.Request, error)
@@ -45,11 +34,11 @@ type site struct {
 	browser *access.Browser // what pages of others may not do
 	proxies access.Proxies  // believed what they say of their clients
 	crowd   *access.Crowd   // requests that wait
-	record  *access.Log     // every request
+	record  func(*access.Entry)
 }
 
 // PublishedPath is where everything published is found (ResourceSync, 6.3.2).
-const PublishedPath = "/.well-known/resourcesync"
+const PublishedPath = wellknown.Path
 
 // ServeHTTP answers one request, whatever becomes of the handler.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +58,8 @@ func (s *site) serve(a *answer, r *http.Request) {
 		a.WriteHeader(http.StatusNoContent)
 		return
 	}
-	caller, err := s.admit(a, r)
+	m := s.router.Match(r)
+	caller, err := s.admit(a, r, &m)
 	if caller != nil && caller.Name != "" {
 		a.user, a.named = caller.Name, true
 	}
@@ -78,8 +68,8 @@ func (s *site) serve(a *answer, r *http.Request) {
 		return
 	}
 	ctx := access.WithCaller(r.Context(), caller)
-	if r.Method == http.MethodGet || r.Method == http.MethodPost { // whose answer may be a page
-		ctx = rest.WithMay(ctx, mayOf(caller))
+	if strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html") { // the answer may be a page
+		ctx = rest.WithMay(ctx, s.mayOf(caller))
 	}
 	if a.named {
 		ctx = rest.WithUser(ctx, caller.Name)
@@ -87,18 +77,18 @@ func (s *site) serve(a *answer, r *http.Request) {
 	if len(s.proxies) > 0 && a.client.IsValid() {
 		ctx = rest.WithAddress(ctx, a.client.String())
 	}
-	if waits(r) {
+	if m.Route != nil && m.Route.MayWait(r) {
 		if a.client.IsValid() {
 			if !s.crowd.Enter(a.client) {
 				a.Header().Set("Retry-After", "5")
-				s.refuse(a, r, &rest.Error{Status: http.StatusServiceUnavailable,
+				s.refuse(a, r, &web.Error{Status: http.StatusServiceUnavailable,
 					Message: fmt.Sprintf("%d requests from this address are waiting already", s.crowd.Max)})
 				return
 			}
 			defer s.crowd.Leave(a.client)
 		}
 		var cancel context.CancelFunc
-		if follows(r) {
+		if m.Route.Waits == web.Endless {
 			ctx, cancel = caller.While(ctx)
 		} else {
 			ctx, cancel = context.WithCancel(ctx)
@@ -108,112 +98,42 @@ func (s *site) serve(a *answer, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	a.receive(r)
-	s.route(a, r)
+	m.Serve(a, r)
 }
 
 // theOwner is whoever can open the socket of the home.
 var theOwner = access.Local()
 
 // admit finds out who asks and whether they may.
-func (s *site) admit(a *answer, r *http.Request) (*access.Caller, error) {
+func (s *site) admit(a *answer, r *http.Request, m *web.Match) (*access.Caller, error) {
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.home {
 		a.user = c.login
 		return theOwner, nil
 	}
 	a.client = s.proxies.Client(r)
-	if err := s.browser.Check(asChange(r)); err != nil {
+	asked := r
+	if !m.Safe() {
+		// A page of another site must not have it done, whatever the method says.
+		asked = new(http.Request)
+		*asked = *r
+		asked.Method = http.MethodPost
+	}
+	if err := s.browser.Check(asked); err != nil {
 		return nil, err
 	}
-	return s.gate.Admit(a.Header(), r, a.client)
-}
-
-// asChange returns a request as what it is to a browser: a GET that makes a job
-// by UWS changes something, and no page of others may have it done.
-func asChange(r *http.Request) *http.Request {
-	if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/uws/") || !strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "/sync") {
-		return r
-	}
-	c := *r
-	c.Method = http.MethodPost
-	return &c
+	return s.gate.Admit(a.Header(), r, m.Need(), m.Queue(), a.client)
 }
 
 // mayOf tells what a caller would be let in with, for the forms of a page.
-func mayOf(caller *access.Caller) func(method, path string) bool {
+func (s *site) mayOf(caller *access.Caller) func(method, path string) bool {
 	return func(method, path string) bool {
 		u, err := url.Parse(path)
 		if err != nil {
 			return false
 		}
-		rule, queue := access.RuleFor(method, u)
-		return caller.May(rule.Right, queue)
+		m := s.router.Find(method, u)
+		return caller.May(m.Need().Right, m.Queue())
 	}
-}
-
-// route finds who answers. There is no cleaning and no redirect, so that a
-// hostile name reaches the parser that refuses it.
-func (s *site) route(w http.ResponseWriter, r *http.Request) {
-	switch path := r.URL.Path; {
-	case path == "/":
-		s.index.ServeHTTP(w, r)
-	case path == metricsPath && s.metrics != nil:
-		s.metrics.ServeHTTP(w, r)
-	case path == "/favicon.ico":
-		noIcon(w, r)
-	case path == "/livez":
-		probe(w, r, nil)
-	case path == "/readyz":
-		probe(w, r, s.ready())
-	case path == PublishedPath || strings.HasPrefix(path, PublishedPath+"/"):
-		s.inForm(s.published, w, r)
-	case path == PublishingPath || strings.HasPrefix(path, PublishingPath+"/"):
-		s.publish.ServeHTTP(w, r)
-	case path == hubPath && s.hub != nil:
-		s.hub.ServeHTTP(w, r)
-	case path == "/robots.txt" && s.robots != nil:
-		s.robots.ServeHTTP(w, r)
-	case path == rdm.Path:
-		s.messages.ServeHTTP(w, r)
-	case strings.HasPrefix(path, "/uws/"):
-		s.jobs.ServeHTTP(w, r)
-	case r.Header["Range"] != nil: // which net/http may refuse
-		s.inForm(s.protocol, w, r)
-	default:
-		s.protocol.ServeHTTP(w, r)
-	}
-}
-
-// waits tells whether a request may wait for something to happen. Such a
-// request is let go when the daemon begins to stop; the others keep their
-// context and end as if nothing was. It is said in more ways than one: in the
-// query, where names may be written in escapes and, for UWS, in capitals, in
-// the form that a consumer sends, and in the field Prefer, which knows no case.
-func waits(r *http.Request) bool {
-	switch {
-	case follows(r), strings.HasPrefix(r.URL.Path, "/uws/") && strings.Contains(r.URL.Path, "/sync/"):
-		return true
-	case strings.HasPrefix(r.URL.Path, "/consume/") && r.ContentLength != 0 && r.Header.Get("Content-Type") != "":
-		return true
-	}
-	for _, field := range r.Header["Prefer"] {
-		if strings.Contains(strings.ToLower(field), "wait") {
-			return true
-		}
-	}
-	if r.URL.RawQuery == "" {
-		return false
-	}
-	for name := range r.URL.Query() {
-		if strings.EqualFold(name, "wait") {
-			return true
-		}
-	}
-	return false
-}
-
-// follows tells whether a request is for events, which have no end.
-func follows(r *http.Request) bool {
-	return r.URL.Path == "/events" || strings.HasPrefix(r.URL.Path, "/events/")
 }
 
 // finish answers for a handler that panicked, and logs the request.
@@ -244,7 +164,7 @@ func (s *site) note(a *answer, r *http.Request) {
 		host = a.client.String()
 	}
 	s.count.add(r.Method, a.status, a.octets)
-	s.record.Add(&access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
+	s.record(&access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
 		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: r.Referer(), Agent: r.UserAgent()})
 	if e := s.log.Debug(); e.Enabled() {
 		e.Str("method", r.Method).Str("path", r.URL.Path).Int("status", a.status).Int64("octets", a.octets).
@@ -259,29 +179,14 @@ var (
 
 // ready returns why the daemon should be given no requests, in words for
 // everyone.
-func (s *site) ready() error {
+func ready(leaving context.Context, storage interface{ Err() error }) error {
 	switch {
-	case s.leaving.Err() != nil:
+	case leaving.Err() != nil:
 		return errLeaving
-	case s.healthy() != nil:
+	case storage.Err() != nil:
 		return errStorage
 	}
 	return nil
-}
-
-// probe answers a supervisor or a load balancer.
-func probe(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return
-	}
-	w.Header().Set("Cache-Control", "no-store")
-	if err != nil {
-		http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	io.WriteString(w, "ok\n")
 }
 
 // basePath is the path of a base URI without the slash at its end, often "".

@@ -7,27 +7,42 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
+	"cutie/publisher"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/uws"
+	"cutie/queuefs/web"
 )
 
-// startSite serves a site whose protocol is h.
+// table is the route table of a daemon with everything.
+func table() []web.Route {
+	d := &daemon{Options: Options{Robots: true}}
+	p := &push{own: "/hub", Notifier: &publisher.Notifier{}}
+	return d.routes(&site{count: &requestCount{}}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages())...)
+}
+
+// startSite serves the routes of a daemon, and any other path, by h.
 func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	s.protocol = h
-	s.published = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "published "+r.URL.Path) })
-	s.index = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "index") })
-	if s.healthy == nil {
-		s.healthy = func() error { return nil }
+	rows := table()
+	for _, method := range []string{"GET", "POST", "PUT"} {
+		rows = append(rows, web.Route{Method: method, Path: "/{any:.*}"})
 	}
+	for i := range rows {
+		rows[i].Fail = nil
+		rows[i].Serve = func(w http.ResponseWriter, r *http.Request) error {
+			w.Header().Set("Route", rows[i].Path)
+			h(w, r)
+			return nil
+		}
+	}
+	s.router = web.NewRouter(web.Plain, rows...)
 	if s.leaving == nil {
 		s.leaving = context.Background()
 	}
@@ -37,13 +52,7 @@ func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 	if s.crowd == nil {
 		s.crowd = &access.Crowd{Max: 10}
 	}
-	s.refuse = func(w http.ResponseWriter, _ *http.Request, err error) {
-		var e *rest.Error
-		if !errors.As(err, &e) {
-			e = &rest.Error{Status: http.StatusInternalServerError}
-		}
-		http.Error(w, e.Message, e.Status)
-	}
+	s.refuse = web.Plain
 	var err error
 	if s.gate == nil {
 		if s.gate, err = access.New(access.Options{Anonymous: access.Everything}); err != nil {
@@ -52,9 +61,7 @@ func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 	}
 	s.browser = &access.Browser{}
 	if s.record == nil {
-		if s.record, err = access.OpenLog(filepath.Join(t.TempDir(), "log"), 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		s.record = func(*access.Entry) {}
 	}
 	srv := httptest.NewUnstartedServer(s)
 	srv.Config.ConnContext = rememberConn
@@ -79,21 +86,22 @@ func get(t *testing.T, url string) (status int, body string) {
 
 func TestSiteDispatches(t *testing.T) {
 	srv := startSite(t, &site{prefix: "/base"}, func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "protocol "+r.URL.EscapedPath())
+		io.WriteString(w, w.Header().Get("Route")+" "+r.URL.EscapedPath())
 	})
 	for path, want := range map[string]string{
-		"/":                                "index",
-		"/livez":                           "ok\n",
-		"/readyz":                          "ok\n",
-		"/.well-known/resourcesync":        "published /.well-known/resourcesync",
-		"/.well-known/resourcesync/q/x":    "published /.well-known/resourcesync/q/x",
-		"/.well-known/resourcesyncs":       "protocol /.well-known/resourcesyncs",
-		"/state/q":                         "protocol /state/q",
-		"/content/a%2fb//..":               "protocol /content/a%2fb//..",
-		"/base/":                           "index",
-		"/base/state/a%2fb":                "protocol /state/a%2fb",
-		"/base/.well-known/resourcesync/q": "published /.well-known/resourcesync/q",
-		"/basement":                        "protocol /basement",
+		"/":                                 "/ /",
+		"/livez":                            "/livez /livez",
+		"/.well-known/resourcesync":         "/.well-known/resourcesync /.well-known/resourcesync",
+		"/.well-known/resourcesync/q/s/x":   "/.well-known/resourcesync/{queue}/{set}/{document} /.well-known/resourcesync/q/s/x",
+		"/.well-known/resourcesyncs":        "/{any:.*} /.well-known/resourcesyncs",
+		"/state/q":                          "/state/{queue} /state/q",
+		"/content/a%2fb//..":                "/{any:.*} /content/a%2fb//..",
+		"/content/a%2fb/..":                 "/content/{queue}/{job} /content/a%2fb/..",
+		"/%73tate/q":                        "/state/{queue} /%73tate/q",
+		"/base/":                            "/ /",
+		"/base/state/a%2fb":                 "/state/{queue} /state/a%2fb",
+		"/base/.well-known/resourcesync/q/": "/.well-known/resourcesync/{queue}/{rest:.*} /.well-known/resourcesync/q/",
+		"/basement":                         "/{any:.*} /basement",
 	} {
 		if _, got := get(t, srv.URL+path); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
@@ -101,30 +109,31 @@ func TestSiteDispatches(t *testing.T) {
 	}
 }
 
+type storage struct{ err error }
+
+func (s *storage) Err() error { return s.err }
+
 func TestSiteIsNotReadyWhenStorageFailedOrStopping(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
-	var failed atomic.Bool
-	healthy := func() error {
-		if failed.Load() {
-			return errors.New("sync failed")
+	disk := &storage{}
+	ask := func() (int, string) {
+		w := httptest.NewRecorder()
+		if err := probe(w, ready(leaving, disk)); err != nil {
+			web.Plain(w, nil, err)
 		}
-		return nil
+		return w.Code, w.Body.String()
 	}
-	srv := startSite(t, &site{leaving: leaving, healthy: healthy}, http.NotFound)
-	if got, _ := get(t, srv.URL+"/readyz"); got != http.StatusOK {
-		t.Errorf("got %d, want 200", got)
+	if got, text := ask(); got != http.StatusOK || text != "ok\n" {
+		t.Errorf("got %d %q, want 200", got, text)
 	}
-	failed.Store(true)
-	if got, text := get(t, srv.URL+"/readyz"); got != http.StatusServiceUnavailable || text != "not ready: storage failed, see the log\n" {
+	disk.err = errors.New("sync failed")
+	if got, text := ask(); got != http.StatusServiceUnavailable || text != "not ready: storage failed, see the log\n" {
 		t.Errorf("got %d %q, want 503 and no more than that", got, text)
 	}
-	failed.Store(false)
+	disk.err = nil
 	leave()
-	if got, _ := get(t, srv.URL+"/readyz"); got != http.StatusServiceUnavailable {
+	if got, _ := ask(); got != http.StatusServiceUnavailable {
 		t.Errorf("got %d, want 503", got)
-	}
-	if got, _ := get(t, srv.URL+"/livez"); got != http.StatusOK {
-		t.Errorf("livez: got %d, want 200", got)
 	}
 }
 
@@ -160,7 +169,7 @@ func TestStoppingReleasesThoseWhoWaitAndNoOthers(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
 	begun := make(chan bool)
 	srv := startSite(t, &site{leaving: leaving}, func(w http.ResponseWriter, r *http.Request) {
-		if waits(r) {
+		if strings.HasPrefix(r.URL.Path, "/consume/") {
 			begun <- true
 			<-r.Context().Done()
 			w.WriteHeader(http.StatusNoContent)
@@ -208,15 +217,21 @@ func TestStoppingReleasesThoseWhoWaitAndNoOthers(t *testing.T) {
 func TestWaitersOfOneClientAreLimited(t *testing.T) {
 	begun, end := make(chan bool), make(chan bool)
 	srv := startSite(t, &site{crowd: &access.Crowd{Max: 1}}, func(w http.ResponseWriter, r *http.Request) {
-		if waits(r) {
+		if r.URL.Path != "/state" {
 			begun <- true
 			<-end
 		}
 	})
+	ask := func(path string) (*http.Response, error) {
+		if strings.HasPrefix(path, "/consume/") {
+			return http.Post(srv.URL+path, "", nil)
+		}
+		return http.Get(srv.URL + path)
+	}
 	for _, path := range []string{"/consume/q?wait=60", "/events", "/events/q"} {
 		done := make(chan int)
 		go func() {
-			resp, err := http.Get(srv.URL + path)
+			resp, err := ask(path)
 			if err != nil {
 				t.Error(err)
 				done <- 0
@@ -226,7 +241,7 @@ func TestWaitersOfOneClientAreLimited(t *testing.T) {
 			done <- resp.StatusCode
 		}()
 		<-begun
-		resp, err := http.Get(srv.URL + path)
+		resp, err := ask(path)
 		if err != nil {
 			t.Fatal(err)
 		}

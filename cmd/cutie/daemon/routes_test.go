@@ -1,33 +1,31 @@
-package access_test
+package daemon
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/url"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
-	"cutie/cmd/cutie/access"
+	"cutie/queuefs/web"
 )
 
-func ruleFor(t *testing.T, method, path string) (access.Rule, string) {
+func needOf(t *testing.T, method, path string) (web.Need, string) {
 	t.Helper()
 	u, err := url.ParseRequestURI(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return access.RuleFor(method, u)
+	m := router.Find(method, u)
+	return m.Need(), m.Queue()
 }
 
-// need is a rule as text.
-func need(r access.Rule) string {
-	if r.Right == 0 {
+var router = web.NewRouter(web.Plain, table()...)
+
+// inWords is a need as text.
+func inWords(n web.Need) string {
+	if n.Right == 0 {
 		return "nothing"
 	}
-	return r.Right.String() + [...]string{access.Named: "", access.Some: " some", access.Every: " every", access.Body: " by body", access.Own: " or submit"}[r.Of]
+	return n.Right.String() + [...]string{web.Named: "", web.Some: " some", web.Every: " every", web.Body: " by body", web.Own: " or submit", web.Nothing: " every"}[n.Of]
 }
 
 func TestWhatRequestsNeed(t *testing.T) {
@@ -119,9 +117,9 @@ func TestWhatRequestsNeed(t *testing.T) {
 		"CONNECT /state/q":                                         "admin every",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		rule, queue := ruleFor(t, method, path)
-		got := need(rule)
-		if rule.Right != 0 && (rule.Of == access.Named || rule.Of == access.Own) {
+		need, queue := needOf(t, method, path)
+		got := inWords(need)
+		if need.Right != 0 && (need.Of == web.Named || need.Of == web.Own) {
 			got += " " + queue
 		}
 		if got != want {
@@ -130,94 +128,39 @@ func TestWhatRequestsNeed(t *testing.T) {
 	}
 }
 
-// Every route of the protocol is in the table on purpose, and a path that names
-// a queue is decided for that queue.
-func TestEveryRouteHasARule(t *testing.T) {
-	for pattern, methods := range restRoutes(t) {
-		path := strings.NewReplacer("{queue}", "the-queue", "{dir}", "pending", "{", "", "...}", "", "}", "").Replace(pattern)
-		for _, method := range methods {
-			rule, queue := ruleFor(t, method, path)
-			switch {
-			case rule.Path == "":
-				t.Errorf("%s %s has no rule", method, pattern)
-			case strings.Contains(pattern, "{queue}") && (rule.Of != access.Named || queue != "the-queue"):
-				t.Errorf("%s %s is decided for queue %q, scope %d", method, pattern, queue, rule.Of)
-			case method != "GET" && rule.Right < access.Submit && rule.Path != "/hub":
-				t.Errorf("%s %s needs %v only", method, pattern, rule.Right)
-			}
+// A path that names a queue is decided for that queue, and nobody changes
+// anything with the right to read.
+func TestRoutesNeedWhatTheyDo(t *testing.T) {
+	for _, row := range table() {
+		path := names.Replace(row.Path)
+		need, queue := needOf(t, row.Method, path)
+		switch {
+		case need != row.Need && row.Need != web.Otherwise:
+			t.Errorf("%s %s is decided by another row: got %s, want %s", row.Method, path, inWords(need), inWords(row.Need))
+		case strings.Contains(row.Path, "{queue}") && need.Of != web.Nothing && (need.Of != web.Named && need.Of != web.Own || queue != "the-queue"):
+			t.Errorf("%s %s is decided for queue %q, scope %d", row.Method, row.Path, queue, need.Of)
+		case row.Method != "GET" && need.Right < web.Submit && need.Of != web.Body:
+			t.Errorf("%s %s needs %v only", row.Method, row.Path, need.Right)
 		}
 	}
 }
+
+var names = strings.NewReplacer("{queue}", "the-queue", "{part:capabilities|availability}", "capabilities", "{part:phase|executionduration|destruction}", "phase",
+	"{part:quote|owner|error}", "quote", "{part:parameters}", "parameters", "{topic:change-notification.xml|framework-notification.xml}", "change-notification.xml",
+	"{rest:capabilities/|availability/|async/.*}", "async/a/b/c/d", "{rest:.*}", "a/b/c/d", "{", "", "}", "")
 
 // A slash at the end makes no path one that needs less.
 func TestSlashAtTheEndNeedsNoLess(t *testing.T) {
-	paths := map[string][]string{}
-	for pattern, methods := range restRoutes(t) {
-		paths[pattern] = methods
-	}
-	for _, r := range access.Rules {
-		paths[r.Path] = append(paths[r.Path], r.Method)
-	}
-	names := strings.NewReplacer("{queue}", "the-queue", "{", "", "...}", "", "}", "")
-	for pattern, methods := range paths {
-		for _, method := range methods {
-			plain, _ := ruleFor(t, method, names.Replace(pattern))
-			for _, end := range []string{"/", "//", "%2f"} {
-				rule, _ := ruleFor(t, method, names.Replace(pattern)+end)
-				if pattern != "/" && rule.Right < plain.Right {
-					t.Errorf("%s %s%s needs %s, and without %s", method, pattern, end, need(rule), need(plain))
-				}
-			}
-		}
-	}
-}
-
-// restRoutes reads the routes that package rest makes: calls of
-// h.route(pattern, methods{method: …}).
-func restRoutes(t *testing.T) map[string][]string {
-	t.Helper()
-	files, err := filepath.Glob("../../../queuefs/rest/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("got %v, %v, want the files of package rest", files, err)
-	}
-	routes := map[string][]string{}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
+	for _, row := range table() {
+		if row.Path == "/" || row.Serve == nil {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
+		path := names.Replace(row.Path)
+		plain, _ := needOf(t, row.Method, path)
+		for _, end := range []string{"/", "//", "%2f"} {
+			if need, _ := needOf(t, row.Method, path+end); need.Right < plain.Right {
+				t.Errorf("%s %s%s needs %s, and without %s", row.Method, path, end, inWords(need), inWords(plain))
+			}
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) != 2 {
-				return true
-			}
-			if sel, ok := call.Fun.(*ast.SelectorExpr); !ok || sel.Sel.Name != "route" {
-				return true
-			}
-			pattern, ok := call.Args[0].(*ast.BasicLit)
-			table, ok2 := call.Args[1].(*ast.CompositeLit)
-			if !ok || !ok2 {
-				t.Fatalf("%s: a route that cannot be read here", name)
-			}
-			for _, e := range table.Elts {
-				routes[unquote(t, pattern)] = append(routes[unquote(t, pattern)], unquote(t, e.(*ast.KeyValueExpr).Key.(*ast.BasicLit)))
-			}
-			return true
-		})
 	}
-	if len(routes) < 11 {
-		t.Fatalf("got %d routes, want all", len(routes))
-	}
-	return routes
-}
-
-func unquote(t *testing.T, l *ast.BasicLit) string {
-	s, err := strconv.Unquote(l.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"io"
+	"net/http"
+
+	"cutie/queuefs/web"
+)
+
+// A room offers rows of the route table.
+type room interface{ Routes() []web.Route }
+
+// answerPlainly makes rows without an answer of their own to errors answer in
+// plain text to clients that ask for no form.
+func answerPlainly(rows []web.Route, f web.Refuser) []web.Route {
+	f.Plain = true
+	for i := range rows {
+		if rows[i].Fail == nil {
+			rows[i].Fail = f.Refuse
+		}
+	}
+	return rows
+}
+
+// routes is the URL space of the daemon: the rows of all rooms, and those of its
+// own.
+func (d *daemon) routes(s *site, rooms ...room) []web.Route {
+	var all []web.Route
+	for _, room := range rooms {
+		all = append(all, room.Routes()...)
+	}
+	all = append(all, (&publishing{d.pub, s.refuse}).Routes()...)
+	get := func(path string, need web.Need, serve func(http.ResponseWriter, *http.Request) error) {
+		all = append(all, web.Route{Method: http.MethodGet, Path: path, Need: need, Serve: serve})
+	}
+	get("/", web.Anywhere(web.Read), d.index)
+	get("/metrics", web.Everywhere(web.Read), d.meter(s.count).serve) // the samples name all queues
+	get("/favicon.ico", web.Need{}, noIcon)
+	get("/livez", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, nil) })
+	get("/readyz", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, ready(s.leaving, d.svc)) })
+	if d.Robots {
+		get("/robots.txt", web.Need{}, d.listForRobots)
+	}
+	return all
+}
+
+// noIcon answers browsers, which ask for an icon unasked.
+func noIcon(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Cache-Control", "max-age=86400")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// probe answers a supervisor or a load balancer.
+func probe(w http.ResponseWriter, err error) error {
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		return web.Errorf(http.StatusServiceUnavailable, "not ready: %v", err)
+	}
+	io.WriteString(w, "ok\n")
+	return nil
+}

@@ -1,0 +1,110 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"cutie/queuefs/state"
+)
+
+// A Refuser answers requests with errors, as exception states in the form that
+// the client asks for.
+type Refuser struct {
+	Base     func() state.Base                // what references begin with
+	Log      func(r *http.Request, err error) // told of errors that the caller is not; nil: nobody is
+	BodyIdle time.Duration                    // how long what is left of a body may make no progress
+	Plain    bool                             // clients that ask for no form get plain text
+	// Page appends a state as a page for people; nil: a plain table.
+	Page func(dst []byte, d *state.Document) []byte
+}
+
+// Refuse answers a request with an error. Headers that were set before stay,
+// except those of success.
+func (f *Refuser) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e, hidden := ErrorOf(err)
+	if hidden && f.Log != nil {
+		f.Log(r, err)
+	}
+	if e.Status == http.StatusRequestTimeout {
+		w.Header().Set("Connection", "close")
+	} else {
+		GiveUp(w, r, f.BodyIdle)
+	}
+	form, asked := formOf(r)
+	if f.Plain && !asked {
+		Plain(w, r, e)
+		return
+	}
+	header := w.Header()
+	for _, name := range ofSuccess {
+		delete(header, name)
+	}
+	header["Cache-Control"] = noStore
+	if header["Vary"] == nil {
+		header["Vary"] = varyAccept
+	}
+	d := state.OfException(state.Exception{Status: e.Status, Detail: e.Message})
+	d.Base = f.Base()
+	page := form == state.XHTML || form == state.HTML
+	var body []byte
+	if page && f.Page != nil {
+		body = f.Page(nil, &d)
+	} else {
+		body = form.Append(nil, &d)
+	}
+	header["Content-Type"] = []string{form.MediaType()}
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	header["X-Content-Type-Options"] = noSniff
+	if page {
+		header["Content-Security-Policy"] = pagePolicy
+	}
+	w.WriteHeader(e.Status)
+	w.Write(body) // nobody is left to be told of an error
+}
+
+// formOf returns the form to answer with an error in, and whether the client
+// has asked for one.
+func formOf(r *http.Request) (form state.Form, asked bool) {
+	t, accept := "", r.Header.Get("Accept")
+	if r.URL.RawQuery != "" {
+		t = r.URL.Query().Get("t")
+	}
+	form, err := state.Negotiate(t, accept)
+	if err == nil {
+		return form, t != "" || accept != "" && accept != "*/*"
+	}
+	if form, err = state.Negotiate("", accept); err != nil {
+		form = state.Default
+	}
+	return form, false
+}
+
+// Plain answers with the text of an error. An entity tag stays in the header.
+func Plain(w http.ResponseWriter, _ *http.Request, err error) {
+	e, _ := ErrorOf(err)
+	for _, name := range []string{"Cache-Control", "Last-Modified", "Preference-Applied"} {
+		w.Header().Del(name)
+	}
+	http.Error(w, e.Error(), e.Status)
+}
+
+// GiveUp sees that the server does not wait for the rest of a body longer than
+// idle, where the connection knows deadlines.
+func GiveUp(w http.ResponseWriter, r *http.Request, idle time.Duration) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(idle))
+	}
+}
+
+var (
+	noStore    = []string{"no-store"}
+	varyAccept = []string{"Accept"}
+	noSniff    = []string{"nosniff"}
+	pagePolicy = []string{state.PagePolicy}
+)
+
+// ofSuccess are headers that a handler sets before it may still fail.
+var ofSuccess = []string{"Etag", "Last-Modified", "Location", "Link", "Content-Location", "Content-Disposition",
+	"Content-Security-Policy", "Repr-Digest", "Cutie-Sidecar", "Cutie-Sidecar-Length", "Cutie-Lease", "Cutie-Lease-Expires", "Cutie-Attempt",
+	"Preference-Applied"}

@@ -1,0 +1,107 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/octets"
+	"cutie/queuefs/state"
+)
+
+// An Error is a request that was not served: what a handler answers, and what a
+// client returns for it. [errors.Is] finds the error of package queuefs that it
+// stands for, such as [queuefs.ErrNoQueue].
+type Error struct {
+	Status  int    // of HTTP, 400 and above
+	Message string // for the caller; "" if there is nothing to say but the status
+}
+
+// Errorf returns an [*Error].
+func Errorf(status int, format string, args ...any) error {
+	return &Error{status, fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("%d %s", e.Status, strings.ToLower(http.StatusText(e.Status)))
+	}
+	return e.Message
+}
+
+// Is reports whether the error stands for target.
+func (e *Error) Is(target error) bool {
+	for _, s := range statuses {
+		if s.err == target && e.Status == s.status {
+			return strings.Contains(e.Message, target.Error())
+		}
+	}
+	return false
+}
+
+// statuses are the errors with a status of their own. Of those from 500 on the
+// caller is told the text of the error here and no more.
+var statuses = []struct {
+	err    error
+	status int
+}{
+	{queuefs.ErrNoQueue, http.StatusNotFound},
+	{queuefs.ErrNoJob, http.StatusNotFound},
+	{queuefs.ErrNoResult, http.StatusNotFound},
+	{queuefs.ErrNotPending, http.StatusConflict},
+	{queuefs.ErrConflict, http.StatusConflict},
+	{queuefs.ErrQueueExists, http.StatusConflict},
+	{queuefs.ErrQueueExists, http.StatusPreconditionFailed},
+	{queuefs.ErrNotEmpty, http.StatusConflict},
+	{queuefs.ErrRefusing, http.StatusConflict},
+	{queuefs.ErrResultExists, http.StatusConflict},
+	{queuefs.ErrLease, http.StatusGone},
+	{queuefs.ErrBadName, http.StatusBadRequest},
+	{queuefs.ErrDigest, http.StatusBadRequest},
+	{digest.ErrMismatch, http.StatusBadRequest},
+	{queuefs.ErrSidecar, http.StatusBadRequest},
+	{octets.ErrPrecondition, http.StatusPreconditionFailed},
+	{octets.ErrRange, http.StatusRequestedRangeNotSatisfiable},
+	{queuefs.ErrTooBig, http.StatusRequestEntityTooLarge},
+	{state.ErrForm, http.StatusUnsupportedMediaType},
+	{queuefs.ErrNoSpace, http.StatusInsufficientStorage},
+	{queuefs.ErrFailed, http.StatusServiceUnavailable},
+	{queuefs.ErrClosed, http.StatusServiceUnavailable},
+}
+
+// ErrorOf is the one mapping from errors to statuses. hidden is set if the
+// caller is not told all.
+func ErrorOf(err error) (e *Error, hidden bool) {
+	if errors.As(err, &e) {
+		return e, false
+	}
+	if own, ok := errors.AsType[interface {
+		error
+		HTTPStatus() int
+	}](err); ok {
+		return &Error{own.HTTPStatus(), own.Error()}, false
+	}
+	for _, s := range statuses {
+		switch {
+		case !errors.Is(err, s.err):
+		case s.status >= 500:
+			return &Error{s.status, s.err.Error()}, true
+		default:
+			return &Error{s.status, err.Error()}, false
+		}
+	}
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return &Error{http.StatusInsufficientStorage, queuefs.ErrNoSpace.Error()}, true
+	case errors.Is(err, context.Canceled): // nobody is there to read the answer
+		return &Error{http.StatusBadRequest, "request was given up"}, false
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{http.StatusServiceUnavailable, "service is too busy"}, true
+	}
+	return &Error{Status: http.StatusInternalServerError}, true
+}

@@ -1,0 +1,178 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gorilla/mux"
+)
+
+// A Router finds the route of a request. It is safe for concurrent use.
+type Router struct {
+	mux  *mux.Router
+	fail func(http.ResponseWriter, *http.Request, error)
+}
+
+// A resource is the rows of one path.
+type resource struct {
+	rows  []*Route
+	allow string
+}
+
+// ServeHTTP is never called: a resource is a handler to be found by mux.
+func (*resource) ServeHTTP(http.ResponseWriter, *http.Request) {}
+
+// NewRouter returns a router over rows. Of several paths that match a request
+// the first one counts. fail answers errors of rows without a Fail of their own,
+// and requests without a route.
+func NewRouter(fail func(http.ResponseWriter, *http.Request, error), rows ...Route) *Router {
+	rt := &Router{mux: mux.NewRouter(), fail: fail}
+	of := map[string]*resource{}
+	for i := range rows {
+		row := &rows[i]
+		at := of[row.Path]
+		if at == nil {
+			at = &resource{}
+			of[row.Path] = at
+			rt.mux.Handle(row.Path, at)
+		}
+		at.rows = append(at.rows, row)
+	}
+	for _, at := range of {
+		var names []string
+		for _, row := range at.rows {
+			if names = append(names, row.Method); row.Method == http.MethodGet && !row.Changes() {
+				names = append(names, http.MethodHead)
+			}
+		}
+		slices.Sort(names)
+		at.allow = strings.Join(names, ", ")
+	}
+	return rt
+}
+
+// A Match is what a router knows of a request.
+type Match struct {
+	Route *Route // nil: there is none
+	Vars  map[string]string
+	need  Need
+	found *resource // nil: no row has the path
+	rt    *Router
+}
+
+// Match finds the route of a request. A path is taken apart first and unescaped
+// then, so that %2f is part of a name. Nothing is cleaned and nothing
+// redirected: hostile names reach the parsers that refuse them.
+func (rt *Router) Match(r *http.Request) Match { return rt.Find(r.Method, r.URL) }
+
+// Find is Match for a method and a URL.
+func (rt *Router) Find(method string, u *url.URL) Match {
+	p := probes.Get().(*probe)
+	defer func() {
+		*p = probe{}
+		probes.Put(p)
+	}()
+	p.url.Path = canonical(u)
+	p.request.URL = &p.url
+	m := Match{rt: rt, need: Otherwise}
+	if !rt.mux.Match(&p.request, &p.match) {
+		return m
+	}
+	m.found = p.match.Handler.(*resource)
+	for name, value := range p.match.Vars {
+		p.match.Vars[name], _ = url.PathUnescape(value) // canonical has escaped it
+	}
+	m.Vars = p.match.Vars
+	head := method == http.MethodHead
+	if head {
+		method = http.MethodGet
+	}
+	for _, row := range m.found.rows {
+		if row.Method == method {
+			if m.need = row.Need; !head || !row.Changes() {
+				m.Route = row
+			}
+			break
+		}
+	}
+	return m
+}
+
+// A probe is what mux looks at, and its answer.
+type probe struct {
+	request http.Request
+	url     url.URL
+	match   mux.RouteMatch
+}
+
+var probes = sync.Pool{New: func() any { return new(probe) }}
+
+// canonical returns the path with each segment escaped in the one way that
+// mux is to see.
+func canonical(u *url.URL) string {
+	if u.RawPath == "" {
+		return u.EscapedPath()
+	}
+	segments := strings.Split(u.EscapedPath(), "/")
+	for i, s := range segments {
+		if name, err := url.PathUnescape(s); err == nil {
+			segments[i] = url.PathEscape(name)
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// Need returns the right that the request takes.
+func (m *Match) Need() Need { return m.need }
+
+// Safe reports whether the route does nothing that a page of another site must
+// not have done, if its method is one to read.
+func (m *Match) Safe() bool { return m.Route != nil && m.Route.Serve != nil && !m.Route.Changes() }
+
+// Queue returns the name of the queue in the path, "" if there is none.
+func (m *Match) Queue() string { return m.Vars["queue"] }
+
+// Serve answers the request, with an error if there is no route.
+func (m *Match) Serve(w http.ResponseWriter, r *http.Request) {
+	fail := m.rt.fail
+	if m.found != nil && m.found.rows[0].Fail != nil {
+		fail = m.found.rows[0].Fail
+	}
+	switch {
+	case m.Route != nil && m.Route.Serve != nil:
+		for name, value := range m.Vars {
+			r.SetPathValue(name, value)
+		}
+		if err := m.Route.Serve(w, r); err != nil {
+			fail(w, r, err)
+		}
+	case m.found != nil && m.found.rows[0].Serve != nil:
+		w.Header().Set("Allow", m.found.allow)
+		fail(w, r, Errorf(http.StatusMethodNotAllowed, "method %s is not among %s", r.Method, m.found.allow))
+	case m.found == nil && !Clean(r.URL):
+		fail(w, r, Errorf(http.StatusBadRequest, "path %.80q is not clean", r.URL.EscapedPath()))
+	default:
+		fail(w, r, NotHere)
+	}
+}
+
+// NotHere is the error of a path without a route.
+var NotHere = Errorf(http.StatusNotFound, "nothing here, see /help")
+
+// Clean reports whether a path has no empty segments and no dots.
+func Clean(u *url.URL) bool {
+	p := u.EscapedPath()
+	trimmed := strings.TrimSuffix(p, "/")
+	return trimmed == "" || p[0] == '/' && path.Clean(trimmed) == trimmed
+}
+
+// ServeHTTP finds the route of a request and serves it, for rooms alone: the
+// daemon looks at the right that a route takes before.
+func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m := rt.Match(r)
+	m.Serve(w, r)
+}

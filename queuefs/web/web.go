@@ -1,0 +1,129 @@
+// Package web is what the rooms that speak HTTP share: the table of routes with
+// the right that each takes, the router over it, the one mapping from errors to
+// statuses, and the answer with an error in the form that the client asks for.
+//
+// A room offers its rows by a method Routes. The daemon puts the rows of all
+// rooms into one [Router]; nothing else takes a path of a URL apart.
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"cutie/queuefs/state"
+)
+
+// A Right is one thing that may be done with a queue.
+type Right uint8
+
+const (
+	Read    Right = iota + 1 // states, payloads, files, published documents, events
+	Submit                   // put jobs into it
+	Consume                  // take jobs, report on them, and put them back
+	Delete                   // delete pending jobs, hold and release them
+	Admin                    // all of these, and the settings; for all queues, also to make queues
+)
+
+// RightNames are the rights in words.
+var RightNames = [...]string{Read: "read", Submit: "submit", Consume: "consume", Delete: "delete", Admin: "admin"}
+
+func (r Right) String() string {
+	if int(r) >= len(RightNames) {
+		return "none"
+	}
+	return RightNames[r]
+}
+
+// A Scope says for which queues a right is needed.
+type Scope uint8
+
+const (
+	Named   Scope = iota // the queue in the path
+	Some                 // any queue
+	Every                // all queues
+	Body                 // any right for any queue: the body says more, and the handler asks again
+	Own                  // the queue in the path, where the right to submit is enough: the handler shows callers only their own jobs
+	Nothing              // all queues: there is no route, and only administrators learn that
+)
+
+// A Need is the right that a request takes. The zero Need takes none.
+type Need struct {
+	Right Right
+	Of    Scope
+}
+
+// Here is a right for the queue in the path.
+func Here(r Right) Need { return Need{r, Named} }
+
+// Anywhere is a right for any queue.
+func Anywhere(r Right) Need { return Need{r, Some} }
+
+// Everywhere is a right for all queues.
+func Everywhere(r Right) Need { return Need{r, Every} }
+
+// Otherwise is what requests without a route need.
+var Otherwise = Need{Admin, Nothing}
+
+// Waits says whether a request may wait for something to happen.
+type Waits uint8
+
+const (
+	AtOnce  Waits = iota // never
+	IfAsked              // with the field Prefer, or the parameter wait in the query or in a form
+	Always
+	Endless // until the client goes
+)
+
+// A Route is one row of the table.
+type Route struct {
+	Method string // GET also answers HEAD, unless the route changes something
+	Path   string // for gorilla/mux, as in /state/{queue}/{job}; queue names a queue
+	Need   Need
+	Waits  Waits
+	Help   *Help // nil: there is no help
+	// Serve answers a request. After an error it has written nothing. nil: there
+	// is nothing, and the row says who learns that.
+	Serve func(http.ResponseWriter, *http.Request) error
+	// Fail answers a request with an error, in the words of the room; nil: the
+	// router's.
+	Fail func(http.ResponseWriter, *http.Request, error)
+}
+
+// A Help describes a method. Several routes may have the same.
+type Help struct {
+	Name    string   // as on the command line; matched without case
+	Aliases []string // other names
+	state.Help
+}
+
+// Changes reports whether the route changes something although its method is
+// GET. Browsers must not be led there by pages of other sites.
+func (t *Route) Changes() bool {
+	return t.Method == http.MethodGet && t.Need.Right > Read && t.Need.Right < Admin
+}
+
+// MayWait reports whether a request to this route may wait. The parameter has
+// several names: in the query any case and escape, in the form of a consumer,
+// and in the field Prefer, where case does not count.
+func (t *Route) MayWait(r *http.Request) bool {
+	switch {
+	case t.Waits != IfAsked:
+		return t.Waits > IfAsked
+	case t.Method == http.MethodPost && r.ContentLength != 0 && r.Header.Get("Content-Type") != "":
+		return true
+	}
+	for _, field := range r.Header["Prefer"] {
+		if strings.Contains(strings.ToLower(field), "wait") {
+			return true
+		}
+	}
+	if r.URL.RawQuery == "" {
+		return false
+	}
+	for name := range r.URL.Query() {
+		if strings.EqualFold(name, "wait") {
+			return true
+		}
+	}
+	return false
+}
