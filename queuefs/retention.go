@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Culling leaves a job alone until its Destruction, and as long as the job that
-// was made of it at the end of the queue is there. The job file says both. A mark
-// in the index tells which job files are to be asked, so no other job costs
-// anything.
+// Culling leaves a job alone until its Destruction, and as long as the job in its
+// place is there, after [Queue.RequeueEnd] or [Submission.Replace]. The job file
+// says both. A mark in the index names these job files, so other jobs cost
+// nothing.
 
-// retention is what memory knows of Destruction. After a start [Queue.Due] reads
-// it from the job files, some at a call.
+// retention has the Destruction of jobs in memory. After a start [Queue.Due] reads
+// the job files, some at a call.
 type retention struct {
 	read  JobID // jobs up to this one were looked at since the start
 	known bool  // all of them were
@@ -48,7 +48,7 @@ func (q *Queue) Due(ctx context.Context, now time.Time, max int) (ids []JobID, e
 	return ids, nil
 }
 
-// readRetention reads the next job files that memory does not know yet.
+// readRetention reads the next job files.
 func (q *Queue) readRetention(ctx context.Context) error {
 	q.mu.RLock()
 	ids, to, all := q.unreadRetention()
@@ -73,8 +73,8 @@ func (q *Queue) readRetention(ctx context.Context) error {
 	return nil
 }
 
-// unreadRetention returns the next jobs whose files are to be read, the last
-// job that was looked at, and whether no others are left. q.mu is held.
+// unreadRetention returns the next jobs to read, the last job of the index looked
+// at, and whether it was the last of all. q.mu is held.
 func (q *Queue) unreadRetention() (ids []JobID, to JobID, all bool) {
 	to = q.retention.read
 	first := int((to + 1) / PageJobs)

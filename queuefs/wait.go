@@ -9,9 +9,9 @@ import (
 )
 
 // There is one way to wait for an event. Under the lock of the queue a caller
-// looks at the state, gets a channel of what may change it, and sleeps until the
-// channel is closed; then it looks again. Consumers do the same, except that they
-// stand in a line and find a job in their hands, see waiter.
+// looks at the state and takes a channel; it sleeps until the next event closes
+// the channel, and looks again. Consumers stand in a line, and their channel is
+// closed when a job is theirs; see waiter.
 
 // sleep returns nil once wake is closed, and an error if ctx ends or the service
 // stops before.
@@ -37,7 +37,7 @@ type jobWatch struct {
 	waiting int
 }
 
-// wake wakes those who wait for the queue or for one of the jobs.
+// wake wakes the callers waiting for the queue or for one of the jobs.
 func (w *watch) wake(jobs ...JobID) {
 	if w.any != nil {
 		close(w.any)
@@ -100,8 +100,8 @@ func (q *Queue) Wait(ctx context.Context, after Seq) error {
 	return q.waitFor(ctx, 0, func() (bool, error) { return q.idx.Last().Seq > after, nil })
 }
 
-// WaitJob returns nil once the job has an event after the given time, which
-// [Queue.Status] told. If the job is culled meanwhile the error is [ErrNoJob], if
+// WaitJob returns nil once the job has an event after the given time, the one
+// from [Queue.Status]. If the job is culled meanwhile the error is [ErrNoJob], if
 // the queue is removed [ErrNoQueue].
 func (q *Queue) WaitJob(ctx context.Context, id JobID, after time.Time) error {
 	return q.waitFor(ctx, id, func() (bool, error) {
@@ -113,7 +113,7 @@ func (q *Queue) WaitJob(ctx context.Context, id JobID, after time.Time) error {
 	})
 }
 
-// waitFor sleeps until done, which is called with q.mu held, says so.
+// waitFor sleeps until done returns true; q.mu is held while done runs.
 func (q *Queue) waitFor(ctx context.Context, id JobID, done func() (bool, error)) error {
 	for {
 		if err := q.svc.usable(); err != nil {
@@ -134,7 +134,7 @@ func (q *Queue) waitFor(ctx context.Context, id JobID, done func() (bool, error)
 	}
 }
 
-// A signal tells that something happened in one of the queues.
+// A signal counts the events of all queues, and wakes callers waiting for one.
 type signal struct {
 	count atomic.Uint64
 	wake  atomic.Pointer[chan struct{}] // closed the next time; nil: nobody waits
@@ -147,7 +147,7 @@ func (g *signal) raise() {
 	}
 }
 
-// next returns the channel that is closed the next time.
+// next returns the channel closed by the next raise.
 func (g *signal) next() <-chan struct{} {
 	made := make(chan struct{})
 	for {
@@ -168,7 +168,7 @@ func (s *Service) Wait(ctx context.Context, after uint64) (count uint64, err err
 		if err := s.usable(); err != nil {
 			return after, err
 		}
-		wake := s.happened.next() // before the look, so that nothing falls between
+		wake := s.happened.next() // before the look, so no event is missed
 		if count = s.happened.count.Load() + 1; count != after {
 			return count, nil
 		}

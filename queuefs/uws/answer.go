@@ -58,14 +58,14 @@ const mediaXML = "application/xml"
 
 func sendXML(w http.ResponseWriter, d *document) { send(w, http.StatusOK, mediaXML, d.buf.Bytes()) }
 
-// see sends the client to where it finds what came of its request.
+// see sends the client to the outcome of its request.
 func see(w http.ResponseWriter, where string) error {
 	w.Header().Set("Location", where)
 	text(w, http.StatusSeeOther, where+"\n")
 	return nil
 }
 
-// A document is XML in the making.
+// A document is XML, written in pieces.
 type document struct{ buf bytes.Buffer }
 
 const (

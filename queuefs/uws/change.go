@@ -12,8 +12,8 @@ import (
 	"cutie/queuefs/web"
 )
 
-// change does what a POST to a job, or to a part of it, asks for (UWS 1.1,
-// 2.2.3), and leads to the job.
+// change serves a POST to a job or to a part of it (UWS 1.1, 2.2.3), and leads
+// to the job.
 func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	f, err := h.fill(w, r, false)
 	if err != nil {
@@ -65,7 +65,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 		}
 	}
 	switch {
-	case c.run && p == pending: // else it was started, and the client did not hear of it
+	case c.run && p == pending: // else it is QUEUED already
 		_, err = r.q.Release(context.WithoutCancel(r.Context()), j.cut.ID)
 	case c.abort:
 		err = j.stop(r.Context(), abortWhy)
@@ -76,7 +76,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	return see(w, h.ref(r.q, "async", j.id))
 }
 
-// limit sets what was asked for in the job file.
+// limit puts run identifier, duration and destruction into the job file.
 func (h *Handler) limit(j *job, cut *queuefs.Job, c control) {
 	if c.runID != nil {
 		cut.Extra = with(cut.Extra, elemRunID, *c.runID)
@@ -89,7 +89,7 @@ func (h *Handler) limit(j *job, cut *queuefs.Job, c control) {
 	}
 }
 
-// only refuses what a part of a job has nothing to do with.
+// only refuses controls and parameters of other parts of the job.
 func (c *control) only(part string, params []pair) error {
 	fine := map[string]bool{
 		"phase":             c.runID == nil && c.destruction == nil && c.duration == nil && !c.delete && len(params) == 0,
@@ -103,8 +103,8 @@ func (c *control) only(part string, params []pair) error {
 	return nil
 }
 
-// mayRun tells why a job cannot be started. One that is queued was started
-// already, perhaps by the same client, which did not hear of it.
+// mayRun returns why a job cannot be started, nil if it can. A queued job was
+// started before, perhaps by the same client after a lost answer.
 func (j *job) mayRun() error {
 	switch p := j.phase(); p {
 	case pending, queued:
@@ -116,8 +116,8 @@ func (j *job) mayRun() error {
 	}
 }
 
-// changed returns the parameters of a job with new values. Only a job that was
-// not started takes them, and version 1.1 makes no new names (UWS 1.1, 2.2.3.5).
+// changed returns the parameters of a job with new values. Only a PENDING job
+// takes them, and version 1.1 refuses new names (UWS 1.1, 2.2.3.5).
 func (j *job) changed(params []pair) ([]pair, error) {
 	if p := j.phase(); p != pending {
 		return nil, forbidden("the job is %s and its parameters cannot be changed", p)
@@ -129,7 +129,7 @@ func (j *job) changed(params []pair) ([]pair, error) {
 	for i, p := range params {
 		named := func(q pair) bool { return q.name == p.name }
 		if slices.ContainsFunc(params[:i], named) {
-			continue // it was seen with the first of its name
+			continue // done with the first of its name
 		}
 		at := slices.IndexFunc(list, named)
 		switch {
@@ -140,7 +140,7 @@ func (j *job) changed(params []pair) ([]pair, error) {
 		case at < 0:
 			at = len(list)
 		}
-		// All that was said of the name before gives way to all that is now.
+		// All values of the name are replaced together.
 		list = slices.DeleteFunc(list, named)
 		now := slices.DeleteFunc(slices.Clone(params), func(q pair) bool { return q.name != p.name })
 		list = slices.Insert(list, min(at, len(list)), now...)
@@ -155,8 +155,8 @@ func (j *job) changed(params []pair) ([]pair, error) {
 	return list, nil
 }
 
-// setParams gives a job that was not started its parameters. With files they
-// are in the sidecar alone, else also in the payload.
+// setParams gives a PENDING job its parameters. A job with files has them in
+// the sidecar alone, others also in the payload.
 func (j *job) setParams(ctx context.Context, pairs []pair) error {
 	if len(j.uploads()) == 0 {
 		return j.replace(ctx, pairs)
@@ -210,8 +210,8 @@ func (h *Handler) destroyed(w http.ResponseWriter, r *request) error {
 	return h.destroyLocked(w, r, j)
 }
 
-// destroyLocked leads to the list, of which the client need not see all. A
-// browser sees the page of the list then.
+// destroyLocked leads to the list, shortened for programs. A browser sees the
+// page of the list.
 func (h *Handler) destroyLocked(w http.ResponseWriter, r *request, j *job) error {
 	if err := j.destroy(r.Context(), h.now(), false); err != nil {
 		return err

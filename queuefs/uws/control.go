@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// control is what a request asks of the job itself (UWS 1.1, 2.2.3), apart
-// from its parameters.
+// A control is a request about the job itself (UWS 1.1, 2.2.3), apart from its
+// parameters.
 type control struct {
 	run, abort, delete bool
 	runID              *string
@@ -15,8 +15,8 @@ type control struct {
 	destruction        *time.Time
 }
 
-// takeControl takes the control parameters out of params. ACTION is one of a
-// job that exists.
+// takeControl takes the control parameters out of params. ACTION is one only
+// for a job in the list.
 func takeControl(params []pair, exists bool) (c control, rest []pair, err error) {
 	for _, p := range params {
 		value := strings.TrimSpace(p.value)
@@ -65,7 +65,7 @@ func takeControl(params []pair, exists bool) (c control, rest []pair, err error)
 	return c, rest, nil
 }
 
-// isControl tells whether a name is that of a control parameter.
+// isControl reports whether name is a control parameter.
 func isControl(name string) bool {
 	switch strings.ToUpper(name) {
 	case "PHASE", "ACTION", "RUNID", "EXECUTIONDURATION", "DESTRUCTION":

@@ -24,9 +24,9 @@ func (h *Handler) create(w http.ResponseWriter, r *request) error {
 	return see(w, h.ref(r.q, "async", id))
 }
 
-// made makes a job of a request, and returns its identifier. Unless the request
-// or run says that it starts, the job is on hold. A bad request is a rejected
-// creation.
+// made makes a job from a request, and returns its identifier. With PHASE=RUN
+// or run the job starts at once, else it is on hold. A bad request is a
+// rejected creation.
 func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, err error) {
 	if r.q.Info().Closed {
 		return "", forbidden("the queue takes no jobs at present")
@@ -81,10 +81,10 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 
 var errLong = web.Errorf(http.StatusRequestEntityTooLarge, "parameters are too long; upload a file")
 
-// submit puts what came into the queue: the file, several files as parts of
-// one, or the parameters as a form.
+// submit puts a job into the queue. Its payload is the file, several files as
+// parts of one, or the parameters as a form.
 func (f *filled) submit(ctx context.Context, m queuefs.Meta, params []pair) (queuefs.Job, error) {
-	// A client that has gone leaves the job whole, or none.
+	// A client can leave now without effect on the job.
 	ctx = context.WithoutCancel(ctx)
 	if len(f.uploads) == 1 {
 		u := f.uploads[0]
@@ -123,8 +123,8 @@ func commit(ctx context.Context, sub *queuefs.Submission) (queuefs.Job, error) {
 	return jobs[0], nil
 }
 
-// replace puts a job with other parameters in the place of one that was not
-// started: a payload never changes.
+// replace puts a job with other parameters in the place of a PENDING one, since
+// a payload never changes.
 func (j *job) replace(ctx context.Context, params []pair) error {
 	m := queuefs.Meta{Submitter: j.cut.Submitter, Owner: j.cut.Owner, MediaType: mediaForm, Sidecar: formatPairs(params), Destruction: j.cut.Destruction,
 		Extra: with(j.cut.Extra, elemCreated, formatTime(j.created())), OnHold: true}
@@ -145,7 +145,7 @@ func (j *job) replace(ctx context.Context, params []pair) error {
 	return err
 }
 
-// amend changes what UWS says of a job in its job file.
+// amend changes elements of UWS in the job file.
 func (j *job) amend(ctx context.Context, edit func(cut *queuefs.Job) error) error {
 	cut, err := j.q.Amend(context.WithoutCancel(ctx), j.cut.ID, edit)
 	if err == nil {
@@ -154,11 +154,11 @@ func (j *job) amend(ctx context.Context, edit func(cut *queuefs.Job) error) erro
 	return err
 }
 
-// abortWhy is the message of a job that its client has aborted.
+// abortWhy is the message of a job after ABORT.
 const abortWhy = "aborted by the client"
 
-// stop takes a job out of work (UWS 1.1, 2.1.3). A job that has ended is left as
-// it is.
+// stop takes a job out of work (UWS 1.1, 2.1.3). It leaves an ended job as it
+// is.
 func (j *job) stop(ctx context.Context, why string) error {
 	if p := j.phase(); !p.active() && p != held {
 		return nil

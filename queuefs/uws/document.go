@@ -35,7 +35,7 @@ func (d *document) element(name, value string) {
 	d.buf.WriteString("</uws:" + name + ">\n")
 }
 
-// nillable writes an element, or that there is no value.
+// nillable writes an element, nil for an empty value.
 func (d *document) nillable(name, value string) {
 	if value == "" {
 		d.buf.WriteString("<uws:" + name + ` xsi:nil="true"/>` + "\n")
@@ -51,8 +51,8 @@ func timeOrNone(t time.Time) string {
 	return formatTime(t)
 }
 
-// document returns a job as XML. Those who have waited for the same change are
-// sent the same octets.
+// document returns a job as XML. Callers that waited for the same change get
+// the same bytes.
 func (h *Handler) document(j *job) *document {
 	j.once.Do(func() { j.doc = h.jobDocument(j) })
 	return j.doc
@@ -91,7 +91,7 @@ func (h *Handler) jobDocument(j *job) *document {
 		d.element("message", summary)
 		d.end("errorSummary")
 	}
-	// Its name is none of UWS: there are clients that take any "job" for one.
+	// The name is not "job": some clients take every element "job" for one of UWS.
 	d.buf.WriteString(`<uws:jobInfo><cut:entry xmlns:cut="` + nsCutie + `"`)
 	d.attr("queue", j.q.ID())
 	d.attr("job", j.cut.ID.String())

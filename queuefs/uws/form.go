@@ -24,8 +24,7 @@ const mediaForm = "application/x-www-form-urlencoded"
 // maxPairs is how many parameters a job may have.
 const maxPairs = 1000
 
-// parseForm reads a form in the order in which it was written, which package
-// url does not keep.
+// parseForm reads a form and keeps its order, unlike package url.
 func parseForm(s string) (pairs []pair, err error) {
 	for part := range strings.SplitSeq(s, "&") {
 		if part == "" {
@@ -57,7 +56,7 @@ func formatForm(pairs []pair) string {
 	return b.String()
 }
 
-// A body reads the body of a request. Its errors say what is to be answered.
+// A body reads the body of a request. Its errors have the status of the answer.
 type body struct {
 	in   io.Reader
 	conn *http.ResponseController
@@ -69,7 +68,7 @@ func (h *Handler) body(w http.ResponseWriter, r *request) *body {
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	// A connection that knows no deadlines has none.
+	// Some connections know no deadlines.
 	_ = b.conn.SetReadDeadline(time.Now().Add(b.idle))
 	n, err := b.in.Read(p)
 	if err == nil {
@@ -95,8 +94,7 @@ func (b *body) Read(p []byte) (int, error) {
 // maxUploads is how many files may come with a job.
 const maxUploads = 32
 
-// A filled form is what came with a request: the parameters of query and body,
-// and the files.
+// A filled form has the parameters of query and body, and the files.
 type filled struct {
 	q        *queuefs.Queue
 	accepted bool // by a former version: a closed queue takes it
@@ -105,8 +103,8 @@ type filled struct {
 	uploads  []upload
 }
 
-// An upload is a file that came with a job. It is the payload of a submission,
-// on disk if it is large.
+// An upload is a file of a job. It is the payload of a submission, on disk if
+// it is large.
 type upload struct {
 	name      string // of the parameter
 	filename  string
@@ -115,14 +113,14 @@ type upload struct {
 	draft     *queuefs.Draft
 }
 
-// discard lets go of the files; a submission that was committed stays.
+// discard lets go of the files, except of a committed submission.
 func (f *filled) discard() {
 	for _, u := range f.uploads {
 		u.sub.Discard()
 	}
 }
 
-// add takes a parameter, whichever way it came.
+// add takes a parameter from query, form or part.
 func (f *filled) add(p pair) error {
 	if err := checkText(p); err != nil {
 		return bad("%v", err)
@@ -135,7 +133,7 @@ func (f *filled) add(p pair) error {
 	return nil
 }
 
-// fill reads query and body. Files are for a job that is made.
+// fill reads query and body. Only a new job takes files.
 func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled, err error) {
 	f = &filled{q: r.q}
 	defer func() {
@@ -183,7 +181,7 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 	return f, nil
 }
 
-// parts reads what came as multipart/form-data.
+// parts reads a body of multipart/form-data.
 func (f *filled) parts(parts *multipart.Reader, files, fromPage bool) error {
 	for {
 		p, err := parts.NextRawPart()
@@ -198,7 +196,7 @@ func (f *filled) parts(parts *multipart.Reader, files, fromPage bool) error {
 		if _, isFile := attrs["filename"]; isFile {
 			in := bufio.NewReader(p)
 			if _, err := in.Peek(1); filename == "" && err == io.EOF {
-				continue // a browser says so that no file was chosen
+				continue // from a browser: no file was chosen
 			}
 			switch {
 			case !files:
@@ -243,7 +241,7 @@ func (f *filled) begin() *queuefs.Submission {
 	return sub
 }
 
-// take stores a file that comes.
+// take stores a file.
 func (f *filled) take(u upload, in io.Reader) (err error) {
 	u.sub = f.begin()
 	f.uploads = append(f.uploads, u)
@@ -255,7 +253,8 @@ func (f *filled) take(u upload, in io.Reader) (err error) {
 	return err
 }
 
-// partError says of an error that is not ours that the body is wrong.
+// partError returns a 400 for an error in the body, and errors of the storage
+// as they are.
 func partError(err error) error {
 	var e *web.Error
 	var broken *os.PathError
@@ -265,7 +264,7 @@ func partError(err error) error {
 	return bad("multipart/form-data: %v", err)
 }
 
-// label makes what a client says of a file one line that is not too long.
+// label makes text from a client one line of limited length.
 func label(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Map(func(r rune) rune {

@@ -15,15 +15,15 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// Homes of former versions have records of jobs in uws/Q: of those not started in
-// staged, with their files beside them, of the others in jobs. Each record goes
-// into its job, and a job that was not started is submitted on hold. Identifiers
-// of that time say nothing of the number of the job: uws/Q/ids has it.
+// Homes of former versions have records of jobs in uws/Q: of PENDING jobs in
+// staged, with their files, of other jobs in jobs. A move puts each record into
+// its job file, and submits PENDING jobs on hold. Old identifiers do not contain
+// the number of the job; uws/Q/ids has it.
 //
 //	staged, jobs  ids     after a crash
 //	------------  ------  --------------------------------------------------
-//	there         absent  done again; a job that was submitted is on hold
-//	there         there   done again; ids has the jobs that were submitted
+//	there         absent  done again; submitted jobs are on hold
+//	there         there   done again; ids has the submitted jobs
 //	absent        there   done
 const (
 	rootDir   = "uws"
@@ -34,7 +34,7 @@ const (
 	maxIDs    = 1 << 30
 )
 
-// formerIDs are the numbers of jobs by identifiers that do not say them.
+// formerIDs are the numbers of jobs by old identifiers.
 type formerIDs map[string]queuefs.JobID
 
 func (f formerIDs) number(id string) queuefs.JobID { return f[id] }
@@ -47,7 +47,7 @@ func (f formerIDs) file() (text []byte) {
 	return text
 }
 
-// readIDs reads uws/Q/ids, which may be absent. Jobs that are gone are left out.
+// readIDs reads uws/Q/ids without culled jobs. The file can be absent.
 func readIDs(file durable.Sealed, q *queuefs.Queue) (formerIDs, error) {
 	text, err := file.Read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,8 +70,8 @@ func readIDs(file durable.Sealed, q *queuefs.Queue) (formerIDs, error) {
 	return ids, nil
 }
 
-// former returns what the home has of former versions for a queue, and moves it
-// if that was not done yet.
+// former moves the records of a queue, if there are any, and returns the
+// numbers of jobs with old identifiers.
 func (h *Handler) former(q *queuefs.Queue) (formerIDs, error) {
 	dir, err := durable.OpenDir(h.svc.Dir(), nil)
 	for _, name := range []string{rootDir, q.ID()} {
@@ -108,10 +108,10 @@ type move struct {
 
 	mu      sync.Mutex // several records are moved at a time
 	known   formerIDs
-	strange []error // records that were set aside
+	strange []error // of records set aside
 }
 
-// run moves what is there.
+// run moves all records.
 func (m *move) run() error {
 	jobs, err := m.read(jobsDir)
 	if err != nil {
@@ -139,8 +139,9 @@ func (m *move) run() error {
 	return errors.Join(m.dir.RemoveTree(stagedDir), m.dir.RemoveTree(jobsDir), m.dir.Sync())
 }
 
-// read returns the records in a directory, nil if there is none. Records that
-// cannot be read, or are older than the queue, are set aside with their files.
+// read returns the records in a directory, nil without the directory.
+// Unreadable records, and records older than the queue, are set aside with
+// their files.
 func (m *move) read(name string) ([]*record, error) {
 	dir, err := m.dir.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -187,8 +188,7 @@ func (m *move) read(name string) ([]*record, error) {
 	return all, nil
 }
 
-// each moves records, many at a time so that they share the syncs of the
-// journal.
+// each moves many records at a time, to share the syncs of the journal.
 func (m *move) each(all []*record, do func(*record) error) error {
 	var (
 		workers sync.WaitGroup
@@ -214,7 +214,7 @@ func (m *move) each(all []*record, do func(*record) error) error {
 	return failed
 }
 
-// findDrafts finds the jobs that were submitted before a crash.
+// findDrafts finds the jobs submitted before a crash.
 func (m *move) findDrafts() error {
 	m.drafts = map[string]queuefs.JobID{}
 	for _, n := range m.q.IDs(queuefs.ListOptions{Held: true, Limit: 1 << 40}) {
@@ -238,8 +238,8 @@ func (m *move) knows(id string, n queuefs.JobID) {
 	}
 }
 
-// keep puts the record of a job of the queue into the job file. A job that is
-// culled needs none.
+// keep puts the record of a started job into its job file. A culled job needs
+// none.
 func (m *move) keep(r *record) error {
 	n := r.job
 	for {
@@ -270,7 +270,7 @@ func (m *move) keep(r *record) error {
 	}
 }
 
-// submit submits a job that was not started on hold, unless that was done.
+// submit submits a PENDING job on hold, once.
 func (m *move) submit(r *record) error {
 	m.mu.Lock()
 	_, done := m.known[r.id]
@@ -322,8 +322,8 @@ func (m *move) submit(r *record) error {
 	return nil
 }
 
-// started returns the number of a job whose RUN had put it into the queue, 0 if
-// it had not.
+// started returns the number of a job with an unfinished RUN, 0 if it is not in
+// the queue.
 func (m *move) started(r *record) (queuefs.JobID, error) {
 	for _, n := range m.q.IDs(queuefs.ListOptions{After: r.from - 1, Limit: 1 << 40}) {
 		cut, err := m.q.Job(n)
@@ -337,7 +337,7 @@ func (m *move) started(r *record) (queuefs.JobID, error) {
 	return 0, nil
 }
 
-// abort ends a job that was aborted before it was started.
+// abort ends a job with an ABORT before its start.
 func (m *move) abort(r *record) error {
 	if r.aborted.IsZero() || m.known[r.id] == 0 {
 		return nil

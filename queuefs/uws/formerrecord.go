@@ -11,7 +11,7 @@ import (
 	"cutie/queuefs/anvl"
 )
 
-// A record is what a former version kept of a job beside the queue.
+// A record held the data of a job beside the queue.
 type record struct {
 	id          string
 	created     time.Time
@@ -20,7 +20,7 @@ type record struct {
 	runID       string
 	duration    int64         // seconds; -1: as the queue has it
 	destruction time.Time     // zero: never
-	params      []pair        // of a job that was not started
+	params      []pair        // of a PENDING job
 	uploads     []upload      // likewise, in the order they came
 	from        queuefs.JobID // RUN is on its way: the job has this number or a greater one; 0: it is not
 	job         queuefs.JobID // number in the queue; 0 before RUN
@@ -29,7 +29,7 @@ type record struct {
 	archived    time.Time
 }
 
-// uploadName returns the name of the n-th file of a job that was not started.
+// uploadName returns the name of the n-th file of a PENDING job.
 func uploadName(id string, n int) string { return id + ".upload" + strconv.Itoa(n) }
 
 // seconds returns the duration as it stands in a job file.

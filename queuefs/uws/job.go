@@ -10,14 +10,14 @@ import (
 	"cutie/queuefs/anvl"
 )
 
-// Elements of the job file that only UWS writes and reads.
+// Elements of the job file for UWS alone; see the package comment.
 const (
-	elemID        = "uws-id"       // of a job made here; it has the number that the job had first
-	elemCreated   = "uws-created"  // if that was before the submission
-	elemRunID     = "uws-runid"    //
-	elemUpload    = "uws-upload"   // name of the parameter that the payload is
-	elemPart      = "uws-part"     // a parameter that is a part of the payload; see [part]
-	elemDuration  = "uws-duration" // seconds; absent: as the queue has it
+	elemID        = "uws-id"
+	elemCreated   = "uws-created"
+	elemRunID     = "uws-runid"
+	elemUpload    = "uws-upload"
+	elemPart      = "uws-part"
+	elemDuration  = "uws-duration"
 	elemDestroyed = "uws-destroyed"
 	elemArchived  = "uws-archived"
 )
@@ -54,12 +54,12 @@ func (j *job) phase() phase {
 	return executing
 }
 
-// destroyed reports whether the job was destroyed. It stays so when an operator
-// puts it back into the queue.
+// destroyed reports whether the job was destroyed. A requeue by an operator
+// changes nothing.
 func (j *job) destroyed() bool { return j.cut.Extra.Value(elemDestroyed) != "" }
 
-// archived reports whether the job is ARCHIVED. It no longer is when an operator
-// has put it back into the queue.
+// archived reports whether the job is ARCHIVED: it is until an operator
+// requeues it.
 func (j *job) archived() bool {
 	at := j.archivedAt()
 	return !at.IsZero() && !j.cut.Requeued.After(at)
@@ -70,10 +70,10 @@ func (j *job) archivedAt() time.Time {
 	return at
 }
 
-// reported tells whether a consumer said what became of the job.
+// reported reports whether a consumer reported the outcome.
 func (j *job) reported() bool { return j.cut.Outcome != 0 }
 
-// created is never later than the submission.
+// created returns the creation, never later than the submission.
 func (j *job) created() time.Time {
 	t := stamp(j.cut.Submitted)
 	if made, err := parseTime(j.cut.Extra.Value(elemCreated)); err == nil && made.Before(t) {
@@ -99,7 +99,7 @@ func (j *job) ran() (start, end time.Time) {
 func (j *job) owner() string { return j.cut.Owner }
 func (j *job) runID() string { return j.cut.Extra.Value(elemRunID) }
 
-// duration returns the seconds that the job may run, 0 for any time.
+// duration returns the seconds the job may run, 0 for no limit.
 func (j *job) duration() int64 {
 	if n, err := strconv.ParseInt(j.cut.Extra.Value(elemDuration), 10, 32); err == nil && n >= 0 {
 		return n
@@ -122,16 +122,16 @@ type parameter struct {
 	ref bool
 }
 
-// payloadName is the parameter that an opaque payload is.
+// payloadName is the parameter of an opaque payload.
 const payloadName = "payload"
 
-// pairs returns the parameters that are no files.
+// pairs returns the parameters without files.
 func (j *job) pairs() []pair {
 	pairs, _ := parsePairs(j.cut.Sidecar)
 	return pairs
 }
 
-// uploads returns the names of the parameters that are files.
+// uploads returns the names of the files.
 func (j *job) uploads() (names []string) {
 	for _, p := range partsOf(&j.cut) {
 		names = append(names, p.name)
@@ -142,7 +142,7 @@ func (j *job) uploads() (names []string) {
 	return names
 }
 
-// parameters returns those of the job, in the order they came.
+// parameters returns all parameters, in the order of the request.
 func (j *job) parameters() (list []parameter) {
 	if j.phase() == archived {
 		return nil
@@ -161,7 +161,8 @@ func (j *job) parameters() (list []parameter) {
 	return list
 }
 
-// failure returns what went wrong, "" if nothing did, and its first line.
+// failure returns the first line of the message of a failed or aborted job, ""
+// for others, and the whole message.
 func (j *job) failure() (summary, detail string, transient bool) {
 	if j.cut.Outcome != queuefs.Failed && j.cut.Outcome != queuefs.Aborted {
 		return "", "", false
@@ -184,7 +185,7 @@ func (j *job) results() []queuefs.Result {
 	return j.cut.Results
 }
 
-// with returns r with one element of that name, or none if the value is "".
+// with returns r with one element of the name, or without it for the value "".
 func with(r anvl.Record, name, value string) (changed anvl.Record) {
 	for _, e := range r {
 		if !strings.EqualFold(e.Name, name) {

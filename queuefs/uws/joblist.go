@@ -10,8 +10,8 @@ import (
 	"cutie/queuefs"
 )
 
-// A jobList is one queue as clients of UWS see it. All of it can be made again
-// from the queue.
+// A jobList is one queue as clients of UWS see it. It holds nothing but memory
+// of the queue.
 type jobList struct {
 	q      *queuefs.Queue
 	known  known
@@ -68,8 +68,8 @@ func (l *jobList) find(set settings, id string) (*job, error) {
 	}
 }
 
-// latest is find of a job whose queue had its last event of the job at the given
-// time. Callers that wait for the same job share what one of them has found.
+// latest is find of a job with its last event at the given time. Callers
+// waiting for the same job share the result.
 func (l *jobList) latest(set settings, id string, changed time.Time) (*job, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +83,7 @@ func (l *jobList) latest(set settings, id string, changed time.Time) (*job, erro
 	return j, err
 }
 
-// first returns the number with which a job made here came into the queue, 0 if
-// there is no such job.
+// first returns the first number of a job made here, 0 for an unknown job.
 func (l *jobList) first(id string) queuefs.JobID {
 	if !isMade(id) {
 		return 0
@@ -108,8 +107,8 @@ func (l *jobList) idOf(cut *queuefs.Job) string {
 	return cut.ID.String()
 }
 
-// jobOf returns the job that a job of the queue is. It returns nil if that was
-// destroyed, or replaced by a later one.
+// jobOf returns a job of the queue as a job of the list, nil if it was
+// destroyed or replaced.
 func (l *jobList) jobOf(set settings, cut *queuefs.Job) *job {
 	j := &job{id: l.idOf(cut), list: l, q: l.q, set: set, cut: *cut}
 	if j.destroyed() || isMade(j.id) && replacedBy(cut) != 0 {
@@ -118,15 +117,14 @@ func (l *jobList) jobOf(set settings, cut *queuefs.Job) *job {
 	return j
 }
 
-// replacedBy returns the job that took the place of one, 0 if none did.
+// replacedBy returns the job in the place of another one, 0 for none.
 func replacedBy(cut *queuefs.Job) queuefs.JobID {
 	n, _ := queuefs.ParseJobID(cut.Extra.Value("requeuedAs"))
 	return n
 }
 
-// list returns the job list of a queue. A queue that was made again under its
-// name is another queue; the error of one that is no more is
-// [queuefs.ErrNoQueue].
+// list returns the job list of a queue, the error [queuefs.ErrNoQueue] for a
+// removed one. A queue made again under the name is another queue.
 func (h *Handler) list(q *queuefs.Queue) (*jobList, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,8 +143,8 @@ func (h *Handler) list(q *queuefs.Queue) (*jobList, error) {
 	return l, nil
 }
 
-// forget drops the lists of queues that are no longer served. It returns, once,
-// what former versions left and could not be read.
+// forget drops the lists of removed queues. It returns, once, the errors of
+// records of former versions.
 func (h *Handler) forget() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,7 +158,7 @@ func (h *Handler) forget() error {
 	return err
 }
 
-// gone returns [queuefs.ErrNoQueue] for a queue that is no longer served.
+// gone returns [queuefs.ErrNoQueue] for a removed queue.
 func (h *Handler) gone(q *queuefs.Queue) error {
 	now, err := h.svc.Queue(q.ID())
 	if err == nil && now != q {

@@ -10,7 +10,7 @@ import (
 	"cutie/queuefs"
 )
 
-// A filter is what a list is asked for (UWS 1.1, 2.2.2.1).
+// A filter selects jobs of a list (UWS 1.1, 2.2.2.1).
 type filter struct {
 	phases []phase
 	after  time.Time
@@ -23,7 +23,7 @@ func (r *request) filter() (f filter, err error) {
 	}
 	for _, p := range r.query {
 		if p.value == "" && r.page() {
-			continue // a field of the form that was left empty
+			continue // an empty field of a page
 		}
 		switch strings.ToUpper(p.name) {
 		case "PHASE":
@@ -45,8 +45,8 @@ func (r *request) filter() (f filter, err error) {
 	return f, nil
 }
 
-// wants tells whether a job is in the list. What is archived is there only for
-// those who ask for it.
+// wants reports whether a job is in the list. Archived jobs are only in lists
+// of archived ones.
 func (f *filter) wants(j *job) bool {
 	p := j.phase()
 	if len(f.phases) == 0 && p == archived || len(f.phases) > 0 && !slices.Contains(f.phases, p) {
@@ -55,8 +55,7 @@ func (f *filter) wants(j *job) bool {
 	return f.after.IsZero() || j.created().After(f.after)
 }
 
-// mayWant tells from where a job of the queue stands whether it may be in the
-// list.
+// mayWant reports whether a job of the status can be in the list.
 func (f *filter) mayWant(st queuefs.Status) bool {
 	return len(f.phases) == 0 || slices.ContainsFunc(f.phases, func(p phase) bool { return slices.Contains(phasesOf[st], p) })
 }
@@ -67,16 +66,16 @@ var phasesOf = map[queuefs.Status][]phase{
 	queuefs.Deleted:  {aborted, archived},
 }
 
-// sees tells whether a job is in the lists of the caller.
+// sees reports whether jobs of an owner are in the lists of the caller.
 func (r *request) sees(owner string) bool {
 	c := r.caller
 	return c.Admin || owner != "" && owner == c.Name || owner == "" && c.Delete && !c.Own
 }
 
-// maxListed is how many jobs a list has at most that is asked for with LAST.
+// maxListed is the most jobs of a list with LAST.
 const maxListed = 100_000
 
-// A ref is what a list says of a job.
+// A ref is a job in a list.
 type ref struct {
 	id, runID, owner string
 	phase            phase
@@ -85,8 +84,8 @@ type ref struct {
 
 func refOf(j *job) ref { return ref{j.id, j.runID(), j.owner(), j.phase(), j.created()} }
 
-// list answers with the job list. With LAST it is sorted, and costs what it
-// shows; otherwise it has all jobs, the last of the queue first.
+// jobs serves the job list. With LAST it is sorted and costs its own length;
+// else it has all jobs, the last of the queue first.
 func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 	f, err := r.filter()
 	if err != nil {
@@ -127,7 +126,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 		return true, err
 	})
 	if err != nil {
-		// What was written is no whole document, and is to be seen as that.
+		// The client must notice the cut document.
 		if h.o.Log != nil && r.Context().Err() == nil {
 			h.o.Log(r.Request, err)
 		}
@@ -155,9 +154,9 @@ func (h *Handler) writeRef(d *document, r *request, j ref) {
 	d.end("jobref")
 }
 
-// newest returns the last jobs that were created, the newest first. A job is
-// never created after it was submitted, so that those submitted before all
-// that were found need not be looked at.
+// newest returns the last created jobs, the newest first. Creation is never
+// later than submission, so the search ends at a job submitted before the
+// creation of all found ones.
 func (h *Handler) newest(r *request, f filter) (refs []ref, err error) {
 	n := min(f.last, maxListed)
 	byAge := func(a, b ref) int { return b.created.Compare(a.created) }

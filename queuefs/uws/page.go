@@ -14,8 +14,9 @@ import (
 	"cutie/queuefs/web"
 )
 
-// page tells whether HTML is asked for. A browser names application/xhtml+xml;
-// a client that only has text/html first in a list of everything does not.
+// page reports whether the client asks for HTML. A browser names
+// application/xhtml+xml; other clients may have text/html first in a list of
+// everything.
 func (r *request) page() bool {
 	if s, ok := r.value("format"); ok {
 		return strings.EqualFold(s, "html")
@@ -28,7 +29,7 @@ func browses(r *http.Request) bool {
 	return strings.Contains(accept, "text/html") && strings.Contains(accept, "application/xhtml+xml")
 }
 
-// A frame is what all pages have.
+// A frame has the common parts of all pages.
 type frame struct {
 	Title, Badge, Kind         string
 	Home, Service, Queue, Help string // references
@@ -37,7 +38,7 @@ type frame struct {
 	Body                       any
 }
 
-// Style is that of the state pages; its hash is in [state.PagePolicy].
+// Style is the style of all pages of states; its hash is in [state.PagePolicy].
 func (f *frame) Style() template.CSS { return state.PageStyle }
 
 func (h *Handler) frame(title string, body any) *frame {
@@ -52,7 +53,7 @@ func (h *Handler) queueFrame(r *request, title string, body any) *frame {
 	return f
 }
 
-// kinds are the badges of phases that are not as any other.
+// kinds are the badges of phases.
 var kinds = map[phase]string{queued: "cool", pending: "cool", executing: "cool", completed: "good", failed: "bad", aborted: "warn", held: "warn"}
 
 // A jobPage is a job on a page of its own.
@@ -66,7 +67,7 @@ type jobPage struct {
 	Properties, Params, Results   []pageFile
 }
 
-// A pageFile is a parameter or a result. Text is there unless URL is.
+// A pageFile is a parameter or a result, with Text or URL.
 type pageFile struct {
 	Name, Text, URL, Type string
 	Size                  int64
@@ -149,13 +150,13 @@ func (h *Handler) pageTime(t time.Time) string {
 	return text
 }
 
-// linesField is what a form of a page has in its query: the name of the field
-// with parameters of any names, "name=value" a line, which a form without a
-// script could not send otherwise.
+// linesField in the query of a form names the field with parameters of any
+// name, one "name=value" a line. A form without a script could not send them
+// otherwise.
 const linesField = "uws-lines"
 
-// fromPage makes what a page has sent what another client would have sent:
-// fields that were left empty are not there, and lines are parameters.
+// fromPage turns a form of a page into a form of a program: it drops empty
+// controls, and makes lines parameters.
 func (f *filled) fromPage(lines string) error {
 	all := f.params
 	f.params, f.size = nil, 0
@@ -184,8 +185,8 @@ func (f *filled) fromPage(lines string) error {
 	return nil
 }
 
-// freeName returns a name for a file that no other file has: a page has one
-// field for all of them.
+// freeName returns an unused name for a file: a page has one field for all
+// files.
 func (f *filled) freeName(name string) string {
 	for n, first := 2, name; f.taken(name); n++ {
 		name = first + strconv.Itoa(n)
@@ -197,7 +198,7 @@ func (f *filled) taken(name string) bool {
 	return slices.ContainsFunc(f.uploads, func(u upload) bool { return u.name == name })
 }
 
-// failPage tells a person what is wrong.
+// failPage shows an error to a person.
 func (h *Handler) failPage(w http.ResponseWriter, e *web.Error) error {
 	return sendPage(w, e.Status, "fail", h.frame(http.StatusText(e.Status), e.Message))
 }

@@ -2,8 +2,8 @@ package uws
 
 import "html/template"
 
-// pages are those of the list, of a job, and of what went wrong. They are
-// well-formed, run nothing, and load nothing.
+// pages are the list, a job, and an error. They are well-formed, without
+// scripts, and load nothing.
 var pages = template.Must(template.New("").Parse(`
 {{- define "head"}}<!DOCTYPE html>
 <html xmlns="http://www.w3.org/1999/xhtml" xml:lang="en" lang="en">

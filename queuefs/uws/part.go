@@ -15,10 +15,9 @@ import (
 	"cutie/queuefs"
 )
 
-// A part is a parameter that is one of several files. The payload of its job is
-// multipart/form-data then, and the job file has an element for each part: the
-// octet at which its header begins, the octets of that and of the content, and
-// its name.
+// A part is one of several files in a payload of multipart/form-data. The job
+// file has an element for each: offset of its header, length of header and of
+// content, in octets, and name.
 type part struct {
 	at, head, size int64
 	name           string
@@ -42,7 +41,7 @@ func parsePart(s string) (p part, ok bool) {
 	return p, p.String() == s
 }
 
-// partsOf returns the files of a job that has several.
+// partsOf returns the files of a multipart payload.
 func partsOf(cut *queuefs.Job) (parts []part) {
 	for _, s := range cut.Extra.Values(elemPart) {
 		if p, ok := parsePart(s); ok {
@@ -52,15 +51,14 @@ func partsOf(cut *queuefs.Job) (parts []part) {
 	return parts
 }
 
-// join returns the payload of a job with several files, and says in m what it
-// is.
+// join returns the payload of a job with several files, and describes it in m.
 func (f *filled) join(m *queuefs.Meta) (io.Reader, error) {
 	var (
 		buf   bytes.Buffer
 		whole []io.Reader
 		at    int64
 	)
-	w := multipart.NewWriter(&buf) // nobody knew its boundary when the files were made
+	w := multipart.NewWriter(&buf) // no file can contain its random boundary
 	frame := func() (octets []byte) {
 		octets = bytes.Clone(buf.Bytes())
 		buf.Reset()

@@ -7,15 +7,15 @@ import (
 	"cutie/queuefs"
 )
 
-// A history is what is known of how long the jobs of a queue take. It is
-// gathered from the last ones after a start, and from those that end since.
+// A history has the duration of the last jobs of a queue. Its first samples
+// come from jobs of the queue at the start.
 type history struct {
 	mu      sync.Mutex
 	begun   bool
 	seen    queuefs.Seq
 	samples int
 	mean    time.Duration // the last ones count more
-	busy    [2]int        // most jobs that were in work at once, in this span and in the one before
+	busy    [2]int        // most jobs in work at once, in this span and in the last
 	span    time.Time     // when this span began
 }
 
@@ -23,12 +23,11 @@ const (
 	fewSamples  = 5 // say nothing
 	manySamples = 64
 	lookedAt    = 1024 // jobs, for samples after a start
-	learnAtOnce = 16   // jobs that have ended, of those since the last call
+	learnAtOnce = 16   // ended jobs since the last call
 	busySpan    = time.Minute
 )
 
-// learn looks at what has ended since it was called last. It costs little
-// however much that was.
+// learn takes samples of the jobs since the last call, a few of many.
 func (p *history) learn(q *queuefs.Queue, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +44,7 @@ func (p *history) learn(q *queuefs.Queue, now time.Time) {
 	if last == p.seen {
 		return
 	}
-	events, _ := q.Events(p.seen, 0) // what is no longer there is not missed
+	events, _ := q.Events(p.seen, 0) // released events are not missed
 	p.seen = last
 	for n := 0; len(events) > 0 && n < learnAtOnce; events = events[:len(events)-1] {
 		if e := events[len(events)-1]; e.Kind == queuefs.Conclude && p.add(q, e.Job) {
@@ -54,7 +53,7 @@ func (p *history) learn(q *queuefs.Queue, now time.Time) {
 	}
 }
 
-// recall learns from jobs that ended before the start.
+// recall takes samples of jobs from before the start.
 func (p *history) recall(q *queuefs.Queue) {
 	after := queuefs.JobID(max(1, (q.Pages()-1)*queuefs.PageJobs)) - 1 // the last page
 	ids := q.IDs(queuefs.ListOptions{Status: queuefs.Consumed, After: after, Limit: lookedAt})
@@ -63,7 +62,7 @@ func (p *history) recall(q *queuefs.Queue) {
 	}
 }
 
-// add takes a job for a sample, if a consumer has reported its end.
+// add takes a job with a reported end as a sample.
 func (p *history) add(q *queuefs.Queue, id queuefs.JobID) bool {
 	j, err := q.Job(id)
 	if err != nil || j.Outcome != queuefs.Completed && j.Outcome != queuefs.Failed || j.Consumed.IsZero() || j.Finished.Before(j.Consumed) {
@@ -75,9 +74,8 @@ func (p *history) add(q *queuefs.Queue, id queuefs.JobID) bool {
 	return true
 }
 
-// quote returns when a job is likely to be completed (UWS 1.1, 2.1.6), zero if
-// nobody knows: as many jobs as were in work at once lately are done at a time,
-// and each takes as long as the last ones did.
+// quote returns the expected end of a job (UWS 1.1, 2.1.6), zero if unknown. It
+// expects as many jobs at a time as lately, and the duration of the last ones.
 func (h *Handler) quote(j *job) time.Time {
 	p, now := &j.list.past, h.now()
 	p.mu.Lock()

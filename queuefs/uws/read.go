@@ -13,7 +13,7 @@ import (
 	"cutie/queuefs/octets"
 )
 
-// atom answers with a part of a job that is a word (UWS 1.1, 2.2.1).
+// atom serves one word of a job (UWS 1.1, 2.2.1).
 func (h *Handler) atom(w http.ResponseWriter, r *request) error {
 	j, err := h.found(r, false)
 	if err != nil {
@@ -44,7 +44,7 @@ func (h *Handler) atom(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// job answers with a job, perhaps when it has changed (UWS 1.1, 2.2.1.1).
+// job serves a job, at once or after a change (UWS 1.1, 2.2.1.1).
 func (h *Handler) job(w http.ResponseWriter, r *request) error {
 	j, err := h.found(r, false)
 	if err != nil {
@@ -114,8 +114,7 @@ func (h *Handler) parameter(w http.ResponseWriter, r *request) error {
 	return notFound("parameter not found")
 }
 
-// serveUpload serves the payload of a job, or the part of it that a parameter
-// is.
+// serveUpload serves the payload of a job, or one file of it.
 func serveUpload(w http.ResponseWriter, r *request, j *job, name string) error {
 	in, err := j.q.Payload(j.cut.ID)
 	if err != nil {
@@ -134,7 +133,7 @@ func serveUpload(w http.ResponseWriter, r *request, j *job, name string) error {
 	return serveFile(w, r.Request, j.cut.Type(), in)
 }
 
-// serveFile sends what a stranger made: no browser is to run any of it.
+// serveFile sends a file from a stranger; no browser may run it.
 func serveFile(w http.ResponseWriter, r *http.Request, mediaType string, in io.ReadSeeker) error {
 	header := w.Header()
 	if mediaType == "" || strings.ContainsAny(mediaType, "\r\n\x00") {

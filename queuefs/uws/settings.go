@@ -10,7 +10,7 @@ import (
 	"cutie/queuefs/anvl"
 )
 
-// settings are those of a queue as a UWS; see the package comment.
+// settings are the settings of a queue for UWS; see the package comment.
 type settings struct {
 	old         bool // version 1.0
 	opaque      bool // JDL payload
@@ -19,7 +19,7 @@ type settings struct {
 	life        time.Duration // 0: for ever
 	maxLife     time.Duration // 0: no limit
 	archive     bool
-	takes       time.Duration // what a job is thought to take; 0: nothing is thought
+	takes       time.Duration // expected duration of a job; 0: unknown
 }
 
 const (
@@ -27,19 +27,18 @@ const (
 	maxInt      = 1<<31 - 1
 )
 
-// known is what queue-info.txt said when it was last read.
+// known is the last queue-info.txt.
 type known struct {
 	mu   sync.Mutex
 	text []byte
 	age  int64 // hours, CullingAge of the queue
 	set  settings
-	err  error // of the text; set is that of the last text without one
+	err  error // of the text; set is from the last good text
 	good bool  // there was one
 }
 
-// settings returns those of the queue as its file has them. If that cannot be
-// understood, which is the error, those before hold on; usable tells whether
-// there are any.
+// settings returns the settings of the last good queue-info.txt, if there is
+// one (usable), and the error of the present one.
 func (l *jobList) settings() (set settings, usable bool, err error) {
 	text, _ := l.q.InfoFile()
 	age := l.q.Info().CullingAge
@@ -58,8 +57,8 @@ func (l *jobList) settings() (set settings, usable bool, err error) {
 	return k.set, k.good, k.err
 }
 
-// parseSettings reads what a property file says. The culling age of the queue,
-// in hours, is how long a job lives unless the file says otherwise.
+// parseSettings reads a property file. The culling age of the queue, in hours,
+// is the default for uwsDestruction.
 func parseSettings(text []byte, cullingAge int64) (settings, error) {
 	rec, err := anvl.ParseRecord(text)
 	if err != nil {
@@ -110,7 +109,7 @@ func parseSettings(text []byte, cullingAge int64) (settings, error) {
 	return s, err
 }
 
-// clampDuration returns the seconds that a job gets for which n were asked.
+// clampDuration returns the seconds granted for n.
 func (s *settings) clampDuration(n int64) int64 {
 	if s.maxDuration > 0 && (n == 0 || n > s.maxDuration) {
 		return s.maxDuration
@@ -118,11 +117,10 @@ func (s *settings) clampDuration(n int64) int64 {
 	return min(n, maxInt)
 }
 
-// shortLife is left to a job whose destruction was set to the past: time
-// enough to see what was done.
+// shortLife is granted for a destruction in the past: time to see the effect.
 const shortLife = time.Minute
 
-// clampDestruction returns when a job is destroyed for which t was asked.
+// clampDestruction returns the destruction granted for t.
 func (s *settings) clampDestruction(t, created, now time.Time) time.Time {
 	if s.maxLife > 0 && t.After(created.Add(s.maxLife)) {
 		t = created.Add(s.maxLife)

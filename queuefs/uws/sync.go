@@ -5,11 +5,10 @@ import (
 	"net/http"
 )
 
-// mainResult is the name that clients ask for without looking at the list.
+// mainResult is the name clients use without reading the list.
 const mainResult = "result"
 
-// sync makes a job and starts it, and leads to where its end is waited for
-// (UWS 1.1, 5).
+// sync makes and starts a job, and leads to the wait for its end (UWS 1.1, 5).
 func (h *Handler) sync(w http.ResponseWriter, r *request) error {
 	id, err := h.made(w, r, true)
 	if err != nil {
@@ -18,8 +17,8 @@ func (h *Handler) sync(w http.ResponseWriter, r *request) error {
 	return see(w, h.ref(r.q, "sync", id))
 }
 
-// syncWait leads to the main result of a job once it has ended, and to itself
-// when that takes longer than anybody may wait at once.
+// syncWait leads to the main result of an ended job, and to itself after the
+// longest wait.
 func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 	j, err := h.found(r, false)
 	if err != nil {

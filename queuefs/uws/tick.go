@@ -9,9 +9,9 @@ import (
 	"cutie/queuefs"
 )
 
-// Tick aborts the jobs that have run for as long as they may, and destroys or
-// archives the jobs whose time has come. Call it a few times a second: it costs
-// what happened.
+// Tick aborts jobs at the end of their execution duration, and destroys or
+// archives jobs at their destruction. Call it a few times a second: its cost
+// grows with the jobs due and in work.
 func (h *Handler) Tick(ctx context.Context) error {
 	errs := h.forget()
 	for _, q := range h.svc.Queues() {
@@ -36,15 +36,15 @@ func (h *Handler) tick(ctx context.Context, q *queuefs.Queue) error {
 	return err
 }
 
-// A limit is until when a job may run that somebody works on.
+// A limit is the end of the execution duration of a job in work.
 type limit struct {
-	changed time.Time // of the job, when it was looked at
-	allowed int64     // seconds by the settings of the queue, likewise
+	changed time.Time // last event of the job
+	allowed int64     // seconds by the settings of the queue
 	began   time.Time
 	until   time.Time // zero: no limit
 }
 
-// stopOverdue aborts the jobs of a queue that run for too long.
+// stopOverdue aborts jobs at the end of their execution duration.
 func (h *Handler) stopOverdue(ctx context.Context, l *jobList, set settings) error {
 	now := h.o.Now()
 	next := map[queuefs.JobID]limit{}
@@ -69,8 +69,8 @@ func (h *Handler) stopOverdue(ctx context.Context, l *jobList, set settings) err
 	return nil
 }
 
-// limitOf returns the limit of a job that somebody works on. The job file is
-// read again only after a change.
+// limitOf returns the limit of a job in work. It reads the job file only after
+// a change.
 func (l *jobList) limitOf(set settings, id queuefs.JobID) (limit, error) {
 	_, changed := l.q.Status(id)
 	if was := l.limits[id]; !was.changed.IsZero() && was.changed.Equal(changed) && was.allowed == set.duration {
@@ -92,8 +92,8 @@ func (l *jobList) limitOf(set settings, id queuefs.JobID) (limit, error) {
 // dueAtOnce is how many jobs of a queue one Tick destroys.
 const dueAtOnce = 1000
 
-// destroyDue destroys or archives the jobs whose time has come. What fails is
-// tried again by the next Tick.
+// destroyDue destroys or archives the due jobs. The next Tick tries failed ones
+// again.
 func (h *Handler) destroyDue(ctx context.Context, l *jobList, set settings) error {
 	ids, err := l.q.Due(ctx, h.now(), dueAtOnce)
 	for _, id := range ids {
@@ -104,8 +104,8 @@ func (h *Handler) destroyDue(ctx context.Context, l *jobList, set settings) erro
 	return err
 }
 
-// destroyNow destroys or archives a job if its time has come. A job that was
-// not started has nothing to archive.
+// destroyNow destroys or archives a job if it is still due. A PENDING job has
+// nothing to archive.
 func (h *Handler) destroyNow(ctx context.Context, l *jobList, set settings, id queuefs.JobID) error {
 	cut, err := l.q.Job(id)
 	if errors.Is(err, queuefs.ErrNoJob) {

@@ -15,24 +15,24 @@ import (
 	"cutie/queuefs/web"
 )
 
-// A Caller is who asks, and what they may do with a queue.
+// A Caller is the client of a request, with its rights in a queue.
 type Caller struct {
 	Name   string // "" for one without a name
-	Delete bool   // may change jobs without an owner that were not made here, and sees all without an owner in lists
-	Own    bool   // has to do only with jobs that are the caller's, and with those without an owner whose name the caller was told
+	Delete bool   // may change jobs without an owner made elsewhere, and sees jobs without an owner in lists
+	Own    bool   // sees only the caller's own jobs, and jobs without an owner by their identifier
 	Admin  bool   // sees and may do everything
 }
 
 // Options are the limits of a [Handler]. Zero values mean the defaults.
 type Options struct {
-	// Caller says who asks about a queue; nil: whoever asks may do everything.
+	// Caller returns the client of a request; nil: every client may do everything.
 	Caller     func(r *http.Request, queue string) Caller
 	MaxBody    int64         // octets of a request; 0: 16 GiB; beyond it 413
 	MaxWait    time.Duration // longest wait for a change; 0: 55 s
-	MaxPending int           // jobs of a queue that are on hold; 0: 100,000; beyond it 403
+	MaxPending int           // jobs on hold in a queue; 0: 100,000; beyond it 403
 	BodyIdle   time.Duration // how long a body may make no progress; 0: 30 s; then 408
 	Now        func() time.Time
-	Log        func(r *http.Request, err error) // told of errors that are not shown to the caller; nil: nobody is
+	Log        func(r *http.Request, err error) // gets errors not shown to the client; nil: none does
 }
 
 // A Handler serves the queues of a service. It is safe for concurrent use.
@@ -41,17 +41,17 @@ type Handler struct {
 	o      Options
 	router *web.Router
 
-	closing context.Context // ends when nobody is to wait any longer
+	closing context.Context // ends with Close
 	close   context.CancelFunc
-	waiting atomic.Int64 // clients that wait for a job
+	waiting atomic.Int64 // clients waiting for a job
 
 	mu      sync.Mutex
 	lists   map[string]*jobList
-	strange []error // what former versions left and could not be read; Tick returns it once
+	strange []error // of records of former versions; Tick returns them once
 }
 
-// New returns a Handler before svc, which is not in use yet. Jobs of a home of a
-// former version are moved into their queues.
+// New returns a Handler for a service, before the service is used. It moves the
+// jobs of former versions into their queues.
 func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
 	o.MaxWait = cmp.Or(o.MaxWait, 55*time.Second)
@@ -67,12 +67,12 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	h.closing, h.close = context.WithCancel(context.Background())
 	h.router = web.NewRouter(h.fail, h.Routes()...)
 	for _, q := range svc.Queues() {
-		_, _ = h.list(q) // else requests for the queue say why not, and try again
+		_, _ = h.list(q) // a request or Tick tries again, and returns the error
 	}
 	return h, nil
 }
 
-// Close lets go of everybody who waits.
+// Close ends all waits.
 func (h *Handler) Close() error {
 	h.close()
 	return nil
@@ -80,7 +80,7 @@ func (h *Handler) Close() error {
 
 func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
 
-// A request is one with what its path names.
+// A request is an HTTP request with the things its path names.
 type request struct {
 	*http.Request
 	q      *queuefs.Queue
@@ -95,8 +95,8 @@ func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
 	return state.NewBase(h.svc.Info().BaseURI).Ref(append([]string{"uws", q.ID()}, segments...)...)
 }
 
-// found returns the job that the path names, which the caller may see, and
-// change if that is asked for; then its lock is held.
+// found returns the job in the path, if the caller may see it, and may change
+// it where change is set.
 func (h *Handler) found(r *request, change bool) (*job, error) {
 	j, err := r.list.find(r.set, r.PathValue("job"))
 	if errors.Is(err, errNoJob) {
@@ -111,9 +111,8 @@ func (h *Handler) found(r *request, change bool) (*job, error) {
 	return j, nil
 }
 
-// maySee tells whether the caller may read a job. One that nobody owns and that
-// was made here is known only to those who were told of it, and to those who may
-// read the events of the queue.
+// maySee reports whether the caller may read a job. Only the identifier
+// protects a job without an owner, if it was made here.
 func (r *request) maySee(j *job) bool {
 	c, owner := r.caller, j.owner()
 	if owner == "" {
@@ -126,7 +125,7 @@ func (r *request) mayChange(j *job) bool {
 	return r.maySee(j) && (r.caller.Admin || r.caller.Delete || j.owner() != "" || isMade(j.id))
 }
 
-// value returns a parameter of the query, whatever its case.
+// value returns a parameter of the query; the case of its name does not matter.
 func (r *request) value(name string) (string, bool) {
 	for _, p := range r.query {
 		if strings.EqualFold(p.name, name) {

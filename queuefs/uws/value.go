@@ -11,15 +11,15 @@ import (
 	"cutie/queuefs"
 )
 
-// timeForm is how times are written (UWS 1.1, 1.4): UTC, milliseconds. What is
-// compared is what was written.
+// timeForm is the form of times (UWS 1.1, 1.4): UTC, milliseconds. Comparisons
+// use the same precision.
 const timeForm = "2006-01-02T15:04:05.000Z"
 
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func formatTime(t time.Time) string { return t.UTC().Format(timeForm) }
 
-// timeForms are read: ISO 8601 as clients write it, UTC where no zone is named.
+// timeForms are accepted: ISO 8601 as clients write it, UTC without a zone.
 var timeForms = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
 	"2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02", "20060102T150405Z07:00", "20060102T150405", "20060102", "2006-01", "2006",
@@ -36,7 +36,7 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%.40q is not a time such as 2026-01-31T12:00:00Z", s)
 }
 
-// A phase is one of those of UWS 1.1, 2.1.3.
+// A phase of UWS 1.1, 2.1.3.
 type phase string
 
 const (
@@ -61,16 +61,15 @@ func parsePhase(s string) (phase, error) {
 	return "", fmt.Errorf("%.40q is no phase", s)
 }
 
-// active tells whether a job in the phase may still change by itself or by its
-// client, and so whether it can be waited for.
+// active reports whether a wait for the phase to change makes sense: by itself
+// or by its client.
 func (p phase) active() bool { return p == pending || p == queued || p == executing }
 
 var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// An identifier of a job made here has the number with which the job came into
-// the queue, so it needs no index, and 88 random bits, so that only those know it
-// who were told. No identifier begins with a letter that a client takes for a
-// part of "https".
+// An identifier of a job made here contains its first number, so that no index
+// is needed, and 88 secret random bits. It begins with no letter of "https",
+// because a client strips them.
 const (
 	idNumber = 5  // bytes
 	idSecret = 11 // bytes
@@ -87,8 +86,8 @@ func newID(n queuefs.JobID) string {
 	return "u" + base32Lower.EncodeToString(b[:])
 }
 
-// numberOf returns the number in an identifier of a job made here. Identifiers
-// of homes written before have none, and any number may be returned.
+// numberOf returns the number in an identifier made here, and any number for an
+// identifier of a former version.
 func numberOf(id string) (n queuefs.JobID) {
 	b, _ := base32Lower.DecodeString(id[1:])
 	for _, octet := range b[:idNumber] {
@@ -97,7 +96,7 @@ func numberOf(id string) (n queuefs.JobID) {
 	return n
 }
 
-// isMade tells whether an identifier is that of a job made here.
+// isMade reports whether s has the form of an identifier made here.
 func isMade(s string) bool {
 	if len(s) != idLength || s[0] != 'u' {
 		return false
@@ -115,7 +114,7 @@ const (
 // A pair is a parameter of a job.
 type pair struct{ name, value string }
 
-// checkName refuses what is no name of a parameter.
+// checkName refuses bad names of parameters.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -128,7 +127,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkText refuses names and values that XML cannot carry.
+// checkText refuses names and values with characters outside of XML.
 func checkText(p pair) error {
 	if why := notText(p.name); why != "" {
 		return fmt.Errorf("the name of parameter %.40q %s", p.name, why)
@@ -139,7 +138,7 @@ func checkText(p pair) error {
 	return nil
 }
 
-// notText says why XML cannot carry s (XML 1.0, 2.2), "" if it can.
+// notText returns why XML cannot carry s (XML 1.0, 2.2), "" if it can.
 func notText(s string) string {
 	if !utf8.ValidString(s) {
 		return "is not UTF-8"
@@ -152,8 +151,7 @@ func notText(s string) string {
 	return ""
 }
 
-// isChar tells whether a character is one of XML. DEL would be; nobody has
-// missed it.
+// isChar reports whether XML has the character. DEL is refused, too.
 func isChar(r rune) bool {
 	return (r >= 0x20 || r == '\t' || r == '\n' || r == '\r') && r != 0x7f && r != 0xfffe && r != 0xffff
 }
@@ -172,8 +170,7 @@ func formatPairs(pairs []pair) string {
 	return b.String()
 }
 
-// parsePairs reads what formatPairs writes; false if a sidecar is something
-// else.
+// parsePairs reads a sidecar by formatPairs; false for other text.
 func parsePairs(s string) (pairs []pair, ok bool) {
 	for s != "" {
 		var p pair
@@ -190,7 +187,8 @@ func parsePairs(s string) (pairs []pair, ok bool) {
 	return pairs, true
 }
 
-// cutPair returns s up to the first of the ends, which is 0 at the end of s.
+// cutPair returns s up to the first of the ends, and the end, 0 at the end of
+// s.
 func cutPair(s, ends string) (text, rest string, end byte) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

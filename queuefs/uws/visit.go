@@ -8,8 +8,8 @@ import (
 	"cutie/queuefs"
 )
 
-// each visits the jobs that the caller sees and f wants, the last of the queue
-// first, until visit returns false.
+// each visits the jobs of a list for the caller, the last of the queue first,
+// until visit returns false.
 func (h *Handler) each(r *request, f filter, visit func(*job) (bool, error)) error {
 	for id := range candidates(r.q, f) {
 		if err := r.Context().Err(); err != nil {
@@ -39,9 +39,8 @@ func (h *Handler) each(r *request, f filter, visit func(*job) (bool, error)) err
 	return nil
 }
 
-// candidates are the jobs of the queue that may be wanted, the last one first,
-// from memory. Jobs in phases that few jobs are in are not looked for among all
-// of them.
+// candidates are the possible jobs of a list, the last one first, from memory.
+// For rare phases it is not the whole queue.
 func candidates(q *queuefs.Queue, f filter) iter.Seq[queuefs.JobID] {
 	if few, ok := few(q, f.phases); ok {
 		return slices.Values(few)
@@ -59,8 +58,8 @@ func candidates(q *queuefs.Queue, f filter) iter.Seq[queuefs.JobID] {
 	}
 }
 
-// few returns the jobs in phases that the index knows of, the last one first;
-// false if it does not know of one of them.
+// few returns the jobs in phases known to the index, the last one first; false
+// for other phases.
 func few(q *queuefs.Queue, phases []phase) (ids []queuefs.JobID, ok bool) {
 	state := q.State()
 	all := func(many int64, o queuefs.ListOptions) {

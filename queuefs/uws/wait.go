@@ -8,9 +8,9 @@ import (
 	"cutie/queuefs"
 )
 
-// await returns the job once its phase is another one, or when the seconds are
-// over; -1 is as long as the Handler lets a client wait. A job in a phase that
-// only others end is answered at once (UWS 1.1, 2.2.1.1).
+// await returns the job after a change of its phase, or after the seconds; -1
+// is the longest wait of the Handler. It answers at once in a phase without a
+// way out for the client (UWS 1.1, 2.2.1.1).
 func (h *Handler) await(r *request, j *job, seconds int) (*job, error) {
 	most := h.o.MaxWait
 	if seconds >= 0 && seconds <= int(most/time.Second) {
@@ -20,10 +20,9 @@ func (h *Handler) await(r *request, j *job, seconds int) (*job, error) {
 	return h.stayWith(r, j, most, func(p phase) bool { return p == was && p.active() })
 }
 
-// stayWith returns the job once stay refuses its phase, when the time is over,
-// the client has gone, or the Handler is closed. The caller may see the job, so
-// it may see later states of the job: the owner stays. Callers must not change
-// the job, since others get the same one.
+// stayWith returns the job once stay refuses its phase, at the end of the time,
+// of the request, or of the Handler. Callers must not change the job, since
+// others get the same one.
 func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(phase) bool) (*job, error) {
 	if !stay(j.phase()) {
 		return j, nil
@@ -35,7 +34,7 @@ func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(pha
 	defer h.waiting.Add(-1)
 	for {
 		number := j.cut.ID
-		_, changed := r.q.Status(number) // before the job is read, so that no event falls between
+		_, changed := r.q.Status(number) // before reading the job, so no event is missed
 		now, err := r.list.latest(r.set, j.id, changed)
 		if errors.Is(err, errNoJob) {
 			return nil, notFound("job not found")
@@ -53,7 +52,7 @@ func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(pha
 		switch {
 		case err == nil, ctx.Err() != nil, errors.Is(err, queuefs.ErrNoJob):
 		case errors.Is(err, queuefs.ErrNoQueue):
-			// A queue that was to be removed may stay in the end.
+			// A removal can still fail, and the queue stays.
 			return j, h.gone(r.q)
 		default:
 			return nil, err
