@@ -2,10 +2,11 @@ package queuefs
 
 import (
 	"context"
-	"cutie/queuefs/index"
 	"errors"
 	"math"
 	"time"
+
+	"cutie/queuefs/index"
 )
 
 // Culling leaves a job alone until its Destruction, and as long as the job in its
