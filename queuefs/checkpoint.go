@@ -79,7 +79,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 	}
 	s.full.Store(false)
 	for _, q := range queues {
-		if err := q.bury(); err != nil {
+		if err := q.fileTombstones(); err != nil {
 			return storageError(fmt.Errorf("queue %s: tombstones: %w", q.id, err))
 		}
 	}

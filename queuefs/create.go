@@ -74,7 +74,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 			return nil, err
 		}
 	}
-	err = s.retire(map[string]numbers{info.ID: s.strays[info.ID]})
+	err = s.retire(map[string]index.Numbers{info.ID: s.strays[info.ID]})
 	if err == nil {
 		err = s.forget(info.ID)
 	}
@@ -108,7 +108,7 @@ func (q *Queue) begin() error {
 	if err != nil {
 		return err
 	}
-	q.idx.Reach(index.Numbers{Job: former.job, Seq: former.seq})
+	q.idx.Reach(former)
 	q.before = q.idx.Last().Seq
 	q.set.announced = q.set.facts.SHA256 // the queue begins with this file
 	q.since = q.svc.log.Done().At

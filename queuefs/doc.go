@@ -80,6 +80,18 @@
 // hands. Beside the file queue, the file culled has the tombstones of jobs; only
 // it and the journal know them.
 //
+// # Locks
+//
+// A lock is taken by holders of earlier ones only:
+//
+//	Service.upkeep           checkpoints, settings, and which queues there are
+//	Queue.filing, its turns  files of jobs
+//	tombstoneFile.mu         the file of tombstones
+//	packs.mu                 copies of waiting jobs
+//	Queue.mu                 what is known: index, settings, who waits
+//	Service.mu               the list of queues, and the state of the service
+//	those of the journal
+//
 // # A full disk
 //
 // Submissions are refused with [ErrNoSpace] before the disk is full: where it has

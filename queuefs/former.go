@@ -22,25 +22,17 @@ import (
 // and notes of clients. The queue file of the index stays for this when the
 // queue goes.
 
-// numbers are the last that a queue gave out, of a job and of an event.
-type numbers struct {
-	job JobID
-	seq Seq
-}
-
-func (n numbers) max(o numbers) numbers { return numbers{max(n.job, o.job), max(n.seq, o.seq)} }
-
 // numbers returns the last numbers of the queue.
-func (q *Queue) numbers() numbers {
+func (q *Queue) numbers() index.Numbers {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	n := q.idx.Minted()
-	return numbers{n.Job, n.Seq}
+	return index.Numbers{Job: n.Job, Seq: n.Seq}
 }
 
 // former returns the last numbers that a queue of the name can have given out
 // before, as far as the index knows.
-func (s *Service) former(id string) (last numbers, err error) {
+func (s *Service) former(id string) (last index.Numbers, err error) {
 	dir, err := s.formerDir(id)
 	if err == nil {
 		last, err = s.indexedNumbers(dir, id)
@@ -50,7 +42,7 @@ func (s *Service) former(id string) (last numbers, err error) {
 		return last, err
 	}
 	old, err := s.oldFormer(id)
-	return last.max(old), err
+	return last.Max(old), err
 }
 
 // formerDir opens the directory of a queue in the index. The error wraps
@@ -66,11 +58,11 @@ func (s *Service) formerDir(id string) (*durable.Dir, error) {
 
 // indexedNumbers returns the highest numbers in the files of an index. Without
 // a queue file that verifies, all numbers of a page count as given out.
-func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last numbers, err error) {
+func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last index.Numbers, err error) {
 	x, err := readQueueIndex(dir, queue)
 	switch {
 	case err == nil:
-		return numbers{x.last.Job, x.last.Seq}, nil
+		return index.Numbers{Job: x.last.Job, Seq: x.last.Seq}, nil
 	case errors.Is(err, durable.ErrDamaged):
 		if last, err = s.salvage(dir, queueFile, err); err != nil {
 			return last, err
@@ -84,12 +76,12 @@ func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last numbers, 
 	}
 	var buf []byte
 	for _, n := range pages {
-		last.job = max(last.job, min(JobID(n+1)*PageJobs-1, job.MaxID))
+		last.Job = max(last.Job, min(JobID(n+1)*PageJobs-1, job.MaxID))
 		if buf, err = dir.ReadFile(index.PageName(n), buf[:0], index.PageLimit); err != nil {
 			return last, err
 		}
 		if version, err := index.PageVersion(buf, queue, n); err == nil {
-			last.seq = max(last.seq, version)
+			last.Seq = max(last.Seq, version)
 		}
 	}
 	return last, nil
@@ -98,14 +90,14 @@ func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last numbers, 
 // salvage returns the highest numbers in the lines of a damaged file, and those
 // of all open queues: any line can be wrong or missing. A number that leaves
 // few after it is not believed.
-func (s *Service) salvage(dir *durable.Dir, name string, why error) (last numbers, err error) {
+func (s *Service) salvage(dir *durable.Dir, name string, why error) (last index.Numbers, err error) {
 	data, err := dir.ReadFile(name, nil, 64<<20)
 	if err != nil && !errors.Is(err, durable.ErrTooLong) {
 		return last, err
 	}
-	believe := func(n numbers) {
-		if n.job <= job.MaxID/2 && n.seq <= job.MaxID/2 {
-			last = last.max(n)
+	believe := func(n index.Numbers) {
+		if n.Job <= job.MaxID/2 && n.Seq <= job.MaxID/2 {
+			last = last.Max(n)
 		}
 	}
 	for line := range bytes.Lines(data) {
@@ -113,9 +105,9 @@ func (s *Service) salvage(dir *durable.Dir, name string, why error) (last number
 		n, err := strconv.ParseUint(value, 10, 64)
 		switch {
 		case err == nil && name == "job":
-			believe(numbers{job: JobID(n)})
+			believe(index.Numbers{Job: JobID(n)})
 		case err == nil && name == "sequence":
-			believe(numbers{seq: Seq(n)})
+			believe(index.Numbers{Seq: Seq(n)})
 		case name != "crc" && name != "seal":
 			if n, err := parseNumbers(value); err == nil {
 				believe(n) // a line of the old file
@@ -123,24 +115,24 @@ func (s *Service) salvage(dir *durable.Dir, name string, why error) (last number
 		}
 	}
 	for _, q := range s.Queues() {
-		last = last.max(q.numbers())
+		last = last.Max(q.numbers())
 	}
 	s.report(Problem{Path: strings.TrimPrefix(dir.Path(), s.home.Path()+"/") + "/" + name,
-		Text: fmt.Sprintf("%v; numbers of jobs and events go on above %d and %d, the highest that can be read", why, last.job, last.seq)})
+		Text: fmt.Sprintf("%v; numbers of jobs and events go on above %d and %d, the highest that can be read", why, last.Job, last.Seq)})
 	return last, nil
 }
 
 // retire keeps the last numbers of queues that were found gone.
-func (s *Service) retire(last map[string]numbers) error {
+func (s *Service) retire(last map[string]index.Numbers) error {
 	for _, id := range slices.Sorted(maps.Keys(last)) {
 		was, err := s.former(id)
 		if err != nil {
 			return err
 		}
-		if was.max(last[id]) == was {
+		if was.Max(last[id]) == was {
 			continue
 		}
-		if err := s.keepNumbers(id, was.max(last[id])); err != nil {
+		if err := s.keepNumbers(id, was.Max(last[id])); err != nil {
 			return err
 		}
 	}
@@ -148,7 +140,7 @@ func (s *Service) retire(last map[string]numbers) error {
 }
 
 // keepNumbers writes a queue file of nothing but the last numbers of a queue.
-func (s *Service) keepNumbers(id string, last numbers) error {
+func (s *Service) keepNumbers(id string, last index.Numbers) error {
 	all, err := s.ixdir.MakeSub(queuesDir)
 	if err != nil {
 		return err
@@ -159,7 +151,7 @@ func (s *Service) keepNumbers(id string, last numbers) error {
 		return err
 	}
 	defer dir.Close()
-	x := queueIndex{last: index.Numbers{Job: last.job, Seq: last.seq}, types: []string{""}, bare: true}
+	x := queueIndex{last: last, types: []string{""}, bare: true}
 	return queueIndexIn(dir, id).Write(x.file())
 }
 
@@ -209,7 +201,7 @@ func (s *Service) retireStrays() error {
 //
 //	name of the queue: job number, a blank, event number
 //	*: the same, for all other names
-func (s *Service) oldFormer(id string) (last numbers, err error) {
+func (s *Service) oldFormer(id string) (last index.Numbers, err error) {
 	const name = "former"
 	data, err := s.ixdir.ReadFile(name, nil, 16<<20)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -231,14 +223,14 @@ func (s *Service) oldFormer(id string) (last numbers, err error) {
 			if err != nil {
 				return s.salvage(s.ixdir, name, err)
 			}
-			last = last.max(n)
+			last = last.Max(n)
 		}
 	}
 	return last, nil
 }
 
 // parseNumbers also reads lines without an event number, which are older.
-func parseNumbers(text string) (n numbers, err error) {
+func parseNumbers(text string) (n index.Numbers, err error) {
 	first, second, two := strings.Cut(text, " ")
 	j, err := strconv.ParseUint(first, 10, 64)
 	e := uint64(0)
@@ -249,7 +241,7 @@ func parseNumbers(text string) (n numbers, err error) {
 		err = fmt.Errorf("%.60q is out of reach", text)
 	}
 	if err != nil {
-		return numbers{}, err
+		return n, err
 	}
-	return numbers{JobID(j), Seq(e)}, nil
+	return index.Numbers{Job: JobID(j), Seq: Seq(e)}, nil
 }

@@ -113,7 +113,7 @@ func (s *Service) replay(c checkpointFile) error {
 	}
 	var r record
 	var bad error
-	strays := map[string]numbers{} // of queues that are not listed
+	strays := map[string]index.Numbers{} // of queues that are not listed
 	told := map[string]bool{}
 	visit := func(recs []byte, at segment.Position) {
 		for len(recs) >= 4 && bad == nil {
@@ -128,7 +128,7 @@ func (s *Service) replay(c checkpointFile) error {
 			}
 			q := s.byID[r.queue]
 			if q == nil {
-				strays[r.queue] = strays[r.queue].max(numbers{r.job, r.seq})
+				strays[r.queue] = strays[r.queue].Max(index.Numbers{Job: r.job, Seq: r.seq})
 			}
 			switch {
 			case q != nil && at < q.since:
@@ -206,7 +206,7 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	if err := errors.Join(q.dirs.root.Sweep(nil), dir.Sweep(nil)); err != nil {
 		return was, err
 	}
-	if err := q.openGraves(dir); err != nil {
+	if err := q.loadTombstones(dir); err != nil {
 		return was, err
 	}
 	x, ok, err := q.readQueueIndex(dir)
@@ -257,7 +257,7 @@ func (q *Queue) recount() error {
 	if err != nil {
 		return err
 	}
-	q.idx.Reach(index.Numbers{Job: last.job, Seq: last.seq})
+	q.idx.Reach(last)
 	return nil
 }
 

@@ -21,16 +21,16 @@ type Queue struct {
 	id   string
 	dirs queueDirs
 
-	packs  packs
-	filing sync.RWMutex                       // read-held while files of a job are written
-	turns  struct{ payload, text sync.Mutex } // held while entries of the directories change
+	packs      packs
+	tombstones tombstoneFile
+	filing     sync.RWMutex                       // read-held while files of a job are written
+	turns      struct{ payload, text sync.Mutex } // held while entries of the directories change
 
 	mu     sync.RWMutex
 	set    queueSettings
 	since  segment.Position // what the journal has before is of a former queue of the name
 	before Seq              // last event of former queues of the name
 	gone   bool             // removed
-	graves graves
 	idx    *index.Index
 
 	// What follows reflects committed events only.
@@ -40,12 +40,11 @@ type Queue struct {
 	temps     map[JobID]string     // large payloads not yet under their name
 	results   map[JobID]resultWork // results not yet under their names, or not yet removed
 	retention retention
-	giving    map[JobID]int // jobs on their way to consumers, by how many
-	dirty     []JobID       // whose files are behind the journal, oldest first
-	drafted   uint64        // jobs ever taken from dirty
+	dirty     []JobID // whose files are behind the journal, oldest first
+	drafted   uint64  // jobs ever taken from dirty
 
-	watch   watch
-	waiters []*waiter // consumers in the order they came
+	watch     watch
+	consumers consumers
 }
 
 // queueDirs are the open directories of a queue; status is by [Status].
@@ -179,8 +178,9 @@ func (q *Queue) apply(r *record, at segment.Position, replayed bool) {
 		q.applyInfo(r, at)
 		return
 	}
+	c := r.change(replayed)
 	later := replayed && q.idx.Version(r.job) >= r.seq && q.hasResultFiles(r.job)
-	before := q.idx.Apply(r.change(replayed))
+	before := q.idx.Apply(&c)
 	q.followResults(r, before.Results || later)
 
 	u := q.unfiled.of(r.job)

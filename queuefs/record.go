@@ -245,8 +245,8 @@ func (r *record) setText(text []byte) {
 }
 
 // change is what the record says of its job.
-func (r *record) change(replayed bool) *index.Change {
-	return &index.Change{Kind: r.kind, Job: r.job, Seq: r.seq, Time: r.time, LeaseEnds: r.ends, Destroy: r.destroy,
+func (r *record) change(replayed bool) index.Change {
+	return index.Change{Kind: r.kind, Job: r.job, Seq: r.seq, Time: r.time, LeaseEnds: r.ends, Destroy: r.destroy,
 		Standing: index.Standing{Status: r.to, Outcome: r.outcome, Held: r.flags&recHeld != 0, Leased: r.flags&recLeased != 0,
 			Results: r.flags&recResults != 0, Retained: r.flags&recRetained != 0},
 		FileLength: r.textSize, FileSHA256: r.fileSHA, Size: r.size, Submitted: r.submitted, SHA256: r.sha, MD5: r.md5,

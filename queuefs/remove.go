@@ -200,10 +200,10 @@ func (s *Service) drop(q *Queue) {
 	s.queues = slices.DeleteFunc(s.queues, func(o *Queue) bool { return o == q })
 	s.mu.Unlock()
 	q.mu.Lock()
-	for _, w := range q.waiters {
+	for _, w := range q.consumers.line {
 		close(w.ready)
 	}
-	q.waiters = nil
+	q.consumers.line = nil
 	q.watch.wakeAll()
 	q.idx.Free()
 	q.mu.Unlock()

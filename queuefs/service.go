@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -57,16 +58,16 @@ type Service struct {
 	closing bool
 	calls   sync.WaitGroup // changes on their way
 
-	follower  Follower           // followers, or nil
-	upkeep    sync.Mutex         // held by whoever checkpoints
-	keep      segment.Mark       // the journal from here on is for a follower that is not here
-	past      segment.Mark       // replay begins here
-	strays    map[string]numbers // last ones of queues that are gone, for which there was no room yet; by upkeep
-	listWatch watched            // queues.txt
-	infoWatch watched            // cutie-info.txt
-	infoBase  string             // baseURI as cutie-info.txt has it; by mu
-	lastTime  time.Time          // of the last checkpoint
-	seen      struct {           // by the last call of Maintain
+	follower  Follower                 // followers, or nil
+	upkeep    sync.Mutex               // held by whoever checkpoints
+	keep      segment.Mark             // the journal from here on is for a follower that is not here
+	past      segment.Mark             // replay begins here
+	strays    map[string]index.Numbers // last ones of queues that are gone, for which there was no room yet; by upkeep
+	listWatch watched                  // queues.txt
+	infoWatch watched                  // cutie-info.txt
+	infoBase  string                   // baseURI as cutie-info.txt has it; by mu
+	lastTime  time.Time                // of the last checkpoint
+	seen      struct {                 // by the last call of Maintain
 		at      time.Time
 		written int64 // bytes of journal
 	}

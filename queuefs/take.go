@@ -114,14 +114,14 @@ func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
 		q.mu.Unlock()
 		return nil, fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 	}
-	if len(q.waiters) == 0 {
+	if len(q.consumers.line) == 0 {
 		if ids := q.claim(max); len(ids) > 0 {
 			q.mu.Unlock()
 			return ids, nil
 		}
 	}
 	w := &waiter{max: max, ready: make(chan struct{})}
-	q.waiters = append(q.waiters, w)
+	q.consumers.line = append(q.consumers.line, w)
 	q.mu.Unlock()
 
 	stopped := q.svc.sleep(ctx, w.ready)
@@ -132,8 +132,8 @@ func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
 		return w.taken, nil
 	}
 	q.mu.Lock()
-	if i := slices.Index(q.waiters, w); i >= 0 {
-		q.waiters = slices.Delete(q.waiters, i, i+1)
+	if i := slices.Index(q.consumers.line, w); i >= 0 {
+		q.consumers.line = slices.Delete(q.consumers.line, i, i+1)
 	}
 	taken := w.taken
 	if q.gone {
@@ -159,9 +159,9 @@ func (q *Queue) claim(max int) []JobID {
 
 // serve hands available jobs to those who wait; q.mu is held.
 func (q *Queue) serve() {
-	for len(q.waiters) > 0 && q.idx.Counts.Available > 0 && !q.paused() {
-		w := q.waiters[0]
-		q.waiters = slices.Delete(q.waiters, 0, 1)
+	for len(q.consumers.line) > 0 && q.idx.Counts.Available > 0 && !q.paused() {
+		w := q.consumers.line[0]
+		q.consumers.line = slices.Delete(q.consumers.line, 0, 1)
 		w.taken = q.claim(w.max)
 		close(w.ready)
 	}

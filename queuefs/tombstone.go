@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -21,57 +22,45 @@ type Tombstone struct {
 	Seq    Seq // of the event
 }
 
-// Tombstones are kept in log/index/queues/QID/culled, in the order of their
-// events.
-// Those since the last writing are in memory, and in the journal. The file is
-// written at checkpoints, before the journal goes, and while many jobs are
-// culled; what a crash tore is cut off and comes again from the journal, and
-// what the journal has again is known by its number.
-const (
-	graveFile  = "culled"
-	graveBatch = 4096 // at most between two syncs of the file, so at most torn
-)
-
 // maxTombstones is how many one call returns.
 const maxTombstones = 10_000
 
-// graves are the tombstones of a queue.
-type graves struct {
-	file sync.Mutex // held while the file is read or written; taken before mu of the queue
-	size int64      // octets of the file that count
-}
-
-// Tombstones returns the jobs that were culled after since, in the order of
-// their events, at most limit of them: 0 means 1000, and no more than 10,000
-// are given. They are kept for [ServiceInfo].TombstoneAge. The time of the last one
-// is the since of the next call.
+// Tombstones returns the jobs that were culled after since, in the order of their
+// events, at most limit of them: 0 means 1000, and no more than 10,000 are given.
+// They are kept for [ServiceInfo].TombstoneAge. The time of the last one is the
+// since of the next call.
 func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
 	if limit <= 0 {
 		limit = 1000
 	}
 	limit = min(limit, maxTombstones)
-	if kept := q.rememberedSince(); since.Before(kept) {
+	if kept := q.tombstonesSince(); since.Before(kept) {
 		since = kept
 	}
-	g := &q.graves
-	g.file.Lock()
-	defer g.file.Unlock()
-	stones, err := q.readGraves(since, limit)
+	q.tombstones.mu.Lock()
+	defer q.tombstones.mu.Unlock()
+	dir, err := q.indexDir()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	filed, err := q.tombstones.read(dir, since, limit)
 	if err != nil {
 		return nil, fmt.Errorf("queue %s: tombstones: %w", q.id, err)
 	}
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	for _, t := range q.idx.Stones.Fresh() {
-		if t := tombstone(t); len(stones) < limit && t.Culled.After(since) {
-			stones = append(stones, t)
+	var stones []Tombstone
+	for _, t := range slices.Concat(filed, q.idx.Stones.Fresh()) {
+		if at := micro(t.Culled); len(stones) < limit && at.After(since) {
+			stones = append(stones, Tombstone{Job: t.Job, Culled: at, Seq: t.Seq})
 		}
 	}
 	return stones, nil
 }
 
-// rememberedSince returns the time before which tombstones may be gone.
-func (q *Queue) rememberedSince() time.Time {
+// tombstonesSince returns the time before which tombstones may be gone.
+func (q *Queue) tombstonesSince() time.Time {
 	hours := q.svc.Info().TombstoneAge
 	if hours == 0 {
 		hours = 90 * 24
@@ -79,105 +68,21 @@ func (q *Queue) rememberedSince() time.Time {
 	return q.svc.opts.Now().Add(-time.Duration(hours) * time.Hour)
 }
 
-// readGraves reads tombstones after since from the file; graves.file is held.
-func (q *Queue) readGraves(since time.Time, limit int) ([]Tombstone, error) {
-	if q.graves.size == 0 {
-		return nil, nil
-	}
-	dir, err := q.indexDir()
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	f, err := dir.Open(graveFile)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	from, err := graveAfter(f, q.graves.size, since)
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, min(int64(limit)*index.TombstoneSize, q.graves.size-from))
-	if _, err := f.ReadAt(b, from); err != nil {
-		return nil, err
-	}
-	stones := make([]Tombstone, 0, len(b)/index.TombstoneSize)
-	for ; len(b) > 0; b = b[index.TombstoneSize:] {
-		t, ok := index.ParseTombstone(b)
-		if !ok {
-			return nil, errGrave
-		}
-		stones = append(stones, tombstone(t))
-	}
-	return stones, nil
-}
-
-var errGrave = errors.New("file does not verify")
-
-// graveAfter returns where in the file the tombstones after since begin.
-func graveAfter(f io.ReaderAt, size int64, since time.Time) (int64, error) {
-	var bad error
-	n := sort.Search(int(size/index.TombstoneSize), func(i int) bool {
-		var b [index.TombstoneSize]byte
-		_, err := f.ReadAt(b[:], int64(i)*index.TombstoneSize)
-		t, ok := index.ParseTombstone(b[:])
-		if err == nil && !ok {
-			err = errGrave
-		}
-		bad = errors.Join(bad, err)
-		return micro(t.Culled).After(since)
-	})
-	return int64(n) * index.TombstoneSize, bad
-}
-
-func tombstone(t index.Tombstone) Tombstone {
-	return Tombstone{Job: t.Job, Culled: micro(t.Culled), Seq: t.Seq}
-}
-
-// openGraves finds out how much of the file counts. Only what came between its
-// last two syncs can be torn.
-func (q *Queue) openGraves(dir *durable.Dir) error {
-	f, err := dir.Open(graveFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	size := st.Size() / index.TombstoneSize * index.TombstoneSize
-	at := max(0, size-(graveBatch+1)*index.TombstoneSize)
-	b := make([]byte, size-at)
-	if _, err := f.ReadAt(b, at); err != nil && err != io.EOF {
-		return err
-	}
-	g, last := &q.graves, Seq(0)
-	g.size = at
-	for ; len(b) > 0; b = b[index.TombstoneSize:] {
-		t, ok := index.ParseTombstone(b)
-		if !ok || t.Seq <= last {
-			break
-		}
-		g.size, last = g.size+index.TombstoneSize, t.Seq
+// loadTombstones finds out what the file has.
+func (q *Queue) loadTombstones(dir *durable.Dir) error {
+	last, err := q.tombstones.load(dir)
+	if errors.Is(err, errTombstones) {
+		q.svc.report(Problem{Path: q.indexPath(tombstonesName), Text: err.Error() + "; which jobs were culled before is forgotten"})
+		err = nil
 	}
 	q.idx.Stones.SetLast(last)
-	if at > 0 && last == 0 {
-		q.svc.report(Problem{Path: q.indexPath(graveFile), Text: errGrave.Error() + "; which jobs were culled before is forgotten"})
-		g.size = 0
-	}
-	return nil
+	return err
 }
 
-// bury writes the tombstones in memory to the file.
-func (q *Queue) bury() error {
-	g := &q.graves
-	g.file.Lock()
-	defer g.file.Unlock()
+// fileTombstones moves the tombstones in memory to the file.
+func (q *Queue) fileTombstones() error {
+	q.tombstones.mu.Lock()
+	defer q.tombstones.mu.Unlock()
 	q.mu.RLock()
 	fresh := q.idx.Stones.Fresh()
 	q.mu.RUnlock()
@@ -189,32 +94,17 @@ func (q *Queue) bury() error {
 		return err
 	}
 	defer dir.Close()
-	if err := q.prune(dir); err != nil {
-		return err
-	}
-	f, err := dir.Append(graveFile)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Truncate(g.size); err != nil { // of a crash, or of an attempt that failed
+	if err := q.tombstones.prune(dir, q.tombstonesSince()); err != nil {
 		return err
 	}
 	for len(fresh) > 0 {
-		n := min(len(fresh), graveBatch)
-		b := make([]byte, 0, n*index.TombstoneSize)
-		for i := range fresh[:n] {
-			b = fresh[i].Append(b)
-		}
-		if _, err := f.Write(b); err != nil {
+		n := min(len(fresh), tombstoneBatch)
+		if err := q.tombstones.append(dir, fresh[:n]); err != nil {
+			if errors.Is(err, ErrFailed) {
+				q.svc.fail(err)
+			}
 			return err
 		}
-		if err := dir.SyncFile(f); err != nil {
-			// A second sync would not tell.
-			q.svc.fail(err)
-			return errors.Join(ErrFailed, err)
-		}
-		g.size += int64(len(b))
 		fresh = fresh[n:]
 		q.mu.Lock()
 		q.idx.Stones.Filed(n)
@@ -223,37 +113,158 @@ func (q *Queue) bury() error {
 	return nil
 }
 
-// prune writes the file anew without the tombstones whose time is over, when
-// they are the greater part of a large file.
-func (q *Queue) prune(dir *durable.Dir) error {
-	g := &q.graves
-	if g.size < 2*graveBatch*index.TombstoneSize {
-		return nil
+const (
+	tombstonesName = "culled" // in log/index/queues/QID
+	tombstoneBatch = 4096     // at most between two syncs of the file, so at most torn
+)
+
+var errTombstones = errors.New("file does not verify")
+
+// A tombstoneFile has the tombstones of a queue in the order of their events. It is
+// written at checkpoints, before the journal is released. A crash can tear its end,
+// which is cut off and comes again from the journal.
+type tombstoneFile struct {
+	mu   sync.Mutex // taken before mu of the queue
+	size int64      // octets of the file that verify
+}
+
+// read returns tombstones after since.
+func (t *tombstoneFile) read(dir *durable.Dir, since time.Time, limit int) (stones []index.Tombstone, err error) {
+	if t.size == 0 {
+		return nil, nil
 	}
-	f, err := dir.Open(graveFile)
+	f, err := dir.Open(tombstonesName)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	from, err := t.after(f, since)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(int64(limit)*index.TombstoneSize, t.size-from))
+	if _, err := f.ReadAt(b, from); err != nil {
+		return nil, err
+	}
+	for ; len(b) > 0; b = b[index.TombstoneSize:] {
+		s, ok := index.ParseTombstone(b)
+		if !ok {
+			return nil, errTombstones
+		}
+		stones = append(stones, s)
+	}
+	return stones, nil
+}
+
+// after returns the offset of the first tombstone after since.
+func (t *tombstoneFile) after(f io.ReaderAt, since time.Time) (int64, error) {
+	var bad error
+	n := sort.Search(int(t.size/index.TombstoneSize), func(i int) bool {
+		var b [index.TombstoneSize]byte
+		_, err := f.ReadAt(b[:], int64(i)*index.TombstoneSize)
+		s, ok := index.ParseTombstone(b[:])
+		if err == nil && !ok {
+			err = errTombstones
+		}
+		bad = errors.Join(bad, err)
+		return micro(s.Culled).After(since)
+	})
+	return int64(n) * index.TombstoneSize, bad
+}
+
+// load finds out how much of the file verifies, and returns the last event in it.
+// Only tombstones after the last but one sync can be torn; with none before, the
+// error is errTombstones.
+func (t *tombstoneFile) load(dir *durable.Dir) (last Seq, err error) {
+	f, err := dir.Open(tombstonesName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	size := st.Size() / index.TombstoneSize * index.TombstoneSize
+	at := max(0, size-(tombstoneBatch+1)*index.TombstoneSize)
+	b := make([]byte, size-at)
+	if _, err := f.ReadAt(b, at); err != nil && err != io.EOF {
+		return 0, err
+	}
+	t.size = at
+	for ; len(b) > 0; b = b[index.TombstoneSize:] {
+		s, ok := index.ParseTombstone(b)
+		if !ok || s.Seq <= last {
+			break
+		}
+		t.size, last = t.size+index.TombstoneSize, s.Seq
+	}
+	if at > 0 && last == 0 {
+		t.size = 0
+		return 0, errTombstones
+	}
+	return last, nil
+}
+
+// append adds tombstones and syncs the file. After a failed sync, which a second
+// one would not tell, the error is ErrFailed.
+func (t *tombstoneFile) append(dir *durable.Dir, stones []index.Tombstone) error {
+	f, err := dir.Append(tombstonesName)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	from, err := graveAfter(f, g.size, q.rememberedSince())
-	if err != nil || from < g.size/2 {
+	if err := f.Truncate(t.size); err != nil { // of a crash, or of an attempt that failed
+		return err
+	}
+	b := make([]byte, 0, len(stones)*index.TombstoneSize)
+	for i := range stones {
+		b = stones[i].Append(b)
+	}
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	if err := dir.SyncFile(f); err != nil {
+		return errors.Join(ErrFailed, err)
+	}
+	t.size += int64(len(b))
+	return nil
+}
+
+// prune writes the file anew without the tombstones before oldest, when they are
+// the greater part of a large file.
+func (t *tombstoneFile) prune(dir *durable.Dir, oldest time.Time) error {
+	if t.size < 2*tombstoneBatch*index.TombstoneSize {
+		return nil
+	}
+	f, err := dir.Open(tombstonesName)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	from, err := t.after(f, oldest)
+	if err != nil || from < t.size/2 {
 		return err
 	}
 	out, tmp, err := dir.Temp()
 	if err != nil {
 		return err
 	}
-	if err = rewriteGraves(dir, out, io.NewSectionReader(f, from, g.size-from)); err == nil {
-		err = dir.Rename(tmp, dir, graveFile)
+	if err = copySynced(dir, out, io.NewSectionReader(f, from, t.size-from)); err == nil {
+		err = dir.Rename(tmp, dir, tombstonesName)
 	}
 	if err != nil {
 		return errors.Join(err, dir.Remove(tmp))
 	}
-	g.size -= from
+	t.size -= from
 	return dir.Sync()
 }
 
-func rewriteGraves(dir *durable.Dir, out *os.File, from io.Reader) error {
+// copySynced writes a file and syncs and closes it.
+func copySynced(dir *durable.Dir, out *os.File, from io.Reader) error {
 	_, err := io.Copy(out, from)
 	if err == nil {
 		err = dir.SyncFile(out)

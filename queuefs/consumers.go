@@ -27,6 +27,12 @@ func (t *Take) unread(ids []JobID, payloads [][]byte) (unread []JobID) {
 	return unread
 }
 
+// consumers are those of a queue. The lock of the queue guards them.
+type consumers struct {
+	line   []*waiter     // who waits for jobs, in the order they came
+	giving map[JobID]int // jobs on their way to somebody, by how many
+}
+
 // keep keeps jobs from being culled.
 func (q *Queue) keep(ids []JobID) {
 	if len(ids) == 0 {
@@ -34,11 +40,11 @@ func (q *Queue) keep(ids []JobID) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.giving == nil {
-		q.giving = map[JobID]int{}
+	if q.consumers.giving == nil {
+		q.consumers.giving = map[JobID]int{}
 	}
 	for _, id := range ids {
-		q.giving[id]++
+		q.consumers.giving[id]++
 	}
 }
 
@@ -50,11 +56,13 @@ func (q *Queue) letGo(ids []JobID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, id := range ids {
-		if q.giving[id]--; q.giving[id] <= 0 {
-			delete(q.giving, id)
+		if q.consumers.giving[id]--; q.consumers.giving[id] <= 0 {
+			delete(q.consumers.giving, id)
 		}
 	}
 }
 
 // given reports whether the job is on its way to a consumer; q.mu is held.
-func (q *Queue) given(id JobID) bool { return len(q.giving) > 0 && q.giving[id] > 0 }
+func (q *Queue) given(id JobID) bool {
+	return len(q.consumers.giving) > 0 && q.consumers.giving[id] > 0
+}
