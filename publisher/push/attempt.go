@@ -23,7 +23,7 @@ const (
 
 // work gives a record its turn. A receiver is not to blame for the end of ctx.
 func (s *Sender[R]) work(ctx context.Context, r R) {
-	t := r.target()
+	t := r.State()
 	for range s.Turn {
 		var life int
 		s.View(func() { life = t.life })

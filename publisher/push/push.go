@@ -50,7 +50,8 @@ type Target struct {
 	life int       // number of resets
 }
 
-func (t *Target) target() *Target { return t }
+// State returns the target. Records have this method by embedding.
+func (t *Target) State() *Target { return t }
 
 // Ready reports whether the target may get a request.
 func (t *Target) Ready(now time.Time) bool { return !t.Stopped && !now.Before(t.Next) }
@@ -64,7 +65,7 @@ func (t *Target) Reset() {
 // A Recipient is a record with an embedded [Target].
 type Recipient interface {
 	Record
-	target() *Target
+	State() *Target
 }
 
 // A Message is the next request to a target.
@@ -170,18 +171,18 @@ func (s *Sender[R]) start(ctx context.Context, now time.Time) {
 	}
 	var due []R
 	for key, r := range s.records {
-		if s.fresh[key] == 0 && !r.target().busy && s.Due(r, now) {
+		if s.fresh[key] == 0 && !r.State().busy && s.Due(r, now) {
 			due = append(due, r)
 		}
 	}
 	slices.SortFunc(due, func(a, b R) int {
-		if c := a.target().turn.Compare(b.target().turn); c != 0 {
+		if c := a.State().turn.Compare(b.State().turn); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Key(), b.Key())
 	})
 	for _, r := range due {
-		t, l := r.target(), &s.running
+		t, l := r.State(), &s.running
 		if l.all >= s.Parallel || l.hosts[t.Host] >= s.PerHost || !t.Proven && l.unproven >= max(1, s.Parallel/2) {
 			continue
 		}

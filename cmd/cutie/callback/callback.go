@@ -69,7 +69,6 @@ type Options struct {
 	Doer       push.Doer     // may follow redirects; needed
 	Parallel   int           // requests in progress; 0: 16
 	Timeout    time.Duration // of a request; 0: 30 s
-	GiveUp     time.Duration // longest time of failures; 0: 7 days
 	MaxWaiting int           // waiting changes of a queue; 0: 100,000; the oldest are set aside
 	// Turned is told, by any goroutine, when the callback of a queue begins to
 	// fail, and with nil when it works again; nil: not told.
@@ -103,7 +102,10 @@ const (
 	oldExt     = ".old"
 )
 
-const maxFile = 256 << 20 // bytes of the cursor or an outbox
+const (
+	maxFile = 256 << 20          // bytes of the cursor or an outbox
+	giveUp  = 7 * 24 * time.Hour // of failures, until older changes are set aside
+)
 
 // New opens the callbacks of svc. Damage is reported and lived with; an error
 // means an unusable directory or file of secrets.
@@ -111,7 +113,7 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 	if o.Doer == nil {
 		return nil, errors.New("callbacks: no client")
 	}
-	o.GiveUp, o.MaxWaiting = cmp.Or(o.GiveUp, 7*24*time.Hour), cmp.Or(o.MaxWaiting, 100_000)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, 100_000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -303,14 +305,15 @@ func (s *Sender) removeOutbox(queue string) error {
 // update runs f while no feed changes; f reports whether the cursor is another
 // one afterwards.
 func (s *Sender) update(f func() bool) {
-	same := errors.New("same")
 	_ = s.sender.Update(func() error {
 		if f() {
 			return nil
 		}
-		return same
+		return errSame
 	})
 }
+
+var errSame = errors.New("nothing has changed")
 
 // Wait waits for the deliveries in progress. Close the service after it.
 func (s *Sender) Wait() { s.sender.Wait() }

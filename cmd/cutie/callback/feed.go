@@ -34,6 +34,7 @@ type feed struct {
 
 	read   queuefs.Seq // changed by Tick and Flush
 	readAt time.Time   // of that event
+	met    bool        // the callback has been taken up; of Tick and Flush
 	saved  queuefs.Seq // Q.outbox has the changes up to this event; 0: there is none; of Tick and Flush
 }
 
@@ -106,7 +107,7 @@ func (s *Sender) openFeed(q *queuefs.Queue) (*feed, error) {
 	}
 	s.update(func() bool {
 		f.q, f.Position, f.Next, f.Proven, f.failed = q, position(done, doneAt), time.Time{}, true, f.Failures > 0
-		f.read, f.readAt, f.saved = done, doneAt, o.read
+		f.read, f.readAt, f.saved, f.met = done, doneAt, o.read, false
 		if o.read > done {
 			f.read, f.readAt = o.read, o.readAt
 			for _, c := range o.changes {
@@ -133,7 +134,11 @@ func oldest(q *queuefs.Queue) queuefs.Seq {
 
 // catchUp takes up a changed callback and reads the new events.
 func (s *Sender) catchUp(f *feed) error {
-	to, now := f.q.Info().Callback, f.q.State()
+	to := f.q.Info().Callback
+	if f.met && to == f.url && f.read == f.q.Seq() {
+		return nil // a queue at rest costs nothing more
+	}
+	now := f.q.State()
 	lost, idle := 0, false
 	s.update(func() (changed bool) {
 		f.url = to
@@ -155,6 +160,7 @@ func (s *Sender) catchUp(f *feed) error {
 	if lost > 0 {
 		s.report(f.Queue, "the queue has no callback any more, %d changes were not delivered", lost)
 	}
+	f.met = true
 	if idle {
 		return nil
 	}

@@ -63,13 +63,7 @@ func (s *Sender) next(_ context.Context, f *feed) (*push.Message, error) {
 
 // done draws the conclusions from an attempt.
 func (s *Sender) done(f *feed, _ *push.Message, err error) {
-	var q *queuefs.Queue
-	s.sender.View(func() { q = f.q })
-	var now queuefs.QueueState
-	if q != nil {
-		now = q.State()
-	}
-	limit := s.Now().Add(-s.GiveUp)
+	limit := s.Now().Add(-giveUp)
 	var old []change // has failed for too long
 	turned, stopped := false, 0
 	s.update(func() bool {
@@ -81,8 +75,7 @@ func (s *Sender) done(f *feed, _ *push.Message, err error) {
 			f.delivered++
 			f.settle()
 		case f.Stopped:
-			stopped = f.waiting.len()
-			f.skip(now)
+			stopped, f.waiting = f.waiting.len(), backlog{}
 		case failed && !f.Failing.After(limit):
 			old = slices.DeleteFunc(f.waiting.all(), func(c change) bool { return c.at.After(limit) })
 		}
@@ -92,7 +85,7 @@ func (s *Sender) done(f *feed, _ *push.Message, err error) {
 		s.report(f.Queue, "the receiver answered 410: %d changes are not delivered, and none that come, until the queue has another callback", stopped)
 	}
 	if len(old) > 0 {
-		err = errors.Join(err, s.kill(f, old, fmt.Sprintf("the receiver has failed for %v, at last with: %v", s.GiveUp, err)))
+		err = errors.Join(err, s.kill(f, old, fmt.Sprintf("the receiver has failed for %v, at last with: %v", giveUp, err)))
 	}
 	if turned && s.Turned != nil {
 		s.Turned(f.Queue, err)
