@@ -37,9 +37,9 @@ const (
 // result after all have ended. An error means the run could not begin, a request
 // was refused for good, or ctx ended; the result then says how far it came.
 func (t task) run(ctx context.Context, phase string, connect func(ctx context.Context, client int) (worker, error)) (res result, err error) {
-	usage := func() (*processUsage, error) { return nil, nil }
+	var before processUsage
 	if t.pid != 0 {
-		if usage, err = watch(t.pid); err != nil {
+		if before, err = readUsage(t.pid); err != nil {
 			return result{}, err
 		}
 	}
@@ -71,8 +71,11 @@ func (t task) run(ctx context.Context, phase string, connect func(ctx context.Co
 	}
 	all.Wait()
 	res = r.result(phase, clients, time.Since(r.start))
-	if err = context.Cause(ctx); err == nil {
-		res.Usage, err = usage()
+	if err = context.Cause(ctx); err == nil && t.pid != 0 {
+		var after processUsage
+		after, err = readUsage(t.pid)
+		after.CPUSeconds -= before.CPUSeconds
+		res.Usage = &after
 	}
 	return res, err
 }

@@ -36,10 +36,7 @@ func (s server) measure(ctx context.Context, parent string, t task) (runs []resu
 	if err != nil {
 		return nil, err
 	}
-	p, err := start(ctx, command)
-	if err != nil {
-		return nil, err
-	}
+	p := start(ctx, command)
 	defer func() { err = errors.Join(err, p.stop()) }()
 	if err := p.ready(ctx, address); err != nil {
 		return nil, err
@@ -70,56 +67,52 @@ func freeAddress() (string, error) {
 // process is a started program, to be stopped.
 type process struct {
 	cmd    *exec.Cmd
+	end    context.CancelFunc
+	exited chan error // its end
 	output tail
-	exited chan struct{} // closed when err is set
-	err    error
 }
 
-// start starts a program. It is told to end when ctx ends.
-func start(ctx context.Context, command []string) (*process, error) {
-	p := &process{cmd: exec.CommandContext(ctx, command[0], command[1:]...), exited: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+// start starts a program and tells it to end when ctx ends, at last by a kill.
+func start(ctx context.Context, command []string) *process {
+	p := &process{exited: make(chan error, 1)}
+	ctx, p.end = context.WithCancel(ctx)
+	p.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = &p.output, &p.output, 10*time.Second
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
-	p.cmd.WaitDelay = 10 * time.Second
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
+	err := p.cmd.Start()
 	go func() {
-		p.err = p.cmd.Wait()
-		close(p.exited)
+		if err == nil {
+			err = p.cmd.Wait()
+		}
+		p.exited <- err
 	}()
-	return p, nil
+	return p
 }
 
 // ready waits until the program accepts connections.
 func (p *process) ready(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
 	for {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			return conn.Close()
 		}
 		select {
-		case <-p.exited:
-			return fmt.Errorf("%s ended at once: %v: %s", p.cmd.Path, p.err, p.output.text())
+		case err := <-p.exited:
+			p.exited <- err
+			return fmt.Errorf("%s ended at once: %v: %s", p.cmd.Path, err, p.output.text())
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", p.cmd.Path, err)
-		case <-poll.C:
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-// stop ends the program and waits for its end. An end by a signal is no error.
+// stop ends the program and waits for its end. Only a kill is an error.
 func (p *process) stop() error {
-	p.cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
-	select {
-	case <-p.exited:
-	case <-time.After(10 * time.Second):
-		p.cmd.Process.Kill()
-		<-p.exited
+	p.end()
+	if err := <-p.exited; errors.Is(err, exec.ErrWaitDelay) {
 		return fmt.Errorf("%s: did not end within 10 s, killed", p.cmd.Path)
 	}
 	return nil
