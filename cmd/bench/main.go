@@ -76,7 +76,7 @@ func hintFor(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
 		return "start a daemon with cutie serve, or name another with --url"
 	case errors.As(err, &status) && status.code == http.StatusNotFound:
-		return "name a queue with --queue, or make it with cutie createQueue"
+		return "name a queue with --queue, or make it with cutie create"
 	}
 	return ""
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -163,81 +165,69 @@ func (c *call) eachJob(ctx context.Context, how manner, do change) error {
 	if err != nil {
 		return err
 	}
+	states := how.done == "" || c.form != "" || len(c.args) == 2 && c.args[1] != "-"
 	return c.atQueue(ctx, func(t *target, queue string) error {
 		service, err := t.Service(ctx)
 		if err != nil {
 			return err
 		}
-		r := results{call: c, how: how, form: form, base: state.NewBase(service.BaseURI), queue: queue, all: len(ids)}
-		r.states = how.done == "" || c.form != "" || len(c.args) == 2 && c.args[1] != "-"
-		for _, id := range ids {
-			j, err := do(t, ctx, queue, id)
-			if r.add(id, &j, err) {
-				break
+		base := state.NewBase(service.BaseURI)
+		done, first := 0, error(nil)
+		err = c.write(screenOf(c.stdout), func(w io.Writer) error {
+			out := bufio.NewWriterSize(w, 1<<20)
+			for _, id := range ids {
+				j, err := do(t, ctx, queue, id)
+				if err != nil {
+					err = aboutJob(queue, id, err)
+					first = cmp.Or(first, err)
+					if len(ids) > 1 {
+						c.warnf("%v", err)
+					}
+					if !ofOneJob(err) {
+						break
+					}
+					continue
+				}
+				done++
+				switch {
+				case how.quiet:
+				case states:
+					if form == state.ANVL && done > 1 {
+						out.WriteByte('\n')
+					}
+					d := state.OfJob(base, &j)
+					out.Write(form.Append(nil, &d))
+				default: // each line is for programs waiting for it
+					out.WriteString(j.ID.String() + "\n")
+					if err := out.Flush(); err != nil {
+						return err
+					}
+				}
 			}
+			if done == 0 {
+				return first
+			}
+			return out.Flush()
+		})
+		if err != nil && (done > 0 || first == nil) { // of the output
+			return err
 		}
-		return r.end()
+		return c.sum(queue, len(ids), done, how, first)
 	})
 }
 
-// results gathers and prints the results for many jobs.
-type results struct {
-	*call
-	how    manner
-	form   state.Form
-	base   state.Base
-	queue  string
-	all    int
-	states bool // print states, not identifiers
-
-	out   []byte
-	done  int
-	first error // the first failure
-	stop  bool
-}
-
-// stateBuffer is the most octets of states held back from writing.
-const stateBuffer = 1 << 20
-
-// add adds the result for a job. It returns true if the error would hit the other
-// jobs too.
-func (r *results) add(id string, j *queuefs.Job, err error) (stop bool) {
-	if err != nil {
-		err = aboutJob(r.queue, id, err)
-		r.stop = !ofOneJob(err)
-		if r.first == nil {
-			r.first = err
-		}
-		if r.all > 1 {
-			r.warnf("%v", err)
-		}
-		return r.stop
-	}
-	r.done++
+// sum reports how many of all jobs are done. err is the first failure.
+func (c *call) sum(queue string, all, done int, how manner, err error) error {
+	what := cmp.Or(how.done, "found")
 	switch {
-	case r.how.quiet:
-	case r.states:
-		if r.form == state.ANVL && r.done > 1 {
-			r.out = append(r.out, '\n')
-		}
-		d := state.OfJob(r.base, j)
-		r.out = r.form.Append(r.out, &d)
-	default:
-		r.out = append(j.ID.Append(r.out), '\n')
+	case all <= 1:
+		return err
+	case err != nil:
+		return summed{fmt.Sprintf("%s: %d of %s %s", queue, done, jobs(all), what), err}
+	case !how.quiet && how.done != "":
+		c.warnf("%s: %s %s", queue, jobs(done), what)
 	}
-	if r.output == "" && (!r.states || len(r.out) > stateBuffer) {
-		return r.flush()
-	}
-	return false
-}
-
-// flush writes the results so far.
-func (r *results) flush() (stop bool) {
-	if _, err := screenOf(r.stdout).Write(r.out); err != nil {
-		r.first, r.stop = err, true
-	}
-	r.out = r.out[:0]
-	return r.stop
+	return nil
 }
 
 // ofOneJob reports whether other jobs may still succeed.
@@ -248,28 +238,6 @@ func ofOneJob(err error) bool {
 		}
 	}
 	return false
-}
-
-// end writes the rest, prints the sum, and returns the first error.
-func (r *results) end() error {
-	if len(r.out) > 0 {
-		if err := r.emit(r.out); err != nil {
-			return err
-		}
-	}
-	what := r.how.done
-	if what == "" {
-		what = "found"
-	}
-	switch {
-	case r.all <= 1:
-		return r.first
-	case r.first != nil:
-		return summed{fmt.Sprintf("%s: %d of %s %s", r.queue, r.done, jobs(r.all), what), r.first}
-	case !r.how.quiet && r.how.done != "":
-		r.warnf("%s: %s %s", r.queue, jobs(r.done), what)
-	}
-	return nil
 }
 
 // A summed error is the sum of reported errors, with the exit code of the first.

@@ -129,7 +129,7 @@ func welcome(w *os.File, svc *queuefs.Service, base string) error {
 		line("submit", "curl -F file=@FILE '"+base+"content/"+id+"?t=anvl'")
 		line("take", "curl -X POST "+base+"consume/"+id)
 	} else {
-		line("queue", "cutie createQueue jobs --home "+svc.Dir())
+		line("queue", "cutie create jobs --home "+svc.Dir())
 	}
 	b.WriteString("\nstop with Ctrl-C\n")
 	_, err = w.WriteString(b.String())
