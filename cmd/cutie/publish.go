@@ -81,19 +81,14 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 		return err
 	}
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", agent())
-	resp, err := (&http.Client{Transport: s.sent}).Do(req)
+	resp, err := s.Do(req)
 	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		err := refusal(resp)
 		if exitCode(err) == exitRefused {
 			err = withHint(fmt.Errorf("%w: %w", errRefused, err), "CUTIE_TOKEN holds a token; this wants the right admin")
 		}
 		return err
 	}
+	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
 	if err != nil {
 		return err

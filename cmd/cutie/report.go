@@ -44,26 +44,17 @@ var exitTexts = [...]string{
 	exitDigest:   "digest verification failed",
 }
 
-// exitCodes are the exit codes of errors.
+// exitCodes are the exit codes of errors whose status does not tell it.
 var exitCodes = []struct {
 	err  error
 	code int
 }{
-	{queuefs.ErrNoQueue, exitNotFound},
-	{queuefs.ErrNoJob, exitNotFound},
+	{context.Canceled, exitError},
 	{queuefs.ErrEmpty, exitEmpty},
-	{queuefs.ErrNoResult, exitNotFound},
-	{queuefs.ErrNotPending, exitConflict},
-	{queuefs.ErrConflict, exitConflict},
 	{queuefs.ErrLease, exitConflict},
 	{queuefs.ErrQueueExists, exitConflict},
-	{queuefs.ErrResultExists, exitConflict},
-	{queuefs.ErrNotEmpty, exitConflict},
-	{queuefs.ErrRefusing, exitConflict},
 	{queuefs.ErrDigest, exitDigest},
 	{digest.ErrMismatch, exitDigest},
-	{queuefs.ErrBadName, exitUsage},
-	{queuefs.ErrSidecar, exitUsage},
 	{fs.ErrExist, exitConflict},
 	{access.ErrExists, exitConflict},
 	{access.ErrMissing, exitNotFound},
@@ -143,16 +134,8 @@ func exitCode(err error) int {
 			return e.code
 		}
 	}
-	var answer *web.Error
-	if errors.As(err, &answer) {
-		return statusCode(answer.Status)
-	}
-	return exitError
-}
-
-// statusCode is the code for other answers of a daemon.
-func statusCode(status int) int {
-	switch status {
+	answer, _ := web.ErrorOf(err)
+	switch answer.Status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
 		return exitUsage
 	case http.StatusUnauthorized, http.StatusForbidden:

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"cutie/queuefs/rest"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -38,17 +38,17 @@ cutie watch jobs --from 1 --count 1 --kind submit -t json`,
 	}
 	w := &watcher{call: c}
 	fs := cmd.Flags()
-	fs.Int64Var(&w.from, "from", 0, "begin with the event of this `number` of the named queues, 1 for the first")
-	fs.StringVar(&w.kind, "kind", "", "only events of these kinds, a `list` such as submit,requeue")
-	fs.StringVar(&w.status, "status", "", "only events that lead to these statuses, a `list` such as pending")
+	fs.Int64Var(&w.events.From, "from", 0, "begin with the event of this `number` of the named queues, 1 for the first")
+	fs.StringVar(&w.events.Kind, "kind", "", "only events of these kinds, a `list` such as submit,requeue")
+	fs.StringVar(&w.events.Status, "status", "", "only events that lead to these statuses, a `list` such as pending")
 	fs.IntVarP(&w.count, "count", "n", 0, "end after this `number` of events")
 	return c.verb(cmd, atTarget|withForm, func(ctx context.Context) error {
 		switch {
 		case c.form != "" && !strings.EqualFold(c.form, "json"):
 			return withHint(usagef("events have no response form %.40q", c.form), "-t json, or no -t")
-		case w.from < 0 || w.count < 0:
+		case w.events.From < 0 || w.count < 0:
 			return usagef("--from and --count are not negative")
-		case w.from > 0 && len(c.args) == 0:
+		case w.events.From > 0 && len(c.args) == 0:
 			return usagef("--from is for queues that are named")
 		}
 		w.json, w.people = c.form != "", terminal(c.stdout)
@@ -62,8 +62,7 @@ const maxWatched = 100
 // A watcher prints the events of one or more streams.
 type watcher struct {
 	*call
-	from         int64
-	kind, status string
+	events       rest.Events
 	count        int // 0: no end
 	json, people bool
 
@@ -92,8 +91,9 @@ func (w *watcher) run(ctx context.Context) error {
 	for i, name := range names {
 		all.Go(func() {
 			defer w.stop() // the end of one is the end of all
-			s := stream{sent: daemon.sent, url: w.eventsURL(daemon.base, name), lost: w.lost}
-			errs[i] = s.follow(ctx, w.print)
+			events := w.events
+			events.Queue, events.Lost = name, w.lost
+			errs[i] = daemon.Follow(ctx, events, w.print)
 			if name != "" && ctx.Err() == nil {
 				errs[i] = about(name, errs[i])
 			}
@@ -111,27 +111,6 @@ func (w *watcher) run(ctx context.Context) error {
 		}
 	}
 	return context.Cause(ctx)
-}
-
-func (w *watcher) eventsURL(base, queue string) string {
-	query := url.Values{}
-	if w.kind != "" {
-		query.Set("kind", w.kind)
-	}
-	if w.status != "" {
-		query.Set("status", w.status)
-	}
-	ref := base + "events"
-	if queue != "" {
-		ref += "/" + url.PathEscape(queue)
-		if w.from > 0 {
-			query.Set("from", fmt.Sprint(w.from))
-		}
-	}
-	if len(query) > 0 {
-		ref += "?" + query.Encode()
-	}
-	return ref
 }
 
 // lost reports a lost connection.

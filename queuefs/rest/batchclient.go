@@ -81,5 +81,5 @@ func (c *Client) postManifest(ctx context.Context, queue string, u Upload, prefe
 	if prefer != "" {
 		req.Header.Set("Prefer", prefer)
 	}
-	return c.do(req)
+	return c.Do(req)
 }

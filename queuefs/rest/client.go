@@ -185,7 +185,7 @@ func (c *Client) state(ctx context.Context, method string, form state.Form, ref 
 		req.Header[name] = values
 	}
 	req.Header.Set("Accept", form.MediaType())
-	resp, err := c.do(req)
+	resp, err := c.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -201,9 +201,9 @@ func readState(resp *http.Response) ([]byte, error) {
 	return data, err
 }
 
-// do sends a request. An answer of 400 or above, or one that is no answer of
+// Do sends a request. An answer of 400 or above, or one that is no answer of
 // the protocol, is an error.
-func (c *Client) do(req *http.Request) (*http.Response, error) {
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	for name, values := range c.Header {
 		req.Header[name] = values
 	}

@@ -139,7 +139,7 @@ func (c *Client) take(ctx context.Context, method, ref, by, accept string) (*htt
 	if by != "" {
 		req.Header.Set("User-Agent", by)
 	}
-	resp, err := c.do(req)
+	resp, err := c.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -120,7 +120,7 @@ func (c *Client) jobStates(ctx context.Context, form state.Form, queue string, p
 		return nil, err
 	}
 	req.Header.Set("Accept", form.MediaType())
-	return c.do(req)
+	return c.Do(req)
 }
 
 // linkTo returns the target of the Link header of a relation (RFC 8288) as a

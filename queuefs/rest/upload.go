@@ -51,7 +51,7 @@ func (c *Client) Submit(ctx context.Context, queue string, uploads ...Upload) ([
 			break
 		}
 	}
-	resp, err := c.do(req)
+	resp, err := c.Do(req)
 	if err != nil {
 		return nil, err
 	}

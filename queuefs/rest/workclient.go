@@ -80,7 +80,7 @@ func (c *Client) PutResult(ctx context.Context, queue, job, token string, u Uplo
 	req.Header.Set("Content-Type", mediaTypeOf(&u))
 	req.Header.Set(leaseHeader, token)
 	setBody(req, []segment{{upload: &u}})
-	resp, err := c.do(req)
+	resp, err := c.Do(req)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (c *Client) Result(ctx context.Context, queue, job, name string) (*Delivery
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.do(req)
+	resp, err := c.Do(req)
 	if err != nil {
 		return nil, err
 	}
