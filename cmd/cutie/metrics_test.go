@@ -12,7 +12,7 @@ import (
 
 var (
 	helpLine   = regexp.MustCompile(`^# HELP ([a-z_:]+) (\S.*)$`)
-	typeLine   = regexp.MustCompile(`^# TYPE ([a-z_:]+) (counter|gauge)$`)
+	typeLine   = regexp.MustCompile(`^# TYPE ([a-z_:]+) (counter|gauge|histogram|summary)$`)
 	sampleLine = regexp.MustCompile(`^([a-z_:]+)(\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+\})? (\S+)$`)
 )
 
@@ -21,7 +21,7 @@ var (
 func scrape(t *testing.T, url string) map[string]float64 {
 	t.Helper()
 	resp, body := ask(t, "GET", url+"metrics")
-	if got := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || got != "text/plain; version=0.0.4; charset=utf-8" {
+	if got := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || !strings.HasPrefix(got, "text/plain; version=0.0.4; charset=utf-8") {
 		t.Fatalf("got %s, %s", resp.Status, got)
 	}
 	samples := map[string]float64{}
@@ -44,7 +44,7 @@ func scrape(t *testing.T, url string) map[string]float64 {
 			continue
 		}
 		m := sampleLine.FindStringSubmatch(line)
-		if m == nil || m[1] != family || kind == "" {
+		if m == nil || kind == "" || m[1] != family && !(strings.HasPrefix(m[1], family+"_") && (kind == "histogram" || kind == "summary")) {
 			t.Fatalf("%q in the family %s", line, family)
 		}
 		value, err := strconv.ParseFloat(m[3], 64)
@@ -91,23 +91,26 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		t.Errorf("got %v changes that the callback waits for", n)
 	}
 	for name, want := range map[string]float64{
-		`cutie_jobs{queue="jobs",status="pending"}`:                 1,
-		`cutie_jobs{queue="jobs",status="consumed"}`:                2,
-		`cutie_jobs{queue="jobs",status="deleted"}`:                 0,
-		`cutie_jobs_held{queue="jobs"}`:                             1,
-		`cutie_jobs_leased{queue="jobs"}`:                           1,
-		`cutie_jobs_failed{queue="jobs"}`:                           0,
-		`cutie_queue_paused{queue="jobs"}`:                          1,
-		`cutie_callback_stopped{queue="jobs"}`:                      0,
-		`cutie_callback_failures{queue="jobs"}`:                     0,
-		`cutie_callback_delivered_total{queue="jobs"}`:              0,
-		`cutie_storage_failed`:                                      0,
-		`cutie_publisher_failed`:                                    0,
-		`cutie_http_requests_total{method="POST",status="201"}`:     3,
-		`cutie_http_requests_total{method="POST",status="200"}`:     4,
-		`cutie_http_requests_total{method="other",status="405"}`:    1,
-		`cutie_published_failing{queue="jobs",set="replica"}`:       0,
-		`cutie_published_lists_waiting{queue="jobs",set="pending"}`: 0,
+		`cutie_jobs{queue="jobs",status="pending"}`:                                1,
+		`cutie_jobs{queue="jobs",status="consumed"}`:                               2,
+		`cutie_jobs{queue="jobs",status="deleted"}`:                                0,
+		`cutie_jobs_held{queue="jobs"}`:                                            1,
+		`cutie_jobs_leased{queue="jobs"}`:                                          1,
+		`cutie_jobs_failed{queue="jobs"}`:                                          0,
+		`cutie_queue_paused{queue="jobs"}`:                                         1,
+		`cutie_callback_stopped{queue="jobs"}`:                                     0,
+		`cutie_callback_failures{queue="jobs"}`:                                    0,
+		`cutie_callback_delivered_total{queue="jobs"}`:                             0,
+		`cutie_storage_failed`:                                                     0,
+		`cutie_publisher_failed`:                                                   0,
+		`cutie_http_requests_total{method="POST",status="201"}`:                    3,
+		`cutie_http_requests_total{method="POST",status="200"}`:                    4,
+		`cutie_http_requests_total{method="other",status="405"}`:                   1,
+		`cutie_http_request_seconds_count{method="POST",route="/content/{queue}"}`: 3,
+		`cutie_job_queue_seconds_count`:                                            2,
+		`cutie_job_work_seconds_count`:                                             0,
+		`cutie_published_failing{queue="jobs",set="replica"}`:                      0,
+		`cutie_published_lists_waiting{queue="jobs",set="pending"}`:                0,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s: got %v, %v, want %v", name, v, ok, want)

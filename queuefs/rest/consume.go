@@ -39,6 +39,11 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	}
 	taken, err := take(r.Context(), q, queuefs.Take{By: by, Max: most, Lease: lease, Keep: true}, wait)
 	defer func() { q.Given(taken) }()
+	if h.o.Taken != nil {
+		for i := range taken {
+			h.o.Taken(&taken[i].Job)
+		}
+	}
 	if !r.query.Has("max") && isForm(r.Header.Get("Content-Type")) && (err == nil || errors.Is(err, queuefs.ErrEmpty)) {
 		if form, bad := r.form(); bad == nil && r.fromPage(form) {
 			return h.takenByPage(w, r, form, q, taken)

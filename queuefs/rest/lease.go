@@ -130,6 +130,10 @@ func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 		default:
 			return queuefs.Job{}, badRequest("outcome is %.20q, none of completed, error, released", what)
 		}
-		return q.Conclude(r.Context(), id, token, c)
+		j, err := q.Conclude(r.Context(), id, token, c)
+		if err == nil && h.o.Concluded != nil {
+			h.o.Concluded(&j)
+		}
+		return j, err
 	}, "lease", "outcome", "message", "type")
 }

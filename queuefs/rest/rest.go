@@ -144,6 +144,9 @@ type Options struct {
 	Batch      BatchOptions
 	Fetch      *outbound.Client // fetches what manifests name; nil: one that reaches public addresses only
 	Pages      Pages            // write the form XHTML; nil: plain tables
+	// Taken is told of jobs that were handed out, Concluded of jobs with an
+	// outcome from their consumer; nil: nobody is.
+	Taken, Concluded func(*queuefs.Job)
 	// Log is told of errors that are not shown to the caller; nil: nobody is.
 	Log func(r *http.Request, err error)
 }

@@ -133,6 +133,14 @@ func (m *Match) Need() Need { return m.need }
 // not have done, if its method is one to read.
 func (m *Match) Safe() bool { return m.Route != nil && m.Route.Serve != nil && !m.Route.Changes() }
 
+// Path returns the path of the row, "" if there is none.
+func (m *Match) Path() string {
+	if m.Route == nil {
+		return ""
+	}
+	return m.Route.Path
+}
+
 // Queue returns the name of the queue in the path, "" if there is none.
 func (m *Match) Queue() string { return m.Vars["queue"] }
 

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
@@ -204,7 +205,13 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	defer unhook()
 
 	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
+	of := []prometheus.Collector{storageMetrics(d.svc), publishingMetrics(d.pub), callbackMetrics(d.send)}
+	if d.push != nil {
+		of = append(of, hubMetrics(d.push.hub))
+	}
+	figures := newMeter(of...)
 	protocol := rest.New(d.svc, rest.Options{
+		Taken: figures.taken, Concluded: figures.concluded,
 		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, MaxStreams: max(1, d.Limits.Conns/2),
 	})
 	jobs, err := uws.New(d.svc, uws.Options{Caller: callerOf, MaxBody: d.Limits.Body, Log: d.failed})
@@ -214,7 +221,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	s := &site{
 		log:     d.Log,
 		cors:    d.CORS,
-		count:   &requestCount{},
+		meter:   figures,
 		leaving: ctx,
 		prefix:  basePath(d.svc.Info().BaseURI),
 		pace:    defaultPace,

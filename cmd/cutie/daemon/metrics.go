@@ -2,14 +2,14 @@ package daemon
 
 import (
 	"net/http"
-	"os"
 	"runtime"
 	"runtime/metrics"
 	"strconv"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"cutie/cmd/cutie/callback"
 	"cutie/publisher"
@@ -17,191 +17,208 @@ import (
 	"cutie/queuefs"
 )
 
-// A meter answers with what the daemon counts.
+// A meter counts what the daemon does, and answers Prometheus servers. Figures
+// of queues, publishing and push are read when they are asked for.
 type meter struct {
-	svc *queuefs.Service
-	pub interface {
-		State() []publisher.SetState
-		Failure() error
-	}
-	send  interface{ States() []callback.State }
-	hub   interface{ States() []websub.State } // nil: there is none
-	http  *requestCount
-	start time.Time
+	requests *prometheus.CounterVec
+	bytes    prometheus.Counter
+	seconds  *prometheus.HistogramVec // of requests
+	queued   prometheus.Histogram     // seconds of jobs
+	worked   prometheus.Histogram
+	answer   http.Handler
 }
 
-func (d *daemon) meter(count *requestCount) *meter {
-	m := &meter{svc: d.svc, pub: d.pub, send: d.send, http: count, start: time.Now()}
-	if d.push != nil {
-		m.hub = d.push.hub
+// newMeter returns a meter with a registry of its own.
+func newMeter(of ...prometheus.Collector) *meter {
+	long := []float64{.001, .01, .1, 1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600}
+	m := &meter{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cutie_http_requests_total",
+			Help: "Answered requests; the status is 0 if the client had gone."}, []string{"method", "status"}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "cutie_http_response_bytes_total",
+			Help: "Bytes of the bodies of answers."}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "cutie_http_request_seconds",
+			Help:    "Time from the header of a request to the end of its answer, by route; waiting for a job or a change included.",
+			Buckets: []float64{.0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 60}}, []string{"method", "route"}),
+		queued: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "cutie_job_queue_seconds",
+			Help: "Time of a job in its queue, until a consumer took it.", Buckets: long}),
+		worked: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "cutie_job_work_seconds",
+			Help: "Time from taking a job until its consumer reported the outcome.", Buckets: long}),
 	}
+	r := prometheus.NewRegistry()
+	r.MustRegister(append(of, m.requests, m.bytes, m.seconds, m.queued, m.worked, newProgram(),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))...)
+	m.answer = promhttp.HandlerFor(r, promhttp.HandlerOpts{DisableCompression: true})
 	return m
 }
 
-func (m *meter) serve(w http.ResponseWriter, _ *http.Request) error {
-	e := &exposition{text: make([]byte, 0, 16<<10)}
-	m.queues(e)
-	m.publishing(e)
-	m.callbacks(e)
-	m.push(e)
-	m.http.expose(e)
-	m.process(e)
-	h := w.Header()
-	h.Set("Content-Type", expositionType)
-	h.Set("Content-Length", strconv.Itoa(len(e.text)))
-	h.Set("Cache-Control", "no-store")
-	w.Write(e.text)
+// serve answers a Prometheus server.
+func (m *meter) serve(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Cache-Control", "no-store")
+	m.answer.ServeHTTP(w, r)
 	return nil
 }
 
-// queues tells of the queues as they are, and of the storage below them.
-func (m *meter) queues(e *exposition) {
-	var states []queuefs.QueueState
-	for _, q := range m.svc.Queues() {
-		states = append(states, q.State())
+// request counts an answer. Other methods than those of routes count as one.
+func (m *meter) request(method, route string, status int, octets int64, took time.Duration) {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch:
+	default:
+		method = "other"
 	}
-	each := func(name, kind, help string, sample func(s *queuefs.QueueState, queue string)) {
-		e.begin(name, kind, help)
-		for i := range states {
-			sample(&states[i], states[i].Info.ID)
-		}
+	m.requests.WithLabelValues(method, strconv.Itoa(status)).Inc()
+	m.bytes.Add(float64(octets))
+	m.seconds.WithLabelValues(method, route).Observe(took.Seconds())
+}
+
+// taken is the hook of [rest.Options] for a job that a consumer took.
+func (m *meter) taken(j *queuefs.Job) {
+	since := j.Submitted
+	if j.Requeued.After(since) {
+		since = j.Requeued
 	}
-	each("cutie_jobs", gauge, "Jobs by the directory that they stand in.", func(s *queuefs.QueueState, queue string) {
-		e.sample(float64(s.Pending), "queue", queue, "status", "pending")
-		e.sample(float64(s.Consumed), "queue", queue, "status", "consumed")
-		e.sample(float64(s.Deleted), "queue", queue, "status", "deleted")
+	m.queued.Observe(j.Consumed.Sub(since).Seconds())
+}
+
+// concluded is the hook for a job whose consumer reported the outcome.
+func (m *meter) concluded(j *queuefs.Job) { m.worked.Observe(j.Finished.Sub(j.Consumed).Seconds()) }
+
+// newProgram tells of the program what the collectors of the library do not.
+func newProgram() prometheus.Collector {
+	return reading(func(s samples) {
+		s.gauge("cutie_build_info", "The version, as labels.", "version", "go").add(1, queuefs.Version, runtime.Version())
+		cycles := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+		metrics.Read(cycles)
+		s.counter("go_gc_cycles_total", "Garbage collections since the daemon began.").add(float64(cycles[0].Value.Uint64()))
 	})
-	for _, f := range []struct {
-		name, help string
-		of         func(*queuefs.QueueState) int64
-	}{
-		{"cutie_jobs_held", "Pending jobs on hold, which are passed over.", func(s *queuefs.QueueState) int64 { return s.Held }},
-		{"cutie_jobs_leased", "Consumed jobs whose consumer is to report.", func(s *queuefs.QueueState) int64 { return s.Leased }},
-		{"cutie_jobs_failed", "Jobs whose outcome is an error.", func(s *queuefs.QueueState) int64 { return s.Failed }},
-	} {
-		each(f.name, gauge, f.help, func(s *queuefs.QueueState, queue string) { e.sample(float64(f.of(s)), "queue", queue) })
-	}
-	each("cutie_events_total", counter, "Events of a queue since it was made: every change of a job is one.",
-		func(s *queuefs.QueueState, queue string) { e.sample(float64(s.Seq), "queue", queue) })
-	each("cutie_queue_paused", gauge, "1 if a queue hands out no jobs.",
-		func(s *queuefs.QueueState, queue string) { e.sample(truth(!s.Info.Paused.IsZero()), "queue", queue) })
-	for _, f := range []struct {
-		name, help string
-		of         func(*queuefs.QueueState) time.Time
-	}{
-		{"cutie_last_event_timestamp_seconds", "When the last event of a queue was, or the queue was made.", func(s *queuefs.QueueState) time.Time { return s.LastEvent }},
-		{"cutie_oldest_pending_timestamp_seconds", "When the job at the head of a queue was submitted; absent if there is none.", func(s *queuefs.QueueState) time.Time { return s.Oldest }},
-	} {
-		each(f.name, gauge, f.help, func(s *queuefs.QueueState, queue string) {
-			if t := f.of(s); !t.IsZero() {
-				e.sample(seconds(t), "queue", queue)
-			}
-		})
-	}
-	e.one("cutie_jobs_unfiled", gauge, "Jobs whose files are behind the journal: that many are written at a stop, or looked at after a crash.", float64(m.svc.Unfiled()))
-	e.one("cutie_index_bytes", gauge, "Memory that the index of all jobs takes.", float64(m.svc.IndexSize()))
-	syncs, took := m.svc.JournalSyncs()
-	e.one("cutie_journal_syncs_total", counter, "Syncs of the journal since the daemon began; what comes together shares one.", float64(syncs))
-	e.one("cutie_journal_sync_seconds_total", counter, "Time that they took.", took.Seconds())
-	e.one("cutie_storage_failed", gauge, "1 if a sync has failed: nothing is accepted until the daemon is started again.", truth(m.svc.Err() != nil))
 }
 
-// publishing tells how far the publisher is behind the queues.
-func (m *meter) publishing(e *exposition) {
-	e.one("cutie_publisher_failed", gauge, "1 if nothing is published any more, see the log.", truth(m.pub.Failure() != nil))
-	states := m.pub.State()
-	for _, f := range []struct {
-		name, help string
-		of         func(*publisher.SetState) float64
-	}{
-		{"cutie_published_lag_events", "Events that the lists of a set do not have yet.", func(s *publisher.SetState) float64 { return float64(s.Event - s.Read) }},
-		{"cutie_published_lag_seconds", "Time between the last event of a queue and the last that the lists of a set have.", func(s *publisher.SetState) float64 { return s.Lag.Seconds() }},
-		{"cutie_published_lists_waiting", "Closed Change Lists of a set that have no packages yet.", func(s *publisher.SetState) float64 { return float64(s.Waiting) }},
-		{"cutie_published_bytes", "What the lists, packages and dumps of a set take on disk.", func(s *publisher.SetState) float64 { return float64(s.Octets) }},
-		{"cutie_published_failing", "1 if the last package or dump of a set was not made, see cutie publish.", func(s *publisher.SetState) float64 { return truth(s.Err != nil) }},
-	} {
-		e.begin(f.name, gauge, f.help)
-		for i := range states {
-			e.sample(f.of(&states[i]), "queue", states[i].Queue, "set", states[i].Set.String())
-		}
-	}
+// A reading is a collector that reads its figures when they are asked for.
+type reading func(samples)
+
+// Describe describes nothing: queues come and go.
+func (r reading) Describe(chan<- *prometheus.Desc) {}
+
+func (r reading) Collect(to chan<- prometheus.Metric) { r(samples(to)) }
+
+type samples chan<- prometheus.Metric
+
+// A family is the samples of one name.
+type family struct {
+	to   samples
+	desc *prometheus.Desc
+	kind prometheus.ValueType
 }
 
-// callbacks tells of the queues whose changes somebody is told.
-func (m *meter) callbacks(e *exposition) {
-	states := m.send.States()
-	for _, f := range []struct {
-		name, kind, help string
-		of               func(*callback.State) float64
-	}{
-		{"cutie_callback_waiting", gauge, "Changes that the callback of a queue is still to be told.", func(s *callback.State) float64 { return float64(s.Waiting) }},
-		{"cutie_callback_failures", gauge, "Attempts that have failed since the last that did not.", func(s *callback.State) float64 { return float64(s.Failures) }},
-		{"cutie_callback_stopped", gauge, "1 if the receiver wants no more.", func(s *callback.State) float64 { return truth(s.Stopped) }},
-		{"cutie_callback_delivered_total", counter, "Changes told since the daemon began.", func(s *callback.State) float64 { return float64(s.Delivered) }},
-		{"cutie_callback_set_aside_total", counter, "Changes given up since the daemon began.", func(s *callback.State) float64 { return float64(s.SetAside) }},
-	} {
-		e.begin(f.name, f.kind, f.help)
-		for i := range states {
-			e.sample(f.of(&states[i]), "queue", states[i].Queue)
-		}
-	}
+func (s samples) gauge(name, help string, labels ...string) family {
+	return family{s, prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
 }
 
-// push tells how the subscribers of the hub fare, all together: their topics
-// may be many.
-func (m *meter) push(e *exposition) {
-	if m.hub == nil {
-		return
-	}
-	all, failing := 0, 0
-	for _, s := range m.hub.States() {
-		all++
-		if s.Failures > 0 {
-			failing++
-		}
-	}
-	e.one("cutie_hub_subscriptions", gauge, "Subscriptions at the hub, those of other hubs among them.", float64(all))
-	e.one("cutie_hub_failing", gauge, "Subscriptions whose last attempt has failed.", float64(failing))
+func (s samples) counter(name, help string, labels ...string) family {
+	return family{s, prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
 }
 
-// process tells of the program, under the names that others use.
-func (m *meter) process(e *exposition) {
-	e.one("cutie_build_info", gauge, "The version, as labels.", 1, "version", queuefs.Version, "go", runtime.Version())
-	samples := []metrics.Sample{{Name: "/sched/goroutines:goroutines"}, {Name: "/memory/classes/heap/objects:bytes"},
-		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
-	metrics.Read(samples)
-	of := func(i int) float64 { return float64(samples[i].Value.Uint64()) }
-	e.one("go_goroutines", gauge, "Goroutines that there are.", of(0))
-	e.one("go_memstats_heap_alloc_bytes", gauge, "Memory of objects on the heap.", of(1))
-	e.one("go_memstats_sys_bytes", gauge, "Memory had from the system and not given back.", of(2)-of(3))
-	e.one("go_memstats_alloc_bytes_total", counter, "Memory allocated since the daemon began.", of(4))
-	e.one("go_gc_cycles_total", counter, "Collections of garbage since the daemon began.", of(5))
-	e.one("process_start_time_seconds", gauge, "When the daemon began.", seconds(m.start))
-	var use unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &use) == nil {
-		cpu := time.Duration(use.Utime.Nano() + use.Stime.Nano())
-		e.one("process_cpu_seconds_total", counter, "Time of processors used.", cpu.Seconds())
-	}
-	if n, ok := resident(); ok {
-		e.one("process_resident_memory_bytes", gauge, "Memory that is in use of all the program has.", float64(n))
-	}
-	if files, err := os.ReadDir("/proc/self/fd"); err == nil {
-		e.one("process_open_fds", gauge, "Open files and connections.", float64(len(files)-1)) // but for the directory read here
-	}
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
-		e.one("process_max_fds", gauge, "Open files and connections that there may be.", float64(limit.Cur))
-	}
+func (f family) add(value float64, labels ...string) {
+	f.to <- prometheus.MustNewConstMetric(f.desc, f.kind, value, labels...)
 }
 
-// resident returns the octets of memory in use (proc_pid_statm(5)).
-func resident() (int64, bool) {
-	text, err := os.ReadFile("/proc/self/statm")
-	if f := strings.Fields(string(text)); err == nil && len(f) > 1 {
-		pages, err := strconv.ParseInt(f[1], 10, 64)
-		return pages * int64(os.Getpagesize()), err == nil
+// truth is 1 for true.
+func truth(so bool) float64 {
+	if so {
+		return 1
 	}
-	return 0, false
+	return 0
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+
+// storageMetrics tells of the queues as they are, and of the storage.
+func storageMetrics(svc *queuefs.Service) reading {
+	return func(to samples) {
+		jobs := to.gauge("cutie_jobs", "Jobs by the directory that they stand in.", "queue", "status")
+		held := to.gauge("cutie_jobs_held", "Pending jobs on hold, which are passed over.", "queue")
+		leased := to.gauge("cutie_jobs_leased", "Consumed jobs whose consumer is to report.", "queue")
+		failed := to.gauge("cutie_jobs_failed", "Jobs whose outcome is an error.", "queue")
+		events := to.counter("cutie_events_total", "Events of a queue since it was made: every change of a job is one.", "queue")
+		paused := to.gauge("cutie_queue_paused", "1 if a queue hands out no jobs.", "queue")
+		last := to.gauge("cutie_last_event_timestamp_seconds", "Time of the last event of a queue, or of its making.", "queue")
+		oldest := to.gauge("cutie_oldest_pending_timestamp_seconds", "Submission of the job at the head of a queue; absent if there is none.", "queue")
+		for _, q := range svc.Queues() {
+			s := q.State()
+			id := s.Info.ID
+			jobs.add(float64(s.Pending), id, "pending")
+			jobs.add(float64(s.Consumed), id, "consumed")
+			jobs.add(float64(s.Deleted), id, "deleted")
+			held.add(float64(s.Held), id)
+			leased.add(float64(s.Leased), id)
+			failed.add(float64(s.Failed), id)
+			events.add(float64(s.Seq), id)
+			paused.add(truth(!s.Info.Paused.IsZero()), id)
+			if !s.LastEvent.IsZero() {
+				last.add(seconds(s.LastEvent), id)
+			}
+			if !s.Oldest.IsZero() {
+				oldest.add(seconds(s.Oldest), id)
+			}
+		}
+		syncs, took := svc.JournalSyncs()
+		to.gauge("cutie_jobs_unfiled", "Jobs whose files are behind the journal: they are written at a stop, or read after a crash.").add(float64(svc.Unfiled()))
+		to.gauge("cutie_index_bytes", "Memory of the index of all jobs.").add(float64(svc.IndexSize()))
+		to.counter("cutie_journal_syncs_total", "Syncs of the journal since the daemon began; operations at the same time share one.").add(float64(syncs))
+		to.counter("cutie_journal_sync_seconds_total", "Time of these syncs.").add(took.Seconds())
+		to.gauge("cutie_storage_failed", "1 if a sync has failed: nothing is accepted until the daemon is started again.").add(truth(svc.Err() != nil))
+	}
+}
+
+// publishingMetrics tells how far the publisher is behind the queues.
+func publishingMetrics(pub *publisher.Publisher) reading {
+	return func(to samples) {
+		to.gauge("cutie_publisher_failed", "1 if nothing is published any more, see the log.").add(truth(pub.Failure() != nil))
+		events := to.gauge("cutie_published_lag_events", "Events that the lists of a set do not have yet.", "queue", "set")
+		lag := to.gauge("cutie_published_lag_seconds", "Time between the last event of a queue and the last in the lists of a set.", "queue", "set")
+		waiting := to.gauge("cutie_published_lists_waiting", "Closed Change Lists of a set without packages yet.", "queue", "set")
+		bytes := to.gauge("cutie_published_bytes", "Disk space of the lists, packages and dumps of a set.", "queue", "set")
+		failing := to.gauge("cutie_published_failing", "1 if the last package or dump of a set was not made, see cutie publish.", "queue", "set")
+		for _, s := range pub.State() {
+			set := s.Set.String()
+			events.add(float64(s.Event-s.Read), s.Queue, set)
+			lag.add(s.Lag.Seconds(), s.Queue, set)
+			waiting.add(float64(s.Waiting), s.Queue, set)
+			bytes.add(float64(s.Octets), s.Queue, set)
+			failing.add(truth(s.Err != nil), s.Queue, set)
+		}
+	}
+}
+
+// callbackMetrics tells of the queues with a callback.
+func callbackMetrics(send *callback.Sender) reading {
+	return func(to samples) {
+		waiting := to.gauge("cutie_callback_waiting", "Changes that the callback of a queue is still to be told.", "queue")
+		failures := to.gauge("cutie_callback_failures", "Attempts that have failed since the last success.", "queue")
+		stopped := to.gauge("cutie_callback_stopped", "1 if the receiver wants no more.", "queue")
+		delivered := to.counter("cutie_callback_delivered_total", "Changes told since the daemon began.", "queue")
+		aside := to.counter("cutie_callback_set_aside_total", "Changes given up since the daemon began.", "queue")
+		for _, s := range send.States() {
+			waiting.add(float64(s.Waiting), s.Queue)
+			failures.add(float64(s.Failures), s.Queue)
+			stopped.add(truth(s.Stopped), s.Queue)
+			delivered.add(float64(s.Delivered), s.Queue)
+			aside.add(float64(s.SetAside), s.Queue)
+		}
+	}
+}
+
+// hubMetrics tells of the subscribers of the hub, all together: their topics may
+// be many.
+func hubMetrics(hub *websub.Hub) reading {
+	return func(to samples) {
+		all, failing := 0, 0
+		for _, s := range hub.States() {
+			all++
+			if s.Failures > 0 {
+				failing++
+			}
+		}
+		to.gauge("cutie_hub_subscriptions", "Subscriptions at the hub, those of other hubs among them.").add(float64(all))
+		to.gauge("cutie_hub_failing", "Subscriptions whose last attempt has failed.").add(float64(failing))
+	}
+}

@@ -45,6 +45,7 @@ type answer struct {
 	client netip.Addr // zero for the socket of the home
 	user   string     // "" for one without a name
 	named  bool       // the user is one of the users file
+	route  string     // path of the matched route
 	start  time.Time
 	status int        // 0 while nothing was answered
 	octets int64      // of the body

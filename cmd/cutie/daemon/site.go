@@ -23,7 +23,7 @@ type site struct {
 	log     zerolog.Logger
 	router  *web.Router
 	cors    *wellknown.CORS // nil: pages of others read nothing
-	count   *requestCount   // of every request; nil: nobody counts
+	meter   *meter          // of every request; nil: nobody counts
 	leaving context.Context // ends when the daemon begins to stop
 	prefix  string          // path of the base URI, without a slash at its end
 	pace    pace
@@ -59,6 +59,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 		return
 	}
 	m := s.router.Match(r)
+	a.route = m.Path()
 	caller, err := s.admit(a, r, &m)
 	if caller != nil && caller.Name != "" {
 		a.user, a.named = caller.Name, true
@@ -163,7 +164,9 @@ func (s *site) note(a *answer, r *http.Request) {
 	if a.client.IsValid() {
 		host = a.client.String()
 	}
-	s.count.add(r.Method, a.status, a.octets)
+	if s.meter != nil {
+		s.meter.request(r.Method, a.route, a.status, a.octets, time.Since(a.start))
+	}
 	s.record(&access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
 		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: r.Referer(), Agent: r.UserAgent()})
 	if e := s.log.Debug(); e.Enabled() {

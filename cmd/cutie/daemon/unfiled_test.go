@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -35,10 +36,12 @@ func TestMetricsTellHowManyJobsHaveNoFilesYet(t *testing.T) {
 	}
 	told := func(want string) {
 		t.Helper()
-		e := new(exposition)
-		(&meter{svc: svc}).queues(e)
-		if !strings.Contains(string(e.text), "\ncutie_jobs_unfiled "+want+"\n") {
-			t.Errorf("want %s, got %s", want, e.text)
+		w := httptest.NewRecorder()
+		if err := newMeter(storageMetrics(svc)).serve(w, httptest.NewRequest("GET", "/metrics", nil)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(w.Body.String(), "\ncutie_jobs_unfiled "+want+"\n") {
+			t.Errorf("want %s, got %s", want, w.Body)
 		}
 	}
 	told("3")
