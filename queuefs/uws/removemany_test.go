@@ -20,6 +20,7 @@ func TestQueueGoesAndComesUnderItsClients(t *testing.T) {
 	working, end := context.WithCancel(ctx)
 	var clients sync.WaitGroup
 	var lives atomic.Int64
+	turn, done := make(chan bool, 2), make(chan bool, 2) // a life each
 	for _, upload := range []bool{false, true} {
 		clients.Go(func() {
 			body, header := "a=1", []string{}
@@ -28,10 +29,11 @@ func TestQueueGoesAndComesUnderItsClients(t *testing.T) {
 				body, mediaType = parts(t, map[string]string{"file": strings.Repeat("x", 5000)}, "a", "1")
 				header = []string{"Content-Type", mediaType}
 			}
-			for working.Err() == nil {
+			for range turn {
 				if w.comeAndGo(body, header) {
 					lives.Add(1)
 				}
+				done <- true
 			}
 		})
 	}
@@ -42,28 +44,36 @@ func TestQueueGoesAndComesUnderItsClients(t *testing.T) {
 			if err := w.h.Tick(ctx); err != nil {
 				t.Error(err)
 			}
+			runtime.Gosched()
 		}
 	}()
-	refused, seen := 0, int64(0)
-	for n := 0; n < 3 && !t.Failed(); {
-		if lives.Load() < seen+3 {
-			runtime.Gosched() // those of the new queue have hardly begun
-			continue
+	refused, removed, seen := 0, 0, int64(0)
+	for n := 0; removed < 10 && !t.Failed(); n++ {
+		turn <- true
+		if n%3 > 0 { // else one client at a time, so that there may be no job
+			turn <- true
+			<-done
 		}
 		w.cull()
-		err := w.svc.RemoveQueue(ctx, "q")
-		if errors.Is(err, queuefs.ErrNotEmpty) {
+		err := w.svc.RemoveQueue(ctx, "q") // while a client is at it
+		<-done
+		if errors.Is(err, queuefs.ErrNotEmpty) && lives.Load() >= seen+3 {
 			refused++
+			w.cull()
+			err = w.svc.RemoveQueue(ctx, "q")
+		}
+		if errors.Is(err, queuefs.ErrNotEmpty) {
 			continue
 		}
 		if err == nil {
 			_, err = w.svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1})
-			n, seen = n+1, lives.Load()
+			removed, seen = removed+1, lives.Load()
 		}
 		if err != nil {
 			t.Error(err)
 		}
 	}
+	close(turn)
 	end()
 	clients.Wait()
 	<-ticking
