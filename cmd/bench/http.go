@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,19 +19,40 @@ import (
 )
 
 // httpClient submits and takes jobs on one connection (Cutie 5.4 and 5.6): one
-// job as a bare body, several as the parts of one multipart body. net/http
-// writes the requests and reads the answers, on a connection of the client's
-// own: a client is one goroutine and leaves the processors to the server.
+// job as a bare body, several as the parts of one multipart body. net/http writes
+// the heads and reads the answers, on a connection of the client's own: a client
+// is one goroutine and leaves the processors to the server.
 type httpClient struct {
 	conn
-	w       *bufio.Writer
 	source  *source
 	seen    *sync.Map // Content-Location of every job taken
 	phase   string
 	batch   int
-	submits *http.Request
-	takes   *http.Request
+	submits *request
+	takes   *request
 	taken   bool // by the last operation, in the mixed phase
+}
+
+// request is a request and its head for n jobs.
+type request struct {
+	http.Request
+	head []byte
+	n    int
+}
+
+// prepare makes the head for n jobs, once.
+func (r *request) prepare(n int, length int) {
+	if r.n == n {
+		return
+	}
+	r.n, r.ContentLength, r.Body = n, int64(length), io.NopCloser(strings.NewReader(""))
+	if length == 0 {
+		r.Body = http.NoBody
+	}
+	var b bytes.Buffer
+	_ = r.Write(&b) // it writes the head and misses the body
+	end := bytes.Index(b.Bytes(), []byte("\r\n\r\n"))
+	r.head = b.Bytes()[:end+4]
 }
 
 func (t target) connect(ctx context.Context, phase string, s *source, seen *sync.Map, batch int) (worker, error) {
@@ -45,8 +66,8 @@ func (t target) connect(ctx context.Context, phase string, s *source, seen *sync
 	return c, c.open(ctx)
 }
 
-func (t target) request(verb, accept string) *http.Request {
-	r := &http.Request{Method: http.MethodPost, URL: t.base.JoinPath(verb, url.PathEscape(t.queue)), Header: t.header.Clone()}
+func (t target) request(verb, accept string) *request {
+	r := &request{Request: http.Request{Method: http.MethodPost, URL: t.base.JoinPath(verb, url.PathEscape(t.queue)), Header: t.header.Clone()}}
 	r.Header.Set("Accept", accept)
 	return r
 }
@@ -92,15 +113,12 @@ func (c *httpClient) submit(ctx context.Context, n int) (int, error) {
 	if c.batch > 1 {
 		body = append(body, []byte("--"+boundary+"--\r\n"))
 	}
-	c.submits.ContentLength = 0
+	length := 0
 	for _, b := range body {
-		c.submits.ContentLength += int64(len(b))
+		length += len(b)
 	}
-	c.submits.Body = http.NoBody
-	if c.submits.ContentLength > 0 {
-		c.submits.Body = io.NopCloser(&body)
-	}
-	answer, err := c.exchange(ctx, c.submits, http.StatusCreated)
+	c.submits.prepare(n, length)
+	answer, err := c.exchange(ctx, c.submits, body, http.StatusCreated)
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +136,8 @@ func (c *httpClient) take(ctx context.Context, n int) (int, error) {
 	if c.batch > 1 {
 		c.takes.URL.RawQuery = "max=" + strconv.Itoa(n)
 	}
-	answer, err := c.exchange(ctx, c.takes, http.StatusOK, http.StatusNoContent)
+	c.takes.prepare(n, 0)
+	answer, err := c.exchange(ctx, c.takes, nil, http.StatusOK, http.StatusNoContent)
 	if err != nil {
 		return 0, err
 	}
@@ -193,25 +212,19 @@ func (c *httpClient) several(answer *http.Response, n int) (moved int, bad, lost
 
 // exchange sends a request and returns the answer. A status other than want is
 // a *statusError.
-func (c *httpClient) exchange(ctx context.Context, r *http.Request, want ...int) (*http.Response, error) {
+func (c *httpClient) exchange(ctx context.Context, r *request, body net.Buffers, want ...int) (*http.Response, error) {
 	name := r.Method + " " + r.URL.EscapedPath()
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	if c.w == nil {
-		c.w = bufio.NewWriterSize(nil, 64<<10)
-	}
-	c.w.Reset(struct{ io.Writer }{c.nc}) // only Write: head and body leave together
-	sent := r.Write(c.w)
-	if sent == nil {
-		sent = c.w.Flush()
-	}
+	out := append(net.Buffers{r.head}, body...)
+	_, sent := out.WriteTo(c.nc)
 	if sent != nil {
 		// After a refusal of a large body the server closes during the upload:
 		// its answer says more than the broken pipe.
 		c.nc.SetReadDeadline(time.Now().Add(time.Second))
 	}
-	answer, err := http.ReadResponse(c.r, r)
+	answer, err := http.ReadResponse(c.r, &r.Request)
 	if err != nil || sent != nil && slices.Contains(want, answer.StatusCode) {
 		c.close()
 		return nil, fmt.Errorf("%s: %w", name, errors.Join(sent, noEOF(err)))
