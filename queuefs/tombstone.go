@@ -51,7 +51,7 @@ func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	var stones []Tombstone
-	for _, t := range slices.Concat(filed, q.idx.Stones.Fresh()) {
+	for _, t := range slices.Concat(filed, q.idx.Tombstones.Fresh()) {
 		if at := micro(t.Culled); len(stones) < limit && at.After(since) {
 			stones = append(stones, Tombstone{Job: t.Job, Culled: at, Seq: t.Seq})
 		}
@@ -75,7 +75,7 @@ func (q *Queue) loadTombstones(dir *durable.Dir) error {
 		q.svc.report(Problem{Path: q.indexPath(tombstonesName), Text: err.Error() + "; which jobs were culled before is forgotten"})
 		err = nil
 	}
-	q.idx.Stones.SetLast(last)
+	q.idx.Tombstones.SetLast(last)
 	return err
 }
 
@@ -84,7 +84,7 @@ func (q *Queue) fileTombstones() error {
 	q.tombstones.mu.Lock()
 	defer q.tombstones.mu.Unlock()
 	q.mu.RLock()
-	fresh := q.idx.Stones.Fresh()
+	fresh := q.idx.Tombstones.Fresh()
 	q.mu.RUnlock()
 	if len(fresh) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func (q *Queue) fileTombstones() error {
 		}
 		fresh = fresh[n:]
 		q.mu.Lock()
-		q.idx.Stones.Filed(n)
+		q.idx.Tombstones.Filed(n)
 		q.mu.Unlock()
 	}
 	return nil

@@ -16,7 +16,7 @@ func (x *Index) Claim(id job.ID) bool {
 	return true
 }
 
-// Unclaim ends the claim on a job that came to nothing.
+// Unclaim ends a claim without a change.
 func (x *Index) Unclaim(id job.ID) {
 	if s := x.slot(id); s != nil && s.has(markClaimed) {
 		s.clear(markClaimed)
@@ -59,8 +59,7 @@ func (x *Index) First() job.ID {
 	return 0
 }
 
-// Head returns the pending job with the lowest number that is not on hold, also if
-// it is claimed; 0 without one.
+// Head returns the lowest pending job not on hold, claimed or not; 0 without one.
 func (x *Index) Head() job.ID {
 	for id, s := range x.all(0, job.Pending) {
 		if !s.has(markHeld) {
@@ -70,12 +69,12 @@ func (x *Index) Head() job.ID {
 	return 0
 }
 
-// A Filter says which jobs are meant.
+// A Filter selects jobs.
 type Filter struct {
 	Status  job.Status  // 0 for all
 	Outcome job.Outcome // 0 for all
-	Held    bool        // only those on hold
-	After   job.ID      // only those behind it
+	Held    bool        // only jobs on hold
+	After   job.ID      // only later jobs
 	Limit   int         // at most so many
 }
 
@@ -93,7 +92,7 @@ func (x *Index) IDs(f Filter) []job.ID {
 	return ids
 }
 
-// Leased returns the jobs whose consumer has a lease.
+// Leased returns the jobs on lease.
 func (x *Index) Leased() (ids []job.ID) {
 	if x.Counts.Leased == 0 {
 		return nil
@@ -106,7 +105,7 @@ func (x *Index) Leased() (ids []job.ID) {
 	return ids
 }
 
-// WithResults returns the jobs that have results.
+// WithResults returns the jobs with results.
 func (x *Index) WithResults() (ids []job.ID) {
 	for id, s := range x.all(0, 0) {
 		if s[0]&slotResults != 0 {
@@ -116,8 +115,7 @@ func (x *Index) WithResults() (ids []job.ID) {
 	return ids
 }
 
-// Retained returns the jobs of page n whose job file says how long they are
-// retained.
+// Retained returns the jobs of page n with a retention in their job files.
 func (x *Index) Retained(n int) (ids []job.ID) {
 	p := x.pageAt(n)
 	for i := 0; p != nil && i < PageJobs; i++ {

@@ -8,7 +8,7 @@ import (
 	"cutie/queuefs/job"
 )
 
-// A Candidate is a processed job that culling may take.
+// A Candidate is a processed job for culling.
 type Candidate struct {
 	Changed int64 // µs, of its last change
 	Job     job.ID
@@ -19,38 +19,36 @@ func (a Candidate) Compare(b Candidate) int {
 	return cmp.Or(cmp.Compare(a.Changed, b.Changed), cmp.Compare(a.Job, b.Job))
 }
 
-// cull is what the index knows of culling.
+// cull is the knowledge of the index about culling.
 type cull struct {
 	stays   int64 // µs: no processed job changed before
 	vacates bool  // pages may have become vacant
 }
 
-// Stays notes that a processed job that changed at a time, in µs, stays.
+// Stays notes a processed job, last changed at a time in µs, as one to stay.
 func (x *Index) Stays(changed int64) { x.cull.stays = min(x.cull.stays, changed) }
 
-// Unchanged returns a time in µs; no job for culling changed before.
+// Unchanged returns a time in µs: no job for culling changed before it.
 func (x *Index) Unchanged() int64 { return x.cull.stays }
 
-// A Search collects the jobs for culling that are unchanged longest, page by page,
-// so that its owner can let go of a lock in between.
+// A Search collects the longest unchanged jobs for culling, page by page, so that
+// its owner can release a lock in between.
 type Search struct {
-	found   []Candidate
-	most    int
-	last    Candidate // only those behind it
-	worst   Candidate // and not behind it
-	rest    int64     // last change of the oldest job that stays
-	nothing bool
+	found []Candidate
+	most  int
+	last  Candidate // only later ones,
+	worst Candidate // up to this one
+	rest  int64     // last change of the oldest other job
 }
 
-// NewSearch returns a search for the most jobs behind last that have not changed
-// after before; now is the present time.
+// NewSearch returns a search for up to most jobs after last, unchanged since
+// before; now is the present time.
 func NewSearch(last Candidate, before, now int64, most int) *Search {
 	return &Search{most: most, last: last, worst: Candidate{before, math.MaxUint64}, rest: now}
 }
 
-// Look takes page n into the search, and returns false behind the last page. inUse
-// tells of jobs that must stay. A page remembers before when none of its jobs was
-// processed.
+// Look searches page n, and returns false after the last page. inUse reports jobs
+// to be left alone. A page remembers the oldest change of its processed jobs.
 func (x *Index) Look(s *Search, n int, inUse func(job.ID) bool) bool {
 	if n >= len(x.pages) {
 		return false
@@ -94,8 +92,8 @@ func (s *Search) shrink() {
 	}
 }
 
-// Found returns the jobs, the longest unchanged first. If all was found that there
-// is, rest is the last change of the oldest other job, else 0.
+// Found returns the jobs, the longest unchanged first. rest is the last change of
+// the oldest processed job not found; 0: the search was full.
 func (s *Search) Found() (found []Candidate, rest int64) {
 	s.shrink()
 	if len(s.found) < s.most {
@@ -104,12 +102,11 @@ func (s *Search) Found() (found []Candidate, rest int64) {
 	return s.found, rest
 }
 
-// SetUnchanged notes the end of a search that found all: no processed job but those
-// found changed before a time.
+// SetUnchanged notes the rest of a search, after the found jobs were culled.
 func (x *Index) SetUnchanged(rest int64) { x.cull.stays = rest }
 
-// Due returns how many processed jobs of page n did not change after before but did
-// after needed, and those that did not.
+// Due looks at the processed jobs of page n without a change after before. It counts
+// those changed after needed, and returns the others.
 func (x *Index) Due(n int, before, needed int64, inUse func(job.ID) bool) (late int, old []job.ID) {
 	p := x.pageAt(n)
 	if p == nil || p.count[job.Consumed]+p.count[job.Deleted] == 0 || p.oldest > before {
@@ -128,15 +125,13 @@ func (x *Index) Due(n int, before, needed int64, inUse func(job.ID) bool) (late 
 	return late, old
 }
 
-// Cullable reports whether a job has not changed since it was chosen, and is
-// not in use.
+// Cullable reports whether a job is unchanged since the search, and not in use.
 func (x *Index) Cullable(c Candidate) bool {
 	s := x.slot(c.Job)
 	return s != nil && s.processed() && !s.inUse() && s.changed() == c.Changed
 }
 
-// Vacate gives back the memory of pages below the last job whose jobs have all been
-// culled, once their files are gone too.
+// Vacate gives back the memory of full pages without jobs and without files.
 func (x *Index) Vacate() {
 	if !x.cull.vacates {
 		return

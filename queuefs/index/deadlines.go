@@ -39,7 +39,7 @@ func (d *Deadlines) At(id job.ID) (ends int64, ok bool) {
 	return ends, ok
 }
 
-// Jobs returns the jobs that have an instant, in no order.
+// Jobs returns all jobs with an instant, in no order.
 func (d *Deadlines) Jobs() []job.ID {
 	ids := make([]job.ID, 0, len(d.heap.heap))
 	for _, e := range d.heap.heap {
@@ -48,13 +48,13 @@ func (d *Deadlines) Jobs() []job.ID {
 	return ids
 }
 
-// Passed reports whether the instant of some job has come by now.
+// Passed reports whether an instant has come by now.
 func (d *Deadlines) Passed(now int64) bool {
 	return len(d.heap.heap) > 0 && d.heap.heap[0].ends <= now
 }
 
-// Due calls visit with the jobs whose instant has come by now, until it returns
-// false. It looks at no more than twice as many as there are.
+// Due calls visit with the jobs of instants up to now, until it returns false. It
+// looks at no more than twice as many jobs.
 func (d *Deadlines) Due(now int64, visit func(job.ID) bool) {
 	l := &d.heap
 	more := true

@@ -11,20 +11,20 @@ import (
 // (p+1)*PageJobs-1.
 const PageJobs = 1024
 
-// FiledUnknown is where a job file stands after a replay: look everywhere.
+// FiledUnknown is the place of a job file after a replay: look everywhere.
 const FiledUnknown job.Status = 7
 
-// A Standing is where a job stands.
+// A Standing is the state of a job, without its data.
 type Standing struct {
 	Status   job.Status // 0: it was culled
 	Outcome  job.Outcome
 	Held     bool // pending, and passed over
 	Leased   bool // consumed, and its consumer has a lease
 	Results  bool // there are some
-	Retained bool // the job file says how long the job is retained
+	Retained bool // the job file has a retention
 }
 
-// A Change is what one record says of a job: the whole new state.
+// A Change is the whole new state of a job, from one record.
 type Change struct {
 	Standing
 	Kind       job.Kind
@@ -43,7 +43,7 @@ type Change struct {
 	Replayed   bool // the files of the job may be in any state
 }
 
-// A Job is what is known of a job. It can be compared.
+// A Job is all knowledge of a job. It can be compared.
 type Job struct {
 	Standing
 	Claimed      bool       // an operation on the job is on its way to the journal
@@ -60,46 +60,45 @@ type Job struct {
 	MediaType    string
 }
 
-// Counts are the jobs by where they stand.
+// Counts are numbers of jobs.
 type Counts struct {
 	Status               [job.Deleted + 1]int64 // [0] is unused
 	Available            int64                  // pending, not on hold and not claimed
 	Held, Leased, Failed int64
 }
 
-// Total returns how many jobs there are.
+// Total returns the number of jobs.
 func (c *Counts) Total() int64 { return c.Status[1] + c.Status[2] + c.Status[3] }
 
-// Processed returns how many jobs are consumed without a lease, or deleted.
+// Processed returns the number of jobs consumed, without a lease, or deleted.
 func (c *Counts) Processed() int64 {
 	return c.Status[job.Consumed] + c.Status[job.Deleted] - c.Leased
 }
 
-// An Index is what is known of the jobs of a queue. Make one with [New].
+// An Index is the memory of a queue. Make one with [New].
 type Index struct {
 	Counts       Counts    // to be read
-	Leases       Deadlines // when leases end, as far as that is known
-	Destructions Deadlines // when jobs are destroyed, likewise
-	Stones       Stones
+	Leases       Deadlines // ends of leases, as far as known
+	Destructions Deadlines // destructions of jobs, likewise
+	Tombstones   Tombstones
 	LastSubmit   int64 // µs, of the last submission; 0: never
 	LastConsume  int64 // µs, of the last consumption
-	Changed      bool  // since the owner last said that it is not
+	Changed      bool  // since the owner last cleared it
 
 	queue  string
 	pages  []*page // nil: without jobs
-	full   int     // pages that are not vacant
-	head   job.ID  // no available job is below
+	full   int     // pages with memory
+	head   job.ID  // all available jobs are from here on
 	types  types
 	last   Numbers
-	minted Numbers // of what is on its way to the journal too
+	minted Numbers // with those on their way to the journal
 	cull   cull
 }
 
 // New returns an index without jobs of a queue.
 func New(queue string) *Index { return &Index{queue: queue, head: 1, types: newTypes()} }
 
-// Apply brings the index to the state after a change. It returns what was known of
-// the job before.
+// Apply takes a change in, and returns the former knowledge of its job.
 func (x *Index) Apply(c *Change) (before Job) {
 	p := x.grow(c.Job)
 	i := int(c.Job % PageJobs)
@@ -130,7 +129,7 @@ func (x *Index) Apply(c *Change) (before Job) {
 	case job.Consume:
 		x.LastConsume = max(x.LastConsume, c.Time)
 	case job.Cull:
-		x.Stones.add(Tombstone{Job: c.Job, Culled: c.Time, Seq: c.Seq})
+		x.Tombstones.add(Tombstone{Job: c.Job, Culled: c.Time, Seq: c.Seq})
 		x.cull.vacates = true
 	}
 	x.Reach(Numbers{c.Job, c.Seq, c.Time})
@@ -145,7 +144,8 @@ func (x *Index) Version(id job.ID) job.Seq {
 	return 0
 }
 
-// Known returns what is known of a job number, also of a culled job.
+// Known is Job for culled jobs too; false if nothing was ever known of the number
+// or its neighbours.
 func (x *Index) Known(id job.ID) (j Job, ok bool) {
 	p := x.page(id)
 	if p == nil {
@@ -154,7 +154,7 @@ func (x *Index) Known(id job.ID) (j Job, ok bool) {
 	return x.job(p, int(id%PageJobs)), true
 }
 
-// Job returns what is known of a job, false if there is none.
+// Job returns a job, false if there is none.
 func (x *Index) Job(id job.ID) (Job, bool) {
 	s := x.slot(id)
 	if s == nil || s.status() == 0 {
@@ -169,7 +169,8 @@ func (x *Index) job(p *page, i int) Job {
 	return j
 }
 
-// Status returns where a job stands and its last change in µs.
+// Status returns the status and the last change, in µs, of a job; zeros if there is
+// none.
 func (x *Index) Status(id job.ID) (job.Status, int64) {
 	if s := x.slot(id); s != nil && s.status() != 0 {
 		return s.status(), s.changed()
@@ -211,13 +212,13 @@ func (x *Index) grow(id job.ID) *page {
 	return x.pages[n]
 }
 
-// count counts an available job of the page, n is 1 or -1.
+// count adds an available job of the page, or with n -1 takes it out.
 func (x *Index) count(p *page, n int) {
 	p.avail += n
 	x.Counts.Available += int64(n)
 }
 
-// tally counts the job by where it stands; n is 1 or -1.
+// tally adds the job to the counts, or with n -1 takes it out.
 func (x *Index) tally(p *page, s slot, n int) {
 	st := s.status()
 	if st == 0 {
@@ -237,7 +238,7 @@ func (x *Index) tally(p *page, s slot, n int) {
 	}
 }
 
-// regain counts the job as available if it is.
+// regain adds the job to the available ones if it is.
 func (x *Index) regain(p *page, s slot, id job.ID) {
 	if s.available() {
 		x.count(p, 1)
@@ -245,8 +246,8 @@ func (x *Index) regain(p *page, s slot, id job.ID) {
 	}
 }
 
-// all yields the slots of the jobs from a number on that stand in a status, 0 for
-// any; pages without such jobs cost nothing.
+// all yields the jobs of a status, 0 for any, from a number on. Pages without jobs
+// of the status cost nothing.
 func (x *Index) all(from job.ID, st job.Status) iter.Seq2[job.ID, slot] {
 	return func(yield func(job.ID, slot) bool) {
 		for n := int(from / PageJobs); n < len(x.pages); n++ {
@@ -267,7 +268,7 @@ func (x *Index) all(from job.ID, st job.Status) iter.Seq2[job.ID, slot] {
 	}
 }
 
-// Free gives back the memory of the index, which has no jobs then.
+// Free gives back the memory of the index; it is empty then.
 func (x *Index) Free() {
 	for _, p := range x.pages {
 		if p != nil {
@@ -296,7 +297,7 @@ func (t *types) number(name string) uint16 {
 	if len(t.names) > 65000 {
 		return 0
 	}
-	name = strings.Clone(name) // as a rule it is a part of a job file
+	name = strings.Clone(name) // often a part of a job file
 	n := uint16(len(t.names))
 	t.names = append(t.names, name)
 	t.numbers[name] = n
@@ -306,7 +307,7 @@ func (t *types) number(name string) uint16 {
 // MediaTypes returns the media types by their numbers in slots; the first is "".
 func (x *Index) MediaTypes() []string { return x.types.names }
 
-// SetMediaTypes takes what MediaTypes returned before a restart.
+// SetMediaTypes takes the media types of an earlier index.
 func (x *Index) SetMediaTypes(names []string) {
 	x.types = newTypes()
 	for _, t := range names[1:] {

@@ -357,12 +357,12 @@ func TestTombstonesReadAsWritten(t *testing.T) {
 		}
 	}
 	x := index.New("jobs")
-	x.Stones.SetLast(4)
+	x.Tombstones.SetLast(4)
 	for seq := job.Seq(3); seq < 8; seq++ {
 		x.Apply(&index.Change{Kind: job.Cull, Job: 9, Seq: seq, Time: int64(seq)})
 	}
-	x.Stones.Filed(1)
-	if got := fmt.Sprint(x.Stones.Fresh()); got != "[{j000000000009 6 6} {j000000000009 7 7}]" {
+	x.Tombstones.Filed(1)
+	if got := fmt.Sprint(x.Tombstones.Fresh()); got != "[{j000000000009 6 6} {j000000000009 7 7}]" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -3,8 +3,8 @@ package index
 import "golang.org/x/sys/unix"
 
 // newSlots returns zeroed memory for a page. It is not on the heap of the
-// garbage collector: a million jobs take 96 MB there, and the heap would
-// grow to twice that before each collection.
+// garbage collector: with the 96 MB of a million jobs the heap would grow to twice
+// its size before each collection.
 func newSlots() []byte {
 	b, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

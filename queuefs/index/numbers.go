@@ -14,17 +14,17 @@ func (n Numbers) Max(m Numbers) Numbers {
 	return Numbers{max(n.Job, m.Job), max(n.Seq, m.Seq), max(n.Time, m.Time)}
 }
 
-// Last returns the numbers of what was applied.
+// Last returns the numbers of applied changes.
 func (x *Index) Last() Numbers { return x.last }
 
-// Minted returns the last numbers that were given out.
+// Minted returns the last numbers given out.
 func (x *Index) Minted() Numbers { return x.minted }
 
 // Reach raises the numbers to at least these.
 func (x *Index) Reach(n Numbers) { x.last, x.minted = x.last.Max(n), x.minted.Max(n) }
 
-// Mint returns the number and the time of the next change. The time grows even
-// when the clock, of which now is the time, steps back.
+// Mint returns the number and the time of the next change, at the time now of the
+// clock. Times grow even when the clock steps back.
 func (x *Index) Mint(now int64) (job.Seq, int64) {
 	x.minted.Seq++
 	x.minted.Time = max(now, x.minted.Time+1)
@@ -40,8 +40,8 @@ func (x *Index) MintJob() (job.ID, bool) {
 	return x.minted.Job, true
 }
 
-// Unmint takes back what was minted after these numbers: it came to nothing.
+// Unmint takes back the numbers minted after these, which were not used.
 func (x *Index) Unmint(to Numbers) { x.minted = to }
 
-// Skip keeps numbers up to these from being given out.
+// Skip skips the numbers up to these.
 func (x *Index) Skip(n Numbers) { x.minted = x.minted.Max(n) }

@@ -14,10 +14,10 @@ import (
 type page struct {
 	slots   []byte
 	md5s    []byte  // of the payloads, 16 octets each; nil if none is known
-	version job.Seq // last change that touched it
+	version job.Seq // its last change
 	at      int64   // time of that change, µs
 	count   [4]int  // jobs by status; [0] is unused
-	avail   int     // jobs that are available
+	avail   int     // available jobs
 	changed bool    // since it was last written
 	oldest  int64   // no processed job of it changed before, µs
 }
@@ -29,8 +29,8 @@ const (
 
 func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize]) }
 
-// noSlots are the slots of every page without jobs. Nothing writes to them. By
-// the odd capacity freeSlots knows them.
+// noSlots are the slots of all pages without jobs, and read only. freeSlots knows
+// them by their odd capacity.
 var noSlots = make([]byte, pageSize, pageSize+1)
 
 func (p *page) vacant() bool { return &p.slots[0] == &noSlots[0] }
@@ -53,10 +53,10 @@ func (p *page) setMD5(i int, sum [16]byte) {
 	copy(p.md5s[i*len(sum):], sum[:])
 }
 
-// Pages returns how many pages of job numbers the index has had.
+// Pages returns the number of pages up to the highest job.
 func (x *Index) Pages() int { return len(x.pages) }
 
-// Held returns how many pages are there, and how many of them take memory.
+// Held returns the number of known pages, and of pages in memory.
 func (x *Index) Held() (pages, full int) {
 	for _, p := range x.pages {
 		if p != nil {
@@ -66,13 +66,12 @@ func (x *Index) Held() (pages, full int) {
 	return pages, x.full
 }
 
-// PageMemory is how many octets of memory a page takes, and how many it takes on
-// the disk at the most, without MD5s.
+// PageMemory is the size of a page in memory, and on disk without MD5s.
 const PageMemory = pageHeader + pageSize
 
-// A PageState is what a page is like.
+// A PageState is the state of a page.
 type PageState struct {
-	Version job.Seq // last change that touched it; 0: there is no page
+	Version job.Seq // its last change; 0: there is no page
 	At      int64   // time of that change, µs
 	Pending int
 	Total   int
@@ -105,17 +104,17 @@ const (
 // PageName returns the name of page n on disk.
 func PageName(n int) string { return fmt.Sprintf("p%09d", n) }
 
-// PageLimit bounds a page on disk, in octets.
+// PageLimit bounds the size of a page on disk.
 const PageLimit = 2 * pageSize
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrPage is the error for a page that does not verify.
+// ErrPage is the error for a damaged page.
 var ErrPage = errors.New("index page does not verify")
 
-// AppendPage appends page n as it stands on disk to dst, and marks it as unchanged;
-// false without a page that has changed. Claims are left out, and so is how far
-// the files are: they are up to date at a checkpoint.
+// AppendPage appends page n in its form for the disk to dst, and marks it as
+// unchanged; false if it was unchanged. Notes on claims and files are left out:
+// at a checkpoint the files are up to date.
 func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
 	p := x.pageAt(n)
 	if p == nil || !p.changed {
@@ -139,15 +138,14 @@ func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
 	return dst, true
 }
 
-// SetPageChanged takes back that AppendPage marked the page as unchanged.
+// SetPageChanged marks a page as changed, after its writing failed.
 func (x *Index) SetPageChanged(n int) {
 	if p := x.pageAt(n); p != nil {
 		p.changed, x.Changed = true, true
 	}
 }
 
-// LoadPage takes page n, of which there must be none, from what AppendPage wrote.
-// The error is ErrPage.
+// LoadPage takes page n from the disk. There must be none yet. The error is ErrPage.
 func (x *Index) LoadPage(data []byte, n int) error {
 	p, err := parsePage(data, x.queue, n)
 	if err != nil {
@@ -177,7 +175,7 @@ func (x *Index) LoadPage(data []byte, n int) error {
 	return nil
 }
 
-// PageVersion returns the last change that touched a page on disk.
+// PageVersion returns the last change of a page on disk.
 func PageVersion(data []byte, queue string, n int) (job.Seq, error) {
 	p, err := parsePage(data, queue, n)
 	if err != nil {

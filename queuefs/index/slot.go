@@ -6,14 +6,14 @@ import (
 	"cutie/queuefs/job"
 )
 
-// A slot is what memory holds of one job. The MD5 of the payload, where it is
-// known, stands beside the slots of the page; the rest is in the job file.
+// A slot is the memory of one job. A known MD5 of the payload stands beside the
+// slots of the page; the rest is in the job file.
 type slot []byte
 
 const slotSize = 96
 
-// Octet 0 has the status in its low bits, the outcome in its high ones, and
-// between them two marks.
+// Byte 0 has the status in its low bits, the outcome in its high ones, and two
+// marks between.
 const (
 	statusMask   = 3
 	slotResults  = 4
@@ -22,8 +22,8 @@ const (
 	slotStands   = statusMask | slotResults | slotRetained | 3<<outcomeShift // all bits in use
 )
 
-// Octet 1 has these marks; those of leases and holds are on disk too. The place of
-// the job file is a Status, 0 for none, or FiledUnknown.
+// Byte 1 has these marks; leases and holds are on disk too. The place of the job
+// file is a Status, 0 for none, or FiledUnknown.
 const (
 	markClaimed = 1 << iota // an operation on the job is on its way to the journal
 	markBehind              // the files are behind the journal
@@ -54,7 +54,7 @@ func (s slot) processed() bool {
 
 func (s slot) setFiled(st job.Status) { s[1] = s[1]&^filedMask | byte(st)<<filedShift }
 
-// fill puts the facts of a change into the slot, but for where the job stands.
+// fill writes the data of a change, without its standing.
 func (s slot) fill(c *Change, mediaType uint16) {
 	le := binary.LittleEndian
 	le.PutUint16(s[2:], mediaType)
@@ -66,7 +66,7 @@ func (s slot) fill(c *Change, mediaType uint16) {
 	copy(s[64:96], c.FileSHA256[:])
 }
 
-// stand sets where the job stands, and ends the claim on it.
+// stand writes the standing, and ends the claim on the job.
 func (s slot) stand(st *Standing) {
 	s[0] = byte(st.Status) | byte(st.Outcome)<<outcomeShift
 	s.clear(markClaimed | markHeld | markLeased)

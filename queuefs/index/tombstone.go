@@ -7,19 +7,19 @@ import (
 	"cutie/queuefs/job"
 )
 
-// A Tombstone tells that there was a job.
+// A Tombstone is a note of a culled job.
 type Tombstone struct {
 	Job    job.ID
 	Culled int64 // µs
 	Seq    job.Seq
 }
 
-// TombstoneSize is how many octets a tombstone has on disk:
+// TombstoneSize is the size of a tombstone on disk:
 //
 //	job u64 | culled µs i64 | seq u64 | crc u32 | 0 u32
 const TombstoneSize = 32
 
-// Append appends the tombstone as it stands on disk.
+// Append appends the tombstone in its form for the disk.
 func (t *Tombstone) Append(dst []byte) []byte {
 	le := binary.LittleEndian
 	n := len(dst)
@@ -30,7 +30,7 @@ func (t *Tombstone) Append(dst []byte) []byte {
 	return le.AppendUint32(dst, 0)
 }
 
-// ParseTombstone reads what Append wrote; false if it does not verify.
+// ParseTombstone reads the output of Append; false if it is damaged.
 func ParseTombstone(b []byte) (Tombstone, bool) {
 	if len(b) < TombstoneSize {
 		return Tombstone{}, false
@@ -40,31 +40,31 @@ func ParseTombstone(b []byte) (Tombstone, bool) {
 	return t, t.Job != 0 && le.Uint32(b[24:]) == crc32.Checksum(b[:24], castagnoli)
 }
 
-// Stones are the tombstones that no file has yet.
-type Stones struct {
+// Tombstones are those not yet in a file.
+type Tombstones struct {
 	fresh []Tombstone
-	last  job.Seq // of all, also those in the file
+	last  job.Seq // of all, also in the file
 }
 
-// add takes a tombstone, unless a replay has it again.
-func (s *Stones) add(t Tombstone) {
+// add takes a tombstone, except for one replayed again.
+func (s *Tombstones) add(t Tombstone) {
 	if t.Seq > s.last {
 		s.fresh, s.last = append(s.fresh, t), t.Seq
 	}
 }
 
-// Fresh returns the tombstones that no file has yet, in the order of their changes.
-func (s *Stones) Fresh() []Tombstone { return s.fresh }
+// Fresh returns the tombstones not yet in a file, in the order of their changes.
+func (s *Tombstones) Fresh() []Tombstone { return s.fresh }
 
-// Filed notes that a file has the first n of them.
-func (s *Stones) Filed(n int) {
+// Filed drops the first n of them: a file has them.
+func (s *Tombstones) Filed(n int) {
 	if s.fresh = s.fresh[n:]; len(s.fresh) == 0 {
 		s.fresh = nil
 	}
 }
 
-// SetLast notes the last one that a file has, before any is added.
-func (s *Stones) SetLast(seq job.Seq) { s.last = seq }
+// SetLast notes the last one of the file, before the first Apply.
+func (s *Tombstones) SetLast(seq job.Seq) { s.last = seq }
 
-// Last returns the change of the last tombstone, also of those in the file.
-func (s *Stones) Last() job.Seq { return s.last }
+// Last returns the change of the last tombstone, in the file or not.
+func (s *Tombstones) Last() job.Seq { return s.last }

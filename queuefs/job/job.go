@@ -1,6 +1,6 @@
-// Package job has the words in which a queue speaks of its jobs and of what
-// happens to them: identifiers, event numbers, statuses, kinds of events, and
-// outcomes. Each prints, and parses only what it prints.
+// Package job has the words of a queue for its jobs and their events: identifiers,
+// event numbers, statuses, kinds of events, and outcomes. A word is parsed exactly
+// as it is printed.
 package job
 
 import (
@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// ErrBadName is the error for a name that does not parse.
+// ErrBadName is the error for a malformed name.
 var ErrBadName = errors.New("bad name")
 
 // An ID numbers the jobs of a queue from 1; it never repeats, over restarts
 // and culling. Its text is the job's file name, and text order is FIFO order.
 type ID uint64
 
-// MaxID is the largest number that twelve digits hold.
+// MaxID is the largest number of twelve digits.
 const MaxID = 999_999_999_999
 
 // String returns "j" and twelve digits.
@@ -34,7 +34,7 @@ func (id ID) Append(dst []byte) []byte {
 	return append(dst, b[:]...)
 }
 
-// ParseID accepts only what String prints. The error wraps [ErrBadName].
+// ParseID accepts the output of String only. The error wraps [ErrBadName].
 func ParseID(s string) (ID, error) {
 	if len(s) != 13 || s[0] != 'j' {
 		return 0, fmt.Errorf("%w: job identifier %.40q is not j and twelve digits", ErrBadName, s)
@@ -86,7 +86,7 @@ func ParseStatus(s string) (Status, error) {
 	return 0, fmt.Errorf("%w: status %.40q is none of pending, consumed, deleted", ErrBadName, s)
 }
 
-// A Kind says what happened to a job.
+// A Kind is the kind of an event.
 type Kind uint8
 
 const (
@@ -115,7 +115,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", k)
 }
 
-// ParseKind accepts what String prints of the kinds of events.
+// ParseKind accepts the output of String only.
 func ParseKind(s string) (Kind, error) {
 	for i, n := range kindNames {
 		if i > 0 && n == s {
@@ -125,8 +125,7 @@ func ParseKind(s string) (Kind, error) {
 	return 0, fmt.Errorf("%w: kind %.40q is none of %s", ErrBadName, s, strings.Join(kindNames[1:], ", "))
 }
 
-// An Outcome is what became of a consumed job, as its consumer reported it.
-// The zero value is that nothing was reported.
+// An Outcome is the report of a consumer on its job. The zero value is no report.
 type Outcome uint8
 
 const (
