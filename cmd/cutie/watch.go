@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"cutie/queuefs/rest"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"cutie/queuefs/rest"
 )
 
 func watchVerb(c *call) *cobra.Command {

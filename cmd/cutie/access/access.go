@@ -1,31 +1,30 @@
-// Package access says who came, what they may do, and writes down what they
-// did. It has no goroutines and no timers: the daemon calls [Gate.Reload] and
-// [Log.Flush] from its own.
+// Package access admits callers, checks their rights, and logs their requests.
+// It has no goroutines and no timers: the daemon calls [Gate.Reload] and
+// [Log.Flush] regularly.
 //
 // # Users
 //
-// The users file is text, one entry a line, fields parted by blanks; empty
-// lines and lines that begin with # are kept as they are:
+// The users file is text. A line is an entry, with fields separated by blanks;
+// empty lines and lines beginning with # stay as they are:
 //
 //	user NAME RIGHTS PASSWORD
 //	token NAME USER RIGHTS EXPIRES HASH
 //
-// PASSWORD is a bcrypt hash, also one that htpasswd -B made, or - for a user who
-// has tokens only. RIGHTS are described at [Rights]; those of a token narrow
-// what its user may do, and same leaves it as it is. EXPIRES is a time in UTC or
-// never. HASH is the SHA-256 of the token, in hexadecimal: neither passwords nor
-// tokens can be learned from the file. It is written as a whole, with mode 0600,
-// and read again when it changes; a file that cannot be understood changes
-// nothing.
+// PASSWORD is a bcrypt hash, for instance by htpasswd -B, or - for a user with
+// tokens only. RIGHTS are described at [Rights]. Those of a token narrow the rights
+// of its user; same leaves them as they are. EXPIRES is a time in UTC or never.
+// HASH is the SHA-256 of the token, in hexadecimal: the file reveals neither
+// passwords nor tokens. It is written as a whole, with mode 0600, and read again
+// when it changes. A file with mistakes changes nothing.
 //
 // # Rights
 //
-// The route of a request says which right it takes, see [web.Route]. Rights hold for all queues or for one. A request about a queue that does not
-// exist needs the right for all queues, so that nobody learns by asking which
-// queues there are. The names of queues are no secret: the state of the service
-// and the Source Description, which name all of them, are for everyone who may
-// read one. Numbers, jobs, payloads and events are for those who may read the
-// queue.
+// The route of a request names the right it takes, see [web.Route]. Rights hold for
+// all queues or for one. A request about a missing queue needs the right for all
+// queues, so that asking does not reveal queues. Names of queues are no secret: the
+// state of the service and the Source Description list all of them, for everyone
+// with the right to read one. Numbers, jobs, payloads and events need the right to
+// read the queue.
 //
 // # Logs
 //
@@ -34,13 +33,14 @@ package access
 
 import (
 	"context"
-	"cutie/queuefs/web"
 	"os"
 	"syscall"
 	"time"
+
+	"cutie/queuefs/web"
 )
 
-// A Caller is who asks, and what they may do.
+// A Caller is the sender of a request, with rights.
 type Caller struct {
 	Name   string // of a user of the users file; "" for one without a name
 	rights Rights
@@ -51,17 +51,16 @@ type Caller struct {
 	over    context.Context // ends when the users file says something else; nil: never
 }
 
-// Local is the caller who came through a file that only its owner can open,
-// and may do everything.
+// Local is the caller behind a file only its owner can open, with all rights.
 func Local() *Caller { return &Caller{rights: Everything} }
 
-// May tells whether the caller has a right for a queue, by its cleaned
+// May reports whether the caller has a right for a queue, by its cleaned
 // identifier, or for all queues if that is "".
 func (c *Caller) May(r web.Right, queue string) bool {
 	return c.rights.Allow(r, queue) && (!c.token || c.narrow.Allow(r, queue))
 }
 
-// mayFor tells whether there is any queue for which the caller has the right.
+// mayFor reports whether the caller has the right for any queue.
 func (c *Caller) mayFor(r web.Right) bool {
 	if c.May(r, "") {
 		return true
@@ -76,9 +75,9 @@ func (c *Caller) mayFor(r web.Right) bool {
 	return false
 }
 
-// While returns a context that ends with ctx, or when it is to be asked again
-// who the caller is: the users file was read anew, or the token has expired. It
-// is for answers that have no end of their own.
+// While returns a context for answers without an end of their own. It ends with ctx,
+// or when the caller must be identified again: the users file was read anew, or the
+// token has expired.
 func (c *Caller) While(ctx context.Context) (context.Context, context.CancelFunc) {
 	var cancel context.CancelFunc
 	if c.expires.IsZero() {
@@ -103,8 +102,7 @@ func WithCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns the caller of a request. One that nobody vouched for may do
-// nothing.
+// CallerOf returns the caller of a request; without one it has no rights.
 func CallerOf(ctx context.Context) *Caller {
 	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {
 		return c
@@ -112,13 +110,13 @@ func CallerOf(ctx context.Context) *Caller {
 	return &Caller{}
 }
 
-// A Stamp tells the states of a file apart without reading it.
+// A Stamp identifies the state of a file without reading it.
 type Stamp struct {
 	inode, size, modified, changed int64
 }
 
-// StampOf returns the stamp of a file. Take it before the file is read, so that
-// a change in between is noticed the next time.
+// StampOf returns the stamp of a file. Take it before reading the file, so that a
+// change in between is noticed the next time.
 func StampOf(name string) (Stamp, error) {
 	info, err := os.Stat(name)
 	if err != nil {

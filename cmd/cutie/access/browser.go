@@ -12,19 +12,19 @@ import (
 	"cutie/queuefs/web"
 )
 
-// A Browser guards against what pages of strangers make a browser do: it sends
-// the credentials it knows, and reaches what only this machine can reach.
+// A Browser guards against requests by pages of strangers: a browser sends its
+// credentials with them, and reaches addresses only this machine can reach.
 type Browser struct {
-	// Hosts, if not nil, are the names under which the daemon is known. A page
-	// of a stranger whose name was pointed here meanwhile has another
-	// (DNS rebinding). Addresses and localhost are always fine.
+	// Hosts, if not nil, are the names of the daemon. A stranger may point its own
+	// name here (DNS rebinding); such a request has another host. Addresses and
+	// localhost are always fine.
 	Hosts []string
 
 	cross http.CrossOriginProtection
 }
 
-// NewBrowser returns the guard of a daemon that is known under a base URI.
-// strict refuses names other than that of the base URI.
+// NewBrowser returns the guard of a daemon with this base URI. strict refuses other
+// names than its host.
 func NewBrowser(base string, strict bool) (*Browser, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -40,8 +40,8 @@ func NewBrowser(base string, strict bool) (*Browser, error) {
 	return b, nil
 }
 
-// Check returns a [*web.Error] of status 403 or 421 for a request that no
-// page of ours has made.
+// Check returns a [*web.Error] of status 403 or 421 for a request by a page of
+// strangers.
 func (b *Browser) Check(r *http.Request) error {
 	if b.Hosts != nil && !b.known(r.Host) {
 		return &web.Error{Status: http.StatusMisdirectedRequest,
@@ -78,9 +78,8 @@ var (
 	policy     = []string{state.PagePolicy} // nothing runs, and forms stay here
 )
 
-// Protect completes the headers of an answer before it begins. private tells
-// that the request had to be admitted, so that no shared cache hands the
-// answer to somebody else.
+// Protect completes the headers of an answer before it begins. private keeps an
+// answer to an admitted request out of shared caches.
 func Protect(h http.Header, private bool) {
 	if _, ok := h["X-Content-Type-Options"]; !ok {
 		h["X-Content-Type-Options"] = noSniff
@@ -101,7 +100,7 @@ func isPage(t string) bool {
 	return strings.HasPrefix(t, "text/html") || strings.HasPrefix(t, "application/xhtml+xml")
 }
 
-// madePrivate makes a Cache-Control that of a private answer.
+// madePrivate turns a Cache-Control into one of a private answer.
 func madePrivate(v string) string {
 	switch {
 	case v == "":

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Proxies are the addresses of proxies that are believed what they say of
-// their clients.
+// Proxies are the addresses of trusted proxies.
 type Proxies []netip.Prefix
 
 // ParseProxy reads an address or a network in CIDR notation.
@@ -32,13 +31,13 @@ func (p Proxies) trust(a netip.Addr) bool {
 	return false
 }
 
-// maxHops is how many proxies a request may have come through.
+// maxHops is the most proxies of a request.
 const maxHops = 20
 
-// Client returns the address of who asks: that of the connection, or if a
-// listed proxy made it, the last address in X-Forwarded-For that is not a
-// listed proxy's. What stands before that, the client may have invented. The
-// zero address is a connection that has none.
+// Client returns the address of the client: that of the connection, or if a listed
+// proxy made it, the last address in X-Forwarded-For except listed proxies. A client
+// may have invented the addresses before it. The zero address is a connection
+// without one.
 func (p Proxies) Client(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -54,7 +53,7 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 		i := strings.LastIndexByte(rest, ',')
 		next, err := parseHop(strings.TrimSpace(rest[i+1:]))
 		if err != nil {
-			return a // it is not known further than that
+			return a // nothing before it can be believed
 		}
 		if a = next; !p.trust(a) || i < 0 {
 			return a
@@ -64,7 +63,7 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 	return a
 }
 
-// parseHop reads an address, which some proxies write with a port.
+// parseHop reads an address, with a port or without.
 func parseHop(s string) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return a.Unmap().WithZone(""), nil

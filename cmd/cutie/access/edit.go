@@ -18,8 +18,8 @@ import (
 // maxFile is the size of a users file, in octets.
 const maxFile = 4 << 20
 
-// Load reads a users file. wide tells that others than its owner may read or
-// write it.
+// Load reads a users file. wide is true if others than its owner may read or write
+// it.
 func Load(name string) (u *Users, wide bool, err error) {
 	f, err := open(name)
 	if err != nil {
@@ -29,8 +29,8 @@ func Load(name string) (u *Users, wide bool, err error) {
 	return read(f)
 }
 
-// ReadFile reads a regular file of max octets at most. Anything else that may
-// stand there, such as a pipe that nobody writes to, is an error at once.
+// ReadFile reads a regular file of max octets at most. Other files, such as a pipe
+// without a writer, are an error at once.
 func ReadFile(name string, max int64) ([]byte, error) {
 	f, err := open(name)
 	if err != nil {
@@ -73,10 +73,9 @@ func read(f *os.File) (u *Users, wide bool, err error) {
 	return u, info.Mode().Perm()&0o077 != 0, nil
 }
 
-// Edit changes a users file, or makes it. Edits take turns, also those of
-// other processes; the new file has the mode 0600 and is there as a whole, on
-// stable storage, when Edit returns. If change returns an error it is Edit's,
-// and the file stays as it is.
+// Edit changes a users file, or makes it. Edits wait for each other, in other
+// processes too. The new file has the mode 0600, and is whole and on stable storage
+// when Edit returns. An error of change is returned, and the file stays as it is.
 func Edit(name string, change func(*Users) error) (err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
@@ -85,7 +84,7 @@ func Edit(name string, change func(*Users) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // gives the lock back
+	defer f.Close() // releases the lock
 	u, _, err := read(f)
 	if err != nil {
 		return err
@@ -93,7 +92,7 @@ func Edit(name string, change func(*Users) error) (err error) {
 	if err := change(u); err != nil {
 		return err
 	}
-	// What is written here must be possible to read.
+	// The new text must be readable.
 	text := []byte(u.String())
 	if len(text) > maxFile {
 		return fmt.Errorf("%s would have more than %d octets", name, maxFile)
@@ -104,9 +103,8 @@ func Edit(name string, change func(*Users) error) (err error) {
 	return replace(name, text, f)
 }
 
-// lockFile opens the file for the one who edits it. The lock is on the file
-// itself, so whoever waited for it looks whether it is still the one of that
-// name.
+// lockFile opens the file for an edit. The lock is on the file itself; after waiting
+// for it, the file of this name may be another one.
 func lockFile(name string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -129,8 +127,8 @@ func lockFile(name string) (*os.File, error) {
 	}
 }
 
-// replace gives name the new text. It stays the file of whom the old one was,
-// so that a daemon of another user can still read it.
+// replace gives name the new text and keeps its owner, so that a daemon of another
+// user can still read it.
 func replace(name string, text []byte, old *os.File) (err error) {
 	dir, err := os.Open(filepath.Dir(name))
 	if err != nil {
@@ -169,10 +167,10 @@ func giveTo(f, other *os.File) error {
 	return f.Chown(int(t.Uid), int(t.Gid))
 }
 
-// MaxPassword is how long a password may be, in octets; bcrypt knows no more.
+// MaxPassword is the most octets of a password; bcrypt ignores more.
 const MaxPassword = 72
 
-// HashPassword returns what the users file holds of a password.
+// HashPassword returns the hash of a password for the users file.
 func HashPassword(password string) (string, error) {
 	switch {
 	case password == "":
@@ -184,11 +182,10 @@ func HashPassword(password string) (string, error) {
 	return string(hash), err
 }
 
-// tokenPrefix lets people and scanners see what a stray token is.
+// tokenPrefix lets people and scanners recognize a stray token.
 const tokenPrefix = "cutie_"
 
-// NewToken returns a token of 256 random bits and what the users file holds of
-// it.
+// NewToken returns a token of 256 random bits, and its hash for the users file.
 func NewToken() (secret string, hash [sha256.Size]byte) {
 	var b [32]byte
 	rand.Read(b[:])

@@ -11,11 +11,10 @@ import (
 //
 //	HOST - USER [02/Jan/2006:15:04:05 +0000] "METHOD TARGET PROTO" STATUS OCTETS "REFERER" "AGENT"
 //
-// What is empty is a hyphen. Octets of a field that could be taken for its end
-// or for another line, and those outside of ASCII, become \" \\ or \xhh, so a
-// line is one line whatever a client has sent; what is longer than 2,048
-// octets is cut. Values of parameters that look like secrets, and passwords in
-// URIs, become redacted. Times are UTC.
+// An empty field is a hyphen. Octets outside of ASCII, and octets that could end a
+// field or a line, become \" \\ or \xhh, so that a line is one line whatever a client
+// sends. Fields are cut at 2,048 octets. Values of parameters with names of secrets,
+// and passwords in URIs, become redacted. Times are UTC.
 type Entry struct {
 	Host    string // address of the client
 	User    string
@@ -63,8 +62,7 @@ func (e *Entry) append(dst, stamp []byte) []byte {
 
 const maxField = 2048
 
-// appendField adds a field so that it ends where it ends. A word has no blanks
-// in it.
+// appendField adds a field so that readers find its end. A word has no blanks in it.
 func appendField(dst []byte, s string, word bool) []byte {
 	if s == "" {
 		return append(dst, '-')
@@ -136,7 +134,7 @@ func redactQuery(query string) string {
 
 func parts(c rune) bool { return c == '&' || c == ';' }
 
-// secret tells whether a parameter of this name may be one.
+// secret reports whether the name of a parameter means a secret.
 func secret(name string) bool {
 	if strings.IndexByte(name, '%') >= 0 {
 		if plain, err := url.QueryUnescape(name); err == nil {
@@ -151,7 +149,7 @@ func secret(name string) bool {
 	return false
 }
 
-// containsFold is for a word of lower-case letters.
+// containsFold expects a word in lower case.
 func containsFold(s, word string) bool {
 	for i := 0; i+len(word) <= len(s); i++ {
 		if strings.EqualFold(s[i:i+len(word)], word) {

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"cutie/queuefs/web"
 	"fmt"
 	"math"
 	"net/http"
@@ -17,26 +16,28 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"cutie/queuefs/web"
 )
 
 // Options are the settings of a [Gate].
 type Options struct {
 	Users     string // users file; "" if nobody has a name
-	Anonymous Rights // of those without a name
-	// Queue returns the cleaned identifier of the queue that a path names.
+	Anonymous Rights // without a name
+	// Queue returns the cleaned identifier of the queue in a path.
 	Queue func(name string) (id string, ok bool)
-	// Report is told whenever the users file was read: how many users it has,
-	// and whether others than its owner may read or write it. nil: nobody is.
+	// Report is called after the users file was read, with the number of users.
+	// wide is true if others than its owner may read or write it. nil: no call.
 	Report func(users int, wide bool)
 	Now    func() time.Time // nil means time.Now
 }
 
-// A Gate decides about requests. It is safe for concurrent use.
+// A Gate admits requests. It is safe for concurrent use.
 type Gate struct {
 	o     Options
 	key   [32]byte      // of the hashes of verified passwords
 	slots chan struct{} // as many passwords are compared at once
-	queue atomic.Int64  // those compared, and those that wait to be
+	queue atomic.Int64  // comparisons in progress and waiting
 	wrong *logins       // tries of passwords
 	book  atomic.Pointer[book]
 
@@ -44,12 +45,12 @@ type Gate struct {
 	stamp   Stamp
 }
 
-// A book is what a state of the users file says. It never changes but for what
-// is remembered.
+// A book is a state of the users file. It never changes, except for remembered
+// passwords.
 type book struct {
 	users  map[string]*User
 	tokens map[[sha256.Size]byte]*Token
-	dummy  []byte          // hash compared for names that are not known
+	dummy  []byte          // hash compared for unknown names
 	over   context.Context // ends when there is another book
 	close  context.CancelFunc
 
@@ -58,20 +59,20 @@ type book struct {
 }
 
 const (
-	// A try every ten seconds, after ten at once, is enough for a person, and ten
-	// times that for all who share an address.
+	// A try every ten seconds, after ten at once, is enough for a person; all clients
+	// of an address together have ten times more.
 	loginBurst  = 10
 	loginEvery  = 10 * time.Second
 	clientBurst = 10 * loginBurst
 	clientEvery = loginEvery / 10
 
 	rememberFor  = 5 * time.Minute
-	maxRemember  = 10_000 // passwords, and clients and names that failed
+	maxRemember  = 10_000 // passwords, and failed clients and names
 	hashesAtOnce = 2
 	hashesQueued = 100
 )
 
-// New returns a Gate. A users file that cannot be read is an error.
+// New returns a Gate. It fails if the users file cannot be read.
 func New(o Options) (*Gate, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -81,9 +82,9 @@ func New(o Options) (*Gate, error) {
 	return g, g.Reload()
 }
 
-// Reload reads the users file if it has changed. After an error everything is
-// as it was, and the next Reload tries again. What the file no longer allows
-// is refused from the next request on.
+// Reload reads the users file if it has changed. After an error everything stays as
+// it was, and the next Reload tries again. Removed rights are refused from the next
+// request on.
 func (g *Gate) Reload() error {
 	if g.o.Users == "" {
 		return nil
@@ -119,8 +120,7 @@ func (g *Gate) reload() error {
 			cost = max(cost, c)
 		}
 	}
-	// To compare it takes as long as for those who are known. Nobody has the
-	// password it would be the hash of.
+	// Comparing it takes as long as for known names. No password has this hash.
 	b.dummy = fmt.Appendf(nil, "$2a$%02d$%s", cost, strings.Repeat(".", 53))
 	for _, t := range u.Tokens() {
 		b.tokens[t.Hash] = &t
@@ -136,10 +136,9 @@ func (g *Gate) reload() error {
 	return nil
 }
 
-// Admit decides about a request of a client that takes a right, for the queue
-// named in its path. The error is a [*web.Error] of status 401, 403, 429 or 503;
-// what the answer needs besides is added to header. The caller is known with 403
-// as well.
+// Admit decides about a request with a right for the queue in its path. The error is
+// a [*web.Error] of status 401, 403, 429 or 503, and its header fields are added to
+// header. With 403 the caller is returned too.
 func (g *Gate) Admit(header http.Header, r *http.Request, need web.Need, queue string, client netip.Addr) (*Caller, error) {
 	caller := &Caller{rights: g.o.Anonymous}
 	b := g.book.Load()
@@ -165,10 +164,9 @@ func (g *Gate) Admit(header http.Header, r *http.Request, need web.Need, queue s
 	return caller, err
 }
 
-// Require decides about what only the handler of a request finds out that it
-// takes: a right for a queue, by its cleaned identifier, or for all queues if
-// that is "". The caller is that of the request, see [WithCaller]; errors are
-// those of Admit.
+// Require is for rights known only to the handler of a request: for a queue, by its
+// cleaned identifier, or for all queues if that is "". The caller is in the context
+// of the request, see [WithCaller]; errors are those of Admit.
 func (g *Gate) Require(header http.Header, r *http.Request, right web.Right, queue string) error {
 	caller := CallerOf(r.Context())
 	if caller.May(right, queue) {
@@ -181,7 +179,7 @@ func (g *Gate) Require(header http.Header, r *http.Request, right web.Right, que
 	return g.refuse(header, caller, need)
 }
 
-// refuse is the answer to a caller without a right.
+// refuse is the error for a caller without a right.
 func (g *Gate) refuse(header http.Header, caller *Caller, need web.Need) error {
 	switch {
 	case caller.Name != "":
@@ -208,7 +206,7 @@ func (g *Gate) allows(c *Caller, need web.Need, name string) bool {
 	return c.May(need.Right, id) || need.Of == web.Own && c.May(web.Submit, id)
 }
 
-// textOf says what a need is about, after "right to".
+// textOf names the object of a need, after "right to".
 func textOf(n web.Need) string {
 	switch n.Of {
 	case web.Nothing:
@@ -221,21 +219,21 @@ func textOf(n web.Need) string {
 	return n.Right.String() + " any queue"
 }
 
-// challenge is the answer to somebody who may try again with credentials (RFC
-// 7617, RFC 6750).
+// challenge is the error for a caller who may try again with credentials (RFC 7617,
+// RFC 6750).
 func challenge(header http.Header, bearer, why string) error {
 	header["Www-Authenticate"] = []string{`Basic realm="cutie", charset="UTF-8"`, `Bearer realm="cutie"` + bearer}
 	return &web.Error{Status: http.StatusUnauthorized, Message: why}
 }
 
-// nobody reports whether a request has credentials with neither a name nor a
-// password: clients that ask people for them send these for who gives none.
+// nobody reports whether a request has credentials without a name and a password:
+// some clients send these when people enter nothing.
 func nobody(r *http.Request) bool {
 	name, password, ok := r.BasicAuth()
 	return ok && name == "" && password == ""
 }
 
-// identify finds out who has sent the credentials of a request.
+// identify finds the caller of the credentials in a request.
 func (g *Gate) identify(header http.Header, b *book, r *http.Request, client netip.Addr) (*Caller, error) {
 	auth := r.Header.Get("Authorization")
 	scheme, secret, _ := strings.Cut(auth, " ")
@@ -261,8 +259,8 @@ func (g *Gate) identify(header http.Header, b *book, r *http.Request, client net
 	return &Caller{Name: name, rights: b.users[name].Rights, over: b.over}, nil
 }
 
-// knows tells whether a name and password were right a few minutes ago, or have
-// been in use since they were.
+// knows reports whether a name and password were right a few minutes ago, or have
+// been in use since then.
 func (b *book) knows(sum [sha256.Size]byte, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -276,9 +274,8 @@ func (b *book) knows(sum [sha256.Size]byte, now time.Time) bool {
 	return true
 }
 
-// verify compares a password. One that was right is not compared again until it
-// was not used for some minutes, since that takes a twentieth of a second; what
-// is remembered is a keyed hash.
+// verify compares a password, which takes a twentieth of a second. A right one is
+// remembered, as a keyed hash, until it was not used for some minutes.
 func (g *Gate) verify(ctx context.Context, header http.Header, b *book, name, password string, client netip.Addr) (bool, error) {
 	mac := hmac.New(sha256.New, g.key[:])
 	fmt.Fprintf(mac, "%d %s %s", len(name), name, password)

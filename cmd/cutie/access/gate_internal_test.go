@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cutie/queuefs/web"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"cutie/queuefs/web"
 )
 
 func TestLoginsThatWaitAreLimited(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// A Log is a file of entries. They are gathered, and are in the file after the
-// next Flush at the latest. A file that has grown to a size becomes NAME.1,
-// that one NAME.2, and so on. It is safe for concurrent use.
+// A Log is a file of entries. They are gathered, and written by the next Flush at
+// the latest. A file of the maximal size becomes NAME.1, that one NAME.2, and so on.
+// It is safe for concurrent use.
 type Log struct {
 	name string
 	max  int64
@@ -21,7 +21,7 @@ type Log struct {
 	file   *os.File // nil after a failure and after Close
 	size   int64
 	buf    []byte
-	second int64 // what stamp stands for
+	second int64 // of stamp
 	stamp  []byte
 	lost   int
 	closed bool
@@ -32,9 +32,8 @@ const (
 	maxGather = 1 << 20  // octets, while the file cannot be written
 )
 
-// OpenLog opens a log, which is made if it does not exist, with mode 0640. A
-// file has max octets or a little more, and keep old ones are kept; max 0 lets
-// it grow.
+// OpenLog opens a log, or makes it with mode 0640. A file has max octets or a little
+// more; max 0 lets it grow. keep is the number of old files.
 func OpenLog(name string, max int64, keep int) (*Log, error) {
 	l := &Log{name: name, max: max, keep: keep}
 	return l, l.open()
@@ -53,8 +52,7 @@ func (l *Log) open() error {
 	return nil
 }
 
-// Add adds an entry. What goes wrong with the file is an error of the next
-// Flush.
+// Add adds an entry. An error of the file is returned by the next Flush.
 func (l *Log) Add(e *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +64,7 @@ func (l *Log) Add(e *Entry) {
 		l.second, l.stamp = s, appendTime(l.stamp[:0], e.Time)
 	}
 	l.buf = e.append(l.buf, l.stamp)
-	// One write in a while; a file that fails is tried again by Flush only.
+	// Writes are rare; only Flush tries a failed file again.
 	if len(l.buf) >= gather && l.file != nil && l.lost == 0 {
 		if l.flush() != nil {
 			l.closeFile()
@@ -74,8 +72,8 @@ func (l *Log) Add(e *Entry) {
 	}
 }
 
-// Flush writes what was gathered. While it cannot be written, up to a mebibyte
-// is kept for the next Flush; the error says how many lines were lost beyond
+// Flush writes the gathered entries. While the file cannot be written, up to a
+// mebibyte waits for the next Flush; the error has the number of lines lost beyond
 // that.
 func (l *Log) Flush() error {
 	l.mu.Lock()
@@ -146,7 +144,7 @@ func (l *Log) closeFile() error {
 	return err
 }
 
-// Reopen writes what was gathered and opens the file by its name again, after
+// Reopen writes the gathered entries and opens the file by its name again, after
 // somebody else has moved it.
 func (l *Log) Reopen() error {
 	l.mu.Lock()
@@ -161,7 +159,7 @@ func (l *Log) Reopen() error {
 	return errors.Join(err, l.closeFile(), l.open())
 }
 
-// Close writes what was gathered and closes the file.
+// Close writes the gathered entries and closes the file.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

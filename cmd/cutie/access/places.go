@@ -5,12 +5,11 @@ import (
 	"sync"
 )
 
-// Places are divided among the clients who want one: each may have as many as
-// are left over for the others. So one client alone gets half of them, and n
-// who take all they can at one time leave one part in n+1 free. Of clients who
-// come one after the other each gets half of what those before have left: about
-// as many as Max has binary digits take them all. A client is an IPv4 address or
-// an IPv6 network of 64 bits.
+// Places are divided among clients: each may have as many as are left over for the
+// others. One client alone gets half of them; n clients taking all they can at one
+// time leave one part in n+1 free. Of clients coming one after the other, each gets
+// half of the rest; about as many as Max has binary digits take them all. A client
+// is an IPv4 address or an IPv6 network of 64 bits.
 type Places struct {
 	Max     int
 	Trusted Proxies // get all that are free: each stands for many clients
@@ -20,8 +19,8 @@ type Places struct {
 	by    map[netip.Addr]int
 }
 
-// Take takes a place for a client, if that is not more than its share. Call
-// Leave with the same address then. There must be a free place.
+// Take takes a place for a client, if its share allows that; call Leave with the
+// same address then. There must be a free place.
 func (p *Places) Take(client netip.Addr) bool {
 	share := group(client)
 	p.mu.Lock()

@@ -9,21 +9,20 @@ import (
 	"cutie/queuefs/web"
 )
 
-// A Grant is a right for a queue, by its cleaned identifier, or for all queues
-// if that is "".
+// A Grant is a right for a queue, by its cleaned identifier, or for all queues if
+// that is "".
 type Grant struct {
 	Right web.Right
 	Queue string
 }
 
-// Rights are what somebody may do. As text they are a list like
+// Rights are a list of grants. As text they look like
 //
 //	read,submit:ingest,consume:ingest
 //
-// of read, submit, consume, delete and admin, each for the queue whose
-// identifier follows a colon, or for all queues. A comma in a cleaned
-// identifier is written as %2C. none is no right at all, and all another word
-// for admin.
+// with read, submit, consume, delete and admin, each for the queue after a colon, or
+// for all queues. A comma in a cleaned identifier is written as %2C. none is the
+// empty list, and all means admin.
 type Rights []Grant
 
 // Everything is the right to do everything.
@@ -31,8 +30,8 @@ var Everything = Rights{{Right: web.Admin}}
 
 const maxGrants = 1000
 
-// ParseRights reads what [Rights.String] prints, in any order. An identifier
-// may also be given as it is before cleaning.
+// ParseRights reads the text of [Rights.String], in any order. Identifiers may also
+// be uncleaned.
 func ParseRights(text string) (Rights, error) {
 	if text == "none" {
 		return Rights{}, nil
@@ -84,7 +83,7 @@ func (r Rights) String() string {
 	return b.String()
 }
 
-// Allow tells whether a right for a queue is among r; "" is all queues.
+// Allow reports whether a right for a queue is among r; "" is all queues.
 func (r Rights) Allow(right web.Right, queue string) bool {
 	for _, g := range r {
 		if (g.Right == right || g.Right == web.Admin) && (g.Queue == "" || g.Queue == queue) {

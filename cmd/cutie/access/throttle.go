@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// group is what limits count as one client: an IPv4 address, or the /64 that an
-// IPv6 client can take addresses from.
+// group is one client for the limits: an IPv4 address, or the /64 network of an IPv6
+// address, since a client can have all addresses in it.
 func group(client netip.Addr) netip.Addr {
 	client = client.Unmap().WithZone("")
 	if client.Is6() {
@@ -17,18 +17,18 @@ func group(client netip.Addr) netip.Addr {
 	return client
 }
 
-// A throttle limits how often each of many may try something: so many times at
-// once, and then one time every so often.
+// A throttle limits the tries of each of many: so many at once, and then one each
+// interval.
 type throttle[K comparable] struct {
 	burst int
 	every time.Duration
-	most  int // that are remembered
+	most  int // remembered
 
 	mu  sync.Mutex
 	due map[K]time.Time // when there will be all tries again
 }
 
-// try takes a try, or tells after what time there is one.
+// try takes a try, or returns the time until the next one.
 func (t *throttle[K]) try(of K, now time.Time) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,8 +49,8 @@ func (t *throttle[K]) try(of K, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// shrink forgets those that have all their tries. If that is not enough, it
-// forgets some others: a table that grows would be worse.
+// shrink forgets entries with all their tries. If that is not enough, it forgets some
+// others: a growing table would be worse.
 func (t *throttle[K]) shrink(keep K, now time.Time) {
 	for k, due := range t.due {
 		if !due.After(now) {
@@ -67,7 +67,7 @@ func (t *throttle[K]) shrink(keep K, now time.Time) {
 	}
 }
 
-// giveBack returns a try that was no failure.
+// giveBack returns a try after a success.
 func (t *throttle[K]) giveBack(of K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,15 +76,15 @@ func (t *throttle[K]) giveBack(of K) {
 	}
 }
 
-// A login is somebody at a client who says to be a user.
+// A login is the name of a user, tried by a client.
 type login struct {
 	client netip.Addr // see group
-	name   string     // "" for what is no name of a user
+	name   string     // "" for an impossible name
 }
 
-// Logins limit how often passwords are tried. Each name has tries of its own at
-// a client, so that who guesses does not keep out others who share the address.
-// All of them together have more, for guesses about many names.
+// Logins limit tries of passwords. Each name has tries of its own at a client, so
+// that a guesser does not lock out others at this address. All names together have
+// more, against guesses about many names.
 type logins struct {
 	of  throttle[login]
 	all throttle[netip.Addr]
@@ -102,7 +102,7 @@ func loginOf(client netip.Addr, name string) login {
 	return login{group(client), name}
 }
 
-// try takes a try, or tells after what time there is one.
+// try takes a try, or returns the time until the next one.
 func (l *logins) try(by login, now time.Time) (wait time.Duration) {
 	if wait = l.of.try(by, now); wait > 0 {
 		return wait
@@ -113,14 +113,14 @@ func (l *logins) try(by login, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// giveBack returns a try that was no failure.
+// giveBack returns a try after a success.
 func (l *logins) giveBack(by login) {
 	l.of.giveBack(by)
 	l.all.giveBack(by.client)
 }
 
-// A Crowd limits how many requests of one client may wait at once. Its table
-// holds those who wait and no others.
+// A Crowd limits the waiting requests of each client. Its table holds only clients
+// with waiting requests.
 type Crowd struct {
 	Max int // a client
 
@@ -128,8 +128,8 @@ type Crowd struct {
 	in map[netip.Addr]int
 }
 
-// Enter lets a client wait, if there are not too many of its requests. Call
-// Leave with the same address then.
+// Enter lets a request of a client wait, if there are not too many; call Leave with
+// the same address then.
 func (c *Crowd) Enter(client netip.Addr) bool {
 	client = group(client)
 	c.mu.Lock()
@@ -144,7 +144,7 @@ func (c *Crowd) Enter(client netip.Addr) bool {
 	return true
 }
 
-// Leave ends what Enter began.
+// Leave ends the waiting begun by Enter.
 func (c *Crowd) Leave(client netip.Addr) {
 	client = group(client)
 	c.mu.Lock()

@@ -16,15 +16,15 @@ import (
 type User struct {
 	Name     string
 	Rights   Rights
-	Password string // bcrypt hash; "" for one who has tokens only
+	Password string // bcrypt hash; "" for a user with tokens only
 }
 
-// A Token stands for a user, without the user's password.
+// A Token stands for a user and needs no password.
 type Token struct {
 	Name    string // of the token; no two are alike
 	User    string
 	Narrow  bool      // Rights hold; otherwise the user's do
-	Rights  Rights    // the token can do what is among these and the user's
+	Rights  Rights    // of the token, as far as the user has them
 	Expires time.Time // zero: never
 	Hash    [sha256.Size]byte
 }
@@ -34,14 +34,14 @@ type Users struct {
 	lines []line
 }
 
-// A line has one of these.
+// A line holds a user, a token, or text.
 type line struct {
 	text  string // comment or nothing
 	user  *User
 	token *Token
 }
 
-// A ParseError says which line of a users file cannot be understood.
+// A ParseError is a mistake in a line of a users file.
 type ParseError struct {
 	Line int // from 1
 	Err  error
@@ -117,7 +117,7 @@ func parseUser(f []string) (*User, error) {
 	if f[2] == "-" {
 		return u, nil
 	}
-	// A hash that takes minutes to compare would stand in everybody's way.
+	// Comparing some hashes would take minutes and block everybody.
 	cost, err := bcrypt.Cost([]byte(f[2]))
 	if err != nil || cost > maxCost || len(f[2]) != 60 {
 		return nil, fmt.Errorf("password of %s is no bcrypt hash of cost %d at most", u.Name, maxCost)
@@ -157,7 +157,7 @@ const (
 	maxName     = 64
 )
 
-// CheckName tells whether a user or a token can have the name: up to 64
+// CheckName reports an error unless the name fits a user or a token: up to 64
 // letters, digits and . _ @ + - of ASCII, a letter or digit first.
 func CheckName(name string) error {
 	ok := name != "" && len(name) <= maxName
