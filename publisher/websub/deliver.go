@@ -41,7 +41,7 @@ func (h *Hub) next(ctx context.Context, s *subscription) (*push.Message, error) 
 	case h.Still != nil && by != "" && !h.Still(by, s.Topic):
 		h.end(ctx, s, "the right to read the topic is no longer there", func() { h.forget(s) })
 		if ctx.Err() == nil {
-			h.report(fmt.Errorf("hub: a subscriber at %s may have %s no longer and is dropped", redact(s.Callback), s.Topic))
+			h.report(fmt.Errorf("hub: a subscriber at %s has lost the right to %s and is dropped", redact(s.Callback), s.Topic))
 		}
 		return nil, nil
 	}

@@ -74,7 +74,7 @@ func TestASubscriptionEndsWithTheRight(t *testing.T) {
 	want(t, ann.intents(), []string{"denied"})
 	want(t, bob.bodies(), []string{"2"})
 	want(t, old.bodies(), []string{"2"})
-	if got := h.reported(); strings.Count(got, "may have "+topic+" no longer and is dropped") != 1 {
+	if got := h.reported(); strings.Count(got, "has lost the right to "+topic+" and is dropped") != 1 {
 		t.Errorf("got reports %q", got)
 	}
 	h.close()

@@ -262,7 +262,7 @@ func TestTooMuchThatWaitsIsSetAside(t *testing.T) {
 	}
 	h.submit(q, "x")
 	h.tick()
-	h.wantReport("3 changes were not delivered: more waited than there is room for")
+	h.wantReport("3 changes were not delivered: too many changes waited")
 	r.received()
 	h.clock.advance(time.Minute)
 	h.tick()

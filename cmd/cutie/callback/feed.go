@@ -198,7 +198,7 @@ func (s *Sender) limit(f *feed) error {
 			oldest = f.waiting.all()[:n-s.MaxWaiting+s.MaxWaiting/10]
 		}
 	})
-	return s.kill(f, oldest, "more waited than there is room for")
+	return s.kill(f, oldest, "too many changes waited")
 }
 
 // rediscover finds the jobs with changes since the last event read in the
@@ -233,7 +233,7 @@ func (s *Sender) rediscover(f *feed) error {
 		}
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.seq, b.seq) })
-	s.report(f.Queue, "the journal has no events after number %d and before %d: %d jobs that changed are told of, %d are not, nor are those culled",
+	s.report(f.Queue, "the journal has lost the events after number %d and before %d: %d changed jobs are delivered, %d others and all culled ones are not",
 		f.read, state.Seq+1, len(changes), lost)
 	s.sender.View(func() {
 		for _, c := range changes {

@@ -82,7 +82,7 @@ func (s *Sender) done(f *feed, _ *push.Message, err error) {
 		return true
 	})
 	if stopped > 0 {
-		s.report(f.Queue, "the receiver answered 410: %d changes are not delivered, and none that come, until the queue has another callback", stopped)
+		s.report(f.Queue, "the receiver answered 410: %d waiting changes and all later ones are not delivered until the queue has another callback", stopped)
 	}
 	if len(old) > 0 {
 		err = errors.Join(err, s.kill(f, old, fmt.Sprintf("the receiver has failed for %v, at last with: %v", giveUp, err)))

@@ -222,7 +222,7 @@ func TestJobsThatTheJournalForgotAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.open()
-	h.wantReport("the journal has no events after number 3 and before 7: 3 jobs that changed are told of, 0 are not")
+	h.wantReport("the journal has lost the events after number 3 and before 7: 3 changed jobs are delivered, 0 others and all culled ones are not")
 	h.submit(h.queue("jobs", ""), "x")
 	h.tick()
 	r.want(t, "jobs 4 consume "+j1+" consumed", "jobs 5 submit j000000000004 pending", "jobs 6 delete "+j2+" deleted", "jobs 7 submit j000000000005 pending")
