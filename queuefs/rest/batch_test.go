@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/batch"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -143,7 +144,7 @@ func TestBatchThatNobodyWaitsFor(t *testing.T) {
 	}
 	now := time.Date(2010, 4, 20, 16, 0, 0, 0, time.UTC)
 	var clock atomic.Int64
-	s, h := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchOptions{Parallel: 1, Running: 2, PerUser: 2, Kept: 2,
+	s, h := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Parallel: 1, Running: 2, PerUser: 2, Kept: 2,
 		Now: func() time.Time { return now.Add(time.Duration(clock.Load())) }}})
 	start := func() string {
 		t.Helper()
@@ -247,7 +248,7 @@ func TestBatchOfAClientThatLeaves(t *testing.T) {
 		close(arrived)
 		<-r.Context().Done()
 	}
-	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchOptions{Running: 1}})
+	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Running: 1}})
 	leaving, leave := context.WithCancel(ctx)
 	go func() {
 		<-arrived
@@ -270,7 +271,7 @@ func TestBatchOfAClientThatLeaves(t *testing.T) {
 func TestBatchHasATime(t *testing.T) {
 	src := newSource(t, nil)
 	src.handle = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchOptions{Wait: 50 * time.Millisecond, Time: time.Millisecond}})
+	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Wait: 50 * time.Millisecond, Time: time.Millisecond}})
 	if got := s.postBatch(src.url+"/wait\n").want(t, 400).exception(t); got != "0 of 1 files were fetched in 50ms" {
 		t.Errorf("got %q", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"cutie/queuefs/batch"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -22,7 +23,7 @@ func TestOneCallerDoesNotTakeAllPlacesForBatches(t *testing.T) {
 		}
 	}
 	s := newService(t)
-	h := rest.New(s.svc, rest.Options{Fetch: src.client(t), Log: s.logged.add, Batch: rest.BatchOptions{Running: 8}})
+	h := rest.New(s.svc, rest.Options{Fetch: src.client(t), Log: s.logged.add, Batch: batch.Limits{Running: 8}})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := rest.WithUser(r.Context(), r.Header.Get("X-User"))
 		if address := r.Header.Get("X-Address"); address != "" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/batch"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 )
@@ -158,7 +159,7 @@ func TestFetchesAreParallel(t *testing.T) {
 		mu.Unlock()
 		io.WriteString(w, r.URL.Path)
 	}
-	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchOptions{Parallel: 3, PerHost: 2}})
+	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Parallel: 3, PerHost: 2}})
 	var manifest strings.Builder
 	for i := range 20 {
 		fmt.Fprintf(&manifest, "%s/%d\n", src.url, i)

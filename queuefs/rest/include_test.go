@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/batch"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -103,7 +104,7 @@ func TestIncludedManifestsThatAreRefused(t *testing.T) {
 			io.WriteString(w, body)
 		}
 	}
-	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchOptions{Lines: 6, Octets: 100_000, Includes: 4, Depth: 4}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Lines: 6, Octets: 100_000, Includes: 4, Depth: 4}})
 	for _, tt := range []struct {
 		manifest string
 		status   int
@@ -143,7 +144,7 @@ func TestIncludedManifestsThatAreRefused(t *testing.T) {
 	s.postBatch("@"+u+"/deep1\n").want(t, 201)
 	s.wantCounts(1, 0, 0)
 
-	off := newSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchOptions{Includes: -1}})
+	off := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Includes: -1}})
 	before := src.asked.Load()
 	if got := off.postBatch("@"+u+"/deep4\n").want(t, 400).exception(t); got != "line 1: no manifest is included here; its lines belong into this one" || src.asked.Load() != before {
 		t.Errorf("got %q", got)
@@ -154,7 +155,7 @@ func TestIncludedManifestsThatAreRefused(t *testing.T) {
 func TestTimeForABatchEndsWhileManifestsAreRead(t *testing.T) {
 	src := newSource(t, nil)
 	src.handle = func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchOptions{Wait: 20 * time.Millisecond}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Wait: 20 * time.Millisecond}})
 	got := s.postBatch("@"+src.url+"/m\n").want(t, 400).exception(t)
 	if got != "the time for the batch was over before all manifests were read" {
 		t.Errorf("got %q", got)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/batch"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -84,7 +85,7 @@ func TestManifestIsSubmitted(t *testing.T) {
 // line.
 func TestManifestsThatAreRefused(t *testing.T) {
 	src := newSource(t, nil)
-	s := newSite(t, rest.Options{Fetch: src.client(t), MaxBody: 1 << 20, MaxSidecar: 10, Batch: rest.BatchOptions{Lines: 5, Octets: 2000}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), MaxBody: 1 << 20, MaxSidecar: 10, Batch: batch.Limits{Lines: 5, Octets: 2000}})
 	u := src.url
 	for _, tt := range []struct {
 		name, manifest string

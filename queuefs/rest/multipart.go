@@ -3,7 +3,6 @@ package rest
 import (
 	"bytes"
 	"errors"
-	"hash"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -49,7 +48,7 @@ func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *body, r *reque
 	if err != nil {
 		return nil, err
 	}
-	in := newVerifier(b, expect)
+	in := digest.NewReader(b, expect)
 	form := formReader{h: h, sub: sub, fields: f, submitter: by, owner: UserOf(r.Context())}
 	if err := eachPart(in, boundary, form.part); err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *body, r *reque
 	} else if n > maxEpilogue {
 		return nil, badRequest("more than %d octets behind the last boundary", maxEpilogue)
 	}
-	if err := in.verify(); err != nil {
+	if err := in.Verify(); err != nil {
 		return nil, err
 	}
 	return form.finish()
@@ -253,36 +252,4 @@ func (f *formReader) finish() (manifest *queuefs.Draft, err error) {
 		manifest = f.first
 	}
 	return manifest, f.first.SetMeta(m)
-}
-
-// A verifier computes digests of what it reads.
-type verifier struct {
-	in     io.Reader
-	expect []digest.Value
-	hashes []hash.Hash
-}
-
-func newVerifier(in io.Reader, expect []digest.Value) *verifier {
-	v := &verifier{in: in, expect: expect}
-	for _, e := range expect {
-		v.hashes = append(v.hashes, e.Type.New())
-	}
-	return v
-}
-
-func (v *verifier) Read(p []byte) (int, error) {
-	n, err := v.in.Read(p)
-	for _, h := range v.hashes {
-		h.Write(p[:n])
-	}
-	return n, err
-}
-
-func (v *verifier) verify() error {
-	for i, e := range v.expect {
-		if err := e.Check(digest.NewValue(e.Type, v.hashes[i].Sum(nil))); err != nil {
-			return err
-		}
-	}
-	return nil
 }

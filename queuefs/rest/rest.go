@@ -111,12 +111,12 @@ package rest
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/batch"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -141,8 +141,8 @@ type Options struct {
 	// StreamIdle is how long one that follows may take nothing of what it is
 	// sent; 0: 30 s; then it is cut off.
 	StreamIdle time.Duration
-	Batch      BatchOptions
-	Fetch      *outbound.Client // fetches what manifests name; nil: one that reaches public addresses only
+	Batch      batch.Limits     // of batch manifests
+	Fetch      *outbound.Client // fetches the files in manifests; nil: from public addresses only
 	Pages      Pages            // write the form XHTML; nil: plain tables
 	// Taken is told of jobs that were handed out, Concluded of jobs with an
 	// outcome from their consumer; nil: nobody is.
@@ -158,7 +158,7 @@ type Handler struct {
 	router  *web.Router
 	refuser web.Refuser
 
-	batches batches
+	batches *batch.Runner
 	streams atomic.Int64
 }
 
@@ -177,10 +177,11 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	if o.Pages == nil {
 		o.Pages = plainPages{}
 	}
-	o.setBatch()
+	if o.Batch.Now == nil {
+		o.Batch.Now = time.Now
+	}
 	h := &Handler{svc: svc, o: o}
-	h.batches.closing, h.batches.close = context.WithCancel(context.Background())
-	h.batches.of = map[string]int{}
+	h.batches = batch.New(batch.Options{Limits: o.Batch, MaxBody: o.MaxBody, MaxSidecar: o.MaxSidecar, Fetch: o.Fetch})
 	h.refuser = web.Refuser{Base: h.base, Log: o.Log, BodyIdle: o.BodyIdle,
 		Page: func(dst []byte, d *state.Document) []byte { return o.Pages.State(dst, d, View{}) }}
 	h.router = web.NewRouter(h.Error, h.Routes()...)

@@ -19,6 +19,7 @@ import (
 
 	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
+	"cutie/queuefs/batch"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
@@ -71,7 +72,7 @@ func newDialled(t testing.TB) (*site, *dial) {
 	t.Helper()
 	d := &dial{}
 	s := newServiceWith(t, queuefs.Options{Now: d.now})
-	return s.serve(rest.Options{Batch: rest.BatchOptions{Now: d.now}}), d
+	return s.serve(rest.Options{Batch: batch.Limits{Now: d.now}}), d
 }
 
 // serve puts a server before the service.

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // sidecarHeader carries sidecar data, percent-encoded.
@@ -252,7 +253,7 @@ func mediaType(contentType string) (string, error) {
 	if contentType == "" || contentType == queuefs.DefaultMediaType {
 		return "", nil
 	}
-	if !isMediaType(contentType) {
+	if !web.IsMediaType(contentType) {
 		return "", badRequest("Content-Type %.80q is not a media type", contentType)
 	}
 	return contentType, nil
@@ -262,23 +263,10 @@ func mediaType(contentType string) (string, error) {
 // that other hands wrote may be anything; what no header can have becomes
 // [queuefs.DefaultMediaType].
 func sentType(t string) string {
-	if t == queuefs.DefaultMediaType || isMediaType(t) {
+	if t == queuefs.DefaultMediaType || web.IsMediaType(t) {
 		return t
 	}
 	return queuefs.DefaultMediaType
-}
-
-// isMediaType reports whether t is the value of a Content-Type (RFC 9110,
-// 8.3.1). Line ends, which the parser takes for blanks, are no part of it.
-func isMediaType(t string) bool {
-	for i := 0; i < len(t); i++ {
-		if t[i] < ' ' && t[i] != '\t' || t[i] == 0x7f {
-			return false
-		}
-	}
-	m, _, err := mime.ParseMediaType(t)
-	main, sub, ok := strings.Cut(m, "/")
-	return err == nil && ok && main != "" && sub != ""
 }
 
 // dispositionName returns the file name of a Content-Disposition.

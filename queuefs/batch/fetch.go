@@ -1,4 +1,4 @@
-package rest
+package batch
 
 import (
 	"cmp"
@@ -17,38 +17,32 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
+	"cutie/queuefs/web"
 )
 
-// A fetch brings the payloads of a batch in and submits them.
+// A fetch brings in the files of a batch and submits them.
 type fetch struct {
-	h        *Handler
-	req      *http.Request // that it answers, for the log
-	q        *queuefs.Queue
-	sources  []source
-	manifest int64 // octets of the one that was sent
-	stage    *queuefs.Stage
-	by       queuefs.Meta // what is said of all jobs
-	lines    atomic.Int64 // that name a payload, as far as manifests are read
-	done     atomic.Int64 // payloads that are here
-	octets   atomic.Int64 // of payloads, so far
-	turns    turns
+	*Batch
+	stage *queuefs.Stage
+	turns turns
 
 	mu      sync.Mutex
 	wrong   complaints
-	refused error // the first address that was, with all that the operator wants to know
-	err     error // that ends it all
+	refused error // for the first refused address, with all its details
+	err     error // ends the fetch
 }
 
-// A lineError is what is wrong with a line; other errors end the whole batch.
+// A lineError is an error in a line; other errors end the whole batch.
 type lineError string
 
 func (e lineError) Error() string { return string(e) }
 
 var errBatchTime = errors.New("time for the batch is over")
 
-// run fetches all payloads and puts them into the queue, in the order of their
-// lines, or none of them.
-func (f *fetch) run(ctx context.Context, most time.Duration) ([]queuefs.Job, error) {
+// fetch fetches all files and puts them into the queue, in the order of their
+// lines, or none of them. most is the longest time.
+func (b *Batch) fetch(ctx context.Context, most time.Duration) ([]queuefs.Job, error) {
+	f := &fetch{Batch: b}
 	timed, cancel := context.WithTimeoutCause(ctx, most, errBatchTime)
 	defer cancel()
 	timed, stop := context.WithCancel(timed)
@@ -62,10 +56,10 @@ func (f *fetch) run(ctx context.Context, most time.Duration) ([]queuefs.Job, err
 	}
 	f.stage = f.q.Stage(len(f.sources))
 	defer f.stage.Discard()
-	f.turns.init(f.sources, f.h.o.Batch.PerHost)
+	f.turns.init(f.sources, f.r.o.PerHost)
 	defer context.AfterFunc(timed, f.turns.end)()
 	var wg sync.WaitGroup
-	for range min(f.h.o.Batch.Parallel, len(f.sources)) {
+	for range min(f.r.o.Parallel, len(f.sources)) {
 		wg.Go(func() {
 			for turn := f.turns.next(nil); turn != nil; turn = f.turns.next(turn) {
 				if f.fail(turn.place, f.one(timed, turn.place)) {
@@ -103,10 +97,10 @@ func (f *fetch) late(most time.Duration, err error) error {
 	return e
 }
 
-// tell tells the operator what the submitter is not to know.
+// tell logs the refused address, which the submitter must not know.
 func (f *fetch) tell() {
-	if f.refused != nil && f.h.o.Log != nil {
-		f.h.o.Log(f.req, f.refused)
+	if f.refused != nil && f.log != nil {
+		f.log(f.refused)
 	}
 }
 
@@ -146,14 +140,16 @@ func (f *fetch) one(ctx context.Context, place int) error {
 		}
 		return lineError(shown(s.url) + ": " + err.Error())
 	}
-	resp, body, err := f.open(ctx, s, f.h.o.MaxBody)
+	resp, body, err := f.open(ctx, s, f.r.o.MaxBody)
 	if err != nil {
 		return wrong(err)
 	}
 	defer resp.Body.Close()
 	m := s.meta
 	if m.MediaType == "" {
-		m.MediaType, _ = mediaType(resp.Header.Get("Content-Type")) // one that is none has no meaning
+		if t := resp.Header.Get("Content-Type"); web.IsMediaType(t) && t != queuefs.DefaultMediaType {
+			m.MediaType = t
+		}
 	}
 	part := f.q.Begin()
 	defer part.Discard()
@@ -161,8 +157,8 @@ func (f *fetch) one(ctx context.Context, place int) error {
 	if err != nil {
 		return wrong(err)
 	}
-	in := &counter{in: body, octets: &f.octets, most: f.h.o.MaxBody}
-	if err := copyPayload(d, in); in.err != nil {
+	in := &counter{in: body, octets: &f.octets, most: f.r.o.MaxBody}
+	if _, err := io.Copy(d, in); in.err != nil {
 		return wrong(errors.New(reason(in.err)))
 	} else if err != nil {
 		return err
@@ -188,7 +184,7 @@ func (f *fetch) open(ctx context.Context, s *source, most int64) (*http.Response
 	}
 	req.Header.Set("User-Agent", queuefs.Scheme)
 	req.Header.Set("Accept-Encoding", "identity")
-	resp, err := f.h.o.Fetch.Do(req)
+	resp, err := f.r.o.Fetch.Do(req)
 	if err != nil {
 		f.note(err)
 		return nil, nil, errors.New(reason(err))

@@ -1,4 +1,4 @@
-package rest
+package batch
 
 import (
 	"context"
@@ -35,14 +35,14 @@ func (f *fetch) include(ctx context.Context) error {
 }
 
 // count notes how many lines name a payload.
-func (f *fetch) count() {
+func (b *Batch) count() {
 	n := int64(0)
-	for i := range f.sources {
-		if !f.sources[i].include {
+	for i := range b.sources {
+		if !b.sources[i].include {
 			n++
 		}
 	}
-	f.lines.Store(n)
+	b.lines.Store(n)
 }
 
 // An inclusion is how far the manifests of a batch are read.
@@ -91,7 +91,7 @@ func (x *inclusion) allowed(s *source, depth int) error {
 	if s.in.within(s.url) {
 		return errCircle
 	}
-	o := &x.h.o.Batch
+	o := &x.r.o
 	if depth > o.Depth {
 		return lineError(fmt.Sprintf("manifests include one another more than %d deep", o.Depth))
 	}
@@ -122,8 +122,8 @@ func sameURL(a, b *url.URL) bool {
 
 // read reads the manifest that a line names.
 func (x *inclusion) read(ctx context.Context, s *source) ([]source, error) {
-	o := &x.h.o
-	resp, body, err := x.open(ctx, s, o.Batch.Octets-x.octets)
+	o := &x.r.o
+	resp, body, err := x.open(ctx, s, o.Octets-x.octets)
 	if err != nil {
 		return nil, lineOf(ctx, err)
 	}
@@ -133,14 +133,14 @@ func (x *inclusion) read(ctx context.Context, s *source) ([]source, error) {
 	if s.in.within(m.url) {
 		return nil, errCircle
 	}
-	in := newVerifier(body, s.meta.Expect)
+	in := digest.NewReader(body, s.meta.Expect)
 	size := &counted{in: in}
 	r := checkm.NewReader(size)
-	r.MaxEntries = o.Batch.Lines - x.lines + 1
-	sources, err := x.h.readLines(r, m, x.by, &x.wrong)
+	r.MaxEntries = o.Lines - x.lines + 1
+	sources, err := x.readLines(r, m, &x.wrong)
 	switch {
 	case errors.Is(err, checkm.ErrTooLarge):
-		return nil, tooLarge("%s: manifests have more than %d lines together, or one of more than %d octets", shown(m.url), o.Batch.Lines, checkm.DefaultMaxLine)
+		return nil, tooLarge("%s: manifests have more than %d lines together, or one of more than %d octets", shown(m.url), o.Lines, checkm.DefaultMaxLine)
 	case err != nil:
 		return nil, lineOf(ctx, err)
 	}
@@ -153,7 +153,7 @@ func (x *inclusion) read(ctx context.Context, s *source) ([]source, error) {
 	if s.length >= 0 && size.n != s.length {
 		return nil, lineError(wrongLength(size.n, s.length).Error())
 	}
-	if err := in.verify(); errors.Is(err, digest.ErrMismatch) {
+	if err := in.Verify(); errors.Is(err, digest.ErrMismatch) {
 		return nil, lineError(err.Error())
 	} else if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package rest
+package batch
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package rest
+package batch
 
 import (
 	"errors"
@@ -50,11 +50,11 @@ type manifest struct {
 // readManifest reads the batch manifest that was sent (Cutie 0.3, 5.5), which
 // has at least one line; by is what is said of all jobs. All that is wrong with
 // it is one error.
-func (h *Handler) readManifest(in io.Reader, by queuefs.Meta) ([]source, error) {
+func (b *Batch) readManifest(in io.Reader) ([]source, error) {
 	r := checkm.NewReader(in)
-	r.MaxEntries = h.o.Batch.Lines
+	r.MaxEntries = b.r.o.Lines
 	var wrong complaints
-	sources, err := h.readLines(r, &manifest{}, by, &wrong)
+	sources, err := b.readLines(r, &manifest{}, &wrong)
 	if errors.Is(err, checkm.ErrTooLarge) {
 		return nil, tooLarge("%v", err)
 	} else if err != nil {
@@ -69,11 +69,11 @@ func (h *Handler) readManifest(in io.Reader, by queuefs.Meta) ([]source, error) 
 	return sources, nil
 }
 
-var errNoFiles = badRequest("batch manifest names no files")
+var errNoFiles = web.Errorf(http.StatusBadRequest, "batch manifest names no files")
 
 // readLines reads a manifest to its end, or until there are too many
 // complaints. The error is of the reader, or a [checkm.ErrTooLarge].
-func (h *Handler) readLines(r *checkm.Reader, m *manifest, by queuefs.Meta, wrong *complaints) (sources []source, err error) {
+func (b *Batch) readLines(r *checkm.Reader, m *manifest, wrong *complaints) (sources []source, err error) {
 	for !wrong.full() {
 		e, err := r.Read()
 		if err == io.EOF {
@@ -88,7 +88,7 @@ func (h *Handler) readLines(r *checkm.Reader, m *manifest, by queuefs.Meta, wron
 		} else if err != nil {
 			return nil, err
 		}
-		s, err := h.source(&e, m, by)
+		s, err := b.source(&e, m)
 		if err != nil {
 			wrong.add(s.place, err.Error())
 			continue
@@ -100,9 +100,9 @@ func (h *Handler) readLines(r *checkm.Reader, m *manifest, by queuefs.Meta, wron
 
 // source returns what an entry of a manifest means. A relative URL begins where
 // its manifest was found; the one that was sent was found nowhere.
-func (h *Handler) source(e *checkm.Entry, m *manifest, by queuefs.Meta) (source, error) {
-	s := source{place: place{m, e.Line}, include: e.Include, length: e.Length, meta: by}
-	if e.Include && h.o.Batch.Includes < 0 {
+func (b *Batch) source(e *checkm.Entry, m *manifest) (source, error) {
+	s := source{place: place{m, e.Line}, include: e.Include, length: e.Length, meta: b.by}
+	if e.Include && b.r.o.Includes < 0 {
 		return s, errors.New("no manifest is included here; its lines belong into this one")
 	}
 	var err error
@@ -136,21 +136,24 @@ func (h *Handler) source(e *checkm.Entry, m *manifest, by queuefs.Meta) (source,
 		}
 		s.meta.Expect = []digest.Value{v}
 	}
-	if e.Length > h.o.MaxBody {
-		return s, fmt.Errorf("length %d is more than %d octets", e.Length, h.o.MaxBody)
+	if e.Length > b.r.o.MaxBody {
+		return s, fmt.Errorf("length %d is more than %d octets", e.Length, b.r.o.MaxBody)
 	}
 	if e.Include {
 		return s, nil // what else is said of it would be said of no job
 	}
 	s.meta.Filename = e.Name()
 	if t := e.Value("mimeType"); t != "" {
-		if s.meta.MediaType, err = mediaType(t); err != nil {
+		if !web.IsMediaType(t) {
 			return s, fmt.Errorf("%.80q is not a media type", t)
+		}
+		if t != queuefs.DefaultMediaType {
+			s.meta.MediaType = t
 		}
 	}
 	s.meta.Sidecar = sidecarOf(e.Extra)
-	if len(s.meta.Sidecar) > h.o.MaxSidecar {
-		return s, fmt.Errorf("columns have more than %d octets", h.o.MaxSidecar)
+	if len(s.meta.Sidecar) > b.r.o.MaxSidecar {
+		return s, fmt.Errorf("columns have more than %d octets", b.r.o.MaxSidecar)
 	}
 	return s, nil
 }
