@@ -11,7 +11,7 @@ import (
 // MaxMessage is the most octets of a message.
 const MaxMessage = 16 << 10
 
-// A Conclusion is what a consumer says became of a job.
+// A Conclusion is the report of a consumer on its job.
 type Conclusion struct {
 	Outcome   Outcome // Completed or Failed
 	Message   string  // text, at most MaxMessage octets

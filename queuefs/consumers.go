@@ -1,11 +1,10 @@
 package queuefs
 
-// A job that was taken may be culled as soon as it is consumed, and its payload
-// with it, while the consumer has not got that yet. What is on its way is not
-// culled.
+// A consumed job may be culled at once, while its consumer still reads the
+// payload. Jobs on their way to a consumer are not culled.
 
-// Given tells that jobs that were taken with Keep have been read, or never will
-// be. To be called once for what a call took.
+// Given ends the protection of jobs taken with Keep, after they were read or given
+// up. Call it once for each call of Take.
 func (q *Queue) Given(taken []Taken) {
 	var ids []JobID
 	for i := range taken {
@@ -16,8 +15,7 @@ func (q *Queue) Given(taken []Taken) {
 	q.letGo(ids)
 }
 
-// unread returns which of the jobs their consumer is to read yet and are to be
-// kept for that.
+// unread returns the jobs whose payloads their consumer has still to read.
 func (t *Take) unread(ids []JobID, payloads [][]byte) (unread []JobID) {
 	for i := range ids {
 		if t.Keep && payloads[i] == nil {
@@ -27,10 +25,10 @@ func (t *Take) unread(ids []JobID, payloads [][]byte) (unread []JobID) {
 	return unread
 }
 
-// consumers are those of a queue. The lock of the queue guards them.
+// consumers are the consumers of a queue, guarded by its lock.
 type consumers struct {
-	line   []*waiter     // who waits for jobs, in the order they came
-	giving map[JobID]int // jobs on their way to somebody, by how many
+	line   []*waiter     // consumers waiting for jobs, in the order of their calls
+	giving map[JobID]int // jobs on their way to a consumer, with a count
 }
 
 // keep keeps jobs from being culled.
@@ -48,7 +46,7 @@ func (q *Queue) keep(ids []JobID) {
 	}
 }
 
-// letGo takes back what keep did.
+// letGo takes keep back.
 func (q *Queue) letGo(ids []JobID) {
 	if len(ids) == 0 {
 		return

@@ -11,14 +11,14 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// A Draft is the payload of one job of a [Submission]. Small payloads are
-// kept in memory; what is above 128 KiB, or beyond what the whole submission
-// may keep, goes to a temporary file as it comes.
+// A Draft is the payload of one job of a [Submission]. Small payloads are kept in
+// memory. Payloads above 128 KiB, or beyond the limit of the whole submission, go
+// to a temporary file on the way.
 type Draft struct {
 	sub   *Submission
 	meta  Meta
 	sum   *sum
-	extra []extra // the digests beside SHA-256 that are computed on the way
+	extra []extra // digests beside SHA-256, computed on the way
 	began bool
 	buf   []byte
 	file  *durable.Spool
@@ -26,7 +26,7 @@ type Draft struct {
 	err   error
 }
 
-// A sum is the digest that every payload gets, with a buffer; both are reused.
+// A sum is the SHA-256 of a payload, with a buffer; both are reused.
 type sum struct {
 	hash.Hash
 	buf []byte
@@ -39,8 +39,7 @@ type extra struct {
 	hash.Hash
 }
 
-// SetMeta replaces what is said of the job, also after its payload was
-// written.
+// SetMeta replaces the metadata of the job, also after its payload was written.
 func (d *Draft) SetMeta(m Meta) error {
 	if err := m.check(); err != nil {
 		return err
@@ -49,7 +48,7 @@ func (d *Draft) SetMeta(m Meta) error {
 	return nil
 }
 
-// Meta returns what is said of the job so far.
+// Meta returns the metadata of the job.
 func (d *Draft) Meta() Meta { return d.meta }
 
 // Size returns the octets written so far.
@@ -78,8 +77,8 @@ func (d *Draft) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadFrom adds the rest of src to the payload. The octets are read to where
-// they stay, and digested many at a time.
+// ReadFrom adds the rest of src to the payload, read straight into its buffer and
+// hashed in large pieces.
 func (d *Draft) ReadFrom(src io.Reader) (int64, error) {
 	if err := d.begin(); err != nil {
 		return 0, err
@@ -95,11 +94,11 @@ func (d *Draft) ReadFrom(src io.Reader) (int64, error) {
 	return d.size - before, err
 }
 
-// scratches are what a payload is read to first: most are as small.
+// scratches are first buffers: most payloads fit.
 var scratches = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
-// readInline reads src into memory and tells whether there is more: then it was
-// more than may be kept, and what came is in a file.
+// readInline reads src into memory, up to the limit. With more to come it moves
+// the payload to a file and returns true.
 func (d *Draft) readInline(src io.Reader) (more bool, err error) {
 	start := len(d.buf)
 	most := start + d.spare()
@@ -107,7 +106,7 @@ func (d *Draft) readInline(src io.Reader) (more bool, err error) {
 	n, err := readFull(src, scratch[:min(len(scratch), most-start+1)])
 	d.buf = append(d.buf, scratch[:n]...)
 	scratches.Put(scratch)
-	for err == nil && len(d.buf) <= most { // one octet more tells that it is too much
+	for err == nil && len(d.buf) <= most { // one byte more shows that it is too much
 		if len(d.buf) == cap(d.buf) {
 			d.buf = slices.Grow(d.buf, min(max(16<<10, len(d.buf)), most+1-len(d.buf)))
 		}
@@ -133,8 +132,8 @@ func (d *Draft) readInline(src io.Reader) (more bool, err error) {
 	return true, err
 }
 
-// readPiece fills the buffer of the file from src and tells whether there is
-// more.
+// readPiece fills the buffer of the file from src, and reports whether more is to
+// come.
 func (d *Draft) readPiece(src io.Reader) (more bool, err error) {
 	room, err := d.file.Room()
 	if err != nil {
@@ -150,8 +149,8 @@ func (d *Draft) readPiece(src io.Reader) (more bool, err error) {
 	return true, err
 }
 
-// readFull fills p from src. Other than that of [io.ReadFull] its error is the
-// one of src, for a connection that is cut off ends with io.ErrUnexpectedEOF.
+// readFull fills p from src. Unlike [io.ReadFull] it returns the error of src,
+// because io.ErrUnexpectedEOF is the error of a connection cut off.
 func readFull(src io.Reader, p []byte) (n int, err error) {
 	for err == nil && n < len(p) {
 		var k int
@@ -178,12 +177,12 @@ func (d *Draft) begin() error {
 	return nil
 }
 
-// spare returns how many octets more may be kept in memory.
+// spare returns the bytes still free in memory.
 func (d *Draft) spare() int {
 	return max(0, min(d.sub.q.svc.inline-len(d.buf), d.sub.budget))
 }
 
-// digest counts octets of the payload and adds them to its digests.
+// digest counts and hashes bytes of the payload.
 func (d *Draft) digest(p []byte) {
 	d.size += int64(len(p))
 	d.sum.Write(p)
@@ -192,8 +191,8 @@ func (d *Draft) digest(p []byte) {
 	}
 }
 
-// end gives back what no further octets will need. Of a draft that is one of
-// many that is also the room beyond the payload, which would add up.
+// end gives back unused memory at the end of the payload, also spare capacity if
+// the submission has many jobs.
 func (d *Draft) end(many bool) error {
 	if d.file != nil {
 		return storageError(d.file.Park())
@@ -216,14 +215,14 @@ func (d *Draft) spill() error {
 	}
 	d.sub.budget += len(d.buf)
 	d.buf = d.buf[:0]
-	if len(d.sub.drafts) > 8 { // many that are kept to the end would add up
+	if len(d.sub.drafts) > 8 { // many would add up
 		d.buf, d.sum.buf = nil, nil
 	}
 	return nil
 }
 
-// kinds returns the digests beside SHA-256: those the queue asks for, then the
-// others that the submitter gave.
+// kinds returns the digests beside SHA-256: those of the queue, then others of the
+// submitter.
 func (d *Draft) kinds() []digest.Type {
 	kinds := d.sub.digests.Types()
 	for _, e := range d.meta.Expect {
@@ -234,8 +233,8 @@ func (d *Draft) kinds() []digest.Type {
 	return kinds
 }
 
-// digests returns those of the payload, the SHA-256 first. If the submitter gave
-// another one the error is ErrDigest.
+// digests returns the digests of the payload, the SHA-256 first. The error is
+// ErrDigest if the submitter gave another one.
 func (d *Draft) digests() ([]digest.Value, error) {
 	var sha [sha256.Size]byte
 	kinds := d.kinds()
@@ -256,8 +255,7 @@ func (d *Draft) digests() ([]digest.Value, error) {
 	return all, nil
 }
 
-// digestOf returns a digest that was computed on the way or, if the submitter
-// named it after the payload, is computed now.
+// digestOf returns a digest computed on the way, or else computes it now.
 func (d *Draft) digestOf(t digest.Type) (digest.Value, error) {
 	for _, x := range d.extra {
 		if x.Type == t {

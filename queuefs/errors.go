@@ -8,8 +8,8 @@ import (
 	"cutie/queuefs/job"
 )
 
-// Errors that callers branch on; every error of this package that has one of
-// these meanings wraps it.
+// Errors for callers to branch on. Every error of this package with one of these
+// meanings wraps it.
 var (
 	ErrNoQueue      = errors.New("queue not found")
 	ErrQueueExists  = errors.New("queue exists already")
@@ -33,7 +33,7 @@ var (
 	ErrClosed       = errors.New("service closed")
 )
 
-// A LockedError says that another process holds the home.
+// A LockedError is the error for a home held by another process.
 type LockedError struct {
 	Dir string
 	PID int // 0 if the holder did not say
@@ -46,10 +46,10 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s: home in use by process %d", e.Dir, e.PID)
 }
 
-// A Problem is something damaged that was found and set aside, never deleted.
+// A Problem is damage, found and set aside, never deleted.
 type Problem struct {
 	Path string // below the home
-	Text string // what is wrong and what was done about it
+	Text string // the damage and its repair
 }
 
 func (p Problem) String() string { return p.Path + ": " + p.Text }

@@ -7,7 +7,7 @@ import (
 	"cutie/queuefs/job"
 )
 
-// The words of package job are those of this package.
+// The words of package job, under the names of this package.
 type (
 	JobID   = job.ID
 	Seq     = job.Seq
@@ -23,7 +23,7 @@ const (
 	Deleted  = job.Deleted
 )
 
-// What happens to jobs.
+// Kinds of events.
 const (
 	Submit   = job.Submit
 	Consume  = job.Consume
@@ -38,21 +38,21 @@ const (
 	Phase    = job.Phase
 )
 
-// What became of consumed jobs.
+// Outcomes of consumed jobs.
 const (
 	Completed = job.Completed
 	Failed    = job.Failed
 	Aborted   = job.Aborted
 )
 
-// ParseJobID accepts only what String of a JobID prints. The error wraps
-// [ErrBadName], as those of the other functions here.
+// ParseJobID accepts the output of JobID.String only. The error wraps
+// [ErrBadName], as in the other functions here.
 func ParseJobID(s string) (JobID, error) { return job.ParseID(s) }
 
 // ParseStatus accepts "pending", "consumed" and "deleted".
 func ParseStatus(s string) (Status, error) { return job.ParseStatus(s) }
 
-// ParseKind accepts what String prints of the kinds of events.
+// ParseKind accepts the output of Kind.String only.
 func ParseKind(s string) (Kind, error) { return job.ParseKind(s) }
 
 // ParseOutcome accepts "completed", "error" and "aborted".
@@ -85,7 +85,7 @@ func microOrZero(us int64) time.Time {
 // (p+1)*PageJobs-1.
 const PageJobs = index.PageJobs
 
-// Facts are what an auditor compares of one file.
+// Facts describe one file for an auditor.
 type Facts struct {
 	Length   int64 // octets
 	SHA256   [32]byte

@@ -7,7 +7,7 @@ import (
 )
 
 // maxQueueID is the longest cleaned queue identifier, in octets; it leaves
-// room in a file name for what a mirror may add.
+// space in a file name for the additions of mirrors.
 const maxQueueID = 200
 
 // reserved prefixes of file and property names, compared without case (Cutie
@@ -65,8 +65,7 @@ func CleanQueueID(name string) (string, error) {
 	return string(out), nil
 }
 
-// isClean tells whether s can stand as it is: only octets that cleaning
-// leaves or makes.
+// isClean reports whether s has only characters left or made by cleaning.
 func isClean(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

@@ -13,7 +13,7 @@ import (
 	"cutie/queuefs/index"
 )
 
-// A Job is an opaque payload and what is known of it (Cutie 0.3, 3.3).
+// A Job is an opaque payload with its metadata (Cutie 0.3, 3.3).
 type Job struct {
 	ID        JobID
 	Queue     string // cleaned identifier of the queue
@@ -24,21 +24,21 @@ type Job struct {
 	Submitter string         // user agent; "" if unknown
 	Sidecar   string         // text, stored verbatim
 	Size      int64          // octets of the payload
-	Digests   []digest.Value // of the payload: SHA-256, then those that the queue or the submitter asked for
+	Digests   []digest.Value // of the payload: SHA-256, those of the queue, those of the submitter
 	Batch     string
-	Owner     string // authenticated user who submitted it; "" if anonymous
+	Owner     string // authenticated submitter; "" if anonymous
 	Submitted time.Time
 	Requeued  time.Time // last time it went back to pending; zero if never
 	Requeues  int       // how often
-	Updated   time.Time // last time that what is said of it changed; zero if never
+	Updated   time.Time // last change of its metadata; zero if never
 	Consumed  time.Time // zero unless it is or was consumed since last pending
-	Consumer  string    // user agent that consumed it
+	Consumer  string    // user agent of its consumer
 	Attempts  int       // how often it was handed out
 	Lease     Lease     // zero if the consumer has none
 	Deleted   time.Time
 	Held      time.Time // since then it is passed over; zero if it is not
 	HeldFor   string    // why
-	Outcome   Outcome   // what the consumer reported; 0 if nothing
+	Outcome   Outcome   // report of the consumer; 0 if none
 	Finished  time.Time // when it was reported
 	Message   string    // of the outcome; of a pending job, why it was given back
 	Transient bool      // another attempt may go better; only with Failed
@@ -46,10 +46,10 @@ type Job struct {
 	// [Queue.Due] names it from then on. Zero if nobody has asked for that.
 	Destruction time.Time
 	Results     []Result
-	Extra       anvl.Record // elements of the job file that mean nothing here, kept
+	Extra       anvl.Record // unknown elements of the job file
 }
 
-// DefaultMediaType is that of payloads without one.
+// DefaultMediaType is the type of payloads without a media type.
 const DefaultMediaType = "application/octet-stream"
 
 // Type returns the media type of the payload.
@@ -71,14 +71,14 @@ func (j *Job) Modified() time.Time {
 	return t
 }
 
-// standing returns what the index knows of where the job stands.
+// standing returns the standing of the job in the index.
 func (j *Job) standing() index.Standing {
 	return index.Standing{Status: j.Status, Outcome: j.Outcome, Held: j.Status == Pending && !j.Held.IsZero(),
 		Leased: j.Status == Consumed && !j.Lease.Ends.IsZero(), Results: len(j.Results) > 0,
 		Retained: !j.Destruction.IsZero() || j.Extra.Value(elemRequeuedAs) != ""}
 }
 
-// enter moves the job to st and drops what cannot be said of it there.
+// enter moves the job to st and drops all data without a meaning there.
 func (j *Job) enter(st Status) {
 	j.Status = st
 	if st != Pending {
@@ -122,15 +122,15 @@ func (j *Job) md5() (sum [16]byte) {
 	return sum
 }
 
-// Limits of what a submitter may say of a job, in octets.
+// Limits of the metadata of a job, in bytes.
 const (
 	MaxSidecar = 1 << 20
 	maxLabel   = 1024
 	maxExtra   = 16 << 10
 )
 
-// check refuses what could not be stored and read again, and makes the file
-// name a label.
+// check refuses metadata that could not be stored and read again, and makes the
+// file name a label.
 func (m *Meta) check() error {
 	if len(m.Sidecar) > MaxSidecar {
 		return fmt.Errorf("sidecar: %w: more than %d octets", ErrTooBig, MaxSidecar)
@@ -168,7 +168,7 @@ func (m *Meta) check() error {
 	return nil
 }
 
-// cleanLabel replaces what no document can carry.
+// cleanLabel replaces characters without a place in documents.
 func cleanLabel(s string) string {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < 0x20 || c >= 0x7f {

@@ -80,8 +80,8 @@ const (
 	elemStatus      = "status"
 )
 
-// AppendText appends the job file: all that is needed to rebuild everything
-// else, in ANVL (Cutie 0.3, 6.5).
+// AppendText appends the job file in ANVL (Cutie 0.3, 6.5). All other files can be
+// rebuilt from it and the payload.
 func (j *Job) AppendText(dst []byte) []byte {
 	e := anvl.AppendElement
 	dst = append(dst, elemIdentifier+": "...)
@@ -163,7 +163,7 @@ func (j *Job) AppendText(dst []byte) []byte {
 	return dst
 }
 
-// unknown is what ANVL says for a value nobody gave.
+// unknown is the value of ANVL for unknown ones.
 const unknown = "(:unkn)"
 
 func appendInt(dst []byte, name string, n int64) []byte {
@@ -297,7 +297,7 @@ func ParseJob(text []byte) (Job, error) {
 	return j, nil
 }
 
-// elementName returns the spelling that elements of a job file have here.
+// elementName returns the spelling of an element in job files.
 func elementName(name string) string {
 	for _, known := range elements {
 		if strings.EqualFold(name, known) {

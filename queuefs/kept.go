@@ -9,14 +9,13 @@ import (
 // A Kept is how many jobs of a queue are due for culling and stay all the same.
 type Kept struct {
 	Queue  string // cleaned identifier
-	Needed int    // what a follower needs still, see [Keeper]
+	Needed int    // needed by a follower, see [Keeper]
 	Spared int    // retained, see Destruction of [Job]
 }
 
-// Kept returns, of each queue that has some, how many jobs [Service.Cull] with
-// the same options leaves that are due by their thresholds. Ask it when that
-// has come to its end: what it has not come to does not count. It looks at all
-// jobs that are due, and reads the files of those that may be retained.
+// Kept returns, for each queue, the number of due jobs left by [Service.Cull] with
+// the same options. Call it after Cull has ended. It looks at all due jobs, and
+// reads the files of jobs with a retention.
 func (s *Service) Kept(ctx context.Context, o CullOptions) (all []Kept, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func (q *Queue) kept(ctx context.Context, keep *Thresholds) (k Kept, err error) 
 			}
 		}
 	}
-	// Those that stay are due if they are too many; without an age, as many are.
+	// With a size alone, as many jobs are due as there are too many.
 	left := max(q.extra(keep)-goes, 0)
 	if left == 0 || most < math.MaxInt {
 		k.Needed = min(k.Needed, left)
@@ -85,8 +84,8 @@ func (q *Queue) extra(keep *Thresholds) int {
 	return int(q.idx.Counts.Processed() - size)
 }
 
-// duePage returns of a page how many of its jobs that have not changed after
-// before did so after needed, and which did not.
+// duePage looks at the jobs of a page without a change after before: it counts
+// those changed after needed, and returns the others.
 func (q *Queue) duePage(n int, before, needed int64) (late int, old []JobID) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()

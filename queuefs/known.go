@@ -10,13 +10,13 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// A queue-info.txt that cannot be read keeps nobody from opening the home, and
-// takes no queue out of service: the properties that it gave last hold, which
-// the index has. If it has none, the queue takes no jobs and hands out none
-// until somebody says how it is to be.
+// A damaged queue-info.txt neither keeps a home from opening nor takes its queue
+// out of service: the last known properties hold, by their copy in the index.
+// Without a copy the queue takes no jobs and hands out none until an operator sets
+// its properties.
 
-// knownSettings is readSettings for a queue of a home that is being opened. A
-// file that cannot be read is reported.
+// knownSettings is readSettings during the opening of a home. A damaged file is
+// reported.
 func (q *Queue) knownSettings() (settings, error) {
 	n, err := q.readSettings()
 	if err == nil && n.dated || exhausted(err) {
@@ -47,8 +47,8 @@ func (q *Queue) knownSettings() (settings, error) {
 	return n, nil
 }
 
-// date gives settings that do not say when the queue was made the time that is
-// known, if it is. The date of the file is later, once it was edited.
+// date sets the known time of creation if the settings have none. The time of the
+// file is later once it was edited.
 func (n *settings) date(known time.Time) {
 	if !n.dated && !known.IsZero() {
 		n.info.Created = known
@@ -57,14 +57,14 @@ func (n *settings) date(known time.Time) {
 
 func (q *Queue) infoPath() string { return queuesDir + "/" + q.id + "/" + queueInfo }
 
-// madeUp are properties that do no harm to a queue of which nothing is known,
-// but perhaps when it was made.
+// madeUp are harmless properties for a queue without known ones, except perhaps
+// for its creation.
 func madeUp(id string, now, created time.Time) QueueInfo {
 	return QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Closed: true, Paused: now, Created: cmp.Or(created, now)}
 }
 
-// keptSettings returns the last queue-info.txt of a queue that could be read,
-// and when the queue was made; nil and the zero time if that is not known.
+// keptSettings returns the copy of queue-info.txt and the time of creation in the
+// index; nil and zero if unknown.
 func keptSettings(index *durable.Dir, id string) (text []byte, created time.Time, err error) {
 	all, err := index.Sub(queuesDir)
 	if err == nil {
@@ -85,8 +85,8 @@ func keptSettings(index *durable.Dir, id string) (text []byte, created time.Time
 	return text, created, err
 }
 
-// checkSettings tells of a queue-info.txt that cannot be read. Repairing sets
-// it aside and writes one of the properties that hold.
+// checkSettings reports a damaged queue-info.txt. Repairing sets it aside and
+// writes the properties in force.
 func (q *Queue) checkSettings(r *Report, repair bool) error {
 	hold := q.inForce()
 	bad := hold.bad

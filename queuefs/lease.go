@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// DefaultLease is the lease of a queue that needs one and names none.
+// DefaultLease is the lease of a queue without a setting, if it needs one.
 const DefaultLease = 15 * time.Minute
 
 // MaxLease is the longest lease.
 const MaxLease = 30 * 24 * time.Hour
 
-// newToken returns what a consumer shows to prove that it has the lease: 128
-// random bits. The job file, which is published, has only its digest.
+// newToken returns the proof of a lease for its consumer: 128 random bits. The job
+// file, which is public, has only its digest.
 func newToken() string {
 	var b [16]byte
 	rand.Read(b[:])
@@ -31,13 +31,13 @@ func leaseKey(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// opens tells whether the token is that of the lease, and the lease not over.
+// opens reports whether the token is the one of the lease, and the lease not over.
 func (l Lease) opens(token string, now time.Time) bool {
 	return subtle.ConstantTimeCompare([]byte(leaseKey(token)), []byte(l.Key)) == 1 && now.Before(l.Ends)
 }
 
-// leaseFor returns how long a lease lasts for which d was asked; 0 means that
-// the queue decides, and may return 0 for none.
+// leaseFor returns the duration of a lease, for a consumer asking for d; 0 leaves
+// it to the queue, and the result may be 0 for none.
 func (i *QueueInfo) leaseFor(d time.Duration) time.Duration {
 	switch {
 	case d > 0:
@@ -57,7 +57,7 @@ func checkLease(d time.Duration) error {
 	return nil
 }
 
-// leaseEnd is when a lease of d from now is over, as it can be written.
+// leaseEnd is the end of a lease of d from now, in the precision of job files.
 func (q *Queue) leaseEnd(d time.Duration) time.Time {
 	return micro(q.svc.now()).Add(d.Round(time.Microsecond))
 }
@@ -83,7 +83,7 @@ func (q *Queue) Extend(ctx context.Context, id JobID, token string, d time.Durat
 	})
 }
 
-// leased returns [ErrLease] unless the job is with the consumer that has token.
+// leased returns [ErrLease] unless the token is the one of the job's lease.
 func (q *Queue) leased(j *Job, token string) error {
 	if j.Status != Consumed || !j.Lease.opens(token, q.svc.opts.Now()) {
 		return fmt.Errorf("%v: %w", j.ID, ErrLease)
@@ -91,12 +91,11 @@ func (q *Queue) leased(j *Job, token string) error {
 	return nil
 }
 
-// Expire ends the leases that are over by now. On a queue that takes silence
-// for success the jobs are completed; on others they go back to pending or,
-// when they were handed out MaxAttempts times, have failed. Those that were
-// given back ([Queue.Return]) count among these times, but only silence fails:
-// a consumer that is ended in good order takes no job with it. Call it a few
-// times a second: it costs what is due.
+// Expire ends the leases up to now. On a queue with AckTimeout their jobs are
+// completed; on others they go back to pending, or fail after MaxAttempts
+// hand-outs. Hand-outs ended by [Queue.Return] count too, but only an expired
+// lease fails a job. Call it a few times a second: its cost is the number of ended
+// leases.
 func (s *Service) Expire(ctx context.Context) error {
 	for _, q := range s.Queues() {
 		for {
@@ -154,8 +153,7 @@ func (q *Queue) expire(now int64) (int, error) {
 	return len(jobs), err
 }
 
-// findLeases brings the leases back to memory that the index knows of. Only
-// the job files of these are read.
+// findLeases loads the leases marked in the index from their job files.
 func (q *Queue) findLeases() error {
 	q.mu.RLock()
 	ids := q.idx.Leased()
@@ -165,7 +163,7 @@ func (q *Queue) findLeases() error {
 		if err != nil {
 			return err
 		}
-		// One whose job file was lost, or edited, is over at once.
+		// A lease with a lost or edited job file is over at once.
 		ends := max(j.Lease.Ends.UnixMicro(), 1)
 		q.mu.Lock()
 		q.idx.Leases.Set(id, ends)

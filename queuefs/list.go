@@ -5,12 +5,12 @@ import (
 	"errors"
 )
 
-// ListOptions say which jobs of a queue are meant.
+// ListOptions select jobs of a queue.
 type ListOptions struct {
 	Status  Status  // 0 for all
 	Outcome Outcome // 0 for all
-	Held    bool    // only those on hold
-	After   JobID   // only those behind it
+	Held    bool    // only jobs on hold
+	After   JobID   // only later jobs
 	Limit   int     // 0 means 1000
 }
 

@@ -23,13 +23,13 @@ func parseErrorType(s string) (transient bool, err error) {
 	return s == "transient", err
 }
 
-// A Lease is the time for which a consumer has a job.
+// A Lease is the time of a consumer for a job.
 type Lease struct {
 	Ends time.Time // zero: there is no lease
-	Key  string    // SHA-256, in hexadecimal, of the token that its consumer holds
+	Key  string    // SHA-256, in hexadecimal, of the token of the consumer
 }
 
-// An Acknowledge is what a queue makes of a consumer that reports nothing.
+// An Acknowledge is the meaning of a silent consumer for a queue.
 type Acknowledge uint8
 
 const (
@@ -57,8 +57,8 @@ func ParseAcknowledge(s string) (Acknowledge, error) {
 	return 0, fmt.Errorf("%w: acknowledge %.40q is none of none, required, timeout", ErrBadName, s)
 }
 
-// A Result is a file that the consumer of a job gave back: result/JOB/NAME
-// below the directory of the queue.
+// A Result is a file from the consumer of a job: result/JOB/NAME below the
+// directory of the queue.
 type Result struct {
 	Name      string // 1 to 64 of A-Z a-z 0-9 . _ -, and no dot first
 	MediaType string // "" if none was given
@@ -76,7 +76,7 @@ func (r Result) String() string {
 	return s
 }
 
-// CheckResultName refuses what cannot name a result, with [ErrBadName].
+// CheckResultName refuses malformed names of results, with [ErrBadName].
 func CheckResultName(name string) error {
 	ok := len(name) >= 1 && len(name) <= 64 && name[0] != '.'
 	for i := 0; i < len(name) && ok; i++ {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Leased returns the jobs that consumers have a lease of, in no order, from
-// memory.
+// Leased returns the jobs on lease, in no order, from memory.
 func (q *Queue) Leased() []JobID {
 	q.mu.RLock()
 	defer q.mu.RUnlock()

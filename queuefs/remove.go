@@ -11,26 +11,23 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// removedPrefix begins the names in cutie-tmp of directories of queues that
-// were removed.
+// removedPrefix begins the names of removed queues in cutie-tmp.
 const removedPrefix = "removed-"
 
-// RemoveQueue removes a queue that has no job of any status, with its
-// directory, its index and what was published of it. Consumers that wait for a
-// job of it are told that it is not there. If it has jobs, or its directory has files that are not the program's to remove, the
-// error is [ErrNotEmpty].
+// RemoveQueue removes a queue without jobs, with its directory, its index and its
+// published documents. Consumers waiting for its jobs get [ErrNoQueue]. The error
+// is [ErrNotEmpty] if it has jobs, or foreign files in its directory.
 //
-// What is removed stays so when RemoveQueue returns; files that could not be
-// removed are reported, and serve no one. A queue made later under the same name
-// is another one, but its numbers of jobs and of events go on where those of
-// the former ended.
+// The queue stays removed when RemoveQueue returns. Files left after an error are
+// reported, and have no use. A later queue of the name is another one, except that
+// its numbers of jobs and events go on.
 func (s *Service) RemoveQueue(ctx context.Context, name string) error {
 	return s.RemoveQueueIf(ctx, name, func(*Queue) error { return nil })
 }
 
-// RemoveQueueIf is RemoveQueue of a queue that is as it is to be: may is asked
-// when it has no job, and again when nothing can come to it any more, but it can
-// still be found. If it returns an error the queue stays, and that is the error.
+// RemoveQueueIf is RemoveQueue with a condition: may is called for the queue
+// without jobs, and again once it is sealed, but still found. If may fails, the
+// queue stays, with the error of may.
 func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queue) error) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -43,8 +40,8 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 		return err
 	}
 	ask := func() error { return may(q) }
-	// What refuses does so, if it can, as long as the queue is served: nobody is
-	// to take one that stays for one that is gone.
+	// Run every check before sealing the queue, so that clients never see a queue
+	// vanish and come back.
 	if err := s.removable(q, ask); err != nil {
 		return err
 	}
@@ -65,8 +62,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	return nil
 }
 
-// removable tells why a queue cannot be removed, or could not if nothing came
-// to it any more.
+// removable returns the reason against a removal, as long as no job comes.
 func (s *Service) removable(q *Queue, ask func() error) error {
 	q.mu.RLock()
 	err := q.bare()
@@ -84,7 +80,7 @@ func (s *Service) removable(q *Queue, ask func() error) error {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	if err := q.bare(); err != nil {
-		return err // the files are those of a job that has come meanwhile
+		return err // the files of a job that came meanwhile
 	}
 	return strange
 }
@@ -97,7 +93,7 @@ func (q *Queue) bare() error {
 	return nil
 }
 
-// seal lets no more events come to a queue without jobs.
+// seal ends all events of a queue without jobs.
 func (q *Queue) seal(ctx context.Context) error {
 	for {
 		if err := q.svc.usable(); err != nil {
@@ -125,8 +121,8 @@ func (q *Queue) unseal() {
 	q.gone = false
 }
 
-// unlist takes a sealed queue out of queues.txt. From there on it does not
-// exist: a crash leaves directories behind that nobody serves.
+// unlist removes a sealed queue from queues.txt: from then on it does not exist. A
+// crash leaves directories without a use.
 func (s *Service) unlist(q *Queue) error {
 	// With the events in the files, the journal is needed for none of them.
 	if err := s.checkpointLocked(false); err != nil {
@@ -158,8 +154,8 @@ func (s *Service) unlist(q *Queue) error {
 	return nil
 }
 
-// onlyOurs refuses a queue directory with files that are no remains of a queue
-// without jobs: somebody must look at them first.
+// onlyOurs refuses a queue directory with foreign files: an operator must look at
+// them first.
 func (q *Queue) onlyOurs() error {
 	strange := func(d *durable.Dir, path string, ours ...string) error {
 		var found string
@@ -193,7 +189,7 @@ func (q *Queue) onlyOurs() error {
 	return nil
 }
 
-// drop takes a sealed queue out of the memory.
+// drop removes a sealed queue from memory.
 func (s *Service) drop(q *Queue) {
 	s.mu.Lock()
 	delete(s.byID, q.id)
@@ -211,9 +207,8 @@ func (s *Service) drop(q *Queue) {
 	q.closeDirs()
 }
 
-// removeDir removes the directory of a queue that is not listed. It goes out
-// of the way first: what a crash leaves is no queue, and goes at the next
-// opening.
+// removeDir removes the directory of a queue that is not listed. It is renamed
+// first: the remains of a crash are no queue, and go at the next start.
 func (s *Service) removeDir(id string) error {
 	if err := s.temp.RemoveTree(removedPrefix + id); err != nil {
 		return err
@@ -227,8 +222,7 @@ func (s *Service) removeDir(id string) error {
 	return s.temp.RemoveTree(removedPrefix + id)
 }
 
-// sweepRemoved removes what is left of queues that were removed, and of those
-// that were never finished.
+// sweepRemoved removes the remains of removed queues, and of unfinished ones.
 func (s *Service) sweepRemoved() error {
 	var left []string
 	err := s.temp.Names(func(name string) {
@@ -269,7 +263,7 @@ func (s *Service) sweepRemoved() error {
 }
 
 // forget removes the index and the published documents of a queue that is not
-// listed, and has the follower do the same.
+// listed, and calls the followers.
 func (s *Service) forget(id string) error {
 	if f, ok := s.follower.(Forgetter); ok {
 		if err := f.Forget(id); err != nil {

@@ -15,23 +15,21 @@ import (
 // resultDir has a directory for each job with results.
 const resultDir = "result"
 
-// Results get their names behind the journal, as large payloads do: a record
-// names the temporary file, which was synced before it. So a crash leaves no
-// result that nobody knows, and a job that went back to pending leaves none of
-// an attempt that does not count.
+// Results get their names after the journal, as large payloads do: a record names
+// the temporary file, synced before. So a crash leaves no unknown result, and a
+// job back in pending keeps none of a former attempt.
 
-// resultWork is what the journal says of the results of a job and the files
-// do not show yet.
+// resultWork is the difference between journal and files in the results of a job.
 type resultWork struct {
 	wipes int           // how often all results went
-	place []placeResult // those that came since
-	drop  []string      // temporary files of results that went
+	place []placeResult // new ones since
+	drop  []string      // temporary files of removed results
 }
 
 type placeResult struct{ temp, name string }
 
-// followResults notes what the record asks of the results of its job; had
-// tells whether there may be files. q.mu is held.
+// followResults notes the demands of the record on the results of its job; had
+// reports whether there may be files. q.mu is held.
 func (q *Queue) followResults(r *record, had bool) {
 	w, waits := q.results[r.job]
 	switch {
@@ -54,9 +52,9 @@ func (q *Queue) followResults(r *record, had bool) {
 	q.results[r.job] = w
 }
 
-// hasResultFiles tells whether there are results of a job on disk. It answers for
-// the index where that knows a later state than the event which is replayed: it
-// is written while changes go on.
+// hasResultFiles reports whether the job has results on disk. It stands in for the
+// index during a replay, if the index is later than the record: pages are written
+// while changes go on.
 func (q *Queue) hasResultFiles(id JobID) bool {
 	all, err := q.dirs.root.Sub(resultDir)
 	if err != nil {
@@ -168,8 +166,7 @@ func (q *Queue) removeResults(id JobID) error {
 	return all.RemoveTree(id.String())
 }
 
-// foundResults makes the results of a job whose job file was lost out of their
-// files, as far as these say.
+// foundResults makes the results of a job without a job file from their files.
 func (q *Queue) foundResults(id JobID) (found []Result) {
 	dir, err := q.resultsOf(id)
 	if err != nil {
@@ -192,7 +189,7 @@ func (q *Queue) foundResults(id JobID) (found []Result) {
 	return found
 }
 
-// restored is what is known of a job without its job file.
+// restored is a job made from memory, without its job file.
 func (q *Queue) restored(id JobID, v *view) Job {
 	j := v.job(id)
 	if v.Results {
@@ -205,9 +202,8 @@ func (q *Queue) resultPath(id JobID, name string) string {
 	return q.path(resultDir, id.String()+"/"+name)
 }
 
-// checkResults compares the results of a queue with the job files that name
-// them, but for those of the jobs that are behind the journal. Repairing moves
-// to corrupt/ what is not as a job file says, or is named by none.
+// checkResults compares the results of a queue with the job files, except for jobs
+// behind the journal. Repairing moves unknown and damaged results to corrupt/.
 func (q *Queue) checkResults(behind map[JobID]bool, repair bool, r *Report) error {
 	strange := func(path, why string) { r.Problems = append(r.Problems, Problem{Path: path, Text: why}) }
 	seen := map[JobID]bool{}

@@ -16,23 +16,21 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// Limits of what may be set of a queue.
+// Limits of the properties of a queue.
 const (
 	maxAttempts = 1_000_000
 	maxURI      = 2000
 )
 
-// SetQueue changes the properties of a queue (Cutie 0.3, 6.4): edit gets them
-// as queue-info.txt has them now and changes what is to be changed. They hold,
-// and are on stable storage, when SetQueue returns. Comments, order and
-// elements that mean nothing here stay in the file. If it makes no sense, and
-// that was reported, it is moved to corrupt/, and edit gets the properties that
-// hold. ID, Identifier and Created
-// are what the queue is, and cannot change. A file that was changed is an
-// [Update] of no job. Errors are ErrNoQueue, ErrBadName, ErrQueueExists if
-// another queue has the name, that of edit, and those of storage; then the old
-// properties hold, but the file may be changed already: the next Reload takes
-// it in.
+// SetQueue changes the properties of a queue (Cutie 0.3, 6.4): edit gets them from
+// queue-info.txt and changes them. They hold, and are on stable storage, when
+// SetQueue returns. Comments, order and unknown elements stay in the file. A
+// damaged file was reported before; it is moved to corrupt/, and edit gets the
+// properties in force. ID, Identifier and Created cannot change. A changed file is
+// an [Update] of no job. Errors are ErrNoQueue, ErrBadName, ErrQueueExists if
+// another queue has the name, the error of edit, and those of storage. After an
+// error the old properties hold, but the file may have changed: the next Reload
+// takes it in.
 func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInfo) error) (QueueInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return QueueInfo{}, err
@@ -93,8 +91,8 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	return now.info, nil
 }
 
-// base returns the settings that a change begins with: those of the file. Of one
-// that makes no sense, which was told, they are those in force, and bad is true.
+// base returns the settings to begin a change with: those of the file, or, if it
+// is damaged and was reported, those in force; then bad is true.
 func (q *Queue) base() (now settings, bad bool, err error) {
 	now, err = q.readSettings()
 	if err == nil || transient(err) || q.inForce().bad == "" {
@@ -103,14 +101,14 @@ func (q *Queue) base() (now settings, bad bool, err error) {
 	return q.inForce(), true, nil
 }
 
-// inForce returns the settings that hold.
+// inForce returns the settings in force.
 func (q *Queue) inForce() settings {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	return q.set.settings
 }
 
-// named tells whether a queue other than q has the name.
+// named reports whether a queue other than q has the name.
 func (s *Service) named(name string, q *Queue) bool {
 	for _, other := range s.Queues() {
 		if name != "" && other != q && other.Info().Name == name {
@@ -120,8 +118,8 @@ func (s *Service) named(name string, q *Queue) bool {
 	return false
 }
 
-// rewrite gives the elements of a property file their values. One that has no
-// value is not added.
+// rewrite gives the elements of a property file their values. An empty value is
+// not added.
 func rewrite(doc *anvl.Document, elements anvl.Record) []byte {
 	for _, e := range elements {
 		if old, there := doc.Lookup(e.Name); (there || e.Value != "") && old != e.Value {
@@ -131,8 +129,8 @@ func rewrite(doc *anvl.Document, elements anvl.Record) []byte {
 	return doc.Bytes()
 }
 
-// settings are the properties in queue-info.txt, and the facts that are
-// published of the file.
+// settings are the properties in queue-info.txt, and the published facts of the
+// file.
 type settings struct {
 	info  QueueInfo
 	file  []byte
@@ -143,8 +141,7 @@ type settings struct {
 	made  bool   // nothing was known, the properties are made up
 }
 
-// queueSettings are the settings of a queue in force, and how far others know
-// of them.
+// queueSettings are the settings of a queue in force.
 type queueSettings struct {
 	settings
 	seen      stamp     // of the file at the last look
@@ -160,8 +157,8 @@ func (s *queueSettings) changed(now stamp) bool {
 	return changed
 }
 
-// readSettings reads queue-info.txt. The time of creation is that known
-// already if the file has none.
+// readSettings reads queue-info.txt. If it has no time of creation, the known one
+// stays.
 func (q *Queue) readSettings() (n settings, err error) {
 	var changed time.Time
 	if n.stamp, changed, err = stampOf(q.dirs.root, queueInfo); err != nil {
@@ -173,7 +170,7 @@ func (q *Queue) readSettings() (n settings, err error) {
 	return n, n.parse(q, changed)
 }
 
-// parse reads the file of the settings, which was written last at an instant.
+// parse reads the file of the settings, last written at an instant.
 func (n *settings) parse(q *Queue, changed time.Time) (err error) {
 	if n.info, err = parseQueueInfo(q.id, n.file); err == nil {
 		err = n.info.check()
@@ -191,7 +188,7 @@ func (n *settings) parse(q *Queue, changed time.Time) (err error) {
 	return nil
 }
 
-// use makes the settings hold. Who waited for the end of a pause is served.
+// use puts the settings in force, and serves consumers at the end of a pause.
 func (q *Queue) use(n settings) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -206,11 +203,11 @@ type stamp struct {
 	written, moved int64 // ns
 }
 
-// watched is a file that other hands may change at any time.
+// watched is a file for other hands to change at any time.
 type watched struct{ read, seen stamp }
 
-// changed tells whether the file is to be read again: it is not what was read,
-// and has held still since the last look. Whoever edits it may empty it first.
+// changed reports whether to read the file again: it differs from the last
+// reading, and has held still since the last look. An editor may empty it first.
 func (w *watched) changed(now stamp) bool {
 	still := now == w.seen
 	w.seen = now
@@ -227,8 +224,8 @@ func stampOf(d *durable.Dir, name string) (stamp, time.Time, error) {
 		time.Unix(st.Mtim.Unix()).UTC().Truncate(time.Microsecond), nil
 }
 
-// elements are all the properties as they stand in queue-info.txt, in the
-// order they are written; an empty value stands for the property not set.
+// elements are all properties in the form and order of queue-info.txt; an empty
+// value is a property not set.
 func (info *QueueInfo) elements() anvl.Record {
 	number := func(n, unset int64) string {
 		if n == unset {
@@ -267,7 +264,7 @@ func (info *QueueInfo) elements() anvl.Record {
 
 func (info *QueueInfo) file() []byte { return rewrite(new(anvl.Document), info.elements()) }
 
-// check refuses what could not be kept, and cleans what is text.
+// check refuses values too large or out of range, and cleans texts.
 func (info *QueueInfo) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrBadName}, args...)...)
@@ -301,11 +298,11 @@ func (info *QueueInfo) check() error {
 	return nil
 }
 
-// maxHours is the largest age that fits a duration.
+// maxHours is the largest age in hours to fit a duration.
 const maxHours = int64(1<<63-1) / int64(time.Hour)
 
-// checkURI refuses what is neither empty nor an absolute http or https URI.
-// What stands in the property files is public: they have no place for secrets.
+// checkURI refuses all but the empty string and absolute http or https URIs.
+// Property files are public, so secrets are refused too.
 func checkURI(what, uri string) error {
 	if uri == "" {
 		return nil
@@ -334,8 +331,8 @@ func FormatDigests(s digest.Set) string {
 	return sha.String() + " " + s.String()
 }
 
-// ParseDigests reads names of digests, such as "SHA-256 MD5". SHA-256 is
-// computed always, and not in what is returned.
+// ParseDigests reads names of digests, such as "SHA-256 MD5". The result leaves
+// out SHA-256, which is always computed.
 func ParseDigests(names string) (digest.Set, error) {
 	s, err := digest.ParseSet(names)
 	if err != nil {
@@ -350,7 +347,7 @@ func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
 	if err != nil {
 		return info, err
 	}
-	// A file that was emptied, or cut off, must not pass for one without wishes.
+	// An emptied or truncated file must not pass for one with all defaults.
 	if info.Identifier = r.Value("identifier"); info.Identifier == "" {
 		return info, errors.New("no identifier")
 	}

@@ -11,18 +11,18 @@ import (
 // MaxTake is how many jobs one call may take.
 const MaxTake = 1000
 
-// A Take says who wants jobs, and how.
+// A Take is a request for jobs.
 type Take struct {
 	By    string        // user agent of the consumer
 	Max   int           // jobs at most; 0 means 1, and no more than MaxTake are given
-	Lease time.Duration // at most MaxLease; 0 means that of the queue if it wants reports, else none
+	Lease time.Duration // at most MaxLease; 0 means the one of the queue if it wants reports, else none
 	Keep  bool          // they are not culled before [Queue.Given] is called
 }
 
-// A Taken is a job that was handed out.
+// A Taken is a job for its consumer.
 type Taken struct {
 	Job
-	Token string // shows that the consumer has the lease; "" if it has none
+	Token string // proof of the lease; "" without one
 
 	payload []byte
 	kept    bool // for Given
@@ -33,8 +33,8 @@ type Taken struct {
 // [Queue.Payload] opens it.
 func (t *Taken) AtHand() []byte { return t.payload }
 
-// A waiter is a consumer for whom no job was there. Jobs are handed to
-// waiters in the order these came.
+// A waiter is a consumer waiting for jobs. Waiters are served in the order of
+// their calls.
 type waiter struct {
 	max   int
 	taken []JobID
@@ -42,15 +42,13 @@ type waiter struct {
 }
 
 // Take takes jobs from the head of the queue and makes them Consumed, with one
-// sync (Cutie 0.3, 5.6): fewer than Max if their sidecars are large, and none
-// that are on hold. Each is handed out with a lease if one was asked for or
-// the queue wants reports: until it ends the consumer calls Extend, Conclude
-// or Return with the token, else see [Service.Expire]. A job whose payload is
-// missing or has another length, or is damaged on a queue that verifies, is
-// reported and put on hold instead. If no job
-// is there, or the queue is paused, the error is [ErrEmpty]. Of two calls at
-// the same time either may get the older job, and either may come first in the
-// order of events.
+// sync (Cutie 0.3, 5.6): fewer than Max if their sidecars are large, and no jobs
+// on hold. Each comes with a lease if one was asked for or the queue wants
+// reports: until it ends the consumer calls Extend, Conclude or Return with the
+// token, else see [Service.Expire]. A job with a missing or truncated payload is
+// reported and put on hold instead, on a queue with verification also one with a
+// damaged payload. If there is no job, or the queue is paused, the error is
+// [ErrEmpty]. Two concurrent calls get the jobs, and their events, in any order.
 func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
@@ -71,9 +69,9 @@ func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
 	}
 }
 
-// TakeWait is Take that waits for a job until ctx ends, and then returns
-// [ErrEmpty]. Waiters are served in the order they came; one whose ctx has
-// ended takes no job.
+// TakeWait is Take with a wait for a job until ctx ends; then it returns
+// [ErrEmpty]. Waiters are served in the order of their calls; after the end of its
+// ctx a waiter takes no job.
 func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
@@ -157,7 +155,7 @@ func (q *Queue) claim(max int) []JobID {
 	return q.idx.ClaimFirst(max)
 }
 
-// serve hands available jobs to those who wait; q.mu is held.
+// serve hands available jobs to waiters; q.mu is held.
 func (q *Queue) serve() {
 	for len(q.consumers.line) > 0 && q.idx.Counts.Available > 0 && !q.paused() {
 		w := q.consumers.line[0]

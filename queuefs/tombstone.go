@@ -15,7 +15,7 @@ import (
 	"cutie/queuefs/index"
 )
 
-// A Tombstone tells that there was a job.
+// A Tombstone is a note of a culled job.
 type Tombstone struct {
 	Job    JobID
 	Culled time.Time
@@ -25,10 +25,10 @@ type Tombstone struct {
 // maxTombstones is how many one call returns.
 const maxTombstones = 10_000
 
-// Tombstones returns the jobs that were culled after since, in the order of their
-// events, at most limit of them: 0 means 1000, and no more than 10,000 are given.
-// They are kept for [ServiceInfo].TombstoneAge. The time of the last one is the
-// since of the next call.
+// Tombstones returns the jobs culled after since, in the order of their events, at
+// most limit of them: 0 means 1000, and 10,000 is the most. They are kept for
+// [ServiceInfo].TombstoneAge. The time of the last one is the since of the next
+// call.
 func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
 	if limit <= 0 {
 		limit = 1000
@@ -59,7 +59,7 @@ func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
 	return stones, nil
 }
 
-// tombstonesSince returns the time before which tombstones may be gone.
+// tombstonesSince returns the time of the oldest tombstones to keep.
 func (q *Queue) tombstonesSince() time.Time {
 	hours := q.svc.Info().TombstoneAge
 	if hours == 0 {
@@ -68,7 +68,7 @@ func (q *Queue) tombstonesSince() time.Time {
 	return q.svc.opts.Now().Add(-time.Duration(hours) * time.Hour)
 }
 
-// loadTombstones finds out what the file has.
+// loadTombstones reads the end of the file.
 func (q *Queue) loadTombstones(dir *durable.Dir) error {
 	last, err := q.tombstones.load(dir)
 	if errors.Is(err, errTombstones) {
@@ -120,12 +120,12 @@ const (
 
 var errTombstones = errors.New("file does not verify")
 
-// A tombstoneFile has the tombstones of a queue in the order of their events. It is
-// written at checkpoints, before the journal is released. A crash can tear its end,
-// which is cut off and comes again from the journal.
+// A tombstoneFile has the tombstones of a queue in the order of their events. It
+// is written at checkpoints, before the journal is released. A crash can tear its
+// end, to be cut off and replayed from the journal.
 type tombstoneFile struct {
 	mu   sync.Mutex // taken before mu of the queue
-	size int64      // octets of the file that verify
+	size int64      // bytes of the file without damage
 }
 
 // read returns tombstones after since.
@@ -209,15 +209,15 @@ func (t *tombstoneFile) load(dir *durable.Dir) (last Seq, err error) {
 	return last, nil
 }
 
-// append adds tombstones and syncs the file. After a failed sync, which a second
-// one would not tell, the error is ErrFailed.
+// append adds tombstones and syncs the file. A failed sync is final: the error is
+// ErrFailed.
 func (t *tombstoneFile) append(dir *durable.Dir, stones []index.Tombstone) error {
 	f, err := dir.Append(tombstonesName)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := f.Truncate(t.size); err != nil { // of a crash, or of an attempt that failed
+	if err := f.Truncate(t.size); err != nil { // after a crash, or a failed attempt
 		return err
 	}
 	b := make([]byte, 0, len(stones)*index.TombstoneSize)

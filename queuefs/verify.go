@@ -13,11 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sound returns those of the claimed jobs that may be handed out. One whose
-// payload is missing or has another length is put on hold, so that it is not
-// consumed with nobody having got it, and the queue goes on behind it. On a
-// queue that verifies on reading so is one whose payload cannot be read or has
-// not the digest that it had when it came.
+// sound returns the claimed jobs fit to be handed out. A job with a missing or
+// truncated payload is put on hold, so that it is not consumed by nobody, and the
+// queue goes on after it. With VerifyOnRead a job with an unreadable payload or a
+// wrong digest is put on hold too.
 func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 	q.mu.RLock()
 	look := q.findPayload
@@ -65,8 +64,8 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 	return good, nil
 }
 
-// reason returns what is said of a payload that cannot be handed out. It does
-// not say where the home is: job files are published.
+// reason returns the reason of a hold, without the path of the home: job files are
+// public.
 func reason(id JobID, err error) string {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return fmt.Sprintf("payload of %v: %v", id, p.Err)
