@@ -148,7 +148,6 @@ func (x *exchange) serve() error {
 		if err != nil {
 			return err
 		}
-		defer in.done()
 		switch {
 		case x.submission != 0:
 			return x.submit(in)

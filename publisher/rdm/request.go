@@ -4,12 +4,9 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -86,7 +83,7 @@ func (x *exchange) ask(language, scope, attributes, order, hits string) (err err
 }
 
 // readMessage reads the header of a message in the body (Using the POST method).
-func (x *exchange) readMessage() (*message, error) {
+func (x *exchange) readMessage() (*soif.Reader, error) {
 	switch media, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); {
 	case x.r.Header.Get("Content-Type") == "":
 	case err == nil && (media == MediaType || media == "application/rdm" || media == "text/plain"):
@@ -126,7 +123,7 @@ func (x *exchange) readMessage() (*message, error) {
 }
 
 // readRest reads the part of a request after its header.
-func (x *exchange) readRest(in *message) error {
+func (x *exchange) readRest(in *soif.Reader) error {
 	o, err := in.Read()
 	if err == io.EOF {
 		return nil
@@ -149,27 +146,21 @@ func (x *exchange) readRest(in *message) error {
 	return err
 }
 
-// A message is the body of a request, object by object.
-type message struct {
-	*soif.Reader
-	body *body
-}
-
-func (m *message) done() { m.body.done() }
-
-func (x *exchange) openMessage() (*message, error) {
+func (x *exchange) openMessage() (*soif.Reader, error) {
 	limit := x.h.o.MaxBody
 	if x.r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	b := &body{in: http.MaxBytesReader(x.w, x.r.Body, limit), conn: http.NewResponseController(x.w), idle: x.h.o.BodyIdle}
+	b, err := web.NewBodyReader(x.w, x.r, limit, x.h.o.BodyIdle)
+	if err != nil {
+		return nil, err
+	}
 	var in io.Reader = b
 	switch coding := strings.ToLower(strings.TrimSpace(x.r.Header.Get("Content-Encoding"))); coding {
 	case "", "identity":
 	case "gzip", "x-gzip":
 		z, err := gzip.NewReader(b)
 		if err != nil {
-			b.done()
 			return nil, notGzip(err)
 		}
 		in = &unpacked{z, limit, limit}
@@ -179,7 +170,7 @@ func (x *exchange) openMessage() (*message, error) {
 	}
 	r := soif.NewReader(in)
 	r.Clean, r.Limit = true, x.h.o.MaxObject
-	return &message{r, b}, nil
+	return r, nil
 }
 
 func tooLarge(limit int64) error {
@@ -211,46 +202,4 @@ func notGzip(err error) error {
 		return err
 	}
 	return badRequest("message is not what its content coding says: %v", err)
-}
-
-// A body reads the body of a request. Its errors are ready for the answer.
-type body struct {
-	in    io.Reader
-	conn  *http.ResponseController
-	idle  time.Duration
-	until time.Time // when the time to read is to be extended
-	armed bool
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	// Not at every read: this costs more than reading.
-	if now := time.Now(); now.After(b.until) {
-		b.until = now.Add(b.idle / 8)
-		b.armed = b.conn.SetReadDeadline(now.Add(b.idle)) == nil
-	}
-	n, err := b.in.Read(p)
-	if err == nil || err == io.EOF {
-		return n, err
-	}
-	var (
-		large   *http.MaxBytesError
-		timeout net.Error
-	)
-	switch {
-	case errors.As(err, &large):
-		err = tooLarge(large.Limit)
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &web.Error{Status: http.StatusRequestTimeout, Message: "nothing of the message came for " + b.idle.String() + ", the most that is waited for; send it again and do not pause so long"}
-	default:
-		err = badRequest("message was cut off")
-	}
-	return n, err
-}
-
-// done lifts the time limit for the rest of the connection.
-func (b *body) done() {
-	if b.armed {
-		b.conn.SetReadDeadline(time.Time{})
-		b.armed = false
-	}
 }

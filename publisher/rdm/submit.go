@@ -27,7 +27,7 @@ type result struct {
 
 // submit takes the objects of a submission, each for itself. One is done, and on
 // stable storage, before the next is read.
-func (x *exchange) submit(in *message) error {
+func (x *exchange) submit(in *soif.Reader) error {
 	right := web.Submit
 	if x.submission == RDResponseDeleted {
 		right = web.Delete

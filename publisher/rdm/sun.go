@@ -1,9 +1,11 @@
 package rdm
 
 import (
-	"cutie/queuefs/web"
 	"io"
 	"strings"
+
+	"cutie/publisher/soif"
+	"cutie/queuefs/web"
 )
 
 // readSun reads the first object of a submission to the Sun Portal Search. The
@@ -30,7 +32,7 @@ func (x *exchange) readSun() error {
 
 // retrieveNamed answers with the descriptions of the jobs named in the message.
 // Missing jobs are left out.
-func (x *exchange) retrieveNamed(in *message) error {
+func (x *exchange) retrieveNamed(in *soif.Reader) error {
 	if err := x.find(web.Read); err != nil {
 		return err
 	}

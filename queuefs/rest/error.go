@@ -1,11 +1,12 @@
 package rest
 
 import (
-	"cutie/queuefs"
-	"cutie/queuefs/web"
 	"errors"
 	"net/http"
 	"strings"
+
+	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 func badRequest(format string, args ...any) error {

@@ -36,7 +36,7 @@ type formReader struct {
 
 // readForm reads a submission in the form of multipart/form-data. If its file is
 // a manifest, that is returned.
-func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *body, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
+func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
 	if f.filename != nil {
 		return nil, badRequest("in a form the filename is given with the file")
 	}

@@ -1,13 +1,10 @@
 package rest
 
 import (
-	"errors"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,76 +135,6 @@ func (r *request) browser() bool {
 	return strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html")
 }
 
-// A body reads the body of a request. Its errors say what is to be answered.
-type body struct {
-	in    io.Reader
-	conn  *http.ResponseController
-	idle  time.Duration
-	until time.Time // when the time to read is to be extended
-	armed bool
-	ended bool
-}
-
-// open returns the body of a request that may have at most limit octets.
-func (h *Handler) open(w http.ResponseWriter, r *request, limit int64) (*body, error) {
-	if r.ContentLength > limit {
-		return nil, tooLarge("body has %d octets, more than %d", r.ContentLength, limit)
-	}
-	b := &body{in: r.Body, conn: http.NewResponseController(w), idle: h.o.BodyIdle}
-	if r.ContentLength < 0 {
-		b.in = http.MaxBytesReader(w, r.Body, limit)
-	}
-	return b, nil
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	// Not at every read, since that would cost more than to read. A connection
-	// that knows no deadlines has none.
-	if now := time.Now(); now.After(b.until) {
-		b.until = now.Add(b.idle / 8)
-		b.armed = b.conn.SetReadDeadline(now.Add(b.idle)) == nil
-	}
-	n, err := b.in.Read(p)
-	if err == nil || err == io.EOF {
-		b.ended = b.ended || err == io.EOF
-		return n, err
-	}
-	var (
-		large   *http.MaxBytesError
-		timeout net.Error
-	)
-	switch {
-	case errors.As(err, &large):
-		err = tooLarge("body has more than %d octets", large.Limit)
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &web.Error{Status: http.StatusRequestTimeout, Message: b.late(err)}
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		err = badRequest("body was cut off")
-	default:
-		err = badRequest("body could not be read")
-	}
-	return n, err
-}
-
-// late says why the body is waited for no longer. The deadline of a connection
-// comes wrapped; itself it is the word of who stands before the Handler, and has
-// a limit for bodies that trickle.
-func (b *body) late(err error) string {
-	if err == os.ErrDeadlineExceeded {
-		return "the body came more slowly than is waited for; send the request again over a faster connection, or with less in it"
-	}
-	return "nothing of the body came for " + inSeconds(b.idle) + " seconds, the most that is waited for; send the request again and do not pause so long"
-}
-
-// done lifts the limit of time, so that it does not end what follows. It stays
-// on a body that was not read to its end, for the server tries that in turn.
-func (b *body) done() {
-	if b.armed && b.ended {
-		b.conn.SetReadDeadline(time.Time{})
-		b.armed = false
-	}
-}
-
 // fields adds to the parameters of the query those of a form in the body, and
 // refuses all but names. A body that does not say what it is has no meaning.
 func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) error {
@@ -284,11 +211,10 @@ func (h *Handler) drain(w http.ResponseWriter, r *request) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
-	b, err := h.open(w, r, 64<<10)
+	b, err := web.NewBodyReader(w, r.Request, 64<<10, h.o.BodyIdle)
 	if err != nil {
 		return err
 	}
-	defer b.done()
 	_, err = io.Copy(io.Discard, b)
 	return err
 }
@@ -299,11 +225,10 @@ func (h *Handler) small(w http.ResponseWriter, r *request) ([]byte, error) {
 }
 
 func (h *Handler) read(w http.ResponseWriter, r *request, limit int64) ([]byte, error) {
-	b, err := h.open(w, r, limit)
+	b, err := web.NewBodyReader(w, r.Request, limit, h.o.BodyIdle)
 	if err != nil {
 		return nil, err
 	}
-	defer b.done()
 	return io.ReadAll(b)
 }
 

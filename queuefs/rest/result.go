@@ -49,11 +49,10 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	b, err := h.open(w, r, h.o.MaxBody)
+	b, err := web.NewBodyReader(w, r.Request, h.o.MaxBody, h.o.BodyIdle)
 	if err != nil {
 		return err
 	}
-	defer b.done()
 	name := r.PathValue("name")
 	draft, err := q.NewResult(r.Context(), id, token, name, typ, expect)
 	if errors.Is(err, queuefs.ErrNoJob) {

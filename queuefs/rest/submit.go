@@ -45,7 +45,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
-	b, err := h.open(w, r, h.o.MaxBody)
+	b, err := web.NewBodyReader(w, r.Request, h.o.MaxBody, h.o.BodyIdle)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,6 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	} else {
 		manifest, err = h.readBare(sub, &f, b, r, by, contentType)
 	}
-	b.done()
 	if err != nil {
 		return err
 	}
@@ -104,7 +103,7 @@ func isFormData(contentType string) bool {
 
 // readBare reads a submission that is nothing but the payload, or the manifest,
 // which is returned then.
-func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *body, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
+func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
 	m := queuefs.Meta{Submitter: by, Owner: UserOf(r.Context())}
 	if m.MediaType, err = mediaType(contentType); err != nil {
 		return nil, err

@@ -2,11 +2,12 @@ package uws
 
 import (
 	"bytes"
-	"cutie/queuefs/web"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"cutie/queuefs/web"
 )
 
 func bad(format string, a ...any) error {

@@ -171,7 +171,11 @@ func (j *job) setParams(ctx context.Context, pairs []pair) error {
 
 // putParameter gives one parameter a new value.
 func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
-	value, err := io.ReadAll(io.LimitReader(h.body(w, r), maxParams+1))
+	in, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	value, err := io.ReadAll(io.LimitReader(in, maxParams+1))
 	if err != nil {
 		return err
 	}

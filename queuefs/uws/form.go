@@ -6,14 +6,12 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/web"
@@ -56,39 +54,8 @@ func formatForm(pairs []pair) string {
 	return b.String()
 }
 
-// A body reads the body of a request. Its errors have the status of the answer.
-type body struct {
-	in   io.Reader
-	conn *http.ResponseController
-	idle time.Duration
-}
-
-func (h *Handler) body(w http.ResponseWriter, r *request) *body {
-	return &body{http.MaxBytesReader(w, r.Body, h.o.MaxBody), http.NewResponseController(w), h.o.BodyIdle}
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	// Some connections know no deadlines.
-	_ = b.conn.SetReadDeadline(time.Now().Add(b.idle))
-	n, err := b.in.Read(p)
-	if err == nil {
-		return n, nil
-	}
-	var (
-		large   *http.MaxBytesError
-		timeout net.Error
-	)
-	switch {
-	case err == io.EOF:
-		_ = b.conn.SetReadDeadline(time.Time{})
-	case errors.As(err, &large):
-		err = &web.Error{Status: http.StatusRequestEntityTooLarge, Message: "body has more than " + strconv.FormatInt(large.Limit, 10) + " octets"}
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &web.Error{Status: http.StatusRequestTimeout, Message: "nothing of the body came for " + b.idle.String() + ", the most that is waited for; send the request again and do not pause so long"}
-	default:
-		err = bad("body could not be read")
-	}
-	return n, err
+func (h *Handler) body(w http.ResponseWriter, r *request) (*web.BodyReader, error) {
+	return web.NewBodyReader(w, r.Request, h.o.MaxBody, h.o.BodyIdle)
 }
 
 // maxUploads is how many files may come with a job.
@@ -148,7 +115,10 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 	}
 	_, fromPage := r.value(linesField)
 	media, attrs, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	in := h.body(w, r)
+	in, err := h.body(w, r)
+	if err != nil {
+		return f, err
+	}
 	switch {
 	case r.Method == http.MethodGet || r.Method == http.MethodHead || r.ContentLength == 0 || r.Body == http.NoBody:
 	case media == "multipart/form-data":

@@ -1,8 +1,9 @@
 package uws
 
 import (
-	"cutie/queuefs/web"
 	"net/http"
+
+	"cutie/queuefs/web"
 )
 
 // mainResult is the name clients use without reading the list.

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+)
+
+// A BodyReader reads the body of a request up to a limit, and gives up when nothing
+// comes for a while. Its errors are of type [*Error].
+type BodyReader struct {
+	in    io.Reader
+	conn  *http.ResponseController
+	idle  time.Duration
+	until time.Time // then the deadline is extended
+	armed bool      // there is a deadline
+}
+
+// NewBodyReader returns the body of a request of at most limit bytes. The error of a
+// larger one has status 413, at once if the request says its length.
+func NewBodyReader(w http.ResponseWriter, r *http.Request, limit int64, idle time.Duration) (*BodyReader, error) {
+	if r.ContentLength > limit {
+		return nil, Errorf(http.StatusRequestEntityTooLarge, "body has %d octets, more than %d", r.ContentLength, limit)
+	}
+	b := &BodyReader{in: r.Body, conn: http.NewResponseController(w), idle: idle}
+	if r.ContentLength < 0 {
+		b.in = http.MaxBytesReader(w, r.Body, limit)
+	}
+	return b, nil
+}
+
+// Read reads the body. At its end the deadline goes; on an unfinished body it
+// stays, because the server reads the rest.
+func (b *BodyReader) Read(p []byte) (int, error) {
+	// Setting a deadline costs more than a read, so not every read does it. Some
+	// connections know no deadlines.
+	if now := time.Now(); now.After(b.until) {
+		b.until = now.Add(b.idle / 8)
+		b.armed = b.conn.SetReadDeadline(now.Add(b.idle)) == nil
+	}
+	n, err := b.in.Read(p)
+	var (
+		large   *http.MaxBytesError
+		timeout net.Error
+	)
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF:
+		if b.armed {
+			b.conn.SetReadDeadline(time.Time{})
+			b.armed = false
+		}
+		return n, err
+	case errors.As(err, &large):
+		err = Errorf(http.StatusRequestEntityTooLarge, "body has more than %d octets", large.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		err = &Error{http.StatusRequestTimeout, b.late(err)}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = Errorf(http.StatusBadRequest, "body was cut off")
+	default:
+		err = Errorf(http.StatusBadRequest, "body could not be read")
+	}
+	return n, err
+}
+
+// late returns why the wait for the body ended. A deadline of the connection is
+// wrapped; a bare one is from the daemon, and limits bodies that trickle.
+func (b *BodyReader) late(err error) string {
+	if err == os.ErrDeadlineExceeded {
+		return "the body came more slowly than is waited for; send the request again over a faster connection, or with less in it"
+	}
+	seconds := strconv.FormatFloat(b.idle.Seconds(), 'f', -1, 64)
+	return "nothing of the body came for " + seconds + " seconds, the most that is waited for; send the request again and do not pause so long"
+}
