@@ -3,7 +3,7 @@ package queuefs
 import (
 	"crypto/sha256"
 
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // A change of queue-info.txt is an event of its own: an Update of no job, whose
@@ -40,7 +40,7 @@ func (q *Queue) adopt(n settings) error {
 }
 
 // applyInfo is apply for the event of a changed queue-info.txt; q.mu is held.
-func (q *Queue) applyInfo(r *record, at segment.Position) {
+func (q *Queue) applyInfo(r *record, at journal.LSN) {
 	q.set.announced, q.idx.Changed = r.sha, true
 	q.note(r, at)
 	if n := q.set.next; n != nil {

@@ -14,7 +14,7 @@ import (
 
 // benchHome opens a home with the journal segments of real use.
 func benchHome(b *testing.B) (*queuefs.Service, *queuefs.Queue) {
-	s, q := openHome(b, b.TempDir(), queuefs.Options{Segment: segment.MaxSegment})
+	s, q := openHome(b, b.TempDir(), queuefs.Options{Segment: segment.MaxSize})
 	b.Cleanup(func() { closeHome(b, s) })
 	return s, q
 }

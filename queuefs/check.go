@@ -64,7 +64,7 @@ func Check(dir string, o CheckOptions) (r Report, err error) {
 
 // fileNow brings all files up to the journal, as far as there is room.
 func (s *Service) fileNow() error {
-	at := s.log.Done().At
+	at := s.log.Stats().Next
 	err := s.makeRoom()
 	for _, q := range s.Queues() {
 		if err == nil {

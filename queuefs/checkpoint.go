@@ -9,7 +9,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // maxKeep is how many octets of journal are kept for a follower that is not
@@ -66,13 +66,15 @@ func (s *Service) checkpointLocked(closing bool) error {
 			return storageError(err)
 		}
 	}
-	mark, written := s.log.Done(), s.log.Written()
+	log := s.log.Stats()
+	mark := log.Next
 	queues := s.Queues()
 	for _, q := range queues {
+		q.show(mark)
 		q.dropPacks(false)
 		q.packs.unload(0, 0) // nobody may be taking jobs any more
 		q.pack(func() bool { return true })
-		if err := q.fileUpTo(mark.At); err != nil {
+		if err := q.fileUpTo(mark); err != nil {
 			s.full.Store(errors.Is(storageError(err), ErrNoSpace))
 			return storageError(fmt.Errorf("queue %s: files: %w", q.id, err))
 		}
@@ -90,7 +92,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 	}
 	var staged []*stagedPages
 	for _, q := range queues {
-		st, err := q.stage(mark.At, closing)
+		st, err := q.stage(mark, closing)
 		if st != nil {
 			defer st.end()
 			staged = append(staged, st)
@@ -118,7 +120,7 @@ func (s *Service) checkpointLocked(closing bool) error {
 		}
 	}
 	keep := mark
-	if s.follower == nil && s.keep.At != 0 && mark.At.Segment()-s.keep.At.Segment() < maxKeep/segment.MaxSegment {
+	if s.follower == nil && s.keep != 0 && log.Held <= maxKeep {
 		keep = s.keep
 	}
 	c := checkpointFile{past: mark, keep: keep, clean: closing}
@@ -136,19 +138,21 @@ func (s *Service) checkpointLocked(closing bool) error {
 	}
 	s.keep, s.past = keep, mark
 	s.look() // before less is reckoned for what is written now
-	s.lastMark.Store(written)
+	s.lastMark.Store(log.Written)
 	s.found.Store(0)
 	s.room.found.Store(0)
 	s.room.unsure.Store(0)
 	s.lastTime = s.opts.Now()
+	err := s.log.Release(keep)
+	first := s.log.Stats().First
 	for _, q := range queues {
-		q.forget(keep.At.Segment())
+		q.forget(first)
 	}
-	return s.log.Release(keep.At.Segment())
+	return err
 }
 
-// fileUpTo brings the files up to position at of the journal.
-func (q *Queue) fileUpTo(at segment.Position) error {
+// fileUpTo brings the files up to the record at of the journal.
+func (q *Queue) fileUpTo(at journal.LSN) error {
 	for range readTries {
 		q.settle()
 		if err := q.fileMany(func() bool { return true }); err != nil {
@@ -169,7 +173,7 @@ func (q *Queue) settle() {
 }
 
 // behind tells whether the files of some job lack an event before at.
-func (q *Queue) behind(at segment.Position) bool {
+func (q *Queue) behind(at journal.LSN) bool {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	for u := range q.unfiled.all() {
@@ -180,16 +184,16 @@ func (q *Queue) behind(at segment.Position) bool {
 	return false
 }
 
-// forget drops the places of events in segments before number.
-func (q *Queue) forget(number uint64) {
+// forget drops the places of events before the record first.
+func (q *Queue) forget(first journal.LSN) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := 0
-	for n < len(q.events) && q.events[n].Segment() < number {
+	for n < len(q.events) && q.events[n] < first {
 		n++
 	}
 	if n > 0 {
-		q.events = append([]segment.Position(nil), q.events[n:]...)
+		q.events = append([]journal.LSN(nil), q.events[n:]...)
 		q.firstSeq += Seq(n)
 	}
 }
@@ -206,7 +210,7 @@ type stagedPages struct {
 // stage writes the changed pages of the queue, and its queue file, under
 // temporary names. Without changes it returns nil. What it returns must be
 // ended, also beside an error.
-func (q *Queue) stage(at segment.Position, closing bool) (st *stagedPages, err error) {
+func (q *Queue) stage(at journal.LSN, closing bool) (st *stagedPages, err error) {
 	q.mu.RLock()
 	touched := q.idx.Changed
 	q.mu.RUnlock()

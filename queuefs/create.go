@@ -111,7 +111,7 @@ func (q *Queue) begin() error {
 	q.idx.Reach(former)
 	q.before = q.idx.Last().Seq
 	q.set.announced = q.set.facts.SHA256 // the queue begins with this file
-	q.since = q.svc.log.Done().At
+	q.since = q.svc.log.Stats().Next
 	x := q.indexed(q.since)
 	x.bare, x.empty = true, q.idx.Pages() == 0
 	return queueIndexIn(dir, q.id).Write(x.file())
@@ -120,7 +120,7 @@ func (q *Queue) begin() error {
 // beginAgain is for a journal that other hands took away: its places begin
 // anew, and what comes now must not be taken for that of former queues.
 func (s *Service) beginAgain() error {
-	at, late := s.log.Done().At, false
+	at, late := s.log.Stats().Next, false
 	for _, q := range s.queues {
 		if q.since > at {
 			q.since, q.idx.Changed, late = at, true, true

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cutie/queuefs/index"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // CullOptions say what [Service.Cull] does.
@@ -245,7 +245,7 @@ func (q *Queue) cullable(c index.Candidate) (Culled, bool) {
 func (q *Queue) cullSome(some []index.Candidate) (culled []Culled, n int, err error) {
 	for n = len(some); ; n /= 2 {
 		culled, err = q.cullAll(some[:n])
-		if n < 2 || !errors.Is(err, segment.ErrTooLarge) {
+		if n < 2 || !errors.Is(err, journal.ErrTooLarge) {
 			break
 		}
 	}

@@ -1,14 +1,15 @@
 package queuefs
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"io"
 
 	"cutie/queuefs/index"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
-// fetchLimit is how many octets of the journal are read at a time, and how many
-// octets of payloads come along with their jobs.
+// fetchLimit is how many bytes of payloads come along with their jobs.
 const fetchLimit = 256 << 10
 
 // fetchGap is up to how many octets between two jobs are read for nothing,
@@ -42,124 +43,101 @@ func partOf(j *index.Job, at int) part {
 // fetch is Job for each of ids, and with payloads their payloads, as far as they
 // are at hand: one that is empty is not nil. It releases none of the jobs.
 func (q *Queue) fetch(ids []JobID, payloads bool) ([]Job, [][]byte, error) {
-	f := fetch{q: q, jobs: make([]Job, 0, len(ids))}
+	jobs, data := make([]Job, len(ids)), make([][]byte, len(ids))
+	left := int64(0)
 	if payloads {
-		f.payloads = make([][]byte, 0, len(ids))
+		left = fetchLimit
 	}
-	for len(f.jobs) < len(ids) {
-		rest := ids[len(f.jobs):]
-		if f.run(rest) > 0 {
+	for i, id := range ids {
+		var ok bool
+		if jobs[i], data[i], ok = q.journaled(id, left); ok {
+			left -= int64(len(data[i]))
 			continue
 		}
-		if j, payload, ok := q.packed(rest[0]); ok {
-			f.add(j, payload)
+		if jobs[i], data[i], ok = q.packed(id); ok {
 			continue
 		}
-		j, err := q.Job(rest[0])
-		if err != nil {
+		var err error
+		if jobs[i], err = q.Job(id); err != nil {
 			return nil, nil, err
 		}
-		f.add(j, nil)
 	}
-	return f.jobs, f.payloads, nil
+	return jobs, data, nil
 }
 
-func (f *fetch) add(j Job, payload []byte) {
-	f.jobs = append(f.jobs, j)
-	if f.payloads != nil {
-		f.payloads = append(f.payloads, payload)
-		f.kept += len(payload)
+// journaled reads a job with one read from the journal, and a payload of up to limit
+// bytes beside it. It returns false if that is not possible or does not verify.
+func (q *Queue) journaled(id JobID, limit int64) (j Job, payload []byte, ok bool) {
+	v, ok := q.view(id)
+	if !ok || v.u.text == 0 {
+		return j, nil, false
 	}
+	beside := v.u.payload == v.u.text && v.Size <= limit
+	text, payload, err := q.journaledParts(&v, beside)
+	if err != nil || sha256.Sum256(text) != v.FileSHA256 {
+		return j, nil, false
+	}
+	if j, err = ParseJob(text); err != nil || j.ID != id {
+		return j, nil, false
+	}
+	j.Queue, j.Status, j.Size = q.id, v.Status, v.Size
+	if len(payload) < len(text) {
+		payload = bytes.Clone(payload) // the job file is not kept for its sake
+	}
+	return j, payload, true
 }
 
-// run adds those of the jobs that ids begins with which are in the journal, one
-// behind the other, and returns how many. What does not read as it should is left
-// to [Queue.Job].
-func (f *fetch) run(ids []JobID) int {
-	from, length := f.plan(ids)
-	if len(f.parts) == 0 {
-		return 0
+// journaledParts reads the job file of a job from the journal, and its payload if
+// wanted.
+func (q *Queue) journaledParts(v *view, wanted bool) (text, payload []byte, err error) {
+	n, beside := v.FileLength, v.u.payload == v.u.text
+	if wanted && beside {
+		n += int(v.Size)
 	}
-	buf := make([]byte, length)
-	if err := f.q.svc.log.ReadAt(buf, from); err != nil {
-		return 0
+	r, err := q.recordAt(v.u.text, v.MediaType, n)
+	switch {
+	case err != nil:
+	case wanted && beside:
+		payload = r.payload
+	case wanted:
+		payload, err = q.journaledPayload(v.u.payload, v.MediaType, v.Size)
 	}
-	apart := f.lean(length)
-	for i := range f.parts {
-		p := &f.parts[i]
-		text := buf[p.text:p.end]
-		if sha256.Sum256(text) != p.sum {
-			return i
-		}
-		j, err := ParseJob(text)
-		if err != nil || j.ID != ids[i] {
-			return i
-		}
-		j.Queue, j.Status, j.Size = f.q.id, p.status, p.size
-		var payload []byte
-		if p.whole >= p.end {
-			if payload = buf[p.end:p.whole:p.whole]; apart {
-				payload = append(make([]byte, 0, len(payload)), payload...)
-			}
-		}
-		f.add(j, payload)
+	if err == nil && (r.text == nil || wanted && int64(len(payload)) != v.Size) {
+		err = errRecord
 	}
-	return len(f.parts)
+	return r.text, payload, err
 }
 
-// lean tells whether the payloads are less than half of what is read, and so are
-// to be kept without it.
-func (f *fetch) lean(length int) bool {
-	for i := range f.parts {
-		if p := &f.parts[i]; p.whole >= 0 {
-			length -= 2 * (p.whole - p.end)
-		}
+// journaledPayload reads a payload of size bytes from its record.
+func (q *Queue) journaledPayload(at journal.LSN, mediaType string, size int64) ([]byte, error) {
+	r, err := q.recordAt(at, mediaType, 0)
+	if err != nil {
+		return nil, err
 	}
-	return length > 0
+	data := make([]byte, size)
+	n, err := q.svc.log.ReadAt(data, at, r.payloadAt())
+	if err == io.EOF {
+		err = nil // the caller sees the length
+	}
+	return data[:n], err
 }
 
-// plan sets the parts of the next run and returns what is to be read for them.
-func (f *fetch) plan(ids []JobID) (from segment.Position, length int) {
-	q := f.q
-	f.parts = f.parts[:0]
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	kept := f.kept
-	for _, id := range ids {
-		j, ok := q.idx.Job(id)
-		if !ok {
-			break
-		}
-		u := q.unfiled.of(id)
-		if u.text == 0 {
-			break
-		}
-		if len(f.parts) == 0 {
-			from = u.text
-		}
-		if u.text.Segment() != from.Segment() || u.text < from.Add(length) {
-			break
-		}
-		at := int(u.text - from)
-		p := partOf(&j, at)
-		if f.payloads != nil && u.payload == u.text.Add(j.FileLength) && kept+int(p.size) <= fetchLimit {
-			p.whole = p.end + int(p.size)
-			kept += int(p.size)
-		}
-		if !f.join(p, &length) {
-			break
-		}
+// recordAt reads a record of the queue from the journal as far as its names and n
+// bytes of text and payload.
+func (q *Queue) recordAt(at journal.LSN, mediaType string, n int) (r record, err error) {
+	// Most records name no file.
+	if r, err = q.svc.recordAt(at, recWide+len(q.id)+len(mediaType)+n); err == errRecord || err == nil && n > 0 && r.text == nil {
+		r, err = q.svc.recordAt(at, recHead+n)
 	}
-	return from, length
+	return r, err
 }
 
-// join adds a part to those that are read with one read of length octets, unless
-// it is too far away or too much.
-func (f *fetch) join(p part, length *int) bool {
-	next := max(p.end, p.whole)
-	if len(f.parts) > 0 && (p.text-*length > fetchGap || next > fetchLimit) {
-		return false
+// recordAt reads up to n bytes of a record of the journal.
+func (s *Service) recordAt(at journal.LSN, n int) (r record, err error) {
+	buf := make([]byte, n)
+	k, err := s.log.ReadAt(buf, at, 0)
+	if err == nil || err == io.EOF {
+		err = r.get(buf[:k])
 	}
-	f.parts, *length = append(f.parts, p), next
-	return true
+	return r, err
 }

@@ -46,7 +46,8 @@ func (s *Service) maintain(ctx context.Context) error {
 	defer s.end()
 	now := s.opts.Now()
 	s.upkeep.Lock()
-	written, behind := s.log.Written(), s.behind()
+	log := s.log.Stats()
+	written, behind := log.Written, s.behind()
 	elapsed := now.Sub(s.seen.at).Seconds()
 	calm := elapsed <= 0 || float64(written-s.seen.written)/elapsed < calmRate
 	s.seen.at, s.seen.written = now, written
@@ -54,7 +55,7 @@ func (s *Service) maintain(ctx context.Context) error {
 	light := calm || s.dirty.Load() <= someDirty
 	due := s.lagging()
 	if behind > 0 {
-		short := s.log.Short() && age >= time.Second // released segments are the next ones
+		short := log.Short && age >= time.Second // released segments are the next ones
 		due = due || short || age < 0 || age >= maxLag || light && age >= maxAge
 	}
 	s.survey()
@@ -63,7 +64,7 @@ func (s *Service) maintain(ctx context.Context) error {
 	case due:
 		return s.checkpoint(false)
 	case calm || s.full.Load():
-		return s.fileAll(ctx, func() bool { return s.log.Written() <= written+calmRate/4 })
+		return s.fileAll(ctx, func() bool { return s.log.Stats().Written <= written+calmRate/4 })
 	}
 	return nil
 }
@@ -183,7 +184,7 @@ func (q *Queue) culledFirst() int {
 }
 
 // behind returns the octets of journal since the last checkpoint.
-func (s *Service) behind() int64 { return s.log.Written() - s.lastMark.Load() }
+func (s *Service) behind() int64 { return s.log.Stats().Written - s.lastMark.Load() }
 
 // Unfiled returns how many jobs have files that are behind the journal.
 func (s *Service) Unfiled() int { return int(s.dirty.Load()) }

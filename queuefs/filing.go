@@ -181,15 +181,11 @@ func (q *Queue) prepare(d *draft) error {
 	if d.v.Status == 0 {
 		return nil
 	}
-	d.text = make([]byte, d.v.FileLength)
-	if err := q.svc.log.ReadAt(d.text, d.v.u.text); err != nil {
+	var err error
+	if d.text, d.payload, err = q.journaledParts(&d.v, !d.v.PayloadFiled && d.v.temp == "" && d.v.u.payload != 0); err != nil {
 		return err
 	}
-	if !d.v.PayloadFiled && d.v.temp == "" && d.v.u.payload != 0 {
-		d.payload = make([]byte, d.v.Size)
-		if err := q.svc.log.ReadAt(d.payload, d.v.u.payload); err != nil {
-			return err
-		}
+	if d.payload != nil {
 		_, _ = q.dirs.payload.Stat(d.name)
 	}
 	from := d.v.Filed

@@ -2,9 +2,10 @@ package queuefs
 
 import (
 	"errors"
+	"io"
 	"slices"
 
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // Seq returns the number of the last event, 0 before the first.
@@ -34,53 +35,20 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 	places := slices.Clone(from[:min(len(from), max)])
 	q.mu.RUnlock()
 	events := make([]Event, 0, len(places))
-	r := eventReader{log: q.svc.log}
-	for i, at := range places {
-		// Small records stand close to each other: read many at a time.
-		dense := i+1 < len(places) && places[i+1] > at && places[i+1]-at < eventBlock/16
-		e, err := r.read(at, dense)
-		if errors.Is(err, segment.ErrReleased) {
+	buf := make([]byte, recHead)
+	var r record
+	for _, at := range places {
+		n, err := q.svc.log.ReadAt(buf, at, 0)
+		if err == nil || err == io.EOF {
+			err = r.get(buf[:n])
+		}
+		if errors.Is(err, journal.ErrReleased) {
 			return events, ErrGone
 		}
 		if err != nil {
 			return events, err
 		}
-		events = append(events, e)
+		events = append(events, r.event())
 	}
 	return events, nil
-}
-
-// An eventReader reads records whose places grow, block by block.
-type eventReader struct {
-	log *segment.Log
-	buf []byte
-	at  segment.Position // of buf[0]
-	rec record
-}
-
-const eventBlock = 64 << 10
-
-func (r *eventReader) read(at segment.Position, dense bool) (Event, error) {
-	// The fixed part, the names and the length of the text are enough.
-	const need = recFixed + maxQueueID + maxLabel + 64
-	if at < r.at || at.Add(need) > r.at.Add(len(r.buf)) || r.buf == nil {
-		n := int64(need)
-		if dense {
-			n = eventBlock
-		}
-		n = min(n, r.log.Available(at))
-		if r.buf = r.buf[:0]; int64(cap(r.buf)) < n {
-			r.buf = make([]byte, n)
-		}
-		r.buf = r.buf[:n]
-		if err := r.log.ReadAt(r.buf, at); err != nil {
-			r.buf = nil
-			return Event{}, err
-		}
-		r.at = at
-	}
-	if err := r.rec.get(r.buf[at-r.at:]); err != nil {
-		return Event{}, err
-	}
-	return r.rec.event(), nil
 }

@@ -1,7 +1,6 @@
 package queuefs
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -71,7 +71,7 @@ func (s *Service) load() error {
 	}
 	// A crash before this takes in the rest of what was done by hand when the
 	// home is opened again.
-	if c.clean || !indexed {
+	if c.clean || c.former || !indexed {
 		if err := s.markOpen(c); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (s *Service) load() error {
 	s.room.unsure.Store(s.dirty.Load())
 	s.lastTime = s.opts.Now()
 	s.seen.at = s.lastTime
-	s.inline = min(inlineLimit, s.log.MaxAppend()/4)
+	s.inline = min(inlineLimit, s.log.Stats().MaxAppend/4)
 	s.survey()
 	return nil
 }
@@ -107,70 +107,57 @@ func (s *Service) replay(c checkpointFile) error {
 	if s.jdir, err = logs.MakeSub(journalDir); err != nil {
 		return err
 	}
-	from := c.past
-	if c.keep.At != 0 && c.keep.At < from.At {
-		from = c.keep
-	}
-	var r record
-	var bad error
-	strays := map[string]index.Numbers{} // of queues that are not listed
-	told := map[string]bool{}
-	visit := func(recs []byte, at segment.Position) {
-		for len(recs) >= 4 && bad == nil {
-			n := int(binary.LittleEndian.Uint32(recs))
-			if n < recFixed || n > len(recs) {
-				bad = errRecord
-				return
-			}
-			if err := r.get(recs[:n]); err != nil {
-				bad = err
-				return
-			}
-			q := s.byID[r.queue]
-			if q == nil {
-				strays[r.queue] = strays[r.queue].Max(index.Numbers{Job: r.job, Seq: r.seq})
-			}
-			switch {
-			case q != nil && at < q.since:
-				// Of a queue of the name that was removed.
-			case q == nil && at < c.past.At:
-				// Kept for a follower that is not here; of a queue that was removed.
-			case q == nil:
-				if !told[r.queue] {
-					told[r.queue] = true
-					s.report(Problem{Path: logDir + "/" + journalDir, Text: fmt.Sprintf("events of queue %q, which %s does not list, passed over", r.queue, queuesName)})
-				}
-			case at < c.past.At:
-				q.note(&r, at)
-			default:
-				q.apply(&r, at, true)
-				s.room.found.Add(int64(n))
-				s.lastMark.Store(-1)
-			}
-			recs, at = recs[n:], at.Add(n)
-		}
-	}
-	s.log, err = segment.Open(s.jdir, from, segment.Options{Segment: s.opts.Segment, Spare: s.canSpare, Visit: visit, Earlier: true,
+	log, err := segment.Open(s.jdir, segment.Options{From: c.from(), Batch: c.batch, Size: s.opts.Segment, Spare: s.canSpare,
 		Report: func(name, text string) {
 			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
 		}})
 	if err != nil {
 		return err
 	}
-	// A follower that has not seen a checkpoint yet wants it all.
-	if from.At == 0 {
-		from = s.log.First()
+	s.log = log
+	s.past, s.keep = c.past, c.from()
+	if st := log.Stats(); s.keep == 0 && st.First < st.Next {
+		s.keep = st.First // a follower that has not seen a checkpoint yet wants it all
 	}
-	s.past, s.keep = c.past, from
-	if bad != nil {
-		return bad
+	s.strays = map[string]index.Numbers{} // of queues that are not listed
+	var r record
+	for rec, err := range log.Read(0) {
+		if err == nil {
+			err = r.get(rec.Data)
+		}
+		if err != nil {
+			return err
+		}
+		s.replayed(&r, rec.LSN, len(rec.Data))
 	}
 	// A damaged list of former queues is found here, and not when one is made.
-	s.strays = strays
 	if err := s.retireStrays(); !errors.Is(storageError(err), ErrNoSpace) {
 		return err
 	}
 	return nil
+}
+
+// replayed takes in a record of size bytes. Those before the checkpoint are kept for
+// followers.
+func (s *Service) replayed(r *record, at journal.LSN, size int) {
+	q := s.byID[r.queue]
+	if q == nil {
+		s.strays[r.queue] = s.strays[r.queue].Max(index.Numbers{Job: r.job, Seq: r.seq})
+	}
+	switch {
+	case q != nil && at < q.since:
+		// Of a queue of the name that was removed.
+	case q == nil && at < s.past:
+		// Of a queue that was removed.
+	case q == nil:
+		s.report(Problem{Path: logDir + "/" + journalDir, Text: fmt.Sprintf("events of queue %q, which %s does not list, passed over", r.queue, queuesName)})
+	case at < s.past:
+		q.note(r, at)
+	default:
+		q.apply(r, at, true)
+		s.room.found.Add(int64(size))
+		s.lastMark.Store(-1)
+	}
 }
 
 // sweepTemps removes payloads that never came to be jobs.
@@ -234,7 +221,7 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	}
 	// If a crash came between this file and the checkpoint that goes with it,
 	// pages may be older than it.
-	if was.scanned, err = q.loadPages(dir, x.pages, x.at <= c.past.At); err != nil {
+	if was.scanned, err = q.loadPages(dir, x.pages, x.at <= c.past); err != nil {
 		return was, err
 	}
 	if err := q.findPacks(dir); err != nil {

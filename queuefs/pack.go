@@ -265,16 +265,15 @@ func (q *Queue) writePack(n int, ids []JobID) error {
 		if !ok || v.u.text == 0 || v.u.payload == 0 {
 			continue // its files are as good
 		}
-		at, text := len(buf)+packEntry, v.FileLength
-		end := at + text + int(v.Size)
-		buf = append(buf, make([]byte, end-len(buf))...)
-		le := binary.LittleEndian
-		le.PutUint32(buf[at-packEntry:], uint32(id))
-		le.PutUint32(buf[at-packEntry+4:], uint32(text))
-		le.PutUint32(buf[at-packEntry+8:], uint32(v.Size))
-		if err := errors.Join(q.svc.log.ReadAt(buf[at:at+text], v.u.text), q.svc.log.ReadAt(buf[at+text:end], v.u.payload)); err != nil {
+		text, payload, err := q.journaledParts(&v, true)
+		if err != nil {
 			return err
 		}
+		le := binary.LittleEndian
+		buf = le.AppendUint32(buf, uint32(id))
+		buf = le.AppendUint32(buf, uint32(len(text)))
+		buf = le.AppendUint32(buf, uint32(len(payload)))
+		buf = append(append(buf, text...), payload...)
 	}
 	if len(buf) == len(packMagic) {
 		return errPack

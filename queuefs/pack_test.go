@@ -16,7 +16,7 @@ import (
 func packed(t *testing.T) (dir string, s *queuefs.Service, q *queuefs.Queue) {
 	t.Helper()
 	dir = fastDir(t)
-	s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSegment})
+	s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSize})
 	sub := q.Begin()
 	for i := 1; i <= 2*queuefs.PageJobs+100; i++ {
 		d, err := sub.Add(queuefs.Meta{Sidecar: fmt.Sprint("side ", i)})
@@ -90,7 +90,7 @@ func TestJobsAreHandedOutFromPacks(t *testing.T) {
 			}
 			if restart {
 				closeHome(t, s)
-				s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSegment})
+				s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSize})
 			}
 			defer closeHome(t, s)
 			for id := queuefs.JobID(1); id < 2*queuefs.PageJobs; id++ {

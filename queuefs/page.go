@@ -12,7 +12,7 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // What the index has on disk, in log/index:
@@ -76,19 +76,19 @@ type queueIndex struct {
 	submitted, consumed int64
 	created             int64 // µs, when the queue was made; 0: unknown
 	types               []string
-	info                [32]byte         // SHA-256 of the queue-info.txt that was told last; zero: unknown
-	pages               int              // how many there are
-	at                  segment.Position // of the checkpoint it belongs to
-	dirs                [4]int64         // when the directories last changed, if the home was closed; else 0
-	since               segment.Position // what the journal has before is of a former queue of the name
-	before              Seq              // last event of former queues of the name
-	settings            []byte           // the last queue-info.txt that could be read; nil: unknown
-	bare                bool             // written before the first checkpoint: pages say nothing
-	empty               bool             // the queue had no jobs when that was written
+	info                [32]byte    // SHA-256 of the queue-info.txt that was told last; zero: unknown
+	pages               int         // how many there are
+	at                  journal.LSN // of the checkpoint it belongs to
+	dirs                [4]int64    // when the directories last changed, if the home was closed; else 0
+	since               journal.LSN // what the journal has before is of a former queue of the name
+	before              Seq         // last event of former queues of the name
+	settings            []byte      // the last queue-info.txt that could be read; nil: unknown
+	bare                bool        // written before the first checkpoint: pages say nothing
+	empty               bool        // the queue had no jobs when that was written
 }
 
 // indexed returns what the file says of the queue; q.mu is held.
-func (q *Queue) indexed(at segment.Position) queueIndex {
+func (q *Queue) indexed(at journal.LSN) queueIndex {
 	x := queueIndex{last: q.idx.Last(), submitted: q.idx.LastSubmit, consumed: q.idx.LastConsume,
 		created: q.set.info.Created.UnixMicro(), types: q.idx.MediaTypes(), info: q.set.announced, at: at, since: q.since, before: q.before}
 	if !q.set.made {
@@ -107,7 +107,7 @@ func (x queueIndex) file() []byte {
 	n("consumed", x.consumed)
 	n("created", x.created)
 	n("pages", int64(x.pages))
-	n("position", int64(x.at))
+	n("lsn", int64(x.at))
 	n("since", int64(x.since))
 	n("before", int64(x.before))
 	if x.bare {
@@ -173,10 +173,10 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 			x.created = v
 		case "pages":
 			x.pages = int(v)
-		case "position":
-			x.at = segment.Position(v)
+		case "lsn", "position": // a position in a journal of before is an LSN
+			x.at = journal.LSN(v)
 		case "since":
-			x.since = segment.Position(v)
+			x.since = journal.LSN(v)
 		case "before":
 			x.before = Seq(v)
 		case "bare":
@@ -198,15 +198,45 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 
 // checkpointFile says where replay begins.
 type checkpointFile struct {
-	past, keep segment.Mark
-	clean      bool // closed in order: the files are exact
+	past, keep journal.LSN
+	clean      bool   // closed in order: the files are exact
+	former     bool   // written when the journal had positions, which are LSNs
+	batch      uint64 // of such a journal, at the earlier of the two
 }
 
 func (c checkpointFile) file() []byte {
-	u := func(n uint64) string { return strconv.FormatUint(n, 10) }
-	return anvl.AppendRecord(nil, anvl.Record{{Name: "position", Value: u(uint64(c.past.At))}, {Name: "batch", Value: u(c.past.Batch)},
-		{Name: "keepPosition", Value: u(uint64(c.keep.At))}, {Name: "keepBatch", Value: u(c.keep.Batch)},
+	u := func(n journal.LSN) string { return strconv.FormatUint(uint64(n), 10) }
+	return anvl.AppendRecord(nil, anvl.Record{{Name: "lsn", Value: u(c.past)}, {Name: "keep", Value: u(c.keep)},
 		{Name: "clean", Value: strconv.FormatBool(c.clean)}})
+}
+
+// from returns where replay begins.
+func (c checkpointFile) from() journal.LSN {
+	if c.keep != 0 {
+		return min(c.keep, c.past)
+	}
+	return c.past
+}
+
+// parseCheckpoint reads a checkpoint of either form.
+func parseCheckpoint(r anvl.Record) (c checkpointFile, err error) {
+	number := func(name string) (n uint64) {
+		if err == nil {
+			n, err = strconv.ParseUint(r.Value(name), 10, 64)
+		}
+		return n
+	}
+	c.clean = r.Value("clean") == "true"
+	if c.former = r.Value("position") != ""; !c.former {
+		c.past, c.keep = journal.LSN(number("lsn")), journal.LSN(number("keep"))
+		return c, err
+	}
+	c.past, c.keep = journal.LSN(number("position")), journal.LSN(number("keepPosition"))
+	c.batch = number("batch")
+	if keep := number("keepBatch"); c.from() != c.past {
+		c.batch = keep
+	}
+	return c, err
 }
 
 // readCheckpoint returns the zero value and false if there is none that
@@ -225,14 +255,6 @@ func (s *Service) readCheckpoint() (c checkpointFile, ok bool, err error) {
 		s.report(Problem{Path: logDir + "/" + indexDir + "/" + checkFile, Text: err.Error() + "; the index is made again from the directories"})
 		return c, false, nil
 	}
-	var v [4]uint64
-	for i, name := range []string{"position", "batch", "keepPosition", "keepBatch"} {
-		if v[i], err = strconv.ParseUint(r.Value(name), 10, 64); err != nil {
-			return c, false, err
-		}
-	}
-	c.past = segment.Mark{At: segment.Position(v[0]), Batch: v[1]}
-	c.keep = segment.Mark{At: segment.Position(v[2]), Batch: v[3]}
-	c.clean = r.Value("clean") == "true"
-	return c, true, nil
+	c, err = parseCheckpoint(r)
+	return c, err == nil, err
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // A Queue is a first-in-first-out set of jobs (Cutie 0.3, 3.2). Its methods
@@ -28,13 +30,14 @@ type Queue struct {
 
 	mu     sync.RWMutex
 	set    queueSettings
-	since  segment.Position // what the journal has before is of a former queue of the name
-	before Seq              // last event of former queues of the name
-	gone   bool             // removed
+	since  journal.LSN // what the journal has before is of a former queue of the name
+	before Seq         // last event of former queues of the name
+	gone   bool        // removed
 	idx    *index.Index
 
 	// What follows reflects committed events only.
-	events    []segment.Position
+	pending   []*change // on their way to the journal, in order
+	events    []journal.LSN
 	firstSeq  Seq // of events[0]
 	unfiled   places
 	temps     map[JobID]string     // large payloads not yet under their name
@@ -68,107 +71,135 @@ func (q *Queue) next() (Seq, int64) { return q.idx.Mint(q.svc.now()) }
 
 // A change is what one call adds to the journal, all of it or nothing.
 type change struct {
-	q    *Queue
-	recs []*record
-	at   segment.Position // of the first record
+	recs   []*record
+	ticket journal.Ticket
+	shown  atomic.Bool
 }
 
-// commit mints and journals what build returns, and waits until it is on
-// stable storage and visible. build runs with q.mu held; it is called again
-// when the journal needed room first. If commit fails nothing has happened,
-// except that after ErrFailed the outcome is unknown until the home is opened
-// again.
+// commit mints and journals the records build returns, and waits until they are on
+// stable storage and visible. build runs with q.mu held; it is called again if the
+// journal was not ready for them. If commit fails nothing has happened, except that
+// after ErrFailed the outcome is unknown until the home is opened again.
 func (q *Queue) commit(build func() ([]*record, error)) error {
 	if err := q.svc.begin(); err != nil {
 		return err
 	}
 	defer q.svc.end()
-	log := q.svc.log
 	for {
-		q.mu.Lock()
-		if q.gone {
-			q.mu.Unlock()
-			return fmt.Errorf("%s: %w", q.id, ErrNoQueue)
-		}
-		saved := q.idx.Minted()
-		recs, err := build()
-		var b *segment.Batch
-		use, size := useOf(recs), 0
-		if err == nil && len(recs) > 0 {
-			b, size, err = q.append(recs, use)
-		}
-		if err != nil {
-			q.idx.Unmint(saved)
-		}
-		q.mu.Unlock()
+		c, use, size, err := q.append(build)
 		switch {
-		case segment.NeedsRoom(err):
-			if err := storageError(log.Room(size, use)); err != nil {
+		case err == journal.ErrUnready:
+			if err := storageError(q.svc.log.Reserve(use, size)); err != nil {
 				q.svc.full.CompareAndSwap(false, errors.Is(err, ErrNoSpace)) // Maintain makes some
 				return err
 			}
+			continue
 		case err != nil:
 			return storageError(err)
-		case b == nil:
-			return nil
-		default:
-			if err := log.Commit(b); err != nil {
-				return storageError(err)
-			}
+		case c == nil:
 			return nil
 		}
+		durable, err := c.ticket.Wait()
+		if err != nil {
+			q.svc.fail(err)
+			return storageError(err)
+		}
+		if !c.shown.Load() {
+			q.show(durable)
+		}
+		return nil
 	}
 }
 
-// append puts the records into the batch that gathers, and returns how many octets
-// they have; q.mu is held.
-func (q *Queue) append(recs []*record, use segment.Use) (b *segment.Batch, size int, err error) {
-	c := &change{q: q, recs: recs}
-	for _, r := range recs {
-		r.queue = q.id
-		r.textSize = len(r.text)
-		size += r.length()
-	}
-	b, err = q.svc.log.Append(size, use, c, func(dst []byte, at segment.Position) {
-		c.at = at
-		for _, r := range recs {
-			k := r.length()
-			r.put(dst[:k])
-			dst = dst[k:]
-			r.payload = nil
-		}
-	})
-	return b, size, err
-}
-
-// Committed makes the change visible.
-func (c *change) Committed() {
-	q := c.q
+// append puts the records build returns into the journal. Without records the
+// change is nil.
+func (q *Queue) append(build func() ([]*record, error)) (c *change, use journal.Use, size int, err error) {
+	e := encoders.Get().(*encoder)
+	defer e.put()
 	q.mu.Lock()
-	at := c.at
-	for _, r := range c.recs {
-		n := r.length()
-		if r.flags&recInline != 0 {
-			n += int(r.size)
-		}
-		q.apply(r, at, false)
-		at = at.Add(n)
+	defer q.mu.Unlock()
+	if q.gone {
+		return nil, 0, 0, fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 	}
-	q.serve()
-	for _, r := range c.recs {
-		q.watch.wake(r.job)
+	saved := q.idx.Minted()
+	recs, err := build()
+	if err != nil || len(recs) == 0 {
+		if err != nil {
+			q.idx.Unmint(saved)
+		}
+		return nil, 0, 0, err
+	}
+	for _, r := range recs {
+		r.queue, r.textSize = q.id, len(r.text)
+		size += e.add(r)
+	}
+	use = useOf(recs)
+	t, err := q.svc.log.Append(use, e.records)
+	if err != nil {
+		q.idx.Unmint(saved)
+		return nil, use, size, err
+	}
+	for _, r := range recs {
+		r.payload = nil
+	}
+	c = &change{recs: recs, ticket: t}
+	q.pending = append(q.pending, c)
+	return c, use, size, nil
+}
+
+// show makes the changes before the record durable visible, in their order.
+func (q *Queue) show(durable journal.LSN) {
+	q.mu.Lock()
+	n := 0
+	for n < len(q.pending) && q.pending[n].ticket.First < durable {
+		c := q.pending[n]
+		for i, r := range c.recs {
+			q.apply(r, c.ticket.First+journal.LSN(i), false)
+			q.watch.wake(r.job)
+		}
+		c.shown.Store(true)
+		n++
+	}
+	if n > 0 {
+		q.pending = slices.Delete(q.pending, 0, n)
+		q.serve()
 	}
 	q.mu.Unlock()
-	q.svc.happened.raise()
+	if n > 0 {
+		q.svc.happened.raise()
+	}
 }
 
-// Lost marks the service as failed; nothing is known of the outcome.
-func (c *change) Lost(err error) { c.q.svc.fail(err) }
+// An encoder holds records in the form of the journal until that has copied them.
+type encoder struct {
+	heads   []byte
+	records []journal.Contents
+}
 
-// apply brings the memory of the queue to the state after the record at
-// position at: in normal running when it is committed, and again when the
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
+
+// add encodes a record and returns its size.
+func (e *encoder) add(r *record) int {
+	from := len(e.heads)
+	e.heads = r.append(e.heads)
+	c := journal.Contents{Head: e.heads[from:len(e.heads):len(e.heads)], Body: r.payload}
+	e.records = append(e.records, c)
+	return c.Size()
+}
+
+// put makes the encoder ready for another use.
+func (e *encoder) put() {
+	clear(e.records)
+	e.heads, e.records = e.heads[:0], e.records[:0]
+	if cap(e.heads) <= 1<<20 {
+		encoders.Put(e)
+	}
+}
+
+// apply brings the memory of the queue to the state after the record of
+// number at: in normal running when it is committed, and again when the
 // journal is replayed. q.mu is held.
-func (q *Queue) apply(r *record, at segment.Position, replayed bool) {
+func (q *Queue) apply(r *record, at journal.LSN, replayed bool) {
 	switch {
 	case r.kind == Phase:
 		q.idx.Changed = true
@@ -184,9 +215,9 @@ func (q *Queue) apply(r *record, at segment.Position, replayed bool) {
 	q.followResults(r, before.Results || later)
 
 	u := q.unfiled.of(r.job)
-	u.text = at.Add(r.textAt())
+	u.text = at
 	if r.flags&recInline != 0 {
-		u.payload = at.Add(r.payloadAt())
+		u.payload = at
 	}
 	if r.flags&recTemp != 0 {
 		q.temps[r.job] = r.temp
@@ -204,7 +235,7 @@ func (q *Queue) apply(r *record, at segment.Position, replayed bool) {
 }
 
 // note keeps the place of the event in the journal.
-func (q *Queue) note(r *record, at segment.Position) {
+func (q *Queue) note(r *record, at journal.LSN) {
 	if len(q.events) == 0 || r.seq != q.firstSeq+Seq(len(q.events)) {
 		q.events, q.firstSeq = q.events[:0], r.seq
 	}
@@ -253,13 +284,13 @@ func (q *Queue) release(ids ...JobID) {
 // storageError says what a failed step means to the caller.
 func storageError(err error) error {
 	switch {
-	case errors.Is(err, segment.ErrFailed): // whatever the reason: the outcome is unknown
+	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrFenced): // whatever the reason: the outcome is unknown
 		return errors.Join(ErrFailed, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errors.Join(ErrNoSpace, err)
-	case errors.Is(err, segment.ErrTooLarge):
+	case errors.Is(err, journal.ErrTooLarge):
 		return errors.Join(ErrTooBig, err)
-	case errors.Is(err, fs.ErrClosed):
+	case errors.Is(err, fs.ErrClosed), errors.Is(err, journal.ErrClosed):
 		return errors.Join(ErrClosed, err)
 	}
 	return err

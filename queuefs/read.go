@@ -17,7 +17,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // maxJobFile bounds what is read as a job file: a sidecar with every octet
@@ -56,8 +56,7 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 		var text []byte
 		var err error
 		if v.u.text != 0 {
-			text = make([]byte, v.FileLength)
-			err = q.svc.log.ReadAt(text, v.u.text)
+			text, _, err = q.journaledParts(&v, false)
 		} else {
 			text = make([]byte, 0, v.FileLength+512)
 			text, err = q.dirs.status[v.Status].ReadFile(string(id.Append(name[:0])), text, maxJobFile)
@@ -70,7 +69,7 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 			return text, v, nil
 		case err == nil:
 			last = text
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, segment.ErrReleased):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, journal.ErrReleased):
 			if w, ok := q.view(id); ok && w == v {
 				return nil, v, fmt.Errorf("job file of %s: %w", id, err)
 			}
@@ -253,8 +252,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 			var data []byte
 			switch {
 			case v.u.payload != 0:
-				data = make([]byte, size)
-				err = q.svc.log.ReadAt(data, v.u.payload)
+				data, err = q.journaledPayload(v.u.payload, v.MediaType, size)
 			default:
 				data = make([]byte, 0, size+512)
 				if v.temp != "" {
@@ -286,7 +284,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 				return &Payload{ReadSeeker: f, size: size, file: f}, nil
 			}
 		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, segment.ErrReleased) {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, journal.ErrReleased) {
 			return nil, fmt.Errorf("payload of %s: %w", id, err)
 		}
 		if w, ok := q.view(id); ok && w == v {
@@ -330,7 +328,10 @@ func (q *Queue) State() QueueState {
 
 // JournalSyncs returns how often the journal was synced since the service was
 // opened, and how long that took in all.
-func (s *Service) JournalSyncs() (n int64, took time.Duration) { return s.log.Syncs() }
+func (s *Service) JournalSyncs() (n int64, took time.Duration) {
+	log := s.log.Stats()
+	return log.Syncs, log.Syncing
+}
 
 // IndexSize returns the octets of memory that the index takes.
 func (s *Service) IndexSize() (size int64) {

@@ -13,7 +13,7 @@ import (
 // of job 0 is of queue-info.txt, whose facts stand where a job has those of its
 // payload.
 //
-//	length u32 | kind | from | to | flags | seq u64 | time µs i64 | job u64
+//	kind | from | to | flags | seq u64 | time µs i64 | job u64
 //	size i64 | submitted µs i64 | SHA-256 of payload | SHA-256 of job file
 //	length of queue u16, media type u16, job file u32, temporary name u16 | outcome | length of MD5
 //	MD5 of payload, if known | queue | media type | temporary name | job file | payload
@@ -57,9 +57,14 @@ const (
 
 // Lengths of the fixed part in either layout.
 const (
-	recFixed = 4 + 4 + 24 + 16 + 64 + 12
+	recFixed = 4 + 24 + 16 + 64 + 12
 	recWide  = recFixed + 32
+	recHead  = recWide + maxQueueID + maxLabel + maxTemp // and the names, at most
 )
+
+// maxTemp bounds the name of a temporary file, or of a result and a slash and such
+// a name.
+const maxTemp = 512
 
 // head returns the length of what comes before the name of the queue.
 func (r *record) head() int {
@@ -72,44 +77,33 @@ func (r *record) head() int {
 	return recFixed
 }
 
-func (r *record) length() int {
-	return r.head() + len(r.queue) + len(r.mediaType) + len(r.temp) + len(r.text) + len(r.payload)
+// payloadAt is where in the record its payload begins.
+func (r *record) payloadAt() int {
+	return r.head() + len(r.queue) + len(r.mediaType) + len(r.temp) + r.textSize
 }
 
-// textAt and payloadAt tell where in the record its parts are.
-func (r *record) textAt() int    { return r.head() + len(r.queue) + len(r.mediaType) + len(r.temp) }
-func (r *record) payloadAt() int { return r.textAt() + r.textSize }
-
-// put writes the record to dst, which has length() octets.
-func (r *record) put(dst []byte) {
+// append adds the record without its payload to dst.
+func (r *record) append(dst []byte) []byte {
 	le := binary.LittleEndian
-	le.PutUint32(dst, uint32(len(dst)))
-	dst[4], dst[5], dst[6], dst[7] = byte(r.kind), byte(r.from), byte(r.to), r.flags|recSlim
-	le.PutUint64(dst[8:], uint64(r.seq))
-	le.PutUint64(dst[16:], uint64(r.time))
-	le.PutUint64(dst[24:], uint64(r.job))
-	le.PutUint64(dst[32:], uint64(r.size))
-	le.PutUint64(dst[40:], uint64(r.submitted))
-	copy(dst[48:], r.sha[:])
-	copy(dst[80:], r.fileSHA[:])
-	putNames(dst[112:recFixed], r)
-	n := r.head()
-	copy(dst[recFixed:n], r.md5[:])
-	n += copy(dst[n:], r.queue)
-	n += copy(dst[n:], r.mediaType)
-	n += copy(dst[n:], r.temp)
-	n += copy(dst[n:], r.text)
-	copy(dst[n:], r.payload)
-}
-
-// putNames writes the end of the fixed part.
-func putNames(dst []byte, r *record) {
-	le := binary.LittleEndian
-	le.PutUint16(dst, uint16(len(r.queue)))
-	le.PutUint16(dst[2:], uint16(len(r.mediaType)))
-	le.PutUint32(dst[4:], uint32(len(r.text)))
-	le.PutUint16(dst[8:], uint16(len(r.temp)))
-	dst[10], dst[11] = byte(r.outcome), byte(r.head()-recFixed)
+	dst = append(dst, byte(r.kind), byte(r.from), byte(r.to), r.flags|recSlim)
+	dst = le.AppendUint64(dst, uint64(r.seq))
+	dst = le.AppendUint64(dst, uint64(r.time))
+	dst = le.AppendUint64(dst, uint64(r.job))
+	dst = le.AppendUint64(dst, uint64(r.size))
+	dst = le.AppendUint64(dst, uint64(r.submitted))
+	dst = append(dst, r.sha[:]...)
+	dst = append(dst, r.fileSHA[:]...)
+	dst = le.AppendUint16(dst, uint16(len(r.queue)))
+	dst = le.AppendUint16(dst, uint16(len(r.mediaType)))
+	dst = le.AppendUint32(dst, uint32(len(r.text)))
+	dst = le.AppendUint16(dst, uint16(len(r.temp)))
+	md5 := r.md5[:r.head()-recFixed]
+	dst = append(dst, byte(r.outcome), byte(len(md5)))
+	dst = append(dst, md5...)
+	dst = append(dst, r.queue...)
+	dst = append(dst, r.mediaType...)
+	dst = append(dst, r.temp...)
+	return append(dst, r.text...)
 }
 
 var errRecord = errors.New("journal record does not parse")
@@ -121,9 +115,8 @@ func (r *record) get(src []byte) error {
 	if len(src) < recFixed {
 		return errRecord
 	}
-	length := int(le.Uint32(src))
 	fixed := recFixed
-	if r.wide = src[7]&recSlim == 0; r.wide {
+	if r.wide = src[3]&recSlim == 0; r.wide {
 		if fixed = recWide; len(src) < fixed {
 			return errRecord
 		}
@@ -132,27 +125,27 @@ func (r *record) get(src []byte) error {
 	nq, nm, nx, nt := int(le.Uint16(end)), int(le.Uint16(end[2:])), int(le.Uint32(end[4:])), int(le.Uint16(end[8:]))
 	n := fixed + int(end[11])
 	names := n + nq + nm + nt
-	if length < names+nx || len(src) < names {
+	if len(src) < names {
 		return errRecord
 	}
-	r.kind, r.from, r.to, r.flags = Kind(src[4]), Status(src[5]), Status(src[6]), src[7]&^recSlim
+	r.kind, r.from, r.to, r.flags = Kind(src[0]), Status(src[1]), Status(src[2]), src[3]&^recSlim
 	r.outcome = Outcome(end[10])
 	if r.from > Deleted || r.to > Deleted || r.outcome > Aborted {
 		return fmt.Errorf("%w: status", errRecord)
 	}
-	r.seq = Seq(le.Uint64(src[8:]))
-	r.time = int64(le.Uint64(src[16:]))
-	r.job = JobID(le.Uint64(src[24:]))
-	r.size = int64(le.Uint64(src[32:]))
-	r.submitted = int64(le.Uint64(src[40:]))
-	copy(r.sha[:], src[48:])
+	r.seq = Seq(le.Uint64(src[4:]))
+	r.time = int64(le.Uint64(src[12:]))
+	r.job = JobID(le.Uint64(src[20:]))
+	r.size = int64(le.Uint64(src[28:]))
+	r.submitted = int64(le.Uint64(src[36:]))
+	copy(r.sha[:], src[44:])
 	if r.wide {
-		copy(r.md5[:], src[80:])
-		copy(r.fileSHA[:], src[96:])
+		copy(r.md5[:], src[76:])
+		copy(r.fileSHA[:], src[92:])
 	} else {
 		r.md5 = [16]byte{}
 		copy(r.md5[:], src[fixed:n])
-		copy(r.fileSHA[:], src[80:])
+		copy(r.fileSHA[:], src[76:])
 	}
 	if r.head() != n {
 		return errRecord
@@ -166,8 +159,8 @@ func (r *record) get(src []byte) error {
 	r.text, r.payload, r.textSize = nil, nil, nx
 	if len(src) >= n+nx {
 		r.text = src[n : n+nx]
-		if len(src) >= length && r.flags&recInline != 0 {
-			r.payload = src[n+nx : length]
+		if end := int64(n+nx) + r.size; r.flags&recInline != 0 && r.size >= 0 && end >= 0 && int64(len(src)) >= end {
+			r.payload = src[n+nx : end : end]
 		}
 	}
 	return nil

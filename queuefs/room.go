@@ -7,7 +7,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // A job takes more room in files than in the journal, and the journal keeps all
@@ -76,7 +76,7 @@ func jobsRoom(n int64) space { return space{n * 8 << 10, n * 2} }
 
 // survey looks how much room there is, and how much is to be left.
 func (s *Service) survey() {
-	pages := space{int64(s.log.MaxAppend() / 32), moreFiles}
+	pages := space{int64(s.log.Stats().MaxAppend / 32), moreFiles}
 	told := int64(0)
 	for _, q := range s.Queues() {
 		q.mu.RLock()
@@ -124,15 +124,15 @@ func (s *Service) fits() bool { return s.Spares(0) }
 // are kept for what will be said of their jobs.
 func (s *Service) Spares(octets int64) bool {
 	need := s.left().plus(space{octets: octets})
-	return s.far(need) || s.has(need.plus(space{octets: s.log.Wants()}))
+	return s.far(need) || s.has(need.plus(space{octets: s.log.Stats().Wants}))
 }
 
 // canSpare tells whether the disk has room for a segment of the journal. One for
 // what makes room may take what submissions leave, but never what a checkpoint
 // needs: that lets go of other segments.
-func (s *Service) canSpare(octets int64, use segment.Use) bool {
+func (s *Service) canSpare(octets int64, use journal.Use) bool {
 	need := s.needs()
-	if use == segment.Adds {
+	if use == journal.Adds {
 		need = s.left()
 	}
 	need.octets += octets
@@ -195,7 +195,8 @@ func (s *Service) spool() (*durable.Spool, error) {
 // something waits for that. The caller has no locks.
 func (s *Service) relieve() {
 	pressed := func() bool {
-		return s.log.Short() && !s.room.vain.Load() && s.behind() >= s.log.Left()/4
+		log := s.log.Stats()
+		return log.Short && !s.room.vain.Load() && s.behind() >= log.Left/4
 	}
 	if !pressed() || s.begin() != nil {
 		return
@@ -253,14 +254,14 @@ func (s *Service) shed() error {
 }
 
 // useOf returns what records are for: the largest claim of them all.
-func useOf(recs []*record) segment.Use {
-	use := segment.Frees
+func useOf(recs []*record) journal.Use {
+	use := journal.Frees
 	for _, r := range recs {
 		switch {
 		case r.kind == Submit || r.flags&recResult != 0:
-			return segment.Adds
+			return journal.Adds
 		case r.kind != Cull:
-			use = segment.Changes
+			use = journal.Changes
 		}
 	}
 	return use

@@ -16,7 +16,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // Options are the settings of an open home. Zero values are the defaults.
@@ -38,7 +38,7 @@ type Service struct {
 	ixdir *durable.Dir
 	jdir  *durable.Dir
 	lock  *os.File
-	log   *segment.Log
+	log   journal.Journal
 
 	told struct {
 		sync.Mutex
@@ -60,8 +60,8 @@ type Service struct {
 
 	follower  Follower                 // followers, or nil
 	upkeep    sync.Mutex               // held by whoever checkpoints
-	keep      segment.Mark             // the journal from here on is for a follower that is not here
-	past      segment.Mark             // replay begins here
+	keep      journal.LSN              // the journal from here on is for a follower that is not here
+	past      journal.LSN              // replay begins here
 	strays    map[string]index.Numbers // last ones of queues that are gone, for which there was no room yet; by upkeep
 	listWatch watched                  // queues.txt
 	infoWatch watched                  // cutie-info.txt

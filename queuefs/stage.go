@@ -44,7 +44,7 @@ func (s *Stage) Put(place int, part *Submission) error {
 		return err
 	}
 	said := s.sub.said + 1024 + len(d.meta.Sidecar)
-	if said > s.sub.q.svc.log.MaxAppend() {
+	if said > s.sub.q.svc.log.Stats().MaxAppend {
 		return fmt.Errorf("%w: batch of %d jobs", ErrTooBig, len(s.drafts))
 	}
 	if d.file == nil && len(d.buf) > s.sub.budget {

@@ -9,7 +9,6 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/journal/segment"
 )
 
 // Meta is what a submitter says of a job.
@@ -54,7 +53,7 @@ var errOver = errors.New("submission is over")
 
 // Begin starts a submission. Call Commit or Discard in the end.
 func (q *Queue) Begin() *Submission {
-	return &Submission{q: q, budget: q.svc.log.MaxAppend() / 2, digests: q.Info().Digests}
+	return &Submission{q: q, budget: q.svc.log.Stats().MaxAppend / 2, digests: q.Info().Digests}
 }
 
 // Group makes the jobs of the submission a batch: those for which the
@@ -79,7 +78,7 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.log.MaxAppend() {
+	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.log.Stats().MaxAppend {
 		return nil, fmt.Errorf("%w: submission of more than %d jobs", ErrTooBig, len(s.drafts))
 	}
 	if n := len(s.drafts); n > 0 {
@@ -137,7 +136,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		recs[i] = r
 		total += len(d.buf) + 1024 + len(m.Sidecar)
 	}
-	if total > q.svc.log.MaxAppend() {
+	if total > q.svc.log.Stats().MaxAppend {
 		return nil, fmt.Errorf("%w: submission of %d jobs", ErrTooBig, len(jobs))
 	}
 	if err := s.syncTemps(); err != nil {
@@ -284,5 +283,3 @@ func (s *Submission) discard(remove bool) {
 		d.sum, d.buf = nil, nil
 	}
 }
-
-var _ segment.Op = (*change)(nil)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // transition journals one event of kind for each of the jobs, which are taken.
@@ -65,7 +65,7 @@ func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) 
 		}
 		return recs, nil
 	})
-	if half := len(ids) / 2; half > 0 && errors.Is(err, segment.ErrTooLarge) {
+	if half := len(ids) / 2; half > 0 && errors.Is(err, journal.ErrTooLarge) {
 		q.release(ids[half:]...)
 		return q.enact(from[:half], edit)
 	}

@@ -3,13 +3,13 @@ package queuefs
 import (
 	"iter"
 
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // unfiled is where the parts of a job are in the journal whose files are
 // still to be written.
 type unfiled struct {
-	text, payload segment.Position // 0: in its file
+	text, payload journal.LSN // records that have them; 0: in its file
 }
 
 // places has an unfiled for each job whose files are behind the journal. Such

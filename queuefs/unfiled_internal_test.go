@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // TestPlacesAreAMap does the same to places and to a map.
@@ -16,7 +16,7 @@ func TestPlacesAreAMap(t *testing.T) {
 	for step := range 20_000 {
 		id := JobID(1 + random.IntN(5*PageJobs))
 		if random.IntN(2) == 0 {
-			u := unfiled{text: segment.Position(step + 1), payload: segment.Position(random.IntN(2))}
+			u := unfiled{text: journal.LSN(step + 1), payload: journal.LSN(random.IntN(2))}
 			p.put(id, u)
 			want[id] = u
 		} else {

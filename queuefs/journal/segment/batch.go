@@ -1,28 +1,42 @@
 package segment
 
 import (
+	"encoding/binary"
 	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal"
 )
 
-// A Batch is a group of records that reach stable storage together.
-type Batch struct {
-	seg   *segment
-	start int64
-	buf   []byte
-	size  int // of buf without the padding, once taken
-	count uint32
-	ops   []Op
-	done  chan struct{}
-	err   error
+// A batch is a group of records that reach stable storage together.
+type batch struct {
+	log          *Log
+	seg          *segment
+	start        int64
+	first, after journal.LSN // numbers of the first record and of the next batch
+	buf          []byte
+	size         int // of buf without the padding, once taken
+	callers      int
+	done         chan struct{}
+	err          error
+}
+
+// add adds a record to the batch and to the table of the segment.
+func (b *batch) add(bufs *buffers, r journal.Contents) {
+	at := len(b.buf)
+	b.buf = bufs.grow(b.buf, recHeader+r.Size())
+	binary.LittleEndian.PutUint32(b.buf[at:], uint32(r.Size()))
+	at += recHeader
+	copy(b.buf[at:], r.Head)
+	copy(b.buf[at+len(r.Head):], r.Body)
+	b.seg.records = append(b.seg.records, extent{uint32(b.start) + uint32(at), uint32(r.Size())})
 }
 
 // over reports whether the batch is committed or lost.
-func (b *Batch) over() bool {
+func (b *batch) over() bool {
 	select {
 	case <-b.done:
 		return true

@@ -7,13 +7,9 @@ import (
 	"testing"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
 )
-
-type nothing struct{}
-
-func (nothing) Committed() {}
-func (nothing) Lost(error) {}
 
 // BenchmarkLog commits records, each on stable storage before its caller goes
 // on. The directory is that of the system for temporary files.
@@ -26,7 +22,7 @@ func BenchmarkLog(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer d.Close()
-			l, err := segment.Open(d, segment.Mark{}, segment.Options{})
+			l, err := segment.Open(d, segment.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -55,15 +51,16 @@ func BenchmarkLog(b *testing.B) {
 
 func commit(l *segment.Log, p []byte) error {
 	for {
-		batch, err := l.Append(len(p), segment.Adds, nothing{}, func(dst []byte, _ segment.Position) { copy(dst, p) })
-		if segment.NeedsRoom(err) {
-			if err = l.Room(l.MaxAppend(), segment.Adds); err == nil {
+		t, err := l.Append(journal.Adds, []journal.Contents{{Body: p}})
+		if err == journal.ErrUnready {
+			if err = l.Reserve(journal.Adds, l.Stats().MaxAppend); err == nil {
 				continue
 			}
 		}
 		if err != nil {
 			return err
 		}
-		return l.Commit(batch)
+		_, err = t.Wait()
+		return err
 	}
 }

@@ -6,39 +6,44 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"cutie/queuefs/journal/segment"
 )
 
-// sample is a log of some segments, one record a batch.
-func sample(t testing.TB, size func(n int) int, n int) (files map[string]string, written []entry, marks []segment.Mark) {
+// A spot is where a record is: the number of its segment, and the offset.
+type spot struct {
+	segment uint64
+	off     int
+}
+
+// sample is a log of some segments, one record a batch, with the place of each.
+func sample(t testing.TB, size func(n int) int, n int) (files map[string]string, written []entry, places []spot) {
 	t.Helper()
 	path := tempDir(t)
-	j := &journal{TB: t}
-	if err := j.open(path, segment.Mark{}, nil); err != nil {
+	j := &ledger{TB: t}
+	if err := j.open(path, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	for n := range n {
 		j.put(record(n, size(n)))
-		marks = append(marks, j.log.Done())
+		number, off := j.log.Place(n)
+		places = append(places, spot{number, off})
 	}
 	j.close()
-	return images(t, path), j.written, marks
+	return images(t, path), j.written, places
 }
 
 // TestTornTail cuts the last batch anywhere: it is gone, the rest is there,
 // and the log goes on in its place.
 func TestTornTail(t *testing.T) {
-	files, written, _ := sample(t, func(n int) int { return 100 + n*700 }, 8)
+	files, written, places := sample(t, func(n int) int { return 100 + n*700 }, 8)
 	name := "0000000000000001.log"
-	at := int(written[7].at) & (1<<26 - 1)
+	at := places[7].off
 	begin, end := at-28, at+len(written[7].data) // a batch header and a record header come before it
 	for cut := begin; cut < end; cut += 97 {
 		for _, fill := range []string{"\x00", "\xff"} {
 			c := maps.Clone(files)
 			c[name] = c[name][:cut] + strings.Repeat(fill, end-cut) + c[name][end:]
 			path := place(t, c)
-			j := open(t, path, segment.Mark{}, nil)
+			j := open(t, path, 0, nil)
 			if !slices.Equal(j.found, written[:7]) {
 				t.Fatalf("cut at %d: found %d records", cut-begin, len(j.found))
 			}
@@ -46,7 +51,7 @@ func TestTornTail(t *testing.T) {
 				t.Errorf("cut at %d: reported %q", cut-begin, j.reports)
 			}
 			j.close()
-			j = open(t, path, segment.Mark{}, nil)
+			j = open(t, path, 0, nil)
 			if !slices.Equal(j.found, written[:7]) || len(j.reports) > 0 {
 				t.Fatalf("cut at %d, again: found %d records, reported %q", cut-begin, len(j.found), j.reports)
 			}
@@ -54,7 +59,7 @@ func TestTornTail(t *testing.T) {
 			j.put("in its place")
 			j.put(record(9, 9000))
 			j.close()
-			again := open(t, path, segment.Mark{}, nil)
+			again := open(t, path, 0, nil)
 			if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 				t.Fatalf("cut at %d: found %d records of %d later, reported %q", cut-begin, len(again.found), len(j.written), again.reports)
 			}
@@ -72,9 +77,9 @@ func TestPayloadThatLooksLikeABatch(t *testing.T) {
 	name := "0000000000000001.log"
 	forged := []byte(other[name])
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	j.put("before")
-	// The record's octets at the beginnings of blocks are batches of the other log.
+	// The record's bytes at the beginnings of blocks are batches of the other log.
 	size := 5 * 4096
 	data := make([]byte, size)
 	const head = 24 + 4 // of batch and record
@@ -82,16 +87,17 @@ func TestPayloadThatLooksLikeABatch(t *testing.T) {
 		copy(data[block*4096-head:], forged[4096+block*4096:][:4096])
 	}
 	j.put(string(data))
+	_, off := j.log.Place(1)
 	j.close()
 	files := images(t, path)
-	at := int(j.written[1].at)&(1<<26-1) - head
-	if got := files[name][at+4096 : at+4100]; got != "CQB1" {
+	at := off - head
+	if got := files[name][at+4096 : at+4100]; got != "CQB2" {
 		t.Fatalf("got %q at the block", got)
 	}
 	b := []byte(files[name])
 	clear(b[at : at+512])
 	files[name] = string(b)
-	again := open(t, place(t, files), segment.Mark{}, nil)
+	again := open(t, place(t, files), 0, nil)
 	if !slices.Equal(again.found, j.written[:1]) {
 		t.Errorf("found %d records", len(again.found))
 	}
@@ -100,14 +106,14 @@ func TestPayloadThatLooksLikeABatch(t *testing.T) {
 // TestSetAsideIsKept finds a damaged segment, and looks at the copy that was
 // set aside after the log has let the segment go and used others again.
 func TestSetAsideIsKept(t *testing.T) {
-	files, written, marks := sample(t, func(int) int { return 5000 }, 12)
+	files, written, places := sample(t, func(int) int { return 5000 }, 12)
 	name := "0000000000000001.log"
-	at := int(written[3].at) & (1<<26 - 1)
+	at := places[3].off
 	data := []byte(files[name])
 	data[at+100] ^= 1
 	files[name] = string(data)
 	path := place(t, files)
-	j := open(t, path, marks[0], nil)
+	j := open(t, path, written[1].at, nil)
 	if want := slices.Delete(slices.Clone(written[1:]), 2, 3); !slices.Equal(j.found, want) {
 		t.Errorf("found %d records of %d", len(j.found), len(want))
 	}
@@ -116,10 +122,10 @@ func TestSetAsideIsKept(t *testing.T) {
 	}
 	j.close()
 	// The next opening begins behind the damage, in the same segment.
-	j = open(t, path, marks[4], nil)
+	j = open(t, path, written[5].at, nil)
 	j.written = slices.Clone(written)
 	j.fillSegments(3)
-	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+	if err := j.log.Release(j.next()); err != nil {
 		t.Fatal(err)
 	}
 	j.fillSegments(6)
@@ -141,14 +147,14 @@ func TestSegmentHeaders(t *testing.T) {
 		f := maps.Clone(files)
 		f[name] = string(b)
 		path := place(t, f)
-		j := open(t, path, segment.Mark{}, nil)
+		j := open(t, path, 0, nil)
 		if !slices.Equal(j.found, written[:c.found]) || len(j.reports) == 0 {
 			t.Errorf("%d to %d: found %d records, reported %q", c.from, c.to, len(j.found), j.reports)
 		}
 		j.written = slices.Clone(j.found)
 		j.put("goes on")
 		j.close()
-		again := open(t, path, segment.Mark{}, nil)
+		again := open(t, path, 0, nil)
 		if !slices.Equal(again.found, j.written) || c.found > 0 && len(again.reports) > 0 {
 			t.Errorf("%d to %d: found %d records later, reported %q", c.from, c.to, len(again.found), again.reports)
 		}
@@ -159,16 +165,16 @@ func TestSegmentHeaders(t *testing.T) {
 // TestLostSegment takes segments away: what is left is found, and that
 // something is missing is reported.
 func TestLostSegment(t *testing.T) {
-	files, written, marks := sample(t, func(int) int { return 6000 }, 30)
+	files, written, places := sample(t, func(int) int { return 6000 }, 30)
 	names := slices.Sorted(maps.Keys(files))
 	for _, lost := range names {
-		of := func(e entry) bool { return e.at.Segment() == uint64(lost[15]-'0') }
+		of := func(e entry) bool { return places[slices.Index(written, e)].segment == uint64(lost[15]-'0') }
 		if !slices.ContainsFunc(written, of) || slices.IndexFunc(written, func(e entry) bool { return !of(e) && e.at > written[slices.IndexFunc(written, of)].at }) < 0 {
 			continue // nothing behind it tells that it was there
 		}
 		c := maps.Clone(files)
 		delete(c, lost)
-		j := open(t, place(t, c), segment.Mark{At: marks[0].At, Batch: marks[0].Batch}, nil)
+		j := open(t, place(t, c), written[1].at, nil)
 		want := slices.DeleteFunc(slices.Clone(written[1:]), of)
 		if !slices.Equal(j.found, want) || len(j.reports) == 0 {
 			t.Errorf("%s: found %d records of %d, reported %q", lost, len(j.found), len(want), j.reports)
@@ -210,7 +216,7 @@ func TestScatteredDamage(t *testing.T) {
 func mustReplayPart(t testing.TB, files map[string]string, written []entry) {
 	t.Helper()
 	path := place(t, files)
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	last := -1
 	for _, e := range j.found {
 		i := slices.Index(written, e)
@@ -223,7 +229,7 @@ func mustReplayPart(t testing.TB, files map[string]string, written []entry) {
 	j.put("goes on")
 	kept = append(kept, j.written...)
 	j.close()
-	again := open(t, path, segment.Mark{}, nil)
+	again := open(t, path, 0, nil)
 	if !slices.Equal(again.found, kept) {
 		t.Fatalf("found %d records later, want %d", len(again.found), len(kept))
 	}

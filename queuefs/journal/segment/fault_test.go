@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"cutie/queuefs/durable"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // TestFailedSyncIsFinal fails a write, and a sync: nobody is told that it was
@@ -19,7 +19,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 		for _, happened := range []bool{false, true} {
 			failing := false
 			path := tempDir(t)
-			j := open(t, path, segment.Mark{}, func(step string, do func() error) error {
+			j := open(t, path, 0, func(step string, do func() error) error {
 				if failing && step == fails {
 					if happened {
 						do()
@@ -30,20 +30,19 @@ func TestFailedSyncIsFinal(t *testing.T) {
 			})
 			j.put("kept")
 			failing = true
-			o := &op{}
-			if _, err := j.try("lost", o); !errors.Is(err, segment.ErrFailed) || !errors.Is(err, syscall.EIO) {
+			if _, err := j.try("lost", journal.Adds); !errors.Is(err, journal.ErrFailed) || !errors.Is(err, syscall.EIO) {
 				t.Errorf("got %v", err)
 			}
-			if o.committed != 0 || len(o.lost) != 1 || !errors.Is(o.lost[0], segment.ErrFailed) {
-				t.Errorf("told %d times, lost %v", o.committed, o.lost)
-			}
 			failing = false
-			if _, err := j.try("more", &op{}); !errors.Is(err, segment.ErrFailed) || !errors.Is(j.log.Err(), segment.ErrFailed) {
-				t.Errorf("after that: got %v, %v", err, j.log.Err())
+			if _, err := j.try("more", journal.Adds); !errors.Is(err, journal.ErrFailed) {
+				t.Errorf("after that: got %v", err)
+			}
+			if _, err := j.log.ReadAt(make([]byte, 1), j.written[0].at+1, 0); !errors.Is(err, journal.ErrNoRecord) {
+				t.Errorf("the lost record is read: %v", err)
 			}
 			j.readBack(j.written)
 			j.close()
-			again := open(t, path, segment.Mark{}, nil)
+			again := open(t, path, 0, nil)
 			if len(again.found) == 0 || again.found[0].data != "kept" || len(again.found) > 2 || len(again.found) == 2 && again.found[1].data != "lost" {
 				t.Errorf("%s: found %v", fails, again.found)
 			}
@@ -56,7 +55,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 // synced, as after a process was killed: who sees them may rely on them.
 func TestReplayedIsSynced(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, func(step string, do func() error) error {
+	j := open(t, path, 0, func(step string, do func() error) error {
 		if step == "journal sync" {
 			return nil
 		}
@@ -65,7 +64,7 @@ func TestReplayedIsSynced(t *testing.T) {
 	j.put("not synced")
 	j.close()
 	synced := 0
-	again := open(t, path, segment.Mark{}, func(step string, do func() error) error {
+	again := open(t, path, 0, func(step string, do func() error) error {
 		if step == "journal sync" {
 			synced++
 		}
@@ -76,8 +75,8 @@ func TestReplayedIsSynced(t *testing.T) {
 	}
 	again.close()
 	// If that fails the log does not open.
-	c := &journal{TB: t}
-	if err := c.open(path, segment.Mark{}, func(step string, do func() error) error {
+	c := &ledger{TB: t}
+	if err := c.open(path, 0, func(step string, do func() error) error {
 		if step == "journal sync" {
 			return syscall.EIO
 		}
@@ -91,7 +90,7 @@ func TestReplayedIsSynced(t *testing.T) {
 func TestNoRoomIsNoFailure(t *testing.T) {
 	var full atomic.Bool // also segments are prepared in the background
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, func(step string, do func() error) error {
+	j := open(t, path, 0, func(step string, do func() error) error {
 		if full.Load() && step == "prepare segment" {
 			return syscall.ENOSPC
 		}
@@ -101,16 +100,10 @@ func TestNoRoomIsNoFailure(t *testing.T) {
 	var err error
 	n := 0
 	for ; n < 100 && err == nil; n++ {
-		o := &op{}
-		var at segment.Position
-		if at, err = j.try(record(n, 5000), o); err == nil {
-			j.written = append(j.written, entry{record(n, 5000), at})
-		} else if o.committed != 0 || len(o.lost) != 0 {
-			t.Errorf("told %d times, lost %v", o.committed, o.lost)
-		}
+		err = j.add(record(n, 5000), journal.Adds)
 	}
-	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, segment.ErrFailed) || j.log.Err() != nil {
-		t.Fatalf("got %v, %v", err, j.log.Err())
+	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, journal.ErrFailed) {
+		t.Fatalf("got %v", err)
 	}
 	j.put("a small one fits")
 	full.Store(false)
@@ -118,7 +111,7 @@ func TestNoRoomIsNoFailure(t *testing.T) {
 		j.put(record(n, 9000))
 	}
 	j.close()
-	again := open(t, path, segment.Mark{}, nil)
+	again := open(t, path, 0, nil)
 	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 		t.Errorf("found %d records of %d, reported %q", len(again.found), len(j.written), again.reports)
 	}

@@ -1,134 +1,89 @@
 package segment
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal"
 )
 
-// Position is a place in a [Log]: the number of a segment and the offset in
-// it, 38 and 26 bits. The zero Position is nowhere.
-type Position uint64
-
-func position(number uint64, off int64) Position { return Position(number<<26 + uint64(off)) }
-
-// Segment returns the number of the segment.
-func (p Position) Segment() uint64 { return uint64(p) >> 26 }
-
-func (p Position) offset() int64 { return int64(p & (1<<26 - 1)) }
-
-// Add returns the position n octets further on in the same segment.
-func (p Position) Add(n int) Position { return p + Position(n) }
-
-// MaxSegment is the largest size of a segment, in octets.
-const MaxSegment = 1 << 26
-
-// ErrFailed is what every call answers once a write or sync has failed: what
-// is on storage is then unknown until the log is opened again.
-var ErrFailed = errors.New("journal failed")
-
-// ErrReleased says that a position is in a segment that was let go.
-var ErrReleased = errors.New("journal segment released")
-
-// ErrTooLarge says that a record is larger than [Log.MaxAppend].
-var ErrTooLarge = errors.New("record larger than half a journal segment")
-
-// A Mark is a place between two batches.
-type Mark struct {
-	At    Position
-	Batch uint64 // number of the batch that follows
-}
-
-// A Log is an append-only journal in a directory. Records appended by
-// concurrent callers share one write and one fdatasync. A Log is safe for
-// concurrent use.
+// A Log is a [journal.Journal] in a directory.
 type Log struct {
-	dir     *durable.Dir
-	segSize int64
+	files files
+	wg    sync.WaitGroup // whoever commits or makes a segment
 
 	mu      sync.Mutex
-	live    map[uint64]*segment
-	cur     *segment
-	next    *segment // prepared; nil if not
-	end     int64    // where the next batch begins in cur
-	number  uint64   // of the next batch
-	queue   []*Batch // not yet written, in order; the last one still gathers
+	live    []*segment // oldest first; the last one is written
+	next    *segment   // prepared; nil if not
+	end     int64      // where the newest batch begins, or the next one
+	lsn     journal.LSN
+	queue   []*batch // not yet written, in order; the last one gathers
 	running bool     // somebody commits
 	crowd   bool     // the last batch was of several callers: this one may be, too
 	err     error    // final
-	spares  []string
 	bufs    buffers
-	done    Mark
-	first   Mark // where the first batch that was replayed begins
+	durable journal.LSN // after the last record on stable storage
 
-	unready atomic.Bool  // the last attempt to prepare a segment failed: the next is Room's
-	written atomic.Int64 // octets of batches since opening
-	syncs   atomic.Int64 // of batches since opening
-	syncing atomic.Int64 // nanoseconds they took
-
-	prepare sync.Mutex // held while a segment is being prepared
-	spare   func(octets int64, use Use) bool
-
-	releasing sync.Mutex
-	gone      []*segment // let go, but still under their names
-	wg        sync.WaitGroup
+	written, syncs, syncing atomic.Int64 // see journal.Stats; syncing in nanoseconds
 }
 
-// An Op is told what became of a record. Both methods are called once at the
-// most, in the order of the log, by whoever commits; they must not call the
-// log.
-type Op interface {
-	Committed() // the record is on stable storage
-	Lost(error) // the log has failed; the outcome is unknown
-}
-
-// largeBatch is from where on a batch waits for nobody: the disk has enough to
-// do with it.
+// largeBatch is the size in bytes from which a batch waits for nobody: the disk
+// has enough to do with it.
 const largeBatch = 256 << 10
 
-// MaxAppend returns how many octets one Append may take.
-func (l *Log) MaxAppend() int { return int(l.segSize/2) - blockSize }
+// maxAppend returns how many bytes one Append may take.
+func (l *Log) maxAppend() int { return int(l.files.size/2) - blockSize }
 
-// Append adds a record of size octets to the batch that gathers. fill is
-// called at once with the place to write to and the position it will have.
-// Nothing is durable until [Log.Commit] of the batch returns nil. If the next
-// segment is not ready, or too small, the error tells the caller to call
-// [Log.Room] without its locks, then again: early for a use that leaves the end of
-// the last segment to others.
-func (l *Log) Append(size int, use Use, op Op, fill func(dst []byte, at Position)) (*Batch, error) {
+// Append is [journal.Journal.Append]. A use that leaves the end of the last
+// segment to others is asked to reserve early.
+func (l *Log) Append(use journal.Use, records []journal.Contents) (journal.Ticket, error) {
+	size := sizeOf(records)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return nil, l.err
+		return journal.Ticket{}, l.err
 	}
-	if size > l.MaxAppend() {
-		return nil, fmt.Errorf("%w: %d octets", ErrTooLarge, size)
+	if size > l.maxAppend() {
+		return journal.Ticket{}, fmt.Errorf("%w: %d bytes", journal.ErrTooLarge, size)
 	}
-	b, err := l.gathering(size+recHeader, use)
+	b, err := l.gathering(size+recHeader*len(records), use)
 	if err != nil {
-		return nil, err
+		return journal.Ticket{}, err
 	}
-	at := len(b.buf)
-	b.buf = l.bufs.grow(b.buf, recHeader+size)
-	binary.LittleEndian.PutUint32(b.buf[at:], uint32(size))
-	fill(b.buf[at+recHeader:], position(b.seg.number, b.start+int64(at+recHeader)))
-	b.count++
-	b.ops = append(b.ops, op)
-	return b, nil
+	t := journal.Ticket{First: l.lsn, Batch: b}
+	for _, r := range records {
+		b.add(&l.bufs, r)
+	}
+	l.lsn += journal.LSN(len(records))
+	b.after = l.lsn
+	b.callers++
+	return t, nil
 }
 
-// gathering returns the batch that takes n more octets.
-func (l *Log) gathering(n int, use Use) (*Batch, error) {
-	seg, start := l.cur, l.end
+func sizeOf(records []journal.Contents) (size int) {
+	for _, r := range records {
+		size += r.Size()
+	}
+	return size
+}
+
+// cur returns the segment that is written; l.mu is held.
+func (l *Log) cur() *segment { return l.live[len(l.live)-1] }
+
+// gathering returns the batch that takes n more bytes.
+func (l *Log) gathering(n int, use journal.Use) (*batch, error) {
+	seg, start := l.cur(), l.end
 	size := seg.size
 	if l.next == nil {
-		size -= use.leaves(size)
+		size -= leaves(use, size)
 	}
 	if len(l.queue) > 0 {
 		b := l.queue[len(l.queue)-1]
@@ -139,24 +94,24 @@ func (l *Log) gathering(n int, use Use) (*Batch, error) {
 	}
 	if start+padded(batchHeader+n) > size {
 		if l.next == nil || !holds(l.next.size, n) {
-			return nil, errNoRoom
+			return nil, journal.ErrUnready
 		}
 		seg, start = l.next, blockSize
-		l.cur, l.next = seg, nil
-		l.live[seg.number] = seg
-	} else if l.next == nil && !l.unready.Load() && start > seg.size/prepareAfter {
+		seg.first = l.lsn
+		l.live, l.next = append(l.live, seg), nil
+	} else if l.next == nil && !l.files.short.Load() && start > seg.size/prepareAfter {
 		l.prepareSoon()
 	}
-	b := &Batch{seg: seg, start: start, buf: l.bufs.grow(nil, batchHeader), done: make(chan struct{})}
-	l.end = start // of the newest batch; its length is added when it is taken
+	b := &batch{log: l, seg: seg, start: start, first: l.lsn, buf: l.bufs.grow(nil, batchHeader), done: make(chan struct{})}
+	l.end = start // the length is added when the batch is taken
 	l.queue = append(l.queue, b)
 	return b, nil
 }
 
-// Commit returns when the batch is on stable storage and its operations have
-// been told. The first caller that finds nobody committing does it itself, so
-// that a lone caller waits for no other goroutine.
-func (l *Log) Commit(b *Batch) error {
+// Wait is [journal.Ticket.Wait]. The first caller to find nobody committing does it
+// itself, so that a lone caller waits for no other goroutine.
+func (b *batch) Wait() (journal.LSN, error) {
+	l := b.log
 	l.mu.Lock()
 	if l.running || b.over() {
 		l.mu.Unlock()
@@ -170,64 +125,21 @@ func (l *Log) Commit(b *Batch) error {
 		l.run(b)
 	}
 	<-b.done
-	return b.err
+	return b.after, b.err
 }
 
-// run commits batch after batch. Once mine is done and more has gathered,
-// another goroutine goes on, so that the caller gets its answer.
-func (l *Log) run(mine *Batch) {
+// run commits batch after batch. Once mine is done and more has gathered, another
+// goroutine goes on, so that the caller gets its answer.
+func (l *Log) run(mine *batch) {
 	for {
-		l.mu.Lock()
-		if l.crowd && len(l.queue) == 1 && len(l.queue[0].buf) < largeBatch {
-			// Whoever is about to append does so now, and is spared a sync of its own.
-			l.mu.Unlock()
-			runtime.Gosched()
-			l.mu.Lock()
-		}
-		if len(l.queue) == 0 {
-			l.running = false
-			l.mu.Unlock()
+		b, failed := l.take()
+		if b == nil {
 			return
 		}
-		b := l.queue[0]
-		l.queue = append(l.queue[:0], l.queue[1:]...)
-		failed := l.err
-		b.size = len(b.buf)
-		b.buf = l.bufs.pad(b.buf)
-		l.crowd = len(b.ops) > 1
-		number := l.number
-		l.number++
-		if len(l.queue) == 0 {
-			l.end = b.start + int64(len(b.buf))
-		}
-		l.mu.Unlock()
-
 		if failed == nil {
-			failed = l.write(b, number)
+			failed = l.write(b)
 		}
-		for _, op := range b.ops {
-			if failed == nil {
-				op.Committed()
-			} else {
-				op.Lost(failed)
-			}
-		}
-		l.mu.Lock()
-		b.err = failed
-		if failed != nil && l.err == nil {
-			l.err = failed
-		}
-		if failed == nil {
-			l.done = Mark{At: position(b.seg.number, b.start+int64(len(b.buf))), Batch: number + 1}
-			l.written.Add(int64(len(b.buf)))
-		}
-		l.bufs.put(b.buf)
-		b.buf = nil
-		more := len(l.queue) > 0
-		if !more {
-			l.running = false
-		}
-		l.mu.Unlock()
+		more := l.committed(b, failed)
 		close(b.done)
 		if !more {
 			return
@@ -240,121 +152,151 @@ func (l *Log) run(mine *Batch) {
 	}
 }
 
+// take returns the next batch, complete, or nil if there is none. The error is the
+// one the log failed with before.
+func (l *Log) take() (*batch, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.crowd && len(l.queue) == 1 && len(l.queue[0].buf) < largeBatch {
+		// Callers about to append do so now, and are spared a sync of their own.
+		l.mu.Unlock()
+		runtime.Gosched()
+		l.mu.Lock()
+	}
+	if len(l.queue) == 0 {
+		l.running = false
+		return nil, nil
+	}
+	b := l.queue[0]
+	l.queue = append(l.queue[:0], l.queue[1:]...)
+	b.size = len(b.buf)
+	b.buf = l.bufs.pad(b.buf)
+	l.crowd = b.callers > 1
+	if len(l.queue) == 0 {
+		l.end = b.start + int64(len(b.buf))
+	}
+	return b, l.err
+}
+
+// committed notes the outcome of a batch and reports whether another one waits.
+func (l *Log) committed(b *batch, failed error) (more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.err = failed; failed == nil {
+		l.durable = b.after
+		l.written.Add(int64(len(b.buf)))
+	} else if l.err == nil {
+		l.err = failed
+	}
+	l.bufs.put(b.buf)
+	b.buf = nil
+	if more = len(l.queue) > 0; !more {
+		l.running = false
+	}
+	return more
+}
+
 // write puts a batch on stable storage. This is the commit point of every
 // operation.
-func (l *Log) write(b *Batch, number uint64) error {
+func (l *Log) write(b *batch) error {
 	le := binary.LittleEndian
 	le.PutUint32(b.buf[0:], batchMagic)
 	le.PutUint32(b.buf[8:], uint32(b.size))
-	le.PutUint32(b.buf[12:], b.count)
-	le.PutUint64(b.buf[16:], number)
+	le.PutUint32(b.buf[12:], uint32(b.after-b.first))
+	le.PutUint64(b.buf[16:], uint64(b.first))
 	le.PutUint32(b.buf[4:], seeded(b.seg.number, b.seg.salt, b.buf[8:b.size]))
-	err := l.dir.Step("journal write", func() error {
+	err := l.files.dir.Step("journal write", func() error {
 		return b.seg.writeAt(b.buf, b.start)
 	})
 	if err == nil {
 		began := time.Now()
-		err = l.dir.Step("journal sync", func() error { return fdatasync(b.seg.f) })
+		err = l.files.dir.Step("journal sync", func() error { return fdatasync(b.seg.f) })
 		l.syncing.Add(int64(time.Since(began)))
 		l.syncs.Add(1)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, err)
+		return fmt.Errorf("%w: %w", journal.ErrFailed, err)
 	}
 	return nil
 }
 
-// Syncs returns how often the log was synced for the batches it was given since
-// it was opened, and how long that took in all.
-func (l *Log) Syncs() (n int64, took time.Duration) {
-	return l.syncs.Load(), time.Duration(l.syncing.Load())
-}
-
-// ReadAt fills p from position at. The error is [ErrReleased] if the segment
-// was let go before or meanwhile.
-func (l *Log) ReadAt(p []byte, at Position) error {
-	l.mu.Lock()
-	s := l.live[at.Segment()]
-	l.mu.Unlock()
-	if s == nil {
-		return ErrReleased
-	}
-	_, err := s.f.ReadAt(p, at.offset())
-	l.mu.Lock()
-	still := l.live[at.Segment()] == s
-	l.mu.Unlock()
-	if !still {
-		return ErrReleased
-	}
-	return err
-}
-
-// Available returns how many octets from at are in the same segment, 0 if
-// that was let go.
-func (l *Log) Available(at Position) int64 {
+// Stats is [journal.Journal.Stats].
+func (l *Log) Stats() journal.Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.live[at.Segment()]; s != nil {
-		return s.size - at.offset()
+	cur := l.cur()
+	s := journal.Stats{First: l.live[0].first, Next: l.durable, Written: l.written.Load(), MaxAppend: l.maxAppend(),
+		Syncs: l.syncs.Load(), Syncing: time.Duration(l.syncing.Load()), Left: cur.size - l.end}
+	for _, seg := range l.live {
+		s.Held += seg.size
 	}
-	return 0
-}
-
-// Committed returns how many octets from at on are in the same segment and do not
-// change any more, 0 if it was let go.
-func (l *Log) Committed(at Position) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s, end := l.live[at.Segment()], l.done.At
-	switch {
-	case s == nil || end <= at:
-		return 0
-	case end.Segment() > at.Segment():
-		return int(s.size - at.offset())
+	if l.next == nil {
+		s.Short = l.files.short.Load()
+		if l.files.spare.Load() == 0 {
+			s.Wants = l.files.leastNext()
+		}
 	}
-	return int(end - at)
+	return s
 }
 
-// First returns the place of the first batch that was replayed when the log was
-// opened, the zero Mark if there was none.
-func (l *Log) First() Mark { return l.first }
-
-// Done returns the place behind the last batch that was committed and told.
-func (l *Log) Done() Mark {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.done
-}
-
-// Written returns the octets committed since the log was opened.
-func (l *Log) Written() int64 { return l.written.Load() }
-
-// Err returns why the log takes no more records, or nil.
-func (l *Log) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-// Close waits for what is being written and closes the files.
+// Close is [journal.Journal.Close].
 func (l *Log) Close() error {
 	l.mu.Lock()
-	if l.err == nil {
-		l.err = errors.New("journal closed")
-	}
+	l.err = cmp.Or(l.err, journal.ErrClosed)
 	l.mu.Unlock()
 	l.wg.Wait()
-	l.prepare.Lock()
-	defer l.prepare.Unlock()
+	l.files.mu.Lock()
+	defer l.files.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := slices.Clone(l.live)
+	if l.next != nil {
+		all = append(all, l.next)
+	}
 	var errs []error
-	for _, s := range l.live {
+	for _, s := range all {
 		errs = append(errs, s.close())
 	}
-	if l.next != nil {
-		errs = append(errs, l.next.close())
-	}
-	l.mu.Lock()
 	l.bufs.close()
-	l.mu.Unlock()
 	return errors.Join(errs...)
+}
+
+var _ journal.Journal = (*Log)(nil)
+
+// Options are the settings of a [Log].
+type Options struct {
+	// From is where the owner wants to read on: records before it may be gone, and
+	// damage to them is not reported. 0: the oldest record there is.
+	From journal.LSN
+
+	// Batch is the number of the batch at From in a journal of version 1, 0 if it
+	// is not known.
+	Batch uint64
+
+	Size   int64                   // bytes of a segment file; 0 means MaxSize
+	Report func(name, text string) // told of damage; may be nil
+
+	// Spare reports whether the disk can spare so many bytes for a segment. If not,
+	// smaller segments are made, down to 4 MiB. nil: whatever is free can be used.
+	Spare func(bytes int64, use journal.Use) bool
+}
+
+// Open opens the journal in d, or begins one. A tail that was torn by a crash is
+// cut. Other damage is reported, and a damaged segment gets a second name that ends
+// with ".damaged". All records there are on stable storage when Open returns.
+func Open(d *durable.Dir, o Options) (*Log, error) {
+	o.Size = cmp.Or(o.Size, MaxSize)
+	if o.Size > MaxSize || o.Size < leastSize || o.Size%blockSize != 0 {
+		return nil, fmt.Errorf("journal segment of %d bytes: want a multiple of %d up to %d", o.Size, blockSize, MaxSize)
+	}
+	l := &Log{files: files{dir: d, size: o.Size}}
+	s := &scan{log: l, Options: o}
+	if err := s.run(); err != nil {
+		for _, seg := range l.live {
+			seg.close()
+		}
+		return nil, err
+	}
+	l.files.may = o.Spare
+	return l, nil
 }

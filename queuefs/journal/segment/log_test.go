@@ -2,8 +2,10 @@ package segment_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
 )
 
@@ -34,25 +37,26 @@ func tempDir(t testing.TB) string {
 	return dir
 }
 
-// A journal is a log with what a test knows of it.
-type journal struct {
+// A ledger is a log with what a test knows of it.
+type ledger struct {
 	testing.TB
 	dir     *durable.Dir
 	log     *segment.Log
+	options segment.Options
 	written []entry  // committed, in order
-	found   []entry  // visited when the log was opened
+	found   []entry  // read when the log was opened
 	reports []string // made when the log was opened
 }
 
 type entry struct {
 	data string
-	at   segment.Position
+	at   journal.LSN
 }
 
-// open opens the log in path from the mark.
-func open(t testing.TB, path string, from segment.Mark, fault durable.Fault) *journal {
+// open opens the log in path to read on from a record.
+func open(t testing.TB, path string, from journal.LSN, fault durable.Fault) *ledger {
 	t.Helper()
-	j := &journal{TB: t}
+	j := &ledger{TB: t}
 	if err := j.open(path, from, fault); err != nil {
 		t.Fatal(err)
 	}
@@ -60,17 +64,29 @@ func open(t testing.TB, path string, from segment.Mark, fault durable.Fault) *jo
 	return j
 }
 
-func (j *journal) open(path string, from segment.Mark, fault durable.Fault) (err error) {
+func (j *ledger) open(path string, from journal.LSN, fault durable.Fault) (err error) {
 	if j.dir, err = durable.OpenDir(path, fault); err != nil {
 		return err
 	}
-	j.log, err = segment.Open(j.dir, from, segment.Options{Segment: small,
-		Report: func(name, text string) { j.reports = append(j.reports, name+": "+text) },
-		Visit:  func(rec []byte, at segment.Position) { j.found = append(j.found, entry{string(rec), at}) }})
-	return err
+	o := j.options
+	o.From, o.Size = from, cmp.Or(o.Size, small)
+	o.Report = func(name, text string) { j.reports = append(j.reports, name+": "+text) }
+	if j.log, err = segment.Open(j.dir, o); err != nil {
+		return err
+	}
+	j.found = nil
+	for rec, err := range j.log.Read(0) {
+		if err != nil {
+			return err
+		}
+		if rec.LSN >= from {
+			j.found = append(j.found, entry{string(rec.Data), rec.LSN})
+		}
+	}
+	return nil
 }
 
-func (j *journal) close() {
+func (j *ledger) close() {
 	if j.log != nil {
 		j.log.Close()
 		j.dir.Close()
@@ -78,60 +94,47 @@ func (j *journal) close() {
 	j.log = nil
 }
 
-// An op notes what it is told.
-type op struct {
-	mu        sync.Mutex
-	committed int
-	lost      []error
-	then      func()
-}
-
-func (o *op) Committed() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.committed++; o.then != nil {
-		o.then()
-	}
-}
-
-func (o *op) Lost(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.lost = append(o.lost, err)
-}
-
-// try appends one record and commits it.
-func (j *journal) try(data string, o *op) (at segment.Position, err error) {
+// try appends one record for a use, and waits for it.
+func (j *ledger) try(data string, use journal.Use) (at journal.LSN, err error) {
 	for {
-		b, err := j.log.Append(len(data), segment.Adds, o, func(dst []byte, p segment.Position) {
-			copy(dst, data)
-			at = p
-		})
-		if segment.NeedsRoom(err) {
-			if err := j.log.Room(len(data), segment.Adds); err != nil {
-				return at, err
+		t, err := j.log.Append(use, []journal.Contents{{Head: []byte(data[:len(data)/2]), Body: []byte(data[len(data)/2:])}})
+		if err == journal.ErrUnready {
+			if err := j.log.Reserve(use, len(data)); err != nil {
+				return 0, err
 			}
 			continue
 		}
 		if err != nil {
-			return at, err
+			return 0, err
 		}
-		return at, j.log.Commit(b)
+		if next, err := t.Wait(); err != nil || next <= t.First {
+			return t.First, err
+		}
+		return t.First, nil
 	}
 }
 
-func (j *journal) put(data string) {
-	j.Helper()
-	o := &op{}
-	at, err := j.try(data, o)
-	if err != nil || o.committed != 1 || len(o.lost) > 0 {
-		j.Fatalf("append %d octets: %v, told %d times, lost %v", len(data), err, o.committed, o.lost)
+// add is put for a use; the error is returned.
+func (j *ledger) add(data string, use journal.Use) error {
+	at, err := j.try(data, use)
+	if err == nil {
+		j.written = append(j.written, entry{data, at})
 	}
-	if n := len(j.written); n > 0 && at <= j.written[n-1].at {
-		j.Errorf("position %v after %v", at, j.written[n-1].at)
-	}
-	j.written = append(j.written, entry{data, at})
+	return err
 }
+
+func (j *ledger) put(data string) {
+	j.Helper()
+	if err := j.add(data, journal.Adds); err != nil {
+		j.Fatalf("append %d bytes: %v", len(data), err)
+	}
+	if n := len(j.written); n > 1 && j.written[n-1].at <= j.written[n-2].at {
+		j.Errorf("record %v after %v", j.written[n-1].at, j.written[n-2].at)
+	}
+}
+
+// next returns the number of the next record.
+func (j *ledger) next() journal.LSN { return j.log.Stats().Next }
 
 // record makes contents that are different each time.
 func record(n, size int) string {
@@ -139,16 +142,18 @@ func record(n, size int) string {
 	return strings.Repeat(head, size/len(head)+1)[:size]
 }
 
-// readBack reads all records at their positions.
-func (j *journal) readBack(entries []entry) {
+// readBack reads all records, whole and from their middle.
+func (j *ledger) readBack(entries []entry) {
 	j.Helper()
 	for _, e := range entries {
-		p := make([]byte, len(e.data))
-		if err := j.log.ReadAt(p, e.at); err != nil || string(p) != e.data {
+		p := make([]byte, len(e.data)+1)
+		if n, err := j.log.ReadAt(p, e.at, 0); err != io.EOF || string(p[:n]) != e.data {
 			j.Errorf("at %v: %v", e.at, err)
 		}
-		if n := j.log.Available(e.at); n < int64(len(e.data)) || n > small {
-			j.Errorf("at %v: %d available", e.at, n)
+		half := len(e.data) / 2
+		p = p[:len(e.data)-half]
+		if n, err := j.log.ReadAt(p, e.at, half); err != nil || string(p[:n]) != e.data[half:] {
+			j.Errorf("at %v from %d: %v", e.at, half, err)
 		}
 	}
 }
@@ -198,32 +203,32 @@ func segments(t testing.TB, path string) (names []string) {
 
 func TestReplayGivesWhatWasAppended(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, nil)
-	sizes := []int{0, 1, 4, 4063, 4064, 4065, 4068, 8192, 20_000, j.log.MaxAppend(), j.log.MaxAppend() - 1, 7}
+	j := open(t, path, 0, nil)
+	sizes := []int{0, 1, 4, 4063, 4064, 4065, 4068, 8192, 20_000, j.log.Stats().MaxAppend, j.log.Stats().MaxAppend - 1, 7}
 	for n := range 60 {
 		j.put(record(n, sizes[n%len(sizes)]))
 	}
 	j.readBack(j.written)
-	if got, want := j.log.Written(), int64(0); got <= want {
-		t.Errorf("%d octets written", got)
+	if got, want := j.log.Stats().Written, int64(0); got <= want {
+		t.Errorf("%d bytes written", got)
 	}
-	mark := j.log.Done()
+	mark := j.next()
 	j.close()
 	if n := len(segments(t, path)); n < 3 {
 		t.Errorf("%d segments", n)
 	}
-	again := open(t, path, segment.Mark{}, nil)
+	again := open(t, path, 0, nil)
 	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 		t.Errorf("found %d records of %d, reported %q", len(again.found), len(j.written), again.reports)
 	}
 	again.readBack(j.written)
-	if got := again.log.Done(); got.Batch != mark.Batch || got.At < mark.At {
+	if got := again.next(); got != mark {
 		t.Errorf("ends at %v, before at %v", got, mark)
 	}
 	again.written = j.written
 	again.put("goes on")
 	again.close()
-	last := open(t, path, segment.Mark{}, nil)
+	last := open(t, path, 0, nil)
 	if !slices.Equal(last.found, again.written) {
 		t.Errorf("found %d records of %d", len(last.found), len(again.written))
 	}
@@ -232,11 +237,11 @@ func TestReplayGivesWhatWasAppended(t *testing.T) {
 // TestReplayFromMark opens the log from the end of each batch.
 func TestReplayFromMark(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, nil)
-	marks := []segment.Mark{{}}
+	j := open(t, path, 0, nil)
+	marks := []journal.LSN{1}
 	for n := range 25 {
 		j.put(record(n, 5000))
-		marks = append(marks, j.log.Done())
+		marks = append(marks, j.next())
 	}
 	j.close()
 	files := images(t, path)
@@ -253,7 +258,7 @@ func TestReplayFromMark(t *testing.T) {
 func TestCallersShareASync(t *testing.T) {
 	writes := 0
 	var hold, held chan bool
-	j := open(t, tempDir(t), segment.Mark{}, func(step string, do func() error) error {
+	j := open(t, tempDir(t), 0, func(step string, do func() error) error {
 		if step == "journal write" {
 			if writes++; hold != nil {
 				held <- true
@@ -266,40 +271,38 @@ func TestCallersShareASync(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { j.put("first") })
 	<-held
-	var mu sync.Mutex
-	var order, told []int
-	var batches []*segment.Batch
+	var tickets []journal.Ticket
 	for n := range 64 {
-		data := record(n, 30)
-		o := &op{then: func() { told = append(told, n) }}
-		b, err := j.log.Append(len(data), segment.Adds, o, func(dst []byte, at segment.Position) {
-			copy(dst, data)
-			order = append(order, n)
-		})
+		ticket, err := j.log.Append(journal.Adds, []journal.Contents{{Head: []byte(record(2*n, 30))}, {Body: []byte(record(2*n+1, 30))}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		batches = append(batches, b)
+		tickets = append(tickets, ticket)
 	}
-	for _, b := range batches {
+	first := j.next() + 1 // the record that is held
+	for n, ticket := range tickets {
+		if want := first + journal.LSN(2*n); ticket.First != want {
+			t.Errorf("record %d has the number %d, want %d", 2*n, ticket.First, want)
+		}
 		wg.Go(func() {
-			if err := j.log.Commit(b); err != nil {
-				mu.Lock()
-				t.Error(err)
-				mu.Unlock()
+			if next, err := ticket.Wait(); err != nil || next != first+128 {
+				t.Errorf("%v, then %d, want %d", err, next, first+128)
 			}
 		})
 	}
 	close(hold)
 	wg.Wait()
-	if writes != 2 || !slices.Equal(order, told) || len(told) != 64 {
-		t.Errorf("%d writes; appended %v, told %v", writes, order, told)
+	if writes != 2 {
+		t.Errorf("%d writes", writes)
+	}
+	for n := range 128 {
+		j.readBack([]entry{{record(n, 30), first + journal.LSN(n)}})
 	}
 }
 
 func TestAppendFromManyGoroutines(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for g := range 16 {
@@ -307,11 +310,10 @@ func TestAppendFromManyGoroutines(t *testing.T) {
 			rng := rand.New(rand.NewPCG(0, uint64(g)))
 			for n := range 30 {
 				data := record(g*1000+n, rng.IntN(6000))
-				o := &op{}
-				at, err := j.try(data, o)
+				at, err := j.try(data, journal.Adds)
 				mu.Lock()
-				if err != nil || o.committed != 1 {
-					t.Errorf("%v, told %d times", err, o.committed)
+				if err != nil {
+					t.Error(err)
 				}
 				j.written = append(j.written, entry{data, at})
 				mu.Unlock()
@@ -322,37 +324,36 @@ func TestAppendFromManyGoroutines(t *testing.T) {
 	slices.SortFunc(j.written, func(a, b entry) int { return int(a.at) - int(b.at) })
 	j.readBack(j.written)
 	j.close()
-	if again := open(t, path, segment.Mark{}, nil); !slices.Equal(again.found, j.written) {
+	if again := open(t, path, 0, nil); !slices.Equal(again.found, j.written) {
 		t.Errorf("found %d records of %d", len(again.found), len(j.written))
 	}
 }
 
 func TestTooLargeRecord(t *testing.T) {
-	j := open(t, tempDir(t), segment.Mark{}, nil)
+	j := open(t, tempDir(t), 0, nil)
 	j.put("before")
-	o := &op{}
-	if _, err := j.try(record(0, j.log.MaxAppend()+1), o); err == nil || segment.NeedsRoom(err) || errors.Is(err, segment.ErrFailed) || o.committed+len(o.lost) > 0 {
-		t.Errorf("got %v, told %d times", err, o.committed)
+	if _, err := j.try(record(0, j.log.Stats().MaxAppend+1), journal.Adds); !errors.Is(err, journal.ErrTooLarge) || errors.Is(err, journal.ErrFailed) {
+		t.Errorf("got %v", err)
 	}
-	j.put(record(1, j.log.MaxAppend()))
+	j.put(record(1, j.log.Stats().MaxAppend))
 	j.put("after")
 	j.readBack(j.written)
 }
 
 func TestClosedLog(t *testing.T) {
-	j := open(t, tempDir(t), segment.Mark{}, nil)
+	j := open(t, tempDir(t), 0, nil)
 	j.put("x")
 	log := j.log
 	if err := log.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := log.Append(1, segment.Adds, &op{}, func([]byte, segment.Position) {}); err == nil {
+	if _, err := log.Append(journal.Adds, []journal.Contents{{Head: []byte("x")}}); err == nil {
 		t.Error("a closed log takes records")
 	}
-	if err := log.Room(1, segment.Adds); err == nil {
-		t.Error("a closed log makes room")
+	if err := log.Reserve(journal.Adds, 1); err == nil {
+		t.Error("a closed log makes space")
 	}
-	if err := log.ReadAt(make([]byte, 1), j.written[0].at); err == nil {
+	if _, err := log.ReadAt(make([]byte, 1), j.written[0].at, 0); err == nil {
 		t.Error("a closed log is read")
 	}
 	j.dir.Close()
@@ -365,18 +366,23 @@ func TestSegmentSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	for _, size := range []int64{-1, 1, 4096, small - 4096, small + 1, segment.MaxSegment + 4096} {
-		if _, err := segment.Open(d, segment.Mark{}, segment.Options{Segment: size}); err == nil {
-			t.Errorf("a segment of %d octets", size)
+	for _, size := range []int64{-1, 1, 4096, small - 4096, small + 1, segment.MaxSize + 4096} {
+		if _, err := segment.Open(d, segment.Options{Size: size}); err == nil {
+			t.Errorf("a segment of %d bytes", size)
 		}
 	}
 	// A log goes on when segments get another size.
 	path := d.Path()
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	j.put(record(1, 3000))
 	j.close()
 	var found []string
-	log, err := segment.Open(d, segment.Mark{}, segment.Options{Segment: 2 * small, Visit: func(rec []byte, at segment.Position) { found = append(found, string(rec)) }})
+	log, err := segment.Open(d, segment.Options{Size: 2 * small})
+	if err == nil {
+		for rec := range log.Read(0) {
+			found = append(found, string(rec.Data))
+		}
+	}
 	if err != nil || !slices.Equal(found, []string{record(1, 3000)}) {
 		t.Fatalf("found %d, %v", len(found), err)
 	}
@@ -392,7 +398,7 @@ func TestSegmentSizes(t *testing.T) {
 // that of many who wait for one only the first has it made.
 func TestRoomIsMadeOnce(t *testing.T) {
 	var made atomic.Int32
-	j := open(t, tempDir(t), segment.Mark{}, func(step string, do func() error) error {
+	j := open(t, tempDir(t), 0, func(step string, do func() error) error {
 		if step == "prepare segment" {
 			made.Add(1)
 		}
@@ -400,12 +406,12 @@ func TestRoomIsMadeOnce(t *testing.T) {
 	})
 	room := func(want int32) {
 		t.Helper()
-		if err := j.log.Room(j.log.MaxAppend(), segment.Adds); err != nil || made.Load() != want {
+		if err := j.log.Reserve(journal.Adds, j.log.Stats().MaxAppend); err != nil || made.Load() != want {
 			t.Errorf("made %d segments, %v, want %d", made.Load(), err, want)
 		}
 	}
 	room(1)
-	for first := j.log.Done().At.Segment(); j.log.Done().At.Segment() == first; {
+	for first := j.log.Current(); j.log.Current() == first; {
 		j.put("a record")
 	}
 	room(2)
@@ -418,7 +424,7 @@ func TestRoomIsMadeOnce(t *testing.T) {
 func TestNextSegmentIsTriedOnce(t *testing.T) {
 	var full atomic.Bool
 	var tries atomic.Int32
-	j := open(t, tempDir(t), segment.Mark{}, func(step string, do func() error) error {
+	j := open(t, tempDir(t), 0, func(step string, do func() error) error {
 		if step == "prepare segment" && full.Load() {
 			tries.Add(1)
 			return syscall.ENOSPC
@@ -428,7 +434,7 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 	full.Store(true)
 	for n := range 4 { // blocks of a segment of 16
 		j.put(record(n, 100))
-		if err := j.log.Room(j.log.MaxAppend(), segment.Adds); err != nil { // waits for whoever prepares
+		if err := j.log.Reserve(journal.Adds, j.log.Stats().MaxAppend); err != nil { // waits for whoever prepares
 			t.Fatal(err)
 		}
 	}
@@ -436,7 +442,7 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 		t.Errorf("tried %d times", tries.Load())
 	}
 	full.Store(false)
-	for first := j.log.Done().At.Segment(); j.log.Done().At.Segment() < first+3; {
+	for first := j.log.Current(); j.log.Current() < first+3; {
 		j.put("there is room")
 	}
 }
@@ -445,7 +451,7 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 func TestCloseWaitsForWhoCommits(t *testing.T) {
 	syncing, goOn := make(chan bool), make(chan bool)
 	hold := true
-	j := open(t, tempDir(t), segment.Mark{}, func(step string, do func() error) error {
+	j := open(t, tempDir(t), 0, func(step string, do func() error) error {
 		if step == "journal sync" && hold {
 			hold = false
 			syncing <- true
@@ -455,7 +461,7 @@ func TestCloseWaitsForWhoCommits(t *testing.T) {
 	})
 	log := j.log
 	committed, closed := make(chan error), make(chan bool)
-	go func() { _, err := j.try("a record", &op{}); committed <- err }()
+	go func() { _, err := j.try("a record", journal.Adds); committed <- err }()
 	<-syncing
 	go func() { log.Close(); close(closed) }()
 	select {

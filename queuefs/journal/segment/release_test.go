@@ -13,28 +13,33 @@ import (
 	"testing"
 
 	"cutie/queuefs/durable"
-	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/journal"
 )
 
 // fillSegments appends until the log is n segments further on.
-func (j *journal) fillSegments(n int) {
+func (j *ledger) fillSegments(n int) {
 	j.Helper()
-	until := j.log.Done().At.Segment() + uint64(n)
-	for k := 0; j.log.Done().At.Segment() < until; k++ {
+	until := j.log.Current() + uint64(n)
+	for k := 0; j.log.Current() < until; k++ {
 		j.put(record(len(j.written), 3000+k%5*2000))
 	}
 }
 
 func TestReleasedSegmentsAreUsedAgain(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	j.fillSegments(6)
 	first := j.written[0].at
-	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+	if err := j.log.Release(j.next()); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.log.ReadAt(make([]byte, 1), first); !errors.Is(err, segment.ErrReleased) || j.log.Available(first) != 0 {
-		t.Errorf("got %v, %d available", err, j.log.Available(first))
+	if _, err := j.log.ReadAt(make([]byte, 1), first, 0); !errors.Is(err, journal.ErrReleased) {
+		t.Errorf("got %v", err)
+	}
+	for _, err := range j.log.Read(first) {
+		if !errors.Is(err, journal.ErrReleased) {
+			t.Errorf("read: got %v", err)
+		}
 	}
 	spares := 0
 	for name := range images(t, path) {
@@ -68,7 +73,7 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 		for _, happened := range []bool{false, true} {
 			n, failing, failed := 0, false, false
 			path := tempDir(t)
-			j := open(t, path, segment.Mark{}, func(step string, do func() error) error {
+			j := open(t, path, 0, func(step string, do func() error) error {
 				if failing {
 					if n++; n == at {
 						failed = true
@@ -82,12 +87,12 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 			})
 			j.fillSegments(8)
 			j.put("last")
-			if err := j.log.Room(j.log.MaxAppend(), segment.Adds); err != nil { // so that nothing else happens meanwhile
+			if err := j.log.Reserve(journal.Adds, j.log.Stats().MaxAppend); err != nil { // so that nothing else happens meanwhile
 				t.Fatal(err)
 			}
-			last := j.log.Done().At.Segment()
+			last := j.log.Current()
 			failing = true
-			err := j.log.Release(last)
+			err := j.log.Release(j.next())
 			failing = false
 			if !failed {
 				if err != nil || at < 8 {
@@ -99,12 +104,12 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 				t.Errorf("step %d: no error", at)
 			}
 			files := images(t, path)
-			left := open(t, place(t, files), segment.Mark{}, nil)
+			left := open(t, place(t, files), 0, nil)
 			if k := len(j.written) - len(left.found); k < 0 || !slices.Equal(left.found, j.written[k:]) || len(left.reports) > 0 {
 				t.Errorf("step %d: found %d records of %d, reported %q", at, len(left.found), len(j.written), left.reports)
 			}
 			left.close()
-			if err := j.log.Release(last); err != nil {
+			if err := j.log.Release(j.next()); err != nil {
 				t.Errorf("step %d, again: %v", at, err)
 			}
 			if names := segments(t, path); names[0] != fmt.Sprintf("%016x.log", last) {
@@ -121,16 +126,16 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 // order, from the first on.
 func TestRecycledRecordsNeverComeBack(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	j.fillSegments(5)
-	mark := j.log.Done()
-	if err := j.log.Release(mark.At.Segment()); err != nil {
+	mark := j.next()
+	if err := j.log.Release(mark); err != nil {
 		t.Fatal(err)
 	}
 	j.fillSegments(3)
 	var want []entry
 	for _, e := range j.written {
-		if e.at >= mark.At {
+		if e.at >= mark {
 			want = append(want, e)
 		}
 	}
@@ -147,11 +152,11 @@ func TestRecycledRecordsNeverComeBack(t *testing.T) {
 					delete(c, later)
 				}
 			}
-			for _, from := range []segment.Mark{mark, {}} {
+			for _, from := range []journal.LSN{mark, 0} {
 				again := open(t, place(t, c), from, nil)
 				found := again.found
-				if from.At == 0 {
-					found = slices.DeleteFunc(found, func(e entry) bool { return e.at < mark.At })
+				if from == 0 {
+					found = slices.DeleteFunc(found, func(e entry) bool { return e.at < mark })
 				}
 				for i, e := range found {
 					if k := slices.Index(want, e); k < i {
@@ -167,7 +172,7 @@ func TestRecycledRecordsNeverComeBack(t *testing.T) {
 // TestReadersWhileSegmentsGo reads records while their segments are let go and
 // used again: it gets what was written there, or learns that it is gone.
 func TestReadersWhileSegmentsGo(t *testing.T) {
-	j := open(t, tempDir(t), segment.Mark{}, nil)
+	j := open(t, tempDir(t), 0, nil)
 	j.fillSegments(1)
 	var known atomic.Pointer[[]entry] // of the segments that go next
 	first := slices.Clone(j.written)
@@ -186,10 +191,10 @@ func TestReadersWhileSegmentsGo(t *testing.T) {
 				all := *known.Load()
 				e := all[n%len(all)]
 				p := p[:len(e.data)]
-				if err := j.log.ReadAt(p, e.at); err == nil && string(p) != e.data {
+				if _, err := j.log.ReadAt(p, e.at, 0); err == nil && string(p) != e.data {
 					t.Errorf("at %v: read %.30q want %.30q", e.at, p, e.data)
 					return
-				} else if err != nil && !errors.Is(err, segment.ErrReleased) {
+				} else if err != nil && !errors.Is(err, journal.ErrReleased) {
 					t.Errorf("at %v: %v", e.at, err)
 					return
 				}
@@ -206,7 +211,7 @@ func TestReadersWhileSegmentsGo(t *testing.T) {
 		next := slices.Clone(j.written[begin:])
 		known.Store(&next)
 		j.fillSegments(1)
-		if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+		if err := j.log.Release(j.next()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -217,7 +222,7 @@ func TestReadersWhileSegmentsGo(t *testing.T) {
 // TestStrangeFilesInTheJournal are left alone, but for what is unfinished.
 func TestStrangeFilesInTheJournal(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	j.put("x")
 	j.close()
 	keep := []string{"notes.txt", "0000000000000001.log.damaged", "1.log", "000000000000000G.log", "00000000000000001.log"}
@@ -233,7 +238,7 @@ func TestStrangeFilesInTheJournal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := open(t, path, segment.Mark{}, nil)
+	again := open(t, path, 0, nil)
 	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 		t.Errorf("found %d records, reported %q", len(again.found), again.reports)
 	}

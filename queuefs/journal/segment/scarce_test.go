@@ -11,31 +11,9 @@ import (
 	"testing"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
 )
-
-// add appends one record for a use, and commits it.
-func (j *journal) add(data string, use segment.Use) error {
-	for {
-		var at segment.Position
-		b, err := j.log.Append(len(data), use, &op{}, func(dst []byte, p segment.Position) {
-			copy(dst, data)
-			at = p
-		})
-		if segment.NeedsRoom(err) {
-			if err = j.log.Room(len(data), use); err == nil {
-				continue
-			}
-		}
-		if err == nil {
-			err = j.log.Commit(b)
-		}
-		if err == nil {
-			j.written = append(j.written, entry{data, at})
-		}
-		return err
-	}
-}
 
 // The end of a segment that none can follow is for what makes room, its very end
 // for what makes most of it.
@@ -49,14 +27,14 @@ func TestTheEndOfTheLastSegmentIsForWhatMakesRoom(t *testing.T) {
 		}
 		return do()
 	}
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	j.close()
-	j = open(t, path, segment.Mark{}, fault)
+	j = open(t, path, 0, fault)
 	// 15 blocks beside that of the head, of which an eighth is 2 and a sixteenth 1.
 	for _, c := range []struct {
-		use  segment.Use
+		use  journal.Use
 		more int
-	}{{segment.Adds, 13}, {segment.Changes, 1}, {segment.Frees, 1}} {
+	}{{journal.Adds, 13}, {journal.Changes, 1}, {journal.Frees, 1}} {
 		n := 0
 		var err error
 		for ; n < 100 && err == nil; n++ {
@@ -67,17 +45,17 @@ func TestTheEndOfTheLastSegmentIsForWhatMakesRoom(t *testing.T) {
 		}
 	}
 	// What stands in the only segment may be all that keeps the disk from another.
-	if !j.log.Short() {
+	if !j.log.Stats().Short {
 		t.Error("the only segment is full, and the log not short of segments")
 	}
 	full.Store(false)
-	for _, use := range []segment.Use{segment.Adds, segment.Frees} {
+	for _, use := range []journal.Use{journal.Adds, journal.Frees} {
 		if err := j.add("with room", use); err != nil {
 			t.Error(err)
 		}
 	}
 	j.close()
-	again := open(t, path, segment.Mark{}, nil)
+	again := open(t, path, 0, nil)
 	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
 		t.Errorf("found %d records of %d, reported %q", len(again.found), len(j.written), again.reports)
 	}
@@ -88,24 +66,17 @@ func TestTheEndOfTheLastSegmentIsForWhatMakesRoom(t *testing.T) {
 func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	path := tempDir(t)
 	var most atomic.Int64
-	most.Store(segment.MaxSegment)
-	j := &journal{TB: t}
+	most.Store(segment.MaxSize)
+	j := &ledger{TB: t}
 	reopen := func() {
 		t.Helper()
 		j.close()
-		d, err := durable.OpenDir(path, nil)
-		if err != nil {
+		j.options = segment.Options{Size: 16 << 20, Spare: func(bytes int64, use journal.Use) bool { return bytes <= most.Load() }}
+		if err := j.open(path, 0, nil); err != nil {
 			t.Fatal(err)
 		}
-		j.dir, j.found = d, nil
-		j.log, err = segment.Open(d, segment.Mark{}, segment.Options{
-			Segment: 16 << 20,
-			Report:  func(name, text string) { t.Errorf("reported %s: %s", name, text) },
-			Visit:   func(rec []byte, at segment.Position) { j.found = append(j.found, entry{string(rec), at}) },
-			Spare:   func(octets int64, use segment.Use) bool { return octets <= most.Load() },
-		})
-		if err != nil {
-			t.Fatal(err)
+		if len(j.reports) > 0 {
+			t.Errorf("reported %q", j.reports)
 		}
 		if !slices.Equal(j.found, j.written) {
 			t.Errorf("found %d records of %d", len(j.found), len(j.written))
@@ -115,8 +86,8 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	reopen()
 	fill := func() {
 		t.Helper()
-		for first := j.log.Done().At.Segment(); j.log.Done().At.Segment() == first; {
-			if err := j.add(record(len(j.written), 1<<20), segment.Adds); err != nil {
+		for first := j.log.Current(); j.log.Current() == first; {
+			if err := j.add(record(len(j.written), 1<<20), journal.Adds); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,32 +95,32 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	most.Store(5 << 20)
 	for range 3 {
 		fill()
-		if n := j.log.Left(); n >= 4<<20 || n < 2<<20 {
-			t.Errorf("%d octets are left of a segment of 4 MiB", n)
+		if n := j.log.Stats().Left; n >= 4<<20 || n < 2<<20 {
+			t.Errorf("%d bytes are left of a segment of 4 MiB", n)
 		}
 		reopen()
-		if err := j.add("goes on", segment.Adds); err != nil {
+		if err := j.add("goes on", journal.Adds); err != nil {
 			t.Error(err)
 		}
 	}
 	// One that is too small for a record gives way to a larger one.
-	small := j.log.Done().At.Segment()
-	if err := j.log.Room(segment.MaxSegment, segment.Adds); err == nil {
+	small := j.log.Current()
+	if err := j.log.Reserve(journal.Adds, segment.MaxSize); err == nil {
 		t.Error("there is room for more than a segment holds")
 	}
-	if err := j.log.Room(1<<20, segment.Adds); err != nil {
+	if err := j.log.Reserve(journal.Adds, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.add(record(0, 6<<20), segment.Changes); !errors.Is(err, syscall.ENOSPC) {
+	if err := j.add(record(0, 6<<20), journal.Changes); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
 	}
 	most.Store(17 << 20)
 	for range 2 {
-		if err := j.add(record(0, 6<<20), segment.Adds); err != nil {
+		if err := j.add(record(0, 6<<20), journal.Adds); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := j.log.Done().At.Segment(); n != small+1 {
+	if n := j.log.Current(); n != small+1 {
 		t.Errorf("segment %d follows %d", n, small)
 	}
 	reopen()
@@ -157,7 +128,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 		t.Helper()
 		var err error
 		for n := 0; n < 1000 && err == nil; n++ {
-			err = j.add(record(n, 100<<10), segment.Adds)
+			err = j.add(record(n, 100<<10), journal.Adds)
 		}
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("got %v", err)
@@ -166,26 +137,26 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	most.Store(2 << 20) // enough for what makes room
 	refused()
 	for n := range 40 {
-		if err := j.add(record(n, 100<<10), segment.Frees); err != nil {
+		if err := j.add(record(n, 100<<10), journal.Frees); err != nil {
 			t.Fatal(err)
 		}
 	}
 	reopen()
 	most.Store(0)
 	refused()
-	if !j.log.Short() || j.log.Wants() != 4<<20 {
-		t.Errorf("short %v, wants %d octets", j.log.Short(), j.log.Wants())
+	if !j.log.Stats().Short || j.log.Stats().Wants != 4<<20 {
+		t.Errorf("short %v, wants %d bytes", j.log.Stats().Short, j.log.Stats().Wants)
 	}
 	// Old segments that are let go of are the next one.
-	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+	if err := j.log.Release(j.next()); err != nil {
 		t.Fatal(err)
 	}
-	if j.log.Short() || j.log.Wants() != 0 {
-		t.Errorf("short %v, wants %d octets", j.log.Short(), j.log.Wants())
+	if j.log.Stats().Short || j.log.Stats().Wants != 0 {
+		t.Errorf("short %v, wants %d bytes", j.log.Stats().Short, j.log.Stats().Wants)
 	}
 	j.written = nil
 	for range 10 {
-		if err := j.add(record(0, 1<<20), segment.Adds); err != nil {
+		if err := j.add(record(0, 1<<20), journal.Adds); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,7 +165,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 // A smaller segment that lost its end is damaged as any other.
 func TestASmallerSegmentThatIsCutIsReported(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	j.put("a record")
 	j.close()
 	must := func(err error) {
@@ -204,7 +175,7 @@ func TestASmallerSegmentThatIsCutIsReported(t *testing.T) {
 		}
 	}
 	must(os.Truncate(filepath.Join(path, segments(t, path)[0]), small/4))
-	again := open(t, path, segment.Mark{}, nil)
+	again := open(t, path, 0, nil)
 	if len(again.found) != 1 || len(again.reports) != 1 || !strings.Contains(again.reports[0], "shorter") {
 		t.Errorf("found %d, reported %q", len(again.found), again.reports)
 	}
@@ -212,7 +183,7 @@ func TestASmallerSegmentThatIsCutIsReported(t *testing.T) {
 
 func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, segment.Mark{}, nil)
+	j := open(t, path, 0, nil)
 	spares := func() (n int) {
 		for name := range images(t, path) {
 			if strings.HasPrefix(name, durable.TempPrefix+"spare-") {
@@ -228,13 +199,13 @@ func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
 		}
 	}
 	j.fillSegments(6)
-	for j.log.Left() > small/4 {
+	for j.log.Stats().Left > small/4 {
 		j.put("a record")
 	}
-	if err := j.log.Room(j.log.MaxAppend(), segment.Adds); err != nil {
+	if err := j.log.Reserve(journal.Adds, j.log.Stats().MaxAppend); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.log.Release(j.log.Done().At.Segment()); err != nil {
+	if err := j.log.Release(j.next()); err != nil {
 		t.Fatal(err)
 	}
 	if spares() != 4 {

@@ -1,3 +1,20 @@
+// Package segment keeps a [journal.Journal] in the files of a local directory.
+//
+// A journal is a row of segments, files of fixed size that are filled with zeros
+// before they are used, so that a commit is one write and one fdatasync. Callers
+// at the same time share them: the first one commits the batch, the others add to
+// the next. A segment that was let go of is used again.
+//
+//	file                      content                  after a crash
+//	------------------------  -----------------------  -----------------------------------
+//	N.log                     batches                  read; a torn last batch is cut
+//	N.log, all zero           none yet                 the journal goes on there
+//	cutie-tmp-spare-N.log     a segment let go of      kept, to be used again
+//	cutie-tmp-T               a segment being made     removed
+//	N.log.damaged             a second name of N.log   left to the operator
+//
+// Damage before the last batch is reported. Batches after it are read, and the
+// journal goes on in a new segment.
 package segment
 
 import (
@@ -7,43 +24,60 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"sort"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal"
 )
 
-// A segment is one file of the log, of fixed size: a header block, then
-// batches, each beginning at a multiple of blockSize.
+// A segment is one file: a header block, then batches, each beginning at a
+// multiple of blockSize.
 //
 //	header  "CUTIEJNL" | version u32 | crc u32 | number u64 | salt u64, twice in a block
-//	batch   magic u32 | crc u32 | length u32 | records u32 | number u64 | records…, padded with zeros
-//	record  length u32 | octets
+//	batch   magic u32 | crc u32 | length u32 | records u32 | LSN of the first u64 | records…, padded with zeros
+//	record  length u32 | bytes
 //
-// Numbers are little endian. The checksum of a batch covers what follows it
-// and is seeded with number and salt of the segment. So what a recycled file
-// still holds of its former life never verifies, and nobody can submit a
-// payload that looks like a batch: the salt is random, and new at each use.
+// Numbers are little endian. The checksum of a batch covers the bytes after it and
+// is seeded with number and salt of the segment: batches of a former use of the
+// file never verify, and nobody can submit a payload that looks like a batch,
+// because the salt is random and new at each use.
 type segment struct {
-	number uint64
-	salt   uint64
-	name   string
-	f      *os.File
-	direct *os.File // the same around the page cache; nil where that cannot be
-	size   int64
-	aside  bool // the file has a second name and must not be used again
+	number  uint64
+	salt    uint64
+	name    string
+	f       *os.File
+	direct  *os.File // the same file around the page cache; nil where that cannot be
+	size    int64
+	aside   bool        // the file has a second name and must not be used again
+	former  bool        // of version 1: see former.go
+	first   journal.LSN // of the first record, or of the next one if there is none
+	records []extent    // by number from first on; by offset if former
 }
+
+// An extent is where a record is in its segment. The zero extent is a record that
+// was lost.
+type extent struct{ off, size uint32 }
+
+func (x extent) end() int64 { return int64(x.off) + int64(x.size) }
 
 const (
 	blockSize   = 4096
 	segMagic    = "CUTIEJNL"
-	segVersion  = 1
-	batchMagic  = 0x31425143 // "CQB1"
+	segVersion  = 2
+	batchMagic  = 0x32425143 // "CQB2"
 	batchHeader = 24
 	recHeader   = 4
 )
+
+// MaxSize is the largest size of a segment, in bytes.
+const MaxSize = 1 << 26
+
+// leastSize is the smallest size of a segment, in bytes.
+const leastSize = 16 * blockSize
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -68,11 +102,11 @@ func parseSegmentName(name string) (uint64, bool) {
 // headerCopy is the offset of the second copy of a header.
 const headerCopy = blockSize / 2
 
-func segmentHeader(number, salt uint64) []byte {
+func segmentHeader(version uint32, number, salt uint64) []byte {
 	b := make([]byte, blockSize)
 	for _, h := range [][]byte{b, b[headerCopy:]} {
 		copy(h, segMagic)
-		binary.LittleEndian.PutUint32(h[8:], segVersion)
+		binary.LittleEndian.PutUint32(h[8:], version)
 		binary.LittleEndian.PutUint64(h[16:], number)
 		binary.LittleEndian.PutUint64(h[24:], salt)
 		binary.LittleEndian.PutUint32(h[12:], seeded(number, salt, nil))
@@ -80,15 +114,15 @@ func segmentHeader(number, salt uint64) []byte {
 	return b
 }
 
-// newSalt returns a number that nobody can guess.
+// newSalt returns a number nobody can guess.
 func newSalt() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// createSegment makes the next segment from the spare file, or a new one
-// filled with zeros: fdatasync then never has a size or an extent to write.
+// createSegment makes a segment from a spare file, or a new one filled with zeros:
+// fdatasync then never has a size or an extent to write.
 func createSegment(d *durable.Dir, number uint64, size int64, spare string) (*segment, error) {
 	name, salt := segmentName(number), newSalt()
 	tmp := spare
@@ -108,7 +142,7 @@ func createSegment(d *durable.Dir, number uint64, size int64, spare string) (*se
 				return err
 			}
 		}
-		if _, err := f.WriteAt(segmentHeader(number, salt), 0); err != nil {
+		if _, err := f.WriteAt(segmentHeader(segVersion, number, salt), 0); err != nil {
 			return err
 		}
 		return f.Sync()
@@ -131,8 +165,8 @@ func createSegment(d *durable.Dir, number uint64, size int64, spare string) (*se
 	return s, nil
 }
 
-// openSegment opens an existing segment. A header that does not verify is an
-// error that wraps errDamaged.
+// openSegment opens an existing segment. The error wraps errDamaged if the header
+// does not verify; the segment is then returned, too.
 func openSegment(d *durable.Dir, number uint64) (*segment, error) {
 	name := segmentName(number)
 	f, err := os.OpenFile(d.Path()+"/"+name, os.O_RDWR, 0)
@@ -150,14 +184,22 @@ func openSegment(d *durable.Dir, number uint64) (*segment, error) {
 	_, err = f.ReadAt(head, 0)
 	for _, h := range [][]byte{head, head[headerCopy:]} {
 		s.salt = binary.LittleEndian.Uint64(h[24:])
-		if string(h[:32]) == string(segmentHeader(number, s.salt)[:32]) {
+		s.former = binary.LittleEndian.Uint32(h[8:]) == formerVersion
+		if string(h[:32]) == string(s.header()[:32]) {
 			break
 		}
 	}
-	if err != nil || string(head) != string(segmentHeader(number, s.salt)) {
+	if err != nil || string(head) != string(s.header()) {
 		return s, fmt.Errorf("%s: %w: segment header", name, errDamaged)
 	}
 	return s, nil
+}
+
+func (s *segment) header() []byte {
+	if s.former {
+		return segmentHeader(formerVersion, s.number, s.salt)
+	}
+	return segmentHeader(segVersion, s.number, s.salt)
 }
 
 func (s *segment) close() error {
@@ -167,43 +209,112 @@ func (s *segment) close() error {
 	return s.f.Close()
 }
 
+// lsn returns the number of record i of the table.
+func (s *segment) lsn(i int) journal.LSN {
+	if s.former {
+		return formerLSN(s.number, s.records[i])
+	}
+	return s.first + journal.LSN(i)
+}
+
+// search returns the first record of the table with the number at or a later one.
+func (s *segment) search(at journal.LSN) int {
+	if !s.former {
+		return int(min(max(at, s.first)-s.first, journal.LSN(len(s.records))))
+	}
+	return sort.Search(len(s.records), func(i int) bool { return s.lsn(i) >= at })
+}
+
 var errDamaged = errors.New("damaged")
 
-// batchAt reads the batch at offset off into buf. Without a batch that
-// verifies the error wraps errDamaged.
-func (s *segment) batchAt(off int64, buf []byte) (number uint64, batch []byte, err error) {
+// A batch as it stands in a segment.
+type stored struct {
+	number uint64 // LSN of the first record; of a former segment, number of the batch
+	data   []byte
+}
+
+// batchAt reads the batch at an offset into buf. The error wraps errDamaged if no
+// batch verifies there.
+func (s *segment) batchAt(off int64, buf []byte) (b stored, err error) {
+	b.data = buf
 	if off+blockSize > s.size {
-		return 0, nil, errDamaged
+		return b, errDamaged
 	}
 	var head [batchHeader]byte
 	if _, err := s.f.ReadAt(head[:], off); err != nil {
-		return 0, nil, err
+		return b, err
 	}
 	le := binary.LittleEndian
 	length := int64(le.Uint32(head[8:]))
-	if le.Uint32(head[0:]) != batchMagic || length < batchHeader || off+length > s.size {
-		return 0, nil, errDamaged
+	if le.Uint32(head[0:]) != s.magic() || length < batchHeader || off+length > s.size {
+		return b, errDamaged
 	}
 	if int64(cap(buf)) < length {
-		buf = make([]byte, length)
+		b.data = make([]byte, length)
 	}
-	buf = buf[:length]
-	if _, err := s.f.ReadAt(buf, off); err != nil {
-		return 0, nil, err
+	b.data = b.data[:length]
+	if _, err := s.f.ReadAt(b.data, off); err != nil {
+		return b, err
 	}
-	if le.Uint32(buf[4:]) != seeded(s.number, s.salt, buf[8:]) {
-		return 0, buf, errDamaged
+	if le.Uint32(b.data[4:]) != seeded(s.number, s.salt, b.data[8:]) {
+		return b, errDamaged
 	}
-	return le.Uint64(buf[16:]), buf, nil
+	b.number = le.Uint64(b.data[16:])
+	return b, nil
 }
 
-// tornAt tells whether the batch of this number was begun at offset off. What
-// a recycled file still holds there has lower numbers.
+func (s *segment) magic() uint32 {
+	if s.former {
+		return formerMagic
+	}
+	return batchMagic
+}
+
+// tornAt reports whether a batch of this number was begun at an offset. Batches of
+// a former use of the file have lower numbers.
 func (s *segment) tornAt(off int64, number uint64) bool {
 	var head [batchHeader]byte
 	if _, err := s.f.ReadAt(head[:], off); err != nil {
 		return false
 	}
 	le := binary.LittleEndian
-	return le.Uint32(head[0:]) == batchMagic && le.Uint64(head[16:]) == number
+	return le.Uint32(head[0:]) == s.magic() && le.Uint64(head[16:]) == number
+}
+
+// table adds the records of a batch at an offset to those of the segment.
+func (s *segment) table(b stored, off int64) error {
+	if s.former {
+		return s.formerTable(b, off)
+	}
+	first := journal.LSN(b.number)
+	if len(s.records) == 0 {
+		s.first = first
+	}
+	lost := int64(first - s.first - journal.LSN(len(s.records)))
+	if lost < 0 || lost > s.size {
+		return errDamaged
+	}
+	found := append(s.records, make([]extent, lost)...)
+	p := batchHeader
+	for range b.count() {
+		if p+recHeader > len(b.data) {
+			return errDamaged
+		}
+		size := int(binary.LittleEndian.Uint32(b.data[p:]))
+		if p += recHeader; size > len(b.data)-p {
+			return errDamaged
+		}
+		found = append(found, extent{uint32(off) + uint32(p), uint32(size)})
+		p += size
+	}
+	s.records = found
+	return nil
+}
+
+// after returns the number of the batch after b.
+func (s *segment) after(b stored) uint64 {
+	if s.former {
+		return b.number + 1
+	}
+	return b.number + uint64(b.count())
 }

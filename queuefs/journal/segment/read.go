@@ -1,0 +1,128 @@
+package segment
+
+import (
+	"io"
+	"iter"
+	"slices"
+
+	"cutie/queuefs/journal"
+)
+
+// find returns the segment and the place of a durable record; l.mu is held.
+func (l *Log) find(at journal.LSN) (*segment, extent, error) {
+	i := l.segmentOf(at)
+	switch {
+	case i < 0:
+		return nil, extent{}, journal.ErrReleased
+	case at >= l.durable:
+		return nil, extent{}, journal.ErrNoRecord
+	}
+	s := l.live[i]
+	if k := s.search(at); k < len(s.records) && s.records[k].off != 0 && s.lsn(k) == at {
+		return s, s.records[k], nil
+	}
+	return nil, extent{}, journal.ErrNoRecord
+}
+
+// segmentOf returns the last segment that begins with at or an earlier record, -1
+// if there is none; l.mu is held.
+func (l *Log) segmentOf(at journal.LSN) int {
+	i := len(l.live) - 1
+	for i >= 0 && l.live[i].first > at {
+		i--
+	}
+	return i
+}
+
+// ReadAt is [journal.Journal.ReadAt].
+func (l *Log) ReadAt(p []byte, at journal.LSN, off int) (int, error) {
+	l.mu.Lock()
+	s, x, err := l.find(at)
+	l.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	n := min(len(p), max(int(x.size)-off, 0))
+	if err := l.read(s, p[:n], int64(x.off)+int64(off)); err != nil {
+		return 0, err
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// read fills p from a segment, unless that was let go before or meanwhile.
+func (l *Log) read(s *segment, p []byte, off int64) error {
+	_, err := s.f.ReadAt(p, off)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.live, s) {
+		return journal.ErrReleased
+	}
+	return err
+}
+
+// readBlock is how many bytes Read reads at a time.
+const readBlock = 256 << 10
+
+// Read is [journal.Journal.Read].
+func (l *Log) Read(from journal.LSN) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		l.mu.Lock()
+		if from == 0 {
+			from = l.live[0].first
+		}
+		first, until := l.segmentOf(from), l.durable
+		live := slices.Clone(l.live[max(first, 0):])
+		tables := make([][]extent, len(live))
+		for i, s := range live {
+			tables[i] = s.records
+		}
+		l.mu.Unlock()
+		if first < 0 {
+			yield(journal.Record{}, journal.ErrReleased)
+			return
+		}
+		var buf []byte
+		for i, s := range live {
+			var more bool
+			if buf, more = l.readSegment(s.view(tables[i]), s, from, until, buf, yield); !more {
+				return
+			}
+		}
+	}
+}
+
+// view returns the segment with the table it had at some instant.
+func (s *segment) view(table []extent) *segment {
+	return &segment{number: s.number, former: s.former, first: s.first, records: table}
+}
+
+// readSegment yields the records of one segment as its table v lists them. It
+// returns false when there is nothing more to yield.
+func (l *Log) readSegment(v, s *segment, from, until journal.LSN, buf []byte, yield func(journal.Record, error) bool) ([]byte, bool) {
+	for i := v.search(from); i < len(v.records) && v.lsn(i) < until; {
+		if v.records[i].off == 0 {
+			i++ // lost
+			continue
+		}
+		begin, k := int64(v.records[i].off), i+1
+		for k < len(v.records) && v.lsn(k) < until && v.records[k].off != 0 && v.records[k].end()-begin <= readBlock {
+			k++
+		}
+		n := int(v.records[k-1].end() - begin)
+		buf = slices.Grow(buf[:0], n)[:n]
+		if err := l.read(s, buf, begin); err != nil {
+			yield(journal.Record{}, err)
+			return buf, false
+		}
+		for ; i < k; i++ {
+			x := v.records[i]
+			if !yield(journal.Record{LSN: v.lsn(i), Data: buf[int64(x.off)-begin : x.end()-begin : x.end()-begin]}, nil) {
+				return buf, false
+			}
+		}
+	}
+	return buf, true
+}

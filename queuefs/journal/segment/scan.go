@@ -1,0 +1,237 @@
+package segment
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+
+	"cutie/queuefs/journal"
+)
+
+// A scan reads the segments of a log that is being opened.
+type scan struct {
+	Options
+	log  *Log
+	buf  []byte
+	next uint64   // number of the next batch; 0: nothing says where the journal begins
+	prev *segment // the one before
+	mark bool     // a new segment is begun: something was read after damage
+	torn *segment // whose last batch does not verify; nil if none
+	at   int64    // where that batch is
+}
+
+func (r *scan) run() error {
+	l := r.log
+	numbers, highest, err := l.files.list()
+	if err != nil {
+		return err
+	}
+	old, err := r.open(numbers)
+	if err != nil {
+		return err
+	}
+	if r.next = uint64(r.From); len(l.live) > 0 && l.live[0].former {
+		r.next = r.Batch
+	}
+	for i, s := range l.live {
+		if i > 0 && !s.former && l.live[i-1].former {
+			r.next = uint64(max(r.From, position(s.number, 0)))
+		}
+		if err := r.segment(s); err != nil {
+			return err
+		}
+	}
+	if err := r.cutTail(); err != nil {
+		return err
+	}
+	for _, s := range old {
+		if err := l.files.dir.Remove(s.name); err != nil {
+			return err
+		}
+	}
+	return r.goOn(highest)
+}
+
+// open opens the segments from the one that has the record From. It returns those
+// before it, closed.
+func (r *scan) open(numbers []uint64) (old []*segment, err error) {
+	l := r.log
+	var broken []error
+	for _, n := range numbers {
+		s, err := openSegment(l.files.dir, n)
+		if err != nil && !errors.Is(err, errDamaged) {
+			return nil, err
+		}
+		l.live, broken = append(l.live, s), append(broken, err)
+	}
+	k := len(l.live) - 1
+	for k > 0 && l.live[k].firstOf() > r.From {
+		k--
+	}
+	if k > 0 {
+		old, l.live, broken = l.live[:k:k], l.live[k:], broken[k:]
+	}
+	for _, s := range old {
+		s.close()
+	}
+	for i, s := range l.live {
+		if broken[i] != nil || l.files.cut(s.size) {
+			if err := r.mend(s, broken[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return old, nil
+}
+
+// mend makes a segment whole again that has a damaged header, or is shorter than it
+// was made. Its batches say themselves that they are part of it.
+func (r *scan) mend(s *segment, damaged error) error {
+	r.mark = true
+	if damaged != nil {
+		r.report(s.name, "the segment header does not verify; its batches were read all the same")
+		if _, err := s.f.WriteAt(s.header(), 0); err != nil {
+			return err
+		}
+	}
+	if r.log.files.cut(s.size) {
+		r.report(s.name, "the segment is shorter than it was made; the records after its end are lost")
+		if err := s.f.Truncate(r.log.files.size); err != nil {
+			return err
+		}
+		s.size = r.log.files.size
+	}
+	return s.f.Sync()
+}
+
+// segment reads one segment and leaves log.end after its last batch.
+func (r *scan) segment(s *segment) error {
+	l := r.log
+	s.first = journal.LSN(r.next)
+	if s.former {
+		s.first = position(s.number, 0)
+	}
+	var damaged *segment
+	seen, skipped := false, false
+	l.end = blockSize
+	for off := int64(blockSize); off+blockSize <= s.size; {
+		b, err := s.batchAt(off, r.buf)
+		r.buf = b.data
+		if err != nil && !errors.Is(err, errDamaged) {
+			return err
+		}
+		earlier := r.earlier(s, b, off)
+		if err == nil && (earlier || b.number >= r.next) {
+			err = s.table(b, off)
+		} else if err == nil {
+			err = errDamaged // of no use
+		}
+		if err != nil {
+			skipped = true
+			off += blockSize
+			continue
+		}
+		if !earlier {
+			// Numbers have no gaps: a batch is missing, here or at the end of the
+			// segment before.
+			gap := r.next != 0 && b.number > r.next
+			if gap && off == blockSize && r.prev != nil {
+				damaged = r.prev
+			} else if gap || skipped && seen {
+				damaged = s
+			}
+			r.next, seen = s.after(b), true
+		}
+		skipped = false
+		off += padded(len(b.data))
+		l.end = off
+	}
+	if seen {
+		if err := l.files.dir.Step("journal sync", func() error { return fdatasync(s.f) }); err != nil {
+			return err
+		}
+		r.torn = nil
+	}
+	if s.tornAt(l.end, r.next) {
+		r.torn, r.at = s, l.end
+	}
+	r.prev = s
+	if damaged != nil {
+		r.mark = true
+		return r.setAside(damaged)
+	}
+	return nil
+}
+
+// earlier reports whether a batch is before the record From.
+func (r *scan) earlier(s *segment, b stored, off int64) bool {
+	if s.former {
+		return position(s.number, off) < r.From
+	}
+	return journal.LSN(b.number) < r.From
+}
+
+// cutTail cuts a batch a crash has torn: it is not found again without its
+// beginning.
+func (r *scan) cutTail() error {
+	s := r.torn
+	if s == nil {
+		return nil
+	}
+	r.report(s.name, "the last batch does not verify and was cut; if the machine stopped while it was written, nobody was told that it was done")
+	if err := s.writeAt(make([]byte, blockSize), r.at); err != nil {
+		return err
+	}
+	return r.log.files.dir.Step("journal sync", func() error { return fdatasync(s.f) })
+}
+
+// goOn sets where the log goes on: in the last segment, unless that is of version
+// 1, or has after its end what might one day be taken for a batch, or lacks records
+// before From.
+func (r *scan) goOn(highest uint64) error {
+	l := r.log
+	l.lsn = max(journal.LSN(r.next), r.From, 1)
+	if k := len(l.live) - 1; k >= 0 {
+		s := l.live[k]
+		if !s.former && !r.mark && !s.aside && l.files.whole(s.size) && s.number == highest && (len(s.records) == 0 || s.lsn(len(s.records)) == l.lsn) {
+			if len(s.records) == 0 {
+				s.first = l.lsn
+			}
+			l.durable = l.lsn
+			return nil
+		}
+		if s.former {
+			l.lsn = max(r.From, position(highest+1, 0))
+		}
+	}
+	s, err := l.files.make(highest+1, journal.Frees, 0)
+	if err != nil {
+		return err
+	}
+	s.first, l.end, l.durable = l.lsn, blockSize, l.lsn
+	l.live = append(l.live, s)
+	return nil
+}
+
+// setAside gives a damaged segment a second name, for the operator, and reports it.
+func (r *scan) setAside(s *segment) error {
+	s.aside = true
+	aside := s.name + ".damaged"
+	err := r.log.files.dir.Link(s.name, aside)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		r.report(s.name, "a batch does not verify and is lost; what follows it was kept; a copy is at "+aside)
+	}
+	return err
+}
+
+func (r *scan) report(name, text string) {
+	if r.Report != nil {
+		r.Report(name, text)
+	}
+}
+
+// count returns how many records a batch says it has.
+func (b stored) count() uint32 { return binary.LittleEndian.Uint32(b.data[12:]) }
