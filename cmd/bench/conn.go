@@ -3,10 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
-	"io"
 	"net"
-	"strings"
 	"time"
 )
 
@@ -64,51 +61,4 @@ func (c *conn) close() error {
 	err := c.nc.Close()
 	c.nc = nil
 	return err
-}
-
-// lines is a client of a protocol of lines.
-type lines struct {
-	conn
-	source *source
-}
-
-func newLines(ctx context.Context, address string, s *source) (*lines, error) {
-	c := &lines{conn{network: "tcp", address: address}, s}
-	return c, c.open(ctx)
-}
-
-// exchange sends a request and returns the words of the first line of the
-// answer. An error closes the connection.
-func (c *lines) exchange(ctx context.Context, request ...[]byte) ([]string, error) {
-	if err := c.ready(ctx); err != nil {
-		return nil, err
-	}
-	out := net.Buffers(request)
-	_, err := out.WriteTo(c.nc)
-	var line string
-	if err == nil {
-		line, err = c.r.ReadString('\n')
-	}
-	if err != nil {
-		c.close()
-	}
-	return strings.Fields(line), err
-}
-
-// payload reads and checks n bytes and the line end after them.
-func (c *lines) payload(n int64) error {
-	bad := c.source.check(io.LimitReader(c.r, n))
-	var end [2]byte
-	if _, err := io.ReadFull(c.r, end[:]); err != nil || string(end[:]) != "\r\n" {
-		c.close()
-		return fmt.Errorf("%q after a payload: %w", end[:], io.ErrUnexpectedEOF)
-	}
-	return bad
-}
-
-// unexpected is the error for a wrong answer. The connection is closed, because
-// more may follow on it.
-func (c *lines) unexpected(words []string) error {
-	c.close()
-	return fmt.Errorf("answer %.80q", words)
 }
