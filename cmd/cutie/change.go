@@ -132,10 +132,10 @@ type manner struct {
 func (c *call) changeJobs(cmd *cobra.Command, done string, operation func() (rest.Operation, change)) *cobra.Command {
 	how := manner{done: done}
 	cmd.Flags().BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
-	chosen := bindChooser(cmd.Flags())
+	selector := bindSelector(cmd.Flags())
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
 		op, do := operation()
-		many, err := chosen.selected(c)
+		many, err := selector.selected(c)
 		if err != nil {
 			return err
 		}
@@ -145,10 +145,10 @@ func (c *call) changeJobs(cmd *cobra.Command, done string, operation func() (res
 		if c.form != "" || c.output != "" {
 			return usagef("--response-form and --output are for jobs that are named")
 		}
-		if err := chosen.parse(); err != nil {
+		if err := selector.parse(); err != nil {
 			return err
 		}
-		return c.atQueue(ctx, func(t *target, queue string) error { return c.bulk(ctx, t, queue, how, chosen, op) })
+		return c.atQueue(ctx, func(t *target, queue string) error { return c.bulk(ctx, t, queue, how, selector, op) })
 	})
 }
 

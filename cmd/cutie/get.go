@@ -42,11 +42,11 @@ printed on standard error after the identifier of the job.`,
 cutie get jobs --wait=30 -v
 cutie get jobs --lease=10m -o job`,
 	}
-	var places places
+	var files partFiles
 	flags := cmd.Flags()
-	flags.StringVar(&places.sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	flags.StringVar(&files.sidecar, "sidecar-out", "", "write the sidecar to `file`")
 	lease := flags.String("lease", "", "hand the job out for this `time`, such as 10m, up to 24h")
-	flags.StringVar(&places.lease, "lease-out", "", "write the token of the lease to `file`")
+	flags.StringVar(&files.lease, "lease-out", "", "write the token of the lease to `file`")
 	wait := flags.String("wait", "", "wait for a job, this many `seconds` or without an end")
 	flags.Lookup("wait").NoOptDefVal = "forever"
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
@@ -58,11 +58,11 @@ cutie get jobs --lease=10m -o job`,
 		if err != nil {
 			return err
 		}
-		whole, err := c.asMessage(places)
+		whole, err := c.asMessage(files)
 		if err != nil {
 			return err
 		}
-		return c.deliver(ctx, places, limit, true, func(t *target, queue string, left time.Duration) (*rest.Delivery, error) {
+		return c.deliver(ctx, files, limit, true, func(t *target, queue string, left time.Duration) (*rest.Delivery, error) {
 			switch {
 			case whole:
 				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
@@ -85,18 +85,18 @@ that of cutie get.`,
 		Example: `cutie peek jobs
 cutie peek jobs j000000000001 -o copy`,
 	}
-	var places places
-	cmd.Flags().StringVar(&places.sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	var files partFiles
+	cmd.Flags().StringVar(&files.sidecar, "sidecar-out", "", "write the sidecar to `file`")
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
 		job := ""
 		if len(c.args) > 1 {
 			job = c.args[1]
 		}
-		whole, err := c.asMessage(places)
+		whole, err := c.asMessage(files)
 		if err != nil {
 			return err
 		}
-		return c.deliver(ctx, places, 0, false, func(t *target, queue string, _ time.Duration) (*rest.Delivery, error) {
+		return c.deliver(ctx, files, 0, false, func(t *target, queue string, _ time.Duration) (*rest.Delivery, error) {
 			if len(c.args) > 1 {
 				if err := mayExist(ctx, t, queue, job); err != nil {
 					return nil, err
@@ -112,7 +112,7 @@ cutie peek jobs j000000000001 -o copy`,
 
 // asMessage reports whether -t asks for a job as a message with all its parts
 // (Cutie 0.3, 5.6), the only form of a job.
-func (c *call) asMessage(p places) (bool, error) {
+func (c *call) asMessage(p partFiles) (bool, error) {
 	switch {
 	case c.form == "":
 		return false, nil
@@ -188,9 +188,9 @@ func (p pulled) Close() error {
 	return p.ReadCloser.Close()
 }
 
-// deliver writes a job to the places of the options. It makes the files first,
+// deliver writes a job to the files of the options. It makes the files first,
 // so that no job is taken without a place to put it.
-func (c *call) deliver(ctx context.Context, p places, limit time.Duration, consumes bool, take taker) (err error) {
+func (c *call) deliver(ctx context.Context, p partFiles, limit time.Duration, consumes bool, take taker) (err error) {
 	queue, err := c.queueArg()
 	if err != nil {
 		return err

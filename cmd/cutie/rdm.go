@@ -128,7 +128,7 @@ func (r *rdmCall) client(server string) (*rdm.Client, error) {
 
 // fetch asks and prints the answer.
 func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) (err error) {
-	var mark *remembered
+	var memory *remembered
 	switch {
 	case r.since != "" && r.scope != "", r.remember != "" && (r.since != "" || r.scope != ""):
 		return usagef("--scope, --since and --remember exclude each other")
@@ -144,10 +144,10 @@ func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) 
 		}
 		q.Scope = rdm.Since(t)
 	case r.remember != "":
-		if mark, err = readRemembered(r.remember, client.URL, q.Catalog); err != nil {
+		if memory, err = readRemembered(r.remember, client.URL, q.Catalog); err != nil {
 			return err
 		}
-		q.Scope = mark.scope(q.Type)
+		q.Scope = memory.scope(q.Type)
 	}
 	var columns []string
 	if strings.EqualFold(r.form, tableForm) && (q.Type == rdm.RDRequest || q.Type == rdm.RDRequestDeleted) {
@@ -184,11 +184,11 @@ func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) 
 	if reply.Error != "" {
 		r.sayf("%s", reply.Error)
 	}
-	if mark == nil {
+	if memory == nil {
 		return nil
 	}
 	// The objects are printed and safe: they need not come again.
-	return mark.advance(q.Type, reply.Until, newest)
+	return memory.advance(q.Type, reply.Until, newest)
 }
 
 // printReply prints objects and returns the newest of their dates.

@@ -29,13 +29,13 @@ var groups = []struct {
 // A call is one use of the program.
 type call struct {
 	options
-	cmd    *cobra.Command // the verb
-	args   []string       // as many as its usage line says
-	told   bool           // -v has named the target
-	failed error          // of help; cobra has no way to return one
-	stdin  io.Reader
-	stdout *os.File
-	stderr *os.File
+	cmd       *cobra.Command // the verb
+	args      []string       // as many as its usage line says
+	announced bool           // -v has named the target
+	failed    error          // of help; cobra has no way to return one
+	stdin     io.Reader
+	stdout    *os.File
+	stderr    *os.File
 }
 
 // root returns the tree of commands. Options common to all verbs may stand

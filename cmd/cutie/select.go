@@ -13,8 +13,8 @@ import (
 	"cutie/queuefs/rest"
 )
 
-// A chooser holds the options for selecting jobs instead of naming them.
-type chooser struct {
+// A selector holds the options for selecting jobs instead of naming them.
+type selector struct {
 	flags   *pflag.FlagSet
 	status  string
 	outcome string
@@ -26,8 +26,8 @@ type chooser struct {
 // selecting are the options for selecting jobs.
 var selecting = []string{"status", "outcome", "held", "batch", "submitter", "older"}
 
-func bindChooser(fs *pflag.FlagSet) *chooser {
-	o := &chooser{flags: fs}
+func bindSelector(fs *pflag.FlagSet) *selector {
+	o := &selector{flags: fs}
 	fs.StringVar(&o.status, "status", "", "the jobs in `pending|consumed|deleted`")
 	fs.StringVar(&o.outcome, "outcome", "", "the jobs with the outcome `completed|error|aborted`")
 	fs.BoolVar(&o.s.Held, "held", false, "the jobs on hold")
@@ -40,7 +40,7 @@ func bindChooser(fs *pflag.FlagSet) *chooser {
 }
 
 // selected reports whether options select jobs. It refuses names beside them.
-func (o *chooser) selected(c *call) (bool, error) {
+func (o *selector) selected(c *call) (bool, error) {
 	which := ""
 	for _, name := range selecting {
 		if o.flags.Changed(name) {
@@ -60,7 +60,7 @@ func (o *chooser) selected(c *call) (bool, error) {
 	return which != "", nil
 }
 
-func (o *chooser) parse() (err error) {
+func (o *selector) parse() (err error) {
 	o.s.Status, o.s.Outcome, err = parseStates(o.status, o.outcome)
 	if err == nil && o.older != "" {
 		o.s.Older, err = parseAge("--older", o.older)
@@ -87,7 +87,7 @@ func parseAge(option, s string) (time.Duration, error) {
 
 // bulk changes the selected jobs and prints their identifiers. One request ends
 // after some time or some jobs; the next goes on behind it.
-func (c *call) bulk(ctx context.Context, t *target, queue string, how manner, o *chooser, op rest.Operation) error {
+func (c *call) bulk(ctx context.Context, t *target, queue string, how manner, o *selector, op rest.Operation) error {
 	n, s := 0, o.s
 	for {
 		s.Limit = 0

@@ -81,8 +81,8 @@ func (c *call) queueArg() (string, error) {
 	}
 }
 
-// lockPatience is how long to wait for a home opened by another command.
-const lockPatience = 10 * time.Second
+// maxLockWait is how long to wait for a home opened by another command.
+const maxLockWait = 10 * time.Second
 
 // target finds the daemon of the options, or opens the home.
 func (c *call) target(ctx context.Context) (*target, error) {
@@ -97,7 +97,7 @@ func (c *call) target(ctx context.Context) (*target, error) {
 			return t, nil
 		}
 		var locked *queuefs.LockedError
-		if !errors.As(err, &locked) || time.Since(start) > lockPatience {
+		if !errors.As(err, &locked) || time.Since(start) > maxLockWait {
 			return nil, homeHint(c.home, err)
 		}
 		// Another command has the home open, or a daemon is starting.
@@ -161,8 +161,8 @@ func (c *call) remote(base string) *target {
 
 // tell names the target once, with -v.
 func (c *call) tell(format, target string) {
-	if !c.told {
+	if !c.announced {
 		c.sayf(format, target)
 	}
-	c.told = true
+	c.announced = true
 }

@@ -102,13 +102,13 @@ func (t tracer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (t tracer) headers(mark string, h http.Header) {
+func (t tracer) headers(prefix string, h http.Header) {
 	var lines []string
 	for name, values := range h {
 		if slices.Contains(secretHeaders, name) {
 			values = []string{"…"}
 		}
-		lines = append(lines, mark+name+": "+strings.Join(values, ", "))
+		lines = append(lines, prefix+name+": "+strings.Join(values, ", "))
 	}
 	slices.Sort(lines)
 	for _, l := range lines {

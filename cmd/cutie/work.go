@@ -80,14 +80,14 @@ type worker struct {
 const (
 	workWait  = 30 * time.Second // of one request, for a job
 	workPause = time.Second      // before the next try to reach a daemon
-	// workPatience is the longest pause after giving a job back: the next may be
+	// maxBackoff is the longest pause after giving a job back: the next may be
 	// the same one.
-	workPatience = time.Minute
+	maxBackoff = time.Minute
 )
 
 // run works on n jobs at a time, until it is interrupted or none is left.
 func (w *worker) run(ctx context.Context, n int) (err error) {
-	told, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	alive, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer unhook()
 	if w.queue, err = w.queueArg(); err != nil {
 		return err
@@ -99,11 +99,11 @@ func (w *worker) run(ctx context.Context, n int) (err error) {
 	if w.program, err = filepath.Abs(w.program); err != nil {
 		return err
 	}
-	if w.target, err = w.onlyDaemon(told); err != nil {
+	if w.target, err = w.onlyDaemon(alive); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.target.Close()) }()
-	ctx, stop := context.WithCancelCause(told)
+	ctx, stop := context.WithCancelCause(alive)
 	defer stop(nil)
 	var all sync.WaitGroup
 	for range n {
@@ -114,7 +114,7 @@ func (w *worker) run(ctx context.Context, n int) (err error) {
 		})
 	}
 	all.Wait()
-	if cause := context.Cause(ctx); cause != nil && told.Err() == nil {
+	if cause := context.Cause(ctx); cause != nil && alive.Err() == nil {
 		return about(w.queue, cause)
 	}
 	return nil
@@ -123,7 +123,7 @@ func (w *worker) run(ctx context.Context, n int) (err error) {
 // loop works on one job after another.
 func (w *worker) loop(ctx context.Context) error {
 	lost := false
-	var patience time.Duration
+	var backoff time.Duration
 	for ctx.Err() == nil {
 		wait := workWait
 		if w.drain {
@@ -133,10 +133,10 @@ func (w *worker) loop(ctx context.Context) error {
 		switch {
 		case err == nil:
 			lost = false
-			if patience, err = w.do(ctx, d, patience); err != nil {
+			if backoff, err = w.do(ctx, d, backoff); err != nil {
 				return err
 			}
-			pause(ctx, patience)
+			pause(ctx, backoff)
 		case ctx.Err() != nil:
 		case errors.Is(err, queuefs.ErrEmpty):
 			if lost = false; w.drain {

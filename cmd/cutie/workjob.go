@@ -34,8 +34,8 @@ func (e *loadError) Unwrap() error { return e.err }
 
 // do works on one job and reports its outcome. An error ends the worker; the
 // failure of this job alone is a warning. wait is the pause after giving the job
-// back, and patience the pause before it.
-func (w *worker) do(ctx context.Context, d *rest.Delivery, patience time.Duration) (wait time.Duration, err error) {
+// back, and backoff the pause before it.
+func (w *worker) do(ctx context.Context, d *rest.Delivery, backoff time.Duration) (wait time.Duration, err error) {
 	w.sayf("%s: %s: taken", w.queue, d.Job)
 	what, err := w.attempt(ctx, d)
 	start, load := (*startError)(nil), (*loadError)(nil)
@@ -43,7 +43,7 @@ func (w *worker) do(ctx context.Context, d *rest.Delivery, patience time.Duratio
 	case errors.As(err, &start):
 		return 0, err
 	case errors.As(err, &load):
-		wait = min(max(2*patience, workPause), workPatience)
+		wait = min(max(2*backoff, workPause), maxBackoff)
 		w.warnf("%s: %s: %v; waits %v", w.queue, d.Job, err, wait)
 	case errors.Is(err, queuefs.ErrLease):
 		w.warnf("%s: %s: the lease is gone, the command was ended", w.queue, d.Job)
@@ -69,7 +69,7 @@ func (w *worker) attempt(ctx context.Context, d *rest.Delivery) (what string, er
 	dir, err := os.MkdirTemp("", "cutie-work-")
 	if err != nil {
 		d.Body.Close()
-		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no room to work in"))}
+		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no space for its files"))}
 	}
 	defer os.RemoveAll(dir)
 	unread, err := unpack(dir, d)
@@ -82,7 +82,7 @@ func (w *worker) attempt(ctx context.Context, d *rest.Delivery) (what string, er
 	case unread != nil:
 		return "", &loadError{errors.Join(unread, w.giveBack(held, d, "the payload could not be read"))}
 	case err != nil:
-		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no room to work in"))}
+		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no space for its files"))}
 	}
 	message, runErr := w.command(ctx, held, dir, d)
 	if cause := context.Cause(held); cause != nil {

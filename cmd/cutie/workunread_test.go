@@ -40,7 +40,7 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &worker{call: c, target: home, queue: "jobs", lease: time.Hour, program: "/nosuch"}
-	var patience time.Duration
+	var backoff time.Duration
 	for attempt := 1; attempt <= maxUnread; attempt++ {
 		d, err := takeOne(t.Context(), home, "jobs", w.lease, 0)
 		if err != nil || d.Attempt != attempt {
@@ -51,7 +51,7 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 			io.Reader
 			io.Closer
 		}{io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF)), body}
-		wait, err := w.do(t.Context(), d, patience)
+		wait, err := w.do(t.Context(), d, backoff)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,12 +60,12 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		if attempt < maxUnread {
-			if wait <= patience || j.Status != queuefs.Pending || j.Message != "the payload could not be read" {
-				t.Errorf("attempt %d: waits %v after %v, job is %v: %q", attempt, wait, patience, j.Status, j.Message)
+			if wait <= backoff || j.Status != queuefs.Pending || j.Message != "the payload could not be read" {
+				t.Errorf("attempt %d: waits %v after %v, job is %v: %q", attempt, wait, backoff, j.Status, j.Message)
 			}
 		} else if wait != 0 || j.Outcome != queuefs.Failed || !j.Transient || j.Message != "the payload could not be read: unexpected EOF" {
 			t.Errorf("last attempt: waits %v, got %+v", wait, j)
 		}
-		patience = wait
+		backoff = wait
 	}
 }

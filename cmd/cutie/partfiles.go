@@ -10,9 +10,9 @@ import (
 	"cutie/queuefs/rest"
 )
 
-// Places are the files for the parts of a job beside its payload, by their
+// partFiles are the files for the parts of a job beside its payload, by their
 // options.
-type places struct {
+type partFiles struct {
 	sidecar string
 	lease   string
 }
@@ -21,7 +21,7 @@ type places struct {
 type outlet struct{ payload, sidecar, lease *result }
 
 // make creates the files, and the output file if there is one.
-func (p places) make(output string) (o *outlet, err error) {
+func (p partFiles) make(output string) (o *outlet, err error) {
 	o = &outlet{}
 	for _, f := range []struct {
 		name string
@@ -95,8 +95,8 @@ func (o *outlet) beside(kind string) string {
 
 // aside writes a text to its file, or else beside the output file. An empty text
 // removes the file of an earlier job there.
-func (o *outlet) aside(place *result, kind, text string, mode fs.FileMode) (err error) {
-	if place == nil {
+func (o *outlet) aside(file *result, kind, text string, mode fs.FileMode) (err error) {
+	if file == nil {
 		name := o.beside(kind)
 		switch {
 		case name == "":
@@ -104,19 +104,19 @@ func (o *outlet) aside(place *result, kind, text string, mode fs.FileMode) (err 
 		case text == "":
 			return ignore(os.Remove(name), fs.ErrNotExist)
 		}
-		if place, err = createResult(name); err != nil {
+		if file, err = createResult(name); err != nil {
 			return err
 		}
-		defer place.Discard()
+		defer file.Discard()
 	}
-	if place.temp != "" && mode != 0o666 {
-		err = place.Chmod(mode)
+	if file.temp != "" && mode != 0o666 {
+		err = file.Chmod(mode)
 	}
 	if err == nil {
-		_, err = io.WriteString(place, text)
+		_, err = io.WriteString(file, text)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s of the job", kind), err)
 	}
-	return place.Commit()
+	return file.Commit()
 }
