@@ -87,7 +87,7 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) ([]queuefs.Job, e
 	return f.stage.Commit(ctx)
 }
 
-// late is the error of a batch whose time is over; err is what else is wrong.
+// late is the error of a batch out of time; err has the other errors.
 func (f *fetch) late(most time.Duration, err error) error {
 	e := &manifestError{lines: []string{fmt.Sprintf("%d of %d files were fetched in %v", f.done.Load(), f.lines.Load(), most)}}
 	var lines *manifestError
@@ -121,7 +121,7 @@ func (f *fetch) fail(place int, err error) (over bool) {
 	return false
 }
 
-// note keeps the first address that was refused.
+// note keeps the first refused address.
 func (f *fetch) note(err error) {
 	var refused *outbound.RefusedError
 	if errors.As(err, &refused) && refused.Addr.IsValid() {
@@ -136,7 +136,7 @@ func (f *fetch) one(ctx context.Context, place int) error {
 	s := &f.sources[place]
 	wrong := func(err error) error {
 		if context.Cause(ctx) != nil {
-			return nil // for that there is one error, not one a line
+			return nil // there is one error for all lines
 		}
 		return lineError(shown(s.url) + ": " + err.Error())
 	}
@@ -175,8 +175,8 @@ func (f *fetch) one(ctx context.Context, place int) error {
 	return nil
 }
 
-// open asks for what a line names, which may have at most most octets. The
-// error is what is wrong with the line.
+// open requests the file of a line, with at most most octets. Its error is an
+// error in the line.
 func (f *fetch) open(ctx context.Context, s *source, most int64) (*http.Response, io.Reader, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
 	if err != nil {
@@ -214,8 +214,8 @@ func (f *fetch) open(ctx context.Context, s *source, most int64) (*http.Response
 
 func wrongLength(got, want int64) error { return fmt.Errorf("length is %d instead of %d", got, want) }
 
-// A counter counts what all payloads of a batch have together, and keeps the
-// error of the one it reads.
+// A counter counts the octets of all files of a batch, and keeps the error of
+// its reader.
 type counter struct {
 	in     io.Reader
 	octets *atomic.Int64
@@ -234,8 +234,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// reason says why a request failed. Of what lies behind this machine, such as
-// the address of a name server, it says nothing.
+// reason returns why a request failed, without details from behind this
+// machine, such as the address of a name server.
 func reason(err error) string {
 	var (
 		refused *outbound.RefusedError

@@ -11,10 +11,9 @@ import (
 	"cutie/queuefs/digest"
 )
 
-// include puts what other manifests say in the place of the lines that name
-// them (Checkm 2009-10-30: "@"), and in theirs. They are fetched one after the
-// other, under the rules for payloads. All that is wrong with them is one
-// error.
+// include puts the lines of included manifests in the place of the lines with
+// their URLs (Checkm 2009-10-30: "@"), at any depth. They are fetched one after
+// the other, under the rules for files. There is one error for all of them.
 func (f *fetch) include(ctx context.Context) error {
 	x := inclusion{fetch: f, octets: f.manifest, lines: len(f.sources)}
 	sources, err := x.expand(ctx, f.sources, 1)
@@ -48,7 +47,7 @@ func (b *Batch) count() {
 // An inclusion is how far the manifests of a batch are read.
 type inclusion struct {
 	*fetch
-	manifests int   // that were included
+	manifests int   // included so far
 	lines     int   // of all manifests
 	octets    int64 // likewise
 	wrong     complaints
@@ -103,7 +102,7 @@ func (x *inclusion) allowed(s *source, depth int) error {
 
 var errCircle = lineError("this manifest includes itself")
 
-// within reports whether m, or one that leads to it, came from u.
+// within reports whether m, or a manifest above it, came from u.
 func (m *manifest) within(u *url.URL) bool {
 	for ; m.url != nil; m = m.above {
 		if sameURL(m.url, u) {
@@ -120,7 +119,7 @@ func sameURL(a, b *url.URL) bool {
 	return x.String() == y.String()
 }
 
-// read reads the manifest that a line names.
+// read reads the manifest of a line.
 func (x *inclusion) read(ctx context.Context, s *source) ([]source, error) {
 	o := &x.r.o
 	resp, body, err := x.open(ctx, s, o.Octets-x.octets)
@@ -144,7 +143,7 @@ func (x *inclusion) read(ctx context.Context, s *source) ([]source, error) {
 	case err != nil:
 		return nil, lineOf(ctx, err)
 	}
-	// What is behind the mark at the end counts as well.
+	// The text after the mark at the end counts as well.
 	if _, err := io.Copy(io.Discard, size); err != nil {
 		return nil, lineOf(ctx, err)
 	}
@@ -161,8 +160,7 @@ func (x *inclusion) read(ctx context.Context, s *source) ([]source, error) {
 	return sources, nil
 }
 
-// lineOf is what is wrong with the line that names a manifest, or the end of
-// all.
+// lineOf is an error in the line of a manifest, or the end of all.
 func lineOf(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -18,8 +18,7 @@ import (
 // maxComplaints is how many lines of a manifest an answer complains about.
 const maxComplaints = 100
 
-// A source is what a line of a manifest names: a payload, or a manifest that
-// continues this one.
+// A source is the file or the manifest in a line.
 type source struct {
 	place
 	url     *url.URL
@@ -41,15 +40,14 @@ func (p place) String() string {
 	return fmt.Sprintf("%s line %d", shown(p.in.url), p.line)
 }
 
-// A manifest is one of those that a batch is made of.
+// A manifest is one of the manifests of a batch.
 type manifest struct {
-	url   *url.URL  // that it came from; nil for the one that was sent
-	above *manifest // that includes it
+	url   *url.URL  // of its origin; nil for the one in the submission
+	above *manifest // the manifest around it
 }
 
-// readManifest reads the batch manifest that was sent (Cutie 0.3, 5.5), which
-// has at least one line; by is what is said of all jobs. All that is wrong with
-// it is one error.
+// readManifest reads the manifest in the submission (Cutie 0.3, 5.5); it has at
+// least one line. There is one error for all of it.
 func (b *Batch) readManifest(in io.Reader) ([]source, error) {
 	r := checkm.NewReader(in)
 	r.MaxEntries = b.r.o.Lines
@@ -98,8 +96,8 @@ func (b *Batch) readLines(r *checkm.Reader, m *manifest, wrong *complaints) (sou
 	return sources, nil
 }
 
-// source returns what an entry of a manifest means. A relative URL begins where
-// its manifest was found; the one that was sent was found nowhere.
+// source reads an entry of a manifest. A relative URL begins at the URL of its
+// manifest; the manifest in the submission has none.
 func (b *Batch) source(e *checkm.Entry, m *manifest) (source, error) {
 	s := source{place: place{m, e.Line}, include: e.Include, length: e.Length, meta: b.by}
 	if e.Include && b.r.o.Includes < 0 {
@@ -140,7 +138,7 @@ func (b *Batch) source(e *checkm.Entry, m *manifest) (source, error) {
 		return s, fmt.Errorf("length %d is more than %d octets", e.Length, b.r.o.MaxBody)
 	}
 	if e.Include {
-		return s, nil // what else is said of it would be said of no job
+		return s, nil // the other columns are for jobs
 	}
 	s.meta.Filename = e.Name()
 	if t := e.Value("mimeType"); t != "" {
@@ -158,8 +156,7 @@ func (b *Batch) source(e *checkm.Entry, m *manifest) (source, error) {
 	return s, nil
 }
 
-// sidecarOf makes a sidecar of the columns that mean nothing here, in the form
-// that Cutie 3.3 shows.
+// sidecarOf makes a sidecar of the unknown columns, in the form of Cutie 3.3.
 func sidecarOf(columns []checkm.Column) string {
 	var parts []string
 	for _, c := range columns {
@@ -170,12 +167,12 @@ func sidecarOf(columns []checkm.Column) string {
 	return strings.Join(parts, "; ")
 }
 
-// complaints are what is wrong with lines of manifests, at most maxComplaints.
+// complaints are errors in lines of manifests, at most maxComplaints.
 type complaints []complaint
 
 type complaint struct {
 	place
-	order int // among those that come in any order
+	order int // for those that come in any order
 	text  string
 }
 
@@ -204,7 +201,7 @@ func (c complaints) err() error {
 	return e
 }
 
-// A manifestError says which lines of manifests are wrong, and why.
+// A manifestError lists the bad lines of manifests, with reasons.
 type manifestError struct{ lines []string }
 
 func (e *manifestError) Error() string { return strings.Join(e.lines, "; ") }

@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// turns says which payload is fetched next: hosts take turns, and no more than
-// some of its payloads are fetched from one of them at a time.
+// turns gives out the files to fetch: hosts take turns, and only a few files
+// are fetched from one of them at a time.
 type turns struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	ready   []*host // that have a payload to fetch now
+	ready   []*host // with a file to fetch now
 	left    int     // payloads nobody has begun to fetch
 	perHost int
 }
 
 // A host has payloads to be fetched.
 type host struct {
-	places  []int // that nobody has begun to fetch
+	places  []int // not yet begun
 	running int
 }
 
@@ -43,7 +43,7 @@ func (t *turns) init(sources []source, perHost int) {
 }
 
 // next ends a turn, if there was one, and returns another; nil if there is none
-// left. It waits while all hosts that have something are busy.
+// left. It waits while all hosts with files are busy.
 func (t *turns) next(last *turn) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
