@@ -8,7 +8,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-// buffers are for answers; those that grew large are not kept.
+// buffers are for answers; large ones are not kept.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
 
 const largeBuffer = 64 << 10
@@ -29,7 +29,7 @@ func (h *Handler) answer(w http.ResponseWriter, status int, form state.Form, d *
 	})
 }
 
-// write answers with what fill appends, a document in the given form.
+// write answers with the document appended by fill, in the given form.
 func (h *Handler) write(w http.ResponseWriter, status int, form state.Form, fill func(dst []byte) []byte) {
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
@@ -47,10 +47,10 @@ func (h *Handler) write(w http.ResponseWriter, status int, form state.Form, fill
 
 var pagePolicy = []string{state.PagePolicy}
 
-// answerChange answers a method that changed something with the state that it
-// led to. A person who sent a form is shown the page of that, which can be
-// loaded again without harm; but who has a lease gets the one page that shows it
-// at once, for its token is to be in no URL.
+// answerChange answers a method with the new state. The sender of a page's form
+// is redirected to the page of the state, which can be loaded again without
+// harm. The holder of a lease gets the one page with its token at once, since
+// the token must be in no URL.
 func (h *Handler) answerChange(w http.ResponseWriter, r *request, status int, form state.Form, d *state.Document) error {
 	switch {
 	case !r.fromPage(form):
@@ -66,9 +66,9 @@ func (h *Handler) answerChange(w http.ResponseWriter, r *request, status int, fo
 
 var noSniff = []string{"nosniff"}
 
-// answerTagged writes the document that make returns, unless the client has
-// what tag stands for, the entity tag of the present. make returns the tag of
-// its document, "" if the document shows no single instant.
+// answerTagged writes the document of make, unless the client has the entity
+// tag of the present, tag. make returns the tag of its document, "" if the
+// document is not of one instant.
 func (h *Handler) answerTagged(w http.ResponseWriter, r *request, form state.Form, tag string, make func() (d state.Document, tag string, err error)) error {
 	header := w.Header()
 	header["Cache-Control"] = noCache
@@ -99,10 +99,10 @@ func (h *Handler) answerTagged(w http.ResponseWriter, r *request, form state.For
 	return nil
 }
 
-// steadyTries is how often something is read again that changed meanwhile.
+// steadyTries is how often a changing thing is read again.
 const steadyTries = 5
 
-// A tagHash is an FNV-1a hash of what an entity tag stands for.
+// A tagHash is an FNV-1a hash for an entity tag.
 type tagHash uint64
 
 func newTagHash() tagHash { return 14695981039346656037 }
@@ -116,7 +116,7 @@ func (t *tagHash) add(parts ...string) {
 	}
 }
 
-// tag returns a strong entity tag; n is the part that grows.
+// tag returns a strong entity tag; n is its growing part.
 func (t tagHash) tag(n uint64) string {
 	b := append(make([]byte, 0, 40), '"')
 	b = append(strconv.AppendUint(b, n, 36), '-')

@@ -8,10 +8,10 @@ import (
 	"cutie/queuefs/state"
 )
 
-// SubmitManifest submits the files that a batch manifest names, all of them or
-// none, and returns the identifiers of the jobs in the order of the lines
-// (Cutie 5.5). It waits until the service has fetched them. Of u the name and
-// the media type have no meaning, and a sidecar is refused.
+// SubmitManifest submits the files in a batch manifest, all of them or none,
+// and returns the identifiers of the jobs in the order of the lines (Cutie
+// 5.5). It waits until the service has fetched them. Name and media type of u
+// have no meaning, and a sidecar is refused.
 func (c *Client) SubmitManifest(ctx context.Context, queue string, u Upload) ([]string, error) {
 	resp, err := c.postManifest(ctx, queue, u, "")
 	if err != nil {
@@ -28,8 +28,8 @@ func (c *Client) SubmitManifest(ctx context.Context, queue string, u Upload) ([]
 	return ids, nil
 }
 
-// StartManifest is SubmitManifest for those who do not wait: it returns what
-// [Client.Batch] wants to know, the identifier of the batch.
+// StartManifest is SubmitManifest without waiting: it returns the identifier of
+// the batch, for [Client.Batch].
 func (c *Client) StartManifest(ctx context.Context, queue string, u Upload) (id string, err error) {
 	resp, err := c.postManifest(ctx, queue, u, "respond-async")
 	if err != nil {

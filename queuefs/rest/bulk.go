@@ -11,11 +11,11 @@ import (
 	"cutie/queuefs/state"
 )
 
-// bulk returns the method that does something with many jobs. After some time
-// it begins no further change, so that whoever waits for the answer still does;
-// the Link of the relation next is where to go on by the same method. There is
-// none if the body names jobs: without them the rest of the request would mean
-// others. Nor is one longer than maxHeader; moreAfter says then where to go on.
+// bulk returns a method for many jobs. After some time it begins no further
+// change, so that the client is still waiting for the answer. The Link of the
+// relation next goes on by the same method. There is none if the body names
+// jobs, since the rest of the request alone would select others, nor one longer
+// than maxHeader; moreAfter is the place to go on then.
 func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 	return func(w http.ResponseWriter, r *request) error {
 		q, err := h.queue(r)
@@ -56,10 +56,10 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 	}
 }
 
-// ofOperation is the parameter that an operation has besides the selection.
+// ofOperation is the parameter of an operation besides the selection.
 var ofOperation = map[string]string{"requeue": "end", "hold": "reason"}
 
-// selection reads which jobs are meant: from the query, a form, or a body of
+// selection reads the selection of jobs: from the query, a form, or a body of
 // plain text with the identifier of a job on each line.
 func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s Selection, err error) {
 	names := []string{"job", "status", "outcome", "held", "batch", "submitter", "older", "after", "limit", "dry"}

@@ -18,12 +18,12 @@ import (
 
 // A Client calls the methods of a service. It is safe for concurrent use.
 //
-// A request that the service does not serve is a [*web.Error], which [errors.Is]
-// finds to be the error of package queuefs that the local call would have
-// returned. Names of queues are cleaned identifiers, identifiers, or names.
+// A refused request is a [*web.Error]; with [errors.Is] it matches the error of
+// package queuefs for the same local call. Names of queues are cleaned
+// identifiers, identifiers, or names.
 type Client struct {
-	// UserAgent is who the service is told submits and consumes; "" leaves it
-	// to package net/http.
+	// UserAgent is the submitter and consumer for the service; "" leaves it to
+	// package net/http.
 	UserAgent string
 	// Header is added to every request, for instance Authorization.
 	Header http.Header
@@ -32,8 +32,8 @@ type Client struct {
 	http *http.Client
 }
 
-// maxState is the most octets of a state that a Client reads: more than that
-// of a queue with 10,000 submitted jobs.
+// maxState is the most octets of a state for a Client: more than the state of a
+// queue with 10,000 submitted jobs.
 const maxState = 8 << 20
 
 // longestWait is how long one request waits for a job; see [Client.Next].
@@ -41,8 +41,8 @@ const longestWait = 60 * time.Second
 
 // NewClient returns a Client of the service at the given baseURI, such as
 // "http://127.0.0.1:8080/". If hc is nil it is [http.DefaultClient]. A timeout
-// of hc counts for a whole request, with its payload and with the time that the
-// service waits for a job.
+// of hc counts for a whole request, with its payload and with the wait for a
+// job.
 func NewClient(base string, hc *http.Client) *Client {
 	if hc == nil {
 		hc = http.DefaultClient
@@ -51,9 +51,8 @@ func NewClient(base string, hc *http.Client) *Client {
 }
 
 // State returns the state of a job, of a queue if job is "", or of the service
-// if queue is "" too, in the given form and as the service wrote it. Of the
-// jobs of a queue those are listed that page asks for, [state.DefaultJobs] if
-// there is none.
+// if queue is "" too, in the given form, unchanged. page selects the listed
+// jobs of a queue; without it there are [state.DefaultJobs].
 func (c *Client) State(ctx context.Context, form state.Form, queue, job string, page ...Page) ([]byte, error) {
 	segments := []string{"state"}
 	query := url.Values{}
@@ -69,13 +68,13 @@ func (c *Client) State(ctx context.Context, form state.Form, queue, job string, 
 	return c.state(ctx, http.MethodGet, form, c.ref(query, segments...), nil, nil)
 }
 
-// A Page says which jobs the state of a queue lists.
+// A Page selects the jobs in the state of a queue.
 type Page struct {
 	Status  queuefs.Status  // 0: all
 	Outcome queuefs.Outcome // 0: all
 	Held    bool            // only jobs on hold
 	Batch   string          // "": all
-	// Submitter is the user agent that submitted them; "": all. It is for the
+	// Submitter is the user agent of their submission; "": all. It is for the
 	// states of jobs, not for references to them.
 	Submitter string
 	After     queuefs.JobID // 0: from the head
@@ -171,8 +170,8 @@ func (c *Client) ref(query url.Values, segments ...string) string {
 	return ref
 }
 
-// state sends a request with a body in memory and returns the state that
-// answers it.
+// state sends a request with a body in memory and returns the state in the
+// answer.
 func (c *Client) state(ctx context.Context, method string, form state.Form, ref string, header http.Header, text []byte) ([]byte, error) {
 	if form.MediaType() == "" {
 		return nil, fmt.Errorf("%w: %s", state.ErrForm, form)
@@ -201,8 +200,8 @@ func readState(resp *http.Response) ([]byte, error) {
 	return data, err
 }
 
-// Do sends a request. An answer of 400 or above, or one that is no answer of
-// the protocol, is an error.
+// Do sends a request. An answer of 400 or above, or outside of the protocol, is
+// an error.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	for name, values := range c.Header {
 		req.Header[name] = values
@@ -226,7 +225,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, errors.Join(e, err)
 	}
-	// What is not from a Handler, as from a proxy, has its status to say.
+	// An answer of a proxy has nothing but its status.
 	form, err := state.FormOf(resp.Header.Get("Content-Type"))
 	if err != nil {
 		return nil, e

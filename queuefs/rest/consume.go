@@ -54,14 +54,14 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	}
 	header := w.Header()
 	header["Cache-Control"] = noStore
-	delete(header, "Vary") // which is for those who store
+	delete(header, "Vary") // it is for caches
 	if err != nil {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
 	// From here the jobs are consumed, whatever becomes of the answer: without
-	// a lease the protocol hands out a job at most once. Those whose payloads we
-	// cannot read were not handed out, and go back.
+	// a lease the protocol hands out a job at most once. Jobs with unreadable
+	// payloads were not handed out, and go back.
 	if r.query.Has("max") {
 		return h.deliverSeveral(w, r, q, taken)
 	}
@@ -83,7 +83,7 @@ func take(ctx context.Context, q *queuefs.Queue, t queuefs.Take, wait time.Durat
 	return taken, err
 }
 
-// peek is Peek-at-job (Cutie 5.7). A job that is named may have any status.
+// peek is Peek-at-job (Cutie 5.7). A job in the path may have any status.
 func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 	var (
 		q  *queuefs.Queue

@@ -8,8 +8,8 @@ import (
 	"cutie/queuefs/state"
 )
 
-// cull culls a queue, or all, by their thresholds (Cutie 3.2). A queue that is
-// named may be culled by those of the request instead, which need no room on a
+// cull culls a queue, or all, by their thresholds (Cutie 3.2). For a queue in
+// the path, thresholds of the request take their place and need no space on a
 // full disk: without the other one cullingSizeThreshold is 0, and
 // cullingAgeThreshold is unset.
 func (h *Handler) cull(w http.ResponseWriter, r *request) error {
@@ -56,7 +56,7 @@ const (
 	ageThreshold  = "cullingAgeThreshold"
 )
 
-// thresholds returns those of the request, nil if it has none.
+// thresholds returns the thresholds of the request, nil if it has none.
 func (r *request) thresholds() (keep *queuefs.Thresholds, err error) {
 	for _, name := range []string{sizeThreshold, ageThreshold} {
 		value, _, err := r.param(name)
@@ -82,9 +82,9 @@ func (r *request) thresholds() (keep *queuefs.Thresholds, err error) {
 	return keep, nil
 }
 
-// culled culls as much as one answer tells of. What was culled before an error
-// or the end of the time is told instead of that. What stays though it is due is
-// told by the answer that ends it.
+// culled culls as many jobs as fit one answer. An error after the first one, or
+// the end of the time, is answered with the jobs culled before. The last answer
+// has the due jobs that stay.
 func (h *Handler) culled(ctx context.Context, o queuefs.CullOptions) (c state.Changes, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.o.BulkTime)
 	defer cancel()
@@ -95,12 +95,12 @@ func (h *Handler) culled(ctx context.Context, o queuefs.CullOptions) (c state.Ch
 		}
 		c.Culled = append(c.Culled, j)
 		if len(c.Culled) == MaxSelection {
-			cancel() // it stops behind what it has chosen already
+			cancel() // it stops after the jobs chosen already
 		}
 	}
 	switch {
 	case err == nil:
-		c.Kept, _ = h.svc.Kept(ctx, o) // those that there was time to count
+		c.Kept, _ = h.svc.Kept(ctx, o) // as many as there was time to count
 	case len(c.Culled) > 0:
 		c.More, err = true, nil
 	}

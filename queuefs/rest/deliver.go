@@ -12,17 +12,16 @@ import (
 	"cutie/queuefs"
 )
 
-// maxHeader is the most octets of a header of an answer whose length is not ours
-// to choose: programs that read no more than 8 or 16 KiB of headers are common.
-// A sidecar that is longer, percent-encoded, is announced in sidecarLength and
-// stands in the job state.
+// maxHeader is the most octets of a header of variable length: programs that
+// read no more than 8 or 16 KiB of headers are common. A longer sidecar,
+// percent-encoded, is announced in sidecarLength and stands in the job state.
 const maxHeader = 4 << 10
 
-// sidecarLength gives the octets of a sidecar that is not with the answer.
+// sidecarLength gives the octets of a sidecar missing in the answer.
 const sidecarLength = "Cutie-Sidecar-Length"
 
-// deliver answers with one job; taken is that one if it was consumed for it, else
-// nil.
+// deliver answers with one job; taken is the job if it was consumed for the
+// answer, else nil.
 func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t *queuefs.Taken, taken []queuefs.Taken) error {
 	base, j := h.base(), &t.Job
 	header := w.Header()
@@ -142,7 +141,7 @@ func (m *message) payload(t *queuefs.Taken) {
 	m.cuts = append(m.cuts, len(m.buf))
 }
 
-// end closes the message and returns the buffer that the pieces lie in.
+// end closes the message and returns the buffer of its pieces.
 func (m *message) end() []byte {
 	m.buf = append(append(append(m.buf, "\r\n--"...), m.boundary...), "--\r\n"...)
 	m.pieces = append(m.pieces, piece{})
@@ -156,10 +155,10 @@ func (m *message) end() []byte {
 }
 
 // send writes the pieces with their exact length before them. If the first
-// payload cannot be opened nothing is sent, and the jobs that were taken are put
-// back. If a later one cannot be read less comes than was announced, so that
-// the server breaks off the connection and the client knows; where nothing of
-// that payload was sent the jobs from it on are put back.
+// payload cannot be opened, nothing is sent and the taken jobs are put back. If
+// a later one cannot be read, less comes than announced: the server breaks off
+// the connection, and the client notices. Where nothing of this payload was
+// sent, the jobs from it on are put back.
 func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, taken []queuefs.Taken, pieces []piece) error {
 	var length int64
 	for i := range pieces {
@@ -189,7 +188,7 @@ func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, take
 		}
 		var err error
 		if len(p.text) > 0 {
-			_, err = w.Write(p.text) // also before a payload that does not open: whole jobs may be in it
+			_, err = w.Write(p.text) // also before an unreadable payload: whole jobs may be in it
 		}
 		if in != nil {
 			if err == nil {
@@ -199,7 +198,7 @@ func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, take
 		}
 		switch {
 		case unread != nil:
-			_ = h.putBack(r, q, from(taken, p.job.ID), p.job.ID, unread) // which is in the log
+			_ = h.putBack(r, q, from(taken, p.job.ID), p.job.ID, unread) // its error is in the log
 			return nil
 		case err != nil && p.job != nil && taken != nil:
 			h.log(r, fmt.Errorf("%w; consumed, though not handed out whole: %s", err, idRanges(idsOf(from(taken, p.job.ID)))))
@@ -225,8 +224,8 @@ func (p *piece) open(q *queuefs.Queue) (*queuefs.Payload, error) {
 	return in, err
 }
 
-// pour writes the payload, and fails if it has become shorter: what follows it
-// would be taken for a part of it.
+// pour writes the payload, and fails if it has become shorter: the next piece
+// would pass for a part of it.
 func (p *piece) pour(w http.ResponseWriter, in *queuefs.Payload) error {
 	n, err := in.WriteTo(w)
 	if err == nil && n != p.job.Size {
@@ -247,8 +246,7 @@ func idsOf(taken []queuefs.Taken) (ids []queuefs.JobID) {
 	return ids
 }
 
-// newBoundary returns 32 random digits; nobody can make a payload that holds
-// them.
+// newBoundary returns 32 random digits; nobody can make a payload with them.
 func newBoundary() string {
 	var b [16]byte
 	for i := range 2 {
@@ -271,8 +269,8 @@ func sidecarHeaders(header http.Header, sidecar string) {
 	header[sidecarLength] = []string{strconv.Itoa(len(sidecar))}
 }
 
-// appendEscaped percent-encodes what may not stand in a header, and blanks,
-// which would be lost at its ends.
+// appendEscaped percent-encodes characters not allowed in a header, and blanks,
+// since they would be lost at its ends.
 func appendEscaped(dst []byte, s string) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := 0; i < len(s); i++ {
@@ -299,8 +297,8 @@ func escapedLen(s string) int {
 }
 
 // appendDisposition appends a Content-Disposition (RFC 6266). A file name
-// beyond ASCII is given in the extended notation, and in a form, where that is
-// not allowed (RFC 7578, 4.2), as it is.
+// beyond ASCII is in the extended notation, except in a form, where it stands
+// as it is (RFC 7578, 4.2).
 func appendDisposition(dst []byte, kind, name, filename string) []byte {
 	dst = append(dst, kind...)
 	if name != "" {

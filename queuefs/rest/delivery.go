@@ -32,8 +32,8 @@ type Delivery struct {
 }
 
 // Next takes the job at the head of a queue (Cutie 5.6). If none is pending it
-// waits for one as long as wait says, with several requests if that is more
-// than a minute. The error is then [queuefs.ErrEmpty].
+// waits for up to wait, with several requests if wait is more than a minute.
+// Then the error is [queuefs.ErrEmpty].
 func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*Delivery, error) {
 	resp, err := c.consume(ctx, queue, queuefs.Take{}, wait)
 	if err != nil {
@@ -44,8 +44,8 @@ func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*D
 
 // NextN takes up to most jobs, at most 1000, with one request, and waits as
 // [Client.Next] does. Each Delivery is good until the next one. If no job is
-// pending the only thing that comes is [queuefs.ErrEmpty]. All the jobs are
-// consumed when the first one comes, so to stop early is to lose jobs.
+// pending it yields [queuefs.ErrEmpty] alone. All the jobs are consumed when
+// the first one comes, so stopping early loses jobs.
 func (c *Client) NextN(ctx context.Context, queue string, most int, wait time.Duration) iter.Seq2[*Delivery, error] {
 	return c.Take(ctx, queue, queuefs.Take{Max: most}, wait)
 }

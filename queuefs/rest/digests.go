@@ -8,8 +8,8 @@ import (
 	"cutie/queuefs/digest"
 )
 
-// fieldKeys are the names that digests have in Content-Digest and Repr-Digest
-// (RFC 9530, 7.2). Types that are not here have none.
+// fieldKeys are the names of digests in Content-Digest and Repr-Digest (RFC
+// 9530, 7.2). Other types have none.
 var fieldKeys = map[digest.Type]string{
 	digest.SHA256:  "sha-256",
 	digest.SHA512:  "sha-512",
@@ -18,9 +18,9 @@ var fieldKeys = map[digest.Type]string{
 	digest.Adler32: "adler",
 }
 
-// headerDigests returns the digests that headers give for the content, which is
-// the same as the representation since there is no content coding. Types that
-// are not known are left out, as RFC 9530 has it.
+// headerDigests returns the digests in headers for the content, which equals
+// the representation since there is no content coding. Unknown types are left
+// out (RFC 9530).
 func headerDigests(header textproto.MIMEHeader) ([]digest.Value, error) {
 	var digests []digest.Value
 	for _, name := range []string{"Content-Digest", "Repr-Digest"} {
@@ -50,8 +50,8 @@ func headerDigests(header textproto.MIMEHeader) ([]digest.Value, error) {
 	return digests, nil
 }
 
-// parseMember reads one "key=:base64:", with parameters, which have no meaning.
-// Of a type that is not known the value is zero.
+// parseMember reads one "key=:base64:"; its parameters have no meaning. For an
+// unknown type the value is zero.
 func parseMember(s string) (digest.Value, error) {
 	key, rest, ok := strings.Cut(s, "=:")
 	text, _, closed := strings.Cut(rest, ":")

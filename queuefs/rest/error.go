@@ -17,8 +17,8 @@ func tooLarge(format string, args ...any) error {
 	return web.Errorf(http.StatusRequestEntityTooLarge, format, args...)
 }
 
-// notFound names what was looked for. A name that cannot be one is not found
-// either; other errors stay as they are.
+// notFound is the error for a missing thing with its name. A name that is not
+// valid is not found either; other errors stay as they are.
 func notFound(err, missing error, name string) error {
 	if errors.Is(err, missing) || errors.Is(err, queuefs.ErrBadName) {
 		return web.Errorf(http.StatusNotFound, "%v: %.80s", missing, strings.ToValidUTF8(name, "\ufffd"))
@@ -26,7 +26,7 @@ func notFound(err, missing error, name string) error {
 	return err
 }
 
-// log tells of an error that can no longer be answered.
+// log records an error too late for an answer.
 func (h *Handler) log(r *request, err error) {
 	if h.o.Log != nil && r.Context().Err() == nil {
 		h.o.Log(r.Request, err)

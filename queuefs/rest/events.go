@@ -16,8 +16,8 @@ import (
 const eventBatch = 256
 
 // A stream is one client that follows the events of queues as server-sent
-// events (WHATWG HTML, 9.2). Nothing is kept for it but how far it has come:
-// what it has not taken yet is read from the journal.
+// events (WHATWG HTML, 9.2). Nothing is kept for it except its position: the
+// rest is read from the journal.
 type stream struct {
 	h       *Handler
 	r       *http.Request
@@ -25,9 +25,9 @@ type stream struct {
 	conn    *http.ResponseController
 	kinds   []queuefs.Kind   // only these; all if there is none
 	status  []queuefs.Status // only events that lead to these; all if there is none
-	all     bool             // every queue of the service, also those to come
+	all     bool             // every queue of the service, also later ones
 	follows []follow         // in the order of the service
-	seen    uint64           // of all: what had happened when nothing was left to send, see [queuefs.Service.Wait]
+	seen    uint64           // of all: the count of events when nothing was left to send, see [queuefs.Service.Wait]
 	unnamed bool             // it has come further than the last id it was sent
 	sent    int              // octets since the last id
 }
@@ -35,11 +35,11 @@ type stream struct {
 // A follow is how far a stream has come in a queue.
 type follow struct {
 	q   *queuefs.Queue
-	seq queuefs.Seq // last event that was sent or passed over
+	seq queuefs.Seq // last event sent or skipped
 }
 
 // events serves GET /events and GET /events/Q. It ends with the request, so
-// whoever stops the server ends the context of the request first.
+// stopping the server begins with the context of the request.
 func (h *Handler) events(w http.ResponseWriter, r *request) error {
 	s := &stream{h: h, r: r.Request, w: w, conn: http.NewResponseController(w)}
 	if err := s.filters(r); err != nil {
@@ -60,10 +60,10 @@ func (h *Handler) events(w http.ResponseWriter, r *request) error {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store, no-transform")
-	header.Set("X-Accel-Buffering", "no") // or a proxy collects what should arrive at once
+	header.Set("X-Accel-Buffering", "no") // or a proxy collects events instead of sending them
 	header["X-Content-Type-Options"] = noSniff
 	if r.ProtoMajor == 1 {
-		// The deadlines of a stream are not those of another answer.
+		// A stream has other deadlines than the next answer would.
 		header.Set("Connection", "close")
 	}
 	w.WriteHeader(http.StatusOK)
@@ -77,8 +77,8 @@ func (h *Handler) events(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// filters reads which events the client wants: ?kind= and ?status=, each a
-// list with commas.
+// filters reads the wishes of the client: ?kind= and ?status=, each a list with
+// commas.
 func (s *stream) filters(r *request) (err error) {
 	if s.kinds, err = list(r, "kind", queuefs.ParseKind); err != nil {
 		return err
@@ -103,16 +103,16 @@ func list[T any](r *request, name string, parse func(string) (T, error)) (all []
 	return all, nil
 }
 
-// wants reports whether an event is sent. Nothing follows from those that former
-// versions made of phases of UWS.
+// wants reports whether an event is sent. Events of phases, from former
+// versions, are not.
 func (s *stream) wants(e *queuefs.Event) bool {
 	return e.Kind != queuefs.Phase && (len(s.kinds) == 0 || slices.Contains(s.kinds, e.Kind)) &&
 		(len(s.status) == 0 || slices.Contains(s.status, e.To))
 }
 
-// run sends the opening, what is there already, and what comes, until ctx
-// ends, the service does, or the client takes nothing more. lost is why the
-// client could not go on where it was, nil if it could.
+// run sends the opening, the events so far, and new ones, until ctx ends, the
+// service does, or the client takes nothing more. lost is the reason if the
+// client could not go on at its position, else nil.
 func (s *stream) run(ctx context.Context, lost *resetEvent) error {
 	opening := []byte("retry: 3000\n")
 	if lost != nil {
@@ -141,9 +141,9 @@ func (s *stream) run(ctx context.Context, lost *resetEvent) error {
 	}
 }
 
-// wait returns when there may be a new event, or after a sign of life, which
-// tells proxies and the client that the connection stands, and the server that
-// the client does not.
+// wait returns when there may be a new event, or after a heartbeat. The
+// heartbeat shows proxies and the client a live connection, and the server a
+// dead client.
 func (s *stream) wait(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, s.h.o.Heartbeat)
 	defer cancel()
@@ -162,8 +162,8 @@ func (s *stream) wait(ctx context.Context) error {
 	return s.send([]byte(":\n\n"))
 }
 
-// deliver sends one batch of each queue that has events, and tells whether
-// there was any.
+// deliver sends one batch of each queue with events, and reports whether there
+// was any.
 func (s *stream) deliver() (more bool, err error) {
 	for i := range s.follows {
 		f := &s.follows[i]
@@ -211,9 +211,9 @@ func (s *stream) batch(f *follow) error {
 	return s.send(out)
 }
 
-// frugal tells whether an id may be sent behind n octets of events: the long
-// one of many queues is to be a small part of the whole. Without it a client
-// that comes back is sent some events again.
+// frugal reports whether an id may be sent after n octets of events: the long
+// id of many queues must be a small part of the whole. Without it a returning
+// client gets some events again.
 func (s *stream) frugal(n int) bool {
 	length := 8 * len(s.follows)
 	return length <= 256 || s.sent+n >= 16*length
@@ -232,17 +232,17 @@ func (s *stream) appendID(dst []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// A clientError says that a client has gone or does not take what it is sent.
+// A clientError is a client that has gone or takes nothing.
 type clientError struct{ error }
 
-// send writes a piece and sees that it is taken in time.
+// send writes a piece, within its time.
 func (s *stream) send(p []byte) error {
 	s.sent += len(p)
 	until := func() { _ = s.conn.SetWriteDeadline(time.Now().Add(s.h.o.StreamIdle)) } // not all know deadlines
 	until()
 	_, err := s.w.Write(p)
 	if err == nil {
-		until() // whoever stands between may have set one of its own
+		until() // the caller of the handler may have a deadline of its own
 		err = s.conn.Flush()
 	}
 	if err != nil {

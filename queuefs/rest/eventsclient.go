@@ -22,7 +22,7 @@ type Events struct {
 	From   int64  // number of the first event of the queue; 0 for events from now on
 	Kind   string // kinds, separated by commas; "" for all
 	Status string // statuses after the event, separated by commas; "" for all
-	// Lost gets the reason for the end of a connection that will be made again.
+	// Lost gets the reason for the end of a connection before it is made again.
 	Lost func(error)
 }
 

@@ -13,19 +13,19 @@ import (
 	"cutie/queuefs/web"
 )
 
-// The id of an event says how far the client has come. Of one queue it is the
+// The id of an event is the position of the client. Of one queue it is the
 // sequence number. Of all queues it is
 //
 //	all-BASE64URL(check, N1, N2, …)
 //
-// where N are the sequence numbers of the queues in the order of queues.txt, in
-// which new queues come last, as varints, and check are four octets that depend
-// on the identifiers of these queues. A thousand queues with a million events
-// each have an id of 4 KB.
+// where N are the sequence numbers of the queues, as varints, in the order of
+// queues.txt (new queues come last), and check are four octets from the
+// identifiers of these queues. A thousand queues with a million events each
+// have an id of 4 KB.
 const cursorPrefix = "all-"
 
-// maxCursor is the longest id that a stream begins with, in octets: a client
-// sends it back as a header, and few servers take more than 8 KiB of one.
+// maxCursor is the longest id of a stream, in octets: a client sends it back as
+// a header, and few servers take more than 8 KiB of one.
 const maxCursor = 7 << 10
 
 func appendCursor(dst []byte, follows []follow) []byte {
@@ -40,7 +40,7 @@ func appendCursor(dst []byte, follows []follow) []byte {
 }
 
 // parseCursor returns the sequence numbers of a cursor of all queues; it
-// accepts only what appendCursor prints. same reports whether the cursor is one
+// accepts only the output of appendCursor. same reports whether the cursor is
 // of these queues, or of the first of them.
 func parseCursor(text string, queues []*queuefs.Queue) (seqs []queuefs.Seq, same bool, err error) {
 	bad := badRequest("last event id %.40q is not one of all events", text)
@@ -66,9 +66,9 @@ func parseCursor(text string, queues []*queuefs.Queue) (seqs []queuefs.Seq, same
 	return seqs, binary.BigEndian.Uint32(raw) == check.Sum32(), nil
 }
 
-// begin finds where the stream begins: behind the event that the header
-// Last-Event-ID or else ?lastEventId= names, with the event ?from= names, or
-// now. If the client cannot go on where it was, lost says why.
+// begin finds the beginning of the stream: after the event in the header
+// Last-Event-ID or else in ?lastEventId=, with the event in ?from=, or now.
+// lost is the reason if the client cannot go on at its position.
 func (s *stream) begin(r *request) (lost *resetEvent, err error) {
 	id, _, err := r.param("lastEventId")
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *stream) begin(r *request) (lost *resetEvent, err error) {
 	return lost, nil
 }
 
-// errAhead says that the client knows events this queue never had: it followed
+// errAhead says: the client knows events this queue never had. It followed
 // another queue of the name, or the home is an older copy.
 var errAhead = errors.New("the queue has not had that event")
 
@@ -148,7 +148,7 @@ func (s *stream) beginAll(id string) (lost *resetEvent, err error) {
 	return lost, s.fits()
 }
 
-// fits refuses what no id could resume.
+// fits refuses a stream too large for any id.
 func (s *stream) fits() error {
 	if n := len(appendCursor(nil, s.follows)); n > maxCursor {
 		return web.Errorf(http.StatusConflict, "%d queues are too many for one stream, follow them one by one at /events/Q", len(s.follows))
@@ -156,7 +156,7 @@ func (s *stream) fits() error {
 	return nil
 }
 
-// parseSeq accepts only what is printed.
+// parseSeq accepts only the printed form.
 func parseSeq(s string) (queuefs.Seq, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || strconv.FormatUint(n, 10) != s {

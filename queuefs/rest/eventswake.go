@@ -6,8 +6,7 @@ import (
 	"cutie/queuefs"
 )
 
-// meet takes up new queues, from their first event on, and lets go of those that
-// were removed.
+// meet adds new queues, from their first event on, and drops removed ones.
 func (s *stream) meet() error {
 	queues := s.h.svc.Queues()
 	if slices.EqualFunc(s.follows, queues, func(f follow, q *queuefs.Queue) bool { return f.q == q }) {
@@ -19,7 +18,7 @@ func (s *stream) meet() error {
 	}
 	s.follows, s.unnamed = nil, true
 	for _, q := range queues {
-		// Of a queue that came since, all events.
+		// Of a new queue, all events.
 		s.follows = append(s.follows, follow{q, max(seqs[q], q.State().Before)})
 	}
 	return s.fits()

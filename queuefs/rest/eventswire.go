@@ -8,7 +8,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-// An eventData is the data of a server-sent event, whose name is the kind.
+// An eventData is the data of a server-sent event; its name is the kind.
 type eventData struct {
 	Queue string      `json:"queue"` // cleaned identifier
 	Seq   queuefs.Seq `json:"seq"`
@@ -37,9 +37,9 @@ func appendEvent(dst []byte, base state.Base, queue string, e *queuefs.Event) []
 	return appendData(dst, d.Kind, d)
 }
 
-// A resetEvent tells a client that what it has of a queue cannot be brought up
-// to date by events. It is to read the state, or the list of changes, and to
-// take the events that follow from there: those up to Seq are in both already.
+// A resetEvent tells a client that events cannot bring its copy of a queue up
+// to date. The client reads the state, or the list of changes, and takes the
+// events after Seq: earlier ones are in both already.
 type resetEvent struct {
 	Queue   string      `json:"queue,omitempty"` // absent: all of them
 	After   queuefs.Seq `json:"after,omitempty"` // last event the client has

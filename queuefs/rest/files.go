@@ -17,7 +17,7 @@ import (
 	"cutie/queuefs/web"
 )
 
-// sandbox keeps a browser from running what strangers have submitted.
+// sandbox keeps a browser from running files of strangers.
 var sandbox = []string{"sandbox; default-src 'none'"}
 
 // file serves a payload or a job file as a plain resource: its exact octets.
@@ -34,7 +34,7 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return web.Errorf(http.StatusNotFound, "nothing here, see /help")
 	}
-	// What the client has already is not read again.
+	// The file is not read again for a client with a current copy.
 	if tags := r.Header["If-None-Match"]; tags != nil && r.Header["If-Match"] == nil {
 		if e, ok := q.Entry(id); ok && e.Status == status && matches(tags, fileTag(e.File.SHA256)) {
 			h.fileHeaders(w, q, "replica", e.File.SHA256)
@@ -48,8 +48,8 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return notFound(err, queuefs.ErrNoJob, status.String()+"/"+id.String())
 	}
-	// A date tells apart what changes with events alone, and no two times in a
-	// second.
+	// A date tells apart files that change with events alone, and no two times
+	// in a second.
 	sum := sha256.Sum256(data)
 	modified := facts.Modified
 	if sum != facts.SHA256 || time.Since(modified) < 2*time.Second {
@@ -58,8 +58,8 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 	return h.serveText(w, r, q, data, sum, modified, h.jobLinks(q, id)...)
 }
 
-// jobLinks say of a job file or the state of a job what it describes, what
-// queue that is of, and where the state is in which form.
+// jobLinks are the links of a job file or job state: to its subject, its queue,
+// and the forms of the state.
 func (h *Handler) jobLinks(q *queuefs.Queue, id queuefs.JobID) []string {
 	base := h.base()
 	links := []string{
@@ -86,8 +86,8 @@ func (h *Handler) infoFile(w http.ResponseWriter, r *request) error {
 	return h.serveText(w, r, q, data, sha256.Sum256(data), time.Time{}) // other hands give it any date
 }
 
-// serveText serves a file with the given digest. modified is zero if no date is
-// to be given; links are besides that to the Capability List.
+// serveText serves a file with the given digest. A zero modified gives no date;
+// links come after the link to the Capability List.
 func (h *Handler) serveText(w http.ResponseWriter, r *request, q *queuefs.Queue, data []byte, sum [sha256.Size]byte, modified time.Time, links ...string) error {
 	h.fileHeaders(w, q, "replica", sum)
 	w.Header()["Link"] = append(w.Header()["Link"], links...)
@@ -98,7 +98,7 @@ func (h *Handler) serveText(w http.ResponseWriter, r *request, q *queuefs.Queue,
 
 var noCache = []string{"no-cache"}
 
-// payloadFile serves a payload, which is there until the job is culled.
+// payloadFile serves a payload; it is there until the job is culled.
 func (h *Handler) payloadFile(w http.ResponseWriter, r *request, q *queuefs.Queue, id queuefs.JobID) error {
 	e, ok := q.Entry(id)
 	if !ok {
@@ -145,7 +145,7 @@ func (h *Handler) fileHeaders(w http.ResponseWriter, q *queuefs.Queue, set strin
 
 func fileTag(sum [32]byte) string { return `"` + hex.EncodeToString(sum[:]) + `"` }
 
-// A lateReader is a payload of known size that is opened when it is read.
+// A lateReader is a payload of known size; the first read opens it.
 type lateReader struct {
 	q    *queuefs.Queue
 	id   queuefs.JobID
@@ -206,8 +206,8 @@ func (l *lateReader) Close() {
 	}
 }
 
-// A payloadWriter lets a whole payload go from file to connection without
-// passing through the program, which net/http does for files only.
+// A payloadWriter sends a whole payload from file to connection without
+// copying; net/http does so for files only.
 type payloadWriter struct {
 	http.ResponseWriter
 	in *lateReader

@@ -28,7 +28,7 @@ func (h *Handler) help(w http.ResponseWriter, r *request) error {
 }
 
 func (h *Handler) answerHelp(w http.ResponseWriter, r *request, help state.Help) error {
-	// Help is also plain text, for who likes that best.
+	// Help is also plain text, for clients that prefer it.
 	t, _, err := r.param("t")
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func plain(h state.Help) string {
 	return s + strings.TrimSuffix(h.Text, "\n") + "\n"
 }
 
-// version answers with what the service is an implementation of.
+// version answers with the name and version of the implementation.
 func (h *Handler) version(w http.ResponseWriter) error {
 	return text(w, queuefs.Scheme+"\n")
 }

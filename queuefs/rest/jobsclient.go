@@ -15,10 +15,10 @@ import (
 	"cutie/queuefs/state"
 )
 
-// Jobs gives jobs of a queue in FIFO order, with one request for each page of
-// [state.MaxJobs] of them; their Extra is nil. Of page the Limit is how many
-// there may be in all, 0 for any number. Jobs that come while it goes on are
-// given as well. An error is the last that it gives.
+// Jobs yields jobs of a queue in FIFO order, with one request for each page of
+// [state.MaxJobs] of them; their Extra is nil. Limit of page is the most jobs
+// in all, 0 for any number. Jobs submitted meanwhile are included. An error
+// comes last.
 func (c *Client) Jobs(ctx context.Context, queue string, page Page) iter.Seq2[queuefs.Job, error] {
 	return func(yield func(queuefs.Job, error) bool) {
 		left := page.Limit
@@ -28,7 +28,7 @@ func (c *Client) Jobs(ctx context.Context, queue string, page Page) iter.Seq2[qu
 		for left > 0 {
 			page.Limit = min(left, state.MaxJobs)
 			if page.Submitter != "" {
-				page.Limit = state.MaxJobs // of those looked at
+				page.Limit = state.MaxJobs // to be looked at
 			}
 			next, more, err := c.pageOfJobs(ctx, queue, page, func(j queuefs.Job) bool {
 				left--
@@ -46,8 +46,8 @@ func (c *Client) Jobs(ctx context.Context, queue string, page Page) iter.Seq2[qu
 	}
 }
 
-// pageOfJobs gives the jobs of one answer, and returns behind which one the
-// next begins. more is false if there is none, or if give does not want one.
+// pageOfJobs yields the jobs of one answer, and returns the job before the next
+// answer. more is false if there is none, or if give returns false.
 func (c *Client) pageOfJobs(ctx context.Context, queue string, page Page, give func(queuefs.Job) bool) (next queuefs.JobID, more bool, err error) {
 	resp, err := c.jobStates(ctx, state.ANVL, queue, page)
 	if err != nil {
@@ -78,8 +78,8 @@ func (c *Client) pageOfJobs(ctx context.Context, queue string, page Page, give f
 	return next, next != 0, err
 }
 
-// nextPage returns behind which job the page begins that the Link of an answer
-// leads to, 0 if there is none.
+// nextPage returns the job before the page in the Link of an answer, 0 if there
+// is none.
 func nextPage(header http.Header, page Page) (queuefs.JobID, error) {
 	ref := linkTo(header, "next")
 	if ref == "" {

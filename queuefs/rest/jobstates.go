@@ -11,11 +11,11 @@ import (
 
 // jobStates is Get-queue-state with detail: the states of a page of jobs
 // instead of references to them, in the order of the queue. They are sent as
-// they are read, so that a long page takes no more memory than a short one. If
-// there are jobs behind the page, a Link of the relation next leads to them.
+// they are read, so a long page takes no more memory than a short one. If there
+// are more jobs, a Link of the relation next leads to them.
 //
 // A submitter is in the job file alone. With ?submitter= the limit is how many
-// jobs are looked at, and the page has those of them that fit, perhaps none.
+// jobs are looked at, and the page has the matching ones, perhaps none.
 func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue, form state.Form) error {
 	page, err := r.page(state.DefaultJobs)
 	if err != nil {
@@ -71,13 +71,12 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 	if err == nil || !s.sent {
 		return err
 	}
-	// An answer that was cut off must not pass for a whole one.
+	// A broken-off answer must not pass for a whole one.
 	h.log(r, err)
 	panic(http.ErrAbortHandler)
 }
 
-// still reports whether a job is what the page lists, as it was when the page
-// was made up.
+// still reports whether a job is still one of the listed kind.
 func still(j *queuefs.Job, page *state.Jobs) bool {
 	return (page.Status == 0 || j.Status == page.Status) && (page.Outcome == 0 || j.Outcome == page.Outcome) &&
 		(!page.Held || !j.Held.IsZero())

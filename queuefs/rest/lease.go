@@ -11,18 +11,18 @@ import (
 	"cutie/queuefs/state"
 )
 
-// Headers of a job that is handed out with a lease.
+// Headers of a job handed out with a lease.
 const (
-	leaseHeader   = "Cutie-Lease"         // token; also of the requests of who has it
+	leaseHeader   = "Cutie-Lease"         // token; also in the requests of its holder
 	leaseExpires  = "Cutie-Lease-Expires" // W3CDTF
 	attemptHeader = "Cutie-Attempt"       // how often the job was handed out, this time included
 )
 
-// Relation is what the link relations begin with that an answer with a lease
-// has: lease, outcome and result. To the last a slash and a name are added.
+// Relation is the beginning of the link relations in an answer with a lease:
+// lease, outcome and result. A slash and a name are added to the last.
 const Relation = "http://uc3.cdlib.org/ontology/mrt/cutie/rel/"
 
-// maxLease is the longest lease that can be asked for.
+// maxLease is the longest lease for a request.
 const maxLease = 24 * time.Hour
 
 // leaseOf returns the headers of a job with a lease.
@@ -38,7 +38,7 @@ func leaseOf(base state.Base, t *queuefs.Taken) iter.Seq2[string, string] {
 	}
 }
 
-// leaseTime returns how long a lease is to last, 0 if that is not said.
+// leaseTime returns the length of a lease, 0 if it is not given.
 func (r *request) leaseTime(name string) (time.Duration, error) {
 	s, ok, err := r.param(name)
 	if err != nil || !ok {
@@ -51,7 +51,7 @@ func (r *request) leaseTime(name string) (time.Duration, error) {
 	return d, nil
 }
 
-// token returns what a consumer shows to prove that it has the lease.
+// token returns the consumer's proof of its lease.
 func (r *request) token() (string, error) {
 	token, ok, err := r.param("lease")
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *request) token() (string, error) {
 	return token, err
 }
 
-// extend is the heartbeat of who has a lease.
+// extend is the heartbeat of a consumer with a lease.
 func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
 		token, err := r.token()
@@ -93,7 +93,7 @@ func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 	}, "lease", "seconds")
 }
 
-// outcome is the report of who has a lease, which it ends.
+// outcome is the report of a consumer; it ends the lease.
 func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
 		token, err := r.token()

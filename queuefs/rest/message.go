@@ -11,11 +11,10 @@ import (
 	"cutie/queuefs"
 )
 
-// NextMessage is [Client.Next] that returns the job as the service sends it: as
-// a message of multipart/form-data (Cutie 5.6), with the header that says where
-// its parts end. MediaType, Size and Body are those of the message; Filename
-// and Sidecar are among its parts. t may ask for a lease; its Max does not
-// count.
+// NextMessage is [Client.Next] for the unchanged message of the service: a
+// message of multipart/form-data (Cutie 5.6), with the header for its parts.
+// MediaType, Size and Body are of the message; Filename and Sidecar are among
+// its parts. t may ask for a lease; its Max does not count.
 func (c *Client) NextMessage(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*Delivery, error) {
 	t.Max = 0
 	resp, err := c.consumeAs(ctx, queue, t, wait, "multipart/form-data")
@@ -25,8 +24,8 @@ func (c *Client) NextMessage(ctx context.Context, queue string, t queuefs.Take, 
 	return c.message(ctx, resp)
 }
 
-// PeekMessage is [Client.Peek] that returns the job as a message (Cutie 5.7), as
-// [Client.NextMessage] does.
+// PeekMessage is [Client.Peek] for the unchanged message (Cutie 5.7), like
+// [Client.NextMessage].
 func (c *Client) PeekMessage(ctx context.Context, queue, job string) (*Delivery, error) {
 	resp, err := c.take(ctx, http.MethodGet, c.contentRef(queue, job), "", "multipart/form-data")
 	if err != nil {

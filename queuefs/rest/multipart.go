@@ -14,9 +14,9 @@ import (
 	"cutie/queuefs/web"
 )
 
-// Limits of a form beside those of [Options].
+// Limits of a form besides those of [Options].
 const (
-	maxField    = 1 << 10  // octets of a field that is not the sidecar
+	maxField    = 1 << 10  // octets of a field except the sidecar
 	maxEpilogue = 64 << 10 // octets behind the last boundary
 )
 
@@ -87,7 +87,7 @@ func eachPart(r io.Reader, boundary string, do func(*multipart.Part) error) erro
 		if err != nil {
 			return partError(err)
 		}
-		// What says which part it is, and of which file.
+		// It names the part and the file.
 		if _, err := single(p.Header, "Content-Disposition"); err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func eachPart(r io.Reader, boundary string, do func(*multipart.Part) error) erro
 	}
 }
 
-// An endFinder looks for the last boundary in what it reads: package multipart
-// takes a form that is cut off within the header of a part for a whole one.
+// An endFinder looks for the last boundary in its input: package multipart
+// takes a form cut off within the header of a part for a whole one.
 type endFinder struct {
 	in    io.Reader
 	end   []byte
@@ -111,7 +111,7 @@ func (f *endFinder) Read(p []byte) (int, error) {
 	if f.found || n == 0 {
 		return n, err
 	}
-	// The boundary may begin in what was read before.
+	// The boundary may begin in the former input.
 	keep := len(f.end) - 1
 	f.seen = append(f.seen, p[:min(n, keep)]...)
 	f.found = bytes.Contains(f.seen, f.end) || bytes.Contains(p[:n], f.end)
@@ -123,8 +123,8 @@ func (f *endFinder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// partError says what is wrong with a form; errors that say it keep their
-// text. An end of the input that is none of the form comes wrapped.
+// partError explains an error in a form; errors with an explanation keep their
+// text. An early end of the input comes wrapped.
 func partError(err error) error {
 	var answer *web.Error
 	switch {
@@ -222,7 +222,7 @@ func (f *formReader) file(p *multipart.Part) error {
 	return copyPayload(d, p)
 }
 
-// finish says of the one job, or of the manifest, what came beside it.
+// finish gives the one job, or the manifest, the fields beside it.
 func (f *formReader) finish() (manifest *queuefs.Draft, err error) {
 	if f.files == 0 {
 		return nil, badRequest("form has no part named file")

@@ -58,8 +58,8 @@ func (h *Handler) abort(w http.ResponseWriter, r *request) error {
 	}, "message")
 }
 
-// change does something with the job that the path names, and answers with the
-// state of the job that it returns. fields are the parameters it knows.
+// change changes the job in the path, and answers with its new state. fields
+// are its known parameters.
 func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(*queuefs.Queue, queuefs.JobID) (queuefs.Job, error), fields ...string) error {
 	q, id, err := h.job(r)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 
 type mayKey struct{}
 
-// WithMay adds to the context of a request what its sender may do: whether a
-// request with a method to a path below the base would be let in. Pages have
-// forms for that and for nothing else; without it, for everything.
+// WithMay adds the rights of the sender to the context of a request: whether a
+// request with a method to a path below the base would be admitted. Pages have
+// forms for these requests only; without it, for all.
 func WithMay(ctx context.Context, may func(method, path string) bool) context.Context {
 	return context.WithValue(ctx, mayKey{}, may)
 }
@@ -63,14 +63,14 @@ func (plainPages) Job(dst []byte, d *state.Document, _ time.Time) []byte {
 
 func (plainPages) JobsEnd(dst []byte, next string) []byte { return state.AppendXHTMLFoot(dst) }
 
-// maxRows is how many jobs of a list have their properties on a page. Those
-// behind them have their identifiers alone, for each row reads a job file.
+// maxRows is how many jobs of a list have their properties on a page. The
+// others have their identifiers alone, since each row reads a job file.
 const maxRows = 200
 
 func isPage(form state.Form) bool { return form == state.XHTML || form == state.HTML }
 
-// answerPage writes a document as a page for the person who asks. It has no
-// entity tag, for it tells how long ago things were and depends on who asks.
+// answerPage writes a document as a page for a person. It has no entity tag,
+// since it shows the age of things and depends on the reader.
 func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form, d *state.Document) error {
 	v := View{Now: time.Now()}
 	v.Lease = r.lease
@@ -95,8 +95,8 @@ func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form,
 	return nil
 }
 
-// takenByPage answers a person who took a job, or found none, by a form. The
-// payload is behind a link of the page.
+// takenByPage answers a form that took a job, or found none. The payload is
+// behind a link of the page.
 func (h *Handler) takenByPage(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, taken []queuefs.Taken) error {
 	if len(taken) == 0 {
 		seeOther(w, h.base().Ref("state", q.ID()))

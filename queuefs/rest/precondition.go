@@ -10,9 +10,9 @@ import (
 	"cutie/queuefs/web"
 )
 
-// A version is what the entity tag of the state of a queue says of the queue:
-// the beginning of all its tags, whose ends tell forms and pages apart. Every
-// event of the queue makes another.
+// A version is the part of entity tags for the queue: the beginning of all tags
+// of its states. Their ends tell forms and pages apart. Every event of the
+// queue makes another version.
 type version string
 
 func (h *Handler) versionOf(s *queuefs.QueueState) version {
@@ -27,7 +27,7 @@ func (h *Handler) versionOf(s *queuefs.QueueState) version {
 	return version(strings.TrimSuffix(hash.tag(uint64(s.Seq)), `"`))
 }
 
-// tag returns the entity tag of what view stands for.
+// tag returns the entity tag of a view.
 func (v version) tag(view tagHash) string {
 	return string(v) + "-" + strconv.FormatUint(uint64(view), 36) + `"`
 }
@@ -37,7 +37,7 @@ func (v version) names(tag string) bool {
 	return strings.HasPrefix(tag, string(v)+"-") && strings.HasSuffix(tag, `"`)
 }
 
-// precondition is what If-Match and If-None-Match of a change say about the
+// precondition checks If-Match and If-None-Match of a change against the
 // present state of a queue (RFC 9110, 13.1): 412 if it is another. A tag of any
 // form and page of the state will do.
 func (h *Handler) precondition(r *request, q *queuefs.Queue) error {
@@ -50,7 +50,7 @@ func (h *Handler) precondition(r *request, q *queuefs.Queue) error {
 	switch {
 	case match != nil && !anyTag(match, v.names):
 		return web.Errorf(http.StatusPreconditionFailed, "queue %s is not in the state that If-Match names", q.ID())
-	case anyTag(none, func(string) bool { return false }): // "*", by which queues are made
+	case anyTag(none, func(string) bool { return false }): // "*", to make queues
 		return web.Errorf(http.StatusPreconditionFailed, "%s: %v", q.ID(), queuefs.ErrQueueExists)
 	case anyTag(none, func(tag string) bool { return v.names(strings.TrimPrefix(tag, "W/")) }):
 		return web.Errorf(http.StatusPreconditionFailed, "queue %s is in the state that If-None-Match names", q.ID())
@@ -64,8 +64,7 @@ func matches(ifNoneMatch []string, tag string) bool {
 	return anyTag(ifNoneMatch, func(t string) bool { return strings.TrimPrefix(t, "W/") == tag })
 }
 
-// anyTag reports whether the lines of a header name a tag that is one, or are
-// "*".
+// anyTag reports whether the lines of a header have a matching tag, or are "*".
 func anyTag(lines []string, is func(tag string) bool) bool {
 	for _, line := range lines {
 		for t := range strings.SplitSeq(line, ",") {

@@ -19,8 +19,9 @@ import (
 	"cutie/queuefs/state"
 )
 
-// properties reads what is to be set of a queue: names and values as in the
-// state of a queue, from the query and from a body that is a form, ANVL or JSON.
+// properties reads settings of a queue: names and values as in the state of a
+// queue, from the query and from a body in the form of ANVL, JSON or an HTML
+// form.
 func (h *Handler) properties(w http.ResponseWriter, r *request) (anvl.Record, error) {
 	contentType, err := r.contentType()
 	if err != nil {
@@ -52,8 +53,9 @@ func (h *Handler) properties(w http.ResponseWriter, r *request) (anvl.Record, er
 	return rec, nil
 }
 
-// checkText refuses what some form of a state cannot say, since XML 1.0 has no
-// place for it. Line ends and tabs are left to the engine, whose labels have none.
+// checkText refuses characters outside of XML 1.0, since some form of a state
+// could not have them. Line ends and tabs are left to the engine; its labels
+// have none.
 func checkText(name, value string) error {
 	for i, r := range value {
 		switch {

@@ -14,15 +14,13 @@ import (
 	"cutie/queuefs/web"
 )
 
-// putBack makes jobs pending again that were taken and of which nothing is sent,
-// since the payload of bad cannot be read. They have their places again, in
-// which they count as requeued. A payload that will not be read the next time
-// either is put on hold, as is one that the queue finds missing, so that it does
-// not stand at the head for ever; whoever comes before it is finds the same, and
-// does the same. Jobs that somebody else has put back meanwhile, or taken, stay
-// as they are, and nothing is said of them. What is returned says what became of
-// the others, also to the caller; cause, which is not shown, goes to the log with
-// it.
+// putBack makes taken jobs pending again, when nothing of them was sent because
+// the payload of bad cannot be read. They get their places again and count as
+// requeued. A payload that will stay unreadable is put on hold, and so is one
+// the queue finds missing, so that it does not stand at the head for ever; the
+// next consumer would do the same. Jobs put back or taken by others meanwhile
+// stay as they are, and are not mentioned. The error says what became of the
+// others, also to the caller; cause is not shown and goes to the log with it.
 func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, bad queuefs.JobID, cause error) error {
 	// The jobs are to go back even if the client has gone.
 	ctx := context.WithoutCancel(r.Context())
@@ -80,8 +78,8 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 	return e
 }
 
-// scarce tells whether err says something of this process or the service, rather
-// than of what was to be read.
+// scarce reports whether err is about this process or the service, not about
+// the payload.
 func scarce(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, syscall.EINTR, queuefs.ErrClosed, queuefs.ErrFailed} {
 		if errors.Is(err, e) {

@@ -13,10 +13,9 @@ import (
 	"cutie/queuefs/web"
 )
 
-// putQueue gives the queue that the path names properties, and makes it if
-// there is none; with If-None-Match: * it does nothing but that, and with
-// If-Match all but that. New queues verify what is written unless told
-// otherwise.
+// putQueue sets properties of the queue in the path, and makes it if there is
+// none; with If-None-Match: * it does nothing but make it, and with If-Match it
+// never makes it. New queues verify on write unless told otherwise.
 func (h *Handler) putQueue(w http.ResponseWriter, r *request) error {
 	form, err := r.form()
 	if err != nil {
@@ -39,7 +38,7 @@ func (h *Handler) putQueue(w http.ResponseWriter, r *request) error {
 	return h.changeQueue(w, r, form, q, properties)
 }
 
-// postQueue gives a queue that is there properties.
+// postQueue sets properties of a queue.
 func (h *Handler) postQueue(w http.ResponseWriter, r *request) error {
 	form, err := r.form()
 	if err != nil {
@@ -59,7 +58,7 @@ func (h *Handler) postQueue(w http.ResponseWriter, r *request) error {
 	return h.changeQueue(w, r, form, q, properties)
 }
 
-// postState makes the queue that the property identifier names.
+// postState makes the queue with the given property identifier.
 func (h *Handler) postState(w http.ResponseWriter, r *request) error {
 	form, err := r.form()
 	if err != nil {
@@ -117,7 +116,7 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 		}
 		for _, p := range properties {
 			if p.Name == "identifier" {
-				// What names the same queue is no other identifier.
+				// Another spelling of the same queue is no other identifier.
 				if id, err := queuefs.CleanQueueID(p.Value); err != nil || id != info.ID {
 					info.Identifier = p.Value
 				}
@@ -165,5 +164,5 @@ func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// now is the time of what is done by hand, and of how long a change is ago.
+// now is the time of changes by hand, and for the age of changes.
 func (h *Handler) now() time.Time { return h.o.Batch.Now() }

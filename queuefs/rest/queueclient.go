@@ -11,15 +11,14 @@ import (
 	"cutie/queuefs/state"
 )
 
-// A Settings says what is to be set of a queue, by the names of its state, in
-// order: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold
-// (hours), verifyOnRead, verifyOnWrite, closed, acknowledge, leaseDuration
-// (seconds), maxAttempts, callback and digests; S is pause or restart. An empty value
-// unsets what may be unset.
+// A Settings is a list of properties of a queue to set, by the names of its
+// state, in order: name, description, cullingSizeThreshold (jobs),
+// cullingAgeThreshold (hours), verifyOnRead, verifyOnWrite, closed,
+// acknowledge, leaseDuration (seconds), maxAttempts, callback and digests; S is
+// pause or restart. An empty value unsets a property.
 type Settings = anvl.Record
 
-// ApplySettings gives info the settings, as a service does that is asked for
-// them; now is when a pause begins.
+// ApplySettings sets properties as a service does; now is the time of a pause.
 func ApplySettings(info *queuefs.QueueInfo, settings Settings, now time.Time) error {
 	for _, p := range settings {
 		if err := setProperty(info, p.Name, p.Value, now); err != nil {
@@ -29,7 +28,7 @@ func ApplySettings(info *queuefs.QueueInfo, settings Settings, now time.Time) er
 	return nil
 }
 
-// CreateQueue makes an empty queue of info.Identifier, or info.ID if that is
+// CreateQueue makes an empty queue of info.Identifier, or info.ID if it is
 // empty, and returns its state. The error is [queuefs.ErrQueueExists] if there
 // is one.
 func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state.Queue, error) {
@@ -58,7 +57,7 @@ func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state
 	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")
 }
 
-// SetQueue sets properties of a queue and returns its state. To rename a queue
+// SetQueue sets properties of a queue and returns its state. Renaming a queue
 // is an error that wraps [queuefs.ErrBadName].
 func (c *Client) SetQueue(ctx context.Context, queue string, settings Settings) (state.Queue, error) {
 	return c.sendSettings(ctx, http.MethodPost, queue, settings, "")

@@ -19,10 +19,10 @@ import (
 type request struct {
 	*http.Request
 	query url.Values
-	lease string // token that the page of the answer is to show
+	lease string // token for the page of the answer
 }
 
-// param returns a parameter of the query, which may not be repeated.
+// param returns a parameter of the query; a repeated one is an error.
 func (r *request) param(name string) (value string, ok bool, err error) {
 	switch v := r.query[name]; len(v) {
 	case 0:
@@ -34,7 +34,7 @@ func (r *request) param(name string) (value string, ok bool, err error) {
 	}
 }
 
-// only refuses parameters that would have no effect.
+// only refuses parameters without effect.
 func (r *request) only(names ...string) error {
 	for name := range r.query {
 		if !slices.Contains(names, name) && !slices.Contains([]string{"t", "v", "D"}, name) {
@@ -44,9 +44,9 @@ func (r *request) only(names ...string) error {
 	return nil
 }
 
-// single returns a header that is no list, "" if there is none. Repeated it is an
-// error of the sender (RFC 9110, 5.3), who may mean any of the values. name is in
-// the form of [textproto.CanonicalMIMEHeaderKey].
+// single returns a header that is no list, "" if there is none. Repeating it is
+// an error of the sender (RFC 9110, 5.3): any of the values may be meant. name
+// is in the form of [textproto.CanonicalMIMEHeaderKey].
 func single(header map[string][]string, name string) (string, error) {
 	switch v := header[name]; len(v) {
 	case 0:
@@ -57,10 +57,10 @@ func single(header map[string][]string, name string) (string, error) {
 	return "", badRequest("header %s is repeated", name)
 }
 
-// contentType returns what the body says it is.
+// contentType returns the media type of the body.
 func (r *request) contentType() (string, error) { return single(r.Header, "Content-Type") }
 
-// agent returns who the client says it is.
+// agent returns the name of the client.
 func (r *request) agent() (string, error) { return single(r.Header, "User-Agent") }
 
 // form returns the form of state to answer in.
@@ -106,7 +106,7 @@ func parseSeconds(s string, most time.Duration) (d time.Duration, ok bool) {
 	return time.Duration(f * float64(time.Second)), true
 }
 
-// flag returns a parameter that is set by being there, or by true.
+// flag returns a parameter set by being there, or by true.
 func (r *request) flag(name string) (bool, error) {
 	s, ok, err := r.param(name)
 	switch {
@@ -120,8 +120,8 @@ func (r *request) flag(name string) (bool, error) {
 	return false, badRequest("parameter %s is %.20q, neither true nor false", name, s)
 }
 
-// fromPage reports whether a form is answered that a person has sent from a
-// page: programs have no reason to send forms and to want HTML.
+// fromPage reports whether the request is a form sent from a page by a person:
+// programs have no reason to send forms and to want HTML.
 func (r *request) fromPage(form state.Form) bool {
 	if form != state.XHTML && form != state.HTML || r.Method != http.MethodPost {
 		return false
@@ -129,8 +129,8 @@ func (r *request) fromPage(form state.Form) bool {
 	return isForm(r.Header.Get("Content-Type")) && r.browser()
 }
 
-// browser reports whether a person is to read the answer: programs that want a
-// page have no reason to ask for HTML.
+// browser reports whether a person reads the answer: programs have no reason to
+// ask for HTML.
 func (r *request) browser() bool {
 	return strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html")
 }
@@ -165,8 +165,8 @@ func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) err
 	return r.only(names...)
 }
 
-// choices is fields for a method that changes many jobs. A body that does not
-// say what it is may be meant to say which, and is refused.
+// choices is fields for a method on many jobs. A body without a Content-Type
+// may be meant to select them, and is refused.
 func (h *Handler) choices(w http.ResponseWriter, r *request, names ...string) error {
 	contentType, err := r.contentType()
 	if err != nil {
@@ -192,7 +192,7 @@ func (r *request) add(name, value string) {
 	r.query.Add(name, value)
 }
 
-// isForm reports whether a body is what a form sends.
+// isForm reports whether a body is from an HTML form.
 func isForm(contentType string) bool {
 	if contentType == "" {
 		return false
@@ -205,8 +205,8 @@ func unsupportedBody(contentType string) error {
 	return &web.Error{Status: http.StatusUnsupportedMediaType, Message: "unsupported request form: " + strings.ToValidUTF8(contentType, "\ufffd")}
 }
 
-// drain reads a body that has no meaning. As long as it is not read, nobody
-// notices that the client has gone.
+// drain reads a body without meaning. Until it is read, nobody notices that the
+// client has gone.
 func (h *Handler) drain(w http.ResponseWriter, r *request) error {
 	if r.ContentLength == 0 {
 		return nil

@@ -1,112 +1,41 @@
 // Package rest speaks the Cutie protocol over HTTP (Cutie 0.3, section 5), both
-// ends: a [Handler] before a service on a file system, and a [Client].
+// ends: a [Handler] before a service on a file system, and a [Client]. The rows
+// of [Handler.Routes] are the protocol and its help.
 //
-//	GET    /help[/METHOD]                help
-//	GET    /state                        service state
-//	GET    /state/Q[?status=&outcome=&held&batch=&after=&limit=]
-//	                                     queue state with a page of its jobs
-//	GET    /state/Q?detail[&submitter=]  the states of a page of its jobs (addition)
-//	GET    /state/Q/J                    job state
-//	PUT    /state/Q, POST /state         makes a queue, or sets its properties (addition)
-//	POST   /state/Q[?S=pause|restart]    sets properties of a queue (addition)
-//	DELETE /state/Q                      removes a queue without jobs (addition)
-//	POST   /cull[/Q][?dry]               culls by the thresholds of the queue, or of
-//	                                     the request: ?cullingSizeThreshold=N
-//	                                     &cullingAgeThreshold=HOURS (addition)
-//	POST   /content/Q                    submit: a bare body, or multipart/form-data
-//	GET    /content/Q[/J]                peek at the head, or at a job
-//	DELETE /content/Q/J                  delete a pending job
-//	POST   /consume/Q[?max=&wait=&lease=]
-//	                                     get next job, or several, or wait for one
-//	POST   /lease/Q/J[?seconds=]         longer lease for a consumer (addition)
-//	POST   /outcome/Q/J?outcome=[&message=&type=]
-//	                                     report of a consumer (addition)
-//	PUT    /result/Q/J/NAME              result of a consumer (addition)
-//	GET    /result/Q/J/NAME              the same to read (addition)
-//	POST   /abort/Q/J[?message=]         out of work (addition)
-//	POST   /requeue/Q/J[?end]            back to pending (addition)
-//	POST   /hold/Q/J[?reason=], /release/Q/J, /delete/Q/J
-//	                                     pending jobs, on hold and out of the queue (addition)
-//	POST   /requeue/Q, /hold/Q, /release/Q, /delete/Q
-//	                                     the same for all jobs of a Selection (addition)
-//	GET    /batch/Q/ID                   how far a batch manifest is (addition)
-//	GET    /events, /events/Q[?kind=&status=&from=&lastEventId=]
-//	                                     what happens, as server-sent events (addition)
-//	GET    /queues/Q/payload/J, /queues/Q/{pending,consumed,deleted}/J, /queues/Q/queue-info.txt
-//	                                     the files of the home as plain resources (addition)
-//	GET    /schema/{service,queue,job,batch,exception}.{xsd,json}
-//	                                     schemas of the states (addition)
+// Every GET answers HEAD as well. State, help and errors come in the form of
+// ?t= or else Accept, see [state.Negotiate]. References are built from the
+// baseURI of the service, never from Host. ?h asks for help about a method, ?V
+// for the version; ?v is always on, and ?D is not served.
 //
-// Q is the cleaned identifier of a queue, or its percent-encoded identifier or
-// name. Every GET is answered to HEAD as well. State, help and errors come in
-// the form that ?t= or else Accept asks for, see [state.Negotiate]; errors are
-// an exception state with one of the statuses 400 401 403 404 405 408 409 410
-// 412 413 415 500 503 507. References are built from the baseURI of the
-// service, never from Host. ?h asks for help about a method, ?V for the version;
-// ?v asks for the additional properties, which are always given; ?D is not
-// served.
-//
-// Methods that change something refuse parameters they do not know, so that
-// none is believed to have had an effect; the others ignore them. Nor may a
-// parameter be repeated, or a header that says something of a job and is no list.
-// What such a method takes as parameters may also come as a form in its body. Whoever sends
-// a form from a page is answered with 303 and the page of the outcome, except
-// where something is handed out or listed. A state has an entity tag if it is
-// that of one instant, as nearly all are. What changes /state/Q honours If-Match
-// and If-None-Match, with any tag that a state of the queue has; every event of
-// the queue makes others.
+// Methods that change something refuse unknown and repeated parameters, so that
+// no client believes in an effect; other methods ignore them. Parameters may
+// also come as a form in the body. A form sent from a page is answered with 303
+// and the page of the outcome. A state of one instant has an entity tag.
+// Changes of /state/Q honour If-Match and If-None-Match, with any tag of the
+// queue's states.
 //
 // Where the specification leaves a choice:
 //
-//   - A submission of several files is all or nothing and is answered with the
-//     state of the queue, whose submittedJobStates are the new jobs.
-//   - Sidecar data travel in a part named sidecar, in the query, or
-//     percent-encoded in the header Cutie-Sidecar. Of several files each may
-//     have the header on its part; a part named sidecar is then refused.
-//   - Digests are given as the pair digest-type and digest-value, or in the
-//     headers Content-Digest and Repr-Digest (RFC 9530) or Content-MD5, also of
-//     a part.
-//   - A job is handed out as multipart/form-data with the parts payload and
-//     sidecar; as multipart/mixed, or as the bare payload, if Accept prefers it.
-//     ?t=multipart makes it multipart/form-data whatever Accept says; a form of
-//     state as t is that of errors. Content-Location names the job. With ?max= the answer is multipart/mixed
-//     with one part a job.
-//   - A queue without pending jobs is 204, a job that does not exist is 404,
-//     whatever its identifier looks like.
-//   - An event is one of WHATWG HTML, 9.2: its name is the kind, its data one
-//     line of JSON, its id how far the client has come. With the header
-//     Last-Event-ID, or ?lastEventId=, the events after it follow, each at least
-//     once; with ?from=N, of one queue, those from number N on; else those from
-//     now on. If they are no longer in the journal an event reset says what to
-//     read instead. kind and status are lists with commas; status is that which
-//     the event leads to.
-//   - A batch manifest (Checkm) is what type=batch-manifest says to be one, or
-//     the one file of a form whose media type is text/checkm or text/x-checkm.
-//     Its files are fetched, and submitted all or none; one 400 tells of every
-//     line that is wrong or could not be fetched. Manifests that it includes
-//     ("@") are fetched first, and their lines stand in the place of that line;
-//     relative URLs in them begin at theirs. With Prefer: respond-async the
-//     answer is 202 with the Location of the state of the batch.
-//   - A job is handed out with a lease if ?lease= asks for one, or if the queue
-//     wants reports. The answer, or the part of the job, has then the headers
-//     Cutie-Lease, Cutie-Lease-Expires and Cutie-Attempt, and Links with the
-//     relations of [Relation]. Whoever shows the token, in the header Cutie-Lease
-//     or as the parameter lease, may call /lease, /outcome and /result. 410 says
-//     that the lease is gone, and changes nothing.
-//   - A method for many jobs changes one after another. It is answered with the
-//     state of the queue and what was changed, which is true also when it was
-//     stopped before the end: moreJobs says that there may be more, and the same
-//     request with ?after= and what moreAfter says goes on with them, as does
-//     the Link of the relation next. There is no such Link if the body names
-//     jobs, or if it were longer than 4 KiB. A body that does not say what it is
-//     is 415.
-//   - The states of jobs come as a stream: in ANVL records separated by empty
-//     lines, in JSON an array, in XML one element job:jobStates, in Turtle one
-//     graph, in XHTML a table. The Link of the relation next leads to the next
-//     page. Whoever asks for the jobs of a submitter gets those that are among
-//     the next limit jobs, perhaps none.
-//   - A requeued job keeps its identifier and its place; with ?end the answer is
-//     201 with the state of a new job.
+//   - A submission of several files is all or nothing, answered with the state of the
+//     queue; its submittedJobStates are the new jobs.
+//   - The sidecar is a part named sidecar, a parameter, or the header Cutie-Sidecar,
+//     percent-encoded. Digests are the pair digest-type and digest-value, or the headers
+//     Content-Digest and Repr-Digest (RFC 9530) or Content-MD5.
+//   - A job is handed out as multipart/form-data with the parts payload and sidecar; as
+//     multipart/mixed or as the bare payload if Accept prefers it. With ?max= the answer
+//     is multipart/mixed with one part a job.
+//   - A queue without pending jobs is 204, a missing job 404.
+//   - Events are server-sent events; Last-Event-ID or ?lastEventId= goes on after an
+//     event, ?from=N with event N, each event at least once. If they are no longer in the
+//     journal, an event reset tells the client what to read instead.
+//   - A batch manifest is fetched and submitted whole or not at all; see package batch.
+//     With Prefer: respond-async the answer is 202 and the Location of its state.
+//   - With ?lease=, or if the queue wants reports, a job comes with the headers
+//     Cutie-Lease, Cutie-Lease-Expires and Cutie-Attempt, and Links of [Relation]. The
+//     token gives access to /lease, /outcome and /result; 410 after its end.
+//   - A method for many jobs changes one after another, and answers with the true list of
+//     changes even if it stopped early; moreJobs and moreAfter tell where to go on.
+//   - A requeued job keeps its identifier and its place; with ?end it is a new job.
 package rest
 
 import (
@@ -134,20 +63,19 @@ type Options struct {
 	// BodyIdle is how long a body may make no progress; 0: 30 s; then 408. It
 	// takes the place of the ReadTimeout of the server while a body is read.
 	BodyIdle   time.Duration
-	MaxStreams int // clients that follow events; 0: 5000; beyond it 503
-	// Heartbeat is after how long without an event one that follows is sent a
-	// sign of life; 0: 15 s.
+	MaxStreams int // clients following events; 0: 5000; beyond it 503
+	// Heartbeat is the longest silence of an event stream; 0: 15 s.
 	Heartbeat time.Duration
-	// StreamIdle is how long one that follows may take nothing of what it is
-	// sent; 0: 30 s; then it is cut off.
+	// StreamIdle is how long a follower may take nothing; 0: 30 s; then it is
+	// cut off.
 	StreamIdle time.Duration
 	Batch      batch.Limits     // of batch manifests
 	Fetch      *outbound.Client // fetches the files in manifests; nil: from public addresses only
 	Pages      Pages            // write the form XHTML; nil: plain tables
-	// Taken is told of jobs that were handed out, Concluded of jobs with an
-	// outcome from their consumer; nil: nobody is.
+	// Taken is called with jobs handed out, Concluded with jobs given an
+	// outcome by their consumer, unless they are nil.
 	Taken, Concluded func(*queuefs.Job)
-	// Log is told of errors that are not shown to the caller; nil: nobody is.
+	// Log is called with errors hidden from the caller, unless it is nil.
 	Log func(r *http.Request, err error)
 }
 
@@ -191,20 +119,19 @@ func New(svc *queuefs.Service, o Options) *Handler {
 // ServeHTTP answers a request by the routes of the Handler alone.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.ServeHTTP(w, r) }
 
-// Refuser returns what answers with errors, for routes beside those of the
-// Handler.
+// Refuser returns the Refuser of the Handler, for routes beside its own.
 func (h *Handler) Refuser() web.Refuser { return h.refuser }
 
-// Error answers a request with an exception state in the form that it asks for.
-// What the caller is not to see of err goes to the log.
+// Error answers a request with an exception state in the form of the request.
+// Hidden parts of err go to the log.
 func (h *Handler) Error(w http.ResponseWriter, r *http.Request, err error) {
 	h.refuser.Refuse(w, r, err)
 }
 
-// base returns what references begin with.
+// base returns the beginning of references.
 func (h *Handler) base() state.Base { return state.NewBase(h.svc.Info().BaseURI) }
 
-// queue returns the queue that the path names.
+// queue returns the queue in the path.
 func (h *Handler) queue(r *request) (*queuefs.Queue, error) {
 	name := r.PathValue("queue")
 	q, err := h.svc.Queue(name)
@@ -214,8 +141,8 @@ func (h *Handler) queue(r *request) (*queuefs.Queue, error) {
 	return q, nil
 }
 
-// job returns the queue and the number of the job that the path names. The job
-// need not exist.
+// job returns the queue and the number of the job in the path. The job need not
+// exist.
 func (h *Handler) job(r *request) (*queuefs.Queue, queuefs.JobID, error) {
 	q, err := h.queue(r)
 	if err != nil {

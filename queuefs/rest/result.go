@@ -17,7 +17,7 @@ import (
 	"cutie/queuefs/web"
 )
 
-// putResult stores what the consumer of a job gives back.
+// putResult stores a result from the consumer of a job.
 func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	q, id, err := h.job(r)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// digests returns what headers and parameters say of the body.
+// digests returns the digests of the body in headers and parameters.
 func (r *request) digests() ([]digest.Value, error) {
 	expect, err := headerDigests(textproto.MIMEHeader(r.Header))
 	if err != nil {
@@ -102,8 +102,8 @@ func (r *request) digests() ([]digest.Value, error) {
 	return m.Expect, err
 }
 
-// identityCoding refuses a body with a content coding: what is stored is the
-// content without any.
+// identityCoding refuses a body with a content coding: the plain content is
+// stored.
 func identityCoding(header http.Header) error {
 	codings := header["Content-Encoding"]
 	for _, c := range codings {
@@ -149,7 +149,7 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 	return err
 }
 
-// A resultReader remembers the error that package http keeps to itself.
+// A resultReader remembers an error hidden by package http.
 type resultReader struct {
 	*queuefs.Payload
 	err error

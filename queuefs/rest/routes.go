@@ -16,8 +16,8 @@ type row struct {
 	do           func(http.ResponseWriter, *request) error
 }
 
-// table is the protocol, in the order of Cutie 5. Rows without a function say
-// who learns that there is nothing.
+// table is the protocol, in the order of Cutie 5. Rows without a function are
+// 404 for users with their right.
 func (h *Handler) table() []row {
 	const (
 		read    = web.Read
@@ -83,8 +83,7 @@ func (h *Handler) Routes() []web.Route {
 	return routes
 }
 
-// serve answers a request, or the questions for help and for the version that
-// every row knows.
+// serve answers a request, or the questions for help and version of every row.
 func (h *Handler) serve(w http.ResponseWriter, r *request, t *row) error {
 	w.Header()["Vary"] = varyAccept
 	if !web.Clean(r.URL) {

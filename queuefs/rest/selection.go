@@ -19,25 +19,25 @@ import (
 // name.
 const MaxSelection = 10_000
 
-// A Selection says which jobs of a queue are meant: those for which all holds
-// that is set. Something is to be set beside After, Limit and Dry.
+// A Selection selects jobs of a queue: those matching all fields set. At least
+// one field besides After, Limit and Dry must be set.
 type Selection struct {
 	Jobs      []queuefs.JobID // only these, at most MaxSelection
 	Status    queuefs.Status
 	Outcome   queuefs.Outcome
-	Held      bool          // only those on hold
+	Held      bool          // only jobs on hold
 	Batch     string        // only the jobs of this batch
-	Submitter string        // only those that this user agent submitted
-	Older     time.Duration // only those whose last event is longer ago
-	After     queuefs.JobID // only those behind it
+	Submitter string        // only jobs from this user agent
+	Older     time.Duration // only jobs whose last event is older
+	After     queuefs.JobID // only jobs after this one
 	Limit     int           // change no more than so many; 0: MaxSelection
-	Dry       bool          // tell what would be changed, and leave it
+	Dry       bool          // change nothing
 }
 
-// An Operation is what may be done with many jobs. Those that are not named
-// are passed over if it does not fit them: requeue is for jobs that were
-// consumed or deleted, and that nobody works on; the others are for pending
-// ones. Release leaves those on hold that wait for their submitter.
+// An Operation is a change for many jobs. Unfit jobs are skipped unless they
+// are named: requeue is for consumed or deleted jobs out of work, the others
+// are for pending ones. Release leaves jobs on hold that wait for their
+// submitter.
 type Operation struct {
 	Method string // "requeue", "delete", "hold" or "release"
 	Reason string // of hold
@@ -74,7 +74,7 @@ func (o Operation) fits(j *queuefs.Job) bool {
 	return j.Status == queuefs.Pending
 }
 
-// check refuses a selection that says nothing, or too much.
+// check refuses a selection of nothing, or of too much.
 func (s *Selection) check() error {
 	switch {
 	case len(s.Jobs) > MaxSelection:
@@ -90,16 +90,16 @@ func (s *Selection) check() error {
 }
 
 // Apply does o with the selected jobs, one after another and the oldest first;
-// now is the present time. It stops at the limit, when ctx ends, or when storage
-// fails, and tells then truly what it has changed, and behind which job to go
-// on; the error is returned if it got nowhere. Jobs that were named and could
-// not be changed are Refused.
+// now is the present time. It stops at the limit, when ctx ends, or when
+// storage fails, and returns the true list of changes and the job after which
+// to go on. An error is returned only if nothing was done. Named jobs that
+// could not be changed are Refused.
 func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time) (state.Changes, error) {
 	return s.applyFor(ctx, q, o, now, func() bool { return false })
 }
 
-// applyFor is Apply that stops when it is over as well, but not before it has
-// looked at a job: whoever goes on behind that gets to the end.
+// applyFor is Apply with an end of over as well, but not before the first job:
+// the next call goes on after it, so repeated calls come to an end.
 func (s *Selection) applyFor(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time, over func() bool) (state.Changes, error) {
 	if err := s.check(); err != nil {
 		return state.Changes{}, err
@@ -107,7 +107,7 @@ func (s *Selection) applyFor(ctx context.Context, q *queuefs.Queue, o Operation,
 	w := work{Selection: s, q: q, o: o, now: now}
 	var (
 		stopped error
-		last    queuefs.JobID // that is done with
+		last    queuefs.JobID // already done
 	)
 	err := s.each(q, func(id queuefs.JobID) bool {
 		if stopped = ctx.Err(); stopped == nil && last != 0 && over() {
@@ -133,7 +133,7 @@ func (s *Selection) applyFor(ctx context.Context, q *queuefs.Queue, o Operation,
 	return w.done, nil
 }
 
-// work is what is done with a selection.
+// work is the work on a selection.
 type work struct {
 	*Selection
 	q    *queuefs.Queue
@@ -159,7 +159,7 @@ func (w *work) one(ctx context.Context, id queuefs.JobID) error {
 	case w.Dry:
 		w.done.Chosen = append(w.done.Chosen, id)
 	default:
-		// What has begun is brought to its end, so that it is told of.
+		// A change once begun is finished, so that it is reported.
 		var j queuefs.Job
 		if j, err = w.o.do(context.WithoutCancel(ctx), w.q, id); err == nil {
 			w.done.Changed = append(w.done.Changed, j.ID)
@@ -184,14 +184,14 @@ func refuses(err error) bool {
 	return false
 }
 
-// each visits the jobs that may be meant, in order, until visit returns false.
+// each visits the candidates, in order, until visit returns false.
 func (s *Selection) each(q *queuefs.Queue, visit func(queuefs.JobID) bool) error {
 	first, last := s.After+1, ^queuefs.JobID(0)
 	if s.Batch != "" {
 		begin, end, err := batchRange(q, s.Batch)
 		var none *web.Error
 		if s.After != 0 && errors.As(err, &none) && none.Status == http.StatusNotFound {
-			return nil // what is left of it was culled
+			return nil // the rest was culled
 		}
 		if err != nil {
 			return err
@@ -223,8 +223,8 @@ func (s *Selection) each(q *queuefs.Queue, visit func(queuefs.JobID) bool) error
 	}
 }
 
-// wants reports whether the job is selected. One that is named need not fit
-// the operation: why not is found out by doing it.
+// wants reports whether the job is selected. A named job need not fit the
+// operation: the attempt will tell.
 func (w *work) wants(id queuefs.JobID) (bool, error) {
 	named := len(w.Jobs) > 0
 	status, changed := w.q.Status(id)
@@ -245,8 +245,8 @@ func (w *work) wants(id queuefs.JobID) (bool, error) {
 		(w.Submitter == "" || j.Submitter == w.Submitter) && (named && !w.Dry || w.o.fits(&j)), nil
 }
 
-// batchRange returns the first and the last number that the jobs of a batch
-// may have: they were submitted together.
+// batchRange returns the first and the last possible number of the jobs of a
+// batch: they were submitted together.
 func batchRange(q *queuefs.Queue, name string) (first, last queuefs.JobID, err error) {
 	first, n, err := queuefs.ParseBatch(name)
 	if err != nil {

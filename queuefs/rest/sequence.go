@@ -8,16 +8,15 @@ import (
 	"cutie/queuefs/state"
 )
 
-// A sequence writes the states of jobs one behind the other, so that they are
-// one document of a form:
+// A sequence writes the states of jobs as one document of a form:
 //
 //	ANVL    records, separated by empty lines
 //	JSON    an array with a state on each line
-//	XML     the element job:jobStates, which holds the states
+//	XML     the element job:jobStates around the states
 //	Turtle  one graph, with a subject for each state
 //	XHTML   a table for people, with a row for each job
 //
-// A form that it does not know is states with nothing between them.
+// In any other form the states follow each other directly.
 type sequence struct {
 	out  io.Writer
 	form state.Form
@@ -73,7 +72,7 @@ func (s *sequence) add(d *state.Document) error {
 	case state.Turtle:
 		s.buf = s.form.Append(s.buf, d)
 		if s.n == 0 {
-			// What all of them begin with is said once.
+			// Their common beginning is written once.
 			if i := bytes.Index(s.buf, []byte("\n\n")); i >= 0 {
 				s.head = bytes.Clone(s.buf[:i+1])
 			}
@@ -111,8 +110,7 @@ func (s *sequence) flush() error {
 	return err
 }
 
-// without takes text away from what was appended to buf behind from, where it
-// begins with it.
+// without removes text from the beginning of buf[from:], if it is there.
 func without(buf []byte, from int, text []byte) []byte {
 	if rest, ok := bytes.CutPrefix(buf[from:], text); ok {
 		return append(buf[:from], rest...)

@@ -82,7 +82,7 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	})
 }
 
-// page returns which jobs the state of a queue is to list.
+// page returns the selection of jobs for the state of a queue.
 func (r *request) page(limit int) (state.Jobs, error) {
 	jobs := state.Jobs{Limit: limit}
 	if r.query == nil {

@@ -138,14 +138,14 @@ func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *web.BodyReader
 	return manifest, copyPayload(d, b)
 }
 
-// fields are what a submission says once, in its query or in parts of a form;
-// nil is not said.
+// fields are the single values of a submission, in its query or in parts of a
+// form; nil is not given.
 type fields struct {
 	typ, filename, sidecar, digestType, digestValue *string
 }
 
-// fieldName returns the name of a field without its variants, "" if there is
-// no such field.
+// fieldName returns the name of a field without its variants, "" for an unknown
+// field.
 func fieldName(name string) string {
 	switch name {
 	case "type", "filename", "sidecar", "digest-type", "digest-value":
@@ -215,7 +215,7 @@ func (f *fields) apply(m *queuefs.Meta, maxSidecar int) error {
 }
 
 // isManifest reports whether the type of a submission is a batch manifest;
-// checkm is what it is if it does not say.
+// checkm is the answer without a type.
 func (f *fields) isManifest(checkm bool) (bool, error) {
 	if f.typ == nil {
 		return checkm, nil
@@ -230,7 +230,7 @@ func (f *fields) isManifest(checkm bool) (bool, error) {
 	}
 }
 
-// headerMeta reads what headers of a request or a part say about a payload.
+// headerMeta reads the facts of a payload in headers of a request or a part.
 func headerMeta(m *queuefs.Meta, header textproto.MIMEHeader) error {
 	s, err := single(header, sidecarHeader)
 	if err != nil {
@@ -247,7 +247,7 @@ func headerMeta(m *queuefs.Meta, header textproto.MIMEHeader) error {
 	return err
 }
 
-// mediaType checks a Content-Type. That of payloads without one is "".
+// mediaType checks a Content-Type. Without one it is "".
 func mediaType(contentType string) (string, error) {
 	if contentType == "" || contentType == queuefs.DefaultMediaType {
 		return "", nil
@@ -258,8 +258,8 @@ func mediaType(contentType string) (string, error) {
 	return contentType, nil
 }
 
-// sentType returns the media type of a payload as it goes into a header. One
-// that other hands wrote may be anything; what no header can have becomes
+// sentType returns the media type of a payload for a header. Other hands may
+// have written anything; a type unfit for a header becomes
 // [queuefs.DefaultMediaType].
 func sentType(t string) string {
 	if t == queuefs.DefaultMediaType || web.IsMediaType(t) {

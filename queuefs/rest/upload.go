@@ -26,8 +26,8 @@ type Upload struct {
 }
 
 // Submit puts jobs at the end of a queue, all of them or none (Cutie 5.5), and
-// returns their identifiers in the order of uploads. Payloads are streamed. Of
-// the Submitter the first that is set counts for all; there is no Batch.
+// returns their identifiers in the order of uploads. Payloads are streamed. The
+// first Submitter counts for all; there is no Batch.
 func (c *Client) Submit(ctx context.Context, queue string, uploads ...Upload) ([]string, error) {
 	var (
 		req *http.Request
@@ -84,8 +84,8 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	if err != nil {
 		return nil, err
 	}
-	// A sidecar too long for a header goes into a form, as does a payload that is
-	// a form itself, which as a body would be taken apart.
+	// A sidecar too long for a header goes into a form, and so does a payload
+	// in the type of a form, since a server would take it apart as a body.
 	if len(appendEscaped(nil, u.Sidecar)) > maxHeader || isFormData(u.MediaType) {
 		return c.formRequest(ctx, queue, []Upload{*u})
 	}
@@ -176,7 +176,8 @@ func fileNameOf(u *Upload) string {
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(u.Filename)
 }
 
-// setDigests puts digests into headers. One that has no name there is returned.
+// setDigests puts digests into headers. A digest without a name there is
+// returned.
 func setDigests(header textproto.MIMEHeader, digests []digest.Value) (rest digest.Value, err error) {
 	var members []string
 	for _, v := range digests {
@@ -279,7 +280,7 @@ func (s *segmentReader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Close closes the payload that is open.
+// Close closes the open payload.
 func (s *segmentReader) Close() error {
 	s.segments = nil
 	if s.in == nil {

@@ -29,13 +29,13 @@ func (c *Client) Abort(ctx context.Context, queue, job, why string) (queuefs.Job
 }
 
 // RequeueEnd puts a consumed or deleted job into the queue once more, as a new
-// job at its end, and returns that.
+// job at its end, and returns the new job.
 func (c *Client) RequeueEnd(ctx context.Context, queue, job string) (queuefs.Job, error) {
 	return c.post(ctx, "", url.Values{"end": {"true"}}, "requeue", queue, job)
 }
 
-// Extend makes the lease that token is of end after d from now; 0 means as the
-// queue has it. The error is [queuefs.ErrLease] if the lease is gone.
+// Extend makes the lease of token end after d from now; 0 is the default of the
+// queue. The error is [queuefs.ErrLease] if the lease is gone.
 func (c *Client) Extend(ctx context.Context, queue, job, token string, d time.Duration) (queuefs.Job, error) {
 	fields := url.Values{}
 	if d > 0 {
@@ -44,8 +44,8 @@ func (c *Client) Extend(ctx context.Context, queue, job, token string, d time.Du
 	return c.post(ctx, token, fields, "lease", queue, job)
 }
 
-// Conclude reports what became of a job, which ends the lease that token is of.
-// The error is [queuefs.ErrLease] if the lease is gone.
+// Conclude reports the outcome of a job and ends the lease of token. The error
+// is [queuefs.ErrLease] if the lease is gone.
 func (c *Client) Conclude(ctx context.Context, queue, job, token string, r queuefs.Conclusion) (queuefs.Job, error) {
 	fields := url.Values{"outcome": {r.Outcome.String()}, "message": {r.Message}}
 	if r.Transient {
@@ -54,16 +54,15 @@ func (c *Client) Conclude(ctx context.Context, queue, job, token string, r queue
 	return c.post(ctx, token, fields, "outcome", queue, job)
 }
 
-// Return gives a job back that its consumer does not want to work on. The error
-// is [queuefs.ErrLease] if the lease that token is of is gone.
+// Return gives a job back without an outcome. The error is [queuefs.ErrLease]
+// if the lease of token is gone.
 func (c *Client) Return(ctx context.Context, queue, job, token, message string) (queuefs.Job, error) {
 	return c.post(ctx, token, url.Values{"outcome": {"released"}, "message": {message}}, "outcome", queue, job)
 }
 
 // PutResult stores u as a result of a job, under its Filename and with its
-// MediaType. The error is [queuefs.ErrLease] if the lease that
-// token is of is gone, and [queuefs.ErrResultExists] if the job has one of that
-// name.
+// MediaType. The error is [queuefs.ErrLease] if the lease of token is gone, and
+// [queuefs.ErrResultExists] if the job has a result with the name.
 func (c *Client) PutResult(ctx context.Context, queue, job, token string, u Upload) error {
 	header := http.Header{}
 	rest, err := setDigests(map[string][]string(header), u.Expect)
@@ -104,9 +103,9 @@ func (c *Client) Result(ctx context.Context, queue, job, name string) (*Delivery
 	return d, nil
 }
 
-// Bulk does o with the jobs that are selected, and returns what it has
-// changed. The service stops after some time, and says with More that there may
-// be others: the same call with that After changes these.
+// Bulk does o with the selected jobs, and returns the changes. The service
+// stops after some time, with More if there may be others: the same call with
+// After goes on.
 func (c *Client) Bulk(ctx context.Context, queue string, o Operation, s Selection) (state.Changes, error) {
 	if err := s.check(); err != nil {
 		return state.Changes{}, err
@@ -143,8 +142,8 @@ func (c *Client) Bulk(ctx context.Context, queue string, o Operation, s Selectio
 	return q.Changes, err
 }
 
-// Cull culls as o says, and returns in Culled what is gone, or would be if it is
-// dry. More says that there is more to cull.
+// Cull culls by o, and returns in Culled the culled jobs, or the due ones if it
+// is dry. More says that there are more to cull.
 func (c *Client) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes, error) {
 	query := url.Values{}
 	if o.Dry {
@@ -170,8 +169,8 @@ func (c *Client) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes
 	return d.Changes()
 }
 
-// post calls a method of one job with the fields of a form. It is the header
-// that shows the token of a lease, since forms end up in logs.
+// post calls a method of one job with the fields of a form. The token of a
+// lease goes into the header, since forms end up in logs.
 func (c *Client) post(ctx context.Context, token string, fields url.Values, segments ...string) (queuefs.Job, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	if token != "" {

@@ -16,7 +16,7 @@ const (
 	bare
 )
 
-// wrapped returns the wrapping that the parameter t asks for, ok if it does. It
+// wrapped returns the wrapping in the parameter t, and whether there is one. t
 // may also name a form of state, for errors.
 func (r *request) wrapped() (kind wrapping, ok bool, err error) {
 	t, _, err := r.param("t")
@@ -35,8 +35,8 @@ func (r *request) wrapped() (kind wrapping, ok bool, err error) {
 }
 
 // wrap returns the wrapping that Accept prefers for a payload of the given
-// type. If it names none of ours the payload is sent bare: there is no status
-// for this case, and the job may be consumed already.
+// type. Without any of ours the payload is sent bare: there is no status for
+// this case, and the job may be consumed already.
 func wrap(accept, mediaType string) wrapping {
 	switch accept {
 	case "", "*/*":

@@ -8,19 +8,19 @@ import (
 	"cutie/queuefs/state"
 )
 
-// A Refuser answers requests with errors, as exception states in the form that
-// the client asks for.
+// A Refuser answers requests with errors, as exception states in the form of
+// the request.
 type Refuser struct {
-	Base     func() state.Base                // what references begin with
-	Log      func(r *http.Request, err error) // told of errors that the caller is not; nil: nobody is
-	BodyIdle time.Duration                    // how long what is left of a body may make no progress
-	Plain    bool                             // clients that ask for no form get plain text
+	Base     func() state.Base                // beginning of references
+	Log      func(r *http.Request, err error) // called with errors hidden from the caller, unless nil
+	BodyIdle time.Duration                    // longest pause in the rest of a body
+	Plain    bool                             // plain text for clients without a wish
 	// Page appends a state as a page for people; nil: a plain table.
 	Page func(dst []byte, d *state.Document) []byte
 }
 
-// Refuse answers a request with an error. Headers that were set before stay,
-// except those of success.
+// Refuse answers a request with an error. Headers set before stay, except those
+// of success.
 func (f *Refuser) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e, hidden := ErrorOf(err)
 	if hidden && f.Log != nil {
@@ -89,8 +89,8 @@ func Plain(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, e.Error(), e.Status)
 }
 
-// GiveUp sees that the server does not wait for the rest of a body longer than
-// idle, where the connection knows deadlines.
+// GiveUp limits the server's wait for the rest of a body to idle, on
+// connections with deadlines.
 func GiveUp(w http.ResponseWriter, r *http.Request, idle time.Duration) {
 	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(idle))
@@ -104,7 +104,7 @@ var (
 	pagePolicy = []string{state.PagePolicy}
 )
 
-// ofSuccess are headers that a handler sets before it may still fail.
+// ofSuccess are headers set by a handler before a possible failure.
 var ofSuccess = []string{"Etag", "Last-Modified", "Location", "Link", "Content-Location", "Content-Disposition",
 	"Content-Security-Policy", "Repr-Digest", "Cutie-Sidecar", "Cutie-Sidecar-Length", "Cutie-Lease", "Cutie-Lease-Expires", "Cutie-Attempt",
 	"Preference-Applied"}

@@ -14,9 +14,9 @@ import (
 	"cutie/queuefs/state"
 )
 
-// An Error is a request that was not served: what a handler answers, and what a
-// client returns for it. [errors.Is] finds the error of package queuefs that it
-// stands for, such as [queuefs.ErrNoQueue].
+// An Error is a refused request: the answer of a handler, and the error of a
+// client. With [errors.Is] it matches its error of package queuefs, such as
+// [queuefs.ErrNoQueue].
 type Error struct {
 	Status  int    // of HTTP, 400 and above
 	Message string // for the caller; "" if there is nothing to say but the status
@@ -44,8 +44,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// statuses are the errors with a status of their own. Of those from 500 on the
-// caller is told the text of the error here and no more.
+// statuses are the errors with a status of their own. From 500 on the caller is
+// told the text of the error here and no more.
 var statuses = []struct {
 	err    error
 	status int

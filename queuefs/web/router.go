@@ -26,9 +26,9 @@ type resource struct {
 // ServeHTTP is never called: a resource is a handler to be found by mux.
 func (*resource) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
-// NewRouter returns a router over rows. Of several paths that match a request
-// the first one counts. fail answers errors of rows without a Fail of their own,
-// and requests without a route.
+// NewRouter returns a router over rows. The first matching path counts. fail
+// answers errors of rows without a Fail of their own, and requests without a
+// route.
 func NewRouter(fail func(http.ResponseWriter, *http.Request, error), rows ...Route) *Router {
 	rt := &Router{mux: mux.NewRouter(), fail: fail}
 	of := map[string]*resource{}
@@ -55,7 +55,7 @@ func NewRouter(fail func(http.ResponseWriter, *http.Request, error), rows ...Rou
 	return rt
 }
 
-// A Match is what a router knows of a request.
+// A Match is the result of routing a request.
 type Match struct {
 	Route *Route // nil: there is none
 	Vars  map[string]string
@@ -65,8 +65,8 @@ type Match struct {
 }
 
 // Match finds the route of a request. A path is taken apart first and unescaped
-// then, so that %2f is part of a name. Nothing is cleaned and nothing
-// redirected: hostile names reach the parsers that refuse them.
+// then, so %2f is part of a name. Nothing is cleaned and nothing redirected:
+// hostile names reach the parsers, which refuse them.
 func (rt *Router) Match(r *http.Request) Match { return rt.Find(r.Method, r.URL) }
 
 // Find is Match for a method and a URL.
@@ -102,7 +102,7 @@ func (rt *Router) Find(method string, u *url.URL) Match {
 	return m
 }
 
-// A probe is what mux looks at, and its answer.
+// A probe is a request for mux, and its answer.
 type probe struct {
 	request http.Request
 	url     url.URL
@@ -111,8 +111,7 @@ type probe struct {
 
 var probes = sync.Pool{New: func() any { return new(probe) }}
 
-// canonical returns the path with each segment escaped in the one way that
-// mux is to see.
+// canonical returns the path with each segment escaped in one way, for mux.
 func canonical(u *url.URL) string {
 	if u.RawPath == "" {
 		return u.EscapedPath()
@@ -126,11 +125,11 @@ func canonical(u *url.URL) string {
 	return strings.Join(segments, "/")
 }
 
-// Need returns the right that the request takes.
+// Need returns the right for the request.
 func (m *Match) Need() Need { return m.need }
 
-// Safe reports whether the route does nothing that a page of another site must
-// not have done, if its method is one to read.
+// Safe reports whether a page of another site may cause the request, if its
+// method is one to read.
 func (m *Match) Safe() bool { return m.Route != nil && m.Route.Serve != nil && !m.Route.Changes() }
 
 // Path returns the path of the row, "" if there is none.
@@ -178,8 +177,8 @@ func Clean(u *url.URL) bool {
 	return trimmed == "" || p[0] == '/' && path.Clean(trimmed) == trimmed
 }
 
-// ServeHTTP finds the route of a request and serves it, for rooms alone: the
-// daemon looks at the right that a route takes before.
+// ServeHTTP finds the route of a request and serves it, for a room alone: the
+// daemon checks the right first.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m := rt.Match(r)
 	m.Serve(w, r)

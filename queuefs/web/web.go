@@ -1,6 +1,6 @@
-// Package web is what the rooms that speak HTTP share: the table of routes with
-// the right that each takes, the router over it, the one mapping from errors to
-// statuses, and the answer with an error in the form that the client asks for.
+// Package web is shared by the rooms that speak HTTP: the table of routes with
+// their rights, the router over it, the one mapping from errors to statuses,
+// and the answer with an error in the form of the request.
 //
 // A room offers its rows by a method Routes. The daemon puts the rows of all
 // rooms into one [Router]; nothing else takes a path of a URL apart.
@@ -13,7 +13,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-// A Right is one thing that may be done with a queue.
+// A Right is a right to use a queue.
 type Right uint8
 
 const (
@@ -34,7 +34,7 @@ func (r Right) String() string {
 	return RightNames[r]
 }
 
-// A Scope says for which queues a right is needed.
+// A Scope is the set of queues for a right.
 type Scope uint8
 
 const (
@@ -43,10 +43,10 @@ const (
 	Every                // all queues
 	Body                 // any right for any queue: the body says more, and the handler asks again
 	Own                  // the queue in the path, where the right to submit is enough: the handler shows callers only their own jobs
-	Nothing              // all queues: there is no route, and only administrators learn that
+	Nothing              // all queues: there is no route, and only administrators learn this
 )
 
-// A Need is the right that a request takes. The zero Need takes none.
+// A Need is the right for a request. The zero Need is none.
 type Need struct {
 	Right Right
 	Of    Scope
@@ -61,7 +61,7 @@ func Anywhere(r Right) Need { return Need{r, Some} }
 // Everywhere is a right for all queues.
 func Everywhere(r Right) Need { return Need{r, Every} }
 
-// Otherwise is what requests without a route need.
+// Otherwise is the Need of requests without a route.
 var Otherwise = Need{Admin, Nothing}
 
 // Waits says whether a request may wait for something to happen.
@@ -81,8 +81,8 @@ type Route struct {
 	Need   Need
 	Waits  Waits
 	Help   *Help // nil: there is no help
-	// Serve answers a request. After an error it has written nothing. nil: there
-	// is nothing, and the row says who learns that.
+	// Serve answers a request. After an error it has written nothing. nil: 404
+	// for users with the right of the row.
 	Serve func(http.ResponseWriter, *http.Request) error
 	// Fail answers a request with an error, in the words of the room; nil: the
 	// router's.
