@@ -35,8 +35,8 @@ func (h *Handler) write(w http.ResponseWriter, status int, form state.Form, fill
 	defer putBuffer(buf)
 	*buf = fill((*buf)[:0])
 	header := w.Header()
-	header["Content-Type"] = []string{form.MediaType()}
-	header["Content-Length"] = []string{strconv.Itoa(len(*buf))}
+	values := []string{form.MediaType(), strconv.Itoa(len(*buf))} // one allocation for both
+	header["Content-Type"], header["Content-Length"] = values[:1:1], values[1:]
 	header["X-Content-Type-Options"] = noSniff
 	if isPage(form) {
 		header["Content-Security-Policy"] = pagePolicy

@@ -14,7 +14,7 @@ import (
 // comes for a while. Its errors are of type [*Error].
 type BodyReader struct {
 	in    io.Reader
-	conn  *http.ResponseController
+	conn  http.ResponseController
 	idle  time.Duration
 	until time.Time // then the deadline is extended
 	armed bool      // there is a deadline
@@ -26,7 +26,7 @@ func NewBodyReader(w http.ResponseWriter, r *http.Request, limit int64, idle tim
 	if r.ContentLength > limit {
 		return nil, Errorf(http.StatusRequestEntityTooLarge, "body has %d octets, more than %d", r.ContentLength, limit)
 	}
-	b := &BodyReader{in: r.Body, conn: http.NewResponseController(w), idle: idle}
+	b := &BodyReader{in: r.Body, conn: *http.NewResponseController(w), idle: idle}
 	if r.ContentLength < 0 {
 		b.in = http.MaxBytesReader(w, r.Body, limit)
 	}

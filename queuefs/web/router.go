@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gorilla/mux"
 )
@@ -15,6 +16,19 @@ import (
 type Router struct {
 	mux  *mux.Router
 	fail func(http.ResponseWriter, *http.Request, error)
+
+	// Clients repeat paths such as /content/jobs. Paths with no name but that of
+	// a queue are matched once.
+	known  sync.Map // canonical path to *place
+	places atomic.Int32
+}
+
+const maxPlaces = 4096
+
+// A place is the result of matching a path.
+type place struct {
+	found *resource // nil: no row has the path
+	vars  map[string]string
 }
 
 // A resource is the rows of one path.
@@ -57,8 +71,8 @@ func NewRouter(fail func(http.ResponseWriter, *http.Request, error), rows ...Rou
 
 // A Match is the result of routing a request.
 type Match struct {
-	Route *Route // nil: there is none
-	Vars  map[string]string
+	Route *Route            // nil: there is none
+	Vars  map[string]string // in the path; not to be changed
 	need  Need
 	found *resource // nil: no row has the path
 	rt    *Router
@@ -71,22 +85,11 @@ func (rt *Router) Match(r *http.Request) Match { return rt.Find(r.Method, r.URL)
 
 // Find is Match for a method and a URL.
 func (rt *Router) Find(method string, u *url.URL) Match {
-	p := probes.Get().(*probe)
-	defer func() {
-		*p = probe{}
-		probes.Put(p)
-	}()
-	p.url.Path = canonical(u)
-	p.request.URL = &p.url
-	m := Match{rt: rt, need: Otherwise}
-	if !rt.mux.Match(&p.request, &p.match) {
+	at := rt.place(canonical(u))
+	m := Match{rt: rt, need: Otherwise, found: at.found, Vars: at.vars}
+	if at.found == nil {
 		return m
 	}
-	m.found = p.match.Handler.(*resource)
-	for name, value := range p.match.Vars {
-		p.match.Vars[name], _ = url.PathUnescape(value) // canonical has escaped it
-	}
-	m.Vars = p.match.Vars
 	head := method == http.MethodHead
 	if head {
 		method = http.MethodGet
@@ -102,14 +105,25 @@ func (rt *Router) Find(method string, u *url.URL) Match {
 	return m
 }
 
-// A probe is a request for mux, and its answer.
-type probe struct {
-	request http.Request
-	url     url.URL
-	match   mux.RouteMatch
+// place matches a canonical path.
+func (rt *Router) place(path string) *place {
+	if at, ok := rt.known.Load(path); ok {
+		return at.(*place)
+	}
+	var match mux.RouteMatch
+	at := &place{}
+	if rt.mux.Match(&http.Request{URL: &url.URL{Path: path}}, &match) {
+		at.found, at.vars = match.Handler.(*resource), match.Vars
+		for name, value := range at.vars {
+			at.vars[name], _ = url.PathUnescape(value) // canonical has escaped it
+		}
+	}
+	if at.found != nil && (len(at.vars) == 0 || len(at.vars) == 1 && at.vars["queue"] != "") && rt.places.Load() < maxPlaces {
+		rt.places.Add(1)
+		rt.known.Store(path, at)
+	}
+	return at
 }
-
-var probes = sync.Pool{New: func() any { return new(probe) }}
 
 // canonical returns the path with each segment escaped in one way, for mux.
 func canonical(u *url.URL) string {

@@ -34,12 +34,13 @@ type Options struct {
 
 // A Gate admits requests. It is safe for concurrent use.
 type Gate struct {
-	o     Options
-	key   [32]byte      // of the hashes of verified passwords
-	slots chan struct{} // as many passwords are compared at once
-	queue atomic.Int64  // comparisons in progress and waiting
-	wrong *logins       // tries of passwords
-	book  atomic.Pointer[book]
+	o        Options
+	nameless *Caller       // everyone without a name
+	key      [32]byte      // of the hashes of verified passwords
+	slots    chan struct{} // as many passwords are compared at once
+	queue    atomic.Int64  // comparisons in progress and waiting
+	wrong    *logins       // tries of passwords
+	book     atomic.Pointer[book]
 
 	reading sync.Mutex
 	stamp   Stamp
@@ -77,7 +78,7 @@ func New(o Options) (*Gate, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &Gate{o: o, slots: make(chan struct{}, hashesAtOnce), wrong: newLogins()}
+	g := &Gate{o: o, nameless: &Caller{rights: o.Anonymous}, slots: make(chan struct{}, hashesAtOnce), wrong: newLogins()}
 	rand.Read(g.key[:])
 	return g, g.Reload()
 }
@@ -140,7 +141,7 @@ func (g *Gate) reload() error {
 // a [*web.Error] of status 401, 403, 429 or 503, and its header fields are added to
 // header. With 403 the caller is returned too.
 func (g *Gate) Admit(header http.Header, r *http.Request, need web.Need, queue string, client netip.Addr) (*Caller, error) {
-	caller := &Caller{rights: g.o.Anonymous}
+	caller := g.nameless
 	b := g.book.Load()
 	if b == nil && caller.May(web.Admin, "") {
 		return caller, nil

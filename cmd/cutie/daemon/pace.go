@@ -51,6 +51,10 @@ type answer struct {
 	octets int64      // of the body
 	until  *time.Time // the connection's write deadline
 	unread bool       // the body of the request was not read to its end
+
+	// Parts of the answer, so that a request costs one allocation for all.
+	body  sent
+	entry access.Entry
 }
 
 // A connection is what is remembered of one. With HTTP/1 it has one request at
@@ -186,7 +190,8 @@ type sent struct {
 // receive watches the body of a request from here on.
 func (a *answer) receive(r *http.Request) {
 	if a.unread {
-		r.Body = &sent{ReadCloser: r.Body, to: a}
+		a.body = sent{ReadCloser: r.Body, to: a}
+		r.Body = &a.body
 	}
 }
 

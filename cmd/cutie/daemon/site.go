@@ -167,8 +167,9 @@ func (s *site) note(a *answer, r *http.Request) {
 	if s.meter != nil {
 		s.meter.request(r.Method, a.route, a.status, a.octets, time.Since(a.start))
 	}
-	s.record(&access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
-		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: r.Referer(), Agent: r.UserAgent()})
+	a.entry = access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
+		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: r.Referer(), Agent: r.UserAgent()}
+	s.record(&a.entry)
 	if e := s.log.Debug(); e.Enabled() {
 		e.Str("method", r.Method).Str("path", r.URL.Path).Int("status", a.status).Int64("octets", a.octets).
 			Dur("ms", time.Since(a.start)).Str("client", host).Str("user", a.user).Msg("request")
