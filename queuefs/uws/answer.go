@@ -36,7 +36,8 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	header := w.Header()
 	header.Del("Location")
 	header.Set("Cache-Control", "no-store")
-	if browses(r) && h.failPage(w, e) == nil {
+	if h.o.Pages != nil && browses(r) {
+		h.sendPage(w, e.Status, h.page(http.StatusText(e.Status), e.Message))
 		return
 	}
 	text(w, e.Status, e.Error()+"\n")

@@ -1,9 +1,7 @@
 package uws
 
 import (
-	"bytes"
 	"cmp"
-	"html/template"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,13 +9,15 @@ import (
 	"time"
 
 	"cutie/queuefs/state"
-	"cutie/queuefs/web"
 )
 
 // page reports whether the client asks for HTML. A browser names
 // application/xhtml+xml; other clients may have text/html first in a list of
 // everything.
 func (r *request) page() bool {
+	if !r.pages {
+		return false
+	}
 	if s, ok := r.value("format"); ok {
 		return strings.EqualFold(s, "html")
 	}
@@ -29,46 +29,45 @@ func browses(r *http.Request) bool {
 	return strings.Contains(accept, "text/html") && strings.Contains(accept, "application/xhtml+xml")
 }
 
-// A frame has the common parts of all pages.
-type frame struct {
-	Title, Badge, Kind         string
+// Pages writes pages for people.
+type Pages interface {
+	UWS(p *Page) []byte
+}
+
+// A Page is a job, a list or an error.
+type Page struct {
+	Title, Badge               string
 	Home, Service, Queue, Help string // references
-	List                       string // "": it is known of no queue
+	List                       string // "" if no queue is known
 	Name                       string // of the queue
-	Body                       any
+	Body                       any    // *JobPage, *ListPage, or the text of an error
 }
 
-// Style is the style of all pages of states; its hash is in [state.PagePolicy].
-func (f *frame) Style() template.CSS { return state.PageStyle }
-
-func (h *Handler) frame(title string, body any) *frame {
+func (h *Handler) page(title string, body any) *Page {
 	base := state.NewBase(h.svc.Info().BaseURI)
-	return &frame{Title: title, Home: string(base) + "/", Service: base.Ref("state") + "?t=xhtml", Help: base.Ref("help") + "?t=xhtml", Body: body}
+	return &Page{Title: title, Home: string(base) + "/", Service: base.Ref("state") + "?t=xhtml", Help: base.Ref("help") + "?t=xhtml", Body: body}
 }
 
-func (h *Handler) queueFrame(r *request, title string, body any) *frame {
-	f := h.frame(title, body)
-	f.Queue = state.NewBase(h.svc.Info().BaseURI).Ref("state", r.q.ID()) + "?t=xhtml"
-	f.List, f.Name = h.ref(r.q, "async"), cmp.Or(r.q.Info().Name, r.q.ID())
-	return f
+func (h *Handler) queuePage(r *request, title string, body any) *Page {
+	p := h.page(title, body)
+	p.Queue = state.NewBase(h.svc.Info().BaseURI).Ref("state", r.q.ID()) + "?t=xhtml"
+	p.List, p.Name = h.ref(r.q, "async"), cmp.Or(r.q.Info().Name, r.q.ID())
+	return p
 }
 
-// kinds are the badges of phases.
-var kinds = map[phase]string{queued: "cool", pending: "cool", executing: "cool", completed: "good", failed: "bad", aborted: "warn", held: "warn"}
-
-// A jobPage is a job on a page of its own.
-type jobPage struct {
+// A JobPage is a job on a page of its own.
+type JobPage struct {
 	URL, XML, Wait                string
 	Destruction, Message, HeldFor string
 	CutieJob                      string // reference of its state
 	Duration                      int64
 	Pending, Active, Waits        bool
 	Mine                          bool // the caller may change it
-	Properties, Params, Results   []pageFile
+	Properties, Params, Results   []PageFile
 }
 
-// A pageFile is a parameter or a result, with Text or URL.
-type pageFile struct {
+// A PageFile is a parameter or a result, with Text or URL.
+type PageFile struct {
 	Name, Text, URL, Type string
 	Size                  int64
 	Long                  bool // in a field of several lines
@@ -77,7 +76,7 @@ type pageFile struct {
 func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 	p := j.phase()
 	url := h.ref(r.q, "async", j.id)
-	page := &jobPage{URL: url, XML: url + "?format=xml", Wait: url + "?format=html&WAIT=30&PHASE=" + string(p), Waits: p.active() && !r.set.old,
+	page := &JobPage{URL: url, XML: url + "?format=xml", Wait: url + "?format=html&WAIT=30&PHASE=" + string(p), Waits: p.active() && !r.set.old,
 		Destruction: timeOrNone(j.destruction()), Duration: j.duration(), Pending: p == pending, Active: p.active() || p == held, Mine: r.mayChange(j)}
 	_, page.Message, _ = j.failure()
 	page.CutieJob = state.NewBase(h.svc.Info().BaseURI).Ref("state", r.q.ID(), j.cut.ID.String()) + "?t=xhtml"
@@ -85,7 +84,7 @@ func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 		page.HeldFor = j.cut.HeldFor
 	}
 	start, end := j.ran()
-	for _, one := range []pageFile{{Name: "runId", Text: j.runID()}, {Name: "ownerId", Text: j.owner()}, {Name: "creationTime", Text: h.pageTime(j.created())},
+	for _, one := range []PageFile{{Name: "runId", Text: j.runID()}, {Name: "ownerId", Text: j.owner()}, {Name: "creationTime", Text: h.pageTime(j.created())},
 		{Name: "startTime", Text: h.pageTime(start)}, {Name: "endTime", Text: h.pageTime(end)}, {Name: "quote", Text: h.pageTime(h.quote(j))},
 		{Name: "executionDuration", Text: strconv.FormatInt(j.duration(), 10)}, {Name: "destruction", Text: h.pageTime(j.destruction())}} {
 		if one.Text != "" {
@@ -93,36 +92,38 @@ func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 		}
 	}
 	for _, p := range j.parameters() {
-		f := pageFile{Name: p.name, Text: p.value, Long: len(p.value) > 60 || strings.Contains(p.value, "\n")}
+		f := PageFile{Name: p.name, Text: p.value, Long: len(p.value) > 60 || strings.Contains(p.value, "\n")}
 		if p.ref {
 			f.URL = h.ref(r.q, "async", j.id, "parameters", p.name)
 		}
 		page.Params = append(page.Params, f)
 	}
 	for _, res := range j.results() {
-		page.Results = append(page.Results, pageFile{Name: res.Name, URL: h.ref(r.q, "async", j.id, "results", res.Name), Size: res.Size, Type: typeOf(res)})
+		page.Results = append(page.Results, PageFile{Name: res.Name, URL: h.ref(r.q, "async", j.id, "results", res.Name), Size: res.Size, Type: typeOf(res)})
 	}
-	f := h.queueFrame(r, "Job "+j.id, page)
-	f.Badge, f.Kind = string(p), kinds[p]
-	return sendPage(w, http.StatusOK, "job", f)
+	whole := h.queuePage(r, "Job "+j.id, page)
+	whole.Badge = string(p)
+	h.sendPage(w, http.StatusOK, whole)
+	return nil
 }
 
-// A listPage is the newest jobs of a list.
-type listPage struct {
+// A ListPage is the newest jobs of a list.
+type ListPage struct {
 	XML, Create string
 	Phases      []phase
 	Chosen      phase
 	After       string
 	Last        int
 	Mine        bool // jobs can be made
-	Jobs        []listed
+	Jobs        []ListedJob
 }
 
-type listed struct{ ID, URL, Phase, Kind, RunID, Owner, Created, Ago string }
+// A ListedJob is one line of a list.
+type ListedJob struct{ ID, URL, Phase, RunID, Owner, Created, Ago string }
 
 func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, refs []ref) error {
 	url := h.ref(r.q, "async")
-	page := &listPage{XML: url + "?format=xml", Create: url + "?" + linesField + "=parameters", Phases: phases[:8], Last: f.last, Mine: !r.q.Info().Closed}
+	page := &ListPage{XML: url + "?format=xml", Create: url + "?" + linesField + "=parameters", Phases: phases[:8], Last: f.last, Mine: !r.q.Info().Closed}
 	if len(f.phases) > 0 {
 		page.Chosen = f.phases[0]
 	}
@@ -130,10 +131,11 @@ func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, refs []r
 		page.After = formatTime(f.after)
 	}
 	for _, j := range refs {
-		page.Jobs = append(page.Jobs, listed{j.id, h.ref(r.q, "async", j.id) + "?format=html", string(j.phase), kinds[j.phase], j.runID, j.owner,
+		page.Jobs = append(page.Jobs, ListedJob{j.id, h.ref(r.q, "async", j.id) + "?format=html", string(j.phase), j.runID, j.owner,
 			j.created.UTC().Format(pageTimeForm), state.Ago(h.now(), j.created)})
 	}
-	return sendPage(w, http.StatusOK, "list", h.queueFrame(r, "UWS jobs of "+cmp.Or(r.q.Info().Name, r.q.ID()), page))
+	h.sendPage(w, http.StatusOK, h.queuePage(r, "UWS jobs of "+cmp.Or(r.q.Info().Name, r.q.ID()), page))
+	return nil
 }
 
 // pageTimeForm is for people: seconds are enough.
@@ -198,20 +200,10 @@ func (f *filled) taken(name string) bool {
 	return slices.ContainsFunc(f.uploads, func(u upload) bool { return u.name == name })
 }
 
-// failPage shows an error to a person.
-func (h *Handler) failPage(w http.ResponseWriter, e *web.Error) error {
-	return sendPage(w, e.Status, "fail", h.frame(http.StatusText(e.Status), e.Message))
-}
-
-func sendPage(w http.ResponseWriter, status int, name string, f *frame) error {
-	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, f); err != nil {
-		return err
-	}
+func (h *Handler) sendPage(w http.ResponseWriter, status int, p *Page) {
 	header := w.Header()
 	header.Set("Vary", "Accept")
 	header.Set("Content-Security-Policy", state.PagePolicy)
 	header.Set("Referrer-Policy", "same-origin")
-	send(w, status, "text/html; charset=utf-8", b.Bytes())
-	return nil
+	send(w, status, "text/html; charset=utf-8", h.o.Pages.UWS(p))
 }

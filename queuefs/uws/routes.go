@@ -65,7 +65,7 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.R
 	if err != nil {
 		return err
 	}
-	r := &request{Request: raw, q: q, list: list, caller: h.o.Caller(raw, q.ID())}
+	r := &request{Request: raw, q: q, list: list, pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
 	usable := false
 	if r.set, usable, err = list.settings(); err != nil && !usable {
 		return err

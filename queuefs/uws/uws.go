@@ -31,6 +31,7 @@ type Options struct {
 	MaxWait    time.Duration // longest wait for a change; 0: 55 s
 	MaxPending int           // jobs on hold in a queue; 0: 100,000; beyond it 403
 	BodyIdle   time.Duration // how long a body may make no progress; 0: 30 s; then 408
+	Pages      Pages         // nil: no HTML
 	Now        func() time.Time
 	Log        func(r *http.Request, err error) // gets errors not shown to the client; nil: none does
 }
@@ -88,6 +89,7 @@ type request struct {
 	set    settings
 	caller Caller
 	query  []pair // in the order they came
+	pages  bool   // the client may get HTML
 }
 
 // ref returns the URL of something of the queue.

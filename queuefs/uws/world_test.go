@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/uws"
@@ -96,7 +97,7 @@ func (w *world) open(first func(*queuefs.Service)) {
 		first(w.svc)
 	}
 	w.q = w.svc.Queues()[0]
-	if w.h, err = uws.New(w.svc, uws.Options{Now: w.clock, Caller: func(*http.Request, string) uws.Caller { return w.as },
+	if w.h, err = uws.New(w.svc, uws.Options{Pages: dashboard.Pages{}, Now: w.clock, Caller: func(*http.Request, string) uws.Caller { return w.as },
 		Log: func(r *http.Request, err error) {
 			if !w.quiet {
 				w.t.Errorf("%s %s: %v", r.Method, r.URL, err)

@@ -214,7 +214,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		Taken: figures.taken, Concluded: figures.concluded,
 		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, MaxStreams: max(1, d.Limits.Conns/2),
 	})
-	jobs, err := uws.New(d.svc, uws.Options{Caller: callerOf, MaxBody: d.Limits.Body, Log: d.failed})
+	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, MaxBody: d.Limits.Body, Log: d.failed})
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ var kinds = map[string]string{
 	"running": "good", "completed": "good", "done": "good",
 	"paused": "warn", "closed": "warn", "on hold": "warn", "aborted": "warn", "transient": "warn",
 	"error": "bad", "failed": "bad", "fatal": "bad",
+	"PENDING": "cool", "QUEUED": "cool", "EXECUTING": "cool", "COMPLETED": "good", "ERROR": "bad", "ABORTED": "warn", "HELD": "warn",
 }
 
 // A head is the top of a page.
