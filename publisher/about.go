@@ -13,10 +13,10 @@ import (
 	"cutie/wellknown"
 )
 
-// Beside the Source Description and each Capability List stand two documents
-// that describe the Source, or the set: a page of XHTML 1.0 for people and JSON
-// for programs. Both are made of one [about], and say the same. They are
-// linked to as describedby (Z39.99-2017, 8 and 9).
+// Two documents beside the Source Description and each Capability List describe
+// the Source or the set: a page of XHTML 1.0 for people and JSON for programs.
+// Both are made of one [about]. Links with describedby lead to them
+// (Z39.99-2017, 8 and 9).
 const (
 	aboutPage = "about.html"
 	aboutData = "about.json"
@@ -27,8 +27,7 @@ const (
 	dataType = "application/json"
 )
 
-// aboutLinks returns the links to the documents that describe what stands in
-// a directory.
+// aboutLinks returns the links to both documents in a directory.
 func aboutLinks(dir string) []sitemap.Link {
 	return []sitemap.Link{
 		{Rel: sitemap.RelDescribedBy, Href: dir + aboutPage, Type: "text/html"},
@@ -36,7 +35,7 @@ func aboutLinks(dir string) []sitemap.Link {
 	}
 }
 
-// An about is what is told of the Source, or of a set. Times are UTC.
+// An about describes the Source or a set. Times are UTC.
 type about struct {
 	About       string `json:"about"` // Source Description or Capability List
 	Title       string `json:"title"`
@@ -114,7 +113,7 @@ type aboutDocument struct {
 	About      string `json:"describedby,omitempty"`
 }
 
-// about returns what is the same for the Source and its sets.
+// about returns the parts common to the Source and its sets.
 func (p *Publisher) about() about {
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return about{
@@ -130,8 +129,8 @@ func (p *Publisher) about() about {
 // them stand in the Source Description.
 const aboutQueues = 500
 
-// aboutSource returns the document about the Source in the form that has the
-// name, nil if there is no such form.
+// aboutSource returns the document about the Source with a name, nil if there is
+// none.
 func (p *Publisher) aboutSource(name string) *resource {
 	if name != aboutPage && name != aboutData {
 		return nil
@@ -226,7 +225,7 @@ var documentTexts = map[sitemap.Capability]string{
 	sitemap.ChangeDumpArchive:   "packages of changes that the Change Dump no longer names",
 }
 
-// howToFollow says what a Destination does.
+// howToFollow returns the steps of a Destination.
 func (p *Publisher) howToFollow(dumped bool) []string {
 	begin := "Begin with the Resource List and get each resource that it names."
 	if dumped {
@@ -244,14 +243,14 @@ func (p *Publisher) howToFollow(dumped bool) []string {
 	}
 }
 
-// resource returns the about in the form that has the name.
+// resource returns the document with a name.
 func (a *about) resource(name string) *resource {
 	a.clean()
 	var data bytes.Buffer
 	e := json.NewEncoder(&data)
 	e.SetEscapeHTML(false) // references stand in both forms as they are
 	e.SetIndent("", "  ")
-	e.Encode(a) // there is nothing that it could refuse
+	e.Encode(a) // cannot fail
 	text := data.Bytes
 	media := dataType
 	if name == aboutPage {
@@ -262,7 +261,7 @@ func (a *about) resource(name string) *resource {
 	return r
 }
 
-// clean makes what others have written fit for XML.
+// clean makes texts of others fit for XML.
 func (a *about) clean() {
 	fit := func(s *string) { *s = strings.Map(fitForXML, strings.ToValidUTF8(*s, "\ufffd")) }
 	fit(&a.Title)
@@ -275,7 +274,7 @@ func (a *about) clean() {
 	}
 }
 
-// fitForXML replaces what XML 1.0 has no place for (2.2).
+// fitForXML replaces characters XML 1.0 cannot have (2.2).
 func fitForXML(c rune) rune {
 	if c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0xfffe || c == 0xffff {
 		return '\ufffd'

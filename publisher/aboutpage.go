@@ -14,8 +14,7 @@ import (
 // and runs nothing.
 const aboutPolicy = "default-src 'none'; style-src " + state.StyleHash + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// page returns the about as a page of XHTML 1.0 Strict that is well-formed as
-// HTML too.
+// page returns a page of XHTML 1.0 Strict, well-formed as HTML too.
 func (a *about) page() []byte {
 	var b strings.Builder
 	text := html.EscapeString
@@ -152,7 +151,7 @@ func (a *about) facts() (all []fact) {
 	return all
 }
 
-// inWords returns a duration of whole seconds without parts that are 0.
+// inWords prints a duration of whole seconds without parts of 0.
 func inWords(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

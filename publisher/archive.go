@@ -58,7 +58,7 @@ func (s *set) archiveLink(of docKind) []sitemap.Link {
 	return []sitemap.Link{{Rel: sitemap.RelArchives, Href: s.uri(docName{kind: archives[i].whole})}}
 }
 
-// entries returns the entries of an archive.
+// archiveEntries returns the entries of an archive.
 func (s *set) archiveEntries(of docKind) (entries []sitemap.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -184,7 +184,7 @@ func (t *task) ship(p *dump.Package, sp span, pause func() bool) (err error) {
 
 // write writes a package and puts it in place under its name.
 func (t *task) write(p *dump.Package, head sitemap.Head, name string, pause func() bool) (length int64, sum string, err error) {
-	if err := t.room(p.Size()); err != nil {
+	if err := t.needSpace(p.Size()); err != nil {
 		return 0, "", err
 	}
 	dir, err := t.dir()
@@ -192,7 +192,7 @@ func (t *task) write(p *dump.Package, head sitemap.Head, name string, pause func
 		return 0, "", err
 	}
 	defer dir.Close()
-	out, err := t.p.store.draft()
+	out, err := t.p.store.stage()
 	if err != nil {
 		return 0, "", err
 	}
@@ -200,5 +200,5 @@ func (t *task) write(p *dump.Package, head sitemap.Head, name string, pause func
 	if length, sum, err = p.Write(out, head, pause); err != nil {
 		return 0, "", err
 	}
-	return length, sum, out.place(dir, name)
+	return length, sum, out.commit(dir, name)
 }

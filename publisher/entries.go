@@ -16,14 +16,18 @@ type renderer struct {
 	dialect sitemap.Dialect
 	mirrors []string
 	via     string
-	text    []byte // all text of an entry, so that it costs one allocation
+	text    []byte // all text of an entry: one allocation
 	entry   sitemap.Entry
 	hashes  [2]sitemap.Hash
 	links   []sitemap.Link
 }
 
-// listed appends what the Resource List of a set says of a job, and returns
-// how many entries that is.
+func (f *subject) renderer() renderer {
+	return renderer{names: f.names, dialect: f.p.Dialect, mirrors: f.p.mirrors, via: f.p.via}
+}
+
+// listed appends the entries of a job in the Resource List of a set, and returns
+// their number.
 func (r *renderer) listed(dst []byte, s Set, e *queuefs.Entry) ([]byte, int) {
 	switch {
 	case s == Replica:
@@ -35,13 +39,8 @@ func (r *renderer) listed(dst []byte, s Set, e *queuefs.Entry) ([]byte, int) {
 	return dst, 0
 }
 
-func (f *subject) renderer() renderer {
-	return renderer{names: f.names, dialect: f.p.Dialect, mirrors: f.p.mirrors, via: f.p.via}
-}
-
-// payload returns the payload of a job as it is listed, described by its job
-// file. Who follows Pending is told of what queue it is; to Replica that is
-// known from where its files stand.
+// payload returns the payload of a job, described by its job file. In Pending it
+// names its queue; in Replica the path does.
 func (n *names) payload(s Set, e *queuefs.Entry) change {
 	c := change{path: n.paths, job: e.Job, facts: &e.Payload, rel: sitemap.RelDescribedBy, linked: n.jobs[e.Status]}
 	if s == Pending {
@@ -50,19 +49,19 @@ func (n *names) payload(s Set, e *queuefs.Entry) change {
 	return c
 }
 
-// jobFile returns the job file, which describes the payload.
+// jobFile returns the job file; it describes the payload.
 func (n *names) jobFile(e *queuefs.Entry) change {
 	return change{path: n.jobs[e.Status], job: e.Job, facts: &e.File, rel: sitemap.RelDescribes, linked: n.paths, state: n.states}
 }
 
-// changed appends what the Change List of a set says of an event, and returns
-// how many entries that is. What changed follows from the status before and
-// after, whatever the kind of event.
+// changed appends the entries of an event in the Change List of a set, and
+// returns their number. They follow from the status before and after, whatever
+// the kind of event.
 func (r *renderer) changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 	switch {
-	case ev.Kind == queuefs.Phase: // of what has no file here
+	case ev.Kind == queuefs.Phase: // it has no file here
 		return dst, 0
-	case ev.Job == 0 && s == Pending: // of queue-info.txt
+	case ev.Job == 0 && s == Pending: // queue-info.txt
 		return dst, 0
 	case ev.Job == 0:
 		r.buildInfo(&ev.File)
@@ -105,18 +104,17 @@ func (r *renderer) changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 	return dst, n
 }
 
-// A change is one entry: the file of the job in the directory path, as facts
-// say, or gone if there are none. In a Resource List event is nil.
+// A change is one entry: the file of a job in the directory path.
 type change struct {
 	path   string
 	job    queuefs.JobID
 	change sitemap.Change
-	facts  *queuefs.Facts
-	event  *queuefs.Event
-	rel    string // how the job's file in the directory linked relates to this one
-	linked string // "" if there is no such link
-	state  string // directory of the job's state, in other forms; "" if that is not the same in another form
-	of     string // collection that the resource is in; "" if that is not said
+	facts  *queuefs.Facts // nil for a file that is gone
+	event  *queuefs.Event // nil in a Resource List
+	rel    string         // relation of the job's file in the directory linked
+	linked string         // "" without a link
+	state  string         // directory of the states of jobs; "" without a link
+	of     string         // collection of the resource; "" without a link
 }
 
 func (r *renderer) resource(dst []byte, c change) []byte {
@@ -175,8 +173,7 @@ func (r *renderer) build(c change) {
 	r.links = e.Links
 }
 
-// copies adds where else the resource of the entry is, and where it came from
-// originally (Z39.99-2017, 14).
+// copies adds the mirrors and the origin of the resource (Z39.99-2017, 14).
 func (r *renderer) copies() {
 	path := strings.TrimPrefix(r.entry.Loc, r.names.site)
 	for i, m := range r.mirrors {
@@ -187,8 +184,8 @@ func (r *renderer) copies() {
 	}
 }
 
-// facts gives the entry what is known of a file; digests are in hexadecimal, the
-// SHA-256 and, if it is known, the MD5.
+// facts adds the facts of a file. digests is its SHA-256 in hexadecimal and, if
+// known, its MD5.
 func (r *renderer) facts(f *queuefs.Facts, digests string) {
 	r.hashes = [2]sitemap.Hash{{Alg: "sha-256", Value: digests[:64]}, {Alg: "md5", Value: digests[64:]}}
 	r.entry.Hashes = r.hashes[:]
@@ -212,11 +209,10 @@ func (r *renderer) buildInfo(f *queuefs.Facts) {
 	r.facts(f, hex.EncodeToString(f.SHA256[:]))
 }
 
-// maxType bounds the media type in an entry, so that entries are bounded.
+// maxType bounds the bytes of a media type in an entry.
 const maxType = 255
 
-// listedType returns the media type, or nothing if it is beyond what a
-// document page has room for when escaped.
+// listedType returns the media type, or nothing if it is too long when escaped.
 func listedType(t string) string {
 	n := len(t)
 	if n > maxType/6 {
@@ -232,7 +228,7 @@ func listedType(t string) string {
 	return t
 }
 
-// bound returns the most octets that one job adds to a Resource List.
+// bound returns the most bytes that one job adds to a Resource List.
 func (r *renderer) bound(s Set) int {
 	facts := queuefs.Facts{
 		Length: 1<<63 - 1, Type: strings.Repeat("x", maxType),

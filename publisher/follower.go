@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -144,4 +145,57 @@ func (f *subject) orCreated(t time.Time) time.Time {
 func (f *subject) markNow() mark {
 	st := f.q.State()
 	return beginning(st.Seq, f.orCreated(st.LastEvent))
+}
+
+// Service is what a Source needs of *queuefs.Service.
+type Service[Q Queue] interface {
+	Dir() string
+	Queues() []Q
+	Queue(name string) (Q, error)
+}
+
+// Queue is what a Source needs of *queuefs.Queue. All methods show committed
+// events only. Seq, State, Pages, PageVersion, Page, Status and
+// InfoFile read memory.
+type Queue interface {
+	ID() string
+	Seq() queuefs.Seq
+	Wait(ctx context.Context, after queuefs.Seq) error
+	State() queuefs.QueueState
+	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
+	Pages() int
+	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
+	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
+	Status(id queuefs.JobID) (queuefs.Status, time.Time)
+	InfoFile() ([]byte, queuefs.Facts)
+	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
+	Payload(id queuefs.JobID) (*queuefs.Payload, error)
+}
+
+// engine is a Service whose queues are interfaces.
+type engine struct {
+	dir    string
+	queues func() []Queue
+	queue  func(id string) (Queue, error)
+}
+
+func adapt[Q Queue](svc Service[Q]) engine {
+	return engine{
+		dir: svc.Dir(),
+		queues: func() []Queue {
+			all := svc.Queues()
+			out := make([]Queue, len(all))
+			for i, q := range all {
+				out[i] = q
+			}
+			return out
+		},
+		queue: func(id string) (Queue, error) {
+			q, err := svc.Queue(id)
+			if err != nil {
+				return nil, err
+			}
+			return q, nil
+		},
+	}
 }

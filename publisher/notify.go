@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -53,7 +52,7 @@ type Notifier struct {
 
 	mu     sync.Mutex
 	source string    // version of the Source Description; "" if not known
-	looked time.Time // when it was read
+	readAt time.Time // when it was read
 	queues []Queue   // as of the last Topics
 	topics []string
 	known  map[string]seen // by URL
@@ -221,7 +220,7 @@ func (n *Notifier) Version() uint64 {
 }
 
 // Latest implements [websub.Source].
-func (n *Notifier) Latest(ref string) (position string, err error) {
+func (n *Notifier) Latest(ref string) (string, error) {
 	n.mu.Lock()
 	s, ok := n.known[ref]
 	n.mu.Unlock()
@@ -230,10 +229,11 @@ func (n *Notifier) Latest(ref string) (position string, err error) {
 		ok = err == nil && q == s.q
 	}
 	if !ok {
-		s = seen{}
-		if s.topic, err = n.topic(ref); err != nil {
+		t, err := n.topic(ref)
+		if err != nil {
 			return "", err
 		}
+		s = seen{topic: t}
 	}
 	st, second := s.q.State(), n.p.Now().Unix()
 	if s.position != "" && s.event == st.Seq && (!s.framework || s.second == second) {
@@ -241,7 +241,7 @@ func (n *Notifier) Latest(ref string) (position string, err error) {
 	}
 	s.event, s.second = st.Seq, second
 	if !s.framework {
-		s.position = place{st.Seq, s.orCreated(st.LastEvent)}.String()
+		s.position = position{st.Seq, s.orCreated(st.LastEvent)}.String()
 	} else if v, err := n.versions(s.topic); err != nil {
 		return "", err
 	} else {
@@ -253,16 +253,16 @@ func (n *Notifier) Latest(ref string) (position string, err error) {
 	return s.position, nil
 }
 
-// changes returns the Change Notification after a place.
+// changes returns the Change Notification after a position.
 func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
-	var at place
+	var at position
 	if after != "" {
 		var err error
-		if at, err = parsePlace(after); err != nil {
+		if at, err = parsePosition(after); err != nil {
 			return websub.Content{}, err
 		}
 	}
-	p, err := t.passage(at, n.MaxOctets)
+	p, err := t.excerpt(at, n.MaxOctets)
 	c := websub.Content{Type: documentType, Upto: p.upto.String(), More: p.more}
 	if err == nil && len(p.entries) > 0 {
 		c.Body = n.body(t, n.Change, p.from, p.upto.at, p.entries)
@@ -324,101 +324,6 @@ func (n *Notifier) newest(t topic) ([]byte, error) {
 	}
 	p, err := t.newest(n.MaxOctets)
 	return n.body(t, n.Change, p.from, p.upto.at, p.entries), err
-}
-
-// documents returns the Framework Notification of the documents whose version
-// differs from before; now may be zero.
-func (n *Notifier) documents(t topic, before string, now time.Time) (websub.Content, error) {
-	v, err := n.versions(t)
-	if err != nil {
-		return websub.Content{}, err
-	}
-	c := websub.Content{Type: documentType, Upto: v.String()}
-	var entries []byte
-	old := strings.Split(before, ".")
-	for i, d := range v {
-		if d.version != noDocument && (len(old) != len(v) || old[i] != d.version) {
-			entries = n.p.Dialect.AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
-				Loc: d.loc, Capability: d.capability, Change: sitemap.Updated, DateTime: now, Length: -1})
-		}
-	}
-	if len(entries) > 0 {
-		c.Body = n.body(t, n.Framework, time.Time{}, time.Time{}, entries)
-	}
-	return c, nil
-}
-
-// A version is how a document stands.
-type version struct {
-	loc        string
-	capability sitemap.Capability
-	version    string // or noDocument
-}
-
-const noDocument = "-"
-
-type versions []version
-
-// String returns the position of a framework topic.
-func (v versions) String() string {
-	words := make([]string, len(v))
-	for i := range v {
-		words[i] = v[i].version
-	}
-	return strings.Join(words, ".")
-}
-
-// framework are the documents of a set in Framework Notifications.
-var framework = []struct {
-	kind       docKind
-	capability sitemap.Capability
-}{
-	{capabilityList, sitemap.CapabilityList},
-	{changeIndex, sitemap.ChangeList},
-	{changeDump, sitemap.ChangeDump},
-	{resourceDump, sitemap.ResourceDump},
-	{resourceListArchive, sitemap.ResourceListArchive},
-	{changeListArchive, sitemap.ChangeListArchive},
-	{resourceDumpArchive, sitemap.ResourceDumpArchive},
-	{changeDumpArchive, sitemap.ChangeDumpArchive},
-}
-
-// versions returns how the Source Description and the documents of a set stand.
-func (n *Notifier) versions(t topic) (versions, error) {
-	all := versions{{n.p.site.description(), sitemap.Description, n.description()}}
-	var errs []error
-	for _, d := range framework {
-		doc := docName{kind: d.kind}
-		r, err := t.find(doc)
-		v := noDocument
-		if err == nil {
-			v = versionOf(t.born, r)
-		} else if !errors.Is(err, errNotFound) {
-			errs = append(errs, err)
-		}
-		all = append(all, version{t.uri(doc), d.capability, v})
-	}
-	return all, errors.Join(errs...)
-}
-
-// versionOf returns a short word that differs with the state of a document.
-func versionOf(born string, r *resource) string {
-	sum := sha256.Sum256([]byte(born + "-" + r.tag))
-	return hex.EncodeToString(sum[:6])
-}
-
-// description returns the version of the Source Description. It takes as long
-// as there are queues, and is one for all topics, so it is kept for a moment.
-func (n *Notifier) description() string {
-	const kept = 200 * time.Millisecond
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := n.p.Now()
-	if age := now.Sub(n.looked); n.source != "" && age >= 0 && age < kept {
-		return n.source
-	}
-	n.source, n.looked = versionOf("", n.p.description()), now
-	return n.source
 }
 
 var _ websub.Source = (*Notifier)(nil)

@@ -11,77 +11,72 @@ import (
 	"cutie/sitemap"
 )
 
-// Options are the settings of a [Publisher].
+// Options are the settings of a [Publisher]. No duration is below 0.
 type Options struct {
-	// BaseURI begins every reference; absolute, http or https, with or
-	// without a path and a final slash. If it differs from that of the
-	// last run, all lists begin anew.
+	// BaseURI begins every reference; absolute, http or https, with or without
+	// a path and a final slash. With another one than in the last run all lists
+	// begin anew.
 	BaseURI string
 
-	// MaxEntries is the most entries of a Change List, a Resource List or a
-	// Source Description, 2 to 50,000; 0 is 50,000. A page of a Resource
-	// List has at least 1024 jobs, however small MaxEntries is.
+	// MaxEntries bounds the entries of a Change List, a Resource List or a Source
+	// Description, 2 to 50,000; 0 is 50,000. A page of a Resource List has at
+	// least 1024 jobs, however small MaxEntries is.
 	MaxEntries int
 
-	// MaxBytes is the most octets of a document before compression, 64 KiB
-	// to 50,000,000; 0 is 50,000,000.
+	// MaxBytes bounds the bytes of a document before compression, 64 KiB to
+	// 50,000,000; 0 is 50,000,000.
 	MaxBytes int64
 
-	// MaxPackage is how many octets of bitstreams a package of a Change
-	// Dump holds before the next begins; 0 is 4 GiB.
+	// MaxPackage is how many bytes of files a package has before the next begins;
+	// 0 is 4 GiB.
 	MaxPackage int64
 
-	// Current is for how long after its last event a closed Change List, or a
-	// package of its, is named by the index or the Change Dump; after that
-	// only archives name it. 0 is for ever. It is not below 0.
+	// Current is for how long after its last event a closed Change List stays in
+	// the index, and a package of it in the Change Dump; then only archives name
+	// it. 0 is for ever.
 	Current time.Duration
 
-	// Keep is for how long what is no longer current stays: closed Change
-	// Lists and their packages after their last event, former Resource Dumps
-	// after the next one was made. 0 is for ever with the former; of the
-	// latter one stays then. It is not below 0. See retention in the package
-	// comment for what stays longer.
+	// Keep is for how long closed Change Lists and their packages stay after
+	// their last event, and former Resource Dumps after the next one. 0 is for
+	// ever, and one former Resource Dump. INTERNALS.md lists what stays longer.
 	Keep time.Duration
 
-	// KeepOctets is how much the closed Change Lists, packages and Resource
-	// Dumps of a set may take on disk before the oldest go; 0 is any number.
-	// It is not below 0.
+	// KeepOctets bounds the bytes on disk of the closed Change Lists, packages
+	// and Resource Dumps of a set before the oldest go; 0 is no bound. It is not
+	// below 0.
 	KeepOctets int64
 
-	// DumpPeriod is how old a Resource Dump gets before a Tick makes another,
-	// if there was any change; 0 is any age: one is made only when
-	// [Publisher.Publish] is called. It is not below 0. Packages of 1024 to
-	// MaxEntries jobs of which none has changed are not made again.
+	// DumpPeriod is the age at which a Tick replaces a Resource Dump after a
+	// change; with 0 only [Publisher.Publish] makes one. A package of pages
+	// without changes is not made again.
 	DumpPeriod time.Duration
 
 	// Mirrors are the base URIs of copies of the home's resources, the best
-	// first, four at most, of at most 512 octets each: every resource is
-	// listed with its duplicates there. What is in a Change List already
-	// stays as it is.
+	// first, four at most, of at most 512 bytes each. Every resource is listed
+	// with its duplicates there; entries already in a Change List stay.
 	Mirrors []string
 
-	// Via is the base URI of the Source that the home is a copy of: every
-	// resource is listed with a link to where it came from originally, as far
-	// as it is listed with duplicates (Z39.99-2017, 14). Empty if the home's
-	// resources are its own; at most 512 octets. It says nothing false only of
-	// a home that gets no jobs but by copying.
+	// Via is the base URI of the Source this home is a copy of, at most 512
+	// bytes, or empty. Every resource is listed with a link to its origin
+	// (Z39.99-2017, 14). It is true only for a home that gets all jobs by
+	// copying.
 	Via string
 
-	// Dialect is the version of ResourceSync of all documents: V11, V10 or
-	// V09. If it differs from that of the last run, all lists begin anew.
+	// Dialect is the version of ResourceSync of all documents: V11, V10 or V09.
+	// With another one than in the last run all lists begin anew.
 	Dialect sitemap.Dialect
 
-	// Period is how old the first entry of an open Change List gets before
-	// a Tick closes the list; 0 is any age. It is not below 0.
+	// Period is the age of the first entry at which a Tick closes an open Change
+	// List; 0 is any age.
 	Period time.Duration
 
-	// Room tells whether the disk can spare so many octets for a package: one for
-	// which it cannot is not begun, and the jobs in it may be culled. nil: writing
-	// it shows.
-	Room func(octets int64) bool
+	// HasSpace reports whether the disk has free space for so many bytes of a
+	// package. Without it the package is not begun, and its jobs may be culled.
+	// nil: writing shows it.
+	HasSpace func(octets int64) bool
 
 	Now    func() time.Time      // nil: time.Now
-	Report func(queuefs.Problem) // told, by any goroutine, what is damaged or cannot be done; nil: nobody is
+	Report func(queuefs.Problem) // called by any goroutine with damage and failures; may be nil
 	Fault  durable.Fault         // for tests
 }
 
@@ -157,9 +152,9 @@ func parseMirrors(all []string) ([]string, error) {
 	return out, nil
 }
 
-// parseCopy returns the base URI of other copies of the resources, without a
-// slash at its end. It is printed as it is: what XML or a URI (RFC 3986) has no
-// place for is refused.
+// parseCopy returns the base URI of copies of the resources, without a slash at
+// its end. It is printed as it is, so characters XML or a URI (RFC 3986) cannot
+// have are refused.
 func parseCopy(what, uri string) (string, error) {
 	const longest = 512
 	u, err := url.Parse(uri)
@@ -170,7 +165,7 @@ func parseCopy(what, uri string) (string, error) {
 	return strings.TrimRight(uri, "/"), nil
 }
 
-// stamp begins files: of what base URI and version the documents are.
+// stamp stands in the first line of files: base URI and version of the documents.
 func (o *options) stamp() site {
 	if o.Dialect == sitemap.V11 {
 		return o.site
@@ -178,7 +173,7 @@ func (o *options) stamp() site {
 	return o.site + site(" "+o.Dialect.String())
 }
 
-// formOf is raised when documents made of the same events get other octets.
+// formOf is raised when documents of the same events get other bytes.
 const formOf = 2
 
 // maxBase bounds the base URI.

@@ -13,21 +13,20 @@ import (
 	"cutie/queuefs"
 )
 
-// Someone who waits for a document to change is woken by the next event of its
-// queue, and looks. What changes without an event, such as an index when a
-// period is over, is looked at by each Tick, once for all who wait for it. A
-// waiter costs its memory and nothing else while nothing happens.
+// A request that waits for a document to change is woken by the next event of
+// its queue, and compares. A document may also change without an event, such as
+// an index when a period is over: each Tick compares it once for all its
+// waiters. A waiter costs only memory while nothing happens.
 
-// maxWait is the longest that a request may wait.
+// maxWait bounds the time a request may wait.
 const maxWait = 60 * time.Second
 
-// maxVain is how many events may wake a waiter in vain. Then it leaves looking
-// to the Tick, so that many waiters do not slow down a queue that is busy with
-// what is of no interest to them.
+// maxVain is how many events may wake a waiter in vain. After that only Ticks
+// wake it, so that waiters do not slow down a queue busy with other things.
 const maxVain = 100
 
-// await returns the resource of a request once it is no longer the same as
-// res, or as it is when the time is over or the client gone.
+// await returns the resource of a request once it differs from res, or as it is
+// when the time is over or the client gone.
 func (p *Publisher) await(r *http.Request, res *resource, find func() (*resource, error), wait time.Duration, same func(*resource) bool) (*resource, error) {
 	path := r.URL.EscapedPath()
 	patience, cancel := context.WithTimeout(r.Context(), wait)
@@ -43,7 +42,7 @@ func (p *Publisher) await(r *http.Request, res *resource, find func() (*resource
 		now, err := find()
 		if err == nil && same(now) {
 			if eager {
-				res.queue.Wait(ctx, seq) // whatever it says is found by looking
+				res.queue.Wait(ctx, seq) // an error shows in find
 			} else {
 				<-ctx.Done()
 			}
@@ -58,10 +57,10 @@ func (p *Publisher) await(r *http.Request, res *resource, find func() (*resource
 	}
 }
 
-// state tells the states of the resource at one path apart.
+// state differs for each state of the resource at one path.
 func (r *resource) state() string { return r.born + "-" + r.tag }
 
-// polls are those who wait, by path.
+// polls are the waiters, by path.
 type polls struct {
 	mu   sync.Mutex
 	last int
@@ -70,12 +69,12 @@ type polls struct {
 
 type poll struct {
 	find  func() (*resource, error)
-	state string // of the resource when somebody looked last
+	state string // of the resource when it was compared last
 	wake  map[int]context.CancelFunc
 }
 
-// enter registers a waiter who knows the resource in a state. He calls leave
-// when he waits no longer.
+// enter registers a waiter for the resource to leave a state. The waiter calls
+// leave at the end.
 func (p *polls) enter(path string, find func() (*resource, error), state string, wake context.CancelFunc) (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,8 +99,8 @@ func (p *polls) enter(path string, find func() (*resource, error), state string,
 	}
 }
 
-// look wakes those whose documents have changed, or are no more.
-func (p *polls) look() {
+// check wakes the waiters whose documents have changed or are gone.
+func (p *polls) check() {
 	p.mu.Lock()
 	all := maps.Clone(p.all)
 	p.mu.Unlock()
@@ -128,7 +127,7 @@ func (p *polls) wake(path, state string) {
 }
 
 // preferredWait returns how long a client prefers to wait, in whole seconds; 0
-// if it does not say so (RFC 7240, 2 and 4.3). The first preference counts.
+// without a preference (RFC 7240, 2 and 4.3). The first one counts.
 func preferredWait(h http.Header) time.Duration {
 	for _, field := range h["Prefer"] {
 		for item := range strings.SplitSeq(field, ",") {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +32,7 @@ type Publisher struct {
 
 	mu     sync.Mutex
 	queues map[string]*follower
+	sorted []*set            // of all queues; nil after a change
 	marks  map[string][]mark // from the cursor, of queues not opened yet
 }
 
@@ -98,26 +98,21 @@ func (p *Publisher) follower(q Queue) (*follower, error) {
 		return nil, err
 	}
 	delete(p.marks, q.ID())
-	p.queues[q.ID()] = f
+	p.queues[q.ID()], p.sorted = f, nil
 	return f, nil
 }
 
-// opened returns the followers of all queues opened so far, sorted by queue.
-func (p *Publisher) opened() []*follower {
-	p.mu.Lock()
-	all := slices.Collect(maps.Values(p.queues))
-	p.mu.Unlock()
-	slices.SortFunc(all, func(a, b *follower) int { return strings.Compare(a.q.ID(), b.q.ID()) })
-	return all
-}
-
-// sets returns the sets of all queues opened so far.
+// sets returns the sets of all queues opened so far, sorted by queue. It is not
+// to be changed.
 func (p *Publisher) sets() []*set {
-	var all []*set
-	for _, f := range p.opened() {
-		all = append(all, f.sets[:]...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sorted == nil {
+		for _, id := range slices.Sorted(maps.Keys(p.queues)) {
+			p.sorted = append(p.sorted, p.queues[id].sets[:]...)
+		}
 	}
-	return all
+	return p.sorted
 }
 
 // Tick brings all lists up to date, closes those whose period is over, makes
@@ -136,7 +131,7 @@ func (p *Publisher) tick(ctx context.Context) error {
 	if err := p.failure(); err != nil {
 		return err
 	}
-	defer p.polls.look()
+	defer p.polls.check()
 	var waits []*wait
 	return errors.Join(p.catchUp(true), p.makeSome(ctx, false, &waits), p.retain())
 }
@@ -201,7 +196,7 @@ func (p *Publisher) bringUp(ctx context.Context) (behind, err error) {
 	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
 		return nil, err
 	}
-	defer p.polls.look()
+	defer p.polls.check()
 	return p.catchUp(true), nil
 }
 
@@ -278,6 +273,7 @@ func (p *Publisher) Forget(queue string) error {
 	defer p.mu.Unlock()
 	delete(p.queues, queue)
 	delete(p.marks, queue)
+	p.sorted = nil
 	return nil
 }
 

@@ -156,7 +156,7 @@ func (s *set) shorten(d *durable.Dir, lines *spans, n int) error {
 	if n == 0 {
 		return nil
 	}
-	out, err := s.p.store.draft()
+	out, err := s.p.store.stage()
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (s *set) shorten(d *durable.Dir, lines *spans, n int) error {
 	if _, err := out.Write(text); err != nil {
 		return err
 	}
-	if err := out.place(d, lines.file); err != nil {
+	if err := out.commit(d, lines.file); err != nil {
 		if out.name == "" { // it is in place, but maybe not to stay
 			return s.p.fail(err)
 		}

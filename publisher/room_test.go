@@ -42,7 +42,7 @@ func leaps(o publisher.Options) (with publisher.Options, forward func()) {
 // packages find none, nor do those of another set.
 func TestEachSetWaitsForRoomByItself(t *testing.T) {
 	room := int64(1000)
-	s := newSource(t, publisher.Options{MaxEntries: 6, Room: func(octets int64) bool { return octets <= room }}, "large", "small")
+	s := newSource(t, publisher.Options{MaxEntries: 6, HasSpace: func(octets int64) bool { return octets <= room }}, "large", "small")
 	large, small := s.queue("large"), s.queue("small")
 	s.submit(large, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
 	s.consume(large, 4)
@@ -81,7 +81,7 @@ func TestEachSetWaitsForRoomByItself(t *testing.T) {
 // some.
 func TestListsThatWaitForRoomAreNotKept(t *testing.T) {
 	room := int64(1000)
-	s := newSource(t, publisher.Options{MaxEntries: 6, KeepOctets: 1, Room: func(octets int64) bool { return octets <= room }}, "jobs")
+	s := newSource(t, publisher.Options{MaxEntries: 6, KeepOctets: 1, HasSpace: func(octets int64) bool { return octets <= room }}, "jobs")
 	q := s.queue("jobs")
 	for range 5 {
 		s.submitN(q, 6)
@@ -123,7 +123,7 @@ func TestListsThatWaitForRoomAreNotKept(t *testing.T) {
 
 // A set that waits for room keeps no other from being published now.
 func TestPublishGoesOnWithoutTheSetsThatWait(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6, Room: func(octets int64) bool { return octets <= 100_000 }}, "small", "large")
+	s := newSource(t, publisher.Options{MaxEntries: 6, HasSpace: func(octets int64) bool { return octets <= 100_000 }}, "small", "large")
 	large, small := s.queue("large"), s.queue("small")
 	s.submit(large, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
 	s.submit(large, "x")
@@ -149,7 +149,7 @@ func TestADumpThatIsNotReplacedKeepsNoLists(t *testing.T) {
 		room, now := int64(1<<30), time.Now()
 		o.MaxEntries, o.DumpPeriod = 6, time.Hour
 		o.Now = func() time.Time { now = now.Add(time.Millisecond); return now }
-		o.Room = func(octets int64) bool { return octets <= room }
+		o.HasSpace = func(octets int64) bool { return octets <= room }
 		s := newSource(t, o, "jobs")
 		q := s.queue("jobs")
 		s.submitN(q, 6)
@@ -184,7 +184,7 @@ func TestAResourceDumpThatWaitsLeavesNothing(t *testing.T) {
 	asked := 0
 	s := newSource(t, publisher.Options{DumpPeriod: time.Hour, MaxPackage: 1,
 		Now: func() time.Time { now = now.Add(time.Millisecond); return now },
-		Room: func(int64) bool {
+		HasSpace: func(int64) bool {
 			asked++
 			return room || asked == 1 // for the first package of one
 		}}, "jobs")
@@ -221,7 +221,7 @@ func TestAResourceDumpThatWaitsLeavesNothing(t *testing.T) {
 
 // A Resource Dump finds room by itself, though lists of its set find none.
 func TestAResourceDumpWaitsForNoLists(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6, Room: func(octets int64) bool { return octets <= 30_000 }}, "jobs")
+	s := newSource(t, publisher.Options{MaxEntries: 6, HasSpace: func(octets int64) bool { return octets <= 30_000 }}, "jobs")
 	q := s.queue("jobs")
 	s.submit(q, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
 	s.consume(q, 6)

@@ -19,12 +19,11 @@ import (
 	"cutie/wellknown"
 )
 
-// A resource is a document as it stands: its state is known, its octets are
-// made when they are wanted.
+// A resource is a document whose state is known; its bytes are made by compose.
 type resource struct {
 	zip      bool
-	media    string    // "" for application/xml, or what a package is
-	queue    Queue     // whose events change it; nil for all queues
+	media    string    // "" for application/xml, or for a package
+	queue    Queue     // its events change it; nil for all queues
 	born     string    // tells queues of one name apart
 	tag      string    // differs for each state of the resource
 	modified time.Time // zero if unknown
@@ -49,12 +48,12 @@ var errNotFound = errors.New("no such document")
 // /.well-known/resourcesync, for GET and HEAD (Z39.99-2017, 6.3). If the base URI
 // has a path, the caller takes that off first.
 //
-// All documents have strong entity tags and know conditional requests and
-// ranges (RFC 9110, 13 and 14); compressed forms are sent to clients that accept
-// gzip or Zstandard. A conditional request for a document that may change can
-// wait until it does, see RFC 7240, 4.3: Prefer: wait=N, 60 seconds at most.
-// Last-Modified is sent where it tells all states apart: not before its
-// second is over, and not with documents that change without an event.
+// All documents have strong entity tags, and answer conditional requests and
+// ranges (RFC 9110, 13 and 14). Clients that accept gzip or Zstandard get
+// compressed forms. A conditional request for a document that may change can
+// wait for the change, 60 seconds at most (RFC 7240, 4.3: Prefer: wait=N).
+// Last-Modified is sent where it differs for all states: after its second is
+// over, and for documents that change by events only.
 func (p *Publisher) Routes() []web.Route {
 	get := func(path string, need web.Need, find func(*http.Request) (*resource, error)) web.Route {
 		serve := func(w http.ResponseWriter, r *http.Request) error {
@@ -100,7 +99,7 @@ func notThis(err error) error {
 
 var errLater = web.Errorf(http.StatusServiceUnavailable, "the document cannot be read now, try again later")
 
-// serve answers the request, or returns an error and has written nothing.
+// serve answers the request. After an error nothing is written.
 func (p *Publisher) serve(w http.ResponseWriter, r *http.Request, find func() (*resource, error)) error {
 	if p.closed.Load() {
 		return queuefs.ErrClosed
@@ -113,7 +112,7 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request, find func() (*
 	if !res.zip {
 		c = compose.Accepted(r.Header.Values("Accept-Encoding"))
 	}
-	same := func(res *resource) bool { return unchanged(r, p.entityTag(res, res.tag, c), p.settled(res.modified)) }
+	same := func(res *resource) bool { return unchanged(r, p.entityTag(res, res.tag, c), p.stable(res.modified)) }
 	met := same(res)
 	h := w.Header()
 	if wait := preferredWait(r.Header); wait > 0 && res.cache == cacheOpen {
@@ -159,11 +158,10 @@ func (p *Publisher) serve(w http.ResponseWriter, r *http.Request, find func() (*
 	if c != compose.Identity {
 		w = &encoded{w, c}
 	}
-	return octets.Serve(w, r, p.settled(doc.Modified), doc)
+	return octets.Serve(w, r, p.stable(doc.Modified), doc)
 }
 
-// findPart returns a part of the Source Description, or what is told of the
-// Source.
+// findPart returns a part of the Source Description, or a text about the Source.
 func (p *Publisher) findPart(r *http.Request) (*resource, error) {
 	name := r.PathValue("part")
 	if n, ok := parsePartName(name); ok {
@@ -182,9 +180,9 @@ func (p *Publisher) find(r *http.Request) (*resource, error) {
 	name := r.PathValue("document")
 	set, ok := parseSet(r.PathValue("set"))
 	doc, ok2 := parseDocName(name)
-	told := name == aboutPage || name == aboutData
+	about := name == aboutPage || name == aboutData
 	q, err := p.svc.queue(r.PathValue("queue"))
-	if !ok || !ok2 && !told || err != nil || q.ID() != r.PathValue("queue") {
+	if !ok || !ok2 && !about || err != nil || q.ID() != r.PathValue("queue") {
 		return nil, errNotFound
 	}
 	f, err := p.follower(q)
@@ -193,7 +191,7 @@ func (p *Publisher) find(r *http.Request) (*resource, error) {
 	}
 	s := f.sets[set]
 	var res *resource
-	if told {
+	if about {
 		res, err = s.about(name)
 	} else {
 		res, err = s.find(doc)
@@ -204,7 +202,7 @@ func (p *Publisher) find(r *http.Request) (*resource, error) {
 	return res, err
 }
 
-// entityTag returns the tag of a representation.
+// entityTag returns the entity tag of a representation.
 func (p *Publisher) entityTag(r *resource, tag string, c compose.Coding) string {
 	if tag == "" {
 		return ""
@@ -212,23 +210,23 @@ func (p *Publisher) entityTag(r *resource, tag string, c compose.Coding) string 
 	return `"` + p.salt + r.born + "-" + tag + c.Suffix() + `"`
 }
 
-// salt returns a short digest of values, to begin an entity tag with.
+// salt returns a short digest of values, the beginning of entity tags.
 func salt(values ...any) string {
-	const format = 1 // to be raised when the same state gets other octets
+	const format = 1 // raise it when the same state gets other bytes
 	sum := sha256.Sum256(fmt.Append(nil, append(values, format)...))
 	return fmt.Sprintf("%x", sum[:6])
 }
 
-// settled returns t if no later state can have the same second, else zero.
-func (p *Publisher) settled(t time.Time) time.Time {
+// stable returns t if no later state can have the same second, else zero.
+func (p *Publisher) stable(t time.Time) time.Time {
 	if p.Now().Sub(t) < 2*time.Second {
 		return time.Time{}
 	}
 	return t
 }
 
-// unchanged reports whether the conditions of a request are met by 304 (RFC
-// 9110, 13.2.2). It is asked before anything is composed.
+// unchanged reports whether 304 meets the conditions of a request (RFC 9110,
+// 13.2.2), before anything is composed.
 func unchanged(r *http.Request, tag string, modified time.Time) bool {
 	if len(r.Header["If-Match"]) > 0 || r.Header.Get("If-Unmodified-Since") != "" {
 		return false // they come first
@@ -245,13 +243,12 @@ func unchanged(r *http.Request, tag string, modified time.Time) bool {
 	return err == nil && !modified.IsZero() && !modified.Truncate(time.Second).After(since)
 }
 
-// maxRanges is how many ranges of a document one request gets. For each the
-// document is read from the begin of one of its parts on, so thousands of them
-// would take seconds (RFC 9110, 17.15).
+// maxRanges bounds the ranges of one request. Each is read from the beginning of
+// a part on, so thousands would take seconds (RFC 9110, 17.15).
 const maxRanges = 16
 
-// whole returns the request without its wish for a part: what has no entity
-// tag cannot be put together from parts.
+// whole returns the request without its Range. A document without an entity tag
+// cannot be put together from parts.
 func whole(r *http.Request) *http.Request {
 	if r.Header.Get("Range") == "" {
 		return r
@@ -261,8 +258,8 @@ func whole(r *http.Request) *http.Request {
 	return r
 }
 
-// encoded marks a body as compressed. It does so at the last moment, because
-// ServeContent would leave out Content-Length.
+// encoded marks a body as compressed, at the last moment: ServeContent would
+// otherwise leave out Content-Length.
 type encoded struct {
 	http.ResponseWriter
 	coding compose.Coding

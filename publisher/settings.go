@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,20 +14,19 @@ import (
 	"cutie/sitemap"
 )
 
-// settingsFile remembers, in ANVL, the settings that documents depend on, or
-// what is kept of them. Whoever opens the home next without being told, as a
-// command does, goes on with these: with another base URI or version all lists
-// would begin anew, with another retention some would go.
+// settingsFile has, in ANVL, the settings of documents and of retention. A
+// command that opens the home without options goes on with these: with another
+// base URI or version all lists would begin anew, and with another retention
+// some would go.
 const settingsFile = "cutie-source.txt"
 
 const settingsTitle = "settings"
 
-// Published returns the settings that a home was published with last, to be
-// completed with Now and Report. If the file that has them is damaged or not
-// there, base URI and version are those of what is published, and the others
-// are zero. BaseURI is empty if nothing is published yet. The error says that
-// something is, and that there is no telling how: [New] would begin all lists
-// anew if it were told wrong.
+// Published returns the settings a home was last published with; the caller adds
+// Now and Report. If their file is damaged or absent, base URI and version come
+// from the cursor, and the others are zero. BaseURI is empty if nothing is
+// published yet. After an error [New] must not be called with a guess: with
+// other settings it would begin all lists anew.
 func Published(home string) (Options, error) {
 	o, err := readPublished(home)
 	if err != nil {
@@ -69,8 +67,8 @@ func readPublished(home string) (Options, error) {
 	return o, nil
 }
 
-// cursorSettings returns what the first line of the cursor says, base URI and
-// version; nothing if there is no cursor.
+// cursorSettings returns base URI and version from the first line of the cursor;
+// nothing if there is no cursor.
 func cursorSettings(root *durable.Dir) (o Options, err error) {
 	data, err := sealed(root, cursorFile, cursorTitle).Read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,87 +92,88 @@ func cursorSettings(root *durable.Dir) (o Options, err error) {
 	return o, nil
 }
 
-// A setting is one element of the file.
-type setting struct {
+// settings are the elements of the file. A zero value is left out.
+var settings = []struct {
 	name  string
-	print func(*Options) []string
-	parse func(*Options, string) error
-}
-
-var settings = []setting{
-	{"baseURI", func(o *Options) []string { return []string{o.BaseURI} },
-		func(o *Options, s string) error { o.BaseURI = s; return nil }},
-	{"resourceSyncVersion", func(o *Options) []string { return []string{o.Dialect.String()} },
-		func(o *Options, s string) (err error) { o.Dialect, err = sitemap.ParseDialect(s); return err }},
-	number("maxEntries", func(o *Options) *int { return &o.MaxEntries }),
-	number("maxBytes", func(o *Options) *int64 { return &o.MaxBytes }),
-	number("maxPackage", func(o *Options) *int64 { return &o.MaxPackage }),
-	duration("period", func(o *Options) *time.Duration { return &o.Period }),
-	duration("dumpPeriod", func(o *Options) *time.Duration { return &o.DumpPeriod }),
-	duration("current", func(o *Options) *time.Duration { return &o.Current }),
-	duration("keep", func(o *Options) *time.Duration { return &o.Keep }),
-	number("keepOctets", func(o *Options) *int64 { return &o.KeepOctets }),
-	{"mirror", func(o *Options) []string { return o.Mirrors },
-		func(o *Options, s string) error { o.Mirrors = append(o.Mirrors, s); return nil }},
-	{"via", func(o *Options) []string {
-		return slices.DeleteFunc([]string{o.Via}, func(s string) bool { return s == "" })
-	},
-		func(o *Options, s string) error { o.Via = s; return nil }},
-}
-
-// number is a setting that is left out if it is 0.
-func number[N int | int64](name string, field func(*Options) *N) setting {
-	return setting{name, func(o *Options) []string {
-		if n := *field(o); n != 0 {
-			return []string{strconv.FormatInt(int64(n), 10)}
-		}
-		return nil
-	}, func(o *Options, s string) error {
-		n, err := strconv.ParseInt(s, 10, 64)
-		*field(o) = N(n)
-		return err
-	}}
-}
-
-// duration is a setting that is left out if it is 0.
-func duration(name string, field func(*Options) *time.Duration) setting {
-	return setting{name, func(o *Options) []string {
-		if d := *field(o); d != 0 {
-			return []string{d.String()}
-		}
-		return nil
-	}, func(o *Options, s string) (err error) {
-		*field(o), err = time.ParseDuration(s)
-		return err
-	}}
+	field func(*Options) any
+}{
+	{"baseURI", func(o *Options) any { return &o.BaseURI }},
+	{"resourceSyncVersion", func(o *Options) any { return &o.Dialect }},
+	{"maxEntries", func(o *Options) any { return &o.MaxEntries }},
+	{"maxBytes", func(o *Options) any { return &o.MaxBytes }},
+	{"maxPackage", func(o *Options) any { return &o.MaxPackage }},
+	{"period", func(o *Options) any { return &o.Period }},
+	{"dumpPeriod", func(o *Options) any { return &o.DumpPeriod }},
+	{"current", func(o *Options) any { return &o.Current }},
+	{"keep", func(o *Options) any { return &o.Keep }},
+	{"keepOctets", func(o *Options) any { return &o.KeepOctets }},
+	{"mirror", func(o *Options) any { return &o.Mirrors }},
+	{"via", func(o *Options) any { return &o.Via }},
 }
 
 func appendSettings(dst []byte, o *Options) []byte {
 	for _, s := range settings {
-		for _, value := range s.print(o) {
-			dst = anvl.AppendElement(dst, s.name, value)
+		var values []string
+		switch v := s.field(o).(type) {
+		case *[]string:
+			values = *v
+		case *sitemap.Dialect: // never left out: without it the file was cut off
+			values = []string{v.String()}
+		case *string:
+			values = []string{*v}
+		case *int:
+			values = []string{strconv.Itoa(*v)}
+		case *int64:
+			values = []string{strconv.FormatInt(*v, 10)}
+		case *time.Duration:
+			values = []string{v.String()}
+		}
+		for _, value := range values {
+			if value != "" && value != "0" && value != "0s" {
+				dst = anvl.AppendElement(dst, s.name, value)
+			}
 		}
 	}
 	return dst
 }
 
-// parseSettings reads what appendSettings prints. What it does not know is of
-// a later version, and passed over.
+// setOption parses the value of a setting.
+func setOption(field any, value string) (err error) {
+	switch v := field.(type) {
+	case *[]string:
+		*v = append(*v, value)
+	case *sitemap.Dialect:
+		*v, err = sitemap.ParseDialect(value)
+	case *string:
+		*v = value
+	case *int:
+		*v, err = strconv.Atoi(value)
+	case *int64:
+		*v, err = strconv.ParseInt(value, 10, 64)
+	case *time.Duration:
+		*v, err = time.ParseDuration(value)
+	}
+	return err
+}
+
+// parseSettings reads what appendSettings prints. Unknown elements are of a later
+// version, and skipped.
 func parseSettings(text []byte) (o Options, err error) {
 	r, err := anvl.ParseRecord(text)
 	if err != nil {
 		return o, err
 	}
 	for _, e := range r {
-		i := slices.IndexFunc(settings, func(s setting) bool { return strings.EqualFold(s.name, e.Name) })
-		if i < 0 {
-			continue
-		}
-		if err := settings[i].parse(&o, e.Value); err != nil {
-			return Options{}, fmt.Errorf("%s: %w", e.Name, err)
+		for _, s := range settings {
+			if !strings.EqualFold(s.name, e.Name) {
+				continue
+			}
+			if err := setOption(s.field(&o), e.Value); err != nil {
+				return Options{}, fmt.Errorf("%s: %w", e.Name, err)
+			}
 		}
 	}
-	if _, ok := r.Lookup("resourceSyncVersion"); !ok { // cut off: 1.1 would be a guess
+	if _, ok := r.Lookup("resourceSyncVersion"); !ok { // 1.1 would be a guess
 		return Options{}, errors.New("resourceSyncVersion is missing")
 	}
 	if _, err := o.complete(); err != nil {
@@ -183,8 +182,8 @@ func parseSettings(text []byte) (o Options, err error) {
 	return o, nil
 }
 
-// remember writes the settings, unless they are there, before anything is
-// published with them. What is there and makes no sense is set aside.
+// remember writes the settings before anything is published with them, unless
+// the file has them. A damaged file is set aside.
 func (p *Publisher) remember() error {
 	root := p.store.root()
 	o := p.Options

@@ -15,27 +15,27 @@ import (
 	"cutie/sitemap"
 )
 
-// A span is one line of the file lists or packages: a closed Change List, or
-// a package of a Change Dump. It covers the events first to last, of which
-// the last came at until; from is the time of the event before first, or when
-// the queue was made.
+// A span is one line of the file lists or packages: a closed Change List, or a
+// package of a Change Dump. It covers the events first to last. until is the
+// time of the last event; from is that of the event before first, or of the
+// creation of the queue.
 type span struct {
 	first, last queuefs.Seq
 	from, until time.Time
 	entries     int
-	length      int64  // octets of the entries, or of the package
+	length      int64  // bytes of the entries, or of the package
 	sha256      string // of the package, in hexadecimal; "-" for a list
 }
 
-// spans are the closed lists or packages of a set, and the file that has them.
+// spans are the closed lists or packages of a set, and their file.
 type spans struct {
 	file   string // "lists" or "packages"
 	all    []span
-	length int64 // octets of the file that count
+	length int64 // valid bytes of the file
 }
 
-// current returns the spans that reach up to next, the first event not
-// covered, without a gap between them, at most max of them.
+// current returns the last spans before the event next that follow each other
+// without a gap, at most max of them.
 func (s *spans) current(next queuefs.Seq, max int) []span {
 	i := len(s.all)
 	for i > 0 && len(s.all)-i < max && s.all[i-1].last+1 == next {
@@ -45,7 +45,7 @@ func (s *spans) current(next queuefs.Seq, max int) []span {
 	return s.all[i:]
 }
 
-// find returns the span that begins with the event first.
+// find returns the span from the event first on.
 func (s *spans) find(first queuefs.Seq) (span, bool) {
 	for i := len(s.all) - 1; i >= 0; i-- {
 		if s.all[i].first == first {
@@ -74,9 +74,9 @@ func (s *spans) before(first queuefs.Seq) int {
 	return n
 }
 
-// add puts a line at the end of the file, and returns when it is on stable
-// storage. What an earlier attempt may have left behind is cut off first. An
-// error that is not [queuefs.ErrFailed] means that there is no such line.
+// add puts a line at the end of the file; it is on stable storage when add
+// returns. The rest of an earlier attempt is cut off first. After an error other
+// than [queuefs.ErrFailed] the file does not have the line.
 func (s *spans) add(d *durable.Dir, base site, sp span) error {
 	f, err := d.Append(s.file)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *spans) add(d *durable.Dir, base site, sp span) error {
 	return nil
 }
 
-// read reads the file, which may be absent. A last line without its end was
-// not finished by a crash and does not count.
+// read reads the file, which may be absent. After a crash the last line may lack
+// its end; then it does not count.
 func (s *spans) read(d *durable.Dir, base site) error {
 	data, err := d.ReadFile(s.file, nil, 256<<20)
 	if errors.Is(err, fs.ErrNotExist) || len(data) == 0 && err == nil {

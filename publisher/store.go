@@ -129,26 +129,26 @@ func setAside(d *durable.Dir, name string) (string, error) {
 	}
 }
 
-// A draft is a file under a temporary name, until it is complete and on stable
+// A staged is a file under a temporary name, until it is complete and on stable
 // storage.
-type draft struct {
+type staged struct {
 	root *durable.Dir
 	name string // "" once it is in place
 	io.WriteCloser
 	sync func() error
 }
 
-func (s *store) draft() (*draft, error) {
+func (s *store) stage() (*staged, error) {
 	root := s.root()
 	f, name, err := root.Temp()
 	if err != nil {
 		return nil, err
 	}
-	return &draft{root: root, name: name, WriteCloser: f, sync: func() error { return root.SyncFile(f) }}, nil
+	return &staged{root: root, name: name, WriteCloser: f, sync: func() error { return root.SyncFile(f) }}, nil
 }
 
-// place gives the file its name in a directory, over an older one.
-func (d *draft) place(to *durable.Dir, name string) error {
+// commit gives the file its name in a directory, over an older one.
+func (d *staged) commit(to *durable.Dir, name string) error {
 	if err := d.sync(); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (d *draft) place(to *durable.Dir, name string) error {
 
 // discard closes the file, and removes it unless it is in place. A file that
 // cannot be removed goes when the home is opened next.
-func (d *draft) discard() {
+func (d *staged) discard() {
 	d.Close()
 	if d.name != "" {
 		d.root.Remove(d.name)

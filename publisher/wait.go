@@ -14,23 +14,23 @@ import (
 // lines of its manifests and its job files take at most.
 const pieces = 3
 
-// A roomError says that the disk has no free space for a package.
-type roomError struct{ octets int64 }
+// A spaceError says that the disk has no free space for a package.
+type spaceError struct{ octets int64 }
 
-func (e *roomError) Error() string {
+func (e *spaceError) Error() string {
 	return fmt.Sprintf("the disk cannot spare %d octets in a file for a package", e.octets)
 }
-func (e *roomError) Unwrap() error { return syscall.ENOSPC }
+func (e *spaceError) Unwrap() error { return syscall.ENOSPC }
 
-func (p *Publisher) spares(octets int64) bool { return p.Room == nil || p.Room(octets) }
+func (p *Publisher) hasSpace(octets int64) bool { return p.HasSpace == nil || p.HasSpace(octets) }
 
-// room returns a roomError if the disk cannot spare so many bytes, beside those
+// needSpace returns a spaceError if the disk cannot spare so many bytes, beside those
 // the task has taken.
-func (t *task) room(octets, taken int64) error {
-	if t.p.spares(octets) {
+func (t *task) needSpace(octets, taken int64) error {
+	if t.p.hasSpace(octets) {
 		return nil
 	}
-	return &roomError{octets + taken}
+	return &spaceError{octets + taken}
 }
 
 // A wait says why something was not made, and when it is tried again.
@@ -55,7 +55,7 @@ const hopeless = 3
 // fails records an attempt that failed at an instant.
 func (w *wait) fails(err error, now time.Time) {
 	w.octets, w.err = 0, err
-	if none := (*roomError)(nil); errors.As(err, &none) {
+	if none := (*spaceError)(nil); errors.As(err, &none) {
 		w.octets, w.failed, w.again = none.octets, 0, time.Time{}
 		return
 	}

@@ -109,18 +109,17 @@ func (s *set) nextTask(now bool, waits []*wait) *task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	may := func(w *wait) bool {
-		return !slices.Contains(waits, w) && (now || !w.pauses(s.p.Now()) && (w.octets == 0 || s.p.spares(w.octets)))
+		return !slices.Contains(waits, w) && (now || !w.pauses(s.p.Now()) && (w.octets == 0 || s.p.hasSpace(w.octets)))
 	}
-	t := &task{set: s, life: s.made.life}
-	run := t.packList
-	switch lists := s.unpacked(); {
-	case len(lists) > 0 && may(&s.made.lists):
-		t.list, t.wait = lists[0], &s.made.lists
-	case s.due() && may(&s.made.dump):
-		s.made.dumping = true
-		run, t.wait = t.makeDump, &s.made.dump
-	default:
+	lists := s.unpacked()
+	isList := len(lists) > 0 && may(&s.made.lists)
+	if !isList && !(s.due() && may(&s.made.dump)) {
 		return nil
+	}
+	t := &task{set: s, life: s.made.life, wait: &s.made.dump}
+	run := t.makeDump
+	if s.made.dumping = !isList; isList {
+		t.list, t.wait, run = lists[0], &s.made.lists, t.packList
 	}
 	if t.wait.failed < hopeless {
 		t.wait.octets = 0
@@ -162,7 +161,7 @@ func (t *task) stale() bool {
 // packList makes everything of a closed list. It calls pause often, and ends
 // when that returns false.
 func (t *task) packList(pause func() bool) error {
-	if err := t.room(pieces*t.list.length, 0); err != nil {
+	if err := t.needSpace(pieces*t.list.length, 0); err != nil {
 		return err
 	}
 	if err := t.compress(pause); err != nil {
@@ -187,7 +186,7 @@ func (t *task) compress(pause func() bool) error {
 		return err
 	}
 	defer entries.Close()
-	out, err := t.p.store.draft()
+	out, err := t.p.store.stage()
 	if err != nil {
 		return err
 	}
@@ -219,7 +218,7 @@ func (t *task) compress(pause func() bool) error {
 	if err := w.End(); err != nil {
 		return err
 	}
-	return out.place(dir, gzipFile(t.list.first))
+	return out.commit(dir, gzipFile(t.list.first))
 }
 
 // done records what became of a task that has ended, and reports whether the
@@ -232,7 +231,7 @@ func (t *task) done() bool {
 	if t.made.life != t.life {
 		return true // the set began anew meanwhile
 	}
-	passed, err := t.settle()
+	passed, err := t.outcome()
 	switch {
 	case errors.Is(err, dump.ErrStopped):
 		return true // on the way; the next attempt leaves a job out
@@ -246,9 +245,9 @@ func (t *task) done() bool {
 	return false
 }
 
-// settle returns why the task is passed over for good, or failed for now. mu is
+// outcome returns why the task is passed over for good, or failed for now. mu is
 // held.
-func (t *task) settle() (passed, err error) {
+func (t *task) outcome() (passed, err error) {
 	isDump := t.list.first == 0
 	if isDump {
 		t.made.dumping, t.made.unswept = false, t.made.unswept || t.err != nil

@@ -134,7 +134,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 
 	source := o.Source
 	source.BaseURI = base
-	source.Report, source.Room = damage(log), svc.Spares
+	source.Report, source.HasSpace = damage(log), svc.Spares
 	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}

@@ -13,35 +13,35 @@ import (
 	"cutie/queuefs"
 )
 
-// A place is the position of a Change Notification: an event, and its time or
-// that of the queue's creation. The next one begins behind it.
-type place struct {
+// A position is the end of a Change Notification: an event, and its time or that
+// of the creation of the queue. The next notification begins after it.
+type position struct {
 	seq queuefs.Seq
 	at  time.Time
 }
 
-// String returns the position as a hub keeps it.
-func (p place) String() string {
+// String prints the position for a hub.
+func (p position) String() string {
 	return strconv.FormatUint(uint64(p.seq), 10) + "-" + strconv.FormatInt(p.at.UnixMicro(), 10)
 }
 
-// parsePlace accepts only what String prints.
-func parsePlace(text string) (p place, err error) {
+// parsePosition accepts only what String prints.
+func parsePosition(text string) (p position, err error) {
 	seq, at, _ := strings.Cut(text, "-")
 	n, err := strconv.ParseUint(seq, 10, 64)
 	us, err2 := strconv.ParseInt(at, 10, 64)
-	p = place{queuefs.Seq(n), time.UnixMicro(us).UTC()}
+	p = position{queuefs.Seq(n), time.UnixMicro(us).UTC()}
 	if err != nil || err2 != nil || p.String() != text {
-		return place{}, fmt.Errorf("position %.40q is none of a Change Notification", text)
+		return position{}, fmt.Errorf("position %.40q is none of a Change Notification", text)
 	}
 	return p, nil
 }
 
-// A passage is a part of the Change Lists: the entries of events that follow
+// An excerpt is a part of the Change Lists: the entries of events that follow
 // each other.
-type passage struct {
+type excerpt struct {
 	from    time.Time // of the event before, or of the creation of the queue
-	upto    place
+	upto    position
 	entries []byte
 	more    bool
 }
@@ -56,21 +56,21 @@ func (s *set) history() ([]span, error) {
 	return append(slices.Clip(st.lists), st.mark.span()), nil
 }
 
-// passage returns the entries after a place, at most max bytes of them. If the
+// excerpt returns the entries after a position, at most max bytes of them. If the
 // lists do not reach back so far it begins with the oldest; likewise for a place
 // the queue does not have, of a former queue of the name or of a later state of
 // which this home is an older copy.
 //
-// Events without entries move the place and not its time: the from of the next
-// passage is the until of this one.
-func (s *set) passage(after place, max int) (passage, error) {
+// Events without entries move the position and not its time: the from of the next
+// excerpt is the until of this one.
+func (s *set) excerpt(after position, max int) (excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
-		return passage{}, err
+		return excerpt{}, err
 	}
 	open := lists[len(lists)-1]
 	if after.seq > open.last || after.at.Before(s.created()) {
-		after = place{0, lists[0].from}
+		after = position{0, lists[0].from}
 	}
 	if lists[0].first > after.seq+1 {
 		after.at = lists[0].from
@@ -79,21 +79,21 @@ func (s *set) passage(after place, max int) (passage, error) {
 		if l.last <= after.seq || l.length == 0 {
 			continue
 		}
-		p := passage{from: after.at, upto: place{l.last, l.until}}
+		p := excerpt{from: after.at, upto: position{l.last, l.until}}
 		whole, err := s.entries(l, after.seq, max, &p)
 		if err != nil {
-			return passage{}, err
+			return excerpt{}, err
 		}
 		if p.more = !whole || l.last < open.last; len(p.entries) > 0 {
 			return p, nil
 		}
 	}
-	return passage{upto: place{open.last, after.at}}, nil
+	return excerpt{upto: position{open.last, after.at}}, nil
 }
 
 // entries reads the entries of a list after an event, and reports whether these
 // are all to its end.
-func (s *set) entries(l span, after queuefs.Seq, max int, p *passage) (whole bool, err error) {
+func (s *set) entries(l span, after queuefs.Seq, max int, p *excerpt) (whole bool, err error) {
 	file, err := s.open(entriesFile(l.first))
 	if err != nil {
 		return false, err
@@ -105,7 +105,7 @@ func (s *set) entries(l span, after queuefs.Seq, max int, p *passage) (whole boo
 		_, err = file.ReadAt(p.entries, from)
 	}
 	if whole = from+int64(len(p.entries)) == l.length; err == nil && !whole {
-		// The last event may have more entries: it waits for the next passage.
+		// The last event may have more entries: it waits for the next excerpt.
 		var n int
 		n, p.upto, err = trim(p.entries)
 		p.entries = p.entries[:n]
@@ -117,10 +117,10 @@ func (s *set) entries(l span, after queuefs.Seq, max int, p *passage) (whole boo
 }
 
 // newest returns the last entries, at most max bytes of them.
-func (s *set) newest(max int) (passage, error) {
+func (s *set) newest(max int) (excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
-		return passage{}, err
+		return excerpt{}, err
 	}
 	open := lists[len(lists)-1]
 	l := open
@@ -129,7 +129,7 @@ func (s *set) newest(max int) (passage, error) {
 			l = lists[i]
 		}
 	}
-	p := passage{from: l.from, upto: place{open.last, open.until}}
+	p := excerpt{from: l.from, upto: position{open.last, open.until}}
 	if l.length == 0 {
 		return p, nil
 	}
@@ -197,10 +197,10 @@ func search(r io.ReaderAt, length int64, after queuefs.Seq) (int64, error) {
 	return hi, nil
 }
 
-// trim returns how many octets of a text are entries of events that are surely
-// there to their last entry, and the last of these events.
-func trim(text []byte) (n int, last place, err error) {
-	var before place // of the entry before
+// trim returns how many bytes of a text are entries of complete events, and the
+// last of these events. The last event in the text may be incomplete.
+func trim(text []byte) (n int, last position, err error) {
+	var before position // of the entry before
 	end := 0
 	for line := range bytes.Lines(text) {
 		if line[len(line)-1] != '\n' {
@@ -208,7 +208,7 @@ func trim(text []byte) (n int, last place, err error) {
 		}
 		at, err := parseEntry(line)
 		if err != nil {
-			return 0, place{}, err
+			return 0, position{}, err
 		}
 		if at.seq != before.seq {
 			n, last = end, before
@@ -216,19 +216,19 @@ func trim(text []byte) (n int, last place, err error) {
 		before, end = at, end+len(line)
 	}
 	if n == 0 {
-		return 0, place{}, errEntry
+		return 0, position{}, errEntry
 	}
 	return n, last, nil
 }
 
-// parseEntry returns the event of the entry that a text begins with.
-func parseEntry(text []byte) (place, error) {
+// parseEntry returns the event of the first entry in a text.
+func parseEntry(text []byte) (position, error) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		text = text[:i]
 	}
 	seq, err := strconv.ParseUint(between(text, `cut:seq="`, '"'), 10, 64)
 	if err != nil {
-		return place{}, errEntry
+		return position{}, errEntry
 	}
 	when := between(text, ` datetime="`, '"')
 	if when == "" {
@@ -236,9 +236,9 @@ func parseEntry(text []byte) (place, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, when)
 	if err != nil {
-		return place{}, errEntry
+		return position{}, errEntry
 	}
-	return place{queuefs.Seq(seq), at}, nil
+	return position{queuefs.Seq(seq), at}, nil
 }
 
 func between(text []byte, open string, end byte) string {
