@@ -58,7 +58,7 @@ func TestHomesOfAFormerVersionOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGTERM} {
+			for round, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGTERM} {
 				d := serveHome(t, home)
 				for line := range strings.Lines(string(list)) {
 					want, id, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -86,7 +86,8 @@ func TestHomesOfAFormerVersionOpen(t *testing.T) {
 					t.Errorf("cull: %v: %s", err, out)
 				}
 				_, changes := ask(t, "GET", d.url+".well-known/resourcesync/jobs/replica/changelist.xml")
-				if !strings.Contains(changes, `cut:event="submit"`) || strings.Contains(changes, `cut:event="phase"`) {
+				// The first stop lets go of the journal of the former version.
+				if round < 2 && !strings.Contains(changes, `cut:event="submit"`) || strings.Contains(changes, `cut:event="phase"`) {
 					t.Errorf("got changes %s", changes)
 				}
 				if end == syscall.SIGKILL {

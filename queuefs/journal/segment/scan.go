@@ -120,11 +120,11 @@ func (r *scan) segment(s *segment) error {
 		if err != nil && !errors.Is(err, errDamaged) {
 			return err
 		}
-		earlier := r.earlier(s, b, off)
-		if err == nil && (earlier || b.number >= r.next) {
+		earlier := err == nil && r.earlier(s, b, off)
+		if err == nil && (earlier || s.after(b) > r.next) {
 			err = s.table(b, off)
-		} else if err == nil {
-			err = errDamaged // of no use
+		} else {
+			err = errDamaged // or of no use
 		}
 		if err != nil {
 			skipped = true
@@ -163,12 +163,12 @@ func (r *scan) segment(s *segment) error {
 	return nil
 }
 
-// earlier reports whether a batch is before the record From.
+// earlier reports whether all of a batch is before the record From.
 func (r *scan) earlier(s *segment, b stored, off int64) bool {
 	if s.former {
 		return position(s.number, off) < r.From
 	}
-	return journal.LSN(b.number) < r.From
+	return journal.LSN(s.after(b)) <= r.From
 }
 
 // cutTail cuts a batch a crash has torn: it is not found again without its
