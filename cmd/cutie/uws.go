@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
@@ -69,7 +70,8 @@ type uwsClient struct {
 // The parts of UWS documents used here.
 type (
 	uwsJobs struct {
-		Refs []struct {
+		XMLName xml.Name `xml:"jobs"`
+		Refs    []struct {
 			ID      string `xml:"id,attr"`
 			Phase   string `xml:"phase"`
 			RunID   string `xml:"runId"`
@@ -77,6 +79,7 @@ type (
 		} `xml:"jobref"`
 	}
 	uwsJob struct {
+		XMLName xml.Name    `xml:"job"`
 		Version string      `xml:"version,attr"`
 		Phase   string      `xml:"phase"`
 		Results []uwsResult `xml:"results>result"`
@@ -130,7 +133,7 @@ func (s *uwsClient) list(ctx context.Context, last int) error {
 		return err
 	}
 	var jobs uwsJobs
-	if err := unmarshalUWS(text, "jobs", &jobs); err != nil {
+	if err := unmarshalUWS(text, &jobs); err != nil {
 		return err
 	}
 	var all []string
@@ -160,7 +163,7 @@ func (s *uwsClient) create(ctx context.Context, args []string) error {
 		defer end()
 		body, mediaType = r, media
 	}
-	resp, err := s.sendBody(ctx, &web, http.MethodPost, s.url, body, mediaType)
+	resp, err := s.send(ctx, &web, http.MethodPost, s.url, body, mediaType)
 	if err != nil {
 		return err
 	}
@@ -224,7 +227,7 @@ func (s *uwsClient) result(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("result %s: %w", args[0], err)
 	}
-	resp, err := s.send(ctx, s.web, http.MethodGet, ref.String(), nil)
+	resp, err := s.send(ctx, s.web, http.MethodGet, ref.String(), nil, "")
 	if err != nil {
 		return err
 	}

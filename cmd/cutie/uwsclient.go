@@ -21,29 +21,21 @@ func (s *uwsClient) job(ctx context.Context, query string) (j uwsJob, err error)
 	if err != nil {
 		return j, err
 	}
-	if err = unmarshalUWS(text, "job", &j); err == nil && j.Phase == "" {
+	if err = unmarshalUWS(text, &j); err == nil && j.Phase == "" {
 		err = errors.New("the job has no phase")
 	}
 	return j, err
 }
 
-func unmarshalUWS(text []byte, name string, v any) error {
-	var root struct{ XMLName xml.Name }
-	err := xml.Unmarshal(text, &root)
-	if err == nil && root.XMLName.Local != name {
-		err = fmt.Errorf("%s instead of %s", root.XMLName.Local, name)
-	}
-	if err == nil {
-		err = xml.Unmarshal(text, v)
-	}
-	if err != nil {
+func unmarshalUWS(text []byte, v any) error {
+	if err := xml.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("not a document of UWS: %w", err)
 	}
 	return nil
 }
 
 func (s *uwsClient) read(ctx context.Context, where string) ([]byte, error) {
-	resp, err := s.send(ctx, s.web, http.MethodGet, where, nil)
+	resp, err := s.send(ctx, s.web, http.MethodGet, where, nil, "")
 	if err != nil {
 		return nil, err
 	}
@@ -55,31 +47,26 @@ func (s *uwsClient) read(ctx context.Context, where string) ([]byte, error) {
 	return text, err
 }
 
+const mediaForm = "application/x-www-form-urlencoded"
+
 // post sends a form and follows redirects.
 func (s *uwsClient) post(ctx context.Context, where string, form url.Values) error {
-	resp, err := s.send(ctx, s.web, http.MethodPost, where, form)
+	resp, err := s.send(ctx, s.web, http.MethodPost, where, strings.NewReader(form.Encode()), mediaForm)
 	if err != nil {
 		return err
 	}
 	return resp.Body.Close()
 }
 
-const mediaForm = "application/x-www-form-urlencoded"
-
-// send sends a form.
-func (s *uwsClient) send(ctx context.Context, web *http.Client, method, where string, form url.Values) (*http.Response, error) {
-	return s.sendBody(ctx, web, method, where, strings.NewReader(form.Encode()), mediaForm)
-}
-
-// sendBody returns an error for answers from status 400 on.
-func (s *uwsClient) sendBody(ctx context.Context, web *http.Client, method, where string, body io.Reader, mediaType string) (*http.Response, error) {
+// send sends a request. It returns an error for answers from status 400 on.
+func (s *uwsClient) send(ctx context.Context, web *http.Client, method, where string, body io.Reader, mediaType string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, where, body)
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("User-Agent", agent())
 	r.Header.Set("Accept", "application/xml, text/xml, */*;q=0.5")
-	if method == http.MethodPost {
+	if mediaType != "" {
 		r.Header.Set("Content-Type", mediaType)
 	}
 	resp, err := web.Do(r)
