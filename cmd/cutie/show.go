@@ -31,7 +31,7 @@ cutie ls jobs -q | cutie show jobs - -t json`,
 }
 
 // mayExist refuses names impossible for a job, which no URL could carry: with the
-// error for the queue, or with [job.ErrNoJob].
+// error for the queue, or with [queuefs.ErrNoJob].
 func mayExist(ctx context.Context, t *target, queue, job string) error {
 	if _, err := queuefs.ParseJobID(job); err == nil {
 		return nil
