@@ -81,8 +81,8 @@ func (s *Service) fileNow() error {
 func (q *Queue) behindJobs() map[JobID]bool {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	ids := make(map[JobID]bool, len(q.dirty))
-	for _, id := range q.dirty {
+	ids := make(map[JobID]bool, len(q.backlog.dirty))
+	for _, id := range q.backlog.dirty {
 		ids[id] = true
 	}
 	return ids

@@ -176,26 +176,14 @@ func (q *Queue) settle() {
 func (q *Queue) behind(at journal.LSN) bool {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	for u := range q.unfiled.all() {
-		if u.text < at || u.payload != 0 && u.payload < at {
-			return true
-		}
-	}
-	return false
+	return q.idx.BehindOf(at)
 }
 
 // forget drops the places of events before the record first.
 func (q *Queue) forget(first journal.LSN) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := 0
-	for n < len(q.events) && q.events[n] < first {
-		n++
-	}
-	if n > 0 {
-		q.events = append([]journal.LSN(nil), q.events[n:]...)
-		q.firstSeq += Seq(n)
-	}
+	q.idx.History.Forget(first)
 }
 
 // stagedPages are index files under temporary names.

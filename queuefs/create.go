@@ -109,10 +109,10 @@ func (q *Queue) begin() error {
 		return err
 	}
 	q.idx.Reach(former)
-	q.before = q.idx.Last().Seq
+	q.life.before = q.idx.Last().Seq
 	q.set.announced = q.set.facts.SHA256 // the queue begins with this file
-	q.since = q.svc.log.Stats().Next
-	x := q.indexed(q.since)
+	q.life.since = q.svc.log.Stats().Next
+	x := q.indexed(q.life.since)
 	x.bare, x.empty = true, q.idx.Pages() == 0
 	return queueIndexIn(dir, q.id).Write(x.file())
 }
@@ -122,8 +122,8 @@ func (q *Queue) begin() error {
 func (s *Service) beginAgain() error {
 	at, late := s.log.Stats().Next, false
 	for _, q := range s.queues {
-		if q.since > at {
-			q.since, q.idx.Changed, late = at, true, true
+		if q.life.since > at {
+			q.life.since, q.idx.Changed, late = at, true, true
 		}
 	}
 	if !late {
@@ -146,8 +146,7 @@ func (s *Service) listQueue(id string) error {
 
 // openQueue opens the directories of a queue and gives it its properties.
 func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)) (_ *Queue, err error) {
-	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]copied{}}, idx: index.New(id),
-		unfiled: places{}, temps: map[JobID]string{}}
+	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]copied{}}, idx: index.New(id), backlog: backlog{temps: map[JobID]string{}}}
 	defer func() {
 		if err != nil {
 			q.closeDirs()

@@ -69,10 +69,10 @@ func (q *Queue) fetch(ids []JobID, payloads bool) ([]Job, [][]byte, error) {
 // bytes beside it. It returns false if that is not possible or does not verify.
 func (q *Queue) journaled(id JobID, limit int64) (j Job, payload []byte, ok bool) {
 	v, ok := q.view(id)
-	if !ok || v.u.text == 0 {
+	if !ok || v.Journaled.File == 0 {
 		return j, nil, false
 	}
-	beside := v.u.payload == v.u.text && v.Size <= limit
+	beside := v.Journaled.Payload == v.Journaled.File && v.Size <= limit
 	text, payload, err := q.journaledParts(&v, beside)
 	if err != nil || sha256.Sum256(text) != v.FileSHA256 {
 		return j, nil, false
@@ -90,17 +90,17 @@ func (q *Queue) journaled(id JobID, limit int64) (j Job, payload []byte, ok bool
 // journaledParts reads the job file of a job from the journal, and its payload if
 // wanted.
 func (q *Queue) journaledParts(v *view, wanted bool) (text, payload []byte, err error) {
-	n, beside := v.FileLength, v.u.payload == v.u.text
+	n, beside := v.FileLength, v.Journaled.Payload == v.Journaled.File
 	if wanted && beside {
 		n += int(v.Size)
 	}
-	r, err := q.recordAt(v.u.text, v.MediaType, n)
+	r, err := q.recordAt(v.Journaled.File, v.MediaType, n)
 	switch {
 	case err != nil:
 	case wanted && beside:
 		payload = r.payload
 	case wanted:
-		payload, err = q.journaledPayload(v.u.payload, v.MediaType, v.Size)
+		payload, err = q.journaledPayload(v.Journaled.Payload, v.MediaType, v.Size)
 	}
 	if err == nil && (r.text == nil || wanted && int64(len(payload)) != v.Size) {
 		err = errRecord

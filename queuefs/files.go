@@ -99,8 +99,8 @@ const filers = 8
 // as long as there is time. Others may write some of them meanwhile.
 func (q *Queue) fileMany(inTime func() bool) error {
 	q.mu.RLock()
-	n := len(q.dirty)
-	until := q.drafted + uint64(n)
+	n := len(q.backlog.dirty)
+	until := q.backlog.drafted + uint64(n)
 	q.mu.RUnlock()
 	var failed atomic.Bool
 	some := func() error {
@@ -133,7 +133,7 @@ func (q *Queue) fileMany(inTime func() bool) error {
 func (q *Queue) draftedBelow(n uint64) bool {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	return q.drafted < n
+	return q.backlog.drafted < n
 }
 
 // makeRoom removes the files of all culled jobs that have some, and on a full
@@ -168,18 +168,18 @@ func (q *Queue) culledFirst() int {
 		j, ok := q.idx.Known(id)
 		return ok && j.Status == 0
 	}
-	if !slices.ContainsFunc(q.dirty, culled) {
+	if !slices.ContainsFunc(q.backlog.dirty, culled) {
 		return 0
 	}
 	var first, rest []JobID
-	for _, id := range q.dirty {
+	for _, id := range q.backlog.dirty {
 		if culled(id) {
 			first = append(first, id)
 		} else {
 			rest = append(rest, id)
 		}
 	}
-	q.dirty = append(first, rest...)
+	q.backlog.dirty = append(first, rest...)
 	return len(first)
 }
 

@@ -58,26 +58,26 @@ func (q *Queue) fileSome(n int) (int, error) {
 func (q *Queue) takeDirty(n int) ([]draft, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n = min(n, len(q.dirty))
+	n = min(n, len(q.backlog.dirty))
 	if n == 0 {
-		q.dirty = nil
+		q.backlog.dirty = nil
 		return nil, nil
 	}
 	drafts := make([]draft, 0, n)
 	for octets := int64(0); len(drafts) < n && octets < filedOctets; {
-		d := draft{id: q.dirty[len(drafts)]}
+		d := draft{id: q.backlog.dirty[len(drafts)]}
 		var ok bool
 		if d.v.Job, ok = q.idx.Known(d.id); !ok {
 			return nil, ErrClosed
 		}
-		d.v.u, d.v.temp = q.unfiled.of(d.id), q.temps[d.id]
-		if d.v.u.payload != 0 {
+		d.v.temp = q.backlog.temps[d.id]
+		if d.v.Journaled.Payload != 0 {
 			octets += d.v.Size
 		}
 		drafts = append(drafts, d)
 	}
-	q.dirty = q.dirty[len(drafts):]
-	q.drafted += uint64(len(drafts))
+	q.backlog.dirty = q.backlog.dirty[len(drafts):]
+	q.backlog.drafted += uint64(len(drafts))
 	return drafts, nil
 }
 
@@ -98,22 +98,18 @@ func (q *Queue) filed(d *draft) bool {
 			q.idx.SetFiled(d.id, index.FiledUnknown)
 			q.svc.room.unsure.Add(1)
 		}
-		q.dirty = append(q.dirty, d.id)
+		q.backlog.dirty = append(q.backlog.dirty, d.id)
 		return true
 	}
 	q.idx.SetFiled(d.id, d.v.Status)
 	if d.v.Status != 0 {
 		q.idx.SetPayloadFiled(d.id)
 	}
-	delete(q.temps, d.id)
-	if u := q.unfiled.of(d.id); u != d.v.u {
-		u.payload = 0
-		q.unfiled.put(d.id, u)
-		q.dirty = append(q.dirty, d.id)
+	delete(q.backlog.temps, d.id)
+	if !q.idx.SetFilesWritten(d.id, d.v.Journaled) {
+		q.backlog.dirty = append(q.backlog.dirty, d.id)
 		return true
 	}
-	q.unfiled.drop(d.id)
-	q.idx.SetBehind(d.id, false)
 	q.svc.dirty.Add(-1)
 	return true
 }
@@ -132,8 +128,8 @@ func (q *Queue) fileDrafts(drafts []draft) error {
 			break
 		}
 	}
-	placed, unplaced := inTurn(&q.turns.payload, drafts[:ready], q.placePayload)
-	done, undone := inTurn(&q.turns.text, drafts[:placed], q.placeText)
+	placed, unplaced := inTurn(&q.filing.payload, drafts[:ready], q.placePayload)
+	done, undone := inTurn(&q.filing.text, drafts[:placed], q.placeText)
 	for i := range done {
 		drafts[i].done = true
 	}
@@ -182,7 +178,7 @@ func (q *Queue) prepare(d *draft) error {
 		return nil
 	}
 	var err error
-	if d.text, d.payload, err = q.journaledParts(&d.v, !d.v.PayloadFiled && d.v.temp == "" && d.v.u.payload != 0); err != nil {
+	if d.text, d.payload, err = q.journaledParts(&d.v, !d.v.PayloadFiled && d.v.temp == "" && d.v.Journaled.Payload != 0); err != nil {
 		return err
 	}
 	if d.payload != nil {

@@ -25,7 +25,7 @@ func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Others, this, and others again.
-	if got := len(q.dirty); got != 2*filedAtOnce {
+	if got := len(q.backlog.dirty); got != 2*filedAtOnce {
 		t.Errorf("%d jobs are behind, want %d: those that came meanwhile", got, 2*filedAtOnce)
 	}
 	if err := s.Close(); err != nil {

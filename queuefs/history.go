@@ -3,7 +3,6 @@ package queuefs
 import (
 	"errors"
 	"io"
-	"slices"
 
 	"cutie/queuefs/journal"
 )
@@ -27,13 +26,11 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 		q.mu.RUnlock()
 		return nil, nil
 	}
-	if len(q.events) == 0 || after+1 < q.firstSeq || after+1 >= q.firstSeq+Seq(len(q.events)) {
-		q.mu.RUnlock()
+	places, ok := q.idx.History.After(after, max)
+	q.mu.RUnlock()
+	if !ok {
 		return nil, ErrGone
 	}
-	from := q.events[after+1-q.firstSeq:]
-	places := slices.Clone(from[:min(len(from), max)])
-	q.mu.RUnlock()
 	events := make([]Event, 0, len(places))
 	buf := make([]byte, recHead)
 	var r record

@@ -145,7 +145,7 @@ func (s *Service) replayed(r *record, at journal.LSN, size int) {
 		s.strays[r.queue] = s.strays[r.queue].Max(index.Numbers{Job: r.job, Seq: r.seq})
 	}
 	switch {
-	case q != nil && at < q.since:
+	case q != nil && at < q.life.since:
 		// Of a queue of the name that was removed.
 	case q == nil && at < s.past:
 		// Of a queue that was removed.
@@ -164,10 +164,10 @@ func (s *Service) replayed(r *record, at journal.LSN, size int) {
 func (s *Service) sweepTemps() error {
 	wanted := map[string]bool{}
 	for _, q := range s.queues {
-		for _, name := range q.temps {
+		for _, name := range q.backlog.temps {
 			wanted[name] = true
 		}
-		for _, w := range q.results {
+		for _, w := range q.backlog.results {
 			for _, p := range w.place {
 				wanted[p.temp] = true
 			}
@@ -205,7 +205,7 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 		q.idx.SetMediaTypes(x.types)
 		q.idx.Reach(x.last)
 		q.idx.LastSubmit, q.idx.LastConsume = x.submitted, x.consumed
-		q.since, q.before, q.set.announced = x.since, x.before, x.info
+		q.life.since, q.life.before, q.set.announced = x.since, x.before, x.info
 	} else if err := q.recount(); err != nil {
 		return was, err
 	}

@@ -59,7 +59,7 @@ type copied struct{ text, payload []byte }
 
 // matches reports whether the copy is that of a job as it is now.
 func (c copied) matches(v *view) bool {
-	return v.u.text == 0 && sameDigest(c.text, v.FileSHA256) && sameDigest(c.payload, v.SHA256)
+	return v.Journaled.File == 0 && sameDigest(c.text, v.FileSHA256) && sameDigest(c.payload, v.SHA256)
 }
 
 // find returns what a loaded pack has of a job.
@@ -262,7 +262,7 @@ func (q *Queue) writePack(n int, ids []JobID) error {
 			break
 		}
 		v, ok := q.view(id)
-		if !ok || v.u.text == 0 || v.u.payload == 0 {
+		if !ok || v.Journaled.File == 0 || v.Journaled.Payload == 0 {
 			continue // its files are as good
 		}
 		text, payload, err := q.journaledParts(&v, true)

@@ -90,7 +90,7 @@ type queueIndex struct {
 // indexed returns what the file says of the queue; q.mu is held.
 func (q *Queue) indexed(at journal.LSN) queueIndex {
 	x := queueIndex{last: q.idx.Last(), submitted: q.idx.LastSubmit, consumed: q.idx.LastConsume,
-		created: q.set.info.Created.UnixMicro(), types: q.idx.MediaTypes(), info: q.set.announced, at: at, since: q.since, before: q.before}
+		created: q.set.info.Created.UnixMicro(), types: q.idx.MediaTypes(), info: q.set.announced, at: at, since: q.life.since, before: q.life.before}
 	if !q.set.made {
 		x.settings = q.set.file
 	}

@@ -25,29 +25,38 @@ type Queue struct {
 
 	packs      packs
 	tombstones tombstoneFile
-	filing     sync.RWMutex                       // read-held while files of a job are written
-	turns      struct{ payload, text sync.Mutex } // held while entries of the directories change
+	filing     filing
 
-	mu     sync.RWMutex
-	set    queueSettings
-	since  journal.LSN // what the journal has before is of a former queue of the name
-	before Seq         // last event of former queues of the name
-	gone   bool        // removed
-	idx    *index.Index
-
-	// What follows reflects committed events only.
-	pending   []*change // on their way to the journal, in order
-	events    []journal.LSN
-	firstSeq  Seq // of events[0]
-	unfiled   places
-	temps     map[JobID]string     // large payloads not yet under their name
-	results   map[JobID]resultWork // results not yet under their names, or not yet removed
+	mu        sync.RWMutex // guards all below
+	set       queueSettings
+	life      life
+	idx       *index.Index // of committed changes
+	pending   []*change    // on their way to the journal, in order
+	backlog   backlog
 	retention retention
-	dirty     []JobID // whose files are behind the journal, oldest first
-	drafted   uint64  // jobs ever taken from dirty
-
 	watch     watch
 	consumers consumers
+}
+
+// A life has the beginning of a queue, after former ones of its name, and its end.
+type life struct {
+	since  journal.LSN // records before are of a former queue
+	before Seq         // last event of a former queue
+	gone   bool        // removed
+}
+
+// filing has the locks of the files of jobs.
+type filing struct {
+	sync.RWMutex             // read-held while files of a job are written
+	payload, text sync.Mutex // held while entries of the directories change
+}
+
+// A backlog is the work of the journal on the files of jobs.
+type backlog struct {
+	dirty   []JobID              // jobs behind the journal, oldest first
+	drafted uint64               // jobs ever taken from dirty
+	temps   map[JobID]string     // large payloads not yet under their names
+	results map[JobID]resultWork // results not yet under their names, or not yet removed
 }
 
 // queueDirs are the open directories of a queue; status is by [Status].
@@ -118,7 +127,7 @@ func (q *Queue) append(build func() ([]*record, error)) (c *change, use journal.
 	defer e.put()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.gone {
+	if q.life.gone {
 		return nil, 0, 0, fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 	}
 	saved := q.idx.Minted()
@@ -209,23 +218,16 @@ func (q *Queue) apply(r *record, at journal.LSN, replayed bool) {
 		q.applyInfo(r, at)
 		return
 	}
-	c := r.change(replayed)
+	c := r.change(at, replayed)
 	later := replayed && q.idx.Version(r.job) >= r.seq && q.hasResultFiles(r.job)
 	before := q.idx.Apply(&c)
 	q.followResults(r, before.Results || later)
 
-	u := q.unfiled.of(r.job)
-	u.text = at
-	if r.flags&recInline != 0 {
-		u.payload = at
-	}
 	if r.flags&recTemp != 0 {
-		q.temps[r.job] = r.temp
+		q.backlog.temps[r.job] = r.temp
 	}
-	q.unfiled.put(r.job, u)
 	if !before.Behind {
-		q.idx.SetBehind(r.job, true)
-		q.dirty = append(q.dirty, r.job)
+		q.backlog.dirty = append(q.backlog.dirty, r.job)
 		q.svc.dirty.Add(1)
 		if !replayed && before.Filed == 0 {
 			q.svc.room.bare.Add(1)
@@ -236,10 +238,7 @@ func (q *Queue) apply(r *record, at journal.LSN, replayed bool) {
 
 // note keeps the place of the event in the journal.
 func (q *Queue) note(r *record, at journal.LSN) {
-	if len(q.events) == 0 || r.seq != q.firstSeq+Seq(len(q.events)) {
-		q.events, q.firstSeq = q.events[:0], r.seq
-	}
-	q.events = append(q.events, at)
+	q.idx.History.Note(r.seq, at)
 	q.idx.Reach(index.Numbers{Job: r.job, Seq: r.seq, Time: r.time})
 }
 

@@ -27,7 +27,6 @@ const maxJobFile = 3*MaxSidecar + 256<<10
 // view is a consistent look at what memory says of a job.
 type view struct {
 	index.Job
-	u    unfiled
 	temp string
 }
 
@@ -35,7 +34,7 @@ func (q *Queue) view(id JobID) (v view, ok bool) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	if v.Job, ok = q.idx.Job(id); ok {
-		v.u, v.temp = q.unfiled.of(id), q.temps[id]
+		v.temp = q.backlog.temps[id]
 	}
 	return v, ok
 }
@@ -55,7 +54,7 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 		}
 		var text []byte
 		var err error
-		if v.u.text != 0 {
+		if v.Journaled.File != 0 {
 			text, _, err = q.journaledParts(&v, false)
 		} else {
 			text = make([]byte, 0, v.FileLength+512)
@@ -251,8 +250,8 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 		if size <= inlineLimit {
 			var data []byte
 			switch {
-			case v.u.payload != 0:
-				data, err = q.journaledPayload(v.u.payload, v.MediaType, size)
+			case v.Journaled.Payload != 0:
+				data, err = q.journaledPayload(v.Journaled.Payload, v.MediaType, size)
 			default:
 				data = make([]byte, 0, size+512)
 				if v.temp != "" {
@@ -318,7 +317,7 @@ func (q *Queue) State() QueueState {
 	defer q.mu.RUnlock()
 	x, n, last := q.idx, &q.idx.Counts, q.idx.Last()
 	s := QueueState{Info: q.set.info, Pending: n.Status[Pending], Consumed: n.Status[Consumed], Deleted: n.Status[Deleted],
-		Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: q.before, Damage: q.set.bad, LastEvent: micro(last.Time)}
+		Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: q.life.before, Damage: q.set.bad, LastEvent: micro(last.Time)}
 	s.LastSubmission, s.LastConsumption = microOrZero(x.LastSubmit), microOrZero(x.LastConsume)
 	if j, ok := x.Job(x.First()); ok {
 		s.Oldest = micro(j.Submitted)

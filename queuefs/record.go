@@ -3,6 +3,7 @@ package queuefs
 import (
 	"crypto/sha256"
 	"cutie/queuefs/index"
+	"cutie/queuefs/journal"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -237,13 +238,13 @@ func (r *record) setText(text []byte) {
 	r.fileSHA = sha256.Sum256(text)
 }
 
-// change is what the record says of its job.
-func (r *record) change(replayed bool) index.Change {
+// change returns the change of the record, with its number or 0.
+func (r *record) change(at journal.LSN, replayed bool) index.Change {
 	return index.Change{Kind: r.kind, Job: r.job, Seq: r.seq, Time: r.time, LeaseEnds: r.ends, Destroy: r.destroy,
 		Standing: index.Standing{Status: r.to, Outcome: r.outcome, Held: r.flags&recHeld != 0, Leased: r.flags&recLeased != 0,
 			Results: r.flags&recResults != 0, Retained: r.flags&recRetained != 0},
 		FileLength: r.textSize, FileSHA256: r.fileSHA, Size: r.size, Submitted: r.submitted, SHA256: r.sha, MD5: r.md5,
-		MediaType: r.mediaType, Replayed: replayed}
+		MediaType: r.mediaType, At: at, Inline: r.flags&recInline != 0, Replayed: replayed}
 }
 
 // sums gives the record what the index knows of the payload's digests.

@@ -105,7 +105,7 @@ func (q *Queue) seal(ctx context.Context) error {
 			return err
 		}
 		if q.idx.Minted().Seq == q.idx.Last().Seq {
-			q.gone = true
+			q.life.gone = true
 			q.mu.Unlock()
 			return nil
 		}
@@ -118,7 +118,7 @@ func (q *Queue) seal(ctx context.Context) error {
 func (q *Queue) unseal() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.gone = false
+	q.life.gone = false
 }
 
 // unlist removes a sealed queue from queues.txt: from then on it does not exist. A

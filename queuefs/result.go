@@ -235,7 +235,7 @@ func (q *Queue) Result(id JobID, name string) (Result, *Payload, error) {
 
 func (q *Queue) openResult(id JobID, name string) (*os.File, error) {
 	q.mu.RLock()
-	w := q.results[id]
+	w := q.backlog.results[id]
 	q.mu.RUnlock()
 	for _, p := range w.place {
 		if p.name == name {

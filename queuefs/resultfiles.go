@@ -31,7 +31,7 @@ type placeResult struct{ temp, name string }
 // followResults notes the demands of the record on the results of its job; had
 // reports whether there may be files. q.mu is held.
 func (q *Queue) followResults(r *record, had bool) {
-	w, waits := q.results[r.job]
+	w, waits := q.backlog.results[r.job]
 	switch {
 	case r.flags&recResult != 0:
 		temp, name, _ := strings.Cut(r.temp, "/")
@@ -46,10 +46,10 @@ func (q *Queue) followResults(r *record, had bool) {
 	default:
 		return
 	}
-	if q.results == nil {
-		q.results = map[JobID]resultWork{}
+	if q.backlog.results == nil {
+		q.backlog.results = map[JobID]resultWork{}
 	}
-	q.results[r.job] = w
+	q.backlog.results[r.job] = w
 }
 
 // hasResultFiles reports whether the job has results on disk. It stands in for the
@@ -69,7 +69,7 @@ func (q *Queue) hasResultFiles(id JobID) bool {
 // again after any of its steps, and after a crash from the start.
 func (q *Queue) fileResults(id JobID) error {
 	q.mu.RLock()
-	w, ok := q.results[id]
+	w, ok := q.backlog.results[id]
 	q.mu.RUnlock()
 	if !ok {
 		return nil
@@ -79,16 +79,16 @@ func (q *Queue) fileResults(id JobID) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := q.results[id]
+	n := q.backlog.results[id]
 	if n.wipes == w.wipes {
 		n.place = n.place[len(w.place):]
 	}
 	n.wipes -= w.wipes
 	n.drop = n.drop[len(w.drop):]
 	if n.wipes == 0 && len(n.place) == 0 && len(n.drop) == 0 {
-		delete(q.results, id)
+		delete(q.backlog.results, id)
 	} else {
-		q.results[id] = n
+		q.backlog.results[id] = n
 	}
 	return nil
 }

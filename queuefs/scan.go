@@ -119,7 +119,7 @@ func (q *Queue) scan(pages map[int]bool) error {
 		r.setType(j.MediaType)
 		r.setText(text)
 		q.payloadSums(r, &j)
-		c := r.change(false)
+		c := r.change(0, false)
 		q.idx.Apply(&c)
 		q.idx.SetPayloadFiled(id)
 		q.idx.SetFiled(id, where[id])

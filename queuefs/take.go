@@ -108,7 +108,7 @@ func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
 		return nil, ErrEmpty
 	}
 	q.mu.Lock()
-	if q.gone {
+	if q.life.gone {
 		q.mu.Unlock()
 		return nil, fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 	}
@@ -134,7 +134,7 @@ func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
 		q.consumers.line = slices.Delete(q.consumers.line, i, i+1)
 	}
 	taken := w.taken
-	if q.gone {
+	if q.life.gone {
 		stopped = fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 	}
 	q.mu.Unlock()

@@ -83,7 +83,7 @@ func (q *Queue) findPayload(id JobID) error {
 			return q.noJob()
 		}
 		size := v.Size
-		if v.u.payload != 0 {
+		if v.Journaled.Payload != 0 {
 			return nil
 		}
 		if c := q.packs.find(id); c.payload != nil && c.matches(&v) {

@@ -121,7 +121,7 @@ func (q *Queue) waitFor(ctx context.Context, id JobID, done func() (bool, error)
 		}
 		q.mu.Lock()
 		ok, err := done()
-		if !ok && q.gone {
+		if !ok && q.life.gone {
 			err = fmt.Errorf("%s: %w", q.id, ErrNoQueue)
 		}
 		if ok || err != nil {

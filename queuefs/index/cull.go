@@ -151,7 +151,6 @@ func (x *Index) Vacate() {
 		}
 		freeSlots(p.slots)
 		p.slots, p.md5s = noSlots, nil
-		x.full--
 		p.changed, x.Changed = true, true
 	}
 }

@@ -7,11 +7,3 @@ func (x *Index) SetFiled(id job.ID, st job.Status) { x.grow(id).slot(int(id % Pa
 
 // SetPayloadFiled notes a payload file under its name.
 func (x *Index) SetPayloadFiled(id job.ID) { x.grow(id).slot(int(id % PageJobs)).set(markPayload) }
-
-// SetBehind notes whether the journal is ahead of the files of a job.
-func (x *Index) SetBehind(id job.ID, behind bool) {
-	s := x.grow(id).slot(int(id % PageJobs))
-	if s.clear(markBehind); behind {
-		s.set(markBehind)
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
 )
 
 // PageJobs is how many job numbers a page covers: page p has the jobs p*PageJobs to
@@ -40,14 +41,17 @@ type Change struct {
 	MD5        [16]byte // zero: unknown
 	FileSHA256 [32]byte
 	MediaType  string
-	Replayed   bool // the files of the job may be in any state
+	At         journal.LSN // of the record; 0: the files have the change
+	Inline     bool        // the record has the payload
+	Replayed   bool        // the files of the job may be in any state
 }
 
 // A Job is all knowledge of a job. It can be compared.
 type Job struct {
 	Standing
 	Claimed      bool       // an operation on the job is on its way to the journal
-	Behind       bool       // the files are behind the journal
+	Behind       bool       // the files are behind the journal,
+	Journaled    Place      // where the parts are then
 	Filed        job.Status // where the job file stands; 0: nowhere
 	PayloadFiled bool
 	FileLength   int   // octets of the job file
@@ -84,11 +88,12 @@ type Index struct {
 	LastSubmit   int64 // µs, of the last submission; 0: never
 	LastConsume  int64 // µs, of the last consumption
 	Changed      bool  // since the owner last cleared it
+	History      History
 
 	queue  string
 	pages  []*page // nil: without jobs
-	full   int     // pages with memory
-	head   job.ID  // all available jobs are from here on
+	places places
+	head   job.ID // all available jobs are from here on
 	types  types
 	last   Numbers
 	minted Numbers // with those on their way to the journal
@@ -96,7 +101,9 @@ type Index struct {
 }
 
 // New returns an index without jobs of a queue.
-func New(queue string) *Index { return &Index{queue: queue, head: 1, types: newTypes()} }
+func New(queue string) *Index {
+	return &Index{queue: queue, head: 1, types: newTypes(), places: places{}}
+}
 
 // Apply takes a change in, and returns the former knowledge of its job.
 func (x *Index) Apply(c *Change) (before Job) {
@@ -118,6 +125,14 @@ func (x *Index) Apply(c *Change) (before Job) {
 			s.clear(markPayload)
 		}
 		s.setFiled(FiledUnknown)
+	}
+	if c.At != 0 {
+		s.set(markBehind)
+		to := x.places.of(c.Job)
+		if to.File = c.At; c.Inline {
+			to.Payload = c.At
+		}
+		x.places.put(c.Job, to)
 	}
 	p.version, p.at, p.changed = max(p.version, c.Seq), max(p.at, c.Time), true
 	x.Changed = true
@@ -151,16 +166,19 @@ func (x *Index) Known(id job.ID) (j Job, ok bool) {
 	if p == nil {
 		return j, false
 	}
-	return x.job(p, int(id%PageJobs)), true
+	j = x.job(p, int(id%PageJobs))
+	if j.Behind {
+		j.Journaled = x.places.of(id)
+	}
+	return j, true
 }
 
 // Job returns a job, false if there is none.
 func (x *Index) Job(id job.ID) (Job, bool) {
-	s := x.slot(id)
-	if s == nil || s.status() == 0 {
+	if s := x.slot(id); s == nil || s.status() == 0 {
 		return Job{}, false
 	}
-	return x.job(x.page(id), int(id%PageJobs)), true
+	return x.Known(id)
 }
 
 func (x *Index) job(p *page, i int) Job {
@@ -204,10 +222,8 @@ func (x *Index) grow(id job.ID) *page {
 	}
 	if x.pages[n] == nil {
 		x.pages[n] = &page{slots: newSlots()}
-		x.full++
 	} else if p := x.pages[n]; p.vacant() {
 		p.slots = newSlots()
-		x.full++
 	}
 	return x.pages[n]
 }
@@ -275,7 +291,7 @@ func (x *Index) Free() {
 			freeSlots(p.slots)
 		}
 	}
-	x.pages, x.full = nil, 0
+	x.pages = nil
 }
 
 // types numbers media types. It tells about 65,000 apart; further ones count as

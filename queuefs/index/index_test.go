@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
 )
 
 // A model is a naive index: a map.
@@ -258,12 +259,12 @@ func TestVacantPagesTakeNoMemory(t *testing.T) {
 	for id := range job.ID(index.PageJobs) {
 		x.Apply(&index.Change{Kind: job.Cull, Job: id, Seq: 9000 + job.Seq(id)})
 	}
-	x.SetBehind(5, true)
+	x.Apply(&index.Change{Kind: job.Cull, Job: 5, Seq: 9000, At: 7})
 	x.Vacate()
 	if pages, full := x.Held(); pages != 2 || full != 2 {
 		t.Errorf("got %d, %d", pages, full)
 	}
-	x.SetBehind(5, false)
+	x.SetFilesWritten(5, index.Place{File: 7})
 	x.Vacate()
 	x = again(t, x)
 	if pages, full := x.Held(); pages != 2 || full != 1 || x.Page(0).Version != 9000+index.PageJobs-1 {
@@ -364,6 +365,67 @@ func TestTombstonesReadAsWritten(t *testing.T) {
 	x.Tombstones.Filed(1)
 	if got := fmt.Sprint(x.Tombstones.Fresh()); got != "[{j000000000009 6 6} {j000000000009 7 7}]" {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestFilesAreBehindUntilTheyAreWritten(t *testing.T) {
+	x := index.New("jobs")
+	want := map[job.ID]index.Place{}
+	r := rand.New(rand.NewPCG(1, 2))
+	for at := journal.LSN(1); at < 20_000; at++ {
+		id := job.ID(1 + r.IntN(5*index.PageJobs))
+		if r.IntN(2) == 0 {
+			c := &index.Change{Kind: job.Update, Job: id, Seq: job.Seq(at), At: at, Inline: r.IntN(2) == 0, Standing: index.Standing{Status: job.Pending}}
+			x.Apply(c)
+			to := want[id]
+			if to.File = at; c.Inline {
+				to.Payload = at
+			}
+			want[id] = to
+		} else if j, _ := x.Job(id); r.IntN(4) == 0 && j.Behind {
+			// Another record came while the files were written.
+			if x.SetFilesWritten(id, index.Place{File: 1 << 40}) {
+				t.Fatalf("%v is up to date", id)
+			}
+			want[id] = index.Place{File: want[id].File}
+		} else {
+			x.SetFilesWritten(id, want[id])
+			delete(want, id)
+		}
+		if j, _ := x.Job(id); j.Journaled != want[id] || j.Behind != (want[id].File != 0) {
+			t.Fatalf("%v: got %+v, want %+v", id, j, want[id])
+		}
+	}
+	least := journal.LSN(math.MaxUint64)
+	for _, p := range want {
+		for _, at := range []journal.LSN{p.File, p.Payload} {
+			if at != 0 {
+				least = min(least, at)
+			}
+		}
+	}
+	if x.BehindOf(least) || !x.BehindOf(least+1) {
+		t.Errorf("it is not known that record %d is the first without files", least)
+	}
+}
+
+func TestHistoryIsOfTheLastEvents(t *testing.T) {
+	var h index.History
+	for seq := job.Seq(1); seq <= 10; seq++ {
+		h.Note(seq, journal.LSN(10*seq))
+	}
+	h.Forget(35)
+	if got, ok := h.After(3, 2); !ok || !slices.Equal(got, []journal.LSN{40, 50}) {
+		t.Errorf("got %v, %v", got, ok)
+	}
+	for _, seq := range []job.Seq{2, 10} {
+		if got, ok := h.After(seq, 5); ok {
+			t.Errorf("after %d: got %v", seq, got)
+		}
+	}
+	h.Note(20, 999)
+	if got, ok := h.After(19, 5); !ok || !slices.Equal(got, []journal.LSN{999}) {
+		t.Errorf("got %v, %v", got, ok)
 	}
 }
 

@@ -61,9 +61,12 @@ func (x *Index) Held() (pages, full int) {
 	for _, p := range x.pages {
 		if p != nil {
 			pages++
+			if !p.vacant() {
+				full++
+			}
 		}
 	}
-	return pages, x.full
+	return pages, full
 }
 
 // PageMemory is the size of a page in memory, and on disk without MD5s.
@@ -162,9 +165,6 @@ func (x *Index) LoadPage(data []byte, n int) error {
 	}
 	x.pages[n] = p
 	x.Changed = x.Changed || p.changed
-	if !p.vacant() {
-		x.full++
-	}
 	for i := range PageJobs {
 		s := p.slot(i)
 		x.tally(p, s, 1)
