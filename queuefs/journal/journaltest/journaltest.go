@@ -14,7 +14,7 @@ import (
 )
 
 // Open opens one journal again and again, to read on from a record; the first time
-// there is none. The journal that was opened before is closed.
+// there is none. The journal opened before is closed.
 type Open func(from journal.LSN) (journal.Journal, error)
 
 // Run tests journals. begin returns the Open of a new one.
@@ -98,7 +98,7 @@ func (l *log) append(records ...string) (journal.Ticket, error) {
 	}
 }
 
-// put is append of records that must go on with the numbers of those before.
+// put is append; the numbers must go on from the records before.
 func (l *log) put(records ...string) {
 	l.Helper()
 	t, err := l.append(records...)
@@ -192,7 +192,7 @@ func readAt(l *log) {
 	}
 }
 
-// batchesAreCopied changes what was appended before it is written.
+// batchesAreCopied changes the bytes of records before they are written.
 func batchesAreCopied(l *log) {
 	p := []byte("before")
 	t, err := l.Append(journal.Adds, []journal.Contents{{Head: p}, {Body: p}})

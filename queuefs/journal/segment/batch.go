@@ -11,7 +11,7 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// A batch is a group of records that reach stable storage together.
+// A batch is a group of records with one write and one sync.
 type batch struct {
 	log          *Log
 	seg          *segment
@@ -48,12 +48,12 @@ func (b *batch) over() bool {
 // maxBatch is where a batch stops gathering; one single Append may be larger.
 const maxBatch = 4 << 20
 
-// directBatch is the size in bytes from which a batch is written around the page
-// cache: it is mostly payload, the files of the jobs will hold the same bytes, and
-// the pages would cost more than the disk does.
+// directBatch is the least size in bytes of a batch written around the page cache:
+// it is mostly payload, the files of the jobs will hold the same bytes, and the
+// pages would cost more than the disk does.
 const directBatch = 512 << 10
 
-// largeBuffer is the size in bytes of the buffers for such batches.
+// largeBuffer is the size in bytes of their buffers.
 const largeBuffer = 2 * maxBatch
 
 // keptSmall and keptLarge are how many buffers wait for the next batches.
@@ -62,7 +62,7 @@ const (
 	keptLarge = 2
 )
 
-// buffers are the memory of batches: Go's for small ones, huge pages for those
+// buffers are the memory of batches: Go's for small ones, huge pages for batches
 // written around the page cache.
 type buffers struct {
 	small, large [][]byte         // free; the largest small one is last

@@ -21,10 +21,9 @@ func fdatasync(f *os.File) error {
 // zeroBuffer is how many bytes zeroFill writes at a time.
 const zeroBuffer = 2 << 20
 
-// zeroFill gives f, a file in d, size bytes of zeros on the disk. It goes around
-// the page cache where the file system allows that: nobody will read them. Without
-// the free space it does not begin, so that others are not refused the rest of the
-// disk meanwhile.
+// zeroFill gives f, a file in d, size bytes of zeros on the disk, around the page
+// cache if the file system allows it: nobody will read them. It does not begin
+// without the free space: a partial file would take it from others.
 func zeroFill(d *durable.Dir, name string, f *os.File, size int64) error {
 	if free, _, err := d.Free(); err == nil && free < size {
 		return unix.ENOSPC

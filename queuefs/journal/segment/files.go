@@ -18,7 +18,7 @@ import (
 )
 
 // files makes the files of segments, uses them again, and removes them. Its mutex
-// comes before that of the log.
+// comes before the one of the log.
 type files struct {
 	dir  *durable.Dir
 	size int64 // bytes of a segment where the disk is not short
@@ -37,20 +37,20 @@ const sparePrefix = durable.TempPrefix + "spare-"
 // keepSpares is how many released segments wait to be used again.
 const keepSpares = 4
 
-// prepareAfter is the divisor of a segment's size from which on the next one is
-// made. That is early: it may take as long as to fill half of one.
+// The next segment is made when 1/prepareAfter of the current one is full. It may
+// take as long as to fill half of one.
 const prepareAfter = 8
 
-// A segment smaller than the usual size is made on a disk short of space: of
-// smallSize for records that add, at least, so that the largest description of a
-// job fits; of scantySize for those that make space.
+// On a disk short of space smaller segments are made: of smallSize at least for
+// records of [journal.Adds], because the largest description of a job must fit; of
+// scantySize for others.
 const (
 	smallSize  = 4 << 20
 	scantySize = 1 << 20
 )
 
-// diskParts is how many segments of a size must fit the free space where one is
-// made that could be smaller.
+// diskParts is how many segments of a size must fit the free space if a smaller one
+// is possible.
 const diskParts = 8
 
 // leaves returns how many bytes at the end of a segment are not for a use unless
@@ -82,7 +82,7 @@ func (f *files) sizes(use journal.Use) []int64 {
 	return all
 }
 
-// leastNext returns the bytes of the disk that the next segment takes at least.
+// leastNext returns the bytes of the disk for the next segment, at least.
 func (f *files) leastNext() int64 {
 	least := f.size
 	for size := least / 4; size >= smallSize && size%blockSize == 0; size /= 4 {
@@ -161,9 +161,9 @@ func (f *files) list() (numbers []uint64, highest uint64, err error) {
 	return numbers, highest, nil
 }
 
-// drop puts away segments that were let go of: some wait to be used again, the
-// others are removed. They go oldest first, so that a crash or an error leaves no
-// hole; the next drop does the rest. f.mu is held.
+// drop puts away released segments: some wait to be used again, the others are
+// removed. They go oldest first: a crash or an error leaves no hole, and the next
+// drop does the rest. f.mu is held.
 func (f *files) drop(gone []*segment) error {
 	f.gone = append(f.gone, gone...)
 	slices.SortFunc(f.gone, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })

@@ -14,7 +14,7 @@ import (
 //	group   length u32 | records…
 //	record  length u32, of this, too | bytes
 //
-// The LSN of a record is the position such journals had: the number of the segment
+// The LSN of a record is its position in these journals: the number of the segment
 // and, in the last 26 bits, the offset of the record. So positions of former
 // checkpoints are LSNs as they stand. The first segment of version 2 begins with
 // its number and the offset 0: later than all before, and dense from there on.

@@ -18,7 +18,7 @@ import (
 // A Log is a [journal.Journal] in a directory.
 type Log struct {
 	files files
-	wg    sync.WaitGroup // whoever commits or makes a segment
+	wg    sync.WaitGroup // goroutines that commit or make a segment
 
 	mu      sync.Mutex
 	live    []*segment // oldest first; the last one is written
@@ -35,15 +35,15 @@ type Log struct {
 	written, syncs, syncing atomic.Int64 // see journal.Stats; syncing in nanoseconds
 }
 
-// largeBatch is the size in bytes from which a batch waits for nobody: the disk
-// has enough to do with it.
+// largeBatch is the least size in bytes of a batch that waits for nobody: it keeps
+// the disk busy.
 const largeBatch = 256 << 10
 
 // maxAppend returns how many bytes one Append may take.
 func (l *Log) maxAppend() int { return int(l.files.size/2) - blockSize }
 
-// Append is [journal.Journal.Append]. A use that leaves the end of the last
-// segment to others is asked to reserve early.
+// Append is [journal.Journal.Append]. A use may have to leave the end of the last
+// segment to others; it is asked to reserve early.
 func (l *Log) Append(use journal.Use, records []journal.Contents) (journal.Ticket, error) {
 	size := sizeOf(records)
 	l.mu.Lock()
@@ -75,10 +75,10 @@ func sizeOf(records []journal.Contents) (size int) {
 	return size
 }
 
-// cur returns the segment that is written; l.mu is held.
+// cur returns the segment in use; l.mu is held.
 func (l *Log) cur() *segment { return l.live[len(l.live)-1] }
 
-// gathering returns the batch that takes n more bytes.
+// gathering returns the batch for n more bytes; l.mu is held.
 func (l *Log) gathering(n int, use journal.Use) (*batch, error) {
 	seg, start := l.cur(), l.end
 	size := seg.size
@@ -109,7 +109,7 @@ func (l *Log) gathering(n int, use journal.Use) (*batch, error) {
 }
 
 // Wait is [journal.Ticket.Wait]. The first caller to find nobody committing does it
-// itself, so that a lone caller waits for no other goroutine.
+// itself: a lone caller waits for no other goroutine.
 func (b *batch) Wait() (journal.LSN, error) {
 	l := b.log
 	l.mu.Lock()
@@ -129,7 +129,7 @@ func (b *batch) Wait() (journal.LSN, error) {
 }
 
 // run commits batch after batch. Once mine is done and more has gathered, another
-// goroutine goes on, so that the caller gets its answer.
+// goroutine goes on and the caller gets its answer.
 func (l *Log) run(mine *batch) {
 	for {
 		b, failed := l.take()
@@ -281,9 +281,9 @@ type Options struct {
 	Spare func(bytes int64, use journal.Use) bool
 }
 
-// Open opens the journal in d, or begins one. A tail that was torn by a crash is
-// cut. Other damage is reported, and a damaged segment gets a second name that ends
-// with ".damaged". All records there are on stable storage when Open returns.
+// Open opens the journal in d, or begins one. A tail torn by a crash is cut. Other
+// damage is reported, and a damaged segment gets a second name with the ending
+// ".damaged". All records there are on stable storage when Open returns.
 func Open(d *durable.Dir, o Options) (*Log, error) {
 	o.Size = cmp.Or(o.Size, MaxSize)
 	if o.Size > MaxSize || o.Size < leastSize || o.Size%blockSize != 0 {

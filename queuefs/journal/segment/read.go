@@ -24,7 +24,7 @@ func (l *Log) find(at journal.LSN) (*segment, extent, error) {
 	return nil, extent{}, journal.ErrNoRecord
 }
 
-// segmentOf returns the last segment that begins with at or an earlier record, -1
+// segmentOf returns the last segment whose first record is at or an earlier one, -1
 // if there is none; l.mu is held.
 func (l *Log) segmentOf(at journal.LSN) int {
 	i := len(l.live) - 1
@@ -52,7 +52,7 @@ func (l *Log) ReadAt(p []byte, at journal.LSN, off int) (int, error) {
 	return n, nil
 }
 
-// read fills p from a segment, unless that was let go before or meanwhile.
+// read fills p from a segment, unless it was released before or meanwhile.
 func (l *Log) read(s *segment, p []byte, off int64) error {
 	_, err := s.f.ReadAt(p, off)
 	l.mu.Lock()

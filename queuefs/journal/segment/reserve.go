@@ -19,7 +19,7 @@ func (l *Log) prepareSoon() {
 }
 
 // prepareNext makes the segment after the current one, for n bytes of records at
-// least. A prepared one that is too small gives way. l.files.mu is held.
+// least. A prepared one of less gives way. l.files.mu is held.
 func (l *Log) prepareNext(use journal.Use, n int) error {
 	l.mu.Lock()
 	if l.err != nil || l.next != nil && holds(l.next.size, n) {

@@ -8,7 +8,7 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// A scan reads the segments of a log that is being opened.
+// A scan reads the segments when a log is opened.
 type scan struct {
 	Options
 	log  *Log
@@ -17,7 +17,7 @@ type scan struct {
 	prev *segment // the one before
 	mark bool     // a new segment is begun: something was read after damage
 	torn *segment // whose last batch does not verify; nil if none
-	at   int64    // where that batch is
+	at   int64    // offset of this batch
 }
 
 func (r *scan) run() error {
@@ -52,8 +52,8 @@ func (r *scan) run() error {
 	return r.goOn(highest)
 }
 
-// open opens the segments from the one that has the record From. It returns those
-// before it, closed.
+// open opens the segments, from the one with the record From on. It returns the
+// earlier ones, closed.
 func (r *scan) open(numbers []uint64) (old []*segment, err error) {
 	l := r.log
 	var broken []error
@@ -84,8 +84,8 @@ func (r *scan) open(numbers []uint64) (old []*segment, err error) {
 	return old, nil
 }
 
-// mend makes a segment whole again that has a damaged header, or is shorter than it
-// was made. Its batches say themselves that they are part of it.
+// mend makes a segment whole again after damage to its header or the loss of its
+// end. Its batches verify by themselves.
 func (r *scan) mend(s *segment, damaged error) error {
 	r.mark = true
 	if damaged != nil {
@@ -185,9 +185,8 @@ func (r *scan) cutTail() error {
 	return r.log.files.dir.Step("journal sync", func() error { return fdatasync(s.f) })
 }
 
-// goOn sets where the log goes on: in the last segment, unless that is of version
-// 1, or has after its end what might one day be taken for a batch, or lacks records
-// before From.
+// goOn sets where the log goes on: in the last segment, or in a new one if the last
+// is of version 1, may have batches after its end, or lacks records before From.
 func (r *scan) goOn(highest uint64) error {
 	l := r.log
 	l.lsn = max(journal.LSN(r.next), r.From, 1)

@@ -1,9 +1,9 @@
 // Package segment keeps a [journal.Journal] in the files of a local directory.
 //
-// A journal is a row of segments, files of fixed size that are filled with zeros
-// before they are used, so that a commit is one write and one fdatasync. Callers
-// at the same time share them: the first one commits the batch, the others add to
-// the next. A segment that was let go of is used again.
+// A journal is a row of segments, files of fixed size. They are filled with zeros
+// before use, so a commit is one write and one fdatasync. Concurrent callers share
+// these: the first one commits the batch, the others add to the next. Released
+// segments are used again.
 //
 //	file                      content                  after a crash
 //	------------------------  -----------------------  -----------------------------------
@@ -43,14 +43,14 @@ import (
 //
 // Numbers are little endian. The checksum of a batch covers the bytes after it and
 // is seeded with number and salt of the segment: batches of a former use of the
-// file never verify, and nobody can submit a payload that looks like a batch,
-// because the salt is random and new at each use.
+// file never verify, and no payload can pass for a batch, because the salt is random
+// and new at each use.
 type segment struct {
 	number  uint64
 	salt    uint64
 	name    string
 	f       *os.File
-	direct  *os.File // the same file around the page cache; nil where that cannot be
+	direct  *os.File // the same file around the page cache, or nil
 	size    int64
 	aside   bool        // the file has a second name and must not be used again
 	former  bool        // of version 1: see former.go
@@ -58,8 +58,8 @@ type segment struct {
 	records []extent    // by number from first on; by offset if former
 }
 
-// An extent is where a record is in its segment. The zero extent is a record that
-// was lost.
+// An extent is the place of a record in its segment. The zero extent is a lost
+// record.
 type extent struct{ off, size uint32 }
 
 func (x extent) end() int64 { return int64(x.off) + int64(x.size) }
@@ -281,7 +281,7 @@ func (s *segment) tornAt(off int64, number uint64) bool {
 	return le.Uint32(head[0:]) == s.magic() && le.Uint64(head[16:]) == number
 }
 
-// table adds the records of a batch at an offset to those of the segment.
+// table adds the records of a batch at an offset to the table of the segment.
 func (s *segment) table(b stored, off int64) error {
 	if s.former {
 		return s.formerTable(b, off)
