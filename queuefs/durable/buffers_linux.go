@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What goes around the page cache lies in huge pages where the system has them:
-// such a buffer is one piece for the disk, where one of Go's heap is a list of
-// 64 pages, and reading takes half the time. The memory is outside of that
-// heap: a buffer has one owner, who puts it back once and uses it no more.
+// Buffers for writes around the page cache lie in huge pages if the system has them:
+// a buffer is one piece for the disk, one of Go's heap a list of 64 pages, and
+// reading takes half the time. The memory is outside of Go's heap: a buffer has one
+// owner, puts it back once and uses it no more.
 
-// spoolBuffer is the size of a buffer, in octets.
+// spoolBuffer is the size of a buffer, in bytes.
 const spoolBuffer = hugePage / regionBuffers
 
 const (
@@ -29,15 +29,15 @@ type buffers struct {
 	regions []*region
 }
 
-// A region is the buffers of one huge page. It stays mapped: who was late to
-// stop reading one must not crash.
+// A region is the buffers of one huge page. It stays mapped: a late
+// reader must not crash.
 type region struct {
 	page []byte
 	free uint8 // a bit for each buffer
 	cold bool  // it takes no memory
 }
 
-// get returns a buffer of spoolBuffer octets that begins at a page.
+// get returns a buffer of spoolBuffer bytes at the beginning of a page.
 func (b *buffers) get() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,8 +61,8 @@ func (b *buffers) get() []byte {
 	return cold.take()
 }
 
-// put takes a buffer back. The memory of a page of which no buffer is in use goes
-// back to the system, unless it is the only one with some that are free.
+// put takes a buffer back. The memory of a page without a buffer in use goes back to
+// the system, unless no other page has free buffers.
 func (b *buffers) put(buf []byte) {
 	at := address(buf)
 	b.mu.Lock()
@@ -82,7 +82,7 @@ func (b *buffers) put(buf []byte) {
 	}
 }
 
-// putLate is put for a buffer that somebody may still read from for a moment.
+// putLate is put for a buffer with a reader that may need a moment to stop.
 func (b *buffers) putLate(buf []byte) {
 	time.AfterFunc(late, func() { b.put(buf) })
 }
@@ -114,7 +114,7 @@ func MapHuge(size int) (mem, mapped []byte, err error) {
 	}
 	to := int(-address(mapped) % hugePage)
 	mem = mapped[to : to+size : to+size]
-	unix.Madvise(mem, unix.MADV_HUGEPAGE) // a system that has none says no
+	unix.Madvise(mem, unix.MADV_HUGEPAGE) // fails on a system without huge pages
 	return mem, mapped, nil
 }
 

@@ -1,3 +1,7 @@
+// Package durable changes directories honestly: each method says if its change is on
+// stable storage when it returns, and what a crash leaves otherwise. A [Dir] changes
+// files by name, a [Spool] is a large file on its way in, a [Sealed] is a small
+// state file with a checksum.
 package durable
 
 import (
@@ -14,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Fault stands between a step and the system: it is called with the name of
-// the step and decides whether do runs and which error the caller sees. Tests
-// fail each step in turn with it; nil runs every step as it is.
+// A Fault stands between a step and the system. It gets the name of the step and
+// decides if do runs and what error the caller sees. Tests fail each step in turn
+// with it; nil runs every step as it is.
 type Fault func(step string, do func() error) error
 
 func (f Fault) run(step string, do func() error) error {
@@ -121,23 +125,22 @@ func (d *Dir) Put(name string, data []byte) error {
 	}))
 }
 
-// Temporary names never repeat: the journal may speak of one that an earlier
-// process gave, and numbers of processes are used again, in a container at
-// every start.
+// Temporary names never repeat: the journal may name a file of an earlier process,
+// and process numbers are used again, in a container at every start.
 var (
 	tempRun   = rand.Text()
 	tempCount atomic.Uint64
 )
 
-// TempPrefix begins the names of files that are not finished. Whoever opens
-// a directory after a crash removes them.
+// TempPrefix begins the names of unfinished files. After a crash they are removed
+// when the directory is opened.
 const TempPrefix = "cutie-tmp-"
 
 func tempName() string {
 	return fmt.Sprintf("%s%s-%d", TempPrefix, tempRun, tempCount.Add(1))
 }
 
-// putByName is Put for file systems that have no unnamed files.
+// putByName is Put for file systems without unnamed files.
 func (d *Dir) putByName(name string, data []byte) error {
 	tmp := tempName()
 	fd, err := openat(d.at(), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
@@ -156,8 +159,8 @@ func (d *Dir) putByName(name string, data []byte) error {
 }
 
 // Replace puts data in place of the file name, or makes it. When it returns
-// the new contents are on stable storage; after a crash before that, the file
-// holds the old contents or the new, whole.
+// the new contents are on stable storage. After an earlier crash the file holds the
+// old contents or the new, whole.
 func (d *Dir) Replace(name string, data []byte) error {
 	tmp, err := d.stage(name, data, true)
 	if err != nil {
@@ -216,7 +219,7 @@ func (d *Dir) Temp() (*os.File, string, error) {
 	return os.NewFile(uintptr(fd), d.path+"/"+tmp), tmp, nil
 }
 
-// Rename moves name to the name new in the directory to, over what is there.
+// Rename moves name to the name new in the directory to, over any file there.
 func (d *Dir) Rename(name string, to *Dir, new string) error {
 	if err := element(name); err != nil {
 		return err
@@ -229,8 +232,8 @@ func (d *Dir) Rename(name string, to *Dir, new string) error {
 	}))
 }
 
-// Remove removes the file name. Removing what is not there is an error that
-// wraps [fs.ErrNotExist].
+// Remove removes the file name. If there is none the error is
+// [fs.ErrNotExist].
 func (d *Dir) Remove(name string) error {
 	if err := element(name); err != nil {
 		return err
@@ -269,7 +272,7 @@ func (d *Dir) Append(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), d.path+"/"+name), nil
 }
 
-// ErrTooLong says that a file has more bytes than its reader takes.
+// ErrTooLong: a file has more bytes than its reader takes.
 var ErrTooLong = errors.New("too long")
 
 // ReadFile appends the contents of the file name to dst. For a file above max
@@ -377,7 +380,7 @@ func (d *Dir) pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: d.path + "/" + name, Err: err}
 }
 
-// element refuses what is not one path element.
+// element refuses any name but one path element.
 func element(name string) error {
 	if name == "" || name == "." || name == ".." || strings.IndexByte(name, '/') >= 0 || strings.IndexByte(name, 0) >= 0 {
 		return fmt.Errorf("%.60q is not a file name", name)

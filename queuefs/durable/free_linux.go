@@ -2,13 +2,12 @@ package durable
 
 import "golang.org/x/sys/unix"
 
-// uncounted is how many files there may be where the file system does not count
-// them.
+// uncounted is the number of free files on a file system without a count of them.
 const uncounted = 1 << 50
 
-// Free returns how many octets, and how many files, the file system of d has room
+// Free returns how many bytes, and how many files, the file system of d has room
 // for.
-func (d *Dir) Free() (octets, files int64, err error) {
+func (d *Dir) Free() (bytes, files int64, err error) {
 	var st unix.Statfs_t
 	for {
 		err := unix.Fstatfs(d.at(), &st)
@@ -26,6 +25,6 @@ func (d *Dir) Free() (octets, files int64, err error) {
 	return freeIn(&st), files, nil
 }
 
-// freeIn leaves out what is kept for the administrator, even if that is who asks:
-// some file systems count there what they give to nobody.
+// freeIn leaves out the space kept for the administrator, also for one: some file
+// systems count space there they give to nobody.
 func freeIn(st *unix.Statfs_t) int64 { return int64(st.Bavail) * int64(st.Bsize) }

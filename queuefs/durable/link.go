@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AddSub is MakeSub for a directory whose entry need not be on stable storage
-// before the next SyncFS.
+// AddSub is MakeSub without a sync: the entry is on stable storage after the next
+// SyncFS.
 func (d *Dir) AddSub(name string) (*Dir, error) {
 	if err := element(name); err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (d *Dir) AddSub(name string) (*Dir, error) {
 
 // LinkTemp gives the file name a second, temporary name in the directory to,
 // on the same file system, and puts the contents on stable storage. The new
-// name is, once that directory is synced.
+// name is, after a sync of the directory to.
 func (d *Dir) LinkTemp(name string, to *Dir) (tmp string, err error) {
 	f, err := d.Open(name)
 	if err != nil {
@@ -40,8 +40,8 @@ func (d *Dir) LinkTemp(name string, to *Dir) (tmp string, err error) {
 	return tmp, nil
 }
 
-// Link gives the file name of d a second name there. If that is taken the error
-// is [fs.ErrExist]. The new name is on stable storage once d is synced.
+// Link gives the file name of d a second name there. If the name is taken the error
+// is [fs.ErrExist]. The new name is on stable storage after a sync of d.
 func (d *Dir) Link(name, second string) error {
 	if err := errors.Join(element(name), element(second)); err != nil {
 		return err

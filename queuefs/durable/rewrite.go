@@ -7,7 +7,7 @@ import (
 )
 
 // Rewrite gives the existing file name new contents in place, unsynced. A
-// reader of the directory may see it half done, or with zeros behind its end.
+// reader of the directory may see it half done, or with zeros after its end.
 func (d *Dir) Rewrite(name string, data []byte) error {
 	if err := element(name); err != nil {
 		return err
@@ -25,8 +25,8 @@ func (d *Dir) Rewrite(name string, data []byte) error {
 	}))
 }
 
-// block is what a file system reads to change a part of it, in octets, or a
-// multiple of that.
+// block is the unit a file system reads to change a part of it, in bytes, or a
+// multiple.
 const block = 4096
 
 var (
@@ -34,11 +34,11 @@ var (
 	blocks = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// rewrite writes data to a file, and lets it end there. The file of a job that
-// has waited for long is not in the page cache: a write of less than a block
-// would first read it from the disk, which costs ten times the rest. A whole
-// block is not read; to cut it to size costs a fourth of the rest. To cut off
-// nothing would cost the same, hence the looks.
+// rewrite writes data to a file and ends it there. After a long wait the file of a
+// job is not in the page cache: a write of less than a block would first read the
+// block from the disk, at ten times the cost of the rest. A whole block is not read;
+// to cut it to size costs a fourth of the rest, also if there is nothing to cut.
+// Hence the checks.
 func rewrite(fd int, data []byte) error {
 	var was unix.Stat_t
 	if err := unix.Fstat(fd, &was); err != nil {
@@ -63,8 +63,8 @@ func rewrite(fd int, data []byte) error {
 	return unix.Ftruncate(fd, int64(len(data)))
 }
 
-// cached tells whether the last block of the first n octets of a file is in the
-// page cache. A system that cannot tell is taken at its worst.
+// cached reports whether the last block of the first n bytes of a file is in the
+// page cache. If the system cannot tell, it is not.
 func cached(fd, n int) bool {
 	var stat unix.Cachestat_t
 	err := unix.Cachestat(uint(fd), &unix.CachestatRange{Off: uint64(n - block), Len: block}, &stat, 0)

@@ -17,7 +17,7 @@ import (
 type Sealed struct {
 	Dir  *Dir
 	Name string // in Dir
-	Kind string // says whose contents these are, such as "index of queue jobs"
+	Kind string // the owner of the contents, for example "index of queue jobs"
 	Max  int    // bytes of contents, at most
 
 	// Old returns the contents of a file written before there were seals. It
@@ -25,7 +25,7 @@ type Sealed struct {
 	Old func(file []byte) ([]byte, error)
 }
 
-// ErrDamaged says that a state file is there and does not verify.
+// ErrDamaged: a state file is there and does not verify.
 var ErrDamaged = errors.New("does not verify")
 
 const (
@@ -112,7 +112,7 @@ func (s Sealed) seal(contents []byte) ([]byte, error) {
 // [fs.ErrNotExist].
 func (s Sealed) SetAside() (string, error) { return s.Dir.SetAside(s.Dir, s.Name, s.Name) }
 
-// Corrupt is the name of the directory for files that could not be read.
+// Corrupt is the name of the directory for unreadable files.
 const Corrupt = "corrupt"
 
 // maxAside is how many bytes of a name are kept in [Corrupt]; a number fits
@@ -147,7 +147,7 @@ func (d *Dir) SetAside(from *Dir, name, as string) (string, error) {
 }
 
 // Sweep removes the files a crash left unfinished: all whose names begin with
-// [TempPrefix] and for which keep, if it is not nil, returns false.
+// [TempPrefix], unless keep is not nil and returns true.
 func (d *Dir) Sweep(keep func(name string) bool) error {
 	var stale []string
 	err := d.Names(func(name string) {

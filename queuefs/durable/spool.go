@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Spool is a temporary file that is written once, front to back, and not
-// read soon. It goes around the page cache where the file system allows that:
-// a mebibyte then costs a tenth of the processor time.
+// A Spool is a temporary file, written once, front to back, and not read soon. It
+// goes around the page cache if the file system allows it: a MiB then costs a tenth
+// of the processor time.
 type Spool struct {
 	dir    *Dir
 	name   string
 	f      *os.File
-	buf    []byte // aligned; what is in it is not yet in the file
-	at     int64  // octets in the file
+	buf    []byte // aligned; not yet in the file
+	at     int64  // bytes in the file
 	direct bool
 
-	// Reserve, unless nil, is asked for so many octets of the disk before they are
+	// Reserve, unless nil, is asked for so many bytes of the disk before they are
 	// written, and takes them back when they have been.
-	Reserve func(octets int64) (taken func(), err error)
+	Reserve func(bytes int64) (taken func(), err error)
 }
 
 // Spool makes a temporary file in d; its name begins with [TempPrefix].
@@ -44,9 +44,8 @@ func (s *Spool) setDirect(on bool) error {
 	return err
 }
 
-// CopyOnce writes the rest of f to w, for a reader after whom nobody is
-// expected soon. A large file goes around the page cache where the file system
-// allows that.
+// CopyOnce writes the rest of f to w for the last reader in a while. A large file
+// goes around the page cache if the file system allows it.
 func CopyOnce(w io.Writer, f *os.File) (int64, error) {
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil || at%block != 0 {
@@ -80,7 +79,7 @@ func copyDirect(w io.Writer, f *os.File, at int64) (done int64, err error) {
 			m, err := w.Write(buf[:n])
 			done += int64(m)
 			if err != nil {
-				put = spoolBuffers.putLate // HTTP/2 may have given up a write that goes on
+				put = spoolBuffers.putLate // after HTTP/2 gave up a write, it may go on
 				return done, err
 			}
 		}
@@ -116,7 +115,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Room returns where the next octets of the file may be read to, at least one;
+// Room returns where the next bytes of the file may be read to, at least one;
 // Filled says how many were.
 func (s *Spool) Room() ([]byte, error) {
 	switch {
@@ -130,11 +129,10 @@ func (s *Spool) Room() ([]byte, error) {
 	return s.buf[len(s.buf):spoolBuffer], nil
 }
 
-// Filled adds the first n octets of what Room returned to the file.
+// Filled adds the first n bytes of the last Room to the file.
 func (s *Spool) Filled(n int) { s.buf = s.buf[:len(s.buf)+n] }
 
-// flush writes the buffer. An end that fills no block goes through the page
-// cache.
+// flush writes the buffer. An end of less than a block goes through the page cache.
 func (s *Spool) flush() error {
 	if s.f == nil {
 		return errors.New("spool is parked")
@@ -184,7 +182,7 @@ func (s *Spool) Park() error {
 	return err
 }
 
-// File returns the file with all that was written, to be read.
+// File returns the file with all bytes written, for reading.
 func (s *Spool) File() (*os.File, error) {
 	if s.f == nil {
 		var err error

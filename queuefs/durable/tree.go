@@ -9,7 +9,7 @@ import (
 
 // RemoveTree removes the entry name of d, and everything in it if it is a
 // directory. Links are removed, not followed. It may be called again after an
-// error; what is not there is none. Nothing is synced.
+// error. Without the entry it does nothing. Nothing is synced.
 func (d *Dir) RemoveTree(name string) error {
 	sub, err := d.Sub(name)
 	switch {
