@@ -1,4 +1,4 @@
-// Package checkm reads and writes Checkm manifests: lists of files, each with
+// Package checkm reads Checkm manifests: lists of files, each with
 // its digest, length and name (Checkm 2009-10-30, and 0.7 as Merritt uses it).
 // A batch of jobs is submitted as one (Cutie 0.3, 5.5).
 //

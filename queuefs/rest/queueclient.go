@@ -18,16 +18,6 @@ import (
 // pause or restart. An empty value unsets a property.
 type Settings = anvl.Record
 
-// ApplySettings sets properties as a service does; now is the time of a pause.
-func ApplySettings(info *queuefs.QueueInfo, settings Settings, now time.Time) error {
-	for _, p := range settings {
-		if err := setProperty(info, p.Name, p.Value, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // CreateQueue makes an empty queue of info.Identifier, or info.ID if it is
 // empty, and returns its state. The error is [queuefs.ErrQueueExists] if there
 // is one.
