@@ -34,6 +34,9 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
+// HTTPStatus is for packages that know the status of an error alone.
+func (e *Error) HTTPStatus() int { return e.Status }
+
 // Is reports whether the error stands for target.
 func (e *Error) Is(target error) bool {
 	for _, s := range statuses {

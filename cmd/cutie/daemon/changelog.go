@@ -7,7 +7,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// A lineLog passes what net/http says of single connections on to the log.
+// A lineLog passes the messages of net/http about connections on to the log.
 type lineLog struct{ log zerolog.Logger }
 
 func (l lineLog) Write(p []byte) (int, error) {
@@ -15,12 +15,11 @@ func (l lineLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A changeLog logs a failure that recurs on every tick when it begins, once a
-// minute while it lasts, and when it ends, with how often the task has failed
-// since it began.
+// A changeLog logs a failure on every tick only when it begins, once a minute
+// while it lasts, and when it ends, with the number of failures.
 type changeLog struct {
 	log    zerolog.Logger
-	what   string
+	task   string
 	last   string    // what was told
 	told   time.Time // when
 	failed int
@@ -30,14 +29,14 @@ type changeLog struct {
 func (c *changeLog) note(err error, now time.Time) {
 	if err == nil {
 		if c.failed > 0 {
-			c.log.Info().Str("task", c.what).Int("failures", c.failed).Msg("works again")
+			c.log.Info().Str("task", c.task).Int("failures", c.failed).Msg("works again")
 		}
 		c.last, c.failed = "", 0
 		return
 	}
 	c.failed++
 	if text := err.Error(); text != c.last || now.Sub(c.told) >= time.Minute {
-		c.log.Error().Err(err).Str("task", c.what).Int("failures", c.failed).Msg("failed")
+		c.log.Error().Err(err).Str("task", c.task).Int("failures", c.failed).Msg("failed")
 		c.last, c.told = text, now
 	}
 }

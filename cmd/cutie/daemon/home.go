@@ -70,14 +70,14 @@ func closeHome(svc *queuefs.Service, log zerolog.Logger) error {
 	return err
 }
 
-// damage logs what was found damaged and set aside.
+// damage logs damaged files, set aside.
 func damage(log zerolog.Logger) func(queuefs.Problem) {
 	return func(p queuefs.Problem) {
 		log.Error().Str("path", p.Path).Str("text", p.Text).Msg("problem in the home")
 	}
 }
 
-// turned logs that callbacks of a queue begin to fail, or work again.
+// turned logs when callbacks of a queue begin to fail, and when they work again.
 func turned(log zerolog.Logger) func(queue string, err error) {
 	return func(queue string, err error) {
 		if err != nil {

@@ -28,7 +28,7 @@ func (t *InProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	a := &inAnswer{header: http.Header{}, body: w, begun: make(chan struct{})}
 	t.all.Go(func() {
 		defer in.Body.Close()
-		// A handler that breaks its answer off panics so (net/http, Handler).
+		// A handler breaks its answer off by this panic (net/http, Handler).
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				panic(p)
@@ -61,8 +61,8 @@ func (t *InProcess) Close() error {
 	return nil
 }
 
-// An inAnswer is the answer to one request. Whoever reads it slowly slows the
-// handler down, as over a network.
+// An inAnswer is the answer to one request. A slow reader slows the handler down,
+// as over a network.
 type inAnswer struct {
 	header, sent http.Header
 	status       int

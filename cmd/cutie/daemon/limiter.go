@@ -10,8 +10,8 @@ import (
 	"cutie/cmd/cutie/access"
 )
 
-// A limiter is a TCP listener that waits with the next connection while max
-// are open, and closes those of a client who has its share of them already.
+// A limiter is a TCP listener with at most max open connections: the next one
+// waits. It closes further connections of a client with its share of them.
 // Connections pass unwrapped, so that large payloads still go out by sendfile;
 // the server reports their end to ended.
 type limiter struct {
@@ -29,7 +29,7 @@ func limit(ln net.Listener, max int) *limiter {
 	return &limiter{Listener: ln, shares: access.Places{Max: max}, places: make(chan struct{}, max), done: make(chan struct{})}
 }
 
-// trusting makes an exception for proxies, who stand for many clients.
+// trusting makes an exception for proxies: each stands for many clients.
 func (l *limiter) trusting(p access.Proxies) *limiter {
 	l.shares.Trusted = p
 	return l
@@ -54,7 +54,7 @@ func (l *limiter) Accept() (net.Conn, error) {
 		l.mu.Lock()
 		l.refused = client
 		l.mu.Unlock()
-		// To say why would take what is not to be spent.
+		// An answer would take the resources to be spared.
 		if tcp, ok := c.(*net.TCPConn); ok {
 			tcp.SetLinger(0)
 		}
@@ -67,7 +67,7 @@ func (l *limiter) Close() error {
 	return l.Listener.Close()
 }
 
-// ended is the [http.Server] ConnState hook that gives places back.
+// ended is the [http.Server] ConnState hook. It gives places back.
 func (l *limiter) ended(c net.Conn, state http.ConnState) {
 	if state != http.StateClosed && state != http.StateHijacked {
 		return
@@ -90,7 +90,7 @@ func (l *limiter) told() error {
 	return fmt.Errorf("%s has its share of all connections, further ones are closed", client)
 }
 
-// addressOf returns who is at the other end of a connection.
+// addressOf returns the address at the other end of a connection.
 func addressOf(c net.Conn) netip.Addr {
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort().Addr()
@@ -98,8 +98,8 @@ func addressOf(c net.Conn) netip.Addr {
 	return netip.Addr{}
 }
 
-// Connections returns how many of asked connections a process that may open so
-// many files can serve: half of the files are for requests and for the home.
+// Connections returns how many of asked connections a process can serve with so
+// many open files: half of the files are for requests and for the home.
 func Connections(asked int, files uint64) int {
 	return int(min(uint64(asked), max(files/2, 1)))
 }

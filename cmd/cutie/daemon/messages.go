@@ -5,8 +5,8 @@ import (
 	"cutie/queuefs/rest"
 )
 
-// messages answers resource description messages. What one needs depends on
-// what it says, so the gate is asked by the handler.
+// messages answers resource description messages. Their rights depend on their
+// text, so the handler asks the gate.
 func (d *daemon) messages() room {
 	return rdm.New(d.svc, rdm.Options{
 		Log:     d.failed,

@@ -131,6 +131,15 @@ func truth(so bool) float64 {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
+// collectors are the figures of the daemon.
+func (d *daemon) collectors() []prometheus.Collector {
+	of := []prometheus.Collector{storageMetrics(d.svc), publishingMetrics(d.pub), callbackMetrics(d.send)}
+	if d.push != nil {
+		of = append(of, hubMetrics(d.push.hub))
+	}
+	return of
+}
+
 // storageMetrics tells of the queues as they are, and of the storage.
 func storageMetrics(svc *queuefs.Service) reading {
 	return func(to samples) {

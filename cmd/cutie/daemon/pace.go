@@ -16,9 +16,8 @@ import (
 	"cutie/cmd/cutie/access"
 )
 
-// A pace is what a client must keep up with in sending a request and in taking
-// the answer. One that does less is holding a connection rather than using it,
-// and is cut off.
+// A pace is the least speed of clients in sending a request and in taking the
+// answer. Slower clients hold a connection rather than use it, and are cut off.
 type pace struct {
 	take    time.Duration // for any answer
 	give    time.Duration // that a body of a request may be behind the slowest pace
@@ -37,8 +36,8 @@ func (p pace) atSlowest(n int64) time.Duration {
 	return time.Duration(min(n/p.slowest, 365*24*3600)) * time.Second
 }
 
-// An answer is a ResponseWriter that knows to whom what was answered, and sees
-// that it is taken.
+// An answer is a ResponseWriter with its client and its figures. It keeps the
+// client to the pace.
 type answer struct {
 	http.ResponseWriter
 	pace
@@ -52,12 +51,12 @@ type answer struct {
 	until  *time.Time // the connection's write deadline
 	unread bool       // the body of the request was not read to its end
 
-	// Parts of the answer, so that a request costs one allocation for all.
+	// Parts of the answer: one allocation for all.
 	body  sent
 	entry access.Entry
 }
 
-// A connection is what is remembered of one. With HTTP/1 it has one request at
+// A connection is our part of the state of one. With HTTP/1 it has one request at
 // a time, so nothing guards it.
 type connection struct {
 	until time.Time // write deadline
@@ -76,8 +75,8 @@ func rememberConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// peer returns the login of who is at the other end, or the number of the user
-// if that has no name, or "".
+// peer returns the login at the other end, or the number of a user without a
+// name, or "".
 func peer(conn *net.UnixConn) string {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -109,8 +108,8 @@ func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
 	return a
 }
 
-// extend sees that the write deadline leaves room for n octets. It is moved
-// far, hence seldom: most answers are one small write.
+// extend moves the write deadline to leave time for n bytes. It moves it far,
+// hence seldom: most answers are one small write.
 func (a *answer) extend(now time.Time, n int64) {
 	room := a.take + a.atSlowest(n)
 	if a.until.Sub(now) < room/2 {
@@ -138,8 +137,8 @@ func (a *answer) opens(status int) {
 	}
 }
 
-// giveUp sees that the server, which reads what is left of a body, does not
-// wait for it longer than a handler would.
+// giveUp limits the time of the server for the rest of a body to that of a
+// handler.
 func (a *answer) giveUp() {
 	if a.unread {
 		http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(a.idle))
@@ -157,7 +156,7 @@ func (a *answer) Write(p []byte) (int, error) {
 // takePart is how much goes out under one deadline.
 const takePart = 64 << 20
 
-// ReadFrom keeps the way to sendfile open, which wants a file or one
+// ReadFrom keeps the way to sendfile open: sendfile wants a file or one
 // LimitedReader around it.
 func (a *answer) ReadFrom(r io.Reader) (total int64, err error) {
 	limited, ok := r.(*io.LimitedReader)
@@ -179,7 +178,7 @@ func (a *answer) ReadFrom(r io.Reader) (total int64, err error) {
 	return total, nil
 }
 
-// A sent is the body of a request. It sees that the client sends it.
+// A sent is the body of a request. It keeps the client to the pace.
 type sent struct {
 	io.ReadCloser
 	to     *answer
@@ -217,8 +216,8 @@ func (s *sent) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// extend moves the read deadline; not at every read, since that would cost more
-// than to read.
+// extend moves the read deadline. Moving it at every read would cost more than
+// the read.
 func (s *sent) extend(now time.Time) {
 	s.until = now.Add(s.to.idle / 8)
 	s.to.SetReadDeadline(now.Add(s.to.idle))

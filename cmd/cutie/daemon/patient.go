@@ -7,10 +7,9 @@ import (
 	"syscall"
 )
 
-// A patient listener goes on after an error of accept(2) that tells of one
-// connection, of the network or of a shortage: to the server it is a temporary
-// one, after which it waits for a while. The net package knows of too many open
-// files and of connections cut off.
+// A patient listener makes errors of accept(2) temporary if they are of one
+// connection, of the network or of a shortage: the server waits and goes on. The
+// net package does so only for too many open files and connections cut off.
 type patient struct{ net.Listener }
 
 func (l patient) Accept() (net.Conn, error) {
@@ -21,15 +20,15 @@ func (l patient) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// passing are the errors of accept(2) that are not of the socket itself: those
-// that Linux passes on from the network, shortages, and a firewall's.
+// passing are the errors of accept(2) from elsewhere than the socket: from the
+// network, of a shortage, and from a firewall.
 var passing = []syscall.Errno{
 	syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM,
 	syscall.ENETDOWN, syscall.EPROTO, syscall.ENOPROTOOPT, syscall.EHOSTDOWN,
 	syscall.ENONET, syscall.EHOSTUNREACH, syscall.EOPNOTSUPP, syscall.ENETUNREACH,
 }
 
-// A passingError is a [net.Error] that is temporary.
+// A passingError is a temporary [net.Error].
 type passingError struct{ error }
 
 func (e passingError) Unwrap() error { return e.error }

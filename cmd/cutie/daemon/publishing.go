@@ -62,7 +62,7 @@ func (p *publishing) Routes() []web.Route {
 	}
 }
 
-// answerJSON answers with a state that is true for the moment.
+// answerJSON answers with a state of the moment.
 func answerJSON(w http.ResponseWriter, v any) error {
 	body, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -74,8 +74,8 @@ func answerJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// unpublished is the answer to an administrator where something could not be
-// published: all that is known of it.
+// unpublished is the answer to an administrator after a failure to publish, with
+// all details.
 func unpublished(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err

@@ -22,12 +22,12 @@ const (
 	hubPath = "/hub"
 	// hubDir is the hub's directory in the home.
 	hubDir = "websub"
-	// verdictTime is for how long a subscriber waits to hear that his callback
-	// is refused. A Tick asks the callback long before it is over.
+	// verdictTime is the time of a subscriber to learn about a refused callback. A
+	// Tick asks the callback long before it is over.
 	verdictTime = 3 * time.Second
 )
 
-// PushOptions say who is told of changes, and how.
+// PushOptions are the settings of push.
 type PushOptions struct {
 	NoHub     bool     // subscribers wait for a hub of ours
 	Hubs      []string // URLs of other WebSub hubs
@@ -36,8 +36,8 @@ type PushOptions struct {
 	Framework string   // name of Framework Notifications
 }
 
-// A push tells those who want it what is published anew: the subscribers of
-// the daemon's own hub, and hubs of others.
+// A push sends news of published documents to the subscribers of the daemon's own
+// hub and to other hubs.
 type push struct {
 	*publisher.Notifier
 	svc  *queuefs.Service
@@ -88,7 +88,8 @@ func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate,
 	return p, err
 }
 
-// rooms are what is published, with the topics and the hub if there are such.
+// rooms are the published documents, with the topics and the hub if there are
+// any.
 func (p *push) rooms(pub *publisher.Publisher) []room {
 	switch {
 	case p == nil:
@@ -112,8 +113,8 @@ func (p *push) closeDirs() error {
 	return errors.Join(errs...)
 }
 
-// permit lets those subscribe to a topic who may read the queue. Others do not
-// learn whether there is such a topic, unless they may read some queue.
+// permit lets readers of the queue subscribe to a topic. Callers without the
+// right to read any queue do not learn whether the topic exists.
 func (p *push) permit(answer http.Header, r *http.Request, topic string) (by string, err error) {
 	queue, err := p.Queue(topic)
 	caller := access.CallerOf(r.Context())
@@ -126,29 +127,19 @@ func (p *push) permit(answer http.Header, r *http.Request, topic string) (by str
 		}
 		queue = ""
 	case err != nil:
-		return "", &notPermitted{&web.Error{Status: http.StatusServiceUnavailable, Message: "the topic cannot be read now, try again later"}}
+		return "", web.Errorf(http.StatusServiceUnavailable, "the topic cannot be read now, try again later")
 	}
 	if err := p.gate.Require(answer, r, web.Read, queue); err != nil {
-		var e *web.Error
-		if errors.As(err, &e) {
-			return "", &notPermitted{e}
-		}
 		return "", err
 	}
 	return p.from.who(r), nil
 }
 
-// still tells whether who subscribed to a topic may still read the queue.
+// still reports whether the subscriber to a topic may still read the queue.
 func (p *push) still(by, topic string) bool {
 	queue, err := p.Queue(topic)
 	return err != nil || p.from.may(by, queue) // what is wrong with the topic is not a matter of rights
 }
-
-// notPermitted is an answer of the gate in the words of a hub.
-type notPermitted struct{ cause *web.Error }
-
-func (e *notPermitted) Error() string   { return e.cause.Message }
-func (e *notPermitted) HTTPStatus() int { return e.cause.Status }
 
 // A caller makes the requests of the hub, and follows no redirects.
 type caller struct{ http.Client }
@@ -159,8 +150,8 @@ func newCaller(fetch *outbound.Client) *caller {
 	return c
 }
 
-// Do implements [push.Doer]. A subscriber is told what is refused, and who
-// could allow it.
+// Do implements [push.Doer]. Its errors tell the subscriber the reason, and the
+// way out.
 func (c *caller) Do(r *http.Request) (*http.Response, error) {
 	resp, err := c.Client.Do(r)
 	if refused, ok := errors.AsType[*outbound.RefusedError](err); ok {
@@ -173,7 +164,7 @@ type refusedCall struct{ *outbound.RefusedError }
 
 func (e *refusedCall) Unwrap() error { return e.RefusedError }
 
-// Public returns what a stranger is told.
+// Public returns the text for strangers.
 func (e *refusedCall) Public() string {
 	text := e.RefusedError.Public()
 	if e.Addr.IsValid() {

@@ -12,15 +12,15 @@ import (
 	"cutie/queuefs/web"
 )
 
-// A register knows who subscribed, by a word that is kept with the
-// subscription, and whether they may still read:
+// A register knows subscribers by a word in their subscription, and whether they
+// may still read:
 //
 //	user NAME    by name and password
 //	token HASH   by a token, as the users file has it
 //	anonymous    without a name
 //
-// A token that is taken away is known no more, whatever gets its name later.
-// Whoever came through the socket in the home has none, and may.
+// A removed token stays unknown, even if another one gets its name. Subscribers
+// through the socket of the home have no word, and may read.
 type register struct {
 	file      string // of users; "" if nobody has a name
 	anonymous access.Rights
@@ -37,7 +37,7 @@ func openRegister(o access.Options) (*register, error) {
 }
 
 // reload reads the users file if it has changed; g.mu is held but on opening.
-// After an error what was known stays.
+// After an error the known users stay.
 func (g *register) reload() error {
 	if g.file == "" {
 		return nil
@@ -63,7 +63,7 @@ func (g *register) known() *access.Users {
 	return g.users
 }
 
-// who returns the word for who makes a request that was admitted.
+// who returns the word for the caller of an admitted request.
 func (g *register) who(r *http.Request) string {
 	caller := access.CallerOf(r.Context())
 	if caller.Name == "" {
@@ -79,8 +79,8 @@ func (g *register) who(r *http.Request) string {
 	return fmt.Sprintf("token %x", sha256.Sum256([]byte(strings.TrimSpace(secret))))
 }
 
-// may tells whether who subscribed may read a queue now. What everybody may
-// they may too.
+// may reports whether a subscriber may read a queue now. The rights of everybody
+// count too.
 func (g *register) may(who, queue string) bool {
 	users := g.known()
 	kind, name, _ := strings.Cut(who, " ")

@@ -8,8 +8,8 @@ import (
 	"cutie/queuefs/web"
 )
 
-// A hubSite answers at hubPath: subscribers ask with POST, and administrators
-// see with GET who is subscribed and how that goes.
+// A hubSite answers at hubPath: subscribers ask with POST, and administrators see
+// the subscriptions with GET.
 type hubSite struct{ *push }
 
 func (s *hubSite) Routes() []web.Route {

@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// Withstand makes the process outlive who reads its output, a pipe or a terminal:
-// what it cannot write then is lost, and nothing else. SIGHUP asks for a new
-// access log, from now on and to the end of the process, also while the home is
-// opened and closed; what is returned receives one of those that came at once.
+// Withstand makes the process outlive the reader of its output, a pipe or a
+// terminal: only that output is lost then. From now on SIGHUP asks for a new
+// access log, also while the home is opened and closed; the channel receives one
+// of several signals at once.
 func Withstand() <-chan os.Signal {
 	signal.Ignore(syscall.SIGPIPE)
 	hup := make(chan os.Signal, 1)

@@ -18,7 +18,7 @@ import (
 	"cutie/wellknown"
 )
 
-// A site is the daemon's URL space, and what holds for every request.
+// A site is the URL space of the daemon, with the rules for every request.
 type site struct {
 	log     zerolog.Logger
 	router  *web.Router
@@ -102,10 +102,10 @@ func (s *site) serve(a *answer, r *http.Request) {
 	m.Serve(a, r)
 }
 
-// theOwner is whoever can open the socket of the home.
+// theOwner is the caller through the socket of the home.
 var theOwner = access.Local()
 
-// admit finds out who asks and whether they may.
+// admit finds the caller and checks the right.
 func (s *site) admit(a *answer, r *http.Request, m *web.Match) (*access.Caller, error) {
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.home {
 		a.user = c.login
@@ -125,7 +125,7 @@ func (s *site) admit(a *answer, r *http.Request, m *web.Match) (*access.Caller, 
 	return s.gate.Admit(a.Header(), r, m.Need(), m.Queue(), a.client)
 }
 
-// mayOf tells what a caller would be let in with, for the forms of a page.
+// mayOf reports which requests a caller may make, for the forms of a page.
 func (s *site) mayOf(caller *access.Caller) func(method, path string) bool {
 	return func(method, path string) bool {
 		u, err := url.Parse(path)
@@ -137,7 +137,7 @@ func (s *site) mayOf(caller *access.Caller) func(method, path string) bool {
 	}
 }
 
-// finish answers for a handler that panicked, and logs the request.
+// finish answers for a panicking handler, and logs the request.
 func (s *site) finish(a *answer, r *http.Request) {
 	p := recover()
 	if p != nil && p != http.ErrAbortHandler {
@@ -158,7 +158,7 @@ func (s *site) finish(a *answer, r *http.Request) {
 	}
 }
 
-// note writes down what was answered to whom.
+// note logs and counts an answer.
 func (s *site) note(a *answer, r *http.Request) {
 	host := "localhost" // the socket of the home
 	if a.client.IsValid() {

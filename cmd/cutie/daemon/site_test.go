@@ -261,7 +261,7 @@ func TestWaitersOfOneClientAreLimited(t *testing.T) {
 
 func TestRecurringFailureIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
-	c := changeLog{log: zerolog.New(&log), what: "maintain"}
+	c := changeLog{log: zerolog.New(&log), task: "maintain"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, err := range []error{nil, io.EOF, io.EOF, io.EOF, io.ErrUnexpectedEOF, nil, nil} {
 		now = now.Add(30 * time.Second)

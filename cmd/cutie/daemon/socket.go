@@ -15,7 +15,7 @@ import (
 // (Cutie 0.3, 6), so no other file of a home can have the name.
 const socketName = "cutie-socket"
 
-// ErrPortInUse says that another process listens on the address.
+// ErrPortInUse is the error if another process listens on the address.
 var ErrPortInUse = errors.New("port in use")
 
 func listenTCP(a *net.TCPAddr) (net.Listener, error) {

@@ -24,8 +24,8 @@ func LoadCertificate(cert, key string) (*Certificate, error) {
 	return c, c.reload()
 }
 
-// reload reads the files if one of them has changed. Until both fit each other
-// the last pair that did is used. It is for one goroutine.
+// reload reads the files if one of them has changed. A pair that does not fit
+// leaves the last one in use. It is for one goroutine.
 func (c *Certificate) reload() error {
 	var stamps [2]access.Stamp
 	for i, name := range []string{c.cert, c.key} {

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -10,8 +9,7 @@ import (
 	"cutie/queuefs"
 )
 
-// tune sets what a daemon of this kind wants of the runtime, unless the
-// environment says otherwise.
+// tune sets the runtime up for the daemon, unless the environment says otherwise.
 func tune() {
 	// A sync holds its thread for the length of a disk write, so there are
 	// more threads than cores to run Go code meanwhile.
@@ -26,11 +24,10 @@ func tune() {
 	(&budget{}).set(heapLeast) // until it is known how large the index is
 }
 
-// memory is what the daemon may take before it collects garbage sooner than it
-// likes to, in octets, of which heapLeast are always for the heap. The index,
-// 128 MiB for a million jobs, is outside of the heap and goes first. What comes
-// on top, the program and the buffers of large batches, takes 35 MiB or so, and
-// all together stays below 250 MB.
+// memory is the size in bytes above which garbage is collected more often;
+// heapLeast of it are always for the heap. The index, 128 MiB for a million jobs,
+// is outside of the heap and goes first. The program and the buffers of large
+// batches take 35 MiB or so besides, and all together stays below 250 MB.
 const (
 	memory    = 190 << 20
 	heapLeast = 62 << 20
@@ -59,11 +56,11 @@ func (b *budget) set(limit int64) {
 }
 
 // follow sets the limit by the index and the heap of the moment.
-func (b *budget) follow(svc *queuefs.Service) func(context.Context) error {
+func (b *budget) follow(svc *queuefs.Service) func() error {
 	b.live[0].Name, b.live[1].Name = "/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes"
-	return plain(func() error {
+	return func() error {
 		metrics.Read(b.live[:])
 		b.set(limitFor(svc.IndexSize(), int64(b.live[0].Value.Uint64()+b.live[1].Value.Uint64())))
 		return nil
-	})
+	}
 }

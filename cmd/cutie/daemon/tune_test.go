@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -43,7 +42,7 @@ func TestLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
 	follow := new(budget).follow(svc)
 	limit := func() int64 {
 		runtime.GC()
-		if err := follow(context.Background()); err != nil {
+		if err := follow(); err != nil {
 			t.Fatal(err)
 		}
 		return debug.SetMemoryLimit(-1)

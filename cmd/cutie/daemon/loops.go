@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"context"
+	"cutie/queuefs"
+	"cutie/queuefs/uws"
+	"time"
+)
+
+// Periods of the loops.
+const (
+	maintainEvery = 200 * time.Millisecond // files follow the journal at most a second late
+	tickEvery     = time.Second            // documents on disk follow the queues
+	lookEvery     = time.Second            // files changed by hand, figures, the access log
+	cullEvery     = time.Minute
+)
+
+// A loop is a task done again and again.
+type loop struct {
+	name  string
+	every time.Duration
+	do    func(context.Context) error
+}
+
+// loops are all loops of the daemon.
+func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
+	quick := func(do func() error) func(context.Context) error {
+		return func(context.Context) error { return do() }
+	}
+	all := []loop{
+		{"maintain", maintainEvery, d.svc.Maintain},
+		{"leases", maintainEvery, d.svc.Expire},
+		{"limits of jobs", maintainEvery, jobs.Tick},
+		{"publish", tickEvery, d.pub.Tick},
+		{"callbacks", maintainEvery, d.send.Tick},
+		{"cull", cullEvery, d.cull},
+		{"settings", lookEvery, d.reload},
+		{"memory", lookEvery, quick(new(budget).follow(d.svc))},
+		{"access log", lookEvery, quick(d.record.Flush)},
+		{"users", lookEvery, quick(d.gate.Reload)},
+		{"connections", lookEvery, quick(tcp.told)},
+	}
+	if d.push != nil {
+		all = append(all, loop{"push", maintainEvery, d.push.hub.Tick})
+	}
+	if d.Listen.Certificate != nil {
+		all = append(all, loop{"certificate", lookEvery, quick(d.Listen.Certificate.reload)})
+	}
+	return all
+}
+
+// every does a task until ctx ends, and logs when it begins to fail and when it
+// works again.
+func (d *daemon) every(ctx context.Context, l loop) {
+	tick := time.NewTicker(l.every)
+	defer tick.Stop()
+	errs := changeLog{log: d.Log, task: l.name}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := l.do(ctx); ctx.Err() == nil {
+				errs.note(err, time.Now())
+			}
+		}
+	}
+}
+
+// cull removes the processed jobs that are due.
+func (d *daemon) cull(ctx context.Context) error {
+	n, bytes := 0, int64(0)
+	for c, err := range d.svc.Cull(ctx, queuefs.CullOptions{}) {
+		if err != nil {
+			return err
+		}
+		n, bytes = n+1, bytes+c.Size
+	}
+	if n > 0 {
+		d.Log.Info().Int("jobs", n).Int64("octets", bytes).Msg("culled")
+	}
+	return nil
+}
+
+// reload reads settings again that were changed by hand.
+func (d *daemon) reload(ctx context.Context) error {
+	changed, err := d.svc.Reload(ctx)
+	if len(changed) > 0 {
+		d.Log.Info().Strs("queues", changed).Msg("settings read again")
+	}
+	return err
+}
+
+// reopen opens the access log again on each SIGHUP.
+func (d *daemon) reopen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.Hangup:
+			err := d.record.Reopen()
+			d.Log.Info().Err(err).Msg("access log reopened")
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package daemon
+
+import (
+	"context"
+	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/dashboard"
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/uws"
+	"cutie/queuefs/web"
+	"errors"
+	"fmt"
+	stdlog "log"
+	"net"
+	"net/http"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Limits of a connection.
+const (
+	maxHeader  = 32 << 10 // bytes
+	headerTime = 10 * time.Second
+	idleTime   = 2 * time.Minute
+	pingTime   = 30 * time.Second // of silence on an HTTP/2 connection
+	maxStreams = 100              // requests at once on such a connection
+)
+
+// run serves on ln and on the socket of the home, and returns after the last
+// request and the last tick.
+func (d *daemon) run(ctx context.Context, ln net.Listener) error {
+	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer unhook()
+
+	figures := newMeter(d.collectors()...)
+	protocol := rest.New(d.svc, rest.Options{
+		Taken: figures.taken, Concluded: figures.concluded,
+		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, MaxStreams: max(1, d.Limits.Conns/2),
+	})
+	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, MaxBody: d.Limits.Body, Log: d.failed})
+	if err != nil {
+		return err
+	}
+	socket, local, err := d.listenLocal(ctx)
+	if err != nil {
+		return errors.Join(err, jobs.Close())
+	}
+	defer socket.Close()
+	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
+	server := &http.Server{
+		Handler:           d.newSite(ctx, figures, protocol, jobs),
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingTime, MaxConcurrentStreams: maxStreams},
+		ConnContext:       rememberConn,
+		ConnState:         tcp.ended,
+		ErrorLog:          stdlog.New(lineLog{d.Log}, "", 0),
+	}
+
+	var wg sync.WaitGroup
+	failed := make(chan error, 2)
+	serve := func(on func() error) {
+		wg.Go(func() {
+			if err := on(); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		})
+	}
+	if d.Listen.Certificate == nil {
+		serve(func() error { return server.Serve(tcp) })
+	} else {
+		server.TLSConfig = d.Listen.Certificate.config()
+		serve(func() error { return server.ServeTLS(tcp, "", "") })
+	}
+	if local != nil {
+		serve(func() error { return server.Serve(local) })
+	}
+	// The loops outlive the requests, which may wait for a file to be written.
+	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
+	for _, l := range d.loops(jobs, tcp) {
+		wg.Go(func() { d.every(loops, l) })
+	}
+	wg.Go(func() { d.reopen(loops) })
+
+	d.Log.Info().Str("home", d.svc.Dir()).Str("listen", ln.Addr().String()).Msg("serving")
+	if err := d.Ready(d.svc.Info().BaseURI); err != nil {
+		d.Log.Warn().Err(err).Msg("addresses not printed")
+	}
+	var broken error
+	select {
+	case <-ctx.Done():
+	case broken = <-failed:
+	}
+	// From here a second signal ends the process at once. Acknowledged changes
+	// are in the journal.
+	unhook()
+	protocol.Close()
+	err = errors.Join(broken, d.stop(server))
+	endLoops()
+	wg.Wait()
+	d.send.Wait()
+	return errors.Join(err, jobs.Close(), d.record.Close())
+}
+
+// newSite builds the site over all rooms; leaving ends when the daemon begins to
+// stop.
+func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest.Handler, jobs *uws.Handler) *site {
+	s := &site{
+		log:     d.Log,
+		cors:    d.CORS,
+		meter:   figures,
+		leaving: leaving,
+		prefix:  basePath(d.svc.Info().BaseURI),
+		pace:    defaultPace,
+		refuse:  protocol.Error,
+		gate:    d.gate,
+		browser: d.browser,
+		proxies: d.Listen.Proxies,
+		crowd:   &access.Crowd{Max: d.Limits.Waits},
+		record:  d.record.Add,
+	}
+	rooms := append([]room{protocol, jobs, d.messages()}, d.push.rooms(d.pub)...)
+	s.router = web.NewRouter(s.refuse, answerPlainly(d.routes(s, rooms...), protocol.Refuser())...)
+	return s
+}
+
+// listenLocal listens on the socket of the home. On a full disk there is none.
+func (d *daemon) listenLocal(ctx context.Context) (*Socket, net.Listener, error) {
+	socket, err := OpenSocket(d.svc.Dir())
+	if err != nil {
+		return nil, nil, err
+	}
+	local, err := socket.listen(ctx)
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		// Over TCP jobs can be consumed, deleted and culled, and that frees space.
+		d.Log.Error().Err(err).Msg("no socket of the home until the daemon is started again: commands need --url")
+		return socket, nil, nil
+	case err != nil:
+		return nil, nil, errors.Join(fmt.Errorf("socket of the home: %w", err), socket.Close())
+	}
+	return socket, local, nil
+}
+
+// callerOf describes the caller to UWS.
+func callerOf(r *http.Request, queue string) uws.Caller {
+	c := access.CallerOf(r.Context())
+	return uws.Caller{Name: c.Name, Own: !c.May(web.Read, queue), Delete: c.May(web.Delete, queue), Admin: c.May(web.Admin, queue)}
+}
+
+// stop ends the server: no new connections, and an end for requests in progress
+// when the grace is over.
+func (d *daemon) stop(server *http.Server) error {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), d.Limits.Grace)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		d.Log.Warn().Dur("grace", d.Limits.Grace).Msg("requests cut off")
+		err = server.Close()
+	}
+	d.Log.Info().Dur("ms", time.Since(start)).Msg("requests ended")
+	return err
+}
+
+// fullEvery is the pause between logs of requests refused on a full disk: a log
+// of each would fill the rest.
+const fullEvery = 10 * time.Second
+
+// failed logs why a request was answered with 500, 503 or 507.
+func (d *daemon) failed(r *http.Request, err error) {
+	if errors.Is(err, queuefs.ErrNoSpace) {
+		now, last := time.Now().UnixNano(), d.full.Load()
+		if now-last < int64(fullEvery) && now >= last || !d.full.CompareAndSwap(last, now) {
+			return
+		}
+	}
+	d.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")
+}
