@@ -5,40 +5,11 @@ import (
 	"crypto/sha256"
 	"io"
 
-	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
 )
 
 // fetchLimit is how many bytes of payloads come along with their jobs.
 const fetchLimit = 256 << 10
-
-// fetchGap is up to how many octets between two jobs are read for nothing,
-// rather than reading again; most are the head of a record.
-const fetchGap = 4 << 10
-
-// A fetch reads jobs that are neighbours in the journal with one read.
-type fetch struct {
-	q        *Queue
-	jobs     []Job
-	payloads [][]byte // those that were at hand; nil if they are not wanted
-	kept     int      // octets of payloads
-	parts    []part
-}
-
-// A part is what is to be read of one job.
-type part struct {
-	status Status
-	size   int64
-	sum    [32]byte // SHA-256 of the job file
-	text   int      // where the job file begins in what is read,
-	end    int      // where it ends,
-	whole  int      // and where the payload does that follows; -1 if it is not read
-}
-
-// partOf is the part of a job whose job file begins at at, without payload.
-func partOf(j *index.Job, at int) part {
-	return part{status: j.Status, size: j.Size, sum: j.FileSHA256, text: at, end: at + j.FileLength, whole: -1}
-}
 
 // fetch is Job for each of ids, and with payloads their payloads, as far as they
 // are at hand: one that is empty is not nil. It releases none of the jobs.

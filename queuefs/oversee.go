@@ -29,18 +29,3 @@ func (q *Queue) AbortAttempt(ctx context.Context, id JobID, since time.Time, why
 		return Conclude, nil
 	})
 }
-
-// DropResults removes the results of a job that nobody works on. Of another
-// the error is [ErrConflict]; a job without results is left as it is.
-func (q *Queue) DropResults(ctx context.Context, id JobID) (Job, error) {
-	return q.alter(ctx, id, 0, nil, func(j *Job, _ time.Time) (Kind, error) {
-		switch {
-		case !j.Lease.Ends.IsZero():
-			return 0, fmt.Errorf("%w: a consumer works on %v", ErrConflict, id)
-		case len(j.Results) == 0:
-			return 0, nil
-		}
-		j.Results = nil
-		return Update, nil
-	})
-}
