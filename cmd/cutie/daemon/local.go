@@ -52,7 +52,7 @@ const localBody = 1 << 60
 func NewLocal(svc *queuefs.Service, o LocalOptions) (*Local, error) {
 	failed := func(_ *http.Request, err error) { o.Log(err) }
 	// Jobs of UWS in homes of former versions are moved into their queues.
-	jobs, err := uws.New(svc, uws.Options{})
+	jobs, err := uws.New(svc, uws.Options{Pages: dashboard.Pages{}, MaxBody: localBody, Log: failed})
 	if err != nil {
 		return nil, err
 	}
