@@ -56,10 +56,10 @@ func (s *set) history() ([]span, error) {
 	return append(slices.Clip(st.lists), st.mark.span()), nil
 }
 
-// excerpt returns the entries after a position, at most max bytes of them. If the
-// lists do not reach back so far it begins with the oldest; likewise for a place
-// the queue does not have, of a former queue of the name or of a later state of
-// which this home is an older copy.
+// excerpt returns the entries after a position, at most max bytes of them. It
+// begins with the oldest if the lists do not reach back so far, or if the queue
+// does not have the position: it is of a former queue of the name, or of a newer
+// copy of the home.
 //
 // Events without entries move the position and not its time: the from of the next
 // excerpt is the until of this one.
