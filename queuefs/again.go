@@ -14,17 +14,17 @@ import (
 	"cutie/queuefs/anvl"
 )
 
-// Elements with which two jobs name each other; they stand in Extra.
+// Elements by which two jobs name each other; they stand in Extra.
 const (
 	elemRequeuedAs   = "requeuedAs"
 	elemRequeuedFrom = "requeuedFrom"
 )
 
 // RequeueEnd puts the payload of a consumed or deleted job into the queue
-// again, as a new job at its end, and returns that. The old job stays as it is
-// and names the new one; both are on stable storage, or neither is. A job that
-// is pending, in work, or was put at the end before is [ErrConflict]. The old job
-// is culled after the new one.
+// again, as a new job at its end, and returns the new job. The old job stays as
+// it is and names the new one; both are on stable storage, or neither is. For a
+// job that is pending, in work, or already put at the end the error is
+// [ErrConflict]. The old job is culled after the new one.
 func (q *Queue) RequeueEnd(ctx context.Context, id JobID) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return Job{}, err
@@ -92,7 +92,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 
 		k := old
 		seq, us := q.next()
-		k.Seq, k.Updated, k.Destruction = seq, micro(us), time.Time{} // that of the new job now
+		k.Seq, k.Updated, k.Destruction = seq, micro(us), time.Time{} // of the new job now
 		k.Extra = with(old.Extra, elemRequeuedAs, again.ID.String())
 		return []*record{sub, q.recordOf(&k, Update, old.Status, us)}, nil
 	})
@@ -106,7 +106,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 	return again, nil
 }
 
-// with returns r with one element of that name.
+// with returns r with one element of the name.
 func with(r anvl.Record, name, value string) anvl.Record {
 	return append(without(r, name), anvl.Element{Name: name, Value: value})
 }
@@ -115,10 +115,9 @@ func without(r anvl.Record, name string) anvl.Record {
 	return slices.DeleteFunc(slices.Clone(r), func(e anvl.Element) bool { return strings.EqualFold(e.Name, name) })
 }
 
-// payloadAgain returns the payload of a job for another one: its octets if
-// they may travel in the journal, else the name of a temporary file that is on
-// stable storage. That is a second name of the payload's file where there is
-// one.
+// payloadAgain returns the payload of a job for another one: its octets if they
+// may travel in the journal, else the name of a temporary file on stable
+// storage: a second name of the payload's file, if there is a file.
 func (q *Queue) payloadAgain(id JobID) (data []byte, temp string, err error) {
 	p, err := q.Payload(id)
 	if err != nil {
@@ -159,8 +158,8 @@ func linkless(err error) bool {
 	return false
 }
 
-// copyPayload copies a payload that is still in the journal, or on a file
-// system without links, to a temporary file.
+// copyPayload copies a payload to a temporary file, from the journal or on a
+// file system without links.
 func (q *Queue) copyPayload(p io.Reader) (temp string, err error) {
 	f, err := q.svc.spool()
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// A change of queue-info.txt is an event of its own: an Update of no job, whose
+// A change of queue-info.txt is an event of its own: an Update of no job. Its
 // record has the facts of the file in the place of those of a payload. The file
-// is on stable storage before the record is. The index knows the file that the
-// last such event spoke of, so that a change by other hands, or one before a
-// crash, becomes an event when it is seen.
+// is on stable storage before the record is. The index knows the file in the
+// last such event, so a change by other hands, or one before a crash, becomes
+// an event when it is seen.
 
-// adopt makes the settings hold, at the instant of the event that tells of
-// them. If there cannot be one now nothing changes in memory; the file is read
-// again at the next Reload. The caller holds upkeep, or opens the home.
+// adopt puts the settings in force at the instant of their event. If there
+// cannot be an event now, nothing changes in memory; the file is read again at
+// the next Reload. The caller holds upkeep, or opens the home.
 func (q *Queue) adopt(n settings) error {
 	told := false
 	err := q.commit(func() ([]*record, error) {
@@ -48,9 +48,8 @@ func (q *Queue) applyInfo(r *record, at journal.LSN) {
 	}
 }
 
-// announce makes an event of a queue-info.txt that was changed since the last
-// event that the index and the journal know of. What neither knows anything of
-// is taken as it stands.
+// announce makes an event of a queue-info.txt changed since the last event of
+// it. If neither index nor journal know of one, the file is taken as it stands.
 func (q *Queue) announce() error {
 	q.mu.Lock()
 	if q.set.announced == ([sha256.Size]byte{}) {

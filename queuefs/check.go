@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// CheckOptions say what [Check] may change.
+// CheckOptions are the changes allowed to [Check].
 type CheckOptions struct {
-	Repair  bool             // mend what can be mended
-	Rebuild bool             // forget the index and make it from the directories; what is missing in the home is made
+	Repair  bool             // mend damage where possible
+	Rebuild bool             // forget the index and make it from the directories; make missing parts of the home
 	Now     func() time.Time // nil means time.Now
 	Segment int64            // as in Options
 }
 
-// A Report is what a check found.
+// A Report is the result of a check.
 type Report struct {
 	Queues, Jobs int
 	Octets       int64     // of payloads read
 	Mended       []Problem // found and dealt with
-	Problems     []Problem // that remain
+	Problems     []Problem // not mended
 }
 
 // Check opens the home in dir, which nobody else may have open, and compares
-// the whole of it: that each job has one job file, in the directory of its
-// status, which says what the index says, and a payload and results with their
-// digests, and that queue-info.txt makes sense. Even without Repair it does what
-// opening a home does: it replays the journal and takes in what was moved by
-// hand. On a full disk it compares what is not behind the journal.
+// the whole of it: each job has one job file, in the directory of its status,
+// equal to the index, and a payload and results with their digests, and
+// queue-info.txt makes sense. Even without Repair it does the same as opening a
+// home: it replays the journal and takes in moves by hand. On a full disk it
+// leaves out the jobs behind the journal.
 func Check(dir string, o CheckOptions) (r Report, err error) {
 	mended := func(p Problem) { r.Mended = append(r.Mended, p) }
 	if o.Rebuild {
@@ -77,7 +77,7 @@ func (s *Service) fileNow() error {
 	return err
 }
 
-// behindJobs returns the jobs whose files are behind the journal.
+// behindJobs returns the jobs with files behind the journal.
 func (q *Queue) behindJobs() map[JobID]bool {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
@@ -88,8 +88,7 @@ func (q *Queue) behindJobs() map[JobID]bool {
 	return ids
 }
 
-// check compares a queue whose files are exact, but for those of the jobs that
-// are behind the journal.
+// check compares a queue with its files, without the jobs behind the journal.
 func (q *Queue) check(r *Report, repair bool) error {
 	behind := q.behindJobs()
 	if n := len(behind); n > 0 {
@@ -157,9 +156,9 @@ func sortedIDs[V any](m map[JobID]V) []JobID {
 
 func (q *Queue) path(dir, name string) string { return queuesDir + "/" + q.id + "/" + dir + "/" + name }
 
-// checkJobFile compares the job file with the index. A file that was edited
-// and still parses is taken as it is when repairing; one that does not is set
-// aside and written again.
+// checkJobFile compares the job file with the index. When repairing, a file
+// that was edited and still parses is taken as it is; any other is set aside
+// and written again.
 func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
 	path := q.path(e.Status.String(), e.Job.String())
 	var why string

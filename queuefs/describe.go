@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Amend changes what those above the queue keep in a job file: edit may set
-// Destruction and Extra, and drop Results. The job may stand anywhere. edit gets
-// the job with which nobody else is busy; if it returns an error, nothing
-// changes and that is the error. It must not block.
+// Amend changes a job file for the rooms above the queue: edit may set
+// Destruction and Extra, and drop Results. The job may have any status. edit
+// gets the job while nobody else is busy with it; if it returns an error,
+// nothing changes and Amend returns the error. It must not block.
 func (q *Queue) Amend(ctx context.Context, id JobID, edit func(*Job) error) (Job, error) {
 	return q.alter(ctx, id, 0, nil, func(j *Job, t time.Time) (Kind, error) {
 		if err := edit(j); err != nil {
@@ -20,16 +20,15 @@ func (q *Queue) Amend(ctx context.Context, id JobID, edit func(*Job) error) (Job
 	})
 }
 
-// A Description is what may be changed of a job that waits. What is nil stays
-// as it is.
+// A Description is a change of a waiting job. A nil field stays as it is.
 type Description struct {
-	Filename *string // a label; only what follows the last slash is kept
+	Filename *string // a label; only the part after the last slash is kept
 	Sidecar  *string // text, at most MaxSidecar octets
 }
 
-// Describe changes what is said of a pending job, on hold or not; its payload
-// and its place stay. What [Submission.Add] refuses is refused here, with the
-// same errors. If nothing changes there is no event. Of a job that is not
+// Describe changes the description of a pending job, on hold or not; its
+// payload and its place stay. It refuses the same as [Submission.Add], with the
+// same errors. If nothing changes there is no event. For a job that is not
 // pending the error is [ErrNotPending].
 func (q *Queue) Describe(ctx context.Context, id JobID, d Description) (Job, error) {
 	var m Meta

@@ -6,31 +6,30 @@ import (
 )
 
 // A Follower derives something from the events of all queues. Flush brings it
-// up to the last event, as files that need not be synced; when they are on
-// stable storage Synced is called, and the journal up to there may go.
+// up to the last event, as files that need not be synced; Synced is called when
+// they are on stable storage, and then the journal up to there may be released.
 type Follower interface {
 	Flush() error
 	Synced() error
 }
 
-// A Forgetter is a [Follower] that keeps something of each queue. Forget is
-// called when a queue was removed, and before one of that name is made: what
-// is known of the name is of another queue. It may be called again.
+// A Forgetter is a [Follower] with something for each queue. Forget is called
+// after a queue was removed, and before one of the same name is made:
+// everything known under the name is of another queue. It may be called again.
 type Forgetter interface {
 	Forget(queue string) error
 }
 
-// A Keeper is a [Follower] that reads payloads and job files later than it
-// reads events. Needs returns an instant: culling leaves alone the jobs of the
-// queue that changed after it. The zero time says that no job is needed. It
-// must come to pass that nothing is needed, or a later instant is returned,
-// without another event.
+// A Keeper is a [Follower] that reads payloads and job files later than events.
+// Needs returns an instant: culling leaves alone the jobs of the queue changed
+// after it. The zero time releases all jobs. Sooner or later Needs must return
+// the zero time or a later instant, without another event.
 type Keeper interface {
 	Needs(queue string) time.Time
 }
 
-// Follow makes these the followers of the service, which are called in turn;
-// call it before anything changes. Without any, or with nil, there is none.
+// Follow sets the followers of the service; they are called in turn. Call it
+// before anything changes. Without any, or with nil, there is none.
 func (s *Service) Follow(all ...Follower) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
@@ -61,7 +60,7 @@ func (fs followers) Synced() error {
 	return nil
 }
 
-// Forget is that of the [Forgetter]s.
+// Forget calls the [Forgetter]s.
 func (fs followers) Forget(queue string) error {
 	for _, f := range fs {
 		if f, ok := f.(Forgetter); ok {
@@ -73,7 +72,7 @@ func (fs followers) Forget(queue string) error {
 	return nil
 }
 
-// Needs is the earliest instant that a [Keeper] says.
+// Needs is the earliest instant of the [Keeper]s.
 func (fs followers) Needs(queue string) (least time.Time) {
 	for _, f := range fs {
 		if f, ok := f.(Keeper); ok {

@@ -30,7 +30,7 @@ func (q *Queue) numbers() index.Numbers {
 	return index.Numbers{Job: n.Job, Seq: n.Seq}
 }
 
-// former returns the last numbers that a queue of the name can have given out
+// former returns the last numbers a queue of the name can have given out
 // before, as far as the index knows.
 func (s *Service) former(id string) (last index.Numbers, err error) {
 	dir, err := s.formerDir(id)
@@ -122,7 +122,7 @@ func (s *Service) salvage(dir *durable.Dir, name string, why error) (last index.
 	return last, nil
 }
 
-// retire keeps the last numbers of queues that were found gone.
+// retire keeps the last numbers of queues found gone.
 func (s *Service) retire(last map[string]index.Numbers) error {
 	for _, id := range slices.Sorted(maps.Keys(last)) {
 		was, err := s.former(id)
@@ -197,7 +197,7 @@ func (s *Service) retireStrays() error {
 }
 
 // oldFormer returns the last numbers of a queue by the file log/index/former of
-// older homes, which is only read:
+// older homes; nobody writes it any more:
 //
 //	name of the queue: job number, a blank, event number
 //	*: the same, for all other names

@@ -18,8 +18,8 @@ import (
 	"cutie/queuefs/namaste"
 )
 
-// Names in a home (Cutie 0.3, 6). What begins with cutie is reserved for the
-// program.
+// Names in a home (Cutie 0.3, 6). Names with cutie at the beginning are
+// reserved for the program.
 const (
 	tagName     = "cutie"
 	specVersion = "0.3"
@@ -36,10 +36,11 @@ const (
 	queueInfo   = "queue-info.txt"
 	payloadDir  = "payload"
 
-	publishedDir = "resourcesync" // what a follower publishes, a directory for each queue
+	publishedDir = "resourcesync" // of published documents, with a directory for each queue
 )
 
-// Version is that of this implementation, the third part of a service scheme.
+// Version is the version of this implementation, the third part of a service
+// scheme.
 const Version = "0.1"
 
 // Scheme is the service scheme: specification, its version, ours.
@@ -49,39 +50,37 @@ const Scheme = "Cutie/" + specVersion + "/" + Version
 type ServiceInfo struct {
 	Name, Identifier, Description string
 	Scheme                        string // "" means Scheme
-	BaseURI                       string // what references are built from; "" if not set
+	BaseURI                       string // beginning of references; "" if not set
 	SupportURI                    string
-	DefaultCatalog                string    // queue that is meant by resource description messages that name none; "": the first
-	TombstoneAge                  int64     // hours that culled jobs are remembered at least, to 876,000; 0: 90 days
+	DefaultCatalog                string    // queue for resource description messages without a catalog; "": the first
+	TombstoneAge                  int64     // hours for which culled jobs are remembered, to 876,000; 0: 90 days
 	Created                       time.Time // zero means now
 	Modified                      time.Time // of cutie-info.txt; ignored on writing
 }
 
-// QueueInfo are the properties of a queue that somebody sets (Cutie 0.3, 3.2
-// and 6.4).
+// QueueInfo are the settings of a queue (Cutie 0.3, 3.2 and 6.4).
 type QueueInfo struct {
 	ID                          string // cleaned; made from Identifier if empty
 	Identifier                  string // as given; ID if empty
 	Name, Description           string
-	CullingSize                 int64 // processed jobs that are kept; -1 unset: never cull
+	CullingSize                 int64 // processed jobs to keep; -1 unset: never cull
 	CullingAge                  int64 // hours; -1 unset
 	VerifyOnRead, VerifyOnWrite bool
 	Paused                      time.Time     // since then no job is handed out; zero: it runs
 	Closed                      bool          // refuses submissions
-	Acknowledge                 Acknowledge   // what the silence of a consumer means
-	Lease                       time.Duration // of a consumer who asks for none, where one is needed; 0: 15 min
-	MaxAttempts                 int           // hand-outs after which a lease that expires fails the job; 0: no limit
-	Callback                    string        // URL that is told of changes; "" for none
+	Acknowledge                 Acknowledge   // meaning of a consumer's silence
+	Lease                       time.Duration // default where a lease is needed; 0: 15 min
+	MaxAttempts                 int           // hand-outs after which an expired lease fails the job; 0: no limit
+	Callback                    string        // URL to be told of changes; "" for none
 	Digests                     digest.Set    // computed of every payload, beside SHA-256
 	Created                     time.Time
 }
 
-// Init makes an empty home in the directory dir, which is made, for its owner
-// alone, if need be.
-// The error is [fs.ErrExist] if it is a home already.
+// Init makes an empty home in the directory dir, and makes dir, for its owner
+// alone, if need be. The error is [fs.ErrExist] if it is a home already.
 func Init(dir string, info ServiceInfo) (err error) {
-	// Jobs may be nobody else's business; whoever wants it otherwise makes the
-	// directory first, or changes its mode.
+	// Jobs may be private. For other users, make the directory first, or change
+	// its mode.
 	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o777); err != nil {
 		return err
 	}
@@ -117,8 +116,8 @@ func Init(dir string, info ServiceInfo) (err error) {
 	return d.Replace(tag.FileName(), []byte(tag.Content()))
 }
 
-// Unmade reports whether a directory is not there, is empty, or has no more in it
-// than an Init that was broken off leaves.
+// Unmade reports whether a directory is not there, is empty, or has only the
+// remains of a broken-off Init.
 func Unmade(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -188,7 +187,7 @@ func parseServiceInfo(data []byte) (ServiceInfo, error) {
 }
 
 // readQueues returns the directories named in queues.txt, in their order. A
-// name that could not be made by cleaning is an error.
+// name that cleaning could not have made is an error.
 func readQueues(data []byte) (ids []string, err error) {
 	sc := bufio.NewScanner(bytes.NewReader(data))
 	seen := map[string]bool{}
@@ -209,8 +208,8 @@ func readQueues(data []byte) (ids []string, err error) {
 	return ids, sc.Err()
 }
 
-// checkTag tells whether d is a home that this program can open. An older
-// version is told as a problem.
+// checkTag checks for a home of a version known to this program. An older
+// version is reported as a problem.
 func checkTag(d *durable.Dir, report func(Problem)) error {
 	var names []string
 	if err := d.Names(func(n string) { names = append(names, n) }); err != nil {

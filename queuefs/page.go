@@ -37,8 +37,8 @@ func parsePageName(name string) (int, bool) {
 	return n, err == nil && n >= 0 && index.PageName(n) == name
 }
 
-// unseal reads a state file that ends with a line "crc: ", as they did before
-// [durable.Sealed], and returns what stands above that line.
+// unseal reads a state file from before [durable.Sealed], with a line "crc: "
+// at its end, and returns the text above this line.
 func unseal(data []byte) ([]byte, error) {
 	i := max(0, bytes.LastIndex(data, []byte("crc: ")))
 	if fmt.Sprintf("crc: %08x\n", crc32.Checksum(data[:i], castagnoli)) != string(data[i:]) {
@@ -70,24 +70,24 @@ func (s *Service) checkpointFile() durable.Sealed {
 	return durable.Sealed{Dir: s.ixdir, Name: checkFile, Kind: "checkpoint", Max: 1 << 16, Old: unseal}
 }
 
-// queueIndex is the file that goes with the pages of a queue.
+// queueIndex is the file beside the pages of a queue.
 type queueIndex struct {
 	last                index.Numbers
 	submitted, consumed int64
 	created             int64 // µs, when the queue was made; 0: unknown
 	types               []string
-	info                [32]byte    // SHA-256 of the queue-info.txt that was told last; zero: unknown
+	info                [32]byte    // SHA-256 of the queue-info.txt in the last event of it; zero: unknown
 	pages               int         // how many there are
 	at                  journal.LSN // of the checkpoint it belongs to
 	dirs                [4]int64    // when the directories last changed, if the home was closed; else 0
-	since               journal.LSN // what the journal has before is of a former queue of the name
+	since               journal.LSN // earlier records are of a former queue of the name
 	before              Seq         // last event of former queues of the name
-	settings            []byte      // the last queue-info.txt that could be read; nil: unknown
+	settings            []byte      // the last legible queue-info.txt; nil: unknown
 	bare                bool        // written before the first checkpoint: pages say nothing
-	empty               bool        // the queue had no jobs when that was written
+	empty               bool        // the queue had no jobs at that time
 }
 
-// indexed returns what the file says of the queue; q.mu is held.
+// indexed returns the contents of the file for the queue; q.mu is held.
 func (q *Queue) indexed(at journal.LSN) queueIndex {
 	x := queueIndex{last: q.idx.Last(), submitted: q.idx.LastSubmit, consumed: q.idx.LastConsume,
 		created: q.set.info.Created.UnixMicro(), types: q.idx.MediaTypes(), info: q.set.announced, at: at, since: q.life.since, before: q.life.before}
@@ -200,7 +200,7 @@ func parseQueueIndex(data []byte) (x queueIndex, err error) {
 type checkpointFile struct {
 	past, keep journal.LSN
 	clean      bool   // closed in order: the files are exact
-	former     bool   // written when the journal had positions, which are LSNs
+	former     bool   // from the time of journals with positions, the LSNs of now
 	batch      uint64 // of such a journal, at the earlier of the two
 }
 
@@ -239,8 +239,7 @@ func parseCheckpoint(r anvl.Record) (c checkpointFile, err error) {
 	return c, err
 }
 
-// readCheckpoint returns the zero value and false if there is none that
-// verifies.
+// readCheckpoint returns the zero value and false without a file that verifies.
 func (s *Service) readCheckpoint() (c checkpointFile, ok bool, err error) {
 	var r anvl.Record
 	data, err := s.checkpointFile().Read()

@@ -20,11 +20,11 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// maxJobFile bounds what is read as a job file: a sidecar with every octet
-// escaped, and the rest.
+// maxJobFile bounds a job file: a sidecar with every octet escaped, and the
+// rest.
 const maxJobFile = 3*MaxSidecar + 256<<10
 
-// view is a consistent look at what memory says of a job.
+// view is a consistent copy of all that memory knows of a job.
 type view struct {
 	index.Job
 	temp string
@@ -79,8 +79,8 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 	return nil, view{}, fmt.Errorf("job file of %s does not hold still", id)
 }
 
-// noJob is the error for a job that is not in the index, which a closed
-// service no longer has.
+// noJob is the error for a job outside of the index; a closed service has no
+// index.
 func (q *Queue) noJob() error {
 	if err := q.svc.usable(); errors.Is(err, ErrClosed) {
 		return err
@@ -88,9 +88,9 @@ func (q *Queue) noJob() error {
 	return ErrNoJob
 }
 
-// Job returns a job of any status. The error is [ErrNoJob] if there is none.
-// A job whose file was lost or damaged by other hands is given as far as the
-// index knows it.
+// Job returns a job of any status. The error is [ErrNoJob] if there is none. If
+// other hands have lost or damaged its file, the job has the facts in the
+// index.
 func (q *Queue) Job(id JobID) (Job, error) {
 	text, v, err := q.text(id)
 	if errors.Is(err, ErrNoJob) || transient(err) {
@@ -110,7 +110,7 @@ func (q *Queue) Job(id JobID) (Job, error) {
 		j = q.restored(id, &v)
 	}
 	j.Queue, j.Status = q.id, v.Status // the directory decides, not the line
-	j.Size = v.Size                    // what the payload is served with
+	j.Size = v.Size                    // the length of the payload as it is served
 	return j, nil
 }
 
@@ -125,7 +125,7 @@ func transient(err error) bool {
 	return false
 }
 
-// job is what the index alone knows.
+// job returns the job as far as the index knows it.
 func (v *view) job(id JobID) Job {
 	j := Job{ID: id, Status: v.Status, MediaType: v.MediaType, Size: v.Size, Submitted: micro(v.Submitted),
 		Digests: []digest.Value{digest.NewValue(digest.SHA256, v.SHA256[:])},
@@ -142,7 +142,7 @@ func (v *view) job(id JobID) Job {
 	case Consumed:
 		j.Consumed = at
 		if v.Leased {
-			j.Lease.Ends = at // nobody can show that it has it
+			j.Lease.Ends = at // nobody can prove its possession
 		}
 	case Deleted:
 		j.Deleted = at
@@ -166,7 +166,7 @@ func (q *Queue) JobFile(id JobID, st Status) ([]byte, Facts, error) {
 	return text, fileFacts(&v.Job), nil
 }
 
-// Status returns where a job stands and its last change, from memory; 0 if
+// Status returns the status of a job and its last change, from memory; 0 if
 // there is no such job.
 func (q *Queue) Status(id JobID) (Status, time.Time) {
 	q.mu.RLock()
@@ -177,8 +177,8 @@ func (q *Queue) Status(id JobID) (Status, time.Time) {
 	return 0, time.Time{}
 }
 
-// Peek returns the job at the head of the queue and leaves it there (Cutie
-// 0.3, 5.7). If no job is pending, but for those on hold, the error is
+// Peek returns the job at the head of the queue and leaves it there (Cutie 0.3,
+// 5.7). If all pending jobs are on hold, or there is none, the error is
 // [ErrEmpty].
 func (q *Queue) Peek() (Job, error) {
 	for range readTries {
@@ -218,8 +218,8 @@ func (p *Payload) Close() error {
 	return nil
 }
 
-// WriteTo writes the rest of the payload to w, as for a consumer, who is the
-// last to ask for it. Whoever serves a payload to many reads from it.
+// WriteTo writes the rest of the payload to w for a consumer, the last reader
+// of it. For one of many readers use Read or SendTo.
 func (p *Payload) WriteTo(w io.Writer) (int64, error) {
 	if p.file != nil {
 		return durable.CopyOnce(w, p.file)
@@ -227,7 +227,7 @@ func (p *Payload) WriteTo(w io.Writer) (int64, error) {
 	return p.ReadSeeker.(*bytes.Reader).WriteTo(w)
 }
 
-// SendTo is WriteTo for one of many who ask for the payload: it goes from the
+// SendTo is WriteTo for one of many readers of the payload: it goes from the
 // page cache to the connection without passing through the program.
 func (p *Payload) SendTo(w io.Writer) (int64, error) {
 	if p.file != nil {
@@ -295,20 +295,20 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 
 var errDamagedPayload = errors.New("payload damaged")
 
-// QueueState is what the queue is like at one instant (Cutie 0.3, 3.2).
+// QueueState is the state of a queue at one instant (Cutie 0.3, 3.2).
 type QueueState struct {
 	Info                       QueueInfo
 	Pending, Consumed, Deleted int64
-	Held                       int64     // pending ones that are passed over
-	Leased                     int64     // consumed ones whose consumer is to report
-	Failed                     int64     // those with this outcome
+	Held                       int64     // pending ones on hold
+	Leased                     int64     // consumed ones in work
+	Failed                     int64     // with this outcome
 	Seq                        Seq       // of the last event; without one, Before
 	Before                     Seq       // last event of former queues of the name, 0 if there was none
 	LastEvent                  time.Time // of creation before the first event
 	LastSubmission             time.Time // zero if never
 	LastConsumption            time.Time // zero if never
-	Damage                     string    // why Info is not what queue-info.txt says; "" if it is
-	Oldest                     time.Time // submission of the job at the head; zero if none is pending but those on hold
+	Damage                     string    // why Info differs from queue-info.txt; "" if it does not
+	Oldest                     time.Time // submission of the job at the head; zero if no job can be taken
 }
 
 // State returns the state of the queue, from memory.
@@ -326,13 +326,13 @@ func (q *Queue) State() QueueState {
 }
 
 // JournalSyncs returns how often the journal was synced since the service was
-// opened, and how long that took in all.
+// opened, and the time of all syncs.
 func (s *Service) JournalSyncs() (n int64, took time.Duration) {
 	log := s.log.Stats()
 	return log.Syncs, log.Syncing
 }
 
-// IndexSize returns the octets of memory that the index takes.
+// IndexSize returns the memory of the index, in bytes.
 func (s *Service) IndexSize() (size int64) {
 	for _, q := range s.Queues() {
 		q.mu.RLock()
@@ -343,7 +343,7 @@ func (s *Service) IndexSize() (size int64) {
 	return size
 }
 
-// An Entry is what a publisher needs of a job.
+// An Entry has the facts of a job for a publisher.
 type Entry struct {
 	Job     JobID
 	Status  Status
@@ -360,7 +360,7 @@ func entryOf(id JobID, j *index.Job) Entry {
 		SHA256: j.SHA256, MD5: j.MD5, Type: cmp.Or(j.MediaType, DefaultMediaType), Modified: micro(j.Submitted)}}
 }
 
-// Entry returns what a publisher needs of one job, from memory; false if
+// Entry returns the facts of one job for a publisher, from memory; false if
 // there is no such job.
 func (q *Queue) Entry(id JobID) (Entry, bool) {
 	q.mu.RLock()
@@ -380,8 +380,8 @@ func (q *Queue) Pages() int {
 }
 
 // Page appends the jobs of page n to dst, in order, and returns the last event
-// that touched the page, 0 for none, with its time. All of it is of one
-// instant, and from memory.
+// of the page, 0 for none, with its time. All of it is of one instant, and from
+// memory.
 func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.Time) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
@@ -391,8 +391,8 @@ func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.
 	return dst, p.Version, microOrZero(p.At)
 }
 
-// PageVersion returns the last event that touched page n, its time, and how
-// many jobs the page has, without looking at them.
+// PageVersion returns the last event of page n, its time, and how many jobs the
+// page has, without visiting them.
 func (q *Queue) PageVersion(n int) (version Seq, at time.Time, pending, total int) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()

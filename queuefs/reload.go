@@ -8,21 +8,20 @@ import (
 	"slices"
 )
 
-// Reload takes in what other hands changed in queues.txt, in the
-// queue-info.txt of each queue and in cutie-info.txt since the service read
-// them, and returns the queues that came, went, or have other properties now.
-// Of cutie-info.txt it takes name, description, supportURI and defaultCatalog;
-// baseURI, identifier and serviceScheme hold for as long as the home is open,
-// and a change of them is reported. While nothing has
-// changed it costs a look at the date of each file: call it about once a
-// second. A file is read when it has held still between two calls, since
-// whoever edits it may empty it first.
+// Reload takes in changes by other hands to queues.txt, to the queue-info.txt
+// of each queue and to cutie-info.txt, and returns the queues that came, went,
+// or have other properties now. From cutie-info.txt it takes name, description,
+// supportURI and defaultCatalog; a change of baseURI, identifier or
+// serviceScheme is reported and takes effect at the next opening. While nothing
+// has changed, Reload only looks at the date of each file: call it about once a
+// second. A file is read when it has held still between two calls, since an
+// editor may empty it first.
 //
-// A queue new in queues.txt is served with the jobs its directory has; without
-// a directory it is made. One that is no longer there is served on as long as
-// it has jobs, which is reported; without jobs it is let go of, and its
-// directory left as it is. A file that makes no sense is reported, and what it
-// said before stays in force until it is mended.
+// A queue new in queues.txt is served with the jobs in its directory; without a
+// directory it is made. A queue missing in queues.txt is served on and reported
+// as long as it has jobs; without jobs it is released, and its directory left
+// as it is. A file that makes no sense is reported, and its former contents
+// stay in force.
 func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 	return changed, err
 }
 
-// reloadQueues compares queues.txt with the queues that are open.
+// reloadQueues compares queues.txt with the open queues.
 func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error) {
 	now, _, err := stampOf(s.home, queuesName)
 	if errors.Is(err, fs.ErrNotExist) && len(s.Queues()) == 0 {
@@ -105,7 +104,7 @@ func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error
 	return changed, nil
 }
 
-// listed returns the queues that queues.txt names.
+// listed returns the queues in queues.txt.
 func (s *Service) listed() ([]string, error) {
 	data, err := s.home.ReadFile(queuesName, nil, 64<<20)
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *Service) open(id string) *Queue {
 	return s.byID[id]
 }
 
-// takeIn serves a queue that other hands have listed.
+// takeIn serves a queue listed by other hands.
 func (s *Service) takeIn(id string) error {
 	root, err := s.qdir.Sub(id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,8 +144,8 @@ func (s *Service) takeIn(id string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", queueInfo, err)
 	}
-	// The directories say what jobs there are. What the journal has of the name
-	// was not served, or is of a queue that went; it does not come back.
+	// The directories have the jobs. The journal's records of the name were not
+	// served, or are of a removed queue, and do not come back.
 	if _, err = q.loadIndex(checkpointFile{}, false); err == nil {
 		if err = q.begin(); err == nil {
 			err = q.reconcile(false)
@@ -178,8 +177,8 @@ func (s *Service) add(q *Queue) {
 	s.happened.raise()
 }
 
-// letGo ends the service of a queue without jobs that other hands have taken
-// out of queues.txt.
+// letGo ends the service of a queue without jobs, taken out of queues.txt by
+// other hands.
 func (s *Service) letGo(ctx context.Context, q *Queue) error {
 	if err := q.seal(ctx); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 // found is where the directories have job files.
 type found map[JobID]Status
 
-// list finds the job files of the jobs that are wanted. What is no job file is
-// set aside. A job with two files keeps the later one.
+// list finds the job files of the wanted jobs. Other files are set aside. A job
+// with two files keeps the later one.
 func (q *Queue) list(wanted func(JobID) bool) (found, error) {
 	where := found{}
 	for st := Pending; st <= Deleted; st++ {
@@ -61,7 +61,8 @@ func (q *Queue) list(wanted func(JobID) bool) (found, error) {
 	return where, nil
 }
 
-// later tells whether the job file in b is of a later event than that in a.
+// later reports whether the job file in b is of a later event than the one in
+// a.
 func (q *Queue) later(name string, a, b Status) bool {
 	read := func(st Status) Seq {
 		text, err := q.dirs.status[st].ReadFile(name, nil, maxJobFile)
@@ -77,8 +78,8 @@ func (q *Queue) later(name string, a, b Status) bool {
 	return read(b) > read(a)
 }
 
-// setAside moves what cannot be understood to corrupt/ beside the directories
-// and reports it.
+// setAside moves a file that cannot be understood to corrupt/ beside the
+// directories and reports it.
 func (q *Queue) setAside(st Status, name, why string) error {
 	to, err := q.dirs.root.SetAside(q.dirs.status[st], name, st.String()+"-"+name)
 	if err != nil {
@@ -88,10 +89,10 @@ func (q *Queue) setAside(st Status, name, why string) error {
 	return nil
 }
 
-// scan makes pages of the index from job files. The status is that of the
-// file's last line; where the directory says otherwise reconcile follows. So it
-// does for files that cannot be read as such: one that a crash left half
-// rewritten belongs to a job of which the journal knows better.
+// scan makes pages of the index from job files. The status is the one in the
+// last line of the file; if the directory says otherwise reconcile follows. The
+// same holds for illegible files: a half rewritten file after a crash belongs
+// to a job in the journal.
 func (q *Queue) scan(pages map[int]bool) error {
 	where, err := q.list(func(id JobID) bool { return pages == nil || pages[int(id/PageJobs)] })
 	if err != nil {
@@ -164,11 +165,10 @@ func (q *Queue) payloadSums(r *record, j *Job) {
 	}
 }
 
-// reconcile makes events of what an operator did by hand while nobody had the
-// home open: a job file that was moved, brought, or taken away. Of jobs whose
-// files are behind the journal, the journal knows better. What it has lost of a
-// fresh queue comes in the same way; the new events go on behind those that the
-// files speak of.
+// reconcile makes events of an operator's work while nobody had the home open:
+// a job file moved, brought, or taken away. For jobs with files behind the
+// journal, the journal rules. Losses of the journal for a fresh queue come in
+// the same way; the new events go on after the ones in the files.
 func (q *Queue) reconcile(fresh bool) error {
 	where, err := q.list(func(id JobID) bool {
 		j, _ := q.idx.Known(id)
@@ -218,19 +218,19 @@ func (q *Queue) reconcile(fresh bool) error {
 	return nil
 }
 
-// maxGap is how many job numbers may be missing between a job that was brought
-// and those before it: the index has eight octets for each page of them.
+// maxGap is how many job numbers may be missing before a job brought by hand:
+// the index has eight bytes for each page of them.
 const maxGap = 1 << 32
 
-// maxSeq is the highest event number taken from a job file, and maxYears how
-// far ahead its dates may be: all that follows is counted from them.
+// maxSeq is the highest event number taken from a job file, and maxYears the
+// limit for its dates in the future: later events and dates count from them.
 const (
 	maxSeq   = 1 << 62
 	maxYears = 10
 )
 
-// inReach refuses a job whose number would make the index fill the memory, or
-// after whose event none could follow.
+// inReach refuses a job with a number so high that the index would fill the
+// memory, or with an event after which none could follow.
 func (q *Queue) inReach(j *Job) error {
 	switch {
 	case j.ID > q.idx.Minted().Job+maxGap:
@@ -243,7 +243,7 @@ func (q *Queue) inReach(j *Job) error {
 	return nil
 }
 
-// takeMove makes an event of a job file that somebody moved.
+// takeMove makes an event of a moved job file.
 func (q *Queue) takeMove(id JobID, from, to Status) error {
 	j, _, err := q.readJob(id, to)
 	if transient(err) {
@@ -286,8 +286,8 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 	})
 }
 
-// takeLoss makes an event of a job whose file is gone. If the payload is
-// still there the job is not: its file is written again.
+// takeLoss makes an event of a job without its file. If the payload is still
+// there, the job stays and its file is written again.
 func (q *Queue) takeLoss(e Entry) error {
 	path := queuesDir + "/" + q.id + "/" + e.Status.String() + "/" + e.Job.String()
 	v, _ := q.view(e.Job)
@@ -309,8 +309,7 @@ func (q *Queue) takeLoss(e Entry) error {
 	})
 }
 
-// takeNew takes in a job whose file somebody put into the directory, by an event
-// behind that of number last.
+// takeNew takes in a job brought by hand, by an event after number last.
 func (q *Queue) takeNew(id JobID, st Status, last Seq) error {
 	j, _, err := q.readJob(id, st)
 	if transient(err) {
