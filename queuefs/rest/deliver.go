@@ -25,8 +25,10 @@ const sidecarLength = "Cutie-Sidecar-Length"
 func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t *queuefs.Taken, taken []queuefs.Taken) error {
 	base, j := h.base(), &t.Job
 	header := w.Header()
-	header["Content-Location"] = []string{base.JobRef("content", j.Queue, j.ID)}
-	header["Link"] = []string{"<" + base.JobRef("state", j.Queue, j.ID) + `>; rel="describedby"`}
+	values := make([]string, 4) // one allocation for all
+	values[0] = base.JobRef("content", j.Queue, j.ID)
+	values[1] = "<" + base.JobRef("state", j.Queue, j.ID) + `>; rel="describedby"`
+	header["Content-Location"], header["Link"] = values[:1:1], values[1:2:2]
 	if t.Token != "" {
 		for name, value := range leaseOf(base, t) {
 			header[name] = append(header[name], value)
@@ -38,8 +40,9 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		kind = wrap(r.Header.Get("Accept"), sentType(j.Type()))
 	}
 	if kind == bare {
-		header["Content-Type"] = []string{sentType(j.Type())}
-		header["Content-Disposition"] = []string{string(appendDisposition(nil, "attachment", "", j.Filename))}
+		values[2] = sentType(j.Type())
+		values[3] = string(appendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
+		header["Content-Type"], header["Content-Disposition"] = values[2:3:3], values[3:]
 		header["Content-Security-Policy"] = sandbox
 		sidecarHeaders(header, j.Sidecar)
 		if data := t.AtHand(); data != nil {
@@ -66,7 +69,8 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		m.buf = append(m.buf, j.Sidecar...)
 	}
 	*buf = m.end()
-	header["Content-Type"] = []string{media + "; boundary=" + m.boundary}
+	values[2] = media + "; boundary=" + m.boundary
+	header["Content-Type"] = values[2:3:3]
 	return h.send(w, r, q, taken, m.pieces)
 }
 

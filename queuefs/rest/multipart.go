@@ -26,7 +26,7 @@ const (
 type formReader struct {
 	h         *Handler
 	sub       *queuefs.Submission
-	fields    *fields
+	fields    fields
 	submitter string
 	owner     string
 	files     int
@@ -49,7 +49,7 @@ func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *web.BodyReader
 		return nil, err
 	}
 	in := digest.NewReader(b, expect)
-	form := formReader{h: h, sub: sub, fields: f, submitter: by, owner: UserOf(r.Context())}
+	form := formReader{h: h, sub: sub, fields: *f, submitter: by, owner: UserOf(r.Context())}
 	if err := eachPart(in, boundary, form.part); err != nil {
 		return nil, err
 	}

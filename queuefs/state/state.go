@@ -34,6 +34,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -113,13 +114,19 @@ type cut struct{ property, from, to int }
 const usualTerms = 20
 
 func newBuilder(c *Class) *builder {
-	n := min(len(c.Terms), usualTerms)
-	return &builder{
-		Document: Document{Class: c, Properties: make([]Property, 0, n)},
-		buf:      make([]byte, 0, 640),
-		cuts:     make([]cut, 0, n),
+	b := builders.Get().(*builder)
+	*b = builder{
+		Document: Document{Class: c, Properties: make([]Property, 0, min(len(c.Terms), usualTerms))},
+		buf:      b.buf[:0],
+		cuts:     b.cuts[:0],
 	}
+	return b
 }
+
+// builders have been used before; document gives them back.
+var builders = sync.Pool{New: func() any {
+	return &builder{buf: make([]byte, 0, 640), cuts: make([]cut, 0, usualTerms)}
+}}
 
 // add begins a property. It panics if name is out of order: a bug.
 func (b *builder) add(name string) *Property {
@@ -179,7 +186,11 @@ func (b *builder) document() Document {
 	for _, c := range b.cuts {
 		b.Properties[c.property].Text = text[c.from:c.to]
 	}
-	return b.Document
+	d := b.Document
+	if b.Document = (Document{}); cap(b.buf) <= 64<<10 {
+		builders.Put(b)
+	}
+	return d
 }
 
 // validText replaces characters outside of UTF-8 and XML 1.0, so all forms have

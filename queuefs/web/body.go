@@ -43,29 +43,31 @@ func (b *BodyReader) Read(p []byte) (int, error) {
 		b.armed = b.conn.SetReadDeadline(now.Add(b.idle)) == nil
 	}
 	n, err := b.in.Read(p)
+	switch {
+	case err == io.EOF && b.armed:
+		b.conn.SetReadDeadline(time.Time{})
+		b.armed = false
+	case err != nil && err != io.EOF:
+		err = b.refusal(err)
+	}
+	return n, err
+}
+
+// refusal returns the answer to an error of the body.
+func (b *BodyReader) refusal(err error) error {
 	var (
 		large   *http.MaxBytesError
 		timeout net.Error
 	)
 	switch {
-	case err == nil:
-		return n, nil
-	case err == io.EOF:
-		if b.armed {
-			b.conn.SetReadDeadline(time.Time{})
-			b.armed = false
-		}
-		return n, err
 	case errors.As(err, &large):
-		err = Errorf(http.StatusRequestEntityTooLarge, "body has more than %d octets", large.Limit)
+		return Errorf(http.StatusRequestEntityTooLarge, "body has more than %d octets", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		err = &Error{http.StatusRequestTimeout, b.late(err)}
+		return &Error{http.StatusRequestTimeout, b.late(err)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		err = Errorf(http.StatusBadRequest, "body was cut off")
-	default:
-		err = Errorf(http.StatusBadRequest, "body could not be read")
+		return Errorf(http.StatusBadRequest, "body was cut off")
 	}
-	return n, err
+	return Errorf(http.StatusBadRequest, "body could not be read")
 }
 
 // late returns why the wait for the body ended. A deadline of the connection is
