@@ -71,7 +71,7 @@ func (q *Queue) journaledParts(v *view, wanted bool) (text, payload []byte, err 
 	case wanted && beside:
 		payload = r.payload
 	case wanted:
-		payload, err = q.journaledPayload(v.Journaled.Payload, v.MediaType, v.Size)
+		payload, err = q.journaledPayload(v)
 	}
 	if err == nil && (r.text == nil || wanted && int64(len(payload)) != v.Size) {
 		err = errRecord
@@ -79,13 +79,15 @@ func (q *Queue) journaledParts(v *view, wanted bool) (text, payload []byte, err 
 	return r.text, payload, err
 }
 
-// journaledPayload reads a payload of size bytes from its record.
-func (q *Queue) journaledPayload(at journal.LSN, mediaType string, size int64) ([]byte, error) {
-	r, err := q.recordAt(at, mediaType, 0)
-	if err != nil {
-		return nil, err
+// journaledPayload reads the payload of a job from its record. The job file there is
+// hardly ever longer than the one of now, so one read will do.
+func (q *Queue) journaledPayload(v *view) ([]byte, error) {
+	at := v.Journaled.Payload
+	r, err := q.recordAt(at, v.MediaType, v.FileLength+int(v.Size))
+	if err != nil || int64(len(r.payload)) == v.Size && r.payload != nil {
+		return r.payload, err
 	}
-	data := make([]byte, size)
+	data := make([]byte, v.Size)
 	n, err := q.svc.log.ReadAt(data, at, r.payloadAt())
 	if err == io.EOF {
 		err = nil // the caller sees the length

@@ -251,7 +251,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 			var data []byte
 			switch {
 			case v.Journaled.Payload != 0:
-				data, err = q.journaledPayload(v.Journaled.Payload, v.MediaType, size)
+				data, err = q.journaledPayload(&v)
 			default:
 				data = make([]byte, 0, size+512)
 				if v.temp != "" {
