@@ -32,11 +32,9 @@ func (q *Queue) RequeueEnd(ctx context.Context, id JobID) (Job, error) {
 	if err := q.svc.catchUpFiles(ctx, q, 1); err != nil {
 		return Job{}, err
 	}
-	reserved, err := q.svc.reserve(1, int64(q.svc.inline))
-	if err != nil {
+	if err := q.svc.makeFit(1, int64(q.svc.inline)); err != nil {
 		return Job{}, err
 	}
-	defer q.svc.unreserve(reserved)
 	if st, _ := q.Status(id); st == Pending {
 		return Job{}, fmt.Errorf("%w: %v is %v", ErrConflict, id, st)
 	}

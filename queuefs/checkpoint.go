@@ -55,6 +55,14 @@ func (s *Service) catchUp() error {
 }
 
 func (s *Service) checkpointLocked(closing bool) error {
+	err := s.tryCheckpoint(closing)
+	if errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrFailed) && s.giveUp() {
+		err = s.tryCheckpoint(closing)
+	}
+	return err
+}
+
+func (s *Service) tryCheckpoint(closing bool) error {
 	if err := s.Err(); err != nil {
 		return errors.Join(ErrFailed, err)
 	}
@@ -137,11 +145,8 @@ func (s *Service) checkpointLocked(closing bool) error {
 		s.doubt.Store(false)
 	}
 	s.keep, s.past = keep, mark
-	s.look() // before less is reckoned for what is written now
 	s.lastMark.Store(log.Written)
 	s.found.Store(0)
-	s.room.found.Store(0)
-	s.room.unsure.Store(0)
 	s.lastTime = s.opts.Now()
 	err := s.log.Release(keep)
 	first := s.log.Stats().First

@@ -254,7 +254,6 @@ func (q *Queue) cullSome(some []index.Candidate) (culled []Culled, n int, err er
 
 // cullAll culls the jobs with one sync.
 func (q *Queue) cullAll(some []index.Candidate) (culled []Culled, err error) {
-	q.svc.relieve()
 	q.mu.Lock()
 	ids := make([]JobID, 0, len(some))
 	for _, c := range some {

@@ -45,11 +45,9 @@ func (q *Queue) Describe(ctx context.Context, id JobID, d Description) (Job, err
 	if err := q.svc.catchUpFiles(ctx, q, 1); err != nil {
 		return Job{}, err
 	}
-	reserved, err := q.svc.reserve(1, int64(len(m.Sidecar)))
-	if err != nil {
+	if err := q.svc.makeFit(1, int64(len(m.Sidecar))); err != nil {
 		return Job{}, err
 	}
-	defer q.svc.unreserve(reserved)
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
 		if j.Status != Pending {
 			return 0, misplaced(id, j.Status, ErrNotPending)

@@ -58,7 +58,7 @@ func (s *Service) maintain(ctx context.Context) error {
 		short := log.Short && age >= time.Second // released segments are the next ones
 		due = due || short || age < 0 || age >= maxLag || light && age >= maxAge
 	}
-	s.survey()
+	s.keepReserve()
 	s.upkeep.Unlock()
 	switch {
 	case due:
@@ -203,13 +203,12 @@ func (s *Service) tooFar() bool {
 }
 
 // admit holds a submission back while the files are too far behind. When
-// they cannot be written for lack of room it is refused. What it reserves is given back as [Service.reserve] says.
-func (s *Service) admit(ctx context.Context, q *Queue, n int, octets int64) (reserved space, err error) {
+// they cannot be written for lack of room it is refused.
+func (s *Service) admit(ctx context.Context, q *Queue, n int, octets int64) error {
 	if err := s.catchUpFiles(ctx, q, n); err != nil {
-		return space{}, err
+		return err
 	}
-	s.relieve()
-	return s.reserve(n, octets)
+	return s.makeFit(n, octets)
 }
 
 // catchUpFiles writes as many files as n jobs cause if the files are behind,

@@ -43,7 +43,6 @@ func (q *Queue) fileSome(n int) (int, error) {
 		return 0, err
 	}
 	err = q.fileDrafts(drafts)
-	q.svc.look() // before less is reckoned for what has files now
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range drafts {
@@ -87,16 +86,9 @@ func (q *Queue) filed(d *draft) bool {
 	if _, ok := q.idx.Known(d.id); !ok {
 		return false
 	}
-	if d.done && d.v.Filed == index.FiledUnknown {
-		q.svc.room.sure()
-	}
-	if d.v.Filed == 0 && d.begun {
-		q.svc.room.bare.Add(-1)
-	}
 	if !d.done {
 		if d.begun && d.v.Filed != index.FiledUnknown {
 			q.idx.SetFiled(d.id, index.FiledUnknown)
-			q.svc.room.unsure.Add(1)
 		}
 		q.backlog.dirty = append(q.backlog.dirty, d.id)
 		return true

@@ -26,6 +26,7 @@ const (
 	infoName    = "cutie-info.txt"
 	lockName    = "cutie-lock"
 	tempName    = "cutie-tmp"
+	reserveName = "cutie-reserve" // space for a full disk
 	queuesName  = "queues.txt"
 	queuesDir   = "queues"
 	queuesOld   = "queue" // as one heading of the specification has it

@@ -77,11 +77,10 @@ func (s *Service) load() error {
 		}
 	}
 	s.found.Store(s.dirty.Load())
-	s.room.unsure.Store(s.dirty.Load())
 	s.lastTime = s.opts.Now()
 	s.seen.at = s.lastTime
 	s.inline = min(inlineLimit, s.log.Stats().MaxAppend/4)
-	s.survey()
+	s.keepReserve()
 	return nil
 }
 
@@ -155,8 +154,7 @@ func (s *Service) replayed(r *record, at journal.LSN, size int) {
 		q.note(r, at)
 	default:
 		q.apply(r, at, true)
-		s.room.found.Add(int64(size))
-		s.lastMark.Store(-1)
+		s.lastMark.Add(-int64(size))
 	}
 }
 

@@ -98,7 +98,11 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 		c, use, size, err := q.append(build)
 		switch {
 		case err == journal.ErrUnready:
-			if err := storageError(q.svc.log.Reserve(use, size)); err != nil {
+			err := storageError(q.svc.log.Reserve(use, size))
+			if errors.Is(err, ErrNoSpace) && q.svc.relieve() {
+				continue
+			}
+			if err != nil {
 				q.svc.full.CompareAndSwap(false, errors.Is(err, ErrNoSpace)) // Maintain makes some
 				return err
 			}
@@ -229,9 +233,6 @@ func (q *Queue) apply(r *record, at journal.LSN, replayed bool) {
 	if !before.Behind {
 		q.backlog.dirty = append(q.backlog.dirty, r.job)
 		q.svc.dirty.Add(1)
-		if !replayed && before.Filed == 0 {
-			q.svc.room.bare.Add(1)
-		}
 	}
 	q.note(r, at)
 }

@@ -154,11 +154,6 @@ func (s *Service) takeIn(id string) error {
 	if err != nil {
 		q.mu.Lock()
 		s.dirty.Add(-int64(len(q.backlog.dirty)))
-		for _, id := range q.backlog.dirty {
-			if j, ok := q.idx.Known(id); ok && j.Filed == 0 {
-				s.room.bare.Add(-1)
-			}
-		}
 		q.idx.Free()
 		q.mu.Unlock()
 		q.closeDirs()

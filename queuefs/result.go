@@ -150,11 +150,9 @@ func (d *ResultDraft) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	reserved, err := q.svc.reserve(1, 0)
-	if err != nil {
+	if err := q.svc.makeFit(1, 0); err != nil {
 		return err
 	}
-	defer q.svc.unreserve(reserved)
 	if _, err := q.take(ctx, d.id, 0); err != nil {
 		return err
 	}

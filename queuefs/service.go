@@ -73,7 +73,7 @@ type Service struct {
 	}
 	lastMark atomic.Int64 // octets of journal at the last checkpoint
 	doubt    atomic.Bool  // files that stand may be in the cache alone: a sync has failed
-	room     room
+	owed     atomic.Int64 // bytes of the reserve that was given up
 	full     atomic.Bool  // files cannot be written, or the journal cannot grow, for lack of room
 	dirty    atomic.Int64 // jobs whose files are behind
 	found    atomic.Int64 // such jobs when the home was opened, until the first checkpoint

@@ -29,9 +29,12 @@ func mount(t *testing.T, size string) string {
 	return dir
 }
 
-// fill takes all room there is, but for so many octets.
+// fill takes all room there is, but for so many octets, and that of the reserve.
 func fill(t *testing.T, dir string, leave int64) (free func()) {
 	t.Helper()
+	if err := os.RemoveAll(filepath.Join(dir, "home/cutie-reserve")); err != nil {
+		t.Fatal(err)
+	}
 	name := filepath.Join(dir, "ballast")
 	f, err := os.Create(name)
 	if err != nil {

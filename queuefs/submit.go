@@ -145,12 +145,11 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	if q.Info().Closed && !s.taken {
 		return nil, fmt.Errorf("%s: %w", q.id, ErrRefusing)
 	}
-	reserved, err := q.svc.admit(ctx, q, len(jobs), int64(total))
-	if err != nil {
+	if err := q.svc.admit(ctx, q, len(jobs), int64(total)); err != nil {
 		return nil, err
 	}
-	defer q.svc.unreserve(reserved)
 	var former Job
+	var err error
 	if s.former != 0 {
 		if former, err = q.takeDraft(ctx, s.former); err != nil {
 			return nil, err

@@ -41,7 +41,6 @@ func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) 
 	for i := range jobs {
 		ids[i] = jobs[i].ID
 	}
-	q.svc.relieve()
 	var recs []*record
 	var still []JobID // as they were
 	err := q.commit(func() ([]*record, error) {

@@ -20,8 +20,8 @@ type Spool struct {
 	direct bool
 
 	// Reserve, unless nil, is asked for so many bytes of the disk before they are
-	// written, and takes them back when they have been.
-	Reserve func(bytes int64) (taken func(), err error)
+	// written. After an error they are not.
+	Reserve func(bytes int64) error
 }
 
 // Spool makes a temporary file in d; its name begins with [TempPrefix].
@@ -138,11 +138,9 @@ func (s *Spool) flush() error {
 		return errors.New("spool is parked")
 	}
 	if s.Reserve != nil {
-		taken, err := s.Reserve(int64(len(s.buf)))
-		if err != nil {
+		if err := s.Reserve(int64(len(s.buf))); err != nil {
 			return err
 		}
-		defer taken()
 	}
 	return s.dir.fault.run("spool write", func() error {
 		if s.direct && len(s.buf)%block != 0 {
