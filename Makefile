@@ -5,7 +5,7 @@ FUZZTIME ?= 5s
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-.PHONY: run test race build man bench fuzz lint vuln
+.PHONY: run test race build man bench fuzz lint words vuln
 
 run: build
 	./bin/cutie serve
@@ -50,6 +50,10 @@ lint:
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+
+# Comments are plain English: few relative and indefinite pronouns.
+words:
+	$(GO) run ./testdata/words -max 2
 
 # Looks known vulnerabilities up, hence needs the network.
 vuln:
