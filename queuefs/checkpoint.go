@@ -12,13 +12,12 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// maxKeep is how many octets of journal are kept for a follower that is not
-// here.
+// maxKeep is how many bytes of journal are kept for an absent follower.
 const maxKeep = 1 << 30
 
-// Checkpoint brings all files, the index, and what the follower makes up to
-// the journal and puts them on stable storage; then the journal up to there is
-// let go. Changes go on meanwhile.
+// Checkpoint brings all files, the index, and the followers up to the journal
+// and puts them on stable storage; then the journal up to there is released.
+// Changes go on meanwhile.
 func (s *Service) Checkpoint(ctx context.Context) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -27,11 +26,11 @@ func (s *Service) Checkpoint(ctx context.Context) error {
 	return s.checkpoint(false)
 }
 
-// checkpoint follows these steps; a crash between any two of them leaves a
-// home that opens to the same state, because the journal goes last.
+// checkpoint follows these steps. A crash between any two of them leaves a home
+// that opens to the same state, because the journal is released last.
 //
 //	1 all files of jobs up to the mark     4 sync the file system
-//	2 what the follower derives            5 put index pages under their names, sync
+//	2 the followers                        5 put index pages under their names, sync
 //	3 changed index pages, staged          6 the checkpoint file; then release
 func (s *Service) checkpoint(closing bool) error {
 	s.upkeep.Lock()
@@ -110,9 +109,9 @@ func (s *Service) tryCheckpoint(closing bool) error {
 		}
 	}
 	if err := s.home.SyncFS(); err != nil {
-		// What was written before is in doubt, and a second sync would not tell.
-		// The cache may go on showing it, and the note of that as well, until the
-		// machine is started anew: so long all files are written again.
+		// Earlier writes are in doubt, and a second sync would not tell. The
+		// cache may go on showing them, and the note of the doubt as well,
+		// until the machine restarts. Until then all files are written again.
 		_ = s.ixdir.Put(doubtFile, nil)
 		s.fail(err)
 		return errors.Join(ErrFailed, err)
@@ -171,7 +170,7 @@ func (q *Queue) fileUpTo(at journal.LSN) error {
 	return errors.New("files do not catch up")
 }
 
-// settle waits until whoever works on the files of a job has finished.
+// settle waits until nobody works on the files of a job.
 func (q *Queue) settle() {
 	q.filing.Lock()
 	defer q.filing.Unlock()
@@ -197,12 +196,12 @@ type stagedPages struct {
 	dir   *durable.Dir
 	names [][2]string // temporary name, name
 	pages []int
-	kept  bool // the checkpoint that names them has come to its end
+	kept  bool // their checkpoint has come to its end
 }
 
 // stage writes the changed pages of the queue, and its queue file, under
-// temporary names. Without changes it returns nil. What it returns must be
-// ended, also beside an error.
+// temporary names. Without changes it returns nil. End the result, also after
+// an error.
 func (q *Queue) stage(at journal.LSN, closing bool) (st *stagedPages, err error) {
 	q.mu.RLock()
 	touched := q.idx.Changed
@@ -264,7 +263,7 @@ func (q *Queue) indexDir() (*durable.Dir, error) {
 	return sub.MakeSub(q.id)
 }
 
-// watched are the directories in which an operator may move files.
+// watched are the directories where an operator may move files.
 func (d *queueDirs) watched() [4]*durable.Dir {
 	return [4]*durable.Dir{d.status[Pending], d.status[Consumed], d.status[Deleted], d.payload}
 }
@@ -289,7 +288,7 @@ func (st *stagedPages) place() error {
 }
 
 // end closes the directory. Unless the checkpoint has come to its end it
-// removes what was staged and marks the pages as changed again.
+// removes the staged files and marks the pages as changed again.
 func (st *stagedPages) end() {
 	defer st.dir.Close()
 	if st.kept {

@@ -18,9 +18,9 @@ type Conclusion struct {
 	Transient bool    // another attempt may go better; only with Failed
 }
 
-// Conclude ends the lease of a job with the outcome that its consumer reports.
-// The error is [ErrLease] if token is not, or no longer, that of the lease:
-// late and second reports change nothing.
+// Conclude ends the lease of a job with the outcome reported by its consumer.
+// The error is [ErrLease] if token is not, or no longer, the lease's: late and
+// second reports change nothing.
 func (q *Queue) Conclude(ctx context.Context, id JobID, token string, r Conclusion) (Job, error) {
 	if r.Outcome != Completed && r.Outcome != Failed {
 		return Job{}, fmt.Errorf("%w: a consumer reports %v or %v, not %v", ErrBadName, Completed, Failed, r.Outcome)
@@ -41,9 +41,9 @@ func (q *Queue) Conclude(ctx context.Context, id JobID, token string, r Conclusi
 	})
 }
 
-// Return gives a job back that its consumer does not want to work on: it is
-// pending again at once, however often it was handed out, and keeps the
-// message until it is taken. The error is [ErrLease] as for Conclude.
+// Return gives a job back without an outcome: it is pending again at once,
+// however often it was handed out, and keeps the message until it is taken. The
+// error is [ErrLease] as for Conclude.
 func (q *Queue) Return(ctx context.Context, id JobID, token, message string) (Job, error) {
 	message, err := cleanText(message)
 	if err != nil {
@@ -88,8 +88,8 @@ func (j *Job) conclude(t time.Time, r Conclusion) {
 	j.Outcome, j.Finished, j.Message, j.Transient = r.Outcome, t, r.Message, r.Transient
 }
 
-// alter makes one event of one job that stands in st, or anywhere if st is 0;
-// of another the error is refusal. edit is as for change.
+// alter makes one event of one job in st, or in any status if st is 0; for
+// another the error is refusal. edit is as for change.
 func (q *Queue) alter(ctx context.Context, id JobID, st Status, refusal error, edit func(j *Job, t time.Time) (Kind, error)) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return Job{}, err
@@ -120,8 +120,7 @@ func misplaced(id JobID, is Status, refusal error) error {
 	return err
 }
 
-// cleanText makes a message one that every document can carry. Lines stay
-// lines.
+// cleanText makes a message fit for every document. Lines stay lines.
 func cleanText(s string) (string, error) {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	s = strings.Map(func(r rune) rune {

@@ -17,14 +17,14 @@ func (q *Queue) Next(ctx context.Context, by string) (Job, error) {
 	return jobs[0], nil
 }
 
-// NextN is [Queue.Take] for a consumer that reports nothing: on a queue that
-// wants reports the jobs come back when their leases end.
+// NextN is [Queue.Take] for a consumer without reports: on a queue that wants
+// reports the jobs come back when their leases end.
 func (q *Queue) NextN(ctx context.Context, by string, max int) ([]Job, error) {
 	taken, err := q.Take(ctx, Take{By: by, Max: max})
 	return jobsOf(taken), err
 }
 
-// NextWait is [Queue.TakeWait] for a consumer that reports nothing.
+// NextWait is [Queue.TakeWait] for a consumer without reports.
 func (q *Queue) NextWait(ctx context.Context, by string, max int) ([]Job, error) {
 	taken, err := q.TakeWait(ctx, Take{By: by, Max: max})
 	return jobsOf(taken), err
@@ -41,8 +41,8 @@ func jobsOf(taken []Taken) []Job {
 	return jobs
 }
 
-// Delete takes a pending job out of the queue (Cutie 0.3, 5.8). A job deleted
-// before is left as it is; one that was consumed is [ErrNotPending].
+// Delete takes a pending job out of the queue (Cutie 0.3, 5.8). A deleted job
+// is left as it is; for a consumed one the error is [ErrNotPending].
 func (q *Queue) Delete(ctx context.Context, id JobID) (Job, error) {
 	return q.move(ctx, id, Delete, Deleted, func(j *Job, t time.Time) {
 		j.enter(Deleted)
@@ -56,8 +56,8 @@ func (q *Queue) Requeue(ctx context.Context, id JobID) (Job, error) {
 	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) { j.goBack(t) })
 }
 
-// RequeueAt is [Queue.Requeue] of a consumed job that nothing happened to since
-// the given event. Of another the error is [ErrConflict].
+// RequeueAt is [Queue.Requeue] of a consumed job without an event since at. For
+// any other the error is [ErrConflict].
 func (q *Queue) RequeueAt(ctx context.Context, id JobID, at Seq) (Job, error) {
 	return q.alter(ctx, id, Consumed, ErrConflict, func(j *Job, t time.Time) (Kind, error) {
 		if j.Status != Consumed || j.Seq != at {

@@ -94,10 +94,10 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 	return q, err
 }
 
-// begin writes the queue file of the index before the queue has had an event
-// of its own: what the journal has of the name up to here is of a former queue.
-// Until the next checkpoint the journal has the jobs of a queue that begins
-// without any, and the directories stand in for the pages of another.
+// begin writes the queue file of the index before the queue has had an event of
+// its own: earlier records of the name are of a former queue. Until the next
+// checkpoint the journal has all jobs of a queue that begins without any, and
+// the directories stand in for the pages of another.
 func (q *Queue) begin() error {
 	dir, err := q.indexDir()
 	if err != nil {
@@ -117,8 +117,8 @@ func (q *Queue) begin() error {
 	return queueIndexIn(dir, q.id).Write(x.file())
 }
 
-// beginAgain is for a journal that other hands took away: its places begin
-// anew, and what comes now must not be taken for that of former queues.
+// beginAgain is for a journal taken away by other hands: its numbers begin
+// anew, and new records must not be taken for those of former queues.
 func (s *Service) beginAgain() error {
 	at, late := s.log.Stats().Next, false
 	for _, q := range s.queues {

@@ -12,15 +12,15 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// CullOptions say what [Service.Cull] does.
+// CullOptions are the options of [Service.Cull].
 type CullOptions struct {
 	Queue string      // name; "" for all queues
-	Keep  *Thresholds // instead of those of the queue, which is to be named; nil: its own
-	Dry   bool        // tell what would be culled, and leave it
+	Keep  *Thresholds // instead of those of the queue, which must be named; nil: its own
+	Dry   bool        // yield the jobs, and leave them
 }
 
-// Thresholds say what a queue keeps of its processed jobs, as CullingSize and
-// CullingAge of [QueueInfo] do. The zero value keeps none.
+// Thresholds limit the processed jobs of a queue, as CullingSize and CullingAge
+// of [QueueInfo] do. The zero value keeps none.
 type Thresholds struct {
 	Size int64 // processed jobs
 	Age  int64 // hours; 0: as many go as are too many
@@ -38,7 +38,7 @@ func (o *CullOptions) check() error {
 	return nil
 }
 
-// Culled is a job that was culled, or would be.
+// Culled is a culled job, or one to be culled.
 type Culled struct {
 	Queue  string // cleaned identifier
 	Job    JobID
@@ -54,21 +54,19 @@ const (
 	cullChunk = 32 << 10
 )
 
-// Cull removes processed jobs as the thresholds of their queues say (Cutie
-// 0.3, 3.2 and 6.5), the longest unchanged first. Processed are those consumed
-// or deleted, but for those whose consumer has a lease. Once they are more
-// than CullingSize, all go whose last event is more than CullingAge hours ago;
-// if that is zero or unset, as many go as are too many. A queue without
-// CullingSize is left alone, and so is a job that a follower needs still, see
-// [Keeper], whose Destruction is ahead, that was put at the end of the queue again
-// as a job that is still there, or that is on its way to a consumer, see
-// [Queue.Given]. Thresholds of the call need
-// no room on the disk, as a change of those of the queue does: on a full one
-// they make some.
+// Cull removes processed jobs by the thresholds of their queues (Cutie 0.3, 3.2
+// and 6.5), the longest unchanged first. Processed jobs are consumed or
+// deleted, and not under a lease. Once they are more than CullingSize, all jobs
+// without an event for CullingAge hours go; if CullingAge is zero or unset,
+// only the excess goes. A queue without CullingSize is left alone, and so is a
+// job needed by a follower, see [Keeper], with a Destruction ahead, with a
+// successor at the end of the queue, or on its way to a consumer, see
+// [Queue.Given]. Thresholds of the call need no free space, while changing
+// those of the queue does: so they make space on a full disk.
 //
 // It culls as the caller ranges over it, about a thousand jobs at a time, and
-// stops when the caller does. What it has given is on stable storage, unless
-// Dry. An error is the last that it gives.
+// stops when the caller does. Yielded jobs are gone on stable storage, unless
+// Dry. An error comes last.
 func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, error] {
 	return func(yield func(Culled, error) bool) {
 		queues := s.Queues()
@@ -145,7 +143,7 @@ func (q *Queue) cullThese(ctx context.Context, some []index.Candidate, dry bool,
 			}
 		}
 		if len(culled) < n {
-			q.stays(some[0].Changed) // or a younger one, that somebody has begun to work on
+			q.stays(some[0].Changed) // or a younger one, in somebody's hands
 		}
 		some = some[n:]
 		for _, c := range culled {
@@ -157,15 +155,15 @@ func (q *Queue) cullThese(ctx context.Context, some []index.Candidate, dry bool,
 	return true, ctx.Err()
 }
 
-// stays notes that a job stays though it was due.
+// stays records a due job that stays.
 func (q *Queue) stays(changed int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.idx.Stays(changed)
 }
 
-// due returns how many jobs may be culled at most, and the time (µs) after
-// which their last event must not be. If there is none it looks at no job.
+// due returns how many jobs may be culled, and the latest time (µs) of their
+// last events. If there is none it looks at no job.
 func (q *Queue) due(keep *Thresholds) (before int64, most int) {
 	now := q.svc.now()
 	q.mu.RLock()
@@ -189,8 +187,8 @@ func (q *Queue) due(keep *Thresholds) (before int64, most int) {
 	return before, math.MaxInt
 }
 
-// needed returns the time (µs) after which the last event of a job must not be
-// for the followers to do without the job.
+// needed returns the latest time (µs) of events whose jobs the followers can do
+// without.
 func (q *Queue) needed() int64 {
 	if k, ok := q.svc.follower.(Keeper); ok {
 		if t := k.Needs(q.id); !t.IsZero() {
@@ -200,8 +198,8 @@ func (q *Queue) needed() int64 {
 	return math.MaxInt64
 }
 
-// oldest returns the n jobs behind last that are unchanged longest, none of
-// them changed after before.
+// oldest returns the n jobs after last that are unchanged longest, none of them
+// changed after before.
 func (q *Queue) oldest(last index.Candidate, before int64, n int, dry bool) []index.Candidate {
 	search := index.NewSearch(last, before, q.svc.now(), n)
 	for i, more := 0, true; more; i++ {
@@ -218,7 +216,7 @@ func (q *Queue) oldest(last index.Candidate, before int64, n int, dry bool) []in
 	return found
 }
 
-// look returns what is told of the jobs, without those that changed.
+// look returns the facts of the jobs, without changed ones.
 func (q *Queue) look(some []index.Candidate) (culled []Culled) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
@@ -230,7 +228,7 @@ func (q *Queue) look(some []index.Candidate) (culled []Culled) {
 	return culled
 }
 
-// cullable returns what is told of a job; false if it has changed since it was
+// cullable returns the facts of a job; false if it has changed since it was
 // chosen, or is in use. q.mu is held.
 func (q *Queue) cullable(c index.Candidate) (Culled, bool) {
 	if !q.idx.Cullable(c) || q.given(c.Job) {
@@ -277,7 +275,7 @@ func (q *Queue) cullAll(some []index.Candidate) (culled []Culled, err error) {
 	return culled, nil
 }
 
-// cullRecord returns the event that takes a job away. It has the facts of the
+// cullRecord returns the event that removes a job. It has the facts of the
 // payload, and no job file. q.mu is held.
 func (q *Queue) cullRecord(id JobID) *record {
 	j, _ := q.idx.Job(id)
@@ -288,8 +286,8 @@ func (q *Queue) cullRecord(id JobID) *record {
 	return r
 }
 
-// vacate gives back the memory of full pages whose jobs have all been culled,
-// when their files are gone too.
+// vacate gives back the memory of full pages without jobs, when the files of
+// the jobs are gone too.
 func (q *Queue) vacate() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Hold makes consumers pass over a pending job until it is released. A job
-// held before keeps its date; its reason becomes why, unless that is empty. Of
-// a job that is not pending the error is [ErrNotPending].
+// Hold makes consumers pass over a pending job until it is released. A job on
+// hold keeps its date; its reason becomes why, unless why is empty. If the job
+// is not pending the error is [ErrNotPending].
 func (q *Queue) Hold(ctx context.Context, id JobID, why string) (Job, error) {
 	return q.holdIf(ctx, id, why, func(*Job) error { return nil })
 }
 
-// HoldAt is [Queue.Hold] of a job that nothing happened to since the given
-// event. Of another the error is [ErrConflict], or [ErrNotPending].
+// HoldAt is [Queue.Hold] of a job without an event since at. For any other the
+// error is [ErrConflict], or [ErrNotPending].
 func (q *Queue) HoldAt(ctx context.Context, id JobID, at Seq, why string) (Job, error) {
 	return q.holdIf(ctx, id, why, func(j *Job) error {
 		if j.Seq != at {
@@ -49,8 +49,8 @@ func (q *Queue) holdIf(ctx context.Context, id JobID, why string, refuse func(*J
 	})
 }
 
-// Release ends the hold of a pending job, which so has its place again. One
-// that is not held is left as it is; of a job that is not pending the error is
+// Release ends the hold of a pending job, so it has its place again. A job that
+// is not on hold is left as it is; if it is not pending the error is
 // [ErrNotPending].
 func (q *Queue) Release(ctx context.Context, id JobID) (Job, error) {
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {

@@ -12,9 +12,9 @@ import (
 	"cutie/queuefs/journal/segment"
 )
 
-// load brings the memory of the service to the state that was acknowledged
-// last: index, then journal. Where the index is missing or damaged the
-// directories stand in for it.
+// load brings the memory of the service to the last acknowledged state: index,
+// then journal. Where the index is missing or damaged the directories stand in
+// for it.
 func (s *Service) load() error {
 	if err := errors.Join(s.home.Sweep(nil), s.ixdir.Sweep(nil)); err != nil {
 		return err
@@ -33,8 +33,8 @@ func (s *Service) load() error {
 	if err != nil {
 		return err
 	}
-	look := map[*Queue]bool{}  // whose directories are compared with the index
-	fresh := map[*Queue]bool{} // of which only the journal knows
+	look := map[*Queue]bool{}  // to be compared with their directories
+	fresh := map[*Queue]bool{} // known to the journal only
 	for _, id := range ids {
 		q, err := s.openQueue(id, (*Queue).knownSettings)
 		if err != nil {
@@ -55,8 +55,8 @@ func (s *Service) load() error {
 		return err
 	}
 	for _, q := range s.queues {
-		// Of a fresh queue the names of the files are compared after every crash:
-		// what the journal has lost is nowhere else.
+		// The files of a fresh queue are compared after every crash: losses of
+		// the journal are nowhere else.
 		if look[q] || fresh[q] {
 			if err := q.reconcile(fresh[q]); err != nil {
 				return fmt.Errorf("queue %s: %w", q.id, err)
@@ -69,8 +69,8 @@ func (s *Service) load() error {
 			return fmt.Errorf("queue %s: %w", q.id, err)
 		}
 	}
-	// A crash before this takes in the rest of what was done by hand when the
-	// home is opened again.
+	// After a crash before this, the next start takes in the rest of the
+	// changes by hand.
 	if c.clean || c.former || !indexed {
 		if err := s.markOpen(c); err != nil {
 			return err
@@ -84,8 +84,8 @@ func (s *Service) load() error {
 	return nil
 }
 
-// markOpen writes that the home is not closed in order any more. The file takes
-// no more room than it has, so a home on a full disk can be opened.
+// markOpen records an open home, one that was not closed in order. The file
+// does not grow, so a home on a full disk can be opened.
 func (s *Service) markOpen(c checkpointFile) error {
 	c.clean = false
 	err := s.checkpointFile().Write(c.file())
@@ -95,8 +95,8 @@ func (s *Service) markOpen(c checkpointFile) error {
 	return err
 }
 
-// replay opens the journal and applies what stands behind the checkpoint, by
-// the code that normal running uses.
+// replay opens the journal and applies the records after the checkpoint, by the
+// code of normal use.
 func (s *Service) replay(c checkpointFile) error {
 	logs, err := s.home.Sub(logDir)
 	if err != nil {
@@ -116,9 +116,9 @@ func (s *Service) replay(c checkpointFile) error {
 	s.log = log
 	s.past, s.keep = c.past, c.from()
 	if st := log.Stats(); s.keep == 0 && st.First < st.Next {
-		s.keep = st.First // a follower that has not seen a checkpoint yet wants it all
+		s.keep = st.First // a follower without a checkpoint wants everything
 	}
-	s.strays = map[string]index.Numbers{} // of queues that are not listed
+	s.strays = map[string]index.Numbers{} // of unlisted queues
 	var r record
 	for rec, err := range log.Read(0) {
 		if err == nil {
@@ -145,9 +145,9 @@ func (s *Service) replayed(r *record, at journal.LSN, size int) {
 	}
 	switch {
 	case q != nil && at < q.life.since:
-		// Of a queue of the name that was removed.
+		// Of a removed queue of the name.
 	case q == nil && at < s.past:
-		// Of a queue that was removed.
+		// Of a removed queue.
 	case q == nil:
 		s.report(Problem{Path: logDir + "/" + journalDir, Text: fmt.Sprintf("events of queue %q, which %s does not list, passed over", r.queue, queuesName)})
 	case at < s.past:
@@ -158,7 +158,7 @@ func (s *Service) replayed(r *record, at journal.LSN, size int) {
 	}
 }
 
-// sweepTemps removes payloads that never came to be jobs.
+// sweepTemps removes payloads without jobs.
 func (s *Service) sweepTemps() error {
 	wanted := map[string]bool{}
 	for _, q := range s.queues {
@@ -174,7 +174,7 @@ func (s *Service) sweepTemps() error {
 	return s.temp.Sweep(func(name string) bool { return wanted[name] })
 }
 
-// loaded is what became of the index of a queue.
+// loaded is the result of loading the index of a queue.
 type loaded struct {
 	scanned bool // the directories were read in the place of pages
 	changed bool // they have changed since the index was written
@@ -217,8 +217,8 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 		was.scanned = true
 		return was, q.scan(nil)
 	}
-	// If a crash came between this file and the checkpoint that goes with it,
-	// pages may be older than it.
+	// After a crash between this file and its checkpoint, pages may be older
+	// than the file.
 	if was.scanned, err = q.loadPages(dir, x.pages, x.at <= c.past); err != nil {
 		return was, err
 	}
@@ -235,8 +235,8 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	return was, nil
 }
 
-// recount takes the numbers of a queue without a queue file from all else that
-// the index knows. Jobs in the directories and the journal may have later ones.
+// recount takes the numbers of a queue without a queue file from the rest of
+// the index. Jobs in the directories and the journal may have later ones.
 func (q *Queue) recount() error {
 	last, err := q.svc.former(q.id)
 	if err != nil {
@@ -246,8 +246,8 @@ func (q *Queue) recount() error {
 	return nil
 }
 
-// readQueueIndex returns false if there is no queue file that verifies: the
-// queue was made or brought since the last checkpoint, or it is damaged.
+// readQueueIndex returns false without a queue file that verifies: the queue
+// was made or brought since the last checkpoint, or the file is damaged.
 func (q *Queue) readQueueIndex(dir *durable.Dir) (x queueIndex, ok bool, err error) {
 	x, err = readQueueIndex(dir, q.id)
 	switch {
@@ -260,7 +260,7 @@ func (q *Queue) readQueueIndex(dir *durable.Dir) (x queueIndex, ok bool, err err
 	return x, err == nil, err
 }
 
-// dropPages removes pages that must not be taken for those of the next
+// dropPages removes pages, so that they are not taken for those of the next
 // checkpoint.
 func dropPages(dir *durable.Dir) error {
 	numbers, err := pageNumbers(dir)
@@ -279,8 +279,8 @@ func pageNumbers(dir *durable.Dir) (numbers []int, err error) {
 	return numbers, err
 }
 
-// loadPages reads the pages, of which there should be want. For those that
-// are damaged or not there it reads the directories.
+// loadPages reads the pages; there should be want of them. For damaged and
+// missing pages it reads the directories.
 func (q *Queue) loadPages(dir *durable.Dir, want int, whole bool) (scanned bool, err error) {
 	numbers, err := pageNumbers(dir)
 	if err != nil {

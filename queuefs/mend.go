@@ -14,8 +14,8 @@ import (
 	"cutie/queuefs/anvl"
 )
 
-// checkPayload compares the payload of a job with the index. Nothing can bring
-// back one that is lost, so it stays a problem. Repairing moves what is in its
+// checkPayload compares the payload of a job with the index. A lost payload
+// cannot come back, so it stays a problem. Repairing moves the file in its
 // place to corrupt/ and puts a pending job on hold, so that consumers pass over
 // it until somebody brings the payload, or deletes the job.
 func (q *Queue) checkPayload(e Entry, there, repair bool, r *Report) error {
@@ -40,7 +40,7 @@ func (q *Queue) checkPayload(e Entry, there, repair bool, r *Report) error {
 	return nil
 }
 
-// mendPayload returns what was done about a payload that is lost.
+// mendPayload mends a job with a lost payload and returns how.
 func (q *Queue) mendPayload(e Entry, there bool, why string) (done string, err error) {
 	if there {
 		to, err := q.dirs.root.SetAside(q.dirs.payload, e.Job.String(), payloadDir+"-"+e.Job.String())
@@ -82,7 +82,7 @@ func (q *Queue) verifyFile(e Entry) error {
 	return nil
 }
 
-// A badResult is not what the job file says, or is named by none.
+// A badResult differs from its job file, or is in none.
 type badResult struct {
 	name  string
 	err   error

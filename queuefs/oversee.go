@@ -13,9 +13,8 @@ func (q *Queue) Leased() []JobID {
 	return q.idx.Leases.Jobs()
 }
 
-// AbortAttempt is [Queue.Abort] of a job that somebody works on since the given
-// instant. If the work has ended meanwhile, or began anew, the error is
-// [ErrConflict].
+// AbortAttempt is [Queue.Abort] of a job in work since the given instant. If
+// the work has ended meanwhile, or began anew, the error is [ErrConflict].
 func (q *Queue) AbortAttempt(ctx context.Context, id JobID, since time.Time, why string) (Job, error) {
 	why, err := cleanText(why)
 	if err != nil {

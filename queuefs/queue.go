@@ -15,9 +15,9 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// A Queue is a first-in-first-out set of jobs (Cutie 0.3, 3.2). Its methods
-// are safe for concurrent use. What a method reports as done is on stable
-// storage; what a method shows was on stable storage before.
+// A Queue is a first-in-first-out set of jobs (Cutie 0.3, 3.2). Its methods are
+// safe for concurrent use. Changes are on stable storage when a method returns,
+// and before any method shows them.
 type Queue struct {
 	svc  *Service
 	id   string
@@ -78,7 +78,7 @@ func (q *Queue) Info() QueueInfo {
 // next mints an event.
 func (q *Queue) next() (Seq, int64) { return q.idx.Mint(q.svc.now()) }
 
-// A change is what one call adds to the journal, all of it or nothing.
+// A change is the records of one call, journaled all or none.
 type change struct {
 	recs   []*record
 	ticket journal.Ticket
@@ -243,9 +243,9 @@ func (q *Queue) note(r *record, at journal.LSN) {
 	q.idx.Reach(index.Numbers{Job: r.job, Seq: r.seq, Time: r.time})
 }
 
-// take holds a job for one operation and returns its status. It waits while
-// another operation on it is on its way to the journal. A job that stands in
-// unless is not held: a pending one would let others pass meanwhile.
+// take claims a job for one operation and returns its status. It waits for
+// another operation on its way to the journal. A job in the status unless is
+// not claimed: claiming a pending one would let others pass meanwhile.
 func (q *Queue) take(ctx context.Context, id JobID, unless Status) (Status, error) {
 	for {
 		if err := q.svc.usable(); err != nil {
@@ -270,7 +270,7 @@ func (q *Queue) take(ctx context.Context, id JobID, unless Status) (Status, erro
 	}
 }
 
-// release gives jobs back that no operation came of.
+// release ends claims without an operation.
 func (q *Queue) release(ids ...JobID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -281,10 +281,10 @@ func (q *Queue) release(ids ...JobID) {
 	q.watch.wake(ids...)
 }
 
-// storageError says what a failed step means to the caller.
+// storageError returns the error of a failed step for callers.
 func storageError(err error) error {
 	switch {
-	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrFenced): // whatever the reason: the outcome is unknown
+	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrFenced): // in any case the outcome is unknown
 		return errors.Join(ErrFailed, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errors.Join(ErrNoSpace, err)

@@ -12,9 +12,9 @@ import (
 	"cutie/queuefs/namaste"
 )
 
-// rebuild makes what a home needs around its queue directories and takes the
-// index away, so that opening the home reads the directories. The journal
-// stays: what it holds is later than the files.
+// rebuild makes the missing parts of a home around its queue directories and
+// removes the index, so that opening the home reads the directories. The
+// journal stays: its records are later than the files.
 func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
 	d, err := durable.OpenDir(dir, nil)
 	if err != nil {
@@ -61,9 +61,8 @@ func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
 	return dropIndex(ix)
 }
 
-// dropIndex removes all pages. The checkpoint stays: it says where the journal
-// begins to know better than the directories. So do the numbers of the queues,
-// which never go back.
+// dropIndex removes all pages. The checkpoint stays, since the journal rules
+// from there on, and so do the numbers of the queues, which never go back.
 func dropIndex(ix *durable.Dir) error {
 	qs, err := ix.MakeSub(queuesDir)
 	if err != nil {

@@ -167,8 +167,7 @@ func (r *record) get(src []byte) error {
 	return nil
 }
 
-// intern returns old if it has the octets of b, so that runs of equal names
-// cost nothing.
+// intern returns old if it equals b, so that runs of equal names cost nothing.
 func intern(old string, b []byte) string {
 	if old == string(b) {
 		return old
@@ -176,7 +175,7 @@ func intern(old string, b []byte) string {
 	return string(b)
 }
 
-// event returns what followers see of the record.
+// event returns the part of the record for followers.
 func (r *record) event() Event {
 	typ := r.mediaType
 	if typ == "" {
@@ -201,7 +200,7 @@ func (r *record) event() Event {
 const jobFileType = "text/x-anvl"
 
 // setType gives the record the media type of its job. Other hands may have put
-// one into a job file that no submitter could; the index then knows none.
+// an impossible one into the job file; the index then knows none.
 func (r *record) setType(t string) {
 	if r.mediaType = t; len(t) > maxLabel {
 		r.mediaType = ""
@@ -247,7 +246,7 @@ func (r *record) change(at journal.LSN, replayed bool) index.Change {
 		MediaType: r.mediaType, At: at, Inline: r.flags&recInline != 0, Replayed: replayed}
 }
 
-// sums gives the record what the index knows of the payload's digests.
+// sums gives the record the payload's digests in the index.
 func (r *record) sums(x *index.Index, id JobID) {
 	j, _ := x.Known(id)
 	r.sha, r.md5 = j.SHA256, j.MD5

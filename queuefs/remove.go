@@ -80,7 +80,7 @@ func (s *Service) removable(q *Queue, ask func() error) error {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	if err := q.bare(); err != nil {
-		return err // the files of a job that came meanwhile
+		return err // the files of a new job
 	}
 	return strange
 }

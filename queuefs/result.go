@@ -36,9 +36,9 @@ type ResultDraft struct {
 	done   bool
 }
 
-// NewResult begins a result of a job that the caller has the lease of. It must
-// have the digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName
-// or ErrTooBig; call Commit or Discard in the end.
+// NewResult begins a result of a job under the caller's lease. It must have the
+// digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName or
+// ErrTooBig; call Commit or Discard in the end.
 func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType string, expect []digest.Value) (*ResultDraft, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (d *ResultDraft) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Commit adds the result to the job, which keeps its lease. It is on stable
+// Commit adds the result to the job; the job keeps its lease. It is on stable
 // storage when Commit returns. Errors are those of NewResult, ErrDigest,
 // ErrNoSpace, ErrFailed, ErrClosed, or that of ctx; then there is no result.
 func (d *ResultDraft) Commit(ctx context.Context) (Result, error) {
@@ -158,8 +158,8 @@ func (d *ResultDraft) commit(ctx context.Context) error {
 	}
 	from, err := q.Job(d.id)
 	if err == nil {
-		// With the record the result is there; its file gets its name like any
-		// other that follows the journal.
+		// With the record the result is there; its file gets its name like
+		// other files behind the journal.
 		err = q.commit(func() ([]*record, error) {
 			j := from
 			if err := d.allowed(&j); err != nil {
@@ -199,7 +199,7 @@ func (d *ResultDraft) discard(remove bool) {
 }
 
 // Result opens a result of a job, to be closed after use. The error is
-// [ErrNoResult] if the job has none of that name.
+// [ErrNoResult] if the job has none of the name.
 func (q *Queue) Result(id JobID, name string) (Result, *Payload, error) {
 	if err := CheckResultName(name); err != nil {
 		return Result{}, nil, err

@@ -8,34 +8,35 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// A job takes more of the disk in files than in the journal, and the journal keeps
-// all that has no files yet. So a submission is refused unless there is free space
-// for the files of all that is in the journal, and its own. What follows the journal,
-// index and published documents, has the reserve: a file that is given up when the
-// disk is full all the same, and made again when there is space.
+// A job takes more of the disk in files than in the journal, and the journal
+// keeps all records without files. So a submission is refused unless there is
+// free space for the files of the whole journal, and its own. The followers of
+// the journal, index and published documents, have the reserve: a file given up
+// when the disk is full all the same, and made again when there is space.
 const (
-	jobOctets = 8 << 10 // of the files of a job at most, beyond what it has in the journal
+	jobOctets = 8 << 10 // of the files of a job at most, beyond its bytes in the journal
 	jobFiles  = 2
 	moreFiles = 64     // for segments and published documents
-	fewFiles  = 10_000 // jobs whose files a submission waits for, rather than be refused
+	fewFiles  = 10_000 // jobs for whose files a submission waits before it is refused
 	diskShare = 16     // the reserve takes no more than this part of the free space
 )
 
-// needs returns the free space that the next checkpoint takes at most.
+// needs returns the greatest need of the next checkpoint for free space.
 func (s *Service) needs() (octets, files int64) {
 	jobs := s.dirty.Load()
 	return jobs*jobOctets + max(0, s.behind()), jobs*jobFiles + moreFiles
 }
 
-// has reports whether the disk has more free space than the next checkpoint takes,
-// by so much. Where that is unknown, writing shows.
+// has reports whether the disk has so much more free space than the next
+// checkpoint needs. Where this is unknown, writing shows.
 func (s *Service) has(octets, files int64) bool {
 	free, names, err := s.home.Free()
 	o, n := s.needs()
 	return err != nil || free >= o+octets && names >= n+files
 }
 
-// Spares reports whether the disk has so many bytes that the queues do not need.
+// Spares reports whether the disk has so many bytes beyond the needs of the
+// queues.
 func (s *Service) Spares(octets int64) bool { return s.free(octets, 0) }
 
 func (s *Service) free(octets, files int64) bool {
@@ -50,15 +51,15 @@ func (s *Service) canSpare(octets int64, use journal.Use) bool {
 	return s.has(octets, -moreFiles)
 }
 
-// crowded reports whether the files that are to be written take half of the disk.
+// crowded reports whether the files to be written take half of the disk.
 func (s *Service) crowded() bool {
 	octets, files := s.needs()
 	return !s.has(octets, files-moreFiles)
 }
 
-// makeFit returns [ErrNoSpace] unless there is free space for the files of n jobs with
-// so many bytes. If few files are to be written it writes them first: then it is known
-// what they take.
+// makeFit returns [ErrNoSpace] unless there is free space for the files of n
+// jobs with so many bytes. If few files are to be written it writes them first:
+// then their true size is known.
 func (s *Service) makeFit(n int, octets int64) error {
 	fits := func() bool { return s.free(octets+int64(n)*jobOctets, int64(n)*jobFiles) }
 	if fits() {
@@ -89,7 +90,8 @@ func (s *Service) makeFit(n int, octets int64) error {
 	return ErrNoSpace
 }
 
-// spool makes a temporary file for a large payload, which is refused as it comes.
+// spool makes a temporary file for a large payload, with the same check as it
+// grows.
 func (s *Service) spool() (*durable.Spool, error) {
 	f, err := s.temp.Spool()
 	if err != nil {
@@ -99,8 +101,8 @@ func (s *Service) spool() (*durable.Spool, error) {
 	return f, nil
 }
 
-// relieve makes space for the journal by a checkpoint, which lets go of old segments.
-// It reports whether to try again.
+// relieve makes space for the journal by a checkpoint, which releases old
+// segments. It reports whether to try again.
 func (s *Service) relieve() bool {
 	if s.behind() <= 0 || !s.upkeep.TryLock() {
 		return false
@@ -109,8 +111,8 @@ func (s *Service) relieve() bool {
 	return s.checkpointLocked(false) == nil || s.giveUp()
 }
 
-// shed gives back what the disk has only to be quick: packs, and segments of the
-// journal that would be used again.
+// shed gives back space kept for speed only: packs, and segments of the journal
+// to be used again.
 func (s *Service) shed() error {
 	for _, q := range s.Queues() {
 		q.dropPacks(true)
@@ -145,7 +147,7 @@ func (s *Service) keepReserve() {
 	}
 }
 
-// useOf returns what records are for: the largest claim of them all.
+// useOf returns the use of the records: the largest claim of them all.
 func useOf(recs []*record) journal.Use {
 	use := journal.Frees
 	for _, r := range recs {

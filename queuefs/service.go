@@ -22,7 +22,7 @@ import (
 // Options are the settings of an open home. Zero values are the defaults.
 type Options struct {
 	Now     func() time.Time // nil means time.Now
-	Report  func(Problem)    // told of what was found damaged; nil means nobody is
+	Report  func(Problem)    // called with damage found; nil: nobody is
 	Segment int64            // octets of a journal segment, at most and by default 64 MiB
 	Behind  int64            // octets the files may be behind the journal; 0 means 1 GiB
 	Fault   durable.Fault    // for tests
@@ -33,7 +33,7 @@ type Options struct {
 type Service struct {
 	opts  Options
 	home  *durable.Dir
-	temp  *durable.Dir // payloads that are coming in
+	temp  *durable.Dir // incoming payloads
 	qdir  *durable.Dir
 	ixdir *durable.Dir
 	jdir  *durable.Dir
@@ -59,10 +59,10 @@ type Service struct {
 	calls   sync.WaitGroup // changes on their way
 
 	follower  Follower                 // followers, or nil
-	upkeep    sync.Mutex               // held by whoever checkpoints
-	keep      journal.LSN              // the journal from here on is for a follower that is not here
+	upkeep    sync.Mutex               // held during a checkpoint
+	keep      journal.LSN              // the journal from here on is for an absent follower
 	past      journal.LSN              // replay begins here
-	strays    map[string]index.Numbers // last ones of queues that are gone, for which there was no room yet; by upkeep
+	strays    map[string]index.Numbers // last numbers of vanished queues, not yet written; by upkeep
 	listWatch watched                  // queues.txt
 	infoWatch watched                  // cutie-info.txt
 	infoBase  string                   // baseURI as cutie-info.txt has it; by mu
@@ -72,16 +72,16 @@ type Service struct {
 		written int64 // bytes of journal
 	}
 	lastMark atomic.Int64 // octets of journal at the last checkpoint
-	doubt    atomic.Bool  // files that stand may be in the cache alone: a sync has failed
-	owed     atomic.Int64 // bytes of the reserve that was given up
+	doubt    atomic.Bool  // files may be in the cache alone: a sync has failed
+	owed     atomic.Int64 // bytes of the reserve given up
 	full     atomic.Bool  // files cannot be written, or the journal cannot grow, for lack of room
-	dirty    atomic.Int64 // jobs whose files are behind
-	found    atomic.Int64 // such jobs when the home was opened, until the first checkpoint
+	dirty    atomic.Int64 // jobs with files behind the journal
+	found    atomic.Int64 // such jobs at the opening, until the first checkpoint
 }
 
 // Open opens a home: it takes the lock, reads the index, replays the journal
-// and then takes in what an operator moved by hand while nobody had it open.
-// A home that another process has open is a [*LockedError].
+// and then takes in moves by hand from the time nobody had it open. If another
+// process has the home open the error is a [*LockedError].
 func Open(dir string, o Options) (_ *Service, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -153,8 +153,7 @@ func lockHome(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// openDirs opens the directories of the home and makes those that the
-// program keeps for itself.
+// openDirs opens the directories of the home and makes the program's own.
 func (s *Service) openDirs() (err error) {
 	if s.qdir, err = openQueues(s.home); err != nil {
 		return err
@@ -195,8 +194,8 @@ func (s *Service) Info() ServiceInfo {
 	return s.info
 }
 
-// SetBaseURI sets what references are built from for as long as the service
-// is open.
+// SetBaseURI sets the beginning of references for as long as the service is
+// open.
 func (s *Service) SetBaseURI(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,8 +210,8 @@ func (s *Service) Queues() []*Queue {
 }
 
 // Queue finds a queue by its cleaned identifier, the identifier as it was
-// given, or its name. The error is [ErrNoQueue], or [ErrBadName] for what can
-// be none.
+// given, or its name. The error is [ErrNoQueue], or [ErrBadName] for an
+// impossible name.
 func (s *Service) Queue(name string) (*Queue, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -239,8 +238,8 @@ func (s *Service) now() int64 { return s.opts.Now().UnixMicro() }
 // maxReports is how many problems are remembered as told.
 const maxReports = 10_000
 
-// report tells of a problem, once: a stranger who asks for a damaged job again
-// and again must not fill the log.
+// report reports a problem once: asking for a damaged job again and again must
+// not fill the log.
 func (s *Service) report(p Problem) {
 	if s.opts.Report == nil {
 		return
@@ -256,7 +255,7 @@ func (s *Service) report(p Problem) {
 	}
 }
 
-// begin registers a change that is on its way; end must follow.
+// begin registers a change on its way; end must follow.
 func (s *Service) begin() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -285,8 +284,8 @@ func (s *Service) usableLocked() error {
 	return nil
 }
 
-// fail makes every later change an error: what is on storage is unknown until
-// the home is opened again.
+// fail makes every later change an error: the contents of storage are unknown
+// until the home is opened again.
 func (s *Service) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,7 +326,7 @@ func (s *Service) Close() error {
 	return errors.Join(err, s.closeFiles())
 }
 
-// closeFiles closes everything; what is not open is passed over.
+// closeFiles closes everything that is open.
 func (s *Service) closeFiles() error {
 	var errs []error
 	if s.log != nil {

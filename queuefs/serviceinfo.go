@@ -8,8 +8,8 @@ import (
 	"cutie/queuefs/anvl"
 )
 
-// reloadInfo takes in what other hands changed in cutie-info.txt. What cannot
-// change while the home is open is told.
+// reloadInfo takes in changes of cutie-info.txt by other hands. Changes that
+// have to wait for the next opening are reported.
 func (s *Service) reloadInfo() {
 	now, changed, err := stampOf(s.home, infoName)
 	if err == nil && !s.infoWatch.changed(now) {
@@ -44,19 +44,18 @@ func (s *Service) reloadInfo() {
 	}
 }
 
-// take takes over the properties that may change while the home is open.
+// take takes the properties that may change while the home is open.
 func (info *ServiceInfo) take(n *ServiceInfo) {
 	info.Name, info.Description, info.SupportURI, info.DefaultCatalog = n.Name, n.Description, n.SupportURI, n.DefaultCatalog
 	info.TombstoneAge = n.TombstoneAge
 }
 
-// SetService changes name, description, supportURI, defaultCatalog, tombstoneAge
-// or baseURI of the service (Cutie 0.3, 6.2): edit gets the properties as
-// cutie-info.txt has them now.
-// They are on stable storage when SetService returns, and hold from then on,
-// but for BaseURI: what was published until the home is opened again keeps the
-// references it has. Comments, order and elements that mean nothing here stay
-// in the file.
+// SetService changes name, description, supportURI, defaultCatalog,
+// tombstoneAge or baseURI of the service (Cutie 0.3, 6.2): edit gets the
+// properties from cutie-info.txt. They are on stable storage and in force when
+// SetService returns, except BaseURI: published documents keep their references
+// until the home is opened again. Comments, order and unknown elements stay in
+// the file.
 func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	return nil
 }
 
-// changeable are the properties that somebody may set later.
+// changeable are the properties that may be set later.
 func (info *ServiceInfo) changeable() anvl.Record {
 	return anvl.Record{{Name: "name", Value: info.Name}, {Name: "description", Value: info.Description},
 		{Name: "baseURI", Value: info.BaseURI}, {Name: "supportURI", Value: info.SupportURI},

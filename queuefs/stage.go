@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// A Stage is a batch whose payloads come at the same time and in any order:
-// each is written as a [Submission] of its own and then put into its place. It
-// keeps no more in memory than a Submission does, and is committed as a whole,
-// or discarded. Put is safe for concurrent use.
+// A Stage is a batch with payloads at the same time and in any order: each is
+// written as a [Submission] of its own and then put into its place. It needs no
+// more memory than a Submission, and is committed as a whole, or discarded. Put
+// is safe for concurrent use.
 type Stage struct {
 	mu     sync.Mutex
 	sub    *Submission
@@ -91,8 +91,8 @@ func (s *Stage) Discard() {
 	s.sub.Discard()
 }
 
-// Verify compares the payload, which is complete, with the digests that the
-// submitter gave. Commit does so too; the error is ErrDigest.
+// Verify compares the complete payload with the digests from the submitter.
+// Commit does so too; the error is ErrDigest.
 func (d *Draft) Verify() error {
 	if d.err != nil {
 		return d.err
@@ -101,8 +101,8 @@ func (d *Draft) Verify() error {
 	return err
 }
 
-// Reader returns a reader of what was written, to be used before the submission
-// is over.
+// Reader returns a reader of the payload so far, for use before the end of the
+// submission.
 func (d *Draft) Reader() (io.Reader, error) {
 	switch {
 	case d.sub.done:

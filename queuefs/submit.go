@@ -11,24 +11,24 @@ import (
 	"cutie/queuefs/digest"
 )
 
-// Meta is what a submitter says of a job.
+// Meta is a submitter's description of a job.
 type Meta struct {
-	Filename  string // a label; only what follows the last slash is kept
+	Filename  string // a label; only the part after the last slash is kept
 	MediaType string
 	Submitter string         // user agent
-	Owner     string         // the user who submits it; "" for one without a name
+	Owner     string         // the submitting user; "" without a name
 	Sidecar   string         // text, at most MaxSidecar octets
 	Expect    []digest.Value // the payload must have these digests
 	Batch     string
-	Extra     anvl.Record // further elements of the job file, at most 16 KiB; none that has a meaning here
+	Extra     anvl.Record // further elements of the job file, at most 16 KiB; no known ones
 
 	Destruction time.Time                // see [Job]
 	OnHold      bool                     // the job is on hold for [NotStarted]
-	Name        func(JobID) anvl.Element // one more of Extra, made of the number when that is known; nil: none
+	Name        func(JobID) anvl.Element // one more of Extra, made of the job's number; nil: none
 }
 
-// NotStarted is why a job is on hold that was submitted so: it waits for its
-// submitter. A selection of many jobs to be released passes over it.
+// NotStarted is the reason for the hold of a job submitted on hold: it waits
+// for its submitter. Releasing a selection of many jobs passes over it.
 const NotStarted = "not started by its submitter"
 
 // inlineLimit is up to where a payload travels in the journal.
@@ -39,13 +39,13 @@ const inlineLimit = 128 << 10
 type Submission struct {
 	q      *Queue
 	drafts []*Draft
-	budget int // octets of payload that may still be kept in memory
-	said   int // octets of what is said of the jobs
+	budget int // bytes of payload still allowed in memory
+	said   int // bytes of descriptions
 	group  bool
 	done   bool
 	former JobID // see Replace; 0: none
 
-	digests digest.Set // those that the queue asks for
+	digests digest.Set // wanted by the queue
 	taken   bool       // see Accepted
 }
 
@@ -56,21 +56,22 @@ func (q *Queue) Begin() *Submission {
 	return &Submission{q: q, budget: q.svc.log.Stats().MaxAppend / 2, digests: q.Info().Digests}
 }
 
-// Group makes the jobs of the submission a batch: those for which the
-// submitter named none are given one name; see [ParseBatch].
+// Group makes the jobs of the submission a batch: jobs without a name of a
+// batch get one in common; see [ParseBatch].
 func (s *Submission) Group() { s.group = true }
 
-// Replace makes the submission take the place of a job on hold for [NotStarted]:
-// with one commit that is Deleted, and it and the first job of the submission name
-// each other as those of [Queue.RequeueEnd] do. If the job was started or deleted
-// meanwhile, Commit changes nothing and returns [ErrConflict] or [ErrNotPending].
+// Replace makes the submission take the place of a job on hold for
+// [NotStarted]. One commit makes the old job Deleted, and it and the first job
+// of the submission name each other as in [Queue.RequeueEnd]. If the old job
+// was started or deleted meanwhile, Commit changes nothing and returns
+// [ErrConflict] or [ErrNotPending].
 func (s *Submission) Replace(id JobID) { s.former, s.taken = id, true }
 
-// Accepted says that the jobs were accepted before, so a closed queue takes them.
+// Accepted says: the jobs were accepted before, so a closed queue takes them.
 func (s *Submission) Accepted() { s.taken = true }
 
 // Add starts the next job, and ends the payload of the one before. The error
-// tells what is wrong with m.
+// names the fault in m.
 func (s *Submission) Add(m Meta) (*Draft, error) {
 	if s.done {
 		return nil, errOver
@@ -93,10 +94,10 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 	return d, nil
 }
 
-// Commit puts all jobs of the submission at the end of the queue, in the
-// order they were added, or none of them (Cutie 0.3, 5.5). They are on stable
-// storage when it returns. Errors are ErrDigest, ErrTooBig, ErrNoSpace,
-// ErrFailed, ErrClosed, or that of ctx.
+// Commit puts all jobs of the submission at the end of the queue, in the order
+// they were added, or none of them (Cutie 0.3, 5.5). They are on stable storage
+// when it returns. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrFailed,
+// ErrClosed, or that of ctx.
 func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
 	if s.done {
 		return nil, errOver
@@ -206,7 +207,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	return jobs, nil
 }
 
-// takeDraft takes a job that waits for its submitter, and reads it.
+// takeDraft takes a job waiting for its submitter, and reads it.
 func (q *Queue) takeDraft(ctx context.Context, id JobID) (Job, error) {
 	st, err := q.take(ctx, id, 0)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// transition journals one event of kind for each of the jobs, which are taken.
-// edit gets the job as it stands and changes what the event changes. Jobs whose
-// files are too large for one record are given back, the last ones first.
+// transition journals one event of kind for each of the claimed jobs. edit gets
+// the present job and makes the change. Jobs with files too large for one
+// record are given back, the last ones first.
 func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, t time.Time)) ([]Job, error) {
 	return q.change(ids, func(j *Job, t time.Time) (Kind, error) {
 		j.Status = to
@@ -19,10 +19,10 @@ func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, 
 	})
 }
 
-// change is transition for edits that decide what happens: kind 0 leaves the
-// job as it is, and an error of one leaves them all. edit runs with q.mu held,
-// and again from the start when the journal needed room first; what a Job has
-// of slices it must not write to.
+// change is transition for edits that decide the event: kind 0 leaves the job
+// as it is, and an error of one leaves them all. edit runs with q.mu held, and
+// again from the start when the journal was not ready; it must not write to
+// slices of a Job.
 func (q *Queue) change(ids []JobID, edit func(j *Job, t time.Time) (Kind, error)) ([]Job, error) {
 	jobs, _, err := q.fetch(ids, false)
 	if err != nil {
@@ -32,9 +32,9 @@ func (q *Queue) change(ids []JobID, edit func(j *Job, t time.Time) (Kind, error)
 	return q.enact(jobs, edit)
 }
 
-// enact is change for jobs that were read. It returns all of them in their order,
-// or, where they are too many for one record, the first ones and gives the
-// others back.
+// enact is change for jobs already read. It returns all of them in their order,
+// or, if they are too many for one record, the first ones and gives the others
+// back.
 func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) ([]Job, error) {
 	jobs := slices.Clone(from)
 	ids := make([]JobID, len(jobs))
@@ -78,8 +78,8 @@ func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) 
 	return jobs, nil
 }
 
-// recordOf returns the journal record that leaves the job as j says; the
-// facts of the payload are those of the index. q.mu is held.
+// recordOf returns the journal record with the state j; the facts of the
+// payload are from the index. q.mu is held.
 func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record {
 	r := &record{kind: kind, from: from, seq: j.Seq, time: us, job: j.ID, size: j.Size,
 		submitted: j.Submitted.UnixMicro()}

@@ -73,9 +73,8 @@ func reason(id JobID, err error) string {
 	return err.Error()
 }
 
-// findPayload looks, without reading, whether the payload of a job is there
-// and as long as it was when it came. One that is read from the journal or
-// from a pack is not looked for.
+// findPayload looks, without reading, for the payload of a job in its original
+// length. One in the journal or a pack is not looked for.
 func (q *Queue) findPayload(id JobID) error {
 	for range readTries {
 		v, ok := q.view(id)
@@ -140,8 +139,8 @@ func (q *Queue) verifyPayload(id JobID) error {
 	return nil
 }
 
-// exhausted tells whether err says something of this process or service rather
-// than of what was read.
+// exhausted reports whether err is about this process or service, not about the
+// data.
 func exhausted(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, fs.ErrClosed, ErrClosed, ErrFailed} {
 		if errors.Is(err, e) {
