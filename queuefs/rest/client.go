@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"cutie/queuefs"
@@ -48,95 +47,6 @@ func NewClient(base string, hc *http.Client) *Client {
 		hc = http.DefaultClient
 	}
 	return &Client{base: state.NewBase(base), http: hc}
-}
-
-// State returns the state of a job, of a queue if job is "", or of the service
-// if queue is "" too, in the given form, unchanged. page selects the listed
-// jobs of a queue; without it there are [state.DefaultJobs].
-func (c *Client) State(ctx context.Context, form state.Form, queue, job string, page ...Page) ([]byte, error) {
-	segments := []string{"state"}
-	query := url.Values{}
-	if queue != "" {
-		segments = append(segments, queue)
-	}
-	if job != "" {
-		segments = append(segments, job)
-	}
-	for _, p := range page {
-		p.set(query)
-	}
-	return c.state(ctx, http.MethodGet, form, c.ref(query, segments...), nil, nil)
-}
-
-// A Page selects the jobs in the state of a queue.
-type Page struct {
-	Status  queuefs.Status  // 0: all
-	Outcome queuefs.Outcome // 0: all
-	Held    bool            // only jobs on hold
-	Batch   string          // "": all
-	// Submitter is the user agent of their submission; "": all. It is for the
-	// states of jobs, not for references to them.
-	Submitter string
-	After     queuefs.JobID // 0: from the head
-	Limit     int           // at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
-}
-
-func (p Page) set(query url.Values) {
-	if p.Status != 0 {
-		query.Set("status", p.Status.String())
-	}
-	if p.Outcome != 0 {
-		query.Set("outcome", p.Outcome.String())
-	}
-	if p.Held {
-		query.Set("held", "true")
-	}
-	if p.Batch != "" {
-		query.Set("batch", p.Batch)
-	}
-	if p.Submitter != "" {
-		query.Set("submitter", p.Submitter)
-	}
-	if p.After != 0 {
-		query.Set("after", p.After.String())
-	}
-	if p.Limit != 0 {
-		query.Set("limit", strconv.Itoa(max(p.Limit, 0)))
-	}
-}
-
-// Service returns the state of the service.
-func (c *Client) Service(ctx context.Context) (state.Service, error) {
-	data, err := c.State(ctx, state.ANVL, "", "")
-	if err != nil {
-		return state.Service{}, err
-	}
-	d, err := state.ANVL.Decode(state.ServiceClass, data)
-	return d.Service(), err
-}
-
-// Queue returns the state of a queue with a page of its jobs.
-func (c *Client) Queue(ctx context.Context, queue string, page Page) (state.Queue, error) {
-	data, err := c.State(ctx, state.ANVL, queue, "", page)
-	return decodeQueue(data, err)
-}
-
-// Job returns a job. Its Extra is nil.
-func (c *Client) Job(ctx context.Context, queue, job string) (queuefs.Job, error) {
-	data, err := c.State(ctx, state.ANVL, queue, job)
-	return decodeJob(data, err)
-}
-
-// Delete takes a pending job out of its queue (Cutie 5.8).
-func (c *Client) Delete(ctx context.Context, queue, job string) (queuefs.Job, error) {
-	data, err := c.state(ctx, http.MethodDelete, state.ANVL, c.ref(nil, "content", queue, job), nil, nil)
-	return decodeJob(data, err)
-}
-
-// Requeue puts a consumed or deleted job back in its place.
-func (c *Client) Requeue(ctx context.Context, queue, job string) (queuefs.Job, error) {
-	data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(nil, "requeue", queue, job), nil, nil)
-	return decodeJob(data, err)
 }
 
 func decodeJob(data []byte, err error) (queuefs.Job, error) {

@@ -7,18 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"cutie/queuefs"
 )
-
-// maxHeader is the most octets of a header of variable length: programs that
-// read no more than 8 or 16 KiB of headers are common. A longer sidecar,
-// percent-encoded, is announced in sidecarLength and stands in the job state.
-const maxHeader = 4 << 10
-
-// sidecarLength gives the octets of a sidecar missing in the answer.
-const sidecarLength = "Cutie-Sidecar-Length"
 
 // deliver answers with one job; taken is the job if it was consumed for the
 // answer, else nil.
@@ -260,88 +251,4 @@ func newBoundary() string {
 		}
 	}
 	return hex.EncodeToString(b[:])
-}
-
-func sidecarHeaders(header http.Header, sidecar string) {
-	if sidecar == "" {
-		return
-	}
-	if s := appendEscaped(nil, sidecar); len(s) <= maxHeader {
-		header[sidecarHeader] = []string{string(s)}
-		return
-	}
-	header[sidecarLength] = []string{strconv.Itoa(len(sidecar))}
-}
-
-// appendEscaped percent-encodes characters not allowed in a header, and blanks,
-// since they would be lost at its ends.
-func appendEscaped(dst []byte, s string) []byte {
-	const digits = "0123456789ABCDEF"
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; isPlain(c) {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return dst
-}
-
-func isPlain(c byte) bool { return c > ' ' && c < 0x7f && c != '%' }
-
-// escapedLen returns how many octets appendEscaped appends.
-func escapedLen(s string) int {
-	n := len(s)
-	for i := 0; i < len(s); i++ {
-		if !isPlain(s[i]) {
-			n += 2
-		}
-	}
-	return n
-}
-
-// appendDisposition appends a Content-Disposition (RFC 6266). A file name
-// beyond ASCII is in the extended notation, except in a form, where it stands
-// as it is (RFC 7578, 4.2).
-func appendDisposition(dst []byte, kind, name, filename string) []byte {
-	dst = append(dst, kind...)
-	if name != "" {
-		dst = append(append(append(dst, `; name="`...), name...), '"')
-	}
-	if filename == "" {
-		return dst
-	}
-	if kind != "form-data" && !isASCII(filename) {
-		dst = append(dst, "; filename*=UTF-8''"...)
-		for i := 0; i < len(filename); i++ {
-			c := filename[i]
-			if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
-				dst = append(dst, c)
-			} else {
-				dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
-			}
-		}
-		return dst
-	}
-	dst = append(dst, `; filename="`...)
-	for i := 0; i < len(filename); i++ {
-		switch c := filename[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ' || c == 0x7f: // no label has them
-			dst = append(dst, '?')
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
-}
-
-func isASCII(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
 }

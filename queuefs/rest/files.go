@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"cutie/queuefs"
@@ -238,4 +239,71 @@ func (c countWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	*c.n += int64(n)
 	return n, err
+}
+
+// result serves a result as a plain resource: its exact octets.
+func (h *Handler) result(w http.ResponseWriter, r *request) error {
+	q, id, err := h.job(r)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	result, in, err := q.Result(id, name)
+	switch {
+	case errors.Is(err, queuefs.ErrNoJob):
+		return notFound(err, queuefs.ErrNoJob, id.String())
+	case err != nil:
+		return notFound(err, queuefs.ErrNoResult, name)
+	}
+	defer in.Close()
+	header := w.Header()
+	header["Etag"] = []string{fileTag(result.SHA256)}
+	header["Repr-Digest"] = []string{"sha-256=:" + base64.StdEncoding.EncodeToString(result.SHA256[:]) + ":"}
+	header["Link"] = []string{"<" + h.base().JobRef("state", q.ID(), id) + `>; rel="describedby"`}
+	header["X-Content-Type-Options"] = noSniff
+	header["Content-Security-Policy"] = sandbox
+	header["Content-Type"] = []string{queuefs.DefaultMediaType}
+	if result.MediaType != "" {
+		header["Content-Type"] = []string{sentType(result.MediaType)}
+	}
+	header["Cache-Control"] = noCache // another attempt at the job may give another one
+	delete(header, "Vary")
+	served := &resultReader{Payload: in}
+	err = octets.Serve(w, r.Request, time.Time{}, served)
+	if served.err != nil {
+		h.log(r, fmt.Errorf("result %s of %v: %w", name, id, served.err))
+	}
+	return err
+}
+
+// A resultReader remembers an error hidden by package http.
+type resultReader struct {
+	*queuefs.Payload
+	err error
+}
+
+// schema serves the schema of a class of states, such as queue.xsd or
+// queue.json.
+func (h *Handler) schema(w http.ResponseWriter, r *request) error {
+	name, ext, _ := strings.Cut(r.PathValue("file"), ".")
+	var data []byte
+	header := w.Header()
+	if c := state.Schemas[name]; c != nil {
+		switch ext {
+		case "xsd":
+			data = state.XMLSchema(c)
+			header["Content-Type"] = []string{"application/xml"}
+		case "json":
+			data = state.JSONSchema(c)
+			header["Content-Type"] = []string{"application/schema+json"}
+		}
+	}
+	if data == nil {
+		return web.Errorf(http.StatusNotFound, "no such schema; there are service, queue, job, batch and exception, each .xsd and .json")
+	}
+	header["Etag"] = []string{fileTag(sha256.Sum256(data))}
+	header["Cache-Control"] = noCache
+	header["X-Content-Type-Options"] = noSniff
+	delete(header, "Vary")
+	return octets.Serve(w, r.Request, time.Time{}, bytes.NewReader(data))
 }

@@ -1,14 +1,19 @@
 package rest
 
 import (
+	"errors"
+	"io"
 	"iter"
 	"net/http"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // Headers of a job handed out with a lease.
@@ -136,4 +141,97 @@ func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 		}
 		return j, err
 	}, "lease", "outcome", "message", "type")
+}
+
+// putResult stores a result from the consumer of a job.
+func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
+	q, id, err := h.job(r)
+	if err != nil {
+		return err
+	}
+	if err := r.only("lease", "digest-type", "digestType", "digest-value", "digestValue"); err != nil {
+		return err
+	}
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	token, err := r.token()
+	if err != nil {
+		return err
+	}
+	if err := identityCoding(r.Header); err != nil {
+		return err
+	}
+	contentType, err := r.contentType()
+	if err != nil {
+		return err
+	}
+	typ, err := mediaType(contentType)
+	if err != nil {
+		return err
+	}
+	expect, err := r.digests()
+	if err != nil {
+		return err
+	}
+	b, err := web.NewBodyReader(w, r.Request, h.o.MaxBody, h.o.BodyIdle)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	draft, err := q.NewResult(r.Context(), id, token, name, typ, expect)
+	if errors.Is(err, queuefs.ErrNoJob) {
+		return notFound(err, queuefs.ErrNoJob, id.String())
+	}
+	if err != nil {
+		return err
+	}
+	defer draft.Discard()
+	if err := copyPayload(draft, b); err != nil {
+		return err
+	}
+	if _, err := draft.Commit(r.Context()); err != nil {
+		return err
+	}
+	j, err := q.Job(id)
+	if err != nil {
+		return err
+	}
+	d := state.OfJob(h.base(), &j)
+	w.Header()["Location"] = []string{h.base().Ref("result", j.Queue, id.String(), name)}
+	h.answer(w, http.StatusCreated, form, &d)
+	return nil
+}
+
+// digests returns the digests of the body in headers and parameters.
+func (r *request) digests() ([]digest.Value, error) {
+	expect, err := headerDigests(textproto.MIMEHeader(r.Header))
+	if err != nil {
+		return nil, err
+	}
+	var f fields
+	for name := range r.query {
+		if n := fieldName(name); n != "digest-type" && n != "digest-value" {
+			continue
+		}
+		value, _, err := r.param(name)
+		if err == nil {
+			err = f.set(name, value)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	m := queuefs.Meta{Expect: expect}
+	err = f.apply(&m, 0)
+	return m.Expect, err
+}
+
+func (r *resultReader) Read(p []byte) (int, error) {
+	n, err := r.Payload.Read(p)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
 }

@@ -2,7 +2,11 @@ package rest
 
 import (
 	"errors"
+	"mime"
 	"net/http"
+	"strconv"
+	"strings"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
@@ -85,4 +89,162 @@ func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(
 		w.Header()["Location"] = []string{d.Subject}
 	}
 	return h.answerChange(w, r, status, form, &d)
+}
+
+// bulk returns a method for many jobs. After some time it begins no further
+// change, so that the client is still waiting for the answer. The Link of the
+// relation next goes on by the same method. There is none if the body names
+// jobs, since the rest of the request alone would select others, nor one longer
+// than maxHeader; moreAfter is the place to go on then.
+func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
+	return func(w http.ResponseWriter, r *request) error {
+		q, err := h.queue(r)
+		if err != nil {
+			return err
+		}
+		inQuery := len(r.query["job"])
+		sel, err := h.selection(w, r, ofOperation[name])
+		if err != nil {
+			return err
+		}
+		form, err := r.form()
+		if err != nil {
+			return err
+		}
+		o := Operation{Method: name}
+		if o.Reason, _, err = r.param("reason"); err != nil {
+			return err
+		}
+		if o.End, err = r.flag("end"); err != nil {
+			return err
+		}
+		until := time.Now().Add(h.o.BulkTime)
+		changes, err := sel.applyFor(r.Context(), q, o, h.now(), func() bool { return !time.Now().Before(until) })
+		if err != nil {
+			return err
+		}
+		if changes.More && changes.After != 0 && len(sel.Jobs) == inQuery {
+			link := "<" + goingOn(h.base().Ref(name, q.ID()), r.query, changes.After) + `>; rel="next"`
+			if len(link) <= maxHeader {
+				w.Header()["Link"] = []string{link}
+			}
+		}
+		d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State(), Changes: changes})
+		w.Header()["Cache-Control"] = noStore
+		h.answer(w, http.StatusOK, form, &d)
+		return nil
+	}
+}
+
+// ofOperation is the parameter of an operation besides the selection.
+var ofOperation = map[string]string{"requeue": "end", "hold": "reason"}
+
+// selection reads the selection of jobs: from the query, a form, or a body of
+// plain text with the identifier of a job on each line.
+func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s Selection, err error) {
+	names := []string{"job", "status", "outcome", "held", "batch", "submitter", "older", "after", "limit", "dry"}
+	if more != "" {
+		names = append(names, more)
+	}
+	contentType, err := r.contentType()
+	if err != nil {
+		return s, err
+	}
+	media, _, _ := mime.ParseMediaType(contentType)
+	if media == "text/plain" {
+		if err = r.only(names...); err == nil {
+			s.Jobs, err = h.idLines(w, r)
+		}
+	} else {
+		err = h.choices(w, r, names...)
+	}
+	if err != nil {
+		return s, err
+	}
+	for _, text := range r.query["job"] {
+		id, err := queuefs.ParseJobID(text)
+		if err != nil {
+			return s, err
+		}
+		s.Jobs = append(s.Jobs, id)
+	}
+	if err := s.filters(r); err != nil {
+		return s, err
+	}
+	if s.Limit, err = r.number("limit", MaxSelection, 1, MaxSelection); err != nil {
+		return s, err
+	}
+	if s.Dry, err = r.flag("dry"); err != nil {
+		return s, err
+	}
+	// A body without a line selects nothing, rather than all.
+	if media == "text/plain" && len(s.Jobs) == 0 {
+		return s, badRequest("the body names no job")
+	}
+	return s, s.check()
+}
+
+func (s *Selection) filters(r *request) (err error) {
+	text := func(name string, read func(string) error) {
+		var v string
+		if err == nil {
+			v, _, err = r.param(name)
+		}
+		if err == nil && v != "" {
+			err = read(v)
+		}
+	}
+	text("status", func(v string) (err error) { s.Status, err = queuefs.ParseStatus(v); return err })
+	text("outcome", func(v string) (err error) { s.Outcome, err = queuefs.ParseOutcome(v); return err })
+	text("batch", func(v string) error { s.Batch = v; return nil })
+	text("submitter", func(v string) error { s.Submitter = v; return nil })
+	text("after", func(v string) (err error) { s.After, err = queuefs.ParseJobID(v); return err })
+	text("older", func(v string) (err error) { s.Older, err = parseAge(v); return err })
+	if err == nil {
+		s.Held, err = r.flag("held")
+	}
+	return err
+}
+
+// parseAge reads hours, or a duration such as 90m or 7d.
+func parseAge(s string) (time.Duration, error) {
+	unit, number := time.Hour, s
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		unit, number = 24*time.Hour, days
+	}
+	d, err := time.ParseDuration(s)
+	if n, e := strconv.ParseUint(number, 10, 32); e == nil {
+		d, err = time.Duration(n)*unit, nil
+		if d/unit != time.Duration(n) {
+			err = strconv.ErrRange
+		}
+	}
+	if err != nil || d <= 0 {
+		return 0, badRequest("parameter older is %.20q, neither hours nor a duration such as 90m or 7d", s)
+	}
+	return d, nil
+}
+
+// maxIDs bounds a body of identifiers, with room for other line ends.
+const maxIDs = MaxSelection * 16
+
+func (h *Handler) idLines(w http.ResponseWriter, r *request) (ids []queuefs.JobID, err error) {
+	data, err := h.read(w, r, maxIDs)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		id, err := queuefs.ParseJobID(line)
+		if err != nil {
+			return nil, badRequest("line %d: %v", n, err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
 }

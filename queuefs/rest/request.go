@@ -44,19 +44,6 @@ func (r *request) only(names ...string) error {
 	return nil
 }
 
-// single returns a header that is no list, "" if there is none. Repeating it is
-// an error of the sender (RFC 9110, 5.3): any of the values may be meant. name
-// is in the form of [textproto.CanonicalMIMEHeaderKey].
-func single(header map[string][]string, name string) (string, error) {
-	switch v := header[name]; len(v) {
-	case 0:
-		return "", nil
-	case 1:
-		return v[0], nil
-	}
-	return "", badRequest("header %s is repeated", name)
-}
-
 // contentType returns the media type of the body.
 func (r *request) contentType() (string, error) { return single(r.Header, "Content-Type") }
 

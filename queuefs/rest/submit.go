@@ -1,10 +1,8 @@
 package rest
 
 import (
-	"mime"
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"strings"
 
 	"cutie/queuefs"
@@ -12,9 +10,6 @@ import (
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
-
-// sidecarHeader carries sidecar data, percent-encoded.
-const sidecarHeader = "Cutie-Sidecar"
 
 // submit is Submit-job (Cutie 5.5).
 func (h *Handler) submit(w http.ResponseWriter, r *request) error {
@@ -230,52 +225,72 @@ func (f *fields) isManifest(checkm bool) (bool, error) {
 	}
 }
 
-// headerMeta reads the facts of a payload in headers of a request or a part.
-func headerMeta(m *queuefs.Meta, header textproto.MIMEHeader) error {
-	s, err := single(header, sidecarHeader)
+// Close ends the batches on their way, without submitting them, and waits for
+// them. Their submitters, and those of later batches, are answered with 503.
+func (h *Handler) Close() { h.batches.Close() }
+
+// submitBatch submits the files of a manifest (Cutie 5.5). sub, with the manifest
+// as its one job, is discarded.
+func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Draft) error {
+	b, err := h.batches.Open(q, manifest, callerOf(r.Request), func(err error) {
+		if h.o.Log != nil {
+			h.o.Log(r.Request, err)
+		}
+	})
+	if err != nil {
+		if e, _ := web.ErrorOf(err); e.Status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "10")
+		}
+		return err
+	}
+	sub.Discard()
+	if !prefersAsync(r.Header) {
+		jobs, err := b.Run(r.Context())
+		if err != nil {
+			return err
+		}
+		return h.answerSeveral(w, r, form, q, jobs)
+	}
+	s := b.Start()
+	d := state.OfBatch(h.base(), &s)
+	header := w.Header()
+	header["Location"] = []string{d.Subject}
+	header.Set("Preference-Applied", "respond-async")
+	header["Cache-Control"] = noStore
+	h.answer(w, http.StatusAccepted, form, &d)
+	return nil
+}
+
+// prefersAsync reports whether the client asks not to wait (RFC 7240,
+// 4.1).
+func prefersAsync(header http.Header) bool {
+	for _, value := range header["Prefer"] {
+		for preference := range strings.SplitSeq(value, ",") {
+			name, _, _ := strings.Cut(preference, ";")
+			if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// batchState answers with the progress of a batch.
+func (h *Handler) batchState(w http.ResponseWriter, r *request) error {
+	q, err := h.queue(r)
 	if err != nil {
 		return err
 	}
-	if s != "" {
-		text, err := url.PathUnescape(s)
-		if err != nil {
-			return badRequest("header %s: %v", sidecarHeader, err)
-		}
-		m.Sidecar = text
-	}
-	m.Expect, err = headerDigests(header)
-	return err
-}
-
-// mediaType checks a Content-Type. Without one it is "".
-func mediaType(contentType string) (string, error) {
-	if contentType == "" || contentType == queuefs.DefaultMediaType {
-		return "", nil
-	}
-	if !web.IsMediaType(contentType) {
-		return "", badRequest("Content-Type %.80q is not a media type", contentType)
-	}
-	return contentType, nil
-}
-
-// sentType returns the media type of a payload for a header. Other hands may
-// have written anything; a type unfit for a header becomes
-// [queuefs.DefaultMediaType].
-func sentType(t string) string {
-	if t == queuefs.DefaultMediaType || web.IsMediaType(t) {
-		return t
-	}
-	return queuefs.DefaultMediaType
-}
-
-// dispositionName returns the file name of a Content-Disposition.
-func dispositionName(disposition string) (string, error) {
-	if disposition == "" {
-		return "", nil
-	}
-	_, params, err := mime.ParseMediaType(disposition)
+	form, err := r.form()
 	if err != nil {
-		return "", badRequest("Content-Disposition: %v", err)
+		return err
 	}
-	return params["filename"], nil
+	s, err := h.batches.State(q.ID(), r.PathValue("batch"))
+	if err != nil {
+		return err
+	}
+	w.Header()["Cache-Control"] = noStore
+	d := state.OfBatch(h.base(), &s)
+	h.answer(w, http.StatusOK, form, &d)
+	return nil
 }

@@ -2,8 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +10,6 @@ import (
 	"strings"
 
 	"cutie/queuefs"
-	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
 )
 
@@ -176,38 +173,6 @@ func fileNameOf(u *Upload) string {
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(u.Filename)
 }
 
-// setDigests puts digests into headers. A digest without a name there is
-// returned.
-func setDigests(header textproto.MIMEHeader, digests []digest.Value) (rest digest.Value, err error) {
-	var members []string
-	for _, v := range digests {
-		key, ok := fieldKeys[v.Type]
-		switch {
-		case ok:
-			sum, err := hex.DecodeString(v.Hex)
-			if err != nil {
-				return rest, fmt.Errorf("digest %s: %w", v, err)
-			}
-			members = append(members, key+"=:"+base64.StdEncoding.EncodeToString(sum)+":")
-		case rest.Type.Valid():
-			return rest, fmt.Errorf("%s and %s cannot be verified together", rest.Type, v.Type)
-		default:
-			rest = v
-		}
-	}
-	if len(members) > 0 {
-		header.Set("Repr-Digest", strings.Join(members, ", "))
-	}
-	return rest, nil
-}
-
-func pairQuery(v digest.Value) map[string][]string {
-	if !v.Type.Valid() {
-		return nil
-	}
-	return map[string][]string{"digest-type": {v.Type.String()}, "digest-value": {v.Hex}}
-}
-
 // A segment of a request is some text and the payload behind it.
 type segment struct {
 	text   []byte
@@ -289,4 +254,80 @@ func (s *segmentReader) Close() error {
 	in := s.in
 	s.in = nil
 	return in.Close()
+}
+
+// SubmitManifest submits the files in a batch manifest, all of them or none,
+// and returns the identifiers of the jobs in the order of the lines (Cutie
+// 5.5). It waits until the service has fetched them. Name and media type of u
+// have no meaning, and a sidecar is refused.
+func (c *Client) SubmitManifest(ctx context.Context, queue string, u Upload) ([]string, error) {
+	resp, err := c.postManifest(ctx, queue, u, "")
+	if err != nil {
+		return nil, err
+	}
+	q, err := decodeQueue(readState(resp))
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(q.Submitted))
+	for i, id := range q.Submitted {
+		ids[i] = id.String()
+	}
+	return ids, nil
+}
+
+// StartManifest is SubmitManifest without waiting: it returns the identifier of
+// the batch, for [Client.Batch].
+func (c *Client) StartManifest(ctx context.Context, queue string, u Upload) (id string, err error) {
+	resp, err := c.postManifest(ctx, queue, u, "respond-async")
+	if err != nil {
+		return "", err
+	}
+	data, err := readState(resp)
+	if err != nil {
+		return "", err
+	}
+	b, err := decodeBatch(data)
+	if err == nil && resp.StatusCode != http.StatusAccepted {
+		err = errors.New("service did not begin a batch")
+	}
+	return b.ID, err
+}
+
+// Batch returns how far a batch is.
+func (c *Client) Batch(ctx context.Context, queue, id string) (state.Batch, error) {
+	data, err := c.state(ctx, http.MethodGet, state.ANVL, c.ref(nil, "batch", queue, id), nil, nil)
+	if err != nil {
+		return state.Batch{}, err
+	}
+	return decodeBatch(data)
+}
+
+func decodeBatch(data []byte) (state.Batch, error) {
+	d, err := state.ANVL.Decode(state.BatchClass, data)
+	if err != nil {
+		return state.Batch{}, err
+	}
+	return d.Batch()
+}
+
+func (c *Client) postManifest(ctx context.Context, queue string, u Upload, prefer string) (*http.Response, error) {
+	if u.Sidecar != "" {
+		return nil, errors.New("a sidecar belongs to a single job, not to a batch manifest")
+	}
+	req, err := c.bareRequest(ctx, queue, &u)
+	if err != nil {
+		return nil, err
+	}
+	query := req.URL.Query()
+	query.Set("type", "batch-manifest")
+	req.URL.RawQuery = query.Encode()
+	req.Header.Set("Accept", state.ANVL.MediaType())
+	if u.Submitter != "" {
+		req.Header.Set("User-Agent", u.Submitter)
+	}
+	if prefer != "" {
+		req.Header.Set("Prefer", prefer)
+	}
+	return c.Do(req)
 }

@@ -75,3 +75,24 @@ func anyTag(lines []string, is func(tag string) bool) bool {
 	}
 	return false
 }
+
+// A tagHash is an FNV-1a hash for an entity tag.
+type tagHash uint64
+
+func newTagHash() tagHash { return 14695981039346656037 }
+
+func (t *tagHash) add(parts ...string) {
+	for _, s := range parts {
+		for i := 0; i < len(s); i++ {
+			*t = (*t ^ tagHash(s[i])) * 1099511628211
+		}
+		*t = (*t ^ 0xff) * 1099511628211 // 0xff is no part of UTF-8
+	}
+}
+
+// tag returns a strong entity tag; n is its growing part.
+func (t tagHash) tag(n uint64) string {
+	b := append(make([]byte, 0, 40), '"')
+	b = append(strconv.AppendUint(b, n, 36), '-')
+	return string(append(strconv.AppendUint(b, uint64(t), 36), '"'))
+}
