@@ -143,7 +143,7 @@ func TestApplyTellsWhatItHasDoneWhenItIsStopped(t *testing.T) {
 		s.submit("x", queuefs.Meta{})
 	}
 	ctx := &countdown{Context: context.Background(), left: 3}
-	sel := rest.Selection{Status: queuefs.Pending}
+	sel := rest.Selection{Page: rest.Page{Status: queuefs.Pending}}
 	c, err := sel.Apply(ctx, s.q, rest.Operation{Method: "delete"}, time.Now())
 	if err != nil || !slices.Equal(c.Changed, []queuefs.JobID{1, 2, 3}) || !c.More || c.After != 3 {
 		t.Errorf("got %+v, %v", c, err)
@@ -279,7 +279,7 @@ func TestBulkAndConsumersShareTheJobs(t *testing.T) {
 	)
 	for range 2 {
 		all.Go(func() {
-			got, err := c.Bulk(ctx, "jobs", rest.Operation{Method: "delete"}, rest.Selection{Status: queuefs.Pending})
+			got, err := c.Bulk(ctx, "jobs", rest.Operation{Method: "delete"}, rest.Selection{Page: rest.Page{Status: queuefs.Pending}})
 			if err != nil || got.More {
 				t.Errorf("got %v, %v", got.More, err)
 			}
@@ -370,7 +370,7 @@ func TestListsAreOfWhatWasAskedFor(t *testing.T) {
 func TestClientChangesManyJobs(t *testing.T) {
 	s, _ := newMixed(t)
 	c := rest.NewClient(s.url, nil)
-	got, err := c.Bulk(ctx, "jobs", rest.Operation{Method: "hold", Reason: "a b"}, rest.Selection{Batch: "b000000000008-2", Older: time.Minute, Status: queuefs.Pending})
+	got, err := c.Bulk(ctx, "jobs", rest.Operation{Method: "hold", Reason: "a b"}, rest.Selection{Page: rest.Page{Batch: "b000000000008-2", Status: queuefs.Pending}, Older: time.Minute})
 	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{8, 9}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -378,18 +378,18 @@ func TestClientChangesManyJobs(t *testing.T) {
 	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{10}) || len(got.Refused) != 2 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	got, err = c.Bulk(ctx, "jobs", rest.Operation{Method: "delete"}, rest.Selection{Held: true, Submitter: "Go-http-client/1.1", Limit: 1, Dry: true})
+	got, err = c.Bulk(ctx, "jobs", rest.Operation{Method: "delete"}, rest.Selection{Page: rest.Page{Held: true, Submitter: "Go-http-client/1.1", Limit: 1}, Dry: true})
 	if err != nil || !slices.Equal(got.Chosen, []queuefs.JobID{8}) || !got.More {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	got, err = c.Bulk(ctx, "jobs", rest.Operation{Method: "requeue"}, rest.Selection{Outcome: queuefs.Completed})
+	got, err = c.Bulk(ctx, "jobs", rest.Operation{Method: "requeue"}, rest.Selection{Page: rest.Page{Outcome: queuefs.Completed}})
 	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{2}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := c.Bulk(ctx, "jobs", rest.Operation{Method: "delete"}, rest.Selection{Limit: 3}); err == nil || !strings.Contains(err.Error(), "no jobs are selected") {
+	if _, err := c.Bulk(ctx, "jobs", rest.Operation{Method: "delete"}, rest.Selection{Page: rest.Page{Limit: 3}}); err == nil || !strings.Contains(err.Error(), "no jobs are selected") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.Bulk(ctx, "none", rest.Operation{Method: "delete"}, rest.Selection{Held: true}); !errors.Is(err, queuefs.ErrNoQueue) {
+	if _, err := c.Bulk(ctx, "none", rest.Operation{Method: "delete"}, rest.Selection{Page: rest.Page{Held: true}}); !errors.Is(err, queuefs.ErrNoQueue) {
 		t.Errorf("got %v", err)
 	}
 	page, err := c.Queue(ctx, "jobs", rest.Page{Held: true, Batch: "b000000000008-2", Status: queuefs.Pending})

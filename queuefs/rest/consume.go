@@ -20,26 +20,15 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if err := h.fields(w, r, "max", "wait", "lease"); err != nil {
 		return err
 	}
-	most, err := r.number("max", 1, 1, queuefs.MaxTake)
-	if err != nil {
-		return err
+	t := queuefs.Take{Max: r.number("max", 1, 1, queuefs.MaxTake), Keep: true}
+	wait := r.seconds("wait", h.o.MaxWait)
+	t.Lease = r.leaseTime("lease")
+	_, _, err = r.wrapped()
+	r.wrong(err)
+	if t.By = r.agent(); r.bad != nil {
+		return r.bad
 	}
-	wait, err := r.seconds("wait", h.o.MaxWait)
-	if err != nil {
-		return err
-	}
-	lease, err := r.leaseTime("lease")
-	if err != nil {
-		return err
-	}
-	if _, _, err := r.wrapped(); err != nil {
-		return err
-	}
-	by, err := r.agent()
-	if err != nil {
-		return err
-	}
-	taken, err := take(r.Context(), q, queuefs.Take{By: by, Max: most, Lease: lease, Keep: true}, wait)
+	taken, err := take(r.Context(), q, t, wait)
 	defer func() { q.Given(taken) }()
 	if h.o.Taken != nil {
 		for i := range taken {

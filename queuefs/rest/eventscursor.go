@@ -73,16 +73,13 @@ func parseCursor(text string, queues []*queuefs.Queue) (seqs []queuefs.Seq, same
 // Last-Event-ID or else in ?lastEventId=, with the event in ?from=, or now.
 // lost is the reason if the client cannot go on at its position.
 func (s *stream) begin(r *request) (lost *resetEvent, err error) {
-	id, _, err := r.param("lastEventId")
-	if err != nil {
-		return nil, err
+	id, from := r.text("lastEventId"), r.text("from")
+	if r.bad != nil {
+		return nil, r.bad
 	}
+	given := r.query.Has("from")
 	if h := r.Header.Get("Last-Event-ID"); h != "" {
 		id = h // newer: the client kept the URL from its first request
-	}
-	from, given, err := r.param("from")
-	if err != nil {
-		return nil, err
 	}
 	if r.PathValue("queue") == "" {
 		s.all = true

@@ -20,13 +20,10 @@ import (
 // A submitter is in the job file alone. With ?submitter= the limit is how many
 // jobs are looked at, and the page has the matching ones, perhaps none.
 func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue, form state.Form) error {
-	page, err := r.page(state.DefaultJobs)
-	if err != nil {
-		return err
-	}
-	submitter, _, err := r.param("submitter")
-	if err != nil {
-		return err
+	page := r.page()
+	submitter := r.text("submitter")
+	if r.bad != nil {
+		return r.bad
 	}
 	if err := listJobs(q, &page); err != nil {
 		return err
@@ -50,6 +47,7 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 		return nil
 	}
 	s.begin()
+	var err error
 	for _, id := range page.IDs {
 		if err = r.Context().Err(); err != nil {
 			break

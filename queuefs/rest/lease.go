@@ -43,50 +43,43 @@ func leaseOf(base state.Base, t *queuefs.Taken) iter.Seq2[string, string] {
 	}
 }
 
-// leaseTime returns the length of a lease, 0 if it is not given.
-func (r *request) leaseTime(name string) (time.Duration, error) {
+// leaseTime returns the length of a lease, 0 if it is not given; see wrong.
+func (r *request) leaseTime(name string) time.Duration {
 	s, ok, err := r.param(name)
-	if err != nil || !ok {
-		return 0, err
+	r.wrong(err)
+	if !ok {
+		return 0
 	}
 	d, ok := parseSeconds(s, maxLease)
 	if !ok || d == 0 {
-		return 0, badRequest("parameter %s is %.20q, not seconds above 0, %g at most", name, s, maxLease.Seconds())
+		r.wrong(badRequest("parameter %s is %.20q, not seconds above 0, %g at most", name, s, maxLease.Seconds()))
 	}
-	return d, nil
+	return d
 }
 
-// token returns the consumer's proof of its lease.
-func (r *request) token() (string, error) {
+// token returns the consumer's proof of its lease; see wrong.
+func (r *request) token() string {
 	token, ok, err := r.param("lease")
-	if err != nil {
-		return "", err
-	}
+	r.wrong(err)
 	header, err := single(r.Header, leaseHeader)
-	switch {
-	case err != nil:
-		return "", err
-	case !ok:
+	r.wrong(err)
+	if !ok {
 		token = header
-	case header != "" && header != token:
-		return "", badRequest("header %s and parameter lease differ", leaseHeader)
+	} else if header != "" && header != token {
+		r.wrong(badRequest("header %s and parameter lease differ", leaseHeader))
 	}
 	if token == "" {
-		err = badRequest("no lease is shown: its token comes in the header %s or as the parameter lease", leaseHeader)
+		r.wrong(badRequest("no lease is shown: its token comes in the header %s or as the parameter lease", leaseHeader))
 	}
-	return token, err
+	return token
 }
 
 // extend is the heartbeat of a consumer with a lease.
 func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		token, err := r.token()
-		if err != nil {
-			return queuefs.Job{}, err
-		}
-		d, err := r.leaseTime("seconds")
-		if err != nil {
-			return queuefs.Job{}, err
+		token, d := r.token(), r.leaseTime("seconds")
+		if r.bad != nil {
+			return queuefs.Job{}, r.bad
 		}
 		j, err := q.Extend(r.Context(), id, token, d)
 		if err == nil {
@@ -101,23 +94,11 @@ func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 // outcome is the report of a consumer; it ends the lease.
 func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		token, err := r.token()
-		if err != nil {
-			return queuefs.Job{}, err
+		token, message, kind, what := r.token(), r.text("message"), r.text("type"), strings.ToLower(r.text("outcome"))
+		if r.bad != nil {
+			return queuefs.Job{}, r.bad
 		}
-		message, _, err := r.param("message")
-		if err != nil {
-			return queuefs.Job{}, err
-		}
-		kind, typed, err := r.param("type")
-		if err != nil {
-			return queuefs.Job{}, err
-		}
-		what, _, err := r.param("outcome")
-		if err != nil {
-			return queuefs.Job{}, err
-		}
-		what = strings.ToLower(what)
+		typed := r.query.Has("type")
 		c := queuefs.Conclusion{Message: message}
 		switch {
 		case typed && what != "error":
@@ -156,9 +137,9 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	token, err := r.token()
-	if err != nil {
-		return err
+	token := r.token()
+	if r.bad != nil {
+		return r.bad
 	}
 	if err := identityCoding(r.Header); err != nil {
 		return err

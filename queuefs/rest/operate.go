@@ -23,23 +23,22 @@ func (h *Handler) delete(w http.ResponseWriter, r *request) error {
 // once more, as a new job at the end.
 func (h *Handler) requeue(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		end, err := r.flag("end")
-		if err != nil {
-			return queuefs.Job{}, err
+		switch end := r.flag("end"); {
+		case r.bad != nil:
+			return queuefs.Job{}, r.bad
+		case end:
+			return q.RequeueEnd(r.Context(), id)
 		}
-		if !end {
-			return q.Requeue(r.Context(), id)
-		}
-		return q.RequeueEnd(r.Context(), id)
+		return q.Requeue(r.Context(), id)
 	}, "end")
 }
 
 // hold makes consumers pass over a job.
 func (h *Handler) hold(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		why, _, err := r.param("reason")
-		if err != nil {
-			return queuefs.Job{}, err
+		why := r.text("reason")
+		if r.bad != nil {
+			return queuefs.Job{}, r.bad
 		}
 		return q.Hold(r.Context(), id, why)
 	}, "reason")
@@ -54,9 +53,9 @@ func (h *Handler) release(w http.ResponseWriter, r *request) error {
 // abort takes a job out of work.
 func (h *Handler) abort(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		why, _, err := r.param("message")
-		if err != nil {
-			return queuefs.Job{}, err
+		why := r.text("message")
+		if r.bad != nil {
+			return queuefs.Job{}, r.bad
 		}
 		return q.Abort(r.Context(), id, why)
 	}, "message")
@@ -111,12 +110,9 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		if err != nil {
 			return err
 		}
-		o := Operation{Method: name}
-		if o.Reason, _, err = r.param("reason"); err != nil {
-			return err
-		}
-		if o.End, err = r.flag("end"); err != nil {
-			return err
+		o := Operation{Method: name, Reason: r.text("reason"), End: r.flag("end")}
+		if r.bad != nil {
+			return r.bad
 		}
 		until := time.Now().Add(h.o.BulkTime)
 		changes, err := sel.applyFor(r.Context(), q, o, h.now(), func() bool { return !time.Now().Before(until) })
@@ -168,42 +164,16 @@ func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s S
 		}
 		s.Jobs = append(s.Jobs, id)
 	}
-	if err := s.filters(r); err != nil {
-		return s, err
-	}
-	if s.Limit, err = r.number("limit", MaxSelection, 1, MaxSelection); err != nil {
-		return s, err
-	}
-	if s.Dry, err = r.flag("dry"); err != nil {
-		return s, err
+	s.Page = r.selected(MaxSelection, 1, MaxSelection)
+	s.Older = parsed(r, "older", parseAge)
+	if s.Dry = r.flag("dry"); r.bad != nil {
+		return s, r.bad
 	}
 	// A body without a line selects nothing, rather than all.
 	if media == "text/plain" && len(s.Jobs) == 0 {
 		return s, badRequest("the body names no job")
 	}
 	return s, s.check()
-}
-
-func (s *Selection) filters(r *request) (err error) {
-	text := func(name string, read func(string) error) {
-		var v string
-		if err == nil {
-			v, _, err = r.param(name)
-		}
-		if err == nil && v != "" {
-			err = read(v)
-		}
-	}
-	text("status", func(v string) (err error) { s.Status, err = queuefs.ParseStatus(v); return err })
-	text("outcome", func(v string) (err error) { s.Outcome, err = queuefs.ParseOutcome(v); return err })
-	text("batch", func(v string) error { s.Batch = v; return nil })
-	text("submitter", func(v string) error { s.Submitter = v; return nil })
-	text("after", func(v string) (err error) { s.After, err = queuefs.ParseJobID(v); return err })
-	text("older", func(v string) (err error) { s.Older, err = parseAge(v); return err })
-	if err == nil {
-		s.Held, err = r.flag("held")
-	}
-	return err
 }
 
 // parseAge reads hours, or a duration such as 90m or 7d.

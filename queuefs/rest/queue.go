@@ -189,11 +189,8 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if o.Dry, err = r.flag("dry"); err != nil {
-		return err
-	}
-	if o.Keep, err = r.thresholds(); err != nil {
-		return err
+	if o.Dry, o.Keep = r.flag("dry"), r.thresholds(); r.bad != nil {
+		return r.bad
 	}
 	if o.Keep != nil && q == nil {
 		return badRequest("parameters %s and %s are of one queue: name it, as in /cull/jobs", sizeThreshold, ageThreshold)
@@ -216,30 +213,16 @@ const (
 	ageThreshold  = "cullingAgeThreshold"
 )
 
-// thresholds returns the thresholds of the request, nil if it has none.
-func (r *request) thresholds() (keep *queuefs.Thresholds, err error) {
-	for _, name := range []string{sizeThreshold, ageThreshold} {
-		value, _, err := r.param(name)
-		if err != nil {
-			return nil, err
-		}
-		if value == "" {
-			continue
-		}
-		n, err := threshold(name, value)
-		if err != nil {
-			return nil, err
-		}
-		if keep == nil {
-			keep = &queuefs.Thresholds{}
-		}
-		if name == sizeThreshold {
-			keep.Size = n
-		} else {
-			keep.Age = n
-		}
+// thresholds returns the thresholds of the request, nil if it has none; see
+// wrong.
+func (r *request) thresholds() *queuefs.Thresholds {
+	if r.text(sizeThreshold)+r.text(ageThreshold) == "" {
+		return nil
 	}
-	return keep, nil
+	read := func(name string) int64 {
+		return parsed(r, name, func(s string) (int64, error) { return threshold(name, s) })
+	}
+	return &queuefs.Thresholds{Size: read(sizeThreshold), Age: read(ageThreshold)}
 }
 
 // culled culls as many jobs as fit one answer. An error after the first one, or

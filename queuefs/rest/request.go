@@ -20,6 +20,7 @@ type request struct {
 	*http.Request
 	query url.Values
 	lease string // token for the page of the answer
+	bad   error  // the first parameter in error, see wrong
 }
 
 // param returns a parameter of the query; a repeated one is an error.
@@ -32,6 +33,31 @@ func (r *request) param(name string) (value string, ok bool, err error) {
 	default:
 		return "", false, badRequest("parameter %s is repeated", name)
 	}
+}
+
+// wrong keeps the first error of a parameter. A handler reads all its
+// parameters, and then asks once.
+func (r *request) wrong(err error) {
+	if r.bad == nil {
+		r.bad = err
+	}
+}
+
+// text returns a parameter, "" if it is not given; see wrong.
+func (r *request) text(name string) string {
+	s, _, err := r.param(name)
+	r.wrong(err)
+	return s
+}
+
+// parsed returns a parameter, zero if it is not given or empty; see wrong.
+func parsed[T any](r *request, name string, parse func(string) (T, error)) (v T) {
+	if s := r.text(name); s != "" {
+		var err error
+		v, err = parse(s)
+		r.wrong(err)
+	}
+	return v
 }
 
 // only refuses parameters without effect.
@@ -47,8 +73,12 @@ func (r *request) only(names ...string) error {
 // contentType returns the media type of the body.
 func (r *request) contentType() (string, error) { return single(r.Header, "Content-Type") }
 
-// agent returns the name of the client.
-func (r *request) agent() (string, error) { return single(r.Header, "User-Agent") }
+// agent returns the name of the client; see wrong.
+func (r *request) agent() string {
+	name, err := single(r.Header, "User-Agent")
+	r.wrong(err)
+	return name
+}
 
 // form returns the form of state to answer in.
 func (r *request) form() (state.Form, error) {
@@ -59,30 +89,34 @@ func (r *request) form() (state.Form, error) {
 	return state.Negotiate(t, r.Header.Get("Accept"))
 }
 
-// number returns a parameter from least to most, or absent if it is not given.
-func (r *request) number(name string, absent, least, most int) (int, error) {
+// number returns a parameter from least to most, or absent if it is not given;
+// see wrong.
+func (r *request) number(name string, absent, least, most int) int {
 	s, ok, err := r.param(name)
-	if err != nil || !ok {
-		return absent, err
+	r.wrong(err)
+	if !ok {
+		return absent
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < least || n > most {
-		return 0, badRequest("parameter %s is %.20q, not a number from %d to %d", name, s, least, most)
+		r.wrong(badRequest("parameter %s is %.20q, not a number from %d to %d", name, s, least, most))
 	}
-	return n, nil
+	return n
 }
 
-// seconds returns a parameter of at most the given time, 0 if it is not given.
-func (r *request) seconds(name string, most time.Duration) (time.Duration, error) {
+// seconds returns a parameter of at most the given time, 0 if it is not given;
+// see wrong.
+func (r *request) seconds(name string, most time.Duration) time.Duration {
 	s, ok, err := r.param(name)
-	if err != nil || !ok {
-		return 0, err
+	r.wrong(err)
+	if !ok {
+		return 0
 	}
 	d, ok := parseSeconds(s, most)
 	if !ok {
-		return 0, badRequest("parameter %s is %.20q, not seconds from 0 to %g", name, s, most.Seconds())
+		r.wrong(badRequest("parameter %s is %.20q, not seconds from 0 to %g", name, s, most.Seconds()))
 	}
-	return d, nil
+	return d
 }
 
 func parseSeconds(s string, most time.Duration) (d time.Duration, ok bool) {
@@ -93,18 +127,14 @@ func parseSeconds(s string, most time.Duration) (d time.Duration, ok bool) {
 	return time.Duration(f * float64(time.Second)), true
 }
 
-// flag returns a parameter set by being there, or by true.
-func (r *request) flag(name string) (bool, error) {
+// flag returns a parameter set by being there, or by true; see wrong.
+func (r *request) flag(name string) bool {
 	s, ok, err := r.param(name)
-	switch {
-	case err != nil || !ok:
-		return false, err
-	case s == "" || s == "true":
-		return true, nil
-	case s == "false":
-		return false, nil
+	r.wrong(err)
+	if ok && s != "" && s != "true" && s != "false" {
+		r.wrong(badRequest("parameter %s is %.20q, neither true nor false", name, s))
 	}
-	return false, badRequest("parameter %s is %.20q, neither true nor false", name, s)
+	return ok && s != "false"
 }
 
 // fromPage reports whether the request is a form sent from a page by a person:

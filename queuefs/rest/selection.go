@@ -22,16 +22,10 @@ const MaxSelection = 10_000
 // A Selection selects jobs of a queue: those matching all fields set. At least
 // one field besides After, Limit and Dry must be set.
 type Selection struct {
-	Jobs      []queuefs.JobID // only these, at most MaxSelection
-	Status    queuefs.Status
-	Outcome   queuefs.Outcome
-	Held      bool          // only jobs on hold
-	Batch     string        // only the jobs of this batch
-	Submitter string        // only jobs from this user agent
-	Older     time.Duration // only jobs whose last event is older
-	After     queuefs.JobID // only jobs after this one
-	Limit     int           // change no more than so many; 0: MaxSelection
-	Dry       bool          // change nothing
+	Page                  // Limit is the most jobs to change; 0: MaxSelection
+	Jobs  []queuefs.JobID // only these, at most MaxSelection
+	Older time.Duration   // only jobs whose last event is older
+	Dry   bool            // change nothing
 }
 
 // An Operation is a change for many jobs. Unfit jobs are skipped unless they

@@ -47,17 +47,17 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	switch detail, err := r.flag("detail"); {
-	case err != nil:
-		return err
+	switch detail := r.flag("detail"); {
+	case r.bad != nil:
+		return r.bad
 	case detail:
 		return h.jobStates(w, r, q, form)
 	case r.query.Has("submitter"):
 		return badRequest("parameter submitter is for the states of jobs; ask for them with detail")
 	}
-	jobs, err := r.page(state.DefaultJobs)
-	if err != nil {
-		return err
+	jobs := r.page()
+	if r.bad != nil {
+		return r.bad
 	}
 	base := h.base()
 	view := newTagHash()
@@ -82,41 +82,23 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	})
 }
 
-// page returns the selection of jobs for the state of a queue.
-func (r *request) page(limit int) (state.Jobs, error) {
-	jobs := state.Jobs{Limit: limit}
-	if r.query == nil {
-		return jobs, nil
+// page returns the selection of jobs for the state of a queue; see wrong.
+func (r *request) page() state.Jobs {
+	p := r.selected(state.DefaultJobs, 0, state.MaxJobs)
+	return state.Jobs{Status: p.Status, Outcome: p.Outcome, Held: p.Held, Batch: p.Batch, After: p.After, Limit: p.Limit}
+}
+
+// selected reads the parameters of a [Page]; see wrong.
+func (r *request) selected(absent, least, most int) Page {
+	return Page{
+		Status:    parsed(r, "status", queuefs.ParseStatus),
+		Outcome:   parsed(r, "outcome", queuefs.ParseOutcome),
+		Held:      r.flag("held"),
+		Batch:     r.text("batch"),
+		Submitter: r.text("submitter"),
+		After:     parsed(r, "after", queuefs.ParseJobID),
+		Limit:     r.number("limit", absent, least, most),
 	}
-	s, _, err := r.param("status")
-	if err == nil && s != "" {
-		jobs.Status, err = queuefs.ParseStatus(s)
-	}
-	if err != nil {
-		return jobs, err
-	}
-	s, _, err = r.param("outcome")
-	if err == nil && s != "" {
-		jobs.Outcome, err = queuefs.ParseOutcome(s)
-	}
-	if err != nil {
-		return jobs, err
-	}
-	if jobs.Held, err = r.flag("held"); err != nil {
-		return jobs, err
-	}
-	if jobs.Batch, _, err = r.param("batch"); err != nil {
-		return jobs, err
-	}
-	s, _, err = r.param("after")
-	if err == nil && s != "" {
-		jobs.After, err = queuefs.ParseJobID(s)
-	}
-	if err != nil {
-		return jobs, err
-	}
-	jobs.Limit, err = r.number("limit", limit, 0, state.MaxJobs)
-	return jobs, err
 }
 
 // listJobs fills in the page. One job more is asked for, to see whether there

@@ -47,27 +47,20 @@ type Page struct {
 	Limit     int           // at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
 }
 
-func (p Page) set(query url.Values) {
-	if p.Status != 0 {
-		query.Set("status", p.Status.String())
-	}
-	if p.Outcome != 0 {
-		query.Set("outcome", p.Outcome.String())
-	}
-	if p.Held {
-		query.Set("held", "true")
-	}
-	if p.Batch != "" {
-		query.Set("batch", p.Batch)
-	}
-	if p.Submitter != "" {
-		query.Set("submitter", p.Submitter)
-	}
-	if p.After != 0 {
-		query.Set("after", p.After.String())
-	}
-	if p.Limit != 0 {
-		query.Set("limit", strconv.Itoa(max(p.Limit, 0)))
+func (p *Page) set(query url.Values) {
+	set(query, "status", p.Status.String(), p.Status != 0)
+	set(query, "outcome", p.Outcome.String(), p.Outcome != 0)
+	set(query, "held", "true", p.Held)
+	set(query, "batch", p.Batch, p.Batch != "")
+	set(query, "submitter", p.Submitter, p.Submitter != "")
+	set(query, "after", p.After.String(), p.After != 0)
+	set(query, "limit", strconv.Itoa(max(p.Limit, 0)), p.Limit != 0)
+}
+
+// set adds a parameter if it is given.
+func set(query url.Values, name, value string, given bool) {
+	if given {
+		query.Set(name, value)
 	}
 }
 

@@ -50,9 +50,9 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	by, err := r.agent()
-	if err != nil {
-		return err
+	by := r.agent()
+	if r.bad != nil {
+		return r.bad
 	}
 	var manifest *queuefs.Draft
 	if isFormData(contentType) {

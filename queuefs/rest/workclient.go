@@ -124,22 +124,11 @@ func (c *Client) Bulk(ctx context.Context, queue string, o Operation, s Selectio
 		return state.Changes{}, err
 	}
 	query := url.Values{}
-	set := func(name, value string, ok bool) {
-		if ok {
-			query.Set(name, value)
-		}
-	}
-	set("status", s.Status.String(), s.Status != 0)
-	set("outcome", s.Outcome.String(), s.Outcome != 0)
-	set("held", "true", s.Held)
-	set("batch", s.Batch, s.Batch != "")
-	set("submitter", s.Submitter, s.Submitter != "")
-	set("older", s.Older.String(), s.Older != 0)
-	set("after", s.After.String(), s.After != 0)
-	set("limit", strconv.Itoa(s.Limit), s.Limit != 0)
-	set("dry", "true", s.Dry)
-	set("end", "true", o.End)
-	set("reason", o.Reason, o.Reason != "")
+	s.set(query)
+	set(query, "older", s.Older.String(), s.Older != 0)
+	set(query, "dry", "true", s.Dry)
+	set(query, "end", "true", o.End)
+	set(query, "reason", o.Reason, o.Reason != "")
 	var (
 		header http.Header
 		text   []byte
