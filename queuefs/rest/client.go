@@ -110,6 +110,15 @@ func readState(resp *http.Response) ([]byte, error) {
 	return data, err
 }
 
+// doAs sends a request of a user agent, "" for that of the Client.
+func (c *Client) doAs(req *http.Request, by, accept string) (*http.Response, error) {
+	req.Header.Set("Accept", accept)
+	if by != "" {
+		req.Header.Set("User-Agent", by)
+	}
+	return c.Do(req)
+}
+
 // Do sends a request. An answer of 400 or above, or outside of the protocol, is
 // an error.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {

@@ -1,9 +1,8 @@
 package rest
 
 import (
-	"encoding/hex"
+	"crypto/rand"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -107,6 +106,7 @@ func roomFor(taken []queuefs.Taken) (n int) {
 // A piece of an answer is some text and the payload behind it.
 type piece struct {
 	text []byte
+	end  int          // of the text in the buffer of a message
 	job  *queuefs.Job // nil at the end
 }
 
@@ -115,7 +115,6 @@ type message struct {
 	boundary string
 	buf      []byte
 	pieces   []piece
-	cuts     []int // where the text of each piece ends
 }
 
 func (m *message) open() {
@@ -132,19 +131,17 @@ func (m *message) payload(t *queuefs.Taken) {
 		m.buf = append(m.buf, data...)
 		return
 	}
-	m.pieces = append(m.pieces, piece{job: j})
-	m.cuts = append(m.cuts, len(m.buf))
+	m.pieces = append(m.pieces, piece{job: j, end: len(m.buf)})
 }
 
 // end closes the message and returns the buffer of its pieces.
 func (m *message) end() []byte {
 	m.buf = append(append(append(m.buf, "\r\n--"...), m.boundary...), "--\r\n"...)
-	m.pieces = append(m.pieces, piece{})
-	m.cuts = append(m.cuts, len(m.buf))
+	m.pieces = append(m.pieces, piece{end: len(m.buf)})
 	from := 2 // the first boundary needs no line end before it
-	for i, to := range m.cuts {
-		m.pieces[i].text = m.buf[from:to]
-		from = to
+	for i := range m.pieces {
+		p := &m.pieces[i]
+		p.text, from = m.buf[from:p.end], p.end
 	}
 	return m.buf
 }
@@ -241,14 +238,7 @@ func idsOf(taken []queuefs.Taken) (ids []queuefs.JobID) {
 	return ids
 }
 
-// newBoundary returns 32 random digits; nobody can make a payload with them.
+// newBoundary returns random text; nobody can make a payload with it.
 func newBoundary() string {
-	var b [16]byte
-	for i := range 2 {
-		n := rand.Uint64()
-		for k := range 8 {
-			b[8*i+k] = byte(n >> (8 * k))
-		}
-	}
-	return hex.EncodeToString(b[:])
+	return rand.Text()
 }

@@ -136,11 +136,7 @@ func (c *Client) take(ctx context.Context, method, ref, by, accept string) (*htt
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", accept)
-	if by != "" {
-		req.Header.Set("User-Agent", by)
-	}
-	resp, err := c.Do(req)
+	resp, err := c.doAs(req, by, accept)
 	if err != nil {
 		return nil, err
 	}

@@ -135,10 +135,15 @@ func (h *Handler) payloadFile(w http.ResponseWriter, r *request, q *queuefs.Queu
 var immutable = []string{"max-age=31536000, immutable"}
 
 func (h *Handler) fileHeaders(w http.ResponseWriter, q *queuefs.Queue, set string, sum [32]byte) {
+	octetHeaders(w, sum)
+	w.Header()["Link"] = []string{"<" + h.base().CapabilityList(q.ID(), set) + `>; rel="resourcesync"`}
+}
+
+// octetHeaders are for octets with a digest, of strangers.
+func octetHeaders(w http.ResponseWriter, sum [32]byte) {
 	header := w.Header()
 	header["Etag"] = []string{fileTag(sum)}
 	header["Repr-Digest"] = []string{"sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"}
-	header["Link"] = []string{"<" + h.base().CapabilityList(q.ID(), set) + `>; rel="resourcesync"`}
 	header["X-Content-Type-Options"] = noSniff
 	header["Content-Security-Policy"] = sandbox
 	delete(header, "Vary") // one form only
@@ -256,30 +261,20 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 		return notFound(err, queuefs.ErrNoResult, name)
 	}
 	defer in.Close()
+	octetHeaders(w, result.SHA256)
 	header := w.Header()
-	header["Etag"] = []string{fileTag(result.SHA256)}
-	header["Repr-Digest"] = []string{"sha-256=:" + base64.StdEncoding.EncodeToString(result.SHA256[:]) + ":"}
 	header["Link"] = []string{"<" + h.base().JobRef("state", q.ID(), id) + `>; rel="describedby"`}
-	header["X-Content-Type-Options"] = noSniff
-	header["Content-Security-Policy"] = sandbox
 	header["Content-Type"] = []string{queuefs.DefaultMediaType}
 	if result.MediaType != "" {
 		header["Content-Type"] = []string{sentType(result.MediaType)}
 	}
 	header["Cache-Control"] = noCache // another attempt at the job may give another one
-	delete(header, "Vary")
-	served := &resultReader{Payload: in}
+	served := &lateReader{id: id, size: in.Size(), in: in}
 	err = octets.Serve(w, r.Request, time.Time{}, served)
 	if served.err != nil {
 		h.log(r, fmt.Errorf("result %s of %v: %w", name, id, served.err))
 	}
 	return err
-}
-
-// A resultReader remembers an error hidden by package http.
-type resultReader struct {
-	*queuefs.Payload
-	err error
 }
 
 // schema serves the schema of a class of states, such as queue.xsd or

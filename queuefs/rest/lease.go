@@ -2,7 +2,6 @@ package rest
 
 import (
 	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"net/textproto"
@@ -191,28 +190,11 @@ func (r *request) digests() ([]digest.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	var f fields
-	for name := range r.query {
-		if n := fieldName(name); n != "digest-type" && n != "digest-value" {
-			continue
-		}
-		value, _, err := r.param(name)
-		if err == nil {
-			err = f.set(name, value)
-		}
-		if err != nil {
-			return nil, err
-		}
+	f, err := r.fieldsOfQuery()
+	if err != nil {
+		return nil, err
 	}
 	m := queuefs.Meta{Expect: expect}
 	err = f.apply(&m, 0)
 	return m.Expect, err
-}
-
-func (r *resultReader) Read(p []byte) (int, error) {
-	n, err := r.Payload.Read(p)
-	if err != nil && err != io.EOF {
-		r.err = err
-	}
-	return n, err
 }

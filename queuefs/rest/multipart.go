@@ -36,8 +36,8 @@ type formReader struct {
 
 // readForm reads a submission in the form of multipart/form-data. If its file is
 // a manifest, that is returned.
-func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
-	if f.filename != nil {
+func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
+	if f.has("filename") {
 		return nil, badRequest("in a form the filename is given with the file")
 	}
 	boundary, err := boundaryOf(contentType)
@@ -49,7 +49,7 @@ func (h *Handler) readForm(sub *queuefs.Submission, f *fields, b *web.BodyReader
 		return nil, err
 	}
 	in := digest.NewReader(b, expect)
-	form := formReader{h: h, sub: sub, fields: *f, submitter: by, owner: UserOf(r.Context())}
+	form := formReader{h: h, sub: sub, fields: f, submitter: by, owner: UserOf(r.Context())}
 	if err := eachPart(in, boundary, form.part); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func partError(err error) error {
 func (f *formReader) part(p *multipart.Part) error {
 	name := p.FormName()
 	if name != "file" {
-		if fieldName(name) == "filename" {
+		if fieldNames[name] == "filename" {
 			return badRequest("in a form the filename is given with the file")
 		}
 		return f.field(name, p)
@@ -168,7 +168,7 @@ func (f *formReader) part(p *multipart.Part) error {
 
 func (f *formReader) field(name string, p *multipart.Part) error {
 	limit := maxField
-	if fieldName(name) == "sidecar" {
+	if fieldNames[name] == "sidecar" {
 		limit = f.h.o.MaxSidecar
 	}
 	text, err := io.ReadAll(io.LimitReader(p, int64(limit)+1))
@@ -235,10 +235,10 @@ func (f *formReader) finish() (manifest *queuefs.Draft, err error) {
 		if batch {
 			return nil, badRequest("a batch is one manifest, this form has %d files; with type=job a manifest is a job", f.files)
 		}
-		if f.fields.sidecar != nil {
+		if f.fields.has("sidecar") {
 			return nil, badRequest("a sidecar belongs to a single file, this form has %d", f.files)
 		}
-		if f.fields.digestType != nil || f.fields.digestValue != nil {
+		if f.fields.has("digest-type") || f.fields.has("digest-value") {
 			return nil, badRequest("a digest belongs to a single file, this form has %d", f.files)
 		}
 		f.sub.Group()

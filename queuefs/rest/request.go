@@ -185,19 +185,15 @@ func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) err
 // choices is fields for a method on many jobs. A body without a Content-Type
 // may be meant to select them, and is refused.
 func (h *Handler) choices(w http.ResponseWriter, r *request, names ...string) error {
-	contentType, err := r.contentType()
-	if err != nil {
-		return err
-	}
-	if r.ContentLength == 0 || contentType != "" {
+	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" {
 		return h.fields(w, r, names...)
 	}
 	data, err := h.small(w, r)
-	if err == nil && len(data) > 0 {
-		err = unsupportedBody("the body has no Content-Type")
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case len(data) > 0:
+		return unsupportedBody("the body has no Content-Type")
 	}
 	return r.only(names...)
 }
@@ -254,24 +250,8 @@ var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // copyPayload is io.Copy with a buffer of ours, if dst does not read for itself.
 func copyPayload(dst io.Writer, src io.Reader) error {
-	if to, ok := dst.(io.ReaderFrom); ok {
-		_, err := to.ReadFrom(src)
-		return err
-	}
 	buf := copyBuffers.Get().(*[64 << 10]byte)
 	defer copyBuffers.Put(buf)
-	for {
-		n, err := src.Read(buf[:])
-		if n > 0 {
-			if _, err := dst.Write(buf[:n]); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	_, err := io.CopyBuffer(dst, src, buf[:])
+	return err
 }

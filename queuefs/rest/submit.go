@@ -27,18 +27,9 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if err := identityCoding(r.Header); err != nil {
 		return err
 	}
-	var f fields
-	for name := range r.query {
-		if fieldName(name) == "" {
-			continue
-		}
-		value, _, err := r.param(name)
-		if err == nil {
-			err = f.set(name, value)
-		}
-		if err != nil {
-			return err
-		}
+	f, err := r.fieldsOfQuery()
+	if err != nil {
+		return err
 	}
 	b, err := web.NewBodyReader(w, r.Request, h.o.MaxBody, h.o.BodyIdle)
 	if err != nil {
@@ -56,9 +47,9 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	}
 	var manifest *queuefs.Draft
 	if isFormData(contentType) {
-		manifest, err = h.readForm(sub, &f, b, r, by, contentType)
+		manifest, err = h.readForm(sub, f, b, r, by, contentType)
 	} else {
-		manifest, err = h.readBare(sub, &f, b, r, by, contentType)
+		manifest, err = h.readBare(sub, f, b, r, by, contentType)
 	}
 	if err != nil {
 		return err
@@ -98,7 +89,7 @@ func isFormData(contentType string) bool {
 
 // readBare reads a submission that is nothing but the payload, or the manifest,
 // which is returned then.
-func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
+func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
 	m := queuefs.Meta{Submitter: by, Owner: UserOf(r.Context())}
 	if m.MediaType, err = mediaType(contentType); err != nil {
 		return nil, err
@@ -110,8 +101,8 @@ func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *web.BodyReader
 	if m.Filename, err = dispositionName(disposition); err != nil {
 		return nil, err
 	}
-	if f.filename != nil {
-		m.Filename = *f.filename
+	if f.has("filename") {
+		m.Filename = f["filename"]
 	}
 	if err := headerMeta(&m, textproto.MIMEHeader(r.Header)); err != nil {
 		return nil, err
@@ -134,74 +125,77 @@ func (h *Handler) readBare(sub *queuefs.Submission, f *fields, b *web.BodyReader
 }
 
 // fields are the single values of a submission, in its query or in parts of a
-// form; nil is not given.
-type fields struct {
-	typ, filename, sidecar, digestType, digestValue *string
-}
+// form, by their names without variants.
+type fields map[string]string
 
-// fieldName returns the name of a field without its variants, "" for an unknown
-// field.
-func fieldName(name string) string {
-	switch name {
-	case "type", "filename", "sidecar", "digest-type", "digest-value":
-		return name
-	case "sidecare": // as Cutie 5.7 prints it
-		return "sidecar"
-	case "digestType": // as in the Ingest service
-		return "digest-type"
-	case "digestValue":
-		return "digest-value"
-	}
-	return ""
+// fieldNames are the names of fields, with their variants.
+var fieldNames = map[string]string{
+	"type": "type", "filename": "filename", "sidecar": "sidecar", "digest-type": "digest-type", "digest-value": "digest-value",
+	"sidecare":   "sidecar",                                    // as Cutie 5.7 prints it
+	"digestType": "digest-type", "digestValue": "digest-value", // as in the Ingest service
 }
 
 func (f *fields) set(name, value string) error {
-	var at **string
-	switch fieldName(name) {
-	case "type":
-		at = &f.typ
-	case "filename":
-		at = &f.filename
-	case "sidecar":
-		at = &f.sidecar
-	case "digest-type":
-		at = &f.digestType
-	case "digest-value":
-		at = &f.digestValue
-	default:
+	field, ok := fieldNames[name]
+	if !ok {
 		return badRequest("part %.40q is none of file, sidecar, type, digest-type, digest-value", name)
 	}
-	if *at != nil {
-		return badRequest("%s is repeated", fieldName(name))
+	if f.has(field) {
+		return badRequest("%s is repeated", field)
 	}
-	*at = &value
+	if *f == nil {
+		*f = fields{}
+	}
+	(*f)[field] = value
 	return nil
 }
 
+func (f fields) has(name string) bool {
+	_, ok := f[name]
+	return ok
+}
+
+// fieldsOfQuery returns the fields among the parameters.
+func (r *request) fieldsOfQuery() (f fields, err error) {
+	for name := range r.query {
+		if fieldNames[name] == "" {
+			continue
+		}
+		value, _, err := r.param(name)
+		if err == nil {
+			err = f.set(name, value)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
 // apply adds the sidecar and the digest to m.
-func (f *fields) apply(m *queuefs.Meta, maxSidecar int) error {
-	if f.sidecar != nil {
+func (f fields) apply(m *queuefs.Meta, maxSidecar int) error {
+	if f.has("sidecar") {
 		if m.Sidecar != "" {
 			return badRequest("sidecar is repeated")
 		}
-		m.Sidecar = *f.sidecar
+		m.Sidecar = f["sidecar"]
 	}
 	if len(m.Sidecar) > maxSidecar {
 		return tooLarge("sidecar has more than %d octets", maxSidecar)
 	}
-	switch {
-	case f.digestType == nil && f.digestValue == nil:
+	switch typed, valued := f.has("digest-type"), f.has("digest-value"); {
+	case !typed && !valued:
 		return nil
-	case f.digestType == nil:
+	case !typed:
 		return badRequest("digest-value without digest-type")
-	case f.digestValue == nil:
+	case !valued:
 		return badRequest("digest-type without digest-value")
 	}
-	t, err := digest.Parse(strings.TrimSpace(*f.digestType))
+	t, err := digest.Parse(strings.TrimSpace(f["digest-type"]))
 	if err != nil {
 		return badRequest("%v", err)
 	}
-	v, err := digest.ParseValue(t, strings.TrimSpace(*f.digestValue))
+	v, err := digest.ParseValue(t, strings.TrimSpace(f["digest-value"]))
 	if err != nil {
 		return badRequest("%v", err)
 	}
@@ -211,11 +205,11 @@ func (f *fields) apply(m *queuefs.Meta, maxSidecar int) error {
 
 // isManifest reports whether the type of a submission is a batch manifest;
 // checkm is the answer without a type.
-func (f *fields) isManifest(checkm bool) (bool, error) {
-	if f.typ == nil {
+func (f fields) isManifest(checkm bool) (bool, error) {
+	if !f.has("type") {
 		return checkm, nil
 	}
-	switch t := strings.ToLower(strings.TrimSpace(*f.typ)); t {
+	switch t := strings.ToLower(strings.TrimSpace(f["type"])); t {
 	case "job":
 		return false, nil
 	case "batch-manifest", "batch":

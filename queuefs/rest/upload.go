@@ -1,12 +1,16 @@
 package rest
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 
 	"cutie/queuefs"
@@ -41,14 +45,8 @@ func (c *Client) Submit(ctx context.Context, queue string, uploads ...Upload) ([
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", state.ANVL.MediaType())
-	for i := range uploads {
-		if by := uploads[i].Submitter; by != "" {
-			req.Header.Set("User-Agent", by)
-			break
-		}
-	}
-	resp, err := c.Do(req)
+	by := slices.IndexFunc(uploads, func(u Upload) bool { return u.Submitter != "" })
+	resp, err := c.doAs(req, uploads[max(by, 0)].Submitter, state.ANVL.MediaType())
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +58,20 @@ func (c *Client) Submit(ctx context.Context, queue string, uploads ...Upload) ([
 		}
 		return []string{j.ID.String()}, nil
 	}
+	ids, err := submitted(data, err)
+	if err == nil && len(ids) != len(uploads) {
+		return nil, fmt.Errorf("answer to a submission of %d jobs names %d", len(uploads), len(ids))
+	}
+	return ids, err
+}
+
+// submitted returns the new jobs in the state of a queue.
+func submitted(data []byte, err error) ([]string, error) {
 	q, err := decodeQueue(data, err)
 	if err != nil {
 		return nil, err
 	}
-	if len(q.Submitted) != len(uploads) {
-		return nil, fmt.Errorf("answer to a submission of %d jobs names %d", len(uploads), len(q.Submitted))
-	}
-	ids := make([]string, len(uploads))
+	ids := make([]string, len(q.Submitted))
 	for i, id := range q.Submitted {
 		ids[i] = id.String()
 	}
@@ -93,7 +97,7 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	req.Header.Set("Content-Type", mediaTypeOf(u))
+	req.Header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
 	if u.Filename != "" {
 		req.Header.Set("Content-Disposition", string(appendDisposition(nil, "attachment", "", u.Filename)))
 	}
@@ -106,18 +110,14 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 
 // formRequest submits payloads as the files of a form.
 func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload) (*http.Request, error) {
-	boundary := newBoundary()
 	var (
 		segments []segment
-		text     []byte
+		text     bytes.Buffer
 	)
-	open := func(disposition, name, filename string) {
-		text = append(append(append(text, "--"...), boundary...), "\r\nContent-Disposition: "...)
-		text = append(appendDisposition(text, disposition, name, filename), "\r\n"...)
-	}
-	field := func(name, value string) {
-		open("form-data", name, "")
-		text = append(append(append(text, "\r\n"...), value...), "\r\n"...)
+	form := multipart.NewWriter(&text)
+	cut := func(u *Upload) {
+		segments = append(segments, segment{bytes.Clone(text.Bytes()), u})
+		text.Reset()
 	}
 	for i := range uploads {
 		u := &uploads[i]
@@ -130,42 +130,30 @@ func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload
 			return nil, fmt.Errorf("%s: %s is verified for a single job only", u.Filename, rest.Type)
 		}
 		if rest.Type.Valid() {
-			field("digest-type", rest.Type.String())
-			field("digest-value", rest.Hex)
+			form.WriteField("digest-type", rest.Type.String())
+			form.WriteField("digest-value", rest.Hex)
 		}
-		header.Set("Content-Type", mediaTypeOf(u))
+		header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
 		switch {
 		case u.Sidecar != "" && len(uploads) == 1:
-			field("sidecar", u.Sidecar)
+			form.WriteField("sidecar", u.Sidecar)
 		case u.Sidecar != "":
 			header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
 		}
-		open("form-data", "file", fileNameOf(u))
-		for name, values := range header {
-			text = append(append(append(text, name...), ": "...), values[0]...)
-			text = append(text, "\r\n"...)
-		}
-		text = append(text, "\r\n"...)
-		segments = append(segments, segment{text: text, upload: u})
-		text = []byte("\r\n")
+		header.Set("Content-Disposition", string(appendDisposition(nil, "form-data", "file", fileNameOf(u))))
+		form.CreatePart(header)
+		cut(u)
 	}
-	field("type", "job") // also if a file is of the media type of a manifest
-	text = append(append(append(text, "--"...), boundary...), "--\r\n"...)
-	segments = append(segments, segment{text: text})
+	form.WriteField("type", "job") // also if a file is of the media type of a manifest
+	form.Close()
+	cut(nil)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ref(nil, "content", queue), nil)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	req.Header.Set("Content-Type", form.FormDataContentType())
 	setBody(req, segments)
 	return req, nil
-}
-
-func mediaTypeOf(u *Upload) string {
-	if u.MediaType == "" {
-		return queuefs.DefaultMediaType
-	}
-	return u.MediaType
 }
 
 // fileNameOf returns the name of a file without line ends.
@@ -192,7 +180,7 @@ func setBody(req *http.Request, segments []segment) {
 			req.ContentLength = -1
 		}
 	}
-	req.GetBody = func() (io.ReadCloser, error) { return &segmentReader{segments: segments}, nil }
+	req.GetBody = func() (io.ReadCloser, error) { return bodyOf(segments), nil }
 	if req.ContentLength == 0 {
 		req.Body = http.NoBody
 		return
@@ -200,60 +188,65 @@ func setBody(req *http.Request, segments []segment) {
 	req.Body, _ = req.GetBody()
 }
 
-// A segmentReader reads segments, and opens each payload when it comes to it.
-type segmentReader struct {
-	segments []segment
-	at       int // in the text of the first segment
-	in       io.ReadCloser
-	left     int64 // of the payload, if its size is known
+// A sending is an upload on its way. It is opened by the first read, and closed
+// at its end.
+type sending struct {
+	*Upload
+	in   io.ReadCloser
+	read int64
 }
 
-func (s *segmentReader) Read(p []byte) (int, error) {
-	for len(s.segments) > 0 {
-		first := &s.segments[0]
-		if s.at < len(first.text) {
-			n := copy(p, first.text[s.at:])
-			s.at += n
-			return n, nil
+func (s *sending) Read(p []byte) (n int, err error) {
+	if s.in == nil {
+		if s.in, err = s.Open(); err != nil {
+			return 0, err
 		}
-		if u := first.upload; u != nil {
-			if s.in == nil {
-				in, err := u.Open()
-				if err != nil {
-					return 0, err
-				}
-				s.in, s.left = in, u.Size
-			}
-			n, err := s.in.Read(p)
-			s.left -= int64(n)
-			if err != io.EOF {
-				return n, err
-			}
-			if u.Size >= 0 && s.left != 0 {
-				return n, fmt.Errorf("%s: payload has %d octets instead of %d", u.Filename, u.Size-s.left, u.Size)
-			}
-			err = s.in.Close()
-			s.in = nil
-			s.segments, s.at = s.segments[1:], 0
-			if n > 0 || err != nil {
-				return n, err
-			}
-			continue
-		}
-		s.segments, s.at = s.segments[1:], 0
 	}
-	return 0, io.EOF
+	n, err = s.in.Read(p)
+	s.read += int64(n)
+	switch {
+	case err != io.EOF:
+		return n, err
+	case s.Size >= 0 && s.read != s.Size:
+		return n, fmt.Errorf("%s: payload has %d octets instead of %d", s.Filename, s.read, s.Size)
+	}
+	return n, cmp.Or(s.Close(), io.EOF)
 }
 
-// Close closes the open payload.
-func (s *segmentReader) Close() error {
-	s.segments = nil
+func (s *sending) Close() error {
 	if s.in == nil {
 		return nil
 	}
 	in := s.in
 	s.in = nil
 	return in.Close()
+}
+
+// A requestBody is segments one after the other.
+type requestBody struct {
+	io.Reader
+	uploads []*sending
+}
+
+func bodyOf(segments []segment) *requestBody {
+	b := &requestBody{}
+	var parts []io.Reader
+	for _, s := range segments {
+		parts = append(parts, bytes.NewReader(s.text))
+		if s.upload != nil {
+			u := &sending{Upload: s.upload}
+			b.uploads, parts = append(b.uploads, u), append(parts, u)
+		}
+	}
+	b.Reader = io.MultiReader(parts...)
+	return b
+}
+
+func (b *requestBody) Close() (err error) {
+	for _, u := range b.uploads {
+		err = errors.Join(err, u.Close())
+	}
+	return err
 }
 
 // SubmitManifest submits the files in a batch manifest, all of them or none,
@@ -265,15 +258,7 @@ func (c *Client) SubmitManifest(ctx context.Context, queue string, u Upload) ([]
 	if err != nil {
 		return nil, err
 	}
-	q, err := decodeQueue(readState(resp))
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]string, len(q.Submitted))
-	for i, id := range q.Submitted {
-		ids[i] = id.String()
-	}
-	return ids, nil
+	return submitted(readState(resp))
 }
 
 // StartManifest is SubmitManifest without waiting: it returns the identifier of
@@ -322,12 +307,8 @@ func (c *Client) postManifest(ctx context.Context, queue string, u Upload, prefe
 	query := req.URL.Query()
 	query.Set("type", "batch-manifest")
 	req.URL.RawQuery = query.Encode()
-	req.Header.Set("Accept", state.ANVL.MediaType())
-	if u.Submitter != "" {
-		req.Header.Set("User-Agent", u.Submitter)
-	}
 	if prefer != "" {
 		req.Header.Set("Prefer", prefer)
 	}
-	return c.Do(req)
+	return c.doAs(req, u.Submitter, state.ANVL.MediaType())
 }

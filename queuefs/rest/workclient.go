@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -21,8 +22,7 @@ func (c *Client) Delete(ctx context.Context, queue, job string) (queuefs.Job, er
 
 // Requeue puts a consumed or deleted job back in its place.
 func (c *Client) Requeue(ctx context.Context, queue, job string) (queuefs.Job, error) {
-	data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(nil, "requeue", queue, job), nil, nil)
-	return decodeJob(data, err)
+	return c.post(ctx, "", nil, "requeue", queue, job)
 }
 
 // Hold makes consumers pass over a pending job. why may be "".
@@ -89,7 +89,7 @@ func (c *Client) PutResult(ctx context.Context, queue, job, token string, u Uplo
 	}
 	req.Header = header
 	req.Header.Set("Accept", state.ANVL.MediaType())
-	req.Header.Set("Content-Type", mediaTypeOf(&u))
+	req.Header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
 	req.Header.Set(leaseHeader, token)
 	setBody(req, []segment{{upload: &u}})
 	resp, err := c.Do(req)
