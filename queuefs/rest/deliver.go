@@ -2,6 +2,7 @@ package rest
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"slices"
@@ -238,7 +239,9 @@ func idsOf(taken []queuefs.Taken) (ids []queuefs.JobID) {
 	return ids
 }
 
-// newBoundary returns random text; nobody can make a payload with it.
+// newBoundary returns 32 random digits; nobody can make a payload with them.
 func newBoundary() string {
-	return rand.Text()
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
 }
