@@ -121,7 +121,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		t.Errorf("got %v events", n)
 	}
 	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds",
-		"go_memstats_heap_alloc_bytes", "cutie_index_bytes", "cutie_journal_syncs_total", "cutie_journal_sync_seconds_total", `cutie_last_event_timestamp_seconds{queue="jobs"}`} {
+		"go_memstats_heap_alloc_bytes", "cutie_index_bytes", "cutie_journal_syncs_total", "cutie_journal_sync_seconds_count", `cutie_journal_sync_seconds_bucket{le="3"}`, "cutie_journal_sync_seconds_total", `cutie_last_event_timestamp_seconds{queue="jobs"}`} {
 		if got[name] <= 0 {
 			t.Errorf("%s: got %v", name, got[name])
 		}

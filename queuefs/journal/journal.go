@@ -101,14 +101,24 @@ type Stats struct {
 	Written     int64 // bytes committed since the journal was opened
 	MaxAppend   int   // bytes of one Append, at most
 
-	Syncs   int64         // since the journal was opened
-	Syncing time.Duration // time they took, in all
+	Syncs Syncs // since the journal was opened
 
 	// Of a journal on a disk of its owner; else 0.
 	Left  int64 // bytes before more storage is needed
 	Wants int64 // bytes of the disk needed then, at least
 	Short bool  // the disk had no space for them at the last attempt
 }
+
+// Syncs counts the syncs of a journal: each puts a batch on stable storage.
+type Syncs struct {
+	Count  int64
+	Took   time.Duration         // in all
+	Within [len(SyncTimes)]int64 // syncs of at most the time at this index of SyncTimes
+}
+
+// SyncTimes are the bounds for counting syncs, ascending.
+var SyncTimes = [...]time.Duration{100 * time.Microsecond, 300 * time.Microsecond, time.Millisecond, 3 * time.Millisecond,
+	10 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}
 
 var (
 	// ErrFailed is the answer to every call after a write or sync has failed: the

@@ -15,6 +15,7 @@ import (
 	"cutie/publisher"
 	"cutie/publisher/websub"
 	"cutie/queuefs"
+	"cutie/queuefs/journal"
 )
 
 // A meter counts what the daemon does, and answers Prometheus servers. Figures
@@ -169,11 +170,17 @@ func storageMetrics(svc *queuefs.Service) reading {
 				oldest.add(seconds(s.Oldest), id)
 			}
 		}
-		syncs, took := svc.JournalSyncs()
+		syncs := svc.JournalSyncs()
 		to.gauge("cutie_jobs_unfiled", "Jobs whose files are behind the journal: they are written at a stop, or read after a crash.").add(float64(svc.Unfiled()))
 		to.gauge("cutie_index_bytes", "Memory of the index of all jobs.").add(float64(svc.IndexSize()))
-		to.counter("cutie_journal_syncs_total", "Syncs of the journal since the daemon began; operations at the same time share one.").add(float64(syncs))
-		to.counter("cutie_journal_sync_seconds_total", "Time of these syncs.").add(took.Seconds())
+		to.counter("cutie_journal_syncs_total", "Syncs of the journal since the daemon began; operations at the same time share one.").add(float64(syncs.Count))
+		to.counter("cutie_journal_sync_seconds_total", "Time of these syncs.").add(syncs.Took.Seconds())
+		within := map[float64]uint64{}
+		for i, n := range syncs.Within {
+			within[journal.SyncTimes[i].Seconds()] = uint64(n)
+		}
+		to <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cutie_journal_sync_seconds", "Time of a sync of the journal.", nil, nil),
+			uint64(syncs.Count), syncs.Took.Seconds(), within)
 		to.gauge("cutie_storage_failed", "1 if a sync has failed: nothing is accepted until the daemon is started again.").add(truth(svc.Err() != nil))
 	}
 }

@@ -32,7 +32,31 @@ type Log struct {
 	bufs    buffers
 	durable journal.LSN // after the last record on stable storage
 
-	written, syncs, syncing atomic.Int64 // see journal.Stats; syncing in nanoseconds
+	written atomic.Int64 // see journal.Stats
+	syncs   syncs
+}
+
+// syncs counts syncs. It has one writer, the caller with the batch.
+type syncs struct {
+	took  atomic.Int64                             // nanoseconds
+	times [len(journal.SyncTimes) + 1]atomic.Int64 // by the first bound reached; above all of them the last
+}
+
+func (s *syncs) add(took time.Duration) {
+	s.took.Add(int64(took))
+	i, _ := slices.BinarySearch(journal.SyncTimes[:], took)
+	s.times[i].Add(1)
+}
+
+func (s *syncs) read() journal.Syncs {
+	all := journal.Syncs{Took: time.Duration(s.took.Load())}
+	for i := range s.times {
+		all.Count += s.times[i].Load()
+		if i < len(all.Within) {
+			all.Within[i] = all.Count
+		}
+	}
+	return all
 }
 
 // largeBatch is the least size in bytes of a batch that waits for nobody: it keeps
@@ -211,8 +235,7 @@ func (l *Log) write(b *batch) error {
 	if err == nil {
 		began := time.Now()
 		err = l.files.dir.Step("journal sync", func() error { return fdatasync(b.seg.f) })
-		l.syncing.Add(int64(time.Since(began)))
-		l.syncs.Add(1)
+		l.syncs.add(time.Since(began))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", journal.ErrFailed, err)
@@ -226,7 +249,7 @@ func (l *Log) Stats() journal.Stats {
 	defer l.mu.Unlock()
 	cur := l.cur()
 	s := journal.Stats{First: l.live[0].first, Next: l.durable, Written: l.written.Load(), MaxAppend: l.maxAppend(),
-		Syncs: l.syncs.Load(), Syncing: time.Duration(l.syncing.Load()), Left: cur.size - l.end}
+		Syncs: l.syncs.read(), Left: cur.size - l.end}
 	for _, seg := range l.live {
 		s.Held += seg.size
 	}
