@@ -194,10 +194,10 @@ func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, take
 			_ = h.putBack(r, q, from(taken, p.job.ID), p.job.ID, unread) // its error is in the log
 			return nil
 		case err != nil && p.job != nil && taken != nil:
-			h.log(r, fmt.Errorf("%w; consumed, though not handed out whole: %s", err, idRanges(idsOf(from(taken, p.job.ID)))))
+			h.log(r.Request, fmt.Errorf("%w; consumed, though not handed out whole: %s", err, idRanges(idsOf(from(taken, p.job.ID)))))
 			return nil
 		case err != nil:
-			h.log(r, err)
+			h.log(r.Request, err)
 			return nil
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/events"
 	"cutie/queuefs/rest"
 )
 
@@ -353,7 +354,7 @@ func TestStreamsOutliveCheckpointsAndRestarts(t *testing.T) {
 }
 
 func TestStreamsShowThatTheyLive(t *testing.T) {
-	s := newSite(t, rest.Options{Heartbeat: time.Millisecond})
+	s := newSite(t, rest.Options{Streams: events.Limits{Heartbeat: time.Millisecond}})
 	for _, path := range []string{"/events/jobs", "/events"} {
 		f := s.follow(path + "?kind=consume")
 		f.block()

@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/events"
 	"cutie/queuefs/rest"
 )
 
 func TestStreamsHaveALimit(t *testing.T) {
-	s := newSite(t, rest.Options{MaxStreams: 2})
+	s := newSite(t, rest.Options{Streams: events.Limits{Streams: 2}})
 	first := s.follow("/events")
 	s.follow("/events/jobs")
 	a := s.do("GET", "/events/jobs", "").want(t, 503)
@@ -76,7 +77,7 @@ func (l smallListener) Accept() (net.Conn, error) {
 func TestSlowStreamsAreCutOff(t *testing.T) {
 	s := newService(t)
 	ended := make(chan struct{})
-	h := rest.New(s.svc, rest.Options{StreamIdle: 20 * time.Millisecond})
+	h := rest.New(s.svc, rest.Options{Streams: events.Limits{Idle: 20 * time.Millisecond}})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		h.ServeHTTP(w, r)

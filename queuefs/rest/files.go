@@ -127,7 +127,7 @@ func (h *Handler) payloadFile(w http.ResponseWriter, r *request, q *queuefs.Queu
 	header["Content-Type"] = []string{sentType(e.Payload.Type)}
 	err := octets.Serve(&payloadWriter{w, in}, r.Request, e.Payload.Modified, in)
 	if in.err != nil {
-		h.log(r, in.err) // the answer has begun, and ends before its length
+		h.log(r.Request, in.err) // the answer has begun, and ends before its length
 	}
 	return err
 }
@@ -272,7 +272,7 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 	served := &lateReader{id: id, size: in.Size(), in: in}
 	err = octets.Serve(w, r.Request, time.Time{}, served)
 	if served.err != nil {
-		h.log(r, fmt.Errorf("result %s of %v: %w", name, id, served.err))
+		h.log(r.Request, fmt.Errorf("result %s of %v: %w", name, id, served.err))
 	}
 	return err
 }

@@ -73,7 +73,7 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 		return err
 	}
 	// A broken-off answer must not pass for a whole one.
-	h.log(r, err)
+	h.log(r.Request, err)
 	panic(http.ErrAbortHandler)
 }
 

@@ -43,11 +43,11 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/batch"
+	"cutie/queuefs/events"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -64,16 +64,11 @@ type Options struct {
 	BulkTime time.Duration
 	// BodyIdle is how long a body may make no progress; 0: 30 s; then 408. It
 	// takes the place of the ReadTimeout of the server while a body is read.
-	BodyIdle   time.Duration
-	MaxStreams int // clients following events; 0: 5000; beyond it 503
-	// Heartbeat is the longest silence of an event stream; 0: 15 s.
-	Heartbeat time.Duration
-	// StreamIdle is how long a follower may take nothing; 0: 30 s; then it is
-	// cut off.
-	StreamIdle time.Duration
-	Batch      batch.Limits     // of batch manifests
-	Fetch      *outbound.Client // fetches the files in manifests; nil: from public addresses only
-	Pages      Pages            // write the form XHTML; nil: plain tables
+	BodyIdle time.Duration
+	Streams  events.Limits    // of clients following events
+	Batch    batch.Limits     // of batch manifests
+	Fetch    *outbound.Client // fetches the files in manifests; nil: from public addresses only
+	Pages    Pages            // write the form XHTML; nil: plain tables
 	// Taken is called with jobs handed out, Concluded with jobs given an
 	// outcome by their consumer, unless they are nil.
 	Taken, Concluded func(*queuefs.Job)
@@ -89,7 +84,7 @@ type Handler struct {
 	refuser web.Refuser
 
 	batches *batch.Runner
-	streams atomic.Int64
+	streams *events.Server
 }
 
 // New returns a Handler before svc. It expects requests with the paths of the
@@ -101,9 +96,6 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	o.MaxWait = cmp.Or(o.MaxWait, 60*time.Second)
 	o.BulkTime = cmp.Or(o.BulkTime, 20*time.Second)
 	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
-	o.MaxStreams = cmp.Or(o.MaxStreams, 5000)
-	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)
-	o.StreamIdle = cmp.Or(o.StreamIdle, 30*time.Second)
 	if o.Pages == nil {
 		o.Pages = plainPages{}
 	}
@@ -112,6 +104,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	}
 	h := &Handler{svc: svc, o: o}
 	h.batches = batch.New(batch.Options{Limits: o.Batch, MaxBody: o.MaxBody, MaxSidecar: o.MaxSidecar, Fetch: o.Fetch})
+	h.streams = events.New(svc, h.base, o.Streams, h.log)
 	h.refuser = web.Refuser{Base: h.base, Log: o.Log, BodyIdle: o.BodyIdle,
 		Page: func(dst []byte, d *state.Document) []byte { return o.Pages.State(dst, d, View{}) }}
 	h.router = web.NewRouter(h.Error, h.Routes()...)
@@ -176,8 +169,8 @@ func notFound(err, missing error, name string) error {
 }
 
 // log records an error too late for an answer.
-func (h *Handler) log(r *request, err error) {
+func (h *Handler) log(r *http.Request, err error) {
 	if h.o.Log != nil && r.Context().Err() == nil {
-		h.o.Log(r.Request, err)
+		h.o.Log(r, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
+	"cutie/queuefs/events"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
 	"cutie/queuefs/web"
@@ -37,7 +38,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	figures := newMeter(d.collectors()...)
 	protocol := rest.New(d.svc, rest.Options{
 		Taken: figures.taken, Concluded: figures.concluded,
-		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, MaxStreams: max(1, d.Limits.Conns/2),
+		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
 	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, MaxBody: d.Limits.Body, Log: d.failed})
 	if err != nil {

@@ -1,4 +1,4 @@
-package rest
+package events
 
 import (
 	"bufio"
@@ -8,20 +8,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
-	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
-// Events selects the events to follow.
-type Events struct {
-	Queue  string // "" for all queues
-	From   int64  // number of the first event of the queue; 0 for events from now on
-	Kind   string // kinds, separated by commas; "" for all
-	Status string // statuses after the event, separated by commas; "" for all
+// A Source is a service with events.
+type Source struct {
+	// Open asks for the events after the one with the id last; "" asks for the
+	// first ones. A refusal of the service is a [web.Error].
+	Open func(ctx context.Context, last string) (io.ReadCloser, error)
 	// Lost gets the reason for the end of a connection before it is made again.
 	Lost func(error)
 }
@@ -34,14 +30,14 @@ const (
 	maxEventLine          = 1 << 20 // octets
 )
 
-// Follow gives each event (WHATWG HTML, 9.2) to take, over as many connections
-// as it takes, until take or the service refuses or ctx ends. The first
+// Follow gives each event to take, over as many connections as it takes, until
+// take or the service refuses or ctx ends. The first
 // connection must succeed; later ones are tried without an end. Each event comes
 // at least once.
-func (c *Client) Follow(ctx context.Context, e Events, take func(kind string, data []byte) error) error {
+func Follow(ctx context.Context, s Source, take func(kind string, data []byte) error) error {
 	last, pause := "", firstPause
 	for first := true; ; first = false {
-		began, err := c.followOnce(ctx, e, &last, take)
+		began, err := s.followOnce(ctx, &last, take)
 		var stop stopped
 		var refused *web.Error
 		switch {
@@ -56,7 +52,7 @@ func (c *Client) Follow(ctx context.Context, e Events, take func(kind string, da
 		}
 		if began {
 			pause = firstPause
-			e.Lost(err)
+			s.Lost(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -72,38 +68,17 @@ type stopped struct{ error }
 
 // followOnce follows one connection to its end. It begins after the event last.
 // began is true if the service answered with events.
-func (c *Client) followOnce(ctx context.Context, e Events, last *string, take func(string, []byte) error) (began bool, err error) {
+func (s *Source) followOnce(ctx context.Context, last *string, take func(string, []byte) error) (began bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	query, path := url.Values{}, []string{"events"}
-	if e.Queue != "" {
-		path = append(path, e.Queue)
-	}
-	if e.From > 0 {
-		query.Set("from", strconv.FormatInt(e.From, 10))
-	}
-	if e.Kind != "" {
-		query.Set("kind", e.Kind)
-	}
-	if e.Status != "" {
-		query.Set("status", e.Status)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ref(query, path...), nil)
-	if err != nil {
-		return false, err
-	}
-	req.Header.Set("Accept", "text/event-stream, "+state.ANVL.MediaType())
-	if *last != "" {
-		req.Header.Set("Last-Event-ID", *last)
-	}
 	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("nothing came for %v", silence)) })
 	defer quiet.Stop()
-	resp, err := c.Do(req)
+	body, err := s.Open(ctx, *last)
 	if err != nil {
 		return false, err
 	}
-	defer resp.Body.Close()
-	err = readEvents(resp.Body, last, func() { quiet.Reset(silence) }, take)
+	defer body.Close()
+	err = readEvents(body, last, func() { quiet.Reset(silence) }, take)
 	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 		err = errors.Join(err, cause)
 	}

@@ -1,4 +1,4 @@
-package rest
+package events
 
 import (
 	"encoding/base64"
@@ -69,39 +69,26 @@ func parseCursor(text string, queues []*queuefs.Queue) (seqs []queuefs.Seq, same
 	return seqs, binary.BigEndian.Uint32(raw) == check.Sum32(), nil
 }
 
-// begin finds the beginning of the stream: after the event in the header
-// Last-Event-ID or else in ?lastEventId=, with the event in ?from=, or now.
-// lost is the reason if the client cannot go on at its position.
-func (s *stream) begin(r *request) (lost *resetEvent, err error) {
-	id, from := r.text("lastEventId"), r.text("from")
-	if r.bad != nil {
-		return nil, r.bad
-	}
-	given := r.query.Has("from")
-	if h := r.Header.Get("Last-Event-ID"); h != "" {
-		id = h // newer: the client kept the URL from its first request
-	}
-	if r.PathValue("queue") == "" {
-		s.all = true
-		if given {
+// begin finds the beginning of the stream. lost is the reason if the client
+// cannot go on at its position.
+func (s *stream) begin() (lost *resetEvent, err error) {
+	if s.all() {
+		if s.From != nil {
 			return nil, badRequest("parameter from is for the events of one queue, see /events/Q")
 		}
-		return s.beginAll(id)
+		return s.beginAll()
 	}
-	q, err := s.h.queue(r)
-	if err != nil {
-		return nil, err
-	}
+	q := s.Queue
 	now := q.Seq()
 	after := now
 	switch {
-	case id != "":
-		if after, err = parseSeq(id); err != nil {
-			return nil, badRequest("last event id %.40q is not one of this queue: %v", id, err)
+	case s.LastID != "":
+		if after, err = parseSeq(s.LastID); err != nil {
+			return nil, badRequest("last event id %.40q is not one of this queue: %v", s.LastID, err)
 		}
-	case given:
-		if after, err = parseSeq(from); err != nil {
-			return nil, badRequest("parameter from is %.40q: %v", from, err)
+	case s.From != nil:
+		if after, err = parseSeq(*s.From); err != nil {
+			return nil, badRequest("parameter from is %.40q: %v", *s.From, err)
 		}
 		after = max(after, 1) - 1
 	}
@@ -112,18 +99,22 @@ func (s *stream) begin(r *request) (lost *resetEvent, err error) {
 	return lost, nil
 }
 
+func badRequest(format string, args ...any) error {
+	return web.Errorf(http.StatusBadRequest, format, args...)
+}
+
 // errAhead says: the client knows events this queue never had. It followed
 // another queue of the name, or the home is an older copy.
 var errAhead = errors.New("the queue has not had that event")
 
 // beginAll begins a stream of all queues.
-func (s *stream) beginAll(id string) (lost *resetEvent, err error) {
+func (s *stream) beginAll() (lost *resetEvent, err error) {
 	queues := s.h.svc.Queues()
 	for _, q := range queues {
 		s.follows = append(s.follows, follow{q, q.Seq()})
 	}
-	if id != "" {
-		seqs, same, err := parseCursor(id, queues)
+	if s.LastID != "" {
+		seqs, same, err := parseCursor(s.LastID, queues)
 		if err != nil {
 			return nil, err
 		}
@@ -239,7 +230,7 @@ func (d *resetEvent) append(dst []byte) []byte { return appendData(dst, "reset",
 func appendData(dst []byte, name string, data any) []byte {
 	line, err := json.Marshal(data) // in one line: it escapes line ends
 	if err != nil {
-		panic("rest: event: " + err.Error()) // of text and numbers there is none
+		panic("events: " + err.Error()) // of text and numbers there is none
 	}
 	dst = append(append(append(dst, "event: "...), name...), "\ndata: "...)
 	return append(append(dst, line...), '\n')
