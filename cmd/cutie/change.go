@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
 )
 
@@ -38,8 +38,8 @@ code 5).` + manyJobs,
 		Example: `cutie rm jobs j000000000002
 cutie rm jobs --older 30d -n`,
 	}
-	return c.changeJobs(cmd, "deleted", func() (rest.Operation, change) {
-		return rest.Operation{Method: "delete"}, (*target).Delete
+	return c.changeJobs(cmd, "deleted", func() (bulk.Operation, change) {
+		return bulk.Operation{Method: "delete"}, (*target).Delete
 	})
 }
 
@@ -55,11 +55,11 @@ is, and its payload becomes a new job at the end; the answer is the new job.` + 
 cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	}
 	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")
-	return c.changeJobs(cmd, "requeued", func() (rest.Operation, change) {
+	return c.changeJobs(cmd, "requeued", func() (bulk.Operation, change) {
 		if *end {
-			return rest.Operation{Method: "requeue", End: true}, (*target).RequeueEnd
+			return bulk.Operation{Method: "requeue", End: true}, (*target).RequeueEnd
 		}
-		return rest.Operation{Method: "requeue"}, (*target).Requeue
+		return bulk.Operation{Method: "requeue"}, (*target).Requeue
 	})
 }
 
@@ -75,8 +75,8 @@ on hold stays so, with the new reason if there is one.` + manyJobs,
 cutie hold jobs --submitter 'curl/7.88.1' -n`,
 	}
 	why := cmd.Flags().String("reason", "", "`text` with the reason")
-	return c.changeJobs(cmd, "held", func() (rest.Operation, change) {
-		return rest.Operation{Method: "hold", Reason: *why}, func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+	return c.changeJobs(cmd, "held", func() (bulk.Operation, change) {
+		return bulk.Operation{Method: "hold", Reason: *why}, func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Hold(ctx, queue, job, *why)
 		}
 	})
@@ -91,8 +91,8 @@ func releaseVerb(c *call) *cobra.Command {
 		Example: `cutie release jobs j000000000002
 cutie release jobs --held`,
 	}
-	return c.changeJobs(cmd, "released", func() (rest.Operation, change) {
-		return rest.Operation{Method: "release"}, (*target).Release
+	return c.changeJobs(cmd, "released", func() (bulk.Operation, change) {
+		return bulk.Operation{Method: "release"}, (*target).Release
 	})
 }
 
@@ -129,7 +129,7 @@ type manner struct {
 
 // changeJobs completes a verb that changes many jobs. It calls operation once
 // the options are read.
-func (c *call) changeJobs(cmd *cobra.Command, done string, operation func() (rest.Operation, change)) *cobra.Command {
+func (c *call) changeJobs(cmd *cobra.Command, done string, operation func() (bulk.Operation, change)) *cobra.Command {
 	how := manner{done: done}
 	cmd.Flags().BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	selector := bindSelector(cmd.Flags())

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
 )
 
@@ -39,7 +39,7 @@ cutie ls jobs --after j000000000001 --limit 5
 cutie ls jobs -t xml -o jobs.xml
 cutie ls jobs --detail --status consumed -t json`,
 	}
-	var page rest.Page
+	var page bulk.Filter
 	fs := cmd.Flags()
 	status := fs.String("status", "", "only jobs in `pending|consumed|deleted`")
 	outcome := fs.String("outcome", "", "only jobs with the outcome `completed|error|aborted`")
@@ -120,7 +120,7 @@ func parseStates(status, outcome string) (s queuefs.Status, o queuefs.Outcome, e
 
 // listJobs prints a line for each job as it comes; long lists need no more memory
 // than short ones.
-func (c *call) listJobs(ctx context.Context, t *target, queue string, page rest.Page, quiet bool) error {
+func (c *call) listJobs(ctx context.Context, t *target, queue string, page bulk.Filter, quiet bool) error {
 	left := page.Limit
 	switch {
 	case left < 0:
@@ -165,8 +165,8 @@ func (c *call) listJobs(ctx context.Context, t *target, queue string, page rest.
 }
 
 // identifiers is like [rest.Client.Jobs], but reads no job files.
-func identifiers(t *target) func(context.Context, string, rest.Page) iter.Seq2[queuefs.Job, error] {
-	return func(ctx context.Context, queue string, page rest.Page) iter.Seq2[queuefs.Job, error] {
+func identifiers(t *target) func(context.Context, string, bulk.Filter) iter.Seq2[queuefs.Job, error] {
+	return func(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[queuefs.Job, error] {
 		return func(yield func(queuefs.Job, error) bool) {
 			for left, more := page.Limit, true; left > 0 && more; {
 				page.Limit = min(left, state.MaxJobs)
@@ -201,7 +201,7 @@ func note(j *queuefs.Job) string {
 }
 
 // jobStates prints the states of a page of jobs as they come.
-func (c *call) jobStates(ctx context.Context, t *target, form state.Form, queue string, page rest.Page) (err error) {
+func (c *call) jobStates(ctx context.Context, t *target, form state.Form, queue string, page bulk.Filter) (err error) {
 	in, next, err := t.JobStates(ctx, form, queue, page)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"cutie/queuefs/rest"
+	"cutie/queuefs/bulk"
 )
 
 // A selector holds the options for selecting jobs instead of naming them.
@@ -20,7 +20,7 @@ type selector struct {
 	outcome string
 	older   string
 	limit   int
-	s       rest.Selection
+	s       bulk.Selection
 }
 
 // selecting are the options for selecting jobs.
@@ -87,12 +87,12 @@ func parseAge(option, s string) (time.Duration, error) {
 
 // bulk changes the selected jobs and prints their identifiers. One request ends
 // after some time or some jobs; the next goes on behind it.
-func (c *call) bulk(ctx context.Context, t *target, queue string, how manner, o *selector, op rest.Operation) error {
+func (c *call) bulk(ctx context.Context, t *target, queue string, how manner, o *selector, op bulk.Operation) error {
 	n, s := 0, o.s
 	for {
 		s.Limit = 0
 		if o.limit > 0 {
-			s.Limit = min(o.limit-n, rest.MaxSelection)
+			s.Limit = min(o.limit-n, bulk.Max)
 		}
 		done, err := t.Bulk(ctx, queue, op, s)
 		changed := append(done.Changed, done.Chosen...)

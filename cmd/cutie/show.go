@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/bulk"
 )
 
 func showVerb(c *call) *cobra.Command {
@@ -36,7 +36,7 @@ func mayExist(ctx context.Context, t *target, queue, job string) error {
 	if _, err := queuefs.ParseJobID(job); err == nil {
 		return nil
 	}
-	if _, err := t.Queue(ctx, queue, rest.Page{Limit: -1}); err != nil {
+	if _, err := t.Queue(ctx, queue, bulk.Filter{Limit: -1}); err != nil {
 		return err
 	}
 	return queuefs.ErrNoJob

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
 )
 
@@ -76,7 +76,7 @@ func (c *call) listQueues(ctx context.Context, t *target, quiet bool) error {
 	l := c.listing("QUEUE", "PENDING", "CONSUMED", "DELETED", "LAST EVENT", "HELD", "LEASED", "FAILED", "STATUS")
 	defer l.discard()
 	for _, id := range s.Queues {
-		q, err := t.Queue(ctx, id, rest.Page{Limit: -1})
+		q, err := t.Queue(ctx, id, bulk.Filter{Limit: -1})
 		if errors.Is(err, queuefs.ErrNoQueue) {
 			continue // removed since
 		}

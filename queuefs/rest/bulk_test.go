@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -101,7 +102,7 @@ func TestSelectionsChooseJobs(t *testing.T) {
 	if got := s.do("POST", "/hold/jobs", "j000000000007\n8\n", "Content-Type", "text/plain").want(t, 400).exception(t); !strings.Contains(got, "line 2") {
 		t.Errorf("got %q", got)
 	}
-	s.do("POST", "/hold/jobs", strings.Repeat("j000000000007\n", rest.MaxSelection+1), "Content-Type", "text/plain").want(t, 413)
+	s.do("POST", "/hold/jobs", strings.Repeat("j000000000007\n", bulk.Max+1), "Content-Type", "text/plain").want(t, 413)
 	s.wantCounts(4, 4, 1)
 }
 
@@ -143,26 +144,26 @@ func TestApplyTellsWhatItHasDoneWhenItIsStopped(t *testing.T) {
 		s.submit("x", queuefs.Meta{})
 	}
 	ctx := &countdown{Context: context.Background(), left: 3}
-	sel := rest.Selection{Page: rest.Page{Status: queuefs.Pending}}
-	c, err := sel.Apply(ctx, s.q, rest.Operation{Method: "delete"}, time.Now())
+	sel := bulk.Selection{Filter: bulk.Filter{Status: queuefs.Pending}}
+	c, err := sel.Apply(ctx, s.q, bulk.Operation{Method: "delete"}, time.Now(), nil)
 	if err != nil || !slices.Equal(c.Changed, []queuefs.JobID{1, 2, 3}) || !c.More || c.After != 3 {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if c, err := sel.Apply(ctx, s.q, rest.Operation{Method: "delete"}, time.Now()); !errors.Is(err, context.DeadlineExceeded) || c.Changed != nil {
+	if c, err := sel.Apply(ctx, s.q, bulk.Operation{Method: "delete"}, time.Now(), nil); !errors.Is(err, context.DeadlineExceeded) || c.Changed != nil {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if _, err := sel.Apply(context.Background(), s.q, rest.Operation{Method: "burn"}, time.Now()); !errors.Is(err, queuefs.ErrBadName) {
+	if _, err := sel.Apply(context.Background(), s.q, bulk.Operation{Method: "burn"}, time.Now(), nil); !errors.Is(err, queuefs.ErrBadName) {
 		t.Errorf("got %v", err)
 	}
 	s.wantCounts(2, 0, 3)
 	// Who has looked at jobs in vain goes on behind them.
 	sel.Submitter = "nobody"
-	c, err = sel.Apply(&countdown{Context: context.Background(), left: 1}, s.q, rest.Operation{Method: "delete"}, time.Now())
+	c, err = sel.Apply(&countdown{Context: context.Background(), left: 1}, s.q, bulk.Operation{Method: "delete"}, time.Now(), nil)
 	if err != nil || c.Changed != nil || !c.More || c.After != 4 {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	sel.After = 4
-	if c, err = sel.Apply(context.Background(), s.q, rest.Operation{Method: "delete"}, time.Now()); err != nil || c.More {
+	if c, err = sel.Apply(context.Background(), s.q, bulk.Operation{Method: "delete"}, time.Now(), nil); err != nil || c.More {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
@@ -279,7 +280,7 @@ func TestBulkAndConsumersShareTheJobs(t *testing.T) {
 	)
 	for range 2 {
 		all.Go(func() {
-			got, err := c.Bulk(ctx, "jobs", rest.Operation{Method: "delete"}, rest.Selection{Page: rest.Page{Status: queuefs.Pending}})
+			got, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Status: queuefs.Pending}})
 			if err != nil || got.More {
 				t.Errorf("got %v, %v", got.More, err)
 			}
@@ -370,33 +371,33 @@ func TestListsAreOfWhatWasAskedFor(t *testing.T) {
 func TestClientChangesManyJobs(t *testing.T) {
 	s, _ := newMixed(t)
 	c := rest.NewClient(s.url, nil)
-	got, err := c.Bulk(ctx, "jobs", rest.Operation{Method: "hold", Reason: "a b"}, rest.Selection{Page: rest.Page{Batch: "b000000000008-2", Status: queuefs.Pending}, Older: time.Minute})
+	got, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "hold", Reason: "a b"}, bulk.Selection{Filter: bulk.Filter{Batch: "b000000000008-2", Status: queuefs.Pending}, Older: time.Minute})
 	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{8, 9}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	got, err = c.Bulk(ctx, "jobs", rest.Operation{Method: "requeue", End: true}, rest.Selection{Jobs: []queuefs.JobID{3, 8, 77}})
+	got, err = c.Bulk(ctx, "jobs", bulk.Operation{Method: "requeue", End: true}, bulk.Selection{Jobs: []queuefs.JobID{3, 8, 77}})
 	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{10}) || len(got.Refused) != 2 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	got, err = c.Bulk(ctx, "jobs", rest.Operation{Method: "delete"}, rest.Selection{Page: rest.Page{Held: true, Submitter: "Go-http-client/1.1", Limit: 1}, Dry: true})
+	got, err = c.Bulk(ctx, "jobs", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Held: true, Submitter: "Go-http-client/1.1", Limit: 1}, Dry: true})
 	if err != nil || !slices.Equal(got.Chosen, []queuefs.JobID{8}) || !got.More {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	got, err = c.Bulk(ctx, "jobs", rest.Operation{Method: "requeue"}, rest.Selection{Page: rest.Page{Outcome: queuefs.Completed}})
+	got, err = c.Bulk(ctx, "jobs", bulk.Operation{Method: "requeue"}, bulk.Selection{Filter: bulk.Filter{Outcome: queuefs.Completed}})
 	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{2}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := c.Bulk(ctx, "jobs", rest.Operation{Method: "delete"}, rest.Selection{Page: rest.Page{Limit: 3}}); err == nil || !strings.Contains(err.Error(), "no jobs are selected") {
+	if _, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Limit: 3}}); err == nil || !strings.Contains(err.Error(), "no jobs are selected") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.Bulk(ctx, "none", rest.Operation{Method: "delete"}, rest.Selection{Page: rest.Page{Held: true}}); !errors.Is(err, queuefs.ErrNoQueue) {
+	if _, err := c.Bulk(ctx, "none", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Held: true}}); !errors.Is(err, queuefs.ErrNoQueue) {
 		t.Errorf("got %v", err)
 	}
-	page, err := c.Queue(ctx, "jobs", rest.Page{Held: true, Batch: "b000000000008-2", Status: queuefs.Pending})
+	page, err := c.Queue(ctx, "jobs", bulk.Filter{Held: true, Batch: "b000000000008-2", Status: queuefs.Pending})
 	if err != nil || !slices.Equal(page.Jobs.IDs, []queuefs.JobID{8, 9}) {
 		t.Errorf("got %+v, %v", page.Jobs, err)
 	}
-	if page, err = c.Queue(ctx, "jobs", rest.Page{Outcome: queuefs.Failed}); err != nil || !slices.Equal(page.Jobs.IDs, []queuefs.JobID{3}) {
+	if page, err = c.Queue(ctx, "jobs", bulk.Filter{Outcome: queuefs.Failed}); err != nil || !slices.Equal(page.Jobs.IDs, []queuefs.JobID{3}) {
 		t.Errorf("got %+v, %v", page.Jobs, err)
 	}
 }

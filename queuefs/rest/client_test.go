@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -134,7 +135,7 @@ func TestClientMethods(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	q, err = c.Queue(ctx, "Queue 01", rest.Page{Status: queuefs.Pending, After: 1, Limit: 1})
+	q, err = c.Queue(ctx, "Queue 01", bulk.Filter{Status: queuefs.Pending, After: 1, Limit: 1})
 	if err != nil || q.Pending != 3 || fmt.Sprint(q.Jobs.IDs) != "[j000000000002]" || !q.Jobs.More {
 		t.Errorf("queue: got %+v, %v", q, err)
 	}
@@ -170,7 +171,7 @@ func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 		err  error
 		want error
 	}{
-		{"queue", err(c.Queue(ctx, "none", rest.Page{})), queuefs.ErrNoQueue},
+		{"queue", err(c.Queue(ctx, "none", bulk.Filter{})), queuefs.ErrNoQueue},
 		{"queue of a job", err(c.Job(ctx, "none", "j000000000001")), queuefs.ErrNoQueue},
 		{"job", err(c.Job(ctx, "jobs", "j000000000009")), queuefs.ErrNoJob},
 		{"job that cannot be", err(c.Peek(ctx, "jobs", "x")), queuefs.ErrNoJob},

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
@@ -210,7 +211,7 @@ func TestClientGivesJobs(t *testing.T) {
 	for range more {
 		s.submit("x", queuefs.Meta{Sidecar: nasty})
 	}
-	all := func(p rest.Page) (ids []queuefs.JobID) {
+	all := func(p bulk.Filter) (ids []queuefs.JobID) {
 		t.Helper()
 		for j, err := range c.Jobs(ctx, "jobs", p) {
 			if err != nil {
@@ -224,26 +225,26 @@ func TestClientGivesJobs(t *testing.T) {
 		}
 		return ids
 	}
-	if got := all(rest.Page{}); len(got) != 9+more || got[0] != 1 || got[more] != more+1 || !slices.IsSorted(got) {
+	if got := all(bulk.Filter{}); len(got) != 9+more || got[0] != 1 || got[more] != more+1 || !slices.IsSorted(got) {
 		t.Errorf("got %d jobs", len(got))
 	}
-	if got := all(rest.Page{Limit: state.MaxJobs + 1, After: 4}); len(got) != state.MaxJobs+1 || got[0] != 5 {
+	if got := all(bulk.Filter{Limit: state.MaxJobs + 1, After: 4}); len(got) != state.MaxJobs+1 || got[0] != 5 {
 		t.Errorf("got %d jobs", len(got))
 	}
-	want(t, "submitter", all(rest.Page{Submitter: "other"}), []queuefs.JobID{7})
-	want(t, "held", all(rest.Page{Held: true, Status: queuefs.Pending, Limit: 3}), []queuefs.JobID{6})
-	for j, err := range c.Jobs(ctx, "jobs", rest.Page{}) {
+	want(t, "submitter", all(bulk.Filter{Submitter: "other"}), []queuefs.JobID{7})
+	want(t, "held", all(bulk.Filter{Held: true, Status: queuefs.Pending, Limit: 3}), []queuefs.JobID{6})
+	for j, err := range c.Jobs(ctx, "jobs", bulk.Filter{}) {
 		if err != nil || j.ID != 1 {
 			t.Errorf("got %v, %v", j.ID, err)
 		}
 		break
 	}
-	for _, err := range c.Jobs(ctx, "none", rest.Page{}) {
+	for _, err := range c.Jobs(ctx, "none", bulk.Filter{}) {
 		if !errors.Is(err, queuefs.ErrNoQueue) {
 			t.Errorf("got %v", err)
 		}
 	}
-	in, next, err := c.JobStates(ctx, state.JSON, "jobs", rest.Page{Limit: 2, After: 3})
+	in, next, err := c.JobStates(ctx, state.JSON, "jobs", bulk.Filter{Limit: 2, After: 3})
 	if err != nil || next != 5 {
 		t.Fatalf("got %v, %v", next, err)
 	}
@@ -297,7 +298,7 @@ func TestStatesOfJobsAreSentAsTheyAreRead(t *testing.T) {
 	defer srv.Close()
 	var last error
 	n := 0
-	for _, err := range rest.NewClient(srv.URL, nil).Jobs(ctx, "jobs", rest.Page{}) {
+	for _, err := range rest.NewClient(srv.URL, nil).Jobs(ctx, "jobs", bulk.Filter{}) {
 		if last = err; err == nil {
 			n++
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
 )
 
@@ -110,12 +111,12 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		if err != nil {
 			return err
 		}
-		o := Operation{Method: name, Reason: r.text("reason"), End: r.flag("end")}
+		o := bulk.Operation{Method: name, Reason: r.text("reason"), End: r.flag("end")}
 		if r.bad != nil {
 			return r.bad
 		}
 		until := time.Now().Add(h.o.BulkTime)
-		changes, err := sel.applyFor(r.Context(), q, o, h.now(), func() bool { return !time.Now().Before(until) })
+		changes, err := sel.Apply(r.Context(), q, o, h.now(), func() bool { return !time.Now().Before(until) })
 		if err != nil {
 			return err
 		}
@@ -137,7 +138,7 @@ var ofOperation = map[string]string{"requeue": "end", "hold": "reason"}
 
 // selection reads the selection of jobs: from the query, a form, or a body of
 // plain text with the identifier of a job on each line.
-func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s Selection, err error) {
+func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s bulk.Selection, err error) {
 	names := []string{"job", "status", "outcome", "held", "batch", "submitter", "older", "after", "limit", "dry"}
 	if more != "" {
 		names = append(names, more)
@@ -164,7 +165,7 @@ func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s S
 		}
 		s.Jobs = append(s.Jobs, id)
 	}
-	s.Page = r.selected(MaxSelection, 1, MaxSelection)
+	s.Filter = r.selected(bulk.Max, 1, bulk.Max)
 	s.Older = parsed(r, "older", parseAge)
 	if s.Dry = r.flag("dry"); r.bad != nil {
 		return s, r.bad
@@ -173,7 +174,7 @@ func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s S
 	if media == "text/plain" && len(s.Jobs) == 0 {
 		return s, badRequest("the body names no job")
 	}
-	return s, s.check()
+	return s, s.Check()
 }
 
 // parseAge reads hours, or a duration such as 90m or 7d.
@@ -196,7 +197,7 @@ func parseAge(s string) (time.Duration, error) {
 }
 
 // maxIDs bounds a body of identifiers, with room for other line ends.
-const maxIDs = MaxSelection * 16
+const maxIDs = bulk.Max * 16
 
 func (h *Handler) idLines(w http.ResponseWriter, r *request) (ids []queuefs.JobID, err error) {
 	data, err := h.read(w, r, maxIDs)

@@ -10,6 +10,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -237,7 +238,7 @@ func (h *Handler) culled(ctx context.Context, o queuefs.CullOptions) (c state.Ch
 			break
 		}
 		c.Culled = append(c.Culled, j)
-		if len(c.Culled) == MaxSelection {
+		if len(c.Culled) == bulk.Max {
 			cancel() // it stops after the jobs chosen already
 		}
 	}

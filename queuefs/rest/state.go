@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
 )
 
@@ -88,9 +89,9 @@ func (r *request) page() state.Jobs {
 	return state.Jobs{Status: p.Status, Outcome: p.Outcome, Held: p.Held, Batch: p.Batch, After: p.After, Limit: p.Limit}
 }
 
-// selected reads the parameters of a [Page]; see wrong.
-func (r *request) selected(absent, least, most int) Page {
-	return Page{
+// selected reads the parameters of a [bulk.Filter]; see wrong.
+func (r *request) selected(absent, least, most int) bulk.Filter {
+	return bulk.Filter{
 		Status:    parsed(r, "status", queuefs.ParseStatus),
 		Outcome:   parsed(r, "outcome", queuefs.ParseOutcome),
 		Held:      r.flag("held"),
@@ -107,7 +108,7 @@ func listJobs(q *queuefs.Queue, jobs *state.Jobs) error {
 	o := queuefs.ListOptions{Status: jobs.Status, Outcome: jobs.Outcome, Held: jobs.Held, After: jobs.After, Limit: jobs.Limit + 1}
 	last := ^queuefs.JobID(0)
 	if jobs.Batch != "" {
-		first, end, err := batchRange(q, jobs.Batch)
+		first, end, err := bulk.BatchRange(q, jobs.Batch)
 		if err != nil {
 			return err
 		}

@@ -13,13 +13,14 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
 )
 
 // State returns the state of a job, of a queue if job is "", or of the service
 // if queue is "" too, in the given form, unchanged. page selects the listed
 // jobs of a queue; without it there are [state.DefaultJobs].
-func (c *Client) State(ctx context.Context, form state.Form, queue, job string, page ...Page) ([]byte, error) {
+func (c *Client) State(ctx context.Context, form state.Form, queue, job string, page ...bulk.Filter) ([]byte, error) {
 	segments := []string{"state"}
 	query := url.Values{}
 	if queue != "" {
@@ -29,25 +30,13 @@ func (c *Client) State(ctx context.Context, form state.Form, queue, job string, 
 		segments = append(segments, job)
 	}
 	for _, p := range page {
-		p.set(query)
+		setFilter(query, &p)
 	}
 	return c.state(ctx, http.MethodGet, form, c.ref(query, segments...), nil, nil)
 }
 
-// A Page selects the jobs in the state of a queue.
-type Page struct {
-	Status  queuefs.Status  // 0: all
-	Outcome queuefs.Outcome // 0: all
-	Held    bool            // only jobs on hold
-	Batch   string          // "": all
-	// Submitter is the user agent of their submission; "": all. It is for the
-	// states of jobs, not for references to them.
-	Submitter string
-	After     queuefs.JobID // 0: from the head
-	Limit     int           // at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
-}
-
-func (p *Page) set(query url.Values) {
+// setFilter adds the parameters of a filter.
+func setFilter(query url.Values, p *bulk.Filter) {
 	set(query, "status", p.Status.String(), p.Status != 0)
 	set(query, "outcome", p.Outcome.String(), p.Outcome != 0)
 	set(query, "held", "true", p.Held)
@@ -75,7 +64,7 @@ func (c *Client) Service(ctx context.Context) (state.Service, error) {
 }
 
 // Queue returns the state of a queue with a page of its jobs.
-func (c *Client) Queue(ctx context.Context, queue string, page Page) (state.Queue, error) {
+func (c *Client) Queue(ctx context.Context, queue string, page bulk.Filter) (state.Queue, error) {
 	data, err := c.State(ctx, state.ANVL, queue, "", page)
 	return decodeQueue(data, err)
 }
@@ -90,7 +79,7 @@ func (c *Client) Job(ctx context.Context, queue, job string) (queuefs.Job, error
 // [state.MaxJobs] of them; their Extra is nil. Limit of page is the most jobs
 // in all, 0 for any number. Jobs submitted meanwhile are included. An error
 // comes last.
-func (c *Client) Jobs(ctx context.Context, queue string, page Page) iter.Seq2[queuefs.Job, error] {
+func (c *Client) Jobs(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[queuefs.Job, error] {
 	return func(yield func(queuefs.Job, error) bool) {
 		left := page.Limit
 		if left == 0 {
@@ -119,7 +108,7 @@ func (c *Client) Jobs(ctx context.Context, queue string, page Page) iter.Seq2[qu
 
 // pageOfJobs yields the jobs of one answer, and returns the job before the next
 // answer. more is false if there is none, or if give returns false.
-func (c *Client) pageOfJobs(ctx context.Context, queue string, page Page, give func(queuefs.Job) bool) (next queuefs.JobID, more bool, err error) {
+func (c *Client) pageOfJobs(ctx context.Context, queue string, page bulk.Filter, give func(queuefs.Job) bool) (next queuefs.JobID, more bool, err error) {
 	resp, err := c.jobStates(ctx, state.ANVL, queue, page)
 	if err != nil {
 		return 0, false, err
@@ -151,7 +140,7 @@ func (c *Client) pageOfJobs(ctx context.Context, queue string, page Page, give f
 
 // nextPage returns the job before the page in the Link of an answer, 0 if there
 // is none.
-func nextPage(header http.Header, page Page) (queuefs.JobID, error) {
+func nextPage(header http.Header, page bulk.Filter) (queuefs.JobID, error) {
 	ref := linkTo(header, "next")
 	if ref == "" {
 		return 0, nil
@@ -171,7 +160,7 @@ func nextPage(header http.Header, page Page) (queuefs.JobID, error) {
 // form and as the service wrote it; to be closed after use. next is the After of
 // the page behind it, 0 if there is none. As for [Client.State] a Limit of 0 is
 // [state.DefaultJobs].
-func (c *Client) JobStates(ctx context.Context, form state.Form, queue string, page Page) (states io.ReadCloser, next queuefs.JobID, err error) {
+func (c *Client) JobStates(ctx context.Context, form state.Form, queue string, page bulk.Filter) (states io.ReadCloser, next queuefs.JobID, err error) {
 	resp, err := c.jobStates(ctx, form, queue, page)
 	if err != nil {
 		return nil, 0, err
@@ -183,9 +172,9 @@ func (c *Client) JobStates(ctx context.Context, form state.Form, queue string, p
 	return resp.Body, next, nil
 }
 
-func (c *Client) jobStates(ctx context.Context, form state.Form, queue string, page Page) (*http.Response, error) {
+func (c *Client) jobStates(ctx context.Context, form state.Form, queue string, page bulk.Filter) (*http.Response, error) {
 	query := url.Values{"detail": {"true"}}
-	page.set(query)
+	setFilter(query, &page)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ref(query, "state", queue), nil)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
 )
 
@@ -119,12 +120,12 @@ func (c *Client) Result(ctx context.Context, queue, job, name string) (*Delivery
 // Bulk does o with the selected jobs, and returns the changes. The service
 // stops after some time, with More if there may be others: the same call with
 // After goes on.
-func (c *Client) Bulk(ctx context.Context, queue string, o Operation, s Selection) (state.Changes, error) {
-	if err := s.check(); err != nil {
+func (c *Client) Bulk(ctx context.Context, queue string, o bulk.Operation, s bulk.Selection) (state.Changes, error) {
+	if err := s.Check(); err != nil {
 		return state.Changes{}, err
 	}
 	query := url.Values{}
-	s.set(query)
+	setFilter(query, &s.Filter)
 	set(query, "older", s.Older.String(), s.Older != 0)
 	set(query, "dry", "true", s.Dry)
 	set(query, "end", "true", o.End)

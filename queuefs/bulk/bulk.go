@@ -1,4 +1,7 @@
-package rest
+// Package bulk changes many jobs of a queue by one call: a [Selection] says which
+// jobs, an [Operation] says the change, and [Selection.Apply] does it and returns
+// a list of the changes.
+package bulk
 
 import (
 	"cmp"
@@ -15,17 +18,30 @@ import (
 	"cutie/queuefs/web"
 )
 
-// MaxSelection is how many jobs one call changes at most, and how many it may
-// name.
-const MaxSelection = 10_000
+// Max is how many jobs one call changes at most, and how many it may name.
+const Max = 10_000
+
+// A Filter selects jobs by their properties: those matching all fields set. It
+// also selects the jobs in the state of a queue.
+type Filter struct {
+	Status  queuefs.Status  // 0: all
+	Outcome queuefs.Outcome // 0: all
+	Held    bool            // only jobs on hold
+	Batch   string          // "": all
+	// Submitter is the user agent of their submission; "": all. It is for the
+	// states of jobs, not for references to them.
+	Submitter string
+	After     queuefs.JobID // 0: from the head
+	Limit     int           // of a state, at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
+}
 
 // A Selection selects jobs of a queue: those matching all fields set. At least
 // one field besides After, Limit and Dry must be set.
 type Selection struct {
-	Page                  // Limit is the most jobs to change; 0: MaxSelection
-	Jobs  []queuefs.JobID // only these, at most MaxSelection
-	Older time.Duration   // only jobs whose last event is older
-	Dry   bool            // change nothing
+	Filter                 // Limit is the most jobs to change; 0: Max
+	Jobs   []queuefs.JobID // only these, at most Max
+	Older  time.Duration   // only jobs whose last event is older
+	Dry    bool            // change nothing
 }
 
 // An Operation is a change for many jobs. Unfit jobs are skipped unless they
@@ -68,34 +84,29 @@ func (o Operation) fits(j *queuefs.Job) bool {
 	return j.Status == queuefs.Pending
 }
 
-// check refuses a selection of nothing, or of too much.
-func (s *Selection) check() error {
+// Check refuses a selection of nothing, or of too much.
+func (s *Selection) Check() error {
 	switch {
-	case len(s.Jobs) > MaxSelection:
-		return tooLarge("%d jobs are named, more than %d", len(s.Jobs), MaxSelection)
-	case s.Limit < 0 || s.Limit > MaxSelection:
-		return badRequest("limit %d is not from 1 to %d", s.Limit, MaxSelection)
+	case len(s.Jobs) > Max:
+		return web.Errorf(http.StatusRequestEntityTooLarge, "%d jobs are named, more than %d", len(s.Jobs), Max)
+	case s.Limit < 0 || s.Limit > Max:
+		return web.Errorf(http.StatusBadRequest, "limit %d is not from 1 to %d", s.Limit, Max)
 	case s.Older < 0:
-		return badRequest("older is negative")
+		return web.Errorf(http.StatusBadRequest, "older is negative")
 	case len(s.Jobs) == 0 && s.Status == 0 && s.Outcome == 0 && !s.Held && s.Batch == "" && s.Submitter == "" && s.Older == 0:
-		return badRequest("no jobs are selected; say which by job, status, outcome, held, batch, submitter or older")
+		return web.Errorf(http.StatusBadRequest, "no jobs are selected; say which by job, status, outcome, held, batch, submitter or older")
 	}
 	return nil
 }
 
 // Apply does o with the selected jobs, one after another and the oldest first;
-// now is the present time. It stops at the limit, when ctx ends, or when
-// storage fails, and returns the true list of changes and the job after which
-// to go on. An error is returned only if nothing was done. Named jobs that
-// could not be changed are Refused.
-func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time) (state.Changes, error) {
-	return s.applyFor(ctx, q, o, now, func() bool { return false })
-}
-
-// applyFor is Apply with an end of over as well, but not before the first job:
-// the next call goes on after it, so repeated calls come to an end.
-func (s *Selection) applyFor(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time, over func() bool) (state.Changes, error) {
-	if err := s.check(); err != nil {
+// now is the present time. It stops at the limit, when ctx ends, when storage
+// fails, or when over returns true, and returns the true list of changes and the
+// job after which to go on. over is not asked before the first job, so repeated
+// calls come to an end; it can be nil. An error is returned only if nothing was
+// done. Named jobs that could not be changed are Refused.
+func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time, over func() bool) (state.Changes, error) {
+	if err := s.Check(); err != nil {
 		return state.Changes{}, err
 	}
 	w := work{Selection: s, q: q, o: o, now: now}
@@ -104,7 +115,7 @@ func (s *Selection) applyFor(ctx context.Context, q *queuefs.Queue, o Operation,
 		last    queuefs.JobID // already done
 	)
 	err := s.each(q, func(id queuefs.JobID) bool {
-		if stopped = ctx.Err(); stopped == nil && last != 0 && over() {
+		if stopped = ctx.Err(); stopped == nil && last != 0 && over != nil && over() {
 			stopped = errTime
 		}
 		if stopped == nil {
@@ -146,7 +157,7 @@ var (
 // one does the work with one job. An error stops all of it.
 func (w *work) one(ctx context.Context, id queuefs.JobID) error {
 	ok, err := w.wants(id)
-	switch limit := cmp.Or(w.Limit, MaxSelection); {
+	switch limit := cmp.Or(w.Limit, Max); {
 	case err != nil || !ok:
 	case len(w.done.Changed)+len(w.done.Chosen) == limit:
 		return errLimit
@@ -182,7 +193,7 @@ func refuses(err error) bool {
 func (s *Selection) each(q *queuefs.Queue, visit func(queuefs.JobID) bool) error {
 	first, last := s.After+1, ^queuefs.JobID(0)
 	if s.Batch != "" {
-		begin, end, err := batchRange(q, s.Batch)
+		begin, end, err := BatchRange(q, s.Batch)
 		var none *web.Error
 		if s.After != 0 && errors.As(err, &none) && none.Status == http.StatusNotFound {
 			return nil // the rest was culled
@@ -239,9 +250,9 @@ func (w *work) wants(id queuefs.JobID) (bool, error) {
 		(w.Submitter == "" || j.Submitter == w.Submitter) && (named && !w.Dry || w.o.fits(&j)), nil
 }
 
-// batchRange returns the first and the last possible number of the jobs of a
+// BatchRange returns the first and the last possible number of the jobs of a
 // batch: they were submitted together.
-func batchRange(q *queuefs.Queue, name string) (first, last queuefs.JobID, err error) {
+func BatchRange(q *queuefs.Queue, name string) (first, last queuefs.JobID, err error) {
 	first, n, err := queuefs.ParseBatch(name)
 	if err != nil {
 		return 0, 0, err
