@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"cutie/queuefs/anvl"
@@ -126,34 +124,19 @@ func (q *Queue) payloadAgain(id JobID) (data []byte, temp string, err error) {
 		data, err = io.ReadAll(p)
 		return data, "", err
 	}
-	tmp := q.svc.temp
-	if v, ok := q.view(id); ok && v.temp != "" {
-		temp, err = tmp.LinkTemp(v.temp, tmp)
-	}
-	if temp == "" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
-		temp, err = q.dirs.payload.LinkTemp(id.String(), tmp)
-	}
-	if errors.Is(err, fs.ErrNotExist) || linkless(err) {
+	v, _ := q.view(id)
+	temp, linked, err := q.tree.LinkPayload(id, v.temp)
+	if err == nil && !linked {
 		temp, err = q.copyPayload(p)
 	}
 	if err != nil {
 		return nil, "", storageError(err)
 	}
-	if err := tmp.Sync(); err != nil {
-		tmp.Remove(temp)
+	if err := q.svc.temp.Sync(); err != nil {
+		q.svc.temp.Remove(temp)
 		return nil, "", storageError(err)
 	}
 	return nil, temp, nil
-}
-
-// linkless tells whether a file cannot have a second name here.
-func linkless(err error) bool {
-	for _, e := range []error{syscall.EPERM, syscall.EMLINK, syscall.EXDEV, syscall.EOPNOTSUPP} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }
 
 // copyPayload copies a payload to a temporary file, from the journal or on a

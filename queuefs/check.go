@@ -3,6 +3,7 @@ package queuefs
 import (
 	"crypto/sha256"
 	"cutie/queuefs/index"
+	"cutie/queuefs/tree"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,15 +99,10 @@ func (q *Queue) check(r *Report, repair bool) error {
 	if err != nil {
 		return err
 	}
-	payloads := map[JobID]bool{}
-	if err := q.dirs.payload.Names(func(name string) {
-		id, err := ParseJobID(name)
-		if err != nil {
-			r.Problems = append(r.Problems, Problem{Path: q.path(payloadDir, name), Text: "not the name of a job"})
-			return
-		}
-		payloads[id] = true
-	}); err != nil {
+	payloads, err := q.tree.PayloadFiles(func(name string) {
+		r.Problems = append(r.Problems, Problem{Path: q.tree.Path(tree.Payloads, name), Text: "not the name of a job"})
+	})
+	if err != nil {
 		return err
 	}
 	for n := range q.Pages() {
@@ -137,10 +133,10 @@ func (q *Queue) check(r *Report, repair bool) error {
 		return err
 	}
 	for _, id := range sortedIDs(where) {
-		r.Problems = append(r.Problems, Problem{Path: q.path(where[id].String(), id.String()), Text: "job file of a job the index does not know"})
+		r.Problems = append(r.Problems, Problem{Path: q.tree.Path(where[id].String(), id.String()), Text: "job file of a job the index does not know"})
 	}
 	for _, id := range sortedIDs(payloads) {
-		r.Problems = append(r.Problems, Problem{Path: q.path(payloadDir, id.String()), Text: "payload without a job"})
+		r.Problems = append(r.Problems, Problem{Path: q.tree.Path(tree.Payloads, id.String()), Text: "payload without a job"})
 	}
 	return nil
 }
@@ -154,13 +150,11 @@ func sortedIDs[V any](m map[JobID]V) []JobID {
 	return ids
 }
 
-func (q *Queue) path(dir, name string) string { return queuesDir + "/" + q.id + "/" + dir + "/" + name }
-
 // checkJobFile compares the job file with the index. When repairing, a file
 // that was edited and still parses is taken as it is; any other is set aside
 // and written again.
 func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
-	path := q.path(e.Status.String(), e.Job.String())
+	path := q.tree.Path(e.Status.String(), e.Job.String())
 	var why string
 	var j Job
 	var text []byte
@@ -190,7 +184,7 @@ func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
 		return q.takeMove(e.Job, e.Status, st)
 	}
 	if err != nil && st != 0 {
-		if err := q.setAside(st, e.Job.String(), why); err != nil {
+		if err := q.tree.SetAside(st, e.Job.String(), why); err != nil {
 			return err
 		}
 	}

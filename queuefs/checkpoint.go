@@ -158,22 +158,16 @@ func (s *Service) tryCheckpoint(closing bool) error {
 // fileUpTo brings the files up to the record at of the journal.
 func (q *Queue) fileUpTo(at journal.LSN) error {
 	for range readTries {
-		q.settle()
+		q.tree.Settle()
 		if err := q.fileMany(func() bool { return true }); err != nil {
 			return err
 		}
-		q.settle()
+		q.tree.Settle()
 		if !q.behind(at) {
 			return nil
 		}
 	}
 	return errors.New("files do not catch up")
-}
-
-// settle waits until nobody works on the files of a job.
-func (q *Queue) settle() {
-	q.filing.Lock()
-	defer q.filing.Unlock()
 }
 
 // behind tells whether the files of some job lack an event before at.
@@ -240,10 +234,8 @@ func (q *Queue) stage(at journal.LSN, closing bool) (st *stagedPages, err error)
 	x.pages, _ = q.idx.Held()
 	q.mu.RUnlock()
 	if closing {
-		for i, d := range q.dirs.watched() {
-			if x.dirs[i], err = d.Changed(); err != nil {
-				return st, err
-			}
+		if x.dirs, err = q.tree.Changed(); err != nil {
+			return st, err
 		}
 	}
 	tmp, err := queueIndexIn(st.dir, q.id).Stage(x.file())
@@ -261,11 +253,6 @@ func (q *Queue) indexDir() (*durable.Dir, error) {
 	}
 	defer sub.Close()
 	return sub.MakeSub(q.id)
-}
-
-// watched are the directories where an operator may move files.
-func (d *queueDirs) watched() [4]*durable.Dir {
-	return [4]*durable.Dir{d.status[Pending], d.status[Consumed], d.status[Deleted], d.payload}
 }
 
 func (st *stagedPages) add(name string, data []byte) error {

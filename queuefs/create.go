@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
+	"cutie/queuefs/tree"
 )
 
 // CreateQueue makes an empty queue. It is served, and on stable storage, when
@@ -46,7 +47,7 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 	}
 	// Named in queues.txt, the queue exists.
 	if err := s.listQueue(id); err != nil {
-		q.closeDirs()
+		q.tree.Close()
 		return nil, storageError(err)
 	}
 	s.add(q)
@@ -60,7 +61,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 		return nil, err
 	}
 	taken := false
-	for _, n := range []string{payloadDir, Pending.String(), Consumed.String(), Deleted.String()} {
+	for _, n := range []string{tree.Payloads, Pending.String(), Consumed.String(), Deleted.String()} {
 		d, err := root.MakeSub(n)
 		if err == nil {
 			err = d.Names(func(name string) { taken = taken || !strings.HasPrefix(name, durable.TempPrefix) })
@@ -88,7 +89,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 	q, err := s.openQueue(info.ID, (*Queue).readSettings)
 	if err == nil {
 		if err = q.begin(); err != nil {
-			q.closeDirs()
+			q.tree.Close()
 		}
 	}
 	return q, err
@@ -147,35 +148,17 @@ func (s *Service) listQueue(id string) error {
 // openQueue opens the directories of a queue and gives it its properties.
 func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)) (_ *Queue, err error) {
 	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]copied{}}, idx: index.New(id), backlog: backlog{temps: map[JobID]string{}}}
-	defer func() {
-		if err != nil {
-			q.closeDirs()
-		}
-	}()
-	if q.dirs.root, err = s.qdir.Sub(id); err != nil {
+	report := func(path, text string) { s.report(Problem{Path: path, Text: text}) }
+	q.tree, err = tree.Open(s.qdir, id, tree.Options{Path: queuesDir + "/" + id, Temp: s.temp, MaxJobFile: maxJobFile, Report: report})
+	if err != nil {
 		return nil, err
-	}
-	if q.dirs.payload, err = q.dirs.root.MakeSub(payloadDir); err != nil {
-		return nil, err
-	}
-	for st := Pending; st <= Deleted; st++ {
-		if q.dirs.status[st], err = q.dirs.root.MakeSub(st.String()); err != nil {
-			return nil, err
-		}
 	}
 	now, err := properties(q)
 	if err != nil {
+		q.tree.Close()
 		return nil, err
 	}
 	q.use(now)
 	q.idx.Reach(index.Numbers{Time: q.set.info.Created.UnixMicro()})
 	return q, nil
-}
-
-func (q *Queue) closeDirs() {
-	for _, d := range []*durable.Dir{q.dirs.root, q.dirs.payload, q.dirs.status[Pending], q.dirs.status[Consumed], q.dirs.status[Deleted]} {
-		if d != nil {
-			d.Close()
-		}
-	}
 }

@@ -33,9 +33,7 @@ const (
 	logDir      = "log"
 	journalDir  = "journal"
 	indexDir    = "index"
-	corruptDir  = "corrupt"
 	queueInfo   = "queue-info.txt"
-	payloadDir  = "payload"
 
 	publishedDir = "resourcesync" // of published documents, with a directory for each queue
 )

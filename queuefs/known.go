@@ -30,7 +30,7 @@ func (q *Queue) knownSettings() (settings, error) {
 		n.date(created)
 		return n, nil
 	}
-	stamp, changed, e := stampOf(q.dirs.root, queueInfo)
+	stamp, changed, e := stampOf(q.tree.Root(), queueInfo)
 	if e != nil {
 		changed = micro(q.svc.now())
 	}
@@ -99,7 +99,7 @@ func (q *Queue) checkSettings(r *Report, repair bool) error {
 		r.Problems = append(r.Problems, Problem{Path: q.infoPath(), Text: bad})
 		return nil
 	}
-	to, err := q.dirs.root.SetAside(q.dirs.root, queueInfo, queueInfo)
+	to, err := q.tree.Root().SetAside(q.tree.Root(), queueInfo, queueInfo)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		bad += "; written again"
@@ -108,7 +108,7 @@ func (q *Queue) checkSettings(r *Report, repair bool) error {
 	default:
 		bad += "; moved to " + to + ", and written again"
 	}
-	if err := q.dirs.root.Replace(queueInfo, hold.file); err != nil {
+	if err := q.tree.Root().Replace(queueInfo, hold.file); err != nil {
 		return err
 	}
 	now, err := q.readSettings()

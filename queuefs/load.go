@@ -167,7 +167,7 @@ func (s *Service) sweepTemps() error {
 		}
 		for _, w := range q.backlog.results {
 			for _, p := range w.place {
-				wanted[p.temp] = true
+				wanted[p.Temp] = true
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 		return was, err
 	}
 	defer dir.Close()
-	if err := errors.Join(q.dirs.root.Sweep(nil), dir.Sweep(nil)); err != nil {
+	if err := errors.Join(q.tree.Root().Sweep(nil), dir.Sweep(nil)); err != nil {
 		return was, err
 	}
 	if err := q.loadTombstones(dir); err != nil {
@@ -225,14 +225,9 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	if err := q.findPacks(dir); err != nil {
 		return was, err
 	}
-	for i, d := range q.dirs.watched() {
-		at, err := d.Changed()
-		if err != nil {
-			return was, err
-		}
-		was.changed = was.changed || at != x.dirs[i]
-	}
-	return was, nil
+	at, err := q.tree.Changed()
+	was.changed = at != x.dirs
+	return was, err
 }
 
 // recount takes the numbers of a queue without a queue file from the rest of

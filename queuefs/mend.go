@@ -2,16 +2,14 @@ package queuefs
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/tree"
 )
 
 // checkPayload compares the payload of a job with the index. A lost payload
@@ -19,7 +17,7 @@ import (
 // place to corrupt/ and puts a pending job on hold, so that consumers pass over
 // it until somebody brings the payload, or deletes the job.
 func (q *Queue) checkPayload(e Entry, there, repair bool, r *Report) error {
-	path := q.path(payloadDir, e.Job.String())
+	path := q.tree.Path(tree.Payloads, e.Job.String())
 	err := errors.New("payload missing")
 	if there {
 		err = q.verifyFile(e)
@@ -43,7 +41,7 @@ func (q *Queue) checkPayload(e Entry, there, repair bool, r *Report) error {
 // mendPayload mends a job with a lost payload and returns how.
 func (q *Queue) mendPayload(e Entry, there bool, why string) (done string, err error) {
 	if there {
-		to, err := q.dirs.root.SetAside(q.dirs.payload, e.Job.String(), payloadDir+"-"+e.Job.String())
+		to, err := q.tree.SetPayloadAside(e.Job)
 		if err != nil {
 			return "", err
 		}
@@ -64,19 +62,13 @@ func (q *Queue) mendPayload(e Entry, there bool, why string) (done string, err e
 
 // verifyFile reads the payload where it stands.
 func (q *Queue) verifyFile(e Entry) error {
-	f, err := q.dirs.payload.Open(e.Job.String())
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
+	n, sum, err := q.tree.SumPayload(e.Job)
 	switch {
 	case err != nil:
 		return err
 	case n != e.Payload.Length:
 		return fmt.Errorf("payload has %d octets instead of %d", n, e.Payload.Length)
-	case [32]byte(h.Sum(nil)) != e.Payload.SHA256:
+	case sum != e.Payload.SHA256:
 		return errors.New("payload has not its SHA-256 digest")
 	}
 	return nil
@@ -94,12 +86,12 @@ type badResult struct {
 func (q *Queue) mendResults(id JobID, bad []badResult, repair bool, r *Report) error {
 	var lost []string
 	for _, b := range bad {
-		p := Problem{Path: q.resultPath(id, b.name), Text: b.err.Error()}
+		p := Problem{Path: q.tree.ResultPath(id, b.name), Text: b.err.Error()}
 		if !repair || transient(b.err) || exhausted(b.err) {
 			r.Problems = append(r.Problems, p)
 			continue
 		}
-		to, err := q.moveResult(id, b.name)
+		to, err := q.tree.SetResultAside(id, b.name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Path, err)
 		}
@@ -121,17 +113,4 @@ func (q *Queue) mendResults(id JobID, bad []badResult, repair bool, r *Report) e
 		return Update, nil
 	})
 	return err
-}
-
-// moveResult moves a result to corrupt/, "" if it is not there.
-func (q *Queue) moveResult(id JobID, name string) (to string, err error) {
-	dir, err := q.resultsOf(id)
-	if err == nil {
-		to, err = q.dirs.root.SetAside(dir, name, resultDir+"-"+id.String()+"-"+name)
-		dir.Close()
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return to, err
 }

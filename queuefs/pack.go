@@ -278,7 +278,7 @@ func (q *Queue) writePack(n int, ids []JobID) error {
 	if len(buf) == len(packMagic) {
 		return errPack
 	}
-	return create(dir, packName(n), buf)
+	return dir.Renew(packName(n), buf)
 }
 
 // dropPacks removes the packs of pages that have no pending job any more, or all

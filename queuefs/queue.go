@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/tree"
 )
 
 // A Queue is a first-in-first-out set of jobs (Cutie 0.3, 3.2). Its methods are
@@ -21,11 +21,10 @@ import (
 type Queue struct {
 	svc  *Service
 	id   string
-	dirs queueDirs
+	tree *tree.Tree // its files
 
 	packs      packs
 	tombstones tombstoneFile
-	filing     filing
 
 	mu        sync.RWMutex // guards all below
 	set       queueSettings
@@ -45,24 +44,12 @@ type life struct {
 	gone   bool        // removed
 }
 
-// filing has the locks of the files of jobs.
-type filing struct {
-	sync.RWMutex             // read-held while files of a job are written
-	payload, text sync.Mutex // held while entries of the directories change
-}
-
 // A backlog is the work of the journal on the files of jobs.
 type backlog struct {
 	dirty   []JobID              // jobs behind the journal, oldest first
 	drafted uint64               // jobs ever taken from dirty
 	temps   map[JobID]string     // large payloads not yet under their names
 	results map[JobID]resultWork // results not yet under their names, or not yet removed
-}
-
-// queueDirs are the open directories of a queue; status is by [Status].
-type queueDirs struct {
-	root, payload *durable.Dir
-	status        [Deleted + 1]*durable.Dir
 }
 
 // ID returns the cleaned identifier: directory name and URL segment.
@@ -223,7 +210,7 @@ func (q *Queue) apply(r *record, at journal.LSN, replayed bool) {
 		return
 	}
 	c := r.change(at, replayed)
-	later := replayed && q.idx.Version(r.job) >= r.seq && q.hasResultFiles(r.job)
+	later := replayed && q.idx.Version(r.job) >= r.seq && q.tree.HasResults(r.job)
 	before := q.idx.Apply(&c)
 	q.followResults(r, before.Results || later)
 

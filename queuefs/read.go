@@ -45,7 +45,6 @@ const readTries = 100
 // text returns the job file as the index knows it: from the journal as long
 // as the file is behind, else from the directory.
 func (q *Queue) text(id JobID) ([]byte, view, error) {
-	var name [13]byte
 	var last []byte
 	for range readTries {
 		v, ok := q.view(id)
@@ -58,7 +57,7 @@ func (q *Queue) text(id JobID) ([]byte, view, error) {
 			text, _, err = q.journaledParts(&v, false)
 		} else {
 			text = make([]byte, 0, v.FileLength+512)
-			text, err = q.dirs.status[v.Status].ReadFile(string(id.Append(name[:0])), text, maxJobFile)
+			text, err = q.tree.JobFile(id, v.Status, text)
 		}
 		switch {
 		case err == nil && sha256.Sum256(text) == v.FileSHA256:
@@ -238,14 +237,12 @@ func (p *Payload) SendTo(w io.Writer) (int64, error) {
 
 // Payload opens the payload of a job of any status.
 func (q *Queue) Payload(id JobID) (*Payload, error) {
-	var name [13]byte
 	for range readTries {
 		v, ok := q.view(id)
 		if !ok {
 			return nil, q.noJob()
 		}
 		size := v.Size
-		file := string(id.Append(name[:0]))
 		var err error
 		if size <= inlineLimit {
 			var data []byte
@@ -253,13 +250,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 			case v.Journaled.Payload != 0:
 				data, err = q.journaledPayload(&v)
 			default:
-				data = make([]byte, 0, size+512)
-				if v.temp != "" {
-					data, err = q.svc.temp.ReadFile(v.temp, data, inlineLimit)
-				}
-				if v.temp == "" || errors.Is(err, fs.ErrNotExist) { // it has its name by now
-					data, err = q.dirs.payload.ReadFile(file, data, inlineLimit)
-				}
+				data, err = q.tree.ReadPayload(id, v.temp, make([]byte, 0, size+512), inlineLimit)
 			}
 			if err == nil && int64(len(data)) != size {
 				return nil, fmt.Errorf("payload of %s has %d octets instead of %d", id, len(data), size)
@@ -269,12 +260,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 			}
 		} else {
 			var f *os.File
-			if v.temp != "" {
-				f, err = q.svc.temp.Open(v.temp)
-			}
-			if v.temp == "" || errors.Is(err, fs.ErrNotExist) {
-				f, err = q.dirs.payload.Open(file)
-			}
+			f, err = q.tree.OpenPayload(id, v.temp)
 			if err == nil {
 				if st, e := f.Stat(); e != nil || st.Size() != size {
 					f.Close()

@@ -156,7 +156,7 @@ func (s *Service) takeIn(id string) error {
 		s.dirty.Add(-int64(len(q.backlog.dirty)))
 		q.idx.Free()
 		q.mu.Unlock()
-		q.closeDirs()
+		q.tree.Close()
 		return err
 	}
 	s.add(q)
@@ -189,7 +189,7 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 
 // reload takes in a changed queue-info.txt, and tells whether it did.
 func (q *Queue) reload() bool {
-	now, _, err := stampOf(q.dirs.root, queueInfo)
+	now, _, err := stampOf(q.tree.Root(), queueInfo)
 	q.mu.Lock()
 	changed, file, info := q.set.changed(now), q.set.file, q.set.info
 	told := q.set.announced == q.set.facts.SHA256

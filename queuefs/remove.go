@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/tree"
 )
 
 // removedPrefix begins the names of removed queues in cutie-tmp.
@@ -157,36 +157,11 @@ func (s *Service) unlist(q *Queue) error {
 // onlyOurs refuses a queue directory with foreign files: an operator must look at
 // them first.
 func (q *Queue) onlyOurs() error {
-	strange := func(d *durable.Dir, path string, ours ...string) error {
-		var found string
-		err := d.Names(func(name string) {
-			if !strings.HasPrefix(name, durable.TempPrefix) && !slices.Contains(ours, name) {
-				found = name
-			}
-		})
-		if err == nil && found != "" {
-			err = fmt.Errorf("%s: %w: %s%s is not the program's to remove; look at it and move it away", q.id, ErrNotEmpty, path, found)
-		}
-		return err
+	err := q.tree.Foreign(queueInfo)
+	if errors.Is(err, tree.ErrForeign) {
+		err = fmt.Errorf("%s: %w: %w; look at it and move it away", q.id, ErrNotEmpty, err)
 	}
-	dirs := []string{payloadDir, resultDir, corruptDir, Pending.String(), Consumed.String(), Deleted.String()}
-	if err := strange(q.dirs.root, "", append(dirs, queueInfo)...); err != nil {
-		return err
-	}
-	for _, name := range dirs {
-		d, err := q.dirs.root.Sub(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = strange(d, name+"/")
-			d.Close()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // drop removes a sealed queue from memory.
@@ -204,7 +179,7 @@ func (s *Service) drop(q *Queue) {
 	q.idx.Free()
 	q.mu.Unlock()
 	s.happened.raise()
-	q.closeDirs()
+	q.tree.Close()
 }
 
 // removeDir removes the directory of a queue that is not listed. It is renamed

@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/tree"
 )
 
 // MaxResults is how many results a job may have.
@@ -232,30 +233,12 @@ func (q *Queue) Result(id JobID, name string) (Result, *Payload, error) {
 }
 
 func (q *Queue) openResult(id JobID, name string) (*os.File, error) {
-	q.mu.RLock()
-	w := q.backlog.results[id]
-	q.mu.RUnlock()
-	for _, p := range w.place {
-		if p.name == name {
-			if f, err := q.svc.temp.Open(p.temp); !errors.Is(err, fs.ErrNotExist) {
-				return f, err
-			}
-		}
-	}
-	dir, err := q.resultsOf(id)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return dir.Open(name)
+	return q.tree.OpenResult(id, name, q.unplaced(id))
 }
 
-// resultsOf opens the directory with the results of a job.
-func (q *Queue) resultsOf(id JobID) (*durable.Dir, error) {
-	all, err := q.dirs.root.Sub(resultDir)
-	if err != nil {
-		return nil, err
-	}
-	defer all.Close()
-	return all.Sub(id.String())
+// unplaced returns the results of a job that may lack their names yet.
+func (q *Queue) unplaced(id JobID) []tree.Placed {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.backlog.results[id].place
 }

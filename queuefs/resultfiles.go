@@ -1,19 +1,14 @@
 package queuefs
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
 
-	"cutie/queuefs/durable"
+	"cutie/queuefs/tree"
 )
-
-// resultDir has a directory for each job with results.
-const resultDir = "result"
 
 // Results get their names after the journal, as large payloads do: a record names
 // the temporary file, synced before. So a crash leaves no unknown result, and a
@@ -22,11 +17,9 @@ const resultDir = "result"
 // resultWork is the difference between journal and files in the results of a job.
 type resultWork struct {
 	wipes int           // how often all results went
-	place []placeResult // new ones since
+	place []tree.Placed // new ones since
 	drop  []string      // temporary files of removed results
 }
-
-type placeResult struct{ temp, name string }
 
 // followResults notes the demands of the record on the results of its job; had
 // reports whether there may be files. q.mu is held.
@@ -35,12 +28,12 @@ func (q *Queue) followResults(r *record, had bool) {
 	switch {
 	case r.flags&recResult != 0:
 		temp, name, _ := strings.Cut(r.temp, "/")
-		w.place = append(slices.Clip(w.place), placeResult{temp, name})
+		w.place = append(slices.Clip(w.place), tree.Placed{Temp: temp, Name: name})
 	case r.flags&recResults == 0 && (had || waits && len(w.place) > 0):
 		w.wipes++
 		w.drop = slices.Clip(w.drop)
 		for _, p := range w.place {
-			w.drop = append(w.drop, p.temp)
+			w.drop = append(w.drop, p.Temp)
 		}
 		w.place = nil
 	default:
@@ -52,19 +45,6 @@ func (q *Queue) followResults(r *record, had bool) {
 	q.backlog.results[r.job] = w
 }
 
-// hasResultFiles reports whether the job has results on disk. It stands in for the
-// index during a replay, if the index is later than the record: pages are written
-// while changes go on.
-func (q *Queue) hasResultFiles(id JobID) bool {
-	all, err := q.dirs.root.Sub(resultDir)
-	if err != nil {
-		return false
-	}
-	defer all.Close()
-	_, err = all.Stat(id.String())
-	return err == nil
-}
-
 // fileResults brings the results of a job up to the journal. It may be called
 // again after any of its steps, and after a crash from the start.
 func (q *Queue) fileResults(id JobID) error {
@@ -74,7 +54,7 @@ func (q *Queue) fileResults(id JobID) error {
 	if !ok {
 		return nil
 	}
-	if err := q.placeResults(id, &w); err != nil {
+	if err := q.tree.WriteResults(id, tree.ResultWork{Wipe: w.wipes > 0, Place: w.place, Drop: w.drop}); err != nil {
 		return fmt.Errorf("results of %v: %w", id, err)
 	}
 	q.mu.Lock()
@@ -93,95 +73,16 @@ func (q *Queue) fileResults(id JobID) error {
 	return nil
 }
 
-func (q *Queue) placeResults(id JobID, w *resultWork) error {
-	for _, temp := range w.drop {
-		if err := q.svc.temp.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	switch {
-	case len(w.place) > 0:
-	case w.wipes > 0:
-		return q.removeResults(id)
-	default:
-		return nil
-	}
-	all, err := q.dirs.root.AddSub(resultDir)
-	if err != nil {
-		return err
-	}
-	defer all.Close()
-	dir, err := all.AddSub(id.String())
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	for _, p := range w.place {
-		err := q.svc.temp.Rename(p.temp, dir, p.name)
-		if errors.Is(err, fs.ErrNotExist) {
-			// It got its name before a crash, or other hands took it away.
-			if _, err = dir.Stat(p.name); errors.Is(err, fs.ErrNotExist) {
-				q.svc.report(Problem{Path: q.resultPath(id, p.name), Text: "result lost"})
-				continue
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if w.wipes == 0 {
-		return nil
-	}
-	return removeBut(dir, func(name string) bool {
-		return slices.ContainsFunc(w.place, func(p placeResult) bool { return p.name == name })
-	})
-}
-
-func removeBut(dir *durable.Dir, keep func(name string) bool) error {
-	var names []string
-	if err := dir.Names(func(name string) { names = append(names, name) }); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if keep(name) {
-			continue
-		}
-		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeResults removes all results of a job.
-func (q *Queue) removeResults(id JobID) error {
-	all, err := q.dirs.root.Sub(resultDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer all.Close()
-	return all.RemoveTree(id.String())
-}
-
 // foundResults makes the results of a job without a job file from their files.
 func (q *Queue) foundResults(id JobID) (found []Result) {
-	dir, err := q.resultsOf(id)
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	dir.Names(func(name string) {
-		f, err := q.openResult(id, name)
-		if err != nil || CheckResultName(name) != nil || len(found) == MaxResults {
+	placed := q.unplaced(id)
+	q.tree.ResultNames(id, func(name string) {
+		if CheckResultName(name) != nil || len(found) == MaxResults {
 			return
 		}
-		defer f.Close()
-		r, h := Result{Name: name}, sha256.New()
-		if r.Size, err = io.Copy(h, f); err == nil {
-			h.Sum(r.SHA256[:0])
+		r := Result{Name: name}
+		var err error
+		if r.Size, r.SHA256, err = q.tree.SumResult(id, name, placed); err == nil {
 			found = append(found, r)
 		}
 	})
@@ -198,27 +99,13 @@ func (q *Queue) restored(id JobID, v *view) Job {
 	return j
 }
 
-func (q *Queue) resultPath(id JobID, name string) string {
-	return q.path(resultDir, id.String()+"/"+name)
-}
-
 // checkResults compares the results of a queue with the job files, except for jobs
 // behind the journal. Repairing moves unknown and damaged results to corrupt/.
 func (q *Queue) checkResults(behind map[JobID]bool, repair bool, r *Report) error {
-	strange := func(path, why string) { r.Problems = append(r.Problems, Problem{Path: path, Text: why}) }
-	seen := map[JobID]bool{}
-	all, err := q.dirs.root.Sub(resultDir)
-	if err == nil {
-		defer all.Close()
-		err = all.Names(func(name string) {
-			if id, err := ParseJobID(name); err == nil {
-				seen[id] = true
-			} else {
-				strange(q.path(resultDir, name), "not the name of a job")
-			}
-		})
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	seen, err := q.tree.ResultDirs(func(name string) {
+		r.Problems = append(r.Problems, Problem{Path: q.tree.Path(tree.Results, name), Text: "not the name of a job"})
+	})
+	if err != nil {
 		return err
 	}
 	for _, id := range q.withResults() {
@@ -254,15 +141,11 @@ func (q *Queue) checkJobResults(id JobID, repair bool, r *Report) error {
 		}
 		r.Octets += n
 	}
-	dir, err := q.resultsOf(id)
-	if err == nil {
-		err = dir.Names(func(name string) {
-			if _, ok := j.result(name); !ok {
-				bad = append(bad, badResult{name, errors.New("result that no job file names"), false})
-			}
-		})
-		dir.Close()
-	}
+	err = q.tree.ResultNames(id, func(name string) {
+		if _, ok := j.result(name); !ok {
+			bad = append(bad, badResult{name, errors.New("result that no job file names"), false})
+		}
+	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -270,20 +153,13 @@ func (q *Queue) checkJobResults(id JobID, repair bool, r *Report) error {
 }
 
 func (q *Queue) checkResult(id JobID, want Result) (int64, error) {
-	f, err := q.openResult(id, want.Name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, errors.New("result missing")
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
+	n, sum, err := q.tree.SumResult(id, want.Name, q.unplaced(id))
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, errors.New("result missing")
 	case err != nil:
 		return 0, err
-	case n != want.Size || [32]byte(h.Sum(nil)) != want.SHA256:
+	case n != want.Size || sum != want.SHA256:
 		return 0, errors.New("result has not its size and SHA-256 digest")
 	}
 	return n, nil

@@ -1,92 +1,26 @@
 package queuefs
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"cutie/queuefs/digest"
-	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
+	"cutie/queuefs/tree"
 )
 
-// found is where the directories have job files.
-type found map[JobID]Status
-
-// list finds the job files of the wanted jobs. Other files are set aside. A job
-// with two files keeps the later one.
-func (q *Queue) list(wanted func(JobID) bool) (found, error) {
-	where := found{}
-	for st := Pending; st <= Deleted; st++ {
-		d := q.dirs.status[st]
-		var strange, twice []string
-		err := d.Names(func(name string) {
-			id, err := ParseJobID(name)
-			switch {
-			case err != nil:
-				strange = append(strange, name)
-			case !wanted(id):
-			case where[id] != 0:
-				twice = append(twice, name)
-			default:
-				where[id] = st
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range strange {
-			if strings.HasPrefix(name, durable.TempPrefix) && d.Remove(name) == nil {
-				continue
-			}
-			err = errors.Join(err, q.setAside(st, name, "not the name of a job"))
-		}
-		for _, name := range twice {
-			id, _ := ParseJobID(name)
-			older := st
-			if q.later(name, where[id], st) {
-				older, where[id] = where[id], st
-			}
-			err = errors.Join(err, q.setAside(older, name, "the job has a later file in "+where[id].String()))
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return where, nil
-}
-
-// later reports whether the job file in b is of a later event than the one in
-// a.
-func (q *Queue) later(name string, a, b Status) bool {
-	read := func(st Status) Seq {
-		text, err := q.dirs.status[st].ReadFile(name, nil, maxJobFile)
-		if err != nil {
-			return 0
-		}
+// list returns the status of the wanted jobs by the directories of their job files.
+func (q *Queue) list(wanted func(JobID) bool) (map[JobID]Status, error) {
+	return q.tree.JobFiles(wanted, func(text []byte) Seq {
 		j, err := ParseJob(text)
 		if err != nil {
 			return 0
 		}
 		return j.Seq
-	}
-	return read(b) > read(a)
-}
-
-// setAside moves a file that cannot be understood to corrupt/ beside the
-// directories and reports it.
-func (q *Queue) setAside(st Status, name, why string) error {
-	to, err := q.dirs.root.SetAside(q.dirs.status[st], name, st.String()+"-"+name)
-	if err != nil {
-		return err
-	}
-	q.svc.report(Problem{Path: q.path(st.String(), name), Text: why + "; moved to " + to})
-	return nil
+	})
 }
 
 // scan makes pages of the index from job files. The status is the one in the
@@ -134,7 +68,7 @@ func (q *Queue) scan(pages map[int]bool) error {
 
 // readJob reads a job file where it stands.
 func (q *Queue) readJob(id JobID, st Status) (Job, []byte, error) {
-	text, err := q.dirs.status[st].ReadFile(id.String(), nil, maxJobFile)
+	text, err := q.tree.JobFile(id, st, nil)
 	if err != nil {
 		return Job{}, nil, err
 	}
@@ -153,16 +87,12 @@ func (q *Queue) payloadSums(r *record, j *Job) {
 		copy(r.sha[:], sha)
 		return
 	}
-	f, err := q.dirs.payload.Open(r.job.String())
-	if err == nil {
-		defer f.Close()
-		h := sha256.New()
-		r.size, err = io.Copy(h, f)
-		h.Sum(r.sha[:0])
-	}
+	n, sum, err := q.tree.SumPayload(r.job)
 	if err != nil {
-		q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + payloadDir + "/" + r.job.String(), Text: err.Error()})
+		q.svc.report(Problem{Path: q.tree.Path(tree.Payloads, r.job.String()), Text: err.Error()})
+		return
 	}
+	r.size, r.sha = n, sum
 }
 
 // reconcile makes events of an operator's work while nobody had the home open:
@@ -250,7 +180,7 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 		return err
 	}
 	if err != nil {
-		if err := q.setAside(to, id.String(), err.Error()); err != nil {
+		if err := q.tree.SetAside(to, id.String(), err.Error()); err != nil {
 			return err
 		}
 		v, _ := q.view(id)
@@ -265,7 +195,7 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 	case from == Pending && to == Deleted:
 		kind = Delete
 	}
-	q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + to.String() + "/" + id.String(), Text: "moved here from " + from.String() + " by other hands; taken as " + kind.String()})
+	q.svc.report(Problem{Path: q.tree.Path(to.String(), id.String()), Text: "moved here from " + from.String() + " by other hands; taken as " + kind.String()})
 	return q.commit(func() ([]*record, error) {
 		k := j
 		seq, us := q.next()
@@ -289,11 +219,11 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 // takeLoss makes an event of a job without its file. If the payload is still
 // there, the job stays and its file is written again.
 func (q *Queue) takeLoss(e Entry) error {
-	path := queuesDir + "/" + q.id + "/" + e.Status.String() + "/" + e.Job.String()
+	path := q.tree.Path(e.Status.String(), e.Job.String())
 	v, _ := q.view(e.Job)
 	j := q.restored(e.Job, &v)
 	kind, to := Update, e.Status
-	if _, err := q.dirs.payload.Stat(e.Job.String()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := q.tree.StatPayload(e.Job, ""); errors.Is(err, fs.ErrNotExist) {
 		kind, to = Cull, Status(0)
 		q.svc.report(Problem{Path: path, Text: "job file and payload taken away by other hands; taken as " + kind.String()})
 	} else {
@@ -319,12 +249,12 @@ func (q *Queue) takeNew(id JobID, st Status, last Seq) error {
 		err = q.inReach(&j)
 	}
 	if err == nil {
-		_, err = q.dirs.payload.Stat(id.String())
+		_, err = q.tree.StatPayload(id, "")
 	}
 	if err != nil {
-		return q.setAside(st, id.String(), err.Error())
+		return q.tree.SetAside(st, id.String(), err.Error())
 	}
-	q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + st.String() + "/" + id.String(), Text: "brought by other hands; taken as " + Submit.String()})
+	q.svc.report(Problem{Path: q.tree.Path(st.String(), id.String()), Text: "brought by other hands; taken as " + Submit.String()})
 	r := &record{kind: Submit, to: st, job: id, size: j.Size, submitted: j.Submitted.UnixMicro()}
 	r.setType(j.MediaType)
 	q.payloadSums(r, &j)

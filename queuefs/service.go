@@ -336,7 +336,7 @@ func (s *Service) closeFiles() error {
 		q.mu.Lock()
 		q.idx.Free()
 		q.mu.Unlock()
-		q.closeDirs()
+		q.tree.Close()
 	}
 	for _, d := range []*durable.Dir{s.home, s.temp, s.qdir, s.ixdir, s.jdir} {
 		if d != nil {

@@ -74,11 +74,11 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	}
 	if text := rewrite(doc, info.elements()); bad || string(text) != string(now.file) {
 		if bad {
-			if _, err := q.dirs.root.SetAside(q.dirs.root, queueInfo, queueInfo); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if _, err := q.tree.Root().SetAside(q.tree.Root(), queueInfo, queueInfo); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return QueueInfo{}, storageError(err)
 			}
 		}
-		if err := q.dirs.root.Replace(queueInfo, text); err != nil {
+		if err := q.tree.Root().Replace(queueInfo, text); err != nil {
 			return QueueInfo{}, storageError(err)
 		}
 		if now, err = q.readSettings(); err != nil {
@@ -161,10 +161,10 @@ func (s *queueSettings) changed(now stamp) bool {
 // stays.
 func (q *Queue) readSettings() (n settings, err error) {
 	var changed time.Time
-	if n.stamp, changed, err = stampOf(q.dirs.root, queueInfo); err != nil {
+	if n.stamp, changed, err = stampOf(q.tree.Root(), queueInfo); err != nil {
 		return n, err
 	}
-	if n.file, err = q.dirs.root.ReadFile(queueInfo, nil, 1<<20); err != nil {
+	if n.file, err = q.tree.Root().ReadFile(queueInfo, nil, 1<<20); err != nil {
 		return n, err
 	}
 	return n, n.parse(q, changed)

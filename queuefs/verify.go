@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"cutie/queuefs/tree"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,7 +60,7 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 		return nil, err
 	}
 	for _, id := range bad {
-		q.svc.report(Problem{Path: q.path(payloadDir, id.String()), Text: why[id] + "; the job is on hold"})
+		q.svc.report(Problem{Path: q.tree.Path(tree.Payloads, id.String()), Text: why[id] + "; the job is on hold"})
 	}
 	return good, nil
 }
@@ -88,17 +89,7 @@ func (q *Queue) findPayload(id JobID) error {
 		if c := q.packs.find(id); c.payload != nil && c.matches(&v) {
 			return nil
 		}
-		var (
-			st  unix.Stat_t
-			err error
-		)
-		if v.temp != "" {
-			st, err = q.svc.temp.Stat(v.temp)
-		}
-		if v.temp == "" || errors.Is(err, fs.ErrNotExist) { // it has its name by now
-			var name [13]byte
-			st, err = q.dirs.payload.Stat(string(id.Append(name[:0])))
-		}
+		st, err := q.tree.StatPayload(id, v.temp)
 		switch {
 		case err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG:
 			return fmt.Errorf("payload of %v is not a regular file", id)

@@ -24,6 +24,7 @@ var layers = [][]string{
 	{"queuefs/batch", "queuefs/bulk", "queuefs/events"},
 	{"queuefs/web"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
+	{"queuefs/tree"},
 	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},
 	{"queuefs/journal"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/job", "queuefs/namaste", "queuefs/octets", "publisher/soif"},

@@ -125,6 +125,18 @@ func (d *Dir) Put(name string, data []byte) error {
 	}))
 }
 
+// Renew is Put in the place of a file of that name, if there is one.
+func (d *Dir) Renew(name string, data []byte) error {
+	err := d.Put(name, data)
+	if errors.Is(err, fs.ErrExist) {
+		if err := d.Remove(name); err != nil {
+			return err
+		}
+		err = d.Put(name, data)
+	}
+	return err
+}
+
 // Temporary names never repeat: the journal may name a file of an earlier process,
 // and process numbers are used again, in a container at every start.
 var (
