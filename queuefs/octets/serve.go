@@ -162,3 +162,21 @@ func position(s string) (string, bool) {
 func below(a, b string) bool {
 	return len(a) < len(b) || len(a) == len(b) && a < b
 }
+
+// Matches reports whether the lines of If-None-Match name the tag (RFC 9110,
+// 13.1.2).
+func Matches(ifNoneMatch []string, tag string) bool {
+	return AnyTag(ifNoneMatch, func(t string) bool { return strings.TrimPrefix(t, "W/") == tag })
+}
+
+// AnyTag reports whether the lines of a header have a matching tag, or are "*".
+func AnyTag(lines []string, is func(tag string) bool) bool {
+	for _, line := range lines {
+		for t := range strings.SplitSeq(line, ",") {
+			if t = strings.TrimSpace(t); t == "*" || t != "" && is(t) {
+				return true
+			}
+		}
+	}
+	return false
+}

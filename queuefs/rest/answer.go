@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
 )
 
@@ -64,6 +65,8 @@ func (h *Handler) answerChange(w http.ResponseWriter, r *request, status int, fo
 	return nil
 }
 
+var noCache = []string{"no-cache"}
+
 var noSniff = []string{"nosniff"}
 
 // answerTagged writes the document of make, unless the client has the entity
@@ -82,7 +85,7 @@ func (h *Handler) answerTagged(w http.ResponseWriter, r *request, form state.For
 		}
 		return err
 	}
-	if matches(r.Header["If-None-Match"], tag) {
+	if octets.Matches(r.Header["If-None-Match"], tag) {
 		header["Etag"] = []string{tag}
 		w.WriteHeader(http.StatusNotModified)
 		return nil

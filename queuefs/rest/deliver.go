@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"cutie/queuefs"
+	"cutie/queuefs/files"
 )
 
 // deliver answers with one job; taken is the job if it was consumed for the
@@ -28,13 +29,13 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	header["X-Content-Type-Options"] = noSniff
 	kind, asked, _ := r.wrapped()
 	if !asked {
-		kind = wrap(r.Header.Get("Accept"), sentType(j.Type()))
+		kind = wrap(r.Header.Get("Accept"), files.MediaType(j.Type()))
 	}
 	if kind == bare {
-		values[2] = sentType(j.Type())
+		values[2] = files.MediaType(j.Type())
 		values[3] = string(appendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
 		header["Content-Type"], header["Content-Disposition"] = values[2:3:3], values[3:]
-		header["Content-Security-Policy"] = sandbox
+		header["Content-Security-Policy"] = files.Sandbox
 		sidecarHeaders(header, j.Sidecar)
 		if data := t.AtHand(); data != nil {
 			return h.send(w, r, q, taken, []piece{{text: data}})
@@ -125,7 +126,7 @@ func (m *message) open() {
 // payload ends the header of a part and puts the payload behind it.
 func (m *message) payload(t *queuefs.Taken) {
 	j := &t.Job
-	m.buf = append(append(m.buf, "\r\nContent-Type: "...), sentType(j.Type())...)
+	m.buf = append(append(m.buf, "\r\nContent-Type: "...), files.MediaType(j.Type())...)
 	m.buf = strconv.AppendInt(append(m.buf, "\r\nContent-Length: "...), j.Size, 10)
 	m.buf = append(m.buf, "\r\n\r\n"...)
 	if data := t.AtHand(); data != nil {

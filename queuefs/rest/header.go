@@ -237,16 +237,6 @@ func mediaType(contentType string) (string, error) {
 	return contentType, nil
 }
 
-// sentType returns the media type of a payload for a header. Other hands may
-// have written anything; a type unfit for a header becomes
-// [queuefs.DefaultMediaType].
-func sentType(t string) string {
-	if t == queuefs.DefaultMediaType || web.IsMediaType(t) {
-		return t
-	}
-	return queuefs.DefaultMediaType
-}
-
 // dispositionName returns the file name of a Content-Disposition.
 func dispositionName(disposition string) (string, error) {
 	if disposition == "" {

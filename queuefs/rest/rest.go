@@ -48,6 +48,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/batch"
 	"cutie/queuefs/events"
+	"cutie/queuefs/files"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -85,6 +86,7 @@ type Handler struct {
 
 	batches *batch.Runner
 	streams *events.Server
+	files   files.Server
 }
 
 // New returns a Handler before svc. It expects requests with the paths of the
@@ -105,6 +107,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	h := &Handler{svc: svc, o: o}
 	h.batches = batch.New(batch.Options{Limits: o.Batch, MaxBody: o.MaxBody, MaxSidecar: o.MaxSidecar, Fetch: o.Fetch})
 	h.streams = events.New(svc, h.base, o.Streams, h.log)
+	h.files = files.Server{Base: h.base, Log: h.log}
 	h.refuser = web.Refuser{Base: h.base, Log: o.Log, BodyIdle: o.BodyIdle,
 		Page: func(dst []byte, d *state.Document) []byte { return o.Pages.State(dst, d, View{}) }}
 	h.router = web.NewRouter(h.Error, h.Routes()...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/octets"
 	"cutie/queuefs/web"
 )
 
@@ -48,32 +49,14 @@ func (h *Handler) precondition(r *request, q *queuefs.Queue) error {
 	s := q.State()
 	v := h.versionOf(&s)
 	switch {
-	case match != nil && !anyTag(match, v.names):
+	case match != nil && !octets.AnyTag(match, v.names):
 		return web.Errorf(http.StatusPreconditionFailed, "queue %s is not in the state that If-Match names", q.ID())
-	case anyTag(none, func(string) bool { return false }): // "*", to make queues
+	case octets.AnyTag(none, func(string) bool { return false }): // "*", to make queues
 		return web.Errorf(http.StatusPreconditionFailed, "%s: %v", q.ID(), queuefs.ErrQueueExists)
-	case anyTag(none, func(tag string) bool { return v.names(strings.TrimPrefix(tag, "W/")) }):
+	case octets.AnyTag(none, func(tag string) bool { return v.names(strings.TrimPrefix(tag, "W/")) }):
 		return web.Errorf(http.StatusPreconditionFailed, "queue %s is in the state that If-None-Match names", q.ID())
 	}
 	return nil
-}
-
-// matches reports whether the lines of If-None-Match name the tag (RFC 9110,
-// 13.1.2).
-func matches(ifNoneMatch []string, tag string) bool {
-	return anyTag(ifNoneMatch, func(t string) bool { return strings.TrimPrefix(t, "W/") == tag })
-}
-
-// anyTag reports whether the lines of a header have a matching tag, or are "*".
-func anyTag(lines []string, is func(tag string) bool) bool {
-	for _, line := range lines {
-		for t := range strings.SplitSeq(line, ",") {
-			if t = strings.TrimSpace(t); t == "*" || t != "" && is(t) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // A tagHash is an FNV-1a hash for an entity tag.
