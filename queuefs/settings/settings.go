@@ -1,0 +1,138 @@
+// Package settings are the properties of a queue given by name and value: [Set]
+// checks a value and gives it to the queue, [ReadJSON] reads the form JSON.
+package settings
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"cutie/queuefs"
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/web"
+)
+
+// Set gives a queue a property. An empty value unsets it.
+func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error) {
+	if err := CheckText(name, value); err != nil {
+		return err
+	}
+	switch name {
+	case "name":
+		info.Name = value
+	case "description":
+		info.Description = value
+	case "cullingSizeThreshold":
+		info.CullingSize, err = Number(name, value)
+	case "cullingAgeThreshold":
+		info.CullingAge, err = Number(name, value)
+	case "verifyOnRead":
+		info.VerifyOnRead, err = boolean(name, value)
+	case "verifyOnWrite":
+		info.VerifyOnWrite, err = boolean(name, value)
+	case "S":
+		switch {
+		case value == "restart":
+			info.Paused = time.Time{}
+		case value != "pause":
+			err = badRequest("S is %.40q, neither pause nor restart", value)
+		case info.Paused.IsZero():
+			info.Paused = now
+		}
+	case "closed":
+		info.Closed, err = boolean(name, value)
+	case "acknowledge":
+		info.Acknowledge, err = queuefs.ParseAcknowledge(value)
+	case "leaseDuration":
+		var n int64
+		if n, err = Number(name, value); n > int64(queuefs.MaxLease/time.Second) {
+			err = badRequest("%s is more than %d seconds", name, queuefs.MaxLease/time.Second)
+		}
+		info.Lease = time.Duration(max(n, 0)) * time.Second
+	case "maxAttempts":
+		var n int64
+		n, err = Number(name, value)
+		info.MaxAttempts = int(min(max(n, 0), 1<<31-1))
+	case "callback":
+		info.Callback = value
+	case "digests":
+		info.Digests, err = queuefs.ParseDigests(value)
+	default:
+		err = badRequest("%.40q is not known here: it is no property to give a queue", name)
+	}
+	return err
+}
+
+// CheckText refuses characters outside of XML 1.0, since some form of a state
+// could not have them. Line ends and tabs are left to the engine; its labels
+// have none.
+func CheckText(name, value string) error {
+	for i, r := range value {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(value[i:], "\ufffd"):
+			return badRequest("%.40q is not UTF-8 at octet %d", name, i)
+		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f, r == 0xfffe, r == 0xffff:
+			return badRequest("%.40q has the character %U at octet %d, which a state cannot say", name, r, i)
+		}
+	}
+	return nil
+}
+
+// Number reads a number; the empty text leaves it unset.
+func Number(name, value string) (int64, error) {
+	if value == "" {
+		return -1, nil
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 {
+		return 0, badRequest("%s is %.40q, not a number from 0 to %d", name, value, int64(math.MaxInt64))
+	}
+	return n, nil
+}
+
+func boolean(name, value string) (bool, error) {
+	if value != "true" && value != "false" {
+		return false, badRequest("%s is %.40q, neither true nor false", name, value)
+	}
+	return value == "true", nil
+}
+
+// ReadJSON reads an object with the names and values of properties, or the state
+// of a queue.
+func ReadJSON(data []byte) (anvl.Record, error) {
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		return nil, badRequest("JSON: %v", err)
+	}
+	if inner, ok := object["que:queueState"].(map[string]any); ok && len(object) == 1 {
+		object = inner
+	}
+	var rec anvl.Record
+	for name, value := range object {
+		if name == "xmlns:que" {
+			continue
+		}
+		name = strings.TrimPrefix(name, "que:")
+		switch v := value.(type) {
+		case nil:
+		case string:
+			rec.Add(name, v)
+		case bool:
+			rec.Add(name, strconv.FormatBool(v))
+		case float64:
+			rec.Add(name, strconv.FormatFloat(v, 'f', -1, 64))
+		default:
+			return nil, badRequest("%s: %s is no value for a property", name, fmt.Sprintf("%.40v", v))
+		}
+	}
+	return rec, nil
+}
+
+func badRequest(format string, args ...any) error {
+	return web.Errorf(http.StatusBadRequest, format, args...)
+}
