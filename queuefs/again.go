@@ -5,17 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
-	"cutie/queuefs/anvl"
-)
-
-// Elements by which two jobs name each other; they stand in Extra.
-const (
-	elemRequeuedAs   = "requeuedAs"
-	elemRequeuedFrom = "requeuedFrom"
+	"cutie/queuefs/job"
 )
 
 // RequeueEnd puts the payload of a consumed or deleted job into the queue
@@ -51,7 +43,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	switch as := old.Extra.Value(elemRequeuedAs); {
+	switch as := old.Extra.Value(job.RequeuedAs); {
 	case old.Status == Pending:
 		return Job{}, fmt.Errorf("%w: %v is %v", ErrConflict, id, Pending)
 	case !old.Lease.Ends.IsZero():
@@ -78,7 +70,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 		sub.sums(q.idx, id)
 		again = Job{ID: number, Queue: q.id, Status: Pending, Filename: old.Filename, MediaType: old.MediaType, Submitter: old.Submitter,
 			Sidecar: old.Sidecar, Size: old.Size, Digests: old.Digests, Batch: old.Batch, Owner: old.Owner, Destruction: old.Destruction, Requeues: old.Requeues + 1}
-		again.Extra = with(old.Extra, elemRequeuedFrom, id.String())
+		again.Extra = job.With(old.Extra, job.RequeuedFrom, id.String())
 		again.Seq, sub.time = q.next()
 		again.Submitted = micro(sub.time)
 		again.Requeued = again.Submitted
@@ -89,7 +81,7 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 		k := old
 		seq, us := q.next()
 		k.Seq, k.Updated, k.Destruction = seq, micro(us), time.Time{} // of the new job now
-		k.Extra = with(old.Extra, elemRequeuedAs, again.ID.String())
+		k.Extra = job.With(old.Extra, job.RequeuedAs, again.ID.String())
 		return []*record{sub, q.recordOf(&k, Update, old.Status, us)}, nil
 	})
 	if err != nil {
@@ -100,15 +92,6 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 		return Job{}, err
 	}
 	return again, nil
-}
-
-// with returns r with one element of the name.
-func with(r anvl.Record, name, value string) anvl.Record {
-	return append(without(r, name), anvl.Element{Name: name, Value: value})
-}
-
-func without(r anvl.Record, name string) anvl.Record {
-	return slices.DeleteFunc(slices.Clone(r), func(e anvl.Element) bool { return strings.EqualFold(e.Name, name) })
 }
 
 // payloadAgain returns the payload of a job for another one: its octets if they

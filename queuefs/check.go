@@ -2,12 +2,13 @@ package queuefs
 
 import (
 	"crypto/sha256"
-	"cutie/queuefs/index"
-	"cutie/queuefs/tree"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"cutie/queuefs/index"
+	"cutie/queuefs/tree"
 )
 
 // CheckOptions are the changes allowed to [Check].
@@ -195,7 +196,7 @@ func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
 	return q.commit(func() ([]*record, error) {
 		k := j
 		seq, us := q.next()
-		k.enter(e.Status)
+		k.Enter(e.Status)
 		k.Seq, k.Size = seq, e.Payload.Length
 		q.idx.SetFiled(e.Job, index.FiledUnknown)
 		rec := q.recordOf(&k, Update, e.Status, us)

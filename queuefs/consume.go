@@ -45,7 +45,7 @@ func jobsOf(taken []Taken) []Job {
 // is left as it is; for a consumed one the error is [ErrNotPending].
 func (q *Queue) Delete(ctx context.Context, id JobID) (Job, error) {
 	return q.move(ctx, id, Delete, Deleted, func(j *Job, t time.Time) {
-		j.enter(Deleted)
+		j.Enter(Deleted)
 		j.Deleted = t
 	})
 }
@@ -53,7 +53,7 @@ func (q *Queue) Delete(ctx context.Context, id JobID) (Job, error) {
 // Requeue moves a consumed or deleted job back to pending (Cutie 0.3, 3.3).
 // It keeps its identifier and so its place. A pending job is left as it is.
 func (q *Queue) Requeue(ctx context.Context, id JobID) (Job, error) {
-	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) { j.goBack(t) })
+	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) { j.GoBack(t) })
 }
 
 // RequeueAt is [Queue.Requeue] of a consumed job without an event since at. For
@@ -63,7 +63,7 @@ func (q *Queue) RequeueAt(ctx context.Context, id JobID, at Seq) (Job, error) {
 		if j.Status != Consumed || j.Seq != at {
 			return 0, fmt.Errorf("%w: %v is %v by event %d, not %d", ErrConflict, j.ID, j.Status, j.Seq, at)
 		}
-		j.goBack(t)
+		j.GoBack(t)
 		return Requeue, nil
 	})
 }

@@ -38,7 +38,7 @@ func (q *Queue) Describe(ctx context.Context, id JobID, d Description) (Job, err
 	if d.Sidecar != nil {
 		m.Sidecar = *d.Sidecar
 	}
-	if err := m.check(); err != nil {
+	if err := m.Check(); err != nil {
 		return Job{}, fmt.Errorf("%v: %w", id, err)
 	}
 	// A sidecar is as large as a payload may be.

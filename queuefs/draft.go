@@ -41,7 +41,7 @@ type extra struct {
 
 // SetMeta replaces the metadata of the job, also after its payload was written.
 func (d *Draft) SetMeta(m Meta) error {
-	if err := m.check(); err != nil {
+	if err := m.Check(); err != nil {
 		return err
 	}
 	d.meta = m

@@ -24,8 +24,8 @@ var (
 	ErrResultExists = errors.New("result exists already")
 	ErrBadName      = job.ErrBadName
 	ErrDigest       = digest.ErrMismatch
-	ErrSidecar      = errors.New("sidecar is not text")
-	ErrTooBig       = errors.New("too big")
+	ErrSidecar      = job.ErrSidecar
+	ErrTooBig       = job.ErrTooBig
 	ErrGone         = errors.New("events no longer in the journal")
 	ErrNoSpace      = errors.New("no space left for the queue")
 	ErrFailed       = errors.New("storage failed, open the home again")

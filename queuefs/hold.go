@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"cutie/queuefs/job"
 )
 
 // Hold makes consumers pass over a pending job until it is released. A job on
@@ -26,7 +28,7 @@ func (q *Queue) HoldAt(ctx context.Context, id JobID, at Seq, why string) (Job, 
 
 // holdIf holds a pending job unless refuse returns an error.
 func (q *Queue) holdIf(ctx context.Context, id JobID, why string, refuse func(*Job) error) (Job, error) {
-	why, err := cleanText(why)
+	why, err := job.CleanText(why)
 	if err != nil {
 		return Job{}, fmt.Errorf("reason: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
 	"cutie/queuefs/namaste"
 )
 
@@ -178,7 +179,7 @@ func parseServiceInfo(data []byte) (ServiceInfo, error) {
 		}
 	}
 	if v := r.Value("created"); v != "" {
-		if info.Created, err = parseTime(v); err != nil {
+		if info.Created, err = job.ParseTime(v); err != nil {
 			return info, fmt.Errorf("created: %w", err)
 		}
 	}

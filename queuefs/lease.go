@@ -2,11 +2,6 @@ package queuefs
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -17,24 +12,6 @@ const DefaultLease = 15 * time.Minute
 
 // MaxLease is the longest lease.
 const MaxLease = 30 * 24 * time.Hour
-
-// newToken returns the proof of a lease for its consumer: 128 random bits. The job
-// file, which is public, has only its digest.
-func newToken() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
-func leaseKey(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
-}
-
-// opens reports whether the token is the one of the lease, and the lease not over.
-func (l Lease) opens(token string, now time.Time) bool {
-	return subtle.ConstantTimeCompare([]byte(leaseKey(token)), []byte(l.Key)) == 1 && now.Before(l.Ends)
-}
 
 // leaseFor returns the duration of a lease, for a consumer asking for d; 0 leaves
 // it to the queue, and the result may be 0 for none.
@@ -85,7 +62,7 @@ func (q *Queue) Extend(ctx context.Context, id JobID, token string, d time.Durat
 
 // leased returns [ErrLease] unless the token is the one of the job's lease.
 func (q *Queue) leased(j *Job, token string) error {
-	if j.Status != Consumed || !j.Lease.opens(token, q.svc.opts.Now()) {
+	if j.Status != Consumed || !j.Lease.Opens(token, q.svc.opts.Now()) {
 		return fmt.Errorf("%v: %w", j.ID, ErrLease)
 	}
 	return nil
@@ -138,13 +115,13 @@ func (q *Queue) expire(now int64) (int, error) {
 	jobs, err := q.change(ids, func(j *Job, t time.Time) (Kind, error) {
 		switch {
 		case q.set.info.Acknowledge == AckTimeout:
-			j.conclude(t, Conclusion{Outcome: Completed, Message: "no report"})
+			j.Conclude(t, Conclusion{Outcome: Completed, Message: "no report"})
 			return Conclude, nil
 		case q.set.info.MaxAttempts > 0 && j.Attempts >= q.set.info.MaxAttempts:
-			j.conclude(t, Conclusion{Outcome: Failed, Message: "lease expired, no attempts left", Transient: true})
+			j.Conclude(t, Conclusion{Outcome: Failed, Message: "lease expired, no attempts left", Transient: true})
 			return Conclude, nil
 		}
-		j.goBack(t)
+		j.GoBack(t)
 		return Requeue, nil
 	})
 	if err == nil {

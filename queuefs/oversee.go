@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"cutie/queuefs/job"
 )
 
 // Leased returns the jobs on lease, in no order, from memory.
@@ -16,7 +18,7 @@ func (q *Queue) Leased() []JobID {
 // AbortAttempt is [Queue.Abort] of a job in work since the given instant. If
 // the work has ended meanwhile, or began anew, the error is [ErrConflict].
 func (q *Queue) AbortAttempt(ctx context.Context, id JobID, since time.Time, why string) (Job, error) {
-	why, err := cleanText(why)
+	why, err := job.CleanText(why)
 	if err != nil {
 		return Job{}, fmt.Errorf("message: %w", err)
 	}
@@ -24,7 +26,7 @@ func (q *Queue) AbortAttempt(ctx context.Context, id JobID, since time.Time, why
 		if j.Status != Consumed || j.Lease.Ends.IsZero() || !j.Consumed.Equal(since) {
 			return 0, fmt.Errorf("%w: nobody works on %v since %s", ErrConflict, j.ID, FormatTime(since))
 		}
-		j.conclude(t, Conclusion{Outcome: Aborted, Message: why})
+		j.Conclude(t, Conclusion{Outcome: Aborted, Message: why})
 		return Conclude, nil
 	})
 }

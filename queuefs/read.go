@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 )
 
@@ -335,7 +336,7 @@ type Entry struct {
 }
 
 func fileFacts(j *index.Job) Facts {
-	return Facts{Length: int64(j.FileLength), SHA256: j.FileSHA256, Type: jobFileType, Modified: micro(j.Changed)}
+	return Facts{Length: int64(j.FileLength), SHA256: j.FileSHA256, Type: job.FileType, Modified: micro(j.Changed)}
 }
 
 func entryOf(id JobID, j *index.Job) Entry {

@@ -2,11 +2,13 @@ package queuefs
 
 import (
 	"crypto/sha256"
-	"cutie/queuefs/index"
-	"cutie/queuefs/journal"
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
 )
 
 // A record is one event in the journal. It holds the whole new state of its
@@ -60,7 +62,7 @@ const (
 const (
 	recFixed = 4 + 24 + 16 + 64 + 12
 	recWide  = recFixed + 32
-	recHead  = recWide + maxQueueID + maxLabel + maxTemp // and the names, at most
+	recHead  = recWide + job.MaxQueueID + job.MaxLabel + maxTemp // and the names, at most
 )
 
 // maxTemp bounds the name of a temporary file, or of a result and a slash and such
@@ -192,17 +194,14 @@ func (r *record) event() Event {
 	return Event{
 		Seq: r.seq, Time: at, Kind: r.kind, Job: r.job, From: r.from, To: r.to,
 		Payload: Facts{Length: r.size, SHA256: r.sha, MD5: r.md5, Type: typ, Modified: micro(r.submitted)},
-		File:    Facts{Length: int64(r.textSize), SHA256: r.fileSHA, Type: jobFileType, Modified: at},
+		File:    Facts{Length: int64(r.textSize), SHA256: r.fileSHA, Type: job.FileType, Modified: at},
 	}
 }
-
-// jobFileType is the media type of job files and queue-info.txt (Cutie 0.3, 4).
-const jobFileType = "text/x-anvl"
 
 // setType gives the record the media type of its job. Other hands may have put
 // an impossible one into the job file; the index then knows none.
 func (r *record) setType(t string) {
-	if r.mediaType = t; len(t) > maxLabel {
+	if r.mediaType = t; len(t) > job.MaxLabel {
 		r.mediaType = ""
 	}
 }
@@ -211,7 +210,7 @@ func (r *record) setType(t string) {
 func (r *record) mark(j *Job) {
 	var m index.Standing
 	if j.Status != 0 {
-		m = j.standing()
+		m = index.StandingOf(j)
 	}
 	r.to, r.outcome, r.ends, r.destroy = m.Status, m.Outcome, 0, 0
 	r.flags &^= recHeld | recLeased | recResults | recRetained

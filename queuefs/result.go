@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
 	"cutie/queuefs/tree"
 )
 
@@ -47,7 +48,7 @@ func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType 
 	if err := CheckResultName(name); err != nil {
 		return nil, err
 	}
-	if mediaType = cleanLabel(mediaType); len(mediaType) > maxResultType {
+	if mediaType = job.CleanLabel(mediaType); len(mediaType) > maxResultType {
 		return nil, fmt.Errorf("media type of result %s: %w: more than %d octets", name, ErrTooBig, maxResultType)
 	}
 	d := &ResultDraft{q: q, id: id, token: token, result: Result{Name: name, MediaType: mediaType}, expect: expect, sha: sha256.New()}
@@ -79,21 +80,13 @@ func (d *ResultDraft) allowed(j *Job) error {
 	if err := d.q.leased(j, d.token); err != nil {
 		return err
 	}
-	if _, ok := j.result(d.result.Name); ok {
+	if _, ok := j.Result(d.result.Name); ok {
 		return fmt.Errorf("%v: %s: %w", j.ID, d.result.Name, ErrResultExists)
 	}
 	if len(j.Results) >= MaxResults {
 		return fmt.Errorf("%v: %w: more than %d results", j.ID, ErrTooBig, MaxResults)
 	}
 	return nil
-}
-
-func (j *Job) result(name string) (Result, bool) {
-	i := slices.IndexFunc(j.Results, func(r Result) bool { return r.Name == name })
-	if i < 0 {
-		return Result{}, false
-	}
-	return j.Results[i], true
 }
 
 // Write adds to the result.
@@ -211,7 +204,7 @@ func (q *Queue) Result(id JobID, name string) (Result, *Payload, error) {
 		if j, err = q.Job(id); err != nil {
 			return Result{}, nil, err
 		}
-		r, ok := j.result(name)
+		r, ok := j.Result(name)
 		if !ok {
 			return Result{}, nil, fmt.Errorf("%v: %s: %w", id, name, ErrNoResult)
 		}

@@ -142,7 +142,7 @@ func (q *Queue) checkJobResults(id JobID, repair bool, r *Report) error {
 		r.Octets += n
 	}
 	err = q.tree.ResultNames(id, func(name string) {
-		if _, ok := j.result(name); !ok {
+		if _, ok := j.Result(name); !ok {
 			bad = append(bad, badResult{name, errors.New("result that no job file names"), false})
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 )
 
 // Culling leaves a job alone until its Destruction, and as long as the job in its
@@ -118,7 +119,7 @@ func (q *Queue) retained(id JobID) bool {
 	if microOf(j.Destruction) > now {
 		return true
 	}
-	again, err := ParseJobID(j.Extra.Value(elemRequeuedAs))
+	again, err := ParseJobID(j.Extra.Value(job.RequeuedAs))
 	if err != nil {
 		return false
 	}

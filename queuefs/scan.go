@@ -82,8 +82,8 @@ func (q *Queue) readJob(id JobID, st Status) (Job, []byte, error) {
 // payloadSums gives the record the digests of the payload in the job file. A job
 // file of other hands may have no SHA-256: then it is computed.
 func (q *Queue) payloadSums(r *record, j *Job) {
-	r.md5 = j.md5()
-	if sha, err := hex.DecodeString(j.digestOf(digest.SHA256).Hex); err == nil && len(sha) == len(r.sha) {
+	r.md5 = j.MD5()
+	if sha, err := hex.DecodeString(j.Digest(digest.SHA256).Hex); err == nil && len(sha) == len(r.sha) {
 		copy(r.sha[:], sha)
 		return
 	}
@@ -203,12 +203,12 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 		k.Seq = seq
 		switch to {
 		case Pending:
-			k.goBack(t)
+			k.GoBack(t)
 		case Consumed:
-			k.enter(Consumed)
+			k.Enter(Consumed)
 			k.Consumed = t
 		case Deleted:
-			k.enter(Deleted)
+			k.Enter(Deleted)
 			k.Deleted = t
 		}
 		q.idx.SetFiled(id, to)
@@ -263,7 +263,7 @@ func (q *Queue) takeNew(id JobID, st Status, last Seq) error {
 		q.idx.SetPayloadFiled(id)
 		q.idx.SetFiled(id, st)
 		k := j
-		k.enter(st)
+		k.Enter(st)
 		r.mark(&k)
 		k.Seq, r.time = q.next()
 		r.seq = k.Seq

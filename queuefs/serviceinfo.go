@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/job"
 )
 
 // reloadInfo takes in changes of cutie-info.txt by other hands. Changes that
@@ -126,10 +127,10 @@ func (info *ServiceInfo) check() error {
 		return err
 	}
 	for _, v := range []*string{&info.Name, &info.Description, &info.SupportURI, &info.DefaultCatalog} {
-		if len(*v) > 4*maxLabel {
+		if len(*v) > 4*job.MaxLabel {
 			return fmt.Errorf("service property: %w", ErrTooBig)
 		}
-		*v = cleanLabel(*v)
+		*v = job.CleanLabel(*v)
 	}
 	return nil
 }

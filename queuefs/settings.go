@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
 )
 
 // Limits of the properties of a queue.
@@ -184,7 +185,7 @@ func (n *settings) parse(q *Queue, changed time.Time) (err error) {
 			n.info.Created = old.Created
 		}
 	}
-	n.facts = Facts{Length: int64(len(n.file)), SHA256: sha256.Sum256(n.file), Type: jobFileType, Modified: changed}
+	n.facts = Facts{Length: int64(len(n.file)), SHA256: sha256.Sum256(n.file), Type: job.FileType, Modified: changed}
 	return nil
 }
 
@@ -290,10 +291,10 @@ func (info *QueueInfo) check() error {
 		return err
 	}
 	for _, v := range []*string{&info.Identifier, &info.Name, &info.Description} {
-		if len(*v) > 4*maxLabel {
+		if len(*v) > 4*job.MaxLabel {
 			return fmt.Errorf("queue property: %w", ErrTooBig)
 		}
-		*v = cleanLabel(*v)
+		*v = job.CleanLabel(*v)
 	}
 	return nil
 }
@@ -311,7 +312,7 @@ func checkURI(what, uri string) error {
 	switch {
 	case len(uri) > maxURI:
 		return fmt.Errorf("%s: %w: more than %d octets", what, ErrTooBig, maxURI)
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || cleanLabel(uri) != uri:
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || job.CleanLabel(uri) != uri:
 		return fmt.Errorf("%w: %s %.80q is not an absolute http or https URI", ErrBadName, what, uri)
 	case u.User != nil:
 		return fmt.Errorf("%w: %s names a user, and properties are public", ErrBadName, what)
@@ -384,7 +385,7 @@ func parseQueueInfo(id string, data []byte) (QueueInfo, error) {
 	truth("closed", &info.Closed)
 	date := func(name string, to *time.Time) {
 		if v := r.Value(name); v != "" {
-			t, err := parseTime(v)
+			t, err := job.ParseTime(v)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			}

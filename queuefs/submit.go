@@ -7,29 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 )
-
-// Meta is a submitter's description of a job.
-type Meta struct {
-	Filename  string // a label; only the part after the last slash is kept
-	MediaType string
-	Submitter string         // user agent
-	Owner     string         // the submitting user; "" without a name
-	Sidecar   string         // text, at most MaxSidecar octets
-	Expect    []digest.Value // the payload must have these digests
-	Batch     string
-	Extra     anvl.Record // further elements of the job file, at most 16 KiB; no known ones
-
-	Destruction time.Time                // see [Job]
-	OnHold      bool                     // the job is on hold for [NotStarted]
-	Name        func(JobID) anvl.Element // one more of Extra, made of the job's number; nil: none
-}
-
-// NotStarted is the reason for the hold of a job submitted on hold: it waits
-// for its submitter. Releasing a selection of many jobs passes over it.
-const NotStarted = "not started by its submitter"
 
 // inlineLimit is up to where a payload travels in the journal.
 const inlineLimit = 128 << 10
@@ -76,7 +56,7 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 	if s.done {
 		return nil, errOver
 	}
-	if err := m.check(); err != nil {
+	if err := m.Check(); err != nil {
 		return nil, err
 	}
 	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.log.Stats().MaxAppend {
@@ -133,7 +113,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		m := &d.meta
 		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
 			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests, Destruction: m.Destruction}
-		r.md5 = jobs[i].md5()
+		r.md5 = jobs[i].MD5()
 		recs[i] = r
 		total += len(d.buf) + 1024 + len(m.Sidecar)
 	}
@@ -159,7 +139,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	err = q.commit(func() ([]*record, error) {
 		batch := ""
 		if s.group {
-			batch = batchName(q.idx.Minted().Job+1, len(jobs))
+			batch = job.BatchName(q.idx.Minted().Job+1, len(jobs))
 		}
 		for i := range jobs {
 			j, r := &jobs[i], recs[i]
@@ -182,7 +162,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 				j.Held, j.HeldFor = j.Submitted, NotStarted
 			}
 			if i == 0 && s.former != 0 {
-				j.Extra = with(j.Extra, elemRequeuedFrom, s.former.String())
+				j.Extra = job.With(j.Extra, job.RequeuedFrom, s.former.String())
 			}
 			r.mark(j)
 			r.setText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
@@ -193,9 +173,9 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		}
 		k := former
 		seq, us := q.next()
-		k.enter(Deleted)
+		k.Enter(Deleted)
 		k.Seq, k.Deleted, k.Destruction = seq, micro(us), time.Time{}
-		k.Extra = with(k.Extra, elemRequeuedAs, jobs[0].ID.String())
+		k.Extra = job.With(k.Extra, job.RequeuedAs, jobs[0].ID.String())
 		return append(slices.Clip(recs), q.recordOf(&k, Delete, Pending, us)), nil
 	})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"cutie/queuefs/job"
 )
 
 // MaxTake is how many jobs one call may take.
@@ -95,7 +97,7 @@ func (q *Queue) checkTake(t *Take) error {
 	if t.Max == 0 {
 		t.Max = 1
 	}
-	t.By = cleanLabel(t.By[:min(len(t.By), maxLabel)])
+	t.By = job.CleanLabel(t.By[:min(len(t.By), job.MaxLabel)])
 	if err := checkLease(t.Lease); err != nil {
 		return err
 	}
@@ -183,15 +185,15 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 	q.keep(t.unread(ids, payloads))
 	var tokens map[JobID]string
 	jobs, err = q.enact(jobs, func(j *Job, at time.Time) (Kind, error) {
-		j.enter(Consumed)
+		j.Enter(Consumed)
 		j.Consumed, j.Consumer, j.Message = at, t.By, ""
 		j.Attempts++
 		if d := q.set.info.leaseFor(t.Lease); d > 0 {
 			if tokens == nil {
 				tokens = map[JobID]string{}
 			}
-			tokens[j.ID] = newToken()
-			j.Lease = Lease{Ends: q.leaseEnd(d), Key: leaseKey(tokens[j.ID])}
+			tokens[j.ID] = job.NewToken()
+			j.Lease = Lease{Ends: q.leaseEnd(d), Key: job.LeaseKey(tokens[j.ID])}
 		}
 		return Consume, nil
 	})

@@ -26,8 +26,8 @@ var layers = [][]string{
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/tree"},
 	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},
-	{"queuefs/journal"},
-	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/job", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
+	{"queuefs/journal", "queuefs/job"},
+	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs,

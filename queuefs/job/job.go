@@ -1,154 +1,134 @@
-// Package job has the words of a queue for its jobs and their events: identifiers,
-// event numbers, statuses, kinds of events, and outcomes. A word is parsed exactly
-// as it is printed.
 package job
 
 import (
-	"errors"
-	"fmt"
-	"strings"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/digest"
 )
 
-// ErrBadName is the error for a malformed name.
-var ErrBadName = errors.New("bad name")
-
-// An ID numbers the jobs of a queue from 1; it never repeats, over restarts
-// and culling. Its text is the job's file name, and text order is FIFO order.
-type ID uint64
-
-// MaxID is the largest number of twelve digits.
-const MaxID = 999_999_999_999
-
-// String returns "j" and twelve digits.
-func (id ID) String() string { return string(id.Append(make([]byte, 0, 13))) }
-
-// Append adds the text of the identifier to dst.
-func (id ID) Append(dst []byte) []byte {
-	var b [13]byte
-	n := uint64(id)
-	for i := 12; i > 0; i-- {
-		b[i] = byte('0' + n%10)
-		n /= 10
-	}
-	b[0] = 'j'
-	return append(dst, b[:]...)
+// A Job is an opaque payload with its metadata (Cutie 0.3, 3.3).
+type Job struct {
+	ID        ID
+	Queue     string // cleaned identifier of the queue
+	Status    Status
+	Seq       Seq            // of its last event
+	Filename  string         // a label, never a path; "" if the submitter gave none
+	MediaType string         // "" if the submitter gave none
+	Submitter string         // user agent; "" if unknown
+	Sidecar   string         // text, stored verbatim
+	Size      int64          // octets of the payload
+	Digests   []digest.Value // of the payload: SHA-256, those of the queue, those of the submitter
+	Batch     string
+	Owner     string // authenticated submitter; "" if anonymous
+	Submitted time.Time
+	Requeued  time.Time // last time it went back to pending; zero if never
+	Requeues  int       // how often
+	Updated   time.Time // last change of its metadata; zero if never
+	Consumed  time.Time // zero unless it is or was consumed since last pending
+	Consumer  string    // user agent of its consumer
+	Attempts  int       // how often it was handed out
+	Lease     Lease     // zero if the consumer has none
+	Deleted   time.Time
+	Held      time.Time // since then it is passed over; zero if it is not
+	HeldFor   string    // why
+	Outcome   Outcome   // report of the consumer; 0 if none
+	Finished  time.Time // when it was reported
+	Message   string    // of the outcome; of a pending job, why it was given back
+	Transient bool      // another attempt may go better; only with Failed
+	// Destruction is until when the job is retained: culling leaves it alone, and
+	// the queue names it as due from then on. Zero if nobody has asked for that.
+	Destruction time.Time
+	Results     []Result
+	Extra       anvl.Record // unknown elements of the job file
 }
 
-// ParseID accepts the output of String only. The error wraps [ErrBadName].
-func ParseID(s string) (ID, error) {
-	if len(s) != 13 || s[0] != 'j' {
-		return 0, fmt.Errorf("%w: job identifier %.40q is not j and twelve digits", ErrBadName, s)
+// DefaultMediaType is the type of payloads without a media type.
+const DefaultMediaType = "application/octet-stream"
+
+// Type returns the media type of the payload.
+func (j *Job) Type() string {
+	if j.MediaType == "" {
+		return DefaultMediaType
 	}
-	var n uint64
-	for i := 1; i < 13; i++ {
-		c := s[i] - '0'
-		if c > 9 {
-			return 0, fmt.Errorf("%w: job identifier %.40q is not j and twelve digits", ErrBadName, s)
-		}
-		n = n*10 + uint64(c)
-	}
-	if n == 0 {
-		return 0, fmt.Errorf("%w: job identifiers begin with j000000000001", ErrBadName)
-	}
-	return ID(n), nil
+	return j.MediaType
 }
 
-// A Seq numbers the events of a queue 1, 2, 3 … without gaps. 0 is before the
-// first event.
-type Seq uint64
-
-// A Status is where a job stands; it is the name of the directory its job
-// file is in (Cutie 0.3, 3.3). The zero value is no job.
-type Status uint8
-
-const (
-	Pending Status = 1 + iota
-	Consumed
-	Deleted
-)
-
-var statusNames = [...]string{"", "pending", "consumed", "deleted"}
-
-func (s Status) String() string {
-	if int(s) < len(statusNames) {
-		return statusNames[s]
-	}
-	return fmt.Sprintf("Status(%d)", s)
-}
-
-// ParseStatus accepts "pending", "consumed" and "deleted".
-func ParseStatus(s string) (Status, error) {
-	for i, n := range statusNames {
-		if i > 0 && n == s {
-			return Status(i), nil
+// Modified returns the time of the last event of the job.
+func (j *Job) Modified() time.Time {
+	t := j.Submitted
+	for _, u := range [...]time.Time{j.Requeued, j.Updated, j.Consumed, j.Deleted, j.Held, j.Finished} {
+		if u.After(t) {
+			t = u
 		}
 	}
-	return 0, fmt.Errorf("%w: status %.40q is none of pending, consumed, deleted", ErrBadName, s)
+	return t
 }
 
-// A Kind is the kind of an event.
-type Kind uint8
-
-const (
-	Submit  Kind = 1 + iota // the job came
-	Consume                 // pending to consumed
-	Delete                  // pending to deleted
-	Requeue                 // consumed or deleted to pending
-	Cull                    // job file and payload removed
-	Update                  // the job file changed, the status did not; of no job: queue-info.txt did
-	// The following, too, change only the job file.
-	Hold     // a pending job is passed over from now on
-	Release  // it is no longer
-	Extend   // the lease of a consumed job began or was extended
-	Conclude // the outcome of a consumed job is known, or its consumer gave a result
-	// The last one is in the journals of former versions. It is of no job and no
-	// file, and nothing follows from it.
-	Phase
-)
-
-var kindNames = [...]string{"", "submit", "consume", "delete", "requeue", "cull", "update", "hold", "release", "lease", "outcome", "phase"}
-
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
+// Enter moves the job to st and drops all data without a meaning there.
+func (j *Job) Enter(st Status) {
+	j.Status = st
+	if st != Pending {
+		j.Held, j.HeldFor = time.Time{}, ""
 	}
-	return fmt.Sprintf("Kind(%d)", k)
+	if st != Consumed {
+		j.Lease = Lease{}
+	}
+	if st != Deleted {
+		j.Deleted = time.Time{}
+	}
+	if st == Pending {
+		j.Consumed, j.Consumer = time.Time{}, ""
+		j.Outcome, j.Finished, j.Transient, j.Results = 0, time.Time{}, false, nil
+	}
 }
 
-// ParseKind accepts the output of String only.
-func ParseKind(s string) (Kind, error) {
-	for i, n := range kindNames {
-		if i > 0 && n == s {
-			return Kind(i), nil
+// GoBack makes the job pending again.
+func (j *Job) GoBack(t time.Time) {
+	j.Enter(Pending)
+	j.Message = ""
+	j.Extra = Without(j.Extra, RequeuedAs)
+	j.Requeued, j.Requeues = t, j.Requeues+1
+}
+
+// Digest returns the job's digest of the kind, without value if it has none.
+func (j *Job) Digest(t digest.Type) digest.Value {
+	for _, d := range j.Digests {
+		if d.Type == t {
+			return d
 		}
 	}
-	return 0, fmt.Errorf("%w: kind %.40q is none of %s", ErrBadName, s, strings.Join(kindNames[1:], ", "))
+	return digest.Value{Type: t}
 }
 
-// An Outcome is the report of a consumer on its job. The zero value is no report.
-type Outcome uint8
-
-const (
-	Completed Outcome = 1 + iota
-	Failed
-	Aborted // by its submitter or an operator, or because its time was over
-)
-
-var outcomeNames = [...]string{"", "completed", "error", "aborted"}
-
-func (o Outcome) String() string {
-	if int(o) < len(outcomeNames) {
-		return outcomeNames[o]
+// MD5 returns the MD5 of the payload, zero if it is not known.
+func (j *Job) MD5() (sum [16]byte) {
+	if v := j.Digest(digest.MD5); v.Hex != "" {
+		hex.Decode(sum[:], []byte(v.Hex)) // it was parsed
 	}
-	return fmt.Sprintf("Outcome(%d)", o)
+	return sum
 }
 
-// ParseOutcome accepts "completed", "error" and "aborted".
-func ParseOutcome(s string) (Outcome, error) {
-	for i, n := range outcomeNames {
-		if i > 0 && n == s {
-			return Outcome(i), nil
-		}
+// A Conclusion is the report of a consumer on its job.
+type Conclusion struct {
+	Outcome   Outcome // Completed or Failed
+	Message   string  // text, at most MaxMessage octets
+	Transient bool    // another attempt may go better; only with Failed
+}
+
+// Conclude ends the work on the job.
+func (j *Job) Conclude(t time.Time, r Conclusion) {
+	j.Lease = Lease{}
+	j.Outcome, j.Finished, j.Message, j.Transient = r.Outcome, t, r.Message, r.Transient
+}
+
+// Result returns the result of the name, and false if the job has none.
+func (j *Job) Result(name string) (Result, bool) {
+	i := slices.IndexFunc(j.Results, func(r Result) bool { return r.Name == name })
+	if i < 0 {
+		return Result{}, false
 	}
-	return 0, fmt.Errorf("%w: outcome %.40q is none of completed, error, aborted", ErrBadName, s)
+	return j.Results[i], true
 }

@@ -1,7 +1,8 @@
-package queuefs
+package job
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ func appendDigits(dst []byte, n, width int) []byte {
 }
 
 // Elements of a job file, in the order they are written. The lines above
-// submitted change in the life of a job by [Queue.Describe] alone, but for those
+// submitted change in the life of a job by a new description alone, but for those
 // that mean nothing here and that which names the job it was requeued as.
 const (
 	elemIdentifier  = "identifier"
@@ -78,6 +79,12 @@ const (
 	elemResult      = "result"
 	elemSequence    = "sequence"
 	elemStatus      = "status"
+)
+
+// Elements by which two jobs name each other; they stand in Extra.
+const (
+	RequeuedAs   = "requeuedAs"
+	RequeuedFrom = "requeuedFrom"
 )
 
 // AppendText appends the job file in ANVL (Cutie 0.3, 6.5). All other files can be
@@ -171,8 +178,8 @@ func appendInt(dst []byte, name string, n int64) []byte {
 	return append(strconv.AppendInt(dst, n, 10), '\n')
 }
 
-// ParseJob reads a job file. Elements it does not know are kept in Extra.
-func ParseJob(text []byte) (Job, error) {
+// Parse reads a job file. Elements it does not know are kept in Extra.
+func Parse(text []byte) (Job, error) {
 	rec, err := anvl.ParseRecord(text)
 	if err != nil {
 		return Job{}, err
@@ -187,7 +194,7 @@ func ParseJob(text []byte) (Job, error) {
 		switch name {
 		case elemIdentifier:
 			bit = 1
-			j.ID, err = ParseJobID(v)
+			j.ID, err = ParseID(v)
 		case elemSubmitter:
 			bit = 2
 			if v != unknown {
@@ -216,27 +223,27 @@ func ParseJob(text []byte) (Job, error) {
 			bit, j.Sidecar = 64, v
 		case elemSubmitted:
 			bit = 128
-			j.Submitted, err = parseTime(v)
+			j.Submitted, err = ParseTime(v)
 		case elemRequeued:
 			bit = 256
-			j.Requeued, err = parseTime(v)
+			j.Requeued, err = ParseTime(v)
 		case elemRequeues:
 			bit = 512
 			j.Requeues, err = strconv.Atoi(v)
 		case elemUpdated:
 			bit = 1 << 25
-			j.Updated, err = parseTime(v)
+			j.Updated, err = ParseTime(v)
 		case elemDestruction:
 			bit = 1 << 26
-			j.Destruction, err = parseTime(v)
+			j.Destruction, err = ParseTime(v)
 		case elemConsumed:
 			bit = 1024
-			j.Consumed, err = parseTime(v)
+			j.Consumed, err = ParseTime(v)
 		case elemConsumer:
 			bit, j.Consumer = 2048, v
 		case elemDeleted:
 			bit = 4096
-			j.Deleted, err = parseTime(v)
+			j.Deleted, err = ParseTime(v)
 		case elemSequence:
 			bit = 8192
 			var n uint64
@@ -252,12 +259,12 @@ func ParseJob(text []byte) (Job, error) {
 			j.Attempts, err = strconv.Atoi(v)
 		case elemLeaseEnds:
 			bit = 1 << 17
-			j.Lease.Ends, err = parseTime(v)
+			j.Lease.Ends, err = ParseTime(v)
 		case elemLeaseKey:
 			bit, j.Lease.Key = 1<<18, v
 		case elemHeld:
 			bit = 1 << 19
-			j.Held, err = parseTime(v)
+			j.Held, err = ParseTime(v)
 		case elemHeldFor:
 			bit, j.HeldFor = 1<<20, v
 		case elemOutcome:
@@ -265,7 +272,7 @@ func ParseJob(text []byte) (Job, error) {
 			j.Outcome, err = ParseOutcome(v)
 		case elemFinished:
 			bit = 1 << 22
-			j.Finished, err = parseTime(v)
+			j.Finished, err = ParseTime(v)
 		case elemMessage:
 			bit, j.Message = 1<<23, v
 		case elemErrorType:
@@ -309,11 +316,21 @@ func elementName(name string) string {
 
 var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemDestruction, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
 
-func parseTime(s string) (time.Time, error) {
+func ParseTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	t = t.UTC()
 	if err == nil && (t.IsZero() || t.Year() < 0 || t.Year() > 9999) {
 		err = fmt.Errorf("%.40q is no date that could be written again", s)
 	}
 	return t, err
+}
+
+// With returns r with one element of the name.
+func With(r anvl.Record, name, value string) anvl.Record {
+	return append(Without(r, name), anvl.Element{Name: name, Value: value})
+}
+
+// Without returns r without elements of the name.
+func Without(r anvl.Record, name string) anvl.Record {
+	return slices.DeleteFunc(slices.Clone(r), func(e anvl.Element) bool { return strings.EqualFold(e.Name, name) })
 }

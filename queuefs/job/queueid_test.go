@@ -1,4 +1,4 @@
-package queuefs_test
+package job_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 func TestCleanQueueID(t *testing.T) {
@@ -45,11 +45,11 @@ func TestCleanQueueID(t *testing.T) {
 		"name|pipe \"quote\"":     "name^7cpipe^20^22quote^22",
 		strings.Repeat("a/", 100): strings.Repeat("a=", 100),
 	} {
-		got, err := queuefs.CleanQueueID(in)
+		got, err := job.CleanQueueID(in)
 		if err != nil || got != want {
 			t.Errorf("%q: got %q, %v want %q", in, got, err, want)
 		}
-		if again, err := queuefs.CleanQueueID(got); again != got || err != nil {
+		if again, err := job.CleanQueueID(got); again != got || err != nil {
 			t.Errorf("%q: cleaned again %q, %v", got, again, err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestCleanQueueID(t *testing.T) {
 		"cutie", "Cutie-x", "CUT", "cutlery", "merritt", "MERRIT", "mrt", "Mrt1",
 		strings.Repeat("q", 201), strings.Repeat("é", 34), strings.Repeat("x", 10<<10), strings.Repeat("%", 100),
 	} {
-		if got, err := queuefs.CleanQueueID(in); !errors.Is(err, queuefs.ErrBadName) || got != "" || len(err.Error()) > 400 {
+		if got, err := job.CleanQueueID(in); !errors.Is(err, job.ErrBadName) || got != "" || len(err.Error()) > 400 {
 			t.Errorf("%.40q: got %.40q, %v", in, got, err)
 		}
 	}
@@ -70,9 +70,9 @@ func FuzzCleanQueueID(f *testing.F) {
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, in string) {
-		id, err := queuefs.CleanQueueID(in)
+		id, err := job.CleanQueueID(in)
 		if err != nil {
-			if id != "" || !errors.Is(err, queuefs.ErrBadName) {
+			if id != "" || !errors.Is(err, job.ErrBadName) {
 				t.Fatalf("%q: got %q, %v", in, id, err)
 			}
 			return
@@ -91,55 +91,8 @@ func FuzzCleanQueueID(f *testing.F) {
 				t.Fatalf("%q: %q is reserved", in, id)
 			}
 		}
-		if again, err := queuefs.CleanQueueID(id); again != id || err != nil {
+		if again, err := job.CleanQueueID(id); again != id || err != nil {
 			t.Fatalf("%q: cleaned %q, again %q, %v", in, id, again, err)
 		}
 	})
-}
-
-func TestParseJobID(t *testing.T) {
-	for id, want := range map[queuefs.JobID]string{1: "j000000000001", 42: "j000000000042", 999_999_999_999: "j999999999999"} {
-		if got := id.String(); got != want {
-			t.Errorf("%d: got %s want %s", uint64(id), got, want)
-		}
-		if got, err := queuefs.ParseJobID(want); got != id || err != nil {
-			t.Errorf("%s: got %v, %v", want, got, err)
-		}
-	}
-	for _, in := range []string{
-		"", "j", "j1", "j000000000000", "j00000000001", "j0000000000001", "J000000000001", "000000000001", "j00000000000a",
-		"j-00000000001", "j+00000000001", " j000000000001", "j000000000001 ", "j000000000001\n", "j00000000000\x00", "j00000000000\u0661", "../../etc/passw",
-		"j000000000001/", "%6a000000000001", strings.Repeat("j000000000001", 1000),
-	} {
-		if got, err := queuefs.ParseJobID(in); !errors.Is(err, queuefs.ErrBadName) || got != 0 || len(err.Error()) > 400 {
-			t.Errorf("%.40q: got %v, %v", in, got, err)
-		}
-	}
-}
-
-func FuzzParseJobID(f *testing.F) {
-	f.Add("j000000000001")
-	f.Add("j00000000000\u0661")
-	f.Fuzz(func(t *testing.T, in string) {
-		id, err := queuefs.ParseJobID(in)
-		if err == nil && (id.String() != in || id == 0) || err != nil && id != 0 {
-			t.Fatalf("%q: got %v, %v", in, id, err)
-		}
-	})
-}
-
-func TestNamesOfStatusAndKind(t *testing.T) {
-	for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
-		if got, err := queuefs.ParseStatus(st.String()); got != st || err != nil {
-			t.Errorf("%v: got %v, %v", st, got, err)
-		}
-	}
-	for _, in := range []string{"", "Pending", "PENDING", "all", "pending ", "Status(4)"} {
-		if got, err := queuefs.ParseStatus(in); !errors.Is(err, queuefs.ErrBadName) || got != 0 {
-			t.Errorf("%q: got %v, %v", in, got, err)
-		}
-	}
-	if queuefs.Status(9).String() != "Status(9)" || queuefs.Kind(99).String() != "Kind(99)" || queuefs.Requeue.String() != "requeue" {
-		t.Error("names of numbers without one")
-	}
 }

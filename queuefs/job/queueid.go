@@ -1,4 +1,4 @@
-package queuefs
+package job
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxQueueID is the longest cleaned queue identifier, in octets; it leaves
+// MaxQueueID is the longest cleaned queue identifier, in octets; it leaves
 // space in a file name for the additions of mirrors.
-const maxQueueID = 200
+const MaxQueueID = 200
 
 // reserved prefixes of file and property names, compared without case (Cutie
 // 0.3, 6 and 6.2; the text prints "merrit").
@@ -27,7 +27,7 @@ func CleanQueueID(name string) (string, error) {
 	switch {
 	case name == "":
 		return bad("is empty")
-	case len(name) > 3*maxQueueID:
+	case len(name) > 3*MaxQueueID:
 		return bad("is too long")
 	case !utf8.ValidString(name):
 		return bad("is not UTF-8")
@@ -59,7 +59,7 @@ func CleanQueueID(name string) (string, error) {
 			out = append(out, c)
 		}
 	}
-	if len(out) > maxQueueID {
+	if len(out) > MaxQueueID {
 		return bad("is too long")
 	}
 	return string(out), nil

@@ -14,6 +14,15 @@ type (
 	Status  = job.Status
 	Kind    = job.Kind
 	Outcome = job.Outcome
+
+	Job         = job.Job
+	Meta        = job.Meta
+	Lease       = job.Lease
+	Result      = job.Result
+	Conclusion  = job.Conclusion
+	Acknowledge = job.Acknowledge
+	Event       = job.Event
+	Facts       = job.Facts
 )
 
 // Where jobs stand.
@@ -45,6 +54,21 @@ const (
 	Aborted   = job.Aborted
 )
 
+// Meanings of a silent consumer.
+const (
+	AckNone     = job.AckNone
+	AckRequired = job.AckRequired
+	AckTimeout  = job.AckTimeout
+)
+
+// Limits and defaults of descriptions.
+const (
+	MaxSidecar       = job.MaxSidecar
+	MaxMessage       = job.MaxMessage
+	DefaultMediaType = job.DefaultMediaType
+	NotStarted       = job.NotStarted
+)
+
 // ParseJobID accepts the output of JobID.String only. The error wraps
 // [ErrBadName], as in the other functions here.
 func ParseJobID(s string) (JobID, error) { return job.ParseID(s) }
@@ -58,17 +82,24 @@ func ParseKind(s string) (Kind, error) { return job.ParseKind(s) }
 // ParseOutcome accepts "completed", "error" and "aborted".
 func ParseOutcome(s string) (Outcome, error) { return job.ParseOutcome(s) }
 
-// An Event is one entry of a queue's history, on stable storage. It is of a
-// job or of queue-info.txt.
-type Event struct {
-	Seq      Seq
-	Time     time.Time // UTC, microseconds, strictly increasing within a queue
-	Kind     Kind
-	Job      JobID  // 0: the event is of queue-info.txt
-	From, To Status // 0: not in the queue
-	Payload  Facts  // zero of queue-info.txt
-	File     Facts  // the job file, or queue-info.txt, as this event left it
-}
+// ParseJob reads a job file.
+func ParseJob(text []byte) (Job, error) { return job.Parse(text) }
+
+// FormatTime returns t as it stands in job files.
+func FormatTime(t time.Time) string { return job.FormatTime(t) }
+
+// ParseBatch returns the jobs of a batch named by [Submission.Group]: n of them from
+// first on.
+func ParseBatch(name string) (first JobID, n int, err error) { return job.ParseBatch(name) }
+
+// ParseAcknowledge accepts "none", "required" and "timeout".
+func ParseAcknowledge(s string) (Acknowledge, error) { return job.ParseAcknowledge(s) }
+
+// CheckResultName refuses malformed names of results.
+func CheckResultName(name string) error { return job.CheckResultName(name) }
+
+// CleanQueueID makes a directory name and URL segment of a queue identifier.
+func CleanQueueID(name string) (string, error) { return job.CleanQueueID(name) }
 
 // micro returns an instant of microseconds since 1970.
 func micro(us int64) time.Time { return time.UnixMicro(us).UTC() }
@@ -84,12 +115,3 @@ func microOrZero(us int64) time.Time {
 // PageJobs is how many job numbers a page has: page p has the jobs p*PageJobs to
 // (p+1)*PageJobs-1.
 const PageJobs = index.PageJobs
-
-// Facts describe one file for an auditor.
-type Facts struct {
-	Length   int64 // octets
-	SHA256   [32]byte
-	MD5      [16]byte  // zero: unknown, as of all but payloads
-	Type     string    // media type
-	Modified time.Time // UTC, microseconds
-}

@@ -1,11 +1,10 @@
-package queuefs
+package job
 
 import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // errorType is the written form of Job.Transient, by the words of UWS.
@@ -21,40 +20,6 @@ func parseErrorType(s string) (transient bool, err error) {
 		err = fmt.Errorf("%.40q is neither transient nor fatal", s)
 	}
 	return s == "transient", err
-}
-
-// A Lease is the time of a consumer for a job.
-type Lease struct {
-	Ends time.Time // zero: there is no lease
-	Key  string    // SHA-256, in hexadecimal, of the token of the consumer
-}
-
-// An Acknowledge is the meaning of a silent consumer for a queue.
-type Acknowledge uint8
-
-const (
-	AckNone     Acknowledge = iota // consumed is done
-	AckRequired                    // the job goes back when the lease ends
-	AckTimeout                     // the job is completed when the lease ends
-)
-
-var acknowledgeNames = [...]string{"none", "required", "timeout"}
-
-func (a Acknowledge) String() string {
-	if int(a) < len(acknowledgeNames) {
-		return acknowledgeNames[a]
-	}
-	return fmt.Sprintf("Acknowledge(%d)", a)
-}
-
-// ParseAcknowledge accepts "none", "required" and "timeout".
-func ParseAcknowledge(s string) (Acknowledge, error) {
-	for i, n := range acknowledgeNames {
-		if n == s {
-			return Acknowledge(i), nil
-		}
-	}
-	return 0, fmt.Errorf("%w: acknowledge %.40q is none of none, required, timeout", ErrBadName, s)
 }
 
 // A Result is a file from the consumer of a job: result/JOB/NAME below the

@@ -1,4 +1,4 @@
-package queuefs_test
+package job_test
 
 import (
 	"reflect"
@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 )
 
-func fullJob() queuefs.Job {
+func fullJob() job.Job {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 890_123_000, time.UTC)
 	data := []byte("data")
-	return queuefs.Job{ID: 42, Status: queuefs.Consumed, Seq: 99, Filename: "näme.txt", MediaType: "text/plain; charset=utf-8",
+	return job.Job{ID: 42, Status: job.Consumed, Seq: 99, Filename: "näme.txt", MediaType: "text/plain; charset=utf-8",
 		Submitter: "agent/1 (x; y)", Sidecar: "a: b\n\n# c\n% d ", Size: 4, Batch: "b", Requeues: 2,
 		Digests:   []digest.Value{digest.Sum(digest.SHA256, data), digest.Sum(digest.MD5, data), digest.Sum(digest.CRC32, data)},
 		Submitted: at, Requeued: at.Add(time.Hour), Consumed: at.Add(2 * time.Hour), Consumer: "w/2", Deleted: at.Add(3 * time.Hour),
@@ -25,7 +25,7 @@ func TestJobFile(t *testing.T) {
 	j := fullJob()
 	text := j.AppendText([]byte("before"))
 	text = text[len("before"):]
-	got, err := queuefs.ParseJob(text)
+	got, err := job.Parse(text)
 	if err != nil || !reflect.DeepEqual(got, j) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, j)
 	}
@@ -54,7 +54,7 @@ func TestJobFile(t *testing.T) {
 		if bad == string(text) {
 			t.Errorf("%s: not in %s", name, text)
 		}
-		if j, err := queuefs.ParseJob([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if j, err := job.Parse([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %+v, %v want %q", name, j, err, c.want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestJobFile(t *testing.T) {
 		{"identifier:", "Identifier :"}, {"mediaType:", "MEDIATYPE:"}, {".890123Z", ".890123+00:00"}, {"size: 4\n", "# comment\nsize:\n 4\n"}, {"\n", "\r\n"},
 	} {
 		loose := strings.Replace(string(text), c.old, c.new, -1)
-		if got, err := queuefs.ParseJob([]byte(loose)); err != nil || !reflect.DeepEqual(got, j) {
+		if got, err := job.Parse([]byte(loose)); err != nil || !reflect.DeepEqual(got, j) {
 			t.Errorf("%q: got %+v, %v", c.new, got, err)
 		}
 	}
@@ -73,7 +73,7 @@ func TestFormatTime(t *testing.T) {
 	for _, at := range []time.Time{{}, time.UnixMicro(1), time.UnixMicro(-1), time.Date(2026, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
 		time.Date(2024, 2, 29, 1, 2, 3, 40_506_000, time.FixedZone("", 3600)), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 		time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(12026, 1, 1, 0, 0, 0, 1000, time.UTC)} {
-		if got, want := queuefs.FormatTime(at), at.UTC().Format(form); got != want {
+		if got, want := job.FormatTime(at), at.UTC().Format(form); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -88,12 +88,12 @@ func FuzzParseJob(f *testing.F) {
 	f.Add([]byte("identifier: j000000000001\nsize: 1\nsubmitted: 2026-01-01T00:00:00.5+02:00\nstatus: deleted\nx:\n y\nsubmitter: (:unkn)\n"))
 	f.Add([]byte("identifier:j000000000001\nsiZe:0\nsuBmitted:0000-01-01T0:00:00+01:00\nstAtus:deleted\n00:"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		j, err := queuefs.ParseJob(text)
+		j, err := job.Parse(text)
 		if err != nil {
 			return
 		}
 		once := j.AppendText(nil)
-		k, err := queuefs.ParseJob(once)
+		k, err := job.Parse(once)
 		if err != nil {
 			t.Fatalf("%v: %s", err, once)
 		}

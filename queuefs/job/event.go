@@ -1,0 +1,27 @@
+package job
+
+import "time"
+
+// An Event is one entry of a queue's history, on stable storage. It is of a
+// job or of queue-info.txt.
+type Event struct {
+	Seq      Seq
+	Time     time.Time // UTC, microseconds, strictly increasing within a queue
+	Kind     Kind
+	Job      ID     // 0: the event is of queue-info.txt
+	From, To Status // 0: not in the queue
+	Payload  Facts  // zero of queue-info.txt
+	File     Facts  // the job file, or queue-info.txt, as this event left it
+}
+
+// Facts describe one file for an auditor.
+type Facts struct {
+	Length   int64 // octets
+	SHA256   [32]byte
+	MD5      [16]byte  // zero: unknown, as of all but payloads
+	Type     string    // media type
+	Modified time.Time // UTC, microseconds
+}
+
+// FileType is the media type of job files and queue-info.txt (Cutie 0.3, 4).
+const FileType = "text/x-anvl"
