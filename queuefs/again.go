@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/queuefs/job"
+	"cutie/queuefs/record"
 )
 
 // RequeueEnd puts the payload of a consumed or deleted job into the queue
@@ -51,43 +52,43 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 	case as != "":
 		return Job{}, fmt.Errorf("%w: %v is in the queue again as %s", ErrConflict, id, as)
 	}
-	sub := &record{kind: Submit, size: old.Size}
-	sub.setType(old.MediaType)
-	if sub.payload, sub.temp, err = q.payloadAgain(id); err != nil {
+	sub := &record.Record{Kind: Submit, Payload: record.Payload{Size: old.Size}}
+	sub.SetType(old.MediaType)
+	if sub.Payload.Data, sub.Temp, err = q.payloadAgain(id); err != nil {
 		return Job{}, err
 	}
-	sub.flags = recInline
-	if sub.temp != "" {
-		sub.flags = recTemp
+	sub.Flags = record.Inline
+	if sub.Temp != "" {
+		sub.Flags = record.InTemp
 	}
-	inline := sub.payload
+	inline := sub.Payload.Data
 	var again Job
-	err = q.commit(func() ([]*record, error) {
+	err = q.commit(func() ([]*record.Record, error) {
 		number, ok := q.idx.MintJob()
 		if !ok {
 			return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
 		}
-		sub.sums(q.idx, id)
+		sub.Sums(q.idx, id)
 		again = Job{ID: number, Queue: q.id, Status: Pending, Filename: old.Filename, MediaType: old.MediaType, Submitter: old.Submitter,
 			Sidecar: old.Sidecar, Size: old.Size, Digests: old.Digests, Batch: old.Batch, Owner: old.Owner, Destruction: old.Destruction, Requeues: old.Requeues + 1}
 		again.Extra = job.With(old.Extra, job.RequeuedFrom, id.String())
-		again.Seq, sub.time = q.next()
-		again.Submitted = micro(sub.time)
+		again.Seq, sub.Time = q.next()
+		again.Submitted = micro(sub.Time)
 		again.Requeued = again.Submitted
-		sub.seq, sub.job, sub.submitted, sub.payload = again.Seq, again.ID, sub.time, inline
-		sub.mark(&again)
-		sub.setText(again.AppendText(nil))
+		sub.Seq, sub.Job, sub.Payload.Submitted, sub.Payload.Data = again.Seq, again.ID, sub.Time, inline
+		sub.Mark(&again)
+		sub.SetText(again.AppendText(nil))
 
 		k := old
 		seq, us := q.next()
 		k.Seq, k.Updated, k.Destruction = seq, micro(us), time.Time{} // of the new job now
 		k.Extra = job.With(old.Extra, job.RequeuedAs, again.ID.String())
-		return []*record{sub, q.recordOf(&k, Update, old.Status, us)}, nil
+		return []*record.Record{sub, q.recordOf(&k, Update, old.Status, us)}, nil
 	})
 	if err != nil {
 		// After a failed commit the journal may speak of the file all the same.
-		if sub.temp != "" && q.svc.Err() == nil {
-			q.svc.temp.Remove(sub.temp)
+		if sub.Temp != "" && q.svc.Err() == nil {
+			q.svc.temp.Remove(sub.Temp)
 		}
 		return Job{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 
 	"cutie/queuefs/journal"
+	"cutie/queuefs/record"
 )
 
 // A change of queue-info.txt is an event of its own: an Update of no job. Its
@@ -17,15 +18,14 @@ import (
 // the next Reload. The caller holds upkeep, or opens the home.
 func (q *Queue) adopt(n settings) error {
 	told := false
-	err := q.commit(func() ([]*record, error) {
+	err := q.commit(func() ([]*record.Record, error) {
 		if q.set.announced == n.facts.SHA256 {
 			return nil, nil
 		}
 		told, q.set.next = true, &n
-		r := &record{kind: Update, size: n.facts.Length, sha: n.facts.SHA256, mediaType: n.facts.Type,
-			submitted: n.facts.Modified.UnixMicro()}
-		r.seq, r.time = q.next()
-		return []*record{r}, nil
+		r := &record.Record{Kind: Update, Payload: record.Payload{Size: n.facts.Length, SHA256: n.facts.SHA256, MediaType: n.facts.Type, Submitted: n.facts.Modified.UnixMicro()}}
+		r.Seq, r.Time = q.next()
+		return []*record.Record{r}, nil
 	})
 	if err != nil {
 		q.mu.Lock()
@@ -40,8 +40,8 @@ func (q *Queue) adopt(n settings) error {
 }
 
 // applyInfo is apply for the event of a changed queue-info.txt; q.mu is held.
-func (q *Queue) applyInfo(r *record, at journal.LSN) {
-	q.set.announced, q.idx.Changed = r.sha, true
+func (q *Queue) applyInfo(r *record.Record, at journal.LSN) {
+	q.set.announced, q.idx.Changed = r.Payload.SHA256, true
 	q.note(r, at)
 	if n := q.set.next; n != nil {
 		q.set.settings, q.set.next = *n, nil

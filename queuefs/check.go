@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/queuefs/index"
+	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
 
@@ -193,14 +194,14 @@ func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
 		v, _ := q.view(e.Job)
 		j = q.restored(e.Job, &v)
 	}
-	return q.commit(func() ([]*record, error) {
+	return q.commit(func() ([]*record.Record, error) {
 		k := j
 		seq, us := q.next()
 		k.Enter(e.Status)
 		k.Seq, k.Size = seq, e.Payload.Length
 		q.idx.SetFiled(e.Job, index.FiledUnknown)
 		rec := q.recordOf(&k, Update, e.Status, us)
-		rec.submitted = e.Payload.Modified.UnixMicro()
-		return []*record{rec}, nil
+		rec.Payload.Submitted = e.Payload.Modified.UnixMicro()
+		return []*record.Record{rec}, nil
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/record"
 )
 
 // CullOptions are the options of [Service.Cull].
@@ -261,8 +262,8 @@ func (q *Queue) cullAll(some []index.Candidate) (culled []Culled, err error) {
 		}
 	}
 	q.mu.Unlock()
-	err = q.commit(func() ([]*record, error) {
-		recs := make([]*record, len(ids))
+	err = q.commit(func() ([]*record.Record, error) {
+		recs := make([]*record.Record, len(ids))
 		for i, id := range ids {
 			recs[i] = q.cullRecord(id)
 		}
@@ -277,12 +278,12 @@ func (q *Queue) cullAll(some []index.Candidate) (culled []Culled, err error) {
 
 // cullRecord returns the event that removes a job. It has the facts of the
 // payload, and no job file. q.mu is held.
-func (q *Queue) cullRecord(id JobID) *record {
+func (q *Queue) cullRecord(id JobID) *record.Record {
 	j, _ := q.idx.Job(id)
-	r := &record{kind: Cull, from: j.Status, job: id, size: j.Size, submitted: j.Submitted, mediaType: j.MediaType}
-	r.seq, r.time = q.next()
-	r.sums(q.idx, id)
-	r.setText(nil)
+	r := &record.Record{Kind: Cull, From: j.Status, Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted, MediaType: j.MediaType}}
+	r.Seq, r.Time = q.next()
+	r.Sums(q.idx, id)
+	r.SetText(nil)
 	return r
 }
 

@@ -1,6 +1,9 @@
 package queuefs
 
-import "cutie/queuefs/index"
+import (
+	"cutie/queuefs/index"
+	"cutie/queuefs/record"
+)
 
 // SlotSize is how many octets of memory a job takes.
 const SlotSize = index.PageMemory / PageJobs
@@ -18,9 +21,9 @@ func (q *Queue) LoadPacks(pages ...int) {
 
 // TellPhase makes an event of the kind that only former versions made.
 func (q *Queue) TellPhase(text string) error {
-	return q.commit(func() ([]*record, error) {
-		r := &record{kind: Phase, text: []byte(text)}
-		r.seq, r.time = q.next()
-		return []*record{r}, nil
+	return q.commit(func() ([]*record.Record, error) {
+		r := &record.Record{Kind: Phase, File: record.File{Text: []byte(text)}}
+		r.Seq, r.Time = q.next()
+		return []*record.Record{r}, nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"cutie/queuefs/journal"
+	"cutie/queuefs/record"
 )
 
 // fetchLimit is how many bytes of payloads come along with their jobs.
@@ -69,14 +70,14 @@ func (q *Queue) journaledParts(v *view, wanted bool) (text, payload []byte, err 
 	switch {
 	case err != nil:
 	case wanted && beside:
-		payload = r.payload
+		payload = r.Payload.Data
 	case wanted:
 		payload, err = q.journaledPayload(v)
 	}
-	if err == nil && (r.text == nil || wanted && int64(len(payload)) != v.Size) {
-		err = errRecord
+	if err == nil && (r.File.Text == nil || wanted && int64(len(payload)) != v.Size) {
+		err = record.ErrForm
 	}
-	return r.text, payload, err
+	return r.File.Text, payload, err
 }
 
 // journaledPayload reads the payload of a job from its record. The job file there is
@@ -84,11 +85,11 @@ func (q *Queue) journaledParts(v *view, wanted bool) (text, payload []byte, err 
 func (q *Queue) journaledPayload(v *view) ([]byte, error) {
 	at := v.Journaled.Payload
 	r, err := q.recordAt(at, v.MediaType, v.FileLength+int(v.Size))
-	if err != nil || int64(len(r.payload)) == v.Size && r.payload != nil {
-		return r.payload, err
+	if err != nil || int64(len(r.Payload.Data)) == v.Size && r.Payload.Data != nil {
+		return r.Payload.Data, err
 	}
 	data := make([]byte, v.Size)
-	n, err := q.svc.log.ReadAt(data, at, r.payloadAt())
+	n, err := q.svc.log.ReadAt(data, at, r.PayloadAt())
 	if err == io.EOF {
 		err = nil // the caller sees the length
 	}
@@ -97,20 +98,20 @@ func (q *Queue) journaledPayload(v *view) ([]byte, error) {
 
 // recordAt reads a record of the queue from the journal as far as its names and n
 // bytes of text and payload.
-func (q *Queue) recordAt(at journal.LSN, mediaType string, n int) (r record, err error) {
+func (q *Queue) recordAt(at journal.LSN, mediaType string, n int) (r record.Record, err error) {
 	// Most records name no file.
-	if r, err = q.svc.recordAt(at, recWide+len(q.id)+len(mediaType)+n); err == errRecord || err == nil && n > 0 && r.text == nil {
-		r, err = q.svc.recordAt(at, recHead+n)
+	if r, err = q.svc.recordAt(at, record.MaxFixed+len(q.id)+len(mediaType)+n); err == record.ErrForm || err == nil && n > 0 && r.File.Text == nil {
+		r, err = q.svc.recordAt(at, record.MaxHead+n)
 	}
 	return r, err
 }
 
 // recordAt reads up to n bytes of a record of the journal.
-func (s *Service) recordAt(at journal.LSN, n int) (r record, err error) {
+func (s *Service) recordAt(at journal.LSN, n int) (r record.Record, err error) {
 	buf := make([]byte, n)
 	k, err := s.log.ReadAt(buf, at, 0)
 	if err == nil || err == io.EOF {
-		err = r.get(buf[:k])
+		err = r.Parse(buf[:k])
 	}
 	return r, err
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"cutie/queuefs/journal"
+	"cutie/queuefs/record"
 )
 
 // Seq returns the number of the last event, 0 before the first.
@@ -32,12 +33,12 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 		return nil, ErrGone
 	}
 	events := make([]Event, 0, len(places))
-	buf := make([]byte, recHead)
-	var r record
+	buf := make([]byte, record.MaxHead)
+	var r record.Record
 	for _, at := range places {
 		n, err := q.svc.log.ReadAt(buf, at, 0)
 		if err == nil || err == io.EOF {
-			err = r.get(buf[:n])
+			err = r.Parse(buf[:n])
 		}
 		if errors.Is(err, journal.ErrReleased) {
 			return events, ErrGone
@@ -45,7 +46,7 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 		if err != nil {
 			return events, err
 		}
-		events = append(events, r.event())
+		events = append(events, r.Event())
 	}
 	return events, nil
 }

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/record"
 )
 
 // load brings the memory of the service to the last acknowledged state: index,
@@ -119,10 +120,10 @@ func (s *Service) replay(c checkpointFile) error {
 		s.keep = st.First // a follower without a checkpoint wants everything
 	}
 	s.strays = map[string]index.Numbers{} // of unlisted queues
-	var r record
+	var r record.Record
 	for rec, err := range log.Read(0) {
 		if err == nil {
-			err = r.get(rec.Data)
+			err = r.Parse(rec.Data)
 		}
 		if err != nil {
 			return err
@@ -138,10 +139,10 @@ func (s *Service) replay(c checkpointFile) error {
 
 // replayed takes in a record of size bytes. Those before the checkpoint are kept for
 // followers.
-func (s *Service) replayed(r *record, at journal.LSN, size int) {
-	q := s.byID[r.queue]
+func (s *Service) replayed(r *record.Record, at journal.LSN, size int) {
+	q := s.byID[r.Queue]
 	if q == nil {
-		s.strays[r.queue] = s.strays[r.queue].Max(index.Numbers{Job: r.job, Seq: r.seq})
+		s.strays[r.Queue] = s.strays[r.Queue].Max(index.Numbers{Job: r.Job, Seq: r.Seq})
 	}
 	switch {
 	case q != nil && at < q.life.since:
@@ -149,7 +150,7 @@ func (s *Service) replayed(r *record, at journal.LSN, size int) {
 	case q == nil && at < s.past:
 		// Of a removed queue.
 	case q == nil:
-		s.report(Problem{Path: logDir + "/" + journalDir, Text: fmt.Sprintf("events of queue %q, which %s does not list, passed over", r.queue, queuesName)})
+		s.report(Problem{Path: logDir + "/" + journalDir, Text: fmt.Sprintf("events of queue %q, which %s does not list, passed over", r.Queue, queuesName)})
 	case at < s.past:
 		q.note(r, at)
 	default:

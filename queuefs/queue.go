@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
 
@@ -67,7 +68,7 @@ func (q *Queue) next() (Seq, int64) { return q.idx.Mint(q.svc.now()) }
 
 // A change is the records of one call, journaled all or none.
 type change struct {
-	recs   []*record
+	recs   []*record.Record
 	ticket journal.Ticket
 	shown  atomic.Bool
 }
@@ -76,7 +77,7 @@ type change struct {
 // stable storage and visible. build runs with q.mu held; it is called again if the
 // journal was not ready for them. If commit fails nothing has happened, except that
 // after ErrFailed the outcome is unknown until the home is opened again.
-func (q *Queue) commit(build func() ([]*record, error)) error {
+func (q *Queue) commit(build func() ([]*record.Record, error)) error {
 	if err := q.svc.begin(); err != nil {
 		return err
 	}
@@ -113,9 +114,9 @@ func (q *Queue) commit(build func() ([]*record, error)) error {
 
 // append puts the records build returns into the journal. Without records the
 // change is nil.
-func (q *Queue) append(build func() ([]*record, error)) (c *change, use journal.Use, size int, err error) {
-	e := encoders.Get().(*encoder)
-	defer e.put()
+func (q *Queue) append(build func() ([]*record.Record, error)) (c *change, use journal.Use, size int, err error) {
+	e := record.NewEncoder()
+	defer e.Free()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.life.gone {
@@ -130,17 +131,17 @@ func (q *Queue) append(build func() ([]*record, error)) (c *change, use journal.
 		return nil, 0, 0, err
 	}
 	for _, r := range recs {
-		r.queue, r.textSize = q.id, len(r.text)
-		size += e.add(r)
+		r.Queue, r.File.Size = q.id, len(r.File.Text)
+		size += e.Add(r)
 	}
 	use = useOf(recs)
-	t, err := q.svc.log.Append(use, e.records)
+	t, err := q.svc.log.Append(use, e.Records)
 	if err != nil {
 		q.idx.Unmint(saved)
 		return nil, use, size, err
 	}
 	for _, r := range recs {
-		r.payload = nil
+		r.Payload.Data = nil
 	}
 	c = &change{recs: recs, ticket: t}
 	q.pending = append(q.pending, c)
@@ -155,7 +156,7 @@ func (q *Queue) show(durable journal.LSN) {
 		c := q.pending[n]
 		for i, r := range c.recs {
 			q.apply(r, c.ticket.First+journal.LSN(i), false)
-			q.watch.wake(r.job)
+			q.watch.wake(r.Job)
 		}
 		c.shown.Store(true)
 		n++
@@ -170,64 +171,38 @@ func (q *Queue) show(durable journal.LSN) {
 	}
 }
 
-// An encoder holds records in the form of the journal until that has copied them.
-type encoder struct {
-	heads   []byte
-	records []journal.Contents
-}
-
-var encoders = sync.Pool{New: func() any { return new(encoder) }}
-
-// add encodes a record and returns its size.
-func (e *encoder) add(r *record) int {
-	from := len(e.heads)
-	e.heads = r.append(e.heads)
-	c := journal.Contents{Head: e.heads[from:len(e.heads):len(e.heads)], Body: r.payload}
-	e.records = append(e.records, c)
-	return c.Size()
-}
-
-// put makes the encoder ready for another use.
-func (e *encoder) put() {
-	clear(e.records)
-	e.heads, e.records = e.heads[:0], e.records[:0]
-	if cap(e.heads) <= 1<<20 {
-		encoders.Put(e)
-	}
-}
-
 // apply brings the memory of the queue to the state after the record of
 // number at: in normal running when it is committed, and again when the
 // journal is replayed. q.mu is held.
-func (q *Queue) apply(r *record, at journal.LSN, replayed bool) {
+func (q *Queue) apply(r *record.Record, at journal.LSN, replayed bool) {
 	switch {
-	case r.kind == Phase:
+	case r.Kind == Phase:
 		q.idx.Changed = true
 		q.note(r, at)
 		return
-	case r.job == 0:
+	case r.Job == 0:
 		q.applyInfo(r, at)
 		return
 	}
-	c := r.change(at, replayed)
-	later := replayed && q.idx.Version(r.job) >= r.seq && q.tree.HasResults(r.job)
+	c := r.Change(at, replayed)
+	later := replayed && q.idx.Version(r.Job) >= r.Seq && q.tree.HasResults(r.Job)
 	before := q.idx.Apply(&c)
 	q.followResults(r, before.Results || later)
 
-	if r.flags&recTemp != 0 {
-		q.backlog.temps[r.job] = r.temp
+	if r.Flags&record.InTemp != 0 {
+		q.backlog.temps[r.Job] = r.Temp
 	}
 	if !before.Behind {
-		q.backlog.dirty = append(q.backlog.dirty, r.job)
+		q.backlog.dirty = append(q.backlog.dirty, r.Job)
 		q.svc.dirty.Add(1)
 	}
 	q.note(r, at)
 }
 
 // note keeps the place of the event in the journal.
-func (q *Queue) note(r *record, at journal.LSN) {
-	q.idx.History.Note(r.seq, at)
-	q.idx.Reach(index.Numbers{Job: r.job, Seq: r.seq, Time: r.time})
+func (q *Queue) note(r *record.Record, at journal.LSN) {
+	q.idx.History.Note(r.Seq, at)
+	q.idx.Reach(index.Numbers{Job: r.Job, Seq: r.Seq, Time: r.Time})
 }
 
 // take claims a job for one operation and returns its status. It waits for

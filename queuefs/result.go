@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
+	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
 
@@ -154,7 +155,7 @@ func (d *ResultDraft) commit(ctx context.Context) error {
 	if err == nil {
 		// With the record the result is there; its file gets its name like
 		// other files behind the journal.
-		err = q.commit(func() ([]*record, error) {
+		err = q.commit(func() ([]*record.Record, error) {
 			j := from
 			if err := d.allowed(&j); err != nil {
 				return nil, err
@@ -163,9 +164,9 @@ func (d *ResultDraft) commit(ctx context.Context) error {
 			j.Seq = seq
 			j.Results = append(slices.Clip(j.Results), d.result)
 			r := q.recordOf(&j, Conclude, from.Status, us)
-			r.flags |= recResult
-			r.temp = d.file.Name() + "/" + d.result.Name
-			return []*record{r}, nil
+			r.Flags |= record.Result
+			r.Temp = d.file.Name() + "/" + d.result.Name
+			return []*record.Record{r}, nil
 		})
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
 
@@ -23,13 +24,13 @@ type resultWork struct {
 
 // followResults notes the demands of the record on the results of its job; had
 // reports whether there may be files. q.mu is held.
-func (q *Queue) followResults(r *record, had bool) {
-	w, waits := q.backlog.results[r.job]
+func (q *Queue) followResults(r *record.Record, had bool) {
+	w, waits := q.backlog.results[r.Job]
 	switch {
-	case r.flags&recResult != 0:
-		temp, name, _ := strings.Cut(r.temp, "/")
+	case r.Flags&record.Result != 0:
+		temp, name, _ := strings.Cut(r.Temp, "/")
 		w.place = append(slices.Clip(w.place), tree.Placed{Temp: temp, Name: name})
-	case r.flags&recResults == 0 && (had || waits && len(w.place) > 0):
+	case r.Flags&record.Results == 0 && (had || waits && len(w.place) > 0):
 		w.wipes++
 		w.drop = slices.Clip(w.drop)
 		for _, p := range w.place {
@@ -42,7 +43,7 @@ func (q *Queue) followResults(r *record, had bool) {
 	if q.backlog.results == nil {
 		q.backlog.results = map[JobID]resultWork{}
 	}
-	q.backlog.results[r.job] = w
+	q.backlog.results[r.Job] = w
 }
 
 // fileResults brings the results of a job up to the journal. It may be called

@@ -6,6 +6,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/record"
 )
 
 // A job takes more of the disk in files than in the journal, and the journal
@@ -148,13 +149,13 @@ func (s *Service) keepReserve() {
 }
 
 // useOf returns the use of the records: the largest claim of them all.
-func useOf(recs []*record) journal.Use {
+func useOf(recs []*record.Record) journal.Use {
 	use := journal.Frees
 	for _, r := range recs {
 		switch {
-		case r.kind == Submit || r.flags&recResult != 0:
+		case r.Kind == Submit || r.Flags&record.Result != 0:
 			return journal.Adds
-		case r.kind != Cull:
+		case r.Kind != Cull:
 			use = journal.Changes
 		}
 	}

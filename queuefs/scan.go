@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/index"
+	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
 
@@ -48,17 +49,16 @@ func (q *Queue) scan(pages map[int]bool) error {
 		if err != nil {
 			continue
 		}
-		r := &record{kind: Update, to: j.Status, seq: j.Seq, time: j.Modified().UnixMicro(), job: id, size: j.Size,
-			submitted: j.Submitted.UnixMicro()}
-		r.mark(&j)
-		r.setType(j.MediaType)
-		r.setText(text)
+		r := &record.Record{Kind: Update, To: j.Status, Seq: j.Seq, Time: j.Modified().UnixMicro(), Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
+		r.Mark(&j)
+		r.SetType(j.MediaType)
+		r.SetText(text)
 		q.payloadSums(r, &j)
-		c := r.change(0, false)
+		c := r.Change(0, false)
 		q.idx.Apply(&c)
 		q.idx.SetPayloadFiled(id)
 		q.idx.SetFiled(id, where[id])
-		q.idx.LastSubmit = max(q.idx.LastSubmit, r.submitted)
+		q.idx.LastSubmit = max(q.idx.LastSubmit, r.Payload.Submitted)
 		if !j.Consumed.IsZero() {
 			q.idx.LastConsume = max(q.idx.LastConsume, j.Consumed.UnixMicro())
 		}
@@ -81,18 +81,18 @@ func (q *Queue) readJob(id JobID, st Status) (Job, []byte, error) {
 
 // payloadSums gives the record the digests of the payload in the job file. A job
 // file of other hands may have no SHA-256: then it is computed.
-func (q *Queue) payloadSums(r *record, j *Job) {
-	r.md5 = j.MD5()
-	if sha, err := hex.DecodeString(j.Digest(digest.SHA256).Hex); err == nil && len(sha) == len(r.sha) {
-		copy(r.sha[:], sha)
+func (q *Queue) payloadSums(r *record.Record, j *Job) {
+	r.Payload.MD5 = j.MD5()
+	if sha, err := hex.DecodeString(j.Digest(digest.SHA256).Hex); err == nil && len(sha) == len(r.Payload.SHA256) {
+		copy(r.Payload.SHA256[:], sha)
 		return
 	}
-	n, sum, err := q.tree.SumPayload(r.job)
+	n, sum, err := q.tree.SumPayload(r.Job)
 	if err != nil {
-		q.svc.report(Problem{Path: q.tree.Path(tree.Payloads, r.job.String()), Text: err.Error()})
+		q.svc.report(Problem{Path: q.tree.Path(tree.Payloads, r.Job.String()), Text: err.Error()})
 		return
 	}
-	r.size, r.sha = n, sum
+	r.Payload.Size, r.Payload.SHA256 = n, sum
 }
 
 // reconcile makes events of an operator's work while nobody had the home open:
@@ -196,7 +196,7 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 		kind = Delete
 	}
 	q.svc.report(Problem{Path: q.tree.Path(to.String(), id.String()), Text: "moved here from " + from.String() + " by other hands; taken as " + kind.String()})
-	return q.commit(func() ([]*record, error) {
+	return q.commit(func() ([]*record.Record, error) {
 		k := j
 		seq, us := q.next()
 		t := micro(us)
@@ -212,7 +212,7 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 			k.Deleted = t
 		}
 		q.idx.SetFiled(id, to)
-		return []*record{q.recordOf(&k, kind, from, us)}, nil
+		return []*record.Record{q.recordOf(&k, kind, from, us)}, nil
 	})
 }
 
@@ -229,13 +229,13 @@ func (q *Queue) takeLoss(e Entry) error {
 	} else {
 		q.svc.report(Problem{Path: path, Text: "job file lost; written again as far as the index knows the job"})
 	}
-	return q.commit(func() ([]*record, error) {
+	return q.commit(func() ([]*record.Record, error) {
 		k := j
 		seq, us := q.next()
 		k.Seq, k.Status = seq, to
 		q.idx.SetFiled(e.Job, 0)
 		r := q.recordOf(&k, kind, e.Status, us)
-		return []*record{r}, nil
+		return []*record.Record{r}, nil
 	})
 }
 
@@ -255,19 +255,19 @@ func (q *Queue) takeNew(id JobID, st Status, last Seq) error {
 		return q.tree.SetAside(st, id.String(), err.Error())
 	}
 	q.svc.report(Problem{Path: q.tree.Path(st.String(), id.String()), Text: "brought by other hands; taken as " + Submit.String()})
-	r := &record{kind: Submit, to: st, job: id, size: j.Size, submitted: j.Submitted.UnixMicro()}
-	r.setType(j.MediaType)
+	r := &record.Record{Kind: Submit, To: st, Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
+	r.SetType(j.MediaType)
 	q.payloadSums(r, &j)
-	return q.commit(func() ([]*record, error) {
+	return q.commit(func() ([]*record.Record, error) {
 		q.idx.Skip(index.Numbers{Job: id, Seq: last})
 		q.idx.SetPayloadFiled(id)
 		q.idx.SetFiled(id, st)
 		k := j
 		k.Enter(st)
-		r.mark(&k)
-		k.Seq, r.time = q.next()
-		r.seq = k.Seq
-		r.setText(k.AppendText(nil))
-		return []*record{r}, nil
+		r.Mark(&k)
+		k.Seq, r.Time = q.next()
+		r.Seq = k.Seq
+		r.SetText(k.AppendText(nil))
+		return []*record.Record{r}, nil
 	})
 }

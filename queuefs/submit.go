@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
+	"cutie/queuefs/record"
 )
 
 // inlineLimit is up to where a payload travels in the journal.
@@ -93,27 +94,27 @@ func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
 func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	q := s.q
 	jobs := make([]Job, len(s.drafts))
-	recs := make([]*record, len(s.drafts))
+	recs := make([]*record.Record, len(s.drafts))
 	total := 0
 	for i, d := range s.drafts {
 		if d.err != nil {
 			return nil, d.err
 		}
-		r := &record{kind: Submit, to: Pending, size: d.size, mediaType: d.meta.MediaType}
+		r := &record.Record{Kind: Submit, To: Pending, Payload: record.Payload{Size: d.size, MediaType: d.meta.MediaType}}
 		digests, err := d.digests()
 		if err != nil {
 			return nil, err
 		}
-		d.sum.Sum(r.sha[:0])
+		d.sum.Sum(r.Payload.SHA256[:0])
 		if d.file == nil {
-			r.flags = recInline
+			r.Flags = record.Inline
 		} else {
-			r.flags, r.temp = recTemp, d.file.Name()
+			r.Flags, r.Temp = record.InTemp, d.file.Name()
 		}
 		m := &d.meta
 		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
 			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests, Destruction: m.Destruction}
-		r.md5 = jobs[i].MD5()
+		r.Payload.MD5 = jobs[i].MD5()
 		recs[i] = r
 		total += len(d.buf) + 1024 + len(m.Sidecar)
 	}
@@ -136,7 +137,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			return nil, err
 		}
 	}
-	err = q.commit(func() ([]*record, error) {
+	err = q.commit(func() ([]*record.Record, error) {
 		batch := ""
 		if s.group {
 			batch = job.BatchName(q.idx.Minted().Job+1, len(jobs))
@@ -151,9 +152,9 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 				return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
 			}
 			j.ID = number
-			j.Seq, r.time = q.next()
-			j.Submitted = micro(r.time)
-			r.seq, r.job, r.submitted = j.Seq, j.ID, r.time
+			j.Seq, r.Time = q.next()
+			j.Submitted = micro(r.Time)
+			r.Seq, r.Job, r.Payload.Submitted = j.Seq, j.ID, r.Time
 			m := &s.drafts[i].meta
 			if j.Extra = m.Extra; m.Name != nil {
 				j.Extra = append(slices.Clip(j.Extra), m.Name(j.ID))
@@ -164,9 +165,9 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			if i == 0 && s.former != 0 {
 				j.Extra = job.With(j.Extra, job.RequeuedFrom, s.former.String())
 			}
-			r.mark(j)
-			r.setText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
-			r.payload = s.drafts[i].buf
+			r.Mark(j)
+			r.SetText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
+			r.Payload.Data = s.drafts[i].buf
 		}
 		if s.former == 0 {
 			return recs, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cutie/queuefs/journal"
+	"cutie/queuefs/record"
 )
 
 // transition journals one event of kind for each of the claimed jobs. edit gets
@@ -41,10 +42,10 @@ func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) 
 	for i := range jobs {
 		ids[i] = jobs[i].ID
 	}
-	var recs []*record
+	var recs []*record.Record
 	var still []JobID // as they were
-	err := q.commit(func() ([]*record, error) {
-		recs, still = make([]*record, 0, len(jobs)), nil
+	err := q.commit(func() ([]*record.Record, error) {
+		recs, still = make([]*record.Record, 0, len(jobs)), nil
 		for i := range jobs {
 			jobs[i] = from[i]
 			j, before := &jobs[i], q.idx.Minted()
@@ -80,12 +81,11 @@ func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) 
 
 // recordOf returns the journal record with the state j; the facts of the
 // payload are from the index. q.mu is held.
-func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record {
-	r := &record{kind: kind, from: from, seq: j.Seq, time: us, job: j.ID, size: j.Size,
-		submitted: j.Submitted.UnixMicro()}
-	r.mark(j)
-	r.setType(j.MediaType)
-	r.sums(q.idx, j.ID)
-	r.setText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
+func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record.Record {
+	r := &record.Record{Kind: kind, From: from, Seq: j.Seq, Time: us, Job: j.ID, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
+	r.Mark(j)
+	r.SetType(j.MediaType)
+	r.Sums(q.idx, j.ID)
+	r.SetText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
 	return r
 }

@@ -1,0 +1,276 @@
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+)
+
+// A Record is one event in the journal. It holds the whole new state of its
+// job, so that replaying it twice, or on top of a later state, ends right. One
+// of job 0 is of queue-info.txt, whose facts stand where a job has those of its
+// payload.
+//
+//	kind | from | to | flags | seq u64 | time µs i64 | job u64
+//	size i64 | submitted µs i64 | SHA-256 of payload | SHA-256 of job file
+//	length of queue u16, media type u16, job file u32, temporary name u16 | outcome | length of MD5
+//	MD5 of payload, if known | queue | media type | temporary name | job file | payload
+//
+// The flags have the bit slim. Records without it are of an earlier layout,
+// with 16 octets of MD5 behind either SHA-256.
+type Record struct {
+	Kind      job.Kind
+	From, To  job.Status
+	Flags     byte
+	Outcome   job.Outcome
+	Seq       job.Seq
+	Time      int64 // µs
+	Job       job.ID
+	Queue     string
+	Payload   Payload
+	File      File
+	Temp      string // file of a large payload or, before a slash and its name, of a result; to be renamed
+	LeaseEnds int64  // µs; 0 if there is no lease, or when read
+	Destroy   int64  // destruction of the job, likewise
+	wide      bool   // read in the earlier layout
+}
+
+// A Payload has the facts of the payload of a job, or of queue-info.txt.
+type Payload struct {
+	Size      int64
+	Submitted int64 // µs
+	SHA256    [32]byte
+	MD5       [16]byte // zero: unknown
+	MediaType string
+	Data      []byte // nil: it is not in the record
+}
+
+// A File is the job file of a record.
+type File struct {
+	Text   []byte
+	Size   int // also where Text is out of reach
+	SHA256 [32]byte
+}
+
+// Flags of a record.
+const (
+	Inline   = 1 << iota // the payload follows
+	InTemp               // the payload is in a temporary file
+	Held                 // the job is on hold
+	Leased               // the consumer of the job has a lease
+	Results              // the job has results
+	Result               // the last one is in a temporary file
+	Retained             // the job file says how long the job is retained
+	slim     = 1 << 7    // the layout is not the earlier one
+)
+
+// Lengths of the fixed part in either layout.
+const (
+	minFixed = 4 + 24 + 16 + 64 + 12
+	MaxFixed = minFixed + 32
+	MaxHead  = MaxFixed + job.MaxQueueID + job.MaxLabel + maxTemp // and the names, at most
+)
+
+// maxTemp bounds the name of a temporary file, or of a result and a slash and such
+// a name.
+const maxTemp = 512
+
+// head returns the length of what comes before the name of the queue.
+func (r *Record) head() int {
+	switch {
+	case r.wide:
+		return MaxFixed
+	case r.Payload.MD5 != [16]byte{}:
+		return minFixed + len(r.Payload.MD5)
+	}
+	return minFixed
+}
+
+// PayloadAt is where in the record its payload begins.
+func (r *Record) PayloadAt() int {
+	return r.head() + len(r.Queue) + len(r.Payload.MediaType) + len(r.Temp) + r.File.Size
+}
+
+// Append adds the record without its payload to dst.
+func (r *Record) Append(dst []byte) []byte {
+	le := binary.LittleEndian
+	dst = append(dst, byte(r.Kind), byte(r.From), byte(r.To), r.Flags|slim)
+	dst = le.AppendUint64(dst, uint64(r.Seq))
+	dst = le.AppendUint64(dst, uint64(r.Time))
+	dst = le.AppendUint64(dst, uint64(r.Job))
+	dst = le.AppendUint64(dst, uint64(r.Payload.Size))
+	dst = le.AppendUint64(dst, uint64(r.Payload.Submitted))
+	dst = append(dst, r.Payload.SHA256[:]...)
+	dst = append(dst, r.File.SHA256[:]...)
+	dst = le.AppendUint16(dst, uint16(len(r.Queue)))
+	dst = le.AppendUint16(dst, uint16(len(r.Payload.MediaType)))
+	dst = le.AppendUint32(dst, uint32(len(r.File.Text)))
+	dst = le.AppendUint16(dst, uint16(len(r.Temp)))
+	md5 := r.Payload.MD5[:r.head()-minFixed]
+	dst = append(dst, byte(r.Outcome), byte(len(md5)))
+	dst = append(dst, md5...)
+	dst = append(dst, r.Queue...)
+	dst = append(dst, r.Payload.MediaType...)
+	dst = append(dst, r.Temp...)
+	return append(dst, r.File.Text...)
+}
+
+// ErrForm is the error for octets without the form of a record.
+var ErrForm = errors.New("journal record does not parse")
+
+// Parse reads the record that src begins with. The fixed part and the names are
+// copied; text and payload are slices of src, as far as src reaches.
+func (r *Record) Parse(src []byte) error {
+	le := binary.LittleEndian
+	if len(src) < minFixed {
+		return ErrForm
+	}
+	fixed := minFixed
+	if r.wide = src[3]&slim == 0; r.wide {
+		if fixed = MaxFixed; len(src) < fixed {
+			return ErrForm
+		}
+	}
+	end := src[fixed-12 : fixed] // of the fixed part
+	nq, nm, nx, nt := int(le.Uint16(end)), int(le.Uint16(end[2:])), int(le.Uint32(end[4:])), int(le.Uint16(end[8:]))
+	n := fixed + int(end[11])
+	names := n + nq + nm + nt
+	if len(src) < names {
+		return ErrForm
+	}
+	r.Kind, r.From, r.To, r.Flags = job.Kind(src[0]), job.Status(src[1]), job.Status(src[2]), src[3]&^slim
+	r.Outcome = job.Outcome(end[10])
+	if r.From > job.Deleted || r.To > job.Deleted || r.Outcome > job.Aborted {
+		return fmt.Errorf("%w: status", ErrForm)
+	}
+	r.Seq = job.Seq(le.Uint64(src[4:]))
+	r.Time = int64(le.Uint64(src[12:]))
+	r.Job = job.ID(le.Uint64(src[20:]))
+	r.Payload.Size = int64(le.Uint64(src[28:]))
+	r.Payload.Submitted = int64(le.Uint64(src[36:]))
+	copy(r.Payload.SHA256[:], src[44:])
+	if r.wide {
+		copy(r.Payload.MD5[:], src[76:])
+		copy(r.File.SHA256[:], src[92:])
+	} else {
+		r.Payload.MD5 = [16]byte{}
+		copy(r.Payload.MD5[:], src[fixed:n])
+		copy(r.File.SHA256[:], src[76:])
+	}
+	if r.head() != n {
+		return ErrForm
+	}
+	r.Queue = intern(r.Queue, src[n:n+nq])
+	n += nq
+	r.Payload.MediaType = intern(r.Payload.MediaType, src[n:n+nm])
+	n += nm
+	r.Temp = string(src[n : n+nt])
+	n += nt
+	r.File.Text, r.Payload.Data, r.File.Size = nil, nil, nx
+	if len(src) >= n+nx {
+		r.File.Text = src[n : n+nx]
+		if end := int64(n+nx) + r.Payload.Size; r.Flags&Inline != 0 && r.Payload.Size >= 0 && end >= 0 && int64(len(src)) >= end {
+			r.Payload.Data = src[n+nx : end : end]
+		}
+	}
+	return nil
+}
+
+// instant returns the time of microseconds since 1970.
+func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// micros is the opposite, 0 for the zero time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// intern returns old if it equals b, so that runs of equal names cost nothing.
+func intern(old string, b []byte) string {
+	if old == string(b) {
+		return old
+	}
+	return string(b)
+}
+
+// Event returns the part of the record for followers.
+func (r *Record) Event() job.Event {
+	typ := r.Payload.MediaType
+	if typ == "" {
+		typ = job.DefaultMediaType
+	}
+	at := instant(r.Time)
+	switch {
+	case r.Kind == job.Phase:
+		return job.Event{Seq: r.Seq, Time: at, Kind: r.Kind}
+	case r.Job == 0:
+		return job.Event{Seq: r.Seq, Time: at, Kind: r.Kind,
+			File: job.Facts{Length: r.Payload.Size, SHA256: r.Payload.SHA256, Type: typ, Modified: instant(r.Payload.Submitted)}}
+	}
+	return job.Event{
+		Seq: r.Seq, Time: at, Kind: r.Kind, Job: r.Job, From: r.From, To: r.To,
+		Payload: job.Facts{Length: r.Payload.Size, SHA256: r.Payload.SHA256, MD5: r.Payload.MD5, Type: typ, Modified: instant(r.Payload.Submitted)},
+		File:    job.Facts{Length: int64(r.File.Size), SHA256: r.File.SHA256, Type: job.FileType, Modified: at},
+	}
+}
+
+// SetType gives the record the media type of its job. Other hands may have put
+// an impossible one into the job file; the index then knows none.
+func (r *Record) SetType(t string) {
+	if r.Payload.MediaType = t; len(t) > job.MaxLabel {
+		r.Payload.MediaType = ""
+	}
+}
+
+// Mark makes the record say where j stands.
+func (r *Record) Mark(j *job.Job) {
+	var m index.Standing
+	if j.Status != 0 {
+		m = index.StandingOf(j)
+	}
+	r.To, r.Outcome, r.LeaseEnds, r.Destroy = m.Status, m.Outcome, 0, 0
+	r.Flags &^= Held | Leased | Results | Retained
+	if m.Held {
+		r.Flags |= Held
+	}
+	if m.Leased {
+		r.Flags |= Leased
+		r.LeaseEnds = j.Lease.Ends.UnixMicro()
+	}
+	if m.Results {
+		r.Flags |= Results
+	}
+	if m.Retained {
+		r.Flags |= Retained
+		r.Destroy = micros(j.Destruction)
+	}
+}
+
+// SetText gives the record the job file and its digest.
+func (r *Record) SetText(text []byte) {
+	r.File.Text, r.File.Size = text, len(text)
+	r.File.SHA256 = sha256.Sum256(text)
+}
+
+// Change returns the change of the record, with its number or 0.
+func (r *Record) Change(at journal.LSN, replayed bool) index.Change {
+	return index.Change{Kind: r.Kind, Job: r.Job, Seq: r.Seq, Time: r.Time, LeaseEnds: r.LeaseEnds, Destroy: r.Destroy,
+		Standing: index.Standing{Status: r.To, Outcome: r.Outcome, Held: r.Flags&Held != 0, Leased: r.Flags&Leased != 0,
+			Results: r.Flags&Results != 0, Retained: r.Flags&Retained != 0},
+		FileLength: r.File.Size, FileSHA256: r.File.SHA256, Size: r.Payload.Size, Submitted: r.Payload.Submitted, SHA256: r.Payload.SHA256, MD5: r.Payload.MD5,
+		MediaType: r.Payload.MediaType, At: at, Inline: r.Flags&Inline != 0, Replayed: replayed}
+}
+
+// Sums gives the record the payload's digests in the index.
+func (r *Record) Sums(x *index.Index, id job.ID) {
+	j, _ := x.Known(id)
+	r.Payload.SHA256, r.Payload.MD5 = j.SHA256, j.MD5
+}

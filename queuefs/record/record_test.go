@@ -1,0 +1,136 @@
+package record
+
+import (
+	"encoding/hex"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"cutie/queuefs/job"
+)
+
+func someRecord() *Record {
+	r := &Record{Kind: job.Consume, From: job.Pending, To: job.Consumed, Flags: Inline | Leased | Results, Outcome: job.Failed, Seq: 7, Time: 1e15, Job: 42, Queue: "jobs", Temp: "cutie-tmp-1-2", Payload: Payload{Size: 4, Submitted: 1e14, MediaType: "text/plain", Data: []byte("data")}}
+	r.SetText([]byte("identifier: j000000000042\n"))
+	r.Payload.SHA256[0], r.Payload.MD5[15] = 1, 2
+	return r
+}
+
+// encoded is a record as it stands in the journal.
+func encoded(r *Record) []byte { return append(r.Append(nil), r.Payload.Data...) }
+
+func TestRecordReadsAsWritten(t *testing.T) {
+	for _, change := range []func(r *Record){
+		func(*Record) {},
+		func(r *Record) { r.Payload.Data, r.Flags = nil, 0 },
+		func(r *Record) { r.Payload.Data, r.Payload.Size = []byte{}, 0 },
+		func(r *Record) { r.Queue, r.Payload.MediaType, r.Temp = "", "", "" },
+		func(r *Record) { r.SetText(nil) },
+		func(r *Record) { r.Payload.MD5 = [16]byte{} },
+	} {
+		want := someRecord()
+		change(want)
+		b := encoded(want)
+		got := Record{Queue: "jobs", Payload: Payload{MediaType: "x"}}
+		if err := got.Parse(append(b, "what follows"...)); err != nil {
+			t.Fatal(err)
+		}
+		if len(want.File.Text) == 0 {
+			want.File.Text, got.File.Text = nil, nil
+		}
+		if !reflect.DeepEqual(&got, want) {
+			t.Errorf("got %+v\nwant %+v", got, *want)
+		}
+		if want.Payload.Data != nil && string(b[want.PayloadAt():]) != string(want.Payload.Data) {
+			t.Error("the payload is not where it is said to be")
+		}
+		// Cut anywhere it is an error, or lacks what is cut.
+		for n := range b {
+			if err := got.Parse(b[:n]); err == nil && (n < minFixed || got.Payload.Data != nil && len(want.Payload.Data) > 0) {
+				t.Errorf("cut to %d octets: got %+v", n, got)
+			}
+		}
+	}
+}
+
+// widen returns the record in the earlier layout.
+func widen(r *Record) []byte {
+	b := encoded(r)
+	zeros := make([]byte, 16)
+	wide := slices.Concat(b[:76], r.Payload.MD5[:], b[76:108], zeros, b[108:minFixed], b[r.head():])
+	wide[3] &^= slim
+	wide[MaxFixed-1] = 0
+	return wide
+}
+
+func TestRecordOfTheEarlierLayoutReads(t *testing.T) {
+	want := someRecord()
+	b := widen(want)
+	want.wide = true
+	var got Record
+	if err := got.Parse(b); err != nil || !reflect.DeepEqual(&got, want) {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, *want)
+	}
+	if string(b[got.PayloadAt():]) != string(want.Payload.Data) {
+		t.Error("the payload is not where it is said to be")
+	}
+	for n := range b {
+		if err := got.Parse(b[:n]); err == nil && (n < MaxFixed || got.Payload.Data != nil) {
+			t.Errorf("cut to %d octets: got %+v", n, got)
+		}
+	}
+}
+
+// FuzzRecord reads whatever it gets, without falling, and writes what it could
+// read as it was.
+func FuzzRecord(f *testing.F) {
+	r := someRecord()
+	b := encoded(r)
+	f.Add(b)
+	f.Add(b[:minFixed])
+	r = &Record{Kind: job.Phase, Seq: 8, Time: 1e15, Queue: "jobs", File: File{Text: []byte("u1 PENDING")}}
+	b = encoded(r)
+	f.Add(b)
+	f.Add(make([]byte, minFixed))
+	f.Add(widen(someRecord()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r Record
+		if r.Parse(b) != nil {
+			return
+		}
+		r.Event()
+		if r.File.Text == nil || r.File.Size != len(r.File.Text) || r.Payload.Data == nil && r.Flags&Inline != 0 {
+			return // src did not reach that far
+		}
+		r.wide = false // it is written in the other layout
+		again := encoded(&r)
+		var s Record
+		if err := s.Parse(again); err != nil {
+			t.Fatalf("%v: %+v", err, r)
+		}
+		if !reflect.DeepEqual(s, r) {
+			t.Fatalf("got %+v\nwant %+v", s, r)
+		}
+	})
+}
+
+// TestRecordKeepsItsForm compares records with ones of former versions, octet by octet.
+func TestRecordKeepsItsForm(t *testing.T) {
+	data, err := os.ReadFile("testdata/records")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := someRecord()
+	full.Flags |= Retained
+	large := someRecord()
+	large.Payload.MD5, large.Flags, large.Temp, large.Payload.Data = [16]byte{}, InTemp|Held, "cutie-tmp-3", nil
+	phase := &Record{Kind: job.Phase, Seq: 8, Time: 1e15, Queue: "jobs", File: File{Text: []byte("u1 PENDING")}}
+	lines := strings.Fields(string(data))
+	for i, b := range [][]byte{encoded(full), encoded(large), encoded(phase), widen(someRecord())} {
+		if got := hex.EncodeToString(b); got != lines[i] {
+			t.Errorf("record %d: got %s\nwant %s", i, got, lines[i])
+		}
+	}
+}
