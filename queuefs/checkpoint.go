@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
 )
 
@@ -112,7 +113,7 @@ func (s *Service) tryCheckpoint(closing bool) error {
 		// Earlier writes are in doubt, and a second sync would not tell. The
 		// cache may go on showing them, and the note of the doubt as well,
 		// until the machine restarts. Until then all files are written again.
-		_ = s.ixdir.Put(doubtFile, nil)
+		_ = s.ixdir.Put(indexfile.DoubtName, nil)
 		s.fail(err)
 		return errors.Join(ErrFailed, err)
 	}
@@ -130,15 +131,15 @@ func (s *Service) tryCheckpoint(closing bool) error {
 	if s.follower == nil && s.keep != 0 && log.Held <= maxKeep {
 		keep = s.keep
 	}
-	c := checkpointFile{past: mark, keep: keep, clean: closing}
-	if err := s.checkpointFile().Write(c.file()); err != nil {
+	c := indexfile.Checkpoint{Past: mark, Keep: keep, Clean: closing}
+	if err := indexfile.CheckpointIn(s.ixdir).Write(c.Text()); err != nil {
 		return storageError(err)
 	}
 	for i := range staged {
 		staged[i].kept = true
 	}
 	if s.doubt.Load() {
-		if err := s.ixdir.Remove(doubtFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.ixdir.Remove(indexfile.DoubtName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return storageError(err)
 		}
 		s.doubt.Store(false)
@@ -231,18 +232,28 @@ func (q *Queue) stage(at journal.LSN, closing bool) (st *stagedPages, err error)
 	}
 	q.mu.RLock()
 	x := q.indexed(at)
-	x.pages, _ = q.idx.Held()
+	x.Pages, _ = q.idx.Held()
 	q.mu.RUnlock()
 	if closing {
-		if x.dirs, err = q.tree.Changed(); err != nil {
+		if x.Dirs, err = q.tree.Changed(); err != nil {
 			return st, err
 		}
 	}
-	tmp, err := queueIndexIn(st.dir, q.id).Stage(x.file())
+	tmp, err := indexfile.QueueIn(st.dir, q.id).Stage(x.Text())
 	if err == nil {
-		st.names = append(st.names, [2]string{tmp, queueFile})
+		st.names = append(st.names, [2]string{tmp, indexfile.QueueName})
 	}
 	return st, err
+}
+
+// indexed returns the contents of the file for the queue; q.mu is held.
+func (q *Queue) indexed(at journal.LSN) indexfile.Queue {
+	x := indexfile.Queue{Last: q.idx.Last(), Submitted: q.idx.LastSubmit, Consumed: q.idx.LastConsume,
+		Created: q.set.info.Created.UnixMicro(), Types: q.idx.MediaTypes(), Info: q.set.announced, At: at, Since: q.life.since, Before: q.life.before}
+	if !q.set.made {
+		x.Settings = q.set.file
+	}
+	return x
 }
 
 // indexDir opens the directory of the index pages of the queue, to be closed.

@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
 	"cutie/queuefs/tree"
 )
 
@@ -114,8 +115,8 @@ func (q *Queue) begin() error {
 	q.set.announced = q.set.facts.SHA256 // the queue begins with this file
 	q.life.since = q.svc.log.Stats().Next
 	x := q.indexed(q.life.since)
-	x.bare, x.empty = true, q.idx.Pages() == 0
-	return queueIndexIn(dir, q.id).Write(x.file())
+	x.Bare, x.Empty = true, q.idx.Pages() == 0
+	return indexfile.QueueIn(dir, q.id).Write(x.Text())
 }
 
 // beginAgain is for a journal taken away by other hands: its numbers begin

@@ -1,18 +1,16 @@
 package queuefs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 )
 
@@ -59,12 +57,12 @@ func (s *Service) formerDir(id string) (*durable.Dir, error) {
 // indexedNumbers returns the highest numbers in the files of an index. Without
 // a queue file that verifies, all numbers of a page count as given out.
 func (s *Service) indexedNumbers(dir *durable.Dir, queue string) (last index.Numbers, err error) {
-	x, err := readQueueIndex(dir, queue)
+	x, err := indexfile.ReadQueue(dir, queue)
 	switch {
 	case err == nil:
-		return index.Numbers{Job: x.last.Job, Seq: x.last.Seq}, nil
+		return index.Numbers{Job: x.Last.Job, Seq: x.Last.Seq}, nil
 	case errors.Is(err, durable.ErrDamaged):
-		if last, err = s.salvage(dir, queueFile, err); err != nil {
+		if last, err = s.salvage(dir, indexfile.QueueName, err); err != nil {
 			return last, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -95,25 +93,7 @@ func (s *Service) salvage(dir *durable.Dir, name string, why error) (last index.
 	if err != nil && !errors.Is(err, durable.ErrTooLong) {
 		return last, err
 	}
-	believe := func(n index.Numbers) {
-		if n.Job <= job.MaxID/2 && n.Seq <= job.MaxID/2 {
-			last = last.Max(n)
-		}
-	}
-	for line := range bytes.Lines(data) {
-		name, value, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), ": ")
-		n, err := strconv.ParseUint(value, 10, 64)
-		switch {
-		case err == nil && name == "job":
-			believe(index.Numbers{Job: JobID(n)})
-		case err == nil && name == "sequence":
-			believe(index.Numbers{Seq: Seq(n)})
-		case name != "crc" && name != "seal":
-			if n, err := parseNumbers(value); err == nil {
-				believe(n) // a line of the old file
-			}
-		}
-	}
+	last = indexfile.Salvage(data)
 	for _, q := range s.Queues() {
 		last = last.Max(q.numbers())
 	}
@@ -151,8 +131,8 @@ func (s *Service) keepNumbers(id string, last index.Numbers) error {
 		return err
 	}
 	defer dir.Close()
-	x := queueIndex{last: last, types: []string{""}, bare: true}
-	return queueIndexIn(dir, id).Write(x.file())
+	x := indexfile.Queue{Last: last, Types: []string{""}, Bare: true}
+	return indexfile.QueueIn(dir, id).Write(x.Text())
 }
 
 // forgetIndex removes the index of a queue, except for its last numbers.
@@ -177,7 +157,7 @@ func (s *Service) forgetIndex(id string) error {
 		return err
 	}
 	for _, name := range gone {
-		if name != queueFile {
+		if name != indexfile.QueueName {
 			if err := dir.RemoveTree(name); err != nil {
 				return err
 			}
@@ -197,10 +177,7 @@ func (s *Service) retireStrays() error {
 }
 
 // oldFormer returns the last numbers of a queue by the file log/index/former of
-// older homes; nobody writes it any more:
-//
-//	name of the queue: job number, a blank, event number
-//	*: the same, for all other names
+// older homes; nobody writes it any more.
 func (s *Service) oldFormer(id string) (last index.Numbers, err error) {
 	const name = "former"
 	data, err := s.ixdir.ReadFile(name, nil, 16<<20)
@@ -208,40 +185,10 @@ func (s *Service) oldFormer(id string) (last index.Numbers, err error) {
 		return last, nil
 	}
 	if err == nil {
-		data, err = unseal(data)
-	}
-	var r anvl.Record
-	if err == nil {
-		r, err = anvl.ParseRecord(data)
+		last, err = indexfile.ParseFormer(data, id)
 	}
 	if err != nil {
 		return s.salvage(s.ixdir, name, err)
 	}
-	for _, e := range r {
-		if e.Name == id || e.Name == "*" {
-			n, err := parseNumbers(e.Value)
-			if err != nil {
-				return s.salvage(s.ixdir, name, err)
-			}
-			last = last.Max(n)
-		}
-	}
 	return last, nil
-}
-
-// parseNumbers also reads lines without an event number, which are older.
-func parseNumbers(text string) (n index.Numbers, err error) {
-	first, second, two := strings.Cut(text, " ")
-	j, err := strconv.ParseUint(first, 10, 64)
-	e := uint64(0)
-	if err == nil && two {
-		e, err = strconv.ParseUint(second, 10, 64)
-	}
-	if err == nil && (j > job.MaxID || e > maxSeq) {
-		err = fmt.Errorf("%.60q is out of reach", text)
-	}
-	if err != nil {
-		return n, err
-	}
-	return index.Numbers{Job: JobID(j), Seq: Seq(e)}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/indexfile"
 )
 
 // A damaged queue-info.txt neither keeps a home from opening nor takes its queue
@@ -72,11 +73,11 @@ func keptSettings(index *durable.Dir, id string) (text []byte, created time.Time
 		var dir *durable.Dir
 		if dir, err = all.Sub(id); err == nil {
 			defer dir.Close()
-			var x queueIndex
-			if x, err = readQueueIndex(dir, id); err == nil && x.created != 0 {
-				created = micro(x.created)
+			var x indexfile.Queue
+			if x, err = indexfile.ReadQueue(dir, id); err == nil && x.Created != 0 {
+				created = micro(x.Created)
 			}
-			text = x.settings
+			text = x.Settings
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrDamaged) { // reported when the queue is opened

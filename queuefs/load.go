@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"slices"
 
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
 	"cutie/queuefs/record"
@@ -24,7 +26,7 @@ func (s *Service) load() error {
 	if err != nil {
 		return err
 	}
-	_, e := s.ixdir.Stat(doubtFile)
+	_, e := s.ixdir.Stat(indexfile.DoubtName)
 	s.doubt.Store(!errors.Is(e, fs.ErrNotExist))
 	data, err := s.home.ReadFile(queuesName, nil, 64<<20)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +49,7 @@ func (s *Service) load() error {
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", id, err)
 		}
-		look[q], fresh[q] = was.scanned || was.changed && c.clean, was.fresh
+		look[q], fresh[q] = was.scanned || was.changed && c.Clean, was.fresh
 	}
 	if err := s.replay(c); err != nil {
 		return err
@@ -72,7 +74,7 @@ func (s *Service) load() error {
 	}
 	// After a crash before this, the next start takes in the rest of the
 	// changes by hand.
-	if c.clean || c.former || !indexed {
+	if c.Clean || c.Former || !indexed {
 		if err := s.markOpen(c); err != nil {
 			return err
 		}
@@ -85,20 +87,39 @@ func (s *Service) load() error {
 	return nil
 }
 
+// readCheckpoint returns the zero value and false without a file that verifies.
+func (s *Service) readCheckpoint() (c indexfile.Checkpoint, ok bool, err error) {
+	var r anvl.Record
+	data, err := indexfile.CheckpointIn(s.ixdir).Read()
+	if err == nil {
+		r, err = anvl.ParseRecord(data)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return c, false, nil
+	} else if !errors.Is(err, durable.ErrDamaged) {
+		return c, false, err
+	}
+	if err != nil {
+		s.report(Problem{Path: logDir + "/" + indexDir + "/" + indexfile.CheckpointName, Text: err.Error() + "; the index is made again from the directories"})
+		return c, false, nil
+	}
+	c, err = indexfile.ParseCheckpoint(r)
+	return c, err == nil, err
+}
+
 // markOpen records an open home, one that was not closed in order. The file
 // does not grow, so a home on a full disk can be opened.
-func (s *Service) markOpen(c checkpointFile) error {
-	c.clean = false
-	err := s.checkpointFile().Write(c.file())
+func (s *Service) markOpen(c indexfile.Checkpoint) error {
+	c.Clean = false
+	err := indexfile.CheckpointIn(s.ixdir).Write(c.Text())
 	if errors.Is(storageError(err), ErrNoSpace) {
-		return s.checkpointFile().Rewrite(c.file())
+		return indexfile.CheckpointIn(s.ixdir).Rewrite(c.Text())
 	}
 	return err
 }
 
 // replay opens the journal and applies the records after the checkpoint, by the
 // code of normal use.
-func (s *Service) replay(c checkpointFile) error {
+func (s *Service) replay(c indexfile.Checkpoint) error {
 	logs, err := s.home.Sub(logDir)
 	if err != nil {
 		return err
@@ -107,7 +128,7 @@ func (s *Service) replay(c checkpointFile) error {
 	if s.jdir, err = logs.MakeSub(journalDir); err != nil {
 		return err
 	}
-	log, err := segment.Open(s.jdir, segment.Options{From: c.from(), Batch: c.batch, Size: s.opts.Segment, Spare: s.canSpare,
+	log, err := segment.Open(s.jdir, segment.Options{From: c.From(), Batch: c.Batch, Size: s.opts.Segment, Spare: s.canSpare,
 		Report: func(name, text string) {
 			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
 		}})
@@ -115,7 +136,7 @@ func (s *Service) replay(c checkpointFile) error {
 		return err
 	}
 	s.log = log
-	s.past, s.keep = c.past, c.from()
+	s.past, s.keep = c.Past, c.From()
 	if st := log.Stats(); s.keep == 0 && st.First < st.Next {
 		s.keep = st.First // a follower without a checkpoint wants everything
 	}
@@ -183,7 +204,7 @@ type loaded struct {
 }
 
 // loadIndex reads the pages of a queue.
-func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error) {
+func (q *Queue) loadIndex(c indexfile.Checkpoint, indexed bool) (was loaded, err error) {
 	dir, err := q.indexDir()
 	if err != nil {
 		return was, err
@@ -201,18 +222,18 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	}
 	if ok {
 		// The numbers never go back, whatever becomes of the pages.
-		q.idx.SetMediaTypes(x.types)
-		q.idx.Reach(x.last)
-		q.idx.LastSubmit, q.idx.LastConsume = x.submitted, x.consumed
-		q.life.since, q.life.before, q.set.announced = x.since, x.before, x.info
+		q.idx.SetMediaTypes(x.Types)
+		q.idx.Reach(x.Last)
+		q.idx.LastSubmit, q.idx.LastConsume = x.Submitted, x.Consumed
+		q.life.since, q.life.before, q.set.announced = x.Since, x.Before, x.Info
 	} else if err := q.recount(); err != nil {
 		return was, err
 	}
-	if !indexed || !ok || x.bare {
+	if !indexed || !ok || x.Bare {
 		if err := dropPages(dir); err != nil {
 			return was, err
 		}
-		if was.fresh = indexed && ok && x.empty; was.fresh {
+		if was.fresh = indexed && ok && x.Empty; was.fresh {
 			return was, nil
 		}
 		was.scanned = true
@@ -220,14 +241,14 @@ func (q *Queue) loadIndex(c checkpointFile, indexed bool) (was loaded, err error
 	}
 	// After a crash between this file and its checkpoint, pages may be older
 	// than the file.
-	if was.scanned, err = q.loadPages(dir, x.pages, x.at <= c.past); err != nil {
+	if was.scanned, err = q.loadPages(dir, x.Pages, x.At <= c.Past); err != nil {
 		return was, err
 	}
 	if err := q.findPacks(dir); err != nil {
 		return was, err
 	}
 	at, err := q.tree.Changed()
-	was.changed = at != x.dirs
+	was.changed = at != x.Dirs
 	return was, err
 }
 
@@ -244,13 +265,13 @@ func (q *Queue) recount() error {
 
 // readQueueIndex returns false without a queue file that verifies: the queue
 // was made or brought since the last checkpoint, or the file is damaged.
-func (q *Queue) readQueueIndex(dir *durable.Dir) (x queueIndex, ok bool, err error) {
-	x, err = readQueueIndex(dir, q.id)
+func (q *Queue) readQueueIndex(dir *durable.Dir) (x indexfile.Queue, ok bool, err error) {
+	x, err = indexfile.ReadQueue(dir, q.id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return x, false, nil
 	case errors.Is(err, durable.ErrDamaged):
-		q.svc.report(Problem{Path: q.indexPath(queueFile), Text: err.Error() + "; the index is made again from the directories"})
+		q.svc.report(Problem{Path: q.indexPath(indexfile.QueueName), Text: err.Error() + "; the index is made again from the directories"})
 		return x, false, nil
 	}
 	return x, err == nil, err
@@ -268,7 +289,7 @@ func dropPages(dir *durable.Dir) error {
 
 func pageNumbers(dir *durable.Dir) (numbers []int, err error) {
 	err = dir.Names(func(name string) {
-		if n, ok := parsePageName(name); ok {
+		if n, ok := indexfile.ParsePageName(name); ok {
 			numbers = append(numbers, n)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/indexfile"
 	"cutie/queuefs/namaste"
 )
 
@@ -90,15 +91,15 @@ func dropIndex(ix *durable.Dir) error {
 // distrust lets the directories of a queue without pages be read, although the
 // journal should have all jobs.
 func distrust(d *durable.Dir, queue string) error {
-	x, err := readQueueIndex(d, queue)
+	x, err := indexfile.ReadQueue(d, queue)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrDamaged), err == nil && !x.empty:
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrDamaged), err == nil && !x.Empty:
 		return nil
 	case err != nil:
 		return err
 	}
-	x.empty = false
-	return queueIndexIn(d, queue).Write(x.file())
+	x.Empty = false
+	return indexfile.QueueIn(d, queue).Write(x.Text())
 }
 
 // rebuildQueues lists every queue directory in queues.txt and gives it the

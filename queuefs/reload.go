@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"cutie/queuefs/indexfile"
 )
 
 // Reload takes in changes by other hands to queues.txt, to the queue-info.txt
@@ -146,7 +148,7 @@ func (s *Service) takeIn(id string) error {
 	}
 	// The directories have the jobs. The journal's records of the name were not
 	// served, or are of a removed queue, and do not come back.
-	if _, err = q.loadIndex(checkpointFile{}, false); err == nil {
+	if _, err = q.loadIndex(indexfile.Checkpoint{}, false); err == nil {
 		if err = q.begin(); err == nil {
 			err = q.reconcile(false)
 		}

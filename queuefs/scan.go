@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
@@ -152,12 +153,9 @@ func (q *Queue) reconcile(fresh bool) error {
 // the index has eight bytes for each page of them.
 const maxGap = 1 << 32
 
-// maxSeq is the highest event number taken from a job file, and maxYears the
-// limit for its dates in the future: later events and dates count from them.
-const (
-	maxSeq   = 1 << 62
-	maxYears = 10
-)
+// maxYears is how far ahead the dates of a job file may be: later dates count from
+// them.
+const maxYears = 10
 
 // inReach refuses a job with a number so high that the index would fill the
 // memory, or with an event after which none could follow.
@@ -165,7 +163,7 @@ func (q *Queue) inReach(j *Job) error {
 	switch {
 	case j.ID > q.idx.Minted().Job+maxGap:
 		return fmt.Errorf("its number is more than %d beyond the highest one, %v", uint64(maxGap), q.idx.Minted().Job)
-	case j.Seq > maxSeq:
+	case j.Seq > job.MaxSeq:
 		return fmt.Errorf("its sequence number %d is out of reach", j.Seq)
 	case j.Modified().After(q.svc.opts.Now().AddDate(maxYears, 0, 0)):
 		return fmt.Errorf("its dates are more than %d years ahead", maxYears)

@@ -58,6 +58,9 @@ func ParseID(s string) (ID, error) {
 // first event.
 type Seq uint64
 
+// MaxSeq is the highest event number taken from a file: later events count from it.
+const MaxSeq = 1 << 62
+
 // A Status is where a job stands; it is the name of the directory its job
 // file is in (Cutie 0.3, 3.3). The zero value is no job.
 type Status uint8

@@ -1,0 +1,58 @@
+package indexfile
+
+import (
+	"strconv"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/journal"
+)
+
+// A Checkpoint says where replay begins.
+type Checkpoint struct {
+	Past, Keep journal.LSN
+	Clean      bool   // closed in order: the files are exact
+	Former     bool   // from the time of journals with positions, the LSNs of now
+	Batch      uint64 // of such a journal, at the earlier of the two
+}
+
+// Text returns the contents of the file.
+func (c Checkpoint) Text() []byte {
+	u := func(n journal.LSN) string { return strconv.FormatUint(uint64(n), 10) }
+	return anvl.AppendRecord(nil, anvl.Record{{Name: "lsn", Value: u(c.Past)}, {Name: "keep", Value: u(c.Keep)},
+		{Name: "clean", Value: strconv.FormatBool(c.Clean)}})
+}
+
+// From returns where replay begins.
+func (c Checkpoint) From() journal.LSN {
+	if c.Keep != 0 {
+		return min(c.Keep, c.Past)
+	}
+	return c.Past
+}
+
+// ParseCheckpoint reads a checkpoint of either form.
+func ParseCheckpoint(r anvl.Record) (c Checkpoint, err error) {
+	number := func(name string) (n uint64) {
+		if err == nil {
+			n, err = strconv.ParseUint(r.Value(name), 10, 64)
+		}
+		return n
+	}
+	c.Clean = r.Value("clean") == "true"
+	if c.Former = r.Value("position") != ""; !c.Former {
+		c.Past, c.Keep = journal.LSN(number("lsn")), journal.LSN(number("keep"))
+		return c, err
+	}
+	c.Past, c.Keep = journal.LSN(number("position")), journal.LSN(number("keepPosition"))
+	c.Batch = number("batch")
+	if keep := number("keepBatch"); c.From() != c.Past {
+		c.Batch = keep
+	}
+	return c, err
+}
+
+// CheckpointIn is the file of a [Checkpoint] in the directory of the index.
+func CheckpointIn(dir *durable.Dir) durable.Sealed {
+	return durable.Sealed{Dir: dir, Name: CheckpointName, Kind: "checkpoint", Max: 1 << 16, Old: Unseal}
+}

@@ -1,0 +1,12 @@
+// Package indexfile has the files of the index of a home, in log/index, except for the
+// pages themselves:
+//
+//	checkpoint          where replay begins, and whether the home was closed
+//	doubt               a sync of the file system has failed since the checkpoint
+//	former              last numbers of removed queues, in older homes only
+//	queues/QID/queue    numbers and names, needed by the pages
+//	queues/QID/culled   tombstones of culled jobs
+//	queues/QID/pN       page N, see package index
+//
+// It reads and writes their forms, of former versions too, and decides nothing.
+package indexfile
