@@ -1,11 +1,9 @@
 package queuefs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 )
@@ -47,21 +45,9 @@ func (s *Stage) Put(place int, part *Submission) error {
 	if said > s.sub.q.svc.log.Stats().MaxAppend {
 		return fmt.Errorf("%w: batch of %d jobs", ErrTooBig, len(s.drafts))
 	}
-	if d.file == nil && len(d.buf) > s.sub.budget {
-		if d.err = d.spill(); d.err != nil {
-			return d.err
-		}
+	if err := d.up.Move(&s.sub.budget); err != nil {
+		return storageError(err)
 	}
-	if d.file != nil {
-		if err := d.file.Park(); err != nil {
-			return storageError(err)
-		}
-		d.buf = nil
-	} else {
-		d.buf = slices.Clone(d.buf)
-		s.sub.budget -= len(d.buf)
-	}
-	d.sum.buf = nil // it has room for more than is in it, and stays for long
 	s.sub.said = said
 	d.sub, s.drafts[place] = s.sub, d
 	part.drafts, part.done = nil, true
@@ -89,32 +75,4 @@ func (s *Stage) Discard() {
 	}
 	s.sub.drafts = slices.DeleteFunc(s.drafts, func(d *Draft) bool { return d == nil })
 	s.sub.Discard()
-}
-
-// Verify compares the complete payload with the digests from the submitter.
-// Commit does so too; the error is ErrDigest.
-func (d *Draft) Verify() error {
-	if d.err != nil {
-		return d.err
-	}
-	_, err := d.digests()
-	return err
-}
-
-// Reader returns a reader of the payload so far, for use before the end of the
-// submission.
-func (d *Draft) Reader() (io.Reader, error) {
-	switch {
-	case d.sub.done:
-		return nil, errOver
-	case d.err != nil:
-		return nil, d.err
-	case d.file == nil:
-		return bytes.NewReader(d.buf), nil
-	}
-	f, err := d.file.File()
-	if err != nil {
-		return nil, storageError(err)
-	}
-	return io.NewSectionReader(f, 0, d.size), nil
 }

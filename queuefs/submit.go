@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 	"cutie/queuefs/record"
+	"cutie/queuefs/upload"
 )
 
 // inlineLimit is up to where a payload travels in the journal.
@@ -20,7 +21,7 @@ const inlineLimit = 128 << 10
 type Submission struct {
 	q      *Queue
 	drafts []*Draft
-	budget int // bytes of payload still allowed in memory
+	budget upload.Budget
 	said   int // bytes of descriptions
 	group  bool
 	done   bool
@@ -34,7 +35,8 @@ var errOver = errors.New("submission is over")
 
 // Begin starts a submission. Call Commit or Discard in the end.
 func (q *Queue) Begin() *Submission {
-	return &Submission{q: q, budget: q.svc.log.Stats().MaxAppend / 2, digests: q.Info().Digests}
+	return &Submission{q: q, digests: q.Info().Digests,
+		budget: upload.Budget{Inline: q.svc.inline, Free: q.svc.log.Stats().MaxAppend / 2, Spool: q.svc.spool}}
 }
 
 // Group makes the jobs of the submission a batch: jobs without a name of a
@@ -64,13 +66,11 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 		return nil, fmt.Errorf("%w: submission of more than %d jobs", ErrTooBig, len(s.drafts))
 	}
 	if n := len(s.drafts); n > 0 {
-		if err := s.drafts[n-1].end(n > 8); err != nil {
-			return nil, err
+		if err := s.drafts[n-1].up.End(); err != nil {
+			return nil, storageError(err)
 		}
 	}
-	d := &Draft{sub: s, meta: m, sum: sumPool.Get().(*sum)}
-	d.sum.Reset()
-	d.buf = d.sum.buf[:0]
+	d := &Draft{sub: s, meta: m, up: upload.New(&s.budget)}
 	s.drafts = append(s.drafts, d)
 	return d, nil
 }
@@ -97,26 +97,26 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	recs := make([]*record.Record, len(s.drafts))
 	total := 0
 	for i, d := range s.drafts {
-		if d.err != nil {
-			return nil, d.err
+		if err := d.err(); err != nil {
+			return nil, err
 		}
-		r := &record.Record{Kind: Submit, To: Pending, Payload: record.Payload{Size: d.size, MediaType: d.meta.MediaType}}
+		r := &record.Record{Kind: Submit, To: Pending, Payload: record.Payload{Size: d.up.Size(), MediaType: d.meta.MediaType}}
 		digests, err := d.digests()
 		if err != nil {
 			return nil, err
 		}
-		d.sum.Sum(r.Payload.SHA256[:0])
-		if d.file == nil {
+		r.Payload.SHA256 = d.up.SHA256()
+		if d.up.Temp() == "" {
 			r.Flags = record.Inline
 		} else {
-			r.Flags, r.Temp = record.InTemp, d.file.Name()
+			r.Flags, r.Temp = record.InTemp, d.up.Temp()
 		}
 		m := &d.meta
 		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
-			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.size, Digests: digests, Destruction: m.Destruction}
+			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.up.Size(), Digests: digests, Destruction: m.Destruction}
 		r.Payload.MD5 = jobs[i].MD5()
 		recs[i] = r
-		total += len(d.buf) + 1024 + len(m.Sidecar)
+		total += len(d.up.Data()) + 1024 + len(m.Sidecar)
 	}
 	if total > q.svc.log.Stats().MaxAppend {
 		return nil, fmt.Errorf("%w: submission of %d jobs", ErrTooBig, len(jobs))
@@ -167,7 +167,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			}
 			r.Mark(j)
 			r.SetText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
-			r.Payload.Data = s.drafts[i].buf
+			r.Payload.Data = s.drafts[i].up.Data()
 		}
 		if s.former == 0 {
 			return recs, nil
@@ -212,7 +212,7 @@ func (q *Queue) takeDraft(ctx context.Context, id JobID) (Job, error) {
 func (s *Submission) syncTemps() error {
 	files := 0
 	for _, d := range s.drafts {
-		if d.file != nil {
+		if d.up.Temp() != "" {
 			files++
 		}
 	}
@@ -221,14 +221,14 @@ func (s *Submission) syncTemps() error {
 	}
 	tmp := s.q.svc.temp
 	for _, d := range s.drafts {
-		if d.file == nil {
+		if d.up.Temp() == "" {
 			continue
 		}
 		err := error(nil)
 		if files > 8 {
-			err = d.file.Park() // one sync for all follows
+			err = d.up.Park() // one sync for all follows
 		} else {
-			err = d.file.Sync()
+			err = d.up.Sync()
 		}
 		if err != nil {
 			return storageError(err)
@@ -249,18 +249,12 @@ func (s *Submission) discard(remove bool) {
 	}
 	s.done = true
 	for _, d := range s.drafts {
-		if d.file != nil {
-			d.file.Close()
-			// After a failed commit the journal may speak of the file all
-			// the same; opening the home settles it.
-			if remove && s.q.svc.Err() == nil {
-				s.q.svc.temp.Remove(d.file.Name())
-			}
+		// After a failed commit the journal may speak of the file all the same;
+		// opening the home settles it.
+		temp := d.up.Temp()
+		d.up.Close()
+		if temp != "" && remove && s.q.svc.Err() == nil {
+			s.q.svc.temp.Remove(temp)
 		}
-		if cap(d.buf) <= 2*inlineLimit {
-			d.sum.buf = d.buf[:0]
-		}
-		sumPool.Put(d.sum)
-		d.sum, d.buf = nil, nil
 	}
 }

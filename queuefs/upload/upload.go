@@ -1,0 +1,272 @@
+package upload
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"sync"
+
+	"cutie/queuefs/digest"
+	"cutie/queuefs/durable"
+)
+
+// A Budget limits the memory for payloads committed together. It is for one goroutine.
+type Budget struct {
+	Inline int                            // most bytes of one payload in memory
+	Free   int                            // bytes of payloads still allowed in memory
+	Spool  func() (*durable.Spool, error) // makes a temporary file
+
+	begun int // uploads
+}
+
+// many is from how many uploads on spare memory of each would add up.
+const many = 8
+
+// An Upload is a payload on its way. It is for one goroutine. An error of storage is
+// final; see Err.
+type Upload struct {
+	budget *Budget
+	sums   *sums
+	hashed bool
+	buf    []byte
+	file   *durable.Spool
+	size   int64
+	err    error
+}
+
+// New begins an upload. Call Close in the end.
+func New(b *Budget) *Upload {
+	b.begun++
+	u := &Upload{budget: b, sums: newSums()}
+	u.buf = u.sums.buf[:0]
+	return u
+}
+
+// Hash has further digests computed beside the SHA-256. Calls after the first one
+// change nothing.
+func (u *Upload) Hash(kinds func() []digest.Type) {
+	if !u.hashed {
+		u.hashed = true
+		u.sums.add(kinds())
+	}
+}
+
+// Err returns the error of storage that has ended the upload, as it came.
+func (u *Upload) Err() error { return u.err }
+
+// Size returns the octets so far.
+func (u *Upload) Size() int64 { return u.size }
+
+// Data returns the payload in memory, without octets if it is in a file.
+func (u *Upload) Data() []byte { return u.buf }
+
+// Temp returns the name of the temporary file, "" if there is none.
+func (u *Upload) Temp() string {
+	if u.file == nil {
+		return ""
+	}
+	return u.file.Name()
+}
+
+// Write adds to the payload.
+func (u *Upload) Write(p []byte) (int, error) {
+	if u.err != nil {
+		return 0, u.err
+	}
+	if u.file == nil && len(p) > u.spare() {
+		if u.err = u.spill(); u.err != nil {
+			return 0, u.err
+		}
+	}
+	if u.file != nil {
+		if _, u.err = u.file.Write(p); u.err != nil {
+			return 0, u.err
+		}
+	} else {
+		u.buf = append(u.buf, p...)
+		u.budget.Free -= len(p)
+	}
+	u.count(p)
+	return len(p), nil
+}
+
+// ReadFrom adds the rest of src to the payload, read straight into its buffer and
+// hashed in large pieces. An error of src leaves Err as it is.
+func (u *Upload) ReadFrom(src io.Reader) (int64, error) {
+	if u.err != nil {
+		return 0, u.err
+	}
+	before := u.size
+	more, err := true, error(nil)
+	if u.file == nil {
+		more, err = u.readInline(src)
+	}
+	for more && err == nil {
+		more, err = u.readPiece(src)
+	}
+	return u.size - before, err
+}
+
+// scratches are first buffers: most payloads fit.
+var scratches = sync.Pool{New: func() any { return new([4 << 10]byte) }}
+
+// readInline reads src into memory, up to the limit. With more to come it moves
+// the payload to a file and returns true.
+func (u *Upload) readInline(src io.Reader) (more bool, err error) {
+	start := len(u.buf)
+	most := start + u.spare()
+	scratch := scratches.Get().(*[4 << 10]byte)
+	n, err := readFull(src, scratch[:min(len(scratch), most-start+1)])
+	u.buf = append(u.buf, scratch[:n]...)
+	scratches.Put(scratch)
+	for err == nil && len(u.buf) <= most { // one byte more shows that it is too much
+		if len(u.buf) == cap(u.buf) {
+			u.buf = slices.Grow(u.buf, min(max(16<<10, len(u.buf)), most+1-len(u.buf)))
+		}
+		n, err = src.Read(u.buf[len(u.buf):min(cap(u.buf), most+1)])
+		u.buf = u.buf[:len(u.buf)+n]
+	}
+	piece := u.buf[start:]
+	if u.count(piece); len(u.buf) > most {
+		u.buf = u.buf[:start]
+		if u.err = u.spill(); u.err != nil {
+			return false, u.err
+		}
+		if _, u.err = u.file.Write(piece); u.err != nil {
+			return false, u.err
+		}
+	} else {
+		u.budget.Free -= len(piece)
+	}
+	if err == io.EOF {
+		return false, nil
+	}
+	return true, err
+}
+
+// readPiece fills the buffer of the file from src, and reports whether more is to
+// come.
+func (u *Upload) readPiece(src io.Reader) (more bool, err error) {
+	room, err := u.file.Room()
+	if err != nil {
+		u.err = err
+		return false, err
+	}
+	n, err := readFull(src, room)
+	u.file.Filled(n)
+	u.count(room[:n])
+	if err == io.EOF {
+		return false, nil
+	}
+	return true, err
+}
+
+// readFull fills p from src. Unlike [io.ReadFull] it returns the error of src,
+// because io.ErrUnexpectedEOF is the error of a connection cut off.
+func readFull(src io.Reader, p []byte) (n int, err error) {
+	for err == nil && n < len(p) {
+		var k int
+		k, err = src.Read(p[n:])
+		n += k
+	}
+	return n, err
+}
+
+// spare returns the bytes still free in memory.
+func (u *Upload) spare() int {
+	return max(0, min(u.budget.Inline-len(u.buf), u.budget.Free))
+}
+
+// count counts and hashes bytes of the payload.
+func (u *Upload) count(p []byte) {
+	u.size += int64(len(p))
+	u.sums.write(p)
+}
+
+// spill moves the payload to a temporary file.
+func (u *Upload) spill() error {
+	f, err := u.budget.Spool()
+	if err != nil {
+		return err
+	}
+	u.file = f
+	if _, err := f.Write(u.buf); err != nil {
+		return err
+	}
+	u.budget.Free += len(u.buf)
+	u.buf = u.buf[:0]
+	if u.budget.begun > many {
+		u.buf, u.sums.buf = nil, nil
+	}
+	return nil
+}
+
+// End gives back unused memory at the end of the payload, also spare capacity if
+// there are many uploads.
+func (u *Upload) End() error {
+	if u.file != nil {
+		return u.file.Park()
+	}
+	if u.budget.begun > many && cap(u.buf) > 2*len(u.buf) {
+		u.buf, u.sums.buf = slices.Clone(u.buf), nil
+	}
+	return nil
+}
+
+// Move puts the complete upload under another budget, with no more memory than it
+// needs.
+func (u *Upload) Move(to *Budget) error {
+	if u.file == nil && len(u.buf) > to.Free {
+		if u.err = u.spill(); u.err != nil {
+			return u.err
+		}
+	}
+	if u.file != nil {
+		if err := u.file.Park(); err != nil {
+			return err
+		}
+		u.buf = nil
+	} else {
+		u.buf = slices.Clone(u.buf)
+		to.Free -= len(u.buf)
+	}
+	u.sums.buf = nil // it has room for more than is in it, and stays for long
+	u.budget = to
+	return nil
+}
+
+// Reader returns a reader of the payload so far, for use before Close.
+func (u *Upload) Reader() (io.Reader, error) {
+	switch {
+	case u.err != nil:
+		return nil, u.err
+	case u.file == nil:
+		return bytes.NewReader(u.buf), nil
+	}
+	f, err := u.file.File()
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(f, 0, u.size), nil
+}
+
+// Park gives back the descriptor of the file until it is read or synced.
+func (u *Upload) Park() error { return u.file.Park() }
+
+// Sync puts the contents of the file on stable storage.
+func (u *Upload) Sync() error { return u.file.Sync() }
+
+// maxKept is the largest buffer kept for the next upload.
+const maxKept = 256 << 10
+
+// Close gives back the memory and closes the file, which stays where it is.
+func (u *Upload) Close() {
+	if u.file != nil {
+		u.file.Close()
+	}
+	if cap(u.buf) <= maxKept {
+		u.sums.buf = u.buf[:0]
+	}
+	u.sums.free()
+	u.sums, u.buf = nil, nil
+}
