@@ -15,7 +15,7 @@ import (
 
 // adopt puts the settings in force at the instant of their event. If there
 // cannot be an event now, nothing changes in memory; the file is read again at
-// the next Reload. The caller holds upkeep, or opens the home.
+// the next Reload. The caller holds Service.set, or opens the home.
 func (q *Queue) adopt(n settings) error {
 	told := false
 	err := q.commit(func() ([]*record.Record, error) {

@@ -34,12 +34,12 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 		return nil, err
 	}
 	defer s.end()
-	s.upkeep.Lock()
-	defer s.upkeep.Unlock()
-	s.mu.RLock()
-	_, taken := s.byID[id]
-	s.mu.RUnlock()
-	if taken || s.named(info.Name, nil) {
+	unlock, err := s.lockNew(id)
+	if err != nil {
+		return nil, storageError(err)
+	}
+	defer unlock()
+	if s.open(id) != nil || s.named(info.Name, nil) {
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
 	}
 	q, err := s.makeQueue(info)
@@ -53,6 +53,23 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 	}
 	s.add(q)
 	return q, nil
+}
+
+// lockNew takes the lock to make a queue, and before it that of checkpoints if
+// there was a queue of the name: it has to be forgotten first.
+func (s *Service) lockNew(id string) (unlock func(), err error) {
+	s.set.Lock()
+	former, err := s.hasFormer(id)
+	if err == nil && !former {
+		return s.set.Unlock, nil
+	}
+	s.set.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	s.upkeep.Lock()
+	s.set.Lock()
+	return func() { s.set.Unlock(); s.upkeep.Unlock() }, nil
 }
 
 // makeQueue makes the directories of a queue and its properties file.
@@ -76,10 +93,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 			return nil, err
 		}
 	}
-	err = s.retire(map[string]index.Numbers{info.ID: s.strays[info.ID]})
-	if err == nil {
-		err = s.forget(info.ID)
-	}
+	err = s.forgetFormer(info.ID)
 	if err == nil {
 		err = root.Replace(queueInfo, info.file())
 	}

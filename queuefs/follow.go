@@ -15,7 +15,8 @@ type Follower interface {
 
 // A Forgetter is a [Follower] with something for each queue. Forget is called
 // after a queue was removed, and before one of the same name is made:
-// everything known under the name is of another queue. It may be called again.
+// everything known under the name is of another queue. It may be called again,
+// and never during Flush or Synced.
 type Forgetter interface {
 	Forget(queue string) error
 }

@@ -166,14 +166,57 @@ func (s *Service) forgetIndex(id string) error {
 	return dir.Sync()
 }
 
+// hasFormer tells whether there was a queue of the name, which is not open.
+func (s *Service) hasFormer(id string) (bool, error) {
+	s.mu.RLock()
+	_, stray := s.strays[id]
+	open := s.byID[id] != nil
+	s.mu.RUnlock()
+	if stray || open {
+		return stray && !open, nil
+	}
+	dir, err := s.formerDir(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		if dir, err = s.home.Sub(publishedDir); err == nil {
+			_, err = dir.Stat(id)
+			dir.Close()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if err == nil {
+		dir.Close()
+	}
+	return err == nil, err
+}
+
+// forgetFormer forgets all but the last numbers of a former queue, if there was
+// one. Then the caller holds upkeep.
+func (s *Service) forgetFormer(id string) error {
+	former, err := s.hasFormer(id)
+	if err != nil || !former {
+		return err
+	}
+	if last, stray := s.strays[id]; stray {
+		if err := s.retire(map[string]index.Numbers{id: last}); err != nil {
+			return err
+		}
+	}
+	return s.forget(id)
+}
+
 // retireStrays is retire for queues in the journal that queues.txt does not
 // list. No journal is released before it has succeeded.
 func (s *Service) retireStrays() error {
-	err := s.retire(s.strays)
-	if err == nil {
-		s.strays = nil
+	if err := s.retire(s.strays); err != nil {
+		return err
 	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strays = nil
+	return nil
 }
 
 // oldFormer returns the last numbers of a queue by the file log/index/former of

@@ -189,6 +189,7 @@ func parseServiceInfo(data []byte) (ServiceInfo, error) {
 // readQueues returns the directories named in queues.txt, in their order. A
 // name that cleaning could not have made is an error.
 func readQueues(data []byte) (ids []string, err error) {
+	ids = []string{} // an empty file says that there are none
 	sc := bufio.NewScanner(bytes.NewReader(data))
 	seen := map[string]bool{}
 	for n := 1; sc.Scan(); n++ {

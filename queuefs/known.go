@@ -89,6 +89,8 @@ func keptSettings(index *durable.Dir, id string) (text []byte, created time.Time
 // checkSettings reports a damaged queue-info.txt. Repairing sets it aside and
 // writes the properties in force.
 func (q *Queue) checkSettings(r *Report, repair bool) error {
+	q.svc.set.Lock()
+	defer q.svc.set.Unlock()
 	hold := q.inForce()
 	bad := hold.bad
 	if bad == "" {

@@ -31,8 +31,10 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 	defer s.end()
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
-	s.reloadInfo()
 	changed, err = s.reloadQueues(ctx)
+	s.set.Lock()
+	defer s.set.Unlock()
+	s.reloadInfo()
 	for _, q := range s.Queues() {
 		if q.reload() && !slices.Contains(changed, q.id) {
 			changed = append(changed, q.id)
@@ -43,41 +45,14 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 
 // reloadQueues compares queues.txt with the open queues.
 func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error) {
-	now, _, err := stampOf(s.home, queuesName)
-	if errors.Is(err, fs.ErrNotExist) && len(s.Queues()) == 0 {
-		return nil, nil
+	s.set.Lock()
+	ids, changed, err := s.takeInListed()
+	queues := s.Queues()
+	s.set.Unlock()
+	if err != nil || ids == nil {
+		return changed, err
 	}
-	if err == nil && !s.listWatch.changed(now) {
-		return nil, nil
-	}
-	var ids []string
-	if err == nil {
-		ids, err = s.listed()
-	}
-	if transient(err) {
-		return nil, err
-	}
-	if err != nil {
-		s.report(Problem{Path: queuesName, Text: err.Error() + "; the queues stay as they were"})
-		s.listWatch.read = now
-		return nil, nil
-	}
-	whole := true
-	for _, id := range ids {
-		if s.open(id) != nil {
-			continue
-		}
-		if err := s.takeIn(id); err != nil {
-			if e := s.usable(); e != nil {
-				return changed, e
-			}
-			s.report(Problem{Path: queuesDir + "/" + id, Text: err.Error() + "; not served"})
-			whole = false
-			continue
-		}
-		changed = append(changed, id)
-	}
-	for _, q := range s.Queues() {
+	for _, q := range queues {
 		if slices.Contains(ids, q.id) {
 			continue
 		}
@@ -85,6 +60,7 @@ func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error
 		case errors.Is(err, ErrNotEmpty):
 			s.report(Problem{Path: queuesName, Text: fmt.Sprintf("queue %s is not listed any more, but has jobs: it is served until the home is closed", q.id)})
 		case err != nil:
+			s.listWatch.read = stamp{} // read it again at the next call
 			return changed, err
 		default:
 			changed = append(changed, q.id)
@@ -100,10 +76,49 @@ func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error
 	}
 	s.queues = slices.Clone(s.queues)
 	slices.SortStableFunc(s.queues, func(a, b *Queue) int { return place(a) - place(b) })
+	return changed, nil
+}
+
+// takeInListed serves the queues that are new in queues.txt, and returns all in
+// it, or nil if it has not changed.
+func (s *Service) takeInListed() (ids, changed []string, err error) {
+	now, _, err := stampOf(s.home, queuesName)
+	if errors.Is(err, fs.ErrNotExist) && len(s.Queues()) == 0 {
+		return nil, nil, nil
+	}
+	if err == nil && !s.listWatch.changed(now) {
+		return nil, nil, nil
+	}
+	if err == nil {
+		ids, err = s.listed()
+	}
+	if transient(err) {
+		return nil, nil, err
+	}
+	if err != nil {
+		s.report(Problem{Path: queuesName, Text: err.Error() + "; the queues stay as they were"})
+		s.listWatch.read = now
+		return nil, nil, nil
+	}
+	whole := true
+	for _, id := range ids {
+		if s.open(id) != nil {
+			continue
+		}
+		if err := s.takeIn(id); err != nil {
+			if e := s.usable(); e != nil {
+				return nil, changed, e
+			}
+			s.report(Problem{Path: queuesDir + "/" + id, Text: err.Error() + "; not served"})
+			whole = false
+			continue
+		}
+		changed = append(changed, id)
+	}
 	if whole {
 		s.listWatch.read = now
 	}
-	return changed, nil
+	return ids, changed, nil
 }
 
 // listed returns the queues in queues.txt.
@@ -185,6 +200,8 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 		q.unseal()
 		return err
 	}
+	s.set.Lock()
+	defer s.set.Unlock()
 	s.drop(q)
 	return storageError(s.forget(q.id))
 }

@@ -49,6 +49,12 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 		return err
 	}
 	if err = ask(); err == nil {
+		// With the events in the files, the journal is needed for none of them.
+		err = s.checkpointLocked(false)
+	}
+	s.set.Lock()
+	defer s.set.Unlock()
+	if err == nil {
 		err = s.unlist(q)
 	}
 	if err != nil {
@@ -124,10 +130,6 @@ func (q *Queue) unseal() {
 // unlist removes a sealed queue from queues.txt: from then on it does not exist. A
 // crash leaves directories without a use.
 func (s *Service) unlist(q *Queue) error {
-	// With the events in the files, the journal is needed for none of them.
-	if err := s.checkpointLocked(false); err != nil {
-		return err
-	}
 	if err := q.onlyOurs(); err != nil {
 		return err
 	}

@@ -60,9 +60,10 @@ type Service struct {
 
 	follower  Follower                 // followers, or nil
 	upkeep    sync.Mutex               // held during a checkpoint
+	set       sync.Mutex               // held while a queue is made, removed or changed
 	keep      journal.LSN              // the journal from here on is for an absent follower
 	past      journal.LSN              // replay begins here
-	strays    map[string]index.Numbers // last numbers of vanished queues, not yet written; by upkeep
+	strays    map[string]index.Numbers // last numbers of vanished queues, not yet written; changed by upkeep and mu
 	listWatch watched                  // queues.txt
 	infoWatch watched                  // cutie-info.txt
 	infoBase  string                   // baseURI as cutie-info.txt has it; by mu

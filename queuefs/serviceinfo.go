@@ -65,8 +65,8 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 		return err
 	}
 	defer s.end()
-	s.upkeep.Lock()
-	defer s.upkeep.Unlock()
+	s.set.Lock()
+	defer s.set.Unlock()
 	data, err := s.home.ReadFile(infoName, nil, 1<<20)
 	if err != nil {
 		return storageError(err)

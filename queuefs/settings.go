@@ -40,8 +40,8 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 		return QueueInfo{}, err
 	}
 	defer s.end()
-	s.upkeep.Lock()
-	defer s.upkeep.Unlock()
+	s.set.Lock()
+	defer s.set.Unlock()
 	q, err := s.Queue(name)
 	if err != nil {
 		return QueueInfo{}, err
