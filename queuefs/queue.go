@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs/journal"
 	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
+	"cutie/queuefs/watch"
 )
 
 // A Queue is a first-in-first-out set of jobs (Cutie 0.3, 3.2). Its methods are
@@ -34,7 +35,7 @@ type Queue struct {
 	pending   []*change    // on their way to the journal, in order
 	backlog   backlog
 	retention retention
-	watch     watch
+	watch     watch.Watch
 	consumers consumers
 }
 
@@ -156,7 +157,7 @@ func (q *Queue) show(durable journal.LSN) {
 		c := q.pending[n]
 		for i, r := range c.recs {
 			q.apply(r, c.ticket.First+journal.LSN(i), false)
-			q.watch.wake(r.Job)
+			q.watch.Wake(r.Job)
 		}
 		c.shown.Store(true)
 		n++
@@ -167,7 +168,7 @@ func (q *Queue) show(durable journal.LSN) {
 	}
 	q.mu.Unlock()
 	if n > 0 {
-		q.svc.happened.raise()
+		q.svc.happened.Raise()
 	}
 }
 
@@ -240,7 +241,7 @@ func (q *Queue) release(ids ...JobID) {
 		q.idx.Unclaim(id)
 	}
 	q.serve()
-	q.watch.wake(ids...)
+	q.watch.Wake(ids...)
 }
 
 // storageError returns the error of a failed step for callers.

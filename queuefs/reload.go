@@ -186,7 +186,7 @@ func (s *Service) add(q *Queue) {
 	defer s.mu.Unlock()
 	s.byID[q.id] = q
 	s.queues = append(s.queues, q)
-	s.happened.raise()
+	s.happened.Raise()
 }
 
 // letGo ends the service of a queue without jobs, taken out of queues.txt by

@@ -177,10 +177,10 @@ func (s *Service) drop(q *Queue) {
 		close(w.ready)
 	}
 	q.consumers.line = nil
-	q.watch.wakeAll()
+	q.watch.WakeAll()
 	q.idx.Free()
 	q.mu.Unlock()
-	s.happened.raise()
+	s.happened.Raise()
 	q.tree.Close()
 }
 

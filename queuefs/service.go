@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/watch"
 )
 
 // Options are the settings of an open home. Zero values are the defaults.
@@ -48,7 +49,7 @@ type Service struct {
 	inline  int           // payloads up to this travel in the journal
 	stopped chan struct{} // closed when the service closes or fails
 
-	happened signal // in any queue
+	happened watch.Signal // in any queue
 
 	mu      sync.RWMutex
 	info    ServiceInfo

@@ -26,7 +26,8 @@ var layers = [][]string{
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile"},
 	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},
-	{"queuefs/journal", "queuefs/job"},
+	{"queuefs/journal", "queuefs/watch"},
+	{"queuefs/job"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
 }
 
