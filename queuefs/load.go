@@ -188,7 +188,7 @@ func (s *Service) sweepTemps() error {
 			wanted[name] = true
 		}
 		for _, w := range q.backlog.results {
-			for _, p := range w.place {
+			for _, p := range w.Placed() {
 				wanted[p.Temp] = true
 			}
 		}

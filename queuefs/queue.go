@@ -48,10 +48,10 @@ type life struct {
 
 // A backlog is the work of the journal on the files of jobs.
 type backlog struct {
-	dirty   []JobID              // jobs behind the journal, oldest first
-	drafted uint64               // jobs ever taken from dirty
-	temps   map[JobID]string     // large payloads not yet under their names
-	results map[JobID]resultWork // results not yet under their names, or not yet removed
+	dirty   []JobID                      // jobs behind the journal, oldest first
+	drafted uint64                       // jobs ever taken from dirty
+	temps   map[JobID]string             // large payloads not yet under their names
+	results map[JobID]tree.ResultBacklog // results not yet under their names, or not yet removed
 }
 
 // ID returns the cleaned identifier: directory name and URL segment.

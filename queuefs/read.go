@@ -6,19 +6,16 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"syscall"
 	"time"
 
-	"cutie/queuefs/anvl"
-	"cutie/queuefs/digest"
-	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/tree"
 )
 
 // maxJobFile bounds a job file: a sidecar with every octet escaped, and the
@@ -125,34 +122,6 @@ func transient(err error) bool {
 	return false
 }
 
-// job returns the job as far as the index knows it.
-func (v *view) job(id JobID) Job {
-	j := Job{ID: id, Status: v.Status, MediaType: v.MediaType, Size: v.Size, Submitted: micro(v.Submitted),
-		Digests: []digest.Value{digest.NewValue(digest.SHA256, v.SHA256[:])},
-		Extra:   anvl.Record{{Name: "note", Value: "job file lost, restored from the index"}}}
-	if v.MD5 != ([16]byte{}) {
-		j.Digests = append(j.Digests, digest.NewValue(digest.MD5, v.MD5[:]))
-	}
-	at := micro(v.Changed)
-	switch v.Status {
-	case Pending:
-		if v.Held {
-			j.Held = at
-		}
-	case Consumed:
-		j.Consumed = at
-		if v.Leased {
-			j.Lease.Ends = at // nobody can prove its possession
-		}
-	case Deleted:
-		j.Deleted = at
-	}
-	if j.Outcome = v.Outcome; j.Outcome != 0 {
-		j.Finished = at
-	}
-	return j
-}
-
 // JobFile returns the exact octets of the job file if the job stands in st,
 // else [ErrNoJob].
 func (q *Queue) JobFile(id JobID, st Status) ([]byte, Facts, error) {
@@ -199,42 +168,9 @@ func (q *Queue) Peek() (Job, error) {
 	return Job{}, ErrEmpty
 }
 
-// A Payload is the content of a job, to be closed after use. It stays
-// readable even when the job is culled meanwhile.
-type Payload struct {
-	io.ReadSeeker
-	size int64
-	file *os.File
-}
-
-// Size returns the octets of the payload.
-func (p *Payload) Size() int64 { return p.size }
-
-// Close lets go of the payload.
-func (p *Payload) Close() error {
-	if p.file != nil {
-		return p.file.Close()
-	}
-	return nil
-}
-
-// WriteTo writes the rest of the payload to w for a consumer, the last reader
-// of it. For one of many readers use Read or SendTo.
-func (p *Payload) WriteTo(w io.Writer) (int64, error) {
-	if p.file != nil {
-		return durable.CopyOnce(w, p.file)
-	}
-	return p.ReadSeeker.(*bytes.Reader).WriteTo(w)
-}
-
-// SendTo is WriteTo for one of many readers of the payload: it goes from the
-// page cache to the connection without passing through the program.
-func (p *Payload) SendTo(w io.Writer) (int64, error) {
-	if p.file != nil {
-		return io.Copy(w, p.file)
-	}
-	return p.WriteTo(w)
-}
+// A Payload is the content of a job, to be closed after use. It stays readable even when
+// the job is culled meanwhile.
+type Payload = tree.Payload
 
 // Payload opens the payload of a job of any status.
 func (q *Queue) Payload(id JobID) (*Payload, error) {
@@ -257,7 +193,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 				return nil, fmt.Errorf("payload of %s has %d octets instead of %d", id, len(data), size)
 			}
 			if err == nil {
-				return &Payload{ReadSeeker: bytes.NewReader(data), size: size}, nil
+				return tree.PayloadOf(data), nil
 			}
 		} else {
 			var f *os.File
@@ -267,7 +203,7 @@ func (q *Queue) Payload(id JobID) (*Payload, error) {
 					f.Close()
 					return nil, fmt.Errorf("payload of %s has not the %d octets it should: %w", id, size, errors.Join(e, errDamagedPayload))
 				}
-				return &Payload{ReadSeeker: f, size: size, file: f}, nil
+				return tree.PayloadIn(f, size), nil
 			}
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, journal.ErrReleased) {

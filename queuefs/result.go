@@ -221,7 +221,7 @@ func (q *Queue) Result(id JobID, name string) (Result, *Payload, error) {
 			err = errors.Join(e, fmt.Errorf("not the %d octets it should have", r.Size))
 			break
 		}
-		return r, &Payload{ReadSeeker: f, size: r.Size, file: f}, nil
+		return r, tree.PayloadIn(f, r.Size), nil
 	}
 	return Result{}, nil, fmt.Errorf("result %s of %v: %w", name, id, err)
 }
@@ -234,5 +234,5 @@ func (q *Queue) openResult(id JobID, name string) (*os.File, error) {
 func (q *Queue) unplaced(id JobID) []tree.Placed {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	return q.backlog.results[id].place
+	return q.backlog.results[id].Placed()
 }

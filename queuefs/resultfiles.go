@@ -15,13 +15,6 @@ import (
 // the temporary file, synced before. So a crash leaves no unknown result, and a
 // job back in pending keeps none of a former attempt.
 
-// resultWork is the difference between journal and files in the results of a job.
-type resultWork struct {
-	wipes int           // how often all results went
-	place []tree.Placed // new ones since
-	drop  []string      // temporary files of removed results
-}
-
 // followResults notes the demands of the record on the results of its job; had
 // reports whether there may be files. q.mu is held.
 func (q *Queue) followResults(r *record.Record, had bool) {
@@ -29,19 +22,14 @@ func (q *Queue) followResults(r *record.Record, had bool) {
 	switch {
 	case r.Flags&record.Result != 0:
 		temp, name, _ := strings.Cut(r.Temp, "/")
-		w.place = append(slices.Clip(w.place), tree.Placed{Temp: temp, Name: name})
-	case r.Flags&record.Results == 0 && (had || waits && len(w.place) > 0):
-		w.wipes++
-		w.drop = slices.Clip(w.drop)
-		for _, p := range w.place {
-			w.drop = append(w.drop, p.Temp)
-		}
-		w.place = nil
+		w.Add(tree.Placed{Temp: temp, Name: name})
+	case r.Flags&record.Results == 0 && (had || waits && len(w.Placed()) > 0):
+		w.Wipe()
 	default:
 		return
 	}
 	if q.backlog.results == nil {
-		q.backlog.results = map[JobID]resultWork{}
+		q.backlog.results = map[JobID]tree.ResultBacklog{}
 	}
 	q.backlog.results[r.Job] = w
 }
@@ -55,21 +43,16 @@ func (q *Queue) fileResults(id JobID) error {
 	if !ok {
 		return nil
 	}
-	if err := q.tree.WriteResults(id, tree.ResultWork{Wipe: w.wipes > 0, Place: w.place, Drop: w.drop}); err != nil {
+	if err := q.tree.WriteResults(id, w.Work()); err != nil {
 		return fmt.Errorf("results of %v: %w", id, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := q.backlog.results[id]
-	if n.wipes == w.wipes {
-		n.place = n.place[len(w.place):]
-	}
-	n.wipes -= w.wipes
-	n.drop = n.drop[len(w.drop):]
-	if n.wipes == 0 && len(n.place) == 0 && len(n.drop) == 0 {
-		delete(q.backlog.results, id)
-	} else {
+	if n.Done(w) {
 		q.backlog.results[id] = n
+	} else {
+		delete(q.backlog.results, id)
 	}
 	return nil
 }
@@ -93,7 +76,7 @@ func (q *Queue) foundResults(id JobID) (found []Result) {
 
 // restored is a job made from memory, without its job file.
 func (q *Queue) restored(id JobID, v *view) Job {
-	j := v.job(id)
+	j := v.Restored(id)
 	if v.Results {
 		j.Results = q.foundResults(id)
 	}
