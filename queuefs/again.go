@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"cutie/queuefs/job"
 	"cutie/queuefs/record"
@@ -69,20 +68,17 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 			return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
 		}
 		sub.Sums(q.idx, id)
-		again = Job{ID: number, Queue: q.id, Status: Pending, Filename: old.Filename, MediaType: old.MediaType, Submitter: old.Submitter,
-			Sidecar: old.Sidecar, Size: old.Size, Digests: old.Digests, Batch: old.Batch, Owner: old.Owner, Destruction: old.Destruction, Requeues: old.Requeues + 1}
-		again.Extra = job.With(old.Extra, job.RequeuedFrom, id.String())
-		again.Seq, sub.Time = q.next()
-		again.Submitted = micro(sub.Time)
-		again.Requeued = again.Submitted
+		var seq Seq
+		seq, sub.Time = q.next()
+		again = old.Again(number, seq, micro(sub.Time))
 		sub.Seq, sub.Job, sub.Payload.Submitted, sub.Payload.Data = again.Seq, again.ID, sub.Time, inline
 		sub.Mark(&again)
 		sub.SetText(again.AppendText(nil))
 
 		k := old
 		seq, us := q.next()
-		k.Seq, k.Updated, k.Destruction = seq, micro(us), time.Time{} // of the new job now
-		k.Extra = job.With(old.Extra, job.RequeuedAs, again.ID.String())
+		k.Seq, k.Updated = seq, micro(us)
+		k.GiveWay(again.ID)
 		return []*record.Record{sub, q.recordOf(&k, Update, old.Status, us)}, nil
 	})
 	if err != nil {

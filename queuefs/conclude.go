@@ -62,8 +62,7 @@ func (q *Queue) Abort(ctx context.Context, id JobID, why string) (Job, error) {
 		switch {
 		case j.Status == Pending:
 			kind = Delete
-			j.Enter(Deleted)
-			j.Deleted = t
+			j.Delete(t)
 		case j.Status != Consumed || j.Lease.Ends.IsZero():
 			return 0, fmt.Errorf("%w: %v is %v and nobody works on it", ErrConflict, j.ID, j.Status)
 		}

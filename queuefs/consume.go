@@ -44,10 +44,7 @@ func jobsOf(taken []Taken) []Job {
 // Delete takes a pending job out of the queue (Cutie 0.3, 5.8). A deleted job
 // is left as it is; for a consumed one the error is [ErrNotPending].
 func (q *Queue) Delete(ctx context.Context, id JobID) (Job, error) {
-	return q.move(ctx, id, Delete, Deleted, func(j *Job, t time.Time) {
-		j.Enter(Deleted)
-		j.Deleted = t
-	})
+	return q.move(ctx, id, Delete, Deleted, func(j *Job, t time.Time) { j.Delete(t) })
 }
 
 // Requeue moves a consumed or deleted job back to pending (Cutie 0.3, 3.3).

@@ -39,13 +39,8 @@ func (q *Queue) holdIf(ctx context.Context, id JobID, why string, refuse func(*J
 		if err := refuse(j); err != nil {
 			return 0, err
 		}
-		switch {
-		case j.Held.IsZero():
-			j.Held, j.HeldFor = t, why
-		case why == "" || why == j.HeldFor:
+		if !j.Hold(t, why) {
 			return 0, nil
-		default:
-			j.HeldFor = why
 		}
 		return Hold, nil
 	})
@@ -56,13 +51,12 @@ func (q *Queue) holdIf(ctx context.Context, id JobID, why string, refuse func(*J
 // [ErrNotPending].
 func (q *Queue) Release(ctx context.Context, id JobID) (Job, error) {
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
-		switch {
-		case j.Status != Pending:
+		if j.Status != Pending {
 			return 0, misplaced(id, j.Status, ErrNotPending)
-		case j.Held.IsZero():
+		}
+		if !j.Unhold() {
 			return 0, nil
 		}
-		j.Held, j.HeldFor = time.Time{}, ""
 		return Release, nil
 	})
 }

@@ -206,8 +206,7 @@ func (q *Queue) takeMove(id JobID, from, to Status) error {
 			k.Enter(Consumed)
 			k.Consumed = t
 		case Deleted:
-			k.Enter(Deleted)
-			k.Deleted = t
+			k.Delete(t)
 		}
 		q.idx.SetFiled(id, to)
 		return []*record.Record{q.recordOf(&k, kind, from, us)}, nil

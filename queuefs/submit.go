@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
@@ -112,8 +111,8 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			r.Flags, r.Temp = record.InTemp, d.up.Temp()
 		}
 		m := &d.meta
-		jobs[i] = Job{Queue: q.id, Status: Pending, Filename: m.Filename, MediaType: m.MediaType,
-			Submitter: m.Submitter, Owner: m.Owner, Sidecar: m.Sidecar, Batch: m.Batch, Size: d.up.Size(), Digests: digests, Destruction: m.Destruction}
+		jobs[i] = m.Job()
+		jobs[i].Queue, jobs[i].Size, jobs[i].Digests = q.id, d.up.Size(), digests
 		r.Payload.MD5 = jobs[i].MD5()
 		recs[i] = r
 		total += len(d.up.Data()) + 1024 + len(m.Sidecar)
@@ -151,17 +150,10 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			if !ok {
 				return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
 			}
-			j.ID = number
-			j.Seq, r.Time = q.next()
-			j.Submitted = micro(r.Time)
-			r.Seq, r.Job, r.Payload.Submitted = j.Seq, j.ID, r.Time
-			m := &s.drafts[i].meta
-			if j.Extra = m.Extra; m.Name != nil {
-				j.Extra = append(slices.Clip(j.Extra), m.Name(j.ID))
-			}
-			if m.OnHold {
-				j.Held, j.HeldFor = j.Submitted, NotStarted
-			}
+			var seq Seq
+			seq, r.Time = q.next()
+			s.drafts[i].meta.Start(j, number, seq, micro(r.Time))
+			r.Seq, r.Job, r.Payload.Submitted = seq, number, r.Time
 			if i == 0 && s.former != 0 {
 				j.Extra = job.With(j.Extra, job.RequeuedFrom, s.former.String())
 			}
@@ -174,9 +166,9 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		}
 		k := former
 		seq, us := q.next()
-		k.Enter(Deleted)
-		k.Seq, k.Deleted, k.Destruction = seq, micro(us), time.Time{}
-		k.Extra = job.With(k.Extra, job.RequeuedAs, jobs[0].ID.String())
+		k.Seq = seq
+		k.Delete(micro(us))
+		k.GiveWay(jobs[0].ID)
 		return append(slices.Clip(recs), q.recordOf(&k, Delete, Pending, us)), nil
 	})
 	if err != nil {

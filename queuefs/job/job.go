@@ -67,32 +67,6 @@ func (j *Job) Modified() time.Time {
 	return t
 }
 
-// Enter moves the job to st and drops all data without a meaning there.
-func (j *Job) Enter(st Status) {
-	j.Status = st
-	if st != Pending {
-		j.Held, j.HeldFor = time.Time{}, ""
-	}
-	if st != Consumed {
-		j.Lease = Lease{}
-	}
-	if st != Deleted {
-		j.Deleted = time.Time{}
-	}
-	if st == Pending {
-		j.Consumed, j.Consumer = time.Time{}, ""
-		j.Outcome, j.Finished, j.Transient, j.Results = 0, time.Time{}, false, nil
-	}
-}
-
-// GoBack makes the job pending again.
-func (j *Job) GoBack(t time.Time) {
-	j.Enter(Pending)
-	j.Message = ""
-	j.Extra = Without(j.Extra, RequeuedAs)
-	j.Requeued, j.Requeues = t, j.Requeues+1
-}
-
 // Digest returns the job's digest of the kind, without value if it has none.
 func (j *Job) Digest(t digest.Type) digest.Value {
 	for _, d := range j.Digests {
@@ -109,19 +83,6 @@ func (j *Job) MD5() (sum [16]byte) {
 		hex.Decode(sum[:], []byte(v.Hex)) // it was parsed
 	}
 	return sum
-}
-
-// A Conclusion is the report of a consumer on its job.
-type Conclusion struct {
-	Outcome   Outcome // Completed or Failed
-	Message   string  // text, at most MaxMessage octets
-	Transient bool    // another attempt may go better; only with Failed
-}
-
-// Conclude ends the work on the job.
-func (j *Job) Conclude(t time.Time, r Conclusion) {
-	j.Lease = Lease{}
-	j.Outcome, j.Finished, j.Message, j.Transient = r.Outcome, t, r.Message, r.Transient
 }
 
 // Result returns the result of the name, and false if the job has none.

@@ -80,6 +80,24 @@ func (m *Meta) Check() error {
 	return nil
 }
 
+// Job returns a pending job as described, yet without number and date. Start gives it
+// the rest.
+func (m *Meta) Job() Job {
+	return Job{Status: Pending, Filename: m.Filename, MediaType: m.MediaType, Submitter: m.Submitter, Owner: m.Owner,
+		Sidecar: m.Sidecar, Batch: m.Batch, Destruction: m.Destruction}
+}
+
+// Start gives a job of the description its number and date, and all that depends on them.
+func (m *Meta) Start(j *Job, id ID, seq Seq, t time.Time) {
+	j.ID, j.Seq, j.Submitted = id, seq, t
+	if j.Extra = m.Extra; m.Name != nil {
+		j.Extra = append(slices.Clip(j.Extra), m.Name(id))
+	}
+	if m.OnHold {
+		j.Held, j.HeldFor = t, NotStarted
+	}
+}
+
 // CleanLabel replaces characters without a place in documents.
 func CleanLabel(s string) string {
 	for i := 0; i < len(s); i++ {

@@ -1,0 +1,82 @@
+package job
+
+import "time"
+
+// Enter moves the job to st and drops all data without a meaning there.
+func (j *Job) Enter(st Status) {
+	j.Status = st
+	if st != Pending {
+		j.Held, j.HeldFor = time.Time{}, ""
+	}
+	if st != Consumed {
+		j.Lease = Lease{}
+	}
+	if st != Deleted {
+		j.Deleted = time.Time{}
+	}
+	if st == Pending {
+		j.Consumed, j.Consumer = time.Time{}, ""
+		j.Outcome, j.Finished, j.Transient, j.Results = 0, time.Time{}, false, nil
+	}
+}
+
+// GoBack makes the job pending again.
+func (j *Job) GoBack(t time.Time) {
+	j.Enter(Pending)
+	j.Message = ""
+	j.Extra = Without(j.Extra, RequeuedAs)
+	j.Requeued, j.Requeues = t, j.Requeues+1
+}
+
+// Delete takes the job out of the queue.
+func (j *Job) Delete(t time.Time) {
+	j.Enter(Deleted)
+	j.Deleted = t
+}
+
+// Hold lets consumers pass over the job. A job on hold keeps its date; its reason becomes
+// why, unless why is empty. Hold returns false if nothing has changed.
+func (j *Job) Hold(t time.Time, why string) bool {
+	switch {
+	case j.Held.IsZero():
+		j.Held, j.HeldFor = t, why
+	case why == "" || why == j.HeldFor:
+		return false
+	default:
+		j.HeldFor = why
+	}
+	return true
+}
+
+// Unhold ends the hold of the job. It returns false if there was none.
+func (j *Job) Unhold() bool {
+	held := !j.Held.IsZero()
+	j.Held, j.HeldFor = time.Time{}, ""
+	return held
+}
+
+// A Conclusion is the report of a consumer on its job.
+type Conclusion struct {
+	Outcome   Outcome // Completed or Failed
+	Message   string  // text, at most MaxMessage octets
+	Transient bool    // another attempt may go better; only with Failed
+}
+
+// Conclude ends the work on the job.
+func (j *Job) Conclude(t time.Time, r Conclusion) {
+	j.Lease = Lease{}
+	j.Outcome, j.Finished, j.Message, j.Transient = r.Outcome, t, r.Message, r.Transient
+}
+
+// Again returns a new job at the end of the queue with the payload of this one.
+func (j *Job) Again(id ID, seq Seq, t time.Time) Job {
+	return Job{ID: id, Queue: j.Queue, Status: Pending, Seq: seq, Filename: j.Filename, MediaType: j.MediaType, Submitter: j.Submitter,
+		Sidecar: j.Sidecar, Size: j.Size, Digests: j.Digests, Batch: j.Batch, Owner: j.Owner, Submitted: t, Requeued: t, Requeues: j.Requeues + 1,
+		Destruction: j.Destruction, Extra: With(j.Extra, RequeuedFrom, j.ID.String())}
+}
+
+// GiveWay names the successor of the job, to which its Destruction goes.
+func (j *Job) GiveWay(to ID) {
+	j.Destruction = time.Time{}
+	j.Extra = With(j.Extra, RequeuedAs, to.String())
+}
