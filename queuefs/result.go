@@ -2,19 +2,17 @@ package queuefs
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io/fs"
 	"os"
 	"slices"
 
 	"cutie/queuefs/digest"
-	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
 	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
+	"cutie/queuefs/upload"
 )
 
 // MaxResults is how many results a job may have.
@@ -32,10 +30,7 @@ type ResultDraft struct {
 	token  string
 	result Result
 	expect []digest.Value
-	sha    hash.Hash
-	hashes []hash.Hash // of expect
-	file   *durable.Spool
-	err    error
+	up     *upload.Upload
 	done   bool
 }
 
@@ -52,12 +47,11 @@ func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType 
 	if mediaType = job.CleanLabel(mediaType); len(mediaType) > maxResultType {
 		return nil, fmt.Errorf("media type of result %s: %w: more than %d octets", name, ErrTooBig, maxResultType)
 	}
-	d := &ResultDraft{q: q, id: id, token: token, result: Result{Name: name, MediaType: mediaType}, expect: expect, sha: sha256.New()}
+	d := &ResultDraft{q: q, id: id, token: token, result: Result{Name: name, MediaType: mediaType}, expect: expect}
 	for _, e := range expect {
 		if !e.Type.Valid() {
 			return nil, fmt.Errorf("%w: digest of result %s is of no known kind", ErrBadName, name)
 		}
-		d.hashes = append(d.hashes, e.Type.New())
 	}
 	if err := q.svc.usable(); err != nil {
 		return nil, err
@@ -70,9 +64,10 @@ func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType 
 	if err := d.allowed(&j); err != nil {
 		return nil, err
 	}
-	if d.file, err = q.svc.spool(); err != nil {
+	if d.up, err = upload.InFile(q.svc.spool); err != nil {
 		return nil, storageError(err)
 	}
+	d.up.Hash(d.kinds)
 	return d, nil
 }
 
@@ -95,19 +90,18 @@ func (d *ResultDraft) Write(p []byte) (int, error) {
 	if d.done {
 		return 0, errOver
 	}
-	if d.err != nil {
-		return 0, d.err
+	n, err := d.up.Write(p)
+	return n, storageError(err)
+}
+
+// kinds returns the digests to be computed beside SHA-256.
+func (d *ResultDraft) kinds() (kinds []digest.Type) {
+	for _, e := range d.expect {
+		if e.Type != digest.SHA256 {
+			kinds = append(kinds, e.Type)
+		}
 	}
-	if _, err := d.file.Write(p); err != nil {
-		d.err = storageError(err)
-		return 0, d.err
-	}
-	d.sha.Write(p)
-	for _, h := range d.hashes {
-		h.Write(p)
-	}
-	d.result.Size += int64(len(p))
-	return len(p), nil
+	return kinds
 }
 
 // Commit adds the result to the job; the job keeps its lease. It is on stable
@@ -127,16 +121,14 @@ func (d *ResultDraft) Commit(ctx context.Context) (Result, error) {
 
 func (d *ResultDraft) commit(ctx context.Context) error {
 	q := d.q
-	if d.err != nil {
-		return d.err
+	if err := d.up.Err(); err != nil {
+		return storageError(err)
 	}
-	d.sha.Sum(d.result.SHA256[:0])
-	for i, want := range d.expect {
-		if err := want.Check(digest.NewValue(want.Type, d.hashes[i].Sum(nil))); err != nil {
-			return err
-		}
+	if _, err := d.up.Digests(d.kinds(), d.expect); err != nil {
+		return storageError(err)
 	}
-	if err := d.file.Sync(); err != nil {
+	d.result.Size, d.result.SHA256 = d.up.Size(), d.up.SHA256()
+	if err := d.up.Sync(); err != nil {
 		return storageError(err)
 	}
 	if err := q.svc.temp.Sync(); err != nil {
@@ -165,7 +157,7 @@ func (d *ResultDraft) commit(ctx context.Context) error {
 			j.Results = append(slices.Clip(j.Results), d.result)
 			r := q.recordOf(&j, Conclude, from.Status, us)
 			r.Flags |= record.Result
-			r.Temp = d.file.Name() + "/" + d.result.Name
+			r.Temp = d.up.Temp() + "/" + d.result.Name
 			return []*record.Record{r}, nil
 		})
 	}
@@ -185,11 +177,11 @@ func (d *ResultDraft) discard(remove bool) {
 		return
 	}
 	d.done = true
-	d.file.Close()
+	d.up.Close()
 	// After a failed commit the journal may speak of the file all the same;
 	// opening the home settles it.
 	if remove && d.q.svc.Err() == nil {
-		d.q.svc.temp.Remove(d.file.Name())
+		d.q.svc.temp.Remove(d.up.Temp())
 	}
 }
 

@@ -42,6 +42,17 @@ func New(b *Budget) *Upload {
 	return u
 }
 
+// InFile begins an upload straight to a file, whatever its size. Call Close in the end.
+func InFile(spool func() (*durable.Spool, error)) (*Upload, error) {
+	f, err := spool()
+	if err != nil {
+		return nil, err
+	}
+	u := New(&Budget{Spool: spool})
+	u.file = f
+	return u, nil
+}
+
 // Hash has further digests computed beside the SHA-256. Calls after the first one
 // change nothing.
 func (u *Upload) Hash(kinds func() []digest.Type) {

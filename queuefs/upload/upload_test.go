@@ -146,3 +146,23 @@ func TestErrorsOfStorageAreFinal(t *testing.T) {
 		t.Errorf("then %v", err)
 	}
 }
+
+func TestUploadsStraightToAFile(t *testing.T) {
+	dir, _ := budget(t, 0, 0)
+	for _, data := range []string{"", "small", strings.Repeat("large", 100_000)} {
+		u, err := upload.InFile(dir.Spool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Hash(md5)
+		if _, err := io.WriteString(u, data); err != nil {
+			t.Fatal(err)
+		}
+		is(t, u, data, true)
+		u.Close()
+	}
+	full := errors.New("no space")
+	if _, err := upload.InFile(func() (*durable.Spool, error) { return nil, full }); err != full {
+		t.Errorf("got %v", err)
+	}
+}
