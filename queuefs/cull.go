@@ -173,19 +173,7 @@ func (q *Queue) due(keep *Thresholds) (before int64, most int) {
 	if keep != nil {
 		t = *keep
 	}
-	extra := q.idx.Counts.Processed() - t.Size
-	if t.Size < 0 || extra <= 0 {
-		return 0, 0
-	}
-	if t.Age <= 0 {
-		return math.MaxInt64, int(extra)
-	}
-	// More than the age: an event at this very instant is too young.
-	before = now - t.Age*time.Hour.Microseconds() - 1
-	if q.idx.Unchanged() > before {
-		return 0, 0
-	}
-	return before, math.MaxInt
+	return q.idx.DueAfter(t.Size, t.Age, now)
 }
 
 // needed returns the latest time (µs) of events whose jobs the followers can do

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"cutie/queuefs/job"
 )
@@ -153,4 +154,24 @@ func (x *Index) Vacate() {
 		p.slots, p.md5s = noSlots, nil
 		p.changed, x.Changed = true, true
 	}
+}
+
+// DueAfter returns how many processed jobs may be culled at the time now, and the latest
+// time of their last changes, with size jobs to be kept, unless negative, and an age in
+// hours. With an age of 0 as many go as are too many. If none may be culled it looks at
+// no job.
+func (x *Index) DueAfter(size, age, now int64) (before int64, most int) {
+	extra := x.Counts.Processed() - size
+	if size < 0 || extra <= 0 {
+		return 0, 0
+	}
+	if age <= 0 {
+		return math.MaxInt64, int(extra)
+	}
+	// More than the age: an event at this very instant is too young.
+	before = now - age*time.Hour.Microseconds() - 1
+	if x.Unchanged() > before {
+		return 0, 0
+	}
+	return before, math.MaxInt
 }
