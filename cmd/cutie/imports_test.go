@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"queuefs/batch", "queuefs/bulk", "queuefs/events", "queuefs/files", "queuefs/settings"},
 	{"queuefs/web"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
-	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile"},
+	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},
 	{"queuefs/journal", "queuefs/watch"},
 	{"queuefs/job"},

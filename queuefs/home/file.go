@@ -1,0 +1,168 @@
+package home
+
+import (
+	"errors"
+	"io/fs"
+	"time"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/durable"
+)
+
+// maxInfo is how many bytes a property file may have.
+const maxInfo = 1 << 20
+
+// A File is a file for operators to edit at any time. Its methods are not safe for
+// concurrent use.
+type File[T any] struct {
+	dir   *durable.Dir
+	name  string
+	limit int // bytes
+	parse func(text []byte) (T, error)
+
+	taken stamp // of the reading in use, or refused
+	seen  stamp // at the last call of Changed
+}
+
+// ServiceFile is cutie-info.txt in a home. Its properties are not checked yet,
+// see [ServiceInfo.Check].
+func ServiceFile(d *durable.Dir) *File[ServiceInfo] {
+	return &File[ServiceInfo]{dir: d, name: InfoName, limit: maxInfo, parse: ParseService}
+}
+
+// QueueFile is queue-info.txt in the directory of a queue.
+func QueueFile(d *durable.Dir, id string) *File[QueueInfo] {
+	return &File[QueueInfo]{dir: d, name: QueueInfoName, limit: maxInfo, parse: func(text []byte) (QueueInfo, error) {
+		info, err := ParseQueue(id, text)
+		if err == nil {
+			err = info.Check()
+		}
+		return info, err
+	}}
+}
+
+// ListFile is queues.txt in a home.
+func ListFile(d *durable.Dir) *File[[]string] {
+	return &File[[]string]{dir: d, name: ListName, limit: maxList, parse: func(text []byte) ([]string, error) { return List(text).Queues() }}
+}
+
+// A Reading is a file at the time it was read.
+type Reading[T any] struct {
+	Value   T
+	Text    []byte    // nil if it could not be read
+	Written time.Time // in microseconds
+	Bad     string    // why the file itself says something else; "" if it does not
+	stamp   stamp
+}
+
+// A stamp changes whenever a file does, unless somebody turns back the clock.
+type stamp struct {
+	inode          uint64
+	size           int64
+	written, moved int64 // ns
+}
+
+// Read reads the file. After an error the reading has as much as is known.
+func (f *File[T]) Read() (v Reading[T], err error) {
+	if v.stamp, v.Written, err = f.stat(); err != nil {
+		return v, err
+	}
+	return f.read(v)
+}
+
+func (f *File[T]) read(v Reading[T]) (Reading[T], error) {
+	text, err := f.dir.ReadFile(f.name, nil, f.limit)
+	if err != nil {
+		return v, err
+	}
+	v.Text = text
+	v.Value, err = f.parse(text)
+	return v, err
+}
+
+func (f *File[T]) stat() (stamp, time.Time, error) {
+	st, err := f.dir.Stat(f.name)
+	if err != nil {
+		return stamp{}, time.Time{}, err
+	}
+	return stamp{inode: st.Ino, size: st.Size, written: st.Mtim.Nano(), moved: st.Ctim.Nano()},
+		time.Unix(st.Mtim.Unix()).UTC().Truncate(time.Microsecond), nil
+}
+
+// Changed reads the file again if it differs from the reading taken, and has held
+// still since the last call: an editor may empty it first. due is also true if the
+// file cannot be found.
+func (f *File[T]) Changed() (v Reading[T], due bool, err error) {
+	last := f.seen
+	f.seen, v.Written, err = f.stat()
+	if err != nil {
+		return v, true, err
+	}
+	v.stamp = f.seen
+	if f.seen != last || f.seen == f.taken {
+		return v, false, nil
+	}
+	v, err = f.read(v)
+	return v, true, err
+}
+
+// Take says that a reading is in use, or refused: Changed waits for other contents.
+func (f *File[T]) Take(v Reading[T]) { f.taken = v.stamp }
+
+// Again lets the next call of Changed read the file, even if it is as before.
+func (f *File[T]) Again() { f.taken = stamp{} }
+
+// Instead returns v with the text known before, for a bad file, and why it is bad.
+func (f *File[T]) Instead(v Reading[T], text []byte, why string) (_ Reading[T], err error) {
+	v.Text, v.Bad = text, why
+	v.Value, err = f.parse(text)
+	return v, err
+}
+
+// Set gives elements of the file their values and returns the reading of it, or v
+// if nothing has changed. All else in the text of v stays. A bad file is set
+// aside first.
+func (f *File[T]) Set(v Reading[T], elements anvl.Record) (Reading[T], error) {
+	doc, err := anvl.ParseDocument(v.Text)
+	if err != nil {
+		return v, err
+	}
+	text := rewrite(doc, elements)
+	if v.Bad == "" && string(text) == string(v.Text) {
+		return v, nil
+	}
+	if v.Bad != "" {
+		if _, err := f.SetAside(); err != nil {
+			return v, err
+		}
+	}
+	return f.Replace(text)
+}
+
+// Replace writes the file and reads it.
+func (f *File[T]) Replace(text []byte) (v Reading[T], err error) {
+	if err := f.dir.Replace(f.name, text); err != nil {
+		return v, err
+	}
+	return f.Read()
+}
+
+// SetAside moves the file to corrupt/ and returns its new path, relative to the
+// directory; "" if there is no file.
+func (f *File[T]) SetAside() (to string, err error) {
+	if to, err = f.dir.SetAside(f.dir, f.name, f.name); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return to, err
+}
+
+// rewrite gives the elements of a property file their values. An empty value is
+// not added.
+func rewrite(doc *anvl.Document, elements anvl.Record) []byte {
+	for _, e := range elements {
+		if old, there := doc.Lookup(e.Name); (there || e.Value != "") && old != e.Value {
+			doc.Set(e.Name, e.Value)
+		}
+	}
+	return doc.Bytes()
+}

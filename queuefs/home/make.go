@@ -1,0 +1,135 @@
+package home
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/namaste"
+)
+
+// tag makes a directory a home.
+var tag = namaste.Tag{Number: namaste.Type, Value: "Cutie/" + specVersion}
+
+// Init makes an empty home in the directory dir, and makes dir, for its owner
+// alone, if need be. The error is [fs.ErrExist] if it is a home already.
+func Init(dir string, info ServiceInfo) (err error) {
+	// Jobs may be private. For other users, make the directory first, or change
+	// its mode.
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o777); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	d, err := durable.OpenDir(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if _, err := d.Stat(tag.FileName()); err == nil {
+		return fmt.Errorf("%s is a Cutie home: %w", dir, fs.ErrExist)
+	}
+	if info.Created.IsZero() {
+		info.Created = time.Now()
+	}
+	if info.Scheme == "" {
+		info.Scheme = Scheme
+	}
+	for _, sub := range []string{LogDir, QueuesDir} {
+		s, err := d.MakeSub(sub)
+		if err != nil {
+			return err
+		}
+		s.Close()
+	}
+	if err := d.Replace(InfoName, info.Text()); err != nil {
+		return err
+	}
+	// With the tag the directory becomes a home.
+	return d.Replace(tag.FileName(), []byte(tag.Content()))
+}
+
+// Unmade reports whether a directory is not there, is empty, or has only the
+// remains of a broken-off Init.
+func Unmade(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	made := map[string]bool{} // by Init, in this order
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == LogDir, name == QueuesDir:
+			within, err := os.ReadDir(filepath.Join(dir, name))
+			if err != nil || len(within) > 0 {
+				return false, err
+			}
+			made[name] = true
+		case name == InfoName, strings.HasPrefix(name, durable.TempPrefix):
+			made[InfoName] = true
+		default:
+			return false, nil
+		}
+	}
+	return made[LogDir] || !made[QueuesDir] && !made[InfoName], nil
+}
+
+// CheckTag checks for a home of a version known to this program. An older version
+// is reported as a problem. Without a tag the error is [ErrNoHome].
+func CheckTag(d *durable.Dir, report func(Problem)) error {
+	var names []string
+	if err := d.Names(func(n string) { names = append(names, n) }); err != nil {
+		return err
+	}
+	for _, name := range namaste.Find(names, namaste.Type) {
+		data, err := d.ReadFile(name, nil, 1<<10)
+		if err != nil {
+			return err
+		}
+		found, err := namaste.Parse(name, string(data))
+		if err != nil {
+			continue
+		}
+		v, err := namaste.ParseVersion(found.Value)
+		if err != nil || !strings.EqualFold(v.Name, tagName) {
+			continue
+		}
+		if v.Major != 0 || v.Minor > 3 || v.Minor < 2 {
+			return fmt.Errorf("%s: Cutie version %d.%d is not one this program knows", d.Path(), v.Major, v.Minor)
+		}
+		if v.Minor == 2 {
+			report(Problem{Path: name, Text: "home of version 0.2, opened as 0.3"})
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: %w: no tag 0=cutie_%s", d.Path(), ErrNoHome, specVersion)
+}
+
+// Complete makes the tag and the properties of the service if they are missing,
+// and reports both.
+func Complete(d *durable.Dir, now time.Time, report func(Problem)) error {
+	if err := CheckTag(d, report); errors.Is(err, ErrNoHome) {
+		if err := d.Replace(tag.FileName(), []byte(tag.Content())); err != nil {
+			return err
+		}
+		report(Problem{Path: tag.FileName(), Text: "missing; made"})
+	} else if err != nil {
+		return err
+	}
+	if _, err := d.Stat(InfoName); errors.Is(err, fs.ErrNotExist) {
+		if err := d.Replace(InfoName, ServiceInfo{Scheme: Scheme, Created: now}.Text()); err != nil {
+			return err
+		}
+		report(Problem{Path: InfoName, Text: "missing; made"})
+	}
+	return nil
+}

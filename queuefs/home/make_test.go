@@ -1,0 +1,116 @@
+package home_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openDir opens a directory for the time of the test.
+func openDir(t *testing.T, path string) *durable.Dir {
+	t.Helper()
+	d, err := durable.OpenDir(path, nil)
+	must(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// TestUnmade breaks Init off after each of its steps: what is left is no home, and
+// another Init makes it one. What others have put into a directory is no such rest.
+func TestUnmade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "home")
+	unmade := func(want bool, when string) {
+		t.Helper()
+		if got, err := home.Unmade(dir); err != nil || got != want {
+			t.Errorf("%s: got %v, %v, want %v", when, got, err, want)
+		}
+	}
+	unmade(true, "nothing")
+	for _, name := range []string{"", "log", "queues"} {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o777))
+		unmade(true, "directory "+name)
+	}
+	for _, name := range []string{"cutie-tmp-1", "cutie-info.txt"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o666))
+		unmade(true, "file "+name)
+	}
+	for _, name := range []string{"foreign", "queues/jobs", "log/file", "0=cutie_0.3"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o666))
+		unmade(false, "file "+name)
+		must(t, os.Remove(filepath.Join(dir, name)))
+	}
+	must(t, os.Remove(filepath.Join(dir, "log")))
+	unmade(false, "properties of somebody")
+	must(t, home.Init(dir, home.ServiceInfo{}))
+	unmade(false, "a home")
+	must(t, os.RemoveAll(dir))
+	must(t, os.WriteFile(dir, nil, 0o666))
+	if got, err := home.Unmade(dir); err == nil || got {
+		t.Errorf("a file: got %v, %v", got, err)
+	}
+}
+
+// TestComplete makes a home of a directory without tag and properties, and leaves
+// a whole home as it is.
+func TestComplete(t *testing.T) {
+	dir := t.TempDir()
+	d := openDir(t, dir)
+	if err := home.CheckTag(d, nil); !errors.Is(err, home.ErrNoHome) {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range [][]string{{"0=cutie_0.3", "cutie-info.txt"}, nil} {
+		var made []string
+		must(t, home.Complete(d, time.Now(), func(p home.Problem) { made = append(made, p.Path) }))
+		if !slices.Equal(made, want) {
+			t.Errorf("got %q, want %q", made, want)
+		}
+	}
+	must(t, home.CheckTag(d, nil))
+	if r, err := home.ServiceFile(d).Read(); err != nil || r.Value.Scheme != home.Scheme || r.Value.Created.IsZero() {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+func TestLockIsHeldUntilItsFileIsClosed(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := home.Lock(dir)
+	must(t, err)
+	var locked *home.LockedError
+	if _, err := home.Lock(dir); !errors.As(err, &locked) || *locked != (home.LockedError{Dir: dir, PID: os.Getpid()}) {
+		t.Errorf("got %v", err)
+	}
+	must(t, lock.Close())
+	lock, err = home.Lock(dir)
+	must(t, err)
+	must(t, lock.Close())
+	if _, err := home.Lock(dir + "/missing"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestQueuesUnderEitherName(t *testing.T) {
+	for there, want := range map[string]string{"": "queues", "queues": "queues", "queue": "queue"} {
+		dir := t.TempDir()
+		must(t, os.MkdirAll(filepath.Join(dir, there), 0o777))
+		q, err := home.OpenQueues(openDir(t, dir))
+		must(t, err)
+		if got := filepath.Base(q.Path()); got != want {
+			t.Errorf("%q: got %q", there, got)
+		}
+		q.Close()
+	}
+}
