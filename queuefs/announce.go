@@ -58,3 +58,10 @@ func (q *Queue) announce() error {
 	q.mu.Unlock()
 	return q.adopt(q.inForce())
 }
+
+// announced reports whether the file in force has had its event.
+func (q *Queue) announced() bool {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.set.announced == q.set.facts.SHA256
+}

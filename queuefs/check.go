@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
@@ -95,7 +96,7 @@ func (q *Queue) behindJobs() map[JobID]bool {
 func (q *Queue) check(r *Report, repair bool) error {
 	behind := q.behindJobs()
 	if n := len(behind); n > 0 {
-		r.Problems = append(r.Problems, Problem{Path: queuesDir + "/" + q.id, Text: fmt.Sprintf("%v: the files of %d jobs are behind the journal, which has them, and were not compared", ErrNoSpace, n)})
+		r.Problems = append(r.Problems, Problem{Path: home.QueuesDir + "/" + q.id, Text: fmt.Sprintf("%v: the files of %d jobs are behind the journal, which has them, and were not compared", ErrNoSpace, n)})
 	}
 	where, err := q.list(func(JobID) bool { return true })
 	if err != nil {

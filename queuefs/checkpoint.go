@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
@@ -251,14 +252,14 @@ func (q *Queue) indexed(at journal.LSN) indexfile.Queue {
 	x := indexfile.Queue{Last: q.idx.Last(), Submitted: q.idx.LastSubmit, Consumed: q.idx.LastConsume,
 		Created: q.set.info.Created.UnixMicro(), Types: q.idx.MediaTypes(), Info: q.set.announced, At: at, Since: q.life.since, Before: q.life.before}
 	if !q.set.made {
-		x.Settings = q.set.file
+		x.Settings = q.set.Text
 	}
 	return x
 }
 
 // indexDir opens the directory of the index pages of the queue, to be closed.
 func (q *Queue) indexDir() (*durable.Dir, error) {
-	sub, err := q.svc.ixdir.MakeSub(queuesDir)
+	sub, err := q.svc.ixdir.MakeSub(home.QueuesDir)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +295,7 @@ func (st *stagedPages) end() {
 	}
 	for _, n := range st.names {
 		if err := st.dir.Remove(n[0]); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			st.q.svc.report(Problem{Path: logDir + "/" + indexDir + "/" + n[0], Text: err.Error()})
+			st.q.svc.report(Problem{Path: home.LogDir + "/" + home.IndexDir + "/" + n[0], Text: err.Error()})
 		}
 	}
 	st.q.mu.Lock()

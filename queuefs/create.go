@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/tree"
@@ -24,7 +25,7 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 		return nil, err
 	}
 	info.ID = id
-	if err := info.check(); err != nil {
+	if err := info.Check(); err != nil {
 		return nil, err
 	}
 	if info.Created.IsZero() {
@@ -86,7 +87,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 			d.Close()
 		}
 		if err == nil && taken {
-			err = fmt.Errorf("%s: %w as a directory with jobs that %s does not list; rebuild the home to take them in", info.ID, ErrQueueExists, queuesName)
+			err = fmt.Errorf("%s: %w as a directory with jobs that %s does not list; rebuild the home to take them in", info.ID, ErrQueueExists, home.ListName)
 		}
 		if err != nil {
 			root.Close()
@@ -95,7 +96,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 	}
 	err = s.forgetFormer(info.ID)
 	if err == nil {
-		err = root.Replace(queueInfo, info.file())
+		err = root.Replace(home.QueueInfoName, info.Text())
 	}
 	root.Close()
 	if err != nil {
@@ -150,29 +151,28 @@ func (s *Service) beginAgain() error {
 
 // listQueue adds a queue to queues.txt.
 func (s *Service) listQueue(id string) error {
-	data, err := s.home.ReadFile(queuesName, nil, 64<<20)
+	list, err := home.ReadList(s.home)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if len(data) > 0 && data[len(data)-1] != '\n' {
-		data = append(data, '\n')
-	}
-	return s.home.Replace(queuesName, append(append(data, id...), '\n'))
+	return list.Add(id).Write(s.home)
 }
 
 // openQueue opens the directories of a queue and gives it its properties.
 func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)) (_ *Queue, err error) {
 	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]copied{}}, idx: index.New(id), backlog: backlog{temps: map[JobID]string{}}}
 	report := func(path, text string) { s.report(Problem{Path: path, Text: text}) }
-	q.tree, err = tree.Open(s.qdir, id, tree.Options{Path: queuesDir + "/" + id, Temp: s.temp, MaxJobFile: maxJobFile, Report: report})
+	q.tree, err = tree.Open(s.qdir, id, tree.Options{Path: home.QueuesDir + "/" + id, Temp: s.temp, MaxJobFile: maxJobFile, Report: report})
 	if err != nil {
 		return nil, err
 	}
+	q.set.file = home.QueueFile(q.tree.Root(), id)
 	now, err := properties(q)
 	if err != nil {
 		q.tree.Close()
 		return nil, err
 	}
+	q.set.file.Take(now.Reading)
 	q.use(now)
 	q.idx.Reach(index.Numbers{Time: q.set.info.Created.UnixMicro()})
 	return q, nil

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/record"
@@ -33,8 +34,8 @@ func (o *CullOptions) check() error {
 		return nil
 	case o.Queue == "":
 		return fmt.Errorf("%w: thresholds are those of one queue, and none is named", ErrBadName)
-	case k.Size < 0 || k.Age < 0 || k.Age > maxHours:
-		return fmt.Errorf("%w: thresholds of %d jobs and %d hours are not from 0, and to %d hours", ErrBadName, k.Size, k.Age, int64(maxHours))
+	case k.Size < 0 || k.Age < 0 || k.Age > home.MaxHours:
+		return fmt.Errorf("%w: thresholds of %d jobs and %d hours are not from 0, and to %d hours", ErrBadName, k.Size, k.Age, home.MaxHours)
 	}
 	return nil
 }

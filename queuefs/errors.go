@@ -2,9 +2,9 @@ package queuefs
 
 import (
 	"errors"
-	"fmt"
 
 	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 )
 
@@ -29,27 +29,12 @@ var (
 	ErrGone         = errors.New("events no longer in the journal")
 	ErrNoSpace      = errors.New("no space left for the queue")
 	ErrFailed       = errors.New("storage failed, open the home again")
-	ErrNoHome       = errors.New("not a Cutie home")
+	ErrNoHome       = home.ErrNoHome
 	ErrClosed       = errors.New("service closed")
 )
 
 // A LockedError is the error for a home held by another process.
-type LockedError struct {
-	Dir string
-	PID int // 0 if the holder did not say
-}
-
-func (e *LockedError) Error() string {
-	if e.PID == 0 {
-		return fmt.Sprintf("%s: home in use by another process", e.Dir)
-	}
-	return fmt.Sprintf("%s: home in use by process %d", e.Dir, e.PID)
-}
+type LockedError = home.LockedError
 
 // A Problem is damage, found and set aside, never deleted.
-type Problem struct {
-	Path string // below the home
-	Text string // the damage and its repair
-}
-
-func (p Problem) String() string { return p.Path + ": " + p.Text }
+type Problem = home.Problem

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
@@ -46,7 +47,7 @@ func (s *Service) former(id string) (last index.Numbers, err error) {
 // formerDir opens the directory of a queue in the index. The error wraps
 // [fs.ErrNotExist] if there is none.
 func (s *Service) formerDir(id string) (*durable.Dir, error) {
-	all, err := s.ixdir.Sub(queuesDir)
+	all, err := s.ixdir.Sub(home.QueuesDir)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func (s *Service) retire(last map[string]index.Numbers) error {
 
 // keepNumbers writes a queue file of nothing but the last numbers of a queue.
 func (s *Service) keepNumbers(id string, last index.Numbers) error {
-	all, err := s.ixdir.MakeSub(queuesDir)
+	all, err := s.ixdir.MakeSub(home.QueuesDir)
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (s *Service) hasFormer(id string) (bool, error) {
 	}
 	dir, err := s.formerDir(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		if dir, err = s.home.Sub(publishedDir); err == nil {
+		if dir, err = s.home.Sub(home.PublishedDir); err == nil {
 			_, err = dir.Stat(id)
 			dir.Close()
 		}

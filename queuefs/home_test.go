@@ -232,41 +232,6 @@ func TestCreateQueueOverUnlistedJobs(t *testing.T) {
 	}
 }
 
-// TestUnmade breaks Init off after each of its steps: what is left is no home, and
-// another Init makes it one. What others have put into a directory is no such rest.
-func TestUnmade(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "home")
-	unmade := func(want bool, when string) {
-		t.Helper()
-		if got, err := queuefs.Unmade(dir); err != nil || got != want {
-			t.Errorf("%s: got %v, %v, want %v", when, got, err, want)
-		}
-	}
-	unmade(true, "nothing")
-	for _, name := range []string{"", "log", "queues"} {
-		must(t, os.MkdirAll(filepath.Join(dir, name), 0o777))
-		unmade(true, "directory "+name)
-	}
-	for _, name := range []string{"cutie-tmp-1", "cutie-info.txt"} {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o666))
-		unmade(true, "file "+name)
-	}
-	for _, name := range []string{"foreign", "queues/jobs", "log/file", "0=cutie_0.3"} {
-		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o666))
-		unmade(false, "file "+name)
-		must(t, os.Remove(filepath.Join(dir, name)))
-	}
-	must(t, os.Remove(filepath.Join(dir, "log")))
-	unmade(false, "properties of somebody")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{}))
-	unmade(false, "a home")
-	must(t, os.RemoveAll(dir))
-	must(t, os.WriteFile(dir, nil, 0o666))
-	if got, err := queuefs.Unmade(dir); err == nil || got {
-		t.Errorf("a file: got %v, %v", got, err)
-	}
-}
-
 // TestPacksOfFormerVersionsGo opens a home that has copies of jobs beside the
 // index, as former versions made them.
 func TestPacksOfFormerVersionsGo(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
 )
 
@@ -19,8 +20,9 @@ import (
 // knownSettings is readSettings during the opening of a home. A damaged file is
 // reported.
 func (q *Queue) knownSettings() (settings, error) {
-	n, err := q.readSettings()
-	if err == nil && n.dated || exhausted(err) {
+	r, err := q.set.file.Read()
+	n := q.settingsOf(r)
+	if err == nil && n.dated() || exhausted(err) {
 		return n, err
 	}
 	kept, created, e := keptSettings(q.svc.ixdir, q.id)
@@ -31,43 +33,44 @@ func (q *Queue) knownSettings() (settings, error) {
 		n.date(created)
 		return n, nil
 	}
-	stamp, changed, e := stampOf(q.tree.Root(), queueInfo)
-	if e != nil {
-		changed = micro(q.svc.now())
+	if r.Written.IsZero() {
+		r.Written = micro(q.svc.now())
 	}
-	n = settings{file: kept, stamp: stamp, bad: err.Error() + "; the last known properties hold"}
-	if kept == nil || n.parse(q, changed) != nil {
+	r, e = q.set.file.Instead(r, kept, err.Error()+"; the last known properties hold")
+	made := kept == nil || e != nil
+	if made {
 		info := madeUp(q.id, micro(q.svc.now()), created)
-		n = settings{file: info.file(), stamp: stamp, made: true, bad: err.Error() + "; nothing is known of its properties, so the queue is closed and paused"}
-		if err := n.parse(q, changed); err != nil {
-			return n, err
+		if r, e = q.set.file.Instead(r, info.Text(), err.Error()+"; nothing is known of its properties, so the queue is closed and paused"); e != nil {
+			return n, e
 		}
 	}
+	n = q.settingsOf(r)
+	n.made = made
 	n.date(created)
-	q.svc.report(Problem{Path: q.infoPath(), Text: n.bad})
+	q.svc.report(Problem{Path: home.QueueInfoPath(q.id), Text: n.Bad})
 	return n, nil
 }
 
 // date sets the known time of creation if the settings have none. The time of the
 // file is later once it was edited.
 func (n *settings) date(known time.Time) {
-	if !n.dated && !known.IsZero() {
+	if !n.dated() && !known.IsZero() {
 		n.info.Created = known
 	}
 }
 
-func (q *Queue) infoPath() string { return queuesDir + "/" + q.id + "/" + queueInfo }
-
 // madeUp are harmless properties for a queue without known ones, except perhaps
 // for its creation.
 func madeUp(id string, now, created time.Time) QueueInfo {
-	return QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Closed: true, Paused: now, Created: cmp.Or(created, now)}
+	info := home.NewQueue(id, cmp.Or(created, now))
+	info.Closed, info.Paused = true, now
+	return info
 }
 
 // keptSettings returns the copy of queue-info.txt and the time of creation in the
 // index; nil and zero if unknown.
 func keptSettings(index *durable.Dir, id string) (text []byte, created time.Time, err error) {
-	all, err := index.Sub(queuesDir)
+	all, err := index.Sub(home.QueuesDir)
 	if err == nil {
 		defer all.Close()
 		var dir *durable.Dir
@@ -92,35 +95,32 @@ func (q *Queue) checkSettings(r *Report, repair bool) error {
 	q.svc.set.Lock()
 	defer q.svc.set.Unlock()
 	hold := q.inForce()
-	bad := hold.bad
+	bad, path := hold.Bad, home.QueueInfoPath(q.id)
 	if bad == "" {
 		return nil
 	}
 	// It was told when the home was opened.
-	r.Mended = slices.DeleteFunc(r.Mended, func(p Problem) bool { return p.Path == q.infoPath() })
+	r.Mended = slices.DeleteFunc(r.Mended, func(p Problem) bool { return p.Path == path })
 	if !repair {
-		r.Problems = append(r.Problems, Problem{Path: q.infoPath(), Text: bad})
+		r.Problems = append(r.Problems, Problem{Path: path, Text: bad})
 		return nil
 	}
-	to, err := q.tree.Root().SetAside(q.tree.Root(), queueInfo, queueInfo)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		bad += "; written again"
-	case err != nil:
-		return err
-	default:
-		bad += "; moved to " + to + ", and written again"
-	}
-	if err := q.tree.Root().Replace(queueInfo, hold.file); err != nil {
-		return err
-	}
-	now, err := q.readSettings()
+	to, err := q.set.file.SetAside()
 	if err != nil {
 		return err
 	}
-	if err := q.adopt(now); err != nil {
+	if to == "" {
+		bad += "; written again"
+	} else {
+		bad += "; moved to " + to + ", and written again"
+	}
+	written, err := q.set.file.Replace(hold.Text)
+	if err != nil {
 		return err
 	}
-	r.Mended = append(r.Mended, Problem{Path: q.infoPath(), Text: bad})
+	if err := q.takeSettings(q.settingsOf(written)); err != nil {
+		return err
+	}
+	r.Mended = append(r.Mended, Problem{Path: path, Text: bad})
 	return nil
 }

@@ -7,26 +7,6 @@ import (
 	"time"
 )
 
-// DefaultLease is the lease of a queue without a setting, if it needs one.
-const DefaultLease = 15 * time.Minute
-
-// MaxLease is the longest lease.
-const MaxLease = 30 * 24 * time.Hour
-
-// leaseFor returns the duration of a lease, for a consumer asking for d; 0 leaves
-// it to the queue, and the result may be 0 for none.
-func (i *QueueInfo) leaseFor(d time.Duration) time.Duration {
-	switch {
-	case d > 0:
-		return d
-	case i.Acknowledge == AckNone:
-		return 0
-	case i.Lease > 0:
-		return i.Lease
-	}
-	return DefaultLease
-}
-
 func checkLease(d time.Duration) error {
 	if d < 0 || d > MaxLease {
 		return fmt.Errorf("%w: a lease of %v is not between 0 and %v", ErrBadName, d, MaxLease)
@@ -51,7 +31,7 @@ func (q *Queue) Extend(ctx context.Context, id JobID, token string, d time.Durat
 		if err := q.leased(j, token); err != nil {
 			return 0, err
 		}
-		d := q.set.info.leaseFor(d)
+		d := q.set.info.LeaseFor(d)
 		if d == 0 {
 			d = DefaultLease
 		}

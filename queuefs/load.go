@@ -8,6 +8,7 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
@@ -28,11 +29,11 @@ func (s *Service) load() error {
 	}
 	_, e := s.ixdir.Stat(indexfile.DoubtName)
 	s.doubt.Store(!errors.Is(e, fs.ErrNotExist))
-	data, err := s.home.ReadFile(queuesName, nil, 64<<20)
+	list, err := home.ReadList(s.home)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	ids, err := readQueues(data)
+	ids, err := list.Queues()
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (s *Service) readCheckpoint() (c indexfile.Checkpoint, ok bool, err error) 
 		return c, false, err
 	}
 	if err != nil {
-		s.report(Problem{Path: logDir + "/" + indexDir + "/" + indexfile.CheckpointName, Text: err.Error() + "; the index is made again from the directories"})
+		s.report(Problem{Path: home.LogDir + "/" + home.IndexDir + "/" + indexfile.CheckpointName, Text: err.Error() + "; the index is made again from the directories"})
 		return c, false, nil
 	}
 	c, err = indexfile.ParseCheckpoint(r)
@@ -120,17 +121,17 @@ func (s *Service) markOpen(c indexfile.Checkpoint) error {
 // replay opens the journal and applies the records after the checkpoint, by the
 // code of normal use.
 func (s *Service) replay(c indexfile.Checkpoint) error {
-	logs, err := s.home.Sub(logDir)
+	logs, err := s.home.Sub(home.LogDir)
 	if err != nil {
 		return err
 	}
 	defer logs.Close()
-	if s.jdir, err = logs.MakeSub(journalDir); err != nil {
+	if s.jdir, err = logs.MakeSub(home.JournalDir); err != nil {
 		return err
 	}
 	log, err := segment.Open(s.jdir, segment.Options{From: c.From(), Batch: c.Batch, Size: s.opts.Segment, Spare: s.canSpare,
 		Report: func(name, text string) {
-			s.report(Problem{Path: logDir + "/" + journalDir + "/" + name, Text: text})
+			s.report(Problem{Path: home.LogDir + "/" + home.JournalDir + "/" + name, Text: text})
 		}})
 	if err != nil {
 		return err
@@ -171,7 +172,7 @@ func (s *Service) replayed(r *record.Record, at journal.LSN, size int) {
 	case q == nil && at < s.past:
 		// Of a removed queue.
 	case q == nil:
-		s.report(Problem{Path: logDir + "/" + journalDir, Text: fmt.Sprintf("events of queue %q, which %s does not list, passed over", r.Queue, queuesName)})
+		s.report(Problem{Path: home.LogDir + "/" + home.JournalDir, Text: fmt.Sprintf("events of queue %q, which %s does not list, passed over", r.Queue, home.ListName)})
 	case at < s.past:
 		q.note(r, at)
 	default:
@@ -334,5 +335,5 @@ func (q *Queue) loadPages(dir *durable.Dir, want int, whole bool) (scanned bool,
 }
 
 func (q *Queue) indexPath(name string) string {
-	return logDir + "/" + indexDir + "/" + queuesDir + "/" + q.id + "/" + name
+	return home.LogDir + "/" + home.IndexDir + "/" + home.QueuesDir + "/" + q.id + "/" + name
 }

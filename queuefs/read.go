@@ -240,7 +240,7 @@ func (q *Queue) State() QueueState {
 	defer q.mu.RUnlock()
 	x, n, last := q.idx, &q.idx.Counts, q.idx.Last()
 	s := QueueState{Info: q.set.info, Pending: n.Status[Pending], Consumed: n.Status[Consumed], Deleted: n.Status[Deleted],
-		Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: q.life.before, Damage: q.set.bad, LastEvent: micro(last.Time)}
+		Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: q.life.before, Damage: q.set.Bad, LastEvent: micro(last.Time)}
 	s.LastSubmission, s.LastConsumption = microOrZero(x.LastSubmit), microOrZero(x.LastConsume)
 	if j, ok := x.Job(x.First()); ok {
 		s.Oldest = micro(j.Submitted)
@@ -324,5 +324,5 @@ func (q *Queue) PageVersion(n int) (version Seq, at time.Time, pending, total in
 func (q *Queue) InfoFile() ([]byte, Facts) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	return q.set.file, q.set.facts
+	return q.set.Text, q.set.facts
 }

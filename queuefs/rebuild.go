@@ -5,12 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
-	"cutie/queuefs/namaste"
 )
 
 // rebuild makes the missing parts of a home around its queue directories and
@@ -22,7 +21,7 @@ func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
 		return err
 	}
 	defer d.Close()
-	lock, err := lockHome(dir)
+	lock, err := home.Lock(dir)
 	if err != nil {
 		return err
 	}
@@ -31,27 +30,15 @@ func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
 	if now == nil {
 		now = time.Now
 	}
-	tag := namaste.Tag{Number: namaste.Type, Value: "Cutie/" + specVersion}
-	if err := checkTag(d, mended); errors.Is(err, ErrNoHome) {
-		if err := d.Replace(tag.FileName(), []byte(tag.Content())); err != nil {
-			return err
-		}
-		mended(Problem{Path: tag.FileName(), Text: "missing; made"})
-	} else if err != nil {
+	if err := home.Complete(d, now(), mended); err != nil {
 		return err
 	}
-	if _, err := d.Stat(infoName); errors.Is(err, fs.ErrNotExist) {
-		if err := d.Replace(infoName, ServiceInfo{Scheme: Scheme, Created: now()}.file()); err != nil {
-			return err
-		}
-		mended(Problem{Path: infoName, Text: "missing; made"})
-	}
-	logs, err := d.MakeSub(logDir)
+	logs, err := d.MakeSub(home.LogDir)
 	if err != nil {
 		return err
 	}
 	defer logs.Close()
-	ix, err := logs.MakeSub(indexDir)
+	ix, err := logs.MakeSub(home.IndexDir)
 	if err != nil {
 		return err
 	}
@@ -65,7 +52,7 @@ func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
 // dropIndex removes all pages. The checkpoint stays, since the journal rules
 // from there on, and so do the numbers of the queues, which never go back.
 func dropIndex(ix *durable.Dir) error {
-	qs, err := ix.MakeSub(queuesDir)
+	qs, err := ix.MakeSub(home.QueuesDir)
 	if err != nil {
 		return err
 	}
@@ -105,16 +92,16 @@ func distrust(d *durable.Dir, queue string) error {
 // rebuildQueues lists every queue directory in queues.txt and gives it the
 // files it lacks.
 func rebuildQueues(d, index *durable.Dir, now func() time.Time, mended func(Problem)) error {
-	qdir, err := openQueues(d)
+	qdir, err := home.OpenQueues(d)
 	if err != nil {
 		return err
 	}
 	defer qdir.Close()
-	data, err := d.ReadFile(queuesName, nil, 64<<20)
+	list, err := home.ReadList(d)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	listed, err := readQueues(data)
+	listed, err := list.Queues()
 	if err != nil {
 		return err
 	}
@@ -132,28 +119,26 @@ func rebuildQueues(d, index *durable.Dir, now func() time.Time, mended func(Prob
 		if err != nil {
 			continue // no directory
 		}
-		if _, err := sub.Stat(queueInfo); errors.Is(err, fs.ErrNotExist) {
+		if _, err := sub.Stat(home.QueueInfoName); errors.Is(err, fs.ErrNotExist) {
 			text, created, err := keptSettings(index, id)
 			if text == nil {
-				text = (&QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Created: cmp.Or(created, now())}).file()
+				info := home.NewQueue(id, cmp.Or(created, now()))
+				text = info.Text()
 			}
 			if err == nil {
-				err = sub.Replace(queueInfo, text)
+				err = sub.Replace(home.QueueInfoName, text)
 			}
 			if err != nil {
 				sub.Close()
 				return err
 			}
-			mended(Problem{Path: queuesDir + "/" + name + "/" + queueInfo, Text: "missing; made"})
+			mended(Problem{Path: home.QueueInfoPath(name), Text: "missing; made"})
 		}
 		sub.Close()
 		if !slices.Contains(listed, id) {
-			if len(data) > 0 && !strings.HasSuffix(string(data), "\n") {
-				data = append(data, '\n')
-			}
-			data = append(append(data, id...), '\n')
-			mended(Problem{Path: queuesName, Text: "queue " + id + " was not listed; added"})
-			if err := d.Replace(queuesName, data); err != nil {
+			list = list.Add(id)
+			mended(Problem{Path: home.ListName, Text: "queue " + id + " was not listed; added"})
+			if err := list.Write(d); err != nil {
 				return err
 			}
 		}

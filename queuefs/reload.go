@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
 )
 
@@ -58,9 +59,9 @@ func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error
 		}
 		switch err := s.letGo(ctx, q); {
 		case errors.Is(err, ErrNotEmpty):
-			s.report(Problem{Path: queuesName, Text: fmt.Sprintf("queue %s is not listed any more, but has jobs: it is served until the home is closed", q.id)})
+			s.report(Problem{Path: home.ListName, Text: fmt.Sprintf("queue %s is not listed any more, but has jobs: it is served until the home is closed", q.id)})
 		case err != nil:
-			s.listWatch.read = stamp{} // read it again at the next call
+			s.listFile.Again()
 			return changed, err
 		default:
 			changed = append(changed, q.id)
@@ -82,24 +83,19 @@ func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error
 // takeInListed serves the queues that are new in queues.txt, and returns all in
 // it, or nil if it has not changed.
 func (s *Service) takeInListed() (ids, changed []string, err error) {
-	now, _, err := stampOf(s.home, queuesName)
-	if errors.Is(err, fs.ErrNotExist) && len(s.Queues()) == 0 {
+	r, due, err := s.listFile.Changed()
+	if !due || errors.Is(err, fs.ErrNotExist) && len(s.Queues()) == 0 {
 		return nil, nil, nil
-	}
-	if err == nil && !s.listWatch.changed(now) {
-		return nil, nil, nil
-	}
-	if err == nil {
-		ids, err = s.listed()
 	}
 	if transient(err) {
 		return nil, nil, err
 	}
 	if err != nil {
-		s.report(Problem{Path: queuesName, Text: err.Error() + "; the queues stay as they were"})
-		s.listWatch.read = now
+		s.report(Problem{Path: home.ListName, Text: err.Error() + "; the queues stay as they were"})
+		s.listFile.Take(r)
 		return nil, nil, nil
 	}
+	ids = r.Value
 	whole := true
 	for _, id := range ids {
 		if s.open(id) != nil {
@@ -109,25 +105,16 @@ func (s *Service) takeInListed() (ids, changed []string, err error) {
 			if e := s.usable(); e != nil {
 				return nil, changed, e
 			}
-			s.report(Problem{Path: queuesDir + "/" + id, Text: err.Error() + "; not served"})
+			s.report(Problem{Path: home.QueuesDir + "/" + id, Text: err.Error() + "; not served"})
 			whole = false
 			continue
 		}
 		changed = append(changed, id)
 	}
 	if whole {
-		s.listWatch.read = now
+		s.listFile.Take(r)
 	}
 	return ids, changed, nil
-}
-
-// listed returns the queues in queues.txt.
-func (s *Service) listed() ([]string, error) {
-	data, err := s.home.ReadFile(queuesName, nil, 64<<20)
-	if err != nil {
-		return nil, err
-	}
-	return readQueues(data)
 }
 
 func (s *Service) open(id string) *Queue {
@@ -140,7 +127,9 @@ func (s *Service) open(id string) *Queue {
 func (s *Service) takeIn(id string) error {
 	root, err := s.qdir.Sub(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		q, err := s.makeQueue(QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, VerifyOnWrite: true, Created: micro(s.now())})
+		info := home.NewQueue(id, micro(s.now()))
+		info.VerifyOnWrite = true
+		q, err := s.makeQueue(info)
 		if err == nil {
 			s.add(q)
 		}
@@ -149,9 +138,9 @@ func (s *Service) takeIn(id string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = root.Stat(queueInfo); errors.Is(err, fs.ErrNotExist) {
-		info := QueueInfo{ID: id, Identifier: id, CullingSize: -1, CullingAge: -1, Created: micro(s.now())}
-		err = root.Replace(queueInfo, info.file())
+	if _, err = root.Stat(home.QueueInfoName); errors.Is(err, fs.ErrNotExist) {
+		info := home.NewQueue(id, micro(s.now()))
+		err = root.Replace(home.QueueInfoName, info.Text())
 	}
 	root.Close()
 	if err != nil {
@@ -159,7 +148,7 @@ func (s *Service) takeIn(id string) error {
 	}
 	q, err := s.openQueue(id, (*Queue).readSettings)
 	if err != nil {
-		return fmt.Errorf("%s: %w", queueInfo, err)
+		return fmt.Errorf("%s: %w", home.QueueInfoName, err)
 	}
 	// The directories have the jobs. The journal's records of the name were not
 	// served, or are of a removed queue, and do not come back.
@@ -208,37 +197,31 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 
 // reload takes in a changed queue-info.txt, and tells whether it did.
 func (q *Queue) reload() bool {
-	now, _, err := stampOf(q.tree.Root(), queueInfo)
-	q.mu.Lock()
-	changed, file, info := q.set.changed(now), q.set.file, q.set.info
-	told := q.set.announced == q.set.facts.SHA256
-	q.mu.Unlock()
-	if err == nil && !changed {
-		if !told {
-			// When the home was opened there was no room for the event. If
+	r, due, err := q.set.file.Changed()
+	was := q.inForce()
+	if !due {
+		if !q.announced() {
+			// When the home was opened there was no space for the event. If
 			// there is none now, it is tried again at the next call.
 			_ = q.announce()
 		}
 		return false
 	}
-	var n settings
-	if err == nil {
-		n, err = q.readSettings()
-	}
-	if err == nil && n.info.Identifier != info.Identifier {
-		err = fmt.Errorf("the identifier cannot change from %.80q; create a queue of the new name and move the jobs there", info.Identifier)
+	if err == nil && r.Value.Identifier != was.info.Identifier {
+		err = fmt.Errorf("the identifier cannot change from %.80q; create a queue of the new name and move the jobs there", was.info.Identifier)
 	}
 	if err != nil {
-		q.svc.report(Problem{Path: queuesDir + "/" + q.id + "/" + queueInfo, Text: err.Error() + "; the properties stay as they were"})
+		q.svc.report(Problem{Path: home.QueueInfoPath(q.id), Text: err.Error() + "; the properties stay as they were"})
 		if !transient(err) {
+			q.set.file.Take(r)
 			q.mu.Lock()
-			q.set.stamp, q.set.bad = now, err.Error()
+			q.set.Bad = err.Error()
 			q.mu.Unlock()
 		}
 		return false
 	}
-	if q.adopt(n) != nil {
+	if q.takeSettings(q.settingsOf(r)) != nil {
 		return false // tried again at the next call
 	}
-	return string(n.file) != string(file)
+	return string(r.Text) != string(was.Text)
 }

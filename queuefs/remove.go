@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"cutie/queuefs/home"
 	"cutie/queuefs/tree"
 )
 
@@ -63,7 +64,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	}
 	s.drop(q)
 	if err := errors.Join(s.removeDir(q.id), s.forget(q.id)); err != nil {
-		s.report(Problem{Path: queuesDir + "/" + q.id, Text: err.Error() + "; left behind of a queue that was removed"})
+		s.report(Problem{Path: home.QueuesDir + "/" + q.id, Text: err.Error() + "; left behind of a queue that was removed"})
 	}
 	return nil
 }
@@ -133,18 +134,12 @@ func (s *Service) unlist(q *Queue) error {
 	if err := q.onlyOurs(); err != nil {
 		return err
 	}
-	was, err := s.home.ReadFile(queuesName, nil, 64<<20)
+	was, err := home.ReadList(s.home)
 	if err != nil {
 		return storageError(err)
 	}
-	var text []byte
-	for line := range strings.Lines(string(was)) {
-		if id, err := CleanQueueID(strings.TrimSpace(line)); err != nil || id != q.id {
-			text = append(text, line...)
-		}
-	}
-	if err := s.home.Replace(queuesName, text); err != nil {
-		now, e := s.home.ReadFile(queuesName, nil, 64<<20)
+	if err := was.Drop(q.id).Write(s.home); err != nil {
+		now, e := home.ReadList(s.home)
 		if e == nil && string(now) == string(was) {
 			return storageError(err) // nothing has happened
 		}
@@ -159,7 +154,7 @@ func (s *Service) unlist(q *Queue) error {
 // onlyOurs refuses a queue directory with foreign files: an operator must look at
 // them first.
 func (q *Queue) onlyOurs() error {
-	err := q.tree.Foreign(queueInfo)
+	err := q.tree.Foreign(home.QueueInfoName)
 	if errors.Is(err, tree.ErrForeign) {
 		err = fmt.Errorf("%s: %w: %w; look at it and move it away", q.id, ErrNotEmpty, err)
 	}
@@ -212,10 +207,10 @@ func (s *Service) sweepRemoved() error {
 	}
 	for _, name := range left {
 		if err := s.temp.RemoveTree(name); err != nil { // tried again at the next opening
-			s.report(Problem{Path: tempName + "/" + name, Text: err.Error() + "; left behind of a queue that was removed"})
+			s.report(Problem{Path: home.TempDir + "/" + name, Text: err.Error() + "; left behind of a queue that was removed"})
 		}
 	}
-	ix, err := s.ixdir.Sub(queuesDir)
+	ix, err := s.ixdir.Sub(home.QueuesDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -250,7 +245,7 @@ func (s *Service) forget(id string) error {
 	if err := s.forgetIndex(id); err != nil {
 		return err
 	}
-	d, err := s.home.Sub(publishedDir)
+	d, err := s.home.Sub(home.PublishedDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

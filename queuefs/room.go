@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/record"
 )
@@ -124,8 +125,8 @@ func (s *Service) shed() error {
 // giveUp removes the reserve, and reports whether there was one. Submissions get
 // nothing of its space.
 func (s *Service) giveUp() bool {
-	st, err := s.home.Stat(reserveName)
-	if err != nil || s.home.Remove(reserveName) != nil {
+	st, err := s.home.Stat(home.ReserveName)
+	if err != nil || s.home.Remove(home.ReserveName) != nil {
 		return false
 	}
 	s.owed.Store(st.Size)
@@ -139,11 +140,11 @@ func (s *Service) keepReserve() {
 	if err != nil || s.full.Load() {
 		return
 	}
-	if _, err := s.home.Stat(reserveName); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.home.Stat(home.ReserveName); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	size := min(2*int64(s.log.Stats().MaxAppend), free/diskShare)
-	if s.has(size+s.log.Stats().Wants, 0) && s.home.Allocate(reserveName, size) == nil {
+	if s.has(size+s.log.Stats().Wants, 0) && s.home.Allocate(home.ReserveName, size) == nil {
 		s.owed.Store(0)
 	}
 }

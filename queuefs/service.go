@@ -3,18 +3,14 @@ package queuefs
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/watch"
@@ -59,17 +55,17 @@ type Service struct {
 	closing bool
 	calls   sync.WaitGroup // changes on their way
 
-	follower  Follower                 // followers, or nil
-	upkeep    sync.Mutex               // held during a checkpoint
-	set       sync.Mutex               // held while a queue is made, removed or changed
-	keep      journal.LSN              // the journal from here on is for an absent follower
-	past      journal.LSN              // replay begins here
-	strays    map[string]index.Numbers // last numbers of vanished queues, not yet written; changed by upkeep and mu
-	listWatch watched                  // queues.txt
-	infoWatch watched                  // cutie-info.txt
-	infoBase  string                   // baseURI as cutie-info.txt has it; by mu
-	lastTime  time.Time                // of the last checkpoint
-	seen      struct {                 // by the last call of Maintain
+	follower Follower                 // followers, or nil
+	upkeep   sync.Mutex               // held during a checkpoint
+	set      sync.Mutex               // held while a queue is made, removed or changed
+	keep     journal.LSN              // the journal from here on is for an absent follower
+	past     journal.LSN              // replay begins here
+	strays   map[string]index.Numbers // last numbers of vanished queues, not yet written; changed by upkeep and mu
+	listFile *home.File[[]string]     // queues.txt; by set
+	infoFile *home.File[ServiceInfo]  // cutie-info.txt; by set
+	infoBase string                   // baseURI as cutie-info.txt has it; by mu
+	lastTime time.Time                // of the last checkpoint
+	seen     struct {                 // by the last call of Maintain
 		at      time.Time
 		written int64 // bytes of journal
 	}
@@ -101,24 +97,23 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	if s.home, err = durable.OpenDir(dir, o.Fault); err != nil {
 		return nil, err
 	}
-	if err := checkTag(s.home, s.report); err != nil {
+	if err := home.CheckTag(s.home, s.report); err != nil {
 		return nil, err
 	}
-	if s.lock, err = lockHome(dir); err != nil {
+	if s.lock, err = home.Lock(dir); err != nil {
 		return nil, err
 	}
-	stamp, changed, err := stampOf(s.home, infoName)
+	s.infoFile, s.listFile = home.ServiceFile(s.home), home.ListFile(s.home)
+	info, err := s.infoFile.Read()
 	if err != nil {
+		if info.Text != nil {
+			err = fmt.Errorf("%s: %w", home.InfoName, err)
+		}
 		return nil, err
 	}
-	data, err := s.home.ReadFile(infoName, nil, 1<<20)
-	if err != nil {
-		return nil, err
-	}
-	if s.info, err = parseServiceInfo(data); err != nil {
-		return nil, fmt.Errorf("%s: %w", infoName, err)
-	}
-	s.infoWatch.read, s.infoBase, s.info.Modified = stamp, s.info.BaseURI, changed
+	s.infoFile.Take(info)
+	s.info, s.infoBase = info.Value, info.Value.BaseURI
+	s.info.Modified = info.Written
 	if err := s.openDirs(); err != nil {
 		return nil, err
 	}
@@ -134,56 +129,23 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	return s, nil
 }
 
-// lockHome takes the lock of a home and writes our process number in it.
-func lockHome(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir+"/"+lockName, os.O_RDWR|os.O_CREATE, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		var b [32]byte
-		n, _ := f.ReadAt(b[:], 0)
-		f.Close()
-		if err != unix.EWOULDBLOCK {
-			return nil, &fs.PathError{Op: "lock", Path: dir + "/" + lockName, Err: err}
-		}
-		pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
-		return nil, &LockedError{Dir: dir, PID: pid}
-	}
-	f.Truncate(0)
-	f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	return f, nil
-}
-
 // openDirs opens the directories of the home and makes the program's own.
 func (s *Service) openDirs() (err error) {
-	if s.qdir, err = openQueues(s.home); err != nil {
+	if s.qdir, err = home.OpenQueues(s.home); err != nil {
 		return err
 	}
-	if s.temp, err = s.home.MakeSub(tempName); err != nil {
+	if s.temp, err = s.home.MakeSub(home.TempDir); err != nil {
 		return err
 	}
-	log, err := s.home.MakeSub(logDir)
+	log, err := s.home.MakeSub(home.LogDir)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	if s.ixdir, err = log.MakeSub(indexDir); err != nil {
+	if s.ixdir, err = log.MakeSub(home.IndexDir); err != nil {
 		return err
 	}
 	return nil
-}
-
-// openQueues opens the directory of the queues, and makes it if there is none
-// under either name.
-func openQueues(home *durable.Dir) (*durable.Dir, error) {
-	d, err := home.Sub(queuesDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if d, err = home.Sub(queuesOld); errors.Is(err, fs.ErrNotExist) {
-			d, err = home.MakeSub(queuesDir)
-		}
-	}
-	return d, err
 }
 
 // Dir returns the directory of the home.

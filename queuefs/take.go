@@ -188,7 +188,7 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		j.Enter(Consumed)
 		j.Consumed, j.Consumer, j.Message = at, t.By, ""
 		j.Attempts++
-		if d := q.set.info.leaseFor(t.Lease); d > 0 {
+		if d := q.set.info.LeaseFor(t.Lease); d > 0 {
 			if tokens == nil {
 				tokens = map[JobID]string{}
 			}

@@ -3,6 +3,8 @@ package queuefs
 import (
 	"time"
 
+	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 )
@@ -115,3 +117,38 @@ func microOrZero(us int64) time.Time {
 // PageJobs is how many job numbers a page has: page p has the jobs p*PageJobs to
 // (p+1)*PageJobs-1.
 const PageJobs = index.PageJobs
+
+// The words of package home, under the names of this package.
+type (
+	ServiceInfo = home.ServiceInfo
+	QueueInfo   = home.QueueInfo
+)
+
+// Version is the version of this implementation, Scheme the service scheme.
+const (
+	Version = home.Version
+	Scheme  = home.Scheme
+)
+
+// DefaultLease is the lease of a queue without a setting, if it needs one; MaxLease
+// is the longest lease.
+const (
+	DefaultLease = home.DefaultLease
+	MaxLease     = home.MaxLease
+)
+
+// Init makes an empty home in the directory dir, and makes dir, for its owner
+// alone, if need be. The error is [fs.ErrExist] if it is a home already.
+func Init(dir string, info ServiceInfo) error { return home.Init(dir, info) }
+
+// Unmade reports whether a directory is not there, is empty, or has only the
+// remains of a broken-off Init.
+func Unmade(dir string) (bool, error) { return home.Unmade(dir) }
+
+// FormatDigests returns the property digests of a queue, such as "SHA-256 MD5";
+// it is "" for no digests but SHA-256.
+func FormatDigests(s digest.Set) string { return home.FormatDigests(s) }
+
+// ParseDigests reads names of digests, such as "SHA-256 MD5". The result leaves
+// out SHA-256, which is always computed.
+func ParseDigests(names string) (digest.Set, error) { return home.ParseDigests(names) }
