@@ -1,0 +1,233 @@
+// Package packs keeps copies of waiting jobs for reading ahead.
+//
+// A pack is one file with the small pending jobs of one index page, written from
+// the journal before the files of the jobs are. In a long queue these files have
+// left the page cache when their turn comes, and reading two files for each job
+// takes three times as long as one sequential read. Nothing depends on packs: a
+// copy counts only if it has the digests in the index. So packs are not synced,
+// and an error means that there is none.
+package packs
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+)
+
+const (
+	fewest = index.PageJobs / 8 // pending jobs of a page worth a pack
+	ahead  = 3                  // pages in memory: that of the last job taken, and the next
+)
+
+// Packs are those of a queue. Its methods are safe for concurrent use.
+type Packs struct {
+	open func() (*durable.Dir, error) // the directory of the index, closed after each use
+
+	mu     sync.Mutex
+	made   map[int]bool // pages with a pack
+	next   int          // full pages from here on have none yet
+	loaded map[int]map[job.ID]Copy
+	busy   bool // somebody loads
+}
+
+// New returns no packs, to be kept in the directory that open opens.
+func New(open func() (*durable.Dir, error)) *Packs {
+	return &Packs{open: open, made: map[int]bool{}, loaded: map[int]map[job.ID]Copy{}}
+}
+
+// A Copy has the job file and the payload of a job. Without a copy both are nil.
+type Copy struct{ Text, Payload []byte }
+
+// Matches reports whether the copy is that of a job as it is now.
+func (c Copy) Matches(j *index.Job) bool {
+	return c.Text != nil && j.Journaled.File == 0 && sha256.Sum256(c.Text) == j.FileSHA256 && sha256.Sum256(c.Payload) == j.SHA256
+}
+
+// Find returns the copy of a job in memory.
+func (p *Packs) Find(id job.ID) Copy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.loaded[int(id/index.PageJobs)][id]
+}
+
+// Wants reports whether packs should be loaded for the jobs from page n on. Then the
+// caller calls Load, and until it returns Wants is false.
+func (p *Packs) Wants(n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy || len(p.made) == 0 {
+		return false
+	}
+	p.busy = p.missing(n) >= 0
+	return p.busy
+}
+
+// missing returns the first page from n on with a pack to load, -1 without one;
+// p.mu is held.
+func (p *Packs) missing(n int) int {
+	for to := n + ahead; n < to; n++ {
+		if p.made[n] && p.loaded[n] == nil {
+			return n
+		}
+	}
+	return -1
+}
+
+// Load loads the packs of page n and the next ones, and gives back the memory of
+// others. It ends early when usable returns an error.
+func (p *Packs) Load(n int, usable func() error) {
+	for m := p.toLoad(n); m >= 0; m = p.toLoad(n) {
+		jobs, err := p.read(m)
+		p.mu.Lock()
+		if err != nil || usable() != nil {
+			delete(p.made, m)
+		} else {
+			p.loaded[m] = jobs
+		}
+		p.mu.Unlock()
+	}
+	p.unload(n, n+ahead)
+}
+
+// toLoad is missing; after the last one nobody loads any more.
+func (p *Packs) toLoad(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.missing(n)
+	if m < 0 {
+		p.busy = false
+	}
+	return m
+}
+
+// Unload gives back the memory of all packs.
+func (p *Packs) Unload() { p.unload(0, 0) }
+
+// unload gives back the memory of packs, except those of pages from to to-1.
+func (p *Packs) unload(from, to int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.loaded, func(n int, _ map[job.ID]Copy) bool { return n < from || n >= to })
+}
+
+// Next returns the first full page without a pack that is worth one, and its small
+// pending jobs; -1 if there is none.
+func (p *Packs) Next(x *index.Index) (page int, ids []job.ID) {
+	p.mu.Lock()
+	next := p.next
+	p.mu.Unlock()
+	for n := next; n < min(int((x.Last().Job+1)/index.PageJobs), x.Pages()); n++ {
+		if x.Page(n).Pending < fewest {
+			continue
+		}
+		x.EachOf(n, func(id job.ID, j index.Job) {
+			if j.Status == job.Pending && j.Size+int64(j.FileLength) <= limit {
+				ids = append(ids, id)
+			}
+		})
+		if len(ids) > 0 {
+			return n, ids
+		}
+	}
+	return -1, nil
+}
+
+// Write writes the pack of page n with jobs, as far as they fit. Next goes on after
+// the page, also after an error. copyOf returns false for a job without a copy.
+func (p *Packs) Write(n int, jobs []job.ID, copyOf func(job.ID) (Copy, bool, error)) error {
+	err := p.write(n, jobs, copyOf)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = n + 1
+	if err == nil {
+		p.made[n] = true
+	}
+	return err
+}
+
+func (p *Packs) write(n int, jobs []job.ID, copyOf func(job.ID) (Copy, bool, error)) error {
+	dir, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	buf := []byte(magic)
+	for _, id := range jobs {
+		if len(buf) >= size {
+			break
+		}
+		c, ok, err := copyOf(id)
+		if err != nil {
+			return err
+		}
+		if ok {
+			buf = appendCopy(buf, id, c)
+		}
+	}
+	if len(buf) == len(magic) {
+		return errNone
+	}
+	return dir.Renew(fileName(n), buf)
+}
+
+// Made returns the pages with a pack.
+func (p *Packs) Made() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.made))
+}
+
+// Drop removes the packs of pages.
+func (p *Packs) Drop(pages []int) {
+	p.mu.Lock()
+	for _, n := range pages {
+		delete(p.made, n)
+		delete(p.loaded, n)
+	}
+	p.mu.Unlock()
+	if len(pages) == 0 {
+		return
+	}
+	dir, err := p.open()
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for _, n := range pages {
+		_ = dir.Remove(fileName(n)) // without its digests a copy counts for nothing
+	}
+}
+
+// Scan finds the packs in the directory when a queue is opened, and removes those
+// of pages without pending jobs and of former versions, kN. Pages that were full
+// before and have none go without: to make one would read all their files.
+func (p *Packs) Scan(dir *durable.Dir, x *index.Index) error {
+	var strange []string
+	p.mu.Lock()
+	p.next = max(0, x.Pages()-1)
+	err := dir.Names(func(name string) {
+		n, ok := parseFileName(name)
+		_, former := parseFileName(strings.Replace(name, "k", "c", 1))
+		switch {
+		case ok && x.Page(n).Pending > 0:
+			p.made[n] = true
+		case ok || former:
+			strange = append(strange, name)
+		}
+	})
+	p.mu.Unlock()
+	for _, name := range strange {
+		if e := dir.Remove(name); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
