@@ -89,6 +89,7 @@ type Index struct {
 	LastConsume  int64 // µs, of the last consumption
 	Changed      bool  // since the owner last cleared it
 	History      History
+	Info         [32]byte // SHA-256 of queue-info.txt in its last event; zero: unknown
 
 	queue  string
 	pages  []*page // nil: without jobs

@@ -1,0 +1,223 @@
+package ledger
+
+import (
+	"slices"
+	"strings"
+
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/record"
+	"cutie/queuefs/tree"
+)
+
+// A backlog is what the files of a queue lack to be as the journal says. Results get
+// their names after the journal, as large payloads do: a record names the temporary
+// file, synced before. So a crash leaves no unknown result, and a job back in pending
+// keeps none of a former attempt.
+type backlog struct {
+	jobs    []job.ID                      // with files behind the journal, oldest first
+	taken   uint64                        // jobs ever taken from jobs
+	temps   map[job.ID]string             // large payloads not yet under their names
+	results map[job.ID]tree.ResultBacklog // results not yet under their names, or not yet removed
+}
+
+// follow adds the demands of a record. behind reports whether the files of its job
+// were behind before, and had whether the job may have files of results. It returns
+// true for a job that joins the others.
+func (b *backlog) follow(r *record.Record, behind, had bool) bool {
+	b.followResults(r, had)
+	if r.Flags&record.InTemp != 0 {
+		b.temps[r.Job] = r.Temp
+	}
+	if behind {
+		return false
+	}
+	b.jobs = append(b.jobs, r.Job)
+	return true
+}
+
+func (b *backlog) followResults(r *record.Record, had bool) {
+	w, waits := b.results[r.Job]
+	switch {
+	case r.Flags&record.Result != 0:
+		temp, name, _ := strings.Cut(r.Temp, "/")
+		w.Add(tree.Placed{Temp: temp, Name: name})
+	case r.Flags&record.Results == 0 && (had || waits && len(w.Placed()) > 0):
+		w.Wipe()
+	default:
+		return
+	}
+	if b.results == nil {
+		b.results = map[job.ID]tree.ResultBacklog{}
+	}
+	b.results[r.Job] = w
+}
+
+// A Behind is a job whose files are behind the journal, as it is to be. Its caller
+// writes the files and says so to Written.
+type Behind struct {
+	ID job.ID
+	View
+	Begun bool // the job file may have changed
+	Done  bool // the files are as in View
+}
+
+// TakeBehind takes up to n jobs from the backlog, oldest first, and fewer if their
+// payloads have together more than size bytes in the journal. The caller alone works
+// on them until it calls Written. The error is [ErrClosed].
+func (l *Ledger) TakeBehind(n int, size int64) ([]Behind, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := &l.backlog
+	n = min(n, len(b.jobs))
+	if n == 0 {
+		b.jobs = nil
+		return nil, nil
+	}
+	some := make([]Behind, 0, n)
+	for got := int64(0); len(some) < n && got < size; {
+		id := b.jobs[len(some)]
+		j, ok := l.idx.Known(id)
+		if !ok {
+			return nil, ErrClosed
+		}
+		if j.Journaled.Payload != 0 {
+			got += j.Size
+		}
+		some = append(some, Behind{ID: id, View: View{j, b.temps[id]}})
+	}
+	b.jobs = b.jobs[len(some):]
+	b.taken += uint64(len(some))
+	return some, nil
+}
+
+// Written takes note of the work on jobs from TakeBehind. Jobs that are not done, or
+// have changed meanwhile, go to the end of the backlog. The error is [ErrClosed].
+func (l *Ledger) Written(some []Behind) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range some {
+		if !l.written(&some[i]) {
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) written(b *Behind) bool {
+	if _, ok := l.idx.Known(b.ID); !ok {
+		return false
+	}
+	if !b.Done {
+		if b.Begun && b.Filed != index.FiledUnknown {
+			l.idx.SetFiled(b.ID, index.FiledUnknown)
+		}
+		l.backlog.jobs = append(l.backlog.jobs, b.ID)
+		return true
+	}
+	l.idx.SetFiled(b.ID, b.Status)
+	if b.Status != 0 {
+		l.idx.SetPayloadFiled(b.ID)
+	}
+	delete(l.backlog.temps, b.ID)
+	if !l.idx.SetFilesWritten(b.ID, b.Journaled) {
+		l.backlog.jobs = append(l.backlog.jobs, b.ID)
+		return true
+	}
+	l.shared.Behind.Add(-1)
+	return true
+}
+
+// Backlog returns how many jobs are in the backlog, and a count for TakenBelow once
+// all of them were taken.
+func (l *Ledger) Backlog() (n int, taken uint64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	n = len(l.backlog.jobs)
+	return n, l.backlog.taken + uint64(n)
+}
+
+// TakenBelow reports whether fewer than n jobs were ever taken from the backlog.
+func (l *Ledger) TakenBelow(n uint64) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.backlog.taken < n
+}
+
+// BehindOf reports whether the files of some job lack a record before at.
+func (l *Ledger) BehindOf(at journal.LSN) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.idx.BehindOf(at)
+}
+
+// BehindJobs returns the jobs in the backlog.
+func (l *Ledger) BehindJobs() map[job.ID]bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	ids := make(map[job.ID]bool, len(l.backlog.jobs))
+	for _, id := range l.backlog.jobs {
+		ids[id] = true
+	}
+	return ids
+}
+
+// CulledFirst puts those jobs first whose files are only to be removed, and returns
+// how many they are.
+func (l *Ledger) CulledFirst() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	culled := func(id job.ID) bool {
+		j, ok := l.idx.Known(id)
+		return ok && j.Status == 0
+	}
+	if !slices.ContainsFunc(l.backlog.jobs, culled) {
+		return 0
+	}
+	var first, rest []job.ID
+	for _, id := range l.backlog.jobs {
+		if culled(id) {
+			first = append(first, id)
+		} else {
+			rest = append(rest, id)
+		}
+	}
+	l.backlog.jobs = append(first, rest...)
+	return len(first)
+}
+
+// Results returns the difference between journal and files in the results of a job;
+// false without one.
+func (l *Ledger) Results(id job.ID) (tree.ResultBacklog, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	b, ok := l.backlog.results[id]
+	return b, ok
+}
+
+// ResultsWritten takes the work of a former state of Results out.
+func (l *Ledger) ResultsWritten(id job.ID, was tree.ResultBacklog) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.backlog.results[id]
+	if n.Done(was) {
+		l.backlog.results[id] = n
+	} else {
+		delete(l.backlog.results, id)
+	}
+}
+
+// Temps calls visit with the temporary files that records wait to give their names.
+func (l *Ledger) Temps(visit func(name string)) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, name := range l.backlog.temps {
+		visit(name)
+	}
+	for _, w := range l.backlog.results {
+		for _, p := range w.Placed() {
+			visit(p.Temp)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package ledger
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/record"
+)
+
+// A Batch collects the records of one change while its build runs.
+type Batch struct {
+	x    *index.Index
+	now  int64
+	recs []*record.Record
+	use  *home.Settings
+}
+
+// Index is what is known now, for reading and for minting numbers of jobs.
+func (b *Batch) Index() *index.Index { return b.x }
+
+// Next mints the number and the time (µs) of the next event.
+func (b *Batch) Next() (job.Seq, int64) { return b.x.Mint(b.now) }
+
+// Add adds a record to the change.
+func (b *Batch) Add(r *record.Record) { b.recs = append(b.recs, r) }
+
+// Job adds the record of a job as it is after the event; from is its status before,
+// and us the time of the event. The facts of the payload are from the index.
+func (b *Batch) Job(j *job.Job, kind job.Kind, from job.Status, us int64) *record.Record {
+	r := &record.Record{Kind: kind, From: from, Seq: j.Seq, Time: us, Job: j.ID, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
+	r.Mark(j)
+	r.SetType(j.MediaType)
+	r.Sums(b.x, j.ID)
+	r.SetText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
+	b.Add(r)
+	return r
+}
+
+// Use puts settings in force at the instant the change becomes visible.
+func (b *Batch) Use(s *home.Settings) { b.use = s }
+
+// A change is the records of one call, journaled all or none.
+type change struct {
+	recs   []*record.Record
+	use    *home.Settings
+	ticket journal.Ticket
+	shown  atomic.Bool
+}
+
+// Commit journals the records that build adds, and returns when they are on stable
+// storage and visible. build runs with the lock held, must not wait, and is called
+// again if the journal was not ready. Without records nothing happens. If Commit
+// fails nothing has happened, except that after [ErrFailed] the outcome is unknown
+// until the home is opened again. Without storage for the records the error is a
+// [*ReserveError].
+func (l *Ledger) Commit(build func(b *Batch) error) error {
+	if err := l.shared.Gate.Enter(); err != nil {
+		return err
+	}
+	defer l.shared.Gate.Leave()
+	for {
+		c, use, size, err := l.append(build)
+		switch {
+		case err == journal.ErrUnready:
+			if err := l.shared.Journal.Reserve(use, size); err != nil {
+				return &ReserveError{StorageError(err)}
+			}
+			continue
+		case err != nil:
+			return StorageError(err)
+		case c == nil:
+			return nil
+		}
+		durable, err := c.ticket.Wait()
+		if err != nil {
+			l.shared.Gate.Fail(err)
+			return StorageError(err)
+		}
+		if !c.shown.Load() {
+			l.Show(durable)
+		}
+		return nil
+	}
+}
+
+// append puts the records of build into the journal. Without records the change is
+// nil.
+func (l *Ledger) append(build func(b *Batch) error) (c *change, use journal.Use, size int, err error) {
+	e := record.NewEncoder()
+	defer e.Free()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.life.gone {
+		return nil, 0, 0, l.noQueue()
+	}
+	saved := l.idx.Minted()
+	b := Batch{x: l.idx, now: l.shared.Micro()}
+	if err := build(&b); err != nil || len(b.recs) == 0 {
+		if err != nil {
+			l.idx.Unmint(saved)
+		}
+		return nil, 0, 0, err
+	}
+	for _, r := range b.recs {
+		r.Queue, r.File.Size = l.id, len(r.File.Text)
+		size += e.Add(r)
+	}
+	use = useOf(b.recs)
+	t, err := l.shared.Journal.Append(use, e.Records)
+	if err != nil {
+		l.idx.Unmint(saved)
+		return nil, use, size, err
+	}
+	for _, r := range b.recs {
+		r.Payload.Data = nil
+	}
+	c = &change{recs: b.recs, use: b.use, ticket: t}
+	l.pending = append(l.pending, c)
+	return c, use, size, nil
+}
+
+// useOf returns the use of the records: the largest claim of them all.
+func useOf(recs []*record.Record) journal.Use {
+	use := journal.Frees
+	for _, r := range recs {
+		switch {
+		case r.Kind == job.Submit || r.Flags&record.Result != 0:
+			return journal.Adds
+		case r.Kind != job.Cull:
+			use = journal.Changes
+		}
+	}
+	return use
+}
+
+// Show makes the changes before the record durable visible, in their order.
+func (l *Ledger) Show(durable journal.LSN) {
+	l.mu.Lock()
+	n := 0
+	for n < len(l.pending) && l.pending[n].ticket.First < durable {
+		c := l.pending[n]
+		for i, r := range c.recs {
+			l.apply(r, c.ticket.First+journal.LSN(i), false, false)
+			l.watch.Wake(r.Job)
+		}
+		if c.use != nil {
+			l.set.Store(c.use)
+		}
+		c.shown.Store(true)
+		n++
+	}
+	if n > 0 {
+		l.pending = slices.Delete(l.pending, 0, n)
+		l.serve()
+	}
+	l.mu.Unlock()
+	if n > 0 {
+		l.shared.Happened.Raise()
+	}
+}
+
+// Replay applies a record read from the journal when the home is opened. Files of the
+// job may be in any state; hasResults reports whether it has a directory of results.
+func (l *Ledger) Replay(r *record.Record, at journal.LSN, hasResults func(job.ID) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	had := r.Job != 0 && r.Kind != job.Phase && l.idx.Version(r.Job) >= r.Seq && hasResults(r.Job)
+	l.apply(r, at, true, had)
+}
+
+// Remember keeps the LSN of an event from before the checkpoint.
+func (l *Ledger) Remember(r *record.Record, at journal.LSN) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(r, at)
+}
+
+// apply brings what is known to the state after the record at: in normal use when it
+// is durable, and again when the journal is replayed. had reports whether the job may
+// have results beside those the index knows. l.mu is held.
+func (l *Ledger) apply(r *record.Record, at journal.LSN, replayed, had bool) {
+	switch {
+	case r.Kind == job.Phase:
+		l.idx.Changed = true
+	case r.Job == 0: // a changed queue-info.txt
+		l.idx.Info, l.idx.Changed = r.Payload.SHA256, true
+	default:
+		c := r.Change(at, replayed)
+		before := l.idx.Apply(&c)
+		if l.backlog.follow(r, before.Behind, had || before.Results) {
+			l.shared.Behind.Add(1)
+		}
+	}
+	l.note(r, at)
+}
+
+// note keeps the LSN of the event.
+func (l *Ledger) note(r *record.Record, at journal.LSN) {
+	l.idx.History.Note(r.Seq, at)
+	l.idx.Reach(index.Numbers{Job: r.Job, Seq: r.Seq, Time: r.Time})
+}

@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/watch"
+)
+
+// Shared is what the ledgers of a home have in common.
+type Shared struct {
+	Gate     *Gate
+	Now      func() time.Time
+	Journal  journal.Journal // set before the first Commit
+	Inline   int             // bytes up to which a payload travels in the journal
+	Behind   atomic.Int64    // jobs of all queues whose files are behind the journal
+	Happened watch.Signal    // raised by each change of any queue
+}
+
+// Micro is the time in µs since 1970.
+func (s *Shared) Micro() int64 { return s.Now().UnixMicro() }
+
+// A Ledger has all that is known of a queue. Make one with [New].
+type Ledger struct {
+	id     string
+	shared *Shared
+	set    atomic.Pointer[home.Settings] // in force; changed with mu held
+
+	mu      sync.RWMutex // guards all below
+	idx     *index.Index
+	life    life
+	pending []*change // on their way to the journal, in order
+	backlog backlog
+	watch   watch.Watch
+	line    line
+}
+
+// A life has the beginning of a queue, after former ones of its name, and its end.
+type life struct {
+	since  journal.LSN // records before are of a former queue
+	before job.Seq     // last event of a former queue
+	gone   bool        // removed
+}
+
+// New returns the ledger of a queue without jobs. Use must follow.
+func New(id string, shared *Shared) *Ledger {
+	return &Ledger{id: id, shared: shared, idx: index.New(id), backlog: backlog{temps: map[job.ID]string{}}}
+}
+
+// ID returns the cleaned identifier of the queue.
+func (l *Ledger) ID() string { return l.id }
+
+// Look shows the index for reading. do must not wait, and must not call the ledger.
+func (l *Ledger) Look(do func(x *index.Index)) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	do(l.idx)
+}
+
+// Note changes facts in the index that no record has, such as where files stand. do
+// is as for Look.
+func (l *Ledger) Note(do func(x *index.Index)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	do(l.idx)
+}
+
+// Settings returns the settings in force, not to be changed.
+func (l *Ledger) Settings() *home.Settings { return l.set.Load() }
+
+// Use puts settings in force, and serves consumers at the end of a pause.
+func (l *Ledger) Use(s *home.Settings) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set.Store(s)
+	l.serve()
+}
+
+// A View is a consistent copy of all that is known of a job.
+type View struct {
+	index.Job
+	Temp string // temporary file of a large payload without its name yet; ""
+}
+
+// View returns what is known of a job; false if there is no such job.
+func (l *Ledger) View(id job.ID) (v View, ok bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if v.Job, ok = l.idx.Job(id); ok {
+		v.Temp = l.backlog.temps[id]
+	}
+	return v, ok
+}
+
+// Status returns the status of a job and the time of its last change in µs; zeros
+// without a job.
+func (l *Ledger) Status(id job.ID) (job.Status, int64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.idx.Status(id)
+}
+
+// Begin sets the beginning of the queue: the last event of former queues of its name,
+// and the first record of its own.
+func (l *Ledger) Begin(since journal.LSN, before job.Seq) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.life.since, l.life.before = since, before
+}
+
+// Since returns the first record that can be of this queue.
+func (l *Ledger) Since() journal.LSN {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.life.since
+}
+
+// Before returns the last event of former queues of the name, 0 without one.
+func (l *Ledger) Before() job.Seq {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.life.before
+}
+
+// Seal ends all events of a queue without jobs. The error is [ErrNotEmpty] if it has
+// some, or that of ctx.
+func (l *Ledger) Seal(ctx context.Context) error {
+	for {
+		if err := l.shared.Gate.Usable(); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		if err := l.bare(); err != nil {
+			l.mu.Unlock()
+			return err
+		}
+		if l.idx.Minted().Seq == l.idx.Last().Seq {
+			l.life.gone = true
+			l.mu.Unlock()
+			return nil
+		}
+		if err := l.sleep(ctx, 0); err != nil { // an event is on its way
+			return err
+		}
+	}
+}
+
+// Bare returns [ErrNotEmpty] if the queue has jobs.
+func (l *Ledger) Bare() error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.bare()
+}
+
+func (l *Ledger) bare() error {
+	if n := l.idx.Counts.Total(); n > 0 {
+		return fmt.Errorf("%s: %w: it has %d jobs", l.id, ErrNotEmpty, n)
+	}
+	return nil
+}
+
+// Unseal takes Seal back.
+func (l *Ledger) Unseal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.life.gone = false
+}
+
+// noQueue is the error for a removed queue.
+func (l *Ledger) noQueue() error { return fmt.Errorf("%s: %w", l.id, ErrNoQueue) }
+
+// NoJob is the error for a job outside of the index; a closed home has no index.
+func (l *Ledger) NoJob() error {
+	if err := l.shared.Gate.Usable(); errors.Is(err, ErrClosed) {
+		return err
+	}
+	return ErrNoJob
+}
+
+// End wakes all waiting callers of a removed queue, and frees the index.
+func (l *Ledger) End() {
+	l.mu.Lock()
+	l.line.leave()
+	l.watch.WakeAll()
+	l.mu.Unlock()
+	l.Free()
+}
+
+// Free gives back the memory of the index; nothing is known then.
+func (l *Ledger) Free() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shared.Behind.Add(-int64(len(l.backlog.jobs)))
+	l.backlog = backlog{}
+	l.idx.Free()
+}
