@@ -1,0 +1,161 @@
+// Package content reads jobs: the job file, the payload and the results, from the
+// place that has them now. A part is in the journal as long as its file is behind,
+// later in the directory of the queue, and perhaps in a pack. Readers never see
+// the lag of the files.
+//
+// A file may move while it is read. Then the reader looks again; if the index has
+// not changed meanwhile, the file is lost or damaged.
+package content
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/packs"
+	"cutie/queuefs/tree"
+)
+
+// Inline is up to where a payload may travel in the journal, in bytes.
+const Inline = 128 << 10
+
+// MaxJobFile bounds a job file: a sidecar with every octet escaped, and the rest.
+const MaxJobFile = 3*job.MaxSidecar + 256<<10
+
+// tries is how often a reader looks again when a file moves.
+const tries = 100
+
+// A Reader reads the jobs of a queue. Its methods are safe for concurrent use.
+type Reader struct {
+	Ledger *ledger.Ledger
+	Tree   *tree.Tree
+	Packs  *packs.Packs
+	Report func(path, text string) // called with damage found
+}
+
+// Text returns the job file as the index knows it. The error is [ledger.ErrNoJob] if
+// there is none. A file edited by other hands is returned as it is.
+func (r *Reader) Text(id job.ID) ([]byte, ledger.View, error) {
+	var last []byte
+	for range tries {
+		v, ok := r.Ledger.View(id)
+		if !ok {
+			return nil, v, r.Ledger.NoJob()
+		}
+		text, err := r.textOf(id, &v)
+		switch {
+		case err == nil && sha256.Sum256(text) == v.FileSHA256:
+			return text, v, nil
+		case err == nil && last != nil && bytes.Equal(last, text):
+			// It does not move: somebody edited the file.
+			return text, v, nil
+		case err == nil:
+			last = text
+		case moved(err):
+			if w, ok := r.Ledger.View(id); ok && w == v {
+				return nil, v, fmt.Errorf("job file of %s: %w", id, err)
+			}
+		default:
+			return nil, v, fmt.Errorf("job file of %s: %w", id, err)
+		}
+	}
+	return nil, ledger.View{}, fmt.Errorf("job file of %s does not hold still", id)
+}
+
+func (r *Reader) textOf(id job.ID, v *ledger.View) ([]byte, error) {
+	if v.Journaled.File != 0 {
+		text, _, err := r.Ledger.Parts(v, false)
+		return text, err
+	}
+	return r.Tree.JobFile(id, v.Status, make([]byte, 0, v.FileLength+512))
+}
+
+// moved reports whether a part is somewhere else by now, or lost.
+func moved(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, journal.ErrReleased)
+}
+
+// Job returns a job of any status. The error is [ledger.ErrNoJob] if there is none. If
+// other hands have lost or damaged its file, it is reported, and the job has the facts
+// in the index.
+func (r *Reader) Job(id job.ID) (job.Job, error) {
+	text, v, err := r.Text(id)
+	if errors.Is(err, ledger.ErrNoJob) || Transient(err) {
+		return job.Job{}, err
+	}
+	var j job.Job
+	if err == nil {
+		j, err = parse(text, id)
+	}
+	if err != nil {
+		if v.Job == (index.Job{}) {
+			return job.Job{}, err
+		}
+		r.Report(r.Tree.Path(v.Status.String(), id.String()), err.Error())
+		j = r.Restored(id, &v)
+	}
+	r.complete(&j, &v)
+	return j, nil
+}
+
+// parse reads the job file of a job.
+func parse(text []byte, id job.ID) (job.Job, error) {
+	j, err := job.Parse(text)
+	if err == nil && j.ID != id {
+		err = fmt.Errorf("it speaks of %s", j.ID)
+	}
+	return j, err
+}
+
+// complete gives the job the facts of the index: the directory decides on the status,
+// not the line in the file, and the size is that of the payload as it is served.
+func (r *Reader) complete(j *job.Job, v *ledger.View) {
+	j.Queue, j.Status, j.Size = r.Ledger.ID(), v.Status, v.Size
+}
+
+// Filed reads a job file where it stands in the directory, without the index.
+func (r *Reader) Filed(id job.ID, st job.Status) (job.Job, []byte, error) {
+	text, err := r.Tree.JobFile(id, st, nil)
+	if err != nil {
+		return job.Job{}, nil, err
+	}
+	j, err := parse(text, id)
+	return j, text, err
+}
+
+// Restored returns a job made from the index and the files of its results, without
+// its job file.
+func (r *Reader) Restored(id job.ID, v *ledger.View) job.Job {
+	j := v.Restored(id)
+	if v.Results {
+		j.Results = r.foundResults(id)
+	}
+	return j
+}
+
+// Transient reports whether err says nothing of the file it came from: the file may
+// be whole, and nothing must be written in its place.
+func Transient(err error) bool {
+	return isOne(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EIO, syscall.EAGAIN, syscall.EACCES, syscall.EPERM, syscall.ESTALE)
+}
+
+// Exhausted reports whether err is about this process or service, not about the data.
+func Exhausted(err error) bool {
+	return isOne(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, fs.ErrClosed, ledger.ErrClosed, ledger.ErrFailed)
+}
+
+func isOne(err error, of ...error) bool {
+	for _, e := range of {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package content
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/tree"
+)
+
+// Payload opens the payload of a job of any status.
+func (r *Reader) Payload(id job.ID) (*tree.Payload, error) {
+	for range tries {
+		v, ok := r.Ledger.View(id)
+		if !ok {
+			return nil, r.Ledger.NoJob()
+		}
+		p, err := r.payloadOf(id, &v)
+		if err == nil {
+			return p, nil
+		}
+		if !moved(err) {
+			return nil, err
+		}
+		if w, ok := r.Ledger.View(id); ok && w == v {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("payload of %s does not hold still", id)
+}
+
+// payloadOf opens a payload: a small one in memory, a large one in its file.
+func (r *Reader) payloadOf(id job.ID, v *ledger.View) (*tree.Payload, error) {
+	size := v.Size
+	if size > Inline {
+		f, err := r.Tree.OpenPayload(id, v.Temp)
+		if err != nil {
+			return nil, fmt.Errorf("payload of %s: %w", id, err)
+		}
+		if st, e := f.Stat(); e != nil || st.Size() != size {
+			f.Close()
+			return nil, fmt.Errorf("payload of %s has not the %d octets it should: %w", id, size, errors.Join(e, errDamaged))
+		}
+		return tree.PayloadIn(f, size), nil
+	}
+	var data []byte
+	var err error
+	if v.Journaled.Payload != 0 {
+		data, err = r.Ledger.Payload(v)
+	} else {
+		data, err = r.Tree.ReadPayload(id, v.Temp, make([]byte, 0, size+512), Inline)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("payload of %s: %w", id, err)
+	case int64(len(data)) != size:
+		return nil, fmt.Errorf("payload of %s has %d octets instead of %d", id, len(data), size)
+	}
+	return tree.PayloadOf(data), nil
+}
+
+var errDamaged = errors.New("payload damaged")
+
+// Find looks, without reading, for the payload of a job in its original length. One in
+// the journal or a pack is not looked for.
+func (r *Reader) Find(id job.ID) error {
+	for range tries {
+		v, ok := r.Ledger.View(id)
+		if !ok {
+			return r.Ledger.NoJob()
+		}
+		if v.Journaled.Payload != 0 || r.Packs.Find(id).Matches(&v.Job) {
+			return nil
+		}
+		st, err := r.Tree.StatPayload(id, v.Temp)
+		switch {
+		case err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG:
+			return fmt.Errorf("payload of %v is not a regular file", id)
+		case err == nil && st.Size != v.Size:
+			return fmt.Errorf("payload of %v has %d octets instead of %d", id, st.Size, v.Size)
+		case err == nil:
+			return nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("payload of %v: %w", id, err)
+		}
+		if w, ok := r.Ledger.View(id); ok && w == v {
+			return fmt.Errorf("payload of %v: %w", id, err)
+		}
+	}
+	return fmt.Errorf("payload of %v does not hold still", id)
+}
+
+// Verify reads the payload of a job and compares it with the digest in the index.
+func (r *Reader) Verify(id job.ID) error {
+	v, ok := r.Ledger.View(id)
+	if !ok {
+		return ledger.ErrNoJob
+	}
+	p, err := r.Payload(id)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	h := sha256.New()
+	// Through the page cache: the consumer reads it again at once.
+	if _, err := io.Copy(h, struct{ io.Reader }{p}); err != nil {
+		return fmt.Errorf("payload of %v: %w", id, err)
+	}
+	if [32]byte(h.Sum(nil)) != v.SHA256 {
+		return fmt.Errorf("payload of %v has not its SHA-256 digest", id)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package content
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"cutie/queuefs/job"
+	"cutie/queuefs/tree"
+)
+
+// MaxResults is how many results a job may have.
+const MaxResults = 100
+
+// ErrNoResult is the error for a job without a result of the name.
+var ErrNoResult = errors.New("result not found")
+
+// Result opens a result of a job, to be closed after use. The error is
+// [ErrNoResult] if the job has none of the name.
+func (r *Reader) Result(id job.ID, name string) (job.Result, *tree.Payload, error) {
+	if err := job.CheckResultName(name); err != nil {
+		return job.Result{}, nil, err
+	}
+	var err error
+	for range tries {
+		j, e := r.Job(id)
+		if e != nil {
+			return job.Result{}, nil, e
+		}
+		res, ok := j.Result(name)
+		if !ok {
+			return job.Result{}, nil, fmt.Errorf("%v: %s: %w", id, name, ErrNoResult)
+		}
+		f, e := r.Tree.OpenResult(id, name, r.unplaced(id))
+		if err = e; errors.Is(err, fs.ErrNotExist) {
+			continue // taken back meanwhile, or just getting its name
+		}
+		if err != nil {
+			break
+		}
+		if st, e := f.Stat(); e != nil || st.Size() != res.Size {
+			f.Close()
+			err = errors.Join(e, fmt.Errorf("not the %d octets it should have", res.Size))
+			break
+		}
+		return res, tree.PayloadIn(f, res.Size), nil
+	}
+	return job.Result{}, nil, fmt.Errorf("result %s of %v: %w", name, id, err)
+}
+
+// CheckResult reads a result and compares it with the job file. It returns the octets
+// of a good one.
+func (r *Reader) CheckResult(id job.ID, want job.Result) (int64, error) {
+	n, sum, err := r.Tree.SumResult(id, want.Name, r.unplaced(id))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, errors.New("result missing")
+	case err != nil:
+		return 0, err
+	case n != want.Size || sum != want.SHA256:
+		return 0, errors.New("result has not its size and SHA-256 digest")
+	}
+	return n, nil
+}
+
+// unplaced returns the results of a job that may lack their names yet.
+func (r *Reader) unplaced(id job.ID) []tree.Placed {
+	b, _ := r.Ledger.Results(id)
+	return b.Placed()
+}
+
+// foundResults makes the results of a job without a job file from their files.
+func (r *Reader) foundResults(id job.ID) (found []job.Result) {
+	placed := r.unplaced(id)
+	r.Tree.ResultNames(id, func(name string) {
+		if job.CheckResultName(name) != nil || len(found) == MaxResults {
+			return
+		}
+		res := job.Result{Name: name}
+		var err error
+		if res.Size, res.SHA256, err = r.Tree.SumResult(id, name, placed); err == nil {
+			found = append(found, res)
+		}
+	})
+	slices.SortFunc(found, func(a, b job.Result) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
