@@ -1,0 +1,48 @@
+package filing
+
+import (
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/packs"
+)
+
+// Pack writes the packs of the pages that have become full, as long as there is time.
+// A pack that fails is not tried again.
+func (f *Filer) Pack(inTime func() bool) {
+	for {
+		var n int
+		var ids []job.ID
+		f.Ledger.Look(func(x *index.Index) { n, ids = f.Packs.Next(x) })
+		if n < 0 || !inTime() {
+			return
+		}
+		_ = f.Packs.Write(n, ids, f.copyOf)
+	}
+}
+
+// copyOf reads a job from the journal; false if its files are as good.
+func (f *Filer) copyOf(id job.ID) (c packs.Copy, ok bool, err error) {
+	v, ok := f.Ledger.View(id)
+	if !ok || v.Journaled.File == 0 || v.Journaled.Payload == 0 {
+		return c, false, nil
+	}
+	c.Text, c.Payload, err = f.Ledger.Parts(&v, true)
+	return c, err == nil, err
+}
+
+// DropPacks removes the packs of pages without pending jobs, or all packs.
+func (f *Filer) DropPacks(all bool) {
+	old := f.Packs.Made()
+	if !all {
+		pages := old
+		old = nil
+		f.Ledger.Look(func(x *index.Index) {
+			for _, n := range pages {
+				if x.Page(n).Pending == 0 {
+					old = append(old, n)
+				}
+			}
+		})
+	}
+	f.Packs.Drop(old)
+}

@@ -1,0 +1,94 @@
+package filing
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
+	"cutie/queuefs/ledger"
+)
+
+// Tombstones are the notes of culled jobs of a queue: the newest in the index, the
+// others in a file. Its methods are safe for concurrent use.
+type Tombstones struct {
+	ledger *ledger.Ledger
+	open   func() (*durable.Dir, error) // the directory of the index, closed after each use
+
+	mu   sync.Mutex // before the lock of the ledger
+	file indexfile.Tombstones
+}
+
+// NewTombstones returns the tombstones of a queue; call Load first.
+func NewTombstones(l *ledger.Ledger, open func() (*durable.Dir, error)) *Tombstones {
+	return &Tombstones{ledger: l, open: open}
+}
+
+// Load finds the end of the file in dir. The error is [indexfile.ErrTombstones] for a
+// damaged file; then nothing is known of jobs culled before.
+func (t *Tombstones) Load(dir *durable.Dir) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last, err := t.file.Load(dir)
+	if err == nil || errors.Is(err, indexfile.ErrTombstones) {
+		t.ledger.Note(func(x *index.Index) { x.Tombstones.SetLast(last) })
+	}
+	return err
+}
+
+// Since returns up to limit tombstones after an instant, in the order of their events.
+func (t *Tombstones) Since(since time.Time, limit int) ([]index.Tombstone, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dir, err := t.open()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	filed, err := t.file.Read(dir, since, limit)
+	if err != nil {
+		return nil, err
+	}
+	var fresh []index.Tombstone
+	t.ledger.Look(func(x *index.Index) { fresh = slices.Clone(x.Tombstones.Fresh()) })
+	var stones []index.Tombstone
+	for _, s := range slices.Concat(filed, fresh) {
+		if len(stones) < limit && s.Culled > since.UnixMicro() {
+			stones = append(stones, s)
+		}
+	}
+	return stones, nil
+}
+
+// Write moves the tombstones in the index to the file, without those from before an
+// instant. It is called at checkpoints, before the journal is released. An
+// [*indexfile.SyncError] is final.
+func (t *Tombstones) Write(before time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var fresh []index.Tombstone
+	t.ledger.Look(func(x *index.Index) { fresh = x.Tombstones.Fresh() })
+	if len(fresh) == 0 {
+		return nil
+	}
+	dir, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := t.file.Prune(dir, before); err != nil {
+		return err
+	}
+	for len(fresh) > 0 {
+		n := min(len(fresh), indexfile.TombstoneBatch)
+		if err := t.file.Append(dir, fresh[:n]); err != nil {
+			return err
+		}
+		fresh = fresh[n:]
+		t.ledger.Note(func(x *index.Index) { x.Tombstones.Filed(n) })
+	}
+	return nil
+}
