@@ -1,0 +1,151 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
+	"cutie/queuefs/job"
+)
+
+// Numbers returns the last numbers a queue of the name can have given out before, as far
+// as the index knows.
+func (s *Store) Numbers(id string) (last index.Numbers, err error) {
+	dir, err := s.existing(id)
+	if err == nil {
+		last, err = s.numbersIn(dir, id)
+		dir.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return last, err
+	}
+	old, err := s.oldNumbers(id)
+	return last.Max(old), err
+}
+
+// numbersIn returns the highest numbers in the files of an index. Without a queue file
+// that verifies, all numbers of a page count as given out.
+func (s *Store) numbersIn(dir *durable.Dir, queue string) (last index.Numbers, err error) {
+	x, err := indexfile.ReadQueue(dir, queue)
+	switch {
+	case err == nil:
+		return index.Numbers{Job: x.Last.Job, Seq: x.Last.Seq}, nil
+	case errors.Is(err, durable.ErrDamaged):
+		if last, err = s.salvage(dir, Path(queue, indexfile.QueueName), err); err != nil {
+			return last, err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return last, err
+	}
+	pages, err := pageNumbers(dir)
+	if err != nil {
+		return last, err
+	}
+	var buf []byte
+	for _, n := range pages {
+		last.Job = max(last.Job, min(job.ID(n+1)*index.PageJobs-1, job.MaxID))
+		if buf, err = dir.ReadFile(index.PageName(n), buf[:0], index.PageLimit); err != nil {
+			return last, err
+		}
+		if version, err := index.PageVersion(buf, queue, n); err == nil {
+			last.Seq = max(last.Seq, version)
+		}
+	}
+	return last, nil
+}
+
+// salvage returns the highest numbers in the lines of a damaged file, and those of all
+// open queues: any line can be wrong or missing. A number that leaves few after it is
+// not believed.
+func (s *Store) salvage(dir *durable.Dir, path string, why error) (last index.Numbers, err error) {
+	data, err := dir.ReadFile(path[strings.LastIndexByte(path, '/')+1:], nil, 64<<20)
+	if err != nil && !errors.Is(err, durable.ErrTooLong) {
+		return last, err
+	}
+	last = indexfile.Salvage(data).Max(s.Highest())
+	s.Report(path, fmt.Sprintf("%v; numbers of jobs and events go on above %d and %d, the highest that can be read", why, last.Job, last.Seq))
+	return last, nil
+}
+
+// oldNumbers returns the last numbers of a queue by the file log/index/former of older
+// homes; nobody writes it any more.
+func (s *Store) oldNumbers(id string) (last index.Numbers, err error) {
+	const name = "former"
+	data, err := s.Dir.ReadFile(name, nil, 16<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return last, nil
+	}
+	if err == nil {
+		last, err = indexfile.ParseFormer(data, id)
+	}
+	if err != nil {
+		return s.salvage(s.Dir, home.LogDir+"/"+home.IndexDir+"/"+name, err)
+	}
+	return last, nil
+}
+
+// Retire keeps the last numbers of queues found gone.
+func (s *Store) Retire(last map[string]index.Numbers) error {
+	for _, id := range slices.Sorted(maps.Keys(last)) {
+		was, err := s.Numbers(id)
+		if err != nil {
+			return err
+		}
+		if was.Max(last[id]) == was {
+			continue
+		}
+		if err := s.keep(id, was.Max(last[id])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep writes a queue file of nothing but the last numbers of a queue.
+func (s *Store) keep(id string, last index.Numbers) error {
+	dir, err := s.Queue(id)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	x := indexfile.Queue{Last: last, Types: []string{""}, Bare: true}
+	return indexfile.QueueIn(dir, id).Write(x.Text())
+}
+
+// Forget removes the index of a queue, except for its last numbers.
+func (s *Store) Forget(id string) error {
+	dir, err := s.existing(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	last, err := s.numbersIn(dir, id)
+	if err == nil {
+		err = s.keep(id, last)
+	}
+	if err != nil {
+		return err
+	}
+	var gone []string
+	if err := dir.Names(func(name string) { gone = append(gone, name) }); err != nil {
+		return err
+	}
+	for _, name := range gone {
+		if name != indexfile.QueueName {
+			if err := dir.RemoveTree(name); err != nil {
+				return err
+			}
+		}
+	}
+	return dir.Sync()
+}

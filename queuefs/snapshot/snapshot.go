@@ -1,0 +1,364 @@
+// Package snapshot is the index on disk, in log/index of a home: the pages and the
+// queue file of each queue, and the checkpoint from which on the journal is replayed.
+//
+//	checkpoint               where replay begins
+//	doubt                    a sync has failed: no file is trusted
+//	queues/QID/queue         last numbers, settings, LSNs
+//	queues/QID/pN            page N of the index
+//	queues/QID/culled, cN    tombstones and packs, see packages filing and packs
+//
+// The index is derived: pages without a digest that verifies are made again from
+// the directories. Only the last numbers are not, so the queue file stays when a queue
+// is removed: a queue made again under its name goes on with its numbers, and the
+// reference of a job, or the name of a document that ends with an event, never comes
+// to mean another in the caches and notes of clients.
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
+)
+
+// A Store is the directory of the index.
+type Store struct {
+	Dir     *durable.Dir
+	Report  func(path, text string) // called with damage found
+	Highest func() index.Numbers    // last numbers of all open queues, for damaged files
+
+	doubt atomic.Bool
+}
+
+// Path returns the path below the home of a file of a queue in the index.
+func Path(queue, name string) string {
+	return home.LogDir + "/" + home.IndexDir + "/" + home.QueuesDir + "/" + queue + "/" + name
+}
+
+// Queue opens the directory of a queue, and makes it if need be; to be closed.
+func (s *Store) Queue(id string) (*durable.Dir, error) {
+	all, err := s.Dir.MakeSub(home.QueuesDir)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	return all.MakeSub(id)
+}
+
+// existing is Queue without making anything. The error wraps [fs.ErrNotExist] if there
+// is no such directory.
+func (s *Store) existing(id string) (*durable.Dir, error) {
+	all, err := s.Dir.Sub(home.QueuesDir)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	return all.Sub(id)
+}
+
+// Has reports whether the index knows of a queue, present or former.
+func (s *Store) Has(id string) (bool, error) {
+	dir, err := s.existing(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		dir.Close()
+	}
+	return err == nil, err
+}
+
+// names returns the names in the directory of all queues.
+func (s *Store) names() (all *durable.Dir, names []string, err error) {
+	all, err = s.Dir.Sub(home.QueuesDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = all.Names(func(name string) { names = append(names, name) }); err != nil {
+		all.Close()
+		return nil, nil, err
+	}
+	return all, names, nil
+}
+
+// Sweep removes temporary files of writers that a crash ended.
+func (s *Store) Sweep() error {
+	if err := s.Dir.Sweep(nil); err != nil {
+		return err
+	}
+	all, names, err := s.names()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	for _, name := range names {
+		if d, err := all.Sub(name); err == nil {
+			err = d.Sweep(nil)
+			d.Close()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Checkpoint reads the checkpoint. Without a file that verifies ok is false: the
+// directories have the state.
+func (s *Store) Checkpoint() (c indexfile.Checkpoint, ok bool, err error) {
+	var r anvl.Record
+	data, err := indexfile.CheckpointIn(s.Dir).Read()
+	if err == nil {
+		r, err = anvl.ParseRecord(data)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return c, false, nil
+	} else if !errors.Is(err, durable.ErrDamaged) {
+		return c, false, err
+	}
+	if err != nil {
+		s.Report(home.LogDir+"/"+home.IndexDir+"/"+indexfile.CheckpointName, err.Error()+"; the index is made again from the directories")
+		return c, false, nil
+	}
+	c, err = indexfile.ParseCheckpoint(r)
+	return c, err == nil, err
+}
+
+// SetCheckpoint writes the checkpoint.
+func (s *Store) SetCheckpoint(c indexfile.Checkpoint) error {
+	return indexfile.CheckpointIn(s.Dir).Write(c.Text())
+}
+
+// MarkOpen writes that the home is open: it was not closed in order. The file does not
+// grow, so a home on a full disk can be opened.
+func (s *Store) MarkOpen(c indexfile.Checkpoint) error {
+	c.Clean = false
+	err := s.SetCheckpoint(c)
+	if errors.Is(ledger.StorageError(err), ledger.ErrNoSpace) {
+		return indexfile.CheckpointIn(s.Dir).Rewrite(c.Text())
+	}
+	return err
+}
+
+// ReadDoubt finds out whether a sync has failed in a former use of the home.
+func (s *Store) ReadDoubt() {
+	_, err := s.Dir.Stat(indexfile.DoubtName)
+	s.doubt.Store(!errors.Is(err, fs.ErrNotExist))
+}
+
+// InDoubt reports whether a sync has failed since the last checkpoint: files may be in
+// the cache alone.
+func (s *Store) InDoubt() bool { return s.doubt.Load() }
+
+// Doubt notes a failed sync. The cache may go on showing earlier writes, and this note
+// as well, until the machine restarts.
+func (s *Store) Doubt() {
+	s.doubt.Store(true)
+	_ = s.Dir.Put(indexfile.DoubtName, nil)
+}
+
+// Trust takes Doubt back.
+func (s *Store) Trust() error {
+	if !s.InDoubt() {
+		return nil
+	}
+	if err := s.Dir.Remove(indexfile.DoubtName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.doubt.Store(false)
+	return nil
+}
+
+// Settings returns the copy of queue-info.txt and the time of creation in the index;
+// nil and zero if unknown.
+func (s *Store) Settings(id string) (text []byte, created time.Time, err error) {
+	dir, err := s.existing(id)
+	if err == nil {
+		defer dir.Close()
+		var x indexfile.Queue
+		if x, err = indexfile.ReadQueue(dir, id); err == nil && x.Created != 0 {
+			created = time.UnixMicro(x.Created).UTC()
+		}
+		text = x.Settings
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrDamaged) { // reported when the queue is opened
+		err = nil
+	}
+	return text, created, err
+}
+
+// New writes the queue file of a queue before its first event, so that earlier records
+// of the name are of a former queue. Until the next checkpoint the journal has all jobs
+// of a queue that begins without any, and the directories stand in for the pages of
+// another.
+func (s *Store) New(l *ledger.Ledger, since journal.LSN) error {
+	former, err := s.Numbers(l.ID())
+	if err != nil {
+		return err
+	}
+	empty := false
+	var before job.Seq
+	l.Note(func(x *index.Index) {
+		x.Reach(former)
+		x.Info = l.Settings().Facts.SHA256 // the queue begins with this file
+		before, empty = x.Last().Seq, x.Pages() == 0
+	})
+	l.Begin(since, before)
+	dir, err := s.Queue(l.ID())
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	x := l.Snapshot(since)
+	x.Bare, x.Empty = true, empty
+	return indexfile.QueueIn(dir, l.ID()).Write(x.Text())
+}
+
+// Loaded says how much of a queue the index had.
+type Loaded struct {
+	Fresh   bool         // no pages yet: the journal has all jobs
+	None    bool         // no pages to go by: the directories have all jobs
+	Damaged map[int]bool // pages to be made from the directories
+	Dirs    [4]int64     // when the directories last changed, if the home was closed
+}
+
+// Load reads the queue file and the pages of a queue into its ledger, when a home is
+// opened. Without a checkpoint, indexed is false and no page counts.
+func (s *Store) Load(l *ledger.Ledger, dir *durable.Dir, c indexfile.Checkpoint, indexed bool) (was Loaded, err error) {
+	q, err := indexfile.ReadQueue(dir, l.ID())
+	ok := err == nil
+	switch {
+	case ok:
+		l.Load(&q)
+	case errors.Is(err, durable.ErrDamaged):
+		s.Report(Path(l.ID(), indexfile.QueueName), err.Error()+"; the index is made again from the directories")
+	case !errors.Is(err, fs.ErrNotExist): // made or brought since the last checkpoint
+		return was, err
+	}
+	if !ok {
+		// Jobs in the directories and the journal may have later numbers.
+		last, err := s.Numbers(l.ID())
+		if err != nil {
+			return was, err
+		}
+		l.Note(func(x *index.Index) { x.Reach(last) })
+	}
+	if !indexed || !ok || q.Bare {
+		was.Fresh = indexed && ok && q.Empty
+		was.None = !was.Fresh
+		return was, dropPages(dir)
+	}
+	was.Dirs = q.Dirs
+	// After a crash between this file and its checkpoint, pages may be older than the
+	// file: then their state says nothing about damage.
+	was.Damaged, err = s.loadPages(l, dir, q.Pages, q.At <= c.Past)
+	return was, err
+}
+
+// loadPages reads the pages of a queue; there should be want of them. It returns the
+// damaged and missing ones, and reports them if the index should be whole.
+func (s *Store) loadPages(l *ledger.Ledger, dir *durable.Dir, want int, whole bool) (damaged map[int]bool, err error) {
+	numbers, err := pageNumbers(dir)
+	if err != nil {
+		return nil, err
+	}
+	damaged = map[int]bool{}
+	bad := func(n int, why string) {
+		damaged[n] = true
+		if whole {
+			s.Report(Path(l.ID(), index.PageName(n)), why+"; made again from the directories")
+		}
+	}
+	if len(numbers) < want {
+		there := map[int]bool{}
+		for _, n := range numbers {
+			there[n] = true
+		}
+		for n := range int(l.Numbers().Job/index.PageJobs) + 1 {
+			if !there[n] {
+				bad(n, "index page missing")
+			}
+		}
+	}
+	var buf []byte
+	for _, n := range numbers {
+		if buf, err = dir.ReadFile(index.PageName(n), buf[:0], index.PageLimit); err != nil {
+			return nil, err
+		}
+		l.Note(func(x *index.Index) { err = x.LoadPage(buf, n) })
+		if err != nil {
+			bad(n, err.Error())
+		}
+	}
+	return damaged, nil
+}
+
+// dropPages removes pages, so that they are not taken for those of the next checkpoint.
+func dropPages(dir *durable.Dir) error {
+	numbers, err := pageNumbers(dir)
+	for _, n := range numbers {
+		err = errors.Join(err, dir.Remove(index.PageName(n)))
+	}
+	return err
+}
+
+func pageNumbers(dir *durable.Dir) (numbers []int, err error) {
+	err = dir.Names(func(name string) {
+		if n, ok := indexfile.ParsePageName(name); ok {
+			numbers = append(numbers, n)
+		}
+	})
+	return numbers, err
+}
+
+// Drop removes all pages of all queues, so that the directories are read when the home
+// is opened. The checkpoint stays, since the journal rules from there on, and so do the
+// numbers of the queues.
+func (s *Store) Drop() error {
+	all, names, err := s.names()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	for _, name := range names {
+		d, err := all.Sub(name)
+		if err != nil {
+			continue // no directory, so nobody reads it
+		}
+		err = errors.Join(dropPages(d), distrust(d, name))
+		d.Close()
+		if err != nil {
+			return fmt.Errorf("index of queue %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// distrust lets the directories of a queue without pages be read, although the journal
+// should have all jobs.
+func distrust(d *durable.Dir, queue string) error {
+	x, err := indexfile.ReadQueue(d, queue)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrDamaged), err == nil && !x.Empty:
+		return nil
+	case err != nil:
+		return err
+	}
+	x.Empty = false
+	return indexfile.QueueIn(d, queue).Write(x.Text())
+}
