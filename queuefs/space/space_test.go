@@ -1,0 +1,73 @@
+package space_test
+
+import (
+	"testing"
+	"time"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/space"
+)
+
+// still is a journal without records.
+type still struct{ journal.Journal }
+
+func (still) Stats() journal.Stats { return journal.Stats{} }
+
+func open(t *testing.T) *space.Space {
+	t.Helper()
+	dir, err := durable.OpenDir(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	shared := &ledger.Shared{Gate: ledger.NewGate(), Now: time.Now, Journal: still{}}
+	return &space.Space{Home: dir, Shared: shared, Limit: 1 << 30}
+}
+
+// Files that a crash left to be written make the service write, and hold nobody back.
+func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
+	s := open(t)
+	if s.Lagging() || s.TooFar() {
+		t.Error("nothing is behind")
+	}
+	s.Shared.Behind.Add(3 * space.MaxJobs)
+	if !s.Lagging() || !s.TooFar() {
+		t.Error("so many must hold submissions back")
+	}
+	s.Opened()
+	if !s.Lagging() || s.TooFar() {
+		t.Error("those found at the opening hold back")
+	}
+	s.Shared.Behind.Add(2 * space.MaxJobs)
+	if !s.TooFar() {
+		t.Error("new ones do not hold back")
+	}
+	s.Shared.Behind.Add(-3 * space.MaxJobs)
+	s.Checkpointed(0)
+	if !s.TooFar() {
+		t.Error("after a checkpoint, those found still count for nothing")
+	}
+}
+
+func TestTheBoundInBytesCountsTheReplayedJournal(t *testing.T) {
+	s := open(t)
+	s.Limit = 1000
+	s.Replayed(999)
+	if s.Behind() != 999 || s.Lagging() {
+		t.Errorf("got %d bytes behind, lagging %v", s.Behind(), s.Lagging())
+	}
+	s.Replayed(1)
+	if !s.Lagging() || s.TooFar() {
+		t.Error("want the bound reached, and not twice")
+	}
+	s.Replayed(1000)
+	if !s.TooFar() {
+		t.Error("want twice the bound reached")
+	}
+	s.Checkpointed(0)
+	if s.Behind() != 0 || s.Lagging() {
+		t.Errorf("got %d bytes behind after a checkpoint", s.Behind())
+	}
+}
