@@ -1,0 +1,308 @@
+package compare
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/content"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/tree"
+)
+
+// A Report is the result of a check.
+type Report struct {
+	Queues, Jobs int
+	Octets       int64          // of payloads and results read
+	Mended       []home.Problem // found and dealt with
+	Problems     []home.Problem // not mended
+}
+
+func (r *Report) problem(path, text string) {
+	r.Problems = append(r.Problems, home.Problem{Path: path, Text: text})
+}
+
+func (r *Report) mended(path, text string) {
+	r.Mended = append(r.Mended, home.Problem{Path: path, Text: text})
+}
+
+// Check compares the queue with its files, and adds to r. Jobs behind the journal are
+// left out. With repair it mends differences where possible.
+func (c *Comparer) Check(r *Report, repair bool) error {
+	behind := c.Ledger.BehindJobs()
+	if n := len(behind); n > 0 {
+		r.problem(home.QueuesDir+"/"+c.Ledger.ID(), fmt.Sprintf("%v: the files of %d jobs are behind the journal, which has them, and were not compared", ledger.ErrNoSpace, n))
+	}
+	where, err := c.list(func(job.ID) bool { return true })
+	if err != nil {
+		return err
+	}
+	payloads, err := c.Tree.PayloadFiles(func(name string) { r.problem(c.Tree.Path(tree.Payloads, name), "not the name of a job") })
+	if err != nil {
+		return err
+	}
+	for n := range c.pages() {
+		for _, j := range c.page(n) {
+			r.Jobs++
+			st, there := where[j.id], payloads[j.id]
+			delete(where, j.id)
+			delete(payloads, j.id)
+			if behind[j.id] {
+				continue
+			}
+			if err := c.checkJobFile(j, st, repair, r); err != nil {
+				return err
+			}
+			if v, ok := c.Ledger.View(j.id); ok { // as it is now
+				if err := c.checkPayload(known{j.id, v.Job}, there, repair, r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for id := range behind {
+		delete(where, id)
+		delete(payloads, id)
+	}
+	if err := c.checkResults(behind, repair, r); err != nil {
+		return err
+	}
+	for _, id := range sorted(where) {
+		r.problem(c.Tree.Path(where[id].String(), id.String()), "job file of a job the index does not know")
+	}
+	for _, id := range sorted(payloads) {
+		r.problem(c.Tree.Path(tree.Payloads, id.String()), "payload without a job")
+	}
+	return nil
+}
+
+// checkJobFile compares the job file with the index. When repairing, a file that was
+// edited and still parses is taken as it is; any other is set aside and written again.
+func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) error {
+	path := c.Tree.Path(e.Status.String(), e.id.String())
+	var why string
+	var j job.Job
+	var text []byte
+	var err error
+	if st != e.Status {
+		why = "job file missing"
+		if st != 0 {
+			why = "job file is in " + st.String()
+		}
+	} else if j, text, err = c.Filed(e.id, st); content.Transient(err) {
+		return err
+	} else if err != nil {
+		why = err.Error()
+	} else if sha256.Sum256(text) != e.FileSHA256 {
+		why = "job file was edited"
+	} else if j.Status != st {
+		why = "job file says " + j.Status.String()
+	} else {
+		return nil
+	}
+	if !repair {
+		r.problem(path, why)
+		return nil
+	}
+	r.mended(path, why+"; mended")
+	if st != 0 && st != e.Status {
+		return c.takeMove(e.id, e.Status, st)
+	}
+	if err != nil && st != 0 {
+		if err := c.Tree.SetAside(st, e.id.String(), why); err != nil {
+			return err
+		}
+	}
+	if st == 0 || err != nil {
+		v, _ := c.Ledger.View(e.id)
+		j = c.Restored(e.id, &v)
+	}
+	return c.Commit(func(b *ledger.Batch) error {
+		k := j
+		seq, us := b.Next()
+		k.Enter(e.Status)
+		k.Seq, k.Size = seq, e.Size
+		b.Index().SetFiled(e.id, index.FiledUnknown)
+		b.Job(&k, job.Update, e.Status, us).Payload.Submitted = e.Submitted
+		return nil
+	})
+}
+
+// checkPayload compares the payload of a job with the index. A lost payload cannot come
+// back, so it stays a problem. Repairing moves the file in its place to corrupt/ and
+// puts a pending job on hold, so that consumers pass over it until somebody brings the
+// payload, or deletes the job.
+func (c *Comparer) checkPayload(e known, there, repair bool, r *Report) error {
+	path := c.Tree.Path(tree.Payloads, e.id.String())
+	err := errors.New("payload missing")
+	if there {
+		err = c.verify(e)
+	}
+	if err == nil {
+		r.Octets += e.Size
+		return nil
+	}
+	why := err.Error()
+	if repair && !content.Transient(err) && !content.Exhausted(err) {
+		done, err := c.mendPayload(e, there, why)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		why += done
+	}
+	r.problem(path, why)
+	return nil
+}
+
+// verify reads the payload where it stands.
+func (c *Comparer) verify(e known) error {
+	n, sum, err := c.Tree.SumPayload(e.id)
+	switch {
+	case err != nil:
+		return err
+	case n != e.Size:
+		return fmt.Errorf("payload has %d octets instead of %d", n, e.Size)
+	case sum != e.SHA256:
+		return errors.New("payload has not its SHA-256 digest")
+	}
+	return nil
+}
+
+// mendPayload mends a job with a lost payload and returns how.
+func (c *Comparer) mendPayload(e known, there bool, why string) (done string, err error) {
+	if there {
+		to, err := c.Tree.SetPayloadAside(e.id)
+		if err != nil {
+			return "", err
+		}
+		done = "; moved to " + to
+	}
+	if e.Status != job.Pending {
+		return done, nil
+	}
+	err = c.alter(e.id, job.Hold, func(j *job.Job, t time.Time) bool {
+		held := !j.Held.IsZero()
+		if !held {
+			j.Held, j.HeldFor = t, why
+		}
+		return !held
+	})
+	return done + "; the job is on hold", err
+}
+
+// alter makes an event of a job, unless edit returns false.
+func (c *Comparer) alter(id job.ID, kind job.Kind, edit func(j *job.Job, t time.Time) bool) error {
+	j, err := c.Job(id)
+	if err != nil {
+		return err
+	}
+	return c.Commit(func(b *ledger.Batch) error {
+		k, before := j, b.Index().Minted()
+		seq, us := b.Next()
+		if !edit(&k, micro(us)) {
+			b.Index().Unmint(before)
+			return nil
+		}
+		k.Seq = seq
+		b.Job(&k, kind, j.Status, us)
+		return nil
+	})
+}
+
+// checkResults compares the results of the queue with the job files. Repairing moves
+// unknown and damaged results to corrupt/.
+func (c *Comparer) checkResults(behind map[job.ID]bool, repair bool, r *Report) error {
+	seen, err := c.Tree.ResultDirs(func(name string) { r.problem(c.Tree.Path(tree.Results, name), "not the name of a job") })
+	if err != nil {
+		return err
+	}
+	c.Ledger.Look(func(x *index.Index) {
+		for _, id := range x.WithResults() {
+			seen[id] = true
+		}
+	})
+	for _, id := range sorted(seen) {
+		if behind[id] {
+			continue
+		}
+		if err := c.checkJobResults(id, repair, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A badResult differs from its job file, or is in none.
+type badResult struct {
+	name  string
+	err   error
+	named bool
+}
+
+func (c *Comparer) checkJobResults(id job.ID, repair bool, r *Report) error {
+	j, err := c.Job(id)
+	if err != nil && !errors.Is(err, ledger.ErrNoJob) {
+		return err
+	}
+	var bad []badResult
+	for _, want := range j.Results {
+		n, err := c.CheckResult(id, want)
+		if err != nil {
+			bad = append(bad, badResult{want.Name, err, true})
+		}
+		r.Octets += n
+	}
+	err = c.Tree.ResultNames(id, func(name string) {
+		if _, ok := j.Result(name); !ok {
+			bad = append(bad, badResult{name, errors.New("result that no job file names"), false})
+		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return c.mendResults(id, bad, repair, r)
+}
+
+// mendResults tells of bad results of a job. Repairing moves their files to corrupt/ and
+// takes their names out of the job file, where a note stays.
+func (c *Comparer) mendResults(id job.ID, bad []badResult, repair bool, r *Report) error {
+	var lost []string
+	for _, b := range bad {
+		path, text := c.Tree.ResultPath(id, b.name), b.err.Error()
+		if !repair || content.Transient(b.err) || content.Exhausted(b.err) {
+			r.problem(path, text)
+			continue
+		}
+		to, err := c.Tree.SetResultAside(id, b.name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if to != "" {
+			text += "; moved to " + to
+		}
+		if b.named {
+			lost = append(lost, b.name)
+			text += "; the job has it no longer"
+		}
+		r.mended(path, text)
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return c.alter(id, job.Update, func(j *job.Job, _ time.Time) bool {
+		j.Results = slices.DeleteFunc(slices.Clone(j.Results), func(r job.Result) bool { return slices.Contains(lost, r.Name) })
+		j.Extra = append(slices.Clip(j.Extra), anvl.Element{Name: "note", Value: "lost results: " + strings.Join(lost, " ")})
+		return true
+	})
+}
+
+// micro returns an instant of microseconds since 1970.
+func micro(us int64) time.Time { return time.UnixMicro(us).UTC() }

@@ -1,0 +1,148 @@
+// Package compare compares the directory of a queue with its index. It serves three:
+// when a home is opened after a clean stop, differences are the work of other hands
+// and become events ([Comparer.Reconcile]); where the index is lost it is made
+// again from the directory ([Comparer.Scan]); a check prints differences, and may
+// mend them ([Comparer.Check]).
+//
+// For jobs whose files are behind the journal, the journal rules. A file without
+// a meaning is moved to corrupt/ and reported, never deleted.
+package compare
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"cutie/queuefs/content"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/record"
+	"cutie/queuefs/tree"
+)
+
+// A Comparer compares one queue. Nobody else changes the queue meanwhile.
+type Comparer struct {
+	*content.Reader
+	Now    func() time.Time
+	Commit func(build func(*ledger.Batch) error) error // as [ledger.Ledger.Commit]
+}
+
+// list returns the status of the wanted jobs by the directories of their job files.
+func (c *Comparer) list(wanted func(job.ID) bool) (map[job.ID]job.Status, error) {
+	return c.Tree.JobFiles(wanted, func(text []byte) job.Seq {
+		j, err := job.Parse(text)
+		if err != nil {
+			return 0
+		}
+		return j.Seq
+	})
+}
+
+func sorted[V any](m map[job.ID]V) []job.ID {
+	ids := make([]job.ID, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Scan makes pages of the index from job files, all pages if pages is nil. The status
+// is the one in the last line of the file; if the directory says otherwise Reconcile
+// follows. The same holds for illegible files: a half rewritten file after a crash
+// belongs to a job in the journal.
+func (c *Comparer) Scan(pages map[int]bool) error {
+	where, err := c.list(func(id job.ID) bool { return pages == nil || pages[int(id/index.PageJobs)] })
+	if err != nil {
+		return err
+	}
+	for _, id := range sorted(where) {
+		j, text, err := c.Filed(id, where[id])
+		if content.Transient(err) {
+			return err
+		}
+		if err == nil {
+			err = c.inReach(&j)
+		}
+		if err != nil {
+			continue
+		}
+		r := &record.Record{Kind: job.Update, To: j.Status, Seq: j.Seq, Time: j.Modified().UnixMicro(), Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
+		r.Mark(&j)
+		r.SetType(j.MediaType)
+		r.SetText(text)
+		c.sums(r, &j)
+		change := r.Change(0, false)
+		c.Ledger.Note(func(x *index.Index) {
+			x.Apply(&change)
+			x.SetPayloadFiled(id)
+			x.SetFiled(id, where[id])
+			x.LastSubmit = max(x.LastSubmit, r.Payload.Submitted)
+			if !j.Consumed.IsZero() {
+				x.LastConsume = max(x.LastConsume, j.Consumed.UnixMicro())
+			}
+		})
+	}
+	return nil
+}
+
+// sums gives the record the digests of the payload in the job file. A job file of other
+// hands may have no SHA-256: then it is computed.
+func (c *Comparer) sums(r *record.Record, j *job.Job) {
+	r.Payload.MD5 = j.MD5()
+	if sha, err := hex.DecodeString(j.Digest(digest.SHA256).Hex); err == nil && len(sha) == len(r.Payload.SHA256) {
+		copy(r.Payload.SHA256[:], sha)
+		return
+	}
+	n, sum, err := c.Tree.SumPayload(r.Job)
+	if err != nil {
+		c.Report(c.Tree.Path(tree.Payloads, r.Job.String()), err.Error())
+		return
+	}
+	r.Payload.Size, r.Payload.SHA256 = n, sum
+}
+
+// maxGap is how many job numbers may be missing before a job brought by hand: the index
+// has eight bytes for each page of them.
+const maxGap = 1 << 32
+
+// maxYears is how far ahead the dates of a job file may be: later dates count from
+// them.
+const maxYears = 10
+
+// inReach refuses a job with a number so high that the index would fill the memory, or
+// with an event after which none could follow.
+func (c *Comparer) inReach(j *job.Job) error {
+	last := c.Ledger.Numbers().Job
+	switch {
+	case j.ID > last+maxGap:
+		return fmt.Errorf("its number is more than %d beyond the highest one, %v", uint64(maxGap), last)
+	case j.Seq > job.MaxSeq:
+		return fmt.Errorf("its sequence number %d is out of reach", j.Seq)
+	case j.Modified().After(c.Now().AddDate(maxYears, 0, 0)):
+		return fmt.Errorf("its dates are more than %d years ahead", maxYears)
+	}
+	return nil
+}
+
+// A known job is one of the index.
+type known struct {
+	id job.ID
+	index.Job
+}
+
+// page returns the jobs of a page of the index.
+func (c *Comparer) page(n int) (jobs []known) {
+	c.Ledger.Look(func(x *index.Index) {
+		x.EachOf(n, func(id job.ID, j index.Job) { jobs = append(jobs, known{id, j}) })
+	})
+	return jobs
+}
+
+func (c *Comparer) pages() (n int) {
+	c.Ledger.Look(func(x *index.Index) { n = x.Pages() })
+	return n
+}
