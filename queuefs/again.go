@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 )
 
@@ -19,21 +20,21 @@ func (q *Queue) RequeueEnd(ctx context.Context, id JobID) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return Job{}, err
 	}
-	if err := q.svc.catchUpFiles(ctx, q, 1); err != nil {
+	if err := q.svc.catchUp(ctx, q, 1); err != nil {
 		return Job{}, err
 	}
-	if err := q.svc.makeFit(1, int64(q.svc.inline)); err != nil {
+	if err := q.svc.makeFit(1, int64(q.svc.shared.Inline)); err != nil {
 		return Job{}, err
 	}
 	if st, _ := q.Status(id); st == Pending {
 		return Job{}, fmt.Errorf("%w: %v is %v", ErrConflict, id, st)
 	}
-	if _, err := q.take(ctx, id, 0); err != nil {
+	if _, err := q.ledger.Claim(ctx, id, 0); err != nil {
 		return Job{}, err
 	}
 	j, err := q.requeueEnd(id)
 	if err != nil {
-		q.release(id)
+		q.ledger.Release(id)
 	}
 	return j, err
 }
@@ -62,29 +63,31 @@ func (q *Queue) requeueEnd(id JobID) (Job, error) {
 	}
 	inline := sub.Payload.Data
 	var again Job
-	err = q.commit(func() ([]*record.Record, error) {
-		number, ok := q.idx.MintJob()
+	err = q.commit(func(b *ledger.Batch) error {
+		number, ok := b.Index().MintJob()
 		if !ok {
-			return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
+			return q.numberless()
 		}
-		sub.Sums(q.idx, id)
+		sub.Sums(b.Index(), id)
 		var seq Seq
-		seq, sub.Time = q.next()
+		seq, sub.Time = b.Next()
 		again = old.Again(number, seq, micro(sub.Time))
 		sub.Seq, sub.Job, sub.Payload.Submitted, sub.Payload.Data = again.Seq, again.ID, sub.Time, inline
 		sub.Mark(&again)
 		sub.SetText(again.AppendText(nil))
+		b.Add(sub)
 
 		k := old
-		seq, us := q.next()
+		seq, us := b.Next()
 		k.Seq, k.Updated = seq, micro(us)
 		k.GiveWay(again.ID)
-		return []*record.Record{sub, q.recordOf(&k, Update, old.Status, us)}, nil
+		b.Job(&k, Update, old.Status, us)
+		return nil
 	})
 	if err != nil {
 		// After a failed commit the journal may speak of the file all the same.
 		if sub.Temp != "" && q.svc.Err() == nil {
-			q.svc.temp.Remove(sub.Temp)
+			q.svc.dirs.temp.Remove(sub.Temp)
 		}
 		return Job{}, err
 	}
@@ -100,20 +103,20 @@ func (q *Queue) payloadAgain(id JobID) (data []byte, temp string, err error) {
 		return nil, "", err
 	}
 	defer p.Close()
-	if p.Size() <= int64(q.svc.inline) {
+	if p.Size() <= int64(q.svc.shared.Inline) {
 		data, err = io.ReadAll(p)
 		return data, "", err
 	}
-	v, _ := q.view(id)
-	temp, linked, err := q.tree.LinkPayload(id, v.temp)
+	v, _ := q.ledger.View(id)
+	temp, linked, err := q.tree.LinkPayload(id, v.Temp)
 	if err == nil && !linked {
 		temp, err = q.copyPayload(p)
 	}
 	if err != nil {
 		return nil, "", storageError(err)
 	}
-	if err := q.svc.temp.Sync(); err != nil {
-		q.svc.temp.Remove(temp)
+	if err := q.svc.dirs.temp.Sync(); err != nil {
+		q.svc.dirs.temp.Remove(temp)
 		return nil, "", storageError(err)
 	}
 	return nil, temp, nil
@@ -129,7 +132,7 @@ func (q *Queue) copyPayload(p io.Reader) (temp string, err error) {
 	defer func() {
 		err = errors.Join(err, f.Close())
 		if err != nil {
-			q.svc.temp.Remove(f.Name())
+			q.svc.dirs.temp.Remove(f.Name())
 		}
 	}()
 	if _, err := io.Copy(f, struct{ io.Reader }{p}); err != nil {

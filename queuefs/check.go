@@ -1,16 +1,17 @@
 package queuefs
 
 import (
-	"crypto/sha256"
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
+	"cutie/queuefs/compare"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
-	"cutie/queuefs/index"
-	"cutie/queuefs/record"
-	"cutie/queuefs/tree"
+	"cutie/queuefs/snapshot"
 )
 
 // CheckOptions are the changes allowed to [Check].
@@ -22,12 +23,7 @@ type CheckOptions struct {
 }
 
 // A Report is the result of a check.
-type Report struct {
-	Queues, Jobs int
-	Octets       int64     // of payloads read
-	Mended       []Problem // found and dealt with
-	Problems     []Problem // not mended
-}
+type Report = compare.Report
 
 // Check opens the home in dir, which nobody else may have open, and compares
 // the whole of it: each job has one job file, in the directory of its status,
@@ -57,22 +53,22 @@ func Check(dir string, o CheckOptions) (r Report, err error) {
 	for _, q := range s.Queues() {
 		r.Queues++
 		if err := q.checkSettings(&r, o.Repair); err != nil {
-			return r, fmt.Errorf("queue %s: %w", q.id, err)
+			return r, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
-		if err := q.check(&r, o.Repair); err != nil {
-			return r, fmt.Errorf("queue %s: %w", q.id, err)
+		if err := q.comparer().Check(&r, o.Repair); err != nil {
+			return r, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 	}
 	return r, nil
 }
 
-// fileNow brings all files up to the journal, as far as there is room.
+// fileNow brings all files up to the journal, as far as there is space.
 func (s *Service) fileNow() error {
-	at := s.log.Stats().Next
-	err := s.makeRoom()
+	at := s.shared.Journal.Stats().Next
+	err := s.makeSpace()
 	for _, q := range s.Queues() {
 		if err == nil {
-			err = q.fileUpTo(at)
+			err = q.filer.UpTo(at)
 		}
 	}
 	if errors.Is(storageError(err), ErrNoSpace) {
@@ -81,128 +77,146 @@ func (s *Service) fileNow() error {
 	return err
 }
 
-// behindJobs returns the jobs with files behind the journal.
-func (q *Queue) behindJobs() map[JobID]bool {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	ids := make(map[JobID]bool, len(q.backlog.dirty))
-	for _, id := range q.backlog.dirty {
-		ids[id] = true
+// checkSettings reports a damaged queue-info.txt. Repairing sets it aside and
+// writes the properties in force.
+func (q *Queue) checkSettings(r *Report, repair bool) error {
+	q.svc.properties.Lock()
+	defer q.svc.properties.Unlock()
+	hold := q.ledger.Settings()
+	bad, path := hold.Bad, home.QueueInfoPath(q.ID())
+	if bad == "" {
+		return nil
 	}
-	return ids
+	// It was told when the home was opened.
+	r.Mended = slices.DeleteFunc(r.Mended, func(p Problem) bool { return p.Path == path })
+	if !repair {
+		r.Problems = append(r.Problems, Problem{Path: path, Text: bad})
+		return nil
+	}
+	to, err := q.file.SetAside()
+	if err != nil {
+		return err
+	}
+	if to == "" {
+		bad += "; written again"
+	} else {
+		bad += "; moved to " + to + ", and written again"
+	}
+	written, err := q.file.Replace(hold.Text)
+	if err != nil {
+		return err
+	}
+	if err := q.takeSettings(q.settingsOf(written)); err != nil {
+		return err
+	}
+	r.Mended = append(r.Mended, Problem{Path: path, Text: bad})
+	return nil
 }
 
-// check compares a queue with its files, without the jobs behind the journal.
-func (q *Queue) check(r *Report, repair bool) error {
-	behind := q.behindJobs()
-	if n := len(behind); n > 0 {
-		r.Problems = append(r.Problems, Problem{Path: home.QueuesDir + "/" + q.id, Text: fmt.Sprintf("%v: the files of %d jobs are behind the journal, which has them, and were not compared", ErrNoSpace, n)})
-	}
-	where, err := q.list(func(JobID) bool { return true })
+// rebuild makes the missing parts of a home around its queue directories and
+// removes the index, so that opening the home reads the directories. The
+// journal stays: its records are later than the files.
+func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
+	d, err := durable.OpenDir(dir, nil)
 	if err != nil {
 		return err
 	}
-	payloads, err := q.tree.PayloadFiles(func(name string) {
-		r.Problems = append(r.Problems, Problem{Path: q.tree.Path(tree.Payloads, name), Text: "not the name of a job"})
-	})
+	defer d.Close()
+	lock, err := home.Lock(dir)
 	if err != nil {
 		return err
 	}
-	for n := range q.Pages() {
-		entries, _, _ := q.Page(n, nil)
-		for _, e := range entries {
-			r.Jobs++
-			st, there := where[e.Job], payloads[e.Job]
-			delete(where, e.Job)
-			delete(payloads, e.Job)
-			if behind[e.Job] {
-				continue
-			}
-			if err := q.checkJobFile(e, st, repair, r); err != nil {
+	defer lock.Close()
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	if err := home.Complete(d, now(), mended); err != nil {
+		return err
+	}
+	logs, err := d.MakeSub(home.LogDir)
+	if err != nil {
+		return err
+	}
+	defer logs.Close()
+	ix, err := logs.MakeSub(home.IndexDir)
+	if err != nil {
+		return err
+	}
+	defer ix.Close()
+	store := &snapshot.Store{Dir: ix}
+	if err := rebuildQueues(d, store, now, mended); err != nil {
+		return err
+	}
+	return store.Drop()
+}
+
+// rebuildQueues lists every queue directory in queues.txt and gives it the
+// files it lacks.
+func rebuildQueues(d *durable.Dir, store *snapshot.Store, now func() time.Time, mended func(Problem)) error {
+	qdir, err := home.OpenQueues(d)
+	if err != nil {
+		return err
+	}
+	defer qdir.Close()
+	list, err := home.ReadList(d)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	listed, err := list.Queues()
+	if err != nil {
+		return err
+	}
+	var names []string
+	if err := qdir.Names(func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		id, err := CleanQueueID(name)
+		if err != nil || id != name {
+			continue
+		}
+		made, err := rebuildQueue(qdir, id, store, now)
+		if errors.Is(err, errNoDir) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if made {
+			mended(Problem{Path: home.QueueInfoPath(id), Text: "missing; made"})
+		}
+		if !slices.Contains(listed, id) {
+			list = list.Add(id)
+			mended(Problem{Path: home.ListName, Text: "queue " + id + " was not listed; added"})
+			if err := list.Write(d); err != nil {
 				return err
 			}
-			if e, ok := q.Entry(e.Job); ok { // as it is now
-				if err := q.checkPayload(e, there, repair, r); err != nil {
-					return err
-				}
-			}
 		}
-	}
-	for id := range behind {
-		delete(where, id)
-		delete(payloads, id)
-	}
-	if err := q.checkResults(behind, repair, r); err != nil {
-		return err
-	}
-	for _, id := range sortedIDs(where) {
-		r.Problems = append(r.Problems, Problem{Path: q.tree.Path(where[id].String(), id.String()), Text: "job file of a job the index does not know"})
-	}
-	for _, id := range sortedIDs(payloads) {
-		r.Problems = append(r.Problems, Problem{Path: q.tree.Path(tree.Payloads, id.String()), Text: "payload without a job"})
 	}
 	return nil
 }
 
-func sortedIDs[V any](m map[JobID]V) []JobID {
-	ids := make([]JobID, 0, len(m))
-	for id := range m {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
+var errNoDir = errors.New("no directory")
 
-// checkJobFile compares the job file with the index. When repairing, a file
-// that was edited and still parses is taken as it is; any other is set aside
-// and written again.
-func (q *Queue) checkJobFile(e Entry, st Status, repair bool, r *Report) error {
-	path := q.tree.Path(e.Status.String(), e.Job.String())
-	var why string
-	var j Job
-	var text []byte
-	var err error
-	if st != e.Status {
-		why = "job file missing"
-		if st != 0 {
-			why = "job file is in " + st.String()
-		}
-	} else if j, text, err = q.readJob(e.Job, st); transient(err) {
-		return err
-	} else if err != nil {
-		why = err.Error()
-	} else if sha256.Sum256(text) != e.File.SHA256 {
-		why = "job file was edited"
-	} else if j.Status != st {
-		why = "job file says " + j.Status.String()
-	} else {
-		return nil
+// rebuildQueue makes the property file of a queue if there is none.
+func rebuildQueue(qdir *durable.Dir, id string, store *snapshot.Store, now func() time.Time) (made bool, err error) {
+	sub, err := qdir.Sub(id)
+	if err != nil {
+		return false, errNoDir
 	}
-	if !repair {
-		r.Problems = append(r.Problems, Problem{Path: path, Text: why})
-		return nil
+	defer sub.Close()
+	if _, err := sub.Stat(home.QueueInfoName); !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	r.Mended = append(r.Mended, Problem{Path: path, Text: why + "; mended"})
-	if st != 0 && st != e.Status {
-		return q.takeMove(e.Job, e.Status, st)
+	text, created, err := store.Settings(id)
+	if err != nil {
+		return false, err
 	}
-	if err != nil && st != 0 {
-		if err := q.tree.SetAside(st, e.Job.String(), why); err != nil {
-			return err
-		}
+	if text == nil {
+		info := home.NewQueue(id, cmp.Or(created, now()))
+		text = info.Text()
 	}
-	if st == 0 || err != nil {
-		v, _ := q.view(e.Job)
-		j = q.restored(e.Job, &v)
-	}
-	return q.commit(func() ([]*record.Record, error) {
-		k := j
-		seq, us := q.next()
-		k.Enter(e.Status)
-		k.Seq, k.Size = seq, e.Payload.Length
-		q.idx.SetFiled(e.Job, index.FiledUnknown)
-		rec := q.recordOf(&k, Update, e.Status, us)
-		rec.Payload.Submitted = e.Payload.Modified.UnixMicro()
-		return []*record.Record{rec}, nil
-	})
+	return true, sub.Replace(home.QueueInfoName, text)
 }

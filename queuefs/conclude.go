@@ -71,34 +71,18 @@ func (q *Queue) Abort(ctx context.Context, id JobID, why string) (Job, error) {
 	})
 }
 
-// alter makes one event of one job in st, or in any status if st is 0; for
-// another the error is refusal. edit is as for change.
-func (q *Queue) alter(ctx context.Context, id JobID, st Status, refusal error, edit func(j *Job, t time.Time) (Kind, error)) (Job, error) {
-	if err := ctx.Err(); err != nil {
-		return Job{}, err
-	}
-	// Asked before the job is taken: while a pending one is, others would pass
-	// it for nothing.
-	if is, _ := q.Status(id); is != 0 && st != 0 && is != st {
-		return Job{}, misplaced(id, is, refusal)
-	}
-	if _, err := q.take(ctx, id, 0); err != nil {
-		return Job{}, err
-	}
-	jobs, err := q.change([]JobID{id}, edit)
+// AbortAttempt is [Queue.Abort] of a job in work since the given instant. If
+// the work has ended meanwhile, or began anew, the error is [ErrConflict].
+func (q *Queue) AbortAttempt(ctx context.Context, id JobID, since time.Time, why string) (Job, error) {
+	why, err := job.CleanText(why)
 	if err != nil {
-		return Job{}, err
+		return Job{}, fmt.Errorf("message: %w", err)
 	}
-	q.svc.assist(q, 1)
-	return jobs[0], nil
-}
-
-// misplaced refuses a job for where it stands, and names the way out if there is
-// one for all.
-func misplaced(id JobID, is Status, refusal error) error {
-	err := fmt.Errorf("%v: %w: it is %v", id, refusal, is)
-	if refusal == ErrNotPending {
-		err = fmt.Errorf("%w; requeue puts it back", err)
-	}
-	return err
+	return q.alter(ctx, id, Consumed, ErrConflict, func(j *Job, t time.Time) (Kind, error) {
+		if j.Status != Consumed || j.Lease.Ends.IsZero() || !j.Consumed.Equal(since) {
+			return 0, fmt.Errorf("%w: nobody works on %v since %s", ErrConflict, j.ID, FormatTime(since))
+		}
+		j.Conclude(t, Conclusion{Outcome: Aborted, Message: why})
+		return Conclude, nil
+	})
 }

@@ -69,7 +69,7 @@ func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit f
 	if err := ctx.Err(); err != nil {
 		return Job{}, err
 	}
-	from, err := q.take(ctx, id, to)
+	from, err := q.ledger.Claim(ctx, id, to)
 	if err != nil {
 		return Job{}, err
 	}
@@ -77,10 +77,14 @@ func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit f
 		return q.Job(id)
 	}
 	if to == Deleted && from != Pending {
-		q.release(id)
+		q.ledger.Release(id)
 		return Job{}, misplaced(id, from, ErrNotPending)
 	}
-	jobs, err := q.transition([]JobID{id}, kind, to, edit)
+	jobs, err := q.change([]JobID{id}, func(j *Job, t time.Time) (Kind, error) {
+		j.Status = to
+		edit(j, t)
+		return kind, nil
+	})
 	if err != nil {
 		return Job{}, err
 	}

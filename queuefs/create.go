@@ -10,7 +10,6 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/tree"
 )
 
@@ -49,7 +48,7 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 	}
 	// Named in queues.txt, the queue exists.
 	if err := s.listQueue(id); err != nil {
-		q.tree.Close()
+		q.close()
 		return nil, storageError(err)
 	}
 	s.add(q)
@@ -59,121 +58,113 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 // lockNew takes the lock to make a queue, and before it that of checkpoints if
 // there was a queue of the name: it has to be forgotten first.
 func (s *Service) lockNew(id string) (unlock func(), err error) {
-	s.set.Lock()
+	s.properties.Lock()
 	former, err := s.hasFormer(id)
 	if err == nil && !former {
-		return s.set.Unlock, nil
+		return s.properties.Unlock, nil
 	}
-	s.set.Unlock()
+	s.properties.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	s.upkeep.Lock()
-	s.set.Lock()
-	return func() { s.set.Unlock(); s.upkeep.Unlock() }, nil
+	s.properties.Lock()
+	return func() { s.properties.Unlock(); s.upkeep.Unlock() }, nil
 }
 
 // makeQueue makes the directories of a queue and its properties file.
 func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
-	root, err := s.qdir.MakeSub(info.ID)
+	root, err := s.dirs.queues.MakeSub(info.ID)
 	if err != nil {
 		return nil, err
 	}
-	taken := false
-	for _, n := range []string{tree.Payloads, Pending.String(), Consumed.String(), Deleted.String()} {
-		d, err := root.MakeSub(n)
+	defer root.Close()
+	if err := makeDirs(root, info.ID); err != nil {
+		return nil, err
+	}
+	if err := s.forgetFormer(info.ID); err != nil {
+		return nil, err
+	}
+	if err := root.Replace(home.QueueInfoName, info.Text()); err != nil {
+		return nil, err
+	}
+	q, err := s.openQueue(info.ID, (*Queue).readSettings)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.index.New(q.ledger, s.shared.Journal.Stats().Next); err != nil {
+		q.close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// makeDirs makes the directories of jobs. Without a line in queues.txt there must be no
+// jobs in them.
+func makeDirs(root *durable.Dir, id string) error {
+	for _, name := range []string{tree.Payloads, Pending.String(), Consumed.String(), Deleted.String()} {
+		taken := false
+		d, err := root.MakeSub(name)
 		if err == nil {
 			err = d.Names(func(name string) { taken = taken || !strings.HasPrefix(name, durable.TempPrefix) })
 			d.Close()
 		}
 		if err == nil && taken {
-			err = fmt.Errorf("%s: %w as a directory with jobs that %s does not list; rebuild the home to take them in", info.ID, ErrQueueExists, home.ListName)
+			err = fmt.Errorf("%s: %w as a directory with jobs that %s does not list; rebuild the home to take them in", id, ErrQueueExists, home.ListName)
 		}
 		if err != nil {
-			root.Close()
-			return nil, err
+			return err
 		}
 	}
-	err = s.forgetFormer(info.ID)
-	if err == nil {
-		err = root.Replace(home.QueueInfoName, info.Text())
-	}
-	root.Close()
-	if err != nil {
-		return nil, err
-	}
-	q, err := s.openQueue(info.ID, (*Queue).readSettings)
-	if err == nil {
-		if err = q.begin(); err != nil {
-			q.tree.Close()
-		}
-	}
-	return q, err
-}
-
-// begin writes the queue file of the index before the queue has had an event of
-// its own: earlier records of the name are of a former queue. Until the next
-// checkpoint the journal has all jobs of a queue that begins without any, and
-// the directories stand in for the pages of another.
-func (q *Queue) begin() error {
-	dir, err := q.indexDir()
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	former, err := q.svc.former(q.id)
-	if err != nil {
-		return err
-	}
-	q.idx.Reach(former)
-	q.life.before = q.idx.Last().Seq
-	q.set.announced = q.set.facts.SHA256 // the queue begins with this file
-	q.life.since = q.svc.log.Stats().Next
-	x := q.indexed(q.life.since)
-	x.Bare, x.Empty = true, q.idx.Pages() == 0
-	return indexfile.QueueIn(dir, q.id).Write(x.Text())
-}
-
-// beginAgain is for a journal taken away by other hands: its numbers begin
-// anew, and new records must not be taken for those of former queues.
-func (s *Service) beginAgain() error {
-	at, late := s.log.Stats().Next, false
-	for _, q := range s.queues {
-		if q.life.since > at {
-			q.life.since, q.idx.Changed, late = at, true, true
-		}
-	}
-	if !late {
-		return nil
-	}
-	return s.checkpoint(false)
+	return nil
 }
 
 // listQueue adds a queue to queues.txt.
 func (s *Service) listQueue(id string) error {
-	list, err := home.ReadList(s.home)
+	list, err := home.ReadList(s.dirs.home)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return list.Add(id).Write(s.home)
+	return list.Add(id).Write(s.dirs.home)
 }
 
-// openQueue opens the directories of a queue and gives it its properties.
-func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)) (_ *Queue, err error) {
-	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]copied{}}, idx: index.New(id), backlog: backlog{temps: map[JobID]string{}}}
-	report := func(path, text string) { s.report(Problem{Path: path, Text: text}) }
-	q.tree, err = tree.Open(s.qdir, id, tree.Options{Path: home.QueuesDir + "/" + id, Temp: s.temp, MaxJobFile: maxJobFile, Report: report})
-	if err != nil {
-		return nil, err
+// hasFormer tells whether there was a queue of the name, which is not open.
+func (s *Service) hasFormer(id string) (bool, error) {
+	s.list.mu.RLock()
+	_, stray := s.list.strays[id]
+	open := s.list.byID[id] != nil
+	s.list.mu.RUnlock()
+	if stray || open {
+		return stray && !open, nil
 	}
-	q.set.file = home.QueueFile(q.tree.Root(), id)
-	now, err := properties(q)
-	if err != nil {
-		q.tree.Close()
-		return nil, err
+	if had, err := s.index.Has(id); had || err != nil {
+		return had, err
 	}
-	q.set.file.Take(now.Reading)
-	q.use(now)
-	q.idx.Reach(index.Numbers{Time: q.set.info.Created.UnixMicro()})
-	return q, nil
+	dir, err := s.dirs.home.Sub(home.PublishedDir)
+	if err == nil {
+		_, err = dir.Stat(id)
+		dir.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// forgetFormer forgets all but the last numbers of a former queue, if there was
+// one. Then the caller holds upkeep.
+func (s *Service) forgetFormer(id string) error {
+	former, err := s.hasFormer(id)
+	if err != nil || !former {
+		return err
+	}
+	s.list.mu.RLock()
+	last, stray := s.list.strays[id]
+	s.list.mu.RUnlock()
+	if stray {
+		if err := s.index.Retire(map[string]index.Numbers{id: last}); err != nil {
+			return err
+		}
+	}
+	return s.forget(id)
 }

@@ -11,6 +11,7 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 )
 
@@ -134,10 +135,10 @@ func (q *Queue) cullThese(ctx context.Context, some []index.Candidate, dry bool,
 			return false, err
 		}
 		n := min(len(some), cullBatch)
-		culled := q.look(some[:n])
+		culled := q.unchanged(some[:n])
 		if !dry {
 			// Without room for files there will be some when jobs are gone.
-			if err := q.svc.catchUpFiles(ctx, q, n); err != nil && !errors.Is(err, ErrNoSpace) {
+			if err := q.svc.catchUp(ctx, q, n); err != nil && !errors.Is(err, ErrNoSpace) {
 				return false, err
 			}
 			if culled, n, err = q.cullSome(some[:n]); err != nil {
@@ -159,29 +160,26 @@ func (q *Queue) cullThese(ctx context.Context, some []index.Candidate, dry bool,
 
 // stays records a due job that stays.
 func (q *Queue) stays(changed int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.idx.Stays(changed)
+	q.ledger.Note(func(x *index.Index) { x.Stays(changed) })
 }
 
 // due returns how many jobs may be culled, and the latest time (µs) of their
 // last events. If there is none it looks at no job.
 func (q *Queue) due(keep *Thresholds) (before int64, most int) {
 	now := q.svc.now()
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	t := Thresholds{q.set.info.CullingSize, q.set.info.CullingAge}
+	t := Thresholds{q.info().CullingSize, q.info().CullingAge}
 	if keep != nil {
 		t = *keep
 	}
-	return q.idx.DueAfter(t.Size, t.Age, now)
+	q.look(func(x *index.Index) { before, most = x.DueAfter(t.Size, t.Age, now) })
+	return before, most
 }
 
 // needed returns the latest time (µs) of events whose jobs the followers can do
 // without.
 func (q *Queue) needed() int64 {
-	if k, ok := q.svc.follower.(Keeper); ok {
-		if t := k.Needs(q.id); !t.IsZero() {
+	if k, ok := q.svc.upkeep.follower.(Keeper); ok {
+		if t := k.Needs(q.ID()); !t.IsZero() {
 			return t.UnixMicro()
 		}
 	}
@@ -193,39 +191,35 @@ func (q *Queue) needed() int64 {
 func (q *Queue) oldest(last index.Candidate, before int64, n int, dry bool) []index.Candidate {
 	search := index.NewSearch(last, before, q.svc.now(), n)
 	for i, more := 0, true; more; i++ {
-		q.mu.Lock()
-		more = q.idx.Look(search, i, q.given)
-		q.mu.Unlock()
+		q.ledger.Note(func(x *index.Index) { more = x.Look(search, i, q.ledger.Giving) })
 	}
 	found, rest := search.Found()
 	if rest != 0 && !dry {
-		q.mu.Lock()
-		q.idx.SetUnchanged(rest)
-		q.mu.Unlock()
+		q.ledger.Note(func(x *index.Index) { x.SetUnchanged(rest) })
 	}
 	return found
 }
 
-// look returns the facts of the jobs, without changed ones.
-func (q *Queue) look(some []index.Candidate) (culled []Culled) {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	for _, c := range some {
-		if j, ok := q.cullable(c); ok {
-			culled = append(culled, j)
+// unchanged returns the facts of the jobs, without changed ones.
+func (q *Queue) unchanged(some []index.Candidate) (culled []Culled) {
+	q.look(func(x *index.Index) {
+		for _, c := range some {
+			if j, ok := q.cullable(x, c); ok {
+				culled = append(culled, j)
+			}
 		}
-	}
+	})
 	return culled
 }
 
 // cullable returns the facts of a job; false if it has changed since it was
-// chosen, or is in use. q.mu is held.
-func (q *Queue) cullable(c index.Candidate) (Culled, bool) {
-	if !q.idx.Cullable(c) || q.given(c.Job) {
+// chosen, or is in use.
+func (q *Queue) cullable(x *index.Index, c index.Candidate) (Culled, bool) {
+	if !x.Cullable(c) || q.ledger.Giving(c.Job) {
 		return Culled{}, false
 	}
-	j, _ := q.idx.Job(c.Job)
-	return Culled{Queue: q.id, Job: c.Job, Status: j.Status, At: micro(c.Changed), Size: j.Size}, true
+	j, _ := x.Job(c.Job)
+	return Culled{Queue: q.ID(), Job: c.Job, Status: j.Status, At: micro(c.Changed), Size: j.Size}, true
 }
 
 // cullSome culls the first n of the jobs, all unless they are too much for one
@@ -242,44 +236,39 @@ func (q *Queue) cullSome(some []index.Candidate) (culled []Culled, n int, err er
 
 // cullAll culls the jobs with one sync.
 func (q *Queue) cullAll(some []index.Candidate) (culled []Culled, err error) {
-	q.mu.Lock()
 	ids := make([]JobID, 0, len(some))
-	for _, c := range some {
-		if j, ok := q.cullable(c); ok && q.idx.Claim(c.Job) {
-			ids = append(ids, c.Job)
-			culled = append(culled, j)
+	q.ledger.Note(func(x *index.Index) {
+		for _, c := range some {
+			if j, ok := q.cullable(x, c); ok && x.Claim(c.Job) {
+				ids = append(ids, c.Job)
+				culled = append(culled, j)
+			}
 		}
-	}
-	q.mu.Unlock()
-	err = q.commit(func() ([]*record.Record, error) {
-		recs := make([]*record.Record, len(ids))
-		for i, id := range ids {
-			recs[i] = q.cullRecord(id)
+	})
+	err = q.commit(func(b *ledger.Batch) error {
+		for _, id := range ids {
+			b.Add(cullRecord(b, id))
 		}
-		return recs, nil
+		return nil
 	})
 	if err != nil {
-		q.release(ids...)
+		q.ledger.Release(ids...)
 		return nil, err
 	}
 	return culled, nil
 }
 
 // cullRecord returns the event that removes a job. It has the facts of the
-// payload, and no job file. q.mu is held.
-func (q *Queue) cullRecord(id JobID) *record.Record {
-	j, _ := q.idx.Job(id)
+// payload, and no job file.
+func cullRecord(b *ledger.Batch, id JobID) *record.Record {
+	j, _ := b.Index().Job(id)
 	r := &record.Record{Kind: Cull, From: j.Status, Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted, MediaType: j.MediaType}}
-	r.Seq, r.Time = q.next()
-	r.Sums(q.idx, id)
+	r.Seq, r.Time = b.Next()
+	r.Sums(b.Index(), id)
 	r.SetText(nil)
 	return r
 }
 
 // vacate gives back the memory of full pages without jobs, when the files of
 // the jobs are gone too.
-func (q *Queue) vacate() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.idx.Vacate()
-}
+func (q *Queue) vacate() { q.ledger.Note(func(x *index.Index) { x.Vacate() }) }

@@ -34,9 +34,9 @@ type Keeper interface {
 func (s *Service) Follow(all ...Follower) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
-	s.follower = nil
+	s.upkeep.follower = nil
 	if all = slices.DeleteFunc(slices.Clone(all), func(f Follower) bool { return f == nil }); len(all) > 0 {
-		s.follower = followers(all)
+		s.upkeep.follower = followers(all)
 	}
 }
 

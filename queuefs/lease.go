@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"cutie/queuefs/index"
 )
 
 func checkLease(d time.Duration) error {
@@ -31,7 +33,7 @@ func (q *Queue) Extend(ctx context.Context, id JobID, token string, d time.Durat
 		if err := q.leased(j, token); err != nil {
 			return 0, err
 		}
-		d := q.set.info.LeaseFor(d)
+		d := q.info().LeaseFor(d)
 		if d == 0 {
 			d = DefaultLease
 		}
@@ -61,7 +63,7 @@ func (s *Service) Expire(ctx context.Context) error {
 			}
 			n, err := q.expire(s.now())
 			if err != nil {
-				return fmt.Errorf("queue %s: leases: %w", q.id, err)
+				return fmt.Errorf("queue %s: leases: %w", q.ID(), err)
 			}
 			if n == 0 {
 				break
@@ -74,30 +76,29 @@ func (s *Service) Expire(ctx context.Context) error {
 // expire ends up to MaxTake leases and returns how many. A job with another
 // operation on its way is left for the next call.
 func (q *Queue) expire(now int64) (int, error) {
-	q.mu.RLock()
-	due := q.idx.Leases.Passed(now)
-	q.mu.RUnlock()
+	due := false
+	q.look(func(x *index.Index) { due = x.Leases.Passed(now) })
 	if !due {
 		return 0, nil
 	}
 	var ids []JobID
-	q.mu.Lock()
-	q.idx.Leases.Due(now, func(id JobID) bool {
-		if q.idx.Claim(id) {
-			ids = append(ids, id)
-		}
-		return len(ids) < MaxTake
+	q.ledger.Note(func(x *index.Index) {
+		x.Leases.Due(now, func(id JobID) bool {
+			if x.Claim(id) {
+				ids = append(ids, id)
+			}
+			return len(ids) < MaxTake
+		})
 	})
-	q.mu.Unlock()
 	if len(ids) == 0 {
 		return 0, nil
 	}
 	jobs, err := q.change(ids, func(j *Job, t time.Time) (Kind, error) {
 		switch {
-		case q.set.info.Acknowledge == AckTimeout:
+		case q.info().Acknowledge == AckTimeout:
 			j.Conclude(t, Conclusion{Outcome: Completed, Message: "no report"})
 			return Conclude, nil
-		case q.set.info.MaxAttempts > 0 && j.Attempts >= q.set.info.MaxAttempts:
+		case q.info().MaxAttempts > 0 && j.Attempts >= q.info().MaxAttempts:
 			j.Conclude(t, Conclusion{Outcome: Failed, Message: "lease expired, no attempts left", Transient: true})
 			return Conclude, nil
 		}
@@ -112,9 +113,8 @@ func (q *Queue) expire(now int64) (int, error) {
 
 // findLeases loads the leases marked in the index from their job files.
 func (q *Queue) findLeases() error {
-	q.mu.RLock()
-	ids := q.idx.Leased()
-	q.mu.RUnlock()
+	var ids []JobID
+	q.look(func(x *index.Index) { ids = x.Leased() })
 	for _, id := range ids {
 		j, err := q.Job(id)
 		if err != nil {
@@ -122,9 +122,7 @@ func (q *Queue) findLeases() error {
 		}
 		// A lease with a lost or edited job file is over at once.
 		ends := max(j.Lease.Ends.UnixMicro(), 1)
-		q.mu.Lock()
-		q.idx.Leases.Set(id, ends)
-		q.mu.Unlock()
+		q.ledger.Note(func(x *index.Index) { x.Leases.Set(id, ends) })
 	}
 	return nil
 }

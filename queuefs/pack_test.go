@@ -103,7 +103,7 @@ func TestJobsAreHandedOutFromPacks(t *testing.T) {
 					}
 				}
 			}
-			q.LoadPacks(0, 1)
+			q.LoadPacks(0)
 			takeAll(t, q, 1, 2*queuefs.PageJobs+100)
 		})
 	}
@@ -137,7 +137,7 @@ func TestDamagedPackIsPassedOver(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			q.LoadPacks(0, 1)
+			q.LoadPacks(0)
 			takeAll(t, q, 1, 2*queuefs.PageJobs+100)
 		})
 	}

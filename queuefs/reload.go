@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
 )
@@ -33,12 +34,12 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
 	changed, err = s.reloadQueues(ctx)
-	s.set.Lock()
-	defer s.set.Unlock()
+	s.properties.Lock()
+	defer s.properties.Unlock()
 	s.reloadInfo()
 	for _, q := range s.Queues() {
-		if q.reload() && !slices.Contains(changed, q.id) {
-			changed = append(changed, q.id)
+		if q.reload() && !slices.Contains(changed, q.ID()) {
+			changed = append(changed, q.ID())
 		}
 	}
 	return changed, err
@@ -46,53 +47,44 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 
 // reloadQueues compares queues.txt with the open queues.
 func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error) {
-	s.set.Lock()
+	s.properties.Lock()
 	ids, changed, err := s.takeInListed()
 	queues := s.Queues()
-	s.set.Unlock()
+	s.properties.Unlock()
 	if err != nil || ids == nil {
 		return changed, err
 	}
 	for _, q := range queues {
-		if slices.Contains(ids, q.id) {
+		if slices.Contains(ids, q.ID()) {
 			continue
 		}
 		switch err := s.letGo(ctx, q); {
 		case errors.Is(err, ErrNotEmpty):
-			s.report(Problem{Path: home.ListName, Text: fmt.Sprintf("queue %s is not listed any more, but has jobs: it is served until the home is closed", q.id)})
+			s.report(home.ListName, fmt.Sprintf("queue %s is not listed any more, but has jobs: it is served until the home is closed", q.ID()))
 		case err != nil:
-			s.listFile.Again()
+			s.properties.list.Again()
 			return changed, err
 		default:
-			changed = append(changed, q.id)
+			changed = append(changed, q.ID())
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	place := func(q *Queue) int {
-		if i := slices.Index(ids, q.id); i >= 0 {
-			return i
-		}
-		return len(ids)
-	}
-	s.queues = slices.Clone(s.queues)
-	slices.SortStableFunc(s.queues, func(a, b *Queue) int { return place(a) - place(b) })
+	s.order(ids)
 	return changed, nil
 }
 
 // takeInListed serves the queues that are new in queues.txt, and returns all in
 // it, or nil if it has not changed.
 func (s *Service) takeInListed() (ids, changed []string, err error) {
-	r, due, err := s.listFile.Changed()
+	r, due, err := s.properties.list.Changed()
 	if !due || errors.Is(err, fs.ErrNotExist) && len(s.Queues()) == 0 {
 		return nil, nil, nil
 	}
-	if transient(err) {
+	if content.Transient(err) {
 		return nil, nil, err
 	}
 	if err != nil {
-		s.report(Problem{Path: home.ListName, Text: err.Error() + "; the queues stay as they were"})
-		s.listFile.Take(r)
+		s.report(home.ListName, err.Error()+"; the queues stay as they were")
+		s.properties.list.Take(r)
 		return nil, nil, nil
 	}
 	ids = r.Value
@@ -105,27 +97,21 @@ func (s *Service) takeInListed() (ids, changed []string, err error) {
 			if e := s.usable(); e != nil {
 				return nil, changed, e
 			}
-			s.report(Problem{Path: home.QueuesDir + "/" + id, Text: err.Error() + "; not served"})
+			s.report(home.QueuesDir+"/"+id, err.Error()+"; not served")
 			whole = false
 			continue
 		}
 		changed = append(changed, id)
 	}
 	if whole {
-		s.listFile.Take(r)
+		s.properties.list.Take(r)
 	}
 	return ids, changed, nil
 }
 
-func (s *Service) open(id string) *Queue {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.byID[id]
-}
-
 // takeIn serves a queue listed by other hands.
 func (s *Service) takeIn(id string) error {
-	root, err := s.qdir.Sub(id)
+	root, err := s.dirs.queues.Sub(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		info := home.NewQueue(id, micro(s.now()))
 		info.VerifyOnWrite = true
@@ -152,53 +138,40 @@ func (s *Service) takeIn(id string) error {
 	}
 	// The directories have the jobs. The journal's records of the name were not
 	// served, or are of a removed queue, and do not come back.
-	if _, err = q.loadIndex(indexfile.Checkpoint{}, false); err == nil {
-		if err = q.begin(); err == nil {
-			err = q.reconcile(false)
+	if _, err = q.load(indexfile.Checkpoint{}, false); err == nil {
+		if err = s.index.New(q.ledger, s.shared.Journal.Stats().Next); err == nil {
+			err = q.comparer().Reconcile(false)
 		}
 	}
 	if err != nil {
-		q.mu.Lock()
-		s.dirty.Add(-int64(len(q.backlog.dirty)))
-		q.idx.Free()
-		q.mu.Unlock()
-		q.tree.Close()
+		q.close()
 		return err
 	}
 	s.add(q)
 	return nil
 }
 
-// add serves a queue.
-func (s *Service) add(q *Queue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byID[q.id] = q
-	s.queues = append(s.queues, q)
-	s.happened.Raise()
-}
-
 // letGo ends the service of a queue without jobs, taken out of queues.txt by
 // other hands.
 func (s *Service) letGo(ctx context.Context, q *Queue) error {
-	if err := q.seal(ctx); err != nil {
+	if err := q.ledger.Seal(ctx); err != nil {
 		return err
 	}
 	err := s.checkpointLocked(false)
 	if err != nil {
-		q.unseal()
+		q.ledger.Unseal()
 		return err
 	}
-	s.set.Lock()
-	defer s.set.Unlock()
+	s.properties.Lock()
+	defer s.properties.Unlock()
 	s.drop(q)
-	return storageError(s.forget(q.id))
+	return storageError(s.forget(q.ID()))
 }
 
 // reload takes in a changed queue-info.txt, and tells whether it did.
 func (q *Queue) reload() bool {
-	r, due, err := q.set.file.Changed()
-	was := q.inForce()
+	r, due, err := q.file.Changed()
+	was := q.ledger.Settings()
 	if !due {
 		if !q.announced() {
 			// When the home was opened there was no space for the event. If
@@ -207,16 +180,16 @@ func (q *Queue) reload() bool {
 		}
 		return false
 	}
-	if err == nil && r.Value.Identifier != was.info.Identifier {
-		err = fmt.Errorf("the identifier cannot change from %.80q; create a queue of the new name and move the jobs there", was.info.Identifier)
+	if err == nil && r.Value.Identifier != was.Info.Identifier {
+		err = fmt.Errorf("the identifier cannot change from %.80q; create a queue of the new name and move the jobs there", was.Info.Identifier)
 	}
 	if err != nil {
-		q.svc.report(Problem{Path: home.QueueInfoPath(q.id), Text: err.Error() + "; the properties stay as they were"})
-		if !transient(err) {
-			q.set.file.Take(r)
-			q.mu.Lock()
-			q.set.Bad = err.Error()
-			q.mu.Unlock()
+		q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; the properties stay as they were")
+		if !content.Transient(err) {
+			q.file.Take(r)
+			bad := *was
+			bad.Bad = err.Error()
+			q.ledger.Use(&bad)
 		}
 		return false
 	}
@@ -224,4 +197,26 @@ func (q *Queue) reload() bool {
 		return false // tried again at the next call
 	}
 	return string(r.Text) != string(was.Text)
+}
+
+// reloadInfo takes in changes of cutie-info.txt by other hands. Changes that
+// have to wait for the next opening are reported.
+func (s *Service) reloadInfo() {
+	r, due, err := s.properties.service.Changed()
+	info := &r.Value
+	if due && err == nil {
+		err = info.Check()
+	}
+	if !due || content.Transient(err) {
+		return
+	}
+	s.properties.service.Take(r)
+	if err != nil {
+		s.report(home.InfoName, err.Error()+"; the properties stay as they were")
+		return
+	}
+	was, base := s.takeInfo(r)
+	if info.BaseURI != base || info.Identifier != was.Identifier || info.Scheme != was.Scheme {
+		s.report(home.InfoName, "changed in baseURI, identifier or serviceScheme, which hold when the home is opened again")
+	}
 }

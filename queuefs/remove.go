@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"cutie/queuefs/home"
@@ -46,35 +45,32 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	if err := s.removable(q, ask); err != nil {
 		return err
 	}
-	if err := q.seal(ctx); err != nil {
+	if err := q.ledger.Seal(ctx); err != nil {
 		return err
 	}
 	if err = ask(); err == nil {
 		// With the events in the files, the journal is needed for none of them.
 		err = s.checkpointLocked(false)
 	}
-	s.set.Lock()
-	defer s.set.Unlock()
+	s.properties.Lock()
+	defer s.properties.Unlock()
 	if err == nil {
 		err = s.unlist(q)
 	}
 	if err != nil {
-		q.unseal()
+		q.ledger.Unseal()
 		return err
 	}
 	s.drop(q)
-	if err := errors.Join(s.removeDir(q.id), s.forget(q.id)); err != nil {
-		s.report(Problem{Path: home.QueuesDir + "/" + q.id, Text: err.Error() + "; left behind of a queue that was removed"})
+	if err := errors.Join(s.removeDir(q.ID()), s.forget(q.ID())); err != nil {
+		s.report(home.QueuesDir+"/"+q.ID(), err.Error()+"; left behind of a queue that was removed")
 	}
 	return nil
 }
 
 // removable returns the reason against a removal, as long as no job comes.
 func (s *Service) removable(q *Queue, ask func() error) error {
-	q.mu.RLock()
-	err := q.bare()
-	q.mu.RUnlock()
-	if err != nil {
+	if err := q.ledger.Bare(); err != nil {
 		return err
 	}
 	if err := ask(); err != nil {
@@ -84,48 +80,10 @@ func (s *Service) removable(q *Queue, ask func() error) error {
 		return err
 	}
 	strange := q.onlyOurs()
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	if err := q.bare(); err != nil {
+	if err := q.ledger.Bare(); err != nil {
 		return err // the files of a new job
 	}
 	return strange
-}
-
-// bare returns [ErrNotEmpty] if the queue has jobs; q.mu is held.
-func (q *Queue) bare() error {
-	if n := q.idx.Counts.Total(); n > 0 {
-		return fmt.Errorf("%s: %w: it has %d jobs", q.id, ErrNotEmpty, n)
-	}
-	return nil
-}
-
-// seal ends all events of a queue without jobs.
-func (q *Queue) seal(ctx context.Context) error {
-	for {
-		if err := q.svc.usable(); err != nil {
-			return err
-		}
-		q.mu.Lock()
-		if err := q.bare(); err != nil {
-			q.mu.Unlock()
-			return err
-		}
-		if q.idx.Minted().Seq == q.idx.Last().Seq {
-			q.life.gone = true
-			q.mu.Unlock()
-			return nil
-		}
-		if err := q.sleep(ctx, 0); err != nil { // an event is on its way
-			return err
-		}
-	}
-}
-
-func (q *Queue) unseal() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.life.gone = false
 }
 
 // unlist removes a sealed queue from queues.txt: from then on it does not exist. A
@@ -134,18 +92,18 @@ func (s *Service) unlist(q *Queue) error {
 	if err := q.onlyOurs(); err != nil {
 		return err
 	}
-	was, err := home.ReadList(s.home)
+	was, err := home.ReadList(s.dirs.home)
 	if err != nil {
 		return storageError(err)
 	}
-	if err := was.Drop(q.id).Write(s.home); err != nil {
-		now, e := home.ReadList(s.home)
+	if err := was.Drop(q.ID()).Write(s.dirs.home); err != nil {
+		now, e := home.ReadList(s.dirs.home)
 		if e == nil && string(now) == string(was) {
 			return storageError(err) // nothing has happened
 		}
 		// Whether the queue is listed after a crash is in doubt: no job must
 		// come to it.
-		s.fail(err)
+		s.shared.Gate.Fail(err)
 		return errors.Join(ErrFailed, err)
 	}
 	return nil
@@ -156,48 +114,30 @@ func (s *Service) unlist(q *Queue) error {
 func (q *Queue) onlyOurs() error {
 	err := q.tree.Foreign(home.QueueInfoName)
 	if errors.Is(err, tree.ErrForeign) {
-		err = fmt.Errorf("%s: %w: %w; look at it and move it away", q.id, ErrNotEmpty, err)
+		err = fmt.Errorf("%s: %w: %w; look at it and move it away", q.ID(), ErrNotEmpty, err)
 	}
 	return err
-}
-
-// drop removes a sealed queue from memory.
-func (s *Service) drop(q *Queue) {
-	s.mu.Lock()
-	delete(s.byID, q.id)
-	s.queues = slices.DeleteFunc(s.queues, func(o *Queue) bool { return o == q })
-	s.mu.Unlock()
-	q.mu.Lock()
-	for _, w := range q.consumers.line {
-		close(w.ready)
-	}
-	q.consumers.line = nil
-	q.watch.WakeAll()
-	q.idx.Free()
-	q.mu.Unlock()
-	s.happened.Raise()
-	q.tree.Close()
 }
 
 // removeDir removes the directory of a queue that is not listed. It is renamed
 // first: the remains of a crash are no queue, and go at the next start.
 func (s *Service) removeDir(id string) error {
-	if err := s.temp.RemoveTree(removedPrefix + id); err != nil {
+	if err := s.dirs.temp.RemoveTree(removedPrefix + id); err != nil {
 		return err
 	}
-	if err := s.qdir.Rename(id, s.temp, removedPrefix+id); err != nil {
+	if err := s.dirs.queues.Rename(id, s.dirs.temp, removedPrefix+id); err != nil {
 		return err
 	}
-	if err := s.qdir.Sync(); err != nil {
+	if err := s.dirs.queues.Sync(); err != nil {
 		return err
 	}
-	return s.temp.RemoveTree(removedPrefix + id)
+	return s.dirs.temp.RemoveTree(removedPrefix + id)
 }
 
 // sweepRemoved removes the remains of removed queues, and of unfinished ones.
 func (s *Service) sweepRemoved() error {
 	var left []string
-	err := s.temp.Names(func(name string) {
+	err := s.dirs.temp.Names(func(name string) {
 		if strings.HasPrefix(name, removedPrefix) {
 			left = append(left, name)
 		}
@@ -206,46 +146,25 @@ func (s *Service) sweepRemoved() error {
 		return err
 	}
 	for _, name := range left {
-		if err := s.temp.RemoveTree(name); err != nil { // tried again at the next opening
-			s.report(Problem{Path: home.TempDir + "/" + name, Text: err.Error() + "; left behind of a queue that was removed"})
+		if err := s.dirs.temp.RemoveTree(name); err != nil { // tried again at the next opening
+			s.report(home.TempDir+"/"+name, err.Error()+"; left behind of a queue that was removed")
 		}
 	}
-	ix, err := s.ixdir.Sub(home.QueuesDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer ix.Close()
-	var names []string
-	if err := ix.Names(func(name string) { names = append(names, name) }); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if d, err := ix.Sub(name); err == nil {
-			err = d.Sweep(nil)
-			d.Close()
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return s.index.Sweep()
 }
 
 // forget removes the index and the published documents of a queue that is not
 // listed, and calls the followers.
 func (s *Service) forget(id string) error {
-	if f, ok := s.follower.(Forgetter); ok {
+	if f, ok := s.upkeep.follower.(Forgetter); ok {
 		if err := f.Forget(id); err != nil {
 			return fmt.Errorf("follower: %w", err)
 		}
 	}
-	if err := s.forgetIndex(id); err != nil {
+	if err := s.index.Forget(id); err != nil {
 		return err
 	}
-	d, err := s.home.Sub(home.PublishedDir)
+	d, err := s.dirs.home.Sub(home.PublishedDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

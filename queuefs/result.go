@@ -2,21 +2,19 @@ package queuefs
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
-	"cutie/queuefs/tree"
 	"cutie/queuefs/upload"
 )
 
 // MaxResults is how many results a job may have.
-const MaxResults = 100
+const MaxResults = content.MaxResults
 
 // maxResultType is the most octets of the media type of a result: all of a
 // job's results stand in its job file.
@@ -131,7 +129,7 @@ func (d *ResultDraft) commit(ctx context.Context) error {
 	if err := d.up.Sync(); err != nil {
 		return storageError(err)
 	}
-	if err := q.svc.temp.Sync(); err != nil {
+	if err := q.svc.dirs.temp.Sync(); err != nil {
 		return storageError(err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -140,29 +138,29 @@ func (d *ResultDraft) commit(ctx context.Context) error {
 	if err := q.svc.makeFit(1, 0); err != nil {
 		return err
 	}
-	if _, err := q.take(ctx, d.id, 0); err != nil {
+	if _, err := q.ledger.Claim(ctx, d.id, 0); err != nil {
 		return err
 	}
 	from, err := q.Job(d.id)
 	if err == nil {
 		// With the record the result is there; its file gets its name like
 		// other files behind the journal.
-		err = q.commit(func() ([]*record.Record, error) {
+		err = q.commit(func(b *ledger.Batch) error {
 			j := from
 			if err := d.allowed(&j); err != nil {
-				return nil, err
+				return err
 			}
-			seq, us := q.next()
+			seq, us := b.Next()
 			j.Seq = seq
 			j.Results = append(slices.Clip(j.Results), d.result)
-			r := q.recordOf(&j, Conclude, from.Status, us)
+			r := b.Job(&j, Conclude, from.Status, us)
 			r.Flags |= record.Result
 			r.Temp = d.up.Temp() + "/" + d.result.Name
-			return []*record.Record{r}, nil
+			return nil
 		})
 	}
 	if err != nil {
-		q.release(d.id)
+		q.ledger.Release(d.id)
 		return err
 	}
 	q.svc.assist(q, 1)
@@ -181,50 +179,6 @@ func (d *ResultDraft) discard(remove bool) {
 	// After a failed commit the journal may speak of the file all the same;
 	// opening the home settles it.
 	if remove && d.q.svc.Err() == nil {
-		d.q.svc.temp.Remove(d.up.Temp())
+		d.q.svc.dirs.temp.Remove(d.up.Temp())
 	}
-}
-
-// Result opens a result of a job, to be closed after use. The error is
-// [ErrNoResult] if the job has none of the name.
-func (q *Queue) Result(id JobID, name string) (Result, *Payload, error) {
-	if err := CheckResultName(name); err != nil {
-		return Result{}, nil, err
-	}
-	var err error
-	for range readTries {
-		var j Job
-		if j, err = q.Job(id); err != nil {
-			return Result{}, nil, err
-		}
-		r, ok := j.Result(name)
-		if !ok {
-			return Result{}, nil, fmt.Errorf("%v: %s: %w", id, name, ErrNoResult)
-		}
-		var f *os.File
-		if f, err = q.openResult(id, name); errors.Is(err, fs.ErrNotExist) {
-			continue // taken back meanwhile, or just getting its name
-		}
-		if err != nil {
-			break
-		}
-		if st, e := f.Stat(); e != nil || st.Size() != r.Size {
-			f.Close()
-			err = errors.Join(e, fmt.Errorf("not the %d octets it should have", r.Size))
-			break
-		}
-		return r, tree.PayloadIn(f, r.Size), nil
-	}
-	return Result{}, nil, fmt.Errorf("result %s of %v: %w", name, id, err)
-}
-
-func (q *Queue) openResult(id JobID, name string) (*os.File, error) {
-	return q.tree.OpenResult(id, name, q.unplaced(id))
-}
-
-// unplaced returns the results of a job that may lack their names yet.
-func (q *Queue) unplaced(id JobID) []tree.Placed {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	return q.backlog.results[id].Placed()
 }

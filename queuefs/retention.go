@@ -3,7 +3,9 @@ package queuefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"cutie/queuefs/index"
@@ -18,8 +20,9 @@ import (
 // retention has the Destruction of jobs in memory. After a start [Queue.Due] reads
 // the job files, some at a call.
 type retention struct {
-	read  JobID // jobs up to this one were looked at since the start
-	known bool  // all of them were
+	mu    sync.Mutex // before the lock of the ledger
+	read  JobID      // jobs up to this one were looked at since the start
+	known bool       // all of them were
 }
 
 // dueReads is how many job files one call of Due reads after a start: a few tens
@@ -33,28 +36,27 @@ const (
 // costs what is due. After a start the first calls also read job files, one or two
 // thousand each, and name no job before.
 func (q *Queue) Due(ctx context.Context, now time.Time, max int) (ids []JobID, err error) {
-	q.mu.RLock()
-	known := q.retention.known
-	q.mu.RUnlock()
-	if !known {
-		if err := q.readRetention(ctx); err != nil {
-			return nil, err
-		}
+	if err := q.readRetention(ctx); err != nil {
+		return nil, err
 	}
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	q.idx.Destructions.Due(now.UnixMicro(), func(id JobID) bool {
-		ids = append(ids, id)
-		return len(ids) < max
+	q.look(func(x *index.Index) {
+		x.Destructions.Due(now.UnixMicro(), func(id JobID) bool {
+			ids = append(ids, id)
+			return len(ids) < max
+		})
 	})
 	return ids, nil
 }
 
-// readRetention reads the next job files.
+// readRetention reads the next job files, until all are known.
 func (q *Queue) readRetention(ctx context.Context) error {
-	q.mu.RLock()
-	ids, to, all := q.unreadRetention()
-	q.mu.RUnlock()
+	r := &q.retention
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known {
+		return nil
+	}
+	ids, to, all := q.unread(r.read)
 	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -63,41 +65,41 @@ func (q *Queue) readRetention(ctx context.Context) error {
 		if err != nil && !errors.Is(err, ErrNoJob) {
 			return err
 		}
-		q.mu.Lock()
-		if _, known := q.idx.Destructions.At(id); !known && q.retains(id) && err == nil {
-			q.idx.Destructions.Set(id, microOf(j.Destruction))
-		}
-		q.mu.Unlock()
+		q.ledger.Note(func(x *index.Index) {
+			if _, known := x.Destructions.At(id); !known && retains(x, id) && err == nil {
+				x.Destructions.Set(id, microOf(j.Destruction))
+			}
+		})
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.retention.read, q.retention.known = to, all
+	r.read, r.known = to, all
 	return nil
 }
 
-// unreadRetention returns the next jobs to read, the last job of the index looked
-// at, and whether it was the last of all. q.mu is held.
-func (q *Queue) unreadRetention() (ids []JobID, to JobID, all bool) {
-	to = q.retention.read
-	first := int((to + 1) / PageJobs)
-	for n := first; n < q.idx.Pages(); n++ {
-		if n == first+duePages || len(ids) >= dueReads {
-			return ids, to, false
-		}
-		for _, id := range q.idx.Retained(n) {
-			if _, known := q.idx.Destructions.At(id); !known {
-				ids = append(ids, id)
+// unread returns the next jobs to read after one, the last job of the index looked
+// at, and whether it was the last of all.
+func (q *Queue) unread(after JobID) (ids []JobID, to JobID, all bool) {
+	to, all = after, true
+	q.look(func(x *index.Index) {
+		first := int((to + 1) / PageJobs)
+		for n := first; n < x.Pages(); n++ {
+			if n == first+duePages || len(ids) >= dueReads {
+				all = false
+				return
 			}
+			for _, id := range x.Retained(n) {
+				if _, known := x.Destructions.At(id); !known {
+					ids = append(ids, id)
+				}
+			}
+			to = JobID((n+1)*PageJobs - 1)
 		}
-		to = JobID((n+1)*PageJobs - 1)
-	}
-	return ids, to, true
+	})
+	return ids, to, all
 }
 
-// retains reports whether the job file says how long the job is retained; q.mu
-// is held.
-func (q *Queue) retains(id JobID) bool {
-	j, _ := q.idx.Job(id)
+// retains reports whether the job file says how long the job is retained.
+func retains(x *index.Index, id JobID) bool {
+	j, _ := x.Job(id)
 	return j.Retained
 }
 
@@ -105,12 +107,14 @@ func (q *Queue) retains(id JobID) bool {
 // left alone.
 func (q *Queue) retained(id JobID) bool {
 	now := q.svc.now()
-	q.mu.RLock()
-	retains := q.retains(id)
-	ends, _ := q.idx.Destructions.At(id)
-	q.mu.RUnlock()
-	if !retains || ends > now {
-		return retains
+	var may bool
+	var ends int64
+	q.look(func(x *index.Index) {
+		may = retains(x, id)
+		ends, _ = x.Destructions.At(id)
+	})
+	if !may || ends > now {
+		return may
 	}
 	j, err := q.Job(id)
 	if err != nil {
@@ -150,4 +154,89 @@ func microOf(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixMicro()
+}
+
+// A Kept is how many jobs of a queue are due for culling and stay all the same.
+type Kept struct {
+	Queue  string // cleaned identifier
+	Needed int    // needed by a follower, see [Keeper]
+	Spared int    // retained, see Destruction of [Job]
+}
+
+// Kept returns, for each queue, the number of due jobs left by [Service.Cull] with
+// the same options. Call it after Cull has ended. It looks at all due jobs, and
+// reads the files of jobs with a retention.
+func (s *Service) Kept(ctx context.Context, o CullOptions) (all []Kept, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	queues := s.Queues()
+	if o.Queue != "" {
+		q, err := s.Queue(o.Queue)
+		if err != nil {
+			return nil, err
+		}
+		queues = []*Queue{q}
+	}
+	for _, q := range queues {
+		k, err := q.kept(ctx, o.Keep)
+		if err != nil {
+			return all, fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+		if k.Needed > 0 || k.Spared > 0 {
+			all = append(all, k)
+		}
+	}
+	return all, nil
+}
+
+func (q *Queue) kept(ctx context.Context, keep *Thresholds) (k Kept, err error) {
+	k.Queue = q.ID()
+	before, most := q.due(keep)
+	if most == 0 {
+		return k, nil
+	}
+	needed, goes := q.needed(), 0
+	for n := range q.Pages() {
+		if err := ctx.Err(); err != nil {
+			return k, err
+		}
+		late, old := q.duePage(n, before, needed)
+		k.Needed += late
+		for _, id := range old {
+			if err := ctx.Err(); err != nil {
+				return k, err
+			}
+			if q.retained(id) {
+				k.Spared++
+			} else {
+				goes++
+			}
+		}
+	}
+	// With a size alone, as many jobs are due as there are too many.
+	left := max(q.extra(keep)-goes, 0)
+	if left == 0 || most < math.MaxInt {
+		k.Needed = min(k.Needed, left)
+		k.Spared = min(k.Spared, left-k.Needed)
+	}
+	return k, nil
+}
+
+// extra returns how many processed jobs there are more than are to be kept.
+func (q *Queue) extra(keep *Thresholds) int {
+	size := q.info().CullingSize
+	if keep != nil {
+		size = keep.Size
+	}
+	var n int64
+	q.look(func(x *index.Index) { n = x.Counts.Processed() })
+	return int(n - size)
+}
+
+// duePage looks at the jobs of a page without a change after before: it counts
+// those changed after needed, and returns the others.
+func (q *Queue) duePage(n int, before, needed int64) (late int, old []JobID) {
+	q.look(func(x *index.Index) { late, old = x.Due(n, before, needed, q.ledger.Giving) })
+	return late, old
 }

@@ -1,189 +1,190 @@
 package queuefs
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
-	"cutie/queuefs/watch"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/snapshot"
+	"cutie/queuefs/space"
 )
 
 // Options are the settings of an open home. Zero values are the defaults.
 type Options struct {
 	Now     func() time.Time // nil means time.Now
 	Report  func(Problem)    // called with damage found; nil: nobody is
-	Segment int64            // octets of a journal segment, at most and by default 64 MiB
-	Behind  int64            // octets the files may be behind the journal; 0 means 1 GiB
+	Segment int64            // bytes of a journal segment, at most and by default 64 MiB
+	Behind  int64            // bytes the files may be behind the journal; 0 means 1 GiB
 	Fault   durable.Fault    // for tests
 }
 
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
 // a home open. Its methods are safe for concurrent use.
 type Service struct {
-	opts  Options
-	home  *durable.Dir
-	temp  *durable.Dir // incoming payloads
-	qdir  *durable.Dir
-	ixdir *durable.Dir
-	jdir  *durable.Dir
-	lock  *os.File
-	log   journal.Journal
+	opts    Options
+	dirs    dirs
+	lock    *os.File // of the home
+	index   *snapshot.Store
+	shared  *ledger.Shared
+	space   *space.Space
+	reports reports
 
-	told struct {
-		sync.Mutex
-		of map[Problem]bool
-	}
-
-	inline  int           // payloads up to this travel in the journal
-	stopped chan struct{} // closed when the service closes or fails
-
-	happened watch.Signal // in any queue
-
-	mu      sync.RWMutex
-	info    ServiceInfo
-	queues  []*Queue
-	byID    map[string]*Queue
-	err     error // storage failed
-	closing bool
-	calls   sync.WaitGroup // changes on their way
-
-	follower Follower                 // followers, or nil
-	upkeep   sync.Mutex               // held during a checkpoint
-	set      sync.Mutex               // held while a queue is made, removed or changed
-	keep     journal.LSN              // the journal from here on is for an absent follower
-	past     journal.LSN              // replay begins here
-	strays   map[string]index.Numbers // last numbers of vanished queues, not yet written; changed by upkeep and mu
-	listFile *home.File[[]string]     // queues.txt; by set
-	infoFile *home.File[ServiceInfo]  // cutie-info.txt; by set
-	infoBase string                   // baseURI as cutie-info.txt has it; by mu
-	lastTime time.Time                // of the last checkpoint
-	seen     struct {                 // by the last call of Maintain
-		at      time.Time
-		written int64 // bytes of journal
-	}
-	lastMark atomic.Int64 // octets of journal at the last checkpoint
-	doubt    atomic.Bool  // files may be in the cache alone: a sync has failed
-	owed     atomic.Int64 // bytes of the reserve given up
-	full     atomic.Bool  // files cannot be written, or the journal cannot grow, for lack of room
-	dirty    atomic.Int64 // jobs with files behind the journal
-	found    atomic.Int64 // such jobs at the opening, until the first checkpoint
+	// Locks, from the outside in.
+	upkeep     upkeep
+	properties properties
+	list       queueList
 }
 
-// Open opens a home: it takes the lock, reads the index, replays the journal
-// and then takes in moves by hand from the time nobody had it open. If another
-// process has the home open the error is a [*LockedError].
-func Open(dir string, o Options) (_ *Service, err error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Behind == 0 {
-		o.Behind = 1 << 30
-	}
-	s := &Service{opts: o, byID: map[string]*Queue{}, stopped: make(chan struct{})}
-	s.told.of = map[Problem]bool{}
-	defer func() {
-		if err != nil {
-			s.closeFiles()
-		}
-	}()
-	if s.home, err = durable.OpenDir(dir, o.Fault); err != nil {
-		return nil, err
-	}
-	if err := home.CheckTag(s.home, s.report); err != nil {
-		return nil, err
-	}
-	if s.lock, err = home.Lock(dir); err != nil {
-		return nil, err
-	}
-	s.infoFile, s.listFile = home.ServiceFile(s.home), home.ListFile(s.home)
-	info, err := s.infoFile.Read()
-	if err != nil {
-		if info.Text != nil {
-			err = fmt.Errorf("%s: %w", home.InfoName, err)
-		}
-		return nil, err
-	}
-	s.infoFile.Take(info)
-	s.info, s.infoBase = info.Value, info.Value.BaseURI
-	s.info.Modified = info.Written
-	if err := s.openDirs(); err != nil {
-		return nil, err
-	}
-	if err := s.sweepRemoved(); err != nil {
-		return nil, err
-	}
-	if err := s.load(); err != nil {
-		return nil, err
-	}
-	if err := s.beginAgain(); err != nil {
-		return nil, err
-	}
-	return s, nil
+// dirs are the open directories of a home.
+type dirs struct {
+	home, queues, journal *durable.Dir
+	temp                  *durable.Dir // uploads
 }
 
-// openDirs opens the directories of the home and makes the program's own.
-func (s *Service) openDirs() (err error) {
-	if s.qdir, err = home.OpenQueues(s.home); err != nil {
-		return err
+// properties are the files for operators to edit. Their lock is held while a queue is
+// made, removed or changed.
+type properties struct {
+	sync.Mutex
+	list    *home.File[[]string]    // queues.txt
+	service *home.File[ServiceInfo] // cutie-info.txt
+}
+
+// highest returns the highest numbers of all open queues.
+func (s *Service) highest() (last index.Numbers) {
+	for _, q := range s.Queues() {
+		last = last.Max(q.ledger.Numbers())
 	}
-	if s.temp, err = s.home.MakeSub(home.TempDir); err != nil {
-		return err
-	}
-	log, err := s.home.MakeSub(home.LogDir)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	if s.ixdir, err = log.MakeSub(home.IndexDir); err != nil {
-		return err
-	}
-	return nil
+	return last
 }
 
 // Dir returns the directory of the home.
-func (s *Service) Dir() string { return s.home.Path() }
+func (s *Service) Dir() string { return s.dirs.home.Path() }
+
+// Err returns why the service takes no more changes, or nil.
+func (s *Service) Err() error { return s.shared.Gate.Err() }
+
+// Spares reports whether the disk has so many bytes beyond the needs of the
+// queues.
+func (s *Service) Spares(bytes int64) bool { return s.space.Has(bytes) }
+
+// Unfiled returns how many jobs have files that are behind the journal.
+func (s *Service) Unfiled() int { return int(s.shared.Behind.Load()) }
+
+// JournalSyncs returns how often the journal was synced since the service was
+// opened, and how long that took.
+func (s *Service) JournalSyncs() journal.Syncs { return s.shared.Journal.Stats().Syncs }
+
+// IndexSize returns the memory of the index, in bytes.
+func (s *Service) IndexSize() (size int64) {
+	for _, q := range s.Queues() {
+		q.ledger.Look(func(x *index.Index) {
+			_, full := x.Held()
+			size += int64(full) * index.PageMemory
+		})
+	}
+	return size
+}
+
+// Wait returns once more has happened than the given count says: an event of any
+// queue, or a queue came or went. It returns the new count, to be given to the
+// next call. With 0 it returns at once.
+func (s *Service) Wait(ctx context.Context, after uint64) (count uint64, err error) {
+	return s.shared.Wait(ctx, after)
+}
+
+// begin registers a change on its way; end must follow.
+func (s *Service) begin() error { return s.shared.Gate.Enter() }
+
+func (s *Service) end() { s.shared.Gate.Leave() }
+
+func (s *Service) usable() error { return s.shared.Gate.Usable() }
+
+// now is the time in µs since 1970.
+func (s *Service) now() int64 { return s.shared.Micro() }
+
+// storageError gives the error of a failed step its meaning for callers.
+func storageError(err error) error { return ledger.StorageError(err) }
+
+// maxReports is how many problems are remembered.
+const maxReports = 10_000
+
+// reports pass problems on, each once: asking for a damaged job again and again must
+// not fill the log.
+type reports struct {
+	to   func(Problem) // nil: nobody
+	mu   sync.Mutex
+	seen map[Problem]bool
+}
+
+func (r *reports) add(p Problem) {
+	if r.to == nil {
+		return
+	}
+	r.mu.Lock()
+	seen := r.seen[p]
+	if !seen && len(r.seen) < maxReports {
+		r.seen[p] = true
+	}
+	r.mu.Unlock()
+	if !seen {
+		r.to(p)
+	}
+}
+
+// report reports damage of a file below the home.
+func (s *Service) report(path, text string) { s.reports.add(Problem{Path: path, Text: text}) }
+
+// A queueList has the open queues and the properties of the service.
+type queueList struct {
+	mu     sync.RWMutex
+	info   ServiceInfo
+	base   string // baseURI as cutie-info.txt has it
+	queues []*Queue
+	byID   map[string]*Queue
+	strays map[string]index.Numbers // last numbers of queues that vanished, not yet in the index
+}
 
 // Info returns the properties of the service.
 func (s *Service) Info() ServiceInfo {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.info
+	s.list.mu.RLock()
+	defer s.list.mu.RUnlock()
+	return s.list.info
 }
 
 // SetBaseURI sets the beginning of references for as long as the service is
 // open.
 func (s *Service) SetBaseURI(uri string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.info.BaseURI = uri
+	s.list.mu.Lock()
+	defer s.list.mu.Unlock()
+	s.list.info.BaseURI = uri
 }
 
 // Queues returns the queues in the order of queues.txt.
 func (s *Service) Queues() []*Queue {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.Clone(s.queues)
+	s.list.mu.RLock()
+	defer s.list.mu.RUnlock()
+	return slices.Clone(s.list.queues)
 }
 
 // Queue finds a queue by its cleaned identifier, the identifier as it was
 // given, or its name. The error is [ErrNoQueue], or [ErrBadName] for an
 // impossible name.
 func (s *Service) Queue(name string) (*Queue, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if q := s.byID[name]; q != nil {
+	s.list.mu.RLock()
+	defer s.list.mu.RUnlock()
+	if q := s.list.byID[name]; q != nil {
 		return q, nil
 	}
-	for _, q := range s.queues {
-		if i := q.Info(); i.Identifier == name || i.Name == name && name != "" {
+	for _, q := range s.list.queues {
+		if i := &q.ledger.Settings().Info; i.Identifier == name || i.Name == name && name != "" {
 			return q, nil
 		}
 	}
@@ -191,124 +192,59 @@ func (s *Service) Queue(name string) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q := s.byID[id]; q != nil {
+	if q := s.list.byID[id]; q != nil {
 		return q, nil
 	}
 	return nil, fmt.Errorf("%.60s: %w", name, ErrNoQueue)
 }
 
-func (s *Service) now() int64 { return s.opts.Now().UnixMicro() }
-
-// maxReports is how many problems are remembered as told.
-const maxReports = 10_000
-
-// report reports a problem once: asking for a damaged job again and again must
-// not fill the log.
-func (s *Service) report(p Problem) {
-	if s.opts.Report == nil {
-		return
-	}
-	s.told.Lock()
-	seen := s.told.of[p]
-	if !seen && len(s.told.of) < maxReports {
-		s.told.of[p] = true
-	}
-	s.told.Unlock()
-	if !seen {
-		s.opts.Report(p)
-	}
+// open returns the open queue of a cleaned identifier, or nil.
+func (s *Service) open(id string) *Queue {
+	s.list.mu.RLock()
+	defer s.list.mu.RUnlock()
+	return s.list.byID[id]
 }
 
-// begin registers a change on its way; end must follow.
-func (s *Service) begin() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if err := s.usableLocked(); err != nil {
-		return err
-	}
-	s.calls.Add(1)
-	return nil
-}
-
-func (s *Service) end() { s.calls.Done() }
-
-func (s *Service) usable() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.usableLocked()
-}
-
-func (s *Service) usableLocked() error {
-	switch {
-	case s.err != nil:
-		return errors.Join(ErrFailed, s.err)
-	case s.closing:
-		return ErrClosed
-	}
-	return nil
-}
-
-// fail makes every later change an error: the contents of storage are unknown
-// until the home is opened again.
-func (s *Service) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = err
-		if !s.closing {
-			close(s.stopped)
+// named reports whether a queue other than q has the name.
+func (s *Service) named(name string, q *Queue) bool {
+	for _, other := range s.Queues() {
+		if name != "" && other != q && other.Info().Name == name {
+			return true
 		}
 	}
+	return false
 }
 
-// Err returns why the service takes no more changes, or nil.
-func (s *Service) Err() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.err
+// add serves a queue.
+func (s *Service) add(q *Queue) {
+	s.list.mu.Lock()
+	defer s.list.mu.Unlock()
+	s.list.byID[q.ID()] = q
+	s.list.queues = append(s.list.queues, q)
+	s.shared.Happened.Raise()
 }
 
-// Close ends the service: it waits for changes on their way, brings all files
-// up to the journal, checkpoints, and lets go of the home.
-func (s *Service) Close() error {
-	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closing = true
-	failed := s.err
-	if failed == nil {
-		close(s.stopped)
-	}
-	s.mu.Unlock()
-	s.calls.Wait()
-	err := s.Err()
-	if err == nil {
-		err = s.checkpoint(true)
-	}
-	return errors.Join(err, s.closeFiles())
+// drop removes a sealed queue from memory.
+func (s *Service) drop(q *Queue) {
+	s.list.mu.Lock()
+	delete(s.list.byID, q.ID())
+	s.list.queues = slices.DeleteFunc(slices.Clone(s.list.queues), func(o *Queue) bool { return o == q })
+	s.list.mu.Unlock()
+	q.ledger.End()
+	s.shared.Happened.Raise()
+	q.tree.Close()
 }
 
-// closeFiles closes everything that is open.
-func (s *Service) closeFiles() error {
-	var errs []error
-	if s.log != nil {
-		errs = append(errs, s.log.Close())
-	}
-	for _, q := range s.queues {
-		q.mu.Lock()
-		q.idx.Free()
-		q.mu.Unlock()
-		q.tree.Close()
-	}
-	for _, d := range []*durable.Dir{s.home, s.temp, s.qdir, s.ixdir, s.jdir} {
-		if d != nil {
-			errs = append(errs, d.Close())
+// order puts the queues in the order of identifiers; others come last.
+func (s *Service) order(ids []string) {
+	s.list.mu.Lock()
+	defer s.list.mu.Unlock()
+	number := func(q *Queue) int {
+		if i := slices.Index(ids, q.ID()); i >= 0 {
+			return i
 		}
+		return len(ids)
 	}
-	if s.lock != nil {
-		errs = append(errs, s.lock.Close())
-	}
-	return errors.Join(errs...)
+	s.list.queues = slices.Clone(s.list.queues)
+	slices.SortStableFunc(s.list.queues, func(a, b *Queue) int { return number(a) - number(b) })
 }

@@ -1,12 +1,17 @@
 package queuefs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"time"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/home"
-	"cutie/queuefs/job"
+	"cutie/queuefs/index"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/record"
 )
 
 // SetQueue changes the properties of a queue (Cutie 0.3, 6.4): edit gets them from
@@ -26,28 +31,28 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 		return QueueInfo{}, err
 	}
 	defer s.end()
-	s.set.Lock()
-	defer s.set.Unlock()
+	s.properties.Lock()
+	defer s.properties.Unlock()
 	q, err := s.Queue(name)
 	if err != nil {
 		return QueueInfo{}, err
 	}
 	now, err := q.base()
 	if err != nil {
-		return QueueInfo{}, fmt.Errorf("%s/%s: %w; mend the file first", q.id, home.QueueInfoName, err)
+		return QueueInfo{}, fmt.Errorf("%s/%s: %w; mend the file first", q.ID(), home.QueueInfoName, err)
 	}
-	if now.info.Identifier != q.Info().Identifier {
-		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.id, home.QueueInfoName, ErrBadName)
+	if now.Info.Identifier != q.info().Identifier {
+		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.ID(), home.QueueInfoName, ErrBadName)
 	}
-	info := now.info
+	info := now.Info
 	if err := edit(&info); err != nil {
 		return QueueInfo{}, err
 	}
-	if info.ID != now.info.ID || info.Identifier != now.info.Identifier {
-		return QueueInfo{}, fmt.Errorf("%w: the identifier of queue %s cannot change; create a queue of the new name and move the jobs there", ErrBadName, q.id)
+	if info.ID != now.Info.ID || info.Identifier != now.Info.Identifier {
+		return QueueInfo{}, fmt.Errorf("%w: the identifier of queue %s cannot change; create a queue of the new name and move the jobs there", ErrBadName, q.ID())
 	}
-	if !info.Created.Equal(now.info.Created) {
-		return QueueInfo{}, fmt.Errorf("%w: when queue %s was created cannot change", ErrBadName, q.id)
+	if !info.Created.Equal(now.Info.Created) {
+		return QueueInfo{}, fmt.Errorf("%w: when queue %s was created cannot change", ErrBadName, q.ID())
 	}
 	if err := info.Check(); err != nil {
 		return QueueInfo{}, err
@@ -55,7 +60,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if s.named(info.Name, q) {
 		return QueueInfo{}, fmt.Errorf("name %.80q: %w", info.Name, ErrQueueExists)
 	}
-	written, err := q.set.file.Set(now.Reading, info.Elements())
+	written, err := q.file.Set(now.Reading, info.Elements())
 	if err != nil {
 		return QueueInfo{}, storageError(err)
 	}
@@ -63,89 +68,180 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err := q.takeSettings(now); err != nil {
 		return QueueInfo{}, err
 	}
-	return now.info, nil
+	return now.Info, nil
 }
 
 // base returns the settings to begin a change with: those of the file, or, if it
 // is damaged and was reported, those in force.
-func (q *Queue) base() (settings, error) {
+func (q *Queue) base() (*home.Settings, error) {
 	now, err := q.readSettings()
-	if hold := q.inForce(); err != nil && !transient(err) && hold.Bad != "" {
+	if hold := q.ledger.Settings(); err != nil && !content.Transient(err) && hold.Bad != "" {
 		return hold, nil
 	}
 	return now, err
 }
 
-// takeSettings puts the settings of a new reading of the file in force.
-func (q *Queue) takeSettings(n settings) error {
-	err := q.adopt(n)
-	if err == nil {
-		q.set.file.Take(n.Reading)
-	}
-	return err
-}
-
-// inForce returns the settings in force.
-func (q *Queue) inForce() settings {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	return q.set.settings
-}
-
-// named reports whether a queue other than q has the name.
-func (s *Service) named(name string, q *Queue) bool {
-	for _, other := range s.Queues() {
-		if name != "" && other != q && other.Info().Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// settings are the properties of a queue by a reading of queue-info.txt, and the
-// published facts of the file.
-type settings struct {
-	home.Reading[QueueInfo]
-	info  QueueInfo // with the time of creation, also if the file has none
-	facts Facts
-	made  bool // nothing was known, the properties are made up
-}
-
-// queueSettings are the settings of a queue in force.
-type queueSettings struct {
-	settings
-	file      *home.File[QueueInfo] // by Service.set
-	announced [32]byte              // SHA-256 of the file in the last event of it; zero: unknown
-	next      *settings             // take force when their event is committed
-}
-
 // readSettings reads queue-info.txt.
-func (q *Queue) readSettings() (settings, error) {
-	r, err := q.set.file.Read()
+func (q *Queue) readSettings() (*home.Settings, error) {
+	r, err := q.file.Read()
 	return q.settingsOf(r), err
 }
 
 // settingsOf returns the settings of a reading. If it has no time of creation, the
 // known one stays.
-func (q *Queue) settingsOf(r home.Reading[QueueInfo]) settings {
-	n := settings{Reading: r, info: r.Value}
-	if !n.dated() {
-		n.info.Created = r.Written
-		if old := q.Info(); !old.Created.IsZero() {
-			n.info.Created = old.Created
-		}
+func (q *Queue) settingsOf(r home.Reading[QueueInfo]) *home.Settings {
+	var created time.Time
+	if s := q.ledger.Settings(); s != nil {
+		created = s.Info.Created
 	}
-	n.facts = Facts{Length: int64(len(r.Text)), SHA256: sha256.Sum256(r.Text), Type: job.FileType, Modified: r.Written}
-	return n
+	return home.NewSettings(r, created)
 }
 
-// dated reports whether the file has the time of creation.
-func (n *settings) dated() bool { return !n.Value.Created.IsZero() }
+// takeSettings puts the settings of a new reading of the file in force.
+func (q *Queue) takeSettings(n *home.Settings) error {
+	err := q.adopt(n)
+	if err == nil {
+		q.file.Take(n.Reading)
+	}
+	return err
+}
 
-// use puts the settings in force, and serves consumers at the end of a pause.
-func (q *Queue) use(n settings) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.set.settings = n
-	q.serve()
+// A change of queue-info.txt is an event of its own: an Update of no job. Its
+// record has the facts of the file in the place of those of a payload. The file
+// is on stable storage before the record is. The index knows the file in the
+// last such event, so a change by other hands, or one before a crash, becomes
+// an event when it is seen.
+
+// adopt puts the settings in force at the instant of their event. If there
+// cannot be an event now, nothing changes in memory; the file is read again at
+// the next Reload. The caller holds properties, or opens the home.
+func (q *Queue) adopt(n *home.Settings) error {
+	known := false
+	err := q.commit(func(b *ledger.Batch) error {
+		if known = b.Index().Info == n.Facts.SHA256; known {
+			return nil
+		}
+		f := &n.Facts
+		r := &record.Record{Kind: Update, Payload: record.Payload{Size: f.Length, SHA256: f.SHA256, MediaType: f.Type, Submitted: f.Modified.UnixMicro()}}
+		r.Seq, r.Time = b.Next()
+		b.Add(r)
+		b.Use(n)
+		return nil
+	})
+	if err == nil && known {
+		q.ledger.Use(n)
+	}
+	return err
+}
+
+// announce makes an event of a queue-info.txt changed since the last event of
+// it. If neither index nor journal know of one, the file is taken as it stands.
+func (q *Queue) announce() error {
+	s := q.ledger.Settings()
+	q.ledger.Note(func(x *index.Index) {
+		if x.Info == ([sha256.Size]byte{}) {
+			x.Info, x.Changed = s.Facts.SHA256, true
+		}
+	})
+	return q.adopt(s)
+}
+
+// announced reports whether the file in force has had its event.
+func (q *Queue) announced() (done bool) {
+	q.look(func(x *index.Index) { done = x.Info == q.ledger.Settings().Facts.SHA256 })
+	return done
+}
+
+// A damaged queue-info.txt neither keeps a home from opening nor takes its queue
+// out of service: the last known properties hold, by their copy in the index.
+// Without a copy the queue takes no jobs and hands out none until an operator sets
+// its properties.
+
+// knownSettings is readSettings during the opening of a home. A damaged file is
+// reported.
+func (q *Queue) knownSettings() (*home.Settings, error) {
+	r, err := q.file.Read()
+	n := q.settingsOf(r)
+	if err == nil && n.Dated() || content.Exhausted(err) {
+		return n, err
+	}
+	kept, created, e := q.svc.index.Settings(q.ID())
+	if e != nil {
+		return n, e
+	}
+	if err == nil {
+		n.Date(created)
+		return n, nil
+	}
+	now := micro(q.svc.now())
+	if r.Written.IsZero() {
+		r.Written = now
+	}
+	r, e = q.file.Instead(r, kept, err.Error()+"; the last known properties hold")
+	made := kept == nil || e != nil
+	if made {
+		info := home.NewQueue(q.ID(), cmp.Or(created, now))
+		info.Closed, info.Paused = true, now
+		if r, e = q.file.Instead(r, info.Text(), err.Error()+"; nothing is known of its properties, so the queue is closed and paused"); e != nil {
+			return n, e
+		}
+	}
+	n = home.NewSettings(r, created)
+	n.Made = made
+	q.svc.report(home.QueueInfoPath(q.ID()), n.Bad)
+	return n, nil
+}
+
+// SetService changes name, description, supportURI, defaultCatalog,
+// tombstoneAge or baseURI of the service (Cutie 0.3, 6.2): edit gets the
+// properties from cutie-info.txt. They are on stable storage and in force when
+// SetService returns, except BaseURI: published documents keep their references
+// until the home is opened again. Comments, order and unknown elements stay in
+// the file.
+func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	file := s.properties.service
+	r, err := file.Read()
+	if err != nil && r.Text == nil {
+		return storageError(err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w; mend the file first", home.InfoName, err)
+	}
+	info, was := r.Value, r.Value
+	if err := edit(&info); err != nil {
+		return err
+	}
+	if info.Identifier != was.Identifier || info.Scheme != was.Scheme || !info.Created.Equal(was.Created) {
+		return fmt.Errorf("%w: only name, description, supportURI, defaultCatalog, tombstoneAge and baseURI of the service can change", ErrBadName)
+	}
+	if err := info.Check(); err != nil {
+		return err
+	}
+	if r, err = file.Set(r, info.Changeable()); err != nil {
+		return storageError(err)
+	}
+	file.Take(r)
+	s.takeInfo(r)
+	return nil
+}
+
+// takeInfo puts the properties that may change while the home is open in force. It
+// returns those from before, and the baseURI that the file had.
+func (s *Service) takeInfo(r home.Reading[ServiceInfo]) (was ServiceInfo, base string) {
+	l := &s.list
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was, base = l.info, l.base
+	l.info.Take(&r.Value)
+	l.info.Modified, l.base = r.Written, r.Value.BaseURI
+	return was, base
 }

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/upload"
 )
-
-// inlineLimit is up to where a payload travels in the journal.
-const inlineLimit = 128 << 10
 
 // A Submission is a group of jobs on its way into a queue: committed as a
 // whole, or discarded. It is for one goroutine.
@@ -34,8 +31,8 @@ var errOver = errors.New("submission is over")
 
 // Begin starts a submission. Call Commit or Discard in the end.
 func (q *Queue) Begin() *Submission {
-	return &Submission{q: q, digests: q.Info().Digests,
-		budget: upload.Budget{Inline: q.svc.inline, Free: q.svc.log.Stats().MaxAppend / 2, Spool: q.svc.spool}}
+	return &Submission{q: q, digests: q.info().Digests,
+		budget: upload.Budget{Inline: q.svc.shared.Inline, Free: q.svc.shared.Journal.Stats().MaxAppend / 2, Spool: q.svc.spool}}
 }
 
 // Group makes the jobs of the submission a batch: jobs without a name of a
@@ -61,7 +58,7 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.log.Stats().MaxAppend {
+	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.shared.Journal.Stats().MaxAppend {
 		return nil, fmt.Errorf("%w: submission of more than %d jobs", ErrTooBig, len(s.drafts))
 	}
 	if n := len(s.drafts); n > 0 {
@@ -112,19 +109,19 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		}
 		m := &d.meta
 		jobs[i] = m.Job()
-		jobs[i].Queue, jobs[i].Size, jobs[i].Digests = q.id, d.up.Size(), digests
+		jobs[i].Queue, jobs[i].Size, jobs[i].Digests = q.ID(), d.up.Size(), digests
 		r.Payload.MD5 = jobs[i].MD5()
 		recs[i] = r
 		total += len(d.up.Data()) + 1024 + len(m.Sidecar)
 	}
-	if total > q.svc.log.Stats().MaxAppend {
+	if total > q.svc.shared.Journal.Stats().MaxAppend {
 		return nil, fmt.Errorf("%w: submission of %d jobs", ErrTooBig, len(jobs))
 	}
 	if err := s.syncTemps(); err != nil {
 		return nil, err
 	}
-	if q.Info().Closed && !s.taken {
-		return nil, fmt.Errorf("%s: %w", q.id, ErrRefusing)
+	if q.info().Closed && !s.taken {
+		return nil, fmt.Errorf("%s: %w", q.ID(), ErrRefusing)
 	}
 	if err := q.svc.admit(ctx, q, len(jobs), int64(total)); err != nil {
 		return nil, err
@@ -136,22 +133,22 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			return nil, err
 		}
 	}
-	err = q.commit(func() ([]*record.Record, error) {
+	err = q.commit(func(b *ledger.Batch) error {
 		batch := ""
 		if s.group {
-			batch = job.BatchName(q.idx.Minted().Job+1, len(jobs))
+			batch = job.BatchName(b.Index().Minted().Job+1, len(jobs))
 		}
 		for i := range jobs {
 			j, r := &jobs[i], recs[i]
 			if j.Batch = s.drafts[i].meta.Batch; j.Batch == "" {
 				j.Batch = batch
 			}
-			number, ok := q.idx.MintJob()
+			number, ok := b.Index().MintJob()
 			if !ok {
-				return nil, fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.id)
+				return q.numberless()
 			}
 			var seq Seq
-			seq, r.Time = q.next()
+			seq, r.Time = b.Next()
 			s.drafts[i].meta.Start(j, number, seq, micro(r.Time))
 			r.Seq, r.Job, r.Payload.Submitted = seq, number, r.Time
 			if i == 0 && s.former != 0 {
@@ -160,20 +157,22 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			r.Mark(j)
 			r.SetText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
 			r.Payload.Data = s.drafts[i].up.Data()
+			b.Add(r)
 		}
 		if s.former == 0 {
-			return recs, nil
+			return nil
 		}
 		k := former
-		seq, us := q.next()
+		seq, us := b.Next()
 		k.Seq = seq
 		k.Delete(micro(us))
 		k.GiveWay(jobs[0].ID)
-		return append(slices.Clip(recs), q.recordOf(&k, Delete, Pending, us)), nil
+		b.Job(&k, Delete, Pending, us)
+		return nil
 	})
 	if err != nil {
 		if s.former != 0 {
-			q.release(s.former)
+			q.ledger.Release(s.former)
 		}
 		return nil, err
 	}
@@ -182,7 +181,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 
 // takeDraft takes a job waiting for its submitter, and reads it.
 func (q *Queue) takeDraft(ctx context.Context, id JobID) (Job, error) {
-	st, err := q.take(ctx, id, 0)
+	st, err := q.ledger.Claim(ctx, id, 0)
 	if err != nil {
 		return Job{}, err
 	}
@@ -194,7 +193,7 @@ func (q *Queue) takeDraft(ctx context.Context, id JobID) (Job, error) {
 		err = fmt.Errorf("%v: %w: its submitter has started it", id, ErrConflict)
 	}
 	if err != nil {
-		q.release(id)
+		q.ledger.Release(id)
 	}
 	return j, err
 }
@@ -211,7 +210,7 @@ func (s *Submission) syncTemps() error {
 	if files == 0 {
 		return nil
 	}
-	tmp := s.q.svc.temp
+	tmp := s.q.svc.dirs.temp
 	for _, d := range s.drafts {
 		if d.up.Temp() == "" {
 			continue
@@ -246,7 +245,7 @@ func (s *Submission) discard(remove bool) {
 		temp := d.up.Temp()
 		d.up.Close()
 		if temp != "" && remove && s.q.svc.Err() == nil {
-			s.q.svc.temp.Remove(temp)
+			s.q.svc.dirs.temp.Remove(temp)
 		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"io/fs"
 	"time"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/job"
+	"cutie/queuefs/tree"
 )
 
 // MaxTake is how many jobs one call may take.
@@ -35,14 +37,6 @@ type Taken struct {
 // [Queue.Payload] opens it.
 func (t *Taken) AtHand() []byte { return t.payload }
 
-// A waiter is a consumer waiting for jobs. Waiters are served in the order of
-// their calls.
-type waiter struct {
-	max   int
-	taken []JobID
-	ready chan struct{} // closed once taken is filled
-}
-
 // Take takes jobs from the head of the queue and makes them Consumed, with one
 // sync (Cutie 0.3, 5.6): fewer than Max if their sidecars are large, and no jobs
 // on hold. Each comes with a lease if one was asked for or the queue wants
@@ -59,9 +53,7 @@ func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		q.mu.Lock()
-		ids := q.claim(t.Max)
-		q.mu.Unlock()
+		ids := q.ledger.ClaimFirst(t.Max)
 		if len(ids) == 0 {
 			return nil, ErrEmpty
 		}
@@ -79,7 +71,7 @@ func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
 		return nil, err
 	}
 	for {
-		ids, err := q.await(ctx, t.Max)
+		ids, err := q.ledger.Await(ctx, t.Max)
 		if err != nil {
 			return nil, err
 		}
@@ -97,77 +89,13 @@ func (q *Queue) checkTake(t *Take) error {
 	if t.Max == 0 {
 		t.Max = 1
 	}
+	t.Max = min(t.Max, MaxTake)
 	t.By = job.CleanLabel(t.By[:min(len(t.By), job.MaxLabel)])
 	if err := checkLease(t.Lease); err != nil {
 		return err
 	}
 	return q.svc.usable()
 }
-
-// await claims jobs, and waits for them until ctx ends.
-func (q *Queue) await(ctx context.Context, max int) ([]JobID, error) {
-	if ctx.Err() != nil {
-		return nil, ErrEmpty
-	}
-	q.mu.Lock()
-	if q.life.gone {
-		q.mu.Unlock()
-		return nil, fmt.Errorf("%s: %w", q.id, ErrNoQueue)
-	}
-	if len(q.consumers.line) == 0 {
-		if ids := q.claim(max); len(ids) > 0 {
-			q.mu.Unlock()
-			return ids, nil
-		}
-	}
-	w := &waiter{max: max, ready: make(chan struct{})}
-	q.consumers.line = append(q.consumers.line, w)
-	q.mu.Unlock()
-
-	stopped := q.svc.sleep(ctx, w.ready)
-	switch {
-	case ctx.Err() != nil:
-		stopped = nil
-	case stopped == nil && len(w.taken) > 0:
-		return w.taken, nil
-	}
-	q.mu.Lock()
-	if i := slices.Index(q.consumers.line, w); i >= 0 {
-		q.consumers.line = slices.Delete(q.consumers.line, i, i+1)
-	}
-	taken := w.taken
-	if q.life.gone {
-		stopped = fmt.Errorf("%s: %w", q.id, ErrNoQueue)
-	}
-	q.mu.Unlock()
-	q.release(taken...)
-	if stopped != nil {
-		return nil, stopped
-	}
-	return nil, ErrEmpty
-}
-
-// claim takes up to max available jobs for one operation, lowest number first,
-// unless the queue is paused; q.mu is held.
-func (q *Queue) claim(max int) []JobID {
-	max = min(max, MaxTake)
-	if max <= 0 || q.paused() {
-		return nil
-	}
-	return q.idx.ClaimFirst(max)
-}
-
-// serve hands available jobs to waiters; q.mu is held.
-func (q *Queue) serve() {
-	for len(q.consumers.line) > 0 && q.idx.Counts.Available > 0 && !q.paused() {
-		w := q.consumers.line[0]
-		q.consumers.line = slices.Delete(q.consumers.line, 0, 1)
-		w.taken = q.claim(w.max)
-		close(w.ready)
-	}
-}
-
-func (q *Queue) paused() bool { return !q.set.info.Paused.IsZero() }
 
 // handOut makes claimed jobs Consumed. It returns none if all of them had to
 // be put on hold.
@@ -177,18 +105,18 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	jobs, payloads, err := q.fetch(ids, true)
+	jobs, payloads, err := q.content.Fetch(ids, true)
 	if err != nil {
-		q.release(ids...)
+		q.ledger.Release(ids...)
 		return nil, err
 	}
-	q.keep(t.unread(ids, payloads))
+	q.ledger.Give(t.unread(ids, payloads))
 	var tokens map[JobID]string
 	jobs, err = q.enact(jobs, func(j *Job, at time.Time) (Kind, error) {
 		j.Enter(Consumed)
 		j.Consumed, j.Consumer, j.Message = at, t.By, ""
 		j.Attempts++
-		if d := q.set.info.LeaseFor(t.Lease); d > 0 {
+		if d := q.info().LeaseFor(t.Lease); d > 0 {
 			if tokens == nil {
 				tokens = map[JobID]string{}
 			}
@@ -197,7 +125,7 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		}
 		return Consume, nil
 	})
-	q.letGo(t.unread(ids[len(jobs):], payloads[len(jobs):]))
+	q.ledger.Given(t.unread(ids[len(jobs):], payloads[len(jobs):]))
 	if err != nil {
 		return nil, err
 	}
@@ -207,4 +135,97 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID], payload: payloads[i], kept: t.Keep && payloads[i] == nil}
 	}
 	return taken, nil
+}
+
+// readAhead loads the packs of the page of a job to be taken, and of the next ones.
+func (q *Queue) readAhead(taken JobID) {
+	page := int(taken / PageJobs)
+	if !q.content.Packs.Wants(page) || q.svc.begin() != nil {
+		return
+	}
+	go func() {
+		defer q.svc.end()
+		q.content.Packs.Load(page, q.svc.usable)
+	}()
+}
+
+// sound returns the claimed jobs fit to be handed out. A job with a missing or
+// truncated payload is put on hold, so that it is not consumed by nobody, and the
+// queue goes on after it. With VerifyOnRead a job with an unreadable payload or a
+// wrong digest is put on hold too.
+func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
+	look := q.content.Find
+	if q.info().VerifyOnRead {
+		look = q.content.Verify
+	}
+	var why map[JobID]string
+	for _, id := range ids {
+		err := ctx.Err()
+		if err == nil {
+			if err = look(id); err == nil {
+				continue
+			}
+		}
+		if ctx.Err() != nil || content.Exhausted(err) {
+			q.ledger.Release(ids...)
+			return nil, err
+		}
+		if why == nil {
+			why = map[JobID]string{}
+		}
+		why[id] = reason(id, err)
+	}
+	if why == nil {
+		return ids, nil
+	}
+	var good, bad []JobID
+	for _, id := range ids {
+		if why[id] == "" {
+			good = append(good, id)
+			continue
+		}
+		bad = append(bad, id)
+	}
+	if _, err := q.change(bad, func(j *Job, t time.Time) (Kind, error) {
+		j.Held, j.HeldFor = t, why[j.ID]
+		return Hold, nil
+	}); err != nil {
+		q.ledger.Release(good...)
+		return nil, err
+	}
+	for _, id := range bad {
+		q.svc.report(q.tree.Path(tree.Payloads, id.String()), why[id]+"; the job is on hold")
+	}
+	return good, nil
+}
+
+// reason returns the reason of a hold, without the path of the home: job files are
+// public.
+func reason(id JobID, err error) string {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return fmt.Sprintf("payload of %v: %v", id, p.Err)
+	}
+	return err.Error()
+}
+
+// Given ends the protection of jobs taken with Keep, after they were read or given
+// up. Call it once for each call of Take.
+func (q *Queue) Given(taken []Taken) {
+	var ids []JobID
+	for i := range taken {
+		if taken[i].kept {
+			ids = append(ids, taken[i].ID)
+		}
+	}
+	q.ledger.Given(ids)
+}
+
+// unread returns the jobs whose payloads their consumer has still to read.
+func (t *Take) unread(ids []JobID, payloads [][]byte) (unread []JobID) {
+	for i := range ids {
+		if t.Keep && payloads[i] == nil {
+			unread = append(unread, ids[i])
+		}
+	}
+	return unread
 }

@@ -1,91 +1,104 @@
 package queuefs
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"cutie/queuefs/journal"
-	"cutie/queuefs/record"
+	"cutie/queuefs/ledger"
 )
 
-// transition journals one event of kind for each of the claimed jobs. edit gets
-// the present job and makes the change. Jobs with files too large for one
-// record are given back, the last ones first.
-func (q *Queue) transition(ids []JobID, kind Kind, to Status, edit func(j *Job, t time.Time)) ([]Job, error) {
-	return q.change(ids, func(j *Job, t time.Time) (Kind, error) {
-		j.Status = to
-		edit(j, t)
-		return kind, nil
-	})
+// An edit changes a job at the time of its event, and returns the kind of the event;
+// with kind 0 the job stays as it is. It runs with the lock of the queue held, and again
+// from the start when the journal was not ready. It must not write to slices of the job.
+type edit func(j *Job, t time.Time) (Kind, error)
+
+// alter makes one event of one job in st, or in any status if st is 0; for
+// another the error is refusal.
+func (q *Queue) alter(ctx context.Context, id JobID, st Status, refusal error, do edit) (Job, error) {
+	if err := ctx.Err(); err != nil {
+		return Job{}, err
+	}
+	// Asked before the job is claimed: while a pending one is, others would pass
+	// it for nothing.
+	if is, _ := q.Status(id); is != 0 && st != 0 && is != st {
+		return Job{}, misplaced(id, is, refusal)
+	}
+	if _, err := q.ledger.Claim(ctx, id, 0); err != nil {
+		return Job{}, err
+	}
+	jobs, err := q.change([]JobID{id}, do)
+	if err != nil {
+		return Job{}, err
+	}
+	q.svc.assist(q, 1)
+	return jobs[0], nil
 }
 
-// change is transition for edits that decide the event: kind 0 leaves the job
-// as it is, and an error of one leaves them all. edit runs with q.mu held, and
-// again from the start when the journal was not ready; it must not write to
-// slices of a Job.
-func (q *Queue) change(ids []JobID, edit func(j *Job, t time.Time) (Kind, error)) ([]Job, error) {
-	jobs, _, err := q.fetch(ids, false)
+// misplaced refuses a job for where it stands, and names the way out if there is
+// one for all.
+func misplaced(id JobID, is Status, refusal error) error {
+	err := fmt.Errorf("%v: %w: it is %v", id, refusal, is)
+	if refusal == ErrNotPending {
+		err = fmt.Errorf("%w; requeue puts it back", err)
+	}
+	return err
+}
+
+// change makes an event of each of the claimed jobs. An error of one leaves them all.
+// Jobs with files too large for one batch of the journal are given back, the last ones
+// first.
+func (q *Queue) change(ids []JobID, do edit) ([]Job, error) {
+	jobs, _, err := q.content.Fetch(ids, false)
 	if err != nil {
-		q.release(ids...)
+		q.ledger.Release(ids...)
 		return nil, err
 	}
-	return q.enact(jobs, edit)
+	return q.enact(jobs, do)
 }
 
 // enact is change for jobs already read. It returns all of them in their order,
-// or, if they are too many for one record, the first ones and gives the others
+// or, if they are too many for one batch, the first ones and gives the others
 // back.
-func (q *Queue) enact(from []Job, edit func(j *Job, t time.Time) (Kind, error)) ([]Job, error) {
+func (q *Queue) enact(from []Job, do edit) ([]Job, error) {
 	jobs := slices.Clone(from)
 	ids := make([]JobID, len(jobs))
 	for i := range jobs {
 		ids[i] = jobs[i].ID
 	}
-	var recs []*record.Record
 	var still []JobID // as they were
-	err := q.commit(func() ([]*record.Record, error) {
-		recs, still = make([]*record.Record, 0, len(jobs)), nil
+	err := q.commit(func(b *ledger.Batch) error {
+		still = nil
 		for i := range jobs {
 			jobs[i] = from[i]
-			j, before := &jobs[i], q.idx.Minted()
-			seq, us := q.next()
-			kind, err := edit(j, micro(us))
+			j, before := &jobs[i], b.Index().Minted()
+			seq, us := b.Next()
+			kind, err := do(j, micro(us))
 			switch {
 			case err != nil:
-				return nil, err
+				return err
 			case kind == 0:
 				jobs[i] = from[i]
-				q.idx.Unmint(before)
+				b.Index().Unmint(before)
 				still = append(still, j.ID)
 				continue
 			}
 			j.Seq = seq
-			recs = append(recs, q.recordOf(j, kind, from[i].Status, us))
+			b.Job(j, kind, from[i].Status, us)
 		}
-		return recs, nil
+		return nil
 	})
 	if half := len(ids) / 2; half > 0 && errors.Is(err, journal.ErrTooLarge) {
-		q.release(ids[half:]...)
-		return q.enact(from[:half], edit)
+		q.ledger.Release(ids[half:]...)
+		return q.enact(from[:half], do)
 	}
 	if err != nil {
-		q.release(ids...)
+		q.ledger.Release(ids...)
 		return nil, err
 	}
-	if len(still) > 0 {
-		q.release(still...)
-	}
+	q.ledger.Release(still...)
 	return jobs, nil
-}
-
-// recordOf returns the journal record with the state j; the facts of the
-// payload are from the index. q.mu is held.
-func (q *Queue) recordOf(j *Job, kind Kind, from Status, us int64) *record.Record {
-	r := &record.Record{Kind: kind, From: from, Seq: j.Seq, Time: us, Job: j.ID, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
-	r.Mark(j)
-	r.SetType(j.MediaType)
-	r.Sums(q.idx, j.ID)
-	r.SetText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
-	return r
 }

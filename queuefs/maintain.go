@@ -1,0 +1,233 @@
+package queuefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/space"
+)
+
+// In calm the files follow the journal within a second. In a burst they wait, up to
+// the bound of package space. From there on files are written in the background, oldest
+// first, and every change writes as many as it causes; at twice the bound submissions
+// wait.
+const (
+	calmRate = 1 << 20          // bytes of journal a second, below which it is calm
+	fewJobs  = 5000             // whose files a burst does not notice
+	maxAge   = 30 * time.Second // between checkpoints in calm, or with few files to write
+)
+
+// Maintain does the upkeep that is due: it brings files up to the journal and
+// checkpoints. Call it a few times a second. Errors mean that something could
+// not be written; it is tried again at the next call. As long as there is no
+// free space the error is [ErrNoSpace] in the same words, whichever file it was.
+func (s *Service) Maintain(ctx context.Context) error {
+	err := s.maintain(ctx)
+	var why syscall.Errno
+	if errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrFailed) && errors.As(err, &why) {
+		return fmt.Errorf("%w: files and index are behind the journal: %w", ErrNoSpace, why)
+	}
+	return err
+}
+
+func (s *Service) maintain(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	due, calm, written := s.due()
+	switch {
+	case due:
+		return s.checkpoint(false)
+	case calm || s.space.Full():
+		return s.fileAll(ctx, func() bool { return s.shared.Journal.Stats().Written <= written+calmRate/4 })
+	}
+	return nil
+}
+
+// due reports whether a checkpoint is due, whether it is calm, and the bytes of journal
+// written.
+func (s *Service) due() (due, calm bool, written int64) {
+	now := s.opts.Now()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	log, seen := s.shared.Journal.Stats(), &s.upkeep.seen
+	elapsed := now.Sub(seen.at).Seconds()
+	calm = elapsed <= 0 || float64(log.Written-seen.written)/elapsed < calmRate
+	seen.at, seen.written = now, log.Written
+	age := now.Sub(s.upkeep.last)
+	light := calm || s.shared.Behind.Load() <= fewJobs
+	due = s.space.Lagging()
+	if s.space.Behind() > 0 {
+		short := log.Short && age >= time.Second // released segments are the next ones
+		due = due || short || age < 0 || age >= space.MaxAge || light && age >= maxAge
+	}
+	s.space.Keep()
+	return due, calm, log.Written
+}
+
+// fileAll brings the files of all jobs that are behind now up to the journal,
+// as long as there is time.
+func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
+	if s.space.Full() {
+		if err := s.makeSpace(); err != nil {
+			return storageError(err)
+		}
+	}
+	for _, q := range s.Queues() {
+		if !s.space.Full() {
+			q.filer.Pack(inTime)
+		}
+		if err := q.filer.Many(func() bool { return ctx.Err() == nil && inTime() }); err != nil {
+			s.space.Tried(err)
+			return storageError(err)
+		}
+		if err := ctx.Err(); err != nil || !inTime() {
+			return err
+		}
+	}
+	s.space.Tried(nil)
+	return nil
+}
+
+// makeFit returns [ErrNoSpace] unless there is free space for the files of n jobs with
+// so many bytes. If few files are to be written it writes them first: then their true
+// size is known.
+func (s *Service) makeFit(n int, bytes int64) error {
+	if s.space.Fits(n, bytes) {
+		return nil
+	}
+	if s.space.Hopeless() {
+		return ErrNoSpace
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if s.space.Fits(n, bytes) {
+		return nil
+	}
+	if err := s.shed(); err != nil {
+		return storageError(err)
+	}
+	if err := s.checkpointLocked(false); err != nil && !errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	if s.space.Fits(n, bytes) {
+		return nil
+	}
+	s.space.NoGrowth()
+	return ErrNoSpace
+}
+
+// spool makes a temporary file for a large payload, with the same check as it
+// grows.
+func (s *Service) spool() (*durable.Spool, error) {
+	f, err := s.dirs.temp.Spool()
+	if err != nil {
+		return nil, err
+	}
+	f.Reserve = func(bytes int64) error { return s.makeFit(0, bytes) }
+	return f, nil
+}
+
+// relieve makes space for the journal by a checkpoint, which releases old segments. It
+// reports whether to try again. It never waits for another checkpoint.
+func (s *Service) relieve() bool {
+	if s.space.Behind() <= 0 || !s.upkeep.TryLock() {
+		return false
+	}
+	defer s.upkeep.Unlock()
+	return s.checkpointLocked(false) == nil || s.space.GiveUp()
+}
+
+// admit holds a submission back while the files are too far behind. When
+// they cannot be written for lack of space it is refused.
+func (s *Service) admit(ctx context.Context, q *Queue, n int, bytes int64) error {
+	if err := s.catchUp(ctx, q, n); err != nil {
+		return err
+	}
+	return s.makeFit(n, bytes)
+}
+
+// catchUp writes as many files as n jobs cause if the files are behind,
+// and waits while they are too far behind.
+func (s *Service) catchUp(ctx context.Context, q *Queue, n int) error {
+	if s.space.Full() {
+		return ErrNoSpace
+	}
+	s.assist(q, n)
+	for s.space.TooFar() {
+		if s.space.Full() {
+			return ErrNoSpace
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.checkpointIfTooFar(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkpointIfTooFar checkpoints if the files are still too far behind when the turn
+// comes.
+func (s *Service) checkpointIfTooFar() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if !s.space.TooFar() {
+		return nil
+	}
+	return s.checkpointLocked(false)
+}
+
+// assist writes the files of n jobs if the files are behind, so that a
+// sustained load settles at what the file system carries.
+func (s *Service) assist(q *Queue, n int) {
+	if !s.space.Lagging() || s.begin() != nil {
+		return
+	}
+	defer s.end()
+	for n > 0 {
+		done, err := q.filer.Some(n)
+		if err != nil {
+			s.space.Tried(err)
+			return
+		}
+		if n -= done; done == 0 {
+			return
+		}
+	}
+}
+
+// commit is [ledger.Ledger.Commit]. Without storage for the records it makes some by a
+// checkpoint.
+func (q *Queue) commit(build func(b *ledger.Batch) error) error {
+	for {
+		err := q.ledger.Commit(build)
+		var reserve *ledger.ReserveError
+		if !errors.As(err, &reserve) {
+			return err
+		}
+		full := errors.Is(err, ErrNoSpace)
+		if full && q.svc.relieve() {
+			continue
+		}
+		if full {
+			q.svc.space.NoGrowth() // Maintain makes some
+		}
+		return reserve.Err
+	}
+}

@@ -1,0 +1,134 @@
+package queuefs
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/snapshot"
+	"cutie/queuefs/space"
+)
+
+// Open opens a home: it takes the lock, reads the index, replays the journal
+// and then takes in moves by hand from the time nobody had it open. If another
+// process has the home open the error is a [*LockedError].
+func Open(dir string, o Options) (_ *Service, err error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Behind == 0 {
+		o.Behind = 1 << 30
+	}
+	s := &Service{opts: o, shared: &ledger.Shared{Gate: ledger.NewGate(), Now: o.Now}}
+	s.list.byID = map[string]*Queue{}
+	s.reports.to, s.reports.seen = o.Report, map[Problem]bool{}
+	defer func() {
+		if err != nil {
+			s.closeFiles()
+		}
+	}()
+	if s.dirs.home, err = durable.OpenDir(dir, o.Fault); err != nil {
+		return nil, err
+	}
+	if err := home.CheckTag(s.dirs.home, s.reports.add); err != nil {
+		return nil, err
+	}
+	if s.lock, err = home.Lock(dir); err != nil {
+		return nil, err
+	}
+	s.space = &space.Space{Home: s.dirs.home, Shared: s.shared, Limit: o.Behind}
+	if err := s.readInfo(); err != nil {
+		return nil, err
+	}
+	if err := s.openDirs(); err != nil {
+		return nil, err
+	}
+	if err := s.sweepRemoved(); err != nil {
+		return nil, err
+	}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	if err := s.beginAgain(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// readInfo reads cutie-info.txt when the home is opened.
+func (s *Service) readInfo() error {
+	s.properties.service, s.properties.list = home.ServiceFile(s.dirs.home), home.ListFile(s.dirs.home)
+	r, err := s.properties.service.Read()
+	if err != nil {
+		if r.Text != nil {
+			err = fmt.Errorf("%s: %w", home.InfoName, err)
+		}
+		return err
+	}
+	s.properties.service.Take(r)
+	s.list.info, s.list.base = r.Value, r.Value.BaseURI
+	s.list.info.Modified = r.Written
+	return nil
+}
+
+// openDirs opens the directories of the home and makes the program's own.
+func (s *Service) openDirs() (err error) {
+	d := &s.dirs
+	if d.queues, err = home.OpenQueues(d.home); err != nil {
+		return err
+	}
+	if d.temp, err = d.home.MakeSub(home.TempDir); err != nil {
+		return err
+	}
+	log, err := d.home.MakeSub(home.LogDir)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	ix, err := log.MakeSub(home.IndexDir)
+	if err != nil {
+		return err
+	}
+	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest}
+	d.journal, err = log.MakeSub(home.JournalDir)
+	return err
+}
+
+// Close ends the service: it waits for changes on their way, brings all files
+// up to the journal, checkpoints, and lets go of the home.
+func (s *Service) Close() error {
+	if !s.shared.Gate.Close() {
+		return nil
+	}
+	err := s.Err()
+	if err == nil {
+		err = s.checkpoint(true)
+	}
+	return errors.Join(err, s.closeFiles())
+}
+
+// closeFiles closes everything that is open.
+func (s *Service) closeFiles() error {
+	var errs []error
+	if s.shared.Journal != nil {
+		errs = append(errs, s.shared.Journal.Close())
+	}
+	for _, q := range s.list.queues {
+		q.close()
+	}
+	if s.index != nil {
+		errs = append(errs, s.index.Dir.Close())
+	}
+	for _, d := range []*durable.Dir{s.dirs.home, s.dirs.temp, s.dirs.queues, s.dirs.journal} {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}
