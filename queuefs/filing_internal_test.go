@@ -11,7 +11,7 @@ import (
 // many again, and last twice as long.
 func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
 	s := crashed(t, 3)
-	if got := s.Unfiled(); got != 3 {
+	if got := s.Behind(); got != 3 {
 		t.Errorf("a crash left %d jobs behind, want 3", got)
 	}
 	if err := s.Checkpoint(t.Context()); err != nil {

@@ -20,9 +20,9 @@ const MaxResults = content.MaxResults
 // job's results stand in its job file.
 const maxResultType = 255
 
-// A ResultDraft is a result on its way: written, then committed or discarded.
+// A ResultUpload is a result on its way: written, then committed or discarded.
 // It is for one goroutine.
-type ResultDraft struct {
+type ResultUpload struct {
 	q      *Queue
 	id     JobID
 	token  string
@@ -35,7 +35,7 @@ type ResultDraft struct {
 // NewResult begins a result of a job under the caller's lease. It must have the
 // digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName or
 // ErrTooBig; call Commit or Discard in the end.
-func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType string, expect []digest.Value) (*ResultDraft, error) {
+func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType string, expect []digest.Value) (*ResultUpload, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType 
 	if mediaType = job.CleanLabel(mediaType); len(mediaType) > maxResultType {
 		return nil, fmt.Errorf("media type of result %s: %w: more than %d octets", name, ErrTooBig, maxResultType)
 	}
-	d := &ResultDraft{q: q, id: id, token: token, result: Result{Name: name, MediaType: mediaType}, expect: expect}
+	d := &ResultUpload{q: q, id: id, token: token, result: Result{Name: name, MediaType: mediaType}, expect: expect}
 	for _, e := range expect {
 		if !e.Type.Valid() {
 			return nil, fmt.Errorf("%w: digest of result %s is of no known kind", ErrBadName, name)
@@ -70,7 +70,7 @@ func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType 
 }
 
 // allowed tells whether the job may have the result.
-func (d *ResultDraft) allowed(j *Job) error {
+func (d *ResultUpload) allowed(j *Job) error {
 	if err := d.q.leased(j, d.token); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (d *ResultDraft) allowed(j *Job) error {
 }
 
 // Write adds to the result.
-func (d *ResultDraft) Write(p []byte) (int, error) {
+func (d *ResultUpload) Write(p []byte) (int, error) {
 	if d.done {
 		return 0, errOver
 	}
@@ -93,7 +93,7 @@ func (d *ResultDraft) Write(p []byte) (int, error) {
 }
 
 // kinds returns the digests to be computed beside SHA-256.
-func (d *ResultDraft) kinds() (kinds []digest.Type) {
+func (d *ResultUpload) kinds() (kinds []digest.Type) {
 	for _, e := range d.expect {
 		if e.Type != digest.SHA256 {
 			kinds = append(kinds, e.Type)
@@ -105,7 +105,7 @@ func (d *ResultDraft) kinds() (kinds []digest.Type) {
 // Commit adds the result to the job; the job keeps its lease. It is on stable
 // storage when Commit returns. Errors are those of NewResult, ErrDigest,
 // ErrNoSpace, ErrFailed, ErrClosed, or that of ctx; then there is no result.
-func (d *ResultDraft) Commit(ctx context.Context) (Result, error) {
+func (d *ResultUpload) Commit(ctx context.Context) (Result, error) {
 	if d.done {
 		return Result{}, errOver
 	}
@@ -117,7 +117,7 @@ func (d *ResultDraft) Commit(ctx context.Context) (Result, error) {
 	return d.result, nil
 }
 
-func (d *ResultDraft) commit(ctx context.Context) error {
+func (d *ResultUpload) commit(ctx context.Context) error {
 	q := d.q
 	if err := d.up.Err(); err != nil {
 		return storageError(err)
@@ -167,10 +167,10 @@ func (d *ResultDraft) commit(ctx context.Context) error {
 	return nil
 }
 
-// Discard lets go of the draft. After Commit it does nothing.
-func (d *ResultDraft) Discard() { d.discard(true) }
+// Discard lets go of the upload. After Commit it does nothing.
+func (d *ResultUpload) Discard() { d.discard(true) }
 
-func (d *ResultDraft) discard(remove bool) {
+func (d *ResultUpload) discard(remove bool) {
 	if d.done {
 		return
 	}

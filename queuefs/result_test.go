@@ -86,7 +86,7 @@ func TestBadResultsAreRefused(t *testing.T) {
 	if _, err := q.NewResult(ctx, 1, token, "odd", "", []digest.Value{{}}); !errors.Is(err, queuefs.ErrBadName) {
 		t.Errorf("digest of no kind: got %v", err)
 	}
-	write := func(name string, expect ...digest.Value) *queuefs.ResultDraft {
+	write := func(name string, expect ...digest.Value) *queuefs.ResultUpload {
 		t.Helper()
 		d, err := q.NewResult(ctx, 1, token, name, "", expect)
 		must(t, err)

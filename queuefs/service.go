@@ -71,12 +71,12 @@ func (s *Service) Dir() string { return s.dirs.home.Path() }
 // Err returns why the service takes no more changes, or nil.
 func (s *Service) Err() error { return s.shared.Gate.Err() }
 
-// Spares reports whether the disk has so many bytes beyond the needs of the
+// HasSpace reports whether the disk has so many bytes beyond the needs of the
 // queues.
-func (s *Service) Spares(bytes int64) bool { return s.space.Has(bytes) }
+func (s *Service) HasSpace(bytes int64) bool { return s.space.Has(bytes) }
 
-// Unfiled returns how many jobs have files that are behind the journal.
-func (s *Service) Unfiled() int { return int(s.shared.Behind.Load()) }
+// Behind returns how many jobs have files that are behind the journal.
+func (s *Service) Behind() int { return int(s.shared.Behind.Load()) }
 
 // JournalSyncs returns how often the journal was synced since the service was
 // opened, and how long that took.

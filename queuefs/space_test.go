@@ -196,7 +196,7 @@ func TestPacksMakeRoomForFiles(t *testing.T) {
 	fillPages(t, q, pages, 6000)
 	fill(t, top, pages*queuefs.PageJobs*(4096+8192)+2<<20)
 	maintained(t, s)
-	if n := s.Unfiled(); n != 0 {
+	if n := s.Behind(); n != 0 {
 		t.Errorf("%d jobs have no files", n)
 	}
 	submit(t, q, queuefs.Meta{}, "x")

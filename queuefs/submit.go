@@ -15,13 +15,13 @@ import (
 // A Submission is a group of jobs on its way into a queue: committed as a
 // whole, or discarded. It is for one goroutine.
 type Submission struct {
-	q      *Queue
-	drafts []*Draft
-	budget upload.Budget
-	said   int // bytes of descriptions
-	group  bool
-	done   bool
-	former JobID // see Replace; 0: none
+	q       *Queue
+	uploads []*Upload
+	budget  upload.Budget
+	said    int // bytes of descriptions
+	group   bool
+	done    bool
+	former  JobID // see Replace; 0: none
 
 	digests digest.Set // wanted by the queue
 	taken   bool       // see Accepted
@@ -51,7 +51,7 @@ func (s *Submission) Accepted() { s.taken = true }
 
 // Add starts the next job, and ends the payload of the one before. The error
 // names the fault in m.
-func (s *Submission) Add(m Meta) (*Draft, error) {
+func (s *Submission) Add(m Meta) (*Upload, error) {
 	if s.done {
 		return nil, errOver
 	}
@@ -59,15 +59,15 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 		return nil, err
 	}
 	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.shared.Journal.Stats().MaxAppend {
-		return nil, fmt.Errorf("%w: submission of more than %d jobs", ErrTooBig, len(s.drafts))
+		return nil, fmt.Errorf("%w: submission of more than %d jobs", ErrTooBig, len(s.uploads))
 	}
-	if n := len(s.drafts); n > 0 {
-		if err := s.drafts[n-1].up.End(); err != nil {
+	if n := len(s.uploads); n > 0 {
+		if err := s.uploads[n-1].up.End(); err != nil {
 			return nil, storageError(err)
 		}
 	}
-	d := &Draft{sub: s, meta: m, up: upload.New(&s.budget)}
-	s.drafts = append(s.drafts, d)
+	d := &Upload{sub: s, meta: m, up: upload.New(&s.budget)}
+	s.uploads = append(s.uploads, d)
 	return d, nil
 }
 
@@ -79,7 +79,7 @@ func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
 	if s.done {
 		return nil, errOver
 	}
-	if len(s.drafts) == 0 {
+	if len(s.uploads) == 0 {
 		return nil, errors.New("submission has no jobs")
 	}
 	jobs, err := s.commit(ctx)
@@ -89,10 +89,10 @@ func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
 
 func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	q := s.q
-	jobs := make([]Job, len(s.drafts))
-	recs := make([]*record.Record, len(s.drafts))
+	jobs := make([]Job, len(s.uploads))
+	recs := make([]*record.Record, len(s.uploads))
 	total := 0
-	for i, d := range s.drafts {
+	for i, d := range s.uploads {
 		if err := d.err(); err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	var former Job
 	var err error
 	if s.former != 0 {
-		if former, err = q.takeDraft(ctx, s.former); err != nil {
+		if former, err = q.claimNotStarted(ctx, s.former); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +140,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		}
 		for i := range jobs {
 			j, r := &jobs[i], recs[i]
-			if j.Batch = s.drafts[i].meta.Batch; j.Batch == "" {
+			if j.Batch = s.uploads[i].meta.Batch; j.Batch == "" {
 				j.Batch = batch
 			}
 			number, ok := b.Index().MintJob()
@@ -149,14 +149,14 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			}
 			var seq Seq
 			seq, r.Time = b.Next()
-			s.drafts[i].meta.Start(j, number, seq, micro(r.Time))
+			s.uploads[i].meta.Start(j, number, seq, micro(r.Time))
 			r.Seq, r.Job, r.Payload.Submitted = seq, number, r.Time
 			if i == 0 && s.former != 0 {
 				j.Extra = job.With(j.Extra, job.RequeuedFrom, s.former.String())
 			}
 			r.Mark(j)
 			r.SetText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
-			r.Payload.Data = s.drafts[i].up.Data()
+			r.Payload.Data = s.uploads[i].up.Data()
 			b.Add(r)
 		}
 		if s.former == 0 {
@@ -179,8 +179,8 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	return jobs, nil
 }
 
-// takeDraft takes a job waiting for its submitter, and reads it.
-func (q *Queue) takeDraft(ctx context.Context, id JobID) (Job, error) {
+// claimNotStarted takes a job waiting for its submitter, and reads it.
+func (q *Queue) claimNotStarted(ctx context.Context, id JobID) (Job, error) {
 	st, err := q.ledger.Claim(ctx, id, 0)
 	if err != nil {
 		return Job{}, err
@@ -202,7 +202,7 @@ func (q *Queue) takeDraft(ctx context.Context, id JobID) (Job, error) {
 // of them.
 func (s *Submission) syncTemps() error {
 	files := 0
-	for _, d := range s.drafts {
+	for _, d := range s.uploads {
 		if d.up.Temp() != "" {
 			files++
 		}
@@ -211,7 +211,7 @@ func (s *Submission) syncTemps() error {
 		return nil
 	}
 	tmp := s.q.svc.dirs.temp
-	for _, d := range s.drafts {
+	for _, d := range s.uploads {
 		if d.up.Temp() == "" {
 			continue
 		}
@@ -239,7 +239,7 @@ func (s *Submission) discard(remove bool) {
 		return
 	}
 	s.done = true
-	for _, d := range s.drafts {
+	for _, d := range s.uploads {
 		// After a failed commit the journal may speak of the file all the same;
 		// opening the home settles it.
 		temp := d.up.Temp()

@@ -63,7 +63,7 @@ func TestAQueueThatCannotBeTakenInCountsForNothing(t *testing.T) {
 		now = now.Add(time.Second)
 		_, _ = s.Reload(ctx) // it says that there is no room
 	}
-	if n := s.Unfiled(); n != 0 {
+	if n := s.Behind(); n != 0 {
 		t.Errorf("%d jobs are dirty, want none: the queue is not served", n)
 	}
 }

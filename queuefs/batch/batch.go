@@ -131,7 +131,7 @@ type Batch struct {
 // Open reads and checks a manifest. caller tells submitters apart; "" has no
 // limit of its own. log is called with errors hidden from the submitter, if it is
 // not nil. End the batch with Run or Start.
-func (r *Runner) Open(q *queuefs.Queue, manifest *queuefs.Draft, caller string, log func(error)) (*Batch, error) {
+func (r *Runner) Open(q *queuefs.Queue, manifest *queuefs.Upload, caller string, log func(error)) (*Batch, error) {
 	if err := r.enter(caller); err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (r *Runner) leave(b *Batch) {
 }
 
 // open reads the manifest of a submission.
-func (b *Batch) open(manifest *queuefs.Draft) error {
+func (b *Batch) open(manifest *queuefs.Upload) error {
 	switch {
 	case b.by.Sidecar != "":
 		return web.Errorf(http.StatusBadRequest, "a sidecar belongs to a single job, not to a batch manifest")

@@ -23,7 +23,7 @@ import (
 // A fetch brings in the files of a batch and submits them.
 type fetch struct {
 	*Batch
-	stage *queuefs.Stage
+	stage *queuefs.Assembly
 	turns turns
 
 	mu      sync.Mutex
@@ -54,7 +54,7 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) ([]queuefs.Job, e
 		f.tell()
 		return nil, err
 	}
-	f.stage = f.q.Stage(len(f.sources))
+	f.stage = f.q.Assemble(len(f.sources))
 	defer f.stage.Discard()
 	f.turns.init(f.sources, f.r.o.PerHost)
 	defer context.AfterFunc(timed, f.turns.end)()

@@ -30,13 +30,13 @@ type formReader struct {
 	submitter string
 	owner     string
 	files     int
-	first     *queuefs.Draft
+	first     *queuefs.Upload
 	manifest  bool // a file is of the media type of Checkm
 }
 
 // readForm reads a submission in the form of multipart/form-data. If its file is
 // a manifest, that is returned.
-func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
+func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Upload, err error) {
 	if f.has("filename") {
 		return nil, badRequest("in a form the filename is given with the file")
 	}
@@ -223,7 +223,7 @@ func (f *formReader) file(p *multipart.Part) error {
 }
 
 // finish gives the one job, or the manifest, the fields beside it.
-func (f *formReader) finish() (manifest *queuefs.Draft, err error) {
+func (f *formReader) finish() (manifest *queuefs.Upload, err error) {
 	if f.files == 0 {
 		return nil, badRequest("form has no part named file")
 	}

@@ -45,7 +45,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if r.bad != nil {
 		return r.bad
 	}
-	var manifest *queuefs.Draft
+	var manifest *queuefs.Upload
 	if isFormData(contentType) {
 		manifest, err = h.readForm(sub, f, b, r, by, contentType)
 	} else {
@@ -89,7 +89,7 @@ func isFormData(contentType string) bool {
 
 // readBare reads a submission that is nothing but the payload, or the manifest,
 // which is returned then.
-func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Draft, err error) {
+func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Upload, err error) {
 	m := queuefs.Meta{Submitter: by, Owner: UserOf(r.Context())}
 	if m.MediaType, err = mediaType(contentType); err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (h *Handler) Close() { h.batches.Close() }
 
 // submitBatch submits the files of a manifest (Cutie 5.5). sub, with the manifest
 // as its one job, is discarded.
-func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Draft) error {
+func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Upload) error {
 	b, err := h.batches.Open(q, manifest, callerOf(r.Request), func(err error) {
 		if h.o.Log != nil {
 			h.o.Log(r.Request, err)

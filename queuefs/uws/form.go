@@ -77,7 +77,7 @@ type upload struct {
 	filename  string
 	mediaType string
 	sub       *queuefs.Submission
-	draft     *queuefs.Draft
+	draft     *queuefs.Upload
 }
 
 // discard lets go of the files, except of a committed submission.

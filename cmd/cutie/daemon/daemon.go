@@ -120,7 +120,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 
 	source := o.Source
 	source.BaseURI = base
-	source.Report, source.HasSpace = damage(log), svc.Spares
+	source.Report, source.HasSpace = damage(log), svc.HasSpace
 	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}

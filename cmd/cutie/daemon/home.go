@@ -45,7 +45,7 @@ func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, log zer
 func closeHome(svc *queuefs.Service, log zerolog.Logger) error {
 	const many, pause = 10_000, 10 * time.Second
 	say := func() {
-		if n := svc.Unfiled(); n > many {
+		if n := svc.Behind(); n > many {
 			log.Info().Int("jobs", n).Msg("writing the files of jobs; to interrupt that loses nothing, the next start goes on")
 		}
 	}

@@ -171,7 +171,7 @@ func storageMetrics(svc *queuefs.Service) reading {
 			}
 		}
 		syncs := svc.JournalSyncs()
-		to.gauge("cutie_jobs_unfiled", "Jobs whose files are behind the journal: they are written at a stop, or read after a crash.").add(float64(svc.Unfiled()))
+		to.gauge("cutie_jobs_unfiled", "Jobs whose files are behind the journal: they are written at a stop, or read after a crash.").add(float64(svc.Behind()))
 		to.gauge("cutie_index_bytes", "Memory of the index of all jobs.").add(float64(svc.IndexSize()))
 		to.counter("cutie_journal_syncs_total", "Syncs of the journal since the daemon began; operations at the same time share one.").add(float64(syncs.Count))
 		to.counter("cutie_journal_sync_seconds_total", "Time of these syncs.").add(syncs.Took.Seconds())

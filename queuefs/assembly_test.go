@@ -17,7 +17,7 @@ import (
 )
 
 // put writes a payload and puts it into its place.
-func put(q *queuefs.Queue, s *queuefs.Stage, place int, m queuefs.Meta, payload string) error {
+func put(q *queuefs.Queue, s *queuefs.Assembly, place int, m queuefs.Meta, payload string) error {
 	part := q.Begin()
 	defer part.Discard()
 	d, err := part.Add(m)
@@ -40,7 +40,7 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{Segment: 256 << 10}) // more than may be in memory
 	submit(t, q, queuefs.Meta{}, "before")
 	const n = 20
-	stage := q.Stage(n)
+	stage := q.Assemble(n)
 	var wg sync.WaitGroup
 	for _, place := range rand.Perm(n) {
 		wg.Go(func() {
@@ -97,7 +97,7 @@ func TestStageRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := strings.Repeat("x", 200<<10)
-	stage := q.Stage(2)
+	stage := q.Assemble(2)
 	wrong := queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, nil)}}
 	for _, body := range []string{"small", large} {
 		if err := put(q, stage, 0, wrong, body); !errors.Is(err, queuefs.ErrDigest) {
@@ -196,7 +196,7 @@ func TestEveryStepOfAStageFails(t *testing.T) {
 			f.lock <- struct{}{}
 			f.at = f.n + at
 			<-f.lock
-			stage := q.Stage(3)
+			stage := q.Assemble(3)
 			var err error
 			for _, place := range []int{2, 0, 1} {
 				if err == nil {

@@ -8,17 +8,17 @@ import (
 	"cutie/queuefs/upload"
 )
 
-// A Draft is the payload of one job of a [Submission]. Small payloads are kept in
+// An Upload is the payload of one job of a [Submission]. Small payloads are kept in
 // memory. Payloads above 128 KiB, or beyond the limit of the whole submission, go
 // to a temporary file on the way.
-type Draft struct {
+type Upload struct {
 	sub  *Submission
 	meta Meta
 	up   *upload.Upload
 }
 
 // SetMeta replaces the metadata of the job, also after its payload was written.
-func (d *Draft) SetMeta(m Meta) error {
+func (d *Upload) SetMeta(m Meta) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
@@ -27,13 +27,13 @@ func (d *Draft) SetMeta(m Meta) error {
 }
 
 // Meta returns the metadata of the job.
-func (d *Draft) Meta() Meta { return d.meta }
+func (d *Upload) Meta() Meta { return d.meta }
 
 // Size returns the octets written so far.
-func (d *Draft) Size() int64 { return d.up.Size() }
+func (d *Upload) Size() int64 { return d.up.Size() }
 
 // Write adds to the payload.
-func (d *Draft) Write(p []byte) (int, error) {
+func (d *Upload) Write(p []byte) (int, error) {
 	if err := d.begin(); err != nil {
 		return 0, err
 	}
@@ -43,7 +43,7 @@ func (d *Draft) Write(p []byte) (int, error) {
 
 // ReadFrom adds the rest of src to the payload, read straight into its buffer and
 // hashed in large pieces.
-func (d *Draft) ReadFrom(src io.Reader) (int64, error) {
+func (d *Upload) ReadFrom(src io.Reader) (int64, error) {
 	if err := d.begin(); err != nil {
 		return 0, err
 	}
@@ -55,7 +55,7 @@ func (d *Draft) ReadFrom(src io.Reader) (int64, error) {
 }
 
 // begin prepares for more octets.
-func (d *Draft) begin() error {
+func (d *Upload) begin() error {
 	if d.sub.done {
 		return errOver
 	}
@@ -67,11 +67,11 @@ func (d *Draft) begin() error {
 }
 
 // err returns the error of storage that has ended the upload.
-func (d *Draft) err() error { return storageError(d.up.Err()) }
+func (d *Upload) err() error { return storageError(d.up.Err()) }
 
 // Verify compares the complete payload with the digests from the submitter.
 // Commit does so too; the error is ErrDigest.
-func (d *Draft) Verify() error {
+func (d *Upload) Verify() error {
 	if err := d.err(); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (d *Draft) Verify() error {
 
 // Reader returns a reader of the payload so far, for use before the end of the
 // submission.
-func (d *Draft) Reader() (io.Reader, error) {
+func (d *Upload) Reader() (io.Reader, error) {
 	if d.sub.done {
 		return nil, errOver
 	}
@@ -91,7 +91,7 @@ func (d *Draft) Reader() (io.Reader, error) {
 
 // kinds returns the digests beside SHA-256: those of the queue, then others of the
 // submitter.
-func (d *Draft) kinds() []digest.Type {
+func (d *Upload) kinds() []digest.Type {
 	kinds := d.sub.digests.Types()
 	for _, e := range d.meta.Expect {
 		if e.Type != digest.SHA256 && !slices.Contains(kinds, e.Type) {
@@ -103,7 +103,7 @@ func (d *Draft) kinds() []digest.Type {
 
 // digests returns the digests of the payload, the SHA-256 first. The error is
 // ErrDigest if the submitter gave another one.
-func (d *Draft) digests() ([]digest.Value, error) {
+func (d *Upload) digests() ([]digest.Value, error) {
 	all, err := d.up.Digests(d.kinds(), d.meta.Expect)
 	return all, storageError(err)
 }
