@@ -26,9 +26,11 @@ func TestTagsOfStatesNeverLieWhileJobsCome(t *testing.T) {
 	}
 	moving := "j000000000001"
 	done := make(chan struct{})
-	var writer, readers sync.WaitGroup
+	var writer, readers, reading sync.WaitGroup
+	reading.Add(3)
 	writer.Go(func() {
 		defer close(done)
+		reading.Wait()
 		for range rounds {
 			if _, err := s.q.NextN(ctx, "worker", 1); err != nil {
 				t.Error(err)
@@ -43,7 +45,10 @@ func TestTagsOfStatesNeverLieWhileJobsCome(t *testing.T) {
 	tagged, untagged := 0, 0
 	for _, path := range []string{"/state/jobs?status=pending&limit=1000&t=json", "/state/jobs?status=consumed&t=json", "/state/jobs/" + moving + "?t=json"} {
 		readers.Go(func() {
-			for {
+			for n := 0; ; n++ {
+				if n == 1 {
+					reading.Done()
+				}
 				select {
 				case <-done:
 					return
@@ -54,6 +59,9 @@ func TestTagsOfStatesNeverLieWhileJobsCome(t *testing.T) {
 				body, tag := w.Body.String(), w.Header().Get("Etag")
 				if w.Code != http.StatusOK {
 					t.Errorf("%s: %d %s", path, w.Code, body)
+					if n == 0 {
+						reading.Done()
+					}
 					return
 				}
 				mu.Lock()
