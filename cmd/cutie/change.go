@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
@@ -143,7 +144,7 @@ func (c *call) changeJobs(cmd *cobra.Command, done string, operation func() (bul
 			return c.eachJob(ctx, how, do)
 		}
 		if c.form != "" || c.output != "" {
-			return usagef("--response-form and --output are for jobs that are named")
+			return fault.Usagef("--response-form and --output are for jobs that are named")
 		}
 		if err := selector.parse(); err != nil {
 			return err
@@ -178,7 +179,7 @@ func (c *call) eachJob(ctx context.Context, how manner, do change) error {
 			for _, id := range ids {
 				j, err := do(t, ctx, queue, id)
 				if err != nil {
-					err = aboutJob(queue, id, err)
+					err = fault.AboutJob(queue, id, err)
 					first = cmp.Or(first, err)
 					if len(ids) > 1 {
 						c.warnf("%v", err)
@@ -267,7 +268,7 @@ func (c *call) jobArgs(args []string, changes bool) ([]string, error) {
 			}
 			args = append(args, strings.Fields(lines.Text())...)
 			if len(args) > maxIDs {
-				return nil, usagef("more than %d identifiers", maxIDs)
+				return nil, fault.Usagef("more than %d identifiers", maxIDs)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 )
 
@@ -62,7 +63,7 @@ func (c *call) check(o queuefs.CheckOptions) error {
 		return err
 	}
 	if len(r.Problems) > 0 && !o.Repair {
-		return withHint(fmt.Errorf("%s: %d problems", dir, len(r.Problems)), "cutie check --repair "+dir+" mends what can be mended")
+		return fault.Hint(fmt.Errorf("%s: %d problems", dir, len(r.Problems)), "cutie check --repair "+dir+" mends what can be mended")
 	}
 	if len(r.Problems) > 0 {
 		return fmt.Errorf("%s: %d problems remain", dir, len(r.Problems))

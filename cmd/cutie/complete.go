@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
@@ -42,7 +43,7 @@ bash needs the package bash-completion.
 		case "powershell":
 			return root.GenPowerShellCompletionWithDesc(out)
 		}
-		return withHint(usagef("shell %.40q is not known", c.args[0]), "the shells are bash, zsh, fish and powershell")
+		return fault.Hint(fault.Usagef("shell %.40q is not known", c.args[0]), "the shells are bash, zsh, fish and powershell")
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
@@ -30,7 +31,7 @@ Prints nothing; with -t it prints the state of the queue.`,
 	flags.Int64Var(&info.CullingAge, "age", -1, "`hours` to keep processed jobs at least; -1 for unset")
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) (err error) {
 		if info.CullingSize < -1 || info.CullingAge < -1 {
-			return usagef("--size and --age are 0 or more, or -1")
+			return fault.Usagef("--size and --age are 0 or more, or -1")
 		}
 		info.Identifier = c.args[0]
 		if info.Name == "" {

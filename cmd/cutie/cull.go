@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 )
 
@@ -41,10 +42,10 @@ cutie cull jobs --size 1000`,
 	return c.verb(cmd, atTarget|toOutput, func(ctx context.Context) (err error) {
 		if fs.Changed("size") || fs.Changed("age") {
 			if o.Keep = &keep; len(c.args) == 0 {
-				return usagef("--size and --age are of one QUEUE, and none is named")
+				return fault.Usagef("--size and --age are of one QUEUE, and none is named")
 			}
 			if keep.Size < 0 || keep.Age < 0 {
-				return usagef("--size and --age are not below 0")
+				return fault.Usagef("--size and --age are not below 0")
 			}
 		}
 		if len(c.args) > 0 {
@@ -79,7 +80,7 @@ func (c *call) cull(ctx context.Context, t *target, o queuefs.CullOptions, quiet
 		}
 	}
 	if err != nil && o.Queue != "" {
-		err = about(o.Queue, err)
+		err = fault.About(o.Queue, err)
 	}
 	if quiet {
 		return err

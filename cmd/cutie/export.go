@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/publisher/destination"
 )
 
@@ -53,7 +54,7 @@ type exportOptions struct {
 
 func (c *call) export(ctx context.Context, o exportOptions) (err error) {
 	if o.every < 100*time.Millisecond {
-		return usagef("--every is 100ms or more")
+		return fault.Usagef("--every is 100ms or more")
 	}
 	if o.baseURI != "" {
 		if o.baseURI, err = cleanBase(o.baseURI); err != nil {
@@ -68,7 +69,7 @@ func (c *call) export(ctx context.Context, o exportOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if o.follow && s.open != nil {
-		return withHint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.home), "cutie serve --home "+c.home)
+		return fault.Hint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.home), "cutie serve --home "+c.home)
 	}
 	e := &destination.Mirror{Client: &http.Client{Transport: s.sent}, Source: s.base, Dir: c.args[0], BaseURI: o.baseURI,
 		Resources: o.resources, Robots: o.robots, Home: s.home}

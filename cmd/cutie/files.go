@@ -8,6 +8,8 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
+
+	"cutie/cmd/cutie/fault"
 )
 
 // A payload is a file to submit as a job.
@@ -37,7 +39,7 @@ func (c *call) payloads(ctx context.Context, args []string, recurse bool) ([]pay
 		case !mode.IsDir():
 			return nil, fmt.Errorf("%s is neither a file nor a directory", arg)
 		case !recurse:
-			return nil, withHint(usagef("%s is a directory", arg), "-r submits every file below it")
+			return nil, fault.Hint(fault.Usagef("%s is a directory", arg), "-r submits every file below it")
 		default:
 			below, err := walk(ctx, arg, c.warnf)
 			if err != nil {

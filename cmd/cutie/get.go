@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
@@ -117,9 +118,9 @@ func (c *call) asMessage(p partFiles) (bool, error) {
 	case c.form == "":
 		return false, nil
 	case !strings.EqualFold(c.form, "multipart") && !strings.EqualFold(c.form, "multipart/form-data"):
-		return false, withHint(usagef("a job has no response form %.40q", c.form), "-t multipart, or without -t the payload alone; cutie show prints states")
+		return false, fault.Hint(fault.Usagef("a job has no response form %.40q", c.form), "-t multipart, or without -t the payload alone; cutie show prints states")
 	case p.sidecar != "":
-		return false, usagef("--sidecar-out is for the payload alone, a message has the sidecar in it")
+		return false, fault.Usagef("--sidecar-out is for the payload alone, a message has the sidecar in it")
 	}
 	return true, nil
 }
@@ -136,7 +137,7 @@ func parseWait(s string) (time.Duration, error) {
 	}
 	d, err := parseSeconds(s)
 	if err != nil || d < 0 {
-		return 0, usagef("--wait=%.40s: not a number of seconds", s)
+		return 0, fault.Usagef("--wait=%.40s: not a number of seconds", s)
 	}
 	return d, nil
 }
@@ -148,7 +149,7 @@ func parseLease(s string) (time.Duration, error) {
 	}
 	d, err := parseSeconds(s)
 	if err != nil || d <= 0 {
-		return 0, usagef("--lease %.40q is neither seconds nor a duration such as 10m", s)
+		return 0, fault.Usagef("--lease %.40q is neither seconds nor a duration such as 10m", s)
 	}
 	return d, nil
 }
@@ -203,9 +204,9 @@ func (c *call) deliver(ctx context.Context, p partFiles, limit time.Duration, co
 	t, d, err := c.await(ctx, queue, limit, take)
 	if err != nil {
 		if errors.Is(err, queuefs.ErrNoJob) && len(c.args) > 1 {
-			err = about(c.args[1], err)
+			err = fault.About(c.args[1], err)
 		}
-		return about(queue, err)
+		return fault.About(queue, err)
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	lease := ""
@@ -213,9 +214,9 @@ func (c *call) deliver(ctx context.Context, p partFiles, limit time.Duration, co
 		lease = fmt.Sprintf(": lease %s until %s", d.Lease, queuefs.FormatTime(d.Expires))
 	}
 	if err := errors.Join(o.store(d, c.stdout, consumes), d.Body.Close()); err != nil {
-		err = aboutJob(queue, d.Job, err)
+		err = fault.AboutJob(queue, d.Job, err)
 		if consumes {
-			err = withHint(err, fmt.Sprintf("the job is consumed%s; cutie requeue %s %s puts it back", lease, queue, d.Job))
+			err = fault.Hint(err, fmt.Sprintf("the job is consumed%s; cutie requeue %s %s puts it back", lease, queue, d.Job))
 		}
 		return err
 	}

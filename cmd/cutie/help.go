@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
@@ -29,7 +30,7 @@ wants one.
 Exit codes:
 
 `)
-	for code, text := range exitTexts {
+	for code, text := range fault.ExitTexts {
 		fmt.Fprintf(&b, "    %d  %s\n", code, text)
 	}
 	b.WriteString("\nTopics:\n\n")
@@ -64,7 +65,7 @@ cutie help --man put -o put.1`,
 		}
 		switch {
 		case *quiet && (len(c.args) > 0 || *man || c.form != ""), *man && c.form != "":
-			return usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
+			return fault.Usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
 		case *quiet:
 			return c.emit(lines(names(cmd.Root())))
 		case *man:

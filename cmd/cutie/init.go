@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 )
 
@@ -44,7 +45,7 @@ cutie create adds them.`,
 		}
 		err := queuefs.Init(dir, named(info, dir))
 		if errors.Is(err, fs.ErrExist) {
-			return withHint(err, "cutie serve --home "+dir+" serves it")
+			return fault.Hint(err, "cutie serve --home "+dir+" serves it")
 		}
 		return err
 	})

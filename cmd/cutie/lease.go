@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 )
 
@@ -31,7 +32,7 @@ lease that has ended, or whose job has another consumer by now, cannot be extend
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
 		if *length < 0 || fs.Changed("for") && *length == 0 {
-			return usagef("--for %v is no time", *length)
+			return fault.Usagef("--for %v is no time", *length)
 		}
 		token, err := readLease(*lease)
 		if err != nil {
@@ -67,12 +68,12 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 		what := strings.ToLower(*outcome)
 		if implied := map[string]string{"done": "completed", "fail": "error"}[c.word()]; implied != "" {
 			if what != "" && what != implied {
-				return usagef("%s says that the outcome is %s, and --outcome %.40q", c.word(), implied, what)
+				return fault.Usagef("%s says that the outcome is %s, and --outcome %.40q", c.word(), implied, what)
 			}
 			what = implied
 		}
 		if r.Transient && what != "error" {
-			return usagef("--transient is of the outcome error only")
+			return fault.Usagef("--transient is of the outcome error only")
 		}
 		token, err := readLease(*lease)
 		if err != nil {
@@ -91,9 +92,9 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 				return t.Return(ctx, queue, job, token, r.Message)
 			}
 		case "":
-			return usagef("no --outcome is given: completed, error or released")
+			return fault.Usagef("no --outcome is given: completed, error or released")
 		default:
-			return usagef("--outcome %.40q is none of completed, error, released", *outcome)
+			return fault.Usagef("--outcome %.40q is none of completed, error, released", *outcome)
 		}
 		return c.eachJob(ctx, manner{"reported", *quiet}, do)
 	})
@@ -119,10 +120,10 @@ func readLease(s string) (string, error) {
 		s = strings.TrimSpace(text)
 	}
 	if s == "" {
-		return "", withHint(usagef("no --lease is given"), "cutie get --lease=10m -o FILE leaves its token in FILE.lease")
+		return "", fault.Hint(fault.Usagef("no --lease is given"), "cutie get --lease=10m -o FILE leaves its token in FILE.lease")
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", usagef("--lease is no token")
+		return "", fault.Usagef("--lease is no token")
 	}
 	return s, nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"cutie/cmd/cutie/fault"
+
 	"github.com/rs/zerolog"
 )
 
@@ -14,7 +16,7 @@ import (
 func newLog(w *os.File, level, format string) (zerolog.Logger, error) {
 	lv, err := zerolog.ParseLevel(strings.ToLower(level))
 	if err != nil || level == "" {
-		return zerolog.Nop(), usagef("log level %.40q is none of debug, info, warn, error, disabled", level)
+		return zerolog.Nop(), fault.Usagef("log level %.40q is none of debug, info, warn, error, disabled", level)
 	}
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.DurationFieldUnit = time.Millisecond
@@ -23,7 +25,7 @@ func newLog(w *os.File, level, format string) (zerolog.Logger, error) {
 	case format == "console", format == "" && terminal(w):
 		out = zerolog.ConsoleWriter{Out: w, NoColor: !terminal(w), TimeFormat: "15:04:05.000"}
 	case format != "json" && format != "":
-		return zerolog.Nop(), usagef("log format %.40q is neither json nor console", format)
+		return zerolog.Nop(), fault.Usagef("log format %.40q is neither json nor console", format)
 	}
 	return zerolog.New(out).Level(lv).With().Timestamp().Logger(), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
@@ -54,11 +55,11 @@ cutie ls jobs --detail --status consumed -t json`,
 		list := *quiet || !*detail && c.form == "" && c.word() != "getqueuestate"
 		switch {
 		case *quiet && c.form != "":
-			return usagef("--quiet prints identifiers, and --response-form a state")
+			return fault.Usagef("--quiet prints identifiers, and --response-form a state")
 		case *quiet && *detail:
-			return usagef("--quiet prints identifiers, and --detail states")
+			return fault.Usagef("--quiet prints identifiers, and --detail states")
 		case page.Submitter != "" && !list && !*detail:
-			return usagef("--submitter is for ls and --detail")
+			return fault.Usagef("--submitter is for ls and --detail")
 		}
 		most := state.MaxJobs
 		if list {
@@ -66,7 +67,7 @@ cutie ls jobs --detail --status consumed -t json`,
 		}
 		switch {
 		case page.Limit < 0 || page.Limit > most:
-			return usagef("--limit %d is not between 0 and %d", page.Limit, most)
+			return fault.Usagef("--limit %d is not between 0 and %d", page.Limit, most)
 		case page.Limit == 0:
 			page.Limit = -1 // none; 0 is the default
 		}
@@ -80,7 +81,7 @@ cutie ls jobs --detail --status consumed -t json`,
 		}
 		if len(c.args) == 0 {
 			if slices.ContainsFunc(ofJobs, fs.Changed) || !list {
-				return usagef("too few arguments, usage: cutie ls QUEUE")
+				return fault.Usagef("too few arguments, usage: cutie ls QUEUE")
 			}
 			return c.serviceState(ctx, true, *quiet)
 		}

@@ -10,6 +10,8 @@ import (
 	"context"
 	"io"
 	"os"
+
+	"cutie/cmd/cutie/fault"
 )
 
 func main() {
@@ -28,14 +30,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	name := cmd.Name()
 	if cmd == root {
 		name = ""
-		if err != nil && exitCode(err) == exitError { // an option before the verb
+		if err != nil && fault.ExitCode(err) == fault.ExitError { // an option before the verb
 			err = misuse(root, err)
 		}
 	}
 	// An empty queue is an answer: the exit code tells, and -v in words.
-	if code := exitCode(err); err == nil || code == exitEmpty && !c.verbose {
+	if code := fault.ExitCode(err); err == nil || code == fault.ExitEmpty && !c.verbose {
 		return code
 	}
-	report(screenOf(stderr), name, err)
-	return exitCode(err)
+	fault.Report(screenOf(stderr), name, err)
+	return fault.ExitCode(err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -15,9 +16,9 @@ import (
 func (c *call) putManifest(ctx context.Context, o putOptions) error {
 	switch {
 	case len(c.args) != 2:
-		return usagef("a batch manifest is one file, these are %d", len(c.args)-1)
+		return fault.Usagef("a batch manifest is one file, these are %d", len(c.args)-1)
 	case o.recurse || o.sidecar != "" || o.filename != "" || o.mediaType != "":
-		return usagef("--recursive, --sidecar, --filename and --media-type are for jobs, not for a batch manifest")
+		return fault.Usagef("--recursive, --sidecar, --filename and --media-type are for jobs, not for a batch manifest")
 	}
 	form, err := c.responseForm()
 	if err != nil {
@@ -37,7 +38,7 @@ func (c *call) putManifest(ctx context.Context, o putOptions) error {
 		u := s.upload(list[0])
 		u.Filename, u.MediaType = "", ""
 		if o.async && t.open != nil {
-			return withHint(errors.New("no daemon would go on with the batch"), "cutie serve --home "+c.home+" starts one; without --async the command waits")
+			return fault.Hint(errors.New("no daemon would go on with the batch"), "cutie serve --home "+c.home+" starts one; without --async the command waits")
 		}
 		if o.async {
 			id, err := t.StartManifest(ctx, queue, u)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 
+	"cutie/cmd/cutie/fault"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -83,12 +85,12 @@ func (c *call) checkCommon(takes common) error {
 		}
 	})
 	if foreign != "" {
-		return usagef("takes no --%s", foreign)
+		return fault.Usagef("takes no --%s", foreign)
 	}
 	given := func(name string) bool { return before.Changed(name) || after.Changed(name) }
 	if takes&atTarget == atTarget && given("home") {
 		if given("url") {
-			return usagef("one of --home and --url says where the queue is")
+			return fault.Usagef("one of --home and --url says where the queue is")
 		}
 		c.url = "" // of the environment
 	}

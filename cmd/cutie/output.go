@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"cutie/cmd/cutie/fault"
 )
 
 // A result is a file being written. It appears whole at Commit, or not at all. An
@@ -22,7 +24,7 @@ type result struct {
 // directory cannot be written to.
 func createResult(name string) (*result, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return nil, usagef("%s is a directory, an output file is wanted", name)
+		return nil, fault.Usagef("%s is a directory, an output file is wanted", name)
 	}
 	switch info, err := os.Lstat(name); {
 	case err == nil && !info.Mode().IsRegular():

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/fault"
 )
 
 // password asks twice for a new password on a terminal. If piped is set it reads
@@ -25,13 +26,13 @@ func (c *call) password(ctx context.Context, piped bool) (string, error) {
 		}
 		password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 		if strings.ContainsAny(password, "\r\n") {
-			return "", usagef("standard input has more than one line")
+			return "", fault.Usagef("standard input has more than one line")
 		}
 		return password, nil
 	}
 	in, ok := c.stdin.(*os.File)
 	if !ok || !terminal(in) {
-		return "", withHint(usagef("there is no terminal to ask for a password"),
+		return "", fault.Hint(fault.Usagef("there is no terminal to ask for a password"),
 			"--password-stdin reads it from standard input, --no-password makes a user with tokens only")
 	}
 	first, err := ask(ctx, in, c.stderr, "password: ")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/fault"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -54,9 +55,9 @@ cutie publish --rebuild --home /srv/cutie`,
 		}
 		switch {
 		case n != 1:
-			return usagef("one of --now, --status and --rebuild says what to do")
+			return fault.Usagef("one of --now, --status and --rebuild says what to do")
 		case c.form != "" && c.form != "json":
-			return usagef("the status has no other response form than json")
+			return fault.Usagef("the status has no other response form than json")
 		case *rebuild:
 			return c.rebuild(ctx)
 		case *now:
@@ -83,8 +84,8 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 	req.Header.Set("Accept", "application/json")
 	resp, err := s.Do(req)
 	if err != nil {
-		if exitCode(err) == exitRefused {
-			err = withHint(fmt.Errorf("%w: %w", errRefused, err), "CUTIE_TOKEN holds a token; this wants the right admin")
+		if fault.ExitCode(err) == fault.ExitRefused {
+			err = fault.Hint(fmt.Errorf("%w: %w", fault.ErrRefused, err), "CUTIE_TOKEN holds a token; this wants the right admin")
 		}
 		return err
 	}
@@ -125,7 +126,7 @@ func (c *call) printPublished(p daemon.Published) error {
 // rebuild makes all published documents of a home anew.
 func (c *call) rebuild(ctx context.Context) (err error) {
 	if c.url != "" {
-		return usagef("--rebuild is for a home, not for a daemon")
+		return fault.Usagef("--rebuild is for a home, not for a daemon")
 	}
 	svc, err := queuefs.Open(c.home, queuefs.Options{Report: func(p queuefs.Problem) { c.warnf("%s", p) }})
 	if err != nil {

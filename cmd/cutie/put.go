@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
@@ -59,17 +60,17 @@ cutie put jobs -r inbox -q`,
 	fs.BoolVar(&o.async, "async", false, "do not wait for a batch manifest")
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
 		if c.form == "" && c.output != "" {
-			return usagef("--output wants --response-form")
+			return fault.Usagef("--output wants --response-form")
 		}
 		switch strings.ToLower(*mode) {
 		case "batch-manifest", "batch":
 			return c.putManifest(ctx, o)
 		case "job":
 		default:
-			return usagef("request form %.40q is neither job nor batch-manifest", *mode)
+			return fault.Usagef("request form %.40q is neither job nor batch-manifest", *mode)
 		}
 		if o.async {
-			return usagef("--async is for -T batch-manifest")
+			return fault.Usagef("--async is for -T batch-manifest")
 		}
 		return c.put(ctx, o)
 	})
@@ -91,7 +92,7 @@ func (c *call) put(ctx context.Context, o putOptions) error {
 		return err
 	}
 	if len(list) != 1 && (meta.Sidecar != "" || meta.Filename != "" || len(meta.Expect) > 0) {
-		return usagef("--sidecar, --digest and --filename are for one file, these are %d", len(list))
+		return fault.Usagef("--sidecar, --digest and --filename are for one file, these are %d", len(list))
 	}
 	form, err := c.responseForm()
 	if err != nil {
@@ -135,13 +136,13 @@ func (o *putOptions) meta() (queuefs.Meta, error) {
 	if o.digest != "" {
 		v, err := digest.ParsePair(o.digest)
 		if err != nil {
-			return m, usagef("--digest: %v", err)
+			return m, fault.Usagef("--digest: %v", err)
 		}
 		m.Expect = []digest.Value{v}
 	}
 	if o.mediaType != "" {
 		if _, _, err := mime.ParseMediaType(o.mediaType); err != nil {
-			return m, usagef("--media-type %.60q: %v", o.mediaType, err)
+			return m, fault.Usagef("--media-type %.60q: %v", o.mediaType, err)
 		}
 	}
 	return m, nil
@@ -159,7 +160,7 @@ func readText(name string, most int64, what string) (string, error) {
 	case err != nil:
 		return "", err
 	case int64(len(text)) > most:
-		return "", usagef("%s: %s has at most %d octets", name, what, most)
+		return "", fault.Usagef("%s: %s has at most %d octets", name, what, most)
 	case !utf8.Valid(text):
 		return "", fmt.Errorf("%s: %w", name, queuefs.ErrSidecar)
 	}
@@ -230,7 +231,7 @@ func (s *submission) upload(p payload) rest.Upload {
 func (s *submission) stopped(all int, err error) error {
 	s.show.clear()
 	if s.done > 0 {
-		err = withHint(err, fmt.Sprintf("the first %d of %d files were submitted, up to %s; the others were not", s.done, all, s.last))
+		err = fault.Hint(err, fmt.Sprintf("the first %d of %d files were submitted, up to %s; the others were not", s.done, all, s.last))
 	}
 	return err
 }

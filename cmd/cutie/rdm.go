@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs/web"
@@ -88,10 +89,10 @@ func (r *rdmCall) run(ctx context.Context) error {
 	word := strings.ToLower(r.args[0])
 	takes, ok := rdmOptions[word]
 	if !ok {
-		return withHint(usagef("%.40q is none of status, server, schema, taxonomy, get, deleted, send, import", r.args[0]), "cutie help rdm")
+		return fault.Hint(fault.Usagef("%.40q is none of status, server, schema, taxonomy, get, deleted, send, import", r.args[0]), "cutie help rdm")
 	}
 	if word != "send" && len(r.args) > 2 {
-		return usagef("too many arguments: %.60q", r.args[2])
+		return fault.Usagef("too many arguments: %.60q", r.args[2])
 	}
 	var foreign string
 	r.flags.Visit(func(f *pflag.Flag) {
@@ -100,7 +101,7 @@ func (r *rdmCall) run(ctx context.Context) error {
 		}
 	})
 	if foreign != "" {
-		return usagef("%s takes no --%s", word, foreign)
+		return fault.Usagef("%s takes no --%s", word, foreign)
 	}
 	if word == "import" {
 		return r.importAll(ctx)
@@ -110,7 +111,7 @@ func (r *rdmCall) run(ctx context.Context) error {
 		return err
 	}
 	if word == "send" {
-		return about(r.args[1], r.send(ctx, client))
+		return fault.About(r.args[1], r.send(ctx, client))
 	}
 	q := rdm.Request{Type: rdmTypes[word], Catalog: client.CatalogID(r.catalog), Scope: r.scope,
 		Attributes: r.attributes, Order: r.order, Hits: r.hits}
@@ -121,7 +122,7 @@ func (r *rdmCall) run(ctx context.Context) error {
 func (r *rdmCall) client(server string) (*rdm.Client, error) {
 	url, err := rdm.ServerURL(server)
 	if err != nil {
-		return nil, withHint(usagef("%v", err), "one looks like http://127.0.0.1:8080/")
+		return nil, fault.Hint(fault.Usagef("%v", err), "one looks like http://127.0.0.1:8080/")
 	}
 	return &rdm.Client{URL: url, UserAgent: agent(), HTTP: &http.Client{Transport: r.remote(url).sent}}, nil
 }
@@ -131,16 +132,16 @@ func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) 
 	var memory *remembered
 	switch {
 	case r.since != "" && r.scope != "", r.remember != "" && (r.since != "" || r.scope != ""):
-		return usagef("--scope, --since and --remember exclude each other")
+		return fault.Usagef("--scope, --since and --remember exclude each other")
 	case r.remember != "" && r.hits != "":
-		return usagef("--remember wants all results, --hits leaves some out")
+		return fault.Usagef("--remember wants all results, --hits leaves some out")
 	case r.since != "":
 		t, err := time.Parse(time.RFC3339, r.since)
 		if err != nil {
 			t, err = http.ParseTime(r.since)
 		}
 		if err != nil {
-			return usagef("--since %.40q is no date such as 2026-01-31T10:00:00Z", r.since)
+			return fault.Usagef("--since %.40q is no date such as 2026-01-31T10:00:00Z", r.since)
 		}
 		q.Scope = rdm.Since(t)
 	case r.remember != "":
@@ -164,11 +165,11 @@ func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) 
 	}
 	reply, err := client.Ask(ctx, q, show)
 	if err != nil {
-		return about(r.args[1], restError(err))
+		return fault.About(r.args[1], restError(err))
 	}
 	defer reply.Close()
 	if reply.Error != "" && !strings.HasPrefix(reply.Error, "0 ") { // from a server without a status for it
-		return about(r.args[1], errors.New(reply.Error))
+		return fault.About(r.args[1], errors.New(reply.Error))
 	}
 	if q.Type == rdm.StatusRequest && !r.flags.Changed("form") {
 		return r.printStatus(reply)
@@ -179,7 +180,7 @@ func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) 
 		return err
 	})
 	if err != nil {
-		return about(r.args[1], err)
+		return fault.About(r.args[1], err)
 	}
 	if reply.Error != "" {
 		r.sayf("%s", reply.Error)
@@ -219,7 +220,7 @@ func (r *rdmCall) printStatus(reply *rdm.Reply) error {
 		o, err = soif.Object{}, errors.New("answer has no status message")
 	}
 	if err != nil {
-		return about(r.args[1], err)
+		return fault.About(r.args[1], err)
 	}
 	_, body, ok := strings.Cut(o.Value("Status-Message"), "<BODY>")
 	if !ok {

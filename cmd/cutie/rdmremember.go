@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/publisher/rdm"
 	"cutie/queuefs/anvl"
 )
@@ -50,7 +51,7 @@ func readRemembered(name, url, catalog string) (*remembered, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if record.Value(rememberedURL) != url || record.Value(rememberedCatalog) != catalog {
-		return nil, withHint(fmt.Errorf("%s is about catalog %q of %s", name, record.Value(rememberedCatalog), record.Value(rememberedURL)),
+		return nil, fault.Hint(fmt.Errorf("%s is about catalog %q of %s", name, record.Value(rememberedCatalog), record.Value(rememberedURL)),
 			"use another file for each catalog")
 	}
 	for _, element := range []string{rememberedGet, rememberedDeleted} {

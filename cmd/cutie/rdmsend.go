@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs"
@@ -71,7 +72,7 @@ const importedAtOnce = 100
 // importAll submits each description in the answer of a Gatherer as a job.
 func (r *rdmCall) importAll(ctx context.Context) error {
 	if r.queue == "" {
-		return withHint(usagef("no queue is named"), "--queue QUEUE names it")
+		return fault.Hint(fault.Usagef("no queue is named"), "--queue QUEUE names it")
 	}
 	in, err := r.openGathered(ctx, r.args[1])
 	if err != nil {
@@ -90,7 +91,7 @@ func (r *rdmCall) importFrom(ctx context.Context, t *target, in io.Reader) error
 		}
 		ids, err := t.Submit(ctx, r.queue, batch...)
 		if err != nil {
-			return about(r.queue, err)
+			return fault.About(r.queue, err)
 		}
 		batch = batch[:0]
 		n[soif.Update] += len(ids)
@@ -109,7 +110,7 @@ func (r *rdmCall) importFrom(ctx context.Context, t *target, in io.Reader) error
 		}
 		if bad != nil {
 			r.warnf("%d submitted before the mistake", n[soif.Update])
-			return about(r.args[1], fixHint(bad))
+			return fault.About(r.args[1], fixHint(bad))
 		}
 		if e.Action != soif.Update {
 			n[e.Action]++
@@ -140,7 +141,7 @@ func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser,
 	case strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://"):
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
 		if err != nil {
-			return nil, usagef("%v", err)
+			return nil, fault.Usagef("%v", err)
 		}
 		req.Header.Set("User-Agent", agent())
 		resp, err := (&http.Client{Transport: r.remote(name).sent}).Do(req)
@@ -149,7 +150,7 @@ func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser,
 		}
 		if in = resp.Body; resp.StatusCode != http.StatusOK {
 			in.Close()
-			return nil, about(name, &web.Error{Status: resp.StatusCode})
+			return nil, fault.About(name, &web.Error{Status: resp.StatusCode})
 		}
 	default:
 		f, err := os.Open(name)
@@ -164,7 +165,7 @@ func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser,
 	z, err := gzip.NewReader(in)
 	if err != nil {
 		in.Close()
-		return nil, about(name, err)
+		return nil, fault.About(name, err)
 	}
 	return counted{z, in}, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 )
 
@@ -49,19 +50,19 @@ func (c *call) attach(ctx context.Context, lease string, o putOptions) error {
 		return err
 	}
 	if meta.Filename == "" && file == "-" {
-		return usagef("standard input has no name, --name gives it one")
+		return fault.Usagef("standard input has no name, --name gives it one")
 	}
 	if meta.Filename == "" {
 		meta.Filename = filepath.Base(file)
 	}
 	if err := queuefs.CheckResultName(meta.Filename); err != nil {
-		return withHint(err, "--name gives it another name")
+		return fault.Hint(err, "--name gives it another name")
 	}
 	return c.atQueue(ctx, func(t *target, queue string) error {
 		s := submission{call: c, target: t, queue: queue, meta: meta, show: newProgress(c.stderr, list[0].size)}
 		err := t.PutResult(ctx, queue, job, token, s.upload(list[0]))
 		s.show.clear()
-		return aboutJob(queue, job, err)
+		return fault.AboutJob(queue, job, err)
 	})
 }
 
@@ -90,7 +91,7 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 			} else {
 				err = c.listResults(ctx, t, queue, job)
 			}
-			return aboutJob(queue, job, err)
+			return fault.AboutJob(queue, job, err)
 		})
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"cutie/cmd/cutie/fault"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -58,7 +60,7 @@ func (c *call) root() *cobra.Command {
 	}
 	root.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return withHint(usagef("no command given"), "cutie help lists the commands")
+			return fault.Hint(fault.Usagef("no command given"), "cutie help lists the commands")
 		}
 		return unknown(root, args[0])
 	}
@@ -103,7 +105,7 @@ func (c *call) verb(cmd *cobra.Command, takes common, do func(context.Context) e
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.cmd, c.args = cmd, args
 		if err := c.checkCommon(takes); err != nil {
-			return withHint(err, "cutie help "+cmd.Name())
+			return fault.Hint(err, "cutie help "+cmd.Name())
 		}
 		return do(cmd.Context())
 	}
@@ -136,13 +138,13 @@ func between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		switch {
 		case len(args) < least:
-			err = usagef("too few arguments, usage: %s", cmd.UseLine())
+			err = fault.Usagef("too few arguments, usage: %s", cmd.UseLine())
 		case most >= 0 && len(args) > most:
-			err = usagef("too many arguments: %.60q", args[most])
+			err = fault.Usagef("too many arguments: %.60q", args[most])
 		default:
 			return nil
 		}
-		return withHint(err, "cutie help "+cmd.Name())
+		return fault.Hint(err, "cutie help "+cmd.Name())
 	}
 }
 
@@ -152,7 +154,7 @@ func misuse(cmd *cobra.Command, err error) error {
 	if cmd.HasParent() {
 		hint = "cutie help " + cmd.Name()
 	}
-	return withHint(usageError{err.Error()}, hint)
+	return fault.Hint(fault.Usagef("%v", err), hint)
 }
 
 // find returns the verb with this name or alias.
@@ -179,7 +181,7 @@ func unknown(root *cobra.Command, word string) error {
 	if near := all.SuggestionsFor(word); len(near) > 0 && len(near) <= maxNear {
 		hint = fmt.Sprintf("did you mean %s? %s", strings.Join(near, " or "), hint)
 	}
-	return withHint(usagef("unknown command %.40q", word), hint)
+	return fault.Hint(fault.Usagef("unknown command %.40q", word), hint)
 }
 
 // word is the name or alias of this call of the verb, in lower case.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/bulk"
 )
 
@@ -49,13 +50,13 @@ func (o *selector) selected(c *call) (bool, error) {
 	}
 	switch named := len(c.args) > 1; {
 	case which != "" && named:
-		return false, usagef("either name jobs, or select them by --%s", which)
+		return false, fault.Usagef("either name jobs, or select them by --%s", which)
 	case which == "" && !named:
-		return false, withHint(usagef("no jobs are named"), "name them, or - for standard input, or select them by --status, --outcome, --held, --batch, --submitter or --older")
+		return false, fault.Hint(fault.Usagef("no jobs are named"), "name them, or - for standard input, or select them by --status, --outcome, --held, --batch, --submitter or --older")
 	case named && (o.limit != 0 || o.s.Dry):
-		return false, usagef("--limit and --dry-run are for jobs that are selected, not named")
+		return false, fault.Usagef("--limit and --dry-run are for jobs that are selected, not named")
 	case o.limit < 0 || o.flags.Changed("limit") && o.limit == 0:
-		return false, usagef("--limit %d is not a number of jobs", o.limit)
+		return false, fault.Usagef("--limit %d is not a number of jobs", o.limit)
 	}
 	return which != "", nil
 }
@@ -80,7 +81,7 @@ func parseAge(option, s string) (time.Duration, error) {
 		d, err = time.Duration(n)*unit, nil
 	}
 	if err != nil || d <= 0 {
-		return 0, usagef("%s %.40q is neither hours nor a duration such as 90m or 7d", option, s)
+		return 0, fault.Usagef("%s %.40q is neither hours nor a duration such as 90m or 7d", option, s)
 	}
 	return d, nil
 }
@@ -106,7 +107,7 @@ func (c *call) bulk(ctx context.Context, t *target, queue string, how manner, o 
 		}
 		if err != nil {
 			if n > 0 {
-				err = withHint(err, fmt.Sprintf("%s %s before", jobs(n), how.done))
+				err = fault.Hint(err, fmt.Sprintf("%s %s before", jobs(n), how.done))
 			}
 			return err
 		}

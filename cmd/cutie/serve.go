@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/fault"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -80,7 +81,7 @@ func (c *call) serve(ctx context.Context, o *serveOptions) error {
 	if o.dialect == "" {
 		before, err := publisher.Published(svc.Dir())
 		if err != nil {
-			return withHint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
+			return fault.Hint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
 				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one all lists begin anew")
 		}
 		o.Source.Dialect = before.Dialect
@@ -93,7 +94,7 @@ func (c *call) serve(ctx context.Context, o *serveOptions) error {
 	o.Ready = func(base string) error { return welcome(c.stdout, svc, base) }
 	err = daemon.Run(ctx, svc, o.Options)
 	if errors.Is(err, daemon.ErrPortInUse) {
-		return withHint(err, "--listen 127.0.0.1:0 takes a free port")
+		return fault.Hint(err, "--listen 127.0.0.1:0 takes a free port")
 	}
 	return err
 }
@@ -103,11 +104,11 @@ func homeHint(dir string, err error) error {
 	var locked *queuefs.LockedError
 	switch {
 	case errors.As(err, &locked):
-		return withHint(err, "stop that process, or use another home with --home DIR")
+		return fault.Hint(err, "stop that process, or use another home with --home DIR")
 	case errors.Is(err, queuefs.ErrNoHome):
-		return withHint(err, "cutie init "+dir+" makes a home of this directory, cutie check --rebuild "+dir+" one of copied queues")
+		return fault.Hint(err, "cutie init "+dir+" makes a home of this directory, cutie check --rebuild "+dir+" one of copied queues")
 	case errors.Is(err, fs.ErrNotExist):
-		return withHint(err, "cutie init "+dir+" makes a home, cutie serve --home "+dir+" makes and serves one")
+		return fault.Hint(err, "cutie init "+dir+" makes a home, cutie serve --home "+dir+" makes and serves one")
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/outbound"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -103,13 +104,13 @@ func (o *serveOptions) checkAccess() (err error) {
 		o.Access.Anonymous = access.Everything
 	} else if o.anonymous != "" {
 		if o.Access.Anonymous, err = access.ParseRights(o.anonymous); err != nil {
-			return usagef("--anonymous: %v", err)
+			return fault.Usagef("--anonymous: %v", err)
 		}
 	}
 	for _, text := range o.proxies {
 		p, err := access.ParseProxy(text)
 		if err != nil {
-			return usagef("--trusted-proxy: %v", err)
+			return fault.Usagef("--trusted-proxy: %v", err)
 		}
 		o.Listen.Proxies = append(o.Listen.Proxies, p)
 	}
@@ -119,7 +120,7 @@ func (o *serveOptions) checkAccess() (err error) {
 	if _, _, err = access.Load(file); err != nil {
 		err = fmt.Errorf("users: %w", err)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = withHint(err, "cutie user add NAME --users "+file+" makes it")
+			err = fault.Hint(err, "cutie user add NAME --users "+file+" makes it")
 		}
 	}
 	return err
@@ -129,11 +130,11 @@ func (o *serveOptions) checkAccess() (err error) {
 func (o *serveOptions) checkLimits() error {
 	switch l := o.Limits; {
 	case l.Conns < 1 || l.Waits < 1 || l.Body < 1:
-		return usagef("--max-body, --max-conns and --max-waits are 1 or more")
+		return fault.Usagef("--max-body, --max-conns and --max-waits are 1 or more")
 	case o.AccessLog.Keep < 0 || o.AccessLog.Keep > 1000:
-		return usagef("--log-keep is 0 to 1000")
+		return fault.Usagef("--log-keep is 0 to 1000")
 	case l.Grace < 0:
-		return usagef("--grace %v is less than no time", l.Grace)
+		return fault.Usagef("--grace %v is less than no time", l.Grace)
 	}
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
@@ -151,7 +152,7 @@ func (o *serveOptions) checkLimits() error {
 // another by then.
 func (o *serveOptions) checkListen() (err error) {
 	if (o.tlsCert == "") != (o.tlsKey == "") {
-		return usagef("--tls-cert and --tls-key belong together")
+		return fault.Usagef("--tls-cert and --tls-key belong together")
 	}
 	if o.tlsCert != "" {
 		if o.Listen.Certificate, err = daemon.LoadCertificate(o.tlsCert, o.tlsKey); err != nil {
@@ -165,12 +166,12 @@ func (o *serveOptions) checkListen() (err error) {
 	}
 	addr, err := net.ResolveTCPAddr("tcp", o.listen)
 	if err != nil {
-		return usagef("listen address %.60q: %v", o.listen, err)
+		return fault.Usagef("listen address %.60q: %v", o.listen, err)
 	}
 	o.Listen.Addr = addr
 	switch beyond := !addr.IP.IsLoopback(); {
 	case beyond && o.Implied:
-		return withHint(fmt.Errorf("%w: %s can be reached from other machines", errRefused, o.listen),
+		return fault.Hint(fmt.Errorf("%w: %s can be reached from other machines", fault.ErrRefused, o.listen),
 			"listen on 127.0.0.1, or give rights: --users FILE, or --anonymous read, submit or all")
 	case beyond && *o.users != "" && o.tlsCert == "" && o.proxies == nil:
 		o.Log.Warn().Msg("passwords and tokens are not safe on the way: use --tls-cert and --tls-key, or a proxy that has TLS")
@@ -182,24 +183,24 @@ func (o *serveOptions) checkListen() (err error) {
 func (o *serveOptions) checkSource() (err error) {
 	if o.dialect != "" {
 		if o.Source.Dialect, err = sitemap.ParseDialect(o.dialect); err != nil || o.Source.Dialect > sitemap.V09 {
-			return usagef("--dialect is 1.1, 1.0 or 0.9, not %.20q", o.dialect)
+			return fault.Usagef("--dialect is 1.1, 1.0 or 0.9, not %.20q", o.dialect)
 		}
 	}
 	for _, hub := range o.Push.Hubs {
 		if u, err := url.Parse(hub); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Fragment != "" {
-			return usagef("--hub %.80q is not an absolute http or https URL without user and fragment", hub)
+			return fault.Usagef("--hub %.80q is not an absolute http or https URL without user and fragment", hub)
 		}
 	}
 	if o.Push.Payload && len(o.Push.Hubs) == 0 {
-		return usagef("--hub-payload says how to tell the hubs of --hub, and there is none")
+		return fault.Usagef("--hub-payload says how to tell the hubs of --hub, and there is none")
 	}
 	if o.cors != "" {
 		if o.CORS, err = wellknown.NewCORS(o.cors); err != nil {
-			return usagef("--cors: %v", err)
+			return fault.Usagef("--cors: %v", err)
 		}
 	}
 	if o.Fetch, err = outbound.New(outbound.Options{Allow: o.fetch}); err != nil {
-		return usagef("--allow-fetch: %v", err)
+		return fault.Usagef("--allow-fetch: %v", err)
 	}
 	return nil
 }

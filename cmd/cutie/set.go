@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -56,16 +57,16 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 		case "pause", "restart":
 			settings.Add("S", strings.ToLower(*behavior))
 		default:
-			return usagef("-S %.40q is neither pause nor restart", *behavior)
+			return fault.Usagef("-S %.40q is neither pause nor restart", *behavior)
 		}
 		if *closes && *opens {
-			return usagef("--close and --open exclude each other")
+			return fault.Usagef("--close and --open exclude each other")
 		}
 		if *closes || *opens {
 			settings.Add("closed", strconv.FormatBool(*closes))
 		}
 		if *lease < 0 || *lease%time.Second != 0 {
-			return usagef("--lease %v is not whole seconds", *lease)
+			return fault.Usagef("--lease %v is not whole seconds", *lease)
 		}
 		for _, p := range properties {
 			if !fs.Changed(p.option) {
@@ -81,12 +82,12 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 			settings.Add(p.name, value)
 		}
 		if len(settings) == 0 {
-			return usagef("nothing to set")
+			return fault.Usagef("nothing to set")
 		}
 		return c.answerQueue(ctx, func(t *target, queue string) (state.Queue, error) {
 			q, err := t.SetQueue(ctx, queue, settings)
 			if errors.Is(err, queuefs.ErrNoSpace) {
-				err = withHint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
+				err = fault.Hint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
 			}
 			return q, err
 		})
@@ -116,7 +117,7 @@ func (c *call) answerQueue(ctx context.Context, change func(t *target, queue str
 		return err
 	}
 	if c.form == "" && c.output != "" {
-		return usagef("--output wants --response-form")
+		return fault.Usagef("--output wants --response-form")
 	}
 	return c.atQueue(ctx, func(t *target, queue string) error {
 		q, err := change(t, queue)
@@ -145,7 +146,7 @@ cull them. The published documents of the queue go with it.`,
 		return c.atQueue(ctx, func(t *target, queue string) error {
 			err := t.RemoveQueue(ctx, queue)
 			if errors.Is(err, queuefs.ErrNotEmpty) {
-				err = withHint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")
+				err = fault.Hint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")
 			}
 			return err
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/publisher/soif"
 )
 
@@ -37,7 +38,7 @@ cutie soif cat fixed.soif -t json`,
 			files = []string{"-"}
 		}
 		if *form != soifForm && word == "check" || c.output != "" && word == "check" {
-			return usagef("check prints no objects")
+			return fault.Usagef("check prints no objects")
 		}
 		each := func(*objectPrinter) error { return c.eachFile(files, c.checkSoif) }
 		switch word {
@@ -52,7 +53,7 @@ cutie soif cat fixed.soif -t json`,
 				return c.eachFile(files, func(name string, in io.Reader) error { return c.fixSoif(p, name, in) })
 			}
 		default:
-			return withHint(usagef("%.40q is none of check, cat, fix", word), "cutie help soif")
+			return fault.Hint(fault.Usagef("%.40q is none of check, cat, fix", word), "cutie help soif")
 		}
 		return c.printObjects(*form, nil, each)
 	})
@@ -66,7 +67,7 @@ func (c *call) eachFile(names []string, do func(name string, in io.Reader) error
 	for _, name := range names {
 		if name == "-" {
 			if err := do("standard input", c.stdin); err != nil {
-				return about("standard input", err)
+				return fault.About("standard input", err)
 			}
 			continue
 		}
@@ -77,7 +78,7 @@ func (c *call) eachFile(names []string, do func(name string, in io.Reader) error
 		err = do(name, f)
 		f.Close()
 		if err != nil {
-			return about(name, err)
+			return fault.About(name, err)
 		}
 	}
 	return nil
@@ -98,7 +99,7 @@ func (c *call) checkSoif(name string, in io.Reader) error {
 // fixHint adds the way out to an error in the format.
 func fixHint(err error) error {
 	if at := (*soif.ParseError)(nil); errors.As(err, &at) {
-		return withHint(err, "cutie soif fix mends sizes")
+		return fault.Hint(err, "cutie soif fix mends sizes")
 	}
 	return err
 }

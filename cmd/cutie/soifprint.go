@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/publisher/soif"
 	"cutie/queuefs/anvl"
 )
@@ -34,7 +35,7 @@ type objectPrinter struct {
 func (c *call) printObjects(form string, columns []string, each func(*objectPrinter) error) error {
 	form = strings.ToLower(form)
 	if !slices.Contains(strings.Split(objectForms, "|"), form) {
-		return usagef("form %.40q is none of %s", form, strings.ReplaceAll(objectForms, "|", ", "))
+		return fault.Usagef("form %.40q is none of %s", form, strings.ReplaceAll(objectForms, "|", ", "))
 	}
 	return c.write(screenOf(c.stdout), func(w io.Writer) error {
 		p := &objectPrinter{w: w, form: form, columns: columns}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -33,7 +34,7 @@ func (c *call) source(ctx context.Context) (*target, error) {
 func (c *call) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
 	o, err := c.publishing(svc)
 	if err != nil {
-		return nil, withHint(err, "cutie serve --dialect VERSION goes on in a version of ResourceSync, cutie publish --rebuild makes everything anew")
+		return nil, fault.Hint(err, "cutie serve --dialect VERSION goes on in a version of ResourceSync, cutie publish --rebuild makes everything anew")
 	}
 	return publisher.New(svc, o)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
@@ -59,7 +60,7 @@ func (c *call) responseForm() (state.Form, error) {
 	}
 	f, err := state.ParseForm(c.form)
 	if err != nil {
-		return 0, withHint(usagef("response form %.40q is not known", c.form), "-t anvl, json, turtle, xhtml, xml or soif")
+		return 0, fault.Hint(fault.Usagef("response form %.40q is not known", c.form), "-t anvl, json, turtle, xhtml, xml or soif")
 	}
 	return f, nil
 }
@@ -81,7 +82,7 @@ func (c *call) listQueues(ctx context.Context, t *target, quiet bool) error {
 			continue // removed since
 		}
 		if err != nil {
-			return about(id, err)
+			return fault.About(id, err)
 		}
 		err = l.row(id, fmt.Sprint(q.Pending), fmt.Sprint(q.Consumed), fmt.Sprint(q.Deleted), l.date(q.LastEvent),
 			fmt.Sprint(q.Held), fmt.Sprint(q.Leased), fmt.Sprint(q.Failed), queueStatus(&q))

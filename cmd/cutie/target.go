@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
@@ -67,7 +68,7 @@ func (c *call) atQueue(ctx context.Context, do func(t *target, queue string) err
 	if err != nil {
 		return err
 	}
-	return c.at(ctx, func(t *target) error { return about(queue, do(t, queue)) })
+	return c.at(ctx, func(t *target) error { return fault.About(queue, do(t, queue)) })
 }
 
 // queueArg is the queue of the first argument. Names impossible in a URL are not
@@ -75,7 +76,7 @@ func (c *call) atQueue(ctx context.Context, do func(t *target, queue string) err
 func (c *call) queueArg() (string, error) {
 	switch q := c.args[0]; q {
 	case "", ".", "..":
-		return q, about(q, queuefs.ErrNoQueue)
+		return q, fault.About(q, queuefs.ErrNoQueue)
 	default:
 		return q, nil
 	}
@@ -145,7 +146,7 @@ func (c *call) daemon(ctx context.Context) (*target, error) {
 func (c *call) onlyDaemon(ctx context.Context) (*target, error) {
 	t, err := c.daemon(ctx)
 	if err == nil && t == nil {
-		err = withHint(fmt.Errorf("no daemon runs on %s", c.home), "cutie serve --home "+c.home+" starts one; --url names another")
+		err = fault.Hint(fmt.Errorf("no daemon runs on %s", c.home), "cutie serve --home "+c.home+" starts one; --url names another")
 	}
 	return t, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/fault"
 )
 
 func tokenVerb(c *call) *cobra.Command {
@@ -45,12 +46,12 @@ tokens to daemons on other machines over https only.`,
 		case "ls":
 			return c.listTokens(*file)
 		case "rm":
-			return about(name, access.Edit(*file, func(all *access.Users) error { return all.RemoveToken(name) }))
+			return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.RemoveToken(name) }))
 		}
 		t := access.Token{Name: *label, User: name, Narrow: *rights != ""}
 		if t.Narrow {
 			if t.Rights, err = access.ParseRights(*rights); err != nil {
-				return usagef("--rights: %v", err)
+				return fault.Usagef("--rights: %v", err)
 			}
 		}
 		if t.Expires, err = parseExpires(*expires, time.Now()); err != nil {
@@ -58,7 +59,7 @@ tokens to daemons on other machines over https only.`,
 		}
 		if *label != "" {
 			if err := access.CheckName(*label); err != nil {
-				return usagef("%v", err)
+				return fault.Usagef("%v", err)
 			}
 		}
 		// Edit would make an empty file for a missing user.
@@ -86,7 +87,7 @@ tokens to daemons on other machines over https only.`,
 
 // parseExpires reads the end of a token: a time from now, a date, or never (zero).
 func parseExpires(text string, now time.Time) (time.Time, error) {
-	bad := usagef("--expires %.40q is no time such as 12h or 30d, no date such as 2030-01-31, and not never", text)
+	bad := fault.Usagef("--expires %.40q is no time such as 12h or 30d, no date such as 2030-01-31, and not never", text)
 	if text == "never" {
 		return time.Time{}, nil
 	}
@@ -108,7 +109,7 @@ func parseExpires(text string, now time.Time) (time.Time, error) {
 	}
 	at = at.UTC().Truncate(time.Second)
 	if !at.After(now) {
-		return at, usagef("--expires %.40q is over already", text)
+		return at, fault.Usagef("--expires %.40q is over already", text)
 	}
 	return at, nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"cutie/cmd/cutie/fault"
 )
 
 // refusedConn is the error of dialling where nobody listens.
@@ -123,11 +125,11 @@ func cleanBase(uri string) (string, error) {
 	u, err := url.Parse(uri)
 	switch {
 	case err != nil:
-		return "", withHint(usagef("base URI %.60q: %v", uri, err), hint)
+		return "", fault.Hint(fault.Usagef("base URI %.60q: %v", uri, err), hint)
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return "", withHint(usagef("base URI %.60q is not an absolute http URI", uri), hint)
+		return "", fault.Hint(fault.Usagef("base URI %.60q is not an absolute http URI", uri), hint)
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "", usagef("base URI %.60q: only scheme, host and path have a meaning", uri)
+		return "", fault.Usagef("base URI %.60q: only scheme, host and path have a meaning", uri)
 	}
 	return strings.TrimSuffix(u.String(), "/") + "/", nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/web"
 )
 
@@ -55,28 +56,28 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 			return err
 		}
 		if (word == "rm" || word == "ls") && (*rights != "" || *piped || *noPass) {
-			return usagef("%s takes no rights and no password", word)
+			return fault.Usagef("%s takes no rights and no password", word)
 		}
 		if *piped && *noPass {
-			return usagef("--password-stdin and --no-password exclude each other")
+			return fault.Usagef("--password-stdin and --no-password exclude each other")
 		}
 		u := access.User{Name: name}
 		if *rights != "" {
 			if u.Rights, err = access.ParseRights(*rights); err != nil {
-				return usagef("--rights: %v", err)
+				return fault.Usagef("--rights: %v", err)
 			}
 		}
 		switch word {
 		case "ls":
 			return c.listUsers(*file)
 		case "rm":
-			return about(name, access.Edit(*file, func(all *access.Users) error { return all.Remove(name) }))
+			return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.Remove(name) }))
 		}
 		if err := access.CheckName(name); err != nil {
-			return usagef("%v", err)
+			return fault.Usagef("%v", err)
 		}
 		if err := canChange(*file, name, word == "add"); err != nil {
-			return about(name, err)
+			return fault.About(name, err)
 		}
 		if asks := word == "add" || *rights == "" || *piped; asks && !*noPass {
 			password, err := c.password(ctx, *piped)
@@ -84,10 +85,10 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 				u.Password, err = access.HashPassword(password)
 			}
 			if err != nil {
-				return about(name, err)
+				return fault.About(name, err)
 			}
 		}
-		return about(name, access.Edit(*file, func(all *access.Users) error {
+		return fault.About(name, access.Edit(*file, func(all *access.Users) error {
 			if word == "add" {
 				if *rights == "" {
 					u.Rights = access.Rights{{Right: web.Read}}
@@ -159,7 +160,7 @@ func (c *call) listUsers(file string) error {
 // usersFile refuses an empty name.
 func usersFile(name string) error {
 	if name == "" {
-		return withHint(usagef("no users file is named"), "--users FILE or "+usersVariable+" names it; serve takes the same")
+		return fault.Hint(fault.Usagef("no users file is named"), "--users FILE or "+usersVariable+" names it; serve takes the same")
 	}
 	return nil
 }
@@ -174,11 +175,11 @@ func (c *call) subverb(words ...string) (word, name string, err error) {
 	}
 	switch {
 	case !known:
-		return "", "", withHint(usagef("%.40q is none of %s", c.args[0], strings.Join(words, ", ")), "cutie help "+c.cmd.Name())
+		return "", "", fault.Hint(fault.Usagef("%.40q is none of %s", c.args[0], strings.Join(words, ", ")), "cutie help "+c.cmd.Name())
 	case word == "ls" && len(c.args) > 1:
-		return "", "", usagef("too many arguments: %.60q", c.args[1])
+		return "", "", fault.Usagef("too many arguments: %.60q", c.args[1])
 	case word != "ls" && len(c.args) < 2:
-		return "", "", withHint(usagef("%s wants a name", word), "cutie help "+c.cmd.Name())
+		return "", "", fault.Hint(fault.Usagef("%s wants a name", word), "cutie help "+c.cmd.Name())
 	case word != "ls":
 		name = c.args[1]
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 )
 
@@ -44,16 +45,16 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 	return c.verb(cmd, verbose|toDebug|toOutput, func(ctx context.Context) error {
 		base, err := url.Parse(c.args[1])
 		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
-			return usagef("%.80q is not the URL of a job or a job list", c.args[1])
+			return fault.Usagef("%.80q is not the URL of a job or a job list", c.args[1])
 		}
 		if *last < 1 {
-			return usagef("--last %d is not a number above 0", *last)
+			return fault.Usagef("--last %d is not a number above 0", *last)
 		}
 		u := strings.TrimSuffix(base.String(), "/")
 		s := &uwsClient{c, &http.Client{Transport: c.traced(withToken(u, http.DefaultTransport))}, u, *uploads}
 		method := strings.ToLower(c.args[0])
 		if len(*uploads) > 0 && method != "create" {
-			return usagef("--upload is of create only")
+			return fault.Usagef("--upload is of create only")
 		}
 		return s.do(ctx, method, c.args[2:], *last)
 	})
@@ -95,7 +96,7 @@ const maxUWS = 64 << 20
 
 func (s *uwsClient) do(ctx context.Context, method string, args []string, last int) error {
 	if most := map[string]int{"create": len(args), "result": 1}[method]; len(args) > most {
-		return usagef("too many arguments for %s: %.60q", method, args[most])
+		return fault.Usagef("too many arguments for %s: %.60q", method, args[most])
 	}
 	switch method {
 	case "list":
@@ -124,7 +125,7 @@ func (s *uwsClient) do(ctx context.Context, method string, args []string, last i
 	case "result":
 		return s.result(ctx, args)
 	}
-	return usagef("%.40q is none of list, create, show, run, abort, delete, wait, result", method)
+	return fault.Usagef("%.40q is none of list, create, show, run, abort, delete, wait, result", method)
 }
 
 func (s *uwsClient) list(ctx context.Context, last int) error {
@@ -148,7 +149,7 @@ func (s *uwsClient) create(ctx context.Context, args []string) error {
 	for _, a := range args {
 		name, value, ok := strings.Cut(a, "=")
 		if !ok || name == "" {
-			return usagef("%.60q is not NAME=VALUE", a)
+			return fault.Usagef("%.60q is not NAME=VALUE", a)
 		}
 		form.Add(name, value)
 	}
@@ -220,7 +221,7 @@ func (s *uwsClient) result(ctx context.Context, args []string) error {
 	}
 	at := slices.IndexFunc(j.Results, func(r uwsResult) bool { return r.ID == args[0] })
 	if at < 0 {
-		return about(args[0], queuefs.ErrNoResult)
+		return fault.About(args[0], queuefs.ErrNoResult)
 	}
 	base, _ := url.Parse(s.url)
 	ref, err := base.Parse(j.Results[at].Href)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 )
 
@@ -85,7 +86,7 @@ func (s *uwsClient) send(ctx context.Context, web *http.Client, method, where st
 	err = errors.New(why)
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		err = fmt.Errorf("%w: %s", errRefused, why)
+		err = fmt.Errorf("%w: %s", fault.ErrRefused, why)
 	case http.StatusNotFound:
 		err = queuefs.ErrNoJob
 	}
@@ -108,7 +109,7 @@ func (s *uwsClient) parts(form url.Values) (body io.Reader, mediaType string, en
 		name, path, ok := strings.Cut(u, "=")
 		if !ok || name == "" || path == "" {
 			closeFiles()
-			return nil, "", nil, usagef("--upload %.60q is not NAME=FILE", u)
+			return nil, "", nil, fault.Usagef("--upload %.60q is not NAME=FILE", u)
 		}
 		f, err := os.Open(path)
 		if err != nil {

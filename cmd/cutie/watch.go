@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/rest"
 )
 
@@ -46,11 +47,11 @@ cutie watch jobs --from 1 --count 1 --kind submit -t json`,
 	return c.verb(cmd, atTarget|withForm, func(ctx context.Context) error {
 		switch {
 		case c.form != "" && !strings.EqualFold(c.form, "json"):
-			return withHint(usagef("events have no response form %.40q", c.form), "-t json, or no -t")
+			return fault.Hint(fault.Usagef("events have no response form %.40q", c.form), "-t json, or no -t")
 		case w.events.From < 0 || w.count < 0:
-			return usagef("--from and --count are not negative")
+			return fault.Usagef("--from and --count are not negative")
 		case w.events.From > 0 && len(c.args) == 0:
-			return usagef("--from is for queues that are named")
+			return fault.Usagef("--from is for queues that are named")
 		}
 		w.json, w.people = c.form != "", terminal(c.stdout)
 		return w.run(ctx)
@@ -96,7 +97,7 @@ func (w *watcher) run(ctx context.Context) error {
 			events.Queue, events.Lost = name, w.lost
 			errs[i] = daemon.Follow(ctx, events, w.print)
 			if name != "" && ctx.Err() == nil {
-				errs[i] = about(name, errs[i])
+				errs[i] = fault.About(name, errs[i])
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 )
@@ -55,11 +56,11 @@ At the fifth attempt such a payload makes the job fail for now.`,
 	return c.verb(cmd, atTarget, func(ctx context.Context) error {
 		switch {
 		case *jobs < 1 || *jobs > 1000:
-			return usagef("-j %d is not a number from 1 to 1000", *jobs)
+			return fault.Usagef("-j %d is not a number from 1 to 1000", *jobs)
 		case w.lease < time.Second || w.lease > 24*time.Hour:
-			return usagef("--lease %v is not a time from 1s to 24h", w.lease)
+			return fault.Usagef("--lease %v is not a time from 1s to 24h", w.lease)
 		case w.grace < 0:
-			return usagef("--grace %v is no time", w.grace)
+			return fault.Usagef("--grace %v is no time", w.grace)
 		}
 		return w.run(ctx, *jobs)
 	})
@@ -94,7 +95,7 @@ func (w *worker) run(ctx context.Context, n int) (err error) {
 	}
 	// The command runs in other directories; a relative path begins here.
 	if w.program, err = exec.LookPath(w.args[1]); err != nil && !errors.Is(err, exec.ErrDot) {
-		return usagef("%.200q cannot be run: %v", w.args[1], errors.Unwrap(err))
+		return fault.Usagef("%.200q cannot be run: %v", w.args[1], errors.Unwrap(err))
 	}
 	if w.program, err = filepath.Abs(w.program); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (w *worker) run(ctx context.Context, n int) (err error) {
 	}
 	all.Wait()
 	if cause := context.Cause(ctx); cause != nil && alive.Err() == nil {
-		return about(w.queue, cause)
+		return fault.About(w.queue, cause)
 	}
 	return nil
 }
@@ -160,7 +161,7 @@ func final(err error) bool {
 	if e := (*web.Error)(nil); errors.As(err, &e) {
 		return e.Status < 500 && e.Status != 429
 	}
-	return errors.Is(err, errRefused) || errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName)
+	return errors.Is(err, fault.ErrRefused) || errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName)
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -1,4 +1,4 @@
-package main
+package fault
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 func TestReasonIsSaidOnce(t *testing.T) {
 	space, write := queuefs.ErrNoSpace, errors.New("queue jobs: index: write x: no space left on device")
 	for want, err := range map[string]error{
-		"jobs: no space left for the queue; " + write.Error(): errors.Join(about("jobs", space), errors.Join(space, write)),
+		"jobs: no space left for the queue; " + write.Error(): errors.Join(About("jobs", space), errors.Join(space, write)),
 		"a: b; c; b: d": errors.Join(errors.New("a: b"), errors.New("c"), errors.New("b: d"), errors.New("c")),
 		"ab; b":         errors.Join(errors.New("ab"), errors.New("b")),
 	} {
