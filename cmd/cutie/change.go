@@ -143,7 +143,7 @@ func (c *call) changeJobs(cmd *cobra.Command, done string, operation func() (bul
 		if !many {
 			return c.eachJob(ctx, how, do)
 		}
-		if c.form != "" || c.output != "" {
+		if c.form != "" || c.Out.Name != "" {
 			return fault.Usagef("--response-form and --output are for jobs that are named")
 		}
 		if err := selector.parse(); err != nil {
@@ -174,7 +174,7 @@ func (c *call) eachJob(ctx context.Context, how manner, do change) error {
 		}
 		base := state.NewBase(service.BaseURI)
 		done, first := 0, error(nil)
-		err = c.write(screenOf(c.stdout), func(w io.Writer) error {
+		err = c.Out.Text(func(w io.Writer) error {
 			out := bufio.NewWriterSize(w, 1<<20)
 			for _, id := range ids {
 				j, err := do(t, ctx, queue, id)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 	"cutie/queuefs"
 )
 
@@ -59,7 +60,7 @@ func (c *call) check(o queuefs.CheckOptions) error {
 	}
 	fmt.Fprintf(&b, "%d queues, %d jobs, %d octets of payload, %d mended, %d problems\n",
 		r.Queues, r.Jobs, r.Octets, len(r.Mended), len(r.Problems))
-	if _, err := io.WriteString(screenOf(c.stdout), b.String()); err != nil {
+	if _, err := io.WriteString(output.Screen(c.Out.Stdout), b.String()); err != nil {
 		return err
 	}
 	if len(r.Problems) > 0 && !o.Repair {

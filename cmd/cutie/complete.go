@@ -32,7 +32,7 @@ bash needs the package bash-completion.
 		Example: `cutie completion bash`,
 	}
 	return c.verb(cmd, 0, func(context.Context) error {
-		root, out := cmd.Root(), c.stdout
+		root, out := cmd.Root(), c.Out.Stdout
 		switch strings.ToLower(c.args[0]) {
 		case "bash":
 			return root.GenBashCompletionV2(out, true)

@@ -58,8 +58,8 @@ cutie cull jobs --size 1000`,
 }
 
 func (c *call) cull(ctx context.Context, t *target, o queuefs.CullOptions, quiet bool) (err error) {
-	l := c.listing("QUEUE", "JOB", "STATUS", "SIZE", "LAST EVENT")
-	defer l.discard()
+	l := c.Out.Table("QUEUE", "JOB", "STATUS", "SIZE", "LAST EVENT")
+	defer l.Discard()
 	n, octets, more := 0, int64(0), true
 	var kept []queuefs.Kept
 	for more && err == nil {
@@ -69,7 +69,7 @@ func (c *call) cull(ctx context.Context, t *target, o queuefs.CullOptions, quiet
 		}
 		for _, j := range done.Culled {
 			if !quiet {
-				err = errors.Join(err, l.row(j.Queue, j.Job.String(), j.Status.String(), l.size(j.Size), l.date(j.At)))
+				err = errors.Join(err, l.Row(j.Queue, j.Job.String(), j.Status.String(), l.Size(j.Size), l.Date(j.At)))
 			}
 			octets += j.Size
 		}
@@ -86,7 +86,7 @@ func (c *call) cull(ctx context.Context, t *target, o queuefs.CullOptions, quiet
 		return err
 	}
 	if n > 0 {
-		err = errors.Join(err, l.end()) // the removed jobs are listed even then
+		err = errors.Join(err, l.End()) // the removed jobs are listed even then
 	}
 	how := "culled"
 	switch {

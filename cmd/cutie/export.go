@@ -122,6 +122,6 @@ func (c *call) printExported(x destination.Result) error {
 	if x.Moved > 0 {
 		text += fmt.Sprintf(", %d files moved on", x.Moved)
 	}
-	_, err := fmt.Fprintln(c.stdout, text)
+	_, err := fmt.Fprintln(c.Out.Stdout, text)
 	return err
 }

@@ -43,11 +43,11 @@ printed on standard error after the identifier of the job.`,
 cutie get jobs --wait=30 -v
 cutie get jobs --lease=10m -o job`,
 	}
-	var files partFiles
+	var sidecar, token string
 	flags := cmd.Flags()
-	flags.StringVar(&files.sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	flags.StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
 	lease := flags.String("lease", "", "hand the job out for this `time`, such as 10m, up to 24h")
-	flags.StringVar(&files.lease, "lease-out", "", "write the token of the lease to `file`")
+	flags.StringVar(&token, "lease-out", "", "write the token of the lease to `file`")
 	wait := flags.String("wait", "", "wait for a job, this many `seconds` or without an end")
 	flags.Lookup("wait").NoOptDefVal = "forever"
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
@@ -59,11 +59,11 @@ cutie get jobs --lease=10m -o job`,
 		if err != nil {
 			return err
 		}
-		whole, err := c.asMessage(files)
+		whole, err := c.asMessage(sidecar)
 		if err != nil {
 			return err
 		}
-		return c.deliver(ctx, files, limit, true, func(t *target, queue string, left time.Duration) (*rest.Delivery, error) {
+		return c.deliver(ctx, sidecar, token, limit, true, func(t *target, queue string, left time.Duration) (*rest.Delivery, error) {
 			switch {
 			case whole:
 				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
@@ -86,18 +86,18 @@ that of cutie get.`,
 		Example: `cutie peek jobs
 cutie peek jobs j000000000001 -o copy`,
 	}
-	var files partFiles
-	cmd.Flags().StringVar(&files.sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	var sidecar string
+	cmd.Flags().StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
 		job := ""
 		if len(c.args) > 1 {
 			job = c.args[1]
 		}
-		whole, err := c.asMessage(files)
+		whole, err := c.asMessage(sidecar)
 		if err != nil {
 			return err
 		}
-		return c.deliver(ctx, files, 0, false, func(t *target, queue string, _ time.Duration) (*rest.Delivery, error) {
+		return c.deliver(ctx, sidecar, "", 0, false, func(t *target, queue string, _ time.Duration) (*rest.Delivery, error) {
 			if len(c.args) > 1 {
 				if err := mayExist(ctx, t, queue, job); err != nil {
 					return nil, err
@@ -113,13 +113,13 @@ cutie peek jobs j000000000001 -o copy`,
 
 // asMessage reports whether -t asks for a job as a message with all its parts
 // (Cutie 0.3, 5.6), the only form of a job.
-func (c *call) asMessage(p partFiles) (bool, error) {
+func (c *call) asMessage(sidecar string) (bool, error) {
 	switch {
 	case c.form == "":
 		return false, nil
 	case !strings.EqualFold(c.form, "multipart") && !strings.EqualFold(c.form, "multipart/form-data"):
 		return false, fault.Hint(fault.Usagef("a job has no response form %.40q", c.form), "-t multipart, or without -t the payload alone; cutie show prints states")
-	case p.sidecar != "":
+	case sidecar != "":
 		return false, fault.Usagef("--sidecar-out is for the payload alone, a message has the sidecar in it")
 	}
 	return true, nil
@@ -191,16 +191,16 @@ func (p pulled) Close() error {
 
 // deliver writes a job to the files of the options. It makes the files first,
 // so that no job is taken without a place to put it.
-func (c *call) deliver(ctx context.Context, p partFiles, limit time.Duration, consumes bool, take taker) (err error) {
+func (c *call) deliver(ctx context.Context, sidecar, token string, limit time.Duration, consumes bool, take taker) (err error) {
 	queue, err := c.queueArg()
 	if err != nil {
 		return err
 	}
-	o, err := p.make(c.output)
+	o, err := c.Out.Job(sidecar, token)
 	if err != nil {
 		return err
 	}
-	defer o.discard()
+	defer o.Discard()
 	t, d, err := c.await(ctx, queue, limit, take)
 	if err != nil {
 		if errors.Is(err, queuefs.ErrNoJob) && len(c.args) > 1 {
@@ -213,17 +213,16 @@ func (c *call) deliver(ctx context.Context, p partFiles, limit time.Duration, co
 	if d.Lease != "" {
 		lease = fmt.Sprintf(": lease %s until %s", d.Lease, queuefs.FormatTime(d.Expires))
 	}
-	if err := errors.Join(o.store(d, c.stdout, consumes), d.Body.Close()); err != nil {
+	if err := errors.Join(o.Store(d, consumes), d.Body.Close()); err != nil {
 		err = fault.AboutJob(queue, d.Job, err)
 		if consumes {
 			err = fault.Hint(err, fmt.Sprintf("the job is consumed%s; cutie requeue %s %s puts it back", lease, queue, d.Job))
 		}
 		return err
 	}
-	switch {
-	case lease != "" && o.lease == nil && o.beside("lease") == "":
+	if lease != "" && !o.HasLease() {
 		c.warnf("%s: %s%s", queue, d.Job, lease)
-	default:
+	} else {
 		c.sayf("%s: %s", queue, d.Job)
 	}
 	return nil

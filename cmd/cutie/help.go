@@ -57,7 +57,7 @@ cutie help --man put -o put.1`,
 		about := cmd.Root()
 		if len(c.args) > 0 {
 			if t, ok := findTopic(c.args[0]); ok && !*man && !*quiet && c.form == "" {
-				return c.emit([]byte("cutie " + t.name + ": " + t.summary + "\n\n" + t.text))
+				return c.Out.Emit([]byte("cutie " + t.name + ": " + t.summary + "\n\n" + t.text))
 			}
 			if about = find(cmd.Root(), c.args[0]); about == nil {
 				return unknown(cmd.Root(), c.args[0])
@@ -67,7 +67,7 @@ cutie help --man put -o put.1`,
 		case *quiet && (len(c.args) > 0 || *man || c.form != ""), *man && c.form != "":
 			return fault.Usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
 		case *quiet:
-			return c.emit(lines(names(cmd.Root())))
+			return c.Out.Lines(names(cmd.Root()))
 		case *man:
 			return c.manual(about)
 		}
@@ -88,7 +88,7 @@ func names(root *cobra.Command) (all []string) {
 // given (Cutie 0.3, 5.1).
 func (c *call) explain(cmd *cobra.Command) error {
 	if c.form == "" {
-		return c.emit([]byte(helpText(cmd)))
+		return c.Out.Emit([]byte(helpText(cmd)))
 	}
 	form, err := c.responseForm()
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *call) explain(cmd *cobra.Command) error {
 		}
 	}
 	d := state.OfHelp(h)
-	return c.emit(form.Append(nil, &d))
+	return c.Out.Emit(form.Append(nil, &d))
 }
 
 // method is the name in Cutie 0.3, 5 if there is one: the alias with capitals.
@@ -172,7 +172,7 @@ func (c *call) manual(cmd *cobra.Command) error {
 	text := strings.Replace(page.String(), head.Date.Format("Jan 2006"), setting("vcs.time", 10), 1)
 	text = strings.NewReplacer("[=]\n", "\n", "=\n", "\n").Replace(text)
 	text = pageOption.ReplaceAllString(text, ".TP\n$1$2\n")
-	return c.emit([]byte(nonASCII.ReplaceAllStringFunc(text, func(s string) string {
+	return c.Out.Emit([]byte(nonASCII.ReplaceAllStringFunc(text, func(s string) string {
 		return fmt.Sprintf(`\[u%04X]`, []rune(s)[0])
 	})))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 
 	"github.com/rs/zerolog"
 )
@@ -22,8 +23,8 @@ func newLog(w *os.File, level, format string) (zerolog.Logger, error) {
 	zerolog.DurationFieldUnit = time.Millisecond
 	var out io.Writer = w
 	switch {
-	case format == "console", format == "" && terminal(w):
-		out = zerolog.ConsoleWriter{Out: w, NoColor: !terminal(w), TimeFormat: "15:04:05.000"}
+	case format == "console", format == "" && output.Terminal(w):
+		out = zerolog.ConsoleWriter{Out: w, NoColor: !output.Terminal(w), TimeFormat: "15:04:05.000"}
 	case format != "json" && format != "":
 		return zerolog.Nop(), fault.Usagef("log format %.40q is neither json nor console", format)
 	}

@@ -100,7 +100,7 @@ cutie ls jobs --detail --status consumed -t json`,
 			if err != nil {
 				return err
 			}
-			return c.emit(text)
+			return c.Out.Emit(text)
 		})
 	})
 }
@@ -125,19 +125,19 @@ func (c *call) listJobs(ctx context.Context, t *target, queue string, page bulk.
 	left := page.Limit
 	switch {
 	case left < 0:
-		return c.emit(nil)
+		return c.Out.Emit(nil)
 	case left == 0:
 		left = state.DefaultJobs
 	}
 	jobs := t.Jobs
-	l := c.listing("JOB", "STATUS", "SIZE", "SUBMITTED", "NOTE", "FILENAME")
+	l := c.Out.Table("JOB", "STATUS", "SIZE", "SUBMITTED", "NOTE", "FILENAME")
 	if quiet {
-		l = &listing{call: c}
+		l = c.Out.Table()
 		if page.Submitter == "" {
 			jobs = identifiers(t)
 		}
 	}
-	defer l.discard()
+	defer l.Discard()
 	page.Limit = left + 1 // one more shows whether there are more
 	var last queuefs.JobID
 	more := false
@@ -150,15 +150,15 @@ func (c *call) listJobs(ctx context.Context, t *target, queue string, page bulk.
 		}
 		left, last = left-1, j.ID
 		if quiet {
-			err = l.row(j.ID.String())
+			err = l.Row(j.ID.String())
 		} else {
-			err = l.row(j.ID.String(), j.Status.String(), l.size(j.Size), l.date(j.Submitted), note(&j), j.Filename)
+			err = l.Row(j.ID.String(), j.Status.String(), l.Size(j.Size), l.Date(j.Submitted), note(&j), j.Filename)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	err := l.end()
+	err := l.End()
 	if err == nil && more {
 		c.warnf("%s: there are more, --after %s lists them", queue, last)
 	}
@@ -212,7 +212,7 @@ func (c *call) jobStates(ctx context.Context, t *target, form state.Form, queue 
 			c.warnf("%s: there are more, --after %s shows them", queue, next)
 		}
 	}()
-	return c.write(screenOf(c.stdout), func(w io.Writer) error {
+	return c.Out.Text(func(w io.Writer) error {
 		_, err := io.Copy(w, in)
 		return err
 	})

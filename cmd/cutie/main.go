@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 )
 
 func main() {
@@ -20,7 +21,7 @@ func main() {
 
 // run does the work of one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) int {
-	c := &call{stdin: stdin, stdout: stdout, stderr: stderr}
+	c := &call{options: environment(stdout), stdin: stdin, stderr: stderr}
 	root := c.root()
 	root.SetArgs(beforeVerb(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
@@ -38,6 +39,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	if code := fault.ExitCode(err); err == nil || code == fault.ExitEmpty && !c.verbose {
 		return code
 	}
-	fault.Report(screenOf(stderr), name, err)
+	fault.Report(output.Screen(stderr), name, err)
 	return fault.ExitCode(err)
 }

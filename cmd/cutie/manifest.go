@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -33,8 +35,8 @@ func (c *call) putManifest(ctx context.Context, o putOptions) error {
 		return err
 	}
 	return c.atQueue(ctx, func(t *target, queue string) error {
-		s := submission{call: c, target: t, queue: queue, meta: meta, show: newProgress(c.stderr, list[0].size)}
-		defer s.show.clear()
+		s := submission{call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.stderr, "submitting", list[0].size, time.Second)}
+		defer s.show.Clear()
 		u := s.upload(list[0])
 		u.Filename, u.MediaType = "", ""
 		if o.async && t.open != nil {
@@ -100,7 +102,7 @@ func (c *call) printBatch(ctx context.Context, t *target, queue, id string, form
 		return err
 	}
 	d := state.OfBatch(state.NewBase(service.BaseURI), &b)
-	return c.emit(form.Append(nil, &d))
+	return c.Out.Emit(form.Append(nil, &d))
 }
 
 // errNoBatch is the answer of a daemon, for names that a URL cannot carry.

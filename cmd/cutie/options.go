@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,10 +32,10 @@ const defaultHome = "cutie_home"
 
 // options are the values of the common options.
 type options struct {
-	home    string // directory; never empty
-	url     string // base URI of a daemon; empty for the home
-	form    string // response form as typed; empty for the verb's default
-	output  string // file for the result; empty for standard output
+	Out     output.Sink // where the result goes
+	home    string      // directory; never empty
+	url     string      // base URI of a daemon; empty for the home
+	form    string      // response form as typed; empty for the verb's default
 	verbose bool
 	debug   int // 0 to 2
 	help    bool
@@ -42,8 +43,8 @@ type options struct {
 }
 
 // environment returns the defaults from CUTIE_HOME and CUTIE_URL.
-func environment() options {
-	return options{home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), url: os.Getenv("CUTIE_URL")}
+func environment(stdout *os.File) options {
+	return options{Out: output.Sink{Stdout: stdout}, home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), url: os.Getenv("CUTIE_URL")}
 }
 
 // bind adds the options in set to cmd. The current values are the defaults.
@@ -62,7 +63,7 @@ func (o *options) bind(cmd *cobra.Command, set common) {
 		fs.StringVarP(&o.form, "response-form", "t", o.form, "`form` of the answer, such as anvl or json")
 	}
 	if set&toOutput != 0 {
-		fs.StringVarP(&o.output, "output", "o", o.output, "write the result to `file`")
+		fs.StringVarP(&o.Out.Name, "output", "o", o.Out.Name, "write the result to `file`")
 	}
 	if set&verbose != 0 {
 		fs.BoolVarP(&o.verbose, "verbose", "v", o.verbose, "say more on standard error")

@@ -14,6 +14,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 )
 
 // password asks twice for a new password on a terminal. If piped is set it reads
@@ -31,7 +32,7 @@ func (c *call) password(ctx context.Context, piped bool) (string, error) {
 		return password, nil
 	}
 	in, ok := c.stdin.(*os.File)
-	if !ok || !terminal(in) {
+	if !ok || !output.Terminal(in) {
 		return "", fault.Hint(fault.Usagef("there is no terminal to ask for a password"),
 			"--password-stdin reads it from standard input, --no-password makes a user with tokens only")
 	}

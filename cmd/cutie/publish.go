@@ -95,7 +95,7 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 		return err
 	}
 	if c.form != "" {
-		return c.emit(body)
+		return c.Out.Emit(body)
 	}
 	var p daemon.Published
 	if err := json.Unmarshal(body, &p); err != nil {
@@ -105,16 +105,16 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 }
 
 func (c *call) printPublished(p daemon.Published) error {
-	l := c.listing("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
+	l := c.Out.Table("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	for _, s := range p.Sets {
-		err := l.row(s.Queue, s.Set, number(s.Event), number(s.Cursor), number(s.LagEvents), strconv.FormatFloat(s.Lag, 'f', -1, 64),
-			strconv.Itoa(s.Open), strconv.Itoa(s.Lists), strconv.Itoa(s.Packages), strconv.Itoa(s.Dumps), l.size(s.Octets), s.Error)
+		err := l.Row(s.Queue, s.Set, number(s.Event), number(s.Cursor), number(s.LagEvents), strconv.FormatFloat(s.Lag, 'f', -1, 64),
+			strconv.Itoa(s.Open), strconv.Itoa(s.Lists), strconv.Itoa(s.Packages), strconv.Itoa(s.Dumps), l.Size(s.Octets), s.Error)
 		if err != nil {
 			return err
 		}
 	}
-	if err := l.end(); err != nil {
+	if err := l.End(); err != nil {
 		return err
 	}
 	if p.Error != "" {

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
@@ -59,7 +61,7 @@ cutie put jobs -r inbox -q`,
 	mode := fs.StringP("request-form", "T", "job", "kind of FILE: `job|batch-manifest`")
 	fs.BoolVar(&o.async, "async", false, "do not wait for a batch manifest")
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
-		if c.form == "" && c.output != "" {
+		if c.form == "" && c.Out.Name != "" {
 			return fault.Usagef("--output wants --response-form")
 		}
 		switch strings.ToLower(*mode) {
@@ -99,8 +101,8 @@ func (c *call) put(ctx context.Context, o putOptions) error {
 		return err
 	}
 	return c.atQueue(ctx, func(t *target, queue string) error {
-		s := submission{call: c, target: t, queue: queue, meta: meta, show: newProgress(c.stderr, total(list))}
-		defer s.show.clear()
+		s := submission{call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.stderr, "submitting", total(list), time.Second)}
+		defer s.show.Clear()
 		for rest := list; len(rest) > 0; {
 			var batch []payload
 			batch, rest = nextBatch(rest)
@@ -185,7 +187,7 @@ type submission struct {
 	target *target
 	queue  string
 	meta   queuefs.Meta
-	show   *progress
+	show   *output.Progress
 	done   int
 	last   string
 }
@@ -207,7 +209,7 @@ func (s *submission) upload(p payload) rest.Upload {
 				return nil, errors.New("standard input cannot be sent again")
 			}
 			begun = true
-			return s.show.count(io.NopCloser(s.stdin)), nil
+			return s.show.Count(io.NopCloser(s.stdin)), nil
 		}
 		return u
 	}
@@ -222,14 +224,14 @@ func (s *submission) upload(p payload) rest.Upload {
 		if err != nil {
 			return nil, err
 		}
-		return s.show.count(f), nil
+		return s.show.Count(f), nil
 	}
 	return u
 }
 
 // stopped adds to err how many of all files were submitted before.
 func (s *submission) stopped(all int, err error) error {
-	s.show.clear()
+	s.show.Clear()
 	if s.done > 0 {
 		err = fault.Hint(err, fmt.Sprintf("the first %d of %d files were submitted, up to %s; the others were not", s.done, all, s.last))
 	}
@@ -237,8 +239,8 @@ func (s *submission) stopped(all int, err error) error {
 }
 
 func (s *submission) print(ids ...string) error {
-	s.show.clear()
-	_, err := s.stdout.WriteString(strings.Join(ids, "\n") + "\n")
+	s.show.Clear()
+	_, err := s.Out.Stdout.WriteString(strings.Join(ids, "\n") + "\n")
 	return err
 }
 
@@ -253,5 +255,5 @@ func (s *submission) answer(ctx context.Context, form state.Form) error {
 	if err != nil {
 		return err
 	}
-	return s.emit(text)
+	return s.Out.Emit(text)
 }

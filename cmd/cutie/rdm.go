@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs/web"
@@ -157,12 +157,8 @@ func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) 
 		}
 		columns = strings.Split(q.Attributes, ",")
 	}
-	show := newProgress(r.stderr, -1)
-	if show.w != nil {
-		show.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(show.w), progressbar.OptionShowBytes(true),
-			progressbar.OptionThrottle(500*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("receiving"))
-		defer show.clear()
-	}
+	show := output.NewProgress(r.stderr, "receiving", -1, 0)
+	defer show.Clear()
 	reply, err := client.Ask(ctx, q, show)
 	if err != nil {
 		return fault.About(r.args[1], restError(err))
@@ -235,10 +231,10 @@ func (r *rdmCall) printStatus(reply *rdm.Reply) error {
 	var text strings.Builder
 	for line := range strings.Lines(html.UnescapeString(body)) {
 		if line = strings.TrimRight(line, " \r\n"); line != "" {
-			text.WriteString(oneLine(line) + "\n")
+			text.WriteString(output.OneLine(line) + "\n")
 		}
 	}
-	return r.emit([]byte(text.String()))
+	return r.Out.Emit([]byte(text.String()))
 }
 
 // restError turns the error of a server into one with an exit code.

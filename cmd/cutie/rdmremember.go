@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 	"cutie/publisher/rdm"
 	"cutie/queuefs/anvl"
 )
@@ -90,8 +91,7 @@ func (m *remembered) advance(typ rdm.Type, until, newest time.Time) error {
 		return nil
 	}
 	m.record.Set(element(typ), until.UTC().Format(http.TimeFormat))
-	file := call{options: options{output: m.name}}
-	return file.write(nil, func(w io.Writer) error {
+	return output.WriteFile(m.name, func(w io.Writer) error {
 		_, err := w.Write(anvl.AppendRecord(nil, m.record))
 		return err
 	})

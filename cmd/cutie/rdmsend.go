@@ -122,7 +122,7 @@ func (r *rdmCall) importFrom(ctx context.Context, t *target, in io.Reader) error
 	if n[soif.Delete]+n[soif.Refresh] > 0 {
 		r.warnf("passed over: %d to be deleted, %d unchanged", n[soif.Delete], n[soif.Refresh])
 	}
-	return r.emit(fmt.Appendf(nil, "%d\n", n[soif.Update]))
+	return r.Out.Emit(fmt.Appendf(nil, "%d\n", n[soif.Update]))
 }
 
 // described is a job whose payload is a description.
@@ -167,5 +167,8 @@ func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser,
 		in.Close()
 		return nil, fault.About(name, err)
 	}
-	return counted{z, in}, nil
+	return struct {
+		io.Reader
+		io.Closer
+	}{z, in}, nil
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 	"cutie/queuefs"
 )
 
@@ -59,9 +61,9 @@ func (c *call) attach(ctx context.Context, lease string, o putOptions) error {
 		return fault.Hint(err, "--name gives it another name")
 	}
 	return c.atQueue(ctx, func(t *target, queue string) error {
-		s := submission{call: c, target: t, queue: queue, meta: meta, show: newProgress(c.stderr, list[0].size)}
+		s := submission{call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.stderr, "submitting", list[0].size, time.Second)}
 		err := t.PutResult(ctx, queue, job, token, s.upload(list[0]))
-		s.show.clear()
+		s.show.Clear()
 		return fault.AboutJob(queue, job, err)
 	})
 }
@@ -105,7 +107,7 @@ func (c *call) listResults(ctx context.Context, t *target, queue, job string) er
 	for _, r := range j.Results {
 		names = append(names, r.Name)
 	}
-	return c.emit(lines(names))
+	return c.Out.Lines(names)
 }
 
 func (c *call) result(ctx context.Context, t *target, queue, job, name string) error {
@@ -113,6 +115,6 @@ func (c *call) result(ctx context.Context, t *target, queue, job, name string) e
 	if err != nil {
 		return err
 	}
-	err = c.write(c.stdout, func(w io.Writer) error { return copyBody(w, d) })
+	err = c.Out.Exact(func(w io.Writer) error { return output.CopyBody(w, d) })
 	return errors.Join(err, d.Body.Close())
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // groups are all verbs, in the order of the help text.
@@ -36,7 +36,6 @@ type call struct {
 	announced bool           // -v has named the target
 	failed    error          // of help; cobra has no way to return one
 	stdin     io.Reader
-	stdout    *os.File
 	stderr    *os.File
 }
 
@@ -45,7 +44,6 @@ type call struct {
 func (c *call) root() *cobra.Command {
 	cobra.EnableCaseInsensitive = true
 	cobra.EnableCommandSorting = false
-	c.options = environment()
 	root := &cobra.Command{
 		Use:               "cutie [OPTION…] COMMAND [ARGUMENT…]",
 		Short:             "durable queues in a directory, served and published",
@@ -67,7 +65,7 @@ func (c *call) root() *cobra.Command {
 	c.bind(root, ^common(0))
 	root.DisableFlagsInUseLine, root.DisableAutoGenTag = true, true
 	root.Flags().SetInterspersed(false)
-	root.SetOut(c.stdout)
+	root.SetOut(c.Out.Stdout)
 	root.SetErr(c.stderr)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(misuse)
@@ -189,7 +187,7 @@ func (c *call) word() string { return strings.ToLower(c.cmd.CalledAs()) }
 
 // warnf prints a line on standard error and goes on.
 func (c *call) warnf(format string, a ...any) {
-	fmt.Fprintf(screenOf(c.stderr), "cutie: %s: %s\n", c.cmd.Name(), fmt.Sprintf(format, a...))
+	fmt.Fprintf(output.Screen(c.stderr), "cutie: %s: %s\n", c.cmd.Name(), fmt.Sprintf(format, a...))
 }
 
 // sayf is warnf with -v only.
@@ -198,6 +196,3 @@ func (c *call) sayf(format string, a ...any) {
 		c.warnf(format, a...)
 	}
 }
-
-// terminal reports whether f is one.
-func terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

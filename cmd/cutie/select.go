@@ -103,7 +103,7 @@ func (c *call) bulk(ctx context.Context, t *target, queue string, how manner, o 
 			for _, id := range changed {
 				ids = append(ids, id.String())
 			}
-			_, err = c.stdout.Write(lines(ids))
+			err = c.Out.Lines(ids)
 		}
 		if err != nil {
 			if n > 0 {

@@ -91,7 +91,7 @@ func (c *call) serve(ctx context.Context, o *serveOptions) error {
 			return errors.Join(err, svc.Close())
 		}
 	}
-	o.Ready = func(base string) error { return welcome(c.stdout, svc, base) }
+	o.Ready = func(base string) error { return welcome(c.Out.Stdout, svc, base) }
 	err = daemon.Run(ctx, svc, o.Options)
 	if errors.Is(err, daemon.ErrPortInUse) {
 		return fault.Hint(err, "--listen 127.0.0.1:0 takes a free port")

@@ -116,7 +116,7 @@ func (c *call) answerQueue(ctx context.Context, change func(t *target, queue str
 	if err != nil {
 		return err
 	}
-	if c.form == "" && c.output != "" {
+	if c.form == "" && c.Out.Name != "" {
 		return fault.Usagef("--output wants --response-form")
 	}
 	return c.atQueue(ctx, func(t *target, queue string) error {
@@ -128,7 +128,7 @@ func (c *call) answerQueue(ctx context.Context, change func(t *target, queue str
 		if err != nil {
 			return err
 		}
-		return c.emit(text)
+		return c.Out.Emit(text)
 	})
 }
 

@@ -37,7 +37,7 @@ cutie soif cat fixed.soif -t json`,
 		if len(files) == 0 {
 			files = []string{"-"}
 		}
-		if *form != soifForm && word == "check" || c.output != "" && word == "check" {
+		if *form != soifForm && word == "check" || c.Out.Name != "" && word == "check" {
 			return fault.Usagef("check prints no objects")
 		}
 		each := func(*objectPrinter) error { return c.eachFile(files, c.checkSoif) }

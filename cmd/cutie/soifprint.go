@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 	"cutie/publisher/soif"
 	"cutie/queuefs/anvl"
 )
@@ -26,8 +27,8 @@ const objectForms = soifForm + "|" + jsonForm + "|" + anvlForm + "|" + tableForm
 type objectPrinter struct {
 	w       io.Writer
 	form    string
-	columns []string // of a table, after the URL; nil for a row for each attribute
-	rows    *listing // of a table
+	columns []string      // of a table, after the URL; nil for a row for each attribute
+	rows    *output.Table // of a table
 	buf     []byte
 }
 
@@ -37,7 +38,7 @@ func (c *call) printObjects(form string, columns []string, each func(*objectPrin
 	if !slices.Contains(strings.Split(objectForms, "|"), form) {
 		return fault.Usagef("form %.40q is none of %s", form, strings.ReplaceAll(objectForms, "|", ", "))
 	}
-	return c.write(screenOf(c.stdout), func(w io.Writer) error {
+	return c.Out.Text(func(w io.Writer) error {
 		p := &objectPrinter{w: w, form: form, columns: columns}
 		if form != tableForm {
 			return each(p)
@@ -46,12 +47,11 @@ func (c *call) printObjects(form string, columns []string, each func(*objectPrin
 		if columns != nil {
 			heading = append([]string{"URL"}, columns...)
 		}
-		p.rows = c.listing(heading...)
-		p.rows.w = w
+		p.rows = c.Out.TableTo(w, heading...)
 		if err := each(p); err != nil {
 			return err
 		}
-		return p.rows.end()
+		return p.rows.End()
 	})
 }
 
@@ -105,10 +105,10 @@ func (p *objectPrinter) tabulate(o *soif.Object) error {
 		for _, name := range p.columns {
 			row = append(row, cmp.Or(strings.Join(o.Values(name), ", "), "-"))
 		}
-		return p.rows.row(row...)
+		return p.rows.Row(row...)
 	}
 	for _, a := range o.Attributes {
-		if err := p.rows.row(o.Type, a.Name, a.Value); err != nil {
+		if err := p.rows.Row(o.Type, a.Name, a.Value); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ func (c *call) serviceState(ctx context.Context, list, quiet bool) error {
 		if err != nil {
 			return err
 		}
-		return c.emit(text)
+		return c.Out.Emit(text)
 	})
 }
 
@@ -72,10 +72,10 @@ func (c *call) listQueues(ctx context.Context, t *target, quiet bool) error {
 		return err
 	}
 	if quiet {
-		return c.emit(lines(s.Queues))
+		return c.Out.Lines(s.Queues)
 	}
-	l := c.listing("QUEUE", "PENDING", "CONSUMED", "DELETED", "LAST EVENT", "HELD", "LEASED", "FAILED", "STATUS")
-	defer l.discard()
+	l := c.Out.Table("QUEUE", "PENDING", "CONSUMED", "DELETED", "LAST EVENT", "HELD", "LEASED", "FAILED", "STATUS")
+	defer l.Discard()
 	for _, id := range s.Queues {
 		q, err := t.Queue(ctx, id, bulk.Filter{Limit: -1})
 		if errors.Is(err, queuefs.ErrNoQueue) {
@@ -84,13 +84,13 @@ func (c *call) listQueues(ctx context.Context, t *target, quiet bool) error {
 		if err != nil {
 			return fault.About(id, err)
 		}
-		err = l.row(id, fmt.Sprint(q.Pending), fmt.Sprint(q.Consumed), fmt.Sprint(q.Deleted), l.date(q.LastEvent),
+		err = l.Row(id, fmt.Sprint(q.Pending), fmt.Sprint(q.Consumed), fmt.Sprint(q.Deleted), l.Date(q.LastEvent),
 			fmt.Sprint(q.Held), fmt.Sprint(q.Leased), fmt.Sprint(q.Failed), queueStatus(&q))
 		if err != nil {
 			return err
 		}
 	}
-	return l.end()
+	return l.End()
 }
 
 // queueStatus is running, paused, closed, or the latter two.

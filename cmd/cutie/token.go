@@ -80,7 +80,7 @@ tokens to daemons on other machines over https only.`,
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(c.stdout, secret)
+		_, err = fmt.Fprintln(c.Out.Stdout, secret)
 		return err
 	})
 }
@@ -119,11 +119,11 @@ func (c *call) listTokens(file string) error {
 	if err != nil {
 		return err
 	}
-	l := c.listing("TOKEN", "USER", "RIGHTS", "EXPIRES")
+	l := c.Out.Table("TOKEN", "USER", "RIGHTS", "EXPIRES")
 	for _, t := range all.Tokens() {
-		if err := l.row(t.Name, t.User, t.RightsText(), t.ExpiresText()); err != nil {
+		if err := l.Row(t.Name, t.User, t.RightsText(), t.ExpiresText()); err != nil {
 			return err
 		}
 	}
-	return l.end()
+	return l.End()
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 )
 
 // refusedConn is the error of dialling where nobody listens.
@@ -114,7 +115,7 @@ func (t tracer) headers(prefix string, h http.Header) {
 	}
 	slices.Sort(lines)
 	for _, l := range lines {
-		fmt.Fprintln(screenOf(t.stderr), l)
+		fmt.Fprintln(output.Screen(t.stderr), l)
 	}
 }
 

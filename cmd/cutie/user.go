@@ -144,17 +144,17 @@ func (c *call) listUsers(file string) error {
 	for _, t := range all.Tokens() {
 		tokens[t.User] = append(tokens[t.User], t.Name)
 	}
-	l := c.listing("USER", "RIGHTS", "PASSWORD", "TOKENS")
+	l := c.Out.Table("USER", "RIGHTS", "PASSWORD", "TOKENS")
 	for _, u := range all.Users() {
 		password := "yes"
 		if u.Password == "" {
 			password = "no"
 		}
-		if err := l.row(u.Name, u.Rights.String(), password, cmp.Or(strings.Join(tokens[u.Name], ","), "-")); err != nil {
+		if err := l.Row(u.Name, u.Rights.String(), password, cmp.Or(strings.Join(tokens[u.Name], ","), "-")); err != nil {
 			return err
 		}
 	}
-	return l.end()
+	return l.End()
 }
 
 // usersFile refuses an empty name.

@@ -108,7 +108,7 @@ func (s *uwsClient) do(ctx context.Context, method string, args []string, last i
 		if err != nil {
 			return err
 		}
-		return s.emit(text)
+		return s.Out.Emit(text)
 	case "run", "abort":
 		if err := s.post(ctx, s.url+"/phase", url.Values{"PHASE": {strings.ToUpper(method)}}); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (s *uwsClient) do(ctx context.Context, method string, args []string, last i
 		if err != nil {
 			return err
 		}
-		return s.emit([]byte(j.Phase + "\n"))
+		return s.Out.Emit([]byte(j.Phase + "\n"))
 	case "delete":
 		return s.post(ctx, s.url, url.Values{"ACTION": {"DELETE"}})
 	case "wait":
@@ -141,7 +141,7 @@ func (s *uwsClient) list(ctx context.Context, last int) error {
 	for _, j := range jobs.Refs[:min(len(jobs.Refs), last)] {
 		all = append(all, strings.Join([]string{j.ID, j.Phase, j.Created, j.RunID}, "\t"))
 	}
-	return s.emit(lines(all))
+	return s.Out.Lines(all)
 }
 
 func (s *uwsClient) create(ctx context.Context, args []string) error {
@@ -173,7 +173,7 @@ func (s *uwsClient) create(ctx context.Context, args []string) error {
 	if err != nil || resp.StatusCode != http.StatusSeeOther {
 		return fmt.Errorf("%s: answered with %s and no job", s.url, resp.Status)
 	}
-	return s.emit([]byte(at.String() + "\n"))
+	return s.Out.Emit([]byte(at.String() + "\n"))
 }
 
 // waitAtOnce is the wait of one request in seconds.
@@ -190,7 +190,7 @@ func (s *uwsClient) wait(ctx context.Context) error {
 		}
 		switch j.Phase {
 		case "COMPLETED", "ERROR", "ABORTED", "ARCHIVED":
-			if err := s.emit([]byte(j.Phase + "\n")); err != nil {
+			if err := s.Out.Emit([]byte(j.Phase + "\n")); err != nil {
 				return err
 			}
 			if j.Phase != "COMPLETED" {
@@ -217,7 +217,7 @@ func (s *uwsClient) result(ctx context.Context, args []string) error {
 		for _, r := range j.Results {
 			names = append(names, r.ID)
 		}
-		return s.emit(lines(names))
+		return s.Out.Lines(names)
 	}
 	at := slices.IndexFunc(j.Results, func(r uwsResult) bool { return r.ID == args[0] })
 	if at < 0 {
@@ -233,7 +233,7 @@ func (s *uwsClient) result(ctx context.Context, args []string) error {
 		return err
 	}
 	defer resp.Body.Close()
-	return s.write(s.stdout, func(w io.Writer) error {
+	return s.Out.Exact(func(w io.Writer) error {
 		_, err := io.Copy(w, resp.Body)
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 func versionVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "print the version", Example: "cutie version"}
 	return c.verb(cmd, 0, func(context.Context) error {
-		_, err := fmt.Fprintln(c.stdout, versionLine())
+		_, err := fmt.Fprintln(c.Out.Stdout, versionLine())
 		return err
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 	"cutie/queuefs/rest"
 )
 
@@ -53,7 +54,7 @@ cutie watch jobs --from 1 --count 1 --kind submit -t json`,
 		case w.events.From > 0 && len(c.args) == 0:
 			return fault.Usagef("--from is for queues that are named")
 		}
-		w.json, w.people = c.form != "", terminal(c.stdout)
+		w.json = c.form != ""
 		return w.run(ctx)
 	})
 }
@@ -64,9 +65,9 @@ const maxWatched = 100
 // A watcher prints the events of one or more streams.
 type watcher struct {
 	*call
-	events       rest.Events
-	count        int // 0: no end
-	json, people bool
+	events rest.Events
+	count  int // 0: no end
+	json   bool
 
 	mu   sync.Mutex // one line at a time
 	seen int
@@ -131,7 +132,7 @@ func (w *watcher) print(kind string, data []byte) error {
 	}
 	line, err := w.line(kind, data)
 	if err == nil {
-		_, err = screenOf(w.stdout).Write(line)
+		_, err = output.Screen(w.Out.Stdout).Write(line)
 	}
 	if err != nil || kind == resetKind {
 		return err
@@ -167,26 +168,19 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("event %s: %w", kind, err)
 	}
-	l := listing{call: w.call, people: w.people}
+	f := w.Out.Format()
 	at := e.Time
 	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
-		at = l.date(t)
+		at = f.Date(t)
 	}
 	if e.Job == "" {
 		e.Job = "queue-info.txt"
 	}
-	fields := []string{at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), l.size(e.Size), cmp.Or(e.Type, "-")}
-	if w.people {
-		r := fields
-		for i, f := range r {
-			r[i] = printable(f)
-		}
+	r := f.Fields(at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), f.Size(e.Size), cmp.Or(e.Type, "-"))
+	if f.People {
 		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], moved(r[5], r[6])), nil
 	}
-	for i, f := range fields {
-		fields[i] = oneLine(f)
-	}
-	return []byte(strings.Join(fields, "\t") + "\n"), nil
+	return []byte(strings.Join(r, "\t") + "\n"), nil
 }
 
 // moved tells where a job went, or where it is.

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"crypto/rand"
@@ -12,17 +12,17 @@ import (
 	"cutie/cmd/cutie/fault"
 )
 
-// A result is a file being written. It appears whole at Commit, or not at all. An
+// A File is an output file being written. It appears whole at Commit, or not at all. An
 // existing device, pipe or symbolic link is written to instead.
-type result struct {
+type File struct {
 	*os.File
 	name string
 	temp string // "" when written in place
 }
 
-// createResult begins a result. It fails before a job is taken from a queue if the
-// directory cannot be written to.
-func createResult(name string) (*result, error) {
+// Create begins a file. It fails now, and not at Commit, if the directory cannot be
+// written to.
+func Create(name string) (*File, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil, fault.Usagef("%s is a directory, an output file is wanted", name)
 	}
@@ -32,7 +32,7 @@ func createResult(name string) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &result{f, name, ""}, nil
+		return &File{f, name, ""}, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -46,11 +46,11 @@ func createResult(name string) (*result, error) {
 		}
 		return nil, err
 	}
-	return &result{f, name, temp}, nil
+	return &File{f, name, temp}, nil
 }
 
-// Commit gives the result its name. It is on stable storage then.
-func (r *result) Commit() error {
+// Commit gives the file its name. It is on stable storage then.
+func (r *File) Commit() error {
 	if r.temp == "" {
 		return r.Close()
 	}
@@ -64,44 +64,23 @@ func (r *result) Commit() error {
 	return nil
 }
 
-// Discard removes a result before Commit.
-func (r *result) Discard() {
+// Discard removes a file before Commit, and does nothing after it.
+func (r *File) Discard() {
 	r.Close()
 	if r.temp != "" {
 		os.Remove(r.temp)
 	}
 }
 
-// write writes a result to the output file, or to the given writer if there is
-// none.
-func (c *call) write(to io.Writer, write func(io.Writer) error) error {
-	if c.output == "" {
-		return write(to)
-	}
-	r, err := createResult(c.output)
+// WriteFile writes a file as a whole.
+func WriteFile(name string, write func(io.Writer) error) error {
+	f, err := Create(name)
 	if err != nil {
 		return err
 	}
-	if err := write(r); err != nil {
-		r.Discard()
+	if err := write(f); err != nil {
+		f.Discard()
 		return err
 	}
-	return r.Commit()
-}
-
-// emit writes a whole text to the output file, or to standard output.
-func (c *call) emit(text []byte) error {
-	return c.write(screenOf(c.stdout), func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
-}
-
-// lines puts each word on a line.
-func lines(words []string) []byte {
-	var b []byte
-	for _, w := range words {
-		b = append(append(b, w...), '\n')
-	}
-	return b
+	return f.Commit()
 }

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"fmt"
@@ -6,16 +6,17 @@ import (
 	"os"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
-// Text from outside may hold control characters, or may reverse text on a screen.
-// A terminal gets these characters escaped; files and pipes get exact text.
-// Payloads and results are exact everywhere.
+// Terminal reports whether f is one.
+func Terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// screenOf returns a writer of text to f. An incomplete character at the end
-// waits for the rest.
-func screenOf(f *os.File) io.Writer {
-	if terminal(f) {
+// Screen returns a writer of text to f. On a terminal an incomplete character at the
+// end waits for the rest.
+func Screen(f *os.File) io.Writer {
+	if Terminal(f) {
 		return &screen{w: f}
 	}
 	return f
