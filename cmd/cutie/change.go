@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
@@ -40,7 +41,7 @@ code 5).` + manyJobs,
 cutie rm jobs --older 30d -n`,
 	}
 	return c.changeJobs(cmd, "deleted", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "delete"}, (*target).Delete
+		return bulk.Operation{Method: "delete"}, (*target.Target).Delete
 	})
 }
 
@@ -58,9 +59,9 @@ cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")
 	return c.changeJobs(cmd, "requeued", func() (bulk.Operation, change) {
 		if *end {
-			return bulk.Operation{Method: "requeue", End: true}, (*target).RequeueEnd
+			return bulk.Operation{Method: "requeue", End: true}, (*target.Target).RequeueEnd
 		}
-		return bulk.Operation{Method: "requeue"}, (*target).Requeue
+		return bulk.Operation{Method: "requeue"}, (*target.Target).Requeue
 	})
 }
 
@@ -77,7 +78,7 @@ cutie hold jobs --submitter 'curl/7.88.1' -n`,
 	}
 	why := cmd.Flags().String("reason", "", "`text` with the reason")
 	return c.changeJobs(cmd, "held", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "hold", Reason: *why}, func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return bulk.Operation{Method: "hold", Reason: *why}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Hold(ctx, queue, job, *why)
 		}
 	})
@@ -93,7 +94,7 @@ func releaseVerb(c *call) *cobra.Command {
 cutie release jobs --held`,
 	}
 	return c.changeJobs(cmd, "released", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "release"}, (*target).Release
+		return bulk.Operation{Method: "release"}, (*target.Target).Release
 	})
 }
 
@@ -113,14 +114,14 @@ be aborted (exit code 5). The answers are those of cutie rm.`,
 	fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	why := fs.String("reason", "", "`text` with the reason")
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
-		return c.eachJob(ctx, how, func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return c.eachJob(ctx, how, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Abort(ctx, queue, job, *why)
 		})
 	})
 }
 
 // A change changes a job and returns it.
-type change func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error)
+type change func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error)
 
 // A manner is how a verb reports the jobs it has changed.
 type manner struct {
@@ -149,7 +150,7 @@ func (c *call) changeJobs(cmd *cobra.Command, done string, operation func() (bul
 		if err := selector.parse(); err != nil {
 			return err
 		}
-		return c.atQueue(ctx, func(t *target, queue string) error { return c.bulk(ctx, t, queue, how, selector, op) })
+		return c.atQueue(ctx, func(t *target.Target, queue string) error { return c.bulk(ctx, t, queue, how, selector, op) })
 	})
 }
 
@@ -167,7 +168,7 @@ func (c *call) eachJob(ctx context.Context, how manner, do change) error {
 		return err
 	}
 	states := how.done == "" || c.form != "" || len(c.args) == 2 && c.args[1] != "-"
-	return c.atQueue(ctx, func(t *target, queue string) error {
+	return c.atQueue(ctx, func(t *target.Target, queue string) error {
 		service, err := t.Service(ctx)
 		if err != nil {
 			return err

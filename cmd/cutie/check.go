@@ -10,6 +10,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
@@ -43,13 +44,13 @@ cutie check --repair archive`,
 }
 
 func (c *call) check(o queuefs.CheckOptions) error {
-	dir := c.home
+	dir := c.Home
 	if len(c.args) > 0 {
 		dir = c.args[0]
 	}
 	r, err := queuefs.Check(dir, o)
 	if err != nil {
-		return homeHint(dir, err)
+		return target.HomeHint(dir, err)
 	}
 	var b strings.Builder
 	for _, p := range r.Mended {

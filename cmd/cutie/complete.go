@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -122,7 +118,7 @@ func (c *call) completeArgument(cmd *cobra.Command, args []string, typed string)
 		}
 	case strings.HasPrefix(name, "QUEUE"):
 		if c.cmd = cmd; c.checkCommon(atTarget) == nil {
-			all = c.queueNames(cmd.Context())
+			all = c.QueueNames(cmd.Context())
 		}
 	case strings.Contains(name, "|") && strings.ToLower(name) == name:
 		all = strings.Split(name, "|")
@@ -135,44 +131,4 @@ func startingWith(all []string, typed string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool {
 		return len(s) < len(typed) || !strings.EqualFold(s[:len(typed)], typed)
 	})
-}
-
-// completionLimit is how long a daemon may take to send the names of its
-// queues.
-const completionLimit = 500 * time.Millisecond
-
-// queueNames asks a daemon for the names of its queues. A home without one is
-// not opened; its list is read.
-func (c *call) queueNames(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, completionLimit)
-	defer cancel()
-	daemon, err := c.daemon(ctx)
-	if err != nil {
-		return nil
-	}
-	if daemon == nil {
-		return listedQueues(c.home)
-	}
-	defer daemon.Close()
-	s, _ := daemon.Service(ctx)
-	return s.Queues
-}
-
-// listedQueues reads queues.txt of a home (Cutie 0.3, 6.3).
-func listedQueues(home string) (names []string) {
-	f, err := os.Open(filepath.Join(home, "queues.txt"))
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(text)) {
-		if id, err := queuefs.CleanQueueID(strings.TrimSpace(line)); err == nil && !strings.HasPrefix(line, "#") {
-			names = append(names, id)
-		}
-	}
-	return names
 }

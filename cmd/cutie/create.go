@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
@@ -40,6 +41,6 @@ Prints nothing; with -t it prints the state of the queue.`,
 		if info.ID, err = queuefs.CleanQueueID(info.Identifier); err != nil {
 			return err
 		}
-		return c.answerQueue(ctx, func(t *target, _ string) (state.Queue, error) { return t.CreateQueue(ctx, info) })
+		return c.answerQueue(ctx, func(t *target.Target, _ string) (state.Queue, error) { return t.CreateQueue(ctx, info) })
 	})
 }

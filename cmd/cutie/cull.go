@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
@@ -53,11 +54,11 @@ cutie cull jobs --size 1000`,
 				return err
 			}
 		}
-		return c.at(ctx, func(t *target) error { return c.cull(ctx, t, o, *quiet) })
+		return c.at(ctx, func(t *target.Target) error { return c.cull(ctx, t, o, *quiet) })
 	})
 }
 
-func (c *call) cull(ctx context.Context, t *target, o queuefs.CullOptions, quiet bool) (err error) {
+func (c *call) cull(ctx context.Context, t *target.Target, o queuefs.CullOptions, quiet bool) (err error) {
 	l := c.Out.Table("QUEUE", "JOB", "STATUS", "SIZE", "LAST EVENT")
 	defer l.Discard()
 	n, octets, more := 0, int64(0), true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os/signal"
 	"syscall"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/publisher/destination"
 )
 
@@ -57,22 +57,22 @@ func (c *call) export(ctx context.Context, o exportOptions) (err error) {
 		return fault.Usagef("--every is 100ms or more")
 	}
 	if o.baseURI != "" {
-		if o.baseURI, err = cleanBase(o.baseURI); err != nil {
+		if o.baseURI, err = target.CleanBase(o.baseURI); err != nil {
 			return err
 		}
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	s, err := c.source(ctx)
+	s, err := c.Source(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if o.follow && s.open != nil {
-		return fault.Hint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.home), "cutie serve --home "+c.home)
+	if o.follow && s.Local() {
+		return fault.Hint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.Home), "cutie serve --home "+c.Home)
 	}
-	e := &destination.Mirror{Client: &http.Client{Transport: s.sent}, Source: s.base, Dir: c.args[0], BaseURI: o.baseURI,
-		Resources: o.resources, Robots: o.robots, Home: s.home}
+	e := &destination.Mirror{Client: s.HTTP, Source: s.Base, Dir: c.args[0], BaseURI: o.baseURI,
+		Resources: o.resources, Robots: o.robots, Home: s.Home}
 	done, err := e.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", e.Dir, err)

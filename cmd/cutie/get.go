@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
@@ -63,7 +64,7 @@ cutie get jobs --lease=10m -o job`,
 		if err != nil {
 			return err
 		}
-		return c.deliver(ctx, sidecar, token, limit, true, func(t *target, queue string, left time.Duration) (*rest.Delivery, error) {
+		return c.deliver(ctx, sidecar, token, limit, true, func(t *target.Target, queue string, left time.Duration) (*rest.Delivery, error) {
 			switch {
 			case whole:
 				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
@@ -97,7 +98,7 @@ cutie peek jobs j000000000001 -o copy`,
 		if err != nil {
 			return err
 		}
-		return c.deliver(ctx, sidecar, "", 0, false, func(t *target, queue string, _ time.Duration) (*rest.Delivery, error) {
+		return c.deliver(ctx, sidecar, "", 0, false, func(t *target.Target, queue string, _ time.Duration) (*rest.Delivery, error) {
 			if len(c.args) > 1 {
 				if err := mayExist(ctx, t, queue, job); err != nil {
 					return nil, err
@@ -163,10 +164,10 @@ func parseSeconds(s string) (time.Duration, error) {
 }
 
 // A taker gets a job from a queue; it may wait for one as long as left.
-type taker func(t *target, queue string, left time.Duration) (*rest.Delivery, error)
+type taker func(t *target.Target, queue string, left time.Duration) (*rest.Delivery, error)
 
 // takeOne takes one job with a lease.
-func takeOne(ctx context.Context, t *target, queue string, lease, wait time.Duration) (*rest.Delivery, error) {
+func takeOne(ctx context.Context, t *target.Target, queue string, lease, wait time.Duration) (*rest.Delivery, error) {
 	next, stop := iter.Pull2(t.Take(ctx, queue, queuefs.Take{Max: 1, Lease: lease}, wait))
 	d, err, ok := next()
 	if !ok || err != nil {
@@ -233,14 +234,14 @@ func (c *call) deliver(ctx context.Context, sidecar, token string, limit time.Du
 const betweenTakes = time.Second
 
 // await takes a job, and tries again until limit is over.
-func (c *call) await(ctx context.Context, queue string, limit time.Duration, take taker) (*target, *rest.Delivery, error) {
+func (c *call) await(ctx context.Context, queue string, limit time.Duration, take taker) (*target.Target, *rest.Delivery, error) {
 	for start := time.Now(); ; {
-		t, err := c.target(ctx)
+		t, err := c.Find(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		wait := max(0, limit-time.Since(start))
-		if t.open != nil {
+		if t.Local() {
 			wait = 0 // nobody else can submit to it
 		}
 		d, err := take(t, queue, wait)

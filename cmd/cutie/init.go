@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
@@ -33,13 +34,13 @@ cutie create adds them.`,
 	flags.StringVar(&info.BaseURI, "base-uri", "", "`URI` at which clients will reach it")
 	flags.StringVar(&info.SupportURI, "support-uri", "", "`URI` for questions, such as mailto:someone@example.org")
 	return c.verb(cmd, atHome, func(context.Context) error {
-		dir := c.home
+		dir := c.Home
 		if len(c.args) > 0 {
 			dir = c.args[0]
 		}
 		if info.BaseURI != "" {
 			var err error
-			if info.BaseURI, err = cleanBase(info.BaseURI); err != nil {
+			if info.BaseURI, err = target.CleanBase(info.BaseURI); err != nil {
 				return err
 			}
 		}

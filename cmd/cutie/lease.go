@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
@@ -38,7 +39,7 @@ lease that has ended, or whose job has another consumer by now, cannot be extend
 		if err != nil {
 			return err
 		}
-		return c.eachJob(ctx, manner{"extended", *quiet}, func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return c.eachJob(ctx, manner{"extended", *quiet}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Extend(ctx, queue, job, token, *length)
 		})
 	})
@@ -79,7 +80,7 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 		if err != nil {
 			return err
 		}
-		do := func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		do := func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Conclude(ctx, queue, job, token, r)
 		}
 		switch what {
@@ -88,7 +89,7 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 		case "error":
 			r.Outcome = queuefs.Failed
 		case "released":
-			do = func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			do = func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 				return t.Return(ctx, queue, job, token, r.Message)
 			}
 		case "":

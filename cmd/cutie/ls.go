@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
@@ -89,7 +90,7 @@ cutie ls jobs --detail --status consumed -t json`,
 		if err != nil {
 			return err
 		}
-		return c.atQueue(ctx, func(t *target, queue string) error {
+		return c.atQueue(ctx, func(t *target.Target, queue string) error {
 			switch {
 			case list:
 				return c.listJobs(ctx, t, queue, page, *quiet)
@@ -121,7 +122,7 @@ func parseStates(status, outcome string) (s queuefs.Status, o queuefs.Outcome, e
 
 // listJobs prints a line for each job as it comes; long lists need no more memory
 // than short ones.
-func (c *call) listJobs(ctx context.Context, t *target, queue string, page bulk.Filter, quiet bool) error {
+func (c *call) listJobs(ctx context.Context, t *target.Target, queue string, page bulk.Filter, quiet bool) error {
 	left := page.Limit
 	switch {
 	case left < 0:
@@ -166,7 +167,7 @@ func (c *call) listJobs(ctx context.Context, t *target, queue string, page bulk.
 }
 
 // identifiers is like [rest.Client.Jobs], but reads no job files.
-func identifiers(t *target) func(context.Context, string, bulk.Filter) iter.Seq2[queuefs.Job, error] {
+func identifiers(t *target.Target) func(context.Context, string, bulk.Filter) iter.Seq2[queuefs.Job, error] {
 	return func(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[queuefs.Job, error] {
 		return func(yield func(queuefs.Job, error) bool) {
 			for left, more := page.Limit, true; left > 0 && more; {
@@ -202,7 +203,7 @@ func note(j *queuefs.Job) string {
 }
 
 // jobStates prints the states of a page of jobs as they come.
-func (c *call) jobStates(ctx context.Context, t *target, form state.Form, queue string, page bulk.Filter) (err error) {
+func (c *call) jobStates(ctx context.Context, t *target.Target, form state.Form, queue string, page bulk.Filter) (err error) {
 	in, next, err := t.JobStates(ctx, form, queue, page)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ func main() {
 // run does the work of one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) int {
 	c := &call{options: environment(stdout), stdin: stdin, stderr: stderr}
+	c.Warn, c.Say, c.Stderr = c.warnf, c.sayf, output.Screen(stderr)
 	root := c.root()
 	root.SetArgs(beforeVerb(root, args))
 	cmd, err := root.ExecuteContextC(ctx)

@@ -10,6 +10,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -34,13 +35,13 @@ func (c *call) putManifest(ctx context.Context, o putOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.atQueue(ctx, func(t *target, queue string) error {
+	return c.atQueue(ctx, func(t *target.Target, queue string) error {
 		s := submission{call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.stderr, "submitting", list[0].size, time.Second)}
 		defer s.show.Clear()
 		u := s.upload(list[0])
 		u.Filename, u.MediaType = "", ""
-		if o.async && t.open != nil {
-			return fault.Hint(errors.New("no daemon would go on with the batch"), "cutie serve --home "+c.home+" starts one; without --async the command waits")
+		if o.async && t.Local() {
+			return fault.Hint(errors.New("no daemon would go on with the batch"), "cutie serve --home "+c.Home+" starts one; without --async the command waits")
 		}
 		if o.async {
 			id, err := t.StartManifest(ctx, queue, u)
@@ -84,11 +85,11 @@ for an hour after the end of the batch.`,
 		if err != nil {
 			return err
 		}
-		return c.atQueue(ctx, func(t *target, queue string) error { return c.printBatch(ctx, t, queue, c.args[1], form) })
+		return c.atQueue(ctx, func(t *target.Target, queue string) error { return c.printBatch(ctx, t, queue, c.args[1], form) })
 	})
 }
 
-func (c *call) printBatch(ctx context.Context, t *target, queue, id string, form state.Form) error {
+func (c *call) printBatch(ctx context.Context, t *target.Target, queue, id string, form state.Form) error {
 	switch id {
 	case "", ".", "..":
 		return fmt.Errorf("%w: batch %q", errNoBatch, id)

@@ -7,6 +7,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/target"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,19 +33,20 @@ const defaultHome = "cutie_home"
 
 // options are the values of the common options.
 type options struct {
+	target.Finder
 	Out     output.Sink // where the result goes
-	home    string      // directory; never empty
-	url     string      // base URI of a daemon; empty for the home
 	form    string      // response form as typed; empty for the verb's default
 	verbose bool
-	debug   int // 0 to 2
 	help    bool
 	version bool
 }
 
 // environment returns the defaults from CUTIE_HOME and CUTIE_URL.
 func environment(stdout *os.File) options {
-	return options{Out: output.Sink{Stdout: stdout}, home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), url: os.Getenv("CUTIE_URL")}
+	return options{
+		Finder: target.Finder{Home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), URL: os.Getenv("CUTIE_URL")},
+		Out:    output.Sink{Stdout: stdout},
+	}
 }
 
 // bind adds the options in set to cmd. The current values are the defaults.
@@ -52,11 +54,11 @@ func (o *options) bind(cmd *cobra.Command, set common) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	if set&atURL != 0 {
-		fs.StringVarP(&o.url, "url", "u", o.url, "base `URI` of a daemon (environment CUTIE_URL)")
+		fs.StringVarP(&o.URL, "url", "u", o.URL, "base `URI` of a daemon (environment CUTIE_URL)")
 		fs.Lookup("url").DefValue = ""
 	}
 	if set&atHome != 0 {
-		fs.StringVarP(&o.home, "home", "H", o.home, "home `directory` (environment CUTIE_HOME)")
+		fs.StringVarP(&o.Home, "home", "H", o.Home, "home `directory` (environment CUTIE_HOME)")
 		fs.Lookup("home").DefValue = defaultHome
 	}
 	if set&withForm != 0 {
@@ -69,7 +71,7 @@ func (o *options) bind(cmd *cobra.Command, set common) {
 		fs.BoolVarP(&o.verbose, "verbose", "v", o.verbose, "say more on standard error")
 	}
 	if set&toDebug != 0 {
-		fs.IntVarP(&o.debug, "debug", "D", o.debug, "show requests on standard error; `level` 2 with their headers")
+		fs.IntVarP(&o.Debug, "debug", "D", o.Debug, "show requests on standard error; `level` 2 with their headers")
 		fs.Lookup("debug").NoOptDefVal = "1"
 	}
 	fs.BoolVarP(&o.help, "help", "h", o.help, "explain the command")
@@ -93,7 +95,7 @@ func (c *call) checkCommon(takes common) error {
 		if given("url") {
 			return fault.Usagef("one of --home and --url says where the queue is")
 		}
-		c.url = "" // of the environment
+		c.URL = "" // of the environment
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -72,12 +73,12 @@ const maxStatus = 64 << 20
 
 // publish sends a request to the source, and prints the status in the answer.
 func (c *call) publish(ctx context.Context, method, path string) (err error) {
-	s, err := c.source(ctx)
+	s, err := c.Source(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	req, err := http.NewRequestWithContext(ctx, method, s.base+path[1:], nil)
+	req, err := http.NewRequestWithContext(ctx, method, s.Base+path[1:], nil)
 	if err != nil {
 		return err
 	}
@@ -125,12 +126,12 @@ func (c *call) printPublished(p daemon.Published) error {
 
 // rebuild makes all published documents of a home anew.
 func (c *call) rebuild(ctx context.Context) (err error) {
-	if c.url != "" {
+	if c.URL != "" {
 		return fault.Usagef("--rebuild is for a home, not for a daemon")
 	}
-	svc, err := queuefs.Open(c.home, queuefs.Options{Report: func(p queuefs.Problem) { c.warnf("%s", p) }})
+	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p queuefs.Problem) { c.warnf("%s", p) }})
 	if err != nil {
-		return homeHint(c.home, err)
+		return target.HomeHint(c.Home, err)
 	}
 	var pub *publisher.Publisher
 	defer func() {
@@ -140,9 +141,9 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 		}
 	}()
 	if svc.Info().BaseURI == "" {
-		svc.SetBaseURI("http://" + defaultListen + "/")
+		svc.SetBaseURI("http://" + target.DefaultListen + "/")
 	}
-	o, err := c.publishing(svc)
+	o, err := c.Publishing(svc)
 	if err != nil {
 		c.warnf("%v; version 1.1 is published", err) // rebuilding is for unreadable settings
 		o.BaseURI = svc.Info().BaseURI
@@ -160,7 +161,7 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	if aside != "" {
-		c.warnf("what was published is in %s/%s", c.home, aside)
+		c.warnf("what was published is in %s/%s", c.Home, aside)
 	}
 	c.sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
 	return c.printPublished(daemon.PublishingStatus(pub))

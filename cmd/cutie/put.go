@@ -16,6 +16,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
@@ -100,7 +101,7 @@ func (c *call) put(ctx context.Context, o putOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.atQueue(ctx, func(t *target, queue string) error {
+	return c.atQueue(ctx, func(t *target.Target, queue string) error {
 		s := submission{call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.stderr, "submitting", total(list), time.Second)}
 		defer s.show.Clear()
 		for rest := list; len(rest) > 0; {
@@ -184,7 +185,7 @@ func total(list []payload) int64 {
 // A submission sends a list of files, batch by batch.
 type submission struct {
 	*call
-	target *target
+	target *target.Target
 	queue  string
 	meta   queuefs.Meta
 	show   *output.Progress

@@ -15,6 +15,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/target"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs/web"
@@ -124,7 +125,7 @@ func (r *rdmCall) client(server string) (*rdm.Client, error) {
 	if err != nil {
 		return nil, fault.Hint(fault.Usagef("%v", err), "one looks like http://127.0.0.1:8080/")
 	}
-	return &rdm.Client{URL: url, UserAgent: agent(), HTTP: &http.Client{Transport: r.remote(url).sent}}, nil
+	return &rdm.Client{URL: url, UserAgent: target.Agent(), HTTP: r.Remote(url).HTTP}, nil
 }
 
 // fetch asks and prints the answer.

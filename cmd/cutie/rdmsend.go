@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs"
@@ -79,10 +80,10 @@ func (r *rdmCall) importAll(ctx context.Context) error {
 		return err
 	}
 	defer in.Close()
-	return r.at(ctx, func(t *target) error { return r.importFrom(ctx, t, in) })
+	return r.at(ctx, func(t *target.Target) error { return r.importFrom(ctx, t, in) })
 }
 
-func (r *rdmCall) importFrom(ctx context.Context, t *target, in io.Reader) error {
+func (r *rdmCall) importFrom(ctx context.Context, t *target.Target, in io.Reader) error {
 	n := map[soif.Action]int{}
 	var batch []rest.Upload
 	flush := func() error {
@@ -129,7 +130,7 @@ func (r *rdmCall) importFrom(ctx context.Context, t *target, in io.Reader) error
 func (r *rdmCall) described(o *soif.Object) rest.Upload {
 	text := o.Append(nil)
 	return rest.Upload{Size: int64(len(text)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(text))), nil },
-		Meta: queuefs.Meta{Filename: o.Value("Title"), MediaType: "application/x-soif", Submitter: agent()}}
+		Meta: queuefs.Meta{Filename: o.Value("Title"), MediaType: "application/x-soif", Submitter: target.Agent()}}
 }
 
 // openGathered opens a file, standard input or a URL, and decompresses it.
@@ -143,8 +144,8 @@ func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser,
 		if err != nil {
 			return nil, fault.Usagef("%v", err)
 		}
-		req.Header.Set("User-Agent", agent())
-		resp, err := (&http.Client{Transport: r.remote(name).sent}).Do(req)
+		req.Header.Set("User-Agent", target.Agent())
+		resp, err := r.Remote(name).HTTP.Do(req)
 		if err != nil {
 			return nil, err
 		}

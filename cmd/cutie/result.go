@@ -11,6 +11,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
@@ -60,7 +61,7 @@ func (c *call) attach(ctx context.Context, lease string, o putOptions) error {
 	if err := queuefs.CheckResultName(meta.Filename); err != nil {
 		return fault.Hint(err, "--name gives it another name")
 	}
-	return c.atQueue(ctx, func(t *target, queue string) error {
+	return c.atQueue(ctx, func(t *target.Target, queue string) error {
 		s := submission{call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.stderr, "submitting", list[0].size, time.Second)}
 		err := t.PutResult(ctx, queue, job, token, s.upload(list[0]))
 		s.show.Clear()
@@ -86,7 +87,7 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 				return err
 			}
 		}
-		return c.atQueue(ctx, func(t *target, queue string) error {
+		return c.atQueue(ctx, func(t *target.Target, queue string) error {
 			var err error
 			if len(c.args) == 3 {
 				err = c.result(ctx, t, queue, job, c.args[2])
@@ -98,7 +99,7 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 	})
 }
 
-func (c *call) listResults(ctx context.Context, t *target, queue, job string) error {
+func (c *call) listResults(ctx context.Context, t *target.Target, queue, job string) error {
 	j, err := t.Job(ctx, queue, job)
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func (c *call) listResults(ctx context.Context, t *target, queue, job string) er
 	return c.Out.Lines(names)
 }
 
-func (c *call) result(ctx context.Context, t *target, queue, job, name string) error {
+func (c *call) result(ctx context.Context, t *target.Target, queue, job, name string) error {
 	d, err := t.Result(ctx, queue, job, name)
 	if err != nil {
 		return err

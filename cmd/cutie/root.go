@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/target"
+	"cutie/queuefs"
 
 	"github.com/spf13/cobra"
 )
@@ -180,6 +183,37 @@ func unknown(root *cobra.Command, word string) error {
 		hint = fmt.Sprintf("did you mean %s? %s", strings.Join(near, " or "), hint)
 	}
 	return fault.Hint(fault.Usagef("unknown command %.40q", word), hint)
+}
+
+// at does something at the target.
+func (c *call) at(ctx context.Context, do func(t *target.Target) error) (err error) {
+	t, err := c.Find(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	return do(t)
+}
+
+// atQueue does something with the queue of the first argument. Its errors name
+// the queue.
+func (c *call) atQueue(ctx context.Context, do func(t *target.Target, queue string) error) error {
+	queue, err := c.queueArg()
+	if err != nil {
+		return err
+	}
+	return c.at(ctx, func(t *target.Target) error { return fault.About(queue, do(t, queue)) })
+}
+
+// queueArg is the queue of the first argument. Names impossible in a URL are not
+// found.
+func (c *call) queueArg() (string, error) {
+	switch q := c.args[0]; q {
+	case "", ".", "..":
+		return q, fault.About(q, queuefs.ErrNoQueue)
+	default:
+		return q, nil
+	}
 }
 
 // word is the name or alias of this call of the verb, in lower case.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs/bulk"
 )
 
@@ -88,7 +89,7 @@ func parseAge(option, s string) (time.Duration, error) {
 
 // bulk changes the selected jobs and prints their identifiers. One request ends
 // after some time or some jobs; the next goes on behind it.
-func (c *call) bulk(ctx context.Context, t *target, queue string, how manner, o *selector, op bulk.Operation) error {
+func (c *call) bulk(ctx context.Context, t *target.Target, queue string, how manner, o *selector, op bulk.Operation) error {
 	n, s := 0, o.s
 	for {
 		s.Limit = 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -74,9 +74,9 @@ func (c *call) serve(ctx context.Context, o *serveOptions) error {
 		return err
 	}
 	defer o.Fetch.Close()
-	svc, err := daemon.OpenHome(ctx, c.home, named(queuefs.ServiceInfo{}, c.home), log)
+	svc, err := daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), log)
 	if err != nil {
-		return homeHint(c.home, err)
+		return target.HomeHint(c.Home, err)
 	}
 	if o.dialect == "" {
 		before, err := publisher.Published(svc.Dir())
@@ -87,7 +87,7 @@ func (c *call) serve(ctx context.Context, o *serveOptions) error {
 		o.Source.Dialect = before.Dialect
 	}
 	if o.Listen.BaseURI == "" && svc.Info().BaseURI != "" {
-		if o.Listen.BaseURI, err = cleanBase(svc.Info().BaseURI); err != nil {
+		if o.Listen.BaseURI, err = target.CleanBase(svc.Info().BaseURI); err != nil {
 			return errors.Join(err, svc.Close())
 		}
 	}
@@ -95,20 +95,6 @@ func (c *call) serve(ctx context.Context, o *serveOptions) error {
 	err = daemon.Run(ctx, svc, o.Options)
 	if errors.Is(err, daemon.ErrPortInUse) {
 		return fault.Hint(err, "--listen 127.0.0.1:0 takes a free port")
-	}
-	return err
-}
-
-// homeHint adds a way out to an error of opening a home.
-func homeHint(dir string, err error) error {
-	var locked *queuefs.LockedError
-	switch {
-	case errors.As(err, &locked):
-		return fault.Hint(err, "stop that process, or use another home with --home DIR")
-	case errors.Is(err, queuefs.ErrNoHome):
-		return fault.Hint(err, "cutie init "+dir+" makes a home of this directory, cutie check --rebuild "+dir+" one of copied queues")
-	case errors.Is(err, fs.ErrNotExist):
-		return fault.Hint(err, "cutie init "+dir+" makes a home, cutie serve --home "+dir+" makes and serves one")
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs/outbound"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -30,11 +31,9 @@ type serveOptions struct {
 	logLevel, logFormat string
 }
 
-const defaultListen = "127.0.0.1:8080"
-
 // bind adds the options to fs.
 func (o *serveOptions) bind(fs *pflag.FlagSet) {
-	fs.StringVarP(&o.listen, "listen", "l", defaultListen, "`address` to listen on; port 0 takes a free one")
+	fs.StringVarP(&o.listen, "listen", "l", target.DefaultListen, "`address` to listen on; port 0 takes a free one")
 	fs.StringVar(&o.Listen.BaseURI, "base-uri", "", "`URI` at which clients reach this daemon")
 	o.users = bindUsers(fs)
 	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of clients without a name: read, submit, all, none, or a list (default none with --users, else all on loopback)")
@@ -54,9 +53,9 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Push.Payload, "hub-payload", false, "send the hubs of --hub the notifications instead of telling them to fetch")
 	fs.StringVar(&o.Push.Change, "change-capability", string(sitemap.ChangeNotification), "`name` of Change Notifications in Capability Lists")
 	fs.StringVar(&o.Push.Framework, "framework-capability", string(sitemap.FrameworkNotification), "`name` of Framework Notifications")
-	o.AccessLog.Max = defaultLogMax
+	o.AccessLog.Max = target.DefaultLogMax
 	fs.Var((*octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
-	fs.IntVar(&o.AccessLog.Keep, "log-keep", defaultLogKeep, "`number` of old access logs to keep")
+	fs.IntVar(&o.AccessLog.Keep, "log-keep", target.DefaultLogKeep, "`number` of old access logs to keep")
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
 	fs.DurationVar(&o.Limits.Grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping")
@@ -160,7 +159,7 @@ func (o *serveOptions) checkListen() (err error) {
 		}
 	}
 	if o.Listen.BaseURI != "" {
-		if o.Listen.BaseURI, err = cleanBase(o.Listen.BaseURI); err != nil {
+		if o.Listen.BaseURI, err = target.CleanBase(o.Listen.BaseURI); err != nil {
 			return err
 		}
 	}

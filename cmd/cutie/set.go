@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -84,7 +85,7 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 		if len(settings) == 0 {
 			return fault.Usagef("nothing to set")
 		}
-		return c.answerQueue(ctx, func(t *target, queue string) (state.Queue, error) {
+		return c.answerQueue(ctx, func(t *target.Target, queue string) (state.Queue, error) {
 			q, err := t.SetQueue(ctx, queue, settings)
 			if errors.Is(err, queuefs.ErrNoSpace) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
@@ -111,7 +112,7 @@ var properties = []struct{ option, name, unset string }{
 
 // answerQueue changes a queue, and prints its state in the response form if
 // one was given.
-func (c *call) answerQueue(ctx context.Context, change func(t *target, queue string) (state.Queue, error)) error {
+func (c *call) answerQueue(ctx context.Context, change func(t *target.Target, queue string) (state.Queue, error)) error {
 	form, err := c.responseForm()
 	if err != nil {
 		return err
@@ -119,7 +120,7 @@ func (c *call) answerQueue(ctx context.Context, change func(t *target, queue str
 	if c.form == "" && c.Out.Name != "" {
 		return fault.Usagef("--output wants --response-form")
 	}
-	return c.atQueue(ctx, func(t *target, queue string) error {
+	return c.atQueue(ctx, func(t *target.Target, queue string) error {
 		q, err := change(t, queue)
 		if err != nil || c.form == "" {
 			return err
@@ -143,7 +144,7 @@ cull them. The published documents of the queue go with it.`,
 		Example: `cutie rmqueue empty`,
 	}
 	return c.verb(cmd, atTarget, func(ctx context.Context) error {
-		return c.atQueue(ctx, func(t *target, queue string) error {
+		return c.atQueue(ctx, func(t *target.Target, queue string) error {
 			err := t.RemoveQueue(ctx, queue)
 			if errors.Is(err, queuefs.ErrNotEmpty) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")

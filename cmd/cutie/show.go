@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 )
@@ -21,7 +22,7 @@ has a line. - reads the identifiers from standard input.`,
 cutie ls jobs -q | cutie show jobs - -t json`,
 	}
 	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
-		return c.eachJob(ctx, manner{}, func(t *target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return c.eachJob(ctx, manner{}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			if err := mayExist(ctx, t, queue, job); err != nil {
 				return queuefs.Job{}, err
 			}
@@ -32,7 +33,7 @@ cutie ls jobs -q | cutie show jobs - -t json`,
 
 // mayExist refuses names impossible for a job, which no URL could carry: with the
 // error for the queue, or with [queuefs.ErrNoJob].
-func mayExist(ctx context.Context, t *target, queue, job string) error {
+func mayExist(ctx context.Context, t *target.Target, queue, job string) error {
 	if _, err := queuefs.ParseJobID(job); err == nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
@@ -41,7 +42,7 @@ func (c *call) serviceState(ctx context.Context, list, quiet bool) error {
 	if err != nil {
 		return err
 	}
-	return c.at(ctx, func(t *target) error {
+	return c.at(ctx, func(t *target.Target) error {
 		if list {
 			return c.listQueues(ctx, t, quiet)
 		}
@@ -66,7 +67,7 @@ func (c *call) responseForm() (state.Form, error) {
 }
 
 // listQueues prints a line for each queue.
-func (c *call) listQueues(ctx context.Context, t *target, quiet bool) error {
+func (c *call) listQueues(ctx context.Context, t *target.Target, quiet bool) error {
 	s, err := t.Service(ctx)
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 			return fault.Usagef("--last %d is not a number above 0", *last)
 		}
 		u := strings.TrimSuffix(base.String(), "/")
-		s := &uwsClient{c, &http.Client{Transport: c.traced(withToken(u, http.DefaultTransport))}, u, *uploads}
+		s := &uwsClient{c, c.Client(u), u, *uploads}
 		method := strings.ToLower(c.args[0])
 		if len(*uploads) > 0 && method != "create" {
 			return fault.Usagef("--upload is of create only")

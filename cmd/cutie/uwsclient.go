@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
@@ -65,7 +66,7 @@ func (s *uwsClient) send(ctx context.Context, web *http.Client, method, where st
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("User-Agent", agent())
+	r.Header.Set("User-Agent", target.Agent())
 	r.Header.Set("Accept", "application/xml, text/xml, */*;q=0.5")
 	if mediaType != "" {
 		r.Header.Set("Content-Type", mediaType)

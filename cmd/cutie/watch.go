@@ -78,7 +78,7 @@ type watcher struct {
 var errSeen = errors.New("enough events")
 
 func (w *watcher) run(ctx context.Context) error {
-	daemon, err := w.onlyDaemon(ctx)
+	daemon, err := w.NeedDaemon(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 )
@@ -69,7 +70,7 @@ At the fifth attempt such a payload makes the job fail for now.`,
 // A worker takes jobs and runs a command for each.
 type worker struct {
 	*call
-	target    *target
+	target    *target.Target
 	queue     string
 	lease     time.Duration
 	grace     time.Duration
@@ -100,7 +101,7 @@ func (w *worker) run(ctx context.Context, n int) (err error) {
 	if w.program, err = filepath.Abs(w.program); err != nil {
 		return err
 	}
-	if w.target, err = w.onlyDaemon(alive); err != nil {
+	if w.target, err = w.NeedDaemon(alive); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.target.Close()) }()

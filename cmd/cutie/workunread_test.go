@@ -22,11 +22,12 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer said.Close()
-	c := &call{cmd: &cobra.Command{Use: "work"}, stderr: said, options: options{home: t.TempDir() + "/home"}}
-	if err := queuefs.Init(c.home, queuefs.ServiceInfo{}); err != nil {
+	c := &call{cmd: &cobra.Command{Use: "work"}, stderr: said}
+	c.Home, c.Warn, c.Say = t.TempDir()+"/home", c.warnf, c.sayf
+	if err := queuefs.Init(c.Home, queuefs.ServiceInfo{}); err != nil {
 		t.Fatal(err)
 	}
-	home, err := c.openHome(t.Context())
+	home, err := c.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"errors"
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 )
 
 // refusedConn is the error of dialling where nobody listens.
@@ -70,36 +69,41 @@ func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// secretHeaders are not shown by --debug. The token is added after it.
+// secretHeaders are not shown. The token is added after it.
 var secretHeaders = []string{"Cutie-Lease"}
 
-// traced makes --debug show requests.
-func (c *call) traced(next http.RoundTripper) http.RoundTripper {
-	if c.debug == 0 {
+// Client returns a client of a service at base that need not be cutie.
+func (f *Finder) Client(base string) *http.Client {
+	return &http.Client{Transport: f.traced(withToken(base, http.DefaultTransport))}
+}
+
+// traced makes Debug show requests.
+func (f *Finder) traced(next http.RoundTripper) http.RoundTripper {
+	if f.Debug == 0 {
 		return next
 	}
-	return tracer{c, next}
+	return tracer{f, next}
 }
 
 // A tracer shows requests and answers (Cutie 0.3, 4: -D).
 type tracer struct {
-	*call
+	*Finder
 	next http.RoundTripper
 }
 
 func (t tracer) RoundTrip(r *http.Request) (*http.Response, error) {
 	start := time.Now()
-	if t.debug > 1 {
+	if t.Debug > 1 {
 		t.headers("> ", r.Header)
 	}
 	resp, err := t.next.RoundTrip(r)
 	took := time.Since(start).Round(10 * time.Microsecond)
 	if err != nil {
-		t.warnf("%s %s: %v (%v)", r.Method, r.URL.RequestURI(), err, took)
+		t.Warn("%s %s: %v (%v)", r.Method, r.URL.RequestURI(), err, took)
 		return nil, err
 	}
-	t.warnf("%s %s: %s (%v)", r.Method, r.URL.RequestURI(), resp.Status, took)
-	if t.debug > 1 {
+	t.Warn("%s %s: %s (%v)", r.Method, r.URL.RequestURI(), resp.Status, took)
+	if t.Debug > 1 {
 		t.headers("< ", resp.Header)
 	}
 	return resp, nil
@@ -115,13 +119,13 @@ func (t tracer) headers(prefix string, h http.Header) {
 	}
 	slices.Sort(lines)
 	for _, l := range lines {
-		fmt.Fprintln(output.Screen(t.stderr), l)
+		fmt.Fprintln(t.Stderr, l)
 	}
 }
 
-// cleanBase checks a base URI and ends it with a slash, for paths to be
+// CleanBase checks a base URI and ends it with a slash, for paths to be
 // appended.
-func cleanBase(uri string) (string, error) {
+func CleanBase(uri string) (string, error) {
 	const hint = "one looks like http://127.0.0.1:8080/"
 	u, err := url.Parse(uri)
 	switch {

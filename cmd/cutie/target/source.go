@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"cmp"
@@ -10,14 +10,14 @@ import (
 	"cutie/queuefs"
 )
 
-// source is target for the verbs of publishing: an open home also answers for
-// its published documents.
-func (c *call) source(ctx context.Context) (*target, error) {
-	t, err := c.target(ctx)
+// Source is [Finder.Find] for commands about published documents: an open home
+// answers for these too.
+func (f *Finder) Source(ctx context.Context) (*Target, error) {
+	t, err := f.Find(ctx)
 	if err != nil || t.open == nil {
 		return t, err
 	}
-	pub, err := c.publisher(t.open.svc)
+	pub, err := f.publisher(t.open.svc)
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -31,17 +31,18 @@ func (c *call) source(ctx context.Context) (*target, error) {
 // publisher opens the published documents of a home with their settings: with
 // another base URI or version all lists would begin anew, with another retention
 // some would go.
-func (c *call) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
-	o, err := c.publishing(svc)
+func (f *Finder) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
+	o, err := f.Publishing(svc)
 	if err != nil {
 		return nil, fault.Hint(err, "cutie serve --dialect VERSION goes on in a version of ResourceSync, cutie publish --rebuild makes everything anew")
 	}
 	return publisher.New(svc, o)
 }
 
-func (c *call) publishing(svc *queuefs.Service) (publisher.Options, error) {
+// Publishing returns the settings with which a home was published.
+func (f *Finder) Publishing(svc *queuefs.Service) (publisher.Options, error) {
 	o, err := publisher.Published(svc.Dir())
 	o.BaseURI = cmp.Or(o.BaseURI, svc.Info().BaseURI)
-	o.Report = func(p queuefs.Problem) { c.warnf("%s", p) }
+	o.Report = func(p queuefs.Problem) { f.Warn("%s", p) }
 	return o, err
 }
