@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"strings"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
@@ -69,7 +67,7 @@ cutie get jobs --lease=10m -o job`,
 			case whole:
 				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
 			case length > 0:
-				return takeOne(ctx, t, queue, length, left)
+				return work.TakeOne(ctx, t.Client, queue, length, left)
 			}
 			return t.Next(ctx, queue, left)
 		})
@@ -165,30 +163,6 @@ func parseSeconds(s string) (time.Duration, error) {
 
 // A taker gets a job from a queue; it may wait for one as long as left.
 type taker func(t *target.Target, queue string, left time.Duration) (*rest.Delivery, error)
-
-// takeOne takes one job with a lease.
-func takeOne(ctx context.Context, t *target.Target, queue string, lease, wait time.Duration) (*rest.Delivery, error) {
-	next, stop := iter.Pull2(t.Take(ctx, queue, queuefs.Take{Max: 1, Lease: lease}, wait))
-	d, err, ok := next()
-	if !ok || err != nil {
-		stop()
-		return nil, cmp.Or(err, queuefs.ErrEmpty)
-	}
-	d.Body = pulled{d.Body, stop}
-	return d, nil
-}
-
-// A pulled body is readable until its sequence goes on; closing it stops the
-// sequence.
-type pulled struct {
-	io.ReadCloser
-	stop func()
-}
-
-func (p pulled) Close() error {
-	defer p.stop()
-	return p.ReadCloser.Close()
-}
 
 // deliver writes a job to the files of the options. It makes the files first,
 // so that no job is taken without a place to put it.

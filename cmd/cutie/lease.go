@@ -10,11 +10,9 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 )
-
-// leaseVariable is the environment variable for the token of a lease.
-const leaseVariable = "CUTIE_LEASE"
 
 func extendVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
@@ -103,7 +101,7 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 
 // bindLease adds the option for the token of a lease.
 func bindLease(fs *pflag.FlagSet) *string {
-	lease := fs.String("lease", os.Getenv(leaseVariable), "`token` of the lease, or @FILE to read it from (environment "+leaseVariable+")")
+	lease := fs.String("lease", os.Getenv(work.LeaseVariable), "`token` of the lease, or @FILE to read it from (environment "+work.LeaseVariable+")")
 	fs.Lookup("lease").DefValue = ""
 	return lease
 }

@@ -199,7 +199,10 @@ func (s *uwsClient) wait(ctx context.Context) error {
 			return nil
 		}
 		if query != "" && time.Since(asked) < time.Second {
-			pause(ctx, time.Second)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
 		}
 		if query = fmt.Sprintf("?WAIT=%d&PHASE=%s", waitAtOnce, url.QueryEscape(j.Phase)); j.Version == "" {
 			query = "?" // version 1.0 does not wait

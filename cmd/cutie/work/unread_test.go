@@ -1,15 +1,13 @@
-package main
+package work
 
 import (
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
@@ -17,17 +15,11 @@ import (
 // A payload that never comes whole makes its job fail in the end, so that the
 // jobs after it get their turn. Until then each pause is longer.
 func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
-	said, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
+	find := target.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
+	if err := queuefs.Init(find.Home, queuefs.ServiceInfo{}); err != nil {
 		t.Fatal(err)
 	}
-	defer said.Close()
-	c := &call{cmd: &cobra.Command{Use: "work"}, stderr: said}
-	c.Home, c.Warn, c.Say = t.TempDir()+"/home", c.warnf, c.sayf
-	if err := queuefs.Init(c.Home, queuefs.ServiceInfo{}); err != nil {
-		t.Fatal(err)
-	}
-	home, err := c.Find(t.Context())
+	home, err := find.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,10 +32,10 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{call: c, target: home, queue: "jobs", lease: time.Hour, program: "/nosuch"}
+	w := &Worker{Client: home.Client, Queue: "jobs", Lease: time.Hour, Program: "/nosuch", Warn: t.Logf, Say: t.Logf}
 	var backoff time.Duration
 	for attempt := 1; attempt <= maxUnread; attempt++ {
-		d, err := takeOne(t.Context(), home, "jobs", w.lease, 0)
+		d, err := TakeOne(t.Context(), home.Client, "jobs", w.Lease, 0)
 		if err != nil || d.Attempt != attempt {
 			t.Fatalf("got attempt %d, %v, want %d", d.Attempt, err, attempt)
 		}

@@ -1,4 +1,4 @@
-package main
+package work
 
 import (
 	"context"
@@ -35,8 +35,8 @@ func (e *loadError) Unwrap() error { return e.err }
 // do works on one job and reports its outcome. An error ends the worker; the
 // failure of this job alone is a warning. wait is the pause after giving the job
 // back, and backoff the pause before it.
-func (w *worker) do(ctx context.Context, d *rest.Delivery, backoff time.Duration) (wait time.Duration, err error) {
-	w.sayf("%s: %s: taken", w.queue, d.Job)
+func (w *Worker) do(ctx context.Context, d *rest.Delivery, backoff time.Duration) (wait time.Duration, err error) {
+	w.Say("%s: %s: taken", w.Queue, d.Job)
 	what, err := w.attempt(ctx, d)
 	start, load := (*startError)(nil), (*loadError)(nil)
 	switch {
@@ -44,19 +44,19 @@ func (w *worker) do(ctx context.Context, d *rest.Delivery, backoff time.Duration
 		return 0, err
 	case errors.As(err, &load):
 		wait = min(max(2*backoff, workPause), maxBackoff)
-		w.warnf("%s: %s: %v; waits %v", w.queue, d.Job, err, wait)
+		w.Warn("%s: %s: %v; waits %v", w.Queue, d.Job, err, wait)
 	case errors.Is(err, queuefs.ErrLease):
-		w.warnf("%s: %s: the lease is gone, the command was ended", w.queue, d.Job)
+		w.Warn("%s: %s: the lease is gone, the command was ended", w.Queue, d.Job)
 	case err != nil:
-		w.warnf("%s: %s: %v", w.queue, d.Job, err)
+		w.Warn("%s: %s: %v", w.Queue, d.Job, err)
 	default:
-		w.sayf("%s: %s: %s", w.queue, d.Job, what)
+		w.Say("%s: %s: %s", w.Queue, d.Job, what)
 	}
 	return wait, nil
 }
 
 // attempt runs the command, and reports and returns the outcome.
-func (w *worker) attempt(ctx context.Context, d *rest.Delivery) (what string, err error) {
+func (w *Worker) attempt(ctx context.Context, d *rest.Delivery) (what string, err error) {
 	// Reports are sent even when this program is interrupted.
 	held, gone := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer gone(nil)
@@ -116,37 +116,37 @@ func (w *worker) attempt(ctx context.Context, d *rest.Delivery) (what string, er
 	return c.Outcome.String(), w.conclude(held, d, c)
 }
 
-func (w *worker) conclude(ctx context.Context, d *rest.Delivery, c queuefs.Conclusion) error {
+func (w *Worker) conclude(ctx context.Context, d *rest.Delivery, c queuefs.Conclusion) error {
 	return w.insist(ctx, func() error {
-		_, err := w.target.Conclude(ctx, d.Queue, d.Job, d.Lease, c)
+		_, err := w.Client.Conclude(ctx, d.Queue, d.Job, d.Lease, c)
 		return err
 	}, queuefs.ErrLease)
 }
 
-func (w *worker) giveBack(ctx context.Context, d *rest.Delivery, why string) error {
+func (w *Worker) giveBack(ctx context.Context, d *rest.Delivery, why string) error {
 	return w.insist(ctx, func() error {
-		_, err := w.target.Return(ctx, d.Queue, d.Job, d.Lease, why)
+		_, err := w.Client.Return(ctx, d.Queue, d.Job, d.Lease, why)
 		return err
 	}, queuefs.ErrLease)
 }
 
 // keepLease extends the lease until ctx ends. It calls gone when the lease is
 // lost, or ends before the daemon can be reached.
-func (w *worker) keepLease(ctx context.Context, d *rest.Delivery, gone context.CancelCauseFunc) {
-	over := time.Now().Add(w.lease)
-	every := w.lease / 3
+func (w *Worker) keepLease(ctx context.Context, d *rest.Delivery, gone context.CancelCauseFunc) {
+	over := time.Now().Add(w.Lease)
+	every := w.Lease / 3
 	if every > 5*time.Second {
 		every = 5 * time.Second // an abort is noticed within this time
 	}
 	for pause(ctx, every); ctx.Err() == nil; pause(ctx, every) {
 		asked := time.Now()
 		to, cancel := context.WithDeadline(ctx, over)
-		_, err := w.target.Extend(to, d.Queue, d.Job, d.Lease, w.lease)
+		_, err := w.Client.Extend(to, d.Queue, d.Job, d.Lease, w.Lease)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
-			over = asked.Add(w.lease)
+			over = asked.Add(w.Lease)
 		case errors.Is(err, queuefs.ErrLease), final(err), !time.Now().Before(over):
 			gone(fmt.Errorf("%w: %w", queuefs.ErrLease, err))
 			return
@@ -155,7 +155,7 @@ func (w *worker) keepLease(ctx context.Context, d *rest.Delivery, gone context.C
 }
 
 // putResults stores the results of the command.
-func (w *worker) putResults(ctx context.Context, dir string, d *rest.Delivery) error {
+func (w *Worker) putResults(ctx context.Context, dir string, d *rest.Delivery) error {
 	entries, err := os.ReadDir(filepath.Join(dir, resultsDir))
 	if err != nil {
 		return err
@@ -181,17 +181,17 @@ func (w *worker) putResults(ctx context.Context, dir string, d *rest.Delivery) e
 	if err != nil {
 		return err
 	}
-	return w.putResult(ctx, d, "result", output, w.mediaType)
+	return w.putResult(ctx, d, "result", output, w.ResultType)
 }
 
-func (w *worker) putResult(ctx context.Context, d *rest.Delivery, name, path, mediaType string) error {
+func (w *Worker) putResult(ctx context.Context, d *rest.Delivery, name, path, mediaType string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
 	u := rest.Upload{Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 	u.Filename, u.MediaType = name, mediaType
-	err = w.insist(ctx, func() error { return w.target.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
+	err = w.insist(ctx, func() error { return w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
 	if err != nil {
 		return fmt.Errorf("result %s: %w", name, err)
 	}

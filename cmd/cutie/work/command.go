@@ -1,4 +1,4 @@
-package main
+package work
 
 import (
 	"bytes"
@@ -17,9 +17,12 @@ import (
 	"cutie/queuefs/rest"
 )
 
+// LeaseVariable is the environment variable for the token of a lease.
+const LeaseVariable = "CUTIE_LEASE"
+
 // command runs the command to its end. When ctx or held ends, the command and
 // its children get SIGTERM, and SIGKILL after the grace.
-func (w *worker) command(ctx, held context.Context, dir string, d *rest.Delivery) (message string, err error) {
+func (w *Worker) command(ctx, held context.Context, dir string, d *rest.Delivery) (message string, err error) {
 	in, err := os.Open(filepath.Join(dir, payloadFile))
 	if err != nil {
 		return "", err
@@ -41,13 +44,13 @@ func (w *worker) command(ctx, held context.Context, dir string, d *rest.Delivery
 	}
 	defer from.Close()
 	defer to.Close()
-	cmd := exec.CommandContext(run, w.program, w.args[2:]...)
-	cmd.Args[0] = w.args[1]
+	cmd := exec.CommandContext(run, w.Program, w.Args[1:]...)
+	cmd.Args[0] = w.Args[0]
 	cmd.Dir = filepath.Join(dir, workDir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, to
 	cmd.Env = append(os.Environ(), "CUTIE_QUEUE="+d.Queue, "CUTIE_JOB="+d.Job, "CUTIE_ATTEMPT="+strconv.Itoa(d.Attempt),
 		"CUTIE_FILENAME="+d.Filename, "CUTIE_MEDIA_TYPE="+d.MediaType, "CUTIE_RESULTS="+filepath.Join(dir, resultsDir),
-		"CUTIE_PAYLOAD="+filepath.Join(dir, payloadFile), leaseVariable+"="+d.Lease)
+		"CUTIE_PAYLOAD="+filepath.Join(dir, payloadFile), LeaseVariable+"="+d.Lease)
 	if uploads := filepath.Join(dir, uploadsDir); isDir(uploads) {
 		cmd.Env = append(cmd.Env, "CUTIE_UPLOADS="+uploads)
 	}
@@ -63,12 +66,12 @@ func (w *worker) command(ctx, held context.Context, dir string, d *rest.Delivery
 		return err
 	}
 	cmd.Cancel = func() error { return group(syscall.SIGTERM) }
-	cmd.WaitDelay = w.grace + time.Millisecond
+	cmd.WaitDelay = w.Grace + time.Millisecond
 	if err := cmd.Start(); err != nil {
 		return "", &startError{err}
 	}
 	to.Close()
-	said, ended := tail{w: w}, make(chan struct{})
+	said, ended := tail{pass: w.Stderr}, make(chan struct{})
 	go func() {
 		io.Copy(&said, from)
 		close(ended)
@@ -92,16 +95,15 @@ type startError struct{ err error }
 func (e *startError) Error() string { return "the command could not be started: " + e.err.Error() }
 func (e *startError) Unwrap() error { return e.err }
 
-// A tail keeps the end of the standard error of a command, and with -v passes it
-// on.
+// A tail keeps the end of the standard error of a command, and passes all of it on.
 type tail struct {
-	w   *worker
-	buf []byte
+	pass io.Writer
+	buf  []byte
 }
 
 func (t *tail) Write(p []byte) (int, error) {
-	if t.w.verbose {
-		t.w.stderr.Write(p)
+	if t.pass != nil {
+		t.pass.Write(p)
 	}
 	t.buf = append(t.buf, p...)
 	if n := len(t.buf) - queuefs.MaxMessage/2; n > 0 {
