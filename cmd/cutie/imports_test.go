@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"cmd/cutie/output", "cmd/cutie/target", "cmd/cutie/work"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "queuefs/queuetest"},
-	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest"},
+	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "queuefs/uws/client"},
 	{"queuefs/batch", "queuefs/bulk", "queuefs/events", "queuefs/files", "queuefs/settings"},
 	{"queuefs/web"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
