@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
@@ -29,7 +30,7 @@ the first failure. With -t the answers are states always.
 Options select jobs instead of names: those for which all options hold. Other
 jobs are passed over. -n prints the jobs and changes nothing.`
 
-func removeVerb(c *call) *cobra.Command {
+func removeVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm QUEUE [JOB…|-]",
 		Aliases: []string{"deleteJob", "delete", "deleteItem"},
@@ -40,12 +41,12 @@ code 5).` + manyJobs,
 		Example: `cutie rm jobs j000000000002
 cutie rm jobs --older 30d -n`,
 	}
-	return c.changeJobs(cmd, "deleted", func() (bulk.Operation, change) {
+	return changeJobs(c, cmd, "deleted", func() (bulk.Operation, change) {
 		return bulk.Operation{Method: "delete"}, (*target.Target).Delete
 	})
 }
 
-func requeueVerb(c *call) *cobra.Command {
+func requeueVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "requeue QUEUE [JOB…|-]",
 		Aliases: []string{"requeueJob"},
@@ -57,7 +58,7 @@ is, and its payload becomes a new job at the end; the answer is the new job.` + 
 cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	}
 	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")
-	return c.changeJobs(cmd, "requeued", func() (bulk.Operation, change) {
+	return changeJobs(c, cmd, "requeued", func() (bulk.Operation, change) {
 		if *end {
 			return bulk.Operation{Method: "requeue", End: true}, (*target.Target).RequeueEnd
 		}
@@ -65,7 +66,7 @@ cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	})
 }
 
-func holdVerb(c *call) *cobra.Command {
+func holdVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "hold QUEUE [JOB…|-]",
 		Aliases: []string{"holdJob"},
@@ -77,14 +78,14 @@ on hold stays so, with the new reason if there is one.` + manyJobs,
 cutie hold jobs --submitter 'curl/7.88.1' -n`,
 	}
 	why := cmd.Flags().String("reason", "", "`text` with the reason")
-	return c.changeJobs(cmd, "held", func() (bulk.Operation, change) {
+	return changeJobs(c, cmd, "held", func() (bulk.Operation, change) {
 		return bulk.Operation{Method: "hold", Reason: *why}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Hold(ctx, queue, job, *why)
 		}
 	})
 }
 
-func releaseVerb(c *call) *cobra.Command {
+func releaseVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "release QUEUE [JOB…|-]",
 		Aliases: []string{"releaseJob"},
@@ -93,12 +94,12 @@ func releaseVerb(c *call) *cobra.Command {
 		Example: `cutie release jobs j000000000002
 cutie release jobs --held`,
 	}
-	return c.changeJobs(cmd, "released", func() (bulk.Operation, change) {
+	return changeJobs(c, cmd, "released", func() (bulk.Operation, change) {
 		return bulk.Operation{Method: "release"}, (*target.Target).Release
 	})
 }
 
-func abortVerb(c *call) *cobra.Command {
+func abortVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "abort QUEUE JOB…|-",
 		Aliases: []string{"abortJob"},
@@ -113,8 +114,8 @@ be aborted (exit code 5). The answers are those of cutie rm.`,
 	fs := cmd.Flags()
 	fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	why := fs.String("reason", "", "`text` with the reason")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
-		return c.eachJob(ctx, how, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		return eachJob(ctx, c, how, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Abort(ctx, queue, job, *why)
 		})
 	})
@@ -131,44 +132,44 @@ type manner struct {
 
 // changeJobs completes a verb that changes many jobs. It calls operation once
 // the options are read.
-func (c *call) changeJobs(cmd *cobra.Command, done string, operation func() (bulk.Operation, change)) *cobra.Command {
+func changeJobs(c *call.Call, cmd *cobra.Command, done string, operation func() (bulk.Operation, change)) *cobra.Command {
 	how := manner{done: done}
 	cmd.Flags().BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	selector := bindSelector(cmd.Flags())
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		op, do := operation()
 		many, err := selector.selected(c)
 		if err != nil {
 			return err
 		}
 		if !many {
-			return c.eachJob(ctx, how, do)
+			return eachJob(ctx, c, how, do)
 		}
-		if c.form != "" || c.Out.Name != "" {
+		if c.Form != "" || c.Out.Name != "" {
 			return fault.Usagef("--response-form and --output are for jobs that are named")
 		}
 		if err := selector.parse(); err != nil {
 			return err
 		}
-		return c.atQueue(ctx, func(t *target.Target, queue string) error { return c.bulk(ctx, t, queue, how, selector, op) })
+		return c.AtQueue(ctx, func(t *target.Target, queue string) error { return changeSelected(ctx, c, t, queue, how, selector, op) })
 	})
 }
 
 // eachJob changes, or asks for, each job named after the queue.
-func (c *call) eachJob(ctx context.Context, how manner, do change) error {
-	form, err := c.responseForm()
+func eachJob(ctx context.Context, c *call.Call, how manner, do change) error {
+	form, err := c.ResponseForm()
 	if err != nil {
 		return err
 	}
-	if _, err := c.queueArg(); err != nil {
+	if _, err := c.QueueArg(); err != nil {
 		return err
 	}
-	ids, err := c.jobArgs(c.args[1:], how.done != "")
+	ids, err := jobArgs(c, c.Args[1:], how.done != "")
 	if err != nil {
 		return err
 	}
-	states := how.done == "" || c.form != "" || len(c.args) == 2 && c.args[1] != "-"
-	return c.atQueue(ctx, func(t *target.Target, queue string) error {
+	states := how.done == "" || c.Form != "" || len(c.Args) == 2 && c.Args[1] != "-"
+	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
 		service, err := t.Service(ctx)
 		if err != nil {
 			return err
@@ -183,7 +184,7 @@ func (c *call) eachJob(ctx context.Context, how manner, do change) error {
 					err = fault.AboutJob(queue, id, err)
 					first = cmp.Or(first, err)
 					if len(ids) > 1 {
-						c.warnf("%v", err)
+						c.Warnf("%v", err)
 					}
 					if !ofOneJob(err) {
 						break
@@ -214,12 +215,12 @@ func (c *call) eachJob(ctx context.Context, how manner, do change) error {
 		if err != nil && (done > 0 || first == nil) { // of the output
 			return err
 		}
-		return c.sum(queue, len(ids), done, how, first)
+		return sum(c, queue, len(ids), done, how, first)
 	})
 }
 
 // sum reports how many of all jobs are done. err is the first failure.
-func (c *call) sum(queue string, all, done int, how manner, err error) error {
+func sum(c *call.Call, queue string, all, done int, how manner, err error) error {
 	what := cmp.Or(how.done, "found")
 	switch {
 	case all <= 1:
@@ -227,7 +228,7 @@ func (c *call) sum(queue string, all, done int, how manner, err error) error {
 	case err != nil:
 		return summed{fmt.Sprintf("%s: %d of %s %s", queue, done, jobs(all), what), err}
 	case !how.quiet && how.done != "":
-		c.warnf("%s: %s %s", queue, jobs(done), what)
+		c.Warnf("%s: %s %s", queue, jobs(done), what)
 	}
 	return nil
 }
@@ -257,10 +258,10 @@ const maxIDs = 1_000_000
 // jobArgs reads job identifiers from arguments, or from standard input for the
 // only argument "-". With changes it checks all of them, and finds mistakes before
 // the first change.
-func (c *call) jobArgs(args []string, changes bool) ([]string, error) {
+func jobArgs(c *call.Call, args []string, changes bool) ([]string, error) {
 	if len(args) == 1 && args[0] == "-" {
 		args = nil
-		for lines := bufio.NewScanner(c.stdin); ; {
+		for lines := bufio.NewScanner(c.Stdin); ; {
 			if !lines.Scan() {
 				if err := lines.Err(); err != nil {
 					return nil, fmt.Errorf("standard input: %w", err)

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
-func checkVerb(c *call) *cobra.Command {
+func checkVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "check [HOME]",
 		Aliases: []string{"fsck"},
@@ -40,13 +41,13 @@ cutie check --repair archive`,
 	var o queuefs.CheckOptions
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "mend problems")
 	cmd.Flags().BoolVar(&o.Rebuild, "rebuild", false, "make the index anew from the files, and add files that the home needs")
-	return c.verb(cmd, atHome, func(context.Context) error { return c.check(o) })
+	return c.Verb(cmd, call.Home, func(context.Context) error { return check(c, o) })
 }
 
-func (c *call) check(o queuefs.CheckOptions) error {
+func check(c *call.Call, o queuefs.CheckOptions) error {
 	dir := c.Home
-	if len(c.args) > 0 {
-		dir = c.args[0]
+	if len(c.Args) > 0 {
+		dir = c.Args[0]
 	}
 	r, err := queuefs.Check(dir, o)
 	if err != nil {

@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
 
-func createVerb(c *call) *cobra.Command {
+func createVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "create ID",
 		Aliases: []string{"createQueue"},
@@ -30,17 +31,17 @@ Prints nothing; with -t it prints the state of the queue.`,
 	flags.StringVar(&info.Description, "description", "", "`text` about the queue")
 	flags.Int64Var(&info.CullingSize, "size", -1, "`number` of processed jobs to keep; -1 for all")
 	flags.Int64Var(&info.CullingAge, "age", -1, "`hours` to keep processed jobs at least; -1 for unset")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) (err error) {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) (err error) {
 		if info.CullingSize < -1 || info.CullingAge < -1 {
 			return fault.Usagef("--size and --age are 0 or more, or -1")
 		}
-		info.Identifier = c.args[0]
+		info.Identifier = c.Args[0]
 		if info.Name == "" {
 			info.Name = info.Identifier
 		}
 		if info.ID, err = queuefs.CleanQueueID(info.Identifier); err != nil {
 			return err
 		}
-		return c.answerQueue(ctx, func(t *target.Target, _ string) (state.Queue, error) { return t.CreateQueue(ctx, info) })
+		return answerQueue(ctx, c, func(t *target.Target, _ string) (state.Queue, error) { return t.CreateQueue(ctx, info) })
 	})
 }

@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
-func cullVerb(c *call) *cobra.Command {
+func cullVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cull [QUEUE]",
 		Short: "remove processed jobs by the thresholds of their queues",
@@ -40,25 +41,25 @@ cutie cull jobs --size 1000`,
 	fs.Int64Var(&keep.Size, "size", 0, "`number` of processed jobs to keep, this once")
 	fs.Int64Var(&keep.Age, "age", 0, "`hours` to keep processed jobs at least, this once; 0 for none")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
-	return c.verb(cmd, atTarget|toOutput, func(ctx context.Context) (err error) {
+	return c.Verb(cmd, call.Target|call.Output, func(ctx context.Context) (err error) {
 		if fs.Changed("size") || fs.Changed("age") {
-			if o.Keep = &keep; len(c.args) == 0 {
+			if o.Keep = &keep; len(c.Args) == 0 {
 				return fault.Usagef("--size and --age are of one QUEUE, and none is named")
 			}
 			if keep.Size < 0 || keep.Age < 0 {
 				return fault.Usagef("--size and --age are not below 0")
 			}
 		}
-		if len(c.args) > 0 {
-			if o.Queue, err = c.queueArg(); err != nil {
+		if len(c.Args) > 0 {
+			if o.Queue, err = c.QueueArg(); err != nil {
 				return err
 			}
 		}
-		return c.at(ctx, func(t *target.Target) error { return c.cull(ctx, t, o, *quiet) })
+		return c.At(ctx, func(t *target.Target) error { return cull(ctx, c, t, o, *quiet) })
 	})
 }
 
-func (c *call) cull(ctx context.Context, t *target.Target, o queuefs.CullOptions, quiet bool) (err error) {
+func cull(ctx context.Context, c *call.Call, t *target.Target, o queuefs.CullOptions, quiet bool) (err error) {
 	l := c.Out.Table("QUEUE", "JOB", "STATUS", "SIZE", "LAST EVENT")
 	defer l.Discard()
 	n, octets, more := 0, int64(0), true
@@ -96,13 +97,13 @@ func (c *call) cull(ctx context.Context, t *target.Target, o queuefs.CullOptions
 	case o.Dry:
 		how = "would be culled"
 	}
-	c.warnf("%s of %d octets %s", jobs(n), octets, how)
+	c.Warnf("%s of %d octets %s", jobs(n), octets, how)
 	for _, k := range kept {
 		if k.Needed > 0 {
-			c.warnf("%s: %s kept until the published lists have their packages", k.Queue, jobs(k.Needed))
+			c.Warnf("%s: %s kept until the published lists have their packages", k.Queue, jobs(k.Needed))
 		}
 		if k.Spared > 0 {
-			c.warnf("%s: %s kept until the destruction that UWS has promised", k.Queue, jobs(k.Spared))
+			c.Warnf("%s: %s kept until the destruction that UWS has promised", k.Queue, jobs(k.Spared))
 		}
 	}
 	return err

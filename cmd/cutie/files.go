@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 )
 
@@ -21,7 +22,7 @@ type payload struct {
 // payloads lists the files in args, in their order; - alone is standard
 // input. Files may be symbolic links and pipes. With recurse the regular files
 // below a directory follow in the order of their paths.
-func (c *call) payloads(ctx context.Context, args []string, recurse bool) ([]payload, error) {
+func payloads(ctx context.Context, c *call.Call, args []string, recurse bool) ([]payload, error) {
 	if len(args) == 1 && args[0] == "-" {
 		return []payload{{path: "-", size: -1}}, nil
 	}
@@ -41,7 +42,7 @@ func (c *call) payloads(ctx context.Context, args []string, recurse bool) ([]pay
 		case !recurse:
 			return nil, fault.Hint(fault.Usagef("%s is a directory", arg), "-r submits every file below it")
 		default:
-			below, err := walk(ctx, arg, c.warnf)
+			below, err := walk(ctx, arg, c.Warnf)
 			if err != nil {
 				return nil, err
 			}

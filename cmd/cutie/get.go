@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/cmd/cutie/work"
@@ -16,7 +17,7 @@ import (
 	"cutie/queuefs/rest"
 )
 
-func getVerb(c *call) *cobra.Command {
+func getVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get QUEUE",
 		Aliases: []string{"getNextJob", "next", "take"},
@@ -49,7 +50,7 @@ cutie get jobs --lease=10m -o job`,
 	flags.StringVar(&token, "lease-out", "", "write the token of the lease to `file`")
 	wait := flags.String("wait", "", "wait for a job, this many `seconds` or without an end")
 	flags.Lookup("wait").NoOptDefVal = "forever"
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		limit, err := parseWait(*wait)
 		if err != nil {
 			return err
@@ -58,11 +59,11 @@ cutie get jobs --lease=10m -o job`,
 		if err != nil {
 			return err
 		}
-		whole, err := c.asMessage(sidecar)
+		whole, err := asMessage(c, sidecar)
 		if err != nil {
 			return err
 		}
-		return c.deliver(ctx, sidecar, token, limit, true, func(t *target.Target, queue string, left time.Duration) (*rest.Delivery, error) {
+		return deliver(ctx, c, sidecar, token, limit, true, func(t *target.Target, queue string, left time.Duration) (*rest.Delivery, error) {
 			switch {
 			case whole:
 				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
@@ -74,7 +75,7 @@ cutie get jobs --lease=10m -o job`,
 	})
 }
 
-func peekVerb(c *call) *cobra.Command {
+func peekVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "peek QUEUE [JOB]",
 		Aliases: []string{"peekAtJob", "peekJob"},
@@ -87,17 +88,17 @@ cutie peek jobs j000000000001 -o copy`,
 	}
 	var sidecar string
 	cmd.Flags().StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		job := ""
-		if len(c.args) > 1 {
-			job = c.args[1]
+		if len(c.Args) > 1 {
+			job = c.Args[1]
 		}
-		whole, err := c.asMessage(sidecar)
+		whole, err := asMessage(c, sidecar)
 		if err != nil {
 			return err
 		}
-		return c.deliver(ctx, sidecar, "", 0, false, func(t *target.Target, queue string, _ time.Duration) (*rest.Delivery, error) {
-			if len(c.args) > 1 {
+		return deliver(ctx, c, sidecar, "", 0, false, func(t *target.Target, queue string, _ time.Duration) (*rest.Delivery, error) {
+			if len(c.Args) > 1 {
 				if err := mayExist(ctx, t, queue, job); err != nil {
 					return nil, err
 				}
@@ -112,12 +113,12 @@ cutie peek jobs j000000000001 -o copy`,
 
 // asMessage reports whether -t asks for a job as a message with all its parts
 // (Cutie 0.3, 5.6), the only form of a job.
-func (c *call) asMessage(sidecar string) (bool, error) {
+func asMessage(c *call.Call, sidecar string) (bool, error) {
 	switch {
-	case c.form == "":
+	case c.Form == "":
 		return false, nil
-	case !strings.EqualFold(c.form, "multipart") && !strings.EqualFold(c.form, "multipart/form-data"):
-		return false, fault.Hint(fault.Usagef("a job has no response form %.40q", c.form), "-t multipart, or without -t the payload alone; cutie show prints states")
+	case !strings.EqualFold(c.Form, "multipart") && !strings.EqualFold(c.Form, "multipart/form-data"):
+		return false, fault.Hint(fault.Usagef("a job has no response form %.40q", c.Form), "-t multipart, or without -t the payload alone; cutie show prints states")
 	case sidecar != "":
 		return false, fault.Usagef("--sidecar-out is for the payload alone, a message has the sidecar in it")
 	}
@@ -166,8 +167,8 @@ type taker func(t *target.Target, queue string, left time.Duration) (*rest.Deliv
 
 // deliver writes a job to the files of the options. It makes the files first,
 // so that no job is taken without a place to put it.
-func (c *call) deliver(ctx context.Context, sidecar, token string, limit time.Duration, consumes bool, take taker) (err error) {
-	queue, err := c.queueArg()
+func deliver(ctx context.Context, c *call.Call, sidecar, token string, limit time.Duration, consumes bool, take taker) (err error) {
+	queue, err := c.QueueArg()
 	if err != nil {
 		return err
 	}
@@ -176,10 +177,10 @@ func (c *call) deliver(ctx context.Context, sidecar, token string, limit time.Du
 		return err
 	}
 	defer o.Discard()
-	t, d, err := c.await(ctx, queue, limit, take)
+	t, d, err := await(ctx, c, queue, limit, take)
 	if err != nil {
-		if errors.Is(err, queuefs.ErrNoJob) && len(c.args) > 1 {
-			err = fault.About(c.args[1], err)
+		if errors.Is(err, queuefs.ErrNoJob) && len(c.Args) > 1 {
+			err = fault.About(c.Args[1], err)
 		}
 		return fault.About(queue, err)
 	}
@@ -196,9 +197,9 @@ func (c *call) deliver(ctx context.Context, sidecar, token string, limit time.Du
 		return err
 	}
 	if lease != "" && !o.HasLease() {
-		c.warnf("%s: %s%s", queue, d.Job, lease)
+		c.Warnf("%s: %s%s", queue, d.Job, lease)
 	} else {
-		c.sayf("%s: %s", queue, d.Job)
+		c.Sayf("%s: %s", queue, d.Job)
 	}
 	return nil
 }
@@ -208,7 +209,7 @@ func (c *call) deliver(ctx context.Context, sidecar, token string, limit time.Du
 const betweenTakes = time.Second
 
 // await takes a job, and tries again until limit is over.
-func (c *call) await(ctx context.Context, queue string, limit time.Duration, take taker) (*target.Target, *rest.Delivery, error) {
+func await(ctx context.Context, c *call.Call, queue string, limit time.Duration, take taker) (*target.Target, *rest.Delivery, error) {
 	for start := time.Now(); ; {
 		t, err := c.Find(ctx)
 		if err != nil {

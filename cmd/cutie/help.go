@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
@@ -40,7 +41,7 @@ Exit codes:
 	return b.String() + "\ncutie help COMMAND explains a command and its options, cutie help TOPIC a topic."
 }
 
-func helpVerb(c *call) *cobra.Command {
+func helpVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
 		Short: "explain a command or a topic, or list them all",
@@ -53,26 +54,43 @@ cutie help --man put -o put.1`,
 	}
 	man := cmd.Flags().Bool("man", false, "print the manual page (roff)")
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "list the names of the commands only")
-	return c.verb(cmd, withForm|toOutput, func(context.Context) error {
+	c.Verb(cmd, call.Form|call.Output, func(context.Context) error {
 		about := cmd.Root()
-		if len(c.args) > 0 {
-			if t, ok := findTopic(c.args[0]); ok && !*man && !*quiet && c.form == "" {
+		if len(c.Args) > 0 {
+			if t, ok := findTopic(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
 				return c.Out.Emit([]byte("cutie " + t.name + ": " + t.summary + "\n\n" + t.text))
 			}
-			if about = find(cmd.Root(), c.args[0]); about == nil {
-				return unknown(cmd.Root(), c.args[0])
+			if about = find(cmd.Root(), c.Args[0]); about == nil {
+				return unknown(cmd.Root(), c.Args[0])
 			}
 		}
 		switch {
-		case *quiet && (len(c.args) > 0 || *man || c.form != ""), *man && c.form != "":
+		case *quiet && (len(c.Args) > 0 || *man || c.Form != ""), *man && c.Form != "":
 			return fault.Usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
 		case *quiet:
 			return c.Out.Lines(names(cmd.Root()))
 		case *man:
-			return c.manual(about)
+			return manual(c, about)
 		}
-		return c.explain(about)
+		return explain(c, about)
 	})
+	cmd.ValidArgsFunction = completeNames
+	return cmd
+}
+
+// completeNames completes the names of topics and commands.
+func completeNames(cmd *cobra.Command, args []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		for _, t := range topics() {
+			all = append(all, cobra.CompletionWithDesc(t.name, t.summary))
+		}
+		for _, v := range cmd.Root().Commands() {
+			for _, word := range append([]string{v.Name()}, v.Aliases...) {
+				all = append(all, cobra.CompletionWithDesc(word, v.Short))
+			}
+		}
+	}
+	return call.StartingWith(all, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
 func names(root *cobra.Command) (all []string) {
@@ -86,11 +104,11 @@ func names(root *cobra.Command) (all []string) {
 
 // explain prints the help text of a command, in a response form if one was
 // given (Cutie 0.3, 5.1).
-func (c *call) explain(cmd *cobra.Command) error {
-	if c.form == "" {
+func explain(c *call.Call, cmd *cobra.Command) error {
+	if c.Form == "" {
 		return c.Out.Emit([]byte(helpText(cmd)))
 	}
-	form, err := c.responseForm()
+	form, err := c.ResponseForm()
 	if err != nil {
 		return err
 	}
@@ -156,7 +174,7 @@ func helpText(cmd *cobra.Command) string {
 }
 
 // manual prints the manual page of a command.
-func (c *call) manual(cmd *cobra.Command) error {
+func manual(c *call.Call, cmd *cobra.Command) error {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, usage := pflag.UnquoteUsage(f)
 		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {

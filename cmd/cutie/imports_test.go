@@ -18,6 +18,7 @@ import (
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
+	{"cmd/cutie/call"},
 	{"cmd/cutie/output", "cmd/cutie/target", "cmd/cutie/work"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "queuefs/queuetest"},

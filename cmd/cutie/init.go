@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
-func initVerb(c *call) *cobra.Command {
+func initVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "make an empty home",
@@ -33,10 +34,10 @@ cutie create adds them.`,
 	flags.StringVar(&info.Description, "description", "", "`text` about the service")
 	flags.StringVar(&info.BaseURI, "base-uri", "", "`URI` at which clients will reach it")
 	flags.StringVar(&info.SupportURI, "support-uri", "", "`URI` for questions, such as mailto:someone@example.org")
-	return c.verb(cmd, atHome, func(context.Context) error {
+	return c.Verb(cmd, call.Home, func(context.Context) error {
 		dir := c.Home
-		if len(c.args) > 0 {
-			dir = c.args[0]
+		if len(c.Args) > 0 {
+			dir = c.Args[0]
 		}
 		if info.BaseURI != "" {
 			var err error

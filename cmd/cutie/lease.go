@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 )
 
-func extendVerb(c *call) *cobra.Command {
+func extendVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "extend QUEUE JOB",
 		Aliases: []string{"extendLease", "touch"},
@@ -29,7 +30,7 @@ lease that has ended, or whose job has another consumer by now, cannot be extend
 	lease := bindLease(fs)
 	length := fs.Duration("for", 0, "this `time` from now, such as 10m")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		if *length < 0 || fs.Changed("for") && *length == 0 {
 			return fault.Usagef("--for %v is no time", *length)
 		}
@@ -37,13 +38,13 @@ lease that has ended, or whose job has another consumer by now, cannot be extend
 		if err != nil {
 			return err
 		}
-		return c.eachJob(ctx, manner{"extended", *quiet}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return eachJob(ctx, c, manner{"extended", *quiet}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Extend(ctx, queue, job, token, *length)
 		})
 	})
 }
 
-func reportVerb(c *call) *cobra.Command {
+func reportVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "report QUEUE JOB",
 		Aliases: []string{"reportOutcome", "done", "fail"},
@@ -63,11 +64,11 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 	fs.StringVarP(&r.Message, "message", "m", "", "`text` about it")
 	fs.BoolVar(&r.Transient, "transient", false, "another attempt may succeed; only of an error")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		what := strings.ToLower(*outcome)
-		if implied := map[string]string{"done": "completed", "fail": "error"}[c.word()]; implied != "" {
+		if implied := map[string]string{"done": "completed", "fail": "error"}[c.Word()]; implied != "" {
 			if what != "" && what != implied {
-				return fault.Usagef("%s says that the outcome is %s, and --outcome %.40q", c.word(), implied, what)
+				return fault.Usagef("%s says that the outcome is %s, and --outcome %.40q", c.Word(), implied, what)
 			}
 			what = implied
 		}
@@ -95,7 +96,7 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 		default:
 			return fault.Usagef("--outcome %.40q is none of completed, error, released", *outcome)
 		}
-		return c.eachJob(ctx, manner{"reported", *quiet}, do)
+		return eachJob(ctx, c, manner{"reported", *quiet}, do)
 	})
 }
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
-
-	"github.com/rs/zerolog"
 )
 
 // newLog returns the daemon's log on standard error. Format is console, json,

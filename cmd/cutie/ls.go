@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
@@ -17,7 +18,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-func listVerb(c *call) *cobra.Command {
+func listVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls [QUEUE]",
 		Aliases: []string{"getQueueState", "list"},
@@ -52,10 +53,10 @@ cutie ls jobs --detail --status consumed -t json`,
 	fs.IntVar(&page.Limit, "limit", state.DefaultJobs, "up to this `number` of jobs")
 	quiet := fs.BoolP("quiet", "q", false, "print identifiers only")
 	detail := fs.Bool("detail", false, "print the states of the jobs")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) (err error) {
-		list := *quiet || !*detail && c.form == "" && c.word() != "getqueuestate"
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) (err error) {
+		list := *quiet || !*detail && c.Form == "" && c.Word() != "getqueuestate"
 		switch {
-		case *quiet && c.form != "":
+		case *quiet && c.Form != "":
 			return fault.Usagef("--quiet prints identifiers, and --response-form a state")
 		case *quiet && *detail:
 			return fault.Usagef("--quiet prints identifiers, and --detail states")
@@ -80,22 +81,22 @@ cutie ls jobs --detail --status consumed -t json`,
 				return err
 			}
 		}
-		if len(c.args) == 0 {
+		if len(c.Args) == 0 {
 			if slices.ContainsFunc(ofJobs, fs.Changed) || !list {
 				return fault.Usagef("too few arguments, usage: cutie ls QUEUE")
 			}
-			return c.serviceState(ctx, true, *quiet)
+			return serviceState(ctx, c, true, *quiet)
 		}
-		form, err := c.responseForm()
+		form, err := c.ResponseForm()
 		if err != nil {
 			return err
 		}
-		return c.atQueue(ctx, func(t *target.Target, queue string) error {
+		return c.AtQueue(ctx, func(t *target.Target, queue string) error {
 			switch {
 			case list:
-				return c.listJobs(ctx, t, queue, page, *quiet)
+				return listJobs(ctx, c, t, queue, page, *quiet)
 			case *detail:
-				return c.jobStates(ctx, t, form, queue, page)
+				return jobStates(ctx, c, t, form, queue, page)
 			}
 			text, err := t.State(ctx, form, queue, "", page)
 			if err != nil {
@@ -122,7 +123,7 @@ func parseStates(status, outcome string) (s queuefs.Status, o queuefs.Outcome, e
 
 // listJobs prints a line for each job as it comes; long lists need no more memory
 // than short ones.
-func (c *call) listJobs(ctx context.Context, t *target.Target, queue string, page bulk.Filter, quiet bool) error {
+func listJobs(ctx context.Context, c *call.Call, t *target.Target, queue string, page bulk.Filter, quiet bool) error {
 	left := page.Limit
 	switch {
 	case left < 0:
@@ -161,7 +162,7 @@ func (c *call) listJobs(ctx context.Context, t *target.Target, queue string, pag
 	}
 	err := l.End()
 	if err == nil && more {
-		c.warnf("%s: there are more, --after %s lists them", queue, last)
+		c.Warnf("%s: there are more, --after %s lists them", queue, last)
 	}
 	return err
 }
@@ -203,14 +204,14 @@ func note(j *queuefs.Job) string {
 }
 
 // jobStates prints the states of a page of jobs as they come.
-func (c *call) jobStates(ctx context.Context, t *target.Target, form state.Form, queue string, page bulk.Filter) (err error) {
+func jobStates(ctx context.Context, c *call.Call, t *target.Target, form state.Form, queue string, page bulk.Filter) (err error) {
 	in, next, err := t.JobStates(ctx, form, queue, page)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err = errors.Join(err, in.Close()); err == nil && next != 0 {
-			c.warnf("%s: there are more, --after %s shows them", queue, next)
+			c.Warnf("%s: there are more, --after %s shows them", queue, next)
 		}
 	}()
 	return c.Out.Text(func(w io.Writer) error {

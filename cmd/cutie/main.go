@@ -7,10 +7,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 )
@@ -21,14 +23,12 @@ func main() {
 
 // run does the work of one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) int {
-	c := &call{options: environment(stdout), stdin: stdin, stderr: stderr}
-	c.Warn, c.Say, c.Stderr = c.warnf, c.sayf, output.Screen(stderr)
-	root := c.root()
+	c := call.New(stdin, stdout, stderr)
+	var failed error
+	root := newRoot(c, &failed)
 	root.SetArgs(beforeVerb(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
-	if c.failed != nil {
-		err = c.failed
-	}
+	err = cmp.Or(failed, err)
 	name := cmd.Name()
 	if cmd == root {
 		name = ""
@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 		}
 	}
 	// An empty queue is an answer: the exit code tells, and -v in words.
-	if code := fault.ExitCode(err); err == nil || code == fault.ExitEmpty && !c.verbose {
+	if code := fault.ExitCode(err); err == nil || code == fault.ExitEmpty && !c.Verbose {
 		return code
 	}
 	fault.Report(output.Screen(stderr), name, err)

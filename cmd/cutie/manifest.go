@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/target"
@@ -16,14 +17,14 @@ import (
 )
 
 // putManifest submits the files of a batch manifest (Cutie 0.3, 5.5).
-func (c *call) putManifest(ctx context.Context, o putOptions) error {
+func putManifest(ctx context.Context, c *call.Call, o putOptions) error {
 	switch {
-	case len(c.args) != 2:
-		return fault.Usagef("a batch manifest is one file, these are %d", len(c.args)-1)
+	case len(c.Args) != 2:
+		return fault.Usagef("a batch manifest is one file, these are %d", len(c.Args)-1)
 	case o.recurse || o.sidecar != "" || o.filename != "" || o.mediaType != "":
 		return fault.Usagef("--recursive, --sidecar, --filename and --media-type are for jobs, not for a batch manifest")
 	}
-	form, err := c.responseForm()
+	form, err := c.ResponseForm()
 	if err != nil {
 		return err
 	}
@@ -31,12 +32,12 @@ func (c *call) putManifest(ctx context.Context, o putOptions) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.payloads(ctx, c.args[1:], false)
+	list, err := payloads(ctx, c, c.Args[1:], false)
 	if err != nil {
 		return err
 	}
-	return c.atQueue(ctx, func(t *target.Target, queue string) error {
-		s := submission{call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.stderr, "submitting", list[0].size, time.Second)}
+	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+		s := submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", list[0].size, time.Second)}
 		defer s.show.Clear()
 		u := s.upload(list[0])
 		u.Filename, u.MediaType = "", ""
@@ -48,8 +49,8 @@ func (c *call) putManifest(ctx context.Context, o putOptions) error {
 			switch {
 			case err != nil:
 				return err
-			case c.form != "":
-				return c.printBatch(ctx, t, queue, id, form)
+			case c.Form != "":
+				return printBatch(ctx, c, t, queue, id, form)
 			case o.quiet:
 				return nil
 			}
@@ -60,7 +61,7 @@ func (c *call) putManifest(ctx context.Context, o putOptions) error {
 		switch {
 		case err != nil || s.done == 0:
 			return err
-		case c.form != "":
+		case c.Form != "":
 			s.last = ids[len(ids)-1]
 			return s.answer(ctx, form)
 		case o.quiet:
@@ -70,7 +71,7 @@ func (c *call) putManifest(ctx context.Context, o putOptions) error {
 	})
 }
 
-func batchVerb(c *call) *cobra.Command {
+func batchVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "batch QUEUE BATCH",
 		Aliases: []string{"getBatchState"},
@@ -80,16 +81,16 @@ BATCH is the identifier that cutie put --async printed. A daemon keeps the state
 for an hour after the end of the batch.`,
 		Example: `cutie batch jobs b000000000001 -t json`,
 	}
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
-		form, err := c.responseForm()
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		form, err := c.ResponseForm()
 		if err != nil {
 			return err
 		}
-		return c.atQueue(ctx, func(t *target.Target, queue string) error { return c.printBatch(ctx, t, queue, c.args[1], form) })
+		return c.AtQueue(ctx, func(t *target.Target, queue string) error { return printBatch(ctx, c, t, queue, c.Args[1], form) })
 	})
 }
 
-func (c *call) printBatch(ctx context.Context, t *target.Target, queue, id string, form state.Form) error {
+func printBatch(ctx context.Context, c *call.Call, t *target.Target, queue, id string, form state.Form) error {
 	switch id {
 	case "", ".", "..":
 		return fmt.Errorf("%w: batch %q", errNoBatch, id)

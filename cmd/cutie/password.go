@@ -13,15 +13,16 @@ import (
 	"golang.org/x/term"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 )
 
 // password asks twice for a new password on a terminal. If piped is set it reads
 // one line of standard input instead.
-func (c *call) password(ctx context.Context, piped bool) (string, error) {
+func password(ctx context.Context, c *call.Call, piped bool) (string, error) {
 	if piped {
-		text, err := io.ReadAll(io.LimitReader(c.stdin, access.MaxPassword+3))
+		text, err := io.ReadAll(io.LimitReader(c.Stdin, access.MaxPassword+3))
 		if err != nil {
 			return "", err
 		}
@@ -31,16 +32,16 @@ func (c *call) password(ctx context.Context, piped bool) (string, error) {
 		}
 		return password, nil
 	}
-	in, ok := c.stdin.(*os.File)
+	in, ok := c.Stdin.(*os.File)
 	if !ok || !output.Terminal(in) {
 		return "", fault.Hint(fault.Usagef("there is no terminal to ask for a password"),
 			"--password-stdin reads it from standard input, --no-password makes a user with tokens only")
 	}
-	first, err := ask(ctx, in, c.stderr, "password: ")
+	first, err := ask(ctx, in, c.Stderr, "password: ")
 	if err != nil {
 		return "", err
 	}
-	again, err := ask(ctx, in, c.stderr, "once more: ")
+	again, err := ask(ctx, in, c.Stderr, "once more: ")
 	if err != nil {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
@@ -19,7 +20,7 @@ import (
 	"cutie/queuefs"
 )
 
-func publishVerb(c *call) *cobra.Command {
+func publishVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "publish now, show the progress, or publish anew",
@@ -47,7 +48,7 @@ cutie publish --rebuild --home /srv/cutie`,
 	now := fs.Bool("now", false, "publish at once")
 	status := fs.Bool("status", false, "print the progress")
 	rebuild := fs.Bool("rebuild", false, "make everything anew")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		n := 0
 		for _, f := range []bool{*now, *status, *rebuild} {
 			if f {
@@ -57,14 +58,14 @@ cutie publish --rebuild --home /srv/cutie`,
 		switch {
 		case n != 1:
 			return fault.Usagef("one of --now, --status and --rebuild says what to do")
-		case c.form != "" && c.form != "json":
+		case c.Form != "" && c.Form != "json":
 			return fault.Usagef("the status has no other response form than json")
 		case *rebuild:
-			return c.rebuild(ctx)
+			return republish(ctx, c)
 		case *now:
-			return c.publish(ctx, http.MethodPost, daemon.PublishingPath)
+			return publish(ctx, c, http.MethodPost, daemon.PublishingPath)
 		}
-		return c.publish(ctx, http.MethodGet, daemon.PublishingPath+"/status")
+		return publish(ctx, c, http.MethodGet, daemon.PublishingPath+"/status")
 	})
 }
 
@@ -72,7 +73,7 @@ cutie publish --rebuild --home /srv/cutie`,
 const maxStatus = 64 << 20
 
 // publish sends a request to the source, and prints the status in the answer.
-func (c *call) publish(ctx context.Context, method, path string) (err error) {
+func publish(ctx context.Context, c *call.Call, method, path string) (err error) {
 	s, err := c.Source(ctx)
 	if err != nil {
 		return err
@@ -95,17 +96,17 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.form != "" {
+	if c.Form != "" {
 		return c.Out.Emit(body)
 	}
 	var p daemon.Published
 	if err := json.Unmarshal(body, &p); err != nil {
 		return fmt.Errorf("%s: %w", req.URL, err)
 	}
-	return c.printPublished(p)
+	return printPublished(c, p)
 }
 
-func (c *call) printPublished(p daemon.Published) error {
+func printPublished(c *call.Call, p daemon.Published) error {
 	l := c.Out.Table("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	for _, s := range p.Sets {
@@ -124,12 +125,12 @@ func (c *call) printPublished(p daemon.Published) error {
 	return nil
 }
 
-// rebuild makes all published documents of a home anew.
-func (c *call) rebuild(ctx context.Context) (err error) {
+// republish makes all published documents of a home anew.
+func republish(ctx context.Context, c *call.Call) (err error) {
 	if c.URL != "" {
 		return fault.Usagef("--rebuild is for a home, not for a daemon")
 	}
-	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p queuefs.Problem) { c.warnf("%s", p) }})
+	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p queuefs.Problem) { c.Warnf("%s", p) }})
 	if err != nil {
 		return target.HomeHint(c.Home, err)
 	}
@@ -145,7 +146,7 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 	}
 	o, err := c.Publishing(svc)
 	if err != nil {
-		c.warnf("%v; version 1.1 is published", err) // rebuilding is for unreadable settings
+		c.Warnf("%v; version 1.1 is published", err) // rebuilding is for unreadable settings
 		o.BaseURI = svc.Info().BaseURI
 	}
 	start := time.Now()
@@ -161,8 +162,8 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	if aside != "" {
-		c.warnf("what was published is in %s/%s", c.Home, aside)
+		c.Warnf("what was published is in %s/%s", c.Home, aside)
 	}
-	c.sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
-	return c.printPublished(daemon.PublishingStatus(pub))
+	c.Sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
+	return printPublished(c, daemon.PublishingStatus(pub))
 }

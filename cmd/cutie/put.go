@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/target"
@@ -23,7 +24,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-func putVerb(c *call) *cobra.Command {
+func putVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "put QUEUE FILE…|-",
 		Aliases: []string{"submitJob", "submit", "add"},
@@ -61,13 +62,13 @@ cutie put jobs -r inbox -q`,
 	fs.StringVar(&o.mediaType, "media-type", "", "record this `type` instead of a guess from the name")
 	mode := fs.StringP("request-form", "T", "job", "kind of FILE: `job|batch-manifest`")
 	fs.BoolVar(&o.async, "async", false, "do not wait for a batch manifest")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
-		if c.form == "" && c.Out.Name != "" {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		if c.Form == "" && c.Out.Name != "" {
 			return fault.Usagef("--output wants --response-form")
 		}
 		switch strings.ToLower(*mode) {
 		case "batch-manifest", "batch":
-			return c.putManifest(ctx, o)
+			return putManifest(ctx, c, o)
 		case "job":
 		default:
 			return fault.Usagef("request form %.40q is neither job nor batch-manifest", *mode)
@@ -75,7 +76,7 @@ cutie put jobs -r inbox -q`,
 		if o.async {
 			return fault.Usagef("--async is for -T batch-manifest")
 		}
-		return c.put(ctx, o)
+		return put(ctx, c, o)
 	})
 }
 
@@ -85,24 +86,24 @@ type putOptions struct {
 	filename, mediaType   string
 }
 
-func (c *call) put(ctx context.Context, o putOptions) error {
+func put(ctx context.Context, c *call.Call, o putOptions) error {
 	meta, err := o.meta()
 	if err != nil {
 		return err
 	}
-	list, err := c.payloads(ctx, c.args[1:], o.recurse)
+	list, err := payloads(ctx, c, c.Args[1:], o.recurse)
 	if err != nil {
 		return err
 	}
 	if len(list) != 1 && (meta.Sidecar != "" || meta.Filename != "" || len(meta.Expect) > 0) {
 		return fault.Usagef("--sidecar, --digest and --filename are for one file, these are %d", len(list))
 	}
-	form, err := c.responseForm()
+	form, err := c.ResponseForm()
 	if err != nil {
 		return err
 	}
-	return c.atQueue(ctx, func(t *target.Target, queue string) error {
-		s := submission{call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.stderr, "submitting", total(list), time.Second)}
+	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+		s := submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", total(list), time.Second)}
 		defer s.show.Clear()
 		for rest := list; len(rest) > 0; {
 			var batch []payload
@@ -113,13 +114,13 @@ func (c *call) put(ctx context.Context, o putOptions) error {
 			}
 			s.done += len(ids)
 			s.last = ids[len(ids)-1]
-			if !o.quiet && c.form == "" {
+			if !o.quiet && c.Form == "" {
 				if err := s.print(ids...); err != nil {
 					return err
 				}
 			}
 		}
-		if c.form == "" || s.done == 0 {
+		if c.Form == "" || s.done == 0 {
 			return nil
 		}
 		return s.answer(ctx, form)
@@ -184,7 +185,7 @@ func total(list []payload) int64 {
 
 // A submission sends a list of files, batch by batch.
 type submission struct {
-	*call
+	*call.Call
 	target *target.Target
 	queue  string
 	meta   queuefs.Meta
@@ -210,7 +211,7 @@ func (s *submission) upload(p payload) rest.Upload {
 				return nil, errors.New("standard input cannot be sent again")
 			}
 			begun = true
-			return s.show.Count(io.NopCloser(s.stdin)), nil
+			return s.show.Count(io.NopCloser(s.Stdin)), nil
 		}
 		return u
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/target"
@@ -21,11 +22,11 @@ import (
 	"cutie/queuefs/web"
 )
 
-func rdmVerb(c *call) *cobra.Command {
+func rdmVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rdm status|server|schema|taxonomy|get|deleted URL | send URL [FILE…|-] | import FILE|URL|-",
 		Short: "exchange resource descriptions with a server",
-		Args:  between(2, -1),
+		Args:  call.Between(2, -1),
 		Long: `
 The server speaks RDM (W3C NOTE-rdm-960724). Each queue of the daemon is a catalog
 with descriptions of its jobs. URL is the server; without a path /rdm/incoming is
@@ -47,7 +48,7 @@ CUTIE_TOKEN, as a daemon does.`,
 		Example: `cutie rdm get http://127.0.0.1:8080/ --remember state -t json
 cutie rdm get http://127.0.0.1:8080/ --order=-Size --hits 10 -t table`,
 	}
-	r := &rdmCall{call: c, flags: cmd.Flags()}
+	r := &rdmCall{Call: c, flags: cmd.Flags()}
 	fs := r.flags
 	fs.StringVarP(&r.form, "form", "t", soifForm, "print objects as `"+objectForms+"`")
 	fs.StringVar(&r.catalog, "catalog", "", "`name` or Catalog-Service-ID of the catalog (default that of the server)")
@@ -59,12 +60,12 @@ cutie rdm get http://127.0.0.1:8080/ --order=-Size --hits 10 -t table`,
 	fs.StringVar(&r.remember, "remember", "", "`file` with the date to ask from next time")
 	fs.BoolVar(&r.remove, "delete", false, "delete the jobs that are sent")
 	fs.StringVar(&r.queue, "queue", "", "`queue` to import to")
-	return c.verb(cmd, atTarget|toOutput, r.run)
+	return c.Verb(cmd, call.Target|call.Output, r.run)
 }
 
 // An rdmCall is one use of the verb.
 type rdmCall struct {
-	*call
+	*call.Call
 	form, catalog, scope, since, attributes, order, hits string
 	remember, queue                                      string
 	remove                                               bool
@@ -87,13 +88,13 @@ var rdmTypes = map[string]rdm.Type{"status": rdm.StatusRequest, "server": rdm.Se
 	"taxonomy": rdm.TaxonomyRequest, "get": rdm.RDRequest, "deleted": rdm.RDRequestDeleted}
 
 func (r *rdmCall) run(ctx context.Context) error {
-	word := strings.ToLower(r.args[0])
+	word := strings.ToLower(r.Args[0])
 	takes, ok := rdmOptions[word]
 	if !ok {
-		return fault.Hint(fault.Usagef("%.40q is none of status, server, schema, taxonomy, get, deleted, send, import", r.args[0]), "cutie help rdm")
+		return fault.Hint(fault.Usagef("%.40q is none of status, server, schema, taxonomy, get, deleted, send, import", r.Args[0]), "cutie help rdm")
 	}
-	if word != "send" && len(r.args) > 2 {
-		return fault.Usagef("too many arguments: %.60q", r.args[2])
+	if word != "send" && len(r.Args) > 2 {
+		return fault.Usagef("too many arguments: %.60q", r.Args[2])
 	}
 	var foreign string
 	r.flags.Visit(func(f *pflag.Flag) {
@@ -107,12 +108,12 @@ func (r *rdmCall) run(ctx context.Context) error {
 	if word == "import" {
 		return r.importAll(ctx)
 	}
-	client, err := r.client(r.args[1])
+	client, err := r.client(r.Args[1])
 	if err != nil {
 		return err
 	}
 	if word == "send" {
-		return fault.About(r.args[1], r.send(ctx, client))
+		return fault.About(r.Args[1], r.send(ctx, client))
 	}
 	q := rdm.Request{Type: rdmTypes[word], Catalog: client.CatalogID(r.catalog), Scope: r.scope,
 		Attributes: r.attributes, Order: r.order, Hits: r.hits}
@@ -158,29 +159,29 @@ func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) 
 		}
 		columns = strings.Split(q.Attributes, ",")
 	}
-	show := output.NewProgress(r.stderr, "receiving", -1, 0)
+	show := output.NewProgress(r.Stderr, "receiving", -1, 0)
 	defer show.Clear()
 	reply, err := client.Ask(ctx, q, show)
 	if err != nil {
-		return fault.About(r.args[1], restError(err))
+		return fault.About(r.Args[1], restError(err))
 	}
 	defer reply.Close()
 	if reply.Error != "" && !strings.HasPrefix(reply.Error, "0 ") { // from a server without a status for it
-		return fault.About(r.args[1], errors.New(reply.Error))
+		return fault.About(r.Args[1], errors.New(reply.Error))
 	}
 	if q.Type == rdm.StatusRequest && !r.flags.Changed("form") {
 		return r.printStatus(reply)
 	}
 	var newest time.Time
-	err = r.printObjects(r.form, columns, func(p *objectPrinter) (err error) {
+	err = printObjects(r.Call, r.form, columns, func(p *objectPrinter) (err error) {
 		newest, err = r.printReply(p, reply)
 		return err
 	})
 	if err != nil {
-		return fault.About(r.args[1], err)
+		return fault.About(r.Args[1], err)
 	}
 	if reply.Error != "" {
-		r.sayf("%s", reply.Error)
+		r.Sayf("%s", reply.Error)
 	}
 	if memory == nil {
 		return nil
@@ -217,7 +218,7 @@ func (r *rdmCall) printStatus(reply *rdm.Reply) error {
 		o, err = soif.Object{}, errors.New("answer has no status message")
 	}
 	if err != nil {
-		return fault.About(r.args[1], err)
+		return fault.About(r.Args[1], err)
 	}
 	_, body, ok := strings.Cut(o.Value("Status-Message"), "<BODY>")
 	if !ok {

@@ -27,17 +27,17 @@ func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
 	if r.remove {
 		typ = rdm.RDResponseDeleted
 	}
-	files := r.args[2:]
+	files := r.Args[2:]
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
 	var rejected error // the answer is printed all the same
-	err := r.printObjects(r.form, nil, func(p *objectPrinter) error {
+	err := printObjects(r.Call, r.form, nil, func(p *objectPrinter) error {
 		// Files are read while they are sent; a mistake in one stops there.
 		in, out := io.Pipe()
 		go func() {
 			w := soif.NewWriter(out)
-			out.CloseWithError(r.eachFile(files, func(_ string, in io.Reader) error {
+			out.CloseWithError(eachFile(r.Call, files, func(_ string, in io.Reader) error {
 				return eachObject(in, func(o *soif.Object) error { return w.Write(*o) })
 			}))
 		}()
@@ -75,12 +75,12 @@ func (r *rdmCall) importAll(ctx context.Context) error {
 	if r.queue == "" {
 		return fault.Hint(fault.Usagef("no queue is named"), "--queue QUEUE names it")
 	}
-	in, err := r.openGathered(ctx, r.args[1])
+	in, err := r.openGathered(ctx, r.Args[1])
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return r.at(ctx, func(t *target.Target) error { return r.importFrom(ctx, t, in) })
+	return r.At(ctx, func(t *target.Target) error { return r.importFrom(ctx, t, in) })
 }
 
 func (r *rdmCall) importFrom(ctx context.Context, t *target.Target, in io.Reader) error {
@@ -110,8 +110,8 @@ func (r *rdmCall) importFrom(ctx context.Context, t *target.Target, in io.Reader
 			break
 		}
 		if bad != nil {
-			r.warnf("%d submitted before the mistake", n[soif.Update])
-			return fault.About(r.args[1], fixHint(bad))
+			r.Warnf("%d submitted before the mistake", n[soif.Update])
+			return fault.About(r.Args[1], fixHint(bad))
 		}
 		if e.Action != soif.Update {
 			n[e.Action]++
@@ -119,9 +119,9 @@ func (r *rdmCall) importFrom(ctx context.Context, t *target.Target, in io.Reader
 		}
 		batch = append(batch, r.described(&e.Object))
 	}
-	r.sayf("%d submitted", n[soif.Update])
+	r.Sayf("%d submitted", n[soif.Update])
 	if n[soif.Delete]+n[soif.Refresh] > 0 {
-		r.warnf("passed over: %d to be deleted, %d unchanged", n[soif.Delete], n[soif.Refresh])
+		r.Warnf("passed over: %d to be deleted, %d unchanged", n[soif.Delete], n[soif.Refresh])
 	}
 	return r.Out.Emit(fmt.Appendf(nil, "%d\n", n[soif.Update]))
 }
@@ -138,7 +138,7 @@ func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser,
 	var in io.ReadCloser
 	switch {
 	case name == "-":
-		in = io.NopCloser(r.stdin)
+		in = io.NopCloser(r.Stdin)
 	case strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://"):
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
 		if err != nil {

@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 )
 
-func attachVerb(c *call) *cobra.Command {
+func attachVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "attach QUEUE JOB FILE|-",
 		Aliases: []string{"putResult"},
@@ -32,11 +33,11 @@ refused (exit code 5).`,
 	fs.StringVar(&o.filename, "name", "", "the result's `name`: letters, digits and . _ -")
 	fs.StringVar(&o.mediaType, "media-type", "", "record this `type` instead of a guess from the name")
 	fs.StringVar(&o.digest, "digest", "", "refuse a result without this `type:hex`, such as md5:…")
-	return c.verb(cmd, atTarget, func(ctx context.Context) error { return c.attach(ctx, *lease, o) })
+	return c.Verb(cmd, call.Target, func(ctx context.Context) error { return attach(ctx, c, *lease, o) })
 }
 
-func (c *call) attach(ctx context.Context, lease string, o putOptions) error {
-	job, file := c.args[1], c.args[2]
+func attach(ctx context.Context, c *call.Call, lease string, o putOptions) error {
+	job, file := c.Args[1], c.Args[2]
 	if _, err := queuefs.ParseJobID(job); err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func (c *call) attach(ctx context.Context, lease string, o putOptions) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.payloads(ctx, []string{file}, false)
+	list, err := payloads(ctx, c, []string{file}, false)
 	if err != nil {
 		return err
 	}
@@ -61,15 +62,15 @@ func (c *call) attach(ctx context.Context, lease string, o putOptions) error {
 	if err := queuefs.CheckResultName(meta.Filename); err != nil {
 		return fault.Hint(err, "--name gives it another name")
 	}
-	return c.atQueue(ctx, func(t *target.Target, queue string) error {
-		s := submission{call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.stderr, "submitting", list[0].size, time.Second)}
+	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+		s := submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", list[0].size, time.Second)}
 		err := t.PutResult(ctx, queue, job, token, s.upload(list[0]))
 		s.show.Clear()
 		return fault.AboutJob(queue, job, err)
 	})
 }
 
-func resultVerb(c *call) *cobra.Command {
+func resultVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "result QUEUE JOB [NAME]",
 		Aliases: []string{"getResult", "results"},
@@ -77,29 +78,29 @@ func resultVerb(c *call) *cobra.Command {
 		Example: `cutie result jobs j000000000004
 cutie result jobs j000000000004 log.txt -o log.txt`,
 	}
-	return c.verb(cmd, atTarget|toOutput, func(ctx context.Context) error {
-		job := c.args[1]
+	return c.Verb(cmd, call.Target|call.Output, func(ctx context.Context) error {
+		job := c.Args[1]
 		if _, err := queuefs.ParseJobID(job); err != nil {
 			return err
 		}
-		if len(c.args) == 3 {
-			if err := queuefs.CheckResultName(c.args[2]); err != nil {
+		if len(c.Args) == 3 {
+			if err := queuefs.CheckResultName(c.Args[2]); err != nil {
 				return err
 			}
 		}
-		return c.atQueue(ctx, func(t *target.Target, queue string) error {
+		return c.AtQueue(ctx, func(t *target.Target, queue string) error {
 			var err error
-			if len(c.args) == 3 {
-				err = c.result(ctx, t, queue, job, c.args[2])
+			if len(c.Args) == 3 {
+				err = result(ctx, c, t, queue, job, c.Args[2])
 			} else {
-				err = c.listResults(ctx, t, queue, job)
+				err = listResults(ctx, c, t, queue, job)
 			}
 			return fault.AboutJob(queue, job, err)
 		})
 	})
 }
 
-func (c *call) listResults(ctx context.Context, t *target.Target, queue, job string) error {
+func listResults(ctx context.Context, c *call.Call, t *target.Target, queue, job string) error {
 	j, err := t.Job(ctx, queue, job)
 	if err != nil {
 		return err
@@ -111,7 +112,7 @@ func (c *call) listResults(ctx context.Context, t *target.Target, queue, job str
 	return c.Out.Lines(names)
 }
 
-func (c *call) result(ctx context.Context, t *target.Target, queue, job, name string) error {
+func result(ctx context.Context, c *call.Call, t *target.Target, queue, job, name string) error {
 	d, err := t.Result(ctx, queue, job, name)
 	if err != nil {
 		return err

@@ -1,50 +1,34 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
-	"cutie/cmd/cutie/target"
-	"cutie/queuefs"
-
 	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
 )
 
 // groups are all verbs, in the order of the help text.
 var groups = []struct {
 	title string
-	verbs []func(*call) *cobra.Command
+	verbs []func(*call.Call) *cobra.Command
 }{
-	{"queues", []func(*call) *cobra.Command{statusVerb, listVerb, createVerb, setVerb, removeQueueVerb}},
-	{"jobs", []func(*call) *cobra.Command{putVerb, batchVerb, getVerb, peekVerb, showVerb, removeVerb, requeueVerb, holdVerb,
+	{"queues", []func(*call.Call) *cobra.Command{statusVerb, listVerb, createVerb, setVerb, removeQueueVerb}},
+	{"jobs", []func(*call.Call) *cobra.Command{putVerb, batchVerb, getVerb, peekVerb, showVerb, removeVerb, requeueVerb, holdVerb,
 		releaseVerb, abortVerb, resultVerb}},
-	{"workers", []func(*call) *cobra.Command{workVerb, extendVerb, reportVerb, attachVerb, uwsVerb}},
-	{"publishing", []func(*call) *cobra.Command{publishVerb, exportVerb, watchVerb, rdmVerb, soifVerb}},
-	{"access", []func(*call) *cobra.Command{userVerb, tokenVerb}},
-	{"maintenance", []func(*call) *cobra.Command{initVerb, serveVerb, checkVerb, cullVerb, completionVerb, versionVerb, helpVerb}},
+	{"workers", []func(*call.Call) *cobra.Command{workVerb, extendVerb, reportVerb, attachVerb, uwsVerb}},
+	{"publishing", []func(*call.Call) *cobra.Command{publishVerb, exportVerb, watchVerb, rdmVerb, soifVerb}},
+	{"access", []func(*call.Call) *cobra.Command{userVerb, tokenVerb}},
+	{"maintenance", []func(*call.Call) *cobra.Command{initVerb, serveVerb, checkVerb, cullVerb, completionVerb, versionVerb, helpVerb}},
 }
 
-// A call is one use of the program.
-type call struct {
-	options
-	cmd       *cobra.Command // the verb
-	args      []string       // as many as its usage line says
-	announced bool           // -v has named the target
-	failed    error          // of help; cobra has no way to return one
-	stdin     io.Reader
-	stderr    *os.File
-}
-
-// root returns the tree of commands. Options common to all verbs may stand
-// before the verb or after it; both are bound to c.
-func (c *call) root() *cobra.Command {
+// newRoot returns the tree of commands. Options common to all verbs may stand before
+// the verb or after it; both are bound to c. An error of a help text goes to failed;
+// cobra has no way to return one.
+func newRoot(c *call.Call, failed *error) *cobra.Command {
 	cobra.EnableCaseInsensitive = true
 	cobra.EnableCommandSorting = false
 	root := &cobra.Command{
@@ -65,19 +49,19 @@ func (c *call) root() *cobra.Command {
 		}
 		return unknown(root, args[0])
 	}
-	c.bind(root, ^common(0))
+	c.Bind(root, ^call.Option(0))
 	root.DisableFlagsInUseLine, root.DisableAutoGenTag = true, true
 	root.Flags().SetInterspersed(false)
 	root.SetOut(c.Out.Stdout)
-	root.SetErr(c.stderr)
+	root.SetErr(c.Stderr)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(misuse)
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { c.failed = c.explain(cmd) })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { *failed = explain(c, cmd) })
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, verb := range g.verbs {
 			cmd := verb(c)
-			cmd.GroupID = g.title
+			cmd.GroupID, cmd.Version = g.title, versionLine()
 			if cmd.Name() == "help" {
 				root.SetHelpCommand(cmd)
 			}
@@ -85,68 +69,6 @@ func (c *call) root() *cobra.Command {
 		}
 	}
 	return root
-}
-
-// verb completes a command with the common options in takes, its checks, its
-// completions and its action. The usage line checks its arguments, unless the
-// command has another check.
-func (c *call) verb(cmd *cobra.Command, takes common, do func(context.Context) error) *cobra.Command {
-	c.bind(cmd, takes)
-	cmd.DisableFlagsInUseLine, cmd.DisableAutoGenTag = true, true
-	cmd.Version = versionLine()
-	cmd.Long = strings.TrimSpace(cmd.Long)
-	if len(cmd.Aliases) > 0 {
-		cmd.Long = strings.TrimSpace(cmd.Long + "\n\nAlso: " + strings.Join(cmd.Aliases, ", "))
-	}
-	if cmd.Args == nil {
-		cmd.Args = byUsage
-	}
-	cmd.ValidArgsFunction = c.completeArgument
-	c.completeOptions(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c.cmd, c.args = cmd, args
-		if err := c.checkCommon(takes); err != nil {
-			return fault.Hint(err, "cutie help "+cmd.Name())
-		}
-		return do(cmd.Context())
-	}
-	return cmd
-}
-
-// operands are the arguments in the usage line of a verb.
-func operands(cmd *cobra.Command) []string {
-	return slices.DeleteFunc(strings.Fields(cmd.Use)[1:], func(s string) bool { return s == "--" })
-}
-
-// byUsage checks the number of arguments against the usage line: those in
-// brackets may be missing, and … stands for more.
-func byUsage(cmd *cobra.Command, args []string) error {
-	least, most := 0, 0
-	for _, word := range operands(cmd) {
-		if !strings.HasPrefix(word, "[") {
-			least++
-		}
-		most++
-	}
-	if strings.Contains(cmd.Use, "…") {
-		most = -1
-	}
-	return between(least, most)(cmd, args)
-}
-
-// between checks for least to most arguments; most is -1 for any number.
-func between(least, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) (err error) {
-		switch {
-		case len(args) < least:
-			err = fault.Usagef("too few arguments, usage: %s", cmd.UseLine())
-		case most >= 0 && len(args) > most:
-			err = fault.Usagef("too many arguments: %.60q", args[most])
-		default:
-			return nil
-		}
-		return fault.Hint(err, "cutie help "+cmd.Name())
-	}
 }
 
 // misuse makes a usage error of an error in an option.
@@ -185,48 +107,16 @@ func unknown(root *cobra.Command, word string) error {
 	return fault.Hint(fault.Usagef("unknown command %.40q", word), hint)
 }
 
-// at does something at the target.
-func (c *call) at(ctx context.Context, do func(t *target.Target) error) (err error) {
-	t, err := c.Find(ctx)
-	if err != nil {
-		return err
+// beforeVerb puts the arguments before the verb into the words of cobra. There a
+// number after -D can only be its level, and -- has no meaning.
+func beforeVerb(root *cobra.Command, args []string) []string {
+	for i := 0; i+1 < len(args) && find(root, args[i]) == nil; i++ {
+		switch before, after := slices.Clone(args[:i]), args[i+1:]; {
+		case args[i] == "--":
+			return append(before, after...)
+		case (args[i] == "-D" || args[i] == "--debug") && slices.Contains([]string{"0", "1", "2"}, after[0]):
+			return append(append(before, args[i]+"="+after[0]), after[1:]...)
+		}
 	}
-	defer func() { err = errors.Join(err, t.Close()) }()
-	return do(t)
-}
-
-// atQueue does something with the queue of the first argument. Its errors name
-// the queue.
-func (c *call) atQueue(ctx context.Context, do func(t *target.Target, queue string) error) error {
-	queue, err := c.queueArg()
-	if err != nil {
-		return err
-	}
-	return c.at(ctx, func(t *target.Target) error { return fault.About(queue, do(t, queue)) })
-}
-
-// queueArg is the queue of the first argument. Names impossible in a URL are not
-// found.
-func (c *call) queueArg() (string, error) {
-	switch q := c.args[0]; q {
-	case "", ".", "..":
-		return q, fault.About(q, queuefs.ErrNoQueue)
-	default:
-		return q, nil
-	}
-}
-
-// word is the name or alias of this call of the verb, in lower case.
-func (c *call) word() string { return strings.ToLower(c.cmd.CalledAs()) }
-
-// warnf prints a line on standard error and goes on.
-func (c *call) warnf(format string, a ...any) {
-	fmt.Fprintf(output.Screen(c.stderr), "cutie: %s: %s\n", c.cmd.Name(), fmt.Sprintf(format, a...))
-}
-
-// sayf is warnf with -v only.
-func (c *call) sayf(format string, a ...any) {
-	if c.verbose {
-		c.warnf(format, a...)
-	}
+	return args
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs/bulk"
@@ -42,14 +43,14 @@ func bindSelector(fs *pflag.FlagSet) *selector {
 }
 
 // selected reports whether options select jobs. It refuses names beside them.
-func (o *selector) selected(c *call) (bool, error) {
+func (o *selector) selected(c *call.Call) (bool, error) {
 	which := ""
 	for _, name := range selecting {
 		if o.flags.Changed(name) {
 			which = name
 		}
 	}
-	switch named := len(c.args) > 1; {
+	switch named := len(c.Args) > 1; {
 	case which != "" && named:
 		return false, fault.Usagef("either name jobs, or select them by --%s", which)
 	case which == "" && !named:
@@ -87,9 +88,9 @@ func parseAge(option, s string) (time.Duration, error) {
 	return d, nil
 }
 
-// bulk changes the selected jobs and prints their identifiers. One request ends
+// changeSelected changes the selected jobs and prints their identifiers. One request ends
 // after some time or some jobs; the next goes on behind it.
-func (c *call) bulk(ctx context.Context, t *target.Target, queue string, how manner, o *selector, op bulk.Operation) error {
+func changeSelected(ctx context.Context, c *call.Call, t *target.Target, queue string, how manner, o *selector, op bulk.Operation) error {
 	n, s := 0, o.s
 	for {
 		s.Limit = 0
@@ -119,11 +120,11 @@ func (c *call) bulk(ctx context.Context, t *target.Target, queue string, how man
 		switch {
 		case how.quiet:
 		case s.Dry && done.More:
-			c.warnf("%s: %s and more would be %s", queue, jobs(n), how.done)
+			c.Warnf("%s: %s and more would be %s", queue, jobs(n), how.done)
 		case s.Dry:
-			c.warnf("%s: %s would be %s", queue, jobs(n), how.done)
+			c.Warnf("%s: %s would be %s", queue, jobs(n), how.done)
 		default:
-			c.warnf("%s: %s %s", queue, jobs(n), how.done)
+			c.Warnf("%s: %s %s", queue, jobs(n), how.done)
 		}
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
@@ -17,7 +18,7 @@ import (
 	"cutie/queuefs"
 )
 
-func serveVerb(c *call) *cobra.Command {
+func serveVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Aliases: []string{"daemon"},
@@ -61,11 +62,11 @@ cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
 	}
 	var o serveOptions
 	o.bind(cmd.Flags())
-	return c.verb(cmd, atHome, func(ctx context.Context) error { return c.serve(ctx, &o) })
+	return c.Verb(cmd, call.Home, func(ctx context.Context) error { return serve(ctx, c, &o) })
 }
 
-func (c *call) serve(ctx context.Context, o *serveOptions) error {
-	log, err := newLog(c.stderr, o.logLevel, o.logFormat)
+func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
+	log, err := newLog(c.Stderr, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
 	}

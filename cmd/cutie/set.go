@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
@@ -16,7 +17,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-func setVerb(c *call) *cobra.Command {
+func setVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "set QUEUE",
 		Aliases: []string{"setQueue", "setQueueBehavior"},
@@ -51,7 +52,7 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 	fs.Int64("max-attempts", 0, "`number` of times to hand a job out; 0 for no limit")
 	fs.String("callback", "", "`URI` to post changes of jobs to; empty for none")
 	fs.String("digests", "", "`types` of digests to compute of every payload beside SHA-256, such as \"SHA-256 MD5\"; empty for none")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		var settings rest.Settings
 		switch strings.ToLower(*behavior) {
 		case "":
@@ -85,7 +86,7 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 		if len(settings) == 0 {
 			return fault.Usagef("nothing to set")
 		}
-		return c.answerQueue(ctx, func(t *target.Target, queue string) (state.Queue, error) {
+		return answerQueue(ctx, c, func(t *target.Target, queue string) (state.Queue, error) {
 			q, err := t.SetQueue(ctx, queue, settings)
 			if errors.Is(err, queuefs.ErrNoSpace) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
@@ -112,17 +113,17 @@ var properties = []struct{ option, name, unset string }{
 
 // answerQueue changes a queue, and prints its state in the response form if
 // one was given.
-func (c *call) answerQueue(ctx context.Context, change func(t *target.Target, queue string) (state.Queue, error)) error {
-	form, err := c.responseForm()
+func answerQueue(ctx context.Context, c *call.Call, change func(t *target.Target, queue string) (state.Queue, error)) error {
+	form, err := c.ResponseForm()
 	if err != nil {
 		return err
 	}
-	if c.form == "" && c.Out.Name != "" {
+	if c.Form == "" && c.Out.Name != "" {
 		return fault.Usagef("--output wants --response-form")
 	}
-	return c.atQueue(ctx, func(t *target.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
 		q, err := change(t, queue)
-		if err != nil || c.form == "" {
+		if err != nil || c.Form == "" {
 			return err
 		}
 		text, err := t.State(ctx, form, q.Info.ID, "")
@@ -133,7 +134,7 @@ func (c *call) answerQueue(ctx context.Context, change func(t *target.Target, qu
 	})
 }
 
-func removeQueueVerb(c *call) *cobra.Command {
+func removeQueueVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rmqueue QUEUE",
 		Aliases: []string{"removeQueue"},
@@ -143,8 +144,8 @@ A queue with jobs of any status stays (exit code 5): take or delete them, then
 cull them. The published documents of the queue go with it.`,
 		Example: `cutie rmqueue empty`,
 	}
-	return c.verb(cmd, atTarget, func(ctx context.Context) error {
-		return c.atQueue(ctx, func(t *target.Target, queue string) error {
+	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
+		return c.AtQueue(ctx, func(t *target.Target, queue string) error {
 			err := t.RemoveQueue(ctx, queue)
 			if errors.Is(err, queuefs.ErrNotEmpty) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")

@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 )
 
-func showVerb(c *call) *cobra.Command {
+func showVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show QUEUE JOB…|-",
 		Aliases: []string{"getJobState", "stat"},
@@ -21,8 +22,8 @@ has a line. - reads the identifiers from standard input.`,
 		Example: `cutie show jobs j000000000001
 cutie ls jobs -q | cutie show jobs - -t json`,
 	}
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
-		return c.eachJob(ctx, manner{}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		return eachJob(ctx, c, manner{}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			if err := mayExist(ctx, t, queue, job); err != nil {
 				return queuefs.Job{}, err
 			}

@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/publisher/soif"
 )
 
-func soifVerb(c *call) *cobra.Command {
+func soifVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "soif check|cat|fix [FILE…|-]",
 		Short: "check, print or mend resource descriptions in SOIF",
@@ -32,30 +33,32 @@ cutie soif check fixed.soif
 cutie soif cat fixed.soif -t json`,
 	}
 	form := cmd.Flags().StringP("form", "t", soifForm, "print objects as `"+objectForms+"`")
-	return c.verb(cmd, toOutput|verbose, func(context.Context) error {
-		word, files := c.args[0], c.args[1:]
+	return c.Verb(cmd, call.Output|call.Verbose, func(context.Context) error {
+		word, files := c.Args[0], c.Args[1:]
 		if len(files) == 0 {
 			files = []string{"-"}
 		}
 		if *form != soifForm && word == "check" || c.Out.Name != "" && word == "check" {
 			return fault.Usagef("check prints no objects")
 		}
-		each := func(*objectPrinter) error { return c.eachFile(files, c.checkSoif) }
+		each := func(*objectPrinter) error {
+			return eachFile(c, files, func(name string, in io.Reader) error { return checkSoif(c, name, in) })
+		}
 		switch word {
 		case "check":
 			return each(nil)
 		case "cat":
 			each = func(p *objectPrinter) error {
-				return c.eachFile(files, func(_ string, in io.Reader) error { return eachObject(in, p.print) })
+				return eachFile(c, files, func(_ string, in io.Reader) error { return eachObject(in, p.print) })
 			}
 		case "fix":
 			each = func(p *objectPrinter) error {
-				return c.eachFile(files, func(name string, in io.Reader) error { return c.fixSoif(p, name, in) })
+				return eachFile(c, files, func(name string, in io.Reader) error { return fixSoif(c, p, name, in) })
 			}
 		default:
 			return fault.Hint(fault.Usagef("%.40q is none of check, cat, fix", word), "cutie help soif")
 		}
-		return c.printObjects(*form, nil, each)
+		return printObjects(c, *form, nil, each)
 	})
 }
 
@@ -63,10 +66,10 @@ cutie soif cat fixed.soif -t json`,
 const maxFix = 16 << 20
 
 // eachFile calls do with each file; "-" is standard input.
-func (c *call) eachFile(names []string, do func(name string, in io.Reader) error) error {
+func eachFile(c *call.Call, names []string, do func(name string, in io.Reader) error) error {
 	for _, name := range names {
 		if name == "-" {
-			if err := do("standard input", c.stdin); err != nil {
+			if err := do("standard input", c.Stdin); err != nil {
 				return fault.About("standard input", err)
 			}
 			continue
@@ -84,14 +87,14 @@ func (c *call) eachFile(names []string, do func(name string, in io.Reader) error
 	return nil
 }
 
-func (c *call) checkSoif(name string, in io.Reader) error {
+func checkSoif(c *call.Call, name string, in io.Reader) error {
 	n := 0
 	err := eachObject(in, func(*soif.Object) error {
 		n++
 		return nil
 	})
 	if err == nil {
-		c.sayf("%s: %d objects", name, n)
+		c.Sayf("%s: %d objects", name, n)
 	}
 	return err
 }
@@ -120,7 +123,7 @@ func eachObject(in io.Reader, do func(*soif.Object) error) error {
 	}
 }
 
-func (c *call) fixSoif(p *objectPrinter, name string, in io.Reader) error {
+func fixSoif(c *call.Call, p *objectPrinter, name string, in io.Reader) error {
 	var text bytes.Buffer
 	if n, err := io.Copy(&text, io.LimitReader(in, maxFix+1)); err != nil {
 		return err
@@ -132,7 +135,7 @@ func (c *call) fixSoif(p *objectPrinter, name string, in io.Reader) error {
 		return err
 	}
 	for _, m := range mends {
-		c.warnf("%s: %v", name, m)
+		c.Warnf("%s: %v", name, m)
 	}
 	for i := range objects {
 		if err := p.print(&objects[i]); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 	"cutie/publisher/soif"
@@ -33,7 +34,7 @@ type objectPrinter struct {
 }
 
 // printObjects prints objects to the output file or to standard output.
-func (c *call) printObjects(form string, columns []string, each func(*objectPrinter) error) error {
+func printObjects(c *call.Call, form string, columns []string, each func(*objectPrinter) error) error {
 	form = strings.ToLower(form)
 	if !slices.Contains(strings.Split(objectForms, "|"), form) {
 		return fault.Usagef("form %.40q is none of %s", form, strings.ReplaceAll(objectForms, "|", ", "))

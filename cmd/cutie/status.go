@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
@@ -15,7 +16,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-func statusVerb(c *call) *cobra.Command {
+func statusVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status",
 		Aliases: []string{"getServiceState"},
@@ -31,20 +32,20 @@ cutie status -q
 cutie getServiceState -t json`,
 	}
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "print the identifiers of the queues only")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
-		list := *quiet || c.form == "" && c.word() != "getservicestate"
-		return c.serviceState(ctx, list, *quiet)
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		list := *quiet || c.Form == "" && c.Word() != "getservicestate"
+		return serviceState(ctx, c, list, *quiet)
 	})
 }
 
-func (c *call) serviceState(ctx context.Context, list, quiet bool) error {
-	form, err := c.responseForm()
+func serviceState(ctx context.Context, c *call.Call, list, quiet bool) error {
+	form, err := c.ResponseForm()
 	if err != nil {
 		return err
 	}
-	return c.at(ctx, func(t *target.Target) error {
+	return c.At(ctx, func(t *target.Target) error {
 		if list {
-			return c.listQueues(ctx, t, quiet)
+			return listQueues(ctx, c, t, quiet)
 		}
 		text, err := t.State(ctx, form, "", "")
 		if err != nil {
@@ -54,20 +55,8 @@ func (c *call) serviceState(ctx context.Context, list, quiet bool) error {
 	})
 }
 
-// responseForm is the form of -t (Cutie 0.3, 4), ANVL without -t.
-func (c *call) responseForm() (state.Form, error) {
-	if c.form == "" {
-		return state.ANVL, nil
-	}
-	f, err := state.ParseForm(c.form)
-	if err != nil {
-		return 0, fault.Hint(fault.Usagef("response form %.40q is not known", c.form), "-t anvl, json, turtle, xhtml, xml or soif")
-	}
-	return f, nil
-}
-
 // listQueues prints a line for each queue.
-func (c *call) listQueues(ctx context.Context, t *target.Target, quiet bool) error {
+func listQueues(ctx context.Context, c *call.Call, t *target.Target, quiet bool) error {
 	s, err := t.Service(ctx)
 	if err != nil {
 		return err

@@ -10,15 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 )
 
-func tokenVerb(c *call) *cobra.Command {
+func tokenVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "token add USER | rm NAME | ls",
 		Aliases: []string{"tokens"},
 		Short:   "manage the tokens of programs",
-		Args:    between(1, 2),
+		Args:    call.Between(1, 2),
 		Long: `
 add makes a token for a user and prints it once; the users file holds only its
 hash. It has the rights of the user, or those of --rights among them. rm removes a
@@ -34,17 +35,17 @@ tokens to daemons on other machines over https only.`,
 	label := fs.String("name", "", "`name` of the token (default USER-1, USER-2 …)")
 	rights := fs.String("rights", "", "`list` of rights, see cutie help user (default those of the user)")
 	expires := fs.String("expires", "90d", "`time` it lasts, such as 12h or 30d; a date such as 2030-01-31; or never")
-	return c.verb(cmd, 0, func(context.Context) error {
+	return c.Verb(cmd, 0, func(context.Context) error {
 		if err := usersFile(*file); err != nil {
 			return err
 		}
-		word, name, err := c.subverb("add", "rm", "ls")
+		word, name, err := subverb(c, "add", "rm", "ls")
 		if err != nil {
 			return err
 		}
 		switch word {
 		case "ls":
-			return c.listTokens(*file)
+			return listTokens(c, *file)
 		case "rm":
 			return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.RemoveToken(name) }))
 		}
@@ -114,7 +115,7 @@ func parseExpires(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-func (c *call) listTokens(file string) error {
+func listTokens(c *call.Call, file string) error {
 	all, _, err := access.Load(file)
 	if err != nil {
 		return err

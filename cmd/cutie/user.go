@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/web"
 )
@@ -18,12 +19,12 @@ import (
 // usersVariable is the environment variable for the users file.
 const usersVariable = "CUTIE_USERS"
 
-func userVerb(c *call) *cobra.Command {
+func userVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "user add NAME | set NAME | rm NAME | ls",
 		Aliases: []string{"users"},
 		Short:   "manage the users of a daemon and their rights",
-		Args:    between(1, 2),
+		Args:    call.Between(1, 2),
 		Long: `
 add makes a user, and the users file if there is none. set changes the rights, or
 else the password. rm removes a user with all tokens. ls lists the users. A daemon
@@ -47,11 +48,11 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 	rights := fs.String("rights", "", "`list` of rights (default of add: read)")
 	piped := fs.Bool("password-stdin", false, "read the password from standard input")
 	noPass := fs.Bool("no-password", false, "let the user have tokens only")
-	return c.verb(cmd, 0, func(ctx context.Context) error {
+	return c.Verb(cmd, 0, func(ctx context.Context) error {
 		if err := usersFile(*file); err != nil {
 			return err
 		}
-		word, name, err := c.subverb("add", "set", "rm", "ls")
+		word, name, err := subverb(c, "add", "set", "rm", "ls")
 		if err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 		}
 		switch word {
 		case "ls":
-			return c.listUsers(*file)
+			return listUsers(c, *file)
 		case "rm":
 			return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.Remove(name) }))
 		}
@@ -80,7 +81,7 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 			return fault.About(name, err)
 		}
 		if asks := word == "add" || *rights == "" || *piped; asks && !*noPass {
-			password, err := c.password(ctx, *piped)
+			password, err := password(ctx, c, *piped)
 			if err == nil {
 				u.Password, err = access.HashPassword(password)
 			}
@@ -135,7 +136,7 @@ func canChange(file, name string, add bool) error {
 	return nil
 }
 
-func (c *call) listUsers(file string) error {
+func listUsers(c *call.Call, file string) error {
 	all, _, err := access.Load(file)
 	if err != nil {
 		return err
@@ -167,21 +168,21 @@ func usersFile(name string) error {
 
 // subverb returns the first argument, one of words, and the second, a name, for
 // all words but ls.
-func (c *call) subverb(words ...string) (word, name string, err error) {
-	word = strings.ToLower(c.args[0])
+func subverb(c *call.Call, words ...string) (word, name string, err error) {
+	word = strings.ToLower(c.Args[0])
 	known := false
 	for _, w := range words {
 		known = known || w == word
 	}
 	switch {
 	case !known:
-		return "", "", fault.Hint(fault.Usagef("%.40q is none of %s", c.args[0], strings.Join(words, ", ")), "cutie help "+c.cmd.Name())
-	case word == "ls" && len(c.args) > 1:
-		return "", "", fault.Usagef("too many arguments: %.60q", c.args[1])
-	case word != "ls" && len(c.args) < 2:
-		return "", "", fault.Hint(fault.Usagef("%s wants a name", word), "cutie help "+c.cmd.Name())
+		return "", "", fault.Hint(fault.Usagef("%.40q is none of %s", c.Args[0], strings.Join(words, ", ")), "cutie help "+c.Cmd.Name())
+	case word == "ls" && len(c.Args) > 1:
+		return "", "", fault.Usagef("too many arguments: %.60q", c.Args[1])
+	case word != "ls" && len(c.Args) < 2:
+		return "", "", fault.Hint(fault.Usagef("%s wants a name", word), "cutie help "+c.Cmd.Name())
 	case word != "ls":
-		name = c.args[1]
+		name = c.Args[1]
 	}
 	return word, name, nil
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/target"
 	"cutie/queuefs"
 	"cutie/queuefs/uws/client"
 )
 
-func uwsVerb(c *call) *cobra.Command {
+func uwsVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uws METHOD URL [NAME|NAME=VALUE…]",
 		Short: "use a Universal Worker Service, this one or another",
@@ -43,27 +44,27 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 	fs := cmd.Flags()
 	last := fs.Int("last", 100, "`number` of jobs that list shows")
 	uploads := fs.StringArray("upload", nil, "`NAME=FILE` that create sends as a parameter; may be repeated")
-	return c.verb(cmd, verbose|toDebug|toOutput, func(ctx context.Context) error {
-		base, err := url.Parse(c.args[1])
+	return c.Verb(cmd, call.Verbose|call.Debug|call.Output, func(ctx context.Context) error {
+		base, err := url.Parse(c.Args[1])
 		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
-			return fault.Usagef("%.80q is not the URL of a job or a job list", c.args[1])
+			return fault.Usagef("%.80q is not the URL of a job or a job list", c.Args[1])
 		}
 		if *last < 1 {
 			return fault.Usagef("--last %d is not a number above 0", *last)
 		}
-		method := strings.ToLower(c.args[0])
+		method := strings.ToLower(c.Args[0])
 		if len(*uploads) > 0 && method != "create" {
 			return fault.Usagef("--upload is of create only")
 		}
 		u := uwsCall{c, strings.TrimSuffix(base.String(), "/"), nil}
 		u.client = &client.Client{HTTP: c.Client(u.url), UserAgent: target.Agent()}
-		return refused(u.do(ctx, method, c.args[2:], *last, *uploads))
+		return refused(u.do(ctx, method, c.Args[2:], *last, *uploads))
 	})
 }
 
 // A uwsCall is one use of the verb.
 type uwsCall struct {
-	*call
+	*call.Call
 	url    string // of a job list or a job
 	client *client.Client
 }

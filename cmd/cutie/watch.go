@@ -13,17 +13,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 	"cutie/queuefs/rest"
 )
 
-func watchVerb(c *call) *cobra.Command {
+func watchVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "watch [QUEUE…]",
 		Aliases: []string{"follow", "events"},
 		Short:   "follow the events of jobs",
-		Args:    between(0, maxWatched),
+		Args:    call.Between(0, maxWatched),
 		Long: `
 Prints a line for each event of the queues, or of all queues, from now on and
 until it is interrupted: in columns on a terminal, as tab-separated fields
@@ -39,22 +40,22 @@ Only a daemon has events to follow.`,
 		Example: `cutie watch jobs --from 1 --count 2
 cutie watch jobs --from 1 --count 1 --kind submit -t json`,
 	}
-	w := &watcher{call: c}
+	w := &watcher{Call: c}
 	fs := cmd.Flags()
 	fs.Int64Var(&w.events.From, "from", 0, "begin with the event of this `number` of the named queues, 1 for the first")
 	fs.StringVar(&w.events.Kind, "kind", "", "only events of these kinds, a `list` such as submit,requeue")
 	fs.StringVar(&w.events.Status, "status", "", "only events that lead to these statuses, a `list` such as pending")
 	fs.IntVarP(&w.count, "count", "n", 0, "end after this `number` of events")
-	return c.verb(cmd, atTarget|withForm, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form, func(ctx context.Context) error {
 		switch {
-		case c.form != "" && !strings.EqualFold(c.form, "json"):
-			return fault.Hint(fault.Usagef("events have no response form %.40q", c.form), "-t json, or no -t")
+		case c.Form != "" && !strings.EqualFold(c.Form, "json"):
+			return fault.Hint(fault.Usagef("events have no response form %.40q", c.Form), "-t json, or no -t")
 		case w.events.From < 0 || w.count < 0:
 			return fault.Usagef("--from and --count are not negative")
-		case w.events.From > 0 && len(c.args) == 0:
+		case w.events.From > 0 && len(c.Args) == 0:
 			return fault.Usagef("--from is for queues that are named")
 		}
-		w.json = c.form != ""
+		w.json = c.Form != ""
 		return w.run(ctx)
 	})
 }
@@ -64,7 +65,7 @@ const maxWatched = 100
 
 // A watcher prints the events of one or more streams.
 type watcher struct {
-	*call
+	*call.Call
 	events rest.Events
 	count  int // 0: no end
 	json   bool
@@ -85,7 +86,7 @@ func (w *watcher) run(ctx context.Context) error {
 	defer daemon.Close()
 	ctx, w.stop = context.WithCancel(ctx)
 	defer w.stop()
-	names := w.args
+	names := w.Args
 	if len(names) == 0 {
 		names = []string{""}
 	}
@@ -120,7 +121,7 @@ func (w *watcher) run(ctx context.Context) error {
 func (w *watcher) lost(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.warnf("connection lost, trying again: %v", err)
+	w.Warnf("connection lost, trying again: %v", err)
 }
 
 // print prints one event.
@@ -152,7 +153,7 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 		if err := json.Unmarshal(data, &r); err != nil {
 			return nil, fmt.Errorf("event %s: %w", kind, err)
 		}
-		w.warnf("events are missing: %s; see %s", strings.TrimPrefix(r.Queue+": "+r.Reason, ": "), r.State)
+		w.Warnf("events are missing: %s; see %s", strings.TrimPrefix(r.Queue+": "+r.Reason, ": "), r.State)
 		if !w.json {
 			return nil, nil
 		}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 )
 
-func workVerb(c *call) *cobra.Command {
+func workVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "work QUEUE -- COMMAND [ARGUMENT…]",
 		Aliases: []string{"worker"},
@@ -42,14 +43,14 @@ payload does not come whole; the pause before the next job grows up to a minute.
 At the fifth attempt such a payload makes the job fail for now.`,
 		Example: `cutie work jobs --drain -- wc -l`,
 	}
-	w := work.Worker{Warn: c.warnf, Say: c.sayf}
+	w := work.Worker{Warn: c.Warnf, Say: c.Sayf}
 	fs := cmd.Flags()
 	fs.IntVarP(&w.Jobs, "jobs", "j", 1, "work on this `number` of jobs at a time")
 	fs.DurationVar(&w.Lease, "lease", time.Minute, "`time` after which jobs go back if this program dies")
 	fs.DurationVar(&w.Grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL")
 	fs.StringVar(&w.ResultType, "result-type", queuefs.DefaultMediaType, "media `type` of standard output as a result")
 	fs.BoolVar(&w.Drain, "drain", false, "end when no job is pending")
-	return c.verb(cmd, atTarget, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
 		switch {
 		case w.Jobs < 1 || w.Jobs > 1000:
 			return fault.Usagef("-j %d is not a number from 1 to 1000", w.Jobs)
@@ -58,23 +59,23 @@ At the fifth attempt such a payload makes the job fail for now.`,
 		case w.Grace < 0:
 			return fault.Usagef("--grace %v is no time", w.Grace)
 		}
-		return c.work(ctx, &w)
+		return runWorker(ctx, c, &w)
 	})
 }
 
-// work runs a worker until it is interrupted.
-func (c *call) work(ctx context.Context, w *work.Worker) (err error) {
+// runWorker runs a worker until it is interrupted.
+func runWorker(ctx context.Context, c *call.Call, w *work.Worker) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if w.Queue, err = c.queueArg(); err != nil {
+	if w.Queue, err = c.QueueArg(); err != nil {
 		return err
 	}
-	w.Args = c.args[1:]
+	w.Args = c.Args[1:]
 	if w.Program, err = work.Program(w.Args[0]); err != nil {
 		return fault.Usagef("%.200q cannot be run: %v", w.Args[0], err)
 	}
-	if c.verbose {
-		w.Stderr = c.stderr
+	if c.Verbose {
+		w.Stderr = c.Stderr
 	}
 	t, err := c.NeedDaemon(ctx)
 	if err != nil {

@@ -24,12 +24,12 @@ import (
 
 // A Finder finds the target of a command.
 type Finder struct {
-	Home   string                        // directory; never empty
-	URL    string                        // base URI of a daemon; "" for the home
-	Debug  int                           // 1 shows requests, 2 their headers too
-	Warn   func(format string, a ...any) // prints a line on standard error
-	Say    func(format string, a ...any) // is Warn with -v, and nothing without
-	Stderr io.Writer                     // gets the headers
+	Home  string                        // directory; never empty
+	URL   string                        // base URI of a daemon; "" for the home
+	Debug int                           // 1 shows requests, 2 their headers too
+	Warn  func(format string, a ...any) // prints a line on standard error
+	Say   func(format string, a ...any) // is Warn with -v, and nothing without
+	Trace io.Writer                     // gets the headers
 
 	announced bool // Say has named the target
 }

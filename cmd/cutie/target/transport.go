@@ -119,7 +119,7 @@ func (t tracer) headers(prefix string, h http.Header) {
 	}
 	slices.Sort(lines)
 	for _, l := range lines {
-		fmt.Fprintln(t.Stderr, l)
+		fmt.Fprintln(t.Trace, l)
 	}
 }
 
