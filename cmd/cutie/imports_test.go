@@ -18,6 +18,8 @@ import (
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
+	{"cmd/cutie/serve"},
+	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions"},
 	{"cmd/cutie/call"},
 	{"cmd/cutie/output", "cmd/cutie/target", "cmd/cutie/work"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},

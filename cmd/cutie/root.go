@@ -7,22 +7,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/descriptions"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/jobs"
+	"cutie/cmd/cutie/serve"
 )
+
+type verbs []func(*call.Call) *cobra.Command
 
 // groups are all verbs, in the order of the help text.
 var groups = []struct {
 	title string
-	verbs []func(*call.Call) *cobra.Command
+	verbs verbs
 }{
-	{"queues", []func(*call.Call) *cobra.Command{statusVerb, listVerb, createVerb, setVerb, removeQueueVerb}},
-	{"jobs", []func(*call.Call) *cobra.Command{putVerb, batchVerb, getVerb, peekVerb, showVerb, removeVerb, requeueVerb, holdVerb,
-		releaseVerb, abortVerb, resultVerb}},
-	{"workers", []func(*call.Call) *cobra.Command{workVerb, extendVerb, reportVerb, attachVerb, uwsVerb}},
-	{"publishing", []func(*call.Call) *cobra.Command{publishVerb, exportVerb, watchVerb, rdmVerb, soifVerb}},
-	{"access", []func(*call.Call) *cobra.Command{userVerb, tokenVerb}},
-	{"maintenance", []func(*call.Call) *cobra.Command{initVerb, serveVerb, checkVerb, cullVerb, completionVerb, versionVerb, helpVerb}},
+	{"queues", verbs{jobs.Status, jobs.List, jobs.CreateQueue, jobs.SetQueue, jobs.RemoveQueue}},
+	{"jobs", verbs{jobs.Put, jobs.Batch, jobs.Get, jobs.Peek, jobs.Show, jobs.Remove, jobs.Requeue, jobs.Hold,
+		jobs.Release, jobs.Abort, jobs.Result}},
+	{"workers", verbs{workVerb, jobs.Extend, jobs.Report, jobs.Attach, uwsVerb}},
+	{"publishing", verbs{publishVerb, exportVerb, watchVerb, descriptions.RDM, descriptions.SOIF}},
+	{"access", verbs{accounts.User, accounts.Token}},
+	{"maintenance", verbs{serve.Init, serve.Serve, checkVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
 }
 
 // newRoot returns the tree of commands. Options common to all verbs may stand before
