@@ -11,7 +11,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 )
 
@@ -51,7 +51,7 @@ func check(c *call.Call, o queuefs.CheckOptions) error {
 	}
 	r, err := queuefs.Check(dir, o)
 	if err != nil {
-		return target.HomeHint(dir, err)
+		return reach.HomeHint(dir, err)
 	}
 	var b strings.Builder
 	for _, p := range r.Mended {

@@ -12,7 +12,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
 )
 
@@ -58,7 +58,7 @@ func export(ctx context.Context, c *call.Call, o exportOptions) (err error) {
 		return fault.Usagef("--every is 100ms or more")
 	}
 	if o.baseURI != "" {
-		if o.baseURI, err = target.CleanBase(o.baseURI); err != nil {
+		if o.baseURI, err = reach.CleanBase(o.baseURI); err != nil {
 			return err
 		}
 	}

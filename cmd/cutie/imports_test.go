@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"cmd/cutie/serve"},
 	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions"},
 	{"cmd/cutie/call"},
-	{"cmd/cutie/output", "cmd/cutie/target", "cmd/cutie/work"},
+	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "queuefs/queuetest"},
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "queuefs/uws/client"},

@@ -15,7 +15,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -132,7 +132,7 @@ func republish(ctx context.Context, c *call.Call) (err error) {
 	}
 	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p queuefs.Problem) { c.Warnf("%s", p) }})
 	if err != nil {
-		return target.HomeHint(c.Home, err)
+		return reach.HomeHint(c.Home, err)
 	}
 	var pub *publisher.Publisher
 	defer func() {
@@ -142,7 +142,7 @@ func republish(ctx context.Context, c *call.Call) (err error) {
 		}
 	}()
 	if svc.Info().BaseURI == "" {
-		svc.SetBaseURI("http://" + target.DefaultListen + "/")
+		svc.SetBaseURI("http://" + reach.DefaultListen + "/")
 	}
 	o, err := c.Publishing(svc)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/uws/client"
 )
@@ -57,7 +57,7 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 			return fault.Usagef("--upload is of create only")
 		}
 		u := uwsCall{c, strings.TrimSuffix(base.String(), "/"), nil}
-		u.client = &client.Client{HTTP: c.Client(u.url), UserAgent: target.Agent()}
+		u.client = &client.Client{HTTP: c.Client(u.url), UserAgent: reach.Agent()}
 		return refused(u.do(ctx, method, c.Args[2:], *last, *uploads))
 	})
 }

@@ -23,14 +23,14 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
 
 // A Call is one call of the program.
 type Call struct {
-	target.Finder
+	reach.Finder
 	Out     output.Sink // where the result goes
 	Form    string      // response form as typed; "" for the default of the verb
 	Verbose bool
@@ -45,13 +45,13 @@ type Call struct {
 // New returns a call with the defaults of the environment: CUTIE_HOME and CUTIE_URL.
 func New(stdin io.Reader, stdout, stderr *os.File) *Call {
 	c := &Call{Out: output.Sink{Stdout: stdout}, Stdin: stdin, Stderr: stderr}
-	c.Finder = target.Finder{Home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), URL: os.Getenv("CUTIE_URL"),
+	c.Finder = reach.Finder{Home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), URL: os.Getenv("CUTIE_URL"),
 		Warn: c.Warnf, Say: c.Sayf, Trace: output.Screen(stderr)}
 	return c
 }
 
 // At does something at the target.
-func (c *Call) At(ctx context.Context, do func(t *target.Target) error) (err error) {
+func (c *Call) At(ctx context.Context, do func(t *reach.Target) error) (err error) {
 	t, err := c.Find(ctx)
 	if err != nil {
 		return err
@@ -62,12 +62,12 @@ func (c *Call) At(ctx context.Context, do func(t *target.Target) error) (err err
 
 // AtQueue does something with the queue of the first argument. Its errors name
 // the queue.
-func (c *Call) AtQueue(ctx context.Context, do func(t *target.Target, queue string) error) error {
+func (c *Call) AtQueue(ctx context.Context, do func(t *reach.Target, queue string) error) error {
 	queue, err := c.QueueArg()
 	if err != nil {
 		return err
 	}
-	return c.At(ctx, func(t *target.Target) error { return fault.About(queue, do(t, queue)) })
+	return c.At(ctx, func(t *reach.Target) error { return fault.About(queue, do(t, queue)) })
 }
 
 // QueueArg is the queue of the first argument. Names impossible in a URL are not

@@ -16,7 +16,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs/web"
@@ -127,7 +127,7 @@ func (r *rdmCall) client(server string) (*rdm.Client, error) {
 	if err != nil {
 		return nil, fault.Hint(fault.Usagef("%v", err), "one looks like http://127.0.0.1:8080/")
 	}
-	return &rdm.Client{URL: url, UserAgent: target.Agent(), HTTP: r.Remote(url).HTTP}, nil
+	return &rdm.Client{URL: url, UserAgent: reach.Agent(), HTTP: r.Remote(url).HTTP}, nil
 }
 
 // fetch asks and prints the answer.

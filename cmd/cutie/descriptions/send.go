@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs"
@@ -80,10 +80,10 @@ func (r *rdmCall) importAll(ctx context.Context) error {
 		return err
 	}
 	defer in.Close()
-	return r.At(ctx, func(t *target.Target) error { return r.importFrom(ctx, t, in) })
+	return r.At(ctx, func(t *reach.Target) error { return r.importFrom(ctx, t, in) })
 }
 
-func (r *rdmCall) importFrom(ctx context.Context, t *target.Target, in io.Reader) error {
+func (r *rdmCall) importFrom(ctx context.Context, t *reach.Target, in io.Reader) error {
 	n := map[soif.Action]int{}
 	var batch []rest.Upload
 	flush := func() error {
@@ -130,7 +130,7 @@ func (r *rdmCall) importFrom(ctx context.Context, t *target.Target, in io.Reader
 func (r *rdmCall) described(o *soif.Object) rest.Upload {
 	text := o.Append(nil)
 	return rest.Upload{Size: int64(len(text)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(text))), nil },
-		Meta: queuefs.Meta{Filename: o.Value("Title"), MediaType: "application/x-soif", Submitter: target.Agent()}}
+		Meta: queuefs.Meta{Filename: o.Value("Title"), MediaType: "application/x-soif", Submitter: reach.Agent()}}
 }
 
 // openGathered opens a file, standard input or a URL, and decompresses it.
@@ -144,7 +144,7 @@ func (r *rdmCall) openGathered(ctx context.Context, name string) (io.ReadCloser,
 		if err != nil {
 			return nil, fault.Usagef("%v", err)
 		}
-		req.Header.Set("User-Agent", target.Agent())
+		req.Header.Set("User-Agent", reach.Agent())
 		resp, err := r.Remote(name).HTTP.Do(req)
 		if err != nil {
 			return nil, err

@@ -13,7 +13,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
@@ -43,7 +43,7 @@ code 5).` + manyJobs,
 cutie rm jobs --older 30d -n`,
 	}
 	return changeJobs(c, cmd, "deleted", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "delete"}, (*target.Target).Delete
+		return bulk.Operation{Method: "delete"}, (*reach.Target).Delete
 	})
 }
 
@@ -62,9 +62,9 @@ cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")
 	return changeJobs(c, cmd, "requeued", func() (bulk.Operation, change) {
 		if *end {
-			return bulk.Operation{Method: "requeue", End: true}, (*target.Target).RequeueEnd
+			return bulk.Operation{Method: "requeue", End: true}, (*reach.Target).RequeueEnd
 		}
-		return bulk.Operation{Method: "requeue"}, (*target.Target).Requeue
+		return bulk.Operation{Method: "requeue"}, (*reach.Target).Requeue
 	})
 }
 
@@ -82,7 +82,7 @@ cutie hold jobs --submitter 'curl/7.88.1' -n`,
 	}
 	why := cmd.Flags().String("reason", "", "`text` with the reason")
 	return changeJobs(c, cmd, "held", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "hold", Reason: *why}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return bulk.Operation{Method: "hold", Reason: *why}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Hold(ctx, queue, job, *why)
 		}
 	})
@@ -99,7 +99,7 @@ func Release(c *call.Call) *cobra.Command {
 cutie release jobs --held`,
 	}
 	return changeJobs(c, cmd, "released", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "release"}, (*target.Target).Release
+		return bulk.Operation{Method: "release"}, (*reach.Target).Release
 	})
 }
 
@@ -120,14 +120,14 @@ be aborted (exit code 5). The answers are those of cutie rm.`,
 	fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	why := fs.String("reason", "", "`text` with the reason")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
-		return eachJob(ctx, c, how, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return eachJob(ctx, c, how, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Abort(ctx, queue, job, *why)
 		})
 	})
 }
 
 // A change changes a job and returns it.
-type change func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error)
+type change func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error)
 
 // A manner is how a verb reports the jobs it has changed.
 type manner struct {
@@ -156,7 +156,7 @@ func changeJobs(c *call.Call, cmd *cobra.Command, done string, operation func() 
 		if err := selector.parse(); err != nil {
 			return err
 		}
-		return c.AtQueue(ctx, func(t *target.Target, queue string) error { return changeSelected(ctx, c, t, queue, how, selector, op) })
+		return c.AtQueue(ctx, func(t *reach.Target, queue string) error { return changeSelected(ctx, c, t, queue, how, selector, op) })
 	})
 }
 
@@ -174,7 +174,7 @@ func eachJob(ctx context.Context, c *call.Call, how manner, do change) error {
 		return err
 	}
 	states := how.done == "" || c.Form != "" || len(c.Args) == 2 && c.Args[1] != "-"
-	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 		service, err := t.Service(ctx)
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
@@ -43,6 +43,6 @@ Prints nothing; with -t it prints the state of the queue.`,
 		if info.ID, err = queuefs.CleanQueueID(info.Identifier); err != nil {
 			return err
 		}
-		return answerQueue(ctx, c, func(t *target.Target, _ string) (state.Queue, error) { return t.CreateQueue(ctx, info) })
+		return answerQueue(ctx, c, func(t *reach.Target, _ string) (state.Queue, error) { return t.CreateQueue(ctx, info) })
 	})
 }

@@ -8,7 +8,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 )
 
@@ -56,11 +56,11 @@ cutie cull jobs --size 1000`,
 				return err
 			}
 		}
-		return c.At(ctx, func(t *target.Target) error { return cull(ctx, c, t, o, *quiet) })
+		return c.At(ctx, func(t *reach.Target) error { return cull(ctx, c, t, o, *quiet) })
 	})
 }
 
-func cull(ctx context.Context, c *call.Call, t *target.Target, o queuefs.CullOptions, quiet bool) (err error) {
+func cull(ctx context.Context, c *call.Call, t *reach.Target, o queuefs.CullOptions, quiet bool) (err error) {
 	l := c.Out.Table("QUEUE", "JOB", "STATUS", "SIZE", "LAST EVENT")
 	defer l.Discard()
 	n, octets, more := 0, int64(0), true

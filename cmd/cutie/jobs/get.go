@@ -11,7 +11,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
@@ -64,7 +64,7 @@ cutie get jobs --lease=10m -o job`,
 		if err != nil {
 			return err
 		}
-		return deliver(ctx, c, sidecar, token, limit, true, func(t *target.Target, queue string, left time.Duration) (*rest.Delivery, error) {
+		return deliver(ctx, c, sidecar, token, limit, true, func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error) {
 			switch {
 			case whole:
 				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
@@ -99,7 +99,7 @@ cutie peek jobs j000000000001 -o copy`,
 		if err != nil {
 			return err
 		}
-		return deliver(ctx, c, sidecar, "", 0, false, func(t *target.Target, queue string, _ time.Duration) (*rest.Delivery, error) {
+		return deliver(ctx, c, sidecar, "", 0, false, func(t *reach.Target, queue string, _ time.Duration) (*rest.Delivery, error) {
 			if len(c.Args) > 1 {
 				if err := mayExist(ctx, t, queue, job); err != nil {
 					return nil, err
@@ -165,7 +165,7 @@ func parseSeconds(s string) (time.Duration, error) {
 }
 
 // A taker gets a job from a queue; it may wait for one as long as left.
-type taker func(t *target.Target, queue string, left time.Duration) (*rest.Delivery, error)
+type taker func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error)
 
 // deliver writes a job to the files of the options. It makes the files first,
 // so that no job is taken without a place to put it.
@@ -211,7 +211,7 @@ func deliver(ctx context.Context, c *call.Call, sidecar, token string, limit tim
 const betweenTakes = time.Second
 
 // await takes a job, and tries again until limit is over.
-func await(ctx context.Context, c *call.Call, queue string, limit time.Duration, take taker) (*target.Target, *rest.Delivery, error) {
+func await(ctx context.Context, c *call.Call, queue string, limit time.Duration, take taker) (*reach.Target, *rest.Delivery, error) {
 	for start := time.Now(); ; {
 		t, err := c.Find(ctx)
 		if err != nil {

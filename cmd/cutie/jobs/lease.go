@@ -10,7 +10,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 )
@@ -39,7 +39,7 @@ lease that has ended, or whose job has another consumer by now, cannot be extend
 		if err != nil {
 			return err
 		}
-		return eachJob(ctx, c, manner{"extended", *quiet}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return eachJob(ctx, c, manner{"extended", *quiet}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Extend(ctx, queue, job, token, *length)
 		})
 	})
@@ -81,7 +81,7 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 		if err != nil {
 			return err
 		}
-		do := func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		do := func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Conclude(ctx, queue, job, token, r)
 		}
 		switch what {
@@ -90,7 +90,7 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 		case "error":
 			r.Outcome = queuefs.Failed
 		case "released":
-			do = func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			do = func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 				return t.Return(ctx, queue, job, token, r.Message)
 			}
 		case "":

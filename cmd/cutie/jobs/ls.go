@@ -12,7 +12,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
@@ -92,7 +92,7 @@ cutie ls jobs --detail --status consumed -t json`,
 		if err != nil {
 			return err
 		}
-		return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 			switch {
 			case list:
 				return listJobs(ctx, c, t, queue, page, *quiet)
@@ -124,7 +124,7 @@ func parseStates(status, outcome string) (s queuefs.Status, o queuefs.Outcome, e
 
 // listJobs prints a line for each job as it comes; long lists need no more memory
 // than short ones.
-func listJobs(ctx context.Context, c *call.Call, t *target.Target, queue string, page bulk.Filter, quiet bool) error {
+func listJobs(ctx context.Context, c *call.Call, t *reach.Target, queue string, page bulk.Filter, quiet bool) error {
 	left := page.Limit
 	switch {
 	case left < 0:
@@ -169,7 +169,7 @@ func listJobs(ctx context.Context, c *call.Call, t *target.Target, queue string,
 }
 
 // identifiers is like [rest.Client.Jobs], but reads no job files.
-func identifiers(t *target.Target) func(context.Context, string, bulk.Filter) iter.Seq2[queuefs.Job, error] {
+func identifiers(t *reach.Target) func(context.Context, string, bulk.Filter) iter.Seq2[queuefs.Job, error] {
 	return func(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[queuefs.Job, error] {
 		return func(yield func(queuefs.Job, error) bool) {
 			for left, more := page.Limit, true; left > 0 && more; {
@@ -205,7 +205,7 @@ func note(j *queuefs.Job) string {
 }
 
 // jobStates prints the states of a page of jobs as they come.
-func jobStates(ctx context.Context, c *call.Call, t *target.Target, form state.Form, queue string, page bulk.Filter) (err error) {
+func jobStates(ctx context.Context, c *call.Call, t *reach.Target, form state.Form, queue string, page bulk.Filter) (err error) {
 	in, next, err := t.JobStates(ctx, form, queue, page)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -36,7 +36,7 @@ func putManifest(ctx context.Context, c *call.Call, o putOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 		s := submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", list[0].size, time.Second)}
 		defer s.show.Clear()
 		u := s.upload(list[0])
@@ -87,11 +87,11 @@ for an hour after the end of the batch.`,
 		if err != nil {
 			return err
 		}
-		return c.AtQueue(ctx, func(t *target.Target, queue string) error { return printBatch(ctx, c, t, queue, c.Args[1], form) })
+		return c.AtQueue(ctx, func(t *reach.Target, queue string) error { return printBatch(ctx, c, t, queue, c.Args[1], form) })
 	})
 }
 
-func printBatch(ctx context.Context, c *call.Call, t *target.Target, queue, id string, form state.Form) error {
+func printBatch(ctx context.Context, c *call.Call, t *reach.Target, queue, id string, form state.Form) error {
 	switch id {
 	case "", ".", "..":
 		return fmt.Errorf("%w: batch %q", errNoBatch, id)

@@ -17,7 +17,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
@@ -103,7 +103,7 @@ func put(ctx context.Context, c *call.Call, o putOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 		s := submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", total(list), time.Second)}
 		defer s.show.Clear()
 		for rest := list; len(rest) > 0; {
@@ -187,7 +187,7 @@ func total(list []payload) int64 {
 // A submission sends a list of files, batch by batch.
 type submission struct {
 	*call.Call
-	target *target.Target
+	target *reach.Target
 	queue  string
 	meta   queuefs.Meta
 	show   *output.Progress

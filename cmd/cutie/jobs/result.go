@@ -12,7 +12,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 )
 
@@ -63,7 +63,7 @@ func attach(ctx context.Context, c *call.Call, lease string, o putOptions) error
 	if err := queuefs.CheckResultName(meta.Filename); err != nil {
 		return fault.Hint(err, "--name gives it another name")
 	}
-	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 		s := submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", list[0].size, time.Second)}
 		err := t.PutResult(ctx, queue, job, token, s.upload(list[0]))
 		s.show.Clear()
@@ -90,7 +90,7 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 				return err
 			}
 		}
-		return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 			var err error
 			if len(c.Args) == 3 {
 				err = result(ctx, c, t, queue, job, c.Args[2])
@@ -102,7 +102,7 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 	})
 }
 
-func listResults(ctx context.Context, c *call.Call, t *target.Target, queue, job string) error {
+func listResults(ctx context.Context, c *call.Call, t *reach.Target, queue, job string) error {
 	j, err := t.Job(ctx, queue, job)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func listResults(ctx context.Context, c *call.Call, t *target.Target, queue, job
 	return c.Out.Lines(names)
 }
 
-func result(ctx context.Context, c *call.Call, t *target.Target, queue, job, name string) error {
+func result(ctx context.Context, c *call.Call, t *reach.Target, queue, job, name string) error {
 	d, err := t.Result(ctx, queue, job, name)
 	if err != nil {
 		return err

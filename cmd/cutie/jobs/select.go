@@ -12,7 +12,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/bulk"
 )
 
@@ -90,7 +90,7 @@ func parseAge(option, s string) (time.Duration, error) {
 
 // changeSelected changes the selected jobs and prints their identifiers. One request ends
 // after some time or some jobs; the next goes on behind it.
-func changeSelected(ctx context.Context, c *call.Call, t *target.Target, queue string, how manner, o *selector, op bulk.Operation) error {
+func changeSelected(ctx context.Context, c *call.Call, t *reach.Target, queue string, how manner, o *selector, op bulk.Operation) error {
 	n, s := 0, o.s
 	for {
 		s.Limit = 0

@@ -11,7 +11,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -87,7 +87,7 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 		if len(settings) == 0 {
 			return fault.Usagef("nothing to set")
 		}
-		return answerQueue(ctx, c, func(t *target.Target, queue string) (state.Queue, error) {
+		return answerQueue(ctx, c, func(t *reach.Target, queue string) (state.Queue, error) {
 			q, err := t.SetQueue(ctx, queue, settings)
 			if errors.Is(err, queuefs.ErrNoSpace) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
@@ -114,7 +114,7 @@ var properties = []struct{ option, name, unset string }{
 
 // answerQueue changes a queue, and prints its state in the response form if
 // one was given.
-func answerQueue(ctx context.Context, c *call.Call, change func(t *target.Target, queue string) (state.Queue, error)) error {
+func answerQueue(ctx context.Context, c *call.Call, change func(t *reach.Target, queue string) (state.Queue, error)) error {
 	form, err := c.ResponseForm()
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func answerQueue(ctx context.Context, c *call.Call, change func(t *target.Target
 	if c.Form == "" && c.Out.Name != "" {
 		return fault.Usagef("--output wants --response-form")
 	}
-	return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 		q, err := change(t, queue)
 		if err != nil || c.Form == "" {
 			return err
@@ -147,7 +147,7 @@ cull them. The published documents of the queue go with it.`,
 		Example: `cutie rmqueue empty`,
 	}
 	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
-		return c.AtQueue(ctx, func(t *target.Target, queue string) error {
+		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 			err := t.RemoveQueue(ctx, queue)
 			if errors.Is(err, queuefs.ErrNotEmpty) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")

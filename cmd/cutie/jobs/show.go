@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/call"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 )
@@ -24,7 +24,7 @@ has a line. - reads the identifiers from standard input.`,
 cutie ls jobs -q | cutie show jobs - -t json`,
 	}
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
-		return eachJob(ctx, c, manner{}, func(t *target.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return eachJob(ctx, c, manner{}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			if err := mayExist(ctx, t, queue, job); err != nil {
 				return queuefs.Job{}, err
 			}
@@ -35,7 +35,7 @@ cutie ls jobs -q | cutie show jobs - -t json`,
 
 // mayExist refuses names impossible for a job, which no URL could carry: with the
 // error for the queue, or with [queuefs.ErrNoJob].
-func mayExist(ctx context.Context, t *target.Target, queue, job string) error {
+func mayExist(ctx context.Context, t *reach.Target, queue, job string) error {
 	if _, err := queuefs.ParseJobID(job); err == nil {
 		return nil
 	}

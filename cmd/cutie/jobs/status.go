@@ -10,7 +10,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/state"
@@ -44,7 +44,7 @@ func serviceState(ctx context.Context, c *call.Call, list, quiet bool) error {
 	if err != nil {
 		return err
 	}
-	return c.At(ctx, func(t *target.Target) error {
+	return c.At(ctx, func(t *reach.Target) error {
 		if list {
 			return listQueues(ctx, c, t, quiet)
 		}
@@ -57,7 +57,7 @@ func serviceState(ctx context.Context, c *call.Call, list, quiet bool) error {
 }
 
 // listQueues prints a line for each queue.
-func listQueues(ctx context.Context, c *call.Call, t *target.Target, quiet bool) error {
+func listQueues(ctx context.Context, c *call.Call, t *reach.Target, quiet bool) error {
 	s, err := t.Service(ctx)
 	if err != nil {
 		return err

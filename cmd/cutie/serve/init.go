@@ -14,7 +14,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 )
 
@@ -42,7 +42,7 @@ cutie create adds them.`,
 		}
 		if info.BaseURI != "" {
 			var err error
-			if info.BaseURI, err = target.CleanBase(info.BaseURI); err != nil {
+			if info.BaseURI, err = reach.CleanBase(info.BaseURI); err != nil {
 				return err
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/outbound"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -34,7 +34,7 @@ type serveOptions struct {
 
 // bind adds the options to fs.
 func (o *serveOptions) bind(fs *pflag.FlagSet) {
-	fs.StringVarP(&o.listen, "listen", "l", target.DefaultListen, "`address` to listen on; port 0 takes a free one")
+	fs.StringVarP(&o.listen, "listen", "l", reach.DefaultListen, "`address` to listen on; port 0 takes a free one")
 	fs.StringVar(&o.Listen.BaseURI, "base-uri", "", "`URI` at which clients reach this daemon")
 	o.users = accounts.BindUsers(fs)
 	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of clients without a name: read, submit, all, none, or a list (default none with --users, else all on loopback)")
@@ -54,9 +54,9 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Push.Payload, "hub-payload", false, "send the hubs of --hub the notifications instead of telling them to fetch")
 	fs.StringVar(&o.Push.Change, "change-capability", string(sitemap.ChangeNotification), "`name` of Change Notifications in Capability Lists")
 	fs.StringVar(&o.Push.Framework, "framework-capability", string(sitemap.FrameworkNotification), "`name` of Framework Notifications")
-	o.AccessLog.Max = target.DefaultLogMax
+	o.AccessLog.Max = reach.DefaultLogMax
 	fs.Var((*octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
-	fs.IntVar(&o.AccessLog.Keep, "log-keep", target.DefaultLogKeep, "`number` of old access logs to keep")
+	fs.IntVar(&o.AccessLog.Keep, "log-keep", reach.DefaultLogKeep, "`number` of old access logs to keep")
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
 	fs.DurationVar(&o.Limits.Grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping")
@@ -160,7 +160,7 @@ func (o *serveOptions) checkListen() (err error) {
 		}
 	}
 	if o.Listen.BaseURI != "" {
-		if o.Listen.BaseURI, err = target.CleanBase(o.Listen.BaseURI); err != nil {
+		if o.Listen.BaseURI, err = reach.CleanBase(o.Listen.BaseURI); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -78,7 +78,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 	defer o.Fetch.Close()
 	svc, err := daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), log)
 	if err != nil {
-		return target.HomeHint(c.Home, err)
+		return reach.HomeHint(c.Home, err)
 	}
 	if o.dialect == "" {
 		before, err := publisher.Published(svc.Dir())
@@ -89,7 +89,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		o.Source.Dialect = before.Dialect
 	}
 	if o.Listen.BaseURI == "" && svc.Info().BaseURI != "" {
-		if o.Listen.BaseURI, err = target.CleanBase(svc.Info().BaseURI); err != nil {
+		if o.Listen.BaseURI, err = reach.CleanBase(svc.Info().BaseURI); err != nil {
 			return errors.Join(err, svc.Close())
 		}
 	}

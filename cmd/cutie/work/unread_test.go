@@ -7,7 +7,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"cutie/cmd/cutie/target"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
@@ -15,7 +15,7 @@ import (
 // A payload that never comes whole makes its job fail in the end, so that the
 // jobs after it get their turn. Until then each pause is longer.
 func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
-	find := target.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
+	find := reach.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
 	if err := queuefs.Init(find.Home, queuefs.ServiceInfo{}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
-// Package target reaches the queues that a command is about.
+// Package reach reaches the queues that a command is about.
 //
 // They are at the URL of a daemon, behind the socket of the daemon of a home, or in a
 // home that no daemon serves; that home is opened in this process. The three answer
 // alike.
-package target
+package reach
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package target
+package reach
 
 import (
 	"errors"
