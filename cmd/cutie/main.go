@@ -2,8 +2,17 @@
 // publish it (Cutie 0.3, 4 and 5).
 //
 // Each verb works against a daemon by its URL, against the daemon of a home by
-// its socket, and against a home itself when no daemon runs on it. One file
-// holds one verb, or a few of a kind; root.go lists them all.
+// its socket, and against a home itself when no daemon runs on it. root.go lists
+// the verbs. They stand here, one file each, or in rooms:
+//
+//	jobs accounts descriptions serve    verbs, by what they are about
+//	call                                all that a verb stands on
+//	reach                               finds the daemon, or opens the home
+//	work                                the worker, without a command line
+//	output                              files, tables and screens for results
+//	fault                               exit codes, hints, errors in words
+//
+// A room imports only rooms below it. The daemon and its rooms are below reach.
 package main
 
 import (
