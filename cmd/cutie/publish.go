@@ -108,10 +108,9 @@ func publish(ctx context.Context, c *call.Call, method, path string) (err error)
 
 func printPublished(c *call.Call, p daemon.Published) error {
 	l := c.Out.Table("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
-	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	for _, s := range p.Sets {
-		err := l.Row(s.Queue, s.Set, number(s.Event), number(s.Cursor), number(s.LagEvents), strconv.FormatFloat(s.Lag, 'f', -1, 64),
-			strconv.Itoa(s.Open), strconv.Itoa(s.Lists), strconv.Itoa(s.Packages), strconv.Itoa(s.Dumps), l.Size(s.Octets), s.Error)
+		err := l.Row(s.Queue, s.Set, s.Event, s.Cursor, s.LagEvents, strconv.FormatFloat(s.Lag, 'f', -1, 64),
+			s.Open, s.Lists, s.Packages, s.Dumps, l.Size(s.Octets), s.Error)
 		if err != nil {
 			return err
 		}

@@ -104,10 +104,8 @@ func (w *watcher) run(ctx context.Context) error {
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		if errors.Is(err, errSeen) {
-			return nil
-		}
+	if errors.Is(errors.Join(errs...), errSeen) {
+		return nil
 	}
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -177,7 +175,7 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 	if e.Job == "" {
 		e.Job = "queue-info.txt"
 	}
-	r := f.Fields(at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), f.Size(e.Size), cmp.Or(e.Type, "-"))
+	r := f.Fields(at, e.Queue, e.Seq, e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), f.Size(e.Size), cmp.Or(e.Type, "-"))
 	if f.People {
 		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], moved(r[5], r[6])), nil
 	}

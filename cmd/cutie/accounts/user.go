@@ -152,7 +152,7 @@ func listUsers(c *call.Call, file string) error {
 		if u.Password == "" {
 			password = "no"
 		}
-		if err := l.Row(u.Name, u.Rights.String(), password, cmp.Or(strings.Join(tokens[u.Name], ","), "-")); err != nil {
+		if err := l.Row(u.Name, u.Rights, password, cmp.Or(strings.Join(tokens[u.Name], ","), "-")); err != nil {
 			return err
 		}
 	}

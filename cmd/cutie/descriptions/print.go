@@ -102,7 +102,7 @@ func (p *objectPrinter) printJSON(o *soif.Object) error {
 
 func (p *objectPrinter) tabulate(o *soif.Object) error {
 	if p.columns != nil {
-		row := []string{o.URL}
+		row := []any{o.URL}
 		for _, name := range p.columns {
 			row = append(row, cmp.Or(strings.Join(o.Values(name), ", "), "-"))
 		}

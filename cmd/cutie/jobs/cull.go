@@ -72,7 +72,7 @@ func cull(ctx context.Context, c *call.Call, t *reach.Target, o queuefs.CullOpti
 		}
 		for _, j := range done.Culled {
 			if !quiet {
-				err = errors.Join(err, l.Row(j.Queue, j.Job.String(), j.Status.String(), l.Size(j.Size), l.Date(j.At)))
+				err = errors.Join(err, l.Row(j.Queue, j.Job, j.Status, l.Size(j.Size), l.Date(j.At)))
 			}
 			octets += j.Size
 		}

@@ -153,9 +153,9 @@ func listJobs(ctx context.Context, c *call.Call, t *reach.Target, queue string, 
 		}
 		left, last = left-1, j.ID
 		if quiet {
-			err = l.Row(j.ID.String())
+			err = l.Row(j.ID)
 		} else {
-			err = l.Row(j.ID.String(), j.Status.String(), l.Size(j.Size), l.Date(j.Submitted), note(&j), j.Filename)
+			err = l.Row(j.ID, j.Status, l.Size(j.Size), l.Date(j.Submitted), note(&j), j.Filename)
 		}
 		if err != nil {
 			return err

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -37,7 +35,7 @@ func putManifest(ctx context.Context, c *call.Call, o putOptions) error {
 		return err
 	}
 	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
-		s := submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", list[0].size, time.Second)}
+		s := newSubmission(c, t, queue, meta, list)
 		defer s.show.Clear()
 		u := s.upload(list[0])
 		u.Filename, u.MediaType = "", ""

@@ -104,7 +104,7 @@ func put(ctx context.Context, c *call.Call, o putOptions) error {
 		return err
 	}
 	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
-		s := submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", total(list), time.Second)}
+		s := newSubmission(c, t, queue, meta, list)
 		defer s.show.Clear()
 		for rest := list; len(rest) > 0; {
 			var batch []payload
@@ -193,6 +193,10 @@ type submission struct {
 	show   *output.Progress
 	done   int
 	last   string
+}
+
+func newSubmission(c *call.Call, t *reach.Target, queue string, meta queuefs.Meta, list []payload) *submission {
+	return &submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", total(list), time.Second)}
 }
 
 func (s *submission) send(ctx context.Context, batch []payload) ([]string, error) {

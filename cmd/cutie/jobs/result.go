@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +63,7 @@ func attach(ctx context.Context, c *call.Call, lease string, o putOptions) error
 		return fault.Hint(err, "--name gives it another name")
 	}
 	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
-		s := submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", list[0].size, time.Second)}
+		s := newSubmission(c, t, queue, meta, list)
 		err := t.PutResult(ctx, queue, job, token, s.upload(list[0]))
 		s.show.Clear()
 		return fault.AboutJob(queue, job, err)

@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,8 +74,7 @@ func listQueues(ctx context.Context, c *call.Call, t *reach.Target, quiet bool) 
 		if err != nil {
 			return fault.About(id, err)
 		}
-		err = l.Row(id, fmt.Sprint(q.Pending), fmt.Sprint(q.Consumed), fmt.Sprint(q.Deleted), l.Date(q.LastEvent),
-			fmt.Sprint(q.Held), fmt.Sprint(q.Leased), fmt.Sprint(q.Failed), queueStatus(&q))
+		err = l.Row(id, q.Pending, q.Consumed, q.Deleted, l.Date(q.LastEvent), q.Held, q.Leased, q.Failed, queueStatus(&q))
 		if err != nil {
 			return err
 		}

@@ -14,15 +14,15 @@ type Format struct{ People bool }
 // Format is that of a sink: for people if it is a terminal.
 func (s *Sink) Format() Format { return Format{s.Name == "" && Terminal(s.Stdout)} }
 
-// Fields returns the fields without control characters, which are escaped for people
-// and replaced for programs.
-func (f Format) Fields(fields ...string) []string {
+// Fields returns values as [fmt.Sprint] prints them. Control characters are escaped for
+// people and replaced for programs.
+func (f Format) Fields(values ...any) (fields []string) {
 	clean := OneLine
 	if f.People {
 		clean = printable
 	}
-	for i := range fields {
-		fields[i] = clean(fields[i])
+	for _, v := range values {
+		fields = append(fields, clean(fmt.Sprint(v)))
 	}
 	return fields
 }

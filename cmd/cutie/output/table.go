@@ -41,9 +41,9 @@ func (s *Sink) TableTo(w io.Writer, heading ...string) *Table {
 	return t
 }
 
-// Row adds a row.
-func (t *Table) Row(fields ...string) error {
-	t.rows = append(t.rows, t.Fields(fields...))
+// Row adds a row; see [Format.Fields].
+func (t *Table) Row(values ...any) error {
+	t.rows = append(t.rows, t.Fields(values...))
 	if len(t.rows) < blockRows {
 		return nil
 	}
