@@ -136,7 +136,7 @@ func method(cmd *cobra.Command) string {
 	return cmd.Name()
 }
 
-// usage is the usage line with the place of options.
+// usage is the usage line with options in it.
 func usage(cmd *cobra.Command) string {
 	if !cmd.HasParent() {
 		return cmd.UseLine()

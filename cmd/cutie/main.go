@@ -3,7 +3,7 @@
 //
 // Each verb works against a daemon by its URL, against the daemon of a home by
 // its socket, and against a home itself when no daemon runs on it. root.go lists
-// the verbs. They stand here, one file each, or in rooms:
+// the verbs. They are here, one file each, or in packages:
 //
 //	jobs accounts descriptions serve    verbs, by what they are about
 //	call                                all that a verb stands on
@@ -12,7 +12,7 @@
 //	output                              files, tables and screens for results
 //	fault                               exit codes, hints, errors in words
 //
-// A room imports only rooms below it. The daemon and its rooms are below reach.
+// Each imports only packages below it. The daemon is below reach.
 package main
 
 import (

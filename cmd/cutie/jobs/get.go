@@ -167,8 +167,8 @@ func parseSeconds(s string) (time.Duration, error) {
 // A taker gets a job from a queue; it may wait for one as long as left.
 type taker func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error)
 
-// deliver writes a job to the files of the options. It makes the files first,
-// so that no job is taken without a place to put it.
+// deliver writes a job to the files of the options. It makes the files first, so that
+// no job is taken and then lost for want of a file.
 func deliver(ctx context.Context, c *call.Call, sidecar, token string, limit time.Duration, consumes bool, take taker) (err error) {
 	queue, err := c.QueueArg()
 	if err != nil {

@@ -66,14 +66,14 @@ func (o *selector) selected(c *call.Call) (bool, error) {
 func (o *selector) parse() (err error) {
 	o.s.Status, o.s.Outcome, err = parseStates(o.status, o.outcome)
 	if err == nil && o.older != "" {
-		o.s.Older, err = parseAge("--older", o.older)
+		o.s.Older, err = parseAge(o.older)
 	}
 	return err
 }
 
-// parseAge reads a duration, in days too; a number alone is hours, as in the
+// parseAge reads the age of --older: a duration, in days too; a number alone is hours, as in the
 // thresholds of queues.
-func parseAge(option, s string) (time.Duration, error) {
+func parseAge(s string) (time.Duration, error) {
 	unit, number := time.Hour, s
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		unit, number = 24*time.Hour, days
@@ -83,13 +83,13 @@ func parseAge(option, s string) (time.Duration, error) {
 		d, err = time.Duration(n)*unit, nil
 	}
 	if err != nil || d <= 0 {
-		return 0, fault.Usagef("%s %.40q is neither hours nor a duration such as 90m or 7d", option, s)
+		return 0, fault.Usagef("--older %.40q is neither hours nor a duration such as 90m or 7d", s)
 	}
 	return d, nil
 }
 
-// changeSelected changes the selected jobs and prints their identifiers. One request ends
-// after some time or some jobs; the next goes on behind it.
+// changeSelected changes the selected jobs and prints their identifiers. One request
+// ends after some time or some jobs, and the next one goes on after them.
 func changeSelected(ctx context.Context, c *call.Call, t *reach.Target, queue string, how manner, o *selector, op bulk.Operation) error {
 	n, s := 0, o.s
 	for {
