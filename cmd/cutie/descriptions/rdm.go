@@ -3,22 +3,15 @@ package descriptions
 import (
 	"context"
 	"errors"
-	"html"
-	"io"
-	"net/http"
-	"regexp"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/rdm"
-	"cutie/publisher/soif"
 	"cutie/queuefs/web"
 )
 
@@ -116,9 +109,7 @@ func (r *rdmCall) run(ctx context.Context) error {
 	if word == "send" {
 		return fault.About(r.Args[1], r.send(ctx, client))
 	}
-	q := rdm.Request{Type: rdmTypes[word], Catalog: client.CatalogID(r.catalog), Scope: r.scope,
-		Attributes: r.attributes, Order: r.order, Hits: r.hits}
-	return r.fetch(ctx, client, q)
+	return r.ask(ctx, client, rdmTypes[word])
 }
 
 // client speaks to a server.
@@ -128,116 +119,6 @@ func (r *rdmCall) client(server string) (*rdm.Client, error) {
 		return nil, fault.Hint(fault.Usagef("%v", err), "one looks like http://127.0.0.1:8080/")
 	}
 	return &rdm.Client{URL: url, UserAgent: reach.Agent(), HTTP: r.Remote(url).HTTP}, nil
-}
-
-// fetch asks and prints the answer.
-func (r *rdmCall) fetch(ctx context.Context, client *rdm.Client, q rdm.Request) (err error) {
-	var memory *remembered
-	switch {
-	case r.since != "" && r.scope != "", r.remember != "" && (r.since != "" || r.scope != ""):
-		return fault.Usagef("--scope, --since and --remember exclude each other")
-	case r.remember != "" && r.hits != "":
-		return fault.Usagef("--remember wants all results, --hits leaves some out")
-	case r.since != "":
-		t, err := time.Parse(time.RFC3339, r.since)
-		if err != nil {
-			t, err = http.ParseTime(r.since)
-		}
-		if err != nil {
-			return fault.Usagef("--since %.40q is no date such as 2026-01-31T10:00:00Z", r.since)
-		}
-		q.Scope = rdm.Since(t)
-	case r.remember != "":
-		if memory, err = readRemembered(r.remember, client.URL, q.Catalog); err != nil {
-			return err
-		}
-		q.Scope = memory.scope(q.Type)
-	}
-	var columns []string
-	if strings.EqualFold(r.form, tableForm) && (q.Type == rdm.RDRequest || q.Type == rdm.RDRequestDeleted) {
-		if q.Attributes == "" {
-			q.Attributes = "Status,Size,RD-Last-Modified,Title"
-		}
-		columns = strings.Split(q.Attributes, ",")
-	}
-	show := output.NewProgress(r.Stderr, "receiving", -1, 0)
-	defer show.Clear()
-	reply, err := client.Ask(ctx, q, show)
-	if err != nil {
-		return fault.About(r.Args[1], restError(err))
-	}
-	defer reply.Close()
-	if reply.Error != "" && !strings.HasPrefix(reply.Error, "0 ") { // from a server without a status for it
-		return fault.About(r.Args[1], errors.New(reply.Error))
-	}
-	if q.Type == rdm.StatusRequest && !r.flags.Changed("form") {
-		return r.printStatus(reply)
-	}
-	var newest time.Time
-	err = printObjects(r.Call, r.form, columns, func(p *objectPrinter) (err error) {
-		newest, err = r.printReply(p, reply)
-		return err
-	})
-	if err != nil {
-		return fault.About(r.Args[1], err)
-	}
-	if reply.Error != "" {
-		r.Sayf("%s", reply.Error)
-	}
-	if memory == nil {
-		return nil
-	}
-	// The objects are printed and safe: they need not come again.
-	return memory.advance(q.Type, reply.Until, newest)
-}
-
-// printReply prints objects and returns the newest of their dates.
-func (r *rdmCall) printReply(p *objectPrinter, reply *rdm.Reply) (newest time.Time, err error) {
-	for {
-		o, err := reply.Read()
-		if err == io.EOF {
-			return newest, nil
-		}
-		if err != nil {
-			return newest, err
-		}
-		if t, err := http.ParseTime(o.Value("RD-Last-Modified")); err == nil && t.After(newest) {
-			newest = t
-		}
-		if err := p.print(&o); err != nil {
-			return newest, err
-		}
-	}
-}
-
-var tags = regexp.MustCompile(`(?i)<li>|<[^>]*>`)
-
-// printStatus prints the page of a status message as text.
-func (r *rdmCall) printStatus(reply *rdm.Reply) error {
-	o, err := reply.Read()
-	if err == io.EOF {
-		o, err = soif.Object{}, errors.New("answer has no status message")
-	}
-	if err != nil {
-		return fault.About(r.Args[1], err)
-	}
-	_, body, ok := strings.Cut(o.Value("Status-Message"), "<BODY>")
-	if !ok {
-		body = o.Value("Status-Message")
-	}
-	body = tags.ReplaceAllStringFunc(body, func(tag string) string {
-		if strings.EqualFold(tag, "<li>") {
-			return "  "
-		}
-		return ""
-	})
-	var text strings.Builder
-	for line := range strings.Lines(html.UnescapeString(body)) {
-		if line = strings.TrimRight(line, " \r\n"); line != "" {
-			text.WriteString(output.OneLine(line) + "\n")
-		}
-	}
-	return r.Out.Emit([]byte(text.String()))
 }
 
 // restError turns the error of a server into one with an exit code.
