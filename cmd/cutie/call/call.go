@@ -50,7 +50,7 @@ func New(stdin io.Reader, stdout, stderr *os.File) *Call {
 	return c
 }
 
-// At does something at the target.
+// At finds the target, calls do with it, and closes it.
 func (c *Call) At(ctx context.Context, do func(t *reach.Target) error) (err error) {
 	t, err := c.Find(ctx)
 	if err != nil {
@@ -60,8 +60,7 @@ func (c *Call) At(ctx context.Context, do func(t *reach.Target) error) (err erro
 	return do(t)
 }
 
-// AtQueue does something with the queue of the first argument. Its errors name
-// the queue.
+// AtQueue is [Call.At] for the queue of the first argument. Its errors name the queue.
 func (c *Call) AtQueue(ctx context.Context, do func(t *reach.Target, queue string) error) error {
 	queue, err := c.QueueArg()
 	if err != nil {

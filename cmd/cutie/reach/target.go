@@ -144,7 +144,7 @@ func (f *Finder) NeedDaemon(ctx context.Context) (*Target, error) {
 	return t, err
 }
 
-// Remote returns the daemon, or another server, at base.
+// Remote returns the daemon at base, or a server of another kind for its HTTP client.
 func (f *Finder) Remote(base string) *Target {
 	tr := transport()
 	return newTarget(base, f.traced(withToken(base, expecting{tr})), func() error {

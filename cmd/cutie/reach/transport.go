@@ -72,7 +72,8 @@ func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
 // secretHeaders are not shown. The token is added after it.
 var secretHeaders = []string{"Cutie-Lease"}
 
-// Client returns a client of a service at base that need not be cutie.
+// Client returns a client for a service at base that need not be a daemon of ours. It
+// sends the token of the environment.
 func (f *Finder) Client(base string) *http.Client {
 	return &http.Client{Transport: f.traced(withToken(base, http.DefaultTransport))}
 }
