@@ -8,10 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 )
 
-func checkVerb(c *call) *cobra.Command {
+func checkVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "check [HOME]",
 		Aliases: []string{"fsck"},
@@ -37,17 +41,17 @@ cutie check --repair archive`,
 	var o queuefs.CheckOptions
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "mend problems")
 	cmd.Flags().BoolVar(&o.Rebuild, "rebuild", false, "make the index anew from the files, and add files that the home needs")
-	return c.verb(cmd, atHome, func(context.Context) error { return c.check(o) })
+	return c.Verb(cmd, call.Home, func(context.Context) error { return check(c, o) })
 }
 
-func (c *call) check(o queuefs.CheckOptions) error {
-	dir := c.home
-	if len(c.args) > 0 {
-		dir = c.args[0]
+func check(c *call.Call, o queuefs.CheckOptions) error {
+	dir := c.Home
+	if len(c.Args) > 0 {
+		dir = c.Args[0]
 	}
 	r, err := queuefs.Check(dir, o)
 	if err != nil {
-		return homeHint(dir, err)
+		return reach.HomeHint(dir, err)
 	}
 	var b strings.Builder
 	for _, p := range r.Mended {
@@ -58,11 +62,11 @@ func (c *call) check(o queuefs.CheckOptions) error {
 	}
 	fmt.Fprintf(&b, "%d queues, %d jobs, %d octets of payload, %d mended, %d problems\n",
 		r.Queues, r.Jobs, r.Octets, len(r.Mended), len(r.Problems))
-	if _, err := io.WriteString(screenOf(c.stdout), b.String()); err != nil {
+	if _, err := io.WriteString(output.Screen(c.Out.Stdout), b.String()); err != nil {
 		return err
 	}
 	if len(r.Problems) > 0 && !o.Repair {
-		return withHint(fmt.Errorf("%s: %d problems", dir, len(r.Problems)), "cutie check --repair "+dir+" mends what can be mended")
+		return fault.Hint(fmt.Errorf("%s: %d problems", dir, len(r.Problems)), "cutie check --repair "+dir+" mends what can be mended")
 	}
 	if len(r.Problems) > 0 {
 		return fmt.Errorf("%s: %d problems remain", dir, len(r.Problems))

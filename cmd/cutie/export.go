@@ -4,17 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
 )
 
-func exportVerb(c *call) *cobra.Command {
+func exportVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DIR",
 		Short: "keep a copy of everything published in a directory",
@@ -42,7 +44,7 @@ cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --ro
 	fs.StringVar(&o.baseURI, "base-uri", "", "`URI` at which the directory is served")
 	fs.BoolVar(&o.resources, "resources", false, "write payloads and job files too")
 	fs.BoolVar(&o.robots, "robots", false, "write robots.txt")
-	return c.verb(cmd, atTarget, func(ctx context.Context) error { return c.export(ctx, o) })
+	return c.Verb(cmd, call.Target, func(ctx context.Context) error { return export(ctx, c, o) })
 }
 
 type exportOptions struct {
@@ -51,40 +53,40 @@ type exportOptions struct {
 	baseURI                   string
 }
 
-func (c *call) export(ctx context.Context, o exportOptions) (err error) {
+func export(ctx context.Context, c *call.Call, o exportOptions) (err error) {
 	if o.every < 100*time.Millisecond {
-		return usagef("--every is 100ms or more")
+		return fault.Usagef("--every is 100ms or more")
 	}
 	if o.baseURI != "" {
-		if o.baseURI, err = cleanBase(o.baseURI); err != nil {
+		if o.baseURI, err = reach.CleanBase(o.baseURI); err != nil {
 			return err
 		}
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	s, err := c.source(ctx)
+	s, err := c.Source(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if o.follow && s.open != nil {
-		return withHint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.home), "cutie serve --home "+c.home)
+	if o.follow && s.Local() {
+		return fault.Hint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.Home), "cutie serve --home "+c.Home)
 	}
-	e := &destination.Mirror{Client: &http.Client{Transport: s.sent}, Source: s.base, Dir: c.args[0], BaseURI: o.baseURI,
-		Resources: o.resources, Robots: o.robots, Home: s.home}
+	e := &destination.Mirror{Client: s.HTTP, Source: s.Base, Dir: c.Args[0], BaseURI: o.baseURI,
+		Resources: o.resources, Robots: o.robots, Home: s.Home}
 	done, err := e.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", e.Dir, err)
 	}
-	if err = c.printExported(done); err != nil || !o.follow {
+	if err = printExported(c, done); err != nil || !o.follow {
 		return err
 	}
-	return c.follow(ctx, e, o.every)
+	return follow(ctx, c, e, o.every)
 }
 
 // follow exports until it is interrupted. A failure, such as a restart of the
 // daemon, is reported once and tried again.
-func (c *call) follow(ctx context.Context, e *destination.Mirror, every time.Duration) error {
+func follow(ctx context.Context, c *call.Call, e *destination.Mirror, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	said := ""
@@ -104,23 +106,23 @@ func (c *call) follow(ctx context.Context, e *destination.Mirror, every time.Dur
 		case err == nil:
 			said = ""
 			if done != (destination.Result{}) {
-				err = c.printExported(done)
+				err = printExported(c, done)
 			}
 			if err != nil {
 				return err
 			}
 		case err.Error() != said:
 			said = err.Error()
-			c.warnf("%s; goes on", said)
+			c.Warnf("%s; goes on", said)
 		}
 	}
 }
 
-func (c *call) printExported(x destination.Result) error {
+func printExported(c *call.Call, x destination.Result) error {
 	text := fmt.Sprintf("%d documents, %d files, %d removed, %d octets", x.Documents, x.Resources, x.Removed, x.Octets)
 	if x.Moved > 0 {
 		text += fmt.Sprintf(", %d files moved on", x.Moved)
 	}
-	_, err := fmt.Fprintln(c.stdout, text)
+	_, err := fmt.Fprintln(c.Out.Stdout, text)
 	return err
 }

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
-	"github.com/spf13/pflag"
 
-	"cutie/queuefs"
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/state"
 )
 
@@ -29,7 +24,7 @@ wants one.
 Exit codes:
 
 `)
-	for code, text := range exitTexts {
+	for code, text := range fault.ExitTexts {
 		fmt.Fprintf(&b, "    %d  %s\n", code, text)
 	}
 	b.WriteString("\nTopics:\n\n")
@@ -39,7 +34,7 @@ Exit codes:
 	return b.String() + "\ncutie help COMMAND explains a command and its options, cutie help TOPIC a topic."
 }
 
-func helpVerb(c *call) *cobra.Command {
+func helpVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
 		Short: "explain a command or a topic, or list them all",
@@ -52,26 +47,43 @@ cutie help --man put -o put.1`,
 	}
 	man := cmd.Flags().Bool("man", false, "print the manual page (roff)")
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "list the names of the commands only")
-	return c.verb(cmd, withForm|toOutput, func(context.Context) error {
+	c.Verb(cmd, call.Form|call.Output, func(context.Context) error {
 		about := cmd.Root()
-		if len(c.args) > 0 {
-			if t, ok := findTopic(c.args[0]); ok && !*man && !*quiet && c.form == "" {
-				return c.emit([]byte("cutie " + t.name + ": " + t.summary + "\n\n" + t.text))
+		if len(c.Args) > 0 {
+			if t, ok := findTopic(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
+				return c.Out.Emit([]byte("cutie " + t.name + ": " + t.summary + "\n\n" + t.text))
 			}
-			if about = find(cmd.Root(), c.args[0]); about == nil {
-				return unknown(cmd.Root(), c.args[0])
+			if about = find(cmd.Root(), c.Args[0]); about == nil {
+				return unknown(cmd.Root(), c.Args[0])
 			}
 		}
 		switch {
-		case *quiet && (len(c.args) > 0 || *man || c.form != ""), *man && c.form != "":
-			return usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
+		case *quiet && (len(c.Args) > 0 || *man || c.Form != ""), *man && c.Form != "":
+			return fault.Usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
 		case *quiet:
-			return c.emit(lines(names(cmd.Root())))
+			return c.Out.Lines(names(cmd.Root()))
 		case *man:
-			return c.manual(about)
+			return manual(c, about)
 		}
-		return c.explain(about)
+		return explain(c, about)
 	})
+	cmd.ValidArgsFunction = completeNames
+	return cmd
+}
+
+// completeNames completes the names of topics and commands.
+func completeNames(cmd *cobra.Command, args []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		for _, t := range topics() {
+			all = append(all, cobra.CompletionWithDesc(t.name, t.summary))
+		}
+		for _, v := range cmd.Root().Commands() {
+			for _, word := range append([]string{v.Name()}, v.Aliases...) {
+				all = append(all, cobra.CompletionWithDesc(word, v.Short))
+			}
+		}
+	}
+	return call.StartingWith(all, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
 func names(root *cobra.Command) (all []string) {
@@ -85,11 +97,11 @@ func names(root *cobra.Command) (all []string) {
 
 // explain prints the help text of a command, in a response form if one was
 // given (Cutie 0.3, 5.1).
-func (c *call) explain(cmd *cobra.Command) error {
-	if c.form == "" {
-		return c.emit([]byte(helpText(cmd)))
+func explain(c *call.Call, cmd *cobra.Command) error {
+	if c.Form == "" {
+		return c.Out.Emit([]byte(helpText(cmd)))
 	}
-	form, err := c.responseForm()
+	form, err := c.ResponseForm()
 	if err != nil {
 		return err
 	}
@@ -104,7 +116,7 @@ func (c *call) explain(cmd *cobra.Command) error {
 		}
 	}
 	d := state.OfHelp(h)
-	return c.emit(form.Append(nil, &d))
+	return c.Out.Emit(form.Append(nil, &d))
 }
 
 // method is the name in Cutie 0.3, 5 if there is one: the alias with capitals.
@@ -117,7 +129,7 @@ func method(cmd *cobra.Command) string {
 	return cmd.Name()
 }
 
-// usage is the usage line with the place of options.
+// usage is the usage line with options in it.
 func usage(cmd *cobra.Command) string {
 	if !cmd.HasParent() {
 		return cmd.UseLine()
@@ -153,32 +165,3 @@ func helpText(cmd *cobra.Command) string {
 	}
 	return b.String()
 }
-
-// manual prints the manual page of a command.
-func (c *call) manual(cmd *cobra.Command) error {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		value, usage := pflag.UnquoteUsage(f)
-		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
-			usage += fmt.Sprintf(" (default %s)", f.DefValue)
-		}
-		f.Usage, f.DefValue = usage, value
-	})
-	var page bytes.Buffer
-	head := &doc.GenManHeader{Section: "1", Date: new(time.Time), Source: "cutie " + queuefs.Version, Manual: "Cutie 0.3"}
-	if err := doc.GenMan(cmd, head, &page); err != nil {
-		return err
-	}
-	text := strings.Replace(page.String(), head.Date.Format("Jan 2006"), setting("vcs.time", 10), 1)
-	text = strings.NewReplacer("[=]\n", "\n", "=\n", "\n").Replace(text)
-	text = pageOption.ReplaceAllString(text, ".TP\n$1$2\n")
-	return c.emit([]byte(nonASCII.ReplaceAllStringFunc(text, func(s string) string {
-		return fmt.Sprintf(`\[u%04X]`, []rune(s)[0])
-	})))
-}
-
-// pageOption is an option in the pages of cobra, with a tab before its text. troff
-// wants a paragraph with a tag.
-var (
-	pageOption = regexp.MustCompile(`(?m)^(?:\.PP\n)?(\\fB-.*\\fP)(.*)\n\t`)
-	nonASCII   = regexp.MustCompile(`[^\x00-\x7f]`)
-)

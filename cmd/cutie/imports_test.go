@@ -18,9 +18,13 @@ import (
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
-	{"cmd/cutie/daemon"},
+	{"cmd/cutie/serve"},
+	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions"},
+	{"cmd/cutie/call"},
+	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
+	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "queuefs/queuetest"},
-	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest"},
+	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "queuefs/uws/client"},
 	{"queuefs/batch", "queuefs/bulk", "queuefs/events", "queuefs/files", "queuefs/settings"},
 	{"queuefs/web"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},

@@ -2,14 +2,28 @@
 // publish it (Cutie 0.3, 4 and 5).
 //
 // Each verb works against a daemon by its URL, against the daemon of a home by
-// its socket, and against a home itself when no daemon runs on it. One file
-// holds one verb, or a few of a kind; root.go lists them all.
+// its socket, and against a home itself when no daemon runs on it. root.go lists
+// the verbs. They are here, one file each, or in packages:
+//
+//	jobs accounts descriptions serve    verbs, by what they are about
+//	call                                all that a verb stands on
+//	reach                               finds the daemon, or opens the home
+//	work                                the worker, without a command line
+//	output                              files, tables and screens for results
+//	fault                               exit codes, hints, errors in words
+//
+// Each imports only packages below it. The daemon is below reach.
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 )
 
 func main() {
@@ -18,24 +32,23 @@ func main() {
 
 // run does the work of one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) int {
-	c := &call{stdin: stdin, stdout: stdout, stderr: stderr}
-	root := c.root()
+	c := call.New(stdin, stdout, stderr)
+	var failed error
+	root := newRoot(c, &failed)
 	root.SetArgs(beforeVerb(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
-	if c.failed != nil {
-		err = c.failed
-	}
+	err = cmp.Or(failed, err)
 	name := cmd.Name()
 	if cmd == root {
 		name = ""
-		if err != nil && exitCode(err) == exitError { // an option before the verb
+		if err != nil && fault.ExitCode(err) == fault.ExitError { // an option before the verb
 			err = misuse(root, err)
 		}
 	}
 	// An empty queue is an answer: the exit code tells, and -v in words.
-	if code := exitCode(err); err == nil || code == exitEmpty && !c.verbose {
+	if code := fault.ExitCode(err); err == nil || code == fault.ExitEmpty && !c.Verbose {
 		return code
 	}
-	report(screenOf(stderr), name, err)
-	return exitCode(err)
+	fault.Report(output.Screen(stderr), name, err)
+	return fault.ExitCode(err)
 }

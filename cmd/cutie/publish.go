@@ -12,12 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
 
-func publishVerb(c *call) *cobra.Command {
+func publishVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "publish now, show the progress, or publish anew",
@@ -45,7 +48,7 @@ cutie publish --rebuild --home /srv/cutie`,
 	now := fs.Bool("now", false, "publish at once")
 	status := fs.Bool("status", false, "print the progress")
 	rebuild := fs.Bool("rebuild", false, "make everything anew")
-	return c.verb(cmd, atTarget|withForm|toOutput, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		n := 0
 		for _, f := range []bool{*now, *status, *rebuild} {
 			if f {
@@ -54,15 +57,15 @@ cutie publish --rebuild --home /srv/cutie`,
 		}
 		switch {
 		case n != 1:
-			return usagef("one of --now, --status and --rebuild says what to do")
-		case c.form != "" && c.form != "json":
-			return usagef("the status has no other response form than json")
+			return fault.Usagef("one of --now, --status and --rebuild says what to do")
+		case c.Form != "" && c.Form != "json":
+			return fault.Usagef("the status has no other response form than json")
 		case *rebuild:
-			return c.rebuild(ctx)
+			return republish(ctx, c)
 		case *now:
-			return c.publish(ctx, http.MethodPost, daemon.PublishingPath)
+			return publish(ctx, c, http.MethodPost, daemon.PublishingPath)
 		}
-		return c.publish(ctx, http.MethodGet, daemon.PublishingPath+"/status")
+		return publish(ctx, c, http.MethodGet, daemon.PublishingPath+"/status")
 	})
 }
 
@@ -70,21 +73,21 @@ cutie publish --rebuild --home /srv/cutie`,
 const maxStatus = 64 << 20
 
 // publish sends a request to the source, and prints the status in the answer.
-func (c *call) publish(ctx context.Context, method, path string) (err error) {
-	s, err := c.source(ctx)
+func publish(ctx context.Context, c *call.Call, method, path string) (err error) {
+	s, err := c.Source(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	req, err := http.NewRequestWithContext(ctx, method, s.base+path[1:], nil)
+	req, err := http.NewRequestWithContext(ctx, method, s.Base+path[1:], nil)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Accept", "application/json")
 	resp, err := s.Do(req)
 	if err != nil {
-		if exitCode(err) == exitRefused {
-			err = withHint(fmt.Errorf("%w: %w", errRefused, err), "CUTIE_TOKEN holds a token; this wants the right admin")
+		if fault.ExitCode(err) == fault.ExitRefused {
+			err = fault.Hint(fmt.Errorf("%w: %w", fault.ErrRefused, err), "CUTIE_TOKEN holds a token; this wants the right admin")
 		}
 		return err
 	}
@@ -93,27 +96,26 @@ func (c *call) publish(ctx context.Context, method, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.form != "" {
-		return c.emit(body)
+	if c.Form != "" {
+		return c.Out.Emit(body)
 	}
 	var p daemon.Published
 	if err := json.Unmarshal(body, &p); err != nil {
 		return fmt.Errorf("%s: %w", req.URL, err)
 	}
-	return c.printPublished(p)
+	return printPublished(c, p)
 }
 
-func (c *call) printPublished(p daemon.Published) error {
-	l := c.listing("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
-	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
+func printPublished(c *call.Call, p daemon.Published) error {
+	l := c.Out.Table("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
 	for _, s := range p.Sets {
-		err := l.row(s.Queue, s.Set, number(s.Event), number(s.Cursor), number(s.LagEvents), strconv.FormatFloat(s.Lag, 'f', -1, 64),
-			strconv.Itoa(s.Open), strconv.Itoa(s.Lists), strconv.Itoa(s.Packages), strconv.Itoa(s.Dumps), l.size(s.Octets), s.Error)
+		err := l.Row(s.Queue, s.Set, s.Event, s.Cursor, s.LagEvents, strconv.FormatFloat(s.Lag, 'f', -1, 64),
+			s.Open, s.Lists, s.Packages, s.Dumps, l.Size(s.Octets), s.Error)
 		if err != nil {
 			return err
 		}
 	}
-	if err := l.end(); err != nil {
+	if err := l.End(); err != nil {
 		return err
 	}
 	if p.Error != "" {
@@ -122,14 +124,14 @@ func (c *call) printPublished(p daemon.Published) error {
 	return nil
 }
 
-// rebuild makes all published documents of a home anew.
-func (c *call) rebuild(ctx context.Context) (err error) {
-	if c.url != "" {
-		return usagef("--rebuild is for a home, not for a daemon")
+// republish makes all published documents of a home anew.
+func republish(ctx context.Context, c *call.Call) (err error) {
+	if c.URL != "" {
+		return fault.Usagef("--rebuild is for a home, not for a daemon")
 	}
-	svc, err := queuefs.Open(c.home, queuefs.Options{Report: func(p queuefs.Problem) { c.warnf("%s", p) }})
+	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p queuefs.Problem) { c.Warnf("%s", p) }})
 	if err != nil {
-		return homeHint(c.home, err)
+		return reach.HomeHint(c.Home, err)
 	}
 	var pub *publisher.Publisher
 	defer func() {
@@ -139,11 +141,11 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 		}
 	}()
 	if svc.Info().BaseURI == "" {
-		svc.SetBaseURI("http://" + defaultListen + "/")
+		svc.SetBaseURI("http://" + reach.DefaultListen + "/")
 	}
-	o, err := c.publishing(svc)
+	o, err := c.Publishing(svc)
 	if err != nil {
-		c.warnf("%v; version 1.1 is published", err) // rebuilding is for unreadable settings
+		c.Warnf("%v; version 1.1 is published", err) // rebuilding is for unreadable settings
 		o.BaseURI = svc.Info().BaseURI
 	}
 	start := time.Now()
@@ -159,8 +161,8 @@ func (c *call) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	if aside != "" {
-		c.warnf("what was published is in %s/%s", c.home, aside)
+		c.Warnf("what was published is in %s/%s", c.Home, aside)
 	}
-	c.sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
-	return c.printPublished(daemon.PublishingStatus(pub))
+	c.Sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
+	return printPublished(c, daemon.PublishingStatus(pub))
 }

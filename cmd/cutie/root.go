@@ -1,49 +1,42 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"cutie/cmd/cutie/accounts"
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/descriptions"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/jobs"
+	"cutie/cmd/cutie/serve"
 )
+
+type verbs []func(*call.Call) *cobra.Command
 
 // groups are all verbs, in the order of the help text.
 var groups = []struct {
 	title string
-	verbs []func(*call) *cobra.Command
+	verbs verbs
 }{
-	{"queues", []func(*call) *cobra.Command{statusVerb, listVerb, createVerb, setVerb, removeQueueVerb}},
-	{"jobs", []func(*call) *cobra.Command{putVerb, batchVerb, getVerb, peekVerb, showVerb, removeVerb, requeueVerb, holdVerb,
-		releaseVerb, abortVerb, resultVerb}},
-	{"workers", []func(*call) *cobra.Command{workVerb, extendVerb, reportVerb, attachVerb, uwsVerb}},
-	{"publishing", []func(*call) *cobra.Command{publishVerb, exportVerb, watchVerb, rdmVerb, soifVerb}},
-	{"access", []func(*call) *cobra.Command{userVerb, tokenVerb}},
-	{"maintenance", []func(*call) *cobra.Command{initVerb, serveVerb, checkVerb, cullVerb, completionVerb, versionVerb, helpVerb}},
+	{"queues", verbs{jobs.Status, jobs.List, jobs.CreateQueue, jobs.SetQueue, jobs.RemoveQueue}},
+	{"jobs", verbs{jobs.Put, jobs.Batch, jobs.Get, jobs.Peek, jobs.Show, jobs.Remove, jobs.Requeue, jobs.Hold,
+		jobs.Release, jobs.Abort, jobs.Result}},
+	{"workers", verbs{workVerb, jobs.Extend, jobs.Report, jobs.Attach, uwsVerb}},
+	{"publishing", verbs{publishVerb, exportVerb, watchVerb, descriptions.RDM, descriptions.SOIF}},
+	{"access", verbs{accounts.User, accounts.Token}},
+	{"maintenance", verbs{serve.Init, serve.Serve, checkVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
 }
 
-// A call is one use of the program.
-type call struct {
-	options
-	cmd       *cobra.Command // the verb
-	args      []string       // as many as its usage line says
-	announced bool           // -v has named the target
-	failed    error          // of help; cobra has no way to return one
-	stdin     io.Reader
-	stdout    *os.File
-	stderr    *os.File
-}
-
-// root returns the tree of commands. Options common to all verbs may stand
-// before the verb or after it; both are bound to c.
-func (c *call) root() *cobra.Command {
+// newRoot returns the tree of commands. Options common to all verbs may stand before
+// the verb or after it; both are bound to c. An error of a help text goes to failed;
+// cobra has no way to return one.
+func newRoot(c *call.Call, failed *error) *cobra.Command {
 	cobra.EnableCaseInsensitive = true
 	cobra.EnableCommandSorting = false
-	c.options = environment()
 	root := &cobra.Command{
 		Use:               "cutie [OPTION…] COMMAND [ARGUMENT…]",
 		Short:             "durable queues in a directory, served and published",
@@ -58,23 +51,23 @@ func (c *call) root() *cobra.Command {
 	}
 	root.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return withHint(usagef("no command given"), "cutie help lists the commands")
+			return fault.Hint(fault.Usagef("no command given"), "cutie help lists the commands")
 		}
 		return unknown(root, args[0])
 	}
-	c.bind(root, ^common(0))
+	c.Bind(root, ^call.Option(0))
 	root.DisableFlagsInUseLine, root.DisableAutoGenTag = true, true
 	root.Flags().SetInterspersed(false)
-	root.SetOut(c.stdout)
-	root.SetErr(c.stderr)
+	root.SetOut(c.Out.Stdout)
+	root.SetErr(c.Stderr)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(misuse)
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { c.failed = c.explain(cmd) })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { *failed = explain(c, cmd) })
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, verb := range g.verbs {
 			cmd := verb(c)
-			cmd.GroupID = g.title
+			cmd.GroupID, cmd.Version = g.title, versionLine()
 			if cmd.Name() == "help" {
 				root.SetHelpCommand(cmd)
 			}
@@ -84,75 +77,13 @@ func (c *call) root() *cobra.Command {
 	return root
 }
 
-// verb completes a command with the common options in takes, its checks, its
-// completions and its action. The usage line checks its arguments, unless the
-// command has another check.
-func (c *call) verb(cmd *cobra.Command, takes common, do func(context.Context) error) *cobra.Command {
-	c.bind(cmd, takes)
-	cmd.DisableFlagsInUseLine, cmd.DisableAutoGenTag = true, true
-	cmd.Version = versionLine()
-	cmd.Long = strings.TrimSpace(cmd.Long)
-	if len(cmd.Aliases) > 0 {
-		cmd.Long = strings.TrimSpace(cmd.Long + "\n\nAlso: " + strings.Join(cmd.Aliases, ", "))
-	}
-	if cmd.Args == nil {
-		cmd.Args = byUsage
-	}
-	cmd.ValidArgsFunction = c.completeArgument
-	c.completeOptions(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c.cmd, c.args = cmd, args
-		if err := c.checkCommon(takes); err != nil {
-			return withHint(err, "cutie help "+cmd.Name())
-		}
-		return do(cmd.Context())
-	}
-	return cmd
-}
-
-// operands are the arguments in the usage line of a verb.
-func operands(cmd *cobra.Command) []string {
-	return slices.DeleteFunc(strings.Fields(cmd.Use)[1:], func(s string) bool { return s == "--" })
-}
-
-// byUsage checks the number of arguments against the usage line: those in
-// brackets may be missing, and … stands for more.
-func byUsage(cmd *cobra.Command, args []string) error {
-	least, most := 0, 0
-	for _, word := range operands(cmd) {
-		if !strings.HasPrefix(word, "[") {
-			least++
-		}
-		most++
-	}
-	if strings.Contains(cmd.Use, "…") {
-		most = -1
-	}
-	return between(least, most)(cmd, args)
-}
-
-// between checks for least to most arguments; most is -1 for any number.
-func between(least, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) (err error) {
-		switch {
-		case len(args) < least:
-			err = usagef("too few arguments, usage: %s", cmd.UseLine())
-		case most >= 0 && len(args) > most:
-			err = usagef("too many arguments: %.60q", args[most])
-		default:
-			return nil
-		}
-		return withHint(err, "cutie help "+cmd.Name())
-	}
-}
-
 // misuse makes a usage error of an error in an option.
 func misuse(cmd *cobra.Command, err error) error {
 	hint := "cutie help lists commands and options"
 	if cmd.HasParent() {
 		hint = "cutie help " + cmd.Name()
 	}
-	return withHint(usageError{err.Error()}, hint)
+	return fault.Hint(fault.Usagef("%v", err), hint)
 }
 
 // find returns the verb with this name or alias.
@@ -179,23 +110,19 @@ func unknown(root *cobra.Command, word string) error {
 	if near := all.SuggestionsFor(word); len(near) > 0 && len(near) <= maxNear {
 		hint = fmt.Sprintf("did you mean %s? %s", strings.Join(near, " or "), hint)
 	}
-	return withHint(usagef("unknown command %.40q", word), hint)
+	return fault.Hint(fault.Usagef("unknown command %.40q", word), hint)
 }
 
-// word is the name or alias of this call of the verb, in lower case.
-func (c *call) word() string { return strings.ToLower(c.cmd.CalledAs()) }
-
-// warnf prints a line on standard error and goes on.
-func (c *call) warnf(format string, a ...any) {
-	fmt.Fprintf(screenOf(c.stderr), "cutie: %s: %s\n", c.cmd.Name(), fmt.Sprintf(format, a...))
-}
-
-// sayf is warnf with -v only.
-func (c *call) sayf(format string, a ...any) {
-	if c.verbose {
-		c.warnf(format, a...)
+// beforeVerb puts the arguments before the verb into the words of cobra. There a
+// number after -D can only be its level, and -- has no meaning.
+func beforeVerb(root *cobra.Command, args []string) []string {
+	for i := 0; i+1 < len(args) && find(root, args[i]) == nil; i++ {
+		switch before, after := slices.Clone(args[:i]), args[i+1:]; {
+		case args[i] == "--":
+			return append(before, after...)
+		case (args[i] == "-D" || args[i] == "--debug") && slices.Contains([]string{"0", "1", "2"}, after[0]):
+			return append(append(before, args[i]+"="+after[0]), after[1:]...)
+		}
 	}
+	return args
 }
-
-// terminal reports whether f is one.
-func terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -2,21 +2,24 @@ package main
 
 import (
 	"context"
-	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
+	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/uws/client"
 )
 
-func uwsVerb(c *call) *cobra.Command {
+func uwsVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uws METHOD URL [NAME|NAME=VALUE…]",
 		Short: "use a Universal Worker Service, this one or another",
@@ -41,199 +44,141 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 	fs := cmd.Flags()
 	last := fs.Int("last", 100, "`number` of jobs that list shows")
 	uploads := fs.StringArray("upload", nil, "`NAME=FILE` that create sends as a parameter; may be repeated")
-	return c.verb(cmd, verbose|toDebug|toOutput, func(ctx context.Context) error {
-		base, err := url.Parse(c.args[1])
+	return c.Verb(cmd, call.Verbose|call.Debug|call.Output, func(ctx context.Context) error {
+		base, err := url.Parse(c.Args[1])
 		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
-			return usagef("%.80q is not the URL of a job or a job list", c.args[1])
+			return fault.Usagef("%.80q is not the URL of a job or a job list", c.Args[1])
 		}
 		if *last < 1 {
-			return usagef("--last %d is not a number above 0", *last)
+			return fault.Usagef("--last %d is not a number above 0", *last)
 		}
-		u := strings.TrimSuffix(base.String(), "/")
-		s := &uwsClient{c, &http.Client{Transport: c.traced(withToken(u, http.DefaultTransport))}, u, *uploads}
-		method := strings.ToLower(c.args[0])
+		method := strings.ToLower(c.Args[0])
 		if len(*uploads) > 0 && method != "create" {
-			return usagef("--upload is of create only")
+			return fault.Usagef("--upload is of create only")
 		}
-		return s.do(ctx, method, c.args[2:], *last)
+		u := uwsCall{c, strings.TrimSuffix(base.String(), "/"), nil}
+		u.client = &client.Client{HTTP: c.Client(u.url), UserAgent: reach.Agent()}
+		return refused(u.do(ctx, method, c.Args[2:], *last, *uploads))
 	})
 }
 
-// A uwsClient speaks UWS 1.1, and 1.0 with older services.
-type uwsClient struct {
-	*call
-	web     *http.Client
-	url     string
-	uploads []string // NAME=FILE
+// A uwsCall is one use of the verb.
+type uwsCall struct {
+	*call.Call
+	url    string // of a job list or a job
+	client *client.Client
 }
 
-// The parts of UWS documents used here.
-type (
-	uwsJobs struct {
-		XMLName xml.Name `xml:"jobs"`
-		Refs    []struct {
-			ID      string `xml:"id,attr"`
-			Phase   string `xml:"phase"`
-			RunID   string `xml:"runId"`
-			Created string `xml:"creationTime"`
-		} `xml:"jobref"`
-	}
-	uwsJob struct {
-		XMLName xml.Name    `xml:"job"`
-		Version string      `xml:"version,attr"`
-		Phase   string      `xml:"phase"`
-		Results []uwsResult `xml:"results>result"`
-	}
-	uwsResult struct {
-		ID   string `xml:"id,attr"`
-		Href string `xml:"http://www.w3.org/1999/xlink href,attr"`
-	}
-)
-
-// maxUWS is the most octets of a document.
-const maxUWS = 64 << 20
-
-func (s *uwsClient) do(ctx context.Context, method string, args []string, last int) error {
+func (u *uwsCall) do(ctx context.Context, method string, args []string, last int, uploads []string) error {
 	if most := map[string]int{"create": len(args), "result": 1}[method]; len(args) > most {
-		return usagef("too many arguments for %s: %.60q", method, args[most])
+		return fault.Usagef("too many arguments for %s: %.60q", method, args[most])
 	}
 	switch method {
 	case "list":
-		return s.list(ctx, last)
+		jobs, err := u.client.List(ctx, u.url, last)
+		if err != nil {
+			return err
+		}
+		var all []string
+		for _, j := range jobs {
+			all = append(all, strings.Join([]string{j.ID, j.Phase, j.Created, j.RunID}, "\t"))
+		}
+		return u.Out.Lines(all)
 	case "create":
-		return s.create(ctx, args)
+		return u.create(ctx, args, uploads)
 	case "show":
-		text, err := s.read(ctx, s.url)
+		text, err := u.client.Document(ctx, u.url)
 		if err != nil {
 			return err
 		}
-		return s.emit(text)
+		return u.Out.Emit(text)
 	case "run", "abort":
-		if err := s.post(ctx, s.url+"/phase", url.Values{"PHASE": {strings.ToUpper(method)}}); err != nil {
+		if err := u.client.SetPhase(ctx, u.url, strings.ToUpper(method)); err != nil {
 			return err
 		}
-		j, err := s.job(ctx, "")
+		j, err := u.client.Job(ctx, u.url)
 		if err != nil {
 			return err
 		}
-		return s.emit([]byte(j.Phase + "\n"))
+		return u.Out.Emit([]byte(j.Phase + "\n"))
 	case "delete":
-		return s.post(ctx, s.url, url.Values{"ACTION": {"DELETE"}})
+		return u.client.Delete(ctx, u.url)
 	case "wait":
-		return s.wait(ctx)
+		phase, err := u.client.Wait(ctx, u.url)
+		if err == nil {
+			err = u.Out.Emit([]byte(phase + "\n"))
+		}
+		if err == nil && phase != "COMPLETED" {
+			err = fmt.Errorf("%s: the job is %s", u.url, phase)
+		}
+		return err
 	case "result":
-		return s.result(ctx, args)
+		return u.result(ctx, args)
 	}
-	return usagef("%.40q is none of list, create, show, run, abort, delete, wait, result", method)
+	return fault.Usagef("%.40q is none of list, create, show, run, abort, delete, wait, result", method)
 }
 
-func (s *uwsClient) list(ctx context.Context, last int) error {
-	text, err := s.read(ctx, fmt.Sprintf("%s?LAST=%d", s.url, last))
-	if err != nil {
-		return err
-	}
-	var jobs uwsJobs
-	if err := unmarshalUWS(text, &jobs); err != nil {
-		return err
-	}
-	var all []string
-	for _, j := range jobs.Refs[:min(len(jobs.Refs), last)] {
-		all = append(all, strings.Join([]string{j.ID, j.Phase, j.Created, j.RunID}, "\t"))
-	}
-	return s.emit(lines(all))
-}
-
-func (s *uwsClient) create(ctx context.Context, args []string) error {
+func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 	form := url.Values{}
 	for _, a := range args {
 		name, value, ok := strings.Cut(a, "=")
 		if !ok || name == "" {
-			return usagef("%.60q is not NAME=VALUE", a)
+			return fault.Usagef("%.60q is not NAME=VALUE", a)
 		}
 		form.Add(name, value)
 	}
-	web := *s.web
-	web.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	body, mediaType := io.Reader(strings.NewReader(form.Encode())), mediaForm
-	if len(s.uploads) > 0 {
-		r, media, end, err := s.parts(form)
+	var files []client.Part
+	for _, a := range uploads {
+		name, path, ok := strings.Cut(a, "=")
+		if !ok || name == "" || path == "" {
+			return fault.Usagef("--upload %.60q is not NAME=FILE", a)
+		}
+		f, err := os.Open(path)
 		if err != nil {
 			return err
 		}
-		defer end()
-		body, mediaType = r, media
+		defer f.Close()
+		files = append(files, client.Part{Name: name, File: f})
 	}
-	resp, err := s.send(ctx, &web, http.MethodPost, s.url, body, mediaType)
+	job, err := u.client.Create(ctx, u.url, form, files...)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	at, err := resp.Location()
-	if err != nil || resp.StatusCode != http.StatusSeeOther {
-		return fmt.Errorf("%s: answered with %s and no job", s.url, resp.Status)
-	}
-	return s.emit([]byte(at.String() + "\n"))
+	return u.Out.Emit([]byte(job + "\n"))
 }
 
-// waitAtOnce is the wait of one request in seconds.
-const waitAtOnce = 30
-
-// wait asks until the job has ended, once a second if the service answers at once
-// with the same phase.
-func (s *uwsClient) wait(ctx context.Context) error {
-	for query := ""; ; {
-		asked := time.Now()
-		j, err := s.job(ctx, query)
-		if err != nil {
-			return err
-		}
-		switch j.Phase {
-		case "COMPLETED", "ERROR", "ABORTED", "ARCHIVED":
-			if err := s.emit([]byte(j.Phase + "\n")); err != nil {
-				return err
-			}
-			if j.Phase != "COMPLETED" {
-				return fmt.Errorf("%s: the job is %s", s.url, j.Phase)
-			}
-			return nil
-		}
-		if query != "" && time.Since(asked) < time.Second {
-			pause(ctx, time.Second)
-		}
-		if query = fmt.Sprintf("?WAIT=%d&PHASE=%s", waitAtOnce, url.QueryEscape(j.Phase)); j.Version == "" {
-			query = "?" // version 1.0 does not wait
-		}
-	}
-}
-
-func (s *uwsClient) result(ctx context.Context, args []string) error {
-	j, err := s.job(ctx, "")
-	if err != nil {
-		return err
-	}
+func (u *uwsCall) result(ctx context.Context, args []string) error {
 	if len(args) == 0 {
+		j, err := u.client.Job(ctx, u.url)
+		if err != nil {
+			return err
+		}
 		var names []string
 		for _, r := range j.Results {
 			names = append(names, r.ID)
 		}
-		return s.emit(lines(names))
+		return u.Out.Lines(names)
 	}
-	at := slices.IndexFunc(j.Results, func(r uwsResult) bool { return r.ID == args[0] })
-	if at < 0 {
-		return about(args[0], queuefs.ErrNoResult)
-	}
-	base, _ := url.Parse(s.url)
-	ref, err := base.Parse(j.Results[at].Href)
-	if err != nil {
-		return fmt.Errorf("result %s: %w", args[0], err)
-	}
-	resp, err := s.send(ctx, s.web, http.MethodGet, ref.String(), nil, "")
+	body, err := u.client.Result(ctx, u.url, args[0])
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	return s.write(s.stdout, func(w io.Writer) error {
-		_, err := io.Copy(w, resp.Body)
+	defer body.Close()
+	return u.Out.Exact(func(w io.Writer) error {
+		_, err := io.Copy(w, body)
 		return err
 	})
+}
+
+// refused gives the answers of services the exit codes of a daemon.
+func refused(err error) error {
+	if e := (*client.Error)(nil); errors.As(err, &e) {
+		switch e.Status {
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return fmt.Errorf("%s: %w: %s", e.URL, fault.ErrRefused, e.Message)
+		case http.StatusNotFound:
+			return fmt.Errorf("%s: %w", e.URL, queuefs.ErrNoJob)
+		}
+	}
+	return err
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
 	"cutie/queuefs"
 )
 
-func versionVerb(c *call) *cobra.Command {
+func versionVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "print the version", Example: "cutie version"}
-	return c.verb(cmd, 0, func(context.Context) error {
-		_, err := fmt.Fprintln(c.stdout, versionLine())
+	return c.Verb(cmd, 0, func(context.Context) error {
+		_, err := fmt.Fprintln(c.Out.Stdout, versionLine())
 		return err
 	})
 }

@@ -13,15 +13,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
 	"cutie/queuefs/rest"
 )
 
-func watchVerb(c *call) *cobra.Command {
+func watchVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "watch [QUEUE…]",
 		Aliases: []string{"follow", "events"},
 		Short:   "follow the events of jobs",
-		Args:    between(0, maxWatched),
+		Args:    call.Between(0, maxWatched),
 		Long: `
 Prints a line for each event of the queues, or of all queues, from now on and
 until it is interrupted: in columns on a terminal, as tab-separated fields
@@ -37,22 +40,22 @@ Only a daemon has events to follow.`,
 		Example: `cutie watch jobs --from 1 --count 2
 cutie watch jobs --from 1 --count 1 --kind submit -t json`,
 	}
-	w := &watcher{call: c}
+	w := &watcher{Call: c}
 	fs := cmd.Flags()
 	fs.Int64Var(&w.events.From, "from", 0, "begin with the event of this `number` of the named queues, 1 for the first")
 	fs.StringVar(&w.events.Kind, "kind", "", "only events of these kinds, a `list` such as submit,requeue")
 	fs.StringVar(&w.events.Status, "status", "", "only events that lead to these statuses, a `list` such as pending")
 	fs.IntVarP(&w.count, "count", "n", 0, "end after this `number` of events")
-	return c.verb(cmd, atTarget|withForm, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form, func(ctx context.Context) error {
 		switch {
-		case c.form != "" && !strings.EqualFold(c.form, "json"):
-			return withHint(usagef("events have no response form %.40q", c.form), "-t json, or no -t")
+		case c.Form != "" && !strings.EqualFold(c.Form, "json"):
+			return fault.Hint(fault.Usagef("events have no response form %.40q", c.Form), "-t json, or no -t")
 		case w.events.From < 0 || w.count < 0:
-			return usagef("--from and --count are not negative")
-		case w.events.From > 0 && len(c.args) == 0:
-			return usagef("--from is for queues that are named")
+			return fault.Usagef("--from and --count are not negative")
+		case w.events.From > 0 && len(c.Args) == 0:
+			return fault.Usagef("--from is for queues that are named")
 		}
-		w.json, w.people = c.form != "", terminal(c.stdout)
+		w.json = c.Form != ""
 		return w.run(ctx)
 	})
 }
@@ -62,10 +65,10 @@ const maxWatched = 100
 
 // A watcher prints the events of one or more streams.
 type watcher struct {
-	*call
-	events       rest.Events
-	count        int // 0: no end
-	json, people bool
+	*call.Call
+	events rest.Events
+	count  int // 0: no end
+	json   bool
 
 	mu   sync.Mutex // one line at a time
 	seen int
@@ -76,14 +79,14 @@ type watcher struct {
 var errSeen = errors.New("enough events")
 
 func (w *watcher) run(ctx context.Context) error {
-	daemon, err := w.onlyDaemon(ctx)
+	daemon, err := w.NeedDaemon(ctx)
 	if err != nil {
 		return err
 	}
 	defer daemon.Close()
 	ctx, w.stop = context.WithCancel(ctx)
 	defer w.stop()
-	names := w.args
+	names := w.Args
 	if len(names) == 0 {
 		names = []string{""}
 	}
@@ -96,15 +99,13 @@ func (w *watcher) run(ctx context.Context) error {
 			events.Queue, events.Lost = name, w.lost
 			errs[i] = daemon.Follow(ctx, events, w.print)
 			if name != "" && ctx.Err() == nil {
-				errs[i] = about(name, errs[i])
+				errs[i] = fault.About(name, errs[i])
 			}
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		if errors.Is(err, errSeen) {
-			return nil
-		}
+	if errors.Is(errors.Join(errs...), errSeen) {
+		return nil
 	}
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -118,7 +119,7 @@ func (w *watcher) run(ctx context.Context) error {
 func (w *watcher) lost(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.warnf("connection lost, trying again: %v", err)
+	w.Warnf("connection lost, trying again: %v", err)
 }
 
 // print prints one event.
@@ -130,7 +131,7 @@ func (w *watcher) print(kind string, data []byte) error {
 	}
 	line, err := w.line(kind, data)
 	if err == nil {
-		_, err = screenOf(w.stdout).Write(line)
+		_, err = output.Screen(w.Out.Stdout).Write(line)
 	}
 	if err != nil || kind == resetKind {
 		return err
@@ -150,7 +151,7 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 		if err := json.Unmarshal(data, &r); err != nil {
 			return nil, fmt.Errorf("event %s: %w", kind, err)
 		}
-		w.warnf("events are missing: %s; see %s", strings.TrimPrefix(r.Queue+": "+r.Reason, ": "), r.State)
+		w.Warnf("events are missing: %s; see %s", strings.TrimPrefix(r.Queue+": "+r.Reason, ": "), r.State)
 		if !w.json {
 			return nil, nil
 		}
@@ -166,26 +167,19 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("event %s: %w", kind, err)
 	}
-	l := listing{call: w.call, people: w.people}
+	f := w.Out.Format()
 	at := e.Time
 	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
-		at = l.date(t)
+		at = f.Date(t)
 	}
 	if e.Job == "" {
 		e.Job = "queue-info.txt"
 	}
-	fields := []string{at, e.Queue, fmt.Sprint(e.Seq), e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), l.size(e.Size), cmp.Or(e.Type, "-")}
-	if w.people {
-		r := fields
-		for i, f := range r {
-			r[i] = printable(f)
-		}
+	r := f.Fields(at, e.Queue, e.Seq, e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), f.Size(e.Size), cmp.Or(e.Type, "-"))
+	if f.People {
 		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], moved(r[5], r[6])), nil
 	}
-	for i, f := range fields {
-		fields[i] = oneLine(f)
-	}
-	return []byte(strings.Join(fields, "\t") + "\n"), nil
+	return []byte(strings.Join(r, "\t") + "\n"), nil
 }
 
 // moved tells where a job went, or where it is.

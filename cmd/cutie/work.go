@@ -1,23 +1,21 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
-	"cutie/queuefs/web"
 )
 
-func workVerb(c *call) *cobra.Command {
+func workVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "work QUEUE -- COMMAND [ARGUMENT…]",
 		Aliases: []string{"worker"},
@@ -45,146 +43,44 @@ payload does not come whole; the pause before the next job grows up to a minute.
 At the fifth attempt such a payload makes the job fail for now.`,
 		Example: `cutie work jobs --drain -- wc -l`,
 	}
-	w := worker{call: c}
+	w := work.Worker{Warn: c.Warnf, Say: c.Sayf}
 	fs := cmd.Flags()
-	jobs := fs.IntP("jobs", "j", 1, "work on this `number` of jobs at a time")
-	fs.DurationVar(&w.lease, "lease", time.Minute, "`time` after which jobs go back if this program dies")
-	fs.DurationVar(&w.grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL")
-	fs.StringVar(&w.mediaType, "result-type", queuefs.DefaultMediaType, "media `type` of standard output as a result")
-	fs.BoolVar(&w.drain, "drain", false, "end when no job is pending")
-	return c.verb(cmd, atTarget, func(ctx context.Context) error {
+	fs.IntVarP(&w.Jobs, "jobs", "j", 1, "work on this `number` of jobs at a time")
+	fs.DurationVar(&w.Lease, "lease", time.Minute, "`time` after which jobs go back if this program dies")
+	fs.DurationVar(&w.Grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL")
+	fs.StringVar(&w.ResultType, "result-type", queuefs.DefaultMediaType, "media `type` of standard output as a result")
+	fs.BoolVar(&w.Drain, "drain", false, "end when no job is pending")
+	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
 		switch {
-		case *jobs < 1 || *jobs > 1000:
-			return usagef("-j %d is not a number from 1 to 1000", *jobs)
-		case w.lease < time.Second || w.lease > 24*time.Hour:
-			return usagef("--lease %v is not a time from 1s to 24h", w.lease)
-		case w.grace < 0:
-			return usagef("--grace %v is no time", w.grace)
+		case w.Jobs < 1 || w.Jobs > 1000:
+			return fault.Usagef("-j %d is not a number from 1 to 1000", w.Jobs)
+		case w.Lease < time.Second || w.Lease > 24*time.Hour:
+			return fault.Usagef("--lease %v is not a time from 1s to 24h", w.Lease)
+		case w.Grace < 0:
+			return fault.Usagef("--grace %v is no time", w.Grace)
 		}
-		return w.run(ctx, *jobs)
+		return runWorker(ctx, c, &w)
 	})
 }
 
-// A worker takes jobs and runs a command for each.
-type worker struct {
-	*call
-	target    *target
-	queue     string
-	lease     time.Duration
-	grace     time.Duration
-	mediaType string
-	drain     bool
-	program   string // path of the command
-}
-
-const (
-	workWait  = 30 * time.Second // of one request, for a job
-	workPause = time.Second      // before the next try to reach a daemon
-	// maxBackoff is the longest pause after giving a job back: the next may be
-	// the same one.
-	maxBackoff = time.Minute
-)
-
-// run works on n jobs at a time, until it is interrupted or none is left.
-func (w *worker) run(ctx context.Context, n int) (err error) {
-	alive, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer unhook()
-	if w.queue, err = w.queueArg(); err != nil {
+// runWorker runs a worker until it is interrupted.
+func runWorker(ctx context.Context, c *call.Call, w *work.Worker) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if w.Queue, err = c.QueueArg(); err != nil {
 		return err
 	}
-	// The command runs in other directories; a relative path begins here.
-	if w.program, err = exec.LookPath(w.args[1]); err != nil && !errors.Is(err, exec.ErrDot) {
-		return usagef("%.200q cannot be run: %v", w.args[1], errors.Unwrap(err))
+	w.Args = c.Args[1:]
+	if w.Program, err = work.Program(w.Args[0]); err != nil {
+		return fault.Usagef("%.200q cannot be run: %v", w.Args[0], err)
 	}
-	if w.program, err = filepath.Abs(w.program); err != nil {
+	if c.Verbose {
+		w.Stderr = c.Stderr
+	}
+	t, err := c.NeedDaemon(ctx)
+	if err != nil {
 		return err
 	}
-	if w.target, err = w.onlyDaemon(alive); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.target.Close()) }()
-	ctx, stop := context.WithCancelCause(alive)
-	defer stop(nil)
-	var all sync.WaitGroup
-	for range n {
-		all.Go(func() {
-			if err := w.loop(ctx); err != nil {
-				stop(err)
-			}
-		})
-	}
-	all.Wait()
-	if cause := context.Cause(ctx); cause != nil && alive.Err() == nil {
-		return about(w.queue, cause)
-	}
-	return nil
-}
-
-// loop works on one job after another.
-func (w *worker) loop(ctx context.Context) error {
-	lost := false
-	var backoff time.Duration
-	for ctx.Err() == nil {
-		wait := workWait
-		if w.drain {
-			wait = 0
-		}
-		d, err := takeOne(ctx, w.target, w.queue, w.lease, wait)
-		switch {
-		case err == nil:
-			lost = false
-			if backoff, err = w.do(ctx, d, backoff); err != nil {
-				return err
-			}
-			pause(ctx, backoff)
-		case ctx.Err() != nil:
-		case errors.Is(err, queuefs.ErrEmpty):
-			if lost = false; w.drain {
-				return nil
-			}
-		case final(err):
-			return err
-		default:
-			if !lost {
-				w.warnf("%s: %v; asks again", w.queue, err)
-			}
-			lost = true
-			pause(ctx, workPause)
-		}
-	}
-	return nil
-}
-
-// final reports whether asking again makes no sense.
-func final(err error) bool {
-	if e := (*web.Error)(nil); errors.As(err, &e) {
-		return e.Status < 500 && e.Status != 429
-	}
-	return errors.Is(err, errRefused) || errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
-// insist tries to reach the daemon as long as the lease lasts. After the first
-// try the error done means success: an earlier try was heard.
-func (w *worker) insist(ctx context.Context, do func() error, done error) error {
-	for try := 0; ; try++ {
-		err := do()
-		switch {
-		case err == nil, try > 0 && done != nil && errors.Is(err, done):
-			return nil
-		case ctx.Err() != nil:
-			return cmp.Or(context.Cause(ctx), err)
-		case final(err), errors.Is(err, queuefs.ErrLease):
-			return err
-		}
-		pause(ctx, workPause)
-	}
+	w.Client = t.Client
+	return errors.Join(fault.About(w.Queue, w.Run(ctx)), t.Close())
 }

@@ -2,9 +2,10 @@ package daemon
 
 import (
 	"context"
+	"time"
+
 	"cutie/queuefs"
 	"cutie/queuefs/uws"
-	"time"
 )
 
 // Periods of the loops.

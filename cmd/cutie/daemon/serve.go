@@ -2,13 +2,6 @@ package daemon
 
 import (
 	"context"
-	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/dashboard"
-	"cutie/queuefs"
-	"cutie/queuefs/events"
-	"cutie/queuefs/rest"
-	"cutie/queuefs/uws"
-	"cutie/queuefs/web"
 	"errors"
 	"fmt"
 	stdlog "log"
@@ -18,6 +11,14 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/dashboard"
+	"cutie/queuefs"
+	"cutie/queuefs/events"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/uws"
+	"cutie/queuefs/web"
 )
 
 // Limits of a connection.

@@ -1,0 +1,85 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+
+	"cutie/cmd/cutie/access"
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/web"
+)
+
+// Exit codes; [ExitTexts] explains them.
+const (
+	ExitDone = iota
+	ExitError
+	ExitUsage
+	ExitNotFound
+	ExitEmpty
+	ExitConflict
+	ExitRefused
+	ExitDigest
+)
+
+// ExitTexts explain the exit codes.
+var ExitTexts = [...]string{
+	ExitDone:     "done",
+	ExitError:    "error: input, output, or the service failed",
+	ExitUsage:    "usage: the request makes no sense",
+	ExitNotFound: "queue, job or result not found",
+	ExitEmpty:    "queue empty: an answer, not a failure, so silent without -v",
+	ExitConflict: "conflict: not in this state",
+	ExitRefused:  "refused: not allowed",
+	ExitDigest:   "digest verification failed",
+}
+
+// exitCodes are the exit codes of errors that no status gives.
+var exitCodes = []struct {
+	err  error
+	code int
+}{
+	{context.Canceled, ExitError},
+	{queuefs.ErrEmpty, ExitEmpty},
+	{queuefs.ErrLease, ExitConflict},
+	{queuefs.ErrQueueExists, ExitConflict},
+	{queuefs.ErrDigest, ExitDigest},
+	{digest.ErrMismatch, ExitDigest},
+	{fs.ErrExist, ExitConflict},
+	{access.ErrExists, ExitConflict},
+	{access.ErrMissing, ExitNotFound},
+	{ErrRefused, ExitRefused},
+}
+
+// ExitCode returns the exit code for err.
+func ExitCode(err error) int {
+	var usage usageError
+	var locked *queuefs.LockedError
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &usage):
+		return ExitUsage
+	case errors.As(err, &locked):
+		return ExitConflict
+	}
+	for _, e := range exitCodes {
+		if errors.Is(err, e.err) {
+			return e.code
+		}
+	}
+	answer, _ := web.ErrorOf(err)
+	switch answer.Status {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
+		return ExitUsage
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return ExitRefused
+	case http.StatusNotFound:
+		return ExitNotFound
+	case http.StatusConflict:
+		return ExitConflict
+	}
+	return ExitError
+}

@@ -1,0 +1,145 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs"
+	"cutie/queuefs/bulk"
+)
+
+// manyJobs is the manual of verbs that change many jobs.
+const manyJobs = `
+
+The answer for one named job is its new state. For several, and for identifiers
+that "-" reads from standard input, each identifier is printed once its job is
+done. A job that fails is reported and the others go on; the exit code is that of
+the first failure. With -t the answers are states always.
+
+Options select jobs instead of names: those for which all options hold. Other
+jobs are passed over. -n prints the jobs and changes nothing.`
+
+// Remove deletes pending jobs (Cutie 0.3, 5.8).
+func Remove(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "rm QUEUE [JOB…|-]",
+		Aliases: []string{"deleteJob", "delete", "deleteItem"},
+		Short:   "delete pending jobs",
+		Long: `
+Deleting a deleted job changes nothing; a consumed job cannot be deleted (exit
+code 5).` + manyJobs,
+		Example: `cutie rm jobs j000000000002
+cutie rm jobs --older 30d -n`,
+	}
+	return changeJobs(c, cmd, "deleted", func() (bulk.Operation, change) {
+		return bulk.Operation{Method: "delete"}, (*reach.Target).Delete
+	})
+}
+
+// Requeue makes consumed or deleted jobs pending again.
+func Requeue(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "requeue QUEUE [JOB…|-]",
+		Aliases: []string{"requeueJob"},
+		Short:   "make consumed or deleted jobs pending again",
+		Long: `
+A job keeps its identifier and its place in the queue. With --end it stays as it
+is, and its payload becomes a new job at the end; the answer is the new job.` + manyJobs,
+		Example: `cutie requeue jobs j000000000001
+cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
+	}
+	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")
+	return changeJobs(c, cmd, "requeued", func() (bulk.Operation, change) {
+		if *end {
+			return bulk.Operation{Method: "requeue", End: true}, (*reach.Target).RequeueEnd
+		}
+		return bulk.Operation{Method: "requeue"}, (*reach.Target).Requeue
+	})
+}
+
+// Hold keeps pending jobs from being taken.
+func Hold(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "hold QUEUE [JOB…|-]",
+		Aliases: []string{"holdJob"},
+		Short:   "keep pending jobs from being taken",
+		Long: `
+Consumers pass over a job on hold. cutie release gives it its place again. A job
+on hold stays so, with the new reason if there is one.` + manyJobs,
+		Example: `cutie hold jobs j000000000002 --reason 'waits for a licence'
+cutie hold jobs --submitter 'curl/7.88.1' -n`,
+	}
+	why := cmd.Flags().String("reason", "", "`text` with the reason")
+	return changeJobs(c, cmd, "held", func() (bulk.Operation, change) {
+		return bulk.Operation{Method: "hold", Reason: *why}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			return t.Hold(ctx, queue, job, *why)
+		}
+	})
+}
+
+// Release lets jobs on hold be taken again.
+func Release(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "release QUEUE [JOB…|-]",
+		Aliases: []string{"releaseJob"},
+		Short:   "let jobs on hold be taken again",
+		Long:    manyJobs,
+		Example: `cutie release jobs j000000000002
+cutie release jobs --held`,
+	}
+	return changeJobs(c, cmd, "released", func() (bulk.Operation, change) {
+		return bulk.Operation{Method: "release"}, (*reach.Target).Release
+	})
+}
+
+// Abort takes jobs out of work.
+func Abort(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "abort QUEUE JOB…|-",
+		Aliases: []string{"abortJob"},
+		Short:   "take jobs out of work, even from their consumers",
+		Long: `
+A pending job is deleted. A consumed job loses its lease, and later reports of its
+consumer are refused. The outcome of both is aborted. A job without a lease cannot
+be aborted (exit code 5). The answers are those of cutie rm.`,
+		Example: `cutie abort jobs j000000000002 --reason 'wrong input'`,
+	}
+	how := manner{done: "aborted"}
+	fs := cmd.Flags()
+	fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
+	why := fs.String("reason", "", "`text` with the reason")
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		return eachJob(ctx, c, how, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			return t.Abort(ctx, queue, job, *why)
+		})
+	})
+}
+
+// changeJobs completes a verb that changes many jobs. It calls operation once
+// the options are read.
+func changeJobs(c *call.Call, cmd *cobra.Command, done string, operation func() (bulk.Operation, change)) *cobra.Command {
+	how := manner{done: done}
+	cmd.Flags().BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
+	selector := bindSelector(cmd.Flags())
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		op, do := operation()
+		many, err := selector.selected(c)
+		if err != nil {
+			return err
+		}
+		if !many {
+			return eachJob(ctx, c, how, do)
+		}
+		if c.Form != "" || c.Out.Name != "" {
+			return fault.Usagef("--response-form and --output are for jobs that are named")
+		}
+		if err := selector.parse(); err != nil {
+			return err
+		}
+		return c.AtQueue(ctx, func(t *reach.Target, queue string) error { return changeSelected(ctx, c, t, queue, how, selector, op) })
+	})
+}

@@ -1,0 +1,239 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
+	"cutie/cmd/cutie/work"
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+// Get takes the job at the head of a queue (Cutie 0.3, 5.6).
+func Get(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "get QUEUE",
+		Aliases: []string{"getNextJob", "next", "take"},
+		Short:   "take the job at the head of the queue",
+		Long: `
+The payload goes to standard output, or to the file of -o, which appears whole or
+not at all. A sidecar goes to the file of --sidecar-out, or to FILE.sidecar beside
+the output file; without a sidecar there is no such file. The job is consumed
+then; cutie requeue puts it back. If nothing is pending the exit code is 4. With
+-v the identifier of the job is printed on standard error.
+
+With -t multipart the output is the job as the network carries it: a MIME message
+with the payload and the sidecar as parts.
+
+--wait waits for a job: --wait=30 for 30 seconds, --wait without an end.
+
+With --lease, and always from a queue that wants reports, the job is handed out
+for some time. Then it goes back, unless its outcome was reported. cutie report,
+extend and attach need the token of the lease. It goes to the file of
+--lease-out, or to FILE.lease beside the output file; without any file it is
+printed on standard error after the identifier of the job.`,
+		Example: `cutie get jobs -o job
+cutie get jobs --wait=30 -v
+cutie get jobs --lease=10m -o job`,
+	}
+	var sidecar, token string
+	flags := cmd.Flags()
+	flags.StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	lease := flags.String("lease", "", "hand the job out for this `time`, such as 10m, up to 24h")
+	flags.StringVar(&token, "lease-out", "", "write the token of the lease to `file`")
+	wait := flags.String("wait", "", "wait for a job, this many `seconds` or without an end")
+	flags.Lookup("wait").NoOptDefVal = "forever"
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		limit, err := parseWait(*wait)
+		if err != nil {
+			return err
+		}
+		length, err := parseLease(*lease)
+		if err != nil {
+			return err
+		}
+		whole, err := asMessage(c, sidecar)
+		if err != nil {
+			return err
+		}
+		return deliver(ctx, c, sidecar, token, limit, true, func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error) {
+			switch {
+			case whole:
+				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
+			case length > 0:
+				return work.TakeOne(ctx, t.Client, queue, length, left)
+			}
+			return t.Next(ctx, queue, left)
+		})
+	})
+}
+
+// Peek reads a job and leaves it in the queue (Cutie 0.3, 5.7).
+func Peek(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "peek QUEUE [JOB]",
+		Aliases: []string{"peekAtJob", "peekJob"},
+		Short:   "read a job and leave it in the queue",
+		Long: `
+JOB may have any status; without it, the job at the head is read. The output is
+that of cutie get.`,
+		Example: `cutie peek jobs
+cutie peek jobs j000000000001 -o copy`,
+	}
+	var sidecar string
+	cmd.Flags().StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		job := ""
+		if len(c.Args) > 1 {
+			job = c.Args[1]
+		}
+		whole, err := asMessage(c, sidecar)
+		if err != nil {
+			return err
+		}
+		return deliver(ctx, c, sidecar, "", 0, false, func(t *reach.Target, queue string, _ time.Duration) (*rest.Delivery, error) {
+			if len(c.Args) > 1 {
+				if err := mayExist(ctx, t, queue, job); err != nil {
+					return nil, err
+				}
+			}
+			if whole {
+				return t.PeekMessage(ctx, queue, job)
+			}
+			return t.Peek(ctx, queue, job)
+		})
+	})
+}
+
+// asMessage reports whether -t asks for a job as a message with all its parts
+// (Cutie 0.3, 5.6), the only form of a job.
+func asMessage(c *call.Call, sidecar string) (bool, error) {
+	switch {
+	case c.Form == "":
+		return false, nil
+	case !strings.EqualFold(c.Form, "multipart") && !strings.EqualFold(c.Form, "multipart/form-data"):
+		return false, fault.Hint(fault.Usagef("a job has no response form %.40q", c.Form), "-t multipart, or without -t the payload alone; cutie show prints states")
+	case sidecar != "":
+		return false, fault.Usagef("--sidecar-out is for the payload alone, a message has the sidecar in it")
+	}
+	return true, nil
+}
+
+// forever is the wait without an end.
+const forever = time.Duration(1<<63 - 1)
+
+func parseWait(s string) (time.Duration, error) {
+	switch s {
+	case "":
+		return 0, nil
+	case "forever":
+		return forever, nil
+	}
+	d, err := parseSeconds(s)
+	if err != nil || d < 0 {
+		return 0, fault.Usagef("--wait=%.40s: not a number of seconds", s)
+	}
+	return d, nil
+}
+
+// parseLease reads the length of a lease; "" is the default of the queue.
+func parseLease(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	d, err := parseSeconds(s)
+	if err != nil || d <= 0 {
+		return 0, fault.Usagef("--lease %.40q is neither seconds nor a duration such as 10m", s)
+	}
+	return d, nil
+}
+
+// parseSeconds reads a duration, or a number of seconds.
+func parseSeconds(s string) (time.Duration, error) {
+	if d, err := time.ParseDuration(s); err == nil {
+		return d, nil
+	}
+	return time.ParseDuration(s + "s")
+}
+
+// A taker gets a job from a queue; it may wait for one as long as left.
+type taker func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error)
+
+// deliver writes a job to the files of the options. It makes the files first, so that
+// no job is taken and then lost for want of a file.
+func deliver(ctx context.Context, c *call.Call, sidecar, token string, limit time.Duration, consumes bool, take taker) (err error) {
+	queue, err := c.QueueArg()
+	if err != nil {
+		return err
+	}
+	o, err := c.Out.Job(sidecar, token)
+	if err != nil {
+		return err
+	}
+	defer o.Discard()
+	t, d, err := await(ctx, c, queue, limit, take)
+	if err != nil {
+		if errors.Is(err, queuefs.ErrNoJob) && len(c.Args) > 1 {
+			err = fault.About(c.Args[1], err)
+		}
+		return fault.About(queue, err)
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	lease := ""
+	if d.Lease != "" {
+		lease = fmt.Sprintf(": lease %s until %s", d.Lease, queuefs.FormatTime(d.Expires))
+	}
+	if err := errors.Join(o.Store(d, consumes), d.Body.Close()); err != nil {
+		err = fault.AboutJob(queue, d.Job, err)
+		if consumes {
+			err = fault.Hint(err, fmt.Sprintf("the job is consumed%s; cutie requeue %s %s puts it back", lease, queue, d.Job))
+		}
+		return err
+	}
+	if lease != "" && !o.HasLease() {
+		c.Warnf("%s: %s%s", queue, d.Job, lease)
+	} else {
+		c.Sayf("%s: %s", queue, d.Job)
+	}
+	return nil
+}
+
+// betweenTakes is the pause before a home without a daemon is opened again.
+// Other commands may submit to it meanwhile.
+const betweenTakes = time.Second
+
+// await takes a job, and tries again until limit is over.
+func await(ctx context.Context, c *call.Call, queue string, limit time.Duration, take taker) (*reach.Target, *rest.Delivery, error) {
+	for start := time.Now(); ; {
+		t, err := c.Find(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		wait := max(0, limit-time.Since(start))
+		if t.Local() {
+			wait = 0 // nobody else can submit to it
+		}
+		d, err := take(t, queue, wait)
+		if err == nil {
+			return t, d, nil
+		}
+		err = errors.Join(err, t.Close())
+		left := limit - time.Since(start)
+		if !errors.Is(err, queuefs.ErrEmpty) || left <= 0 {
+			return nil, nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(min(left, betweenTakes)):
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+)
+
+// SetQueue changes the properties of a queue.
+func SetQueue(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "set QUEUE",
+		Aliases: []string{"setQueue", "setQueueBehavior"},
+		Short:   "change the properties of a queue",
+		Long: `
+Properties without an option stay as they are. A paused queue accepts jobs and
+hands out none; a closed queue hands out its jobs and accepts none.
+
+With --acknowledge required, each job is handed out with a lease, and goes back
+if its consumer reports nothing before the lease ends; with timeout, the job is
+completed at that time. After --max-attempts a job has failed. Changes of jobs
+are posted to --callback. cutie cull removes jobs by --size and --age. -1 and
+the empty text unset a property.
+
+Prints nothing; with -t it prints the state of the queue.`,
+		Example: `cutie set jobs -S pause
+cutie set jobs -S restart --size 1000 --age 720
+cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
+	}
+	fs := cmd.Flags()
+	behavior := fs.StringP("behavior", "S", "", "`pause|restart` the handing out of jobs")
+	closes := fs.Bool("close", false, "accept no more jobs")
+	opens := fs.Bool("open", false, "accept jobs again")
+	fs.String("name", "", "`name` for people")
+	fs.String("description", "", "`text` about the queue")
+	fs.Int64("size", -1, "`number` of processed jobs to keep; -1 for all")
+	fs.Int64("age", -1, "`hours` to keep processed jobs at least; -1 for unset")
+	fs.Bool("verify-on-read", false, "verify the digests of a job when it is handed out; =false ends that")
+	fs.Bool("verify-on-write", false, "verify the digests that submitters give; =false ends that")
+	fs.String("acknowledge", "", "what a lease that ends without a report means: `none|required|timeout`")
+	lease := fs.Duration("lease", 0, "default `time` of a lease, such as 10m; 0 for unset")
+	fs.Int64("max-attempts", 0, "`number` of times to hand a job out; 0 for no limit")
+	fs.String("callback", "", "`URI` to post changes of jobs to; empty for none")
+	fs.String("digests", "", "`types` of digests to compute of every payload beside SHA-256, such as \"SHA-256 MD5\"; empty for none")
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		var settings rest.Settings
+		switch strings.ToLower(*behavior) {
+		case "":
+		case "pause", "restart":
+			settings.Add("S", strings.ToLower(*behavior))
+		default:
+			return fault.Usagef("-S %.40q is neither pause nor restart", *behavior)
+		}
+		if *closes && *opens {
+			return fault.Usagef("--close and --open exclude each other")
+		}
+		if *closes || *opens {
+			settings.Add("closed", strconv.FormatBool(*closes))
+		}
+		if *lease < 0 || *lease%time.Second != 0 {
+			return fault.Usagef("--lease %v is not whole seconds", *lease)
+		}
+		for _, p := range properties {
+			if !fs.Changed(p.option) {
+				continue
+			}
+			value := fs.Lookup(p.option).Value.String()
+			if p.option == "lease" {
+				value = strconv.FormatInt(int64(*lease/time.Second), 10)
+			}
+			if value == p.unset {
+				value = ""
+			}
+			settings.Add(p.name, value)
+		}
+		if len(settings) == 0 {
+			return fault.Usagef("nothing to set")
+		}
+		return answerQueue(ctx, c, func(t *reach.Target, queue string) (state.Queue, error) {
+			q, err := t.SetQueue(ctx, queue, settings)
+			if errors.Is(err, queuefs.ErrNoSpace) {
+				err = fault.Hint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
+			}
+			return q, err
+		})
+	})
+}
+
+// properties are the options for properties, and their values for unset.
+var properties = []struct{ option, name, unset string }{
+	{"name", "name", ""},
+	{"description", "description", ""},
+	{"size", "cullingSizeThreshold", "-1"},
+	{"age", "cullingAgeThreshold", "-1"},
+	{"verify-on-read", "verifyOnRead", ""},
+	{"verify-on-write", "verifyOnWrite", ""},
+	{"acknowledge", "acknowledge", ""},
+	{"lease", "leaseDuration", "0"},
+	{"max-attempts", "maxAttempts", "0"},
+	{"callback", "callback", ""},
+	{"digests", "digests", ""},
+}
+
+// answerQueue changes a queue, and prints its state in the response form if
+// one was given.
+func answerQueue(ctx context.Context, c *call.Call, change func(t *reach.Target, queue string) (state.Queue, error)) error {
+	form, err := c.ResponseForm()
+	if err != nil {
+		return err
+	}
+	if c.Form == "" && c.Out.Name != "" {
+		return fault.Usagef("--output wants --response-form")
+	}
+	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+		q, err := change(t, queue)
+		if err != nil || c.Form == "" {
+			return err
+		}
+		text, err := t.State(ctx, form, q.Info.ID, "")
+		if err != nil {
+			return err
+		}
+		return c.Out.Emit(text)
+	})
+}
+
+// RemoveQueue removes a queue without jobs.
+func RemoveQueue(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "rmqueue QUEUE",
+		Aliases: []string{"removeQueue"},
+		Short:   "remove a queue without jobs",
+		Long: `
+A queue with jobs of any status stays (exit code 5): take or delete them, then
+cull them. The published documents of the queue go with it.`,
+		Example: `cutie rmqueue empty`,
+	}
+	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
+		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+			err := t.RemoveQueue(ctx, queue)
+			if errors.Is(err, queuefs.ErrNotEmpty) {
+				err = fault.Hint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")
+			}
+			return err
+		})
+	})
+}

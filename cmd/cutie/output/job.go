@@ -1,0 +1,126 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"cutie/queuefs/rest"
+)
+
+// A Job holds the files for the parts of a job; nil is a part without one.
+type Job struct {
+	stdout                  io.Writer
+	payload, sidecar, lease *File
+}
+
+// Job makes the files of a job: that of the sink, and those named, if they are, for
+// its sidecar and for the token of its lease.
+func (s *Sink) Job(sidecar, lease string) (j *Job, err error) {
+	j = &Job{stdout: s.Stdout}
+	for _, part := range []struct {
+		name string
+		file **File
+	}{{s.Name, &j.payload}, {sidecar, &j.sidecar}, {lease, &j.lease}} {
+		if part.name == "" {
+			continue
+		}
+		if *part.file, err = Create(part.name); err != nil {
+			j.Discard()
+			return nil, err
+		}
+	}
+	return j, nil
+}
+
+// Discard removes the files before Store, and does nothing after it.
+func (j *Job) Discard() {
+	for _, f := range []*File{j.payload, j.sidecar, j.lease} {
+		if f != nil {
+			f.Discard()
+		}
+	}
+}
+
+// HasLease reports whether the token of a lease goes to a file.
+func (j *Job) HasLease() bool { return j.lease != nil || j.beside("lease") != "" }
+
+// Store writes a job; a payload without a file goes to standard output. The payload
+// gets its name last: a reader waiting for it finds all parts. Only a taken job may
+// have a lease.
+func (j *Job) Store(d *rest.Delivery, taken bool) error {
+	w := j.stdout
+	if j.payload != nil {
+		w = j.payload
+	}
+	if err := CopyBody(w, d); err != nil {
+		return err
+	}
+	if err := j.aside(j.sidecar, "sidecar", d.Sidecar, 0o666); err != nil {
+		return err
+	}
+	if taken {
+		lease := d.Lease
+		if lease != "" {
+			lease += "\n"
+		}
+		if err := j.aside(j.lease, "lease", lease, 0o600); err != nil {
+			return err
+		}
+	}
+	if j.payload == nil {
+		return nil
+	}
+	return j.payload.Commit()
+}
+
+// CopyBody writes a payload or a result, and fails if it does not come whole.
+func CopyBody(w io.Writer, d *rest.Delivery) error {
+	n, err := io.Copy(w, d.Body)
+	if err == nil && d.Size >= 0 && n != d.Size {
+		err = fmt.Errorf("payload ended after %d of %d octets", n, d.Size)
+	}
+	return err
+}
+
+// beside returns the name of the file of a kind beside the output file; "" if
+// the output is no regular file.
+func (j *Job) beside(kind string) string {
+	if j.payload == nil || j.payload.temp == "" {
+		return ""
+	}
+	return j.payload.name + "." + kind
+}
+
+// aside writes a text to its file, or else beside the output file. An empty text
+// removes the file of an earlier job there.
+func (j *Job) aside(file *File, kind, text string, mode fs.FileMode) (err error) {
+	if file == nil {
+		name := j.beside(kind)
+		switch {
+		case name == "":
+			return nil
+		case text == "":
+			if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return nil
+		}
+		if file, err = Create(name); err != nil {
+			return err
+		}
+		defer file.Discard()
+	}
+	if file.temp != "" && mode != 0o666 {
+		err = file.Chmod(mode)
+	}
+	if err == nil {
+		_, err = io.WriteString(file, text)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s of the job", kind), err)
+	}
+	return file.Commit()
+}

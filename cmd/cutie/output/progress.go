@@ -1,0 +1,73 @@
+package output
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// A Progress shows a bar on a terminal.
+type Progress struct {
+	w     *os.File // nil unless a terminal
+	what  string
+	total int64 // octets; -1 if unknown
+	from  time.Time
+	done  int64
+	bar   *progressbar.ProgressBar
+}
+
+// NewProgress shows what is done with total octets, -1 if their number is unknown,
+// once it has taken that long.
+func NewProgress(w *os.File, what string, total int64, after time.Duration) *Progress {
+	p := &Progress{what: what, total: total, from: time.Now().Add(after)}
+	if Terminal(w) {
+		p.w = w
+	}
+	if after == 0 {
+		p.show()
+	}
+	return p
+}
+
+func (p *Progress) show() {
+	if p.w != nil && p.bar == nil {
+		p.bar = progressbar.NewOptions64(p.total, progressbar.OptionSetWriter(p.w), progressbar.OptionShowBytes(true),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+			progressbar.OptionUseANSICodes(true), progressbar.OptionSetDescription(p.what))
+	}
+}
+
+// Write counts octets.
+func (p *Progress) Write(b []byte) (int, error) {
+	p.done += int64(len(b))
+	if !time.Now().Before(p.from) {
+		p.show()
+	}
+	if p.bar == nil {
+		return len(b), nil
+	}
+	return len(b), p.bar.Set64(p.done)
+}
+
+// Clear removes the bar, before a line is printed or for good.
+func (p *Progress) Clear() {
+	if p.bar != nil {
+		p.bar.Clear()
+	}
+}
+
+// Count shows the octets read from r.
+func (p *Progress) Count(r io.ReadCloser) io.ReadCloser {
+	if p.w == nil {
+		return r
+	}
+	return counted{io.TeeReader(r, p), r}
+}
+
+// A counted stream is read through its Reader.
+type counted struct {
+	io.Reader
+	io.Closer
+}

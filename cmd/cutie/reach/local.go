@@ -1,0 +1,78 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+
+	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/fault"
+	"cutie/queuefs"
+)
+
+// An openHome is a home opened in this process, for the length of one command.
+type openHome struct {
+	svc  *queuefs.Service
+	home *daemon.Local
+}
+
+// openHome opens the home, which answers as its daemon would. Leases that have
+// ended go back first.
+func (f *Finder) openHome(ctx context.Context) (*Target, error) {
+	svc, err := f.OpenService()
+	if err != nil {
+		return nil, err
+	}
+	if err := svc.Expire(ctx); err != nil {
+		f.Warn("%v", err) // a full disk can be read
+	}
+	home, err := daemon.NewLocal(svc, daemon.LocalOptions{AccessLog: daemon.AccessLog{Max: DefaultLogMax, Keep: DefaultLogKeep},
+		Log: func(err error) {
+			if !errors.Is(err, io.ErrClosedPipe) { // the reader stopped, and says why
+				f.Warn("%v", err)
+			}
+		}})
+	if err != nil {
+		return nil, errors.Join(err, svc.Close())
+	}
+	if home.Unlogged != nil {
+		f.Warn("access log: %v", home.Unlogged)
+	}
+	t := newTarget("http://localhost/", f.traced(home), func() error { return errors.Join(home.Close(), svc.Close()) })
+	t.Home, t.open = f.Home, &openHome{svc, home}
+	return t, nil
+}
+
+// OpenService opens the home itself. Without a base URI of its own, references lead
+// to where its daemon would listen.
+func (f *Finder) OpenService() (*queuefs.Service, error) {
+	svc, err := queuefs.Open(f.Home, queuefs.Options{Report: func(p queuefs.Problem) { f.Warn("%s", p) }})
+	if err == nil && svc.Info().BaseURI == "" {
+		svc.SetBaseURI("http://" + DefaultListen + "/")
+	}
+	return svc, err
+}
+
+// DefaultListen is the address of a daemon without other options.
+const DefaultListen = "127.0.0.1:8080"
+
+// Access logs without other options.
+const (
+	DefaultLogMax  = 100 << 20 // octets of one
+	DefaultLogKeep = 9         // old ones
+)
+
+// HomeHint adds a hint to an error of opening a home.
+func HomeHint(dir string, err error) error {
+	var locked *queuefs.LockedError
+	switch {
+	case errors.As(err, &locked):
+		return fault.Hint(err, "stop that process, or use another home with --home DIR")
+	case errors.Is(err, queuefs.ErrNoHome):
+		return fault.Hint(err, "cutie init "+dir+" makes a home of this directory, cutie check --rebuild "+dir+" one of copied queues")
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.Hint(err, "cutie init "+dir+" makes a home, cutie serve --home "+dir+" makes and serves one")
+	}
+	return err
+}

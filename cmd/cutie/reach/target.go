@@ -1,0 +1,162 @@
+// Package reach reaches the queues that a command is about.
+//
+// They are at the URL of a daemon, behind the socket of the daemon of a home, or in a
+// home that no daemon serves; that home is opened in this process. The three answer
+// alike.
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"time"
+
+	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/fault"
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+// A Finder finds the target of a command.
+type Finder struct {
+	Home  string                        // directory; never empty
+	URL   string                        // base URI of a daemon; "" for the home
+	Debug int                           // 1 shows requests, 2 their headers too
+	Warn  func(format string, a ...any) // prints a line on standard error
+	Say   func(format string, a ...any) // is Warn with -v, and nothing without
+	Trace io.Writer                     // gets the headers
+
+	announced bool // Say has named the target
+}
+
+// A Target answers requests about queues. [errors.Is] finds the errors of queuefs in
+// those of a daemon and of a home alike.
+type Target struct {
+	*rest.Client
+	Base string       // URL, with a slash at its end
+	HTTP *http.Client // for requests of other clients
+	Home string       // directory; "" for a URL
+
+	open *openHome // nil for a daemon
+	end  func() error
+}
+
+// Close ends the connections, or closes the home.
+func (t *Target) Close() error { return t.end() }
+
+// Local reports whether the target is a home opened in this process. Nobody else can
+// change it meanwhile.
+func (t *Target) Local() bool { return t.open != nil }
+
+func newTarget(base string, carry http.RoundTripper, end func() error) *Target {
+	hc := &http.Client{Transport: carry}
+	client := rest.NewClient(base, hc)
+	client.UserAgent = Agent()
+	return &Target{Client: client, Base: base, HTTP: hc, end: end}
+}
+
+// Agent names the program, as submitter and as consumer.
+func Agent() string {
+	login := "unknown"
+	if u, err := user.Current(); err == nil {
+		login = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return "cutie/" + queuefs.Version + " (" + login + "@" + host + ")"
+}
+
+// maxLockWait is how long to wait for a home opened by another command.
+const maxLockWait = 10 * time.Second
+
+// Find finds the daemon, or opens the home. It waits for a home opened by another
+// command.
+func (f *Finder) Find(ctx context.Context) (*Target, error) {
+	for start := time.Now(); ; {
+		t, err := f.Daemon(ctx)
+		if err != nil || t != nil {
+			return t, err
+		}
+		t, err = f.openHome(ctx)
+		if err == nil {
+			f.tell("opens %s", f.Home)
+			return t, nil
+		}
+		var locked *queuefs.LockedError
+		if !errors.As(err, &locked) || time.Since(start) > maxLockWait {
+			return nil, HomeHint(f.Home, err)
+		}
+		// Another command has the home open, or a daemon is starting.
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Daemon finds the daemon; nil if none runs on the home.
+func (f *Finder) Daemon(ctx context.Context) (*Target, error) {
+	if f.URL != "" {
+		base, err := CleanBase(f.URL)
+		if err != nil {
+			return nil, err
+		}
+		f.tell("asks %s", base)
+		return f.Remote(base), nil
+	}
+	socket, err := daemon.OpenSocket(f.Home)
+	if err != nil {
+		return nil, ignore(err, os.ErrNotExist)
+	}
+	conn, err := socket.Dial(ctx)
+	if err != nil {
+		// A killed daemon leaves a socket without a listener.
+		return nil, errors.Join(socket.Close(), ignore(err, os.ErrNotExist, refusedConn))
+	}
+	conn.Close()
+	f.tell("asks the daemon of %s", f.Home)
+	tr := transport()
+	tr.Proxy = nil
+	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx) }
+	t := newTarget("http://localhost/", f.traced(expecting{tr}), func() error {
+		tr.CloseIdleConnections()
+		return socket.Close()
+	})
+	t.Home = f.Home
+	return t, nil
+}
+
+// NeedDaemon is [Finder.Daemon] for commands without an answer from a home alone. It
+// is an error if no daemon runs.
+func (f *Finder) NeedDaemon(ctx context.Context) (*Target, error) {
+	t, err := f.Daemon(ctx)
+	if err == nil && t == nil {
+		err = fault.Hint(fmt.Errorf("no daemon runs on %s", f.Home), "cutie serve --home "+f.Home+" starts one; --url names another")
+	}
+	return t, err
+}
+
+// Remote returns the daemon at base, or a server of another kind for its HTTP client.
+func (f *Finder) Remote(base string) *Target {
+	tr := transport()
+	return newTarget(base, f.traced(withToken(base, expecting{tr})), func() error {
+		tr.CloseIdleConnections()
+		return nil
+	})
+}
+
+// tell names the target once.
+func (f *Finder) tell(format, target string) {
+	if !f.announced {
+		f.Say(format, target)
+	}
+	f.announced = true
+}

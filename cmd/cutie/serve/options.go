@@ -1,0 +1,206 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/accounts"
+	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs/outbound"
+	"cutie/sitemap"
+	"cutie/wellknown"
+)
+
+// serveOptions are the settings of the daemon, and options as typed.
+type serveOptions struct {
+	daemon.Options
+	users               *string
+	listen, anonymous   string
+	tlsCert, tlsKey     string
+	proxies, fetch      []string
+	dialect, cors       string
+	logLevel, logFormat string
+}
+
+// bind adds the options to fs.
+func (o *serveOptions) bind(fs *pflag.FlagSet) {
+	fs.StringVarP(&o.listen, "listen", "l", reach.DefaultListen, "`address` to listen on; port 0 takes a free one")
+	fs.StringVar(&o.Listen.BaseURI, "base-uri", "", "`URI` at which clients reach this daemon")
+	o.users = accounts.BindUsers(fs)
+	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of clients without a name: read, submit, all, none, or a list (default none with --users, else all on loopback)")
+	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate chain, for TLS")
+	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
+	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
+	o.Limits.Body = 16 << 30
+	fs.Var((*octets)(&o.Limits.Body), "max-body", "largest submission, such as 64M or 16G")
+	fs.IntVar(&o.Limits.Conns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all")
+	fs.IntVar(&o.Limits.Waits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
+	o.bindSource(fs)
+	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are not public: host, *.host, address or network, each with :port or not; may be repeated")
+	fs.BoolVar(&o.Robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read")
+	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
+	fs.BoolVar(&o.Push.NoHub, "no-hub", false, "take no subscribers; present ones wait for another hub of ours")
+	fs.StringSliceVar(&o.Push.Hubs, "hub", nil, "`URL` of a WebSub hub to tell of changes too; may be repeated")
+	fs.BoolVar(&o.Push.Payload, "hub-payload", false, "send the hubs of --hub the notifications instead of telling them to fetch")
+	fs.StringVar(&o.Push.Change, "change-capability", string(sitemap.ChangeNotification), "`name` of Change Notifications in Capability Lists")
+	fs.StringVar(&o.Push.Framework, "framework-capability", string(sitemap.FrameworkNotification), "`name` of Framework Notifications")
+	o.AccessLog.Max = reach.DefaultLogMax
+	fs.Var((*octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
+	fs.IntVar(&o.AccessLog.Keep, "log-keep", reach.DefaultLogKeep, "`number` of old access logs to keep")
+	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
+	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
+	fs.DurationVar(&o.Limits.Grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping")
+}
+
+// bindSource adds the options about published documents.
+func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
+	s := &o.Source
+	fs.StringVar(&o.dialect, "dialect", "", "`version` of ResourceSync of all documents: 1.1, 1.0 or 0.9; a change of it begins all of them anew (default the last one, at first 1.1)")
+	fs.DurationVar(&s.Period, "period", 24*time.Hour, "`time` after which a Change List with entries is closed, however few; 0: never")
+	fs.IntVar(&s.MaxEntries, "list-entries", 0, "`number` of entries of a document, 2 to 50000; a page of a Resource List takes 1,024 jobs at least (default 50000)")
+	fs.Var((*octets)(&s.MaxBytes), "list-size", "size of a document before compression, 64K to 50000000; a page of 1,024 jobs may be larger (default 50000000)")
+	fs.Var((*octets)(&s.MaxPackage), "package-size", "size of the files in a package of a dump, before the next begins; files of the 1,024 jobs of a page, or of an event, stay together (default 4G)")
+	fs.DurationVar(&s.DumpPeriod, "dump-period", 0, "`time` after which a Resource Dump is made again; 0: only by cutie publish --now")
+	fs.DurationVar(&s.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive names it; 0: as long as it is kept")
+	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
+	fs.Var((*octets)(&s.KeepOctets), "keep-size", "size of these on disk for one set, before the oldest go; 0: any size")
+	fs.StringSliceVar(&s.Mirrors, "mirror", nil, "base `URI` of a copy, published with every resource; up to four times")
+	fs.StringVar(&s.Via, "via", "", "base `URI` of the origin of every resource, for a home that is a copy")
+}
+
+// check reads the typed options and finds their mistakes, before a home is
+// opened or made.
+func (o *serveOptions) check() error {
+	for _, check := range []func() error{o.checkAccess, o.checkLimits, o.checkListen, o.checkSource} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAccess reads the options about rights.
+func (o *serveOptions) checkAccess() (err error) {
+	file := *o.users
+	o.Implied = file == "" && o.anonymous == ""
+	o.Access.Users = file
+	o.Access.Report = func(users int, wide bool) {
+		o.Log.Info().Str("file", file).Int("users", users).Msg("users read")
+		if wide {
+			o.Log.Warn().Str("file", file).Msg("others can read or write the users file, chmod 600 takes that away")
+		}
+	}
+	if o.Implied {
+		o.Access.Anonymous = access.Everything
+	} else if o.anonymous != "" {
+		if o.Access.Anonymous, err = access.ParseRights(o.anonymous); err != nil {
+			return fault.Usagef("--anonymous: %v", err)
+		}
+	}
+	for _, text := range o.proxies {
+		p, err := access.ParseProxy(text)
+		if err != nil {
+			return fault.Usagef("--trusted-proxy: %v", err)
+		}
+		o.Listen.Proxies = append(o.Listen.Proxies, p)
+	}
+	if file == "" {
+		return nil
+	}
+	if _, _, err = access.Load(file); err != nil {
+		err = fmt.Errorf("users: %w", err)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fault.Hint(err, "cutie user add NAME --users "+file+" makes it")
+		}
+	}
+	return err
+}
+
+// checkLimits lowers the number of connections to the files of this process.
+func (o *serveOptions) checkLimits() error {
+	switch l := o.Limits; {
+	case l.Conns < 1 || l.Waits < 1 || l.Body < 1:
+		return fault.Usagef("--max-body, --max-conns and --max-waits are 1 or more")
+	case o.AccessLog.Keep < 0 || o.AccessLog.Keep > 1000:
+		return fault.Usagef("--log-keep is 0 to 1000")
+	case l.Grace < 0:
+		return fault.Usagef("--grace %v is less than no time", l.Grace)
+	}
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
+		return nil
+	}
+	if most := daemon.Connections(o.Limits.Conns, files.Cur); most < o.Limits.Conns {
+		o.Log.Warn().Int("asked", o.Limits.Conns).Int("connections", most).Msg("fewer connections, for this process may open few files (ulimit -n)")
+		o.Limits.Conns = most
+	}
+	return nil
+}
+
+// checkListen resolves the address. Beyond loopback the operator must have set
+// rights. The daemon later binds this address, even if the name resolves to
+// another by then.
+func (o *serveOptions) checkListen() (err error) {
+	if (o.tlsCert == "") != (o.tlsKey == "") {
+		return fault.Usagef("--tls-cert and --tls-key belong together")
+	}
+	if o.tlsCert != "" {
+		if o.Listen.Certificate, err = daemon.LoadCertificate(o.tlsCert, o.tlsKey); err != nil {
+			return err
+		}
+	}
+	if o.Listen.BaseURI != "" {
+		if o.Listen.BaseURI, err = reach.CleanBase(o.Listen.BaseURI); err != nil {
+			return err
+		}
+	}
+	addr, err := net.ResolveTCPAddr("tcp", o.listen)
+	if err != nil {
+		return fault.Usagef("listen address %.60q: %v", o.listen, err)
+	}
+	o.Listen.Addr = addr
+	switch beyond := !addr.IP.IsLoopback(); {
+	case beyond && o.Implied:
+		return fault.Hint(fmt.Errorf("%w: %s can be reached from other machines", fault.ErrRefused, o.listen),
+			"listen on 127.0.0.1, or give rights: --users FILE, or --anonymous read, submit or all")
+	case beyond && *o.users != "" && o.tlsCert == "" && o.proxies == nil:
+		o.Log.Warn().Msg("passwords and tokens are not safe on the way: use --tls-cert and --tls-key, or a proxy that has TLS")
+	}
+	return nil
+}
+
+// checkSource reads the options about publishing, hubs and fetching.
+func (o *serveOptions) checkSource() (err error) {
+	if o.dialect != "" {
+		if o.Source.Dialect, err = sitemap.ParseDialect(o.dialect); err != nil || o.Source.Dialect > sitemap.V09 {
+			return fault.Usagef("--dialect is 1.1, 1.0 or 0.9, not %.20q", o.dialect)
+		}
+	}
+	for _, hub := range o.Push.Hubs {
+		if u, err := url.Parse(hub); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Fragment != "" {
+			return fault.Usagef("--hub %.80q is not an absolute http or https URL without user and fragment", hub)
+		}
+	}
+	if o.Push.Payload && len(o.Push.Hubs) == 0 {
+		return fault.Usagef("--hub-payload says how to tell the hubs of --hub, and there is none")
+	}
+	if o.cors != "" {
+		if o.CORS, err = wellknown.NewCORS(o.cors); err != nil {
+			return fault.Usagef("--cors: %v", err)
+		}
+	}
+	if o.Fetch, err = outbound.New(outbound.Options{Allow: o.fetch}); err != nil {
+		return fault.Usagef("--allow-fetch: %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
+	"cutie/publisher"
+	"cutie/queuefs"
+)
+
+// Serve serves a home.
+func Serve(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Aliases: []string{"daemon"},
+		Short:   "serve a home over HTTP and publish it",
+		Long: `
+A home that does not exist is created, with one queue named jobs. The daemon
+prints its addresses and serves until it is interrupted. Then it ends the requests
+in progress and writes every file of the home, which takes a while after a burst;
+it logs how many jobs are left. A second interrupt ends it at once, and loses
+nothing acknowledged.
+
+While it runs, the other commands find it through its socket in the home.
+
+References in answers and published documents begin with the base URI: that of the
+option, or of cutie-info.txt, or the address listened on.
+
+Users who can open the socket in the home may do everything. Over the network,
+--users names the file of cutie user and cutie token; the daemon reads it again
+when it changes. --anonymous gives rights to clients without a name: a list such
+as read,submit:ingest (see cutie help user), all or none. Without both options
+everybody on this machine may do everything; the daemon then listens on loopback
+only, and answers to the host of the base URI only. Passwords and tokens need TLS
+on the network: --tls-cert and --tls-key, PEM files that are read again when they
+change, or a proxy. Requests by pages of other sites that would change something
+are refused.
+
+The daemon believes X-Forwarded-For of the proxies in --trusted-proxy. A proxy
+should pass on Host.
+
+Users with the right to read a queue may subscribe to its changes by WebSub, at
+the hub /hub of the daemon; the Capability Lists name the topics. Callbacks to
+addresses that are not public are refused unless --allow-fetch names them. Each
+--hub is told of changes too, and fetches them, or gets them with --hub-payload:
+cutie serve --hub https://hub.example.org/
+
+Every request becomes a line of log/web-access.txt in the home, in the Combined
+Log Format. A file of --log-max becomes web-access.txt.1, and so on; after SIGHUP
+it is opened again by its name.`,
+		Example: `cutie serve --home archive --listen 127.0.0.1:0
+cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
+	}
+	var o serveOptions
+	o.bind(cmd.Flags())
+	return c.Verb(cmd, call.Home, func(ctx context.Context) error { return serve(ctx, c, &o) })
+}
+
+func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
+	log, err := newLog(c.Stderr, o.logLevel, o.logFormat)
+	if err != nil {
+		return err
+	}
+	o.Log, o.Hangup = log, daemon.Withstand()
+	if err := o.check(); err != nil {
+		return err
+	}
+	defer o.Fetch.Close()
+	svc, err := daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), log)
+	if err != nil {
+		return reach.HomeHint(c.Home, err)
+	}
+	if o.dialect == "" {
+		before, err := publisher.Published(svc.Dir())
+		if err != nil {
+			return fault.Hint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
+				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one all lists begin anew")
+		}
+		o.Source.Dialect = before.Dialect
+	}
+	if o.Listen.BaseURI == "" && svc.Info().BaseURI != "" {
+		if o.Listen.BaseURI, err = reach.CleanBase(svc.Info().BaseURI); err != nil {
+			return errors.Join(err, svc.Close())
+		}
+	}
+	o.Ready = func(base string) error { return welcome(c.Out.Stdout, svc, base) }
+	err = daemon.Run(ctx, svc, o.Options)
+	if errors.Is(err, daemon.ErrPortInUse) {
+		return fault.Hint(err, "--listen 127.0.0.1:0 takes a free port")
+	}
+	return err
+}
+
+// welcome prints the addresses of the daemon. Tests and scripts read the lines too.
+func welcome(w *os.File, svc *queuefs.Service, base string) error {
+	dir, err := filepath.Abs(svc.Dir())
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "cutie %s serves %s\n\n", queuefs.Version, dir)
+	line := func(what, text string) { fmt.Fprintf(&b, "  %-10s %s\n", what, text) }
+	line("open", base)
+	line("state", base+"state")
+	line("published", base+daemon.PublishedPath[1:])
+	if queues := svc.Queues(); len(queues) > 0 {
+		id := queues[0].ID()
+		line("submit", "curl -F file=@FILE '"+base+"content/"+id+"?t=anvl'")
+		line("take", "curl -X POST "+base+"consume/"+id)
+	} else {
+		line("queue", "cutie create jobs --home "+svc.Dir())
+	}
+	b.WriteString("\nstop with Ctrl-C\n")
+	_, err = w.WriteString(b.String())
+	return err
+}

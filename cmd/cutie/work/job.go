@@ -1,0 +1,199 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+// exitTransient is the exit code of a command for a later try (EX_TEMPFAIL of
+// sysexits.h).
+const exitTransient = 75
+
+// maxUnread is the attempt at which a job with an unreadable payload fails: until
+// then it blocks the jobs after it.
+const maxUnread = 5
+
+// A loadError is the reason why a job was given back before its command ran.
+type loadError struct{ err error }
+
+func (e *loadError) Error() string { return e.err.Error() }
+func (e *loadError) Unwrap() error { return e.err }
+
+// do works on one job and reports its outcome. An error ends the worker; the
+// failure of this job alone is a warning. wait is the pause after giving the job
+// back, and backoff the pause before it.
+func (w *Worker) do(ctx context.Context, d *rest.Delivery, backoff time.Duration) (wait time.Duration, err error) {
+	w.Say("%s: %s: taken", w.Queue, d.Job)
+	what, err := w.attempt(ctx, d)
+	start, load := (*startError)(nil), (*loadError)(nil)
+	switch {
+	case errors.As(err, &start):
+		return 0, err
+	case errors.As(err, &load):
+		wait = min(max(2*backoff, workPause), maxBackoff)
+		w.Warn("%s: %s: %v; waits %v", w.Queue, d.Job, err, wait)
+	case errors.Is(err, queuefs.ErrLease):
+		w.Warn("%s: %s: the lease is gone, the command was ended", w.Queue, d.Job)
+	case err != nil:
+		w.Warn("%s: %s: %v", w.Queue, d.Job, err)
+	default:
+		w.Say("%s: %s: %s", w.Queue, d.Job, what)
+	}
+	return wait, nil
+}
+
+// attempt runs the command, and reports and returns the outcome.
+func (w *Worker) attempt(ctx context.Context, d *rest.Delivery) (what string, err error) {
+	// Reports are sent even when this program is interrupted.
+	held, gone := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer gone(nil)
+	var beat sync.WaitGroup
+	defer beat.Wait()
+	beating, end := context.WithCancel(held)
+	defer end()
+	beat.Go(func() { w.keepLease(beating, d, gone) })
+
+	dir, err := os.MkdirTemp("", "cutie-work-")
+	if err != nil {
+		d.Body.Close()
+		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no space for its files"))}
+	}
+	defer os.RemoveAll(dir)
+	unread, err := unpack(dir, d)
+	switch {
+	case ctx.Err() != nil && (unread != nil || err != nil):
+		return "given back", w.giveBack(held, d, "the worker was ended")
+	case unread != nil && d.Attempt >= maxUnread:
+		unread = fmt.Errorf("the payload could not be read: %w", unread)
+		return "", errors.Join(unread, w.conclude(held, d, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, Message: unread.Error()}))
+	case unread != nil:
+		return "", &loadError{errors.Join(unread, w.giveBack(held, d, "the payload could not be read"))}
+	case err != nil:
+		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no space for its files"))}
+	}
+	message, runErr := w.command(ctx, held, dir, d)
+	if cause := context.Cause(held); cause != nil {
+		return "", cause
+	}
+	if ctx.Err() != nil {
+		return "given back", w.giveBack(held, d, "the worker was ended")
+	}
+	if start := (*startError)(nil); errors.As(runErr, &start) {
+		return "", errors.Join(runErr, w.giveBack(held, d, runErr.Error()))
+	}
+	c := queuefs.Conclusion{Outcome: queuefs.Completed}
+	if runErr == nil {
+		runErr = w.putResults(held, dir, d)
+		if cause := context.Cause(held); cause != nil {
+			return "", cause
+		}
+		message = ""
+	}
+	if runErr != nil {
+		if errors.Is(runErr, queuefs.ErrLease) {
+			return "", runErr
+		}
+		var exit *exec.ExitError
+		c.Outcome = queuefs.Failed
+		c.Transient = errors.As(runErr, &exit) && exit.ExitCode() == exitTransient
+		if c.Message = message; strings.TrimSpace(message) == "" {
+			c.Message = runErr.Error()
+		}
+	}
+	return c.Outcome.String(), w.conclude(held, d, c)
+}
+
+func (w *Worker) conclude(ctx context.Context, d *rest.Delivery, c queuefs.Conclusion) error {
+	return w.insist(ctx, func() error {
+		_, err := w.Client.Conclude(ctx, d.Queue, d.Job, d.Lease, c)
+		return err
+	}, queuefs.ErrLease)
+}
+
+func (w *Worker) giveBack(ctx context.Context, d *rest.Delivery, why string) error {
+	return w.insist(ctx, func() error {
+		_, err := w.Client.Return(ctx, d.Queue, d.Job, d.Lease, why)
+		return err
+	}, queuefs.ErrLease)
+}
+
+// keepLease extends the lease until ctx ends. It calls gone when the lease is
+// lost, or ends before the daemon can be reached.
+func (w *Worker) keepLease(ctx context.Context, d *rest.Delivery, gone context.CancelCauseFunc) {
+	over := time.Now().Add(w.Lease)
+	every := w.Lease / 3
+	if every > 5*time.Second {
+		every = 5 * time.Second // an abort is noticed within this time
+	}
+	for pause(ctx, every); ctx.Err() == nil; pause(ctx, every) {
+		asked := time.Now()
+		to, cancel := context.WithDeadline(ctx, over)
+		_, err := w.Client.Extend(to, d.Queue, d.Job, d.Lease, w.Lease)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+		case err == nil:
+			over = asked.Add(w.Lease)
+		case errors.Is(err, queuefs.ErrLease), final(err), !time.Now().Before(over):
+			gone(fmt.Errorf("%w: %w", queuefs.ErrLease, err))
+			return
+		}
+	}
+}
+
+// putResults stores the results of the command.
+func (w *Worker) putResults(ctx context.Context, dir string, d *rest.Delivery) error {
+	entries, err := os.ReadDir(filepath.Join(dir, resultsDir))
+	if err != nil {
+		return err
+	}
+	named := false
+	for _, e := range entries {
+		if err := queuefs.CheckResultName(e.Name()); err != nil {
+			return err
+		}
+		if !e.Type().IsRegular() {
+			return fmt.Errorf("result %s is not a file", e.Name())
+		}
+		if err := w.putResult(ctx, d, e.Name(), filepath.Join(dir, resultsDir, e.Name()), mime.TypeByExtension(filepath.Ext(e.Name()))); err != nil {
+			return err
+		}
+		named = named || e.Name() == "result"
+	}
+	output := filepath.Join(dir, outputFile)
+	info, err := os.Lstat(output)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 || named {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return w.putResult(ctx, d, "result", output, w.ResultType)
+}
+
+func (w *Worker) putResult(ctx context.Context, d *rest.Delivery, name, path, mediaType string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	u := rest.Upload{Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	u.Filename, u.MediaType = name, mediaType
+	err = w.insist(ctx, func() error { return w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
+	if err != nil {
+		return fmt.Errorf("result %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package work
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+// A payload that never comes whole makes its job fail in the end, so that the
+// jobs after it get their turn. Until then each pause is longer.
+func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
+	find := reach.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
+	if err := queuefs.Init(find.Home, queuefs.ServiceInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	home, err := find.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	if _, err := home.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
+		t.Fatal(err)
+	}
+	u := rest.Upload{Size: 8, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("halfhalf")), nil }}
+	ids, err := home.Submit(t.Context(), "jobs", u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{Client: home.Client, Queue: "jobs", Lease: time.Hour, Program: "/nosuch", Warn: t.Logf, Say: t.Logf}
+	var backoff time.Duration
+	for attempt := 1; attempt <= maxUnread; attempt++ {
+		d, err := TakeOne(t.Context(), home.Client, "jobs", w.Lease, 0)
+		if err != nil || d.Attempt != attempt {
+			t.Fatalf("got attempt %d, %v, want %d", d.Attempt, err, attempt)
+		}
+		body := d.Body
+		d.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF)), body}
+		wait, err := w.do(t.Context(), d, backoff)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := home.Job(t.Context(), "jobs", ids[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if attempt < maxUnread {
+			if wait <= backoff || j.Status != queuefs.Pending || j.Message != "the payload could not be read" {
+				t.Errorf("attempt %d: waits %v after %v, job is %v: %q", attempt, wait, backoff, j.Status, j.Message)
+			}
+		} else if wait != 0 || j.Outcome != queuefs.Failed || !j.Transient || j.Message != "the payload could not be read: unexpected EOF" {
+			t.Errorf("last attempt: waits %v, got %+v", wait, j)
+		}
+		backoff = wait
+	}
+}

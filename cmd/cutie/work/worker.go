@@ -1,0 +1,171 @@
+// Package work is a worker: it takes jobs with leases, runs a command for each in a
+// directory of its own, keeps the lease meanwhile, and reports results and outcome.
+//
+// A job is completed, failed or given back exactly once, unless the lease is lost:
+// then its command is ended and nothing is reported. A crash of the worker leaves the
+// job to its lease.
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/web"
+)
+
+// A Worker works on the jobs of one queue. Its fields do not change during Run.
+type Worker struct {
+	Client     *rest.Client
+	Queue      string
+	Program    string                        // path of the command; see [Program]
+	Args       []string                      // of the command, with its name
+	Jobs       int                           // at a time
+	Lease      time.Duration                 // after which jobs go back if this process dies
+	Grace      time.Duration                 // between SIGTERM and SIGKILL
+	ResultType string                        // media type of standard output
+	Drain      bool                          // end when no job is pending
+	Stderr     io.Writer                     // gets the standard error of commands; nil if nobody reads it
+	Warn, Say  func(format string, a ...any) // report failures, and all else
+}
+
+const (
+	workWait  = 30 * time.Second // of one request, for a job
+	workPause = time.Second      // before the next try to reach a daemon
+	// maxBackoff is the longest pause after giving a job back: the next may be
+	// the same one.
+	maxBackoff = time.Minute
+)
+
+// Program finds a command. Commands run in other directories, so a relative path
+// begins in the present one.
+func Program(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return "", errors.Unwrap(err)
+	}
+	return filepath.Abs(path)
+}
+
+// Run works until ctx ends, or until no job is pending with Drain; then the jobs in
+// work are given back and the error is nil. Other errors concern all jobs: the command
+// cannot be started, or the service refuses.
+func (w *Worker) Run(ctx context.Context) error {
+	run, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var all sync.WaitGroup
+	for range w.Jobs {
+		all.Go(func() {
+			if err := w.loop(run); err != nil {
+				stop(err)
+			}
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return context.Cause(run)
+}
+
+// loop works on one job after another.
+func (w *Worker) loop(ctx context.Context) error {
+	lost := false
+	var backoff time.Duration
+	for ctx.Err() == nil {
+		wait := workWait
+		if w.Drain {
+			wait = 0
+		}
+		d, err := TakeOne(ctx, w.Client, w.Queue, w.Lease, wait)
+		switch {
+		case err == nil:
+			lost = false
+			if backoff, err = w.do(ctx, d, backoff); err != nil {
+				return err
+			}
+			pause(ctx, backoff)
+		case ctx.Err() != nil:
+		case errors.Is(err, queuefs.ErrEmpty):
+			if lost = false; w.Drain {
+				return nil
+			}
+		case final(err):
+			return err
+		default:
+			if !lost {
+				w.Warn("%s: %v; asks again", w.Queue, err)
+			}
+			lost = true
+			pause(ctx, workPause)
+		}
+	}
+	return nil
+}
+
+// final reports whether asking again makes no sense.
+func final(err error) bool {
+	if e := (*web.Error)(nil); errors.As(err, &e) {
+		return e.Status < 500 && e.Status != 429
+	}
+	return errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// insist tries to reach the daemon as long as the lease lasts. After the first
+// try the error done means success: an earlier try was heard.
+func (w *Worker) insist(ctx context.Context, do func() error, done error) error {
+	for try := 0; ; try++ {
+		err := do()
+		switch {
+		case err == nil, try > 0 && done != nil && errors.Is(err, done):
+			return nil
+		case ctx.Err() != nil:
+			return cmp.Or(context.Cause(ctx), err)
+		case final(err), errors.Is(err, queuefs.ErrLease):
+			return err
+		}
+		pause(ctx, workPause)
+	}
+}
+
+// TakeOne takes the job at the head of a queue with a lease, and waits for one as
+// [rest.Client.Next] does. The lease ends by itself if the answer is lost.
+func TakeOne(ctx context.Context, c *rest.Client, queue string, lease, wait time.Duration) (*rest.Delivery, error) {
+	next, stop := iter.Pull2(c.Take(ctx, queue, queuefs.Take{Max: 1, Lease: lease}, wait))
+	d, err, ok := next()
+	if !ok || err != nil {
+		stop()
+		return nil, cmp.Or(err, queuefs.ErrEmpty)
+	}
+	d.Body = pulled{d.Body, stop}
+	return d, nil
+}
+
+// A pulled body is readable until its sequence goes on; closing it stops the
+// sequence.
+type pulled struct {
+	io.ReadCloser
+	stop func()
+}
+
+func (p pulled) Close() error {
+	defer p.stop()
+	return p.ReadCloser.Close()
+}
