@@ -5,13 +5,15 @@ import (
 	"sync"
 	"time"
 
+	"cutie/publisher/answer"
 	"cutie/publisher/compose"
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
 
-// A Resource List consists of members, one for each engine page, so that a list
-// of any length costs what changed since the last request.
+// A Resource List consists of members, one for each engine page: the cost of a list
+// of any length grows with the changes since the last request.
 
 // A listing is the part of a Resource List in one document: the engine pages
 // from lo up to hi. The first one also has queue-info.txt.
@@ -27,51 +29,51 @@ type listing struct {
 // List.
 func (s *set) pagesOf() int {
 	const reserve = 1 // for queue-info.txt
-	n := min((s.p.MaxEntries-reserve)/(queuefs.PageJobs*s.kind.perJob()), int(s.limit())/(queuefs.PageJobs*s.bound))
+	n := min((s.p.MaxEntries-reserve)/(queuefs.PageJobs*s.kind.PerJob()), int(s.limit())/(queuefs.PageJobs*s.bound))
 	return max(1, n)
 }
 
 // limit returns how many bytes of entries a document may have.
-func (s *set) limit() int64 { return s.p.MaxBytes - 4096 - 2*int64(len(s.names.docs[Pending])) }
+func (s *set) limit() int64 { return s.p.MaxBytes - 4096 - 2*int64(len(s.refs.Docs[names.Pending])) }
 
 // fitsDocument reports whether one document may have n entries of jobs.
 func (s *set) fitsDocument(n int) bool {
-	if s.kind == Replica {
+	if s.kind == names.Replica {
 		n++ // queue-info.txt
 	}
-	return n <= s.p.MaxEntries && int64(n)*int64(s.bound) <= s.limit()*int64(s.kind.perJob())
+	return n <= s.p.MaxEntries && int64(n)*int64(s.bound) <= s.limit()*int64(s.kind.PerJob())
 }
 
 // resourceList returns resourcelist.xml: the list itself or, if it is too large
 // for a document, the index of its pages.
-func (s *set) resourceList() *resource {
+func (s *set) resourceList() *answer.Resource {
 	st := s.q.State()
-	if !s.fitsDocument(s.kind.size(int(st.Pending), int(st.Pending+st.Consumed+st.Deleted))) {
+	if !s.fitsDocument(s.kind.Size(int(st.Pending), int(st.Pending+st.Consumed+st.Deleted))) {
 		return s.resourceIndex()
 	}
-	l := listing{set: s, hi: s.q.Pages(), archives: s.archiveLink(resourceList)}
+	l := listing{set: s, hi: s.q.Pages(), archives: s.archiveLink(names.ResourceList)}
 	r := l.resource()
-	r.compose = func(c compose.Coding) (*compose.Document, error) {
+	r.Compose = func(c compose.Coding) (*compose.Document, error) {
 		snap := l.snapshot()
 		if !s.fitsDocument(snap.entries) { // it has grown meanwhile
-			return s.resourceIndex().compose(c)
+			return s.resourceIndex().Compose(c)
 		}
 		return l.document(snap, c), nil
 	}
 	return r
 }
 
-// resourceIndex returns the index of the pages that have entries. It is as of
+// resourceIndex returns the index of the pages with entries. It is as of
 // one event, or has no entity tag.
-func (s *set) resourceIndex() *resource {
-	links := s.up(s.archiveLink(resourceList)...)
+func (s *set) resourceIndex() *answer.Resource {
+	links := s.up(s.archiveLink(names.ResourceList)...)
 	tag := func(at time.Time) string { return fmt.Sprintf("ri%d-%d", len(links), at.UnixMicro()) }
 	at := s.lastChange()
-	r := &resource{tag: tag(at), cache: cacheOpen}
+	r := &answer.Resource{Tag: tag(at)}
 	if len(links) == 1 {
-		r.modified = at // the link to the archive comes without an event
+		r.Modified = at // the link to the archive comes without an event
 	}
-	r.compose = func(c compose.Coding) (*compose.Document, error) {
+	r.Compose = func(c compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{}
 		var body []byte
 		for try := 0; try < steadyTries && d.Tag == ""; try++ {
@@ -99,7 +101,7 @@ func (s *set) listPages(yield func(sitemap.Entry) bool) {
 		if entries == 0 && l.info() == nil {
 			continue
 		}
-		if !yield(sitemap.Entry{Loc: s.uri(docName{kind: resourcePage, n: uint64(n)}), At: at, Length: -1}) {
+		if !yield(sitemap.Entry{Loc: s.uri(names.ResourcePage, uint64(n)), At: at, Length: -1}) {
 			return
 		}
 	}
@@ -123,14 +125,14 @@ func (l *listing) latest() (version queuefs.Seq, at time.Time, entries int) {
 		if v > version {
 			version, at = v, t
 		}
-		entries += l.kind.size(pending, total)
+		entries += l.kind.Size(pending, total)
 	}
 	return version, l.orCreated(at), entries
 }
 
 // info returns the facts of queue-info.txt if the listing has it.
 func (l *listing) info() *queuefs.Facts {
-	if l.kind != Replica || l.lo > 0 {
+	if l.kind != names.Replica || l.lo > 0 {
 		return nil
 	}
 	_, facts := l.q.InfoFile()
@@ -153,29 +155,29 @@ func (l *listing) tag(version queuefs.Seq, info *queuefs.Facts) string {
 }
 
 // resource returns the listing as a document.
-func (l listing) resource() *resource {
+func (l listing) resource() *answer.Resource {
 	info := l.info()
 	version, at, _ := l.latest()
-	r := &resource{tag: l.tag(version, info), cache: cacheOpen}
+	r := &answer.Resource{Tag: l.tag(version, info)}
 	if info == nil && len(l.archives) == 0 {
-		r.modified = at // queue-info.txt may get any time, the link comes without an event
+		r.Modified = at // queue-info.txt may get any time, the link comes without an event
 	}
-	r.compose = func(c compose.Coding) (*compose.Document, error) { return l.document(l.snapshot(), c), nil }
+	r.Compose = func(c compose.Coding) (*compose.Document, error) { return l.document(l.snapshot(), c), nil }
 	return r
 }
 
-// document composes what a snapshot shows.
+// document composes a snapshot.
 func (l *listing) document(s snapshot, c compose.Coding) *compose.Document {
 	links := l.up()
 	if l.page {
-		links = l.up(sitemap.Link{Rel: sitemap.RelIndex, Href: l.uri(docName{kind: resourceList})})
+		links = l.up(sitemap.Link{Rel: sitemap.RelIndex, Href: l.uri(names.ResourceList)})
 	}
 	d := &compose.Document{}
 	top := l.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: s.at, Links: append(links, l.archives...)})
 	info := l.info()
 	if info != nil {
 		r := l.renderer()
-		top = r.info(top, info)
+		top = r.AppendInfo(top, info)
 	} else if len(l.archives) == 0 {
 		d.Modified = s.at
 	}
@@ -184,17 +186,13 @@ func (l *listing) document(s snapshot, c compose.Coding) *compose.Document {
 	}
 	b := d.Build(c)
 	b.Text(top)
-	for _, m := range s.members {
-		if m.Member != nil {
-			b.Member(m.Member)
-		}
-	}
+	b.Members(s.members)
 	b.Text(sitemap.AppendFoot(nil, sitemap.URLSet))
 	b.End()
 	return d
 }
 
-// A snapshot is what a listing shows.
+// A snapshot is the contents of a listing.
 //
 // A document must show one instant. Its members are read one after the other
 // while events go on; then the versions of all pages are compared with theirs,
@@ -206,7 +204,7 @@ func (l *listing) document(s snapshot, c compose.Coding) *compose.Document {
 // of the last event before the first reading: replaying the changes since at
 // leads to the true state, as Z39.99-2017, 10.1 asks.
 type snapshot struct {
-	members []*member
+	members []*compose.Member
 	entries int
 	version queuefs.Seq // last event in it; 0 for none
 	at      time.Time   // all events up to then are in it
@@ -226,10 +224,10 @@ type reading struct {
 
 func (l *listing) snapshot() (s snapshot) {
 	_, s.at, _ = l.latest() // before anything is read
-	defer l.p.cache.turn()()
+	defer l.p.cache.Turn()()
 
 	moved := make(map[int]reading) // read, but not yet made a member
-	s.members = make([]*member, l.hi-l.lo)
+	s.members = make([]*compose.Member, l.hi-l.lo)
 	for i := range s.members {
 		s.members[i] = l.member(i, moved)
 	}
@@ -241,31 +239,31 @@ func (l *listing) snapshot() (s snapshot) {
 	for i, r := range moved {
 		s.members[i] = l.pack(i, r)
 	}
-	var newest *member
+	var newest *compose.Member
 	for _, m := range s.members {
-		s.entries += m.entries
-		if newest == nil || m.version > newest.version {
+		s.entries += m.Entries
+		if newest == nil || m.Version > newest.Version {
 			newest = m
 		}
 	}
-	if s.steady && newest != nil && newest.version > 0 {
-		s.version, s.at = newest.version, newest.at
+	if s.steady && newest != nil && newest.Version > 0 {
+		s.version, s.at = queuefs.Seq(newest.Version), newest.At
 	}
 	return s
 }
 
 // member returns page i of the listing from the cache, or makes it. A changed
 // page is likely to change again, so it is only read, into moved.
-func (l *listing) member(i int, moved map[int]reading) *member {
+func (l *listing) member(i int, moved map[int]reading) *compose.Member {
 	version, at, pending, total := l.q.PageVersion(l.lo + i)
-	if l.kind.size(pending, total) == 0 {
-		return &member{version: version, at: at}
+	if l.kind.Size(pending, total) == 0 {
+		return &compose.Member{Version: uint64(version), At: at}
 	}
 	m, ok := l.p.cache.Get(l.key(i))
 	switch {
 	case !ok:
 		m = l.pack(i, l.read(i))
-	case m.version != version:
+	case m.Version != uint64(version):
 		moved[i] = l.read(i)
 	}
 	return m
@@ -274,11 +272,11 @@ func (l *listing) member(i int, moved map[int]reading) *member {
 // compare reads changed pages again, and reports whether there were any.
 func (l *listing) compare(s *snapshot, moved map[int]reading) bool {
 	for pages := l.q.Pages(); !l.page && l.hi < pages; l.hi++ {
-		s.members = append(s.members, &member{})
+		s.members = append(s.members, &compose.Member{})
 	}
 	again := false
 	for i, m := range s.members {
-		have := m.version
+		have := queuefs.Seq(m.Version)
 		if r, ok := moved[i]; ok {
 			have = r.version
 		}
@@ -290,8 +288,8 @@ func (l *listing) compare(s *snapshot, moved map[int]reading) bool {
 	return again
 }
 
-func (l *listing) key(i int) memberKey {
-	return memberKey{queue: l.q.ID(), set: l.kind, from: int64(l.lo + i)}
+func (l *listing) key(i int) compose.Key {
+	return compose.Key{Of: l.path, From: int64(l.lo + i)}
 }
 
 func (l *listing) read(i int) (r reading) {
@@ -302,21 +300,21 @@ func (l *listing) read(i int) (r reading) {
 var textBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // pack makes a member of a reading and keeps it in the cache.
-func (l *listing) pack(i int, r reading) *member {
+func (l *listing) pack(i int, r reading) *compose.Member {
 	buf := textBuffers.Get().(*[]byte)
 	defer textBuffers.Put(buf)
-	render := l.renderer()
-	m := &member{version: r.version, at: r.at}
-	text := (*buf)[:0]
+	render, text, listed := l.renderer(), (*buf)[:0], 0
 	for j := range r.entries {
 		var n int
-		text, n = render.listed(text, l.kind, &r.entries[j])
-		m.entries += n
+		text, n = render.Listed(text, l.kind, &r.entries[j])
+		listed += n
 	}
 	*buf = text
-	if len(text) > 0 {
-		m.Member = compose.NewMember(text)
-		l.p.cache.Put(l.key(i), m)
+	if len(text) == 0 {
+		return &compose.Member{Version: uint64(r.version), At: r.at}
 	}
+	m := compose.NewMember(text)
+	m.Entries, m.Version, m.At = listed, uint64(r.version), r.at
+	l.p.cache.Put(l.key(i), m)
 	return m
 }

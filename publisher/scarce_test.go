@@ -85,7 +85,7 @@ func TestAPackageIsMadeWhenThereIsMoreOfWhatWasScarce(t *testing.T) {
 				}
 				return nil
 			}
-			for range 20 { // each makes a part of the packages
+			for range 200 { // each makes a part of the packages, a small one on a busy machine
 				if err = s.pub.Tick(context.Background()); err != nil {
 					break
 				}

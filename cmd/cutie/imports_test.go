@@ -19,9 +19,9 @@ import (
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
 	{"cmd/cutie/daemon"},
-	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "queuefs/queuetest"},
+	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "publisher/notify", "queuefs/queuetest"},
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest"},
-	{"queuefs/batch", "queuefs/bulk", "queuefs/events", "queuefs/files", "queuefs/settings", "publisher/about", "publisher/answer", "publisher/entries", "publisher/store"},
+	{"queuefs/batch", "queuefs/bulk", "queuefs/events", "queuefs/files", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
 	{"queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile"},

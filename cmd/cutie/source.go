@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"cutie/cmd/cutie/dashboard"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -41,6 +42,7 @@ func (c *call) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
 func (c *call) publishing(svc *queuefs.Service) (publisher.Options, error) {
 	o, err := publisher.Published(svc.Dir())
 	o.BaseURI = cmp.Or(o.BaseURI, svc.Info().BaseURI)
+	o.Page = dashboard.About
 	o.Report = func(p queuefs.Problem) { c.warnf("%s", p) }
 	return o, err
 }
