@@ -37,8 +37,9 @@
 // slice of it in each Tick. Documents other than Change Lists and packages are
 // composed from memory when asked for.
 //
-// The rooms below know nothing of a Publisher: names (sets, references, documents),
-// entries (an event as lines of a Change List), store (the files), compose
+// The packages below know nothing of a Publisher: names (sets, references,
+// documents), entries (an event as lines of a Change List), store (the files),
+// snapshot (engine pages as lines of a Resource List), compose
 // (documents from compressed parts), dump (packages), answer (requests), about
 // (the Source in words). Above stands notify, with notifications for a hub; it
 // sees a set through a [View].

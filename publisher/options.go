@@ -176,7 +176,7 @@ func parseCopy(what, uri string) (string, error) {
 	return strings.TrimRight(uri, "/"), nil
 }
 
-// stamp tells files of these documents from others: base URI and version.
+// stamp is base URI and version of the documents, for the first line of files.
 func (o *options) stamp() string {
 	if o.Dialect == sitemap.V11 {
 		return string(o.site)

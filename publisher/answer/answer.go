@@ -42,7 +42,7 @@ type Resource struct {
 	Modified time.Time // zero if unknown
 	Final    bool      // it never changes
 	Events   Events    // change it; nil if all queues do
-	Born     string    // tells queues of one name apart
+	Born     string    // differs for queues of one name
 	Compose  func(compose.Coding) (*compose.Document, error)
 }
 
@@ -81,7 +81,7 @@ func Salt(values ...any) string {
 type Server struct {
 	Salt   string // beginning of entity tags
 	Now    func() time.Time
-	Report func(path, text string, args ...any) // called with errors the client is not told
+	Report func(path, text string, args ...any) // called with errors hidden from the client
 
 	polls polls
 }
