@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"cutie/publisher"
+	"cutie/publisher/about"
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 	"cutie/sitemap"
@@ -68,7 +70,7 @@ func abouts(s *source, links []sitemap.Link) (html, data string) {
 }
 
 func TestTheSourceAndItsSetsAreDescribed(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 9, Period: 24 * time.Hour, Keep: 90 * time.Minute, KeepOctets: 1 << 30, Dialect: sitemap.V10,
+	s := newSource(t, publisher.Options{MaxEntries: 9, Period: 24 * time.Hour, Retention: publisher.Retention{Keep: 90 * time.Minute, KeepOctets: 1 << 30}, Dialect: sitemap.V10,
 		Mirrors: []string{"https://mirror.test/a"}, Via: "https://first.test/"}, "jobs", "a^20b")
 	q := s.queue("jobs")
 	_, err := s.svc.SetQueue(context.Background(), "jobs", func(i *queuefs.QueueInfo) error {
@@ -223,6 +225,27 @@ func TestPagesAreValidXHTML(t *testing.T) {
 		must(t, os.WriteFile(name, s.body(base+"/.well-known/resourcesync"+dir+"/about.html"), 0o666))
 		if out, err := exec.Command("xmllint", "--noout", "--nonet", "--dtdvalid", dtd, name).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%.2000s", dir, err, out)
+		}
+	}
+}
+
+func TestASourceWithoutPagesHasNoLinksToThem(t *testing.T) {
+	s := newSource(t, publisher.Options{}, "jobs")
+	s.opts.Page = about.Page{}
+	must(t, s.pub.Close())
+	var err error
+	s.pub, err = publisher.New(s.svc, s.opts)
+	must(t, err)
+	s.svc.Follow(s.pub)
+	for _, dir := range []string{"", "/jobs/pending", "/jobs/replica"} {
+		if resp := s.get(base + "/.well-known/resourcesync" + dir + "/about.html"); resp.StatusCode != 404 {
+			t.Errorf("%s: %s", dir, resp.Status)
+		}
+		s.body(base + "/.well-known/resourcesync" + dir + "/about.json")
+	}
+	for _, url := range []string{base + "/.well-known/resourcesync", s.pub.CapabilityList("jobs", names.Pending)} {
+		if text := string(s.body(url)); strings.Contains(text, "about.html") || !strings.Contains(text, "about.json") {
+			t.Errorf("%s: %s", url, text)
 		}
 	}
 }

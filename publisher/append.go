@@ -2,21 +2,22 @@ package publisher
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
 
+	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
 
-// append adds the entries of events to the open list. The mark moves when they
-// are in the file.
+// append adds the entries of events to the open list. They count when they are in
+// the file.
 func (s *set) append(events []queuefs.Event, buf *[]byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &appender{set: s, mark: s.mark, buf: (*buf)[:0]}
+	w := &appender{set: s, at: s.at, buf: (*buf)[:0]}
 	err := w.add(events)
 	w.end()
 	*buf = w.buf
@@ -25,46 +26,46 @@ func (s *set) append(events []queuefs.Event, buf *[]byte) error {
 
 // fits reports whether the open list takes n more entries of an event: it has
 // space, and is young enough. A list without entries takes any event.
-func (s *set) fits(m *mark, n, size int, at time.Time) bool {
+func (s *set) fits(l *store.OpenList, n, size int, at time.Time) bool {
 	switch {
-	case m.entries == 0:
+	case l.Entries == 0:
 		return true
-	case m.entries+n > s.p.MaxEntries, m.length+int64(size) > s.limit():
+	case l.Entries+n > s.p.MaxEntries, l.Length+int64(size) > s.limit():
 		return false
 	}
-	return s.p.Period == 0 || at.Sub(m.since) < s.p.Period
+	return s.p.Period == 0 || at.Sub(l.Since) < s.p.Period
 }
 
 // An appender gathers entries for the open list. s.mu is held.
 type appender struct {
 	*set
-	mark mark   // where the set will stand when buf is written
-	buf  []byte // entries not yet in the file
+	at   store.OpenList // the open list when buf is written
+	buf  []byte         // entries not yet in the file
 	file *os.File
 }
 
 func (w *appender) add(events []queuefs.Event) error {
 	for i := range events {
 		ev := &events[i]
-		if ev.Seq <= w.mark.seq {
+		if ev.Seq <= w.at.Read {
 			continue
 		}
 		start := len(w.buf)
 		var n int
-		w.buf, n = w.render.changed(w.buf, w.kind, ev)
+		w.buf, n = w.render.Changed(w.buf, w.kind, ev)
 		size := len(w.buf) - start
-		if n > 0 && !w.fits(&w.mark, n, size, ev.Time) {
+		if n > 0 && !w.fits(&w.at, n, size, ev.Time) {
 			if err := w.turn(start); err != nil {
 				return err
 			}
 		}
-		w.mark.add(ev, n, size)
+		w.at.Add(ev, n, size)
 	}
 	return w.write()
 }
 
-// turn closes the open list before the entries that begin at start in buf; they
-// begin the next one.
+// turn closes the open list before the entries from start on in buf; they begin
+// the next one.
 func (w *appender) turn(start int) error {
 	entries := slices.Clone(w.buf[start:])
 	w.buf = w.buf[:start]
@@ -75,12 +76,12 @@ func (w *appender) turn(start int) error {
 	if err := w.close(); err != nil {
 		return err
 	}
-	w.mark, w.buf = w.set.mark, append(w.buf, entries...)
+	w.at, w.buf = w.set.at, append(w.buf, entries...)
 	return nil
 }
 
-// write appends the gathered entries to the file of the open list and moves the
-// mark. It first cuts off the rest of a failed write, or of writes after the
+// write appends the gathered entries to the file of the open list; then they
+// count. It first cuts off the rest of a failed write, or of writes after the
 // last checkpoint before a crash.
 func (w *appender) write() error {
 	if len(w.buf) > 0 {
@@ -90,10 +91,10 @@ func (w *appender) write() error {
 				return err
 			}
 			defer d.Close()
-			if w.file, err = d.Append(entriesFile(w.set.mark.first)); err != nil {
+			if w.file, err = d.Append(names.EntriesFile(w.set.at.First)); err != nil {
 				return err
 			}
-			if err := cut(w.file, w.set.mark.length); err != nil {
+			if err := store.Cut(w.file, w.set.at.Length); err != nil {
 				return err
 			}
 		}
@@ -101,7 +102,7 @@ func (w *appender) write() error {
 			return err
 		}
 	}
-	w.set.mark, w.buf = w.mark, w.buf[:0]
+	w.set.at, w.buf = w.at, w.buf[:0]
 	return nil
 }
 
@@ -112,48 +113,34 @@ func (w *appender) end() {
 	}
 }
 
-// cut cuts a file to a length. A shorter one is damaged.
-func cut(file *os.File, length int64) error {
-	st, err := file.Stat()
-	switch {
-	case err != nil:
-		return err
-	case st.Size() < length:
-		return damage{fmt.Errorf("%s has %d octets of %d", file.Name(), st.Size(), length)}
-	case st.Size() > length:
-		return file.Truncate(length)
-	}
-	return nil
-}
-
 // closeOld closes the open list if its first entry came before a time.
 func (s *set) closeOld(before time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mark.entries == 0 || !s.mark.since.Before(before) {
+	if s.at.Entries == 0 || !s.at.Since.Before(before) {
 		return nil
 	}
 	return s.mend(s.close())
 }
 
 // skip closes the open list before a gap in the events; next begins after it.
-func (s *set) skip(next mark) error {
+func (s *set) skip(next store.OpenList) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mark.seq >= next.seq {
+	if s.at.Read >= next.Read {
 		return nil
 	}
-	s.p.report(s.path(), "events %d to %d are gone; a new Change List begins", s.mark.seq+1, next.seq)
-	if s.mark.entries > 0 {
+	s.p.report(s.path, "events %d to %d are gone; a new Change List begins", s.at.Read+1, next.Read)
+	if s.at.Entries > 0 {
 		if err := s.mend(s.close()); err != nil {
 			return err
 		}
 	}
-	s.mark = next
+	s.at = next
 	return nil
 }
 
-// close closes the open list, which has entries, after the last event read. The
+// close closes the open list after the last event read. The list has entries. The
 // list is closed at the instant its line is on stable storage: a crash before
 // leaves it open, and after it the line counts, whatever the cursor says. s.mu
 // is held.
@@ -169,16 +156,15 @@ func (s *set) close() error {
 	if err := s.syncEntries(d); err != nil {
 		return err
 	}
-	if err := s.addLine(d, &s.lists, s.mark.span()); err != nil {
+	if err := s.final(s.Lists.Add(d, s.at.Span())); err != nil {
 		return err
 	}
-	s.mark = beginning(s.mark.seq, s.mark.at)
+	s.at = store.NewOpenList(s.at.Read, s.at.Until)
 	return nil
 }
 
-// addLine adds a line to a file of spans. A failed sync is final.
-func (s *set) addLine(d *durable.Dir, to *spans, sp span) error {
-	err := to.add(d, s.p.stamp(), sp)
+// final makes a failed sync final.
+func (s *set) final(err error) error {
 	if errors.Is(err, queuefs.ErrFailed) {
 		return s.p.fail(err)
 	}
@@ -187,28 +173,21 @@ func (s *set) addLine(d *durable.Dir, to *spans, sp span) error {
 
 // syncEntries puts the entries of the open list on stable storage.
 func (s *set) syncEntries(d *durable.Dir) error {
-	file, err := d.Append(entriesFile(s.mark.first))
+	file, err := d.Append(names.EntriesFile(s.at.First))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := cut(file, s.mark.length); err != nil {
+	if err := store.Cut(file, s.at.Length); err != nil {
 		return err
 	}
-	err = errors.Join(d.SyncFile(file), d.Sync())
-	if err == nil && s.lists.length == 0 {
-		// Before the first line sync the directories above too: an attempt to make
-		// them may have failed half way.
-		root := s.p.store.root()
-		q, e := root.Sub(s.q.ID())
-		if e != nil {
-			return e
-		}
-		defer q.Close()
-		err = errors.Join(q.Sync(), root.Sync())
-	}
-	if err != nil {
+	if err := errors.Join(d.SyncFile(file), d.Sync()); err != nil {
 		return s.p.fail(err)
 	}
-	return nil
+	if s.Lists.HasFile() {
+		return nil
+	}
+	// Before the first line sync the directories above too: an attempt to make
+	// them may have failed half way.
+	return s.final(s.p.store.SyncDirs(s.q.ID()))
 }

@@ -4,40 +4,42 @@ import (
 	"fmt"
 	"slices"
 
+	"cutie/publisher/answer"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"cutie/sitemap"
 )
 
-// An archive names the documents of one kind that are no longer current, oldest
-// first (ResourceSync Archives 1.0): Change Lists and packages of changes after
+// An archive names the former documents of one kind, oldest first (ResourceSync Archives 1.0): Change Lists and packages of changes after
 // the index or dump has dropped them, Resource Lists and Resource Dumps after a
 // later Resource Dump. An archive without entries does not exist.
 type archive struct {
 	capability  sitemap.Capability
-	whole, part docKind
-	of          docKind // the document that links to it
+	whole, part names.Kind
+	of          names.Kind // the document with a link to it
 }
 
 var archives = [...]archive{
-	{sitemap.ResourceListArchive, resourceListArchive, resourceListArchivePart, resourceList},
-	{sitemap.ResourceDumpArchive, resourceDumpArchive, resourceDumpArchivePart, resourceDump},
-	{sitemap.ChangeListArchive, changeListArchive, changeListArchivePart, changeIndex},
-	{sitemap.ChangeDumpArchive, changeDumpArchive, changeDumpArchivePart, changeDump},
+	{sitemap.ResourceListArchive, names.ResourceListArchive, names.ResourceListArchivePart, names.ResourceList},
+	{sitemap.ResourceDumpArchive, names.ResourceDumpArchive, names.ResourceDumpArchivePart, names.ResourceDump},
+	{sitemap.ChangeListArchive, names.ChangeListArchive, names.ChangeListArchivePart, names.ChangeIndex},
+	{sitemap.ChangeDumpArchive, names.ChangeDumpArchive, names.ChangeDumpArchivePart, names.ChangeDump},
 }
 
 // archived returns how many documents the archive of a kind names: the oldest
 // closed lists, packages of changes, or Resource Dumps. mu is held.
-func (s *set) archived(of docKind) int {
+func (s *set) archived(of names.Kind) int {
 	switch of {
-	case changeIndex:
-		return len(s.lists.all) - len(s.indexed())
-	case changeDump:
+	case names.ChangeIndex:
+		return len(s.Lists.All) - len(s.indexed())
+	case names.ChangeDump:
 		now, _ := s.dumped()
-		return len(s.packages.all) - len(now)
+		return len(s.Packages.All) - len(now)
 	}
-	return max(0, len(s.dumps)-1)
+	return max(0, len(s.Dumps)-1)
 }
 
-// archives returns the archives that exist. mu is held.
+// archives returns the archives with entries. mu is held.
 func (s *set) archives() (all []*archive) {
 	for i := range archives {
 		if s.archived(archives[i].of) > 0 {
@@ -48,35 +50,35 @@ func (s *set) archives() (all []*archive) {
 }
 
 // archiveLink returns the link of a document to its archive, none without one.
-func (s *set) archiveLink(of docKind) []sitemap.Link {
+func (s *set) archiveLink(of names.Kind) []sitemap.Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(archives[:], func(a archive) bool { return a.of == of })
 	if s.archived(of) == 0 {
 		return nil
 	}
-	return []sitemap.Link{{Rel: sitemap.RelArchives, Href: s.uri(docName{kind: archives[i].whole})}}
+	return []sitemap.Link{{Rel: sitemap.RelArchives, Href: s.uri(archives[i].whole)}}
 }
 
 // archiveEntries returns the entries of an archive.
-func (s *set) archiveEntries(of docKind) (entries []sitemap.Entry) {
+func (s *set) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.archived(of) {
 		var e sitemap.Entry
 		switch of {
-		case changeIndex:
-			sp := &s.lists.all[i]
-			e = sitemap.Entry{Loc: s.uri(docName{kind: closedList, n: uint64(sp.first)}), From: sp.from, Until: sp.until}
-		case changeDump:
-			sp := &s.packages.all[i]
-			e = sitemap.Entry{Loc: s.uri(docName{kind: formerChanges, n: uint64(sp.first)}), From: sp.from, Until: sp.until}
+		case names.ChangeIndex:
+			sp := &s.Lists.All[i]
+			e = sitemap.Entry{Loc: s.uri(names.ClosedList, uint64(sp.First)), From: sp.From, Until: sp.Until}
+		case names.ChangeDump:
+			sp := &s.Packages.All[i]
+			e = sitemap.Entry{Loc: s.uri(names.FormerChanges, uint64(sp.First)), From: sp.From, Until: sp.Until}
 		default:
-			d, kind := s.dumps[i], formerDump
-			if of == resourceList {
-				kind = formerList
+			d, kind := s.Dumps[i], names.FormerDump
+			if of == names.ResourceList {
+				kind = names.FormerList
 			}
-			e = sitemap.Entry{Loc: s.uri(docName{kind: kind, n: uint64(d.seq)}), At: d.at, Completed: d.completed()}
+			e = sitemap.Entry{Loc: s.uri(kind, uint64(d.Seq)), At: d.At, Completed: d.Completed()}
 		}
 		e.Length = -1
 		entries = append(entries, e)
@@ -86,12 +88,12 @@ func (s *set) archiveEntries(of docKind) (entries []sitemap.Entry) {
 
 // archive returns an archive, or a part of one; nil if there is none. An archive
 // too large for one document is an index of its parts.
-func (s *set) archive(doc docName) *resource {
-	i := slices.IndexFunc(archives[:], func(a archive) bool { return doc.kind == a.whole || doc.kind == a.part })
+func (s *set) archive(doc names.Doc) *answer.Resource {
+	i := slices.IndexFunc(archives[:], func(a archive) bool { return doc.Kind == a.whole || doc.Kind == a.part })
 	if i < 0 {
 		return nil
 	}
-	a, n := &archives[i], int(doc.n)
+	a, n := &archives[i], int(doc.N)
 	entries := s.archiveEntries(a.of)
 	per := s.perDocument()
 	parts := (len(entries) + per - 1) / per
@@ -102,16 +104,16 @@ func (s *set) archive(doc docName) *resource {
 	case n == 0 && parts > 1:
 		root, entries = sitemap.SitemapIndex, nil
 		for i := range parts {
-			entries = append(entries, sitemap.Entry{Loc: s.uri(docName{kind: a.part, n: uint64(i + 1)}), Length: -1})
+			entries = append(entries, sitemap.Entry{Loc: s.uri(a.part, uint64(i+1)), Length: -1})
 		}
 	case n > 0:
 		entries = entries[(n-1)*per : min(n*per, len(entries))]
-		head.Links = s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.uri(docName{kind: a.whole})})
+		head.Links = s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.uri(a.whole)})
 	}
 	if s.p.Dialect == sitemap.V09 { // there archives had times
 		first, last := entries[0], entries[len(entries)-1]
-		head.From, head.Until = later(first.At, first.From), last.Until
+		head.From, head.Until = store.Later(first.At, first.From), last.Until
 	}
 	text := s.p.text(root, head, slices.Values(entries))
-	return fixedText(fmt.Sprintf("a-%s", salt(string(text))), func() []byte { return text })
+	return answer.Text(fmt.Sprintf("a-%s", answer.Salt(string(text))), func() []byte { return text })
 }

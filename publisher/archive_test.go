@@ -81,7 +81,7 @@ func everything(s *source, set string) map[string]document {
 func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 	v := newValidator(t)
 	now := time.Now()
-	s := newSource(t, publisher.Options{MaxEntries: 4, Current: time.Hour, Keep: 3 * time.Hour,
+	s := newSource(t, publisher.Options{MaxEntries: 4, Retention: publisher.Retention{Current: time.Hour, Keep: 3 * time.Hour},
 		Now: func() time.Time { return now }}, "jobs")
 	s.now = func() time.Time { return now }
 	s.reopen()
@@ -189,7 +189,7 @@ func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 
 func TestAnArchiveOfManyIsAnIndex(t *testing.T) {
 	now := time.Now()
-	s := newSource(t, publisher.Options{MaxEntries: 2, MaxBytes: 64 << 10, Current: time.Hour,
+	s := newSource(t, publisher.Options{MaxEntries: 2, MaxBytes: 64 << 10, Retention: publisher.Retention{Current: time.Hour},
 		Now: func() time.Time { return now }}, "jobs")
 	q := s.queue("jobs")
 	s.submitN(q, 400)
@@ -218,7 +218,7 @@ func TestAnArchiveOfManyIsAnIndex(t *testing.T) {
 
 func TestWhatIsKeptHasALimit(t *testing.T) {
 	const most = 40_000
-	s := newSource(t, publisher.Options{MaxEntries: 8, KeepOctets: most, DumpPeriod: time.Nanosecond, Keep: time.Hour}, "jobs")
+	s := newSource(t, publisher.Options{MaxEntries: 8, Retention: publisher.Retention{KeepOctets: most, Keep: time.Hour}, DumpPeriod: time.Nanosecond}, "jobs")
 	q := s.queue("jobs")
 	for round := range fewer(30, 10) {
 		activity(s, q, round)
@@ -266,7 +266,7 @@ func (s *source) settleFully() {
 func TestEveryStepOfRetentionMayFail(t *testing.T) {
 	run := func(fault durable.Fault) *source {
 		now := time.Now()
-		s := newSource(t, publisher.Options{MaxEntries: 6, Keep: time.Hour, Now: func() time.Time { return now }}, "jobs")
+		s := newSource(t, publisher.Options{MaxEntries: 6, Retention: publisher.Retention{Keep: time.Hour}, Now: func() time.Time { return now }}, "jobs")
 		s.now = func() time.Time { return now }
 		s.reopen()
 		s.submitN(s.queue("jobs"), 14)

@@ -32,7 +32,7 @@ func TestABurstDoesNotStarveTheResourceDump(t *testing.T) {
 }
 
 func TestABurstDoesNotKeepListsForEver(t *testing.T) {
-	m, _ := longBurst(t, publisher.Options{Keep: time.Minute})
+	m, _ := longBurst(t, publisher.Options{Retention: publisher.Retention{Keep: time.Minute}})
 	if n := len(m.capability(sitemap.ChangeDump).entries); n > 100 {
 		t.Errorf("%d packages are kept, of 10 minutes instead of one", n)
 	}

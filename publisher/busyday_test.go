@@ -37,7 +37,7 @@ func TestABusyDay(t *testing.T) {
 			v.older = d != sitemap.V11
 			now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 			clock := func() time.Time { now = now.Add(time.Millisecond); return now }
-			s := newSource(t, publisher.Options{Dialect: d, MaxEntries: max(400, events/12), Current: 8 * time.Hour,
+			s := newSource(t, publisher.Options{Dialect: d, MaxEntries: max(400, events/12), Retention: publisher.Retention{Current: 8 * time.Hour},
 				Mirrors: []string{"https://mirror.test/"}, Via: "https://first.test", Now: clock}, "jobs")
 			day := &busyDay{source: s, v: v, rand: rand.New(rand.NewPCG(uint64(d), 7)), seen: map[[32]byte]bool{}, kinds: map[string]int{}}
 			lists := map[string]*mirror{}

@@ -4,22 +4,23 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 
 	"cutie/publisher/dump"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
 
 // newPackage returns an empty package for files of the queue.
 func (t *task) newPackage() (*dump.Package, error) {
-	p, err := dump.New(t.p.store.root())
+	p, err := dump.New(t.p.store.Root())
 	if err != nil {
 		return nil, err
 	}
 	p.Dialect = t.p.Dialect
-	p.Loc = func(id uint64) string { return t.names.paths + queuefs.JobID(id).String() }
+	p.Loc = func(id uint64) string { return t.refs.Payloads + queuefs.JobID(id).String() }
 	p.Open = func(id uint64) (io.ReadCloser, int64, error) {
 		r, err := t.q.Payload(queuefs.JobID(id))
 		if err != nil {
@@ -30,18 +31,21 @@ func (t *task) newPackage() (*dump.Package, error) {
 	return p, nil
 }
 
-// packChanges makes the packages of the list that are not there yet. It divides
+// packChanges makes the missing packages of the list. It divides
 // the list between two events where the files become too many bytes.
 func (t *task) packChanges(pause func() bool) error {
-	entries, err := t.open(entriesFile(t.list.first))
+	file, err := t.open(names.EntriesFile(t.list.First))
 	if err != nil {
 		return err
 	}
-	defer entries.Close()
-	r := sitemap.NewLines(io.NewSectionReader(entries, 0, t.list.length))
-	next := span{first: t.list.first, from: t.list.from}
-	if last, ok := t.lastPackage(); ok && last.last >= next.first {
-		next = span{first: last.last + 1, from: last.until}
+	defer file.Close()
+	r := sitemap.NewLines(io.NewSectionReader(file, 0, t.list.Length))
+	next := store.Span{First: t.list.First, From: t.list.From}
+	t.mu.Lock()
+	last := t.Packages.Last()
+	t.mu.Unlock()
+	if last.Last >= next.First {
+		next = store.Span{First: last.Last + 1, From: last.Until}
 	}
 	pkg, err := t.newPackage()
 	if err != nil {
@@ -54,17 +58,17 @@ func (t *task) packChanges(pause func() bool) error {
 			break
 		}
 		if err != nil {
-			return damage{fmt.Errorf("%s: %w", entries.Name(), err)}
+			return store.Damaged("%s: %w", file.Name(), err)
 		}
 		seq := queuefs.Seq(e.Seq)
-		if seq < next.first {
+		if seq < next.First {
 			continue
 		}
-		if next.last != 0 && next.last != seq && pkg.Octets+max(e.Length, 0) > t.p.MaxPackage {
+		if next.Last != 0 && next.Last != seq && pkg.Octets+max(e.Length, 0) > t.p.MaxPackage {
 			if err := t.ship(pkg, next, pause); err != nil {
 				return err
 			}
-			next = span{first: next.last + 1, from: next.until}
+			next = store.Span{First: next.Last + 1, From: next.Until}
 			rest, err := t.newPackage()
 			if err != nil {
 				return err
@@ -75,22 +79,12 @@ func (t *task) packChanges(pause func() bool) error {
 		if err := t.addChange(pkg, &e); err != nil {
 			return err
 		}
-		if next.last, next.until = seq, e.Changed(); !pause() {
+		if next.Last, next.Until = seq, e.Changed(); !pause() {
 			return dump.ErrStopped
 		}
 	}
-	next.last, next.until = t.list.last, t.list.until
+	next.Last, next.Until = t.list.Last, t.list.Until
 	return t.ship(pkg, next, pause)
-}
-
-// lastPackage returns the last package of changes.
-func (t *task) lastPackage() (last span, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n := len(t.packages.all); n > 0 {
-		return t.packages.all[n-1], true
-	}
-	return span{}, false
 }
 
 // addChange adds an entry of the list to a package, with its file unless it is a
@@ -107,22 +101,22 @@ func (t *task) addChange(p *dump.Package, e *sitemap.Entry) error {
 	if t.culled(e.Loc) {
 		return nil
 	}
-	if of.payload {
+	if of.Payload {
 		return p.AddFile(e, f)
 	}
 	var text []byte
 	var facts queuefs.Facts
-	if of.job == 0 {
+	if of.Job == 0 {
 		text, facts = t.q.InfoFile()
 	} else {
-		text, facts, err = t.q.JobFile(of.job, of.status)
+		text, facts, err = t.q.JobFile(of.Job, of.Status)
 	}
 	same := sha256.Sum256(text) == f.SHA256
 	switch {
 	case err == nil && same && int64(len(text)) == f.Length:
 		return p.AddText(e, f, text)
-	case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()), of.job == 0 && !same:
-		return nil // the next event says what it is now
+	case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()), of.Job == 0 && !same:
+		return nil // the next event has its new state
 	case err == nil:
 		err = errors.New("file is not what it was")
 	}
@@ -130,12 +124,12 @@ func (t *task) addChange(p *dump.Package, e *sitemap.Entry) error {
 }
 
 // packed returns the file of an entry, as it stands in a package.
-func (t *task) packed(e *sitemap.Entry) (of file, f dump.File, err error) {
-	of, ok := t.names.file(e.Loc)
+func (t *task) packed(e *sitemap.Entry) (of names.File, f dump.File, err error) {
+	of, ok := t.refs.File(e.Loc)
 	if !ok {
 		return of, f, errors.New("not a file of the queue")
 	}
-	f = dump.File{ID: uint64(of.job), Length: e.Length, Type: e.Type}
+	f = dump.File{ID: uint64(of.Job), Length: e.Length, Type: e.Type}
 	for _, h := range e.Hashes {
 		if h.Alg == "sha-256" && len(h.Value) == 2*sha256.Size {
 			_, err = hex.Decode(f.SHA256[:], []byte(h.Value))
@@ -147,24 +141,24 @@ func (t *task) packed(e *sitemap.Entry) (of file, f dump.File, err error) {
 	return of, f, err
 }
 
-// culled reports whether a file is of a job that is gone.
+// culled reports whether the job of a file is gone.
 func (t *task) culled(loc string) bool {
-	f, ok := t.names.file(loc)
-	if !ok || f.job == 0 {
+	f, ok := t.refs.File(loc)
+	if !ok || f.Job == 0 {
 		return false
 	}
-	st, _ := t.q.Status(f.job)
+	st, _ := t.q.Status(f.Job)
 	return st == 0
 }
 
 // ship makes a package, puts it in place, and writes its line; from then on
 // changedump.xml names it.
-func (t *task) ship(p *dump.Package, sp span, pause func() bool) (err error) {
-	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.from, Until: sp.until, Links: t.up()}
-	if sp.length, sp.sha256, err = t.write(p, head, changePackageFile(sp.first), pause); err != nil {
+func (t *task) ship(p *dump.Package, sp store.Span, pause func() bool) (err error) {
+	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: t.up()}
+	if sp.Length, sp.SHA256, err = t.write(p, head, names.PackageFile(sp.First), pause); err != nil {
 		return err
 	}
-	sp.entries = p.Entries
+	sp.Entries = p.Entries
 	dir, err := t.dir()
 	if err != nil {
 		return err
@@ -175,10 +169,10 @@ func (t *task) ship(p *dump.Package, sp span, pause func() bool) (err error) {
 	if t.made.life != t.life {
 		return dump.ErrStopped
 	}
-	if err := t.addLine(dir, &t.packages, sp); err != nil {
+	if err := t.final(t.Packages.Add(dir, sp)); err != nil {
 		return err
 	}
-	t.made.packed = sp.last
+	t.made.packed = sp.Last
 	return nil
 }
 
@@ -192,13 +186,13 @@ func (t *task) write(p *dump.Package, head sitemap.Head, name string, pause func
 		return 0, "", err
 	}
 	defer dir.Close()
-	out, err := t.p.store.stage()
+	out, err := t.p.store.Temp()
 	if err != nil {
 		return 0, "", err
 	}
-	defer out.discard()
+	defer out.Discard()
 	if length, sum, err = p.Write(out, head, pause); err != nil {
 		return 0, "", err
 	}
-	return length, sum, out.commit(dir, name)
+	return length, sum, out.Commit(dir, name)
 }

@@ -16,7 +16,7 @@ func TestASourceSpeaksOneDialect(t *testing.T) {
 	for _, d := range []sitemap.Dialect{sitemap.V10, sitemap.V09} {
 		t.Run(d.String(), func(t *testing.T) {
 			now := time.Now()
-			s := newSource(t, publisher.Options{Dialect: d, MaxEntries: 7, Current: time.Hour, Now: func() time.Time { return now }}, "jobs")
+			s := newSource(t, publisher.Options{Dialect: d, MaxEntries: 7, Retention: publisher.Retention{Current: time.Hour}, Now: func() time.Time { return now }}, "jobs")
 			s.now = func() time.Time { return now }
 			s.reopen()
 			q := s.queue("jobs")

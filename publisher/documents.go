@@ -5,7 +5,9 @@ import (
 	"iter"
 	"time"
 
-	"cutie/publisher/compose"
+	"cutie/publisher/answer"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -19,24 +21,9 @@ func (p *Publisher) text(root sitemap.Root, head sitemap.Head, entries iter.Seq[
 	return sitemap.AppendFoot(dst, root)
 }
 
-// fixedText returns a document of one text, made when it is asked for.
-func fixedText(tag string, text func() []byte) *resource {
-	return &resource{tag: tag, cache: cacheOpen, compose: func(c compose.Coding) (*compose.Document, error) {
-		d := &compose.Document{Tag: tag}
-		d.Whole(text(), c)
-		return d, nil
-	}}
-}
-
 // list returns a document of entries, made when it is asked for.
-func (p *Publisher) list(tag string, root sitemap.Root, head sitemap.Head, entries iter.Seq[sitemap.Entry]) *resource {
-	return fixedText(tag, func() []byte { return p.text(root, head, entries) })
-}
-
-// final says that the document never changes.
-func (r *resource) final() *resource {
-	r.cache = cacheClosed
-	return r
+func (p *Publisher) list(tag string, root sitemap.Root, head sitemap.Head, entries iter.Seq[sitemap.Entry]) *answer.Resource {
+	return answer.Text(tag, func() []byte { return p.text(root, head, entries) })
 }
 
 // each returns the entry of every item.
@@ -53,7 +40,7 @@ func each[T any](items []T, entry func(*T) sitemap.Entry) iter.Seq[sitemap.Entry
 // perDocument returns how many entries about documents one document may have:
 // an entry has two references at most, times, a length and a digest.
 func (s *set) perDocument() int {
-	size := 2*(len(s.names.docs[s.kind])+64) + 512
+	size := 2*(len(s.refs.Docs[s.kind])+64) + 512
 	return max(2, min(sitemap.MaxEntries, int(s.limit())/size))
 }
 
@@ -65,70 +52,66 @@ func (p *Publisher) oldUntil(t time.Time) time.Time {
 	return t
 }
 
-// find returns a document of the set. The error is errNotFound if there is no
-// such document.
-func (s *set) find(doc docName) (r *resource, err error) {
-	seq := queuefs.Seq(doc.n)
-	switch doc.kind {
-	case capabilityList:
+// find returns a document of the set, nil if there is none.
+func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
+	seq := queuefs.Seq(doc.N)
+	switch doc.Kind {
+	case names.CapabilityList:
 		r = s.capabilities()
-	case resourceList:
+	case names.ResourceList:
 		r = s.resourceList()
-	case resourcePage:
-		if l, ok := s.listing(doc.n); ok {
+	case names.ResourcePage:
+		if l, ok := s.listing(doc.N); ok {
 			r = l.resource()
 		}
-	case openList:
+	case names.OpenList:
 		r, err = s.openList()
-	case changeIndex:
+	case names.ChangeIndex:
 		r, err = s.changeIndex()
-	case closedList:
+	case names.ClosedList:
 		r = s.closedList(seq)
-	case changeDump:
+	case names.ChangeDump:
 		r, err = s.changeDump()
-	case changePackage, changeManifest:
+	case names.ChangePackage, names.ChangeManifest:
 		if sp, ok := s.packageOf(seq); ok {
-			r = s.packaged(doc, changePackageFile(sp.first), sp.until, sp.length, sp.sha256)
+			r = s.packaged(doc, names.PackageFile(sp.First), sp.Until, sp.Length, sp.SHA256)
 		}
-	case resourceDump, formerDump:
+	case names.ResourceDump, names.FormerDump:
 		r = s.resourceDump(seq)
-	case dumpPart:
+	case names.DumpPart:
 		r = s.dumpPart(doc)
-	case resourcePackage, resourceManifest:
+	case names.ResourcePackage, names.ResourceManifest:
 		if p, ok := s.portion(doc); ok {
-			r = s.packaged(doc, p.name().String(), later(p.at, p.completed), p.length, p.sha256)
+			r = s.packaged(doc, p.Doc(names.ResourcePackage).String(), store.Later(p.At, p.Completed), p.Length, p.SHA256)
 		}
-	case formerList:
+	case names.FormerList:
 		r = s.formerList(seq)
-	case formerPage:
+	case names.FormerPage:
 		r = s.formerPage(doc)
-	case formerChanges:
+	case names.FormerChanges:
 		r = s.formerChanges(seq)
 	default:
 		r = s.archive(doc)
-	}
-	if err == nil && r == nil {
-		err = errNotFound
 	}
 	return r, err
 }
 
 // capabilities returns the Capability List (Z39.99-2017, 9). It names a
 // Resource Dump and archives once there are any.
-func (s *set) capabilities() *resource {
+func (s *set) capabilities() *answer.Resource {
 	s.mu.Lock()
-	dumped, archived := s.current() != nil, s.archives()
+	dumped, archived := s.Dump(0) != nil, s.archives()
 	s.mu.Unlock()
 	tag := fmt.Sprintf("c-%t", dumped)
 	for _, a := range archived {
 		tag += fmt.Sprintf("-%d", a.whole)
 	}
-	if n := s.p.notifier.Load(); n != nil {
-		tag += "-" + n.tag
+	if t := s.p.topics.Load(); t != nil {
+		tag += "-" + t.Tag
 	}
-	return fixedText(tag, func() []byte {
-		links := append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: s.names.info}}, aboutLinks(s.names.docs[s.kind])...)
-		links = append(links, sitemap.Link{Rel: sitemap.RelUp, Href: s.p.site.description()})
+	return answer.Text(tag, func() []byte {
+		links := append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: s.refs.Info}}, s.p.Page.Links(s.refs.Docs[s.kind])...)
+		links = append(links, sitemap.Link{Rel: sitemap.RelUp, Href: s.p.site.Description()})
 		return s.p.text(sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: links}, s.offered(dumped, archived))
 	})
 }
@@ -136,29 +119,27 @@ func (s *set) capabilities() *resource {
 // offered yields the entries of the Capability List.
 func (s *set) offered(dumped bool, archived []*archive) iter.Seq[sitemap.Entry] {
 	type offer struct {
-		doc        docKind
+		doc        names.Kind
 		capability sitemap.Capability
 	}
 	return func(yield func(sitemap.Entry) bool) {
-		offers := []offer{{resourceList, sitemap.ResourceList}, {changeIndex, sitemap.ChangeList}, {changeDump, sitemap.ChangeDump}}
+		offers := []offer{{names.ResourceList, sitemap.ResourceList}, {names.ChangeIndex, sitemap.ChangeList}, {names.ChangeDump, sitemap.ChangeDump}}
 		if dumped {
-			offers = append(offers, offer{resourceDump, sitemap.ResourceDump})
+			offers = append(offers, offer{names.ResourceDump, sitemap.ResourceDump})
 		}
 		for _, a := range archived {
 			offers = append(offers, offer{a.whole, a.capability})
 		}
-		var topics []sitemap.Entry
-		if n := s.p.notifier.Load(); n != nil {
-			topics = n.Entries(s.q.ID(), s.kind)
-		}
 		for _, o := range offers {
-			if !yield(sitemap.Entry{Loc: s.uri(docName{kind: o.doc}), Capability: o.capability, Length: -1}) {
+			if !yield(sitemap.Entry{Loc: s.uri(o.doc), Capability: o.capability, Length: -1}) {
 				return
 			}
 		}
-		for _, e := range topics {
-			if !yield(e) {
-				return
+		if t := s.p.topics.Load(); t != nil {
+			for _, e := range t.Entries(s.q.ID(), s.kind) {
+				if !yield(e) {
+					return
+				}
 			}
 		}
 	}
@@ -166,39 +147,39 @@ func (s *set) offered(dumped bool, archived []*archive) iter.Seq[sitemap.Entry] 
 
 // changeIndex returns changelist-index.xml: the closed lists, oldest first, and
 // the open one.
-func (s *set) changeIndex() (*resource, error) {
+func (s *set) changeIndex() (*answer.Resource, error) {
 	st, err := s.standing()
 	if err != nil {
 		return nil, err
 	}
-	from, until := st.from, s.p.oldUntil(st.at)
+	from, until := st.From, s.p.oldUntil(st.Until)
 	if len(st.lists) > 0 {
-		from = st.lists[0].from
+		from = st.lists[0].From
 	}
-	links := s.up(s.archiveLink(changeIndex)...)
-	tag := fmt.Sprintf("i%d-%d-%d-%d", st.first, len(st.lists), len(links), until.UnixMicro())
+	links := s.up(s.archiveLink(names.ChangeIndex)...)
+	tag := fmt.Sprintf("i%d-%d-%d-%d", st.First, len(st.lists), len(links), until.UnixMicro())
 	head := sitemap.Head{Capability: sitemap.ChangeList, From: from, Until: until, Links: links}
 	return s.p.list(tag, sitemap.SitemapIndex, head, func(yield func(sitemap.Entry) bool) {
 		for _, sp := range st.lists {
-			if !yield(sitemap.Entry{Loc: s.uri(docName{kind: closedList, n: uint64(sp.first)}), From: sp.from, Until: sp.until, Length: -1}) {
+			if !yield(sitemap.Entry{Loc: s.uri(names.ClosedList, uint64(sp.First)), From: sp.From, Until: sp.Until, Length: -1}) {
 				return
 			}
 		}
-		yield(sitemap.Entry{Loc: s.uri(docName{kind: openList}), From: st.from, Until: until, Length: -1})
+		yield(sitemap.Entry{Loc: s.uri(names.OpenList), From: st.From, Until: until, Length: -1})
 	}), nil
 }
 
 // changeDump returns changedump.xml: the packages in place, oldest first.
-func (s *set) changeDump() (*resource, error) {
+func (s *set) changeDump() (*answer.Resource, error) {
 	st, err := s.standing()
 	if err != nil {
 		return nil, err
 	}
 	from, last := st.next, queuefs.Seq(0)
 	if n := len(st.packages); n > 0 {
-		from, last = st.packages[0].from, st.packages[n-1].last
+		from, last = st.packages[0].From, st.packages[n-1].Last
 	}
-	links := s.up(s.archiveLink(changeDump)...)
+	links := s.up(s.archiveLink(names.ChangeDump)...)
 	tag := fmt.Sprintf("d%d-%d-%d-%d", last, len(st.packages), st.next.UnixMicro(), len(links))
 	head := sitemap.Head{Capability: sitemap.ChangeDump, From: from, Until: s.p.oldUntil(st.next), Links: links}
 	return s.p.list(tag, sitemap.URLSet, head, each(st.packages, s.packageEntry)), nil
@@ -206,16 +187,16 @@ func (s *set) changeDump() (*resource, error) {
 
 // description returns the Source Description (Z39.99-2017, 8) with both sets of
 // each queue, or an index of its parts.
-func (p *Publisher) description() *resource {
+func (p *Publisher) description() *answer.Resource {
 	ids, tag := p.queueIDs()
-	head := sitemap.Head{Capability: sitemap.Description, Links: aboutLinks(p.site.description() + "/")}
+	head := sitemap.Head{Capability: sitemap.Description, Links: p.Page.Links(p.site.Description() + "/")}
 	per := p.perPart(ids)
 	if len(ids) <= per {
 		return p.list("s-"+tag, sitemap.URLSet, head, p.described(ids))
 	}
 	return p.list("si-"+tag, sitemap.SitemapIndex, head, func(yield func(sitemap.Entry) bool) {
 		for n := 1; (n-1)*per < len(ids); n++ {
-			if !yield(sitemap.Entry{Loc: p.site.description() + "/" + partName(n), Length: -1}) {
+			if !yield(sitemap.Entry{Loc: p.site.Description() + "/" + names.Part(n), Length: -1}) {
 				return
 			}
 		}
@@ -224,14 +205,14 @@ func (p *Publisher) description() *resource {
 
 // descriptionPart returns part n of the Source Description, nil if there is
 // none.
-func (p *Publisher) descriptionPart(n int) *resource {
+func (p *Publisher) descriptionPart(n int) *answer.Resource {
 	ids, tag := p.queueIDs()
 	per := p.perPart(ids)
 	if (n-1)*per >= len(ids) {
 		return nil
 	}
 	ids = ids[(n-1)*per:]
-	head := sitemap.Head{Capability: sitemap.Description, Links: []sitemap.Link{{Rel: sitemap.RelIndex, Href: p.site.description()}}}
+	head := sitemap.Head{Capability: sitemap.Description, Links: []sitemap.Link{{Rel: sitemap.RelIndex, Href: p.site.Description()}}}
 	return p.list(fmt.Sprintf("s-%d-%s", n, tag), sitemap.URLSet, head, p.described(ids[:min(len(ids), per)]))
 }
 
@@ -239,10 +220,10 @@ func (p *Publisher) descriptionPart(n int) *resource {
 func (p *Publisher) described(ids []string) iter.Seq[sitemap.Entry] {
 	return func(yield func(sitemap.Entry) bool) {
 		for _, id := range ids {
-			n := p.site.queue(id)
-			for _, docs := range n.docs {
-				if !yield(sitemap.Entry{Loc: docs + docName{kind: capabilityList}.String(), Capability: sitemap.CapabilityList, Length: -1,
-					Links: append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: n.info}}, aboutLinks(docs)...)}) {
+			n := p.site.Queue(id)
+			for _, docs := range n.Docs {
+				if !yield(sitemap.Entry{Loc: docs + names.CapabilityList.Of().String(), Capability: sitemap.CapabilityList, Length: -1,
+					Links: append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: n.Info}}, p.Page.Links(docs)...)}) {
 					return
 				}
 			}
@@ -259,7 +240,7 @@ func (p *Publisher) perPart(ids []string) int {
 	}
 	const spelled = 5 // bytes at most for one in an escaped reference
 	size := 4*(len(p.site)+spelled*longest+64) + 512
-	return max(1, min(p.MaxEntries, int(p.MaxBytes-4096)/size)/numSets)
+	return max(1, min(p.MaxEntries, int(p.MaxBytes-4096)/size)/names.Sets)
 }
 
 // queueIDs returns the identifiers of all queues and a digest of them.
@@ -269,5 +250,5 @@ func (p *Publisher) queueIDs() ([]string, string) {
 	for i, q := range queues {
 		ids[i] = q.ID()
 	}
-	return ids, salt(ids)
+	return ids, answer.Salt(ids)
 }

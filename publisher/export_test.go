@@ -208,7 +208,7 @@ func TestExportWritesOnlyWhatChanged(t *testing.T) {
 }
 
 func TestExportKeepsWhatOnlyArchivesName(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6, Current: time.Nanosecond}, "jobs")
+	s := newSource(t, publisher.Options{MaxEntries: 6, Retention: publisher.Retention{Current: time.Nanosecond}}, "jobs")
 	for range 3 {
 		s.submitN(s.queue("jobs"), 10)
 		s.settle()

@@ -1,42 +1,44 @@
 package publisher
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"cutie/publisher/entries"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 )
 
 // A subject is a queue as it is published. It never changes.
 type subject struct {
-	p     *Publisher
-	q     Queue
-	names *names
-	born  string // when the queue was made, in entity tags
+	p    *Publisher
+	q    Queue
+	refs *names.Queue
+	born string // when the queue was made, in entity tags
 }
 
 // A follower reads the events of one queue into both sets.
 type follower struct {
 	subject
-	sets [numSets]*set
+	sets [names.Sets]*set
 
 	mu sync.Mutex // held while events are read
 }
 
-// openFollower opens the sets of a queue. marks are its lines of the cursor,
+// openFollower opens the sets of a queue. open are its lines of the cursor,
 // nil if there are none.
-func (p *Publisher) openFollower(q Queue, marks []mark) (*follower, error) {
-	f := &follower{subject: subject{p: p, q: q, names: p.site.queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}}
+func (p *Publisher) openFollower(q Queue, open []store.OpenList) (*follower, error) {
+	f := &follower{subject: subject{p: p, q: q, refs: p.site.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}}
 	for i := range f.sets {
-		var m *mark
-		if len(marks) == numSets {
-			m = &marks[i]
+		var at *store.OpenList
+		if len(open) == names.Sets {
+			at = &open[i]
 		}
-		s := newSet(f.subject, Set(i), f.catchUp)
-		if err := s.restore(m); err != nil {
+		s := newSet(f.subject, names.Set(i), f.catchUp)
+		if err := s.restore(at); err != nil {
 			return nil, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 		f.sets[i] = s
@@ -50,9 +52,9 @@ func (p *Publisher) openFollower(q Queue, marks []mark) (*follower, error) {
 	return f, nil
 }
 
-// read returns the last event that both sets have.
+// read returns the last event in both sets.
 func (f *follower) read() queuefs.Seq {
-	return min(f.sets[Pending].seq(), f.sets[Replica].seq())
+	return min(f.sets[names.Pending].seq(), f.sets[names.Replica].seq())
 }
 
 // eventBatch is how many events are read at a time.
@@ -94,7 +96,7 @@ func (f *follower) catchUp() error {
 // skip leaves a gap where events are gone: the open lists are closed where they
 // end, and new ones begin after the last event.
 func (f *follower) skip() error {
-	next := f.markNow()
+	next := f.listNow()
 	for _, s := range f.sets {
 		if err := s.skip(next); err != nil {
 			return err
@@ -103,7 +105,7 @@ func (f *follower) skip() error {
 	return nil
 }
 
-// closeOld closes the open lists whose first entry came before a time.
+// closeOld closes open lists with a first entry before a time.
 func (f *follower) closeOld(before time.Time) error {
 	for _, s := range f.sets {
 		if err := s.closeOld(before); err != nil {
@@ -121,7 +123,7 @@ func (s *set) lastChange() time.Time {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.orCreated(s.mark.at)
+	return s.orCreated(s.at.Until)
 }
 
 // created returns when the queue was made.
@@ -141,61 +143,12 @@ func (f *subject) orCreated(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// markNow returns the mark of a list that begins after the last event.
-func (f *subject) markNow() mark {
+func (f *subject) renderer() entries.Renderer {
+	return entries.Renderer{Refs: f.refs, Dialect: f.p.Dialect, Mirrors: f.p.mirrors, Via: f.p.via}
+}
+
+// listNow returns the open list after the last event, without entries.
+func (f *subject) listNow() store.OpenList {
 	st := f.q.State()
-	return beginning(st.Seq, f.orCreated(st.LastEvent))
-}
-
-// Service is what a Source needs of *queuefs.Service.
-type Service[Q Queue] interface {
-	Dir() string
-	Queues() []Q
-	Queue(name string) (Q, error)
-}
-
-// Queue is what a Source needs of *queuefs.Queue. All methods show committed
-// events only. Seq, State, Pages, PageVersion, Page, Status and
-// InfoFile read memory.
-type Queue interface {
-	ID() string
-	Seq() queuefs.Seq
-	Wait(ctx context.Context, after queuefs.Seq) error
-	State() queuefs.QueueState
-	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
-	Pages() int
-	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
-	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
-	Status(id queuefs.JobID) (queuefs.Status, time.Time)
-	InfoFile() ([]byte, queuefs.Facts)
-	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
-	Payload(id queuefs.JobID) (*queuefs.Payload, error)
-}
-
-// engine is a Service whose queues are interfaces.
-type engine struct {
-	dir    string
-	queues func() []Queue
-	queue  func(id string) (Queue, error)
-}
-
-func adapt[Q Queue](svc Service[Q]) engine {
-	return engine{
-		dir: svc.Dir(),
-		queues: func() []Queue {
-			all := svc.Queues()
-			out := make([]Queue, len(all))
-			for i, q := range all {
-				out[i] = q
-			}
-			return out
-		},
-		queue: func(id string) (Queue, error) {
-			q, err := svc.Queue(id)
-			if err != nil {
-				return nil, err
-			}
-			return q, nil
-		},
-	}
+	return store.NewOpenList(st.Seq, f.orCreated(st.LastEvent))
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"cutie/publisher"
+	"cutie/publisher/names"
+	"cutie/publisher/notify"
 	"cutie/publisher/websub"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
@@ -23,15 +25,15 @@ import (
 
 const hubURI = "http://source.test/cutie/hub"
 
-func (s *source) notifier() *publisher.Notifier {
+func (s *source) notifier() *notify.Notifier {
 	s.Helper()
-	n, err := publisher.NewNotifier(s.pub, publisher.NotifyOptions{Hubs: []string{hubURI}, MaxOctets: 64 << 10})
+	n, err := notify.New(s.pub, notify.Options{Hubs: []string{hubURI}, MaxOctets: 64 << 10})
 	must(s, err)
 	return n
 }
 
 // topicOf returns the URL of a topic of a set.
-func (s *source) topicOf(queue string, set publisher.Set, name string) string {
+func (s *source) topicOf(queue string, set names.Set, name string) string {
 	return strings.Replace(s.pub.CapabilityList(queue, set), "capabilitylist", name, 1)
 }
 
@@ -84,9 +86,9 @@ func TestNotificationsSayWhatTheChangeListsSay(t *testing.T) {
 		s := newSource(t, o, "q")
 		n := s.notifier()
 		r := rand.New(rand.NewPCG(1, 2))
-		told, at, until := map[publisher.Set][]string{}, map[publisher.Set]string{}, map[publisher.Set]time.Time{}
+		told, at, until := map[names.Set][]string{}, map[names.Set]string{}, map[names.Set]time.Time{}
 		for range 20 {
-			for set := range publisher.Set(2) {
+			for set := range names.Set(2) {
 				topic := s.topicOf("q", set, "change-notification")
 				if at[set] == "" {
 					var err error
@@ -124,9 +126,9 @@ func TestNotificationsSayWhatTheChangeListsSay(t *testing.T) {
 			}
 			s.churn(r, "q", 15)
 		}
-		for set := range publisher.Set(2) {
+		for set := range names.Set(2) {
 			want := s.changesOf("q", set.String())
-			if set == publisher.Replica && len(want) < 1000 {
+			if set == names.Replica && len(want) < 1000 {
 				t.Errorf("%s: only %d changes", name, len(want))
 			}
 			topic := s.topicOf("q", set, "change-notification")
@@ -237,7 +239,7 @@ func TestKillsDelayNotificationsAndLoseNone(t *testing.T) {
 		hub.Wait()
 	}
 	open()
-	form := url.Values{"hub.mode": {"subscribe"}, "hub.callback": {l.URL}, "hub.topic": {s.topicOf("q", publisher.Replica, "change-notification")}}
+	form := url.Values{"hub.mode": {"subscribe"}, "hub.callback": {l.URL}, "hub.topic": {s.topicOf("q", names.Replica, "change-notification")}}
 	req := httptest.NewRequest("POST", "/hub", strings.NewReader(form.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w := httptest.NewRecorder()
@@ -311,7 +313,7 @@ func TestKillsDelayNotificationsAndLoseNone(t *testing.T) {
 
 func TestAGapInTheListsShowsInTheNotification(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "q")
-	topic := s.topicOf("q", publisher.Pending, "change-notification")
+	topic := s.topicOf("q", names.Pending, "change-notification")
 	s.submitN(s.queue("q"), 3)
 	c, err := s.notifier().Content(topic, "0-0")
 	must(t, err)

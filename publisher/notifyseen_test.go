@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cutie/publisher"
+	"cutie/publisher/names"
 	"cutie/sitemap"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestPositionsAreThoseOfALookAnew(t *testing.T) {
 	for _, dialect := range []sitemap.Dialect{sitemap.V11, sitemap.V09} {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		s := newSource(t, publisher.Options{Dialect: dialect, MaxEntries: 8, Period: time.Hour, Current: 3 * time.Hour, Keep: 5 * time.Hour,
+		s := newSource(t, publisher.Options{Dialect: dialect, MaxEntries: 8, Period: time.Hour, Retention: publisher.Retention{Current: 3 * time.Hour, Keep: 5 * time.Hour},
 			Now: func() time.Time { return now }}, "a", "b")
 		n := s.notifier()
 		positions := map[string]bool{}
@@ -80,8 +81,8 @@ func TestAskingAnIdleSourceCostsNothing(t *testing.T) {
 	s.submitN(s.queue("q"), 3)
 	n := s.notifier()
 	for topic, want := range map[string]float64{
-		s.topicOf("q", publisher.Pending, "change-notification"):    0,
-		s.topicOf("q", publisher.Replica, "framework-notification"): 1, // the position, with that of the Source Description
+		s.topicOf("q", names.Pending, "change-notification"):    0,
+		s.topicOf("q", names.Replica, "framework-notification"): 1, // the position, with that of the Source Description
 	} {
 		got := testing.AllocsPerRun(100, func() {
 			_, err := n.Latest(topic)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"cutie/publisher"
+	"cutie/publisher/names"
+	"cutie/publisher/notify"
 	"cutie/publisher/websub"
 	"cutie/sitemap"
 )
@@ -20,7 +22,7 @@ func TestFrameworkNotificationsTellOfDocuments(t *testing.T) {
 	now := time.Now()
 	s := newSource(t, publisher.Options{MaxEntries: 20, Now: func() time.Time { return now }}, "q")
 	n := s.notifier()
-	topic := s.topicOf("q", publisher.Pending, "framework-notification")
+	topic := s.topicOf("q", names.Pending, "framework-notification")
 	at, err := n.Latest(topic)
 	must(t, err)
 	next := func() (names string) {
@@ -111,7 +113,7 @@ func TestTopicsAreServedWithTheirHub(t *testing.T) {
 		}
 	}
 	// A topic shows the newest changes.
-	topic := s.topicOf("q", publisher.Replica, "change-notification")
+	topic := s.topicOf("q", names.Replica, "change-notification")
 	all, newest := s.changesOf("q", "replica"), read(t, get("GET", topic))
 	got := lines(newest)
 	if len(got) < 50 || len(got) == len(all) || strings.Join(got, "\n") != strings.Join(all[len(all)-len(got):], "\n") {
@@ -134,20 +136,20 @@ func TestTopicsAreServedWithTheirHub(t *testing.T) {
 			t.Errorf("%s: got queue %q, %v", ref, id, err)
 		}
 	}
-	if resp := get("GET", s.pub.CapabilityList("q", publisher.Pending)); resp.StatusCode != 200 || !bytes.Contains(read(t, resp), []byte("capabilitylist")) {
+	if resp := get("GET", s.pub.CapabilityList("q", names.Pending)); resp.StatusCode != 200 || !bytes.Contains(read(t, resp), []byte("capabilitylist")) {
 		t.Errorf("other documents: got %d", resp.StatusCode)
 	}
 	d, err := websub.Discover(context.Background(), doer{n}, base+"/.well-known/resourcesync/q/pending/change-notification.xml")
-	if err != nil || d.Topic != s.topicOf("q", publisher.Pending, "change-notification") || len(d.Hubs) != 1 || d.Hubs[0] != hubURI {
+	if err != nil || d.Topic != s.topicOf("q", names.Pending, "change-notification") || len(d.Hubs) != 1 || d.Hubs[0] != hubURI {
 		t.Errorf("discovered %+v, %v", d, err)
 	}
-	named := s.document(s.pub.CapabilityList("q", publisher.Pending)).entries
-	for i, e := range n.Entries("q", publisher.Pending) {
+	named := s.document(s.pub.CapabilityList("q", names.Pending)).entries
+	for i, e := range n.Entries("q", names.Pending) {
 		if got := named[len(named)-2+i]; got.Loc != e.Loc || got.Capability != e.Capability || got.Link("hub") != hubURI {
 			t.Errorf("the Capability List has %+v, want %+v", got, e)
 		}
 		want := []string{"change-notification", "framework-notification"}[i]
-		if e.Loc != s.topicOf("q", publisher.Pending, want) || e.Link("hub") != hubURI ||
+		if e.Loc != s.topicOf("q", names.Pending, want) || e.Link("hub") != hubURI ||
 			e.Capability != []sitemap.Capability{sitemap.ChangeNotification, sitemap.FrameworkNotification}[i] {
 			t.Errorf("got entry %+v", e)
 		}
@@ -156,12 +158,12 @@ func TestTopicsAreServedWithTheirHub(t *testing.T) {
 
 func TestCapabilityListsChangeWithTheHubs(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "q")
-	list := s.pub.CapabilityList("q", publisher.Replica)
+	list := s.pub.CapabilityList("q", names.Replica)
 	tags := map[string]bool{}
-	for _, o := range []publisher.NotifyOptions{{}, {Hubs: []string{hubURI}}, {Hubs: []string{hubURI, "http://other.test/"}},
+	for _, o := range []notify.Options{{}, {Hubs: []string{hubURI}}, {Hubs: []string{hubURI, "http://other.test/"}},
 		{Hubs: []string{hubURI}, Change: "change-notification"}, {Hubs: []string{hubURI}, Framework: "x"}} {
 		if o.Hubs != nil {
-			_, err := publisher.NewNotifier(s.pub, o)
+			_, err := notify.New(s.pub, o)
 			must(t, err)
 		}
 		tags[s.get(list).Header.Get("ETag")] = true
@@ -169,9 +171,9 @@ func TestCapabilityListsChangeWithTheHubs(t *testing.T) {
 	if len(tags) != 5 {
 		t.Errorf("got entity tags %v, want 5", tags)
 	}
-	for _, o := range []publisher.NotifyOptions{{}, {Hubs: []string{"hub"}}, {Hubs: []string{hubURI}, Change: "A"}, {Hubs: []string{hubURI}, Change: `a"b`},
+	for _, o := range []notify.Options{{}, {Hubs: []string{"hub"}}, {Hubs: []string{hubURI}, Change: "A"}, {Hubs: []string{hubURI}, Change: `a"b`},
 		{Hubs: []string{hubURI}, Change: "framework-notification"}, {Hubs: []string{hubURI}, MaxOctets: 1}} {
-		if _, err := publisher.NewNotifier(s.pub, o); err == nil {
+		if _, err := notify.New(s.pub, o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
 	}
@@ -197,7 +199,7 @@ func TestNotificationsAreValid(t *testing.T) {
 			n.ServeHTTP(w, httptest.NewRequest("GET", strings.TrimPrefix(topic, base), nil))
 			v.add(parse(t, w.Body.Bytes()))
 		}
-		list := s.document(s.pub.CapabilityList("q", publisher.Replica))
+		list := s.document(s.pub.CapabilityList("q", names.Replica))
 		v.add(list)
 		v.add(s.document(list.entries[1].Loc)) // an index, so that there is one
 	}

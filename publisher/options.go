@@ -6,6 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"cutie/publisher/about"
+	"cutie/publisher/answer"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
@@ -31,20 +35,7 @@ type Options struct {
 	// 0 is 4 GiB.
 	MaxPackage int64
 
-	// Current is for how long after its last event a closed Change List stays in
-	// the index, and a package of it in the Change Dump; then only archives name
-	// it. 0 is for ever.
-	Current time.Duration
-
-	// Keep is for how long closed Change Lists and their packages stay after
-	// their last event, and former Resource Dumps after the next one. 0 is for
-	// ever, and one former Resource Dump. INTERNALS.md lists what stays longer.
-	Keep time.Duration
-
-	// KeepOctets bounds the bytes on disk of the closed Change Lists, packages
-	// and Resource Dumps of a set before the oldest go; 0 is no bound. It is not
-	// below 0.
-	KeepOctets int64
+	Retention
 
 	// DumpPeriod is the age at which a Tick replaces a Resource Dump after a
 	// change; with 0 only [Publisher.Publish] makes one. A package of pages
@@ -75,15 +66,35 @@ type Options struct {
 	// nil: writing shows it.
 	HasSpace func(octets int64) bool
 
+	Page about.Page // prints pages for people
+
 	Now    func() time.Time      // nil: time.Now
 	Report func(queuefs.Problem) // called by any goroutine with damage and failures; may be nil
 	Fault  durable.Fault         // for tests
 }
 
+// Retention is for how long documents are current, and for how long they are kept.
+type Retention struct {
+	// Current is for how long after its last event a closed Change List stays in
+	// the index, and a package of it in the Change Dump; then only archives name
+	// it. 0 is for ever.
+	Current time.Duration
+
+	// Keep is for how long closed Change Lists and their packages stay after
+	// their last event, and former Resource Dumps after the next one. 0 is for
+	// ever, and one former Resource Dump. INTERNALS.md lists documents kept longer.
+	Keep time.Duration
+
+	// KeepOctets bounds the bytes on disk of the closed Change Lists, packages
+	// and Resource Dumps of a set before the oldest go; 0 is no bound. It is not
+	// below 0.
+	KeepOctets int64
+}
+
 // options are Options with defaults filled in.
 type options struct {
 	Options
-	site    site
+	site    names.Site
 	mirrors []string
 	via     string
 	salt    string // of entity tags
@@ -98,7 +109,7 @@ func (o Options) complete() (options, error) {
 	if len(o.BaseURI) > maxBase {
 		return opts, fmt.Errorf("base URI %.60q… is longer than %d octets", o.BaseURI, maxBase)
 	}
-	opts.site = site(strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"))
+	opts.site = names.Site(strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"))
 	if opts.mirrors, err = parseMirrors(o.Mirrors); err != nil {
 		return opts, err
 	}
@@ -132,7 +143,7 @@ func (o Options) complete() (options, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	opts.salt = salt(string(opts.site), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.mirrors, opts.via, formOf)
+	opts.salt = answer.Salt(string(opts.site), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.mirrors, opts.via, formOf)
 	return opts, err
 }
 
@@ -165,12 +176,26 @@ func parseCopy(what, uri string) (string, error) {
 	return strings.TrimRight(uri, "/"), nil
 }
 
-// stamp stands in the first line of files: base URI and version of the documents.
-func (o *options) stamp() site {
+// stamp is base URI and version of the documents, for the first line of files.
+func (o *options) stamp() string {
 	if o.Dialect == sitemap.V11 {
-		return o.site
+		return string(o.site)
 	}
-	return o.site + site(" "+o.Dialect.String())
+	return string(o.site) + " " + o.Dialect.String()
+}
+
+func (o *options) report(path, text string, args ...any) {
+	if o.Report != nil {
+		o.Report(queuefs.Problem{Path: store.RootName + "/" + path, Text: fmt.Sprintf(text, args...)})
+	}
+}
+
+// openStore opens the files of a home.
+func (o *options) openStore(home string) (*store.Store, error) {
+	settings := o.Options
+	settings.BaseURI = string(o.site)
+	return store.Open(home, store.Options{Stamp: o.stamp(), Settings: appendSettings(nil, &settings), Fault: o.Fault, Report: o.report,
+		Check: func(text []byte) error { _, err := parseSettings(text); return err }})
 }
 
 // formOf is raised when documents of the same events get other bytes.

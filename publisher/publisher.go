@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cutie/publisher/answer"
 	"cutie/publisher/compose"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 )
@@ -19,21 +21,21 @@ import (
 // use.
 type Publisher struct {
 	options
-	svc      engine
-	store    *store
-	cache    *cache
-	cursor   cursor
-	work     work
-	polls    polls
-	router   *web.Router
-	notifier atomic.Pointer[Notifier] // its topics stand in Capability Lists; may be nil
-	failed   atomic.Pointer[error]
-	closed   atomic.Bool
+	svc    engine
+	store  *store.Store
+	cursor *store.Cursor
+	cache  *compose.Cache
+	server answer.Server
+	router *web.Router
+	work   work
+	topics atomic.Pointer[Topics] // stand in Capability Lists; may be nil
+	failed atomic.Pointer[error]
+	closed atomic.Bool
 
 	mu     sync.Mutex
 	queues map[string]*follower
-	sorted []*set            // of all queues; nil after a change
-	marks  map[string][]mark // from the cursor, of queues not opened yet
+	sorted []*set                      // of all queues; nil after a change
+	open   map[string][]store.OpenList // from the cursor, of queues not opened yet
 }
 
 var (
@@ -46,8 +48,8 @@ var (
 const cacheSize = 48 << 20
 
 // New opens the Source of svc. Damage is reported, and publishing goes on; an
-// error means that resourcesync in the home cannot be used at all, or that the
-// options are wrong.
+// error means: resourcesync in the home cannot be used at all, or the options are
+// wrong.
 func New[Q Queue](svc Service[Q], o Options) (*Publisher, error) {
 	p, err := open(adapt(svc), o)
 	if err != nil {
@@ -56,29 +58,25 @@ func New[Q Queue](svc Service[Q], o Options) (*Publisher, error) {
 	return p, nil
 }
 
-func open(svc engine, o Options) (*Publisher, error) {
+func open(svc engine, o Options) (_ *Publisher, err error) {
 	opts, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(svc.dir, o.Fault)
-	if err != nil {
+	p := &Publisher{options: opts, svc: svc, queues: make(map[string]*follower), cache: compose.NewCache(cacheSize),
+		server: answer.Server{Salt: opts.salt, Now: opts.Now, Report: opts.report}}
+	p.router = web.NewRouter(web.Plain, p.Routes()...)
+	if p.store, err = opts.openStore(svc.dir); err != nil {
 		return nil, err
 	}
-	p := &Publisher{options: opts, svc: svc, store: store, queues: make(map[string]*follower),
-		cache: &cache{Cache: compose.Cache[memberKey, *member]{Max: cacheSize}, turns: make(chan struct{}, 2)}}
-	p.router = web.NewRouter(web.Plain, p.Routes()...)
-	if err = p.remember(); err == nil {
-		err = p.readCursor()
-	}
+	p.cursor, p.open, err = p.store.Cursor()
 	for _, q := range svc.queues() {
 		if err == nil {
 			_, err = p.follower(q)
 		}
 	}
 	if err != nil {
-		store.close()
-		return nil, err
+		return nil, errors.Join(err, p.store.Close())
 	}
 	return p, nil
 }
@@ -93,11 +91,11 @@ func (p *Publisher) follower(q Queue) (*follower, error) {
 	if now, err := p.svc.queue(q.ID()); err != nil || now != q {
 		return nil, errors.Join(err, fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)) // it was removed
 	}
-	f, err := p.openFollower(q, p.marks[q.ID()])
+	f, err := p.openFollower(q, p.open[q.ID()])
 	if err != nil {
 		return nil, err
 	}
-	delete(p.marks, q.ID())
+	delete(p.open, q.ID())
 	p.queues[q.ID()], p.sorted = f, nil
 	return f, nil
 }
@@ -115,12 +113,12 @@ func (p *Publisher) sets() []*set {
 	return p.sorted
 }
 
-// Tick brings all lists up to date, closes those whose period is over, makes
-// packages for a twentieth of a second, and removes what is no longer kept. It
-// is to be called about once a second; its cost grows with what has changed.
-// A package or dump that cannot be made does not stop the others. It is an error
-// of each Tick until it is made; it is tried again when there is free space, or
-// after a pause of a second to a minute.
+// Tick brings all lists up to date, closes lists at the end of their period, makes
+// packages for a twentieth of a second, and removes files past their retention.
+// Call it about once a second; its cost grows with the changes. A failed package
+// or dump does not stop the others. It is an error of each Tick until it is made;
+// it is tried again when there is free space, or after a pause of a second to a
+// minute.
 func (p *Publisher) Tick(ctx context.Context) error {
 	return errors.Join(p.tick(ctx), p.waiting())
 }
@@ -131,12 +129,12 @@ func (p *Publisher) tick(ctx context.Context) error {
 	if err := p.failure(); err != nil {
 		return err
 	}
-	defer p.polls.check()
+	defer p.server.Check()
 	var waits []*wait
 	return errors.Join(p.catchUp(true), p.makeSome(ctx, false, &waits), p.retain())
 }
 
-// catchUp brings the lists of all queues that changed up to date.
+// catchUp brings the lists of all changed queues up to date.
 func (p *Publisher) catchUp(tick bool) error {
 	var errs []error
 	for _, q := range p.svc.queues() {
@@ -154,10 +152,10 @@ func (p *Publisher) catchUp(tick bool) error {
 	return errors.Join(errs...)
 }
 
-// Publish makes at once what Ticks would make in time: it brings all lists up to
-// date, makes the packages of all closed lists, and a Resource Dump of each set
-// that has changed since its last one. It returns when that is done, with the
-// errors of what cannot be made. Ticks go on meanwhile.
+// Publish does at once the work of many Ticks: it brings all lists up to date,
+// makes the packages of all closed lists, and a Resource Dump of each set with
+// changes since its last one. It returns at the end, with the errors of packages
+// and dumps not made. Ticks go on meanwhile.
 func (p *Publisher) Publish(ctx context.Context) error {
 	behind, err := p.bringUp(ctx)
 	if err != nil {
@@ -196,7 +194,7 @@ func (p *Publisher) bringUp(ctx context.Context) (behind, err error) {
 	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
 		return nil, err
 	}
-	defer p.polls.check()
+	defer p.server.Check()
 	return p.catchUp(true), nil
 }
 
@@ -220,8 +218,18 @@ func (p *Publisher) Flush() error {
 	if err := p.catchUp(false); err != nil {
 		return fmt.Errorf("publisher: %w", err)
 	}
-	p.takeCursor()
+	p.cursor.Take(p.lines)
 	return nil
+}
+
+// lines returns how far all sets are.
+func (p *Publisher) lines() (all []store.Line) {
+	for _, s := range p.sets() {
+		s.mu.Lock()
+		all = append(all, store.Line{Queue: s.q.ID(), Set: s.kind, Open: s.at})
+		s.mu.Unlock()
+	}
+	return all
 }
 
 // Synced makes the last Flush the point where the lists go on after a crash.
@@ -230,7 +238,7 @@ func (p *Publisher) Flush() error {
 func (p *Publisher) Synced() error {
 	err := p.failure()
 	if err == nil {
-		err = p.writeCursor()
+		err = p.cursor.Write()
 	}
 	if err != nil {
 		return fmt.Errorf("publisher: %w", err)
@@ -238,11 +246,11 @@ func (p *Publisher) Synced() error {
 	return nil
 }
 
-// Needs returns the time from which on the engine must keep jobs that changed;
-// zero if it may cull any. Jobs in closed lists are kept until the lists have
+// Needs returns the time from which on the engine must keep changed jobs; zero if
+// it may cull any. Jobs in closed lists are kept until the lists have
 // packages, and all jobs while a Resource Dump is made. The open list keeps
-// none, since it may stay open for ever. Nor do lists whose packages wait for
-// free space: culling is what makes it.
+// none, since it may stay open for ever. Nor do lists with packages that wait
+// for free space: culling makes it.
 func (p *Publisher) Needs(queue string) (since time.Time) {
 	p.mu.Lock()
 	f := p.queues[queue]
@@ -272,7 +280,7 @@ func (p *Publisher) Forget(queue string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.queues, queue)
-	delete(p.marks, queue)
+	delete(p.open, queue)
 	p.sorted = nil
 	return nil
 }
@@ -286,13 +294,15 @@ func (p *Publisher) Close() error {
 		return nil
 	}
 	p.work.drop()
-	return p.store.close()
+	return p.store.Close()
 }
 
 // fail records that written data may not be on stable storage. No list is
 // closed and no event released until the home is opened again.
 func (p *Publisher) fail(err error) error {
-	err = errors.Join(queuefs.ErrFailed, err)
+	if !errors.Is(err, queuefs.ErrFailed) {
+		err = errors.Join(queuefs.ErrFailed, err)
+	}
 	p.failed.CompareAndSwap(nil, &err)
 	return err
 }
@@ -308,19 +318,4 @@ func (p *Publisher) failure() error {
 		return *err
 	}
 	return nil
-}
-
-func (p *Publisher) report(path, text string, args ...any) {
-	if p.Report != nil {
-		p.Report(queuefs.Problem{Path: rootName + "/" + path, Text: fmt.Sprintf(text, args...)})
-	}
-}
-
-// revive opens resourcesync anew if somebody has removed or replaced it.
-func (p *Publisher) revive() error {
-	changed, err := p.store.revive()
-	if err == nil && changed {
-		err = p.remember()
-	}
-	return err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"cutie/publisher"
+	"cutie/publisher/names"
 	"cutie/sitemap"
 )
 
@@ -120,7 +121,7 @@ func TestStateTellsHowFarPublishingIs(t *testing.T) {
 	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs", "idle")
 	q := s.queue("jobs")
 	s.submitN(q, 6)
-	at := func(queue string, set publisher.Set) publisher.SetState {
+	at := func(queue string, set names.Set) publisher.SetState {
 		for _, st := range s.pub.State() {
 			if st.Queue == queue && st.Set == set {
 				return st
@@ -129,27 +130,27 @@ func TestStateTellsHowFarPublishingIs(t *testing.T) {
 		t.Fatalf("no state of %s %s", queue, set)
 		return publisher.SetState{}
 	}
-	got := at("jobs", publisher.Pending)
-	if want := (publisher.SetState{Queue: "jobs", Set: publisher.Pending, Event: 6, Lag: got.Lag}); got != want || got.Lag <= 0 {
+	got := at("jobs", names.Pending)
+	if want := (publisher.SetState{Queue: "jobs", Set: names.Pending, Event: 6, Lag: got.Lag}); got != want || got.Lag <= 0 {
 		t.Errorf("before a tick: got %+v, want %+v", got, want)
 	}
 	must(t, s.pub.Flush())
-	got = at("jobs", publisher.Replica) // two entries an event
-	if want := (publisher.SetState{Queue: "jobs", Set: publisher.Replica, Event: 6, Read: 6, Open: 4, Lists: 2, Waiting: 2, Octets: got.Octets}); got != want || got.Octets <= 0 {
+	got = at("jobs", names.Replica) // two entries an event
+	if want := (publisher.SetState{Queue: "jobs", Set: names.Replica, Event: 6, Read: 6, Open: 4, Lists: 2, Waiting: 2, Octets: got.Octets}); got != want || got.Octets <= 0 {
 		t.Errorf("after a flush: got %+v, want %+v", got, want)
 	}
 	octets := got.Octets
 	s.settle()
-	got = at("jobs", publisher.Replica)
+	got = at("jobs", names.Replica)
 	packages := len(s.document(s.doc(q, "replica", "changedump.xml")).entries)
-	if want := (publisher.SetState{Queue: "jobs", Set: publisher.Replica, Event: 6, Read: 6, Open: 4, Lists: 2, Packages: packages, Octets: got.Octets}); got != want || packages == 0 || got.Octets <= octets {
+	if want := (publisher.SetState{Queue: "jobs", Set: names.Replica, Event: 6, Read: 6, Open: 4, Lists: 2, Packages: packages, Octets: got.Octets}); got != want || packages == 0 || got.Octets <= octets {
 		t.Errorf("after ticks: got %+v, want %+v", got, want)
 	}
-	if got, want := at("idle", publisher.Pending), (publisher.SetState{Queue: "idle", Set: publisher.Pending}); got != want {
+	if got, want := at("idle", names.Pending), (publisher.SetState{Queue: "idle", Set: names.Pending}); got != want {
 		t.Errorf("of an idle queue: got %+v, want %+v", got, want)
 	}
 	must(t, s.pub.Publish(context.Background()))
-	if got := at("jobs", publisher.Pending); got.Dumps != 1 || got.Err != nil {
+	if got := at("jobs", names.Pending); got.Dumps != 1 || got.Err != nil {
 		t.Errorf("after a publication: %+v", got)
 	}
 	if d := s.document(s.doc(q, "pending", "resourcedump.xml")); d.head.Capability != sitemap.ResourceDump {

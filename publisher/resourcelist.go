@@ -2,24 +2,25 @@ package publisher
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
+	"cutie/publisher/answer"
 	"cutie/publisher/compose"
+	"cutie/publisher/names"
+	"cutie/publisher/snapshot"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
 
-// A Resource List consists of members, one for each engine page, so that a list
-// of any length costs what changed since the last request.
+// A Resource List consists of members, one for each engine page: the cost of a list
+// of any length grows with the changes since the last request.
 
 // A listing is the part of a Resource List in one document: the engine pages
 // from lo up to hi. The first one also has queue-info.txt.
 type listing struct {
 	*set
-	lo, hi int
-	page   bool // it is one of several, named by an index
-
+	snapshot.Pages
+	page     bool           // it is one of several, named by an index
 	archives []sitemap.Link // to the archive, if there is one; pages have none
 }
 
@@ -27,54 +28,55 @@ type listing struct {
 // List.
 func (s *set) pagesOf() int {
 	const reserve = 1 // for queue-info.txt
-	n := min((s.p.MaxEntries-reserve)/(queuefs.PageJobs*s.kind.perJob()), int(s.limit())/(queuefs.PageJobs*s.bound))
+	n := min((s.p.MaxEntries-reserve)/(queuefs.PageJobs*s.kind.PerJob()), int(s.limit())/(queuefs.PageJobs*s.bound))
 	return max(1, n)
 }
 
 // limit returns how many bytes of entries a document may have.
-func (s *set) limit() int64 { return s.p.MaxBytes - 4096 - 2*int64(len(s.names.docs[Pending])) }
+func (s *set) limit() int64 { return s.p.MaxBytes - 4096 - 2*int64(len(s.refs.Docs[names.Pending])) }
 
 // fitsDocument reports whether one document may have n entries of jobs.
 func (s *set) fitsDocument(n int) bool {
-	if s.kind == Replica {
+	if s.kind == names.Replica {
 		n++ // queue-info.txt
 	}
-	return n <= s.p.MaxEntries && int64(n)*int64(s.bound) <= s.limit()*int64(s.kind.perJob())
+	return n <= s.p.MaxEntries && int64(n)*int64(s.bound) <= s.limit()*int64(s.kind.PerJob())
 }
 
 // resourceList returns resourcelist.xml: the list itself or, if it is too large
 // for a document, the index of its pages.
-func (s *set) resourceList() *resource {
+func (s *set) resourceList() *answer.Resource {
 	st := s.q.State()
-	if !s.fitsDocument(s.kind.size(int(st.Pending), int(st.Pending+st.Consumed+st.Deleted))) {
+	if !s.fitsDocument(s.kind.Size(int(st.Pending), int(st.Pending+st.Consumed+st.Deleted))) {
 		return s.resourceIndex()
 	}
-	l := listing{set: s, hi: s.q.Pages(), archives: s.archiveLink(resourceList)}
+	l := listing{set: s, Pages: s.between(0, s.q.Pages()), archives: s.archiveLink(names.ResourceList)}
+	l.Grow = true
 	r := l.resource()
-	r.compose = func(c compose.Coding) (*compose.Document, error) {
-		snap := l.snapshot()
-		if !s.fitsDocument(snap.entries) { // it has grown meanwhile
-			return s.resourceIndex().compose(c)
+	r.Compose = func(c compose.Coding) (*compose.Document, error) {
+		snap := l.Snapshot()
+		if !s.fitsDocument(snap.Entries) { // it has grown meanwhile
+			return s.resourceIndex().Compose(c)
 		}
 		return l.document(snap, c), nil
 	}
 	return r
 }
 
-// resourceIndex returns the index of the pages that have entries. It is as of
+// resourceIndex returns the index of the pages with entries. It is as of
 // one event, or has no entity tag.
-func (s *set) resourceIndex() *resource {
-	links := s.up(s.archiveLink(resourceList)...)
+func (s *set) resourceIndex() *answer.Resource {
+	links := s.up(s.archiveLink(names.ResourceList)...)
 	tag := func(at time.Time) string { return fmt.Sprintf("ri%d-%d", len(links), at.UnixMicro()) }
 	at := s.lastChange()
-	r := &resource{tag: tag(at), cache: cacheOpen}
+	r := &answer.Resource{Tag: tag(at)}
 	if len(links) == 1 {
-		r.modified = at // the link to the archive comes without an event
+		r.Modified = at // the link to the archive comes without an event
 	}
-	r.compose = func(c compose.Coding) (*compose.Document, error) {
+	r.Compose = func(c compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{}
 		var body []byte
-		for try := 0; try < steadyTries && d.Tag == ""; try++ {
+		for try := 0; try < snapshot.Tries && d.Tag == ""; try++ {
 			at := s.lastChange()
 			body = s.p.text(sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ResourceList, At: at, Links: links}, s.listPages)
 			if s.lastChange().Equal(at) {
@@ -99,7 +101,7 @@ func (s *set) listPages(yield func(sitemap.Entry) bool) {
 		if entries == 0 && l.info() == nil {
 			continue
 		}
-		if !yield(sitemap.Entry{Loc: s.uri(docName{kind: resourcePage, n: uint64(n)}), At: at, Length: -1}) {
+		if !yield(sitemap.Entry{Loc: s.uri(names.ResourcePage, uint64(n)), At: at, Length: -1}) {
 			return
 		}
 	}
@@ -112,25 +114,24 @@ func (s *set) listing(n uint64) (listing, bool) {
 	if pages := s.q.Pages(); n > 1 && lo >= uint64(pages) {
 		return listing{}, false
 	}
-	return listing{set: s, lo: int(lo), hi: int(lo) + s.pages, page: true}, true
+	return listing{set: s, Pages: s.between(int(lo), int(lo)+s.pages), page: true}, true
 }
 
-// latest returns the last event that touched the listing, its time, and how
-// many entries there are.
+// between returns the engine pages from lo up to hi.
+func (s *set) between(lo, hi int) snapshot.Pages {
+	return snapshot.Pages{Queue: s.q, Set: s.kind, Lo: lo, Hi: hi, Render: s.renderer, Cache: s.p.cache, Key: s.path}
+}
+
+// latest returns the last event in the listing, its time or that of the creation of
+// the queue, and the number of entries.
 func (l *listing) latest() (version queuefs.Seq, at time.Time, entries int) {
-	for p := l.lo; p < l.hi; p++ {
-		v, t, pending, total := l.q.PageVersion(p)
-		if v > version {
-			version, at = v, t
-		}
-		entries += l.kind.size(pending, total)
-	}
+	version, at, entries = l.Latest()
 	return version, l.orCreated(at), entries
 }
 
 // info returns the facts of queue-info.txt if the listing has it.
 func (l *listing) info() *queuefs.Facts {
-	if l.kind != Replica || l.lo > 0 {
+	if l.kind != names.Replica || l.Lo > 0 {
 		return nil
 	}
 	_, facts := l.q.InfoFile()
@@ -139,7 +140,7 @@ func (l *listing) info() *queuefs.Facts {
 
 // tag returns the entity tag of the listing at a version.
 func (l *listing) tag(version queuefs.Seq, info *queuefs.Facts) string {
-	t := fmt.Sprintf("l%d-%d", l.lo, version)
+	t := fmt.Sprintf("l%d-%d", l.Lo, version)
 	if l.page {
 		t += "p"
 	}
@@ -153,170 +154,39 @@ func (l *listing) tag(version queuefs.Seq, info *queuefs.Facts) string {
 }
 
 // resource returns the listing as a document.
-func (l listing) resource() *resource {
+func (l listing) resource() *answer.Resource {
 	info := l.info()
 	version, at, _ := l.latest()
-	r := &resource{tag: l.tag(version, info), cache: cacheOpen}
+	r := &answer.Resource{Tag: l.tag(version, info)}
 	if info == nil && len(l.archives) == 0 {
-		r.modified = at // queue-info.txt may get any time, the link comes without an event
+		r.Modified = at // queue-info.txt may get any time, the link comes without an event
 	}
-	r.compose = func(c compose.Coding) (*compose.Document, error) { return l.document(l.snapshot(), c), nil }
+	r.Compose = func(c compose.Coding) (*compose.Document, error) { return l.document(l.Snapshot(), c), nil }
 	return r
 }
 
-// document composes what a snapshot shows.
-func (l *listing) document(s snapshot, c compose.Coding) *compose.Document {
+// document composes a snapshot.
+func (l *listing) document(s snapshot.Snapshot, c compose.Coding) *compose.Document {
 	links := l.up()
 	if l.page {
-		links = l.up(sitemap.Link{Rel: sitemap.RelIndex, Href: l.uri(docName{kind: resourceList})})
+		links = l.up(sitemap.Link{Rel: sitemap.RelIndex, Href: l.uri(names.ResourceList)})
 	}
-	d := &compose.Document{}
-	top := l.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: s.at, Links: append(links, l.archives...)})
+	d, at := &compose.Document{}, l.orCreated(s.At)
+	top := l.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: at, Links: append(links, l.archives...)})
 	info := l.info()
 	if info != nil {
 		r := l.renderer()
-		top = r.info(top, info)
+		top = r.AppendInfo(top, info)
 	} else if len(l.archives) == 0 {
-		d.Modified = s.at
+		d.Modified = at
 	}
-	if s.steady {
-		d.Tag = l.tag(s.version, info)
+	if s.Steady {
+		d.Tag = l.tag(s.Version, info)
 	}
 	b := d.Build(c)
 	b.Text(top)
-	for _, m := range s.members {
-		if m.Member != nil {
-			b.Member(m.Member)
-		}
-	}
+	b.Members(s.Members)
 	b.Text(sitemap.AppendFoot(nil, sitemap.URLSet))
 	b.End()
 	return d
-}
-
-// A snapshot is what a listing shows.
-//
-// A document must show one instant. Its members are read one after the other
-// while events go on; then the versions of all pages are compared with theirs,
-// and changed pages are read again. If none has changed, all members held
-// together at the instant when the comparison began, because versions only
-// grow: the newest of them is the version of the document. Pages are compressed
-// before that loop or after it, never in it. Where events come so fast that no
-// comparison succeeds, the document has no entity tag, and its at is the time
-// of the last event before the first reading: replaying the changes since at
-// leads to the true state, as Z39.99-2017, 10.1 asks.
-type snapshot struct {
-	members []*member
-	entries int
-	version queuefs.Seq // last event in it; 0 for none
-	at      time.Time   // all events up to then are in it
-	steady  bool        // all members are of one instant
-}
-
-// steadyTries is how often versions are compared. Measured with writers that
-// never rest, two to five documents in a hundred stay without entity tag.
-const steadyTries = 20
-
-// A reading is an engine page at one instant.
-type reading struct {
-	entries []queuefs.Entry
-	version queuefs.Seq
-	at      time.Time
-}
-
-func (l *listing) snapshot() (s snapshot) {
-	_, s.at, _ = l.latest() // before anything is read
-	defer l.p.cache.turn()()
-
-	moved := make(map[int]reading) // read, but not yet made a member
-	s.members = make([]*member, l.hi-l.lo)
-	for i := range s.members {
-		s.members[i] = l.member(i, moved)
-	}
-	for range steadyTries {
-		if s.steady = !l.compare(&s, moved); s.steady {
-			break
-		}
-	}
-	for i, r := range moved {
-		s.members[i] = l.pack(i, r)
-	}
-	var newest *member
-	for _, m := range s.members {
-		s.entries += m.entries
-		if newest == nil || m.version > newest.version {
-			newest = m
-		}
-	}
-	if s.steady && newest != nil && newest.version > 0 {
-		s.version, s.at = newest.version, newest.at
-	}
-	return s
-}
-
-// member returns page i of the listing from the cache, or makes it. A changed
-// page is likely to change again, so it is only read, into moved.
-func (l *listing) member(i int, moved map[int]reading) *member {
-	version, at, pending, total := l.q.PageVersion(l.lo + i)
-	if l.kind.size(pending, total) == 0 {
-		return &member{version: version, at: at}
-	}
-	m, ok := l.p.cache.Get(l.key(i))
-	switch {
-	case !ok:
-		m = l.pack(i, l.read(i))
-	case m.version != version:
-		moved[i] = l.read(i)
-	}
-	return m
-}
-
-// compare reads changed pages again, and reports whether there were any.
-func (l *listing) compare(s *snapshot, moved map[int]reading) bool {
-	for pages := l.q.Pages(); !l.page && l.hi < pages; l.hi++ {
-		s.members = append(s.members, &member{})
-	}
-	again := false
-	for i, m := range s.members {
-		have := m.version
-		if r, ok := moved[i]; ok {
-			have = r.version
-		}
-		if version, _, _, _ := l.q.PageVersion(l.lo + i); version != have {
-			moved[i] = l.read(i)
-			again = true
-		}
-	}
-	return again
-}
-
-func (l *listing) key(i int) memberKey {
-	return memberKey{queue: l.q.ID(), set: l.kind, from: int64(l.lo + i)}
-}
-
-func (l *listing) read(i int) (r reading) {
-	r.entries, r.version, r.at = l.q.Page(l.lo+i, nil)
-	return r
-}
-
-var textBuffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// pack makes a member of a reading and keeps it in the cache.
-func (l *listing) pack(i int, r reading) *member {
-	buf := textBuffers.Get().(*[]byte)
-	defer textBuffers.Put(buf)
-	render := l.renderer()
-	m := &member{version: r.version, at: r.at}
-	text := (*buf)[:0]
-	for j := range r.entries {
-		var n int
-		text, n = render.listed(text, l.kind, &r.entries[j])
-		m.entries += n
-	}
-	*buf = text
-	if len(text) > 0 {
-		m.Member = compose.NewMember(text)
-		l.p.cache.Put(l.key(i), m)
-	}
-	return m
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cutie/publisher"
+	"cutie/publisher/names"
 	"cutie/queuefs"
 )
 
@@ -81,7 +82,7 @@ func TestEachSetWaitsForRoomByItself(t *testing.T) {
 // some.
 func TestListsThatWaitForRoomAreNotKept(t *testing.T) {
 	room := int64(1000)
-	s := newSource(t, publisher.Options{MaxEntries: 6, KeepOctets: 1, HasSpace: func(octets int64) bool { return octets <= room }}, "jobs")
+	s := newSource(t, publisher.Options{MaxEntries: 6, Retention: publisher.Retention{KeepOctets: 1}, HasSpace: func(octets int64) bool { return octets <= room }}, "jobs")
 	q := s.queue("jobs")
 	for range 5 {
 		s.submitN(q, 6)
@@ -145,7 +146,7 @@ func TestPublishGoesOnWithoutTheSetsThatWait(t *testing.T) {
 // A Resource Dump that is to be replaced and cannot be does not keep the lists
 // since, which wait for room themselves.
 func TestADumpThatIsNotReplacedKeepsNoLists(t *testing.T) {
-	for _, o := range []publisher.Options{{Keep: 2 * time.Hour}, {KeepOctets: 1}} {
+	for _, o := range []publisher.Options{{Retention: publisher.Retention{Keep: 2 * time.Hour}}, {Retention: publisher.Retention{KeepOctets: 1}}} {
 		room, now := int64(1<<30), time.Now()
 		o.MaxEntries, o.DumpPeriod = 6, time.Hour
 		o.Now = func() time.Time { now = now.Add(time.Millisecond); return now }
@@ -233,7 +234,7 @@ func TestAResourceDumpWaitsForNoLists(t *testing.T) {
 	}
 	for _, st := range s.pub.State() {
 		dumps := 0
-		if st.Set == publisher.Pending { // nothing large is pending
+		if st.Set == names.Pending { // nothing large is pending
 			dumps = 1
 		}
 		if st.Dumps != dumps || !errors.Is(st.Err, syscall.ENOSPC) {
@@ -265,7 +266,7 @@ func TestWhatIsNotMadeKeepsNothingElse(t *testing.T) {
 		t.Errorf("what is to be published of the pending set fails: %v", err)
 	}
 	for _, st := range s.pub.State() {
-		want := st.Set == publisher.Replica
+		want := st.Set == names.Replica
 		if (st.Packages > 0) != want || (st.Dumps > 0) != want || (st.Err == nil) != want {
 			t.Errorf("%v: %d packages, %d Resource Dumps, %v", st.Set, st.Packages, st.Dumps, st.Err)
 		}
@@ -352,7 +353,7 @@ func TestTwoThatFailLateLeaveTimeForAThird(t *testing.T) {
 
 // What cannot be let go of in one set keeps nothing else from being published now.
 func TestPublishGoesOnWithoutTheSetsThatCannotBeShortened(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6, KeepOctets: 1}, "bad", "good")
+	s := newSource(t, publisher.Options{MaxEntries: 6, Retention: publisher.Retention{KeepOctets: 1}}, "bad", "good")
 	must(t, s.pub.Close())
 	failing := false
 	s.opts.Fault = func(step string, do func() error) error {

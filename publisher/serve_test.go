@@ -398,7 +398,7 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "jobs")
 	for _, o := range []publisher.Options{
 		{MaxEntries: 1}, {MaxEntries: 50_001}, {MaxEntries: -1}, {MaxBytes: 1000}, {MaxBytes: 50_000_001}, {MaxBytes: -1},
-		{MaxPackage: -1}, {Period: -time.Second}, {Current: -1}, {Keep: -1}, {KeepOctets: -1}, {DumpPeriod: -1}, {Dialect: sitemap.Jan2013},
+		{MaxPackage: -1}, {Period: -time.Second}, {Retention: publisher.Retention{Current: -1}}, {Retention: publisher.Retention{Keep: -1}}, {Retention: publisher.Retention{KeepOctets: -1}}, {DumpPeriod: -1}, {Dialect: sitemap.Jan2013},
 	} {
 		o.BaseURI = base
 		if p, err := publisher.New(s.svc, o); err == nil {

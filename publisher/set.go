@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"cutie/publisher/compose"
+	"cutie/publisher/entries"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
@@ -19,74 +22,56 @@ import (
 // Resource Dumps, and how far it has read the events.
 type set struct {
 	subject
-	kind    Set
+	kind    names.Set
+	path    string       // below resourcesync
 	pages   int          // engine pages in a page of the Resource List
-	bound   int          // most bytes that a job adds to a Resource List
+	bound   int          // most bytes of a job in a Resource List
 	catchUp func() error // reads all committed events into both sets
 
-	mu       sync.Mutex
-	mark     mark  // the entries of the open list stand in its file up to mark.length
-	lists    spans // closed Change Lists
-	packages spans // of the Change Dump
-	dumps    []*edition
-	made     progress
-	render   renderer
+	mu sync.Mutex
+	store.Inventory
+	at     store.OpenList // the entries stand in its file up to at.Length
+	made   progress
+	render entries.Renderer
 }
 
-func newSet(of subject, kind Set, catchUp func() error) *set {
-	s := &set{subject: of, kind: kind, catchUp: catchUp}
-	s.render = s.renderer()
-	s.bound = s.render.bound(kind)
+func newSet(of subject, kind names.Set, catchUp func() error) *set {
+	s := &set{subject: of, kind: kind, path: of.q.ID() + "/" + kind.String(), catchUp: catchUp, render: of.renderer()}
+	s.bound = s.render.Bound(kind)
 	s.pages = s.pagesOf()
-	s.reset(mark{})
+	s.reset(store.OpenList{})
 	return s
 }
 
 // reset makes the set one without lists.
-func (s *set) reset(m mark) {
-	s.mark, s.lists, s.packages, s.dumps = m, spans{file: "lists"}, spans{file: "packages"}, nil
-	s.made = progress{packed: m.seq, life: s.made.life + 1}
+func (s *set) reset(at store.OpenList) {
+	s.at, s.Inventory = at, store.NewInventory(s.p.stamp())
+	s.made = progress{packed: at.Read, life: s.made.life + 1}
 }
 
-// uri returns the reference of a document of the set.
-func (s *set) uri(d docName) string { return s.names.docs[s.kind] + d.String() }
+// uri returns the reference of a document of the set; see [names.Kind.Of].
+func (s *set) uri(k names.Kind, numbers ...uint64) string {
+	return s.refs.Doc(s.kind, k.Of(numbers...))
+}
 
 // up returns the links of all documents of the set: the one to its Capability
 // List, and more.
 func (s *set) up(more ...sitemap.Link) []sitemap.Link {
-	return append([]sitemap.Link{{Rel: sitemap.RelUp, Href: s.uri(docName{kind: capabilityList})}}, more...)
+	return append([]sitemap.Link{{Rel: sitemap.RelUp, Href: s.uri(names.CapabilityList)}}, more...)
 }
-
-// path returns the path of the set below resourcesync.
-func (s *set) path() string { return s.q.ID() + "/" + s.kind.String() }
 
 // seq returns the last event read.
 func (s *set) seq() queuefs.Seq {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mark.seq
+	return s.at.Read
 }
 
 // dir opens the directory of the set.
-func (s *set) dir() (*durable.Dir, error) { return s.openDir((*durable.Dir).Sub) }
+func (s *set) dir() (*durable.Dir, error) { return s.p.store.Dir(s.q.ID(), s.kind.String()) }
 
 // makeDir opens the directory of the set, and makes it if it is absent.
-func (s *set) makeDir() (*durable.Dir, error) {
-	d, err := s.dir()
-	if errors.Is(err, fs.ErrNotExist) {
-		return s.openDir((*durable.Dir).MakeSub)
-	}
-	return d, err
-}
-
-func (s *set) openDir(sub func(*durable.Dir, string) (*durable.Dir, error)) (*durable.Dir, error) {
-	q, err := sub(s.p.store.root(), s.q.ID())
-	if err != nil {
-		return nil, err
-	}
-	defer q.Close()
-	return sub(q, s.kind.String())
-}
+func (s *set) makeDir() (*durable.Dir, error) { return s.p.store.MakeDir(s.q.ID(), s.kind.String()) }
 
 // open opens a file in the directory of the set for reading.
 func (s *set) open(name string) (*os.File, error) {
@@ -104,53 +89,45 @@ func (s *set) opener(name string) compose.Opener {
 
 // restore brings the lists to where they stood: after the last closed list, or
 // within the open one where the cursor says.
-func (s *set) restore(m *mark) error {
+func (s *set) restore(at *store.OpenList) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mark = beginning(s.q.State().Before, s.created())
+	s.at = store.NewOpenList(s.q.State().Before, s.created())
 
 	d, err := s.dir()
-	if err == nil {
+	switch {
+	case err == nil:
 		defer d.Close()
-		err = errors.Join(s.lists.read(d, s.p.stamp()), s.packages.read(d, s.p.stamp()))
-		if last := max(s.lists.last(), s.packages.last()); err == nil && last > s.q.Seq() {
-			err = damage{fmt.Errorf("lists reach to event %d, the queue to %d", last, s.q.Seq())}
-		}
-	} else if errors.Is(err, fs.ErrNotExist) {
+		err = s.Read(d, s.q.Seq(), func(file, text string, args ...any) { s.p.report(s.path+"/"+file, text, args...) })
+		s.made.unswept = true
+	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}
 	if err != nil {
 		return s.mend(err)
 	}
-	if d != nil {
-		if s.dumps, err = s.readDumps(d); err != nil {
-			return s.mend(err)
-		}
-		s.made.unswept = true
+	s.made.packed = s.Packages.Last().Last
+	if last := s.Lists.Last(); last.Last > 0 {
+		s.at = store.NewOpenList(last.Last, last.Until)
 	}
-	s.made.packed = s.packages.last()
-	if n := len(s.lists.all); n > 0 {
-		last := s.lists.all[n-1]
-		s.mark = beginning(last.last, last.until)
-	}
-	if m == nil || m.first < s.mark.first || m.from.Before(s.mark.from) {
+	if at == nil || at.First < s.at.First || at.From.Before(s.at.From) {
 		return nil // the cursor speaks of a list closed since, or of a former queue of the name
 	}
-	if m.seq > s.q.Seq() {
-		return s.restart(damage{fmt.Errorf("cursor is at event %d, the queue at %d", m.seq, s.q.Seq())})
+	if at.Read > s.q.Seq() {
+		return s.restart(store.Damaged("cursor is at event %d, the queue at %d", at.Read, s.q.Seq()))
 	}
-	if m.entries > 0 {
-		if err := s.check(d, m); err != nil {
+	if at.Entries > 0 {
+		if err := s.check(d, at); err != nil {
 			return s.mend(err)
 		}
 	}
-	s.mark = *m
+	s.at = *at
 	return nil
 }
 
-// check reports whether the file of an open list has what the cursor says.
-func (s *set) check(d *durable.Dir, m *mark) error {
-	name := entriesFile(m.first)
+// check compares the end of the file of an open list with the cursor.
+func (s *set) check(d *durable.Dir, at *store.OpenList) error {
+	name := names.EntriesFile(at.First)
 	if d == nil {
 		return fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
@@ -161,21 +138,21 @@ func (s *set) check(d *durable.Dir, m *mark) error {
 	defer file.Close()
 	const end = "</url>\n"
 	var got [len(end)]byte
-	if _, err := file.ReadAt(got[:], m.length-int64(len(end))); err != nil && err != io.EOF {
+	if _, err := file.ReadAt(got[:], at.Length-int64(len(end))); err != nil && err != io.EOF {
 		return err
 	}
 	if string(got[:]) != end {
-		return damage{fmt.Errorf("%s: no entry ends at octet %d", name, m.length)}
+		return store.Damaged("%s: no entry ends at octet %d", name, at.Length)
 	}
 	return nil
 }
 
-// mend begins the set anew if the error says that its files are unusable, and
-// returns every other error. All in resourcesync is derived, so a queue goes on
-// whatever becomes of it; an error of storage is returned instead, the engine
-// keeps its events, and the same is tried again. s.mu is held.
+// mend begins the set anew if its files are unusable, and returns every other
+// error. All in resourcesync is derived, so the queue goes on without it. After an
+// error of storage the engine keeps its events, and the same is tried again. s.mu
+// is held.
 func (s *set) mend(err error) error {
-	if err == nil || !unusable(err) {
+	if err == nil || !store.Unusable(err) {
 		return err
 	}
 	return s.restart(err)
@@ -184,44 +161,19 @@ func (s *set) mend(err error) error {
 // restart sets all files aside and begins a list after the last event. s.mu is
 // held.
 func (s *set) restart(cause error) error {
-	aside := ""
-	err := s.p.revive()
-	if err == nil {
-		aside, err = s.setAside()
-	}
+	aside, err := s.p.store.SetAside(s.q.ID(), s.kind.String())
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	s.p.report(s.path(), "%v; moved to %s, a new Change List begins", cause, aside)
-	s.reset(s.markNow())
+	s.p.report(s.path, "%v; moved to %s, a new Change List begins", cause, aside)
+	s.reset(s.listNow())
 	return nil
-}
-
-// setAside moves the directory of the set, or what stands in its place, and
-// returns where to.
-func (s *set) setAside() (string, error) {
-	root := s.p.store.root()
-	q, err := root.Sub(s.q.ID())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "nowhere", nil
-	case err != nil && unusable(err):
-		return setAside(root, s.q.ID())
-	case err != nil:
-		return "", err
-	}
-	defer q.Close()
-	aside, err := setAside(q, s.kind.String())
-	if errors.Is(err, fs.ErrNotExist) {
-		return "nowhere", nil
-	}
-	return s.q.ID() + "/" + aside, err
 }
 
 // SetState is how far the publishing of a set is.
 type SetState struct {
 	Queue    string
-	Set      Set
+	Set      names.Set
 	Event    queuefs.Seq   // last event of the queue
 	Read     queuefs.Seq   // last event in the lists; a request brings them up to date
 	Lag      time.Duration // between these two; 0 if they are one
@@ -234,8 +186,8 @@ type SetState struct {
 	Err      error         // why the last package or dump was not made; nil if it was
 }
 
-// State returns the state of all sets, sorted by queue. A queue whose lists
-// cannot be opened is left out; the next Tick says why.
+// State returns the state of all sets, sorted by queue. A queue with
+// unusable lists is left out; the next Tick says why.
 func (p *Publisher) State() []SetState {
 	var all []SetState
 	for _, q := range p.svc.queues() {
@@ -252,11 +204,11 @@ func (p *Publisher) State() []SetState {
 func (s *set) state(now *queuefs.QueueState) SetState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := SetState{Queue: s.q.ID(), Set: s.kind, Event: now.Seq, Read: min(s.mark.seq, now.Seq),
-		Open: s.mark.entries, Lists: len(s.lists.all), Waiting: len(s.unpacked()), Packages: len(s.packages.all), Dumps: len(s.dumps),
-		Octets: s.octets() + s.mark.length, Err: s.made.failure()}
+	st := SetState{Queue: s.q.ID(), Set: s.kind, Event: now.Seq, Read: min(s.at.Read, now.Seq),
+		Open: s.at.Entries, Lists: len(s.Lists.All), Waiting: len(s.unpacked()), Packages: len(s.Packages.All), Dumps: len(s.Dumps),
+		Octets: s.Octets() + s.at.Length, Err: s.made.failure()}
 	if st.Read < st.Event {
-		st.Lag = max(0, now.LastEvent.Sub(s.mark.at))
+		st.Lag = max(0, now.LastEvent.Sub(s.at.Until))
 	}
 	return st
 }

@@ -1,26 +1,16 @@
 package publisher
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 	"time"
 
+	"cutie/publisher/store"
 	"cutie/queuefs/anvl"
-	"cutie/queuefs/durable"
 	"cutie/sitemap"
 )
-
-// settingsFile has, in ANVL, the settings of documents and of retention. A
-// command that opens the home without options goes on with these: with another
-// base URI or version all lists would begin anew, and with another retention
-// some would go.
-const settingsFile = "cutie-source.txt"
-
-const settingsTitle = "settings"
 
 // Published returns the settings a home was last published with; the caller adds
 // Now and Report. If their file is damaged or absent, base URI and version come
@@ -35,64 +25,25 @@ func Published(home string) (Options, error) {
 	return o, nil
 }
 
-func readPublished(home string) (Options, error) {
-	d, err := durable.OpenDir(home, nil)
-	if err != nil {
-		return Options{}, err
-	}
-	defer d.Close()
-	root, err := d.Sub(rootName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Options{}, nil
-	}
-	if err != nil {
-		return Options{}, err
-	}
-	defer root.Close()
-	text, err := sealed(root, settingsFile, settingsTitle).Read()
-	if err == nil {
-		var o Options
-		if o, err = parseSettings(text); err == nil {
-			return o, nil
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return cursorSettings(root)
-	}
-	err = fmt.Errorf("%s/%s: %w", rootName, settingsFile, err)
-	o, cursorErr := cursorSettings(root)
-	if cursorErr != nil || o.BaseURI == "" {
-		return Options{}, errors.Join(err, cursorErr)
-	}
-	return o, nil
-}
-
-// cursorSettings returns base URI and version from the first line of the cursor;
-// nothing if there is no cursor.
-func cursorSettings(root *durable.Dir) (o Options, err error) {
-	data, err := sealed(root, cursorFile, cursorTitle).Read()
-	if errors.Is(err, fs.ErrNotExist) {
-		return o, nil
-	}
-	if err != nil {
-		return o, err
-	}
-	first, _, _ := strings.Cut(string(data), "\n")
-	stamp, ok := strings.CutPrefix(first, strings.TrimSuffix(header(cursorTitle, ""), "\n"))
-	if ok {
+func readPublished(home string) (o Options, err error) {
+	err = store.Settings(home, func(text []byte) (err error) {
+		o, err = parseSettings(text)
+		return err
+	}, func(stamp string) (err error) {
 		var version string
-		if o.BaseURI, version, ok = strings.Cut(stamp, " "); ok {
+		var older bool
+		if o.BaseURI, version, older = strings.Cut(stamp, " "); older {
 			o.Dialect, err = sitemap.ParseDialect(version)
 		}
-		ok = err == nil && o.BaseURI != ""
-	}
-	if !ok {
-		return Options{}, fmt.Errorf("%s/%s: line 1 is %.200q", rootName, cursorFile, first)
-	}
-	return o, nil
+		return err
+	})
+	return o, err
 }
 
-// settings are the elements of the file. A zero value is left out.
+// settings are the elements of a file in ANVL with the settings of documents and
+// of retention. A command that opens the home without options goes on with these:
+// with another base URI or version all lists would begin anew, and with another
+// retention some would go. A zero value is left out.
 var settings = []struct {
 	name  string
 	field func(*Options) any
@@ -156,7 +107,7 @@ func setOption(field any, value string) (err error) {
 	return err
 }
 
-// parseSettings reads what appendSettings prints. Unknown elements are of a later
+// parseSettings reads the output of appendSettings. Unknown elements are of a later
 // version, and skipped.
 func parseSettings(text []byte) (o Options, err error) {
 	r, err := anvl.ParseRecord(text)
@@ -180,28 +131,4 @@ func parseSettings(text []byte) (o Options, err error) {
 		return Options{}, err
 	}
 	return o, nil
-}
-
-// remember writes the settings before anything is published with them, unless
-// the file has them. A damaged file is set aside.
-func (p *Publisher) remember() error {
-	root := p.store.root()
-	o := p.Options
-	o.BaseURI = string(p.site)
-	text := appendSettings(nil, &o)
-	have, err := sealed(root, settingsFile, settingsTitle).Read()
-	if err == nil {
-		if bytes.Equal(have, text) {
-			return nil
-		}
-		_, err = parseSettings(have)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		aside, asideErr := setAside(root, settingsFile)
-		if asideErr != nil {
-			return errors.Join(err, asideErr)
-		}
-		p.report(settingsFile, "%v; moved to %s, the settings of now are in its place", err, aside)
-	}
-	return sealed(root, settingsFile, settingsTitle).Write(text)
 }

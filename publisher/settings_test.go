@@ -19,8 +19,7 @@ import (
 const settingsFile = "resourcesync/cutie-source.txt"
 
 func TestPublishedTellsTheSettings(t *testing.T) {
-	want := publisher.Options{BaseURI: base, MaxEntries: 9, MaxBytes: 100_000, MaxPackage: 1 << 40, Current: time.Hour,
-		Keep: 90 * time.Minute, KeepOctets: 5, DumpPeriod: time.Second, Mirrors: []string{"https://a.test/x%20y/", "http://b.test"},
+	want := publisher.Options{BaseURI: base, MaxEntries: 9, MaxBytes: 100_000, MaxPackage: 1 << 40, Retention: publisher.Retention{Current: time.Hour, Keep: 90 * time.Minute, KeepOctets: 5}, DumpPeriod: time.Second, Mirrors: []string{"https://a.test/x%20y/", "http://b.test"},
 		Via: "https://first.test/", Dialect: sitemap.V09, Period: 24 * time.Hour}
 	s := newSource(t, want, "jobs")
 	got, err := publisher.Published(s.dir)

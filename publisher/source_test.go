@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"cutie/cmd/cutie/dashboard"
 	"cutie/publisher"
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -83,6 +85,7 @@ func (s *source) open() {
 func (s *source) openPublisher() {
 	s.Helper()
 	s.opts.Report = func(p queuefs.Problem) { s.problems = append(s.problems, p.String()) }
+	s.opts.Page = dashboard.About
 	pub, err := publisher.New(s.svc, s.opts)
 	must(s, err)
 	s.pub = pub
@@ -282,7 +285,7 @@ func (s *source) body(url string) []byte {
 
 // doc returns the URL of a document.
 func (s *source) doc(q *queuefs.Queue, set, name string) string {
-	return strings.TrimSuffix(s.pub.CapabilityList(q.ID(), map[string]publisher.Set{"pending": publisher.Pending, "replica": publisher.Replica}[set]), "capabilitylist.xml") + name
+	return strings.TrimSuffix(s.pub.CapabilityList(q.ID(), map[string]names.Set{"pending": names.Pending, "replica": names.Replica}[set]), "capabilitylist.xml") + name
 }
 
 // A document is one that was read and found right.

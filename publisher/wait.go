@@ -14,7 +14,7 @@ import (
 // lines of its manifests and its job files take at most.
 const pieces = 3
 
-// A spaceError says that the disk has no free space for a package.
+// A spaceError is a disk without free space for a package.
 type spaceError struct{ octets int64 }
 
 func (e *spaceError) Error() string {
@@ -24,8 +24,8 @@ func (e *spaceError) Unwrap() error { return syscall.ENOSPC }
 
 func (p *Publisher) hasSpace(octets int64) bool { return p.HasSpace == nil || p.HasSpace(octets) }
 
-// needSpace returns a spaceError if the disk cannot spare so many bytes, beside those
-// the task has taken.
+// needSpace returns a spaceError if the disk cannot spare so many bytes, beside the
+// bytes of the task so far.
 func (t *task) needSpace(octets, taken int64) error {
 	if t.p.hasSpace(octets) {
 		return nil
@@ -52,7 +52,7 @@ const (
 // hopeless is after how many failures culling and retention go on.
 const hopeless = 3
 
-// fails records an attempt that failed at an instant.
+// fails records a failed attempt.
 func (w *wait) fails(err error, now time.Time) {
 	w.octets, w.err = 0, err
 	if none := (*spaceError)(nil); errors.As(err, &none) {
@@ -70,7 +70,7 @@ func (w *wait) pauses(now time.Time) bool {
 	return now.Before(w.again) && w.again.Sub(now) <= lastPause // else the clock was set back
 }
 
-// made records success, or an error because of which it is passed over.
+// made records success, or the reason to pass it over.
 func (w *wait) made(passed error) { *w = wait{passed: passed} }
 
 // maxWaiting is how many errors of waits are returned.

@@ -15,6 +15,8 @@ import (
 
 	"cutie/publisher/compose"
 	"cutie/publisher/dump"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 )
 
@@ -40,15 +42,15 @@ func (w *work) drop() {
 // Resource Dump. It goes on from Tick to Tick.
 type task struct {
 	*set
-	list span  // zero for a Resource Dump
-	life int   // of the set when the task began
-	wait *wait // for the case that it fails; mu is held
+	list store.Span // zero for a Resource Dump
+	life int        // of the set when the task began
+	wait *wait      // after a failure; mu is held
 	next func() (struct{}, bool)
 	stop func()
 	err  error // why it ended early
 }
 
-// progress is what has been made of a set, and is to be made.
+// progress is the work done on a set, and still to be done.
 type progress struct {
 	packed  queuefs.Seq // packages were made, or cannot be, up to this event
 	lists   wait        // of the packages of a list
@@ -95,7 +97,7 @@ func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*wait) erro
 	}
 }
 
-// nextTask returns a task that can be done now, nil if there is none.
+// nextTask returns the next task, nil if there is none now.
 func (p *Publisher) nextTask(now bool, waits []*wait) *task {
 	for _, s := range p.sets() {
 		if t := s.nextTask(now, waits); t != nil {
@@ -132,12 +134,12 @@ func (s *set) nextTask(now bool, waits []*wait) *task {
 
 // unpacked returns the closed lists without packages, or not all of theirs. mu
 // is held.
-func (s *set) unpacked() []span {
-	i := len(s.lists.all)
-	for i > 0 && s.lists.all[i-1].last > s.made.packed {
+func (s *set) unpacked() []store.Span {
+	i := len(s.Lists.All)
+	for i > 0 && s.Lists.All[i-1].Last > s.made.packed {
 		i--
 	}
-	return s.lists.all[i:]
+	return s.Lists.All[i:]
 }
 
 // needs returns since when changes are in closed lists without packages, zero
@@ -146,7 +148,7 @@ func (s *set) needs() (since time.Time, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if lists := s.unpacked(); len(lists) > 0 && s.made.lists.octets == 0 {
-		since = lists[0].from
+		since = lists[0].From
 	}
 	return since, s.made.dumping
 }
@@ -161,7 +163,7 @@ func (t *task) stale() bool {
 // packList makes everything of a closed list. It calls pause often, and ends
 // when that returns false.
 func (t *task) packList(pause func() bool) error {
-	if err := t.needSpace(pieces*t.list.length, 0); err != nil {
+	if err := t.needSpace(pieces*t.list.Length, 0); err != nil {
 		return err
 	}
 	if err := t.compress(pause); err != nil {
@@ -171,7 +173,7 @@ func (t *task) packList(pause func() bool) error {
 }
 
 // compress makes the file with the entries in gzip, unless it is there. Its
-// members are those served while the list was open.
+// members are the ones of the open list.
 func (t *task) compress(pause func() bool) error {
 	if _, _, err := t.compressed(t.list); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -181,36 +183,36 @@ func (t *task) compress(pause func() bool) error {
 		return err
 	}
 	defer dir.Close()
-	entries, err := dir.Open(entriesFile(t.list.first))
+	file, err := dir.Open(names.EntriesFile(t.list.First))
 	if err != nil {
 		return err
 	}
-	defer entries.Close()
-	out, err := t.p.store.stage()
+	defer file.Close()
+	out, err := t.p.store.Temp()
 	if err != nil {
 		return err
 	}
-	defer out.discard()
+	defer out.Discard()
 	w, err := compose.NewFileWriter(out)
 	if err != nil {
 		return err
 	}
-	for k := (memberKey{queue: t.q.ID(), set: t.kind, list: uint64(t.list.first)}); k.from < t.list.length; {
+	for k := t.key(t.list); k.From < t.list.Length; {
 		m, ok := t.p.cache.Get(k)
 		if !ok {
-			m, _, err = press(k.from, t.list.length, entries)
+			m, _, err = compose.Block(k.From, t.list.Length, file)
 			if err == io.EOF {
-				err = damage{fmt.Errorf("%s is shorter than %d octets", entries.Name(), t.list.length)}
+				err = store.Damaged("%s is shorter than %d octets", file.Name(), t.list.Length)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		if err := w.Add(m.Member); err != nil {
+		if err := w.Add(m); err != nil {
 			return err
 		}
 		t.p.cache.Drop(k) // the file will be served
-		k.from += m.Len
+		k.From += m.Len
 		if !pause() {
 			return dump.ErrStopped
 		}
@@ -218,13 +220,12 @@ func (t *task) compress(pause func() bool) error {
 	if err := w.End(); err != nil {
 		return err
 	}
-	return out.commit(dir, gzipFile(t.list.first))
+	return out.Commit(dir, names.GzipFile(t.list.First))
 }
 
-// done records what became of a task that has ended, and reports whether the
-// next one of its kind may begin at once. If no package of a list can be made,
-// the list is passed over until the next start; if the list itself is unusable,
-// the set begins anew.
+// done records the end of a task, and reports whether the next one of its kind may
+// begin at once. If no package of a list can be made, the list is passed over until
+// the next start; if the list itself is unusable, the set begins anew.
 func (t *task) done() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -248,7 +249,7 @@ func (t *task) done() bool {
 // outcome returns why the task is passed over for good, or failed for now. mu is
 // held.
 func (t *task) outcome() (passed, err error) {
-	isDump := t.list.first == 0
+	isDump := t.list.First == 0
 	if isDump {
 		t.made.dumping, t.made.unswept = false, t.made.unswept || t.err != nil
 	}
@@ -258,24 +259,24 @@ func (t *task) outcome() (passed, err error) {
 	case errors.As(t.err, &e) && t.culled(e.Loc), isDump && errors.Is(t.err, dump.ErrStopped):
 		return nil, dump.ErrStopped
 	case errors.As(t.err, &e) && !scarce(t.err):
-		passed = fmt.Errorf("no package for events %d to %d: %w", t.list.first, t.list.last, t.err)
+		passed = fmt.Errorf("no package for events %d to %d: %w", t.list.First, t.list.Last, t.err)
 		if isDump {
 			passed = fmt.Errorf("no Resource Dump after event %d: %w", t.q.Seq(), t.err)
 		}
-		t.p.report(t.path(), "%v", passed)
+		t.p.report(t.path, "%v", passed)
 	default:
 		err := t.mend(t.err)
 		switch {
 		case err != nil && isDump:
 			return nil, fmt.Errorf("queue %s: %s: Resource Dump: %w", t.q.ID(), t.kind, err)
 		case err != nil:
-			return nil, fmt.Errorf("queue %s: %s: closed list %d: %w", t.q.ID(), t.kind, t.list.first, err)
+			return nil, fmt.Errorf("queue %s: %s: closed list %d: %w", t.q.ID(), t.kind, t.list.First, err)
 		case !isDump:
 			return nil, nil
 		}
 	}
 	if !isDump {
-		t.made.packed = max(t.made.packed, t.list.last)
+		t.made.packed = max(t.made.packed, t.list.Last)
 		return passed, nil
 	}
 	if t.made.tried = t.p.Now(); t.err != nil {
@@ -285,7 +286,7 @@ func (t *task) outcome() (passed, err error) {
 }
 
 // scarce reports whether the error says nothing of the file: the system had no
-// more of what reading takes.
+// more descriptors or memory.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -35,8 +35,16 @@ func (b *Builder) gzip(gz []byte, factor uint32) {
 	b.d.Text(blocks)
 }
 
-// Member adds the text of a member.
-func (b *Builder) Member(m *Member) {
+// Members adds the texts of members.
+func (b *Builder) Members(all []*Member) {
+	for _, m := range all {
+		if m.gz != nil {
+			b.member(m)
+		}
+	}
+}
+
+func (b *Builder) member(m *Member) {
 	switch b.coding {
 	case Gzip:
 		b.gzip(m.gz, m.shift())
@@ -53,8 +61,8 @@ func (b *Builder) Member(m *Member) {
 	}
 }
 
-// GzipFile adds the text of a file that a [FileWriter] wrote; the coding is
-// Gzip. size and check are those of [ReadCheck].
+// GzipFile adds the text of a file of a [FileWriter]; the coding is Gzip. size and
+// check come from [ReadCheck].
 func (b *Builder) GzipFile(open Opener, size int64, c Check) {
 	b.d.File(open, int64(len(gzipHead)), size-int64(gzipEnd))
 	b.check.join(c, shift(c.Len))

@@ -2,7 +2,7 @@
 //
 // A [Document] is a sequence of parts in one [Coding]. A [Builder] adds texts
 // and members to it; a [Member] is a run of text that stays as it is while
-// others change, and is compressed once for all documents that contain it.
+// others change, compressed once for all its documents. A [Cache] keeps members.
 // Equal texts give equal bytes in every coding.
 //
 // In gzip a document is a single member (RFC 1952, 2.3), because many clients

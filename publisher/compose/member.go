@@ -2,17 +2,23 @@ package compose
 
 import (
 	"bytes"
-	"container/list"
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 )
 
-// A Member is a run of text that never changes, kept in gzip.
+// A Member is a run of text that never changes, kept in gzip. The zero Member is
+// no text.
 type Member struct {
 	Len int64 // bytes of the text
+
+	// For the caller, about the text.
+	Entries int
+	Version uint64
+	At      time.Time
 
 	gz     []byte
 	zst    atomic.Pointer[[]byte]
@@ -80,67 +86,4 @@ func (e *expander) Close() error {
 		e.Reader = nil
 	}
 	return nil
-}
-
-// A Cache keeps the values used last, up to Max bytes. It is safe for
-// concurrent use.
-type Cache[K comparable, V interface{ Weight() int }] struct {
-	Max int
-
-	mu    sync.Mutex
-	size  int
-	order list.List // of *cached, last used first
-	items map[K]*list.Element
-}
-
-type cached[K comparable, V any] struct {
-	key   K
-	value V
-}
-
-// overhead is how many bytes a value takes beside its weight.
-const overhead = 256
-
-// Get returns the value of a key, and whether there is one.
-func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	el := c.items[k]
-	if el == nil {
-		return v, false
-	}
-	c.order.MoveToFront(el)
-	return el.Value.(*cached[K, V]).value, true
-}
-
-// Drop forgets the value of a key.
-func (c *Cache[K, V]) Drop(k K) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if el := c.items[k]; el != nil {
-		c.remove(el)
-	}
-}
-
-func (c *Cache[K, V]) remove(el *list.Element) {
-	old := c.order.Remove(el).(*cached[K, V])
-	delete(c.items, old.key)
-	c.size -= old.value.Weight() + overhead
-}
-
-// Put keeps a value.
-func (c *Cache[K, V]) Put(k K, v V) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if el := c.items[k]; el != nil {
-		c.remove(el)
-	}
-	if c.items == nil {
-		c.items = make(map[K]*list.Element)
-	}
-	c.items[k] = c.order.PushFront(&cached[K, V]{k, v})
-	c.size += v.Weight() + overhead
-	for c.size > c.Max && c.order.Len() > 1 {
-		c.remove(c.order.Back())
-	}
 }

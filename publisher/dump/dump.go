@@ -177,7 +177,7 @@ func (p *Package) fileError(m *member, err error) error { return &FileError{p.Lo
 
 var errDamaged = errors.New("not what it was")
 
-// A fileReader tells errors of a file from errors of the package.
+// A fileReader separates errors of a file from errors of the package.
 type fileReader struct {
 	io.ReadCloser
 	p *Package

@@ -25,6 +25,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/callback"
+	"cutie/cmd/cutie/dashboard"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
@@ -120,7 +121,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 
 	source := o.Source
 	source.BaseURI = base
-	source.Report, source.HasSpace = damage(log), svc.HasSpace
+	source.Report, source.HasSpace, source.Page = damage(log), svc.HasSpace, dashboard.About
 	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
-	"cutie/publisher"
+	"cutie/publisher/notify"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
 	"cutie/queuefs/web"
@@ -23,7 +23,7 @@ import (
 // table is the route table of a daemon with everything.
 func table() []web.Route {
 	d := &daemon{Options: Options{Robots: true}}
-	p := &push{own: "/hub", Notifier: &publisher.Notifier{}}
+	p := &push{own: "/hub", Notifier: &notify.Notifier{}}
 	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages())...)
 }
 

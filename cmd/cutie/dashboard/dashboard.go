@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"embed"
 	"html/template"
+	"path"
 	"time"
 
 	"cutie/queuefs/rest"
@@ -24,6 +25,7 @@ var files embed.FS
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(state.PageStyle) },
 	"kind":  func(word string) string { return kinds[word] },
+	"base":  path.Base,
 }).ParseFS(files, "pages/*.html"))
 
 // kinds are the classes of badges. A word without a class is neither good nor bad.

@@ -315,19 +315,24 @@ func said(d state.Document) state.Document {
 
 var update = flag.Bool("update", false, "write the golden files")
 
+func compareGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s: got\n%s\nwant\n%s, %v", name, got, want, err)
+	}
+}
+
 func TestPagesAreAsTheyWere(t *testing.T) {
 	for name, d := range statetest.Documents() {
 		got := dashboard.Pages{}.State(nil, &d, rest.View{})
-		file := filepath.Join("testdata", name+".html")
-		if *update {
-			if err := os.WriteFile(file, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: got\n%s\nwant\n%s, %v", name, got, want, err)
-		}
+		compareGolden(t, name+".html", got)
 		back, err := statetest.Read(state.XHTML, d.Class, got)
 		if err != nil || !reflect.DeepEqual(back, said(d)) {
 			t.Errorf("%s: read back: got %+v, %v", name, back, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/fault"
 	"cutie/publisher"
 	"cutie/queuefs"
@@ -43,6 +44,7 @@ func (f *Finder) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
 func (f *Finder) Publishing(svc *queuefs.Service) (publisher.Options, error) {
 	o, err := publisher.Published(svc.Dir())
 	o.BaseURI = cmp.Or(o.BaseURI, svc.Info().BaseURI)
+	o.Page = dashboard.About
 	o.Report = func(p queuefs.Problem) { f.Warn("%s", p) }
 	return o, err
 }

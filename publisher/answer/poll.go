@@ -1,4 +1,4 @@
-package publisher
+package answer
 
 import (
 	"context"
@@ -13,36 +13,35 @@ import (
 	"cutie/queuefs"
 )
 
-// A request that waits for a document to change is woken by the next event of
-// its queue, and compares. A document may also change without an event, such as
-// an index when a period is over: each Tick compares it once for all its
+// The next event of the queue wakes a waiting request, to compare the document. A
+// document may also change without an event, like an index when a period is over: [Server.Check] compares it once for all its
 // waiters. A waiter costs only memory while nothing happens.
 
 // maxWait bounds the time a request may wait.
 const maxWait = 60 * time.Second
 
-// maxVain is how many events may wake a waiter in vain. After that only Ticks
-// wake it, so that waiters do not slow down a queue busy with other things.
+// maxVain is how many events may wake a waiter in vain. After that only Check
+// wakes it: waiters must not slow down a queue busy with other things.
 const maxVain = 100
 
 // await returns the resource of a request once it differs from res, or as it is
 // when the time is over or the client gone.
-func (p *Publisher) await(r *http.Request, res *resource, find func() (*resource, error), wait time.Duration, same func(*resource) bool) (*resource, error) {
+func (s *Server) await(r *http.Request, res *Resource, find func() (*Resource, error), wait time.Duration, same func(*Resource) bool) (*Resource, error) {
 	path := r.URL.EscapedPath()
 	patience, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	for vain := 0; ; vain++ {
-		eager := res.queue != nil && vain < maxVain
+		eager := res.Events != nil && vain < maxVain
 		var seq queuefs.Seq
 		if eager {
-			seq = res.queue.Seq()
+			seq = res.Events.Seq()
 		}
 		ctx, wake := context.WithCancel(patience)
-		leave := p.polls.enter(path, find, res.state(), wake)
+		leave := s.polls.enter(path, find, res.State(), wake)
 		now, err := find()
 		if err == nil && same(now) {
 			if eager {
-				res.queue.Wait(ctx, seq) // an error shows in find
+				res.Events.Wait(ctx, seq) // an error shows in find
 			} else {
 				<-ctx.Done()
 			}
@@ -57,9 +56,6 @@ func (p *Publisher) await(r *http.Request, res *resource, find func() (*resource
 	}
 }
 
-// state differs for each state of the resource at one path.
-func (r *resource) state() string { return r.born + "-" + r.tag }
-
 // polls are the waiters, by path.
 type polls struct {
 	mu   sync.Mutex
@@ -68,14 +64,14 @@ type polls struct {
 }
 
 type poll struct {
-	find  func() (*resource, error)
+	find  func() (*Resource, error)
 	state string // of the resource when it was compared last
 	wake  map[int]context.CancelFunc
 }
 
 // enter registers a waiter for the resource to leave a state. The waiter calls
 // leave at the end.
-func (p *polls) enter(path string, find func() (*resource, error), state string, wake context.CancelFunc) (leave func()) {
+func (p *polls) enter(path string, find func() (*Resource, error), state string, wake context.CancelFunc) (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all == nil {
@@ -99,17 +95,17 @@ func (p *polls) enter(path string, find func() (*resource, error), state string,
 	}
 }
 
-// check wakes the waiters whose documents have changed or are gone.
-func (p *polls) check() {
-	p.mu.Lock()
-	all := maps.Clone(p.all)
-	p.mu.Unlock()
+// Check wakes the waiters of documents changed or gone.
+func (s *Server) Check() {
+	s.polls.mu.Lock()
+	all := maps.Clone(s.polls.all)
+	s.polls.mu.Unlock()
 	for path, w := range all {
 		state := "gone"
 		if r, err := w.find(); err == nil {
-			state = r.state()
+			state = r.State()
 		}
-		p.wake(path, state)
+		s.polls.wake(path, state)
 	}
 }
 

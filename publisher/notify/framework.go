@@ -1,4 +1,4 @@
-package publisher
+package notify
 
 import (
 	"crypto/sha256"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"cutie/publisher/answer"
+	"cutie/publisher/names"
 	"cutie/publisher/websub"
 	"cutie/sitemap"
 )
@@ -18,12 +20,12 @@ func (n *Notifier) documents(t topic, before string, now time.Time) (websub.Cont
 	if err != nil {
 		return websub.Content{}, err
 	}
-	c := websub.Content{Type: documentType, Upto: v.String()}
+	c := websub.Content{Type: answer.XML, Upto: v.String()}
 	var entries []byte
 	old := strings.Split(before, ".")
 	for i, d := range v {
 		if d.version != noDocument && (len(old) != len(v) || old[i] != d.version) {
-			entries = n.p.Dialect.AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
+			entries = n.pub.Dialect.AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
 				Loc: d.loc, Capability: d.capability, Change: sitemap.Updated, DateTime: now, Length: -1})
 		}
 	}
@@ -55,40 +57,38 @@ func (v versions) String() string {
 
 // framework are the documents of a set in Framework Notifications.
 var framework = []struct {
-	kind       docKind
+	kind       names.Kind
 	capability sitemap.Capability
 }{
-	{capabilityList, sitemap.CapabilityList},
-	{changeIndex, sitemap.ChangeList},
-	{changeDump, sitemap.ChangeDump},
-	{resourceDump, sitemap.ResourceDump},
-	{resourceListArchive, sitemap.ResourceListArchive},
-	{changeListArchive, sitemap.ChangeListArchive},
-	{resourceDumpArchive, sitemap.ResourceDumpArchive},
-	{changeDumpArchive, sitemap.ChangeDumpArchive},
+	{names.CapabilityList, sitemap.CapabilityList},
+	{names.ChangeIndex, sitemap.ChangeList},
+	{names.ChangeDump, sitemap.ChangeDump},
+	{names.ResourceDump, sitemap.ResourceDump},
+	{names.ResourceListArchive, sitemap.ResourceListArchive},
+	{names.ChangeListArchive, sitemap.ChangeListArchive},
+	{names.ResourceDumpArchive, sitemap.ResourceDumpArchive},
+	{names.ChangeDumpArchive, sitemap.ChangeDumpArchive},
 }
 
 // versions returns how the Source Description and the documents of a set stand.
 func (n *Notifier) versions(t topic) (versions, error) {
-	all := versions{{n.p.site.description(), sitemap.Description, n.description()}}
+	all := versions{{n.pub.Site().Description(), sitemap.Description, n.description()}}
 	var errs []error
 	for _, d := range framework {
-		doc := docName{kind: d.kind}
-		r, err := t.find(doc)
 		v := noDocument
-		if err == nil {
-			v = versionOf(t.born, r)
-		} else if !errors.Is(err, errNotFound) {
-			errs = append(errs, err)
+		state, err := t.State(d.kind)
+		if state != "" {
+			v = versionOf(state)
 		}
-		all = append(all, version{t.uri(doc), d.capability, v})
+		errs = append(errs, err)
+		all = append(all, version{t.URI(d.kind), d.capability, v})
 	}
 	return all, errors.Join(errs...)
 }
 
 // versionOf returns a short word that differs with the state of a document.
-func versionOf(born string, r *resource) string {
-	sum := sha256.Sum256([]byte(born + "-" + r.tag))
+func versionOf(state string) string {
+	sum := sha256.Sum256([]byte(state))
 	return hex.EncodeToString(sum[:6])
 }
 
@@ -98,10 +98,10 @@ func (n *Notifier) description() string {
 	const kept = 200 * time.Millisecond
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := n.p.Now()
+	now := n.pub.Now()
 	if age := now.Sub(n.readAt); n.source != "" && age >= 0 && age < kept {
 		return n.source
 	}
-	n.source, n.readAt = versionOf("", n.p.description()), now
+	n.source, n.readAt = versionOf(n.pub.DescriptionState()), now
 	return n.source
 }

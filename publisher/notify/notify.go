@@ -1,4 +1,7 @@
-package publisher
+// Package notify is the Source of notifications about a Publisher (ResourceSync
+// Change Notification and Framework Notification 1.0.1). A [websub.Hub]
+// distributes them.
+package notify
 
 import (
 	"bytes"
@@ -13,6 +16,10 @@ import (
 	"sync"
 	"time"
 
+	"cutie/publisher"
+	"cutie/publisher/answer"
+	"cutie/publisher/entries"
+	"cutie/publisher/names"
 	"cutie/publisher/websub"
 	"cutie/queuefs"
 	"cutie/queuefs/octets"
@@ -21,9 +28,8 @@ import (
 	"cutie/wellknown"
 )
 
-// A Notifier is the Source of notifications: a [websub.Hub] distributes what it
-// says of a Publisher (ResourceSync Change Notification and Framework
-// Notification 1.0.1). Its methods are safe for concurrent use.
+// A Notifier has the notifications of a Publisher. Its methods are safe for
+// concurrent use.
 //
 // Each set has two topics, named in its Capability List:
 //
@@ -32,28 +38,26 @@ import (
 //
 // A Change Notification has the entries of the Change Lists after the last
 // delivered one, as they stand there, up to Options.MaxOctets; from and until
-// enclose them. Its from is the until of the one before. A later from says that
-// Change Lists are gone and no notification has their changes: the Destination
+// enclose them. Its from is the until of the one before. If its from is later,
+// Change Lists are gone, and no notification has their changes: the Destination
 // goes on from the Change List, or begins with a Baseline. By cut:seq a
 // Destination knows entries delivered twice. A GET of the topic returns the
 // newest changes.
 //
-// A Framework Notification has an entry for each document that differs from the
-// one at the last delivery: the Source Description and, of the set, the
+// A Framework Notification has an entry for each document changed since the last
+// delivery: the Source Description and, of the set, the
 // Capability List, the Change List Index, the Dumps and the archives. The open
 // Change List and the Resource List are true at any instant; Change
 // Notifications say that they change.
 type Notifier struct {
-	NotifyOptions
-	p   *Publisher
-	tag string // differs with what Capability Lists say of notifications
-
+	Options
+	pub    *publisher.Publisher
 	router *web.Router
 
 	mu     sync.Mutex
-	source string    // version of the Source Description; "" if not known
-	readAt time.Time // when it was read
-	queues []Queue   // as of the last Topics
+	source string            // version of the Source Description; "" if not known
+	readAt time.Time         // when it was read
+	queues []publisher.Queue // as of the last Topics
 	topics []string
 	known  map[string]seen // by URL
 }
@@ -66,17 +70,17 @@ type seen struct {
 	second   int64       // and time
 }
 
-// NotifyOptions are the settings of a [Notifier]. Zero values mean the defaults.
-type NotifyOptions struct {
+// Options are the settings of a [Notifier]. Zero values mean the defaults.
+type Options struct {
 	Hubs      []string           // URLs to be named; one at least
 	Change    sitemap.Capability // of Change Notifications; "": sitemap.ChangeNotification
 	Framework sitemap.Capability // of Framework Notifications; "": sitemap.FrameworkNotification
 	MaxOctets int                // of the entries of a notification, 64 KiB to 16 MiB; 0: 1 MiB
 }
 
-// NewNotifier returns the Notifier of a Publisher, whose Capability Lists name
-// its topics from then on.
-func NewNotifier(p *Publisher, o NotifyOptions) (*Notifier, error) {
+// New returns the Notifier of a Publisher. Capability Lists name its topics from
+// then on.
+func New(p *publisher.Publisher, o Options) (*Notifier, error) {
 	if len(o.Hubs) == 0 {
 		return nil, errors.New("notifications: no hub")
 	}
@@ -101,9 +105,9 @@ func NewNotifier(p *Publisher, o NotifyOptions) (*Notifier, error) {
 	if o.MaxOctets < 64<<10 || o.MaxOctets > 16<<20 {
 		return nil, fmt.Errorf("notifications: %d octets are not between %d and %d", o.MaxOctets, 64<<10, 16<<20)
 	}
-	n := &Notifier{NotifyOptions: o, p: p, tag: salt(o.Hubs, o.Change, o.Framework), known: map[string]seen{}}
+	n := &Notifier{Options: o, pub: p, known: map[string]seen{}}
 	n.router = web.NewRouter(web.Plain, n.Routes()...)
-	p.notifier.Store(n)
+	p.Announce(publisher.Topics{Tag: answer.Salt(o.Hubs, o.Change, o.Framework), Entries: n.Entries})
 	return n, nil
 }
 
@@ -115,39 +119,29 @@ const (
 
 // A topic is a set with one kind of notifications.
 type topic struct {
-	*set
+	publisher.View
 	url       string
 	framework bool
 }
 
 // topic accepts only URLs of ours. The error may be a [websub.ErrNoTopic].
 func (n *Notifier) topic(ref string) (topic, error) {
-	none := func() (topic, error) { return topic{}, fmt.Errorf("%.200q: %w", ref, websub.ErrNoTopic) }
-	path, ok := strings.CutPrefix(ref, n.p.site.description()+"/")
+	none := fmt.Errorf("%.200q: %w", ref, websub.ErrNoTopic)
+	path, ok := strings.CutPrefix(ref, n.pub.Site().Description()+"/")
 	w := strings.Split(path, "/")
 	if !ok || len(w) != 3 || w[2] != changeTopic && w[2] != frameworkTopic {
-		return none()
+		return topic{}, none
 	}
 	id, err := url.PathUnescape(w[0])
-	set, ok := parseSet(w[1])
-	if err != nil || !ok || escape(id) != w[0] {
-		return none()
+	set, ok := names.ParseSet(w[1])
+	if err != nil || !ok || names.Escape(id) != w[0] {
+		return topic{}, none
 	}
-	q, err := n.p.svc.queue(id)
-	if errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName) || err == nil && q.ID() != id {
-		return none()
-	}
-	if err != nil {
-		return topic{}, err
-	}
-	f, err := n.p.follower(q)
+	v, err := n.pub.View(id, set)
 	if errors.Is(err, queuefs.ErrNoQueue) {
-		return none()
+		err = none
 	}
-	if err != nil {
-		return topic{}, err
-	}
-	return topic{f.sets[set], ref, w[2] == frameworkTopic}, nil
+	return topic{v, ref, w[2] == frameworkTopic}, err
 }
 
 // Queue returns the identifier of the queue that a topic is of, to decide who
@@ -157,12 +151,12 @@ func (n *Notifier) Queue(ref string) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return t.q.ID(), nil
+	return t.View.Queue().ID(), nil
 }
 
 // Topics implements [websub.Source]: it returns the URLs of all topics.
 func (n *Notifier) Topics() []string {
-	queues := n.p.svc.queues()
+	queues := n.pub.Queues()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if slices.Equal(queues, n.queues) {
@@ -171,17 +165,17 @@ func (n *Notifier) Topics() []string {
 	n.queues, n.topics = queues, nil
 	clear(n.known) // some may be gone
 	for _, q := range queues {
-		for _, docs := range n.p.site.queue(q.ID()).docs {
+		for _, docs := range n.pub.Site().Queue(q.ID()).Docs {
 			n.topics = append(n.topics, docs+changeTopic, docs+frameworkTopic)
 		}
 	}
 	return n.topics
 }
 
-// Entries returns what the Capability List of a set says of its topics; queue
+// Entries returns the entries for topics in the Capability List of a set; queue
 // is the cleaned identifier of the queue.
-func (n *Notifier) Entries(queue string, s Set) []sitemap.Entry {
-	docs := n.p.site.queue(queue).docs[s]
+func (n *Notifier) Entries(queue string, s names.Set) []sitemap.Entry {
+	docs := n.pub.Site().Queue(queue).Docs[s]
 	return []sitemap.Entry{
 		{Loc: docs + changeTopic, Capability: n.Change, Length: -1, Links: n.hubLinks()},
 		{Loc: docs + frameworkTopic, Capability: n.Framework, Length: -1, Links: n.hubLinks()},
@@ -203,7 +197,7 @@ func (n *Notifier) Content(ref, after string) (websub.Content, error) {
 		return websub.Content{}, err
 	}
 	if t.framework {
-		return n.documents(t, after, n.p.Now().UTC())
+		return n.documents(t, after, n.pub.Now().UTC())
 	}
 	return n.changes(t, after)
 }
@@ -212,8 +206,8 @@ func (n *Notifier) Content(ref, after string) (websub.Content, error) {
 // Publish, shows in the next second.
 func (n *Notifier) Version() uint64 {
 	const prime = 1099511628211
-	v := uint64(n.p.Now().Unix())
-	for _, q := range n.p.svc.queues() {
+	v := uint64(n.pub.Now().Unix())
+	for _, q := range n.pub.Queues() {
 		v = v*prime + uint64(q.Seq())
 	}
 	return v
@@ -224,24 +218,20 @@ func (n *Notifier) Latest(ref string) (string, error) {
 	n.mu.Lock()
 	s, ok := n.known[ref]
 	n.mu.Unlock()
-	if ok {
-		q, err := n.p.svc.queue(s.q.ID())
-		ok = err == nil && q == s.q
-	}
-	if !ok {
+	if !ok || !s.Current() {
 		t, err := n.topic(ref)
 		if err != nil {
 			return "", err
 		}
 		s = seen{topic: t}
 	}
-	st, second := s.q.State(), n.p.Now().Unix()
-	if s.position != "" && s.event == st.Seq && (!s.framework || s.second == second) {
+	at, second := s.Position(), n.pub.Now().Unix()
+	if s.position != "" && s.event == at.Seq && (!s.framework || s.second == second) {
 		return s.position, nil
 	}
-	s.event, s.second = st.Seq, second
+	s.event, s.second = at.Seq, second
 	if !s.framework {
-		s.position = position{st.Seq, s.orCreated(st.LastEvent)}.String()
+		s.position = at.String()
 	} else if v, err := n.versions(s.topic); err != nil {
 		return "", err
 	} else {
@@ -255,25 +245,25 @@ func (n *Notifier) Latest(ref string) (string, error) {
 
 // changes returns the Change Notification after a position.
 func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
-	var at position
+	var at entries.Position
 	if after != "" {
 		var err error
-		if at, err = parsePosition(after); err != nil {
+		if at, err = entries.ParsePosition(after); err != nil {
 			return websub.Content{}, err
 		}
 	}
-	p, err := t.excerpt(at, n.MaxOctets)
-	c := websub.Content{Type: documentType, Upto: p.upto.String(), More: p.more}
-	if err == nil && len(p.entries) > 0 {
-		c.Body = n.body(t, n.Change, p.from, p.upto.at, p.entries)
+	x, err := t.Excerpt(at, n.MaxOctets)
+	c := websub.Content{Type: answer.XML, Upto: x.Upto.String(), More: x.More}
+	if err == nil && len(x.Entries) > 0 {
+		c.Body = n.body(t, n.Change, x.From, x.Upto.At, x.Entries)
 	}
 	return c, err
 }
 
 // body returns a notification.
 func (n *Notifier) body(t topic, c sitemap.Capability, from, until time.Time, entries []byte) []byte {
-	links := t.up(sitemap.Link{Rel: websub.RelSelf, Href: t.url})
-	dst := n.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: c, From: from, Until: until, Links: append(links, n.hubLinks()...)})
+	links := append([]sitemap.Link{{Rel: sitemap.RelUp, Href: t.URI(names.CapabilityList)}, {Rel: websub.RelSelf, Href: t.url}}, n.hubLinks()...)
+	dst := n.pub.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: c, From: from, Until: until, Links: links})
 	return sitemap.AppendFoot(append(dst, entries...), sitemap.URLSet)
 }
 
@@ -283,7 +273,7 @@ func (n *Notifier) body(t topic, c sitemap.Capability, from, until time.Time, en
 func (n *Notifier) Routes() []web.Route {
 	topics := web.Route{Method: http.MethodGet, Path: wellknown.Path + "/{queue}/{set}/{topic:" + changeTopic + "|" + frameworkTopic + "}",
 		Need: web.Here(web.Read), Serve: n.serve}
-	return append([]web.Route{topics}, n.p.Routes()...)
+	return append([]web.Route{topics}, n.pub.Routes()...)
 }
 
 // ServeHTTP answers by the routes of the Notifier alone, with errors in plain
@@ -291,7 +281,7 @@ func (n *Notifier) Routes() []web.Route {
 func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) { n.router.ServeHTTP(w, r) }
 
 func (n *Notifier) serve(w http.ResponseWriter, r *http.Request) error {
-	t, err := n.topic(n.p.site.description() + strings.TrimPrefix(r.URL.EscapedPath(), wellknown.Path)) // as it was subscribed to
+	t, err := n.topic(n.pub.Site().Description() + strings.TrimPrefix(r.URL.EscapedPath(), wellknown.Path)) // as it was subscribed to
 	if errors.Is(err, websub.ErrNoTopic) {
 		return web.Errorf(http.StatusNotFound, "not found")
 	}
@@ -300,19 +290,15 @@ func (n *Notifier) serve(w http.ResponseWriter, r *http.Request) error {
 		body, err = n.newest(t)
 	}
 	if err != nil {
-		n.p.report(strings.TrimPrefix(r.URL.Path, wellknown.Path+"/"), "not served: %v", err)
-		return errLater
+		return n.pub.Refusal(r, err)
 	}
 	h := w.Header()
 	h.Set("Link", websub.Links(t.url, n.Hubs...))
-	h.Set("Content-Type", documentType)
-	h.Set("Cache-Control", cacheOpen)
+	h.Set("Content-Type", answer.XML)
+	h.Set("Cache-Control", answer.CacheOpen)
 	sum := sha256.Sum256(body)
 	h.Set("ETag", fmt.Sprintf(`"n-%x"`, sum[:12]))
-	if err = octets.Serve(w, r, time.Time{}, bytes.NewReader(body)); errors.Is(err, octets.ErrPrecondition) {
-		err = notThis(err)
-	}
-	return err
+	return n.pub.Refusal(r, octets.Serve(w, r, time.Time{}, bytes.NewReader(body)))
 }
 
 // newest returns the body of a GET of a topic. It stays the same until something
@@ -322,8 +308,8 @@ func (n *Notifier) newest(t topic) ([]byte, error) {
 		c, err := n.documents(t, "", time.Time{})
 		return c.Body, err
 	}
-	p, err := t.newest(n.MaxOctets)
-	return n.body(t, n.Change, p.from, p.upto.at, p.entries), err
+	x, err := t.Newest(n.MaxOctets)
+	return n.body(t, n.Change, x.From, x.Upto.At, x.Entries), err
 }
 
 var _ websub.Source = (*Notifier)(nil)

@@ -1,0 +1,78 @@
+package about
+
+import (
+	"cutie/publisher/names"
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// Title returns the title of a set of a queue.
+func Title(s names.Set, info queuefs.QueueInfo) string {
+	name := info.Name
+	if name == "" {
+		name = info.ID
+	}
+	return [...]string{names.Pending: "Pending jobs of the queue ", names.Replica: "Replica of the queue "}[s] + name
+}
+
+// SourceText describes the Source.
+const SourceText = "The queues of a Cutie service, each published as two sets of resources by ResourceSync (ANSI/NISO Z39.99)."
+
+// SetText describes a set.
+func SetText(s names.Set) string {
+	return [...]string{
+		names.Pending: "One resource for each pending job of the queue: its payload, described by its job file. A job that is submitted or put back is created; one that is taken or deleted is deleted.",
+		names.Replica: "Every file of the queue's directory under its own URL: payloads, job files and queue-info.txt. Copied to a directory of a Cutie home it is a queue.",
+	}[s]
+}
+
+// OpenListText describes the open Change List.
+const OpenListText = "the open Change List: the newest changes, true to the last event"
+
+// Text describes a document of a capability.
+func Text(c sitemap.Capability) string {
+	if text := texts[c]; text != "" {
+		return text
+	}
+	return "notifications, pushed by the hub that is linked there"
+}
+
+var texts = map[sitemap.Capability]string{
+	sitemap.ResourceList:        "all resources as they are now",
+	sitemap.ChangeList:          "the index of the Change Lists, closed ones and the open one",
+	sitemap.ChangeDump:          "the changes of closed lists in packages, with the files",
+	sitemap.ResourceDump:        "all resources in packages, with the files",
+	sitemap.ResourceListArchive: "former Resource Lists",
+	sitemap.ResourceDumpArchive: "former Resource Dumps",
+	sitemap.ChangeListArchive:   "closed Change Lists that the index no longer names",
+	sitemap.ChangeDumpArchive:   "packages of changes that the Change Dump no longer names",
+}
+
+// ChooseSet returns the first steps of a Destination; description is the path of
+// the Source Description, rel the relation of links to a Capability List.
+func ChooseSet(description, rel string) []string {
+	return []string{
+		"Choose a set below, or in the Source Description, and read what is said of it there: how it is followed hangs on the set.",
+		"The set pending is for those who mirror work; the set replica is for those who must survive the original: it has all files of the queue.",
+		"The Source Description is at " + description + "; payloads and job files lead to their Capability List by a Link header with the relation " + rel + ".",
+	}
+}
+
+// FollowSet returns the steps of a Destination of a set, with or without a
+// Resource Dump.
+func FollowSet(d sitemap.Dialect, dumped bool) []string {
+	begin := "Begin with the Resource List and get each resource that it names."
+	if dumped {
+		begin = "Begin with the Resource List and get each resource that it names, or with the Resource Dump, whose packages have them."
+	}
+	instant := "datetime"
+	if d != sitemap.V11 {
+		instant = "lastmod"
+	}
+	return []string{
+		begin + " Remember the time at of the document (from in version 0.9): all changes up to then are in it.",
+		"Then ask for the open Change List again and again and apply, in their order, the changes whose " + instant + " is later than the last you know. Send If-None-Match, and Prefer: wait=60 to be answered when there is something new; Range gets only what was appended.",
+		"If the open list begins later than that, the Change List Index names the lists before it, and the Change Dump packages with the files. Closed lists and packages never change. If those begin too late as well, begin anew.",
+		"Compare each file with the digest of its entry. One that is gone, or another, has a later change.",
+	}
+}

@@ -1,0 +1,233 @@
+package entries
+
+import (
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"cutie/publisher/names"
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// A Renderer prints entries about the jobs of one queue. It is for one
+// goroutine.
+type Renderer struct {
+	Refs    *names.Queue
+	Dialect sitemap.Dialect
+	Mirrors []string // base URIs of copies, the best first
+	Via     string   // base URI of the origin; "" without one
+
+	text   []byte // all text of an entry: one allocation
+	entry  sitemap.Entry
+	hashes [2]sitemap.Hash
+	links  []sitemap.Link
+}
+
+// Listed appends the entries of a job in the Resource List of a set, and returns
+// their number.
+func (r *Renderer) Listed(dst []byte, s names.Set, e *queuefs.Entry) ([]byte, int) {
+	if s == names.Pending && e.Status != queuefs.Pending {
+		return dst, 0
+	}
+	dst = r.append(dst, r.Payload(s, e))
+	if s == names.Pending {
+		return dst, 1
+	}
+	return r.append(dst, r.JobFile(e)), 2
+}
+
+// Payload returns the entry of the payload of a job. It is valid until the next
+// call.
+func (r *Renderer) Payload(s names.Set, e *queuefs.Entry) *sitemap.Entry {
+	return r.build(e.Job, r.payload(s, e.Status, &e.Payload))
+}
+
+// JobFile returns the entry of a job file, valid until the next call.
+func (r *Renderer) JobFile(e *queuefs.Entry) *sitemap.Entry {
+	return r.build(e.Job, r.jobFile(e.Status, &e.File))
+}
+
+// Info returns the entry of queue-info.txt, valid until the next call.
+func (r *Renderer) Info(f *queuefs.Facts) *sitemap.Entry {
+	r.entry = sitemap.Entry{Loc: r.Refs.Info, Links: r.links[:0]}
+	r.copies()
+	r.links = r.entry.Links
+	r.facts(f, hex.EncodeToString(f.SHA256[:]))
+	return &r.entry
+}
+
+func (r *Renderer) append(dst []byte, e *sitemap.Entry) []byte {
+	return r.Dialect.AppendEntry(dst, sitemap.URLSet, e)
+}
+
+// AppendInfo appends the entry of queue-info.txt.
+func (r *Renderer) AppendInfo(dst []byte, f *queuefs.Facts) []byte { return r.append(dst, r.Info(f)) }
+
+// Changed appends the entries of an event in the Change List of a set, and
+// returns their number. They follow from the status before and after, whatever
+// the kind of event.
+func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, int) {
+	n := 0
+	add := func(c sitemap.Change, of resource) {
+		e := r.build(ev.Job, of)
+		if of.facts == nil {
+			e.LastMod = ev.Time
+		}
+		e.Change, e.DateTime, e.Event, e.Seq = c, ev.Time, ev.Kind.String(), uint64(ev.Seq)
+		dst = r.append(dst, e)
+		n++
+	}
+	from, to := ev.From, ev.To
+	switch {
+	case ev.Kind == queuefs.Phase, ev.Job == 0 && s == names.Pending: // no resource shows it
+	case ev.Job == 0: // queue-info.txt
+		e := r.Info(&ev.File)
+		e.Change, e.DateTime, e.Event, e.Seq = sitemap.Updated, ev.Time, ev.Kind.String(), uint64(ev.Seq)
+		return r.append(dst, e), 1
+	case from == to && to != 0:
+		if s == names.Replica {
+			add(sitemap.Updated, r.jobFile(to, &ev.File))
+		}
+	case s == names.Pending && to == queuefs.Pending:
+		add(sitemap.Created, r.payload(s, to, &ev.Payload))
+	case s == names.Pending && from == queuefs.Pending:
+		add(sitemap.Deleted, r.payload(s, to, nil))
+	case s == names.Replica && from != to:
+		if from == 0 {
+			add(sitemap.Created, r.payload(s, to, &ev.Payload))
+		} else {
+			add(sitemap.Deleted, resource{dir: r.Refs.Jobs[from]})
+		}
+		if to == 0 {
+			add(sitemap.Deleted, resource{dir: r.Refs.Payloads})
+		} else {
+			add(sitemap.Created, r.jobFile(to, &ev.File))
+		}
+	}
+	return dst, n
+}
+
+// A resource is the file of a job in the directory dir.
+type resource struct {
+	dir    string
+	facts  *queuefs.Facts // nil for a file that is gone
+	rel    string         // relation of the job's file in the directory linked
+	linked string         // "" without a link
+	state  string         // directory of the states of jobs; "" without a link
+	of     string         // collection of the resource; "" without a link
+}
+
+// payload returns the payload of a job, described by its job file. In Pending it
+// names its queue; in Replica the path does.
+func (r *Renderer) payload(s names.Set, st queuefs.Status, facts *queuefs.Facts) resource {
+	of := ""
+	if s == names.Pending && facts != nil {
+		of = r.Refs.State
+	}
+	return resource{dir: r.Refs.Payloads, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.Jobs[st], of: of}
+}
+
+// jobFile returns the job file; it describes the payload.
+func (r *Renderer) jobFile(st queuefs.Status, facts *queuefs.Facts) resource {
+	return resource{dir: r.Refs.Jobs[st], facts: facts, rel: sitemap.RelDescribes, linked: r.Refs.Payloads, state: r.Refs.States}
+}
+
+// build makes the entry of a resource. The file of job is in each directory.
+func (r *Renderer) build(job queuefs.JobID, of resource) *sitemap.Entry {
+	t := job.Append(append(r.text[:0], of.dir...))
+	loc := len(t)
+	if of.linked != "" {
+		t = job.Append(append(t, of.linked...))
+	}
+	link := len(t)
+	if of.state != "" {
+		t = job.Append(append(t, of.state...))
+	}
+	state := len(t)
+	if of.facts != nil {
+		t = hex.AppendEncode(t, of.facts.SHA256[:])
+		if of.facts.MD5 != ([16]byte{}) {
+			t = hex.AppendEncode(t, of.facts.MD5[:])
+		}
+	}
+	r.text = t
+	text := string(t)
+
+	e := &r.entry
+	*e = sitemap.Entry{Loc: text[:loc], Length: -1, Links: r.links[:0]}
+	if link > loc {
+		e.Links = append(e.Links, sitemap.Link{Rel: of.rel, Href: text[loc:link]})
+	}
+	if state > link {
+		e.Links = append(e.Links, sitemap.Link{Rel: sitemap.RelAlternate, Href: text[link:state]})
+	}
+	if of.of != "" {
+		e.Links = append(e.Links, sitemap.Link{Rel: sitemap.RelCollection, Href: of.of})
+	}
+	if of.facts != nil {
+		r.facts(of.facts, text[state:])
+		r.copies()
+	}
+	r.links = e.Links
+	return e
+}
+
+// copies adds the mirrors and the origin of the resource (Z39.99-2017, 14).
+func (r *Renderer) copies() {
+	path := strings.TrimPrefix(r.entry.Loc, string(r.Refs.Site))
+	for i, m := range r.Mirrors {
+		r.entry.Links = append(r.entry.Links, sitemap.Link{Rel: sitemap.RelDuplicate, Href: m + path, Pri: i + 1})
+	}
+	if r.Via != "" {
+		r.entry.Links = append(r.entry.Links, sitemap.Link{Rel: sitemap.RelVia, Href: r.Via + path})
+	}
+}
+
+// facts adds the facts of a file. digests is its SHA-256 in hexadecimal and, if
+// known, its MD5.
+func (r *Renderer) facts(f *queuefs.Facts, digests string) {
+	r.hashes = [2]sitemap.Hash{{Alg: "sha-256", Value: digests[:64]}, {Alg: "md5", Value: digests[64:]}}
+	r.entry.Hashes = r.hashes[:]
+	if len(digests) == 64 {
+		r.entry.Hashes = r.hashes[:1]
+	}
+	r.entry.LastMod, r.entry.Length, r.entry.Type = f.Modified, f.Length, listedType(f.Type)
+}
+
+// maxType bounds the bytes of a media type in an entry.
+const maxType = 255
+
+// listedType returns the media type, or nothing if it is too long when escaped.
+func listedType(t string) string {
+	n := len(t)
+	if n > maxType/6 {
+		for i := range len(t) {
+			if c := t[i]; c == '"' || c == '&' || c == '<' || c == '>' || c < ' ' {
+				n += 5
+			}
+		}
+	}
+	if n > maxType {
+		return ""
+	}
+	return t
+}
+
+// Bound returns the most bytes that one job adds to a Resource List.
+func (r *Renderer) Bound(s names.Set) int {
+	facts := queuefs.Facts{
+		Length: 1<<63 - 1, Type: strings.Repeat("x", maxType),
+		Modified: time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC),
+	}
+	for i := range facts.SHA256 {
+		facts.SHA256[i] = 0xff
+	}
+	e := queuefs.Entry{Job: 1, Status: queuefs.Pending, Payload: facts, File: facts}
+	e.Payload.MD5[0] = 0xff
+	if s == names.Replica {
+		e.Status = queuefs.Consumed
+	}
+	dst, _ := r.Listed(nil, s, &e)
+	return len(dst)
+}

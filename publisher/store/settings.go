@@ -1,0 +1,89 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"cutie/queuefs/durable"
+)
+
+const (
+	settingsFile  = "cutie-source.txt"
+	settingsTitle = "settings"
+)
+
+// remember writes the settings before anything is published with them, unless
+// the file has them. A damaged file is set aside.
+func (s *Store) remember() error {
+	root := s.Root()
+	file := sealed(root, settingsFile, settingsTitle)
+	have, err := file.Read()
+	if err == nil {
+		if bytes.Equal(have, s.Settings) {
+			return nil
+		}
+		err = s.Check(have)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		aside, asideErr := SetAside(root, settingsFile)
+		if asideErr != nil {
+			return errors.Join(err, asideErr)
+		}
+		s.Report(settingsFile, "%v; moved to %s, the settings of now are in its place", err, aside)
+	}
+	return file.Write(s.Settings)
+}
+
+// Settings reads the file of settings in a home, and calls parse with its text.
+// If there is none, or a damaged one, it calls parseStamp with the stamp of the
+// cursor. If nothing is published yet, it calls neither.
+func Settings(home string, parse func(text []byte) error, parseStamp func(stamp string) error) error {
+	d, err := durable.OpenDir(home, nil)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	root, err := d.Sub(RootName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	text, err := sealed(root, settingsFile, settingsTitle).Read()
+	if err == nil {
+		if err = parse(text); err == nil {
+			return nil
+		}
+	}
+	cursorErr := readStamp(root, parseStamp)
+	if cursorErr == nil {
+		return nil
+	}
+	if errors.Is(cursorErr, fs.ErrNotExist) {
+		cursorErr = nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s/%s: %w", RootName, settingsFile, err), cursorErr)
+	}
+	return cursorErr
+}
+
+// readStamp parses the stamp in the first line of the cursor. The error is
+// [fs.ErrNotExist] if there is no cursor.
+func readStamp(root *durable.Dir, parse func(stamp string) error) error {
+	data, err := sealed(root, cursorFile, cursorTitle).Read()
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(data), "\n")
+	stamp, ok := strings.CutPrefix(first, strings.TrimSuffix(header(cursorTitle, ""), "\n"))
+	if !ok || stamp == "" || parse(stamp) != nil {
+		return fmt.Errorf("%s/%s: line 1 is %.200q", RootName, cursorFile, first)
+	}
+	return nil
+}
