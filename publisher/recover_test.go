@@ -15,6 +15,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
+	"cutie/testdata/long"
 )
 
 // changeDocuments returns the octets of all documents that follow from events
@@ -202,9 +203,9 @@ func TestEveryStepMayFail(t *testing.T) {
 }
 
 // eachStep lets every step that play takes fail, the first two of each kind:
-// once before it is done, once after; with the race detector one of both. With
-// dies nothing is done from then on, as in a killed process. It gives try the
-// fault, with what that is, and returns the steps.
+// once before it is done, once after; one of both if it is not to be long. With dies
+// nothing is done from then on, as in a killed process. It gives try the fault, with
+// what that is, and returns the steps.
 func eachStep(play func(durable.Fault), dies bool, try func(name string, fault durable.Fault)) (steps []string) {
 	play(func(step string, do func() error) error {
 		steps = append(steps, step)
@@ -216,8 +217,8 @@ func eachStep(play func(durable.Fault), dies bool, try func(name string, fault d
 			continue
 		}
 		for _, done := range []bool{false, true} {
-			if raceEnabled && done == (n%2 == 0) {
-				continue // one goroutine does it all
+			if !long.On() && done == (n%2 == 0) {
+				continue
 			}
 			i := -1
 			try(fmt.Sprintf("step %d, %s (done %v)", n, step, done), func(_ string, do func() error) error {

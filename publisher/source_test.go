@@ -131,15 +131,6 @@ func (s *source) crash(without ...string) {
 	s.open()
 }
 
-// fewer returns how often one goroutine is to do something that takes long with
-// the race detector, which sees as much the first few times.
-func fewer(n, watched int) int {
-	if raceEnabled {
-		return watched
-	}
-	return n
-}
-
 func (s *source) queue(id string) *queuefs.Queue {
 	s.Helper()
 	q, err := s.svc.Queue(id)

@@ -19,6 +19,7 @@ import (
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/testdata/long"
 )
 
 // A sourceServer has the files that manifests name.
@@ -283,10 +284,7 @@ func TestBatchHasATime(t *testing.T) {
 }
 
 func TestBatchOfManyLines(t *testing.T) {
-	most := 10_000
-	if raceEnabled {
-		most = 500
-	}
+	most := long.N(500, 10_000)
 	src := newSource(t, map[string]string{"/a": "hello\n"})
 	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t)})
 	a := s.postBatch(strings.Repeat(src.url+"/a md5 "+md5OfHello+"\n", most)).want(t, 201)
