@@ -17,6 +17,7 @@ import (
 // A payload that never comes whole makes its job fail in the end, so that the
 // jobs after it get their turn. Until then each pause is longer.
 func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
+	t.Parallel()
 	said, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
