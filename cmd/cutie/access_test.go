@@ -24,7 +24,7 @@ import (
 // until asks again and again for what comes about by itself.
 func until(t *testing.T, what string, ask func() bool) {
 	t.Helper()
-	for start := time.Now(); !ask(); {
+	for start := time.Now(); !ask(); <-time.After(askEvery) {
 		if time.Since(start) > startLimit {
 			t.Fatalf("not after %v: %s", startLimit, what)
 		}
