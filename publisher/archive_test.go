@@ -263,7 +263,7 @@ func (s *source) settleFully() {
 }
 
 // TestEveryStepOfRetentionMayFail lets lists, packages and dumps go, and fails
-// the first two steps of each kind: once before it is done, once after.
+// each step.
 func TestEveryStepOfRetentionMayFail(t *testing.T) {
 	run := func(fault durable.Fault) *source {
 		now := time.Now()

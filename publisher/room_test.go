@@ -33,8 +33,8 @@ func (s *source) untilMade() {
 // leaps gives options a clock that forward sets ahead, so that what has failed is
 // tried again.
 func leaps(o publisher.Options) (with publisher.Options, forward func()) {
-	var ahead atomic.Int64
-	o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	now, ahead := time.Now(), atomic.Int64{}
+	o.Now = func() time.Time { return now.Add(time.Duration(ahead.Load())) }
 	return o, func() { ahead.Add(int64(2 * time.Minute)) }
 }
 
