@@ -5,13 +5,18 @@ FUZZTIME ?= 5s
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-.PHONY: run test race build man bench fuzz lint words vuln
+.PHONY: run test long race build man bench fuzz lint words vuln
 
 run: build
 	./bin/cutie serve
 
 test:
 	$(GO) test ./...
+
+# All tests as long as they can be: faults at every step, many kills; see
+# testdata/long.
+long:
+	CUTIE_LONG=1 $(GO) test -timeout 15m ./...
 
 race:
 	$(GO) test -race ./...

@@ -13,6 +13,7 @@ import (
 	"cutie/publisher"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
+	"cutie/testdata/long"
 )
 
 // archived returns the entries of the archive that the Capability List names,
@@ -220,7 +221,7 @@ func TestWhatIsKeptHasALimit(t *testing.T) {
 	const most = 40_000
 	s := newSource(t, publisher.Options{MaxEntries: 8, Retention: publisher.Retention{KeepOctets: most, Keep: time.Hour}, DumpPeriod: time.Nanosecond}, "jobs")
 	q := s.queue("jobs")
-	for round := range fewer(30, 10) {
+	for round := range long.N(10, 30) {
 		activity(s, q, round)
 		s.consume(q, int(q.State().Pending)-2)
 		s.settleFully()
@@ -262,7 +263,7 @@ func (s *source) settleFully() {
 }
 
 // TestEveryStepOfRetentionMayFail lets lists, packages and dumps go, and fails
-// the first two steps of each kind: once before it is done, once after.
+// each step.
 func TestEveryStepOfRetentionMayFail(t *testing.T) {
 	run := func(fault durable.Fault) *source {
 		now := time.Now()

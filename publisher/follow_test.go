@@ -7,6 +7,7 @@ import (
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/sitemap"
+	"cutie/testdata/long"
 )
 
 // activity does a bit of everything to a queue.
@@ -24,9 +25,9 @@ func activity(s *source, q *queuefs.Queue, round int) {
 }
 
 func TestMirrorFollowsFromBaselineAcrossClosedLists(t *testing.T) {
-	limits := []int{0, 2, 3, 7, 20}
-	if raceEnabled {
-		limits = []int{0, 3, 20} // one goroutine does it all
+	limits := []int{0, 3, 20}
+	if long.On() {
+		limits = []int{0, 2, 3, 7, 20}
 	}
 	for _, max := range limits {
 		for _, set := range []string{"pending", "replica"} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/publisher"
+	"cutie/testdata/long"
 )
 
 // gunzip returns what a document in gzip holds, read as many clients do: they
@@ -82,7 +83,7 @@ func TestGzipFormOfAListThatGrows(t *testing.T) {
 		}
 	}
 	check(urls)
-	for range fewer(12, 3) {
+	for range long.N(3, 12) {
 		s.submitN(q, 100)
 		check(urls)
 		s.consume(q, 70)

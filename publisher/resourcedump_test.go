@@ -13,6 +13,7 @@ import (
 
 	"cutie/publisher"
 	"cutie/sitemap"
+	"cutie/testdata/long"
 )
 
 // dump takes what the Resource Dump has, and returns it. Copies of manifests
@@ -73,7 +74,7 @@ func TestResourceDumpHasWhatTheResourceListHas(t *testing.T) {
 	s.submitN(q, 2500)
 	s.consume(q, 1200)
 	must(t, s.pub.Publish(context.Background()))
-	for round := range fewer(3, 1) {
+	for round := range long.N(1, 3) {
 		for _, set := range []string{"pending", "replica"} {
 			m := newMirror(s, "jobs", set)
 			m.baseline()

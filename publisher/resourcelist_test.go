@@ -8,6 +8,7 @@ import (
 
 	"cutie/publisher"
 	"cutie/sitemap"
+	"cutie/testdata/long"
 )
 
 func TestResourceListGrowsIntoAnIndex(t *testing.T) {
@@ -95,10 +96,7 @@ func TestLongReferencesMakeShorterPages(t *testing.T) {
 // submit and consume: each document must be whole and ordered, lists must
 // follow each other, and a baseline with the changes after it must converge.
 func TestReadersWhileJobsComeAndGo(t *testing.T) {
-	readers, jobs := 50, 600
-	if raceEnabled {
-		readers, jobs = 20, 200 // a tenth as fast, and as likely to meet
-	}
+	readers, jobs := long.N(20, 50), long.N(200, 600)
 	s := newSource(t, publisher.Options{MaxEntries: 1300}, "jobs")
 	q := s.queue("jobs")
 	s.submitN(q, 1100)

@@ -144,7 +144,7 @@ func TestSettingsComeBeforeWhatTheyAreOf(t *testing.T) {
 			}
 			return do()
 		})
-		svc, err := queuefs.Open(s.dir, queuefs.Options{})
+		svc, err := queuefs.Open(s.dir, queuefs.Options{Segment: 2 << 20})
 		must(t, err)
 		if pub, err := publisher.New(svc, s.opts); err == nil {
 			must(t, pub.Close())

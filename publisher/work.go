@@ -71,7 +71,7 @@ func (m *progress) failure() error {
 // pauses after failures. A failure is added to waits, and nothing in waits is
 // tried.
 func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*wait) error {
-	start := time.Now()
+	start := p.Now()
 	for {
 		if p.work.task == nil {
 			if p.work.task = p.nextTask(now, *waits); p.work.task == nil {
@@ -83,7 +83,7 @@ func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*wait) erro
 			if _, more := t.next(); !more {
 				break
 			}
-			if ctx.Err() != nil || time.Since(start) > sliceTime {
+			if ctx.Err() != nil || p.Now().Sub(start) > sliceTime {
 				return ctx.Err()
 			}
 		}

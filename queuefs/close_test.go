@@ -12,15 +12,13 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // TestCloseUnderLoad closes a home while everybody works on it: what was
 // acknowledged is there afterwards, the others are told that it closed.
 func TestCloseUnderLoad(t *testing.T) {
-	rounds := 12
-	if testing.Short() || raceEnabled {
-		rounds = 4
-	}
+	rounds := long.N(4, 12)
 	dir := fastDir(t)
 	o := queuefs.Options{Behind: 100 << 10}
 	want := map[queuefs.JobID]fact{}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // A crowd works on queues at once and counts what was acknowledged.
@@ -200,10 +201,7 @@ func (c *crowd) read(ctx context.Context, q *queuefs.Queue) {
 
 // TestCrowd has 64 clients and some readers on three queues.
 func TestCrowd(t *testing.T) {
-	each := 120
-	if testing.Short() || raceEnabled {
-		each = 40
-	}
+	each := long.N(40, 120)
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Behind: 200 << 10})
 	f := newFollower(t)

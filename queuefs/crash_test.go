@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // told is what the killed processes have said.
@@ -137,17 +138,13 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 	}
 }
 
-var crashes = flag.Int("crashes", 0, "how often TestKilledAtRandom kills its process; 0 is a few times")
+var crashes = flag.Int("crashes", 0, "how often TestKilledAtRandom kills its process; 0 is a few times, or many with CUTIE_LONG")
 
 // TestKilledAtRandom kills a busy process again and again.
 func TestKilledAtRandom(t *testing.T) {
 	rounds := *crashes
-	switch {
-	case rounds > 0:
-	case testing.Short() || raceEnabled:
-		rounds = 3
-	default:
-		rounds = 10
+	if rounds == 0 {
+		rounds = long.N(3, 30)
 	}
 	dir := t.TempDir()
 	s, _ := openHome(t, dir, queuefs.Options{})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // A patient is a home as a crash left it, to be damaged in copies: jobs 1 to 4
@@ -202,7 +203,7 @@ func TestDamagedBatch(t *testing.T) {
 	p := newPatient(t)
 	all := p.batches(t)
 	for i, b := range all {
-		if (testing.Short() || raceEnabled) && i%4 != 1 && i != len(all)-1 {
+		if !long.On() && i%4 != 1 && i != len(all)-1 {
 			continue
 		}
 		end := b.at + b.size

@@ -83,5 +83,5 @@ func (c *scenario) ends() {
 
 // TestEveryStepOfTheEndsFails is TestEveryStepFails for culling and removal.
 func TestEveryStepOfTheEndsFails(t *testing.T) {
-	failEveryStep(t, 3*stride(t), (*scenario).ends)
+	failEveryStep(t, 3*stride()-2, (*scenario).ends)
 }

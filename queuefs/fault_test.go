@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 var errInjected = errors.New("injected")
@@ -31,18 +32,13 @@ func newScenario(t testing.TB, f *faults) *scenario {
 	return c
 }
 
-// stride thins tests out that try every step. Different ways to fail begin at
-// different steps.
-func stride(t testing.TB) int {
-	if testing.Short() || raceEnabled {
-		return 7
-	}
-	return 2
-}
+// stride thins tests out that try every step, unless they are to be long. Different
+// ways to fail begin at different steps.
+func stride() int { return long.N(7, 1) }
 
 // TestEveryStepFails fails each step of the scenario in turn.
 func TestEveryStepFails(t *testing.T) {
-	failEveryStep(t, stride(t), (*scenario).run)
+	failEveryStep(t, stride(), (*scenario).run)
 }
 
 // failEveryStep fails each step of what play does in turn, or each stride'th,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // descriptors counts the open files of this process.
@@ -34,10 +35,7 @@ func settled(want int) int {
 }
 
 func TestThousandQueues(t *testing.T) {
-	n := 1000
-	if testing.Short() || raceEnabled {
-		n = 150
-	}
+	n := long.N(150, 1000)
 	s, _ := openHome(t, fastDir(t), queuefs.Options{})
 	closeHome(t, s) // what the system keeps open for good
 	files, routines := descriptors(t), runtime.NumGoroutine()
@@ -88,7 +86,7 @@ func TestThousandQueues(t *testing.T) {
 func TestNothingStaysOpenAfterFailure(t *testing.T) {
 	newScenario(t, newFaults(0, nil)).run() // what is made once and kept
 	files, routines := descriptors(t), runtime.NumGoroutine()
-	for at := 1; ; at += stride(t) {
+	for at := 1; ; at += stride() {
 		f := newFaults(at, errInjected)
 		f.stops = true
 		c := newScenario(t, f)

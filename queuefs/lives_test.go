@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // TestRandomLives leads homes through many short lives: random operations, one
@@ -18,10 +19,7 @@ import (
 // that was acknowledged is there.
 func TestRandomLives(t *testing.T) {
 	t.Parallel()
-	homes, lives := 12, 12
-	if testing.Short() || raceEnabled {
-		homes = 3
-	}
+	homes, lives := long.N(3, 12), 12
 	for seed := range homes {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 77))

@@ -181,8 +181,8 @@ func (d *disk) write(name, data string) {
 
 // TestPowerLoss stops the machine at each step of the scenario and loses what
 // was not synced; TestPowerLossAtWork does so with that of workers.
-func TestPowerLoss(t *testing.T)       { losePower(t, stride(t), (*scenario).run) }
-func TestPowerLossAtWork(t *testing.T) { losePower(t, 2*stride(t)-1, (*scenario).runWork) }
+func TestPowerLoss(t *testing.T)       { losePower(t, stride(), (*scenario).run) }
+func TestPowerLossAtWork(t *testing.T) { losePower(t, 2*stride()-1, (*scenario).runWork) }
 
 func losePower(t *testing.T, stride int, run func(*scenario)) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // TestReadersWhileFilesMove reads a job while its file goes to and fro: it is
@@ -20,10 +21,7 @@ import (
 func TestReadersWhileFilesMove(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock()})
 	defer closeHome(t, s)
-	rounds := 1500
-	if testing.Short() || raceEnabled {
-		rounds = 200
-	}
+	rounds := long.N(200, 1500)
 	submit(t, q, queuefs.Meta{Filename: "f", Sidecar: strings.Repeat("s", 20_000)}, "x")
 	var done atomic.Bool
 	var readers sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // reload calls Reload until the files have held still.
@@ -265,8 +266,9 @@ func TestReloadUnderLoad(t *testing.T) {
 // TestEveryStepOfReloadFails fails each step of taking queues in and letting
 // one go; what failed once works later, or when the home is opened again.
 func TestEveryStepOfReloadFails(t *testing.T) {
-	for _, way := range []struct{ done, stops bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
-		for at := 1; ; at += 2 {
+	stride := long.N(4, 1)
+	for i, way := range []struct{ done, stops bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+		for at := 1 + i%stride; ; at += stride {
 			f := newFaults(0, errInjected)
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{Fault: f.step})

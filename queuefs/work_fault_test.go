@@ -188,5 +188,5 @@ func (c *scenario) draft(id, next queuefs.JobID) {
 
 // TestEveryStepOfWorkFails is TestEveryStepFails for what workers do.
 func TestEveryStepOfWorkFails(t *testing.T) {
-	failEveryStep(t, 2*stride(t)-1, (*scenario).runWork)
+	failEveryStep(t, 2*stride()-1, (*scenario).runWork)
 }

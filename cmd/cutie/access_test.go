@@ -24,7 +24,7 @@ import (
 // until asks again and again for what comes about by itself.
 func until(t *testing.T, what string, ask func() bool) {
 	t.Helper()
-	for start := time.Now(); !ask(); {
+	for start := time.Now(); !ask(); <-time.After(askEvery) {
 		if time.Since(start) > startLimit {
 			t.Fatalf("not after %v: %s", startLimit, what)
 		}
@@ -63,6 +63,7 @@ func readFile(t *testing.T, name string) string {
 }
 
 func TestUsersOfADaemonComeAndGo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	users, home := filepath.Join(dir, "users.txt"), filepath.Join(dir, "home")
 	if _, err := cutie(t, "user", "add", "ann", "--rights", "read,submit:jobs", "--no-password", "--users", users); err != nil {
@@ -200,6 +201,7 @@ func pki(t *testing.T, dir, name string) *x509.Certificate {
 }
 
 func TestDaemonSpeaksTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := pki(t, dir, "first")
 	// Connections end, so one place is enough for many.
@@ -251,6 +253,7 @@ func TestDaemonSpeaksTLS(t *testing.T) {
 }
 
 func TestProxyIsBelievedOnlyIfListed(t *testing.T) {
+	t.Parallel()
 	for _, proxies := range []string{"127.0.0.0/8", "10.0.0.0/8"} {
 		home := filepath.Join(t.TempDir(), "home")
 		d := serveHome(t, home, "--trusted-proxy", proxies, "--trusted-proxy", "192.0.2.1")
@@ -266,6 +269,7 @@ func TestProxyIsBelievedOnlyIfListed(t *testing.T) {
 }
 
 func TestAccessLogOfADaemonRotates(t *testing.T) {
+	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
 	d := serveHome(t, home, "--log-max", "1K", "--log-keep", "1")
 	name := filepath.Join(home, "log/web-access.txt")

@@ -21,6 +21,7 @@ func completing(t *testing.T) (home string) {
 }
 
 func TestCompletionWords(t *testing.T) {
+	t.Parallel()
 	home := completing(t)
 	daemon := serveHome(t, filepath.Join(t.TempDir(), "other"))
 	if _, err := cutie(t, "createQueue", "served", "--url", daemon.url); err != nil {
@@ -83,6 +84,7 @@ func TestCompletionWords(t *testing.T) {
 
 // Each shell is asked for candidates as it would be at its prompt.
 func TestCompletionScripts(t *testing.T) {
+	t.Parallel()
 	home := completing(t)
 	for _, tt := range []struct {
 		shell string

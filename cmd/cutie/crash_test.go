@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 const (
@@ -29,15 +30,12 @@ const (
 // publishes with what its clients were told. In every third round the next
 // daemon is killed as well, while it starts.
 //
-// CUTIE_CRASH_ROUNDS is the number of rounds; by default 10, and 3 under -short
-// or the race detector. CUTIE_CRASH_SEED repeats the choices of a run, though
+// CUTIE_CRASH_ROUNDS is the number of rounds; by default 3, and 30 if tests are to
+// be long. CUTIE_CRASH_SEED repeats the choices of a run, though
 // not its timing.
 func TestAcknowledgedWorkSurvivesKills(t *testing.T) {
-	rounds := 10
-	if testing.Short() || raceEnabled {
-		rounds = 3
-	}
-	rounds = int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(rounds)))
+	t.Parallel()
+	rounds := int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(3, 30))))
 	seed := environment(t, "CUTIE_CRASH_SEED", rand.Uint64())
 	t.Logf("CUTIE_CRASH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

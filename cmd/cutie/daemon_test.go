@@ -23,10 +23,12 @@ type daemon struct {
 	read   chan struct{} // closed when its standard output has ended
 }
 
-// startLimit is how long a daemon may take to begin, stopLimit to end.
+// startLimit is how long a daemon may take to begin, stopLimit to end. It is asked
+// again after askEvery.
 const (
 	startLimit = 30 * time.Second
 	stopLimit  = 30 * time.Second
+	askEvery   = 10 * time.Millisecond
 )
 
 // start runs a daemon on home and returns once it has printed what to open.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cutie/publisher"
+	"cutie/testdata/long"
 )
 
 // Copies of all sets of a Source, kept up in different ways.
@@ -154,6 +155,7 @@ func (c *copies) validate(t *testing.T, want ...string) {
 }
 
 func TestFollowAcrossClosedLists(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		o        publisher.Options
 		packages int // at least, for each copy
@@ -161,8 +163,8 @@ func TestFollowAcrossClosedLists(t *testing.T) {
 		{publisher.Options{MaxEntries: 9}, 3},
 		{publisher.Options{MaxEntries: 25, MaxPackage: 100}, 1},
 	} {
-		if raceEnabled && tt.packages > 1 {
-			continue // one goroutine does it all
+		if !long.On() && tt.packages > 1 {
+			continue
 		}
 		t.Run(fmt.Sprintf("%d entries", tt.o.MaxEntries), func(t *testing.T) {
 			s := inProcess(t, tt.o, "jobs", "a^20b")
@@ -198,6 +200,7 @@ func TestFollowAcrossClosedLists(t *testing.T) {
 }
 
 func TestFollowByPackagesAlone(t *testing.T) {
+	t.Parallel()
 	// Every tick closes the list, so that the packages tell everything.
 	s := inProcess(t, publisher.Options{Period: time.Nanosecond}, "jobs")
 	c := newCopies(t, s)
@@ -218,6 +221,7 @@ func TestFollowByPackagesAlone(t *testing.T) {
 // TestCopyOfAReplicaIsAQueue follows the program, over a restart, makes a home
 // of the copy, and compares the two.
 func TestCopyOfAReplicaIsAQueue(t *testing.T) {
+	t.Parallel()
 	const other = "ark+=13030=a^20b"
 	home := filepath.Join(t.TempDir(), "home")
 	// An address of its own, so that references hold over the restart.

@@ -50,7 +50,7 @@ func inProcess(t *testing.T, o publisher.Options, queues ...string) *followed {
 		t.Fatal(err)
 	}
 	report := func(p queuefs.Problem) { t.Errorf("reported: %v", p) }
-	svc, err := queuefs.Open(dir, queuefs.Options{Report: report})
+	svc, err := queuefs.Open(dir, queuefs.Options{Report: report, Segment: 2 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,7 @@ func unpack(t *testing.T, name string) string {
 // Homes of the version before UWS jobs were jobs of the queue, one closed and one
 // left by a kill, have jobs in every phase. uws-phases.txt in them lists these.
 func TestHomesOfAFormerVersionOpen(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"stopped", "killed"} {
 		t.Run(name, func(t *testing.T) {
 			home := unpack(t, name)

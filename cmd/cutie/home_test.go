@@ -27,6 +27,7 @@ func TestSocketIsPrivate(t *testing.T) {
 }
 
 func TestSocketOfALongPath(t *testing.T) {
+	t.Parallel()
 	home := filepath.Join(t.TempDir(), strings.Repeat("long/", 40), "home")
 	if err := os.MkdirAll(filepath.Dir(home), 0o777); err != nil {
 		t.Fatal(err)
@@ -48,6 +49,7 @@ func TestSocketOfALongPath(t *testing.T) {
 }
 
 func TestCommandsOnOneHomeTakeTurns(t *testing.T) {
+	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
 	for _, args := range [][]string{{"init", home}, {"createQueue", "jobs", "--home", home}} {
 		if _, err := cutie(t, args...); err != nil {
@@ -79,6 +81,7 @@ func TestCommandsOnOneHomeTakeTurns(t *testing.T) {
 }
 
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	d := serve(t)
 	for _, path := range []string{"livez", "readyz"} {
 		resp, err := http.Get(d.url + path)
@@ -101,6 +104,7 @@ func TestProbes(t *testing.T) {
 }
 
 func TestLogIsJSON(t *testing.T) {
+	t.Parallel()
 	d := serve(t, "--log-format", "json", "--log-level", "debug")
 	resp, err := http.Get(d.url + "state")
 	if err != nil {

@@ -21,6 +21,7 @@ func commands(t *testing.T) []string {
 }
 
 func TestManualPagesAreClean(t *testing.T) {
+	t.Parallel()
 	formatters := [][]string{{"mandoc", "-T", "lint", "-W", "warning"}, {"groff", "-man", "-Tutf8", "-ww", "-z"}}
 	found := false
 	for _, name := range append([]string{""}, commands(t)...) {
@@ -89,6 +90,7 @@ var served = []string{"watch", "publish", "export", "work"}
 var elsewhere = []string{"batch", "uws", "rdm", "serve", "bench"}
 
 func TestExamplesWork(t *testing.T) {
+	t.Parallel()
 	for _, name := range commands(t) {
 		help, err := cutie(t, "help", name)
 		if err != nil {
@@ -132,6 +134,7 @@ func sh(t *testing.T, dir, script string) {
 
 // Each code of help is one that a command ends with.
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
 	d := serveHome(t, home, "--anonymous", "read")
 	file := filepath.Join(t.TempDir(), "file")

@@ -75,6 +75,7 @@ func newHeldReceiver(t *testing.T) (url string, called <-chan struct{}) {
 }
 
 func TestMetricsTellWhatHappened(t *testing.T) {
+	t.Parallel()
 	receiver, called := newHeldReceiver(t)
 	d := serve(t, "--allow-fetch", loopback)
 	for range 3 {
@@ -143,6 +144,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 }
 
 func TestMetricsWantTheRightToReadAll(t *testing.T) {
+	t.Parallel()
 	for anonymous, want := range map[string]int{"read": 200, "read:jobs": 403, "submit": 403} {
 		d := serve(t, "--anonymous", anonymous)
 		if resp, body := ask(t, "GET", d.url+"metrics"); resp.StatusCode != want {

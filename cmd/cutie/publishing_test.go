@@ -35,6 +35,7 @@ func ask(t *testing.T, method, url string, header ...string) (*http.Response, st
 }
 
 func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
+	t.Parallel()
 	const published = ".well-known/resourcesync"
 	home := filepath.Join(t.TempDir(), "home")
 	d := serveHome(t, home)
@@ -116,6 +117,7 @@ func TestPublishingIsAskedByMethod(t *testing.T) {
 
 // TestExportFollows reads a line for each export that had something to do.
 func TestExportFollows(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	home, tree := filepath.Join(dir, "home"), filepath.Join(dir, "tree")
 	d := serveHome(t, home)

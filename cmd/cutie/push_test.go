@@ -97,6 +97,7 @@ func members(t *testing.T, site string) (all []struct {
 const loopback = "127.0.0.1" // for --allow-fetch
 
 func TestChangesArePushedUntilTheSubscriberEndsIt(t *testing.T) {
+	t.Parallel()
 	d := serve(t, "--allow-fetch", loopback)
 	c := channelOf(t, d.url, "replica")
 	if c.hub != d.url+"hub" {
@@ -143,6 +144,7 @@ func TestChangesArePushedUntilTheSubscriberEndsIt(t *testing.T) {
 // What happens is delivered although the daemon is killed before it was, over
 // and over.
 func TestAKillDelaysPushAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
 	// References must stay what they are, so all daemons have one address.
 	args := []string{"--allow-fetch", loopback, "--listen", fmt.Sprintf("127.%d.%d.%d:8093", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))}
@@ -174,6 +176,7 @@ func TestAKillDelaysPushAndLosesNothing(t *testing.T) {
 }
 
 func TestSubscribersThatHangOrFailHoldUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	d := serve(t, "--allow-fetch", loopback)
 	c := channelOf(t, d.url, "replica")
 	leave := make(chan struct{})
@@ -205,6 +208,7 @@ func TestSubscribersThatHangOrFailHoldUpNobodyElse(t *testing.T) {
 }
 
 func TestWhoMaySubscribe(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	users, home := filepath.Join(dir, "users.txt"), filepath.Join(dir, "home")
 	token := func(name, rights string) string {
@@ -261,6 +265,7 @@ func TestWhoMaySubscribe(t *testing.T) {
 }
 
 func TestACallbackOnThisMachineIsRefusedAndSaysSo(t *testing.T) {
+	t.Parallel()
 	d := serve(t)
 	c, s := channelOf(t, d.url, "pending"), newSubscriber(t)
 	status, text := s.ask(c.hub, "subscribe", c.topic)
@@ -276,6 +281,7 @@ func TestACallbackOnThisMachineIsRefusedAndSaysSo(t *testing.T) {
 
 // A hub of somebody else is pinged, and fetches what a GET of the topic has.
 func TestOtherHubsArePinged(t *testing.T) {
+	t.Parallel()
 	hub := newPinged(t)
 	d := serve(t, "--allow-fetch", loopback, "--no-hub", "--hub", hub.URL+"/push")
 	c := channelOf(t, d.url, "pending")
@@ -297,6 +303,7 @@ func TestOtherHubsArePinged(t *testing.T) {
 }
 
 func TestNotificationsHaveTheNamesThatWereAskedFor(t *testing.T) {
+	t.Parallel()
 	d := serve(t, "--change-capability", "change-notification", "--framework-capability", "source-notification")
 	for _, name := range []string{"change-notification", "source-notification"} {
 		c := advertised(t, d.url, "pending", name)

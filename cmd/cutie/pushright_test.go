@@ -24,6 +24,7 @@ func (s *subscriber) denied() {
 }
 
 func TestASubscriptionEndsWithTheRightToRead(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	users, home := filepath.Join(dir, "users.txt"), filepath.Join(dir, "home")
 	run := func(args ...string) string {

@@ -70,6 +70,7 @@ var varies = []*regexp.Regexp{
 }
 
 func TestTargetsAnswerTheSame(t *testing.T) {
+	t.Parallel()
 	answers := map[string][]string{}
 	for _, way := range []string{"url", "socket", "directory"} {
 		dir := t.TempDir()

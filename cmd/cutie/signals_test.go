@@ -13,6 +13,7 @@ import (
 
 // A daemon goes on when those who read its log and its output have left.
 func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
+	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
 	cmd := exec.Command("cutie", "serve", "--home", home, "--listen", "127.0.0.1:0")
 	cmd.Dir = t.TempDir()
@@ -61,6 +62,7 @@ func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
 
 // SIGHUP ends no daemon, neither one that begins nor one that stops.
 func TestSIGHUPEndsNoDaemon(t *testing.T) {
+	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
 	done := make(chan struct{})
 	for range 3 {

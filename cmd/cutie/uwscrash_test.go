@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cutie/testdata/long"
 )
 
 // TestJobsOfUWSSurviveKills kills the daemon while clients of UWS and workers
@@ -23,14 +25,11 @@ import (
 // with what was acknowledged: it is that, or that of the request that was cut
 // off. Results are whole or absent, leases and deadlines hold on.
 //
-// CUTIE_CRASH_ROUNDS is the number of rounds; by default 8, and 2 under -short
-// or the race detector. CUTIE_CRASH_SEED repeats the choices of a run.
+// CUTIE_CRASH_ROUNDS is the number of rounds; by default 2, and 20 if tests are to
+// be long. CUTIE_CRASH_SEED repeats the choices of a run.
 func TestJobsOfUWSSurviveKills(t *testing.T) {
-	rounds := 8
-	if testing.Short() || raceEnabled {
-		rounds = 2
-	}
-	rounds = int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(rounds)))
+	t.Parallel()
+	rounds := int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(2, 20))))
 	seed := environment(t, "CUTIE_CRASH_SEED", rand.Uint64())
 	t.Logf("CUTIE_CRASH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -19,6 +19,7 @@ import (
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/testdata/long"
 )
 
 // A sourceServer has the files that manifests name.
@@ -87,7 +88,13 @@ func (s *site) wantNoTemps() {
 // newBatchSite returns a site with its handler, which is closed in the end.
 func newBatchSite(t *testing.T, o rest.Options) (*site, *rest.Handler) {
 	t.Helper()
-	s := newService(t)
+	return newService(t).serveBatches(o)
+}
+
+// serveBatches puts a server before the service and returns its handler, too.
+func (s *site) serveBatches(o rest.Options) (*site, *rest.Handler) {
+	t := s.t
+	t.Helper()
 	o.Log = s.logged.add
 	h := rest.New(s.svc, o)
 	srv := httptest.NewServer(h)
@@ -283,12 +290,9 @@ func TestBatchHasATime(t *testing.T) {
 }
 
 func TestBatchOfManyLines(t *testing.T) {
-	most := 10_000
-	if raceEnabled {
-		most = 500
-	}
+	most := long.N(500, 10_000)
 	src := newSource(t, map[string]string{"/a": "hello\n"})
-	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t)})
+	s, _ := newServiceWith(t, queuefs.Options{Segment: manyJobs}).serveBatches(rest.Options{Fetch: src.client(t)})
 	a := s.postBatch(strings.Repeat(src.url+"/a md5 "+md5OfHello+"\n", most)).want(t, 201)
 	d, err := state.JSON.Decode(state.QueueClass, []byte(a.body))
 	if err != nil {

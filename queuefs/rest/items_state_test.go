@@ -83,8 +83,8 @@ func want(t testing.TB, what string, got, want any) {
 	}
 }
 
-// TestItemsOfState checks what is told of service, queues and jobs.
-func TestItemsOfState(t *testing.T) {
+// TestItemsOfQueues checks what is told of the service and of queues.
+func TestItemsOfQueues(t *testing.T) {
 	runItems(t, []item{
 		{4, "a queue goes by its identifier, cleaned or encoded, and by its name", func(t *testing.T) {
 			s := newSite(t, rest.Options{})
@@ -190,6 +190,26 @@ func TestItemsOfState(t *testing.T) {
 			ref := s.url + "/state/jobs/j00000000000"
 			want(t, "pages", got, []string{ref + "2 " + ref + "3 " + ref + "4", "pending", "3", "", ref + "5", "pending", "3", "j000000000004"})
 		}},
+		{17, "the culling size counts jobs, and unset never culls", func(t *testing.T) {
+			s := newSite(t, rest.Options{})
+			d := s.do("GET", "/state/jobs?t=json", "").decoded(t, state.QueueClass)
+			if d.Property("cullingSizeThreshold") != nil || d.Property("cullingAgeThreshold") != nil {
+				t.Errorf("thresholds of %+v", d)
+			}
+			for range 3 {
+				s.submit(strings.Repeat("x", 1000), queuefs.Meta{})
+				s.do("POST", "/consume/jobs", "").want(t, 200)
+			}
+			want(t, "unset", len(s.do("POST", "/cull/jobs?t=json", "").want(t, 200).queue(t).Changes.Culled), 0)
+			s.do("POST", "/state/jobs?cullingSizeThreshold=2&cullingAgeThreshold=0", "").want(t, 200)
+			want(t, "two jobs", len(s.do("POST", "/cull/jobs?t=json", "").want(t, 200).queue(t).Changes.Culled), 1)
+		}},
+	})
+}
+
+// TestItemsOfJobs checks what is told of jobs, and the references to them.
+func TestItemsOfJobs(t *testing.T) {
+	runItems(t, []item{
 		{12, "dates that there are not are left out", func(t *testing.T) {
 			s := newSite(t, rest.Options{})
 			d := s.do("GET", "/state/jobs?t=json", "").decoded(t, state.QueueClass)
@@ -235,20 +255,6 @@ func TestItemsOfState(t *testing.T) {
 			a := s.postForm(newForm().file("/tmp/in put.txt", "abc").field("digest-type", "crc-32").field("digest-value", "352441c2").end(), "Accept", "application/json").want(t, 201)
 			want(t, "job", says(a.decoded(t, state.JobClass), "filename", "digestTypes", "digestValues"), []string{"in put.txt", "SHA-256 CRC-32",
 				"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad 352441c2"})
-		}},
-		{17, "the culling size counts jobs, and unset never culls", func(t *testing.T) {
-			s := newSite(t, rest.Options{})
-			d := s.do("GET", "/state/jobs?t=json", "").decoded(t, state.QueueClass)
-			if d.Property("cullingSizeThreshold") != nil || d.Property("cullingAgeThreshold") != nil {
-				t.Errorf("thresholds of %+v", d)
-			}
-			for range 3 {
-				s.submit(strings.Repeat("x", 1000), queuefs.Meta{})
-				s.do("POST", "/consume/jobs", "").want(t, 200)
-			}
-			want(t, "unset", len(s.do("POST", "/cull/jobs?t=json", "").want(t, 200).queue(t).Changes.Culled), 0)
-			s.do("POST", "/state/jobs?cullingSizeThreshold=2&cullingAgeThreshold=0", "").want(t, 200)
-			want(t, "two jobs", len(s.do("POST", "/cull/jobs?t=json", "").want(t, 200).queue(t).Changes.Culled), 1)
 		}},
 		{19, "hold and outcome are properties of pending and consumed jobs", func(t *testing.T) {
 			s := newSite(t, rest.Options{})

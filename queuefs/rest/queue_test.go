@@ -131,7 +131,7 @@ func TestClientKeepsQueues(t *testing.T) {
 
 // What one call culls is told in one answer.
 func TestCullingTellsOfEveryJob(t *testing.T) {
-	s := newSite(t, rest.Options{})
+	s := newServiceWith(t, queuefs.Options{Segment: manyJobs}).serve(rest.Options{})
 	var uploads []rest.Upload
 	for range 2500 {
 		uploads = append(uploads, upload("", queuefs.Meta{}))

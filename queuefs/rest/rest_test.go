@@ -94,13 +94,18 @@ func newService(t testing.TB) *site {
 	return newServiceWith(t, queuefs.Options{})
 }
 
+// manyJobs is a segment of a journal for submissions of 10,000 jobs.
+const manyJobs = 32 << 20
+
 func newServiceWith(t testing.TB, o queuefs.Options) *site {
 	t.Helper()
 	dir := homeDir(t)
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
 		t.Fatal(err)
 	}
-	o.Segment = 32 << 20
+	if o.Segment == 0 {
+		o.Segment = 4 << 20
+	}
 	svc, err := queuefs.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)

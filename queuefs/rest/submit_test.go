@@ -323,7 +323,7 @@ func TestSubmitSeveralFilesAllOrNothing(t *testing.T) {
 }
 
 func TestSubmitTenThousandFiles(t *testing.T) {
-	s := newSite(t, rest.Options{})
+	s := newServiceWith(t, queuefs.Options{Segment: manyJobs}).serve(rest.Options{})
 	f := newForm()
 	for i := range 10_000 {
 		f.file("f", fmt.Sprint(i))

@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/uws"
+	"cutie/testdata/long"
 )
 
 // A formerHome is one of a former version: jobs made here have identifiers that
@@ -227,7 +228,7 @@ func TestJobsOfAFormerVersionAreMoved(t *testing.T) {
 
 // A move that was broken off at any step is done by the next start.
 func TestMoveIsDoneAfterAKillAtAnyStep(t *testing.T) {
-	for at, fired := 1, true; fired && !t.Failed(); at += 4 {
+	for at, fired := 1, true; fired && !t.Failed(); at += long.N(8, 1) {
 		f := newFormer(t, fastDir(t))
 		want := f.fill()
 		f.close()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // follows are the phases that may be seen after one, some of those between
@@ -52,9 +53,9 @@ func (j *seenJob) look(w *world) (phase string) {
 }
 
 // Eight clients make jobs, eight workers do them, four look on.
-// CUTIE_UWS_JOBS is how many jobs, by default 400.
+// CUTIE_UWS_JOBS is how many jobs, by default 150, or 400 if tests are to be long.
 func TestEveryPhaseOfManyJobsIsLegal(t *testing.T) {
-	total := 400
+	total := long.N(150, 400)
 	if s := os.Getenv("CUTIE_UWS_JOBS"); s != "" {
 		var err error
 		if total, err = strconv.Atoi(s); err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/testdata/long"
 )
 
 // told returns the kinds of the events of the queue after one.
@@ -257,7 +258,7 @@ func (w *world) again() {
 }
 
 func TestEveryStepOfAPhaseFails(t *testing.T) {
-	const stride = 3 // different ways to fail begin at different steps
+	stride := long.N(7, 1) // different ways to fail begin at different steps
 	for i, way := range []struct {
 		name        string
 		err         error

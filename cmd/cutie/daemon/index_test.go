@@ -24,7 +24,7 @@ func TestIndexShowsWhatTheReaderMay(t *testing.T) {
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "A & <b>", Identifier: "x:y"}); err != nil {
 		t.Fatal(err)
 	}
-	svc, err := queuefs.Open(dir, queuefs.Options{})
+	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

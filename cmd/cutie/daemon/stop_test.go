@@ -17,7 +17,7 @@ func TestALongStopSaysWhatItDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, jobs := range []int{0, 10_001} {
-		svc, err := queuefs.Open(dir, queuefs.Options{})
+		svc, err := queuefs.Open(dir, queuefs.Options{Segment: 20 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

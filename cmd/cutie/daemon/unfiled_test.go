@@ -15,7 +15,7 @@ func TestMetricsTellHowManyJobsHaveNoFilesYet(t *testing.T) {
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	svc, err := queuefs.Open(dir, queuefs.Options{})
+	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

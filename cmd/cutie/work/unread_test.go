@@ -15,6 +15,7 @@ import (
 // A payload that never comes whole makes its job fail in the end, so that the
 // jobs after it get their turn. Until then each pause is longer.
 func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
+	t.Parallel()
 	find := reach.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
 	if err := queuefs.Init(find.Home, queuefs.ServiceInfo{}); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cutie/testdata/long"
 )
 
 // A spot is where a record is: the number of its segment, and the offset.
@@ -188,10 +190,7 @@ func TestLostSegment(t *testing.T) {
 // written, in that order, and a log is there to go on with.
 func TestScatteredDamage(t *testing.T) {
 	files, written, _ := sample(t, func(n int) int { return n * 300 }, 40)
-	rounds := 150
-	if testing.Short() {
-		rounds = 30
-	}
+	rounds := long.N(30, 150)
 	rng := rand.New(rand.NewPCG(1, 2))
 	names := slices.Sorted(maps.Keys(files))
 	for round := range rounds {

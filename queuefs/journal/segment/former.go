@@ -69,7 +69,7 @@ func (s *segment) firstOf() journal.LSN {
 	if s.former {
 		return position(s.number, 0)
 	}
-	b, err := s.batchAt(blockSize, nil)
+	b, err := s.batchAt(s.f, blockSize, nil)
 	if err != nil {
 		return math.MaxUint64
 	}

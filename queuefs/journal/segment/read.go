@@ -3,6 +3,7 @@ package segment
 import (
 	"io"
 	"iter"
+	"os"
 	"slices"
 
 	"cutie/queuefs/journal"
@@ -125,4 +126,32 @@ func (l *Log) readSegment(v, s *segment, from, until journal.LSN, buf []byte, yi
 		}
 	}
 	return buf, true
+}
+
+// An ahead reads a file from front to back, readBlock bytes at a time: most of a
+// segment may be empty blocks.
+type ahead struct {
+	f   *os.File
+	off int64  // of buf
+	buf []byte // part of the file
+}
+
+// ReadAt is [io.ReaderAt], for one caller at a time.
+func (r *ahead) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) > readBlock {
+		return r.f.ReadAt(p, off)
+	}
+	if off < r.off || off+int64(len(p)) > r.off+int64(len(r.buf)) {
+		r.buf = slices.Grow(r.buf[:0], readBlock)[:readBlock]
+		n, err := r.f.ReadAt(r.buf, off)
+		if r.off, r.buf = off, r.buf[:n]; err != nil && err != io.EOF {
+			r.buf = r.buf[:0]
+			return 0, err
+		}
+	}
+	n := copy(p, r.buf[off-r.off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
 }

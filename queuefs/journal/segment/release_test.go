@@ -14,6 +14,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/journal"
+	"cutie/testdata/long"
 )
 
 // fillSegments appends until the log is n segments further on.
@@ -201,10 +202,7 @@ func TestReadersWhileSegmentsGo(t *testing.T) {
 			}
 		})
 	}
-	rounds := 100
-	if testing.Short() {
-		rounds = 20
-	}
+	rounds := long.N(20, 100)
 	for range rounds {
 		begin := len(j.written)
 		j.fillSegments(1)

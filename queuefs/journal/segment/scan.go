@@ -114,8 +114,9 @@ func (r *scan) segment(s *segment) error {
 	var damaged *segment
 	seen, skipped := false, false
 	l.end = blockSize
+	file := ahead{f: s.f}
 	for off := int64(blockSize); off+blockSize <= s.size; {
-		b, err := s.batchAt(off, r.buf)
+		b, err := s.batchAt(&file, off, r.buf)
 		r.buf = b.data
 		if err != nil && !errors.Is(err, errDamaged) {
 			return err

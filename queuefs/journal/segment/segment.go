@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"sort"
 	"strconv"
@@ -233,15 +234,15 @@ type stored struct {
 	data   []byte
 }
 
-// batchAt reads the batch at an offset into buf. The error wraps errDamaged if no
-// batch verifies there.
-func (s *segment) batchAt(off int64, buf []byte) (b stored, err error) {
+// batchAt reads the batch at an offset from r, the file, into buf. The error wraps
+// errDamaged if no batch verifies there.
+func (s *segment) batchAt(r io.ReaderAt, off int64, buf []byte) (b stored, err error) {
 	b.data = buf
 	if off+blockSize > s.size {
 		return b, errDamaged
 	}
 	var head [batchHeader]byte
-	if _, err := s.f.ReadAt(head[:], off); err != nil {
+	if _, err := r.ReadAt(head[:], off); err != nil {
 		return b, err
 	}
 	le := binary.LittleEndian
@@ -253,7 +254,7 @@ func (s *segment) batchAt(off int64, buf []byte) (b stored, err error) {
 		b.data = make([]byte, length)
 	}
 	b.data = b.data[:length]
-	if _, err := s.f.ReadAt(b.data, off); err != nil {
+	if _, err := r.ReadAt(b.data, off); err != nil {
 		return b, err
 	}
 	if le.Uint32(b.data[4:]) != seeded(s.number, s.salt, b.data[8:]) {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package queuefs_test
-
-const raceEnabled = false
