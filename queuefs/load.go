@@ -82,7 +82,8 @@ func (s *Service) load() error {
 	s.found.Store(s.dirty.Load())
 	s.lastTime = s.opts.Now()
 	s.seen.at = s.lastTime
-	s.inline = min(inlineLimit, s.log.Stats().MaxAppend/4)
+	s.most = s.log.Stats().MaxAppend
+	s.inline = min(inlineLimit, s.most/4)
 	s.keepReserve()
 	return nil
 }

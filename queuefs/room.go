@@ -3,6 +3,8 @@ package queuefs
 import (
 	"errors"
 	"io/fs"
+	"sync/atomic"
+	"time"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/journal"
@@ -31,9 +33,39 @@ func (s *Service) needs() (octets, files int64) {
 // has reports whether the disk has so much more free space than the next
 // checkpoint needs. Where this is unknown, writing shows.
 func (s *Service) has(octets, files int64) bool {
-	free, names, err := s.home.Free()
 	o, n := s.needs()
-	return err != nil || free >= o+octets && names >= n+files
+	return s.headroom.has(s.home, o+octets, n+files)
+}
+
+// A headroom asks for the free space of a disk, for each request twice. On a disk
+// far from full an answer holds for a moment: nobody fills the rest meanwhile.
+type headroom struct{ last atomic.Pointer[space] }
+
+// A space is the free space of a disk at one instant.
+type space struct {
+	octets, files int64
+	at            time.Time
+}
+
+const (
+	farOctets = 4 << 30 // beyond what is asked for
+	farFiles  = 100_000
+	moment    = 20 * time.Millisecond
+)
+
+// has reports whether the disk of d has so much free space, also if this is
+// unknown.
+func (h *headroom) has(d *durable.Dir, octets, files int64) bool {
+	if was := h.last.Load(); was != nil && was.octets >= octets+farOctets && was.files >= files+farFiles && time.Since(was.at) < moment {
+		return true
+	}
+	now := space{at: time.Now()}
+	var err error
+	if now.octets, now.files, err = d.Free(); err != nil {
+		return true
+	}
+	h.last.Store(&now)
+	return now.octets >= octets && now.files >= files
 }
 
 // Spares reports whether the disk has so many bytes beyond the needs of the
@@ -142,7 +174,7 @@ func (s *Service) keepReserve() {
 	if _, err := s.home.Stat(reserveName); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	size := min(2*int64(s.log.Stats().MaxAppend), free/diskShare)
+	size := min(2*int64(s.most), free/diskShare)
 	if s.has(size+s.log.Stats().Wants, 0) && s.home.Allocate(reserveName, size) == nil {
 		s.owed.Store(0)
 	}

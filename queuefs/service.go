@@ -47,6 +47,7 @@ type Service struct {
 	}
 
 	inline  int           // payloads up to this travel in the journal
+	most    int           // bytes of one append to the journal
 	stopped chan struct{} // closed when the service closes or fails
 
 	happened watch.Signal // in any queue
@@ -77,6 +78,7 @@ type Service struct {
 	doubt    atomic.Bool  // files may be in the cache alone: a sync has failed
 	owed     atomic.Int64 // bytes of the reserve given up
 	full     atomic.Bool  // files cannot be written, or the journal cannot grow, for lack of room
+	headroom headroom
 	dirty    atomic.Int64 // jobs with files behind the journal
 	found    atomic.Int64 // such jobs at the opening, until the first checkpoint
 }

@@ -42,7 +42,7 @@ func (s *Stage) Put(place int, part *Submission) error {
 		return err
 	}
 	said := s.sub.said + 1024 + len(d.meta.Sidecar)
-	if said > s.sub.q.svc.log.Stats().MaxAppend {
+	if said > s.sub.q.svc.most {
 		return fmt.Errorf("%w: batch of %d jobs", ErrTooBig, len(s.drafts))
 	}
 	if err := d.up.Move(&s.sub.budget); err != nil {

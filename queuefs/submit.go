@@ -35,7 +35,7 @@ var errOver = errors.New("submission is over")
 // Begin starts a submission. Call Commit or Discard in the end.
 func (q *Queue) Begin() *Submission {
 	return &Submission{q: q, digests: q.Info().Digests,
-		budget: upload.Budget{Inline: q.svc.inline, Free: q.svc.log.Stats().MaxAppend / 2, Spool: q.svc.spool}}
+		budget: upload.Budget{Inline: q.svc.inline, Free: q.svc.most / 2, Spool: q.svc.spool}}
 }
 
 // Group makes the jobs of the submission a batch: jobs without a name of a
@@ -61,7 +61,7 @@ func (s *Submission) Add(m Meta) (*Draft, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.log.Stats().MaxAppend {
+	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.most {
 		return nil, fmt.Errorf("%w: submission of more than %d jobs", ErrTooBig, len(s.drafts))
 	}
 	if n := len(s.drafts); n > 0 {
@@ -117,7 +117,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		recs[i] = r
 		total += len(d.up.Data()) + 1024 + len(m.Sidecar)
 	}
-	if total > q.svc.log.Stats().MaxAppend {
+	if total > q.svc.most {
 		return nil, fmt.Errorf("%w: submission of %d jobs", ErrTooBig, len(jobs))
 	}
 	if err := s.syncTemps(); err != nil {
