@@ -162,7 +162,7 @@ func (s *Service) listQueue(id string) error {
 
 // openQueue opens the directories of a queue and gives it its properties.
 func (s *Service) openQueue(id string, properties func(*Queue) (settings, error)) (_ *Queue, err error) {
-	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]copied{}}, idx: index.New(id), backlog: backlog{temps: map[JobID]string{}}}
+	q := &Queue{svc: s, id: id, packs: packs{made: map[int]bool{}, loaded: map[int]map[JobID]*copied{}}, idx: index.New(id), backlog: backlog{temps: map[JobID]string{}}}
 	report := func(path, text string) { s.report(Problem{Path: path, Text: text}) }
 	q.tree, err = tree.Open(s.qdir, id, tree.Options{Path: queuesDir + "/" + id, Temp: s.temp, MaxJobFile: maxJobFile, Report: report})
 	if err != nil {

@@ -50,20 +50,23 @@ type packs struct {
 	mu     sync.Mutex
 	made   map[int]bool // pages that have a pack
 	next   int          // full pages from here on are to be packed
-	loaded map[int]map[JobID]copied
+	loaded map[int]map[JobID]*copied
 	busy   bool // somebody loads
 }
 
-// A copied job is what a pack has of it.
-type copied struct{ text, payload []byte }
-
-// matches reports whether the copy is that of a job as it is now.
-func (c copied) matches(v *view) bool {
-	return v.Journaled.File == 0 && sameDigest(c.text, v.FileSHA256) && sameDigest(c.payload, v.SHA256)
+// A copied job is what a pack has of it, with the digests of both.
+type copied struct {
+	text, payload       []byte
+	textSum, payloadSum [sha256.Size]byte
 }
 
-// find returns what a loaded pack has of a job.
-func (p *packs) find(id JobID) copied {
+// matches reports whether the copy is that of a job as it is now.
+func (c *copied) matches(v *view) bool {
+	return v.Journaled.File == 0 && c.textSum == v.FileSHA256 && c.payloadSum == v.SHA256
+}
+
+// find returns what a loaded pack has of a job; nil if there is nothing.
+func (p *packs) find(id JobID) *copied {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.loaded[int(id/PageJobs)][id]
@@ -107,8 +110,6 @@ func (p *packs) begin(n int) bool {
 	return p.busy
 }
 
-func sameDigest(data []byte, sum [32]byte) bool { return sha256.Sum256(data) == sum }
-
 // readAhead has the packs loaded of the page of a job that is taken and of the next
 // ones.
 func (q *Queue) readAhead(taken JobID) {
@@ -138,7 +139,7 @@ func (q *Queue) readAhead(taken JobID) {
 // packed returns a pending job from its pack, with its payload.
 func (q *Queue) packed(id JobID) (j Job, payload []byte, ok bool) {
 	c := q.packs.find(id)
-	if c.text == nil {
+	if c == nil {
 		return j, nil, false
 	}
 	v, ok := q.view(id)
@@ -156,7 +157,7 @@ func (q *Queue) packed(id JobID) (j Job, payload []byte, ok bool) {
 var errPack = errors.New("no pack")
 
 // readPack reads the pack of page n.
-func (q *Queue) readPack(n int) (map[JobID]copied, error) {
+func (q *Queue) readPack(n int) (map[JobID]*copied, error) {
 	dir, err := q.indexDir()
 	if err != nil {
 		return nil, err
@@ -183,11 +184,11 @@ func (q *Queue) readPack(n int) (map[JobID]copied, error) {
 	return parsePack(data)
 }
 
-func parsePack(data []byte) (map[JobID]copied, error) {
+func parsePack(data []byte) (map[JobID]*copied, error) {
 	if len(data) < len(packMagic) || string(data[:len(packMagic)]) != packMagic {
 		return nil, errPack
 	}
-	jobs := map[JobID]copied{}
+	jobs := map[JobID]*copied{}
 	for data = data[len(packMagic):]; len(data) > 0; {
 		if len(data) < packEntry {
 			return nil, errPack
@@ -198,7 +199,9 @@ func parsePack(data []byte) (map[JobID]copied, error) {
 			return nil, errPack
 		}
 		end := text + payload
-		jobs[JobID(id)] = copied{data[:text:text], data[text:end:end]}
+		c := &copied{text: data[:text:text], payload: data[text:end:end]}
+		c.textSum, c.payloadSum = sha256.Sum256(c.text), sha256.Sum256(c.payload)
+		jobs[JobID(id)] = c
 		data = data[end:]
 	}
 	return jobs, nil

@@ -86,7 +86,7 @@ func (q *Queue) findPayload(id JobID) error {
 		if v.Journaled.Payload != 0 {
 			return nil
 		}
-		if c := q.packs.find(id); c.payload != nil && c.matches(&v) {
+		if c := q.packs.find(id); c != nil && c.matches(&v) {
 			return nil
 		}
 		st, err := q.tree.StatPayload(id, v.temp)
