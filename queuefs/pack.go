@@ -211,14 +211,14 @@ func parsePack(data []byte) (map[JobID]*copied, error) {
 // time, and reports whether none is left.
 func (q *Queue) pack(inTime func() bool) bool {
 	for {
-		n, ids := q.packable()
+		n, ids, size := q.packable()
 		if n < 0 || q.svc.full.Load() {
 			return true
 		}
 		if !inTime() {
 			return false
 		}
-		err := q.writePack(n, ids)
+		err := q.writePack(n, ids, size)
 		q.packs.mu.Lock()
 		q.packs.next = n + 1 // what fails is not tried again
 		if err == nil {
@@ -229,8 +229,8 @@ func (q *Queue) pack(inTime func() bool) bool {
 }
 
 // packable returns the first full page that is to be packed, with its small pending
-// jobs; -1 if there is none.
-func (q *Queue) packable() (page int, ids []JobID) {
+// jobs and the bytes of their entries; -1 if there is none.
+func (q *Queue) packable() (page int, ids []JobID, size int) {
 	q.packs.mu.Lock()
 	next := q.packs.next
 	q.packs.mu.Unlock()
@@ -243,23 +243,25 @@ func (q *Queue) packable() (page int, ids []JobID) {
 		q.idx.EachOf(n, func(id JobID, j index.Job) {
 			if j.Status == Pending && j.Size+int64(j.FileLength) <= packLimit {
 				ids = append(ids, id)
+				size += packEntry + int(j.Size) + int(j.FileLength)
 			}
 		})
 		if len(ids) > 0 {
-			return n, ids
+			return n, ids, size
 		}
 	}
-	return -1, nil
+	return -1, nil, 0
 }
 
-// writePack writes the pack of page n with those of the jobs that can be read.
-func (q *Queue) writePack(n int, ids []JobID) error {
+// writePack writes the pack of page n with those of the jobs that can be read; size
+// is about how many bytes they are.
+func (q *Queue) writePack(n int, ids []JobID, size int) error {
 	dir, err := q.indexDir()
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	buf := []byte(packMagic)
+	buf := append(make([]byte, 0, min(size, packSize)+packLimit), packMagic...)
 	for _, id := range ids {
 		if len(buf) >= packSize {
 			break
