@@ -42,7 +42,7 @@ func (s *Assembly) Put(i int, part *Submission) error {
 		return err
 	}
 	said := s.sub.said + 1024 + len(d.meta.Sidecar)
-	if said > s.sub.q.svc.shared.Journal.Stats().MaxAppend {
+	if said > s.sub.q.svc.shared.MaxAppend {
 		return fmt.Errorf("%w: batch of %d jobs", ErrTooBig, len(s.uploads))
 	}
 	if err := d.up.Move(&s.sub.budget); err != nil {

@@ -67,7 +67,8 @@ func (s *Service) load() error {
 	s.space.Opened()
 	s.upkeep.last = s.opts.Now()
 	s.upkeep.seen.at = s.upkeep.last
-	s.shared.Inline = min(content.Inline, s.shared.Journal.Stats().MaxAppend/4)
+	s.shared.MaxAppend = s.shared.Journal.Stats().MaxAppend
+	s.shared.Inline = min(content.Inline, s.shared.MaxAppend/4)
 	s.space.Keep()
 	return nil
 }

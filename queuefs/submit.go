@@ -32,7 +32,7 @@ var errOver = errors.New("submission is over")
 // Begin starts a submission. Call Commit or Discard in the end.
 func (q *Queue) Begin() *Submission {
 	return &Submission{q: q, digests: q.info().Digests,
-		budget: upload.Budget{Inline: q.svc.shared.Inline, Free: q.svc.shared.Journal.Stats().MaxAppend / 2, Spool: q.svc.spool}}
+		budget: upload.Budget{Inline: q.svc.shared.Inline, Free: q.svc.shared.MaxAppend / 2, Spool: q.svc.spool}}
 }
 
 // Group makes the jobs of the submission a batch: jobs without a name of a
@@ -58,7 +58,7 @@ func (s *Submission) Add(m Meta) (*Upload, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.shared.Journal.Stats().MaxAppend {
+	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.shared.MaxAppend {
 		return nil, fmt.Errorf("%w: submission of more than %d jobs", ErrTooBig, len(s.uploads))
 	}
 	if n := len(s.uploads); n > 0 {
@@ -114,7 +114,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		recs[i] = r
 		total += len(d.up.Data()) + 1024 + len(m.Sidecar)
 	}
-	if total > q.svc.shared.Journal.Stats().MaxAppend {
+	if total > q.svc.shared.MaxAppend {
 		return nil, fmt.Errorf("%w: submission of %d jobs", ErrTooBig, len(jobs))
 	}
 	if err := s.syncTemps(); err != nil {

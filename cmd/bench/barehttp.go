@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 )
 
@@ -28,7 +27,7 @@ var bareHTTP = server{
 		if err != nil {
 			return nil, err
 		}
-		return to.connect(ctx, phase, s, new(sync.Map), 1)
+		return to.connect(ctx, phase, s, new(nameSet), 1)
 	},
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 )
 
 // target is a daemon to be measured and one of its queues.
@@ -54,7 +53,7 @@ func parseTarget(rawURL, queue, token string) (target, error) {
 func runDaemon(ctx context.Context, t task, to target) (report, error) {
 	var r report
 	p := newPayloads(t.size)
-	seen := new(sync.Map)
+	seen := new(nameSet)
 	pending := int64(0) // at least so many jobs
 	for _, phase := range t.phases {
 		res, err := t.run(ctx, phase, func(ctx context.Context, client int) (worker, error) {

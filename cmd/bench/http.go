@@ -25,12 +25,30 @@ import (
 type httpClient struct {
 	conn
 	source  *source
-	seen    *sync.Map // Content-Location of every job taken
+	seen    *nameSet // Content-Location of every job taken
 	phase   string
 	batch   int
 	submits *request
 	takes   *request
 	taken   bool // by the last operation, in the mixed phase
+}
+
+// nameSet is a set of names, for all clients of a run.
+type nameSet struct {
+	mu sync.Mutex
+	in map[string]struct{}
+}
+
+// add reports whether the name is new.
+func (n *nameSet) add(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.in == nil {
+		n.in = map[string]struct{}{}
+	}
+	before := len(n.in)
+	n.in[name] = struct{}{}
+	return len(n.in) > before
 }
 
 // request is a request and its head for n jobs.
@@ -55,7 +73,10 @@ func (r *request) prepare(n int, length int) {
 	r.head = b.Bytes()[:end+4]
 }
 
-func (t target) connect(ctx context.Context, phase string, s *source, seen *sync.Map, batch int) (worker, error) {
+// name names the request in errors.
+func (r *request) name() string { return r.Method + " " + r.URL.EscapedPath() }
+
+func (t target) connect(ctx context.Context, phase string, s *source, seen *nameSet, batch int) (worker, error) {
 	c := &httpClient{conn: conn{network: t.network, address: t.address}, source: s, seen: seen, batch: batch, phase: phase,
 		submits: t.request("content", "text/x-anvl"), takes: t.request("consume", "application/octet-stream")}
 	c.submits.Header.Set("Content-Type", "application/octet-stream")
@@ -169,7 +190,7 @@ func (c *httpClient) take(ctx context.Context, n int) (int, error) {
 func (c *httpClient) job(location string, payload io.Reader) (bad, lost error) {
 	if location == "" {
 		bad = errNoName
-	} else if _, twice := c.seen.LoadOrStore(location, true); twice {
+	} else if !c.seen.add(location) {
 		bad = fmt.Errorf("%s: %w", location, errTwice)
 	}
 	err := c.source.check(payload)
@@ -213,7 +234,6 @@ func (c *httpClient) several(answer *http.Response, n int) (moved int, bad, lost
 // exchange sends a request and returns the answer. A status other than want is
 // a *statusError.
 func (c *httpClient) exchange(ctx context.Context, r *request, body net.Buffers, want ...int) (*http.Response, error) {
-	name := r.Method + " " + r.URL.EscapedPath()
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -227,14 +247,14 @@ func (c *httpClient) exchange(ctx context.Context, r *request, body net.Buffers,
 	answer, err := http.ReadResponse(c.r, &r.Request)
 	if err != nil || sent != nil && slices.Contains(want, answer.StatusCode) {
 		c.close()
-		return nil, fmt.Errorf("%s: %w", name, errors.Join(sent, noEOF(err)))
+		return nil, fmt.Errorf("%s: %w", r.name(), errors.Join(sent, noEOF(err)))
 	}
 	if slices.Contains(want, answer.StatusCode) {
 		return answer, nil
 	}
 	detail, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
 	seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
-	status := &statusError{name, answer.StatusCode, reason(string(detail)), time.Duration(seconds) * time.Second}
+	status := &statusError{r.name(), answer.StatusCode, reason(string(detail)), time.Duration(seconds) * time.Second}
 	if sent != nil {
 		c.close()
 		return nil, status

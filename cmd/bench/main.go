@@ -222,7 +222,7 @@ func leaveProcessors() (back func()) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return func() {}
 	}
-	before, collect := runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)), debug.SetGCPercent(400)
+	before, collect := runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)), debug.SetGCPercent(1600)
 	return func() {
 		runtime.GOMAXPROCS(before)
 		debug.SetGCPercent(collect)

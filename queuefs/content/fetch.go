@@ -60,7 +60,7 @@ func (r *Reader) journaled(id job.ID, limit int64) (j job.Job, payload []byte, o
 // packed returns a pending job from its pack, with its payload.
 func (r *Reader) packed(id job.ID) (j job.Job, payload []byte, ok bool) {
 	c := r.Packs.Find(id)
-	if c.Text == nil {
+	if c == nil {
 		return j, nil, false
 	}
 	v, ok := r.Ledger.View(id)

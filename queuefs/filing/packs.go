@@ -12,22 +12,23 @@ func (f *Filer) Pack(inTime func() bool) {
 	for {
 		var n int
 		var ids []job.ID
-		f.Ledger.Look(func(x *index.Index) { n, ids = f.Packs.Next(x) })
+		var bytes int
+		f.Ledger.Look(func(x *index.Index) { n, ids, bytes = f.Packs.Next(x) })
 		if n < 0 || !inTime() {
 			return
 		}
-		_ = f.Packs.Write(n, ids, f.copyOf)
+		_ = f.Packs.Write(n, ids, bytes, f.copyOf)
 	}
 }
 
-// copyOf reads a job from the journal; false if its files are as good.
-func (f *Filer) copyOf(id job.ID) (c packs.Copy, ok bool, err error) {
+// copyOf reads a job from the journal; nil if its files are as good.
+func (f *Filer) copyOf(id job.ID) (*packs.Copy, error) {
 	v, ok := f.Ledger.View(id)
 	if !ok || v.Journaled.File == 0 || v.Journaled.Payload == 0 {
-		return c, false, nil
+		return nil, nil
 	}
-	c.Text, c.Payload, err = f.Ledger.Parts(&v, true)
-	return c, err == nil, err
+	text, payload, err := f.Ledger.Parts(&v, true)
+	return &packs.Copy{Text: text, Payload: payload}, err
 }
 
 // DropPacks removes the packs of pages without pending jobs, or all packs.

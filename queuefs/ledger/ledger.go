@@ -17,12 +17,13 @@ import (
 
 // Shared is what the ledgers of a home have in common.
 type Shared struct {
-	Gate     *Gate
-	Now      func() time.Time
-	Journal  journal.Journal // set before the first Commit
-	Inline   int             // bytes up to which a payload travels in the journal
-	Behind   atomic.Int64    // jobs of all queues whose files are behind the journal
-	Happened watch.Signal    // raised by each change of any queue
+	Gate      *Gate
+	Now       func() time.Time
+	Journal   journal.Journal // set before the first Commit
+	Inline    int             // bytes up to which a payload travels in the journal
+	MaxAppend int             // bytes of one append to the journal, at most
+	Behind    atomic.Int64    // jobs of all queues whose files are behind the journal
+	Happened  watch.Signal    // raised by each change of any queue
 }
 
 // Micro is the time in µs since 1970.

@@ -1,6 +1,7 @@
 package packs
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func parseFileName(name string) (int, bool) {
 }
 
 // read reads the pack of page n.
-func (p *Packs) read(n int) (map[job.ID]Copy, error) {
+func (p *Packs) read(n int) (map[job.ID]*Copy, error) {
 	dir, err := p.open()
 	if err != nil {
 		return nil, err
@@ -63,11 +64,11 @@ func (p *Packs) read(n int) (map[job.ID]Copy, error) {
 	return parse(data)
 }
 
-func parse(data []byte) (map[job.ID]Copy, error) {
+func parse(data []byte) (map[job.ID]*Copy, error) {
 	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
 		return nil, errNone
 	}
-	jobs := map[job.ID]Copy{}
+	jobs := map[job.ID]*Copy{}
 	for data = data[len(magic):]; len(data) > 0; {
 		if len(data) < entry {
 			return nil, errNone
@@ -78,13 +79,15 @@ func parse(data []byte) (map[job.ID]Copy, error) {
 			return nil, errNone
 		}
 		end := text + payload
-		jobs[job.ID(id)] = Copy{data[:text:text], data[text:end:end]}
+		c := &Copy{Text: data[:text:text], Payload: data[text:end:end]}
+		c.textSum, c.payloadSum = sha256.Sum256(c.Text), sha256.Sum256(c.Payload)
+		jobs[job.ID(id)] = c
 		data = data[end:]
 	}
 	return jobs, nil
 }
 
-func appendCopy(dst []byte, id job.ID, c Copy) []byte {
+func appendCopy(dst []byte, id job.ID, c *Copy) []byte {
 	le := binary.LittleEndian
 	dst = le.AppendUint32(dst, uint32(id))
 	dst = le.AppendUint32(dst, uint32(len(c.Text)))

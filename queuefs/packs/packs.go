@@ -34,25 +34,28 @@ type Packs struct {
 	mu     sync.Mutex
 	made   map[int]bool // pages with a pack
 	next   int          // full pages from here on have none yet
-	loaded map[int]map[job.ID]Copy
+	loaded map[int]map[job.ID]*Copy
 	busy   bool // somebody loads
 }
 
 // New returns no packs, to be kept in the directory that open opens.
 func New(open func() (*durable.Dir, error)) *Packs {
-	return &Packs{open: open, made: map[int]bool{}, loaded: map[int]map[job.ID]Copy{}}
+	return &Packs{open: open, made: map[int]bool{}, loaded: map[int]map[job.ID]*Copy{}}
 }
 
-// A Copy has the job file and the payload of a job. Without a copy both are nil.
-type Copy struct{ Text, Payload []byte }
-
-// Matches reports whether the copy is that of a job as it is now.
-func (c Copy) Matches(j *index.Job) bool {
-	return c.Text != nil && j.Journaled.File == 0 && sha256.Sum256(c.Text) == j.FileSHA256 && sha256.Sum256(c.Payload) == j.SHA256
+// A Copy has the job file and the payload of a job.
+type Copy struct {
+	Text, Payload       []byte
+	textSum, payloadSum [sha256.Size]byte
 }
 
-// Find returns the copy of a job in memory.
-func (p *Packs) Find(id job.ID) Copy {
+// Matches reports whether there is a copy, of a job as it is now.
+func (c *Copy) Matches(j *index.Job) bool {
+	return c != nil && j.Journaled.File == 0 && c.textSum == j.FileSHA256 && c.payloadSum == j.SHA256
+}
+
+// Find returns the copy of a job in memory, nil without one.
+func (p *Packs) Find(id job.ID) *Copy {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.loaded[int(id/index.PageJobs)][id]
@@ -115,12 +118,12 @@ func (p *Packs) Unload() { p.unload(0, 0) }
 func (p *Packs) unload(from, to int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.loaded, func(n int, _ map[job.ID]Copy) bool { return n < from || n >= to })
+	maps.DeleteFunc(p.loaded, func(n int, _ map[job.ID]*Copy) bool { return n < from || n >= to })
 }
 
-// Next returns the first full page without a pack that is worth one, and its small
-// pending jobs; -1 if there is none.
-func (p *Packs) Next(x *index.Index) (page int, ids []job.ID) {
+// Next returns the first full page without a pack that is worth one, its small pending
+// jobs, and about how many bytes they are; -1 if there is none.
+func (p *Packs) Next(x *index.Index) (page int, ids []job.ID, bytes int) {
 	p.mu.Lock()
 	next := p.next
 	p.mu.Unlock()
@@ -131,19 +134,21 @@ func (p *Packs) Next(x *index.Index) (page int, ids []job.ID) {
 		x.EachOf(n, func(id job.ID, j index.Job) {
 			if j.Status == job.Pending && j.Size+int64(j.FileLength) <= limit {
 				ids = append(ids, id)
+				bytes += entry + int(j.Size) + j.FileLength
 			}
 		})
 		if len(ids) > 0 {
-			return n, ids
+			return n, ids, bytes
 		}
 	}
-	return -1, nil
+	return -1, nil, 0
 }
 
-// Write writes the pack of page n with jobs, as far as they fit. Next goes on after
-// the page, also after an error. copyOf returns false for a job without a copy.
-func (p *Packs) Write(n int, jobs []job.ID, copyOf func(job.ID) (Copy, bool, error)) error {
-	err := p.write(n, jobs, copyOf)
+// Write writes the pack of page n with jobs of about so many bytes, as far as they fit.
+// Next goes on after the page, also after an error. copyOf returns nil for a job without
+// a copy.
+func (p *Packs) Write(n int, jobs []job.ID, bytes int, copyOf func(job.ID) (*Copy, error)) error {
+	err := p.write(n, jobs, bytes, copyOf)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next = n + 1
@@ -153,22 +158,22 @@ func (p *Packs) Write(n int, jobs []job.ID, copyOf func(job.ID) (Copy, bool, err
 	return err
 }
 
-func (p *Packs) write(n int, jobs []job.ID, copyOf func(job.ID) (Copy, bool, error)) error {
+func (p *Packs) write(n int, jobs []job.ID, bytes int, copyOf func(job.ID) (*Copy, error)) error {
 	dir, err := p.open()
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	buf := []byte(magic)
+	buf := append(make([]byte, 0, min(bytes, size)+limit), magic...)
 	for _, id := range jobs {
 		if len(buf) >= size {
 			break
 		}
-		c, ok, err := copyOf(id)
+		c, err := copyOf(id)
 		if err != nil {
 			return err
 		}
-		if ok {
+		if c != nil {
 			buf = appendCopy(buf, id, c)
 		}
 	}

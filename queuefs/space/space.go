@@ -47,6 +47,8 @@ type Space struct {
 	found atomic.Int64 // jobs behind when the home was opened, until the first checkpoint
 	owed  atomic.Int64 // bytes of the reserve given up
 	full  atomic.Bool  // files cannot be written, or the journal cannot grow
+
+	headroom headroom
 }
 
 // Behind returns the bytes of journal since the last checkpoint.
@@ -99,9 +101,8 @@ func (s *Space) needs() (bytes, files int64) {
 // has reports whether the disk has so much more free space than the next checkpoint
 // needs. Where this is unknown, writing shows.
 func (s *Space) has(bytes, files int64) bool {
-	free, names, err := s.Home.Free()
 	b, n := s.needs()
-	return err != nil || free >= b+bytes && names >= n+files
+	return s.headroom.has(s.Home, b+bytes, n+files)
 }
 
 // crowded reports whether the files to be written take half of the disk.
@@ -152,9 +153,8 @@ func (s *Space) Keep() {
 	if _, err := s.Home.Stat(home.ReserveName); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	log := s.Shared.Journal.Stats()
-	size := min(2*int64(log.MaxAppend), free/diskShare)
-	if s.has(size+log.Wants, 0) && s.Home.Allocate(home.ReserveName, size) == nil {
+	size := min(2*int64(s.Shared.MaxAppend), free/diskShare)
+	if s.has(size+s.Shared.Journal.Stats().Wants, 0) && s.Home.Allocate(home.ReserveName, size) == nil {
 		s.owed.Store(0)
 	}
 }

@@ -50,6 +50,7 @@ type answer struct {
 	octets int64      // of the body
 	until  *time.Time // the connection's write deadline
 	unread bool       // the body of the request was not read to its end
+	readBy time.Time  // read deadline of the request, zero if there is none
 
 	// Parts of the answer: one allocation for all.
 	body  sent
@@ -141,7 +142,7 @@ func (a *answer) opens(status int) {
 // handler.
 func (a *answer) giveUp() {
 	if a.unread {
-		http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(a.idle))
+		a.setReadDeadline(time.Now().Add(a.idle))
 	}
 }
 
@@ -207,10 +208,10 @@ func (s *sent) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF:
 		s.to.unread = false
-		s.deadline(time.Time{}) // what comes next is none of it
+		s.to.setReadDeadline(time.Time{}) // what comes next is none of it
 	case err == nil && s.to.client.IsValid() && s.behind > s.to.give:
 		s.to.unread = false
-		s.deadline(start) // nor does the server wait for the rest
+		s.to.setReadDeadline(start) // nor does the server wait for the rest
 		err = os.ErrDeadlineExceeded
 	}
 	return n, err
@@ -229,9 +230,18 @@ func (a *answer) SetReadDeadline(t time.Time) error {
 	if now := time.Now(); !a.client.IsValid() && t.After(now) {
 		t = now.Add(ownerIdle)
 	}
-	return http.NewResponseController(a.ResponseWriter).SetReadDeadline(t)
+	return a.setReadDeadline(t)
 }
 
-func (s *sent) deadline(t time.Time) {
-	http.NewResponseController(s.to.ResponseWriter).SetReadDeadline(t)
+// setReadDeadline moves the read deadline unless it is about the same: the body is
+// read through two readers with an eye on the time, and each call has its price.
+func (a *answer) setReadDeadline(t time.Time) error {
+	if t.Equal(a.readBy) || t.After(a.readBy) && t.Sub(a.readBy) < a.idle/64 {
+		return nil
+	}
+	err := http.NewResponseController(a.ResponseWriter).SetReadDeadline(t)
+	if err == nil {
+		a.readBy = t
+	}
+	return err
 }

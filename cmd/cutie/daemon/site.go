@@ -168,12 +168,20 @@ func (s *site) note(a *answer, r *http.Request) {
 		s.meter.request(r.Method, a.route, a.status, a.octets, time.Since(a.start))
 	}
 	a.entry = access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
-		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: r.Referer(), Agent: r.UserAgent()}
+		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: first(r.Header["Referer"]), Agent: first(r.Header["User-Agent"])}
 	s.record(&a.entry)
 	if e := s.log.Debug(); e.Enabled() {
 		e.Str("method", r.Method).Str("path", r.URL.Path).Int("status", a.status).Int64("octets", a.octets).
 			Dur("ms", time.Since(a.start)).Str("client", host).Str("user", a.user).Msg("request")
 	}
+}
+
+// first returns the first value of a header field.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }
 
 var (

@@ -17,9 +17,9 @@ func tune() {
 		runtime.GOMAXPROCS(max(4, 2*runtime.NumCPU()))
 	}
 	// The live heap is small beside the garbage of requests: the index has no
-	// pointers and payloads are not kept.
+	// pointers and payloads are not kept. The limit of memory ends the growth.
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(1600)
 	}
 	(&budget{}).set(heapLeast) // until it is known how large the index is
 }
