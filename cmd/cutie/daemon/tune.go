@@ -19,7 +19,7 @@ func tune() {
 	// The live heap is small beside the garbage of requests: the index has no
 	// pointers and payloads are not kept. The limit of memory ends the growth.
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(1600)
+		debug.SetGCPercent(800)
 	}
 	(&budget{}).set(heapLeast) // until it is known how large the index is
 }
