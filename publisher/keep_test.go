@@ -256,7 +256,7 @@ func TestPackagesAreNotBegunWithoutRoom(t *testing.T) {
 	}{{"not for the list", 1000, false}, {"not for the payloads", 50_000, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			room, most := c.room, int64(0)
-			s := newSource(t, publisher.Options{MaxEntries: 6, HasSpace: func(octets int64) bool {
+			s := newSource(t, publisher.Options{MaxEntries: 6, Now: still(), HasSpace: func(octets int64) bool {
 				most = max(most, octets)
 				return octets <= room
 			}}, "jobs")

@@ -31,6 +31,12 @@ func (s *source) untilMade() {
 	s.settle()
 }
 
+// still is a clock that stands: a Tick has time for all there is to do.
+func still() func() time.Time {
+	now := time.Now()
+	return func() time.Time { return now }
+}
+
 // leaps gives options a clock that forward sets ahead, so that what has failed is
 // tried again.
 func leaps(o publisher.Options) (with publisher.Options, forward func()) {
@@ -43,7 +49,7 @@ func leaps(o publisher.Options) (with publisher.Options, forward func()) {
 // packages find none, nor do those of another set.
 func TestEachSetWaitsForRoomByItself(t *testing.T) {
 	room := int64(1000)
-	s := newSource(t, publisher.Options{MaxEntries: 6, HasSpace: func(octets int64) bool { return octets <= room }}, "large", "small")
+	s := newSource(t, publisher.Options{MaxEntries: 6, Now: still(), HasSpace: func(octets int64) bool { return octets <= room }}, "large", "small")
 	large, small := s.queue("large"), s.queue("small")
 	s.submit(large, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
 	s.consume(large, 4)
@@ -82,7 +88,7 @@ func TestEachSetWaitsForRoomByItself(t *testing.T) {
 // some.
 func TestListsThatWaitForRoomAreNotKept(t *testing.T) {
 	room := int64(1000)
-	s := newSource(t, publisher.Options{MaxEntries: 6, Retention: publisher.Retention{KeepOctets: 1}, HasSpace: func(octets int64) bool { return octets <= room }}, "jobs")
+	s := newSource(t, publisher.Options{MaxEntries: 6, Retention: publisher.Retention{KeepOctets: 1}, Now: still(), HasSpace: func(octets int64) bool { return octets <= room }}, "jobs")
 	q := s.queue("jobs")
 	for range 5 {
 		s.submitN(q, 6)
@@ -124,7 +130,7 @@ func TestListsThatWaitForRoomAreNotKept(t *testing.T) {
 
 // A set that waits for room keeps no other from being published now.
 func TestPublishGoesOnWithoutTheSetsThatWait(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6, HasSpace: func(octets int64) bool { return octets <= 100_000 }}, "small", "large")
+	s := newSource(t, publisher.Options{MaxEntries: 6, Now: still(), HasSpace: func(octets int64) bool { return octets <= 100_000 }}, "small", "large")
 	large, small := s.queue("large"), s.queue("small")
 	s.submit(large, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
 	s.submit(large, "x")
