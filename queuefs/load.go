@@ -125,8 +125,7 @@ func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err erro
 			return was, err
 		}
 	}
-	q.look(func(x *index.Index) { err = q.content.Packs.Scan(dir, x) })
-	if err != nil {
+	if err := q.content.Packs.Scan(dir, q.look); err != nil {
 		return was, err
 	}
 	at, err := q.tree.Changed()

@@ -31,14 +31,14 @@ type Contents struct{ Head, Body []byte }
 func (c Contents) Size() int { return len(c.Head) + len(c.Body) }
 
 // A Journal is a sequence of records, appended in batches. After a crash a batch is
-// there whole or not at all. One process owns it; a former owner gets [ErrFenced]. Its methods
-// are safe for concurrent use.
+// there whole or not at all. One process owns it; a former owner gets [ErrFenced]. Its
+// methods are safe for concurrent use.
 type Journal interface {
 	// Append adds records with successive numbers. It copies them and does not
 	// wait: they are on stable storage when Wait of the ticket returns nil. If
 	// storage has to be made ready first the error is [ErrUnready]: the caller lets
 	// its locks go, calls Reserve, and tries again. Other errors are [ErrTooLarge],
-	// [ErrFailed] and [ErrFenced].
+	// [ErrFailed], [ErrFenced] and [ErrClosed].
 	Append(use Use, records []Contents) (Ticket, error)
 
 	// Reserve waits until an Append of size bytes finds storage. Without space for
@@ -51,8 +51,8 @@ type Journal interface {
 	ReadAt(p []byte, at LSN, off int) (int, error)
 
 	// Read yields the durable records from a number on, in order, up to the last
-	// one at the time of the call; from 0 means from the oldest one there is. If some of them were released, or are released
-	// meanwhile, the error is [ErrReleased].
+	// one at the time of the call; from 0 means from the oldest one there is. If some
+	// of them were released, or are released meanwhile, the error is [ErrReleased].
 	Read(from LSN) iter.Seq2[Record, error]
 
 	// Release lets go of records before a number. Some of them may stay. A crash or
@@ -125,7 +125,8 @@ var (
 	// contents of the storage are unknown until the journal is opened again.
 	ErrFailed = errors.New("journal failed")
 
-	// ErrFenced: another process owns the journal now. Nothing was added.
+	// ErrFenced: another process owns the journal now, for good. The records of the
+	// call were not added.
 	ErrFenced = errors.New("journal has another owner")
 
 	// ErrReleased: the record was let go.

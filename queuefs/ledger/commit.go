@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -70,6 +71,9 @@ func (l *Ledger) Commit(build func(b *Batch) error) error {
 				return &ReserveError{StorageError(err)}
 			}
 			continue
+		case errors.Is(err, journal.ErrFenced), errors.Is(err, journal.ErrFailed):
+			l.shared.Gate.Fail(err) // nothing can be added any more
+			return StorageError(err)
 		case err != nil:
 			return StorageError(err)
 		case c == nil:
@@ -166,9 +170,14 @@ func (l *Ledger) Show(durable journal.LSN) {
 // Replay applies a record read from the journal when the home is opened. Files of the
 // job may be in any state; hasResults reports whether it has a directory of results.
 func (l *Ledger) Replay(r *record.Record, at journal.LSN, hasResults func(job.ID) bool) {
+	had := false
+	if r.Job != 0 && r.Kind != job.Phase {
+		var version job.Seq
+		l.Look(func(x *index.Index) { version = x.Version(r.Job) })
+		had = version >= r.Seq && hasResults(r.Job)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	had := r.Job != 0 && r.Kind != job.Phase && l.idx.Version(r.Job) >= r.Seq && hasResults(r.Job)
 	l.apply(r, at, true, had)
 }
 

@@ -1,6 +1,6 @@
 // Package ledger is one queue as a state machine over the journal: a change
 // appends records, a durable record is applied to the index, and callers waiting
-// for it wake. It knows no files.
+// for it wake. It writes no file.
 //
 //	Commit ── build ──▶ records ── append ──▶ journal
 //	                                             │ durable

@@ -32,7 +32,7 @@ func (e *ReserveError) Unwrap() error { return e.Err }
 // ErrFailed, ErrNoSpace, [job.ErrTooBig] or ErrClosed to it.
 func StorageError(err error) error {
 	switch {
-	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrFenced): // in any case the outcome is unknown
+	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrFenced):
 		return errors.Join(ErrFailed, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errors.Join(ErrNoSpace, err)

@@ -59,7 +59,8 @@ func New(id string, shared *Shared) *Ledger {
 // ID returns the cleaned identifier of the queue.
 func (l *Ledger) ID() string { return l.id }
 
-// Look shows the index for reading. do must not wait, and must not call the ledger.
+// Look shows the index for reading. do must not wait, and of the methods of the ledger
+// it may call Settings and Giving only.
 func (l *Ledger) Look(do func(x *index.Index)) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -213,19 +213,27 @@ func (p *Packs) Drop(pages []int) {
 
 // Scan finds the packs in the directory when a queue is opened, and removes those
 // of pages without pending jobs and of former versions, kN. Pages that were full
-// before and have none go without: to make one would read all their files.
-func (p *Packs) Scan(dir *durable.Dir, x *index.Index) error {
+// before and have none go without: to make one would read all their files. look shows
+// the index.
+func (p *Packs) Scan(dir *durable.Dir, look func(func(x *index.Index))) error {
+	made := map[int]string{}
 	var strange []string
-	p.mu.Lock()
-	p.next = max(0, x.Pages()-1)
 	err := dir.Names(func(name string) {
-		n, ok := parseFileName(name)
-		_, former := parseFileName(strings.Replace(name, "k", "c", 1))
-		switch {
-		case ok && x.Page(n).Pending > 0:
-			p.made[n] = true
-		case ok || former:
+		if n, ok := parseFileName(name); ok {
+			made[n] = name
+		} else if _, former := parseFileName(strings.Replace(name, "k", "c", 1)); former {
 			strange = append(strange, name)
+		}
+	})
+	p.mu.Lock()
+	look(func(x *index.Index) {
+		p.next = max(0, x.Pages()-1)
+		for n, name := range made {
+			if x.Page(n).Pending > 0 {
+				p.made[n] = true
+			} else {
+				strange = append(strange, name)
+			}
 		}
 	})
 	p.mu.Unlock()
