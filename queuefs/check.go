@@ -32,13 +32,13 @@ type Report = compare.Report
 // home: it replays the journal and takes in moves by hand. On a full disk it
 // leaves out the jobs behind the journal.
 func Check(dir string, o CheckOptions) (r Report, err error) {
-	mended := func(p Problem) { r.Mended = append(r.Mended, p) }
+	found := func(p Problem) { r.Mended = append(r.Mended, p) }
 	if o.Rebuild {
-		if err := rebuild(dir, o, mended); err != nil {
+		if err := rebuild(dir, o, found); err != nil {
 			return r, err
 		}
 	}
-	s, err := Open(dir, Options{Report: mended, Now: o.Now, Segment: o.Segment})
+	s, err := Open(dir, Options{Report: found, Now: o.Now, Segment: o.Segment})
 	if err != nil {
 		return r, err
 	}
@@ -59,6 +59,10 @@ func Check(dir string, o CheckOptions) (r Report, err error) {
 			return r, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 	}
+	// What was reported on the way and is still wrong was not mended.
+	r.Mended = slices.DeleteFunc(r.Mended, func(p Problem) bool {
+		return slices.ContainsFunc(r.Problems, func(still Problem) bool { return still.Path == p.Path })
+	})
 	return r, nil
 }
 

@@ -19,7 +19,7 @@ import (
 const (
 	calmRate = 1 << 20          // bytes of journal a second, below which it is calm
 	fewJobs  = 5000             // whose files a burst does not notice
-	maxAge   = 30 * time.Second // between checkpoints in calm, or with few files to write
+	calmAge  = 30 * time.Second // between checkpoints in calm, or with few files to write
 )
 
 // Maintain does the upkeep that is due: it brings files up to the journal and
@@ -65,7 +65,7 @@ func (s *Service) due() (due, calm bool, written int64) {
 	due = s.space.Lagging()
 	if s.space.Behind() > 0 {
 		short := log.Short && age >= time.Second // released segments are the next ones
-		due = due || short || age < 0 || age >= space.MaxAge || light && age >= maxAge
+		due = due || short || age < 0 || age >= space.MaxAge || light && age >= calmAge
 	}
 	s.space.Keep()
 	return due, calm, log.Written

@@ -73,8 +73,8 @@ func (s *Submission) Add(m Meta) (*Upload, error) {
 
 // Commit puts all jobs of the submission at the end of the queue, in the order
 // they were added, or none of them (Cutie 0.3, 5.5). They are on stable storage
-// when it returns. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrFailed,
-// ErrClosed, or that of ctx.
+// when it returns. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrRefusing,
+// ErrNoQueue, ErrFailed, ErrClosed, that of ctx, and those of Replace.
 func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
 	if s.done {
 		return nil, errOver

@@ -111,17 +111,15 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		return nil, err
 	}
 	q.ledger.Give(t.unread(ids, payloads))
-	var tokens map[JobID]string
+	lease := q.info().LeaseFor(t.Lease)
+	tokens := leaseTokens(ids, lease)
 	jobs, err = q.enact(jobs, func(j *Job, at time.Time) (Kind, error) {
 		j.Enter(Consumed)
 		j.Consumed, j.Consumer, j.Message = at, t.By, ""
 		j.Attempts++
-		if d := q.info().LeaseFor(t.Lease); d > 0 {
-			if tokens == nil {
-				tokens = map[JobID]string{}
-			}
-			tokens[j.ID] = job.NewToken()
-			j.Lease = Lease{Ends: q.leaseEnd(d), Key: job.LeaseKey(tokens[j.ID])}
+		if lease > 0 {
+			token := tokens[j.ID]
+			j.Lease = Lease{Ends: q.leaseEnd(lease), Key: token.key}
 		}
 		return Consume, nil
 	})
@@ -132,9 +130,25 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 	q.svc.assist(q, len(jobs))
 	taken := make([]Taken, len(jobs))
 	for i := range jobs {
-		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID], payload: payloads[i], kept: t.Keep && payloads[i] == nil}
+		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID].text, payload: payloads[i], kept: t.Keep && payloads[i] == nil}
 	}
 	return taken, nil
+}
+
+// A leaseToken is the proof of a lease, and its digest for the job file.
+type leaseToken struct{ text, key string }
+
+// leaseTokens makes the tokens of jobs, before any lock is taken; nil without a lease.
+func leaseTokens(ids []JobID, lease time.Duration) map[JobID]leaseToken {
+	if lease <= 0 {
+		return nil
+	}
+	tokens := make(map[JobID]leaseToken, len(ids))
+	for _, id := range ids {
+		text := job.NewToken()
+		tokens[id] = leaseToken{text, job.LeaseKey(text)}
+	}
+	return tokens
 }
 
 // readAhead loads the packs of the page of a job to be taken, and of the next ones.

@@ -89,8 +89,8 @@ type Handler struct {
 	files   files.Server
 }
 
-// New returns a Handler before svc. It expects requests with the paths of the
-// package comment; a prefix of the baseURI is to be stripped before.
+// New returns a Handler before svc. It expects requests with the paths of
+// [Handler.Routes]; a prefix of the baseURI is to be stripped before.
 func New(svc *queuefs.Service, o Options) *Handler {
 	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
 	o.MaxParts = cmp.Or(o.MaxParts, 10_000)

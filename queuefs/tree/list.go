@@ -62,9 +62,22 @@ func (t *Tree) seq(id job.ID, st job.Status, of func(text []byte) job.Seq) job.S
 }
 
 // PayloadFiles returns the jobs with a payload, and calls strange with the names
-// of other files.
+// of other files. It removes files that a crash left unfinished.
 func (t *Tree) PayloadFiles(strange func(name string)) (map[job.ID]bool, error) {
-	return names(t.pays, strange)
+	var unfinished []string
+	ids, err := names(t.pays, func(name string) {
+		if strings.HasPrefix(name, durable.TempPrefix) {
+			unfinished = append(unfinished, name)
+		} else {
+			strange(name)
+		}
+	})
+	for _, name := range unfinished {
+		if t.pays.Remove(name) != nil {
+			strange(name)
+		}
+	}
+	return ids, err
 }
 
 // names returns the jobs with an entry in d.

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"cutie/queuefs"
-	"cutie/queuefs/digest"
 	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
 )
@@ -66,7 +65,6 @@ var statuses = []struct {
 	{queuefs.ErrLease, http.StatusGone},
 	{queuefs.ErrBadName, http.StatusBadRequest},
 	{queuefs.ErrDigest, http.StatusBadRequest},
-	{digest.ErrMismatch, http.StatusBadRequest},
 	{queuefs.ErrSidecar, http.StatusBadRequest},
 	{octets.ErrPrecondition, http.StatusPreconditionFailed},
 	{octets.ErrRange, http.StatusRequestedRangeNotSatisfiable},
