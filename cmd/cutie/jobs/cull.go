@@ -20,7 +20,8 @@ func Cull(c *call.Call) *cobra.Command {
 		Long: `
 Processed jobs are consumed or deleted. A queue keeps --size of them (cutie set).
 Of the others it removes those without an event for --age hours, or all of them
-if it has no age. Queues without --size keep everything.
+if it has no age. Queues without --size keep everything. The daemon does the
+same by itself, each minute.
 
 Here --size and --age replace both thresholds of QUEUE once: --age alone keeps
 nothing older, --size alone keeps so many jobs. They also work on a full disk,

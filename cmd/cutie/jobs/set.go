@@ -30,8 +30,10 @@ hands out none; a closed queue hands out its jobs and accepts none.
 With --acknowledge required, each job is handed out with a lease, and goes back
 if its consumer reports nothing before the lease ends; with timeout, the job is
 completed at that time. After --max-attempts a job has failed. Changes of jobs
-are posted to --callback. cutie cull removes jobs by --size and --age. -1 and
-the empty text unset a property.
+are posted to --callback. -1 and the empty text unset a property.
+
+With --size the queue removes processed jobs and their payloads: the daemon does
+so each minute by itself, without one cutie cull does. See cutie help cull.
 
 Prints nothing; with -t it prints the state of the queue.`,
 		Example: `cutie set jobs -S pause
