@@ -21,6 +21,5 @@
 // checkpoints, consuming and culling go on.
 //
 // INTERNALS.md beside this file has the life of a job, the table of what a crash
-// leaves, the order of locks, and where to change things. [Check] is the table as
-// code.
+// leaves, the order of locks, and where to change things.
 package queuefs

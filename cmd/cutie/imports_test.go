@@ -6,8 +6,10 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +25,7 @@ var layers = [][]string{
 	{"cmd/cutie/call"},
 	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
-	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "publisher/notify", "queuefs/queuetest"},
+	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "publisher/notify"},
 	{"queuefs/rest", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "queuefs/uws/client"},
 	{"publisher/snapshot"},
 	{"queuefs/batch", "queuefs/bulk", "queuefs/events", "queuefs/files", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
@@ -62,6 +64,31 @@ func TestImportsPointDown(t *testing.T) {
 	}
 	for _, complaint := range complaints(imports) {
 		t.Error(complaint)
+	}
+	for _, pkg := range slices.Concat(layers...) {
+		if _, there := imports[pkg]; !there {
+			t.Errorf("%s is in the import table, and not in the module", pkg)
+		}
+	}
+}
+
+// The pages about the rooms must not send readers to files that are gone.
+func TestPagesNameFilesThatExist(t *testing.T) {
+	paths := regexp.MustCompile("`((?:queuefs|publisher|cmd)/[A-Za-z0-9_/.]+)`")
+	for _, page := range []string{"queuefs/INTERNALS.md", "publisher/INTERNALS.md", "README.md"} {
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := paths.FindAllStringSubmatch(string(text), -1)
+		if len(found) == 0 {
+			t.Errorf("%s names no file", page)
+		}
+		for _, m := range found {
+			if _, err := os.Stat("../../" + m[1]); err != nil {
+				t.Errorf("%s names %s, which is not there", page, m[1])
+			}
+		}
 	}
 }
 
