@@ -140,10 +140,12 @@ func readObjects(r *soif.Reader, do func(*soif.Object) error) (n int, err error)
 	}
 }
 
+var errNoObject = fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
+
 // hasObject refuses octets without an object: they are no SOIF.
 func hasObject(objects int, octets int64) error {
 	if objects == 0 && octets > 0 {
-		return fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
+		return errNoObject
 	}
 	return nil
 }
