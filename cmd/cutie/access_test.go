@@ -122,6 +122,22 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	if got := len(resp.Header.Values("WWW-Authenticate")); got != 2 || !strings.Contains(text, "hTTPResponse: 401\n") {
 		t.Errorf("got %d challenges and %s, want 2 and ANVL", got, text)
 	}
+	for _, tt := range []struct {
+		method, who, message string
+		status               int
+	}{
+		{"GET", "", "", 401},
+		{"POST", "", "a message that nobody reads", 401},
+		{"POST", "Bearer wrong", "", 401},
+		{"DELETE", bearer, "", 403},
+		{"POST", bearer, "@RDMHEADER { -\nRDM-Version{3}:\t1.0\nRDM-Type{19}:\trd-response-deleted\n}\n", 403},
+	} {
+		resp, text := send(t, http.DefaultClient, tt.method, d.url+"rdm/incoming", tt.message, "Authorization", tt.who)
+		if resp.StatusCode != tt.status || resp.Header.Get("Content-Type") != "application/x-rdm" || !strings.HasPrefix(text, "@RDMHEADER { -\n") ||
+			!strings.Contains(text, "\nRDM-Error-Message{") || (resp.Header.Get("WWW-Authenticate") != "") != (tt.status == 401) {
+			t.Errorf("%s /rdm/incoming of %q: got %d %v %s", tt.method, tt.who, resp.StatusCode, resp.Header, text)
+		}
+	}
 	resp, _ = send(t, http.DefaultClient, "GET", d.url+"queues/jobs/payload/j000000000001", "", "Authorization", bearer)
 	if got, want := resp.Header.Get("Cache-Control"), "private, max-age=31536000, immutable"; got != want {
 		t.Errorf("got Cache-Control %s, want %s", got, want)

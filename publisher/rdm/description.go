@@ -23,24 +23,20 @@ type field struct {
 
 // fields are all there are; their places are the numbers in the schema.
 var fields = [...]field{
-	{"Title", "Job file name", "varchar", defaultView(2), false},
-	{"Identifier", "Job identifier, unique in its queue", "varchar", append([]soif.Attribute{{Name: "Enforce-Uniqueness", Value: "1"}}, defaultView(1)...), true},
+	{"Title", "Job file name", "varchar", nil, false},
+	{"Identifier", "Job identifier, unique in its queue", "varchar", []soif.Attribute{{Name: "Enforce-Uniqueness", Value: "1"}}, true},
 	{"Queue", "Queue identifier", "varchar", []soif.Attribute{{Name: "Is-Internal", Value: "1"}}, true},
-	{"Status", "pending, consumed or deleted", "varchar", defaultView(3), true},
+	{"Status", "pending, consumed or deleted", "varchar", nil, true},
 	{"Classification", "Taxonomy node queue:status", "varchar", nil, true},
 	{"Submitter", "Submitting user agent", "varchar", nil, false},
 	{"Size", "Payload size in octets", "int", nil, true},
-	{"Submitted", "Submission date", "date", append(defaultView(4), soif.Attribute{Name: "Default-View-Order", Value: "1"}), true},
+	{"Submitted", "Submission date", "date", nil, true},
 	{"Consumed", "Consumption date", "date", nil, false},
 	{"Deleted", "Deletion date", "date", nil, false},
 	{"Sidecar", "Opaque sidecar data", "blob", nil, false},
 	{"Digest-Type", "Payload message digest type", "varchar", nil, true},
 	{"Digest-Value", "Payload message digest in hexadecimal", "varchar", nil, true},
-	{"RD-Last-Modified", "Date of the last change of the job", "date", defaultView(5), true},
-}
-
-func defaultView(n int) []soif.Attribute {
-	return []soif.Attribute{{Name: "Default-View-Attribute", Value: strconv.Itoa(n)}}
+	{"RD-Last-Modified", "Date of the last change of the job", "date", nil, true},
 }
 
 // fieldNamed returns the place of a field, -1 if there is none of the name.

@@ -48,6 +48,11 @@ func (x *exchange) fail(err error) {
 	if hidden {
 		x.h.log(x.r, err)
 	}
+	if e.Status == http.StatusRequestTimeout {
+		x.w.Header().Set("Connection", "close")
+	} else {
+		web.GiveUp(x.w, x.r, x.h.o.BodyIdle)
+	}
 	x.out.reset(e.Status)
 	if errors.Is(err, errNoType) && x.wantsPage() {
 		x.w.Header().Set("Content-Type", pageType)

@@ -32,7 +32,7 @@
 //
 // A leading SCHEMA object is checked, and the REQUEST object of the Sun Portal
 // Search is taken in place of a header, with submit-operation insert, update,
-// delete or retrieve.
+// delete or retrieve. Behind a header it is refused, with all after it.
 //
 // An answer is of the instant at its beginning: jobs that change later are left
 // to the next answer. Its Last-Modified is this instant, or the last event
@@ -42,6 +42,10 @@
 // Errors are messages too, with RDM-Error-Message and a status of HTTP. Where
 // the text of RDM contradicts itself, names are compared without case and both
 // spellings taken; dates are read in the three forms of HTTP.
+//
+// The server description has the limits of [Options] as Max-Message-Size,
+// Max-Object-Size, Max-Objects and Max-Ordered. A schema has all attributes in its
+// default view, the view of requests without View-Attributes.
 //
 // Not here: query languages of other makers, and descriptions of other servers.
 package rdm
@@ -75,14 +79,20 @@ type Options struct {
 
 	MaxBody    int64 // octets of a message, as sent and as decoded; 0: 1 GiB; beyond it 413
 	MaxObject  int   // octets of one object of it; 0: [soif.DefaultLimit]; beyond it 413
-	MaxObjects int   // objects of a submission; 0: 10,000; beyond it 413
-	// MaxOrdered is how many descriptions View-Order sorts; 0: 100,000. For the
-	// first of more there is View-Hits; else the answer is 400.
+	MaxObjects int   // objects of a submission; 0: [DefaultObjects]; beyond it 413
+	// MaxOrdered is how many descriptions View-Order sorts; 0: [DefaultOrdered]. For
+	// the first of more there is View-Hits; else the answer is 400.
 	MaxOrdered int
 	// BodyIdle is how long a message may make no progress; 0: 30 s; then 408.
 	BodyIdle time.Duration
 	Now      func() time.Time // nil means time.Now
 }
+
+// Defaults of [Options].
+const (
+	DefaultObjects = 10_000
+	DefaultOrdered = 100_000
+)
 
 // A Handler answers messages. It is safe for concurrent use.
 type Handler struct {
@@ -95,8 +105,8 @@ type Handler struct {
 func New(svc *queuefs.Service, o Options) *Handler {
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<30)
 	o.MaxObject = cmp.Or(o.MaxObject, soif.DefaultLimit)
-	o.MaxObjects = cmp.Or(o.MaxObjects, 10_000)
-	o.MaxOrdered = cmp.Or(o.MaxOrdered, 100_000)
+	o.MaxObjects = cmp.Or(o.MaxObjects, DefaultObjects)
+	o.MaxOrdered = cmp.Or(o.MaxOrdered, DefaultOrdered)
 	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now

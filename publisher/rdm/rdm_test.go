@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -225,8 +227,50 @@ func (s *site) objects(text string) (list []soif.Object) {
 				a.Value = own.Replace(a.Value)
 			}
 		}
+		switch {
+		case o.Is("SCHEMA"):
+			s.viewAll(&o)
+		case o.Is("RDMSERVER"):
+			o.Add("Max-Message-Size", "1073741824")
+			o.Add("Max-Object-Size", "16777216")
+			o.Add("Max-Objects", "10000")
+			o.Add("Max-Ordered", "100000")
+		}
 		list = append(list, o)
 	}
+}
+
+// viewAll gives an example of the whole schema our default view, all attributes. The
+// examples have five in it, and send all.
+func (s *site) viewAll(o *soif.Object) {
+	var all []soif.Attribute
+	number := ""
+	for _, a := range o.Attributes {
+		switch base, n := soif.Base(a.Name); base {
+		case "SOIF-Attribute":
+			number = fmt.Sprint(n)
+		case "Default-View-Attribute":
+			continue
+		case "Default-View-Order":
+			all = append(all, soif.Attribute{Name: "Default-View-Attribute-" + number, Value: number})
+			number = ""
+		case "Table-Name":
+			if number != "" {
+				all = append(all, soif.Attribute{Name: "Default-View-Attribute-" + number, Value: number})
+			}
+		}
+		all = append(all, a)
+	}
+	o.Attributes = all
+}
+
+// viewed keeps the attributes of a schema in an example of a view, and those without
+// a number.
+func viewed(o *soif.Object) {
+	o.Attributes = slices.DeleteFunc(o.Attributes, func(a soif.Attribute) bool {
+		base, n := soif.Base(a.Name)
+		return n > 0 && base != "SOIF-Attribute" && base != "Default-View-Attribute"
+	})
 }
 
 func TestPublishedExamples(t *testing.T) {
@@ -241,13 +285,16 @@ func TestPublishedExamples(t *testing.T) {
 		{"05-rd-request-deleted.rdm", "06-rd-response-deleted.rdm", 200},
 		{"09-server-request.rdm", "10-server-response.rdm", 200},
 		{"11-schema-request.rdm", "12-schema-response.rdm", 200},
-		{"13-schema-request-view.rdm", "14-schema-response-view.rdm", 200},
+		{"13-schema-request-view.rdm", "12-schema-response.rdm", 200},
 		{"15-taxonomy-request.rdm", "16-taxonomy-response.rdm", 200},
 		{"17-taxonomy-request-children.rdm", "18-taxonomy-response-children.rdm", 200},
 		{"19-status-request.rdm", "20-status-response.rdm", 200},
 		{"21-submit.rdm", "24-submit-status.rdm", 200},
 	} {
 		a, want := s.post(shared(t, tt.request)), s.objects(shared(t, tt.response))
+		if tt.request == "13-schema-request-view.rdm" {
+			viewed(&want[1])
+		}
 		if a.StatusCode != tt.status || !reflect.DeepEqual(a.objects, want) {
 			t.Errorf("%s: got %d\n%+v, want\n%+v", tt.request, a.StatusCode, a.objects, want)
 		}
@@ -285,6 +332,65 @@ func TestPublishedExamples(t *testing.T) {
 	}
 	if len(s.logged) > 0 {
 		t.Errorf("logged %v", s.logged)
+	}
+}
+
+// Without a view the answer has the default view of the schema: its attributes in its
+// order, the objects too.
+func TestDefaultViewIsSent(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	s.fill()
+	schema := s.get("?type=schema-request&scope=defined+Default-View-Attribute").objects[1]
+	view := make([]string, len(schema.Values("SOIF-Attribute")))
+	for _, a := range schema.Attributes {
+		if base, n := soif.Base(a.Name); base == "Default-View-Attribute" {
+			place, err := strconv.Atoi(a.Value)
+			if err != nil || place < 1 || place > len(view) || view[place-1] != "" {
+				t.Fatalf("got %s: %s", a.Name, a.Value)
+			}
+			view[place-1] = schema.Value(fmt.Sprint("SOIF-Attribute-", n))
+		}
+	}
+	order := s.get("?type=schema-request&scope=defined+Default-View-Order").objects[1].Values("SOIF-Attribute")
+	plain := s.get("?type=rd-request&scope=all")
+	if asked := s.get("?type=rd-request&view-attributes=" + strings.Join(view, ",") + "&view-order=" + strings.Join(order, ",")); asked.body != plain.body {
+		t.Errorf("got %s, want %s", plain.body, asked.body)
+	}
+	for _, o := range plain.objects[1:] {
+		at := -1
+		for _, a := range o.Attributes {
+			if i := slices.Index(view, a.Name); i <= at {
+				t.Errorf("%s is out of the view %v", a.Name, view)
+			} else {
+				at = i
+			}
+		}
+	}
+}
+
+// The limits that a server says are those it has.
+func TestServerSaysItsLimits(t *testing.T) {
+	s := newSite(t, rdm.Options{MaxBody: 4000, MaxObject: 300, MaxObjects: 2, MaxOrdered: 3})
+	o := s.get("?type=server-request").objects[1]
+	for name, want := range map[string]string{"Max-Message-Size": "4000", "Max-Object-Size": "300", "Max-Objects": "2", "Max-Ordered": "3"} {
+		if got := o.Value(name); got != want {
+			t.Errorf("%s: got %q, want %s", name, got, want)
+		}
+	}
+}
+
+// A message over HTTP/1.0 without a length is refused: it would seem empty.
+func TestLengthOverHTTP10(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	for length, status := range map[string]int{"": 411, "0": 400} {
+		r := httptest.NewRequest("POST", rdm.Path, http.NoBody)
+		r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.0", 1, 0
+		if length != "" {
+			r.Header.Set("Content-Length", length)
+		}
+		if a := s.do(r); a.StatusCode != status || a.failure() == "" {
+			t.Errorf("length %q: got %d %q", length, a.StatusCode, a.failure())
+		}
 	}
 }
 

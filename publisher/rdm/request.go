@@ -147,6 +147,11 @@ func (x *exchange) readRest(in *soif.Reader) error {
 }
 
 func (x *exchange) openMessage() (*soif.Reader, error) {
+	// A message of HTTP/1.0 ends with its connection unless it says where: its end
+	// could not be told from a broken one.
+	if !x.r.ProtoAtLeast(1, 1) && x.r.Header.Get("Content-Length") == "" {
+		return nil, web.Errorf(http.StatusLengthRequired, "a message over HTTP/1.0 needs a Content-Length")
+	}
 	limit := x.h.o.MaxBody
 	if x.r.ContentLength > limit {
 		return nil, tooLarge(limit)

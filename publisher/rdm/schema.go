@@ -101,6 +101,12 @@ func entryOf(n int) []soif.Attribute {
 	e := []soif.Attribute{{Name: "SOIF-Attribute", Value: f.name}, {Name: "Description", Value: f.about},
 		{Name: "Data-Type", Value: f.typ}, {Name: "Content-Type", Value: "text/plain"}}
 	e = append(e, f.extra...)
+	// Requests without a view get all fields, in this order, and jobs as they were
+	// submitted: that is the default view.
+	e = append(e, soif.Attribute{Name: "Default-View-Attribute", Value: strconv.Itoa(n + 1)})
+	if f.name == "Submitted" {
+		e = append(e, soif.Attribute{Name: "Default-View-Order", Value: "1"})
+	}
 	return append(e, soif.Attribute{Name: "Table-Name", Value: "job"},
 		soif.Attribute{Name: "Column-Name", Value: strings.ReplaceAll(strings.ToLower(f.name), "-", "_")},
 		soif.Attribute{Name: "In-Root-Table", Value: "1"})

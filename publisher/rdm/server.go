@@ -52,6 +52,13 @@ func (x *exchange) describeServer() error {
 	_, file := q.InfoFile()
 	b = soif.AppendAttribute(b, "SD-Last-Modified", httpDate(file.Modified))
 	b = soif.AppendAttribute(b, "SD-Expires", httpDate(x.h.o.Now().Add(holds)))
+	for _, limit := range [...]struct {
+		name string
+		most int64
+	}{{"Max-Message-Size", x.h.o.MaxBody}, {"Max-Object-Size", int64(x.h.o.MaxObject)},
+		{"Max-Objects", int64(x.h.o.MaxObjects)}, {"Max-Ordered", int64(x.h.o.MaxOrdered)}} {
+		b = soif.AppendAttribute(b, limit.name, number(limit.most))
+	}
 	return x.out.write(soif.AppendEnd(b))
 }
 

@@ -45,6 +45,9 @@ func (x *exchange) submit(in *soif.Reader) error {
 		if err == nil && len(results) == x.h.o.MaxObjects {
 			err = web.Errorf(http.StatusRequestEntityTooLarge, "more than %d objects, what follows was not read", len(results))
 		}
+		if err == nil {
+			err = CheckPart(&o)
+		}
 		if err == nil && first && o.Is(schemaObject) {
 			if err := checkSchema(&o); err != nil {
 				return badRequest("%v", err)
@@ -58,6 +61,16 @@ func (x *exchange) submit(in *soif.Reader) error {
 		results = append(results, x.take(&o))
 	}
 	return x.answerSubmission(results, ended)
+}
+
+// CheckPart refuses an object to submit that begins a message of its own: the
+// objects after it are meant for that message, perhaps to be deleted. The error
+// is an [*web.Error].
+func CheckPart(o *soif.Object) error {
+	if o.Is(sunObject) || o.Is(headerObject) {
+		return badRequest("@%s begins a message of its own and is no description; it and the objects after it were not taken", strings.ToUpper(o.Type))
+	}
+	return nil
 }
 
 // take carries out one object of a submission.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // DefaultLimit is the default limit of an object, in octets.
@@ -19,13 +20,38 @@ const (
 	maxNames    = 1000 // names of attributes to remember
 )
 
+// Skipped is the text of an input outside of objects, as far as it was read.
+type Skipped struct {
+	Mark  bool // a byte order mark
+	Lines int  // with text outside of objects
+	First int  // of these lines, from 1
+}
+
+func (s Skipped) String() string {
+	var parts []string
+	if s.Mark {
+		parts = append(parts, "a byte order mark")
+	}
+	switch {
+	case s.Lines == 1:
+		parts = append(parts, fmt.Sprintf("line %d", s.First))
+	case s.Lines > 1:
+		parts = append(parts, fmt.Sprintf("%d lines from line %d on", s.Lines, s.First))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// byteOrderMark begins files of some editors.
+var byteOrderMark = []byte("\ufeff")
+
 // A Reader reads objects one after the other.
 type Reader struct {
 	// Limit is the most memory of an object, in octets: its values and names,
 	// and 64 for each attribute. 0 is DefaultLimit.
 	Limit int
-	// Clean refuses anything between objects except blanks. Without it, other
-	// lines are skipped, as Harvest does.
+	// Clean refuses anything between objects except blanks. Without it,
+	// byte order marks and other lines are skipped, as Harvest does; see
+	// [Reader.Skipped].
 	Clean bool
 
 	in     io.Reader
@@ -38,6 +64,7 @@ type Reader struct {
 	err    error // the last result of Read
 	names  map[string]string
 
+	skipped   Skipped
 	attribute string // being read, for errors
 	size      int64
 }
@@ -61,6 +88,9 @@ func (r *Reader) Read() (Object, error) {
 
 // Offset returns how many octets were used: up to the end of the last object.
 func (r *Reader) Offset() int64 { return r.offset + int64(r.pos) }
+
+// Skipped returns what was skipped up to now.
+func (r *Reader) Skipped() Skipped { return r.skipped }
 
 func (r *Reader) read() (o Object, err error) {
 	if err := r.seek(); err != nil {
@@ -86,10 +116,36 @@ func (r *Reader) seek() error {
 		case r.Clean:
 			return r.wrong("an object begins with @")
 		}
+		if marked, err := r.skipMark(); err != nil {
+			return err
+		} else if marked {
+			continue
+		}
+		if r.skipped.Lines++; r.skipped.Lines == 1 {
+			r.skipped.First = r.line + bytes.Count(r.buf[:r.pos], []byte("\n"))
+		}
 		if err := r.skipLine(); err != nil {
 			return err
 		}
 	}
+}
+
+// skipMark passes over a byte order mark. There may be several: some files are
+// others, put together.
+func (r *Reader) skipMark() (bool, error) {
+	for r.end-r.pos < len(byteOrderMark) && bytes.HasPrefix(byteOrderMark, r.buf[r.pos:r.end]) {
+		if err := r.fill(); err == io.EOF {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	if !bytes.HasPrefix(r.buf[r.pos:r.end], byteOrderMark) {
+		return false, nil
+	}
+	r.pos += len(byteOrderMark)
+	r.skipped.Mark = true
+	return true, nil
 }
 
 // skip passes over blanks. At the end of the input it returns io.EOF.

@@ -103,9 +103,9 @@ func TestPublishedFiles(t *testing.T) {
 		if same := bytes.Equal(out.Bytes(), text); same != canonical {
 			t.Errorf("%s: written as\n%s", name, out.Bytes())
 		}
-		repaired, mends, err := soif.Repair(text)
-		if err != nil || mends != nil || !reflect.DeepEqual(repaired, want) {
-			t.Errorf("%s: repaired to %+v, %v, %v", name, repaired, mends, err)
+		repaired, err := soif.Repair(text)
+		if err != nil || repaired.Mends != nil || !reflect.DeepEqual(repaired.Objects, want) {
+			t.Errorf("%s: repaired to %+v, %v", name, repaired, err)
 		}
 	}
 }
@@ -258,5 +258,30 @@ func TestValues(t *testing.T) {
 	}
 	if got, ok := o.Lookup("view"); ok || len(o.Values("view")) > 0 {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Text outside of objects is skipped, and counted.
+func TestSkipped(t *testing.T) {
+	for in, want := range map[string]soif.Skipped{
+		"":                                   {},
+		"\ufeff":                             {Mark: true},
+		"\xef\xbb@X { -\n}":                  {Lines: 2, First: 1},
+		"@X { -\n}\n\ufeff@Y { -\n}\n":       {Mark: true},
+		"\ufeff@X { -\n}\n":                  {Mark: true},
+		"\n@X { -\n} more\n\n@Y { -\n}\nend": {Lines: 2, First: 3},
+		"\n" + strings.Repeat("x", 100_000):  {Lines: 1, First: 2},
+	} {
+		for _, in := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in))} {
+			r := soif.NewReader(in)
+			if _, err := readAll(r); err != io.EOF || r.Skipped() != want {
+				t.Errorf("%.40q: got %+v, %v, want %+v", in, r.Skipped(), err, want)
+			}
+		}
+	}
+	r := soif.NewReader(strings.NewReader("\ufeff@X { -\n}"))
+	r.Clean = true
+	if _, err := r.Read(); err == nil || err == io.EOF {
+		t.Errorf("a byte order mark is not clean: got %v", err)
 	}
 }

@@ -159,10 +159,7 @@ func (m *Match) Queue() string { return m.Vars["queue"] }
 
 // Serve answers the request, with an error if there is no route.
 func (m *Match) Serve(w http.ResponseWriter, r *http.Request) {
-	fail := m.rt.fail
-	if m.found != nil && m.found.rows[0].Fail != nil {
-		fail = m.found.rows[0].Fail
-	}
+	fail := m.Refuse
 	switch {
 	case m.Route != nil && m.Route.Serve != nil:
 		for name, value := range m.Vars {
@@ -179,6 +176,15 @@ func (m *Match) Serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		fail(w, r, NotHere)
 	}
+}
+
+// Refuse answers the request with an error in the form of its path.
+func (m *Match) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if m.found != nil && m.found.rows[0].Fail != nil {
+		m.found.rows[0].Fail(w, r, err)
+		return
+	}
+	m.rt.fail(w, r, err)
 }
 
 // NotHere is the error of a path without a route.

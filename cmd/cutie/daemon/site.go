@@ -65,7 +65,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 		a.user, a.named = caller.Name, true
 	}
 	if err != nil {
-		s.refuse(a, r, err)
+		m.Refuse(a, r, err)
 		return
 	}
 	ctx := access.WithCaller(r.Context(), caller)

@@ -12,6 +12,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
+	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
@@ -49,9 +50,13 @@ func (r *rdmCall) importFrom(ctx context.Context, t *reach.Target, in io.Reader)
 		n[soif.Update] += len(ids)
 		return nil
 	}
-	g := soif.NewGatherReader(soif.NewReader(in))
+	text := soif.NewReader(in)
+	g := soif.NewGatherReader(text)
 	for {
 		e, bad := g.Read()
+		if bad == nil {
+			bad = partHint(rdm.CheckPart(&e.Object))
+		}
 		if bad != nil || len(batch) == importedAtOnce {
 			if err := flush(); err != nil {
 				return err
@@ -69,6 +74,9 @@ func (r *rdmCall) importFrom(ctx context.Context, t *reach.Target, in io.Reader)
 			continue
 		}
 		batch = append(batch, r.described(&e.Object))
+	}
+	if len(n) == 0 && text.Skipped().Lines > 0 {
+		return fault.About(r.Args[1], errNoObject)
 	}
 	r.Sayf("%d submitted", n[soif.Update])
 	if n[soif.Delete]+n[soif.Refresh] > 0 {

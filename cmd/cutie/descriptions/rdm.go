@@ -3,6 +3,7 @@ package descriptions
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/rdm"
+	"cutie/publisher/soif"
 	"cutie/queuefs/web"
 )
 
@@ -21,7 +23,7 @@ func RDM(c *call.Call) *cobra.Command {
 		Use:   "rdm status|server|schema|taxonomy|get|deleted URL | send URL [FILE…|-] | import FILE|URL|-",
 		Short: "exchange resource descriptions with a server",
 		Args:  call.Between(2, -1),
-		Long: `
+		Long: fmt.Sprintf(`
 The server speaks RDM (W3C NOTE-rdm-960724). Each queue of the daemon is a catalog
 with descriptions of its jobs. URL is the server; without a path /rdm/incoming is
 added.
@@ -33,12 +35,18 @@ before get, and apply the answers in this order.
 
 send submits the objects in files of SOIF: each becomes a job, or puts a job back;
 with --delete it deletes the jobs they name. It prints the result for each, and
-fails if one was rejected.
+fails if one was rejected. A message has at most %[1]d objects or 64 MiB; after a
+message refused as a whole, no more are sent.
 
 import reads the answer of a Harvest Gatherer, or plain SOIF, and submits each
 description to --queue as a job with a payload of application/x-soif. Deletions
 and unchanged descriptions are only counted. The server of URL gets the token in
-CUTIE_TOKEN, as a daemon does.`,
+CUTIE_TOKEN, as a daemon does.
+
+A daemon takes messages of %[1]d objects, of %[2]d MiB each, and 1 GiB in all (or
+serve --max-body, if that is less), and sorts %[3]d descriptions; for the first of
+more there is --hits. The limits of a server are in its description, as Max-Objects,
+Max-Object-Size, Max-Message-Size and Max-Ordered.`, rdm.DefaultObjects, soif.DefaultLimit>>20, rdm.DefaultOrdered),
 		Example: `cutie rdm get http://127.0.0.1:8080/ --remember state -t json
 cutie rdm get http://127.0.0.1:8080/ --order=-Size --hits 10 -t table`,
 	}

@@ -2,6 +2,7 @@ package descriptions
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,15 @@ func SOIF(c *call.Call) *cobra.Command {
 		Use:   "soif check|cat|fix [FILE…|-]",
 		Short: "check, print or mend resource descriptions in SOIF",
 		Long: `
-check reads files, or standard input, and reports where one is not SOIF (RFC
-2655). cat prints the objects in the form of -t. fix mends SOIF written by hand,
-prints it in the right form, and reports its changes on standard error: wrong or
-open sizes, as in {x}, and blanks in place of the TAB after the colon. A size that
-fits counts; with any other, the value ends before the next line that begins with
-an attribute or with "}".
+check reads files, or standard input, and prints how many objects (RFC 2655) each
+has and what was skipped between them, or where it is not SOIF. cat prints the
+objects in the form of -t. Input without an object is an error, except an empty one.
+
+fix mends SOIF written by hand, prints it in the right form, and reports each
+change on standard error: wrong or open sizes, as in {x}, blanks in place of the
+TAB after the colon, a missing URL or "}". A size that fits counts; with any
+other, the value ends before the next line that begins with an attribute, with "}"
+or with an object. fix fails rather than lose an object or an attribute.
 
 json replaces octets that are no UTF-8.`,
 		Example: `printf '@DOCUMENT { http://example.org/\nTitle{x}: Hello\n}\n' | cutie soif fix -o fixed.soif
@@ -42,12 +46,12 @@ cutie soif cat fixed.soif -t json`,
 		if *form != soifForm && word == "check" || c.Out.Name != "" && word == "check" {
 			return fault.Usagef("check prints no objects")
 		}
-		each := func(*objectPrinter) error {
-			return eachFile(c, files, func(name string, in io.Reader) error { return checkSoif(c, name, in) })
-		}
+		var each func(*objectPrinter) error
 		switch word {
 		case "check":
-			return each(nil)
+			return c.Out.Text(func(w io.Writer) error {
+				return eachFile(c, files, func(name string, in io.Reader) error { return checkSoif(w, name, in) })
+			})
 		case "cat":
 			each = func(p *objectPrinter) error {
 				return eachFile(c, files, func(_ string, in io.Reader) error { return eachObject(in, p.print) })
@@ -88,16 +92,22 @@ func eachFile(c *call.Call, names []string, do func(name string, in io.Reader) e
 	return nil
 }
 
-func checkSoif(c *call.Call, name string, in io.Reader) error {
-	n := 0
-	err := eachObject(in, func(*soif.Object) error {
-		n++
-		return nil
-	})
-	if err == nil {
-		c.Sayf("%s: %d objects", name, n)
+// checkSoif prints what is in a file, up to a mistake.
+func checkSoif(w io.Writer, name string, in io.Reader) error {
+	r := soif.NewReader(in)
+	n, err := readObjects(r, func(*soif.Object) error { return nil })
+	line := fmt.Sprintf("%s: %d objects", name, n)
+	if n == 1 {
+		line = name + ": 1 object"
 	}
-	return err
+	if skipped := r.Skipped().String(); skipped != "" {
+		line += ", skipped: " + skipped
+	}
+	if at := (*soif.ParseError)(nil); errors.As(err, &at) {
+		line += ", then a mistake"
+	}
+	_, bad := fmt.Fprintln(w, line)
+	return cmp.Or(err, bad)
 }
 
 // fixHint adds the way out to an error in the format.
@@ -110,18 +120,34 @@ func fixHint(err error) error {
 
 // eachObject calls do with each object of a file.
 func eachObject(in io.Reader, do func(*soif.Object) error) error {
-	for r := soif.NewReader(in); ; {
+	_, err := readObjects(soif.NewReader(in), do)
+	return err
+}
+
+// readObjects calls do with each object, and counts them.
+func readObjects(r *soif.Reader, do func(*soif.Object) error) (n int, err error) {
+	for ; ; n++ {
 		o, err := r.Read()
 		if err == io.EOF {
-			return nil
+			return n, hasObject(n, r.Offset())
 		}
 		if err != nil {
-			return fixHint(err)
+			return n, fixHint(err)
 		}
 		if err := do(&o); err != nil {
-			return err
+			return n, err
 		}
 	}
+}
+
+var errNoObject = fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
+
+// hasObject refuses octets without an object: they are no SOIF.
+func hasObject(objects int, octets int64) error {
+	if objects == 0 && octets > 0 {
+		return errNoObject
+	}
+	return nil
 }
 
 func fixSoif(c *call.Call, p *objectPrinter, name string, in io.Reader) error {
@@ -131,15 +157,21 @@ func fixSoif(c *call.Call, p *objectPrinter, name string, in io.Reader) error {
 	} else if n > maxFix {
 		return fmt.Errorf("more than %d octets are not written by hand", maxFix)
 	}
-	objects, mends, err := soif.Repair(text.Bytes())
+	fixed, err := soif.Repair(text.Bytes())
+	if err == nil {
+		err = hasObject(len(fixed.Objects), int64(text.Len()))
+	}
 	if err != nil {
 		return err
 	}
-	for _, m := range mends {
+	for _, m := range fixed.Mends {
 		c.Warnf("%s: %v", name, m)
 	}
-	for i := range objects {
-		if err := p.print(&objects[i]); err != nil {
+	if skipped := fixed.Skipped.String(); skipped != "" {
+		c.Warnf("%s: left out: %s", name, skipped)
+	}
+	for i := range fixed.Objects {
+		if err := p.print(&fixed.Objects[i]); err != nil {
 			return err
 		}
 	}
