@@ -219,10 +219,11 @@ var (
 	}}
 	aboutRequeueJob = &web.Help{Name: "requeueJob", Help: state.Help{
 		Method: "Requeue-job", Summary: "Put a consumed or deleted job back in its place",
-		Request: "POST /requeue/Q[/J][?end][&SELECTION]",
+		Request: "POST /requeue/Q[/J][?end|force][&SELECTION]",
 		Text: "With end the payload comes into the queue again as a new job at its end, which is\n" +
-			"the answer, 201; the old job names it. Errors: 404, 409 the job is pending or in\n" +
-			"work, or was put at the end before.\n" +
+			"the answer, 201; the old job names it. With force a job in work is taken from\n" +
+			"its consumer, whose report is refused then. Errors: 404, 409 a consumer works on\n" +
+			"the job, or with end the job is pending or was put at the end before.\n" +
 			"Without J a selection says which jobs, at least one of: status, outcome, held,\n" +
 			"batch, submitter, older (since the last change: hours, or a duration such as 90m\n" +
 			"or 7d), job (repeated), or a body of text/plain with one J a line. What all that\n" +
