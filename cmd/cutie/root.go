@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -93,24 +91,6 @@ func find(root *cobra.Command, word string) *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-// maxNear is the most names in a hint; more are no help.
-const maxNear = 3
-
-// unknown is the error for an unknown verb. Its hint is the nearest name.
-func unknown(root *cobra.Command, word string) error {
-	all := &cobra.Command{SuggestionsMinimumDistance: min(2, len(word)/3)} // slips
-	for _, cmd := range root.Commands() {
-		for _, name := range append([]string{cmd.Name()}, cmd.Aliases...) {
-			all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
-		}
-	}
-	hint := "cutie help lists the commands"
-	if near := all.SuggestionsFor(word); len(near) > 0 && len(near) <= maxNear {
-		hint = fmt.Sprintf("did you mean %s? %s", strings.Join(near, " or "), hint)
-	}
-	return fault.Hint(fault.Usagef("unknown command %.40q", word), hint)
 }
 
 // beforeVerb puts the arguments before the verb into the words of cobra. There a
