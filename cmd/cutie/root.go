@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/call"
@@ -81,7 +84,32 @@ func misuse(cmd *cobra.Command, err error) error {
 	if cmd.HasParent() {
 		hint = "cutie help " + cmd.Name()
 	}
-	return fault.Hint(fault.Usagef("%v", err), hint)
+	return fault.Hint(fault.Usagef("%s", inOptions(err)), hint)
+}
+
+// inOptions is an error in an option, without the words of the library.
+func inOptions(err error) string {
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &value) {
+		return err.Error()
+	}
+	f := value.GetFlag()
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	why := "is no " + f.Value.Type()
+	switch f.Value.Type() {
+	case "int", "int64":
+		why = "is not a whole number"
+	case "duration":
+		why = "is not a time such as 30s, 10m or 24h"
+	case "bool":
+		why = "is neither true nor false"
+	case "octets":
+		return name + ": " + value.Unwrap().Error()
+	}
+	return fmt.Sprintf("%s %.40q %s", name, value.GetValue(), why)
 }
 
 // find returns the verb with this name or alias.
