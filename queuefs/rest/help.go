@@ -257,7 +257,9 @@ var (
 	aboutPutResult = &web.Help{Name: "putResult", Help: state.Help{
 		Method: "Put-result", Summary: "Store what a job has led to",
 		Request: "PUT /result/Q/J/NAME",
-		Text: "The token of the lease comes as for Extend-lease; NAME is 1 to 64 letters, digits\n" +
+		Text: "The token of the lease comes as for Extend-lease; for 15 minutes after an abort\n" +
+			"it still holds here. The result error, or error.vot and the like, is the detail of\n" +
+			"an error. NAME is 1 to 64 letters, digits\n" +
 			"and . _ -, with no dot first. The body is kept with its Content-Type; digests are\n" +
 			"given as for Submit-job. Answers 201. Errors: 400, 404, 409 there is one of that\n" +
 			"name, 410 the lease is gone, 413.",
