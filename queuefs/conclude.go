@@ -51,7 +51,8 @@ func (q *Queue) Return(ctx context.Context, id JobID, token, message string) (Jo
 
 // Abort takes a job out of work: a pending one is Deleted, the lease of a
 // consumed one is revoked; the outcome of both is Aborted. Of any other job
-// the error is [ErrConflict].
+// the error is [ErrConflict]. The consumer may still hand in results for
+// [LateResults].
 func (q *Queue) Abort(ctx context.Context, id JobID, why string) (Job, error) {
 	why, err := job.CleanText(why)
 	if err != nil {
@@ -66,7 +67,7 @@ func (q *Queue) Abort(ctx context.Context, id JobID, why string) (Job, error) {
 		case j.Status != Consumed || j.Lease.Ends.IsZero():
 			return 0, fmt.Errorf("%w: %v is %v and nobody works on it", ErrConflict, j.ID, j.Status)
 		}
-		j.Conclude(t, Conclusion{Outcome: Aborted, Message: why})
+		j.Abort(t, why)
 		return kind, nil
 	})
 }
@@ -82,7 +83,7 @@ func (q *Queue) AbortAttempt(ctx context.Context, id JobID, since time.Time, why
 		if j.Status != Consumed || j.Lease.Ends.IsZero() || !j.Consumed.Equal(since) {
 			return 0, fmt.Errorf("%w: nobody works on %v since %s", ErrConflict, j.ID, FormatTime(since))
 		}
-		j.Conclude(t, Conclusion{Outcome: Aborted, Message: why})
+		j.Abort(t, why)
 		return Conclude, nil
 	})
 }

@@ -44,13 +44,32 @@ func jobsOf(taken []Taken) []Job {
 // Delete takes a pending job out of the queue (Cutie 0.3, 5.8). A deleted job
 // is left as it is; for a consumed one the error is [ErrNotPending].
 func (q *Queue) Delete(ctx context.Context, id JobID) (Job, error) {
-	return q.move(ctx, id, Delete, Deleted, func(j *Job, t time.Time) { j.Delete(t) })
+	return q.move(ctx, id, Delete, Deleted, func(j *Job, t time.Time) error {
+		j.Delete(t)
+		return nil
+	})
 }
 
 // Requeue moves a consumed or deleted job back to pending (Cutie 0.3, 3.3).
-// It keeps its identifier and so its place. A pending job is left as it is.
+// It keeps its identifier and so its place. A pending job is left as it is. A
+// job in work is taken from its consumer; see [Queue.RequeueIdle].
 func (q *Queue) Requeue(ctx context.Context, id JobID) (Job, error) {
-	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) { j.GoBack(t) })
+	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) error {
+		j.GoBack(t)
+		return nil
+	})
+}
+
+// RequeueIdle is [Queue.Requeue] of a job out of work. The error is
+// [ErrConflict] while a consumer has a lease of it.
+func (q *Queue) RequeueIdle(ctx context.Context, id JobID) (Job, error) {
+	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) error {
+		if !j.Lease.Ends.IsZero() {
+			return fmt.Errorf("%w: a consumer works on %v until %s; force takes it away", ErrConflict, j.ID, FormatTime(j.Lease.Ends))
+		}
+		j.GoBack(t)
+		return nil
+	})
 }
 
 // RequeueAt is [Queue.Requeue] of a consumed job without an event since at. For
@@ -65,7 +84,7 @@ func (q *Queue) RequeueAt(ctx context.Context, id JobID, at Seq) (Job, error) {
 	})
 }
 
-func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit func(*Job, time.Time)) (Job, error) {
+func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit func(*Job, time.Time) error) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return Job{}, err
 	}
@@ -81,8 +100,9 @@ func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit f
 		return Job{}, misplaced(id, from, ErrNotPending)
 	}
 	jobs, err := q.change([]JobID{id}, func(j *Job, t time.Time) (Kind, error) {
-		j.Status = to
-		edit(j, t)
+		if err := edit(j, t); err != nil {
+			return 0, err
+		}
 		return kind, nil
 	})
 	if err != nil {

@@ -62,7 +62,7 @@ func (q *Queue) Release(ctx context.Context, id JobID) (Job, error) {
 }
 
 // Amend changes a job file for the rooms above the queue: edit may set
-// Destruction and Extra, and drop Results. The job may have any status. edit
+// Destruction and Extra, and drop Results and the key of a lease that is over. The job may have any status. edit
 // gets the job while nobody else is busy with it; if it returns an error,
 // nothing changes and Amend returns the error. It must not block.
 func (q *Queue) Amend(ctx context.Context, id JobID, edit func(*Job) error) (Job, error) {

@@ -32,8 +32,8 @@ type ResultUpload struct {
 	done   bool
 }
 
-// NewResult begins a result of a job under the caller's lease. It must have the
-// digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName or
+// NewResult begins a result of a job under the caller's lease, or for some time
+// after its abort. It must have the digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName or
 // ErrTooBig; call Commit or Discard in the end.
 func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType string, expect []digest.Value) (*ResultUpload, error) {
 	if err := ctx.Err(); err != nil {
@@ -71,8 +71,8 @@ func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType 
 
 // allowed tells whether the job may have the result.
 func (d *ResultUpload) allowed(j *Job) error {
-	if err := d.q.leased(j, d.token); err != nil {
-		return err
+	if !j.MayAdd(d.token, d.q.svc.opts.Now()) {
+		return fmt.Errorf("%v: %w", j.ID, ErrLease)
 	}
 	if _, ok := j.Result(d.result.Name); ok {
 		return fmt.Errorf("%v: %s: %w", j.ID, d.result.Name, ErrResultExists)

@@ -277,3 +277,35 @@ func TestResultsOutliveTheJobFile(t *testing.T) {
 	counted(t, q)
 	closeHome(t, s)
 }
+
+// Results of an aborted job come late from its consumer alone, for some time, and
+// not once the job has begun anew.
+func TestResultsAfterAnAbort(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s, q := openHome(t, fastDir(t), queuefs.Options{Now: func() time.Time { return now }})
+	defer s.Close()
+	fillQueue(t, q, 1, 1)
+	token := takeOne(t, q, time.Hour).Token
+	_, err := q.Abort(ctx, 1, "enough")
+	must(t, err)
+	must(t, putResult(q, 1, token, "log", "so far"))
+	if got := result(t, q, 1, "log"); got != "so far" {
+		t.Errorf("got %q", got)
+	}
+	refused := func(why, token string) {
+		t.Helper()
+		if err := putResult(q, 1, token, "more", "x"); !errors.Is(err, queuefs.ErrLease) {
+			t.Errorf("%s: got %v, want the lease is gone", why, err)
+		}
+	}
+	refused("another token", token[1:]+"x")
+	refused("no token", "")
+	now = now.Add(queuefs.LateResults + time.Second)
+	refused("too late", token)
+	now = now.Add(-time.Minute)
+	_, err = q.Requeue(ctx, 1)
+	must(t, err)
+	refused("requeued", token)
+	takeOne(t, q, time.Hour)
+	refused("with another consumer", token)
+}

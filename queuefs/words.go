@@ -69,6 +69,7 @@ const (
 	MaxMessage       = job.MaxMessage
 	DefaultMediaType = job.DefaultMediaType
 	NotStarted       = job.NotStarted
+	LateResults      = job.LateResults
 )
 
 // ParseJobID accepts the output of JobID.String only. The error wraps
@@ -99,6 +100,9 @@ func ParseAcknowledge(s string) (Acknowledge, error) { return job.ParseAcknowled
 
 // CheckResultName refuses malformed names of results.
 func CheckResultName(name string) error { return job.CheckResultName(name) }
+
+// IsErrorDetail reports whether a result of this name is the detail of an error.
+func IsErrorDetail(name string) bool { return job.IsErrorDetail(name) }
 
 // CleanQueueID makes a directory name and URL segment of a queue identifier.
 func CleanQueueID(name string) (string, error) { return job.CleanQueueID(name) }

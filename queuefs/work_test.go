@@ -228,7 +228,7 @@ func TestWorkInEveryState(t *testing.T) {
 			notPending, `pending`, `pending`, conflict, notPending, notPending, `consumed completed; message "well\ndone"; requeuedAs j000000000002; result first text/plain one`},
 		"failed": {notPending, notPending, empty, lease, lease, lease, conflict, lease,
 			notPending, `pending`, `pending`, conflict, notPending, notPending, failed + `; requeuedAs j000000000002`},
-		"aborted": {notPending, notPending, empty, lease, lease, lease, conflict, lease,
+		"aborted": {notPending, notPending, empty, lease, lease, lease, conflict, aborted + "; result second text/plain two",
 			notPending, `pending`, `pending`, conflict, notPending, notPending, aborted + `; requeuedAs j000000000002`},
 		"deleted": {notPending, notPending, empty, lease, lease, lease, conflict, lease,
 			`deleted`, `pending`, conflict, conflict, notPending, notPending, `deleted requeuedAs j000000000002`},

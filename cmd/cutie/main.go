@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	root.SetArgs(beforeVerb(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	err = cmp.Or(failed, err)
-	name := cmd.Name()
+	name := call.Name(cmd)
 	if cmd == root {
 		name = ""
 		if err != nil && fault.ExitCode(err) == fault.ExitError { // an option before the verb

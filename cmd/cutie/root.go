@@ -1,11 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/call"
@@ -83,7 +84,32 @@ func misuse(cmd *cobra.Command, err error) error {
 	if cmd.HasParent() {
 		hint = "cutie help " + cmd.Name()
 	}
-	return fault.Hint(fault.Usagef("%v", err), hint)
+	return fault.Hint(fault.Usagef("%s", inOptions(err)), hint)
+}
+
+// inOptions is an error in an option, without the words of the library.
+func inOptions(err error) string {
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &value) {
+		return err.Error()
+	}
+	f := value.GetFlag()
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	why := "is no " + f.Value.Type()
+	switch f.Value.Type() {
+	case "int", "int64":
+		why = "is not a whole number"
+	case "duration":
+		why = "is not a time such as 30s, 10m or 24h"
+	case "bool":
+		why = "is neither true nor false"
+	case "octets":
+		return name + ": " + value.Unwrap().Error()
+	}
+	return fmt.Sprintf("%s %.40q %s", name, value.GetValue(), why)
 }
 
 // find returns the verb with this name or alias.
@@ -93,24 +119,6 @@ func find(root *cobra.Command, word string) *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-// maxNear is the most names in a hint; more are no help.
-const maxNear = 3
-
-// unknown is the error for an unknown verb. Its hint is the nearest name.
-func unknown(root *cobra.Command, word string) error {
-	all := &cobra.Command{SuggestionsMinimumDistance: min(2, len(word)/3)} // slips
-	for _, cmd := range root.Commands() {
-		for _, name := range append([]string{cmd.Name()}, cmd.Aliases...) {
-			all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
-		}
-	}
-	hint := "cutie help lists the commands"
-	if near := all.SuggestionsFor(word); len(near) > 0 && len(near) <= maxNear {
-		hint = fmt.Sprintf("did you mean %s? %s", strings.Join(near, " or "), hint)
-	}
-	return fault.Hint(fault.Usagef("unknown command %.40q", word), hint)
 }
 
 // beforeVerb puts the arguments before the verb into the words of cobra. There a

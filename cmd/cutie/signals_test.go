@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"bufio"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -78,5 +80,43 @@ func TestSIGHUPEndsNoDaemon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A daemon that cannot serve leaves nothing behind, and one that is told to stop
+// says so before it waits for anybody.
+func TestADaemonSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
+	t.Parallel()
+	d := serve(t, "--log-level", "info")
+	home := filepath.Join(t.TempDir(), "second")
+	_, err := cutie(t, "serve", "--home", home, "--listen", strings.Trim(strings.TrimPrefix(d.url, "http:"), "/"))
+	if err == nil || !strings.Contains(err.Error(), "port in use") || !strings.Contains(err.Error(), "hint: --listen 127.0.0.1:0 takes a free port") {
+		t.Errorf("got %v, want the port in use", err)
+	}
+	if _, err := os.Lstat(home); !os.IsNotExist(err) {
+		t.Errorf("a home was made all the same: %v", err)
+	}
+
+	// A submission in progress delays the stop.
+	body, more := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		resp, err := http.Post(d.url+"content/jobs", "text/plain", body)
+		if err == nil {
+			resp.Body.Close()
+		}
+		sent <- err
+	}()
+	io.WriteString(more, "x")
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "stopping in the log", func() bool { return strings.Contains(d.stderr.String(), `"message":"stopping"`) })
+	if strings.Contains(d.stderr.String(), "requests ended") {
+		t.Error("the daemon did not wait for the submission")
+	}
+	more.Close()
+	if err := errors.Join(<-sent, d.ended()); err != nil {
+		t.Error(err)
 	}
 }

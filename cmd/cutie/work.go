@@ -32,24 +32,31 @@ Each file in the directory CUTIE_RESULTS becomes a result of its name.
 
 Exit code 0 means that the job is completed, 75 that it has failed for now
 (transient), and any other that it has failed for good. The end of its standard
-error is the message.
+error is the message. A file error, error.vot, error.txt and the like in
+CUTIE_RESULTS is the detail of the error; clients of UWS get it as it is.
 
 The worker keeps the lease as long as the command runs. When the lease is gone,
 because the job was aborted or its time was over, the command and its children get
-SIGTERM, and SIGKILL after --grace; nothing is reported then. An interrupt ends
-the commands in the same way and gives their jobs back. A daemon out of reach is
+SIGTERM, and SIGKILL after --grace. Files that an aborted job has left in
+CUTIE_RESULTS are kept; nothing else is reported then. An interrupt ends the
+commands in the same way and gives their jobs back. If the worker itself is killed,
+its commands and their children are killed, too.
+
+The worker prints a line for each job that fails, a summary each minute if there is
+news, and one at its end; with -v also a line for each job taken and done. A daemon out of reach is
 asked again. A job is given back when there is no space for its files or its
 payload does not come whole; the pause before the next job grows up to a minute.
 At the fifth attempt such a payload makes the job fail for now.`,
 		Example: `cutie work jobs --drain -- wc -l`,
 	}
-	w := work.Worker{Warn: c.Warnf, Say: c.Sayf}
+	w := work.Worker{Warn: c.Warnf, Say: c.Sayf, Summary: time.Minute}
 	fs := cmd.Flags()
 	fs.IntVarP(&w.Jobs, "jobs", "j", 1, "work on this `number` of jobs at a time")
 	fs.DurationVar(&w.Lease, "lease", time.Minute, "`time` after which jobs go back if this program dies")
 	fs.DurationVar(&w.Grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL")
 	fs.StringVar(&w.ResultType, "result-type", queuefs.DefaultMediaType, "media `type` of standard output as a result")
 	fs.BoolVar(&w.Drain, "drain", false, "end when no job is pending")
+	quiet := fs.BoolP("quiet", "q", false, "print nothing but the error that ends the worker")
 	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
 		switch {
 		case w.Jobs < 1 || w.Jobs > 1000:
@@ -58,6 +65,11 @@ At the fifth attempt such a payload makes the job fail for now.`,
 			return fault.Usagef("--lease %v is not a time from 1s to 24h", w.Lease)
 		case w.Grace < 0:
 			return fault.Usagef("--grace %v is no time", w.Grace)
+		case *quiet && c.Verbose:
+			return fault.Usagef("--quiet and --verbose exclude each other")
+		}
+		if *quiet {
+			w.Warn = func(string, ...any) {}
 		}
 		return runWorker(ctx, c, &w)
 	})

@@ -45,22 +45,26 @@ type Selection struct {
 }
 
 // An Operation is a change for many jobs. Unfit jobs are skipped unless they
-// are named: requeue is for consumed or deleted jobs out of work, the others
-// are for pending ones. Release leaves jobs on hold that wait for their
+// are named: requeue is for consumed or deleted jobs, out of work unless
+// forced, the others are for pending ones. Release leaves jobs on hold that wait for their
 // submitter.
 type Operation struct {
 	Method string // "requeue", "delete", "hold" or "release"
 	Reason string // of hold
 	End    bool   // requeue as a new job at the end
+	Force  bool   // requeue jobs in work too, unless at the end
 }
 
 func (o Operation) do(ctx context.Context, q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
 	switch o.Method {
 	case "requeue":
-		if o.End {
+		switch {
+		case o.End:
 			return q.RequeueEnd(ctx, id)
+		case o.Force:
+			return q.Requeue(ctx, id)
 		}
-		return q.Requeue(ctx, id)
+		return q.RequeueIdle(ctx, id)
 	case "delete":
 		return q.Delete(ctx, id)
 	case "hold":
@@ -75,7 +79,7 @@ func (o Operation) do(ctx context.Context, q *queuefs.Queue, id queuefs.JobID) (
 func (o Operation) fits(j *queuefs.Job) bool {
 	switch o.Method {
 	case "requeue":
-		return j.Status != queuefs.Pending && j.Lease.Ends.IsZero() && (!o.End || j.Extra.Value("requeuedAs") == "")
+		return j.Status != queuefs.Pending && (o.Force || j.Lease.Ends.IsZero()) && (!o.End || j.Extra.Value("requeuedAs") == "")
 	case "hold":
 		return j.Status == queuefs.Pending && j.Held.IsZero()
 	case "release":

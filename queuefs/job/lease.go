@@ -11,7 +11,7 @@ import (
 
 // A Lease is the time of a consumer for a job.
 type Lease struct {
-	Ends time.Time // zero: there is no lease
+	Ends time.Time // zero: there is no lease; a key alone is of one that was aborted
 	Key  string    // SHA-256, in hexadecimal, of the token of the consumer
 }
 
@@ -31,5 +31,9 @@ func LeaseKey(token string) string {
 
 // Opens reports whether the token is the one of the lease, and the lease not over.
 func (l Lease) Opens(token string, now time.Time) bool {
-	return subtle.ConstantTimeCompare([]byte(LeaseKey(token)), []byte(l.Key)) == 1 && now.Before(l.Ends)
+	return l.isKeyOf(token) && now.Before(l.Ends)
+}
+
+func (l Lease) isKeyOf(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(LeaseKey(token)), []byte(l.Key)) == 1
 }

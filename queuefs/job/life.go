@@ -68,6 +68,26 @@ func (j *Job) Conclude(t time.Time, r Conclusion) {
 	j.Outcome, j.Finished, j.Message, j.Transient = r.Outcome, t, r.Message, r.Transient
 }
 
+// LateResults is how long after an abort the consumer may still hand in the results
+// that it has.
+const LateResults = 15 * time.Minute
+
+// Abort ends the work on the job without its consumer. The key of a lease stays, for
+// late results (UWS 1.0, 2.1.4).
+func (j *Job) Abort(t time.Time, why string) {
+	key := j.Lease.Key
+	j.Conclude(t, Conclusion{Outcome: Aborted, Message: why})
+	j.Lease.Key = key
+}
+
+// MayAdd reports whether the token lets its holder add results to the job.
+func (j *Job) MayAdd(token string, now time.Time) bool {
+	if j.Outcome == Aborted && now.Before(j.Finished.Add(LateResults)) {
+		return j.Status == Consumed && j.Lease.Key != "" && j.Lease.isKeyOf(token)
+	}
+	return j.Status == Consumed && j.Lease.Opens(token, now)
+}
+
 // Again returns a new job at the end of the queue with the payload of this one.
 func (j *Job) Again(id ID, seq Seq, t time.Time) Job {
 	return Job{ID: id, Queue: j.Queue, Status: Pending, Seq: seq, Filename: j.Filename, MediaType: j.MediaType, Submitter: j.Submitter,

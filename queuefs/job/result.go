@@ -76,3 +76,19 @@ func parseResult(s string) (r Result, err error) {
 	copy(r.SHA256[:], b)
 	return r, nil
 }
+
+// ErrorDetail returns the result in which the consumer of a failed or aborted job
+// says more than a message can: the first one named error, or error.vot and the like.
+func (j *Job) ErrorDetail() (Result, bool) {
+	if j.Outcome == Failed || j.Outcome == Aborted {
+		for _, r := range j.Results {
+			if IsErrorDetail(r.Name) {
+				return r, true
+			}
+		}
+	}
+	return Result{}, false
+}
+
+// IsErrorDetail reports whether a result of this name is the detail of an error.
+func IsErrorDetail(name string) bool { return name == "error" || strings.HasPrefix(name, "error.") }

@@ -129,8 +129,13 @@ func TestBulkChangesWhatItSaysAndNamesTheRest(t *testing.T) {
 	want(t, "requeue at the end", changed, []queuefs.JobID{10})
 	changed, _, _ = post("/requeue/jobs?outcome=error&end", "")
 	want(t, "once only", changed, []queuefs.JobID(nil))
-	changed, _, _ = post("/requeue/jobs?job=j000000000004", "")
-	want(t, "in work, but named", changed, []queuefs.JobID{4})
+	changed, refused, _ = post("/requeue/jobs?job=j000000000004", "")
+	want(t, "in work", changed, []queuefs.JobID(nil))
+	if len(refused) != 1 || !strings.HasPrefix(refused[0], "j000000000004: job not in a state for that: a consumer works on j000000000004 until ") {
+		t.Errorf("in work: refused %q", refused)
+	}
+	changed, _, _ = post("/requeue/jobs?job=j000000000004&force", "")
+	want(t, "in work, and forced", changed, []queuefs.JobID{4})
 	changed, _, _ = post("/delete/jobs?held", "")
 	want(t, "delete", changed, []queuefs.JobID{6, 7, 9})
 	s.wantCounts(3, 3, 4)

@@ -29,6 +29,7 @@ type Delivery struct {
 	Lease     string        // token of its lease; "" if it has none
 	Expires   time.Time     // when the lease is over; zero if it has none
 	Attempt   int           // how often the job was handed out with it; 0 if it has no lease
+	Base      state.Base    // of the references of the service
 	Body      io.ReadCloser // the payload; to be closed. It ends in an error if less than Size comes
 }
 
@@ -172,7 +173,7 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 	if err != nil {
 		return nil, fmt.Errorf("header Content-Location: %w", err)
 	}
-	d := &Delivery{Queue: queue, Job: id.String(), MediaType: header.Get("Content-Type")}
+	d := &Delivery{Queue: queue, Job: id.String(), MediaType: header.Get("Content-Type"), Base: baseOf(header.Get("Content-Location"))}
 	if d.Size, err = strconv.ParseInt(header.Get("Content-Length"), 10, 64); err != nil || d.Size < 0 {
 		return nil, fmt.Errorf("%s comes without its length", d.Job)
 	}
@@ -191,6 +192,22 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 		}
 	}
 	return d, nil
+}
+
+// baseOf returns what stands before /content/QUEUE/JOB.
+func baseOf(ref string) state.Base {
+	for range 3 {
+		ref, _, _ = state.CutLast(ref)
+	}
+	return state.Base(ref)
+}
+
+// Document returns the job as its consumer got it.
+func (d *Delivery) Document() (state.Document, error) {
+	id, err := queuefs.ParseJobID(d.Job)
+	j := queuefs.Job{ID: id, Queue: d.Queue, Filename: d.Filename, MediaType: d.MediaType, Sidecar: d.Sidecar, Size: d.Size,
+		Attempts: d.Attempt, Lease: queuefs.Lease{Ends: d.Expires}}
+	return state.OfTaken(d.Base, &j, d.Lease), err
 }
 
 // An exactBody ends in an error if it is shorter than announced.

@@ -61,6 +61,8 @@ func TestStatusOfEveryFault(t *testing.T) {
 		{"POST", "/requeue/jobs/j000000000001?end=x", 400, "neither true nor false"},
 		{"POST", "/requeue/jobs/j000000000002?end", 409, "job not in a state for that"},
 		{"POST", "/requeue/jobs?end", 400, "no jobs are selected"},
+		{"POST", "/requeue/jobs/j000000000001?end&force", 400, "exclude each other"},
+		{"POST", "/requeue/jobs?status=consumed&end&force", 400, "exclude each other"},
 		{"POST", "/requeue/none?status=consumed", 404, "queue not found"},
 		{"POST", "/requeue/jobs?status=consumed&reason=x", 400, "not known here"},
 		{"POST", "/hold/jobs?limit=5", 400, "no jobs are selected"},

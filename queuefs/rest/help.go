@@ -219,10 +219,11 @@ var (
 	}}
 	aboutRequeueJob = &web.Help{Name: "requeueJob", Help: state.Help{
 		Method: "Requeue-job", Summary: "Put a consumed or deleted job back in its place",
-		Request: "POST /requeue/Q[/J][?end][&SELECTION]",
+		Request: "POST /requeue/Q[/J][?end|force][&SELECTION]",
 		Text: "With end the payload comes into the queue again as a new job at its end, which is\n" +
-			"the answer, 201; the old job names it. Errors: 404, 409 the job is pending or in\n" +
-			"work, or was put at the end before.\n" +
+			"the answer, 201; the old job names it. With force a job in work is taken from\n" +
+			"its consumer, whose report is refused then. Errors: 404, 409 a consumer works on\n" +
+			"the job, or with end the job is pending or was put at the end before.\n" +
 			"Without J a selection says which jobs, at least one of: status, outcome, held,\n" +
 			"batch, submitter, older (since the last change: hours, or a duration such as 90m\n" +
 			"or 7d), job (repeated), or a body of text/plain with one J a line. What all that\n" +
@@ -256,7 +257,9 @@ var (
 	aboutPutResult = &web.Help{Name: "putResult", Help: state.Help{
 		Method: "Put-result", Summary: "Store what a job has led to",
 		Request: "PUT /result/Q/J/NAME",
-		Text: "The token of the lease comes as for Extend-lease; NAME is 1 to 64 letters, digits\n" +
+		Text: "The token of the lease comes as for Extend-lease; for 15 minutes after an abort\n" +
+			"it still holds here. The result error, or error.vot and the like, is the detail of\n" +
+			"an error. NAME is 1 to 64 letters, digits\n" +
 			"and . _ -, with no dot first. The body is kept with its Content-Type; digests are\n" +
 			"given as for Submit-job. Answers 201. Errors: 400, 404, 409 there is one of that\n" +
 			"name, 410 the lease is gone, 413.",

@@ -21,17 +21,27 @@ func (h *Handler) delete(w http.ResponseWriter, r *request) error {
 }
 
 // requeue moves a job back to pending (Cutie 3.3), or puts it into the queue
-// once more, as a new job at the end.
+// once more, as a new job at the end. A job in work needs force.
 func (h *Handler) requeue(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		switch end := r.flag("end"); {
+		switch end, force := r.endOrForce(); {
 		case r.bad != nil:
 			return queuefs.Job{}, r.bad
 		case end:
 			return q.RequeueEnd(r.Context(), id)
+		case force:
+			return q.Requeue(r.Context(), id)
 		}
-		return q.Requeue(r.Context(), id)
-	}, "end")
+		return q.RequeueIdle(r.Context(), id)
+	}, ofOperation["requeue"]...)
+}
+
+// endOrForce returns the parameters of requeue; see wrong.
+func (r *request) endOrForce() (end, force bool) {
+	if end, force = r.flag("end"), r.flag("force"); end && force {
+		r.wrong(badRequest("end and force exclude each other: a job in work is not put at the end"))
+	}
+	return end, force
 }
 
 // hold makes consumers pass over a job.
@@ -103,7 +113,7 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 			return err
 		}
 		inQuery := len(r.query["job"])
-		sel, err := h.selection(w, r, ofOperation[name])
+		sel, err := h.selection(w, r, ofOperation[name]...)
 		if err != nil {
 			return err
 		}
@@ -111,7 +121,8 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		if err != nil {
 			return err
 		}
-		o := bulk.Operation{Method: name, Reason: r.text("reason"), End: r.flag("end")}
+		o := bulk.Operation{Method: name, Reason: r.text("reason")}
+		o.End, o.Force = r.endOrForce()
 		if r.bad != nil {
 			return r.bad
 		}
@@ -133,16 +144,13 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 	}
 }
 
-// ofOperation is the parameter of an operation besides the selection.
-var ofOperation = map[string]string{"requeue": "end", "hold": "reason"}
+// ofOperation are the parameters of an operation besides the selection.
+var ofOperation = map[string][]string{"requeue": {"end", "force"}, "hold": {"reason"}}
 
 // selection reads the selection of jobs: from the query, a form, or a body of
 // plain text with the identifier of a job on each line.
-func (h *Handler) selection(w http.ResponseWriter, r *request, more string) (s bulk.Selection, err error) {
-	names := []string{"job", "status", "outcome", "held", "batch", "submitter", "older", "after", "limit", "dry"}
-	if more != "" {
-		names = append(names, more)
-	}
+func (h *Handler) selection(w http.ResponseWriter, r *request, more ...string) (s bulk.Selection, err error) {
+	names := append([]string{"job", "status", "outcome", "held", "batch", "submitter", "older", "after", "limit", "dry"}, more...)
 	contentType, err := r.contentType()
 	if err != nil {
 		return s, err

@@ -21,9 +21,15 @@ func (c *Client) Delete(ctx context.Context, queue, job string) (queuefs.Job, er
 	return decodeJob(data, err)
 }
 
-// Requeue puts a consumed or deleted job back in its place.
+// Requeue puts a consumed or deleted job back in its place. The error is
+// [queuefs.ErrConflict] while a consumer works on it.
 func (c *Client) Requeue(ctx context.Context, queue, job string) (queuefs.Job, error) {
 	return c.post(ctx, "", nil, "requeue", queue, job)
+}
+
+// RequeueForced is [Client.Requeue] of a job in work too: its consumer loses it.
+func (c *Client) RequeueForced(ctx context.Context, queue, job string) (queuefs.Job, error) {
+	return c.post(ctx, "", url.Values{"force": {"true"}}, "requeue", queue, job)
 }
 
 // Hold makes consumers pass over a pending job. why may be "".
@@ -129,6 +135,7 @@ func (c *Client) Bulk(ctx context.Context, queue string, o bulk.Operation, s bul
 	set(query, "older", s.Older.String(), s.Older != 0)
 	set(query, "dry", "true", s.Dry)
 	set(query, "end", "true", o.End)
+	set(query, "force", "true", o.Force)
 	set(query, "reason", o.Reason, o.Reason != "")
 	var (
 		header http.Header

@@ -187,7 +187,7 @@ func (j *job) destroy(ctx context.Context, now time.Time, archive bool) error {
 		cut.Destruction = time.Time{}
 		cut.Extra = with(cut.Extra, elem, formatTime(now))
 		if cut.Lease.Ends.IsZero() { // else an operator has put it back just now
-			cut.Results = nil
+			cut.Results, cut.Lease.Key = nil, "" // late ones would come to nobody
 		}
 		return nil
 	})

@@ -86,6 +86,8 @@
 //     ones. It is unknown until five have ended, and in a paused queue.
 //   - LAST is 100,000 at most. A list of one's own jobs costs as much as a list of
 //     all.
+//   - The result error of a failed job, or error.vot and the like, is its …/error, in
+//     the form that the worker chose; /sync leads there.
 //   - Owners matter here only: readers of a queue see all of its jobs, the PENDING
 //     ones too, in the queue and in the published documents, as with any held job.
 //   - References begin with the base URI of the service.

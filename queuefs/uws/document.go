@@ -86,7 +86,7 @@ func (h *Handler) jobDocument(j *job) *document {
 			kind = "transient"
 		}
 		d.attr("type", kind)
-		d.attr("hasDetail", strconv.FormatBool(detail != summary))
+		d.attr("hasDetail", strconv.FormatBool(detail != summary || j.hasDetail()))
 		d.buf.WriteString(">")
 		d.element("message", summary)
 		d.end("errorSummary")

@@ -178,6 +178,12 @@ func (j *job) failure() (summary, detail string, transient bool) {
 	return summary, detail, j.cut.Transient
 }
 
+// hasDetail reports whether a worker handed in the detail of the error.
+func (j *job) hasDetail() bool {
+	_, ok := j.cut.ErrorDetail()
+	return ok
+}
+
 func (j *job) results() []queuefs.Result {
 	if j.phase() == archived {
 		return nil

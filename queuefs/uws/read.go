@@ -30,6 +30,9 @@ func (h *Handler) atom(w http.ResponseWriter, r *request) error {
 	case "owner":
 		s = j.owner()
 	case "error":
+		if d, ok := j.cut.ErrorDetail(); ok {
+			return serveResult(w, r, j, d.Name)
+		}
 		_, s, _ = j.failure()
 	case "quote":
 		t := h.quote(j)
@@ -83,7 +86,11 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 	if len(j.results()) == 0 {
 		return notFound("result not found")
 	}
-	res, in, err := j.q.Result(j.cut.ID, r.PathValue("name"))
+	return serveResult(w, r, j, r.PathValue("name"))
+}
+
+func serveResult(w http.ResponseWriter, r *request, j *job, name string) error {
+	res, in, err := j.q.Result(j.cut.ID, name)
 	if errors.Is(err, queuefs.ErrBadName) {
 		return notFound("result not found")
 	}

@@ -33,6 +33,9 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 		return see(w, h.ref(r.q, "sync", j.id))
 	}
 	if p := j.phase(); p != completed {
+		if j.hasDetail() {
+			return see(w, h.ref(r.q, "async", j.id, "error"))
+		}
 		_, detail, _ := j.failure()
 		return &web.Error{Status: http.StatusUnprocessableEntity, Message: string(p) + ": " + detail}
 	}

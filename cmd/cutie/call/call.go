@@ -83,9 +83,12 @@ func (c *Call) QueueArg() (string, error) {
 // Word is the name or alias of this call of the verb, in lower case.
 func (c *Call) Word() string { return strings.ToLower(c.Cmd.CalledAs()) }
 
+// Name is the name or alias as it was typed, for people who read an error.
+func Name(cmd *cobra.Command) string { return cmp.Or(cmd.CalledAs(), cmd.Name()) }
+
 // Warnf prints a line on standard error and goes on.
 func (c *Call) Warnf(format string, a ...any) {
-	fmt.Fprintf(output.Screen(c.Stderr), "cutie: %s: %s\n", c.Cmd.Name(), fmt.Sprintf(format, a...))
+	fmt.Fprintf(output.Screen(c.Stderr), "cutie: %s: %s\n", Name(c.Cmd), fmt.Sprintf(format, a...))
 }
 
 // Sayf is Warnf with -v only.

@@ -53,6 +53,7 @@ type Options struct {
 // Listen says where a daemon listens.
 type Listen struct {
 	Addr        *net.TCPAddr
+	On          net.Listener   // at Addr, from [TakePort]; nil: Run takes the port
 	BaseURI     string         // with a slash at its end; "": that of the address
 	Certificate *Certificate   // nil: no TLS
 	Proxies     access.Proxies // believed what they say of their clients
@@ -108,9 +109,11 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 		log.Info().Err(err).Msg("stopped")
 	}()
 
-	ln, err := listenTCP(o.Listen.Addr)
-	if err != nil {
-		return err
+	ln := o.Listen.On
+	if ln == nil {
+		if ln, err = TakePort(o.Listen.Addr); err != nil {
+			return err
+		}
 	}
 	defer ln.Close()
 	base, err := o.baseURI(ln.Addr())

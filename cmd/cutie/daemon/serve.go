@@ -96,6 +96,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	case <-ctx.Done():
 	case broken = <-failed:
 	}
+	d.Log.Info().Msg("stopping")
 	// From here a second signal ends the process at once. Acknowledged changes
 	// are in the journal.
 	unhook()

@@ -18,7 +18,9 @@ const socketName = "cutie-socket"
 // ErrPortInUse is the error if another process listens on the address.
 var ErrPortInUse = errors.New("port in use")
 
-func listenTCP(a *net.TCPAddr) (net.Listener, error) {
+// TakePort listens on an address. The error is [ErrPortInUse] if another process
+// does.
+func TakePort(a *net.TCPAddr) (net.Listener, error) {
 	ln, err := net.ListenTCP("tcp", a)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%w: %s", ErrPortInUse, a)

@@ -12,6 +12,7 @@ import (
 // page as its answer.
 type action struct {
 	Action, Media, Legend, Hint string
+	Ask                         string // opens the form; "" shows it at once
 	Lease                       string // token, hidden in the form
 	Fields                      []field
 	Buttons                     []button
@@ -88,8 +89,10 @@ func queueActions(d *state.Document, add func(method string, a action)) {
 		add("state", action{Legend: "Hand out jobs again", Buttons: []button{{Name: "S", Value: "restart", Label: "Restart"}}})
 		return
 	}
-	add("consume", action{Legend: "Take a job", Hint: "The first pending job that is not on hold becomes consumed.",
-		Buttons: []button{{Label: "Take the next job"}}})
+	// A slip would take a job away from its consumers.
+	add("consume", action{Legend: "Take a job", Ask: "Take the next job",
+		Hint:    "The first pending job that is not on hold becomes consumed: no other consumer gets it. Take it?",
+		Buttons: []button{{Label: "Yes, take it", Danger: true}}})
 	pause := action{Legend: "Hand out no more jobs", Buttons: []button{{Name: "S", Value: "pause", Label: "Pause"}}}
 	if !closed {
 		pause.Hint = "Submissions are still taken."

@@ -39,6 +39,13 @@ func (e hinted) Unwrap() error { return e.error }
 // Hint adds a way out to err.
 func Hint(err error, hint string) error { return hinted{err, hint} }
 
+// HintOf returns the way out of err, "" if none is known.
+func HintOf(err error) string {
+	var h hinted
+	errors.As(err, &h)
+	return h.hint
+}
+
 // About adds a name to an error, unless the error begins with it. An error for a
 // missing queue or job has the same words for every target.
 func About(name string, err error) error {
@@ -84,9 +91,8 @@ func Report(w io.Writer, verb string, err error) {
 		text = verb + ": " + text
 	}
 	fmt.Fprintf(w, "cutie: %s\n", text)
-	var h hinted
-	if errors.As(err, &h) {
-		fmt.Fprintf(w, "hint: %s\n", h.hint)
+	if hint := HintOf(err); hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", hint)
 	}
 }
 

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -48,16 +49,35 @@ func Requeue(c *call.Call) *cobra.Command {
 		Short:   "make consumed or deleted jobs pending again",
 		Long: `
 A job keeps its identifier and its place in the queue. With --end it stays as it
-is, and its payload becomes a new job at the end; the answer is the new job.` + manyJobs,
+is, and its payload becomes a new job at the end; the answer is the new job. A job
+that a consumer works on is refused (exit code 5), and passed over when jobs are
+selected; with --force it is taken from its consumer, whose report is refused then.` + manyJobs,
 		Example: `cutie requeue jobs j000000000001
 cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	}
 	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")
-	return changeJobs(c, cmd, "requeued", func() (bulk.Operation, change) {
-		if *end {
-			return bulk.Operation{Method: "requeue", End: true}, (*reach.Target).RequeueEnd
+	force := cmd.Flags().Bool("force", false, "take jobs from their consumers too")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if *end && *force {
+			return fault.Usagef("--end and --force exclude each other: a job in work is not put at the end")
 		}
-		return bulk.Operation{Method: "requeue"}, (*reach.Target).Requeue
+		return nil
+	}
+	return changeJobs(c, cmd, "requeued", func() (bulk.Operation, change) {
+		op := bulk.Operation{Method: "requeue", End: *end, Force: *force}
+		switch {
+		case *end:
+			return op, (*reach.Target).RequeueEnd
+		case *force:
+			return op, (*reach.Target).RequeueForced
+		}
+		return op, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			j, err := t.Requeue(ctx, queue, job)
+			if errors.Is(err, queuefs.ErrConflict) {
+				err = fault.Hint(err, "--force takes the job from its consumer")
+			}
+			return j, err
+		}
 	})
 }
 

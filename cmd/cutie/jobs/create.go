@@ -43,6 +43,12 @@ Prints nothing; with -t it prints the state of the queue.`,
 		if info.ID, err = queuefs.CleanQueueID(info.Identifier); err != nil {
 			return err
 		}
-		return answerQueue(ctx, c, func(t *reach.Target, _ string) (state.Queue, error) { return t.CreateQueue(ctx, info) })
+		return answerQueue(ctx, c, func(t *reach.Target, _ string) (state.Queue, error) {
+			q, err := t.CreateQueue(ctx, info)
+			if err == nil && q.Info.ID != info.Identifier {
+				c.Warnf("%s: is %s in URLs and as a directory", info.Identifier, q.Info.ID)
+			}
+			return q, err
+		})
 	})
 }

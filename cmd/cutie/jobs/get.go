@@ -3,8 +3,6 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,38 +31,57 @@ then; cutie requeue puts it back. If nothing is pending the exit code is 4. With
 With -t multipart the output is the job as the network carries it: a MIME message
 with the payload and the sidecar as parts.
 
---wait waits for a job: --wait=30 for 30 seconds, --wait without an end.
+--wait waits for a job: --wait 30 for 30 seconds, --wait alone without an end.
 
 With --lease, and always from a queue that wants reports, the job is handed out
 for some time. Then it goes back, unless its outcome was reported. cutie report,
 extend and attach need the token of the lease. It goes to the file of
 --lease-out, or to FILE.lease beside the output file; without any file it is
-printed on standard error after the identifier of the job.`,
+printed on standard error after the identifier of the job.
+
+For scripts --meta writes a description of the job to a file, in JSON or in the
+form of -t: identifier, attempt, the token and the end of its lease, and references
+for reports. With -t and -o the description goes to standard output.`,
 		Example: `cutie get jobs -o job
-cutie get jobs --wait=30 -v
-cutie get jobs --lease=10m -o job`,
+cutie get jobs --wait 30 -v
+cutie get jobs --lease=10m -o job
+cutie get jobs --lease=10m -o job -t json`,
 	}
-	var sidecar, token string
+	var o delivery
 	flags := cmd.Flags()
-	flags.StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	flags.StringVar(&o.sidecar, "sidecar-out", "", "write the sidecar to `file`")
 	lease := flags.String("lease", "", "hand the job out for this `time`, such as 10m, up to 24h")
-	flags.StringVar(&token, "lease-out", "", "write the token of the lease to `file`")
-	wait := flags.String("wait", "", "wait for a job, this many `seconds` or without an end")
-	flags.Lookup("wait").NoOptDefVal = "forever"
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
-		limit, err := parseWait(*wait)
-		if err != nil {
+	flags.StringVar(&o.token, "lease-out", "", "write the token of the lease to `file`")
+	flags.StringVar(&o.meta, "meta", "", "write a description of the job to `file`")
+	wait := waiting{flags: flags}
+	flags.Var(&wait, "wait", "wait for a job, this many `seconds` or without an end")
+	flags.Lookup("wait").NoOptDefVal = endless
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		queue, _ := wait.split(args)
+		return call.Between(1, 1)(cmd, queue)
+	}
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) (err error) {
+		queue, seconds := wait.split(c.Args)
+		c.Args = queue
+		if o.limit, err = parseWait(seconds); err != nil {
 			return err
 		}
 		length, err := parseLease(*lease)
 		if err != nil {
 			return err
 		}
-		whole, err := asMessage(c, sidecar)
+		whole := isMessage(c.Form)
+		if o.form, err = o.described(c, whole); err != nil {
+			return err
+		}
+		if whole {
+			err = o.alone()
+		}
 		if err != nil {
 			return err
 		}
-		return deliver(ctx, c, sidecar, token, limit, true, func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error) {
+		o.consumes = true
+		return deliver(ctx, c, o, func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error) {
 			switch {
 			case whole:
 				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
@@ -88,18 +105,23 @@ that of cutie get.`,
 		Example: `cutie peek jobs
 cutie peek jobs j000000000001 -o copy`,
 	}
-	var sidecar string
-	cmd.Flags().StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	var o delivery
+	cmd.Flags().StringVar(&o.sidecar, "sidecar-out", "", "write the sidecar to `file`")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		job := ""
 		if len(c.Args) > 1 {
 			job = c.Args[1]
 		}
-		whole, err := asMessage(c, sidecar)
-		if err != nil {
-			return err
+		whole := isMessage(c.Form)
+		switch {
+		case whole:
+			if err := o.alone(); err != nil {
+				return err
+			}
+		case c.Form != "":
+			return fault.Hint(fault.Usagef("a job has no response form %.40q", c.Form), "-t multipart, or without -t the payload alone; cutie show prints states")
 		}
-		return deliver(ctx, c, sidecar, "", 0, false, func(t *reach.Target, queue string, _ time.Duration) (*rest.Delivery, error) {
+		return deliver(ctx, c, o, func(t *reach.Target, queue string, _ time.Duration) (*rest.Delivery, error) {
 			if len(c.Args) > 1 {
 				if err := mayExist(ctx, t, queue, job); err != nil {
 					return nil, err
@@ -111,37 +133,6 @@ cutie peek jobs j000000000001 -o copy`,
 			return t.Peek(ctx, queue, job)
 		})
 	})
-}
-
-// asMessage reports whether -t asks for a job as a message with all its parts
-// (Cutie 0.3, 5.6), the only form of a job.
-func asMessage(c *call.Call, sidecar string) (bool, error) {
-	switch {
-	case c.Form == "":
-		return false, nil
-	case !strings.EqualFold(c.Form, "multipart") && !strings.EqualFold(c.Form, "multipart/form-data"):
-		return false, fault.Hint(fault.Usagef("a job has no response form %.40q", c.Form), "-t multipart, or without -t the payload alone; cutie show prints states")
-	case sidecar != "":
-		return false, fault.Usagef("--sidecar-out is for the payload alone, a message has the sidecar in it")
-	}
-	return true, nil
-}
-
-// forever is the wait without an end.
-const forever = time.Duration(1<<63 - 1)
-
-func parseWait(s string) (time.Duration, error) {
-	switch s {
-	case "":
-		return 0, nil
-	case "forever":
-		return forever, nil
-	}
-	d, err := parseSeconds(s)
-	if err != nil || d < 0 {
-		return 0, fault.Usagef("--wait=%.40s: not a number of seconds", s)
-	}
-	return d, nil
 }
 
 // parseLease reads the length of a lease; "" is the default of the queue.
@@ -162,48 +153,6 @@ func parseSeconds(s string) (time.Duration, error) {
 		return d, nil
 	}
 	return time.ParseDuration(s + "s")
-}
-
-// A taker gets a job from a queue; it may wait for one as long as left.
-type taker func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error)
-
-// deliver writes a job to the files of the options. It makes the files first, so that
-// no job is taken and then lost for want of a file.
-func deliver(ctx context.Context, c *call.Call, sidecar, token string, limit time.Duration, consumes bool, take taker) (err error) {
-	queue, err := c.QueueArg()
-	if err != nil {
-		return err
-	}
-	o, err := c.Out.Job(sidecar, token)
-	if err != nil {
-		return err
-	}
-	defer o.Discard()
-	t, d, err := await(ctx, c, queue, limit, take)
-	if err != nil {
-		if errors.Is(err, queuefs.ErrNoJob) && len(c.Args) > 1 {
-			err = fault.About(c.Args[1], err)
-		}
-		return fault.About(queue, err)
-	}
-	defer func() { err = errors.Join(err, t.Close()) }()
-	lease := ""
-	if d.Lease != "" {
-		lease = fmt.Sprintf(": lease %s until %s", d.Lease, queuefs.FormatTime(d.Expires))
-	}
-	if err := errors.Join(o.Store(d, consumes), d.Body.Close()); err != nil {
-		err = fault.AboutJob(queue, d.Job, err)
-		if consumes {
-			err = fault.Hint(err, fmt.Sprintf("the job is consumed%s; cutie requeue %s %s puts it back", lease, queue, d.Job))
-		}
-		return err
-	}
-	if lease != "" && !o.HasLease() {
-		c.Warnf("%s: %s%s", queue, d.Job, lease)
-	} else {
-		c.Sayf("%s: %s", queue, d.Job)
-	}
-	return nil
 }
 
 // betweenTakes is the pause before a home without a daemon is opened again.

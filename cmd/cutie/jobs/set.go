@@ -94,10 +94,32 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 			if errors.Is(err, queuefs.ErrNoSpace) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
 			}
-			return q, err
+			return q, inOptions(err)
 		})
 	})
 }
+
+// inOptions says an error of a property in the name of its option.
+func inOptions(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, p := range properties {
+		if text, ok := strings.CutPrefix(err.Error(), p.name+" is "); ok {
+			return renamed{err, "--" + p.option + " is " + text}
+		}
+	}
+	return err
+}
+
+// A renamed error has other words.
+type renamed struct {
+	error
+	text string
+}
+
+func (e renamed) Error() string { return e.text }
+func (e renamed) Unwrap() error { return e.error }
 
 // properties are the options for properties, and their values for unset.
 var properties = []struct{ option, name, unset string }{

@@ -12,18 +12,18 @@ import (
 
 // A Job holds the files for the parts of a job; nil is a part without one.
 type Job struct {
-	stdout                  io.Writer
-	payload, sidecar, lease *File
+	stdout                        io.Writer
+	payload, sidecar, lease, meta *File
 }
 
 // Job makes the files of a job: that of the sink, and those named, if they are, for
-// its sidecar and for the token of its lease.
-func (s *Sink) Job(sidecar, lease string) (j *Job, err error) {
+// its sidecar, for the token of its lease, and for its description.
+func (s *Sink) Job(sidecar, lease, meta string) (j *Job, err error) {
 	j = &Job{stdout: s.Stdout}
 	for _, part := range []struct {
 		name string
 		file **File
-	}{{s.Name, &j.payload}, {sidecar, &j.sidecar}, {lease, &j.lease}} {
+	}{{s.Name, &j.payload}, {sidecar, &j.sidecar}, {lease, &j.lease}, {meta, &j.meta}} {
 		if part.name == "" {
 			continue
 		}
@@ -37,7 +37,7 @@ func (s *Sink) Job(sidecar, lease string) (j *Job, err error) {
 
 // Discard removes the files before Store, and does nothing after it.
 func (j *Job) Discard() {
-	for _, f := range []*File{j.payload, j.sidecar, j.lease} {
+	for _, f := range []*File{j.payload, j.sidecar, j.lease, j.meta} {
 		if f != nil {
 			f.Discard()
 		}
@@ -45,12 +45,12 @@ func (j *Job) Discard() {
 }
 
 // HasLease reports whether the token of a lease goes to a file.
-func (j *Job) HasLease() bool { return j.lease != nil || j.beside("lease") != "" }
+func (j *Job) HasLease() bool { return j.lease != nil || j.meta != nil || j.beside("lease") != "" }
 
 // Store writes a job; a payload without a file goes to standard output. The payload
 // gets its name last: a reader waiting for it finds all parts. Only a taken job may
-// have a lease.
-func (j *Job) Store(d *rest.Delivery, taken bool) error {
+// have a lease and the description meta.
+func (j *Job) Store(d *rest.Delivery, taken bool, meta []byte) error {
 	w := j.stdout
 	if j.payload != nil {
 		w = j.payload
@@ -67,6 +67,11 @@ func (j *Job) Store(d *rest.Delivery, taken bool) error {
 			lease += "\n"
 		}
 		if err := j.aside(j.lease, "lease", lease, 0o600); err != nil {
+			return err
+		}
+	}
+	if j.meta != nil {
+		if err := j.aside(j.meta, "description", string(meta), 0o600); err != nil {
 			return err
 		}
 	}

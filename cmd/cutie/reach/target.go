@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -91,7 +92,7 @@ func (f *Finder) Find(ctx context.Context) (*Target, error) {
 		}
 		var locked *queuefs.LockedError
 		if !errors.As(err, &locked) || time.Since(start) > maxLockWait {
-			return nil, HomeHint(f.Home, err)
+			return nil, f.orDaemon(HomeHint(f.Home, err))
 		}
 		// Another command has the home open, or a daemon is starting.
 		select {
@@ -138,16 +139,31 @@ func (f *Finder) Daemon(ctx context.Context) (*Target, error) {
 // is an error if no daemon runs.
 func (f *Finder) NeedDaemon(ctx context.Context) (*Target, error) {
 	t, err := f.Daemon(ctx)
-	if err == nil && t == nil {
-		err = fault.Hint(fmt.Errorf("no daemon runs on %s", f.Home), "cutie serve --home "+f.Home+" starts one; --url names another")
+	if err != nil || t != nil {
+		return t, err
 	}
-	return t, err
+	hint := "cutie serve --home " + f.Home + " starts one; --url names another"
+	if _, err := os.Stat(f.Home); err != nil {
+		hint = namesDaemon + "; cutie serve --home " + f.Home + " makes a home and starts one"
+	}
+	return nil, fault.Hint(fmt.Errorf("no daemon runs on %s", f.Home), hint)
+}
+
+// namesDaemon is a hint for people whose queues are not in a home of this machine.
+const namesDaemon = "--url or CUTIE_URL names a daemon"
+
+// orDaemon puts a daemon before the other ways out of a missing home.
+func (f *Finder) orDaemon(err error) error {
+	if hint := fault.HintOf(err); errors.Is(err, fs.ErrNotExist) || errors.Is(err, queuefs.ErrNoHome) {
+		return fault.Hint(err, namesDaemon+"; "+hint)
+	}
+	return err
 }
 
 // Remote returns the daemon at base, or a server of another kind for its HTTP client.
 func (f *Finder) Remote(base string) *Target {
 	tr := transport()
-	return newTarget(base, f.traced(withToken(base, expecting{tr})), func() error {
+	return newTarget(base, reaching{f.traced(withToken(base, expecting{tr})), base}, func() error {
 		tr.CloseIdleConnections()
 		return nil
 	})

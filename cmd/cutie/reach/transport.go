@@ -40,6 +40,20 @@ func (e expecting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return e.RoundTripper.RoundTrip(r)
 }
 
+// A reaching transport adds a hint when nobody answers at base.
+type reaching struct {
+	http.RoundTripper
+	base string
+}
+
+func (t reaching) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r)
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+		err = fault.Hint(err, "is a daemon running at "+t.base+"? --url or CUTIE_URL names it, cutie serve starts one")
+	}
+	return resp, err
+}
+
 // tokenVariable holds the token for a daemon.
 const tokenVariable = "CUTIE_TOKEN"
 

@@ -76,6 +76,14 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		return err
 	}
 	defer o.Fetch.Close()
+	// A home is not made for a daemon that cannot serve it. One that is there may
+	// be in use, which is the better reason.
+	if fresh, err := queuefs.Unmade(c.Home); err == nil && fresh {
+		if o.Listen.On, err = daemon.TakePort(o.Listen.Addr); err != nil {
+			return portHint(err)
+		}
+		defer o.Listen.On.Close()
+	}
 	svc, err := daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), log)
 	if err != nil {
 		return reach.HomeHint(c.Home, err)
@@ -94,7 +102,11 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		}
 	}
 	o.Ready = func(base string) error { return welcome(c.Out.Stdout, svc, base) }
-	err = daemon.Run(ctx, svc, o.Options)
+	return portHint(daemon.Run(ctx, svc, o.Options))
+}
+
+// portHint adds a hint to the error for a port of others.
+func portHint(err error) error {
 	if errors.Is(err, daemon.ErrPortInUse) {
 		return fault.Hint(err, "--listen 127.0.0.1:0 takes a free port")
 	}

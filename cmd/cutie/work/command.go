@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,7 +22,8 @@ import (
 const LeaseVariable = "CUTIE_LEASE"
 
 // command runs the command to its end. When ctx or held ends, the command and
-// its children get SIGTERM, and SIGKILL after the grace.
+// its children get SIGTERM, and SIGKILL after the grace. They do not outlive this
+// process: another consumer gets the job then.
 func (w *Worker) command(ctx, held context.Context, dir string, d *rest.Delivery) (message string, err error) {
 	in, err := os.Open(filepath.Join(dir, payloadFile))
 	if err != nil {
@@ -57,7 +59,10 @@ func (w *Worker) command(ctx, held context.Context, dir string, d *rest.Delivery
 	if d.Sidecar != "" {
 		cmd.Env = append(cmd.Env, "CUTIE_SIDECAR="+filepath.Join(dir, sidecarFile))
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The signal comes when the thread ends that has started the command.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	group := func(s syscall.Signal) error {
 		err := syscall.Kill(-cmd.Process.Pid, s)
 		if errors.Is(err, syscall.ESRCH) {
@@ -70,6 +75,7 @@ func (w *Worker) command(ctx, held context.Context, dir string, d *rest.Delivery
 	if err := cmd.Start(); err != nil {
 		return "", &startError{err}
 	}
+	defer guard(cmd.Process.Pid)()
 	to.Close()
 	said, ended := tail{pass: w.Stderr}, make(chan struct{})
 	go func() {

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"mime"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +33,8 @@ func (e *loadError) Unwrap() error { return e.err }
 // back, and backoff the pause before it.
 func (w *Worker) do(ctx context.Context, d *rest.Delivery, backoff time.Duration) (wait time.Duration, err error) {
 	w.Say("%s: %s: taken", w.Queue, d.Job)
-	what, err := w.attempt(ctx, d)
+	end, what, err := w.attempt(ctx, d)
+	w.tally.add(end)
 	start, load := (*startError)(nil), (*loadError)(nil)
 	switch {
 	case errors.As(err, &start):
@@ -46,74 +43,93 @@ func (w *Worker) do(ctx context.Context, d *rest.Delivery, backoff time.Duration
 		wait = min(max(2*backoff, workPause), maxBackoff)
 		w.Warn("%s: %s: %v; waits %v", w.Queue, d.Job, err, wait)
 	case errors.Is(err, queuefs.ErrLease):
-		w.Warn("%s: %s: the lease is gone, the command was ended", w.Queue, d.Job)
+		w.Warn("%s: %s: the lease is gone, the command was ended%s", w.Queue, d.Job, what)
 	case err != nil:
 		w.Warn("%s: %s: %v", w.Queue, d.Job, err)
+	case end == failed:
+		w.Warn("%s: %s: %s", w.Queue, d.Job, what)
 	default:
 		w.Say("%s: %s: %s", w.Queue, d.Job, what)
 	}
 	return wait, nil
 }
 
-// attempt runs the command, and reports and returns the outcome.
-func (w *Worker) attempt(ctx context.Context, d *rest.Delivery) (what string, err error) {
+// attempt runs the command, and reports and returns the outcome, in words too.
+func (w *Worker) attempt(ctx context.Context, d *rest.Delivery) (end ending, what string, err error) {
 	// Reports are sent even when this program is interrupted.
 	held, gone := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer gone(nil)
 	var beat sync.WaitGroup
 	defer beat.Wait()
-	beating, end := context.WithCancel(held)
-	defer end()
+	beating, still := context.WithCancel(held)
+	defer still()
 	beat.Go(func() { w.keepLease(beating, d, gone) })
 
 	dir, err := os.MkdirTemp("", "cutie-work-")
 	if err != nil {
 		d.Body.Close()
-		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no space for its files"))}
+		return givenBack, "", &loadError{errors.Join(err, w.giveBack(held, d, "no space for its files"))}
 	}
 	defer os.RemoveAll(dir)
 	unread, err := unpack(dir, d)
 	switch {
 	case ctx.Err() != nil && (unread != nil || err != nil):
-		return "given back", w.giveBack(held, d, "the worker was ended")
+		return givenBack, "given back", w.giveBack(held, d, "the worker was ended")
 	case unread != nil && d.Attempt >= maxUnread:
 		unread = fmt.Errorf("the payload could not be read: %w", unread)
-		return "", errors.Join(unread, w.conclude(held, d, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, Message: unread.Error()}))
+		return failed, "", errors.Join(unread, w.conclude(held, d, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, Message: unread.Error()}))
 	case unread != nil:
-		return "", &loadError{errors.Join(unread, w.giveBack(held, d, "the payload could not be read"))}
+		return givenBack, "", &loadError{errors.Join(unread, w.giveBack(held, d, "the payload could not be read"))}
 	case err != nil:
-		return "", &loadError{errors.Join(err, w.giveBack(held, d, "no space for its files"))}
+		return givenBack, "", &loadError{errors.Join(err, w.giveBack(held, d, "no space for its files"))}
 	}
 	message, runErr := w.command(ctx, held, dir, d)
 	if cause := context.Cause(held); cause != nil {
-		return "", cause
+		return lost, w.putLate(ctx, dir, d), cause
 	}
 	if ctx.Err() != nil {
-		return "given back", w.giveBack(held, d, "the worker was ended")
+		return givenBack, "given back", w.giveBack(held, d, "the worker was ended")
 	}
 	if start := (*startError)(nil); errors.As(runErr, &start) {
-		return "", errors.Join(runErr, w.giveBack(held, d, runErr.Error()))
+		return givenBack, "", errors.Join(runErr, w.giveBack(held, d, runErr.Error()))
 	}
-	c := queuefs.Conclusion{Outcome: queuefs.Completed}
 	if runErr == nil {
 		runErr = w.putResults(held, dir, d)
-		if cause := context.Cause(held); cause != nil {
-			return "", cause
-		}
 		message = ""
+	} else if err := w.putDetail(held, dir, d); err != nil {
+		runErr, message = fmt.Errorf("%w; its detail: %w", runErr, err), ""
 	}
+	if cause := context.Cause(held); cause != nil {
+		return lost, w.putLate(ctx, dir, d), cause
+	}
+	if errors.Is(runErr, queuefs.ErrLease) {
+		return lost, w.putLate(ctx, dir, d), runErr
+	}
+	end, what, c := completed, "completed", queuefs.Conclusion{Outcome: queuefs.Completed}
 	if runErr != nil {
-		if errors.Is(runErr, queuefs.ErrLease) {
-			return "", runErr
-		}
-		var exit *exec.ExitError
-		c.Outcome = queuefs.Failed
-		c.Transient = errors.As(runErr, &exit) && exit.ExitCode() == exitTransient
-		if c.Message = message; strings.TrimSpace(message) == "" {
-			c.Message = runErr.Error()
-		}
+		end = failed
+		c, what = failure(runErr, message)
 	}
-	return c.Outcome.String(), w.conclude(held, d, c)
+	if err := w.conclude(held, d, c); err != nil {
+		return lost, "", err
+	}
+	return end, what, nil
+}
+
+// failure is the report of a command that failed, and a line about it.
+func failure(runErr error, message string) (c queuefs.Conclusion, what string) {
+	var exit *exec.ExitError
+	c = queuefs.Conclusion{Outcome: queuefs.Failed, Message: message}
+	c.Transient = errors.As(runErr, &exit) && exit.ExitCode() == exitTransient
+	if strings.TrimSpace(message) == "" {
+		c.Message = runErr.Error()
+	}
+	what = "failed for good: "
+	if c.Transient {
+		what = "failed for now: "
+	}
+	lines := strings.Split(strings.TrimSpace(c.Message), "\n")
+	return c, what + lines[len(lines)-1]
 }
 
 func (w *Worker) conclude(ctx context.Context, d *rest.Delivery, c queuefs.Conclusion) error {
@@ -152,48 +168,4 @@ func (w *Worker) keepLease(ctx context.Context, d *rest.Delivery, gone context.C
 			return
 		}
 	}
-}
-
-// putResults stores the results of the command.
-func (w *Worker) putResults(ctx context.Context, dir string, d *rest.Delivery) error {
-	entries, err := os.ReadDir(filepath.Join(dir, resultsDir))
-	if err != nil {
-		return err
-	}
-	named := false
-	for _, e := range entries {
-		if err := queuefs.CheckResultName(e.Name()); err != nil {
-			return err
-		}
-		if !e.Type().IsRegular() {
-			return fmt.Errorf("result %s is not a file", e.Name())
-		}
-		if err := w.putResult(ctx, d, e.Name(), filepath.Join(dir, resultsDir, e.Name()), mime.TypeByExtension(filepath.Ext(e.Name()))); err != nil {
-			return err
-		}
-		named = named || e.Name() == "result"
-	}
-	output := filepath.Join(dir, outputFile)
-	info, err := os.Lstat(output)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 || named {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return w.putResult(ctx, d, "result", output, w.ResultType)
-}
-
-func (w *Worker) putResult(ctx context.Context, d *rest.Delivery, name, path, mediaType string) error {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	u := rest.Upload{Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
-	u.Filename, u.MediaType = name, mediaType
-	err = w.insist(ctx, func() error { return w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
-	if err != nil {
-		return fmt.Errorf("result %s: %w", name, err)
-	}
-	return nil
 }

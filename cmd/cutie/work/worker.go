@@ -2,8 +2,8 @@
 // directory of its own, keeps the lease meanwhile, and reports results and outcome.
 //
 // A job is completed, failed or given back exactly once, unless the lease is lost:
-// then its command is ended and nothing is reported. A crash of the worker leaves the
-// job to its lease.
+// then its command is ended, and nothing is reported but the results of an aborted
+// job. A crash of the worker ends its commands, and leaves the job to its lease.
 package work
 
 import (
@@ -33,8 +33,11 @@ type Worker struct {
 	Grace      time.Duration                 // between SIGTERM and SIGKILL
 	ResultType string                        // media type of standard output
 	Drain      bool                          // end when no job is pending
+	Summary    time.Duration                 // between two lines about the work; above 0
 	Stderr     io.Writer                     // gets the standard error of commands; nil if nobody reads it
-	Warn, Say  func(format string, a ...any) // report failures, and all else
+	Warn, Say  func(format string, a ...any) // report failures and sums, and all else
+
+	tally tally
 }
 
 const (
@@ -61,7 +64,9 @@ func Program(name string) (string, error) {
 func (w *Worker) Run(ctx context.Context) error {
 	run, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var all sync.WaitGroup
+	var all, told sync.WaitGroup
+	done := make(chan struct{})
+	told.Go(func() { w.summarize(done) })
 	for range w.Jobs {
 		all.Go(func() {
 			if err := w.loop(run); err != nil {
@@ -70,6 +75,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		})
 	}
 	all.Wait()
+	close(done)
+	told.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}

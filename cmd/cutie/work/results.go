@@ -1,0 +1,111 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"os"
+	"path/filepath"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+)
+
+// putResults stores the results of the command.
+func (w *Worker) putResults(ctx context.Context, dir string, d *rest.Delivery) error {
+	entries, err := os.ReadDir(filepath.Join(dir, resultsDir))
+	if err != nil {
+		return err
+	}
+	named := false
+	for _, e := range entries {
+		if err := queuefs.CheckResultName(e.Name()); err != nil {
+			return err
+		}
+		if !e.Type().IsRegular() {
+			return fmt.Errorf("result %s is not a file", e.Name())
+		}
+		if err := w.putFile(ctx, dir, d, e.Name()); err != nil {
+			return err
+		}
+		named = named || e.Name() == "result"
+	}
+	output := filepath.Join(dir, outputFile)
+	info, err := os.Lstat(output)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 || named {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return w.putResult(ctx, d, "result", output, w.ResultType)
+}
+
+// putDetail stores the detail of an error, if the command has left one.
+func (w *Worker) putDetail(ctx context.Context, dir string, d *rest.Delivery) error {
+	for _, name := range results(dir) {
+		if queuefs.IsErrorDetail(name) {
+			return w.putFile(ctx, dir, d, name)
+		}
+	}
+	return nil
+}
+
+// putLate stores the results that the command of an aborted job has left, and says so.
+// The service refuses them if the lease was lost in another way.
+func (w *Worker) putLate(ctx context.Context, dir string, d *rest.Delivery) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queuefs.LateResults)
+	defer cancel()
+	kept := 0
+	for _, name := range results(dir) {
+		switch err := w.putFile(ctx, dir, d, name); {
+		case errors.Is(err, queuefs.ErrLease):
+			return ""
+		case err != nil && !errors.Is(err, queuefs.ErrResultExists):
+			w.Warn("%s: %s: %v", w.Queue, d.Job, err)
+		case err == nil:
+			kept++
+		}
+	}
+	if kept == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; results kept: %d", kept)
+}
+
+// results are the names of the files that can be results.
+func results(dir string) (names []string) {
+	entries, _ := os.ReadDir(filepath.Join(dir, resultsDir))
+	for _, e := range entries {
+		if e.Type().IsRegular() && queuefs.CheckResultName(e.Name()) == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// putFile stores a file of the command under its name.
+func (w *Worker) putFile(ctx context.Context, dir string, d *rest.Delivery, name string) error {
+	mediaType := mime.TypeByExtension(filepath.Ext(name))
+	if filepath.Ext(name) == ".vot" { // no system knows it
+		mediaType = "application/x-votable+xml"
+	}
+	return w.putResult(ctx, d, name, filepath.Join(dir, resultsDir, name), mediaType)
+}
+
+func (w *Worker) putResult(ctx context.Context, d *rest.Delivery, name, path, mediaType string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	u := rest.Upload{Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	u.Filename, u.MediaType = name, mediaType
+	err = w.insist(ctx, func() error { return w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
+	if err != nil {
+		return fmt.Errorf("result %s: %w", name, err)
+	}
+	return nil
+}
