@@ -41,7 +41,7 @@ func (h *Handler) answerHelp(w http.ResponseWriter, r *request, help state.Help)
 		return err
 	}
 	d := state.OfHelp(help)
-	d.Base = h.base()
+	d.Base = h.base(r.Request)
 	h.answer(w, http.StatusOK, form, &d)
 	return nil
 }

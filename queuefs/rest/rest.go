@@ -4,7 +4,7 @@
 //
 // Every GET answers HEAD as well. State, help and errors come in the form of
 // ?t= or else Accept, see [state.Negotiate]. References are built from the
-// baseURI of the service, never from Host. ?h asks for help about a method, ?V
+// baseURI of the service, or from the base of the request, see [web.BaseOf]. ?h asks for help about a method, ?V
 // for the version; ?v is always on, and ?D is not served.
 //
 // Methods that change something refuse unknown and repeated parameters, so that
@@ -126,8 +126,8 @@ func (h *Handler) Error(w http.ResponseWriter, r *http.Request, err error) {
 	h.refuser.Refuse(w, r, err)
 }
 
-// base returns the beginning of references.
-func (h *Handler) base() state.Base { return state.NewBase(h.svc.Info().BaseURI) }
+// base returns the beginning of references in the answer to a request.
+func (h *Handler) base(r *http.Request) state.Base { return web.BaseOf(r, h.svc.Info().BaseURI) }
 
 // queue returns the queue in the path.
 func (h *Handler) queue(r *request) (*queuefs.Queue, error) {

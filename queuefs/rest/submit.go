@@ -64,7 +64,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if len(jobs) > 1 {
 		return h.answerSeveral(w, r, form, q, jobs)
 	}
-	d := state.OfJob(h.base(), &jobs[0])
+	d := state.OfJob(h.base(r.Request), &jobs[0])
 	w.Header()["Location"] = []string{d.Subject}
 	return h.answerChange(w, r, http.StatusCreated, form, &d)
 }
@@ -77,7 +77,7 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, form state.Fo
 		s.Submitted[i] = jobs[i].ID
 	}
 	_ = listJobs(q, &s.Jobs) // fails for a batch only
-	d := state.OfQueue(h.base(), &s)
+	d := state.OfQueue(h.base(r.Request), &s)
 	w.Header()["Location"] = []string{d.Subject}
 	return h.answerChange(w, r, http.StatusCreated, form, &d)
 }
@@ -246,7 +246,7 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return h.answerSeveral(w, r, form, q, jobs)
 	}
 	s := b.Start()
-	d := state.OfBatch(h.base(), &s)
+	d := state.OfBatch(h.base(r.Request), &s)
 	header := w.Header()
 	header["Location"] = []string{d.Subject}
 	header.Set("Preference-Applied", "respond-async")
@@ -284,7 +284,7 @@ func (h *Handler) batchState(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header()["Cache-Control"] = noStore
-	d := state.OfBatch(h.base(), &s)
+	d := state.OfBatch(h.base(r.Request), &s)
 	h.answer(w, http.StatusOK, form, &d)
 	return nil
 }

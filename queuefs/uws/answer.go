@@ -37,7 +37,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	header.Del("Location")
 	header.Set("Cache-Control", "no-store")
 	if h.o.Pages != nil && browses(r) {
-		h.sendPage(w, e.Status, h.page(http.StatusText(e.Status), e.Message))
+		h.sendPage(w, e.Status, h.page(h.base(r), http.StatusText(e.Status), e.Message))
 		return
 	}
 	text(w, e.Status, e.Error()+"\n")

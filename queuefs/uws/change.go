@@ -73,7 +73,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return see(w, h.ref(r.q, "async", j.id))
+	return see(w, r.ref("async", j.id))
 }
 
 // limit puts run identifier, duration and destruction into the job file.
@@ -201,7 +201,7 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 	if err := j.setParams(r.Context(), pairs); err != nil {
 		return err
 	}
-	return see(w, h.ref(r.q, "async", j.id))
+	return see(w, r.ref("async", j.id))
 }
 
 // destroyed is DELETE of a job.
@@ -220,7 +220,7 @@ func (h *Handler) destroyLocked(w http.ResponseWriter, r *request, j *job) error
 	if err := j.destroy(r.Context(), h.now(), false); err != nil {
 		return err
 	}
-	where := h.ref(r.q, "async")
+	where := r.ref("async")
 	if !r.set.old {
 		where += "?LAST=100"
 	}

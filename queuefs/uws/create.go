@@ -21,7 +21,7 @@ func (h *Handler) create(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return see(w, h.ref(r.q, "async", id))
+	return see(w, r.ref("async", id))
 }
 
 // made makes a job from a request, and returns its identifier. With PHASE=RUN

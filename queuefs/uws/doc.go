@@ -88,5 +88,5 @@
 //     all.
 //   - Owners matter here only: readers of a queue see all of its jobs, the PENDING
 //     ones too, in the queue and in the published documents, as with any held job.
-//   - References begin with the base URI of the service.
+//   - References begin with the base of the request, see [web.BaseOf].
 package uws

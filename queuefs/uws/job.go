@@ -8,6 +8,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/state"
 )
 
 // Elements of the job file for UWS alone; see the package comment.
@@ -31,7 +32,8 @@ type job struct {
 	cut  queuefs.Job
 
 	once sync.Once
-	doc  *document // see [Handler.document]
+	base state.Base // of doc
+	doc  *document  // see [Handler.document]
 }
 
 func (j *job) phase() phase {

@@ -65,7 +65,7 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.R
 	if err != nil {
 		return err
 	}
-	r := &request{Request: raw, q: q, list: list, pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
+	r := &request{Request: raw, base: h.base(raw), q: q, list: list, pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
 	usable := false
 	if r.set, usable, err = list.settings(); err != nil && !usable {
 		return err
@@ -84,7 +84,7 @@ func (h *Handler) slash(w http.ResponseWriter, r *request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || at.Route == nil || at.Vars["rest"] != "" {
 		return web.NotHere
 	}
-	w.Header().Set("Location", strings.TrimSuffix(h.svc.Info().BaseURI, "/")+path+strings.TrimSuffix("?"+r.URL.RawQuery, "?"))
+	w.Header().Set("Location", string(r.base)+path+strings.TrimSuffix("?"+r.URL.RawQuery, "?"))
 	text(w, http.StatusTemporaryRedirect, "")
 	return nil
 }

@@ -15,7 +15,7 @@ func (h *Handler) sync(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return see(w, h.ref(r.q, "sync", id))
+	return see(w, r.ref("sync", id))
 }
 
 // syncWait leads to the main result of an ended job, and to itself after the
@@ -30,7 +30,7 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if unended(j.phase()) {
-		return see(w, h.ref(r.q, "sync", j.id))
+		return see(w, r.ref("sync", j.id))
 	}
 	if p := j.phase(); p != completed {
 		_, detail, _ := j.failure()
@@ -47,5 +47,5 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 			name = mainResult
 		}
 	}
-	return see(w, h.ref(r.q, "async", j.id, "results", name))
+	return see(w, r.ref("async", j.id, "results", name))
 }

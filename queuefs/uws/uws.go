@@ -84,6 +84,7 @@ func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
 // A request is an HTTP request with the things its path names.
 type request struct {
 	*http.Request
+	base   state.Base // begins references
 	q      *queuefs.Queue
 	list   *jobList
 	set    settings
@@ -93,8 +94,8 @@ type request struct {
 }
 
 // ref returns the URL of something of the queue.
-func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
-	return state.NewBase(h.svc.Info().BaseURI).Ref(append([]string{"uws", q.ID()}, segments...)...)
+func (r *request) ref(segments ...string) string {
+	return r.base.Ref(append([]string{"uws", r.q.ID()}, segments...)...)
 }
 
 // found returns the job in the path, if the caller may see it, and may change

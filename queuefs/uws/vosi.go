@@ -43,7 +43,7 @@ func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
 		d.buf.WriteString(`><interface xsi:type="vs:ParamHTTP" role="std"><accessURL`)
 		d.attr("use", c.use)
 		d.buf.WriteString(">")
-		d.escape(h.ref(r.q, c.where))
+		d.escape(r.ref(c.where))
 		d.buf.WriteString("</accessURL></interface></capability>\n")
 	}
 	d.buf.WriteString("</vosi:capabilities>\n")

@@ -115,6 +115,7 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		cors:    d.CORS,
 		meter:   figures,
 		leaving: leaving,
+		names:   d.names,
 		prefix:  basePath(d.svc.Info().BaseURI),
 		pace:    defaultPace,
 		refuse:  protocol.Error,

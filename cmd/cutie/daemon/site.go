@@ -25,6 +25,7 @@ type site struct {
 	cors    *wellknown.CORS // nil: pages of others read nothing
 	meter   *meter          // of every request; nil: nobody counts
 	leaving context.Context // ends when the daemon begins to stop
+	names   *naming         // under which it is answered
 	prefix  string          // path of the base URI, without a slash at its end
 	pace    pace
 
@@ -60,12 +61,21 @@ func (s *site) serve(a *answer, r *http.Request) {
 	}
 	m := s.router.Match(r)
 	a.route = m.Path()
-	caller, err := s.admit(a, r, &m)
+	home := homeOf(r)
+	if home == nil {
+		r = s.names.answered(r)
+	}
+	caller, err := s.admit(a, r, &m, home)
 	if caller != nil && caller.Name != "" {
 		a.user, a.named = caller.Name, true
 	}
+	if e, ok := errors.AsType[*elsewhere](err); ok {
+		a.Header().Set("Location", e.url)
+		http.Error(a, e.Error(), http.StatusPermanentRedirect)
+		return
+	}
 	if err != nil {
-		s.refuse(a, r, err)
+		m.Fail(a, r, err)
 		return
 	}
 	ctx := access.WithCaller(r.Context(), caller)
@@ -82,7 +92,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 		if a.client.IsValid() {
 			if !s.crowd.Enter(a.client) {
 				a.Header().Set("Retry-After", "5")
-				s.refuse(a, r, &web.Error{Status: http.StatusServiceUnavailable,
+				m.Fail(a, r, &web.Error{Status: http.StatusServiceUnavailable,
 					Message: fmt.Sprintf("%d requests from this address are waiting already", s.crowd.Max)})
 				return
 			}
@@ -105,10 +115,20 @@ func (s *site) serve(a *answer, r *http.Request) {
 // theOwner is the caller through the socket of the home.
 var theOwner = access.Local()
 
-// admit finds the caller and checks the right.
-func (s *site) admit(a *answer, r *http.Request, m *web.Match) (*access.Caller, error) {
+// homeOf returns the connection of a request through the socket of the home, nil
+// for other requests.
+func homeOf(r *http.Request) *connection {
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.home {
-		a.user = c.login
+		return c
+	}
+	return nil
+}
+
+// admit finds the caller and checks the right. home is the connection through the
+// socket of the home.
+func (s *site) admit(a *answer, r *http.Request, m *web.Match, home *connection) (*access.Caller, error) {
+	if home != nil {
+		a.user = home.login
 		return theOwner, nil
 	}
 	a.client = s.proxies.Client(r)
@@ -120,6 +140,9 @@ func (s *site) admit(a *answer, r *http.Request, m *web.Match) (*access.Caller, 
 		asked.Method = http.MethodPost
 	}
 	if err := s.browser.Check(asked); err != nil {
+		return nil, err
+	}
+	if err := s.names.check(r, m); err != nil {
 		return nil, err
 	}
 	return s.gate.Admit(a.Header(), r, m.Need(), m.Queue(), a.client)
