@@ -89,19 +89,24 @@ func (s *site) serve(a *answer, r *http.Request) {
 		ctx = rest.WithAddress(ctx, a.client.String())
 	}
 	if m.Route != nil && m.Route.MayWait(r) {
+		early := false
 		if a.client.IsValid() {
-			if !s.crowd.Enter(a.client) {
+			if early = !s.crowd.Enter(a.client); !early {
+				defer s.crowd.Leave(a.client)
+			} else if m.Route.Waits != web.OrEarlier {
 				a.Header().Set("Retry-After", "5")
 				m.Fail(a, r, &web.Error{Status: http.StatusServiceUnavailable,
 					Message: fmt.Sprintf("%d requests from this address are waiting already", s.crowd.Max)})
 				return
 			}
-			defer s.crowd.Leave(a.client)
 		}
 		var cancel context.CancelFunc
-		if m.Route.Waits == web.Endless {
+		switch {
+		case m.Route.Waits == web.Endless:
 			ctx, cancel = caller.While(ctx)
-		} else {
+		case early:
+			ctx, cancel = context.WithTimeout(ctx, earlyWait)
+		default:
 			ctx, cancel = context.WithCancel(ctx)
 		}
 		defer cancel()
@@ -111,6 +116,10 @@ func (s *site) serve(a *answer, r *http.Request) {
 	a.receive(r)
 	m.Serve(a, r)
 }
+
+// earlyWait is how long a request still waits if its client has too many waiting:
+// answered at once, some clients ask again at once.
+const earlyWait = time.Second
 
 // theOwner is the caller through the socket of the home.
 var theOwner = access.Local()
