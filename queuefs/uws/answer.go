@@ -74,5 +74,4 @@ const (
 	nsUWS   = "http://www.ivoa.net/xml/UWS/v1.0"
 	nsXlink = "http://www.w3.org/1999/xlink"
 	nsXSI   = "http://www.w3.org/2001/XMLSchema-instance"
-	nsCutie = "http://uc3.cdlib.org/ontology/mrt/cutie/uws"
 )

@@ -51,6 +51,9 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	if c.abort {
 		return "", forbidden("PHASE is ABORT, and the job is only being made")
 	}
+	if len(params) == 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		return "", forbidden("there are no parameters; sync takes them in the query, or as a form by POST")
+	}
 	now := h.now()
 	m := queuefs.Meta{Submitter: label(r.UserAgent()), Owner: r.caller.Name, MediaType: mediaForm, OnHold: !c.run && !run,
 		Name: func(n queuefs.JobID) anvl.Element { return anvl.Element{Name: elemID, Value: newID(n)} }}

@@ -41,8 +41,9 @@
 //	ABORTED    deleted, or taken out of work             delete, outcome
 //	ARCHIVED   marked so                                 update
 //	(none)     marked as destroyed                       update
+//	UNKNOWN    its job file is damaged, see [Check]      other hands
 //
-// SUSPENDED and UNKNOWN are never used. A crash leaves a job before or after an
+// SUSPENDED is never used. A crash leaves a job before or after an
 // event. Destruction ends the work first, so a crash can leave the job ABORTED
 // instead; it is destroyed by the next Tick or request.
 //
@@ -75,8 +76,11 @@
 //     32 files as multipart/form-data.
 //   - Names of control parameters (PHASE, RUNID, DESTRUCTION, EXECUTIONDURATION,
 //     ACTION) have no case, and come in body or query.
-//   - A path with a final slash is 404, because the access rules see another path;
-//     a GET is redirected by 307.
+//   - A path with a final slash is the same resource.
+//   - Capabilities and availability are for everybody (IVOA Support Interfaces 1.1,
+//     2). They tell whether there is a queue of the name.
+//   - A client with more waiting requests than the daemon allows gets the answer to
+//     WAIT after a second (UWS 1.1, 2.2.1.1), so that it does not ask all the time.
 //   - A rejected creation, or a request against the phase, is 403; a bad value is
 //     400, as is a name or value with characters that XML cannot carry. Limits are
 //     clamped. RUN of a queued job and ABORT of an ended one change nothing.

@@ -94,8 +94,9 @@ func (h *Handler) jobDocument(r *request, j *job) *document {
 		d.element("message", summary)
 		d.end("errorSummary")
 	}
-	// The name is not "job": some clients take every element "job" for one of UWS.
-	d.buf.WriteString(`<uws:jobInfo><cut:entry xmlns:cut="` + nsCutie + `"`)
+	// Without a namespace, since validators warn of others. The name is not "job":
+	// some clients take every element "job" for one of UWS.
+	d.buf.WriteString("<uws:jobInfo><entry")
 	d.attr("queue", j.q.ID())
 	d.attr("job", j.cut.ID.String())
 	d.attr("attempts", strconv.Itoa(j.cut.Attempts))

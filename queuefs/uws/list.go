@@ -61,9 +61,9 @@ func (f *filter) mayWant(st queuefs.Status) bool {
 }
 
 var phasesOf = map[queuefs.Status][]phase{
-	queuefs.Pending:  {pending, queued, held, archived},
-	queuefs.Consumed: {executing, completed, failed, aborted, archived},
-	queuefs.Deleted:  {aborted, archived},
+	queuefs.Pending:  {pending, queued, held, archived, unknown},
+	queuefs.Consumed: {executing, completed, failed, aborted, archived, unknown},
+	queuefs.Deleted:  {aborted, archived, unknown},
 }
 
 // sees reports whether jobs of an owner are in the lists of the caller.

@@ -9,7 +9,8 @@ import (
 // mainResult is the name clients use without reading the list.
 const mainResult = "result"
 
-// sync makes and starts a job, and leads to the wait for its end (UWS 1.1, 5).
+// sync makes and starts a job, and leads to the wait for its end (UWS 1.1, 5). A
+// GET without parameters is from somebody who looks.
 func (h *Handler) sync(w http.ResponseWriter, r *request) error {
 	id, err := h.made(w, r, true)
 	if err != nil {

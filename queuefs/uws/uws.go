@@ -23,10 +23,18 @@ type Caller struct {
 	Admin  bool   // sees and may do everything
 }
 
+// A Security says how clients of a queue prove who they are.
+type Security struct {
+	Anonymous bool // requests without a name may submit
+	Users     bool // there are users, with passwords and tokens
+}
+
 // Options are the limits of a [Handler]. Zero values mean the defaults.
 type Options struct {
 	// Caller returns the client of a request; nil: every client may do everything.
-	Caller     func(r *http.Request, queue string) Caller
+	Caller func(r *http.Request, queue string) Caller
+	// Security says who may submit to a queue; nil: everybody.
+	Security   func(queue string) Security
 	MaxBody    int64         // octets of a request; 0: 16 GiB; beyond it 413
 	MaxWait    time.Duration // longest wait for a change; 0: 55 s
 	MaxPending int           // jobs on hold in a queue; 0: 100,000; beyond it 403
@@ -63,6 +71,9 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	}
 	if o.Caller == nil {
 		o.Caller = func(*http.Request, string) Caller { return Caller{Admin: true} }
+	}
+	if o.Security == nil {
+		o.Security = func(string) Security { return Security{Anonymous: true} }
 	}
 	h := &Handler{svc: svc, o: o, lists: map[string]*jobList{}}
 	h.closing, h.close = context.WithCancel(context.Background())
@@ -125,6 +136,9 @@ func (r *request) maySee(j *job) bool {
 }
 
 func (r *request) mayChange(j *job) bool {
+	if j.bad != nil {
+		return r.caller.Admin || r.caller.Delete
+	}
 	return r.maySee(j) && (r.caller.Admin || r.caller.Delete || j.owner() != "" || isMade(j.id))
 }
 

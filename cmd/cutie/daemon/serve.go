@@ -41,7 +41,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		Taken: figures.taken, Concluded: figures.concluded,
 		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
-	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, MaxBody: d.Limits.Body, Log: d.failed})
+	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, MaxBody: d.Limits.Body, Log: d.failed})
 	if err != nil {
 		return err
 	}
@@ -152,6 +152,11 @@ func (d *daemon) listenLocal(ctx context.Context) (*Socket, net.Listener, error)
 func callerOf(r *http.Request, queue string) uws.Caller {
 	c := access.CallerOf(r.Context())
 	return uws.Caller{Name: c.Name, Own: !c.May(web.Read, queue), Delete: c.May(web.Delete, queue), Admin: c.May(web.Admin, queue)}
+}
+
+// security describes to UWS who may submit to a queue.
+func (d *daemon) security(queue string) uws.Security {
+	return uws.Security{Anonymous: d.Access.Anonymous.Allow(web.Submit, queue), Users: d.Access.Users != ""}
 }
 
 // stop ends the server: no new connections, and an end for requests in progress
