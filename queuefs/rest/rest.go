@@ -50,6 +50,7 @@ import (
 	"cutie/queuefs/events"
 	"cutie/queuefs/files"
 	"cutie/queuefs/outbound"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -66,6 +67,7 @@ type Options struct {
 	// BodyIdle is how long a body may make no progress; 0: 30 s; then 408. It
 	// takes the place of the ReadTimeout of the server while a body is read.
 	BodyIdle time.Duration
+	Quota    *quota.Keeper    // counts the jobs of users; nil: its own
 	Streams  events.Limits    // of clients following events
 	Batch    batch.Limits     // of batch manifests
 	Fetch    *outbound.Client // fetches the files in manifests; nil: from public addresses only
@@ -103,6 +105,9 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	}
 	if o.Batch.Now == nil {
 		o.Batch.Now = time.Now
+	}
+	if o.Quota == nil {
+		o.Quota = quota.New(svc)
 	}
 	h := &Handler{svc: svc, o: o}
 	h.batches = batch.New(batch.Options{Limits: o.Batch, MaxBody: o.MaxBody, MaxSidecar: o.MaxSidecar, Fetch: o.Fetch})

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"cutie/queuefs"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/web"
 )
 
@@ -53,6 +54,13 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 		if err := j.mayRun(); err != nil {
 			return err // before anything is changed
 		}
+		if p == pending {
+			done, err := h.admit(r, j.owner(), quota.Use{Active: 1})
+			if err != nil {
+				return err
+			}
+			defer done()
+		}
 	}
 	if len(params) > 0 {
 		if err := j.setParams(r.Context(), pairs); err != nil {
@@ -60,7 +68,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if c.destruction != nil || c.duration != nil || c.runID != nil {
-		if err := j.amend(r.Context(), func(cut *queuefs.Job) error { h.limit(j, cut, c); return nil }); err != nil {
+		if err := j.amend(r.Context(), func(cut *queuefs.Job) error { h.limit(r, j, cut, c); return nil }); err != nil {
 			return err
 		}
 	}
@@ -77,15 +85,16 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 }
 
 // limit puts run identifier, duration and destruction into the job file.
-func (h *Handler) limit(j *job, cut *queuefs.Job, c control) {
+func (h *Handler) limit(r *request, j *job, cut *queuefs.Job, c control) {
+	granted := j.set.within(r.limits)
 	if c.runID != nil {
 		cut.Extra = with(cut.Extra, elemRunID, *c.runID)
 	}
 	if c.duration != nil {
-		cut.Extra = with(cut.Extra, elemDuration, strconv.FormatInt(j.set.clampDuration(*c.duration), 10))
+		cut.Extra = with(cut.Extra, elemDuration, strconv.FormatInt(granted.clampDuration(*c.duration), 10))
 	}
 	if c.destruction != nil {
-		cut.Destruction = j.set.clampDestruction(*c.destruction, j.created(), h.now())
+		cut.Destruction = granted.clampDestruction(*c.destruction, j.created(), h.now())
 	}
 }
 

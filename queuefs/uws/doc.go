@@ -64,7 +64,12 @@
 //	uwsMaxExecutionDuration  seconds, the most for a client to ask; 0, the default: no limit
 //	uwsDestruction           hours between creation and destruction unless the client asks otherwise; 0: never.
 //	                         The default is the culling age of the queue, or 720. For jobs made here only
-//	uwsMaxDestruction        hours, the most for a client to ask; 0, the default: no limit
+//	uwsMaxDestruction        hours, the most for a client to ask; 0, the default: see limits
+//	limits                   of each user, such as pending=100,active=1000,upload=1000000000,run=3600,life=720:
+//	                         jobs PENDING, jobs QUEUED or EXECUTING, bytes of the payloads of both, seconds
+//	                         and hours in the place of uwsMaxExecutionDuration and uwsMaxDestruction; 0: no
+//	                         limit. The default is pending=1000,active=10000,upload=68719476736, and for the
+//	                         destruction a year after the creation, or uwsDestruction if that is more or 0
 //	uwsArchive               true: jobs are archived in their time, not destroyed
 //	uwsQuote                 seconds a job is expected to take until some have ended
 //
@@ -86,6 +91,8 @@
 //     clamped. RUN of a queued job and ABORT of an ended one change nothing.
 //   - HTML is for clients with application/xhtml+xml in Accept, or ?format=html. No
 //     Accept is refused.
+//   - A request beyond the limits of a user is 403 with the reason. Limits of the user
+//     hold over those of the queue; see package quota.
 //   - A quote expects as many jobs at a time as lately, and the duration of the last
 //     ones. It is unknown until five have ended, and in a paused queue.
 //   - LAST is 100,000 at most. A list of one's own jobs costs as much as a list of

@@ -119,6 +119,7 @@ type ListPage struct {
 	Last        int
 	Mine        bool // jobs can be made
 	Jobs        []ListedJob
+	Limits      []string // of the caller, each with its use
 }
 
 // A ListedJob is one line of a list.
@@ -132,6 +133,12 @@ func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, refs []r
 	}
 	if !f.after.IsZero() {
 		page.After = formatTime(f.after)
+	}
+	if page.Mine {
+		var err error
+		if page.Limits, err = h.limitsInWords(r); err != nil {
+			return err
+		}
 	}
 	for _, j := range refs {
 		page.Jobs = append(page.Jobs, ListedJob{j.id, r.ref("async", j.id) + "?format=html", string(j.phase), j.runID, j.owner,

@@ -65,7 +65,7 @@ func TestTimesThatAreNotKnownAreNil(t *testing.T) {
 }
 
 func TestTimesAreUTC(t *testing.T) {
-	w := newWorld(t, "")
+	w := newWorld(t, "limits: life=0\n")
 	job := w.create("PHASE=RUN&a=1&DESTRUCTION=2030-01-01T12:00:00%2B01:00")
 	w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Completed})
 	text := w.get(job) + w.get("async") + w.get(job+"/destruction")

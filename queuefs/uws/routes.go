@@ -3,6 +3,7 @@ package uws
 import (
 	"net/http"
 
+	"cutie/queuefs/quota"
 	"cutie/queuefs/web"
 )
 
@@ -66,6 +67,8 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.R
 	if r.set, usable, err = list.settings(); err != nil && !usable {
 		return err
 	}
+	info := q.Info()
+	r.limits = quota.LimitsOf(raw.Context(), &info).Over(usual)
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
 		return bad("query: %v", err)
 	}

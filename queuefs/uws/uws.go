@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -40,6 +41,7 @@ type Options struct {
 	MaxPending int           // jobs on hold in a queue; 0: 100,000; beyond it 403
 	BodyIdle   time.Duration // how long a body may make no progress; 0: 30 s; then 408
 	Pages      Pages         // nil: no HTML
+	Quota      *quota.Keeper // counts the jobs of users; nil: its own
 	Now        func() time.Time
 	Log        func(r *http.Request, err error) // gets errors not shown to the client; nil: none does
 }
@@ -72,6 +74,9 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	if o.Caller == nil {
 		o.Caller = func(*http.Request, string) Caller { return Caller{Admin: true} }
 	}
+	if o.Quota == nil {
+		o.Quota = quota.New(svc)
+	}
 	if o.Security == nil {
 		o.Security = func(string) Security { return Security{Anonymous: true} }
 	}
@@ -99,6 +104,7 @@ type request struct {
 	q      *queuefs.Queue
 	list   *jobList
 	set    settings
+	limits queuefs.Limits // of the caller
 	caller Caller
 	query  []pair // in the order they came
 	pages  bool   // the client may get HTML

@@ -16,6 +16,7 @@ import (
 	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
 	"cutie/queuefs/events"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
 	"cutie/queuefs/web"
@@ -37,11 +38,12 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	defer unhook()
 
 	figures := newMeter(d.collectors()...)
+	counts := quota.New(d.svc)
 	protocol := rest.New(d.svc, rest.Options{
 		Taken: figures.taken, Concluded: figures.concluded,
-		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
+		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Quota: counts, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
-	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, MaxBody: d.Limits.Body, Log: d.failed})
+	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
 	if err != nil {
 		return err
 	}

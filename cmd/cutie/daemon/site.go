@@ -13,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
+	"cutie/queuefs"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
@@ -81,6 +83,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 	ctx := access.WithCaller(r.Context(), caller)
 	if strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html") { // the answer may be a page
 		ctx = rest.WithMay(ctx, s.mayOf(caller))
+	}
+	if l := caller.Limits(); l != (queuefs.Limits{}) {
+		ctx = quota.WithLimits(ctx, l)
 	}
 	if a.named {
 		ctx = rest.WithUser(ctx, caller.Name)

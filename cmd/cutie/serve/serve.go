@@ -42,7 +42,8 @@ a proxy is there, before anything is made.
 Users who can open the socket in the home may do everything. Over the network,
 --users names the file of cutie user and cutie token; the daemon reads it again
 when it changes. --anonymous gives rights to clients without a name: a list such
-as read,submit:ingest (see cutie help user), all or none. Without both options
+as read,submit:ingest (see cutie help user), all or none, within the limits of
+--anonymous-limits (see cutie help limits). Without both options
 everybody on this machine may do everything; the daemon then listens on loopback
 only, and answers to the host of the base URI only. Passwords and tokens need TLS
 on the network: --tls-cert and --tls-key, PEM files that are read again when they
