@@ -20,6 +20,9 @@ type CheckOptions struct {
 	Rebuild bool             // forget the index and make it from the directories; make missing parts of the home
 	Now     func() time.Time // nil means time.Now
 	Segment int64            // as in Options
+	// Job returns why the unknown elements of a job file make no sense to another
+	// room; nil: nobody looks at them.
+	Job func(*Job) error
 }
 
 // A Report is the result of a check.
@@ -55,7 +58,9 @@ func Check(dir string, o CheckOptions) (r Report, err error) {
 		if err := q.checkSettings(&r, o.Repair); err != nil {
 			return r, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
-		if err := q.comparer().Check(&r, o.Repair); err != nil {
+		c := q.comparer()
+		c.Sense = o.Job
+		if err := c.Check(&r, o.Repair); err != nil {
 			return r, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 	}

@@ -71,6 +71,14 @@ func (s *Submission) Add(m Meta) (*Upload, error) {
 	return d, nil
 }
 
+// Size returns how many jobs the submission has, and the bytes of their payloads.
+func (s *Submission) Size() (jobs int, bytes int64) {
+	for _, d := range s.uploads {
+		bytes += d.Size()
+	}
+	return len(s.uploads), bytes
+}
+
 // Commit puts all jobs of the submission at the end of the queue, in the order
 // they were added, or none of them (Cutie 0.3, 5.5). They are on stable storage
 // when it returns. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrRefusing,

@@ -126,6 +126,7 @@ const PageJobs = index.PageJobs
 type (
 	ServiceInfo = home.ServiceInfo
 	QueueInfo   = home.QueueInfo
+	Limits      = job.Limits
 )
 
 // Version is the version of this implementation, Scheme the service scheme.
@@ -156,3 +157,9 @@ func FormatDigests(s digest.Set) string { return home.FormatDigests(s) }
 // ParseDigests reads names of digests, such as "SHA-256 MD5". The result leaves
 // out SHA-256, which is always computed.
 func ParseDigests(names string) (digest.Set, error) { return home.ParseDigests(names) }
+
+// Unlimited is a limit set to none.
+const Unlimited = job.Unlimited
+
+// ParseLimits reads limits such as "pending=100,active=1000".
+func ParseLimits(text string) (Limits, error) { return job.ParseLimits(text) }

@@ -13,6 +13,7 @@ import (
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/uws"
 )
 
 func checkVerb(c *call.Call) *cobra.Command {
@@ -21,7 +22,8 @@ func checkVerb(c *call.Call) *cobra.Command {
 		Aliases: []string{"fsck"},
 		Short:   "compare the files of a home with its journal and index",
 		Long: `
-Reads every job file, payload and result, verifies the digests, and prints a line
+Reads every job file with its elements of UWS, payload and result, verifies the
+digests, and prints a line
 for each problem and a sum. The exit code is 1 if problems remain. No daemon may
 run on the home. Like every opening, a check writes the files that the journal is
 ahead of, and takes in jobs moved by hand.
@@ -38,7 +40,7 @@ count as later than the files.`,
 		Example: `cutie check
 cutie check --repair archive`,
 	}
-	var o queuefs.CheckOptions
+	o := queuefs.CheckOptions{Job: uws.Check}
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "mend problems")
 	cmd.Flags().BoolVar(&o.Rebuild, "rebuild", false, "make the index anew from the files, and add files that the home needs")
 	return c.Verb(cmd, call.Home, func(context.Context) error { return check(c, o) })

@@ -115,6 +115,10 @@ type Batch struct {
 	by        queuefs.Meta // of all jobs
 	log       func(error)
 
+	// Admit is asked before the jobs are submitted, unless it is nil; done is called
+	// after that.
+	Admit func(jobs, octets int64) (done func(), err error)
+
 	lines  atomic.Int64 // of files, as far as manifests are read
 	done   atomic.Int64 // files fetched
 	octets atomic.Int64 // of files, so far

@@ -84,6 +84,13 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) ([]queuefs.Job, e
 	if err != nil {
 		return nil, err
 	}
+	if f.Admit != nil {
+		done, err := f.Admit(f.lines.Load(), f.octets.Load())
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	return f.stage.Commit(ctx)
 }
 

@@ -106,6 +106,7 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 	} else if j.Status != st {
 		why = "job file says " + j.Status.String()
 	} else {
+		c.sense(path, &j, r)
 		return nil
 	}
 	if !repair {
@@ -124,6 +125,8 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 	if st == 0 || err != nil {
 		v, _ := c.Ledger.View(e.id)
 		j = c.Restored(e.id, &v)
+	} else {
+		c.sense(path, &j, r)
 	}
 	return c.Commit(func(b *ledger.Batch) error {
 		k := j
@@ -134,6 +137,17 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		b.Job(&k, job.Update, e.Status, us).Payload.Submitted = e.Submitted
 		return nil
 	})
+}
+
+// sense reports a job file with further elements that make no sense. Nobody here can
+// mend them.
+func (c *Comparer) sense(path string, j *job.Job, r *Report) {
+	if c.Sense == nil {
+		return
+	}
+	if err := c.Sense(j); err != nil {
+		r.problem(path, err.Error())
+	}
 }
 
 // checkPayload compares the payload of a job with the index. A lost payload cannot come

@@ -28,6 +28,7 @@ type Comparer struct {
 	*content.Reader
 	Now    func() time.Time
 	Commit func(build func(*ledger.Batch) error) error // as [ledger.Ledger.Commit]
+	Sense  func(*job.Job) error                        // why the further elements of a job file make no sense; nil: nobody looks
 }
 
 // list returns the status of the wanted jobs by the directories of their job files.

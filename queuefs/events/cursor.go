@@ -93,7 +93,7 @@ func (s *stream) begin() (lost *resetEvent, err error) {
 		after = max(after, 1) - 1
 	}
 	if after > now {
-		lost, after = resetOf(s.h.base(), q.ID(), after, now, errAhead.Error()), now
+		lost, after = resetOf(s.base, q.ID(), after, now, errAhead.Error()), now
 	}
 	s.follows = []follow{{q, after}}
 	return lost, nil
@@ -124,9 +124,9 @@ func (s *stream) beginAll() (lost *resetEvent, err error) {
 		}
 		switch {
 		case !same:
-			lost = resetOfAll(s.h.base(), "the queues are not those of the last event id")
+			lost = resetOfAll(s.base, "the queues are not those of the last event id")
 		case ahead:
-			lost = resetOfAll(s.h.base(), errAhead.Error())
+			lost = resetOfAll(s.base, errAhead.Error())
 		default:
 			for i := range s.follows {
 				s.follows[i].seq = 0 // new queues from their beginning

@@ -29,7 +29,7 @@ type Limits struct {
 // A Server sends the events of a service. It is safe for concurrent use.
 type Server struct {
 	svc     *queuefs.Service
-	base    func() state.Base
+	base    func(*http.Request) state.Base
 	limits  Limits
 	log     func(*http.Request, error)
 	streams atomic.Int64
@@ -37,7 +37,7 @@ type Server struct {
 
 // New returns a Server of svc. base begins references; log is called with errors
 // too late for an answer.
-func New(svc *queuefs.Service, base func() state.Base, l Limits, log func(*http.Request, error)) *Server {
+func New(svc *queuefs.Service, base func(*http.Request) state.Base, l Limits, log func(*http.Request, error)) *Server {
 	l.Streams = cmp.Or(l.Streams, 5000)
 	l.Heartbeat = cmp.Or(l.Heartbeat, 15*time.Second)
 	l.Idle = cmp.Or(l.Idle, 30*time.Second)
@@ -73,6 +73,7 @@ const eventBatch = 256
 type stream struct {
 	Wish
 	h       *Server
+	base    state.Base // begins references
 	w       http.ResponseWriter
 	conn    *http.ResponseController
 	follows []follow // in the order of the service
@@ -90,7 +91,7 @@ type follow struct {
 // Serve answers GET and HEAD with the events of a wish. It ends with the
 // request, so stopping a server begins with the context of its requests.
 func (h *Server) Serve(w http.ResponseWriter, r *http.Request, wish Wish) error {
-	s := &stream{Wish: wish, h: h, w: w, conn: http.NewResponseController(w)}
+	s := &stream{Wish: wish, h: h, base: h.base(r), w: w, conn: http.NewResponseController(w)}
 	lost, err := s.begin()
 	if err != nil {
 		return err
@@ -207,7 +208,7 @@ func (s *stream) batch(f *follow) error {
 	defer putBuffer(buf)
 	out := (*buf)[:0]
 	events, err := f.q.Events(f.seq, eventBatch)
-	base := s.h.base()
+	base := s.base
 	for i := range events {
 		e := &events[i]
 		f.seq = e.Seq

@@ -23,18 +23,18 @@ var Sandbox = []string{"sandbox; default-src 'none'"}
 
 // A Server serves files. It is safe for concurrent use.
 type Server struct {
-	Base func() state.Base          // begins references
-	Log  func(*http.Request, error) // called with errors too late for an answer
+	Base func(*http.Request) state.Base // begins references
+	Log  func(*http.Request, error)     // called with errors too late for an answer
 }
 
 // JobFile serves the job file of a job with a status; without such a job the
 // error is [queuefs.ErrNoJob].
 func (s *Server) JobFile(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID, status queuefs.Status) error {
-	links := JobLinks(s.Base(), q.ID(), id)
+	links := JobLinks(s.Base(r), q.ID(), id)
 	// The file is not read again for a client with a current copy.
 	if tags := r.Header["If-None-Match"]; tags != nil && r.Header["If-Match"] == nil {
 		if e, ok := q.Entry(id); ok && e.Status == status && octets.Matches(tags, Tag(e.File.SHA256)) {
-			s.headers(w, q, "replica", e.File.SHA256)
+			s.headers(w, r, q, "replica", e.File.SHA256)
 			w.Header()["Link"] = append(w.Header()["Link"], links...)
 			w.Header()["Cache-Control"] = noCache
 			w.WriteHeader(http.StatusNotModified)
@@ -78,7 +78,7 @@ func (s *Server) Info(w http.ResponseWriter, r *http.Request, q *queuefs.Queue) 
 // text serves a file with the given digest. A zero modified gives no date;
 // links come after the link to the Capability List.
 func (s *Server) text(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, data []byte, sum [sha256.Size]byte, modified time.Time, links ...string) error {
-	s.headers(w, q, "replica", sum)
+	s.headers(w, r, q, "replica", sum)
 	w.Header()["Link"] = append(w.Header()["Link"], links...)
 	w.Header()["Cache-Control"] = noCache
 	w.Header()["Content-Type"] = []string{"text/x-anvl"}
@@ -107,8 +107,8 @@ func (s *Server) Payload(w http.ResponseWriter, r *http.Request, q *queuefs.Queu
 	if e.Status == queuefs.Pending {
 		set = "pending"
 	}
-	base := s.Base()
-	s.headers(w, q, set, e.Payload.SHA256)
+	base := s.Base(r)
+	s.headers(w, r, q, set, e.Payload.SHA256)
 	header := w.Header()
 	header["Link"] = append(header["Link"], "<"+base.Ref("queues", q.ID(), e.Status.String(), id.String())+`>; rel="describedby"`,
 		"<"+base.Ref("state", q.ID())+`>; rel="collection"`)
@@ -123,9 +123,9 @@ func (s *Server) Payload(w http.ResponseWriter, r *http.Request, q *queuefs.Queu
 
 var immutable = []string{"max-age=31536000, immutable"}
 
-func (s *Server) headers(w http.ResponseWriter, q *queuefs.Queue, set string, sum [32]byte) {
+func (s *Server) headers(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, set string, sum [32]byte) {
 	octetHeaders(w, sum)
-	w.Header()["Link"] = []string{"<" + s.Base().CapabilityList(q.ID(), set) + `>; rel="resourcesync"`}
+	w.Header()["Link"] = []string{"<" + s.Base(r).CapabilityList(q.ID(), set) + `>; rel="resourcesync"`}
 }
 
 // octetHeaders are for octets with a digest, of strangers.
@@ -151,7 +151,7 @@ func (s *Server) Result(w http.ResponseWriter, r *http.Request, q *queuefs.Queue
 	defer in.Close()
 	octetHeaders(w, result.SHA256)
 	header := w.Header()
-	header["Link"] = []string{"<" + s.Base().JobRef("state", q.ID(), id) + `>; rel="describedby"`}
+	header["Link"] = []string{"<" + s.Base(r).JobRef("state", q.ID(), id) + `>; rel="describedby"`}
 	header["Content-Type"] = []string{queuefs.DefaultMediaType}
 	if result.MediaType != "" {
 		header["Content-Type"] = []string{MediaType(result.MediaType)}

@@ -34,6 +34,7 @@ type QueueInfo struct {
 	Acknowledge                 job.Acknowledge // meaning of a consumer's silence
 	Lease                       time.Duration   // default where a lease is needed; 0: 15 min
 	MaxAttempts                 int             // hand-outs after which an expired lease fails the job; 0: no limit
+	Limits                      job.Limits      // of each user
 	Callback                    string          // URL to be told of changes; "" for none
 	Digests                     digest.Set      // computed of every payload, beside SHA-256
 	Created                     time.Time
@@ -121,6 +122,7 @@ func (info *QueueInfo) Elements() anvl.Record {
 		{Name: "acknowledge", Value: ack},
 		{Name: "lease", Value: number(int64(info.Lease/time.Second), 0)},
 		{Name: "maxAttempts", Value: number(int64(info.MaxAttempts), 0)},
+		{Name: "limits", Value: info.Limits.String()},
 		{Name: "callback", Value: info.Callback},
 		{Name: "digests", Value: FormatDigests(info.Digests)},
 		{Name: "created", Value: job.FormatTime(info.Created)},
@@ -185,6 +187,9 @@ func ParseQueue(id string, data []byte) (QueueInfo, error) {
 		if info.Acknowledge, err = job.ParseAcknowledge(v); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if info.Limits, err = job.ParseLimits(r.Value("limits")); err != nil {
+		errs = append(errs, err)
 	}
 	if info.Digests, err = ParseDigests(r.Value("digests")); err != nil {
 		errs = append(errs, err)

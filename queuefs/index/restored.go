@@ -13,7 +13,7 @@ import (
 func (j *Job) Restored(id job.ID) job.Job {
 	r := job.Job{ID: id, Status: j.Status, MediaType: j.MediaType, Size: j.Size, Submitted: instant(j.Submitted),
 		Digests: []digest.Value{digest.NewValue(digest.SHA256, j.SHA256[:])},
-		Extra:   anvl.Record{{Name: "note", Value: "job file lost, restored from the index"}}}
+		Extra:   anvl.Record{{Name: "note", Value: job.LostNote}}}
 	if j.MD5 != ([16]byte{}) {
 		r.Digests = append(r.Digests, digest.NewValue(digest.MD5, j.MD5[:]))
 	}

@@ -93,3 +93,11 @@ func (j *Job) Result(name string) (Result, bool) {
 	}
 	return j.Results[i], true
 }
+
+// LostNote is the element note of a job whose job file was lost: the job has the
+// facts in the index.
+const LostNote = "job file lost, restored from the index"
+
+// Lost reports whether the job file was lost, and nothing has happened to the
+// job since then.
+func (j *Job) Lost() bool { return j.Seq == 0 && j.Extra.Value("note") == LostNote }

@@ -15,7 +15,7 @@ import (
 // deliver answers with one job; taken is the job if it was consumed for the
 // answer, else nil.
 func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t *queuefs.Taken, taken []queuefs.Taken) error {
-	base, j := h.base(), &t.Job
+	base, j := h.base(r.Request), &t.Job
 	header := w.Header()
 	values := make([]string, 4) // one allocation for all
 	values[0] = base.JobRef("content", j.Queue, j.ID)
@@ -68,7 +68,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 
 // deliverSeveral answers with jobs, each a part of multipart/mixed.
 func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Queue, taken []queuefs.Taken) error {
-	base := h.base()
+	base := h.base(r.Request)
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
 	m := message{buf: slices.Grow((*buf)[:0], roomFor(taken)), boundary: newBoundary()}

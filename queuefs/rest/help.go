@@ -41,7 +41,7 @@ func (h *Handler) answerHelp(w http.ResponseWriter, r *request, help state.Help)
 		return err
 	}
 	d := state.OfHelp(help)
-	d.Base = h.base()
+	d.Base = h.base(r.Request)
 	h.answer(w, http.StatusOK, form, &d)
 	return nil
 }
@@ -139,7 +139,8 @@ var (
 		Text: "Properties: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold\n" +
 			"(hours), verifyOnRead, verifyOnWrite, closed (true or false: takes no\n" +
 			"submissions), acknowledge (none, required or timeout: what the silence of a\n" +
-			"consumer means), leaseDuration (seconds), maxAttempts, callback (URL that is told\n" +
+			"consumer means), leaseDuration (seconds), maxAttempts, limits (of each user, such\n" +
+			"as pending=100,active=1000,upload=1000000000), callback (URL that is told\n" +
 			"of changes), digests (computed of payloads beside SHA-256). They come in the query or in a body that is a form, ANVL or JSON; an\n" +
 			"empty one is unset. A paused queue hands out no job. A queue is renamed by making\n" +
 			"another. Errors: 400, 404, 409 another queue has the name, 412 If-Match names\n" +

@@ -28,7 +28,7 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 	if err := listJobs(q, &page); err != nil {
 		return err
 	}
-	base := h.base()
+	base := h.base(r.Request)
 	ref := base.Ref("state", q.ID())
 	s := sequence{out: w, form: form, pages: h.o.Pages, base: base, queue: q.ID(), now: h.now()}
 	header := w.Header()

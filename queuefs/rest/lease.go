@@ -178,8 +178,8 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	d := state.OfJob(h.base(), &j)
-	w.Header()["Location"] = []string{h.base().Ref("result", j.Queue, id.String(), name)}
+	d := state.OfJob(h.base(r.Request), &j)
+	w.Header()["Location"] = []string{h.base(r.Request).Ref("result", j.Queue, id.String(), name)}
 	h.answer(w, http.StatusCreated, form, &d)
 	return nil
 }

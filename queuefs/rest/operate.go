@@ -93,7 +93,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(
 	if err != nil {
 		return err
 	}
-	d := state.OfJob(h.base(), &j)
+	d := state.OfJob(h.base(r.Request), &j)
 	if j.ID != id { // it is another one
 		status = http.StatusCreated
 		w.Header()["Location"] = []string{d.Subject}
@@ -132,12 +132,12 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 			return err
 		}
 		if changes.More && changes.After != 0 && len(sel.Jobs) == inQuery {
-			link := "<" + goingOn(h.base().Ref(name, q.ID()), r.query, changes.After) + `>; rel="next"`
+			link := "<" + goingOn(h.base(r.Request).Ref(name, q.ID()), r.query, changes.After) + `>; rel="next"`
 			if len(link) <= maxHeader {
 				w.Header()["Link"] = []string{link}
 			}
 		}
-		d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State(), Changes: changes})
+		d := state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State(), Changes: changes})
 		w.Header()["Cache-Control"] = noStore
 		h.answer(w, http.StatusOK, form, &d)
 		return nil

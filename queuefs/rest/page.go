@@ -100,10 +100,10 @@ func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form,
 // behind a link of the page.
 func (h *Handler) takenByPage(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, taken []queuefs.Taken) error {
 	if len(taken) == 0 {
-		seeOther(w, h.base().Ref("state", q.ID()))
+		seeOther(w, h.base(r.Request).Ref("state", q.ID()))
 		return nil
 	}
-	d := state.OfJob(h.base(), &taken[0].Job)
+	d := state.OfJob(h.base(r.Request), &taken[0].Job)
 	r.lease = taken[0].Token
 	return h.answerChange(w, r, http.StatusOK, form, &d)
 }

@@ -107,7 +107,7 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 	if err != nil {
 		return err
 	}
-	d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State()})
+	d := state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State()})
 	w.Header().Set("Location", d.Subject)
 	return h.answerChange(w, r, http.StatusCreated, form, &d)
 }
@@ -134,7 +134,7 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 	if err != nil {
 		return err
 	}
-	d := state.OfQueue(h.base(), &state.Queue{QueueState: q.State()})
+	d := state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State()})
 	return h.answerChange(w, r, http.StatusOK, form, &d)
 }
 
@@ -162,7 +162,7 @@ func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	d := h.service(state.Changes{})
+	d := h.service(r, state.Changes{})
 	h.answer(w, http.StatusOK, form, &d)
 	return nil
 }
@@ -201,9 +201,9 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	d := h.service(changes)
+	d := h.service(r, changes)
 	if q != nil {
-		d = state.OfQueue(h.base(), &state.Queue{QueueState: q.State(), Changes: changes})
+		d = state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State(), Changes: changes})
 	}
 	w.Header()["Cache-Control"] = noStore
 	h.answer(w, http.StatusOK, form, &d)

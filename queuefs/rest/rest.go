@@ -4,7 +4,7 @@
 //
 // Every GET answers HEAD as well. State, help and errors come in the form of
 // ?t= or else Accept, see [state.Negotiate]. References are built from the
-// baseURI of the service, never from Host. ?h asks for help about a method, ?V
+// baseURI of the service, or from the base of the request, see [web.BaseOf]. ?h asks for help about a method, ?V
 // for the version; ?v is always on, and ?D is not served.
 //
 // Methods that change something refuse unknown and repeated parameters, so that
@@ -50,6 +50,7 @@ import (
 	"cutie/queuefs/events"
 	"cutie/queuefs/files"
 	"cutie/queuefs/outbound"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -66,6 +67,7 @@ type Options struct {
 	// BodyIdle is how long a body may make no progress; 0: 30 s; then 408. It
 	// takes the place of the ReadTimeout of the server while a body is read.
 	BodyIdle time.Duration
+	Quota    *quota.Keeper    // counts the jobs of users; nil: its own
 	Streams  events.Limits    // of clients following events
 	Batch    batch.Limits     // of batch manifests
 	Fetch    *outbound.Client // fetches the files in manifests; nil: from public addresses only
@@ -104,6 +106,9 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	if o.Batch.Now == nil {
 		o.Batch.Now = time.Now
 	}
+	if o.Quota == nil {
+		o.Quota = quota.New(svc)
+	}
 	h := &Handler{svc: svc, o: o}
 	h.batches = batch.New(batch.Options{Limits: o.Batch, MaxBody: o.MaxBody, MaxSidecar: o.MaxSidecar, Fetch: o.Fetch})
 	h.streams = events.New(svc, h.base, o.Streams, h.log)
@@ -126,8 +131,8 @@ func (h *Handler) Error(w http.ResponseWriter, r *http.Request, err error) {
 	h.refuser.Refuse(w, r, err)
 }
 
-// base returns the beginning of references.
-func (h *Handler) base() state.Base { return state.NewBase(h.svc.Info().BaseURI) }
+// base returns the beginning of references in the answer to a request.
+func (h *Handler) base(r *http.Request) state.Base { return web.BaseOf(r, h.svc.Info().BaseURI) }
 
 // queue returns the queue in the path.
 func (h *Handler) queue(r *request) (*queuefs.Queue, error) {

@@ -17,7 +17,7 @@ func (h *Handler) serviceState(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	d := h.service(state.Changes{})
+	d := h.service(r, state.Changes{})
 	tag := newTagHash()
 	tag.add(form.String())
 	for _, p := range d.Properties {
@@ -28,8 +28,8 @@ func (h *Handler) serviceState(w http.ResponseWriter, r *request) error {
 }
 
 // service returns the state of the service.
-func (h *Handler) service(c state.Changes) state.Document {
-	s := state.Service{ServiceInfo: h.svc.Info(), Changes: c}
+func (h *Handler) service(r *request, c state.Changes) state.Document {
+	s := state.Service{ServiceInfo: h.svc.Info(), Base: h.base(r.Request), Changes: c}
 	for _, q := range h.svc.Queues() {
 		s.Queues = append(s.Queues, q.ID())
 		if t := q.Info().Created; t.After(s.Modified) {
@@ -61,11 +61,11 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	if r.bad != nil {
 		return r.bad
 	}
-	base := h.base()
+	base := h.base(r.Request)
 	view := newTagHash()
 	view.add(form.String(), jobs.Status.String(), jobs.After.String(), strconv.Itoa(jobs.Limit),
 		jobs.Outcome.String(), strconv.FormatBool(jobs.Held), jobs.Batch)
-	tagOf := func(s *queuefs.QueueState) string { return h.versionOf(s).tag(view) }
+	tagOf := func(s *queuefs.QueueState) string { return h.versionOf(r, s).tag(view) }
 	s := q.State()
 	return h.answerTagged(w, r, form, tagOf(&s), func() (d state.Document, tag string, err error) {
 		// Counts and list are of one instant if no event came while the list
@@ -138,7 +138,7 @@ func (h *Handler) jobState(w http.ResponseWriter, r *request) error {
 	if status == 0 {
 		return notFound(queuefs.ErrNoJob, queuefs.ErrNoJob, id.String())
 	}
-	base := h.base()
+	base := h.base(r.Request)
 	w.Header()["Link"] = append(files.JobLinks(base, q.ID(), id), "<"+base.JobRef("state", q.ID(), id)+`>; rel="canonical"`)
 	hash := newTagHash()
 	hash.add(form.String(), string(base), id.String())

@@ -7,6 +7,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -57,16 +58,37 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if manifest != nil {
 		return h.submitBatch(w, r, form, q, sub, manifest)
 	}
+	done, err := h.admit(r, q)(sizeOf(sub))
+	if err != nil {
+		return err
+	}
 	jobs, err := sub.Commit(r.Context())
+	done()
 	if err != nil {
 		return err
 	}
 	if len(jobs) > 1 {
 		return h.answerSeveral(w, r, form, q, jobs)
 	}
-	d := state.OfJob(h.base(), &jobs[0])
+	d := state.OfJob(h.base(r.Request), &jobs[0])
 	w.Header()["Location"] = []string{d.Subject}
 	return h.answerChange(w, r, http.StatusCreated, form, &d)
+}
+
+// admit refuses jobs beyond the limits of the user in the queue. Without limits of
+// the user or the queue there are none.
+func (h *Handler) admit(r *request, q *queuefs.Queue) func(jobs, octets int64) (done func(), err error) {
+	info := q.Info()
+	limits := quota.LimitsOf(r.Context(), &info)
+	limits.Pending = 0 // of UWS alone
+	return func(jobs, octets int64) (func(), error) {
+		return h.o.Quota.Admit(q, UserOf(r.Context()), limits, quota.Use{Active: jobs, Upload: octets})
+	}
+}
+
+func sizeOf(sub *queuefs.Submission) (jobs, octets int64) {
+	n, octets := sub.Size()
+	return int64(n), octets
 }
 
 // answerSeveral answers a submission of several jobs with the state of the
@@ -77,7 +99,7 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, form state.Fo
 		s.Submitted[i] = jobs[i].ID
 	}
 	_ = listJobs(q, &s.Jobs) // fails for a batch only
-	d := state.OfQueue(h.base(), &s)
+	d := state.OfQueue(h.base(r.Request), &s)
 	w.Header()["Location"] = []string{d.Subject}
 	return h.answerChange(w, r, http.StatusCreated, form, &d)
 }
@@ -238,6 +260,7 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	sub.Discard()
+	b.Admit = h.admit(r, q)
 	if !prefersAsync(r.Header) {
 		jobs, err := b.Run(r.Context())
 		if err != nil {
@@ -246,7 +269,7 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return h.answerSeveral(w, r, form, q, jobs)
 	}
 	s := b.Start()
-	d := state.OfBatch(h.base(), &s)
+	d := state.OfBatch(h.base(r.Request), &s)
 	header := w.Header()
 	header["Location"] = []string{d.Subject}
 	header.Set("Preference-Applied", "respond-async")
@@ -284,7 +307,7 @@ func (h *Handler) batchState(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header()["Cache-Control"] = noStore
-	d := state.OfBatch(h.base(), &s)
+	d := state.OfBatch(h.base(r.Request), &s)
 	h.answer(w, http.StatusOK, form, &d)
 	return nil
 }

@@ -16,14 +16,14 @@ import (
 // queue makes another version.
 type version string
 
-func (h *Handler) versionOf(s *queuefs.QueueState) version {
+func (h *Handler) versionOf(r *request, s *queuefs.QueueState) version {
 	hash, info := newTagHash(), &s.Info
-	hash.add(string(h.base()),
+	hash.add(string(h.base(r.Request)),
 		info.Identifier, info.Name, info.Description, info.Created.Format(time.RFC3339Nano),
 		strconv.FormatInt(info.CullingSize, 10), strconv.FormatInt(info.CullingAge, 10),
 		strconv.FormatBool(info.VerifyOnRead), strconv.FormatBool(info.VerifyOnWrite),
 		info.Paused.Format(time.RFC3339Nano), strconv.FormatBool(info.Closed), info.Acknowledge.String(),
-		info.Lease.String(), strconv.Itoa(info.MaxAttempts), info.Callback, info.Digests.String(),
+		info.Lease.String(), strconv.Itoa(info.MaxAttempts), info.Limits.String(), info.Callback, info.Digests.String(),
 		strconv.FormatInt(s.Oldest.UnixMicro(), 10)) // a job being taken is no longer the oldest, before its event
 	return version(strings.TrimSuffix(hash.tag(uint64(s.Seq)), `"`))
 }
@@ -47,7 +47,7 @@ func (h *Handler) precondition(r *request, q *queuefs.Queue) error {
 		return nil
 	}
 	s := q.State()
-	v := h.versionOf(&s)
+	v := h.versionOf(r, &s)
 	switch {
 	case match != nil && !octets.AnyTag(match, v.names):
 		return web.Errorf(http.StatusPreconditionFailed, "queue %s is not in the state that If-Match names", q.ID())

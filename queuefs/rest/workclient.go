@@ -202,7 +202,8 @@ func inSeconds(d time.Duration) string {
 // A Settings is a list of properties of a queue to set, by the names of its
 // state, in order: name, description, cullingSizeThreshold (jobs),
 // cullingAgeThreshold (hours), verifyOnRead, verifyOnWrite, closed,
-// acknowledge, leaseDuration (seconds), maxAttempts, callback and digests; S is
+// acknowledge, leaseDuration (seconds), maxAttempts, limits, callback and
+// digests; S is
 // pause or restart. An empty value unsets a property.
 type Settings = anvl.Record
 
@@ -230,6 +231,7 @@ func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state
 	add("acknowledge", info.Acknowledge.String(), info.Acknowledge != queuefs.AckNone)
 	add("leaseDuration", strconv.FormatInt(int64(info.Lease/time.Second), 10), info.Lease > 0)
 	add("maxAttempts", strconv.Itoa(info.MaxAttempts), info.MaxAttempts > 0)
+	add("limits", info.Limits.String(), info.Limits != queuefs.Limits{})
 	add("callback", info.Callback, info.Callback != "")
 	add("digests", queuefs.FormatDigests(info.Digests), info.Digests != 0)
 	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")

@@ -58,6 +58,8 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 		var n int64
 		n, err = Number(name, value)
 		info.MaxAttempts = int(min(max(n, 0), 1<<31-1))
+	case "limits":
+		info.Limits, err = queuefs.ParseLimits(value)
 	case "callback":
 		info.Callback = value
 	case "digests":

@@ -9,7 +9,7 @@ import (
 )
 
 // A Base is the URL below which a service answers, without a slash at its end.
-// All references are built from it, never from the Host of a request.
+// All references are built from it.
 type Base string
 
 // NewBase returns the Base of a baseURI, with or without a slash at its end.

@@ -46,6 +46,7 @@ var QueueClass = &Class{
 		{Name: "acknowledge"},                  // none, required or timeout
 		{Name: "leaseDuration", Type: Integer}, // seconds, if it is set
 		{Name: "maxAttempts", Type: Integer},   // if there is a limit
+		{Name: "limits"},                       // of each user, if they are set
 		{Name: "callback", Type: Reference},    // URL to be told of changes
 		{Name: "digests"},                      // computed of payloads, if not SHA-256 alone
 		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and the properties in force
@@ -177,6 +178,7 @@ func (b *builder) behaviour(q *Queue) {
 	if info.MaxAttempts > 0 {
 		b.integer("maxAttempts", int64(info.MaxAttempts))
 	}
+	b.optional("limits", info.Limits.String())
 	b.optional("callback", info.Callback)
 	b.optional("digests", queuefs.FormatDigests(info.Digests))
 	b.optional("damage", q.Damage)
@@ -265,6 +267,9 @@ func (d *Document) Queue() (Queue, error) {
 	}
 	var err error
 	if q.Info.ID, err = queuefs.CleanQueueID(q.Info.Identifier); err != nil {
+		return fail(err)
+	}
+	if q.Info.Limits, err = queuefs.ParseLimits(d.Text("limits")); err != nil {
 		return fail(err)
 	}
 	if q.Info.Digests, err = queuefs.ParseDigests(d.Text("digests")); err != nil {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"strings"
 
 	"cutie/queuefs"
@@ -32,14 +33,14 @@ var ServiceClass = &Class{
 // Service is the state of a service.
 type Service struct {
 	queuefs.ServiceInfo
+	Base    Base     // begins references; "": the BaseURI does
 	Queues  []string // cleaned identifiers, in order
 	Changes Changes  // its Culled and More
 }
 
-// OfService returns the state of a service; references are built from its
-// BaseURI.
+// OfService returns the state of a service.
 func OfService(s *Service) Document {
-	base := NewBase(s.BaseURI)
+	base := cmp.Or(s.Base, NewBase(s.BaseURI))
 	b := newBuilder(ServiceClass)
 	b.text("name", s.Name)
 	b.text("identifier", s.Identifier)

@@ -37,7 +37,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	header.Del("Location")
 	header.Set("Cache-Control", "no-store")
 	if h.o.Pages != nil && browses(r) {
-		h.sendPage(w, e.Status, h.page(http.StatusText(e.Status), e.Message))
+		h.sendPage(w, e.Status, h.page(h.base(r), http.StatusText(e.Status), e.Message))
 		return
 	}
 	text(w, e.Status, e.Error()+"\n")
@@ -74,5 +74,4 @@ const (
 	nsUWS   = "http://www.ivoa.net/xml/UWS/v1.0"
 	nsXlink = "http://www.w3.org/1999/xlink"
 	nsXSI   = "http://www.w3.org/2001/XMLSchema-instance"
-	nsCutie = "http://uc3.cdlib.org/ontology/mrt/cutie/uws"
 )

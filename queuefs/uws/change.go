@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"cutie/queuefs"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/web"
 )
 
@@ -53,6 +54,13 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 		if err := j.mayRun(); err != nil {
 			return err // before anything is changed
 		}
+		if p == pending {
+			done, err := h.admit(r, j.owner(), quota.Use{Active: 1})
+			if err != nil {
+				return err
+			}
+			defer done()
+		}
 	}
 	if len(params) > 0 {
 		if err := j.setParams(r.Context(), pairs); err != nil {
@@ -60,7 +68,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if c.destruction != nil || c.duration != nil || c.runID != nil {
-		if err := j.amend(r.Context(), func(cut *queuefs.Job) error { h.limit(j, cut, c); return nil }); err != nil {
+		if err := j.amend(r.Context(), func(cut *queuefs.Job) error { h.limit(r, j, cut, c); return nil }); err != nil {
 			return err
 		}
 	}
@@ -73,19 +81,20 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return see(w, h.ref(r.q, "async", j.id))
+	return see(w, r.ref("async", j.id))
 }
 
 // limit puts run identifier, duration and destruction into the job file.
-func (h *Handler) limit(j *job, cut *queuefs.Job, c control) {
+func (h *Handler) limit(r *request, j *job, cut *queuefs.Job, c control) {
+	granted := j.set.within(r.limits)
 	if c.runID != nil {
 		cut.Extra = with(cut.Extra, elemRunID, *c.runID)
 	}
 	if c.duration != nil {
-		cut.Extra = with(cut.Extra, elemDuration, strconv.FormatInt(j.set.clampDuration(*c.duration), 10))
+		cut.Extra = with(cut.Extra, elemDuration, strconv.FormatInt(granted.clampDuration(*c.duration), 10))
 	}
 	if c.destruction != nil {
-		cut.Destruction = j.set.clampDestruction(*c.destruction, j.created(), h.now())
+		cut.Destruction = granted.clampDestruction(*c.destruction, j.created(), h.now())
 	}
 }
 
@@ -201,7 +210,7 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 	if err := j.setParams(r.Context(), pairs); err != nil {
 		return err
 	}
-	return see(w, h.ref(r.q, "async", j.id))
+	return see(w, r.ref("async", j.id))
 }
 
 // destroyed is DELETE of a job.
@@ -220,7 +229,7 @@ func (h *Handler) destroyLocked(w http.ResponseWriter, r *request, j *job) error
 	if err := j.destroy(r.Context(), h.now(), false); err != nil {
 		return err
 	}
-	where := h.ref(r.q, "async")
+	where := r.ref("async")
 	if !r.set.old {
 		where += "?LAST=100"
 	}

@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/web"
 )
 
@@ -21,7 +22,7 @@ func (h *Handler) create(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return see(w, h.ref(r.q, "async", id))
+	return see(w, r.ref("async", id))
 }
 
 // made makes a job from a request, and returns its identifier. With PHASE=RUN
@@ -51,17 +52,25 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	if c.abort {
 		return "", forbidden("PHASE is ABORT, and the job is only being made")
 	}
+	if len(params) == 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		return "", forbidden("there are no parameters; sync takes them in the query, or as a form by POST")
+	}
 	now := h.now()
 	m := queuefs.Meta{Submitter: label(r.UserAgent()), Owner: r.caller.Name, MediaType: mediaForm, OnHold: !c.run && !run,
 		Name: func(n queuefs.JobID) anvl.Element { return anvl.Element{Name: elemID, Value: newID(n)} }}
-	if r.set.life > 0 {
-		m.Destruction = now.Add(r.set.life)
+	granted := r.set.within(r.limits)
+	if granted.life > 0 {
+		m.Destruction = now.Add(granted.life)
 	}
 	if c.destruction != nil {
-		m.Destruction = r.set.clampDestruction(*c.destruction, now, now)
+		m.Destruction = granted.clampDestruction(*c.destruction, now, now)
 	}
+	duration := granted.duration
 	if c.duration != nil {
-		m.Extra.Add(elemDuration, strconv.FormatInt(r.set.clampDuration(*c.duration), 10))
+		duration = granted.clampDuration(*c.duration)
+	}
+	if c.duration != nil || duration != r.set.duration {
+		m.Extra.Add(elemDuration, strconv.FormatInt(duration, 10))
 	}
 	if c.runID != nil && *c.runID != "" {
 		m.Extra.Add(elemRunID, *c.runID)
@@ -72,6 +81,15 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	if len(m.Sidecar) > queuefs.MaxSidecar {
 		return "", errLong
 	}
+	ask := quota.Use{Active: 1, Upload: f.bytes(params)}
+	if m.OnHold {
+		ask.Pending, ask.Active = 1, 0
+	}
+	done, err := h.admit(r, m.Owner, ask)
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	cut, err := f.submit(r.Context(), m, params)
 	if err != nil {
 		return "", err

@@ -41,8 +41,9 @@
 //	ABORTED    deleted, or taken out of work             delete, outcome
 //	ARCHIVED   marked so                                 update
 //	(none)     marked as destroyed                       update
+//	UNKNOWN    its job file is damaged, see [Check]      other hands
 //
-// SUSPENDED and UNKNOWN are never used. A crash leaves a job before or after an
+// SUSPENDED is never used. A crash leaves a job before or after an
 // event. Destruction ends the work first, so a crash can leave the job ABORTED
 // instead; it is destroyed by the next Tick or request.
 //
@@ -63,7 +64,12 @@
 //	uwsMaxExecutionDuration  seconds, the most for a client to ask; 0, the default: no limit
 //	uwsDestruction           hours between creation and destruction unless the client asks otherwise; 0: never.
 //	                         The default is the culling age of the queue, or 720. For jobs made here only
-//	uwsMaxDestruction        hours, the most for a client to ask; 0, the default: no limit
+//	uwsMaxDestruction        hours, the most for a client to ask; 0, the default: see limits
+//	limits                   of each user, such as pending=100,active=1000,upload=1000000000,run=3600,life=720:
+//	                         jobs PENDING, jobs QUEUED or EXECUTING, bytes of the payloads of both, seconds
+//	                         and hours in the place of uwsMaxExecutionDuration and uwsMaxDestruction; 0: no
+//	                         limit. The default is pending=1000,active=10000,upload=68719476736, and for the
+//	                         destruction a year after the creation, or uwsDestruction if that is more or 0
 //	uwsArchive               true: jobs are archived in their time, not destroyed
 //	uwsQuote                 seconds a job is expected to take until some have ended
 //
@@ -75,13 +81,18 @@
 //     32 files as multipart/form-data.
 //   - Names of control parameters (PHASE, RUNID, DESTRUCTION, EXECUTIONDURATION,
 //     ACTION) have no case, and come in body or query.
-//   - A path with a final slash is 404, because the access rules see another path;
-//     a GET is redirected by 307.
+//   - A path with a final slash is the same resource.
+//   - Capabilities and availability are for everybody (IVOA Support Interfaces 1.1,
+//     2). They tell whether there is a queue of the name.
+//   - A client with more waiting requests than the daemon allows gets the answer to
+//     WAIT after a second (UWS 1.1, 2.2.1.1), so that it does not ask all the time.
 //   - A rejected creation, or a request against the phase, is 403; a bad value is
 //     400, as is a name or value with characters that XML cannot carry. Limits are
 //     clamped. RUN of a queued job and ABORT of an ended one change nothing.
 //   - HTML is for clients with application/xhtml+xml in Accept, or ?format=html. No
 //     Accept is refused.
+//   - A request beyond the limits of a user is 403 with the reason. Limits of the user
+//     hold over those of the queue; see package quota.
 //   - A quote expects as many jobs at a time as lately, and the duration of the last
 //     ones. It is unknown until five have ended, and in a paused queue.
 //   - LAST is 100,000 at most. A list of one's own jobs costs as much as a list of
@@ -90,5 +101,5 @@
 //     the form that the worker chose; /sync leads there.
 //   - Owners matter here only: readers of a queue see all of its jobs, the PENDING
 //     ones too, in the queue and in the published documents, as with any held job.
-//   - References begin with the base URI of the service.
+//   - References begin with the base of the request, see [web.BaseOf].
 package uws

@@ -51,15 +51,18 @@ func timeOrNone(t time.Time) string {
 	return formatTime(t)
 }
 
-// document returns a job as XML. Callers that waited for the same change get
-// the same bytes.
-func (h *Handler) document(j *job) *document {
-	j.once.Do(func() { j.doc = h.jobDocument(j) })
+// document returns a job as XML. Callers that waited for the same change, and
+// use the same name of the service, get the same bytes.
+func (h *Handler) document(r *request, j *job) *document {
+	j.once.Do(func() { j.base, j.doc = r.base, h.jobDocument(r, j) })
+	if j.base != r.base {
+		return h.jobDocument(r, j)
+	}
 	return j.doc
 }
 
 // jobDocument writes a job in the order of the schema (UWS 1.1, appendix B).
-func (h *Handler) jobDocument(j *job) *document {
+func (h *Handler) jobDocument(r *request, j *job) *document {
 	d := &document{}
 	d.open("job", !j.set.old)
 	d.element("jobId", j.id)
@@ -77,8 +80,8 @@ func (h *Handler) jobDocument(j *job) *document {
 	d.nillable("endTime", timeOrNone(end))
 	d.element("executionDuration", strconv.FormatInt(j.duration(), 10))
 	d.nillable("destruction", timeOrNone(j.destruction()))
-	h.writeParameters(d, j)
-	h.writeResults(d, j)
+	d.parameters(r, j)
+	d.results(r, j)
 	if summary, detail, transient := j.failure(); summary != "" {
 		d.buf.WriteString("<uws:errorSummary")
 		kind := "fatal"
@@ -91,8 +94,9 @@ func (h *Handler) jobDocument(j *job) *document {
 		d.element("message", summary)
 		d.end("errorSummary")
 	}
-	// The name is not "job": some clients take every element "job" for one of UWS.
-	d.buf.WriteString(`<uws:jobInfo><cut:entry xmlns:cut="` + nsCutie + `"`)
+	// Without a namespace, since validators warn of others. The name is not "job":
+	// some clients take every element "job" for one of UWS.
+	d.buf.WriteString("<uws:jobInfo><entry")
 	d.attr("queue", j.q.ID())
 	d.attr("job", j.cut.ID.String())
 	d.attr("attempts", strconv.Itoa(j.cut.Attempts))
@@ -107,20 +111,20 @@ func (h *Handler) jobDocument(j *job) *document {
 	return d
 }
 
-func (h *Handler) writeParameters(d *document, j *job) {
+func (d *document) parameters(r *request, j *job) {
 	d.buf.WriteString("<uws:parameters>\n")
-	h.eachParameter(d, j)
+	d.eachParameter(r, j)
 	d.end("parameters")
 }
 
-func (h *Handler) eachParameter(d *document, j *job) {
+func (d *document) eachParameter(r *request, j *job) {
 	for _, p := range j.parameters() {
 		value := p.value
 		d.buf.WriteString("<uws:parameter")
 		d.attr("id", p.name)
 		if p.ref {
 			d.attr("byReference", "true")
-			value = h.ref(j.q, "async", j.id, "parameters", p.name)
+			value = r.ref("async", j.id, "parameters", p.name)
 		}
 		d.buf.WriteString(">")
 		d.escape(value)
@@ -128,21 +132,21 @@ func (h *Handler) eachParameter(d *document, j *job) {
 	}
 }
 
-func (h *Handler) writeResults(d *document, j *job) {
+func (d *document) results(r *request, j *job) {
 	d.buf.WriteString("<uws:results>\n")
-	h.eachResult(d, j)
+	d.eachResult(r, j)
 	d.end("results")
 }
 
-func (h *Handler) eachResult(d *document, j *job) {
-	for _, r := range j.results() {
+func (d *document) eachResult(r *request, j *job) {
+	for _, res := range j.results() {
 		d.buf.WriteString("<uws:result")
-		d.attr("id", r.Name)
+		d.attr("id", res.Name)
 		d.attr("xlink:type", "simple")
-		d.attr("xlink:href", h.ref(j.q, "async", j.id, "results", r.Name))
+		d.attr("xlink:href", r.ref("async", j.id, "results", res.Name))
 		if !j.set.old {
-			d.attr("size", strconv.FormatInt(r.Size, 10))
-			d.attr("mime-type", typeOf(r))
+			d.attr("size", strconv.FormatInt(res.Size, 10))
+			d.attr("mime-type", typeOf(res))
 		}
 		d.buf.WriteString("/>\n")
 	}
@@ -162,7 +166,7 @@ func (h *Handler) results(w http.ResponseWriter, r *request) error {
 	}
 	d := &document{}
 	d.open("results", false)
-	h.eachResult(d, j)
+	d.eachResult(r, j)
 	d.end("results")
 	sendXML(w, d)
 	return nil
@@ -175,7 +179,7 @@ func (h *Handler) parameters(w http.ResponseWriter, r *request) error {
 	}
 	d := &document{}
 	d.open("parameters", false)
-	h.eachParameter(d, j)
+	d.eachParameter(r, j)
 	d.end("parameters")
 	sendXML(w, d)
 	return nil

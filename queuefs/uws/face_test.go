@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/uws"
 )
 
 func TestVersion10HasNothingOf11(t *testing.T) {
@@ -41,6 +42,25 @@ func TestClientsGetXMLWhateverTheyAccept(t *testing.T) {
 	}
 	if text := w.get(job + "?format=html"); !strings.Contains(text, `value="&lt;b&gt;"`) || !strings.Contains(text, `name="PHASE" value="RUN"`) {
 		t.Errorf("got page %s", text)
+	}
+}
+
+func TestServiceNamesItsSecurityMethods(t *testing.T) {
+	w := newWorld(t, "")
+	for _, c := range []struct {
+		uws.Security
+		interfaces, methods int
+	}{
+		{uws.Security{Anonymous: true}, 1, 0},
+		{uws.Security{Users: true}, 1, 2},
+		{uws.Security{Anonymous: true, Users: true}, 2, 2},
+	} {
+		w.security = c.Security
+		w.as = uws.Caller{Own: true}
+		_, list, _ := strings.Cut(w.get("capabilities"), "UWS#rest-1.1")
+		if i, m := strings.Count(list, "<interface"), strings.Count(list, "<securityMethod"); i != c.interfaces || m != c.methods {
+			t.Errorf("%+v: got %d interfaces and %d methods, want %d and %d", c.Security, i, m, c.interfaces, c.methods)
+		}
 	}
 }
 

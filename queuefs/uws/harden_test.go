@@ -108,7 +108,7 @@ func TestOperatorMayPutAnArchivedJobBack(t *testing.T) {
 }
 
 func TestDestructionThatWasChangedComesOnce(t *testing.T) {
-	w := newWorld(t, "")
+	w := newWorld(t, "limits: life=0\n")
 	var kept []string
 	for i := range 20 {
 		job := w.create("a=1")

@@ -8,6 +8,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/state"
 )
 
 // Elements of the job file for UWS alone; see the package comment.
@@ -29,13 +30,22 @@ type job struct {
 	q    *queuefs.Queue
 	set  settings
 	cut  queuefs.Job
+	bad  error // of [Check]: the phase is UNKNOWN
 
 	once sync.Once
-	doc  *document // see [Handler.document]
+	base state.Base // of doc
+	doc  *document  // see [Handler.document]
+}
+
+// jobAs returns a job of the queue under an identifier.
+func (l *jobList) jobAs(set settings, id string, cut *queuefs.Job) *job {
+	return &job{id: id, list: l, q: l.q, set: set, cut: *cut, bad: Check(cut)}
 }
 
 func (j *job) phase() phase {
 	switch c := &j.cut; {
+	case j.bad != nil:
+		return unknown
 	case j.archived():
 		return archived
 	case c.Status == queuefs.Deleted || c.Outcome == queuefs.Aborted:
@@ -144,7 +154,7 @@ func (j *job) uploads() (names []string) {
 
 // parameters returns all parameters, in the order of the request.
 func (j *job) parameters() (list []parameter) {
-	if j.phase() == archived {
+	if j.bad != nil {
 		return nil
 	}
 	pairs := j.pairs()
@@ -185,7 +195,7 @@ func (j *job) hasDetail() bool {
 }
 
 func (j *job) results() []queuefs.Result {
-	if j.phase() == archived {
+	if p := j.phase(); p == archived || p == unknown {
 		return nil
 	}
 	return j.cut.Results

@@ -53,6 +53,9 @@ func (l *jobList) find(set settings, id string) (*job, error) {
 		if err != nil {
 			return nil, err
 		}
+		if nameless(&cut) {
+			return l.jobAs(set, id, &cut), nil
+		}
 		if l.idOf(&cut) != id {
 			return nil, errNoJob
 		}
@@ -60,7 +63,7 @@ func (l *jobList) find(set settings, id string) (*job, error) {
 			n = next
 			continue
 		}
-		j := &job{id: id, list: l, q: l.q, set: set, cut: cut}
+		j := l.jobAs(set, id, &cut)
 		if j.destroyed() {
 			return nil, errNoJob
 		}
@@ -83,16 +86,21 @@ func (l *jobList) latest(set settings, id string, changed time.Time) (*job, erro
 	return j, err
 }
 
-// first returns the first number of a job made here, 0 for an unknown job.
+// first returns the first number of a job made here, 0 for an unknown job. A
+// damaged job file has no identifier to compare.
 func (l *jobList) first(id string) queuefs.JobID {
 	if !isMade(id) {
 		return 0
 	}
 	n := numberOf(id)
-	if cut, err := l.q.Job(n); err == nil && cut.Extra.Value(elemID) == id {
+	cut, err := l.q.Job(n)
+	if err == nil && cut.Extra.Value(elemID) == id {
 		return n
 	}
-	return l.old.number(id)
+	if old := l.old.number(id); old != 0 || err != nil || !nameless(&cut) {
+		return old
+	}
+	return n
 }
 
 // idOf returns the identifier of a job of the queue: its number, unless the job
@@ -110,7 +118,7 @@ func (l *jobList) idOf(cut *queuefs.Job) string {
 // jobOf returns a job of the queue as a job of the list, nil if it was
 // destroyed or replaced.
 func (l *jobList) jobOf(set settings, cut *queuefs.Job) *job {
-	j := &job{id: l.idOf(cut), list: l, q: l.q, set: set, cut: *cut}
+	j := l.jobAs(set, l.idOf(cut), cut)
 	if j.destroyed() || isMade(j.id) && replacedBy(cut) != 0 {
 		return nil
 	}

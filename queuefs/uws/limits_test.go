@@ -2,6 +2,7 @@ package uws_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,8 +66,31 @@ func TestJobIsArchivedWhereTheQueueSaysSo(t *testing.T) {
 	w.tick()
 	w.phase(job, "ARCHIVED")
 	w.want(404, "GET", job+"/results/result", "")
+	if text := w.get(job); !strings.Contains(text, `<uws:parameter id="a">1<`) {
+		t.Errorf("got %s, want the parameter of the archived job", text)
+	}
 	if all, old := ids(w.get("async")), ids(w.get("async?PHASE=ARCHIVED")); len(all) != 0 || len(old) != 1 {
 		t.Errorf("got %v and %v, want the job only among the archived", all, old)
 	}
 	valid(t, "1.1", w.get(job), w.get("async?PHASE=ARCHIVED"))
+}
+
+func TestPendingJobIsArchivedWhereTheQueueSaysSo(t *testing.T) {
+	w := newWorld(t, "uwsArchive: true\nuwsDestruction: 1\n")
+	body, mediaType := parts(t, map[string]string{"file": "content"}, "a", "1")
+	job := w.create(body, "Content-Type", mediaType)
+	w.sleep(time.Hour)
+	w.tick()
+	w.phase(job, "ARCHIVED")
+	if got := w.get(job + "/parameters/a"); got != "1" {
+		t.Errorf("got parameter %q, want 1", got)
+	}
+	if got := w.get(job + "/parameters/file"); got != "content" {
+		t.Errorf("got file %q", got)
+	}
+	w.close()
+	w.open(nil)
+	job = w.srv.URL + "/uws/q/async/" + idOf(job)
+	w.phase(job, "ARCHIVED")
+	valid(t, "1.1", w.get(job))
 }

@@ -61,9 +61,9 @@ func (f *filter) mayWant(st queuefs.Status) bool {
 }
 
 var phasesOf = map[queuefs.Status][]phase{
-	queuefs.Pending:  {pending, queued, held, archived},
-	queuefs.Consumed: {executing, completed, failed, aborted, archived},
-	queuefs.Deleted:  {aborted, archived},
+	queuefs.Pending:  {pending, queued, held, archived, unknown},
+	queuefs.Consumed: {executing, completed, failed, aborted, archived, unknown},
+	queuefs.Deleted:  {aborted, archived, unknown},
 }
 
 // sees reports whether jobs of an owner are in the lists of the caller.
@@ -107,7 +107,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 		d := &document{}
 		d.open("jobs", !r.set.old)
 		for _, ref := range refs {
-			h.writeRef(d, r, ref)
+			d.ref(r, ref)
 		}
 		d.end("jobs")
 		sendXML(w, d)
@@ -118,7 +118,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 	d := &document{}
 	d.open("jobs", !r.set.old)
 	err = h.each(r, f, func(j *job) (bool, error) {
-		h.writeRef(d, r, refOf(j))
+		d.ref(r, refOf(j))
 		if d.buf.Len() < 64<<10 {
 			return true, nil
 		}
@@ -137,11 +137,11 @@ func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-func (h *Handler) writeRef(d *document, r *request, j ref) {
+func (d *document) ref(r *request, j ref) {
 	d.buf.WriteString("<uws:jobref")
 	d.attr("id", j.id)
 	d.attr("xlink:type", "simple")
-	d.attr("xlink:href", h.ref(r.q, "async", j.id))
+	d.attr("xlink:href", r.ref("async", j.id))
 	d.buf.WriteString(">")
 	d.element("phase", string(j.phase))
 	if !r.set.old {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // page reports whether the client asks for HTML. A browser names
@@ -43,15 +44,17 @@ type Page struct {
 	Body                       any    // *JobPage, *ListPage, or the text of an error
 }
 
-func (h *Handler) page(title string, body any) *Page {
-	base := state.NewBase(h.svc.Info().BaseURI)
+// base returns the beginning of references in the answer to a request.
+func (h *Handler) base(r *http.Request) state.Base { return web.BaseOf(r, h.svc.Info().BaseURI) }
+
+func (h *Handler) page(base state.Base, title string, body any) *Page {
 	return &Page{Title: title, Home: string(base) + "/", Service: base.Ref("state") + "?t=xhtml", Help: base.Ref("help") + "?t=xhtml", Body: body}
 }
 
 func (h *Handler) queuePage(r *request, title string, body any) *Page {
-	p := h.page(title, body)
-	p.Queue = state.NewBase(h.svc.Info().BaseURI).Ref("state", r.q.ID()) + "?t=xhtml"
-	p.List, p.Name = h.ref(r.q, "async"), cmp.Or(r.q.Info().Name, r.q.ID())
+	p := h.page(r.base, title, body)
+	p.Queue = r.base.Ref("state", r.q.ID()) + "?t=xhtml"
+	p.List, p.Name = r.ref("async"), cmp.Or(r.q.Info().Name, r.q.ID())
 	return p
 }
 
@@ -75,11 +78,11 @@ type PageFile struct {
 
 func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 	p := j.phase()
-	url := h.ref(r.q, "async", j.id)
+	url := r.ref("async", j.id)
 	page := &JobPage{URL: url, XML: url + "?format=xml", Wait: url + "?format=html&WAIT=30&PHASE=" + string(p), Waits: p.active() && !r.set.old,
 		Destruction: timeOrNone(j.destruction()), Duration: j.duration(), Pending: p == pending, Active: p.active() || p == held, Mine: r.mayChange(j)}
 	_, page.Message, _ = j.failure()
-	page.CutieJob = state.NewBase(h.svc.Info().BaseURI).Ref("state", r.q.ID(), j.cut.ID.String()) + "?t=xhtml"
+	page.CutieJob = r.base.Ref("state", r.q.ID(), j.cut.ID.String()) + "?t=xhtml"
 	if p == held {
 		page.HeldFor = j.cut.HeldFor
 	}
@@ -94,12 +97,12 @@ func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 	for _, p := range j.parameters() {
 		f := PageFile{Name: p.name, Text: p.value, Long: len(p.value) > 60 || strings.Contains(p.value, "\n")}
 		if p.ref {
-			f.URL = h.ref(r.q, "async", j.id, "parameters", p.name)
+			f.URL = r.ref("async", j.id, "parameters", p.name)
 		}
 		page.Params = append(page.Params, f)
 	}
 	for _, res := range j.results() {
-		page.Results = append(page.Results, PageFile{Name: res.Name, URL: h.ref(r.q, "async", j.id, "results", res.Name), Size: res.Size, Type: typeOf(res)})
+		page.Results = append(page.Results, PageFile{Name: res.Name, URL: r.ref("async", j.id, "results", res.Name), Size: res.Size, Type: typeOf(res)})
 	}
 	whole := h.queuePage(r, "Job "+j.id, page)
 	whole.Badge = string(p)
@@ -116,13 +119,14 @@ type ListPage struct {
 	Last        int
 	Mine        bool // jobs can be made
 	Jobs        []ListedJob
+	Limits      []string // of the caller, each with its use
 }
 
 // A ListedJob is one line of a list.
 type ListedJob struct{ ID, URL, Phase, RunID, Owner, Created, Ago string }
 
 func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, refs []ref) error {
-	url := h.ref(r.q, "async")
+	url := r.ref("async")
 	page := &ListPage{XML: url + "?format=xml", Create: url + "?" + linesField + "=parameters", Phases: phases[:8], Last: f.last, Mine: !r.q.Info().Closed}
 	if len(f.phases) > 0 {
 		page.Chosen = f.phases[0]
@@ -130,8 +134,14 @@ func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, refs []r
 	if !f.after.IsZero() {
 		page.After = formatTime(f.after)
 	}
+	if page.Mine {
+		var err error
+		if page.Limits, err = h.limitsInWords(r); err != nil {
+			return err
+		}
+	}
 	for _, j := range refs {
-		page.Jobs = append(page.Jobs, ListedJob{j.id, h.ref(r.q, "async", j.id) + "?format=html", string(j.phase), j.runID, j.owner,
+		page.Jobs = append(page.Jobs, ListedJob{j.id, r.ref("async", j.id) + "?format=html", string(j.phase), j.runID, j.owner,
 			j.created.UTC().Format(pageTimeForm), state.Ago(h.now(), j.created)})
 	}
 	h.sendPage(w, http.StatusOK, h.queuePage(r, "UWS jobs of "+cmp.Or(r.q.Info().Name, r.q.ID()), page))

@@ -73,7 +73,7 @@ func (h *Handler) job(w http.ResponseWriter, r *request) error {
 	if page := r.page(); page {
 		return h.jobPage(w, r, j)
 	}
-	sendXML(w, h.document(j))
+	sendXML(w, h.document(r, j))
 	return nil
 }
 

@@ -2,9 +2,8 @@ package uws
 
 import (
 	"net/http"
-	"net/url"
-	"strings"
 
+	"cutie/queuefs/quota"
 	"cutie/queuefs/web"
 )
 
@@ -17,19 +16,19 @@ type row struct {
 }
 
 // Routes returns the routes of UWS (UWS 1.1, 2.2.1). One client makes, sets up,
-// starts, follows and destroys a job; the handler knows whose job it is.
+// starts, follows and destroys a job; the handler knows whose job it is. A path
+// with a slash at its end is the same resource: some clients write one.
 func (h *Handler) Routes() []web.Route {
-	const slashed = "/{rest:capabilities/|availability/|async/.*}"
 	submit, own := web.Here(web.Submit), web.Need{Right: web.Read, Of: web.Own}
 	var routes []web.Route
 	for _, t := range []row{
-		{"GET", "/{part:capabilities|availability}", own, web.AtOnce, h.vosi},
+		{"GET", "/{part:capabilities|availability}", web.Need{}, web.AtOnce, h.vosi},
 		{"GET", "/sync", submit, web.AtOnce, h.sync},
 		{"POST", "/sync", submit, web.AtOnce, h.sync},
 		{"GET", "/sync/{job}", own, web.Always, h.syncWait},
 		{"GET", "/async", own, web.AtOnce, h.jobs},
 		{"POST", "/async", submit, web.AtOnce, h.create},
-		{"GET", "/async/{job}", own, web.IfAsked, h.job},
+		{"GET", "/async/{job}", own, web.OrEarlier, h.job},
 		{"POST", "/async/{job}", submit, web.AtOnce, h.change},
 		{"DELETE", "/async/{job}", submit, web.AtOnce, h.destroyed},
 		{"GET", "/async/{job}/{part:phase|executionduration|destruction}", own, web.AtOnce, h.atom},
@@ -41,13 +40,11 @@ func (h *Handler) Routes() []web.Route {
 		{"GET", "/async/{job}/results/{name}", own, web.AtOnce, h.result},
 		{"GET", "/async/{job}/parameters/{name}", own, web.AtOnce, h.parameter},
 		{"PUT", "/async/{job}/parameters/{name}", submit, web.AtOnce, h.putParameter},
-		{"GET", slashed, own, web.AtOnce, h.slash},
-		{"POST", slashed, web.Otherwise, web.AtOnce, h.slash},
-		{"PUT", slashed, web.Otherwise, web.AtOnce, h.slash},
-		{"DELETE", slashed, web.Otherwise, web.AtOnce, h.slash},
 	} {
-		routes = append(routes, web.Route{Method: t.method, Path: "/uws/{queue}" + t.path, Need: t.need, Waits: t.waits, Fail: h.fail,
-			Serve: func(w http.ResponseWriter, r *http.Request) error { return h.serve(w, r, t.do) }})
+		for _, end := range []string{"", "/"} {
+			routes = append(routes, web.Route{Method: t.method, Path: "/uws/{queue}" + t.path + end, Need: t.need, Waits: t.waits, Fail: h.fail,
+				Serve: func(w http.ResponseWriter, r *http.Request) error { return h.serve(w, r, t.do) }})
+		}
 	}
 	return append(routes, web.Route{Method: "GET", Path: "/uws/{rest:.*}", Need: web.Otherwise, Fail: h.fail})
 }
@@ -65,26 +62,16 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.R
 	if err != nil {
 		return err
 	}
-	r := &request{Request: raw, q: q, list: list, pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
+	r := &request{Request: raw, base: h.base(raw), q: q, list: list, pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
 	usable := false
 	if r.set, usable, err = list.settings(); err != nil && !usable {
 		return err
 	}
+	info := q.Info()
+	r.limits = quota.LimitsOf(raw.Context(), &info).Over(usual)
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
 		return bad("query: %v", err)
 	}
 	w.Header().Set("Cache-Control", "no-cache")
 	return do(w, r)
-}
-
-// slash leads readers from a path with a slash at its end to the one without.
-func (h *Handler) slash(w http.ResponseWriter, r *request) error {
-	path := strings.TrimSuffix(r.URL.EscapedPath(), "/")
-	at := h.router.Find(r.Method, &url.URL{Path: strings.TrimSuffix(r.URL.Path, "/"), RawPath: path})
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || at.Route == nil || at.Vars["rest"] != "" {
-		return web.NotHere
-	}
-	w.Header().Set("Location", strings.TrimSuffix(h.svc.Info().BaseURI, "/")+path+strings.TrimSuffix("?"+r.URL.RawQuery, "?"))
-	text(w, http.StatusTemporaryRedirect, "")
-	return nil
 }

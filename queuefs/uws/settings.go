@@ -102,11 +102,16 @@ func parseSettings(text []byte, cullingAge int64) (settings, error) {
 	if s.old && s.archive && err == nil {
 		err = fmt.Errorf("uwsArchive is true, and version 1.0 has no phase for it")
 	}
+	s.clamp()
+	return s, err
+}
+
+// clamp limits what is granted to clients that ask for nothing.
+func (s *settings) clamp() {
 	s.duration = s.clampDuration(s.duration)
 	if s.maxLife > 0 && (s.life == 0 || s.life > s.maxLife) {
 		s.life = s.maxLife
 	}
-	return s, err
 }
 
 // clampDuration returns the seconds granted for n.

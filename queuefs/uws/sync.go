@@ -9,13 +9,14 @@ import (
 // mainResult is the name clients use without reading the list.
 const mainResult = "result"
 
-// sync makes and starts a job, and leads to the wait for its end (UWS 1.1, 5).
+// sync makes and starts a job, and leads to the wait for its end (UWS 1.1, 5). A
+// GET without parameters is from somebody who looks.
 func (h *Handler) sync(w http.ResponseWriter, r *request) error {
 	id, err := h.made(w, r, true)
 	if err != nil {
 		return err
 	}
-	return see(w, h.ref(r.q, "sync", id))
+	return see(w, r.ref("sync", id))
 }
 
 // syncWait leads to the main result of an ended job, and to itself after the
@@ -30,11 +31,11 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if unended(j.phase()) {
-		return see(w, h.ref(r.q, "sync", j.id))
+		return see(w, r.ref("sync", j.id))
 	}
 	if p := j.phase(); p != completed {
 		if j.hasDetail() {
-			return see(w, h.ref(r.q, "async", j.id, "error"))
+			return see(w, r.ref("async", j.id, "error"))
 		}
 		_, detail, _ := j.failure()
 		return &web.Error{Status: http.StatusUnprocessableEntity, Message: string(p) + ": " + detail}
@@ -50,5 +51,5 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 			name = mainResult
 		}
 	}
-	return see(w, h.ref(r.q, "async", j.id, "results", name))
+	return see(w, r.ref("async", j.id, "results", name))
 }

@@ -104,8 +104,7 @@ func (h *Handler) destroyDue(ctx context.Context, l *jobList, set settings) erro
 	return err
 }
 
-// destroyNow destroys or archives a job if it is still due. A PENDING job has
-// nothing to archive.
+// destroyNow destroys or archives a job if it is still due.
 func (h *Handler) destroyNow(ctx context.Context, l *jobList, set settings, id queuefs.JobID) error {
 	cut, err := l.q.Job(id)
 	if errors.Is(err, queuefs.ErrNoJob) {
@@ -121,8 +120,8 @@ func (h *Handler) destroyNow(ctx context.Context, l *jobList, set settings, id q
 	if err != nil {
 		return err
 	}
-	j := &job{id: l.idOf(&cut), list: l, q: l.q, set: set, cut: cut}
-	if err := j.destroy(ctx, h.now(), set.archive && j.phase() != pending); err != nil {
+	j := l.jobAs(set, l.idOf(&cut), &cut)
+	if err := j.destroy(ctx, h.now(), set.archive); err != nil {
 		return fmt.Errorf("job %s: %w", j.id, err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -23,15 +24,24 @@ type Caller struct {
 	Admin  bool   // sees and may do everything
 }
 
+// A Security says how clients of a queue prove who they are.
+type Security struct {
+	Anonymous bool // requests without a name may submit
+	Users     bool // there are users, with passwords and tokens
+}
+
 // Options are the limits of a [Handler]. Zero values mean the defaults.
 type Options struct {
 	// Caller returns the client of a request; nil: every client may do everything.
-	Caller     func(r *http.Request, queue string) Caller
+	Caller func(r *http.Request, queue string) Caller
+	// Security says who may submit to a queue; nil: everybody.
+	Security   func(queue string) Security
 	MaxBody    int64         // octets of a request; 0: 16 GiB; beyond it 413
 	MaxWait    time.Duration // longest wait for a change; 0: 55 s
 	MaxPending int           // jobs on hold in a queue; 0: 100,000; beyond it 403
 	BodyIdle   time.Duration // how long a body may make no progress; 0: 30 s; then 408
 	Pages      Pages         // nil: no HTML
+	Quota      *quota.Keeper // counts the jobs of users; nil: its own
 	Now        func() time.Time
 	Log        func(r *http.Request, err error) // gets errors not shown to the client; nil: none does
 }
@@ -64,6 +74,12 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	if o.Caller == nil {
 		o.Caller = func(*http.Request, string) Caller { return Caller{Admin: true} }
 	}
+	if o.Quota == nil {
+		o.Quota = quota.New(svc)
+	}
+	if o.Security == nil {
+		o.Security = func(string) Security { return Security{Anonymous: true} }
+	}
 	h := &Handler{svc: svc, o: o, lists: map[string]*jobList{}}
 	h.closing, h.close = context.WithCancel(context.Background())
 	h.router = web.NewRouter(h.fail, h.Routes()...)
@@ -84,17 +100,19 @@ func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
 // A request is an HTTP request with the things its path names.
 type request struct {
 	*http.Request
+	base   state.Base // begins references
 	q      *queuefs.Queue
 	list   *jobList
 	set    settings
+	limits queuefs.Limits // of the caller
 	caller Caller
 	query  []pair // in the order they came
 	pages  bool   // the client may get HTML
 }
 
 // ref returns the URL of something of the queue.
-func (h *Handler) ref(q *queuefs.Queue, segments ...string) string {
-	return state.NewBase(h.svc.Info().BaseURI).Ref(append([]string{"uws", q.ID()}, segments...)...)
+func (r *request) ref(segments ...string) string {
+	return r.base.Ref(append([]string{"uws", r.q.ID()}, segments...)...)
 }
 
 // found returns the job in the path, if the caller may see it, and may change
@@ -124,6 +142,9 @@ func (r *request) maySee(j *job) bool {
 }
 
 func (r *request) mayChange(j *job) bool {
+	if j.bad != nil {
+		return r.caller.Admin || r.caller.Delete
+	}
 	return r.maySee(j) && (r.caller.Admin || r.caller.Delete || j.owner() != "" || isMade(j.id))
 }
 

@@ -48,9 +48,10 @@ const (
 	aborted   phase = "ABORTED"
 	held      phase = "HELD"
 	archived  phase = "ARCHIVED"
+	unknown   phase = "UNKNOWN"
 )
 
-var phases = []phase{pending, queued, executing, completed, failed, aborted, held, archived, "SUSPENDED", "UNKNOWN"}
+var phases = []phase{pending, queued, executing, completed, failed, aborted, held, archived, "SUSPENDED", unknown}
 
 func parsePhase(s string) (phase, error) {
 	for _, p := range phases {

@@ -78,7 +78,7 @@ func few(q *queuefs.Queue, phases []phase) (ids []queuefs.JobID, ok bool) {
 		case aborted:
 			all(state.Consumed, queuefs.ListOptions{Status: queuefs.Consumed, Outcome: queuefs.Aborted})
 			all(state.Deleted, queuefs.ListOptions{Status: queuefs.Deleted})
-		case "SUSPENDED", "UNKNOWN":
+		case "SUSPENDED":
 		default:
 			return nil, false
 		}

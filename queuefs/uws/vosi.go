@@ -5,8 +5,12 @@ import (
 	"net/http"
 )
 
+// securityMethods are those of users: passwords and bearer tokens. Requests without
+// a name are an interface of their own, without a method.
+var securityMethods = []string{"ivo://ivoa.net/sso#BasicAA", "ivo://ivoa.net/sso#token"}
+
 // vosi answers with the capabilities of a queue as a service, or whether it is
-// available (IVOA Support Interfaces 1.1, 2 and 4).
+// available (IVOA Support Interfaces 1.1, 2 and 4), to everybody.
 func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
 	d := &document{}
 	d.buf.WriteString(xml.Header)
@@ -33,18 +37,40 @@ func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
 	if r.set.old {
 		standard = "ivo://ivoa.net/std/UWS"
 	}
-	for _, c := range []struct{ standard, where, use string }{
-		{"ivo://ivoa.net/std/VOSI#capabilities", "capabilities", "full"},
-		{"ivo://ivoa.net/std/VOSI#availability", "availability", "full"},
-		{standard, "async", "base"},
+	open := [][]string{nil}
+	var ways [][]string
+	security := h.o.Security(r.q.ID())
+	if security.Anonymous || !security.Users {
+		ways = append(ways, nil)
+	}
+	if security.Users {
+		ways = append(ways, securityMethods)
+	}
+	for _, c := range []struct {
+		standard, where, use string
+		ways                 [][]string
+	}{
+		{"ivo://ivoa.net/std/VOSI#capabilities", "capabilities", "full", open},
+		{"ivo://ivoa.net/std/VOSI#availability", "availability", "full", open},
+		{standard, "async", "base", ways},
 	} {
 		d.buf.WriteString("<capability")
 		d.attr("standardID", c.standard)
-		d.buf.WriteString(`><interface xsi:type="vs:ParamHTTP" role="std"><accessURL`)
-		d.attr("use", c.use)
 		d.buf.WriteString(">")
-		d.escape(h.ref(r.q, c.where))
-		d.buf.WriteString("</accessURL></interface></capability>\n")
+		for _, methods := range c.ways {
+			d.buf.WriteString(`<interface xsi:type="vs:ParamHTTP" role="std"><accessURL`)
+			d.attr("use", c.use)
+			d.buf.WriteString(">")
+			d.escape(r.ref(c.where))
+			d.buf.WriteString("</accessURL>")
+			for _, m := range methods {
+				d.buf.WriteString("<securityMethod")
+				d.attr("standardID", m)
+				d.buf.WriteString("/>")
+			}
+			d.buf.WriteString("</interface>")
+		}
+		d.buf.WriteString("</capability>\n")
 	}
 	d.buf.WriteString("</vosi:capabilities>\n")
 	sendXML(w, d)

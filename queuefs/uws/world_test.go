@@ -29,6 +29,8 @@ type world struct {
 	now time.Time
 	as  uws.Caller // of the next requests
 
+	security uws.Security
+
 	quiet bool // errors of the Handler are expected
 
 	fault durable.Fault // of the service and the Handler, from the next opening on
@@ -98,6 +100,7 @@ func (w *world) open(first func(*queuefs.Service)) {
 	}
 	w.q = w.svc.Queues()[0]
 	if w.h, err = uws.New(w.svc, uws.Options{Pages: dashboard.Pages{}, Now: w.clock, Caller: func(*http.Request, string) uws.Caller { return w.as },
+		Security: func(string) uws.Security { return w.security },
 		Log: func(r *http.Request, err error) {
 			if !w.quiet {
 				w.t.Errorf("%s %s: %v", r.Method, r.URL, err)

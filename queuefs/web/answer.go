@@ -11,7 +11,7 @@ import (
 // A Refuser answers requests with errors, as exception states in the form of
 // the request.
 type Refuser struct {
-	Base     func() state.Base                // beginning of references
+	Base     func(*http.Request) state.Base   // beginning of references
 	Log      func(r *http.Request, err error) // called with errors hidden from the caller, unless nil
 	BodyIdle time.Duration                    // longest pause in the rest of a body
 	Plain    bool                             // plain text for clients without a wish
@@ -45,7 +45,7 @@ func (f *Refuser) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 		header["Vary"] = varyAccept
 	}
 	d := state.OfException(state.Exception{Status: e.Status, Detail: e.Message})
-	d.Base = f.Base()
+	d.Base = f.Base(r)
 	page := form == state.XHTML || form == state.HTML
 	var body []byte
 	if page && f.Page != nil {

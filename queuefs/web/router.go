@@ -157,34 +157,34 @@ func (m *Match) Path() string {
 // Queue returns the name of the queue in the path, "" if there is none.
 func (m *Match) Queue() string { return m.Vars["queue"] }
 
+// Fail answers the request with an error, in the words of the room that has the
+// path.
+func (m *Match) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	if m.found != nil && m.found.rows[0].Fail != nil {
+		m.found.rows[0].Fail(w, r, err)
+		return
+	}
+	m.rt.fail(w, r, err)
+}
+
 // Serve answers the request, with an error if there is no route.
 func (m *Match) Serve(w http.ResponseWriter, r *http.Request) {
-	fail := m.Refuse
 	switch {
 	case m.Route != nil && m.Route.Serve != nil:
 		for name, value := range m.Vars {
 			r.SetPathValue(name, value)
 		}
 		if err := m.Route.Serve(w, r); err != nil {
-			fail(w, r, err)
+			m.Fail(w, r, err)
 		}
 	case m.found != nil && m.found.rows[0].Serve != nil:
 		w.Header().Set("Allow", m.found.allow)
-		fail(w, r, Errorf(http.StatusMethodNotAllowed, "method %s is not among %s", r.Method, m.found.allow))
+		m.Fail(w, r, Errorf(http.StatusMethodNotAllowed, "method %s is not among %s", r.Method, m.found.allow))
 	case m.found == nil && !Clean(r.URL):
-		fail(w, r, Errorf(http.StatusBadRequest, "path %.80q is not clean", r.URL.EscapedPath()))
+		m.Fail(w, r, Errorf(http.StatusBadRequest, "path %.80q is not clean", r.URL.EscapedPath()))
 	default:
-		fail(w, r, NotHere)
+		m.Fail(w, r, NotHere)
 	}
-}
-
-// Refuse answers the request with an error in the form of its path.
-func (m *Match) Refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if m.found != nil && m.found.rows[0].Fail != nil {
-		m.found.rows[0].Fail(w, r, err)
-		return
-	}
-	m.rt.fail(w, r, err)
 }
 
 // NotHere is the error of a path without a route.

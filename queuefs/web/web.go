@@ -68,8 +68,9 @@ var Otherwise = Need{Admin, Nothing}
 type Waits uint8
 
 const (
-	AtOnce  Waits = iota // never
-	IfAsked              // with the field Prefer, or the parameter wait in the query or in a form
+	AtOnce    Waits = iota // never
+	IfAsked                // with the field Prefer, or the parameter wait in the query or in a form
+	OrEarlier              // the same; where too many wait, the handler answers early
 	Always
 	Endless // until the client goes
 )
@@ -107,8 +108,8 @@ func (t *Route) Changes() bool {
 // and in the field Prefer, where case does not count.
 func (t *Route) MayWait(r *http.Request) bool {
 	switch {
-	case t.Waits != IfAsked:
-		return t.Waits > IfAsked
+	case t.Waits != IfAsked && t.Waits != OrEarlier:
+		return t.Waits > OrEarlier
 	case t.Method == http.MethodPost && r.ContentLength != 0 && r.Header.Get("Content-Type") != "":
 		return true
 	}

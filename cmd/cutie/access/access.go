@@ -7,11 +7,12 @@
 // The users file is text. A line is an entry, with fields separated by blanks;
 // empty lines and lines beginning with # stay as they are:
 //
-//	user NAME RIGHTS PASSWORD
+//	user NAME RIGHTS PASSWORD LIMITS
 //	token NAME USER RIGHTS EXPIRES HASH
 //
 // PASSWORD is a bcrypt hash, for instance by htpasswd -B, or - for a user with
-// tokens only. RIGHTS are described at [Rights]. Those of a token narrow the rights
+// tokens only. LIMITS, such as pending=100,active=1000, can be absent, see
+// [queuefs.Limits]. RIGHTS are described at [Rights]. Those of a token narrow the rights
 // of its user; same leaves them as they are. EXPIRES is a time in UTC or never.
 // HASH is the SHA-256 of the token, in hexadecimal: the file reveals neither
 // passwords nor tokens. It is written as a whole, with mode 0600, and read again
@@ -37,6 +38,7 @@ import (
 	"syscall"
 	"time"
 
+	"cutie/queuefs"
 	"cutie/queuefs/web"
 )
 
@@ -46,6 +48,7 @@ type Caller struct {
 	rights Rights
 	narrow Rights // of a token, where narrowed
 	token  bool
+	limits queuefs.Limits
 
 	expires time.Time       // of a token; zero: never
 	over    context.Context // ends when the users file says something else; nil: never
@@ -59,6 +62,10 @@ func Local() *Caller { return &Caller{rights: Everything} }
 func (c *Caller) May(r web.Right, queue string) bool {
 	return c.rights.Allow(r, queue) && (!c.token || c.narrow.Allow(r, queue))
 }
+
+// Limits returns the limits of the caller in each queue; those not set are of the
+// queue.
+func (c *Caller) Limits() queuefs.Limits { return c.limits }
 
 // mayFor reports whether the caller has the right for any queue.
 func (c *Caller) mayFor(r web.Right) bool {

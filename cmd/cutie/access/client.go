@@ -31,6 +31,15 @@ func (p Proxies) trust(a netip.Addr) bool {
 	return false
 }
 
+// Passed reports whether a listed proxy made the connection of a request.
+func (p Proxies) Passed(r *http.Request) bool {
+	if len(p) == 0 {
+		return false
+	}
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && p.trust(at.Addr().Unmap())
+}
+
 // maxHops is the most proxies of a request.
 const maxHops = 20
 

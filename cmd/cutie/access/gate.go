@@ -17,13 +17,15 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"cutie/queuefs"
 	"cutie/queuefs/web"
 )
 
 // Options are the settings of a [Gate].
 type Options struct {
-	Users     string // users file; "" if nobody has a name
-	Anonymous Rights // without a name
+	Users     string         // users file; "" if nobody has a name
+	Anonymous Rights         // without a name
+	Limits    queuefs.Limits // of all requests without a name together
 	// Queue returns the cleaned identifier of the queue in a path.
 	Queue func(name string) (id string, ok bool)
 	// Report is called after the users file was read, with the number of users.
@@ -78,7 +80,7 @@ func New(o Options) (*Gate, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &Gate{o: o, nameless: &Caller{rights: o.Anonymous}, slots: make(chan struct{}, hashesAtOnce), wrong: newLogins()}
+	g := &Gate{o: o, nameless: &Caller{rights: o.Anonymous, limits: o.Limits}, slots: make(chan struct{}, hashesAtOnce), wrong: newLogins()}
 	rand.Read(g.key[:])
 	return g, g.Reload()
 }
@@ -243,7 +245,7 @@ func (g *Gate) identify(header http.Header, b *book, r *http.Request, client net
 		if t == nil || !t.Expires.IsZero() && !g.o.Now().Before(t.Expires) {
 			return nil, challenge(header, `, error="invalid_token"`, "token is not known, or has expired")
 		}
-		return &Caller{Name: t.User, rights: b.users[t.User].Rights, narrow: t.Rights, token: t.Narrow,
+		return &Caller{Name: t.User, rights: b.users[t.User].Rights, narrow: t.Rights, token: t.Narrow, limits: b.users[t.User].Limits,
 			expires: t.Expires, over: b.over}, nil
 	}
 	name, password, ok := r.BasicAuth()
@@ -257,7 +259,7 @@ func (g *Gate) identify(header http.Header, b *book, r *http.Request, client net
 	if !ok {
 		return nil, challenge(header, "", "name or password is wrong")
 	}
-	return &Caller{Name: name, rights: b.users[name].Rights, over: b.over}, nil
+	return &Caller{Name: name, rights: b.users[name].Rights, limits: b.users[name].Limits, over: b.over}, nil
 }
 
 // knows reports whether a name and password were right a few minutes ago, or have

@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"cutie/queuefs"
 )
 
 // A User is somebody with a name.
 type User struct {
 	Name     string
 	Rights   Rights
-	Password string // bcrypt hash; "" for a user with tokens only
+	Password string         // bcrypt hash; "" for a user with tokens only
+	Limits   queuefs.Limits // in each queue; those not set are of the queue
 }
 
 // A Token stands for a user and needs no password.
@@ -95,12 +98,12 @@ func parseLine(text string) (l line, err error) {
 	switch {
 	case len(f) == 0 || f[0][0] == '#':
 		return line{text: text}, nil
-	case f[0] == "user" && len(f) == 4:
+	case f[0] == "user" && (len(f) == 4 || len(f) == 5):
 		l.user, err = parseUser(f[1:])
 	case f[0] == "token" && len(f) == 6:
 		l.token, err = parseToken(f[1:])
 	default:
-		err = errors.New("neither user NAME RIGHTS PASSWORD nor token NAME USER RIGHTS EXPIRES HASH")
+		err = errors.New("neither user NAME RIGHTS PASSWORD LIMITS nor token NAME USER RIGHTS EXPIRES HASH")
 	}
 	return l, err
 }
@@ -114,6 +117,11 @@ func parseUser(f []string) (*User, error) {
 		return nil, err
 	}
 	u := &User{Name: f[0], Rights: rights}
+	if len(f) == 4 {
+		if u.Limits, err = queuefs.ParseLimits(f[3]); err != nil {
+			return nil, err
+		}
+	}
 	if f[2] == "-" {
 		return u, nil
 	}
@@ -185,7 +193,11 @@ func (u *Users) String() string {
 			if password == "" {
 				password = "-"
 			}
-			fmt.Fprintf(&b, "user %s %s %s\n", l.user.Name, l.user.Rights, password)
+			fmt.Fprintf(&b, "user %s %s %s", l.user.Name, l.user.Rights, password)
+			if l.user.Limits != (queuefs.Limits{}) {
+				b.WriteString(" " + l.user.Limits.String())
+			}
+			b.WriteByte('\n')
 		case l.token != nil:
 			t := l.token
 			fmt.Fprintf(&b, "token %s %s %s %s %x\n", t.Name, t.User, t.RightsText(), t.ExpiresText(), t.Hash)

@@ -21,7 +21,7 @@ const (
 	aTokenHash = "b74ae79f19c4e602ecf103d36607ccbc114281d0a3724bcd10732af7bdc32be8"
 )
 
-const wholeFile = "# who\n\nuser ann read,submit:jobs " + aHash + "\nuser bob admin -\n" +
+const wholeFile = "# who\n\nuser ann read,submit:jobs " + aHash + "\nuser bob admin - pending=5,upload=0\n" +
 	"token ci ann submit:jobs 2026-12-21T00:46:49Z " + aTokenHash + "\ntoken b bob same never " + aTokenHash + "\n"
 
 func TestUsersFileIsKeptAsItIs(t *testing.T) {
@@ -40,6 +40,8 @@ func TestUsersFileErrorsNameTheLine(t *testing.T) {
 		{"# x\nuser a:b read -\n", `line 2: name "a:b"`},
 		{"user ann read secret\n", "line 1: password of ann is no bcrypt hash"},
 		{"user ann read " + strings.Replace(aHash, "$04$", "$31$", 1) + "\n", "line 1: password of ann"},
+		{"user ann read - jobs=1\n", `line 1: bad name: limit "jobs=1"`},
+		{"user ann read - pending=1 more\n", "line 1: neither user NAME"},
 		{"user ann reed -\n", `line 1: right "reed"`},
 		{"user ann read -\nuser ann read -\n", "line 2: user ann is repeated"},
 		{"token x ann same never " + aTokenHash + "\n", "line 1: token x is for ann, who is no user"},
@@ -123,7 +125,7 @@ func TestEditKeepsTheFileOnErrorAndNarrowsItOtherwise(t *testing.T) {
 	if err := access.Edit(link, func(u *access.Users) error { return u.Remove("ann") }); err != nil {
 		t.Fatal(err)
 	}
-	want := "# who\n\nuser bob admin -\ntoken b bob same never " + aTokenHash + "\n"
+	want := "# who\n\nuser bob admin - pending=5,upload=0\ntoken b bob same never " + aTokenHash + "\n"
 	text, err := os.ReadFile(name)
 	if err != nil || string(text) != want {
 		t.Errorf("got %s, %v, want %s", text, err, want)

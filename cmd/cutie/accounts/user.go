@@ -13,6 +13,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
+	"cutie/queuefs"
 	"cutie/queuefs/web"
 )
 
@@ -27,8 +28,8 @@ func User(c *call.Call) *cobra.Command {
 		Short:   "manage the users of a daemon and their rights",
 		Args:    call.Between(1, 2),
 		Long: `
-add makes a user, and the users file if there is none. set changes the rights, or
-else the password. rm removes a user with all tokens. ls lists the users. A daemon
+add makes a user, and the users file if there is none. set changes the rights or
+limits, or else the password. rm removes a user with all tokens. ls lists the users. A daemon
 started with --users FILE notices changes within a second.
 
 Rights are a list such as read,submit:ingest. A right is for all queues, or for
@@ -40,6 +41,9 @@ the queue after a colon:
     delete   delete pending jobs, hold and release them
     admin    all of these, and the settings; for all queues, also to make queues
 
+Limits are a list such as pending=100,active=1000 for each queue: cutie help
+limits.
+
 The command asks for the password. The file holds bcrypt hashes of passwords of up
 to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 		Example: `cutie user add ada --users users --rights read,submit:ingest --no-password`,
@@ -47,6 +51,7 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 	fs := cmd.Flags()
 	file := BindUsers(fs)
 	rights := fs.String("rights", "", "`list` of rights (default of add: read)")
+	limits := fs.String("limits", "", "`list` of limits in each queue, such as pending=100,active=1000; see cutie help limits")
 	piped := fs.Bool("password-stdin", false, "read the password from standard input")
 	noPass := fs.Bool("no-password", false, "let the user have tokens only")
 	return c.Verb(cmd, 0, func(ctx context.Context) error {
@@ -57,8 +62,8 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 		if err != nil {
 			return err
 		}
-		if (word == "rm" || word == "ls") && (*rights != "" || *piped || *noPass) {
-			return fault.Usagef("%s takes no rights and no password", word)
+		if (word == "rm" || word == "ls") && (*rights != "" || fs.Changed("limits") || *piped || *noPass) {
+			return fault.Usagef("%s takes no rights, no limits and no password", word)
 		}
 		if *piped && *noPass {
 			return fault.Usagef("--password-stdin and --no-password exclude each other")
@@ -68,6 +73,9 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 			if u.Rights, err = access.ParseRights(*rights); err != nil {
 				return fault.Usagef("--rights: %v", err)
 			}
+		}
+		if u.Limits, err = queuefs.ParseLimits(*limits); err != nil {
+			return fault.Usagef("--limits: %v", err)
 		}
 		switch word {
 		case "ls":
@@ -81,7 +89,7 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 		if err := canChange(*file, name, word == "add"); err != nil {
 			return fault.About(name, err)
 		}
-		if asks := word == "add" || *rights == "" || *piped; asks && !*noPass {
+		if asks := word == "add" || *rights == "" && !fs.Changed("limits") || *piped; asks && !*noPass {
 			password, err := password(ctx, c, *piped)
 			if err == nil {
 				u.Password, err = access.HashPassword(password)
@@ -103,6 +111,9 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 			}
 			if *rights == "" {
 				u.Rights = old.Rights
+			}
+			if !fs.Changed("limits") {
+				u.Limits = old.Limits
 			}
 			if u.Password == "" && !*noPass {
 				u.Password = old.Password
@@ -146,13 +157,13 @@ func listUsers(c *call.Call, file string) error {
 	for _, t := range all.Tokens() {
 		tokens[t.User] = append(tokens[t.User], t.Name)
 	}
-	l := c.Out.Table("USER", "RIGHTS", "PASSWORD", "TOKENS")
+	l := c.Out.Table("USER", "RIGHTS", "PASSWORD", "TOKENS", "LIMITS")
 	for _, u := range all.Users() {
 		password := "yes"
 		if u.Password == "" {
 			password = "no"
 		}
-		if err := l.Row(u.Name, u.Rights, password, cmp.Or(strings.Join(tokens[u.Name], ","), "-")); err != nil {
+		if err := l.Row(u.Name, u.Rights, password, cmp.Or(strings.Join(tokens[u.Name], ","), "-"), cmp.Or(u.Limits.String(), "-")); err != nil {
 			return err
 		}
 	}

@@ -84,6 +84,7 @@ type daemon struct {
 
 	gate    *access.Gate
 	browser *access.Browser
+	names   *naming
 	record  *access.Log // the daemon closes it
 }
 
@@ -145,6 +146,9 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 		defer func() { err = errors.Join(err, d.push.Close()) }() // before what it reads from
 	}
 	if d.browser, err = access.NewBrowser(base, o.Implied); err != nil {
+		return err
+	}
+	if d.names, err = newNaming(base, o.Listen.BaseURI != "", ln.Addr(), o.Listen.Proxies); err != nil {
 		return err
 	}
 	if d.record, err = access.OpenLog(filepath.Join(svc.Dir(), "log", accessFile), o.AccessLog.Max, o.AccessLog.Keep); err != nil {

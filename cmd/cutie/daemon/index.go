@@ -20,7 +20,9 @@ func (d *daemon) index(w http.ResponseWriter, r *http.Request) error {
 			queues = append(queues, q.State())
 		}
 	}
-	page := dashboard.Index(d.svc.Info(), queues, caller.May(web.Admin, ""), time.Now())
+	info := d.svc.Info()
+	info.BaseURI = string(web.BaseOf(r, info.BaseURI))
+	page := dashboard.Index(info, queues, caller.May(web.Admin, ""), time.Now())
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", state.PagePolicy)

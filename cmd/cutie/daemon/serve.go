@@ -16,6 +16,7 @@ import (
 	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
 	"cutie/queuefs/events"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
 	"cutie/queuefs/web"
@@ -37,11 +38,12 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	defer unhook()
 
 	figures := newMeter(d.collectors()...)
+	counts := quota.New(d.svc)
 	protocol := rest.New(d.svc, rest.Options{
 		Taken: figures.taken, Concluded: figures.concluded,
-		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
+		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Quota: counts, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
-	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, MaxBody: d.Limits.Body, Log: d.failed})
+	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
 	if err != nil {
 		return err
 	}
@@ -116,6 +118,7 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		cors:    d.CORS,
 		meter:   figures,
 		leaving: leaving,
+		names:   d.names,
 		prefix:  basePath(d.svc.Info().BaseURI),
 		pace:    defaultPace,
 		refuse:  protocol.Error,
@@ -152,6 +155,11 @@ func (d *daemon) listenLocal(ctx context.Context) (*Socket, net.Listener, error)
 func callerOf(r *http.Request, queue string) uws.Caller {
 	c := access.CallerOf(r.Context())
 	return uws.Caller{Name: c.Name, Own: !c.May(web.Read, queue), Delete: c.May(web.Delete, queue), Admin: c.May(web.Admin, queue)}
+}
+
+// security describes to UWS who may submit to a queue.
+func (d *daemon) security(queue string) uws.Security {
+	return uws.Security{Anonymous: d.Access.Anonymous.Allow(web.Submit, queue), Users: d.Access.Users != ""}
 }
 
 // stop ends the server: no new connections, and an end for requests in progress

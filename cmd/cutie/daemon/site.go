@@ -13,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
+	"cutie/queuefs"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
@@ -25,6 +27,7 @@ type site struct {
 	cors    *wellknown.CORS // nil: pages of others read nothing
 	meter   *meter          // of every request; nil: nobody counts
 	leaving context.Context // ends when the daemon begins to stop
+	names   *naming         // under which it is answered
 	prefix  string          // path of the base URI, without a slash at its end
 	pace    pace
 
@@ -60,17 +63,29 @@ func (s *site) serve(a *answer, r *http.Request) {
 	}
 	m := s.router.Match(r)
 	a.route = m.Path()
-	caller, err := s.admit(a, r, &m)
+	home := homeOf(r)
+	if home == nil {
+		r = s.names.answered(r)
+	}
+	caller, err := s.admit(a, r, &m, home)
 	if caller != nil && caller.Name != "" {
 		a.user, a.named = caller.Name, true
 	}
+	if e, ok := errors.AsType[*elsewhere](err); ok {
+		a.Header().Set("Location", e.url)
+		http.Error(a, e.Error(), http.StatusPermanentRedirect)
+		return
+	}
 	if err != nil {
-		m.Refuse(a, r, err)
+		m.Fail(a, r, err)
 		return
 	}
 	ctx := access.WithCaller(r.Context(), caller)
 	if strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html") { // the answer may be a page
 		ctx = rest.WithMay(ctx, s.mayOf(caller))
+	}
+	if l := caller.Limits(); l != (queuefs.Limits{}) {
+		ctx = quota.WithLimits(ctx, l)
 	}
 	if a.named {
 		ctx = rest.WithUser(ctx, caller.Name)
@@ -79,19 +94,24 @@ func (s *site) serve(a *answer, r *http.Request) {
 		ctx = rest.WithAddress(ctx, a.client.String())
 	}
 	if m.Route != nil && m.Route.MayWait(r) {
+		early := false
 		if a.client.IsValid() {
-			if !s.crowd.Enter(a.client) {
+			if early = !s.crowd.Enter(a.client); !early {
+				defer s.crowd.Leave(a.client)
+			} else if m.Route.Waits != web.OrEarlier {
 				a.Header().Set("Retry-After", "5")
-				s.refuse(a, r, &web.Error{Status: http.StatusServiceUnavailable,
+				m.Fail(a, r, &web.Error{Status: http.StatusServiceUnavailable,
 					Message: fmt.Sprintf("%d requests from this address are waiting already", s.crowd.Max)})
 				return
 			}
-			defer s.crowd.Leave(a.client)
 		}
 		var cancel context.CancelFunc
-		if m.Route.Waits == web.Endless {
+		switch {
+		case m.Route.Waits == web.Endless:
 			ctx, cancel = caller.While(ctx)
-		} else {
+		case early:
+			ctx, cancel = context.WithTimeout(ctx, earlyWait)
+		default:
 			ctx, cancel = context.WithCancel(ctx)
 		}
 		defer cancel()
@@ -102,13 +122,27 @@ func (s *site) serve(a *answer, r *http.Request) {
 	m.Serve(a, r)
 }
 
+// earlyWait is how long a request still waits if its client has too many waiting:
+// answered at once, some clients ask again at once.
+const earlyWait = time.Second
+
 // theOwner is the caller through the socket of the home.
 var theOwner = access.Local()
 
-// admit finds the caller and checks the right.
-func (s *site) admit(a *answer, r *http.Request, m *web.Match) (*access.Caller, error) {
+// homeOf returns the connection of a request through the socket of the home, nil
+// for other requests.
+func homeOf(r *http.Request) *connection {
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.home {
-		a.user = c.login
+		return c
+	}
+	return nil
+}
+
+// admit finds the caller and checks the right. home is the connection through the
+// socket of the home.
+func (s *site) admit(a *answer, r *http.Request, m *web.Match, home *connection) (*access.Caller, error) {
+	if home != nil {
+		a.user = home.login
 		return theOwner, nil
 	}
 	a.client = s.proxies.Client(r)
@@ -120,6 +154,9 @@ func (s *site) admit(a *answer, r *http.Request, m *web.Match) (*access.Caller, 
 		asked.Method = http.MethodPost
 	}
 	if err := s.browser.Check(asked); err != nil {
+		return nil, err
+	}
+	if err := s.names.check(r, m); err != nil {
 		return nil, err
 	}
 	return s.gate.Admit(a.Header(), r, m.Need(), m.Queue(), a.client)

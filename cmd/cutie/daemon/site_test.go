@@ -259,6 +259,37 @@ func TestWaitersOfOneClientAreLimited(t *testing.T) {
 	}
 }
 
+// UWS 1.1, 2.2.1.1: a service may answer before the wait is over.
+func TestWaitForAJobAnswersEarlyWhereTooManyWait(t *testing.T) {
+	began := time.Now()
+	begun := make(chan bool)
+	srv := startSite(t, &site{crowd: &access.Crowd{Max: 1}}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" {
+			begun <- true
+		}
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first, err := http.NewRequestWithContext(ctx, "GET", srv.URL+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go http.DefaultClient.Do(first)
+	<-begun
+	for _, path := range []string{"/uws/q/async/j?WAIT=600", "/uws/q/async/j/?wait=-1"} {
+		if got, _ := get(t, srv.URL+path); got != http.StatusOK {
+			t.Errorf("%s: got %d, want 200", path, got)
+		}
+	}
+	if took := time.Since(began); took < 2*earlyWait || took > time.Minute {
+		t.Errorf("two answers took %v, want a second each", took)
+	}
+	if got, _ := get(t, srv.URL+"/uws/q/sync/j"); got != http.StatusServiceUnavailable {
+		t.Errorf("sync: got %d, want 503", got)
+	}
+}
+
 func TestRecurringFailureIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	c := changeLog{log: zerolog.New(&log), task: "maintain"}

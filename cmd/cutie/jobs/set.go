@@ -53,6 +53,7 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 	fs.String("acknowledge", "", "what a lease that ends without a report means: `none|required|timeout`")
 	lease := fs.Duration("lease", 0, "default `time` of a lease, such as 10m; 0 for unset")
 	fs.Int64("max-attempts", 0, "`number` of times to hand a job out; 0 for no limit")
+	fs.String("limits", "", "`list` of limits of each user, such as pending=100,active=1000; see cutie help limits")
 	fs.String("callback", "", "`URI` to post changes of jobs to; empty for none")
 	fs.String("digests", "", "`types` of digests to compute of every payload beside SHA-256, such as \"SHA-256 MD5\"; empty for none")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
@@ -132,6 +133,7 @@ var properties = []struct{ option, name, unset string }{
 	{"acknowledge", "acknowledge", ""},
 	{"lease", "leaseDuration", "0"},
 	{"max-attempts", "maxAttempts", "0"},
+	{"limits", "limits", ""},
 	{"callback", "callback", ""},
 	{"digests", "digests", ""},
 }

@@ -16,6 +16,7 @@ import (
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
+	"cutie/queuefs"
 	"cutie/queuefs/outbound"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -26,6 +27,7 @@ type serveOptions struct {
 	daemon.Options
 	users               *string
 	listen, anonymous   string
+	limits              string // of clients without a name
 	tlsCert, tlsKey     string
 	proxies, fetch      []string
 	dialect, cors       string
@@ -38,6 +40,7 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Listen.BaseURI, "base-uri", "", "`URI` at which clients reach this daemon")
 	o.users = accounts.BindUsers(fs)
 	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of clients without a name: read, submit, all, none, or a list (default none with --users, else all on loopback)")
+	fs.StringVar(&o.limits, "anonymous-limits", "", "`list` of limits of all clients without a name together in each queue, such as pending=100,active=1000; see cutie help limits")
 	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate chain, for TLS")
 	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
 	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
@@ -106,6 +109,9 @@ func (o *serveOptions) checkAccess() (err error) {
 		if o.Access.Anonymous, err = access.ParseRights(o.anonymous); err != nil {
 			return fault.Usagef("--anonymous: %v", err)
 		}
+	}
+	if o.Access.Limits, err = queuefs.ParseLimits(o.limits); err != nil {
+		return fault.Usagef("--anonymous-limits: %v", err)
 	}
 	for _, text := range o.proxies {
 		p, err := access.ParseProxy(text)

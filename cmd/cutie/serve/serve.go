@@ -33,21 +33,25 @@ nothing acknowledged.
 
 While it runs, the other commands find it through its socket in the home.
 
-References in answers and published documents begin with the base URI: that of the
-option, or of cutie-info.txt, or the address listened on.
+References in published documents begin with the base URI: that of the option, or of
+cutie-info.txt, or the address listened on. If nobody has set it, answers lead to the
+name that the request was sent to. If it is set, answers lead to it, and a request to
+another name that would change something is sent there by 308, or refused with 421 if
+a proxy is there, before anything is made.
 
 Users who can open the socket in the home may do everything. Over the network,
 --users names the file of cutie user and cutie token; the daemon reads it again
 when it changes. --anonymous gives rights to clients without a name: a list such
-as read,submit:ingest (see cutie help user), all or none. Without both options
+as read,submit:ingest (see cutie help user), all or none, within the limits of
+--anonymous-limits (see cutie help limits). Without both options
 everybody on this machine may do everything; the daemon then listens on loopback
 only, and answers to the host of the base URI only. Passwords and tokens need TLS
 on the network: --tls-cert and --tls-key, PEM files that are read again when they
 change, or a proxy. Requests by pages of other sites that would change something
 are refused.
 
-The daemon believes X-Forwarded-For of the proxies in --trusted-proxy. A proxy
-should pass on Host.
+The daemon believes X-Forwarded-For of the proxies in --trusted-proxy. Another proxy
+has to pass on Host.
 
 Users with the right to read a queue may subscribe to its changes by WebSub, at
 the hub /hub of the daemon; the Capability Lists name the topics. Callbacks to

@@ -1,0 +1,257 @@
+// Package quota keeps users within their limits in a queue: jobs made and not
+// started, jobs waiting or in work, and the bytes of their payloads. Requests
+// without a name are one user together.
+//
+// The owner of a job is in its job file alone, so a [Keeper] reads the job files
+// of waiting jobs once, and those of a page of the index again after a change.
+// It looks at the last 65,536 job numbers of a queue; older jobs do not count.
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"cutie/queuefs"
+	"cutie/queuefs/web"
+)
+
+type limitsKey struct{}
+
+// WithLimits adds the limits of a user to the context of a request. They hold
+// over those of the queue.
+func WithLimits(ctx context.Context, l queuefs.Limits) context.Context {
+	return context.WithValue(ctx, limitsKey{}, l)
+}
+
+// LimitsOf returns the limits of the user in a queue, as far as they are set.
+func LimitsOf(ctx context.Context, info *queuefs.QueueInfo) queuefs.Limits {
+	if own, ok := ctx.Value(limitsKey{}).(queuefs.Limits); ok {
+		return own.Over(info.Limits)
+	}
+	return info.Limits
+}
+
+// A Use is what a user has in a queue, or asks for.
+type Use struct {
+	Pending, Active int64 // jobs
+	Upload          int64 // bytes
+}
+
+func (u *Use) add(v Use, times int64) {
+	u.Pending += times * v.Pending
+	u.Active += times * v.Active
+	u.Upload += times * v.Upload
+}
+
+// A Keeper counts the jobs of users. It is safe for concurrent use.
+type Keeper struct {
+	svc *queuefs.Service
+
+	mu     sync.Mutex
+	queues map[string]*tally // by identifier
+}
+
+// New returns a Keeper of a service.
+func New(svc *queuefs.Service) *Keeper { return &Keeper{svc: svc, queues: map[string]*tally{}} }
+
+// Admit refuses a request of a user for more jobs than the limits allow: a
+// [*web.Error] of status 429 with the reason. done ends the claim on what was
+// asked for, once the jobs are in the queue or were refused.
+func (k *Keeper) Admit(q *queuefs.Queue, owner string, l queuefs.Limits, ask Use) (done func(), err error) {
+	if l.Pending <= 0 && l.Active <= 0 && l.Upload <= 0 {
+		return func() {}, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.tally(q)
+	has := t.asked[owner]
+	if t.needed(l, ask, has) {
+		counted, err := t.use(owner)
+		if err != nil {
+			return nil, err
+		}
+		has.add(counted, 1)
+	}
+	name := owner
+	if name == "" {
+		name = "everybody without a name"
+	}
+	for _, one := range []struct {
+		ask, has, most int64
+		what, way      string
+	}{
+		{ask.Pending, has.Pending, l.Pending, "jobs that are made and not started", "start or destroy some"},
+		{ask.Active, has.Active, l.Active, "jobs that wait or are in work", "wait for some to end, or delete some"},
+		{ask.Upload, has.Upload, l.Upload, "octets in jobs that have not ended", "wait for some to end, or delete some"},
+	} {
+		if one.most > 0 && one.ask > 0 && one.has+one.ask > one.most {
+			return nil, web.Errorf(http.StatusTooManyRequests, "%s: %s has %d %s, and may have %d; %s", q.ID(), name, one.has, one.what, one.most, one.way)
+		}
+	}
+	claim := t.asked[owner]
+	claim.add(ask, 1)
+	t.asked[owner] = claim
+	return sync.OnceFunc(func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		claim := t.asked[owner]
+		if claim.add(ask, -1); claim == (Use{}) {
+			delete(t.asked, owner)
+		} else {
+			t.asked[owner] = claim
+		}
+	}), nil
+}
+
+// Use returns what a user has in a queue.
+func (k *Keeper) Use(q *queuefs.Queue, owner string) (Use, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.tally(q).use(owner)
+}
+
+// tally returns the tally of a queue, and forgets removed queues.
+func (k *Keeper) tally(q *queuefs.Queue) *tally {
+	if t := k.queues[q.ID()]; t != nil && t.q == q {
+		return t
+	}
+	for id, t := range k.queues {
+		if now, err := k.svc.Queue(id); err != nil || now != t.q {
+			delete(k.queues, id)
+		}
+	}
+	t := &tally{q: q, asked: map[string]Use{}, pages: map[int]*page{}, names: map[string]string{}}
+	k.queues[q.ID()] = t
+	return t
+}
+
+// A tally is the count of the jobs of a queue, by owner.
+type tally struct {
+	q     *queuefs.Queue
+	asked map[string]Use // on its way into the queue
+	pages map[int]*page
+	names map[string]string // one copy of each owner
+}
+
+// A page is the count of one page of the index.
+type page struct {
+	version queuefs.Seq
+	jobs    map[queuefs.JobID]whose // that wait or are in work
+	uses    map[string]Use
+}
+
+// A whose is the part of a job file that never changes, or seldom.
+type whose struct {
+	owner      string
+	notStarted bool
+}
+
+// manyPages is how many pages are looked at.
+const manyPages = 64
+
+// needed reports whether jobs have to be counted: not if all jobs of the queue
+// together are within the limits.
+func (t *tally) needed(l queuefs.Limits, ask, has Use) bool {
+	s := t.q.State()
+	within := func(all, has, ask, most int64) bool { return most <= 0 || ask == 0 || all+has+ask <= most }
+	return !within(s.Held, has.Pending, ask.Pending, l.Pending) ||
+		!within(s.Pending+s.Leased, has.Active, ask.Active, l.Active) || l.Upload > 0 && ask.Upload > 0
+}
+
+// use counts the jobs of an owner.
+func (t *tally) use(owner string) (u Use, err error) {
+	n := t.q.Pages()
+	first := max(0, n-manyPages)
+	for i := range t.pages {
+		if i < first {
+			delete(t.pages, i)
+		}
+	}
+	// Versions are read first: what changes while the jobs are counted is counted
+	// again the next time.
+	changed := map[int]queuefs.Seq{}
+	for i := first; i < n; i++ {
+		version, _, _, _ := t.q.PageVersion(i)
+		if p := t.pages[i]; p == nil || p.version != version {
+			changed[i] = version
+		}
+	}
+	if len(changed) > 0 {
+		held, leased := t.standing(first)
+		for i, version := range changed {
+			p, err := t.count(i, version, held, leased)
+			if err != nil {
+				return u, err
+			}
+			t.pages[i] = p
+		}
+	}
+	for _, p := range t.pages {
+		u.add(p.uses[owner], 1)
+	}
+	return u, nil
+}
+
+// standing returns the jobs on hold, from a page on, and those in work.
+func (t *tally) standing(first int) (held, leased map[queuefs.JobID]bool) {
+	held, leased = map[queuefs.JobID]bool{}, map[queuefs.JobID]bool{}
+	if t.q.State().Held > 0 {
+		after := queuefs.JobID(max(1, first*queuefs.PageJobs)) - 1
+		for _, id := range t.q.IDs(queuefs.ListOptions{Held: true, After: after, Limit: manyPages * queuefs.PageJobs}) {
+			held[id] = true
+		}
+	}
+	for _, id := range t.q.Leased() {
+		leased[id] = true
+	}
+	return held, leased
+}
+
+// count counts a page, with the help of its last count.
+func (t *tally) count(n int, version queuefs.Seq, held, leased map[queuefs.JobID]bool) (*page, error) {
+	last := t.pages[n]
+	entries, _, _ := t.q.Page(n, nil)
+	p := &page{version: version, jobs: map[queuefs.JobID]whose{}, uses: map[string]Use{}}
+	for i := range entries {
+		e := &entries[i]
+		if e.Status != queuefs.Pending && !leased[e.Job] {
+			continue
+		}
+		of, known := whose{}, false
+		if last != nil {
+			of, known = last.jobs[e.Job]
+		}
+		// A job on hold may be held by its submitter or by an operator.
+		if !known || held[e.Job] && !of.notStarted {
+			j, err := t.q.Job(e.Job)
+			if errors.Is(err, queuefs.ErrNoJob) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("limits of users: %w", err)
+			}
+			of = whose{t.name(j.Owner), j.HeldFor == queuefs.NotStarted}
+		}
+		p.jobs[e.Job] = of
+		u := p.uses[of.owner]
+		if held[e.Job] && of.notStarted {
+			u.Pending++
+		} else {
+			u.Active++
+		}
+		u.Upload += e.Payload.Length
+		p.uses[of.owner] = u
+	}
+	return p, nil
+}
+
+func (t *tally) name(owner string) string {
+	if name, ok := t.names[owner]; ok {
+		return name
+	}
+	t.names[owner] = owner
+	return owner
+}
