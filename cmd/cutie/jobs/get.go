@@ -39,16 +39,22 @@ With --lease, and always from a queue that wants reports, the job is handed out
 for some time. Then it goes back, unless its outcome was reported. cutie report,
 extend and attach need the token of the lease. It goes to the file of
 --lease-out, or to FILE.lease beside the output file; without any file it is
-printed on standard error after the identifier of the job.`,
+printed on standard error after the identifier of the job.
+
+With --key the same command may be given again after an answer was lost: it gets the
+same job, with the same token, while its lease lasts, and without a lease for five
+minutes. Take a key nobody can guess: it is as good as the token.`,
 		Example: `cutie get jobs -o job
 cutie get jobs --wait=30 -v
-cutie get jobs --lease=10m -o job`,
+cutie get jobs --lease=10m -o job
+cutie get jobs --key "$(uuidgen)" -o job`,
 	}
 	var sidecar, token string
 	flags := cmd.Flags()
 	flags.StringVar(&sidecar, "sidecar-out", "", "write the sidecar to `file`")
 	lease := flags.String("lease", "", "hand the job out for this `time`, such as 10m, up to 24h")
 	flags.StringVar(&token, "lease-out", "", "write the token of the lease to `file`")
+	key := flags.String("key", "", "get the same job, however often this `name` is sent")
 	wait := flags.String("wait", "", "wait for a job, this many `seconds` or without an end")
 	flags.Lookup("wait").NoOptDefVal = "forever"
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
@@ -60,6 +66,11 @@ cutie get jobs --lease=10m -o job`,
 		if err != nil {
 			return err
 		}
+		if *key != "" {
+			if err := queuefs.CheckKey(*key); err != nil {
+				return fault.Usagef("--key: %v", err)
+			}
+		}
 		whole, err := asMessage(c, sidecar)
 		if err != nil {
 			return err
@@ -67,7 +78,9 @@ cutie get jobs --lease=10m -o job`,
 		return deliver(ctx, c, sidecar, token, limit, true, func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error) {
 			switch {
 			case whole:
-				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
+				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length, Key: *key}, left)
+			case *key != "":
+				return t.NextFor(ctx, queue, queuefs.Take{Lease: length, Key: *key}, left)
 			case length > 0:
 				return work.TakeOne(ctx, t.Client, queue, length, left)
 			}
