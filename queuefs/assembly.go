@@ -54,6 +54,10 @@ func (s *Assembly) Put(i int, part *Submission) error {
 	return nil
 }
 
+// Key is [Submission.Key], and Again is [Submission.Again].
+func (s *Assembly) Key(key string) { s.sub.Key(key) }
+func (s *Assembly) Again() bool    { return s.sub.Again() }
+
 // Commit puts the jobs at the end of the queue in the order of their numbers;
 // see [Submission.Commit]. All must have been put.
 func (s *Assembly) Commit(ctx context.Context) ([]Job, error) {

@@ -7,6 +7,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
 )
 
@@ -27,6 +28,8 @@ var (
 	ErrBadName      = job.ErrBadName
 	ErrDigest       = digest.ErrMismatch
 	ErrSidecar      = job.ErrSidecar
+	ErrKeyUsed      = errors.New("key was used before")
+	ErrKeyBusy      = keys.ErrBusy
 	ErrTooBig       = job.ErrTooBig
 	ErrGone         = ledger.ErrGone
 	ErrNoSpace      = ledger.ErrNoSpace

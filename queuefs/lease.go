@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs/index"
+	"cutie/queuefs/keys"
 )
 
 func checkLease(d time.Duration) error {
@@ -111,7 +112,8 @@ func (q *Queue) expire(now int64) (int, error) {
 	return len(jobs), err
 }
 
-// findLeases loads the leases marked in the index from their job files.
+// findLeases loads the leases marked in the index, and the keys of consumers, from their
+// job files.
 func (q *Queue) findLeases() error {
 	var ids []JobID
 	q.look(func(x *index.Index) { ids = x.Leased() })
@@ -123,6 +125,15 @@ func (q *Queue) findLeases() error {
 		// A lease with a lost or edited job file is over at once.
 		ends := max(j.Lease.Ends.UnixMicro(), 1)
 		q.ledger.Note(func(x *index.Index) { x.Leases.Set(id, ends) })
+		q.takes.Follow(&Job{}, &j)
+	}
+	q.look(func(x *index.Index) { ids = x.Keyed(q.svc.now() - keys.Remembered.Microseconds()) })
+	for _, id := range ids {
+		j, err := q.Job(id)
+		if err != nil {
+			return err
+		}
+		q.takes.Follow(&Job{}, &j)
 	}
 	return nil
 }

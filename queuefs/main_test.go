@@ -16,6 +16,7 @@ var children = map[string]func(dir string){
 	"hold":    holdHome,
 	"poor":    openPoor,
 	"cull":    cullClients,
+	"keyed":   keyedClients,
 }
 
 func TestMain(m *testing.M) {

@@ -8,6 +8,7 @@ import (
 	"cutie/queuefs/filing"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
+	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/packs"
 	"cutie/queuefs/tree"
@@ -25,6 +26,8 @@ type Queue struct {
 	tombstones *filing.Tombstones
 	file       *home.File[QueueInfo] // queue-info.txt; by Service.properties
 	retention  retention
+	claims     keys.Claims // of requests with keys
+	takes      keys.Takes
 }
 
 // newQueue opens the directories of a queue. Its settings must follow.

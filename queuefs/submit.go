@@ -21,7 +21,9 @@ type Submission struct {
 	said    int // bytes of descriptions
 	group   bool
 	done    bool
-	former  JobID // see Replace; 0: none
+	former  JobID  // see Replace; 0: none
+	key     string // see Key
+	again   bool   // see Again
 
 	digests digest.Set // wanted by the queue
 	taken   bool       // see Accepted
@@ -82,7 +84,8 @@ func (s *Submission) Size() (jobs int, bytes int64) {
 // Commit puts all jobs of the submission at the end of the queue, in the order
 // they were added, or none of them (Cutie 0.3, 5.5). They are on stable storage
 // when it returns. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrRefusing,
-// ErrNoQueue, ErrFailed, ErrClosed, that of ctx, and those of Replace.
+// ErrNoQueue, ErrFailed, ErrClosed, that of ctx, and those of Replace
+// and of keys; see [Submission.Key].
 func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
 	if s.done {
 		return nil, errOver
@@ -95,12 +98,13 @@ func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
 	return jobs, err
 }
 
-func (s *Submission) commit(ctx context.Context) ([]Job, error) {
+// store is Commit of some of the uploads.
+func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error) {
 	q := s.q
-	jobs := make([]Job, len(s.uploads))
-	recs := make([]*record.Record, len(s.uploads))
+	jobs := make([]Job, len(uploads))
+	recs := make([]*record.Record, len(uploads))
 	total := 0
-	for i, d := range s.uploads {
+	for i, d := range uploads {
 		if err := d.err(); err != nil {
 			return nil, err
 		}
@@ -125,7 +129,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 	if total > q.svc.shared.MaxAppend {
 		return nil, fmt.Errorf("%w: submission of %d jobs", ErrTooBig, len(jobs))
 	}
-	if err := s.syncTemps(); err != nil {
+	if err := s.syncTemps(uploads); err != nil {
 		return nil, err
 	}
 	if q.info().Closed && !s.taken {
@@ -148,7 +152,7 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 		}
 		for i := range jobs {
 			j, r := &jobs[i], recs[i]
-			if j.Batch = s.uploads[i].meta.Batch; j.Batch == "" {
+			if j.Batch = uploads[i].meta.Batch; j.Batch == "" {
 				j.Batch = batch
 			}
 			number, ok := b.Index().MintJob()
@@ -157,14 +161,14 @@ func (s *Submission) commit(ctx context.Context) ([]Job, error) {
 			}
 			var seq Seq
 			seq, r.Time = b.Next()
-			s.uploads[i].meta.Start(j, number, seq, micro(r.Time))
+			uploads[i].meta.Start(j, number, seq, micro(r.Time))
 			r.Seq, r.Job, r.Payload.Submitted = seq, number, r.Time
 			if i == 0 && s.former != 0 {
 				j.Extra = job.With(j.Extra, job.RequeuedFrom, s.former.String())
 			}
 			r.Mark(j)
 			r.SetText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
-			r.Payload.Data = s.uploads[i].up.Data()
+			r.Payload.Data = uploads[i].up.Data()
 			b.Add(r)
 		}
 		if s.former == 0 {
@@ -208,9 +212,9 @@ func (q *Queue) claimNotStarted(ctx context.Context, id JobID) (Job, error) {
 
 // syncTemps puts large payloads on stable storage before the journal speaks
 // of them.
-func (s *Submission) syncTemps() error {
+func (s *Submission) syncTemps(uploads []*Upload) error {
 	files := 0
-	for _, d := range s.uploads {
+	for _, d := range uploads {
 		if d.up.Temp() != "" {
 			files++
 		}
@@ -219,7 +223,7 @@ func (s *Submission) syncTemps() error {
 		return nil
 	}
 	tmp := s.q.svc.dirs.temp
-	for _, d := range s.uploads {
+	for _, d := range uploads {
 		if d.up.Temp() == "" {
 			continue
 		}
@@ -252,7 +256,7 @@ func (s *Submission) discard(remove bool) {
 		// opening the home settles it.
 		temp := d.up.Temp()
 		d.up.Close()
-		if temp != "" && remove && s.q.svc.Err() == nil {
+		if temp != "" && (remove || d.known) && s.q.svc.Err() == nil {
 			s.q.svc.dirs.temp.Remove(temp)
 		}
 	}

@@ -20,6 +20,8 @@ type Take struct {
 	By    string        // user agent of the consumer
 	Max   int           // jobs at most; 0 means 1, and no more than MaxTake are given
 	Lease time.Duration // at most MaxLease; 0 means the one of the queue if it wants reports, else none
+	Key   string        // of the request: while Again is true the same jobs are given for it; "" for none
+	User  string        // of the request: a key is of one user
 	Keep  bool          // they are not culled before [Queue.Given] is called
 }
 
@@ -27,6 +29,7 @@ type Take struct {
 type Taken struct {
 	Job
 	Token string // proof of the lease; "" without one
+	Again bool   // it was given for the key before
 
 	payload []byte
 	kept    bool // for Given
@@ -49,6 +52,10 @@ func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
 	}
+	return q.takeOnce(ctx, &t, q.take)
+}
+
+func (q *Queue) take(ctx context.Context, t *Take) ([]Taken, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -70,6 +77,10 @@ func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
 	}
+	return q.takeOnce(ctx, &t, q.takeWait)
+}
+
+func (q *Queue) takeWait(ctx context.Context, t *Take) ([]Taken, error) {
 	for {
 		ids, err := q.ledger.Await(ctx, t.Max)
 		if err != nil {
@@ -94,12 +105,17 @@ func (q *Queue) checkTake(t *Take) error {
 	if err := checkLease(t.Lease); err != nil {
 		return err
 	}
+	if t.Key != "" {
+		if err := job.CheckKey(t.Key); err != nil {
+			return err
+		}
+	}
 	return q.svc.usable()
 }
 
 // handOut makes claimed jobs Consumed. It returns none if all of them had to
 // be put on hold.
-func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, error) {
+func (q *Queue) handOut(ctx context.Context, ids []JobID, t *Take) ([]Taken, error) {
 	q.readAhead(ids[len(ids)-1])
 	ids, err := q.sound(ctx, ids)
 	if err != nil || len(ids) == 0 {
@@ -112,13 +128,19 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 	}
 	q.ledger.Give(t.unread(ids, payloads))
 	lease := q.info().LeaseFor(t.Lease)
-	tokens := leaseTokens(ids, lease)
+	tokens := t.leaseTokens(ids, lease)
 	jobs, err = q.enact(jobs, func(j *Job, at time.Time) (Kind, error) {
 		j.Enter(Consumed)
 		j.Consumed, j.Consumer, j.Message = at, t.By, ""
 		j.Attempts++
+		j.ConsumerKey = t.consumerKey()
 		if lease > 0 {
-			token := tokens[j.ID]
+			token, ok := tokens[j.ID]
+			if !ok {
+				text := t.token(q.ID(), j)
+				token = leaseToken{text, job.LeaseKey(text)}
+				tokens[j.ID] = token
+			}
 			j.Lease = Lease{Ends: q.leaseEnd(lease), Key: token.key}
 		}
 		return Consume, nil
@@ -138,13 +160,17 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 // A leaseToken is the proof of a lease, and its digest for the job file.
 type leaseToken struct{ text, key string }
 
-// leaseTokens makes the tokens of jobs, before any lock is taken; nil without a lease.
-func leaseTokens(ids []JobID, lease time.Duration) map[JobID]leaseToken {
+// leaseTokens draws the tokens of jobs, before any lock is taken. With a key they depend
+// on the attempt, and are not made yet; without a lease the result is nil.
+func (t *Take) leaseTokens(ids []JobID, lease time.Duration) map[JobID]leaseToken {
 	if lease <= 0 {
 		return nil
 	}
 	tokens := make(map[JobID]leaseToken, len(ids))
 	for _, id := range ids {
+		if t.Key != "" {
+			break
+		}
 		text := job.NewToken()
 		tokens[id] = leaseToken{text, job.LeaseKey(text)}
 	}

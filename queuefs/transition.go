@@ -100,5 +100,8 @@ func (q *Queue) enact(from []Job, do edit) ([]Job, error) {
 		return nil, err
 	}
 	q.ledger.Release(still...)
+	for i := range jobs {
+		q.takes.Follow(&from[i], &jobs[i])
+	}
 	return jobs, nil
 }

@@ -15,6 +15,8 @@ type Upload struct {
 	sub  *Submission
 	meta Meta
 	up   *upload.Upload
+
+	known bool // the job is in the queue already, by its key
 }
 
 // SetMeta replaces the metadata of the job, also after its payload was written.

@@ -98,6 +98,12 @@ func ParseBatch(name string) (first JobID, n int, err error) { return job.ParseB
 // ParseAcknowledge accepts "none", "required" and "timeout".
 func ParseAcknowledge(s string) (Acknowledge, error) { return job.ParseAcknowledge(s) }
 
+// CheckKey refuses malformed keys of submissions and takes.
+func CheckKey(key string) error { return job.CheckKey(key) }
+
+// PartKey returns the key of job n, from 1 on, of several ones submitted with a key.
+func PartKey(key string, n int) string { return job.PartKey(key, n) }
+
 // CheckResultName refuses malformed names of results.
 func CheckResultName(name string) error { return job.CheckResultName(name) }
 

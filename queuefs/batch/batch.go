@@ -114,6 +114,7 @@ type Batch struct {
 	manifest  int64        // octets of the manifest sent
 	by        queuefs.Meta // of all jobs
 	log       func(error)
+	key       string // of the submission; "" for none
 
 	// Admit is asked before the jobs are submitted, unless it is nil; done is called
 	// after that.
@@ -134,13 +135,14 @@ type Batch struct {
 
 // Open reads and checks a manifest. caller tells submitters apart; "" has no
 // limit of its own. log is called with errors hidden from the submitter, if it is
-// not nil. End the batch with Run or Start.
-func (r *Runner) Open(q *queuefs.Queue, manifest *queuefs.Upload, caller string, log func(error)) (*Batch, error) {
+// not nil. key is for [queuefs.Submission.Key]. End the batch with Run or Start.
+func (r *Runner) Open(q *queuefs.Queue, manifest *queuefs.Upload, key, caller string, log func(error)) (*Batch, error) {
 	if err := r.enter(caller); err != nil {
 		return nil, err
 	}
 	b := &Batch{r: r, q: q, queue: q.ID(), caller: caller, by: manifest.Meta(), manifest: manifest.Size(), log: log}
-	b.by.Filename, b.by.MediaType, b.by.Expect = "", "", nil
+	b.key = cmp.Or(key, b.by.Key)
+	b.by.Filename, b.by.MediaType, b.by.Expect, b.by.Key = "", "", nil, ""
 	if err := b.open(manifest); err != nil {
 		r.leave(b)
 		return nil, err
@@ -197,18 +199,19 @@ func (b *Batch) open(manifest *queuefs.Upload) error {
 	return err
 }
 
-// Run submits the batch and returns its jobs. If ctx ends first, or the time
+// Run submits the batch and returns its jobs; again reports whether all of them were in
+// the queue before, by the key. If ctx ends first, or the time
 // [Limits].Wait is over, nothing is submitted.
-func (b *Batch) Run(ctx context.Context) ([]queuefs.Job, error) {
+func (b *Batch) Run(ctx context.Context) (jobs []queuefs.Job, again bool, err error) {
 	defer b.r.leave(b)
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(b.r.closing, cancel)()
-	jobs, err := b.fetch(inner, b.r.o.Wait)
+	jobs, again, err = b.fetch(inner, b.r.o.Wait)
 	if err != nil && ctx.Err() == nil && b.r.closing.Err() != nil {
 		err = queuefs.ErrClosed
 	}
-	return jobs, err
+	return jobs, again, err
 }
 
 // Start submits the batch in the background; [Runner.State] shows its progress.
@@ -228,7 +231,7 @@ func (b *Batch) Start() state.Batch {
 	r.mu.Unlock()
 	go func() {
 		defer r.leave(b)
-		jobs, err := b.fetch(r.closing, r.o.Time)
+		jobs, _, err := b.fetch(r.closing, r.o.Time)
 		b.finish(jobs, err)
 	}()
 	return b.state()

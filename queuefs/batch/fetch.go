@@ -40,8 +40,8 @@ func (e lineError) Error() string { return string(e) }
 var errBatchTime = errors.New("time for the batch is over")
 
 // fetch fetches all files and puts them into the queue, in the order of their
-// lines, or none of them. most is the longest time.
-func (b *Batch) fetch(ctx context.Context, most time.Duration) ([]queuefs.Job, error) {
+// lines, or none of them. again is as for [Batch.Run]. most is the longest time.
+func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []queuefs.Job, again bool, err error) {
 	f := &fetch{Batch: b}
 	timed, cancel := context.WithTimeoutCause(ctx, most, errBatchTime)
 	defer cancel()
@@ -52,10 +52,11 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) ([]queuefs.Job, e
 			err = ctx.Err()
 		}
 		f.tell()
-		return nil, err
+		return nil, false, err
 	}
 	f.stage = f.q.Assemble(len(f.sources))
 	defer f.stage.Discard()
+	f.stage.Key(f.key)
 	f.turns.init(f.sources, f.r.o.PerHost)
 	defer context.AfterFunc(timed, f.turns.end)()
 	var wg sync.WaitGroup
@@ -72,26 +73,27 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) ([]queuefs.Job, e
 	f.tell()
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, false, ctx.Err()
 	case f.err != nil:
-		return nil, f.err
+		return nil, false, f.err
 	}
 	slices.SortStableFunc(f.wrong, func(a, b complaint) int { return cmp.Compare(a.order, b.order) })
-	err := f.wrong.err()
+	err = f.wrong.err()
 	if context.Cause(timed) == errBatchTime {
-		return nil, f.late(most, err)
+		return nil, false, f.late(most, err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if f.Admit != nil {
 		done, err := f.Admit(f.lines.Load(), f.octets.Load())
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		defer done()
 	}
-	return f.stage.Commit(ctx)
+	jobs, err = f.stage.Commit(ctx)
+	return jobs, f.stage.Again(), err
 }
 
 // late is the error of a batch out of time; err has the other errors.

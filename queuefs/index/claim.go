@@ -105,6 +105,22 @@ func (x *Index) Leased() (ids []job.ID) {
 	return ids
 }
 
+// Keyed returns the jobs consumed by a request with a key that have not changed before a
+// time in µs. It visits the pages with changes since then.
+func (x *Index) Keyed(since int64) (ids []job.ID) {
+	for n, p := range x.pages {
+		if p == nil || p.at < since || p.count[job.Consumed] == 0 {
+			continue
+		}
+		for i := range PageJobs {
+			if s := p.slot(i); s[0]&slotKeyed != 0 && s.status() == job.Consumed && s.changed() >= since {
+				ids = append(ids, job.ID(n*PageJobs+i))
+			}
+		}
+	}
+	return ids
+}
+
 // WithResults returns the jobs with results.
 func (x *Index) WithResults() (ids []job.ID) {
 	for id, s := range x.all(0, 0) {

@@ -151,7 +151,7 @@ func (x *Index) Vacate() {
 			continue
 		}
 		freeSlots(p.slots)
-		p.slots, p.md5s = noSlots, nil
+		p.slots, p.md5s, p.keys = noSlots, nil, nil
 		p.changed, x.Changed = true, true
 	}
 }

@@ -23,6 +23,7 @@ type Standing struct {
 	Leased   bool // consumed, and its consumer has a lease
 	Results  bool // there are some
 	Retained bool // the job file has a retention
+	Keyed    bool // consumed by a request with a key
 }
 
 // A Change is the whole new state of a job, from one record.
@@ -38,7 +39,8 @@ type Change struct {
 	Size       int64 // octets of the payload
 	Submitted  int64 // µs
 	SHA256     [32]byte
-	MD5        [16]byte // zero: unknown
+	MD5        [16]byte   // zero: unknown
+	Key        job.KeySum // of its submission
 	FileSHA256 [32]byte
 	MediaType  string
 	At         journal.LSN // of the record; 0: the files have the change
@@ -99,6 +101,7 @@ type Index struct {
 	last   Numbers
 	minted Numbers // with those on their way to the journal
 	cull   cull
+	keys   map[job.KeySum]job.ID // jobs by the keys of their submissions; nil without any
 }
 
 // New returns an index without jobs of a queue.
@@ -121,6 +124,7 @@ func (x *Index) Apply(c *Change) (before Job) {
 	x.regain(p, s, c.Job)
 	s.fill(c, x.types.number(c.MediaType))
 	p.setMD5(i, c.MD5)
+	x.setKey(p, c.Job, c.Key)
 	if c.Replayed {
 		if c.Kind == job.Submit {
 			s.clear(markPayload)
@@ -292,7 +296,7 @@ func (x *Index) Free() {
 			freeSlots(p.slots)
 		}
 	}
-	x.pages = nil
+	x.pages, x.keys = nil, nil
 }
 
 // types numbers media types. It tells about 65,000 apart; further ones count as

@@ -14,6 +14,7 @@ import (
 type page struct {
 	slots   []byte
 	md5s    []byte  // of the payloads, 16 octets each; nil if none is known
+	keys    []byte  // sums of the keys of submissions, 8 octets each; nil if there is none
 	version job.Seq // its last change
 	at      int64   // time of that change, µs
 	count   [4]int  // jobs by status; [0] is unused
@@ -25,6 +26,7 @@ type page struct {
 const (
 	pageSize = PageJobs * slotSize
 	md5sSize = PageJobs * 16
+	keysSize = PageJobs * 8
 )
 
 func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize]) }
@@ -131,7 +133,7 @@ func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
 		for i := range PageJobs {
 			dst[start+pageHeader+i*slotSize+1] &= markHeld | markLeased
 		}
-		dst = append(dst, p.md5s...)
+		dst = append(append(dst, p.md5s...), p.keys...)
 	}
 	data := dst[start:]
 	copy(data, pageMagic)
@@ -168,6 +170,9 @@ func (x *Index) LoadPage(data []byte, n int) error {
 	for i := range PageJobs {
 		s := p.slot(i)
 		x.tally(p, s, 1)
+		if p.keys != nil {
+			x.addKey(p.key(i), job.ID(n*PageJobs+i))
+		}
 		if s.available() {
 			x.count(p, 1)
 		}
@@ -200,7 +205,7 @@ func parsePage(data []byte, queue string, n int) (*page, error) {
 	old := magic == oldPageMagic && (size == 0 || size == PageJobs*oldSlotSize)
 	if old {
 		sum = crc32.Checksum(data[16:], castagnoli)
-	} else if magic != pageMagic || size != 0 && size != pageSize && size != pageSize+md5sSize {
+	} else if magic != pageMagic || size != 0 && size != pageSize && size != pageSize+md5sSize && size != pageSize+keysSize && size != pageSize+md5sSize+keysSize {
 		return nil, ErrPage
 	}
 	if binary.LittleEndian.Uint32(data[8:]) != sum {
@@ -216,8 +221,13 @@ func parsePage(data []byte, queue string, n int) (*page, error) {
 	default:
 		p.slots = newSlots()
 		copy(p.slots, data)
-		if size > pageSize {
-			p.md5s = bytes.Clone(data[pageSize:])
+		data = data[pageSize:]
+		if len(data) >= md5sSize {
+			p.md5s = bytes.Clone(data[:md5sSize])
+			data = data[md5sSize:]
+		}
+		if len(data) > 0 {
+			p.keys = bytes.Clone(data)
 		}
 	}
 	for i := range PageJobs {

@@ -12,14 +12,16 @@ type slot []byte
 
 const slotSize = 96
 
-// Byte 0 has the status in its low bits, the outcome in its high ones, and two
-// marks between.
+// Byte 0 has the status in its low bits, then two marks, the outcome, and one more
+// mark.
 const (
 	statusMask   = 3
 	slotResults  = 4
 	slotRetained = 8
 	outcomeShift = 4
-	slotStands   = statusMask | slotResults | slotRetained | 3<<outcomeShift // all bits in use
+	outcomeMask  = 3 << outcomeShift
+	slotKeyed    = 64
+	slotStands   = statusMask | slotResults | slotRetained | outcomeMask | slotKeyed // all bits in use
 )
 
 // Byte 1 has these marks; leases and holds are on disk too. The place of the job
@@ -35,7 +37,7 @@ const (
 )
 
 func (s slot) status() job.Status   { return job.Status(s[0] & statusMask) }
-func (s slot) outcome() job.Outcome { return job.Outcome(s[0] >> outcomeShift) }
+func (s slot) outcome() job.Outcome { return job.Outcome(s[0] & outcomeMask >> outcomeShift) }
 func (s slot) has(m byte) bool      { return s[1]&m != 0 }
 func (s slot) set(m byte)           { s[1] |= m }
 func (s slot) clear(m byte)         { s[1] &^= m }
@@ -76,6 +78,9 @@ func (s slot) stand(st *Standing) {
 	if st.Retained {
 		s[0] |= slotRetained
 	}
+	if st.Keyed {
+		s[0] |= slotKeyed
+	}
 	if st.Held {
 		s.set(markHeld)
 	}
@@ -89,7 +94,7 @@ func (s slot) job() Job {
 	le := binary.LittleEndian
 	return Job{
 		Standing: Standing{Status: s.status(), Outcome: s.outcome(), Held: s.has(markHeld), Leased: s.has(markLeased),
-			Results: s[0]&slotResults != 0, Retained: s[0]&slotRetained != 0},
+			Results: s[0]&slotResults != 0, Retained: s[0]&slotRetained != 0, Keyed: s[0]&slotKeyed != 0},
 		Claimed: s.has(markClaimed), Behind: s.has(markBehind), Filed: s.filed(), PayloadFiled: s.has(markPayload),
 		FileLength: int(le.Uint32(s[4:])), Size: int64(le.Uint64(s[8:])), Submitted: s.submitted(), Changed: s.changed(),
 		SHA256: [32]byte(s[32:64]), FileSHA256: [32]byte(s[64:96]),

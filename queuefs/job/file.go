@@ -58,6 +58,7 @@ const (
 	elemDigestValue = "digestValue"
 	elemBatch       = "batch"
 	elemOwner       = "owner"
+	elemKey         = "idempotencyKey"
 	elemSidecar     = "sidecar"
 	elemSubmitted   = "submitted"
 	elemRequeued    = "requeued"
@@ -69,6 +70,7 @@ const (
 	elemAttempts    = "numAttempts"
 	elemLeaseEnds   = "leaseExpires"
 	elemLeaseKey    = "leaseKey"
+	elemConsumerKey = "consumerKey"
 	elemDeleted     = "deleted"
 	elemHeld        = "held"
 	elemHeldFor     = "heldFor"
@@ -115,6 +117,9 @@ func (j *Job) AppendText(dst []byte) []byte {
 	if j.Owner != "" {
 		dst = e(dst, elemOwner, j.Owner)
 	}
+	if j.Key != "" {
+		dst = e(dst, elemKey, j.Key)
+	}
 	if j.Sidecar != "" {
 		dst = e(dst, elemSidecar, j.Sidecar)
 	}
@@ -144,6 +149,9 @@ func (j *Job) AppendText(dst []byte) []byte {
 	date(elemLeaseEnds, j.Lease.Ends)
 	if j.Lease.Key != "" {
 		dst = e(dst, elemLeaseKey, j.Lease.Key)
+	}
+	if j.ConsumerKey != "" {
+		dst = e(dst, elemConsumerKey, j.ConsumerKey)
 	}
 	date(elemDeleted, j.Deleted)
 	date(elemHeld, j.Held)
@@ -254,6 +262,8 @@ func Parse(text []byte) (Job, error) {
 			j.Status, err = ParseStatus(v)
 		case elemOwner:
 			bit, j.Owner = 1<<15, v
+		case elemKey:
+			bit, j.Key = 1<<30, v
 		case elemAttempts:
 			bit = 1 << 16
 			j.Attempts, err = strconv.Atoi(v)
@@ -262,6 +272,8 @@ func Parse(text []byte) (Job, error) {
 			j.Lease.Ends, err = ParseTime(v)
 		case elemLeaseKey:
 			bit, j.Lease.Key = 1<<18, v
+		case elemConsumerKey:
+			bit, j.ConsumerKey = 1<<31, v
 		case elemHeld:
 			bit = 1 << 19
 			j.Held, err = ParseTime(v)
@@ -314,7 +326,7 @@ func elementName(name string) string {
 	return name
 }
 
-var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemDestruction, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
+var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemKey, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemDestruction, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemConsumerKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
 
 func ParseTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)

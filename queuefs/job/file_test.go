@@ -15,7 +15,7 @@ func fullJob() job.Job {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 890_123_000, time.UTC)
 	data := []byte("data")
 	return job.Job{ID: 42, Status: job.Consumed, Seq: 99, Filename: "näme.txt", MediaType: "text/plain; charset=utf-8",
-		Submitter: "agent/1 (x; y)", Sidecar: "a: b\n\n# c\n% d ", Size: 4, Batch: "b", Requeues: 2,
+		Submitter: "agent/1 (x; y)", Key: "order:1#2", ConsumerKey: "00ff", Sidecar: "a: b\n\n# c\n% d ", Size: 4, Batch: "b", Requeues: 2,
 		Digests:   []digest.Value{digest.Sum(digest.SHA256, data), digest.Sum(digest.MD5, data), digest.Sum(digest.CRC32, data)},
 		Submitted: at, Requeued: at.Add(time.Hour), Consumed: at.Add(2 * time.Hour), Consumer: "w/2", Deleted: at.Add(3 * time.Hour),
 		Extra: anvl.Record{{Name: "note", Value: "kept"}, {Name: "note", Value: "twice"}}}

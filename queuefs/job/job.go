@@ -23,6 +23,7 @@ type Job struct {
 	Digests   []digest.Value // of the payload: SHA-256, those of the queue, those of the submitter
 	Batch     string
 	Owner     string // authenticated submitter; "" if anonymous
+	Key       string // of its submission, the only one in the queue; "" if it has none
 	Submitted time.Time
 	Requeued  time.Time // last time it went back to pending; zero if never
 	Requeues  int       // how often
@@ -31,13 +32,16 @@ type Job struct {
 	Consumer  string    // user agent of its consumer
 	Attempts  int       // how often it was handed out
 	Lease     Lease     // zero if the consumer has none
-	Deleted   time.Time
-	Held      time.Time // since then it is passed over; zero if it is not
-	HeldFor   string    // why
-	Outcome   Outcome   // report of the consumer; 0 if none
-	Finished  time.Time // when it was reported
-	Message   string    // of the outcome; of a pending job, why it was given back
-	Transient bool      // another attempt may go better; only with Failed
+	// ConsumerKey stands for the key of the request that consumed the job, see
+	// [ConsumerKey]. It is "" without one, and at the end of the work.
+	ConsumerKey string
+	Deleted     time.Time
+	Held        time.Time // since then it is passed over; zero if it is not
+	HeldFor     string    // why
+	Outcome     Outcome   // report of the consumer; 0 if none
+	Finished    time.Time // when it was reported
+	Message     string    // of the outcome; of a pending job, why it was given back
+	Transient   bool      // another attempt may go better; only with Failed
 	// Destruction is until when the job is retained: culling leaves it alone, and
 	// the queue names it as due from then on. Zero if nobody has asked for that.
 	Destruction time.Time

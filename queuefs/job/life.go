@@ -9,7 +9,7 @@ func (j *Job) Enter(st Status) {
 		j.Held, j.HeldFor = time.Time{}, ""
 	}
 	if st != Consumed {
-		j.Lease = Lease{}
+		j.Lease, j.ConsumerKey = Lease{}, ""
 	}
 	if st != Deleted {
 		j.Deleted = time.Time{}
@@ -64,7 +64,7 @@ type Conclusion struct {
 
 // Conclude ends the work on the job.
 func (j *Job) Conclude(t time.Time, r Conclusion) {
-	j.Lease = Lease{}
+	j.Lease, j.ConsumerKey = Lease{}, ""
 	j.Outcome, j.Finished, j.Message, j.Transient = r.Outcome, t, r.Message, r.Transient
 }
 

@@ -20,6 +20,7 @@ type Meta struct {
 	Sidecar   string         // text, at most MaxSidecar octets
 	Expect    []digest.Value // the payload must have these digests
 	Batch     string
+	Key       string      // names the submission, see [Job]; "" for none
 	Extra     anvl.Record // further elements of the job file, at most 16 KiB; no known ones
 
 	Destruction time.Time             // see [Job]
@@ -67,6 +68,11 @@ func (m *Meta) Check() error {
 			return fmt.Errorf("%w: %.40q… is longer than %d octets", ErrTooBig, *s, MaxLabel)
 		}
 	}
+	if m.Key != "" {
+		if err := CheckKey(m.Key); err != nil {
+			return err
+		}
+	}
 	size := 0
 	for _, x := range m.Extra {
 		if x.Name == "" || slices.Contains(elements[:], elementName(x.Name)) {
@@ -84,7 +90,7 @@ func (m *Meta) Check() error {
 // the rest.
 func (m *Meta) Job() Job {
 	return Job{Status: Pending, Filename: m.Filename, MediaType: m.MediaType, Submitter: m.Submitter, Owner: m.Owner,
-		Sidecar: m.Sidecar, Batch: m.Batch, Destruction: m.Destruction}
+		Sidecar: m.Sidecar, Batch: m.Batch, Key: m.Key, Destruction: m.Destruction}
 }
 
 // Start gives a job of the description its number and date, and all that depends on them.

@@ -19,8 +19,10 @@ import (
 //
 //	kind | from | to | flags | seq u64 | time µs i64 | job u64
 //	size i64 | submitted µs i64 | SHA-256 of payload | SHA-256 of job file
-//	length of queue u16, media type u16, job file u32, temporary name u16 | outcome | length of MD5
-//	MD5 of payload, if known | queue | media type | temporary name | job file | payload
+//	length of queue u16, media type u16, job file u32, temporary name u16 | outcome | lengths of MD5 and key
+//	key, if there is one | MD5 of payload, if known | queue | media type | temporary name | job file | payload
+//
+// The octet before the key has the length of both, 0, 8, 16 or 24, and the bit keyed.
 //
 // The flags have the bit slim. Records without it are of an earlier layout,
 // with 16 octets of MD5 behind either SHA-256.
@@ -35,10 +37,12 @@ type Record struct {
 	Queue     string
 	Payload   Payload
 	File      File
-	Temp      string // file of a large payload or, before a slash and its name, of a result; to be renamed
-	LeaseEnds int64  // µs; 0 if there is no lease, or when read
-	Destroy   int64  // destruction of the job, likewise
-	wide      bool   // read in the earlier layout
+	Temp      string     // file of a large payload or, before a slash and its name, of a result; to be renamed
+	LeaseEnds int64      // µs; 0 if there is no lease, or when read
+	Destroy   int64      // destruction of the job, likewise
+	Key       job.KeySum // of the submission of the job
+	Keyed     bool       // the job was consumed by a request with a key
+	wide      bool       // read in the earlier layout
 }
 
 // A Payload has the facts of the payload of a job, or of queue-info.txt.
@@ -70,11 +74,15 @@ const (
 	slim     = 1 << 7    // the layout is not the earlier one
 )
 
+// keyed is beside the lengths of MD5 and key.
+const keyed = 1 << 7
+
 // Lengths of the fixed part in either layout.
 const (
-	minFixed = 4 + 24 + 16 + 64 + 12
-	MaxFixed = minFixed + 32
-	MaxHead  = MaxFixed + job.MaxQueueID + job.MaxLabel + maxTemp // and the names, at most
+	minFixed  = 4 + 24 + 16 + 64 + 12
+	MaxFixed  = minFixed + 32
+	keyLength = 8
+	MaxHead   = MaxFixed + job.MaxQueueID + job.MaxLabel + maxTemp // and the names, at most
 )
 
 // maxTemp bounds the name of a temporary file, or of a result and a slash and such
@@ -86,10 +94,17 @@ func (r *Record) head() int {
 	switch {
 	case r.wide:
 		return MaxFixed
-	case r.Payload.MD5 != [16]byte{}:
-		return minFixed + len(r.Payload.MD5)
+	case r.Payload.MD5 == [16]byte{} && r.Key == 0:
+		return minFixed
 	}
-	return minFixed
+	n := minFixed
+	if r.Key != 0 {
+		n += keyLength
+	}
+	if r.Payload.MD5 != [16]byte{} {
+		n += len(r.Payload.MD5)
+	}
+	return n
 }
 
 // PayloadAt is where in the record its payload begins.
@@ -112,9 +127,16 @@ func (r *Record) Append(dst []byte) []byte {
 	dst = le.AppendUint16(dst, uint16(len(r.Payload.MediaType)))
 	dst = le.AppendUint32(dst, uint32(len(r.File.Text)))
 	dst = le.AppendUint16(dst, uint16(len(r.Temp)))
-	md5 := r.Payload.MD5[:r.head()-minFixed]
-	dst = append(dst, byte(r.Outcome), byte(len(md5)))
-	dst = append(dst, md5...)
+	sums := r.head() - minFixed
+	marks := byte(sums)
+	if r.Keyed {
+		marks |= keyed
+	}
+	dst = append(dst, byte(r.Outcome), marks)
+	if r.Key != 0 {
+		dst = le.AppendUint64(dst, uint64(r.Key))
+	}
+	dst = append(dst, r.Payload.MD5[:sums&^keyLength]...)
 	dst = append(dst, r.Queue...)
 	dst = append(dst, r.Payload.MediaType...)
 	dst = append(dst, r.Temp...)
@@ -139,13 +161,14 @@ func (r *Record) Parse(src []byte) error {
 	}
 	end := src[fixed-12 : fixed] // of the fixed part
 	nq, nm, nx, nt := int(le.Uint16(end)), int(le.Uint16(end[2:])), int(le.Uint32(end[4:])), int(le.Uint16(end[8:]))
-	n := fixed + int(end[11])
+	sums := int(end[11] &^ keyed)
+	n := fixed + sums
 	names := n + nq + nm + nt
 	if len(src) < names {
 		return ErrForm
 	}
 	r.Kind, r.From, r.To, r.Flags = job.Kind(src[0]), job.Status(src[1]), job.Status(src[2]), src[3]&^slim
-	r.Outcome = job.Outcome(end[10])
+	r.Outcome, r.Key, r.Keyed = job.Outcome(end[10]), 0, end[11]&keyed != 0
 	if r.From > job.Deleted || r.To > job.Deleted || r.Outcome > job.Aborted {
 		return fmt.Errorf("%w: status", ErrForm)
 	}
@@ -160,6 +183,10 @@ func (r *Record) Parse(src []byte) error {
 		copy(r.File.SHA256[:], src[92:])
 	} else {
 		r.Payload.MD5 = [16]byte{}
+		if sums&keyLength != 0 {
+			r.Key = job.KeySum(le.Uint64(src[fixed:]))
+			fixed += keyLength
+		}
 		copy(r.Payload.MD5[:], src[fixed:n])
 		copy(r.File.SHA256[:], src[76:])
 	}
@@ -237,6 +264,10 @@ func (r *Record) Mark(j *job.Job) {
 		m = index.StandingOf(j)
 	}
 	r.To, r.Outcome, r.LeaseEnds, r.Destroy = m.Status, m.Outcome, 0, 0
+	r.Keyed = m.Keyed
+	if r.Key = 0; m.Status != 0 {
+		r.Key = job.SumOfKey(j.Key)
+	}
 	r.Flags &^= Held | Leased | Results | Retained
 	if m.Held {
 		r.Flags |= Held
@@ -264,8 +295,8 @@ func (r *Record) SetText(text []byte) {
 func (r *Record) Change(at journal.LSN, replayed bool) index.Change {
 	return index.Change{Kind: r.Kind, Job: r.Job, Seq: r.Seq, Time: r.Time, LeaseEnds: r.LeaseEnds, Destroy: r.Destroy,
 		Standing: index.Standing{Status: r.To, Outcome: r.Outcome, Held: r.Flags&Held != 0, Leased: r.Flags&Leased != 0,
-			Results: r.Flags&Results != 0, Retained: r.Flags&Retained != 0},
-		FileLength: r.File.Size, FileSHA256: r.File.SHA256, Size: r.Payload.Size, Submitted: r.Payload.Submitted, SHA256: r.Payload.SHA256, MD5: r.Payload.MD5,
+			Results: r.Flags&Results != 0, Retained: r.Flags&Retained != 0, Keyed: r.Keyed},
+		FileLength: r.File.Size, FileSHA256: r.File.SHA256, Size: r.Payload.Size, Submitted: r.Payload.Submitted, SHA256: r.Payload.SHA256, MD5: r.Payload.MD5, Key: r.Key,
 		MediaType: r.Payload.MediaType, At: at, Inline: r.Flags&Inline != 0, Replayed: replayed}
 }
 

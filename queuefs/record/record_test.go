@@ -29,6 +29,9 @@ func TestRecordReadsAsWritten(t *testing.T) {
 		func(r *Record) { r.Queue, r.Payload.MediaType, r.Temp = "", "", "" },
 		func(r *Record) { r.SetText(nil) },
 		func(r *Record) { r.Payload.MD5 = [16]byte{} },
+		func(r *Record) { r.Key, r.Keyed = 7, true },
+		func(r *Record) { r.Key, r.Payload.MD5 = 1<<63, [16]byte{} },
+		func(r *Record) { r.Keyed = true },
 	} {
 		want := someRecord()
 		change(want)
@@ -95,6 +98,9 @@ func FuzzRecord(f *testing.F) {
 	f.Add(b)
 	f.Add(make([]byte, minFixed))
 	f.Add(widen(someRecord()))
+	r = someRecord()
+	r.Key, r.Keyed = 7, true
+	f.Add(encoded(r))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r Record
 		if r.Parse(b) != nil {

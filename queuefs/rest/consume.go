@@ -23,6 +23,9 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	t := queuefs.Take{Max: r.number("max", 1, 1, queuefs.MaxTake), Keep: true}
 	wait := r.seconds("wait", h.o.MaxWait)
 	t.Lease = r.leaseTime("lease")
+	t.User = UserOf(r.Context())
+	t.Key, err = headerKey(r.Header)
+	r.wrong(err)
 	_, _, err = r.wrapped()
 	r.wrong(err)
 	if t.By = r.agent(); r.bad != nil {
@@ -30,7 +33,8 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	}
 	taken, err := take(r.Context(), q, t, wait)
 	defer func() { q.Given(taken) }()
-	if h.o.Taken != nil {
+	again := len(taken) > 0 && taken[0].Again
+	if h.o.Taken != nil && !again {
 		for i := range taken {
 			h.o.Taken(&taken[i].Job)
 		}
@@ -41,8 +45,9 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if err != nil && !errors.Is(err, queuefs.ErrEmpty) {
-		return err
+		return keyBusy(w, err)
 	}
+	replayed(w, again, http.StatusOK)
 	header := w.Header()
 	header["Cache-Control"] = noStore
 	delete(header, "Vary") // it is for caches

@@ -37,7 +37,14 @@ type Delivery struct {
 // waits for up to wait, with several requests if wait is more than a minute.
 // Then the error is [queuefs.ErrEmpty].
 func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*Delivery, error) {
-	resp, err := c.consume(ctx, queue, queuefs.Take{}, wait)
+	return c.NextFor(ctx, queue, queuefs.Take{}, wait)
+}
+
+// NextFor is [Client.Next] as t says, with the key of a request that may be sent again.
+// Its Max does not count.
+func (c *Client) NextFor(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*Delivery, error) {
+	t.Max = 0
+	resp, err := c.consume(ctx, queue, t, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +101,7 @@ func (c *Client) Take(ctx context.Context, queue string, t queuefs.Take, wait ti
 // Peek returns a job and leaves it where it is (Cutie 5.7): the one at the head
 // if job is "", or [queuefs.ErrEmpty]; else a job of any status.
 func (c *Client) Peek(ctx context.Context, queue, job string) (*Delivery, error) {
-	resp, err := c.take(ctx, http.MethodGet, c.contentRef(queue, job), "", queuefs.DefaultMediaType)
+	resp, err := c.take(ctx, http.MethodGet, c.contentRef(queue, job), "", queuefs.DefaultMediaType, "")
 	if err != nil {
 		return nil, err
 	}
@@ -125,18 +132,19 @@ func (c *Client) consumeAs(ctx context.Context, queue string, t queuefs.Take, wa
 		if wait -= once; once > 0 {
 			query.Set("wait", inSeconds(once))
 		}
-		resp, err := c.take(ctx, http.MethodPost, c.ref(query, "consume", queue), t.By, accept)
+		resp, err := c.take(ctx, http.MethodPost, c.ref(query, "consume", queue), t.By, accept, t.Key)
 		if err != queuefs.ErrEmpty || wait <= 0 {
 			return resp, err
 		}
 	}
 }
 
-func (c *Client) take(ctx context.Context, method, ref, by, accept string) (*http.Response, error) {
+func (c *Client) take(ctx context.Context, method, ref, by, accept, key string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, ref, nil)
 	if err != nil {
 		return nil, err
 	}
+	setKey(req.Header, key)
 	resp, err := c.doAs(req, by, accept)
 	if err != nil {
 		return nil, err
@@ -241,7 +249,7 @@ func (c *Client) NextMessage(ctx context.Context, queue string, t queuefs.Take, 
 // PeekMessage is [Client.Peek] for the unchanged message (Cutie 5.7), like
 // [Client.NextMessage].
 func (c *Client) PeekMessage(ctx context.Context, queue, job string) (*Delivery, error) {
-	resp, err := c.take(ctx, http.MethodGet, c.contentRef(queue, job), "", "multipart/form-data")
+	resp, err := c.take(ctx, http.MethodGet, c.contentRef(queue, job), "", "multipart/form-data", "")
 	if err != nil {
 		return nil, err
 	}

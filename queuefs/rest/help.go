@@ -169,8 +169,16 @@ var (
 			"Cutie-Sidecar, the filename in Content-Disposition. Answers 201 with Location.\n" +
 			"A batch manifest (Checkm) names files that are fetched and submitted, all or\n" +
 			"none; a line @URL stands for the lines of the manifest there. With Prefer:\n" +
-			"respond-async the answer is 202 with the Location of the state of the batch. Errors: 400 digest verification failed, 404, 408 body too\n" +
-			"slow, 409 queue refuses submissions, 413 too large, 415, 507 out of space.",
+			"respond-async the answer is 202 with the Location of the state of the batch.\n" +
+			"With the header Idempotency-Key, 1 to 255 visible ASCII characters of the\n" +
+			"client's choice, the request may be sent again: as long as the job is known, the\n" +
+			"same key and payload are answered 200 with Idempotency-Replayed: true and the\n" +
+			"present state of the job, and nothing is stored. Job N of a request with several\n" +
+			"has the key KEY#N; a part of a form may have the header instead, each its own.\n" +
+			"While another request with the key is being stored, this one waits for it.\n" +
+			"Errors: 400 digest verification failed, 404, 408 body too slow, 409 queue refuses\n" +
+			"submissions, or the key is busy for more than 30 seconds, 413 too large, 415, 422\n" +
+			"the key is of another payload, user or number of jobs, 507 out of space.",
 	}}
 	aboutGetBatchState = &web.Help{Name: "getBatchState", Help: state.Help{
 		Method: "Get-batch-state", Summary: "How far a batch manifest is",
@@ -188,7 +196,12 @@ var (
 			"if the queue wants reports, Cutie-Lease is the token for Extend-lease,\n" +
 			"Report-outcome and Put-result, Cutie-Lease-Expires when it is over, and\n" +
 			"Cutie-Attempt how often the job was handed out; then without a report the job\n" +
-			"goes back. 204: the queue is empty or paused. A job whose payload cannot be read\n" +
+			"goes back. With the header Idempotency-Key the request may be sent again: it gets\n" +
+			"the same jobs and tokens, with Idempotency-Replayed: true, until their leases end\n" +
+			"or their outcomes are reported; jobs without a lease for five minutes. A key is of\n" +
+			"one user, and for whoever has it as good as the token: take a UUID. While another\n" +
+			"request with the key waits for a job, this one waits, too: 409 after its wait, or\n" +
+			"30 seconds. 204: the queue is empty or paused. A job whose payload cannot be read\n" +
 			"goes back, too, or on hold if that is not for the moment; the answer says so.\n" +
 			"If it had begun, with max, it is cut off before that job. Errors: 404 queue not\n" +
 			"found, 500 or 503 a payload cannot be read.",

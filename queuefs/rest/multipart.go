@@ -209,6 +209,9 @@ func (f *formReader) file(p *multipart.Part) error {
 	if err := headerMeta(&m, p.Header); err != nil {
 		return err
 	}
+	if m.Key, err = headerKey(p.Header); err != nil {
+		return err
+	}
 	if len(m.Sidecar) > f.h.o.MaxSidecar {
 		return tooLarge("sidecar has more than %d octets", f.h.o.MaxSidecar)
 	}

@@ -36,6 +36,10 @@
 //   - A method for many jobs changes one after another, and answers with the true list of
 //     changes even if it stopped early; moreJobs and moreAfter tell where to go on.
 //   - A requeued job keeps its identifier and its place; with ?end it is a new job.
+//   - With an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header) a submission or
+//     a take may be sent again. The answer is 200 with Idempotency-Replayed: true, 422 if
+//     the key belongs to another payload. A second request waits for the first, for 30 s
+//     at most; then it is 409.
 package rest
 
 import (

@@ -36,8 +36,13 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	key, err := headerKey(r.Header)
+	if err != nil {
+		return err
+	}
 	sub := q.Begin()
 	defer sub.Discard()
+	sub.Key(key)
 	contentType, err := r.contentType()
 	if err != nil {
 		return err
@@ -56,7 +61,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if manifest != nil {
-		return h.submitBatch(w, r, form, q, sub, manifest)
+		return h.submitBatch(w, r, form, q, sub, manifest, key)
 	}
 	done, err := h.admit(r, q)(sizeOf(sub))
 	if err != nil {
@@ -65,14 +70,15 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	jobs, err := sub.Commit(r.Context())
 	done()
 	if err != nil {
-		return err
+		return keyBusy(w, err)
 	}
+	status := replayed(w, sub.Again(), http.StatusCreated)
 	if len(jobs) > 1 {
-		return h.answerSeveral(w, r, form, q, jobs)
+		return h.answerSeveral(w, r, status, form, q, jobs)
 	}
 	d := state.OfJob(h.base(r.Request), &jobs[0])
 	w.Header()["Location"] = []string{d.Subject}
-	return h.answerChange(w, r, http.StatusCreated, form, &d)
+	return h.answerChange(w, r, status, form, &d)
 }
 
 // admit refuses jobs beyond the limits of the user in the queue. Without limits of
@@ -93,7 +99,7 @@ func sizeOf(sub *queuefs.Submission) (jobs, octets int64) {
 
 // answerSeveral answers a submission of several jobs with the state of the
 // queue.
-func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, jobs []queuefs.Job) error {
+func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, form state.Form, q *queuefs.Queue, jobs []queuefs.Job) error {
 	s := state.Queue{QueueState: q.State(), Submitted: make([]queuefs.JobID, len(jobs))}
 	for i := range jobs {
 		s.Submitted[i] = jobs[i].ID
@@ -101,7 +107,7 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, form state.Fo
 	_ = listJobs(q, &s.Jobs) // fails for a batch only
 	d := state.OfQueue(h.base(r.Request), &s)
 	w.Header()["Location"] = []string{d.Subject}
-	return h.answerChange(w, r, http.StatusCreated, form, &d)
+	return h.answerChange(w, r, status, form, &d)
 }
 
 func isFormData(contentType string) bool {
@@ -247,8 +253,8 @@ func (h *Handler) Close() { h.batches.Close() }
 
 // submitBatch submits the files of a manifest (Cutie 5.5). sub, with the manifest
 // as its one job, is discarded.
-func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Upload) error {
-	b, err := h.batches.Open(q, manifest, callerOf(r.Request), func(err error) {
+func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Upload, key string) error {
+	b, err := h.batches.Open(q, manifest, key, callerOf(r.Request), func(err error) {
 		if h.o.Log != nil {
 			h.o.Log(r.Request, err)
 		}
@@ -262,11 +268,11 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 	sub.Discard()
 	b.Admit = h.admit(r, q)
 	if !prefersAsync(r.Header) {
-		jobs, err := b.Run(r.Context())
+		jobs, again, err := b.Run(r.Context())
 		if err != nil {
-			return err
+			return keyBusy(w, err)
 		}
-		return h.answerSeveral(w, r, form, q, jobs)
+		return h.answerSeveral(w, r, replayed(w, again, http.StatusCreated), form, q, jobs)
 	}
 	s := b.Start()
 	d := state.OfBatch(h.base(r.Request), &s)

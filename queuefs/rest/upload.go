@@ -28,7 +28,8 @@ type Upload struct {
 
 // Submit puts jobs at the end of a queue, all of them or none (Cutie 5.5), and
 // returns their identifiers in the order of uploads. Payloads are streamed. The
-// first Submitter counts for all; there is no Batch.
+// first Submitter counts for all; there is no Batch. With a Key each it may be called
+// again after an error: jobs stored before are found by their keys.
 func (c *Client) Submit(ctx context.Context, queue string, uploads ...Upload) ([]string, error) {
 	var (
 		req *http.Request
@@ -104,6 +105,7 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	if u.Sidecar != "" {
 		req.Header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
 	}
+	setKey(req.Header, u.Key)
 	setBody(req, []segment{{upload: u}})
 	return req, nil
 }
@@ -141,6 +143,7 @@ func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload
 			header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
 		}
 		header.Set("Content-Disposition", string(appendDisposition(nil, "form-data", "file", fileNameOf(u))))
+		setKey(header, u.Key)
 		form.CreatePart(header)
 		cut(u)
 	}
@@ -252,7 +255,7 @@ func (b *requestBody) Close() (err error) {
 // SubmitManifest submits the files in a batch manifest, all of them or none,
 // and returns the identifiers of the jobs in the order of the lines (Cutie
 // 5.5). It waits until the service has fetched them. Name and media type of u
-// have no meaning, and a sidecar is refused.
+// have no meaning, and a sidecar is refused. Job n has the key KEY#n.
 func (c *Client) SubmitManifest(ctx context.Context, queue string, u Upload) ([]string, error) {
 	resp, err := c.postManifest(ctx, queue, u, "")
 	if err != nil {

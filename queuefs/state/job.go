@@ -43,6 +43,7 @@ var JobClass = &Class{
 		// Elements of the job file without a property, as "name: value".
 		{Name: "elements", Item: "element"},
 		{Name: "owner"},                      // authenticated user of the submission
+		{Name: "idempotencyKey"},             // of the submission
 		{Name: "numAttempts", Type: Integer}, // how often it was handed out
 		{Name: "leaseExpires", Type: Date},   // its key is nobody's but the consumer's
 		{Name: "held", Type: Date},
@@ -100,6 +101,7 @@ func OfJob(base Base, j *queuefs.Job) Document {
 // work adds the results of consumers and operators.
 func (b *builder) work(base Base, j *queuefs.Job) {
 	b.optional("owner", j.Owner)
+	b.optional("idempotencyKey", j.Key)
 	if j.Attempts > 0 {
 		b.integer("numAttempts", int64(j.Attempts))
 	}
@@ -157,6 +159,7 @@ func (d *Document) Job() (queuefs.Job, error) {
 		Updated:   d.date("updated"),
 		Seq:       queuefs.Seq(d.integer("sequence", 0)),
 		Owner:     d.Text("owner"),
+		Key:       d.Text("idempotencyKey"),
 		Attempts:  int(d.integer("numAttempts", 0)),
 		Lease:     queuefs.Lease{Ends: d.date("leaseExpires")},
 		Held:      d.date("held"),

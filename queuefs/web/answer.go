@@ -107,4 +107,4 @@ var (
 // ofSuccess are headers set by a handler before a possible failure.
 var ofSuccess = []string{"Etag", "Last-Modified", "Location", "Link", "Content-Location", "Content-Disposition",
 	"Content-Security-Policy", "Repr-Digest", "Cutie-Sidecar", "Cutie-Sidecar-Length", "Cutie-Lease", "Cutie-Lease-Expires", "Cutie-Attempt",
-	"Preference-Applied"}
+	"Preference-Applied", "Idempotency-Replayed"}

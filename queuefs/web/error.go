@@ -68,6 +68,8 @@ var statuses = []struct {
 	{queuefs.ErrSidecar, http.StatusBadRequest},
 	{octets.ErrPrecondition, http.StatusPreconditionFailed},
 	{octets.ErrRange, http.StatusRequestedRangeNotSatisfiable},
+	{queuefs.ErrKeyUsed, http.StatusUnprocessableEntity},
+	{queuefs.ErrKeyBusy, http.StatusConflict},
 	{queuefs.ErrTooBig, http.StatusRequestEntityTooLarge},
 	{state.ErrForm, http.StatusUnsupportedMediaType},
 	{queuefs.ErrNoSpace, http.StatusInsufficientStorage},

@@ -39,12 +39,17 @@ extend and attach need the token of the lease. It goes to the file of
 --lease-out, or to FILE.lease beside the output file; without any file it is
 printed on standard error after the identifier of the job.
 
+With --key the same command may be given again after an answer was lost: it gets the
+same job, with the same token, while its lease lasts, and without a lease for five
+minutes. Take a key nobody can guess: it is as good as the token.
+
 For scripts --meta writes a description of the job to a file, in JSON or in the
 form of -t: identifier, attempt, the token and the end of its lease, and references
 for reports. With -t and -o the description goes to standard output.`,
 		Example: `cutie get jobs -o job
 cutie get jobs --wait 30 -v
 cutie get jobs --lease=10m -o job
+cutie get jobs --key "$(uuidgen)" -o job
 cutie get jobs --lease=10m -o job -t json`,
 	}
 	var o delivery
@@ -53,6 +58,7 @@ cutie get jobs --lease=10m -o job -t json`,
 	lease := flags.String("lease", "", "hand the job out for this `time`, such as 10m, up to 24h")
 	flags.StringVar(&o.token, "lease-out", "", "write the token of the lease to `file`")
 	flags.StringVar(&o.meta, "meta", "", "write a description of the job to `file`")
+	key := flags.String("key", "", "get the same job, however often this `name` is sent")
 	wait := waiting{flags: flags}
 	flags.Var(&wait, "wait", "wait for a job, this many `seconds` or without an end")
 	flags.Lookup("wait").NoOptDefVal = endless
@@ -70,6 +76,11 @@ cutie get jobs --lease=10m -o job -t json`,
 		if err != nil {
 			return err
 		}
+		if *key != "" {
+			if err := queuefs.CheckKey(*key); err != nil {
+				return fault.Usagef("--key: %v", err)
+			}
+		}
 		whole := isMessage(c.Form)
 		if o.form, err = o.described(c, whole); err != nil {
 			return err
@@ -84,7 +95,9 @@ cutie get jobs --lease=10m -o job -t json`,
 		return deliver(ctx, c, o, func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error) {
 			switch {
 			case whole:
-				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length}, left)
+				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length, Key: *key}, left)
+			case *key != "":
+				return t.NextFor(ctx, queue, queuefs.Take{Lease: length, Key: *key}, left)
 			case length > 0:
 				return work.TakeOne(ctx, t.Client, queue, length, left)
 			}

@@ -46,12 +46,18 @@ in it and makes each a job, all of them or none. With --async the command prints
 the identifier of the batch and ends, and the daemon goes on; cutie batch shows
 its progress.
 
+With --key the same command may be given again after an answer was lost: a file
+that was stored stays one job, and its identifier is printed again. The one FILE has
+the key, of several ones number n has KEY#n. A key belongs to one payload as long as
+its job is known; another payload is refused.
+
 With -t the answer is the state of the job instead of its identifier, or of the
 queue if there are several jobs.`,
 		Example: `cutie put jobs report.pdf
 cutie put jobs report.pdf --digest md5:d41d8cd98f00b204e9800998ecf8427e --sidecar 'profile=x'
 tar c inbox | cutie put jobs - --filename inbox.tar --media-type application/x-tar
-cutie put jobs -r inbox -q`,
+cutie put jobs -r inbox -q
+cutie put jobs order.xml --key order-4711`,
 	}
 	var o putOptions
 	fs := cmd.Flags()
@@ -60,6 +66,7 @@ cutie put jobs -r inbox -q`,
 	fs.StringVar(&o.sidecar, "sidecar", "", "`text` that goes with the job, or @FILE to read it from")
 	fs.StringVar(&o.digest, "digest", "", "refuse a payload without this `type:hex`, such as md5:…")
 	fs.StringVar(&o.filename, "filename", "", "record this `name` instead of the file's")
+	fs.StringVar(&o.key, "key", "", "store the files once, however often this `name` is sent")
 	fs.StringVar(&o.mediaType, "media-type", "", "record this `type` instead of a guess from the name")
 	mode := fs.StringP("request-form", "T", "job", "kind of FILE: `job|batch-manifest`")
 	fs.BoolVar(&o.async, "async", false, "do not wait for a batch manifest")
@@ -85,6 +92,7 @@ type putOptions struct {
 	recurse, quiet, async bool
 	sidecar, digest       string
 	filename, mediaType   string
+	key                   string
 }
 
 func put(ctx context.Context, c *call.Call, o putOptions) error {
@@ -111,7 +119,7 @@ func put(ctx context.Context, c *call.Call, o putOptions) error {
 			batch, rest = nextBatch(rest)
 			ids, err := s.send(ctx, batch)
 			if err != nil {
-				return s.stopped(len(list), err)
+				return s.stopped(err)
 			}
 			s.done += len(ids)
 			s.last = ids[len(ids)-1]
@@ -130,7 +138,12 @@ func put(ctx context.Context, c *call.Call, o putOptions) error {
 
 // meta returns the properties of the job from the options.
 func (o *putOptions) meta() (queuefs.Meta, error) {
-	m := queuefs.Meta{Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar}
+	if o.key != "" {
+		if err := queuefs.CheckKey(o.key); err != nil {
+			return queuefs.Meta{}, fault.Usagef("--key: %v", err)
+		}
+	}
+	m := queuefs.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar}
 	if name, ok := strings.CutPrefix(o.sidecar, "@"); ok {
 		text, err := readText(name, queuefs.MaxSidecar, "a sidecar")
 		if err != nil {
@@ -191,18 +204,22 @@ type submission struct {
 	queue  string
 	meta   queuefs.Meta
 	show   *output.Progress
+	all    int // files
 	done   int
 	last   string
 }
 
 func newSubmission(c *call.Call, t *reach.Target, queue string, meta queuefs.Meta, list []payload) *submission {
-	return &submission{Call: c, target: t, queue: queue, meta: meta, show: output.NewProgress(c.Stderr, "submitting", total(list), time.Second)}
+	return &submission{Call: c, target: t, queue: queue, meta: meta, all: len(list), show: output.NewProgress(c.Stderr, "submitting", total(list), time.Second)}
 }
 
 func (s *submission) send(ctx context.Context, batch []payload) ([]string, error) {
 	uploads := make([]rest.Upload, len(batch))
 	for i, p := range batch {
 		uploads[i] = s.upload(p)
+		if s.meta.Key != "" && s.all > 1 {
+			uploads[i].Key = queuefs.PartKey(s.meta.Key, s.done+i+1)
+		}
 	}
 	return s.target.Submit(ctx, s.queue, uploads...)
 }
@@ -237,10 +254,10 @@ func (s *submission) upload(p payload) rest.Upload {
 }
 
 // stopped adds to err how many of all files were submitted before.
-func (s *submission) stopped(all int, err error) error {
+func (s *submission) stopped(err error) error {
 	s.show.Clear()
 	if s.done > 0 {
-		err = fault.Hint(err, fmt.Sprintf("the first %d of %d files were submitted, up to %s; the others were not", s.done, all, s.last))
+		err = fault.Hint(err, fmt.Sprintf("the first %d of %d files were submitted, up to %s; the others were not", s.done, s.all, s.last))
 	}
 	return err
 }

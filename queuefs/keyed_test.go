@@ -1,0 +1,348 @@
+package queuefs_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+)
+
+// send submits payloads; key is that of the submission, keys are those of the jobs, both
+// may be empty. It returns the identifiers, and whether all were there before.
+func send(q *queuefs.Queue, key string, keys []string, payloads ...string) (got string, again bool, err error) {
+	s := q.Begin()
+	defer s.Discard()
+	s.Key(key)
+	if len(payloads) > 1 {
+		s.Group()
+	}
+	for i, p := range payloads {
+		var m queuefs.Meta
+		if keys != nil {
+			m.Key = keys[i]
+		}
+		d, err := s.Add(m)
+		if err != nil {
+			return "", false, err
+		}
+		if _, err := io.WriteString(d, p); err != nil {
+			return "", false, err
+		}
+	}
+	jobs, err := s.Commit(ctx)
+	var ids []string
+	for _, j := range jobs {
+		ids = append(ids, strings.TrimLeft(j.ID.String(), "j0"))
+	}
+	return strings.Join(ids, " "), s.Again(), err
+}
+
+func TestSubmissionIsTriedAgain(t *testing.T) {
+	large := strings.Repeat("large", 50_000)
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	defer func() { closeHome(t, s) }()
+	for _, c := range []struct {
+		key      string
+		keys     []string
+		payloads []string
+		want     string // jobs, "again" behind those stored before; or the error
+	}{
+		{"", nil, []string{"a"}, "1"},
+		{"k", nil, []string{"a"}, "2"},
+		{"k", nil, []string{"a"}, "2 again"},
+		{"", []string{"k"}, []string{"a"}, "2 again"},
+		{"k", nil, []string{"b"}, `key was used before: j000000000002 of key "k" has another payload`},
+		{"k", nil, []string{"a", "b"}, `key was used before: j000000000002 of key "k" is of another number of jobs`},
+		{"large", nil, []string{large}, "3"},
+		{"large", nil, []string{large}, "3 again"},
+		{"m", nil, []string{"a", "b", "c"}, "4 5 6"},
+		{"m", nil, []string{"a", "b", "c"}, "4 5 6 again"},
+		{"m", nil, []string{"a", "c", "b"}, `key was used before: j000000000005 of key "m#2" has another payload`},
+		{"m", nil, []string{"a", "b"}, `key was used before: j000000000006 of key "m" is of another number of jobs`},
+		{"m", nil, []string{"a"}, `key was used before: j000000000004 of key "m" is of another number of jobs`},
+		{"m", nil, []string{"a", "b", "c", "d"}, `key was used before: j000000000004 of key "m" is of another number of jobs`},
+		{"m#2", nil, []string{"b"}, "5 again"},
+		{"", []string{"p", ""}, []string{"a", "b"}, "7 8"},
+		{"", []string{"p", "q", "r"}, []string{"a", large, "c"}, "7 9 10"},
+		{"", []string{"r", "p", "q"}, []string{"c", "a", large}, "10 7 9 again"},
+		{"", []string{"s", "q"}, []string{"new", "no"}, `key was used before: j000000000009 of key "q" has another payload`},
+		{"", []string{"s", "s"}, []string{"a", "a"}, "bad name: two jobs of a submission have one key"},
+		{"k", []string{"s"}, []string{"a"}, `bad name: key "s" beside the key of the submission`},
+		{"no key", nil, []string{"a"}, `bad name: key "no key" is not 1 to 255 visible ASCII characters`},
+		{strings.Repeat("x", 254), nil, []string{"a", "b"}, `bad name: key "` + strings.Repeat("x", 40) + `" is not 1 to 255 visible ASCII characters`},
+	} {
+		got, again, err := send(q, c.key, c.keys, c.payloads...)
+		if again {
+			got += " again"
+		}
+		if err != nil {
+			got = err.Error()
+			if !strings.HasPrefix(got, "bad name") && !errors.Is(err, queuefs.ErrKeyUsed) {
+				t.Errorf("%q: got %v", c.key, err)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%q %q: got %s, want %s", c.key, c.keys, got, c.want)
+		}
+	}
+	if st := q.State(); st.Pending != 10 || st.Seq != 10 {
+		t.Errorf("got %d jobs, %d events", st.Pending, st.Seq)
+	}
+	if j, err := q.Job(8); err != nil || j.Batch != "b000000000007-2" || j.Key != "" {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	if j, err := q.Job(10); err != nil || j.Batch != "b000000000009-2" || j.Key != "r" {
+		t.Errorf("the new jobs are a batch: got %+v, %v", j, err)
+	}
+	must(t, s.Checkpoint(ctx))
+	if temps, _ := filepath.Glob(dir + "/cutie-tmp/*"); len(temps) > 0 {
+		t.Errorf("payloads stay behind: %q", temps)
+	}
+}
+
+// TestKeyLastsAsLongAsItsJob goes through all that a home goes through.
+func TestKeyLastsAsLongAsItsJob(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	for _, key := range []string{"pending", "consumed", "deleted", "late"} {
+		if key == "late" {
+			must(t, s.Checkpoint(ctx))
+		}
+		_, _, err := send(q, key, nil, key)
+		must(t, err)
+	}
+	if _, err := q.Delete(ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Hold(ctx, 1, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.NextN(ctx, "w", 1); err != nil { // 2
+		t.Fatal(err)
+	}
+	check := func(when string) {
+		t.Helper()
+		for key, want := range map[string]string{"pending": "1", "consumed": "2", "deleted": "3", "late": "4"} {
+			if got, again, err := send(q, key, nil, key); got != want || !again || err != nil {
+				t.Errorf("%s: %s: got %s, %v, %v", when, key, got, again, err)
+			}
+			if _, _, err := send(q, key, nil, "other"); !errors.Is(err, queuefs.ErrKeyUsed) {
+				t.Errorf("%s: %s with another payload: got %v", when, key, err)
+			}
+		}
+	}
+	check("in use")
+	_, err := s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Closed = true; return nil })
+	must(t, err)
+	check("closed")
+
+	crashed := copyHome(t, dir)
+	closeHome(t, s)
+	s, q = openHome(t, crashed, queuefs.Options{})
+	check("after a crash")
+	closeHome(t, s)
+	s, q = openHome(t, crashed, queuefs.Options{})
+	check("after a stop")
+	closeHome(t, s)
+	rebuild(t, crashed)
+	s, q = openHome(t, crashed, queuefs.Options{})
+	check("rebuilt")
+	closeHome(t, s)
+	// A promoted copy has the files of queues alone.
+	must(t, os.RemoveAll(crashed+"/log"))
+	s, q = openHome(t, crashed, queuefs.Options{})
+	defer func() { closeHome(t, s) }()
+	check("without index and journal")
+
+	_, err = s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Closed, i.CullingSize = false, 0; return nil })
+	must(t, err)
+	if got := culled(t, s, queuefs.CullOptions{}); len(got) != 2 {
+		t.Fatalf("got %v", got)
+	}
+	if got, again, err := send(q, "deleted", nil, "something else"); got != "5" || again || err != nil {
+		t.Errorf("the key of a culled job: got %s, %v, %v", got, again, err)
+	}
+}
+
+// TestKeyIsOfOneUser hides the job of another user.
+func TestKeyIsOfOneUser(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	submit(t, q, queuefs.Meta{Key: "k", Owner: "ann"}, "x")
+	for owner, want := range map[string]error{"ann": nil, "bob": queuefs.ErrKeyUsed, "": queuefs.ErrKeyUsed} {
+		sub := q.Begin()
+		d, err := sub.Add(queuefs.Meta{Key: "k", Owner: owner})
+		must(t, err)
+		io.WriteString(d, "x")
+		if _, err := sub.Commit(ctx); !errors.Is(err, want) {
+			t.Errorf("%q: got %v", owner, err)
+		}
+	}
+}
+
+// TestWrongPayloadOfAKeyIsRefusedByItsDigest is about a body cut short on its second way.
+func TestWrongPayloadOfAKeyIsRefusedByItsDigest(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	submit(t, q, queuefs.Meta{Key: "k"}, "whole")
+	sub := q.Begin()
+	d, err := sub.Add(queuefs.Meta{Key: "k", Expect: []digest.Value{digest.Sum(digest.MD5, []byte("whole"))}})
+	must(t, err)
+	io.WriteString(d, "who")
+	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrDigest) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestManyTryOneKeyAtOnce has a crowd for each key: one job comes of it.
+func TestManyTryOneKeyAtOnce(t *testing.T) {
+	s, q := openHome(t, t.TempDir(), queuefs.Options{})
+	defer closeHome(t, s)
+	var stored [5]atomic.Int32
+	var all sync.WaitGroup
+	for n := range 100 {
+		all.Go(func() {
+			key := n % len(stored)
+			payloads := []string{fmt.Sprint(key), "more"}[:1+key%2]
+			ids, again, err := send(q, fmt.Sprint("k", key), nil, payloads...)
+			if err != nil || ids == "" {
+				t.Errorf("%d: got %q, %v", n, ids, err)
+			}
+			if !again {
+				stored[key].Add(1)
+			}
+		})
+	}
+	all.Wait()
+	for key := range stored {
+		if n := stored[key].Load(); n != 1 {
+			t.Errorf("key %d was stored %d times", key, n)
+		}
+	}
+	if st := q.State(); st.Pending != 7 {
+		t.Errorf("got %d jobs", st.Pending)
+	}
+}
+
+func takenIDs(taken []queuefs.Taken) (got string) {
+	for _, k := range taken {
+		got += strings.TrimLeft(k.ID.String(), "j0") + " "
+	}
+	if len(taken) > 0 && taken[0].Again {
+		got += "again"
+	}
+	return strings.TrimSpace(got)
+}
+
+// TestTakeIsTriedAgain gives the same jobs for a key within a lease, or five minutes.
+func TestTakeIsTriedAgain(t *testing.T) {
+	var d dial
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: d.now})
+	for n := range 9 {
+		submit(t, q, queuefs.Meta{}, fmt.Sprint("payload ", n+1))
+	}
+	take := func(k queuefs.Take) []queuefs.Taken {
+		t.Helper()
+		taken, err := q.Take(ctx, k)
+		if err != nil && !errors.Is(err, queuefs.ErrEmpty) {
+			t.Fatal(err)
+		}
+		defer q.Given(taken)
+		for _, k := range taken {
+			if got, want := payload(t, q, k.ID), fmt.Sprint("payload ", uint64(k.ID)); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		return taken
+	}
+	wants := func(k queuefs.Take, want string) []queuefs.Taken {
+		t.Helper()
+		taken := take(k)
+		if got := takenIDs(taken); got != want {
+			t.Errorf("%s: got %s, want %s", k.Key, got, want)
+		}
+		return taken
+	}
+	plain := queuefs.Take{Key: "plain", Max: 2, Keep: true}
+	leased := queuefs.Take{Key: "leased", Max: 2, Lease: time.Hour, User: "ann", Keep: true}
+	wants(plain, "1 2")
+	first := wants(leased, "3 4")
+	same := func(taken []queuefs.Taken) {
+		t.Helper()
+		for i := range taken {
+			if taken[i].Token != first[i].Token || taken[i].Attempts != 1 || first[i].Token == "" {
+				t.Errorf("%v: got token %q and attempt %d, want %q", taken[i].ID, taken[i].Token, taken[i].Attempts, first[i].Token)
+			}
+		}
+	}
+	seq := q.State().Seq
+	wants(plain, "1 2 again")
+	same(wants(leased, "3 4 again"))
+	if got := q.State().Seq; got != seq {
+		t.Errorf("%d events of nothing", got-seq)
+	}
+	other := leased
+	other.User = "bob"
+	bobs := wants(other, "5 6")
+
+	// The token works, the lease may grow, and the work ends.
+	if _, err := q.Extend(ctx, 3, first[0].Token, 2*time.Hour); err != nil {
+		t.Error(err)
+	}
+	if _, err := q.Conclude(ctx, 4, first[1].Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
+		t.Error(err)
+	}
+	if _, err := q.Return(ctx, 6, bobs[1].Token, ""); err != nil {
+		t.Error(err)
+	}
+	same(wants(leased, "3 again"))
+	wants(other, "5 again")
+
+	for _, stop := range []bool{false, true} {
+		if stop {
+			closeHome(t, s)
+		} else {
+			crashed := copyHome(t, dir)
+			closeHome(t, s)
+			dir = crashed
+		}
+		s, q = openHome(t, dir, queuefs.Options{Now: d.now})
+		wants(plain, "1 2 again")
+		same(wants(leased, "3 again"))
+	}
+	defer func() { closeHome(t, s) }()
+
+	d.turn(5*time.Minute + time.Second)
+	wants(plain, "6 7")
+	d.turn(56 * time.Minute)
+	same(wants(leased, "3 again")) // it was extended
+	must(t, s.Expire(ctx))
+	wants(other, "5 8")
+	if taken := wants(other, "5 8 again"); taken[0].Attempts != 2 {
+		t.Errorf("got %d attempts", taken[0].Attempts)
+	}
+	if j, err := q.Job(1); err != nil || j.ConsumerKey == "" || strings.Contains(j.ConsumerKey, "plain") {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	wants(queuefs.Take{Key: "rest"}, "9")
+	wants(queuefs.Take{Key: "none"}, "") // and is not remembered
+	if _, err := q.Requeue(ctx, 9); err != nil {
+		t.Fatal(err)
+	}
+	wants(queuefs.Take{Key: "none"}, "9")
+	wants(queuefs.Take{Key: "rest"}, "") // it went to another
+	if _, err := q.Take(ctx, queuefs.Take{Key: "no key"}); !errors.Is(err, queuefs.ErrBadName) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package keys_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cutie/queuefs/job"
+	"cutie/queuefs/keys"
+)
+
+var errStopped = errors.New("stopped")
+
+// sleep is as that of a gate that closes with stopped.
+func sleep(stopped <-chan struct{}) func(context.Context, <-chan struct{}) error {
+	return func(ctx context.Context, wake <-chan struct{}) error {
+		select {
+		case <-wake:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-stopped:
+			return errStopped
+		}
+	}
+}
+
+// TestOneRequestAtATimeHasAKey has many requests with several keys in any order, and no
+// two of them with one key at the same time.
+func TestOneRequestAtATimeHasAKey(t *testing.T) {
+	var (
+		c    keys.Claims
+		all  sync.WaitGroup
+		busy [4]atomic.Int32
+		done atomic.Int32
+	)
+	for n := range 200 {
+		all.Go(func() {
+			sums := []job.KeySum{job.KeySum(1 + n%4), job.KeySum(1 + (n+1+n%3)%4)}
+			release, err := c.Claim(t.Context(), sums, sleep(nil))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, k := range sums {
+				if busy[k-1].Add(1) != 1 {
+					t.Errorf("key %d is claimed twice", k)
+				}
+			}
+			for _, k := range sums {
+				busy[k-1].Add(-1)
+			}
+			done.Add(1)
+			release()
+		})
+	}
+	all.Wait()
+	if done.Load() != 200 {
+		t.Errorf("%d requests came through", done.Load())
+	}
+}
+
+func TestAWaitForAKeyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c keys.Claims
+		first, err := c.Claim(t.Context(), []job.KeySum{1, 2}, sleep(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		_, err = c.Claim(t.Context(), []job.KeySum{2, 3}, sleep(nil))
+		if waited := time.Since(start); !errors.Is(err, keys.ErrBusy) || waited != keys.Wait {
+			t.Errorf("got %v after %v", err, waited)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err = c.Claim(short, []job.KeySum{1}, sleep(nil)); !errors.Is(err, keys.ErrBusy) {
+			t.Errorf("at the end of its time: got %v", err)
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err = c.Claim(gone, []job.KeySum{1}, sleep(nil)); !errors.Is(err, context.Canceled) {
+			t.Errorf("of a client that has gone: got %v", err)
+		}
+		stopped := make(chan struct{})
+		close(stopped)
+		if _, err = c.Claim(t.Context(), []job.KeySum{1}, sleep(stopped)); err != errStopped {
+			t.Errorf("of a stopped service: got %v", err)
+		}
+		// 3 was never claimed.
+		third, err := c.Claim(t.Context(), []job.KeySum{3}, sleep(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		third()
+		first()
+		again, err := c.Claim(t.Context(), []job.KeySum{1, 2, 3}, sleep(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again()
+	})
+}
+
+func at(s int) time.Time { return time.UnixMicro(1e15).UTC().Add(time.Duration(s) * time.Second) }
+
+func wantJobs(t *testing.T, x *keys.Takes, key, want string) {
+	t.Helper()
+	if got := fmt.Sprint(x.Jobs(key)); got != want {
+		t.Errorf("key %s: got %s, want %s", key, got, want)
+	}
+}
+
+func TestTakesAreRememberedForATime(t *testing.T) {
+	var x keys.Takes
+	none := func(id job.ID) *job.Job { return &job.Job{ID: id} }
+	take := func(id job.ID, key string, s int, lease time.Time) *job.Job {
+		j := &job.Job{ID: id, Status: job.Consumed, ConsumerKey: key, Consumed: at(s), Lease: job.Lease{Ends: lease}}
+		x.Follow(none(id), j)
+		return j
+	}
+	take(2, "a", 0, time.Time{})
+	take(1, "a", 0, time.Time{})
+	b := take(3, "b", 0, at(100))
+	take(4, "c", 0, at(100))
+	take(5, "", 0, at(100))
+	wantJobs(t, &x, "a", "[j000000000001 j000000000002]")
+	wantJobs(t, &x, "b", "[j000000000003]")
+	wantJobs(t, &x, "", "[]")
+
+	longer := *b
+	longer.Lease.Ends = at(500)
+	x.Follow(b, &longer)
+	take(6, "d", 200, at(201))
+	wantJobs(t, &x, "b", "[j000000000003]")
+	wantJobs(t, &x, "c", "[]") // its lease is over
+	wantJobs(t, &x, "a", "[j000000000001 j000000000002]")
+	take(7, "e", 300, at(301))
+	wantJobs(t, &x, "a", "[]") // after five minutes
+
+	done := longer
+	done.ConsumerKey = ""
+	x.Follow(&longer, &done)
+	wantJobs(t, &x, "b", "[]")
+
+	// The key is free again, and has none of the jobs of before.
+	take(8, "a", 400, time.Time{})
+	wantJobs(t, &x, "a", "[j000000000008]")
+	take(9, "a", 900, time.Time{})
+	wantJobs(t, &x, "a", "[j000000000009]")
+}
