@@ -100,8 +100,8 @@ func inOptions(err error) string {
 	}
 	why := "is no " + f.Value.Type()
 	switch f.Value.Type() {
-	case "int", "int64":
-		why = "is not a whole number"
+	case "int", "int64", "uint", "uint16", "uint64":
+		why = "is not a whole number in range"
 	case "duration":
 		why = "is not a time such as 30s, 10m or 24h"
 	case "bool":
