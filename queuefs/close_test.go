@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"cutie/queuefs"
@@ -202,5 +203,60 @@ func TestHomeOfAnotherProcess(t *testing.T) {
 		}
 		s, _ = openHome(t, dir, queuefs.Options{})
 		closeHome(t, s)
+	}
+}
+
+// A change that waits for space when the service closes is finished: the checkpoint it
+// asked for makes some.
+func TestCloseWaitsForAChangeThatMakesSpace(t *testing.T) {
+	var full, held atomic.Bool
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	s, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 4 << 20, Fault: func(step string, do func() error) error {
+		if full.Load() && (step == "prepare segment" || step == "allocate") {
+			return syscall.ENOSPC
+		}
+		if full.Load() && step == "syncfs" && held.CompareAndSwap(false, true) {
+			close(reached)
+			<-goOn
+		}
+		return do()
+	}})
+	full.Store(true)
+	done := make(chan error, 1)
+	go func() {
+		for {
+			sub := q.Begin()
+			d, err := sub.Add(queuefs.Meta{})
+			if err == nil {
+				_, err = d.Write(make([]byte, 100_000))
+			}
+			if err == nil {
+				_, err = sub.Commit(ctx)
+			}
+			if err != nil || held.Load() { // the one that asked for the checkpoint, or one after it
+				done <- err
+				return
+			}
+		}
+	}()
+	select {
+	case <-reached:
+	case err := <-done:
+		t.Fatalf("no checkpoint was asked for: %v", err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	for {
+		if _, err := q.NextN(ctx, "me", 1); errors.Is(err, queuefs.ErrClosed) {
+			break
+		}
+	}
+	full.Store(false)
+	close(goOn)
+	if err := <-done; err != nil {
+		t.Errorf("the change on its way got %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

@@ -215,6 +215,10 @@ func (s *Service) assist(q *Queue, n int) {
 // commit is [ledger.Ledger.Commit]. Without storage for the records it makes some by a
 // checkpoint.
 func (q *Queue) commit(build func(b *ledger.Batch) error) error {
+	if err := q.svc.begin(); err != nil {
+		return err
+	}
+	defer q.svc.end()
 	for {
 		err := q.ledger.Commit(build)
 		var reserve *ledger.ReserveError

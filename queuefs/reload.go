@@ -188,7 +188,7 @@ func (q *Queue) reload() bool {
 		if !content.Transient(err) {
 			q.file.Take(r)
 			bad := *was
-			bad.Bad = err.Error()
+			bad.Bad = bare(err).Error()
 			q.ledger.Use(&bad)
 		}
 		return false

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"cutie/queuefs/content"
@@ -39,7 +41,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	}
 	now, err := q.base()
 	if err != nil {
-		return QueueInfo{}, fmt.Errorf("%s/%s: %w; mend the file first", q.ID(), home.QueueInfoName, err)
+		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w; mend the file first", q.ID(), home.QueueInfoName, ErrConflict, bare(err))
 	}
 	if now.Info.Identifier != q.info().Identifier {
 		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.ID(), home.QueueInfoName, ErrBadName)
@@ -69,6 +71,14 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 		return QueueInfo{}, err
 	}
 	return now.Info, nil
+}
+
+// bare returns an error without the path of the home: the state of a queue is public.
+func bare(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // base returns the settings to begin a change with: those of the file, or, if it
@@ -177,12 +187,12 @@ func (q *Queue) knownSettings() (*home.Settings, error) {
 	if r.Written.IsZero() {
 		r.Written = now
 	}
-	r, e = q.file.Instead(r, kept, err.Error()+"; the last known properties hold")
+	r, e = q.file.Instead(r, kept, bare(err).Error()+"; the last known properties hold")
 	made := kept == nil || e != nil
 	if made {
 		info := home.NewQueue(q.ID(), cmp.Or(created, now))
 		info.Closed, info.Paused = true, now
-		if r, e = q.file.Instead(r, info.Text(), err.Error()+"; nothing is known of its properties, so the queue is closed and paused"); e != nil {
+		if r, e = q.file.Instead(r, info.Text(), bare(err).Error()+"; nothing is known of its properties, so the queue is closed and paused"); e != nil {
 			return n, e
 		}
 	}

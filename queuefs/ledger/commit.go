@@ -57,12 +57,11 @@ type change struct {
 // again if the journal was not ready. Without records nothing happens. If Commit
 // fails nothing has happened, except that after [ErrFailed] the outcome is unknown
 // until the home is opened again. Without storage for the records the error is a
-// [*ReserveError].
+// [*ReserveError]. The caller has entered the gate, and so may finish while it closes.
 func (l *Ledger) Commit(build func(b *Batch) error) error {
-	if err := l.shared.Gate.Enter(); err != nil {
-		return err
+	if err := l.shared.Gate.Err(); err != nil {
+		return errors.Join(ErrFailed, err)
 	}
-	defer l.shared.Gate.Leave()
 	for {
 		c, use, size, err := l.append(build)
 		switch {
