@@ -2,8 +2,8 @@
 // started, jobs waiting or in work, and the bytes of their payloads. Requests
 // without a name are one user together.
 //
-// The owner of a job is in its job file alone, so a [Keeper] reads the job files
-// of waiting jobs once, and those of a page of the index again after a change.
+// The owner of a job is in its job file alone, so a [Keeper] reads each job file of a
+// waiting job once. A page of the index is counted again after a change.
 // It looks at the last 65,536 job numbers of a queue; older jobs do not count.
 package quota
 
@@ -26,7 +26,7 @@ func WithLimits(ctx context.Context, l queuefs.Limits) context.Context {
 	return context.WithValue(ctx, limitsKey{}, l)
 }
 
-// LimitsOf returns the limits of the user in a queue, as far as they are set.
+// LimitsOf returns the limits of the user in a queue, where set.
 func LimitsOf(ctx context.Context, info *queuefs.QueueInfo) queuefs.Limits {
 	if own, ok := ctx.Value(limitsKey{}).(queuefs.Limits); ok {
 		return own.Over(info.Limits)
@@ -58,8 +58,8 @@ type Keeper struct {
 func New(svc *queuefs.Service) *Keeper { return &Keeper{svc: svc, queues: map[string]*tally{}} }
 
 // Admit refuses a request of a user for more jobs than the limits allow: a
-// [*web.Error] of status 429 with the reason. done ends the claim on what was
-// asked for, once the jobs are in the queue or were refused.
+// [*web.Error] of status 429 with the reason. done ends the claim,
+// once the jobs are in the queue or were refused.
 func (k *Keeper) Admit(q *queuefs.Queue, owner string, l queuefs.Limits, ask Use) (done func(), err error) {
 	if l.Pending <= 0 && l.Active <= 0 && l.Upload <= 0 {
 		return func() {}, nil
@@ -139,11 +139,11 @@ type tally struct {
 // A page is the count of one page of the index.
 type page struct {
 	version queuefs.Seq
-	jobs    map[queuefs.JobID]whose // that wait or are in work
+	jobs    map[queuefs.JobID]whose // waiting, or in work
 	uses    map[string]Use
 }
 
-// A whose is the part of a job file that never changes, or seldom.
+// A whose is the constant part of a job file.
 type whose struct {
 	owner      string
 	notStarted bool
@@ -152,8 +152,8 @@ type whose struct {
 // manyPages is how many pages are looked at.
 const manyPages = 64
 
-// needed reports whether jobs have to be counted: not if all jobs of the queue
-// together are within the limits.
+// needed reports whether jobs have to be counted. All jobs of the queue together may
+// be within the limits.
 func (t *tally) needed(l queuefs.Limits, ask, has Use) bool {
 	s := t.q.State()
 	within := func(all, has, ask, most int64) bool { return most <= 0 || ask == 0 || all+has+ask <= most }
@@ -170,8 +170,8 @@ func (t *tally) use(owner string) (u Use, err error) {
 			delete(t.pages, i)
 		}
 	}
-	// Versions are read first: what changes while the jobs are counted is counted
-	// again the next time.
+	// Versions are read first: a change during the count makes another count
+	// necessary.
 	changed := map[int]queuefs.Seq{}
 	for i := first; i < n; i++ {
 		version, _, _, _ := t.q.PageVersion(i)
