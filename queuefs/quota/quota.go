@@ -2,21 +2,26 @@
 // started, jobs waiting or in work, and the bytes of their payloads. Requests
 // without a name are one user together.
 //
-// The owner of a job is in its job file alone, so a [Keeper] reads the job files
-// of waiting jobs once, and those of a page of the index again after a change.
-// It looks at the last 65,536 job numbers of a queue; older jobs do not count.
+// The owner of a job is in its job file alone, so a [Keeper] reads each job file of a
+// waiting job once. A page of the index is counted again after a change.
+// It looks at the last 32,768 job numbers of a queue; older jobs do not count.
 package quota
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 )
+
+// Made is the element of job files of jobs made by UWS.
+const Made = "uws-id"
 
 type limitsKey struct{}
 
@@ -26,7 +31,7 @@ func WithLimits(ctx context.Context, l queuefs.Limits) context.Context {
 	return context.WithValue(ctx, limitsKey{}, l)
 }
 
-// LimitsOf returns the limits of the user in a queue, as far as they are set.
+// LimitsOf returns the limits of the user in a queue, where set.
 func LimitsOf(ctx context.Context, info *queuefs.QueueInfo) queuefs.Limits {
 	if own, ok := ctx.Value(limitsKey{}).(queuefs.Limits); ok {
 		return own.Over(info.Limits)
@@ -46,6 +51,11 @@ func (u *Use) add(v Use, times int64) {
 	u.Upload += times * v.Upload
 }
 
+func (u Use) and(v Use) Use {
+	u.add(v, 1)
+	return u
+}
+
 // A Keeper counts the jobs of users. It is safe for concurrent use.
 type Keeper struct {
 	svc *queuefs.Service
@@ -58,22 +68,24 @@ type Keeper struct {
 func New(svc *queuefs.Service) *Keeper { return &Keeper{svc: svc, queues: map[string]*tally{}} }
 
 // Admit refuses a request of a user for more jobs than the limits allow: a
-// [*web.Error] of status 429 with the reason. done ends the claim on what was
-// asked for, once the jobs are in the queue or were refused.
-func (k *Keeper) Admit(q *queuefs.Queue, owner string, l queuefs.Limits, ask Use) (done func(), err error) {
-	if l.Pending <= 0 && l.Active <= 0 && l.Upload <= 0 {
+// [*web.Error] of status 429 with the reason. Limits not set in l are those of
+// usual, for jobs made by UWS alone: others may fill a queue as before. done ends the claim,
+// once the jobs are in the queue or were refused.
+func (k *Keeper) Admit(q *queuefs.Queue, owner string, l, usual queuefs.Limits, ask Use) (done func(), err error) {
+	all := l.Over(usual)
+	if all.Pending <= 0 && all.Active <= 0 && all.Upload <= 0 {
 		return func() {}, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.tally(q)
 	has := t.asked[owner]
-	if t.needed(l, ask, has) {
-		counted, err := t.use(owner)
+	if t.needed(l, usual, ask, has) {
+		counted, made, err := t.use(owner)
 		if err != nil {
 			return nil, err
 		}
-		has.add(counted, 1)
+		has.add(choose(l, counted, made), 1)
 	}
 	name := owner
 	if name == "" {
@@ -83,9 +95,9 @@ func (k *Keeper) Admit(q *queuefs.Queue, owner string, l queuefs.Limits, ask Use
 		ask, has, most int64
 		what, way      string
 	}{
-		{ask.Pending, has.Pending, l.Pending, "jobs that are made and not started", "start or destroy some"},
-		{ask.Active, has.Active, l.Active, "jobs that wait or are in work", "wait for some to end, or delete some"},
-		{ask.Upload, has.Upload, l.Upload, "octets in jobs that have not ended", "wait for some to end, or delete some"},
+		{ask.Pending, has.Pending, all.Pending, "jobs that are made and not started", "start or destroy some"},
+		{ask.Active, has.Active, all.Active, "jobs that wait or are in work", "wait for some to end, or delete some"},
+		{ask.Upload, has.Upload, all.Upload, "octets in jobs that have not ended", "wait for some to end, or delete some"},
 	} {
 		if one.most > 0 && one.ask > 0 && one.has+one.ask > one.most {
 			return nil, web.Errorf(http.StatusTooManyRequests, "%s: %s has %d %s, and may have %d; %s", q.ID(), name, one.has, one.what, one.most, one.way)
@@ -106,11 +118,27 @@ func (k *Keeper) Admit(q *queuefs.Queue, owner string, l queuefs.Limits, ask Use
 	}), nil
 }
 
-// Use returns what a user has in a queue.
-func (k *Keeper) Use(q *queuefs.Queue, owner string) (Use, error) {
+// Use returns what a user has in a queue, as it counts for Admit.
+func (k *Keeper) Use(q *queuefs.Queue, owner string, l queuefs.Limits) (Use, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.tally(q).use(owner)
+	counted, made, err := k.tally(q).use(owner)
+	return choose(l, counted, made), err
+}
+
+// choose returns the count for each limit: all jobs if it is set in l, else those
+// made by UWS.
+func choose(l queuefs.Limits, counted, made Use) Use {
+	if l.Pending != 0 {
+		made.Pending = counted.Pending
+	}
+	if l.Active != 0 {
+		made.Active = counted.Active
+	}
+	if l.Upload != 0 {
+		made.Upload = counted.Upload
+	}
+	return made
 }
 
 // tally returns the tally of a queue, and forgets removed queues.
@@ -139,30 +167,35 @@ type tally struct {
 // A page is the count of one page of the index.
 type page struct {
 	version queuefs.Seq
-	jobs    map[queuefs.JobID]whose // that wait or are in work
-	uses    map[string]Use
+	jobs    map[queuefs.JobID]whose // waiting, or in work
+	uses    map[string]Use          // of all of them
+	made    map[string]Use          // of those made by UWS
 }
 
-// A whose is the part of a job file that never changes, or seldom.
+// A whose is the constant part of a job file.
 type whose struct {
-	owner      string
-	notStarted bool
+	owner            string
+	made, notStarted bool
 }
+
+// small is how many bytes a usual limit does not count jobs for.
+const small = 64 << 10
 
 // manyPages is how many pages are looked at.
-const manyPages = 64
+const manyPages = 32
 
-// needed reports whether jobs have to be counted: not if all jobs of the queue
-// together are within the limits.
-func (t *tally) needed(l queuefs.Limits, ask, has Use) bool {
-	s := t.q.State()
+// needed reports whether jobs have to be counted. All jobs of the queue together may
+// be within the limits.
+func (t *tally) needed(set, usual queuefs.Limits, ask, has Use) bool {
+	s, l := t.q.State(), set.Over(usual)
 	within := func(all, has, ask, most int64) bool { return most <= 0 || ask == 0 || all+has+ask <= most }
 	return !within(s.Held, has.Pending, ask.Pending, l.Pending) ||
-		!within(s.Pending+s.Leased, has.Active, ask.Active, l.Active) || l.Upload > 0 && ask.Upload > 0
+		!within(s.Pending+s.Leased, has.Active, ask.Active, l.Active) ||
+		set.Upload > 0 && ask.Upload > 0 || l.Upload > 0 && ask.Upload > small
 }
 
-// use counts the jobs of an owner.
-func (t *tally) use(owner string) (u Use, err error) {
+// use counts the jobs of an owner, and those of them made by UWS.
+func (t *tally) use(owner string) (u, made Use, err error) {
 	n := t.q.Pages()
 	first := max(0, n-manyPages)
 	for i := range t.pages {
@@ -170,8 +203,8 @@ func (t *tally) use(owner string) (u Use, err error) {
 			delete(t.pages, i)
 		}
 	}
-	// Versions are read first: what changes while the jobs are counted is counted
-	// again the next time.
+	// Versions are read first: a change during the count makes another count
+	// necessary.
 	changed := map[int]queuefs.Seq{}
 	for i := first; i < n; i++ {
 		version, _, _, _ := t.q.PageVersion(i)
@@ -180,19 +213,20 @@ func (t *tally) use(owner string) (u Use, err error) {
 		}
 	}
 	if len(changed) > 0 {
-		held, leased := t.standing(first)
+		held, leased := t.standing(slices.Min(slices.Collect(maps.Keys(changed))))
 		for i, version := range changed {
 			p, err := t.count(i, version, held, leased)
 			if err != nil {
-				return u, err
+				return u, made, err
 			}
 			t.pages[i] = p
 		}
 	}
 	for _, p := range t.pages {
 		u.add(p.uses[owner], 1)
+		made.add(p.made[owner], 1)
 	}
-	return u, nil
+	return u, made, nil
 }
 
 // standing returns the jobs on hold, from a page on, and those in work.
@@ -214,7 +248,7 @@ func (t *tally) standing(first int) (held, leased map[queuefs.JobID]bool) {
 func (t *tally) count(n int, version queuefs.Seq, held, leased map[queuefs.JobID]bool) (*page, error) {
 	last := t.pages[n]
 	entries, _, _ := t.q.Page(n, nil)
-	p := &page{version: version, jobs: map[queuefs.JobID]whose{}, uses: map[string]Use{}}
+	p := &page{version: version, jobs: map[queuefs.JobID]whose{}, uses: map[string]Use{}, made: map[string]Use{}}
 	for i := range entries {
 		e := &entries[i]
 		if e.Status != queuefs.Pending && !leased[e.Job] {
@@ -233,21 +267,22 @@ func (t *tally) count(n int, version queuefs.Seq, held, leased map[queuefs.JobID
 			if err != nil {
 				return nil, fmt.Errorf("limits of users: %w", err)
 			}
-			of = whose{t.name(j.Owner), j.HeldFor == queuefs.NotStarted}
+			of = whose{t.name(j.Owner), j.Extra.Value(Made) != "", j.HeldFor == queuefs.NotStarted}
 		}
 		p.jobs[e.Job] = of
-		u := p.uses[of.owner]
+		one := Use{Active: 1, Upload: e.Payload.Length}
 		if held[e.Job] && of.notStarted {
-			u.Pending++
-		} else {
-			u.Active++
+			one.Pending, one.Active = 1, 0
 		}
-		u.Upload += e.Payload.Length
-		p.uses[of.owner] = u
+		p.uses[of.owner] = p.uses[of.owner].and(one)
+		if of.made {
+			p.made[of.owner] = p.made[of.owner].and(one)
+		}
 	}
 	return p, nil
 }
 
+// name returns an owner, kept once.
 func (t *tally) name(owner string) string {
 	if name, ok := t.names[owner]; ok {
 		return name

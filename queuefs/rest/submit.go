@@ -88,7 +88,7 @@ func (h *Handler) admit(r *request, q *queuefs.Queue) func(jobs, octets int64) (
 	limits := quota.LimitsOf(r.Context(), &info)
 	limits.Pending = 0 // of UWS alone
 	return func(jobs, octets int64) (func(), error) {
-		return h.o.Quota.Admit(q, UserOf(r.Context()), limits, quota.Use{Active: jobs, Upload: octets})
+		return h.o.Quota.Admit(q, UserOf(r.Context()), limits, queuefs.Limits{}, quota.Use{Active: jobs, Upload: octets})
 	}
 }
 

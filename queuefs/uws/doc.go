@@ -68,7 +68,7 @@
 //	limits                   of each user, such as pending=100,active=1000,upload=1000000000,run=3600,life=720:
 //	                         jobs PENDING, jobs QUEUED or EXECUTING, bytes of the payloads of both, seconds
 //	                         and hours in the place of uwsMaxExecutionDuration and uwsMaxDestruction; 0: no
-//	                         limit. The default is pending=1000,active=10000,upload=68719476736, and for the
+//	                         limit. The default is pending=1000,active=10000,upload=68719476736 of jobs made here, and for the
 //	                         destruction a year after the creation, or uwsDestruction if that is more or 0
 //	uwsArchive               true: jobs are archived in their time, not destroyed
 //	uwsQuote                 seconds a job is expected to take until some have ended

@@ -8,12 +8,13 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/state"
 )
 
 // Elements of the job file for UWS alone; see the package comment.
 const (
-	elemID        = "uws-id"
+	elemID        = quota.Made
 	elemCreated   = "uws-created"
 	elemRunID     = "uws-runid"
 	elemUpload    = "uws-upload"

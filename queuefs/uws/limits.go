@@ -11,7 +11,7 @@ import (
 )
 
 // usual are the limits of a user in a queue if neither the user nor the queue has
-// others. A destruction is not later than a year after the creation then, unless
+// others. Jobs submitted by other ways do not count for them. A destruction is not later than a year after the creation then, unless
 // the queue keeps jobs longer by itself.
 var usual = queuefs.Limits{Pending: 1000, Active: 10_000, Upload: 64 << 30}
 
@@ -36,7 +36,7 @@ func (s settings) within(l queuefs.Limits) settings {
 // admit claims what a user asks for, or rejects the request with 403 (UWS 1.1,
 // 2.2.3.1).
 func (h *Handler) admit(r *request, owner string, ask quota.Use) (done func(), err error) {
-	done, err = h.o.Quota.Admit(r.q, owner, r.limits, ask)
+	done, err = h.o.Quota.Admit(r.q, owner, r.limits, usual, ask)
 	if e, ok := errors.AsType[*web.Error](err); ok {
 		err = forbidden("%s", e.Message)
 	}
@@ -56,18 +56,18 @@ func (f *filled) bytes(params []pair) (n int64) {
 
 // limitsInWords returns the limits of the caller for a page.
 func (h *Handler) limitsInWords(r *request) (words []string, err error) {
-	use, err := h.o.Quota.Use(r.q, r.caller.Name)
+	use, err := h.o.Quota.Use(r.q, r.caller.Name, r.limits)
 	if err != nil {
 		return nil, err
 	}
-	granted := r.set.within(r.limits)
+	granted, limits := r.set.within(r.limits), r.limits.Over(usual)
 	for _, one := range []struct {
 		has, most int64
 		what      string
 	}{
-		{use.Pending, r.limits.Pending, "jobs PENDING"},
-		{use.Active, r.limits.Active, "jobs QUEUED or EXECUTING"},
-		{use.Upload, r.limits.Upload, "octets in all of them"},
+		{use.Pending, limits.Pending, "jobs PENDING"},
+		{use.Active, limits.Active, "jobs QUEUED or EXECUTING"},
+		{use.Upload, limits.Upload, "octets in all of them"},
 	} {
 		if one.most > 0 {
 			words = append(words, fmt.Sprintf("%d of %d %s", one.has, one.most, one.what))

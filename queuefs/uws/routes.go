@@ -68,7 +68,7 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.R
 		return err
 	}
 	info := q.Info()
-	r.limits = quota.LimitsOf(raw.Context(), &info).Over(usual)
+	r.limits = quota.LimitsOf(raw.Context(), &info)
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
 		return bad("query: %v", err)
 	}

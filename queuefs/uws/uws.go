@@ -104,7 +104,7 @@ type request struct {
 	q      *queuefs.Queue
 	list   *jobList
 	set    settings
-	limits queuefs.Limits // of the caller
+	limits queuefs.Limits // of the caller, where set; else usual
 	caller Caller
 	query  []pair // in the order they came
 	pages  bool   // the client may get HTML

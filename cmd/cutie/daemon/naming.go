@@ -14,11 +14,10 @@ import (
 )
 
 // Clients drop their credentials where a reference leads to another name of the
-// same daemon, such as from localhost to 127.0.0.1. So a request is answered
-// with references to the name that it was sent to, unless the operator has set
-// the base URI. Published documents have the base URI alone.
+// same daemon, such as from localhost to 127.0.0.1. So references in an answer
+// have the name of the request, unless the operator has set the base URI. Published documents have the base URI alone.
 
-// A naming is the rule for requests to other names than that of the base URI. nil
+// A naming is the rule for requests to other names than the base URI has. nil
 // answers all of them with the base URI.
 type naming struct {
 	base    *url.URL
@@ -66,10 +65,9 @@ type elsewhere struct{ url string }
 
 func (e *elsewhere) Error() string { return "send the request to " + e.url }
 
-// check returns an error for a request that would change something under another
-// name than that of a set base URI: an [*elsewhere], or status 421 if the base
-// URI leads to a proxy. A redirect could come back here for ever then, from a
-// proxy that does not pass on Host.
+// check returns an error for a change under another name than the set base URI has:
+// an [*elsewhere], or status 421 if the base URI leads to a proxy. A redirect could
+// come back here for ever then, from a proxy without the name in Host.
 func (n *naming) check(r *http.Request, m *web.Match) error {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if n == nil || !n.fixed || m.Route == nil || reads && m.Safe() || n.is(r.Host) || n.proxies.Passed(r) {

@@ -1,0 +1,149 @@
+package quota_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cutie/queuefs"
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/quota"
+)
+
+// newQueue returns a queue, and a function that submits jobs of ann.
+func newQueue(t *testing.T) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
+	t.Helper()
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "home")
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { svc.Close() })
+	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return svc, q, func(n int, made, held bool) {
+		t.Helper()
+		sub := q.Begin()
+		for range n {
+			m := queuefs.Meta{Owner: "ann", OnHold: held}
+			if made {
+				m.Extra = anvl.Record{{Name: quota.Made, Value: "x"}}
+			}
+			up, err := sub.Add(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			up.Write([]byte("12345"))
+		}
+		if _, err := sub.Commit(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A queue full of jobs from elsewhere is no reason to refuse one, unless a limit
+// was set.
+func TestJobsFromElsewhereCountForLimitsThatWereSet(t *testing.T) {
+	svc, q, submit := newQueue(t)
+	k := quota.New(svc)
+	submit(5, false, false)
+	submit(2, true, false)
+	refused := func(l, usual queuefs.Limits, ask quota.Use) string {
+		done, err := k.Admit(q, "ann", l, usual, ask)
+		if err != nil {
+			return err.Error()
+		}
+		done()
+		return ""
+	}
+	one, many := quota.Use{Active: 1}, quota.Use{Active: 2}
+	if got := refused(queuefs.Limits{}, queuefs.Limits{Active: 3}, one); got != "" {
+		t.Errorf("got %s", got)
+	}
+	if got := refused(queuefs.Limits{}, queuefs.Limits{Active: 3}, many); !strings.Contains(got, "ann has 2 jobs") {
+		t.Errorf("got %q, want the two", got)
+	}
+	if got := refused(queuefs.Limits{Active: 7}, queuefs.Limits{Active: 3}, one); !strings.Contains(got, "ann has 7 jobs") {
+		t.Errorf("got %q, want all seven", got)
+	}
+	if got := refused(queuefs.Limits{Active: queuefs.Unlimited}, queuefs.Limits{Active: 3}, many); got != "" {
+		t.Errorf("got %s", got)
+	}
+	if got := refused(queuefs.Limits{Upload: 35}, queuefs.Limits{}, quota.Use{Upload: 1}); !strings.Contains(got, "ann has 35 octets") {
+		t.Errorf("got %q, want the octets", got)
+	}
+}
+
+// Two requests at a time do not get the last free one both.
+func TestClaimsCountUntilTheyEnd(t *testing.T) {
+	svc, q, submit := newQueue(t)
+	k := quota.New(svc)
+	submit(1, true, true)
+	l, ask := queuefs.Limits{Pending: 2}, quota.Use{Pending: 1}
+	done, err := k.Admit(q, "ann", l, queuefs.Limits{}, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Admit(q, "ann", l, queuefs.Limits{}, ask); err == nil {
+		t.Error("two claims on one job")
+	}
+	if _, err := k.Admit(q, "bob", l, queuefs.Limits{}, ask); err != nil {
+		t.Error(err)
+	}
+	done()
+	done()
+	if _, err := k.Admit(q, "ann", l, queuefs.Limits{}, ask); err != nil {
+		t.Error(err)
+	}
+}
+
+// Pages are counted again after their changes alone.
+func TestUseFollowsTheJobs(t *testing.T) {
+	svc, q, submit := newQueue(t)
+	k := quota.New(svc)
+	use := func() quota.Use {
+		t.Helper()
+		u, err := k.Use(q, "ann", queuefs.Limits{Active: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	for range 5 {
+		submit(420, false, false) // over the pages of the index
+		use()
+	}
+	submit(1, true, true)
+	if got, want := use(), (quota.Use{Pending: 1, Active: 2100, Upload: 5}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	ctx := context.Background()
+	taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: 1 << 40, Max: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := use().Active; got != 2100 {
+		t.Errorf("got %d, want those in work too", got)
+	}
+	for _, one := range taken {
+		if _, err := q.Conclude(ctx, one.ID, one.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := use().Active, int64(2100-len(taken)); got != want {
+		t.Errorf("got %d, want %d", got, want)
+	}
+	if _, err := q.Release(ctx, 2101); err != nil {
+		t.Fatal(err)
+	}
+	if got := use(); got.Pending != 0 || got.Active != int64(2101-len(taken)) {
+		t.Errorf("got %+v after the release", got)
+	}
+}
