@@ -51,8 +51,15 @@ func (w *appender) add(events []queuefs.Event) error {
 			continue
 		}
 		start := len(w.buf)
+		begun := 0
+		if ev.Seq == 1 && ev.Job != 0 && w.kind == names.Replica {
+			// A later change of the file, if there was one, is an event of its own.
+			_, facts := w.q.InfoFile()
+			w.buf, begun = w.render.Begun(w.buf, ev, &facts), 1
+		}
 		var n int
 		w.buf, n = w.render.Changed(w.buf, w.kind, ev)
+		n += begun
 		size := len(w.buf) - start
 		if n > 0 && !w.fits(&w.at, n, size, ev.Time) {
 			if err := w.turn(start); err != nil {

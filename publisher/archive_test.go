@@ -94,7 +94,7 @@ func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 			}
 		}
 	}
-	s.submitN(q, 9)
+	s.submitN(q, 10) // the open lists are not full
 	must(t, s.pub.Publish(context.Background()))
 	lists := map[string][]string{} // as of the first dump
 	for _, set := range []string{"pending", "replica"} {

@@ -3,6 +3,7 @@ package publisher_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,6 +80,56 @@ func TestChangedPropertiesAreInTheChangeList(t *testing.T) {
 	replica.same(q)
 	if len(s.problems) > 0 {
 		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+// Applied from the beginning, the Change Lists and the packages of the set replica lead
+// to its Resource List, queue-info.txt included.
+func TestReplayIsTheResourceList(t *testing.T) {
+	for name, begin := range map[string]func(*source, *queuefs.Queue){
+		"a job comes first":     func(s *source, q *queuefs.Queue) { activity(s, q, 0) },
+		"properties come first": func(s *source, q *queuefs.Queue) { s.describe(q, "first") },
+		"properties change later": func(s *source, q *queuefs.Queue) {
+			activity(s, q, 0)
+			s.body(s.doc(q, "replica", "changelist.xml"))
+			s.describe(q, "later")
+		},
+		"events are read too late": func(s *source, q *queuefs.Queue) { activity(s, q, 0); s.describe(q, "later") },
+	} {
+		for _, max := range []int{5, 50_000} {
+			s := newSource(t, publisher.Options{MaxEntries: max}, "jobs")
+			q := s.queue("jobs")
+			begin(s, q)
+			activity(s, q, 1)
+			listed, replayed := newMirror(s, "jobs", "replica"), newMirror(s, "jobs", "replica")
+			listed.baseline()
+			info := strings.TrimSuffix(s.opts.BaseURI, "/") + "/queues/jobs/queue-info.txt"
+			var told []string
+			replayed.since = q.State().Info.Created
+			replayed.incremental(func(e *sitemap.Entry) {
+				if e.Loc == info {
+					told = append(told, fmt.Sprint(e.Change, " ", e.Seq))
+				}
+			})
+			if !maps.Equal(replayed.files, listed.files) || listed.files[info] == "" {
+				t.Errorf("%s, %d: replay differs:\n%s", name, max, difference(replayed.files, listed.files))
+			}
+			if told[0] != "created 1" || strings.Contains(strings.Join(told[1:], " "), "created") {
+				t.Errorf("%s, %d: got %v", name, max, told)
+			}
+			replayed.same(q)
+			if max > 5 {
+				continue
+			}
+			s.settle()
+			packed := newMirror(s, "jobs", "replica")
+			packed.since = q.State().Info.Created
+			packed.dumps()
+			packed.incremental(nil)
+			if !maps.Equal(packed.files, listed.files) {
+				t.Errorf("%s: packages differ:\n%s", name, difference(packed.files, listed.files))
+			}
+		}
 	}
 }
 

@@ -90,6 +90,7 @@ func TestListsThatWaitForRoomAreNotKept(t *testing.T) {
 	room := int64(1000)
 	s := newSource(t, publisher.Options{MaxEntries: 6, Retention: publisher.Retention{KeepOctets: 1}, Now: still(), HasSpace: func(octets int64) bool { return octets <= room }}, "jobs")
 	q := s.queue("jobs")
+	s.submitN(q, 2) // fills a list with queue-info.txt
 	for range 5 {
 		s.submitN(q, 6)
 		s.consume(q, 6)

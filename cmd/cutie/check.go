@@ -13,6 +13,7 @@ import (
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 )
 
@@ -23,10 +24,9 @@ func checkVerb(c *call.Call) *cobra.Command {
 		Short:   "compare the files of a home with its journal and index",
 		Long: `
 Reads every job file with its elements of UWS, payload and result, verifies the
-digests, and prints a line
-for each problem and a sum. The exit code is 1 if problems remain. No daemon may
-run on the home. Like every opening, a check writes the files that the journal is
-ahead of, and takes in jobs moved by hand.
+digests, and prints a line for each problem and a sum, or with -t json one object. The
+exit code is 1 if problems remain. No daemon may run on the home. Like every opening, a
+check writes the files that the journal is ahead of, and takes in jobs moved by hand.
 
 --repair mends problems. Files beyond repair move to corrupt/ in the directory of
 the queue. A lost payload remains a problem until it is brought back or its job is
@@ -43,7 +43,7 @@ cutie check --repair archive`,
 	o := queuefs.CheckOptions{Job: uws.Check}
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "mend problems")
 	cmd.Flags().BoolVar(&o.Rebuild, "rebuild", false, "make the index anew from the files, and add files that the home needs")
-	return c.Verb(cmd, call.Home, func(context.Context) error { return check(c, o) })
+	return c.Verb(cmd, call.Home|call.Form, func(context.Context) error { return check(c, o) })
 }
 
 func check(c *call.Call, o queuefs.CheckOptions) error {
@@ -54,6 +54,13 @@ func check(c *call.Call, o queuefs.CheckOptions) error {
 	r, err := queuefs.Check(dir, o)
 	if err != nil {
 		return reach.HomeHint(dir, err)
+	}
+	if c.Form != "" {
+		err := c.Facts(false, state.OfFacts(state.CheckClass, dir, int64(r.Queues), int64(r.Jobs), r.Octets, texts(r.Mended), texts(r.Problems)))
+		if err != nil {
+			return err
+		}
+		return remaining(dir, &r, o)
 	}
 	var b strings.Builder
 	for _, p := range r.Mended {
@@ -67,6 +74,20 @@ func check(c *call.Call, o queuefs.CheckOptions) error {
 	if _, err := io.WriteString(output.Screen(c.Out.Stdout), b.String()); err != nil {
 		return err
 	}
+	return remaining(dir, &r, o)
+}
+
+// texts are problems in words.
+func texts(problems []queuefs.Problem) []string {
+	all := make([]string, len(problems))
+	for i, p := range problems {
+		all[i] = fmt.Sprint(p)
+	}
+	return all
+}
+
+// remaining is the error for a home with problems.
+func remaining(dir string, r *queuefs.Report, o queuefs.CheckOptions) error {
 	if len(r.Problems) > 0 && !o.Repair {
 		return fault.Hint(fmt.Errorf("%s: %d problems", dir, len(r.Problems)), "cutie check --repair "+dir+" mends what can be mended")
 	}

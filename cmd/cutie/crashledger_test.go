@@ -140,12 +140,8 @@ func (l *ledger) replay() {
 
 // queueAnswer is what is read of a queue state.
 type queueAnswer struct {
-	Queue struct {
-		Sequence queuefs.Seq `json:"que:sequence"`
-		Jobs     struct {
-			Refs []string `json:"que:jobState"`
-		} `json:"que:jobStates"`
-	} `json:"que:queueState"`
+	Sequence queuefs.Seq `json:"sequence"`
+	Refs     []string    `json:"jobStates"`
 }
 
 func (l *ledger) state(query string) (a queueAnswer) {
@@ -163,7 +159,7 @@ func (l *ledger) state(query string) (a queueAnswer) {
 // checkStatuses compares the accounts with the state of the queue.
 func (l *ledger) checkStatuses() {
 	l.Helper()
-	if got, want := l.state("limit=0").Queue.Sequence, l.replica.seq; got != want {
+	if got, want := l.state("limit=0").Sequence, l.replica.seq; got != want {
 		l.Fatalf("last event of the queue is %d, the last one published %d", got, want)
 	}
 	want := map[string][]queuefs.JobID{}
@@ -186,7 +182,7 @@ func (l *ledger) list(status string) (ids []queuefs.JobID) {
 	l.Helper()
 	after := ""
 	for {
-		refs := l.state("status=" + status + "&limit=1000" + after).Queue.Jobs.Refs
+		refs := l.state("status=" + status + "&limit=1000" + after).Refs
 		if len(refs) == 0 {
 			return ids
 		}

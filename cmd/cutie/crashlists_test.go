@@ -142,6 +142,13 @@ var shapes = map[string]map[string][]string{
 // event turns the entries of one event into it.
 func (f *follower) event(entries []sitemap.Entry) (ev happening, err error) {
 	var shape []string
+	if f.set == "replica" && entries[0].Seq == 1 { // the queue begins
+		first := entries[0]
+		if entries = entries[1:]; first.Change != sitemap.Created || path.Base(first.Loc) != "queue-info.txt" || len(entries) == 0 ||
+			first.Event != entries[0].Event || !first.DateTime.Equal(entries[0].DateTime) {
+			return ev, fmt.Errorf("the first event begins with %+v", first)
+		}
+	}
 	for i, e := range entries {
 		dir, name := path.Split(e.Loc)
 		id, err := queuefs.ParseJobID(name)

@@ -178,21 +178,17 @@ func (c *client) submitted(o *operation, resp *http.Response, text []byte) error
 	if resp.StatusCode != http.StatusCreated {
 		return fmt.Errorf("submit: %s: %.200s", resp.Status, text)
 	}
-	var answer struct {
-		Queue struct {
-			Submitted struct {
-				States []string `json:"que:submittedJobState"`
-			} `json:"que:submittedJobStates"`
-		} `json:"que:queueState"`
-		Job jobAnswer `json:"job:jobState"`
+	var answer struct { // of a queue, or of a job
+		Submitted []string `json:"submittedJobStates"`
+		jobAnswer
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return err
 	}
-	refs := answer.Queue.Submitted.States
+	refs := answer.Submitted
 	if o.files == 1 {
-		refs = []string{answer.Job.ID}
-		o.number = answer.Job.Sequence
+		refs = []string{answer.ID}
+		o.number = answer.Sequence
 	}
 	for _, ref := range refs {
 		id, err := queuefs.ParseJobID(path.Base(ref))
@@ -210,9 +206,9 @@ func (c *client) submitted(o *operation, resp *http.Response, text []byte) error
 
 // jobAnswer is what is read of a job state.
 type jobAnswer struct {
-	ID       string      `json:"job:identifier"`
-	Status   string      `json:"job:status"`
-	Sequence queuefs.Seq `json:"job:sequence"`
+	ID       string      `json:"identifier"`
+	Status   string      `json:"status"`
+	Sequence queuefs.Seq `json:"sequence"`
 }
 
 func (c *client) consumeOne(o *operation) (gone bool, err error) {
@@ -303,16 +299,14 @@ func (c *client) move(o *operation) (gone bool, err error) {
 	if resp.StatusCode != want {
 		return false, fmt.Errorf("%s %s%s: %s: %.200s", method, path, o.job, resp.Status, text)
 	}
-	var answer struct {
-		Job jobAnswer `json:"job:jobState"`
-	}
+	var answer jobAnswer
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return false, err
 	}
-	if to := answer.Job.Status; to != map[verbKind]string{opDelete: "deleted", opRequeue: "pending"}[o.kind] {
+	if to := answer.Status; to != map[verbKind]string{opDelete: "deleted", opRequeue: "pending"}[o.kind] {
 		return false, fmt.Errorf("%s %s%s: the job is %s", method, path, o.job, to)
 	}
-	o.done, o.number = true, answer.Job.Sequence
+	o.done, o.number = true, answer.Sequence
 	if o.kind == opDelete {
 		c.taken = append(c.taken, o.job)
 	}

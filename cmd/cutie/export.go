@@ -14,6 +14,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
+	"cutie/queuefs/state"
 )
 
 func exportVerb(c *call.Call) *cobra.Command {
@@ -32,6 +33,8 @@ that copy names no hub, because hubs know only the topics of the daemon. With
 Source; without, references to them lead to the daemon. --robots writes robots.txt
 with a line for each Resource List; its place is the top directory of a site.
 
+It prints how much it has written, with -t json as an object.
+
 --follow goes on until it is interrupted and looks for changes every second, or as
 --every says.`,
 		Example: `cutie export /srv/www --follow
@@ -44,7 +47,7 @@ cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --ro
 	fs.StringVar(&o.baseURI, "base-uri", "", "`URI` at which the directory is served")
 	fs.BoolVar(&o.resources, "resources", false, "write payloads and job files too")
 	fs.BoolVar(&o.robots, "robots", false, "write robots.txt")
-	return c.Verb(cmd, call.Target, func(ctx context.Context) error { return export(ctx, c, o) })
+	return c.Verb(cmd, call.Target|call.Form, func(ctx context.Context) error { return export(ctx, c, o) })
 }
 
 type exportOptions struct {
@@ -119,6 +122,9 @@ func follow(ctx context.Context, c *call.Call, e *destination.Mirror, every time
 }
 
 func printExported(c *call.Call, x destination.Result) error {
+	if c.Form != "" {
+		return c.Facts(false, state.OfFacts(state.ExportClass, int64(x.Documents), int64(x.Resources), int64(x.Removed), x.Octets, int64(x.Moved)))
+	}
 	text := fmt.Sprintf("%d documents, %d files, %d removed, %d octets", x.Documents, x.Resources, x.Removed, x.Octets)
 	if x.Moved > 0 {
 		text += fmt.Sprintf(", %d files moved on", x.Moved)

@@ -296,13 +296,13 @@ func statesOf(t *testing.T, base string, s *followed) map[string]string {
 			if err := json.Unmarshal([]byte(get(at+"?t=json&limit=1000&status="+status)), &a); err != nil {
 				t.Fatal(err)
 			}
-			for i, ref := range a.Queue.Jobs.Refs {
-				a.Queue.Jobs.Refs[i] = filepath.Base(ref)
+			for i, ref := range a.Refs {
+				a.Refs[i] = filepath.Base(ref)
 			}
-			if want := s.with(queue, status); !slices.Equal(a.Queue.Jobs.Refs, want) {
-				t.Errorf("%s of %s: got %v, want %v", status, queue, a.Queue.Jobs.Refs, want)
+			if want := s.with(queue, status); !slices.Equal(a.Refs, want) {
+				t.Errorf("%s of %s: got %v, want %v", status, queue, a.Refs, want)
 			}
-			states[queue+" "+status] = strings.Join(a.Queue.Jobs.Refs, " ")
+			states[queue+" "+status] = strings.Join(a.Refs, " ")
 		}
 	}
 	return states

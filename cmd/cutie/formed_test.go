@@ -17,13 +17,13 @@ func TestErrorsOfDocumentsAreInTheFormAskedFor(t *testing.T) {
 		status                       int
 		contentType, says            string
 	}{
-		{"GET", top + "/no.xml", "application/json", "", 404, "application/json", `"exc:detail":"not found: /` + top + `/no.xml; `},
+		{"GET", top + "/no.xml", "application/json", "", 404, "application/json", `"detail":"not found: /` + top + `/no.xml; `},
 		{"GET", top + "/no.xml?t=anvl", "", "", 404, "text/x-anvl", "detail: not found: /" + top + "/no.xml; "},
 		{"GET", top + "/no.xml", "text/html,application/xhtml+xml,*/*;q=0.8", "", 404, "application/xhtml+xml", "<!DOCTYPE"},
 		{"GET", top + "/no.xml", "*/*", "", 404, "text/plain; charset=utf-8", "not found: /"},
 		{"GET", top + "/no.xml", "image/png", "", 404, "text/plain; charset=utf-8", "not found: /"},
 		{"HEAD", top + "/no.xml", "application/json", "", 404, "application/json", ""},
-		{"POST", top, "application/json", "", 405, "application/json", `"exc:detail":"method POST is not among GET, HEAD"`},
+		{"POST", top, "application/json", "", 405, "application/json", `"detail":"method POST is not among GET, HEAD"`},
 		{"GET", top, "application/json", "bytes=99999-", 416, "application/json", "invalid range"},
 		{"GET", "queues/jobs/queue-info.txt", "text/x-anvl", "bytes=99999-", 416, "text/x-anvl", "detail: invalid range"},
 		{"GET", "queues/jobs/queue-info.txt", "text/x-anvl", "bytes=0-4", 206, "text/x-anvl", "name:"},

@@ -24,6 +24,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
+	"cutie/queuefs/state"
 )
 
 func main() {
@@ -48,6 +49,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	// An empty queue is an answer: the exit code tells, and -v in words.
 	if code := fault.ExitCode(err); err == nil || code == fault.ExitEmpty && !c.Verbose {
 		return code
+	}
+	if form, bad := state.ParseForm(c.Form); bad == nil && form == state.JSON {
+		text, hint := fault.Words(err)
+		d := state.OfFacts(state.ErrorClass, name, int64(fault.ExitCode(err)), text, hint)
+		output.Screen(stderr).Write(form.Append(nil, &d))
+		return fault.ExitCode(err)
 	}
 	fault.Report(output.Screen(stderr), name, err)
 	return fault.ExitCode(err)

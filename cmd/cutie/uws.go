@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 	"cutie/queuefs/uws/client"
 )
 
@@ -37,6 +39,8 @@ URL is a job list for list and create, and a job for the other methods:
              COMPLETED the exit code is 1
     result   print the names of the results, or the result NAME
 
+With -t json they print objects; the result NAME is printed as it is.
+
 The job list of a queue is at /uws/QUEUE/async of its daemon.`,
 		Example: `cutie uws create http://127.0.0.1:8080/uws/jobs/async QUERY='a b' PHASE=RUN
 cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
@@ -44,7 +48,7 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 	fs := cmd.Flags()
 	last := fs.Int("last", 100, "`number` of jobs that list shows")
 	uploads := fs.StringArray("upload", nil, "`NAME=FILE` that create sends as a parameter; may be repeated")
-	return c.Verb(cmd, call.Verbose|call.Debug|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Verbose|call.Debug|call.Output|call.Form, func(ctx context.Context) error {
 		base, err := url.Parse(c.Args[1])
 		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
 			return fault.Usagef("%.80q is not the URL of a job or a job list", c.Args[1])
@@ -79,6 +83,13 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 		if err != nil {
 			return err
 		}
+		if u.Form != "" {
+			var facts []state.Document
+			for _, j := range jobs {
+				facts = append(facts, state.OfFacts(state.UWSClass, nil, j.ID, j.Phase, timeOf(j.Created), j.RunID))
+			}
+			return u.Facts(true, facts...)
+		}
 		var all []string
 		for _, j := range jobs {
 			all = append(all, strings.Join([]string{j.ID, j.Phase, j.Created, j.RunID}, "\t"))
@@ -87,6 +98,9 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 	case "create":
 		return u.create(ctx, args, uploads)
 	case "show":
+		if u.Form != "" {
+			return u.facts(ctx)
+		}
 		text, err := u.client.Document(ctx, u.url)
 		if err != nil {
 			return err
@@ -100,13 +114,13 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 		if err != nil {
 			return err
 		}
-		return u.Out.Emit([]byte(j.Phase + "\n"))
+		return u.phase(j.Phase)
 	case "delete":
 		return u.client.Delete(ctx, u.url)
 	case "wait":
 		phase, err := u.client.Wait(ctx, u.url)
 		if err == nil {
-			err = u.Out.Emit([]byte(phase + "\n"))
+			err = u.phase(phase)
 		}
 		if err == nil && phase != "COMPLETED" {
 			err = fmt.Errorf("%s: the job is %s", u.url, phase)
@@ -116,6 +130,33 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 		return u.result(ctx, args)
 	}
 	return fault.Usagef("%.40q is none of list, create, show, run, abort, delete, wait, result", method)
+}
+
+// facts prints what is known of the job.
+func (u *uwsCall) facts(ctx context.Context) error {
+	j, err := u.client.Job(ctx, u.url)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, r := range j.Results {
+		names = append(names, r.ID)
+	}
+	return u.Facts(false, state.OfFacts(state.UWSClass, u.url, j.ID, j.Phase, timeOf(j.Created), j.RunID, names))
+}
+
+// phase prints the phase of the job.
+func (u *uwsCall) phase(phase string) error {
+	if u.Form != "" {
+		return u.Facts(false, state.OfFacts(state.UWSClass, u.url, nil, phase))
+	}
+	return u.Out.Emit([]byte(phase + "\n"))
+}
+
+// timeOf reads the date of a service; zero if it is none.
+func timeOf(text string) time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, text)
+	return t
 }
 
 func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
@@ -144,10 +185,16 @@ func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 	if err != nil {
 		return err
 	}
+	if u.Form != "" {
+		return u.Facts(false, state.OfFacts(state.UWSClass, job))
+	}
 	return u.Out.Emit([]byte(job + "\n"))
 }
 
 func (u *uwsCall) result(ctx context.Context, args []string) error {
+	if len(args) == 0 && u.Form != "" {
+		return u.facts(ctx)
+	}
 	if len(args) == 0 {
 		j, err := u.client.Job(ctx, u.url)
 		if err != nil {

@@ -10,11 +10,15 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 )
 
 func versionVerb(c *call.Call) *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "print the version", Example: "cutie version"}
-	return c.Verb(cmd, 0, func(context.Context) error {
+	cmd := &cobra.Command{Use: "version", Short: "print the version", Example: "cutie version\ncutie version -t json"}
+	return c.Verb(cmd, call.Form, func(context.Context) error {
+		if c.Form != "" {
+			return c.Facts(false, state.OfFacts(state.VersionClass, queuefs.Version, "Cutie 0.3", runtime.Version(), setting("vcs.revision", 12)))
+		}
 		_, err := fmt.Fprintln(c.Out.Stdout, versionLine())
 		return err
 	})

@@ -155,7 +155,6 @@ func (w *watcher) line(kind string, data []byte) ([]byte, error) {
 		if !w.json {
 			return nil, nil
 		}
-		return fmt.Appendf(nil, "{\"kind\":%q,%s\n", kind, bytes.TrimPrefix(data, []byte("{"))), nil
 	}
 	if w.json {
 		return append(bytes.Clone(data), '\n'), nil

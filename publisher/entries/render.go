@@ -64,6 +64,19 @@ func (r *Renderer) append(dst []byte, e *sitemap.Entry) []byte {
 // AppendInfo appends the entry of queue-info.txt.
 func (r *Renderer) AppendInfo(dst []byte, f *queuefs.Facts) []byte { return r.append(dst, r.Info(f)) }
 
+// Begun appends the entry of queue-info.txt, created with the first event of the
+// queue: so all Change Lists together lead to the Resource List.
+func (r *Renderer) Begun(dst []byte, first *queuefs.Event, f *queuefs.Facts) []byte {
+	return r.infoChanged(dst, sitemap.Created, first, f)
+}
+
+// infoChanged appends the entry of queue-info.txt in a Change List.
+func (r *Renderer) infoChanged(dst []byte, c sitemap.Change, ev *queuefs.Event, f *queuefs.Facts) []byte {
+	e := r.Info(f)
+	e.Change, e.DateTime, e.Event, e.Seq = c, ev.Time, ev.Kind.String(), uint64(ev.Seq)
+	return r.append(dst, e)
+}
+
 // Changed appends the entries of an event in the Change List of a set, and
 // returns their number. They follow from the status before and after, whatever
 // the kind of event.
@@ -82,9 +95,11 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 	switch {
 	case ev.Kind == queuefs.Phase, ev.Job == 0 && s == names.Pending: // no resource shows it
 	case ev.Job == 0: // queue-info.txt
-		e := r.Info(&ev.File)
-		e.Change, e.DateTime, e.Event, e.Seq = sitemap.Updated, ev.Time, ev.Kind.String(), uint64(ev.Seq)
-		return r.append(dst, e), 1
+		c := sitemap.Updated
+		if ev.Seq == 1 {
+			c = sitemap.Created
+		}
+		return r.infoChanged(dst, c, ev, &ev.File), 1
 	case from == to && to != 0:
 		if s == names.Replica {
 			add(sitemap.Updated, r.jobFile(to, &ev.File))

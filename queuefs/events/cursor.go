@@ -200,13 +200,14 @@ func appendEvent(dst []byte, base state.Base, queue string, e *queuefs.Event) []
 			d.State = base.JobRef("state", queue, e.Job)
 		}
 	}
-	return appendData(dst, d.Kind, d)
+	return appendData(dst, d.Kind, state.EventClass, d)
 }
 
 // A resetEvent tells a client that events cannot bring its copy of a queue up
 // to date. The client reads the state, or the list of changes, and takes the
 // events after Seq: earlier ones are in both already.
 type resetEvent struct {
+	Kind    string      `json:"kind"`            // reset
 	Queue   string      `json:"queue,omitempty"` // absent: all of them
 	After   queuefs.Seq `json:"after,omitempty"` // last event the client has
 	Seq     queuefs.Seq `json:"seq,omitempty"`   // the next event is the one after it
@@ -225,15 +226,20 @@ func resetOfAll(base state.Base, reason string) *resetEvent {
 	return &resetEvent{Reason: reason, State: base.Ref("state"), Changes: base.Ref(".well-known", "resourcesync")}
 }
 
-func (d *resetEvent) append(dst []byte) []byte { return appendData(dst, "reset", d) }
+func (d *resetEvent) append(dst []byte) []byte {
+	d.Kind = "reset"
+	return appendData(dst, d.Kind, state.ResetClass, d)
+}
 
-func appendData(dst []byte, name string, data any) []byte {
+// appendData appends an event with an object of a class, not an empty one.
+func appendData(dst []byte, name string, c *state.Class, data any) []byte {
 	line, err := json.Marshal(data) // in one line: it escapes line ends
 	if err != nil {
 		panic("events: " + err.Error()) // of text and numbers there is none
 	}
-	dst = append(append(append(dst, "event: "...), name...), "\ndata: "...)
-	return append(append(dst, line...), '\n')
+	dst = append(append(append(dst, "event: "...), name...), "\ndata: {"...)
+	dst = append(c.AppendType(dst), ',')
+	return append(append(dst, line[1:]...), '\n')
 }
 
 func appendSeq(dst []byte, n queuefs.Seq) []byte { return strconv.AppendUint(dst, uint64(n), 10) }

@@ -155,7 +155,7 @@ func TestClientMethods(t *testing.T) {
 		t.Errorf("service: got %+v, %v", svc, err)
 	}
 	text, err := c.State(ctx, state.JSON, "jobs", "")
-	if err != nil || !bytes.HasPrefix(text, []byte(`{"que:queueState":`)) {
+	if err != nil || !bytes.HasPrefix(text, []byte(`{"@context":{"@vocab":"http://uc3.cdlib.org/ontology/mrt/cutie/queue/"},"@type":"queueState",`)) {
 		t.Errorf("state: got %s, %v", text, err)
 	}
 }

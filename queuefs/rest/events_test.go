@@ -141,7 +141,7 @@ func TestEventsOfAQueueSayWhatHappened(t *testing.T) {
 	}
 	j := s.submit("hello", queuefs.Meta{MediaType: "text/plain; x=\"<\u00e9\n>\""})
 	event, data := f.block()
-	want := `{"queue":"jobs","seq":1,"time":"` + queuefs.FormatTime(j.Submitted) + `","kind":"submit","job":"` + j1 +
+	want := `{"@context":{"@vocab":"http://uc3.cdlib.org/ontology/mrt/cutie/event/"},"@type":"event","queue":"jobs","seq":1,"time":"` + queuefs.FormatTime(j.Submitted) + `","kind":"submit","job":"` + j1 +
 		`","to":"pending","state":"` + s.url + `/state/jobs/` + j1 + `","size":5,"type":"text/plain; x=\"\u003cé` + "\ufffd" + `\u003e\""}`
 	if event != "submit" || data != want || f.id != "1" {
 		t.Errorf("got event %q, id %q\n%s\nwant\n%s", event, f.id, data, want)
@@ -164,7 +164,7 @@ func TestChangedPropertiesAreTold(t *testing.T) {
 	if err := json.Unmarshal([]byte(data), &e); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"queue":"jobs","seq":1,"time":"` + e.Time + `","kind":"update","state":"` + s.url + `/state/jobs","size":` + fmt.Sprint(facts.Length) + `,"type":"text/x-anvl"}`
+	want := `{"@context":{"@vocab":"http://uc3.cdlib.org/ontology/mrt/cutie/event/"},"@type":"event","queue":"jobs","seq":1,"time":"` + e.Time + `","kind":"update","state":"` + s.url + `/state/jobs","size":` + fmt.Sprint(facts.Length) + `,"type":"text/x-anvl"}`
 	if event != "update" || data != want || f.id != "1" {
 		t.Errorf("got event %q, id %q\n%s\nwant\n%s", event, f.id, data, want)
 	}

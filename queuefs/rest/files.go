@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,23 +61,24 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 }
 
 // schema serves the schema of a class of states, such as queue.xsd or
-// queue.json.
+// queue.json, or by its type, queueState.json.
 func (h *Handler) schema(w http.ResponseWriter, r *request) error {
 	name, ext, _ := strings.Cut(r.PathValue("file"), ".")
 	var data []byte
 	header := w.Header()
-	if c := state.Schemas[name]; c != nil {
-		switch ext {
-		case "xsd":
+	if c := state.ClassNamed(name); c != nil {
+		switch {
+		case ext == "xsd" && state.Facts[name] == nil: // facts have no XML
 			data = state.XMLSchema(c)
 			header["Content-Type"] = []string{"application/xml"}
-		case "json":
+		case ext == "json":
 			data = state.JSONSchema(c)
 			header["Content-Type"] = []string{"application/schema+json"}
 		}
 	}
 	if data == nil {
-		return web.Errorf(http.StatusNotFound, "no such schema; there are service, queue, job, batch and exception, each .xsd and .json")
+		return web.Errorf(http.StatusNotFound, "no such schema; there are service, queue, job, batch and exception, each .xsd and .json, and %s, each .json",
+			strings.Join(slices.Sorted(maps.Keys(state.Facts)), ", "))
 	}
 	header["Etag"] = []string{files.Tag(sha256.Sum256(data))}
 	header["Cache-Control"] = noCache

@@ -100,7 +100,8 @@ var (
 		Summary: "Help about the service or one of its methods",
 		Request: "GET /help[/METHOD]",
 		Text: "The form of help, state and errors is chosen by ?t=anvl|json|turtle|xhtml|xml|soif or\n" +
-			"by Accept, the default is XHTML; schemas are at /schema/queue.xsd and .json;\n" +
+			"by Accept, the default is XHTML; schemas are at /schema/queue.xsd and .json,\n" +
+			"and that of a JSON object of any @type at /schema/TYPE.json;\n" +
 			"?h on any request asks for help about its method, ?V for the version.\n" +
 			"Q is the identifier or name of a queue, percent-encoded; J that of a job.",
 	}}

@@ -279,7 +279,7 @@ func TestItemsOfJobs(t *testing.T) {
 				}
 				last = id
 			}
-			for form, text := range map[string]string{"json": `"job:identifier":"j000000000011"`, "ttl": `job:identifier "j000000000011"`} {
+			for form, text := range map[string]string{"json": `"identifier":"j000000000011"`, "ttl": `job:identifier "j000000000011"`} {
 				if a := s.do("GET", "/state/jobs/"+last+"?t="+form, ""); !strings.Contains(a.body, text) {
 					t.Errorf("%s: no %s in %s", form, text, a.body)
 				}

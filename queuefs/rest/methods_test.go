@@ -199,6 +199,19 @@ func TestFormsOfPagesAreServed(t *testing.T) {
 
 func TestSchemasAreServed(t *testing.T) {
 	s := newSite(t, rest.Options{})
+	for _, class := range state.Schemas {
+		if a := s.do("GET", "/schema/"+class.Root+".json", "").want(t, 200); a.body != string(state.JSONSchema(class)) {
+			t.Errorf("%s.json: got %s", class.Root, a.body)
+		}
+	}
+	for name, class := range state.Facts {
+		a := s.do("GET", "/schema/"+name+".json", "").want(t, 200)
+		a.header(t, "Content-Type", "application/schema+json")
+		if a.body != string(state.JSONSchema(class)) {
+			t.Errorf("%s.json: got %s", name, a.body)
+		}
+		s.do("GET", "/schema/"+name+".xsd", "").want(t, 404)
+	}
 	for name, class := range state.Schemas {
 		for ext, schema := range map[string]struct {
 			media string

@@ -111,15 +111,11 @@ func ReadJSON(data []byte) (anvl.Record, error) {
 	if err := json.Unmarshal(data, &object); err != nil {
 		return nil, badRequest("JSON: %v", err)
 	}
-	if inner, ok := object["que:queueState"].(map[string]any); ok && len(object) == 1 {
-		object = inner
-	}
 	var rec anvl.Record
 	for name, value := range object {
-		if name == "xmlns:que" {
+		if strings.HasPrefix(name, "@") { // of JSON-LD
 			continue
 		}
-		name = strings.TrimPrefix(name, "que:")
 		switch v := value.(type) {
 		case nil:
 		case string:

@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,39 +10,51 @@ import (
 	"unicode/utf8"
 )
 
+// Names of JSON-LD (JSON-LD 1.1, 1.7) that stand before the properties.
+const (
+	nameContext = "@context"
+	nameID      = "@id"
+	nameType    = "@type"
+)
+
 // appendJSON appends d and a line end.
 func appendJSON(dst []byte, d *Document) []byte {
 	c := d.Class
 	dst = append(dst, '{')
-	dst = appendName(dst, c.Prefix, c.Root)
-	dst = append(dst, `{"xmlns:`...)
-	dst = append(dst, c.Prefix...)
-	dst = append(dst, `":`...)
-	dst = appendString(dst, c.Namespace)
+	dst = c.AppendType(dst)
+	if d.Subject != "" {
+		dst = appendString(append(dst, `,"`+nameID+`":`...), d.Subject)
+	}
 	for i := range d.Properties {
 		p := &d.Properties[i]
-		dst = appendName(append(dst, ','), c.Prefix, p.Name)
+		dst = appendName(append(dst, ','), p.Name)
 		if p.Item == "" {
 			dst = appendValue(dst, p.Type, p.Text)
 			continue
 		}
-		dst = append(appendName(append(dst, '{'), c.Prefix, p.Item), '[')
+		dst = append(dst, '[')
 		for i, item := range p.Items {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
 			dst = appendValue(dst, p.Type, item)
 		}
-		dst = append(dst, "]}"...)
+		dst = append(dst, ']')
 	}
-	return append(dst, "}}\n"...)
+	return append(dst, "}\n"...)
 }
 
-// appendName appends a prefixed name and its colon. Names need no escapes.
-func appendName(dst []byte, prefix, name string) []byte {
-	dst = append(append(dst, '"'), prefix...)
-	dst = append(append(dst, ':'), name...)
-	return append(dst, `":`...)
+// AppendType appends the first members of an object of the class: its context, by
+// which a local name is the same as in Turtle, and its type.
+func (c *Class) AppendType(dst []byte) []byte {
+	dst = append(append(dst, `"`+nameContext+`":{"@vocab":"`...), c.Namespace...)
+	dst = append(append(dst, `/"},"`+nameType+`":"`...), c.Root...)
+	return append(dst, '"')
+}
+
+// appendName appends a name and its colon. Names need no escapes.
+func appendName(dst []byte, name string) []byte {
+	return append(append(append(dst, '"'), name...), `":`...)
 }
 
 func appendValue(dst []byte, t Type, text string) []byte {
@@ -89,33 +102,34 @@ func appendString(dst []byte, s string) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
-// decodeJSON reads the properties of c. The keys of the root object may come
-// in any order and may hold others, but none of ours twice.
+// decodeJSON reads the properties of c. The members may come in any order, and
+// there may be others, but none of ours twice.
 func decodeJSON(c *Class, data []byte) (values, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	v := make(values, len(c.Terms))
-	found := false
+	typed := false
 	err := object(d, func(key string) error {
-		if key != c.Prefix+":"+c.Root || found {
-			return fmt.Errorf("unexpected %.60q, want one %s:%s", key, c.Prefix, c.Root)
-		}
-		found = true
-		return object(d, func(key string) error {
-			for i := range c.Terms {
-				if key == c.Prefix+":"+c.Terms[i].Name {
-					if err := v[i].decodeJSON(d, c, &c.Terms[i]); err != nil {
-						return fmt.Errorf("%s: %w", key, err)
-					}
-					return nil
-				}
+		if key == nameType {
+			if got, err := scalar(d, String); err != nil || got != c.Root || typed {
+				return cmp.Or(err, fmt.Errorf("unexpected %s %.60q, want one %s", nameType, got, c.Root))
 			}
-			var skipped json.RawMessage
-			return d.Decode(&skipped)
-		})
+			typed = true
+			return nil
+		}
+		for i := range c.Terms {
+			if key == c.Terms[i].Name {
+				if err := v[i].decodeJSON(d, &c.Terms[i]); err != nil {
+					return fmt.Errorf("%s: %w", key, err)
+				}
+				return nil
+			}
+		}
+		var skipped json.RawMessage
+		return d.Decode(&skipped)
 	})
-	if err == nil && !found {
-		err = fmt.Errorf("no %s:%s", c.Prefix, c.Root)
+	if err == nil && !typed {
+		err = fmt.Errorf("no %s %s", nameType, c.Root)
 	}
 	if err != nil {
 		return nil, err
@@ -146,7 +160,7 @@ func object(d *json.Decoder, each func(key string) error) error {
 	return unexpected(err)
 }
 
-func (v *value) decodeJSON(d *json.Decoder, c *Class, t *Term) (err error) {
+func (v *value) decodeJSON(d *json.Decoder, t *Term) (err error) {
 	if v.set {
 		return errors.New("repeated")
 	}
@@ -155,27 +169,20 @@ func (v *value) decodeJSON(d *json.Decoder, c *Class, t *Term) (err error) {
 		v.text, err = scalar(d, t.Type)
 		return err
 	}
-	found := false
-	return object(d, func(key string) error {
-		if key != c.Prefix+":"+t.Item || found {
-			return fmt.Errorf("unexpected %.60q, want one %s:%s", key, c.Prefix, t.Item)
-		}
-		found = true
-		if open, err := d.Token(); err != nil {
-			return unexpected(err)
-		} else if open != json.Delim('[') {
-			return fmt.Errorf("%s:%s: %v is no array", c.Prefix, t.Item, open)
-		}
-		for d.More() {
-			item, err := scalar(d, t.Type)
-			if err != nil {
-				return err
-			}
-			v.items = append(v.items, item)
-		}
-		_, err := d.Token()
+	if open, err := d.Token(); err != nil {
 		return unexpected(err)
-	})
+	} else if open != json.Delim('[') {
+		return fmt.Errorf("%v is no array", open)
+	}
+	for d.More() {
+		item, err := scalar(d, t.Type)
+		if err != nil {
+			return err
+		}
+		v.items = append(v.items, item)
+	}
+	_, err = d.Token()
+	return unexpected(err)
 }
 
 // scalar reads one value of the JSON type for t.

@@ -1,7 +1,5 @@
 package state
 
-import "strconv"
-
 // Schemas are the classes with schemas, by their names in URLs: "queue" is for
 // queue.xsd and queue.json.
 var Schemas = map[string]*Class{
@@ -10,6 +8,20 @@ var Schemas = map[string]*Class{
 	"job":       JobClass,
 	"batch":     BatchClass,
 	"exception": ExceptionClass,
+}
+
+// ClassNamed returns the class with a schema of this name: that in [Schemas], or the
+// type of its documents. It is nil if there is none.
+func ClassNamed(name string) *Class {
+	if c := Schemas[name]; c != nil {
+		return c
+	}
+	for _, c := range Schemas {
+		if c.Root == name {
+			return c
+		}
+	}
+	return Facts[name]
 }
 
 // XMLSchema returns the XML Schema of the documents of c in XML. Elements of
@@ -72,37 +84,26 @@ var xmlTypes = [...]string{String: "xs:string", Integer: "xs:long", Boolean: "xs
 // JSONSchema returns the JSON Schema, draft 2020-12, of the documents of c in
 // JSON. Further properties are allowed.
 func JSONSchema(c *Class) []byte {
-	dst := append([]byte(`{"$schema":"https://json-schema.org/draft/2020-12/schema","title":`), strconv.Quote(c.Prefix+":"+c.Root)...)
-	dst = appendObjectOf(append(dst, ','), c.Prefix, c.Root)
-	dst = append(dst, `"type":"object","required":["xmlns:`...)
-	dst = append(append(dst, c.Prefix...), '"')
+	dst := []byte(`{"$schema":"https://json-schema.org/draft/2020-12/schema","title":"` + c.Root +
+		`","type":"object","required":["` + nameContext + `","` + nameType + `"`)
 	for i := range c.Terms {
 		if c.Terms[i].Always {
-			dst = append(append(dst, `,"`...), c.Prefix+":"+c.Terms[i].Name+`"`...)
+			dst = append(dst, `,"`+c.Terms[i].Name+`"`...)
 		}
 	}
-	dst = append(dst, `],"properties":{"xmlns:`+c.Prefix+`":{"const":`...)
-	dst = append(appendString(dst, c.Namespace), '}')
+	dst = append(dst, `],"properties":{"`+nameContext+`":{"const":{"@vocab":"`+c.Namespace+`/"}},
+"`+nameType+`":{"const":"`+c.Root+`"},
+"`+nameID+`":{`+jsonTypes[Reference]+"}"...)
 	for i := range c.Terms {
 		t := &c.Terms[i]
-		dst = append(appendName(append(dst, ",\n"...), c.Prefix, t.Name), '{')
-		if t.Item == "" {
-			dst = append(append(dst, jsonTypes[t.Type]...), '}')
+		dst = append(appendName(append(dst, ",\n"...), t.Name), '{')
+		if t.Item != "" {
+			dst = append(append(append(dst, `"type":"array","items":{`...), jsonTypes[t.Type]...), "}}"...)
 			continue
 		}
-		dst = appendObjectOf(dst, c.Prefix, t.Item)
-		dst = append(append(append(dst, `"type":"array","items":{`...), jsonTypes[t.Type]...), "}}}}"...)
+		dst = append(append(dst, jsonTypes[t.Type]...), '}')
 	}
-	return append(dst, "}}}}\n"...)
-}
-
-// appendObjectOf appends the beginning of the schema of an object with a
-// property of the given name, up to the brace before the schema of the
-// property.
-func appendObjectOf(dst []byte, prefix, name string) []byte {
-	dst = append(dst, `"type":"object","required":["`...)
-	dst = append(appendPrefixed(dst, prefix, name), `"],"properties":{`...)
-	return append(appendName(dst, prefix, name), '{')
+	return append(dst, "}}\n"...)
 }
 
 var jsonTypes = [...]string{

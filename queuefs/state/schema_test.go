@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,8 +28,14 @@ func schemaName(c *state.Class) string {
 }
 
 func TestSchemasMatchGoldenFiles(t *testing.T) {
-	for name, c := range state.Schemas {
-		for ext, got := range map[string][]byte{".xsd": state.XMLSchema(c), ".json": state.JSONSchema(c)} {
+	schemas := maps.Clone(state.Schemas)
+	maps.Copy(schemas, state.Facts)
+	for name, c := range schemas {
+		texts := map[string][]byte{".json": state.JSONSchema(c)}
+		if state.Schemas[name] != nil {
+			texts[".xsd"] = state.XMLSchema(c)
+		}
+		for ext, got := range texts {
 			file := filepath.Join("testdata", "schema", name+ext)
 			if *update {
 				if err := os.WriteFile(file, got, 0o666); err != nil {
@@ -87,16 +94,17 @@ func TestSchemaOfJSONHoldsForDocuments(t *testing.T) {
 		old, new string
 		ok       bool
 	}{
-		{`"que:numPendingJobs":3`, `"que:numPendingJobs":"3"`, false},
-		{`"que:numPendingJobs":3`, `"que:numPendingJobs":3.5`, false},
-		{`"que:numPendingJobs":3,`, ``, true},
-		{`"que:numPendingJobs":3`, `"que:future":[3]`, true},
-		{`"que:jobStates"`, `"que:jobs"`, false},
-		{`"que:jobState":[`, `"que:jobState":["x",7,`, false},
-		{`"que:verifyOnRead":true`, `"que:verifyOnRead":"true"`, false},
-		{`"que:created":"2010-04-20T16:00:00.000000Z"`, `"que:created":"yesterday"`, false},
-		{`"que:queueState"`, `"job:jobState"`, false},
-		{`mrt/cutie/queue"`, `mrt/cutie/job"`, false},
+		{`"numPendingJobs":3`, `"numPendingJobs":"3"`, false},
+		{`"numPendingJobs":3`, `"numPendingJobs":3.5`, false},
+		{`"numPendingJobs":3,`, ``, true},
+		{`"numPendingJobs":3`, `"future":[3]`, true},
+		{`"jobStates"`, `"jobs"`, false},
+		{`"jobStates":[`, `"jobStates":["x",7,`, false},
+		{`"jobStates":[`, `"jobStates":{"jobState":[]},"x":[`, false},
+		{`"verifyOnRead":true`, `"verifyOnRead":"true"`, false},
+		{`"created":"2010-04-20T16:00:00.000000Z"`, `"created":"yesterday"`, false},
+		{`"queueState"`, `"jobState"`, false},
+		{`mrt/cutie/queue/"`, `mrt/cutie/job/"`, false},
 	} {
 		changed := strings.Replace(text, tt.old, tt.new, 1)
 		if changed == text {
@@ -202,7 +210,8 @@ func TestTurtleIsReadByOthers(t *testing.T) {
 			continue
 		}
 		got := strings.Split(strings.TrimSpace(string(out)), "\n")
-		want := 1 // that it is of its class
+		want := 1      // that it is of its class
+		d.Subject = "" // which Read leaves out
 		for _, p := range d.Properties {
 			want += 1 + 2*len(p.Items)
 		}

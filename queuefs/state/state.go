@@ -10,14 +10,15 @@
 // job:jobState, bat:batchState and exc:exceptionState.
 //
 // ANVL has the names without prefix and repeats the inner name of a list, as
-// Merritt did. JSON keeps Merritt's envelope and prefixed names,
+// Merritt did. JSON has one plain object with the names without prefix,
 //
-//	{"que:queueState":{"xmlns:que":"…","que:name":"Queue01","que:jobStates":{"que:jobState":["…"]}}}
+//	{"@context":{"@vocab":"…/queue/"},"@type":"queueState","@id":"…","name":"Queue01","jobStates":["…"]}
 //
-// but in fixed order, with lists always as arrays, identifiers and versions
-// always as strings, and counts as numbers. Dates are W3CDTF in UTC with
-// microseconds. Properties without a value are left out; the lists named in the
-// specification are there even when empty.
+// in fixed order, with lists always as arrays, identifiers and versions always as
+// strings, and counts as numbers. As JSON-LD it means the same as Turtle, but for
+// the types of dates and references. Dates are W3CDTF in UTC with microseconds.
+// Properties without a value are left out; the lists named in the specification
+// are there even when empty.
 //
 // XML has the prefixed names in namespaces without # or / at their end, and the
 // exact text. Turtle has the names in the same namespaces with a slash at the
@@ -61,10 +62,10 @@ type Term struct {
 
 // A Class is a kind of document: its root element and its properties in order.
 type Class struct {
-	Prefix string // of the names in XML, JSON and Turtle
+	Prefix string // of the names in XML and Turtle
 	Root   string // name of the root element, without prefix
 	List   string // name of the element for several of them; "" if there is none
-	// Namespace is the namespace of the names in XML. Turtle puts a slash
+	// Namespace is the namespace of the names in XML. Turtle and JSON-LD put a slash
 	// behind it.
 	Namespace string
 	Terms     []Term

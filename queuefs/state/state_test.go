@@ -161,17 +161,19 @@ func TestDecodeRefuses(t *testing.T) {
 		{state.ANVL, "no colon\n", "no colon"},
 		{state.JSON, ``, "EOF"},
 		{state.JSON, `[]`, "no object"},
-		{state.JSON, `{}`, "no job:jobState"},
-		{state.JSON, `{"que:queueState":{}}`, "unexpected"},
-		{state.JSON, `{"job:jobState":{},"job:jobState":{}}`, "unexpected"},
-		{state.JSON, `{"job:jobState":{}`, "EOF"},
-		{state.JSON, `{"job:jobState":{}} x`, "text behind"},
-		{state.JSON, `{"job:jobState":{"job:identifier":1}}`, "wrong type"},
-		{state.JSON, `{"job:jobState":{"job:size":"1"}}`, "wrong type"},
-		{state.JSON, `{"job:jobState":{"job:size":1.5}}`, "no integer"},
-		{state.JSON, `{"job:jobState":{"job:size":1,"job:size":1}}`, "repeated"},
-		{state.JSON, `{"job:jobState":{"job:digestTypes":{"job:digestType":"MD5"}}}`, "no array"},
-		{state.JSON, `{"job:jobState":{"job:digestTypes":["MD5"]}}`, "no object"},
+		{state.JSON, `{}`, "no @type jobState"},
+		{state.JSON, `{"@type":"queueState"}`, "unexpected"},
+		{state.JSON, `{"job:jobState":{"job:status":"pending"}}`, "no @type jobState"},
+		{state.JSON, `{"@type":"jobState","@type":"jobState"}`, "unexpected"},
+		{state.JSON, `{"@type":["jobState"]}`, "wrong type"},
+		{state.JSON, `{"@type":"jobState"`, "EOF"},
+		{state.JSON, `{"@type":"jobState"} x`, "text behind"},
+		{state.JSON, `{"@type":"jobState","identifier":1}`, "wrong type"},
+		{state.JSON, `{"@type":"jobState","size":"1"}`, "wrong type"},
+		{state.JSON, `{"@type":"jobState","size":1.5}`, "no integer"},
+		{state.JSON, `{"@type":"jobState","size":1,"size":1}`, "repeated"},
+		{state.JSON, `{"@type":"jobState","digestTypes":"MD5"}`, "no array"},
+		{state.JSON, `{"@type":"jobState","digestTypes":[["MD5"]]}`, "wrong type"},
 		{0, `<x/>`, "unsupported response form"},
 		{99, `<x/>`, "unsupported response form"},
 	}
@@ -202,7 +204,7 @@ func TestDecodeRefuses(t *testing.T) {
 func TestDecodeLeavesOutWhatItDoesNotKnow(t *testing.T) {
 	for form, in := range map[state.Form]string{
 		state.ANVL: "future: 1\nIdentifier: j000000000042\nfuture: 2\nstatus: pending\nsubmitted: 2010-04-20T09:00:00-07:00\n",
-		state.JSON: `{"job:jobState":{"job:future":{"a":[1,{}]},"job:status":"pending","job:submitted":"2010-04-20T09:00:00-07:00","job:identifier":"j000000000042"}}`,
+		state.JSON: `{"future":{"a":[1,{}]},"job:status":7,"status":"pending","submitted":"2010-04-20T09:00:00-07:00","identifier":"j000000000042","@type":"jobState"}`,
 	} {
 		d, err := statetest.Read(form, state.JobClass, []byte(in))
 		if err != nil {

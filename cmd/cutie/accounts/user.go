@@ -14,6 +14,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
@@ -29,7 +30,8 @@ func User(c *call.Call) *cobra.Command {
 		Args:    call.Between(1, 2),
 		Long: `
 add makes a user, and the users file if there is none. set changes the rights or
-limits, or else the password. rm removes a user with all tokens. ls lists the users. A daemon
+limits, or else the password. rm removes a user with all tokens. ls lists the users,
+with -t json as an array. A daemon
 started with --users FILE notices changes within a second.
 
 Rights are a list such as read,submit:ingest. A right is for all queues, or for
@@ -54,7 +56,7 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 	limits := fs.String("limits", "", "`list` of limits in each queue, such as pending=100,active=1000; see cutie help limits")
 	piped := fs.Bool("password-stdin", false, "read the password from standard input")
 	noPass := fs.Bool("no-password", false, "let the user have tokens only")
-	return c.Verb(cmd, 0, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Form, func(ctx context.Context) error {
 		if err := usersFile(*file); err != nil {
 			return err
 		}
@@ -64,6 +66,9 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 		}
 		if (word == "rm" || word == "ls") && (*rights != "" || fs.Changed("limits") || *piped || *noPass) {
 			return fault.Usagef("%s takes no rights, no limits and no password", word)
+		}
+		if word != "ls" && c.Form != "" {
+			return fault.Usagef("%s prints nothing in a response form", word)
 		}
 		if *piped && *noPass {
 			return fault.Usagef("--password-stdin and --no-password exclude each other")
@@ -157,6 +162,13 @@ func listUsers(c *call.Call, file string) error {
 	for _, t := range all.Tokens() {
 		tokens[t.User] = append(tokens[t.User], t.Name)
 	}
+	if c.Form != "" {
+		var facts []state.Document
+		for _, u := range all.Users() {
+			facts = append(facts, state.OfFacts(state.UserClass, u.Name, rightsOf(u.Rights), u.Password != "", tokens[u.Name]))
+		}
+		return c.Facts(true, facts...)
+	}
 	l := c.Out.Table("USER", "RIGHTS", "PASSWORD", "TOKENS", "LIMITS")
 	for _, u := range all.Users() {
 		password := "yes"
@@ -168,6 +180,11 @@ func listUsers(c *call.Call, file string) error {
 		}
 	}
 	return l.End()
+}
+
+// rightsOf are rights one by one.
+func rightsOf(r access.Rights) []string {
+	return strings.FieldsFunc(r.String(), func(c rune) bool { return c == ',' })
 }
 
 // usersFile refuses an empty name.

@@ -98,6 +98,45 @@ func (c *Call) Sayf(format string, a ...any) {
 	}
 }
 
+// Facts prints what a command has found, in the form of -t: JSON or ANVL. A list is an
+// array, or records separated by empty lines.
+func (c *Call) Facts(list bool, facts ...state.Document) error {
+	form, err := c.factsForm()
+	if err != nil {
+		return err
+	}
+	var b []byte
+	if list && form == state.JSON {
+		b = append(b, '[')
+	}
+	for i := range facts {
+		switch {
+		case form == state.JSON && list && i > 0:
+			b = append(b, ",\n"...)
+		case form == state.JSON && list:
+			b = append(b, '\n')
+		case i > 0:
+			b = append(b, '\n')
+		}
+		b = form.Append(b, &facts[i])
+		if list && form == state.JSON {
+			b = b[:len(b)-1] // its line end
+		}
+	}
+	if list && form == state.JSON {
+		b = append(b, "\n]\n"...)
+	}
+	return c.Out.Emit(b)
+}
+
+func (c *Call) factsForm() (state.Form, error) {
+	form, err := c.ResponseForm()
+	if err == nil && form != state.JSON && form != state.ANVL {
+		err = fault.Hint(fault.Usagef("this has no response form %.40q", c.Form), "-t json or anvl")
+	}
+	return form, err
+}
+
 // ResponseForm is the form of -t (Cutie 0.3, 4), ANVL without -t.
 func (c *Call) ResponseForm() (state.Form, error) {
 	if c.Form == "" {

@@ -11,7 +11,7 @@
 //	Cutie-Delivery: 6d0f…          the same at every attempt
 //	Cutie-Signature: t=1766275200,v1=5257a8…
 //
-//	{"job:jobState":{"job:identifier":"j000000000004","job:status":"consumed", … }}
+//	{"@type":"jobState","identifier":"j000000000004","status":"consumed", … }
 //
 // The state of a culled job has identifier, queueState and sequence only.
 //

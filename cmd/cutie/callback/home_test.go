@@ -251,16 +251,14 @@ type delivery struct {
 // String returns what it is about: "queue sequence event job status".
 func (d delivery) String() string {
 	var body struct {
-		Job struct {
-			Identifier string `json:"job:identifier"`
-			Status     string `json:"job:status"`
-		} `json:"job:jobState"`
+		Identifier string `json:"identifier"`
+		Status     string `json:"status"`
 	}
 	if err := json.Unmarshal([]byte(d.body), &body); err != nil {
 		return err.Error()
 	}
 	return strings.TrimSpace(fmt.Sprint(d.header.Get("Cutie-Queue"), " ", d.header.Get("Cutie-Sequence"), " ", d.header.Get("Cutie-Event"),
-		" ", body.Job.Identifier, " ", body.Job.Status))
+		" ", body.Identifier, " ", body.Status))
 }
 
 // A receiver answers as it is told, and with 204 when it is told no more.

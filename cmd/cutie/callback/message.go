@@ -133,6 +133,7 @@ func (s *Sender) body(q *queuefs.Queue, c change) ([]byte, error) {
 	}
 	d := state.OfJob(base, &j)
 	if gone {
+		d.Subject = "" // nothing is there any more
 		d.Properties = slices.DeleteFunc(d.Properties, func(p state.Property) bool {
 			return !slices.Contains([]string{"identifier", "queueState", "sequence"}, p.Name)
 		})

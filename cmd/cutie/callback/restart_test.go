@@ -172,7 +172,7 @@ func TestDamageCostsRepetitionsOnly(t *testing.T) {
 			h.tick()
 			seen := r.seen()
 			h.wantAll(append(seen, delivery{header: http.Header{"Cutie-Queue": {"jobs"}, "Cutie-Sequence": {"1"}, "Cutie-Event": {"submit"}},
-				body: `{"job:jobState":{"job:identifier":"` + j1 + `","job:status":"pending"}}`}), tt.name)
+				body: `{"identifier":"` + j1 + `","status":"pending"}`}), tt.name)
 			if len(seen) != tt.want {
 				t.Errorf("got %d deliveries, want %d", len(seen), tt.want)
 			}
@@ -324,8 +324,8 @@ func TestQueueMadeAgainIsAnotherOne(t *testing.T) {
 	}
 	h.tick()
 	got := r.received()
-	want := `{"job:jobState":{"xmlns:job":"http://uc3.cdlib.org/ontology/mrt/cutie/job","job:identifier":"` + j1 +
-		`","job:queueState":"http://h.example/state/jobs","job:sequence":3}}` + "\n"
+	want := `{"@context":{"@vocab":"http://uc3.cdlib.org/ontology/mrt/cutie/job/"},"@type":"jobState","identifier":"` + j1 +
+		`","queueState":"http://h.example/state/jobs","sequence":3}` + "\n"
 	if len(got) != 1 || got[0].header.Get("Cutie-Event") != "cull" || got[0].body != want {
 		t.Errorf("got %v\nwant %s", got, want)
 	}

@@ -83,17 +83,23 @@ func (e aboutError) Unwrap() error { return e.error }
 
 // Report prints err and its hint for people. verb is "" if there is none.
 func Report(w io.Writer, verb string, err error) {
-	text := onOneLine(err)
-	if errors.Is(err, context.Canceled) {
-		text = "interrupted"
-	}
+	text, hint := Words(err)
 	if verb != "" {
 		text = verb + ": " + text
 	}
 	fmt.Fprintf(w, "cutie: %s\n", text)
-	if hint := HintOf(err); hint != "" {
+	if hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", hint)
 	}
+}
+
+// Words returns an error in one line, and its hint, "" without one.
+func Words(err error) (text, hint string) {
+	text = onOneLine(err)
+	if errors.Is(err, context.Canceled) {
+		text = "interrupted"
+	}
+	return text, HintOf(err)
 }
 
 // onOneLine joins the lines of an error. It drops a line if another ends with it: a

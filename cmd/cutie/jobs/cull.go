@@ -10,6 +10,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 )
 
 // Cull removes processed jobs by thresholds.
@@ -31,7 +32,8 @@ Some jobs stay longer and are counted: those in Change Lists whose packages are
 not yet made, and those that UWS has promised to keep.
 
 Prints a line for each job: as a table on a terminal, as tab-separated fields
-elsewhere (queue, job, status, octets, last event).`,
+elsewhere (queue, job, status, octets, last event), or with -t json as an array of
+objects of the type culledJob, with keptJobs at its end.`,
 		Example: `cutie cull -n
 cutie cull jobs
 cutie cull jobs --size 1000`,
@@ -43,7 +45,10 @@ cutie cull jobs --size 1000`,
 	fs.Int64Var(&keep.Size, "size", 0, "`number` of processed jobs to keep, this once")
 	fs.Int64Var(&keep.Age, "age", 0, "`hours` to keep processed jobs at least, this once; 0 for none")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
-	return c.Verb(cmd, call.Target|call.Output, func(ctx context.Context) (err error) {
+	return c.Verb(cmd, call.Target|call.Output|call.Form, func(ctx context.Context) (err error) {
+		if *quiet && c.Form != "" {
+			return fault.Usagef("--quiet prints nothing, and --response-form the jobs")
+		}
 		if fs.Changed("size") || fs.Changed("age") {
 			if o.Keep = &keep; len(c.Args) == 0 {
 				return fault.Usagef("--size and --age are of one QUEUE, and none is named")
@@ -62,6 +67,7 @@ cutie cull jobs --size 1000`,
 }
 
 func cull(ctx context.Context, c *call.Call, t *reach.Target, o queuefs.CullOptions, quiet bool) (err error) {
+	var facts []state.Document
 	l := c.Out.Table("QUEUE", "JOB", "STATUS", "SIZE", "LAST EVENT")
 	defer l.Discard()
 	n, octets, more := 0, int64(0), true
@@ -72,7 +78,10 @@ func cull(ctx context.Context, c *call.Call, t *reach.Target, o queuefs.CullOpti
 			break
 		}
 		for _, j := range done.Culled {
-			if !quiet {
+			switch {
+			case c.Form != "":
+				facts = append(facts, state.OfFacts(state.CulledClass, j.Queue, j.Job.String(), j.Status.String(), j.Size, j.At))
+			case !quiet:
 				err = errors.Join(err, l.Row(j.Queue, j.Job, j.Status, l.Size(j.Size), l.Date(j.At)))
 			}
 			octets += j.Size
@@ -89,8 +98,14 @@ func cull(ctx context.Context, c *call.Call, t *reach.Target, o queuefs.CullOpti
 	if quiet {
 		return err
 	}
-	if n > 0 {
-		err = errors.Join(err, l.End()) // the removed jobs are listed even then
+	switch { // the removed jobs are listed even after an error
+	case c.Form != "":
+		for _, k := range kept {
+			facts = append(facts, state.OfFacts(state.KeptClass, k.Queue, int64(k.Needed), int64(k.Spared)))
+		}
+		err = errors.Join(err, c.Facts(true, facts...))
+	case n > 0:
+		err = errors.Join(err, l.End())
 	}
 	how := "culled"
 	switch {

@@ -29,7 +29,7 @@ Lists one job a line, in the order of the queue: as a table on a terminal, as
 tab-separated fields elsewhere (job, status, size, submitted, note, filename). The
 note is held, leased, completed, error, aborted, or "-". With -q a line is the
 identifier alone, for commands that read them with "-". Without a queue it lists
-the queues, as cutie status does. There are 100 jobs unless --limit says
+the queues, as cutie status does, and with -t json as an array of objects. There are 100 jobs unless --limit says
 otherwise, and --after goes on behind a job.
 
 With -t, and called as getQueueState, it prints the state of the queue with up to
@@ -83,8 +83,11 @@ cutie ls jobs --detail --status consumed -t json`,
 			}
 		}
 		if len(c.Args) == 0 {
-			if slices.ContainsFunc(ofJobs, fs.Changed) || !list {
+			if slices.ContainsFunc(ofJobs, fs.Changed) || !list && c.Form == "" {
 				return fault.Usagef("too few arguments, usage: cutie ls QUEUE")
+			}
+			if c.Form != "" {
+				return c.At(ctx, func(t *reach.Target) error { return summarize(ctx, c, t) })
 			}
 			return serviceState(ctx, c, true, *quiet)
 		}

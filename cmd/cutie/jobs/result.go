@@ -13,6 +13,7 @@ import (
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 )
 
 // Attach adds a file to the results of a job.
@@ -77,14 +78,18 @@ func Result(c *call.Call) *cobra.Command {
 		Aliases: []string{"getResult", "results"},
 		Short:   "read a result of a job, or list their names",
 		Example: `cutie result jobs j000000000004
+cutie result jobs j000000000004 -t json
 cutie result jobs j000000000004 log.txt -o log.txt`,
 	}
-	return c.Verb(cmd, call.Target|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Output|call.Form, func(ctx context.Context) error {
 		job := c.Args[1]
 		if _, err := queuefs.ParseJobID(job); err != nil {
 			return err
 		}
 		if len(c.Args) == 3 {
+			if c.Form != "" {
+				return fault.Usagef("a result is printed as it is, and has no response form")
+			}
 			if err := queuefs.CheckResultName(c.Args[2]); err != nil {
 				return err
 			}
@@ -105,6 +110,13 @@ func listResults(ctx context.Context, c *call.Call, t *reach.Target, queue, job 
 	j, err := t.Job(ctx, queue, job)
 	if err != nil {
 		return err
+	}
+	if c.Form != "" {
+		var facts []state.Document
+		for _, r := range j.Results {
+			facts = append(facts, state.OfFacts(state.ResultClass, queue, job, r.Name))
+		}
+		return c.Facts(true, facts...)
 	}
 	var names []string
 	for _, r := range j.Results {

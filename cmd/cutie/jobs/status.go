@@ -82,6 +82,31 @@ func listQueues(ctx context.Context, c *call.Call, t *reach.Target, quiet bool) 
 	return l.End()
 }
 
+// summarize prints an object for each queue.
+func summarize(ctx context.Context, c *call.Call, t *reach.Target) error {
+	s, err := t.Service(ctx)
+	if err != nil {
+		return err
+	}
+	var facts []state.Document
+	for _, id := range s.Queues {
+		q, err := t.Queue(ctx, id, bulk.Filter{Limit: -1})
+		if errors.Is(err, queuefs.ErrNoQueue) {
+			continue // removed since
+		}
+		if err != nil {
+			return fault.About(id, err)
+		}
+		status := "running"
+		if !q.Info.Paused.IsZero() {
+			status = "paused"
+		}
+		facts = append(facts, state.OfFacts(state.SummaryClass, id, q.Pending, q.Consumed, q.Deleted, q.LastEvent,
+			q.Held, q.Leased, q.Failed, status, q.Info.Closed))
+	}
+	return c.Facts(true, facts...)
+}
+
 // queueStatus is running, paused, closed, or the latter two.
 func queueStatus(q *state.Queue) string {
 	var all []string

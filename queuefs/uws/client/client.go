@@ -48,7 +48,10 @@ type Ref struct {
 type Job struct {
 	XMLName xml.Name `xml:"job"`
 	Version string   `xml:"version,attr"` // "" is 1.0
+	ID      string   `xml:"jobId"`
+	RunID   string   `xml:"runId"`
 	Phase   string   `xml:"phase"`
+	Created string   `xml:"creationTime"` // only since version 1.1
 	Results []Result `xml:"results>result"`
 }
 

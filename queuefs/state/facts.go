@@ -1,0 +1,146 @@
+package state
+
+import (
+	"fmt"
+	"time"
+)
+
+// Facts are the classes of documents that are no state of a thing: events, and
+// what commands print. Their schemas in JSON are beside those of [Schemas], by the
+// types of the documents.
+var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
+	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass)
+
+func byRoot(classes ...*Class) map[string]*Class {
+	all := map[string]*Class{}
+	for _, c := range classes {
+		all[c.Root] = c
+	}
+	return all
+}
+
+var (
+	// EventClass is an event of a queue. Its namespace has the attributes of entries
+	// in Change Lists too.
+	EventClass = &Class{
+		Prefix: "cut", Root: "event", Namespace: namespace + "event",
+		Terms: []Term{
+			{Name: "queue"}, // cleaned identifier
+			{Name: "seq", Type: Integer},
+			{Name: "time", Type: Date},
+			{Name: "kind"},
+			{Name: "job"},                    // absent: the event is of queue-info.txt
+			{Name: "from"},                   // absent: it was not in the queue
+			{Name: "to"},                     // absent: it no longer is
+			{Name: "state", Type: Reference}, // of the job, or of the queue; absent when there is none any more
+			{Name: "size", Type: Integer},    // bytes of the payload, or of queue-info.txt
+			{Name: "type"},                   // media type of the same
+		},
+	}
+	// ResetClass says that events are missing.
+	ResetClass = &Class{
+		Prefix: "cut", Root: "reset", Namespace: namespace + "event",
+		Terms: []Term{
+			{Name: "kind"},  // reset
+			{Name: "queue"}, // absent: all of them
+			{Name: "after", Type: Integer},
+			{Name: "seq", Type: Integer},
+			{Name: "reason"},
+			{Name: "state", Type: Reference},
+			{Name: "changes", Type: Reference},
+		},
+	}
+	// ErrorClass is the failure of a command.
+	ErrorClass = &Class{
+		Prefix: "err", Root: "error", Namespace: namespace + "error",
+		Terms: []Term{{Name: "command"}, {Name: "exitCode", Type: Integer}, {Name: "detail"}, {Name: "hint"}},
+	}
+	VersionClass = &Class{
+		Prefix: "ver", Root: "version", Namespace: namespace + "version",
+		Terms: []Term{{Name: "version"}, {Name: "specification"}, {Name: "go"}, {Name: "commit"}},
+	}
+	// ResultClass is a result of a job.
+	ResultClass = &Class{
+		Prefix: "res", Root: "result", Namespace: namespace + "result",
+		Terms: []Term{{Name: "queue"}, {Name: "job"}, {Name: "name"}},
+	}
+	// CulledClass is a job that culling has removed, or would remove.
+	CulledClass = &Class{
+		Prefix: "cul", Root: "culledJob", Namespace: namespace + "cull",
+		Terms: []Term{{Name: "queue"}, {Name: "job"}, {Name: "status"}, {Name: "size", Type: Integer}, {Name: "lastEvent", Type: Date}},
+	}
+	// KeptClass counts due jobs that culling has left.
+	KeptClass = &Class{
+		Prefix: "cul", Root: "keptJobs", Namespace: namespace + "cull",
+		Terms: []Term{{Name: "queue"}, {Name: "needed", Type: Integer}, {Name: "spared", Type: Integer}},
+	}
+	UserClass = &Class{
+		Prefix: "usr", Root: "user", Namespace: namespace + "user",
+		Terms: []Term{{Name: "name"}, {Name: "rights", Item: "right", Always: true}, {Name: "hasPassword", Type: Boolean},
+			{Name: "tokens", Item: "token", Always: true}},
+	}
+	TokenClass = &Class{
+		Prefix: "usr", Root: "token", Namespace: namespace + "user",
+		Terms: []Term{{Name: "name"}, {Name: "user"}, {Name: "rights", Item: "right"}, // absent: those of the user
+			{Name: "expires", Type: Date}, // absent: never
+			{Name: "secret"}},             // printed once
+	}
+	// CheckClass is what cutie check has found.
+	CheckClass = &Class{
+		Prefix: "chk", Root: "checkReport", Namespace: namespace + "check",
+		Terms: []Term{{Name: "home"}, {Name: "numQueues", Type: Integer}, {Name: "numJobs", Type: Integer}, {Name: "octets", Type: Integer},
+			{Name: "mended", Item: "mend", Always: true}, {Name: "problems", Item: "problem", Always: true}},
+	}
+	// UWSClass is a job of a Universal Worker Service, as far as it is known.
+	UWSClass = &Class{
+		Prefix: "uwj", Root: "uwsJob", Namespace: namespace + "uws",
+		Terms: []Term{{Name: "url", Type: Reference}, {Name: "identifier"}, {Name: "phase"}, {Name: "created", Type: Date}, {Name: "runId"},
+			{Name: "results", Item: "result"}},
+	}
+	// ExportClass counts what an export has written.
+	ExportClass = &Class{
+		Prefix: "exp", Root: "export", Namespace: namespace + "export",
+		Terms: []Term{{Name: "numDocuments", Type: Integer}, {Name: "numFiles", Type: Integer}, {Name: "numRemoved", Type: Integer},
+			{Name: "octets", Type: Integer}, {Name: "numMoved", Type: Integer}},
+	}
+	// SummaryClass is a queue in a list of queues.
+	SummaryClass = &Class{
+		Prefix: "que", Root: "queueSummary", Namespace: namespace + "queue",
+		Terms: []Term{{Name: "identifier"}, {Name: "numPendingJobs", Type: Integer}, {Name: "numCompletedJobs", Type: Integer},
+			{Name: "numDeletedJobs", Type: Integer}, {Name: "lastEvent", Type: Date}, {Name: "numHeldJobs", Type: Integer},
+			{Name: "numLeasedJobs", Type: Integer}, {Name: "numFailedJobs", Type: Integer}, {Name: "status"}, {Name: "closed", Type: Boolean}},
+	}
+)
+
+// OfFacts returns a document with values for the terms of a class, in their order:
+// a string, int64, bool, time.Time or []string by the type of the term. Values nil,
+// "", the zero time and lists without items are left out, and so are values missing
+// at the end.
+func OfFacts(c *Class, facts ...any) Document {
+	b := newBuilder(c)
+	for i, v := range facts {
+		switch t := &c.Terms[i]; v := v.(type) {
+		case nil:
+		case string:
+			if t.Type == Date {
+				panic("state: " + t.Name + " is a date")
+			}
+			b.optional(t.Name, v)
+		case int64:
+			b.integer(t.Name, v)
+		case bool:
+			b.boolean(t.Name, v)
+		case time.Time:
+			b.date(t.Name, v)
+		case []string:
+			items := make([]string, len(v))
+			for i, s := range v {
+				items[i] = validText(s)
+			}
+			b.list(t.Name, items)
+		default:
+			panic(fmt.Sprintf("state: %T is no value for %s", v, t.Name))
+		}
+	}
+	return b.document()
+}
