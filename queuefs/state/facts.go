@@ -77,7 +77,7 @@ var (
 	UserClass = &Class{
 		Prefix: "usr", Root: "user", Namespace: namespace + "user",
 		Terms: []Term{{Name: "name"}, {Name: "rights", Item: "right", Always: true}, {Name: "hasPassword", Type: Boolean},
-			{Name: "tokens", Item: "token", Always: true}},
+			{Name: "tokens", Item: "token", Always: true}, {Name: "limits"}},
 	}
 	TokenClass = &Class{
 		Prefix: "usr", Root: "token", Namespace: namespace + "user",

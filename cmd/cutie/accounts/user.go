@@ -165,7 +165,7 @@ func listUsers(c *call.Call, file string) error {
 	if c.Form != "" {
 		var facts []state.Document
 		for _, u := range all.Users() {
-			facts = append(facts, state.OfFacts(state.UserClass, u.Name, rightsOf(u.Rights), u.Password != "", tokens[u.Name]))
+			facts = append(facts, state.OfFacts(state.UserClass, u.Name, rightsOf(u.Rights), u.Password != "", tokens[u.Name], u.Limits.String()))
 		}
 		return c.Facts(true, facts...)
 	}
