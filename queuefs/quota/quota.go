@@ -126,7 +126,7 @@ func (k *Keeper) Use(q *queuefs.Queue, owner string, l queuefs.Limits) (Use, err
 	return choose(l, counted, made), err
 }
 
-// choose returns the count for each limit: all jobs if it is set in l, else those
+// choose returns the count for each limit: all jobs if it is set in l, else jobs
 // made by UWS.
 func choose(l queuefs.Limits, counted, made Use) Use {
 	if l.Pending != 0 {
@@ -194,7 +194,7 @@ func (t *tally) needed(set, usual queuefs.Limits, ask, has Use) bool {
 		set.Upload > 0 && ask.Upload > 0 || l.Upload > 0 && ask.Upload > small
 }
 
-// use counts the jobs of an owner, and those of them made by UWS.
+// use counts the jobs of an owner: all, and the ones made by UWS.
 func (t *tally) use(owner string) (u, made Use, err error) {
 	n := t.q.Pages()
 	first := max(0, n-manyPages)
