@@ -188,13 +188,10 @@ func usedKey(j *Job, key, why string) error {
 	return fmt.Errorf("%w: %v of key %q %s", ErrKeyUsed, j.ID, key, why)
 }
 
-// takeOnce takes jobs by take. If the request has a key it gives the jobs consumed with
+// takeOnce takes jobs by take for a request with a key. It gives the jobs consumed with
 // the key before, until their leases end, or for [keys.Remembered]
 // without a lease.
-func (q *Queue) takeOnce(ctx context.Context, t *Take, take func(context.Context, *Take) ([]Taken, error)) ([]Taken, error) {
-	if t.Key == "" {
-		return take(ctx, t)
-	}
+func (q *Queue) takeOnce(ctx context.Context, t Take, take func(context.Context, Take) ([]Taken, error)) ([]Taken, error) {
 	release, err := q.claims.Claim(ctx, []job.KeySum{job.SumOfKey(t.consumerKey())}, q.svc.shared.Gate.Sleep)
 	if err != nil {
 		return nil, err
@@ -207,7 +204,7 @@ func (q *Queue) takeOnce(ctx context.Context, t *Take, take func(context.Context
 }
 
 // takenBefore returns the jobs consumed with the key of t.
-func (q *Queue) takenBefore(t *Take) (taken []Taken, err error) {
+func (q *Queue) takenBefore(t Take) (taken []Taken, err error) {
 	key, now := t.consumerKey(), micro(q.svc.now())
 	ids := q.takes.Jobs(key)
 	if t.Keep {
@@ -238,7 +235,7 @@ func (q *Queue) takenBefore(t *Take) (taken []Taken, err error) {
 }
 
 // consumerKey returns the part of the key in job files, "" without a key.
-func (t *Take) consumerKey() string {
+func (t Take) consumerKey() string {
 	if t.Key == "" {
 		return ""
 	}
@@ -246,6 +243,6 @@ func (t *Take) consumerKey() string {
 }
 
 // token returns the proof of the lease of a job in its present attempt, by the key.
-func (t *Take) token(queue string, j *Job) string {
+func (t Take) token(queue string, j *Job) string {
 	return job.TokenFor(t.User, t.Key, queue, j.ID, j.Attempts)
 }

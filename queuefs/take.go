@@ -52,10 +52,13 @@ func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
 	}
-	return q.takeOnce(ctx, &t, q.take)
+	if t.Key != "" {
+		return q.takeOnce(ctx, t, q.take)
+	}
+	return q.take(ctx, t)
 }
 
-func (q *Queue) take(ctx context.Context, t *Take) ([]Taken, error) {
+func (q *Queue) take(ctx context.Context, t Take) ([]Taken, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -77,10 +80,13 @@ func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
 	}
-	return q.takeOnce(ctx, &t, q.takeWait)
+	if t.Key != "" {
+		return q.takeOnce(ctx, t, q.takeWait)
+	}
+	return q.takeWait(ctx, t)
 }
 
-func (q *Queue) takeWait(ctx context.Context, t *Take) ([]Taken, error) {
+func (q *Queue) takeWait(ctx context.Context, t Take) ([]Taken, error) {
 	for {
 		ids, err := q.ledger.Await(ctx, t.Max)
 		if err != nil {
@@ -115,7 +121,7 @@ func (q *Queue) checkTake(t *Take) error {
 
 // handOut makes claimed jobs Consumed. It returns none if all of them had to
 // be put on hold.
-func (q *Queue) handOut(ctx context.Context, ids []JobID, t *Take) ([]Taken, error) {
+func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, error) {
 	q.readAhead(ids[len(ids)-1])
 	ids, err := q.sound(ctx, ids)
 	if err != nil || len(ids) == 0 {
@@ -162,7 +168,7 @@ type leaseToken struct{ text, key string }
 
 // leaseTokens draws the tokens of jobs, before any lock is taken. With a key they depend
 // on the attempt, and are not made yet; without a lease the result is nil.
-func (t *Take) leaseTokens(ids []JobID, lease time.Duration) map[JobID]leaseToken {
+func (t Take) leaseTokens(ids []JobID, lease time.Duration) map[JobID]leaseToken {
 	if lease <= 0 {
 		return nil
 	}
