@@ -45,21 +45,14 @@ type appender struct {
 }
 
 func (w *appender) add(events []queuefs.Event) error {
+	first := w.q.State().Before + 1
 	for i := range events {
 		ev := &events[i]
 		if ev.Seq <= w.at.Read {
 			continue
 		}
 		start := len(w.buf)
-		begun := 0
-		if ev.Seq == 1 && ev.Job != 0 && w.kind == names.Replica {
-			// A later change of the file, if there was one, is an event of its own.
-			_, facts := w.q.InfoFile()
-			w.buf, begun = w.render.Begun(w.buf, ev, &facts), 1
-		}
-		var n int
-		w.buf, n = w.render.Changed(w.buf, w.kind, ev)
-		n += begun
+		n := w.entries(ev, ev.Seq == first)
 		size := len(w.buf) - start
 		if n > 0 && !w.fits(&w.at, n, size, ev.Time) {
 			if err := w.turn(start); err != nil {
@@ -69,6 +62,22 @@ func (w *appender) add(events []queuefs.Event) error {
 		w.at.Add(ev, n, size)
 	}
 	return w.write()
+}
+
+// entries appends the entries of an event to buf, and returns their number.
+func (w *appender) entries(ev *queuefs.Event, first bool) (n int) {
+	if !first || w.kind != names.Replica {
+		w.buf, n = w.render.Changed(w.buf, w.kind, ev)
+		return n
+	}
+	if ev.Job == 0 {
+		w.buf = w.render.Begun(w.buf, ev, &ev.File)
+		return 1
+	}
+	// If the file has changed since the event, an event of its own follows.
+	_, facts := w.q.InfoFile()
+	w.buf, n = w.render.Changed(w.render.Begun(w.buf, ev, &facts), w.kind, ev)
+	return n + 1
 }
 
 // turn closes the open list before the entries from start on in buf; they begin

@@ -94,11 +94,18 @@ func TestReplayIsTheResourceList(t *testing.T) {
 			s.body(s.doc(q, "replica", "changelist.xml"))
 			s.describe(q, "later")
 		},
-		"events are read too late": func(s *source, q *queuefs.Queue) { activity(s, q, 0); s.describe(q, "later") },
+		"another queue had the name": func(s *source, q *queuefs.Queue) { activity(s, q, 0) },
+		"events are read too late":   func(s *source, q *queuefs.Queue) { activity(s, q, 0); s.describe(q, "later") },
 	} {
 		for _, max := range []int{5, 50_000} {
 			s := newSource(t, publisher.Options{MaxEntries: max}, "jobs")
 			q := s.queue("jobs")
+			if name == "another queue had the name" {
+				s.describe(q, "former")
+				must(t, s.pub.Flush())
+				must(t, s.svc.RemoveQueue(context.Background(), "jobs"))
+				q = s.queue("jobs")
+			}
 			begin(s, q)
 			activity(s, q, 1)
 			listed, replayed := newMirror(s, "jobs", "replica"), newMirror(s, "jobs", "replica")
@@ -114,7 +121,7 @@ func TestReplayIsTheResourceList(t *testing.T) {
 			if !maps.Equal(replayed.files, listed.files) || listed.files[info] == "" {
 				t.Errorf("%s, %d: replay differs:\n%s", name, max, difference(replayed.files, listed.files))
 			}
-			if told[0] != "created 1" || strings.Contains(strings.Join(told[1:], " "), "created") {
+			if want := fmt.Sprint("created ", q.State().Before+1); told[0] != want || strings.Contains(strings.Join(told[1:], " "), "created") {
 				t.Errorf("%s, %d: got %v", name, max, told)
 			}
 			replayed.same(q)

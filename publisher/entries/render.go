@@ -64,8 +64,9 @@ func (r *Renderer) append(dst []byte, e *sitemap.Entry) []byte {
 // AppendInfo appends the entry of queue-info.txt.
 func (r *Renderer) AppendInfo(dst []byte, f *queuefs.Facts) []byte { return r.append(dst, r.Info(f)) }
 
-// Begun appends the entry of queue-info.txt, created with the first event of the
-// queue: so all Change Lists together lead to the Resource List.
+// Begun appends the entry of queue-info.txt in the Change List of [names.Replica],
+// created with the first event of the queue: so all Change Lists together lead to
+// the Resource List.
 func (r *Renderer) Begun(dst []byte, first *queuefs.Event, f *queuefs.Facts) []byte {
 	return r.infoChanged(dst, sitemap.Created, first, f)
 }
@@ -95,11 +96,7 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 	switch {
 	case ev.Kind == queuefs.Phase, ev.Job == 0 && s == names.Pending: // no resource shows it
 	case ev.Job == 0: // queue-info.txt
-		c := sitemap.Updated
-		if ev.Seq == 1 {
-			c = sitemap.Created
-		}
-		return r.infoChanged(dst, c, ev, &ev.File), 1
+		return r.infoChanged(dst, sitemap.Updated, ev, &ev.File), 1
 	case from == to && to != 0:
 		if s == names.Replica {
 			add(sitemap.Updated, r.jobFile(to, &ev.File))

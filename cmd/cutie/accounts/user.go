@@ -31,8 +31,8 @@ func User(c *call.Call) *cobra.Command {
 		Long: `
 add makes a user, and the users file if there is none. set changes the rights or
 limits, or else the password. rm removes a user with all tokens. ls lists the users,
-with -t json as an array. A daemon
-started with --users FILE notices changes within a second.
+with -t json as an array. A daemon started with --users FILE notices changes within
+a second.
 
 Rights are a list such as read,submit:ingest. A right is for all queues, or for
 the queue after a colon:

@@ -28,9 +28,9 @@ func List(c *call.Call) *cobra.Command {
 Lists one job a line, in the order of the queue: as a table on a terminal, as
 tab-separated fields elsewhere (job, status, size, submitted, note, filename). The
 note is held, leased, completed, error, aborted, or "-". With -q a line is the
-identifier alone, for commands that read them with "-". Without a queue it lists
-the queues, as cutie status does, and with -t json as an array of objects. There are 100 jobs unless --limit says
-otherwise, and --after goes on behind a job.
+identifier alone, for commands that read them with "-". There are 100 jobs unless
+--limit says otherwise, and --after goes on behind a job. Without a queue it lists
+the queues, as cutie status does, and with -t json as an array of objects.
 
 With -t, and called as getQueueState, it prints the state of the queue with up to
 1000 jobs; jobsNext in it says where to go on.
