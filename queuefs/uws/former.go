@@ -127,8 +127,12 @@ func (m *move) run() error {
 	if err := m.each(jobs, m.keep); err != nil {
 		return err
 	}
-	if err := m.each(staged, m.submit); err != nil {
-		return err
+	// In the order of their making, one after the other: so they stand in the queue.
+	slices.SortStableFunc(staged, func(a, b *record) int { return a.created.Compare(b.created) })
+	for _, r := range staged {
+		if err := m.submit(r); err != nil {
+			return fmt.Errorf("%s: %w", r.id, err)
+		}
 	}
 	if err := m.ids.Write(m.known.file()); err != nil {
 		return err

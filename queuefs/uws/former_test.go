@@ -226,6 +226,28 @@ func TestJobsOfAFormerVersionAreMoved(t *testing.T) {
 	f.want(404, "GET", "async/"+uws.NewID(), "")
 }
 
+// Jobs that were not started stand in the queue in the order of their making.
+func TestJobsOfAFormerVersionKeepTheirOrder(t *testing.T) {
+	f := newFormer(t, t.TempDir())
+	const jobs = 30
+	for i := range jobs { // the names of their records are in no order
+		id := uws.NewID()
+		created := fmt.Sprintf("created: 2026-01-31T12:00:%02d.000Z\n", i)
+		write(t, filepath.Join(f.staged, id), created+strings.SplitN(formerRecord, "\n", 2)[1]+fmt.Sprintf("parameter: n=%d\n", i))
+	}
+	f.reopen()
+	f.tick()
+	all, err := f.q.List(queuefs.ListOptions{Held: true})
+	if err != nil || len(all) != jobs {
+		t.Fatalf("got %d jobs, %v, want %d", len(all), err, jobs)
+	}
+	for i, j := range all {
+		if want := fmt.Sprintf("n=%d", i); j.Sidecar != want {
+			t.Errorf("job %v: got %q, want %q", j.ID, j.Sidecar, want)
+		}
+	}
+}
+
 // A move that was broken off at any step is done by the next start.
 func TestMoveIsDoneAfterAKillAtAnyStep(t *testing.T) {
 	for at, fired := 1, true; fired && !t.Failed(); at += long.N(8, 1) {

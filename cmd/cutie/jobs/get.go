@@ -49,7 +49,7 @@ for reports. With -t and -o the description goes to standard output.`,
 		Example: `cutie get jobs -o job
 cutie get jobs --wait 30 -v
 cutie get jobs --lease=10m -o job
-cutie get jobs --key "$(uuidgen)" -o job
+cutie get jobs --key "$(cat /proc/sys/kernel/random/uuid)" -o job
 cutie get jobs --lease=10m -o job -t json`,
 	}
 	var o delivery

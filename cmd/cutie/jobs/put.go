@@ -57,7 +57,7 @@ queue if there are several jobs.`,
 cutie put jobs report.pdf --digest md5:d41d8cd98f00b204e9800998ecf8427e --sidecar 'profile=x'
 tar c inbox | cutie put jobs - --filename inbox.tar --media-type application/x-tar
 cutie put jobs -r inbox -q
-cutie put jobs order.xml --key order-4711`,
+cutie put jobs report.pdf --key report-4711`,
 	}
 	var o putOptions
 	fs := cmd.Flags()
