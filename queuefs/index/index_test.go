@@ -457,6 +457,10 @@ func FuzzPage(f *testing.F) {
 	f.Add(data)
 	f.Add(oldPage(data))
 	f.Add(data[:32])
+	x := index.New("jobs")
+	x.Apply(&index.Change{Job: 1, Seq: 1, HoldEnds: 9, Standing: index.Standing{Status: job.Pending, Held: true}})
+	data, _ = x.AppendPage(nil, 0)
+	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		x := index.New("jobs")
 		x.SetMediaTypes(mediaTypes)

@@ -25,6 +25,7 @@ type page struct {
 const (
 	pageSize = PageJobs * slotSize
 	md5sSize = PageJobs * 16
+	endsSize = PageJobs * 8
 )
 
 func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize]) }
@@ -132,6 +133,7 @@ func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
 			dst[start+pageHeader+i*slotSize+1] &= markHeld | markLeased
 		}
 		dst = append(dst, p.md5s...)
+		dst = x.appendEnds(dst, p, n)
 	}
 	data := dst[start:]
 	copy(data, pageMagic)
@@ -139,6 +141,53 @@ func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
 	binary.LittleEndian.PutUint64(data[24:], uint64(p.at))
 	binary.LittleEndian.PutUint32(data[8:], pageSum(data, x.queue, n))
 	return dst, true
+}
+
+// appendEnds appends the ends of holds of page n, if there are any.
+func (x *Index) appendEnds(dst []byte, p *page, n int) []byte {
+	start := len(dst)
+	for i := range PageJobs {
+		if !p.slot(i).has(markHeld) {
+			continue
+		}
+		if ends, ok := x.Holds.At(job.ID(n*PageJobs + i)); ok {
+			if len(dst) == start {
+				dst = append(dst, make([]byte, endsSize)...)
+			}
+			binary.LittleEndian.PutUint64(dst[start+8*i:], uint64(ends))
+		}
+	}
+	return dst
+}
+
+// loadEnds takes the ends of holds of page n from the disk.
+func (x *Index) loadEnds(data []byte, p *page, n int) {
+	_, ends, _ := parts(len(data) - pageHeader)
+	if ends == 0 {
+		return
+	}
+	data = data[len(data)-ends:]
+	for i := range PageJobs {
+		if p.slot(i).has(markHeld) {
+			x.Holds.Set(job.ID(n*PageJobs+i), int64(binary.LittleEndian.Uint64(data[8*i:])))
+		}
+	}
+}
+
+// parts returns the sizes of the parts behind the slots in the given size of a page
+// without its header; false if no page has it.
+func parts(size int) (md5s, ends int, ok bool) {
+	switch size - pageSize {
+	case 0:
+		return 0, 0, true
+	case md5sSize:
+		return md5sSize, 0, true
+	case endsSize:
+		return 0, endsSize, true
+	case md5sSize + endsSize:
+		return md5sSize, endsSize, true
+	}
+	return 0, 0, false
 }
 
 // SetPageChanged marks a page as changed, after its writing failed.
@@ -164,6 +213,7 @@ func (x *Index) LoadPage(data []byte, n int) error {
 		x.pages = append(x.pages, nil)
 	}
 	x.pages[n] = p
+	x.loadEnds(data, p, n)
 	x.Changed = x.Changed || p.changed
 	for i := range PageJobs {
 		s := p.slot(i)
@@ -197,10 +247,11 @@ func parsePage(data []byte, queue string, n int) (*page, error) {
 	}
 	sum := pageSum(data, queue, n)
 	magic, size := string(data[:8]), len(data)-pageHeader
+	md5s, _, known := parts(size)
 	old := magic == oldPageMagic && (size == 0 || size == PageJobs*oldSlotSize)
 	if old {
 		sum = crc32.Checksum(data[16:], castagnoli)
-	} else if magic != pageMagic || size != 0 && size != pageSize && size != pageSize+md5sSize {
+	} else if magic != pageMagic || size != 0 && !known {
 		return nil, ErrPage
 	}
 	if binary.LittleEndian.Uint32(data[8:]) != sum {
@@ -216,8 +267,8 @@ func parsePage(data []byte, queue string, n int) (*page, error) {
 	default:
 		p.slots = newSlots()
 		copy(p.slots, data)
-		if size > pageSize {
-			p.md5s = bytes.Clone(data[pageSize:])
+		if md5s > 0 {
+			p.md5s = bytes.Clone(data[pageSize : pageSize+md5s])
 		}
 	}
 	for i := range PageJobs {

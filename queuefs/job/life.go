@@ -6,7 +6,7 @@ import "time"
 func (j *Job) Enter(st Status) {
 	j.Status = st
 	if st != Pending {
-		j.Held, j.HeldFor = time.Time{}, ""
+		j.Unhold()
 	}
 	if st != Consumed {
 		j.Lease = Lease{}
@@ -34,24 +34,25 @@ func (j *Job) Delete(t time.Time) {
 	j.Deleted = t
 }
 
-// Hold lets consumers pass over the job. A job on hold keeps its date; its reason becomes
-// why, unless why is empty. Hold returns false if nothing has changed.
-func (j *Job) Hold(t time.Time, why string) bool {
-	switch {
-	case j.Held.IsZero():
-		j.Held, j.HeldFor = t, why
-	case why == "" || why == j.HeldFor:
-		return false
-	default:
+// Hold lets consumers pass over the job, until a time unless that is zero. A job on
+// hold keeps its date; its reason becomes why, unless why is empty. Hold returns false
+// if nothing has changed.
+func (j *Job) Hold(t time.Time, why string, until time.Time) bool {
+	was := *j
+	if j.Held.IsZero() {
+		j.Held = t
+	}
+	if why != "" {
 		j.HeldFor = why
 	}
-	return true
+	j.HeldUntil = until
+	return j.Held != was.Held || j.HeldFor != was.HeldFor || !j.HeldUntil.Equal(was.HeldUntil)
 }
 
 // Unhold ends the hold of the job. It returns false if there was none.
 func (j *Job) Unhold() bool {
 	held := !j.Held.IsZero()
-	j.Held, j.HeldFor = time.Time{}, ""
+	j.Held, j.HeldFor, j.HeldUntil = time.Time{}, "", time.Time{}
 	return held
 }
 

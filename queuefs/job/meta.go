@@ -24,6 +24,7 @@ type Meta struct {
 
 	Destruction time.Time             // see [Job]
 	OnHold      bool                  // the job is on hold for [NotStarted]
+	NotBefore   time.Time             // until then the job is on hold; zero: it is not
 	Name        func(ID) anvl.Element // one more of Extra, made of the job's number; nil: none
 }
 
@@ -67,6 +68,10 @@ func (m *Meta) Check() error {
 			return fmt.Errorf("%w: %.40q… is longer than %d octets", ErrTooBig, *s, MaxLabel)
 		}
 	}
+	m.NotBefore = m.NotBefore.Truncate(time.Microsecond).UTC()
+	if m.NotBefore.Year() > 9999 {
+		return fmt.Errorf("%w: not before the year %d", ErrBadName, m.NotBefore.Year())
+	}
 	size := 0
 	for _, x := range m.Extra {
 		if x.Name == "" || slices.Contains(elements[:], elementName(x.Name)) {
@@ -93,8 +98,11 @@ func (m *Meta) Start(j *Job, id ID, seq Seq, t time.Time) {
 	if j.Extra = m.Extra; m.Name != nil {
 		j.Extra = append(slices.Clip(j.Extra), m.Name(id))
 	}
-	if m.OnHold {
-		j.Held, j.HeldFor = t, NotStarted
+	switch {
+	case m.OnHold:
+		j.Hold(t, NotStarted, time.Time{})
+	case !m.NotBefore.IsZero():
+		j.Hold(t, "", m.NotBefore)
 	}
 }
 

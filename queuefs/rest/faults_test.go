@@ -101,6 +101,8 @@ func TestStatusOfEveryFault(t *testing.T) {
 		{"POST", "/outcome/jobs/j000000000001?lease=x&outcome=error&type=odd", 400, "neither transient nor fatal"},
 		{"POST", "/outcome/jobs/j000000000001?lease=x&outcome=completed&type=fatal", 400, "of the outcome error only"},
 		{"POST", "/outcome/jobs/j000000000001?lease=x&outcome=completed", 410, "lease is gone"},
+		{"POST", "/hold/jobs/j000000000001?until=tomorrow", 400, "not a time such as"},
+		{"POST", "/content/jobs?not-before=tomorrow", 400, "not a time such as"},
 		{"PUT", "/result/jobs/j000000000001/a", 400, "no lease is shown"},
 		{"PUT", "/result/jobs/j000000000001/a?lease=x", 410, "lease is gone"},
 		{"PUT", "/result/jobs/j000000000001/.a?lease=x", 400, "no dot first"},

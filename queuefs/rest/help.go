@@ -160,12 +160,14 @@ var (
 	}}
 	aboutSubmitJob = &web.Help{Name: "submitJob", Aliases: []string{"put"}, Help: state.Help{
 		Method: "Submit-job", Summary: "Put jobs at the end of a queue",
-		Request: "POST /content/Q[?type=job|batch-manifest][&filename=][&sidecar=][&digest-type=&digest-value=]",
+		Request: "POST /content/Q[?type=job|batch-manifest][&filename=][&sidecar=][&digest-type=&digest-value=][&not-before=TIME]",
 		Text: "The body is the payload, of any media type; or multipart/form-data with the\n" +
 			"parts file (repeated for several jobs, all or nothing), and for a single job\n" +
 			"sidecar, digest-type and digest-value. Digests may come in the headers\n" +
 			"Content-Digest, Repr-Digest and Content-MD5, the sidecar percent-encoded in\n" +
-			"Cutie-Sidecar, the filename in Content-Disposition. Answers 201 with Location.\n" +
+			"Cutie-Sidecar, the filename in Content-Disposition. With not-before, or the header\n" +
+			"Cutie-Not-Before, also of a part, jobs are on hold until that time. Answers 201\n" +
+			"with Location.\n" +
 			"A batch manifest (Checkm) names files that are fetched and submitted, all or\n" +
 			"none; a line @URL stands for the lines of the manifest there. With Prefer:\n" +
 			"respond-async the answer is 202 with the Location of the state of the batch. Errors: 400 digest verification failed, 404, 408 body too\n" +
@@ -207,9 +209,10 @@ var (
 	}}
 	aboutHoldJob = &web.Help{Name: "holdJob", Help: state.Help{
 		Method: "Hold-job", Summary: "Keep a pending job from being taken",
-		Request: "POST /hold/Q[/J][?reason=TEXT]",
-		Text: "Without J a selection as for Requeue-job says which jobs. Errors: 404, 409 the\n" +
-			"job is not pending.",
+		Request: "POST /hold/Q[/J][?reason=TEXT][&until=TIME]",
+		Text: "At the TIME, such as 2026-11-25T08:00Z, the job is released by itself; without\n" +
+			"one a hold has no end. Without J a selection as for Requeue-job says which jobs.\n" +
+			"Errors: 400, 404, 409 the job is not pending.",
 	}}
 	aboutReleaseJob = &web.Help{Name: "releaseJob", Help: state.Help{
 		Method: "Release-job", Summary: "Let a job that is held be taken again, in its place",

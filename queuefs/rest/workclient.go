@@ -28,7 +28,20 @@ func (c *Client) Requeue(ctx context.Context, queue, job string) (queuefs.Job, e
 
 // Hold makes consumers pass over a pending job. why may be "".
 func (c *Client) Hold(ctx context.Context, queue, job, why string) (queuefs.Job, error) {
-	return c.post(ctx, "", url.Values{"reason": {why}}, "hold", queue, job)
+	return c.HoldUntil(ctx, queue, job, why, time.Time{})
+}
+
+// HoldUntil is Hold up to a time; the zero time is none.
+func (c *Client) HoldUntil(ctx context.Context, queue, job, why string, until time.Time) (queuefs.Job, error) {
+	return c.post(ctx, "", url.Values{"reason": {why}, "until": {timeOrNone(until)}}, "hold", queue, job)
+}
+
+// timeOrNone is a time in a request, "" for the zero time.
+func timeOrNone(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return queuefs.FormatTime(t)
 }
 
 // Release ends the hold of a pending job.
@@ -130,6 +143,7 @@ func (c *Client) Bulk(ctx context.Context, queue string, o bulk.Operation, s bul
 	set(query, "dry", "true", s.Dry)
 	set(query, "end", "true", o.End)
 	set(query, "reason", o.Reason, o.Reason != "")
+	set(query, "until", timeOrNone(o.Until), !o.Until.IsZero())
 	var (
 		header http.Header
 		text   []byte

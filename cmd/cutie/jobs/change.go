@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,8 +36,8 @@ code 5).` + manyJobs,
 		Example: `cutie rm jobs j000000000002
 cutie rm jobs --older 30d -n`,
 	}
-	return changeJobs(c, cmd, "deleted", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "delete"}, (*reach.Target).Delete
+	return changeJobs(c, cmd, "deleted", func() (bulk.Operation, change, error) {
+		return bulk.Operation{Method: "delete"}, (*reach.Target).Delete, nil
 	})
 }
 
@@ -53,11 +54,11 @@ is, and its payload becomes a new job at the end; the answer is the new job.` + 
 cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	}
 	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")
-	return changeJobs(c, cmd, "requeued", func() (bulk.Operation, change) {
+	return changeJobs(c, cmd, "requeued", func() (bulk.Operation, change, error) {
 		if *end {
-			return bulk.Operation{Method: "requeue", End: true}, (*reach.Target).RequeueEnd
+			return bulk.Operation{Method: "requeue", End: true}, (*reach.Target).RequeueEnd, nil
 		}
-		return bulk.Operation{Method: "requeue"}, (*reach.Target).Requeue
+		return bulk.Operation{Method: "requeue"}, (*reach.Target).Requeue, nil
 	})
 }
 
@@ -68,16 +69,23 @@ func Hold(c *call.Call) *cobra.Command {
 		Aliases: []string{"holdJob"},
 		Short:   "keep pending jobs from being taken",
 		Long: `
-Consumers pass over a job on hold. cutie release gives it its place again. A job
-on hold stays so, with the new reason if there is one.` + manyJobs,
+Consumers pass over a job on hold. cutie release gives it its place again, and so
+does the end of the hold, if it has one. A job on hold stays so, with the new
+reason if there is one, and with the new end or without one.
+
+Options select the jobs that are not on hold, and those whose hold has another
+end.` + manyJobs,
 		Example: `cutie hold jobs j000000000002 --reason 'waits for a licence'
-cutie hold jobs --submitter 'curl/7.88.1' -n`,
+cutie hold jobs j000000000005 --until 7d
+cutie hold jobs --submitter 'curl/7.88.1' --until 90m -n`,
 	}
 	why := cmd.Flags().String("reason", "", "`text` with the reason")
-	return changeJobs(c, cmd, "held", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "hold", Reason: *why}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
-			return t.Hold(ctx, queue, job, *why)
-		}
+	end := cmd.Flags().String("until", "", "release them at this `time`, such as 2026-12-24T18:00, or after 90m or 7d")
+	return changeJobs(c, cmd, "held", func() (bulk.Operation, change, error) {
+		until, err := parseWhen("until", *end, time.Now())
+		return bulk.Operation{Method: "hold", Reason: *why, Until: until}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			return t.HoldUntil(ctx, queue, job, *why, until)
+		}, err
 	})
 }
 
@@ -91,8 +99,8 @@ func Release(c *call.Call) *cobra.Command {
 		Example: `cutie release jobs j000000000002
 cutie release jobs --held`,
 	}
-	return changeJobs(c, cmd, "released", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "release"}, (*reach.Target).Release
+	return changeJobs(c, cmd, "released", func() (bulk.Operation, change, error) {
+		return bulk.Operation{Method: "release"}, (*reach.Target).Release, nil
 	})
 }
 
@@ -121,12 +129,15 @@ be aborted (exit code 5). The answers are those of cutie rm.`,
 
 // changeJobs completes a verb that changes many jobs. It calls operation once
 // the options are read.
-func changeJobs(c *call.Call, cmd *cobra.Command, done string, operation func() (bulk.Operation, change)) *cobra.Command {
+func changeJobs(c *call.Call, cmd *cobra.Command, done string, operation func() (bulk.Operation, change, error)) *cobra.Command {
 	how := manner{done: done}
 	cmd.Flags().BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	selector := bindSelector(cmd.Flags())
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
-		op, do := operation()
+		op, do, err := operation()
+		if err != nil {
+			return err
+		}
 		many, err := selector.selected(c)
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ func FullJob() queuefs.Job {
 		Submitted: Day, Consumed: Day.Add(30*time.Minute + 1500*time.Nanosecond),
 		Requeued: Day.Add(time.Minute), Requeues: 2, Updated: Day.Add(2 * time.Minute),
 		Owner: "me", Attempts: 3, Lease: queuefs.Lease{Ends: Day.Add(2 * time.Hour), Key: "secret"},
-		Held: Day.Add(time.Second), HeldFor: "payload damaged",
+		Held: Day.Add(time.Second), HeldFor: "payload damaged", HeldUntil: Day.Add(3 * time.Hour),
 		Outcome: queuefs.Failed, Finished: Day.Add(time.Hour), Message: "no space\n]]> left", Transient: true,
 		Results: []queuefs.Result{{Name: "log.txt", MediaType: "text/plain", Size: 3}, {Name: "out"}},
 		Extra:   anvl.Record{{Name: "owner", Value: "me"}, {Name: "owner", Value: "you"}},
