@@ -48,9 +48,10 @@ func (q *Queue) Delete(ctx context.Context, id JobID) (Job, error) {
 }
 
 // Requeue moves a consumed or deleted job back to pending (Cutie 0.3, 3.3).
-// It keeps its identifier and so its place. A pending job is left as it is.
+// It keeps its identifier and so its place; a failed job has all its attempts
+// again. A pending job is left as it is.
 func (q *Queue) Requeue(ctx context.Context, id JobID) (Job, error) {
-	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) { j.GoBack(t) })
+	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) { j.StartOver(t) })
 }
 
 // RequeueAt is [Queue.Requeue] of a consumed job without an event since at. For
@@ -60,7 +61,7 @@ func (q *Queue) RequeueAt(ctx context.Context, id JobID, at Seq) (Job, error) {
 		if j.Status != Consumed || j.Seq != at {
 			return 0, fmt.Errorf("%w: %v is %v by event %d, not %d", ErrConflict, j.ID, j.Status, j.Seq, at)
 		}
-		j.GoBack(t)
+		j.StartOver(t)
 		return Requeue, nil
 	})
 }

@@ -207,17 +207,23 @@ func TestHoldsOutliveTheProcess(t *testing.T) {
 // clock shows its time.
 func TestHoldsFollowTheClock(t *testing.T) {
 	var d dial
-	s, q := openHome(t, fastDir(t), queuefs.Options{Now: d.now})
+	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) { i.RetryDelay = time.Second })
 	defer closeHome(t, s)
 	submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Hour)}, "x")
 	d.turn(-24 * time.Hour)
 	if j := submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Hour)}, "x"); j.HeldUntil.IsZero() {
 		t.Errorf("before the time of the last event: got %+v", j)
 	}
+	submit(t, q, queuefs.Meta{}, "x")
+	taken := takeOne(t, q, time.Minute)
+	j, err := q.Conclude(ctx, 3, taken.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true})
+	if err != nil || !j.HeldUntil.Equal(d.now().Add(time.Second)) {
+		t.Errorf("got %+v, %v", j, err)
+	}
 	for _, step := range []struct {
 		by        time.Duration
 		available []queuefs.JobID
-	}{{0, nil}, {time.Hour, []queuefs.JobID{2}}, {365 * 24 * time.Hour, []queuefs.JobID{1, 2}}} {
+	}{{0, nil}, {time.Second, []queuefs.JobID{3}}, {time.Hour, []queuefs.JobID{2, 3}}, {365 * 24 * time.Hour, []queuefs.JobID{1, 2, 3}}} {
 		d.turn(step.by)
 		must(t, s.Expire(ctx))
 		if got := available(t, q); !slices.Equal(got, step.available) {

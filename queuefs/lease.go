@@ -51,10 +51,9 @@ func (q *Queue) leased(j *Job, token string) error {
 }
 
 // Expire ends the leases and the holds up to now. After a lease, jobs of a queue
-// with AckTimeout are completed; others go back to pending, or fail after
-// MaxAttempts hand-outs. Hand-outs ended by [Queue.Return] count too, but only an
-// expired lease fails a job. After a hold, jobs are released. Call it a few times a
-// second: its cost is the number of ended leases and holds.
+// with AckTimeout are completed; others are put back or fail, as after a transient
+// failure, see [Queue.Conclude]. After a hold, jobs are released. Call it a few
+// times a second: its cost is the number of ended leases and holds.
 func (s *Service) Expire(ctx context.Context) error {
 	for _, q := range s.Queues() {
 		for {
@@ -120,12 +119,27 @@ func (q *Queue) lapse(j *Job, t time.Time) (Kind, error) {
 		j.Conclude(t, Conclusion{Outcome: Completed, Message: "no report"})
 		return Conclude, nil
 	}
-	if most := q.info().MaxAttempts; most > 0 && j.Attempts >= most {
+	if q.lastAttempt(j) {
 		j.Conclude(t, Conclusion{Outcome: Failed, Message: "lease expired, no attempts left", Transient: true})
 		return Conclude, nil
 	}
-	j.GoBack(t)
+	j.Retry(t, q.retryAt(q.info().RetryLapsed(j.Attempts)), "")
 	return Requeue, nil
+}
+
+// retryAt is the time of another attempt after a wait; zero for at once. It is by the
+// clock: times of events are ahead of a clock set back.
+func (q *Queue) retryAt(wait time.Duration) time.Time {
+	if wait == 0 {
+		return time.Time{}
+	}
+	return q.leaseEnd(wait)
+}
+
+// lastAttempt reports whether the job has no attempt after this one.
+func (q *Queue) lastAttempt(j *Job) bool {
+	most := q.info().MaxAttempts
+	return most > 0 && j.Attempts >= most
 }
 
 // findLeases loads the leases marked in the index from their job files.

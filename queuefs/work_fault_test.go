@@ -105,6 +105,13 @@ func (c *scenario) runWork() {
 		c.result(2, two, "log", "second")
 		c.on("extend", 2, func(*fact) {}, func(q *queuefs.Queue) error { _, err := q.Extend(ctx, 2, two, 600*time.Hour); return err })
 		three := c.lease(3, 500*time.Hour)
+		for range 2 {
+			c.on("retry", 3, back(`message "n"`), func(q *queuefs.Queue) error {
+				_, err := q.Conclude(ctx, 3, three, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "n", Transient: true, RetryIn: new(time.Duration)})
+				return err
+			})
+			three = c.lease(3, 500*time.Hour)
+		}
 		c.conclude(3, three, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m", Transient: true}, `error; transient; message "m"`)
 		c.checkpoint()
 		c.on("hold until", 5, worked(queuefs.Pending, `held "c"; until `+queuefs.FormatTime(until)), func(q *queuefs.Queue) error {

@@ -32,7 +32,8 @@ Each file in the directory CUTIE_RESULTS becomes a result of its name.
 
 Exit code 0 means that the job is completed, 75 that it has failed for now
 (transient), and any other that it has failed for good. The end of its standard
-error is the message.
+error is the message. A job that failed for now is tried again as the queue says;
+see cutie help set.
 
 The worker keeps the lease as long as the command runs. When the lease is gone,
 because the job was aborted or its time was over, the command and its children get

@@ -34,6 +34,27 @@ func (j *Job) Delete(t time.Time) {
 	j.Deleted = t
 }
 
+// StartOver makes the job pending again; a failed one has all its attempts again.
+func (j *Job) StartOver(t time.Time) {
+	if j.Outcome == Failed {
+		j.Attempts = 0
+	}
+	j.GoBack(t)
+}
+
+// Retry makes the job pending again for another attempt, on hold until a time unless
+// that is zero.
+func (j *Job) Retry(t, until time.Time, message string) {
+	j.GoBack(t)
+	j.Message = message
+	if !until.IsZero() {
+		j.Hold(t, ForRetry, until)
+	}
+}
+
+// ForRetry is the reason for the hold of a job between two attempts.
+const ForRetry = "waits for another attempt"
+
 // Hold lets consumers pass over the job, until a time unless that is zero. A job on
 // hold keeps its date; its reason becomes why, unless why is empty. Hold returns false
 // if nothing has changed.
@@ -61,6 +82,9 @@ type Conclusion struct {
 	Outcome   Outcome // Completed or Failed
 	Message   string  // text, at most MaxMessage octets
 	Transient bool    // another attempt may go better; only with Failed
+	// RetryIn is the time until another attempt, at most home.MaxLease; nil leaves
+	// it to the queue. Only with Transient.
+	RetryIn *time.Duration
 }
 
 // Conclude ends the work on the job.

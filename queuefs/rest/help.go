@@ -139,11 +139,17 @@ var (
 		Text: "Properties: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold\n" +
 			"(hours), verifyOnRead, verifyOnWrite, closed (true or false: takes no\n" +
 			"submissions), acknowledge (none, required or timeout: what the silence of a\n" +
-			"consumer means), leaseDuration (seconds), maxAttempts, callback (URL that is told\n" +
-			"of changes), digests (computed of payloads beside SHA-256). They come in the query or in a body that is a form, ANVL or JSON; an\n" +
-			"empty one is unset. A paused queue hands out no job. A queue is renamed by making\n" +
-			"another. Errors: 400, 404, 409 another queue has the name, 412 If-Match names\n" +
-			"another state.",
+			"consumer means), leaseDuration (seconds), maxAttempts, retryDelay (seconds, by\n" +
+			"default 10, or none after a lease that ended), retryFactor (by default 2),\n" +
+			"retryMax (seconds, by default 3600), callback (URL that is told of changes),\n" +
+			"digests (computed of payloads beside SHA-256). They come in the query or in a\n" +
+			"body that is a form, ANVL or JSON; an empty one is unset. After a transient\n" +
+			"failure, or a lease that ended without a report, a job is put back for another\n" +
+			"attempt, on hold for retryDelay times retryFactor for each further attempt, at\n" +
+			"most retryMax. When maxAttempts are used up, or after a fatal failure, it has\n" +
+			"failed and stays with its message. A paused queue hands out no job. A queue is\n" +
+			"renamed by making another. Errors: 400, 404, 409 another queue has the name, 412\n" +
+			"If-Match names another state.",
 	}}
 	aboutRemoveQueue = &web.Help{Name: "removeQueue", Help: state.Help{
 		Method: "Remove-queue", Summary: "Remove a queue without jobs",
@@ -223,9 +229,9 @@ var (
 	aboutRequeueJob = &web.Help{Name: "requeueJob", Help: state.Help{
 		Method: "Requeue-job", Summary: "Put a consumed or deleted job back in its place",
 		Request: "POST /requeue/Q[/J][?end][&SELECTION]",
-		Text: "With end the payload comes into the queue again as a new job at its end, which is\n" +
-			"the answer, 201; the old job names it. Errors: 404, 409 the job is pending or in\n" +
-			"work, or was put at the end before.\n" +
+		Text: "A failed job has all its attempts again. With end the payload comes into the\n" +
+			"queue again as a new job at its end, which is the answer, 201; the old job names\n" +
+			"it. Errors: 404, 409 the job is pending or in work, or was put at the end before.\n" +
 			"Without J a selection says which jobs, at least one of: status, outcome, held,\n" +
 			"batch, submitter, older (since the last change: hours, or a duration such as 90m\n" +
 			"or 7d), job (repeated), or a body of text/plain with one J a line. What all that\n" +
@@ -245,10 +251,11 @@ var (
 	}}
 	aboutReportOutcome = &web.Help{Name: "reportOutcome", Help: state.Help{
 		Method: "Report-outcome", Summary: "Say what became of a job",
-		Request: "POST /outcome/Q/J?outcome=completed|error|released[&message=TEXT][&type=transient|fatal]",
+		Request: "POST /outcome/Q/J?outcome=completed|error|released[&message=TEXT][&type=transient|fatal][&retryIn=SECONDS]",
 		Text: "Ends the lease, whose token comes as for Extend-lease. A job that is released is\n" +
-			"pending again, whatever maxAttempts. Errors: 404, 410 the lease is gone, and\n" +
-			"nothing was changed.",
+			"pending again, whatever maxAttempts. After a transient error it is pending again,\n" +
+			"too, on hold for retryIn or as the queue says (see Set-queue), unless this was the\n" +
+			"last of maxAttempts. Errors: 404, 410 the lease is gone, and nothing was changed.",
 	}}
 	aboutAbortJob = &web.Help{Name: "abortJob", Help: state.Help{
 		Method: "Abort-job", Summary: "Take a job out of work",

@@ -88,3 +88,35 @@ func TestClientHoldsUntil(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestClientSaysWhenToRetry reports a transient failure with the time of the next
+// attempt.
+func TestClientSaysWhenToRetry(t *testing.T) {
+	s, d := newDialled(t)
+	c := rest.NewClient(s.url, nil)
+	s.submit("x", queuefs.Meta{})
+	in := 90 * time.Second
+	for del, err := range c.Take(ctx, "jobs", queuefs.Take{Lease: time.Minute}, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := c.Conclude(ctx, "jobs", del.Job, del.Lease, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, Message: "m", RetryIn: &in})
+		if err != nil || j.Status != queuefs.Pending || !j.HeldUntil.Equal(d.now().Add(in)) || j.Message != "m" {
+			t.Errorf("got %+v, %v", j, err)
+		}
+	}
+}
+
+// TestOnlyOutcomesAreCounted reports the two attempts of a job: the first has no
+// outcome.
+func TestOnlyOutcomesAreCounted(t *testing.T) {
+	var concluded []queuefs.Outcome
+	s := newSite(t, rest.Options{Concluded: func(j *queuefs.Job) { concluded = append(concluded, j.Outcome) }})
+	s.do("POST", "/state/jobs?maxAttempts=2", "").want(t, 200)
+	s.submit("x", queuefs.Meta{})
+	for range 2 {
+		token := s.do("POST", "/consume/jobs?lease=60", "").want(t, 200).Header.Get("Cutie-Lease")
+		s.do("POST", "/outcome/jobs/j000000000001?outcome=error&type=transient&retryIn=0", "", "Cutie-Lease", token).want(t, 200)
+	}
+	want(t, "outcomes", fmt.Sprint(concluded), fmt.Sprint([]queuefs.Outcome{queuefs.Failed}))
+}

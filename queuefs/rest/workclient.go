@@ -78,6 +78,9 @@ func (c *Client) Conclude(ctx context.Context, queue, job, token string, r queue
 	if r.Transient {
 		fields.Set("type", "transient")
 	}
+	if r.RetryIn != nil {
+		fields.Set("retryIn", inSeconds(*r.RetryIn))
+	}
 	return c.post(ctx, token, fields, "outcome", queue, job)
 }
 
@@ -209,8 +212,8 @@ func inSeconds(d time.Duration) string {
 // A Settings is a list of properties of a queue to set, by the names of its
 // state, in order: name, description, cullingSizeThreshold (jobs),
 // cullingAgeThreshold (hours), verifyOnRead, verifyOnWrite, closed,
-// acknowledge, leaseDuration (seconds), maxAttempts, callback and digests; S is
-// pause or restart. An empty value unsets a property.
+// acknowledge, leaseDuration (seconds), maxAttempts, retryDelay (seconds),
+// retryFactor, retryMax (seconds), callback and digests; S is pause or restart. An empty value unsets a property.
 type Settings = anvl.Record
 
 // CreateQueue makes an empty queue of info.Identifier, or info.ID if it is
@@ -237,6 +240,9 @@ func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state
 	add("acknowledge", info.Acknowledge.String(), info.Acknowledge != queuefs.AckNone)
 	add("leaseDuration", strconv.FormatInt(int64(info.Lease/time.Second), 10), info.Lease > 0)
 	add("maxAttempts", strconv.Itoa(info.MaxAttempts), info.MaxAttempts > 0)
+	add("retryDelay", strconv.FormatInt(int64(info.RetryDelay/time.Second), 10), info.RetryDelay > 0)
+	add("retryFactor", strconv.Itoa(info.RetryFactor), info.RetryFactor > 0)
+	add("retryMax", strconv.FormatInt(int64(info.RetryMax/time.Second), 10), info.RetryMax > 0)
 	add("callback", info.Callback, info.Callback != "")
 	add("digests", queuefs.FormatDigests(info.Digests), info.Digests != 0)
 	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")

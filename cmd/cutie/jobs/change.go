@@ -48,9 +48,11 @@ func Requeue(c *call.Call) *cobra.Command {
 		Aliases: []string{"requeueJob"},
 		Short:   "make consumed or deleted jobs pending again",
 		Long: `
-A job keeps its identifier and its place in the queue. With --end it stays as it
-is, and its payload becomes a new job at the end; the answer is the new job.` + manyJobs,
+A job keeps its identifier and its place in the queue, and a failed one has all its
+attempts again. With --end it stays as it is, and its payload becomes a new job at
+the end; the answer is the new job.` + manyJobs,
 		Example: `cutie requeue jobs j000000000001
+cutie requeue jobs --outcome error
 cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	}
 	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")

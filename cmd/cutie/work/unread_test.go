@@ -25,7 +25,7 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer home.Close()
-	if _, err := home.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
+	if _, err := home.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1, MaxAttempts: maxUnread}); err != nil {
 		t.Fatal(err)
 	}
 	u := rest.Upload{Size: 8, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("halfhalf")), nil }}

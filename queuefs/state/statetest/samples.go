@@ -48,7 +48,7 @@ func FullQueue() state.Queue {
 				Description: "UC3 primary <ingest> & queue", CullingSize: 100, CullingAge: 0,
 				VerifyOnRead: true, Created: Day,
 				Paused: Day.Add(2 * time.Hour), Closed: true, Acknowledge: queuefs.AckRequired,
-				Lease: 90 * time.Second, MaxAttempts: 5, Callback: "https://example.org/called?a=1&b=2",
+				Lease: 90 * time.Second, MaxAttempts: 5, RetryDelay: 30 * time.Second, RetryFactor: 3, RetryMax: 10 * time.Minute, Callback: "https://example.org/called?a=1&b=2",
 				Digests: digest.SetOf(digest.MD5, digest.SHA512),
 			},
 			Held: 1, Leased: 2, Failed: 1,
