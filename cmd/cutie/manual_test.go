@@ -74,7 +74,8 @@ cutie putResult jobs j000000000004 log.txt --lease @last.lease
 
 // wants are scripts that the examples of a command need besides.
 var wants = map[string]string{
-	"get":     "cutie put jobs log.txt log.txt log.txt -q\n",
+	"get":     "cutie put jobs log.txt log.txt log.txt log.txt -q\n",
+	"put":     ": >order.xml\n",
 	"requeue": "cutie done jobs j000000000001 --lease @job.lease -q\n",
 	"publish": "mkdir srv; cutie init srv/cutie\n",
 	"export":  "mkdir srv\n",
