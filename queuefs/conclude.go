@@ -8,7 +8,9 @@ import (
 	"cutie/queuefs/job"
 )
 
-// Conclude ends the lease of a job with the outcome reported by its consumer.
+// Conclude ends the lease of a job with the outcome reported by its consumer. After
+// a transient failure before the last of MaxAttempts the job is pending again
+// instead, with the message, and on hold for RetryIn or as long as the queue says.
 // The error is [ErrLease] if token is not, or no longer, the lease's: late and
 // second reports change nothing.
 func (q *Queue) Conclude(ctx context.Context, id JobID, token string, r Conclusion) (Job, error) {
@@ -18,6 +20,9 @@ func (q *Queue) Conclude(ctx context.Context, id JobID, token string, r Conclusi
 	if r.Transient && r.Outcome != Failed {
 		return Job{}, fmt.Errorf("%w: what was completed has no transient error", ErrBadName)
 	}
+	if in := r.RetryIn; in != nil && (!r.Transient || *in < 0 || *in > MaxLease) {
+		return Job{}, fmt.Errorf("%w: a time until another attempt is of a transient error, and from 0 to %v", ErrBadName, MaxLease)
+	}
 	var err error
 	if r.Message, err = job.CleanText(r.Message); err != nil {
 		return Job{}, fmt.Errorf("message: %w", err)
@@ -26,8 +31,16 @@ func (q *Queue) Conclude(ctx context.Context, id JobID, token string, r Conclusi
 		if err := q.leased(j, token); err != nil {
 			return 0, err
 		}
-		j.Conclude(t, r)
-		return Conclude, nil
+		if !r.Transient || q.lastAttempt(j) {
+			j.Conclude(t, r)
+			return Conclude, nil
+		}
+		wait := q.info().RetryFailed(j.Attempts)
+		if r.RetryIn != nil {
+			wait = *r.RetryIn
+		}
+		j.Retry(t, q.retryAt(wait), r.Message)
+		return Requeue, nil
 	})
 }
 

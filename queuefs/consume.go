@@ -51,11 +51,12 @@ func (q *Queue) Delete(ctx context.Context, id JobID) (Job, error) {
 }
 
 // Requeue moves a consumed or deleted job back to pending (Cutie 0.3, 3.3).
-// It keeps its identifier and so its place. A pending job is left as it is. A
-// job in work is taken from its consumer; see [Queue.RequeueIdle].
+// It keeps its identifier and so its place; a failed job has all its attempts
+// again. A pending job is left as it is. A job in work is taken from its consumer;
+// see [Queue.RequeueIdle].
 func (q *Queue) Requeue(ctx context.Context, id JobID) (Job, error) {
 	return q.move(ctx, id, Requeue, Pending, func(j *Job, t time.Time) error {
-		j.GoBack(t)
+		j.StartOver(t)
 		return nil
 	})
 }
@@ -67,7 +68,7 @@ func (q *Queue) RequeueIdle(ctx context.Context, id JobID) (Job, error) {
 		if !j.Lease.Ends.IsZero() {
 			return fmt.Errorf("%w: a consumer works on %v until %s; force takes it away", ErrConflict, j.ID, FormatTime(j.Lease.Ends))
 		}
-		j.GoBack(t)
+		j.StartOver(t)
 		return nil
 	})
 }
@@ -79,7 +80,7 @@ func (q *Queue) RequeueAt(ctx context.Context, id JobID, at Seq) (Job, error) {
 		if j.Status != Consumed || j.Seq != at {
 			return 0, fmt.Errorf("%w: %v is %v by event %d, not %d", ErrConflict, j.ID, j.Status, j.Seq, at)
 		}
-		j.GoBack(t)
+		j.StartOver(t)
 		return Requeue, nil
 	})
 }

@@ -12,13 +12,24 @@ import (
 // hold keeps its date; its reason becomes why, unless why is empty. If the job
 // is not pending the error is [ErrNotPending].
 func (q *Queue) Hold(ctx context.Context, id JobID, why string) (Job, error) {
-	return q.holdIf(ctx, id, why, func(*Job) error { return nil })
+	return q.HoldUntil(ctx, id, why, time.Time{})
+}
+
+// HoldUntil is [Queue.Hold] up to a time, in the future: then [Service.Expire]
+// releases the job. Of a job on hold it changes the end; the zero time takes it
+// away.
+func (q *Queue) HoldUntil(ctx context.Context, id JobID, why string, until time.Time) (Job, error) {
+	until = until.Truncate(time.Microsecond).UTC()
+	if !until.IsZero() && (until.UnixMicro() <= q.svc.now() || until.Year() > 9999) {
+		return Job{}, fmt.Errorf("%w: a hold until %s is over before it begins, or after the year 9999", ErrBadName, FormatTime(until))
+	}
+	return q.holdIf(ctx, id, why, until, func(*Job) error { return nil })
 }
 
 // HoldAt is [Queue.Hold] of a job without an event since at. For any other the
 // error is [ErrConflict], or [ErrNotPending].
 func (q *Queue) HoldAt(ctx context.Context, id JobID, at Seq, why string) (Job, error) {
-	return q.holdIf(ctx, id, why, func(j *Job) error {
+	return q.holdIf(ctx, id, why, time.Time{}, func(j *Job) error {
 		if j.Seq != at {
 			return fmt.Errorf("%w: %v is %v by event %d, not %d", ErrConflict, j.ID, j.Status, j.Seq, at)
 		}
@@ -27,7 +38,7 @@ func (q *Queue) HoldAt(ctx context.Context, id JobID, at Seq, why string) (Job, 
 }
 
 // holdIf holds a pending job unless refuse returns an error.
-func (q *Queue) holdIf(ctx context.Context, id JobID, why string, refuse func(*Job) error) (Job, error) {
+func (q *Queue) holdIf(ctx context.Context, id JobID, why string, until time.Time, refuse func(*Job) error) (Job, error) {
 	why, err := job.CleanText(why)
 	if err != nil {
 		return Job{}, fmt.Errorf("reason: %w", err)
@@ -39,7 +50,7 @@ func (q *Queue) holdIf(ctx context.Context, id JobID, why string, refuse func(*J
 		if err := refuse(j); err != nil {
 			return 0, err
 		}
-		if !j.Hold(t, why) {
+		if !j.Hold(t, why, until) {
 			return 0, nil
 		}
 		return Hold, nil

@@ -243,6 +243,7 @@ func (t Take) consumerKey() string {
 }
 
 // token returns the proof of the lease of a job in its present attempt, by the key.
+// Between two attempts a job is requeued; their number begins anew after a failure.
 func (t Take) token(queue string, j *Job) string {
-	return job.TokenFor(t.User, t.Key, queue, j.ID, j.Attempts)
+	return job.TokenFor(t.User, t.Key, queue, j.ID, j.Requeues)
 }

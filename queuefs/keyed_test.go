@@ -342,6 +342,26 @@ func TestTakeIsTriedAgain(t *testing.T) {
 	}
 	wants(queuefs.Take{Key: "none"}, "9")
 	wants(queuefs.Take{Key: "rest"}, "") // it went to another
+	if _, err := q.Requeue(ctx, 9); err != nil {
+		t.Fatal(err)
+	}
+
+	// A failed job has all its attempts again, and no token of before.
+	again := queuefs.Take{Key: "again", Lease: time.Hour}
+	before := wants(again, "9")[0]
+	for n := range 2 {
+		if _, err := q.Conclude(ctx, 9, before.Token, queuefs.Conclusion{Outcome: queuefs.Failed}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.Requeue(ctx, 9); err != nil {
+			t.Fatal(err)
+		}
+		now := wants(again, "9")[0]
+		if _, err := q.Conclude(ctx, 9, before.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); !errors.Is(err, queuefs.ErrLease) || now.Attempts != 1 {
+			t.Errorf("after failure %d: attempt %d, a late report: %v", n+1, now.Attempts, err)
+		}
+		before = now
+	}
 	if _, err := q.Take(ctx, queuefs.Take{Key: "no key"}); !errors.Is(err, queuefs.ErrBadName) {
 		t.Errorf("got %v", err)
 	}

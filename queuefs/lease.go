@@ -51,11 +51,10 @@ func (q *Queue) leased(j *Job, token string) error {
 	return nil
 }
 
-// Expire ends the leases up to now. On a queue with AckTimeout their jobs are
-// completed; on others they go back to pending, or fail after MaxAttempts
-// hand-outs. Hand-outs ended by [Queue.Return] count too, but only an expired
-// lease fails a job. Call it a few times a second: its cost is the number of ended
-// leases.
+// Expire ends the leases and the holds up to now. After a lease, jobs of a queue
+// with AckTimeout are completed; others are put back or fail, as after a transient
+// failure, see [Queue.Conclude]. After a hold, jobs are released. Call it a few
+// times a second: its cost is the number of ended leases and holds.
 func (s *Service) Expire(ctx context.Context) error {
 	for _, q := range s.Queues() {
 		for {
@@ -64,7 +63,7 @@ func (s *Service) Expire(ctx context.Context) error {
 			}
 			n, err := q.expire(s.now())
 			if err != nil {
-				return fmt.Errorf("queue %s: leases: %w", q.ID(), err)
+				return fmt.Errorf("queue %s: leases and holds: %w", q.ID(), err)
 			}
 			if n == 0 {
 				break
@@ -74,17 +73,31 @@ func (s *Service) Expire(ctx context.Context) error {
 	return nil
 }
 
-// expire ends up to MaxTake leases and returns how many. A job with another
-// operation on its way is left for the next call.
+// expire ends up to MaxTake leases and as many holds, and returns how many.
 func (q *Queue) expire(now int64) (int, error) {
+	leases, err := q.end(now, func(x *index.Index) *index.Deadlines { return &x.Leases }, q.lapse)
+	if err != nil {
+		return leases, err
+	}
+	holds, err := q.end(now, func(x *index.Index) *index.Deadlines { return &x.Holds }, func(j *Job, _ time.Time) (Kind, error) {
+		j.Unhold()
+		return Release, nil
+	})
+	return leases + holds, err
+}
+
+// end makes an event of each of up to MaxTake jobs whose deadline has passed, and
+// returns how many. A job with another operation on its way is left for the next
+// call.
+func (q *Queue) end(now int64, of func(*index.Index) *index.Deadlines, do edit) (int, error) {
 	due := false
-	q.look(func(x *index.Index) { due = x.Leases.Passed(now) })
+	q.look(func(x *index.Index) { due = of(x).Passed(now) })
 	if !due {
 		return 0, nil
 	}
 	var ids []JobID
 	q.ledger.Note(func(x *index.Index) {
-		x.Leases.Due(now, func(id JobID) bool {
+		of(x).Due(now, func(id JobID) bool {
 			if x.Claim(id) {
 				ids = append(ids, id)
 			}
@@ -94,22 +107,40 @@ func (q *Queue) expire(now int64) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	jobs, err := q.change(ids, func(j *Job, t time.Time) (Kind, error) {
-		switch {
-		case q.info().Acknowledge == AckTimeout:
-			j.Conclude(t, Conclusion{Outcome: Completed, Message: "no report"})
-			return Conclude, nil
-		case q.info().MaxAttempts > 0 && j.Attempts >= q.info().MaxAttempts:
-			j.Conclude(t, Conclusion{Outcome: Failed, Message: "lease expired, no attempts left", Transient: true})
-			return Conclude, nil
-		}
-		j.GoBack(t)
-		return Requeue, nil
-	})
+	jobs, err := q.change(ids, do)
 	if err == nil {
 		q.svc.assist(q, len(jobs))
 	}
 	return len(jobs), err
+}
+
+// lapse ends an attempt without a report.
+func (q *Queue) lapse(j *Job, t time.Time) (Kind, error) {
+	if q.info().Acknowledge == AckTimeout {
+		j.Conclude(t, Conclusion{Outcome: Completed, Message: "no report"})
+		return Conclude, nil
+	}
+	if q.lastAttempt(j) {
+		j.Conclude(t, Conclusion{Outcome: Failed, Message: "lease expired, no attempts left", Transient: true})
+		return Conclude, nil
+	}
+	j.Retry(t, q.retryAt(q.info().RetryLapsed(j.Attempts)), "")
+	return Requeue, nil
+}
+
+// retryAt is the time of another attempt after a wait; zero for at once. It is by the
+// clock: times of events are ahead of a clock set back.
+func (q *Queue) retryAt(wait time.Duration) time.Time {
+	if wait == 0 {
+		return time.Time{}
+	}
+	return q.leaseEnd(wait)
+}
+
+// lastAttempt reports whether the job has no attempt after this one.
+func (q *Queue) lastAttempt(j *Job) bool {
+	most := q.info().MaxAttempts
+	return most > 0 && j.Attempts >= most
 }
 
 // findLeases loads the leases marked in the index, and the keys of consumers, from their

@@ -113,7 +113,7 @@ func (c *scenario) create(name string) {
 	after := c.known.clone()
 	after[name] = jobs{last: c.last[name], byID: map[queuefs.JobID]fact{}}
 	op := func() error {
-		_, err := c.s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1})
+		_, err := c.s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1, MaxAttempts: 3})
 		return err
 	}
 	known := c.known

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
@@ -47,6 +48,19 @@ func (s *Submission) Group() { s.group = true }
 // was started or deleted meanwhile, Commit changes nothing and returns
 // [ErrConflict] or [ErrNotPending].
 func (s *Submission) Replace(id JobID) { s.former, s.taken = id, true }
+
+// NotBefore puts the jobs added so far on hold until t; they are released at once if
+// t is past.
+func (s *Submission) NotBefore(t time.Time) error {
+	for _, d := range s.uploads {
+		m := d.meta
+		m.NotBefore = t
+		if err := d.SetMeta(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Accepted says: the jobs were accepted before, so a closed queue takes them.
 func (s *Submission) Accepted() { s.taken = true }
@@ -120,6 +134,9 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 			r.Flags, r.Temp = record.InTemp, d.up.Temp()
 		}
 		m := &d.meta
+		if microOf(m.NotBefore) <= q.svc.now() {
+			m.NotBefore = time.Time{} // its time has come
+		}
 		jobs[i] = m.Job()
 		jobs[i].Queue, jobs[i].Size, jobs[i].Digests = q.ID(), d.up.Size(), digests
 		r.Payload.MD5 = jobs[i].MD5()

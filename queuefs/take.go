@@ -233,7 +233,7 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 		bad = append(bad, id)
 	}
 	if _, err := q.change(bad, func(j *Job, t time.Time) (Kind, error) {
-		j.Held, j.HeldFor = t, why[j.ID]
+		j.Hold(t, why[j.ID], time.Time{})
 		return Hold, nil
 	}); err != nil {
 		q.ledger.Release(good...)

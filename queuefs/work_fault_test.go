@@ -91,6 +91,7 @@ func (c *scenario) runWork() {
 	c.known = world{}
 	c.open()
 	var kept string
+	until := time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
 	if !c.over {
 		c.create("jobs")
 		if c.submit("jobs", 10, 3000, 200<<10, 5, 7); !c.over && c.known["jobs"].last == 0 {
@@ -104,8 +105,19 @@ func (c *scenario) runWork() {
 		c.result(2, two, "log", "second")
 		c.on("extend", 2, func(*fact) {}, func(q *queuefs.Queue) error { _, err := q.Extend(ctx, 2, two, 600*time.Hour); return err })
 		three := c.lease(3, 500*time.Hour)
+		for range 2 {
+			c.on("retry", 3, back(`message "n"`), func(q *queuefs.Queue) error {
+				_, err := q.Conclude(ctx, 3, three, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "n", Transient: true, RetryIn: new(time.Duration)})
+				return err
+			})
+			three = c.lease(3, 500*time.Hour)
+		}
 		c.conclude(3, three, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m", Transient: true}, `error; transient; message "m"`)
 		c.checkpoint()
+		c.on("hold until", 5, worked(queuefs.Pending, `held "c"; until `+queuefs.FormatTime(until)), func(q *queuefs.Queue) error {
+			_, err := q.HoldUntil(ctx, 5, "c", until)
+			return err
+		})
 		c.describe(5, "named again", strings.Repeat("more of it ", 500))
 		c.requeueEnd(3, 6)
 		c.requeueOne(2)
@@ -130,6 +142,8 @@ func (c *scenario) runWork() {
 		c.requeueOne(4)
 		c.skew.Store(int64(time.Hour))
 		c.on("expire", 1, back(""), func(q *queuefs.Queue) error { return c.s.Expire(ctx) })
+		c.skew.Store(int64(7 * time.Hour))
+		c.on("end the hold", 5, worked(queuefs.Pending, ""), func(q *queuefs.Queue) error { return c.s.Expire(ctx) })
 		c.on("hold", 1, worked(queuefs.Pending, `held "b"`), func(q *queuefs.Queue) error { return holdAt(q, 1, 0, "b") })
 		c.submit("jobs", 6000)
 		c.draft(8, 9)

@@ -23,6 +23,9 @@ func workOf(t testing.TB, q *queuefs.Queue, j *queuefs.Job) string {
 	if !j.Held.IsZero() {
 		say("held %q", j.HeldFor)
 	}
+	if !j.HeldUntil.IsZero() {
+		say("until %s", queuefs.FormatTime(j.HeldUntil))
+	}
 	if !j.Lease.Ends.IsZero() {
 		say("leased")
 	}
@@ -240,7 +243,7 @@ func TestWorkInEveryState(t *testing.T) {
 			t.Run(stage.name+" "+work.name, func(t *testing.T) {
 				t.Parallel()
 				dir := fastDir(t)
-				s, q := openHome(t, dir, queuefs.Options{Now: clock()})
+				s, q := openWith(t, dir, queuefs.Options{Now: clock()}, func(i *queuefs.QueueInfo) { i.MaxAttempts = 1 })
 				submit(t, q, queuefs.Meta{Filename: "f", Sidecar: "s"}, "payload")
 				token := stage.reach(t, q)
 				if got := standing(t, q, 1); got != before[stage.name] {
@@ -371,7 +374,7 @@ func TestWorkMovedByHand(t *testing.T) {
 			t.Run(fmt.Sprint(stage.name, " to ", to), func(t *testing.T) {
 				t.Parallel()
 				dir := fastDir(t)
-				s, q := openHome(t, dir, queuefs.Options{})
+				s, q := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.MaxAttempts = 1 })
 				submit(t, q, queuefs.Meta{}, "payload")
 				stage.reach(t, q)
 				before := standing(t, q, 1)

@@ -33,7 +33,8 @@ Each file in the directory CUTIE_RESULTS becomes a result of its name.
 Exit code 0 means that the job is completed, 75 that it has failed for now
 (transient), and any other that it has failed for good. The end of its standard
 error is the message. A file error, error.vot, error.txt and the like in
-CUTIE_RESULTS is the detail of the error; clients of UWS get it as it is.
+CUTIE_RESULTS is the detail of the error; clients of UWS get it as it is. A job
+that failed for now is tried again as the queue says; see cutie help set.
 
 The worker keeps the lease as long as the command runs. When the lease is gone,
 because the job was aborted or its time was over, the command and its children get
@@ -46,7 +47,7 @@ The worker prints a line for each job that fails, a summary each minute if there
 news, and one at its end; with -v also a line for each job taken and done. A daemon out of reach is
 asked again. A job is given back when there is no space for its files or its
 payload does not come whole; the pause before the next job grows up to a minute.
-At the fifth attempt such a payload makes the job fail for now.`,
+At the fifth attempt such a payload makes the job fail for good.`,
 		Example: `cutie work jobs --drain -- wc -l`,
 	}
 	w := work.Worker{Warn: c.Warnf, Say: c.Sayf, Summary: time.Minute}

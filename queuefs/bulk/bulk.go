@@ -49,10 +49,11 @@ type Selection struct {
 // forced, the others are for pending ones. Release leaves jobs on hold that wait for their
 // submitter.
 type Operation struct {
-	Method string // "requeue", "delete", "hold" or "release"
-	Reason string // of hold
-	End    bool   // requeue as a new job at the end
-	Force  bool   // requeue jobs in work too, unless at the end
+	Method string    // "requeue", "delete", "hold" or "release"
+	Reason string    // of hold
+	Until  time.Time // of hold; zero: until they are released
+	End    bool      // requeue as a new job at the end
+	Force  bool      // requeue jobs in work too, unless at the end
 }
 
 func (o Operation) do(ctx context.Context, q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
@@ -68,7 +69,7 @@ func (o Operation) do(ctx context.Context, q *queuefs.Queue, id queuefs.JobID) (
 	case "delete":
 		return q.Delete(ctx, id)
 	case "hold":
-		return q.Hold(ctx, id, o.Reason)
+		return q.HoldUntil(ctx, id, o.Reason, o.Until)
 	case "release":
 		return q.Release(ctx, id)
 	}
@@ -81,7 +82,8 @@ func (o Operation) fits(j *queuefs.Job) bool {
 	case "requeue":
 		return j.Status != queuefs.Pending && (o.Force || j.Lease.Ends.IsZero()) && (!o.End || j.Extra.Value("requeuedAs") == "")
 	case "hold":
-		return j.Status == queuefs.Pending && j.Held.IsZero()
+		// Holds without an end stay as they are.
+		return j.Status == queuefs.Pending && (j.Held.IsZero() || !j.HeldUntil.IsZero() && !j.HeldUntil.Equal(o.Until))
 	case "release":
 		return j.Status == queuefs.Pending && !j.Held.IsZero() && j.HeldFor != queuefs.NotStarted
 	}

@@ -203,11 +203,7 @@ func (c *Comparer) mendPayload(e known, there bool, why string) (done string, er
 		return done, nil
 	}
 	err = c.alter(e.id, job.Hold, func(j *job.Job, t time.Time) bool {
-		held := !j.Held.IsZero()
-		if !held {
-			j.Held, j.HeldFor = t, why
-		}
-		return !held
+		return (j.Held.IsZero() || !j.HeldUntil.IsZero()) && j.Hold(t, why, time.Time{})
 	})
 	return done + "; the job is on hold", err
 }

@@ -103,7 +103,7 @@ func (c *Comparer) takeMove(id job.ID, from, to job.Status) error {
 		k.Seq = seq
 		switch to {
 		case job.Pending:
-			k.GoBack(t)
+			k.StartOver(t)
 		case job.Consumed:
 			k.Enter(job.Consumed)
 			k.Consumed = t

@@ -15,7 +15,8 @@ var created = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
 func TestPropertiesReadAsTheyWereWritten(t *testing.T) {
 	full := home.QueueInfo{ID: "ark+=1", Identifier: "ark:/1", Name: "Näme", Description: "two: lines%", CullingSize: 10, CullingAge: 0, VerifyOnRead: true,
-		Paused: created, Closed: true, Acknowledge: job.AckTimeout, Lease: time.Minute, MaxAttempts: 3, Limits: job.Limits{Pending: 1, Life: job.Unlimited}, Callback: "https://example.org/?x", Digests: digest.SetOf(digest.MD5), Created: created}
+		Paused: created, Closed: true, Acknowledge: job.AckTimeout, Lease: time.Minute, MaxAttempts: 3, RetryDelay: time.Second, RetryFactor: 4, RetryMax: time.Minute,
+		Limits: job.Limits{Pending: 1, Life: job.Unlimited}, Callback: "https://example.org/?x", Digests: digest.SetOf(digest.MD5), Created: created}
 	for _, want := range []home.QueueInfo{full, home.NewQueue("jobs", created)} {
 		if got, err := home.ParseQueue(want.ID, want.Text()); err != nil || got != want {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, want)
@@ -51,7 +52,7 @@ func TestPropertiesThatMakeNoSense(t *testing.T) {
 		}
 	}
 	// A number too large for its type is refused, and not cut.
-	for _, text := range []string{"lease: 9223372036854775807", "maxAttempts: 9223372036854775807"} {
+	for _, text := range []string{"lease: 9223372036854775807", "maxAttempts: 9223372036854775807", "retryDelay: 9223372036854775807", "retryFactor: 9223372036854775807", "retryMax: 9223372036854775807"} {
 		info, err := home.ParseQueue("x", []byte("identifier: x\n"+text+"\n"))
 		if err == nil {
 			err = info.Check()

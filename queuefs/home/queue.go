@@ -1,6 +1,7 @@
 package home
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,9 +17,13 @@ import (
 const (
 	MaxLease     = 30 * 24 * time.Hour               // the longest lease
 	DefaultLease = 15 * time.Minute                  // of a queue without a setting, if it needs one
+	DefaultRetry = 10 * time.Second                  // wait after a transient failure, of a queue without a setting
+	MaxRetry     = time.Hour                         // the longest wait of a queue without a setting
 	MaxHours     = int64(1<<63-1) / int64(time.Hour) // the largest age in hours to fit a duration
 
-	maxAttempts = 1_000_000
+	maxAttempts   = 1_000_000
+	defaultFactor = 2
+	maxFactor     = 100
 )
 
 // QueueInfo are the settings of a queue (Cutie 0.3, 3.2 and 6.4).
@@ -33,8 +38,11 @@ type QueueInfo struct {
 	Closed                      bool            // refuses submissions
 	Acknowledge                 job.Acknowledge // meaning of a consumer's silence
 	Lease                       time.Duration   // default where a lease is needed; 0: 15 min
-	MaxAttempts                 int             // hand-outs after which an expired lease fails the job; 0: no limit
 	Limits                      job.Limits      // of each user
+	MaxAttempts                 int             // hand-outs after which a lapsed lease or a transient failure fails the job; 0: no limit
+	RetryDelay                  time.Duration   // wait before the second attempt; 0: DefaultRetry, none after a lapsed lease
+	RetryFactor                 int             // of the wait, for each further attempt; 0: 2
+	RetryMax                    time.Duration   // longest wait; 0: an hour
 	Callback                    string          // URL to be told of changes; "" for none
 	Digests                     digest.Set      // computed of every payload, beside SHA-256
 	Created                     time.Time
@@ -59,6 +67,26 @@ func (info *QueueInfo) LeaseFor(d time.Duration) time.Duration {
 	return DefaultLease
 }
 
+// RetryFailed returns the wait after a transient failure of the given attempt.
+func (info *QueueInfo) RetryFailed(attempt int) time.Duration {
+	most := cmp.Or(info.RetryMax, MaxRetry)
+	factor := time.Duration(cmp.Or(info.RetryFactor, defaultFactor))
+	wait := cmp.Or(info.RetryDelay, DefaultRetry)
+	for n := 1; n < attempt && factor > 1 && wait < most; n++ {
+		wait *= factor
+	}
+	return min(wait, most)
+}
+
+// RetryLapsed returns the wait after the given attempt has ended with its lease. The
+// lease was a wait already, so there is none unless RetryDelay is set.
+func (info *QueueInfo) RetryLapsed(attempt int) time.Duration {
+	if info.RetryDelay == 0 {
+		return 0
+	}
+	return info.RetryFailed(attempt)
+}
+
 // Check refuses values too large or out of range, and cleans texts.
 func (info *QueueInfo) Check() error {
 	bad := func(format string, args ...any) error {
@@ -75,6 +103,12 @@ func (info *QueueInfo) Check() error {
 		return bad("lease %v is not whole seconds from 0 to %d", info.Lease, MaxLease/time.Second)
 	case info.MaxAttempts < 0 || info.MaxAttempts > maxAttempts:
 		return bad("maximum of attempts %d is not from 0 to %d", info.MaxAttempts, maxAttempts)
+	case info.RetryDelay < 0 || info.RetryDelay > MaxLease || info.RetryDelay%time.Second != 0:
+		return bad("retry delay %v is not whole seconds from 0 to %d", info.RetryDelay, MaxLease/time.Second)
+	case info.RetryFactor < 0 || info.RetryFactor > maxFactor:
+		return bad("retry factor %d is not from 0 to %d", info.RetryFactor, maxFactor)
+	case info.RetryMax < 0 || info.RetryMax > MaxLease || info.RetryMax%time.Second != 0:
+		return bad("longest retry delay %v is not whole seconds from 0 to %d", info.RetryMax, MaxLease/time.Second)
 	}
 	info.Digests &^= digest.SetOf(digest.SHA256)
 	info.Paused = info.Paused.Truncate(time.Microsecond).UTC()
@@ -123,6 +157,9 @@ func (info *QueueInfo) Elements() anvl.Record {
 		{Name: "lease", Value: number(int64(info.Lease/time.Second), 0)},
 		{Name: "maxAttempts", Value: number(int64(info.MaxAttempts), 0)},
 		{Name: "limits", Value: info.Limits.String()},
+		{Name: "retryDelay", Value: number(int64(info.RetryDelay/time.Second), 0)},
+		{Name: "retryFactor", Value: number(int64(info.RetryFactor), 0)},
+		{Name: "retryMax", Value: number(int64(info.RetryMax/time.Second), 0)},
 		{Name: "callback", Value: info.Callback},
 		{Name: "digests", Value: FormatDigests(info.Digests)},
 		{Name: "created", Value: job.FormatTime(info.Created)},
@@ -153,12 +190,17 @@ func ParseQueue(id string, data []byte) (QueueInfo, error) {
 			*to = n
 		}
 	}
-	var lease, attempts int64
+	var lease, attempts, delay, factor, longest int64
 	number("cullingSizeThreshold", &info.CullingSize)
 	number("cullingAgeThreshold", &info.CullingAge)
 	number("lease", &lease)
 	number("maxAttempts", &attempts)
-	info.Lease = time.Duration(min(lease, int64(MaxLease/time.Second)+1)) * time.Second
+	number("retryDelay", &delay)
+	number("retryFactor", &factor)
+	number("retryMax", &longest)
+	seconds := func(n int64) time.Duration { return time.Duration(min(n, int64(MaxLease/time.Second)+1)) * time.Second }
+	info.Lease, info.RetryDelay, info.RetryMax = seconds(lease), seconds(delay), seconds(longest)
+	info.RetryFactor = int(min(factor, maxFactor+1))
 	info.MaxAttempts = int(min(attempts, maxAttempts+1))
 	truth := func(name string, to *bool) {
 		if v := r.Value(name); v != "" {

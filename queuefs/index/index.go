@@ -35,6 +35,7 @@ type Change struct {
 	Time       int64 // µs
 	LeaseEnds  int64 // µs; 0: unknown, or there is none
 	Destroy    int64 // µs, of destruction; 0: unknown, or never
+	HoldEnds   int64 // µs; 0: it does not end by itself, or there is none
 	FileLength int   // octets of the job file
 	Size       int64 // octets of the payload
 	Submitted  int64 // µs
@@ -60,6 +61,7 @@ type Job struct {
 	Size         int64 // octets of the payload
 	Submitted    int64 // µs
 	Changed      int64 // µs, of the last change
+	HoldEnds     int64 // µs; 0: it does not end by itself, or there is none
 	SHA256       [32]byte
 	MD5          [16]byte // zero: unknown
 	FileSHA256   [32]byte
@@ -86,6 +88,7 @@ type Index struct {
 	Counts       Counts    // to be read
 	Leases       Deadlines // ends of leases, as far as known
 	Destructions Deadlines // destructions of jobs, likewise
+	Holds        Deadlines // ends of holds
 	Tombstones   Tombstones
 	LastSubmit   int64 // µs, of the last submission; 0: never
 	LastConsume  int64 // µs, of the last consumption
@@ -143,6 +146,7 @@ func (x *Index) Apply(c *Change) (before Job) {
 	x.Changed = true
 	x.Leases.Set(c.Job, c.LeaseEnds)
 	x.Destructions.Set(c.Job, c.Destroy)
+	x.Holds.Set(c.Job, c.HoldEnds)
 	switch c.Kind {
 	case job.Submit:
 		x.LastSubmit = max(x.LastSubmit, c.Time)
@@ -174,6 +178,9 @@ func (x *Index) Known(id job.ID) (j Job, ok bool) {
 	j = x.job(p, int(id%PageJobs))
 	if j.Behind {
 		j.Journaled = x.places.of(id)
+	}
+	if j.Held {
+		j.HoldEnds, _ = x.Holds.At(id)
 	}
 	return j, true
 }

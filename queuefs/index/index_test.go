@@ -334,9 +334,13 @@ func TestPagesThatDoNotVerifyAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	for i := 0; i < len(data); i += 997 {
-		bad := bytes.Clone(data)
-		if bad[i] ^= 4; i < 12 || i >= 16 { // those in between mean nothing
+	for i := range data {
+		if i >= 16 && i%997 != 0 {
+			continue
+		}
+		for _, bit := range []byte{1, 2, 4} {
+			bad := bytes.Clone(data)
+			bad[i] ^= bit
 			if err := load("jobs", bad, 0); err != index.ErrPage {
 				t.Errorf("octet %d: got %v", i, err)
 			}
@@ -457,6 +461,13 @@ func FuzzPage(f *testing.F) {
 	f.Add(data)
 	f.Add(oldPage(data))
 	f.Add(data[:32])
+	x := index.New("jobs")
+	x.Apply(&index.Change{Job: 1, Seq: 1, HoldEnds: 9, Standing: index.Standing{Status: job.Pending, Held: true}})
+	data, _ = x.AppendPage(nil, 0)
+	f.Add(data)
+	x.Apply(&index.Change{Job: 2, Seq: 2, Key: 7, Standing: index.Standing{Status: job.Pending}})
+	data, _ = x.AppendPage(nil, 0)
+	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		x := index.New("jobs")
 		x.SetMediaTypes(mediaTypes)

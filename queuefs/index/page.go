@@ -27,6 +27,7 @@ const (
 	pageSize = PageJobs * slotSize
 	md5sSize = PageJobs * 16
 	keysSize = PageJobs * 8
+	endsSize = PageJobs * 8
 )
 
 func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize]) }
@@ -106,6 +107,13 @@ const (
 	pageHeader = 32
 )
 
+// Bits of the header for the parts after the MD5s. The latter are known by the size of
+// the page, since pages of before there were other parts have zero there.
+const (
+	partKeys = 1 << iota
+	partEnds
+)
+
 // PageName returns the name of page n on disk.
 func PageName(n int) string { return fmt.Sprintf("p%09d", n) }
 
@@ -126,7 +134,7 @@ func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
 		return dst, false
 	}
 	p.changed = false
-	start := len(dst)
+	start, parts := len(dst), uint32(0)
 	dst = append(dst, make([]byte, pageHeader)...)
 	if !p.vacant() {
 		dst = append(dst, p.slots...)
@@ -134,13 +142,65 @@ func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
 			dst[start+pageHeader+i*slotSize+1] &= markHeld | markLeased
 		}
 		dst = append(append(dst, p.md5s...), p.keys...)
+		if p.keys != nil {
+			parts |= partKeys
+		}
+		size := len(dst)
+		if dst = x.appendEnds(dst, p, n); len(dst) > size {
+			parts |= partEnds
+		}
 	}
 	data := dst[start:]
 	copy(data, pageMagic)
+	binary.LittleEndian.PutUint32(data[12:], parts)
 	binary.LittleEndian.PutUint64(data[16:], uint64(p.version))
 	binary.LittleEndian.PutUint64(data[24:], uint64(p.at))
 	binary.LittleEndian.PutUint32(data[8:], pageSum(data, x.queue, n))
 	return dst, true
+}
+
+// appendEnds appends the ends of holds of page n, if there are any.
+func (x *Index) appendEnds(dst []byte, p *page, n int) []byte {
+	start := len(dst)
+	for i := range PageJobs {
+		if !p.slot(i).has(markHeld) {
+			continue
+		}
+		if ends, ok := x.Holds.At(job.ID(n*PageJobs + i)); ok {
+			if len(dst) == start {
+				dst = append(dst, make([]byte, endsSize)...)
+			}
+			binary.LittleEndian.PutUint64(dst[start+8*i:], uint64(ends))
+		}
+	}
+	return dst
+}
+
+// loadEnds takes the ends of holds of page n from the disk.
+func (x *Index) loadEnds(ends []byte, p *page, n int) {
+	for i := range len(ends) / 8 {
+		if p.slot(i).has(markHeld) {
+			x.Holds.Set(job.ID(n*PageJobs+i), int64(binary.LittleEndian.Uint64(ends[8*i:])))
+		}
+	}
+}
+
+// partSizes returns the sizes of MD5s and keys in a page on disk; false if no page has
+// the parts that its header names, or its size.
+func partSizes(data []byte) (md5s, keys int, ok bool) {
+	parts := binary.LittleEndian.Uint32(data[12:])
+	if len(data) == pageHeader {
+		return 0, 0, parts == 0
+	}
+	md5s = len(data) - pageHeader - pageSize
+	if parts&partKeys != 0 {
+		keys = keysSize
+		md5s -= keysSize
+	}
+	if parts&partEnds != 0 {
+		md5s -= endsSize
+	}
+	return md5s, keys, parts&^(partKeys|partEnds) == 0 && (md5s == 0 || md5s == md5sSize)
 }
 
 // SetPageChanged marks a page as changed, after its writing failed.
@@ -152,7 +212,7 @@ func (x *Index) SetPageChanged(n int) {
 
 // LoadPage takes page n from the disk. There must be none yet. The error is ErrPage.
 func (x *Index) LoadPage(data []byte, n int) error {
-	p, err := parsePage(data, x.queue, n)
+	p, ends, err := parsePage(data, x.queue, n)
 	if err != nil {
 		return err
 	}
@@ -166,6 +226,7 @@ func (x *Index) LoadPage(data []byte, n int) error {
 		x.pages = append(x.pages, nil)
 	}
 	x.pages[n] = p
+	x.loadEnds(ends, p, n)
 	x.Changed = x.Changed || p.changed
 	for i := range PageJobs {
 		s := p.slot(i)
@@ -182,7 +243,7 @@ func (x *Index) LoadPage(data []byte, n int) error {
 
 // PageVersion returns the last change of a page on disk.
 func PageVersion(data []byte, queue string, n int) (job.Seq, error) {
-	p, err := parsePage(data, queue, n)
+	p, _, err := parsePage(data, queue, n)
 	if err != nil {
 		return 0, err
 	}
@@ -193,28 +254,34 @@ func PageVersion(data []byte, queue string, n int) (job.Seq, error) {
 // pageSum is the checksum of a page on disk.
 func pageSum(data []byte, queue string, n int) uint32 {
 	name := crc32.Checksum([]byte(queue+"/"+PageName(n)), castagnoli)
-	return crc32.Update(name, castagnoli, data[16:])
+	covered := data[16:]
+	if binary.LittleEndian.Uint32(data[12:]) != 0 {
+		covered = data[12:]
+	}
+	return crc32.Update(name, castagnoli, covered)
 }
 
-func parsePage(data []byte, queue string, n int) (*page, error) {
+// parsePage reads a page on disk. ends are the ends of its holds, nil without one.
+func parsePage(data []byte, queue string, n int) (p *page, ends []byte, err error) {
 	if len(data) < pageHeader {
-		return nil, ErrPage
+		return nil, nil, ErrPage
 	}
 	sum := pageSum(data, queue, n)
 	magic, size := string(data[:8]), len(data)-pageHeader
+	md5s, keys, known := partSizes(data)
 	old := magic == oldPageMagic && (size == 0 || size == PageJobs*oldSlotSize)
 	if old {
 		sum = crc32.Checksum(data[16:], castagnoli)
-	} else if magic != pageMagic || size != 0 && size != pageSize && size != pageSize+md5sSize && size != pageSize+keysSize && size != pageSize+md5sSize+keysSize {
-		return nil, ErrPage
+	} else if magic != pageMagic || !known {
+		return nil, nil, ErrPage
 	}
 	if binary.LittleEndian.Uint32(data[8:]) != sum {
-		return nil, ErrPage
+		return nil, nil, ErrPage
 	}
-	p := &page{slots: noSlots, version: job.Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:])), changed: old}
+	p = &page{slots: noSlots, version: job.Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:])), changed: old}
 	switch data = data[pageHeader:]; {
 	case size == 0:
-		return p, nil
+		return p, nil, nil
 	case old:
 		p.slots = newSlots()
 		p.takeOld(data)
@@ -222,26 +289,26 @@ func parsePage(data []byte, queue string, n int) (*page, error) {
 		p.slots = newSlots()
 		copy(p.slots, data)
 		data = data[pageSize:]
-		if len(data) >= md5sSize {
-			p.md5s = bytes.Clone(data[:md5sSize])
-			data = data[md5sSize:]
+		if md5s > 0 {
+			p.md5s = bytes.Clone(data[:md5s])
 		}
-		if len(data) > 0 {
-			p.keys = bytes.Clone(data)
+		if keys > 0 {
+			p.keys = bytes.Clone(data[md5s : md5s+keys])
 		}
+		ends = data[md5s+keys:]
 	}
 	for i := range PageJobs {
 		s := p.slot(i)
 		if s[0]&^slotStands != 0 || s[1]&^(markHeld|markLeased) != 0 {
 			freeSlots(p.slots)
-			return nil, ErrPage
+			return nil, nil, ErrPage
 		}
 		if st := s.status(); st != 0 {
 			s.set(markPayload)
 			s.setFiled(st)
 		}
 	}
-	return p, nil
+	return p, ends, nil
 }
 
 // The pages of version 0.1 up to November 2026 had slots of 128 octets, with an

@@ -22,6 +22,9 @@ func (j *Job) Restored(id job.ID) job.Job {
 	case job.Pending:
 		if j.Held {
 			r.Held = at
+			if j.HoldEnds != 0 {
+				r.HeldUntil = instant(j.HoldEnds)
+			}
 		}
 	case job.Consumed:
 		r.Consumed = at

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -74,6 +75,7 @@ const (
 	elemDeleted     = "deleted"
 	elemHeld        = "held"
 	elemHeldFor     = "heldFor"
+	elemHeldUntil   = "heldUntil"
 	elemOutcome     = "outcome"
 	elemFinished    = "finished"
 	elemMessage     = "message"
@@ -158,6 +160,7 @@ func (j *Job) AppendText(dst []byte) []byte {
 	if j.HeldFor != "" {
 		dst = e(dst, elemHeldFor, j.HeldFor)
 	}
+	date(elemHeldUntil, j.HeldUntil)
 	if j.Outcome != 0 {
 		dst = e(dst, elemOutcome, j.Outcome.String())
 	}
@@ -279,6 +282,9 @@ func Parse(text []byte) (Job, error) {
 			j.Held, err = ParseTime(v)
 		case elemHeldFor:
 			bit, j.HeldFor = 1<<20, v
+		case elemHeldUntil:
+			bit = 1 << 27
+			j.HeldUntil, err = ParseTime(v)
 		case elemOutcome:
 			bit = 1 << 21
 			j.Outcome, err = ParseOutcome(v)
@@ -326,7 +332,19 @@ func elementName(name string) string {
 	return name
 }
 
-var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemKey, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemDestruction, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemConsumerKey, elemDeleted, elemHeld, elemHeldFor, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
+var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemKey, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemDestruction, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemConsumerKey, elemDeleted, elemHeld, elemHeldFor, elemHeldUntil, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
+
+// HoldEnds returns HeldUntil in a job file written by [Job.AppendText], without
+// reading all of it.
+func HoldEnds(text []byte) time.Time {
+	_, line, _ := bytes.Cut(text, []byte("\n"+elemHeldUntil+": "))
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	t, err := ParseTime(string(line))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
 
 func ParseTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)

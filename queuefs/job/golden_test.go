@@ -26,13 +26,21 @@ func TestJobFileKeepsItsForm(t *testing.T) {
 		Finished: at(7), Message: "one\ntwo", Transient: true, Destruction: at(8),
 		Results: []job.Result{{Name: "out", MediaType: "text/csv; header=present", Size: 9, SHA256: sum}, {Name: "log"}},
 		Extra:   anvl.Record{{Name: "Who", Value: "me"}, {Name: job.RequeuedAs, Value: "j000000000050"}}}
-	for name, j := range map[string]job.Job{"full": full, "least": {ID: 1, Status: job.Pending, Seq: 1, Submitted: at(0)}} {
+	waits := job.Job{ID: 7, Status: job.Pending, Seq: 9, Size: 5, Submitted: at(0), Requeued: at(3), Requeues: 1, Attempts: 1, Held: at(3), HeldFor: job.ForRetry,
+		HeldUntil: at(60), Message: "no route to host"}
+	for name, j := range map[string]job.Job{"full": full, "waits": waits, "least": {ID: 1, Status: job.Pending, Seq: 1, Submitted: at(0)}} {
 		want, err := os.ReadFile("testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := j.AppendText(nil); string(got) != string(want) {
 			t.Errorf("%s: got %s\nwant %s", name, got, want)
+		}
+		if got := job.HoldEnds(want); !got.Equal(j.HeldUntil) {
+			t.Errorf("%s: got a hold until %v want %v", name, got, j.HeldUntil)
+		}
+		if got, err := job.Parse(want); err != nil || !got.HeldUntil.Equal(j.HeldUntil) {
+			t.Errorf("%s: got %v, %v want %v", name, got.HeldUntil, err, j.HeldUntil)
 		}
 	}
 }

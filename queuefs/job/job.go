@@ -38,6 +38,7 @@ type Job struct {
 	Deleted     time.Time
 	Held        time.Time // since then it is passed over; zero if it is not
 	HeldFor     string    // why
+	HeldUntil   time.Time // then it is released by itself; zero: not by itself
 	Outcome     Outcome   // report of the consumer; 0 if none
 	Finished    time.Time // when it was reported
 	Message     string    // of the outcome; of a pending job, why it was given back

@@ -52,8 +52,8 @@ func ConsumerKey(user, key string) string {
 
 // TokenFor returns the proof of the lease of a job taken with a key. It is the same each
 // time, so that no file has to keep it, and as hard to guess as the key.
-func TokenFor(user, key, queue string, id ID, attempt int) string {
+func TokenFor(user, key, queue string, id ID, requeues int) string {
 	mac := hmac.New(sha256.New, []byte(user+"\x00"+key))
-	fmt.Fprintf(mac, "lease %s %v %d", queue, id, attempt)
+	fmt.Fprintf(mac, "lease %s %v %d", queue, id, requeues)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }

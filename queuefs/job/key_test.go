@@ -36,7 +36,7 @@ func TestTokenForAKeyIsTheSameEachTime(t *testing.T) {
 	}
 	for name, other := range map[string]string{
 		"user": job.TokenFor("bob", "k", "jobs", 7, 1), "key": job.TokenFor("ann", "l", "jobs", 7, 1), "queue": job.TokenFor("ann", "k", "more", 7, 1),
-		"job": job.TokenFor("ann", "k", "jobs", 8, 1), "attempt": job.TokenFor("ann", "k", "jobs", 7, 2),
+		"job": job.TokenFor("ann", "k", "jobs", 8, 1), "requeue": job.TokenFor("ann", "k", "jobs", 7, 2),
 	} {
 		if other == first {
 			t.Errorf("another %s has the same token", name)

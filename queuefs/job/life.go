@@ -6,7 +6,7 @@ import "time"
 func (j *Job) Enter(st Status) {
 	j.Status = st
 	if st != Pending {
-		j.Held, j.HeldFor = time.Time{}, ""
+		j.Unhold()
 	}
 	if st != Consumed {
 		j.Lease, j.ConsumerKey = Lease{}, ""
@@ -34,24 +34,46 @@ func (j *Job) Delete(t time.Time) {
 	j.Deleted = t
 }
 
-// Hold lets consumers pass over the job. A job on hold keeps its date; its reason becomes
-// why, unless why is empty. Hold returns false if nothing has changed.
-func (j *Job) Hold(t time.Time, why string) bool {
-	switch {
-	case j.Held.IsZero():
-		j.Held, j.HeldFor = t, why
-	case why == "" || why == j.HeldFor:
-		return false
-	default:
+// StartOver makes the job pending again; a failed one has all its attempts again.
+func (j *Job) StartOver(t time.Time) {
+	if j.Outcome == Failed {
+		j.Attempts = 0
+	}
+	j.GoBack(t)
+}
+
+// Retry makes the job pending again for another attempt, on hold until a time unless
+// that is zero.
+func (j *Job) Retry(t, until time.Time, message string) {
+	j.GoBack(t)
+	j.Message = message
+	if !until.IsZero() {
+		j.Hold(t, ForRetry, until)
+	}
+}
+
+// ForRetry is the reason for the hold of a job between two attempts.
+const ForRetry = "waits for another attempt"
+
+// Hold lets consumers pass over the job, until a time unless that is zero. A job on
+// hold keeps its date; its reason becomes why, unless why is empty. Hold returns false
+// if nothing has changed.
+func (j *Job) Hold(t time.Time, why string, until time.Time) bool {
+	was := *j
+	if j.Held.IsZero() {
+		j.Held = t
+	}
+	if why != "" {
 		j.HeldFor = why
 	}
-	return true
+	j.HeldUntil = until
+	return j.Held != was.Held || j.HeldFor != was.HeldFor || !j.HeldUntil.Equal(was.HeldUntil)
 }
 
 // Unhold ends the hold of the job. It returns false if there was none.
 func (j *Job) Unhold() bool {
 	held := !j.Held.IsZero()
-	j.Held, j.HeldFor = time.Time{}, ""
+	j.Held, j.HeldFor, j.HeldUntil = time.Time{}, "", time.Time{}
 	return held
 }
 
@@ -60,6 +82,9 @@ type Conclusion struct {
 	Outcome   Outcome // Completed or Failed
 	Message   string  // text, at most MaxMessage octets
 	Transient bool    // another attempt may go better; only with Failed
+	// RetryIn is the time until another attempt, at most home.MaxLease; nil leaves
+	// it to the queue. Only with Transient.
+	RetryIn *time.Duration
 }
 
 // Conclude ends the work on the job.

@@ -53,8 +53,16 @@ func TestHoldKeepsItsDate(t *testing.T) {
 		if j.Held.IsZero() {
 			at = early
 		}
-		if changed := j.Hold(at, step.why); changed != step.changed || j.Held != early || j.HeldFor != step.want {
+		if changed := j.Hold(at, step.why, time.Time{}); changed != step.changed || j.Held != early || j.HeldFor != step.want {
 			t.Errorf("%q: changed %v, held %v for %q", step.why, changed, j.Held, j.HeldFor)
+		}
+	}
+	for _, step := range []struct {
+		until   time.Time
+		changed bool
+	}{{late, true}, {late, false}, {late.Add(1e6), true}, {time.Time{}, true}, {late, true}} {
+		if changed := j.Hold(late, "", step.until); changed != step.changed || j.Held != early || j.HeldFor != "b" || j.HeldUntil != step.until {
+			t.Errorf("until %v: changed %v, held %v until %v", step.until, changed, j.Held, j.HeldUntil)
 		}
 	}
 	if !j.Unhold() || j.Unhold() || !reflect.DeepEqual(j, job.Job{}) {

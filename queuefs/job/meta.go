@@ -25,6 +25,7 @@ type Meta struct {
 
 	Destruction time.Time             // see [Job]
 	OnHold      bool                  // the job is on hold for [NotStarted]
+	NotBefore   time.Time             // until then the job is on hold; zero: it is not
 	Name        func(ID) anvl.Element // one more of Extra, made of the job's number; nil: none
 }
 
@@ -73,6 +74,10 @@ func (m *Meta) Check() error {
 			return err
 		}
 	}
+	m.NotBefore = m.NotBefore.Truncate(time.Microsecond).UTC()
+	if m.NotBefore.Year() > 9999 {
+		return fmt.Errorf("%w: not before the year %d", ErrBadName, m.NotBefore.Year())
+	}
 	size := 0
 	for _, x := range m.Extra {
 		if x.Name == "" || slices.Contains(elements[:], elementName(x.Name)) {
@@ -99,8 +104,11 @@ func (m *Meta) Start(j *Job, id ID, seq Seq, t time.Time) {
 	if j.Extra = m.Extra; m.Name != nil {
 		j.Extra = append(slices.Clip(j.Extra), m.Name(id))
 	}
-	if m.OnHold {
-		j.Held, j.HeldFor = t, NotStarted
+	switch {
+	case m.OnHold:
+		j.Hold(t, NotStarted, time.Time{})
+	case !m.NotBefore.IsZero():
+		j.Hold(t, "", m.NotBefore)
 	}
 }
 

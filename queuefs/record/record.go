@@ -40,6 +40,7 @@ type Record struct {
 	Temp      string     // file of a large payload or, before a slash and its name, of a result; to be renamed
 	LeaseEnds int64      // µs; 0 if there is no lease, or when read
 	Destroy   int64      // destruction of the job, likewise
+	HoldEnds  int64      // end of the hold of the job, likewise; see Change
 	Key       job.KeySum // of the submission of the job
 	Keyed     bool       // the job was consumed by a request with a key
 	wide      bool       // read in the earlier layout
@@ -263,7 +264,7 @@ func (r *Record) Mark(j *job.Job) {
 	if j.Status != 0 {
 		m = index.StandingOf(j)
 	}
-	r.To, r.Outcome, r.LeaseEnds, r.Destroy = m.Status, m.Outcome, 0, 0
+	r.To, r.Outcome, r.LeaseEnds, r.Destroy, r.HoldEnds = m.Status, m.Outcome, 0, 0, 0
 	r.Keyed = m.Keyed
 	if r.Key = 0; m.Status != 0 {
 		r.Key = job.SumOfKey(j.Key)
@@ -271,6 +272,7 @@ func (r *Record) Mark(j *job.Job) {
 	r.Flags &^= Held | Leased | Results | Retained
 	if m.Held {
 		r.Flags |= Held
+		r.HoldEnds = micros(j.HeldUntil)
 	}
 	if m.Leased {
 		r.Flags |= Leased
@@ -291,9 +293,14 @@ func (r *Record) SetText(text []byte) {
 	r.File.SHA256 = sha256.Sum256(text)
 }
 
-// Change returns the change of the record, with its number or 0.
+// Change returns the change of the record, with its number or 0. For a replayed one
+// the end of a hold is found in the job file.
 func (r *Record) Change(at journal.LSN, replayed bool) index.Change {
-	return index.Change{Kind: r.Kind, Job: r.Job, Seq: r.Seq, Time: r.Time, LeaseEnds: r.LeaseEnds, Destroy: r.Destroy,
+	holdEnds := r.HoldEnds
+	if replayed && r.Flags&Held != 0 {
+		holdEnds = micros(job.HoldEnds(r.File.Text))
+	}
+	return index.Change{Kind: r.Kind, Job: r.Job, Seq: r.Seq, Time: r.Time, LeaseEnds: r.LeaseEnds, Destroy: r.Destroy, HoldEnds: holdEnds,
 		Standing: index.Standing{Status: r.To, Outcome: r.Outcome, Held: r.Flags&Held != 0, Leased: r.Flags&Leased != 0,
 			Results: r.Flags&Results != 0, Retained: r.Flags&Retained != 0, Keyed: r.Keyed},
 		FileLength: r.File.Size, FileSHA256: r.File.SHA256, Size: r.Payload.Size, Submitted: r.Payload.Submitted, SHA256: r.Payload.SHA256, MD5: r.Payload.MD5, Key: r.Key,

@@ -209,6 +209,9 @@ func isASCII(s string) bool {
 // sidecarHeader carries sidecar data, percent-encoded.
 const sidecarHeader = "Cutie-Sidecar"
 
+// notBeforeHeader is the time until which a job is submitted on hold (RFC 3339).
+const notBeforeHeader = "Cutie-Not-Before"
+
 // headerMeta reads the facts of a payload in headers of a request or a part.
 func headerMeta(m *queuefs.Meta, header textproto.MIMEHeader) error {
 	s, err := single(header, sidecarHeader)
@@ -221,6 +224,14 @@ func headerMeta(m *queuefs.Meta, header textproto.MIMEHeader) error {
 			return badRequest("header %s: %v", sidecarHeader, err)
 		}
 		m.Sidecar = text
+	}
+	if s, err = single(header, notBeforeHeader); err != nil {
+		return err
+	}
+	if s != "" {
+		if m.NotBefore, err = parseTime(s); err != nil {
+			return err
+		}
 	}
 	m.Expect, err = headerDigests(header)
 	return err

@@ -141,9 +141,15 @@ var (
 			"(hours), verifyOnRead, verifyOnWrite, closed (true or false: takes no\n" +
 			"submissions), acknowledge (none, required or timeout: what the silence of a\n" +
 			"consumer means), leaseDuration (seconds), maxAttempts, limits (of each user, such\n" +
-			"as pending=100,active=1000,upload=1000000000), callback (URL that is told\n" +
-			"of changes), digests (computed of payloads beside SHA-256). They come in the query or in a body that is a form, ANVL or JSON; an\n" +
-			"empty one is unset. A paused queue hands out no job. A queue is renamed by making\n" +
+			"as pending=100,active=1000,upload=1000000000), retryDelay (seconds, by default\n" +
+			"10, or none after a lease that ended), retryFactor (by default 2), retryMax\n" +
+			"(seconds, by default 3600), callback (URL that is told of changes), digests\n" +
+			"(computed of payloads beside SHA-256). They come in the query or in a body that\n" +
+			"is a form, ANVL or JSON; an empty one is unset. After a transient failure, or a\n" +
+			"lease that ended without a report, a job is put back for another attempt, on hold\n" +
+			"for retryDelay times retryFactor for each further attempt, at most retryMax. When\n" +
+			"maxAttempts are used up, or after a fatal failure, it has failed and stays with\n" +
+			"its message. A paused queue hands out no job. A queue is renamed by making\n" +
 			"another. Errors: 400, 404, 409 another queue has the name, 412 If-Match names\n" +
 			"another state.",
 	}}
@@ -162,12 +168,14 @@ var (
 	}}
 	aboutSubmitJob = &web.Help{Name: "submitJob", Aliases: []string{"put"}, Help: state.Help{
 		Method: "Submit-job", Summary: "Put jobs at the end of a queue",
-		Request: "POST /content/Q[?type=job|batch-manifest][&filename=][&sidecar=][&digest-type=&digest-value=]",
+		Request: "POST /content/Q[?type=job|batch-manifest][&filename=][&sidecar=][&digest-type=&digest-value=][&not-before=TIME]",
 		Text: "The body is the payload, of any media type; or multipart/form-data with the\n" +
 			"parts file (repeated for several jobs, all or nothing), and for a single job\n" +
 			"sidecar, digest-type and digest-value. Digests may come in the headers\n" +
 			"Content-Digest, Repr-Digest and Content-MD5, the sidecar percent-encoded in\n" +
-			"Cutie-Sidecar, the filename in Content-Disposition. Answers 201 with Location.\n" +
+			"Cutie-Sidecar, the filename in Content-Disposition. With not-before, or the header\n" +
+			"Cutie-Not-Before, also of a part, jobs are on hold until that time. Answers 201\n" +
+			"with Location.\n" +
 			"A batch manifest (Checkm) names files that are fetched and submitted, all or\n" +
 			"none; a line @URL stands for the lines of the manifest there. With Prefer:\n" +
 			"respond-async the answer is 202 with the Location of the state of the batch.\n" +
@@ -222,9 +230,10 @@ var (
 	}}
 	aboutHoldJob = &web.Help{Name: "holdJob", Help: state.Help{
 		Method: "Hold-job", Summary: "Keep a pending job from being taken",
-		Request: "POST /hold/Q[/J][?reason=TEXT]",
-		Text: "Without J a selection as for Requeue-job says which jobs. Errors: 404, 409 the\n" +
-			"job is not pending.",
+		Request: "POST /hold/Q[/J][?reason=TEXT][&until=TIME]",
+		Text: "At the TIME, such as 2026-11-25T08:00Z, the job is released by itself; without\n" +
+			"one a hold has no end. Without J a selection as for Requeue-job says which jobs.\n" +
+			"Errors: 400, 404, 409 the job is not pending.",
 	}}
 	aboutReleaseJob = &web.Help{Name: "releaseJob", Help: state.Help{
 		Method: "Release-job", Summary: "Let a job that is held be taken again, in its place",
@@ -235,10 +244,11 @@ var (
 	aboutRequeueJob = &web.Help{Name: "requeueJob", Help: state.Help{
 		Method: "Requeue-job", Summary: "Put a consumed or deleted job back in its place",
 		Request: "POST /requeue/Q[/J][?end|force][&SELECTION]",
-		Text: "With end the payload comes into the queue again as a new job at its end, which is\n" +
-			"the answer, 201; the old job names it. With force a job in work is taken from\n" +
-			"its consumer, whose report is refused then. Errors: 404, 409 a consumer works on\n" +
-			"the job, or with end the job is pending or was put at the end before.\n" +
+		Text: "A failed job has all its attempts again. With end the payload comes into the\n" +
+			"queue again as a new job at its end, which is the answer, 201; the old job names\n" +
+			"it. With force a job in work is taken from its consumer, whose report is refused\n" +
+			"then. Errors: 404, 409 a consumer works on the job, or with end the job is\n" +
+			"pending or was put at the end before.\n" +
 			"Without J a selection says which jobs, at least one of: status, outcome, held,\n" +
 			"batch, submitter, older (since the last change: hours, or a duration such as 90m\n" +
 			"or 7d), job (repeated), or a body of text/plain with one J a line. What all that\n" +
@@ -258,10 +268,11 @@ var (
 	}}
 	aboutReportOutcome = &web.Help{Name: "reportOutcome", Help: state.Help{
 		Method: "Report-outcome", Summary: "Say what became of a job",
-		Request: "POST /outcome/Q/J?outcome=completed|error|released[&message=TEXT][&type=transient|fatal]",
+		Request: "POST /outcome/Q/J?outcome=completed|error|released[&message=TEXT][&type=transient|fatal][&retryIn=SECONDS]",
 		Text: "Ends the lease, whose token comes as for Extend-lease. A job that is released is\n" +
-			"pending again, whatever maxAttempts. Errors: 404, 410 the lease is gone, and\n" +
-			"nothing was changed.",
+			"pending again, whatever maxAttempts. After a transient error it is pending again,\n" +
+			"too, on hold for retryIn or as the queue says (see Set-queue), unless this was the\n" +
+			"last of maxAttempts. Errors: 404, 410 the lease is gone, and nothing was changed.",
 	}}
 	aboutAbortJob = &web.Help{Name: "abortJob", Help: state.Help{
 		Method: "Abort-job", Summary: "Take a job out of work",

@@ -94,16 +94,21 @@ func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
 		token, message, kind, what := r.token(), r.text("message"), r.text("type"), strings.ToLower(r.text("outcome"))
-		if r.bad != nil {
-			return queuefs.Job{}, r.bad
-		}
 		typed := r.query.Has("type")
 		c := queuefs.Conclusion{Message: message}
+		if r.query.Has("retryIn") {
+			d := r.seconds("retryIn", queuefs.MaxLease)
+			c.RetryIn = &d
+		}
 		switch {
+		case r.bad != nil:
+			return queuefs.Job{}, r.bad
 		case typed && what != "error":
 			return queuefs.Job{}, badRequest("type is of the outcome error only")
 		case typed && kind != "transient" && kind != "fatal":
 			return queuefs.Job{}, badRequest("type is %.20q, neither transient nor fatal", kind)
+		case c.RetryIn != nil && kind != "transient":
+			return queuefs.Job{}, badRequest("retryIn is of the type transient only")
 		}
 		switch what {
 		case "completed":
@@ -116,11 +121,11 @@ func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 			return queuefs.Job{}, badRequest("outcome is %.20q, none of completed, error, released", what)
 		}
 		j, err := q.Conclude(r.Context(), id, token, c)
-		if err == nil && h.o.Concluded != nil {
+		if err == nil && j.Outcome != 0 && h.o.Concluded != nil {
 			h.o.Concluded(&j)
 		}
 		return j, err
-	}, "lease", "outcome", "message", "type")
+	}, "lease", "outcome", "message", "type", "retryIn")
 }
 
 // putResult stores a result from the consumer of a job.

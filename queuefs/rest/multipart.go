@@ -245,6 +245,13 @@ func (f *formReader) finish() (manifest *queuefs.Upload, err error) {
 			return nil, badRequest("a digest belongs to a single file, this form has %d", f.files)
 		}
 		f.sub.Group()
+		if f.fields.has("not-before") {
+			t, err := f.fields.notBefore()
+			if err != nil {
+				return nil, err
+			}
+			return nil, f.sub.NotBefore(t)
+		}
 		return nil, nil
 	}
 	m := f.first.Meta()

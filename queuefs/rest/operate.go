@@ -10,6 +10,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
 
@@ -47,12 +48,12 @@ func (r *request) endOrForce() (end, force bool) {
 // hold makes consumers pass over a job.
 func (h *Handler) hold(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		why := r.text("reason")
+		why, until := r.text("reason"), parsed(r, "until", parseTime)
 		if r.bad != nil {
 			return queuefs.Job{}, r.bad
 		}
-		return q.Hold(r.Context(), id, why)
-	}, "reason")
+		return q.HoldUntil(r.Context(), id, why, until)
+	}, "reason", "until")
 }
 
 func (h *Handler) release(w http.ResponseWriter, r *request) error {
@@ -121,13 +122,13 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		if err != nil {
 			return err
 		}
-		o := bulk.Operation{Method: name, Reason: r.text("reason")}
+		o := bulk.Operation{Method: name, Reason: r.text("reason"), Until: parsed(r, "until", parseTime)}
 		o.End, o.Force = r.endOrForce()
 		if r.bad != nil {
 			return r.bad
 		}
-		until := time.Now().Add(h.o.BulkTime)
-		changes, err := sel.Apply(r.Context(), q, o, h.now(), func() bool { return !time.Now().Before(until) })
+		over := time.Now().Add(h.o.BulkTime)
+		changes, err := sel.Apply(r.Context(), q, o, h.now(), func() bool { return !time.Now().Before(over) })
 		if err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 }
 
 // ofOperation are the parameters of an operation besides the selection.
-var ofOperation = map[string][]string{"requeue": {"end", "force"}, "hold": {"reason"}}
+var ofOperation = map[string][]string{"requeue": {"end", "force"}, "hold": {"reason", "until"}}
 
 // selection reads the selection of jobs: from the query, a form, or a body of
 // plain text with the identifier of a job on each line.
@@ -183,6 +184,18 @@ func (h *Handler) selection(w http.ResponseWriter, r *request, more ...string) (
 		return s, badRequest("the body names no job")
 	}
 	return s, s.Check()
+}
+
+// parseTime reads a time (RFC 3339), with or without seconds (W3CDTF).
+func parseTime(s string) (time.Time, error) {
+	t, err := job.ParseTime(s)
+	if err != nil {
+		t, err = time.Parse("2006-01-02T15:04Z07:00", s)
+	}
+	if err != nil {
+		err = badRequest("%.40q is not a time such as 2026-11-25T08:00Z", s)
+	}
+	return t, err
 }
 
 // parseAge reads hours, or a duration such as 90m or 7d.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
@@ -22,7 +23,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := r.only("type", "filename", "sidecar", "digest-type", "digestType", "digest-value", "digestValue"); err != nil {
+	if err := r.only("type", "filename", "sidecar", "digest-type", "digestType", "digest-value", "digestValue", "not-before", "notBefore"); err != nil {
 		return err
 	}
 	if err := identityCoding(r.Header); err != nil {
@@ -161,12 +162,13 @@ var fieldNames = map[string]string{
 	"type": "type", "filename": "filename", "sidecar": "sidecar", "digest-type": "digest-type", "digest-value": "digest-value",
 	"sidecare":   "sidecar",                                    // as Cutie 5.7 prints it
 	"digestType": "digest-type", "digestValue": "digest-value", // as in the Ingest service
+	"not-before": "not-before", "notBefore": "not-before",
 }
 
 func (f *fields) set(name, value string) error {
 	field, ok := fieldNames[name]
 	if !ok {
-		return badRequest("part %.40q is none of file, sidecar, type, digest-type, digest-value", name)
+		return badRequest("part %.40q is none of file, sidecar, type, digest-type, digest-value, not-before", name)
 	}
 	if f.has(field) {
 		return badRequest("%s is repeated", field)
@@ -200,8 +202,15 @@ func (r *request) fieldsOfQuery() (f fields, err error) {
 	return f, nil
 }
 
-// apply adds the sidecar and the digest to m.
+// apply adds the sidecar, the digest and the time to m.
 func (f fields) apply(m *queuefs.Meta, maxSidecar int) error {
+	if f.has("not-before") {
+		t, err := f.notBefore()
+		if err != nil {
+			return err
+		}
+		m.NotBefore = t
+	}
 	if f.has("sidecar") {
 		if m.Sidecar != "" {
 			return badRequest("sidecar is repeated")
@@ -229,6 +238,14 @@ func (f fields) apply(m *queuefs.Meta, maxSidecar int) error {
 	}
 	m.Expect = append(m.Expect, v)
 	return nil
+}
+
+// notBefore reads the time until which jobs are on hold; it is zero without one.
+func (f fields) notBefore() (time.Time, error) {
+	if s := strings.TrimSpace(f["not-before"]); s != "" {
+		return parseTime(s)
+	}
+	return time.Time{}, nil
 }
 
 // isManifest reports whether the type of a submission is a batch manifest;

@@ -102,6 +102,9 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	if u.Filename != "" {
 		req.Header.Set("Content-Disposition", string(appendDisposition(nil, "attachment", "", u.Filename)))
 	}
+	if !u.NotBefore.IsZero() {
+		req.Header.Set(notBeforeHeader, queuefs.FormatTime(u.NotBefore))
+	}
 	if u.Sidecar != "" {
 		req.Header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
 	}
@@ -141,6 +144,9 @@ func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload
 			form.WriteField("sidecar", u.Sidecar)
 		case u.Sidecar != "":
 			header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
+		}
+		if !u.NotBefore.IsZero() {
+			header.Set(notBeforeHeader, queuefs.FormatTime(u.NotBefore))
 		}
 		header.Set("Content-Disposition", string(appendDisposition(nil, "form-data", "file", fileNameOf(u))))
 		setKey(header, u.Key)

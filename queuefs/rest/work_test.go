@@ -78,10 +78,15 @@ func TestOutcomesAreReportedOnce(t *testing.T) {
 		{"outcome=completed", queuefs.Job{Status: queuefs.Consumed, Outcome: queuefs.Completed}},
 		{"outcome=Completed&message=fine", queuefs.Job{Status: queuefs.Consumed, Outcome: queuefs.Completed, Message: "fine"}},
 		{"outcome=error&message=bad", queuefs.Job{Status: queuefs.Consumed, Outcome: queuefs.Failed, Message: "bad"}},
-		{"outcome=error&type=transient", queuefs.Job{Status: queuefs.Consumed, Outcome: queuefs.Failed, Transient: true}},
+		{"outcome=error&type=transient&message=now", queuefs.Job{Status: queuefs.Pending, Message: "now"}},
+		{"outcome=error&type=transient&retryIn=0", queuefs.Job{Status: queuefs.Pending}},
 		{"outcome=released&message=later", queuefs.Job{Status: queuefs.Pending, Message: "later"}},
+		{"outcome=error&type=transient", queuefs.Job{Status: queuefs.Consumed, Outcome: queuefs.Failed, Transient: true}}, // the last attempt
 	} {
 		s := newSite(t, rest.Options{})
+		if tt.want.Transient {
+			s.do("POST", "/state/jobs?maxAttempts=1", "").want(t, 200)
+		}
 		s.submit("x", queuefs.Meta{})
 		token := s.do("POST", "/consume/jobs?lease=60", "").want(t, 200).Header.Get("Cutie-Lease")
 		j := s.do("POST", "/outcome/jobs/j000000000001?t=json", tt.query, "Content-Type", "application/x-www-form-urlencoded", "Cutie-Lease", token).want(t, 200).job(t)
@@ -216,7 +221,9 @@ func TestClientWorks(t *testing.T) {
 	if err != nil || string(text) != "out" || r.MediaType != "text/plain" || r.Size != 3 || r.Body.Close() != nil {
 		t.Errorf("got %q, %v, %+v", text, err, r)
 	}
+	s.do("POST", "/state/jobs?maxAttempts=1", "").want(t, 200)
 	j = must(c.Conclude(ctx, "jobs", got[0].Job, got[0].Lease, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m", Transient: true}))
+	s.do("POST", "/state/jobs?maxAttempts=", "").want(t, 200)
 	want(t, "concluded", [3]any{j.Outcome, j.Message, j.Transient}, [3]any{queuefs.Failed, "m", true})
 	j = must(c.Return(ctx, "jobs", got[1].Job, got[1].Lease, "not mine"))
 	want(t, "returned", [2]any{j.Status, j.Message}, [2]any{queuefs.Pending, "not mine"})

@@ -34,7 +34,20 @@ func (c *Client) RequeueForced(ctx context.Context, queue, job string) (queuefs.
 
 // Hold makes consumers pass over a pending job. why may be "".
 func (c *Client) Hold(ctx context.Context, queue, job, why string) (queuefs.Job, error) {
-	return c.post(ctx, "", url.Values{"reason": {why}}, "hold", queue, job)
+	return c.HoldUntil(ctx, queue, job, why, time.Time{})
+}
+
+// HoldUntil is Hold up to a time; the zero time is none.
+func (c *Client) HoldUntil(ctx context.Context, queue, job, why string, until time.Time) (queuefs.Job, error) {
+	return c.post(ctx, "", url.Values{"reason": {why}, "until": {timeOrNone(until)}}, "hold", queue, job)
+}
+
+// timeOrNone is a time in a request, "" for the zero time.
+func timeOrNone(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return queuefs.FormatTime(t)
 }
 
 // Release ends the hold of a pending job.
@@ -70,6 +83,9 @@ func (c *Client) Conclude(ctx context.Context, queue, job, token string, r queue
 	fields := url.Values{"outcome": {r.Outcome.String()}, "message": {r.Message}}
 	if r.Transient {
 		fields.Set("type", "transient")
+	}
+	if r.RetryIn != nil {
+		fields.Set("retryIn", inSeconds(*r.RetryIn))
 	}
 	return c.post(ctx, token, fields, "outcome", queue, job)
 }
@@ -137,6 +153,7 @@ func (c *Client) Bulk(ctx context.Context, queue string, o bulk.Operation, s bul
 	set(query, "end", "true", o.End)
 	set(query, "force", "true", o.Force)
 	set(query, "reason", o.Reason, o.Reason != "")
+	set(query, "until", timeOrNone(o.Until), !o.Until.IsZero())
 	var (
 		header http.Header
 		text   []byte
@@ -202,9 +219,9 @@ func inSeconds(d time.Duration) string {
 // A Settings is a list of properties of a queue to set, by the names of its
 // state, in order: name, description, cullingSizeThreshold (jobs),
 // cullingAgeThreshold (hours), verifyOnRead, verifyOnWrite, closed,
-// acknowledge, leaseDuration (seconds), maxAttempts, limits, callback and
-// digests; S is
-// pause or restart. An empty value unsets a property.
+// acknowledge, leaseDuration (seconds), maxAttempts, limits, retryDelay (seconds),
+// retryFactor, retryMax (seconds), callback and digests; S is pause or restart. An
+// empty value unsets a property.
 type Settings = anvl.Record
 
 // CreateQueue makes an empty queue of info.Identifier, or info.ID if it is
@@ -232,6 +249,9 @@ func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state
 	add("leaseDuration", strconv.FormatInt(int64(info.Lease/time.Second), 10), info.Lease > 0)
 	add("maxAttempts", strconv.Itoa(info.MaxAttempts), info.MaxAttempts > 0)
 	add("limits", info.Limits.String(), info.Limits != queuefs.Limits{})
+	add("retryDelay", strconv.FormatInt(int64(info.RetryDelay/time.Second), 10), info.RetryDelay > 0)
+	add("retryFactor", strconv.Itoa(info.RetryFactor), info.RetryFactor > 0)
+	add("retryMax", strconv.FormatInt(int64(info.RetryMax/time.Second), 10), info.RetryMax > 0)
 	add("callback", info.Callback, info.Callback != "")
 	add("digests", queuefs.FormatDigests(info.Digests), info.Digests != 0)
 	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")

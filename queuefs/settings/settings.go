@@ -49,17 +49,21 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	case "acknowledge":
 		info.Acknowledge, err = queuefs.ParseAcknowledge(value)
 	case "leaseDuration":
-		var n int64
-		if n, err = Number(name, value); n > int64(queuefs.MaxLease/time.Second) {
-			err = badRequest("%s is more than %d seconds", name, queuefs.MaxLease/time.Second)
-		}
-		info.Lease = time.Duration(max(n, 0)) * time.Second
+		info.Lease, err = seconds(name, value)
 	case "maxAttempts":
 		var n int64
 		n, err = Number(name, value)
 		info.MaxAttempts = int(min(max(n, 0), 1<<31-1))
 	case "limits":
 		info.Limits, err = queuefs.ParseLimits(value)
+	case "retryDelay":
+		info.RetryDelay, err = seconds(name, value)
+	case "retryFactor":
+		var n int64
+		n, err = Number(name, value)
+		info.RetryFactor = int(min(max(n, 0), 1<<31-1))
+	case "retryMax":
+		info.RetryMax, err = seconds(name, value)
 	case "callback":
 		info.Callback = value
 	case "digests":
@@ -95,6 +99,15 @@ func Number(name, value string) (int64, error) {
 		return 0, badRequest("%s is %.40q, not a number from 0 to %d", name, value, int64(math.MaxInt64))
 	}
 	return n, nil
+}
+
+// seconds reads a time of up to MaxLease; the empty text leaves it unset.
+func seconds(name, value string) (time.Duration, error) {
+	n, err := Number(name, value)
+	if n > int64(queuefs.MaxLease/time.Second) {
+		err = badRequest("%s is more than %d seconds", name, queuefs.MaxLease/time.Second)
+	}
+	return time.Duration(max(n, 0)) * time.Second, err
 }
 
 func boolean(name, value string) (bool, error) {

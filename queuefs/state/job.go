@@ -48,7 +48,8 @@ var JobClass = &Class{
 		{Name: "leaseExpires", Type: Date},   // its key is nobody's but the consumer's
 		{Name: "held", Type: Date},
 		{Name: "heldFor"},
-		{Name: "outcome"}, // completed, error or aborted
+		{Name: "heldUntil", Type: Date}, // then the hold ends by itself
+		{Name: "outcome"},               // completed, error or aborted
 		{Name: "finished", Type: Date},
 		{Name: "message"},
 		{Name: "errorType"}, // transient or fatal, only of the outcome error
@@ -108,6 +109,7 @@ func (b *builder) work(base Base, j *queuefs.Job) {
 	b.date("leaseExpires", j.Lease.Ends)
 	b.date("held", j.Held)
 	b.optional("heldFor", j.HeldFor)
+	b.date("heldUntil", j.HeldUntil)
 	if j.Outcome != 0 {
 		b.text("outcome", j.Outcome.String())
 	}
@@ -164,6 +166,7 @@ func (d *Document) Job() (queuefs.Job, error) {
 		Lease:     queuefs.Lease{Ends: d.date("leaseExpires")},
 		Held:      d.date("held"),
 		HeldFor:   d.Text("heldFor"),
+		HeldUntil: d.date("heldUntil"),
 		Finished:  d.date("finished"),
 		Message:   d.Text("message"),
 		Transient: d.Text("errorType") == "transient",

@@ -47,6 +47,9 @@ var QueueClass = &Class{
 		{Name: "leaseDuration", Type: Integer}, // seconds, if it is set
 		{Name: "maxAttempts", Type: Integer},   // if there is a limit
 		{Name: "limits"},                       // of each user, if they are set
+		{Name: "retryDelay", Type: Integer},    // seconds, if it is set
+		{Name: "retryFactor", Type: Integer},   // if it is set
+		{Name: "retryMax", Type: Integer},      // seconds, if it is set
 		{Name: "callback", Type: Reference},    // URL to be told of changes
 		{Name: "digests"},                      // computed of payloads, if not SHA-256 alone
 		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and the properties in force
@@ -172,13 +175,17 @@ func (b *builder) behaviour(q *Queue) {
 		b.boolean("closed", true)
 	}
 	b.text("acknowledge", info.Acknowledge.String())
-	if info.Lease > 0 {
-		b.integer("leaseDuration", int64((info.Lease+time.Second-1)/time.Second))
+	set := func(name string, n int64) {
+		if n > 0 {
+			b.integer(name, n)
+		}
 	}
-	if info.MaxAttempts > 0 {
-		b.integer("maxAttempts", int64(info.MaxAttempts))
-	}
+	set("leaseDuration", int64((info.Lease+time.Second-1)/time.Second))
+	set("maxAttempts", int64(info.MaxAttempts))
 	b.optional("limits", info.Limits.String())
+	set("retryDelay", int64(info.RetryDelay/time.Second))
+	set("retryFactor", int64(info.RetryFactor))
+	set("retryMax", int64(info.RetryMax/time.Second))
 	b.optional("callback", info.Callback)
 	b.optional("digests", queuefs.FormatDigests(info.Digests))
 	b.optional("damage", q.Damage)
@@ -247,6 +254,9 @@ const maxSeconds = int64(math.MaxInt64 / time.Second)
 // Queue returns the queue in the state d, of class [QueueClass].
 func (d *Document) Queue() (Queue, error) {
 	var q Queue
+	seconds := func(name string) time.Duration {
+		return time.Duration(min(max(d.integer(name, 0), 0), maxSeconds)) * time.Second
+	}
 	q.Info = queuefs.QueueInfo{
 		Identifier:    d.Text("identifier"),
 		Name:          d.Text("name"),
@@ -258,8 +268,11 @@ func (d *Document) Queue() (Queue, error) {
 		Created:       d.date("created"),
 		Paused:        d.date("paused"),
 		Closed:        d.Text("closed") == "true",
-		Lease:         time.Duration(min(max(d.integer("leaseDuration", 0), 0), maxSeconds)) * time.Second,
+		Lease:         seconds("leaseDuration"),
 		MaxAttempts:   int(min(d.integer("maxAttempts", 0), math.MaxInt32)),
+		RetryDelay:    seconds("retryDelay"),
+		RetryFactor:   int(min(d.integer("retryFactor", 0), math.MaxInt32)),
+		RetryMax:      seconds("retryMax"),
 		Callback:      d.Text("callback"),
 	}
 	fail := func(err error) (Queue, error) {

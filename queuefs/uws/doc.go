@@ -33,7 +33,7 @@
 //	phase      the job in the queue                      entered by
 //	---------  ----------------------------------------  ---------------------------
 //	PENDING    on hold for [queuefs.NotStarted]          submit
-//	QUEUED     pending                                   release (RUN), submit, requeue
+//	QUEUED     pending, or on hold until a time          release (RUN), submit, requeue
 //	HELD       on hold for another reason                hold, by an operator
 //	EXECUTING  consumed, with a lease                    consume
 //	COMPLETED  consumed; reported, or never to report    outcome, consume

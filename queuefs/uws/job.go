@@ -51,10 +51,10 @@ func (j *job) phase() phase {
 		return archived
 	case c.Status == queuefs.Deleted || c.Outcome == queuefs.Aborted:
 		return aborted
-	case c.Status == queuefs.Pending && c.Held.IsZero():
-		return queued
 	case c.Status == queuefs.Pending && c.HeldFor == queuefs.NotStarted:
 		return pending
+	case c.Status == queuefs.Pending && (c.Held.IsZero() || !c.HeldUntil.IsZero()): // it will run by itself
+		return queued
 	case c.Status == queuefs.Pending:
 		return held
 	case c.Outcome == queuefs.Failed:

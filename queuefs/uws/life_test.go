@@ -110,6 +110,15 @@ func TestPhasesFollowTheQueue(t *testing.T) {
 
 	job = w.create("PHASE=RUN&a=1")
 	taken = w.take()
+	w.finish(taken, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true})
+	w.phase(job, "QUEUED") // for another attempt
+	if _, err := w.svc.SetQueue(ctx, "q", func(i *queuefs.QueueInfo) error { i.MaxAttempts = 2; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.q.Release(ctx, taken.ID); err != nil {
+		t.Fatal(err)
+	}
+	taken = w.take()
 	w.finish(taken, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no <disk>\nstack", Transient: true})
 	w.phase(job, "ERROR")
 	text := w.get(job)

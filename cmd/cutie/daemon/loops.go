@@ -30,7 +30,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 	}
 	all := []loop{
 		{"maintain", maintainEvery, d.svc.Maintain},
-		{"leases", maintainEvery, d.svc.Expire},
+		{"leases and holds", maintainEvery, d.svc.Expire},
 		{"limits of jobs", maintainEvery, jobs.Tick},
 		{"publish", tickEvery, d.pub.Tick},
 		{"callbacks", maintainEvery, d.send.Tick},

@@ -33,6 +33,7 @@ type button struct {
 var (
 	message = field{Kind: "text", Name: "message", Label: "Message"}
 	reason  = field{Kind: "text", Name: "reason", Label: "Reason"}
+	until   = field{Kind: "text", Name: "until", Label: "Until, such as 2026-11-25T08:00Z; empty for no end"}
 )
 
 // actions returns the forms for everything the reader may do with the document.
@@ -63,7 +64,7 @@ func actions(d *state.Document, v *rest.View) []action {
 		if d.Text("held") != "" {
 			add("release", action{Legend: "Let the job be taken again", Buttons: []button{{Label: "Release"}}})
 		} else {
-			add("hold", action{Legend: "Keep the job from being taken", Fields: []field{reason}, Buttons: []button{{Label: "Hold"}}})
+			add("hold", action{Legend: "Keep the job from being taken", Fields: []field{reason, until}, Buttons: []button{{Label: "Hold"}}})
 		}
 		add("delete", action{Legend: "Take the job out of the queue", Buttons: []button{{Label: "Delete", Danger: true}}})
 	}

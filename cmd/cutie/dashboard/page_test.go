@@ -179,7 +179,7 @@ func TestPagesOfferWhatMayBeDone(t *testing.T) {
 		{"running queue", state.OfQueue(statetest.Base, &running), []string{submit, "post " + at + "/consume/ingest?t=xhtml", "post " + at + "/state/ingest?t=xhtml S=pause"}},
 		{"paused queue", state.OfQueue(statetest.Base, &open), []string{submit, "post " + at + "/state/ingest?t=xhtml S=restart"}},
 		{"paused and closed queue", state.OfQueue(statetest.Base, &paused), []string{"post " + at + "/state/uc3+cutie=01?t=xhtml S=restart"}},
-		{"pending job", jobIn(queuefs.Pending, false), []string{"post " + at + "/hold" + job + " reason", "post " + at + "/delete" + job}},
+		{"pending job", jobIn(queuefs.Pending, false), []string{"post " + at + "/hold" + job + " reason until", "post " + at + "/delete" + job}},
 		{"held job", jobIn(queuefs.Pending, true), []string{"post " + at + "/release" + job, "post " + at + "/delete" + job}},
 		{"job in work", state.OfJob(statetest.Base, &leased), []string{"post " + at + "/abort" + job + " message"}},
 		{"consumed job", jobIn(queuefs.Consumed, true), []string{"post " + at + "/requeue" + job}},
@@ -337,5 +337,28 @@ func TestPagesAreAsTheyWere(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(back, said(d)) {
 			t.Errorf("%s: read back: got %+v, %v", name, back, err)
 		}
+	}
+}
+
+func TestPagesSayUntilWhenAJobIsHeld(t *testing.T) {
+	j := statetest.PlainJob()
+	j.Held, j.HeldFor, j.HeldUntil, j.Message = statetest.Day, "waits <so>", statetest.Day.Add(time.Hour), "no route"
+	d := state.OfJob(statetest.Base, &j)
+	page := string(dashboard.Pages{}.State(nil, &d, rest.View{}))
+	if want := "On hold until 2010-04-20 17:00:00 UTC: waits &lt;so&gt;"; !strings.Contains(page, want) {
+		t.Errorf("no %q in %s", want, page)
+	}
+	q := statetest.FullQueue()
+	q.Jobs.IDs = []queuefs.JobID{j.ID}
+	d = state.OfQueue(statetest.Base, &q)
+	page = string(dashboard.Pages{}.State(nil, &d, rest.View{Jobs: []queuefs.Job{j}}))
+	if want := "no route; waits &lt;so&gt;"; !strings.Contains(page, want) {
+		t.Errorf("no %q in %s", want, page)
+	}
+	j.HeldFor, j.Message = "", ""
+	d = state.OfJob(statetest.Base, &j)
+	page = string(dashboard.Pages{}.State(nil, &d, rest.View{}))
+	if want := "On hold until 2010-04-20 17:00:00 UTC<"; !strings.Contains(page, want) {
+		t.Errorf("no %q in %s", want, page)
 	}
 }

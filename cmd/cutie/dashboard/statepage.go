@@ -181,8 +181,8 @@ func (p *statePage) tellJob(d *state.Document, v *rest.View) {
 		unit = " octet, "
 	}
 	p.Payload = &link{d.Text("payload"), grouped(d.Text("size")) + unit + d.Text("mediaType")}
-	if s := d.Text("heldFor"); s != "" && onHold(d) {
-		p.Notes = append(p.Notes, note{"warn", "On hold: " + s})
+	if s := holdOf(d); s != "" && onHold(d) {
+		p.Notes = append(p.Notes, note{"warn", "On hold" + s})
 	}
 	if s := d.Text("message"); s != "" {
 		n := note{Text: "Message: " + s}
@@ -194,6 +194,26 @@ func (p *statePage) tellJob(d *state.Document, v *rest.View) {
 	if v.Lease != "" && inWork(d) {
 		p.Lease = &lease{d.Text("leaseExpires"), v.Lease}
 	}
+}
+
+// holdOf returns the end of a hold and its reason, "" for a job without them.
+func holdOf(d *state.Document) (s string) {
+	if until, err := time.Parse(time.RFC3339Nano, d.Text("heldUntil")); err == nil {
+		s = " until " + until.Format(time.DateTime) + " UTC"
+	}
+	if why := d.Text("heldFor"); why != "" {
+		s += ": " + why
+	}
+	return s
+}
+
+// noteOf returns the message of a job and the reason for its hold.
+func noteOf(d *state.Document) string {
+	message, why := d.Text("message"), d.Text("heldFor")
+	if message != "" && why != "" {
+		return message + "; " + why
+	}
+	return message + why
 }
 
 // notes returns the additions to a property in the table: the age of a date
@@ -325,7 +345,7 @@ func rows(refs []string, v *rest.View) (all []row) {
 func newRow(d *state.Document, ref string, now time.Time) row {
 	submitted, _ := time.Parse(time.RFC3339Nano, d.Text("submitted"))
 	r := row{Ref: state.XHTML.Ask(ref), ID: d.Text("identifier"), Badges: badges(d), File: clipped(d.Text("filename")),
-		Note: clipped(d.Text("message") + d.Text("heldFor")), Size: grouped(d.Text("size")), Submitted: submitted.Format(time.DateTime)}
+		Note: clipped(noteOf(d)), Size: grouped(d.Text("size")), Submitted: submitted.Format(time.DateTime)}
 	if !now.IsZero() {
 		r.Ago = state.Ago(now, submitted)
 	}

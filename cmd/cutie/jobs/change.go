@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,8 +37,8 @@ code 5).` + manyJobs,
 		Example: `cutie rm jobs j000000000002
 cutie rm jobs --older 30d -n`,
 	}
-	return changeJobs(c, cmd, "deleted", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "delete"}, (*reach.Target).Delete
+	return changeJobs(c, cmd, "deleted", func() (bulk.Operation, change, error) {
+		return bulk.Operation{Method: "delete"}, (*reach.Target).Delete, nil
 	})
 }
 
@@ -48,11 +49,13 @@ func Requeue(c *call.Call) *cobra.Command {
 		Aliases: []string{"requeueJob"},
 		Short:   "make consumed or deleted jobs pending again",
 		Long: `
-A job keeps its identifier and its place in the queue. With --end it stays as it
-is, and its payload becomes a new job at the end; the answer is the new job. A job
-that a consumer works on is refused (exit code 5), and passed over when jobs are
-selected; with --force it is taken from its consumer, whose report is refused then.` + manyJobs,
+A job keeps its identifier and its place in the queue, and a failed one has all its
+attempts again. With --end it stays as it is, and its payload becomes a new job at
+the end; the answer is the new job. A job that a consumer works on is refused (exit
+code 5), and passed over when jobs are selected; with --force it is taken from its
+consumer, whose report is refused then.` + manyJobs,
 		Example: `cutie requeue jobs j000000000001
+cutie requeue jobs --outcome error
 cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	}
 	end := cmd.Flags().Bool("end", false, "as a new job at the end of the queue")
@@ -63,13 +66,13 @@ cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 		}
 		return nil
 	}
-	return changeJobs(c, cmd, "requeued", func() (bulk.Operation, change) {
+	return changeJobs(c, cmd, "requeued", func() (bulk.Operation, change, error) {
 		op := bulk.Operation{Method: "requeue", End: *end, Force: *force}
 		switch {
 		case *end:
-			return op, (*reach.Target).RequeueEnd
+			return op, (*reach.Target).RequeueEnd, nil
 		case *force:
-			return op, (*reach.Target).RequeueForced
+			return op, (*reach.Target).RequeueForced, nil
 		}
 		return op, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			j, err := t.Requeue(ctx, queue, job)
@@ -77,7 +80,7 @@ cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 				err = fault.Hint(err, "--force takes the job from its consumer")
 			}
 			return j, err
-		}
+		}, nil
 	})
 }
 
@@ -88,16 +91,23 @@ func Hold(c *call.Call) *cobra.Command {
 		Aliases: []string{"holdJob"},
 		Short:   "keep pending jobs from being taken",
 		Long: `
-Consumers pass over a job on hold. cutie release gives it its place again. A job
-on hold stays so, with the new reason if there is one.` + manyJobs,
+Consumers pass over a job on hold. cutie release gives it its place again, and so
+does the end of the hold, if it has one. A job on hold stays so, with the new
+reason if there is one, and with the new end or without one.
+
+Options select the jobs that are not on hold, and those whose hold has another
+end.` + manyJobs,
 		Example: `cutie hold jobs j000000000002 --reason 'waits for a licence'
-cutie hold jobs --submitter 'curl/7.88.1' -n`,
+cutie hold jobs j000000000005 --until 7d
+cutie hold jobs --submitter 'curl/7.88.1' --until 90m -n`,
 	}
 	why := cmd.Flags().String("reason", "", "`text` with the reason")
-	return changeJobs(c, cmd, "held", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "hold", Reason: *why}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
-			return t.Hold(ctx, queue, job, *why)
-		}
+	end := cmd.Flags().String("until", "", "release them at this `time`, such as 2026-12-24T18:00, or after 90m or 7d")
+	return changeJobs(c, cmd, "held", func() (bulk.Operation, change, error) {
+		until, err := parseWhen("until", *end, time.Now())
+		return bulk.Operation{Method: "hold", Reason: *why, Until: until}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			return t.HoldUntil(ctx, queue, job, *why, until)
+		}, err
 	})
 }
 
@@ -111,8 +121,8 @@ func Release(c *call.Call) *cobra.Command {
 		Example: `cutie release jobs j000000000002
 cutie release jobs --held`,
 	}
-	return changeJobs(c, cmd, "released", func() (bulk.Operation, change) {
-		return bulk.Operation{Method: "release"}, (*reach.Target).Release
+	return changeJobs(c, cmd, "released", func() (bulk.Operation, change, error) {
+		return bulk.Operation{Method: "release"}, (*reach.Target).Release, nil
 	})
 }
 
@@ -141,12 +151,15 @@ be aborted (exit code 5). The answers are those of cutie rm.`,
 
 // changeJobs completes a verb that changes many jobs. It calls operation once
 // the options are read.
-func changeJobs(c *call.Call, cmd *cobra.Command, done string, operation func() (bulk.Operation, change)) *cobra.Command {
+func changeJobs(c *call.Call, cmd *cobra.Command, done string, operation func() (bulk.Operation, change, error)) *cobra.Command {
 	how := manner{done: done}
 	cmd.Flags().BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	selector := bindSelector(cmd.Flags())
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
-		op, do := operation()
+		op, do, err := operation()
+		if err != nil {
+			return err
+		}
 		many, err := selector.selected(c)
 		if err != nil {
 			return err

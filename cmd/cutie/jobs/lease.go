@@ -55,9 +55,13 @@ func Report(c *call.Call) *cobra.Command {
 A job is completed, or has ended in an error, or is released: given back for other
 consumers, whatever its attempts. Called as done or fail it needs no --outcome. A
 report after the end of the lease changes nothing (exit code 5). Prints the state
-of the job.`,
+of the job.
+
+After a --transient error the job is pending again for another attempt, on hold
+for --retry-in or as the queue says; see cutie help set.`,
 		Example: `cutie done jobs j000000000001 --lease @job.lease
-cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk full'`,
+cutie fail jobs j000000000003 --lease @other.lease --message 'no such page'
+cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
 	}
 	var r queuefs.Conclusion
 	fs := cmd.Flags()
@@ -65,6 +69,7 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 	outcome := fs.String("outcome", "", "`completed|error|released`")
 	fs.StringVarP(&r.Message, "message", "m", "", "`text` about it")
 	fs.BoolVar(&r.Transient, "transient", false, "another attempt may succeed; only of an error")
+	retry := fs.Duration("retry-in", 0, "`time` until another attempt, such as 5m; only with --transient")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		what := strings.ToLower(*outcome)
@@ -76,6 +81,15 @@ cutie fail jobs j000000000003 --lease @other.lease --transient --message 'disk f
 		}
 		if r.Transient && what != "error" {
 			return fault.Usagef("--transient is of the outcome error only")
+		}
+		if fs.Changed("retry-in") {
+			switch {
+			case !r.Transient:
+				return fault.Usagef("--retry-in is of a --transient error only")
+			case *retry < 0 || *retry > queuefs.MaxLease:
+				return fault.Usagef("--retry-in %v is not from 0s to %v", *retry, queuefs.MaxLease)
+			}
+			r.RetryIn = retry
 		}
 		token, err := readLease(*lease)
 		if err != nil {

@@ -51,11 +51,14 @@ that was stored stays one job, and its identifier is printed again. The one FILE
 the key, of several ones number n has KEY#n. A key belongs to one payload as long as
 its job is known; another payload is refused.
 
+Jobs with --not-before are on hold until that time, and keep their place.
+
 With -t the answer is the state of the job instead of its identifier, or of the
 queue if there are several jobs.`,
 		Example: `cutie put jobs report.pdf
 cutie put jobs report.pdf --digest md5:d41d8cd98f00b204e9800998ecf8427e --sidecar 'profile=x'
 tar c inbox | cutie put jobs - --filename inbox.tar --media-type application/x-tar
+cutie put jobs report.pdf --not-before 2030-01-31T02:00
 cutie put jobs -r inbox -q
 cutie put jobs report.pdf --key report-4711`,
 	}
@@ -68,6 +71,7 @@ cutie put jobs report.pdf --key report-4711`,
 	fs.StringVar(&o.filename, "filename", "", "record this `name` instead of the file's")
 	fs.StringVar(&o.key, "key", "", "store the files once, however often this `name` is sent")
 	fs.StringVar(&o.mediaType, "media-type", "", "record this `type` instead of a guess from the name")
+	fs.StringVar(&o.notBefore, "not-before", "", "on hold until this `time`, such as 2026-11-25T02:00, or for 90m or 7d")
 	mode := fs.StringP("request-form", "T", "job", "kind of FILE: `job|batch-manifest`")
 	fs.BoolVar(&o.async, "async", false, "do not wait for a batch manifest")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
@@ -93,6 +97,7 @@ type putOptions struct {
 	sidecar, digest       string
 	filename, mediaType   string
 	key                   string
+	notBefore             string
 }
 
 func put(ctx context.Context, c *call.Call, o putOptions) error {
@@ -157,6 +162,10 @@ func (o *putOptions) meta() (queuefs.Meta, error) {
 			return m, fault.Usagef("--digest: %v", err)
 		}
 		m.Expect = []digest.Value{v}
+	}
+	var err error
+	if m.NotBefore, err = parseWhen("not-before", o.notBefore, time.Now()); err != nil {
+		return m, err
 	}
 	if o.mediaType != "" {
 		if _, _, err := mime.ParseMediaType(o.mediaType); err != nil {

@@ -29,8 +29,15 @@ hands out none; a closed queue hands out its jobs and accepts none.
 
 With --acknowledge required, each job is handed out with a lease, and goes back
 if its consumer reports nothing before the lease ends; with timeout, the job is
-completed at that time. After --max-attempts a job has failed. Changes of jobs
-are posted to --callback. -1 and the empty text unset a property.
+completed at that time. Changes of jobs are posted to --callback. -1 and the
+empty text unset a property.
+
+After a transient failure, or a lease that ended without a report, a job is put
+back for another attempt: on hold for --retry-delay, times --retry-factor for
+each further attempt, at most --retry-max. When --max-attempts are used up, or
+after a failure for good, it has failed and stays with its message. cutie ls
+--outcome error lists such jobs, and cutie requeue --outcome error puts all of
+them back, with all attempts.
 
 With --size the queue removes processed jobs and their payloads: the daemon does
 so each minute by itself, without one cutie cull does. See cutie help cull.
@@ -38,7 +45,8 @@ so each minute by itself, without one cutie cull does. See cutie help cull.
 Prints nothing; with -t it prints the state of the queue.`,
 		Example: `cutie set jobs -S pause
 cutie set jobs -S restart --size 1000 --age 720
-cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
+cutie set jobs --acknowledge required --lease 10m -t anvl
+cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 	}
 	fs := cmd.Flags()
 	behavior := fs.StringP("behavior", "S", "", "`pause|restart` the handing out of jobs")
@@ -51,9 +59,12 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 	fs.Bool("verify-on-read", false, "verify the digests of a job when it is handed out; =false ends that")
 	fs.Bool("verify-on-write", false, "verify the digests that submitters give; =false ends that")
 	fs.String("acknowledge", "", "what a lease that ends without a report means: `none|required|timeout`")
-	lease := fs.Duration("lease", 0, "default `time` of a lease, such as 10m; 0 for unset")
+	fs.Duration("lease", 0, "default `time` of a lease, such as 10m; 0 for unset")
 	fs.Int64("max-attempts", 0, "`number` of times to hand a job out; 0 for no limit")
 	fs.String("limits", "", "`list` of limits of each user, such as pending=100,active=1000; see cutie help limits")
+	fs.Duration("retry-delay", 0, "`time` before the second attempt, such as 30s; 0 for 10s, and none after a lease")
+	fs.Int64("retry-factor", 0, "`number` by which the delay grows with each attempt; 0 for 2")
+	fs.Duration("retry-max", 0, "longest `time` before an attempt; 0 for 1h")
 	fs.String("callback", "", "`URI` to post changes of jobs to; empty for none")
 	fs.String("digests", "", "`types` of digests to compute of every payload beside SHA-256, such as \"SHA-256 MD5\"; empty for none")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
@@ -71,16 +82,16 @@ cutie set jobs --acknowledge required --lease 10m --max-attempts 5 -t anvl`,
 		if *closes || *opens {
 			settings.Add("closed", strconv.FormatBool(*closes))
 		}
-		if *lease < 0 || *lease%time.Second != 0 {
-			return fault.Usagef("--lease %v is not whole seconds", *lease)
-		}
 		for _, p := range properties {
 			if !fs.Changed(p.option) {
 				continue
 			}
 			value := fs.Lookup(p.option).Value.String()
-			if p.option == "lease" {
-				value = strconv.FormatInt(int64(*lease/time.Second), 10)
+			if d, err := fs.GetDuration(p.option); err == nil {
+				if d < 0 || d%time.Second != 0 {
+					return fault.Usagef("--%s %v is not whole seconds", p.option, d)
+				}
+				value = strconv.FormatInt(int64(d/time.Second), 10)
 			}
 			if value == p.unset {
 				value = ""
@@ -134,6 +145,9 @@ var properties = []struct{ option, name, unset string }{
 	{"lease", "leaseDuration", "0"},
 	{"max-attempts", "maxAttempts", "0"},
 	{"limits", "limits", ""},
+	{"retry-delay", "retryDelay", "0"},
+	{"retry-factor", "retryFactor", "0"},
+	{"retry-max", "retryMax", "0"},
 	{"callback", "callback", ""},
 	{"digests", "digests", ""},
 }

@@ -77,7 +77,7 @@ func (w *Worker) attempt(ctx context.Context, d *rest.Delivery) (end ending, wha
 		return givenBack, "given back", w.giveBack(held, d, "the worker was ended")
 	case unread != nil && d.Attempt >= maxUnread:
 		unread = fmt.Errorf("the payload could not be read: %w", unread)
-		return failed, "", errors.Join(unread, w.conclude(held, d, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, Message: unread.Error()}))
+		return failed, "", errors.Join(unread, w.conclude(held, d, queuefs.Conclusion{Outcome: queuefs.Failed, Message: unread.Error()}))
 	case unread != nil:
 		return givenBack, "", &loadError{errors.Join(unread, w.giveBack(held, d, "the payload could not be read"))}
 	case err != nil:

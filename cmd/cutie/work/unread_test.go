@@ -57,7 +57,7 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 			if wait <= backoff || j.Status != queuefs.Pending || j.Message != "the payload could not be read" {
 				t.Errorf("attempt %d: waits %v after %v, job is %v: %q", attempt, wait, backoff, j.Status, j.Message)
 			}
-		} else if wait != 0 || j.Outcome != queuefs.Failed || !j.Transient || j.Message != "the payload could not be read: unexpected EOF" {
+		} else if wait != 0 || j.Outcome != queuefs.Failed || j.Transient || j.Message != "the payload could not be read: unexpected EOF" {
 			t.Errorf("last attempt: waits %v, got %+v", wait, j)
 		}
 		backoff = wait
