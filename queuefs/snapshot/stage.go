@@ -37,10 +37,12 @@ func (s *Store) Stage(l *ledger.Ledger, at journal.LSN, dirs func() ([4]int64, e
 		return nil, err
 	}
 	st = &Staged{store: s, ledger: l, dir: dir}
-	if err := st.stagePages(); err != nil {
+	held, err := st.stagePages()
+	if err != nil {
 		return st, err
 	}
 	x := l.Snapshot(at)
+	x.Pages = held // a page made since then is replayed
 	if dirs != nil {
 		if x.Dirs, err = dirs(); err != nil {
 			return st, err
@@ -53,15 +55,20 @@ func (s *Store) Stage(l *ledger.Ledger, at journal.LSN, dirs func() ([4]int64, e
 	return st, err
 }
 
-func (st *Staged) stagePages() error {
+// stagePages writes the changed pages, and returns how many there are.
+func (st *Staged) stagePages() (held int, err error) {
 	pages := 0
-	st.ledger.Note(func(x *index.Index) { x.Changed, pages = false, x.Pages() })
+	st.ledger.Note(func(x *index.Index) {
+		x.Changed, pages = false, x.Pages()
+	})
 	var buf []byte
 	for n := 0; n < pages; n++ {
 		var changed bool
 		st.ledger.Note(func(x *index.Index) {
 			buf, changed = x.AppendPage(buf[:0], n)
-			pages = x.Pages()
+			if pages = x.Pages(); n == pages-1 {
+				held, _ = x.Held()
+			}
 		})
 		if !changed {
 			continue
@@ -69,11 +76,11 @@ func (st *Staged) stagePages() error {
 		st.pages = append(st.pages, n)
 		tmp, err := st.dir.Stage(index.PageName(n), buf)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		st.names = append(st.names, [2]string{tmp, index.PageName(n)})
 	}
-	return nil
+	return held, nil
 }
 
 // Place puts the files under their names, the queue file first: a crash may leave it
