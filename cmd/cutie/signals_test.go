@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A daemon goes on when those who read its log and its output have left.
@@ -101,9 +102,13 @@ func TestADaemonSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
 	body, more := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
-		resp, err := http.Post(d.url+"content/jobs", "text/plain", body)
+		r, err := http.NewRequest("POST", d.url+"content/jobs", body)
 		if err == nil {
-			resp.Body.Close()
+			r.Header.Set("Expect", "100-continue") // so that the body is read when the daemon wants it
+			var resp *http.Response
+			if resp, err = (&http.Transport{ExpectContinueTimeout: time.Minute}).RoundTrip(r); err == nil {
+				resp.Body.Close()
+			}
 		}
 		sent <- err
 	}()
