@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/follow"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
@@ -251,4 +253,15 @@ func (s *Service) retireStrays() error {
 	defer s.list.mu.Unlock()
 	s.list.strays = nil
 	return nil
+}
+
+// Follow sets the followers of the service; they are called in turn. Call it
+// before anything changes. Without any, or with nil, there is none.
+func (s *Service) Follow(all ...Follower) {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	s.upkeep.follower = nil
+	if all = slices.DeleteFunc(slices.Clone(all), func(f Follower) bool { return f == nil }); len(all) > 0 {
+		s.upkeep.follower = follow.All(all)
+	}
 }

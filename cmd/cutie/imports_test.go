@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},
-	{"queuefs/journal", "queuefs/watch"},
+	{"queuefs/journal", "queuefs/watch", "queuefs/follow"},
 	{"queuefs/job"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "publisher/soif"},
 }

@@ -1,9 +1,8 @@
-package queuefs
+// Package follow says what the engine asks of a follower: somebody who derives something
+// from the events of all queues, such as the publisher.
+package follow
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A Follower derives something from the events of all queues. Flush brings it
 // up to the last event, as files that need not be synced; Synced is called when
@@ -29,21 +28,10 @@ type Keeper interface {
 	Needs(queue string) time.Time
 }
 
-// Follow sets the followers of the service; they are called in turn. Call it
-// before anything changes. Without any, or with nil, there is none.
-func (s *Service) Follow(all ...Follower) {
-	s.upkeep.Lock()
-	defer s.upkeep.Unlock()
-	s.upkeep.follower = nil
-	if all = slices.DeleteFunc(slices.Clone(all), func(f Follower) bool { return f == nil }); len(all) > 0 {
-		s.upkeep.follower = followers(all)
-	}
-}
+// All are several followers as one, called in turn.
+type All []Follower
 
-// followers are several as one.
-type followers []Follower
-
-func (fs followers) Flush() error {
+func (fs All) Flush() error {
 	for _, f := range fs {
 		if err := f.Flush(); err != nil {
 			return err
@@ -52,7 +40,7 @@ func (fs followers) Flush() error {
 	return nil
 }
 
-func (fs followers) Synced() error {
+func (fs All) Synced() error {
 	for _, f := range fs {
 		if err := f.Synced(); err != nil {
 			return err
@@ -62,7 +50,7 @@ func (fs followers) Synced() error {
 }
 
 // Forget calls the [Forgetter]s.
-func (fs followers) Forget(queue string) error {
+func (fs All) Forget(queue string) error {
 	for _, f := range fs {
 		if f, ok := f.(Forgetter); ok {
 			if err := f.Forget(queue); err != nil {
@@ -74,7 +62,7 @@ func (fs followers) Forget(queue string) error {
 }
 
 // Needs is the earliest instant of the [Keeper]s.
-func (fs followers) Needs(queue string) (least time.Time) {
+func (fs All) Needs(queue string) (least time.Time) {
 	for _, f := range fs {
 		if f, ok := f.(Keeper); ok {
 			if t := f.Needs(queue); !t.IsZero() && (least.IsZero() || t.Before(least)) {
