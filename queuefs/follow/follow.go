@@ -1,5 +1,7 @@
-// Package follow says what the engine asks of a follower: somebody who derives something
-// from the events of all queues, such as the publisher.
+// Package follow has the duties of a follower of the engine. A follower derives something
+// from the events of all queues: the publisher derives documents, callbacks derive
+// messages. The engine calls its followers in turn around each checkpoint, when a queue
+// goes, and before culling.
 package follow
 
 import "time"
