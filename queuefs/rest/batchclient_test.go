@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"testing"
@@ -15,7 +16,7 @@ import (
 func TestClientSubmitsManifests(t *testing.T) {
 	src := newSource(t, map[string]string{"/a": "hello\n"})
 	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t)})
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	manifest := src.url + "/a\n" + src.url + "/a md5 " + md5OfHello + " - - b\n"
 	said := queuefs.Meta{Filename: "m", Submitter: "me", Expect: []digest.Value{digest.Sum(digest.CRC32, []byte(manifest))}}
 	ids, err := c.SubmitManifest(ctx, "jobs", upload(manifest, said))

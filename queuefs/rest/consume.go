@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"cutie/queuefs/rest/field"
 	"errors"
 	"net/http"
 	"strings"
@@ -24,7 +25,7 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	wait := r.seconds("wait", h.o.MaxWait)
 	t.Lease = r.leaseTime("lease")
 	t.User = UserOf(r.Context())
-	t.Key, err = headerKey(r.Header)
+	t.Key, err = field.Key(r.Header)
 	r.wrong(err)
 	_, _, err = r.wrapped()
 	r.wrong(err)

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"crypto/rand"
+	"cutie/queuefs/rest/field"
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -33,10 +34,10 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	}
 	if kind == bare {
 		values[2] = files.MediaType(j.Type())
-		values[3] = string(appendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
+		values[3] = string(field.AppendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
 		header["Content-Type"], header["Content-Disposition"] = values[2:3:3], values[3:]
 		header["Content-Security-Policy"] = files.Sandbox
-		sidecarHeaders(header, j.Sidecar)
+		field.SetSidecar(header, j.Sidecar)
 		if data := t.AtHand(); data != nil {
 			return h.send(w, r, q, taken, []piece{{text: data}})
 		}
@@ -51,12 +52,12 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	}
 	m.open()
 	m.buf = append(m.buf, "Content-Disposition: "...)
-	m.buf = appendDisposition(m.buf, disposition, "payload", j.Filename)
+	m.buf = field.AppendDisposition(m.buf, disposition, "payload", j.Filename)
 	m.payload(t)
 	if j.Sidecar != "" {
 		m.open()
 		m.buf = append(m.buf, "Content-Disposition: "...)
-		m.buf = appendDisposition(m.buf, disposition, "sidecar", "")
+		m.buf = field.AppendDisposition(m.buf, disposition, "sidecar", "")
 		m.buf = append(m.buf, "\r\nContent-Type: application/octet-stream\r\n\r\n"...)
 		m.buf = append(m.buf, j.Sidecar...)
 	}
@@ -76,7 +77,7 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 		t, j := &taken[i], &taken[i].Job
 		m.open()
 		m.buf = append(m.buf, "Content-Disposition: "...)
-		m.buf = appendDisposition(m.buf, "attachment", "", j.Filename)
+		m.buf = field.AppendDisposition(m.buf, "attachment", "", j.Filename)
 		m.buf = append(m.buf, "\r\nContent-Location: "...)
 		m.buf = base.AppendJob(m.buf, "content", j.Queue, j.ID)
 		if t.Token != "" {
@@ -85,8 +86,8 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 			}
 		}
 		if j.Sidecar != "" {
-			m.buf = append(m.buf, "\r\n"+sidecarHeader+": "...)
-			m.buf = appendEscaped(m.buf, j.Sidecar)
+			m.buf = append(m.buf, "\r\n"+field.Sidecar+": "...)
+			m.buf = field.AppendEscaped(m.buf, j.Sidecar)
 		}
 		m.payload(t)
 	}
@@ -100,7 +101,7 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 // roomFor returns about how many octets deliverSeveral needs.
 func roomFor(taken []queuefs.Taken) (n int) {
 	for i := range taken {
-		n += 512 + len(taken[i].Filename) + escapedLen(taken[i].Sidecar) + len(taken[i].AtHand())
+		n += 512 + len(taken[i].Filename) + field.EscapedLen(taken[i].Sidecar) + len(taken[i].AtHand())
 	}
 	return n
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cutie/queuefs/rest/field"
 	"errors"
 	"io"
 	"mime"
@@ -44,7 +45,7 @@ func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if err != nil {
 		return nil, err
 	}
-	expect, err := headerDigests(textproto.MIMEHeader(r.Header))
+	expect, err := field.Digests(textproto.MIMEHeader(r.Header))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func eachPart(r io.Reader, boundary string, do func(*multipart.Part) error) erro
 			return partError(err)
 		}
 		// It names the part and the file.
-		if _, err := single(p.Header, "Content-Disposition"); err != nil {
+		if _, err := field.Single(p.Header, "Content-Disposition"); err != nil {
 			return err
 		}
 		if err := do(p); err != nil {
@@ -152,7 +153,7 @@ func (f *formReader) part(p *multipart.Part) error {
 		}
 		return f.field(name, p)
 	}
-	contentType, err := single(p.Header, "Content-Type")
+	contentType, err := field.Single(p.Header, "Content-Type")
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (f *formReader) file(p *multipart.Part) error {
 	if f.files++; f.files > f.h.o.MaxParts {
 		return tooLarge("more than %d files", f.h.o.MaxParts)
 	}
-	encoding, err := single(p.Header, "Content-Transfer-Encoding")
+	encoding, err := field.Single(p.Header, "Content-Transfer-Encoding")
 	if err != nil {
 		return err
 	}
@@ -194,22 +195,22 @@ func (f *formReader) file(p *multipart.Part) error {
 	default:
 		return badRequest("Content-Transfer-Encoding %.40q is not supported", e)
 	}
-	contentType, err := single(p.Header, "Content-Type")
+	contentType, err := field.Single(p.Header, "Content-Type")
 	if err != nil {
 		return err
 	}
 	m := queuefs.Meta{Submitter: f.submitter, Owner: f.owner, Filename: p.FileName()}
-	if m.MediaType, err = mediaType(contentType); err != nil {
+	if m.MediaType, err = field.MediaType(contentType); err != nil {
 		return err
 	}
 	switch t, _, _ := strings.Cut(m.MediaType, ";"); strings.ToLower(strings.TrimSpace(t)) {
 	case "text/checkm", "text/x-checkm":
 		f.manifest = true
 	}
-	if err := headerMeta(&m, p.Header); err != nil {
+	if err := field.Meta(&m, p.Header); err != nil {
 		return err
 	}
-	if m.Key, err = headerKey(p.Header); err != nil {
+	if m.Key, err = field.Key(p.Header); err != nil {
 		return err
 	}
 	if len(m.Sidecar) > f.h.o.MaxSidecar {

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,6 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
 
@@ -223,7 +223,7 @@ func newSubmission(c *call.Call, t *reach.Target, queue string, meta queuefs.Met
 }
 
 func (s *submission) send(ctx context.Context, batch []payload) ([]string, error) {
-	uploads := make([]rest.Upload, len(batch))
+	uploads := make([]client.Upload, len(batch))
 	for i, p := range batch {
 		uploads[i] = s.upload(p)
 		if s.meta.Key != "" && s.all > 1 {
@@ -233,8 +233,8 @@ func (s *submission) send(ctx context.Context, batch []payload) ([]string, error
 	return s.target.Submit(ctx, s.queue, uploads...)
 }
 
-func (s *submission) upload(p payload) rest.Upload {
-	u := rest.Upload{Size: p.size, Meta: s.meta}
+func (s *submission) upload(p payload) client.Upload {
+	u := client.Upload{Size: p.size, Meta: s.meta}
 	if p.path == "-" {
 		begun := false
 		u.Open = func() (io.ReadCloser, error) {

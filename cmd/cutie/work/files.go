@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cutie/queuefs/rest/client"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,7 +11,6 @@ import (
 	"path/filepath"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
 )
 
 // Files in the directory of a job.
@@ -25,7 +25,7 @@ const (
 
 // unpack puts a job into files. unread is an error of the payload, err one of the
 // files.
-func unpack(dir string, d *rest.Delivery) (unread, err error) {
+func unpack(dir string, d *client.Delivery) (unread, err error) {
 	defer d.Body.Close()
 	for _, sub := range []string{resultsDir, workDir} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {

@@ -1,8 +1,9 @@
-package rest
+package client
 
 import (
 	"bytes"
 	"context"
+	"cutie/queuefs/rest/field"
 	"fmt"
 	"io"
 	"iter"
@@ -144,7 +145,7 @@ func (c *Client) take(ctx context.Context, method, ref, by, accept, key string) 
 	if err != nil {
 		return nil, err
 	}
-	setKey(req.Header, key)
+	field.SetKey(req.Header, key)
 	resp, err := c.doAs(req, by, accept)
 	if err != nil {
 		return nil, err
@@ -163,7 +164,7 @@ func (c *Client) delivery(ctx context.Context, resp *http.Response) (*Delivery, 
 		resp.Body.Close()
 		return nil, err
 	}
-	if resp.Header.Get(sidecarLength) != "" {
+	if resp.Header.Get(field.SidecarLength) != "" {
 		j, err := c.Job(ctx, d.Queue, d.Job)
 		if err != nil {
 			resp.Body.Close()
@@ -185,17 +186,17 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 	if d.Size, err = strconv.ParseInt(header.Get("Content-Length"), 10, 64); err != nil || d.Size < 0 {
 		return nil, fmt.Errorf("%s comes without its length", d.Job)
 	}
-	if d.Filename, err = dispositionName(header.Get("Content-Disposition")); err != nil {
+	if d.Filename, err = field.Filename(header.Get("Content-Disposition")); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Job, err)
 	}
-	if d.Sidecar, err = url.PathUnescape(header.Get(sidecarHeader)); err != nil {
+	if d.Sidecar, err = url.PathUnescape(header.Get(field.Sidecar)); err != nil {
 		return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 	}
-	if d.Lease = header.Get(leaseHeader); d.Lease != "" {
-		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(leaseExpires)); err != nil {
+	if d.Lease = header.Get(field.Lease); d.Lease != "" {
+		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(field.LeaseExpires)); err != nil {
 			return nil, fmt.Errorf("lease of %s: %w", d.Job, err)
 		}
-		if d.Attempt, err = strconv.Atoi(header.Get(attemptHeader)); err != nil {
+		if d.Attempt, err = strconv.Atoi(header.Get(field.Attempt)); err != nil {
 			return nil, fmt.Errorf("lease of %s: %w", d.Job, err)
 		}
 	}
