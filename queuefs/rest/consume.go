@@ -2,13 +2,13 @@ package rest
 
 import (
 	"context"
-	"cutie/queuefs/rest/field"
 	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"crypto/rand"
-	"cutie/queuefs/rest/field"
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/files"
+	"cutie/queuefs/rest/field"
 )
 
 // deliver answers with one job; taken is the job if it was consumed for the

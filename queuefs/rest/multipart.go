@@ -2,7 +2,6 @@ package rest
 
 import (
 	"bytes"
-	"cutie/queuefs/rest/field"
 	"errors"
 	"io"
 	"mime"
@@ -12,6 +11,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/web"
 )
 

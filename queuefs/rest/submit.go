@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"cutie/queuefs/rest/field"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/quota"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // Get takes the job at the head of a queue (Cutie 0.3, 5.6).

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 

@@ -1,12 +1,13 @@
 package output
 
 import (
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+
+	"cutie/queuefs/rest/client"
 )
 
 // A Job holds the files for the parts of a job; nil is a part without one.

@@ -3,7 +3,6 @@ package work
 import (
 	"bytes"
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"io"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // LeaseVariable is the environment variable for the token of a lease.

@@ -1,7 +1,6 @@
 package work
 
 import (
-	"cutie/queuefs/rest/client"
 	"errors"
 	"io"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // Files in the directory of a job.

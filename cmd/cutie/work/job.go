@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // exitTransient is the exit code of a command for a later try (EX_TEMPFAIL of

@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"cutie/queuefs/rest/field"
 	"fmt"
 	"io"
 	"iter"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 

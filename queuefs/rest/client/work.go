@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"cutie/queuefs/rest/field"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 

@@ -1,12 +1,13 @@
 package field
 
 import (
-	"cutie/queuefs/digest"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"net/textproto"
 	"strings"
+
+	"cutie/queuefs/digest"
 )
 
 // fieldKeys are the names of digests in Content-Digest and Repr-Digest (RFC
