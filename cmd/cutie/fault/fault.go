@@ -20,6 +20,9 @@ import (
 // ErrRefused is the error of a user without the right.
 var ErrRefused = errors.New("refused")
 
+// ErrDiffers is the error of a copy with differences.
+var ErrDiffers = errors.New("the copy differs from its Source")
+
 // A usageError is an error in the command line.
 type usageError struct{ text string }
 

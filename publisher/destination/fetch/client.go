@@ -69,13 +69,13 @@ func New(o Options) *Client {
 	o.Connections = cmp.Or(o.Connections, DefaultConnections)
 	o.Tries = cmp.Or(o.Tries, DefaultTries)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	c := &Client{o: o, slots: make(chan struct{}, o.Connections), sleep: sleep}
 	if o.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost, t.MaxConnsPerHost, t.MaxIdleConns = o.Connections, o.Connections, 2*o.Connections
 		t.ResponseHeaderTimeout = 0 // long polls; see watch
 		o.Transport = t
 	}
+	c := &Client{o: o, slots: make(chan struct{}, o.Connections), sleep: sleep}
 	c.http = &http.Client{Transport: o.Transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return ErrRedirects

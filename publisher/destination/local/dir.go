@@ -299,3 +299,48 @@ func (d *Dir) Walk(do func(file string, length int64, mod time.Time) error) erro
 		return do(file, info.Size(), info.ModTime())
 	})
 }
+
+// Temp returns an open file without a name, for a package. It is gone when it is closed.
+func (d *Dir) Temp() (*os.File, error) {
+	d.mu.Lock()
+	d.temp++
+	name := fmt.Sprintf("package-%d", d.temp)
+	d.mu.Unlock()
+	f, err := d.own.root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.own.root.Remove(name); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Free returns how many bytes the file system still takes.
+func (d *Dir) Free() (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Fstatfs(int(d.lock.Fd()), &s); err != nil {
+		return 0, os.NewSyscallError("fstatfs", err)
+	}
+	return int64(s.Bavail) * s.Bsize, nil
+}
+
+// Sweep removes unfinished files of former processes.
+func (d *Dir) Sweep() error {
+	names, err := fs.Glob(d.own.root.FS(), "new-*")
+	for _, name := range names {
+		err = errors.Join(err, d.own.root.Remove(name))
+	}
+	return err
+}
+
+// Empty reports whether there is no file of a resource.
+func (d *Dir) Empty() (bool, error) {
+	found := errors.New("found")
+	err := d.Walk(func(string, int64, time.Time) error { return found })
+	if err == found {
+		return false, nil
+	}
+	return err == nil, err
+}

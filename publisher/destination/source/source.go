@@ -174,13 +174,16 @@ func some(s *Source) string {
 	return strings.Join(names, ", ")
 }
 
-// walk yields the documents of a list: itself, or those of its index in their order.
-// keep says which of an index to read.
-func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, keep func(*sitemap.Entry) bool) iter.Seq2[*Document, error] {
+// walk yields the documents of a list: itself, or those of its index in their order. It
+// sets at to the time of the whole, or else of its oldest part.
+func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, at *time.Time) iter.Seq2[*Document, error] {
 	return func(yield func(*Document, error) bool) {
 		d, err := s.open(ctx, uri)
 		if err == nil {
 			err = d.kind(kind)
+		}
+		if err == nil {
+			*at = d.Head.At
 		}
 		if err != nil || d.Root == sitemap.URLSet {
 			yield(d, err)
@@ -198,15 +201,15 @@ func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, 
 				yield(nil, err)
 				return
 			}
-			if !keep(&e) {
-				continue
-			}
 			part, err := s.open(ctx, e.Loc)
 			if err == nil {
 				err = part.kind(kind)
 			}
 			if err == nil && part.Root != sitemap.URLSet {
 				err = fmt.Errorf("%s: an index in an index", part.URI)
+			}
+			if err == nil && d.Head.At.IsZero() && (n == 1 || part.Head.At.Before(*at)) {
+				*at = part.Head.At
 			}
 			if !yield(part, err) || err != nil {
 				return
@@ -223,13 +226,9 @@ func (set *Set) Resources(ctx context.Context, visit func(*sitemap.Entry) error)
 	if uri == "" {
 		return at, fmt.Errorf("set %s has no Resource List", set.Name)
 	}
-	first := true
-	for d, err := range set.source.walk(ctx, uri, sitemap.ResourceList, func(*sitemap.Entry) bool { return true }) {
+	for d, err := range set.source.walk(ctx, uri, sitemap.ResourceList, &at) {
 		if err != nil {
 			return at, err
-		}
-		if first || d.Head.At.Before(at) {
-			at, first = d.Head.At, false
 		}
 		for {
 			e, err := d.Read()
@@ -245,4 +244,29 @@ func (set *Set) Resources(ctx context.Context, visit func(*sitemap.Entry) error)
 		}
 	}
 	return at, nil
+}
+
+// Packages returns the packages of the Resource Dump, and the time at which they are
+// true.
+func (set *Set) Packages(ctx context.Context) (all []sitemap.Entry, at time.Time, err error) {
+	uri := set.Documents[sitemap.ResourceDump]
+	if uri == "" {
+		return nil, at, fmt.Errorf("set %s has no Resource Dump", set.Name)
+	}
+	for d, err := range set.source.walk(ctx, uri, sitemap.ResourceDump, &at) {
+		if err != nil {
+			return nil, at, err
+		}
+		for {
+			e, err := d.Read()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return nil, at, err
+			}
+			all = append(all, e)
+		}
+	}
+	return all, at, nil
 }
