@@ -54,6 +54,10 @@ type Options struct {
 	DryRun  bool     // say what would be done
 	HTTP    fetch.Options
 
+	// Settle is the first pause before the changes are read again for resources in
+	// transit; the next ones are twice as long each. 0: 100 ms.
+	Settle time.Duration
+
 	// Tell gets each thing worth a line: a resource that was refused, or failed. It may be
 	// called from several goroutines.
 	Tell func(text string)
@@ -139,6 +143,7 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	if o.URL = cmp.Or(o.URL, old.URL); o.URL == "" {
 		return nil, fmt.Errorf("%s: %w", o.Dir, ErrNoCopy)
 	}
+	o.Settle = cmp.Or(o.Settle, 100*time.Millisecond)
 	o.HTTP.Origin = fetch.OriginOf(o.URL)
 	c.o, c.client = o, fetch.New(o.HTTP)
 	if c.source, err = source.Find(ctx, c.client, o.URL); err != nil {

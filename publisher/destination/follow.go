@@ -20,8 +20,19 @@ const (
 
 // Follow brings the copy up to the Source and keeps it there until ctx ends: it waits for
 // changes by requests that the Source answers when there are some (Prefer: wait), or looks
-// every so often where the Source answers at once. Errors are told, and tried again.
+// every so often where the Source answers at once. Errors are told, and tried again; after
+// a gap in the changes it begins anew.
 func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
+	for {
+		err := c.follow(ctx, every, synced)
+		if !errors.Is(err, source.ErrGap) {
+			return err
+		}
+		c.o.Tell(err.Error())
+	}
+}
+
+func (c *Copy) follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
 	r, err := c.Sync(ctx)
 	if err != nil {
 		return err
@@ -32,9 +43,11 @@ func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Rep
 		return err
 	}
 	c.listed = nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	var wg sync.WaitGroup
 	for _, set := range c.sets {
-		wg.Go(func() { c.followSet(ctx, set, c.of(set), every) })
+		wg.Go(func() { c.followSet(ctx, cancel, set, c.of(set), every) })
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
@@ -47,13 +60,13 @@ func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Rep
 				c.o.Tell(fmt.Sprintf("state: %v", err))
 			}
 		case <-done:
-			return errors.Join(c.end(true), ctx.Err())
+			return errors.Join(c.end(true), context.Cause(ctx))
 		}
 	}
 }
 
 // followSet follows one set.
-func (c *Copy) followSet(ctx context.Context, set *source.Set, s *setState, every time.Duration) {
+func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *source.Set, s *setState, every time.Duration) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -65,10 +78,12 @@ func (c *Copy) followSet(ctx context.Context, set *source.Set, s *setState, ever
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, source.ErrGap):
-			_, err = c.syncSet(ctx, set)
 		case err == nil && c.inTransit(s) > 0:
 			err = c.retry(ctx, s)
+		}
+		if errors.Is(err, source.ErrGap) || fatal(err) {
+			end(fmt.Errorf("set %s: %w", set.Name, err))
+			return
 		}
 		if err != nil {
 			c.o.Tell(fmt.Sprintf("set %s: %v", set.Name, err))

@@ -48,18 +48,13 @@ func (r *Report) InSync() bool { return r.Failed == 0 && r.Refused == 0 }
 func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 	began := time.Now()
 	r := &Report{Source: c.source.Base, DryRun: c.o.DryRun}
-	err := c.begin()
-	for _, set := range c.sets {
-		if err != nil {
-			break
-		}
-		var s SetReport
-		if s, err = c.syncSet(ctx, set); err == nil {
-			r.Sets = append(r.Sets, s)
-		} else {
-			err = fmt.Errorf("set %s: %w", set.Name, err)
-		}
+	sets, err := c.syncSets(ctx)
+	if errors.Is(err, source.ErrGap) {
+		c.o.Tell(fmt.Sprintf("%v; the copy begins anew, with the files it has", err))
+		c.o.Again = true
+		sets, err = c.syncSets(ctx)
 	}
+	r.Sets = sets
 	if err == nil && c.listed != nil {
 		r.Extra, err = c.extras()
 	}
@@ -68,6 +63,21 @@ func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 	}
 	r.fill(c, began)
 	return r, err
+}
+
+// syncSets brings all sets up to the Source.
+func (c *Copy) syncSets(ctx context.Context) (all []SetReport, err error) {
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	for _, set := range c.sets {
+		r, err := c.syncSet(ctx, set)
+		if err != nil {
+			return all, fmt.Errorf("set %s: %w", set.Name, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 func (r *Report) fill(c *Copy, began time.Time) {
@@ -169,21 +179,20 @@ func plainPath(file string) string {
 	return strings.Join(names, "/")
 }
 
-// syncSet brings one set up to the Source.
+// syncSet brings one set up to the Source. If changes are missing the error is
+// [source.ErrGap].
 func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err error) {
-	s, had := c.of(set), true
+	s := c.of(set)
 	if !s.Baseline {
 		if r.By, err = c.baseline(ctx, set, s); err != nil {
 			return r, err
 		}
-		r.Baseline, had = true, false
+		r.Baseline = true
 	}
 	err = c.catchUp(ctx, set, s)
-	if errors.Is(err, source.ErrGap) && (had || r.By == ByDump) {
-		c.o.Tell(fmt.Sprintf("set %s: %v; it begins anew", set.Name, err))
-		*s = setState{URI: s.URI, Audited: s.Audited}
+	if errors.Is(err, source.ErrGap) && r.By == ByDump {
+		// The packages are too old; the Resource List never is.
 		if r.By, err = c.baselineBy(ctx, set, s, ByList); err == nil {
-			r.Baseline = true
 			err = c.catchUp(ctx, set, s)
 		}
 	}
@@ -222,7 +231,7 @@ func (c *Copy) catchUp(ctx context.Context, set *source.Set, s *setState) error 
 			return err
 		}
 		select {
-		case <-time.After(100 * time.Millisecond << try):
+		case <-time.After(c.o.Settle << try):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -25,6 +25,7 @@ const (
 	DefaultConnections = 8
 	DefaultTries       = 5
 	DefaultTimeout     = time.Minute
+	DefaultPause       = 500 * time.Millisecond
 
 	maxRedirects = 5
 	maxPause     = time.Minute      // between tries
@@ -50,6 +51,7 @@ type Options struct {
 	Octets      int64         // a second; 0: no limit
 	Tries       int           // of a request; 0: DefaultTries
 	Timeout     time.Duration // for the first octet, and for each KiB; 0: DefaultTimeout
+	Pause       time.Duration // before the second try, twice as long before each other; 0: DefaultPause
 }
 
 // A Client makes requests. It is safe for concurrent use.
@@ -69,6 +71,7 @@ func New(o Options) *Client {
 	o.Connections = cmp.Or(o.Connections, DefaultConnections)
 	o.Tries = cmp.Or(o.Tries, DefaultTries)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Pause = cmp.Or(o.Pause, DefaultPause)
 	if o.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost, t.MaxConnsPerHost, t.MaxIdleConns = o.Connections, o.Connections, 2*o.Connections
@@ -184,8 +187,8 @@ func (c *Client) pause(err error, try int) (time.Duration, bool) {
 	case !errors.As(err, &p):
 		return 0, false
 	}
-	d := min(250*time.Millisecond<<try, maxPause)
-	return d/2 + rand.N(d/2), true
+	d := min(c.o.Pause<<(try-1), maxPause)
+	return d/2 + rand.N(d/2+1), true
 }
 
 func (c *Client) once(ctx context.Context, r *Request, take func(*Answer) error) error {
