@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "publisher/notify"},
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "publisher/destination/documents", "queuefs/state/statetest", "queuefs/uws/client"},
+	{"publisher/destination/inspect"},
 	{"publisher/destination/source", "publisher/snapshot", "queuefs/rest/field"},
 	{"queuefs/batch", "queuefs/bulk", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
 	{"publisher/destination/fetch", "publisher/destination/local", "queuefs/web", "publisher/names"},

@@ -35,7 +35,7 @@ var ExitTexts = [...]string{
 	ExitConflict:  "conflict: not in this state",
 	ExitRefused:   "refused: not allowed",
 	ExitDigest:    "digest verification failed",
-	ExitDifferent: "a copy differs from its Source",
+	ExitDifferent: "a copy differs from its Source, or a Source is faulty",
 }
 
 // exitCodes are the exit codes of errors that no status gives.
@@ -54,6 +54,7 @@ var exitCodes = []struct {
 	{access.ErrMissing, ExitNotFound},
 	{ErrRefused, ExitRefused},
 	{ErrDiffers, ExitDifferent},
+	{ErrFaulty, ExitDifferent},
 }
 
 // ExitCode returns the exit code for err.

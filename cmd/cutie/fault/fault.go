@@ -23,6 +23,9 @@ var ErrRefused = errors.New("refused")
 // ErrDiffers is the error of a copy with differences.
 var ErrDiffers = errors.New("the copy differs from its Source")
 
+// ErrFaulty is the error of a Source with faults.
+var ErrFaulty = errors.New("the Source is faulty")
+
 // A usageError is an error in the command line.
 type usageError struct{ text string }
 

@@ -82,7 +82,7 @@ func (set *Set) Changes(ctx context.Context, since Cursor, wait time.Duration, v
 	if uri == "" {
 		return fmt.Errorf("set %s has no Change List", set.Name)
 	}
-	d, err := set.source.open(ctx, uri)
+	d, err := set.source.Document(ctx, uri)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (set *Set) Changes(ctx context.Context, since Cursor, wait time.Duration, v
 		if index == "" {
 			return fmt.Errorf("%w: %s begins with %s, and %s is wanted", ErrGap, uri, when(d.Head.From), when(since.Time))
 		}
-		if d, err = set.source.open(ctx, index); err != nil {
+		if d, err = set.source.Document(ctx, index); err != nil {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (set *Set) archived(ctx context.Context, before time.Time, since *Cursor) (
 	if uri == "" {
 		return nil, gap
 	}
-	d, err := set.source.open(ctx, uri)
+	d, err := set.source.Document(ctx, uri)
 	if err != nil {
 		return nil, errors.Join(gap, err)
 	}
@@ -200,7 +200,7 @@ func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, v
 	if p.Until.IsZero() && !p.From.IsZero() {
 		return set.readOpen(ctx, p.Loc, since, visit)
 	}
-	d, err := set.source.open(ctx, p.Loc)
+	d, err := set.source.Document(ctx, p.Loc)
 	if err != nil {
 		return err
 	}

@@ -73,9 +73,9 @@ func resolve(base *url.URL, ref string) (string, error) {
 	return base.ResolveReference(u).String(), nil
 }
 
-// open gets a document. It is read whole before any of its entries: a broken connection
+// Document gets a document. It is read whole before any of its entries: a broken connection
 // costs another request only.
-func (s *Source) open(ctx context.Context, uri string) (*Document, error) {
+func (s *Source) Document(ctx context.Context, uri string) (*Document, error) {
 	d := &Document{}
 	err := s.client.Get(ctx, fetch.Request{URI: uri}, func(a *fetch.Answer) error { return d.take(a) })
 	if err != nil {

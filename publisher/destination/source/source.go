@@ -67,7 +67,7 @@ func (s *Source) findPlain(ctx context.Context, uri string) error {
 	candidates = append(candidates, u.ResolveReference(&url.URL{Path: "/sitemap.xml"}).String())
 	for _, c := range candidates {
 		var d *Document
-		if d, err = s.open(ctx, c); err == nil {
+		if d, err = s.Document(ctx, c); err == nil {
 			if err = d.kind(sitemap.ResourceList); err == nil {
 				s.plain = c
 				return nil
@@ -120,7 +120,7 @@ func (s *Source) Open(ctx context.Context, list string) (*Set, error) {
 	if list == "" {
 		return &Set{Name: "sitemap", Documents: map[sitemap.Capability]string{sitemap.ResourceList: s.plain}, source: s}, nil
 	}
-	d, err := s.open(ctx, list)
+	d, err := s.Document(ctx, list)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func some(s *Source) string {
 // sets at to the time of the whole, or else of its oldest part.
 func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, at *time.Time) iter.Seq2[*Document, error] {
 	return func(yield func(*Document, error) bool) {
-		d, err := s.open(ctx, uri)
+		d, err := s.Document(ctx, uri)
 		if err == nil {
 			err = d.kind(kind)
 		}
@@ -201,7 +201,7 @@ func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, 
 				yield(nil, err)
 				return
 			}
-			part, err := s.open(ctx, e.Loc)
+			part, err := s.Document(ctx, e.Loc)
 			if err == nil {
 				err = part.kind(kind)
 			}
