@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"publisher/destination/inspect"},
 	{"publisher/destination/source", "publisher/snapshot", "queuefs/rest/field"},
 	{"queuefs/batch", "queuefs/bulk", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
-	{"publisher/destination/fetch", "publisher/destination/local", "queuefs/web", "publisher/names"},
+	{"publisher/destination/fetch", "publisher/destination/local", "publisher/destination/sourcetest", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/compare"},
 	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys"},

@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
+	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
 // want compares the copy with the Source, and the audit with both.
 func (p *place) want() {
 	p.t.Helper()
-	if got := p.files(); !maps.Equal(got, p.f.resources) {
-		p.t.Errorf("got %v, want %v", got, p.f.resources)
+	if got := p.files(); !maps.Equal(got, p.f.Resources) {
+		p.t.Errorf("got %v, want %v", got, p.f.Resources)
 	}
-	if r := p.audit(true); !r.Clean() || r.InTransit > 0 || int(r.Same) != len(p.f.resources) {
+	if r := p.audit(true); !r.Clean() || r.InTransit > 0 || int(r.Same) != len(p.f.Resources) {
 		p.t.Errorf("audit: got %+v", r)
 	}
 }
@@ -28,33 +29,33 @@ func (p *place) want() {
 func TestBaselineAndChanges(t *testing.T) {
 	for _, by := range []destination.By{destination.ByList, destination.ByDump} {
 		t.Run(string(by), func(t *testing.T) {
-			f := newFake(t)
-			f.dumped = true
+			f := sourcetest.New(t)
+			f.Dumped = true
 			for i := range 30 {
-				f.put(fmt.Sprintf("/d%d/r%d", i%3, i), strings.Repeat("x", i))
+				f.Put(fmt.Sprintf("/d%d/r%d", i%3, i), strings.Repeat("x", i))
 			}
-			p := f.newPlace()
+			p := newPlace(t, f)
 			r := p.mustSync(func(o *destination.Options) { o.By = by })
 			if r.Fetched != 30 || !r.Sets[0].Baseline || r.Sets[0].By != by {
 				t.Errorf("got %+v", r)
 			}
 			p.want()
-			if by == destination.ByDump && f.asked["/d0/r0"] > 0 {
+			if by == destination.ByDump && f.Asked["/d0/r0"] > 0 {
 				t.Error("a resource of a package was asked for")
 			}
-			f.put("/d0/r0", "new")
-			f.put("/new", "1")
-			f.put("/new", "2")
-			f.remove("/d1/r1")
-			f.put("/d2/r2", "again")
-			f.remove("/d2/r2")
-			clear(f.asked)
+			f.Put("/d0/r0", "new")
+			f.Put("/new", "1")
+			f.Put("/new", "2")
+			f.Remove("/d1/r1")
+			f.Put("/d2/r2", "again")
+			f.Remove("/d2/r2")
+			clear(f.Asked)
 			if r := p.mustSync(nil); r.Fetched != 2 || r.Deleted != 2 || r.Sets[0].Baseline {
 				t.Errorf("got %+v", r)
 			}
 			p.want()
-			if f.asked["/new"] != 1 || f.asked["/d2/r2"] != 0 || f.asked["/d0/r3"] != 0 || f.asked["/set/resourcelist.xml"] != 1 {
-				t.Errorf("asked for %v", f.asked) // the list is the audit's
+			if f.Asked["/new"] != 1 || f.Asked["/d2/r2"] != 0 || f.Asked["/d0/r3"] != 0 || f.Asked["/set/resourcelist.xml"] != 1 {
+				t.Errorf("asked for %v", f.Asked) // the list is the audit's
 			}
 			if r := p.mustSync(nil); r.Fetched+r.Deleted+r.Failed != 0 {
 				t.Errorf("nothing new: got %+v", r)
@@ -65,26 +66,26 @@ func TestBaselineAndChanges(t *testing.T) {
 
 // A run that was cut off costs no request for what it had fetched.
 func TestNothingIsFetchedTwice(t *testing.T) {
-	f := newFake(t)
+	f := sourcetest.New(t)
 	for i := range 20 {
-		f.put(fmt.Sprintf("/r%02d", i), strings.Repeat("x", i))
+		f.Put(fmt.Sprintf("/r%02d", i), strings.Repeat("x", i))
 	}
-	f.fault("/r15", func(w http.ResponseWriter, r *http.Request) bool {
+	f.Fault("/r15", func(w http.ResponseWriter, r *http.Request) bool {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
 	})
-	p := f.newPlace()
+	p := newPlace(t, f)
 	r := p.mustSync(nil)
 	if r.Failed != 1 || r.InSync() || r.Sets[0].Transit != 1 {
 		t.Errorf("got %+v", r)
 	}
-	delete(f.faults, "/r15")
-	clear(f.asked)
+	delete(f.Faults, "/r15")
+	clear(f.Asked)
 	if r := p.mustSync(nil); r.Fetched != 1 || !r.InSync() {
 		t.Errorf("got %+v", r)
 	}
 	p.want()
-	for path, n := range f.asked {
+	for path, n := range f.Asked {
 		if strings.HasPrefix(path, "/r") && path != "/r15" && n > 0 {
 			t.Errorf("%s was asked for again", path)
 		}
@@ -118,11 +119,11 @@ func TestSourcesThatLie(t *testing.T) {
 		"connection off": func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFake(t)
-			f.put("/good", "good")
-			f.put("/bad", "hello")
-			f.fault("/bad", do)
-			p := f.newPlace()
+			f := sourcetest.New(t)
+			f.Put("/good", "good")
+			f.Put("/bad", "hello")
+			f.Fault("/bad", do)
+			p := newPlace(t, f)
 			r, err := p.sync(nil)
 			if err != nil || r.Failed != 1 || r.Fetched != 1 {
 				t.Errorf("got %+v, %v", r, err)
@@ -143,24 +144,24 @@ func TestSourcesThatLie(t *testing.T) {
 // A resource that is gone, or another one, by the time it is asked for is explained by a
 // later change.
 func TestResourcesInTransit(t *testing.T) {
-	f := newFake(t)
-	f.put("/a", "a")
-	f.put("/b", "b")
-	f.fault("/a", func(w http.ResponseWriter, r *http.Request) bool {
-		delete(f.faults, "/a")
-		delete(f.resources, "/a")
-		f.changes = append(f.changes, sitemap.Entry{Loc: f.URL + "/a", Change: sitemap.Deleted, DateTime: f.tick(), Length: -1})
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	f.Put("/b", "b")
+	f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool {
+		delete(f.Faults, "/a")
+		delete(f.Resources, "/a")
+		f.Changes = append(f.Changes, sitemap.Entry{Loc: f.URL + "/a", Change: sitemap.Deleted, DateTime: f.Tick(), Length: -1})
 		return false
 	})
-	f.fault("/b", func(w http.ResponseWriter, r *http.Request) bool {
-		delete(f.faults, "/b")
-		f.resources["/b"], f.mods["/b"] = "b2", f.tick()
-		e := f.entry("/b")
-		e.Change, e.DateTime = sitemap.Updated, f.now
-		f.changes = append(f.changes, e)
+	f.Fault("/b", func(w http.ResponseWriter, r *http.Request) bool {
+		delete(f.Faults, "/b")
+		f.Resources["/b"], f.Modified["/b"] = "b2", f.Tick()
+		e := f.Entry("/b")
+		e.Change, e.DateTime = sitemap.Updated, f.Now
+		f.Changes = append(f.Changes, e)
 		return false
 	})
-	p := f.newPlace()
+	p := newPlace(t, f)
 	if r := p.mustSync(nil); !r.InSync() || len(p.said) > 0 {
 		t.Errorf("got %+v, said %q", r, p.said)
 	}
@@ -168,15 +169,15 @@ func TestResourcesInTransit(t *testing.T) {
 }
 
 func TestGapsBeginAnew(t *testing.T) {
-	f := newFake(t)
-	f.put("/a", "a")
-	f.put("/b", "b")
-	p := f.newPlace()
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	f.Put("/b", "b")
+	p := newPlace(t, f)
 	p.mustSync(nil)
-	f.remove("/a")
-	f.put("/c", "c")
-	f.from = f.tick()
-	f.put("/d", "d")
+	f.Remove("/a")
+	f.Put("/c", "c")
+	f.From = f.Tick()
+	f.Put("/d", "d")
 	r := p.mustSync(func(o *destination.Options) { o.Delete = destination.DeleteAll })
 	if !r.Sets[0].Baseline || r.Fetched != 2 || len(p.said) != 1 || !strings.Contains(p.said[0], "begins anew") {
 		t.Errorf("got %+v, said %q", r, p.said)
@@ -186,17 +187,17 @@ func TestGapsBeginAnew(t *testing.T) {
 
 // A flipped bit, a missing file and an extra one are named.
 func TestAuditNamesEachDifference(t *testing.T) {
-	f := newFake(t)
+	f := sourcetest.New(t)
 	for _, r := range []string{"/a", "/b", "/c/d"} {
-		f.put(r, r)
+		f.Put(r, r)
 	}
-	p := f.newPlace()
+	p := newPlace(t, f)
 	p.mustSync(nil)
 	p.want()
 	if err := os.WriteFile(filepath.Join(p.dir, "a"), []byte("/b"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(filepath.Join(p.dir, "a"), time.Time{}, f.mods["/a"]); err != nil {
+	if err := os.Chtimes(filepath.Join(p.dir, "a"), time.Time{}, f.Modified["/a"]); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(p.dir, "b")); err != nil {
@@ -205,7 +206,7 @@ func TestAuditNamesEachDifference(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.dir, "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.put("/late", "1")
+	f.Put("/late", "1")
 	r := p.audit(true)
 	got := map[string]destination.What{}
 	for _, d := range r.Differences {
@@ -220,15 +221,15 @@ func TestAuditNamesEachDifference(t *testing.T) {
 }
 
 func TestDryRunDoesNothing(t *testing.T) {
-	f := newFake(t)
-	f.put("/a", "a")
-	p := f.newPlace()
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	p := newPlace(t, f)
 	if err := os.Mkdir(p.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	p.mustSync(nil)
-	f.put("/b", "b")
-	f.remove("/a")
+	f.Put("/b", "b")
+	f.Remove("/a")
 	if r := p.mustSync(func(o *destination.Options) { o.DryRun = true }); r.Fetched != 1 || r.Deleted != 1 || !r.DryRun {
 		t.Errorf("got %+v", r)
 	}
