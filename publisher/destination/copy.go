@@ -207,6 +207,10 @@ func readState(dir string) (s state, err error) {
 		return s, err
 	}
 	defer d.Close()
+	var p Promotion
+	if err := d.ReadState(promotedFile, &p); err == nil {
+		return s, fmt.Errorf("%w: %s", ErrPromoted, p.Time.Format(time.RFC3339))
+	}
 	if err = d.ReadState(stateFile, &s); errors.Is(err, fs.ErrNotExist) {
 		return s, ErrNoCopy
 	}
