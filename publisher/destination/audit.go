@@ -28,7 +28,7 @@ type Difference struct {
 	Why  string `json:"why,omitempty"`
 }
 
-// What says how a copy differs from its Source.
+// What is the kind of a difference.
 type What string
 
 // The kinds of differences (Z39.99-2017, 5.2.3: coverage and accuracy).
@@ -36,7 +36,7 @@ const (
 	IsMissing   What = "missing"
 	IsDifferent What = "different"
 	IsExtra     What = "extra"      // no list names it
-	InTransit   What = "in transit" // a change that was not yet followed explains it
+	InTransit   What = "in transit" // a change not yet followed explains it
 	IsUnsure    What = "unverified" // the Source gives neither digest nor length
 )
 
@@ -88,7 +88,7 @@ type audit struct {
 
 	mu     sync.Mutex
 	r      *AuditReport
-	listed map[uint64]struct{} // hashes of the paths that lists name
+	listed map[uint64]struct{} // hashes of the paths in lists
 }
 
 // set compares the resources of a set.
@@ -157,7 +157,7 @@ func (a *audit) compare(e *sitemap.Entry) (*Difference, error) {
 	return nil, nil
 }
 
-// explain looks for differences that changes after the cursor of the copy explain.
+// explain looks for differences explained by changes after the cursor of the copy.
 func (a *audit) explain(ctx context.Context, set *source.Set, s *setState, found []Difference) error {
 	later := map[string]bool{} // by resource: it is deleted at the end
 	if set.Documents[sitemap.ChangeList] != "" {
@@ -206,7 +206,7 @@ func (a *audit) add(d Difference) {
 	}
 }
 
-// extras finds files that no list names.
+// extras finds files without an entry in a list.
 func (a *audit) extras() error {
 	err := a.c.dir.Walk(func(file string, _ int64, _ time.Time) error {
 		plain := plainPath(file)

@@ -20,13 +20,13 @@ import (
 	"cutie/sitemap"
 )
 
-// Deletions says which files a run removes.
+// Deletions chooses the files to remove.
 type Deletions string
 
 // The kinds of deletions.
 const (
 	DeleteTold  Deletions = "told" // resources whose deletion the Source tells; the default
-	DeleteAll   Deletions = "all"  // and files of resources that no list names
+	DeleteAll   Deletions = "all"  // and files without an entry in a list
 	DeleteNever Deletions = "never"
 )
 
@@ -49,16 +49,16 @@ type Options struct {
 	Delete  Deletions
 	Include []string // patterns of URIs to copy, see [path.Match]; * takes slashes, too; none: all
 	Exclude []string // patterns of URIs to leave out
-	Again   bool     // make the baseline again: look at all resources, fetch those that differ
+	Again   bool     // make the baseline again: look at all resources, fetch different ones
 	Deep    bool     // compare digests of files whose length and time are right
-	DryRun  bool     // say what would be done
+	DryRun  bool     // count, and do nothing
 	HTTP    fetch.Options
 
 	// Settle is the first pause before the changes are read again for resources in
 	// transit; the next ones are twice as long each. 0: 100 ms.
 	Settle time.Duration
 
-	// Tell gets each thing worth a line: a resource that was refused, or failed. It may be
+	// Tell gets each thing worth a line, such as a resource refused or failed. It may be
 	// called from several goroutines.
 	Tell func(text string)
 }
@@ -83,14 +83,14 @@ type Copy struct {
 	listed map[uint64]struct{} // hashes of paths in lists of this run; nil if not wanted
 }
 
-// Counts are what a run did so far. They may be read at any time.
+// Counts are the work of a run so far. They may be read at any time.
 type Counts struct {
 	Listed, Same, Fetched, Deleted, Refused, Failed atomic.Int64
 	Expected                                        atomic.Int64 // octets of the resources listed
 	Stored                                          atomic.Int64 // octets of the files made
 }
 
-// A state is what the file state.json says.
+// A state is the contents of state.json.
 type state struct {
 	Version int                  `json:"version"`
 	URL     string               `json:"url"`
@@ -194,7 +194,7 @@ func withoutParts(s *source.Source, lists []string) []string {
 	})
 }
 
-// readState reads the state of a directory that nobody needs to have open.
+// readState reads the state of a directory and closes it again.
 func readState(dir string) (s state, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return s, ErrNoCopy
@@ -223,7 +223,7 @@ func readState(dir string) (s state, err error) {
 // Close lets go of the directory.
 func (c *Copy) Close() error { return c.dir.Close() }
 
-// Counts returns what was done so far.
+// Counts returns the work done so far.
 func (c *Copy) Counts() *Counts { return &c.counts }
 
 // Sets returns the names of the sets.
@@ -265,14 +265,14 @@ func (c *Copy) wanted(uri string) bool {
 	return (len(c.o.Include) == 0 || match(c.o.Include)) && !match(c.o.Exclude)
 }
 
-// matches is [path.Match] with a * that takes slashes, too.
+// matches is [path.Match] with a * for slashes, too.
 func matches(pattern, uri string) bool {
 	const slash = "\x01"
 	ok, _ := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(uri, "/", slash))
 	return ok
 }
 
-// bootID names the run of the system; a run that it cut off may have left files without
+// bootID names the run of the system. A run cut off with it may have left files without
 // their contents.
 func bootID() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -28,7 +28,7 @@ const (
 )
 
 // byDump copies the resources of a set from the packages of its Resource Dump, and returns
-// the time at which these are true.
+// the time of their truth.
 func (c *Copy) byDump(ctx context.Context, set *source.Set, s *setState) (at time.Time, err error) {
 	packages, at, err := set.Packages(ctx)
 	if err != nil {

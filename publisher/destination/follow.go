@@ -19,7 +19,7 @@ const (
 )
 
 // Follow brings the copy up to the Source and keeps it there until ctx ends: it waits for
-// changes by requests that the Source answers when there are some (Prefer: wait), or looks
+// changes by requests with a late answer (Prefer: wait), or looks
 // every so often where the Source answers at once. Errors are told, and tried again; after
 // a gap in the changes it begins anew.
 func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Report)) error {

@@ -37,10 +37,10 @@ func Standings(dir string) (url, base string, all []Standing, err error) {
 	return s.URL, s.Base, all, nil
 }
 
-// ErrPromoted says that a copy became a home of its own.
+// ErrPromoted is the error of a copy promoted to a home.
 var ErrPromoted = errors.New("the copy was promoted, and follows no Source any more")
 
-// A Promotion is what promoted.json says.
+// A Promotion is the contents of promoted.json.
 type Promotion struct {
 	Source string               `json:"source"`
 	Time   time.Time            `json:"time"`
@@ -50,7 +50,7 @@ type Promotion struct {
 
 const promotedFile = "promoted.json"
 
-// Promote notes that the copy became a home: it is not synced any more.
+// Promote notes the promotion of a copy: it is not synced any more.
 func Promote(dir string, p Promotion) error {
 	d, err := local.Open(dir, p.Source, false)
 	if err != nil {

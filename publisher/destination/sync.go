@@ -23,7 +23,7 @@ type Report struct {
 	Deleted  int64       `json:"deleted"`
 	Refused  int64       `json:"refused"`
 	Failed   int64       `json:"failed"`
-	Extra    int64       `json:"extra"` // files of resources that no list names
+	Extra    int64       `json:"extra"` // files without an entry in a list
 	Requests int64       `json:"requests"`
 	Octets   int64       `json:"octets"` // received
 	Seconds  float64     `json:"seconds"`
@@ -87,7 +87,7 @@ func (r *Report) fill(c *Copy, began time.Time) {
 	r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
 }
 
-// begin notes that files are written from now on. After a crash of the system files are
+// begin notes the begin of writing files. After a crash of the system files are
 // compared by their digests.
 func (c *Copy) begin() error {
 	c.listed = nil
@@ -137,7 +137,7 @@ func (c *Copy) list(file string) {
 	}
 }
 
-// extras counts, and removes if it is to, files of resources that no list names.
+// extras counts files without an entry in a list, and removes them if it is to.
 func (c *Copy) extras() (n int64, err error) {
 	var gone []string
 	err = c.dir.Walk(func(file string, _ int64, _ time.Time) error {

@@ -79,7 +79,7 @@ func factsOf(e *sitemap.Entry) local.Facts {
 	return local.Facts{Length: e.Length, LastMod: e.LastMod, Hashes: e.Hashes}
 }
 
-// make makes the file of a resource as its entry says. Resources that cannot be had are
+// make makes the file of a resource as its entry says. Resources not to be had are
 // counted and told; an error ends the run.
 func (c *Copy) make(ctx context.Context, s *setState, e *sitemap.Entry) error {
 	if !c.wanted(e.Loc) {
@@ -138,7 +138,7 @@ func (c *Copy) remove(file string) error {
 	return c.dir.Remove(file)
 }
 
-// refused counts a file that is in the way.
+// refused counts a file in the way.
 func (c *Copy) refused(e *sitemap.Entry, err error) error {
 	if fatal(err) {
 		return err
@@ -197,7 +197,7 @@ type disk struct{ error }
 
 func (d disk) Unwrap() error { return d.error }
 
-// writer tells errors of our storage from those of the Source.
+// writer tells errors of our storage from errors of the Source.
 type writer struct{ f *local.File }
 
 func (w writer) Write(p []byte) (int, error) {

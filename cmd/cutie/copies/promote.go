@@ -53,7 +53,7 @@ cutie serve --home mirror`,
 
 type promotion struct{ force, requeue bool }
 
-// A promoted home is what the command reports.
+// A promoted home is the report of the command.
 type promoted struct {
 	Home       string          `json:"home"`
 	Source     string          `json:"source"`
@@ -140,7 +140,7 @@ func answers(ctx context.Context, base string) bool {
 	return err == nil || errors.As(err, &status) && status.Status != http.StatusBadGateway && status.Status != http.StatusServiceUnavailable
 }
 
-// directories makes the directories of queues that a copy without files in them lacks.
+// directories makes directories of queues missing in a copy without files in them.
 func directories(dir string, queues []promotedQueue) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -157,7 +157,7 @@ func directories(dir string, queues []promotedQueue) error {
 	return nil
 }
 
-// finish opens the home, counts its jobs, and sees to those that nobody reported on.
+// finish opens the home, counts its jobs, and sees to jobs without a report.
 func (o *promotion) finish(ctx context.Context, dir string, r *promoted) (err error) {
 	svc, err := queuefs.Open(dir, queuefs.Options{})
 	if err != nil {
@@ -181,7 +181,7 @@ func (o *promotion) finish(ctx context.Context, dir string, r *promoted) (err er
 // maxUnfinished is how many unfinished jobs a report names.
 const maxUnfinished = 1000
 
-// unfinished sees to the jobs of a queue that were handed out and have no outcome. Jobs
+// unfinished sees to jobs handed out and without outcome. Jobs
 // under a lease come back by themselves, and in queues without reports a job handed out
 // is done.
 func (o *promotion) unfinished(ctx context.Context, q *queuefs.Queue, r *promoted) error {

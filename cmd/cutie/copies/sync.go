@@ -1,5 +1,5 @@
-// Package copies is the verbs of the Destination: copy a Source, follow it, and prove that
-// the copy is true.
+// Package copies is the verbs of the Destination: copy a Source, follow it, prove the copy,
+// and make a home of it.
 package copies
 
 import (
@@ -88,7 +88,7 @@ cutie sync http://127.0.0.1:8080 mirror --follow`,
 	})
 }
 
-// options are those of the verbs, beside the ones of the library.
+// options are the ones of the verbs, beside the ones of the library.
 type options struct {
 	destination.Options
 	token, user string
