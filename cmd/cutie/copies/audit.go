@@ -106,20 +106,21 @@ func inspected(ctx context.Context, c *call.Call, o *options, how inspect.Option
 	if err != nil {
 		return hinted(err)
 	}
-	if asJSON, err := wantsJSON(c); err != nil {
+	if err := printFindings(c, r); err != nil {
 		return err
-	} else if asJSON {
-		err = printJSON(c, r)
-	} else {
-		err = printFindings(c, r)
 	}
-	if err == nil && !r.Clean() {
+	if !r.Clean() {
 		return fmt.Errorf("%w: see the findings", fault.ErrFaulty)
 	}
-	return err
+	return nil
 }
 
 func printFindings(c *call.Call, r *inspect.Report) error {
+	if asJSON, err := wantsJSON(c); err != nil {
+		return err
+	} else if asJSON {
+		return printJSON(c, r)
+	}
 	for _, f := range r.Findings {
 		kind := "fault"
 		if f.Warning {

@@ -233,8 +233,10 @@ func showProgress(c *call.Call, copied *destination.Copy) (stop func()) {
 
 // printSync prints the result of a run: JSON, or lines.
 func printSync(c *call.Call, r *destination.Report) error {
-	if asJSON, err := wantsJSON(c); err != nil || asJSON {
-		return errors.Join(err, printJSON(c, r))
+	if asJSON, err := wantsJSON(c); err != nil {
+		return err
+	} else if asJSON {
+		return printJSON(c, r)
 	}
 	verb := "fetched"
 	if r.DryRun {
