@@ -69,9 +69,13 @@ func FollowSet(d sitemap.Dialect, dumped bool) []string {
 	if d != sitemap.V11 {
 		instant = "lastmod"
 	}
+	part := " To get only what was appended, send also Range: bytes=N- and If-Range with the same ETag, and no Accept-Encoding; N is the length of what you have, without its last line. Then 206 goes on in your list from N, and 200 is a whole list: yours, or the next one."
+	if d == sitemap.V09 {
+		part = "" // the head changes with each event
+	}
 	return []string{
 		begin + " Remember the time at of the document (from in version 0.9): all changes up to then are in it.",
-		"Then ask for the open Change List again and again and apply, in their order, the changes whose " + instant + " is later than the last you know. Send If-None-Match, and Prefer: wait=60 to be answered when there is something new; Range gets only what was appended.",
+		"Then ask for the open Change List again and again and apply, in their order, the changes whose " + instant + " is later than the last you know. Send If-None-Match with the last ETag, and Prefer: wait=60 to be answered when there is something new: 304 is nothing new." + part,
 		"If the open list begins later than that, the Change List Index names the lists before it, and the Change Dump packages with the files. Closed lists and packages never change. If those begin too late as well, begin anew.",
 		"Compare each file with the digest of its entry. One that is gone, or another, has a later change.",
 	}

@@ -2,7 +2,8 @@
 // strong entity tags, and answer conditional requests and ranges (RFC 9110, 13
 // and 14), compressed by gzip or Zstandard if the client accepts it. A conditional
 // request can wait until the document changes (RFC 7240, 4.3: Prefer: wait=N), 60
-// seconds at most. Last-Modified is sent where it differs for all states: after
+// seconds at most. A document that grows at its end answers an If-Range with the
+// tag of an earlier state, too, see Resource.Grown. Last-Modified is sent where it differs for all states: after
 // its second is over, and only if nothing but events changes the document.
 package answer
 
@@ -44,6 +45,12 @@ type Resource struct {
 	Events   Events    // change it; nil if all queues do
 	Born     string    // differs for queues of one name
 	Compose  func(compose.Coding) (*compose.Document, error)
+
+	// Grown returns how many bytes, from the first on, an earlier state with a tag
+	// has in common with this one; below 0 if that is unknown. It is nil unless the
+	// resource grows at its end. Then a Range needs a validator: without one the
+	// client may have the beginning of another list.
+	Grown func(tag string) int64
 }
 
 // Events belong to a queue. Methods are safe for concurrent use.
@@ -172,6 +179,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Res
 	}
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		r = whole(r)
+	}
+	if res.Grown != nil {
+		r = s.rest(r, res, s.entityTag(res, doc.Tag, c), c)
 	}
 	if c != compose.Identity {
 		w = &encoded{w, c}
