@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"slices"
 	"time"
 
 	"cutie/publisher/about"
@@ -81,7 +82,8 @@ func (s *set) about(name string) (*answer.Resource, error) {
 	for e := range s.offered(dump != nil, archived) {
 		a.Documents = append(a.Documents, about.Document{URI: e.Loc, Capability: string(e.Capability), Text: about.Text(e.Capability)})
 	}
-	a.Follow = about.FollowSet(s.p.Dialect, dump != nil)
+	a.Follow = about.FollowSet(s.p.Dialect, dump != nil,
+		slices.ContainsFunc(archived, func(a *archive) bool { return a.of == names.ChangeIndex }))
 	return s.p.aboutDocument(a, name), nil
 }
 

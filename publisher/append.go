@@ -131,9 +131,15 @@ func (w *appender) end() {
 
 // closeOld closes the open list if its first entry came before a time.
 func (s *set) closeOld(before time.Time) error {
+	return s.closeIf(func() bool { return s.at.Since.Before(before) })
+}
+
+// closeIf closes the open list if it has entries and may is true; may is called with
+// mu held.
+func (s *set) closeIf(may func() bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.Entries == 0 || !s.at.Since.Before(before) {
+	if s.at.Entries == 0 || !may() {
 		return nil
 	}
 	return s.mend(s.close())

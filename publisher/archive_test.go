@@ -173,7 +173,7 @@ func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 	must(t, s.pub.Tick(context.Background()))
 	for _, set := range []string{"pending", "replica"} {
 		for _, url := range append(lists[set+" packages"], lists[set+" closed"][:2]...) {
-			if resp := s.get(url); resp.StatusCode != 404 {
+			if resp := s.get(url); resp.StatusCode != 410 {
 				t.Errorf("%s after it was to be kept: %s", url, resp.Status)
 			}
 		}

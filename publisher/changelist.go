@@ -38,7 +38,8 @@ func (s *set) standing() (standing, error) {
 }
 
 // indexed returns the closed lists in the index: they follow each other without
-// a gap up to the open one, and are no older than Current. mu is held.
+// a gap up to the open one, and are no older than Current, or have changes since the
+// last Resource Dump. mu is held.
 func (s *set) indexed() []store.Span {
 	return s.recent(s.Lists.Current(s.at.First, s.perDocument()-1))
 }
@@ -57,13 +58,14 @@ func (s *set) dumped() ([]store.Span, time.Time) {
 	return s.recent(packages), next
 }
 
-// recent leaves out spans with an end longer ago than Current.
+// recent leaves out spans with an end longer ago than Current, but none with changes
+// since the last Resource Dump: who begins with that needs them. mu is held.
 func (s *set) recent(all []store.Span) []store.Span {
 	if s.p.Current == 0 {
 		return all
 	}
-	oldest := s.p.Now().Add(-s.p.Current)
-	for len(all) > 0 && all[0].Until.Before(oldest) {
+	oldest, dump := s.p.Now().Add(-s.p.Current), s.Dump(0)
+	for len(all) > 0 && all[0].Until.Before(oldest) && (dump == nil || all[0].Last <= dump.Seq) {
 		all = all[1:]
 	}
 	return all

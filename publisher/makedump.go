@@ -29,8 +29,8 @@ func (s *set) outdated(last *store.Edition) bool {
 }
 
 // due reports whether a Resource Dump is to be made: never before the first
-// change, never while the last one is true, and by itself once in a period. mu
-// is held.
+// change, never while the last one is true, and by itself once in a period or if
+// the last one is far behind. mu is held.
 func (s *set) due() bool {
 	last, m := s.Dump(0), &s.made
 	if !s.outdated(last) {
@@ -40,14 +40,46 @@ func (s *set) due() bool {
 	if last != nil && last.Seq >= m.wanted { // else it was begun before it was wanted
 		m.wanted = 0
 	}
-	if m.wanted > 0 || s.p.DumpPeriod == 0 {
-		return m.wanted > 0
+	switch {
+	case m.wanted > 0, last != nil && m.dump.passed == nil && s.stranded(last):
+		return true
+	case s.p.DumpPeriod == 0:
+		return false
+	case last != nil && m.dump.passed == nil && s.farBehind(last):
+		return true
 	}
 	since := m.tried
 	if last != nil && last.Made.After(since) {
 		since = last.Made
 	}
 	return since.IsZero() || s.p.Now().Sub(since) >= s.p.DumpPeriod
+}
+
+// stranded reports whether the Change List Index does not reach back to a Resource
+// Dump: there is a gap between, or too many lists. mu is held.
+func (s *set) stranded(d *store.Edition) bool {
+	first := s.at.First
+	if lists := s.indexed(); len(lists) > 0 {
+		first = lists[0].First
+	}
+	return first > d.Seq+1
+}
+
+// farBehind reports whether the closed lists have more changes since a Resource Dump
+// than a document takes, and twice as many as the dump has resources. So dumps cost
+// a share of what the changes cost. mu is held.
+func (s *set) farBehind(d *store.Edition) bool {
+	changes, resources := 0, 0
+	for i := len(s.Lists.All) - 1; i >= 0 && s.Lists.All[i].Last > d.Seq; i-- {
+		changes += s.Lists.All[i].Entries
+	}
+	if changes <= s.p.MaxEntries {
+		return false
+	}
+	for i := range d.Packages {
+		resources += d.Packages[i].Entries
+	}
+	return changes > 2*resources
 }
 
 // makeDump makes a Resource Dump.

@@ -38,8 +38,10 @@ type Options struct {
 	Retention
 
 	// DumpPeriod is the age at which a Tick replaces a Resource Dump after a
-	// change; with 0 only [Publisher.Publish] makes one. A package of pages
-	// without changes is not made again.
+	// change, or makes the first one; it is replaced sooner if the closed lists have
+	// twice as many changes since as it has resources, and more than MaxEntries. With
+	// 0 only [Publisher.Publish] makes one, and a Tick replaces one which the Change
+	// Lists do not reach. A package of pages without changes is not made again.
 	DumpPeriod time.Duration
 
 	// Mirrors are the base URIs of copies of the home's resources, the best
@@ -77,7 +79,7 @@ type Options struct {
 type Retention struct {
 	// Current is for how long after its last event a closed Change List stays in
 	// the index, and a package of it in the Change Dump; then only archives name
-	// it. 0 is for ever.
+	// it, unless it has changes since the last Resource Dump. 0 is for ever.
 	Current time.Duration
 
 	// Keep is for how long closed Change Lists and their packages stay after

@@ -3,8 +3,9 @@
 // and 14), compressed by gzip or Zstandard if the client accepts it. A conditional
 // request can wait until the document changes (RFC 7240, 4.3: Prefer: wait=N), 60
 // seconds at most. A document that grows at its end answers an If-Range with the
-// tag of an earlier state, too, see Resource.Grown. Last-Modified is sent where it differs for all states: after
-// its second is over, and only if nothing but events changes the document.
+// tag of an earlier state, too, see Resource.Grown. Last-Modified is sent where it
+// differs for all states: after its second is over, and only if nothing but events
+// changes the document.
 package answer
 
 import (
@@ -102,6 +103,11 @@ const (
 // NotFound returns the answer if there is no document at a path.
 func NotFound(path string) error {
 	return web.Errorf(http.StatusNotFound, "not found: %.200s; %s leads to all there is", path, wellknown.Path)
+}
+
+// Gone is the answer if a document is no longer kept; the text says how to go on.
+func Gone(path, text string) error {
+	return web.Errorf(http.StatusGone, "gone: %.200s; %s", path, text)
 }
 
 // Refusal returns the answer to a request after an error, nil for nil. An error
