@@ -339,7 +339,7 @@ func namedFiles(s *source, set string) map[string]bool {
 	out := map[string]bool{}
 	for url, d := range everything(s, set) {
 		name := url[strings.LastIndexByte(url, '/')+1:]
-		stem, suffix, _ := strings.Cut(name, ".")
+		stem, suffix, _ := strings.Cut(aliasOf(name), ".")
 		if suffix == "zip" || d.head.Capability == sitemap.ChangeList && d.root == sitemap.URLSet && !d.head.Until.IsZero() {
 			out[stem] = true
 		}

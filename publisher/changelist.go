@@ -158,9 +158,15 @@ func (s *set) closedList(first queuefs.Seq) *answer.Resource {
 	if !ok {
 		return nil
 	}
-	r := s.changeList(sp, fmt.Sprintf("l%d-%d", sp.First, sp.Length))
+	r := s.changeList(sp, fmt.Sprintf("l%d-%s", sp.First, s.listDoc(&sp).Sum))
 	r.Modified = sp.Until
 	return r.AsFinal()
+}
+
+// listDoc returns the name of a closed list.
+func (s *set) listDoc(sp *store.Span) names.Doc {
+	return names.ClosedList.Of(uint64(sp.First)).As(answer.Salt(s.p.stamp(), formOf,
+		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, sp.SHA256))
 }
 
 // listHead returns the beginning of a Change List, up to its entries.

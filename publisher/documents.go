@@ -54,6 +54,14 @@ func (p *Publisher) oldUntil(t time.Time) time.Time {
 
 // find returns a document of the set, nil if there is none.
 func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
+	if doc.Sum != "" && s.digested(doc).Sum != doc.Sum {
+		return nil, nil // of another history
+	}
+	defer func() {
+		if r != nil {
+			r.Named = doc.Sum != ""
+		}
+	}()
 	seq := queuefs.Seq(doc.N)
 	switch doc.Kind {
 	case names.CapabilityList:
@@ -82,7 +90,7 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 		r = s.dumpPart(doc)
 	case names.ResourcePackage, names.ResourceManifest:
 		if p, ok := s.portion(doc); ok {
-			r = s.packaged(doc, p.Doc(names.ResourcePackage).String(), store.Later(p.At, p.Completed), p.Length, p.SHA256)
+			r = s.packaged(doc, p.File(), store.Later(p.At, p.Completed), p.Length, p.SHA256)
 		}
 	case names.FormerList:
 		r = s.formerList(seq)
@@ -94,6 +102,37 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 		r = s.archive(doc)
 	}
 	return r, err
+}
+
+// digested returns the name of a document that never changes with the digest it has
+// now; without one if there is no such document.
+func (s *set) digested(doc names.Doc) names.Doc {
+	doc.Sum = ""
+	switch seq := queuefs.Seq(doc.N); doc.Kind {
+	case names.ClosedList:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if sp, ok := s.Lists.Find(seq); ok {
+			return s.listDoc(&sp)
+		}
+	case names.ChangePackage, names.ChangeManifest, names.FormerChanges:
+		if sp, ok := s.packageOf(seq); ok {
+			return sp.Doc(doc.Kind)
+		}
+	case names.ResourcePackage, names.ResourceManifest, names.FormerPage:
+		if p, ok := s.portion(doc); ok {
+			return p.Doc(doc.Kind)
+		}
+	case names.DumpPart:
+		if d := s.dumpOf(queuefs.Seq(doc.Version)); d != nil {
+			return s.dumpDoc(d, doc)
+		}
+	case names.FormerDump, names.FormerList:
+		if d := s.dumpOf(seq); d != nil {
+			return s.dumpDoc(d, doc)
+		}
+	}
+	return doc
 }
 
 // capabilities returns the Capability List (Z39.99-2017, 9). It names a
@@ -161,7 +200,7 @@ func (s *set) changeIndex() (*answer.Resource, error) {
 	head := sitemap.Head{Capability: sitemap.ChangeList, From: from, Until: until, Links: links}
 	return s.p.list(tag, sitemap.SitemapIndex, head, func(yield func(sitemap.Entry) bool) {
 		for _, sp := range st.lists {
-			if !yield(sitemap.Entry{Loc: s.uri(names.ClosedList, uint64(sp.First)), From: sp.From, Until: sp.Until, Length: -1}) {
+			if !yield(sitemap.Entry{Loc: s.refer(s.listDoc(&sp)), From: sp.From, Until: sp.Until, Length: -1}) {
 				return
 			}
 		}

@@ -36,14 +36,17 @@ func (p *Publisher) goneFor(r *http.Request) error {
 	return answer.Gone(r.URL.EscapedPath(), f.sets[kind].again())
 }
 
-// gone reports whether a document of a number would be older than all that are kept.
-// Whether there was one of just this number is not known.
+// gone reports whether a document would be older than all that are kept, or has the
+// digest of another history. Whether there was just this one is not known.
 func (s *set) gone(doc names.Doc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seq, first := queuefs.Seq(doc.N), s.at.First
 	if len(s.Lists.All) > 0 {
 		first = s.Lists.All[0].First
+	}
+	if doc.Sum != "" && max(seq, queuefs.Seq(doc.Version)) <= s.at.Read {
+		return true
 	}
 	switch doc.Kind {
 	case names.ChangePackage, names.ChangeManifest, names.FormerChanges:

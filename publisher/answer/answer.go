@@ -42,7 +42,8 @@ type Resource struct {
 	Policy   string    // Content-Security-Policy of a page
 	Tag      string    // differs for each state of the resource
 	Modified time.Time // zero if unknown
-	Final    bool      // it never changes
+	Final    bool      // it never changes, except in another history
+	Named    bool      // its path stands for this state alone: caches keep it for good
 	Events   Events    // change it; nil if all queues do
 	Born     string    // differs for queues of one name
 	Compose  func(compose.Coding) (*compose.Document, error)
@@ -69,7 +70,7 @@ func Text(tag string, text func() []byte) *Resource {
 	}}
 }
 
-// AsFinal makes the document one to be kept by caches for good.
+// AsFinal makes the document one that nobody waits for to change.
 func (r *Resource) AsFinal() *Resource {
 	r.Final = true
 	return r
@@ -162,7 +163,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Res
 		h.Set("X-Content-Type-Options", "nosniff")
 	}
 	h.Set("Cache-Control", CacheOpen)
-	if res.Final {
+	if res.Final && res.Named {
 		h.Set("Cache-Control", CacheClosed)
 	}
 	if met {
