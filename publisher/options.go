@@ -18,9 +18,13 @@ import (
 // Options are the settings of a [Publisher]. No duration is below 0.
 type Options struct {
 	// BaseURI begins every reference; absolute, http or https, with or without
-	// a path and a final slash. With another one than in the last run all lists
-	// begin anew.
+	// a path and a final slash.
 	BaseURI string
+
+	// Anew lets the history begin anew if BaseURI or Dialect is another one than
+	// in the last run: every Destination has to begin anew, too. Without it New
+	// returns a [*ChangeError], and changes nothing.
+	Anew bool
 
 	// MaxEntries bounds the entries of a Change List, a Resource List or a Source
 	// Description, 2 to 50,000; 0 is 50,000. A page of a Resource List has at
@@ -56,7 +60,6 @@ type Options struct {
 	Via string
 
 	// Dialect is the version of ResourceSync of all documents: V11, V10 or V09.
-	// With another one than in the last run all lists begin anew.
 	Dialect sitemap.Dialect
 
 	// Period is the age of the first entry at which a Tick closes an open Change

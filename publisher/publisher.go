@@ -67,8 +67,17 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 	p := &Publisher{options: opts, svc: svc, queues: make(map[string]*follower), cache: compose.NewCache(cacheSize),
 		server: answer.Server{Salt: opts.salt, Now: opts.Now, Report: opts.report}}
 	p.router = web.NewRouter(web.Plain, p.Routes()...)
+	change, changed := Changed(svc.dir, o)
+	if changed && !o.Anew && svc.hasEvents() {
+		return nil, &ChangeError{change}
+	}
 	if p.store, err = opts.openStore(svc.dir); err != nil {
 		return nil, err
+	}
+	if changed {
+		if err = p.begin(); err != nil {
+			return nil, errors.Join(err, p.store.Close())
+		}
 	}
 	p.gone = p.store.Removed()
 	p.cursor, p.open, err = p.store.Cursor()

@@ -8,6 +8,7 @@
 //
 //	cutie-source.txt       settings of the last run; sealed
 //	cutie-cursor           the open list of each set at the last checkpoint; sealed
+//	cutie-former/          what was published with another base URI or version
 //	cutie-removed          removed queues, a line for each
 //	cutie-tmp-*            unfinished; removed on opening
 //	Q/SET/changelist-F.entries   entries of the Change List from event F on

@@ -69,7 +69,8 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 // bindSource adds the options about published documents.
 func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	s := &o.Source
-	fs.StringVar(&o.dialect, "dialect", "", "`version` of ResourceSync of all documents: 1.1, 1.0 or 0.9; a change of it begins all of them anew (default the last one, at first 1.1)")
+	fs.StringVar(&o.dialect, "dialect", "", "`version` of ResourceSync of all documents: 1.1, 1.0 or 0.9 (default the last one, at first 1.1)")
+	fs.BoolVar(&s.Anew, "yes", false, "go on with another version or base URI than before: every mirror begins anew")
 	fs.DurationVar(&s.Period, "period", 24*time.Hour, "`time` after which a Change List with entries is closed, however few; 0: never")
 	fs.IntVar(&s.MaxEntries, "list-entries", 0, "`number` of entries of a document, 2 to 50000; a page of a Resource List takes 1,024 jobs at least (default 50000)")
 	fs.Var((*call.Octets)(&s.MaxBytes), "list-size", "size of a document before compression, 64K to 50000000; a page of 1,024 jobs may be larger (default 50000000)")
