@@ -52,7 +52,9 @@ func (s *set) due() bool {
 	if last != nil && last.Made.After(since) {
 		since = last.Made
 	}
-	return since.IsZero() || s.p.Now().Sub(since) >= s.p.DumpPeriod
+	// A dump made later than now is one from before the clock was set back.
+	now := s.p.Now()
+	return since.IsZero() || since.After(now) || now.Sub(since) >= s.p.DumpPeriod
 }
 
 // stranded reports whether the Change List Index does not reach back to a Resource

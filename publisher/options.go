@@ -62,8 +62,8 @@ type Options struct {
 	// Dialect is the version of ResourceSync of all documents: V11, V10 or V09.
 	Dialect sitemap.Dialect
 
-	// Period is the age of the first entry at which a Tick closes an open Change
-	// List; 0 is any age.
+	// Period is for how long an open Change List may have entries before a Tick
+	// closes it, whatever the dates of its events; 0 is for ever.
 	Period time.Duration
 
 	// HasSpace reports whether the disk has free space for so many bytes of a

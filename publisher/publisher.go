@@ -154,7 +154,7 @@ func (p *Publisher) catchUp(tick bool) error {
 			err = f.catchUp()
 		}
 		if err == nil && tick && p.Period > 0 {
-			err = f.closeOld(p.Now().Add(-p.Period))
+			err = f.closeOld()
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))

@@ -31,6 +31,7 @@ type set struct {
 	mu sync.Mutex
 	store.Inventory
 	at     store.OpenList // the entries stand in its file up to at.Length
+	began  age
 	made   progress
 	render entries.Renderer
 }
