@@ -135,13 +135,17 @@ func (s *set) digested(doc names.Doc) names.Doc {
 	return doc
 }
 
-// capabilities returns the Capability List (Z39.99-2017, 9). It names a
-// Resource Dump and archives once there are any.
+// capabilities returns the Capability List (Z39.99-2017, 9). It names a Change
+// Dump, a Resource Dump and archives once there are any.
 func (s *set) capabilities() *answer.Resource {
 	s.mu.Lock()
-	dumped, archived := s.Dump(0) != nil, s.archives()
+	has := s.offers()
+	archived := s.archives()
 	s.mu.Unlock()
-	tag := fmt.Sprintf("c-%t", dumped)
+	tag := fmt.Sprintf("c-%t", has.dump)
+	if !has.packages {
+		tag += "-0"
+	}
 	for _, a := range archived {
 		tag += fmt.Sprintf("-%d", a.whole)
 	}
@@ -151,19 +155,31 @@ func (s *set) capabilities() *answer.Resource {
 	return answer.Text(tag, func() []byte {
 		links := append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: s.refs.Info}}, s.p.Page.Links(s.refs.Docs[s.kind])...)
 		links = append(links, sitemap.Link{Rel: sitemap.RelUp, Href: s.p.site.Description()})
-		return s.p.text(sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: links}, s.offered(dumped, archived))
+		return s.p.text(sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: links}, s.offered(has, archived))
 	})
 }
 
+// offers are the documents that a set may lack.
+type offers struct{ packages, dump bool }
+
+// offers returns what there is. mu is held.
+func (s *set) offers() offers {
+	packages, _ := s.dumped()
+	return offers{len(packages) > 0, s.Dump(0) != nil}
+}
+
 // offered yields the entries of the Capability List.
-func (s *set) offered(dumped bool, archived []*archive) iter.Seq[sitemap.Entry] {
+func (s *set) offered(has offers, archived []*archive) iter.Seq[sitemap.Entry] {
 	type offer struct {
 		doc        names.Kind
 		capability sitemap.Capability
 	}
 	return func(yield func(sitemap.Entry) bool) {
-		offers := []offer{{names.ResourceList, sitemap.ResourceList}, {names.ChangeIndex, sitemap.ChangeList}, {names.ChangeDump, sitemap.ChangeDump}}
-		if dumped {
+		offers := []offer{{names.ResourceList, sitemap.ResourceList}, {names.ChangeIndex, sitemap.ChangeList}}
+		if has.packages {
+			offers = append(offers, offer{names.ChangeDump, sitemap.ChangeDump})
+		}
+		if has.dump {
 			offers = append(offers, offer{names.ResourceDump, sitemap.ResourceDump})
 		}
 		for _, a := range archived {

@@ -244,7 +244,9 @@ func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	if g.kind == names.Pending && e.Status != queuefs.Pending {
 		return nil
 	}
-	if err := g.AddFile(g.render.Payload(g.kind, e), packedFile(e.Job, &e.Payload)); err != nil || g.kind == names.Pending {
+	payload := g.render.Payload(g.kind, e)
+	g.lasting(payload)
+	if err := g.AddFile(payload, packedFile(e.Job, &e.Payload)); err != nil || g.kind == names.Pending {
 		return err
 	}
 	entry := g.render.JobFile(e)
