@@ -67,9 +67,11 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 	case names.CapabilityList:
 		r = s.capabilities()
 	case names.ResourceList:
-		r = s.resourceList()
-	case names.ResourcePage:
-		if l, ok := s.listing(doc.N); ok {
+		r = s.resourceList(false)
+	case names.Sitemap:
+		r = s.resourceList(true)
+	case names.ResourcePage, names.SitemapPage:
+		if l, ok := s.listing(doc.N, doc.Kind == names.SitemapPage); ok {
 			r = l.resource()
 		}
 	case names.OpenList:

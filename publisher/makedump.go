@@ -98,7 +98,7 @@ func (t *task) makeDump(pause func() bool) error {
 	defer dir.Close()
 	for page, pages := 0, max(1, t.q.Pages()); page < pages; {
 		end := (page/t.pages + 1) * t.pages
-		l := listing{set: t.set, Pages: t.between(page, end)}
+		l := listing{set: t.set, Pages: t.between(page, end, false)}
 		if _, _, entries := l.latest(); entries == 0 && l.info() == nil {
 			page = end
 			continue
@@ -137,7 +137,7 @@ func (t *task) untouched(last *store.Edition, page, end int) (store.Portion, boo
 		if p.Page != page+1 || p.End > end || !p.Completed.IsZero() {
 			continue // one of several instants may lack an event before its last one
 		}
-		l := listing{set: t.set, Pages: t.between(page, p.End)}
+		l := listing{set: t.set, Pages: t.between(page, p.End, false)}
 		version, _, _ := l.latest()
 		return p, version == p.Version && infoSum(l.info()) == p.Info
 	}

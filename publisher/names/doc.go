@@ -61,6 +61,8 @@ const (
 	ResourceDumpArchivePart
 	ChangeListArchivePart
 	ChangeDumpArchivePart
+	Sitemap
+	SitemapPage
 )
 
 var docs = [...]struct {
@@ -95,6 +97,10 @@ var docs = [...]struct {
 	ResourceDumpArchivePart: {"resourcedump-archive-", ".xml", 6, false, false},
 	ChangeListArchivePart:   {"changelist-archive-", ".xml", 6, false, false},
 	ChangeDumpArchivePart:   {"changedump-archive-", ".xml", 6, false, false},
+
+	// Without terms of ResourceSync.
+	Sitemap:     {"sitemap", ".xml", 0, false, false},
+	SitemapPage: {"sitemap-", ".xml", 6, false, false},
 }
 
 // seqDigits is the number of digits of an event.

@@ -10,7 +10,7 @@ import (
 
 func TestNamesAreReadAsTheyArePrinted(t *testing.T) {
 	seen := map[string]bool{}
-	for k := names.CapabilityList; k <= names.ChangeDumpArchivePart; k++ {
+	for k := names.CapabilityList; k <= names.SitemapPage; k++ {
 		var ok bool
 		for _, d := range []names.Doc{k.Of(), k.Of(7), k.Of(7, 1234567), k.Of(7).As("0123abcd"), k.Of(7, 1234567).As("00000001ff")} {
 			name := d.String()

@@ -51,7 +51,7 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Limits.Waits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
 	o.bindSource(fs)
 	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are not public: host, *.host, address or network, each with :port or not; may be repeated")
-	fs.BoolVar(&o.Robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read")
+	fs.BoolVar(&o.Robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read, and plain Sitemaps for search engines")
 	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
 	fs.BoolVar(&o.Push.NoHub, "no-hub", false, "take no subscribers; present ones wait for another hub of ours")
 	fs.StringSliceVar(&o.Push.Hubs, "hub", nil, "`URL` of a WebSub hub to tell of changes too; may be repeated")
