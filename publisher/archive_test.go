@@ -42,6 +42,22 @@ func (m *mirror) archived(c sitemap.Capability) (entries []sitemap.Entry) {
 	return entries
 }
 
+// lists returns the entries of all Change Lists, those in the archive first.
+func (m *mirror) lists() []sitemap.Entry {
+	m.Helper()
+	return append(m.archived(sitemap.ChangeListArchive), m.capability(sitemap.ChangeList).entries...)
+}
+
+// packages returns the entries of all packages of changes, those in the archive
+// first.
+func (m *mirror) packages() (all []sitemap.Entry) {
+	m.Helper()
+	for _, e := range m.archived(sitemap.ChangeDumpArchive) {
+		all = append(all, m.document(e.Loc).entries...)
+	}
+	return append(all, m.capability(sitemap.ChangeDump).entries...)
+}
+
 // everything follows each reference that a set has, down to packages, and
 // returns what was found, by URL. All of it must be there.
 func everything(s *source, set string) map[string]document {
@@ -82,7 +98,7 @@ func everything(s *source, set string) map[string]document {
 func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 	v := newValidator(t)
 	now := time.Now()
-	s := newSource(t, publisher.Options{MaxEntries: 4, Retention: publisher.Retention{Current: time.Hour, Keep: 3 * time.Hour},
+	s := newSource(t, publisher.Options{MaxEntries: 8, Retention: publisher.Retention{Current: time.Hour, Keep: 3 * time.Hour},
 		Now: func() time.Time { return now }}, "jobs")
 	s.now = func() time.Time { return now }
 	s.reopen()
@@ -94,7 +110,7 @@ func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 			}
 		}
 	}
-	s.submitN(q, 10) // the open lists are not full
+	s.submitN(q, 21) // the open lists are not full
 	must(t, s.pub.Publish(context.Background()))
 	lists := map[string][]string{} // as of the first dump
 	for _, set := range []string{"pending", "replica"} {
@@ -106,8 +122,8 @@ func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 				lists[set] = append(lists[set], e.Loc+" "+hashes(&e)+" "+by)
 			}
 		}
-		lists[set+" closed"] = locs(m.capability(sitemap.ChangeList).entries)
-		lists[set+" packages"] = locs(m.capability(sitemap.ChangeDump).entries)
+		lists[set+" closed"] = locs(m.lists())
+		lists[set+" packages"] = locs(m.packages())
 	}
 	first := q.State().LastEvent
 	now = now.Add(2 * time.Hour)

@@ -41,7 +41,7 @@ func (s *set) standing() (standing, error) {
 // a gap up to the open one, and are no older than Current, or have changes since the
 // last Resource Dump. mu is held.
 func (s *set) indexed() []store.Span {
-	return s.recent(s.Lists.Current(s.at.First, s.perDocument()-1))
+	return s.recent(s.Lists.Current(s.at.First, s.perIndex()-1))
 }
 
 // dumped returns the packages in the Change Dump, and from when on there is
@@ -51,7 +51,7 @@ func (s *set) dumped() ([]store.Span, time.Time) {
 	if lists := s.unpacked(); len(lists) > 0 {
 		next = lists[0].From
 	}
-	packages := s.Packages.Current(s.made.packed+1, s.perDocument())
+	packages := s.Packages.Current(s.made.packed+1, s.perIndex())
 	if n := len(packages); n > 0 {
 		next = packages[n-1].Until
 	}

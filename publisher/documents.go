@@ -44,6 +44,10 @@ func (s *set) perDocument() int {
 	return max(2, min(sitemap.MaxEntries, int(s.limit())/size))
 }
 
+// perIndex returns how many entries the Change List Index and the Change Dump may
+// have; archives have the rest.
+func (s *set) perIndex() int { return min(s.p.MaxEntries, s.perDocument()) }
+
 // oldUntil returns t in version 0.9, where open documents have an until too.
 func (p *Publisher) oldUntil(t time.Time) time.Time {
 	if p.Dialect != sitemap.V09 {

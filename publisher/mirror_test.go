@@ -80,10 +80,15 @@ func (m *mirror) baseline() {
 func (m *mirror) incremental(seen func(e *sitemap.Entry)) {
 	m.Helper()
 	index := m.capability(sitemap.ChangeList)
-	if m.since.Before(index.head.From) {
-		m.Fatalf("changes since %v are not published, only since %v", m.since, index.head.From)
+	parts, from := index.entries, index.head.From
+	if m.since.Before(from) { // the archive names older lists
+		parts = m.lists()
+		from = parts[0].From
 	}
-	for _, part := range index.entries {
+	if m.since.Before(from) {
+		m.Fatalf("changes since %v are not published, only since %v", m.since, from)
+	}
+	for _, part := range parts {
 		if !part.Until.IsZero() && part.Until.Before(m.since) {
 			continue
 		}
@@ -109,10 +114,16 @@ func (m *mirror) incremental(seen func(e *sitemap.Entry)) {
 func (m *mirror) dumps() (packages int) {
 	m.Helper()
 	d := m.capability(sitemap.ChangeDump)
-	if m.since.Before(d.head.From) {
-		m.Fatalf("changes since %v are not packed, only since %v", m.since, d.head.From)
+	all, from := d.entries, d.head.From
+	if m.since.Before(from) {
+		if all = m.packages(); len(all) > 0 {
+			from = all[0].From
+		}
 	}
-	for _, e := range d.entries {
+	if m.since.Before(from) {
+		m.Fatalf("changes since %v are not packed, only since %v", m.since, from)
+	}
+	for _, e := range all {
 		if e.Until.Before(m.since) {
 			continue
 		}

@@ -26,8 +26,9 @@ type Options struct {
 	// returns a [*ChangeError], and changes nothing.
 	Anew bool
 
-	// MaxEntries bounds the entries of a Change List, a Resource List or a Source
-	// Description, 2 to 50,000; 0 is 50,000. A page of a Resource List has at
+	// MaxEntries bounds the entries of a Change List and its index, a Change Dump, a
+	// Resource List or a Source Description, 2 to 50,000; 0 is 50,000. Archives have
+	// lists and packages that the index and the dump have no space for. A page of a Resource List has at
 	// least 1024 jobs, however small MaxEntries is.
 	MaxEntries int
 
