@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/sitemap"
 )
 
@@ -207,18 +207,18 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	args := []string{"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)), "--list-entries", "25"}
 	d := serveHome(t, home, args...)
-	client := rest.NewClient(d.url, nil)
+	at := client.New(d.url, nil)
 	work := func(submit, take int) {
 		t.Helper()
 		for i := range submit {
 			payload := []byte(fmt.Sprintf("job %d", i))
-			if _, err := client.Submit(context.Background(), "jobs", rest.Upload{Size: int64(len(payload)), Meta: queuefs.Meta{MediaType: "text/plain"},
+			if _, err := at.Submit(context.Background(), "jobs", client.Upload{Size: int64(len(payload)), Meta: queuefs.Meta{MediaType: "text/plain"},
 				Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(payload)), nil }}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range take {
-			d, err := client.Next(context.Background(), "jobs", 0)
+			d, err := at.Next(context.Background(), "jobs", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,7 +242,7 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 				t.Fatal("the daemon survived")
 			}
 			d = serveHome(t, home, args...)
-			client = rest.NewClient(d.url, nil)
+			at = client.New(d.url, nil)
 		}
 		if t.Failed() {
 			t.FailNow()
