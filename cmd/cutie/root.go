@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -119,18 +118,4 @@ func find(root *cobra.Command, word string) *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-// beforeVerb puts the arguments before the verb into the words of cobra. There a
-// number after -D can only be its level, and -- has no meaning.
-func beforeVerb(root *cobra.Command, args []string) []string {
-	for i := 0; i+1 < len(args) && find(root, args[i]) == nil; i++ {
-		switch before, after := slices.Clone(args[:i]), args[i+1:]; {
-		case args[i] == "--":
-			return append(before, after...)
-		case (args[i] == "-D" || args[i] == "--debug") && slices.Contains([]string{"0", "1", "2"}, after[0]):
-			return append(append(before, args[i]+"="+after[0]), after[1:]...)
-		}
-	}
-	return args
 }
