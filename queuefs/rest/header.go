@@ -107,11 +107,13 @@ func setDigests(header textproto.MIMEHeader, digests []digest.Value) (rest diges
 	return rest, nil
 }
 
-func pairQuery(v digest.Value) map[string][]string {
-	if !v.Type.Valid() {
-		return nil
+func pairQuery(v digest.Value) url.Values {
+	query := url.Values{}
+	if v.Type.Valid() {
+		query.Set("digest-type", v.Type.String())
+		query.Set("digest-value", v.Hex)
 	}
-	return map[string][]string{"digest-type": {v.Type.String()}, "digest-value": {v.Hex}}
+	return query
 }
 
 // maxHeader is the most octets of a header of variable length: programs that

@@ -177,7 +177,8 @@ var (
 			"Cutie-Not-Before, also of a part, jobs are on hold until that time. Answers 201\n" +
 			"with Location.\n" +
 			"A batch manifest (Checkm) names files that are fetched and submitted, all or\n" +
-			"none; a line @URL stands for the lines of the manifest there. With Prefer:\n" +
+			"none; a line @URL stands for the lines of the manifest there. A body or part of\n" +
+			"the media type text/checkm is a manifest unless type=job. With Prefer:\n" +
 			"respond-async the answer is 202 with the Location of the state of the batch.\n" +
 			"With the header Idempotency-Key, 1 to 255 visible ASCII characters of the\n" +
 			"client's choice, the request may be sent again: as long as the job is known, the\n" +
@@ -185,7 +186,7 @@ var (
 			"present state of the job, and nothing is stored. Job N of a request with several\n" +
 			"has the key KEY#N; a part of a form may have the header instead, each its own.\n" +
 			"While another request with the key is being stored, this one waits for it.\n" +
-			"Errors: 400 digest verification failed, 404, 408 body too slow, 409 queue refuses\n" +
+			"Errors: 400 no body or digest verification failed, 404, 408 body too slow, 409 queue refuses\n" +
 			"submissions, or the key is busy for more than 30 seconds, 413 too large, 415, 422\n" +
 			"the key is of another payload, user or number of jobs, 507 out of space.",
 	}}

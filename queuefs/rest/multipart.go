@@ -202,10 +202,7 @@ func (f *formReader) file(p *multipart.Part) error {
 	if m.MediaType, err = mediaType(contentType); err != nil {
 		return err
 	}
-	switch t, _, _ := strings.Cut(m.MediaType, ";"); strings.ToLower(strings.TrimSpace(t)) {
-	case "text/checkm", "text/x-checkm":
-		f.manifest = true
-	}
+	f.manifest = f.manifest || isCheckm(m.MediaType)
 	if err := headerMeta(&m, p.Header); err != nil {
 		return err
 	}

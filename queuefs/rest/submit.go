@@ -139,7 +139,7 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if err := f.apply(&m, h.o.MaxSidecar); err != nil {
 		return nil, err
 	}
-	batch, err := f.isManifest(false)
+	batch, err := f.isManifest(isCheckm(m.MediaType))
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,22 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if batch {
 		manifest = d
 	}
-	return manifest, copyPayload(d, b)
+	if err := copyPayload(d, b); err != nil {
+		return nil, err
+	}
+	// curl calls a body of nothing a form.
+	if !batch && d.Size() == 0 && m.Filename == "" && (contentType == "" || isForm(contentType)) {
+		return nil, badRequest("the request has no file; an empty one comes with its filename, or with a Content-Type that is no form's")
+	}
+	return manifest, nil
+}
+
+// isCheckm reports whether a file of the media type is a manifest, unless its type is
+// said to be another.
+func isCheckm(mediaType string) bool {
+	media, _, _ := strings.Cut(mediaType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "text/checkm" || media == "text/x-checkm"
 }
 
 // fields are the single values of a submission, in its query or in parts of a

@@ -59,10 +59,11 @@ func TestSubmitStoresAnyBareBodyAsItIs(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	form := newForm().file("a", "b").end()
 	for i, tt := range []struct{ media, body string }{
-		{"", ""},
+		{"", "x"},
+		{"application/octet-stream", ""},
 		{"application/x-www-form-urlencoded", "file=a&type=batch-manifest"},
 		{"multipart/mixed; boundary=b0undary", form},
-		{"text/checkm", "#%checkm_0.7\n"},
+		{"text/csv", "#%checkm_0.7\n"},
 		{"application/octet-stream", strings.Repeat("\x00\xff\r\n", 1<<16)}, // above what the journal takes
 	} {
 		s.do("POST", "/content/jobs", tt.body, "Content-Type", tt.media).want(t, 201)
@@ -70,6 +71,23 @@ func TestSubmitStoresAnyBareBodyAsItIs(t *testing.T) {
 			t.Errorf("%s: got %d octets, want %d", tt.media, len(got), len(tt.body))
 		}
 	}
+}
+
+// A request without a body has no file (Cutie 5.5). An empty file has a name or a type.
+func TestSubmitWithoutABody(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	for _, header := range [][]string{nil, {"Content-Type", "application/x-www-form-urlencoded"}, {"Content-Disposition", "attachment"}} {
+		if got := s.do("POST", "/content/jobs", "", header...).want(t, 400).exception(t); !strings.Contains(got, "no file") {
+			t.Errorf("%v: got %q", header, got)
+		}
+	}
+	s.do("POST", "/content/jobs?type=batch-manifest", "").want(t, 400)
+	s.wantCounts(0, 0, 0)
+	for _, header := range [][]string{{"Content-Type", "text/plain"}, {"Content-Disposition", `attachment; filename="empty"`}} {
+		s.do("POST", "/content/jobs", "", header...).want(t, 201)
+	}
+	s.do("POST", "/content/jobs?filename=empty", "").want(t, 201)
+	s.wantCounts(3, 0, 0)
 }
 
 // Every digest is accepted when right, and nothing is stored when it is wrong.

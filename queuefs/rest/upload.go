@@ -91,7 +91,11 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	if len(appendEscaped(nil, u.Sidecar)) > maxHeader || isFormData(u.MediaType) {
 		return c.formRequest(ctx, queue, []Upload{*u})
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ref(pairQuery(rest), "content", queue), nil)
+	query := pairQuery(rest)
+	if isCheckm(u.MediaType) {
+		query.Set("type", "job")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ref(query, "content", queue), nil)
 	if err != nil {
 		return nil, err
 	}
