@@ -49,6 +49,10 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	// A misspelt selection would be answered with all jobs.
+	if err := r.only("status", "outcome", "held", "batch", "submitter", "after", "limit", "detail"); err != nil {
+		return err
+	}
 	switch detail := r.flag("detail"); {
 	case r.bad != nil:
 		return r.bad
