@@ -139,13 +139,16 @@ func (c *Client) consumeAs(ctx context.Context, queue string, t queuefs.Take, wa
 	}
 }
 
+// orError completes the Accept of a request for a payload: an error comes in a form.
+var orError = ", " + state.ANVL.MediaType() + ";q=0.1"
+
 func (c *Client) take(ctx context.Context, method, ref, by, accept, key string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, ref, nil)
 	if err != nil {
 		return nil, err
 	}
 	setKey(req.Header, key)
-	resp, err := c.doAs(req, by, accept)
+	resp, err := c.doAs(req, by, accept+orError)
 	if err != nil {
 		return nil, err
 	}
