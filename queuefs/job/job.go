@@ -28,7 +28,7 @@ type Job struct {
 	Requeued  time.Time // last time it went back to pending; zero if never
 	Requeues  int       // how often
 	Updated   time.Time // last change of its metadata; zero if never
-	Consumed  time.Time // zero unless it is or was consumed since last pending
+	Consumed  time.Time // last time it was handed out; zero if never
 	Consumer  string    // user agent of its consumer
 	Attempts  int       // how often it was handed out
 	Lease     Lease     // zero if the consumer has none
@@ -70,6 +70,15 @@ func (j *Job) Modified() time.Time {
 		}
 	}
 	return t
+}
+
+// Begun returns when the present attempt began, or the last one of a deleted job, zero
+// if the job was not handed out since it was last pending.
+func (j *Job) Begun() time.Time {
+	if j.Status == Pending || j.Consumed.Before(j.Requeued) {
+		return time.Time{}
+	}
+	return j.Consumed
 }
 
 // Digest returns the job's digest of the kind, without value if it has none.

@@ -2,7 +2,8 @@ package job
 
 import "time"
 
-// Enter moves the job to st and drops all data without a meaning there.
+// Enter moves the job to st and drops all data without a meaning there. The date of
+// its last consumption stays (Cutie 0.3, 6.5).
 func (j *Job) Enter(st Status) {
 	j.Status = st
 	if st != Pending {
@@ -15,7 +16,7 @@ func (j *Job) Enter(st Status) {
 		j.Deleted = time.Time{}
 	}
 	if st == Pending {
-		j.Consumed, j.Consumer = time.Time{}, ""
+		j.Consumer = ""
 		j.Outcome, j.Finished, j.Transient, j.Results = 0, time.Time{}, false, nil
 	}
 }

@@ -222,13 +222,21 @@ func TestItemsOfJobs(t *testing.T) {
 				}
 			}
 		}},
-		{13, "a deleted job was not consumed", func(t *testing.T) {
+		{13, "a deleted job has the date of its consumption if there was one", func(t *testing.T) {
 			s := newSite(t, rest.Options{})
 			s.submit("x", queuefs.Meta{})
+			s.submit("x", queuefs.Meta{})
 			s.do("POST", "/consume/jobs", "").want(t, 200)
+			consumed := s.do("GET", "/state/jobs/j000000000001?t=json", "").job(t).Consumed
 			s.do("POST", "/requeue/jobs/j000000000001", "").want(t, 200)
 			d := s.do("DELETE", "/content/jobs/j000000000001?t=json", "").want(t, 202).decoded(t, state.JobClass)
-			if says(d, "consumed")[0] != "" || says(d, "deleted")[0] == "" || says(d, "requeued")[0] == "" {
+			line := "\nconsumed: " + queuefs.FormatTime(consumed) + "\n"
+			if file := s.do("GET", "/queues/jobs/deleted/j000000000001", "").want(t, 200).body; !strings.Contains(file, line) {
+				t.Errorf("got %s", file)
+			}
+			never := s.do("DELETE", "/content/jobs/j000000000002?t=json", "").want(t, 202).decoded(t, state.JobClass)
+			want(t, "never consumed", says(never, "consumed")[0], "")
+			if says(d, "consumed")[0] != queuefs.FormatTime(consumed) || says(d, "deleted")[0] == "" || says(d, "requeued")[0] == "" {
 				t.Errorf("got %+v", d)
 			}
 		}},
