@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/rest"
 )
 
@@ -32,7 +33,31 @@ func (s *Sink) Job(sidecar, lease, meta string) (j *Job, err error) {
 			return nil, err
 		}
 	}
+	if err := j.free(); err != nil {
+		j.Discard()
+		return nil, err
+	}
 	return j, nil
+}
+
+// free checks the names that files get after the job was taken: they may be too long,
+// or directories.
+func (j *Job) free() error {
+	for _, part := range []struct {
+		name string
+		file *File
+	}{{j.beside(""), nil}, {j.beside("sidecar"), j.sidecar}, {j.beside("lease"), j.lease}} {
+		if part.name == "" || part.file != nil {
+			continue
+		}
+		switch info, err := os.Lstat(part.name); {
+		case err == nil && info.IsDir():
+			return fault.Usagef("%s is a directory, and the job may need a file of this name", part.name)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	return nil
 }
 
 // Discard removes the files before Store, and does nothing after it.
@@ -90,11 +115,14 @@ func CopyBody(w io.Writer, d *rest.Delivery) error {
 	return err
 }
 
-// beside returns the name of the file of a kind beside the output file; "" if
-// the output is no regular file.
+// beside returns the name of the file of a kind beside the output file, that of the
+// output file for the kind ""; it is "" if the output is no regular file.
 func (j *Job) beside(kind string) string {
 	if j.payload == nil || j.payload.temp == "" {
 		return ""
+	}
+	if kind == "" {
+		return j.payload.name
 	}
 	return j.payload.name + "." + kind
 }
