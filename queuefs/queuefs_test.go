@@ -35,7 +35,7 @@ func openHome(t testing.TB, dir string, o queuefs.Options) (*queuefs.Service, *q
 	}
 	q, err := s.Queue("jobs")
 	if errors.Is(err, queuefs.ErrNoQueue) {
-		q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+		q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
 	}
 	if err != nil {
 		t.Fatal(err)

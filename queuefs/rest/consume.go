@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // consume is Get-next-job (Cutie 5.6).
@@ -109,6 +110,10 @@ func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 		return nil
 	case err != nil:
 		return notFound(err, queuefs.ErrNoJob, r.PathValue("job"))
+	}
+	if err := q.Sound(j.ID); err != nil {
+		h.log(r.Request, err)
+		return web.Errorf(http.StatusInternalServerError, "payload of %s is damaged or cannot be read", j.ID)
 	}
 	return h.deliver(w, r, q, &queuefs.Taken{Job: j}, nil)
 }

@@ -151,7 +151,11 @@ var (
 			"maxAttempts are used up, or after a fatal failure, it has failed and stays with\n" +
 			"its message. A paused queue hands out no job. A queue is renamed by making\n" +
 			"another. Errors: 400, 404, 409 another queue has the name, 412 If-Match names\n" +
-			"another state.",
+			"another state.\n" +
+			"With verifyOnWrite a payload is read again and compared with its digests before\n" +
+			"the answer to its submission; without it a submitter's digest is recorded and not\n" +
+			"compared, and digestsAsGiven names its type. With verifyOnRead payloads are\n" +
+			"compared before they are handed out or peeked at.",
 	}}
 	aboutRemoveQueue = &web.Help{Name: "removeQueue", Help: state.Help{
 		Method: "Remove-queue", Summary: "Remove a queue without jobs",

@@ -115,7 +115,7 @@ func newServiceWith(t testing.TB, o queuefs.Options) *site {
 			t.Error(err)
 		}
 	})
-	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
 	if err != nil {
 		t.Fatal(err)
 	}
