@@ -14,12 +14,13 @@ import (
 // Cutie 0.3, 3.2: verifyOnRead holds for a job that is peeked at, too.
 func TestPeekVerifiesOnRead(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	id := s.submit("payload", queuefs.Meta{}).ID
+	payload := strings.Repeat("payload ", 32<<10)
+	id := s.submit(payload, queuefs.Meta{}).ID
 	if err := s.svc.Maintain(ctx); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(s.svc.Dir(), "queues/jobs/payload", id.String())
-	if err := os.WriteFile(name, []byte("PAYLOAD"), 0o666); err != nil {
+	if err := os.WriteFile(name, []byte("P"+payload[1:]), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/content/jobs", "/content/jobs/" + id.String()} {
