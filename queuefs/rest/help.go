@@ -112,9 +112,10 @@ var (
 	}}
 	aboutGetQueueState = &web.Help{Name: "getQueueState", Help: state.Help{
 		Method: "Get-queue-state", Summary: "State of a queue with references to its jobs",
-		Request: "GET /state/Q[?status=pending|consumed|deleted][&outcome=completed|error|aborted][&held][&batch=B][&after=J][&limit=N][&detail][&submitter=A]",
+		Request: "GET /state/Q[?status=pending|consumed|deleted][&outcome=completed|error|aborted][&held][&batch=B][&after=J][&limit=N|all][&detail][&submitter=A]",
 		Text: "Lists the jobs for which all of that holds. limit is how many are listed, 0 to\n" +
-			"1000, by default 100; jobsNext refers to the rest. With detail it is the states of\n" +
+			"1000, by default 100; jobsNext refers to the rest. limit=all names all jobs, in any\n" +
+			"form but SOIF. With detail it is the states of\n" +
 			"the jobs themselves: ANVL records separated by empty lines, a JSON array, XML in\n" +
 			"the element job:jobStates, one Turtle graph, or a table; a Link of the relation\n" +
 			"next refers to the rest. submitter wants detail, and limit is then how many jobs\n" +
@@ -138,7 +139,7 @@ var (
 		Method: "Set-queue", Summary: "Set properties of a queue, pause it or go on",
 		Request: "POST /state/Q[?S=pause|restart][&PROPERTY=VALUE...]",
 		Text: "Properties: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold\n" +
-			"(hours), verifyOnRead, verifyOnWrite, closed (true or false: takes no\n" +
+			"(hours; -1 unsets either), verifyOnRead, verifyOnWrite, closed (true or false: no\n" +
 			"submissions), acknowledge (none, required or timeout: what the silence of a\n" +
 			"consumer means), leaseDuration (seconds), maxAttempts, limits (of each user, such\n" +
 			"as pending=100,active=1000,upload=1000000000), retryDelay (seconds, by default\n" +

@@ -193,9 +193,10 @@ func TestItemsOfQueues(t *testing.T) {
 		{17, "the culling size counts jobs, and unset never culls", func(t *testing.T) {
 			s := newSite(t, rest.Options{})
 			d := s.do("GET", "/state/jobs?t=json", "").decoded(t, state.QueueClass)
-			if d.Property("cullingSizeThreshold") != nil || d.Property("cullingAgeThreshold") != nil {
-				t.Errorf("thresholds of %+v", d)
-			}
+			want(t, "thresholds", says(d, "cullingSizeThreshold", "cullingAgeThreshold"), []string{"-1", "-1"})
+			s.do("POST", "/state/jobs?cullingSizeThreshold=5", "").want(t, 200)
+			s.do("POST", "/state/jobs?cullingSizeThreshold=-1&cullingAgeThreshold=-1", "").want(t, 200)
+			want(t, "unset", [2]int64{s.q.Info().CullingSize, s.q.Info().CullingAge}, [2]int64{-1, -1})
 			for range 3 {
 				s.submit(strings.Repeat("x", 1000), queuefs.Meta{})
 				s.do("POST", "/consume/jobs", "").want(t, 200)

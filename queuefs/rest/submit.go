@@ -3,6 +3,7 @@ package rest
 import (
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +106,8 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, f
 	for i := range jobs {
 		s.Submitted[i] = jobs[i].ID
 	}
+	// jobStates begins with them too.
+	s.Jobs.After, s.Jobs.Limit = slices.Min(s.Submitted)-1, len(s.Submitted)
 	_ = listJobs(q, &s.Jobs) // fails for a batch only
 	d := state.OfQueue(h.base(r.Request), &s)
 	w.Header()["Location"] = []string{d.Subject}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -308,7 +309,7 @@ func TestSubmitSeveralFiles(t *testing.T) {
 	if got, want := fmt.Sprint(q.Submitted), "[j000000000002 j000000000003 j000000000004 j000000000005 j000000000006]"; got != want || err != nil {
 		t.Errorf("submitted: got %s, %v, want %s", got, err, want)
 	}
-	if q.Pending != 6 || q.Jobs.Limit != 0 || !q.Jobs.More {
+	if q.Pending != 6 || q.Jobs.Limit != 5 || q.Jobs.More || !slices.Equal(q.Jobs.IDs, q.Submitted) {
 		t.Errorf("answer: got %+v", q)
 	}
 	jobs, err := s.q.List(queuefs.ListOptions{After: 1})

@@ -16,7 +16,7 @@ func TestPeekVerifiesOnRead(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	payload := strings.Repeat("payload ", 32<<10)
 	id := s.submit(payload, queuefs.Meta{}).ID
-	if err := s.svc.Maintain(ctx); err != nil {
+	if err := s.svc.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(s.svc.Dir(), "queues/jobs/payload", id.String())

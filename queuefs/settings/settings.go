@@ -28,9 +28,9 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	case "description":
 		info.Description = value
 	case "cullingSizeThreshold":
-		info.CullingSize, err = Number(name, value)
+		info.CullingSize, err = threshold(name, value)
 	case "cullingAgeThreshold":
-		info.CullingAge, err = Number(name, value)
+		info.CullingAge, err = threshold(name, value)
 	case "verifyOnRead":
 		info.VerifyOnRead, err = boolean(name, value)
 	case "verifyOnWrite":
@@ -88,6 +88,14 @@ func CheckText(name, value string) error {
 		}
 	}
 	return nil
+}
+
+// threshold is Number; -1 is unset too, as the state of a queue says it.
+func threshold(name, value string) (int64, error) {
+	if value == "-1" {
+		return -1, nil
+	}
+	return Number(name, value)
 }
 
 // Number reads a number; the empty text leaves it unset.

@@ -32,7 +32,7 @@ var JobClass = &Class{
 		{Name: "payload", Type: Reference}, // the payload as a plain resource
 		// The digests of the payload: the value at a place of the second list
 		// has the type at the same place of the first.
-		{Name: "digestTypes", Item: "digestType"},
+		{Name: "digestTypes", Item: "digestType", Paired: true},
 		{Name: "digestValues", Item: "digestValue"},
 		{Name: "batch"},
 		{Name: "consumer"}, // user agent
