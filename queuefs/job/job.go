@@ -18,7 +18,7 @@ type Job struct {
 	Filename  string         // a label, never a path; "" if the submitter gave none
 	MediaType string         // "" if the submitter gave none
 	Submitter string         // user agent; "" if unknown
-	Sidecar   string         // text, stored verbatim
+	Sidecar   string         // octets, stored verbatim
 	Size      int64          // octets of the payload
 	Digests   []digest.Value // of the payload: SHA-256, those of the queue, those of the submitter
 	Batch     string
@@ -47,7 +47,10 @@ type Job struct {
 	// the queue names it as due from then on. Zero if nobody has asked for that.
 	Destruction time.Time
 	Results     []Result
-	Extra       anvl.Record // unknown elements of the job file
+
+	EmptySidecar bool // there is a sidecar without octets
+
+	Extra anvl.Record // unknown elements of the job file
 }
 
 // DefaultMediaType is the type of payloads without a media type.
@@ -71,6 +74,9 @@ func (j *Job) Modified() time.Time {
 	}
 	return t
 }
+
+// HasSidecar reports whether the job has a sidecar; it may be empty.
+func (j *Job) HasSidecar() bool { return j.Sidecar != "" || j.EmptySidecar }
 
 // Begun returns when the present attempt began, or the last one of a deleted job, zero
 // if the job was not handed out since it was last pending.

@@ -178,7 +178,6 @@ func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 		{"delete", err(c.Delete(ctx, "jobs", "j000000000001")), queuefs.ErrNotPending},
 		{"name", err(c.CreateQueue(ctx, queuefs.QueueInfo{ID: "cutie-x"})), queuefs.ErrBadName},
 		{"digest", err(c.Submit(ctx, "jobs", upload("x", queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, nil)}}))), queuefs.ErrDigest},
-		{"sidecar", err(c.Submit(ctx, "jobs", upload("x", queuefs.Meta{Sidecar: "\x01"}))), queuefs.ErrSidecar},
 		{"form", err(c.State(ctx, state.Form(0), "jobs", "")), state.ErrForm},
 		{"empty", err(c.Peek(ctx, "jobs", "")), queuefs.ErrEmpty},
 	}

@@ -36,7 +36,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		values[3] = string(appendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
 		header["Content-Type"], header["Content-Disposition"] = values[2:3:3], values[3:]
 		header["Content-Security-Policy"] = files.Sandbox
-		sidecarHeaders(header, j.Sidecar)
+		sidecarHeaders(header, base, j)
 		if data := t.AtHand(); data != nil {
 			return h.send(w, r, q, taken, []piece{{text: data}})
 		}
@@ -53,7 +53,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	m.buf = append(m.buf, "Content-Disposition: "...)
 	m.buf = appendDisposition(m.buf, disposition, "payload", j.Filename)
 	m.payload(t)
-	if j.Sidecar != "" {
+	if j.HasSidecar() {
 		m.open()
 		m.buf = append(m.buf, "Content-Disposition: "...)
 		m.buf = appendDisposition(m.buf, disposition, "sidecar", "")
@@ -84,7 +84,7 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 				m.buf = append(append(append(append(m.buf, "\r\n"...), name...), ": "...), value...)
 			}
 		}
-		if j.Sidecar != "" {
+		if j.HasSidecar() {
 			m.buf = append(m.buf, "\r\n"+sidecarHeader+": "...)
 			m.buf = appendEscaped(m.buf, j.Sidecar)
 		}

@@ -25,6 +25,7 @@ type Delivery struct {
 	Filename  string // "" if it has none
 	MediaType string
 	Sidecar   string
+	Beside    bool          // there is a sidecar; it may be empty
 	Size      int64         // octets of the payload
 	Lease     string        // token of its lease; "" if it has none
 	Expires   time.Time     // when the lease is over; zero if it has none
@@ -172,7 +173,7 @@ func (c *Client) delivery(ctx context.Context, resp *http.Response) (*Delivery, 
 			resp.Body.Close()
 			return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 		}
-		d.Sidecar = j.Sidecar
+		d.Sidecar, d.Beside = j.Sidecar, true
 	}
 	d.Body = &exactBody{ReadCloser: resp.Body, left: d.Size}
 	return d, nil
@@ -194,6 +195,7 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 	if d.Sidecar, err = url.PathUnescape(header.Get(sidecarHeader)); err != nil {
 		return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 	}
+	d.Beside = header[sidecarHeader] != nil
 	if d.Lease = header.Get(leaseHeader); d.Lease != "" {
 		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(leaseExpires)); err != nil {
 			return nil, fmt.Errorf("lease of %s: %w", d.Job, err)
@@ -216,7 +218,7 @@ func baseOf(ref string) state.Base {
 // Document returns the job as its consumer got it.
 func (d *Delivery) Document() (state.Document, error) {
 	id, err := queuefs.ParseJobID(d.Job)
-	j := queuefs.Job{ID: id, Queue: d.Queue, Filename: d.Filename, MediaType: d.MediaType, Sidecar: d.Sidecar, Size: d.Size,
+	j := queuefs.Job{ID: id, Queue: d.Queue, Filename: d.Filename, MediaType: d.MediaType, Sidecar: d.Sidecar, EmptySidecar: d.Beside && d.Sidecar == "", Size: d.Size,
 		Attempts: d.Attempt, Lease: queuefs.Lease{Ends: d.Expires}}
 	return state.OfTaken(d.Base, &j, d.Lease), err
 }

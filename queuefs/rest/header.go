@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"net/textproto"
@@ -13,6 +14,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
@@ -118,21 +120,39 @@ func pairQuery(v digest.Value) url.Values {
 
 // maxHeader is the most octets of a header of variable length: programs that
 // read no more than 8 or 16 KiB of headers are common. A longer sidecar,
-// percent-encoded, is announced in sidecarLength and stands in the job state.
+// percent-encoded, is announced in sidecarLength, and a Link of sidecarRelation leads to
+// its octets.
 const maxHeader = 4 << 10
 
 // sidecarLength gives the octets of a sidecar missing in the answer.
 const sidecarLength = "Cutie-Sidecar-Length"
 
-func sidecarHeaders(header http.Header, sidecar string) {
-	if sidecar == "" {
+// sidecarRelation leads from a payload to its sidecar.
+const sidecarRelation = Relation + "sidecar"
+
+func sidecarHeaders(header http.Header, base state.Base, j *queuefs.Job) {
+	if !j.HasSidecar() {
 		return
 	}
-	if s := appendEscaped(nil, sidecar); len(s) <= maxHeader {
+	if s := appendEscaped(nil, j.Sidecar); len(s) <= maxHeader {
 		header[sidecarHeader] = []string{string(s)}
 		return
 	}
-	header[sidecarLength] = []string{strconv.Itoa(len(sidecar))}
+	header[sidecarLength] = []string{strconv.Itoa(len(j.Sidecar))}
+	header["Link"] = append(header["Link"], "<"+base.JobRef("content", j.Queue, j.ID)+`?part=sidecar>; rel="`+sidecarRelation+`"`)
+}
+
+// sendSidecar answers with the octets of a sidecar alone.
+func sendSidecar(w http.ResponseWriter, j *queuefs.Job) error {
+	if !j.HasSidecar() {
+		return web.Errorf(http.StatusNotFound, "%s has no sidecar", j.ID)
+	}
+	header := w.Header()
+	header["Content-Type"], header["Content-Length"] = []string{queuefs.DefaultMediaType}, []string{strconv.Itoa(len(j.Sidecar))}
+	header["X-Content-Type-Options"] = noSniff
+	w.WriteHeader(http.StatusOK)
+	_, _ = io.WriteString(w, j.Sidecar) // nobody is left to be told
+	return nil
 }
 
 // appendEscaped percent-encodes characters not allowed in a header, and blanks,
@@ -220,13 +240,10 @@ func headerMeta(m *queuefs.Meta, header textproto.MIMEHeader) error {
 	if err != nil {
 		return err
 	}
-	if s != "" {
-		text, err := url.PathUnescape(s)
-		if err != nil {
-			return badRequest("header %s: %v", sidecarHeader, err)
-		}
-		m.Sidecar = text
+	if m.Sidecar, err = url.PathUnescape(s); err != nil {
+		return badRequest("header %s: %v", sidecarHeader, err)
 	}
+	m.EmptySidecar = s == "" && header[sidecarHeader] != nil
 	if s, err = single(header, notBeforeHeader); err != nil {
 		return err
 	}

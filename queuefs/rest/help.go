@@ -176,7 +176,8 @@ var (
 		Request: "POST /content/Q[?type=job|batch-manifest][&filename=][&sidecar=][&digest-type=&digest-value=][&not-before=TIME]",
 		Text: "The body is the payload, of any media type; or multipart/form-data with the\n" +
 			"parts file (repeated for several jobs, all or nothing), and for a single job\n" +
-			"sidecar, digest-type and digest-value. Digests may come in the headers\n" +
+			"sidecar, digest-type and digest-value. A sidecar is of up to 64 KiB of any octets,\n" +
+			"or none. Digests may come in the headers\n" +
 			"Content-Digest, Repr-Digest and Content-MD5, the sidecar percent-encoded in\n" +
 			"Cutie-Sidecar, the filename in Content-Disposition. With not-before, or the header\n" +
 			"Cutie-Not-Before, also of a part, jobs are on hold until that time. Answers 201\n" +
@@ -211,7 +212,9 @@ var (
 			"if the queue wants reports, Cutie-Lease is the token for Extend-lease,\n" +
 			"Report-outcome and Put-result, Cutie-Lease-Expires when it is over, and\n" +
 			"Cutie-Attempt how often the job was handed out; then without a report the job\n" +
-			"goes back. With the header Idempotency-Key the request may be sent again: it gets\n" +
+			"goes back. With the bare payload the sidecar is percent-encoded in Cutie-Sidecar;\n" +
+			"beyond 4 KiB a Link of the relation .../rel/sidecar leads to it. With the header\n" +
+			"Idempotency-Key the request may be sent again: it gets\n" +
 			"the same jobs and tokens, with Idempotency-Replayed: true, until their leases end\n" +
 			"or their outcomes are reported; jobs without a lease for five minutes. A key is of\n" +
 			"one user, and for whoever has it as good as the token: take a UUID. While another\n" +
@@ -223,9 +226,9 @@ var (
 	}}
 	aboutPeekAtJob = &web.Help{Name: "peekAtJob", Aliases: []string{"peek", "peekJob"}, Help: state.Help{
 		Method: "Peek-at-job", Summary: "Look at a job and leave it where it is",
-		Request: "GET /content/Q[/J]",
+		Request: "GET /content/Q[/J][?part=sidecar]",
 		Text: "Without J it is the job at the head, else a job of any status. Answers as\n" +
-			"Get-next-job. Errors: 404 queue or job not found.",
+			"Get-next-job, or with the octets of the sidecar alone. Errors: 404 queue or job not found.",
 	}}
 	aboutDeleteJob = &web.Help{Name: "deleteJob", Aliases: []string{"rm", "deleteItem"}, Help: state.Help{
 		Method: "Delete-job", Summary: "Take a pending job out of the queue",

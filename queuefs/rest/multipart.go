@@ -61,6 +61,9 @@ func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if err := in.Verify(); err != nil {
 		return nil, err
 	}
+	if r.browser() && form.fields["sidecar"] == "" { // a field that nobody filled in
+		delete(form.fields, "sidecar")
+	}
 	return form.finish()
 }
 

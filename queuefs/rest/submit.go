@@ -230,10 +230,11 @@ func (f fields) apply(m *queuefs.Meta, maxSidecar int) error {
 		m.NotBefore = t
 	}
 	if f.has("sidecar") {
-		if m.Sidecar != "" {
+		if m.Sidecar != "" || m.EmptySidecar {
 			return badRequest("sidecar is repeated")
 		}
 		m.Sidecar = f["sidecar"]
+		m.EmptySidecar = m.Sidecar == ""
 	}
 	if len(m.Sidecar) > maxSidecar {
 		return tooLarge("sidecar has more than %d octets", maxSidecar)

@@ -109,7 +109,7 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	if !u.NotBefore.IsZero() {
 		req.Header.Set(notBeforeHeader, queuefs.FormatTime(u.NotBefore))
 	}
-	if u.Sidecar != "" {
+	if u.Sidecar != "" || u.EmptySidecar {
 		req.Header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
 	}
 	setKey(req.Header, u.Key)
@@ -144,9 +144,9 @@ func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload
 		}
 		header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
 		switch {
-		case u.Sidecar != "" && len(uploads) == 1:
+		case (u.Sidecar != "" || u.EmptySidecar) && len(uploads) == 1:
 			form.WriteField("sidecar", u.Sidecar)
-		case u.Sidecar != "":
+		case u.Sidecar != "" || u.EmptySidecar:
 			header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
 		}
 		if !u.NotBefore.IsZero() {

@@ -69,6 +69,9 @@ func (j *Job) Discard() {
 	}
 }
 
+// HasSidecar reports whether a sidecar goes to a file.
+func (j *Job) HasSidecar() bool { return j.sidecar != nil || j.beside("sidecar") != "" }
+
 // HasLease reports whether the token of a lease goes to a file.
 func (j *Job) HasLease() bool { return j.lease != nil || j.meta != nil || j.beside("lease") != "" }
 
@@ -83,7 +86,7 @@ func (j *Job) Store(d *rest.Delivery, taken bool, meta []byte) error {
 	if err := CopyBody(w, d); err != nil {
 		return err
 	}
-	if err := j.aside(j.sidecar, "sidecar", d.Sidecar, 0o666); err != nil {
+	if err := j.aside(j.sidecar, "sidecar", d.Sidecar, d.Beside, 0o666); err != nil {
 		return err
 	}
 	if taken {
@@ -91,12 +94,12 @@ func (j *Job) Store(d *rest.Delivery, taken bool, meta []byte) error {
 		if lease != "" {
 			lease += "\n"
 		}
-		if err := j.aside(j.lease, "lease", lease, 0o600); err != nil {
+		if err := j.aside(j.lease, "lease", lease, lease != "", 0o600); err != nil {
 			return err
 		}
 	}
 	if j.meta != nil {
-		if err := j.aside(j.meta, "description", string(meta), 0o600); err != nil {
+		if err := j.aside(j.meta, "description", string(meta), true, 0o600); err != nil {
 			return err
 		}
 	}
@@ -127,15 +130,15 @@ func (j *Job) beside(kind string) string {
 	return j.payload.name + "." + kind
 }
 
-// aside writes a text to its file, or else beside the output file. An empty text
-// removes the file of an earlier job there.
-func (j *Job) aside(file *File, kind, text string, mode fs.FileMode) (err error) {
+// aside writes a text to its file, or else beside the output file. Without a text the
+// file of an earlier job there is removed.
+func (j *Job) aside(file *File, kind, text string, is bool, mode fs.FileMode) (err error) {
 	if file == nil {
 		name := j.beside(kind)
 		switch {
 		case name == "":
 			return nil
-		case text == "":
+		case !is:
 			if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
