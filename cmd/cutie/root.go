@@ -28,7 +28,7 @@ var groups = []struct {
 	{"workers", verbs{workVerb, jobs.Extend, jobs.Report, jobs.Attach, uwsVerb}},
 	{"publishing", verbs{publishVerb, exportVerb, watchVerb, descriptions.RDM, descriptions.SOIF}},
 	{"access", verbs{accounts.User, accounts.Token}},
-	{"maintenance", verbs{serve.Init, serve.Serve, checkVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
+	{"maintenance", verbs{serve.Init, serve.Serve, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
 }
 
 // newRoot returns the tree of commands. Options common to all verbs may stand before

@@ -13,8 +13,11 @@ import (
 	"cutie/queuefs/namaste"
 )
 
+// TagValue is the value of the tag of a home.
+const TagValue = "Cutie/" + specVersion
+
 // tag makes a directory a home.
-var tag = namaste.Tag{Number: namaste.Type, Value: "Cutie/" + specVersion}
+var tag = namaste.Tag{Number: namaste.Type, Value: TagValue}
 
 // Init makes an empty home in the directory dir, and makes dir, for its owner
 // alone, if need be. The error is [fs.ErrExist] if it is a home already.
