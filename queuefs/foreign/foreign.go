@@ -1,4 +1,4 @@
-// Package foreign takes in homes of Cutie 0.3 that other programs wrote.
+// Package foreign takes in homes of Cutie 0.3 written by other programs.
 //
 // Cutie 0.3, 6.5 leaves the form of job identifiers open. Here a job has a number, and
 // its identifier is j and twelve digits; so a home with others is not opened, and
@@ -23,8 +23,8 @@ import (
 	"cutie/queuefs/namaste"
 )
 
-// FormerIdentifier is the element of a job file with the identifier in the home that
-// was imported.
+// FormerIdentifier is the element of a job file with the identifier in the imported
+// home.
 const FormerIdentifier = "formerIdentifier"
 
 // An Error is a home with job identifiers of another form.
@@ -40,8 +40,8 @@ func (e *Error) Error() string {
 // statuses are the directories of job files.
 var statuses = []job.Status{job.Pending, job.Consumed, job.Deleted}
 
-// Check looks for job identifiers of another form in a home that this program never had
-// open. The error is an [*Error]. It changes nothing.
+// Check looks for job identifiers of another form in a home never opened by this
+// program. The error is an [*Error]. It changes nothing.
 func Check(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, home.LogDir, home.IndexDir)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -72,8 +72,8 @@ func Check(dir string) error {
 
 type queue struct{ id, dir string }
 
-// queuesOf returns the queues of a home: those in queues.txt, or else the directories
-// with queue-info.txt.
+// queuesOf returns the queues of a home: the lines of queues.txt, or else the
+// directories with queue-info.txt.
 func queuesOf(dir string) (queues []queue, err error) {
 	base := filepath.Join(dir, home.QueuesDir)
 	if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
