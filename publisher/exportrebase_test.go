@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"cutie/publisher/destination"
+	"cutie/publisher/destination/documents"
 )
 
 func TestExportForAnotherSite(t *testing.T) {
@@ -60,7 +60,7 @@ func TestExportForAnotherSite(t *testing.T) {
 			if zips < 4 {
 				t.Errorf("%d packages", zips)
 			}
-			if x := run(t, e); x != (destination.Result{}) {
+			if x := run(t, e); x != (documents.Result{}) {
 				t.Errorf("nothing changed: %+v", x)
 			}
 			activity(s, s.queue("jobs"), 7)

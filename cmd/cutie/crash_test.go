@@ -49,9 +49,9 @@ func TestAcknowledgedWorkSurvivesKills(t *testing.T) {
 	hc := &http.Client{Transport: transport, Timeout: time.Minute}
 	l := newLedger(t, hc, d.url)
 	var count atomic.Int64
-	clients := make([]*client, crashClients)
+	clients := make([]*loader, crashClients)
 	for i := range clients {
-		clients[i] = &client{number: i, base: d.url, http: hc, random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count}
+		clients[i] = &loader{number: i, base: d.url, http: hc, random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count}
 	}
 	begun := time.Now()
 	torn := 0 // ends of the journal
@@ -125,7 +125,7 @@ func environment(t *testing.T, name string, absent uint64) uint64 {
 
 // crash lets the clients at the daemon and kills it when the time is over. It
 // returns when all clients have noticed.
-func crash(t *testing.T, d *daemon, clients []*client, load time.Duration) *watcher {
+func crash(t *testing.T, d *daemon, clients []*loader, load time.Duration) *watcher {
 	t.Helper()
 	w := &watcher{entries: map[string][]byte{}}
 	get := getter(clients[0].http, d.url)

@@ -54,7 +54,7 @@ func newLedger(t testing.TB, c *http.Client, base string) *ledger {
 
 // round checks a daemon that nobody uses against what its clients know of the
 // round before.
-func (l *ledger) round(clients []*client, w *watcher) {
+func (l *ledger) round(clients []*loader, w *watcher) {
 	l.Helper()
 	l.pending.seen, l.replica.seen = w.entries["pending"], w.entries["replica"]
 	l.readEvents()

@@ -52,8 +52,8 @@ type delivery struct {
 	ticket
 }
 
-// A client submits, takes and moves jobs, one operation after the other.
-type client struct {
+// A loader submits, takes and moves jobs, one operation after the other.
+type loader struct {
 	number int
 	base   string
 	http   *http.Client
@@ -68,7 +68,7 @@ type client struct {
 
 // run makes requests until the daemon is gone. An error is an answer that
 // should not have been.
-func (c *client) run() error {
+func (c *loader) run() error {
 	c.log = c.log[:0]
 	for {
 		c.log = append(c.log, operation{op: c.ops, start: time.Now()})
@@ -87,7 +87,7 @@ func (c *client) run() error {
 }
 
 // next makes one operation of a mixture in which the queue grows slowly.
-func (c *client) next(o *operation) (gone bool, err error) {
+func (c *loader) next(o *operation) (gone bool, err error) {
 	n := c.random.IntN(100)
 	switch {
 	case n < 8 && len(c.mine) > 0:
@@ -113,7 +113,7 @@ func (c *client) next(o *operation) (gone bool, err error) {
 }
 
 // do sends a request. The daemon is gone if the answer does not come whole.
-func (c *client) do(method, path, contentType, accept string, header http.Header, body []byte) (resp *http.Response, text []byte, err error) {
+func (c *loader) do(method, path, contentType, accept string, header http.Header, body []byte) (resp *http.Response, text []byte, err error) {
 	r, err := http.NewRequest(method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, err
@@ -135,7 +135,7 @@ func (c *client) do(method, path, contentType, accept string, header http.Header
 	return resp, text, nil
 }
 
-func (c *client) submit(o *operation, size int) (gone bool, err error) {
+func (c *loader) submit(o *operation, size int) (gone bool, err error) {
 	o.kind, o.files = opSubmit, 1
 	k := ticket{client: c.number, op: o.op, files: 1, size: size}
 	header := http.Header{}
@@ -150,7 +150,7 @@ func (c *client) submit(o *operation, size int) (gone bool, err error) {
 }
 
 // submitForm submits several files, which are stored all or none.
-func (c *client) submitForm(o *operation) (gone bool, err error) {
+func (c *loader) submitForm(o *operation) (gone bool, err error) {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
 	for i := range o.files {
@@ -174,7 +174,7 @@ func (c *client) submitForm(o *operation) (gone bool, err error) {
 	return false, c.submitted(o, resp, text)
 }
 
-func (c *client) submitted(o *operation, resp *http.Response, text []byte) error {
+func (c *loader) submitted(o *operation, resp *http.Response, text []byte) error {
 	if resp.StatusCode != http.StatusCreated {
 		return fmt.Errorf("submit: %s: %.200s", resp.Status, text)
 	}
@@ -211,7 +211,7 @@ type jobAnswer struct {
 	Sequence queuefs.Seq `json:"sequence"`
 }
 
-func (c *client) consumeOne(o *operation) (gone bool, err error) {
+func (c *loader) consumeOne(o *operation) (gone bool, err error) {
 	resp, text, err := c.do("POST", "consume/jobs", "", "application/octet-stream", nil, nil)
 	switch {
 	case resp == nil || err != nil:
@@ -226,7 +226,7 @@ func (c *client) consumeOne(o *operation) (gone bool, err error) {
 
 // consumeSeveral takes many. Of an answer that breaks off the whole parts
 // count: those jobs have been handed out.
-func (c *client) consumeSeveral(o *operation) (gone bool, err error) {
+func (c *loader) consumeSeveral(o *operation) (gone bool, err error) {
 	r, err := http.NewRequest("POST", fmt.Sprintf("%sconsume/jobs?max=%d", c.base, o.most), nil)
 	if err != nil {
 		return false, err
@@ -265,7 +265,7 @@ func (c *client) consumeSeveral(o *operation) (gone bool, err error) {
 	}
 }
 
-func (c *client) received(o *operation, header textproto.MIMEHeader, payload []byte) error {
+func (c *loader) received(o *operation, header textproto.MIMEHeader, payload []byte) error {
 	id, err := queuefs.ParseJobID(path.Base(header.Get("Content-Location")))
 	if err != nil {
 		return fmt.Errorf("consume: Content-Location: %w", err)
@@ -284,7 +284,7 @@ func (c *client) received(o *operation, header textproto.MIMEHeader, payload []b
 }
 
 // move deletes or requeues a job.
-func (c *client) move(o *operation) (gone bool, err error) {
+func (c *loader) move(o *operation) (gone bool, err error) {
 	method, path, want := "POST", "requeue/jobs/", http.StatusOK
 	if o.kind == opDelete {
 		method, path, want = "DELETE", "content/jobs/", http.StatusAccepted

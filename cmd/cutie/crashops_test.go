@@ -10,7 +10,7 @@ import (
 // checkSubmissions holds the new jobs against what was submitted: each belongs
 // to one operation, an operation is there whole or not at all, and whole if it
 // was acknowledged; the jobs of a client come in the order of its operations.
-func (l *ledger) checkSubmissions(clients []*client) {
+func (l *ledger) checkSubmissions(clients []*loader) {
 	l.Helper()
 	type key struct{ client, op int }
 	found := map[key][]queuefs.JobID{}
@@ -61,7 +61,7 @@ func (l *ledger) checkSubmissions(clients []*client) {
 
 // checkMoves looks for the event of each acknowledged delete and requeue, and
 // for a request behind each event.
-func (l *ledger) checkMoves(clients []*client) {
+func (l *ledger) checkMoves(clients []*loader) {
 	l.Helper()
 	asked := map[string]map[queuefs.JobID]int{"delete": {}, "requeue": {}}
 	for _, c := range clients {
@@ -116,7 +116,7 @@ func (l *ledger) checkEvent(n queuefs.Seq, job queuefs.JobID, kinds ...string) h
 // delivery has an event of its own, those of a client in their order, so that
 // no job was handed out twice without an event to put it back between. Events
 // without a delivery are of requests that the crash broke off.
-func (l *ledger) checkDeliveries(clients []*client) {
+func (l *ledger) checkDeliveries(clients []*loader) {
 	l.Helper()
 	handedOut, delivered, broken := 0, 0, 0
 	seen := map[queuefs.JobID]int{}
@@ -178,7 +178,7 @@ func (l *ledger) event(seq queuefs.Seq) happening {
 
 // brokenOff tells whether a request that the crash broke off may have had the
 // older job in hand when the other one was handed out.
-func brokenOff(clients []*client, p passing) bool {
+func brokenOff(clients []*loader, p passing) bool {
 	for _, c := range clients {
 		for _, o := range c.log {
 			takes := o.kind == opConsume && len(o.got) < o.most || o.kind == opDelete && o.job == p.older
@@ -200,7 +200,7 @@ type passing struct {
 // consumers choose their jobs a moment before. So a job may pass an older one
 // if that came back, or was taken by someone else, in the course of the same
 // request. Else the queue is not first in, first out.
-func (l *ledger) checkOrder(clients []*client) {
+func (l *ledger) checkOrder(clients []*loader) {
 	l.Helper()
 	events := map[queuefs.JobID][]queuefs.Seq{}
 	for _, ev := range l.events {

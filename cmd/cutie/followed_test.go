@@ -17,6 +17,7 @@ import (
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // A followed is a Source with someone who works at its queues, over HTTP, and
@@ -24,7 +25,7 @@ import (
 type followed struct {
 	testing.TB
 	base   string
-	client *rest.Client
+	client *client.Client
 	settle func() // lets the Source do what it does from time to time
 	jobs   map[string]map[string]*followedJob
 }
@@ -35,7 +36,7 @@ type followedJob struct {
 }
 
 func newFollowed(t testing.TB, base string, settle func(), queues ...string) *followed {
-	s := &followed{TB: t, base: base, client: rest.NewClient(base, nil), settle: settle, jobs: map[string]map[string]*followedJob{}}
+	s := &followed{TB: t, base: base, client: client.New(base, nil), settle: settle, jobs: map[string]map[string]*followedJob{}}
 	for _, q := range queues {
 		s.jobs[q] = map[string]*followedJob{}
 	}
@@ -93,7 +94,7 @@ func inProcess(t *testing.T, o publisher.Options, queues ...string) *followed {
 func (s *followed) work(queue string, round int) {
 	s.Helper()
 	ctx := context.Background()
-	var uploads []rest.Upload
+	var uploads []client.Upload
 	var payloads []string
 	for i := range 4 + round%3 {
 		payload := fmt.Sprintf("job %d of round %d\n", i, round)
@@ -104,7 +105,7 @@ func (s *followed) work(queue string, round int) {
 			payload = ""
 		}
 		payloads = append(payloads, payload)
-		uploads = append(uploads, rest.Upload{Size: int64(len(payload)),
+		uploads = append(uploads, client.Upload{Size: int64(len(payload)),
 			Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(payload)), nil },
 			Meta: queuefs.Meta{MediaType: []string{"text/plain", "application/json", ""}[i%3], Filename: "naïve <file> & more", Sidecar: payload[:min(len(payload), 5)]}})
 	}

@@ -16,7 +16,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 func watchVerb(c *call.Call) *cobra.Command {
@@ -66,7 +66,7 @@ const maxWatched = 100
 // A watcher prints the events of one or more streams.
 type watcher struct {
 	*call.Call
-	events rest.Events
+	events client.Events
 	count  int // 0: no end
 	json   bool
 

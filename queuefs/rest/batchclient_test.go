@@ -8,6 +8,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -15,7 +16,7 @@ import (
 func TestClientSubmitsManifests(t *testing.T) {
 	src := newSource(t, map[string]string{"/a": "hello\n"})
 	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t)})
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	manifest := src.url + "/a\n" + src.url + "/a md5 " + md5OfHello + " - - b\n"
 	said := queuefs.Meta{Filename: "m", Submitter: "me", Expect: []digest.Value{digest.Sum(digest.CRC32, []byte(manifest))}}
 	ids, err := c.SubmitManifest(ctx, "jobs", upload(manifest, said))

@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -273,7 +274,7 @@ func TestBulkLinksOnlyToWhatIsWholeInTheLink(t *testing.T) {
 // told the truth: every job is with one of them.
 func TestBulkAndConsumersShareTheJobs(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	const jobs = 300
 	for range jobs {
 		s.submit("x", queuefs.Meta{})
@@ -375,7 +376,7 @@ func TestListsAreOfWhatWasAskedFor(t *testing.T) {
 
 func TestClientChangesManyJobs(t *testing.T) {
 	s, _ := newMixed(t)
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	got, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "hold", Reason: "a b"}, bulk.Selection{Filter: bulk.Filter{Batch: "b000000000008-2", Status: queuefs.Pending}, Older: time.Minute})
 	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{8, 9}) {
 		t.Errorf("got %+v, %v", got, err)

@@ -17,19 +17,20 @@ import (
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
-func upload(payload string, m queuefs.Meta) rest.Upload {
-	return rest.Upload{Size: int64(len(payload)), Meta: m, Open: func() (io.ReadCloser, error) {
+func upload(payload string, m queuefs.Meta) client.Upload {
+	return client.Upload{Size: int64(len(payload)), Meta: m, Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(payload)), nil
 	}}
 }
 
 func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	c := rest.NewClient(s.url+"/", nil)
+	c := client.New(s.url+"/", nil)
 	c.UserAgent = "client/1"
 	metas := []queuefs.Meta{
 		{},
@@ -80,8 +81,8 @@ func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
 
 func TestClientMovesSeveralJobsAtOnce(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	c := rest.NewClient(s.url, nil)
-	var uploads []rest.Upload
+	c := client.New(s.url, nil)
+	var uploads []client.Upload
 	for i := range 100 {
 		text := strings.Repeat(fmt.Sprint(i, " "), i*200)
 		u := upload(text, queuefs.Meta{Filename: fmt.Sprint("f", i), Sidecar: fmt.Sprint("s ", i), Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(text))}})
@@ -117,7 +118,7 @@ func TestClientMovesSeveralJobsAtOnce(t *testing.T) {
 
 func TestClientMethods(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	info := queuefs.QueueInfo{Identifier: "uc3:cutie/01", Name: "Queue 01", Description: "a b", CullingSize: 5, CullingAge: 0, VerifyOnRead: true}
 	q, err := c.CreateQueue(ctx, info)
 	got := q.Info
@@ -162,7 +163,7 @@ func TestClientMethods(t *testing.T) {
 
 func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 	s := newSite(t, rest.Options{MaxBody: 1000})
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	s.submit("x", queuefs.Meta{})
 	s.do("POST", "/consume/jobs", "").want(t, 200)
 	err := func(_ any, err error) error { return err }
@@ -207,7 +208,7 @@ func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 	if _, err := c.Submit(ctx, "jobs", short, short); err == nil {
 		t.Error("payloads that are too short were submitted")
 	}
-	failing := rest.Upload{Size: -1, Open: func() (io.ReadCloser, error) { return nil, errors.New("cannot open") }}
+	failing := client.Upload{Size: -1, Open: func() (io.ReadCloser, error) { return nil, errors.New("cannot open") }}
 	if _, err := c.Submit(ctx, "jobs", upload("x", queuefs.Meta{}), failing); err == nil || !strings.Contains(err.Error(), "cannot open") {
 		t.Errorf("got %v", err)
 	}
@@ -236,7 +237,7 @@ func TestClientSaysWhatIsNoAnswerOfTheProtocol(t *testing.T) {
 	}
 	for want, h := range answers {
 		srv := httptest.NewServer(h)
-		d, err := rest.NewClient(srv.URL, nil).Next(ctx, "q", 0)
+		d, err := client.New(srv.URL, nil).Next(ctx, "q", 0)
 		if err == nil {
 			_, err = io.ReadAll(d.Body)
 			d.Body.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -25,7 +26,7 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	wait := r.seconds("wait", h.o.MaxWait)
 	t.Lease = r.leaseTime("lease")
 	t.User = UserOf(r.Context())
-	t.Key, err = headerKey(r.Header)
+	t.Key, err = field.Key(r.Header)
 	r.wrong(err)
 	_, _, err = r.wrapped()
 	r.wrong(err)

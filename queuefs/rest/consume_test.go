@@ -15,6 +15,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 func TestConsumeAnswersAFormUnlessAskedOtherwise(t *testing.T) {
@@ -143,7 +144,7 @@ func TestConsumeWithoutSidecarHasOnePart(t *testing.T) {
 
 func TestFileNamesSurviveEveryWrapping(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	for _, name := range []string{`a "b" \c;d=e`, "naïve, 中文 \"x\".bin", "100%"} {
 		want := name
 		if i := strings.LastIndexByte(name, '\\'); i >= 0 {
@@ -272,7 +273,7 @@ func TestClientThatHungUpTakesNoJob(t *testing.T) {
 	waiting, hangUp := context.WithCancel(ctx)
 	gone := make(chan error)
 	go func() {
-		_, err := rest.NewClient(srv.URL, nil).Next(waiting, "jobs", time.Minute)
+		_, err := client.New(srv.URL, nil).Next(waiting, "jobs", time.Minute)
 		gone <- err
 	}()
 	<-came
@@ -287,9 +288,9 @@ func TestClientThatHungUpTakesNoJob(t *testing.T) {
 
 func TestLargePayloadsStreamOut(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	const size = 5 << 20
-	if _, err := c.Submit(ctx, "jobs", rest.Upload{Size: size, Open: func() (io.ReadCloser, error) {
+	if _, err := c.Submit(ctx, "jobs", client.Upload{Size: size, Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(io.LimitReader(counter{}, size)), nil
 	}}); err != nil {
 		t.Fatal(err)

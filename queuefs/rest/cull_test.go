@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // A queue without thresholds is culled by those of the request, from the query
@@ -108,7 +108,7 @@ func TestCullSaysWhatItKeeps(t *testing.T) {
 			}
 		}
 	}
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	for _, queue := range []string{"", "jobs"} {
 		if got, err := c.Cull(ctx, queuefs.CullOptions{Queue: queue}); err != nil || fmt.Sprint(got.Kept) != "[{jobs 2 1}]" || len(got.Culled) > 0 {
 			t.Errorf("client, queue %q: got %+v, %v", queue, got, err)

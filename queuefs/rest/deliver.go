@@ -4,12 +4,15 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"cutie/queuefs"
 	"cutie/queuefs/files"
+	"cutie/queuefs/rest/field"
+	"cutie/queuefs/web"
 )
 
 // deliver answers with one job; taken is the job if it was consumed for the
@@ -33,10 +36,12 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	}
 	if kind == bare {
 		values[2] = files.MediaType(j.Type())
-		values[3] = string(appendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
+		values[3] = string(field.AppendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
 		header["Content-Type"], header["Content-Disposition"] = values[2:3:3], values[3:]
 		header["Content-Security-Policy"] = files.Sandbox
-		sidecarHeaders(header, base, j)
+		if link := field.SetSidecar(header, j); link {
+			header["Link"] = append(header["Link"], "<"+base.JobRef("content", j.Queue, j.ID)+`?part=sidecar>; rel="`+Relation+`sidecar"`)
+		}
 		if data := t.AtHand(); data != nil {
 			return h.send(w, r, q, taken, []piece{{text: data}})
 		}
@@ -51,12 +56,12 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	}
 	m.open()
 	m.buf = append(m.buf, "Content-Disposition: "...)
-	m.buf = appendDisposition(m.buf, disposition, "payload", j.Filename)
+	m.buf = field.AppendDisposition(m.buf, disposition, "payload", j.Filename)
 	m.payload(t)
 	if j.HasSidecar() {
 		m.open()
 		m.buf = append(m.buf, "Content-Disposition: "...)
-		m.buf = appendDisposition(m.buf, disposition, "sidecar", "")
+		m.buf = field.AppendDisposition(m.buf, disposition, "sidecar", "")
 		m.buf = append(m.buf, "\r\nContent-Type: application/octet-stream\r\n\r\n"...)
 		m.buf = append(m.buf, j.Sidecar...)
 	}
@@ -64,6 +69,19 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	values[2] = media + "; boundary=" + m.boundary
 	header["Content-Type"] = values[2:3:3]
 	return h.send(w, r, q, taken, m.pieces)
+}
+
+// sendSidecar answers with the octets of a sidecar alone.
+func sendSidecar(w http.ResponseWriter, j *queuefs.Job) error {
+	if !j.HasSidecar() {
+		return web.Errorf(http.StatusNotFound, "%s has no sidecar", j.ID)
+	}
+	header := w.Header()
+	header["Content-Type"], header["Content-Length"] = []string{queuefs.DefaultMediaType}, []string{strconv.Itoa(len(j.Sidecar))}
+	header["X-Content-Type-Options"] = noSniff
+	w.WriteHeader(http.StatusOK)
+	_, _ = io.WriteString(w, j.Sidecar) // nobody is left to be told
+	return nil
 }
 
 // deliverSeveral answers with jobs, each a part of multipart/mixed.
@@ -76,7 +94,7 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 		t, j := &taken[i], &taken[i].Job
 		m.open()
 		m.buf = append(m.buf, "Content-Disposition: "...)
-		m.buf = appendDisposition(m.buf, "attachment", "", j.Filename)
+		m.buf = field.AppendDisposition(m.buf, "attachment", "", j.Filename)
 		m.buf = append(m.buf, "\r\nContent-Location: "...)
 		m.buf = base.AppendJob(m.buf, "content", j.Queue, j.ID)
 		if t.Token != "" {
@@ -85,8 +103,8 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 			}
 		}
 		if j.HasSidecar() {
-			m.buf = append(m.buf, "\r\n"+sidecarHeader+": "...)
-			m.buf = appendEscaped(m.buf, j.Sidecar)
+			m.buf = append(m.buf, "\r\n"+field.Sidecar+": "...)
+			m.buf = field.AppendEscaped(m.buf, j.Sidecar)
 		}
 		m.payload(t)
 	}
@@ -100,7 +118,7 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 // roomFor returns about how many octets deliverSeveral needs.
 func roomFor(taken []queuefs.Taken) (n int) {
 	for i := range taken {
-		n += 512 + len(taken[i].Filename) + escapedLen(taken[i].Sidecar) + len(taken[i].AtHand())
+		n += 512 + len(taken[i].Filename) + field.EscapedLen(taken[i].Sidecar) + len(taken[i].AtHand())
 	}
 	return n
 }

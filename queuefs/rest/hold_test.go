@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // TestJobsSubmittedOnHold says in each form of a submission when its jobs may be
@@ -56,9 +57,9 @@ func TestJobsSubmittedOnHold(t *testing.T) {
 // TestClientHoldsUntil uses the client for every hold with an end.
 func TestClientHoldsUntil(t *testing.T) {
 	s, d := newDialled(t)
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	at := d.now().Add(time.Minute)
-	for n, uploads := range [][]rest.Upload{{upload("x", queuefs.Meta{NotBefore: at})}, {upload("x", queuefs.Meta{NotBefore: at}), upload("y", queuefs.Meta{NotBefore: at})}} {
+	for n, uploads := range [][]client.Upload{{upload("x", queuefs.Meta{NotBefore: at})}, {upload("x", queuefs.Meta{NotBefore: at}), upload("y", queuefs.Meta{NotBefore: at})}} {
 		if _, err := c.Submit(ctx, "jobs", uploads...); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +94,7 @@ func TestClientHoldsUntil(t *testing.T) {
 // attempt.
 func TestClientSaysWhenToRetry(t *testing.T) {
 	s, d := newDialled(t)
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	s.submit("x", queuefs.Meta{})
 	in := 90 * time.Second
 	for del, err := range c.Take(ctx, "jobs", queuefs.Take{Lease: time.Minute}, 0) {

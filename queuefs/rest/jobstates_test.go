@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
 )
@@ -206,7 +207,7 @@ func TestPagesOfStatesOfJobs(t *testing.T) {
 
 func TestClientGivesJobs(t *testing.T) {
 	s, _ := newMixed(t)
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	const more = 2 * state.MaxJobs
 	for range more {
 		s.submit("x", queuefs.Meta{Sidecar: nasty})
@@ -298,7 +299,7 @@ func TestStatesOfJobsAreSentAsTheyAreRead(t *testing.T) {
 	defer srv.Close()
 	var last error
 	n := 0
-	for _, err := range rest.NewClient(srv.URL, nil).Jobs(ctx, "jobs", bulk.Filter{}) {
+	for _, err := range client.New(srv.URL, nil).Jobs(ctx, "jobs", bulk.Filter{}) {
 		if last = err; err == nil {
 			n++
 		}

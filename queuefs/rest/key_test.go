@@ -13,6 +13,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -144,7 +145,7 @@ func TestTakeWithAKeyIsSentAgain(t *testing.T) {
 // TestABusyKeyMayBeTriedAgain lets a client ask while another one waits with its key.
 func TestABusyKeyMayBeTriedAgain(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	c := rest.NewClient(s.url+"/", nil)
+	c := client.New(s.url+"/", nil)
 	waits, leave := context.WithCancel(ctx)
 	gone := make(chan error)
 	go func() {
@@ -178,7 +179,7 @@ func TestClientSendsAgainWithKeys(t *testing.T) {
 		h.ServeHTTP(w, r)
 	}))
 	defer srv.Close()
-	c := rest.NewClient(srv.URL+"/", nil)
+	c := client.New(srv.URL+"/", nil)
 	insist := func(do func() error) {
 		t.Helper()
 		for range 10 {

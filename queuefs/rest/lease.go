@@ -11,15 +11,9 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
-)
-
-// Headers of a job handed out with a lease.
-const (
-	leaseHeader   = "Cutie-Lease"         // token; also in the requests of its holder
-	leaseExpires  = "Cutie-Lease-Expires" // W3CDTF
-	attemptHeader = "Cutie-Attempt"       // how often the job was handed out, this time included
 )
 
 // Relation is the beginning of the link relations in an answer with a lease:
@@ -35,9 +29,9 @@ func leaseOf(base state.Base, t *queuefs.Taken) iter.Seq2[string, string] {
 		link := func(rel string) bool {
 			return yield("Link", "<"+base.JobRef(rel, t.Queue, t.ID)+`>; rel="`+Relation+rel+`"`)
 		}
-		_ = yield(leaseHeader, t.Token) &&
-			yield(leaseExpires, queuefs.FormatTime(t.Lease.Ends)) &&
-			yield(attemptHeader, strconv.Itoa(t.Attempts)) &&
+		_ = yield(field.Lease, t.Token) &&
+			yield(field.LeaseExpires, queuefs.FormatTime(t.Lease.Ends)) &&
+			yield(field.Attempt, strconv.Itoa(t.Attempts)) &&
 			link("lease") && link("outcome") && link("result")
 	}
 }
@@ -60,15 +54,15 @@ func (r *request) leaseTime(name string) time.Duration {
 func (r *request) token() string {
 	token, ok, err := r.param("lease")
 	r.wrong(err)
-	header, err := single(r.Header, leaseHeader)
+	header, err := field.Single(r.Header, field.Lease)
 	r.wrong(err)
 	if !ok {
 		token = header
 	} else if header != "" && header != token {
-		r.wrong(badRequest("header %s and parameter lease differ", leaseHeader))
+		r.wrong(badRequest("header %s and parameter lease differ", field.Lease))
 	}
 	if token == "" {
-		r.wrong(badRequest("no lease is shown: its token comes in the header %s or as the parameter lease", leaseHeader))
+		r.wrong(badRequest("no lease is shown: its token comes in the header %s or as the parameter lease", field.Lease))
 	}
 	return token
 }
@@ -82,8 +76,8 @@ func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 		}
 		j, err := q.Extend(r.Context(), id, token, d)
 		if err == nil {
-			w.Header()[leaseExpires] = []string{queuefs.FormatTime(j.Lease.Ends)}
-			w.Header()[attemptHeader] = []string{strconv.Itoa(j.Attempts)}
+			w.Header()[field.LeaseExpires] = []string{queuefs.FormatTime(j.Lease.Ends)}
+			w.Header()[field.Attempt] = []string{strconv.Itoa(j.Attempts)}
 			r.lease = token
 		}
 		return j, err
@@ -145,14 +139,14 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	if r.bad != nil {
 		return r.bad
 	}
-	if err := identityCoding(r.Header); err != nil {
+	if err := field.Identity(r.Header); err != nil {
 		return err
 	}
 	contentType, err := r.contentType()
 	if err != nil {
 		return err
 	}
-	typ, err := mediaType(contentType)
+	typ, err := field.MediaType(contentType)
 	if err != nil {
 		return err
 	}
@@ -191,7 +185,7 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 
 // digests returns the digests of the body in headers and parameters.
 func (r *request) digests() ([]digest.Value, error) {
-	expect, err := headerDigests(textproto.MIMEHeader(r.Header))
+	expect, err := field.Digests(textproto.MIMEHeader(r.Header))
 	if err != nil {
 		return nil, err
 	}

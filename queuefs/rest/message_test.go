@@ -11,15 +11,16 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // A job as it is sent is a message that any reader of MIME takes apart.
 func TestClientGivesMessages(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	s.submit("one\n", queuefs.Meta{Sidecar: "a=b\nc", Filename: "x.txt", MediaType: "text/plain"})
 	s.submit("", queuefs.Meta{})
-	read := func(d *rest.Delivery, err error) (parts map[string]string) {
+	read := func(d *client.Delivery, err error) (parts map[string]string) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/web"
 )
 
@@ -44,7 +45,7 @@ func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if err != nil {
 		return nil, err
 	}
-	expect, err := headerDigests(textproto.MIMEHeader(r.Header))
+	expect, err := field.Digests(textproto.MIMEHeader(r.Header))
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func eachPart(r io.Reader, boundary string, do func(*multipart.Part) error) erro
 			return partError(err)
 		}
 		// It names the part and the file.
-		if _, err := single(p.Header, "Content-Disposition"); err != nil {
+		if _, err := field.Single(p.Header, "Content-Disposition"); err != nil {
 			return err
 		}
 		if err := do(p); err != nil {
@@ -155,7 +156,7 @@ func (f *formReader) part(p *multipart.Part) error {
 		}
 		return f.field(name, p)
 	}
-	contentType, err := single(p.Header, "Content-Type")
+	contentType, err := field.Single(p.Header, "Content-Type")
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (f *formReader) file(p *multipart.Part) error {
 	if f.files++; f.files > f.h.o.MaxParts {
 		return tooLarge("more than %d files", f.h.o.MaxParts)
 	}
-	encoding, err := single(p.Header, "Content-Transfer-Encoding")
+	encoding, err := field.Single(p.Header, "Content-Transfer-Encoding")
 	if err != nil {
 		return err
 	}
@@ -197,19 +198,19 @@ func (f *formReader) file(p *multipart.Part) error {
 	default:
 		return badRequest("Content-Transfer-Encoding %.40q is not supported", e)
 	}
-	contentType, err := single(p.Header, "Content-Type")
+	contentType, err := field.Single(p.Header, "Content-Type")
 	if err != nil {
 		return err
 	}
 	m := queuefs.Meta{Submitter: f.submitter, Owner: f.owner, Filename: p.FileName()}
-	if m.MediaType, err = mediaType(contentType); err != nil {
+	if m.MediaType, err = field.MediaType(contentType); err != nil {
 		return err
 	}
-	f.manifest = f.manifest || isCheckm(m.MediaType)
-	if err := headerMeta(&m, p.Header); err != nil {
+	f.manifest = f.manifest || field.IsCheckm(m.MediaType)
+	if err := field.Meta(&m, p.Header); err != nil {
 		return err
 	}
-	if m.Key, err = headerKey(p.Header); err != nil {
+	if m.Key, err = field.Key(p.Header); err != nil {
 		return err
 	}
 	if len(m.Sidecar) > f.h.o.MaxSidecar {

@@ -10,7 +10,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
-	"cutie/queuefs/job"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 
@@ -48,7 +48,7 @@ func (r *request) endOrForce() (end, force bool) {
 // hold makes consumers pass over a job.
 func (h *Handler) hold(w http.ResponseWriter, r *request) error {
 	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
-		why, until := r.text("reason"), parsed(r, "until", parseTime)
+		why, until := r.text("reason"), parsed(r, "until", field.ParseTime)
 		if r.bad != nil {
 			return queuefs.Job{}, r.bad
 		}
@@ -106,7 +106,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(
 // change, so that the client is still waiting for the answer. The Link of the
 // relation next goes on by the same method. There is none if the body names
 // jobs, since the rest of the request alone would select others, nor one longer
-// than maxHeader; moreAfter is the place to go on then.
+// than [field.MaxLength]; moreAfter is the place to go on then.
 func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 	return func(w http.ResponseWriter, r *request) error {
 		q, err := h.queue(r)
@@ -122,7 +122,7 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		if err != nil {
 			return err
 		}
-		o := bulk.Operation{Method: name, Reason: r.text("reason"), Until: parsed(r, "until", parseTime)}
+		o := bulk.Operation{Method: name, Reason: r.text("reason"), Until: parsed(r, "until", field.ParseTime)}
 		o.End, o.Force = r.endOrForce()
 		if r.bad != nil {
 			return r.bad
@@ -134,7 +134,7 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		}
 		if changes.More && changes.After != 0 && len(sel.Jobs) == inQuery {
 			link := "<" + goingOn(h.base(r.Request).Ref(name, q.ID()), r.query, changes.After) + `>; rel="next"`
-			if len(link) <= maxHeader {
+			if len(link) <= field.MaxLength {
 				w.Header()["Link"] = []string{link}
 			}
 		}
@@ -184,18 +184,6 @@ func (h *Handler) selection(w http.ResponseWriter, r *request, more ...string) (
 		return s, badRequest("the body names no job")
 	}
 	return s, s.Check()
-}
-
-// parseTime reads a time (RFC 3339), with or without seconds (W3CDTF).
-func parseTime(s string) (time.Time, error) {
-	t, err := job.ParseTime(s)
-	if err != nil {
-		t, err = time.Parse("2006-01-02T15:04Z07:00", s)
-	}
-	if err != nil {
-		err = badRequest("%.40q is not a time such as 2026-11-25T08:00Z", s)
-	}
-	return t, err
 }
 
 // parseAge reads hours, or a duration such as 90m or 7d.

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -61,7 +62,7 @@ func TestPausedQueueServesWhoWaitsWhenItGoesOn(t *testing.T) {
 
 func TestClientKeepsQueues(t *testing.T) {
 	s, d := newDialled(t)
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	all := queuefs.QueueInfo{ID: "new", Identifier: "new", Name: "N: x", Description: "two words", CullingSize: 1, CullingAge: 0, VerifyOnRead: true, Paused: d.now(),
 		Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 7, RetryDelay: time.Second, RetryFactor: 1, RetryMax: time.Hour, Callback: "https://127.0.0.1/?a=b&c", Digests: digest.SetOf(digest.MD5, digest.CRC32)}
 	made, err := c.CreateQueue(ctx, all)
@@ -73,7 +74,7 @@ func TestClientKeepsQueues(t *testing.T) {
 	if _, err := c.CreateQueue(ctx, all); !errors.Is(err, queuefs.ErrQueueExists) {
 		t.Errorf("got %v", err)
 	}
-	var settings rest.Settings
+	var settings client.Settings
 	settings.Add("S", "restart")
 	settings.Add("closed", "false")
 	settings.Add("description", "three %0A more")
@@ -83,7 +84,7 @@ func TestClientKeepsQueues(t *testing.T) {
 		t.Fatal(set, err)
 	}
 	want(t, "set", set.Info, all)
-	bad := rest.Settings{{Name: "description", Value: "bell\a"}}
+	bad := client.Settings{{Name: "description", Value: "bell\a"}}
 	if _, err := c.SetQueue(ctx, "new", bad); err == nil || !strings.Contains(err.Error(), "U+0007") {
 		t.Errorf("got %v", err)
 	}
@@ -102,7 +103,7 @@ func TestClientKeepsQueues(t *testing.T) {
 	if _, err := c.Next(ctx, "jobs", 0); err != nil {
 		t.Fatal(err)
 	}
-	settings = rest.Settings{}
+	settings = client.Settings{}
 	settings.Add("cullingSizeThreshold", "0")
 	if _, err := c.SetQueue(ctx, "jobs", settings); err != nil {
 		t.Fatal(err)
@@ -132,11 +133,11 @@ func TestClientKeepsQueues(t *testing.T) {
 // What one call culls is told in one answer.
 func TestCullingTellsOfEveryJob(t *testing.T) {
 	s := newServiceWith(t, queuefs.Options{Segment: manyJobs}).serve(rest.Options{})
-	var uploads []rest.Upload
+	var uploads []client.Upload
 	for range 2500 {
 		uploads = append(uploads, upload("", queuefs.Meta{}))
 	}
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	if _, err := c.Submit(ctx, "jobs", uploads...); err != nil {
 		t.Fatal(err)
 	}

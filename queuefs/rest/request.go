@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -71,11 +72,11 @@ func (r *request) only(names ...string) error {
 }
 
 // contentType returns the media type of the body.
-func (r *request) contentType() (string, error) { return single(r.Header, "Content-Type") }
+func (r *request) contentType() (string, error) { return field.Single(r.Header, "Content-Type") }
 
 // agent returns the name of the client; see wrong.
 func (r *request) agent() string {
-	name, err := single(r.Header, "User-Agent")
+	name, err := field.Single(r.Header, "User-Agent")
 	r.wrong(err)
 	return name
 }

@@ -1,6 +1,6 @@
-// Package rest speaks the Cutie protocol over HTTP (Cutie 0.3, section 5), both
-// ends: a [Handler] before a service on a file system, and a [Client]. The rows
-// of [Handler.Routes] are the protocol and its help.
+// Package rest serves the Cutie protocol over HTTP (Cutie 0.3, section 5): a [Handler]
+// before a service on a file system. The rows of [Handler.Routes] are the protocol and
+// its help. Package client is the other end.
 //
 // Every GET answers HEAD as well. State, help and errors come in the form of
 // ?t= or else Accept, see [state.Negotiate]. References are built from the

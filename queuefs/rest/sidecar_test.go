@@ -11,6 +11,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestSidecarIsOctets(t *testing.T) {
 	for _, sidecar := range []string{"", "text", "\x00\xff\r\n--", "a\uffff", strings.Repeat("\x01long", 2000)} {
 		s := newSite(t, rest.Options{})
-		c := rest.NewClient(s.url, nil)
+		c := client.New(s.url, nil)
 		s.postForm(newForm().file("a", "1").field("sidecar", sidecar).end()).want(t, 201)
 		if _, err := c.Submit(ctx, "jobs", upload("2", queuefs.Meta{Sidecar: sidecar, EmptySidecar: sidecar == ""})); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/quota"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -27,7 +28,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if err := r.only("type", "filename", "sidecar", "digest-type", "digestType", "digest-value", "digestValue", "not-before", "notBefore"); err != nil {
 		return err
 	}
-	if err := identityCoding(r.Header); err != nil {
+	if err := field.Identity(r.Header); err != nil {
 		return err
 	}
 	f, err := r.fieldsOfQuery()
@@ -38,7 +39,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	key, err := headerKey(r.Header)
+	key, err := field.Key(r.Header)
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 		return r.bad
 	}
 	var manifest *queuefs.Upload
-	if isFormData(contentType) {
+	if field.IsForm(contentType) {
 		manifest, err = h.readForm(sub, f, b, r, by, contentType)
 	} else {
 		manifest, err = h.readBare(sub, f, b, r, by, contentType)
@@ -114,35 +115,30 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, f
 	return h.answerChange(w, r, status, form, &d)
 }
 
-func isFormData(contentType string) bool {
-	const form = "multipart/form-data"
-	return len(contentType) >= len(form) && strings.EqualFold(contentType[:len(form)], form)
-}
-
 // readBare reads a submission that is nothing but the payload, or the manifest,
 // which is returned then.
 func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Upload, err error) {
 	m := queuefs.Meta{Submitter: by, Owner: UserOf(r.Context())}
-	if m.MediaType, err = mediaType(contentType); err != nil {
+	if m.MediaType, err = field.MediaType(contentType); err != nil {
 		return nil, err
 	}
-	disposition, err := single(r.Header, "Content-Disposition")
+	disposition, err := field.Single(r.Header, "Content-Disposition")
 	if err != nil {
 		return nil, err
 	}
-	if m.Filename, err = dispositionName(disposition); err != nil {
+	if m.Filename, err = field.Filename(disposition); err != nil {
 		return nil, err
 	}
 	if f.has("filename") {
 		m.Filename = f["filename"]
 	}
-	if err := headerMeta(&m, textproto.MIMEHeader(r.Header)); err != nil {
+	if err := field.Meta(&m, textproto.MIMEHeader(r.Header)); err != nil {
 		return nil, err
 	}
 	if err := f.apply(&m, h.o.MaxSidecar); err != nil {
 		return nil, err
 	}
-	batch, err := f.isManifest(isCheckm(m.MediaType))
+	batch, err := f.isManifest(field.IsCheckm(m.MediaType))
 	if err != nil {
 		return nil, err
 	}
@@ -161,14 +157,6 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 		return nil, badRequest("the request has no file; an empty one comes with its filename, or with a Content-Type that is no form's")
 	}
 	return manifest, nil
-}
-
-// isCheckm reports whether a file of the media type is a manifest, unless its type is
-// said to be another.
-func isCheckm(mediaType string) bool {
-	media, _, _ := strings.Cut(mediaType, ";")
-	media = strings.ToLower(strings.TrimSpace(media))
-	return media == "text/checkm" || media == "text/x-checkm"
 }
 
 // fields are the single values of a submission, in its query or in parts of a
@@ -262,7 +250,7 @@ func (f fields) apply(m *queuefs.Meta, maxSidecar int) error {
 // notBefore reads the time until which jobs are on hold; it is zero without one.
 func (f fields) notBefore() (time.Time, error) {
 	if s := strings.TrimSpace(f["not-before"]); s != "" {
-		return parseTime(s)
+		return field.ParseTime(s)
 	}
 	return time.Time{}, nil
 }

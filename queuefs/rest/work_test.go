@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -184,7 +185,7 @@ func TestResultsAreKeptAsTheyCame(t *testing.T) {
 
 func TestClientWorks(t *testing.T) {
 	s, d := newDialled(t)
-	c := rest.NewClient(s.url, nil)
+	c := client.New(s.url, nil)
 	must := func(j queuefs.Job, err error) queuefs.Job {
 		t.Helper()
 		if err != nil {
@@ -197,7 +198,7 @@ func TestClientWorks(t *testing.T) {
 	}
 	want(t, "held", must(c.Hold(ctx, "jobs", "j000000000001", "a b&c")).HeldFor, "a b&c")
 	want(t, "released", must(c.Release(ctx, "jobs", "j000000000001")).Held.IsZero(), true)
-	var got []*rest.Delivery
+	var got []*client.Delivery
 	for d, err := range c.Take(ctx, "jobs", queuefs.Take{By: "worker/1", Max: 3, Lease: time.Minute}, 0) {
 		if err != nil {
 			t.Fatal(err)

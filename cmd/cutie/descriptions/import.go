@@ -15,7 +15,7 @@ import (
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/web"
 )
 
@@ -37,7 +37,7 @@ func (r *rdmCall) importAll(ctx context.Context) error {
 
 func (r *rdmCall) importFrom(ctx context.Context, t *reach.Target, in io.Reader) error {
 	n := map[soif.Action]int{}
-	var batch []rest.Upload
+	var batch []client.Upload
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -86,9 +86,9 @@ func (r *rdmCall) importFrom(ctx context.Context, t *reach.Target, in io.Reader)
 }
 
 // described is a job whose payload is a description.
-func (r *rdmCall) described(o *soif.Object) rest.Upload {
+func (r *rdmCall) described(o *soif.Object) client.Upload {
 	text := o.Append(nil)
-	return rest.Upload{Size: int64(len(text)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(text))), nil },
+	return client.Upload{Size: int64(len(text)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(text))), nil },
 		Meta: queuefs.Meta{Filename: o.Value("Title"), MediaType: "application/x-soif", Submitter: reach.Agent()}}
 }
 

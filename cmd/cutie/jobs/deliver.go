@@ -12,7 +12,7 @@ import (
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -52,7 +52,7 @@ func (o *delivery) described(c *call.Call, whole bool) (state.Form, error) {
 }
 
 // describe returns the description of a job that was taken.
-func (o *delivery) describe(d *rest.Delivery) ([]byte, error) {
+func (o *delivery) describe(d *client.Delivery) ([]byte, error) {
 	if o.form == 0 {
 		return nil, nil
 	}
@@ -61,7 +61,7 @@ func (o *delivery) describe(d *rest.Delivery) ([]byte, error) {
 }
 
 // A taker gets a job from a queue; it may wait for one as long as left.
-type taker func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error)
+type taker func(t *reach.Target, queue string, left time.Duration) (*client.Delivery, error)
 
 // deliver writes a job to the files of the options. It makes the files first, so that
 // no job is taken and then lost for want of a file.

@@ -12,7 +12,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // Get takes the job at the head of a queue (Cutie 0.3, 5.6).
@@ -92,7 +92,7 @@ cutie get jobs --lease=10m -o job -t json`,
 			return err
 		}
 		o.consumes = true
-		return deliver(ctx, c, o, func(t *reach.Target, queue string, left time.Duration) (*rest.Delivery, error) {
+		return deliver(ctx, c, o, func(t *reach.Target, queue string, left time.Duration) (*client.Delivery, error) {
 			switch {
 			case whole:
 				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length, Key: *key}, left)
@@ -134,7 +134,7 @@ cutie peek jobs j000000000001 -o copy`,
 		case c.Form != "":
 			return fault.Hint(fault.Usagef("a job has no response form %.40q", c.Form), "-t multipart, or without -t the payload alone; cutie show prints states")
 		}
-		return deliver(ctx, c, o, func(t *reach.Target, queue string, _ time.Duration) (*rest.Delivery, error) {
+		return deliver(ctx, c, o, func(t *reach.Target, queue string, _ time.Duration) (*client.Delivery, error) {
 			if len(c.Args) > 1 {
 				if err := mayExist(ctx, t, queue, job); err != nil {
 					return nil, err
@@ -173,7 +173,7 @@ func parseSeconds(s string) (time.Duration, error) {
 const betweenTakes = time.Second
 
 // await takes a job, and tries again until limit is over.
-func await(ctx context.Context, c *call.Call, queue string, limit time.Duration, take taker) (*reach.Target, *rest.Delivery, error) {
+func await(ctx context.Context, c *call.Call, queue string, limit time.Duration, take taker) (*reach.Target, *client.Delivery, error) {
 	for start := time.Now(); ; {
 		t, err := c.Find(ctx)
 		if err != nil {

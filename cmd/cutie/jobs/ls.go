@@ -171,7 +171,7 @@ func listJobs(ctx context.Context, c *call.Call, t *reach.Target, queue string, 
 	return err
 }
 
-// identifiers is like [rest.Client.Jobs], but reads no job files.
+// identifiers is like [client.Client.Jobs], but reads no job files.
 func identifiers(t *reach.Target) func(context.Context, string, bulk.Filter) iter.Seq2[queuefs.Job, error] {
 	return func(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[queuefs.Job, error] {
 		return func(yield func(queuefs.Job, error) bool) {

@@ -19,7 +19,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -222,7 +222,7 @@ func newSubmission(c *call.Call, t *reach.Target, queue string, meta queuefs.Met
 }
 
 func (s *submission) send(ctx context.Context, batch []payload) ([]string, error) {
-	uploads := make([]rest.Upload, len(batch))
+	uploads := make([]client.Upload, len(batch))
 	for i, p := range batch {
 		uploads[i] = s.upload(p)
 		if s.meta.Key != "" && s.all > 1 {
@@ -232,8 +232,8 @@ func (s *submission) send(ctx context.Context, batch []payload) ([]string, error
 	return s.target.Submit(ctx, s.queue, uploads...)
 }
 
-func (s *submission) upload(p payload) rest.Upload {
-	u := rest.Upload{Size: p.size, Meta: s.meta}
+func (s *submission) upload(p payload) client.Upload {
+	u := client.Upload{Size: p.size, Meta: s.meta}
 	if p.path == "-" {
 		begun := false
 		u.Open = func() (io.ReadCloser, error) {

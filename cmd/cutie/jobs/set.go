@@ -13,7 +13,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -68,7 +68,7 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 	fs.String("callback", "", "`URI` to post changes of jobs to; empty for none")
 	fs.String("digests", "", "`types` of digests to compute of every payload beside SHA-256, such as \"SHA-256 MD5\"; empty for none")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
-		var settings rest.Settings
+		var settings client.Settings
 		switch strings.ToLower(*behavior) {
 		case "":
 		case "pause", "restart":

@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"cutie/cmd/cutie/fault"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // A Job holds the files for the parts of a job; nil is a part without one.
@@ -78,7 +78,7 @@ func (j *Job) HasLease() bool { return j.lease != nil || j.meta != nil || j.besi
 // Store writes a job; a payload without a file goes to standard output. The payload
 // gets its name last: a reader waiting for it finds all parts. Only a taken job may
 // have a lease and the description meta.
-func (j *Job) Store(d *rest.Delivery, taken bool, meta []byte) error {
+func (j *Job) Store(d *client.Delivery, taken bool, meta []byte) error {
 	w := j.stdout
 	if j.payload != nil {
 		w = j.payload
@@ -110,7 +110,7 @@ func (j *Job) Store(d *rest.Delivery, taken bool, meta []byte) error {
 }
 
 // CopyBody writes a payload or a result, and fails if it does not come whole.
-func CopyBody(w io.Writer, d *rest.Delivery) error {
+func CopyBody(w io.Writer, d *client.Delivery) error {
 	n, err := io.Copy(w, d.Body)
 	if err == nil && d.Size >= 0 && n != d.Size {
 		err = fmt.Errorf("payload ended after %d of %d octets", n, d.Size)

@@ -20,7 +20,7 @@ import (
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // A Finder finds the target of a command.
@@ -38,7 +38,7 @@ type Finder struct {
 // A Target answers requests about queues. [errors.Is] finds the errors of queuefs in
 // those of a daemon and of a home alike.
 type Target struct {
-	*rest.Client
+	*client.Client
 	Base string       // URL, with a slash at its end
 	HTTP *http.Client // for requests of other clients
 	Home string       // directory; "" for a URL
@@ -56,9 +56,9 @@ func (t *Target) Local() bool { return t.open != nil }
 
 func newTarget(base string, carry http.RoundTripper, end func() error) *Target {
 	hc := &http.Client{Transport: carry}
-	client := rest.NewClient(base, hc)
-	client.UserAgent = Agent()
-	return &Target{Client: client, Base: base, HTTP: hc, end: end}
+	c := client.New(base, hc)
+	c.UserAgent = Agent()
+	return &Target{Client: c, Base: base, HTTP: hc, end: end}
 }
 
 // Agent names the program, as submitter and as consumer.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // LeaseVariable is the environment variable for the token of a lease.
@@ -24,7 +24,7 @@ const LeaseVariable = "CUTIE_LEASE"
 // command runs the command to its end. When ctx or held ends, the command and
 // its children get SIGTERM, and SIGKILL after the grace. They do not outlive this
 // process: another consumer gets the job then.
-func (w *Worker) command(ctx, held context.Context, dir string, d *rest.Delivery) (message string, err error) {
+func (w *Worker) command(ctx, held context.Context, dir string, d *client.Delivery) (message string, err error) {
 	in, err := os.Open(filepath.Join(dir, payloadFile))
 	if err != nil {
 		return "", err

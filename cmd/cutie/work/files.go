@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // Files in the directory of a job.
@@ -25,7 +25,7 @@ const (
 
 // unpack puts a job into files. unread is an error of the payload, err one of the
 // files.
-func unpack(dir string, d *rest.Delivery) (unread, err error) {
+func unpack(dir string, d *client.Delivery) (unread, err error) {
 	defer d.Body.Close()
 	for _, sub := range []string{resultsDir, workDir} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {

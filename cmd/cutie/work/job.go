@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // exitTransient is the exit code of a command for a later try (EX_TEMPFAIL of
@@ -31,7 +31,7 @@ func (e *loadError) Unwrap() error { return e.err }
 // do works on one job and reports its outcome. An error ends the worker; the
 // failure of this job alone is a warning. wait is the pause after giving the job
 // back, and backoff the pause before it.
-func (w *Worker) do(ctx context.Context, d *rest.Delivery, backoff time.Duration) (wait time.Duration, err error) {
+func (w *Worker) do(ctx context.Context, d *client.Delivery, backoff time.Duration) (wait time.Duration, err error) {
 	w.Say("%s: %s: taken", w.Queue, d.Job)
 	end, what, err := w.attempt(ctx, d)
 	w.tally.add(end)
@@ -55,7 +55,7 @@ func (w *Worker) do(ctx context.Context, d *rest.Delivery, backoff time.Duration
 }
 
 // attempt runs the command, and reports and returns the outcome, in words too.
-func (w *Worker) attempt(ctx context.Context, d *rest.Delivery) (end ending, what string, err error) {
+func (w *Worker) attempt(ctx context.Context, d *client.Delivery) (end ending, what string, err error) {
 	// Reports are sent even when this program is interrupted.
 	held, gone := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer gone(nil)
@@ -132,14 +132,14 @@ func failure(runErr error, message string) (c queuefs.Conclusion, what string) {
 	return c, what + lines[len(lines)-1]
 }
 
-func (w *Worker) conclude(ctx context.Context, d *rest.Delivery, c queuefs.Conclusion) error {
+func (w *Worker) conclude(ctx context.Context, d *client.Delivery, c queuefs.Conclusion) error {
 	return w.insist(ctx, func() error {
 		_, err := w.Client.Conclude(ctx, d.Queue, d.Job, d.Lease, c)
 		return err
 	}, queuefs.ErrLease)
 }
 
-func (w *Worker) giveBack(ctx context.Context, d *rest.Delivery, why string) error {
+func (w *Worker) giveBack(ctx context.Context, d *client.Delivery, why string) error {
 	return w.insist(ctx, func() error {
 		_, err := w.Client.Return(ctx, d.Queue, d.Job, d.Lease, why)
 		return err
@@ -148,7 +148,7 @@ func (w *Worker) giveBack(ctx context.Context, d *rest.Delivery, why string) err
 
 // keepLease extends the lease until ctx ends. It calls gone when the lease is
 // lost, or ends before the daemon can be reached.
-func (w *Worker) keepLease(ctx context.Context, d *rest.Delivery, gone context.CancelCauseFunc) {
+func (w *Worker) keepLease(ctx context.Context, d *client.Delivery, gone context.CancelCauseFunc) {
 	over := time.Now().Add(w.Lease)
 	every := w.Lease / 3
 	if every > 5*time.Second {

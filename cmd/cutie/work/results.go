@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // putResults stores the results of the command.
-func (w *Worker) putResults(ctx context.Context, dir string, d *rest.Delivery) error {
+func (w *Worker) putResults(ctx context.Context, dir string, d *client.Delivery) error {
 	entries, err := os.ReadDir(filepath.Join(dir, resultsDir))
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (w *Worker) putResults(ctx context.Context, dir string, d *rest.Delivery) e
 }
 
 // putDetail stores the detail of an error, if the command has left one.
-func (w *Worker) putDetail(ctx context.Context, dir string, d *rest.Delivery) error {
+func (w *Worker) putDetail(ctx context.Context, dir string, d *client.Delivery) error {
 	for _, name := range results(dir) {
 		if queuefs.IsErrorDetail(name) {
 			return w.putFile(ctx, dir, d, name)
@@ -56,7 +56,7 @@ func (w *Worker) putDetail(ctx context.Context, dir string, d *rest.Delivery) er
 
 // putLate stores the results that the command of an aborted job has left, and says so.
 // The service refuses them if the lease was lost in another way.
-func (w *Worker) putLate(ctx context.Context, dir string, d *rest.Delivery) string {
+func (w *Worker) putLate(ctx context.Context, dir string, d *client.Delivery) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queuefs.LateResults)
 	defer cancel()
 	kept := 0
@@ -88,7 +88,7 @@ func results(dir string) (names []string) {
 }
 
 // putFile stores a file of the command under its name.
-func (w *Worker) putFile(ctx context.Context, dir string, d *rest.Delivery, name string) error {
+func (w *Worker) putFile(ctx context.Context, dir string, d *client.Delivery, name string) error {
 	mediaType := mime.TypeByExtension(filepath.Ext(name))
 	if filepath.Ext(name) == ".vot" { // no system knows it
 		mediaType = "application/x-votable+xml"
@@ -96,12 +96,12 @@ func (w *Worker) putFile(ctx context.Context, dir string, d *rest.Delivery, name
 	return w.putResult(ctx, d, name, filepath.Join(dir, resultsDir, name), mediaType)
 }
 
-func (w *Worker) putResult(ctx context.Context, d *rest.Delivery, name, path, mediaType string) error {
+func (w *Worker) putResult(ctx context.Context, d *client.Delivery, name, path, mediaType string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
-	u := rest.Upload{Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	u := client.Upload{Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 	u.Filename, u.MediaType = name, mediaType
 	err = w.insist(ctx, func() error { return w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // A payload that never comes whole makes its job fail in the end, so that the
@@ -28,7 +28,7 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 	if _, err := home.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
 		t.Fatal(err)
 	}
-	u := rest.Upload{Size: 8, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("halfhalf")), nil }}
+	u := client.Upload{Size: 8, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("halfhalf")), nil }}
 	ids, err := home.Submit(t.Context(), "jobs", u)
 	if err != nil {
 		t.Fatal(err)

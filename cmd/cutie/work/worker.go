@@ -18,13 +18,13 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/web"
 )
 
 // A Worker works on the jobs of one queue. Its fields do not change during Run.
 type Worker struct {
-	Client     *rest.Client
+	Client     *client.Client
 	Queue      string
 	Program    string                        // path of the command; see [Program]
 	Args       []string                      // of the command, with its name
@@ -153,8 +153,8 @@ func (w *Worker) insist(ctx context.Context, do func() error, done error) error 
 }
 
 // TakeOne takes the job at the head of a queue with a lease, and waits for one as
-// [rest.Client.Next] does. The lease ends by itself if the answer is lost.
-func TakeOne(ctx context.Context, c *rest.Client, queue string, lease, wait time.Duration) (*rest.Delivery, error) {
+// [client.Client.Next] does. The lease ends by itself if the answer is lost.
+func TakeOne(ctx context.Context, c *client.Client, queue string, lease, wait time.Duration) (*client.Delivery, error) {
 	next, stop := iter.Pull2(c.Take(ctx, queue, queuefs.Take{Max: 1, Lease: lease}, wait))
 	d, err, ok := next()
 	if !ok || err != nil {

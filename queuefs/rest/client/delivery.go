@@ -1,4 +1,4 @@
-package rest
+package client
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 
@@ -148,7 +149,7 @@ func (c *Client) take(ctx context.Context, method, ref, by, accept, key string) 
 	if err != nil {
 		return nil, err
 	}
-	setKey(req.Header, key)
+	field.SetKey(req.Header, key)
 	resp, err := c.doAs(req, by, accept+orError)
 	if err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func (c *Client) delivery(ctx context.Context, resp *http.Response) (*Delivery, 
 		resp.Body.Close()
 		return nil, err
 	}
-	if resp.Header.Get(sidecarLength) != "" {
+	if resp.Header.Get(field.SidecarLength) != "" {
 		j, err := c.Job(ctx, d.Queue, d.Job)
 		if err != nil {
 			resp.Body.Close()
@@ -189,18 +190,18 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 	if d.Size, err = strconv.ParseInt(header.Get("Content-Length"), 10, 64); err != nil || d.Size < 0 {
 		return nil, fmt.Errorf("%s comes without its length", d.Job)
 	}
-	if d.Filename, err = dispositionName(header.Get("Content-Disposition")); err != nil {
+	if d.Filename, err = field.Filename(header.Get("Content-Disposition")); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Job, err)
 	}
-	if d.Sidecar, err = url.PathUnescape(header.Get(sidecarHeader)); err != nil {
+	if d.Sidecar, err = url.PathUnescape(header.Get(field.Sidecar)); err != nil {
 		return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 	}
-	d.Beside = header[sidecarHeader] != nil
-	if d.Lease = header.Get(leaseHeader); d.Lease != "" {
-		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(leaseExpires)); err != nil {
+	d.Beside = header[field.Sidecar] != nil
+	if d.Lease = header.Get(field.Lease); d.Lease != "" {
+		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(field.LeaseExpires)); err != nil {
 			return nil, fmt.Errorf("lease of %s: %w", d.Job, err)
 		}
-		if d.Attempt, err = strconv.Atoi(header.Get(attemptHeader)); err != nil {
+		if d.Attempt, err = strconv.Atoi(header.Get(field.Attempt)); err != nil {
 			return nil, fmt.Errorf("lease of %s: %w", d.Job, err)
 		}
 	}

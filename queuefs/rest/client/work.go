@@ -1,4 +1,4 @@
-package rest
+package client
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 
@@ -101,11 +102,11 @@ func (c *Client) Return(ctx context.Context, queue, job, token, message string) 
 // [queuefs.ErrResultExists] if the job has a result with the name.
 func (c *Client) PutResult(ctx context.Context, queue, job, token string, u Upload) error {
 	header := http.Header{}
-	rest, err := setDigests(map[string][]string(header), u.Expect)
+	rest, err := field.SetDigests(map[string][]string(header), u.Expect)
 	if err != nil {
 		return err
 	}
-	ref := c.ref(pairQuery(rest), "result", queue, job, u.Filename)
+	ref := c.ref(field.PairQuery(rest), "result", queue, job, u.Filename)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, ref, nil)
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func (c *Client) PutResult(ctx context.Context, queue, job, token string, u Uplo
 	req.Header = header
 	req.Header.Set("Accept", state.ANVL.MediaType())
 	req.Header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
-	req.Header.Set(leaseHeader, token)
+	req.Header.Set(field.Lease, token)
 	setBody(req, []segment{{upload: &u}})
 	resp, err := c.Do(req)
 	if err != nil {
@@ -178,8 +179,8 @@ func (c *Client) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes
 		query.Set("dry", "true")
 	}
 	if o.Keep != nil {
-		query.Set(sizeThreshold, strconv.FormatInt(o.Keep.Size, 10))
-		query.Set(ageThreshold, strconv.FormatInt(o.Keep.Age, 10))
+		query.Set("cullingSizeThreshold", strconv.FormatInt(o.Keep.Size, 10))
+		query.Set("cullingAgeThreshold", strconv.FormatInt(o.Keep.Age, 10))
 	}
 	if o.Queue != "" {
 		data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(query, "cull", o.Queue), nil, nil)
@@ -202,7 +203,7 @@ func (c *Client) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes
 func (c *Client) post(ctx context.Context, token string, fields url.Values, segments ...string) (queuefs.Job, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	if token != "" {
-		header.Set(leaseHeader, token)
+		header.Set(field.Lease, token)
 	}
 	for name, values := range fields {
 		if strings.Join(values, "") == "" {

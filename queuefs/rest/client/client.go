@@ -1,4 +1,7 @@
-package rest
+// Package client calls the methods of a service from Go: submit, consume, peek, states,
+// leases and results, changes of many jobs, queues, and streams of events. Package rest
+// serves them.
+package client
 
 import (
 	"bytes"
@@ -38,11 +41,11 @@ const maxState = 8 << 20
 // longestWait is how long one request waits for a job; see [Client.Next].
 const longestWait = 60 * time.Second
 
-// NewClient returns a Client of the service at the given baseURI, such as
+// New returns a Client of the service at the given baseURI, such as
 // "http://127.0.0.1:8080/". If hc is nil it is [http.DefaultClient]. A timeout
 // of hc counts for a whole request, with its payload and with the wait for a
 // job.
-func NewClient(base string, hc *http.Client) *Client {
+func New(base string, hc *http.Client) *Client {
 	if hc == nil {
 		hc = http.DefaultClient
 	}

@@ -1,4 +1,4 @@
-package rest
+package client
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 
@@ -82,17 +83,17 @@ func submitted(data []byte, err error) ([]string, error) {
 // bareRequest submits one payload as the body.
 func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*http.Request, error) {
 	header := textproto.MIMEHeader{}
-	rest, err := setDigests(header, u.Expect)
+	rest, err := field.SetDigests(header, u.Expect)
 	if err != nil {
 		return nil, err
 	}
 	// A sidecar too long for a header goes into a form, and so does a payload
 	// in the type of a form, since a server would take it apart as a body.
-	if len(appendEscaped(nil, u.Sidecar)) > maxHeader || isFormData(u.MediaType) {
+	if len(field.AppendEscaped(nil, u.Sidecar)) > field.MaxLength || field.IsForm(u.MediaType) {
 		return c.formRequest(ctx, queue, []Upload{*u})
 	}
-	query := pairQuery(rest)
-	if isCheckm(u.MediaType) {
+	query := field.PairQuery(rest)
+	if field.IsCheckm(u.MediaType) {
 		query.Set("type", "job")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ref(query, "content", queue), nil)
@@ -104,15 +105,15 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	}
 	req.Header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
 	if u.Filename != "" {
-		req.Header.Set("Content-Disposition", string(appendDisposition(nil, "attachment", "", u.Filename)))
+		req.Header.Set("Content-Disposition", string(field.AppendDisposition(nil, "attachment", "", u.Filename)))
 	}
 	if !u.NotBefore.IsZero() {
-		req.Header.Set(notBeforeHeader, queuefs.FormatTime(u.NotBefore))
+		req.Header.Set(field.NotBefore, queuefs.FormatTime(u.NotBefore))
 	}
 	if u.Sidecar != "" || u.EmptySidecar {
-		req.Header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
+		req.Header.Set(field.Sidecar, string(field.AppendEscaped(nil, u.Sidecar)))
 	}
-	setKey(req.Header, u.Key)
+	field.SetKey(req.Header, u.Key)
 	setBody(req, []segment{{upload: u}})
 	return req, nil
 }
@@ -131,7 +132,7 @@ func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload
 	for i := range uploads {
 		u := &uploads[i]
 		header := textproto.MIMEHeader{}
-		rest, err := setDigests(header, u.Expect)
+		rest, err := field.SetDigests(header, u.Expect)
 		if err != nil {
 			return nil, err
 		}
@@ -147,13 +148,13 @@ func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload
 		case (u.Sidecar != "" || u.EmptySidecar) && len(uploads) == 1:
 			form.WriteField("sidecar", u.Sidecar)
 		case u.Sidecar != "" || u.EmptySidecar:
-			header.Set(sidecarHeader, string(appendEscaped(nil, u.Sidecar)))
+			header.Set(field.Sidecar, string(field.AppendEscaped(nil, u.Sidecar)))
 		}
 		if !u.NotBefore.IsZero() {
-			header.Set(notBeforeHeader, queuefs.FormatTime(u.NotBefore))
+			header.Set(field.NotBefore, queuefs.FormatTime(u.NotBefore))
 		}
-		header.Set("Content-Disposition", string(appendDisposition(nil, "form-data", "file", fileNameOf(u))))
-		setKey(header, u.Key)
+		header.Set("Content-Disposition", string(field.AppendDisposition(nil, "form-data", "file", fileNameOf(u))))
+		field.SetKey(header, u.Key)
 		form.CreatePart(header)
 		cut(u)
 	}
