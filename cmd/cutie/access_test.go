@@ -89,7 +89,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 		{"GET", "state/jobs", [2]int{401, 200}},
 		{"GET", ".well-known/resourcesync", [2]int{401, 200}},
 		{"GET", ".well-known/resourcesync/jobs/pending/capabilitylist.xml", [2]int{401, 200}},
-		{"POST", "content/jobs", [2]int{401, 201}},
+		{"POST", "content/jobs?filename=empty", [2]int{401, 201}},
 		{"GET", "queues/jobs/payload/j000000000001", [2]int{401, 200}},
 		{"POST", "consume/jobs", [2]int{401, 403}},
 		{"PUT", "state/second", [2]int{401, 403}},

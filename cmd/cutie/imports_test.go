@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"publisher/destination/fetch", "publisher/destination/local", "publisher/destination/sourcetest", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/compare"},
-	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys"},
+	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign"},
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // consume is Get-next-job (Cutie 5.6).
@@ -110,6 +111,18 @@ func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 		return nil
 	case err != nil:
 		return notFound(err, queuefs.ErrNoJob, r.PathValue("job"))
+	}
+	switch part := r.text("part"); {
+	case r.bad != nil:
+		return r.bad
+	case part == "sidecar":
+		return sendSidecar(w, &j)
+	case part != "":
+		return badRequest("part is %.40q, not sidecar", part)
+	}
+	if err := q.Sound(j.ID); err != nil {
+		h.log(r.Request, err)
+		return web.Errorf(http.StatusInternalServerError, "payload of %s is damaged or cannot be read", j.ID)
 	}
 	return h.deliver(w, r, q, &queuefs.Taken{Job: j}, nil)
 }

@@ -62,6 +62,9 @@ func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if err := in.Verify(); err != nil {
 		return nil, err
 	}
+	if r.browser() && form.fields["sidecar"] == "" { // a field that nobody filled in
+		delete(form.fields, "sidecar")
+	}
 	return form.finish()
 }
 
@@ -203,10 +206,7 @@ func (f *formReader) file(p *multipart.Part) error {
 	if m.MediaType, err = field.MediaType(contentType); err != nil {
 		return err
 	}
-	switch t, _, _ := strings.Cut(m.MediaType, ";"); strings.ToLower(strings.TrimSpace(t)) {
-	case "text/checkm", "text/x-checkm":
-		f.manifest = true
-	}
+	f.manifest = f.manifest || field.IsCheckm(m.MediaType)
 	if err := field.Meta(&m, p.Header); err != nil {
 		return err
 	}

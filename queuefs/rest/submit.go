@@ -3,6 +3,7 @@ package rest
 import (
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,6 +107,8 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, f
 	for i := range jobs {
 		s.Submitted[i] = jobs[i].ID
 	}
+	// jobStates begins with them too.
+	s.Jobs.After, s.Jobs.Limit = slices.Min(s.Submitted)-1, len(s.Submitted)
 	_ = listJobs(q, &s.Jobs) // fails for a batch only
 	d := state.OfQueue(h.base(r.Request), &s)
 	w.Header()["Location"] = []string{d.Subject}
@@ -135,7 +138,7 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if err := f.apply(&m, h.o.MaxSidecar); err != nil {
 		return nil, err
 	}
-	batch, err := f.isManifest(false)
+	batch, err := f.isManifest(field.IsCheckm(m.MediaType))
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +149,14 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if batch {
 		manifest = d
 	}
-	return manifest, copyPayload(d, b)
+	if err := copyPayload(d, b); err != nil {
+		return nil, err
+	}
+	// curl calls a body of nothing a form.
+	if !batch && d.Size() == 0 && m.Filename == "" && (contentType == "" || isForm(contentType)) {
+		return nil, badRequest("the request has no file; an empty one comes with its filename, or with a Content-Type that is no form's")
+	}
+	return manifest, nil
 }
 
 // fields are the single values of a submission, in its query or in parts of a
@@ -208,10 +218,11 @@ func (f fields) apply(m *queuefs.Meta, maxSidecar int) error {
 		m.NotBefore = t
 	}
 	if f.has("sidecar") {
-		if m.Sidecar != "" {
+		if m.Sidecar != "" || m.EmptySidecar {
 			return badRequest("sidecar is repeated")
 		}
 		m.Sidecar = f["sidecar"]
+		m.EmptySidecar = m.Sidecar == ""
 	}
 	if len(m.Sidecar) > maxSidecar {
 		return tooLarge("sidecar has more than %d octets", maxSidecar)

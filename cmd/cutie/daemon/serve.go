@@ -129,7 +129,7 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		record:  d.record.Add,
 	}
 	rooms := append([]room{protocol, jobs, d.messages()}, d.push.rooms(d.pub)...)
-	s.router = web.NewRouter(s.refuse, answerPlainly(d.routes(s, rooms...), protocol.Refuser())...)
+	s.router = web.NewRouter(s.refuse, answerErrors(d.routes(s, rooms...), protocol.Refuser())...)
 	return s
 }
 

@@ -56,7 +56,7 @@ func (w *Worker) command(ctx, held context.Context, dir string, d *client.Delive
 	if uploads := filepath.Join(dir, uploadsDir); isDir(uploads) {
 		cmd.Env = append(cmd.Env, "CUTIE_UPLOADS="+uploads)
 	}
-	if d.Sidecar != "" {
+	if d.Beside {
 		cmd.Env = append(cmd.Env, "CUTIE_SIDECAR="+filepath.Join(dir, sidecarFile))
 	}
 	// The signal comes when the thread ends that has started the command.
