@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest/field"
@@ -45,6 +46,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	sub := q.Begin()
 	defer sub.Discard()
 	sub.Key(key)
+	sub.Memory(buffers.Of(r.Context()))
 	contentType, err := r.contentType()
 	if err != nil {
 		return err

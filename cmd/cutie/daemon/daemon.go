@@ -61,10 +61,11 @@ type Listen struct {
 
 // Limits are those of a daemon.
 type Limits struct {
-	Body  int64 // bytes
-	Conns int
-	Waits int           // requests of one client
-	Grace time.Duration // for requests in progress when the daemon stops
+	Body    int64 // bytes
+	Buffers int   // bytes in memory for all requests; 0: any number
+	Conns   int
+	Waits   int           // requests of one client
+	Grace   time.Duration // for requests in progress when the daemon stops
 }
 
 // AccessLog bounds the access log.
@@ -85,7 +86,8 @@ type daemon struct {
 	gate    *access.Gate
 	browser *access.Browser
 	names   *naming
-	record  *access.Log // the daemon closes it
+	record  *access.Log    // the daemon closes it
+	memory  *access.Places // bytes of the buffers of requests; nil: any number
 }
 
 // Run serves an open home until ctx ends or the process is told to stop. It
@@ -147,6 +149,9 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	}
 	if d.browser, err = access.NewBrowser(base, o.Implied); err != nil {
 		return err
+	}
+	if o.Limits.Buffers > 0 {
+		d.memory = &access.Places{Max: o.Limits.Buffers}
 	}
 	if d.names, err = newNaming(base, o.Listen.BaseURI != "", ln.Addr(), o.Listen.Proxies); err != nil {
 		return err

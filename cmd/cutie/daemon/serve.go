@@ -126,6 +126,7 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		browser: d.browser,
 		proxies: d.Listen.Proxies,
 		crowd:   &access.Crowd{Max: d.Limits.Waits},
+		memory:  d.memory,
 		record:  d.record.Add,
 	}
 	rooms := append([]room{protocol, jobs, d.messages()}, d.push.rooms(d.pub)...)

@@ -14,6 +14,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/web"
@@ -37,6 +38,7 @@ type site struct {
 	browser *access.Browser // what pages of others may not do
 	proxies access.Proxies  // believed what they say of their clients
 	crowd   *access.Crowd   // requests that wait
+	memory  *access.Places  // bytes that requests keep in memory; nil: as many as they like
 	record  func(*access.Entry)
 }
 
@@ -117,6 +119,10 @@ func (s *site) serve(a *answer, r *http.Request) {
 		defer cancel()
 		defer context.AfterFunc(s.leaving, cancel)()
 	}
+	if s.memory != nil {
+		a.memory.Open(s.memory, a.client)
+		ctx = buffers.With(ctx, &a.memory)
+	}
 	r = r.WithContext(ctx)
 	a.receive(r)
 	m.Serve(a, r)
@@ -189,6 +195,7 @@ func (s *site) finish(a *answer, r *http.Request) {
 	if a.status == 0 {
 		a.giveUp()
 	}
+	a.memory.Close()
 	s.note(a, r)
 	if p != nil {
 		panic(p)

@@ -29,6 +29,7 @@ type serveOptions struct {
 	users               *string
 	listen, anonymous   string
 	limits              string // of clients without a name
+	buffers             call.Octets
 	tlsCert, tlsKey     string
 	proxies, fetch      []string
 	dialect, cors       string
@@ -47,6 +48,8 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
 	o.Limits.Body = 16 << 30
 	fs.Var((*call.Octets)(&o.Limits.Body), "max-body", "largest submission, such as 64M or 16G")
+	o.buffers = 128 << 20
+	fs.Var(&o.buffers, "max-buffers", "memory for what is kept of all requests at once, such as 64M; one address gets as much as it leaves to others; a request beyond it is answered with 503; 0: any size")
 	fs.IntVar(&o.Limits.Conns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all")
 	fs.IntVar(&o.Limits.Waits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
 	o.bindSource(fs)
@@ -135,7 +138,10 @@ func (o *serveOptions) checkAccess() (err error) {
 
 // checkLimits lowers the number of connections to the files of this process.
 func (o *serveOptions) checkLimits() error {
+	o.Limits.Buffers = int(o.buffers)
 	switch l := o.Limits; {
+	case l.Buffers > 0 && l.Buffers < 1<<20:
+		return fault.Usagef("--max-buffers is 1M or more, or 0")
 	case l.Conns < 1 || l.Waits < 1 || l.Body < 1:
 		return fault.Usagef("--max-body, --max-conns and --max-waits are 1 or more")
 	case o.AccessLog.Keep < 0 || o.AccessLog.Keep > 1000:
