@@ -281,9 +281,17 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	sub.Discard()
-	b.Admit = h.admit(r, q)
+	admit := h.admit(r, q)
+	b.Admit = func(jobs, octets int64) (func(), error) {
+		if err := web.Still(r.Context()); err != nil {
+			return nil, err
+		}
+		return admit(jobs, octets)
+	}
 	if !prefersAsync(r.Header) {
-		jobs, again, err := b.Run(r.Context())
+		ctx, cancel := web.While(r.Context())
+		defer cancel()
+		jobs, again, err := b.Run(ctx)
 		if err != nil {
 			return keyBusy(w, err)
 		}

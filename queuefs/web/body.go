@@ -65,7 +65,9 @@ func (b *BodyReader) Read(p []byte) (int, error) {
 func (b *BodyReader) All() ([]byte, error) { return readAll(b, b.size, b.memory) }
 
 // ReadAll reads in to its end, as [BodyReader.All] does for the request with this context.
-func ReadAll(ctx context.Context, in io.Reader) ([]byte, error) { return readAll(in, -1, buffers.Of(ctx)) }
+func ReadAll(ctx context.Context, in io.Reader) ([]byte, error) {
+	return readAll(in, -1, buffers.Of(ctx))
+}
 
 // readAll takes memory as the input comes, whatever its size is said to be.
 func readAll(in io.Reader, size int64, memory *buffers.Account) ([]byte, error) {

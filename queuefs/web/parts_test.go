@@ -130,4 +130,3 @@ func TestReadAllTakesMemory(t *testing.T) {
 		t.Errorf("got %v, want %v", err, buffers.ErrFull)
 	}
 }
-

@@ -87,6 +87,7 @@ type daemon struct {
 	browser *access.Browser
 	names   *naming
 	record  *access.Log    // the daemon closes it
+	crowd   *access.Crowd  // requests that wait
 	memory  *access.Places // bytes of the buffers of requests; nil: any number
 }
 
@@ -150,6 +151,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	if d.browser, err = access.NewBrowser(base, o.Implied); err != nil {
 		return err
 	}
+	d.crowd = &access.Crowd{Max: o.Limits.Waits}
 	if o.Limits.Buffers > 0 {
 		d.memory = &access.Places{Max: o.Limits.Buffers}
 	}

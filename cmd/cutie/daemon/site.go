@@ -91,6 +91,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 	}
 	if a.named {
 		ctx = rest.WithUser(ctx, caller.Name)
+		if by := s.gate.Standing(caller, a.Header(), m.Need(), m.Queue()); by != nil {
+			ctx = web.WithStanding(ctx, by)
+		}
 	}
 	if len(s.proxies) > 0 && a.client.IsValid() {
 		ctx = rest.WithAddress(ctx, a.client.String())
@@ -108,16 +111,13 @@ func (s *site) serve(a *answer, r *http.Request) {
 			}
 		}
 		var cancel context.CancelFunc
-		switch {
-		case m.Route.Waits == web.Endless:
-			ctx, cancel = caller.While(ctx)
-		case early:
-			ctx, cancel = context.WithTimeout(ctx, earlyWait)
-		default:
-			ctx, cancel = context.WithCancel(ctx)
-		}
+		ctx, cancel = web.While(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.leaving, cancel)()
+		if early {
+			ctx, cancel = context.WithTimeout(ctx, earlyWait)
+			defer cancel()
+		}
 	}
 	if s.memory != nil {
 		a.memory.Open(s.memory, a.client)
