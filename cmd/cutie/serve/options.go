@@ -29,6 +29,7 @@ type serveOptions struct {
 	users               *string
 	listen, anonymous   string
 	limits              string // of clients without a name
+	implied             bool   // everybody on this machine may do all, and nobody else anything
 	buffers             call.Octets
 	tlsCert, tlsKey     string
 	proxies, fetch      []string
@@ -99,7 +100,7 @@ func (o *serveOptions) check() error {
 // checkAccess reads the options about rights.
 func (o *serveOptions) checkAccess() (err error) {
 	file := *o.users
-	o.Implied = file == "" && o.anonymous == ""
+	o.implied = file == "" && o.anonymous == ""
 	o.Access.Users = file
 	o.Access.Report = func(users int, wide bool) {
 		o.Log.Info().Str("file", file).Int("users", users).Msg("users read")
@@ -107,7 +108,7 @@ func (o *serveOptions) checkAccess() (err error) {
 			o.Log.Warn().Str("file", file).Msg("others can read or write the users file, chmod 600 takes that away")
 		}
 	}
-	if o.Implied {
+	if o.implied {
 		o.Access.Anonymous = access.Everything
 	} else if o.anonymous != "" {
 		if o.Access.Anonymous, err = access.ParseRights(o.anonymous); err != nil {
@@ -183,7 +184,7 @@ func (o *serveOptions) checkListen() (err error) {
 	}
 	o.Listen.Addr = addr
 	switch beyond := !addr.IP.IsLoopback(); {
-	case beyond && o.Implied:
+	case beyond && o.implied:
 		return fault.Hint(fmt.Errorf("%w: %s can be reached from other machines", fault.ErrRefused, o.listen),
 			"listen on 127.0.0.1, or give rights: --users FILE, or --anonymous read, submit or all")
 	case beyond && *o.users != "" && o.tlsCert == "" && o.proxies == nil:
