@@ -45,6 +45,10 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 	case same != nil || s.named(info.Name, nil):
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
 	}
+	callbacks := &s.properties.callbacks
+	if info.Callback, err = callbacks.Keep(id, info.Callback); err != nil {
+		return nil, storageError(err)
+	}
 	q, err := s.makeQueue(info)
 	if err != nil {
 		return nil, storageError(err)

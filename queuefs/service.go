@@ -55,6 +55,8 @@ type properties struct {
 	sync.Mutex
 	list    *home.File[[]string]    // queues.txt
 	service *home.File[ServiceInfo] // cutie-info.txt
+
+	callbacks home.Callbacks
 }
 
 // highest returns the highest numbers of all open queues.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
@@ -41,6 +42,10 @@ func (q *Queue) Begin() *Submission {
 	return &Submission{q: q, digests: q.info().Digests, verify: q.info().VerifyOnWrite,
 		budget: upload.Budget{Inline: q.svc.shared.Inline, Free: q.svc.shared.MaxAppend / 2, Spool: q.svc.spool}}
 }
+
+// Memory makes the submission take its payloads in memory, and its buffers, from the
+// account of a request. It is called before Add.
+func (s *Submission) Memory(a *buffers.Account) { s.budget.Memory = a }
 
 // Group makes the jobs of the submission a batch: jobs without a name of a
 // batch get one in common; see [ParseBatch].

@@ -26,6 +26,7 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	wait := r.seconds("wait", h.o.MaxWait)
 	t.Lease = r.leaseTime("lease")
 	t.User = UserOf(r.Context())
+	t.Still = func() error { return web.Still(r.Context()) }
 	t.Key, err = field.Key(r.Header)
 	r.wrong(err)
 	_, _, err = r.wrapped()
@@ -75,6 +76,11 @@ func take(ctx context.Context, q *queuefs.Queue, t queuefs.Take, wait time.Durat
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	taken, err := q.TakeWait(waiting, t)
+	if err != nil && ctx.Err() != nil {
+		if gone := web.Still(ctx); gone != nil {
+			return nil, gone
+		}
+	}
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = queuefs.ErrEmpty // the time was over while a job was being taken
 	}

@@ -47,7 +47,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		}
 		return h.send(w, r, q, taken, []piece{{job: j}})
 	}
-	buf := buffers.Get().(*[]byte)
+	buf := texts.Get().(*[]byte)
 	defer putBuffer(buf)
 	m := message{buf: (*buf)[:0], boundary: newBoundary()}
 	disposition, media := "form-data", "multipart/form-data"
@@ -87,7 +87,7 @@ func sendSidecar(w http.ResponseWriter, j *queuefs.Job) error {
 // deliverSeveral answers with jobs, each a part of multipart/mixed.
 func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Queue, taken []queuefs.Taken) error {
 	base := h.base(r.Request)
-	buf := buffers.Get().(*[]byte)
+	buf := texts.Get().(*[]byte)
 	defer putBuffer(buf)
 	m := message{buf: slices.Grow((*buf)[:0], roomFor(taken)), boundary: newBoundary()}
 	for i := range taken {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest/field"
@@ -46,6 +47,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	sub := q.Begin()
 	defer sub.Discard()
 	sub.Key(key)
+	sub.Memory(buffers.Of(r.Context()))
 	contentType, err := r.contentType()
 	if err != nil {
 		return err
@@ -290,9 +292,17 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	sub.Discard()
-	b.Admit = h.admit(r, q)
+	admit := h.admit(r, q)
+	b.Admit = func(jobs, octets int64) (func(), error) {
+		if err := web.Still(r.Context()); err != nil {
+			return nil, err
+		}
+		return admit(jobs, octets)
+	}
 	if !prefersAsync(r.Header) {
-		jobs, again, err := b.Run(r.Context())
+		ctx, cancel := web.While(r.Context())
+		defer cancel()
+		jobs, again, err := b.Run(ctx)
 		if err != nil {
 			return keyBusy(w, err)
 		}

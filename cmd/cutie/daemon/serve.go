@@ -125,7 +125,8 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		gate:    d.gate,
 		browser: d.browser,
 		proxies: d.Listen.Proxies,
-		crowd:   &access.Crowd{Max: d.Limits.Waits},
+		crowd:   d.crowd,
+		memory:  d.memory,
 		record:  d.record.Add,
 	}
 	rooms := append([]room{protocol, jobs, d.messages()}, d.push.rooms(d.pub)...)
