@@ -118,6 +118,17 @@ func (k *Keeper) Admit(q *queuefs.Queue, owner string, l, usual queuefs.Limits, 
 	}), nil
 }
 
+// Admission refuses jobs of a user beyond the limits in the context of a request, and
+// those of the queue. Without either there are none.
+func (k *Keeper) Admission(ctx context.Context, q *queuefs.Queue, owner string) queuefs.Admission {
+	info := q.Info()
+	limits := LimitsOf(ctx, &info)
+	limits.Pending = 0 // of UWS alone
+	return func(jobs, bytes int64) (done func(), err error) {
+		return k.Admit(q, owner, limits, queuefs.Limits{}, Use{Active: jobs, Upload: bytes})
+	}
+}
+
 // Use returns what a user has in a queue, as it counts for Admit.
 func (k *Keeper) Use(q *queuefs.Queue, owner string, l queuefs.Limits) (Use, error) {
 	k.mu.Lock()

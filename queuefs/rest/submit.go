@@ -8,7 +8,6 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/quota"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -65,12 +64,8 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if manifest != nil {
 		return h.submitBatch(w, r, form, q, sub, manifest, key)
 	}
-	done, err := h.admit(r, q)(sizeOf(sub))
-	if err != nil {
-		return err
-	}
+	sub.Admit(h.o.Quota.Admission(r.Context(), q, UserOf(r.Context())))
 	jobs, err := sub.Commit(r.Context())
-	done()
 	if err != nil {
 		return keyBusy(w, err)
 	}
@@ -81,22 +76,6 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	d := state.OfJob(h.base(r.Request), &jobs[0])
 	w.Header()["Location"] = []string{d.Subject}
 	return h.answerChange(w, r, status, form, &d)
-}
-
-// admit refuses jobs beyond the limits of the user in the queue. Without limits of
-// the user or the queue there are none.
-func (h *Handler) admit(r *request, q *queuefs.Queue) func(jobs, octets int64) (done func(), err error) {
-	info := q.Info()
-	limits := quota.LimitsOf(r.Context(), &info)
-	limits.Pending = 0 // of UWS alone
-	return func(jobs, octets int64) (func(), error) {
-		return h.o.Quota.Admit(q, UserOf(r.Context()), limits, queuefs.Limits{}, quota.Use{Active: jobs, Upload: octets})
-	}
-}
-
-func sizeOf(sub *queuefs.Submission) (jobs, octets int64) {
-	n, octets := sub.Size()
-	return int64(n), octets
 }
 
 // answerSeveral answers a submission of several jobs with the state of the
@@ -279,7 +258,7 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	sub.Discard()
-	b.Admit = h.admit(r, q)
+	b.Admit = h.o.Quota.Admission(r.Context(), q, UserOf(r.Context()))
 	if !prefersAsync(r.Header) {
 		jobs, again, err := b.Run(r.Context())
 		if err != nil {
