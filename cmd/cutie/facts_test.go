@@ -71,6 +71,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		{"results", "jobs", "j000000000001", "-u", d.url}, {"watch", "jobs", "--from", "1", "-n", "3", "-u", d.url},
 		{"export", filepath.Join(dir, "copy"), "-u", d.url},
 		{"cull", "jobs", "--size", "0", "--age", "0", "-u", d.url},
+		{"get", "jobs", "--lease", "1m", "-o", filepath.Join(dir, "payload"), "-u", d.url},
 	} {
 		out, err := cutie(t, append(args, "-t", "json")...)
 		if err != nil {
@@ -100,7 +101,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 	}
 	check("check", out)
 	for _, of := range []string{"version", "helpState", "user", "token", "uwsJob", "queueSummary", "queueState", "jobState", "cutieServiceState",
-		"event", "export", "culledJob", "exceptionState", "error", "checkReport"} {
+		"event", "export", "culledJob", "exceptionState", "error", "checkReport", "takenJob"} {
 		if seen[of] == 0 {
 			t.Errorf("there was no %s among %v", of, seen)
 		}

@@ -9,7 +9,7 @@ import (
 // what commands print. Their schemas in JSON are beside those of [Schemas], by the
 // types of the documents.
 var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
-	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass)
+	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
 	all := map[string]*Class{}
