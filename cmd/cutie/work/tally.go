@@ -14,7 +14,7 @@ const (
 	failed
 	givenBack
 	retried // another attempt follows
-	lost // the lease was gone
+	lost    // the lease was gone
 	endings
 )
 
