@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
@@ -24,8 +25,14 @@ func newQueue(t *testing.T) (*queuefs.Service, *queuefs.Queue, func(n int, made,
 
 func openQueue(t *testing.T, dir string) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
 	t.Helper()
+	return openQueueWith(t, dir, queuefs.Options{})
+}
+
+func openQueueWith(t *testing.T, dir string, o queuefs.Options) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
+	t.Helper()
 	ctx := context.Background()
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
+	o.Segment = 1 << 20
+	svc, err := queuefs.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +123,36 @@ func TestOldJobsCount(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 		submit(1, true, false)
+	}
+}
+
+// An operator may start a job of a user at a time, as by a release. It is not asked
+// whether the user may have another one, but it counts.
+func TestJobsStartedByTheEndOfAHoldCount(t *testing.T) {
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "home")
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	svc, q, submit := openQueueWith(t, dir, queuefs.Options{Now: func() time.Time { return now }})
+	k, l := quota.New(svc), queuefs.Limits{Active: 1}
+	submit(1, true, false)
+	submit(1, true, true)
+	if _, err := q.HoldUntil(ctx, 2, "", now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []quota.Use{{Pending: 1, Active: 1, Upload: 10}, {Active: 2, Upload: 10}} {
+		if got, err := k.Use(q, "ann", l); err != nil || got != want {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+		now = now.Add(2 * time.Hour)
+		if err := svc.Expire(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := k.Admit(q, "ann", l, queuefs.Limits{}, quota.Use{Active: 1}); err == nil {
+		t.Error("a third job is admitted")
 	}
 }
 
