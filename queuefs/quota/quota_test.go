@@ -99,7 +99,7 @@ func TestJobsFromElsewhereCountForLimitsThatWereSet(t *testing.T) {
 
 // A job that waits for long counts, however many came after it and have ended.
 func TestOldJobsCount(t *testing.T) {
-	svc, q, submit := newQueue(t)
+	svc, _, submit := newQueue(t)
 	submit(1, true, true)
 	// A job brought by hand stands for all that came meanwhile.
 	dir := svc.Dir()
@@ -116,7 +116,7 @@ func TestOldJobsCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	svc, q, submit = openQueue(t, dir)
+	svc, q, submit := openQueue(t, dir)
 	k := quota.New(svc)
 	for more := range int64(3) {
 		if got, err := k.Use(q, "ann", queuefs.Limits{}); err != nil || got != (quota.Use{Pending: 1, Active: more, Upload: 5 + 5*more}) {
