@@ -29,11 +29,19 @@ type Submission struct {
 	former  JobID  // see Replace; 0: none
 	key     string // see Key
 	again   bool   // see Again
+	admit   Admission
 
 	digests digest.Set // wanted by the queue
 	verify  bool       // the queue verifies on write
 	taken   bool       // see Accepted
 }
+
+// An Admission may refuse new jobs: bytes are those of their payloads. done is called
+// after the commit.
+type Admission func(jobs, bytes int64) (done func(), err error)
+
+// Admit lets Commit ask for admission of the jobs that are not in the queue yet.
+func (s *Submission) Admit(a Admission) { s.admit = a }
 
 var errOver = errors.New("submission is over")
 
@@ -96,14 +104,6 @@ func (s *Submission) Add(m Meta) (*Upload, error) {
 	return d, nil
 }
 
-// Size returns how many jobs the submission has, and the bytes of their payloads.
-func (s *Submission) Size() (jobs int, bytes int64) {
-	for _, d := range s.uploads {
-		bytes += d.Size()
-	}
-	return len(s.uploads), bytes
-}
-
 // Commit puts all jobs of the submission at the end of the queue, in the order
 // they were added, or none of them (Cutie 0.3, 5.5). They are on stable storage
 // when it returns; if the queue verifies on write, the payloads were read again and
@@ -127,7 +127,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 	q := s.q
 	jobs := make([]Job, len(uploads))
 	recs := make([]*record.Record, len(uploads))
-	total := 0
+	total, bytes := 0, int64(0)
 	for i, d := range uploads {
 		if err := d.err(); err != nil {
 			return nil, err
@@ -154,9 +154,17 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 		r.Payload.MD5 = jobs[i].MD5()
 		recs[i] = r
 		total += len(d.up.Data()) + 1024 + len(m.Sidecar)
+		bytes += d.Size()
 	}
 	if total > q.svc.shared.MaxAppend {
 		return nil, fmt.Errorf("%w: submission of %d jobs", ErrTooBig, len(jobs))
+	}
+	if s.admit != nil {
+		done, err := s.admit(int64(len(jobs)), bytes)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
 	}
 	if err := s.syncTemps(uploads); err != nil {
 		return nil, err

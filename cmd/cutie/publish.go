@@ -164,5 +164,13 @@ func republish(ctx context.Context, c *call.Call) (err error) {
 		c.Warnf("what was published is in %s/%s", c.Home, aside)
 	}
 	c.Sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
-	return printPublished(c, daemon.PublishingStatus(pub))
+	status := daemon.PublishingStatus(pub)
+	if c.Form == "" {
+		return printPublished(c, status)
+	}
+	body, err := json.MarshalIndent(status, "", "  ")
+	if err != nil {
+		return err
+	}
+	return c.Out.Emit(append(body, '\n'))
 }

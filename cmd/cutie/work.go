@@ -57,7 +57,7 @@ At the fifth attempt such a payload makes the job fail for good.`,
 	fs.DurationVar(&w.Lease, "lease", time.Minute, "`time` after which jobs go back if this program dies")
 	fs.DurationVar(&w.Grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL")
 	fs.StringVar(&w.ResultType, "result-type", queuefs.DefaultMediaType, "media `type` of standard output as a result")
-	fs.BoolVar(&w.Drain, "drain", false, "end when no job is pending")
+	fs.BoolVar(&w.Drain, "drain", false, "end when no job can be taken; jobs on hold, also those that wait for another attempt, stay")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing but the error that ends the worker")
 	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
 		switch {

@@ -166,7 +166,7 @@ func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
 	if err := x.allow(web.Consume, x.catalog.ID()); err != nil {
 		return result{}, err
 	}
-	_, err = x.catalog.Requeue(x.r.Context(), id)
+	_, err = x.catalog.RequeueIdle(x.r.Context(), id)
 	return result{done: "requeued", job: id}, err
 }
 
@@ -201,6 +201,7 @@ func (x *exchange) insert(o *soif.Object) (result, error) {
 	if _, err := d.ReadFrom(payload); err != nil {
 		return result{}, err
 	}
+	sub.Admit(x.h.o.Quota.Admission(x.r.Context(), x.catalog, m.Owner))
 	jobs, err := sub.Commit(x.r.Context())
 	if err != nil {
 		return result{}, err

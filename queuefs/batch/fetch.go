@@ -57,6 +57,7 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []queuefs.J
 	f.stage = f.q.Assemble(len(f.sources))
 	defer f.stage.Discard()
 	f.stage.Key(f.key)
+	f.stage.Admit(f.Admit)
 	f.turns.init(f.sources, f.r.o.PerHost)
 	defer context.AfterFunc(timed, f.turns.end)()
 	var wg sync.WaitGroup
@@ -84,13 +85,6 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []queuefs.J
 	}
 	if err != nil {
 		return nil, false, err
-	}
-	if f.Admit != nil {
-		done, err := f.Admit(f.lines.Load(), f.octets.Load())
-		if err != nil {
-			return nil, false, err
-		}
-		defer done()
 	}
 	jobs, err = f.stage.Commit(ctx)
 	return jobs, f.stage.Again(), err

@@ -115,7 +115,7 @@ func (r *request) seconds(name string, most time.Duration) time.Duration {
 	}
 	d, ok := parseSeconds(s, most)
 	if !ok {
-		r.wrong(badRequest("parameter %s is %.20q, not seconds from 0 to %g", name, s, most.Seconds()))
+		r.wrong(badRequest("parameter %s is %.20q, not seconds from 0 to %.0f", name, s, most.Seconds()))
 	}
 	return d
 }

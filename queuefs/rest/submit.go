@@ -10,7 +10,6 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/quota"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -68,12 +67,8 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if manifest != nil {
 		return h.submitBatch(w, r, form, q, sub, manifest, key)
 	}
-	done, err := h.admit(r, q)(sizeOf(sub))
-	if err != nil {
-		return err
-	}
+	sub.Admit(h.o.Quota.Admission(r.Context(), q, UserOf(r.Context())))
 	jobs, err := sub.Commit(r.Context())
-	done()
 	if err != nil {
 		return keyBusy(w, err)
 	}
@@ -84,22 +79,6 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	d := state.OfJob(h.base(r.Request), &jobs[0])
 	w.Header()["Location"] = []string{d.Subject}
 	return h.answerChange(w, r, status, form, &d)
-}
-
-// admit refuses jobs beyond the limits of the user in the queue. Without limits of
-// the user or the queue there are none.
-func (h *Handler) admit(r *request, q *queuefs.Queue) func(jobs, octets int64) (done func(), err error) {
-	info := q.Info()
-	limits := quota.LimitsOf(r.Context(), &info)
-	limits.Pending = 0 // of UWS alone
-	return func(jobs, octets int64) (func(), error) {
-		return h.o.Quota.Admit(q, UserOf(r.Context()), limits, queuefs.Limits{}, quota.Use{Active: jobs, Upload: octets})
-	}
-}
-
-func sizeOf(sub *queuefs.Submission) (jobs, octets int64) {
-	n, octets := sub.Size()
-	return int64(n), octets
 }
 
 // answerSeveral answers a submission of several jobs with the state of the
@@ -292,12 +271,12 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	sub.Discard()
-	admit := h.admit(r, q)
-	b.Admit = func(jobs, octets int64) (func(), error) {
+	admit := h.o.Quota.Admission(r.Context(), q, UserOf(r.Context()))
+	b.Admit = func(jobs, bytes int64) (func(), error) {
 		if err := web.Still(r.Context()); err != nil {
 			return nil, err
 		}
-		return admit(jobs, octets)
+		return admit(jobs, bytes)
 	}
 	if !prefersAsync(r.Header) {
 		ctx, cancel := web.While(r.Context())

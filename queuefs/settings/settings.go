@@ -53,7 +53,7 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	case "maxAttempts":
 		var n int64
 		n, err = Number(name, value)
-		info.MaxAttempts = int(min(max(n, 0), 1<<31-1))
+		info.MaxAttempts = int(min(max(n, 0), math.MaxInt))
 	case "limits":
 		info.Limits, err = queuefs.ParseLimits(value)
 	case "retryDelay":
@@ -61,7 +61,7 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	case "retryFactor":
 		var n int64
 		n, err = Number(name, value)
-		info.RetryFactor = int(min(max(n, 0), 1<<31-1))
+		info.RetryFactor = int(min(max(n, 0), math.MaxInt))
 	case "retryMax":
 		info.RetryMax, err = seconds(name, value)
 	case "callback":

@@ -50,6 +50,7 @@ const (
 	Boolean               // "true" or "false"
 	Date                  // W3CDTF in UTC with microseconds: 2010-04-20T16:00:00.000000Z
 	Reference             // URL
+	Object                // of JSON, in facts alone
 )
 
 // A Term is a possible property of a class of documents.

@@ -48,7 +48,8 @@
 // instead; it is destroyed by the next Tick or request.
 //
 // RUN releases the job to its place in the queue, and so does the release of this
-// one job by an operator. The release of a selection leaves PENDING jobs alone. A
+// one job by an operator, or the end that an operator gave its hold; these two are not
+// limited. The release of a selection leaves PENDING jobs alone. A
 // payload never changes: new parameters submit another job in the place of the
 // old one, with the same identifier, unless files are the payload.
 //

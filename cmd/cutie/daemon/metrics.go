@@ -41,7 +41,7 @@ func newMeter(of ...prometheus.Collector) *meter {
 			Help:    "Time from the header of a request to the end of its answer, by route; waiting for a job or a change included.",
 			Buckets: []float64{.0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 60}}, []string{"method", "route"}),
 		queued: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "cutie_job_queue_seconds",
-			Help: "Time of a job in its queue, until a consumer took it.", Buckets: long}),
+			Help: "Time of a job in its queue, until a consumer took it; time on hold included.", Buckets: long}),
 		worked: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "cutie_job_work_seconds",
 			Help: "Time from taking a job until its consumer reported the outcome.", Buckets: long}),
 	}

@@ -9,6 +9,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/publisher"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
@@ -26,6 +27,7 @@ type publishing struct {
 
 // A Published is the status of publishing, as it is sent.
 type Published struct {
+	state.Typed
 	BaseURI string         `json:"baseURI"`
 	Error   string         `json:"error,omitempty"` // why nothing is published any more
 	Sets    []PublishedSet `json:"sets"`
@@ -102,7 +104,7 @@ func (d *daemon) listForRobots(w http.ResponseWriter, r *http.Request) error {
 
 // PublishingStatus is the status of a publisher.
 func PublishingStatus(pub *publisher.Publisher) Published {
-	s := Published{BaseURI: pub.BaseURI() + "/", Sets: []PublishedSet{}}
+	s := Published{Typed: state.PublishingClass.Typed(), BaseURI: pub.BaseURI() + "/", Sets: []PublishedSet{}}
 	if err := pub.Failure(); err != nil {
 		s.Error = err.Error()
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cutie/publisher/websub"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
@@ -22,6 +23,7 @@ func (s *hubSite) Routes() []web.Route {
 
 // hubState is the answer to GET.
 type hubState struct {
+	state.Typed
 	Hub           string      `json:"hub"`
 	Subscriptions []hubMember `json:"subscriptions"`
 }
@@ -44,7 +46,7 @@ type hubMember struct {
 }
 
 func (s *hubSite) list(w http.ResponseWriter, _ *http.Request) error {
-	all := hubState{Hub: s.own, Subscriptions: []hubMember{}}
+	all := hubState{Typed: state.HubClass.Typed(), Hub: s.own, Subscriptions: []hubMember{}}
 	for _, m := range s.hub.States() {
 		all.Subscriptions = append(all.Subscriptions, memberOf(m))
 	}

@@ -47,6 +47,7 @@ var exitCodes = []struct {
 	{queuefs.ErrEmpty, ExitEmpty},
 	{queuefs.ErrLease, ExitConflict},
 	{queuefs.ErrQueueExists, ExitConflict},
+	{queuefs.ErrKeyUsed, ExitConflict},
 	{queuefs.ErrDigest, ExitDigest},
 	{digest.ErrMismatch, ExitDigest},
 	{fs.ErrExist, ExitConflict},
@@ -82,7 +83,7 @@ func ExitCode(err error) int {
 		return ExitRefused
 	case http.StatusNotFound:
 		return ExitNotFound
-	case http.StatusConflict:
+	case http.StatusConflict, http.StatusUnprocessableEntity: // another state, or a key that was used
 		return ExitConflict
 	}
 	return ExitError

@@ -76,10 +76,8 @@ cutie get jobs --lease=10m -o job -t json`,
 		if err != nil {
 			return err
 		}
-		if *key != "" {
-			if err := queuefs.CheckKey(*key); err != nil {
-				return fault.Usagef("--key: %v", err)
-			}
+		if err := checkKey(flags, *key); err != nil {
+			return err
 		}
 		whole := isMessage(c.Form)
 		if o.form, err = o.described(c, whole); err != nil {

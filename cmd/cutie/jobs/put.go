@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
@@ -77,6 +78,9 @@ cutie put jobs report.pdf --key report-4711`,
 		if c.Form == "" && c.Out.Name != "" {
 			return fault.Usagef("--output wants --response-form")
 		}
+		if err := checkKey(fs, o.key); err != nil {
+			return err
+		}
 		switch strings.ToLower(*mode) {
 		case "batch-manifest", "batch":
 			return putManifest(ctx, c, o)
@@ -90,6 +94,17 @@ cutie put jobs report.pdf --key report-4711`,
 		}
 		return put(ctx, c, o)
 	})
+}
+
+// checkKey refuses a malformed --key. An empty one may be a variable without a value.
+func checkKey(fs *pflag.FlagSet, key string) error {
+	if !fs.Changed("key") {
+		return nil
+	}
+	if err := queuefs.CheckKey(key); err != nil {
+		return fault.Usagef("--key: %v", err)
+	}
+	return nil
 }
 
 type putOptions struct {
@@ -144,11 +159,6 @@ func put(ctx context.Context, c *call.Call, o putOptions) error {
 
 // meta returns the properties of the job from the options.
 func (o *putOptions) meta() (queuefs.Meta, error) {
-	if o.key != "" {
-		if err := queuefs.CheckKey(o.key); err != nil {
-			return queuefs.Meta{}, fault.Usagef("--key: %v", err)
-		}
-	}
 	m := queuefs.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar, EmptySidecar: o.hasSidecar && o.sidecar == ""}
 	if name, ok := strings.CutPrefix(o.sidecar, "@"); ok {
 		text, err := readText(name, queuefs.MaxSidecar, "a sidecar")

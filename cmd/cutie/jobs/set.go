@@ -38,7 +38,8 @@ back for another attempt: on hold for --retry-delay, times --retry-factor for
 each further attempt, at most --retry-max. When --max-attempts are used up, or
 after a failure for good, it has failed and stays with its message. cutie ls
 --outcome error lists such jobs, and cutie requeue --outcome error puts all of
-them back, with all attempts.
+them back, with all attempts. Without --max-attempts a job that always fails for
+now is tried for ever, in the end once in --retry-max.
 
 With --size the queue removes processed jobs and their payloads: the daemon does
 so each minute by itself, without one cutie cull does. See cutie help cull.
