@@ -104,7 +104,7 @@ func (q *Queue) Describe(ctx context.Context, id JobID, d Description) (Job, err
 	if d.Sidecar != nil {
 		m.Sidecar = *d.Sidecar
 		if err := job.CheckText(m.Sidecar); err != nil {
-			return Job{}, err
+			return Job{}, fmt.Errorf("%v: %w", id, err)
 		}
 	}
 	if err := m.Check(); err != nil {
