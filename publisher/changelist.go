@@ -1,9 +1,9 @@
 package publisher
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"cutie/publisher/answer"
@@ -106,9 +106,9 @@ func (s *set) changeList(sp store.Span, kind string) *answer.Resource {
 			return d, s.composePacked(d, sp, head, foot, c)
 		}
 		d.Text(head)
-		d.File(s.opener(names.EntriesFile(sp.First)), 0, sp.Length)
+		err := addFile(d, func() (*os.File, error) { return s.entriesOf(sp.First, sp.Length) }, sp.Length)
 		d.Text(foot)
-		return d, nil
+		return d, err
 	}
 	return r
 }
@@ -128,14 +128,14 @@ func (s *set) composePacked(d *compose.Document, sp store.Span, head, foot []byt
 	if sp.Last != 0 && c == compose.Gzip {
 		size, check, err := s.compressed(sp)
 		if err == nil {
-			b.GzipFile(s.opener(names.GzipFile(sp.First)), size, check)
+			b.GzipFile(func() (*os.File, error) { return s.openGzip(sp) }, size, check)
 			return nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if !store.Unusable(err) {
 			return err
 		}
 	}
-	file, err := s.open(names.EntriesFile(sp.First))
+	file, err := s.entriesOf(sp.First, sp.Length)
 	if err != nil {
 		return err
 	}
@@ -148,10 +148,29 @@ func (s *set) composePacked(d *compose.Document, sp store.Span, head, foot []byt
 // key returns the key of the beginning of a Change List.
 func (s *set) key(sp store.Span) compose.Key { return compose.Key{Of: s.path, N: uint64(sp.First)} }
 
+// addFile adds a file to a document. It is opened now, and again when it is read: after
+// an error nothing is answered.
+func addFile(d *compose.Document, open compose.Opener, length int64) error {
+	if length == 0 {
+		return nil
+	}
+	file, err := open()
+	if err != nil {
+		return err
+	}
+	d.File(open, 0, length)
+	return file.Close()
+}
+
 // compressed returns size and check of the file of a closed list in gzip. The
 // error is [fs.ErrNotExist] if there is none, or one of a former version.
 func (s *set) compressed(sp store.Span) (size int64, c compose.Check, err error) {
-	file, err := s.open(names.GzipFile(sp.First))
+	d, err := s.dir()
+	if err != nil {
+		return 0, c, err
+	}
+	defer d.Close()
+	file, err := d.Open(names.GzipFile(sp.First))
 	if err != nil {
 		return 0, c, err
 	}
@@ -159,6 +178,14 @@ func (s *set) compressed(sp store.Span) (size int64, c compose.Check, err error)
 	size, c, err = compose.ReadCheck(file)
 	if err == nil && c.Len != uint32(sp.Length) {
 		err = fs.ErrNotExist
+	}
+	if err == nil {
+		err = s.verifyGzip(file, sp)
+	}
+	if err != nil && store.Unusable(err) && !store.Absent(err) {
+		s.mu.Lock()
+		s.note(names.GzipFile(sp.First), err)
+		s.mu.Unlock()
 	}
 	return size, c, err
 }

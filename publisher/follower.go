@@ -30,10 +30,10 @@ type follower struct {
 
 // openFollower opens the sets of a queue. open are its lines of the cursor,
 // nil if there are none.
-func (p *Publisher) openFollower(q Queue, open []store.OpenList) (*follower, error) {
+func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) {
 	f := &follower{subject: subject{p: p, q: q, refs: p.site.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}}
 	for i := range f.sets {
-		var at *store.OpenList
+		var at *store.Line
 		if len(open) == names.Sets {
 			at = &open[i]
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"cutie/publisher/names"
+	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
 
@@ -31,11 +32,35 @@ const (
 	cursorTitle = "cursor"
 )
 
-// A Line of the cursor is how far a set is.
+// A Line of the cursor is how far a set is. The last three are last events, 0 for
+// none: files that lost their end are known by them.
 type Line struct {
-	Queue string
-	Set   names.Set
-	Open  OpenList
+	Queue   string
+	Set     names.Set
+	Open    OpenList
+	SHA256  string      // of the entries of Open; Unknown in files of former versions
+	List    queuefs.Seq // of the last closed list
+	Package queuefs.Seq // of the last package
+	Dump    queuefs.Seq // of the last Resource Dump
+}
+
+func (l *Line) append(dst []byte) []byte {
+	dst = append(append(append(append(dst, l.Queue...), ' '), l.Set.String()...), ' ')
+	dst = append(append(l.Open.append(dst), ' '), cmp.Or(l.SHA256, Unknown)...)
+	return fmt.Appendf(dst, " %d %d %d\n", l.List, l.Package, l.Dump)
+}
+
+// parse reads a line after its first two words. Files of former versions have the
+// open list alone.
+func (l *Line) parse(w words) (err error) {
+	if l.Open, err = parseOpenList(&w); err != nil {
+		return err
+	}
+	l.SHA256 = Unknown
+	if w.left != "" {
+		l.SHA256, l.List, l.Package, l.Dump = strings.Clone(w.word()), w.seq(), w.seq(), w.seq()
+	}
+	return w.end()
 }
 
 // printCursor prints a header, a line for each set, and a last line, or the file
@@ -43,9 +68,7 @@ type Line struct {
 func printCursor(stamp string, all []Line) []byte {
 	dst := []byte(header(cursorTitle, stamp))
 	for i := range all {
-		at := &all[i]
-		dst = append(append(append(append(dst, at.Queue...), ' '), at.Set.String()...), ' ')
-		dst = at.Open.append(dst)
+		dst = all[i].append(dst)
 	}
 	return fmt.Appendf(dst, "end %d\n", len(all)/names.Sets)
 }
@@ -79,6 +102,29 @@ func (c *Cursor) Write() error {
 	return nil
 }
 
+// Verify writes the file anew if it is not as it was written.
+func (c *Cursor) Verify() (bytesRead int64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	root := c.store.Root()
+	if c.written == nil || c.in != root {
+		return 0, nil
+	}
+	file := sealed(root, cursorFile, cursorTitle)
+	now, err := file.Read()
+	if err == nil && bytes.Equal(now, c.written) || err != nil && !Unusable(err) {
+		return int64(len(now)), err
+	}
+	c.store.Report(cursorFile, "%v; written again", cmp.Or(err, durable.ErrDamaged))
+	err = file.Write(c.written)
+	if err != nil && Unusable(err) {
+		if root, err = c.store.clearCursor(err); err == nil {
+			err = sealed(root, cursorFile, cursorTitle).Write(c.written)
+		}
+	}
+	return int64(len(c.written)), err
+}
+
 // clearCursor sets aside anything in the place of the cursor.
 func (s *Store) clearCursor(cause error) (*durable.Dir, error) {
 	if err := s.Revive(); err != nil {
@@ -93,9 +139,9 @@ func (s *Store) clearCursor(cause error) (*durable.Dir, error) {
 	return root, nil
 }
 
-// Cursor reads the cursor, if there is one, and returns the open lists of both sets
-// by queue. A damaged file, or one of another stamp, is set aside.
-func (s *Store) Cursor() (*Cursor, map[string][]OpenList, error) {
+// Cursor reads the cursor, if there is one, and returns the lines of both sets by
+// queue. A damaged file, or one of another stamp, is set aside.
+func (s *Store) Cursor() (*Cursor, map[string][]Line, error) {
 	root := s.Root()
 	c := &Cursor{store: s}
 	data, err := sealed(root, cursorFile, cursorTitle).Read()
@@ -105,7 +151,7 @@ func (s *Store) Cursor() (*Cursor, map[string][]OpenList, error) {
 	if err != nil && !Unusable(err) {
 		return nil, nil, err
 	}
-	var open map[string][]OpenList
+	var open map[string][]Line
 	if err == nil {
 		open, err = parseCursor(string(data), s.Stamp)
 	}
@@ -121,12 +167,12 @@ func (s *Store) Cursor() (*Cursor, map[string][]OpenList, error) {
 	return c, open, nil
 }
 
-func parseCursor(text, stamp string) (map[string][]OpenList, error) {
+func parseCursor(text, stamp string) (map[string][]Line, error) {
 	rest, ok := strings.CutPrefix(text, header(cursorTitle, stamp))
 	if !ok {
 		return nil, fmt.Errorf("not the cursor of %s", stamp)
 	}
-	open := make(map[string][]OpenList)
+	open := make(map[string][]Line)
 	for line := range strings.Lines(rest) {
 		w := words{left: strings.TrimSuffix(line, "\n")}
 		id := w.word()
@@ -134,8 +180,10 @@ func parseCursor(text, stamp string) (map[string][]OpenList, error) {
 		if id == "end" && w.left == "" && set+"\n" == strconv.Itoa(len(open))+"\n" && strings.HasSuffix(rest, line) {
 			return open, nil
 		}
-		l, err := parseOpenList(w)
-		if n := len(open[id]); err == nil && (n >= names.Sets || names.Set(n).String() != set) {
+		n := len(open[id])
+		l := Line{Queue: id, Set: names.Set(n)}
+		err := l.parse(w)
+		if err == nil && (n >= names.Sets || names.Set(n).String() != set) {
 			err = fmt.Errorf("set %.20q out of turn", set)
 		}
 		if err != nil {

@@ -26,6 +26,8 @@ func (s *Store) remember() error {
 			return nil
 		}
 		err = s.Check(have)
+	} else if !Unusable(err) {
+		return err
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		aside, asideErr := SetAside(root, settingsFile)
@@ -35,6 +37,13 @@ func (s *Store) remember() error {
 		s.Report(settingsFile, "%v; moved to %s, the settings of now are in its place", err, aside)
 	}
 	return file.Write(s.Settings)
+}
+
+// VerifySettings writes the file of settings anew if it is not as it was written.
+func (s *Store) VerifySettings() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.remember()
 }
 
 // Settings reads the file of settings in a home, and calls parse with its text.

@@ -50,24 +50,31 @@ const maxVerified = 100_000
 // [ErrDamaged] if it does not. The offset of the file stays as it is. Any other error
 // says nothing about the file.
 func (v *Verified) Check(f *os.File, length int64, sum [sha256.Size]byte) error {
+	return v.Once(f, sum, func() error {
+		if st, err := f.Stat(); err != nil {
+			return err
+		} else if st.Size() != length {
+			return fmt.Errorf("%s has %d octets of %d: %w", f.Name(), st.Size(), length, ErrDamaged)
+		}
+		got, err := Sum(f, length)
+		if err == nil && got != sum {
+			err = fmt.Errorf("%s has not its SHA-256 digest: %w", f.Name(), ErrDamaged)
+		}
+		return err
+	})
+}
+
+// Once calls verify unless it has returned nil for this state of the file and this
+// key.
+func (v *Verified) Once(f *os.File, key [sha256.Size]byte, verify func() error) error {
 	now, err := IdentityOf(f)
-	if err != nil {
+	if err != nil || v.has(now, key) {
 		return err
 	}
-	if v.has(now, sum) && now.size == length {
-		return nil
-	}
-	if now.size != length {
-		return fmt.Errorf("%s has %d octets of %d: %w", f.Name(), now.size, length, ErrDamaged)
-	}
-	got, err := Sum(f, length)
-	if err != nil {
+	if err := verify(); err != nil {
 		return err
 	}
-	if got != sum {
-		return fmt.Errorf("%s has not its SHA-256 digest: %w", f.Name(), ErrDamaged)
-	}
-	v.add(now, sum)
+	v.add(now, key)
 	return nil
 }
 
