@@ -286,7 +286,7 @@ func (s *set) earliest() (store.OpenList, error) {
 	if err != nil {
 		return at, err
 	}
-	if last := s.Lists.Last(); last.Last >= at.Read {
+	if last := s.Lists.Last(); last.Last > 0 && last.Last >= at.Read {
 		return store.NewOpenList(last.Last, last.Until), nil
 	}
 	return at, nil

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"cutie/publisher/names"
 	"cutie/queuefs"
@@ -19,6 +20,7 @@ import (
 // is safe for concurrent use.
 type Cursor struct {
 	store *Store
+	there atomic.Bool // the file is, or was
 
 	mu      sync.Mutex
 	flushed []byte       // as of the last Take
@@ -26,11 +28,10 @@ type Cursor struct {
 	in      *durable.Dir // has the file
 }
 
-// The file stands beside the directories of queues. No queue has its name.
-const (
-	cursorFile  = "cutie-cursor"
-	cursorTitle = "cursor"
-)
+// CursorFile stands beside the directories of queues. No queue has its name.
+const CursorFile = "cutie-cursor"
+
+const cursorTitle = "cursor"
 
 // A Line of the cursor is how far a set is. The last three are last events, 0 for
 // none: files that lost their end are known by them.
@@ -89,18 +90,23 @@ func (c *Cursor) Write() error {
 	if c.flushed == nil || bytes.Equal(c.flushed, c.written) && c.in == root {
 		return nil
 	}
-	err := sealed(root, cursorFile, cursorTitle).Write(c.flushed)
+	err := sealed(root, CursorFile, cursorTitle).Write(c.flushed)
 	if err != nil && Unusable(err) {
 		if root, err = c.store.clearCursor(err); err == nil {
-			err = sealed(root, cursorFile, cursorTitle).Write(c.flushed)
+			err = sealed(root, CursorFile, cursorTitle).Write(c.flushed)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	c.written, c.in = c.flushed, root
+	c.there.Store(true)
 	return nil
 }
+
+// None reports whether there was no file to read, and none was written yet. It waits
+// for no lock.
+func (c *Cursor) None() bool { return !c.there.Load() }
 
 // Verify writes the file anew if it is not as it was written.
 func (c *Cursor) Verify() (bytesRead int64, err error) {
@@ -110,16 +116,16 @@ func (c *Cursor) Verify() (bytesRead int64, err error) {
 	if c.written == nil || c.in != root {
 		return 0, nil
 	}
-	file := sealed(root, cursorFile, cursorTitle)
+	file := sealed(root, CursorFile, cursorTitle)
 	now, err := file.Read()
 	if err == nil && bytes.Equal(now, c.written) || err != nil && !Unusable(err) {
 		return int64(len(now)), err
 	}
-	c.store.Report(cursorFile, "%v; written again", cmp.Or(err, durable.ErrDamaged))
+	c.store.Report(CursorFile, "%v; written again", cmp.Or(err, durable.ErrDamaged))
 	err = file.Write(c.written)
 	if err != nil && Unusable(err) {
 		if root, err = c.store.clearCursor(err); err == nil {
-			err = sealed(root, cursorFile, cursorTitle).Write(c.written)
+			err = sealed(root, CursorFile, cursorTitle).Write(c.written)
 		}
 	}
 	return int64(len(c.written)), err
@@ -131,11 +137,11 @@ func (s *Store) clearCursor(cause error) (*durable.Dir, error) {
 		return nil, errors.Join(cause, err)
 	}
 	root := s.Root()
-	aside, err := SetAside(root, cursorFile)
+	aside, err := SetAside(root, CursorFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(cause, err)
 	}
-	s.Report(cursorFile, "%v; what was there is in %s", cause, cmp.Or(aside, "no place"))
+	s.Report(CursorFile, "%v; what was there is in %s", cause, cmp.Or(aside, "no place"))
 	return root, nil
 }
 
@@ -144,7 +150,7 @@ func (s *Store) clearCursor(cause error) (*durable.Dir, error) {
 func (s *Store) Cursor() (*Cursor, map[string][]Line, error) {
 	root := s.Root()
 	c := &Cursor{store: s}
-	data, err := sealed(root, cursorFile, cursorTitle).Read()
+	data, err := sealed(root, CursorFile, cursorTitle).Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil, nil
 	}
@@ -156,14 +162,15 @@ func (s *Store) Cursor() (*Cursor, map[string][]Line, error) {
 		open, err = parseCursor(string(data), s.Stamp)
 	}
 	if err != nil {
-		aside, e := SetAside(root, cursorFile)
+		aside, e := SetAside(root, CursorFile)
 		if e != nil {
 			return nil, nil, errors.Join(err, e)
 		}
-		s.Report(cursorFile, "%v; moved to %s, open Change Lists begin anew where the journal does not reach back", err, aside)
+		s.Report(CursorFile, "%v; moved to %s, open Change Lists begin anew where the journal does not reach back", err, aside)
 		return c, nil, nil
 	}
 	c.written, c.in = data, root
+	c.there.Store(true)
 	return c, open, nil
 }
 

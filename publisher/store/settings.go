@@ -85,14 +85,14 @@ func Settings(home string, parse func(text []byte) error, parseStamp func(stamp 
 // readStamp parses the stamp in the first line of the cursor. The error is
 // [fs.ErrNotExist] if there is no cursor.
 func readStamp(root *durable.Dir, parse func(stamp string) error) error {
-	data, err := sealed(root, cursorFile, cursorTitle).Read()
+	data, err := sealed(root, CursorFile, cursorTitle).Read()
 	if err != nil {
 		return err
 	}
 	first, _, _ := strings.Cut(string(data), "\n")
 	stamp, ok := strings.CutPrefix(first, strings.TrimSuffix(header(cursorTitle, ""), "\n"))
 	if !ok || stamp == "" || parse(stamp) != nil {
-		return fmt.Errorf("%s/%s: line 1 is %.200q", RootName, cursorFile, first)
+		return fmt.Errorf("%s/%s: line 1 is %.200q", RootName, CursorFile, first)
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ type Spans struct {
 	stamp  string
 	length int64            // valid bytes of the file
 	left   durable.Identity // of the file after the last change here; zero to write it anew
+	old    bool             // the lines in the file have no seals
 }
 
 func newSpans(file, path, stamp string) Spans {
@@ -115,6 +116,9 @@ func (s *Spans) Lost() (n int) {
 	}
 	return n
 }
+
+// Old reports whether the file is of a former version, without seals.
+func (s *Spans) Old() bool { return s.old }
 
 // HasFile reports whether there is a file with lines.
 func (s *Spans) HasFile() bool { return s.length > 0 }
@@ -190,7 +194,7 @@ func (s *Spans) addAnew(st *Store, d *durable.Dir, sp Span) error {
 	if err != nil {
 		return err
 	}
-	if old := []byte(header(s.file, s.stamp)); !bytes.HasPrefix(now, s.text(s.All)) && !bytes.HasPrefix(now, old) {
+	if !s.old && !bytes.HasPrefix(now, s.text(s.All)) {
 		st.Report(s.path+"/"+s.file, "was damaged; written again")
 	}
 	return s.write(st, d, append(slices.Clip(s.All), sp))
@@ -256,7 +260,7 @@ func (s *Spans) write(st *Store, d *durable.Dir, all []Span) error {
 		}
 		return err
 	}
-	s.All, s.length = all, int64(len(text))
+	s.All, s.length, s.old = all, int64(len(text)), false
 	s.left, err = out.Identity()
 	return err
 }
@@ -344,7 +348,7 @@ func (s *Spans) readOld(lines string, length int64) error {
 		}
 		s.All = append(s.All, sp)
 	}
-	s.length = length
+	s.length, s.old = length, true
 	return nil
 }
 
