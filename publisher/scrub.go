@@ -136,16 +136,20 @@ func (s *set) scrubLines() error {
 		return err
 	}
 	for name, of := range map[string]*store.Spans{"lists": &s.Lists, "packages": &s.Packages} {
-		was := of.Old()
 		whole, err := of.Whole(d)
-		if err == nil && !whole {
-			if err = s.final(of.Renew(s.p.store, d)); err == nil && !was {
-				s.report(name, "was damaged; written again")
-				s.p.healed.Add(1)
-			}
-		}
 		if err != nil {
 			return err
+		}
+		if whole {
+			continue
+		}
+		former := of.Old()
+		if err := s.final(of.Renew(s.p.store, d)); err != nil {
+			return err
+		}
+		if !former {
+			s.report(name, "was damaged; written again")
+			s.p.healed.Add(1)
 		}
 	}
 	for _, one := range s.Dumps {
