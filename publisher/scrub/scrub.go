@@ -1,6 +1,6 @@
 // Package scrub reads everything again, slowly: at so many bytes a second, or once in
-// a period. It knows nothing of files: a pass is a function that yields after each part
-// it has read, with the bytes of the part.
+// a period. It knows nothing of files: a pass is a function, and it yields the bytes of
+// each part it has read.
 package scrub
 
 import (
@@ -37,8 +37,8 @@ func (p Pace) String() string {
 	return "0"
 }
 
-// ParsePace reads a duration such as 168h or 7d, a rate in bytes a second such as
-// 1000000, 500kB or 10MB, or 0 for never.
+// ParsePace reads a duration like 168h or 7d, a rate in bytes a second like 1000000,
+// 500kB or 10MB, or 0 for never.
 func ParsePace(s string) (p Pace, err error) {
 	text := strings.TrimSuffix(s, "/s")
 	unit := int64(1)
@@ -92,7 +92,7 @@ func NewReader(pace Pace, size func() int64, pass func(yield func(int64) bool), 
 	return &Reader{pace: pace, size: size, pass: pass, now: now}
 }
 
-// maxStep bounds the time a Step makes up for, so that a pause is no reason to hurry.
+// maxStep bounds the time a Step makes up for: after a pause it does not hurry.
 const maxStep = 2 * time.Second
 
 // Step reads what is due since the last Step, unless stopped returns true. Call it about
