@@ -155,10 +155,14 @@ func (t *task) culled(loc string) bool {
 // changedump.xml names it.
 func (t *task) ship(p *dump.Package, sp store.Span, pause func() bool) (err error) {
 	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: t.up()}
-	if sp.Length, sp.SHA256, err = t.write(p, head, names.PackageFile(sp.First), pause, nil); err != nil {
-		return err
+	if there, ok := t.adopt(sp); ok {
+		sp = there // a line was lost; files may have changed since
+	} else {
+		if sp.Length, sp.SHA256, err = t.write(p, head, names.PackageFile(sp.First), pause, nil); err != nil {
+			return err
+		}
+		sp.Entries = p.Entries
 	}
-	sp.Entries = p.Entries
 	dir, err := t.dir()
 	if err != nil {
 		return err

@@ -81,6 +81,9 @@ func (s *set) restore(was *store.Line) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begin(store.NewOpenList(s.q.State().Before, s.created()))
+	if was != nil && was.Open.From.Before(s.created()) {
+		was = nil // it speaks of a former queue of the name
+	}
 
 	d, err := s.dir()
 	switch {
@@ -99,6 +102,11 @@ func (s *set) restore(was *store.Line) error {
 	if err != nil {
 		return s.mend(err)
 	}
+	if d != nil && (s.Torn || was != nil && s.Lists.Last().Last < was.List) {
+		if err := s.recoverLists(d, was); err != nil {
+			return s.mend(err)
+		}
+	}
 	s.made.packed = s.Packages.Last().Last
 	if last := s.Lists.Last(); last.Last > 0 {
 		s.begin(store.NewOpenList(last.Last, last.Until))
@@ -108,8 +116,8 @@ func (s *set) restore(was *store.Line) error {
 			return err
 		}
 	}
-	if was == nil || was.Open.From.Before(s.created()) {
-		return nil // it speaks of a former queue of the name
+	if was == nil {
+		return nil
 	}
 	s.miss(was)
 	at := &was.Open

@@ -23,6 +23,8 @@ type Inventory struct {
 	Packages Spans
 	Dumps    []*Edition
 
+	Torn bool // lines were left out
+
 	path, stamp string
 }
 
@@ -42,6 +44,7 @@ func (v *Inventory) Read(st *Store, d *durable.Dir, last queuefs.Seq, report fun
 			return err
 		}
 		if bad > 0 {
+			v.Torn = true
 			report(s.file, "%d lines do not verify; written again with the %d others", bad, len(s.All))
 			if err := s.Renew(st, d); err != nil {
 				return err

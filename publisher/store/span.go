@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -231,6 +230,9 @@ func (s *Spans) Know(st *Store, d *durable.Dir, sums map[queuefs.Seq][sha256.Siz
 	return s.write(st, d, all)
 }
 
+// Replace makes all the lines of the file.
+func (s *Spans) Replace(st *Store, d *durable.Dir, all []Span) error { return s.write(st, d, all) }
+
 // Renew writes the file anew, if there is one. Errors are those of Shorten.
 func (s *Spans) Renew(st *Store, d *durable.Dir) error {
 	if s.length == 0 {
@@ -279,7 +281,7 @@ func (s *Spans) Whole(d *durable.Dir) (bool, error) {
 
 // read reads the file, if there is one. After a crash the last line may lack
 // its end; then it does not count. Lines that do not verify are left out; bad is
-// their number. A file without any line that verifies is damaged.
+// their number. A file with neither header nor lines that verify is damaged.
 func (s *Spans) read(d *durable.Dir) (bad int, err error) {
 	f, err := d.Open(s.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -309,14 +311,13 @@ func (s *Spans) read(d *durable.Dir) (bad int, err error) {
 	if !ok {
 		bad++
 	}
-	var cause error
 	for line := range strings.Lines(string(rest)) {
 		sp, err := s.parseLine(strings.TrimSuffix(line, "\n"))
 		if err == nil && sp.First <= s.Last().Last {
 			err = errors.New("not in order")
 		}
 		if err != nil {
-			bad, cause = bad+1, fmt.Errorf("line %.200q: %w", line, err)
+			bad++
 			continue
 		}
 		s.All = append(s.All, sp)
@@ -324,9 +325,6 @@ func (s *Spans) read(d *durable.Dir) (bad int, err error) {
 	if !ok && len(s.All) == 0 {
 		first, _, _ := bytes.Cut(data, []byte{'\n'})
 		return bad, Damaged("%s is not of %s: %.200q", s.file, s.stamp, first)
-	}
-	if bad > 0 && len(s.All) == 0 {
-		return bad, Damaged("%s: %w", s.file, cause)
 	}
 	s.length = int64(len(data))
 	if bad == 0 && size == len(data) {
