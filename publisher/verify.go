@@ -120,14 +120,8 @@ func (e *brokenFile) Error() string {
 	return e.name + " is damaged and is made again, if that can be: try again in a few seconds"
 }
 
-// As makes the error an answer that says so.
-func (e *brokenFile) As(target any) bool {
-	own, ok := target.(**web.Error)
-	if ok {
-		*own = &web.Error{Status: http.StatusServiceUnavailable, Message: e.Error()}
-	}
-	return ok
-}
+// HTTPStatus makes the error an answer with its text.
+func (e *brokenFile) HTTPStatus() int { return http.StatusServiceUnavailable }
 
 // gone is the answer for a file lost for good.
 func (s *set) gone(name string) error {
