@@ -60,6 +60,9 @@ func (f *follower) read() queuefs.Seq {
 // eventBatch is how many events are read at a time.
 const eventBatch = 512
 
+// maxTries is how often catchUp begins again at the same event.
+const maxTries = 10
+
 // catchUp reads all events committed before the call. After an error the lists
 // are true up to an earlier event, and the next call goes on from there.
 func (f *follower) catchUp() error {
@@ -73,7 +76,14 @@ func (f *follower) catchUp() error {
 		return err
 	}
 	var buf []byte
-	for at := f.read(); at < to; at = f.read() {
+	tries := 0 // in which a damaged list began again and no event was read
+	for at, before := f.read(), f.read(); at < to; at, before = f.read(), at {
+		if tries++; at > before {
+			tries = 0
+		}
+		if tries > maxTries {
+			return fmt.Errorf("lists after event %d do not stay as they are written", at)
+		}
 		events, err := f.q.Events(at, eventBatch)
 		if errors.Is(err, queuefs.ErrGone) {
 			return f.skip()

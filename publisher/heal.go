@@ -145,6 +145,11 @@ func (h *healing) gzip(sp store.Span, cause error) error {
 // healList makes the entries of a closed list again.
 func (h *healing) healList(sp store.Span, cause error) error {
 	name := names.EntriesFile(sp.First)
+	if _, known := sp.Sum(); !known { // the compressed form has a check of its own
+		if sum, err := sumOfGzip(h.d, sp); err == nil {
+			sp.SHA256 = hex.EncodeToString(sum[:])
+		}
+	}
 	for _, source := range []struct {
 		name string
 		copy func(store.Span, io.Writer) error

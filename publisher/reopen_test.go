@@ -101,6 +101,17 @@ func TestAHomeOfAFormerVersionGoesOn(t *testing.T) {
 	})
 	s.open()
 	sameDocuments(t, s.documentsNow(), want)
+	// A damaged list of unknown digest is made again from its compressed form.
+	s.each(filepath.Join(s.dir, "resourcesync", "jobs", "replica", "changelist-000000000001.entries"), func(name string) error {
+		edit(t, name, func(b []byte) []byte { return b[:len(b)-9] })
+		return nil
+	})
+	s.neverWrong(want)
+	must(t, s.pub.Verify(context.Background()))
+	if len(s.problems) == 0 || !strings.Contains(s.problems[len(s.problems)-1], "made again from its compressed form") {
+		t.Errorf("problems: %q", s.problems)
+	}
+	s.problems = nil
 	must(t, s.pub.Verify(context.Background()))
 	sameDocuments(t, s.documentsNow(), want)
 	// From here on digests are known.

@@ -226,7 +226,7 @@ func (s *set) mend(err error) error {
 		return err
 	}
 	var list listError
-	if errors.As(err, &list) {
+	if errors.As(err, &list) && !errors.Is(err, fs.ErrPermission) {
 		err := s.reread(err)
 		if err == nil || !store.Unusable(err) {
 			return err
