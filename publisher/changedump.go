@@ -10,6 +10,7 @@ import (
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/sitemap"
 )
 
@@ -213,4 +214,25 @@ func (t *task) write(p *dump.Package, head sitemap.Head, name string, pause func
 	}
 	t.p.store.Verified.Trust(out.File, [sha256.Size]byte(digest))
 	return length, sum, nil
+}
+
+// adopt returns the line of a package that is in place without one, if the package is
+// whole and has the events of sp.
+func (t *task) adopt(sp store.Span) (store.Span, bool) {
+	file, err := t.openFile(names.PackageFile(sp.First))
+	if err != nil {
+		return sp, false
+	}
+	defer file.Close()
+	head, n, err := dump.Whole(file)
+	if err != nil || !head.From.Equal(sp.From) || !head.Until.Equal(sp.Until) {
+		return sp, false
+	}
+	st, err := file.Stat()
+	if err != nil {
+		return sp, false
+	}
+	sum, err := durable.Sum(file, st.Size())
+	sp.Entries, sp.Length, sp.SHA256 = n, st.Size(), hex.EncodeToString(sum[:])
+	return sp, err == nil
 }

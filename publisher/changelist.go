@@ -165,12 +165,7 @@ func addFile(d *compose.Document, open compose.Opener, length int64) error {
 // compressed returns size and check of the file of a closed list in gzip. The
 // error is [fs.ErrNotExist] if there is none, or one of a former version.
 func (s *set) compressed(sp store.Span) (size int64, c compose.Check, err error) {
-	d, err := s.dir()
-	if err != nil {
-		return 0, c, err
-	}
-	defer d.Close()
-	file, err := d.Open(names.GzipFile(sp.First))
+	file, err := s.openFile(names.GzipFile(sp.First))
 	if err != nil {
 		return 0, c, err
 	}
@@ -180,7 +175,7 @@ func (s *set) compressed(sp store.Span) (size int64, c compose.Check, err error)
 		err = fs.ErrNotExist
 	}
 	if err == nil {
-		err = s.verifyGzip(file, sp)
+		err = s.p.store.VerifyGzip(file, sp)
 	}
 	if err != nil && store.Unusable(err) && !store.Absent(err) {
 		s.mu.Lock()

@@ -146,7 +146,7 @@ func (h *healing) gzip(sp store.Span, cause error) error {
 func (h *healing) healList(sp store.Span, cause error) error {
 	name := names.EntriesFile(sp.First)
 	if _, known := sp.Sum(); !known { // the compressed form has a check of its own
-		if sum, err := sumOfGzip(h.d, sp); err == nil {
+		if sum, err := store.GzipSum(h.d, sp); err == nil {
 			sp.SHA256 = hex.EncodeToString(sum[:])
 		}
 	}
@@ -272,7 +272,6 @@ func (h *healing) fromPackages(sp store.Span, w io.Writer) error {
 	h.mu.Lock()
 	all := slices.Clone(h.Packages.All[h.Packages.Before(sp.First):])
 	h.mu.Unlock()
-	var line []byte
 	for _, p := range all {
 		if p.First > sp.Last || p.Lost() {
 			break
@@ -286,18 +285,9 @@ func (h *healing) fromPackages(sp store.Span, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		r := sitemap.NewReader(manifest)
-		_, _, err = r.ReadHead()
-		for err == nil {
-			var e sitemap.Entry
-			if e, err = r.Read(); err == nil {
-				e.Path = ""
-				line = h.p.Dialect.AppendEntry(line[:0], sitemap.URLSet, &e)
-				_, err = w.Write(line)
-			}
-		}
+		err = dump.CopyEntries(w, manifest, h.p.Dialect)
 		manifest.Close()
-		if err != io.EOF {
+		if err != nil {
 			return err
 		}
 	}

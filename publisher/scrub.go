@@ -5,10 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"cutie/publisher/names"
 	"cutie/publisher/scrub"
@@ -168,16 +164,13 @@ func (s *set) scrubLines() error {
 // scrubPiece reads a file of a closed list or a package. The digest of a list closed by a
 // former version goes into sums.
 func (s *set) scrubPiece(p store.Piece, sums map[queuefs.Seq][sha256.Size]byte, yield func(int64) bool) (more bool, err error) {
-	d, err := s.dir()
-	if err != nil {
-		return true, err
-	}
-	file, err := d.Open(p.Name)
-	d.Close()
+	file, err := s.openFile(p.Name)
 	var got [sha256.Size]byte
 	if more = true; err == nil {
 		defer file.Close()
-		got, more, err = slowSum(file, p.Length, yield)
+		if err = store.HasLength(file, p.Length); err == nil {
+			got, more, err = store.SlowSum(file, p.Length, yield)
+		}
 	}
 	switch {
 	case err == nil && !more:
@@ -197,48 +190,6 @@ func (s *set) scrubPiece(p store.Piece, sums map[queuefs.Seq][sha256.Size]byte, 
 	return more, err
 }
 
-// slowSum returns the digest of a file of a length, read from the disk.
-func slowSum(file *os.File, length int64, yield func(int64) bool) (sum [sha256.Size]byte, more bool, err error) {
-	st, err := file.Stat()
-	if err != nil {
-		return sum, true, err
-	}
-	if st.Size() != length {
-		return sum, true, store.Damaged("%s has %d octets of %d", file.Name(), st.Size(), length)
-	}
-	return prefixSum(file, length, yield)
-}
-
-// prefixSum returns the digest of the first length bytes of a file, read from the disk.
-func prefixSum(file *os.File, length int64, yield func(int64) bool) (sum [sha256.Size]byte, more bool, err error) {
-	uncache(file)
-	defer uncache(file)
-	h := sha256.New()
-	buf := make([]byte, 256<<10)
-	for at := int64(0); at < length; {
-		n, err := file.ReadAt(buf[:min(int64(len(buf)), length-at)], at)
-		h.Write(buf[:n])
-		if at += int64(n); at < length && err == io.EOF {
-			return sum, true, store.Damaged("%s has %d octets of %d", file.Name(), at, length)
-		}
-		if err != nil && err != io.EOF {
-			return sum, true, err
-		}
-		if !yield(int64(n)) {
-			return sum, false, nil
-		}
-	}
-	h.Sum(sum[:0])
-	return sum, true, nil
-}
-
-// uncache makes the next reading of a file come from the disk, as far as it can.
-func uncache(file *os.File) {
-	if c, err := file.SyscallConn(); err == nil {
-		c.Control(func(fd uintptr) { unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED) })
-	}
-}
-
 // know adds digests of lists closed by a former version. A compressed form that is whole
 // has a check of its own, and is believed before the list.
 func (s *set) know(sums map[queuefs.Seq][sha256.Size]byte) {
@@ -254,7 +205,7 @@ func (s *set) know(sums map[queuefs.Seq][sha256.Size]byte) {
 	defer s.mu.Unlock()
 	for first := range sums {
 		sp, _ := s.Lists.Find(first)
-		if sum, err := sumOfGzip(d, sp); err == nil {
+		if sum, err := store.GzipSum(d, sp); err == nil {
 			sums[first] = sum
 		}
 	}
@@ -271,17 +222,12 @@ func (s *set) scrubOpen(yield func(int64) bool) bool {
 	if at.Entries == 0 || want == store.Unknown {
 		return true
 	}
-	d, err := s.dir()
-	if err != nil {
-		return true
-	}
-	file, err := d.Open(names.EntriesFile(at.First))
-	d.Close()
+	file, err := s.openFile(names.EntriesFile(at.First))
 	more := true
 	if err == nil {
 		defer file.Close()
 		var got [sha256.Size]byte
-		got, more, err = prefixSum(file, at.Length, yield)
+		got, more, err = store.SlowSum(file, at.Length, yield)
 		if err == nil && more && want != hex.EncodeToString(got[:]) {
 			err = store.Damaged("%s has not its SHA-256 digest", file.Name())
 		}

@@ -103,7 +103,7 @@ func (s *set) restore(was *store.Line) error {
 		return s.mend(err)
 	}
 	if d != nil && (s.Torn || was != nil && s.Lists.Last().Last < was.List) {
-		if err := s.recoverLists(d, was); err != nil {
+		if err := s.final(s.Recover(s.p.store, d, s.at, was, s.report)); err != nil {
 			return s.mend(err)
 		}
 	}

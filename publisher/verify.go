@@ -1,14 +1,12 @@
 package publisher
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -43,12 +41,7 @@ func (s *set) entriesOf(first queuefs.Seq, length int64) (*os.File, error) {
 
 // openGrowing opens the entries of the open list, verified. s.mu is held.
 func (s *set) openGrowing() (*os.File, error) {
-	d, err := s.dir()
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	file, err := d.Open(names.EntriesFile(s.at.First))
+	file, err := s.openFile(names.EntriesFile(s.at.First))
 	if err != nil {
 		return nil, err
 	}
@@ -71,35 +64,26 @@ func (s *set) openPiece(p store.Piece) (*os.File, error) {
 	return file, err
 }
 
-func (s *set) verified(p store.Piece) (*os.File, error) {
+// openFile opens a file in the directory of the set for reading.
+func (s *set) openFile(name string) (*os.File, error) {
 	d, err := s.dir()
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	file, err := d.Open(p.Name)
+	return d.Open(name)
+}
+
+func (s *set) verified(p store.Piece) (*os.File, error) {
+	file, err := s.openFile(p.Name)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.verify(file, p); err != nil {
+	if err = s.p.store.Verify(file, p); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return file, nil
-}
-
-// verify verifies an open file. Of a list closed by a former version the length alone is
-// known until the background reader comes to it.
-func (s *set) verify(file *os.File, p store.Piece) error {
-	if p.Known {
-		return s.p.store.Verified.Check(file, p.Length, p.Sum)
-	}
-	if st, err := file.Stat(); err != nil {
-		return err
-	} else if st.Size() != p.Length {
-		return store.Damaged("%s has %d octets of %d", p.Name, st.Size(), p.Length)
-	}
-	return nil
 }
 
 // note remembers a damaged file for the next Tick. s.mu is held.
@@ -155,54 +139,15 @@ func (s *set) survey(d *durable.Dir) error { return s.Survey(d, s.note) }
 // the list. The error is [fs.ErrNotExist] if there is none. A damaged one is made again
 // from the list.
 func (s *set) openGzip(sp store.Span) (*os.File, error) {
-	d, err := s.dir()
+	file, err := s.openFile(names.GzipFile(sp.First))
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
-	file, err := d.Open(names.GzipFile(sp.First))
-	if err != nil {
-		return nil, err
-	}
-	if err = s.verifyGzip(file, sp); err != nil {
+	if err = s.p.store.VerifyGzip(file, sp); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return file, nil
-}
-
-func (s *set) verifyGzip(file *os.File, sp store.Span) error {
-	sum, known := sp.Sum()
-	if !known {
-		return nil
-	}
-	return s.p.store.Verified.Once(file, sha256.Sum256(append([]byte("gzip "), sum[:]...)), func() error {
-		got, err := gzipSum(file, sp.Length)
-		if err == nil && got != sum {
-			err = store.Damaged("%s has not the text of the list", file.Name())
-		}
-		return err
-	})
-}
-
-// gzipSum returns the digest of the text in a file in gzip.
-func gzipSum(file *os.File, length int64) (sum [sha256.Size]byte, err error) {
-	h := sha256.New()
-	if err := compose.Expand(h, file, length); err != nil {
-		return sum, store.Damaged("%s: %w", file.Name(), err)
-	}
-	h.Sum(sum[:0])
-	return sum, nil
-}
-
-// sumOfGzip is gzipSum of the file of a list in d.
-func sumOfGzip(d *durable.Dir, sp store.Span) (sum [sha256.Size]byte, err error) {
-	file, err := d.Open(names.GzipFile(sp.First))
-	if err != nil {
-		return sum, err
-	}
-	defer file.Close()
-	return gzipSum(file, sp.Length)
 }
 
 // A listError is about the file of the open list.

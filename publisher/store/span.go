@@ -230,9 +230,6 @@ func (s *Spans) Know(st *Store, d *durable.Dir, sums map[queuefs.Seq][sha256.Siz
 	return s.write(st, d, all)
 }
 
-// Replace makes all the lines of the file.
-func (s *Spans) Replace(st *Store, d *durable.Dir, all []Span) error { return s.write(st, d, all) }
-
 // Renew writes the file anew, if there is one. Errors are those of Shorten.
 func (s *Spans) Renew(st *Store, d *durable.Dir) error {
 	if s.length == 0 {
