@@ -76,12 +76,12 @@ func (s *set) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
 	defer s.mu.Unlock()
 	switch of {
 	case names.ChangeIndex, names.ChangeDump:
-		kind := names.ClosedList
+		doc := s.listDoc
 		if of == names.ChangeDump {
-			kind = names.FormerChanges
+			doc = func(sp *store.Span) names.Doc { return sp.Doc(names.FormerChanges) }
 		}
 		for _, sp := range s.former(of) {
-			entries = append(entries, sitemap.Entry{Loc: s.uri(kind, uint64(sp.First)), From: sp.From, Until: sp.Until, Length: -1})
+			entries = append(entries, sitemap.Entry{Loc: s.refer(doc(&sp)), From: sp.From, Until: sp.Until, Length: -1})
 		}
 	default:
 		kind := names.FormerDump
@@ -89,7 +89,7 @@ func (s *set) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
 			kind = names.FormerList
 		}
 		for _, d := range s.Dumps[:s.archived(of)] {
-			entries = append(entries, sitemap.Entry{Loc: s.uri(kind, uint64(d.Seq)), At: d.At, Completed: d.Completed(), Length: -1})
+			entries = append(entries, sitemap.Entry{Loc: s.refer(s.dumpDoc(d, kind.Of(uint64(d.Seq)))), At: d.At, Completed: d.Completed(), Length: -1})
 		}
 	}
 	return entries

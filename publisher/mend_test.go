@@ -190,10 +190,12 @@ func TestAClosedListThatIsGoneHoldsUpNoOther(t *testing.T) {
 			activity(s, s.queue(id), round)
 		}
 	}
-	must(t, s.pub.Flush())
+	s.settle()
 	want := changeDocuments(s)
 	first := filepath.Join(s.dir, "resourcesync", "a", "*", "changelist-000000000001.entries")
 	s.each(first, os.Remove)
+	s.each(filepath.Join(s.dir, "resourcesync", "a", "*", "changelist-000000000001.gz"), os.Remove)
+	must(t, s.pub.Verify(context.Background()))
 	s.settle()
 	sameDocuments(t, changeDocuments(s), want)
 	for _, set := range []string{"pending", "replica"} {
@@ -210,7 +212,6 @@ func TestAClosedListThatIsGoneHoldsUpNoOther(t *testing.T) {
 	s.problems = nil
 	s.release("a")
 	s.each(first, os.Remove)
-	s.each(filepath.Join(s.dir, "resourcesync", "a", "*", "changelist-000000000001.gz"), os.Remove)
 	s.each(filepath.Join(s.dir, "resourcesync", "a", "*", "changedump-000000000001.zip"), os.Remove)
 	must(t, s.pub.Verify(context.Background()))
 	for range 2 {

@@ -30,6 +30,7 @@ type set struct {
 	store.Inventory
 	at      store.OpenList // the entries stand in its file up to at.Length
 	text    store.Growing  // this file
+	began   age
 	made    progress
 	render  entries.Renderer
 	damaged map[string]error // files found damaged, until the next Tick makes them again
@@ -55,6 +56,9 @@ func (s *set) reset(at store.OpenList) {
 func (s *set) uri(k names.Kind, numbers ...uint64) string {
 	return s.refs.Doc(s.kind, k.Of(numbers...))
 }
+
+// refer returns the reference of a document.
+func (s *set) refer(d names.Doc) string { return s.refs.Doc(s.kind, d) }
 
 // up returns the links of all documents of the set: the one to its Capability
 // List, and more.

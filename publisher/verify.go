@@ -11,7 +11,6 @@ import (
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/web"
 )
 
 // Every file of a set is verified when it is opened first, and again after a change of
@@ -106,11 +105,6 @@ func (e *brokenFile) Error() string {
 
 // HTTPStatus makes the error an answer with its text.
 func (e *brokenFile) HTTPStatus() int { return http.StatusServiceUnavailable }
-
-// gone is the answer for a file lost for good.
-func (s *set) gone(name string) error {
-	return web.Errorf(http.StatusGone, "%s was damaged and could not be made again; begin anew with %s", name, s.uri(names.ResourceList))
-}
 
 // lost reports whether the list or the package of a document is lost for good.
 func (s *set) lost(doc names.Doc) bool {

@@ -11,6 +11,7 @@ import (
 	"cutie/queuefs/compare"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
+	"cutie/queuefs/index"
 	"cutie/queuefs/snapshot"
 )
 
@@ -20,6 +21,9 @@ type CheckOptions struct {
 	Rebuild bool             // forget the index and make it from the directories; make missing parts of the home
 	Now     func() time.Time // nil means time.Now
 	Segment int64            // as in Options
+	// Last are the last events of queues that went on elsewhere, by identifier: with
+	// Rebuild their events here have higher numbers.
+	Last map[string]Seq
 	// Job returns why the unknown elements of a job file make no sense to another
 	// room; nil: nobody looks at them.
 	Job func(*Job) error
@@ -157,7 +161,14 @@ func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
 	if err := rebuildQueues(d, store, now, mended); err != nil {
 		return err
 	}
-	return store.Drop()
+	if err := store.Drop(); err != nil {
+		return err
+	}
+	last := make(map[string]index.Numbers, len(o.Last))
+	for id, seq := range o.Last {
+		last[id] = index.Numbers{Seq: seq}
+	}
+	return store.Retire(last)
 }
 
 // rebuildQueues lists every queue directory in queues.txt and gives it the

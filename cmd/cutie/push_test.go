@@ -78,6 +78,7 @@ func work(t *testing.T, site, queue string, n int) {
 // members are the subscriptions that an administrator sees.
 func members(t *testing.T, site string) (all []struct {
 	Topic, Error               string
+	Position, Latest           string
 	Verified, Signed, External bool
 	Failures                   int
 }) {
@@ -130,6 +131,10 @@ func TestChangesArePushedUntilTheSubscriberEndsIt(t *testing.T) {
 	until(t, "one subscription left", func() bool { return len(members(t, d.url)) == 1 })
 	work(t, d.url, "jobs", 5)
 	other.has(c.changes(t))
+	until(t, "the subscriber as far as the queue", func() bool {
+		m := members(t, d.url)[0]
+		return m.Position == m.Latest && strings.HasPrefix(m.Position, "24-") // events
+	})
 	if got := s.known(); got != before {
 		t.Errorf("after unsubscribing: got %d more changes", got-before)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/copies"
 	"cutie/cmd/cutie/descriptions"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/jobs"
@@ -28,6 +29,7 @@ var groups = []struct {
 		jobs.Release, jobs.Abort, jobs.Result}},
 	{"workers", verbs{workVerb, jobs.Extend, jobs.Report, jobs.Attach, uwsVerb}},
 	{"publishing", verbs{publishVerb, exportVerb, watchVerb, descriptions.RDM, descriptions.SOIF}},
+	{"copies", verbs{copies.Sync, copies.Audit, copies.Promote}},
 	{"access", verbs{accounts.User, accounts.Token}},
 	{"maintenance", verbs{serve.Init, serve.Serve, checkVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
 }

@@ -115,7 +115,7 @@ func (v *Inventory) Renew(d *durable.Dir, one *Edition) (whole bool, err error) 
 func (v *Inventory) DropDumps(d *durable.Dir, name string) (n int, err error) {
 	for i := 0; i < len(v.Dumps); {
 		one := v.Dumps[i]
-		if !slices.ContainsFunc(one.Packages, func(p Portion) bool { return p.file() == name }) {
+		if !slices.ContainsFunc(one.Packages, func(p Portion) bool { return p.File() == name }) {
 			i++
 			continue
 		}
@@ -184,7 +184,7 @@ func (v *Inventory) Pieces(yield func(Piece) bool) {
 	for _, one := range v.Dumps {
 		for i := range one.Packages {
 			p := &one.Packages[i]
-			if name := p.file(); !seen[name] {
+			if name := p.File(); !seen[name] {
 				seen[name] = true
 				if !yield(Piece{Name: name, Length: p.Length, Sum: p.Sum(), Known: true}) {
 					return
@@ -235,7 +235,7 @@ func (v *Inventory) Sweep(d *durable.Dir) error {
 	for _, one := range v.Dumps {
 		named[names.DumpFile(one.Seq)] = true
 		for i := range one.Packages {
-			named[one.Packages[i].file()] = true
+			named[one.Packages[i].File()] = true
 		}
 	}
 	var naming, rest []string

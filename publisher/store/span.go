@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
@@ -39,6 +40,9 @@ func (sp Span) Lost() bool { return sp.SHA256 == Gone }
 
 // Sum returns the digest, and whether it is known.
 func (sp *Span) Sum() (sum [sha256.Size]byte, ok bool) { return parseSum(sp.SHA256) }
+
+// Doc returns the name of the package, or of its manifest or dump.
+func (sp *Span) Doc(k names.Kind) names.Doc { return k.Of(uint64(sp.First)).As(sp.SHA256) }
 
 // Spans are the closed lists or packages of a set, and their file. Each line of the
 // file has a seal: lines that were damaged, or are of another file, do not count,

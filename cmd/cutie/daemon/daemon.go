@@ -126,6 +126,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	source := o.Source
 	source.BaseURI = base
 	source.Report, source.HasSpace, source.Page = damage(log), svc.HasSpace, dashboard.About
+	o.announce(svc, &source)
 	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}

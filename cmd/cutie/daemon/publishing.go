@@ -87,17 +87,19 @@ func unpublished(ctx context.Context, err error) error {
 	return &web.Error{Status: e.Status, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
 }
 
-// listForRobots names the Resource Lists that the caller may read.
+// listForRobots names the Resource Lists that the caller may read, for Destinations,
+// and then the same without terms of ResourceSync, for search engines.
 func (d *daemon) listForRobots(w http.ResponseWriter, r *http.Request) error {
 	caller := access.CallerOf(r.Context())
-	var lists []string
+	var lists, plain []string
 	for _, q := range d.svc.Queues() {
 		if caller.May(web.Read, q.ID()) {
 			lists = append(lists, d.pub.ResourceLists(q.ID())...)
+			plain = append(plain, d.pub.Sitemaps(q.ID())...)
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Write([]byte(wellknown.Robots(lists)))
+	w.Write([]byte(wellknown.Robots(append(lists, plain...))))
 	return nil
 }
 

@@ -35,6 +35,8 @@ type hubMember struct {
 	Verified bool      `json:"verified"`
 	Signed   bool      `json:"signed"`
 	Expires  time.Time `json:"expires,omitzero"`
+	Position string    `json:"position,omitempty"` // delivered up to there
+	Latest   string    `json:"latest,omitempty"`   // there is to deliver
 	Failing  time.Time `json:"failingSince,omitzero"`
 	Failures int       `json:"failures"`
 	Next     time.Time `json:"nextAttempt,omitzero"`
@@ -51,7 +53,7 @@ func (s *hubSite) list(w http.ResponseWriter, _ *http.Request) error {
 
 func memberOf(m websub.State) hubMember {
 	h := hubMember{Topic: m.Topic, Host: m.Host, External: m.External, Verified: m.Verified, Signed: m.Signed,
-		Expires: m.Expires, Failing: m.Failing, Failures: m.Failures, Error: m.LastError}
+		Expires: m.Expires, Position: m.Position, Latest: m.Latest, Failing: m.Failing, Failures: m.Failures, Error: m.LastError}
 	if m.Failures > 0 {
 		h.Next = m.Next
 	}

@@ -22,18 +22,20 @@ const (
 	ExitConflict
 	ExitRefused
 	ExitDigest
+	ExitDifferent
 )
 
 // ExitTexts explain the exit codes.
 var ExitTexts = [...]string{
-	ExitDone:     "done",
-	ExitError:    "error: input, output, or the service failed",
-	ExitUsage:    "usage: the request makes no sense",
-	ExitNotFound: "queue, job or result not found",
-	ExitEmpty:    "queue empty: an answer, not a failure, so silent without -v",
-	ExitConflict: "conflict: not in this state",
-	ExitRefused:  "refused: not allowed",
-	ExitDigest:   "digest verification failed",
+	ExitDone:      "done",
+	ExitError:     "error: input, output, or the service failed",
+	ExitUsage:     "usage: the request makes no sense",
+	ExitNotFound:  "queue, job or result not found",
+	ExitEmpty:     "queue empty: an answer, not a failure, so silent without -v",
+	ExitConflict:  "conflict: not in this state",
+	ExitRefused:   "refused: not allowed",
+	ExitDigest:    "digest verification failed",
+	ExitDifferent: "a copy differs from its Source, or a Source is faulty",
 }
 
 // exitCodes are the exit codes of errors that no status gives.
@@ -51,6 +53,8 @@ var exitCodes = []struct {
 	{access.ErrExists, ExitConflict},
 	{access.ErrMissing, ExitNotFound},
 	{ErrRefused, ExitRefused},
+	{ErrDiffers, ExitDifferent},
+	{ErrFaulty, ExitDifferent},
 }
 
 // ExitCode returns the exit code for err.
