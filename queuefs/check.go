@@ -10,6 +10,7 @@ import (
 
 	"cutie/queuefs/compare"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/foreign"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/snapshot"
@@ -130,6 +131,9 @@ func (q *Queue) checkSettings(r *Report, repair bool) error {
 // removes the index, so that opening the home reads the directories. The
 // journal stays: its records are later than the files.
 func rebuild(dir string, o CheckOptions, mended func(Problem)) error {
+	if err := foreign.Check(dir); err != nil {
+		return err
+	}
 	d, err := durable.OpenDir(dir, nil)
 	if err != nil {
 		return err

@@ -27,7 +27,10 @@ func (s *Service) load() error {
 	}
 	s.index.ReadDoubt()
 	list, err := home.ReadList(s.dirs.home)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		list, err = s.listDirectories()
+	}
+	if err != nil {
 		return err
 	}
 	ids, err := list.Queues()
@@ -71,6 +74,19 @@ func (s *Service) load() error {
 	s.shared.Inline = min(content.Inline, s.shared.MaxAppend/4)
 	s.space.Keep()
 	return nil
+}
+
+// listDirectories makes the list of a home without one: the directories are the queues.
+func (s *Service) listDirectories() (list home.List, err error) {
+	ids, err := home.Directories(s.dirs.queues.Path())
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	for _, id := range ids {
+		list = list.Add(id)
+	}
+	s.report(home.ListName, fmt.Sprintf("missing; made of the %d directories with %s", len(ids), home.QueueInfoName))
+	return list, list.Write(s.dirs.home)
 }
 
 // openQueue opens a queue and gives it its properties.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/foreign"
 	"cutie/queuefs/home"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/snapshot"
@@ -34,6 +35,9 @@ func Open(dir string, o Options) (_ *Service, err error) {
 		return nil, err
 	}
 	if err := home.CheckTag(s.dirs.home, s.reports.add); err != nil {
+		return nil, err
+	}
+	if err := foreign.Check(dir); err != nil {
 		return nil, err
 	}
 	if s.lock, err = home.Lock(dir); err != nil {
@@ -77,6 +81,7 @@ func (s *Service) readInfo() error {
 // openDirs opens the directories of the home and makes the program's own.
 func (s *Service) openDirs() (err error) {
 	d := &s.dirs
+	s.properties.callbacks.Dir = d.home
 	if d.queues, err = home.OpenQueues(d.home); err != nil {
 		return err
 	}

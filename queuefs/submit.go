@@ -1,15 +1,19 @@
 package queuefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"cutie/queuefs/buffers"
+	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
+	"cutie/queuefs/tree"
 	"cutie/queuefs/upload"
 )
 
@@ -27,6 +31,7 @@ type Submission struct {
 	again   bool   // see Again
 
 	digests digest.Set // wanted by the queue
+	verify  bool       // the queue verifies on write
 	taken   bool       // see Accepted
 }
 
@@ -34,9 +39,13 @@ var errOver = errors.New("submission is over")
 
 // Begin starts a submission. Call Commit or Discard in the end.
 func (q *Queue) Begin() *Submission {
-	return &Submission{q: q, digests: q.info().Digests,
+	return &Submission{q: q, digests: q.info().Digests, verify: q.info().VerifyOnWrite,
 		budget: upload.Budget{Inline: q.svc.shared.Inline, Free: q.svc.shared.MaxAppend / 2, Spool: q.svc.spool}}
 }
+
+// Memory makes the submission take its payloads in memory, and its buffers, from the
+// account of a request. It is called before Add.
+func (s *Submission) Memory(a *buffers.Account) { s.budget.Memory = a }
 
 // Group makes the jobs of the submission a batch: jobs without a name of a
 // batch get one in common; see [ParseBatch].
@@ -97,7 +106,8 @@ func (s *Submission) Size() (jobs int, bytes int64) {
 
 // Commit puts all jobs of the submission at the end of the queue, in the order
 // they were added, or none of them (Cutie 0.3, 5.5). They are on stable storage
-// when it returns. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrRefusing,
+// when it returns; if the queue verifies on write, the payloads were read again and
+// compared. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrRefusing,
 // ErrNoQueue, ErrFailed, ErrClosed, that of ctx, and those of Replace
 // and of keys; see [Submission.Key].
 func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
@@ -134,11 +144,13 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 			r.Flags, r.Temp = record.InTemp, d.up.Temp()
 		}
 		m := &d.meta
+		m.Extra = job.MarkGiven(m.Extra, digests[1+len(d.kinds()):])
 		if microOf(m.NotBefore) <= q.svc.now() {
 			m.NotBefore = time.Time{} // its time has come
 		}
 		jobs[i] = m.Job()
 		jobs[i].Queue, jobs[i].Size, jobs[i].Digests = q.ID(), d.up.Size(), digests
+		jobs[i].Extra = m.Extra
 		r.Payload.MD5 = jobs[i].MD5()
 		recs[i] = r
 		total += len(d.up.Data()) + 1024 + len(m.Sidecar)
@@ -148,6 +160,14 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 	}
 	if err := s.syncTemps(uploads); err != nil {
 		return nil, err
+	}
+	for _, d := range uploads {
+		if !s.verify {
+			break
+		}
+		if err := d.readBack(); err != nil {
+			return nil, err
+		}
 	}
 	if q.info().Closed && !s.taken {
 		return nil, fmt.Errorf("%s: %w", q.ID(), ErrRefusing)
@@ -205,7 +225,27 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 		}
 		return nil, err
 	}
-	return jobs, nil
+	return jobs, s.readBack(ctx, uploads, jobs)
+}
+
+// readBack reads the payloads of stored jobs again, those that came in the journal, if
+// the queue verifies on write (Cutie 0.3, 3.2). Jobs with another one are deleted: their
+// submitter hears of no job.
+func (s *Submission) readBack(ctx context.Context, uploads []*Upload, jobs []Job) (first error) {
+	for i := range jobs {
+		if !s.verify || uploads[i].up.Temp() != "" {
+			continue
+		}
+		id := jobs[i].ID
+		err := s.q.content.Verify(id)
+		if err == nil || errors.Is(err, ErrNoJob) || content.Exhausted(err) { // culled already, or not the payload's fault
+			continue
+		}
+		s.q.svc.report(s.q.tree.Path(tree.Payloads, id.String()), err.Error()+"; its submission is refused")
+		_, e := s.q.Delete(ctx, id)
+		first = cmp.Or(first, errors.Join(fmt.Errorf("%v: %w", id, errReadBack), e))
+	}
+	return first
 }
 
 // claimNotStarted takes a job waiting for its submitter, and reads it.

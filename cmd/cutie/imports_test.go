@@ -33,13 +33,13 @@ var layers = [][]string{
 	{"publisher/destination/fetch", "publisher/destination/local", "publisher/destination/sourcetest", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/compare"},
-	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys"},
+	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign"},
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},
 	{"queuefs/journal", "queuefs/watch", "queuefs/follow"},
 	{"queuefs/job"},
-	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "publisher/soif", "publisher/scrub"},
+	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "publisher/soif", "publisher/scrub"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs,

@@ -25,7 +25,8 @@ The command is looked up where the worker starts. It runs once a job, in a
 directory of its own, which is removed afterwards. The payload is its standard
 input and in the file CUTIE_PAYLOAD; a sidecar is in the file CUTIE_SIDECAR. More
 is in CUTIE_QUEUE, CUTIE_JOB, CUTIE_ATTEMPT, CUTIE_FILENAME and CUTIE_MEDIA_TYPE.
-CUTIE_LEASE is the token for cutie attach and the like. The files of a payload in
+CUTIE_LEASE is the token for cutie attach and the like. CUTIE_TOKEN is kept from the
+command: it may do more than a job needs. The files of a payload in
 multipart/form-data are in the directory CUTIE_UPLOADS, under the names of their
 fields. Its standard output becomes the result named result, unless it is empty.
 Each file in the directory CUTIE_RESULTS becomes a result of its name.

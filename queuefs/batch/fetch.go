@@ -247,18 +247,13 @@ func (c *counter) Read(p []byte) (int, error) {
 // machine, such as the address of a name server.
 func reason(err error) string {
 	var (
-		refused *outbound.RefusedError
-		lookup  *net.DNSError
-		op      *net.OpError
-		at      *url.Error
+		op *net.OpError
+		at *url.Error
 	)
+	if text := outbound.Public(err); text != "" {
+		return text
+	}
 	switch {
-	case errors.As(err, &refused):
-		return refused.Public()
-	case errors.As(err, &lookup) && lookup.IsNotFound:
-		return "host is not known"
-	case errors.As(err, &lookup):
-		return "host could not be looked up"
 	case errors.As(err, &op) && op.Op == "dial":
 		return "host could not be connected to"
 	case errors.As(err, &op):

@@ -27,7 +27,7 @@ func (e *LockedError) Error() string {
 // held until the file is closed. If another process has it the error is a
 // [*LockedError].
 func Lock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir+"/"+LockName, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(dir+"/"+LockName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

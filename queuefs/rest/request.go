@@ -243,7 +243,7 @@ func (h *Handler) read(w http.ResponseWriter, r *request, limit int64) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(b)
+	return b.All()
 }
 
 // copyBuffers are for payloads on their way in.

@@ -3,10 +3,12 @@ package rest
 import (
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest/field"
@@ -45,6 +47,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	sub := q.Begin()
 	defer sub.Discard()
 	sub.Key(key)
+	sub.Memory(buffers.Of(r.Context()))
 	contentType, err := r.contentType()
 	if err != nil {
 		return err
@@ -106,6 +109,8 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, f
 	for i := range jobs {
 		s.Submitted[i] = jobs[i].ID
 	}
+	// jobStates begins with them too.
+	s.Jobs.After, s.Jobs.Limit = slices.Min(s.Submitted)-1, len(s.Submitted)
 	_ = listJobs(q, &s.Jobs) // fails for a batch only
 	d := state.OfQueue(h.base(r.Request), &s)
 	w.Header()["Location"] = []string{d.Subject}
@@ -135,7 +140,7 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if err := f.apply(&m, h.o.MaxSidecar); err != nil {
 		return nil, err
 	}
-	batch, err := f.isManifest(false)
+	batch, err := f.isManifest(field.IsCheckm(m.MediaType))
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +151,14 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if batch {
 		manifest = d
 	}
-	return manifest, copyPayload(d, b)
+	if err := copyPayload(d, b); err != nil {
+		return nil, err
+	}
+	// curl calls a body of nothing a form.
+	if !batch && d.Size() == 0 && m.Filename == "" && (contentType == "" || isForm(contentType)) {
+		return nil, badRequest("the request has no file; an empty one comes with its filename, or with a Content-Type that is no form's")
+	}
+	return manifest, nil
 }
 
 // fields are the single values of a submission, in its query or in parts of a
@@ -208,10 +220,11 @@ func (f fields) apply(m *queuefs.Meta, maxSidecar int) error {
 		m.NotBefore = t
 	}
 	if f.has("sidecar") {
-		if m.Sidecar != "" {
+		if m.Sidecar != "" || m.EmptySidecar {
 			return badRequest("sidecar is repeated")
 		}
 		m.Sidecar = f["sidecar"]
+		m.EmptySidecar = m.Sidecar == ""
 	}
 	if len(m.Sidecar) > maxSidecar {
 		return tooLarge("sidecar has more than %d octets", maxSidecar)
@@ -279,9 +292,17 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	sub.Discard()
-	b.Admit = h.admit(r, q)
+	admit := h.admit(r, q)
+	b.Admit = func(jobs, octets int64) (func(), error) {
+		if err := web.Still(r.Context()); err != nil {
+			return nil, err
+		}
+		return admit(jobs, octets)
+	}
 	if !prefersAsync(r.Header) {
-		jobs, again, err := b.Run(r.Context())
+		ctx, cancel := web.While(r.Context())
+		defer cancel()
+		jobs, again, err := b.Run(ctx)
 		if err != nil {
 			return keyBusy(w, err)
 		}

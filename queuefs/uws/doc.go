@@ -95,8 +95,8 @@
 //     hold over those of the queue; see package quota.
 //   - A quote expects as many jobs at a time as lately, and the duration of the last
 //     ones. It is unknown until five have ended, and in a paused queue.
-//   - LAST is 100,000 at most. A list of one's own jobs costs as much as a list of
-//     all.
+//   - For a list 10,000 jobs of the queue are looked at, from the last on. If there are
+//     more, a Link of the relation next leads to the rest of the list.
 //   - The result error of a failed job, or error.vot and the like, is its …/error, in
 //     the form that the worker chose; /sync leads there.
 //   - Owners matter here only: readers of a queue see all of its jobs, the PENDING

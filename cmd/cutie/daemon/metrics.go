@@ -134,7 +134,14 @@ func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 // collectors are the figures of the daemon.
 func (d *daemon) collectors() []prometheus.Collector {
-	of := []prometheus.Collector{storageMetrics(d.svc), publishingMetrics(d.pub), callbackMetrics(d.send)}
+	of := []prometheus.Collector{storageMetrics(d.svc), publishingMetrics(d.pub), callbackMetrics(d.send), reading(func(to samples) {
+		to.gauge("cutie_requests_waiting", "Requests over the network that wait for a job or a change.").add(float64(d.crowd.Waiting()))
+	})}
+	if d.memory != nil {
+		of = append(of, reading(func(to samples) {
+			to.gauge("cutie_request_buffers_bytes", "Memory for what is kept of requests, see serve --max-buffers.").add(float64(d.memory.Taken()))
+		}))
+	}
 	if d.push != nil {
 		of = append(of, hubMetrics(d.push.hub))
 	}

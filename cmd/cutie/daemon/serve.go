@@ -125,11 +125,12 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		gate:    d.gate,
 		browser: d.browser,
 		proxies: d.Listen.Proxies,
-		crowd:   &access.Crowd{Max: d.Limits.Waits},
+		crowd:   d.crowd,
+		memory:  d.memory,
 		record:  d.record.Add,
 	}
 	rooms := append([]room{protocol, jobs, d.messages()}, d.push.rooms(d.pub)...)
-	s.router = web.NewRouter(s.refuse, answerPlainly(d.routes(s, rooms...), protocol.Refuser())...)
+	s.router = web.NewRouter(s.refuse, answerErrors(d.routes(s, rooms...), protocol.Refuser())...)
 	return s
 }
 

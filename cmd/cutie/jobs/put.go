@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +65,7 @@ cutie put jobs report.pdf --key report-4711`,
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.recurse, "recursive", "r", false, "submit every file below a directory")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "print no identifiers")
-	fs.StringVar(&o.sidecar, "sidecar", "", "`text` that goes with the job, or @FILE to read it from")
+	fs.StringVar(&o.sidecar, "sidecar", "", "`text` that goes with the job, or @FILE to read it from, of up to 64 KiB")
 	fs.StringVar(&o.digest, "digest", "", "refuse a payload without this `type:hex`, such as md5:…")
 	fs.StringVar(&o.filename, "filename", "", "record this `name` instead of the file's")
 	fs.StringVar(&o.key, "key", "", "store the files once, however often this `name` is sent")
@@ -82,6 +81,7 @@ cutie put jobs report.pdf --key report-4711`,
 		case "batch-manifest", "batch":
 			return putManifest(ctx, c, o)
 		case "job":
+			o.hasSidecar = fs.Changed("sidecar")
 		default:
 			return fault.Usagef("request form %.40q is neither job nor batch-manifest", *mode)
 		}
@@ -95,6 +95,7 @@ cutie put jobs report.pdf --key report-4711`,
 type putOptions struct {
 	recurse, quiet, async bool
 	sidecar, digest       string
+	hasSidecar            bool
 	filename, mediaType   string
 	key                   string
 	notBefore             string
@@ -109,7 +110,7 @@ func put(ctx context.Context, c *call.Call, o putOptions) error {
 	if err != nil {
 		return err
 	}
-	if len(list) != 1 && (meta.Sidecar != "" || meta.Filename != "" || len(meta.Expect) > 0) {
+	if len(list) != 1 && (o.hasSidecar || meta.Filename != "" || len(meta.Expect) > 0) {
 		return fault.Usagef("--sidecar, --digest and --filename are for one file, these are %d", len(list))
 	}
 	form, err := c.ResponseForm()
@@ -148,13 +149,13 @@ func (o *putOptions) meta() (queuefs.Meta, error) {
 			return queuefs.Meta{}, fault.Usagef("--key: %v", err)
 		}
 	}
-	m := queuefs.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar}
+	m := queuefs.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar, EmptySidecar: o.hasSidecar && o.sidecar == ""}
 	if name, ok := strings.CutPrefix(o.sidecar, "@"); ok {
 		text, err := readText(name, queuefs.MaxSidecar, "a sidecar")
 		if err != nil {
 			return m, err
 		}
-		m.Sidecar = text
+		m.Sidecar, m.EmptySidecar = text, text == ""
 	}
 	if o.digest != "" {
 		v, err := digest.ParsePair(o.digest)
@@ -175,7 +176,7 @@ func (o *putOptions) meta() (queuefs.Meta, error) {
 	return m, nil
 }
 
-// readText reads a text file of up to most octets.
+// readText reads a file of up to most octets.
 func readText(name string, most int64, what string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -188,8 +189,6 @@ func readText(name string, most int64, what string) (string, error) {
 		return "", err
 	case int64(len(text)) > most:
 		return "", fault.Usagef("%s: %s has at most %d octets", name, what, most)
-	case !utf8.Valid(text):
-		return "", fmt.Errorf("%s: %w", name, queuefs.ErrSidecar)
 	}
 	return string(text), nil
 }

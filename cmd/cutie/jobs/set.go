@@ -29,7 +29,8 @@ hands out none; a closed queue hands out its jobs and accepts none.
 
 With --acknowledge required, each job is handed out with a lease, and goes back
 if its consumer reports nothing before the lease ends; with timeout, the job is
-completed at that time. Changes of jobs are posted to --callback. -1 and the
+completed at that time. Changes of jobs are posted to --callback; readers of the
+queue see its scheme and host. -1 and the
 empty text unset a property.
 
 After a transient failure, or a lease that ended without a report, a job is put

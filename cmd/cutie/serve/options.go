@@ -30,6 +30,8 @@ type serveOptions struct {
 	users               *string
 	listen, anonymous   string
 	limits              string // of clients without a name
+	implied             bool   // everybody on this machine may do all, and nobody else anything
+	buffers             call.Octets
 	tlsCert, tlsKey     string
 	proxies, fetch      []string
 	dialect, cors       string
@@ -48,6 +50,8 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
 	o.Limits.Body = 16 << 30
 	fs.Var((*call.Octets)(&o.Limits.Body), "max-body", "largest submission, such as 64M or 16G")
+	o.buffers = 128 << 20
+	fs.Var(&o.buffers, "max-buffers", "memory for what is kept of all requests at once, such as 64M; one address gets as much as it leaves to others; a request beyond it is answered with 503; 0: any size")
 	fs.IntVar(&o.Limits.Conns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all")
 	fs.IntVar(&o.Limits.Waits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
 	o.bindSource(fs)
@@ -100,7 +104,7 @@ func (o *serveOptions) check() error {
 // checkAccess reads the options about rights.
 func (o *serveOptions) checkAccess() (err error) {
 	file := *o.users
-	o.Implied = file == "" && o.anonymous == ""
+	o.implied = file == "" && o.anonymous == ""
 	o.Access.Users = file
 	o.Access.Report = func(users int, wide bool) {
 		o.Log.Info().Str("file", file).Int("users", users).Msg("users read")
@@ -108,7 +112,7 @@ func (o *serveOptions) checkAccess() (err error) {
 			o.Log.Warn().Str("file", file).Msg("others can read or write the users file, chmod 600 takes that away")
 		}
 	}
-	if o.Implied {
+	if o.implied {
 		o.Access.Anonymous = access.Everything
 	} else if o.anonymous != "" {
 		if o.Access.Anonymous, err = access.ParseRights(o.anonymous); err != nil {
@@ -139,7 +143,10 @@ func (o *serveOptions) checkAccess() (err error) {
 
 // checkLimits lowers the number of connections to the files of this process.
 func (o *serveOptions) checkLimits() error {
+	o.Limits.Buffers = int(o.buffers)
 	switch l := o.Limits; {
+	case l.Buffers > 0 && l.Buffers < 1<<20:
+		return fault.Usagef("--max-buffers is 1M or more, or 0")
 	case l.Conns < 1 || l.Waits < 1 || l.Body < 1:
 		return fault.Usagef("--max-body, --max-conns and --max-waits are 1 or more")
 	case o.AccessLog.Keep < 0 || o.AccessLog.Keep > 1000:
@@ -181,7 +188,7 @@ func (o *serveOptions) checkListen() (err error) {
 	}
 	o.Listen.Addr = addr
 	switch beyond := !addr.IP.IsLoopback(); {
-	case beyond && o.Implied:
+	case beyond && o.implied:
 		return fault.Hint(fmt.Errorf("%w: %s can be reached from other machines", fault.ErrRefused, o.listen),
 			"listen on 127.0.0.1, or give rights: --users FILE, or --anonymous read, submit or all")
 	case beyond && *o.users != "" && o.tlsCert == "" && o.proxies == nil:

@@ -49,7 +49,8 @@ when it changes. --anonymous gives rights to clients without a name: a list such
 as read,submit:ingest (see cutie help user), all or none, within the limits of
 --anonymous-limits (see cutie help limits). Without both options
 everybody on this machine may do everything; the daemon then listens on loopback
-only, and answers to the host of the base URI only. Passwords and tokens need TLS
+only. On loopback it answers to localhost, to addresses and to the host of the base
+URI only, unless a proxy of --trusted-proxy asks. Passwords and tokens need TLS
 on the network: --tls-cert and --tls-key, PEM files that are read again when they
 change, or a proxy. Requests by pages of other sites that would change something
 are refused.

@@ -131,6 +131,7 @@ func (c *Client) Result(ctx context.Context, queue, job, name string) (*Delivery
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("Accept", "*/*;q=0.1, "+state.ANVL.MediaType()) // of an error
 	resp, err := c.Do(req)
 	if err != nil {
 		return nil, err
