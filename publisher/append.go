@@ -107,18 +107,49 @@ func (w *appender) write() error {
 				return err
 			}
 			defer d.Close()
-			if w.file, err = d.Append(names.EntriesFile(w.set.at.First)); err != nil {
-				return err
-			}
-			if err := store.Cut(w.file, w.set.at.Length); err != nil {
+			if w.file, err = w.openAppend(d); err != nil {
 				return err
 			}
 		}
-		if _, err := w.file.Write(w.buf); err != nil {
+		if err := w.text.Write(w.file, w.buf); err != nil {
 			return err
 		}
 	}
 	w.set.at, w.buf = w.at, w.buf[:0]
+	return nil
+}
+
+// openAppend opens the file of the open list to append entries. The entries there are
+// verified unless the file is as it was left. s.mu is held.
+func (s *set) openAppend(d *durable.Dir) (*os.File, error) {
+	name := names.EntriesFile(s.at.First)
+	file, err := d.Append(name)
+	if err != nil {
+		return nil, lostList(err)
+	}
+	if err := s.prepare(d, file); err != nil {
+		file.Close()
+		return nil, lostList(err)
+	}
+	return file, nil
+}
+
+// prepare verifies the entries in a file to append to, and cuts off what is after them.
+func (s *set) prepare(d *durable.Dir, file *os.File) error {
+	if s.at.Length > 0 && !s.text.IsLeft(file) {
+		in, err := d.Open(names.EntriesFile(s.at.First))
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		if err := s.text.Check(in, s.at.Length); err != nil {
+			return err
+		}
+	}
+	if err := store.Cut(file, s.at.Length); err != nil { // a verified file may have more
+		return err
+	}
+	s.text.Leave(file)
 	return nil
 }
 
@@ -170,13 +201,19 @@ func (s *set) skip(next store.OpenList) error {
 	if s.at.Read >= next.Read {
 		return nil
 	}
-	s.p.report(s.path, "events %d to %d are gone; a new Change List begins", s.at.Read+1, next.Read)
+	why := ""
+	if s.p.cursor.None() {
+		why = ", and there is no " + store.CursorFile + " to say where the list was"
+	}
+	s.p.report(s.path, "events %d to %d are gone%s; a new Change List begins", s.at.Read+1, next.Read, why)
 	if s.at.Entries > 0 {
 		if err := s.mend(s.close()); err != nil {
 			return err
 		}
 	}
-	s.at = next
+	if s.at.Read < next.Read { // else the set began anew
+		s.begin(next)
+	}
 	return nil
 }
 
@@ -193,41 +230,50 @@ func (s *set) close() error {
 		return err
 	}
 	defer d.Close()
-	if err := s.syncEntries(d); err != nil {
+	sp, err := s.syncEntries(d)
+	if err != nil {
 		return err
 	}
-	if err := s.final(s.Lists.Add(d, s.at.Span())); err != nil {
+	if err := s.final(s.Lists.Add(s.p.store, d, sp)); err != nil {
 		return err
 	}
-	s.at = store.NewOpenList(s.at.Read, s.at.Until)
+	s.begin(store.NewOpenList(s.at.Read, s.at.Until))
 	return nil
 }
 
-// final makes a failed sync final.
+// begin makes at the open list; it has no entries yet. s.mu is held.
+func (s *set) begin(at store.OpenList) { s.at, s.text = at, store.Growing{} }
+
+// final notes a failed sync: the files of the set are written again before anything
+// else is.
 func (s *set) final(err error) error {
 	if errors.Is(err, queuefs.ErrFailed) {
+		s.unsure = true
 		return s.p.fail(err)
 	}
 	return err
 }
 
-// syncEntries puts the entries of the open list on stable storage.
-func (s *set) syncEntries(d *durable.Dir) error {
-	file, err := d.Append(names.EntriesFile(s.at.First))
+// syncEntries puts the entries of the open list on stable storage, and returns the list
+// as it is closed.
+func (s *set) syncEntries(d *durable.Dir) (store.Span, error) {
+	sp := s.at.Span()
+	file, err := s.openAppend(d)
 	if err != nil {
-		return err
+		return sp, err
 	}
 	defer file.Close()
-	if err := store.Cut(file, s.at.Length); err != nil {
-		return err
-	}
 	if err := errors.Join(d.SyncFile(file), d.Sync()); err != nil {
-		return s.p.fail(err)
+		return sp, s.final(errors.Join(queuefs.ErrFailed, err))
+	}
+	sp.SHA256 = s.text.Word()
+	if sum, ok := sp.Sum(); ok {
+		s.p.store.Verified.Trust(file, sum)
 	}
 	if s.Lists.HasFile() {
-		return nil
+		return sp, nil
 	}
 	// Before the first line sync the directories above too: an attempt to make
 	// them may have failed half way.
-	return s.final(s.p.store.SyncDirs(s.q.ID()))
+	return sp, s.final(s.p.store.SyncDirs(s.q.ID()))
 }

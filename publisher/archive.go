@@ -29,14 +29,24 @@ var archives = [...]archive{
 // archived returns how many documents the archive of a kind names: the oldest
 // closed lists, packages of changes, or Resource Dumps. mu is held.
 func (s *set) archived(of names.Kind) int {
-	switch of {
-	case names.ChangeIndex:
-		return len(s.Lists.All) - len(s.indexed())
-	case names.ChangeDump:
-		now, _ := s.dumped()
-		return len(s.Packages.All) - len(now)
+	if of == names.ChangeIndex || of == names.ChangeDump {
+		return len(s.former(of))
 	}
 	return max(0, len(s.Dumps)-1)
+}
+
+// former returns the closed lists or packages in the archive. mu is held.
+func (s *set) former(of names.Kind) (all []store.Span) {
+	if of == names.ChangeIndex {
+		all = s.Lists.All[:len(s.Lists.All)-len(s.indexed())]
+	} else {
+		now, _ := s.dumped()
+		all = s.Packages.All[:len(s.Packages.All)-len(now)]
+	}
+	if i := slices.IndexFunc(all, store.Span.Lost); i >= 0 {
+		all = slices.DeleteFunc(slices.Clone(all), store.Span.Lost)
+	}
+	return all
 }
 
 // archives returns the archives with entries. mu is held.
@@ -64,24 +74,23 @@ func (s *set) archiveLink(of names.Kind) []sitemap.Link {
 func (s *set) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.archived(of) {
-		var e sitemap.Entry
-		switch of {
-		case names.ChangeIndex:
-			sp := &s.Lists.All[i]
-			e = sitemap.Entry{Loc: s.refer(s.listDoc(sp)), From: sp.From, Until: sp.Until}
-		case names.ChangeDump:
-			sp := &s.Packages.All[i]
-			e = sitemap.Entry{Loc: s.refer(sp.Doc(names.FormerChanges)), From: sp.From, Until: sp.Until}
-		default:
-			d, kind := s.Dumps[i], names.FormerDump
-			if of == names.ResourceList {
-				kind = names.FormerList
-			}
-			e = sitemap.Entry{Loc: s.refer(s.dumpDoc(d, kind.Of(uint64(d.Seq)))), At: d.At, Completed: d.Completed()}
+	switch of {
+	case names.ChangeIndex, names.ChangeDump:
+		doc := s.listDoc
+		if of == names.ChangeDump {
+			doc = func(sp *store.Span) names.Doc { return sp.Doc(names.FormerChanges) }
 		}
-		e.Length = -1
-		entries = append(entries, e)
+		for _, sp := range s.former(of) {
+			entries = append(entries, sitemap.Entry{Loc: s.refer(doc(&sp)), From: sp.From, Until: sp.Until, Length: -1})
+		}
+	default:
+		kind := names.FormerDump
+		if of == names.ResourceList {
+			kind = names.FormerList
+		}
+		for _, d := range s.Dumps[:s.archived(of)] {
+			entries = append(entries, sitemap.Entry{Loc: s.refer(s.dumpDoc(d, kind.Of(uint64(d.Seq)))), At: d.At, Completed: d.Completed(), Length: -1})
+		}
 	}
 	return entries
 }

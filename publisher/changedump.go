@@ -10,6 +10,7 @@ import (
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/sitemap"
 )
 
@@ -34,7 +35,7 @@ func (t *task) newPackage() (*dump.Package, error) {
 // packChanges makes the missing packages of the list. It divides
 // the list between two events where the files become too many bytes.
 func (t *task) packChanges(pause func() bool) error {
-	file, err := t.open(names.EntriesFile(t.list.First))
+	file, err := t.entriesOf(t.list.First, t.list.Length)
 	if err != nil {
 		return err
 	}
@@ -168,10 +169,14 @@ func (t *task) culled(loc string) bool {
 // changedump.xml names it.
 func (t *task) ship(p *dump.Package, sp store.Span, pause func() bool) (err error) {
 	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: t.up()}
-	if sp.Length, sp.SHA256, err = t.write(p, head, names.PackageFile(sp.First), pause); err != nil {
-		return err
+	if there, ok := t.adopt(sp); ok {
+		sp = there // a line was lost; files may have changed since
+	} else {
+		if sp.Length, sp.SHA256, err = t.write(p, head, names.PackageFile(sp.First), pause, nil); err != nil {
+			return err
+		}
+		sp.Entries = p.Entries
 	}
-	sp.Entries = p.Entries
 	dir, err := t.dir()
 	if err != nil {
 		return err
@@ -182,15 +187,16 @@ func (t *task) ship(p *dump.Package, sp store.Span, pause func() bool) (err erro
 	if t.made.life != t.life {
 		return dump.ErrStopped
 	}
-	if err := t.final(t.Packages.Add(dir, sp)); err != nil {
+	if err := t.final(t.Packages.Add(t.p.store, dir, sp)); err != nil {
 		return err
 	}
 	t.made.packed = sp.Last
 	return nil
 }
 
-// write writes a package and puts it in place under its name.
-func (t *task) write(p *dump.Package, head sitemap.Head, name string, pause func() bool) (length int64, sum string, err error) {
+// write writes a package and puts it in place under its name, unless accept is not nil
+// and returns an error.
+func (t *task) write(p *dump.Package, head sitemap.Head, name string, pause func() bool, accept func(int64, [sha256.Size]byte) error) (length int64, sum string, err error) {
 	if err := t.needSpace(p.Size()); err != nil {
 		return 0, "", err
 	}
@@ -207,5 +213,39 @@ func (t *task) write(p *dump.Package, head sitemap.Head, name string, pause func
 	if length, sum, err = p.Write(out, head, pause); err != nil {
 		return 0, "", err
 	}
-	return length, sum, out.Commit(dir, name)
+	digest, err := hex.DecodeString(sum)
+	if err != nil {
+		return 0, "", err
+	}
+	if accept != nil {
+		if err := accept(length, [sha256.Size]byte(digest)); err != nil {
+			return 0, "", err
+		}
+	}
+	if err := out.Commit(dir, name); err != nil {
+		return 0, "", err
+	}
+	t.p.store.Verified.Trust(out.File, [sha256.Size]byte(digest))
+	return length, sum, nil
+}
+
+// adopt returns the line of a package that is in place without one, if the package is
+// whole and has the events of sp.
+func (t *task) adopt(sp store.Span) (store.Span, bool) {
+	file, err := t.openFile(names.PackageFile(sp.First))
+	if err != nil {
+		return sp, false
+	}
+	defer file.Close()
+	head, n, err := dump.Whole(file)
+	if err != nil || !head.From.Equal(sp.From) || !head.Until.Equal(sp.Until) {
+		return sp, false
+	}
+	st, err := file.Stat()
+	if err != nil {
+		return sp, false
+	}
+	sum, err := durable.Sum(file, st.Size())
+	sp.Entries, sp.Length, sp.SHA256 = n, st.Size(), hex.EncodeToString(sum[:])
+	return sp, err == nil
 }

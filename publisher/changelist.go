@@ -2,10 +2,10 @@ package publisher
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"time"
 
 	"cutie/publisher/answer"
@@ -163,10 +163,11 @@ func (s *set) closedList(first queuefs.Seq) *answer.Resource {
 	return r.AsFinal()
 }
 
-// listDoc returns the name of a closed list.
+// listDoc returns the name of a closed list. The digest of the entries is not in it: that
+// of a list closed by a former version is known only later.
 func (s *set) listDoc(sp *store.Span) names.Doc {
 	return names.ClosedList.Of(uint64(sp.First)).As(answer.Salt(s.p.stamp(), formOf,
-		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, sp.SHA256))
+		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, store.Unknown))
 }
 
 // listHead returns the beginning of a Change List, up to its entries.
@@ -184,9 +185,9 @@ func (s *set) changeList(sp store.Span, tag string) *answer.Resource {
 			return d, s.composePacked(d, sp, head, foot, c)
 		}
 		d.Text(head)
-		d.File(s.opener(names.EntriesFile(sp.First)), 0, sp.Length)
+		err := addFile(d, func() (*os.File, error) { return s.entriesOf(sp.First, sp.Length) }, sp.Length)
 		d.Text(foot)
-		return d, nil
+		return d, err
 	}
 	return r
 }
@@ -206,14 +207,14 @@ func (s *set) composePacked(d *compose.Document, sp store.Span, head, foot []byt
 	if sp.Last != 0 && c == compose.Gzip {
 		size, check, err := s.compressed(sp)
 		if err == nil {
-			b.GzipFile(s.opener(names.GzipFile(sp.First)), size, check)
+			b.GzipFile(func() (*os.File, error) { return s.openGzip(sp) }, size, check)
 			return nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if !store.Unusable(err) {
 			return err
 		}
 	}
-	file, err := s.open(names.EntriesFile(sp.First))
+	file, err := s.entriesOf(sp.First, sp.Length)
 	if err != nil {
 		return err
 	}
@@ -226,10 +227,24 @@ func (s *set) composePacked(d *compose.Document, sp store.Span, head, foot []byt
 // key returns the key of the beginning of a Change List.
 func (s *set) key(sp store.Span) compose.Key { return compose.Key{Of: s.path, N: uint64(sp.First)} }
 
+// addFile adds a file to a document. It is opened now, and again when it is read: after
+// an error nothing is answered.
+func addFile(d *compose.Document, open compose.Opener, length int64) error {
+	if length == 0 {
+		return nil
+	}
+	file, err := open()
+	if err != nil {
+		return err
+	}
+	d.File(open, 0, length)
+	return file.Close()
+}
+
 // compressed returns size and check of the file of a closed list in gzip. The
 // error is [fs.ErrNotExist] if there is none, or one of a former version.
 func (s *set) compressed(sp store.Span) (size int64, c compose.Check, err error) {
-	file, err := s.open(names.GzipFile(sp.First))
+	file, err := s.openFile(names.GzipFile(sp.First))
 	if err != nil {
 		return 0, c, err
 	}
@@ -237,6 +252,14 @@ func (s *set) compressed(sp store.Span) (size int64, c compose.Check, err error)
 	size, c, err = compose.ReadCheck(file)
 	if err == nil && c.Len != uint32(sp.Length) {
 		err = fs.ErrNotExist
+	}
+	if err == nil {
+		err = s.p.store.VerifyGzip(file, sp)
+	}
+	if err != nil && store.Unusable(err) && !store.Absent(err) {
+		s.mu.Lock()
+		s.note(names.GzipFile(sp.First), err)
+		s.mu.Unlock()
 	}
 	return size, c, err
 }

@@ -24,11 +24,15 @@
 // [Publisher.Flush] and [Publisher.Synced] stand around each checkpoint. Culling
 // waits for packages, see [Publisher.Needs].
 //
+// A damaged file is never served. It is made again, or its line, the index and the state
+// say that it is gone; see INTERNALS.md.
+//
 // # Structure
 //
 //	engine ── events ──▶ follower ──▶ set pending ──▶ documents ──▶ answer
 //	                              └─▶ set replica        ▲
 //	Tick ──▶ work ── one task ──▶ packages, dumps ───────┘
+//	Scrub ──▶ damaged files ──▶ Tick ──▶ heal
 //	checkpoint ──▶ Flush, Synced ──▶ cursor
 //
 // A [Publisher] has a follower for each queue. The follower reads events once and
@@ -40,7 +44,8 @@
 // The packages below know nothing of a Publisher: names (sets, references,
 // documents), entries (an event as lines of a Change List), store (the files),
 // snapshot (engine pages as lines of a Resource List), compose
-// (documents from compressed parts), dump (packages), answer (requests), about
+// (documents from compressed parts), dump (packages), scrub (the pace of reading all
+// files again), answer (requests), about
 // (the Source in words). Above stands notify, with notifications for a hub; it
 // sees a set through a [View].
 //
@@ -48,6 +53,7 @@
 //
 // From the outside in; the locks of the engine's queues come last:
 //
+//	scrub.Reader     held by one Scrub
 //	work             held by one Tick
 //	store.Cursor.mu
 //	Publisher.mu     the followers

@@ -88,7 +88,7 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 		r, err = s.changeDump()
 	case names.ChangePackage, names.ChangeManifest:
 		if sp, ok := s.packageOf(seq); ok {
-			r = s.packaged(doc, names.PackageFile(sp.First), sp.Until, sp.Length, sp.SHA256)
+			r = s.packaged(doc, spanPiece(&sp), sp.Until)
 		}
 	case names.ResourceDump, names.FormerDump:
 		r = s.resourceDump(seq)
@@ -96,7 +96,7 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 		r = s.dumpPart(doc)
 	case names.ResourcePackage, names.ResourceManifest:
 		if p, ok := s.portion(doc); ok {
-			r = s.packaged(doc, p.File(), store.Later(p.At, p.Completed), p.Length, p.SHA256)
+			r = s.packaged(doc, portionPiece(&p), store.Later(p.At, p.Completed))
 		}
 	case names.FormerList:
 		r = s.formerList(seq)
@@ -106,6 +106,9 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 		r = s.formerChanges(seq)
 	default:
 		r = s.archive(doc)
+	}
+	if r == nil && err == nil && s.lost(doc) {
+		err = answer.Gone(doc.String(), "its file was damaged and could not be made again; "+s.again())
 	}
 	return r, err
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cutie/publisher/entries"
-	"cutie/publisher/names"
 	"cutie/publisher/store"
 )
 
@@ -89,7 +88,7 @@ func (s *set) newest(max int) (Excerpt, error) {
 
 // readList reads entries of a list.
 func (s *set) readList(l store.Span, read func(io.ReaderAt) ([]byte, entries.Position, error)) ([]byte, entries.Position, error) {
-	file, err := s.open(names.EntriesFile(l.First))
+	file, err := s.entriesOf(l.First, l.Length)
 	if err != nil {
 		return nil, entries.Position{}, err
 	}

@@ -30,10 +30,10 @@ type follower struct {
 
 // openFollower opens the sets of a queue. open are its lines of the cursor,
 // nil if there are none.
-func (p *Publisher) openFollower(q Queue, open []store.OpenList) (*follower, error) {
+func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) {
 	f := &follower{subject: subject{p: p, q: q, refs: p.site.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}}
 	for i := range f.sets {
-		var at *store.OpenList
+		var at *store.Line
 		if len(open) == names.Sets {
 			at = &open[i]
 		}
@@ -60,6 +60,9 @@ func (f *follower) read() queuefs.Seq {
 // eventBatch is how many events are read at a time.
 const eventBatch = 512
 
+// maxTries is how often catchUp begins again at the same event.
+const maxTries = 10
+
 // catchUp reads all events committed before the call. After an error the lists
 // are true up to an earlier event, and the next call goes on from there.
 func (f *follower) catchUp() error {
@@ -73,7 +76,14 @@ func (f *follower) catchUp() error {
 		return err
 	}
 	var buf []byte
-	for at := f.read(); at < to; at = f.read() {
+	tries := 0 // in which a damaged list began again and no event was read
+	for at, before := f.read(), f.read(); at < to; at, before = f.read(), at {
+		if tries++; at > before {
+			tries = 0
+		}
+		if tries > maxTries {
+			return fmt.Errorf("lists after event %d do not stay as they are written", at)
+		}
 		events, err := f.q.Events(at, eventBatch)
 		if errors.Is(err, queuefs.ErrGone) {
 			return f.skip()

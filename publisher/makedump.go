@@ -201,7 +201,7 @@ func (t *task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 		return out, nil
 	}
 	head := sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.At, Completed: out.Completed, Links: t.up()}
-	out.Length, out.SHA256, err = t.write(pkg, head, out.File(), pause)
+	out.Length, out.SHA256, err = t.write(pkg, head, out.File(), pause, nil)
 	return out, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,6 +182,7 @@ func (s *source) each(pattern string, do func(string) error) {
 	}
 }
 
+// The journal has the events of the first lists still, and not those of the second.
 func TestAClosedListThatIsGoneHoldsUpNoOther(t *testing.T) {
 	s := newSource(t, publisher.Options{MaxEntries: 6}, "a", "b")
 	for _, id := range []string{"a", "b"} {
@@ -188,20 +190,57 @@ func TestAClosedListThatIsGoneHoldsUpNoOther(t *testing.T) {
 			activity(s, s.queue(id), round)
 		}
 	}
-	must(t, s.pub.Flush())
-	s.each(filepath.Join(s.dir, "resourcesync", "a", "*", "changelist-000000000001.entries"), os.Remove)
 	s.settle()
+	want := changeDocuments(s)
+	first := filepath.Join(s.dir, "resourcesync", "a", "*", "changelist-000000000001.entries")
+	s.each(first, os.Remove)
+	s.each(filepath.Join(s.dir, "resourcesync", "a", "*", "changelist-000000000001.gz"), os.Remove)
+	must(t, s.pub.Verify(context.Background()))
+	s.settle()
+	sameDocuments(t, changeDocuments(s), want)
 	for _, set := range []string{"pending", "replica"} {
 		m := newMirror(s, "b", set)
 		m.since = s.queue("b").Info().Created
 		if m.dumps() == 0 {
 			t.Errorf("no packages of %s", set)
 		}
-		if index := newMirror(s, "a", set).capability(sitemap.ChangeList); len(index.entries) != 1 {
-			t.Errorf("the index still names %d lists", len(index.entries))
-		}
 	}
-	if len(s.problems) != 2 || !strings.Contains(s.problems[0], "a/pending") {
+	if len(s.problems) != 2 || !strings.Contains(s.problems[0], "a/pending") || !strings.Contains(s.problems[0], "made again from the journal") {
+		t.Errorf("problems: %q", s.problems)
+	}
+
+	s.problems = nil
+	s.release("a")
+	s.each(first, os.Remove)
+	s.each(filepath.Join(s.dir, "resourcesync", "a", "*", "changedump-000000000001.zip"), os.Remove)
+	must(t, s.pub.Verify(context.Background()))
+	for range 2 {
+		for _, set := range []string{"pending", "replica"} {
+			url := s.doc(s.queue("a"), set, "changelist-000000000001.xml")
+			if resp := s.get(url); resp.StatusCode != http.StatusGone || !strings.Contains(string(read(t, resp)), "begin anew") {
+				t.Errorf("%s: %s", url, resp.Status)
+			}
+			for _, e := range newMirror(s, "a", set).capability(sitemap.ChangeList).entries {
+				if e.Loc == url {
+					t.Errorf("the index names %s", url)
+				}
+				s.body(e.Loc)
+			}
+			m := newMirror(s, "a", set)
+			m.baseline()
+			activity(s, s.queue("a"), 1)
+			m.incremental(nil)
+			m.compare(s.queue("a"))
+		}
+		for _, st := range s.pub.State() {
+			if (st.Lost > 0) != (st.Queue == "a") || st.Damaged > 0 {
+				t.Errorf("state: %+v", st)
+			}
+		}
+		s.settle()
+		s.reopen()
+	}
+	if len(s.problems) != 4 || !strings.Contains(strings.Join(s.problems, "\n"), "are lost and the index begins after them") {
 		t.Errorf("problems: %q", s.problems)
 	}
 }

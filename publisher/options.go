@@ -9,6 +9,7 @@ import (
 	"cutie/publisher/about"
 	"cutie/publisher/answer"
 	"cutie/publisher/names"
+	"cutie/publisher/scrub"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
@@ -71,6 +72,8 @@ type Options struct {
 	// package. Without it the package is not begun, and its jobs may be culled.
 	// nil: writing shows it.
 	HasSpace func(octets int64) bool
+
+	Pace scrub.Pace // of reading all files again; the zero Pace is never
 
 	Page about.Page // prints pages for people
 

@@ -1,8 +1,10 @@
 package publisher
 
 import (
+	"encoding/hex"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"cutie/publisher/answer"
@@ -131,7 +133,7 @@ func (s *set) formerPage(doc names.Doc) *answer.Resource {
 	}
 	head := sitemap.Head{Capability: sitemap.ResourceList, At: p.At, Completed: p.Completed, Links: s.up()}
 	return s.copied(fmt.Sprintf("fp%d-%d-%.16s", doc.N, doc.Version, p.SHA256), time.Time{}, func() (io.ReadCloser, error) {
-		r, err := s.openManifest(p.File())
+		r, err := s.openManifest(portionPiece(&p))
 		if err != nil {
 			return nil, err
 		}
@@ -141,27 +143,37 @@ func (s *set) formerPage(doc names.Doc) *answer.Resource {
 
 // packaged returns a package in a file, or its manifest (Z39.99-2017, 11 and
 // 13), read out of the package.
-func (s *set) packaged(doc names.Doc, name string, at time.Time, length int64, sum string) *answer.Resource {
+func (s *set) packaged(doc names.Doc, p store.Piece, at time.Time) *answer.Resource {
+	sum := hex.EncodeToString(p.Sum[:])
 	if doc.Kind == names.ChangeManifest || doc.Kind == names.ResourceManifest {
-		return s.copied(fmt.Sprintf("m%d-%d-%.16s", doc.N, doc.Version, sum), at, func() (io.ReadCloser, error) { return s.openManifest(name) })
+		return s.copied(fmt.Sprintf("m%d-%d-%.16s", doc.N, doc.Version, sum), at, func() (io.ReadCloser, error) { return s.openManifest(p) })
 	}
 	tag := fmt.Sprintf("z%d-%.16s", doc.N, sum)
 	return &answer.Resource{Type: answer.ZIP, Tag: tag, Modified: at, Final: true, Compose: func(compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{Tag: tag, Modified: at}
-		d.File(s.opener(name), 0, length)
-		return d, nil
+		return d, addFile(d, func() (*os.File, error) { return s.openPiece(p) }, p.Length)
 	}}
 }
 
+// portionPiece and spanPiece return the file of a package.
+func portionPiece(p *store.Portion) store.Piece {
+	return store.Piece{Name: p.File(), Length: p.Length, Sum: p.Sum(), Known: true}
+}
+
+func spanPiece(sp *store.Span) store.Piece {
+	sum, known := sp.Sum()
+	return store.Piece{Name: names.PackageFile(sp.First), Length: sp.Length, Sum: sum, Known: known}
+}
+
 // openManifest opens the manifest in a package.
-func (s *set) openManifest(name string) (io.ReadCloser, error) {
-	file, err := s.open(name)
+func (s *set) openManifest(p store.Piece) (io.ReadCloser, error) {
+	file, err := s.openPiece(p)
 	if err != nil {
 		return nil, err
 	}
 	r, err := dump.OpenManifest(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	return r, nil
 }

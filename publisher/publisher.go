@@ -12,6 +12,7 @@ import (
 
 	"cutie/publisher/answer"
 	"cutie/publisher/compose"
+	"cutie/publisher/scrub"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
@@ -30,13 +31,22 @@ type Publisher struct {
 	router *web.Router
 	work   work
 	topics atomic.Pointer[Topics] // stand in Capability Lists; may be nil
-	failed atomic.Pointer[error]
+	care
 	closed atomic.Bool
 
 	mu     sync.Mutex
 	queues map[string]*follower
-	sorted []*set                      // of all queues; nil after a change
-	open   map[string][]store.OpenList // from the cursor, of queues not opened yet
+	sorted []*set                  // of all queues; nil after a change
+	open   map[string][]store.Line // from the cursor, of queues not opened yet
+}
+
+// care is what is known of failures and damage.
+type care struct {
+	failed   atomic.Pointer[error] // why nothing is published now
+	damage   atomic.Bool           // some set has a damaged file
+	scrubber *scrub.Reader
+	healed   atomic.Int64 // files made again
+	given    atomic.Int64 // files given up
 }
 
 var (
@@ -66,6 +76,7 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 	}
 	p := &Publisher{options: opts, svc: svc, queues: make(map[string]*follower), cache: compose.NewCache(cacheSize),
 		server: answer.Server{Salt: opts.salt, Now: opts.Now, Report: opts.report}}
+	p.scrubber = p.newScrubber()
 	p.router = web.NewRouter(web.Plain, p.Routes()...)
 	change, changed := Changed(svc.dir, o)
 	if changed && !o.Anew && svc.hasEvents() {
@@ -137,12 +148,12 @@ func (p *Publisher) Tick(ctx context.Context) error {
 func (p *Publisher) tick(ctx context.Context) error {
 	p.work.Lock()
 	defer p.work.Unlock()
-	if err := p.failure(); err != nil {
+	if err := p.reopen(); err != nil {
 		return err
 	}
 	defer p.server.Check()
 	var waits []*wait
-	return errors.Join(p.catchUp(true), p.makeSome(ctx, false, &waits), p.retain())
+	return errors.Join(p.catchUp(true), p.heal(ctx), p.makeSome(ctx, false, &waits), p.retain())
 }
 
 // catchUp brings the lists of all changed queues up to date.
@@ -225,7 +236,7 @@ func (p *Publisher) slice(ctx context.Context, waits *[]*wait) (more bool, err e
 		return false, err
 	}
 	err = p.makeSome(ctx, true, waits)
-	return p.work.task != nil, errors.Join(err, p.retain())
+	return p.work.task != nil || p.damage.Load(), errors.Join(err, p.retain())
 }
 
 // Flush writes all committed events into the files, unsynced. The engine calls
@@ -245,10 +256,19 @@ func (p *Publisher) Flush() error {
 func (p *Publisher) lines() (all []store.Line) {
 	for _, s := range p.sets() {
 		s.mu.Lock()
-		all = append(all, store.Line{Queue: s.q.ID(), Set: s.kind, Open: s.at})
+		all = append(all, s.line())
 		s.mu.Unlock()
 	}
 	return all
+}
+
+// line returns how far the set is. mu is held.
+func (s *set) line() store.Line {
+	l := store.Line{Queue: s.q.ID(), Set: s.kind, Open: s.at, SHA256: s.text.Word(), List: s.Lists.Last().Last, Package: s.Packages.Last().Last}
+	if one := s.Dump(0); one != nil {
+		l.Dump = one.Seq
+	}
+	return l
 }
 
 // Synced makes the last Flush the point where the lists go on after a crash.
@@ -328,20 +348,18 @@ func (p *Publisher) Close() error {
 		return nil
 	}
 	p.work.drop()
+	p.scrubber.Close()
 	return p.store.Close()
 }
 
 // fail records that written data may not be on stable storage. No list is
-// closed and no event released until the home is opened again.
+// closed and no event released until a Tick has written the files again.
 func (p *Publisher) fail(err error) error {
-	if !errors.Is(err, queuefs.ErrFailed) {
-		err = errors.Join(queuefs.ErrFailed, err)
-	}
 	p.failed.CompareAndSwap(nil, &err)
 	return err
 }
 
-// Failure returns why nothing is published any more; nil while it is.
+// Failure returns why nothing is published now; nil while it is.
 func (p *Publisher) Failure() error { return p.failure() }
 
 func (p *Publisher) failure() error {

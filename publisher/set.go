@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"sync"
 	"time"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
@@ -30,10 +28,13 @@ type set struct {
 
 	mu sync.Mutex
 	store.Inventory
-	at     store.OpenList // the entries stand in its file up to at.Length
-	began  age
-	made   progress
-	render entries.Renderer
+	at      store.OpenList // the entries stand in its file up to at.Length
+	text    store.Growing  // this file
+	began   age
+	made    progress
+	render  entries.Renderer
+	damaged map[string]error // files found damaged, until the next Tick makes them again
+	unsure  bool             // a sync has failed: files may not be on stable storage
 }
 
 func newSet(of subject, kind names.Set, catchUp func() error) *set {
@@ -46,7 +47,8 @@ func newSet(of subject, kind names.Set, catchUp func() error) *set {
 
 // reset makes the set one without lists.
 func (s *set) reset(at store.OpenList) {
-	s.at, s.Inventory = at, store.NewInventory(s.p.stamp())
+	s.begin(at)
+	s.Inventory, s.damaged = store.NewInventory(s.path, s.p.stamp()), nil
 	s.made = progress{packed: at.Read, life: s.made.life + 1}
 }
 
@@ -77,32 +79,26 @@ func (s *set) dir() (*durable.Dir, error) { return s.p.store.Dir(s.q.ID(), s.kin
 // makeDir opens the directory of the set, and makes it if it is absent.
 func (s *set) makeDir() (*durable.Dir, error) { return s.p.store.MakeDir(s.q.ID(), s.kind.String()) }
 
-// open opens a file in the directory of the set for reading.
-func (s *set) open(name string) (*os.File, error) {
-	d, err := s.dir()
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.Open(name)
-}
-
-func (s *set) opener(name string) compose.Opener {
-	return func() (*os.File, error) { return s.open(name) }
-}
-
 // restore brings the lists to where they stood: after the last closed list, or
 // within the open one where the cursor says.
-func (s *set) restore(at *store.OpenList) error {
+func (s *set) restore(was *store.Line) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at = store.NewOpenList(s.q.State().Before, s.created())
+	s.begin(store.NewOpenList(s.q.State().Before, s.created()))
+	if was != nil && was.Open.From.Before(s.created()) {
+		was = nil // it speaks of a former queue of the name
+	}
 
 	d, err := s.dir()
 	switch {
 	case err == nil:
 		defer d.Close()
-		err = s.Read(d, s.q.Seq(), func(file, text string, args ...any) { s.p.report(s.path+"/"+file, text, args...) })
+		err = s.Read(s.p.store, d, s.q.Seq(), func(file, text string, args ...any) {
+			if _, dump := names.ParseDumpFile(file); dump {
+				s.made.wanted = s.q.Seq()
+			}
+			s.report(file, text, args...)
+		})
 		s.made.unswept = true
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
@@ -110,26 +106,59 @@ func (s *set) restore(at *store.OpenList) error {
 	if err != nil {
 		return s.mend(err)
 	}
+	if d != nil && (s.Torn || was != nil && s.Lists.Last().Last < was.List) {
+		if err := s.final(s.Recover(s.p.store, d, s.at, was, s.report)); err != nil {
+			return s.mend(err)
+		}
+	}
 	s.made.packed = s.Packages.Last().Last
 	if last := s.Lists.Last(); last.Last > 0 {
-		s.at = store.NewOpenList(last.Last, last.Until)
+		s.begin(store.NewOpenList(last.Last, last.Until))
 	}
-	if at == nil || at.First < s.at.First || at.From.Before(s.at.From) {
-		return nil // the cursor speaks of a list closed since, or of a former queue of the name
+	if d != nil {
+		if err := s.survey(d); err != nil {
+			return err
+		}
+	}
+	if was == nil {
+		return nil
+	}
+	s.miss(was)
+	at := &was.Open
+	if at.First < s.at.First || at.From.Before(s.at.From) {
+		return nil // the list has been closed since
 	}
 	if at.Read > s.q.Seq() {
 		return s.restart(store.Damaged("cursor is at event %d, the queue at %d", at.Read, s.q.Seq()))
 	}
 	if at.Entries > 0 {
 		if err := s.check(d, at); err != nil {
-			return s.mend(err)
+			return s.mend(lostList(err))
 		}
 	}
-	s.at = *at
+	s.at, s.text = *at, store.GrowingFrom(was.SHA256)
 	return nil
 }
 
-// check compares the end of the file of an open list with the cursor.
+// miss reports the lines and dumps the cursor knows of that are gone.
+func (s *set) miss(was *store.Line) {
+	if at := s.Lists.Last().Last; at < was.List {
+		s.report("lists", "ends at event %d, and went to %d; the index begins after them", at, was.List)
+	}
+	if at := s.Packages.Last().Last; at < was.Package && (len(s.Lists.All) == 0 || was.Package >= s.Lists.All[0].First) {
+		s.report("packages", "ends at event %d, and went to %d; the packages of lists are made again", at, was.Package)
+	}
+	if one := s.Dump(0); was.Dump > 0 && s.made.wanted == 0 && (one == nil || one.Seq < was.Dump) {
+		s.report(names.DumpFile(was.Dump), "is no Resource Dump any more; the next Tick makes one")
+		s.made.wanted = s.q.Seq()
+	}
+}
+
+// report reports something about a file of the set.
+func (s *set) report(file, text string, args ...any) { s.p.report(s.path+"/"+file, text, args...) }
+
+// check compares the end of the file of an open list with the cursor. The digest is
+// compared when the list is read or grows.
 func (s *set) check(d *durable.Dir, at *store.OpenList) error {
 	name := names.EntriesFile(at.First)
 	if d == nil {
@@ -151,29 +180,6 @@ func (s *set) check(d *durable.Dir, at *store.OpenList) error {
 	return nil
 }
 
-// mend begins the set anew if its files are unusable, and returns every other
-// error. All in resourcesync is derived, so the queue goes on without it. After an
-// error of storage the engine keeps its events, and the same is tried again. s.mu
-// is held.
-func (s *set) mend(err error) error {
-	if err == nil || !store.Unusable(err) {
-		return err
-	}
-	return s.restart(err)
-}
-
-// restart sets all files aside and begins a list after the last event. s.mu is
-// held.
-func (s *set) restart(cause error) error {
-	aside, err := s.p.store.SetAside(s.q.ID(), s.kind.String())
-	if err != nil {
-		return errors.Join(cause, err)
-	}
-	s.p.report(s.path, "%v; moved to %s, a new Change List begins", cause, aside)
-	s.reset(s.listNow())
-	return nil
-}
-
 // SetState is how far the publishing of a set is.
 type SetState struct {
 	Queue    string
@@ -187,6 +193,8 @@ type SetState struct {
 	Packages int           // of Change Dumps
 	Dumps    int           // Resource Dumps
 	Octets   int64         // bytes of lists, packages and dumps
+	Damaged  int           // files to be made again by the next Tick
+	Lost     int           // closed lists and packages that could not be made again
 	Err      error         // why the last package or dump was not made; nil if it was
 }
 
@@ -210,7 +218,8 @@ func (s *set) state(now *queuefs.QueueState) SetState {
 	defer s.mu.Unlock()
 	st := SetState{Queue: s.q.ID(), Set: s.kind, Event: now.Seq, Read: min(s.at.Read, now.Seq),
 		Open: s.at.Entries, Lists: len(s.Lists.All), Waiting: len(s.unpacked()), Packages: len(s.Packages.All), Dumps: len(s.Dumps),
-		Octets: s.Octets() + s.at.Length, Err: s.made.failure()}
+		Octets: s.Octets() + s.at.Length, Err: s.made.failure(),
+		Damaged: len(s.damaged), Lost: s.Lists.Lost() + s.Packages.Lost()}
 	if st.Read < st.Event {
 		st.Lag = max(0, now.LastEvent.Sub(s.at.Until))
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"slices"
 	"sync"
@@ -27,7 +26,8 @@ const sliceTime = 50 * time.Millisecond
 // work is the making of packages. Its lock is held by one Tick at a time.
 type work struct {
 	sync.Mutex
-	task *task // nil if there is none
+	task  *task // nil if there is none
+	again wait  // of writing files again after a failed sync
 }
 
 // drop ends the task where it is.
@@ -75,6 +75,9 @@ func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*wait) erro
 	start := p.Now()
 	for {
 		if p.work.task == nil {
+			if err := p.heal(ctx); err != nil {
+				return err
+			}
 			if p.work.task = p.nextTask(now, *waits); p.work.task == nil {
 				return nil
 			}
@@ -92,7 +95,7 @@ func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*wait) erro
 		if !t.done() {
 			*waits = append(*waits, t.wait)
 		}
-		if ctx.Err() != nil || p.failure() != nil {
+		if ctx.Err() != nil || p.failure() != nil || p.damage.Load() && p.Now().Sub(start) > sliceTime {
 			return ctx.Err()
 		}
 	}
@@ -133,12 +136,15 @@ func (s *set) nextTask(now bool, waits []*wait) *task {
 	return t
 }
 
-// unpacked returns the closed lists without packages, or not all of theirs. mu
-// is held.
+// unpacked returns the closed lists without packages, or not all of theirs. Lost lists
+// are passed over. mu is held.
 func (s *set) unpacked() []store.Span {
 	i := len(s.Lists.All)
 	for i > 0 && s.Lists.All[i-1].Last > s.made.packed {
 		i--
+	}
+	for ; i < len(s.Lists.All) && s.Lists.All[i].Lost(); i++ {
+		s.made.packed = s.Lists.All[i].Last
 	}
 	return s.Lists.All[i:]
 }
@@ -176,7 +182,7 @@ func (t *task) packList(pause func() bool) error {
 // compress makes the file with the entries in gzip, unless it is there. Its
 // members are the ones of the open list.
 func (t *task) compress(pause func() bool) error {
-	if _, _, err := t.compressed(t.list); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := t.compressed(t.list); err == nil || !store.Unusable(err) {
 		return err
 	}
 	dir, err := t.dir()
@@ -184,7 +190,7 @@ func (t *task) compress(pause func() bool) error {
 		return err
 	}
 	defer dir.Close()
-	file, err := dir.Open(names.EntriesFile(t.list.First))
+	file, err := t.entriesOf(t.list.First, t.list.Length)
 	if err != nil {
 		return err
 	}
@@ -258,8 +264,11 @@ func (t *task) outcome() (passed, err error) {
 		t.made.dumping, t.made.unswept = false, t.made.unswept || t.err != nil
 	}
 	var e *dump.FileError
+	var broken *brokenFile
 	switch {
 	case t.err == nil:
+	case errors.As(t.err, &broken):
+		return nil, dump.ErrStopped // it is healed first
 	case errors.As(t.err, &e) && t.culled(e.Loc), isDump && errors.Is(t.err, dump.ErrStopped):
 		return nil, dump.ErrStopped
 	case errors.As(t.err, &e) && !scarce(t.err):

@@ -14,28 +14,29 @@ import (
 // Errors for callers to branch on. Every error of this package with one of these
 // meanings wraps it.
 var (
-	ErrNoQueue      = ledger.ErrNoQueue
-	ErrQueueExists  = errors.New("queue exists already")
-	ErrNotEmpty     = ledger.ErrNotEmpty
-	ErrRefusing     = errors.New("queue refuses submissions")
-	ErrNoJob        = ledger.ErrNoJob
-	ErrEmpty        = ledger.ErrEmpty
-	ErrNotPending   = errors.New("job not pending")
-	ErrConflict     = errors.New("job not in a state for that")
-	ErrLease        = errors.New("lease is gone")
-	ErrNoResult     = content.ErrNoResult
-	ErrResultExists = errors.New("result exists already")
-	ErrBadName      = job.ErrBadName
-	ErrDigest       = digest.ErrMismatch
-	ErrSidecar      = job.ErrSidecar
-	ErrKeyUsed      = errors.New("key was used before")
-	ErrKeyBusy      = keys.ErrBusy
-	ErrTooBig       = job.ErrTooBig
-	ErrGone         = ledger.ErrGone
-	ErrNoSpace      = ledger.ErrNoSpace
-	ErrFailed       = ledger.ErrFailed
-	ErrNoHome       = home.ErrNoHome
-	ErrClosed       = ledger.ErrClosed
+	ErrNoQueue       = ledger.ErrNoQueue
+	ErrQueueExists   = errors.New("queue exists already")
+	ErrNotEmpty      = ledger.ErrNotEmpty
+	ErrRefusing      = errors.New("queue refuses submissions")
+	ErrNoJob         = ledger.ErrNoJob
+	ErrEmpty         = ledger.ErrEmpty
+	ErrNotPending    = errors.New("job not pending")
+	ErrConflict      = errors.New("job not in a state for that")
+	ErrLease         = errors.New("lease is gone")
+	ErrNoResult      = content.ErrNoResult
+	ErrResultDamaged = content.ErrResultDamaged
+	ErrResultExists  = errors.New("result exists already")
+	ErrBadName       = job.ErrBadName
+	ErrDigest        = digest.ErrMismatch
+	ErrSidecar       = job.ErrSidecar
+	ErrKeyUsed       = errors.New("key was used before")
+	ErrKeyBusy       = keys.ErrBusy
+	ErrTooBig        = job.ErrTooBig
+	ErrGone          = ledger.ErrGone
+	ErrNoSpace       = ledger.ErrNoSpace
+	ErrFailed        = ledger.ErrFailed
+	ErrNoHome        = home.ErrNoHome
+	ErrClosed        = ledger.ErrClosed
 )
 
 // A LockedError is the error for a home held by another process.

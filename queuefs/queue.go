@@ -40,7 +40,7 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 	dir := func() (*durable.Dir, error) { return s.index.Queue(id) }
 	p := packs.New(dir)
 	return &Queue{svc: s, ledger: l, tree: t,
-		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Report: s.report},
+		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.report},
 		filer:      &filing.Filer{Ledger: l, Tree: t, Packs: p, InDoubt: s.index.InDoubt},
 		tombstones: filing.NewTombstones(l, dir),
 		file:       home.QueueFile(t.Root(), id)}, nil

@@ -29,13 +29,14 @@ type Options struct {
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
 // a home open. Its methods are safe for concurrent use.
 type Service struct {
-	opts    Options
-	dirs    dirs
-	lock    *os.File // of the home
-	index   *snapshot.Store
-	shared  *ledger.Shared
-	space   *space.Space
-	reports reports
+	opts     Options
+	dirs     dirs
+	lock     *os.File // of the home
+	index    *snapshot.Store
+	shared   *ledger.Shared
+	space    *space.Space
+	reports  reports
+	verified durable.Verified // results with their digest
 
 	// Locks, from the outside in.
 	upkeep     upkeep

@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},
 	{"queuefs/journal", "queuefs/watch", "queuefs/follow"},
 	{"queuefs/job"},
-	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "publisher/soif"},
+	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "publisher/soif", "publisher/scrub"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs,

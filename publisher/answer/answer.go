@@ -125,6 +125,9 @@ func (s *Server) Refusal(r *http.Request, err error) error {
 		return fmt.Errorf("not this document: %w", err)
 	}
 	s.Report(strings.TrimPrefix(r.URL.Path, wellknown.Path+"/"), "not served: %v", err)
+	if says := (interface{ HTTPStatus() int })(nil); errors.As(err, &says) {
+		return err
+	}
 	return web.Errorf(http.StatusServiceUnavailable, "the document cannot be read now, try again later")
 }
 

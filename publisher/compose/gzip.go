@@ -1,8 +1,10 @@
 package compose
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -10,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
 )
 
 const (
@@ -126,6 +129,30 @@ func ReadCheck(file *os.File) (size int64, c Check, err error) {
 		err = fs.ErrNotExist
 	}
 	return size, c, err
+}
+
+// Expand writes the text of a file of a [FileWriter], which has length bytes. The file
+// has nothing else.
+func Expand(w io.Writer, file *os.File, length int64) error {
+	st, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	in := bufio.NewReader(io.NewSectionReader(file, 0, st.Size()))
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	z.Multistream(false)
+	n, err := io.Copy(w, io.LimitReader(z, length+1))
+	if err != nil {
+		return err
+	}
+	if _, err := in.ReadByte(); n != length || err != io.EOF {
+		return fmt.Errorf("not the gzip of %d octets", length)
+	}
+	return nil
 }
 
 // CRC-32 (RFC 1952, 8) is the remainder of a text, taken as a polynomial over

@@ -44,6 +44,12 @@ func (p *Portion) Doc(k names.Kind) names.Doc {
 	return k.Of(uint64(p.Page), uint64(p.Dump)).As(p.SHA256)
 }
 
+// Sum returns the digest of the package.
+func (p *Portion) Sum() [sha256.Size]byte {
+	sum, _ := parseSum(p.SHA256)
+	return sum
+}
+
 // File returns the name of the file of the package.
 func (p *Portion) File() string {
 	return names.ResourcePackage.Of(uint64(p.Page), uint64(p.Dump)).String()
@@ -137,13 +143,21 @@ func parseDump(text, stamp string) (*Edition, error) {
 	return nil, errors.New("cut off")
 }
 
+// dumpKind is what the seal of the file of an edition is bound to.
+func (v *Inventory) dumpKind(seq queuefs.Seq) string {
+	return dumpTitle + " " + v.path + "/" + names.DumpFile(seq)
+}
+
 // readDump reads the file of an edition. All its packages must be there.
-func readDump(d *durable.Dir, seq queuefs.Seq, stamp string) (*Edition, error) {
-	data, err := sealed(d, names.DumpFile(seq), dumpTitle).Read()
+func (v *Inventory) readDump(d *durable.Dir, seq queuefs.Seq) (*Edition, error) {
+	data, err := sealed(d, names.DumpFile(seq), v.dumpKind(seq)).Read()
+	if errors.Is(err, durable.ErrDamaged) { // or of a former version, bound to no name
+		data, err = sealed(d, names.DumpFile(seq), dumpTitle).Read()
+	}
 	if err != nil {
 		return nil, err
 	}
-	one, err := parseDump(string(data), stamp)
+	one, err := parseDump(string(data), v.stamp)
 	if err == nil && one.Seq != seq {
 		err = fmt.Errorf("is of event %d", one.Seq)
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"io"
 	"os"
 
 	"cutie/queuefs/durable"
@@ -9,10 +8,9 @@ import (
 
 // A File has a temporary name until it is complete and on stable storage.
 type File struct {
-	io.WriteCloser
+	*os.File
 	root *durable.Dir
 	name string // "" once it is in place
-	sync func() error
 }
 
 // Temp begins a file.
@@ -22,12 +20,12 @@ func (s *Store) Temp() (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{root: root, name: name, WriteCloser: f, sync: func() error { return root.SyncFile(f) }}, nil
+	return &File{File: f, root: root, name: name}, nil
 }
 
 // Commit gives the file its name in a directory, over an older one.
 func (f *File) Commit(to *durable.Dir, name string) error {
-	if err := f.sync(); err != nil {
+	if err := f.root.SyncFile(f.File); err != nil {
 		return err
 	}
 	if err := f.root.Rename(f.name, to, name); err != nil {
@@ -36,6 +34,9 @@ func (f *File) Commit(to *durable.Dir, name string) error {
 	f.name = ""
 	return to.Sync()
 }
+
+// Identity returns the identity of the file in its place.
+func (f *File) Identity() (durable.Identity, error) { return durable.IdentityOf(f.File) }
 
 // Discard closes the file, and removes it unless it is in place. If that fails,
 // opening the home removes it.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"slices"
@@ -22,20 +23,33 @@ type Inventory struct {
 	Packages Spans
 	Dumps    []*Edition
 
-	stamp string
+	Torn bool // lines were left out
+
+	path, stamp string
 }
 
-// NewInventory returns an inventory without files.
-func NewInventory(stamp string) Inventory {
-	return Inventory{Lists: Spans{file: "lists", stamp: stamp}, Packages: Spans{file: "packages", stamp: stamp}, stamp: stamp}
+// NewInventory returns an inventory without files. path is the one of the set below
+// resourcesync.
+func NewInventory(path, stamp string) Inventory {
+	return Inventory{Lists: newSpans("lists", path, stamp), Packages: newSpans("packages", path, stamp), path: path, stamp: stamp}
 }
 
 // Read reads the inventory in the directory of the set, up to the last event of
-// the queue. Damaged Resource Dumps, and those without all packages, are set
-// aside; report is called with the name of the file.
-func (v *Inventory) Read(d *durable.Dir, last queuefs.Seq, report func(file, text string, args ...any)) error {
-	if err := errors.Join(v.Lists.read(d), v.Packages.read(d)); err != nil {
-		return err
+// the queue. Damaged lines are left out, and Resource Dumps set aside that are
+// damaged or lack a package; report is called with the name of the file.
+func (v *Inventory) Read(st *Store, d *durable.Dir, last queuefs.Seq, report func(file, text string, args ...any)) error {
+	for _, s := range []*Spans{&v.Lists, &v.Packages} {
+		bad, err := s.read(d)
+		if err != nil {
+			return err
+		}
+		if bad > 0 {
+			v.Torn = true
+			report(s.file, "%d lines do not verify; written again with the %d others", bad, len(s.All))
+			if err := s.Renew(st, d); err != nil {
+				return err
+			}
+		}
 	}
 	if at := max(v.Lists.Last().Last, v.Packages.Last().Last); at > last {
 		return Damaged("lists reach to event %d, the queue to %d", at, last)
@@ -51,7 +65,7 @@ func (v *Inventory) Read(d *durable.Dir, last queuefs.Seq, report func(file, tex
 	}
 	slices.Sort(found)
 	for _, seq := range found {
-		one, err := readDump(d, seq, v.stamp)
+		one, err := v.readDump(d, seq)
 		if err == nil && seq > last {
 			err = Damaged("is of event %d, the queue at %d", seq, last)
 		}
@@ -77,11 +91,107 @@ func (v *Inventory) Read(d *durable.Dir, last queuefs.Seq, report func(file, tex
 func (v *Inventory) AddDump(d *durable.Dir, one *Edition) error {
 	text := one.append(nil, v.stamp)
 	one.Sum = short(string(text))
-	if err := sealed(d, names.DumpFile(one.Seq), dumpTitle).Write(text); err != nil {
+	if err := sealed(d, names.DumpFile(one.Seq), v.dumpKind(one.Seq)).Write(text); err != nil {
 		return err
 	}
 	v.Dumps = append(slices.Clip(v.Dumps), one)
 	return nil
+}
+
+// Renew verifies the file of a Resource Dump, and writes it anew if it is not as it
+// was written.
+func (v *Inventory) Renew(d *durable.Dir, one *Edition) (whole bool, err error) {
+	text := one.append(nil, v.stamp)
+	file := sealed(d, names.DumpFile(one.Seq), v.dumpKind(one.Seq))
+	now, err := file.Read()
+	if err == nil && string(now) == string(text) || err != nil && !Unusable(err) {
+		return err == nil, err
+	}
+	return false, file.Write(text)
+}
+
+// DropDumps sets aside the files of all Resource Dumps with the package in a file, and
+// the package. It returns how many.
+func (v *Inventory) DropDumps(d *durable.Dir, name string) (n int, err error) {
+	for i := 0; i < len(v.Dumps); {
+		one := v.Dumps[i]
+		if !slices.ContainsFunc(one.Packages, func(p Portion) bool { return p.File() == name }) {
+			i++
+			continue
+		}
+		if _, err := SetAside(d, names.DumpFile(one.Seq)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, err
+		}
+		v.Dumps = slices.Delete(slices.Clone(v.Dumps), i, i+1)
+		n++
+	}
+	if _, err := SetAside(d, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return n, err
+	}
+	return n, nil
+}
+
+// Survey calls visit with every file of lists, packages and dumps that is absent or has
+// another length than it was written with.
+func (v *Inventory) Survey(d *durable.Dir, visit func(name string, err error)) error {
+	look := func(name string, length int64) error {
+		st, err := d.Stat(name)
+		switch {
+		case err == nil && st.Size != length:
+			visit(name, Damaged("%s has %d octets of %d", name, st.Size, length))
+		case err != nil && Unusable(err):
+			visit(name, err)
+		default:
+			return err
+		}
+		return nil
+	}
+	for p := range v.Pieces {
+		if err := look(p.Name, p.Length); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A Piece is a file of a set with its length and digest.
+type Piece struct {
+	Name   string
+	First  queuefs.Seq // of a list
+	Length int64
+	Sum    [sha256.Size]byte
+	Known  bool // the digest is
+}
+
+// Pieces yields the files of closed lists and all packages.
+func (v *Inventory) Pieces(yield func(Piece) bool) {
+	for _, s := range []*Spans{&v.Lists, &v.Packages} {
+		for i := range s.All {
+			sp := &s.All[i]
+			if sp.Lost() {
+				continue
+			}
+			p := Piece{Name: names.PackageFile(sp.First), Length: sp.Length}
+			if s == &v.Lists {
+				p.Name, p.First = names.EntriesFile(sp.First), sp.First
+			}
+			if p.Sum, p.Known = sp.Sum(); !yield(p) {
+				return
+			}
+		}
+	}
+	seen := make(map[string]bool)
+	for _, one := range v.Dumps {
+		for i := range one.Packages {
+			p := &one.Packages[i]
+			if name := p.File(); !seen[name] {
+				seen[name] = true
+				if !yield(Piece{Name: name, Length: p.Length, Sum: p.Sum(), Known: true}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Dump returns the dump of an event, or the last one for 0; nil if there is none.

@@ -28,7 +28,7 @@ func NewOpenList(seq queuefs.Seq, at time.Time) OpenList {
 
 // Span returns the list as it would be closed.
 func (l *OpenList) Span() Span {
-	return Span{First: l.First, Last: l.Read, From: l.From, Until: l.Until, Entries: l.Entries, Length: l.Length, SHA256: "-"}
+	return Span{First: l.First, Last: l.Read, From: l.From, Until: l.Until, Entries: l.Entries, Length: l.Length, SHA256: Unknown}
 }
 
 // Add adds an event with n entries of size bytes. Until does not move with a
@@ -57,14 +57,14 @@ func (l *OpenList) append(dst []byte) []byte {
 	dst = appendOptionalTime(dst, l.From)
 	dst = appendOptionalTime(dst, l.Since)
 	dst = appendOptionalTime(dst, l.Changed)
-	return fmt.Appendf(dst, "%d %d\n", l.Entries, l.Length)
+	return fmt.Appendf(dst, "%d %d", l.Entries, l.Length)
 }
 
-func parseOpenList(w words) (OpenList, error) {
+func parseOpenList(w *words) (OpenList, error) {
 	l := OpenList{Read: w.seq(), Until: w.time(), First: w.seq(), From: w.time(),
 		Since: w.optionalTime(), Changed: w.optionalTime(), Entries: int(w.int()), Length: w.int()}
-	if err := w.end(); err != nil {
-		return l, err
+	if w.err != nil {
+		return l, w.err
 	}
 	empty := l.Entries == 0
 	if l.First == 0 || l.First > l.Read+1 || l.Entries < 0 || l.Length < 0 ||

@@ -26,6 +26,8 @@ func (s *Store) remember() error {
 			return nil
 		}
 		err = s.Check(have)
+	} else if !Unusable(err) {
+		return err
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		aside, asideErr := SetAside(root, settingsFile)
@@ -35,6 +37,13 @@ func (s *Store) remember() error {
 		s.Report(settingsFile, "%v; moved to %s, the settings of now are in its place", err, aside)
 	}
 	return file.Write(s.Settings)
+}
+
+// VerifySettings writes the file of settings anew if it is not as it was written.
+func (s *Store) VerifySettings() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.remember()
 }
 
 // Settings reads the file of settings in a home, and calls parse with its text.
@@ -76,14 +85,14 @@ func Settings(home string, parse func(text []byte) error, parseStamp func(stamp 
 // readStamp parses the stamp in the first line of the cursor. The error is
 // [fs.ErrNotExist] if there is no cursor.
 func readStamp(root *durable.Dir, parse func(stamp string) error) error {
-	data, err := sealed(root, cursorFile, cursorTitle).Read()
+	data, err := sealed(root, CursorFile, cursorTitle).Read()
 	if err != nil {
 		return err
 	}
 	first, _, _ := strings.Cut(string(data), "\n")
 	stamp, ok := strings.CutPrefix(first, strings.TrimSuffix(header(cursorTitle, ""), "\n"))
 	if !ok || stamp == "" || parse(stamp) != nil {
-		return fmt.Errorf("%s/%s: line 1 is %.200q", RootName, cursorFile, first)
+		return fmt.Errorf("%s/%s: line 1 is %.200q", RootName, CursorFile, first)
 	}
 	return nil
 }

@@ -13,14 +13,15 @@
 //	cutie-tmp-*            unfinished; removed on opening
 //	Q/SET/changelist-F.entries   entries of the Change List from event F on
 //	Q/SET/changelist-F.gz        the same in gzip, once the list is closed
-//	Q/SET/lists                  a line for each closed list
+//	Q/SET/lists                  a line for each closed list, with a seal
 //	Q/SET/changedump-F.zip       package from event F on
-//	Q/SET/packages               a line for each package
+//	Q/SET/packages               a line for each package, with a seal
 //	Q/SET/resourcedump-N-V.zip   package of the jobs from engine page N on
 //	Q/SET/resourcedump-V.dump    a Resource Dump, begun after event V; sealed
 //
 // Numbers have twelve digits, those of pages six. Heads and feet of lists are
-// added when a list is served. INTERNALS.md of the publisher says what a crash
+// added when a list is served. Length and digest of each file stand in a line, in the
+// file of a Resource Dump, or in the cursor. INTERNALS.md of the publisher says what a crash
 // leaves. The first line of a file of lines has a stamp, the base URI and the
 // version of the documents; a file with another stamp is damaged.
 package store
@@ -55,8 +56,9 @@ type Options struct {
 // replace it while readers have files in it open. It is safe for concurrent use.
 type Store struct {
 	Options
-	home  string
-	roots atomic.Pointer[root]
+	Verified durable.Verified // closed lists and packages
+	home     string
+	roots    atomic.Pointer[root]
 
 	mu sync.Mutex // held to change roots
 }
@@ -201,6 +203,30 @@ func (s *Store) SyncDirs(queue string) error {
 	return nil
 }
 
+// SyncQueue is SyncDirs after a failed sync: it changes the directories first, or the
+// system may take them for synced.
+func (s *Store) SyncQueue(queue string) error {
+	root := s.Root()
+	q, err := root.Sub(queue)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	return errors.Join(resync(q), resync(root))
+}
+
+func resync(d *durable.Dir) error {
+	f, name, err := d.Temp()
+	if err != nil {
+		return err
+	}
+	f.Close()
+	if err := d.Remove(name); err != nil {
+		return err
+	}
+	return d.Sync()
+}
+
 // SetAside moves the directory of a set, or anything in its place, and returns
 // where to.
 func (s *Store) SetAside(queue, set string) (string, error) {
@@ -253,10 +279,15 @@ func sealed(d *durable.Dir, name, kind string) durable.Sealed {
 }
 
 // Damage is an error about files with other contents than were written.
-type Damage struct{ error }
+type Damage struct{ Err error }
+
+func (d Damage) Error() string { return d.Err.Error() }
 
 // Unwrap returns the error.
-func (d Damage) Unwrap() error { return d.error }
+func (d Damage) Unwrap() error { return d.Err }
+
+// Absent reports whether the error is about a file that is not there.
+func Absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // Unusable reports whether the error is about files gone or damaged for good.
 // Other errors of storage may pass.

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,6 +15,18 @@ import (
 
 // header is the first line of a file of ours.
 func header(title, stamp string) string { return "cutie " + title + " 1 " + stamp + "\n" }
+
+// linesHeader is the first line of a file of lines with seals.
+func linesHeader(title, stamp string) string { return "cutie " + title + " 2 " + stamp + "\n" }
+
+// parseSum reads a SHA-256 in hexadecimal; ok is false for any other word.
+func parseSum(word string) (sum [sha256.Size]byte, ok bool) {
+	b, err := hex.DecodeString(word)
+	if err != nil || len(b) != len(sum) {
+		return sum, false
+	}
+	return [sha256.Size]byte(b), true
+}
 
 // words reads a line of words with one blank between them.
 type words struct {

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
@@ -34,10 +35,11 @@ const tries = 100
 
 // A Reader reads the jobs of a queue. Its methods are safe for concurrent use.
 type Reader struct {
-	Ledger *ledger.Ledger
-	Tree   *tree.Tree
-	Packs  *packs.Packs
-	Report func(path, text string) // called with damage found
+	Ledger   *ledger.Ledger
+	Tree     *tree.Tree
+	Packs    *packs.Packs
+	Verified *durable.Verified       // results
+	Report   func(path, text string) // called with damage found
 }
 
 // Text returns the job file as the index knows it. The error is [ledger.ErrNoJob] if

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
 	"cutie/queuefs/tree"
 )
@@ -17,8 +18,13 @@ const MaxResults = 100
 // ErrNoResult is the error for a job without a result of the name.
 var ErrNoResult = errors.New("result not found")
 
+// ErrResultDamaged is the error for a result without its file, its length or its
+// digest.
+var ErrResultDamaged = errors.New("the result is lost or damaged; a requeue of the job makes it anew")
+
 // Result opens a result of a job, to be closed after use. The error is
-// [ErrNoResult] if the job has none of the name.
+// [ErrNoResult] if the job has none of the name, and [ErrResultDamaged] if the file is
+// not the one of the worker; that is reported.
 func (r *Reader) Result(id job.ID, name string) (job.Result, *tree.Payload, error) {
 	if err := job.CheckResultName(name); err != nil {
 		return job.Result{}, nil, err
@@ -40,12 +46,15 @@ func (r *Reader) Result(id job.ID, name string) (job.Result, *tree.Payload, erro
 		if err != nil {
 			break
 		}
-		if st, e := f.Stat(); e != nil || st.Size() != res.Size {
+		if err = r.Verified.Check(f, res.Size, res.SHA256); err != nil {
 			f.Close()
-			err = errors.Join(e, fmt.Errorf("not the %d octets it should have", res.Size))
 			break
 		}
 		return res, tree.PayloadIn(f, res.Size), nil
+	}
+	if durable.Lost(err) {
+		r.Report(r.Tree.Path(tree.Results, id.String()+"/"+name), err.Error())
+		err = errors.Join(ErrResultDamaged, err)
 	}
 	return job.Result{}, nil, fmt.Errorf("result %s of %v: %w", name, id, err)
 }

@@ -72,6 +72,7 @@ var statuses = []struct {
 	{queuefs.ErrKeyBusy, http.StatusConflict},
 	{queuefs.ErrTooBig, http.StatusRequestEntityTooLarge},
 	{state.ErrForm, http.StatusUnsupportedMediaType},
+	{queuefs.ErrResultDamaged, http.StatusInternalServerError},
 	{queuefs.ErrNoSpace, http.StatusInsufficientStorage},
 	{queuefs.ErrFailed, http.StatusServiceUnavailable},
 	{queuefs.ErrClosed, http.StatusServiceUnavailable},

@@ -33,6 +33,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		{"leases and holds", maintainEvery, d.svc.Expire},
 		{"limits of jobs", maintainEvery, jobs.Tick},
 		{"publish", tickEvery, d.pub.Tick},
+		{"verify published files", tickEvery, d.pub.Scrub},
 		{"callbacks", maintainEvery, d.send.Tick},
 		{"cull", cullEvery, d.cull},
 		{"settings", lookEvery, d.reload},

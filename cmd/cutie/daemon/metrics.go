@@ -195,7 +195,17 @@ func storageMetrics(svc *queuefs.Service) reading {
 // publishingMetrics tells how far the publisher is behind the queues.
 func publishingMetrics(pub *publisher.Publisher) reading {
 	return func(to samples) {
-		to.gauge("cutie_publisher_failed", "1 if nothing is published any more, see the log.").add(truth(pub.Failure() != nil))
+		to.gauge("cutie_publisher_failed", "1 if nothing is published now, see the log.").add(truth(pub.Failure() != nil))
+		care := pub.Care()
+		to.counter("cutie_scrub_bytes_total", "Bytes of published files read again to verify them, since the daemon began.").add(float64(care.Bytes))
+		to.counter("cutie_scrub_passes_total", "How often all of them were read.").add(float64(care.Passes))
+		if !care.Ended.IsZero() {
+			to.gauge("cutie_scrub_last_pass_timestamp_seconds", "When all of them had been read last.").add(seconds(care.Ended))
+		}
+		to.counter("cutie_published_healed_total", "Damaged published files that were made again, since the daemon began.").add(float64(care.Healed))
+		to.counter("cutie_published_given_up_total", "Damaged published files that could not be made again, since the daemon began.").add(float64(care.Lost))
+		damaged := to.gauge("cutie_published_damaged", "Damaged files of a set that are being made again.", "queue", "set")
+		lost := to.gauge("cutie_published_lost", "Closed lists and packages of a set that could not be made again.", "queue", "set")
 		events := to.gauge("cutie_published_lag_events", "Events that the lists of a set do not have yet.", "queue", "set")
 		lag := to.gauge("cutie_published_lag_seconds", "Time between the last event of a queue and the last in the lists of a set.", "queue", "set")
 		waiting := to.gauge("cutie_published_lists_waiting", "Closed Change Lists of a set without packages yet.", "queue", "set")
@@ -206,6 +216,8 @@ func publishingMetrics(pub *publisher.Publisher) reading {
 			events.add(float64(s.Event-s.Read), s.Queue, set)
 			lag.add(s.Lag.Seconds(), s.Queue, set)
 			waiting.add(float64(s.Waiting), s.Queue, set)
+			damaged.add(float64(s.Damaged), s.Queue, set)
+			lost.add(float64(s.Lost), s.Queue, set)
 			bytes.add(float64(s.Octets), s.Queue, set)
 			failing.add(truth(s.Err != nil), s.Queue, set)
 		}

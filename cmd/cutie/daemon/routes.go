@@ -35,7 +35,7 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 	get("/metrics", web.Everywhere(web.Read), s.meter.serve) // the samples name all queues
 	get("/favicon.ico", web.Need{}, noIcon)
 	get("/livez", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, nil) })
-	get("/readyz", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, ready(s.leaving, d.svc)) })
+	get("/readyz", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, ready(s.leaving, d.svc, d.pub)) })
 	if d.Robots {
 		get("/robots.txt", web.Need{}, d.listForRobots)
 	}

@@ -229,18 +229,21 @@ func first(values []string) string {
 }
 
 var (
-	errLeaving = errors.New("stopping")
-	errStorage = errors.New("storage failed, see the log")
+	errLeaving    = errors.New("stopping")
+	errStorage    = errors.New("storage failed, see the log")
+	errPublishing = errors.New("publishing has stopped and goes on by itself, see the log; jobs are served")
 )
 
 // ready returns why the daemon should be given no requests, in words for
 // everyone.
-func ready(leaving context.Context, storage interface{ Err() error }) error {
+func ready(leaving context.Context, storage interface{ Err() error }, source interface{ Failure() error }) error {
 	switch {
 	case leaving.Err() != nil:
 		return errLeaving
 	case storage.Err() != nil:
 		return errStorage
+	case source.Failure() != nil:
+		return errPublishing
 	}
 	return nil
 }

@@ -113,12 +113,14 @@ type storage struct{ err error }
 
 func (s *storage) Err() error { return s.err }
 
+func (s *storage) Failure() error { return s.err }
+
 func TestSiteIsNotReadyWhenStorageFailedOrStopping(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
-	disk := &storage{}
+	disk, source := &storage{}, &storage{}
 	ask := func() (int, string) {
 		w := httptest.NewRecorder()
-		if err := probe(w, ready(leaving, disk)); err != nil {
+		if err := probe(w, ready(leaving, disk, source)); err != nil {
 			web.Plain(w, nil, err)
 		}
 		return w.Code, w.Body.String()
@@ -131,6 +133,11 @@ func TestSiteIsNotReadyWhenStorageFailedOrStopping(t *testing.T) {
 		t.Errorf("got %d %q, want 503 and no more than that", got, text)
 	}
 	disk.err = nil
+	source.err = errors.New("sync failed")
+	if got, text := ask(); got != http.StatusServiceUnavailable || !strings.Contains(text, "publishing has stopped") {
+		t.Errorf("got %d %q, want 503", got, text)
+	}
+	source.err = nil
 	leave()
 	if got, _ := ask(); got != http.StatusServiceUnavailable {
 		t.Errorf("got %d, want 503", got)

@@ -1,0 +1,343 @@
+package publisher_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cutie/publisher"
+	"cutie/sitemap"
+	"cutie/testdata/long"
+)
+
+// The experiment: every kind of file below resourcesync, and every way to damage it.
+
+// publishedKinds are the kinds of files, by pattern below resourcesync.
+var publishedKinds = []struct {
+	name, pattern string
+	last          bool // the last file of the pattern is meant: of the open list, of the current dump
+}{
+	{"closed list", "jobs/*/changelist-*.entries", false},
+	{"open list", "jobs/*/changelist-*.entries", true},
+	{"compressed list", "jobs/*/changelist-*.gz", false},
+	{"package of changes", "jobs/*/changedump-*.zip", false},
+	{"package of a dump", "jobs/*/resourcedump-*.zip", false},
+	{"dump", "jobs/*/resourcedump-*.dump", true},
+	{"lines of lists", "jobs/*/lists", false},
+	{"lines of packages", "jobs/*/packages", false},
+	{"cursor", "cutie-cursor", false},
+	{"settings", "cutie-source.txt", false},
+}
+
+// fileDamages damage the file name; other is another file of the kind, "" without one.
+var fileDamages = []struct {
+	name string
+	do   func(t testing.TB, name, other string)
+}{
+	{"flip", func(t testing.TB, name, _ string) {
+		edit(t, name, func(b []byte) []byte { b[len(b)/2] ^= 4; return b })
+	}},
+	{"zeroed block", func(t testing.TB, name, _ string) {
+		edit(t, name, func(b []byte) []byte {
+			clear(b[len(b)/3 : len(b)/3+min(512, len(b)/3)])
+			return b
+		})
+	}},
+	{"cut", func(t testing.TB, name, _ string) {
+		edit(t, name, func(b []byte) []byte { return b[:len(b)/2] })
+	}},
+	{"emptied", func(t testing.TB, name, _ string) {
+		edit(t, name, func(b []byte) []byte { return nil })
+	}},
+	{"deleted", func(t testing.TB, name, _ string) { must(t, os.Remove(name)) }},
+	{"swapped", func(t testing.TB, name, other string) {
+		if other == "" {
+			t.Skip("there is one such file")
+		}
+		must(t, os.Rename(name, name+"-"))
+		must(t, os.Rename(other, name))
+		must(t, os.Rename(name+"-", other))
+	}},
+	{"tail doubled", func(t testing.TB, name, _ string) {
+		edit(t, name, func(b []byte) []byte { return append(b, b[len(b)-min(len(b), 100):]...) })
+	}},
+}
+
+// edit writes a file in place.
+func edit(t testing.TB, name string, do func([]byte) []byte) {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	must(t, err)
+	must(t, os.WriteFile(name, do(data), 0o600))
+}
+
+// damagedFile returns the file of a kind to damage, and another one.
+func (s *source) damagedFile(pattern string, last bool) (name, other string) {
+	s.Helper()
+	all, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", pattern))
+	must(s, err)
+	if len(all) == 0 {
+		s.Fatalf("no %s", pattern)
+	}
+	if last {
+		slices.SortFunc(all, func(a, b string) int { return strings.Compare(filepath.Base(b), filepath.Base(a)) })
+		return all[0], all[1]
+	}
+	if len(all) == 1 {
+		return all[0], ""
+	}
+	return all[0], all[1]
+}
+
+// documentsNow are the documents of both sets by URL, with their octets. Named ones
+// that are not served are "".
+func (s *source) documentsNow() map[string]string {
+	s.Helper()
+	found := map[string]string{}
+	var follow func(url string)
+	follow = func(url string) {
+		if _, ok := found[url]; ok || !strings.Contains(url, "/resourcesync/jobs/") || !strings.HasSuffix(url, ".xml") && !strings.HasSuffix(url, ".zip") {
+			return
+		}
+		found[url] = ""
+		resp := s.get(url)
+		if resp.StatusCode != http.StatusOK {
+			return
+		}
+		octets := read(s, resp)
+		found[url] = string(octets)
+		if strings.HasSuffix(url, ".zip") {
+			return
+		}
+		d := parse(s, octets)
+		for _, l := range d.head.Links {
+			follow(l.Href)
+		}
+		for _, e := range d.entries {
+			follow(e.Loc)
+			for _, l := range e.Links {
+				follow(l.Href)
+			}
+		}
+	}
+	for _, set := range []string{"pending", "replica"} {
+		follow(s.doc(s.queue("jobs"), set, "capabilitylist.xml"))
+	}
+	return found
+}
+
+// final reports whether a document never changes.
+func final(url string) bool {
+	name := url[strings.LastIndexByte(url, '/')+1:]
+	return strings.Contains(name, "-0000") && !strings.HasPrefix(name, "resourcelist-00000") || strings.Count(name, "-") > 2
+}
+
+// neverWrong asks for all documents of before: none has other octets with 200.
+func (s *source) neverWrong(want map[string]string) {
+	s.Helper()
+	for url, octets := range want {
+		if !final(url) {
+			continue
+		}
+		for _, coding := range []string{"identity", "gzip"} {
+			resp := s.get(url, "Accept-Encoding", coding)
+			switch got := read(s, resp); {
+			case resp.StatusCode == http.StatusOK && !bytes.Equal(decoded(s, resp, got), []byte(octets)):
+				s.Errorf("%s is wrong with 200, in %s", url, coding)
+			case resp.StatusCode == http.StatusServiceUnavailable && !bytes.Contains(got, []byte("is damaged and is made again")):
+				s.Errorf("%s: %s says %s", url, resp.Status, got)
+			}
+		}
+	}
+	now := s.documentsNow() // parses all that is served
+	for url, octets := range want {
+		if strings.HasSuffix(url, "/changelist.xml") && now[url] != "" && now[url] != octets {
+			s.lists(url, octets)
+		}
+	}
+}
+
+// decoded returns the text of an answer.
+func decoded(t testing.TB, resp *http.Response, octets []byte) []byte {
+	t.Helper()
+	if resp.Header.Get("Content-Encoding") == "gzip" {
+		return gunzip(t, octets)
+	}
+	return octets
+}
+
+// lists checks that the open list has nothing but entries of what it had.
+func (s *source) lists(url, want string) {
+	s.Helper()
+	for _, e := range s.document(url).entries {
+		if !strings.Contains(want, e.Loc) {
+			s.Errorf("%s has an entry of %s", url, e.Loc)
+		}
+	}
+}
+
+// homeWithAll has files of all kinds. With released the journal has events of the open
+// list no more.
+func homeWithAll(t testing.TB, released bool) *source {
+	s := newSource(t, publisher.Options{MaxEntries: 24, MaxPackage: 300}, "jobs")
+	q := s.queue("jobs")
+	for round := range 4 {
+		activity(s, q, round)
+		must(t, s.pub.Flush())
+		if round == 1 {
+			must(t, s.pub.Publish(context.Background()))
+		}
+	}
+	must(t, s.pub.Publish(context.Background()))
+	s.settle()
+	s.submitN(q, 2)
+	must(t, s.pub.Flush())
+	if released {
+		s.queue("other")
+		s.releaseBy("jobs", "other")
+	}
+	must(t, s.svc.Checkpoint(context.Background()))
+	s.close()
+	return s
+}
+
+// releaseBy makes the engine let go of the events of a queue by those of another.
+func (s *source) releaseBy(queue, by string) {
+	s.Helper()
+	for range 100 {
+		for range 10 {
+			s.submit(s.queue(by), strings.Repeat("x", 100_000))
+		}
+		must(s, s.svc.Checkpoint(context.Background()))
+		if _, err := s.queue(queue).Events(s.queue(queue).Seq()-1, 1); err != nil {
+			return
+		}
+	}
+	s.Fatal("the journal has all events still")
+}
+
+// TestDamagedPublishedFiles damages each kind of file in each way, while the publisher
+// runs and while it does not. In the end the file is healed, or refused and told of while
+// the rest is served. Nothing wrong is served with 200.
+func TestDamagedPublishedFiles(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		template := homeWithAll(t, released)
+		for i, kind := range publishedKinds {
+			for j, damage := range fileDamages {
+				for _, running := range []bool{false, true} {
+					ways := map[bool]int{true: 2}[released] + map[bool]int{true: 1}[running]
+					if !long.On() && (i+j)%4 != ways {
+						continue // a short test damages each file in each way once
+					}
+					name := map[bool]string{false: "journal/", true: "no journal/"}[released] + map[bool]string{false: "stopped/", true: "running/"}[running] + kind.name + "/" + damage.name
+					t.Run(name, func(t *testing.T) {
+						s := template.copied(t)
+						want := s.documentsNow()
+						if !running {
+							s.close()
+						}
+						file, other := s.damagedFile(kind.pattern, kind.last)
+						damage.do(t, file, other)
+						if !running {
+							s.open()
+						}
+						heals := slices.Contains([]string{"closed list", "compressed list", "package of changes", "lines of lists", "settings"}, kind.name) ||
+							running && slices.Contains([]string{"lines of packages", "dump", "cursor"}, kind.name) ||
+							!released && (kind.name == "open list" || kind.name == "cursor")
+						if released && damage.name == "swapped" && kind.name == "closed list" {
+							heals = false // the other one is the open list
+						}
+						s.afterDamage(want, file, heals)
+					})
+				}
+			}
+		}
+	}
+}
+
+// copied returns a source of a copy of the home, which is closed.
+func (s *source) copied(t testing.TB) *source {
+	t.Helper()
+	c := &source{TB: t, opts: s.opts, now: s.now}
+	dir := c.newDir()
+	t.Cleanup(func() {
+		c.close()
+		for _, dir := range c.dirs {
+			must(t, os.RemoveAll(dir))
+		}
+	})
+	must(t, os.CopyFS(dir, os.DirFS(s.dir)))
+	infos, err := filepath.Glob(filepath.Join(s.dir, "queues", "*", "queue-info.txt"))
+	must(t, err)
+	for _, name := range infos { // their times are published
+		st, err := os.Stat(name)
+		must(t, err)
+		must(t, os.Chtimes(filepath.Join(dir, strings.TrimPrefix(name, s.dir)), st.ModTime(), st.ModTime()))
+	}
+	c.dir = dir
+	c.open()
+	return c
+}
+
+// afterDamage lets the publisher find the damage of a file and mend it. With heals all
+// documents of before must be served again, octet by octet.
+func (s *source) afterDamage(want map[string]string, file string, heals bool) {
+	s.Helper()
+	s.neverWrong(want)
+	must(s, s.pub.Verify(context.Background()))
+	s.neverWrong(want)
+	for range 3 {
+		s.pub.Tick(context.Background())
+	}
+	s.settle()
+	s.neverWrong(want)
+	now := s.documentsNow()
+	same := true
+	for url, octets := range now {
+		if octets == "" {
+			s.Errorf("%s is named and not served", url)
+		}
+	}
+	for url, octets := range want {
+		if now[url] != octets {
+			if same = false; heals {
+				s.Errorf("%s is not as it was", url)
+			}
+		}
+	}
+	rel := strings.TrimPrefix(file, filepath.Join(s.dir, "resourcesync")+"/")
+	told := slices.ContainsFunc(s.problems, func(p string) bool {
+		return strings.Contains(p, filepath.Base(rel)) || strings.Contains(p, "resourcesync/"+filepath.Dir(rel))
+	})
+	if !same && !told {
+		s.Errorf("documents have changed and nobody tells of %s: %q", rel, s.problems)
+	}
+	q := s.queue("jobs")
+	for _, set := range []string{"pending", "replica"} {
+		m := newMirror(s, "jobs", set)
+		m.baseline()
+		activity(s, q, 1)
+		m.incremental(nil)
+		m.compare(q)
+	}
+	s.settle()
+	s.problems = nil
+	s.reopen()
+	must(s, s.pub.Verify(context.Background()))
+	for url, octets := range s.documentsNow() {
+		if octets == "" {
+			s.Errorf("later: %s is named and not served", url)
+		}
+	}
+	if len(s.problems) > 0 {
+		s.Errorf("problems after it was mended: %q", s.problems)
+	}
+	for _, d := range newMirror(s, "jobs", "replica").capability(sitemap.ChangeList).entries {
+		s.document(d.Loc)
+	}
+}

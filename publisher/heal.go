@@ -1,0 +1,397 @@
+package publisher
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"cutie/publisher/compose"
+	"cutie/publisher/dump"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/sitemap"
+)
+
+// heal makes damaged files again, with the octets they had: a closed list from its
+// compressed form, from the journal, or from the packages of its changes; a package of
+// changes from the list. Others have no octets to keep: a compressed form is made from
+// the list, and a Resource Dump under a new name. What cannot be made again is set
+// aside, its line says so, and the index and the dump begin after it.
+func (p *Publisher) heal(ctx context.Context) error {
+	if !p.damage.Swap(false) {
+		return nil
+	}
+	var errs []error
+	for _, s := range p.sets() {
+		s.mu.Lock()
+		files := maps.Clone(s.damaged)
+		s.mu.Unlock()
+		if len(files) == 0 {
+			continue
+		}
+		if err := s.healAll(ctx, files); err != nil {
+			p.damage.Store(true) // the next Tick tries again
+			errs = append(errs, fmt.Errorf("queue %s: %s: %w", s.q.ID(), s.kind, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// healAll heals files: lists first, packages are made of them.
+func (s *set) healAll(ctx context.Context, files map[string]error) error {
+	d, err := s.dir()
+	if err != nil {
+		if store.Unusable(err) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.restart(err)
+		}
+		return err
+	}
+	defer d.Close()
+	s.mu.Lock()
+	life := s.made.life
+	s.mu.Unlock()
+	h := &healing{task: &task{set: s, life: life}, d: d, pause: func() bool { return ctx.Err() == nil }}
+	rank := func(name string) int {
+		first, list := names.ListFile(name)
+		switch {
+		case list && name == names.EntriesFile(first):
+			return 0
+		case list:
+			return 1
+		}
+		return 2
+	}
+	order := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
+		if n := rank(a) - rank(b); n != 0 {
+			return n
+		}
+		return strings.Compare(a, b)
+	})
+	for _, name := range order {
+		if err := h.heal(name, files[name]); err != nil {
+			return errors.Join(ctx.Err(), s.final(err))
+		}
+		s.mu.Lock()
+		if s.made.life != life {
+			s.mu.Unlock()
+			return nil
+		}
+		delete(s.damaged, name)
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// A healing makes damaged files of a set again.
+type healing struct {
+	*task
+	d     *durable.Dir
+	pause func() bool
+}
+
+func (h *healing) heal(name string, cause error) error {
+	if first, ok := names.ListFile(name); ok {
+		h.mu.Lock()
+		sp, ok := h.Lists.Find(first)
+		h.mu.Unlock()
+		switch {
+		case !ok:
+			return nil // removed meanwhile
+		case name == names.GzipFile(first):
+			return h.gzip(sp, cause)
+		}
+		return h.healList(sp, cause)
+	}
+	if doc, ok := names.ParseDoc(name); ok && doc.Kind == names.ChangePackage {
+		h.mu.Lock()
+		sp, ok := h.Packages.Find(queuefs.Seq(doc.N))
+		h.mu.Unlock()
+		if !ok {
+			return nil
+		}
+		return h.healPackage(sp, cause)
+	}
+	return h.dropDumps(name, cause)
+}
+
+// gzip makes the compressed form of a closed list again.
+func (h *healing) gzip(sp store.Span, cause error) error {
+	name := names.GzipFile(sp.First)
+	aside, err := h.setAside(h.d, name)
+	if err != nil {
+		return err
+	}
+	h.list = sp
+	if err := h.compress(h.pause); err != nil && !store.Unusable(err) {
+		return err
+	}
+	h.report(name, "%v; moved to %s, made again", cause, aside)
+	h.p.healed.Add(1)
+	return nil
+}
+
+// healList makes the entries of a closed list again.
+func (h *healing) healList(sp store.Span, cause error) error {
+	name := names.EntriesFile(sp.First)
+	if _, known := sp.Sum(); !known { // the compressed form has a check of its own
+		if sum, err := store.GzipSum(h.d, sp); err == nil {
+			sp.SHA256 = hex.EncodeToString(sum[:])
+		}
+	}
+	for _, source := range []struct {
+		name string
+		copy func(store.Span, io.Writer) error
+	}{
+		{"its compressed form", h.fromGzip},
+		{"the journal", h.fromJournal},
+		{"the packages of its changes", h.fromPackages},
+	} {
+		done, err := h.remake(name, sp, source.copy)
+		if err != nil {
+			return err
+		}
+		if done {
+			h.report(name, "%v; made again from %s", cause, source.name)
+			h.p.healed.Add(1)
+			return nil
+		}
+	}
+	aside, err := h.setAside(h.d, name)
+	if err != nil {
+		return err
+	}
+	if _, err := h.setAside(h.d, names.GzipFile(sp.First)); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.Lists.Lose(h.p.store, h.d, sp.First); err != nil {
+		return err
+	}
+	h.made.lists = wait{}
+	h.want()
+	h.p.given.Add(1)
+	h.report(name, "%v; moved to %s, the changes of events %d to %d are lost and the index begins after them", cause, aside, sp.First, sp.Last)
+	return nil
+}
+
+// remake writes entries to a file and puts it in place if it has the octets of the
+// list. A list of unknown digest is not made again.
+func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Writer) error) (done bool, err error) {
+	want, known := sp.Sum()
+	out, err := h.p.store.Temp()
+	if err != nil {
+		return false, err
+	}
+	defer out.Discard()
+	m := &measured{w: bufio.NewWriterSize(out, 256<<10), sum: sha256.New()}
+	if err := copy(sp, m); err != nil {
+		if h.pause() {
+			err = nil
+		}
+		return false, err
+	}
+	if err := m.w.Flush(); err != nil {
+		return false, err
+	}
+	if !known || m.n != sp.Length || [sha256.Size]byte(m.sum.Sum(nil)) != want {
+		return false, nil
+	}
+	if _, err := h.setAside(h.d, name); err != nil {
+		return false, err
+	}
+	if err := out.Commit(h.d, name); err != nil {
+		return false, err
+	}
+	h.p.store.Verified.Trust(out.File, want)
+	return true, nil
+}
+
+// A measured writer knows length and digest of the text.
+type measured struct {
+	w   *bufio.Writer
+	sum hash.Hash
+	n   int64
+}
+
+func (m *measured) Write(p []byte) (int, error) {
+	m.sum.Write(p)
+	m.n += int64(len(p))
+	return m.w.Write(p)
+}
+
+func (h *healing) fromGzip(sp store.Span, w io.Writer) error {
+	file, err := h.d.Open(names.GzipFile(sp.First))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return compose.Expand(w, file, sp.Length)
+}
+
+func (h *healing) fromJournal(sp store.Span, w io.Writer) error {
+	a := &appender{set: &set{subject: h.subject, kind: h.kind, render: h.renderer()}}
+	first := h.q.State().Before + 1
+	for at := sp.First - 1; at < sp.Last; {
+		events, err := h.q.Events(at, eventBatch)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 || !h.pause() {
+			return dump.ErrStopped
+		}
+		a.buf = a.buf[:0]
+		for i := range events {
+			if events[i].Seq <= sp.Last {
+				a.entries(&events[i], events[i].Seq == first)
+			}
+		}
+		at = events[len(events)-1].Seq
+		if _, err := w.Write(a.buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fromPackages takes the entries from the manifests of the packages. They are all there
+// if no file was left out.
+func (h *healing) fromPackages(sp store.Span, w io.Writer) error {
+	h.mu.Lock()
+	all := slices.Clone(h.Packages.All[h.Packages.Before(sp.First):])
+	h.mu.Unlock()
+	for _, p := range all {
+		if p.First > sp.Last || p.Lost() {
+			break
+		}
+		sum, _ := p.Sum()
+		file, err := h.verified(store.Piece{Name: names.PackageFile(p.First), Length: p.Length, Sum: sum, Known: true})
+		if err != nil {
+			return err
+		}
+		manifest, err := dump.OpenManifest(file)
+		if err != nil {
+			return err
+		}
+		err = dump.CopyEntries(w, manifest, h.p.Dialect)
+		manifest.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// healPackage makes a package of changes again from its list.
+func (h *healing) healPackage(sp store.Span, cause error) error {
+	name := names.PackageFile(sp.First)
+	err := h.repack(sp)
+	var other *otherPackage
+	var file *dump.FileError
+	switch {
+	case err == nil:
+		h.report(name, "%v; made again", cause)
+		h.p.healed.Add(1)
+		return nil
+	case errors.As(err, &other), errors.As(err, &file) && !scarce(err), store.Unusable(err):
+	default:
+		return err
+	}
+	aside, e := h.setAside(h.d, name)
+	if e != nil {
+		return e
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.Packages.Lose(h.p.store, h.d, sp.First); err != nil {
+		return err
+	}
+	h.want()
+	h.p.given.Add(1)
+	h.report(name, "%v; moved to %s, it cannot be made again (%v) and the Change Dump begins after it", cause, aside, err)
+	return nil
+}
+
+// An otherPackage was made with other octets: files of then are gone.
+type otherPackage struct{ name string }
+
+func (e *otherPackage) Error() string { return "files of " + e.name + " have changed since" }
+
+// repack makes a package of changes with the octets of its line.
+func (h *healing) repack(sp store.Span) error {
+	h.mu.Lock()
+	i := h.Lists.Before(sp.First)
+	var list store.Span
+	if i < len(h.Lists.All) {
+		list = h.Lists.All[i]
+	}
+	h.mu.Unlock()
+	if list.First > sp.First || list.Last < sp.Last || list.Lost() {
+		return store.Damaged("no list has its changes")
+	}
+	file, err := h.entriesOf(list.First, list.Length)
+	if err != nil {
+		return store.Damage{Err: err}
+	}
+	defer file.Close()
+	pkg, err := h.newPackage()
+	if err != nil {
+		return err
+	}
+	defer pkg.Close()
+	r := sitemap.NewLines(io.NewSectionReader(file, 0, list.Length))
+	for {
+		e, err := r.Read()
+		if err == io.EOF || err == nil && queuefs.Seq(e.Seq) > sp.Last {
+			break
+		}
+		if err != nil {
+			return store.Damaged("%s: %w", file.Name(), err)
+		}
+		if queuefs.Seq(e.Seq) < sp.First {
+			continue
+		}
+		if err := h.addChange(pkg, &e); err != nil {
+			return err
+		}
+		if !h.pause() {
+			return dump.ErrStopped
+		}
+	}
+	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: h.up()}
+	name := names.PackageFile(sp.First)
+	_, _, err = h.write(pkg, head, name, h.pause, func(length int64, sum [sha256.Size]byte) error {
+		if length != sp.Length || hex.EncodeToString(sum[:]) != sp.SHA256 {
+			return &otherPackage{name}
+		}
+		_, err := h.setAside(h.d, name)
+		return err
+	})
+	return err
+}
+
+// dropDumps sets aside the Resource Dumps with a damaged package; another one is made.
+func (h *healing) dropDumps(name string, cause error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n, err := h.DropDumps(h.d, name)
+	if err != nil {
+		return err
+	}
+	h.p.healed.Add(1)
+	h.made.wanted, h.made.unswept = h.q.Seq(), true
+	h.report(name, "%v; set aside with %d Resource Dumps that have it, another one is made", cause, n)
+	return nil
+}

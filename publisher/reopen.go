@@ -1,0 +1,103 @@
+package publisher
+
+import (
+	"bufio"
+	"errors"
+	"io"
+
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs/durable"
+)
+
+// After a failed sync nobody knows which of the written octets are on the disk, and the
+// system may say of the next sync it was good. So publishing stops, the engine keeps its
+// events, and a Tick writes the files in question to new ones: verified, synced, and put
+// in place of the old. Then publishing goes on. As long as that fails, it is tried again,
+// after a pause of a second to a minute.
+
+// reopen returns why nothing is published now. After a failed sync it writes the files
+// again first: then publishing goes on with the next Tick.
+func (p *Publisher) reopen() error {
+	failed := p.failed.Load()
+	if failed == nil || p.closed.Load() {
+		return p.failure()
+	}
+	now := p.Now()
+	if p.work.again.pauses(now) {
+		return *failed
+	}
+	for _, s := range p.sets() {
+		if err := s.renew(); err != nil {
+			p.work.again.fails(err, now)
+			return errors.Join(*failed, err)
+		}
+	}
+	p.work.again = wait{}
+	p.failed.Store(nil)
+	return *failed
+}
+
+// renew writes the files of the set again after a failed sync.
+func (s *set) renew() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.unsure {
+		return nil
+	}
+	err := s.renewAll()
+	if err != nil && store.Unusable(err) {
+		err = s.mend(err)
+	}
+	if err == nil {
+		s.unsure = false
+	}
+	return err
+}
+
+func (s *set) renewAll() error {
+	d, err := s.makeDir()
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := s.renewOpen(d); err != nil {
+		return err
+	}
+	if err := errors.Join(s.Lists.Renew(s.p.store, d), s.Packages.Renew(s.p.store, d)); err != nil {
+		return err
+	}
+	return s.p.store.SyncQueue(s.q.ID())
+}
+
+// renewOpen copies the open list to a new file.
+func (s *set) renewOpen(d *durable.Dir) error {
+	if s.at.Entries == 0 {
+		return nil
+	}
+	in, err := s.openGrowing()
+	if err != nil {
+		return lostList(err)
+	}
+	defer in.Close()
+	out, err := s.p.store.Temp()
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	w := bufio.NewWriterSize(out, 256<<10)
+	if _, err := io.Copy(w, io.NewSectionReader(in, 0, s.at.Length)); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := out.Commit(d, names.EntriesFile(s.at.First)); err != nil {
+		return err
+	}
+	if file, err := s.openGrowing(); err != nil { // reads the copy
+		return lostList(err)
+	} else {
+		return file.Close()
+	}
+}
