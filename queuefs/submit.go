@@ -1,19 +1,16 @@
 package queuefs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"cutie/queuefs/buffers"
-	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
-	"cutie/queuefs/tree"
 	"cutie/queuefs/upload"
 )
 
@@ -132,7 +129,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 		if err := d.err(); err != nil {
 			return nil, err
 		}
-		r := &record.Record{Kind: Submit, To: Pending, Payload: record.Payload{Size: d.up.Size(), MediaType: d.meta.MediaType}}
+		r := &record.Record{Kind: Submit, To: Pending, Verify: s.verify, Payload: record.Payload{Size: d.up.Size(), MediaType: d.meta.MediaType}}
 		digests, err := d.digests()
 		if err != nil {
 			return nil, err
@@ -233,27 +230,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 		}
 		return nil, err
 	}
-	return jobs, s.readBack(ctx, uploads, jobs)
-}
-
-// readBack reads the payloads of stored jobs again, those that came in the journal, if
-// the queue verifies on write (Cutie 0.3, 3.2). Jobs with another one are deleted: their
-// submitter hears of no job.
-func (s *Submission) readBack(ctx context.Context, uploads []*Upload, jobs []Job) (first error) {
-	for i := range jobs {
-		if !s.verify || uploads[i].up.Temp() != "" {
-			continue
-		}
-		id := jobs[i].ID
-		err := s.q.content.Verify(id)
-		if err == nil || errors.Is(err, ErrNoJob) || content.Exhausted(err) { // culled already, or not the payload's fault
-			continue
-		}
-		s.q.svc.report(s.q.tree.Path(tree.Payloads, id.String()), err.Error()+"; its submission is refused")
-		_, e := s.q.Delete(ctx, id)
-		first = cmp.Or(first, errors.Join(fmt.Errorf("%v: %w", id, errReadBack), e))
-	}
-	return first
+	return jobs, nil
 }
 
 // claimNotStarted takes a job waiting for its submitter, and reads it.

@@ -24,8 +24,13 @@ type Record struct {
 }
 
 // Contents are the bytes of a record to append: Head, then Body. Two parts spare
-// the caller a copy of a payload.
-type Contents struct{ Head, Body []byte }
+// the caller a copy of a payload. With Verify the batch of the record is read back and
+// compared before it counts as durable; if other bytes came back the error is
+// [ErrFailed].
+type Contents struct {
+	Head, Body []byte
+	Verify     bool
+}
 
 // Size returns the bytes of the record.
 func (c Contents) Size() int { return len(c.Head) + len(c.Body) }

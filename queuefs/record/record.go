@@ -43,6 +43,7 @@ type Record struct {
 	HoldEnds  int64      // end of the hold of the job, likewise; see Change
 	Key       job.KeySum // of the submission of the job
 	Keyed     bool       // the job was consumed by a request with a key
+	Verify    bool       // read the record back before it counts; not in the record itself
 	wide      bool       // read in the earlier layout
 }
 

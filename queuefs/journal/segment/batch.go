@@ -1,8 +1,12 @@
 package segment
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +24,7 @@ type batch struct {
 	buf          []byte
 	size         int // of buf without the padding, once taken
 	callers      int
+	verify       bool // read it back after the sync
 	done         chan struct{}
 	err          error
 }
@@ -30,9 +35,30 @@ func (b *batch) add(bufs *buffers, r journal.Contents) {
 	b.buf = bufs.grow(b.buf, recHeader+r.Size())
 	binary.LittleEndian.PutUint32(b.buf[at:], uint32(r.Size()))
 	at += recHeader
+	b.verify = b.verify || r.Verify
 	copy(b.buf[at:], r.Head)
 	copy(b.buf[at+len(r.Head):], r.Body)
 	b.seg.records = append(b.seg.records, extent{uint32(b.start) + uint32(at), uint32(r.Size())})
+}
+
+var errReadBack = errors.New("other bytes came back than were written")
+
+var readBlocks = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// readBack compares the batch on storage with the one in memory.
+func (b *batch) readBack() error {
+	block := readBlocks.Get().(*[64 << 10]byte)
+	defer readBlocks.Put(block)
+	for at := 0; at < b.size; at += len(block) {
+		want := b.buf[at:min(at+len(block), b.size)]
+		if _, err := b.seg.f.ReadAt(block[:len(want)], b.start+int64(at)); err != nil {
+			return err
+		}
+		if !bytes.Equal(block[:len(want)], want) {
+			return fmt.Errorf("%s: %w", b.seg.f.Name(), errReadBack)
+		}
+	}
+	return nil
 }
 
 // over reports whether the batch is committed or lost.

@@ -237,6 +237,9 @@ func (l *Log) write(b *batch) error {
 		err = l.files.dir.Step("journal sync", func() error { return fdatasync(b.seg.f) })
 		l.syncs.add(time.Since(began))
 	}
+	if err == nil && b.verify {
+		err = b.readBack()
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", journal.ErrFailed, err)
 	}
