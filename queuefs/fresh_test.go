@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // TestACrashBeforeTheFirstCheckpoint opens a home whose index has nothing of the
@@ -46,7 +47,7 @@ func TestACrashBeforeTheFirstCheckpoint(t *testing.T) {
 			dir := copyHome(t, crashed)
 			c.damage(dir)
 			if c.rebuild {
-				r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: smallSegment})
+				r, err := check.Home(dir, check.Options{Rebuild: true, Segment: smallSegment})
 				if err != nil || len(r.Problems) > 0 || r.Jobs != 3 {
 					t.Fatalf("rebuild: %+v, %v", r, err)
 				}
@@ -67,7 +68,7 @@ func TestACrashBeforeTheFirstCheckpoint(t *testing.T) {
 				t.Errorf("the next job is %v", j.ID)
 			}
 			closeHome(t, s)
-			r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: smallSegment})
+			r, err := check.Home(dir, check.Options{Segment: smallSegment})
 			if err != nil || len(r.Problems)+len(r.Mended) > 0 || r.Jobs != 4 {
 				t.Errorf("check: %+v, %v", r, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // crashedFresh is a home that was killed before its first checkpoint, whose
@@ -66,7 +67,7 @@ func TestAFreshQueueWithoutASegment(t *testing.T) {
 				t.Error("nobody is told")
 			}
 			closeHome(t, s)
-			r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: smallSegment})
+			r, err := check.Home(dir, check.Options{Segment: smallSegment})
 			if err != nil || len(r.Problems)+len(r.Mended) > 0 || r.Jobs != 61 {
 				t.Errorf("check: %d jobs, %d problems, %v", r.Jobs, len(r.Problems), err)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/testdata/long"
 )
 
@@ -109,8 +110,8 @@ func TestOneProcessAtATime(t *testing.T) {
 	s, _ := openHome(t, dir, queuefs.Options{})
 	for _, open := range []func() error{
 		func() error { _, err := queuefs.Open(dir, queuefs.Options{}); return err },
-		func() error { _, err := queuefs.Check(dir, queuefs.CheckOptions{}); return err },
-		func() error { _, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true}); return err },
+		func() error { _, err := check.Home(dir, check.Options{}); return err },
+		func() error { _, err := check.Home(dir, check.Options{Rebuild: true}); return err },
 	} {
 		err := open()
 		var locked *queuefs.LockedError

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
-func rebuild(t *testing.T, dir string) queuefs.Report {
+func rebuild(t *testing.T, dir string) check.Report {
 	t.Helper()
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize})
+	r, err := check.Home(dir, check.Options{Rebuild: true, Segment: segmentSize})
 	if err != nil || len(r.Problems) > 0 {
 		t.Fatalf("rebuild: %v, %+v", err, r)
 	}
@@ -174,11 +175,11 @@ func TestRepair(t *testing.T) {
 			if err := c.do(g); err != nil {
 				t.Fatal(err)
 			}
-			r, err := queuefs.Check(g.dir, queuefs.CheckOptions{Segment: segmentSize})
+			r, err := check.Home(g.dir, check.Options{Segment: segmentSize})
 			if err != nil || len(r.Problems) != 1 || r.Problems[0].Path != "queues/jobs/"+c.path {
 				t.Errorf("check: got %+v, %v", r, err)
 			}
-			r, err = queuefs.Check(g.dir, queuefs.CheckOptions{Repair: true, Segment: segmentSize})
+			r, err = check.Home(g.dir, check.Options{Repair: true, Segment: segmentSize})
 			if err != nil || (len(r.Problems) == 0) != c.mends || c.mends && len(r.Mended) == 0 {
 				t.Errorf("repair: got %+v, %v", r, err)
 			}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // spoil changes the payload of a job behind the back of the engine.
@@ -208,7 +209,7 @@ func TestPayloadLostBeforeItGotItsName(t *testing.T) {
 		t.Errorf("got %v, %v", idsOfTaken(taken), err)
 	}
 	must(t, s.Close())
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{})
+	r, err := check.Home(dir, check.Options{})
 	if err != nil || len(r.Problems) != 2 {
 		t.Errorf("check: %v, %v", r.Problems, err)
 	}

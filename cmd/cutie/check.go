@@ -13,6 +13,7 @@ import (
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 )
@@ -40,18 +41,18 @@ count as later than the files.`,
 		Example: `cutie check
 cutie check --repair archive`,
 	}
-	o := queuefs.CheckOptions{Job: uws.Check}
+	o := check.Options{Job: uws.Check}
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "mend problems")
 	cmd.Flags().BoolVar(&o.Rebuild, "rebuild", false, "make the index anew from the files, and add files that the home needs")
-	return c.Verb(cmd, call.Home|call.Form, func(context.Context) error { return check(c, o) })
+	return c.Verb(cmd, call.Home|call.Form, func(context.Context) error { return checkHome(c, o) })
 }
 
-func check(c *call.Call, o queuefs.CheckOptions) error {
+func checkHome(c *call.Call, o check.Options) error {
 	dir := c.Home
 	if len(c.Args) > 0 {
 		dir = c.Args[0]
 	}
-	r, err := queuefs.Check(dir, o)
+	r, err := check.Home(dir, o)
 	if err != nil {
 		return reach.HomeHint(dir, err)
 	}
@@ -87,7 +88,7 @@ func texts(problems []queuefs.Problem) []string {
 }
 
 // remaining is the error for a home with problems.
-func remaining(dir string, r *queuefs.Report, o queuefs.CheckOptions) error {
+func remaining(dir string, r *check.Report, o check.Options) error {
 	if len(r.Problems) > 0 && !o.Repair {
 		return fault.Hint(fmt.Errorf("%s: %d problems", dir, len(r.Problems)), "cutie check --repair "+dir+" mends what can be mended")
 	}

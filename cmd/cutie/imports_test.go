@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "publisher/notify"},
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "queuefs/uws/client"},
 	{"publisher/snapshot", "queuefs/rest/field"},
-	{"queuefs/batch", "queuefs/bulk", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
+	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
 	{"queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/compare"},

@@ -23,6 +23,12 @@ import (
 	"cutie/queuefs/tree"
 )
 
+// Options are for [Comparer.Check].
+type Options struct {
+	Repair bool
+	Sense  func(*job.Job) error // as in [Comparer]
+}
+
 // A Comparer compares one queue. Nobody else changes the queue meanwhile.
 type Comparer struct {
 	*content.Reader

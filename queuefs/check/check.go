@@ -1,0 +1,58 @@
+// Package check compares a home with its journal and its index, and mends it.
+package check
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/compare"
+	"cutie/queuefs/home"
+)
+
+// Options are the changes allowed to [Home].
+type Options struct {
+	Repair  bool             // mend damage where possible
+	Rebuild bool             // forget the index and make it from the directories; make missing parts of the home
+	Now     func() time.Time // nil means time.Now
+	Segment int64            // as in [queuefs.Options]
+	// Job returns why the unknown elements of a job file make no sense to another
+	// room; nil: nobody looks at them.
+	Job func(*queuefs.Job) error
+}
+
+// A Report is the result of a check.
+type Report = compare.Report
+
+// Home opens the home in dir, which nobody else may have open, and compares
+// the whole of it: each job has one job file, in the directory of its status,
+// equal to the index, and a payload and results with their digests, and
+// queue-info.txt makes sense. Even without Repair it does the same as opening a
+// home: it replays the journal and takes in moves by hand. On a full disk it
+// leaves out the jobs behind the journal.
+func Home(dir string, o Options) (r Report, err error) {
+	found := func(p home.Problem) { r.Mended = append(r.Mended, p) }
+	if o.Rebuild {
+		if err := rebuild(dir, o, found); err != nil {
+			return r, err
+		}
+	}
+	s, err := queuefs.Open(dir, queuefs.Options{Report: found, Now: o.Now, Segment: o.Segment})
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if e := s.Close(); e != nil && (o.Repair || o.Rebuild || !errors.Is(e, queuefs.ErrNoSpace)) {
+			err = errors.Join(err, e)
+		}
+	}()
+	if err := s.Compare(&r, compare.Options{Repair: o.Repair, Sense: o.Job}); err != nil {
+		return r, err
+	}
+	// What was reported on the way and is still wrong was not mended.
+	r.Mended = slices.DeleteFunc(r.Mended, func(p home.Problem) bool {
+		return slices.ContainsFunc(r.Problems, func(still home.Problem) bool { return still.Path == p.Path })
+	})
+	return r, nil
+}

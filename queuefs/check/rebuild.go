@@ -1,0 +1,122 @@
+package check
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/snapshot"
+)
+
+// rebuild makes the missing parts of a home around its queue directories and
+// removes the index, so that opening the home reads the directories. The
+// journal stays: its records are later than the files.
+func rebuild(dir string, o Options, mended func(home.Problem)) error {
+	d, err := durable.OpenDir(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	lock, err := home.Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	if err := home.Complete(d, now(), mended); err != nil {
+		return err
+	}
+	logs, err := d.MakeSub(home.LogDir)
+	if err != nil {
+		return err
+	}
+	defer logs.Close()
+	ix, err := logs.MakeSub(home.IndexDir)
+	if err != nil {
+		return err
+	}
+	defer ix.Close()
+	store := &snapshot.Store{Dir: ix}
+	if err := rebuildQueues(d, store, now, mended); err != nil {
+		return err
+	}
+	return store.Drop()
+}
+
+// rebuildQueues lists every queue directory in queues.txt and gives it the
+// files it lacks.
+func rebuildQueues(d *durable.Dir, store *snapshot.Store, now func() time.Time, mended func(home.Problem)) error {
+	qdir, err := home.OpenQueues(d)
+	if err != nil {
+		return err
+	}
+	defer qdir.Close()
+	list, err := home.ReadList(d)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	listed, err := list.Queues()
+	if err != nil {
+		return err
+	}
+	var names []string
+	if err := qdir.Names(func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		id, err := job.CleanQueueID(name)
+		if err != nil || id != name {
+			continue
+		}
+		made, err := rebuildQueue(qdir, id, store, now)
+		if errors.Is(err, errNoDir) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if made {
+			mended(home.Problem{Path: home.QueueInfoPath(id), Text: "missing; made"})
+		}
+		if !slices.Contains(listed, id) {
+			list = list.Add(id)
+			mended(home.Problem{Path: home.ListName, Text: "queue " + id + " was not listed; added"})
+			if err := list.Write(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errNoDir = errors.New("no directory")
+
+// rebuildQueue makes the property file of a queue if there is none.
+func rebuildQueue(qdir *durable.Dir, id string, store *snapshot.Store, now func() time.Time) (made bool, err error) {
+	sub, err := qdir.Sub(id)
+	if err != nil {
+		return false, errNoDir
+	}
+	defer sub.Close()
+	if _, err := sub.Stat(home.QueueInfoName); !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	text, created, err := store.Settings(id)
+	if err != nil {
+		return false, err
+	}
+	if text == nil {
+		info := home.NewQueue(id, cmp.Or(created, now()))
+		text = info.Text()
+	}
+	return true, sub.Replace(home.QueueInfoName, text)
+}
