@@ -34,9 +34,13 @@ var (
 	ErrGone         = ledger.ErrGone
 	ErrNoSpace      = ledger.ErrNoSpace
 	ErrFailed       = ledger.ErrFailed
+	ErrJournalLost  = errors.New(lostJournal)
 	ErrNoHome       = home.ErrNoHome
 	ErrClosed       = ledger.ErrClosed
 )
+
+// lostJournal is damage that nothing can make good.
+const lostJournal = "the home was not closed, and its journal is lost or ends before the last checkpoint, so acknowledged changes are missing"
 
 // A LockedError is the error for a home held by another process.
 type LockedError = home.LockedError

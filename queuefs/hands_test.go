@@ -145,7 +145,7 @@ func TestGarbledByHand(t *testing.T) {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	g.w = g.w.set("jobs", 4, func(f *fact) {
-		f.status, f.filename, f.sidecar, f.consumer, f.requeues = queuefs.Pending, "", "", "", 1
+		f.status, f.filename, f.sidecar, f.consumer, f.requeues, f.work = queuefs.Pending, "", "", "", 1, `held "job file lost or damaged; the index knows less of the job"`
 	})
 	g.rest(s)
 	if got, err := os.ReadFile(g.path("corrupt", "pending-"+id)); string(got) != "no job file at all" {

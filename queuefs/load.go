@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
@@ -18,7 +19,7 @@ import (
 // load brings what is known to the last acknowledged state: index, then journal.
 // Where the index is missing or damaged the directories stand in for it.
 func (s *Service) load() error {
-	if err := errors.Join(s.dirs.home.Sweep(nil), s.index.Dir.Sweep(nil)); err != nil {
+	if err := s.tidy(); err != nil {
 		return err
 	}
 	c, indexed, err := s.index.Checkpoint()
@@ -26,19 +27,18 @@ func (s *Service) load() error {
 		return err
 	}
 	s.index.ReadDoubt()
-	list, err := home.ReadList(s.dirs.home)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	ids, err := list.Queues()
+	known, err := s.readList(c)
 	if err != nil {
 		return err
 	}
 	was := map[*Queue]loaded{}
-	for _, id := range ids {
-		q, err := s.openQueue(id, (*Queue).knownSettings)
+	for _, id := range slices.Concat(known.listed, known.unlisted) {
+		q, err := s.openKnown(id, &known)
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", id, err)
+		}
+		if q == nil {
+			continue
 		}
 		s.list.queues = append(s.list.queues, q)
 		s.list.byID[id] = q
@@ -46,14 +46,23 @@ func (s *Service) load() error {
 			return fmt.Errorf("queue %s: %w", id, err)
 		}
 	}
-	if err := s.replay(c); err != nil {
+	lost, err := s.replay(c, indexed)
+	if err != nil {
 		return err
+	}
+	for _, q := range s.list.queues {
+		if err := q.replayed(); err != nil {
+			return fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+	}
+	if s.opts.Look {
+		return nil
 	}
 	if err := s.sweepTemps(); err != nil {
 		return err
 	}
 	for _, q := range s.list.queues {
-		if err := q.finish(was[q], c.Clean); err != nil {
+		if err := q.finish(was[q], c.Clean, lost); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 	}
@@ -70,7 +79,15 @@ func (s *Service) load() error {
 	s.shared.MaxAppend = s.shared.Journal.Stats().MaxAppend
 	s.shared.Inline = min(content.Inline, s.shared.MaxAppend/4)
 	s.space.Keep()
-	return nil
+	return s.takeInKnown(&known, lost)
+}
+
+// tidy removes what a crash has left unfinished.
+func (s *Service) tidy() error {
+	if s.opts.Look {
+		return nil
+	}
+	return errors.Join(s.sweepRemoved(), s.dirs.home.Sweep(nil), s.index.Dir.Sweep(nil))
 }
 
 // openQueue opens a queue and gives it its properties.
@@ -105,8 +122,10 @@ func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err erro
 		return was, err
 	}
 	defer dir.Close()
-	if err := errors.Join(q.tree.Root().Sweep(nil), dir.Sweep(nil)); err != nil {
-		return was, err
+	if !q.svc.opts.Look {
+		if err := errors.Join(q.tree.Root().Sweep(nil), dir.Sweep(nil)); err != nil {
+			return was, err
+		}
 	}
 	if err := q.loadTombstones(dir); err != nil {
 		return was, err
@@ -118,10 +137,10 @@ func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err erro
 	case found.Fresh:
 		return loaded{fresh: true}, nil
 	case found.None:
-		return loaded{scanned: true}, q.comparer().Scan(nil)
+		return loaded{scanned: true}, q.comparer().Scan(nil, found.Former)
 	case len(found.Damaged) > 0:
 		was.scanned = true
-		if err := q.comparer().Scan(found.Damaged); err != nil {
+		if err := q.comparer().Scan(found.Damaged, nil); err != nil {
 			return was, err
 		}
 	}
@@ -134,12 +153,13 @@ func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err erro
 }
 
 // finish takes the work of other hands in, after the journal was replayed. clean says
-// that the home was closed in order.
-func (q *Queue) finish(was loaded, clean bool) error {
+// that the home was closed in order, lost that the operator accepts the loss of journal.
+func (q *Queue) finish(was loaded, clean, lost bool) error {
 	// The files of a fresh queue are compared after every crash: losses of the
 	// journal are nowhere else.
-	if was.scanned || was.changed && clean || was.fresh {
-		if err := q.comparer().Reconcile(was.fresh); err != nil {
+	beyond := lost || !clean && q.beyond()
+	if was.scanned || was.changed && clean || was.fresh || beyond {
+		if err := q.comparer().Reconcile(was.fresh || beyond); err != nil {
 			return err
 		}
 	}
@@ -152,11 +172,44 @@ func (q *Queue) finish(was loaded, clean bool) error {
 	return nil
 }
 
+// beyond reports whether there are payloads of later jobs than the journal has: it
+// lost its end, and new jobs would take their numbers.
+func (q *Queue) beyond() bool {
+	last := q.ledger.Numbers().Job
+	for id := last + 1; id < last+4; id++ {
+		if _, err := q.tree.StatPayload(id, ""); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
 // replay opens the journal and applies the records after the checkpoint, by the
-// code of normal use.
-func (s *Service) replay(c indexfile.Checkpoint) error {
+// code of normal use. lost says that the journal does not reach the index, and that
+// this is accepted.
+func (s *Service) replay(c indexfile.Checkpoint, indexed bool) (lost bool, err error) {
+	found := func(reach journal.LSN) error {
+		if c.Clean || c.Former || !indexed || reach >= max(c.Past, 1) {
+			return nil
+		}
+		lost = true
+		if s.opts.AcceptLoss {
+			s.report(home.LogDir+"/"+home.JournalDir, lostJournal+"; the directories stand in for it")
+			return nil
+		}
+		if s.opts.Look {
+			s.report(home.LogDir+"/"+home.JournalDir, lostJournal)
+			return nil
+		}
+		return fmt.Errorf("%s/%s: %w", home.LogDir, home.JournalDir, ErrJournalLost)
+	}
+	err = s.replayFrom(c, found)
+	return lost, err
+}
+
+func (s *Service) replayFrom(c indexfile.Checkpoint, found func(journal.LSN) error) error {
 	path := home.LogDir + "/" + home.JournalDir
-	log, err := segment.Open(s.dirs.journal, segment.Options{From: c.From(), Batch: c.Batch, Size: s.opts.Segment, Spare: s.space.ForSegment,
+	log, err := segment.Open(s.dirs.journal, segment.Options{Found: found, Look: s.opts.Look, From: c.From(), Batch: c.Batch, Size: s.opts.Segment, Spare: s.space.ForSegment,
 		Report: func(name, text string) { s.report(path+"/"+name, text) }})
 	if err != nil {
 		return err
@@ -176,6 +229,9 @@ func (s *Service) replay(c indexfile.Checkpoint) error {
 			return err
 		}
 		s.replayed(&r, rec.LSN, len(rec.Data))
+	}
+	if s.opts.Look {
+		return nil
 	}
 	// A damaged list of former queues is found here, and not when one is made.
 	if err := s.retireStrays(); !errors.Is(storageError(err), ErrNoSpace) {

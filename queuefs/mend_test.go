@@ -111,8 +111,15 @@ func TestCheckOnAFullDisk(t *testing.T) {
 				t.Errorf("behind %v: %v", behind, err)
 			case !behind && (r.Jobs != 5 || r.Octets != 50_000 || len(r.Problems)+len(r.Mended) > 0):
 				t.Errorf("got %+v", r)
-			case behind && (r.Jobs != 6 || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, queuefs.ErrNoSpace.Error())):
+			case behind && (r.Jobs != 6 || r.Octets != 60_000 || len(r.Problems)+len(r.Mended) > 0):
 				t.Errorf("got %+v", r)
+			}
+			if !behind {
+				continue
+			}
+			r, err = check.Home(home, check.Options{Segment: o.Segment, Repair: true})
+			if err == nil || !errors.Is(err, queuefs.ErrNoSpace) || r.Jobs != 6 || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, queuefs.ErrNoSpace.Error()) {
+				t.Errorf("to mend: got %+v, %v", r, err)
 			}
 		}
 		free()

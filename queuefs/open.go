@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/ledger"
@@ -24,33 +25,40 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	}
 	s := &Service{opts: o, shared: &ledger.Shared{Gate: ledger.NewGate(), Now: o.Now}}
 	s.list.byID = map[string]*Queue{}
-	s.reports.to, s.reports.seen = o.Report, map[Problem]bool{}
+	s.reports = home.NewReports(dir, o.Report)
 	defer func() {
 		if err != nil {
 			s.closeFiles()
 		}
 	}()
-	if s.dirs.home, err = durable.OpenDir(dir, o.Fault); err != nil {
+	lock := home.Lock
+	if s.dirs.home, err = durable.OpenDir(dir, o.Fault); o.Look && err == nil {
+		lock = home.LockToLook
+		s.dirs.home.Close()
+		s.dirs.home, err = durable.LookIn(dir)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := home.CheckTag(s.dirs.home, s.reports.add); err != nil {
+	if err := home.CheckTag(s.dirs.home, s.reports.Add); err != nil {
 		return nil, err
 	}
-	if s.lock, err = home.Lock(dir); err != nil {
+	if s.lock, err = lock(dir); err != nil {
 		return nil, err
 	}
 	s.space = &space.Space{Home: s.dirs.home, Shared: s.shared, Limit: o.Behind}
-	if err := s.readInfo(); err != nil {
-		return nil, err
-	}
 	if err := s.openDirs(); err != nil {
 		return nil, err
 	}
-	if err := s.sweepRemoved(); err != nil {
+	if err := s.readInfo(); err != nil {
 		return nil, err
 	}
 	if err := s.load(); err != nil {
 		return nil, err
+	}
+	if o.Look {
+		s.shared.Gate.Fail(errLook)
+		return s, nil
 	}
 	if err := s.beginAgain(); err != nil {
 		return nil, err
@@ -58,20 +66,42 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	return s, nil
 }
 
-// readInfo reads cutie-info.txt when the home is opened.
+// errLook is the error of changes in a home opened with [Options.Look].
+var errLook = errors.New("home opened for reading")
+
+// readInfo reads cutie-info.txt when the home is opened. A damaged file does not keep
+// it shut if the index has a copy.
 func (s *Service) readInfo() error {
 	s.properties.service, s.properties.list = home.ServiceFile(s.dirs.home), home.ListFile(s.dirs.home)
 	r, err := s.properties.service.Read()
-	if err != nil {
-		if r.Text != nil {
-			err = fmt.Errorf("%s: %w", home.InfoName, err)
-		}
+	if err != nil && content.Transient(err) {
 		return err
+	}
+	kept, e := s.index.Service()
+	switch {
+	case e != nil:
+		return e
+	case err != nil && kept == nil && r.Text != nil:
+		return fmt.Errorf("%s: %w", home.InfoName, err)
+	case err != nil && kept == nil:
+		return err
+	case err != nil:
+		s.serviceBad = bare(err).Error() + "; the last known properties hold"
+		s.report(home.InfoName, s.serviceBad)
+		if r, err = s.properties.service.Instead(r, kept, s.serviceBad); err != nil {
+			return err
+		}
+	case kept == nil || string(kept) == string(r.Text):
+	default:
+		s.report(home.InfoName, "edited by other hands: "+home.Differences(kept, r.Text))
 	}
 	s.properties.service.Take(r)
 	s.list.info, s.list.base = r.Value, r.Value.BaseURI
 	s.list.info.Modified = r.Written
-	return nil
+	if string(kept) == string(r.Text) || s.opts.Look {
+		return nil
+	}
+	return s.index.KeepService(r.Text)
 }
 
 // openDirs opens the directories of the home and makes the program's own.
@@ -92,7 +122,7 @@ func (s *Service) openDirs() (err error) {
 	if err != nil {
 		return err
 	}
-	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest}
+	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild}
 	d.journal, err = log.MakeSub(home.JournalDir)
 	return err
 }
@@ -104,8 +134,11 @@ func (s *Service) Close() error {
 		return nil
 	}
 	err := s.Err()
-	if err == nil {
+	switch {
+	case err == nil:
 		err = s.checkpoint(true)
+	case s.opts.Look:
+		err = nil
 	}
 	return errors.Join(err, s.closeFiles())
 }

@@ -263,6 +263,14 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 	if problems.Load() == 0 {
 		t.Error("nothing was reported")
 	}
+	if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) || q.State().Held != 3 {
+		t.Errorf("next without a job file: got %v, and %+v", err, q.State())
+	}
+	for id := queuefs.JobID(1); id <= 2; id++ {
+		if _, err := q.Release(ctx, id); err != nil {
+			t.Error(err)
+		}
+	}
 	for id := queuefs.JobID(1); id <= 2; id++ {
 		if j, err := q.Next(ctx, "w"); err != nil || j.ID != id {
 			t.Errorf("next: got %v, %v", j.ID, err)

@@ -216,6 +216,9 @@ func (s *Service) reloadInfo() {
 		return
 	}
 	was, base := s.takeInfo(r)
+	if err := s.index.KeepService(r.Text); err != nil {
+		s.report(home.InfoName, err.Error()+"; there is no copy of it")
+	}
 	if info.BaseURI != base || info.Identifier != was.Identifier || info.Scheme != was.Scheme {
 		s.report(home.InfoName, "changed in baseURI, identifier or serviceScheme, which hold when the home is opened again")
 	}

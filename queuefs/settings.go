@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"cutie/queuefs/content"
@@ -116,6 +117,9 @@ func (q *Queue) takeSettings(n *home.Settings) error {
 	return err
 }
 
+// maxSettings is up to where a queue-info.txt travels in the journal, in bytes.
+const maxSettings = 16 << 10
+
 // A change of queue-info.txt is an event of its own: an Update of no job. Its
 // record has the facts of the file in the place of those of a payload. The file
 // is on stable storage before the record is. The index knows the file in the
@@ -134,6 +138,9 @@ func (q *Queue) adopt(n *home.Settings) error {
 		f := &n.Facts
 		r := &record.Record{Kind: Update, Payload: record.Payload{Size: f.Length, SHA256: f.SHA256, MediaType: f.Type, Submitted: f.Modified.UnixMicro()}}
 		r.Seq, r.Time = b.Next()
+		if len(n.Text) <= maxSettings {
+			r.SetText(n.Text)
+		}
 		b.Add(r)
 		b.Use(n)
 		return nil
@@ -172,6 +179,9 @@ func (q *Queue) announced() (done bool) {
 func (q *Queue) knownSettings() (*home.Settings, error) {
 	r, err := q.file.Read()
 	n := q.settingsOf(r)
+	if err == nil {
+		err = q.own(&n.Info)
+	}
 	if err == nil && n.Dated() || content.Exhausted(err) {
 		return n, err
 	}
@@ -200,6 +210,36 @@ func (q *Queue) knownSettings() (*home.Settings, error) {
 	n.Made = made
 	q.svc.report(home.QueueInfoPath(q.ID()), n.Bad)
 	return n, nil
+}
+
+// own refuses the properties of another queue: the file has come here by mistake.
+func (q *Queue) own(info *QueueInfo) error {
+	if id, err := CleanQueueID(info.Identifier); err == nil && id == q.ID() {
+		return nil
+	}
+	kept, _, err := q.svc.index.Settings(q.ID())
+	if err != nil || kept == nil {
+		return err
+	}
+	if was, err := home.ParseQueue(q.ID(), kept); err != nil || was.Identifier == info.Identifier {
+		return nil
+	}
+	return fmt.Errorf("identifier %.80q: it is the file of another queue", info.Identifier)
+}
+
+// replayed uses the properties of the last event in the journal in the place of a
+// damaged file: they are later than the copy in the index.
+func (q *Queue) replayed() error {
+	now, text := q.ledger.Settings(), q.ledger.Replayed()
+	if now.Bad == "" || text == nil || string(text) == string(now.Text) {
+		return nil
+	}
+	why, _, _ := strings.Cut(now.Bad, "; ")
+	r, err := q.file.Instead(now.Reading, text, why+"; the last known properties hold")
+	if err == nil {
+		q.ledger.Use(home.NewSettings(r, now.Info.Created))
+	}
+	return err
 }
 
 // SetService changes name, description, supportURI, defaultCatalog,
@@ -241,7 +281,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	}
 	file.Take(r)
 	s.takeInfo(r)
-	return nil
+	return s.index.KeepService(r.Text)
 }
 
 // takeInfo puts the properties that may change while the home is open in force. It

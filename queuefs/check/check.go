@@ -13,10 +13,11 @@ import (
 
 // Options are the changes allowed to [Home].
 type Options struct {
-	Repair  bool             // mend damage where possible
-	Rebuild bool             // forget the index and make it from the directories; make missing parts of the home
-	Now     func() time.Time // nil means time.Now
-	Segment int64            // as in [queuefs.Options]
+	Repair     bool             // mend damage where possible
+	Rebuild    bool             // make the index again from the directories, and missing parts of the home
+	AcceptLoss bool             // as in [queuefs.Options], with Repair or Rebuild
+	Now        func() time.Time // nil means time.Now
+	Segment    int64            // as in [queuefs.Options]
 	// Job returns why the unknown elements of a job file make no sense to another
 	// room; nil: nobody looks at them.
 	Job func(*queuefs.Job) error
@@ -25,20 +26,27 @@ type Options struct {
 // A Report is the result of a check.
 type Report = compare.Report
 
-// Home opens the home in dir, which nobody else may have open, and compares
-// the whole of it: each job has one job file, in the directory of its status,
-// equal to the index, and a payload and results with their digests, and
-// queue-info.txt makes sense. Even without Repair it does the same as opening a
-// home: it replays the journal and takes in moves by hand. On a full disk it
-// leaves out the jobs behind the journal.
+// Home compares the whole of the home in dir, which nobody else may have open: each
+// job has one job file, in the directory of its status, equal to the index, and a
+// payload and results with their digests, and queue-info.txt makes sense. Without
+// Repair and Rebuild it changes nothing. With one of them it does the same as opening
+// a home: it replays the journal and takes in moves by hand. On a full disk it leaves
+// out the jobs behind the journal.
 func Home(dir string, o Options) (r Report, err error) {
-	found := func(p home.Problem) { r.Mended = append(r.Mended, p) }
+	look := !o.Repair && !o.Rebuild
+	found := func(p home.Problem) {
+		if look {
+			r.Problems = append(r.Problems, p)
+			return
+		}
+		r.Mended = append(r.Mended, p)
+	}
 	if o.Rebuild {
 		if err := rebuild(dir, o, found); err != nil {
 			return r, err
 		}
 	}
-	s, err := queuefs.Open(dir, queuefs.Options{Report: found, Now: o.Now, Segment: o.Segment})
+	s, err := queuefs.Open(dir, queuefs.Options{Look: look, Rebuild: o.Rebuild, AcceptLoss: o.AcceptLoss, Report: found, Now: o.Now, Segment: o.Segment})
 	if err != nil {
 		return r, err
 	}
@@ -47,7 +55,7 @@ func Home(dir string, o Options) (r Report, err error) {
 			err = errors.Join(err, e)
 		}
 	}()
-	if err := s.Compare(&r, compare.Options{Repair: o.Repair, Sense: o.Job}); err != nil {
+	if err := s.Compare(&r, compare.Options{Repair: o.Repair, Restore: o.Rebuild, Sense: o.Job}); err != nil {
 		return r, err
 	}
 	// What was reported on the way and is still wrong was not mended.

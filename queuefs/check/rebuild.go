@@ -13,9 +13,7 @@ import (
 	"cutie/queuefs/snapshot"
 )
 
-// rebuild makes the missing parts of a home around its queue directories and
-// removes the index, so that opening the home reads the directories. The
-// journal stays: its records are later than the files.
+// rebuild makes the missing parts of a home around its queue directories.
 func rebuild(dir string, o Options, mended func(home.Problem)) error {
 	d, err := durable.OpenDir(dir, nil)
 	if err != nil {
@@ -45,10 +43,7 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 	}
 	defer ix.Close()
 	store := &snapshot.Store{Dir: ix}
-	if err := rebuildQueues(d, store, now, mended); err != nil {
-		return err
-	}
-	return store.Drop()
+	return rebuildQueues(d, store, now, mended)
 }
 
 // rebuildQueues lists every queue directory in queues.txt and gives it the
@@ -63,9 +58,15 @@ func rebuildQueues(d *durable.Dir, store *snapshot.Store, now func() time.Time, 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	listed, err := list.Queues()
-	if err != nil {
-		return err
+	listed, bad := list.Legible()
+	if len(bad) > 0 {
+		list = list.Mend()
+		if err := list.Write(d); err != nil {
+			return err
+		}
+		for _, err := range bad {
+			mended(home.Problem{Path: home.ListName, Text: err.Error() + "; taken out"})
+		}
 	}
 	var names []string
 	if err := qdir.Names(func(name string) { names = append(names, name) }); err != nil {

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -34,11 +35,14 @@ func (r *Report) mended(path, text string) {
 	r.Mended = append(r.Mended, home.Problem{Path: path, Text: text})
 }
 
-// Check compares the queue with its files, and adds to r. Jobs behind the journal are
-// left out. With repair it mends differences where possible.
-func (c *Comparer) Check(r *Report, repair bool) error {
+// Check compares the queue with its files, and adds to r. With Repair it mends
+// differences where possible, and leaves out jobs behind the journal.
+func (c *Comparer) Check(r *Report, o Options) error {
+	repair := o.Repair
+	c.restore = o.Repair || o.Restore
+	c.Sense = o.Sense
 	behind := c.Ledger.BehindJobs()
-	if n := len(behind); n > 0 {
+	if n := len(behind); n > 0 && repair {
 		r.problem(home.QueuesDir+"/"+c.Ledger.ID(), fmt.Sprintf("%v: the files of %d jobs are behind the journal, which has them, and were not compared", ledger.ErrNoSpace, n))
 	}
 	where, err := c.list(func(job.ID) bool { return true })
@@ -56,6 +60,9 @@ func (c *Comparer) Check(r *Report, repair bool) error {
 			delete(where, j.id)
 			delete(payloads, j.id)
 			if behind[j.id] {
+				if !repair {
+					c.checkBehind(j, r)
+				}
 				continue
 			}
 			if err := c.checkJobFile(j, st, repair, r); err != nil {
@@ -84,6 +91,16 @@ func (c *Comparer) Check(r *Report, repair bool) error {
 	return nil
 }
 
+// checkBehind verifies the payload of a job whose files are behind the journal, where
+// it is now. The journal has the job file.
+func (c *Comparer) checkBehind(j known, r *Report) {
+	if err := c.Verify(j.id); err != nil {
+		r.problem(c.Tree.Path(tree.Payloads, j.id.String()), err.Error())
+		return
+	}
+	r.Octets += j.Size
+}
+
 // checkJobFile compares the job file with the index. When repairing, a file that was
 // edited and still parses is taken as it is; any other is set aside and written again.
 func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) error {
@@ -99,7 +116,7 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		}
 	} else if j, text, err = c.Filed(e.id, st); content.Transient(err) {
 		return err
-	} else if err != nil {
+	} else if err = cmp.Or(err, content.Same(&j, &e.Job)); err != nil {
 		why = err.Error()
 	} else if sha256.Sum256(text) != e.FileSHA256 {
 		why = "job file was edited"
@@ -109,7 +126,7 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		c.sense(path, &j, r)
 		return nil
 	}
-	if !repair {
+	if !repair && !(c.restore && (st == 0 || err != nil)) {
 		r.problem(path, why)
 		return nil
 	}
@@ -132,11 +149,22 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		k := j
 		seq, us := b.Next()
 		k.Enter(e.Status)
+		if k.Seq == 0 { // restored
+			c.hold(&k, micro(us))
+		}
 		k.Seq, k.Size = seq, e.Size
 		b.Index().SetFiled(e.id, index.FiledUnknown)
 		b.Job(&k, job.Update, e.Status, us).Payload.Submitted = e.Submitted
 		return nil
 	})
+}
+
+// hold puts a restored job on hold, if it is pending: its consumers would miss what the
+// index does not know.
+func (c *Comparer) hold(j *job.Job, t time.Time) {
+	if j.Status == job.Pending && j.Held.IsZero() {
+		j.Hold(t, "job file lost or damaged; the index knows less of the job", time.Time{})
+	}
 }
 
 // sense reports a job file with further elements that make no sense. Nobody here can

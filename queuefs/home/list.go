@@ -1,9 +1,9 @@
 package home
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cutie/queuefs/durable"
@@ -26,24 +26,99 @@ func (l List) Write(d *durable.Dir) error { return d.Replace(ListName, l) }
 // Queues returns the identifiers in the list, in their order; never nil without
 // an error. A name that cleaning could not have made is an error.
 func (l List) Queues() (ids []string, err error) {
+	ids, bad := l.Legible()
+	if len(bad) > 0 {
+		return nil, fmt.Errorf("%s: %w", ListName, bad[0])
+	}
+	return ids, nil
+}
+
+// Legible is Queues for a damaged list: it returns the identifiers that make sense, and
+// an error for each other line.
+func (l List) Legible() (ids []string, bad []error) {
 	ids = []string{} // an empty list says that there are none
-	sc := bufio.NewScanner(bytes.NewReader(l))
 	seen := map[string]bool{}
-	for n := 1; sc.Scan(); n++ {
-		line := strings.TrimSpace(sc.Text())
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		id, err := job.CleanQueueID(line)
+	n := 0
+	for line := range bytes.Lines(l) {
+		n++
+		id, err := listed(line)
 		if err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w", ListName, n, err)
+			bad = append(bad, fmt.Errorf("line %d: %w", n, err))
 		}
-		if !seen[id] {
+		if id != "" && !seen[id] {
 			ids = append(ids, id)
 			seen[id] = true
 		}
 	}
-	return ids, sc.Err()
+	return ids, bad
+}
+
+// listed returns the identifier in a line, "" without one.
+func listed(line []byte) (id string, err error) {
+	text := string(bytes.TrimSpace(line))
+	if text == "" || strings.HasPrefix(text, "#") {
+		return "", nil
+	}
+	return job.CleanQueueID(text)
+}
+
+// Mend returns the list without the lines that make no sense.
+func (l List) Mend() (rest List) {
+	for line := range bytes.Lines(l) {
+		if _, err := listed(line); err == nil {
+			rest = append(rest, line...)
+		}
+	}
+	return rest
+}
+
+// Unlisted returns the names of directories with a property file of a queue, without
+// those of the identifiers in ids. queues is the directory of all queues.
+func Unlisted(queues *durable.Dir, ids []string) (names []string, err error) {
+	known := map[string]bool{}
+	for _, id := range ids {
+		known[id] = true
+	}
+	var all []string
+	if err := queues.Names(func(name string) { all = append(all, name) }); err != nil {
+		return nil, err
+	}
+	for _, name := range all {
+		if id, err := job.CleanQueueID(name); err != nil || id != name || known[id] {
+			continue
+		}
+		d, err := queues.Sub(name)
+		if err != nil {
+			continue // no directory
+		}
+		_, err = d.Stat(QueueInfoName)
+		d.Close()
+		if err == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Used reports whether there are job files in the directory of a queue.
+func Used(queues *durable.Dir, id string) bool {
+	root, err := queues.Sub(id)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	used := false
+	for st := job.Pending; st <= job.Deleted; st++ {
+		if d, err := root.Sub(st.String()); err == nil {
+			_ = d.Names(func(name string) {
+				_, err := job.ParseID(name)
+				used = used || err == nil
+			})
+			d.Close()
+		}
+	}
+	return used
 }
 
 // Add returns the list with a line for a queue at its end.
