@@ -1,14 +1,12 @@
 package queuefs
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 
 	"cutie/queuefs/compare"
 	"cutie/queuefs/home"
-	"cutie/queuefs/index"
 )
 
 // Compare compares all queues with their files and adds to r. With Repair it mends
@@ -19,8 +17,14 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 			return err
 		}
 	}
-	if err := s.checkService(r, o.Repair); err != nil {
-		return err
+	if o.Repair {
+		mended, err := s.properties.service.Mend()
+		if err != nil {
+			return err
+		}
+		if mended != nil {
+			r.Mended = append(slices.DeleteFunc(r.Mended, func(p Problem) bool { return p.Path == home.InfoName }), *mended)
+		}
 	}
 	for _, q := range s.Queues() {
 		r.Queues++
@@ -31,31 +35,6 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 	}
-	return nil
-}
-
-// checkService mends a damaged cutie-info.txt by its copy in the index, to repair.
-func (s *Service) checkService(r *compare.Report, repair bool) error {
-	if s.serviceBad == "" || !repair {
-		return nil // told when the home was opened
-	}
-	r.Mended = slices.DeleteFunc(r.Mended, func(p Problem) bool { return p.Path == home.InfoName })
-	to, err := s.properties.service.SetAside()
-	if err != nil {
-		return err
-	}
-	kept, err := s.index.Service()
-	if err != nil {
-		return err
-	}
-	if _, err := s.properties.service.Replace(kept); err != nil {
-		return err
-	}
-	text := s.serviceBad + "; written again"
-	if to != "" {
-		text += ", the former one is in " + to
-	}
-	r.Mended = append(r.Mended, Problem{Path: home.InfoName, Text: text})
 	return nil
 }
 
@@ -74,44 +53,21 @@ func (s *Service) fileNow() error {
 	return err
 }
 
-// checkSettings reports a damaged queue-info.txt. Repairing sets it aside and
-// writes the properties in force.
+// checkSettings reports a damaged queue-info.txt, and mends it to repair.
 func (q *Queue) checkSettings(r *compare.Report, repair bool) error {
 	q.svc.properties.Lock()
 	defer q.svc.properties.Unlock()
-	hold := q.ledger.Settings()
-	bad, path := hold.Bad, home.QueueInfoPath(q.ID())
-	if bad == "" {
-		q.look(func(x *index.Index) {
-			if x.Info != ([sha256.Size]byte{}) && x.Info != hold.Facts.SHA256 {
-				r.Problems = append(r.Problems, Problem{Path: path, Text: "edited by other hands, and not taken in yet"})
-			}
-		})
-		return nil
+	found, mended, err := q.properties.Check(repair)
+	if err != nil || found == nil {
+		return err
 	}
 	// It was told when the home was opened.
-	told := func(p Problem) bool { return p.Path == path }
+	told := func(p Problem) bool { return p.Path == found.Path }
 	r.Mended, r.Problems = slices.DeleteFunc(r.Mended, told), slices.DeleteFunc(r.Problems, told)
-	if !repair {
-		r.Problems = append(r.Problems, Problem{Path: path, Text: bad})
-		return nil
-	}
-	to, err := q.file.SetAside()
-	if err != nil {
-		return err
-	}
-	if to == "" {
-		bad += "; written again"
+	if mended {
+		r.Mended = append(r.Mended, *found)
 	} else {
-		bad += "; moved to " + to + ", and written again"
+		r.Problems = append(r.Problems, *found)
 	}
-	written, err := q.file.Replace(hold.Text)
-	if err != nil {
-		return err
-	}
-	if err := q.takeSettings(q.settingsOf(written)); err != nil {
-		return err
-	}
-	r.Mended = append(r.Mended, Problem{Path: path, Text: bad})
 	return nil
 }

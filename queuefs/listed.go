@@ -5,9 +5,8 @@ import (
 	"io/fs"
 
 	"cutie/queuefs/content"
-	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
-	"cutie/queuefs/indexfile"
+	"cutie/queuefs/properties"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,51 +16,20 @@ import (
 
 // known are the queues of a home when it is opened.
 type known struct {
-	listed   []string
-	unlisted []string // with jobs; to be read after a crash, since the journal may have events of them
-	fresh    []string // listed by other hands, without a directory yet
-}
-
-// readList reads queues.txt and finds the queues that are not in it.
-func (s *Service) readList(c indexfile.Checkpoint) (k known, err error) {
-	list, err := home.ReadList(s.dirs.home)
-	switch {
-	case errors.Is(err, durable.ErrTooLong):
-		s.report(home.ListName, err.Error())
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return k, err
-	}
-	var bad []error
-	k.listed, bad = list.Legible()
-	for _, err := range bad {
-		s.report(home.ListName, err.Error()+"; the line is passed over")
-	}
-	names, err := home.Unlisted(s.dirs.queues, k.listed)
-	if err != nil {
-		return k, err
-	}
-	for _, id := range names {
-		if !home.Used(s.dirs.queues, id) {
-			continue // it never came to be, was removed, or was let go of
-		}
-		s.report(home.ListName, "queue "+id+" is not listed, and not served")
-		if !c.Clean || s.opts.Look {
-			k.unlisted = append(k.unlisted, id)
-		}
-	}
-	return k, nil
+	home.Known
+	fresh []string // listed by other hands, without a directory yet
 }
 
 // openKnown opens a queue when the home is opened; nil if it cannot be served.
 func (s *Service) openKnown(id string, k *known) (*Queue, error) {
-	q, err := s.openQueue(id, (*Queue).knownSettings)
+	q, err := s.openQueue(id, (*properties.Queue).Known)
 	if err == nil || content.Transient(err) || content.Exhausted(err) {
 		return q, err
 	}
 	path := home.QueuesDir + "/" + id
 	switch {
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		s.report(path, bare(err).Error()+"; the queue is not served")
+		s.report(path, properties.Bare(err).Error()+"; the queue is not served")
 		return nil, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
@@ -89,13 +57,13 @@ func (s *Service) takeInKnown(k *known, lost bool) error {
 			s.report(home.QueuesDir+"/"+id, err.Error()+"; not served")
 		}
 	}
-	if len(k.unlisted) == 0 && !lost {
+	if len(k.Unlisted) == 0 && !lost {
 		return nil
 	}
 	if err := s.checkpoint(false); err != nil {
 		return err
 	}
-	for _, id := range k.unlisted {
+	for _, id := range k.Unlisted {
 		if q := s.open(id); q != nil {
 			s.drop(q)
 		}

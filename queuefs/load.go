@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/record"
 )
 
@@ -27,12 +28,15 @@ func (s *Service) load() error {
 		return err
 	}
 	s.index.ReadDoubt()
-	known, err := s.readList(c)
-	if err != nil {
+	var known known
+	if known.Known, err = home.Find(s.dirs.home, s.dirs.queues, s.report); err != nil {
 		return err
 	}
+	if c.Clean && !s.opts.Look {
+		known.Unlisted = nil // the journal has no event that their files lack
+	}
 	was := map[*Queue]loaded{}
-	for _, id := range slices.Concat(known.listed, known.unlisted) {
+	for _, id := range slices.Concat(known.Listed, known.Unlisted) {
 		q, err := s.openKnown(id, &known)
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", id, err)
@@ -51,7 +55,7 @@ func (s *Service) load() error {
 		return err
 	}
 	for _, q := range s.list.queues {
-		if err := q.replayed(); err != nil {
+		if err := q.properties.Replayed(); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 	}
@@ -91,17 +95,17 @@ func (s *Service) tidy() error {
 }
 
 // openQueue opens a queue and gives it its properties.
-func (s *Service) openQueue(id string, properties func(*Queue) (*home.Settings, error)) (*Queue, error) {
+func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Settings, error)) (*Queue, error) {
 	q, err := s.newQueue(id)
 	if err != nil {
 		return nil, err
 	}
-	now, err := properties(q)
+	now, err := read(&q.properties)
 	if err != nil {
 		q.close()
 		return nil, err
 	}
-	q.file.Take(now.Reading)
+	q.properties.File.Take(now.Reading)
 	q.ledger.Use(now)
 	q.ledger.Note(func(x *index.Index) { x.Reach(index.Numbers{Time: now.Info.Created.UnixMicro()}) })
 	return q, nil
@@ -166,7 +170,7 @@ func (q *Queue) finish(was loaded, clean, lost bool) error {
 	if err := q.findLeases(); err != nil {
 		return fmt.Errorf("leases: %w", err)
 	}
-	if err := q.announce(); err != nil && !errors.Is(err, ErrNoSpace) {
+	if err := q.properties.Announce(); err != nil && !errors.Is(err, ErrNoSpace) {
 		return err
 	}
 	return nil

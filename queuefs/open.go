@@ -2,13 +2,12 @@ package queuefs
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
 )
@@ -69,39 +68,17 @@ func Open(dir string, o Options) (_ *Service, err error) {
 // errLook is the error of changes in a home opened with [Options.Look].
 var errLook = errors.New("home opened for reading")
 
-// readInfo reads cutie-info.txt when the home is opened. A damaged file does not keep
-// it shut if the index has a copy.
+// readInfo reads cutie-info.txt when the home is opened.
 func (s *Service) readInfo() error {
-	s.properties.service, s.properties.list = home.ServiceFile(s.dirs.home), home.ListFile(s.dirs.home)
-	r, err := s.properties.service.Read()
-	if err != nil && content.Transient(err) {
+	s.properties.service = properties.Service{File: home.ServiceFile(s.dirs.home), Index: s.index, Report: s.report}
+	s.properties.list = home.ListFile(s.dirs.home)
+	r, err := s.properties.service.Open(!s.opts.Look)
+	if err != nil {
 		return err
 	}
-	kept, e := s.index.Service()
-	switch {
-	case e != nil:
-		return e
-	case err != nil && kept == nil && r.Text != nil:
-		return fmt.Errorf("%s: %w", home.InfoName, err)
-	case err != nil && kept == nil:
-		return err
-	case err != nil:
-		s.serviceBad = bare(err).Error() + "; the last known properties hold"
-		s.report(home.InfoName, s.serviceBad)
-		if r, err = s.properties.service.Instead(r, kept, s.serviceBad); err != nil {
-			return err
-		}
-	case kept == nil || string(kept) == string(r.Text):
-	default:
-		s.report(home.InfoName, "edited by other hands: "+home.Differences(kept, r.Text))
-	}
-	s.properties.service.Take(r)
 	s.list.info, s.list.base = r.Value, r.Value.BaseURI
 	s.list.info.Modified = r.Written
-	if string(kept) == string(r.Text) || s.opts.Look {
-		return nil
-	}
-	return s.index.KeepService(r.Text)
+	return nil
 }
 
 // openDirs opens the directories of the home and makes the program's own.

@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
 )
@@ -32,18 +33,17 @@ type Options struct {
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
 // a home open. Its methods are safe for concurrent use.
 type Service struct {
-	opts       Options
-	dirs       dirs
-	lock       *os.File // of the home
-	index      *snapshot.Store
-	shared     *ledger.Shared
-	space      *space.Space
-	reports    *home.Reports
-	serviceBad string // why the copy of cutie-info.txt holds, "" if the file does
+	opts    Options
+	dirs    dirs
+	lock    *os.File // of the home
+	index   *snapshot.Store
+	shared  *ledger.Shared
+	space   *space.Space
+	reports *home.Reports
 
 	// Locks, from the outside in.
 	upkeep     upkeep
-	properties properties
+	properties propertyFiles
 	list       queueList
 }
 
@@ -53,12 +53,12 @@ type dirs struct {
 	temp                  *durable.Dir // uploads
 }
 
-// properties are the files for operators to edit. Their lock is held while a queue is
+// propertyFiles are the files for operators to edit. Their lock is held while a queue is
 // made, removed or changed.
-type properties struct {
+type propertyFiles struct {
 	sync.Mutex
-	list    *home.File[[]string]    // queues.txt
-	service *home.File[ServiceInfo] // cutie-info.txt
+	list    *home.File[[]string] // queues.txt
+	service properties.Service   // cutie-info.txt
 }
 
 // highest returns the highest numbers of all open queues.

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
+	"cutie/queuefs/retention"
 	"cutie/queuefs/upload"
 )
 
@@ -134,7 +135,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 			r.Flags, r.Temp = record.InTemp, d.up.Temp()
 		}
 		m := &d.meta
-		if microOf(m.NotBefore) <= q.svc.now() {
+		if retention.Micros(m.NotBefore) <= q.svc.now() {
 			m.NotBefore = time.Time{} // its time has come
 		}
 		jobs[i] = m.Job()

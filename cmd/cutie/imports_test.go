@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
 	{"queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push"},
-	{"queuefs/compare"},
+	{"queuefs/compare", "queuefs/properties", "queuefs/retention"},
 	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys"},
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},

@@ -3,7 +3,6 @@ package home
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"cutie/queuefs/durable"
@@ -66,74 +65,6 @@ func listed(line []byte) (id string, err error) {
 func (l List) Mend() (rest List) {
 	for line := range bytes.Lines(l) {
 		if _, err := listed(line); err == nil {
-			rest = append(rest, line...)
-		}
-	}
-	return rest
-}
-
-// Unlisted returns the names of directories with a property file of a queue, without
-// those of the identifiers in ids. queues is the directory of all queues.
-func Unlisted(queues *durable.Dir, ids []string) (names []string, err error) {
-	known := map[string]bool{}
-	for _, id := range ids {
-		known[id] = true
-	}
-	var all []string
-	if err := queues.Names(func(name string) { all = append(all, name) }); err != nil {
-		return nil, err
-	}
-	for _, name := range all {
-		if id, err := job.CleanQueueID(name); err != nil || id != name || known[id] {
-			continue
-		}
-		d, err := queues.Sub(name)
-		if err != nil {
-			continue // no directory
-		}
-		_, err = d.Stat(QueueInfoName)
-		d.Close()
-		if err == nil {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
-// Used reports whether there are job files in the directory of a queue.
-func Used(queues *durable.Dir, id string) bool {
-	root, err := queues.Sub(id)
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	used := false
-	for st := job.Pending; st <= job.Deleted; st++ {
-		if d, err := root.Sub(st.String()); err == nil {
-			_ = d.Names(func(name string) {
-				_, err := job.ParseID(name)
-				used = used || err == nil
-			})
-			d.Close()
-		}
-	}
-	return used
-}
-
-// Add returns the list with a line for a queue at its end.
-func (l List) Add(id string) List {
-	if len(l) > 0 && l[len(l)-1] != '\n' {
-		l = append(l, '\n')
-	}
-	return append(append(l, id...), '\n')
-}
-
-// Drop returns the list without the lines of a queue. All others stay as they
-// are.
-func (l List) Drop(id string) (rest List) {
-	for line := range bytes.Lines(l) {
-		if cleaned, err := job.CleanQueueID(string(bytes.TrimSpace(line))); err != nil || cleaned != id {
 			rest = append(rest, line...)
 		}
 	}
