@@ -9,6 +9,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/properties"
 )
 
 // Errors for callers to branch on. Every error of this package with one of these
@@ -35,6 +36,7 @@ var (
 	ErrNoSpace      = ledger.ErrNoSpace
 	ErrFailed       = ledger.ErrFailed
 	ErrJournalLost  = errors.New(lostJournal)
+	ErrInfo         = properties.ErrInfo
 	ErrNoHome       = home.ErrNoHome
 	ErrClosed       = ledger.ErrClosed
 )

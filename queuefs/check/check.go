@@ -34,6 +34,7 @@ type Report = compare.Report
 // out the jobs behind the journal.
 func Home(dir string, o Options) (r Report, err error) {
 	look := !o.Repair && !o.Rebuild
+	r.Repaired = o.Repair
 	found := func(p home.Problem) {
 		if look {
 			r.Problems = append(r.Problems, p)

@@ -1,7 +1,6 @@
 package check_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -180,18 +179,20 @@ func mentions(texts []string, job string) bool {
 // and results.
 func (p *patient) heal(t *testing.T, dir string, r check.Report, err error) {
 	for n := 0; err != nil || len(r.Problems) > 0; n++ {
-		o := check.Options{Repair: true, Rebuild: true, Segment: segment}
-		if n == 2 {
+		o, ok := check.Cure(&r, err)
+		if n == 3 || !ok {
 			t.Errorf("not healed: %v, %q", err, texts(r.Problems))
 			return
 		}
-		if _, err = check.Home(dir, o); err != nil {
-			t.Errorf("the cure fails: %v", err)
+		o.Segment = segment
+		if r, err = check.Home(dir, o); err != nil {
+			t.Errorf("the cure %+v fails: %v", o, err)
 			return
 		}
-		if r, err = check.Home(dir, check.Options{Segment: segment}); err == nil {
-			r.Problems = slices.DeleteFunc(r.Problems, func(p queuefs.Problem) bool { return strings.Contains(p.Path, "/payload/") })
+		if _, ok := check.Cure(&r, err); !ok && len(r.Problems) > 0 { // nothing but lost payloads
+			break
 		}
+		r, err = check.Home(dir, check.Options{Segment: segment})
 	}
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
 	if err != nil {
@@ -201,8 +202,8 @@ func (p *patient) heal(t *testing.T, dir string, r check.Report, err error) {
 	defer s.Close()
 	got := observe(t, s)
 	for _, name := range p.want.difference(got) {
-		if !strings.HasPrefix(name, "extra") && got[name] != "" {
-			continue // told before
+		if got[name] != "" || name == "extra c" { // told before; a damaged line may name another queue
+			continue
 		}
 		t.Errorf("after the cure: %s: got %q want %q", name, got[name], p.want[name])
 	}
@@ -215,5 +216,3 @@ func texts(problems []queuefs.Problem) []string {
 	}
 	return all
 }
-
-var _ = bytes.Equal

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 )
 
@@ -29,9 +32,6 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 	if now == nil {
 		now = time.Now
 	}
-	if err := home.Complete(d, now(), mended); err != nil {
-		return err
-	}
 	logs, err := d.MakeSub(home.LogDir)
 	if err != nil {
 		return err
@@ -42,13 +42,67 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 		return err
 	}
 	defer ix.Close()
-	store := &snapshot.Store{Dir: ix}
-	return rebuildQueues(d, store, now, mended)
+	store := &snapshot.Store{Dir: ix, Highest: func() (n index.Numbers) { return n },
+		Report: func(path, text string) { mended(home.Problem{Path: path, Text: text}) }}
+	if err := rebuildInfo(d, store, mended); err != nil {
+		return err
+	}
+	if err := home.Complete(d, now(), mended); err != nil {
+		return err
+	}
+	return rebuildQueues(d, store, o.AcceptLoss, now, mended)
+}
+
+// rebuildInfo writes a missing or damaged cutie-info.txt again by its copy. A damaged
+// one without a copy is set aside.
+func rebuildInfo(d *durable.Dir, store *snapshot.Store, mended func(home.Problem)) error {
+	file := home.ServiceFile(d)
+	_, err := file.Read()
+	if err == nil || content.Transient(err) {
+		return err
+	}
+	copied, e := store.Service()
+	if e != nil {
+		return e
+	}
+	to, e := file.SetAside()
+	if e != nil {
+		return e
+	}
+	if to != "" {
+		mended(home.Problem{Path: home.InfoName, Text: properties.Bare(err).Error() + "; moved to " + to})
+	}
+	if copied == nil {
+		return nil
+	}
+	mended(home.Problem{Path: home.InfoName, Text: "written again by its copy"})
+	_, err = file.Replace(copied)
+	return err
+}
+
+// dropLost takes queues without a directory out of the list, if the index knows them:
+// others are made.
+func dropLost(qdir *durable.Dir, list home.List, listed []string, store *snapshot.Store, mended func(home.Problem)) (home.List, error) {
+	for _, id := range listed {
+		if _, err := qdir.Stat(id); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		had, err := store.Has(id)
+		if err == nil && had {
+			err = store.Forget(id)
+			list = list.Drop(id)
+			mended(home.Problem{Path: home.QueuesDir + "/" + id, Text: "directory lost; the queue is not listed any more"})
+		}
+		if err != nil {
+			return list, err
+		}
+	}
+	return list, nil
 }
 
 // rebuildQueues lists every queue directory in queues.txt and gives it the
 // files it lacks.
-func rebuildQueues(d *durable.Dir, store *snapshot.Store, now func() time.Time, mended func(home.Problem)) error {
+func rebuildQueues(d *durable.Dir, store *snapshot.Store, loss bool, now func() time.Time, mended func(home.Problem)) error {
 	qdir, err := home.OpenQueues(d)
 	if err != nil {
 		return err
@@ -66,6 +120,15 @@ func rebuildQueues(d *durable.Dir, store *snapshot.Store, now func() time.Time, 
 		}
 		for _, err := range bad {
 			mended(home.Problem{Path: home.ListName, Text: err.Error() + "; taken out"})
+		}
+	}
+	if loss {
+		was := string(list)
+		if list, err = dropLost(qdir, list, listed, store, mended); err == nil && string(list) != was {
+			err = list.Write(d)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	var names []string

@@ -25,6 +25,7 @@ type Report struct {
 	Octets       int64          // of payloads and results read
 	Mended       []home.Problem // found and dealt with
 	Problems     []home.Problem // not mended
+	Repaired     bool           // mending was allowed
 }
 
 func (r *Report) problem(path, text string) {

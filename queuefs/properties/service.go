@@ -4,6 +4,7 @@ import (
 	"cutie/queuefs/content"
 	"cutie/queuefs/home"
 	"cutie/queuefs/snapshot"
+	"errors"
 	"fmt"
 )
 
@@ -16,6 +17,9 @@ type Service struct {
 	bad string // why the copy holds; "" if the file does
 }
 
+// ErrInfo is the error for a damaged cutie-info.txt without a copy.
+var ErrInfo = errors.New("properties of the service damaged")
+
 // Open reads the file when the home is opened. A damaged file does not keep it shut if
 // the index has a copy. With keep the copy is brought up to the file.
 func (s *Service) Open(keep bool) (home.Reading[home.ServiceInfo], error) {
@@ -27,10 +31,8 @@ func (s *Service) Open(keep bool) (home.Reading[home.ServiceInfo], error) {
 	switch {
 	case e != nil:
 		return r, e
-	case err != nil && copied == nil && r.Text != nil:
-		return r, fmt.Errorf("%s: %w", home.InfoName, err)
 	case err != nil && copied == nil:
-		return r, err
+		return r, fmt.Errorf("%s: %w: %w", home.InfoName, ErrInfo, Bare(err))
 	case err != nil:
 		s.bad = Bare(err).Error() + "; the last known properties hold"
 		s.Report(home.InfoName, s.bad)
