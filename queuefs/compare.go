@@ -3,10 +3,10 @@ package queuefs
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"cutie/queuefs/compare"
-	"cutie/queuefs/home"
+	"cutie/queuefs/indexfile"
+	"cutie/queuefs/snapshot"
 )
 
 // Compare compares all queues with their files and adds to r. With Repair it mends
@@ -23,13 +23,20 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 			return err
 		}
 		if mended != nil {
-			r.Mended = append(slices.DeleteFunc(r.Mended, func(p Problem) bool { return p.Path == home.InfoName }), *mended)
+			r.Tell(true, *mended)
 		}
 	}
 	for _, q := range s.Queues() {
 		r.Queues++
 		if err := q.checkSettings(r, o.Repair); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+		damaged, err := q.tombstones.Verify(o.Repair)
+		if err != nil {
+			return fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
+		}
+		if damaged && s.index.Closed() { // a crash may tear the end
+			r.Tell(o.Repair, Problem{Path: snapshot.Path(q.ID(), indexfile.TombstonesName), Text: "tombstones do not verify; others are kept"})
 		}
 		if err := q.comparer().Check(r, o); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
@@ -58,16 +65,8 @@ func (q *Queue) checkSettings(r *compare.Report, repair bool) error {
 	q.svc.properties.Lock()
 	defer q.svc.properties.Unlock()
 	found, mended, err := q.properties.Check(repair)
-	if err != nil || found == nil {
-		return err
+	if found != nil {
+		r.Tell(mended, *found)
 	}
-	// It was told when the home was opened.
-	told := func(p Problem) bool { return p.Path == found.Path }
-	r.Mended, r.Problems = slices.DeleteFunc(r.Mended, told), slices.DeleteFunc(r.Problems, told)
-	if mended {
-		r.Mended = append(r.Mended, *found)
-	} else {
-		r.Problems = append(r.Problems, *found)
-	}
-	return nil
+	return err
 }

@@ -122,15 +122,7 @@ func (s *Service) hasFormer(id string) (bool, error) {
 	if had, err := s.index.Has(id); had || err != nil {
 		return had, err
 	}
-	dir, err := s.dirs.home.Sub(home.PublishedDir)
-	if err == nil {
-		_, err = dir.Stat(id)
-		dir.Close()
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
+	return home.Published(s.dirs.home, id)
 }
 
 // forgetFormer forgets all but the last numbers of a former queue, if there was

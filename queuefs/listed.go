@@ -3,6 +3,7 @@ package queuefs
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/home"
@@ -43,6 +44,23 @@ func (s *Service) openKnown(id string, k *known) (*Queue, error) {
 		k.fresh = append(k.fresh, id)
 	}
 	return nil, nil
+}
+
+// weedOut reports queues with jobs that queues.txt does not list. Others without a line
+// never came to be, were removed, or were let go of.
+func (s *Service) weedOut(k *known) {
+	k.Unlisted = slices.DeleteFunc(k.Unlisted, func(id string) bool {
+		q := s.open(id)
+		if q != nil && q.ledger.Bare() != nil {
+			s.report(home.ListName, "queue "+id+" is not listed, and not served")
+			return false
+		}
+		if q != nil {
+			s.list.strays[id] = q.ledger.Numbers()
+			s.drop(q)
+		}
+		return true
+	})
 }
 
 // takeInKnown makes the queues listed by other hands. Those that are not listed are

@@ -15,6 +15,7 @@ import (
 	"cutie/queuefs/journal/segment"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/record"
+	"cutie/queuefs/snapshot"
 )
 
 // load brings what is known to the last acknowledged state: index, then journal.
@@ -32,8 +33,8 @@ func (s *Service) load() error {
 	if known.Known, err = home.Find(s.dirs.home, s.dirs.queues, s.report); err != nil {
 		return err
 	}
-	if c.Clean && !s.opts.Look {
-		known.Unlisted = nil // the journal has no event that their files lack
+	if c.Clean { // the files are exact
+		known.Unlisted = slices.DeleteFunc(known.Unlisted, func(id string) bool { return !home.Used(s.dirs.queues, id) })
 	}
 	was := map[*Queue]loaded{}
 	for _, id := range slices.Concat(known.Listed, known.Unlisted) {
@@ -52,6 +53,10 @@ func (s *Service) load() error {
 	}
 	lost, err := s.replay(c, indexed)
 	if err != nil {
+		return err
+	}
+	s.weedOut(&known)
+	if err := s.retireStrays(); err != nil && !s.opts.Look && !errors.Is(storageError(err), ErrNoSpace) {
 		return err
 	}
 	for _, q := range s.list.queues {
@@ -135,6 +140,11 @@ func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err erro
 		return was, err
 	}
 	found, err := ix.Load(q.ledger, dir, c, indexed)
+	q.look(func(x *index.Index) {
+		if x.Tombstones.InFile() < found.Culled {
+			q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), "tombstones lost; which of these jobs were culled is forgotten")
+		}
+	})
 	switch {
 	case err != nil:
 		return was, err
@@ -193,19 +203,19 @@ func (q *Queue) beyond() bool {
 // this is accepted.
 func (s *Service) replay(c indexfile.Checkpoint, indexed bool) (lost bool, err error) {
 	found := func(reach journal.LSN) error {
-		if c.Clean || c.Former || !indexed || reach >= max(c.Past, 1) {
+		if lost = indexed && !c.Reached(reach); !lost {
 			return nil
 		}
-		lost = true
-		if s.opts.AcceptLoss {
-			s.report(home.LogDir+"/"+home.JournalDir, lostJournal+"; the directories stand in for it")
-			return nil
+		path := home.LogDir + "/" + home.JournalDir
+		switch {
+		case s.opts.AcceptLoss:
+			s.report(path, lostJournal+"; the directories stand in for it")
+		case s.opts.Look:
+			s.report(path, lostJournal)
+		default:
+			return fmt.Errorf("%s: %w", path, ErrJournalLost)
 		}
-		if s.opts.Look {
-			s.report(home.LogDir+"/"+home.JournalDir, lostJournal)
-			return nil
-		}
-		return fmt.Errorf("%s/%s: %w", home.LogDir, home.JournalDir, ErrJournalLost)
+		return nil
 	}
 	err = s.replayFrom(c, found)
 	return lost, err
@@ -233,13 +243,6 @@ func (s *Service) replayFrom(c indexfile.Checkpoint, found func(journal.LSN) err
 			return err
 		}
 		s.replayed(&r, rec.LSN, len(rec.Data))
-	}
-	if s.opts.Look {
-		return nil
-	}
-	// A damaged list of former queues is found here, and not when one is made.
-	if err := s.retireStrays(); !errors.Is(storageError(err), ErrNoSpace) {
-		return err
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"cutie/queuefs/home"
 	"cutie/queuefs/tree"
@@ -134,16 +133,5 @@ func (s *Service) forget(id string) error {
 	if err := s.index.Forget(id); err != nil {
 		return err
 	}
-	d, err := s.dirs.home.Sub(home.PublishedDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.RemoveTree(id); err != nil {
-		return err
-	}
-	return d.Sync()
+	return home.RemovePublished(s.dirs.home, id)
 }

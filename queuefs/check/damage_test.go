@@ -52,7 +52,7 @@ func TestEveryDamageToEveryKindOfFile(t *testing.T) {
 		for _, kind := range slices.Sorted(maps.Keys(p.files)) {
 			for i, path := range p.some(kind) {
 				for k, d := range damages {
-					if !long.On() && (i > 0 || k%3 != len(kind)%3) {
+					if !long.On() && (i > 0 || k%4 != len(kind)%4) {
 						continue
 					}
 					other := p.other(kind, path)
@@ -176,8 +176,9 @@ func mentions(texts []string, job string) bool {
 }
 
 // heal follows the way out that check names, until nothing is left but lost payloads
-// and results.
+// and results. Only a loss that the operator accepts takes jobs away.
 func (p *patient) heal(t *testing.T, dir string, r check.Report, err error) {
+	accepted := false
 	for n := 0; err != nil || len(r.Problems) > 0; n++ {
 		o, ok := check.Cure(&r, err)
 		if n == 3 || !ok {
@@ -185,6 +186,7 @@ func (p *patient) heal(t *testing.T, dir string, r check.Report, err error) {
 			return
 		}
 		o.Segment = segment
+		accepted = accepted || o.AcceptLoss
 		if r, err = check.Home(dir, o); err != nil {
 			t.Errorf("the cure %+v fails: %v", o, err)
 			return
@@ -202,7 +204,7 @@ func (p *patient) heal(t *testing.T, dir string, r check.Report, err error) {
 	defer s.Close()
 	got := observe(t, s)
 	for _, name := range p.want.difference(got) {
-		if got[name] != "" || name == "extra c" { // told before; a damaged line may name another queue
+		if got[name] != "" || accepted || name == "extra c" { // told before; a damaged line may name another queue
 			continue
 		}
 		t.Errorf("after the cure: %s: got %q want %q", name, got[name], p.want[name])

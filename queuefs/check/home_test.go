@@ -166,6 +166,13 @@ func observe(t testing.TB, s *queuefs.Service) facts {
 	for _, q := range s.Queues() {
 		i := q.Info()
 		f[q.ID()] = fmt.Sprintf("%s|%s|%s|%v", i.Identifier, i.Name, i.Description, i.VerifyOnRead)
+		stones, err := q.Tombstones(time.Time{}, 0)
+		for _, s := range stones {
+			f[q.ID()] += fmt.Sprint(" -", s.Job)
+		}
+		if err != nil {
+			f[q.ID()] += " error"
+		}
 		list, err := q.List(queuefs.ListOptions{})
 		must(t, err)
 		for i := range list {

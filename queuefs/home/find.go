@@ -12,12 +12,10 @@ import (
 // Known are the queues of a home.
 type Known struct {
 	Listed   []string // in queues.txt, in its order
-	Unlisted []string // with jobs, and not in queues.txt
+	Unlisted []string // other directories with queue-info.txt
 }
 
-// Find returns the queues of a home, and reports lines of queues.txt without sense and
-// queues with jobs that it does not list. Directories without jobs and without a line
-// never came to be queues, or were let go of.
+// Find returns the queues of a home, and reports lines of queues.txt without sense.
 func Find(home, queues *durable.Dir, report func(path, text string)) (k Known, err error) {
 	list, err := ReadList(home)
 	switch {
@@ -31,17 +29,8 @@ func Find(home, queues *durable.Dir, report func(path, text string)) (k Known, e
 	for _, err := range bad {
 		report(ListName, err.Error()+"; the line is passed over")
 	}
-	names, err := unlisted(queues, k.Listed)
-	if err != nil {
-		return k, err
-	}
-	for _, id := range names {
-		if used(queues, id) {
-			report(ListName, "queue "+id+" is not listed, and not served")
-			k.Unlisted = append(k.Unlisted, id)
-		}
-	}
-	return k, nil
+	k.Unlisted, err = unlisted(queues, k.Listed)
+	return k, err
 }
 
 // unlisted returns the names of directories with a property file of a queue, without
@@ -73,8 +62,8 @@ func unlisted(queues *durable.Dir, ids []string) (names []string, err error) {
 	return names, nil
 }
 
-// used reports whether there are job files in the directory of a queue.
-func used(queues *durable.Dir, id string) bool {
+// Used reports whether there are job files in the directory of a queue.
+func Used(queues *durable.Dir, id string) bool {
 	root, err := queues.Sub(id)
 	if err != nil {
 		return false

@@ -40,6 +40,7 @@ type Store struct {
 	Highest func() index.Numbers    // last numbers of all open queues, for damaged files
 
 	doubt   atomic.Bool
+	closed  bool            // by the checkpoint that was read
 	renewed map[string]bool // queues without former pages, when rebuilding
 }
 
@@ -136,8 +137,12 @@ func (s *Store) Checkpoint() (c indexfile.Checkpoint, ok bool, err error) {
 		return c, false, nil
 	}
 	c, err = indexfile.ParseCheckpoint(r)
+	s.closed = err == nil && c.Clean
 	return c, err == nil, err
 }
+
+// Closed reports whether the home was closed in order before it was opened.
+func (s *Store) Closed() bool { return s.closed }
 
 // SetCheckpoint writes the checkpoint.
 func (s *Store) SetCheckpoint(c indexfile.Checkpoint) error {
@@ -236,6 +241,7 @@ type Loaded struct {
 	Former  *index.Index // what pages say all the same, when rebuilding
 	Damaged map[int]bool // pages to be made from the directories
 	Dirs    [4]int64     // when the directories last changed, if the home was closed
+	Culled  job.Seq      // of the last tombstone in its file
 }
 
 // Load reads the queue file and the pages of a queue into its ledger, when a home is
@@ -269,7 +275,7 @@ func (s *Store) Load(l *ledger.Ledger, dir *durable.Dir, c indexfile.Checkpoint,
 		was.None = !was.Fresh
 		return was, dropPages(dir)
 	}
-	was.Dirs = q.Dirs
+	was.Dirs, was.Culled = q.Dirs, q.Culled
 	// After a crash between this file and its checkpoint, pages may be older than the
 	// file: then their state says nothing about damage.
 	was.Damaged, err = s.loadPages(l, dir, q.Pages, q.At <= c.Past)

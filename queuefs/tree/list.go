@@ -112,8 +112,8 @@ func (t *Tree) SetAside(st job.Status, name, why string) error {
 	return nil
 }
 
-// SetPayloadAside moves the payload of a job to corrupt/ and returns its name
+// SetPayloadAside moves a file among the payloads to corrupt/ and returns its name
 // there.
-func (t *Tree) SetPayloadAside(id job.ID) (to string, err error) {
-	return t.root.SetAside(t.pays, id.String(), Payloads+"-"+id.String())
+func (t *Tree) SetPayloadAside(name string) (to string, err error) {
+	return t.root.SetAside(t.pays, name, Payloads+"-"+name)
 }
