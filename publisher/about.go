@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"slices"
 	"time"
 
 	"cutie/publisher/about"
@@ -55,6 +56,7 @@ func (s *set) about(name string) (*answer.Resource, error) {
 	now := s.q.State()
 	s.mu.Lock()
 	dump, archived, octets := s.Dump(0), s.archives(), s.Octets()+s.at.Length
+	has := s.offers()
 	s.mu.Unlock()
 
 	a := s.p.about()
@@ -78,10 +80,11 @@ func (s *set) about(name string) (*answer.Resource, error) {
 		a.Dump = &about.Dump{At: dump.At, Made: dump.Made.Truncate(time.Microsecond), Packages: len(dump.Packages)}
 	}
 	a.Documents = []about.Document{{URI: s.uri(names.OpenList), Capability: string(sitemap.ChangeList), Text: about.OpenListText}}
-	for e := range s.offered(dump != nil, archived) {
+	for e := range s.offered(has, archived) {
 		a.Documents = append(a.Documents, about.Document{URI: e.Loc, Capability: string(e.Capability), Text: about.Text(e.Capability)})
 	}
-	a.Follow = about.FollowSet(s.p.Dialect, dump != nil)
+	a.Follow = about.FollowSet(s.p.Dialect, dump != nil,
+		slices.ContainsFunc(archived, func(a *archive) bool { return a.of == names.ChangeIndex }))
 	return s.p.aboutDocument(a, name), nil
 }
 

@@ -129,11 +129,35 @@ func (w *appender) end() {
 	}
 }
 
-// closeOld closes the open list if its first entry came before a time.
-func (s *set) closeOld(before time.Time) error {
+// closeOld closes the open list when its period is over.
+func (s *set) closeOld() error {
+	return s.closeIf(func() bool { return s.age(s.p.Now()) > s.p.Period })
+}
+
+// An age is when the open list from event first on got its first entry.
+type age struct {
+	first queuefs.Seq
+	since time.Time // by the clock of this process
+}
+
+// age returns for how long the open list has had entries. Dates of events do not
+// count: after a clock that was ahead they lie in the future. s.mu is held.
+func (s *set) age(now time.Time) time.Duration {
+	if s.began.first != s.at.First {
+		s.began = age{s.at.First, now.Add(-max(0, now.Sub(s.at.Since)))}
+	}
+	if now.Before(s.began.since) {
+		s.began.since = now // the clock was set back
+	}
+	return now.Sub(s.began.since)
+}
+
+// closeIf closes the open list if it has entries and may is true; may is called with
+// mu held.
+func (s *set) closeIf(may func() bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.Entries == 0 || !s.at.Since.Before(before) {
+	if s.at.Entries == 0 || !may() {
 		return nil
 	}
 	return s.mend(s.close())

@@ -69,16 +69,16 @@ func (s *set) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
 		switch of {
 		case names.ChangeIndex:
 			sp := &s.Lists.All[i]
-			e = sitemap.Entry{Loc: s.uri(names.ClosedList, uint64(sp.First)), From: sp.From, Until: sp.Until}
+			e = sitemap.Entry{Loc: s.refer(s.listDoc(sp)), From: sp.From, Until: sp.Until}
 		case names.ChangeDump:
 			sp := &s.Packages.All[i]
-			e = sitemap.Entry{Loc: s.uri(names.FormerChanges, uint64(sp.First)), From: sp.From, Until: sp.Until}
+			e = sitemap.Entry{Loc: s.refer(sp.Doc(names.FormerChanges)), From: sp.From, Until: sp.Until}
 		default:
 			d, kind := s.Dumps[i], names.FormerDump
 			if of == names.ResourceList {
 				kind = names.FormerList
 			}
-			e = sitemap.Entry{Loc: s.uri(kind, uint64(d.Seq)), At: d.At, Completed: d.Completed()}
+			e = sitemap.Entry{Loc: s.refer(s.dumpDoc(d, kind.Of(uint64(d.Seq)))), At: d.At, Completed: d.Completed()}
 		}
 		e.Length = -1
 		entries = append(entries, e)

@@ -42,6 +42,22 @@ func (m *mirror) archived(c sitemap.Capability) (entries []sitemap.Entry) {
 	return entries
 }
 
+// lists returns the entries of all Change Lists, those in the archive first.
+func (m *mirror) lists() []sitemap.Entry {
+	m.Helper()
+	return append(m.archived(sitemap.ChangeListArchive), m.capability(sitemap.ChangeList).entries...)
+}
+
+// packages returns the entries of all packages of changes, those in the archive
+// first.
+func (m *mirror) packages() (all []sitemap.Entry) {
+	m.Helper()
+	for _, e := range m.archived(sitemap.ChangeDumpArchive) {
+		all = append(all, m.document(e.Loc).entries...)
+	}
+	return append(all, m.capability(sitemap.ChangeDump).entries...)
+}
+
 // everything follows each reference that a set has, down to packages, and
 // returns what was found, by URL. All of it must be there.
 func everything(s *source, set string) map[string]document {
@@ -82,7 +98,7 @@ func everything(s *source, set string) map[string]document {
 func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 	v := newValidator(t)
 	now := time.Now()
-	s := newSource(t, publisher.Options{MaxEntries: 4, Retention: publisher.Retention{Current: time.Hour, Keep: 3 * time.Hour},
+	s := newSource(t, publisher.Options{MaxEntries: 8, Retention: publisher.Retention{Current: time.Hour, Keep: 3 * time.Hour},
 		Now: func() time.Time { return now }}, "jobs")
 	s.now = func() time.Time { return now }
 	s.reopen()
@@ -94,18 +110,20 @@ func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 			}
 		}
 	}
-	s.submitN(q, 10) // the open lists are not full
+	s.submitN(q, 21) // the open lists are not full
 	must(t, s.pub.Publish(context.Background()))
 	lists := map[string][]string{} // as of the first dump
 	for _, set := range []string{"pending", "replica"} {
 		m := newMirror(s, "jobs", set)
 		for _, page := range m.capability(sitemap.ResourceList).entries {
 			for _, e := range m.document(page.Loc).entries {
-				lists[set] = append(lists[set], e.Loc+" "+hashes(&e)+" "+e.Link(sitemap.RelDescribedBy))
+				// A manifest names the state of the job, which stays.
+				by := strings.Replace(e.Link(sitemap.RelDescribedBy), "/queues/jobs/pending/", "/state/jobs/", 1)
+				lists[set] = append(lists[set], e.Loc+" "+hashes(&e)+" "+by)
 			}
 		}
-		lists[set+" closed"] = locs(m.capability(sitemap.ChangeList).entries)
-		lists[set+" packages"] = locs(m.capability(sitemap.ChangeDump).entries)
+		lists[set+" closed"] = locs(m.lists())
+		lists[set+" packages"] = locs(m.packages())
 	}
 	first := q.State().LastEvent
 	now = now.Add(2 * time.Hour)
@@ -173,7 +191,7 @@ func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 	must(t, s.pub.Tick(context.Background()))
 	for _, set := range []string{"pending", "replica"} {
 		for _, url := range append(lists[set+" packages"], lists[set+" closed"][:2]...) {
-			if resp := s.get(url); resp.StatusCode != 404 {
+			if resp := s.get(url); resp.StatusCode != 410 {
 				t.Errorf("%s after it was to be kept: %s", url, resp.Status)
 			}
 		}
@@ -339,7 +357,7 @@ func namedFiles(s *source, set string) map[string]bool {
 	out := map[string]bool{}
 	for url, d := range everything(s, set) {
 		name := url[strings.LastIndexByte(url, '/')+1:]
-		stem, suffix, _ := strings.Cut(name, ".")
+		stem, suffix, _ := strings.Cut(aliasOf(name), ".")
 		if suffix == "zip" || d.head.Capability == sitemap.ChangeList && d.root == sitemap.URLSet && !d.head.Until.IsZero() {
 			out[stem] = true
 		}

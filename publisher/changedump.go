@@ -91,6 +91,7 @@ func (t *task) packChanges(pause func() bool) error {
 // deletion. It leaves out a job file or queue-info.txt replaced since, and the
 // files of a culled job.
 func (t *task) addChange(p *dump.Package, e *sitemap.Entry) error {
+	t.lasting(e)
 	if e.Change == sitemap.Deleted {
 		return p.Add(e)
 	}
@@ -121,6 +122,18 @@ func (t *task) addChange(p *dump.Package, e *sitemap.Entry) error {
 		err = errors.New("file is not what it was")
 	}
 	return &dump.FileError{Loc: e.Loc, Err: err}
+}
+
+// lasting makes the entry of a payload in a manifest one that holds later, too: the
+// job is described by its state, since its job file moves with each change.
+func (s *set) lasting(e *sitemap.Entry) {
+	for i := range e.Links {
+		if l := &e.Links[i]; l.Rel == sitemap.RelDescribedBy {
+			if of, ok := s.refs.File(l.Href); ok && of.Job != 0 {
+				l.Href = s.refs.States + of.Job.String()
+			}
+		}
+	}
 }
 
 // packed returns the file of an entry, as it stands in a package.

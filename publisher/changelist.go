@@ -1,13 +1,16 @@
 package publisher
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"time"
 
 	"cutie/publisher/answer"
 	"cutie/publisher/compose"
+	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -35,9 +38,10 @@ func (s *set) standing() (standing, error) {
 }
 
 // indexed returns the closed lists in the index: they follow each other without
-// a gap up to the open one, and are no older than Current. mu is held.
+// a gap up to the open one, and are no older than Current, or have changes since the
+// last Resource Dump. mu is held.
 func (s *set) indexed() []store.Span {
-	return s.recent(s.Lists.Current(s.at.First, s.perDocument()-1))
+	return s.recent(s.Lists.Current(s.at.First, s.perIndex()-1))
 }
 
 // dumped returns the packages in the Change Dump, and from when on there is
@@ -47,39 +51,103 @@ func (s *set) dumped() ([]store.Span, time.Time) {
 	if lists := s.unpacked(); len(lists) > 0 {
 		next = lists[0].From
 	}
-	packages := s.Packages.Current(s.made.packed+1, s.perDocument())
+	packages := s.Packages.Current(s.made.packed+1, s.perIndex())
 	if n := len(packages); n > 0 {
 		next = packages[n-1].Until
 	}
 	return s.recent(packages), next
 }
 
-// recent leaves out spans with an end longer ago than Current.
+// recent leaves out spans with an end longer ago than Current, but none with changes
+// since the last Resource Dump: who begins with that needs them. mu is held.
 func (s *set) recent(all []store.Span) []store.Span {
 	if s.p.Current == 0 {
 		return all
 	}
-	oldest := s.p.Now().Add(-s.p.Current)
-	for len(all) > 0 && all[0].Until.Before(oldest) {
+	oldest, dump := s.p.Now().Add(-s.p.Current), s.Dump(0)
+	for len(all) > 0 && all[0].Until.Before(oldest) && (dump == nil || all[0].Last <= dump.Seq) {
 		all = all[1:]
 	}
 	return all
 }
 
-// openList returns changelist.xml. First event and length make its entity tag; with
-// the base URI they make the bytes.
+// openList returns changelist.xml.
 func (s *set) openList() (*answer.Resource, error) {
 	st, err := s.standing()
 	if err != nil {
 		return nil, err
 	}
-	sp, kind := store.Span{First: st.First, From: st.From, Length: st.Length}, "o"
-	if sp.Until = s.p.oldUntil(st.Until); !sp.Until.IsZero() {
-		kind = fmt.Sprintf("o%d-", sp.Until.UnixMicro())
-	}
-	r := s.changeList(sp, kind)
+	sp := store.Span{First: st.First, From: st.From, Until: s.p.oldUntil(st.Until), Length: st.Length}
+	tag := openTag{uint64(st.First), micro(st.From), micro(sp.Until), st.Length, micro(st.Changed)}
+	r := s.changeList(sp, tag.String())
 	r.Modified = st.Changed // zero while it is empty: a period may end at any time
+	r.Grown = func(earlier string) int64 { return s.grown(sp, tag, earlier) }
 	return r, nil
+}
+
+// An openTag is the state of an open list in its entity tag. First event and from
+// are its identity, which stays while it grows.
+type openTag struct {
+	First             uint64
+	From, Until       int64 // microseconds; 0 for none
+	Length, LastEntry int64 // bytes of the entries, and the time of the last one
+}
+
+const openTagFormat = "o%d-%d-%d-%d-%d"
+
+func (t openTag) String() string {
+	return fmt.Sprintf(openTagFormat, t.First, t.From, t.Until, t.Length, t.LastEntry)
+}
+
+func parseOpenTag(text string) (t openTag, ok bool) {
+	_, err := fmt.Sscanf(text, openTagFormat, &t.First, &t.From, &t.Until, &t.Length, &t.LastEntry)
+	return t, err == nil && t.String() == text
+}
+
+// micro returns the microseconds of a time, 0 for the zero time.
+func micro(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// grown returns how many bytes an earlier state of the open list has in common
+// with this one, -1 if it was another list. The last entry of the earlier state
+// must still end where it did: an older copy of the home may have grown again with
+// other events.
+func (s *set) grown(sp store.Span, now openTag, earlier string) int64 {
+	was, ok := parseOpenTag(earlier)
+	if !ok || was.First != now.First || was.From != now.From || was.Until != now.Until || was.Length > now.Length {
+		return -1
+	}
+	if was.Length > 0 {
+		at, err := s.lastEntry(sp, was.Length)
+		if err != nil || micro(at) != was.LastEntry {
+			return -1
+		}
+	}
+	return int64(len(s.listHead(sp))) + was.Length
+}
+
+// lastEntry returns the time of the entry that ends at a byte of the entries.
+func (s *set) lastEntry(sp store.Span, end int64) (at time.Time, err error) {
+	text, _, err := s.readList(sp, func(r io.ReaderAt) ([]byte, entries.Position, error) {
+		return entries.Last(r, end, 2*entries.MaxEntry)
+	})
+	if err != nil {
+		return at, err
+	}
+	for r := sitemap.NewLines(bytes.NewReader(text)); ; {
+		e, err := r.Read()
+		if err == io.EOF {
+			return at, nil
+		}
+		if err != nil {
+			return at, err
+		}
+		at = e.Changed()
+	}
 }
 
 // closedList returns a closed list, nil if there is none.
@@ -90,18 +158,28 @@ func (s *set) closedList(first queuefs.Seq) *answer.Resource {
 	if !ok {
 		return nil
 	}
-	r := s.changeList(sp, "l")
+	r := s.changeList(sp, fmt.Sprintf("l%d-%s", sp.First, s.listDoc(&sp).Sum))
 	r.Modified = sp.Until
 	return r.AsFinal()
 }
 
-func (s *set) changeList(sp store.Span, kind string) *answer.Resource {
-	r := &answer.Resource{Tag: fmt.Sprintf("%s%d-%d", kind, sp.First, sp.Length)}
+// listDoc returns the name of a closed list.
+func (s *set) listDoc(sp *store.Span) names.Doc {
+	return names.ClosedList.Of(uint64(sp.First)).As(answer.Salt(s.p.stamp(), formOf,
+		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, sp.SHA256))
+}
+
+// listHead returns the beginning of a Change List, up to its entries.
+func (s *set) listHead(sp store.Span) []byte {
+	return s.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.From, Until: sp.Until,
+		Links: s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.uri(names.ChangeIndex)})})
+}
+
+func (s *set) changeList(sp store.Span, tag string) *answer.Resource {
+	r := &answer.Resource{Tag: tag}
 	r.Compose = func(c compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{Tag: r.Tag, Modified: r.Modified}
-		head := s.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.From, Until: sp.Until,
-			Links: s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.uri(names.ChangeIndex)})})
-		foot := sitemap.AppendFoot(nil, sitemap.URLSet)
+		head, foot := s.listHead(sp), sitemap.AppendFoot(nil, sitemap.URLSet)
 		if c != compose.Identity {
 			return d, s.composePacked(d, sp, head, foot, c)
 		}

@@ -59,7 +59,7 @@
 //
 // # Limits
 //
-// Indexes do not nest: a Change List Index names at most 50,000 lists, the newest
+// Indexes do not nest: a Change List Index names at most MaxEntries lists, the newest
 // ones; archives have the rest. Results of workers are in no set; the job file
 // names them, with length and SHA-256.
 package publisher

@@ -44,6 +44,10 @@ func (s *set) perDocument() int {
 	return max(2, min(sitemap.MaxEntries, int(s.limit())/size))
 }
 
+// perIndex returns how many entries the Change List Index and the Change Dump may
+// have; archives have the rest.
+func (s *set) perIndex() int { return min(s.p.MaxEntries, s.perDocument()) }
+
 // oldUntil returns t in version 0.9, where open documents have an until too.
 func (p *Publisher) oldUntil(t time.Time) time.Time {
 	if p.Dialect != sitemap.V09 {
@@ -54,14 +58,24 @@ func (p *Publisher) oldUntil(t time.Time) time.Time {
 
 // find returns a document of the set, nil if there is none.
 func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
+	if doc.Sum != "" && s.digested(doc).Sum != doc.Sum {
+		return nil, nil // of another history
+	}
+	defer func() {
+		if r != nil {
+			r.Named = doc.Sum != ""
+		}
+	}()
 	seq := queuefs.Seq(doc.N)
 	switch doc.Kind {
 	case names.CapabilityList:
 		r = s.capabilities()
 	case names.ResourceList:
-		r = s.resourceList()
-	case names.ResourcePage:
-		if l, ok := s.listing(doc.N); ok {
+		r = s.resourceList(false)
+	case names.Sitemap:
+		r = s.resourceList(true)
+	case names.ResourcePage, names.SitemapPage:
+		if l, ok := s.listing(doc.N, doc.Kind == names.SitemapPage); ok {
 			r = l.resource()
 		}
 	case names.OpenList:
@@ -82,7 +96,7 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 		r = s.dumpPart(doc)
 	case names.ResourcePackage, names.ResourceManifest:
 		if p, ok := s.portion(doc); ok {
-			r = s.packaged(doc, p.Doc(names.ResourcePackage).String(), store.Later(p.At, p.Completed), p.Length, p.SHA256)
+			r = s.packaged(doc, p.File(), store.Later(p.At, p.Completed), p.Length, p.SHA256)
 		}
 	case names.FormerList:
 		r = s.formerList(seq)
@@ -96,13 +110,48 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 	return r, err
 }
 
-// capabilities returns the Capability List (Z39.99-2017, 9). It names a
-// Resource Dump and archives once there are any.
+// digested returns the name of a document that never changes with the digest it has
+// now; without one if there is no such document.
+func (s *set) digested(doc names.Doc) names.Doc {
+	doc.Sum = ""
+	switch seq := queuefs.Seq(doc.N); doc.Kind {
+	case names.ClosedList:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if sp, ok := s.Lists.Find(seq); ok {
+			return s.listDoc(&sp)
+		}
+	case names.ChangePackage, names.ChangeManifest, names.FormerChanges:
+		if sp, ok := s.packageOf(seq); ok {
+			return sp.Doc(doc.Kind)
+		}
+	case names.ResourcePackage, names.ResourceManifest, names.FormerPage:
+		if p, ok := s.portion(doc); ok {
+			return p.Doc(doc.Kind)
+		}
+	case names.DumpPart:
+		if d := s.dumpOf(queuefs.Seq(doc.Version)); d != nil {
+			return s.dumpDoc(d, doc)
+		}
+	case names.FormerDump, names.FormerList:
+		if d := s.dumpOf(seq); d != nil {
+			return s.dumpDoc(d, doc)
+		}
+	}
+	return doc
+}
+
+// capabilities returns the Capability List (Z39.99-2017, 9). It names a Change
+// Dump, a Resource Dump and archives once there are any.
 func (s *set) capabilities() *answer.Resource {
 	s.mu.Lock()
-	dumped, archived := s.Dump(0) != nil, s.archives()
+	has := s.offers()
+	archived := s.archives()
 	s.mu.Unlock()
-	tag := fmt.Sprintf("c-%t", dumped)
+	tag := fmt.Sprintf("c-%t", has.dump)
+	if !has.packages {
+		tag += "-0"
+	}
 	for _, a := range archived {
 		tag += fmt.Sprintf("-%d", a.whole)
 	}
@@ -112,19 +161,31 @@ func (s *set) capabilities() *answer.Resource {
 	return answer.Text(tag, func() []byte {
 		links := append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: s.refs.Info}}, s.p.Page.Links(s.refs.Docs[s.kind])...)
 		links = append(links, sitemap.Link{Rel: sitemap.RelUp, Href: s.p.site.Description()})
-		return s.p.text(sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: links}, s.offered(dumped, archived))
+		return s.p.text(sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: links}, s.offered(has, archived))
 	})
 }
 
+// offers are the documents that a set may lack.
+type offers struct{ packages, dump bool }
+
+// offers returns what there is. mu is held.
+func (s *set) offers() offers {
+	packages, _ := s.dumped()
+	return offers{len(packages) > 0, s.Dump(0) != nil}
+}
+
 // offered yields the entries of the Capability List.
-func (s *set) offered(dumped bool, archived []*archive) iter.Seq[sitemap.Entry] {
+func (s *set) offered(has offers, archived []*archive) iter.Seq[sitemap.Entry] {
 	type offer struct {
 		doc        names.Kind
 		capability sitemap.Capability
 	}
 	return func(yield func(sitemap.Entry) bool) {
-		offers := []offer{{names.ResourceList, sitemap.ResourceList}, {names.ChangeIndex, sitemap.ChangeList}, {names.ChangeDump, sitemap.ChangeDump}}
-		if dumped {
+		offers := []offer{{names.ResourceList, sitemap.ResourceList}, {names.ChangeIndex, sitemap.ChangeList}}
+		if has.packages {
+			offers = append(offers, offer{names.ChangeDump, sitemap.ChangeDump})
+		}
+		if has.dump {
 			offers = append(offers, offer{names.ResourceDump, sitemap.ResourceDump})
 		}
 		for _, a := range archived {
@@ -161,7 +222,7 @@ func (s *set) changeIndex() (*answer.Resource, error) {
 	head := sitemap.Head{Capability: sitemap.ChangeList, From: from, Until: until, Links: links}
 	return s.p.list(tag, sitemap.SitemapIndex, head, func(yield func(sitemap.Entry) bool) {
 		for _, sp := range st.lists {
-			if !yield(sitemap.Entry{Loc: s.uri(names.ClosedList, uint64(sp.First)), From: sp.From, Until: sp.Until, Length: -1}) {
+			if !yield(sitemap.Entry{Loc: s.refer(s.listDoc(&sp)), From: sp.From, Until: sp.Until, Length: -1}) {
 				return
 			}
 		}

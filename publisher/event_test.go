@@ -159,7 +159,7 @@ func TestALostPayloadLeavesAGapInTheDump(t *testing.T) {
 		q.add(queuefs.Submit, j.ID, 0, queuefs.Pending)
 	}
 	s.settle()
-	lists := s.document(s.doc(q.Queue, "pending", "changelist-index.xml")).entries
+	lists := newMirror(s, "jobs", "pending").lists()
 	after := s.document(s.doc(q.Queue, "pending", "changedump.xml"))
 	// Lists of four: 1 to 12 are packed, 13 to 16 too, 17 to 20 cannot be.
 	if len(after.entries) != 1 || !after.head.From.Equal(lists[5].From) || !after.entries[0].Until.Equal(lists[5].Until) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"cutie/publisher"
-	"cutie/publisher/destination"
+	"cutie/publisher/destination/documents"
 	"cutie/queuefs/durable"
 )
 
@@ -32,7 +32,7 @@ func TestEveryStepOfAnExportMayFail(t *testing.T) {
 	want.Resources = true
 	run(t, want)
 
-	attempt := func(fault durable.Fault) *destination.Mirror {
+	attempt := func(fault durable.Fault) *documents.Mirror {
 		e := s.newExport()
 		e.Resources, e.Fault = true, fault
 		must(t, os.CopyFS(e.Dir, os.DirFS(first.Dir)))
@@ -90,7 +90,7 @@ func TestAListClosedMeanwhileIsNotMissed(t *testing.T) {
 		t.Error("the tree differs from what is served")
 	}
 	rounds = 1000
-	if _, err := e.Run(context.Background()); !errors.Is(err, destination.ErrMoving) {
+	if _, err := e.Run(context.Background()); !errors.Is(err, documents.ErrMoving) {
 		t.Errorf("got %v from a source that never rests", err)
 	}
 	after := tree(t, e.Dir)

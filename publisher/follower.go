@@ -105,10 +105,10 @@ func (f *follower) skip() error {
 	return nil
 }
 
-// closeOld closes open lists with a first entry before a time.
-func (f *follower) closeOld(before time.Time) error {
+// closeOld closes open lists when their period is over.
+func (f *follower) closeOld() error {
 	for _, s := range f.sets {
-		if err := s.closeOld(before); err != nil {
+		if err := s.closeOld(); err != nil {
 			return err
 		}
 	}

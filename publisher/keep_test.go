@@ -212,7 +212,7 @@ func TestAQueueMadeAgainIsPublishedAnew(t *testing.T) {
 				if d := s.document(base + "/.well-known/resourcesync"); len(d.entries) != 2 {
 					t.Errorf("%d sets are described, want those of the other queue", len(d.entries))
 				}
-				if resp := s.get(base + "/.well-known/resourcesync/jobs/pending/capabilitylist.xml"); resp.StatusCode != 404 {
+				if resp := s.get(base + "/.well-known/resourcesync/jobs/pending/capabilitylist.xml"); resp.StatusCode != 410 {
 					t.Errorf("what was published of a queue that is gone: %s", resp.Status)
 				}
 				if how == "crash" {

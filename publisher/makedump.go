@@ -29,8 +29,8 @@ func (s *set) outdated(last *store.Edition) bool {
 }
 
 // due reports whether a Resource Dump is to be made: never before the first
-// change, never while the last one is true, and by itself once in a period. mu
-// is held.
+// change, never while the last one is true, and by itself once in a period or if
+// the last one is far behind. mu is held.
 func (s *set) due() bool {
 	last, m := s.Dump(0), &s.made
 	if !s.outdated(last) {
@@ -40,14 +40,48 @@ func (s *set) due() bool {
 	if last != nil && last.Seq >= m.wanted { // else it was begun before it was wanted
 		m.wanted = 0
 	}
-	if m.wanted > 0 || s.p.DumpPeriod == 0 {
-		return m.wanted > 0
+	switch {
+	case m.wanted > 0, last != nil && m.dump.passed == nil && s.stranded(last):
+		return true
+	case s.p.DumpPeriod == 0:
+		return false
+	case last != nil && m.dump.passed == nil && s.farBehind(last):
+		return true
 	}
 	since := m.tried
 	if last != nil && last.Made.After(since) {
 		since = last.Made
 	}
-	return since.IsZero() || s.p.Now().Sub(since) >= s.p.DumpPeriod
+	// A dump made later than now is one from before the clock was set back.
+	now := s.p.Now()
+	return since.IsZero() || since.After(now) || now.Sub(since) >= s.p.DumpPeriod
+}
+
+// stranded reports whether the Change List Index does not reach back to a Resource
+// Dump: there is a gap between, or too many lists. mu is held.
+func (s *set) stranded(d *store.Edition) bool {
+	first := s.at.First
+	if lists := s.indexed(); len(lists) > 0 {
+		first = lists[0].First
+	}
+	return first > d.Seq+1
+}
+
+// farBehind reports whether the closed lists have more changes since a Resource Dump
+// than a document takes, and twice as many as the dump has resources. So dumps cost
+// a share of what the changes cost. mu is held.
+func (s *set) farBehind(d *store.Edition) bool {
+	changes, resources := 0, 0
+	for i := len(s.Lists.All) - 1; i >= 0 && s.Lists.All[i].Last > d.Seq; i-- {
+		changes += s.Lists.All[i].Entries
+	}
+	if changes <= s.p.MaxEntries {
+		return false
+	}
+	for i := range d.Packages {
+		resources += d.Packages[i].Entries
+	}
+	return changes > 2*resources
 }
 
 // makeDump makes a Resource Dump.
@@ -64,7 +98,7 @@ func (t *task) makeDump(pause func() bool) error {
 	defer dir.Close()
 	for page, pages := 0, max(1, t.q.Pages()); page < pages; {
 		end := (page/t.pages + 1) * t.pages
-		l := listing{set: t.set, Pages: t.between(page, end)}
+		l := listing{set: t.set, Pages: t.between(page, end, false)}
 		if _, _, entries := l.latest(); entries == 0 && l.info() == nil {
 			page = end
 			continue
@@ -103,7 +137,7 @@ func (t *task) untouched(last *store.Edition, page, end int) (store.Portion, boo
 		if p.Page != page+1 || p.End > end || !p.Completed.IsZero() {
 			continue // one of several instants may lack an event before its last one
 		}
-		l := listing{set: t.set, Pages: t.between(page, p.End)}
+		l := listing{set: t.set, Pages: t.between(page, p.End, false)}
 		version, _, _ := l.latest()
 		return p, version == p.Version && infoSum(l.info()) == p.Info
 	}
@@ -167,7 +201,7 @@ func (t *task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 		return out, nil
 	}
 	head := sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.At, Completed: out.Completed, Links: t.up()}
-	out.Length, out.SHA256, err = t.write(pkg, head, out.Doc(names.ResourcePackage).String(), pause)
+	out.Length, out.SHA256, err = t.write(pkg, head, out.File(), pause)
 	return out, err
 }
 
@@ -210,7 +244,9 @@ func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	if g.kind == names.Pending && e.Status != queuefs.Pending {
 		return nil
 	}
-	if err := g.AddFile(g.render.Payload(g.kind, e), packedFile(e.Job, &e.Payload)); err != nil || g.kind == names.Pending {
+	payload := g.render.Payload(g.kind, e)
+	g.lasting(payload)
+	if err := g.AddFile(payload, packedFile(e.Job, &e.Payload)); err != nil || g.kind == names.Pending {
 		return err
 	}
 	entry := g.render.JobFile(e)

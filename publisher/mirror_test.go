@@ -41,7 +41,8 @@ func newMirror(s *source, queue, set string) *mirror {
 	return m
 }
 
-// capability returns the document that the Capability List names.
+// capability returns the document that the Capability List names. It names no Change
+// Dump without packages.
 func (m *mirror) capability(c sitemap.Capability) document {
 	m.Helper()
 	for _, e := range m.document(m.list).entries {
@@ -49,7 +50,9 @@ func (m *mirror) capability(c sitemap.Capability) document {
 			return m.document(e.Loc)
 		}
 	}
-	m.Fatalf("no %s in %s", c, m.list)
+	if c != sitemap.ChangeDump {
+		m.Fatalf("no %s in %s", c, m.list)
+	}
 	return document{}
 }
 
@@ -77,10 +80,15 @@ func (m *mirror) baseline() {
 func (m *mirror) incremental(seen func(e *sitemap.Entry)) {
 	m.Helper()
 	index := m.capability(sitemap.ChangeList)
-	if m.since.Before(index.head.From) {
-		m.Fatalf("changes since %v are not published, only since %v", m.since, index.head.From)
+	parts, from := index.entries, index.head.From
+	if m.since.Before(from) { // the archive names older lists
+		parts = m.lists()
+		from = parts[0].From
 	}
-	for _, part := range index.entries {
+	if m.since.Before(from) {
+		m.Fatalf("changes since %v are not published, only since %v", m.since, from)
+	}
+	for _, part := range parts {
 		if !part.Until.IsZero() && part.Until.Before(m.since) {
 			continue
 		}
@@ -106,10 +114,16 @@ func (m *mirror) incremental(seen func(e *sitemap.Entry)) {
 func (m *mirror) dumps() (packages int) {
 	m.Helper()
 	d := m.capability(sitemap.ChangeDump)
-	if m.since.Before(d.head.From) {
-		m.Fatalf("changes since %v are not packed, only since %v", m.since, d.head.From)
+	all, from := d.entries, d.head.From
+	if m.since.Before(from) {
+		if all = m.packages(); len(all) > 0 {
+			from = all[0].From
+		}
 	}
-	for _, e := range d.entries {
+	if m.since.Before(from) {
+		m.Fatalf("changes since %v are not packed, only since %v", m.since, from)
+	}
+	for _, e := range all {
 		if e.Until.Before(m.since) {
 			continue
 		}

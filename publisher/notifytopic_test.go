@@ -66,8 +66,8 @@ func TestFrameworkNotificationsTellOfDocuments(t *testing.T) {
 		t.Errorf("after a package was made: got %s", got)
 	}
 	must(t, s.pub.Publish(context.Background()))
-	if got := next(); got != "capabilitylist resourcedump " {
-		t.Errorf("after a Resource Dump was made: got %s", got)
+	if got := next(); got != "capabilitylist changelist changedump resourcedump " {
+		t.Errorf("after everything was made: got %s", got)
 	}
 	s.queue("other")
 	if got := next(); got != "description " {

@@ -18,12 +18,17 @@ import (
 // Options are the settings of a [Publisher]. No duration is below 0.
 type Options struct {
 	// BaseURI begins every reference; absolute, http or https, with or without
-	// a path and a final slash. With another one than in the last run all lists
-	// begin anew.
+	// a path and a final slash.
 	BaseURI string
 
-	// MaxEntries bounds the entries of a Change List, a Resource List or a Source
-	// Description, 2 to 50,000; 0 is 50,000. A page of a Resource List has at
+	// Anew lets the history begin anew if BaseURI or Dialect is another one than
+	// in the last run: every Destination has to begin anew, too. Without it New
+	// returns a [*ChangeError], and changes nothing.
+	Anew bool
+
+	// MaxEntries bounds the entries of a Change List and its index, a Change Dump, a
+	// Resource List or a Source Description, 2 to 50,000; 0 is 50,000. Archives have
+	// lists and packages that the index and the dump have no space for. A page of a Resource List has at
 	// least 1024 jobs, however small MaxEntries is.
 	MaxEntries int
 
@@ -38,8 +43,10 @@ type Options struct {
 	Retention
 
 	// DumpPeriod is the age at which a Tick replaces a Resource Dump after a
-	// change; with 0 only [Publisher.Publish] makes one. A package of pages
-	// without changes is not made again.
+	// change, or makes the first one; it is replaced sooner if the closed lists have
+	// twice as many changes since as it has resources, and more than MaxEntries. With
+	// 0 only [Publisher.Publish] makes one, and a Tick replaces one which the Change
+	// Lists do not reach. A package of pages without changes is not made again.
 	DumpPeriod time.Duration
 
 	// Mirrors are the base URIs of copies of the home's resources, the best
@@ -54,11 +61,10 @@ type Options struct {
 	Via string
 
 	// Dialect is the version of ResourceSync of all documents: V11, V10 or V09.
-	// With another one than in the last run all lists begin anew.
 	Dialect sitemap.Dialect
 
-	// Period is the age of the first entry at which a Tick closes an open Change
-	// List; 0 is any age.
+	// Period is for how long an open Change List may have entries before a Tick
+	// closes it, whatever the dates of its events; 0 is for ever.
 	Period time.Duration
 
 	// HasSpace reports whether the disk has free space for so many bytes of a
@@ -77,7 +83,7 @@ type Options struct {
 type Retention struct {
 	// Current is for how long after its last event a closed Change List stays in
 	// the index, and a package of it in the Change Dump; then only archives name
-	// it. 0 is for ever.
+	// it, unless it has changes since the last Resource Dump. 0 is for ever.
 	Current time.Duration
 
 	// Keep is for how long closed Change Lists and their packages stay after

@@ -16,16 +16,22 @@ import (
 
 // packageEntry returns the entry of a package of changes.
 func (s *set) packageEntry(sp *store.Span) sitemap.Entry {
-	return sitemap.Entry{Loc: s.uri(names.ChangePackage, uint64(sp.First)), From: sp.From, Until: sp.Until,
+	return sitemap.Entry{Loc: s.refer(sp.Doc(names.ChangePackage)), From: sp.From, Until: sp.Until,
 		Length: sp.Length, Type: answer.ZIP, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: sp.SHA256}},
-		Links: []sitemap.Link{{Rel: sitemap.RelContents, Type: answer.XML, Href: s.uri(names.ChangeManifest, uint64(sp.First))}}}
+		Links: []sitemap.Link{{Rel: sitemap.RelContents, Type: answer.XML, Href: s.refer(sp.Doc(names.ChangeManifest))}}}
 }
 
 // portionEntry returns the entry of a package of a Resource Dump.
 func (s *set) portionEntry(p *store.Portion) sitemap.Entry {
-	return sitemap.Entry{Loc: s.refs.Doc(s.kind, p.Doc(names.ResourcePackage)), At: p.At, Completed: p.Completed,
+	return sitemap.Entry{Loc: s.refer(p.Doc(names.ResourcePackage)), At: p.At, Completed: p.Completed,
 		Length: p.Length, Type: answer.ZIP, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: p.SHA256}},
-		Links: []sitemap.Link{{Rel: sitemap.RelContents, Href: s.refs.Doc(s.kind, p.Doc(names.ResourceManifest)), Type: answer.XML}}}
+		Links: []sitemap.Link{{Rel: sitemap.RelContents, Href: s.refer(p.Doc(names.ResourceManifest)), Type: answer.XML}}}
+}
+
+// dumpDoc gives a document about a dump its digest. How many packages a document has
+// hangs on the options.
+func (s *set) dumpDoc(d *store.Edition, doc names.Doc) names.Doc {
+	return doc.As(answer.Salt(d.Sum, s.perDocument()))
 }
 
 // dumpOf returns the dump of an event, or the current one for 0; nil if there
@@ -77,7 +83,7 @@ func (s *set) resourceDump(seq queuefs.Seq) *answer.Resource {
 	if per := s.perDocument(); len(d.Packages) > per {
 		root, entries = sitemap.SitemapIndex, func(yield func(sitemap.Entry) bool) {
 			for n := 1; (n-1)*per < len(d.Packages); n++ {
-				if !yield(sitemap.Entry{Loc: s.uri(names.DumpPart, uint64(n), uint64(d.Seq)), At: d.At, Length: -1}) {
+				if !yield(sitemap.Entry{Loc: s.refer(s.dumpDoc(d, names.DumpPart.Of(uint64(n), uint64(d.Seq)))), At: d.At, Length: -1}) {
 					return
 				}
 			}
@@ -99,7 +105,7 @@ func (s *set) dumpPart(doc names.Doc) *answer.Resource {
 	}
 	packages := d.Packages[int(doc.N-1)*per:]
 	head := sitemap.Head{Capability: sitemap.ResourceDump, At: d.At, Completed: d.Completed(),
-		Links: s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.uri(names.FormerDump, uint64(d.Seq))})}
+		Links: s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.refer(s.dumpDoc(d, names.FormerDump.Of(uint64(d.Seq))))})}
 	return s.p.list(fmt.Sprintf("rp%d-%d-%s", doc.N, d.Seq, d.Sum), sitemap.URLSet, head,
 		each(packages[:min(per, len(packages))], s.portionEntry)).AsFinal()
 }
@@ -113,7 +119,7 @@ func (s *set) formerList(seq queuefs.Seq) *answer.Resource {
 	}
 	head := sitemap.Head{Capability: sitemap.ResourceList, At: d.At, Completed: d.Completed(), Links: s.up()}
 	return s.p.list(fmt.Sprintf("fl%d-%s", d.Seq, d.Sum), sitemap.SitemapIndex, head, each(d.Packages, func(p *store.Portion) sitemap.Entry {
-		return sitemap.Entry{Loc: s.refs.Doc(s.kind, p.Doc(names.FormerPage)), At: p.At, Completed: p.Completed, Length: -1}
+		return sitemap.Entry{Loc: s.refer(p.Doc(names.FormerPage)), At: p.At, Completed: p.Completed, Length: -1}
 	})).AsFinal()
 }
 
@@ -125,7 +131,7 @@ func (s *set) formerPage(doc names.Doc) *answer.Resource {
 	}
 	head := sitemap.Head{Capability: sitemap.ResourceList, At: p.At, Completed: p.Completed, Links: s.up()}
 	return s.copied(fmt.Sprintf("fp%d-%d-%.16s", doc.N, doc.Version, p.SHA256), time.Time{}, func() (io.ReadCloser, error) {
-		r, err := s.openManifest(p.Doc(names.ResourcePackage).String())
+		r, err := s.openManifest(p.File())
 		if err != nil {
 			return nil, err
 		}

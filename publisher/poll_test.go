@@ -137,7 +137,7 @@ func TestARemovedQueueEndsTheWaiting(t *testing.T) {
 	url := s.doc(s.queue("jobs"), "pending", "changelist.xml")
 	w := s.wait(context.Background(), url, s.tag(url), "wait=60")
 	must(t, s.svc.RemoveQueue(context.Background(), "jobs"))
-	if resp := s.tick(w); resp.StatusCode != 404 || resp.Header.Get("Preference-Applied") != "" {
+	if resp := s.tick(w); resp.StatusCode != 410 || resp.Header.Get("Preference-Applied") != "" {
 		t.Errorf("%s %v", resp.Status, resp.Header)
 	}
 }

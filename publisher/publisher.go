@@ -24,6 +24,7 @@ type Publisher struct {
 	svc    engine
 	store  *store.Store
 	cursor *store.Cursor
+	gone   *store.Removed
 	cache  *compose.Cache
 	server answer.Server
 	router *web.Router
@@ -66,9 +67,19 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 	p := &Publisher{options: opts, svc: svc, queues: make(map[string]*follower), cache: compose.NewCache(cacheSize),
 		server: answer.Server{Salt: opts.salt, Now: opts.Now, Report: opts.report}}
 	p.router = web.NewRouter(web.Plain, p.Routes()...)
+	change, changed := Changed(svc.dir, o)
+	if changed && !o.Anew && svc.hasEvents() {
+		return nil, &ChangeError{change}
+	}
 	if p.store, err = opts.openStore(svc.dir); err != nil {
 		return nil, err
 	}
+	if changed {
+		if err = p.begin(); err != nil {
+			return nil, errors.Join(err, p.store.Close())
+		}
+	}
+	p.gone = p.store.Removed()
 	p.cursor, p.open, err = p.store.Cursor()
 	for _, q := range svc.queues() {
 		if err == nil {
@@ -143,7 +154,7 @@ func (p *Publisher) catchUp(tick bool) error {
 			err = f.catchUp()
 		}
 		if err == nil && tick && p.Period > 0 {
-			err = f.closeOld(p.Now().Add(-p.Period))
+			err = f.closeOld()
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
@@ -153,7 +164,7 @@ func (p *Publisher) catchUp(tick bool) error {
 }
 
 // Publish does at once the work of many Ticks: it brings all lists up to date,
-// makes the packages of all closed lists, and a Resource Dump of each set with
+// closes them, makes the packages of all closed lists, and a Resource Dump of each set with
 // changes since its last one. It returns at the end, with the errors of packages
 // and dumps not made. Ticks go on meanwhile.
 func (p *Publisher) Publish(ctx context.Context) error {
@@ -164,7 +175,7 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	sets := p.sets()
 	for _, s := range sets {
 		s.mu.Lock()
-		s.made.wanted = s.q.Seq()
+		s.made.wanted, s.made.passed = s.q.Seq(), nil
 		s.mu.Unlock()
 	}
 	var waits []*wait // are not tried again
@@ -177,12 +188,16 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	errs := []error{behind, err}
 	for _, s := range sets {
 		s.mu.Lock()
-		for _, w := range []*wait{&s.made.lists, &s.made.dump} {
-			if w.passed != nil {
-				errs = append(errs, fmt.Errorf("queue %s: %s: %w", s.q.ID(), s.kind, w.passed))
-			}
+		passed := append([]error{s.made.dump.passed}, s.made.passed...)
+		if len(s.made.passed) == 0 {
+			passed = append(passed, s.made.lists.passed)
 		}
 		s.mu.Unlock()
+		for _, err := range passed {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("queue %s: %s: %w", s.q.ID(), s.kind, err))
+			}
+		}
 	}
 	return errors.Join(append(errs, p.waiting())...)
 }
@@ -195,7 +210,11 @@ func (p *Publisher) bringUp(ctx context.Context) (behind, err error) {
 		return nil, err
 	}
 	defer p.server.Check()
-	return p.catchUp(true), nil
+	behind = p.catchUp(true)
+	for _, s := range p.sets() {
+		behind = errors.Join(behind, s.closeIf(func() bool { return true }))
+	}
+	return behind, nil
 }
 
 // slice makes packages as a Tick does, and reports whether there is more.
@@ -277,12 +296,27 @@ func (p *Publisher) Forget(queue string) error {
 	if t := p.work.task; t != nil && t.q.ID() == queue {
 		p.work.drop()
 	}
+	if err := p.gone.Add(queue, p.Now().UTC()); err != nil {
+		p.report(queue, "its removal is not noted: %v", err)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.queues, queue)
 	delete(p.open, queue)
 	p.sorted = nil
 	return nil
+}
+
+// removed returns when a queue that is not there was removed, and whether one of the
+// name was.
+func (p *Publisher) removed(id string) (time.Time, bool) {
+	p.mu.Lock()
+	f := p.queues[id]
+	p.mu.Unlock()
+	if f != nil {
+		return p.Now().UTC(), true // just now, and Forget is to come
+	}
+	return p.gone.At(id)
 }
 
 // Close ends unfinished work on packages and closes the directory. Close the

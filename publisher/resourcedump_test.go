@@ -131,7 +131,7 @@ func TestAnUntouchedPageKeepsItsPackage(t *testing.T) {
 	if third[0] == second[0] || !slices.Equal(third[1:], second[1:]) {
 		t.Errorf("packages\n%q\nthen\n%q", second, third)
 	}
-	if resp := s.get(first[2]); resp.StatusCode != 404 {
+	if resp := s.get(first[2]); resp.StatusCode != 410 {
 		t.Errorf("a package that no dump names: %s", resp.Status)
 	}
 	zips := packagesOnDisk(s, "pending")
@@ -304,19 +304,24 @@ func TestNamesOfResourceDumps(t *testing.T) {
 		"resourcedump-000001-000000000003.xml":           404,
 		"resourcedump-1-000000000003.zip":                404,
 		"resourcedump-000001-3.zip":                      404,
-		"resourcedump-000001-000000000002.zip":           404,
+		"resourcedump-000001-000000000002.zip":           410, // if there was one
+		"resourcedump-000001-000000000004.zip":           404,
 		"resourcedump-000002-000000000003.zip":           404,
 		"resourcedump-000000-000000000003.zip":           404,
 		"resourcedump-000001-000000000000.zip":           404,
 		"resourcedump-000001.zip":                        404,
 		"resourcedump-000000000003.dump":                 404,
-		"changedump-000000000001-manifest.xml":           404,
+		"changedump-000000000001-manifest.xml":           200,
+		"changedump-000000000002-manifest.xml":           404,
 		"resourcelist-000001-000000000003.xml":           200,
 		"resourcelist-000000000003.xml":                  200,
-		"resourcelist-000000000002.xml":                  404,
+		"resourcelist-000000000002.xml":                  410,
+		"resourcelist-000000000004.xml":                  404,
 		"resourcedump-000000000003.xml":                  200,
-		"resourcedump-000000000002.xml":                  404,
-		"changedump-000000000001.xml":                    404,
+		"resourcedump-000000000002.xml":                  410,
+		"resourcedump-000000000004.xml":                  404,
+		"changedump-000000000001.xml":                    200,
+		"changedump-000000000002.xml":                    404,
 		"resourcedump-archive.xml":                       404,
 		"resourcedump-archive-000001.xml":                404,
 		"resourcedump-000001-000000000003-manifest.zip":  404,

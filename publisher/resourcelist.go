@@ -6,6 +6,7 @@ import (
 
 	"cutie/publisher/answer"
 	"cutie/publisher/compose"
+	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/snapshot"
 	"cutie/queuefs"
@@ -21,6 +22,7 @@ type listing struct {
 	*set
 	snapshot.Pages
 	page     bool           // it is one of several, named by an index
+	plain    bool           // without terms of ResourceSync
 	archives []sitemap.Link // to the archive, if there is one; pages have none
 }
 
@@ -44,19 +46,22 @@ func (s *set) fitsDocument(n int) bool {
 }
 
 // resourceList returns resourcelist.xml: the list itself or, if it is too large
-// for a document, the index of its pages.
-func (s *set) resourceList() *answer.Resource {
+// for a document, the index of its pages. The plain one is sitemap.xml.
+func (s *set) resourceList(plain bool) *answer.Resource {
 	st := s.q.State()
 	if !s.fitsDocument(s.kind.Size(int(st.Pending), int(st.Pending+st.Consumed+st.Deleted))) {
-		return s.resourceIndex()
+		return s.resourceIndex(plain)
 	}
-	l := listing{set: s, Pages: s.between(0, s.q.Pages()), archives: s.archiveLink(names.ResourceList)}
+	l := listing{set: s, Pages: s.between(0, s.q.Pages(), plain), plain: plain}
+	if !plain {
+		l.archives = s.archiveLink(names.ResourceList)
+	}
 	l.Grow = true
 	r := l.resource()
 	r.Compose = func(c compose.Coding) (*compose.Document, error) {
 		snap := l.Snapshot()
 		if !s.fitsDocument(snap.Entries) { // it has grown meanwhile
-			return s.resourceIndex().Compose(c)
+			return s.resourceIndex(plain).Compose(c)
 		}
 		return l.document(snap, c), nil
 	}
@@ -65,7 +70,7 @@ func (s *set) resourceList() *answer.Resource {
 
 // resourceIndex returns the index of the pages with entries. It is as of
 // one event, or has no entity tag.
-func (s *set) resourceIndex() *answer.Resource {
+func (s *set) resourceIndex(plain bool) *answer.Resource {
 	links := s.up(s.archiveLink(names.ResourceList)...)
 	tag := func(at time.Time) string { return fmt.Sprintf("ri%d-%d", len(links), at.UnixMicro()) }
 	at := s.lastChange()
@@ -78,7 +83,7 @@ func (s *set) resourceIndex() *answer.Resource {
 		var body []byte
 		for try := 0; try < snapshot.Tries && d.Tag == ""; try++ {
 			at := s.lastChange()
-			body = s.p.text(sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ResourceList, At: at, Links: links}, s.listPages)
+			body = s.index(plain, sitemap.Head{Capability: sitemap.ResourceList, At: at, Links: links})
 			if s.lastChange().Equal(at) {
 				d.Tag = tag(at)
 			}
@@ -92,11 +97,24 @@ func (s *set) resourceIndex() *answer.Resource {
 	return r
 }
 
+// index returns the index of the pages.
+func (s *set) index(plain bool, head sitemap.Head) []byte {
+	if !plain {
+		return s.p.text(sitemap.SitemapIndex, head, s.listPages)
+	}
+	dst := sitemap.AppendPlainHead(nil, sitemap.SitemapIndex)
+	for e := range s.listPages {
+		doc, _ := names.ParseDoc(e.Loc[len(s.refs.Docs[s.kind]):])
+		dst = sitemap.AppendPlainEntry(dst, sitemap.SitemapIndex, &sitemap.Entry{Loc: s.uri(names.SitemapPage, doc.N), LastMod: e.At})
+	}
+	return sitemap.AppendFoot(dst, sitemap.SitemapIndex)
+}
+
 // listPages yields the entries of the index.
 func (s *set) listPages(yield func(sitemap.Entry) bool) {
 	pages := s.q.Pages()
 	for n := 1; (n-1)*s.pages < pages; n++ {
-		l, _ := s.listing(uint64(n))
+		l, _ := s.listing(uint64(n), false)
 		_, at, entries := l.latest()
 		if entries == 0 && l.info() == nil {
 			continue
@@ -109,17 +127,27 @@ func (s *set) listPages(yield func(sitemap.Entry) bool) {
 
 // listing returns page n of the Resource List, from 1. The first page, and the
 // last one the queue has had, are there even if they are empty.
-func (s *set) listing(n uint64) (listing, bool) {
+func (s *set) listing(n uint64, plain bool) (listing, bool) {
 	lo := (n - 1) * uint64(s.pages)
 	if pages := s.q.Pages(); n > 1 && lo >= uint64(pages) {
 		return listing{}, false
 	}
-	return listing{set: s, Pages: s.between(int(lo), int(lo)+s.pages), page: true}, true
+	return listing{set: s, Pages: s.between(int(lo), int(lo)+s.pages, plain), page: true, plain: plain}, true
 }
 
 // between returns the engine pages from lo up to hi.
-func (s *set) between(lo, hi int) snapshot.Pages {
-	return snapshot.Pages{Queue: s.q, Set: s.kind, Lo: lo, Hi: hi, Render: s.renderer, Cache: s.p.cache, Key: s.path}
+func (s *set) between(lo, hi int, plain bool) snapshot.Pages {
+	p := snapshot.Pages{Queue: s.q, Set: s.kind, Lo: lo, Hi: hi, Render: s.renderer, Cache: s.p.cache, Key: s.path}
+	if plain {
+		p.Render, p.Key = s.plainRenderer, s.path+" plain"
+	}
+	return p
+}
+
+func (s *set) plainRenderer() entries.Renderer {
+	r := s.renderer()
+	r.Plain = true
+	return r
 }
 
 // latest returns the last event in the listing, its time or that of the creation of
@@ -173,9 +201,12 @@ func (l *listing) document(s snapshot.Snapshot, c compose.Coding) *compose.Docum
 	}
 	d, at := &compose.Document{}, l.orCreated(s.At)
 	top := l.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: at, Links: append(links, l.archives...)})
+	if l.plain {
+		top = sitemap.AppendPlainHead(nil, sitemap.URLSet)
+	}
 	info := l.info()
 	if info != nil {
-		r := l.renderer()
+		r := l.Render()
 		top = r.AppendInfo(top, info)
 	} else if len(l.archives) == 0 {
 		d.Modified = at

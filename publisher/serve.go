@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"net/http"
 
 	"cutie/publisher/answer"
@@ -23,7 +24,7 @@ func (p *Publisher) Routes() []web.Route {
 				}
 				res, err := find(r)
 				if err == nil && res == nil {
-					err = answer.NotFound(r.URL.EscapedPath())
+					err = cmp.Or(p.goneFor(r), answer.NotFound(r.URL.EscapedPath()))
 				}
 				return res, err
 			})

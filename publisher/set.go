@@ -31,6 +31,7 @@ type set struct {
 	mu sync.Mutex
 	store.Inventory
 	at     store.OpenList // the entries stand in its file up to at.Length
+	began  age
 	made   progress
 	render entries.Renderer
 }
@@ -53,6 +54,9 @@ func (s *set) reset(at store.OpenList) {
 func (s *set) uri(k names.Kind, numbers ...uint64) string {
 	return s.refs.Doc(s.kind, k.Of(numbers...))
 }
+
+// refer returns the reference of a document.
+func (s *set) refer(d names.Doc) string { return s.refs.Doc(s.kind, d) }
 
 // up returns the links of all documents of the set: the one to its Capability
 // List, and more.

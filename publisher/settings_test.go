@@ -133,7 +133,7 @@ func TestSettingsComeBeforeWhatTheyAreOf(t *testing.T) {
 		activity(s, s.queue("jobs"), 0)
 		s.settle()
 		s.close()
-		s.opts.Dialect = sitemap.V10
+		s.opts.Dialect, s.opts.Anew = sitemap.V10, true
 		n, hit := 0, false
 		s.opts.Fault = durable.Fault(func(_ string, do func() error) error {
 			if n++; n == step+1 {

@@ -40,6 +40,15 @@ func (p *Publisher) ResourceLists(queue string) (uris []string) {
 	return uris
 }
 
+// Sitemaps returns the URIs of the Sitemaps of both sets of a queue, which have no
+// terms of ResourceSync; queue is its cleaned identifier.
+func (p *Publisher) Sitemaps(queue string) (uris []string) {
+	for s := range names.Set(names.Sets) {
+		uris = append(uris, p.site.Queue(queue).Doc(s, names.Sitemap.Of()))
+	}
+	return uris
+}
+
 // Site returns the names of everything published.
 func (p *Publisher) Site() names.Site { return p.site }
 

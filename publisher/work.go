@@ -55,6 +55,7 @@ type progress struct {
 	packed  queuefs.Seq // packages were made, or cannot be, up to this event
 	lists   wait        // of the packages of a list
 	dump    wait        // of a Resource Dump
+	passed  []error     // why lists were passed over since Publish began, maxWaiting at most
 	tried   time.Time   // when the making of a Resource Dump ended last; zero since the start
 	wanted  queuefs.Seq // a Resource Dump of this event or a later one is wanted now; 0: none
 	dumping bool        // a Resource Dump is being made
@@ -239,6 +240,9 @@ func (t *task) done() bool {
 	case t.p.failure() != nil:
 		return false // it is reported by itself
 	case err == nil:
+		if passed != nil && t.wait == &t.made.lists && len(t.made.passed) < maxWaiting {
+			t.made.passed = append(t.made.passed, passed)
+		}
 		t.wait.made(passed)
 		return true
 	}

@@ -150,7 +150,7 @@ func (c *crowd) look(q *queuefs.Queue, j queuefs.Job) {
 	if want := namedPayload(j.Filename); err != nil || string(data) != want || j.Size != int64(len(want)) || j.Sidecar != "of "+j.Filename {
 		c.fail("%v: got %d octets of %q, %v", j.ID, len(data), j.Filename, err)
 	}
-	if (j.Status == queuefs.Consumed) != !j.Consumed.IsZero() || j.Extra != nil {
+	if (j.Status == queuefs.Consumed) != !j.Begun().IsZero() || j.Attempts > 0 && j.Consumed.IsZero() || j.Extra != nil {
 		c.fail("%v: got %+v", j.ID, j)
 	}
 }

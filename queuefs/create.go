@@ -38,8 +38,15 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 		return nil, storageError(err)
 	}
 	defer unlock()
-	if s.open(id) != nil || s.named(info.Name, nil) {
+	switch same := s.open(id); {
+	case same != nil && same.info().Identifier != info.Identifier:
+		return nil, fmt.Errorf("%.80s: %w under the identifier %.80q, and both have the directory %s", info.Identifier, ErrQueueExists, same.info().Identifier, id)
+	case same != nil || s.named(info.Name, nil):
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
+	}
+	callbacks := &s.properties.callbacks
+	if info.Callback, err = callbacks.Keep(id, info.Callback); err != nil {
+		return nil, storageError(err)
 	}
 	q, err := s.makeQueue(info)
 	if err != nil {

@@ -103,6 +103,9 @@ func (q *Queue) Describe(ctx context.Context, id JobID, d Description) (Job, err
 	}
 	if d.Sidecar != nil {
 		m.Sidecar = *d.Sidecar
+		if err := job.CheckText(m.Sidecar); err != nil {
+			return Job{}, err
+		}
 	}
 	if err := m.Check(); err != nil {
 		return Job{}, fmt.Errorf("%v: %w", id, err)
@@ -123,7 +126,7 @@ func (q *Queue) Describe(ctx context.Context, id JobID, d Description) (Job, err
 			j.Filename = m.Filename
 		}
 		if d.Sidecar != nil {
-			j.Sidecar = m.Sidecar
+			j.Sidecar, j.EmptySidecar = m.Sidecar, false
 		}
 		if j.Filename == was.Filename && j.Sidecar == was.Sidecar {
 			return 0, nil

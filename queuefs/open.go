@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/foreign"
 	"cutie/queuefs/home"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
@@ -40,6 +41,9 @@ func Open(dir string, o Options) (_ *Service, err error) {
 		return nil, err
 	}
 	if err := home.CheckTag(s.dirs.home, s.reports.Add); err != nil {
+		return nil, err
+	}
+	if err := foreign.Check(dir); err != nil {
 		return nil, err
 	}
 	if s.lock, err = lock(dir); err != nil {
@@ -84,6 +88,7 @@ func (s *Service) readInfo() error {
 // openDirs opens the directories of the home and makes the program's own.
 func (s *Service) openDirs() (err error) {
 	d := &s.dirs
+	s.properties.callbacks.Dir = d.home
 	if d.queues, err = home.OpenQueues(d.home); err != nil {
 		return err
 	}

@@ -65,6 +65,12 @@ func (q *Queue) ID() string { return q.ledger.ID() }
 // Info returns the properties of the queue.
 func (q *Queue) Info() QueueInfo { return q.ledger.Settings().Info }
 
+// Callback returns the URL to be told of changes, "" if there is none. Info has scheme
+// and host of it: the rest is a secret.
+func (q *Queue) Callback() (string, error) {
+	return q.svc.properties.callbacks.Of(q.ID(), q.info().Callback)
+}
+
 // info is Info for reading only.
 func (q *Queue) info() *QueueInfo { return &q.ledger.Settings().Info }
 

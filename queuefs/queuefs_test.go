@@ -36,7 +36,7 @@ func openHome(t testing.TB, dir string, o queuefs.Options) (*queuefs.Service, *q
 	}
 	q, err := s.Queue("jobs")
 	if errors.Is(err, queuefs.ErrNoQueue) {
-		q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+		q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestLifeOfJobs(t *testing.T) {
 	if _, err = q.Delete(ctx, 1); !errors.Is(err, queuefs.ErrNotPending) {
 		t.Fatalf("delete of a consumed job: got %v", err)
 	}
-	if j, err = q.Requeue(ctx, 1); err != nil || j.Status != queuefs.Pending || j.Requeues != 1 || !j.Consumed.IsZero() {
+	if j, err = q.Requeue(ctx, 1); err != nil || j.Status != queuefs.Pending || j.Requeues != 1 || j.Consumed.IsZero() || !j.Begun().IsZero() {
 		t.Fatalf("requeue: got %+v, %v", j, err)
 	}
 	inspect()
@@ -166,7 +166,7 @@ func TestLifeOfJobs(t *testing.T) {
 		t.Errorf("files: got\n%s", got)
 	}
 	text, _ := os.ReadFile(dir + "/queues/jobs/pending/j000000000001")
-	if !strings.Contains(string(text), "status: pending\n") || strings.Contains(string(text), "consumed:") {
+	if !strings.Contains(string(text), "status: pending\n") || !strings.Contains(string(text), "\nconsumed: ") || strings.Contains(string(text), "\nconsumer: ") {
 		t.Errorf("job file: got %s", text)
 	}
 	s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Error(p) }})

@@ -65,6 +65,15 @@ func (q *Queue) Peek() (Job, error) {
 	return Job{}, ErrEmpty
 }
 
+// Sound reads the payload of a job, if the queue verifies on read, and returns why it
+// is not to be handed out (Cutie 0.3, 3.2).
+func (q *Queue) Sound(id JobID) error {
+	if !q.info().VerifyOnRead {
+		return nil
+	}
+	return q.content.Verify(id)
+}
+
 // List returns jobs in FIFO order. It reads a job file for each.
 func (q *Queue) List(o ListOptions) ([]Job, error) {
 	ids := q.IDs(o)

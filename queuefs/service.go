@@ -59,6 +59,8 @@ type propertyFiles struct {
 	sync.Mutex
 	list    *home.File[[]string] // queues.txt
 	service properties.Service   // cutie-info.txt
+
+	callbacks home.Callbacks
 }
 
 // highest returns the highest numbers of all open queues.
@@ -153,8 +155,9 @@ func (s *Service) Queues() []*Queue {
 }
 
 // Queue finds a queue by its cleaned identifier, the identifier as it was
-// given, or its name. The error is [ErrNoQueue], or [ErrBadName] for an
-// impossible name.
+// given, or its name. Another identifier with the same cleaned form is another queue,
+// although there can be only one of them. The error is [ErrNoQueue], or [ErrBadName]
+// for an impossible name.
 func (s *Service) Queue(name string) (*Queue, error) {
 	s.list.mu.RLock()
 	defer s.list.mu.RUnlock()
@@ -166,12 +169,8 @@ func (s *Service) Queue(name string) (*Queue, error) {
 			return q, nil
 		}
 	}
-	id, err := CleanQueueID(name)
-	if err != nil {
+	if _, err := CleanQueueID(name); err != nil {
 		return nil, err
-	}
-	if q := s.list.byID[id]; q != nil {
-		return q, nil
 	}
 	return nil, fmt.Errorf("%.60s: %w", name, ErrNoQueue)
 }

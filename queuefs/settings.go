@@ -16,7 +16,7 @@ import (
 // an [Update] of no job. Errors are ErrNoQueue, ErrBadName, ErrQueueExists if
 // another queue has the name, the error of edit, and those of storage. After an
 // error the old properties hold, but the file may have changed: the next Reload
-// takes it in.
+// takes it in. The path of a callback becomes a secret, see [Queue.Callback].
 func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInfo) error) (QueueInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return QueueInfo{}, err
@@ -38,7 +38,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if now.Info.Identifier != q.info().Identifier {
 		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.ID(), home.QueueInfoName, ErrBadName)
 	}
-	info := now.Info
+	info, was := now.Info, now.Info.Callback
 	if err := edit(&info); err != nil {
 		return QueueInfo{}, err
 	}
@@ -54,6 +54,10 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if s.named(info.Name, q) {
 		return QueueInfo{}, fmt.Errorf("name %.80q: %w", info.Name, ErrQueueExists)
 	}
+	callbacks := &s.properties.callbacks
+	if info.Callback, err = callbacks.Keep(q.ID(), info.Callback); err != nil {
+		return QueueInfo{}, storageError(err)
+	}
 	written, err := q.properties.File.Set(now.Reading, info.Elements())
 	if err != nil {
 		return QueueInfo{}, storageError(err)
@@ -62,7 +66,10 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err := q.properties.Take(now); err != nil {
 		return QueueInfo{}, err
 	}
-	return now.Info, nil
+	if info.Callback != was {
+		err = storageError(callbacks.Settle(q.ID(), info.Callback))
+	}
+	return now.Info, err
 }
 
 // SetService changes name, description, supportURI, defaultCatalog,

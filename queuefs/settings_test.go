@@ -69,9 +69,12 @@ func TestSetQueueKeepsWhatElseIsInTheFile(t *testing.T) {
 	}
 	want := queuefs.QueueInfo{ID: "jobs", Identifier: "jobs", Name: "Jobs", CullingSize: 5, CullingAge: 720, VerifyOnRead: true,
 		Paused: at.Truncate(time.Microsecond), Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 3, Digests: digest.SetOf(digest.MD5),
-		Callback: "https://example.org/hook?x=1", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		Callback: "https://example.org", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	if got != want || q.Info() != want {
 		t.Errorf("got %+v\nand %+v\nwant %+v", got, q.Info(), want)
+	}
+	if got, err := q.Callback(); err != nil || got != "https://example.org/hook?x=1" {
+		t.Errorf("callback: got %q, %v", got, err)
 	}
 	text := `# ours since 2019
 identifier: jobs
@@ -89,7 +92,7 @@ closed: true
 acknowledge: required
 lease: 90
 maxAttempts: 3
-callback: https://example.org/hook?x=1
+callback: https://example.org
 digests: SHA-256 MD5
 
 # a second record

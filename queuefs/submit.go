@@ -1,16 +1,20 @@
 package queuefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"cutie/queuefs/buffers"
+	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/retention"
+	"cutie/queuefs/tree"
 	"cutie/queuefs/upload"
 )
 
@@ -26,18 +30,31 @@ type Submission struct {
 	former  JobID  // see Replace; 0: none
 	key     string // see Key
 	again   bool   // see Again
+	admit   Admission
 
 	digests digest.Set // wanted by the queue
+	verify  bool       // the queue verifies on write
 	taken   bool       // see Accepted
 }
+
+// An Admission may refuse new jobs: bytes are those of their payloads. done is called
+// after the commit.
+type Admission func(jobs, bytes int64) (done func(), err error)
+
+// Admit lets Commit ask for admission of the jobs that are not in the queue yet.
+func (s *Submission) Admit(a Admission) { s.admit = a }
 
 var errOver = errors.New("submission is over")
 
 // Begin starts a submission. Call Commit or Discard in the end.
 func (q *Queue) Begin() *Submission {
-	return &Submission{q: q, digests: q.info().Digests,
+	return &Submission{q: q, digests: q.info().Digests, verify: q.info().VerifyOnWrite,
 		budget: upload.Budget{Inline: q.svc.shared.Inline, Free: q.svc.shared.MaxAppend / 2, Spool: q.svc.spool}}
 }
+
+// Memory makes the submission take its payloads in memory, and its buffers, from the
+// account of a request. It is called before Add.
+func (s *Submission) Memory(a *buffers.Account) { s.budget.Memory = a }
 
 // Group makes the jobs of the submission a batch: jobs without a name of a
 // batch get one in common; see [ParseBatch].
@@ -88,17 +105,10 @@ func (s *Submission) Add(m Meta) (*Upload, error) {
 	return d, nil
 }
 
-// Size returns how many jobs the submission has, and the bytes of their payloads.
-func (s *Submission) Size() (jobs int, bytes int64) {
-	for _, d := range s.uploads {
-		bytes += d.Size()
-	}
-	return len(s.uploads), bytes
-}
-
 // Commit puts all jobs of the submission at the end of the queue, in the order
 // they were added, or none of them (Cutie 0.3, 5.5). They are on stable storage
-// when it returns. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrRefusing,
+// when it returns; if the queue verifies on write, the payloads were read again and
+// compared. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrRefusing,
 // ErrNoQueue, ErrFailed, ErrClosed, that of ctx, and those of Replace
 // and of keys; see [Submission.Key].
 func (s *Submission) Commit(ctx context.Context) ([]Job, error) {
@@ -118,7 +128,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 	q := s.q
 	jobs := make([]Job, len(uploads))
 	recs := make([]*record.Record, len(uploads))
-	total := 0
+	total, bytes := 0, int64(0)
 	for i, d := range uploads {
 		if err := d.err(); err != nil {
 			return nil, err
@@ -135,20 +145,38 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 			r.Flags, r.Temp = record.InTemp, d.up.Temp()
 		}
 		m := &d.meta
+		m.Extra = job.MarkGiven(m.Extra, digests[1+len(d.kinds()):])
 		if retention.Micros(m.NotBefore) <= q.svc.now() {
 			m.NotBefore = time.Time{} // its time has come
 		}
 		jobs[i] = m.Job()
 		jobs[i].Queue, jobs[i].Size, jobs[i].Digests = q.ID(), d.up.Size(), digests
+		jobs[i].Extra = m.Extra
 		r.Payload.MD5 = jobs[i].MD5()
 		recs[i] = r
 		total += len(d.up.Data()) + 1024 + len(m.Sidecar)
+		bytes += d.Size()
 	}
 	if total > q.svc.shared.MaxAppend {
 		return nil, fmt.Errorf("%w: submission of %d jobs", ErrTooBig, len(jobs))
 	}
+	if s.admit != nil {
+		done, err := s.admit(int64(len(jobs)), bytes)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	if err := s.syncTemps(uploads); err != nil {
 		return nil, err
+	}
+	for _, d := range uploads {
+		if !s.verify {
+			break
+		}
+		if err := d.readBack(); err != nil {
+			return nil, err
+		}
 	}
 	if q.info().Closed && !s.taken {
 		return nil, fmt.Errorf("%s: %w", q.ID(), ErrRefusing)
@@ -206,7 +234,27 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 		}
 		return nil, err
 	}
-	return jobs, nil
+	return jobs, s.readBack(ctx, uploads, jobs)
+}
+
+// readBack reads the payloads of stored jobs again, those that came in the journal, if
+// the queue verifies on write (Cutie 0.3, 3.2). Jobs with another one are deleted: their
+// submitter hears of no job.
+func (s *Submission) readBack(ctx context.Context, uploads []*Upload, jobs []Job) (first error) {
+	for i := range jobs {
+		if !s.verify || uploads[i].up.Temp() != "" {
+			continue
+		}
+		id := jobs[i].ID
+		err := s.q.content.Verify(id)
+		if err == nil || errors.Is(err, ErrNoJob) || content.Exhausted(err) { // culled already, or not the payload's fault
+			continue
+		}
+		s.q.svc.report(s.q.tree.Path(tree.Payloads, id.String()), err.Error()+"; its submission is refused")
+		_, e := s.q.Delete(ctx, id)
+		first = cmp.Or(first, errors.Join(fmt.Errorf("%v: %w", id, errReadBack), e))
+	}
+	return first
 }
 
 // claimNotStarted takes a job waiting for its submitter, and reads it.

@@ -24,6 +24,7 @@ type Take struct {
 	Key   string        // of the request: while Again is true the same jobs are given for it; "" for none
 	User  string        // of the request: a key is of one user
 	Keep  bool          // they are not culled before [Queue.Given] is called
+	Still func() error  // why the consumer may not have them any more, after a wait; nil: always may
 }
 
 // A Taken is a job for its consumer.
@@ -92,6 +93,12 @@ func (q *Queue) takeWait(ctx context.Context, t Take) ([]Taken, error) {
 		ids, err := q.ledger.Await(ctx, t.Max)
 		if err != nil {
 			return nil, err
+		}
+		if t.Still != nil {
+			if err := t.Still(); err != nil {
+				q.ledger.Release(ids...)
+				return nil, err
+			}
 		}
 		taken, err := q.handOut(ctx, ids, t)
 		switch {

@@ -1,6 +1,9 @@
 package queuefs
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -71,8 +74,8 @@ func (d *Upload) begin() error {
 // err returns the error of storage that has ended the upload.
 func (d *Upload) err() error { return storageError(d.up.Err()) }
 
-// Verify compares the complete payload with the digests from the submitter.
-// Commit does so too; the error is ErrDigest.
+// Verify compares the complete payload with the digests from the submitter, if the
+// queue verifies on write. Commit does so too; the error is ErrDigest.
 func (d *Upload) Verify() error {
 	if err := d.err(); err != nil {
 		return err
@@ -95,6 +98,9 @@ func (d *Upload) Reader() (io.Reader, error) {
 // submitter.
 func (d *Upload) kinds() []digest.Type {
 	kinds := d.sub.digests.Types()
+	if !d.sub.verify {
+		return kinds
+	}
 	for _, e := range d.meta.Expect {
 		if e.Type != digest.SHA256 && !slices.Contains(kinds, e.Type) {
 			kinds = append(kinds, e.Type)
@@ -103,9 +109,40 @@ func (d *Upload) kinds() []digest.Type {
 	return kinds
 }
 
-// digests returns the digests of the payload, the SHA-256 first. The error is
-// ErrDigest if the submitter gave another one.
+// digests returns the digests of the payload, the SHA-256 first. If the queue verifies
+// on write, the error is ErrDigest if the submitter gave another one; if not, that one
+// is added as it was given.
 func (d *Upload) digests() ([]digest.Value, error) {
-	all, err := d.up.Digests(d.kinds(), d.meta.Expect)
+	if d.sub.verify {
+		all, err := d.up.Digests(d.kinds(), d.meta.Expect)
+		return all, storageError(err)
+	}
+	all, err := d.up.Digests(d.kinds(), nil)
+	for _, e := range d.meta.Expect {
+		if !slices.Contains(all, e) {
+			all = append(all, e)
+		}
+	}
 	return all, storageError(err)
 }
+
+// readBack compares the payload with its temporary file, if it has one.
+func (d *Upload) readBack() error {
+	if d.up.Temp() == "" {
+		return nil
+	}
+	r, err := d.up.Reader()
+	if err != nil {
+		return storageError(err)
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return storageError(err)
+	}
+	if [sha256.Size]byte(h.Sum(nil)) != d.up.SHA256() {
+		return fmt.Errorf("%s: %w", d.up.Temp(), errReadBack)
+	}
+	return nil
+}
+
+var errReadBack = errors.New("the payload was not stored as it came")

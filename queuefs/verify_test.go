@@ -1,6 +1,7 @@
 package queuefs_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/digest"
 )
 
 // spoil changes the payload of a job behind the back of the engine.
@@ -212,5 +214,102 @@ func TestPayloadLostBeforeItGotItsName(t *testing.T) {
 	r, err := check.Home(dir, check.Options{})
 	if err != nil || len(r.Problems) != 2 {
 		t.Errorf("check: %v, %v", r.Problems, err)
+	}
+}
+
+// Without verifyOnWrite the digest of a submitter is recorded and not compared; no
+// document proves anything by it (Cutie 0.3, 3.2).
+func TestDigestAsGiven(t *testing.T) {
+	wrong := []digest.Value{digest.Sum(digest.MD5, []byte("other")), digest.Sum(digest.SHA256, []byte("other"))}
+	for _, size := range []int{5, 200 << 10} {
+		payload := strings.Repeat("x", size)
+		dir := fastDir(t)
+		s, q := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.VerifyOnWrite = false })
+		j := submit(t, q, queuefs.Meta{Expect: wrong}, payload)
+		submit(t, q, queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA256, []byte(payload))}}, payload)
+		inspect := func() {
+			t.Helper()
+			j, err := q.Job(j.ID)
+			must(t, err)
+			want := append([]digest.Value{digest.Sum(digest.SHA256, []byte(payload))}, wrong...)
+			if !slices.Equal(j.Digests, want) || j.MD5() != [16]byte{} || j.Extra.Value("digestsAsGiven") != "MD5" {
+				t.Errorf("got %v, %v, want %v", j.Digests, j.Extra, want)
+			}
+			if j, err = q.Job(2); err != nil || len(j.Digests) != 1 || j.Extra != nil {
+				t.Errorf("got %+v, %v", j, err)
+			}
+		}
+		inspect()
+		must(t, s.Maintain(ctx))
+		inspect()
+		closeHome(t, s)
+		s, q = openHome(t, dir, queuefs.Options{})
+		inspect()
+		closeHome(t, s)
+		r, err := check.Home(dir, check.Options{Segment: segmentSize})
+		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
+			t.Errorf("check: %v, %+v", err, r)
+		}
+	}
+}
+
+// With verifyOnWrite a payload is read again before the answer.
+func TestPayloadIsReadBack(t *testing.T) {
+	for _, size := range []int{1000, 200 << 10} {
+		for _, verify := range []bool{true, false} {
+			dir := fastDir(t)
+			payload := strings.Repeat("spoilt?!", size/8)
+			spoilt, armed := 0, false
+			spoilAll := func() {
+				journal, err := filepath.Glob(filepath.Join(dir, "log/journal/*"))
+				must(t, err)
+				temps, err := filepath.Glob(filepath.Join(dir, "cutie-tmp/*"))
+				must(t, err)
+				for _, name := range append(journal, temps...) {
+					data, err := os.ReadFile(name)
+					if err != nil {
+						continue
+					}
+					if i := bytes.Index(data, []byte("spoilt?!")); i >= 0 {
+						f, err := os.OpenFile(name, os.O_WRONLY, 0)
+						must(t, err)
+						_, err = f.WriteAt([]byte("S"), int64(i))
+						must(t, errors.Join(err, f.Close()))
+						spoilt++
+					}
+				}
+			}
+			var told []string
+			fault := func(step string, do func() error) error {
+				err := do()
+				if armed && spoilt == 0 && strings.Contains(step, "sync") {
+					spoilAll()
+				}
+				return err
+			}
+			s, q := openWith(t, dir, queuefs.Options{Fault: fault, Report: func(p queuefs.Problem) { told = append(told, p.String()) }},
+				func(i *queuefs.QueueInfo) { i.VerifyOnWrite = verify })
+			sub := q.Begin()
+			d, err := sub.Add(queuefs.Meta{})
+			must(t, err)
+			_, err = d.Write([]byte(payload))
+			must(t, err)
+			armed = true
+			_, err = sub.Commit(ctx)
+			armed = false
+			if spoilt == 0 {
+				t.Errorf("%d: nothing was spoilt", size)
+			}
+			if (err != nil) != verify {
+				t.Errorf("%d, verify %v: got %v", size, verify, err)
+			}
+			if got, want := len(q.IDs(queuefs.ListOptions{Status: queuefs.Pending})), 1; verify && got != 0 || !verify && got != want {
+				t.Errorf("%d, verify %v: %d jobs pending", size, verify, got)
+			}
+			if verify && size == 1000 && len(told) != 1 {
+				t.Errorf("told %q", told)
+			}
+			s.Close()
+		}
 	}
 }

@@ -73,6 +73,9 @@ const (
 	LateResults      = job.LateResults
 )
 
+// CheckText refuses a sidecar that is not text; the error wraps [ErrSidecar].
+func CheckText(sidecar string) error { return job.CheckText(sidecar) }
+
 // ParseJobID accepts the output of JobID.String only. The error wraps
 // [ErrBadName], as in the other functions here.
 func ParseJobID(s string) (JobID, error) { return job.ParseID(s) }

@@ -20,13 +20,17 @@ const DefaultMaxElement = 1 << 20
 // some habits of real documents: attributes in the rs namespace, times without
 // a zone, digests that are not hexadecimal, empty attributes (as if not given),
 // and unknown elements and attributes (skipped). An ordinary Sitemap has no
-// rs:md and is refused.
+// rs:md and is refused, unless Plain is set.
 //
 // An error in the document is a [*ParseError]; other errors are from the
 // underlying reader. Every error is final.
 type Reader struct {
 	MaxEntries int // 0: the constant MaxEntries
 	MaxElement int // octets of one entry, and of the head; 0: DefaultMaxElement
+
+	// Plain lets an ordinary Sitemap, or an index of them, be read as a Resource List
+	// without a time.
+	Plain bool
 
 	in       *meter
 	dec      *xml.Decoder
@@ -123,8 +127,11 @@ func (r *Reader) readHead() error {
 			return err
 		}
 		if err == io.EOF || r.isEntry(start) {
-			if h.namespace == "" {
+			if h.namespace == "" && !r.Plain {
 				return r.wrong("no root rs:md: not a ResourceSync document")
+			}
+			if h.namespace == "" {
+				h.Capability, h.namespace = ResourceList, RSNamespace
 			}
 			r.first = start
 			r.head, r.dialect = h.normal()

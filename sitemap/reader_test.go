@@ -317,3 +317,24 @@ func TestReaderTakesAFullDocument(t *testing.T) {
 		t.Errorf("got %d entries, the last %+v", len(got), got[len(got)-1])
 	}
 }
+
+func TestPlainSitemaps(t *testing.T) {
+	for _, text := range []string{
+		`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://s.org/a</loc><lastmod>2026-01-02</lastmod></url></urlset>`,
+		`<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>http://s.org/a</loc></sitemap></sitemapindex>`,
+	} {
+		r := sitemap.NewReader(strings.NewReader(text))
+		if _, _, err := r.ReadHead(); err == nil {
+			t.Errorf("%s: taken", text)
+		}
+		r = sitemap.NewReader(strings.NewReader(text))
+		r.Plain = true
+		root, head, err := r.ReadHead()
+		if err != nil || head.Capability != sitemap.ResourceList || !head.At.IsZero() || !strings.Contains(text, "<"+root.String()) {
+			t.Errorf("%s: got %v, %+v, %v", text, root, head, err)
+		}
+		if e, err := r.Read(); err != nil || e.Loc != "http://s.org/a" {
+			t.Errorf("%s: got %+v, %v", text, e, err)
+		}
+	}
+}

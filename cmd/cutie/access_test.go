@@ -89,7 +89,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 		{"GET", "state/jobs", [2]int{401, 200}},
 		{"GET", ".well-known/resourcesync", [2]int{401, 200}},
 		{"GET", ".well-known/resourcesync/jobs/pending/capabilitylist.xml", [2]int{401, 200}},
-		{"POST", "content/jobs", [2]int{401, 201}},
+		{"POST", "content/jobs?filename=empty", [2]int{401, 201}},
 		{"GET", "queues/jobs/payload/j000000000001", [2]int{401, 200}},
 		{"POST", "consume/jobs", [2]int{401, 403}},
 		{"PUT", "state/second", [2]int{401, 403}},
@@ -317,18 +317,32 @@ func TestAccessLogOfADaemonRotates(t *testing.T) {
 }
 
 func TestPagesOfOthersCannotReachADaemonOfThisMachine(t *testing.T) {
-	d := serve(t)
-	req, err := http.NewRequest("POST", d.url+"content/jobs", strings.NewReader("x"))
-	if err != nil {
+	users := filepath.Join(t.TempDir(), "users.txt")
+	if _, err := cutie(t, "user", "add", "ann", "--no-password", "--users", users); err != nil {
 		t.Fatal(err)
 	}
-	req.Host = "evil.example:8080" // its name leads here by now
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusMisdirectedRequest {
-		t.Errorf("got %s, want 421", resp.Status)
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{
+		{nil, 421},
+		{[]string{"--anonymous", "all"}, 421},
+		{[]string{"--anonymous", "read,submit", "--users", users}, 421},
+		{[]string{"--anonymous", "all", "--trusted-proxy", "127.0.0.1"}, 201},
+	} {
+		d := serve(t, tt.args...)
+		req, err := http.NewRequest("POST", d.url+"content/jobs", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "evil.example:8080" // its name leads here by now
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != tt.want {
+			t.Errorf("%v: got %s, want %d", tt.args, resp.Status, tt.want)
+		}
 	}
 }

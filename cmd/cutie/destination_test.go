@@ -19,6 +19,7 @@ type destination struct {
 	saved  func(*rsDocument) // told of every document fetched
 	set    string            // its Capability List
 	caps   map[string]string
+	site   string
 	dir    string
 
 	since time.Time // changes up to then are in
@@ -48,15 +49,21 @@ func sets(c *http.Client, site string, saved func(*rsDocument)) (lists []string,
 
 // newDestination reads a Capability List (Z39.99-2017, 9).
 func newDestination(c *http.Client, site, set, dir string, saved func(*rsDocument)) (*destination, error) {
-	d := &destination{client: c, saved: saved, set: set, caps: map[string]string{}, dir: dir}
-	list, err := d.document(set, "capabilitylist", strings.TrimSuffix(site, "/")+"/.well-known/resourcesync")
+	d := &destination{client: c, saved: saved, set: set, site: site, dir: dir}
+	return d, d.again()
+}
+
+// again reads the Capability List again: dumps come later.
+func (d *destination) again() error {
+	list, err := d.document(d.set, "capabilitylist", strings.TrimSuffix(d.site, "/")+"/.well-known/resourcesync")
 	if err != nil {
-		return nil, err
+		return err
 	}
+	d.caps = map[string]string{}
 	for _, e := range list.URLs {
 		d.caps[e.MD.Capability] = e.Loc
 	}
-	return d, nil
+	return nil
 }
 
 // fetch gets what is at a URI; with a tag it may be nothing new, then nil.

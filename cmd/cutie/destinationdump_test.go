@@ -11,6 +11,9 @@ import (
 // unpack takes what has changed from the packages of the Change Dump and from
 // nothing else (Z39.99-2017, 13).
 func (d *destination) unpack() error {
+	if err := d.again(); err != nil || d.caps["changedump"] == "" {
+		return err // there is no package yet
+	}
 	dump, err := d.document(d.caps["changedump"], "changedump", d.set)
 	if err != nil {
 		return err

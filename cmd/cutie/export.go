@@ -13,7 +13,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/publisher/destination"
+	"cutie/publisher/destination/documents"
 	"cutie/queuefs/state"
 )
 
@@ -75,7 +75,7 @@ func export(ctx context.Context, c *call.Call, o exportOptions) (err error) {
 	if o.follow && s.Local() {
 		return fault.Hint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.Home), "cutie serve --home "+c.Home)
 	}
-	e := &destination.Mirror{Client: s.HTTP, Source: s.Base, Dir: c.Args[0], BaseURI: o.baseURI,
+	e := &documents.Mirror{Client: s.HTTP, Source: s.Base, Dir: c.Args[0], BaseURI: o.baseURI,
 		Resources: o.resources, Robots: o.robots, Home: s.Home}
 	done, err := e.Run(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func export(ctx context.Context, c *call.Call, o exportOptions) (err error) {
 
 // follow exports until it is interrupted. A failure, such as a restart of the
 // daemon, is reported once and tried again.
-func follow(ctx context.Context, c *call.Call, e *destination.Mirror, every time.Duration) error {
+func follow(ctx context.Context, c *call.Call, e *documents.Mirror, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	said := ""
@@ -108,7 +108,7 @@ func follow(ctx context.Context, c *call.Call, e *destination.Mirror, every time
 			return nil
 		case err == nil:
 			said = ""
-			if done != (destination.Result{}) {
+			if done != (documents.Result{}) {
 				err = printExported(c, done)
 			}
 			if err != nil {
@@ -121,7 +121,7 @@ func follow(ctx context.Context, c *call.Call, e *destination.Mirror, every time
 	}
 }
 
-func printExported(c *call.Call, x destination.Result) error {
+func printExported(c *call.Call, x documents.Result) error {
 	if c.Form != "" {
 		return c.Facts(false, state.OfFacts(state.ExportClass, int64(x.Documents), int64(x.Resources), int64(x.Removed), x.Octets, int64(x.Moved)))
 	}

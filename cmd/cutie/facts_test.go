@@ -71,6 +71,8 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		{"results", "jobs", "j000000000001", "-u", d.url}, {"watch", "jobs", "--from", "1", "-n", "3", "-u", d.url},
 		{"export", filepath.Join(dir, "copy"), "-u", d.url},
 		{"cull", "jobs", "--size", "0", "--age", "0", "-u", d.url},
+		{"publish", "--status", "-u", d.url},
+		{"get", "jobs", "--lease", "1m", "-o", filepath.Join(dir, "payload"), "-u", d.url},
 	} {
 		out, err := cutie(t, append(args, "-t", "json")...)
 		if err != nil {
@@ -78,7 +80,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		}
 		check(strings.Join(args, " "), out)
 	}
-	for _, path := range []string{"state", "state/jobs", "state/jobs/nosuch", "help", "nosuch", "batch/jobs/b1"} {
+	for _, path := range []string{"state", "state/jobs", "state/jobs/nosuch", "help", "nosuch", "batch/jobs/b1", "hub", ".well-known/resourcesync/about.json", ".well-known/resourcesync/jobs/replica/about.json"} {
 		_, text := send(t, http.DefaultClient, "GET", d.url+path, "", "Accept", "application/json")
 		check(path, text)
 	}
@@ -100,7 +102,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 	}
 	check("check", out)
 	for _, of := range []string{"version", "helpState", "user", "token", "uwsJob", "queueSummary", "queueState", "jobState", "cutieServiceState",
-		"event", "export", "culledJob", "exceptionState", "error", "checkReport"} {
+		"event", "export", "culledJob", "exceptionState", "error", "checkReport", "takenJob", "publishingState", "hubState", "about"} {
 		if seen[of] == 0 {
 			t.Errorf("there was no %s among %v", of, seen)
 		}

@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,6 +17,7 @@ import (
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // A followed is a Source with someone who works at its queues, over HTTP, and

@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,8 +61,14 @@ func TestHomesOfAFormerVersionOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// Without documents of another base URI the lists go back as far as the
+			// journal.
+			if err := os.RemoveAll(filepath.Join(home, "resourcesync")); err != nil {
+				t.Fatal(err)
+			}
+			listen := fmt.Sprintf("127.%d.%d.%d:8080", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 			for round, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGTERM} {
-				d := serveHome(t, home)
+				d := serveHome(t, home, "--listen", listen)
 				for line := range strings.Lines(string(list)) {
 					want, id, _ := strings.Cut(strings.TrimSpace(line), " ")
 					resp, got := ask(t, "GET", d.url+"uws/jobs/async/"+id+"/phase")

@@ -29,7 +29,7 @@ Exit codes:
 	}
 	b.WriteString("\nTopics:\n\n")
 	for _, t := range topics() {
-		fmt.Fprintf(&b, "    %-9s %s\n", t.name, t.summary)
+		fmt.Fprintf(&b, "    %-11s %s\n", t.name, t.summary)
 	}
 	return b.String() + "\ncutie help COMMAND explains a command and its options, cutie help TOPIC a topic."
 }

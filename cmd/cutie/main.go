@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	c := call.New(stdin, stdout, stderr)
 	var failed error
 	root := newRoot(c, &failed)
-	root.SetArgs(beforeVerb(root, args))
+	root.SetArgs(spelled(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	err = cmp.Or(failed, err)
 	name := call.Name(cmd)

@@ -83,11 +83,14 @@ var wants = map[string]string{
 }
 
 // served are commands whose examples need a running daemon.
-var served = []string{"watch", "publish", "export", "work"}
+var served = []string{"watch", "publish", "export", "work", "sync", "audit"}
+
+// copied are commands whose examples need a copy of that daemon.
+var copied = []string{"audit"}
 
 // elsewhere are commands whose examples are not run: they need other servers, or
 // have no end.
-var elsewhere = []string{"batch", "uws", "rdm", "serve", "bench"}
+var elsewhere = []string{"batch", "uws", "rdm", "serve", "promote", "bench"}
 
 func TestExamplesWork(t *testing.T) {
 	t.Parallel()
@@ -108,14 +111,25 @@ func TestExamplesWork(t *testing.T) {
 			dir := t.TempDir()
 			sh(t, dir, world+wants[name])
 			if slices.Contains(served, name) {
-				serveHome(t, filepath.Join(dir, "cutie_home"))
-			}
-			for line := range strings.Lines(examples) {
-				if !strings.Contains(line, " --follow") { // which has no end
-					sh(t, dir, strings.ReplaceAll(line, "/srv/", dir+"/srv/"))
+				url := serveHome(t, filepath.Join(dir, "cutie_home")).url
+				examples := strings.ReplaceAll(examples, "http://127.0.0.1:8080", url)
+				if slices.Contains(copied, name) {
+					sh(t, dir, "cutie sync "+url+" mirror\n")
 				}
+				runExamples(t, dir, examples)
+				return
 			}
+			runExamples(t, dir, examples)
 		})
+	}
+}
+
+// run runs examples, except those without an end.
+func runExamples(t *testing.T, dir, examples string) {
+	for line := range strings.Lines(examples) {
+		if !strings.Contains(line, " --follow") {
+			sh(t, dir, strings.ReplaceAll(line, "/srv/", dir+"/srv/"))
+		}
 	}
 }
 
@@ -141,6 +155,8 @@ func TestExitCodes(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	mirror := filepath.Join(t.TempDir(), "mirror")
+	sh(t, t.TempDir(), "cutie sync "+d.url+" "+mirror+"; rm "+mirror+"/queues/jobs/queue-info.txt\n")
 	for want, args := range [][]string{
 		{"status", "-H", home},
 		{"status", "--url", "http://127.0.0.1:1/"},
@@ -150,6 +166,7 @@ func TestExitCodes(t *testing.T) {
 		{"createQueue", "jobs", "-H", home},
 		{"put", "jobs", file, "--url", d.url},
 		{"put", "jobs", file, "-H", home, "--digest", "md5:00000000000000000000000000000000"},
+		{"audit", mirror},
 	} {
 		cmd := exec.Command("cutie", args...)
 		cmd.Run()

@@ -79,7 +79,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	receiver, called := newHeldReceiver(t)
 	d := serve(t, "--allow-fetch", loopback)
 	for range 3 {
-		ask(t, "POST", d.url+"content/jobs")
+		ask(t, "POST", d.url+"content/jobs?filename=empty")
 	}
 	ask(t, "POST", d.url+"consume/jobs")
 	ask(t, "POST", d.url+"consume/jobs?lease=60")

@@ -28,8 +28,8 @@ func publishVerb(c *call.Call) *cobra.Command {
 A daemon publishes by itself: documents are up to date when asked for, and
 packages are made when a Change List is closed.
 
---now makes these at once, and a Resource Dump of each set that has changed since
-its last one. Then it prints the status.
+--now closes the open Change Lists and makes these at once, and a Resource Dump of
+each set that has changed since its last one. Then it prints the status.
 
 --status prints a line for each set: queue, set, last event, cursor (last event in
 the lists), events and seconds between them, entries of the open Change List,
@@ -164,5 +164,13 @@ func republish(ctx context.Context, c *call.Call) (err error) {
 		c.Warnf("what was published is in %s/%s", c.Home, aside)
 	}
 	c.Sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
-	return printPublished(c, daemon.PublishingStatus(pub))
+	status := daemon.PublishingStatus(pub)
+	if c.Form == "" {
+		return printPublished(c, status)
+	}
+	body, err := json.MarshalIndent(status, "", "  ")
+	if err != nil {
+		return err
+	}
+	return c.Out.Emit(append(body, '\n'))
 }

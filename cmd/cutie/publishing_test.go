@@ -51,7 +51,12 @@ func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
 
 	d = serveHome(t, home, "--robots", "--cors", "https://a.test")
 	resp, body := ask(t, "GET", d.url+"robots.txt")
-	want := "User-agent: *\nDisallow:\n\nSitemap: " + d.url + published + "/jobs/pending/resourcelist.xml\nSitemap: " + d.url + published + "/jobs/replica/resourcelist.xml\n"
+	want := "User-agent: *\nDisallow:\n\n"
+	for _, name := range []string{"resourcelist.xml", "sitemap.xml"} {
+		for _, set := range []string{"pending", "replica"} {
+			want += "Sitemap: " + d.url + published + "/jobs/" + set + "/" + name + "\n"
+		}
+	}
 	if resp.StatusCode != 200 || body != want || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
 		t.Errorf("robots.txt: %s, %q, %q", resp.Status, resp.Header.Get("Content-Type"), body)
 	}

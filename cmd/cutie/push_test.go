@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -78,6 +79,7 @@ func work(t *testing.T, site, queue string, n int) {
 // members are the subscriptions that an administrator sees.
 func members(t *testing.T, site string) (all []struct {
 	Topic, Error               string
+	Position, Latest           string
 	Verified, Signed, External bool
 	Failures                   int
 }) {
@@ -130,6 +132,10 @@ func TestChangesArePushedUntilTheSubscriberEndsIt(t *testing.T) {
 	until(t, "one subscription left", func() bool { return len(members(t, d.url)) == 1 })
 	work(t, d.url, "jobs", 5)
 	other.has(c.changes(t))
+	until(t, "the subscriber as far as the queue", func() bool {
+		m := members(t, d.url)[0]
+		return m.Position == m.Latest && strings.HasPrefix(m.Position, "24-") // events
+	})
 	if got := s.known(); got != before {
 		t.Errorf("after unsubscribing: got %d more changes", got-before)
 	}
@@ -269,13 +275,19 @@ func TestACallbackOnThisMachineIsRefusedAndSaysSo(t *testing.T) {
 	d := serve(t)
 	c, s := channelOf(t, d.url, "pending"), newSubscriber(t)
 	status, text := s.ask(c.hub, "subscribe", c.topic)
-	if want := "hub.callback: refused: the address of the host is not public and not allowed here; who runs this hub can allow it with --allow-fetch\n"; status != http.StatusForbidden || text != want {
+	if want := "hub.callback: refused: the host is not known, or its address is not public and not allowed here; who runs this hub can allow it with --allow-fetch\n"; status != http.StatusForbidden || text != want {
 		t.Errorf("got %d %q, want 403 %q", status, text, want)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.asked) > 0 {
 		t.Errorf("the callback was asked: %v", s.asked)
+	}
+	// A name that nobody knows is told of in the same words.
+	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {c.topic}, "hub.callback": {"http://cutie.invalid/"}}
+	resp, unknown := send(t, http.DefaultClient, "POST", c.hub, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	if resp.StatusCode != status || unknown != text {
+		t.Errorf("unknown: got %s %q, want %d %q", resp.Status, unknown, status, text)
 	}
 }
 

@@ -3,13 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/copies"
 	"cutie/cmd/cutie/descriptions"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/jobs"
@@ -28,8 +28,9 @@ var groups = []struct {
 		jobs.Release, jobs.Abort, jobs.Result}},
 	{"workers", verbs{workVerb, jobs.Extend, jobs.Report, jobs.Attach, uwsVerb}},
 	{"publishing", verbs{publishVerb, exportVerb, watchVerb, descriptions.RDM, descriptions.SOIF}},
+	{"copies", verbs{copies.Sync, copies.Audit, copies.Promote}},
 	{"access", verbs{accounts.User, accounts.Token}},
-	{"maintenance", verbs{serve.Init, serve.Serve, checkVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
+	{"maintenance", verbs{serve.Init, serve.Serve, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
 }
 
 // newRoot returns the tree of commands. Options common to all verbs may stand before
@@ -119,18 +120,4 @@ func find(root *cobra.Command, word string) *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-// beforeVerb puts the arguments before the verb into the words of cobra. There a
-// number after -D can only be its level, and -- has no meaning.
-func beforeVerb(root *cobra.Command, args []string) []string {
-	for i := 0; i+1 < len(args) && find(root, args[i]) == nil; i++ {
-		switch before, after := slices.Clone(args[:i]), args[i+1:]; {
-		case args[i] == "--":
-			return append(before, after...)
-		case (args[i] == "-D" || args[i] == "--debug") && slices.Contains([]string{"0", "1", "2"}, after[0]):
-			return append(append(before, args[i]+"="+after[0]), after[1:]...)
-		}
-	}
-	return args
 }

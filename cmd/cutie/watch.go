@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"cutie/queuefs/rest/client"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
+	"cutie/queuefs/rest/client"
 )
 
 func watchVerb(c *call.Call) *cobra.Command {

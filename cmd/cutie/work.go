@@ -25,7 +25,8 @@ The command is looked up where the worker starts. It runs once a job, in a
 directory of its own, which is removed afterwards. The payload is its standard
 input and in the file CUTIE_PAYLOAD; a sidecar is in the file CUTIE_SIDECAR. More
 is in CUTIE_QUEUE, CUTIE_JOB, CUTIE_ATTEMPT, CUTIE_FILENAME and CUTIE_MEDIA_TYPE.
-CUTIE_LEASE is the token for cutie attach and the like. The files of a payload in
+CUTIE_LEASE is the token for cutie attach and the like. CUTIE_TOKEN is kept from the
+command: it may do more than a job needs. The files of a payload in
 multipart/form-data are in the directory CUTIE_UPLOADS, under the names of their
 fields. Its standard output becomes the result named result, unless it is empty.
 Each file in the directory CUTIE_RESULTS becomes a result of its name.
@@ -56,7 +57,7 @@ At the fifth attempt such a payload makes the job fail for good.`,
 	fs.DurationVar(&w.Lease, "lease", time.Minute, "`time` after which jobs go back if this program dies")
 	fs.DurationVar(&w.Grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL")
 	fs.StringVar(&w.ResultType, "result-type", queuefs.DefaultMediaType, "media `type` of standard output as a result")
-	fs.BoolVar(&w.Drain, "drain", false, "end when no job is pending")
+	fs.BoolVar(&w.Drain, "drain", false, "end when no job can be taken; jobs on hold, also those that wait for another attempt, stay")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing but the error that ends the worker")
 	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
 		switch {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/publisher/names"
+	"cutie/queuefs/state"
 	"cutie/sitemap"
 )
 
@@ -38,6 +39,8 @@ func (p *Page) Links(dir string) []sitemap.Link {
 
 // An About describes the Source or a set. Times are UTC.
 type About struct {
+	state.Typed
+
 	About       string `json:"about"` // Source Description or Capability List
 	Title       string `json:"title"`
 	Description string `json:"description"`
@@ -128,6 +131,7 @@ func (a *About) More() int { return *a.Queues - len(a.Sets)/names.Sets }
 
 // JSON returns the document for programs.
 func (a *About) JSON() []byte {
+	a.Typed = state.AboutClass.Typed()
 	var data bytes.Buffer
 	e := json.NewEncoder(&data)
 	e.SetEscapeHTML(false) // references stand in both forms as they are

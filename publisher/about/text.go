@@ -59,8 +59,8 @@ func ChooseSet(description, rel string) []string {
 }
 
 // FollowSet returns the steps of a Destination of a set, with or without a
-// Resource Dump.
-func FollowSet(d sitemap.Dialect, dumped bool) []string {
+// Resource Dump, and with or without an archive of Change Lists.
+func FollowSet(d sitemap.Dialect, dumped, archived bool) []string {
 	begin := "Begin with the Resource List and get each resource that it names."
 	if dumped {
 		begin = "Begin with the Resource List and get each resource that it names, or with the Resource Dump, whose packages have them."
@@ -69,10 +69,22 @@ func FollowSet(d sitemap.Dialect, dumped bool) []string {
 	if d != sitemap.V11 {
 		instant = "lastmod"
 	}
+	part := " To get only what was appended, send also Range: bytes=N- and If-Range with the same ETag, and no Accept-Encoding; N is the length of what you have, without its last line. Then 206 goes on in your list from N, and 200 is a whole list: yours, or the next one."
+	reach, older := "", ""
+	if dumped {
+		reach = ", as far back as the Resource Dump at least"
+	}
+	if archived {
+		older = " The Change List Archive names still older lists, and the Change Dump Archive their packages."
+	}
+	if d == sitemap.V09 {
+		part = "" // the head changes with each event
+	}
 	return []string{
 		begin + " Remember the time at of the document (from in version 0.9): all changes up to then are in it.",
-		"Then ask for the open Change List again and again and apply, in their order, the changes whose " + instant + " is later than the last you know. Send If-None-Match, and Prefer: wait=60 to be answered when there is something new; Range gets only what was appended.",
-		"If the open list begins later than that, the Change List Index names the lists before it, and the Change Dump packages with the files. Closed lists and packages never change. If those begin too late as well, begin anew.",
+		"Then ask for the open Change List again and again and apply, in their order, the changes whose " + instant + " is later than the last you know. Send If-None-Match with the last ETag, and Prefer: wait=60 to be answered when there is something new: 304 is nothing new." + part,
+		"If the open list begins (from) later than that, a list was closed meanwhile: the Change List Index names the lists before it" + reach + ", and the Change Dump packages with the files. Closed lists and packages never change." + older,
+		"If those begin too late as well, or the answer is 410, what you need is no longer kept: begin anew. The answer 410 says with what, and its time at.",
 		"Compare each file with the digest of its entry. One that is gone, or another, has a later change.",
 	}
 }

@@ -2,8 +2,10 @@
 // strong entity tags, and answer conditional requests and ranges (RFC 9110, 13
 // and 14), compressed by gzip or Zstandard if the client accepts it. A conditional
 // request can wait until the document changes (RFC 7240, 4.3: Prefer: wait=N), 60
-// seconds at most. Last-Modified is sent where it differs for all states: after
-// its second is over, and only if nothing but events changes the document.
+// seconds at most. A document that grows at its end answers an If-Range with the
+// tag of an earlier state, too, see Resource.Grown. Last-Modified is sent where it
+// differs for all states: after its second is over, and only if nothing but events
+// changes the document.
 package answer
 
 import (
@@ -40,10 +42,17 @@ type Resource struct {
 	Policy   string    // Content-Security-Policy of a page
 	Tag      string    // differs for each state of the resource
 	Modified time.Time // zero if unknown
-	Final    bool      // it never changes
+	Final    bool      // it never changes, except in another history
+	Named    bool      // its path stands for this state alone: caches keep it for good
 	Events   Events    // change it; nil if all queues do
 	Born     string    // differs for queues of one name
 	Compose  func(compose.Coding) (*compose.Document, error)
+
+	// Grown returns how many bytes, from the first on, an earlier state with a tag
+	// has in common with this one; below 0 if that is unknown. It is nil unless the
+	// resource grows at its end. Then a Range needs a validator: without one the
+	// client may have the beginning of another list.
+	Grown func(tag string) int64
 }
 
 // Events belong to a queue. Methods are safe for concurrent use.
@@ -61,7 +70,7 @@ func Text(tag string, text func() []byte) *Resource {
 	}}
 }
 
-// AsFinal makes the document one to be kept by caches for good.
+// AsFinal makes the document one that nobody waits for to change.
 func (r *Resource) AsFinal() *Resource {
 	r.Final = true
 	return r
@@ -95,6 +104,11 @@ const (
 // NotFound returns the answer if there is no document at a path.
 func NotFound(path string) error {
 	return web.Errorf(http.StatusNotFound, "not found: %.200s; %s leads to all there is", path, wellknown.Path)
+}
+
+// Gone is the answer if a document is no longer kept; the text says how to go on.
+func Gone(path, text string) error {
+	return web.Errorf(http.StatusGone, "gone: %.200s; %s", path, text)
 }
 
 // Refusal returns the answer to a request after an error, nil for nil. An error
@@ -149,7 +163,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Res
 		h.Set("X-Content-Type-Options", "nosniff")
 	}
 	h.Set("Cache-Control", CacheOpen)
-	if res.Final {
+	if res.Final && res.Named {
 		h.Set("Cache-Control", CacheClosed)
 	}
 	if met {
@@ -172,6 +186,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Res
 	}
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		r = whole(r)
+	}
+	if res.Grown != nil {
+		r = s.rest(r, res, s.entityTag(res, doc.Tag, c), c)
 	}
 	if c != compose.Identity {
 		w = &encoded{w, c}

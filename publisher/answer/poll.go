@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // The next event of the queue wakes a waiting request, to compare the document. A
@@ -25,8 +26,17 @@ const maxWait = 60 * time.Second
 const maxVain = 100
 
 // await returns the resource of a request once it differs from res, or as it is
-// when the time is over or the client gone.
+// when the time is over or the client gone. The error is that of a caller who has lost
+// the right meanwhile.
 func (s *Server) await(r *http.Request, res *Resource, find func() (*Resource, error), wait time.Duration, same func(*Resource) bool) (*Resource, error) {
+	now, err := s.awaitAnyway(r, res, find, wait, same)
+	if gone := web.Still(r.Context()); gone != nil {
+		return nil, gone
+	}
+	return now, err
+}
+
+func (s *Server) awaitAnyway(r *http.Request, res *Resource, find func() (*Resource, error), wait time.Duration, same func(*Resource) bool) (*Resource, error) {
 	path := r.URL.EscapedPath()
 	patience, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()

@@ -15,6 +15,7 @@ import (
 type Renderer struct {
 	Refs    *names.Queue
 	Dialect sitemap.Dialect
+	Plain   bool     // of a plain Sitemap
 	Mirrors []string // base URIs of copies, the best first
 	Via     string   // base URI of the origin; "" without one
 
@@ -58,6 +59,9 @@ func (r *Renderer) Info(f *queuefs.Facts) *sitemap.Entry {
 }
 
 func (r *Renderer) append(dst []byte, e *sitemap.Entry) []byte {
+	if r.Plain {
+		return sitemap.AppendPlainEntry(dst, sitemap.URLSet, e)
+	}
 	return r.Dialect.AppendEntry(dst, sitemap.URLSet, e)
 }
 

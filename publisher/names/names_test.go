@@ -10,9 +10,9 @@ import (
 
 func TestNamesAreReadAsTheyArePrinted(t *testing.T) {
 	seen := map[string]bool{}
-	for k := names.CapabilityList; k <= names.ChangeDumpArchivePart; k++ {
+	for k := names.CapabilityList; k <= names.SitemapPage; k++ {
 		var ok bool
-		for _, d := range []names.Doc{k.Of(), k.Of(7), k.Of(7, 1234567)} {
+		for _, d := range []names.Doc{k.Of(), k.Of(7), k.Of(7, 1234567), k.Of(7).As("0123abcd"), k.Of(7, 1234567).As("00000001ff")} {
 			name := d.String()
 			got, parsed := names.ParseDoc(name)
 			if parsed && got != d {
@@ -31,7 +31,8 @@ func TestNamesAreReadAsTheyArePrinted(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "x", "capabilitylist", "changelist-7.xml", "changelist-000000000000.xml", "changelist-00000000000x.xml", "changelist-000000000007.xml ",
-		"resourcedump-000001-7.zip", "resourcelist-000000.xml", "../capabilitylist.xml", "changelist-+00000000007.xml"} {
+		"resourcedump-000001-7.zip", "resourcelist-000000.xml", "../capabilitylist.xml", "changelist-+00000000007.xml",
+		"changelist-000000000007-0123abc.xml", "changelist-000000000007-0123ABCD.xml", "changelist-0123abcd.xml", "changelist-000000000007-.xml", "resourcelist-000001-0123abcd.xml"} {
 		if d, ok := names.ParseDoc(bad); ok {
 			t.Errorf("%q is read as %v", bad, d)
 		}

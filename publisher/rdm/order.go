@@ -6,6 +6,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
+
+	"cutie/queuefs"
 )
 
 // natural reports whether an order is the order of the queue, or its reverse.
@@ -14,12 +17,19 @@ func (f *finder) natural(order []sortKey) bool {
 	return !f.deleted && strings.EqualFold(order[0].name, "Identifier")
 }
 
-// A ranked resource has a place in an order.
+// A ranked resource has a place in an order. It is only a reference: there may be very
+// many.
 type ranked struct {
-	resource
-	keys []rank
-	n    int64 // place in the queue; decides between equals
+	job     queuefs.JobID
+	status  queuefs.Status
+	gone    bool
+	changed time.Time
+	keys    []rank
+	n       int64 // place in the queue; decides between equals
 }
+
+// rankedBytes are those of a ranked resource with one key, in a list that grows.
+const rankedBytes = 256
 
 // A rank is a value for comparison: number for dates and integers, else the
 // text in lower case. Missing values come first.
@@ -52,7 +62,6 @@ func (x *exchange) sorted(f *finder) ([]ranked, error) {
 		if err := x.r.Context().Err(); err != nil {
 			return nil, err
 		}
-		light := s // sidecars of many jobs would be too much to keep
 		if !index && !s.gone {
 			if ok, err := f.read(&s); err != nil {
 				return nil, err
@@ -61,13 +70,19 @@ func (x *exchange) sorted(f *finder) ([]ranked, error) {
 			}
 		}
 		n++
-		r := ranked{resource: light, keys: ranks(&s, places), n: n}
+		r := ranked{job: s.job.ID, status: s.job.Status, gone: s.gone, changed: s.changed, keys: ranks(&s, places), n: n}
 		switch {
 		case int64(len(best.list)) < most:
+			if err := x.memory.Take(r.bytes()); err != nil {
+				return nil, err
+			}
 			heap.Push(best, r)
 		case x.view.last == 0 || x.view.last > most:
 			return nil, badRequest("more than %d descriptions are not put in order; %s asks for the first of them", most, nameViewHits)
 		case best.compare(&r, &best.list[0]) < 0:
+			if err := x.memory.Grow(r.bytes() - best.list[0].bytes()); err != nil {
+				return nil, err
+			}
 			best.list[0] = r
 			heap.Fix(best, 0)
 		}
@@ -76,11 +91,29 @@ func (x *exchange) sorted(f *finder) ([]ranked, error) {
 	return best.list, f.err
 }
 
-// unranked goes through a list.
-func unranked(list []ranked) iter.Seq[resource] {
+// bytes is the memory of a ranked resource.
+func (r *ranked) bytes() int {
+	n := rankedBytes
+	for i := range r.keys {
+		n += len(r.keys[i].text)
+	}
+	return n + len(r.keys)*16
+}
+
+// unranked goes through a list. Jobs that have changed since are left out.
+func (f *finder) unranked(list []ranked) iter.Seq[resource] {
 	return func(yield func(resource) bool) {
 		for i := range list {
-			if !yield(list[i].resource) {
+			r := &list[i]
+			s := ofTombstone(f.q, &queuefs.Tombstone{Job: r.job, Culled: r.changed})
+			if !r.gone {
+				e, ok := f.q.Entry(r.job)
+				if !ok || e.Status != r.status || !e.File.Modified.Equal(r.changed) {
+					continue
+				}
+				s = ofEntry(f.q, &e)
+			}
+			if !yield(s) {
 				return
 			}
 		}

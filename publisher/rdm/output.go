@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/state"
 )
 
@@ -22,12 +23,16 @@ type output struct {
 	started bool
 	coding  string // "" if it is sent as it is
 	zip     *gzip.Writer
+	memory  *buffers.Account
 }
 
-const heldOctets = 64 << 10
+const (
+	heldOctets = 64 << 10
+	zipMemory  = 1 << 20 // bytes that a gzip.Writer takes, about
+)
 
-func newOutput(w http.ResponseWriter, r *http.Request) *output {
-	return &output{w: w, head: r.Method == http.MethodHead, status: http.StatusOK, coding: accepted(r.Header.Values("Accept-Encoding"))}
+func newOutput(w http.ResponseWriter, r *http.Request, memory *buffers.Account) *output {
+	return &output{w: w, head: r.Method == http.MethodHead, status: http.StatusOK, coding: accepted(r.Header.Values("Accept-Encoding")), memory: memory}
 }
 
 // accepted returns the content coding to send, under the name in the request.
@@ -48,8 +53,11 @@ func accepted(header []string) string {
 // errTaken ends a complete answer.
 var errTaken = errors.New("answer is complete")
 
-// write adds to the body.
+// write adds to the body. Without memory to compress it goes out as it is.
 func (o *output) write(p []byte) error {
+	if o.coding != "" && o.zip == nil && o.memory.Take(zipMemory) != nil {
+		o.coding = ""
+	}
 	if o.coding == "" {
 		_, err := o.Write(p)
 		return err

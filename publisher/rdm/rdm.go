@@ -58,6 +58,7 @@ import (
 
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/quota"
 	"cutie/queuefs/web"
 )
 
@@ -74,6 +75,8 @@ type Options struct {
 	// User returns the user who asks, "" for one without a name. nil: nobody
 	// has one.
 	User func(ctx context.Context) string
+	// Quota counts the jobs of users; nil: its own.
+	Quota *quota.Keeper
 	// Log is called with errors hidden from the caller, if it is not nil.
 	Log func(r *http.Request, err error)
 
@@ -104,6 +107,9 @@ type Handler struct {
 // New returns a Handler before svc, for requests with the path [Path].
 func New(svc *queuefs.Service, o Options) *Handler {
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<30)
+	if o.Quota == nil {
+		o.Quota = quota.New(svc)
+	}
 	o.MaxObject = cmp.Or(o.MaxObject, soif.DefaultLimit)
 	o.MaxObjects = cmp.Or(o.MaxObjects, DefaultObjects)
 	o.MaxOrdered = cmp.Or(o.MaxOrdered, DefaultOrdered)

@@ -67,7 +67,8 @@ func newSite(t testing.TB, o rdm.Options) *site {
 			t.Error(err)
 		}
 	})
-	for _, info := range []queuefs.QueueInfo{{Identifier: "ingest", Description: "UC3 primary ingest queue"}, {Identifier: "access", Description: "Access assembly queue"}} {
+	for _, info := range []queuefs.QueueInfo{
+		{Identifier: "ingest", Description: "UC3 primary ingest queue", VerifyOnWrite: true}, {Identifier: "access", Description: "Access assembly queue", VerifyOnWrite: true}} {
 		info.CullingSize, info.CullingAge = -1, -1
 		if _, err := s.svc.CreateQueue(ctx, info); err != nil {
 			t.Fatal(err)

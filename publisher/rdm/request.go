@@ -12,9 +12,14 @@ import (
 
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
+
+// maxHead is the most octets of the object before the right of the caller is known,
+// and of a query.
+const maxHead = 64 << 10
 
 // An exchange is one message and the answer to it.
 type exchange struct {
@@ -23,6 +28,8 @@ type exchange struct {
 	r    *http.Request
 	out  *output
 	base state.Base
+	// memory is for what is kept of the message and of the answer.
+	memory *buffers.Account
 
 	typ        Type
 	csid       string // as it was sent
@@ -34,8 +41,8 @@ type exchange struct {
 }
 
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{h: h, w: w, r: r, base: state.NewBase(h.svc.Info().BaseURI)}
-	x.out = newOutput(w, r)
+	x := &exchange{h: h, w: w, r: r, base: state.NewBase(h.svc.Info().BaseURI), memory: buffers.Of(r.Context())}
+	x.out = newOutput(w, r, x.memory)
 	w.Header().Set("Content-Type", MediaType)
 	w.Header().Set("Vary", "Accept, Accept-Encoding")
 	x.expires(0)
@@ -94,7 +101,10 @@ func (x *exchange) readMessage() (*soif.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What it asks for, and the right to it, are known after this.
+	in.Limit = min(x.h.o.MaxObject, maxHead)
 	o, err := in.Read()
+	in.Limit = x.h.o.MaxObject
 	if err == io.EOF {
 		return nil, badRequest("message is empty")
 	}
@@ -124,6 +134,7 @@ func (x *exchange) readMessage() (*soif.Reader, error) {
 
 // readRest reads the part of a request after its header.
 func (x *exchange) readRest(in *soif.Reader) error {
+	in.Limit = min(x.h.o.MaxObject, maxHead)
 	o, err := in.Read()
 	if err == io.EOF {
 		return nil
@@ -174,7 +185,7 @@ func (x *exchange) openMessage() (*soif.Reader, error) {
 		return nil, web.Errorf(http.StatusUnsupportedMediaType, "unsupported content coding, gzip is taken")
 	}
 	r := soif.NewReader(in)
-	r.Clean, r.Limit = true, x.h.o.MaxObject
+	r.Clean, r.Limit, r.Memory = true, x.h.o.MaxObject, x.memory.Grow
 	return r, nil
 }
 

@@ -95,7 +95,7 @@ func (x *exchange) retrieve() error {
 		if err != nil {
 			return err
 		}
-		found, n = unranked(list), int64(len(list))
+		found, n = f.unranked(list), int64(len(list))
 	case f.deleted || !since.IsZero():
 		n = f.count(x.view.last)
 		fallthrough

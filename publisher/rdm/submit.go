@@ -37,7 +37,9 @@ func (x *exchange) submit(in *soif.Reader) error {
 	}
 	var results []result
 	var ended error // why no more was read
+	held := x.memory.Held()
 	for first := true; ; first = false {
+		x.memory.Return(held) // of the last object
 		o, err := in.Read()
 		if err == io.EOF {
 			break
@@ -164,7 +166,7 @@ func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
 	if err := x.allow(web.Consume, x.catalog.ID()); err != nil {
 		return result{}, err
 	}
-	_, err = x.catalog.Requeue(x.r.Context(), id)
+	_, err = x.catalog.RequeueIdle(x.r.Context(), id)
 	return result{done: "requeued", job: id}, err
 }
 
@@ -177,8 +179,9 @@ func (x *exchange) insert(o *soif.Object) (result, error) {
 	if x.h.o.User != nil {
 		m.Owner = x.h.o.User(x.r.Context())
 	}
-	payload, given := o.Lookup("Payload")
-	if given {
+	payload := o.Reader()
+	if value, given := o.Lookup("Payload"); given {
+		payload = strings.NewReader(value)
 		m.MediaType = o.Value("Content-Type")
 		if _, _, err := mime.ParseMediaType(m.MediaType); m.MediaType != "" && err != nil {
 			return result{}, badRequest("Content-Type %.80q is not a media type", m.MediaType)
@@ -187,18 +190,18 @@ func (x *exchange) insert(o *soif.Object) (result, error) {
 		if m.Expect, err = digests(o); err != nil {
 			return result{}, err
 		}
-	} else {
-		payload = string(o.Append(nil))
 	}
 	sub := x.catalog.Begin()
+	sub.Memory(x.memory)
 	defer sub.Discard()
 	d, err := sub.Add(m)
 	if err != nil {
 		return result{}, err
 	}
-	if _, err := io.WriteString(d, payload); err != nil {
+	if _, err := d.ReadFrom(payload); err != nil {
 		return result{}, err
 	}
+	sub.Admit(x.h.o.Quota.Admission(x.r.Context(), x.catalog, m.Owner))
 	jobs, err := sub.Commit(x.r.Context())
 	if err != nil {
 		return result{}, err

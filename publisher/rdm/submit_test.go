@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
@@ -118,6 +119,49 @@ func TestSubmissionObjectByObject(t *testing.T) {
 	}
 	if len(s.logged) > 0 {
 		t.Errorf("logged %v", s.logged)
+	}
+}
+
+// Objects beyond the limits of their user are rejected, the others are taken.
+func TestSubmittersKeepWithinTheirLimits(t *testing.T) {
+	s := newSite(t, rdm.Options{User: func(context.Context) string { return "ann" }})
+	if _, err := s.svc.SetQueue(ctx, "ingest", func(i *queuefs.QueueInfo) error { i.Limits = queuefs.Limits{Active: 2, Upload: 10}; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	one := func(payload string) soif.Object { return object("DOCUMENT", "", "Payload", payload) }
+	a := s.post(submission("rd-response", one("12345"), one("123456"), one("12345"), one("x")))
+	if a.StatusCode != 200 || len(a.objects) != 2 {
+		t.Fatalf("got %d %s", a.StatusCode, a.failure())
+	}
+	for name, want := range map[string]string{"Accepted": "2", "Rejected": "2",
+		"Error-2": "ingest: ann has 5 octets in jobs that have not ended, and may have 10; wait for some to end, or delete some",
+		"Error-4": "ingest: ann has 2 jobs that wait or are in work, and may have 2; wait for some to end, or delete some"} {
+		if got := a.objects[1].Value(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	if a := s.post(submission("rd-response", one("x"))); a.StatusCode != 429 {
+		t.Errorf("got %d, want 429", a.StatusCode)
+	}
+}
+
+// A job that somebody works on is not taken away.
+func TestJobsInWorkAreNotRequeued(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	s.submit(queuefs.Meta{}, "x")
+	taken, err := s.q.Take(ctx, queuefs.Take{By: "w", Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := submission("rd-response", object("DOCUMENT", ownURL+"1", "Status", "pending"))
+	if a := s.post(message); a.StatusCode != 409 || !strings.Contains(a.failure(), "a consumer works on j000000000001") {
+		t.Errorf("got %d %s", a.StatusCode, a.failure())
+	}
+	if _, err := s.q.Conclude(ctx, 1, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.post(message); a.StatusCode != 200 {
+		t.Errorf("got %d %s", a.StatusCode, a.failure())
 	}
 }
 

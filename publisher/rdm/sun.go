@@ -39,7 +39,11 @@ func (x *exchange) retrieveNamed(in *soif.Reader) error {
 	var b []byte
 	places, _ := x.view.selection(nil)
 	n, found := 0, int64(0)
-	for ; ; n++ {
+	for held := x.memory.Held(); ; n++ {
+		x.memory.Return(held) // of the last object
+		if err := x.memory.Take(cap(b)); err != nil {
+			return err
+		}
 		o, err := in.Read()
 		if err == io.EOF {
 			break

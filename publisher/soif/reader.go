@@ -53,6 +53,9 @@ type Reader struct {
 	// byte order marks and other lines are skipped, as Harvest does; see
 	// [Reader.Skipped].
 	Clean bool
+	// Memory, if not nil, is asked before an object takes n more bytes of memory; its
+	// error ends the reading. With n below zero some are given back.
+	Memory func(n int) error
 
 	in     io.Reader
 	buf    []byte
@@ -244,6 +247,9 @@ func (r *Reader) attributes(used int) (list []Attribute, err error) {
 			return nil, r.fail(fmt.Errorf("%w: more than %d octets", ErrTooLarge, limit))
 		}
 		used += int(size)
+		if err := r.take(len(name) + overhead); err != nil {
+			return nil, err
+		}
 		value, err := r.value(int(size))
 		if err != nil {
 			return nil, err
@@ -277,24 +283,55 @@ func (r *Reader) readSize() (int64, error) {
 	return size, r.want('\t', "a TAB is wanted behind the colon")
 }
 
-// value reads n octets. It takes no more memory than there is input.
+// value reads n octets. It takes no more than twice the memory of the input that is
+// there.
 func (r *Reader) value(n int) (string, error) {
 	if n <= r.end-r.pos {
+		if err := r.take(n); err != nil {
+			return "", err
+		}
 		r.pos += n
 		return string(r.buf[r.pos-n : r.pos]), nil
 	}
-	value := make([]byte, 0, min(n, bufferSize))
-	for {
-		part := r.buf[r.pos:min(r.end, r.pos+n-len(value))]
-		value = append(value, part...)
+	value, err := r.grown(nil, min(n, bufferSize))
+	for err == nil {
+		part := r.buf[r.pos:min(r.end, r.pos+n-value.Len())]
+		if value.Len()+len(part) > value.Cap() {
+			if value, err = r.grown(value, min(n, 2*value.Cap())); err != nil {
+				break
+			}
+		}
+		value.Write(part)
 		r.pos += len(part)
-		if len(value) == n {
-			return string(value), nil
+		if value.Len() == n {
+			return value.String(), nil
 		}
-		if err := r.more(r.fill()); err != nil {
-			return "", err
-		}
+		err = r.more(r.fill())
 	}
+	return "", err
+}
+
+// grown moves a value to a builder with a capacity of n bytes, which is never
+// exceeded: the builder becomes the string.
+func (r *Reader) grown(old *strings.Builder, n int) (*strings.Builder, error) {
+	if err := r.take(n); err != nil {
+		return nil, err
+	}
+	b := new(strings.Builder)
+	b.Grow(n)
+	if old == nil {
+		return b, nil
+	}
+	b.WriteString(old.String())
+	return b, r.take(-old.Cap())
+}
+
+// take asks for n more bytes of memory.
+func (r *Reader) take(n int) error {
+	if r.Memory == nil {
+		return nil
+	}
+	return r.Memory(n)
 }
 
 // want uses one octet; it must be c.

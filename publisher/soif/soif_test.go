@@ -285,3 +285,48 @@ func TestSkipped(t *testing.T) {
 		t.Errorf("a byte order mark is not clean: got %v", err)
 	}
 }
+
+func TestReaderOfAnObject(t *testing.T) {
+	for _, o := range []soif.Object{
+		{Type: "A"},
+		{Type: "A", URL: "http://example.org/", Attributes: []soif.Attribute{{"Title", "a\nb"}, {"Empty", ""}, {"Long", strings.Repeat("x", 100_000)}, {"Last", "}"}}},
+	} {
+		want := o.Append(nil)
+		got, err := io.ReadAll(o.Reader())
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("got %d octets, %v, want %d", len(got), err, len(want))
+		}
+		if err := iotest.TestReader(o.Reader(), want); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestReaderAsksForTheMemoryOfAnObject(t *testing.T) {
+	const size = 3 << 20
+	o := soif.Object{Type: "A", Attributes: []soif.Attribute{{"Long", strings.Repeat("x", size)}, {"Short", "y"}}}
+	held, most := 0, 0
+	r := soif.NewReader(bytes.NewReader(o.Append(nil)))
+	r.Memory = func(n int) error {
+		held += n
+		most = max(most, held)
+		return nil
+	}
+	if _, err := r.Read(); err != nil {
+		t.Fatal(err)
+	}
+	if held < size || held > size+1024 || most > 2*size {
+		t.Errorf("got %d held, %d at most, for a value of %d", held, most, size)
+	}
+	full := errors.New("full")
+	r = soif.NewReader(bytes.NewReader(o.Append(nil)))
+	r.Memory = func(n int) error {
+		if n >= 1<<20 {
+			return full
+		}
+		return nil
+	}
+	if _, err := r.Read(); !errors.Is(err, full) {
+		t.Errorf("got %v, want the error of Memory", err)
+	}
+}

@@ -68,6 +68,45 @@ func (o *Object) Append(dst []byte) []byte {
 	return AppendEnd(dst)
 }
 
+// Reader returns a reader of the object as a [Writer] writes it, without a copy of its
+// values. Check must accept the object.
+func (o *Object) Reader() io.Reader { return &objectReader{o: o, text: AppendHead(nil, o.Type, o.URL)} }
+
+// An objectReader has the text before a value, the value, and so on.
+type objectReader struct {
+	o     *Object
+	next  int // attribute; after the last comes the end
+	text  []byte
+	value string
+}
+
+func (r *objectReader) Read(p []byte) (n int, err error) {
+	for {
+		if n = copy(p, r.text); n > 0 || len(p) == 0 {
+			r.text = r.text[n:]
+			return n, nil
+		}
+		if n = copy(p, r.value); n > 0 {
+			r.value = r.value[n:]
+			return n, nil
+		}
+		if r.next > len(r.o.Attributes) {
+			return 0, io.EOF
+		}
+		r.text = r.text[:0]
+		if r.next > 0 {
+			r.text = append(r.text, '\n') // after the last value
+		}
+		if r.next < len(r.o.Attributes) {
+			a := &r.o.Attributes[r.next]
+			r.text, r.value = appendName(r.text, a.Name, len(a.Value)), a.Value
+		} else {
+			r.text = AppendEnd(r.text)
+		}
+		r.next++
+	}
+}
+
 // AppendHead appends the first line of an object; the caller goes on with
 // [AppendAttribute] and [AppendEnd].
 func AppendHead(dst []byte, typ, url string) []byte {
@@ -80,10 +119,14 @@ func AppendHead(dst []byte, typ, url string) []byte {
 
 // AppendAttribute appends the line, or the lines, of an attribute.
 func AppendAttribute(dst []byte, name, value string) []byte {
+	return append(append(appendName(dst, name, len(value)), value...), '\n')
+}
+
+// appendName appends the part of an attribute before its value.
+func appendName(dst []byte, name string, size int) []byte {
 	dst = append(append(dst, name...), '{')
-	dst = strconv.AppendInt(dst, int64(len(value)), 10)
-	dst = append(dst, "}:\t"...)
-	return append(append(dst, value...), '\n')
+	dst = strconv.AppendInt(dst, int64(size), 10)
+	return append(dst, "}:\t"...)
 }
 
 // AppendEnd appends the last line of an object.

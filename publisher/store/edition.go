@@ -40,9 +40,14 @@ type Portion struct {
 }
 
 // Doc returns the name of the package, or of its manifest or list.
-func (p *Portion) Doc(k names.Kind) names.Doc { return k.Of(uint64(p.Page), uint64(p.Dump)) }
+func (p *Portion) Doc(k names.Kind) names.Doc {
+	return k.Of(uint64(p.Page), uint64(p.Dump)).As(p.SHA256)
+}
 
-func (p *Portion) file() string { return p.Doc(names.ResourcePackage).String() }
+// File returns the name of the file of the package.
+func (p *Portion) File() string {
+	return names.ResourcePackage.Of(uint64(p.Page), uint64(p.Dump)).String()
+}
 
 // Completed returns the instant after which no change is in the dump, zero if
 // all of it is of one instant.
@@ -69,11 +74,11 @@ func (d *Edition) Alone(next *Edition) (n int64) {
 	has := make(map[string]bool)
 	if next != nil {
 		for i := range next.Packages {
-			has[next.Packages[i].file()] = true
+			has[next.Packages[i].File()] = true
 		}
 	}
 	for i := range d.Packages {
-		if p := &d.Packages[i]; !has[p.file()] {
+		if p := &d.Packages[i]; !has[p.File()] {
 			n += p.Length
 		}
 	}
@@ -147,10 +152,10 @@ func readDump(d *durable.Dir, seq queuefs.Seq, stamp string) (*Edition, error) {
 	}
 	for i := range one.Packages {
 		p := &one.Packages[i]
-		if st, err := d.Stat(p.file()); err != nil {
+		if st, err := d.Stat(p.File()); err != nil {
 			return nil, err
 		} else if st.Size != p.Length {
-			return nil, Damaged("%s has %d octets of %d", p.file(), st.Size, p.Length)
+			return nil, Damaged("%s has %d octets of %d", p.File(), st.Size, p.Length)
 		}
 	}
 	return one, nil

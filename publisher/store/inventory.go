@@ -125,7 +125,7 @@ func (v *Inventory) Sweep(d *durable.Dir) error {
 	for _, one := range v.Dumps {
 		named[names.DumpFile(one.Seq)] = true
 		for i := range one.Packages {
-			named[one.Packages[i].file()] = true
+			named[one.Packages[i].File()] = true
 		}
 	}
 	var naming, rest []string

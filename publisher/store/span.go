@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
@@ -26,6 +27,9 @@ type Span struct {
 	Length      int64  // bytes of the entries, or of the package
 	SHA256      string // of the package, in hexadecimal; "-" for a list
 }
+
+// Doc returns the name of the package, or of its manifest or dump.
+func (sp *Span) Doc(k names.Kind) names.Doc { return k.Of(uint64(sp.First)).As(sp.SHA256) }
 
 // Spans are the closed lists or packages of a set, and their file.
 type Spans struct {

@@ -8,6 +8,8 @@
 //
 //	cutie-source.txt       settings of the last run; sealed
 //	cutie-cursor           the open list of each set at the last checkpoint; sealed
+//	cutie-former/          what was published with another base URI or version
+//	cutie-removed          removed queues, a line for each
 //	cutie-tmp-*            unfinished; removed on opening
 //	Q/SET/changelist-F.entries   entries of the Change List from event F on
 //	Q/SET/changelist-F.gz        the same in gzip, once the list is closed

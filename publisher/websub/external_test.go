@@ -335,7 +335,7 @@ func TestARefusedCallbackIsToldToTheSubscriber(t *testing.T) {
 	port := r.URL[strings.LastIndexByte(r.URL, ':'):]
 	for _, host := range []string{"127.0.0.2", "[::1]", "0.0.0.0"} {
 		status, text := ask("http://" + host + port + "/cb")
-		if status != http.StatusForbidden || text != "hub.callback: refused: the address of the host is not public and not allowed here" {
+		if status != http.StatusForbidden || text != "hub.callback: refused: the host is not known, or its address is not public and not allowed here" {
 			t.Errorf("%s: got %d %q, want 403", host, status, text)
 		}
 	}

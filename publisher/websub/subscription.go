@@ -68,6 +68,8 @@ type State struct {
 	Verified  bool      // it gets content
 	Signed    bool      // with a secret
 	External  bool      // of an external hub
+	Position  string    // delivered up to there, in words of the Source; "" before the first
+	Latest    string    // what there is of the topic, when the hub looked last
 	Expires   time.Time // zero: not verified, or never
 	Failing   time.Time // start of the present failures; zero if the last attempt succeeded
 	Failures  int       // attempts since then
@@ -82,7 +84,7 @@ func (h *Hub) States() []State {
 	h.sender.View(func() {
 		for s := range h.sender.All() {
 			states = append(states, State{Topic: s.Topic, Host: s.Host, Verified: s.active(now), Signed: s.Secret != "", External: s.External,
-				Expires: s.Expires, Failing: s.Failing, Failures: s.Failures, Next: s.Next, LastError: s.LastError})
+				Position: s.Position, Latest: s.latest, Expires: s.Expires, Failing: s.Failing, Failures: s.Failures, Next: s.Next, LastError: s.LastError})
 		}
 	})
 	slices.SortFunc(states, func(a, b State) int {

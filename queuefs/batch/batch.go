@@ -116,9 +116,7 @@ type Batch struct {
 	log       func(error)
 	key       string // of the submission; "" for none
 
-	// Admit is asked before the jobs are submitted, unless it is nil; done is called
-	// after that.
-	Admit func(jobs, octets int64) (done func(), err error)
+	Admit queuefs.Admission // of the jobs; nil for all
 
 	lines  atomic.Int64 // of files, as far as manifests are read
 	done   atomic.Int64 // files fetched

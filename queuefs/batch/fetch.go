@@ -57,6 +57,7 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []queuefs.J
 	f.stage = f.q.Assemble(len(f.sources))
 	defer f.stage.Discard()
 	f.stage.Key(f.key)
+	f.stage.Admit(f.Admit)
 	f.turns.init(f.sources, f.r.o.PerHost)
 	defer context.AfterFunc(timed, f.turns.end)()
 	var wg sync.WaitGroup
@@ -84,13 +85,6 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []queuefs.J
 	}
 	if err != nil {
 		return nil, false, err
-	}
-	if f.Admit != nil {
-		done, err := f.Admit(f.lines.Load(), f.octets.Load())
-		if err != nil {
-			return nil, false, err
-		}
-		defer done()
 	}
 	jobs, err = f.stage.Commit(ctx)
 	return jobs, f.stage.Again(), err
@@ -247,18 +241,13 @@ func (c *counter) Read(p []byte) (int, error) {
 // machine, such as the address of a name server.
 func reason(err error) string {
 	var (
-		refused *outbound.RefusedError
-		lookup  *net.DNSError
-		op      *net.OpError
-		at      *url.Error
+		op *net.OpError
+		at *url.Error
 	)
+	if text := outbound.Public(err); text != "" {
+		return text
+	}
 	switch {
-	case errors.As(err, &refused):
-		return refused.Public()
-	case errors.As(err, &lookup) && lookup.IsNotFound:
-		return "host is not known"
-	case errors.As(err, &lookup):
-		return "host could not be looked up"
 	case errors.As(err, &op) && op.Op == "dial":
 		return "host could not be connected to"
 	case errors.As(err, &op):

@@ -18,6 +18,9 @@ type Options struct {
 	AcceptLoss bool             // as in [queuefs.Options], with Repair or Rebuild
 	Now        func() time.Time // nil means time.Now
 	Segment    int64            // as in [queuefs.Options]
+	// Last are the last events of queues that went on elsewhere, by identifier: with
+	// Rebuild their events here have higher numbers.
+	Last map[string]queuefs.Seq
 	// Job returns why the unknown elements of a job file make no sense to another
 	// room; nil: nobody looks at them.
 	Job func(*queuefs.Job) error

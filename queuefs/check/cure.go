@@ -19,7 +19,7 @@ func Cure(r *Report, err error) (o Options, ok bool) {
 	}
 	for _, p := range r.Problems {
 		switch {
-		case p.Path == home.ListName:
+		case p.Path == home.ListName, strings.HasPrefix(p.Path, "0="): // the tag
 			o.Rebuild = true
 		case p.Path == home.LogDir+"/"+home.JournalDir:
 			o.Repair, o.AcceptLoss = true, true

@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/foreign"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
@@ -18,6 +19,9 @@ import (
 
 // rebuild makes the missing parts of a home around its queue directories.
 func rebuild(dir string, o Options, mended func(home.Problem)) error {
+	if err := foreign.Check(dir); err != nil {
+		return err
+	}
 	d, err := durable.OpenDir(dir, nil)
 	if err != nil {
 		return err
@@ -50,7 +54,14 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 	if err := home.Complete(d, now(), mended); err != nil {
 		return err
 	}
-	return rebuildQueues(d, store, o.AcceptLoss, now, mended)
+	if err := rebuildQueues(d, store, o.AcceptLoss, now, mended); err != nil {
+		return err
+	}
+	last := make(map[string]index.Numbers, len(o.Last))
+	for id, seq := range o.Last {
+		last[id] = index.Numbers{Seq: seq}
+	}
+	return store.Retire(last)
 }
 
 // rebuildInfo writes a missing or damaged cutie-info.txt again by its copy. A damaged

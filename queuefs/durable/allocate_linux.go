@@ -12,7 +12,7 @@ func (d *Dir) Allocate(name string, size int64) error {
 	if err := element(name); err != nil {
 		return err
 	}
-	fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
+	fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, d.fileMode())
 	if err != nil {
 		return d.pathError("create", name, err)
 	}

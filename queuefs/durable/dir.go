@@ -41,6 +41,7 @@ type Dir struct {
 	fd    atomic.Int64 // -1 once closed: numbers of descriptors are used again
 	fault Fault
 	void  bool // not there, see LookIn
+	open  bool // to other users, as far as the umask allows
 }
 
 func newDir(path string, fd int, fault Fault) *Dir {
@@ -52,7 +53,34 @@ func newDir(path string, fd int, fault Fault) *Dir {
 // at returns the descriptor, for one system call.
 func (d *Dir) at() int { return int(d.fd.Load()) }
 
-// OpenDir opens the directory at path.
+// fileMode is the mode of new files.
+func (d *Dir) fileMode() uint32 {
+	if d.open {
+		return 0o666
+	}
+	return 0o600
+}
+
+// dirMode is the mode of new directories.
+func (d *Dir) dirMode() uint32 {
+	if d.open {
+		return 0o777
+	}
+	return 0o700
+}
+
+// OpenShared is OpenDir for files that other users may read: new ones get the mode of
+// the umask.
+func OpenShared(path string, fault Fault) (*Dir, error) {
+	d, err := OpenDir(path, fault)
+	if err == nil {
+		d.open = true
+	}
+	return d, err
+}
+
+// OpenDir opens the directory at path. New files and directories in it, and below it,
+// are for their owner alone.
 func OpenDir(path string, fault Fault) (*Dir, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -92,7 +120,9 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 	if err != nil {
 		return nil, d.pathError("open", name, err)
 	}
-	return newDir(d.path+"/"+name, fd, d.fault), nil
+	sub := newDir(d.path+"/"+name, fd, d.fault)
+	sub.open = d.open
+	return sub, nil
 }
 
 // MakeSub makes the directory name in d unless it is there, and opens it. The
@@ -101,7 +131,7 @@ func (d *Dir) MakeSub(name string) (*Dir, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
-	err := d.fault.run("mkdir "+name, func() error { return unix.Mkdirat(d.at(), name, 0o777) })
+	err := d.fault.run("mkdir "+name, func() error { return unix.Mkdirat(d.at(), name, d.dirMode()) })
 	if errors.Is(err, unix.EROFS) {
 		sub, err := d.Sub(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +158,7 @@ func (d *Dir) Put(name string, data []byte) error {
 		return err
 	}
 	return d.pathError("create", name, d.fault.run("put "+d.base(), func() error {
-		fd, err := openat(d.at(), ".", unix.O_WRONLY|unix.O_TMPFILE, 0o666)
+		fd, err := openat(d.at(), ".", unix.O_WRONLY|unix.O_TMPFILE, d.fileMode())
 		if err != nil {
 			return d.putByName(name, data)
 		}
@@ -174,7 +204,7 @@ func tempName() string {
 // putByName is Put for file systems without unnamed files.
 func (d *Dir) putByName(name string, data []byte) error {
 	tmp := tempName()
-	fd, err := openat(d.at(), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
+	fd, err := openat(d.at(), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, d.fileMode())
 	if err != nil {
 		return err
 	}
@@ -216,7 +246,7 @@ func (d *Dir) stage(name string, data []byte, sync bool) (tmp string, err error)
 	}
 	tmp = tempName()
 	err = d.fault.run("stage "+name, func() error {
-		fd, err := openat(d.at(), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o666)
+		fd, err := openat(d.at(), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, d.fileMode())
 		if err != nil {
 			return err
 		}
@@ -241,7 +271,7 @@ func (d *Dir) Temp() (*os.File, string, error) {
 	tmp := tempName()
 	var fd int
 	err := d.fault.run("temp "+d.base(), func() (err error) {
-		fd, err = openat(d.at(), tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o666)
+		fd, err = openat(d.at(), tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, d.fileMode())
 		return err
 	})
 	if err != nil {
@@ -296,7 +326,7 @@ func (d *Dir) Append(name string) (*os.File, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
-	fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW, 0o666)
+	fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW, d.fileMode())
 	if err != nil {
 		return nil, d.pathError("open", name, err)
 	}

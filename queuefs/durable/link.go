@@ -13,7 +13,7 @@ func (d *Dir) AddSub(name string) (*Dir, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
-	err := d.fault.run("mkdir in "+d.base(), func() error { return unix.Mkdirat(d.at(), name, 0o777) })
+	err := d.fault.run("mkdir in "+d.base(), func() error { return unix.Mkdirat(d.at(), name, d.dirMode()) })
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, d.pathError("mkdir", name, err)
 	}

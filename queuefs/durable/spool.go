@@ -24,6 +24,9 @@ type Spool struct {
 	Reserve func(bytes int64) error
 }
 
+// SpoolMemory is the bytes of memory of a Spool that is written to.
+const SpoolMemory = spoolBuffer
+
 // Spool makes a temporary file in d; its name begins with [TempPrefix].
 func (d *Dir) Spool() (*Spool, error) {
 	f, name, err := d.Temp()

@@ -5,8 +5,11 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Known are the queues of a home.
@@ -16,12 +19,18 @@ type Known struct {
 }
 
 // Find returns the queues of a home, and reports lines of queues.txt without sense.
+// Without the file the directories are the queues, and it is made unless home is open
+// for reading.
 func Find(home, queues *durable.Dir, report func(path, text string)) (k Known, err error) {
 	list, err := ReadList(home)
 	switch {
 	case errors.Is(err, durable.ErrTooLong):
 		report(ListName, err.Error())
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
+		if list, err = listDirectories(home, queues, report); err != nil {
+			return k, err
+		}
+	case err != nil:
 		return k, err
 	}
 	var bad []error
@@ -99,4 +108,20 @@ func (l List) Drop(id string) (rest List) {
 		}
 	}
 	return rest
+}
+
+// listDirectories makes the list of a home without one.
+func listDirectories(home, queues *durable.Dir, report func(path, text string)) (list List, err error) {
+	ids, err := unlisted(queues, nil)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	for _, id := range ids {
+		list = list.Add(id)
+	}
+	report(ListName, fmt.Sprintf("missing; made of the %d directories with %s", len(ids), QueueInfoName))
+	if err := list.Write(home); err != nil && !errors.Is(err, unix.EROFS) {
+		return nil, err
+	}
+	return list, nil
 }

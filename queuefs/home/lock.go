@@ -41,7 +41,7 @@ func LockToLook(dir string) (*os.File, error) {
 // held until the file is closed. If another process has it the error is a
 // [*LockedError].
 func Lock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir+"/"+LockName, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(dir+"/"+LockName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

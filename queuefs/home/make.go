@@ -13,8 +13,11 @@ import (
 	"cutie/queuefs/namaste"
 )
 
+// TagValue is the value of the tag of a home.
+const TagValue = "Cutie/" + specVersion
+
 // tag makes a directory a home.
-var tag = namaste.Tag{Number: namaste.Type, Value: "Cutie/" + specVersion}
+var tag = namaste.Tag{Number: namaste.Type, Value: TagValue}
 
 // Init makes an empty home in the directory dir, and makes dir, for its owner
 // alone, if need be. The error is [fs.ErrExist] if it is a home already.
@@ -83,40 +86,69 @@ func Unmade(dir string) (bool, error) {
 	return made[LogDir] || !made[QueuesDir] && !made[InfoName], nil
 }
 
-// CheckTag checks for a home of a version known to this program. An older version
-// is reported as a problem. Without a tag the error is [ErrNoHome].
+// CheckTag checks for a home of a version known to this program. An older version, a
+// tag whose name and content differ, and a tag of another kind beside it are reported
+// as problems. Without a tag the error is [ErrNoHome].
 func CheckTag(d *durable.Dir, report func(Problem)) error {
 	var names []string
 	if err := d.Names(func(n string) { names = append(names, n) }); err != nil {
 		return err
 	}
-	for _, name := range namaste.Find(names, namaste.Type) {
+	own := 0
+	tags := namaste.Find(names, namaste.Type)
+	for _, name := range tags {
 		data, err := d.ReadFile(name, nil, 1<<10)
 		if err != nil {
 			return err
 		}
-		found, err := namaste.Parse(name, string(data))
-		if err != nil {
+		v, is := versionOf(name, string(data))
+		if !is {
 			continue
 		}
-		v, err := namaste.ParseVersion(found.Value)
-		if err != nil || !strings.EqualFold(v.Name, tagName) {
-			continue
-		}
+		own++
 		if v.Major != 0 || v.Minor > 3 || v.Minor < 2 {
 			return fmt.Errorf("%s: Cutie version %d.%d is not one this program knows", d.Path(), v.Major, v.Minor)
+		}
+		right := namaste.Tag{Number: namaste.Type, Value: v.String()}
+		if name != right.FileName() || !strings.EqualFold(strings.TrimRight(string(data), "\r\n"), right.Value) {
+			report(Problem{Path: name, Text: fmt.Sprintf("wrong tag: it holds %.40q, and %s holds %q; opened as %s", data, right.FileName(), right.Value, v)})
 		}
 		if v.Minor == 2 {
 			report(Problem{Path: name, Text: "home of version 0.2, opened as 0.3"})
 		}
-		return nil
 	}
-	return fmt.Errorf("%s: %w: no tag 0=cutie_%s", d.Path(), ErrNoHome, specVersion)
+	if own == 0 {
+		return fmt.Errorf("%s: %w: no tag 0=cutie_%s", d.Path(), ErrNoHome, specVersion)
+	}
+	if len(tags) > 1 {
+		report(Problem{Path: strings.Join(tags, " "), Text: "more than one type tag; opened as a Cutie home"})
+	}
+	return nil
+}
+
+// versionOf returns the version of a type tag of Cutie by its content, or else by its
+// name.
+func versionOf(name, content string) (v namaste.Version, is bool) {
+	if found, err := namaste.Parse(name, content); err == nil {
+		if v, err = namaste.ParseVersion(found.Value); err == nil && strings.EqualFold(v.Name, tagName) {
+			v.Name = "Cutie"
+			return v, true
+		}
+	}
+	v, err := namaste.ParseVersion(strings.TrimPrefix(name, "0="))
+	v.Name = "Cutie"
+	return v, err == nil && strings.HasPrefix(strings.ToLower(name), "0="+tagName+"_")
 }
 
 // Complete makes the tag and the properties of the service if they are missing,
 // and reports both.
 func Complete(d *durable.Dir, now time.Time, report func(Problem)) error {
+	if text, err := d.ReadFile(tag.FileName(), nil, 1<<10); err == nil && string(text) != tag.Content() {
+		if err := d.Replace(tag.FileName(), []byte(tag.Content())); err != nil {
+			return err
+		}
+		report(Problem{Path: tag.FileName(), Text: "wrong tag; written again"})
+	}
 	if err := CheckTag(d, report); errors.Is(err, ErrNoHome) {
 		if err := d.Replace(tag.FileName(), []byte(tag.Content())); err != nil {
 			return err

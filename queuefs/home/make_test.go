@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,5 +113,47 @@ func TestQueuesUnderEitherName(t *testing.T) {
 			t.Errorf("%q: got %q", there, got)
 		}
 		q.Close()
+	}
+}
+
+// A wrong tag is told, and shuts no home (Cutie 0.3, 6.1).
+func TestWrongTagIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		files map[string]string
+		told  []string // parts of the problems
+		opens bool
+	}{
+		{map[string]string{"0=cutie_0.3": "Cutie/0.3\n"}, nil, true},
+		{map[string]string{"0=cutie_0.3": "Cutie/0.3\r\n"}, nil, true},
+		{map[string]string{"0=cutie_0.2": "Cutie/0.2\n"}, []string{"version 0.2"}, true},
+		{map[string]string{"0=cutie_0.3": "Cutie/0.2\n"}, []string{"wrong tag", "version 0.2"}, true},
+		{map[string]string{"0=cutie_0.3": ""}, []string{"wrong tag"}, true},
+		{map[string]string{"0=cutie_0.3": "Dflat/0.19\n"}, []string{"wrong tag"}, true},
+		{map[string]string{"0=cutie_0.3": "C\x00tie/0.3\n"}, []string{"wrong tag"}, true},
+		{map[string]string{"0=dflat_0.19": "Cutie/0.3\n"}, []string{"wrong tag"}, true},
+		{map[string]string{"0=cutie_0.3": "Cutie/0.3\n", "0=dflat_0.19": "Dflat/0.19\n"}, []string{"more than one"}, true},
+		{map[string]string{"0=cutie_0.3": "Cutie/0.9\n"}, nil, false},
+		{map[string]string{"0=cutie_1.0": "?\n"}, nil, false},
+		{map[string]string{"0=dflat_0.19": "Dflat/0.19\n"}, nil, false},
+	} {
+		d, err := durable.OpenDir(t.TempDir(), nil)
+		must(t, err)
+		for name, content := range tt.files {
+			must(t, d.Replace(name, []byte(content)))
+		}
+		var told []string
+		err = home.CheckTag(d, func(p home.Problem) { told = append(told, p.Text) })
+		if (err == nil) != tt.opens {
+			t.Errorf("%q: got %v", tt.files, err)
+		}
+		for i, part := range tt.told {
+			if len(told) != len(tt.told) || !strings.Contains(told[i], part) {
+				t.Errorf("%q: told %q, want %q", tt.files, told, tt.told)
+			}
+		}
+		if len(tt.told) == 0 && len(told) > 0 {
+			t.Errorf("%q: told %q", tt.files, told)
+		}
+		must(t, d.Close())
 	}
 }

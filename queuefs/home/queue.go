@@ -43,7 +43,7 @@ type QueueInfo struct {
 	RetryDelay                  time.Duration   // wait before the second attempt; 0: DefaultRetry, none after a lapsed lease
 	RetryFactor                 int             // of the wait, for each further attempt; 0: 2
 	RetryMax                    time.Duration   // longest wait; 0: an hour
-	Callback                    string          // URL to be told of changes; "" for none
+	Callback                    string          // URL to be told of changes, or what everybody may know of it; "" for none
 	Digests                     digest.Set      // computed of every payload, beside SHA-256
 	Created                     time.Time
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strconv"
@@ -61,6 +62,7 @@ const (
 	elemOwner       = "owner"
 	elemKey         = "idempotencyKey"
 	elemSidecar     = "sidecar"
+	elemSidecar64   = "sidecarBase64" // instead of sidecar if that is not text
 	elemSubmitted   = "submitted"
 	elemRequeued    = "requeued"
 	elemRequeues    = "numRequeues"
@@ -122,8 +124,13 @@ func (j *Job) AppendText(dst []byte) []byte {
 	if j.Key != "" {
 		dst = e(dst, elemKey, j.Key)
 	}
-	if j.Sidecar != "" {
+	switch {
+	case !j.HasSidecar():
+	case CheckText(j.Sidecar) == nil:
 		dst = e(dst, elemSidecar, j.Sidecar)
+	default:
+		dst = append(dst, elemSidecar64+": "...)
+		dst = append(base64.StdEncoding.AppendEncode(dst, []byte(j.Sidecar)), '\n')
 	}
 	for _, x := range j.Extra {
 		dst = e(dst, x.Name, x.Value)
@@ -231,7 +238,12 @@ func Parse(text []byte) (Job, error) {
 		case elemBatch:
 			bit, j.Batch = 32, v
 		case elemSidecar:
-			bit, j.Sidecar = 64, v
+			bit, j.Sidecar, j.EmptySidecar = 64, v, v == ""
+		case elemSidecar64:
+			bit = 64
+			var octets []byte
+			octets, err = base64.StdEncoding.DecodeString(v)
+			j.Sidecar, j.EmptySidecar = string(octets), len(octets) == 0
 		case elemSubmitted:
 			bit = 128
 			j.Submitted, err = ParseTime(v)
@@ -332,7 +344,7 @@ func elementName(name string) string {
 	return name
 }
 
-var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemKey, elemSidecar, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemDestruction, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemConsumerKey, elemDeleted, elemHeld, elemHeldFor, elemHeldUntil, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
+var elements = [...]string{elemIdentifier, elemSubmitter, elemSize, elemFilename, elemMediaType, elemDigestType, elemDigestValue, elemBatch, elemOwner, elemKey, elemSidecar, elemSidecar64, elemSubmitted, elemRequeued, elemRequeues, elemUpdated, elemDestruction, elemConsumed, elemConsumer, elemAttempts, elemLeaseEnds, elemLeaseKey, elemConsumerKey, elemDeleted, elemHeld, elemHeldFor, elemHeldUntil, elemOutcome, elemFinished, elemMessage, elemErrorType, elemResult, elemSequence, elemStatus}
 
 // HoldEnds returns HeldUntil in a job file written by [Job.AppendText], without
 // reading all of it.

@@ -18,7 +18,7 @@ type Job struct {
 	Filename  string         // a label, never a path; "" if the submitter gave none
 	MediaType string         // "" if the submitter gave none
 	Submitter string         // user agent; "" if unknown
-	Sidecar   string         // text, stored verbatim
+	Sidecar   string         // octets, stored verbatim
 	Size      int64          // octets of the payload
 	Digests   []digest.Value // of the payload: SHA-256, those of the queue, those of the submitter
 	Batch     string
@@ -28,7 +28,7 @@ type Job struct {
 	Requeued  time.Time // last time it went back to pending; zero if never
 	Requeues  int       // how often
 	Updated   time.Time // last change of its metadata; zero if never
-	Consumed  time.Time // zero unless it is or was consumed since last pending
+	Consumed  time.Time // last time it was handed out; zero if never
 	Consumer  string    // user agent of its consumer
 	Attempts  int       // how often it was handed out
 	Lease     Lease     // zero if the consumer has none
@@ -47,7 +47,10 @@ type Job struct {
 	// the queue names it as due from then on. Zero if nobody has asked for that.
 	Destruction time.Time
 	Results     []Result
-	Extra       anvl.Record // unknown elements of the job file
+
+	EmptySidecar bool // there is a sidecar without octets
+
+	Extra anvl.Record // unknown elements of the job file
 }
 
 // DefaultMediaType is the type of payloads without a media type.
@@ -72,6 +75,18 @@ func (j *Job) Modified() time.Time {
 	return t
 }
 
+// HasSidecar reports whether the job has a sidecar; it may be empty.
+func (j *Job) HasSidecar() bool { return j.Sidecar != "" || j.EmptySidecar }
+
+// Begun returns when the present attempt began, or the last one of a deleted job, zero
+// if the job was not handed out since it was last pending.
+func (j *Job) Begun() time.Time {
+	if j.Status == Pending || j.Consumed.Before(j.Requeued) {
+		return time.Time{}
+	}
+	return j.Consumed
+}
+
 // Digest returns the job's digest of the kind, without value if it has none.
 func (j *Job) Digest(t digest.Type) digest.Value {
 	for _, d := range j.Digests {
@@ -82,8 +97,28 @@ func (j *Job) Digest(t digest.Type) digest.Value {
 	return digest.Value{Type: t}
 }
 
+// DigestsAsGiven is the element of a job file with the types of digests that nobody has
+// compared with the payload.
+const DigestsAsGiven = "digestsAsGiven"
+
+// MarkGiven adds the element for digests taken from a submitter without comparison. A
+// SHA-256 among them has one of ours before it.
+func MarkGiven(extra anvl.Record, given []digest.Value) anvl.Record {
+	var set digest.Set
+	for _, v := range given {
+		set |= digest.SetOf(v.Type)
+	}
+	if set &^= digest.SetOf(digest.SHA256); set == 0 {
+		return extra
+	}
+	return With(extra, DigestsAsGiven, set.String())
+}
+
 // MD5 returns the MD5 of the payload, zero if it is not known.
 func (j *Job) MD5() (sum [16]byte) {
+	if given, err := digest.ParseSet(j.Extra.Value(DigestsAsGiven)); err != nil || given&digest.SetOf(digest.MD5) != 0 {
+		return sum
+	}
 	if v := j.Digest(digest.MD5); v.Hex != "" {
 		hex.Decode(sum[:], []byte(v.Hex)) // it was parsed
 	}

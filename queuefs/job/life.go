@@ -2,7 +2,8 @@ package job
 
 import "time"
 
-// Enter moves the job to st and drops all data without a meaning there.
+// Enter moves the job to st and drops all data without a meaning there. The date of
+// its last consumption stays (Cutie 0.3, 6.5).
 func (j *Job) Enter(st Status) {
 	j.Status = st
 	if st != Pending {
@@ -15,7 +16,7 @@ func (j *Job) Enter(st Status) {
 		j.Deleted = time.Time{}
 	}
 	if st == Pending {
-		j.Consumed, j.Consumer = time.Time{}, ""
+		j.Consumer = ""
 		j.Outcome, j.Finished, j.Transient, j.Results = 0, time.Time{}, false, nil
 	}
 }
@@ -116,7 +117,7 @@ func (j *Job) MayAdd(token string, now time.Time) bool {
 // Again returns a new job at the end of the queue with the payload of this one.
 func (j *Job) Again(id ID, seq Seq, t time.Time) Job {
 	return Job{ID: id, Queue: j.Queue, Status: Pending, Seq: seq, Filename: j.Filename, MediaType: j.MediaType, Submitter: j.Submitter,
-		Sidecar: j.Sidecar, Size: j.Size, Digests: j.Digests, Batch: j.Batch, Owner: j.Owner, Submitted: t, Requeued: t, Requeues: j.Requeues + 1,
+		Sidecar: j.Sidecar, EmptySidecar: j.EmptySidecar, Size: j.Size, Digests: j.Digests, Batch: j.Batch, Owner: j.Owner, Submitted: t, Requeued: t, Requeues: j.Requeues + 1,
 		Destruction: j.Destruction, Extra: With(j.Extra, RequeuedFrom, j.ID.String())}
 }
 

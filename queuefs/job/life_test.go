@@ -24,7 +24,7 @@ func worked() job.Job {
 func TestGoingBackLeavesTheAttempt(t *testing.T) {
 	j := worked()
 	j.GoBack(late)
-	want := job.Job{ID: 3, Status: job.Pending, Submitted: early, Attempts: 2, Requeued: late, Requeues: 2, Extra: anvl.Record{{Name: "who", Value: "me"}}}
+	want := job.Job{ID: 3, Status: job.Pending, Submitted: early, Consumed: early, Attempts: 2, Requeued: late, Requeues: 2, Extra: anvl.Record{{Name: "who", Value: "me"}}}
 	if !reflect.DeepEqual(j, want) {
 		t.Errorf("got %+v\nwant %+v", j, want)
 	}
@@ -101,5 +101,21 @@ func TestDescriptionsBecomeJobs(t *testing.T) {
 	}
 	if len(extra[:2][1].Name) > 0 {
 		t.Error("the description of the submitter was written to")
+	}
+}
+
+// The date of the last consumption stays, and is not taken for that of an attempt.
+func TestBegunIsOfTheLastAttempt(t *testing.T) {
+	j := worked()
+	if got := j.Begun(); got != early {
+		t.Errorf("consumed: got %v", got)
+	}
+	j.GoBack(late)
+	if got := j.Begun(); !got.IsZero() {
+		t.Errorf("pending: got %v", got)
+	}
+	j.Delete(late)
+	if got := j.Begun(); !got.IsZero() || j.Consumed != early {
+		t.Errorf("deleted: got %v, consumed %v", got, j.Consumed)
 	}
 }

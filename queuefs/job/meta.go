@@ -17,11 +17,14 @@ type Meta struct {
 	MediaType string
 	Submitter string         // user agent
 	Owner     string         // the submitting user; "" without a name
-	Sidecar   string         // text, at most MaxSidecar octets
+	Sidecar   string         // octets, at most MaxSidecar; see EmptySidecar
 	Expect    []digest.Value // the payload must have these digests
 	Batch     string
-	Key       string      // names the submission, see [Job]; "" for none
-	Extra     anvl.Record // further elements of the job file, at most 16 KiB; no known ones
+
+	EmptySidecar bool // there is a sidecar without octets
+
+	Key   string      // names the submission, see [Job]; "" for none
+	Extra anvl.Record // further elements of the job file, at most 16 KiB; no known ones
 
 	Destruction time.Time             // see [Job]
 	OnHold      bool                  // the job is on hold for [NotStarted]
@@ -48,17 +51,6 @@ const MaxMessage = 16 << 10
 func (m *Meta) Check() error {
 	if len(m.Sidecar) > MaxSidecar {
 		return fmt.Errorf("sidecar: %w: more than %d octets", ErrTooBig, MaxSidecar)
-	}
-	if !utf8.ValidString(m.Sidecar) {
-		return fmt.Errorf("%w: it is not UTF-8", ErrSidecar)
-	}
-	for i, c := range m.Sidecar {
-		switch {
-		case c < 0x20 && c != '\t' && c != '\n' && c != '\r' || c == 0x7f:
-			return fmt.Errorf("%w: control character %#02x at octet %d", ErrSidecar, c, i)
-		case c == 0xfffe || c == 0xffff: // XML 1.0 has no place for them
-			return fmt.Errorf("%w: %U at octet %d", ErrSidecar, c, i)
-		}
 	}
 	if i := strings.LastIndexAny(m.Filename, `/\`); i >= 0 {
 		m.Filename = m.Filename[i+1:]
@@ -91,11 +83,28 @@ func (m *Meta) Check() error {
 	return nil
 }
 
+// CheckText refuses a sidecar that is not text: each form of a state can say text as it
+// is. The error wraps [ErrSidecar].
+func CheckText(sidecar string) error {
+	if !utf8.ValidString(sidecar) {
+		return fmt.Errorf("%w: it is not UTF-8", ErrSidecar)
+	}
+	for i, c := range sidecar {
+		switch {
+		case c < 0x20 && c != '\t' && c != '\n' && c != '\r' || c == 0x7f:
+			return fmt.Errorf("%w: control character %#02x at octet %d", ErrSidecar, c, i)
+		case c == 0xfffe || c == 0xffff: // XML 1.0 has no place for them
+			return fmt.Errorf("%w: %U at octet %d", ErrSidecar, c, i)
+		}
+	}
+	return nil
+}
+
 // Job returns a pending job as described, yet without number and date. Start gives it
 // the rest.
 func (m *Meta) Job() Job {
 	return Job{Status: Pending, Filename: m.Filename, MediaType: m.MediaType, Submitter: m.Submitter, Owner: m.Owner,
-		Sidecar: m.Sidecar, Batch: m.Batch, Key: m.Key, Destruction: m.Destruction}
+		Sidecar: m.Sidecar, EmptySidecar: m.EmptySidecar && m.Sidecar == "", Batch: m.Batch, Key: m.Key, Destruction: m.Destruction}
 }
 
 // Start gives a job of the description its number and date, and all that depends on them.

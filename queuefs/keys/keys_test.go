@@ -116,6 +116,23 @@ func wantJobs(t *testing.T, x *keys.Takes, key, want string) {
 	}
 }
 
+// Changes come in after their commit, so a requeue may come in after the take that
+// followed it.
+func TestALateChangeForgetsNoLaterTake(t *testing.T) {
+	var x keys.Takes
+	pending := func(seq job.Seq) *job.Job { return &job.Job{ID: 1, Seq: seq, Status: job.Pending} }
+	taken := func(seq job.Seq) *job.Job {
+		return &job.Job{ID: 1, Seq: seq, Status: job.Consumed, ConsumerKey: "a", Consumed: at(int(seq)), Lease: job.Lease{Ends: at(100)}}
+	}
+	x.Follow(pending(1), taken(2))
+	x.Follow(pending(3), taken(4))
+	x.Follow(taken(2), pending(3))
+	wantJobs(t, &x, "a", "[j000000000001]")
+	x.Follow(taken(4), taken(5)) // the lease is extended
+	x.Follow(taken(5), pending(6))
+	wantJobs(t, &x, "a", "[]")
+}
+
 func TestTakesAreRememberedForATime(t *testing.T) {
 	var x keys.Takes
 	none := func(id job.ID) *job.Job { return &job.Job{ID: id} }

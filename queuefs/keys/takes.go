@@ -20,8 +20,14 @@ const MostTakes = 1 << 20
 // The zero value is ready for use.
 type Takes struct {
 	mu   sync.Mutex
-	jobs map[job.KeySum][]job.ID
+	jobs map[job.KeySum][]take
 	ends index.Deadlines // of the keys, by their sums
+}
+
+// A take is a consumed job, and its last change that has come in.
+type take struct {
+	id  job.ID
+	seq job.Seq
 }
 
 // Ends returns until when a consumed job is given again for its key: the end of its
@@ -33,7 +39,7 @@ func Ends(j *job.Job) time.Time {
 	return j.Consumed.Add(Remembered)
 }
 
-// Follow takes a change of a job in.
+// Follow takes a change of a job in. Two changes of a job may come in any order.
 func (t *Takes) Follow(before, after *job.Job) {
 	if before.ConsumerKey == "" && after.ConsumerKey == "" {
 		return
@@ -41,18 +47,20 @@ func (t *Takes) Follow(before, after *job.Job) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if before.ConsumerKey != after.ConsumerKey && before.ConsumerKey != "" {
-		t.drop(job.SumOfKey(before.ConsumerKey), before.ID)
+		t.drop(job.SumOfKey(before.ConsumerKey), before)
 	}
 	if after.ConsumerKey == "" {
 		return
 	}
 	k := job.SumOfKey(after.ConsumerKey)
-	if !slices.Contains(t.jobs[k], after.ID) {
+	if i := slices.IndexFunc(t.jobs[k], func(o take) bool { return o.id == after.ID }); i >= 0 {
+		t.jobs[k][i].seq = max(t.jobs[k][i].seq, after.Seq)
+	} else {
 		t.forget(after.Consumed.UnixMicro())
 		if t.jobs == nil {
-			t.jobs = map[job.KeySum][]job.ID{}
+			t.jobs = map[job.KeySum][]take{}
 		}
-		t.jobs[k] = append(t.jobs[k], after.ID)
+		t.jobs[k] = append(t.jobs[k], take{after.ID, after.Seq})
 	}
 	ends := Ends(after).UnixMicro()
 	if was, ok := t.ends.At(job.ID(k)); !ok || was < ends {
@@ -65,16 +73,19 @@ func (t *Takes) Follow(before, after *job.Job) {
 func (t *Takes) Jobs(key string) []job.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ids := slices.Clone(t.jobs[job.SumOfKey(key)])
+	var ids []job.ID
+	for _, o := range t.jobs[job.SumOfKey(key)] {
+		ids = append(ids, o.id)
+	}
 	slices.Sort(ids)
 	return ids
 }
 
-// drop takes a job out.
-func (t *Takes) drop(k job.KeySum, id job.ID) {
-	ids := slices.DeleteFunc(t.jobs[k], func(o job.ID) bool { return o == id })
-	if len(ids) > 0 {
-		t.jobs[k] = ids
+// drop takes a job out, unless it was consumed again since.
+func (t *Takes) drop(k job.KeySum, before *job.Job) {
+	jobs := slices.DeleteFunc(t.jobs[k], func(o take) bool { return o.id == before.ID && o.seq <= before.Seq })
+	if len(jobs) > 0 {
+		t.jobs[k] = jobs
 		return
 	}
 	delete(t.jobs, k)

@@ -3,6 +3,7 @@ package outbound
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -29,7 +30,25 @@ func (e *RefusedError) Public() string {
 	if !e.Addr.IsValid() {
 		return e.Error()
 	}
-	return "refused: the address of the host is not public and not allowed here"
+	return unreachable
+}
+
+// unreachable is the one text for names with private addresses and for unknown names:
+// strangers do not learn the names of a private network.
+const unreachable = "refused: the host is not known, or its address is not public and not allowed here"
+
+// Public returns the text of an error for the stranger who named the URL, if the request
+// was refused or its host was not found; else "".
+func Public(err error) string {
+	var refused *RefusedError
+	var lookup *net.DNSError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Public()
+	case errors.As(err, &lookup):
+		return unreachable
+	}
+	return ""
 }
 
 // control returns the check of an address for a host of a URL. It runs when

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -58,6 +59,28 @@ func get(t *testing.T, c *outbound.Client, url string) (string, error) {
 func port(s *httptest.Server) string { return s.URL[strings.LastIndexByte(s.URL, ':')+1:] }
 
 func hello(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello\n") }
+
+// Strangers do not learn which names a private network knows.
+func TestStrangersAreToldOneTextOfNames(t *testing.T) {
+	private := &outbound.RefusedError{Host: "db.internal:80", Addr: netip.MustParseAddrPort("10.0.0.1:80"), Why: "private"}
+	var want string
+	for _, err := range []error{private, fmt.Errorf("get: %w", private),
+		&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "nosuch.internal", IsNotFound: true}},
+		&net.DNSError{Err: "server misbehaving", Server: "10.0.0.53:53", Name: "nosuch.internal"}} {
+		got := outbound.Public(err)
+		if want == "" {
+			want = got
+		}
+		if got != want || got == "" || strings.Contains(got, "internal") || strings.Contains(got, "10.0") {
+			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
+	}
+	for _, err := range []error{nil, io.EOF, &net.OpError{Op: "dial", Err: io.EOF}} {
+		if got := outbound.Public(err); got != "" {
+			t.Errorf("%v: got %q, want no text", err, got)
+		}
+	}
+}
 
 func TestLoopbackIsReachedOnlyIfAllowed(t *testing.T) {
 	var asked atomic.Int64

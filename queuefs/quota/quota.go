@@ -4,7 +4,7 @@
 //
 // The owner of a job is in its job file alone, so a [Keeper] reads each job file of a
 // waiting job once. A page of the index is counted again after a change.
-// It looks at the last 32,768 job numbers of a queue; older jobs do not count.
+// If more than 32,768 jobs of a queue wait, the oldest do not count.
 package quota
 
 import (
@@ -118,6 +118,17 @@ func (k *Keeper) Admit(q *queuefs.Queue, owner string, l, usual queuefs.Limits, 
 	}), nil
 }
 
+// Admission refuses jobs of a user beyond the limits in the context of a request, and
+// those of the queue. Without either there are none.
+func (k *Keeper) Admission(ctx context.Context, q *queuefs.Queue, owner string) queuefs.Admission {
+	info := q.Info()
+	limits := LimitsOf(ctx, &info)
+	limits.Pending = 0 // of UWS alone
+	return func(jobs, bytes int64) (done func(), err error) {
+		return k.Admit(q, owner, limits, queuefs.Limits{}, Use{Active: jobs, Upload: bytes})
+	}
+}
+
 // Use returns what a user has in a queue, as it counts for Admit.
 func (k *Keeper) Use(q *queuefs.Queue, owner string, l queuefs.Limits) (Use, error) {
 	k.mu.Lock()
@@ -181,8 +192,8 @@ type whose struct {
 // small is how many bytes a usual limit does not count jobs for.
 const small = 64 << 10
 
-// manyPages is how many pages are looked at.
-const manyPages = 32
+// most is how many waiting jobs are counted, and up to a page more.
+const most = 32 << 10
 
 // needed reports whether jobs have to be counted. All jobs of the queue together may
 // be within the limits.
@@ -196,22 +207,12 @@ func (t *tally) needed(set, usual queuefs.Limits, ask, has Use) bool {
 
 // use counts the jobs of an owner: all, and the ones made by UWS.
 func (t *tally) use(owner string) (u, made Use, err error) {
-	n := t.q.Pages()
-	first := max(0, n-manyPages)
-	for i := range t.pages {
-		if i < first {
-			delete(t.pages, i)
-		}
-	}
 	// Versions are read first: a change during the count makes another count
 	// necessary.
-	changed := map[int]queuefs.Seq{}
-	for i := first; i < n; i++ {
-		version, _, _, _ := t.q.PageVersion(i)
-		if p := t.pages[i]; p == nil || p.version != version {
-			changed[i] = version
-		}
-	}
+	versions := t.waiting()
+	maps.DeleteFunc(t.pages, func(i int, _ *page) bool { _, counts := versions[i]; return !counts })
+	changed := maps.Clone(versions)
+	maps.DeleteFunc(changed, func(i int, version queuefs.Seq) bool { return t.pages[i] != nil && t.pages[i].version == version })
 	if len(changed) > 0 {
 		held, leased := t.standing(slices.Min(slices.Collect(maps.Keys(changed))))
 		for i, version := range changed {
@@ -229,12 +230,29 @@ func (t *tally) use(owner string) (u, made Use, err error) {
 	return u, made, nil
 }
 
+// waiting returns the versions of the last pages with jobs that wait or are in work.
+func (t *tally) waiting() map[int]queuefs.Seq {
+	busy := map[int]bool{}
+	for _, id := range t.q.Leased() {
+		busy[int(id/queuefs.PageJobs)] = true
+	}
+	versions := map[int]queuefs.Seq{}
+	jobs := 0
+	for i := t.q.Pages() - 1; i >= 0 && jobs < most; i-- {
+		if version, _, pending, _ := t.q.PageVersion(i); pending > 0 || busy[i] {
+			versions[i] = version
+			jobs += pending
+		}
+	}
+	return versions
+}
+
 // standing returns the jobs on hold, from a page on, and those in work.
 func (t *tally) standing(first int) (held, leased map[queuefs.JobID]bool) {
 	held, leased = map[queuefs.JobID]bool{}, map[queuefs.JobID]bool{}
 	if t.q.State().Held > 0 {
 		after := queuefs.JobID(max(1, first*queuefs.PageJobs)) - 1
-		for _, id := range t.q.IDs(queuefs.ListOptions{Held: true, After: after, Limit: manyPages * queuefs.PageJobs}) {
+		for _, id := range t.q.IDs(queuefs.ListOptions{Held: true, After: after, Limit: most + queuefs.PageJobs}) {
 			held[id] = true
 		}
 	}

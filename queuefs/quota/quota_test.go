@@ -2,9 +2,11 @@ package quota_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
@@ -14,17 +16,31 @@ import (
 // newQueue returns a queue, and a function that submits jobs of ann.
 func newQueue(t *testing.T) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
 	t.Helper()
-	ctx := context.Background()
 	dir := filepath.Join(t.TempDir(), "home")
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
 		t.Fatal(err)
 	}
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
+	return openQueue(t, dir)
+}
+
+func openQueue(t *testing.T, dir string) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
+	t.Helper()
+	return openQueueWith(t, dir, queuefs.Options{})
+}
+
+func openQueueWith(t *testing.T, dir string, o queuefs.Options) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
+	t.Helper()
+	ctx := context.Background()
+	o.Segment = 1 << 20
+	svc, err := queuefs.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { svc.Close() })
-	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1})
+	q, err := svc.Queue("q")
+	if err != nil {
+		q, err = svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +94,65 @@ func TestJobsFromElsewhereCountForLimitsThatWereSet(t *testing.T) {
 	}
 	if got := refused(queuefs.Limits{Upload: 35}, queuefs.Limits{}, quota.Use{Upload: 1}); !strings.Contains(got, "ann has 35 octets") {
 		t.Errorf("got %q, want the octets", got)
+	}
+}
+
+// A job that waits for long counts, however many came after it and have ended.
+func TestOldJobsCount(t *testing.T) {
+	svc, _, submit := newQueue(t)
+	submit(1, true, true)
+	// A job brought by hand stands for all that came meanwhile.
+	dir := svc.Dir()
+	if err := svc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(filepath.Join(dir, "queues/q/pending/j000000000001"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := strings.NewReplacer("j000000000001", "j000000099999", "ann", "bob")
+	for name, text := range map[string]string{"payload": "12345", "pending": of.Replace(string(old))} {
+		if err := os.WriteFile(filepath.Join(dir, "queues/q", name, "j000000099999"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	svc, q, submit := openQueue(t, dir)
+	k := quota.New(svc)
+	for more := range int64(3) {
+		if got, err := k.Use(q, "ann", queuefs.Limits{}); err != nil || got != (quota.Use{Pending: 1, Active: more, Upload: 5 + 5*more}) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		submit(1, true, false)
+	}
+}
+
+// An operator may start a job of a user at a time, as by a release. It is not asked
+// whether the user may have another one, but it counts.
+func TestJobsStartedByTheEndOfAHoldCount(t *testing.T) {
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "home")
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	svc, q, submit := openQueueWith(t, dir, queuefs.Options{Now: func() time.Time { return now }})
+	k, l := quota.New(svc), queuefs.Limits{Active: 1}
+	submit(1, true, false)
+	submit(1, true, true)
+	if _, err := q.HoldUntil(ctx, 2, "", now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []quota.Use{{Pending: 1, Active: 1, Upload: 10}, {Active: 2, Upload: 10}} {
+		if got, err := k.Use(q, "ann", l); err != nil || got != want {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+		now = now.Add(2 * time.Hour)
+		if err := svc.Expire(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := k.Admit(q, "ann", l, queuefs.Limits{}, quota.Use{Active: 1}); err == nil {
+		t.Error("a third job is admitted")
 	}
 }
 

@@ -9,14 +9,14 @@ import (
 	"cutie/queuefs/state"
 )
 
-// buffers are for answers; large ones are not kept.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
+// texts are buffers for answers; large ones are not kept.
+var texts = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
 
 const largeBuffer = 64 << 10
 
 func putBuffer(buf *[]byte) {
 	if cap(*buf) <= largeBuffer {
-		buffers.Put(buf)
+		texts.Put(buf)
 	}
 }
 
@@ -32,7 +32,7 @@ func (h *Handler) answer(w http.ResponseWriter, status int, form state.Form, d *
 
 // write answers with the document appended by fill, in the given form.
 func (h *Handler) write(w http.ResponseWriter, status int, form state.Form, fill func(dst []byte) []byte) {
-	buf := buffers.Get().(*[]byte)
+	buf := texts.Get().(*[]byte)
 	defer putBuffer(buf)
 	*buf = fill((*buf)[:0])
 	header := w.Header()

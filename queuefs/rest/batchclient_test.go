@@ -1,7 +1,6 @@
 package rest_test
 
 import (
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 

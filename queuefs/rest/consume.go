@@ -2,14 +2,15 @@ package rest
 
 import (
 	"context"
-	"cutie/queuefs/rest/field"
 	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // consume is Get-next-job (Cutie 5.6).
@@ -25,6 +26,7 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	wait := r.seconds("wait", h.o.MaxWait)
 	t.Lease = r.leaseTime("lease")
 	t.User = UserOf(r.Context())
+	t.Still = func() error { return web.Still(r.Context()) }
 	t.Key, err = field.Key(r.Header)
 	r.wrong(err)
 	_, _, err = r.wrapped()
@@ -74,6 +76,11 @@ func take(ctx context.Context, q *queuefs.Queue, t queuefs.Take, wait time.Durat
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	taken, err := q.TakeWait(waiting, t)
+	if err != nil && ctx.Err() != nil {
+		if gone := web.Still(ctx); gone != nil {
+			return nil, gone
+		}
+	}
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = queuefs.ErrEmpty // the time was over while a job was being taken
 	}
@@ -110,6 +117,18 @@ func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 		return nil
 	case err != nil:
 		return notFound(err, queuefs.ErrNoJob, r.PathValue("job"))
+	}
+	switch part := r.text("part"); {
+	case r.bad != nil:
+		return r.bad
+	case part == "sidecar":
+		return sendSidecar(w, &j)
+	case part != "":
+		return badRequest("part is %.40q, not sidecar", part)
+	}
+	if err := q.Sound(j.ID); err != nil {
+		h.log(r.Request, err)
+		return web.Errorf(http.StatusInternalServerError, "payload of %s is damaged or cannot be read", j.ID)
 	}
 	return h.deliver(w, r, q, &queuefs.Taken{Job: j}, nil)
 }

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 func TestConsumeAnswersAFormUnlessAskedOtherwise(t *testing.T) {

@@ -1,13 +1,13 @@
 package rest_test
 
 import (
-	"cutie/queuefs/rest/client"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // A queue without thresholds is culled by those of the request, from the query

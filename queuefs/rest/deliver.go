@@ -2,15 +2,17 @@ package rest
 
 import (
 	"crypto/rand"
-	"cutie/queuefs/rest/field"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"cutie/queuefs"
 	"cutie/queuefs/files"
+	"cutie/queuefs/rest/field"
+	"cutie/queuefs/web"
 )
 
 // deliver answers with one job; taken is the job if it was consumed for the
@@ -37,13 +39,15 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		values[3] = string(field.AppendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
 		header["Content-Type"], header["Content-Disposition"] = values[2:3:3], values[3:]
 		header["Content-Security-Policy"] = files.Sandbox
-		field.SetSidecar(header, j.Sidecar)
+		if link := field.SetSidecar(header, j); link {
+			header["Link"] = append(header["Link"], "<"+base.JobRef("content", j.Queue, j.ID)+`?part=sidecar>; rel="`+Relation+`sidecar"`)
+		}
 		if data := t.AtHand(); data != nil {
 			return h.send(w, r, q, taken, []piece{{text: data}})
 		}
 		return h.send(w, r, q, taken, []piece{{job: j}})
 	}
-	buf := buffers.Get().(*[]byte)
+	buf := texts.Get().(*[]byte)
 	defer putBuffer(buf)
 	m := message{buf: (*buf)[:0], boundary: newBoundary()}
 	disposition, media := "form-data", "multipart/form-data"
@@ -54,7 +58,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	m.buf = append(m.buf, "Content-Disposition: "...)
 	m.buf = field.AppendDisposition(m.buf, disposition, "payload", j.Filename)
 	m.payload(t)
-	if j.Sidecar != "" {
+	if j.HasSidecar() {
 		m.open()
 		m.buf = append(m.buf, "Content-Disposition: "...)
 		m.buf = field.AppendDisposition(m.buf, disposition, "sidecar", "")
@@ -67,10 +71,23 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	return h.send(w, r, q, taken, m.pieces)
 }
 
+// sendSidecar answers with the octets of a sidecar alone.
+func sendSidecar(w http.ResponseWriter, j *queuefs.Job) error {
+	if !j.HasSidecar() {
+		return web.Errorf(http.StatusNotFound, "%s has no sidecar", j.ID)
+	}
+	header := w.Header()
+	header["Content-Type"], header["Content-Length"] = []string{queuefs.DefaultMediaType}, []string{strconv.Itoa(len(j.Sidecar))}
+	header["X-Content-Type-Options"] = noSniff
+	w.WriteHeader(http.StatusOK)
+	_, _ = io.WriteString(w, j.Sidecar) // nobody is left to be told
+	return nil
+}
+
 // deliverSeveral answers with jobs, each a part of multipart/mixed.
 func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Queue, taken []queuefs.Taken) error {
 	base := h.base(r.Request)
-	buf := buffers.Get().(*[]byte)
+	buf := texts.Get().(*[]byte)
 	defer putBuffer(buf)
 	m := message{buf: slices.Grow((*buf)[:0], roomFor(taken)), boundary: newBoundary()}
 	for i := range taken {
@@ -85,7 +102,7 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 				m.buf = append(append(append(append(m.buf, "\r\n"...), name...), ": "...), value...)
 			}
 		}
-		if j.Sidecar != "" {
+		if j.HasSidecar() {
 			m.buf = append(m.buf, "\r\n"+field.Sidecar+": "...)
 			m.buf = field.AppendEscaped(m.buf, j.Sidecar)
 		}

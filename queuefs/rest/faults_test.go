@@ -126,6 +126,8 @@ func TestStatusOfEveryFault(t *testing.T) {
 		{"POST", "/state/jobs?identifier=other", 400, "create a queue of the new name and move the jobs"},
 		{"PUT", "/state/jobs?identifier=other", 400, "create a queue of the new name and move the jobs"},
 		{"POST", "/state/jobs?maxAttempts=1000001", 400, "maximum of attempts"},
+		{"POST", "/state/jobs?maxAttempts=99999999999", 400, "maximum of attempts 99999999999 is not from 0 to 1000000"},
+		{"POST", "/outcome/jobs/j000000000001?outcome=error&type=transient&retryIn=x&lease=x", 400, "not seconds from 0 to 2592000"},
 		{"POST", "/state/jobs?leaseDuration=2592001", 400, "leaseDuration"},
 		{"POST", "/state/jobs?retryDelay=2592001", 400, "retryDelay"},
 		{"POST", "/state/jobs?retryFactor=101", 400, "retry factor"},

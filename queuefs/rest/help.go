@@ -112,9 +112,10 @@ var (
 	}}
 	aboutGetQueueState = &web.Help{Name: "getQueueState", Help: state.Help{
 		Method: "Get-queue-state", Summary: "State of a queue with references to its jobs",
-		Request: "GET /state/Q[?status=pending|consumed|deleted][&outcome=completed|error|aborted][&held][&batch=B][&after=J][&limit=N][&detail][&submitter=A]",
+		Request: "GET /state/Q[?status=pending|consumed|deleted][&outcome=completed|error|aborted][&held][&batch=B][&after=J][&limit=N|all][&detail][&submitter=A]",
 		Text: "Lists the jobs for which all of that holds. limit is how many are listed, 0 to\n" +
-			"1000, by default 100; jobsNext refers to the rest. With detail it is the states of\n" +
+			"1000, by default 100; jobsNext refers to the rest. limit=all names all jobs, in any\n" +
+			"form but SOIF. With detail it is the states of\n" +
 			"the jobs themselves: ANVL records separated by empty lines, a JSON array, XML in\n" +
 			"the element job:jobStates, one Turtle graph, or a table; a Link of the relation\n" +
 			"next refers to the rest. submitter wants detail, and limit is then how many jobs\n" +
@@ -138,12 +139,13 @@ var (
 		Method: "Set-queue", Summary: "Set properties of a queue, pause it or go on",
 		Request: "POST /state/Q[?S=pause|restart][&PROPERTY=VALUE...]",
 		Text: "Properties: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold\n" +
-			"(hours), verifyOnRead, verifyOnWrite, closed (true or false: takes no\n" +
+			"(hours; -1 unsets either), verifyOnRead, verifyOnWrite, closed (true or false: no\n" +
 			"submissions), acknowledge (none, required or timeout: what the silence of a\n" +
 			"consumer means), leaseDuration (seconds), maxAttempts, limits (of each user, such\n" +
 			"as pending=100,active=1000,upload=1000000000), retryDelay (seconds, by default\n" +
 			"10, or none after a lease that ended), retryFactor (by default 2), retryMax\n" +
-			"(seconds, by default 3600), callback (URL that is told of changes), digests\n" +
+			"(seconds, by default 3600), callback (URL that is told of changes; readers\n" +
+			"see scheme and host), digests\n" +
 			"(computed of payloads beside SHA-256). They come in the query or in a body that\n" +
 			"is a form, ANVL or JSON; an empty one is unset. After a transient failure, or a\n" +
 			"lease that ended without a report, a job is put back for another attempt, on hold\n" +
@@ -151,7 +153,11 @@ var (
 			"maxAttempts are used up, or after a fatal failure, it has failed and stays with\n" +
 			"its message. A paused queue hands out no job. A queue is renamed by making\n" +
 			"another. Errors: 400, 404, 409 another queue has the name, 412 If-Match names\n" +
-			"another state.",
+			"another state.\n" +
+			"With verifyOnWrite a payload is read again and compared with its digests before\n" +
+			"the answer to its submission; without it a submitter's digest is recorded and not\n" +
+			"compared, and digestsAsGiven names its type. With verifyOnRead payloads are\n" +
+			"compared before they are handed out or peeked at.",
 	}}
 	aboutRemoveQueue = &web.Help{Name: "removeQueue", Help: state.Help{
 		Method: "Remove-queue", Summary: "Remove a queue without jobs",
@@ -171,13 +177,15 @@ var (
 		Request: "POST /content/Q[?type=job|batch-manifest][&filename=][&sidecar=][&digest-type=&digest-value=][&not-before=TIME]",
 		Text: "The body is the payload, of any media type; or multipart/form-data with the\n" +
 			"parts file (repeated for several jobs, all or nothing), and for a single job\n" +
-			"sidecar, digest-type and digest-value. Digests may come in the headers\n" +
+			"sidecar, digest-type and digest-value. A sidecar is of up to 64 KiB of any octets,\n" +
+			"or none. Digests may come in the headers\n" +
 			"Content-Digest, Repr-Digest and Content-MD5, the sidecar percent-encoded in\n" +
 			"Cutie-Sidecar, the filename in Content-Disposition. With not-before, or the header\n" +
 			"Cutie-Not-Before, also of a part, jobs are on hold until that time. Answers 201\n" +
 			"with Location.\n" +
 			"A batch manifest (Checkm) names files that are fetched and submitted, all or\n" +
-			"none; a line @URL stands for the lines of the manifest there. With Prefer:\n" +
+			"none; a line @URL stands for the lines of the manifest there. A body or part of\n" +
+			"the media type text/checkm is a manifest unless type=job. With Prefer:\n" +
 			"respond-async the answer is 202 with the Location of the state of the batch.\n" +
 			"With the header Idempotency-Key, 1 to 255 visible ASCII characters of the\n" +
 			"client's choice, the request may be sent again: as long as the job is known, the\n" +
@@ -185,7 +193,7 @@ var (
 			"present state of the job, and nothing is stored. Job N of a request with several\n" +
 			"has the key KEY#N; a part of a form may have the header instead, each its own.\n" +
 			"While another request with the key is being stored, this one waits for it.\n" +
-			"Errors: 400 digest verification failed, 404, 408 body too slow, 409 queue refuses\n" +
+			"Errors: 400 no body or digest verification failed, 404, 408 body too slow, 409 queue refuses\n" +
 			"submissions, or the key is busy for more than 30 seconds, 413 too large, 415, 422\n" +
 			"the key is of another payload, user or number of jobs, 507 out of space.",
 	}}
@@ -205,7 +213,9 @@ var (
 			"if the queue wants reports, Cutie-Lease is the token for Extend-lease,\n" +
 			"Report-outcome and Put-result, Cutie-Lease-Expires when it is over, and\n" +
 			"Cutie-Attempt how often the job was handed out; then without a report the job\n" +
-			"goes back. With the header Idempotency-Key the request may be sent again: it gets\n" +
+			"goes back. With the bare payload the sidecar is percent-encoded in Cutie-Sidecar;\n" +
+			"beyond 4 KiB a Link of the relation .../rel/sidecar leads to it. With the header\n" +
+			"Idempotency-Key the request may be sent again: it gets\n" +
 			"the same jobs and tokens, with Idempotency-Replayed: true, until their leases end\n" +
 			"or their outcomes are reported; jobs without a lease for five minutes. A key is of\n" +
 			"one user, and for whoever has it as good as the token: take a UUID. While another\n" +
@@ -217,9 +227,9 @@ var (
 	}}
 	aboutPeekAtJob = &web.Help{Name: "peekAtJob", Aliases: []string{"peek", "peekJob"}, Help: state.Help{
 		Method: "Peek-at-job", Summary: "Look at a job and leave it where it is",
-		Request: "GET /content/Q[/J]",
+		Request: "GET /content/Q[/J][?part=sidecar]",
 		Text: "Without J it is the job at the head, else a job of any status. Answers as\n" +
-			"Get-next-job. Errors: 404 queue or job not found.",
+			"Get-next-job, or with the octets of the sidecar alone. Errors: 404 queue or job not found.",
 	}}
 	aboutDeleteJob = &web.Help{Name: "deleteJob", Aliases: []string{"rm", "deleteItem"}, Help: state.Help{
 		Method: "Delete-job", Summary: "Take a pending job out of the queue",

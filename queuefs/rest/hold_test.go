@@ -1,7 +1,6 @@
 package rest_test
 
 import (
-	"cutie/queuefs/rest/client"
 	"fmt"
 	"net/url"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // TestJobsSubmittedOnHold says in each form of a submission when its jobs may be

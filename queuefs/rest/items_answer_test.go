@@ -61,6 +61,11 @@ func TestItemsOfAnswers(t *testing.T) {
 				a := s.do(method, path, strings.Repeat("x", 11), "Accept", "text/turtle").want(t, status)
 				a.header(t, "Content-Type", "text/turtle")
 				a.header(t, "WWW-Authenticate", "")
+				text := s.do(method, path, strings.Repeat("x", 11), "Accept", "*/*").want(t, status)
+				text.header(t, "Content-Type", "text/plain; charset=utf-8") // nobody asked for a page
+				if want := s.do(method, path, strings.Repeat("x", 11)).exception(t) + "\n"; text.body != want || len(want) > 200 {
+					t.Errorf("%s: got %q, want %q", r, text.body, want)
+				}
 				if a.exception(t) == "" || status == 405 && a.Header.Get("Allow") == "" {
 					t.Errorf("%s: got %v %s", r, a.Header, a.body)
 				}

@@ -20,7 +20,7 @@ func TestItemsOfChanges(t *testing.T) {
 			}
 			s.do("POST", "/consume/jobs", "").want(t, 200)
 			j := s.do("POST", "/requeue/jobs/j000000000001?t=json", "").want(t, 200).job(t)
-			want(t, "requeued", [3]any{j.Status, j.Consumed.IsZero(), j.Requeues}, [3]any{queuefs.Pending, true, 1})
+			want(t, "requeued", [3]any{j.Status, j.Consumed.IsZero(), j.Requeues}, [3]any{queuefs.Pending, false, 1}) // its date stays
 			again := s.do("POST", "/requeue/jobs/j000000000001?t=json", "").want(t, 200).job(t)
 			want(t, "already pending", again.Requeues, 1)
 			s.do("POST", "/consume/jobs", "").header(t, "Content-Location", s.url+"/content/jobs/j000000000001")

@@ -193,9 +193,10 @@ func TestItemsOfQueues(t *testing.T) {
 		{17, "the culling size counts jobs, and unset never culls", func(t *testing.T) {
 			s := newSite(t, rest.Options{})
 			d := s.do("GET", "/state/jobs?t=json", "").decoded(t, state.QueueClass)
-			if d.Property("cullingSizeThreshold") != nil || d.Property("cullingAgeThreshold") != nil {
-				t.Errorf("thresholds of %+v", d)
-			}
+			want(t, "thresholds", says(d, "cullingSizeThreshold", "cullingAgeThreshold"), []string{"-1", "-1"})
+			s.do("POST", "/state/jobs?cullingSizeThreshold=5", "").want(t, 200)
+			s.do("POST", "/state/jobs?cullingSizeThreshold=-1&cullingAgeThreshold=-1", "").want(t, 200)
+			want(t, "unset", [2]int64{s.q.Info().CullingSize, s.q.Info().CullingAge}, [2]int64{-1, -1})
 			for range 3 {
 				s.submit(strings.Repeat("x", 1000), queuefs.Meta{})
 				s.do("POST", "/consume/jobs", "").want(t, 200)
@@ -222,13 +223,21 @@ func TestItemsOfJobs(t *testing.T) {
 				}
 			}
 		}},
-		{13, "a deleted job was not consumed", func(t *testing.T) {
+		{13, "a deleted job has the date of its consumption if there was one", func(t *testing.T) {
 			s := newSite(t, rest.Options{})
 			s.submit("x", queuefs.Meta{})
+			s.submit("x", queuefs.Meta{})
 			s.do("POST", "/consume/jobs", "").want(t, 200)
+			consumed := s.do("GET", "/state/jobs/j000000000001?t=json", "").job(t).Consumed
 			s.do("POST", "/requeue/jobs/j000000000001", "").want(t, 200)
 			d := s.do("DELETE", "/content/jobs/j000000000001?t=json", "").want(t, 202).decoded(t, state.JobClass)
-			if says(d, "consumed")[0] != "" || says(d, "deleted")[0] == "" || says(d, "requeued")[0] == "" {
+			line := "\nconsumed: " + queuefs.FormatTime(consumed) + "\n"
+			if file := s.do("GET", "/queues/jobs/deleted/j000000000001", "").want(t, 200).body; !strings.Contains(file, line) {
+				t.Errorf("got %s", file)
+			}
+			never := s.do("DELETE", "/content/jobs/j000000000002?t=json", "").want(t, 202).decoded(t, state.JobClass)
+			want(t, "never consumed", says(never, "consumed")[0], "")
+			if says(d, "consumed")[0] != queuefs.FormatTime(consumed) || says(d, "deleted")[0] == "" || says(d, "requeued")[0] == "" {
 				t.Errorf("got %+v", d)
 			}
 		}},

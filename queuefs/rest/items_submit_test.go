@@ -74,14 +74,11 @@ func TestItemsOfSubmissions(t *testing.T) {
 			}
 			want(t, "files", got, []string{"b.bin=1", "c.bin=2", "d=3", "e=4", "g=5", "h=6"})
 		}},
-		{36, "a sidecar is text and belongs to a single job", func(t *testing.T) {
+		{36, "a sidecar is octets and belongs to a single job", func(t *testing.T) {
 			s := newSite(t, rest.Options{})
 			for _, form := range []*form{
 				newForm().file("a", "1").file("b", "2").field("sidecar", "x"),
 				newForm().file("m", "#%checkm_0.7\n", "Content-Type: text/x-checkm").field("sidecar", "x"),
-				newForm().file("a", "1").field("sidecar", "\xff"),
-				newForm().file("a", "1").field("sidecar", "x\x00y"),
-				newForm().file("a", "1").field("sidecar", "x\x1by"),
 			} {
 				s.postForm(form.end()).want(t, 400)
 			}

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"bytes"
-	"cutie/queuefs/rest/client"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
 )

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"cutie/queuefs/rest/field"
 	"errors"
 	"iter"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )

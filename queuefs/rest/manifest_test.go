@@ -151,7 +151,12 @@ func TestManifestsThatAreRefused(t *testing.T) {
 func TestManifestIsAJobIfTheTypeSaysSo(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	s.postForm(newForm().file("m", "http://a/b\n", "Content-Type: text/checkm").field("type", "job").end()).want(t, 201)
-	s.do("POST", "/content/jobs", "http://a/b\n", "Content-Type", "text/checkm").want(t, 201)
+	s.do("POST", "/content/jobs?type=job", "http://a/b\n", "Content-Type", "text/checkm").want(t, 201)
+	for _, media := range []string{"text/checkm", "text/x-checkm; charset=utf-8"} { // a manifest by itself
+		if got := s.do("POST", "/content/jobs", "http://[/\n", "Content-Type", media).want(t, 400).exception(t); !strings.Contains(got, "line 1: ") {
+			t.Errorf("%s: got %q", media, got)
+		}
+	}
 	s.wantCounts(2, 0, 0)
 }
 

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"bufio"
-	"cutie/queuefs/rest/client"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -12,6 +11,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 )
 
 // A job as it is sent is a message that any reader of MIME takes apart.

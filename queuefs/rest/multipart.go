@@ -2,7 +2,7 @@ package rest
 
 import (
 	"bytes"
-	"cutie/queuefs/rest/field"
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -12,12 +12,14 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/web"
 )
 
 // Limits of a form besides those of [Options].
 const (
 	maxField    = 1 << 10  // octets of a field except the sidecar
+	maxFields   = 16       // parts beside the files
 	maxEpilogue = 64 << 10 // octets behind the last boundary
 )
 
@@ -25,6 +27,7 @@ const (
 // given the files as they come and all else at the end, since parts may come
 // in any order.
 type formReader struct {
+	ctx       context.Context // of the request
 	h         *Handler
 	sub       *queuefs.Submission
 	fields    fields
@@ -50,8 +53,8 @@ func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader,
 		return nil, err
 	}
 	in := digest.NewReader(b, expect)
-	form := formReader{h: h, sub: sub, fields: f, submitter: by, owner: UserOf(r.Context())}
-	if err := eachPart(in, boundary, form.part); err != nil {
+	form := formReader{ctx: r.Context(), h: h, sub: sub, fields: f, submitter: by, owner: UserOf(r.Context())}
+	if err := eachPart(r.Context(), in, boundary, h.o.MaxParts+maxFields, form.part); err != nil {
 		return nil, err
 	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(in, maxEpilogue+1)); err != nil {
@@ -61,6 +64,9 @@ func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	}
 	if err := in.Verify(); err != nil {
 		return nil, err
+	}
+	if r.browser() && form.fields["sidecar"] == "" { // a field that nobody filled in
+		delete(form.fields, "sidecar")
 	}
 	return form.finish()
 }
@@ -77,11 +83,12 @@ func boundaryOf(contentType string) (string, error) {
 	return boundary, nil
 }
 
-func eachPart(r io.Reader, boundary string, do func(*multipart.Part) error) error {
+// eachPart reads a form of most parts at most.
+func eachPart(ctx context.Context, r io.Reader, boundary string, most int, do func(*multipart.Part) error) error {
 	end := &endFinder{in: r, end: []byte("\n--" + boundary + "--"), seen: []byte("\n")}
-	parts := multipart.NewReader(end, boundary)
+	parts := web.NewParts(ctx, end, boundary, most)
 	for {
-		p, err := parts.NextPart()
+		p, err := parts.Next()
 		if err == io.EOF && end.found {
 			return nil
 		}
@@ -133,8 +140,6 @@ func partError(err error) error {
 		return answer
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return badRequest("form ends before its last boundary")
-	case errors.Is(err, multipart.ErrMessageTooLarge): // by limits of package multipart
-		return tooLarge("the header of a part has more than 10000 lines or 10 MiB")
 	case strings.HasPrefix(err.Error(), "multipart:"), strings.HasPrefix(err.Error(), "malformed MIME"):
 		return badRequest("%v", err)
 	}
@@ -164,7 +169,7 @@ func (f *formReader) part(p *multipart.Part) error {
 	if err != nil {
 		return err
 	}
-	return eachPart(p, boundary, f.file)
+	return eachPart(f.ctx, p, boundary, f.h.o.MaxParts+1, f.file)
 }
 
 func (f *formReader) field(name string, p *multipart.Part) error {
@@ -172,7 +177,7 @@ func (f *formReader) field(name string, p *multipart.Part) error {
 	if fieldNames[name] == "sidecar" {
 		limit = f.h.o.MaxSidecar
 	}
-	text, err := io.ReadAll(io.LimitReader(p, int64(limit)+1))
+	text, err := web.ReadAll(f.ctx, io.LimitReader(p, int64(limit)+1))
 	if err != nil {
 		return err
 	}
@@ -203,10 +208,7 @@ func (f *formReader) file(p *multipart.Part) error {
 	if m.MediaType, err = field.MediaType(contentType); err != nil {
 		return err
 	}
-	switch t, _, _ := strings.Cut(m.MediaType, ";"); strings.ToLower(strings.TrimSpace(t)) {
-	case "text/checkm", "text/x-checkm":
-		f.manifest = true
-	}
+	f.manifest = f.manifest || field.IsCheckm(m.MediaType)
 	if err := field.Meta(&m, p.Header); err != nil {
 		return err
 	}

@@ -52,6 +52,38 @@ func TestQueueNamesMayBePercentEncoded(t *testing.T) {
 	}
 }
 
+// Two identifiers can be cleaned to one directory. The second is refused, and never
+// means the first queue.
+func TestIdentifiersOfOneDirectoryAreTwo(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	s.do("PUT", "/state/a%2Fb?description=mine", "").want(t, 201)
+	s.do("POST", "/content/a%2Fb", "mine").want(t, 201)
+	q, err := s.svc.Queue("a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := q.Seq()
+	for _, r := range [][2]string{{"PUT", "/state/a%2Fb%2F"}, {"PUT", "/state/c"}} { // others
+		s.do(r[0], r[1], "").want(t, 201)
+	}
+	s.do("PUT", "/state/x%2By", "").want(t, 201) // the identifier x+y
+	got := s.do("PUT", "/state/x:y?description=other", "", "Accept", "text/x-anvl").want(t, 409).exception(t)
+	if !strings.Contains(got, `"x+y"`) {
+		t.Errorf("got %q", got)
+	}
+	s.do("POST", "/state?identifier=x:y", "").want(t, 409)
+	s.do("PUT", "/state/x:y", "", "If-None-Match", "*").want(t, 409)
+	s.do("PUT", "/state/x%2By?identifier=x:y", "").want(t, 400)
+	for _, r := range [][2]string{{"GET", "/state/x:y"}, {"POST", "/state/x:y?description=other"}, {"DELETE", "/state/x:y"}, {"POST", "/content/x:y"},
+		{"POST", "/consume/x:y"}, {"GET", "/content/x:y"}, {"GET", "/queues/x:y/queue-info.txt"}, {"POST", "/cull/x:y"}} {
+		s.do(r[0], r[1], "").want(t, 404)
+	}
+	// The cleaned identifier is the queue's own, in its references.
+	s.do("GET", "/state/a=b", "").want(t, 200)
+	s.do("PUT", "/state/a=b?identifier=a=b", "").want(t, 200)
+	want(t, "events", q.Seq(), was)
+}
+
 // A path whose slashes are encoded, before or behind a base, names nothing; it
 // is never redirected to something else.
 func TestEncodedSlashesLeadNowhere(t *testing.T) {

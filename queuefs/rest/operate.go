@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"cutie/queuefs/rest/field"
 	"errors"
 	"mime"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 

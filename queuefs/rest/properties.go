@@ -1,12 +1,13 @@
 package rest
 
 import (
+	"bytes"
+	"context"
 	"io"
 	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/settings"
@@ -47,6 +48,9 @@ func (h *Handler) properties(w http.ResponseWriter, r *request) (anvl.Record, er
 	return rec, nil
 }
 
+// maxProperties is how many properties a form of parts may have.
+const maxProperties = 1000
+
 // readProperties reads the names and values of a body.
 func readProperties(contentType string, data []byte) (anvl.Record, error) {
 	if len(data) == 0 {
@@ -71,7 +75,7 @@ func readProperties(contentType string, data []byte) (anvl.Record, error) {
 		return rec, nil
 	case "multipart/form-data":
 		var rec anvl.Record
-		err := eachPart(strings.NewReader(string(data)), params["boundary"], func(p *multipart.Part) error {
+		err := eachPart(context.Background(), bytes.NewReader(data), params["boundary"], maxProperties, func(p *multipart.Part) error {
 			text, err := io.ReadAll(p)
 			rec.Add(p.FormName(), string(text))
 			return err

@@ -17,6 +17,7 @@ func TestPropertiesAreWhatEveryFormCanSay(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	for _, tt := range []struct{ value, why string }{
 		{"a\x01b", "U+0001"}, {"a\x00b", "U+0000"}, {"a\x1b[31mb", "U+001B"}, {"a\x7fb", "U+007F"},
+		{"a\nb", "line end"}, {"a\r\n", "line end"}, {"a\tb", "U+0009"},
 		{"a\ufffeb", "U+FFFE"}, {"a\uffff", "U+FFFF"},
 	} {
 		for _, name := range []string{"description", "name"} {
@@ -33,6 +34,9 @@ func TestPropertiesAreWhatEveryFormCanSay(t *testing.T) {
 	}
 	s.do("POST", "/state/jobs?t=json", "description: a\x01b\n", "Content-Type", "text/x-anvl").want(t, 400)
 	s.do("POST", "/state/jobs?description=%ff", "").want(t, 400)
+	s.do("POST", "/state/jobs?description=a%0Ab", "").want(t, 400)
+	s.do("POST", "/state/jobs", "description: a%0Ab\n", "Content-Type", "text/x-anvl").want(t, 400)
+	s.do("POST", "/state?identifier=a%0Ab", "").want(t, 400)
 	s.do("PUT", "/state/a%01b", "").want(t, 400)
 	s.do("POST", "/state?identifier=a%01b", "").want(t, 400)
 	want(t, "description", s.q.Info().Description, "")

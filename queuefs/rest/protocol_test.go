@@ -152,7 +152,7 @@ func TestCreateQueueTakesPropertiesInEveryForm(t *testing.T) {
 		{form, "name=N&name=M", 400, "repeated"},
 		{form, "colour=red", 400, "no property"},
 		{form, "name=%zz", 400, "form"},
-		{form, "cullingSizeThreshold=-1", 400, "number from 0"},
+		{form, "cullingSizeThreshold=-2", 400, "number from 0"},
 		{form, "verifyOnRead=yes", 400, "neither true nor false"},
 		{form, "identifier=other", 400, "not that of the path"},
 		{form, "identifier=cutie", 400, "bad name"},

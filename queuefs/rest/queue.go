@@ -119,8 +119,7 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 		}
 		for _, p := range properties {
 			if p.Name == "identifier" {
-				// Another spelling of the same queue is no other identifier.
-				if id, err := queuefs.CleanQueueID(p.Value); err != nil || id != info.ID {
+				if p.Value != info.ID { // that is the queue, too
 					info.Identifier = p.Value
 				}
 				continue

@@ -69,3 +69,50 @@ func TestSubmittersKeepWithinTheirLimits(t *testing.T) {
 		t.Errorf("logged %v", errs)
 	}
 }
+
+// A request sent again after a lost answer makes no job, so no limit refuses it.
+func TestLimitsDoNotRefuseARequestSentAgain(t *testing.T) {
+	src := newSource(t, map[string]string{"/a": "1", "/b": "2"})
+	s := newService(t).serve(rest.Options{Fetch: src.client(t)})
+	setLimits(t, s, queuefs.Limits{Active: 1})
+	post := func(want int, key, payload string) {
+		t.Helper()
+		if a := s.do("POST", "/content/jobs?t=anvl", payload, "Idempotency-Key", key); a.StatusCode != want {
+			t.Errorf("%s: got %d %s, want %d", key, a.StatusCode, a.body, want)
+		}
+	}
+	post(201, "one", "x")
+	post(429, "two", "x")
+	post(200, "one", "x")
+	post(422, "one", "y")
+
+	setLimits(t, s, queuefs.Limits{Active: 3})
+	manifest := func(want int, key string) {
+		t.Helper()
+		a := s.do("POST", "/content/jobs?t=anvl&type=batch-manifest", checkm(src, "/a", "/b"), "Idempotency-Key", key)
+		if a.StatusCode != want {
+			t.Errorf("manifest %s: got %d %s, want %d", key, a.StatusCode, a.body, want)
+		}
+	}
+	manifest(201, "many")
+	manifest(429, "more")
+	manifest(200, "many")
+	s.wantCounts(3, 0, 0)
+	s.wantNoTemps()
+}
+
+func setLimits(t *testing.T, s *site, l queuefs.Limits) {
+	t.Helper()
+	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Limits = l; return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkm is a manifest of files.
+func checkm(src *sourceServer, files ...string) string {
+	text := "#%checkm_0.7\n"
+	for _, f := range files {
+		text += src.url + f + "\n"
+	}
+	return text + "#%eof\n"
+}

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"cutie/queuefs/rest/field"
 	"io"
 	"mime"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -115,7 +115,7 @@ func (r *request) seconds(name string, most time.Duration) time.Duration {
 	}
 	d, ok := parseSeconds(s, most)
 	if !ok {
-		r.wrong(badRequest("parameter %s is %.20q, not seconds from 0 to %g", name, s, most.Seconds()))
+		r.wrong(badRequest("parameter %s is %.20q, not seconds from 0 to %.0f", name, s, most.Seconds()))
 	}
 	return d
 }
@@ -243,7 +243,7 @@ func (h *Handler) read(w http.ResponseWriter, r *request, limit int64) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(b)
+	return b.All()
 }
 
 // copyBuffers are for payloads on their way in.

@@ -7,8 +7,8 @@
 // baseURI of the service, or from the base of the request, see [web.BaseOf]. ?h asks for help about a method, ?V
 // for the version; ?v is always on, and ?D is not served.
 //
-// Methods that change something refuse unknown and repeated parameters, so that
-// no client believes in an effect; other methods ignore them. Parameters may
+// Methods that change or select something refuse unknown and repeated parameters, so
+// that no client believes in an effect; other methods ignore unknown ones. Parameters may
 // also come as a form in the body. A form sent from a page is answered with 303
 // and the page of the outcome. A state of one instant has an entity tag.
 // Changes of /state/Q honour If-Match and If-None-Match, with any tag of the

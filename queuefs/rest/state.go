@@ -49,6 +49,10 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	// A misspelt selection would be answered with all jobs.
+	if err := r.only("status", "outcome", "held", "batch", "submitter", "after", "limit", "detail"); err != nil {
+		return err
+	}
 	switch detail := r.flag("detail"); {
 	case r.bad != nil:
 		return r.bad
@@ -57,9 +61,16 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	case r.query.Has("submitter"):
 		return badRequest("parameter submitter is for the states of jobs; ask for them with detail")
 	}
+	all := r.query.Get("limit") == "all" && len(r.query["limit"]) == 1
+	if all {
+		r.query.Del("limit")
+	}
 	jobs := r.page()
-	if r.bad != nil {
+	switch {
+	case r.bad != nil:
 		return r.bad
+	case all:
+		return h.wholeState(w, r, q, form, jobs)
 	}
 	base := h.base(r.Request)
 	view := newTagHash()

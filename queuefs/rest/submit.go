@@ -1,15 +1,16 @@
 package rest
 
 import (
-	"cutie/queuefs/rest/field"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/quota"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -45,6 +46,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	sub := q.Begin()
 	defer sub.Discard()
 	sub.Key(key)
+	sub.Memory(buffers.Of(r.Context()))
 	contentType, err := r.contentType()
 	if err != nil {
 		return err
@@ -65,12 +67,8 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if manifest != nil {
 		return h.submitBatch(w, r, form, q, sub, manifest, key)
 	}
-	done, err := h.admit(r, q)(sizeOf(sub))
-	if err != nil {
-		return err
-	}
+	sub.Admit(h.o.Quota.Admission(r.Context(), q, UserOf(r.Context())))
 	jobs, err := sub.Commit(r.Context())
-	done()
 	if err != nil {
 		return keyBusy(w, err)
 	}
@@ -83,22 +81,6 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	return h.answerChange(w, r, status, form, &d)
 }
 
-// admit refuses jobs beyond the limits of the user in the queue. Without limits of
-// the user or the queue there are none.
-func (h *Handler) admit(r *request, q *queuefs.Queue) func(jobs, octets int64) (done func(), err error) {
-	info := q.Info()
-	limits := quota.LimitsOf(r.Context(), &info)
-	limits.Pending = 0 // of UWS alone
-	return func(jobs, octets int64) (func(), error) {
-		return h.o.Quota.Admit(q, UserOf(r.Context()), limits, queuefs.Limits{}, quota.Use{Active: jobs, Upload: octets})
-	}
-}
-
-func sizeOf(sub *queuefs.Submission) (jobs, octets int64) {
-	n, octets := sub.Size()
-	return int64(n), octets
-}
-
 // answerSeveral answers a submission of several jobs with the state of the
 // queue.
 func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, form state.Form, q *queuefs.Queue, jobs []queuefs.Job) error {
@@ -106,6 +88,8 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, f
 	for i := range jobs {
 		s.Submitted[i] = jobs[i].ID
 	}
+	// jobStates begins with them too.
+	s.Jobs.After, s.Jobs.Limit = slices.Min(s.Submitted)-1, len(s.Submitted)
 	_ = listJobs(q, &s.Jobs) // fails for a batch only
 	d := state.OfQueue(h.base(r.Request), &s)
 	w.Header()["Location"] = []string{d.Subject}
@@ -135,7 +119,7 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if err := f.apply(&m, h.o.MaxSidecar); err != nil {
 		return nil, err
 	}
-	batch, err := f.isManifest(false)
+	batch, err := f.isManifest(field.IsCheckm(m.MediaType))
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +130,14 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if batch {
 		manifest = d
 	}
-	return manifest, copyPayload(d, b)
+	if err := copyPayload(d, b); err != nil {
+		return nil, err
+	}
+	// curl calls a body of nothing a form.
+	if !batch && d.Size() == 0 && m.Filename == "" && (contentType == "" || isForm(contentType)) {
+		return nil, badRequest("the request has no file; an empty one comes with its filename, or with a Content-Type that is no form's")
+	}
+	return manifest, nil
 }
 
 // fields are the single values of a submission, in its query or in parts of a
@@ -208,10 +199,11 @@ func (f fields) apply(m *queuefs.Meta, maxSidecar int) error {
 		m.NotBefore = t
 	}
 	if f.has("sidecar") {
-		if m.Sidecar != "" {
+		if m.Sidecar != "" || m.EmptySidecar {
 			return badRequest("sidecar is repeated")
 		}
 		m.Sidecar = f["sidecar"]
+		m.EmptySidecar = m.Sidecar == ""
 	}
 	if len(m.Sidecar) > maxSidecar {
 		return tooLarge("sidecar has more than %d octets", maxSidecar)
@@ -279,9 +271,17 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	sub.Discard()
-	b.Admit = h.admit(r, q)
+	admit := h.o.Quota.Admission(r.Context(), q, UserOf(r.Context()))
+	b.Admit = func(jobs, bytes int64) (func(), error) {
+		if err := web.Still(r.Context()); err != nil {
+			return nil, err
+		}
+		return admit(jobs, bytes)
+	}
 	if !prefersAsync(r.Header) {
-		jobs, again, err := b.Run(r.Context())
+		ctx, cancel := web.While(r.Context())
+		defer cancel()
+		jobs, again, err := b.Run(ctx)
 		if err != nil {
 			return keyBusy(w, err)
 		}

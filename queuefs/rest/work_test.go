@@ -1,7 +1,6 @@
 package rest_test
 
 import (
-	"cutie/queuefs/rest/client"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )

@@ -28,9 +28,9 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	case "description":
 		info.Description = value
 	case "cullingSizeThreshold":
-		info.CullingSize, err = Number(name, value)
+		info.CullingSize, err = threshold(name, value)
 	case "cullingAgeThreshold":
-		info.CullingAge, err = Number(name, value)
+		info.CullingAge, err = threshold(name, value)
 	case "verifyOnRead":
 		info.VerifyOnRead, err = boolean(name, value)
 	case "verifyOnWrite":
@@ -53,7 +53,7 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	case "maxAttempts":
 		var n int64
 		n, err = Number(name, value)
-		info.MaxAttempts = int(min(max(n, 0), 1<<31-1))
+		info.MaxAttempts = int(min(max(n, 0), math.MaxInt))
 	case "limits":
 		info.Limits, err = queuefs.ParseLimits(value)
 	case "retryDelay":
@@ -61,7 +61,7 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	case "retryFactor":
 		var n int64
 		n, err = Number(name, value)
-		info.RetryFactor = int(min(max(n, 0), 1<<31-1))
+		info.RetryFactor = int(min(max(n, 0), math.MaxInt))
 	case "retryMax":
 		info.RetryMax, err = seconds(name, value)
 	case "callback":
@@ -74,19 +74,28 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	return err
 }
 
-// CheckText refuses characters outside of XML 1.0, since some form of a state
-// could not have them. Line ends and tabs are left to the engine; its labels
-// have none.
+// CheckText refuses control characters, line ends among them, and characters outside
+// of XML 1.0: a property is one line, and no form of a state says another text.
 func CheckText(name, value string) error {
 	for i, r := range value {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(value[i:], "\ufffd"):
 			return badRequest("%.40q is not UTF-8 at octet %d", name, i)
-		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f, r == 0xfffe, r == 0xffff:
+		case r == '\n' || r == '\r':
+			return badRequest("%.40q has a line end at octet %d, and a property is one line", name, i)
+		case r < ' ', r == 0x7f, r == 0xfffe, r == 0xffff:
 			return badRequest("%.40q has the character %U at octet %d, which a state cannot say", name, r, i)
 		}
 	}
 	return nil
+}
+
+// threshold is Number; -1 is unset too, as the state of a queue says it.
+func threshold(name, value string) (int64, error) {
+	if value == "-1" {
+		return -1, nil
+	}
+	return Number(name, value)
 }
 
 // Number reads a number; the empty text leaves it unset.

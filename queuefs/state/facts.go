@@ -9,7 +9,7 @@ import (
 // what commands print. Their schemas in JSON are beside those of [Schemas], by the
 // types of the documents.
 var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
-	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass)
+	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
 	all := map[string]*Class{}
@@ -103,6 +103,26 @@ var (
 		Terms: []Term{{Name: "numDocuments", Type: Integer}, {Name: "numFiles", Type: Integer}, {Name: "numRemoved", Type: Integer},
 			{Name: "octets", Type: Integer}, {Name: "numMoved", Type: Integer}},
 	}
+	// PublishingClass is the status of publishing.
+	PublishingClass = &Class{
+		Prefix: "pub", Root: "publishingState", Namespace: namespace + "publishing",
+		Terms: []Term{{Name: "baseURI", Type: Reference}, {Name: "error"}, {Name: "sets", Type: Object, Item: "set", Always: true}},
+	}
+	// HubClass is the WebSub hub with its subscriptions.
+	HubClass = &Class{
+		Prefix: "hub", Root: "hubState", Namespace: namespace + "hub",
+		Terms: []Term{{Name: "hub", Type: Reference}, {Name: "subscriptions", Type: Object, Item: "subscription", Always: true}},
+	}
+	// AboutClass describes the Source or one of its sets.
+	AboutClass = &Class{
+		Prefix: "abt", Root: "about", Namespace: namespace + "about",
+		Terms: []Term{{Name: "about", Type: Reference}, {Name: "title"}, {Name: "description"}, {Name: "resourceSyncVersion"}, {Name: "software"},
+			{Name: "set"}, {Name: "queue", Type: Object}, {Name: "resources", Type: Integer}, {Name: "changes", Type: Object},
+			{Name: "resourceDump", Type: Object}, {Name: "octetsPublished", Type: Integer}, {Name: "hashes", Item: "hash"},
+			{Name: "mirrors", Type: Reference, Item: "mirror"}, {Name: "via", Type: Reference}, {Name: "retention", Type: Object},
+			{Name: "limits", Type: Object}, {Name: "howToFollow", Item: "paragraph"}, {Name: "documents", Type: Object, Item: "document"},
+			{Name: "queues", Type: Integer}, {Name: "sets", Type: Object, Item: "set"}},
+	}
 	// SummaryClass is a queue in a list of queues.
 	SummaryClass = &Class{
 		Prefix: "que", Root: "queueSummary", Namespace: namespace + "queue",
@@ -111,6 +131,20 @@ var (
 			{Name: "numLeasedJobs", Type: Integer}, {Name: "numFailedJobs", Type: Integer}, {Name: "status"}, {Name: "closed", Type: Boolean}},
 	}
 )
+
+// Typed are the first members of a struct that is written as an object of a class.
+type Typed struct {
+	Context struct {
+		Vocab string `json:"@vocab"`
+	} `json:"@context"`
+	Type string `json:"@type"`
+}
+
+// Typed returns the first members of an object of the class.
+func (c *Class) Typed() (t Typed) {
+	t.Context.Vocab, t.Type = c.Namespace+"/", c.Root
+	return t
+}
 
 // OfFacts returns a document with values for the terms of a class, in their order:
 // a string, int64, bool, time.Time or []string by the type of the term. Values nil,

@@ -1,10 +1,12 @@
 package state
 
 import (
+	"encoding/base64"
 	"fmt"
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 )
 
 // unknown stands for an unknown submitter; it is the code of Electronic
@@ -32,7 +34,7 @@ var JobClass = &Class{
 		{Name: "payload", Type: Reference}, // the payload as a plain resource
 		// The digests of the payload: the value at a place of the second list
 		// has the type at the same place of the first.
-		{Name: "digestTypes", Item: "digestType"},
+		{Name: "digestTypes", Item: "digestType", Paired: true},
 		{Name: "digestValues", Item: "digestValue"},
 		{Name: "batch"},
 		{Name: "consumer"}, // user agent
@@ -54,6 +56,7 @@ var JobClass = &Class{
 		{Name: "message"},
 		{Name: "errorType"}, // transient or fatal, only of the outcome error
 		{Name: "results", Type: Reference, Item: "result"},
+		{Name: "sidecarBase64"}, // of a sidecar that is not text
 	},
 }
 
@@ -69,7 +72,10 @@ func OfJob(base Base, j *queuefs.Job) Document {
 	}
 	b.text("submitter", submitter)
 	b.integer("size", j.Size)
-	b.optional("sidecar", j.Sidecar)
+	text, octets := sidecarOf(j)
+	if text {
+		b.text("sidecar", j.Sidecar)
+	}
 	b.date("submitted", j.Submitted)
 	b.date("consumed", j.Consumed)
 	b.date("deleted", j.Deleted)
@@ -94,9 +100,23 @@ func OfJob(base Base, j *queuefs.Job) Document {
 		b.list("elements", elements)
 	}
 	b.work(base, j)
+	b.optional("sidecarBase64", octets)
 	d := b.document()
 	d.Subject, d.Base = base.JobRef("state", j.Queue, j.ID), base
 	return d
+}
+
+// sidecarOf reports whether the job has a sidecar of text; octets is the base64 of any
+// other one.
+func sidecarOf(j *queuefs.Job) (text bool, octets string) {
+	switch {
+	case !j.HasSidecar():
+	case job.CheckText(j.Sidecar) == nil:
+		text = true
+	default:
+		octets = base64.StdEncoding.EncodeToString([]byte(j.Sidecar))
+	}
+	return text, octets
 }
 
 // work adds the results of consumers and operators.
@@ -177,7 +197,14 @@ func (d *Document) Job() (queuefs.Job, error) {
 	if j.MediaType == queuefs.DefaultMediaType {
 		j.MediaType = ""
 	}
-	var err error
+	if text := d.Property("sidecar"); text != nil {
+		j.EmptySidecar = text.Text == ""
+	}
+	octets, err := base64.StdEncoding.DecodeString(d.Text("sidecarBase64"))
+	if err != nil {
+		return queuefs.Job{}, fmt.Errorf("job state: sidecarBase64: %w", err)
+	}
+	j.Sidecar += string(octets)
 	if j.ID, err = queuefs.ParseJobID(d.Text("identifier")); err != nil {
 		return queuefs.Job{}, fmt.Errorf("job state: %w", err)
 	}

@@ -23,8 +23,8 @@ var QueueClass = &Class{
 		{Name: "numCompletedJobs", Type: Integer}, // those that are consumed
 		{Name: "numDeletedJobs", Type: Integer},
 		{Name: "jobStates", Type: Reference, Item: "jobState", Always: true},
-		{Name: "cullingSizeThreshold", Type: Integer}, // processed jobs
-		{Name: "cullingAgeThreshold", Type: Integer},  // hours
+		{Name: "cullingSizeThreshold", Type: Integer}, // processed jobs; -1: there is none
+		{Name: "cullingAgeThreshold", Type: Integer},  // hours; -1: there is none
 		{Name: "verifyOnRead", Type: Boolean},
 		{Name: "verifyOnWrite", Type: Boolean},
 		{Name: "created", Type: Date},
@@ -95,7 +95,7 @@ type Jobs struct {
 	Held    bool            // only of jobs on hold
 	Batch   string          // only of this batch; "": all
 	After   queuefs.JobID   // only jobs after this one; 0: from the head
-	Limit   int             // at most so many, 0 to [MaxJobs]
+	Limit   int             // at most so many, 0 to [MaxJobs]; below 0: all
 	IDs     []queuefs.JobID
 	More    bool // there are more behind them
 }
@@ -120,12 +120,8 @@ func OfQueue(base Base, q *Queue) Document {
 	b.integer("numCompletedJobs", q.Consumed)
 	b.integer("numDeletedJobs", q.Deleted)
 	b.list("jobStates", references(base, info.ID, q.Jobs.IDs))
-	if info.CullingSize >= 0 {
-		b.integer("cullingSizeThreshold", info.CullingSize)
-	}
-	if info.CullingAge >= 0 {
-		b.integer("cullingAgeThreshold", info.CullingAge)
-	}
+	b.integer("cullingSizeThreshold", info.CullingSize)
+	b.integer("cullingAgeThreshold", info.CullingAge)
 	b.boolean("verifyOnRead", info.VerifyOnRead)
 	b.boolean("verifyOnWrite", info.VerifyOnWrite)
 	b.date("created", info.Created)
@@ -140,7 +136,9 @@ func OfQueue(base Base, q *Queue) Document {
 	if q.Jobs.After != 0 {
 		b.text("jobsAfter", q.Jobs.After.String())
 	}
-	b.integer("jobsLimit", int64(q.Jobs.Limit))
+	if q.Jobs.Limit >= 0 {
+		b.integer("jobsLimit", int64(q.Jobs.Limit))
+	}
 	if q.Jobs.More {
 		b.text("jobsNext", q.next(base))
 	}

@@ -112,4 +112,5 @@ var jsonTypes = [...]string{
 	Boolean:   `"type":"boolean"`,
 	Date:      `"type":"string","format":"date-time"`,
 	Reference: `"type":"string","format":"uri-reference"`,
+	Object:    `"type":"object"`,
 }

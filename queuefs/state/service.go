@@ -44,17 +44,21 @@ func OfService(s *Service) Document {
 	b := newBuilder(ServiceClass)
 	b.text("name", s.Name)
 	b.text("identifier", s.Identifier)
-	b.optional("serviceVersion", s.version())
+	b.text("serviceVersion", s.version())
 	var refs []string
 	for _, q := range s.Queues {
 		refs = append(refs, base.Ref("state", q))
 	}
 	b.list("queueStates", refs)
-	b.date("created", s.Created)
+	created := s.Created
+	if created.IsZero() { // of a home that others made
+		created = s.Modified
+	}
+	b.date("created", created)
 	b.date("lastModified", s.Modified)
 	b.text("serviceScheme", s.Scheme)
 	b.text("baseURI", s.BaseURI)
-	b.optional("supportURI", s.SupportURI)
+	b.text("supportURI", s.SupportURI)
 	b.optional("description", s.Description)
 	b.composed("sourceDescription", base.Append(b.buf, ".well-known", "resourcesync"))
 	b.culled(&s.Changes)
@@ -63,12 +67,13 @@ func OfService(s *Service) Document {
 	return d
 }
 
-// version returns the implementation version, the third part of the scheme.
+// version returns the implementation version: the third part of the scheme, or that of
+// this program.
 func (s *Service) version() string {
 	if parts := strings.SplitN(s.Scheme, "/", 3); len(parts) == 3 {
 		return parts[2]
 	}
-	return ""
+	return queuefs.Version
 }
 
 // Service returns the service in the state d, of class [ServiceClass].

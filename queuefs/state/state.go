@@ -23,7 +23,8 @@
 // XML has the prefixed names in namespaces without # or / at their end, and the
 // exact text. Turtle has the names in the same namespaces with a slash at the
 // end, the URL of the state as the subject, and every list as one RDF
-// collection of its outer name, which keeps the order. XHTML is Merritt's table
+// collection of its outer name, which keeps the order; cut:queueState and que:jobState
+// name the items one by one as well. XHTML is Merritt's table
 // of names and values. SOIF has one object: its type is the root element, its
 // URL the URL of the state, its attributes the names without prefix, and the
 // items of a list are numbered.
@@ -49,6 +50,7 @@ const (
 	Boolean               // "true" or "false"
 	Date                  // W3CDTF in UTC with microseconds: 2010-04-20T16:00:00.000000Z
 	Reference             // URL
+	Object                // of JSON, in facts alone
 )
 
 // A Term is a possible property of a class of documents.
@@ -58,6 +60,9 @@ type Term struct {
 	Item string // name of the items if the property is a list, else ""
 	// Always is set for lists written even when they have no items.
 	Always bool
+	// Paired is set for a list whose items belong to those of the next property, one by
+	// one; ANVL keeps them together.
+	Paired bool
 }
 
 // A Class is a kind of document: its root element and its properties in order.

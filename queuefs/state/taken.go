@@ -21,6 +21,7 @@ var TakenClass = &Class{
 		{Name: "extendLease", Type: Reference},
 		{Name: "reportOutcome", Type: Reference},
 		{Name: "putResult", Type: Reference}, // a slash and the name of the result follow
+		{Name: "sidecarBase64"},              // of a sidecar that is not text
 	},
 }
 
@@ -31,7 +32,10 @@ func OfTaken(base Base, j *queuefs.Job, token string) Document {
 	b.text("queue", j.Queue)
 	b.composed("jobState", base.AppendJob(b.buf, "state", j.Queue, j.ID))
 	b.integer("size", j.Size)
-	b.optional("sidecar", j.Sidecar)
+	text, octets := sidecarOf(j)
+	if text {
+		b.text("sidecar", j.Sidecar)
+	}
 	b.optional("filename", j.Filename)
 	b.text("mediaType", j.Type())
 	b.composed("payload", base.AppendPayload(b.buf, j.Queue, j.ID))
@@ -45,6 +49,7 @@ func OfTaken(base Base, j *queuefs.Job, token string) Document {
 		b.composed("reportOutcome", base.AppendJob(b.buf, "outcome", j.Queue, j.ID))
 		b.composed("putResult", base.AppendJob(b.buf, "result", j.Queue, j.ID))
 	}
+	b.optional("sidecarBase64", octets)
 	d := b.document()
 	d.Subject, d.Base = base.JobRef("state", j.Queue, j.ID), base
 	return d

@@ -2,9 +2,13 @@ package state_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
 )
@@ -85,6 +89,46 @@ func TestNoFormTellsTheKeyOfALease(t *testing.T) {
 	for _, f := range forms {
 		if text := string(f.Append(nil, &d)); strings.Contains(text, j.Lease.Key) || !strings.Contains(text, "leaseExpires") {
 			t.Errorf("%s: got %s", f, text)
+		}
+	}
+}
+
+// The type and the value of a digest stand together in ANVL, and are read so.
+func TestDigestsStandTogether(t *testing.T) {
+	j := queuefs.Job{ID: 1, Queue: "q", Status: queuefs.Pending, Digests: []digest.Value{digest.Sum(digest.SHA256, nil), digest.Sum(digest.MD5, nil)}}
+	d := state.OfJob(base, &j)
+	text := string(state.ANVL.Append(nil, &d))
+	want := "\ndigestType: SHA-256\ndigestValue: " + j.Digests[0].Hex + "\ndigestType: MD5\ndigestValue: " + j.Digests[1].Hex + "\n"
+	if !strings.Contains(text, want) {
+		t.Errorf("got %s", text)
+	}
+	back, err := state.ANVL.Decode(state.JobClass, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := back.Job()
+	if err != nil || !slices.Equal(got.Digests, j.Digests) {
+		t.Errorf("got %v, %v", got.Digests, err)
+	}
+}
+
+// Properties of Cutie 0.3, 3 that MUST be there are there even when nothing is set.
+func TestMustPropertiesAreThere(t *testing.T) {
+	service := state.OfService(&state.Service{})
+	for _, name := range []string{"name", "identifier", "serviceVersion", "queueStates", "serviceScheme", "baseURI", "supportURI"} {
+		if service.Property(name) == nil {
+			t.Errorf("service: no %s", name)
+		}
+	}
+	dated := state.OfService(&state.Service{ServiceInfo: queuefs.ServiceInfo{Modified: time.Unix(1, 0)}})
+	if dated.Text("created") == "" || dated.Text("lastModified") == "" {
+		t.Errorf("got %+v", dated)
+	}
+	queue := state.OfQueue(base, &state.Queue{QueueState: queuefs.QueueState{Info: queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1}}})
+	for _, name := range []string{"name", "identifier", "cutieState", "numPendingJobs", "numCompletedJobs", "numDeletedJobs", "jobStates",
+		"cullingSizeThreshold", "cullingAgeThreshold", "verifyOnRead", "verifyOnWrite"} {
+		if queue.Property(name) == nil {
+			t.Errorf("queue: no %s", name)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 const xmlSchema = "http://www.w3.org/2001/XMLSchema#"
 
 // appendTurtle appends d as RDF in Turtle. The subject is the URL of the state,
-// or nobody if it has none. A list is one RDF collection.
+// or nobody if it has none. A list is one RDF collection; the lists of the specification
+// have their items by the inner name, too.
 func appendTurtle(dst []byte, d *Document) []byte {
 	c := d.Class
 	dst = append(append(dst, "@prefix "...), c.Prefix...)
@@ -36,6 +37,17 @@ func appendTurtle(dst []byte, d *Document) []byte {
 			dst = appendObject(dst, p.Type, item)
 		}
 		dst = append(dst, ')')
+		for i, item := range p.Items {
+			if !p.Always {
+				break
+			}
+			if i == 0 {
+				dst = appendPrefixed(append(dst, " ;\n    "...), c.Prefix, p.Item)
+			} else {
+				dst = append(dst, ',')
+			}
+			dst = appendObject(append(dst, ' '), p.Type, item)
+		}
 	}
 	return append(dst, " .\n"...)
 }

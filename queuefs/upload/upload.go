@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 )
@@ -15,8 +16,40 @@ type Budget struct {
 	Inline int                            // most bytes of one payload in memory
 	Free   int                            // bytes of payloads still allowed in memory
 	Spool  func() (*durable.Spool, error) // makes a temporary file
+	// Memory has the bytes for payloads in memory and for the buffer of a file. nil
+	// allows all that Inline and Free allow.
+	Memory *buffers.Account
 
-	begun int // uploads
+	begun int  // uploads
+	spool bool // the buffer of a file was taken from Memory; there is one at a time
+}
+
+// small is how much of a single payload is not worth an account.
+const small = 4 << 10
+
+// hold takes n bytes for the payload in memory, all together.
+func (u *Upload) hold(n int) error {
+	if n <= u.held || n <= small && u.budget.begun == 1 {
+		return nil
+	}
+	if err := u.budget.Memory.Take(n - u.held); err != nil {
+		return err
+	}
+	u.held = n
+	return nil
+}
+
+// toFile takes the buffer of a file in place of the payload in memory.
+func (u *Upload) toFile() error {
+	if !u.budget.spool {
+		if err := u.budget.Memory.Take(durable.SpoolMemory); err != nil {
+			return err
+		}
+		u.budget.spool = true
+	}
+	u.budget.Memory.Give(u.held)
+	u.held = 0
+	return nil
 }
 
 // many is from how many uploads on spare memory of each would add up.
@@ -31,6 +64,7 @@ type Upload struct {
 	buf    []byte
 	file   *durable.Spool
 	size   int64
+	held   int // bytes taken from Memory
 	err    error
 }
 
@@ -85,8 +119,16 @@ func (u *Upload) Write(p []byte) (int, error) {
 		return 0, u.err
 	}
 	if u.file == nil && len(p) > u.spare() {
+		if err := u.toFile(); err != nil {
+			return 0, err
+		}
 		if u.err = u.spill(); u.err != nil {
 			return 0, u.err
+		}
+	}
+	if u.file == nil {
+		if err := u.hold(len(u.buf) + len(p)); err != nil {
+			return 0, err
 		}
 	}
 	if u.file != nil {
@@ -130,16 +172,26 @@ func (u *Upload) readInline(src io.Reader) (more bool, err error) {
 	n, err := readFull(src, scratch[:min(len(scratch), most-start+1)])
 	u.buf = append(u.buf, scratch[:n]...)
 	scratches.Put(scratch)
+	if err := u.hold(len(u.buf)); err != nil {
+		return false, err
+	}
 	for err == nil && len(u.buf) <= most { // one byte more shows that it is too much
 		if len(u.buf) == cap(u.buf) {
 			u.buf = slices.Grow(u.buf, min(max(16<<10, len(u.buf)), most+1-len(u.buf)))
 		}
-		n, err = src.Read(u.buf[len(u.buf):min(cap(u.buf), most+1)])
+		window := min(cap(u.buf), most+1)
+		if err := u.hold(window); err != nil {
+			return false, err
+		}
+		n, err = src.Read(u.buf[len(u.buf):window])
 		u.buf = u.buf[:len(u.buf)+n]
 	}
 	piece := u.buf[start:]
 	if u.count(piece); len(u.buf) > most {
 		u.buf = u.buf[:start]
+		if err := u.toFile(); err != nil {
+			return false, err
+		}
 		if u.err = u.spill(); u.err != nil {
 			return false, u.err
 		}
@@ -241,6 +293,8 @@ func (u *Upload) Move(to *Budget) error {
 		u.buf = slices.Clone(u.buf)
 		to.Free -= len(u.buf)
 	}
+	u.budget.Memory.Give(u.held)
+	u.held = 0
 	u.sums.buf = nil // it has room for more than is in it, and stays for long
 	u.budget = to
 	return nil

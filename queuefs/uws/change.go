@@ -184,7 +184,7 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	value, err := io.ReadAll(io.LimitReader(in, maxParams+1))
+	value, err := web.ReadAll(r.Context(), io.LimitReader(in, maxParams+1))
 	if err != nil {
 		return err
 	}

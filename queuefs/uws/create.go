@@ -81,6 +81,9 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	if len(m.Sidecar) > queuefs.MaxSidecar {
 		return "", errLong
 	}
+	if err := queuefs.CheckText(m.Sidecar); err != nil { // documents of UWS show parameters
+		return "", err
+	}
 	ask := quota.Use{Active: 1, Upload: f.bytes(params)}
 	if m.OnHold {
 		ask.Pending, ask.Active = 1, 0

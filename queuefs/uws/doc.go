@@ -48,7 +48,8 @@
 // instead; it is destroyed by the next Tick or request.
 //
 // RUN releases the job to its place in the queue, and so does the release of this
-// one job by an operator. The release of a selection leaves PENDING jobs alone. A
+// one job by an operator, or the end that an operator gave its hold; these two are not
+// limited. The release of a selection leaves PENDING jobs alone. A
 // payload never changes: new parameters submit another job in the place of the
 // old one, with the same identifier, unless files are the payload.
 //
@@ -95,8 +96,8 @@
 //     hold over those of the queue; see package quota.
 //   - A quote expects as many jobs at a time as lately, and the duration of the last
 //     ones. It is unknown until five have ended, and in a paused queue.
-//   - LAST is 100,000 at most. A list of one's own jobs costs as much as a list of
-//     all.
+//   - For a list 10,000 jobs of the queue are looked at, from the last on. If there are
+//     more, a Link of the relation next leads to the rest of the list.
 //   - The result error of a failed job, or error.vot and the like, is its …/error, in
 //     the form that the worker chose; /sync leads there.
 //   - Owners matter here only: readers of a queue see all of its jobs, the PENDING

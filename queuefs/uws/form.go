@@ -2,10 +2,10 @@ package uws
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"mime"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/web"
 )
 
@@ -68,6 +69,7 @@ type filled struct {
 	params   []pair
 	size     int // bytes of params
 	uploads  []upload
+	memory   *buffers.Account // nil: without a limit
 }
 
 // An upload is a file of a job. It is the payload of a submission, on disk if
@@ -102,7 +104,7 @@ func (f *filled) add(p pair) error {
 
 // fill reads query and body. Only a new job takes files.
 func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled, err error) {
-	f = &filled{q: r.q}
+	f = &filled{q: r.q, memory: buffers.Of(r.Context())}
 	defer func() {
 		if err != nil {
 			f.discard()
@@ -125,9 +127,9 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 		if attrs["boundary"] == "" {
 			return f, bad("multipart/form-data without a boundary")
 		}
-		return f, f.parts(multipart.NewReader(in, attrs["boundary"]), files, fromPage)
+		return f, f.parts(r.Context(), web.NewParts(r.Context(), in, attrs["boundary"], maxPairs+2*maxUploads), files, fromPage)
 	case media == mediaForm || media == "":
-		text, err := io.ReadAll(io.LimitReader(in, 3*maxParams+1))
+		text, err := web.ReadAll(r.Context(), io.LimitReader(in, 3*maxParams+1))
 		if err != nil {
 			return f, err
 		}
@@ -152,9 +154,9 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 }
 
 // parts reads a body of multipart/form-data.
-func (f *filled) parts(parts *multipart.Reader, files, fromPage bool) error {
+func (f *filled) parts(ctx context.Context, parts *web.Parts, files, fromPage bool) error {
 	for {
-		p, err := parts.NextRawPart()
+		p, err := parts.NextRaw()
 		if err == io.EOF {
 			return nil
 		}
@@ -193,7 +195,7 @@ func (f *filled) parts(parts *multipart.Reader, files, fromPage bool) error {
 			}
 			continue
 		}
-		value, err := io.ReadAll(io.LimitReader(p, maxParams+1))
+		value, err := web.ReadAll(ctx, io.LimitReader(p, maxParams+1))
 		if err != nil {
 			return partError(err)
 		}
@@ -205,6 +207,7 @@ func (f *filled) parts(parts *multipart.Reader, files, fromPage bool) error {
 
 func (f *filled) begin() *queuefs.Submission {
 	sub := f.q.Begin()
+	sub.Memory(f.memory)
 	if f.accepted {
 		sub.Accepted()
 	}
@@ -228,7 +231,7 @@ func (f *filled) take(u upload, in io.Reader) (err error) {
 func partError(err error) error {
 	var e *web.Error
 	var broken *os.PathError
-	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, queuefs.ErrNoSpace) || errors.Is(err, queuefs.ErrFailed) {
+	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, queuefs.ErrNoSpace) || errors.Is(err, queuefs.ErrFailed) || errors.Is(err, buffers.ErrFull) {
 		return err
 	}
 	return bad("multipart/form-data: %v", err)

@@ -96,7 +96,7 @@ func (j *job) created() time.Time {
 // ran returns when the work on the job began and ended, zero if it did not.
 func (j *job) ran() (start, end time.Time) {
 	c := &j.cut
-	switch start = c.Consumed; {
+	switch start = c.Begun(); {
 	case !c.Finished.IsZero():
 		end = c.Finished
 	case !c.Deleted.IsZero():

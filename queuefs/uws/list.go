@@ -2,26 +2,30 @@ package uws
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
+	"cutie/wellknown"
 )
 
 // A filter selects jobs of a list (UWS 1.1, 2.2.2.1).
 type filter struct {
 	phases []phase
 	after  time.Time
-	last   int // 0: all
+	last   int           // 0: all
+	before queuefs.JobID // only earlier ones of the queue; 0: all
 }
 
 func (r *request) filter() (f filter, err error) {
-	if r.set.old {
-		return f, nil
-	}
 	for _, p := range r.query {
+		if r.set.old && !strings.EqualFold(p.name, beforeField) {
+			continue
+		}
 		if p.value == "" && r.page() {
 			continue // an empty field of a page
 		}
@@ -39,6 +43,10 @@ func (r *request) filter() (f filter, err error) {
 		case "LAST":
 			if f.last, err = strconv.Atoi(p.value); err != nil || f.last < 1 {
 				return f, bad("LAST is %.40q, not a number above 0", p.value)
+			}
+		case beforeField:
+			if f.before, err = queuefs.ParseJobID(p.value); err != nil {
+				return f, bad("%s is %.40q, no job of the queue", beforeField, p.value)
 			}
 		}
 	}
@@ -72,8 +80,8 @@ func (r *request) sees(owner string) bool {
 	return c.Admin || owner != "" && owner == c.Name || owner == "" && c.Delete && !c.Own
 }
 
-// maxListed is the most jobs of a list with LAST.
-const maxListed = 100_000
+// beforeField is the parameter for the rest of a long list. Its name is not of UWS.
+const beforeField = "BEFORE"
 
 // A ref is a job in a list.
 type ref struct {
@@ -84,8 +92,9 @@ type ref struct {
 
 func refOf(j *job) ref { return ref{j.id, j.runID(), j.owner(), j.phase(), j.created()} }
 
-// jobs serves the job list. With LAST it is sorted and costs its own length;
-// else it has all jobs, the last of the queue first.
+// jobs serves the job list. With LAST it is sorted; else it is in the order of the
+// queue, the last first. A list of a long queue ends after Options.MaxListed jobs that
+// were looked at, with a link to the next part.
 func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 	f, err := r.filter()
 	if err != nil {
@@ -96,46 +105,41 @@ func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 	if page && f.last == 0 {
 		f.last = 100
 	}
-	if f.last > 0 {
-		refs, err := h.newest(r, f)
-		if err != nil {
-			return err
-		}
-		if page {
-			return h.listPage(w, r, f, refs)
-		}
-		d := &document{}
-		d.open("jobs", !r.set.old)
-		for _, ref := range refs {
-			d.ref(r, ref)
-		}
-		d.end("jobs")
-		sendXML(w, d)
-		return nil
+	refs, next, err := h.newest(r, f)
+	if err != nil {
+		return err
 	}
-	w.Header().Set("Content-Type", mediaXML)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if next != 0 {
+		query := url.Values{}
+		for _, p := range r.query {
+			query.Add(p.name, p.value)
+		}
+		for name := range query {
+			if strings.EqualFold(name, beforeField) {
+				query.Del(name)
+			}
+		}
+		query.Set(beforeField, next.String())
+		w.Header().Set("Link", wellknown.Link(r.ref("async")+"?"+query.Encode(), "next"))
+	}
+	if page {
+		return h.listPage(w, r, f, refs)
+	}
+	if err := buffers.Of(r.Context()).Take(len(refs) * refBytes); err != nil {
+		return err
+	}
 	d := &document{}
 	d.open("jobs", !r.set.old)
-	err = h.each(r, f, func(j *job) (bool, error) {
-		d.ref(r, refOf(j))
-		if d.buf.Len() < 64<<10 {
-			return true, nil
-		}
-		_, err := d.buf.WriteTo(w)
-		return true, err
-	})
-	if err != nil {
-		// The client must notice the cut document.
-		if h.o.Log != nil && r.Context().Err() == nil {
-			h.o.Log(r.Request, err)
-		}
-		panic(http.ErrAbortHandler)
+	for _, ref := range refs {
+		d.ref(r, ref)
 	}
 	d.end("jobs")
-	d.buf.WriteTo(w)
+	sendXML(w, d)
 	return nil
 }
+
+// refBytes is about what a job in a list takes in memory.
+const refBytes = 1 << 10
 
 func (d *document) ref(r *request, j ref) {
 	d.buf.WriteString("<uws:jobref")
@@ -154,21 +158,24 @@ func (d *document) ref(r *request, j ref) {
 	d.end("jobref")
 }
 
-// newest returns the last created jobs, the newest first. Creation is never
-// later than submission, so the search ends at a job submitted before the
-// creation of all found ones.
-func (h *Handler) newest(r *request, f filter) (refs []ref, err error) {
-	n := min(f.last, maxListed)
+// newest returns the jobs of a list; with LAST the newest first. Creation is never later
+// than submission, so the search for these ends at a job submitted before the creation
+// of all found ones. next is where another list goes on, 0 for nowhere.
+func (h *Handler) newest(r *request, f filter) (refs []ref, next queuefs.JobID, err error) {
 	byAge := func(a, b ref) int { return b.created.Compare(a.created) }
-	err = h.each(r, f, func(j *job) (bool, error) {
-		if len(refs) >= n && stamp(j.cut.Submitted).Before(refs[n-1].created) {
+	next, err = h.each(r, f, func(j *job) (bool, error) {
+		if f.last == 0 {
+			refs = append(refs, refOf(j))
+			return true, nil
+		}
+		if len(refs) >= f.last && stamp(j.cut.Submitted).Before(refs[f.last-1].created) {
 			return false, nil
 		}
 		one := refOf(j)
 		at, _ := slices.BinarySearchFunc(refs, one, byAge)
 		refs = slices.Insert(refs, at, one)
-		refs = refs[:min(len(refs), n)]
+		refs = refs[:min(len(refs), f.last)]
 		return true, nil
 	})
-	return refs, err
+	return refs, next, err
 }

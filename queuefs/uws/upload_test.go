@@ -175,3 +175,18 @@ func TestPageMakesJobsOfAnyParameters(t *testing.T) {
 	}
 	w.want(403, "POST", "async?uws-lines=parameters", "parameters=nothing")
 }
+
+// Fields without a file count as parts do, and so does a file that was not chosen.
+func TestPartsOfAFormAreCounted(t *testing.T) {
+	w := newWorld(t, "")
+	chosen := strings.Repeat("--b\r\nContent-Disposition: form-data; name=f; filename=\"\"\r\n\r\n\r\n", 2000)
+	code, _, text := w.do("POST", w.srv.URL+"/uws/q/async", chosen+"--b--\r\n", "Content-Type", "multipart/form-data; boundary=b")
+	if code != 413 {
+		t.Errorf("2000 parts: got %d, %s, want 413", code, text)
+	}
+	code, _, text = w.do("POST", w.srv.URL+"/uws/q/async", "--b\r\nContent-Disposition: form-data; name=a\r\nX: "+strings.Repeat("x", 100_000),
+		"Content-Type", "multipart/form-data; boundary=b")
+	if code != 413 {
+		t.Errorf("a long header: got %d, %s, want 413", code, text)
+	}
+}

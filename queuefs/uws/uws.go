@@ -38,6 +38,7 @@ type Options struct {
 	Security   func(queue string) Security
 	MaxBody    int64         // octets of a request; 0: 16 GiB; beyond it 413
 	MaxWait    time.Duration // longest wait for a change; 0: 55 s
+	MaxListed  int           // jobs looked at for a list; 0: 10,000; more are in further parts
 	MaxPending int           // jobs on hold in a queue; 0: 100,000; beyond it 403
 	BodyIdle   time.Duration // how long a body may make no progress; 0: 30 s; then 408
 	Pages      Pages         // nil: no HTML
@@ -66,6 +67,7 @@ type Handler struct {
 func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
 	o.MaxWait = cmp.Or(o.MaxWait, 55*time.Second)
+	o.MaxListed = cmp.Or(o.MaxListed, 10_000)
 	o.MaxPending = cmp.Or(o.MaxPending, 100_000)
 	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
 	if o.Now == nil {

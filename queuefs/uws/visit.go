@@ -9,21 +9,30 @@ import (
 )
 
 // each visits the jobs of a list for the caller, the last of the queue first,
-// until visit returns false.
-func (h *Handler) each(r *request, f filter, visit func(*job) (bool, error)) error {
+// until visit returns false, or until it has looked at the most jobs for a request.
+// Then next is the last of them; it is 0 if the list is whole.
+func (h *Handler) each(r *request, f filter, visit func(*job) (bool, error)) (next queuefs.JobID, err error) {
+	looked := 0
 	for id := range candidates(r.q, f) {
-		if err := r.Context().Err(); err != nil {
-			return err
+		if f.before != 0 && id >= f.before {
+			continue
 		}
+		if err := r.Context().Err(); err != nil {
+			return 0, err
+		}
+		if looked++; looked > h.o.MaxListed {
+			return next, nil
+		}
+		next = id
 		cut, err := r.q.Job(id)
 		if errors.Is(err, queuefs.ErrNoJob) {
 			continue
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if !f.after.IsZero() && !cut.Submitted.After(f.after) {
-			return nil // older ones were created before, too
+			return 0, nil // older ones were created before, too
 		}
 		if !r.sees(cut.Owner) {
 			continue
@@ -33,10 +42,10 @@ func (h *Handler) each(r *request, f filter, visit func(*job) (bool, error)) err
 			continue
 		}
 		if more, err := visit(j); err != nil || !more {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // candidates are the possible jobs of a list, the last one first, from memory.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/web"
 )
 
 // await returns the job after a change of its phase, or after the seconds; -1
@@ -22,11 +23,20 @@ func (h *Handler) await(r *request, j *job, seconds int) (*job, error) {
 
 // stayWith returns the job once stay refuses its phase, at the end of the time,
 // of the request, or of the Handler. Callers must not change the job, since
-// others get the same one.
+// others get the same one. The error is that of a caller who has lost the right
+// meanwhile.
 func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(phase) bool) (*job, error) {
 	if !stay(j.phase()) {
 		return j, nil
 	}
+	j, err := h.stayAnyway(r, j, most, stay)
+	if gone := web.Still(r.Context()); gone != nil {
+		return nil, gone
+	}
+	return j, err
+}
+
+func (h *Handler) stayAnyway(r *request, j *job, most time.Duration, stay func(phase) bool) (*job, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), most)
 	defer cancel()
 	defer context.AfterFunc(h.closing, cancel)()

@@ -22,8 +22,9 @@ import (
 
 // A world is a service with one queue, served to clients.
 type world struct {
-	t   testing.TB
-	dir string
+	maxListed int // 0: the default
+	t         testing.TB
+	dir       string
 
 	mu  sync.Mutex
 	now time.Time
@@ -99,7 +100,7 @@ func (w *world) open(first func(*queuefs.Service)) {
 		first(w.svc)
 	}
 	w.q = w.svc.Queues()[0]
-	if w.h, err = uws.New(w.svc, uws.Options{Pages: dashboard.Pages{}, Now: w.clock, Caller: func(*http.Request, string) uws.Caller { return w.as },
+	if w.h, err = uws.New(w.svc, uws.Options{Pages: dashboard.Pages{}, Now: w.clock, MaxListed: w.maxListed, Caller: func(*http.Request, string) uws.Caller { return w.as },
 		Security: func(string) uws.Security { return w.security },
 		Log: func(r *http.Request, err error) {
 			if !w.quiet {

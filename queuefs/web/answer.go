@@ -1,6 +1,7 @@
 package web
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -8,13 +9,12 @@ import (
 	"cutie/queuefs/state"
 )
 
-// A Refuser answers requests with errors, as exception states in the form of
-// the request.
+// A Refuser answers requests with errors: as exception states to clients that ask for
+// a form, as a line of text to all others.
 type Refuser struct {
 	Base     func(*http.Request) state.Base   // beginning of references
 	Log      func(r *http.Request, err error) // called with errors hidden from the caller, unless nil
 	BodyIdle time.Duration                    // longest pause in the rest of a body
-	Plain    bool                             // plain text for clients without a wish
 	// Page appends a state as a page for people; nil: a plain table.
 	Page func(dst []byte, d *state.Document) []byte
 }
@@ -31,11 +31,6 @@ func (f *Refuser) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	} else {
 		GiveUp(w, r, f.BodyIdle)
 	}
-	form, asked := formOf(r)
-	if f.Plain && !asked {
-		Plain(w, r, e)
-		return
-	}
 	header := w.Header()
 	for _, name := range ofSuccess {
 		delete(header, name)
@@ -43,6 +38,11 @@ func (f *Refuser) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	header["Cache-Control"] = noStore
 	if header["Vary"] == nil {
 		header["Vary"] = varyAccept
+	}
+	form, asked := formOf(r)
+	if !asked {
+		writeText(w, e)
+		return
 	}
 	d := state.OfException(state.Exception{Status: e.Status, Detail: e.Message})
 	d.Base = f.Base(r)
@@ -74,10 +74,8 @@ func formOf(r *http.Request) (form state.Form, asked bool) {
 	if err == nil {
 		return form, t != "" || accept != "" && accept != "*/*"
 	}
-	if form, err = state.Negotiate("", accept); err != nil {
-		form = state.Default
-	}
-	return form, false
+	form, err = state.Negotiate("", accept) // t is none
+	return form, err == nil && accept != "" && accept != "*/*"
 }
 
 // Plain answers with the text of an error. An entity tag stays in the header.
@@ -86,7 +84,18 @@ func Plain(w http.ResponseWriter, _ *http.Request, err error) {
 	for _, name := range []string{"Cache-Control", "Last-Modified", "Preference-Applied"} {
 		w.Header().Del(name)
 	}
-	http.Error(w, e.Error(), e.Status)
+	writeText(w, e)
+}
+
+// writeText answers with the text of an error in a line.
+func writeText(w http.ResponseWriter, e *Error) {
+	text := e.Error() + "\n"
+	header := w.Header()
+	header["Content-Type"] = []string{"text/plain; charset=utf-8"}
+	header["Content-Length"] = []string{strconv.Itoa(len(text))}
+	header["X-Content-Type-Options"] = noSniff
+	w.WriteHeader(e.Status)
+	io.WriteString(w, text) // nobody is left to be told of an error
 }
 
 // GiveUp limits the server's wait for the rest of a body to idle, on

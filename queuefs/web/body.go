@@ -1,6 +1,8 @@
 package web
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -8,6 +10,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"cutie/queuefs/buffers"
 )
 
 // A BodyReader reads the body of a request up to a limit, and gives up when nothing
@@ -18,6 +22,9 @@ type BodyReader struct {
 	idle  time.Duration
 	until time.Time // then the deadline is extended
 	armed bool      // there is a deadline
+
+	size   int64 // of the body; -1 if the request does not say it
+	memory *buffers.Account
 }
 
 // NewBodyReader returns the body of a request of at most limit bytes. The error of a
@@ -26,7 +33,7 @@ func NewBodyReader(w http.ResponseWriter, r *http.Request, limit int64, idle tim
 	if r.ContentLength > limit {
 		return nil, Errorf(http.StatusRequestEntityTooLarge, "body has %d octets, more than %d", r.ContentLength, limit)
 	}
-	b := &BodyReader{in: r.Body, conn: *http.NewResponseController(w), idle: idle}
+	b := &BodyReader{in: r.Body, conn: *http.NewResponseController(w), idle: idle, size: r.ContentLength, memory: buffers.Of(r.Context())}
 	if r.ContentLength < 0 {
 		b.in = http.MaxBytesReader(w, r.Body, limit)
 	}
@@ -51,6 +58,49 @@ func (b *BodyReader) Read(p []byte) (int, error) {
 		err = b.refusal(err)
 	}
 	return n, err
+}
+
+// All returns the body, of which nothing was read yet. It is taken from the account of
+// the request, see package buffers.
+func (b *BodyReader) All() ([]byte, error) { return readAll(b, b.size, b.memory) }
+
+// ReadAll reads in to its end, as [BodyReader.All] does for the request with this context.
+func ReadAll(ctx context.Context, in io.Reader) ([]byte, error) {
+	return readAll(in, -1, buffers.Of(ctx))
+}
+
+// readAll takes memory as the input comes, whatever its size is said to be.
+func readAll(in io.Reader, size int64, memory *buffers.Account) ([]byte, error) {
+	const first = 4 << 10
+	buf := make([]byte, 0, bytes.MinRead)
+	if size >= 0 && size < first {
+		buf = make([]byte, 0, size+1) // one more, so that the end shows
+	}
+	for {
+		n, err := in.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case err == io.EOF:
+			return buf, nil
+		case err != nil:
+			return nil, err
+		case len(buf) < cap(buf):
+			continue
+		}
+		more := max(first, 2*cap(buf))
+		if size >= int64(cap(buf)) {
+			more = int(min(int64(more), size+1))
+		}
+		if err := memory.Take(more); err != nil {
+			return nil, err
+		}
+		grown := make([]byte, len(buf), more)
+		copy(grown, buf)
+		if cap(buf) >= first {
+			memory.Give(cap(buf))
+		}
+		buf = grown
+	}
 }
 
 // refusal returns the answer to an error of the body.

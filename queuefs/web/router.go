@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"path"
@@ -175,6 +177,11 @@ func (m *Match) Serve(w http.ResponseWriter, r *http.Request) {
 			r.SetPathValue(name, value)
 		}
 		if err := m.Route.Serve(w, r); err != nil {
+			if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
+				if gone := Still(r.Context()); gone != nil {
+					err = gone
+				}
+			}
 			m.Fail(w, r, err)
 		}
 	case m.found != nil && m.found.rows[0].Serve != nil:

@@ -50,8 +50,8 @@ type Caller struct {
 	token  bool
 	limits queuefs.Limits
 
-	expires time.Time       // of a token; zero: never
-	over    context.Context // ends when the users file says something else; nil: never
+	expires time.Time // of a token; zero: never
+	proof   proof
 }
 
 // Local is the caller behind a file only its owner can open, with all rights.
@@ -80,26 +80,6 @@ func (c *Caller) mayFor(r web.Right) bool {
 		}
 	}
 	return false
-}
-
-// While returns a context for answers without an end of their own. It ends with ctx,
-// or when the caller must be identified again: the users file was read anew, or the
-// token has expired.
-func (c *Caller) While(ctx context.Context) (context.Context, context.CancelFunc) {
-	var cancel context.CancelFunc
-	if c.expires.IsZero() {
-		ctx, cancel = context.WithCancel(ctx)
-	} else {
-		ctx, cancel = context.WithDeadline(ctx, c.expires)
-	}
-	if c.over == nil {
-		return ctx, cancel
-	}
-	stop := context.AfterFunc(c.over, cancel)
-	return ctx, func() {
-		stop()
-		cancel()
-	}
 }
 
 type callerKey struct{}

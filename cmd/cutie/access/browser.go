@@ -19,6 +19,9 @@ type Browser struct {
 	// name here (DNS rebinding); such a request has another host. Addresses and
 	// localhost are always fine.
 	Hosts []string
+	// Proxies may send requests to any name: no browser reaches the daemon through them
+	// by a name of a stranger.
+	Proxies Proxies
 
 	cross http.CrossOriginProtection
 }
@@ -43,7 +46,7 @@ func NewBrowser(base string, strict bool) (*Browser, error) {
 // Check returns a [*web.Error] of status 403 or 421 for a request by a page of
 // strangers.
 func (b *Browser) Check(r *http.Request) error {
-	if b.Hosts != nil && !b.known(r.Host) {
+	if b.Hosts != nil && !b.known(r.Host) && !b.Proxies.Passed(r) {
 		return &web.Error{Status: http.StatusMisdirectedRequest,
 			Message: fmt.Sprintf("host %.80q is not known here, see serve --base-uri", r.Host)}
 	}

@@ -241,12 +241,11 @@ func (g *Gate) identify(header http.Header, b *book, r *http.Request, client net
 	auth := r.Header.Get("Authorization")
 	scheme, secret, _ := strings.Cut(auth, " ")
 	if strings.EqualFold(scheme, "Bearer") {
-		t := b.tokens[sha256.Sum256([]byte(strings.TrimSpace(secret)))]
-		if t == nil || !t.Expires.IsZero() && !g.o.Now().Before(t.Expires) {
+		caller := b.callerOf(&proof{token: sha256.Sum256([]byte(strings.TrimSpace(secret)))}, "", g.o.Now())
+		if caller == nil {
 			return nil, challenge(header, `, error="invalid_token"`, "token is not known, or has expired")
 		}
-		return &Caller{Name: t.User, rights: b.users[t.User].Rights, narrow: t.Rights, token: t.Narrow, limits: b.users[t.User].Limits,
-			expires: t.Expires, over: b.over}, nil
+		return caller, nil
 	}
 	name, password, ok := r.BasicAuth()
 	if !ok {
@@ -259,7 +258,27 @@ func (g *Gate) identify(header http.Header, b *book, r *http.Request, client net
 	if !ok {
 		return nil, challenge(header, "", "name or password is wrong")
 	}
-	return &Caller{Name: name, rights: b.users[name].Rights, limits: b.users[name].Limits, over: b.over}, nil
+	return b.callerOf(&proof{password: b.users[name].Password}, name, g.o.Now()), nil
+}
+
+// callerOf returns the caller with a token, or with the name and the hash of a
+// password; nil if there is none now.
+func (b *book) callerOf(by *proof, name string, now time.Time) *Caller {
+	c := &Caller{Name: name, proof: *by}
+	c.proof.book = b
+	if by.token != [sha256.Size]byte{} {
+		t := b.tokens[by.token]
+		if t == nil || !t.Expires.IsZero() && !now.Before(t.Expires) {
+			return nil
+		}
+		c.Name, c.narrow, c.token, c.expires = t.User, t.Rights, t.Narrow, t.Expires
+	}
+	u := b.users[c.Name]
+	if u == nil || by.token == [sha256.Size]byte{} && u.Password != by.password {
+		return nil
+	}
+	c.rights, c.limits = u.Rights, u.Limits
+	return c
 }
 
 // knows reports whether a name and password were right a few minutes ago, or have

@@ -258,21 +258,6 @@ func TestCallerIsWhoWasAdmitted(t *testing.T) {
 	if got.Name != "ann" || !got.May(web.Read, "x") || !got.May(web.Submit, "ingest") || got.May(web.Submit, "x") {
 		t.Errorf("got %+v", got)
 	}
-	during, cancel := c.While(t.Context())
-	defer cancel()
-	if during.Err() != nil {
-		t.Error("it is over before the file has changed")
-	}
-	g.write(user(t, "ann", "read", "nna"))
-	must(t, g.Reload())
-	<-during.Done()
-	after, cancel := access.Local().While(t.Context())
-	if after.Err() != nil {
-		t.Error("it is over for the owner of the home")
-	}
-	cancel()
-	<-after.Done()
-
 	if access.CallerOf(t.Context()).May(web.Read, "") {
 		t.Error("nobody may read")
 	}

@@ -32,7 +32,7 @@ const (
 	maxGather = 1 << 20  // octets, while the file cannot be written
 )
 
-// OpenLog opens a log, or makes it with mode 0640. A file has max octets or a little
+// OpenLog opens a log, or makes it with mode 0600. A file has max octets or a little
 // more; max 0 lets it grow. keep is the number of old files.
 func OpenLog(name string, max int64, keep int) (*Log, error) {
 	l := &Log{name: name, max: max, keep: keep}
@@ -40,7 +40,7 @@ func OpenLog(name string, max int64, keep int) (*Log, error) {
 }
 
 func (l *Log) open() error {
-	f, err := os.OpenFile(l.name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	f, err := os.OpenFile(l.name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func TestLogRotatesBySize(t *testing.T) {
 	if g := agents(contents(t, dir)["web-access.txt"]); !slices.Equal(g, []string{"8", "9"}) {
 		t.Errorf("got %q, want 8 and 9", g)
 	}
-	if info, err := os.Stat(name); err != nil || info.Mode().Perm()&^0o640 != 0 {
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm()&^0o600 != 0 {
 		t.Errorf("got mode %v, %v, want 0640 at most", info.Mode(), err)
 	}
 }

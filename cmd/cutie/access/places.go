@@ -20,29 +20,43 @@ type Places struct {
 }
 
 // Take takes a place for a client, if its share allows that; call Leave with the
-// same address then. There must be a free place.
-func (p *Places) Take(client netip.Addr) bool {
+// same address then.
+func (p *Places) Take(client netip.Addr) bool { return p.TakeMany(client, 1) }
+
+// Taken returns how many places are taken.
+func (p *Places) Taken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}
+
+// Leave gives the place back.
+func (p *Places) Leave(client netip.Addr) { p.LeaveMany(client, 1) }
+
+// TakeMany takes n places, as if one after the other, all or none.
+func (p *Places) TakeMany(client netip.Addr, n int) bool {
 	share := group(client)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.by[share] >= p.Max-p.taken && !p.Trusted.trust(client.Unmap().WithZone("")) {
+	free := p.Max - p.taken
+	if n > free || p.by[share]+2*(n-1) >= free && !p.Trusted.trust(client.Unmap().WithZone("")) {
 		return false
 	}
 	if p.by == nil {
 		p.by = map[netip.Addr]int{}
 	}
-	p.taken++
-	p.by[share]++
+	p.taken += n
+	p.by[share] += n
 	return true
 }
 
-// Leave gives the place back.
-func (p *Places) Leave(client netip.Addr) {
+// LeaveMany gives n places back.
+func (p *Places) LeaveMany(client netip.Addr, n int) {
 	share := group(client)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.taken--
-	if p.by[share]--; p.by[share] <= 0 {
+	p.taken -= n
+	if p.by[share] -= n; p.by[share] <= 0 {
 		delete(p.by, share)
 	}
 }

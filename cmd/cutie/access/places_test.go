@@ -80,3 +80,22 @@ func TestTrustedProxyGetsWhatIsFree(t *testing.T) {
 		t.Errorf("got %d for another, want the last", got)
 	}
 }
+
+func TestManyPlacesAreTakenAtOnceOrNot(t *testing.T) {
+	p := &access.Places{Max: 100}
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for _, tt := range []struct {
+		client netip.Addr
+		n      int
+		want   bool
+	}{{a, 51, false}, {a, 30, true}, {a, 21, false}, {a, 20, true}, {b, 26, false}, {b, 25, true}, {a, 1, false}} {
+		if got := p.TakeMany(tt.client, tt.n); got != tt.want {
+			t.Errorf("%v takes %d: got %v, want %v", tt.client, tt.n, got, tt.want)
+		}
+	}
+	p.LeaveMany(a, 50)
+	p.LeaveMany(b, 25)
+	if p.Taken() != 0 || !p.TakeMany(b, 50) {
+		t.Errorf("given back: %d are taken", p.Taken())
+	}
+}

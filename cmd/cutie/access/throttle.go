@@ -144,6 +144,16 @@ func (c *Crowd) Enter(client netip.Addr) bool {
 	return true
 }
 
+// Waiting returns how many requests wait.
+func (c *Crowd) Waiting() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range c.in {
+		n += k
+	}
+	return n
+}
+
 // Leave ends the waiting begun by Enter.
 func (c *Crowd) Leave(client netip.Addr) {
 	client = group(client)

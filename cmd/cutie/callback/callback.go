@@ -1,6 +1,7 @@
 // Package callback tells a URL of every change of a job in a queue.
 //
-// The properties of a queue name the URL. It gets the state of the job in JSON,
+// The properties of a queue name scheme and host of the URL; the rest is a secret in a
+// file of the home, see [home.Callbacks]. It gets the state of the job in JSON,
 // as a GET of the job would return it at the moment:
 //
 //	POST /mc HTTP/1.1
@@ -62,6 +63,7 @@ import (
 	"cutie/publisher/push"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 )
 
 // Options are the settings of a [Sender]. Zero values mean the defaults.
@@ -160,11 +162,26 @@ func (s *Sender) Tick(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("callbacks: %w; the secrets known before stay in use", err)
 	}
-	err = errors.Join(err, s.meet())
+	err = errors.Join(err, s.conceal(ctx), s.meet())
 	if e := s.sender.Tick(ctx); e != nil {
 		err = errors.Join(err, fmt.Errorf("callbacks: %w", e))
 	}
 	return err
+}
+
+// conceal lets the engine take the URLs out of property files of former versions, and
+// of those written by hand.
+func (s *Sender) conceal(ctx context.Context) error {
+	var errs []error
+	for _, q := range s.svc.Queues() {
+		if c := q.Info().Callback; c == home.PublicURL(c) {
+			continue
+		}
+		if _, err := s.svc.SetQueue(ctx, q.ID(), func(*queuefs.QueueInfo) error { return nil }); err != nil {
+			errs = append(errs, fmt.Errorf("callback of queue %s: it can be read in %s: %w", q.ID(), home.QueueInfoName, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // meet brings the feeds of all queues up to their last events, and ends the

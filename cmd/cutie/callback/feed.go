@@ -134,7 +134,10 @@ func oldest(q *queuefs.Queue) queuefs.Seq {
 
 // catchUp takes up a changed callback and reads the new events.
 func (s *Sender) catchUp(f *feed) error {
-	to := f.q.Info().Callback
+	to, err := f.q.Callback()
+	if err != nil {
+		return err
+	}
 	if f.met && to == f.url && f.read == f.q.Seq() {
 		return nil // a queue at rest costs nothing more
 	}

@@ -34,17 +34,16 @@ import (
 
 // Options are the settings of a daemon.
 type Options struct {
-	Log     zerolog.Logger
-	Hangup  <-chan os.Signal // asks for a new access log, see [Withstand]
-	Listen  Listen
-	Access  access.Options // Run sets Queue
-	Implied bool           // everybody on this machine may do all, and nobody else anything
-	Limits  Limits
-	Source  publisher.Options // Run sets BaseURI, and the functions
-	Push    PushOptions
-	Fetch   *outbound.Client // fetches for manifests, callbacks and hubs
-	Robots  bool             // /robots.txt names Resource Lists
-	CORS    *wellknown.CORS  // nil: pages of others read nothing
+	Log    zerolog.Logger
+	Hangup <-chan os.Signal // asks for a new access log, see [Withstand]
+	Listen Listen
+	Access access.Options // Run sets Queue
+	Limits Limits
+	Source publisher.Options // Run sets BaseURI, and the functions
+	Push   PushOptions
+	Fetch  *outbound.Client // fetches for manifests, callbacks and hubs
+	Robots bool             // /robots.txt names Resource Lists
+	CORS   *wellknown.CORS  // nil: pages of others read nothing
 
 	AccessLog AccessLog
 	Ready     func(base string) error // called when clients are answered
@@ -61,10 +60,11 @@ type Listen struct {
 
 // Limits are those of a daemon.
 type Limits struct {
-	Body  int64 // bytes
-	Conns int
-	Waits int           // requests of one client
-	Grace time.Duration // for requests in progress when the daemon stops
+	Body    int64 // bytes
+	Buffers int   // bytes in memory for all requests; 0: any number
+	Conns   int
+	Waits   int           // requests of one client
+	Grace   time.Duration // for requests in progress when the daemon stops
 }
 
 // AccessLog bounds the access log.
@@ -85,7 +85,9 @@ type daemon struct {
 	gate    *access.Gate
 	browser *access.Browser
 	names   *naming
-	record  *access.Log // the daemon closes it
+	record  *access.Log    // the daemon closes it
+	crowd   *access.Crowd  // requests that wait
+	memory  *access.Places // bytes of the buffers of requests; nil: any number
 }
 
 // Run serves an open home until ctx ends or the process is told to stop. It
@@ -126,6 +128,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	source := o.Source
 	source.BaseURI = base
 	source.Report, source.HasSpace, source.Page = damage(log), svc.HasSpace, dashboard.About
+	o.announce(svc, &source)
 	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}
@@ -145,8 +148,15 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	if d.push != nil {
 		defer func() { err = errors.Join(err, d.push.Close()) }() // before what it reads from
 	}
-	if d.browser, err = access.NewBrowser(base, o.Implied); err != nil {
+	// On loopback a stranger's name for this machine is all that a page needs to get in,
+	// whatever the rights of clients without a name.
+	if d.browser, err = access.NewBrowser(base, ln.Addr().(*net.TCPAddr).IP.IsLoopback()); err != nil {
 		return err
+	}
+	d.browser.Proxies = o.Listen.Proxies
+	d.crowd = &access.Crowd{Max: o.Limits.Waits}
+	if o.Limits.Buffers > 0 {
+		d.memory = &access.Places{Max: o.Limits.Buffers}
 	}
 	if d.names, err = newNaming(base, o.Listen.BaseURI != "", ln.Addr(), o.Listen.Proxies); err != nil {
 		return err

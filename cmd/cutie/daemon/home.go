@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"sync"
 	"time"
 
@@ -28,6 +29,9 @@ func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, acceptL
 	svc, err := queuefs.Open(dir, queuefs.Options{AcceptLoss: acceptLoss, Report: damage(log)})
 	if err != nil {
 		return nil, err
+	}
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o077 != 0 {
+		log.Warn().Str("home", dir).Str("mode", info.Mode().Perm().String()).Msg("other users of this machine can look into the home, chmod 700 takes that away")
 	}
 	if fresh && len(svc.Queues()) == 0 {
 		_, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", Name: "jobs",

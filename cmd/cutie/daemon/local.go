@@ -84,7 +84,7 @@ func (l *Local) route(rooms ...room) {
 	for _, r := range append([]room{l.protocol, l.jobs}, rooms...) {
 		rows = append(rows, r.Routes()...)
 	}
-	l.site.router = web.NewRouter(l.site.refuse, answerPlainly(rows, l.protocol.Refuser())...)
+	l.site.router = web.NewRouter(l.site.refuse, answerErrors(rows, l.protocol.Refuser())...)
 }
 
 // Publish adds the routes of a publisher, before the first request.

@@ -39,6 +39,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		{"memory", lookEvery, quick(new(budget).follow(d.svc))},
 		{"access log", lookEvery, quick(d.record.Flush)},
 		{"users", lookEvery, quick(d.gate.Reload)},
+		{"clock", lookEvery, quick(newClock(d.svc, d.Log).now)},
 		{"connections", lookEvery, quick(tcp.told)},
 	}
 	if d.push != nil {

@@ -41,7 +41,7 @@ func newMeter(of ...prometheus.Collector) *meter {
 			Help:    "Time from the header of a request to the end of its answer, by route; waiting for a job or a change included.",
 			Buckets: []float64{.0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 60}}, []string{"method", "route"}),
 		queued: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "cutie_job_queue_seconds",
-			Help: "Time of a job in its queue, until a consumer took it.", Buckets: long}),
+			Help: "Time of a job in its queue, until a consumer took it; time on hold included.", Buckets: long}),
 		worked: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "cutie_job_work_seconds",
 			Help: "Time from taking a job until its consumer reported the outcome.", Buckets: long}),
 	}
@@ -134,7 +134,14 @@ func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 // collectors are the figures of the daemon.
 func (d *daemon) collectors() []prometheus.Collector {
-	of := []prometheus.Collector{storageMetrics(d.svc), publishingMetrics(d.pub), callbackMetrics(d.send)}
+	of := []prometheus.Collector{storageMetrics(d.svc), publishingMetrics(d.pub), callbackMetrics(d.send), reading(func(to samples) {
+		to.gauge("cutie_requests_waiting", "Requests over the network that wait for a job or a change.").add(float64(d.crowd.Waiting()))
+	})}
+	if d.memory != nil {
+		of = append(of, reading(func(to samples) {
+			to.gauge("cutie_request_buffers_bytes", "Memory for what is kept of requests, see serve --max-buffers.").add(float64(d.memory.Taken()))
+		}))
+	}
 	if d.push != nil {
 		of = append(of, hubMetrics(d.push.hub))
 	}

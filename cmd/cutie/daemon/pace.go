@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/access"
+	"cutie/queuefs/buffers"
 )
 
 // A pace is the least speed of clients in sending a request and in taking the
@@ -53,8 +54,9 @@ type answer struct {
 	readBy time.Time  // read deadline of the request, zero if there is none
 
 	// Parts of the answer: one allocation for all.
-	body  sent
-	entry access.Entry
+	body   sent
+	entry  access.Entry
+	memory buffers.Account
 }
 
 // A connection is our part of the state of one. With HTTP/1 it has one request at
@@ -133,6 +135,9 @@ func (a *answer) WriteHeader(status int) {
 func (a *answer) opens(status int) {
 	if a.status == 0 {
 		a.status = status
+		if status == http.StatusServiceUnavailable && a.memory.Refused() {
+			a.Header().Set("Retry-After", "5")
+		}
 		access.Protect(a.Header(), a.named)
 		a.giveUp()
 	}

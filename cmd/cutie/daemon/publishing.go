@@ -9,6 +9,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/publisher"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
@@ -26,6 +27,7 @@ type publishing struct {
 
 // A Published is the status of publishing, as it is sent.
 type Published struct {
+	state.Typed
 	BaseURI string         `json:"baseURI"`
 	Error   string         `json:"error,omitempty"` // why nothing is published any more
 	Sets    []PublishedSet `json:"sets"`
@@ -84,23 +86,25 @@ func unpublished(ctx context.Context, err error) error {
 	return &web.Error{Status: e.Status, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
 }
 
-// listForRobots names the Resource Lists that the caller may read.
+// listForRobots names the Resource Lists that the caller may read, for Destinations,
+// and then the same without terms of ResourceSync, for search engines.
 func (d *daemon) listForRobots(w http.ResponseWriter, r *http.Request) error {
 	caller := access.CallerOf(r.Context())
-	var lists []string
+	var lists, plain []string
 	for _, q := range d.svc.Queues() {
 		if caller.May(web.Read, q.ID()) {
 			lists = append(lists, d.pub.ResourceLists(q.ID())...)
+			plain = append(plain, d.pub.Sitemaps(q.ID())...)
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Write([]byte(wellknown.Robots(lists)))
+	w.Write([]byte(wellknown.Robots(append(lists, plain...))))
 	return nil
 }
 
 // PublishingStatus is the status of a publisher.
 func PublishingStatus(pub *publisher.Publisher) Published {
-	s := Published{BaseURI: pub.BaseURI() + "/", Sets: []PublishedSet{}}
+	s := Published{Typed: state.PublishingClass.Typed(), BaseURI: pub.BaseURI() + "/", Sets: []PublishedSet{}}
 	if err := pub.Failure(); err != nil {
 		s.Error = err.Error()
 	}

@@ -155,21 +155,24 @@ func newCaller(fetch *outbound.Client) *caller {
 // way out.
 func (c *caller) Do(r *http.Request) (*http.Response, error) {
 	resp, err := c.Client.Do(r)
-	if refused, ok := errors.AsType[*outbound.RefusedError](err); ok {
-		err = &refusedCall{refused}
+	if text := outbound.Public(err); text != "" {
+		err = &refusedCall{err, text}
 	}
 	return resp, err
 }
 
-type refusedCall struct{ *outbound.RefusedError }
+type refusedCall struct {
+	error
+	text string
+}
 
-func (e *refusedCall) Unwrap() error { return e.RefusedError }
+func (e *refusedCall) Unwrap() error { return e.error }
 
-// Public returns the text for strangers.
+// Public returns the text for strangers. It is the same whether the host has a private
+// address or none.
 func (e *refusedCall) Public() string {
-	text := e.RefusedError.Public()
-	if e.Addr.IsValid() {
-		text += "; who runs this hub can allow it with --allow-fetch"
+	if refused, ok := errors.AsType[*outbound.RefusedError](e.error); ok && !refused.Addr.IsValid() {
+		return e.text // about the URL alone
 	}
-	return text
+	return e.text + "; who runs this hub can allow it with --allow-fetch"
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cutie/publisher/websub"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
@@ -22,6 +23,7 @@ func (s *hubSite) Routes() []web.Route {
 
 // hubState is the answer to GET.
 type hubState struct {
+	state.Typed
 	Hub           string      `json:"hub"`
 	Subscriptions []hubMember `json:"subscriptions"`
 }
@@ -35,6 +37,8 @@ type hubMember struct {
 	Verified bool      `json:"verified"`
 	Signed   bool      `json:"signed"`
 	Expires  time.Time `json:"expires,omitzero"`
+	Position string    `json:"position,omitempty"` // delivered up to there
+	Latest   string    `json:"latest,omitempty"`   // there is to deliver
 	Failing  time.Time `json:"failingSince,omitzero"`
 	Failures int       `json:"failures"`
 	Next     time.Time `json:"nextAttempt,omitzero"`
@@ -42,7 +46,7 @@ type hubMember struct {
 }
 
 func (s *hubSite) list(w http.ResponseWriter, _ *http.Request) error {
-	all := hubState{Hub: s.own, Subscriptions: []hubMember{}}
+	all := hubState{Typed: state.HubClass.Typed(), Hub: s.own, Subscriptions: []hubMember{}}
 	for _, m := range s.hub.States() {
 		all.Subscriptions = append(all.Subscriptions, memberOf(m))
 	}
@@ -51,7 +55,7 @@ func (s *hubSite) list(w http.ResponseWriter, _ *http.Request) error {
 
 func memberOf(m websub.State) hubMember {
 	h := hubMember{Topic: m.Topic, Host: m.Host, External: m.External, Verified: m.Verified, Signed: m.Signed,
-		Expires: m.Expires, Failing: m.Failing, Failures: m.Failures, Error: m.LastError}
+		Expires: m.Expires, Position: m.Position, Latest: m.Latest, Failing: m.Failing, Failures: m.Failures, Error: m.LastError}
 	if m.Failures > 0 {
 		h.Next = m.Next
 	}

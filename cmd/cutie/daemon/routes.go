@@ -10,10 +10,8 @@ import (
 // A room offers rows of the route table.
 type room interface{ Routes() []web.Route }
 
-// answerPlainly makes rows without an answer of their own to errors answer in
-// plain text to clients that ask for no form.
-func answerPlainly(rows []web.Route, f web.Refuser) []web.Route {
-	f.Plain = true
+// answerErrors gives rows without an answer of their own to errors that of f.
+func answerErrors(rows []web.Route, f web.Refuser) []web.Route {
 	for i := range rows {
 		if rows[i].Fail == nil {
 			rows[i].Fail = f.Refuse

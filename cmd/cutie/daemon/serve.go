@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -54,7 +55,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	defer socket.Close()
 	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
 	server := &http.Server{
-		Handler:           d.newSite(ctx, figures, protocol, jobs),
+		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts)),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
@@ -112,7 +113,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 
 // newSite builds the site over all rooms; leaving ends when the daemon begins to
 // stop.
-func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest.Handler, jobs *uws.Handler) *site {
+func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest.Handler, others ...room) *site {
 	s := &site{
 		log:     d.Log,
 		cors:    d.CORS,
@@ -125,11 +126,12 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		gate:    d.gate,
 		browser: d.browser,
 		proxies: d.Listen.Proxies,
-		crowd:   &access.Crowd{Max: d.Limits.Waits},
+		crowd:   d.crowd,
+		memory:  d.memory,
 		record:  d.record.Add,
 	}
-	rooms := append([]room{protocol, jobs, d.messages()}, d.push.rooms(d.pub)...)
-	s.router = web.NewRouter(s.refuse, answerPlainly(d.routes(s, rooms...), protocol.Refuser())...)
+	rooms := slices.Concat([]room{protocol}, others, d.push.rooms(d.pub))
+	s.router = web.NewRouter(s.refuse, answerErrors(d.routes(s, rooms...), protocol.Refuser())...)
 	return s
 }
 

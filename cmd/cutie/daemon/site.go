@@ -14,6 +14,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/web"
@@ -37,6 +38,7 @@ type site struct {
 	browser *access.Browser // what pages of others may not do
 	proxies access.Proxies  // believed what they say of their clients
 	crowd   *access.Crowd   // requests that wait
+	memory  *access.Places  // bytes that requests keep in memory; nil: as many as they like
 	record  func(*access.Entry)
 }
 
@@ -89,6 +91,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 	}
 	if a.named {
 		ctx = rest.WithUser(ctx, caller.Name)
+		if by := s.gate.Standing(caller, a.Header(), m.Need(), m.Queue()); by != nil {
+			ctx = web.WithStanding(ctx, by)
+		}
 	}
 	if len(s.proxies) > 0 && a.client.IsValid() {
 		ctx = rest.WithAddress(ctx, a.client.String())
@@ -106,16 +111,17 @@ func (s *site) serve(a *answer, r *http.Request) {
 			}
 		}
 		var cancel context.CancelFunc
-		switch {
-		case m.Route.Waits == web.Endless:
-			ctx, cancel = caller.While(ctx)
-		case early:
-			ctx, cancel = context.WithTimeout(ctx, earlyWait)
-		default:
-			ctx, cancel = context.WithCancel(ctx)
-		}
+		ctx, cancel = web.While(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.leaving, cancel)()
+		if early {
+			ctx, cancel = context.WithTimeout(ctx, earlyWait)
+			defer cancel()
+		}
+	}
+	if s.memory != nil {
+		a.memory.Open(s.memory, a.client)
+		ctx = buffers.With(ctx, &a.memory)
 	}
 	r = r.WithContext(ctx)
 	a.receive(r)
@@ -189,6 +195,7 @@ func (s *site) finish(a *answer, r *http.Request) {
 	if a.status == 0 {
 		a.giveUp()
 	}
+	a.memory.Close()
 	s.note(a, r)
 	if p != nil {
 		panic(p)

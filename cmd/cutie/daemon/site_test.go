@@ -24,7 +24,7 @@ import (
 func table() []web.Route {
 	d := &daemon{Options: Options{Robots: true}}
 	p := &push{own: "/hub", Notifier: &notify.Notifier{}}
-	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages())...)
+	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil))...)
 }
 
 // startSite serves the routes of a daemon, and any other path, by h.

@@ -41,7 +41,8 @@ var kinds = map[string]string{
 type head struct {
 	Head   template.HTML
 	Title  string
-	Source string // Source Description; "" if unknown
+	Source string   // Source Description; "" if unknown
+	Sets   []string // Capability Lists of the sets of a queue
 	Forms  []formLink
 	Path   []crumb
 }

@@ -21,6 +21,7 @@ import (
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
+	"cutie/wellknown"
 )
 
 // Who has the lease of a job has the forms of a consumer, as far as they may use
@@ -197,7 +198,9 @@ func TestPagesLinkToStatesAsPages(t *testing.T) {
 	q := statetest.FullQueue()
 	d := state.OfQueue(statetest.Base, &q)
 	p := readPage(t, &d)
-	if got, want := p.links["resourcesync"], string(statetest.Base)+"/.well-known/resourcesync"; got != want {
+	source := string(statetest.Base) + "/.well-known/resourcesync"
+	text := string(dashboard.Pages{}.State(nil, &d, rest.View{}))
+	if got, want := wellknown.HTMLLinks(text), []string{source + "/uc3+cutie=01/pending/capabilitylist.xml", source + "/uc3+cutie=01/replica/capabilitylist.xml"}; !slices.Equal(got, want) {
 		t.Errorf("resourcesync: got %s, want %s", got, want)
 	}
 	n := 0
@@ -220,7 +223,7 @@ func TestPagesLinkToStatesAsPages(t *testing.T) {
 	}
 	e := state.OfException(state.Exception{Status: 404})
 	e.Base = statetest.Base
-	if got := readPage(t, &e).links["resourcesync"]; got != p.links["resourcesync"] {
+	if got := readPage(t, &e).links["resourcesync"]; got != source {
 		t.Errorf("exception with a statetest.Base: resourcesync is %q", got)
 	}
 }

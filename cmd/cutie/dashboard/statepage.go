@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -36,7 +37,7 @@ type lease struct{ Until, Token string }
 type tile struct{ Label, Count, Ref, Class string }
 
 // A list is the queues of a service, or jobs of a queue: their rows, or their
-// names alone.
+// linksTo alone.
 type list struct {
 	Heading   string
 	Rows      []row
@@ -73,13 +74,27 @@ func newStatePage(d *state.Document, v *rest.View) *statePage {
 	}
 	switch d.Class {
 	case state.ServiceClass:
-		p.List = &list{Heading: "Queues", Names: names(d.Items("queueStates"))}
+		p.List = &list{Heading: "Queues", Names: linksTo(d.Items("queueStates"))}
 	case state.QueueClass:
+		p.Sets = capabilityLists(d)
 		p.Tiles = tilesOf(d)
 		p.List = jobList(d, v)
 	}
 	p.Actions = actions(d, v)
 	return p
+}
+
+// capabilityLists returns the references of the Capability Lists of a queue
+// (Z39.99-2017, 6.3.2).
+func capabilityLists(d *state.Document) (lists []string) {
+	id, ok := strings.CutPrefix(d.Subject, d.Base.Ref("state")+"/")
+	if !ok {
+		return nil
+	}
+	for s := range names.Set(names.Sets) {
+		lists = append(lists, d.Base.Ref(".well-known", "resourcesync")+"/"+id+"/"+s.String()+"/"+names.CapabilityList.Of().String())
+	}
+	return lists
 }
 
 // others are the forms in the links of a page.
@@ -301,7 +316,7 @@ func jobList(d *state.Document, v *rest.View) *list {
 	}
 	refs := d.Items("jobStates")
 	if len(v.Jobs) == 0 {
-		l.Names = names(refs)
+		l.Names = linksTo(refs)
 	} else {
 		l.Rows = rows(refs, v)
 	}
@@ -314,8 +329,8 @@ func jobList(d *state.Document, v *rest.View) *list {
 	return l
 }
 
-// names returns links with the last segments of references.
-func names(refs []string) (links []link) {
+// linksTo returns links with the last segments of references.
+func linksTo(refs []string) (links []link) {
 	for _, ref := range refs {
 		links = append(links, link{state.XHTML.Ask(ref), lastSegment(ref)})
 	}

@@ -2,7 +2,6 @@ package descriptions
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/web"
 )
 

@@ -22,18 +22,20 @@ const (
 	ExitConflict
 	ExitRefused
 	ExitDigest
+	ExitDifferent
 )
 
 // ExitTexts explain the exit codes.
 var ExitTexts = [...]string{
-	ExitDone:     "done",
-	ExitError:    "error: input, output, or the service failed",
-	ExitUsage:    "usage: the request makes no sense",
-	ExitNotFound: "queue, job or result not found",
-	ExitEmpty:    "queue empty: an answer, not a failure, so silent without -v",
-	ExitConflict: "conflict: not in this state",
-	ExitRefused:  "refused: not allowed",
-	ExitDigest:   "digest verification failed",
+	ExitDone:      "done",
+	ExitError:     "error: input, output, or the service failed",
+	ExitUsage:     "usage: the request makes no sense",
+	ExitNotFound:  "queue, job or result not found",
+	ExitEmpty:     "queue empty: an answer, not a failure, so silent without -v",
+	ExitConflict:  "conflict: not in this state",
+	ExitRefused:   "refused: not allowed",
+	ExitDigest:    "digest verification failed",
+	ExitDifferent: "a copy differs from its Source, or a Source is faulty",
 }
 
 // exitCodes are the exit codes of errors that no status gives.
@@ -45,12 +47,15 @@ var exitCodes = []struct {
 	{queuefs.ErrEmpty, ExitEmpty},
 	{queuefs.ErrLease, ExitConflict},
 	{queuefs.ErrQueueExists, ExitConflict},
+	{queuefs.ErrKeyUsed, ExitConflict},
 	{queuefs.ErrDigest, ExitDigest},
 	{digest.ErrMismatch, ExitDigest},
 	{fs.ErrExist, ExitConflict},
 	{access.ErrExists, ExitConflict},
 	{access.ErrMissing, ExitNotFound},
 	{ErrRefused, ExitRefused},
+	{ErrDiffers, ExitDifferent},
+	{ErrFaulty, ExitDifferent},
 }
 
 // ExitCode returns the exit code for err.
@@ -78,7 +83,7 @@ func ExitCode(err error) int {
 		return ExitRefused
 	case http.StatusNotFound:
 		return ExitNotFound
-	case http.StatusConflict:
+	case http.StatusConflict, http.StatusUnprocessableEntity: // another state, or a key that was used
 		return ExitConflict
 	}
 	return ExitError

@@ -20,6 +20,12 @@ import (
 // ErrRefused is the error of a user without the right.
 var ErrRefused = errors.New("refused")
 
+// ErrDiffers is the error of a copy with differences.
+var ErrDiffers = errors.New("the copy differs from its Source")
+
+// ErrFaulty is the error of a Source with faults.
+var ErrFaulty = errors.New("the Source is faulty")
+
 // A usageError is an error in the command line.
 type usageError struct{ text string }
 

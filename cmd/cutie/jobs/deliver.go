@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -99,6 +99,9 @@ func deliver(ctx context.Context, c *call.Call, to delivery, take taker) (err er
 			err = fault.Hint(err, fmt.Sprintf("the job is consumed%s; cutie requeue %s %s puts it back", lease, queue, d.Job))
 		}
 		return err
+	}
+	if d.Beside && !o.HasSidecar() && to.form == 0 { // a description has it
+		c.Warnf("%s: %s has a sidecar of %d octets; cutie peek %s %s --sidecar-out FILE writes it", queue, d.Job, len(d.Sidecar), queue, d.Job)
 	}
 	if lease != "" && !onScreen && !o.HasLease() {
 		c.Warnf("%s: %s%s", queue, d.Job, lease)

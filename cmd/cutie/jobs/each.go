@@ -33,12 +33,19 @@ func eachJob(ctx context.Context, c *call.Call, how manner, do change) error {
 	if _, err := c.QueueArg(); err != nil {
 		return err
 	}
-	ids, err := jobArgs(c, c.Args[1:], how.done != "")
+	ids, err := jobArgs(c, c.Args[1:])
 	if err != nil {
 		return err
 	}
 	states := how.done == "" || c.Form != "" || len(c.Args) == 2 && c.Args[1] != "-"
 	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+		if how.done != "" { // nothing is changed before all names were looked at
+			for _, id := range ids {
+				if err := mayExist(ctx, t, queue, id); err != nil {
+					return fault.AboutJob(queue, id, err)
+				}
+			}
+		}
 		service, err := t.Service(ctx)
 		if err != nil {
 			return err
@@ -125,9 +132,8 @@ func (e summed) Unwrap() error { return e.first }
 const maxIDs = 1_000_000
 
 // jobArgs reads job identifiers from arguments, or from standard input for the
-// only argument "-". With changes it checks all of them, and finds mistakes before
-// the first change.
-func jobArgs(c *call.Call, args []string, changes bool) ([]string, error) {
+// only argument "-".
+func jobArgs(c *call.Call, args []string) ([]string, error) {
 	if len(args) == 1 && args[0] == "-" {
 		words := bufio.NewScanner(c.Stdin)
 		words.Split(bufio.ScanWords)
@@ -138,11 +144,6 @@ func jobArgs(c *call.Call, args []string, changes bool) ([]string, error) {
 		}
 		if err := words.Err(); err != nil {
 			return nil, fmt.Errorf("standard input: %w", err)
-		}
-	}
-	for _, a := range args {
-		if _, err := queuefs.ParseJobID(a); err != nil && changes {
-			return nil, err
 		}
 	}
 	return args, nil

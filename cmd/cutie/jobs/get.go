@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // Get takes the job at the head of a queue (Cutie 0.3, 5.6).
@@ -76,10 +76,8 @@ cutie get jobs --lease=10m -o job -t json`,
 		if err != nil {
 			return err
 		}
-		if *key != "" {
-			if err := queuefs.CheckKey(*key); err != nil {
-				return fault.Usagef("--key: %v", err)
-			}
+		if err := checkKey(flags, *key); err != nil {
+			return err
 		}
 		whole := isMessage(c.Form)
 		if o.form, err = o.described(c, whole); err != nil {

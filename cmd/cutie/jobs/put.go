@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
@@ -21,6 +20,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -66,7 +66,7 @@ cutie put jobs report.pdf --key report-4711`,
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.recurse, "recursive", "r", false, "submit every file below a directory")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "print no identifiers")
-	fs.StringVar(&o.sidecar, "sidecar", "", "`text` that goes with the job, or @FILE to read it from")
+	fs.StringVar(&o.sidecar, "sidecar", "", "`text` that goes with the job, or @FILE to read it from, of up to 64 KiB")
 	fs.StringVar(&o.digest, "digest", "", "refuse a payload without this `type:hex`, such as md5:…")
 	fs.StringVar(&o.filename, "filename", "", "record this `name` instead of the file's")
 	fs.StringVar(&o.key, "key", "", "store the files once, however often this `name` is sent")
@@ -78,10 +78,14 @@ cutie put jobs report.pdf --key report-4711`,
 		if c.Form == "" && c.Out.Name != "" {
 			return fault.Usagef("--output wants --response-form")
 		}
+		if err := checkKey(fs, o.key); err != nil {
+			return err
+		}
 		switch strings.ToLower(*mode) {
 		case "batch-manifest", "batch":
 			return putManifest(ctx, c, o)
 		case "job":
+			o.hasSidecar = fs.Changed("sidecar")
 		default:
 			return fault.Usagef("request form %.40q is neither job nor batch-manifest", *mode)
 		}
@@ -92,9 +96,21 @@ cutie put jobs report.pdf --key report-4711`,
 	})
 }
 
+// checkKey refuses a malformed --key. An empty one may be a variable without a value.
+func checkKey(fs *pflag.FlagSet, key string) error {
+	if !fs.Changed("key") {
+		return nil
+	}
+	if err := queuefs.CheckKey(key); err != nil {
+		return fault.Usagef("--key: %v", err)
+	}
+	return nil
+}
+
 type putOptions struct {
 	recurse, quiet, async bool
 	sidecar, digest       string
+	hasSidecar            bool
 	filename, mediaType   string
 	key                   string
 	notBefore             string
@@ -109,7 +125,7 @@ func put(ctx context.Context, c *call.Call, o putOptions) error {
 	if err != nil {
 		return err
 	}
-	if len(list) != 1 && (meta.Sidecar != "" || meta.Filename != "" || len(meta.Expect) > 0) {
+	if len(list) != 1 && (o.hasSidecar || meta.Filename != "" || len(meta.Expect) > 0) {
 		return fault.Usagef("--sidecar, --digest and --filename are for one file, these are %d", len(list))
 	}
 	form, err := c.ResponseForm()
@@ -143,18 +159,13 @@ func put(ctx context.Context, c *call.Call, o putOptions) error {
 
 // meta returns the properties of the job from the options.
 func (o *putOptions) meta() (queuefs.Meta, error) {
-	if o.key != "" {
-		if err := queuefs.CheckKey(o.key); err != nil {
-			return queuefs.Meta{}, fault.Usagef("--key: %v", err)
-		}
-	}
-	m := queuefs.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar}
+	m := queuefs.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar, EmptySidecar: o.hasSidecar && o.sidecar == ""}
 	if name, ok := strings.CutPrefix(o.sidecar, "@"); ok {
 		text, err := readText(name, queuefs.MaxSidecar, "a sidecar")
 		if err != nil {
 			return m, err
 		}
-		m.Sidecar = text
+		m.Sidecar, m.EmptySidecar = text, text == ""
 	}
 	if o.digest != "" {
 		v, err := digest.ParsePair(o.digest)
@@ -175,7 +186,7 @@ func (o *putOptions) meta() (queuefs.Meta, error) {
 	return m, nil
 }
 
-// readText reads a text file of up to most octets.
+// readText reads a file of up to most octets.
 func readText(name string, most int64, what string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -188,8 +199,6 @@ func readText(name string, most int64, what string) (string, error) {
 		return "", err
 	case int64(len(text)) > most:
 		return "", fault.Usagef("%s: %s has at most %d octets", name, what, most)
-	case !utf8.Valid(text):
-		return "", fmt.Errorf("%s: %w", name, queuefs.ErrSidecar)
 	}
 	return string(text), nil
 }

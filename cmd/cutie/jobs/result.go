@@ -39,9 +39,6 @@ refused (exit code 5).`,
 
 func attach(ctx context.Context, c *call.Call, lease string, o putOptions) error {
 	job, file := c.Args[1], c.Args[2]
-	if _, err := queuefs.ParseJobID(job); err != nil {
-		return err
-	}
 	token, err := readLease(lease)
 	if err != nil {
 		return err
@@ -64,6 +61,9 @@ func attach(ctx context.Context, c *call.Call, lease string, o putOptions) error
 		return fault.Hint(err, "--name gives it another name")
 	}
 	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+		if err := mayExist(ctx, t, queue, job); err != nil {
+			return fault.AboutJob(queue, job, err)
+		}
 		s := newSubmission(c, t, queue, meta, list)
 		err := t.PutResult(ctx, queue, job, token, s.upload(list[0]))
 		s.show.Clear()
@@ -83,9 +83,6 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 	}
 	return c.Verb(cmd, call.Target|call.Output|call.Form, func(ctx context.Context) error {
 		job := c.Args[1]
-		if _, err := queuefs.ParseJobID(job); err != nil {
-			return err
-		}
 		if len(c.Args) == 3 {
 			if c.Form != "" {
 				return fault.Usagef("a result is printed as it is, and has no response form")
@@ -95,10 +92,12 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 			}
 		}
 		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
-			var err error
-			if len(c.Args) == 3 {
+			err := mayExist(ctx, t, queue, job)
+			switch {
+			case err != nil:
+			case len(c.Args) == 3:
 				err = result(ctx, c, t, queue, job, c.Args[2])
-			} else {
+			default:
 				err = listResults(ctx, c, t, queue, job)
 			}
 			return fault.AboutJob(queue, job, err)

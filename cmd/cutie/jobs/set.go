@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
 
@@ -29,7 +29,8 @@ hands out none; a closed queue hands out its jobs and accepts none.
 
 With --acknowledge required, each job is handed out with a lease, and goes back
 if its consumer reports nothing before the lease ends; with timeout, the job is
-completed at that time. Changes of jobs are posted to --callback. -1 and the
+completed at that time. Changes of jobs are posted to --callback; readers of the
+queue see its scheme and host. -1 and the
 empty text unset a property.
 
 After a transient failure, or a lease that ended without a report, a job is put
@@ -37,7 +38,8 @@ back for another attempt: on hold for --retry-delay, times --retry-factor for
 each further attempt, at most --retry-max. When --max-attempts are used up, or
 after a failure for good, it has failed and stays with its message. cutie ls
 --outcome error lists such jobs, and cutie requeue --outcome error puts all of
-them back, with all attempts.
+them back, with all attempts. Without --max-attempts a job that always fails for
+now is tried for ever, in the end once in --retry-max.
 
 With --size the queue removes processed jobs and their payloads: the daemon does
 so each minute by itself, without one cutie cull does. See cutie help cull.

@@ -1,12 +1,14 @@
 package output
 
 import (
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+
+	"cutie/cmd/cutie/fault"
+	"cutie/queuefs/rest/client"
 )
 
 // A Job holds the files for the parts of a job; nil is a part without one.
@@ -31,7 +33,31 @@ func (s *Sink) Job(sidecar, lease, meta string) (j *Job, err error) {
 			return nil, err
 		}
 	}
+	if err := j.free(); err != nil {
+		j.Discard()
+		return nil, err
+	}
 	return j, nil
+}
+
+// free checks the names that files get after the job was taken: they may be too long,
+// or directories.
+func (j *Job) free() error {
+	for _, part := range []struct {
+		name string
+		file *File
+	}{{j.beside(""), nil}, {j.beside("sidecar"), j.sidecar}, {j.beside("lease"), j.lease}} {
+		if part.name == "" || part.file != nil {
+			continue
+		}
+		switch info, err := os.Lstat(part.name); {
+		case err == nil && info.IsDir():
+			return fault.Usagef("%s is a directory, and the job may need a file of this name", part.name)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	return nil
 }
 
 // Discard removes the files before Store, and does nothing after it.
@@ -42,6 +68,9 @@ func (j *Job) Discard() {
 		}
 	}
 }
+
+// HasSidecar reports whether a sidecar goes to a file.
+func (j *Job) HasSidecar() bool { return j.sidecar != nil || j.beside("sidecar") != "" }
 
 // HasLease reports whether the token of a lease goes to a file.
 func (j *Job) HasLease() bool { return j.lease != nil || j.meta != nil || j.beside("lease") != "" }
@@ -57,7 +86,7 @@ func (j *Job) Store(d *client.Delivery, taken bool, meta []byte) error {
 	if err := CopyBody(w, d); err != nil {
 		return err
 	}
-	if err := j.aside(j.sidecar, "sidecar", d.Sidecar, 0o666); err != nil {
+	if err := j.aside(j.sidecar, "sidecar", d.Sidecar, d.Beside, 0o666); err != nil {
 		return err
 	}
 	if taken {
@@ -65,12 +94,12 @@ func (j *Job) Store(d *client.Delivery, taken bool, meta []byte) error {
 		if lease != "" {
 			lease += "\n"
 		}
-		if err := j.aside(j.lease, "lease", lease, 0o600); err != nil {
+		if err := j.aside(j.lease, "lease", lease, lease != "", 0o600); err != nil {
 			return err
 		}
 	}
 	if j.meta != nil {
-		if err := j.aside(j.meta, "description", string(meta), 0o600); err != nil {
+		if err := j.aside(j.meta, "description", string(meta), true, 0o600); err != nil {
 			return err
 		}
 	}
@@ -89,24 +118,27 @@ func CopyBody(w io.Writer, d *client.Delivery) error {
 	return err
 }
 
-// beside returns the name of the file of a kind beside the output file; "" if
-// the output is no regular file.
+// beside returns the name of the file of a kind beside the output file, that of the
+// output file for the kind ""; it is "" if the output is no regular file.
 func (j *Job) beside(kind string) string {
 	if j.payload == nil || j.payload.temp == "" {
 		return ""
 	}
+	if kind == "" {
+		return j.payload.name
+	}
 	return j.payload.name + "." + kind
 }
 
-// aside writes a text to its file, or else beside the output file. An empty text
-// removes the file of an earlier job there.
-func (j *Job) aside(file *File, kind, text string, mode fs.FileMode) (err error) {
+// aside writes a text to its file, or else beside the output file. Without a text the
+// file of an earlier job there is removed.
+func (j *Job) aside(file *File, kind, text string, is bool, mode fs.FileMode) (err error) {
 	if file == nil {
 		name := j.beside(kind)
 		switch {
 		case name == "":
 			return nil
-		case text == "":
+		case !is:
 			if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

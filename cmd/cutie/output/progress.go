@@ -40,15 +40,18 @@ func (p *Progress) show() {
 }
 
 // Write counts octets.
-func (p *Progress) Write(b []byte) (int, error) {
-	p.done += int64(len(b))
+func (p *Progress) Write(b []byte) (int, error) { return len(b), p.Add(int64(len(b))) }
+
+// Add counts n octets.
+func (p *Progress) Add(n int64) error {
+	p.done += n
 	if !time.Now().Before(p.from) {
 		p.show()
 	}
 	if p.bar == nil {
-		return len(b), nil
+		return nil
 	}
-	return len(b), p.bar.Set64(p.done)
+	return p.bar.Set64(p.done)
 }
 
 // Clear removes the bar, before a line is printed or for good.

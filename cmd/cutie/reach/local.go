@@ -9,6 +9,7 @@ import (
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
+	"cutie/queuefs/foreign"
 )
 
 // An openHome is a home opened in this process, for the length of one command.
@@ -66,7 +67,10 @@ const (
 // HomeHint adds a hint to an error of opening a home.
 func HomeHint(dir string, err error) error {
 	var locked *queuefs.LockedError
+	var other *foreign.Error
 	switch {
+	case errors.As(err, &other):
+		return fault.Hint(err, "cutie import "+dir+" --home NEW copies it, with a table of old and new identifiers")
 	case errors.As(err, &locked):
 		return fault.Hint(err, "stop that process, or use another home with --home DIR")
 	case errors.Is(err, queuefs.ErrJournalLost):

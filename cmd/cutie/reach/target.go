@@ -7,7 +7,6 @@ package reach
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // A Finder finds the target of a command.

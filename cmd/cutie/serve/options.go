@@ -13,6 +13,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/accounts"
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
@@ -28,6 +29,8 @@ type serveOptions struct {
 	users               *string
 	listen, anonymous   string
 	limits              string // of clients without a name
+	implied             bool   // everybody on this machine may do all, and nobody else anything
+	buffers             call.Octets
 	tlsCert, tlsKey     string
 	proxies, fetch      []string
 	dialect, cors       string
@@ -46,12 +49,14 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
 	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
 	o.Limits.Body = 16 << 30
-	fs.Var((*octets)(&o.Limits.Body), "max-body", "largest submission, such as 64M or 16G")
+	fs.Var((*call.Octets)(&o.Limits.Body), "max-body", "largest submission, such as 64M or 16G")
+	o.buffers = 128 << 20
+	fs.Var(&o.buffers, "max-buffers", "memory for what is kept of all requests at once, such as 64M; one address gets as much as it leaves to others; a request beyond it is answered with 503; 0: any size")
 	fs.IntVar(&o.Limits.Conns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all")
 	fs.IntVar(&o.Limits.Waits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
 	o.bindSource(fs)
 	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are not public: host, *.host, address or network, each with :port or not; may be repeated")
-	fs.BoolVar(&o.Robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read")
+	fs.BoolVar(&o.Robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read, and plain Sitemaps for search engines")
 	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
 	fs.BoolVar(&o.Push.NoHub, "no-hub", false, "take no subscribers; present ones wait for another hub of ours")
 	fs.StringSliceVar(&o.Push.Hubs, "hub", nil, "`URL` of a WebSub hub to tell of changes too; may be repeated")
@@ -59,7 +64,7 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Push.Change, "change-capability", string(sitemap.ChangeNotification), "`name` of Change Notifications in Capability Lists")
 	fs.StringVar(&o.Push.Framework, "framework-capability", string(sitemap.FrameworkNotification), "`name` of Framework Notifications")
 	o.AccessLog.Max = reach.DefaultLogMax
-	fs.Var((*octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
+	fs.Var((*call.Octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
 	fs.IntVar(&o.AccessLog.Keep, "log-keep", reach.DefaultLogKeep, "`number` of old access logs to keep")
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
@@ -70,15 +75,16 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 // bindSource adds the options about published documents.
 func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	s := &o.Source
-	fs.StringVar(&o.dialect, "dialect", "", "`version` of ResourceSync of all documents: 1.1, 1.0 or 0.9; a change of it begins all of them anew (default the last one, at first 1.1)")
+	fs.StringVar(&o.dialect, "dialect", "", "`version` of ResourceSync of all documents: 1.1, 1.0 or 0.9 (default the last one, at first 1.1)")
+	fs.BoolVar(&s.Anew, "yes", false, "go on with another version or base URI than before: every mirror begins anew")
 	fs.DurationVar(&s.Period, "period", 24*time.Hour, "`time` after which a Change List with entries is closed, however few; 0: never")
 	fs.IntVar(&s.MaxEntries, "list-entries", 0, "`number` of entries of a document, 2 to 50000; a page of a Resource List takes 1,024 jobs at least (default 50000)")
-	fs.Var((*octets)(&s.MaxBytes), "list-size", "size of a document before compression, 64K to 50000000; a page of 1,024 jobs may be larger (default 50000000)")
-	fs.Var((*octets)(&s.MaxPackage), "package-size", "size of the files in a package of a dump, before the next begins; files of the 1,024 jobs of a page, or of an event, stay together (default 4G)")
-	fs.DurationVar(&s.DumpPeriod, "dump-period", 0, "`time` after which a Resource Dump is made again; 0: only by cutie publish --now")
-	fs.DurationVar(&s.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive names it; 0: as long as it is kept")
+	fs.Var((*call.Octets)(&s.MaxBytes), "list-size", "size of a document before compression, 64K to 50000000; a page of 1,024 jobs may be larger (default 50000000)")
+	fs.Var((*call.Octets)(&s.MaxPackage), "package-size", "size of the files in a package of a dump, before the next begins; files of the 1,024 jobs of a page, or of an event, stay together (default 4G)")
+	fs.DurationVar(&s.DumpPeriod, "dump-period", 7*24*time.Hour, "`time` after which a Resource Dump is made again, sooner if it is far behind; 0: only by cutie publish --now")
+	fs.DurationVar(&s.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive names it, unless it has changes since the Resource Dump; 0: as long as it is kept")
 	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
-	fs.Var((*octets)(&s.KeepOctets), "keep-size", "size of these on disk for one set, before the oldest go; 0: any size")
+	fs.Var((*call.Octets)(&s.KeepOctets), "keep-size", "size of these on disk for one set, before the oldest go; 0: any size")
 	fs.StringSliceVar(&s.Mirrors, "mirror", nil, "base `URI` of a copy, published with every resource; up to four times")
 	fs.StringVar(&s.Via, "via", "", "base `URI` of the origin of every resource, for a home that is a copy")
 }
@@ -97,7 +103,7 @@ func (o *serveOptions) check() error {
 // checkAccess reads the options about rights.
 func (o *serveOptions) checkAccess() (err error) {
 	file := *o.users
-	o.Implied = file == "" && o.anonymous == ""
+	o.implied = file == "" && o.anonymous == ""
 	o.Access.Users = file
 	o.Access.Report = func(users int, wide bool) {
 		o.Log.Info().Str("file", file).Int("users", users).Msg("users read")
@@ -105,7 +111,7 @@ func (o *serveOptions) checkAccess() (err error) {
 			o.Log.Warn().Str("file", file).Msg("others can read or write the users file, chmod 600 takes that away")
 		}
 	}
-	if o.Implied {
+	if o.implied {
 		o.Access.Anonymous = access.Everything
 	} else if o.anonymous != "" {
 		if o.Access.Anonymous, err = access.ParseRights(o.anonymous); err != nil {
@@ -136,7 +142,10 @@ func (o *serveOptions) checkAccess() (err error) {
 
 // checkLimits lowers the number of connections to the files of this process.
 func (o *serveOptions) checkLimits() error {
+	o.Limits.Buffers = int(o.buffers)
 	switch l := o.Limits; {
+	case l.Buffers > 0 && l.Buffers < 1<<20:
+		return fault.Usagef("--max-buffers is 1M or more, or 0")
 	case l.Conns < 1 || l.Waits < 1 || l.Body < 1:
 		return fault.Usagef("--max-body, --max-conns and --max-waits are 1 or more")
 	case o.AccessLog.Keep < 0 || o.AccessLog.Keep > 1000:
@@ -178,7 +187,7 @@ func (o *serveOptions) checkListen() (err error) {
 	}
 	o.Listen.Addr = addr
 	switch beyond := !addr.IP.IsLoopback(); {
-	case beyond && o.Implied:
+	case beyond && o.implied:
 		return fault.Hint(fmt.Errorf("%w: %s can be reached from other machines", fault.ErrRefused, o.listen),
 			"listen on 127.0.0.1, or give rights: --users FILE, or --anonymous read, submit or all")
 	case beyond && *o.users != "" && o.tlsCert == "" && o.proxies == nil:

@@ -39,13 +39,18 @@ name that the request was sent to. If it is set, answers lead to it, and a reque
 another name that would change something is sent there by 308, or refused with 421 if
 a proxy is there, before anything is made.
 
+With another base URI or version of ResourceSync than before, the published history
+begins anew after the last event, and so does every mirror: the daemon says so and
+ends, unless --yes is given, or the former base URI was on this machine alone.
+
 Users who can open the socket in the home may do everything. Over the network,
 --users names the file of cutie user and cutie token; the daemon reads it again
 when it changes. --anonymous gives rights to clients without a name: a list such
 as read,submit:ingest (see cutie help user), all or none, within the limits of
 --anonymous-limits (see cutie help limits). Without both options
 everybody on this machine may do everything; the daemon then listens on loopback
-only, and answers to the host of the base URI only. Passwords and tokens need TLS
+only. On loopback it answers to localhost, to addresses and to the host of the base
+URI only, unless a proxy of --trusted-proxy asks. Passwords and tokens need TLS
 on the network: --tls-cert and --tls-key, PEM files that are read again when they
 change, or a proxy. Requests by pages of other sites that would change something
 are refused.
@@ -96,7 +101,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		before, err := publisher.Published(svc.Dir())
 		if err != nil {
 			return fault.Hint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
-				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one all lists begin anew")
+				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one every mirror begins anew")
 		}
 		o.Source.Dialect = before.Dialect
 	}
@@ -106,7 +111,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		}
 	}
 	o.Ready = func(base string) error { return welcome(c.Out.Stdout, svc, base) }
-	return portHint(daemon.Run(ctx, svc, o.Options))
+	return anewHint(portHint(daemon.Run(ctx, svc, o.Options)))
 }
 
 // portHint adds a hint to the error for a port of others.
@@ -115,6 +120,15 @@ func portHint(err error) error {
 		return fault.Hint(err, "--listen 127.0.0.1:0 takes a free port")
 	}
 	return err
+}
+
+// anewHint adds a hint to the error for a history that would begin anew.
+func anewHint(err error) error {
+	var c *publisher.ChangeError
+	if !errors.As(err, &c) {
+		return err
+	}
+	return fault.Hint(err, fmt.Sprintf("--yes goes on; --base-uri %s/ --dialect %v keeps the mirrors", c.FromBase, c.FromVersion))
 }
 
 // welcome prints the addresses of the daemon. Tests and scripts read the lines too.

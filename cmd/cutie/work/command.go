@@ -3,23 +3,33 @@ package work
 import (
 	"bytes"
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // LeaseVariable is the environment variable for the token of a lease.
 const LeaseVariable = "CUTIE_LEASE"
+
+// tokenVariable is the environment variable with the token of the worker. It may do
+// far more than the command has to: the lease is enough for the job.
+const tokenVariable = "CUTIE_TOKEN"
+
+// environment is that of this process for the command.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, tokenVariable+"=") })
+}
 
 // command runs the command to its end. When ctx or held ends, the command and
 // its children get SIGTERM, and SIGKILL after the grace. They do not outlive this
@@ -50,13 +60,13 @@ func (w *Worker) command(ctx, held context.Context, dir string, d *client.Delive
 	cmd.Args[0] = w.Args[0]
 	cmd.Dir = filepath.Join(dir, workDir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, to
-	cmd.Env = append(os.Environ(), "CUTIE_QUEUE="+d.Queue, "CUTIE_JOB="+d.Job, "CUTIE_ATTEMPT="+strconv.Itoa(d.Attempt),
+	cmd.Env = append(environment(), "CUTIE_QUEUE="+d.Queue, "CUTIE_JOB="+d.Job, "CUTIE_ATTEMPT="+strconv.Itoa(d.Attempt),
 		"CUTIE_FILENAME="+d.Filename, "CUTIE_MEDIA_TYPE="+d.MediaType, "CUTIE_RESULTS="+filepath.Join(dir, resultsDir),
 		"CUTIE_PAYLOAD="+filepath.Join(dir, payloadFile), LeaseVariable+"="+d.Lease)
 	if uploads := filepath.Join(dir, uploadsDir); isDir(uploads) {
 		cmd.Env = append(cmd.Env, "CUTIE_UPLOADS="+uploads)
 	}
-	if d.Sidecar != "" {
+	if d.Beside {
 		cmd.Env = append(cmd.Env, "CUTIE_SIDECAR="+filepath.Join(dir, sidecarFile))
 	}
 	// The signal comes when the thread ends that has started the command.

@@ -1,7 +1,6 @@
 package work
 
 import (
-	"cutie/queuefs/rest/client"
 	"errors"
 	"io"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // Files in the directory of a job.
@@ -32,7 +32,7 @@ func unpack(dir string, d *client.Delivery) (unread, err error) {
 			return nil, err
 		}
 	}
-	if d.Sidecar != "" {
+	if d.Beside {
 		if err := os.WriteFile(filepath.Join(dir, sidecarFile), []byte(d.Sidecar), 0o600); err != nil {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // exitTransient is the exit code of a command for a later try (EX_TEMPFAIL of
@@ -46,7 +46,7 @@ func (w *Worker) do(ctx context.Context, d *client.Delivery, backoff time.Durati
 		w.Warn("%s: %s: the lease is gone, the command was ended%s", w.Queue, d.Job, what)
 	case err != nil:
 		w.Warn("%s: %s: %v", w.Queue, d.Job, err)
-	case end == failed:
+	case end == failed || end == retried:
 		w.Warn("%s: %s: %s", w.Queue, d.Job, what)
 	default:
 		w.Say("%s: %s: %s", w.Queue, d.Job, what)
@@ -77,7 +77,8 @@ func (w *Worker) attempt(ctx context.Context, d *client.Delivery) (end ending, w
 		return givenBack, "given back", w.giveBack(held, d, "the worker was ended")
 	case unread != nil && d.Attempt >= maxUnread:
 		unread = fmt.Errorf("the payload could not be read: %w", unread)
-		return failed, "", errors.Join(unread, w.conclude(held, d, queuefs.Conclusion{Outcome: queuefs.Failed, Message: unread.Error()}))
+		_, err := w.conclude(held, d, queuefs.Conclusion{Outcome: queuefs.Failed, Message: unread.Error()})
+		return failed, "", errors.Join(unread, err)
 	case unread != nil:
 		return givenBack, "", &loadError{errors.Join(unread, w.giveBack(held, d, "the payload could not be read"))}
 	case err != nil:
@@ -105,38 +106,56 @@ func (w *Worker) attempt(ctx context.Context, d *client.Delivery) (end ending, w
 	if errors.Is(runErr, queuefs.ErrLease) {
 		return lost, w.putLate(ctx, dir, d), runErr
 	}
-	end, what, c := completed, "completed", queuefs.Conclusion{Outcome: queuefs.Completed}
+	c := queuefs.Conclusion{Outcome: queuefs.Completed}
 	if runErr != nil {
-		end = failed
-		c, what = failure(runErr, message)
+		c = failure(runErr, message)
 	}
-	if err := w.conclude(held, d, c); err != nil {
+	after, err := w.conclude(held, d, c)
+	if err != nil {
 		return lost, "", err
 	}
+	end, what = ended(&c, &after)
 	return end, what, nil
 }
 
-// failure is the report of a command that failed, and a line about it.
-func failure(runErr error, message string) (c queuefs.Conclusion, what string) {
+// failure is the report of a command that failed.
+func failure(runErr error, message string) queuefs.Conclusion {
 	var exit *exec.ExitError
-	c = queuefs.Conclusion{Outcome: queuefs.Failed, Message: message}
+	c := queuefs.Conclusion{Outcome: queuefs.Failed, Message: message}
 	c.Transient = errors.As(runErr, &exit) && exit.ExitCode() == exitTransient
 	if strings.TrimSpace(message) == "" {
 		c.Message = runErr.Error()
 	}
-	what = "failed for good: "
-	if c.Transient {
-		what = "failed for now: "
-	}
-	lines := strings.Split(strings.TrimSpace(c.Message), "\n")
-	return c, what + lines[len(lines)-1]
+	return c
 }
 
-func (w *Worker) conclude(ctx context.Context, d *client.Delivery, c queuefs.Conclusion) error {
-	return w.insist(ctx, func() error {
-		_, err := w.Client.Conclude(ctx, d.Queue, d.Job, d.Lease, c)
+// ended says how an attempt has ended, by its report and the job after it. That is zero
+// if the answer to the report was lost.
+func ended(c *queuefs.Conclusion, after *queuefs.Job) (end ending, what string) {
+	lines := strings.Split(strings.TrimSpace(c.Message), "\n")
+	message := lines[len(lines)-1]
+	switch {
+	case c.Outcome == queuefs.Completed:
+		return completed, "completed"
+	case !c.Transient:
+		return failed, "failed for good: " + message
+	case after.ID == 0:
+		return failed, "failed for now: " + message
+	case after.Outcome == queuefs.Failed:
+		return failed, "failed for now, no attempts are left: " + message
+	case after.HeldUntil.IsZero():
+		return retried, "failed for now, another attempt follows: " + message
+	}
+	wait := after.HeldUntil.Sub(after.Requeued).Round(time.Second)
+	return retried, fmt.Sprintf("failed for now, another attempt follows in %v: %s", wait, message)
+}
+
+func (w *Worker) conclude(ctx context.Context, d *client.Delivery, c queuefs.Conclusion) (after queuefs.Job, err error) {
+	err = w.insist(ctx, func() (err error) {
+		after, err = w.Client.Conclude(ctx, d.Queue, d.Job, d.Lease, c)
 		return err
 	}, queuefs.ErrLease)
+	return after, err
 }
 
 func (w *Worker) giveBack(ctx context.Context, d *client.Delivery, why string) error {

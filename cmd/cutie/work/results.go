@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"path/filepath"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // putResults stores the results of the command.

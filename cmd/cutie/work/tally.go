@@ -13,11 +13,12 @@ const (
 	completed ending = iota
 	failed
 	givenBack
-	lost // the lease was gone
+	retried // another attempt follows
+	lost    // the lease was gone
 	endings
 )
 
-// A tally counts the jobs of a worker by their endings.
+// A tally counts the attempts of a worker by their endings.
 type tally struct {
 	mu   sync.Mutex
 	n    [endings]int
@@ -37,6 +38,9 @@ func (t *tally) summary() (text string, news bool) {
 	defer t.mu.Unlock()
 	news, t.news = t.news, false
 	text = fmt.Sprintf("%d completed, %d failed, %d given back", t.n[completed], t.n[failed], t.n[givenBack])
+	if t.n[retried] > 0 {
+		text += fmt.Sprintf(", %d to be tried again", t.n[retried])
+	}
 	if t.n[lost] > 0 {
 		text += fmt.Sprintf(", %d aborted or lost", t.n[lost])
 	}

@@ -18,11 +18,13 @@ func TestSummaries(t *testing.T) {
 		w.tally.add(failed)
 		time.Sleep(150 * time.Second)
 		w.tally.add(lost)
+		w.tally.add(retried)
+		w.tally.add(retried)
 		time.Sleep(time.Minute)
 		close(done)
 		synctest.Wait()
-		want := []string{"jobs: 1 completed, 1 failed, 0 given back so far", "jobs: 1 completed, 1 failed, 0 given back, 1 aborted or lost so far",
-			"jobs: 1 completed, 1 failed, 0 given back, 1 aborted or lost"}
+		want := []string{"jobs: 1 completed, 1 failed, 0 given back so far", "jobs: 1 completed, 1 failed, 0 given back, 2 to be tried again, 1 aborted or lost so far",
+			"jobs: 1 completed, 1 failed, 0 given back, 2 to be tried again, 1 aborted or lost"}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}

@@ -1,7 +1,6 @@
 package work
 
 import (
-	"cutie/queuefs/rest/client"
 	"io"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 )
 
 // A payload that never comes whole makes its job fail in the end, so that the

@@ -9,7 +9,6 @@ package work
 import (
 	"cmp"
 	"context"
-	"cutie/queuefs/rest/client"
 	"errors"
 	"io"
 	"iter"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/web"
 )
 

@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"cutie/queuefs/rest/field"
 	"fmt"
 	"io"
 	"iter"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 
@@ -26,6 +26,7 @@ type Delivery struct {
 	Filename  string // "" if it has none
 	MediaType string
 	Sidecar   string
+	Beside    bool          // there is a sidecar; it may be empty
 	Size      int64         // octets of the payload
 	Lease     string        // token of its lease; "" if it has none
 	Expires   time.Time     // when the lease is over; zero if it has none
@@ -140,13 +141,16 @@ func (c *Client) consumeAs(ctx context.Context, queue string, t queuefs.Take, wa
 	}
 }
 
+// orError completes the Accept of a request for a payload: an error comes in a form.
+var orError = ", " + state.ANVL.MediaType() + ";q=0.1"
+
 func (c *Client) take(ctx context.Context, method, ref, by, accept, key string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, ref, nil)
 	if err != nil {
 		return nil, err
 	}
 	field.SetKey(req.Header, key)
-	resp, err := c.doAs(req, by, accept)
+	resp, err := c.doAs(req, by, accept+orError)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +174,7 @@ func (c *Client) delivery(ctx context.Context, resp *http.Response) (*Delivery, 
 			resp.Body.Close()
 			return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 		}
-		d.Sidecar = j.Sidecar
+		d.Sidecar, d.Beside = j.Sidecar, true
 	}
 	d.Body = &exactBody{ReadCloser: resp.Body, left: d.Size}
 	return d, nil
@@ -192,6 +196,7 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 	if d.Sidecar, err = url.PathUnescape(header.Get(field.Sidecar)); err != nil {
 		return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 	}
+	d.Beside = header[field.Sidecar] != nil
 	if d.Lease = header.Get(field.Lease); d.Lease != "" {
 		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(field.LeaseExpires)); err != nil {
 			return nil, fmt.Errorf("lease of %s: %w", d.Job, err)
@@ -214,7 +219,7 @@ func baseOf(ref string) state.Base {
 // Document returns the job as its consumer got it.
 func (d *Delivery) Document() (state.Document, error) {
 	id, err := queuefs.ParseJobID(d.Job)
-	j := queuefs.Job{ID: id, Queue: d.Queue, Filename: d.Filename, MediaType: d.MediaType, Sidecar: d.Sidecar, Size: d.Size,
+	j := queuefs.Job{ID: id, Queue: d.Queue, Filename: d.Filename, MediaType: d.MediaType, Sidecar: d.Sidecar, EmptySidecar: d.Beside && d.Sidecar == "", Size: d.Size,
 		Attempts: d.Attempt, Lease: queuefs.Lease{Ends: d.Expires}}
 	return state.OfTaken(d.Base, &j, d.Lease), err
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"cutie/queuefs/rest/field"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"cutie/queuefs"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 
@@ -92,7 +92,11 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	if len(field.AppendEscaped(nil, u.Sidecar)) > field.MaxLength || field.IsForm(u.MediaType) {
 		return c.formRequest(ctx, queue, []Upload{*u})
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ref(field.PairQuery(rest), "content", queue), nil)
+	query := field.PairQuery(rest)
+	if field.IsCheckm(u.MediaType) {
+		query.Set("type", "job")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ref(query, "content", queue), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +110,7 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	if !u.NotBefore.IsZero() {
 		req.Header.Set(field.NotBefore, queuefs.FormatTime(u.NotBefore))
 	}
-	if u.Sidecar != "" {
+	if u.Sidecar != "" || u.EmptySidecar {
 		req.Header.Set(field.Sidecar, string(field.AppendEscaped(nil, u.Sidecar)))
 	}
 	field.SetKey(req.Header, u.Key)
@@ -141,9 +145,9 @@ func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload
 		}
 		header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
 		switch {
-		case u.Sidecar != "" && len(uploads) == 1:
+		case (u.Sidecar != "" || u.EmptySidecar) && len(uploads) == 1:
 			form.WriteField("sidecar", u.Sidecar)
-		case u.Sidecar != "":
+		case u.Sidecar != "" || u.EmptySidecar:
 			header.Set(field.Sidecar, string(field.AppendEscaped(nil, u.Sidecar)))
 		}
 		if !u.NotBefore.IsZero() {

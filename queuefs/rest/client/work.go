@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"cutie/queuefs/rest/field"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 
@@ -131,6 +131,7 @@ func (c *Client) Result(ctx context.Context, queue, job, name string) (*Delivery
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("Accept", "*/*;q=0.1, "+state.ANVL.MediaType()) // of an error
 	resp, err := c.Do(req)
 	if err != nil {
 		return nil, err

@@ -1,12 +1,14 @@
 package field
 
 import (
-	"cutie/queuefs/digest"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"net/textproto"
+	"net/url"
 	"strings"
+
+	"cutie/queuefs/digest"
 )
 
 // fieldKeys are the names of digests in Content-Digest and Repr-Digest (RFC
@@ -100,9 +102,11 @@ func SetDigests(header textproto.MIMEHeader, digests []digest.Value) (rest diges
 	return rest, nil
 }
 
-func PairQuery(v digest.Value) map[string][]string {
-	if !v.Type.Valid() {
-		return nil
+func PairQuery(v digest.Value) url.Values {
+	query := url.Values{}
+	if v.Type.Valid() {
+		query.Set("digest-type", v.Type.String())
+		query.Set("digest-value", v.Hex)
 	}
-	return map[string][]string{"digest-type": {v.Type.String()}, "digest-value": {v.Hex}}
+	return query
 }

@@ -25,15 +25,18 @@ const MaxLength = 4 << 10
 // SidecarLength gives the octets of a sidecar missing in the answer.
 const SidecarLength = "Cutie-Sidecar-Length"
 
-func SetSidecar(header http.Header, sidecar string) {
-	if sidecar == "" {
-		return
+// SetSidecar adds the sidecar of a job. The result is true if it is too long for a field;
+// then a Link should lead to its octets.
+func SetSidecar(header http.Header, j *queuefs.Job) (long bool) {
+	if !j.HasSidecar() {
+		return false
 	}
-	if s := AppendEscaped(nil, sidecar); len(s) <= MaxLength {
+	if s := AppendEscaped(nil, j.Sidecar); len(s) <= MaxLength {
 		header[Sidecar] = []string{string(s)}
-		return
+		return false
 	}
-	header[SidecarLength] = []string{strconv.Itoa(len(sidecar))}
+	header[SidecarLength] = []string{strconv.Itoa(len(j.Sidecar))}
+	return true
 }
 
 // AppendEscaped percent-encodes characters not allowed in a header, and blanks,
@@ -121,13 +124,10 @@ func Meta(m *queuefs.Meta, header textproto.MIMEHeader) error {
 	if err != nil {
 		return err
 	}
-	if s != "" {
-		text, err := url.PathUnescape(s)
-		if err != nil {
-			return bad("header %s: %v", Sidecar, err)
-		}
-		m.Sidecar = text
+	if m.Sidecar, err = url.PathUnescape(s); err != nil {
+		return bad("header %s: %v", Sidecar, err)
 	}
+	m.EmptySidecar = s == "" && header[Sidecar] != nil
 	if s, err = Single(header, NotBefore); err != nil {
 		return err
 	}
@@ -204,6 +204,14 @@ func ParseTime(s string) (time.Time, error) {
 func IsForm(contentType string) bool {
 	const form = "multipart/form-data"
 	return len(contentType) >= len(form) && strings.EqualFold(contentType[:len(form)], form)
+}
+
+// IsCheckm reports whether a file of the media type is a manifest, unless its type is
+// said to be another.
+func IsCheckm(mediaType string) bool {
+	media, _, _ := strings.Cut(mediaType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "text/checkm" || media == "text/x-checkm"
 }
 
 func bad(format string, args ...any) error {

@@ -41,6 +41,7 @@ type value struct {
 	set   bool
 	text  string
 	items []string
+	loose []string // of Turtle, by the inner name
 }
 
 // anvl returns the values as a record; a list is its items.

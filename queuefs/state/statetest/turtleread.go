@@ -3,6 +3,7 @@ package statetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cutie/queuefs/state"
@@ -55,12 +56,20 @@ func decodeTurtle(c *state.Class, data []byte) (values, error) {
 	if !found {
 		return nil, fmt.Errorf("no %s:%s", c.Prefix, c.Root)
 	}
+	for i := range v {
+		switch loose := v[i].loose; {
+		case v[i].items == nil:
+			v[i].items = loose
+		case loose != nil && !slices.Equal(loose, v[i].items):
+			return nil, fmt.Errorf("%s:%s has %d items, and %s:%s %d others", c.Prefix, c.Terms[i].Name, len(v[i].items), c.Prefix, c.Terms[i].Item, len(loose))
+		}
+	}
 	return v, nil
 }
 
 func (v *value) addObject(t *state.Term, name string, object node, lists map[node]link) error {
 	single := name == t.Name
-	if v.set && single {
+	if v.set && single && (v.text != "" || v.items != nil || v.loose == nil) {
 		return errors.New("repeated")
 	}
 	v.set = true
@@ -71,7 +80,7 @@ func (v *value) addObject(t *state.Term, name string, object node, lists map[nod
 		if single {
 			v.text = object.text
 		} else {
-			v.items = append(v.items, object.text)
+			v.loose = append(v.loose, object.text)
 		}
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/wellknown"
 )
 
 // A Client uses services. Job lists and jobs are named by their URLs, which have no
@@ -61,16 +62,43 @@ type Result struct {
 	Href string `xml:"http://www.w3.org/1999/xlink href,attr"`
 }
 
-// List returns the newest jobs of a job list, up to last of them.
-func (c *Client) List(ctx context.Context, list string, last int) ([]Ref, error) {
-	var jobs struct {
-		XMLName xml.Name `xml:"jobs"`
-		Refs    []Ref    `xml:"jobref"`
+// List returns the newest jobs of a job list, up to last of them. It follows links to
+// further parts of the list.
+func (c *Client) List(ctx context.Context, list string, last int) (refs []Ref, err error) {
+	for where := fmt.Sprintf("%s?LAST=%d", list, last); ; {
+		var jobs struct {
+			XMLName xml.Name `xml:"jobs"`
+			Refs    []Ref    `xml:"jobref"`
+		}
+		text, header, err := c.document(ctx, where)
+		if err == nil {
+			err = unmarshal(text, &jobs)
+		}
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, jobs.Refs...)
+		next := wellknown.Links(header, "next")
+		if len(refs) >= last || len(next) == 0 {
+			return refs[:min(len(refs), last)], nil // 1.0 knows no LAST
+		}
+		if where, err = resolve(where, next[0]); err != nil {
+			return nil, err
+		}
 	}
-	if err := c.decode(ctx, fmt.Sprintf("%s?LAST=%d", list, last), &jobs); err != nil {
-		return nil, err
+}
+
+// resolve returns a reference in an answer as a URL.
+func resolve(where, ref string) (string, error) {
+	base, err := url.Parse(where)
+	if err != nil {
+		return "", err
 	}
-	return jobs.Refs[:min(len(jobs.Refs), last)], nil // 1.0 knows no LAST
+	u, err := base.Parse(ref)
+	if err != nil {
+		return "", err
+	}
+	return u.String(), nil
 }
 
 // Job returns a job.
@@ -150,16 +178,21 @@ const maxDocument = 64 << 20
 
 // Document returns the XML of a job or of another resource, up to 64 MiB.
 func (c *Client) Document(ctx context.Context, where string) ([]byte, error) {
+	text, _, err := c.document(ctx, where)
+	return text, err
+}
+
+func (c *Client) document(ctx context.Context, where string) ([]byte, http.Header, error) {
 	resp, err := c.send(ctx, c.HTTP, http.MethodGet, where, nil, "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err == nil && len(text) > maxDocument {
 		err = fmt.Errorf("%s: more than %d octets", where, maxDocument)
 	}
-	return text, err
+	return text, resp.Header, err
 }
 
 func (c *Client) decode(ctx context.Context, where string, v any) error {
@@ -167,6 +200,10 @@ func (c *Client) decode(ctx context.Context, where string, v any) error {
 	if err != nil {
 		return err
 	}
+	return unmarshal(text, v)
+}
+
+func unmarshal(text []byte, v any) error {
 	if err := xml.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("not a document of UWS: %w", err)
 	}

@@ -1,4 +1,4 @@
-package destination
+package documents
 
 import (
 	"archive/zip"
@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -143,7 +144,7 @@ func (r *run) link(n *node) (bool, error) {
 		return false, err
 	}
 	defer home.close()
-	from, name, err := home.find("/resourcesync/"+path, false)
+	from, name, err := home.find("/resourcesync/"+digest.ReplaceAllString(path, "$1"), false)
 	if err != nil {
 		return false, nil
 	}
@@ -169,6 +170,9 @@ func (r *run) link(n *node) (bool, error) {
 	r.done.Octets += n.listed
 	return true, nil
 }
+
+// digest is the digest in the URI of a package, which the name of its file is without.
+var digest = regexp.MustCompile(`-[0-9a-f]{8}(\.zip)$`)
 
 // sumOf returns the SHA-256 in hexadecimal, "-" if there is none.
 func sumOf(sums []sitemap.Hash) string {

@@ -1,4 +1,4 @@
-// Package destination copies what a ResourceSync Source publishes (ANSI/NISO
+// Package documents copies what a ResourceSync Source publishes (ANSI/NISO
 // Z39.99-2017, version 1.1, and its earlier versions).
 //
 // A [Mirror] keeps a copy of all documents of a Source in a directory; any web
@@ -19,7 +19,7 @@
 // documents it names), removes what is named no longer, and writes
 // .cutie-export again. A crash at any point leaves a tree whose references
 // lead to files; the next run completes the work.
-package destination
+package documents
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package serve
+package call
 
 import (
 	"fmt"
@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// octets is an option for a number of octets, written with or without one of
+// Octets is an option for a number of octets, written with or without one of
 // the units K, M, G and T, powers of 1,024.
-type octets int64
+type Octets int64
 
 const octetUnits = "KMGT"
 
-func (o *octets) String() string {
+func (o *Octets) String() string {
 	n, unit := int64(*o), ""
 	for i := 0; i < len(octetUnits) && n != 0 && n%1024 == 0; i++ {
 		n, unit = n/1024, octetUnits[i:i+1]
@@ -21,7 +21,7 @@ func (o *octets) String() string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
-func (o *octets) Set(text string) error {
+func (o *Octets) Set(text string) error {
 	number, shift := text, 0
 	if i := strings.IndexAny(text, octetUnits); i >= 0 && i == len(text)-1 {
 		number, shift = text[:i], 10*(1+strings.IndexByte(octetUnits, text[i]))
@@ -30,8 +30,8 @@ func (o *octets) Set(text string) error {
 	if err != nil || n < 0 || n > math.MaxInt64>>shift {
 		return fmt.Errorf("%.40q is no number of octets such as 512, 64K or 16G", text)
 	}
-	*o = octets(n << shift)
+	*o = Octets(n << shift)
 	return nil
 }
 
-func (o *octets) Type() string { return "octets" }
+func (o *Octets) Type() string { return "octets" }

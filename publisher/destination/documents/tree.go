@@ -1,4 +1,4 @@
-package destination
+package documents
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ type staged struct {
 const stageName = ".cutie-stage"
 
 func openTree(path string, fault durable.Fault) (*tree, error) {
-	root, err := durable.OpenDir(path, fault)
+	root, err := durable.OpenShared(path, fault)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,134 @@
+package copies
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/publisher/destination"
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/inspect"
+)
+
+// Audit compares a copy with its Source.
+func Audit(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit [URL] DIR | audit --source URL",
+		Short: "prove that a copy equals its Source, or that a Source keeps the standard",
+		Args:  call.Between(1, 2),
+		Long: `
+Compares the files of a copy made by cutie sync with the lists of the Source, and
+prints a line for each difference: a resource is missing, different, extra (no list
+names it), or in transit (a change that was not yet followed explains it).
+
+Length and time are compared, with --checksum the digests of all files. It changes no
+file.
+
+With --source it reads a Source, and tells where it breaks the standard or its own
+word: documents, links and times, gaps between Change Lists, resources and digests
+(--sample of each set, -1 for all), and with --dumps the packages and manifests.
+
+It ends with 0 when nothing is missing, different or extra, or when a Source has no
+faults; else with 8.`,
+		Example: `cutie audit mirror
+cutie audit mirror --checksum -t json
+cutie audit --source http://127.0.0.1:8080 --dumps`,
+	}
+	var o options
+	o.bind(cmd.Flags())
+	fs := cmd.Flags()
+	fs.BoolVar(&o.Deep, "checksum", false, "compare the digests of all files")
+	only := fs.Bool("source", false, "read a Source alone")
+	sample := fs.Int("sample", 100, "with --source: ask for this `number` of resources of each set; -1: for all")
+	dumps := fs.Bool("dumps", false, "with --source: read all packages of the dumps")
+	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error {
+		if *only {
+			return inspected(ctx, c, &o, inspect.Options{Sets: o.Sets, Sample: *sample, Dumps: *dumps})
+		}
+		return o.with(ctx, c, func(ctx context.Context, copied *destination.Copy) error {
+			r, err := copied.Audit(ctx)
+			if err != nil {
+				return err
+			}
+			if err := printAudit(c, r); err != nil {
+				return err
+			}
+			if !r.Clean() {
+				return fault.Hint(fmt.Errorf("%w: %d missing, %d different, %d extra", fault.ErrDiffers, r.Missing, r.Different, r.Extra),
+					"cutie sync --again --checksum --delete all "+o.Dir)
+			}
+			return nil
+		})
+	})
+}
+
+func printAudit(c *call.Call, r *destination.AuditReport) error {
+	if asJSON, err := wantsJSON(c); err != nil {
+		return err
+	} else if asJSON {
+		return printJSON(c, r)
+	}
+	for _, d := range r.Differences {
+		line := fmt.Sprintf("%s: %s", d.What, d.URI)
+		if d.Why != "" {
+			line += ": " + d.Why
+		}
+		fmt.Fprintln(c.Out.Stdout, line)
+	}
+	how := "length and time"
+	if r.Deep {
+		how = "digests"
+	}
+	_, err := fmt.Fprintf(c.Out.Stdout, "%d resources, same %d, missing %d, different %d, extra %d, in transit %d, unverified %d; by %s, %.1f s\n",
+		r.Resources, r.Same, r.Missing, r.Different, r.Extra, r.InTransit, r.Unverified, how, r.Seconds)
+	return err
+}
+
+// inspected reads a Source alone.
+func inspected(ctx context.Context, c *call.Call, o *options, how inspect.Options) error {
+	if len(c.Args) != 1 {
+		return fault.Usagef("--source takes a URL alone")
+	}
+	url := c.Args[0]
+	c.Args = []string{url, ""}
+	if err := o.check(c); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	o.HTTP.Origin = fetch.OriginOf(url)
+	r, err := inspect.Inspect(ctx, fetch.New(o.HTTP), url, how)
+	if err != nil {
+		return hinted(err)
+	}
+	if err := printFindings(c, r); err != nil {
+		return err
+	}
+	if !r.Clean() {
+		return fmt.Errorf("%w: see the findings", fault.ErrFaulty)
+	}
+	return nil
+}
+
+func printFindings(c *call.Call, r *inspect.Report) error {
+	if asJSON, err := wantsJSON(c); err != nil {
+		return err
+	} else if asJSON {
+		return printJSON(c, r)
+	}
+	for _, f := range r.Findings {
+		kind := "fault"
+		if f.Warning {
+			kind = "warning"
+		}
+		fmt.Fprintf(c.Out.Stdout, "%s: %s: %s\n", kind, f.URI, f.Text)
+	}
+	_, err := fmt.Fprintf(c.Out.Stdout, "%d sets, %d documents, %d resources, %d changes, %d resources and %d packages read, %d findings\n",
+		r.Sets, r.Documents, r.Resources, r.Changes, r.Asked, r.Packages, len(r.Findings)+r.More)
+	return err
+}

@@ -1,0 +1,241 @@
+package copies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
+	"cutie/publisher/destination"
+	"cutie/publisher/destination/fetch"
+	"cutie/queuefs"
+	"cutie/queuefs/check"
+	"cutie/queuefs/uws"
+	"cutie/wellknown"
+)
+
+// Promote makes a home of a copy.
+func Promote(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "promote DIR",
+		Short: "make the copy of a daemon's queues a live home",
+		Args:  call.Between(1, 1),
+		Long: `
+For the day on which the original is lost: DIR, a copy of its replica sets by cutie
+sync, becomes a home. Jobs keep identifiers, order, states, sidecars, holds and leases,
+and numbers of jobs and events go on. Then cutie serve --home DIR hands them out.
+
+It refuses while the original still answers, since a queue with two homes hands out
+each job twice; --force makes one of the two anyway. Every job file and payload is
+verified by its digest first. It says what the copy cannot know: changes of the original
+after the last event it has seen.
+
+Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
+back into their queues.`,
+		Example: `cutie promote mirror
+cutie serve --home mirror`,
+	}
+	var o promotion
+	fs := cmd.Flags()
+	fs.BoolVar(&o.force, "force", false, "promote although the original answers, or files are missing")
+	fs.BoolVar(&o.requeue, "requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
+	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error { return o.run(ctx, c, c.Args[0]) })
+}
+
+type promotion struct{ force, requeue bool }
+
+// A promoted home is the report of the command.
+type promoted struct {
+	Home       string          `json:"home"`
+	Source     string          `json:"source"`
+	Queues     []promotedQueue `json:"queues"`
+	Jobs       int             `json:"jobs"`
+	Octets     int64           `json:"octets"`
+	Problems   []string        `json:"problems,omitempty"`
+	Unfinished []string        `json:"unfinished,omitempty"`
+	Requeued   int             `json:"requeued,omitempty"`
+}
+
+type promotedQueue struct {
+	Queue     string    `json:"queue"`
+	LastEvent uint64    `json:"lastEvent"` // of the original; later ones are not known
+	Until     time.Time `json:"until"`
+	Synced    time.Time `json:"synced,omitzero"`
+	Transit   int       `json:"transit,omitempty"` // resources without their file
+	Pending   int64     `json:"pending"`
+	Consumed  int64     `json:"consumed"`
+}
+
+func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
+	_, base, sets, err := destination.Standings(dir)
+	if err != nil {
+		return hinted(err)
+	}
+	r := &promoted{Home: dir, Source: base}
+	last := map[string]queuefs.Seq{}
+	for _, s := range sets {
+		queue, ok := strings.CutSuffix(s.Name, "/replica")
+		switch {
+		case !ok:
+			return fault.Hint(fmt.Errorf("%s: the copy has the set %s, which is no whole queue", dir, s.Name), "cutie sync URL DIR into a directory of its own copies replica sets")
+		case !s.Baseline && !o.force:
+			return fault.Hint(fmt.Errorf("%s: the copy of queue %s was never whole", dir, queue), "--force makes a home of what there is")
+		case s.Transit > 0 && !o.force:
+			return fault.Hint(fmt.Errorf("%s: %d files of queue %s are missing", dir, s.Transit, queue), "cutie sync "+dir+" tries again; --force goes on without them")
+		}
+		last[queue] = queuefs.Seq(s.Event)
+		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit})
+	}
+	if len(r.Queues) == 0 {
+		return fault.Hint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
+	}
+	if answers(ctx, base) && !o.force {
+		return fault.Hint(fmt.Errorf("%s still answers: with two homes each job would be handed out twice", base),
+			"stop it first; --force promotes the copy all the same")
+	}
+	if err := directories(dir, r.Queues); err != nil {
+		return err
+	}
+	report, err := check.Home(dir, check.Options{Rebuild: true, Last: last, Job: uws.Check})
+	if err != nil {
+		return err
+	}
+	r.Jobs, r.Octets = report.Jobs, report.Octets
+	for _, p := range report.Problems {
+		r.Problems = append(r.Problems, fmt.Sprint(p))
+	}
+	if err := o.finish(ctx, dir, r); err != nil {
+		return err
+	}
+	p := destination.Promotion{Source: base, Time: time.Now().UTC(), Events: map[string]uint64{}, Until: map[string]time.Time{}}
+	for _, q := range r.Queues {
+		p.Events[q.Queue], p.Until[q.Queue] = q.LastEvent, q.Until
+	}
+	if err := destination.Promote(dir, p); err != nil {
+		return err
+	}
+	if err := printPromoted(c, r); err != nil {
+		return err
+	}
+	if len(r.Problems) > 0 {
+		return fault.Hint(fmt.Errorf("%w: %d problems", fault.ErrDiffers, len(r.Problems)), "cutie check --repair "+dir)
+	}
+	return nil
+}
+
+// answers reports whether the original is still there.
+func answers(ctx context.Context, base string) bool {
+	client := fetch.New(fetch.Options{Tries: 1, Timeout: 5 * time.Second})
+	err := client.Get(ctx, fetch.Request{URI: strings.TrimSuffix(base, "/") + wellknown.Path}, func(*fetch.Answer) error { return nil })
+	var status *fetch.StatusError
+	return err == nil || errors.As(err, &status) && status.Status != http.StatusBadGateway && status.Status != http.StatusServiceUnavailable
+}
+
+// directories makes directories of queues missing in a copy without files in them.
+func directories(dir string, queues []promotedQueue) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, q := range queues {
+		for _, sub := range []string{"payload", "pending", "consumed", "deleted"} {
+			if err := root.MkdirAll(filepath.Join("queues", q.Queue, sub), 0o700); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// finish opens the home, counts its jobs, and sees to jobs without a report.
+func (o *promotion) finish(ctx context.Context, dir string, r *promoted) (err error) {
+	svc, err := queuefs.Open(dir, queuefs.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, svc.Close()) }()
+	for i := range r.Queues {
+		q, err := svc.Queue(r.Queues[i].Queue)
+		if err != nil {
+			return err
+		}
+		st := q.State()
+		r.Queues[i].Pending, r.Queues[i].Consumed = int64(st.Pending), int64(st.Consumed)
+		if err := o.unfinished(ctx, q, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxUnfinished is how many unfinished jobs a report names.
+const maxUnfinished = 1000
+
+// unfinished sees to jobs handed out and without outcome. Jobs
+// under a lease come back by themselves, and in queues without reports a job handed out
+// is done.
+func (o *promotion) unfinished(ctx context.Context, q *queuefs.Queue, r *promoted) error {
+	if q.Info().Acknowledge == queuefs.AckNone {
+		return nil
+	}
+	const page = 1000
+	for after := queuefs.JobID(0); ; {
+		jobs, err := q.List(queuefs.ListOptions{Status: queuefs.Consumed, After: after, Limit: page})
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			j := &jobs[i]
+			if after = j.ID; j.Outcome != 0 || !j.Lease.Ends.IsZero() {
+				continue
+			}
+			if o.requeue {
+				if _, err := q.Requeue(ctx, j.ID); err != nil {
+					return err
+				}
+				r.Requeued++
+			} else if len(r.Unfinished) < maxUnfinished {
+				r.Unfinished = append(r.Unfinished, q.ID()+"/"+j.ID.String())
+			}
+		}
+		if len(jobs) < page {
+			return nil
+		}
+	}
+}
+
+func printPromoted(c *call.Call, r *promoted) error {
+	if asJSON, err := wantsJSON(c); err != nil {
+		return err
+	} else if asJSON {
+		return printJSON(c, r)
+	}
+	w := output.Screen(c.Out.Stdout)
+	for _, q := range r.Queues {
+		fmt.Fprintf(w, "%s: %d pending, %d consumed; the last event seen is %d", q.Queue, q.Pending, q.Consumed, q.LastEvent)
+		if !q.Until.IsZero() {
+			fmt.Fprintf(w, " of %s", q.Until.Format(time.RFC3339Nano))
+		}
+		fmt.Fprintln(w, "; later ones are not known")
+	}
+	for _, id := range r.Unfinished {
+		fmt.Fprintf(w, "unfinished: %s\n", id)
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "problem: %s\n", p)
+	}
+	_, err := io.WriteString(w, fmt.Sprintf("%s is a home: %d queues, %d jobs, %d octets, %d requeued, %d problems\n",
+		r.Home, len(r.Queues), r.Jobs, r.Octets, r.Requeued, len(r.Problems)))
+	return err
+}

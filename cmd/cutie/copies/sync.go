@@ -1,0 +1,276 @@
+// Package copies is the verbs of the Destination: copy a Source, follow it, prove the copy,
+// and make a home of it.
+package copies
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/reach"
+	"cutie/publisher/destination"
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/local"
+	"cutie/publisher/destination/source"
+	"cutie/wellknown"
+)
+
+// Sync copies a Source.
+func Sync(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sync [URL] DIR",
+		Short: "copy a ResourceSync Source to a directory, and keep the copy true",
+		Args:  call.Between(1, 2),
+		Long: `
+The URL is a site, a page, or a document of any Source in the world: of a daemon, of
+a program of others, or a plain Sitemap. The first run copies all resources, by the
+packages of a Resource Dump where there are some; later runs need no URL and follow
+the changes. Each file is verified before it has its name, a run that was cut off is
+taken up by the next one, and nothing is fetched twice.
+
+A copy has the files of all sets, or of the ones in --set. Of a daemon's sets it is
+replica: all files of the queues (Q/pending would be a part of it).
+
+A file has the path of its URI. --delete says which files are removed: of resources
+with a deletion in a Change List (told), also those that no list names (all), or none
+(never). --include and --exclude choose resources by patterns, in which * stands for
+any text.
+
+--follow goes on until it is interrupted. It waits for changes where the Source can
+(Prefer: wait), else it looks every so often.
+
+It ends with 0 when the copy equals the Source, and with 8 if resources are missing.`,
+		Example: `cutie sync http://127.0.0.1:8080 mirror
+cutie sync mirror
+cutie sync http://127.0.0.1:8080 mirror --follow`,
+	}
+	var o options
+	o.bind(cmd.Flags())
+	fs := cmd.Flags()
+	by := fs.String("by", "", "make the baseline by `list` or dump; without it the cheaper one")
+	del := fs.String("delete", "told", "remove files: `told`, all, or never")
+	fs.StringArrayVar(&o.Include, "include", nil, "only resources with a URI like `PATTERN`")
+	fs.StringArrayVar(&o.Exclude, "exclude", nil, "no resources with a URI like `PATTERN`")
+	fs.BoolVar(&o.Again, "again", false, "look at all resources, not at changes only, and fetch those that differ")
+	fs.BoolVar(&o.Deep, "checksum", false, "compare digests of files whose length and time are right")
+	fs.BoolVarP(&o.DryRun, "dry-run", "n", false, "say how much would be done, and do nothing")
+	follow := fs.Bool("follow", false, "go on until interrupted")
+	every := fs.Duration("every", 30*time.Second, "`time` between two looks at a Source that does not wait")
+	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error {
+		o.By, o.Delete = destination.By(*by), destination.Deletions(*del)
+		if *follow && o.DryRun {
+			return fault.Usagef("--follow needs something to do, --dry-run does nothing")
+		}
+		if *every < time.Second {
+			return fault.Usagef("--every is 1s or more")
+		}
+		return o.with(ctx, c, func(ctx context.Context, copied *destination.Copy) error {
+			if *follow {
+				return followed(ctx, c, copied, *every)
+			}
+			return synced(ctx, c, copied)
+		})
+	})
+}
+
+// options are the ones of the verbs, beside the ones of the library.
+type options struct {
+	destination.Options
+	token, user string
+	connections int
+	requests    float64
+	octets      call.Octets
+	tries       int
+	timeout     time.Duration
+}
+
+func (o *options) bind(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&o.Sets, "set", nil, "only the set of this `NAME`, or with this Capability List")
+	fs.StringVar(&o.token, "token", os.Getenv("CUTIE_TOKEN"), "bearer `token` for the Source; CUTIE_TOKEN by default")
+	fs.StringVar(&o.user, "user", "", "`NAME:PASSWORD` for the Source")
+	fs.IntVar(&o.connections, "connections", fetch.DefaultConnections, "at most this `number` of requests at a time")
+	fs.Float64Var(&o.requests, "rate", 0, "at most this `number` of requests a second")
+	fs.Var(&o.octets, "bandwidth", "at most this many `octets` a second")
+	fs.IntVar(&o.tries, "tries", fetch.DefaultTries, "ask this `number` of times where an error may pass")
+	fs.DurationVar(&o.timeout, "timeout", fetch.DefaultTimeout, "give up on a server that is silent for this `time`")
+}
+
+// with opens the copy for do.
+func (o *options) with(ctx context.Context, c *call.Call, do func(context.Context, *destination.Copy) error) (err error) {
+	if err := o.check(c); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var mu sync.Mutex
+	o.Tell = func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		c.Warnf("%s", text)
+	}
+	copied, err := destination.Open(ctx, o.Options)
+	if err != nil {
+		return hinted(err)
+	}
+	defer func() { err = errors.Join(err, copied.Close()) }()
+	return hinted(do(ctx, copied))
+}
+
+func (o *options) check(c *call.Call) error {
+	o.Dir = c.Args[len(c.Args)-1]
+	if len(c.Args) == 2 {
+		base := c.Args[0]
+		if !strings.Contains(base, "://") {
+			return fault.Hint(fault.Usagef("%.200q is no URL", base), "a URL begins with http:// or https://, as in cutie sync http://127.0.0.1:8080 DIR")
+		}
+		o.URL = base
+	}
+	if o.connections < 1 || o.connections > 256 || o.tries < 1 || o.requests < 0 || o.timeout < time.Second {
+		return fault.Usagef("--connections is 1 to 256, --tries 1 or more, --rate not negative, --timeout 1s or more")
+	}
+	o.HTTP = fetch.Options{UserAgent: reach.Agent(), Connections: o.connections, Requests: o.requests, Octets: int64(o.octets),
+		Tries: o.tries, Timeout: o.timeout, Header: http.Header{}}
+	switch {
+	case o.user != "" && !strings.Contains(o.user, ":"):
+		return fault.Usagef("--user is NAME:PASSWORD")
+	case o.user != "":
+		o.HTTP.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(o.user)))
+	case o.token != "":
+		o.HTTP.Header.Set("Authorization", "Bearer "+o.token)
+	}
+	return nil
+}
+
+func hinted(err error) error {
+	var status *fetch.StatusError
+	switch {
+	case errors.Is(err, destination.ErrNoCopy):
+		return fault.Hint(err, "cutie sync URL DIR makes one")
+	case errors.Is(err, destination.ErrOther):
+		return fault.Hint(err, "take a directory for each Source")
+	case errors.Is(err, local.ErrBusy):
+		return fault.Hint(err, "wait for the other cutie sync, or stop it")
+	case errors.Is(err, wellknown.ErrNotFound):
+		return fault.Hint(err, "give the URL of a Capability List, a list, or a Sitemap")
+	case errors.Is(err, source.ErrGap):
+		return fault.Hint(err, "cutie sync DIR begins anew")
+	case errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden):
+		return fault.Hint(fmt.Errorf("%w: %w", fault.ErrRefused, err), "give --token or --user")
+	}
+	return err
+}
+
+func synced(ctx context.Context, c *call.Call, copied *destination.Copy) error {
+	stop := showProgress(c, copied)
+	r, err := copied.Sync(ctx)
+	stop()
+	if r != nil && (err == nil || r.Fetched > 0) {
+		err = errors.Join(err, printSync(c, r))
+	}
+	if err == nil && !r.InSync() {
+		return fmt.Errorf("%w: %d resources failed, %d were refused", fault.ErrDiffers, r.Failed, r.Refused)
+	}
+	return err
+}
+
+func followed(ctx context.Context, c *call.Call, copied *destination.Copy, every time.Duration) error {
+	stop := showProgress(c, copied)
+	err := copied.Follow(ctx, every, func(r *destination.Report) {
+		stop()
+		if err := printSync(c, r); err != nil {
+			c.Warnf("%v", err)
+		}
+		c.Sayf("following %s", r.Source)
+	})
+	stop()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// showProgress shows a bar on a terminal until the end of the baseline.
+func showProgress(c *call.Call, copied *destination.Copy) (stop func()) {
+	if !output.Terminal(c.Stderr) {
+		return func() {}
+	}
+	p := output.NewProgress(c.Stderr, "copying", -1, time.Second)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(200 * time.Millisecond)
+		defer t.Stop()
+		last := int64(0)
+		for {
+			select {
+			case <-t.C:
+				n := copied.Counts().Stored.Load()
+				p.Add(n - last)
+				last = n
+			case <-done:
+				p.Clear()
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(done); <-ended })
+}
+
+// printSync prints the result of a run: JSON, or lines.
+func printSync(c *call.Call, r *destination.Report) error {
+	if asJSON, err := wantsJSON(c); err != nil {
+		return err
+	} else if asJSON {
+		return printJSON(c, r)
+	}
+	verb := "fetched"
+	if r.DryRun {
+		verb = "would fetch"
+	}
+	for _, s := range r.Sets {
+		how := "changes"
+		if s.Baseline {
+			how = "baseline by " + string(s.By)
+		}
+		line := fmt.Sprintf("%s: %s", s.Name, how)
+		if !s.Until.IsZero() {
+			line += ", true up to " + s.Until.Format(time.RFC3339)
+		}
+		if s.Event > 0 {
+			line += fmt.Sprintf(" (event %d)", s.Event)
+		}
+		fmt.Fprintln(c.Out.Stdout, line)
+	}
+	fmt.Fprintf(c.Out.Stdout, "%s %d, same %d, deleted %d, refused %d, failed %d, extra %d; %d requests, %d octets, %.1f s\n",
+		verb, r.Fetched, r.Same, r.Deleted, r.Refused, r.Failed, r.Extra, r.Requests, r.Octets, r.Seconds)
+	return nil
+}
+
+func wantsJSON(c *call.Call) (bool, error) {
+	if c.Form != "" && !strings.EqualFold(c.Form, "json") {
+		return false, fault.Hint(fault.Usagef("reports have no response form %.40q", c.Form), "-t json, or no -t")
+	}
+	return c.Form != "", nil
+}
+
+func printJSON(c *call.Call, v any) error {
+	e := json.NewEncoder(c.Out.Stdout)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

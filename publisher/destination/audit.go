@@ -1,0 +1,219 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"cutie/publisher/destination/local"
+	"cutie/publisher/destination/source"
+	"cutie/sitemap"
+)
+
+// Audited is the result of the last audit of a set.
+type Audited struct {
+	Time  time.Time `json:"time"`
+	Clean bool      `json:"clean"`
+	Deep  bool      `json:"deep"` // digests were compared
+}
+
+// A Difference is one between the Source and the copy.
+type Difference struct {
+	URI  string `json:"uri"`
+	File string `json:"file,omitempty"`
+	What What   `json:"what"`
+	Why  string `json:"why,omitempty"`
+}
+
+// What is the kind of a difference.
+type What string
+
+// The kinds of differences (Z39.99-2017, 5.2.3: coverage and accuracy).
+const (
+	IsMissing   What = "missing"
+	IsDifferent What = "different"
+	IsExtra     What = "extra"      // no list names it
+	InTransit   What = "in transit" // a change not yet followed explains it
+	IsUnsure    What = "unverified" // the Source gives neither digest nor length
+)
+
+// An AuditReport is the result of an audit.
+type AuditReport struct {
+	Source      string       `json:"source"`
+	Resources   int64        `json:"resources"`
+	Same        int64        `json:"same"`
+	Missing     int64        `json:"missing"`
+	Different   int64        `json:"different"`
+	Extra       int64        `json:"extra"`
+	InTransit   int64        `json:"inTransit"`
+	Unverified  int64        `json:"unverified"`
+	Deep        bool         `json:"deep"`
+	Differences []Difference `json:"differences,omitempty"` // the first ones
+	Octets      int64        `json:"octets"`                // received
+	Seconds     float64      `json:"seconds"`
+}
+
+// Clean reports whether the copy is true: nothing is missing, different or extra.
+func (r *AuditReport) Clean() bool { return r.Missing+r.Different+r.Extra == 0 }
+
+// maxDifferences is how many differences a report names.
+const maxDifferences = 10_000
+
+// Audit compares the copy with the lists of its Source: each file by its length and time,
+// or by its digests if Options.Deep is set. It changes no file.
+func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
+	began := time.Now()
+	a := &audit{c: c, r: &AuditReport{Source: c.source.Base, Deep: c.o.Deep}, listed: map[uint64]struct{}{}}
+	for _, set := range c.sets {
+		if err := a.set(ctx, set); err != nil {
+			return nil, fmt.Errorf("set %s: %w", set.Name, err)
+		}
+	}
+	if err := a.extras(); err != nil {
+		return nil, err
+	}
+	_, a.r.Octets = c.client.Counts()
+	a.r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
+	for _, set := range c.sets {
+		c.of(set).Audited = &Audited{Time: time.Now().UTC(), Clean: a.r.Clean(), Deep: c.o.Deep}
+	}
+	return a.r, c.save()
+}
+
+type audit struct {
+	c *Copy
+
+	mu     sync.Mutex
+	r      *AuditReport
+	listed map[uint64]struct{} // hashes of the paths in lists
+}
+
+// set compares the resources of a set.
+func (a *audit) set(ctx context.Context, set *source.Set) error {
+	s := a.c.of(set)
+	if !s.Baseline {
+		return fmt.Errorf("%w: no baseline was made", ErrNoCopy)
+	}
+	var found []Difference
+	todo := make(chan sitemap.Entry, 64)
+	var wg sync.WaitGroup
+	var failed error
+	for range 4 {
+		wg.Go(func() {
+			for e := range todo {
+				d, err := a.compare(&e)
+				a.mu.Lock()
+				if err != nil {
+					failed = errors.Join(failed, err)
+				} else if d != nil {
+					found = append(found, *d)
+				}
+				a.mu.Unlock()
+			}
+		})
+	}
+	_, err := set.Resources(ctx, func(e *sitemap.Entry) error {
+		if a.c.wanted(e.Loc) {
+			todo <- *e
+		}
+		return nil
+	})
+	close(todo)
+	wg.Wait()
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	return a.explain(ctx, set, s, found)
+}
+
+// compare compares a file with its entry.
+func (a *audit) compare(e *sitemap.Entry) (*Difference, error) {
+	file, err := a.c.dir.Path(e.Loc)
+	if err != nil {
+		return &Difference{URI: e.Loc, What: IsMissing, Why: err.Error()}, nil
+	}
+	want := factsOf(e)
+	m, _, err := a.c.dir.Compare(file, &want, a.c.o.Deep)
+	a.mu.Lock()
+	a.r.Resources++
+	a.listed[maphash.String(seed, file)] = struct{}{}
+	a.mu.Unlock()
+	switch {
+	case err != nil:
+		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: err.Error()}, nil
+	case m == local.Missing:
+		return &Difference{URI: e.Loc, File: file, What: IsMissing}, nil
+	case m == local.Different:
+		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: "length or digest"}, nil
+	case m == local.Unsure:
+		return &Difference{URI: e.Loc, File: file, What: IsUnsure}, nil
+	}
+	a.mu.Lock()
+	a.r.Same++
+	a.mu.Unlock()
+	return nil, nil
+}
+
+// explain looks for differences explained by changes after the cursor of the copy.
+func (a *audit) explain(ctx context.Context, set *source.Set, s *setState, found []Difference) error {
+	later := map[string]bool{} // by resource: it is deleted at the end
+	if set.Documents[sitemap.ChangeList] != "" {
+		err := set.Changes(ctx, s.Cursor, 0, func(b source.Batch) error {
+			for _, e := range b.Entries {
+				later[e.Loc] = e.Change == sitemap.Deleted
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, source.ErrGap) {
+			return err
+		}
+	}
+	for _, t := range s.Transit {
+		later[t.Entry.Loc] = false
+	}
+	for uri := range later {
+		if file, err := a.c.dir.Path(uri); err == nil {
+			a.listed[maphash.String(seed, file)] = struct{}{} // the copy may have it, or not
+		}
+	}
+	for _, d := range found {
+		if _, ok := later[d.URI]; ok && d.What != IsUnsure {
+			d.What, d.Why = InTransit, "changed since "+s.Cursor.Time.Format(time.RFC3339Nano)
+		}
+		a.add(d)
+	}
+	return nil
+}
+
+func (a *audit) add(d Difference) {
+	switch d.What {
+	case IsMissing:
+		a.r.Missing++
+	case IsDifferent:
+		a.r.Different++
+	case IsExtra:
+		a.r.Extra++
+	case InTransit:
+		a.r.InTransit++
+	case IsUnsure:
+		a.r.Unverified++
+	}
+	if len(a.r.Differences) < maxDifferences {
+		a.r.Differences = append(a.r.Differences, d)
+	}
+}
+
+// extras finds files without an entry in a list.
+func (a *audit) extras() error {
+	err := a.c.dir.Walk(func(file string, _ int64, _ time.Time) error {
+		plain := plainPath(file)
+		if _, ok := a.listed[maphash.String(seed, plain)]; !ok {
+			a.add(Difference{URI: a.c.dir.URI(plain), File: file, What: IsExtra})
+		}
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,280 @@
+package destination
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/local"
+	"cutie/publisher/destination/source"
+	"cutie/sitemap"
+)
+
+// Deletions chooses the files to remove.
+type Deletions string
+
+// The kinds of deletions.
+const (
+	DeleteTold  Deletions = "told" // resources whose deletion the Source tells; the default
+	DeleteAll   Deletions = "all"  // and files without an entry in a list
+	DeleteNever Deletions = "never"
+)
+
+// By says how a baseline is made.
+type By string
+
+// The ways to make a baseline.
+const (
+	ByBest By = ""     // by packages for an empty directory, if there are any; else by list
+	ByList By = "list" // by Resource List, and a request for each resource
+	ByDump By = "dump" // by the packages of the Resource Dump
+)
+
+// Options are the settings of a copy.
+type Options struct {
+	URL     string // of the Source, or of a document or page of it; "" for the one of before
+	Dir     string
+	Sets    []string // names or URIs of Capability Lists; none: see Choose
+	By      By
+	Delete  Deletions
+	Include []string // patterns of URIs to copy, see [path.Match]; * takes slashes, too; none: all
+	Exclude []string // patterns of URIs to leave out
+	Again   bool     // make the baseline again: look at all resources, fetch different ones
+	Deep    bool     // compare digests of files whose length and time are right
+	DryRun  bool     // count, and do nothing
+	HTTP    fetch.Options
+
+	// Settle is the first pause before the changes are read again for resources in
+	// transit; the next ones are twice as long each. 0: 100 ms.
+	Settle time.Duration
+
+	// Tell gets each thing worth a line, such as a resource refused or failed. It may be
+	// called from several goroutines.
+	Tell func(text string)
+}
+
+// Errors of a copy.
+var (
+	ErrNoCopy = errors.New("no copy of a Source is there")
+	ErrOther  = errors.New("the directory has a copy of another Source")
+)
+
+// A Copy is an open directory with the copy of a Source.
+type Copy struct {
+	o      Options
+	client *fetch.Client
+	source *source.Source
+	dir    *local.Dir
+	sets   []*source.Set
+	counts Counts
+
+	mu     sync.Mutex
+	state  state
+	listed map[uint64]struct{} // hashes of paths in lists of this run; nil if not wanted
+}
+
+// Counts are the work of a run so far. They may be read at any time.
+type Counts struct {
+	Listed, Same, Fetched, Deleted, Refused, Failed atomic.Int64
+	Expected                                        atomic.Int64 // octets of the resources listed
+	Stored                                          atomic.Int64 // octets of the files made
+}
+
+// A state is the contents of state.json.
+type state struct {
+	Version int                  `json:"version"`
+	URL     string               `json:"url"`
+	Base    string               `json:"base"`
+	Boot    string               `json:"boot,omitempty"` // of the system, while a run writes files
+	Sets    map[string]*setState `json:"sets"`
+}
+
+// A setState is how far the copy of a set is.
+type setState struct {
+	URI      string        `json:"uri"` // of the Capability List
+	Baseline bool          `json:"baseline"`
+	Cursor   source.Cursor `json:"cursor"`
+	Synced   time.Time     `json:"synced,omitzero"` // when it last equalled the Source
+	Packages []string      `json:"packages,omitempty"`
+	Transit  []transit     `json:"transit,omitempty"`
+	Audited  *Audited      `json:"audited,omitempty"`
+}
+
+// A transit is a resource without its file; a change to come should say why.
+type transit struct {
+	Entry sitemap.Entry `json:"entry"`
+	Why   string        `json:"why"`
+}
+
+const stateVersion = 1
+
+// Open finds the Source and opens the directory.
+func Open(ctx context.Context, o Options) (c *Copy, err error) {
+	switch o.Delete {
+	case "":
+		o.Delete = DeleteTold
+	case DeleteTold, DeleteAll, DeleteNever:
+	default:
+		return nil, fmt.Errorf("deletions %q: told, all, or never", o.Delete)
+	}
+	for _, p := range slices.Concat(o.Include, o.Exclude) {
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, fmt.Errorf("pattern %q: %w", p, err)
+		}
+	}
+	if o.Tell == nil {
+		o.Tell = func(string) {}
+	}
+	c = &Copy{o: o}
+	old, err := readState(o.Dir)
+	if err != nil && !errors.Is(err, ErrNoCopy) {
+		return nil, err
+	}
+	if o.URL = cmp.Or(o.URL, old.URL); o.URL == "" {
+		return nil, fmt.Errorf("%s: %w", o.Dir, ErrNoCopy)
+	}
+	o.Settle = cmp.Or(o.Settle, 100*time.Millisecond)
+	o.HTTP.Origin = fetch.OriginOf(o.URL)
+	c.o, c.client = o, fetch.New(o.HTTP)
+	if c.source, err = source.Find(ctx, c.client, o.URL); err != nil {
+		return nil, err
+	}
+	if old.Base != "" && old.Base != c.source.Base {
+		return nil, fmt.Errorf("%s: %w: %s", o.Dir, ErrOther, old.Base)
+	}
+	lists, err := c.source.Choose(o.Sets)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Sets) == 0 {
+		lists = withoutParts(c.source, lists)
+	}
+	for _, list := range lists {
+		set, err := c.source.Open(ctx, list)
+		if err != nil {
+			return nil, err
+		}
+		c.sets = append(c.sets, set)
+	}
+	if len(c.sets) == 0 {
+		return nil, fmt.Errorf("%s: the Source has no sets", o.URL)
+	}
+	if c.dir, err = local.Open(o.Dir, c.source.Base, !o.DryRun); err != nil {
+		return nil, err
+	}
+	c.state = state{Version: stateVersion, URL: o.URL, Base: c.source.Base, Sets: map[string]*setState{}}
+	if err := c.dir.ReadState(stateFile, &c.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+const stateFile = "state.json"
+
+// withoutParts leaves out sets named Q/pending beside Q/replica: a daemon of ours publishes
+// the resources of the former in the latter, too.
+func withoutParts(s *source.Source, lists []string) []string {
+	names := map[string]bool{}
+	for _, l := range lists {
+		names[s.Name(l)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(lists), func(l string) bool {
+		queue, ok := strings.CutSuffix(s.Name(l), "/pending")
+		return ok && names[queue+"/replica"]
+	})
+}
+
+// readState reads the state of a directory and closes it again.
+func readState(dir string) (s state, err error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return s, ErrNoCopy
+	}
+	d, err := local.Open(dir, "http://none/", false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, ErrNoCopy
+	}
+	if err != nil {
+		return s, err
+	}
+	defer d.Close()
+	var p Promotion
+	if err := d.ReadState(promotedFile, &p); err == nil {
+		return s, fmt.Errorf("%w: %s", ErrPromoted, p.Time.Format(time.RFC3339))
+	}
+	if err = d.ReadState(stateFile, &s); errors.Is(err, fs.ErrNotExist) {
+		return s, ErrNoCopy
+	}
+	if err == nil && s.Version > stateVersion {
+		err = fmt.Errorf("%s: state of version %d, of a later program", dir, s.Version)
+	}
+	return s, err
+}
+
+// Close lets go of the directory.
+func (c *Copy) Close() error { return c.dir.Close() }
+
+// Counts returns the work done so far.
+func (c *Copy) Counts() *Counts { return &c.counts }
+
+// Sets returns the names of the sets.
+func (c *Copy) Sets() (names []string) {
+	for _, s := range c.sets {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// of returns the state of a set; c.mu is held, or nobody works.
+func (c *Copy) of(set *source.Set) *setState {
+	s := c.state.Sets[set.Name]
+	if s == nil || s.URI != set.URI {
+		s = &setState{URI: set.URI}
+		c.state.Sets[set.Name] = s
+	}
+	return s
+}
+
+// save puts files and then the state on stable storage.
+func (c *Copy) save() error {
+	if c.o.DryRun {
+		return nil
+	}
+	if err := c.dir.Sync(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dir.WriteState(stateFile, &c.state)
+}
+
+// wanted reports whether the patterns choose a URI.
+func (c *Copy) wanted(uri string) bool {
+	match := func(patterns []string) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, uri) })
+	}
+	return (len(c.o.Include) == 0 || match(c.o.Include)) && !match(c.o.Exclude)
+}
+
+// matches is [path.Match] with a * for slashes, too.
+func matches(pattern, uri string) bool {
+	const slash = "\x01"
+	ok, _ := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(uri, "/", slash))
+	return ok
+}
+
+// bootID names the run of the system. A run cut off with it may have left files without
+// their contents.
+func bootID() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text))
+}

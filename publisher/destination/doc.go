@@ -1,0 +1,17 @@
+// Package destination keeps copies of ResourceSync Sources, and proves them
+// (ANSI/NISO Z39.99-2017, 5.2): the baseline, the changes after it, and the audit. It takes
+// any Source, of version 1.1 or before, and plain Sitemaps.
+//
+// A [Copy] is a directory with a file for each resource; package local says where. [Sync]
+// brings it up to the Source and [Follow] keeps it there; [Audit] compares both.
+//
+// # Promises
+//
+// A file has its name only when length and digests are the ones given by the Source.
+// Nothing is fetched twice, and no interruption changes this. The state in
+// .cutie-sync is written after the files are on stable storage, so that it never promises
+// more than there is.
+//
+// A resource that is gone, or another, when it is asked for is in transit: a change to
+// come explains it. Only if none does, it counts as failed.
+package destination

@@ -1,0 +1,208 @@
+package destination
+
+import (
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/local"
+	"cutie/publisher/destination/source"
+	"cutie/sitemap"
+)
+
+var errNoPackages = errors.New("the Resource Dump names no packages")
+
+// Limits of packages.
+const (
+	maxManifest = 256 << 20 // octets
+	maxFiles    = 1 << 20   // in a package
+)
+
+// byDump copies the resources of a set from the packages of its Resource Dump, and returns
+// the time of their truth.
+func (c *Copy) byDump(ctx context.Context, set *source.Set, s *setState) (at time.Time, err error) {
+	packages, at, err := set.Packages(ctx)
+	if err != nil {
+		return at, err
+	}
+	if len(packages) == 0 {
+		return at, errNoPackages
+	}
+	for _, p := range packages {
+		c.counts.Expected.Add(max(p.Length, 0))
+	}
+	for i := range packages {
+		p := &packages[i]
+		key := p.Loc
+		for _, h := range p.Hashes {
+			key += " " + h.Alg + ":" + h.Value
+		}
+		// Listed files stand in the manifest; a package of before is read again for an
+		// exact list of them only.
+		if slices.Contains(s.Packages, key) {
+			c.listed = nil
+			continue
+		}
+		if err := c.unpack(ctx, s, p); err != nil {
+			return at, fmt.Errorf("%s: %w", p.Loc, err)
+		}
+		s.Packages = append(s.Packages, key)
+		if err := c.save(); err != nil {
+			return at, err
+		}
+	}
+	return at, nil
+}
+
+// unpack gets a package and makes the files in it.
+func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry) error {
+	if free, err := c.dir.Free(); err == nil && p.Length > free {
+		return disk{fmt.Errorf("a package of %d octets, where %d are free", p.Length, free)}
+	}
+	f, err := c.dir.Temp()
+	if err != nil {
+		return disk{err}
+	}
+	defer f.Close()
+	n, err := c.download(ctx, f, p)
+	if err != nil {
+		return err
+	}
+	z, err := zip.NewReader(f, n)
+	if err != nil {
+		return err
+	}
+	files := make(map[string]*zip.File, len(z.File))
+	for _, file := range z.File {
+		if _, twice := files[file.Name]; !twice {
+			files[file.Name] = file
+		}
+	}
+	if len(z.File) > maxFiles {
+		return fmt.Errorf("more than %d files", maxFiles)
+	}
+	manifest := files["manifest.xml"]
+	if manifest == nil {
+		return errors.New("no manifest.xml in the package")
+	}
+	in, err := manifest.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	r := sitemap.NewReader(io.LimitReader(in, maxManifest))
+	r.MaxEntries = maxFiles
+	_, head, err := r.ReadHead()
+	if err != nil {
+		return fmt.Errorf("manifest.xml: %w", err)
+	}
+	if head.Capability != sitemap.ResourceDumpManifest {
+		return fmt.Errorf("manifest.xml: %w: %s", source.ErrKind, head.Capability)
+	}
+	w := c.newWorkers(ctx, s, files)
+	for {
+		e, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			w.cancel(fmt.Errorf("manifest.xml: %w", err))
+			break
+		}
+		c.counts.Listed.Add(1)
+		if file, err := c.dir.Path(e.Loc); err == nil {
+			c.list(file)
+		}
+		if !w.add(e) {
+			break
+		}
+	}
+	return w.wait()
+}
+
+// download gets a package into a file.
+func (c *Copy) download(ctx context.Context, f *os.File, p *sitemap.Entry) (n int64, err error) {
+	sum := sha256.New()
+	err = c.client.Get(ctx, fetch.Request{URI: p.Loc, Plain: true}, func(a *fetch.Answer) error {
+		sum.Reset()
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return disk{err}
+		}
+		body := io.Reader(a.Body)
+		if p.Length >= 0 {
+			body = io.LimitReader(body, p.Length+1)
+		}
+		n, err = io.CopyBuffer(io.MultiWriter(diskWriter{f}, sum), struct{ io.Reader }{body}, make([]byte, 256<<10))
+		return err
+	})
+	if err != nil {
+		return n, err
+	}
+	if p.Length >= 0 && n != p.Length {
+		return n, fmt.Errorf("%w: %d octets instead of %d", local.ErrDiffers, n, p.Length)
+	}
+	for _, h := range p.Hashes {
+		if got := hex.EncodeToString(sum.Sum(nil)); h.Alg == "sha-256" && got != h.Value {
+			return n, fmt.Errorf("%w: sha-256 is %s instead of %s", local.ErrDiffers, got, h.Value)
+		}
+	}
+	return n, nil
+}
+
+type diskWriter struct{ f *os.File }
+
+func (w diskWriter) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	if err != nil {
+		err = disk{err}
+	}
+	return n, err
+}
+
+// unpackOne makes the file of a resource from a package. If the package has it not, or
+// another, the resource is asked for.
+func (c *Copy) unpackOne(ctx context.Context, s *setState, e *sitemap.Entry, files map[string]*zip.File) error {
+	z := files[strings.TrimPrefix(e.Path, "/")]
+	if z == nil || e.Path == "" || !c.wanted(e.Loc) || c.o.DryRun {
+		return c.make(ctx, s, e)
+	}
+	file, err := c.dir.Path(e.Loc)
+	if err != nil {
+		return c.make(ctx, s, e) // says why
+	}
+	want := factsOf(e)
+	if m, _, err := c.dir.Compare(file, &want, c.o.Deep); err != nil || m == local.Same {
+		return c.make(ctx, s, e)
+	}
+	limit := e.Length
+	if limit < 0 {
+		free, err := c.dir.Free()
+		if err != nil {
+			return disk{err}
+		}
+		if limit = int64(z.UncompressedSize64); limit < 0 || limit > free {
+			return disk{fmt.Errorf("%s of a package takes %d octets, where %d are free", z.Name, z.UncompressedSize64, free)}
+		}
+	}
+	in, err := z.Open()
+	if err != nil {
+		return c.make(ctx, s, e)
+	}
+	defer in.Close()
+	switch err := c.store(io.LimitReader(in, limit+1), file, want, z.Modified); {
+	case err == nil:
+		return nil
+	case fatal(err):
+		return err
+	}
+	return c.make(ctx, s, e)
+}

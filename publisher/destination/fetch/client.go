@@ -1,0 +1,374 @@
+package fetch
+
+import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits.
+const (
+	DefaultConnections = 8
+	DefaultTries       = 5
+	DefaultTimeout     = time.Minute
+	DefaultPause       = 500 * time.Millisecond
+
+	maxRedirects = 5
+	maxPause     = time.Minute      // between tries
+	maxAfter     = 10 * time.Minute // in Retry-After
+	leastOctets  = 1 << 10          // in a Timeout
+)
+
+// Errors of requests.
+var (
+	ErrSlow      = errors.New("the server sends nothing, or hardly anything")
+	ErrRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
+	ErrTooLong   = errors.New("document is too long")
+)
+
+// Options are the settings of a [Client]. The zero Options are good.
+type Options struct {
+	Transport   http.RoundTripper // nil: like [http.DefaultTransport], with proxies of the environment
+	UserAgent   string
+	Header      http.Header   // credentials: sent to Origin only
+	Origin      string        // scheme://host of the Source
+	Connections int           // at a time; 0: DefaultConnections
+	Requests    float64       // a second; 0: no limit
+	Octets      int64         // a second; 0: no limit
+	Tries       int           // of a request; 0: DefaultTries
+	Timeout     time.Duration // for the first octet, and for each KiB; 0: DefaultTimeout
+	Pause       time.Duration // before the second try, twice as long before each other; 0: DefaultPause
+}
+
+// A Client makes requests. It is safe for concurrent use.
+type Client struct {
+	o        Options
+	http     *http.Client
+	requests *rate.Limiter // nil: no limit
+	octets   *rate.Limiter
+	slots    chan struct{}
+	made     atomic.Int64
+	read     atomic.Int64
+	sleep    func(ctx context.Context, d time.Duration) error
+}
+
+// New returns a Client.
+func New(o Options) *Client {
+	o.Connections = cmp.Or(o.Connections, DefaultConnections)
+	o.Tries = cmp.Or(o.Tries, DefaultTries)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Pause = cmp.Or(o.Pause, DefaultPause)
+	if o.Transport == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost, t.MaxConnsPerHost, t.MaxIdleConns = o.Connections, o.Connections, 2*o.Connections
+		t.ResponseHeaderTimeout = 0 // long polls; see watch
+		o.Transport = t
+	}
+	c := &Client{o: o, slots: make(chan struct{}, o.Connections), sleep: sleep}
+	c.http = &http.Client{Transport: o.Transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return ErrRedirects
+		}
+		if req.URL.Scheme+"://"+req.URL.Host != c.o.Origin {
+			for name := range c.o.Header {
+				req.Header.Del(name)
+			}
+		}
+		return nil
+	}}
+	if o.Requests > 0 {
+		c.requests = rate.NewLimiter(rate.Limit(o.Requests), 1)
+	}
+	if o.Octets > 0 {
+		c.octets = rate.NewLimiter(rate.Limit(o.Octets), max(int(min(o.Octets, 1<<20)), 32<<10))
+	}
+	return c
+}
+
+// Counts returns how many requests were made and how many octets of bodies were read.
+func (c *Client) Counts() (requests, octets int64) { return c.made.Load(), c.read.Load() }
+
+// A StatusError is an answer with another status than the ones asked for.
+type StatusError struct {
+	URI    string
+	Status int
+	after  time.Duration
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s: %d %s", e.URI, e.Status, http.StatusText(e.Status))
+}
+
+// IsGone reports whether err says that a resource is not there: 404 or 410.
+func IsGone(err error) bool {
+	var s *StatusError
+	return errors.As(err, &s) && (s.Status == http.StatusNotFound || s.Status == http.StatusGone)
+}
+
+// An Answer is one to a GET. Its body ends within the limits of the [Client].
+type Answer struct {
+	Status int
+	Header http.Header
+	URL    *url.URL // after redirects
+	Body   io.Reader
+}
+
+// Modified returns the time in Last-Modified, zero without one.
+func (a *Answer) Modified() time.Time {
+	t, _ := http.ParseTime(a.Header.Get("Last-Modified"))
+	return t
+}
+
+// Request is what to ask for.
+type Request struct {
+	URI    string
+	Header http.Header
+	Accept []int         // statuses beside 200
+	Plain  bool          // without content codings
+	Wait   time.Duration // the server may answer so much later
+}
+
+// Get makes a request and gives take the answer. It tries again after errors that pass,
+// of the request or of reading in take; so take may be called several times.
+func (c *Client) Get(ctx context.Context, r Request, take func(*Answer) error) error {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for try := 1; ; try++ {
+		err := c.once(ctx, &r, take)
+		pause, again := c.pause(err, try)
+		if !again || ctx.Err() != nil {
+			return err
+		}
+		if e := c.sleep(ctx, pause); e != nil {
+			return err
+		}
+	}
+}
+
+// passing is an error that may pass, in reading an answer.
+type passing struct{ error }
+
+func (p passing) Unwrap() error { return p.error }
+
+// pause returns how long to wait before a request is made again, if it is.
+func (c *Client) pause(err error, try int) (time.Duration, bool) {
+	var s *StatusError
+	var p passing
+	switch {
+	case err == nil || try >= c.o.Tries || errors.Is(err, ErrRedirects):
+		return 0, false
+	case errors.As(err, &s):
+		switch s.Status {
+		case 408, 429, 500, 502, 503, 504:
+		default:
+			return 0, false
+		}
+		if s.after > 0 {
+			return s.after, s.after <= maxAfter
+		}
+	case !errors.As(err, &p):
+		return 0, false
+	}
+	d := min(c.o.Pause<<(try-1), maxPause)
+	return d/2 + rand.N(d/2+1), true
+}
+
+func (c *Client) once(ctx context.Context, r *Request, take func(*Answer) error) error {
+	if c.requests != nil {
+		if err := c.requests.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	watched, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	req, err := http.NewRequestWithContext(watched, http.MethodGet, r.URI, nil)
+	if err != nil {
+		return err
+	}
+	if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return fmt.Errorf("%.200s: not an http or https URI", r.URI)
+	}
+	for name, values := range r.Header {
+		req.Header[name] = values
+	}
+	c.dress(req)
+	if r.Plain {
+		req.Header.Set("Accept-Encoding", "identity")
+	}
+	c.made.Add(1)
+	body := &body{client: c, ctx: watched, timeout: c.o.Timeout, cancel: cancel}
+	body.timer = time.AfterFunc(r.Wait+c.o.Timeout, body.look)
+	defer body.timer.Stop()
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if cause := context.Cause(watched); ctx.Err() == nil && cause != nil {
+			err = fmt.Errorf("%s: %w", r.URI, cause)
+		}
+		if errors.Is(err, ErrRedirects) {
+			return err
+		}
+		return passing{err}
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK && !slices.Contains(r.Accept, resp.StatusCode) {
+		io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection is of further use
+		return &StatusError{URI: r.URI, Status: resp.StatusCode, after: retryAfter(resp.Header)}
+	}
+	body.in = resp.Body
+	body.timer.Reset(body.timeout)
+	err = take(&Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Body: body})
+	if err != nil && body.err != nil && body.err != io.EOF && ctx.Err() == nil {
+		if cause := context.Cause(watched); cause != nil {
+			err = cause
+		}
+		return passing{fmt.Errorf("%s: %w", r.URI, err)}
+	}
+	return err
+}
+
+func retryAfter(h http.Header) time.Duration {
+	v := h.Get("Retry-After")
+	if n, err := strconv.Atoi(v); err == nil && n >= 0 {
+		return max(time.Duration(min(n, 1<<20))*time.Second, time.Millisecond)
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(time.Until(t), time.Millisecond)
+	}
+	return 0
+}
+
+// body counts, limits the rate, and ends an answer without progress.
+type body struct {
+	client  *Client
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	timeout time.Duration
+	timer   *time.Timer
+	in      io.Reader
+	got     atomic.Int64 // since the last look
+	err     error
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if l := b.client.octets; l != nil {
+		p = p[:min(len(p), l.Burst())]
+	}
+	n, err := b.in.Read(p)
+	b.got.Add(int64(n))
+	b.client.read.Add(int64(n))
+	if b.err = err; err == nil && b.client.octets != nil {
+		began := time.Now()
+		b.err = b.client.octets.WaitN(b.ctx, n)
+		if time.Since(began) > time.Millisecond {
+			b.got.Add(leastOctets) // we waited, not the server
+		}
+	}
+	return n, b.err
+}
+
+func (b *body) look() {
+	if b.got.Swap(0) < leastOctets {
+		b.cancel(ErrSlow)
+		return
+	}
+	b.timer.Reset(b.timeout)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Document returns the text of a document of at most max octets; a file in gzip, as its
+// name may say, is unpacked. Reading more fails with [ErrTooLong].
+func Document(r io.Reader, max int64) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	if magic, err := b.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, err
+		}
+		return &limited{z, max}, nil
+	} else if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return &limited{b, max}, nil
+}
+
+type limited struct {
+	in   io.Reader
+	left int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.in.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, ErrTooLong
+	}
+	return n, err
+}
+
+// OriginOf returns scheme and host of a URI.
+func OriginOf(uri string) string {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		return ""
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host
+}
+
+// HTTP returns an HTTP client for single requests with the settings of the Client. It
+// does not try again.
+func (c *Client) HTTP() *http.Client {
+	h := *c.http
+	h.Transport = single{c}
+	h.Timeout = 2 * c.o.Timeout
+	return &h
+}
+
+type single struct{ c *Client }
+
+// RoundTrip is [http.RoundTripper].
+func (s single) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	s.c.dress(req)
+	s.c.made.Add(1)
+	return s.c.o.Transport.RoundTrip(req)
+}
+
+// dress adds credentials and the name of the program.
+func (c *Client) dress(req *http.Request) {
+	if req.URL.Scheme+"://"+req.URL.Host == c.o.Origin {
+		for name, values := range c.o.Header {
+			req.Header[name] = values
+		}
+	}
+	if c.o.UserAgent != "" {
+		req.Header.Set("User-Agent", c.o.UserAgent)
+	}
+}

@@ -1,0 +1,114 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"cutie/publisher/destination/source"
+)
+
+// How a Source is followed.
+const (
+	longPoll     = 55 * time.Second // wait of one request
+	leastBetween = 20 * time.Millisecond
+	checkpoint   = 5 * time.Second // between two writings of the state
+	maxSilence   = time.Minute     // between two tries after errors
+)
+
+// Follow brings the copy up to the Source and keeps it there until ctx ends: it waits for
+// changes by requests with a late answer (Prefer: wait), or looks
+// every so often where the Source answers at once. Errors are told, and tried again; after
+// a gap in the changes it begins anew.
+func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
+	for {
+		err := c.follow(ctx, every, synced)
+		if !errors.Is(err, source.ErrGap) {
+			return err
+		}
+		c.o.Tell(err.Error())
+	}
+}
+
+func (c *Copy) follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
+	r, err := c.Sync(ctx)
+	if err != nil {
+		return err
+	}
+	synced(r)
+	c.listed = nil
+	if err := c.begin(); err != nil {
+		return err
+	}
+	c.listed = nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for _, set := range c.sets {
+		wg.Go(func() { c.followSet(ctx, cancel, set, c.of(set), every) })
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	t := time.NewTicker(checkpoint)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			if err := c.save(); err != nil {
+				c.o.Tell(fmt.Sprintf("state: %v", err))
+			}
+		case <-done:
+			return errors.Join(c.end(true), context.Cause(ctx))
+		}
+	}
+}
+
+// followSet follows one set.
+func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *source.Set, s *setState, every time.Duration) {
+	pause := time.Duration(0)
+	for ctx.Err() == nil {
+		began := time.Now()
+		changed := false
+		err := set.Changes(ctx, c.cursor(s), longPoll, func(b source.Batch) error {
+			changed = changed || len(b.Entries) > 0
+			return c.apply(ctx, s, b)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && c.inTransit(s) > 0:
+			err = c.retry(ctx, s)
+		}
+		if errors.Is(err, source.ErrGap) || fatal(err) {
+			end(fmt.Errorf("set %s: %w", set.Name, err))
+			return
+		}
+		if err != nil {
+			c.o.Tell(fmt.Sprintf("set %s: %v", set.Name, err))
+			pause = min(max(2*pause, time.Second), maxSilence)
+		} else if pause = max(leastBetween-time.Since(began), 0); !changed && time.Since(began) < time.Second {
+			pause = every // the Source does not wait
+		}
+		if c.inTransit(s) > 0 {
+			pause = max(pause, 200*time.Millisecond)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *Copy) cursor(s *setState) source.Cursor {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.Cursor
+}
+
+func (c *Copy) inTransit(s *setState) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(s.Transit)
+}

@@ -1,0 +1,218 @@
+package inspect
+
+import (
+	"archive/zip"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
+	"cutie/sitemap"
+)
+
+// maxFiles is how many files of a package are read.
+const maxFiles = 1 << 20
+
+// compare compares octets with the length and the digests of an entry.
+func compare(in io.Reader, e *sitemap.Entry) error {
+	var sums []hash.Hash
+	out := []io.Writer{}
+	for _, h := range e.Hashes {
+		var sum hash.Hash
+		switch h.Alg {
+		case "sha-256":
+			sum = sha256.New()
+		case "sha-1":
+			sum = sha1.New()
+		case "md5":
+			sum = md5.New()
+		}
+		if sums = append(sums, sum); sum != nil {
+			out = append(out, sum)
+		}
+	}
+	if e.Length >= 0 {
+		in = io.LimitReader(in, e.Length+1)
+	}
+	n, err := io.Copy(io.MultiWriter(out...), in)
+	if err != nil {
+		return err
+	}
+	if e.Length >= 0 && n != e.Length {
+		return fmt.Errorf("it has not the %d octets of its entry", e.Length)
+	}
+	for k, h := range e.Hashes {
+		if sums[k] == nil {
+			continue
+		}
+		if got := hex.EncodeToString(sums[k].Sum(nil)); got != h.Value {
+			return fmt.Errorf("%w: %s is %s, its entry says %s", errDigest, h.Alg, got, h.Value)
+		}
+	}
+	return nil
+}
+
+// dump inspects the packages of both dumps (Z39.99-2017, 11 and 13), and compares the
+// manifests of the Resource Dump with the Resource List.
+func (i *inspector) dump(set *source.Set, known map[string]sitemap.Entry, changed map[string]bool) {
+	listed := map[string]bool{}
+	var at time.Time // of the Resource Dump
+	for _, kind := range []struct{ dump, manifest sitemap.Capability }{
+		{sitemap.ResourceDump, sitemap.ResourceDumpManifest}, {sitemap.ChangeDump, sitemap.ChangeDumpManifest}} {
+		uri := set.Documents[kind.dump]
+		if uri == "" {
+			continue
+		}
+		for _, d := range i.parts(set, uri, kind.dump) {
+			if kind.dump == sitemap.ResourceDump {
+				at = d.Head.At
+			}
+			i.entries(d, func(e *sitemap.Entry) {
+				i.pack(e, kind.manifest, func(m *sitemap.Entry) {
+					if kind.dump == sitemap.ResourceDump {
+						listed[m.Loc] = true
+						i.against(e.Loc, m, known, changed)
+					}
+				})
+			})
+		}
+	}
+	if set.Documents[sitemap.ResourceDump] == "" || len(listed) == 0 {
+		return
+	}
+	for uri, e := range known {
+		if !listed[uri] && !changed[uri] && e.LastMod.Before(at) {
+			i.warn(uri, "it is in the Resource List, and in no package of the Resource Dump")
+		}
+	}
+}
+
+// against compares the entry of a manifest with the Resource List.
+func (i *inspector) against(pack string, m *sitemap.Entry, known map[string]sitemap.Entry, changed map[string]bool) {
+	e, ok := known[m.Loc]
+	if !ok || changed[m.Loc] || e.LastMod.After(m.LastMod) {
+		return // of another time
+	}
+	for _, h := range m.Hashes {
+		for _, k := range e.Hashes {
+			if h.Alg == k.Alg && h.Value != k.Value {
+				i.fault(pack, "the manifest gives %s of %s as %s, the Resource List as %s", h.Alg, m.Loc, h.Value, k.Value)
+			}
+		}
+	}
+}
+
+// pack reads a package: its own digest, its manifest, and each file in it.
+func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit func(*sitemap.Entry)) {
+	f, err := os.CreateTemp("", "cutie-package-")
+	if err != nil {
+		i.fault(p.Loc, "%v", err)
+		return
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	var n int64
+	err = i.client.Get(i.ctx, fetch.Request{URI: p.Loc, Plain: true}, func(a *fetch.Answer) error {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+		return compare(io.TeeReader(a.Body, f), p)
+	})
+	i.r.Packages++
+	if err == nil {
+		n, err = f.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		i.fault(p.Loc, "%v", err)
+		return
+	}
+	z, err := zip.NewReader(f, n)
+	if err != nil {
+		i.fault(p.Loc, "%v", err)
+		return
+	}
+	i.files(p, z, manifest, visit)
+}
+
+func (i *inspector) files(p *sitemap.Entry, z *zip.Reader, manifest sitemap.Capability, visit func(*sitemap.Entry)) {
+	files := map[string]*zip.File{}
+	for _, f := range z.File {
+		if files[f.Name] != nil {
+			i.fault(p.Loc, "two files %s", f.Name)
+		}
+		files[f.Name] = f
+	}
+	m := files["manifest.xml"]
+	if m == nil {
+		i.fault(p.Loc, "no manifest.xml")
+		return
+	}
+	in, err := m.Open()
+	if err != nil {
+		i.fault(p.Loc, "manifest.xml: %v", err)
+		return
+	}
+	defer in.Close()
+	r := sitemap.NewReader(in)
+	r.MaxEntries = maxFiles
+	used := map[string]bool{"manifest.xml": true}
+	if _, head, err := r.ReadHead(); err != nil || head.Capability != manifest {
+		i.fault(p.Loc, "manifest.xml: capability %s, %v", head.Capability, err)
+		return
+	}
+	for {
+		e, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			i.fault(p.Loc, "manifest.xml: %v", err)
+			return
+		}
+		visit(&e)
+		name := strings.TrimPrefix(e.Path, "/")
+		if e.Change == sitemap.Deleted {
+			if e.Path != "" {
+				i.fault(p.Loc, "the manifest gives %s, which is deleted, a path", e.Loc)
+			}
+			continue
+		}
+		if !strings.HasPrefix(e.Path, "/") {
+			i.fault(p.Loc, "the path %q of %s does not begin with a slash", e.Path, e.Loc)
+		}
+		f := files[name]
+		if f == nil {
+			i.fault(p.Loc, "%s of %s is not in the package", e.Path, e.Loc)
+			continue
+		}
+		used[name] = true
+		if err := compareFile(f, &e); err != nil {
+			i.fault(p.Loc, "%s of %s: %v", e.Path, e.Loc, err)
+		}
+	}
+	for name := range files {
+		if !used[name] && !strings.HasSuffix(name, "/") {
+			i.warn(p.Loc, "%s is in the package, and not in the manifest", name)
+		}
+	}
+}
+
+func compareFile(f *zip.File, e *sitemap.Entry) error {
+	in, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return compare(io.LimitReader(in, int64(f.UncompressedSize64)+1), e)
+}

@@ -1,0 +1,383 @@
+// Package inspect checks what a ResourceSync Source publishes against the standard
+// (ANSI/NISO Z39.99-2017) and against itself: its documents and their order in time, the
+// closed Change Lists and their ends, the resources and their digests, the packages and
+// their manifests.
+//
+// The documents are read as they change. A resource that is not the one listed is told
+// only if no change since then explains it.
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
+	"cutie/sitemap"
+)
+
+// Options say how much is read.
+type Options struct {
+	Sets   []string // names or URIs of Capability Lists; none: all
+	Sample int      // resources of a set to ask for; -1: all
+	Dumps  bool     // read the packages of the dumps
+}
+
+// A Finding is a fault of a Source.
+type Finding struct {
+	URI     string `json:"uri"`
+	Warning bool   `json:"warning,omitempty"` // it makes work for Destinations, but breaks no rule
+	Text    string `json:"text"`
+}
+
+// A Report is the result.
+type Report struct {
+	Source    string    `json:"source"`
+	Found     string    `json:"found,omitempty"` // how
+	Sets      int       `json:"sets"`
+	Documents int       `json:"documents"`
+	Resources int       `json:"resources"` // listed
+	Changes   int       `json:"changes"`   // listed
+	Asked     int       `json:"asked"`     // resources that were read
+	Packages  int       `json:"packages"`  // that were read
+	Findings  []Finding `json:"findings,omitempty"`
+	More      int       `json:"more,omitempty"` // findings beyond maxFindings
+}
+
+// Clean reports whether nothing but warnings was found.
+func (r *Report) Clean() bool {
+	return r.More == 0 && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Warning })
+}
+
+const maxFindings = 1000
+
+// Inspect finds the Source of a URL and inspects it.
+func Inspect(ctx context.Context, client *fetch.Client, uri string, o Options) (*Report, error) {
+	s, err := source.Find(ctx, client, uri)
+	if err != nil {
+		return nil, err
+	}
+	i := &inspector{ctx: ctx, o: o, client: client, source: s, r: &Report{Source: s.Base, Found: string(s.By)}}
+	lists, err := s.Choose(o.Sets)
+	if err != nil {
+		return nil, err
+	}
+	if s.Description != "" {
+		i.description()
+	} else {
+		i.warn(uri, "there is no Source Description")
+	}
+	for _, list := range lists {
+		if err := i.set(list); err != nil {
+			return i.r, err
+		}
+		i.r.Sets++
+	}
+	return i.r, nil
+}
+
+type inspector struct {
+	ctx    context.Context
+	o      Options
+	client *fetch.Client
+	source *source.Source
+	r      *Report
+}
+
+func (i *inspector) fault(uri, format string, a ...any) {
+	i.add(Finding{URI: uri, Text: fmt.Sprintf(format, a...)})
+}
+
+func (i *inspector) warn(uri, format string, a ...any) {
+	i.add(Finding{URI: uri, Warning: true, Text: fmt.Sprintf(format, a...)})
+}
+
+func (i *inspector) add(f Finding) {
+	if len(i.r.Findings) < maxFindings {
+		i.r.Findings = append(i.r.Findings, f)
+	} else {
+		i.r.More++
+	}
+}
+
+// document reads a document; nil if it cannot be had, and that was told.
+func (i *inspector) document(uri string, want sitemap.Capability) *source.Document {
+	d, err := i.source.Document(i.ctx, uri)
+	i.r.Documents++
+	if err != nil {
+		i.fault(uri, "%v", err)
+		return nil
+	}
+	if d.Head.Capability != want {
+		i.fault(uri, "it says capability %s, the document naming it %s", d.Head.Capability, want)
+		return nil
+	}
+	return d
+}
+
+// entries gives the entries of a document to visit, and tells the first error.
+func (i *inspector) entries(d *source.Document, visit func(e *sitemap.Entry)) {
+	n := 0
+	for {
+		e, err := d.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			i.fault(d.URI, "%v", err)
+			break
+		}
+		n++
+		visit(&e)
+	}
+	if d.Octets > sitemap.MaxOctets {
+		i.fault(d.URI, "it has %d octets, more than %d", d.Octets, sitemap.MaxOctets)
+	}
+}
+
+// description inspects the Source Description (Z39.99-2017, 8).
+func (i *inspector) description() {
+	d := i.document(i.source.Description, sitemap.Description)
+	if d == nil {
+		return
+	}
+	i.entries(d, func(e *sitemap.Entry) {
+		if d.Root == sitemap.URLSet && e.Capability != sitemap.CapabilityList && e.Capability != "" {
+			i.fault(d.URI, "%s has capability %s, not capabilitylist", e.Loc, e.Capability)
+		}
+	})
+}
+
+// set inspects a set by its Capability List (Z39.99-2017, 9).
+func (i *inspector) set(list string) error {
+	set, err := i.source.Open(i.ctx, list)
+	if err != nil {
+		i.fault(list, "%v", err)
+		return i.ctx.Err()
+	}
+	if list != "" {
+		d := i.document(list, sitemap.CapabilityList)
+		if d == nil {
+			return i.ctx.Err()
+		}
+		if up := d.Link(sitemap.RelUp); up == "" && d.Dialect == sitemap.V11 {
+			i.fault(list, "no link up to the Source Description")
+		}
+		seen := map[sitemap.Capability]bool{}
+		i.entries(d, func(e *sitemap.Entry) {
+			if e.Capability == "" {
+				i.fault(list, "%s has no capability", e.Loc)
+			} else if seen[e.Capability] {
+				i.fault(list, "capability %s is there twice", e.Capability)
+			}
+			seen[e.Capability] = true
+		})
+	}
+	known := map[string]sitemap.Entry{}
+	at := i.resourceList(set, known)
+	changed := i.changeLists(set, at)
+	if i.o.Dumps {
+		i.dump(set, known, changed)
+	}
+	i.sample(set, known, changed)
+	return i.ctx.Err()
+}
+
+// resourceList inspects the Resource List (Z39.99-2017, 10) and collects its entries.
+func (i *inspector) resourceList(set *source.Set, known map[string]sitemap.Entry) (at time.Time) {
+	uri := set.Documents[sitemap.ResourceList]
+	if uri == "" {
+		i.warn(set.URI, "there is no Resource List")
+		return at
+	}
+	plain := 0
+	for _, d := range i.parts(set, uri, sitemap.ResourceList) {
+		if at.IsZero() || d.Head.At.Before(at) {
+			at = d.Head.At
+		}
+		i.entries(d, func(e *sitemap.Entry) {
+			i.r.Resources++
+			if _, twice := known[e.Loc]; twice {
+				i.fault(d.URI, "%s is listed twice", e.Loc)
+			}
+			if len(e.Hashes) == 0 && e.Length < 0 {
+				plain++
+			}
+			known[e.Loc] = *e
+		})
+	}
+	if plain > 0 {
+		i.warn(uri, "%d of %d resources have neither length nor digest: no copy can be proved", plain, len(known))
+	}
+	return at
+}
+
+// parts reads a list, or the lists of its index, and checks how they belong together.
+func (i *inspector) parts(set *source.Set, uri string, kind sitemap.Capability) (all []*source.Document) {
+	d := i.document(uri, kind)
+	if d == nil {
+		return nil
+	}
+	i.head(set, d)
+	if d.Root == sitemap.URLSet {
+		return []*source.Document{d}
+	}
+	i.entries(d, func(e *sitemap.Entry) {
+		part := i.document(e.Loc, kind)
+		if part == nil {
+			return
+		}
+		i.head(set, part)
+		if part.Root != sitemap.URLSet {
+			i.fault(part.URI, "an index in an index")
+			return
+		}
+		if !e.At.IsZero() && !part.Head.At.IsZero() && part.Head.At.Before(e.At) {
+			i.fault(part.URI, "it is at %s, its index says %s", when(part.Head.At), when(e.At))
+		}
+		if !e.From.IsZero() && !part.Head.From.Equal(e.From) {
+			i.fault(part.URI, "it begins with %s, its index says %s", when(part.Head.From), when(e.From))
+		}
+		if !e.Until.IsZero() && !part.Head.Until.Equal(e.Until) {
+			i.fault(part.URI, "it ends with %s, its index says %s", when(part.Head.Until), when(e.Until))
+		}
+		all = append(all, part)
+	})
+	return all
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "no time"
+	}
+	return t.Format(time.RFC3339Nano)
+}
+
+// head checks the head of a list.
+func (i *inspector) head(set *source.Set, d *source.Document) {
+	h := &d.Head
+	if d.Link(sitemap.RelUp) == "" && set.URI != "" {
+		i.fault(d.URI, "no link up to the Capability List")
+	}
+	switch h.Capability {
+	case sitemap.ResourceList, sitemap.ResourceDump:
+		if h.At.IsZero() && set.URI != "" {
+			i.fault(d.URI, "no time at")
+		}
+	case sitemap.ChangeList, sitemap.ChangeDump:
+		if h.From.IsZero() {
+			i.fault(d.URI, "no time from")
+		}
+		if !h.Until.IsZero() && h.Until.Before(h.From) {
+			i.fault(d.URI, "it ends with %s, before it begins with %s", when(h.Until), when(h.From))
+		}
+	}
+}
+
+// changeLists inspects the Change Lists (Z39.99-2017, 12), and returns the resources with
+// changes since a time.
+func (i *inspector) changeLists(set *source.Set, since time.Time) map[string]bool {
+	uri := set.Documents[sitemap.ChangeList]
+	changed := map[string]bool{}
+	if uri == "" {
+		return changed
+	}
+	lists := i.parts(set, uri, sitemap.ChangeList)
+	var seq uint64
+	for n, d := range lists {
+		if n > 0 {
+			i.seam(lists[n-1], d)
+		}
+		if d.Head.Until.IsZero() && n < len(lists)-1 {
+			i.fault(d.URI, "it is open, but not the last one")
+		}
+		var last time.Time
+		i.entries(d, func(e *sitemap.Entry) {
+			i.r.Changes++
+			t := e.Changed()
+			switch {
+			case e.Change == "":
+				i.fault(d.URI, "%s has no change", e.Loc)
+			case !t.IsZero() && t.Before(last) && d.Dialect != sitemap.Jan2013:
+				i.fault(d.URI, "%s of %s comes after a change of %s", e.Loc, when(t), when(last))
+			case !t.IsZero() && (t.Before(d.Head.From) || !d.Head.Until.IsZero() && t.After(d.Head.Until)):
+				i.fault(d.URI, "%s of %s is outside of the list's time", e.Loc, when(t))
+			case e.Seq > 0 && e.Seq < seq:
+				i.fault(d.URI, "%s: event %d after event %d", e.Loc, e.Seq, seq)
+			}
+			last, seq = t, max(seq, e.Seq)
+			if !t.Before(since) {
+				changed[e.Loc] = true
+			}
+		})
+	}
+	return changed
+}
+
+// seam checks that one list begins where the one before it ends (1.6 of the digest of the
+// standard: both ends are inclusive).
+func (i *inspector) seam(before, d *source.Document) {
+	end, begin := before.Head.Until, d.Head.From
+	switch {
+	case end.IsZero() || begin.IsZero():
+	case begin.After(end):
+		i.fault(d.URI, "changes from %s to %s are in no list", when(end), when(begin))
+	case begin.Before(end):
+		i.fault(d.URI, "it begins with %s, before the end of the list before it, %s", when(begin), when(end))
+	}
+}
+
+// sample asks for resources, and compares them with their entries.
+func (i *inspector) sample(set *source.Set, known map[string]sitemap.Entry, changed map[string]bool) {
+	all := make([]string, 0, len(known))
+	for uri := range known {
+		all = append(all, uri)
+	}
+	slices.Sort(all)
+	if n := i.o.Sample; n >= 0 && n < len(all) {
+		rand.Shuffle(len(all), func(x, y int) { all[x], all[y] = all[y], all[x] })
+		all = all[:n]
+	}
+	var wrong []Finding
+	for _, uri := range all {
+		if i.ctx.Err() != nil {
+			return
+		}
+		i.r.Asked++
+		e := known[uri]
+		if err := i.ask(&e); err != nil && !changed[uri] {
+			wrong = append(wrong, Finding{URI: uri, Text: strings.TrimPrefix(err.Error(), uri+": ")})
+		}
+	}
+	if len(wrong) == 0 {
+		return
+	}
+	// Some may have changed since the lists were read.
+	var at time.Time
+	if len(known) > 0 {
+		at = time.Now().Add(-time.Hour)
+	}
+	quiet := *i
+	quiet.r = &Report{}
+	later := quiet.changeLists(set, at)
+	for _, f := range wrong {
+		if !later[f.URI] {
+			i.add(f)
+		}
+	}
+}
+
+// ask gets a resource and compares it with its entry.
+func (i *inspector) ask(e *sitemap.Entry) error {
+	return i.client.Get(i.ctx, fetch.Request{URI: e.Loc, Plain: e.Encoding == ""}, func(a *fetch.Answer) error {
+		return compare(a.Body, e)
+	})
+}
+
+var errDigest = errors.New("another digest")

@@ -1,0 +1,148 @@
+package inspect_test
+
+import (
+	"archive/zip"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/inspect"
+	"cutie/publisher/destination/sourcetest"
+	"cutie/sitemap"
+)
+
+func report(t *testing.T, f *sourcetest.Source) *inspect.Report {
+	t.Helper()
+	r, err := inspect.Inspect(t.Context(), fetch.New(fetch.Options{Origin: f.URL, Tries: 1}), f.URL, inspect.Options{Sample: -1, Dumps: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func filled(t *testing.T) *sourcetest.Source {
+	f := sourcetest.New(t)
+	f.Dumped = true
+	for _, r := range []string{"/a", "/b", "/c/d"} {
+		f.Put(r, "text of "+r)
+	}
+	f.Remove("/b")
+	return f
+}
+
+func TestSourceWithoutFault(t *testing.T) {
+	r := report(t, filled(t))
+	if len(r.Findings) > 0 || r.Sets != 1 || r.Resources != 2 || r.Changes != 4 || r.Asked != 2 || r.Packages != 1 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestEachFaultIsNamed(t *testing.T) {
+	write := func(z *zip.Writer, name, text string) {
+		w, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(w, text)
+	}
+	for name, c := range map[string]struct {
+		damage func(f *sourcetest.Source)
+		uri    string
+		text   string
+	}{
+		"flipped bit": {func(f *sourcetest.Source) {
+			f.Fault("/a", func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, "text of /b"); return true })
+		}, "/a", "digest"},
+		"missing file": {func(f *sourcetest.Source) {
+			f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
+		}, "/a", "404"},
+		"short file": {func(f *sourcetest.Source) {
+			f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, "text"); return true })
+		}, "/a", "octets"},
+		"dangling list": {func(f *sourcetest.Source) {
+			f.Fault("/set/changelist.xml", func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
+		}, "/set/changelist.xml", "404"},
+		"order": {func(f *sourcetest.Source) { f.Changes[0], f.Changes[1] = f.Changes[1], f.Changes[0] }, "/set/changelist.xml", "comes after"},
+		"time":  {func(f *sourcetest.Source) { f.Changes[3].DateTime = f.From.Add(time.Millisecond) }, "/set/changelist.xml", "comes after"},
+		"no proof": {func(f *sourcetest.Source) {
+			f.Edit = func(_ string, e *sitemap.Entry) { e.Hashes, e.Length = nil, -1 }
+		}, "/set/resourcelist.xml", "neither length nor digest"},
+		"lie in a manifest": {func(f *sourcetest.Source) {
+			f.Pack = func(z *zip.Writer, manifest []byte) {
+				write(z, "manifest.xml", string(manifest))
+				write(z, "resources/000000", "text of /a")
+				write(z, "resources/000001", "text of /c/e")
+			}
+		}, "/set/dump.zip", "/c/d: another digest"},
+		"file without entry": {func(f *sourcetest.Source) {
+			f.Pack = func(z *zip.Writer, manifest []byte) {
+				write(z, "manifest.xml", string(manifest))
+				write(z, "resources/000000", "text of /a")
+				write(z, "resources/000001", "text of /c/d")
+				write(z, "more", "")
+			}
+		}, "/set/dump.zip", "not in the manifest"},
+		"entry without file": {func(f *sourcetest.Source) {
+			f.Pack = func(z *zip.Writer, manifest []byte) {
+				write(z, "manifest.xml", string(manifest))
+				write(z, "resources/000000", "text of /a")
+			}
+		}, "/set/dump.zip", "not in the package"},
+		"no manifest": {func(f *sourcetest.Source) {
+			f.Pack = func(z *zip.Writer, manifest []byte) { write(z, "x", "") }
+		}, "/set/dump.zip", "no manifest.xml"},
+		"no archive": {func(f *sourcetest.Source) {
+			f.Fault("/set/dump.zip", func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, "PK"); return true })
+		}, "/set/dump.zip", "zip"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := filled(t)
+			c.damage(f)
+			r := report(t, f)
+			found := false
+			for _, g := range r.Findings {
+				found = found || g.URI == f.URL+c.uri && strings.Contains(g.Text, c.text)
+			}
+			if !found {
+				t.Errorf("no %q of %s in %+v", c.text, c.uri, r.Findings)
+			}
+		})
+	}
+}
+
+// Closed lists leave neither a gap nor an overlap.
+func TestSeamsOfChangeLists(t *testing.T) {
+	for name, c := range map[string]struct {
+		begins time.Duration // of the second list, after the end of the first
+		want   string
+	}{"whole": {0, ""}, "gap": {time.Minute, "are in no list"}, "overlap": {-time.Minute, "before the end"}} {
+		t.Run(name, func(t *testing.T) {
+			f := filled(t)
+			t0 := f.From
+			end := t0.Add(time.Hour)
+			list := func(from, until time.Time) func(w http.ResponseWriter, _ *http.Request) bool {
+				return func(w http.ResponseWriter, _ *http.Request) bool {
+					f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: from, Until: until, Links: f.Up()}, nil)
+					return true
+				}
+			}
+			f.Fault("/set/1.xml", list(t0, end))
+			f.Fault("/set/2.xml", list(end.Add(c.begins), time.Time{}))
+			f.Fault("/set/changelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+				f.Document(w, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ChangeList, From: t0, Links: f.Up()}, []sitemap.Entry{
+					{Loc: f.URL + "/set/1.xml", From: t0, Until: end, Length: -1}, {Loc: f.URL + "/set/2.xml", From: end.Add(c.begins), Length: -1}})
+				return true
+			})
+			r := report(t, f)
+			switch {
+			case c.want == "" && len(r.Findings) > 0:
+				t.Errorf("got %+v", r.Findings)
+			case c.want != "" && (len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Text, c.want)):
+				t.Errorf("got %+v, want %q", r.Findings, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package destination
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/publisher/destination/local"
+)
+
+// A Standing is how far the copy of a set is.
+type Standing struct {
+	Name     string
+	List     string // URI of the Capability List
+	Baseline bool   // all resources were copied once
+	Until    time.Time
+	Event    uint64    // number of the last event known; 0 where the Source counts none
+	Synced   time.Time // when the copy last equalled the Source
+	Transit  int       // resources without their file
+	Audited  *Audited
+}
+
+// Standings returns the Source of a copy, and how far each set is, without asking the
+// Source. Without a copy the error is [ErrNoCopy].
+func Standings(dir string) (url, base string, all []Standing, err error) {
+	s, err := readState(dir)
+	if err != nil {
+		return "", "", nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	for name, set := range s.Sets {
+		all = append(all, Standing{Name: name, List: set.URI, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
+			Synced: set.Synced, Transit: len(set.Transit), Audited: set.Audited})
+	}
+	slices.SortFunc(all, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
+	return s.URL, s.Base, all, nil
+}
+
+// ErrPromoted is the error of a copy promoted to a home.
+var ErrPromoted = errors.New("the copy was promoted, and follows no Source any more")
+
+// A Promotion is the contents of promoted.json.
+type Promotion struct {
+	Source string               `json:"source"`
+	Time   time.Time            `json:"time"`
+	Events map[string]uint64    `json:"events"` // the last one seen of each queue
+	Until  map[string]time.Time `json:"until"`
+}
+
+const promotedFile = "promoted.json"
+
+// Promote notes the promotion of a copy: it is not synced any more.
+func Promote(dir string, p Promotion) error {
+	d, err := local.Open(dir, p.Source, false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.WriteState(promotedFile, &p), d.Close())
+}

@@ -1,0 +1,11 @@
+// Package source reads what a ResourceSync Source publishes (ANSI/NISO Z39.99-2017,
+// versions 1.1, 1.0, 0.9 and the form of January 2013): its sets, the resources of a set,
+// and the changes after a point in time.
+//
+// A Source is found by its well-known URI, a Capability List, any of its lists, a link in a
+// page or a header, or robots.txt (6.3). A plain Sitemap is a set with a Resource List
+// and nothing else.
+//
+// Documents are limited to 50 MB and 50,000 entries each, as the standard has it, and a
+// list to 50,000 documents. References are resolved against the URI of their document.
+package source

@@ -1,0 +1,197 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/sitemap"
+)
+
+// maxDocument is a limit of a document, somewhat above the one of the standard.
+const maxDocument = sitemap.MaxOctets + 1<<20
+
+// A Document is a list, or an index of lists.
+type Document struct {
+	URI     string // after redirects
+	Root    sitemap.Root
+	Head    sitemap.Head
+	Tag     string // entity tag; "" without one
+	Octets  int64  // as they came
+	Dialect sitemap.Dialect
+
+	base   *url.URL
+	text   []byte
+	reader *sitemap.Reader
+}
+
+// Read returns the next entry, with absolute references; at the end the error is [io.EOF].
+func (d *Document) Read() (sitemap.Entry, error) {
+	e, err := d.reader.Read()
+	if err == io.EOF {
+		d.Dialect = d.reader.Dialect()
+		return e, err
+	}
+	if err != nil {
+		return e, fmt.Errorf("%s: %w", d.URI, err)
+	}
+	if e.Loc, err = resolve(d.base, e.Loc); err != nil {
+		return e, fmt.Errorf("%s: %w", d.URI, err)
+	}
+	return e, nil
+}
+
+// Link returns the URI of the first link with a relation, "" without one.
+func (d *Document) Link(rel string) string {
+	ref := d.Head.Link(rel)
+	if ref == "" {
+		return ""
+	}
+	s, err := resolve(d.base, ref)
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+// resolve returns an absolute reference as it is written, so that it stays the name of
+// the resource; others are resolved.
+func resolve(base *url.URL, ref string) (string, error) {
+	u, err := url.Parse(ref)
+	if err != nil {
+		return "", err
+	}
+	if u.IsAbs() {
+		return ref, nil
+	}
+	return base.ResolveReference(u).String(), nil
+}
+
+// Document gets a document. It is read whole before any of its entries: a broken connection
+// costs another request only.
+func (s *Source) Document(ctx context.Context, uri string) (*Document, error) {
+	d := &Document{}
+	err := s.client.Get(ctx, fetch.Request{URI: uri}, func(a *fetch.Answer) error { return d.take(a) })
+	if err != nil {
+		return nil, err
+	}
+	return d, d.parse()
+}
+
+func (d *Document) take(a *fetch.Answer) error {
+	in, err := fetch.Document(a.Body, maxDocument)
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.URL, err)
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.URL, err)
+	}
+	d.URI, d.base, d.text, d.Octets = a.URL.String(), a.URL, text, int64(len(text))
+	d.Tag = a.Header.Get("Etag")
+	return nil
+}
+
+func (d *Document) parse() error {
+	d.reader = sitemap.NewReader(bytes.NewReader(d.text))
+	d.reader.Plain = true
+	var err error
+	if d.Root, d.Head, err = d.reader.ReadHead(); err != nil {
+		return fmt.Errorf("%s: %w", d.URI, err)
+	}
+	d.Dialect = d.reader.Dialect()
+	return nil
+}
+
+// A tail is a growing document, and the end of the part that was read. The next request
+// asks for the rest only, if the server keeps one entity tag while the document grows.
+type tail struct {
+	URI  string `json:"uri"`
+	Tag  string `json:"tag,omitempty"`
+	Head string `json:"head,omitempty"` // text before the first entry
+	Read int64  `json:"read,omitempty"` // octets up to the end of the last entry
+}
+
+var (
+	startOfEntry = []byte("<url>")
+	endOfEntry   = []byte("</url>")
+)
+
+// openTail gets a list, or what was added to it since at. With wait the server may
+// answer as soon as there is more. Without any change the document is nil; part says
+// that it has the new entries only.
+func (s *Source) openTail(ctx context.Context, uri string, at *tail, wait time.Duration) (d *Document, part bool, err error) {
+	r := fetch.Request{URI: uri, Header: http.Header{}, Wait: wait, Accept: []int{http.StatusNotModified, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable}}
+	known := at.URI == uri && at.Tag != ""
+	if known {
+		r.Header.Set("If-None-Match", at.Tag)
+		if wait > 0 {
+			r.Header.Set("Prefer", fmt.Sprintf("wait=%d", int(wait/time.Second)))
+		}
+		if at.Read > 0 {
+			// Ranges count octets of the plain document.
+			r.Plain = true
+			r.Header.Set("Range", fmt.Sprintf("bytes=%d-", at.Read))
+			r.Header.Set("If-Range", at.Tag)
+		}
+	}
+	d = &Document{}
+	status := 0
+	err = s.client.Get(ctx, r, func(a *fetch.Answer) error {
+		if status = a.Status; status == http.StatusOK || status == http.StatusPartialContent {
+			return d.take(a)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, false, err
+	case status == http.StatusNotModified:
+		return nil, false, nil
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		*at = tail{}
+		return s.openTail(ctx, uri, at, 0)
+	case status == http.StatusPartialContent:
+		added := d.text
+		d.text = append([]byte(at.Head), added...)
+		if err := d.parse(); err != nil {
+			return nil, false, err
+		}
+		if i := bytes.LastIndex(added, endOfEntry); i >= 0 {
+			at.Read += int64(i + len(endOfEntry))
+		}
+		at.Tag = d.Tag
+		return d, true, nil
+	}
+	if err := d.parse(); err != nil {
+		return nil, false, err
+	}
+	*at = tail{URI: uri, Tag: d.Tag}
+	if i := bytes.Index(d.text, startOfEntry); i >= 0 && i < 64<<10 {
+		at.Head = string(d.text[:i])
+		at.Read = int64(bytes.LastIndex(d.text, endOfEntry) + len(endOfEntry))
+	}
+	return d, false, nil
+}
+
+// ErrKind says that a document is not of the kind that its name, or the document naming it,
+// promises.
+var ErrKind = errors.New("is another document")
+
+// kind checks the capability of a document.
+func (d *Document) kind(want ...sitemap.Capability) error {
+	for _, c := range want {
+		if d.Head.Capability == c {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w: %s instead of %s", d.URI, ErrKind, d.Head.Capability, want[0])
+}
+
+func isGone(err error) bool { return fetch.IsGone(err) }

@@ -1,0 +1,191 @@
+// Package sourcetest is a ResourceSync Source for tests: resources, their changes, and
+// faults by the path of a request.
+package sourcetest
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cutie/sitemap"
+)
+
+// A Source is a Source of a test: resources, their changes, and faults by the path of a
+// request.
+type Source struct {
+	*httptest.Server
+	t *testing.T
+
+	mu        sync.Mutex
+	Now       time.Time
+	Resources map[string]string
+	Modified  map[string]time.Time
+	Changes   []sitemap.Entry
+	From      time.Time                                                    // of the Change List
+	Dumped    bool                                                         // there is a Resource Dump
+	Faults    map[string]func(w http.ResponseWriter, r *http.Request) bool // true: it answered
+	Asked     map[string]int
+	Edit      func(path string, e *sitemap.Entry) // of entries in lists
+	Pack      func(z *zip.Writer, manifest []byte)
+}
+
+// New returns a Source without resources; it ends with the test.
+func New(t *testing.T) *Source {
+	f := &Source{t: t, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Resources: map[string]string{}, Modified: map[string]time.Time{},
+		Faults: map[string]func(http.ResponseWriter, *http.Request) bool{}, Asked: map[string]int{}}
+	f.From = f.Now
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *Source) Tick() time.Time { f.Now = f.Now.Add(time.Second); return f.Now }
+
+func (f *Source) Entry(path string) sitemap.Entry {
+	e := sitemap.Entry{Loc: f.URL + path, Length: -1}
+	if text, ok := f.Resources[path]; ok {
+		sum := sha256.Sum256([]byte(text))
+		e.Length, e.LastMod = int64(len(text)), f.Modified[path]
+		e.Hashes = []sitemap.Hash{{Alg: "sha-256", Value: hex.EncodeToString(sum[:])}}
+	}
+	return e
+}
+
+func (f *Source) Put(path, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change := sitemap.Updated
+	if _, ok := f.Resources[path]; !ok {
+		change = sitemap.Created
+	}
+	f.Resources[path], f.Modified[path] = text, f.Tick()
+	e := f.Entry(path)
+	e.Change, e.DateTime = change, f.Now
+	f.Changes = append(f.Changes, e)
+}
+
+func (f *Source) Remove(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.Resources, path)
+	e := f.Entry(path)
+	e.Change, e.DateTime = sitemap.Deleted, f.Tick()
+	f.Changes = append(f.Changes, e)
+}
+
+// fault answers requests for a path in its own way until do returns false.
+func (f *Source) Fault(path string, do func(w http.ResponseWriter, r *http.Request) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Faults[path] = do
+}
+
+func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	path := r.URL.RequestURI()
+	f.Asked[path]++
+	if do := f.Faults[path]; do != nil && do(w, r) {
+		return
+	}
+	switch path {
+	case "/.well-known/resourcesync":
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, []sitemap.Entry{{Loc: f.URL + "/set/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1}})
+	case "/set/capabilitylist.xml":
+		all := []sitemap.Entry{{Loc: f.URL + "/set/resourcelist.xml", Capability: sitemap.ResourceList, Length: -1},
+			{Loc: f.URL + "/set/changelist.xml", Capability: sitemap.ChangeList, Length: -1}}
+		if f.Dumped {
+			all = append(all, sitemap.Entry{Loc: f.URL + "/set/resourcedump.xml", Capability: sitemap.ResourceDump, Length: -1})
+		}
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}}, all)
+	case "/set/resourcelist.xml":
+		f.Document(w, sitemap.URLSet, f.head(sitemap.ResourceList), f.all())
+	case "/set/changelist.xml":
+		var all []sitemap.Entry
+		for _, e := range f.Changes {
+			if e.DateTime.After(f.From) {
+				all = append(all, e)
+			}
+		}
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: f.From, Links: f.Up()}, all)
+	case "/set/resourcedump.xml":
+		f.Document(w, sitemap.URLSet, f.head(sitemap.ResourceDump), []sitemap.Entry{{Loc: f.URL + "/set/dump.zip", Length: -1}})
+	case "/set/dump.zip":
+		w.Write(f.zip())
+	default:
+		text, ok := f.Resources[path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Last-Modified", f.Modified[path].Format(http.TimeFormat))
+		fmt.Fprint(w, text)
+	}
+}
+
+// Up is the link to the Capability List.
+func (f *Source) Up() []sitemap.Link {
+	return []sitemap.Link{{Rel: "up", Href: f.URL + "/set/capabilitylist.xml"}}
+}
+
+func (f *Source) head(c sitemap.Capability) sitemap.Head {
+	return sitemap.Head{Capability: c, At: f.Now, Links: f.Up()}
+}
+
+func (f *Source) all() (all []sitemap.Entry) {
+	for path := range f.Resources {
+		e := f.Entry(path)
+		if f.Edit != nil {
+			f.Edit(path, &e)
+		}
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b sitemap.Entry) int { return strings.Compare(a.Loc, b.Loc) })
+	return all
+}
+
+// Document answers with a document.
+func (f *Source) Document(w http.ResponseWriter, root sitemap.Root, head sitemap.Head, entries []sitemap.Entry) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.Write(f.text(root, head, entries))
+}
+
+func (f *Source) text(root sitemap.Root, head sitemap.Head, entries []sitemap.Entry) []byte {
+	text := sitemap.AppendHead(nil, root, head)
+	for i := range entries {
+		text = sitemap.AppendEntry(text, root, &entries[i])
+	}
+	return sitemap.AppendFoot(text, root)
+}
+
+func (f *Source) zip() []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	all := f.all()
+	for i := range all {
+		all[i].Path = fmt.Sprintf("/resources/%06d", i)
+	}
+	manifest := f.text(sitemap.URLSet, f.head(sitemap.ResourceDumpManifest), all)
+	if f.Pack != nil {
+		f.Pack(z, manifest)
+		z.Close()
+		return b.Bytes()
+	}
+	w, _ := z.Create("manifest.xml")
+	w.Write(manifest)
+	for _, e := range all {
+		w, _ := z.Create(strings.TrimPrefix(e.Path, "/"))
+		fmt.Fprint(w, f.Resources[strings.TrimPrefix(e.Loc, f.URL)])
+	}
+	z.Close()
+	return b.Bytes()
+}

@@ -1,0 +1,289 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/publisher/destination/source"
+	"cutie/sitemap"
+)
+
+// A Report is the result of a run.
+type Report struct {
+	Source   string      `json:"source"`
+	Sets     []SetReport `json:"sets"`
+	Fetched  int64       `json:"fetched"`
+	Same     int64       `json:"same"`
+	Deleted  int64       `json:"deleted"`
+	Refused  int64       `json:"refused"`
+	Failed   int64       `json:"failed"`
+	Extra    int64       `json:"extra"` // files without an entry in a list
+	Requests int64       `json:"requests"`
+	Octets   int64       `json:"octets"` // received
+	Seconds  float64     `json:"seconds"`
+	DryRun   bool        `json:"dryRun,omitempty"`
+}
+
+// A SetReport is the part of a set.
+type SetReport struct {
+	Name     string    `json:"name"`
+	Baseline bool      `json:"baseline"`        // made in this run
+	By       By        `json:"by,omitempty"`    // of the baseline
+	Until    time.Time `json:"until,omitzero"`  // all changes before it are there
+	Event    uint64    `json:"event,omitempty"` // the last event, where the Source counts them
+	Transit  int       `json:"transit"`         // resources without their file
+}
+
+// InSync reports whether the copy equals the Source.
+func (r *Report) InSync() bool { return r.Failed == 0 && r.Refused == 0 }
+
+// Sync brings the copy up to the Source: a baseline for each set without one, else its
+// changes. An error ends the run, but the work done stays done.
+func (c *Copy) Sync(ctx context.Context) (*Report, error) {
+	began := time.Now()
+	r := &Report{Source: c.source.Base, DryRun: c.o.DryRun}
+	sets, err := c.syncSets(ctx)
+	if errors.Is(err, source.ErrGap) {
+		c.o.Tell(fmt.Sprintf("%v; the copy begins anew, with the files it has", err))
+		c.o.Again = true
+		sets, err = c.syncSets(ctx)
+	}
+	r.Sets = sets
+	if err == nil && c.listed != nil {
+		r.Extra, err = c.extras()
+	}
+	if e := c.end(err == nil); err == nil || e != nil {
+		err = errors.Join(err, e)
+	}
+	r.fill(c, began)
+	return r, err
+}
+
+// syncSets brings all sets up to the Source.
+func (c *Copy) syncSets(ctx context.Context) (all []SetReport, err error) {
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	for _, set := range c.sets {
+		r, err := c.syncSet(ctx, set)
+		if err != nil {
+			return all, fmt.Errorf("set %s: %w", set.Name, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func (r *Report) fill(c *Copy, began time.Time) {
+	n := &c.counts
+	r.Fetched, r.Same, r.Deleted, r.Refused, r.Failed = n.Fetched.Load(), n.Same.Load(), n.Deleted.Load(), n.Refused.Load(), n.Failed.Load()
+	r.Requests, r.Octets = c.client.Counts()
+	r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
+}
+
+// begin notes the begin of writing files. After a crash of the system files are
+// compared by their digests.
+func (c *Copy) begin() error {
+	c.listed = nil
+	if c.o.Again {
+		for _, set := range c.sets {
+			s := c.of(set)
+			*s = setState{URI: s.URI, Audited: s.Audited}
+		}
+		c.o.Again = false
+	}
+	if !slices.ContainsFunc(c.sets, func(s *source.Set) bool { return c.of(s).Baseline }) {
+		c.listed = map[uint64]struct{}{}
+	}
+	if c.o.DryRun {
+		return nil
+	}
+	boot := bootID()
+	if c.state.Boot != "" && c.state.Boot != boot {
+		c.o.Tell("the last run was cut off by a crash of the system: files are compared by their digests")
+		c.o.Deep = true
+		for _, s := range c.state.Sets {
+			s.Baseline, s.Packages = false, nil
+		}
+	}
+	if err := c.dir.Sweep(); err != nil {
+		return err
+	}
+	c.state.Boot = boot
+	return c.dir.WriteState(stateFile, &c.state)
+}
+
+func (c *Copy) end(whole bool) error {
+	if c.o.DryRun {
+		return nil
+	}
+	if whole {
+		c.state.Boot = ""
+	}
+	return c.save()
+}
+
+var seed = maphash.MakeSeed()
+
+func (c *Copy) list(file string) {
+	if c.listed != nil {
+		c.listed[maphash.String(seed, file)] = struct{}{}
+	}
+}
+
+// extras counts files without an entry in a list, and removes them if it is to.
+func (c *Copy) extras() (n int64, err error) {
+	var gone []string
+	err = c.dir.Walk(func(file string, _ int64, _ time.Time) error {
+		if _, ok := c.listed[maphash.String(seed, plainPath(file))]; !ok {
+			if n++; c.o.Delete == DeleteAll {
+				gone = append(gone, file)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) && c.o.DryRun {
+		return 0, nil
+	}
+	for _, file := range gone {
+		if err != nil {
+			break
+		}
+		if !c.o.DryRun {
+			err = c.dir.Remove(file)
+		}
+		c.counts.Deleted.Add(1)
+		n--
+	}
+	return n, err
+}
+
+// plainPath returns the path of a file whose name was taken by a directory, or the other
+// way round.
+func plainPath(file string) string {
+	if !strings.Contains(file, "^/") && !strings.HasSuffix(file, "^") {
+		return file
+	}
+	names := strings.Split(file, "/")
+	for i, name := range names {
+		if len(name) > 1 {
+			names[i] = strings.TrimSuffix(name, "^")
+		}
+	}
+	return strings.Join(names, "/")
+}
+
+// syncSet brings one set up to the Source. If changes are missing the error is
+// [source.ErrGap].
+func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err error) {
+	s := c.of(set)
+	if !s.Baseline {
+		if r.By, err = c.baseline(ctx, set, s); err != nil {
+			return r, err
+		}
+		r.Baseline = true
+	}
+	err = c.catchUp(ctx, set, s)
+	if errors.Is(err, source.ErrGap) && r.By == ByDump {
+		// The packages are too old; the Resource List never is.
+		if r.By, err = c.baselineBy(ctx, set, s, ByList); err == nil {
+			err = c.catchUp(ctx, set, s)
+		}
+	}
+	if err != nil {
+		return r, err
+	}
+	if len(s.Transit) == 0 {
+		s.Synced = time.Now().UTC()
+	}
+	r.Name, r.Until, r.Event, r.Transit = set.Name, s.Cursor.Time, s.Cursor.Seq, len(s.Transit)
+	c.counts.Failed.Add(int64(len(s.Transit)))
+	for _, t := range s.Transit {
+		c.o.Tell(fmt.Sprintf("%s: %s, and no change explains it", t.Entry.Loc, t.Why))
+	}
+	return r, nil
+}
+
+// patience is how often the changes are read again for resources in transit.
+const patience = 4
+
+// catchUp applies the changes after the cursor of a set. For resources in transit it looks
+// for their changes a little longer.
+func (c *Copy) catchUp(ctx context.Context, set *source.Set, s *setState) error {
+	if set.Documents[sitemap.ChangeList] == "" {
+		if !s.Baseline || len(s.Transit) == 0 {
+			return c.again(ctx, set, s)
+		}
+		return nil
+	}
+	for try := 0; ; try++ {
+		err := set.Changes(ctx, s.Cursor, 0, func(b source.Batch) error { return c.apply(ctx, s, b) })
+		if err != nil || len(s.Transit) == 0 || c.o.DryRun {
+			return err
+		}
+		if err := c.retry(ctx, s); err != nil || len(s.Transit) == 0 || try == patience {
+			return err
+		}
+		select {
+		case <-time.After(c.o.Settle << try):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// again makes the baseline of a set without Change List once more, if it was not made in
+// this run.
+func (c *Copy) again(ctx context.Context, set *source.Set, s *setState) error {
+	if c.listed != nil {
+		return nil
+	}
+	c.listed = map[uint64]struct{}{}
+	_, err := c.baselineBy(ctx, set, s, ByList)
+	return err
+}
+
+// apply applies a batch of changes: of each resource the last one.
+func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch) error {
+	last := make(map[string]int, len(b.Entries))
+	for i := range b.Entries {
+		last[b.Entries[i].Loc] = i
+	}
+	c.mu.Lock()
+	s.Transit = slices.DeleteFunc(s.Transit, func(t transit) bool { _, ok := last[t.Entry.Loc]; return ok })
+	c.mu.Unlock()
+	w := c.newWorkers(ctx, s, nil)
+	for i := range b.Entries {
+		if e := &b.Entries[i]; last[e.Loc] == i && !w.add(*e) {
+			break
+		}
+	}
+	if err := w.wait(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	s.Cursor = b.Next
+	c.mu.Unlock()
+	return nil
+}
+
+// retry asks again for resources in transit.
+func (c *Copy) retry(ctx context.Context, s *setState) error {
+	c.mu.Lock()
+	waiting := s.Transit
+	s.Transit = nil
+	c.mu.Unlock()
+	w := c.newWorkers(ctx, s, nil)
+	for _, t := range waiting {
+		if !w.add(t.Entry) {
+			break
+		}
+	}
+	return w.wait()
+}

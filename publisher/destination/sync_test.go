@@ -1,0 +1,239 @@
+package destination_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/publisher/destination"
+	"cutie/publisher/destination/sourcetest"
+	"cutie/sitemap"
+)
+
+// want compares the copy with the Source, and the audit with both.
+func (p *place) want() {
+	p.t.Helper()
+	if got := p.files(); !maps.Equal(got, p.f.Resources) {
+		p.t.Errorf("got %v, want %v", got, p.f.Resources)
+	}
+	if r := p.audit(true); !r.Clean() || r.InTransit > 0 || int(r.Same) != len(p.f.Resources) {
+		p.t.Errorf("audit: got %+v", r)
+	}
+}
+
+func TestBaselineAndChanges(t *testing.T) {
+	for _, by := range []destination.By{destination.ByList, destination.ByDump} {
+		t.Run(string(by), func(t *testing.T) {
+			f := sourcetest.New(t)
+			f.Dumped = true
+			for i := range 30 {
+				f.Put(fmt.Sprintf("/d%d/r%d", i%3, i), strings.Repeat("x", i))
+			}
+			p := newPlace(t, f)
+			r := p.mustSync(func(o *destination.Options) { o.By = by })
+			if r.Fetched != 30 || !r.Sets[0].Baseline || r.Sets[0].By != by {
+				t.Errorf("got %+v", r)
+			}
+			p.want()
+			if by == destination.ByDump && f.Asked["/d0/r0"] > 0 {
+				t.Error("a resource of a package was asked for")
+			}
+			f.Put("/d0/r0", "new")
+			f.Put("/new", "1")
+			f.Put("/new", "2")
+			f.Remove("/d1/r1")
+			f.Put("/d2/r2", "again")
+			f.Remove("/d2/r2")
+			clear(f.Asked)
+			if r := p.mustSync(nil); r.Fetched != 2 || r.Deleted != 2 || r.Sets[0].Baseline {
+				t.Errorf("got %+v", r)
+			}
+			p.want()
+			if f.Asked["/new"] != 1 || f.Asked["/d2/r2"] != 0 || f.Asked["/d0/r3"] != 0 || f.Asked["/set/resourcelist.xml"] != 1 {
+				t.Errorf("asked for %v", f.Asked) // the list is the audit's
+			}
+			if r := p.mustSync(nil); r.Fetched+r.Deleted+r.Failed != 0 {
+				t.Errorf("nothing new: got %+v", r)
+			}
+		})
+	}
+}
+
+// A run that was cut off costs no request for what it had fetched.
+func TestNothingIsFetchedTwice(t *testing.T) {
+	f := sourcetest.New(t)
+	for i := range 20 {
+		f.Put(fmt.Sprintf("/r%02d", i), strings.Repeat("x", i))
+	}
+	f.Fault("/r15", func(w http.ResponseWriter, r *http.Request) bool {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	p := newPlace(t, f)
+	r := p.mustSync(nil)
+	if r.Failed != 1 || r.InSync() || r.Sets[0].Transit != 1 {
+		t.Errorf("got %+v", r)
+	}
+	delete(f.Faults, "/r15")
+	clear(f.Asked)
+	if r := p.mustSync(nil); r.Fetched != 1 || !r.InSync() {
+		t.Errorf("got %+v", r)
+	}
+	p.want()
+	for path, n := range f.Asked {
+		if strings.HasPrefix(path, "/r") && path != "/r15" && n > 0 {
+			t.Errorf("%s was asked for again", path)
+		}
+	}
+}
+
+func TestSourcesThatLie(t *testing.T) {
+	answer := func(text string) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, text); return true }
+	}
+	for name, do := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
+		"other content": answer("jello"),
+		"short":         answer("hell"),
+		"long":          answer("hello!"),
+		"endless":       func(w http.ResponseWriter, _ *http.Request) bool { w.Write(make([]byte, 1<<20)); return true },
+		"cut": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Length", "5")
+			fmt.Fprint(w, "he")
+			return true
+		},
+		"gone":    func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true },
+		"refused": func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(http.StatusForbidden); return true },
+		"redirect loop": func(w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+			return true
+		},
+		"to a file": func(w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
+			return true
+		},
+		"connection off": func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := sourcetest.New(t)
+			f.Put("/good", "good")
+			f.Put("/bad", "hello")
+			f.Fault("/bad", do)
+			p := newPlace(t, f)
+			r, err := p.sync(nil)
+			if err != nil || r.Failed != 1 || r.Fetched != 1 {
+				t.Errorf("got %+v, %v", r, err)
+			}
+			if got := p.files(); !maps.Equal(got, map[string]string{"/good": "good"}) {
+				t.Errorf("got %v", got)
+			}
+			if a := p.audit(true); a.Missing+a.InTransit != 1 || a.Same != 1 {
+				t.Errorf("audit: got %+v", a)
+			}
+			if len(p.said) == 0 || !strings.Contains(p.said[0], "/bad") {
+				t.Errorf("said %q", p.said)
+			}
+		})
+	}
+}
+
+// A resource that is gone, or another one, by the time it is asked for is explained by a
+// later change.
+func TestResourcesInTransit(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	f.Put("/b", "b")
+	f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool {
+		delete(f.Faults, "/a")
+		delete(f.Resources, "/a")
+		f.Changes = append(f.Changes, sitemap.Entry{Loc: f.URL + "/a", Change: sitemap.Deleted, DateTime: f.Tick(), Length: -1})
+		return false
+	})
+	f.Fault("/b", func(w http.ResponseWriter, r *http.Request) bool {
+		delete(f.Faults, "/b")
+		f.Resources["/b"], f.Modified["/b"] = "b2", f.Tick()
+		e := f.Entry("/b")
+		e.Change, e.DateTime = sitemap.Updated, f.Now
+		f.Changes = append(f.Changes, e)
+		return false
+	})
+	p := newPlace(t, f)
+	if r := p.mustSync(nil); !r.InSync() || len(p.said) > 0 {
+		t.Errorf("got %+v, said %q", r, p.said)
+	}
+	p.want()
+}
+
+func TestGapsBeginAnew(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	f.Put("/b", "b")
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	f.Remove("/a")
+	f.Put("/c", "c")
+	f.From = f.Tick()
+	f.Put("/d", "d")
+	r := p.mustSync(func(o *destination.Options) { o.Delete = destination.DeleteAll })
+	if !r.Sets[0].Baseline || r.Fetched != 2 || len(p.said) != 1 || !strings.Contains(p.said[0], "begins anew") {
+		t.Errorf("got %+v, said %q", r, p.said)
+	}
+	p.want()
+}
+
+// A flipped bit, a missing file and an extra one are named.
+func TestAuditNamesEachDifference(t *testing.T) {
+	f := sourcetest.New(t)
+	for _, r := range []string{"/a", "/b", "/c/d"} {
+		f.Put(r, r)
+	}
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	p.want()
+	if err := os.WriteFile(filepath.Join(p.dir, "a"), []byte("/b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(p.dir, "a"), time.Time{}, f.Modified["/a"]); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(p.dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.Put("/late", "1")
+	r := p.audit(true)
+	got := map[string]destination.What{}
+	for _, d := range r.Differences {
+		got[strings.TrimPrefix(d.URI, f.URL)] = d.What
+	}
+	want := map[string]destination.What{"/a": destination.IsDifferent, "/b": destination.IsMissing, "/x": destination.IsExtra, "/late": destination.InTransit}
+	if !maps.Equal(got, want) || r.Clean() {
+		t.Errorf("got %v, want %v; %+v", got, want, r)
+	}
+	p.mustSync(func(o *destination.Options) { o.Again, o.Deep, o.Delete = true, true, destination.DeleteAll })
+	p.want()
+}
+
+func TestDryRunDoesNothing(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	p := newPlace(t, f)
+	if err := os.Mkdir(p.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.mustSync(nil)
+	f.Put("/b", "b")
+	f.Remove("/a")
+	if r := p.mustSync(func(o *destination.Options) { o.DryRun = true }); r.Fetched != 1 || r.Deleted != 1 || !r.DryRun {
+		t.Errorf("got %+v", r)
+	}
+	if got := p.files(); !maps.Equal(got, map[string]string{"/a": "a"}) {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,214 @@
+package destination
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/local"
+	"cutie/sitemap"
+)
+
+// workers make the files of resources, several at a time.
+type workers struct {
+	c      *Copy
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	set    *setState
+	files  map[string]*zip.File // of a package; nil: resources are asked for
+	todo   chan sitemap.Entry
+	wg     sync.WaitGroup
+}
+
+func (c *Copy) newWorkers(ctx context.Context, s *setState, files map[string]*zip.File) *workers {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, files: files, todo: make(chan sitemap.Entry, 64)}
+	n := c.o.HTTP.Connections
+	if n == 0 {
+		n = fetch.DefaultConnections
+	}
+	for range n {
+		w.wg.Go(w.run)
+	}
+	return w
+}
+
+// add gives a resource to the workers. It returns false when they have ended early.
+func (w *workers) add(e sitemap.Entry) bool {
+	select {
+	case w.todo <- e:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
+// wait waits for the work to be done.
+func (w *workers) wait() error {
+	close(w.todo)
+	w.wg.Wait()
+	err := context.Cause(w.ctx)
+	w.cancel(nil)
+	return err
+}
+
+func (w *workers) run() {
+	for e := range w.todo {
+		if w.ctx.Err() != nil {
+			continue
+		}
+		var err error
+		if w.files != nil {
+			err = w.c.unpackOne(w.ctx, w.set, &e, w.files)
+		} else {
+			err = w.c.make(w.ctx, w.set, &e)
+		}
+		if err != nil {
+			w.cancel(err)
+		}
+	}
+}
+
+func factsOf(e *sitemap.Entry) local.Facts {
+	return local.Facts{Length: e.Length, LastMod: e.LastMod, Hashes: e.Hashes}
+}
+
+// make makes the file of a resource as its entry says. Resources not to be had are
+// counted and told; an error ends the run.
+func (c *Copy) make(ctx context.Context, s *setState, e *sitemap.Entry) error {
+	if !c.wanted(e.Loc) {
+		return nil
+	}
+	file, err := c.dir.Path(e.Loc)
+	if err != nil {
+		c.counts.Refused.Add(1)
+		c.o.Tell(err.Error())
+		return nil
+	}
+	if e.Change == sitemap.Deleted {
+		return c.remove(file)
+	}
+	want := factsOf(e)
+	m, mod, err := c.dir.Compare(file, &want, c.o.Deep)
+	if err != nil {
+		return c.refused(e, err)
+	}
+	if m == local.Same {
+		c.counts.Same.Add(1)
+		return nil
+	}
+	if c.o.DryRun {
+		c.counts.Fetched.Add(1)
+		c.counts.Stored.Add(max(e.Length, 0))
+		return nil
+	}
+	if m != local.Unsure {
+		mod = time.Time{}
+	}
+	err = c.fetch(ctx, e, file, want, mod)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return nil
+	case fatal(err):
+		return err
+	}
+	c.mu.Lock()
+	s.Transit = append(s.Transit, transit{Entry: *e, Why: err.Error()})
+	c.mu.Unlock()
+	return nil
+}
+
+func (c *Copy) remove(file string) error {
+	if c.o.Delete == DeleteNever {
+		return nil
+	}
+	if m, _, err := c.dir.Compare(file, &local.Facts{Length: -1}, false); m == local.Missing && err == nil {
+		return nil
+	}
+	c.counts.Deleted.Add(1)
+	if c.o.DryRun {
+		return nil
+	}
+	return c.dir.Remove(file)
+}
+
+// refused counts a file in the way.
+func (c *Copy) refused(e *sitemap.Entry, err error) error {
+	if fatal(err) {
+		return err
+	}
+	c.counts.Refused.Add(1)
+	c.o.Tell(fmt.Sprintf("%s: %v", e.Loc, err))
+	return nil
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
+// fetch gets a resource; with mod, unless it is the same since then.
+func (c *Copy) fetch(ctx context.Context, e *sitemap.Entry, file string, want local.Facts, mod time.Time) error {
+	r := fetch.Request{URI: e.Loc, Plain: e.Encoding == ""}
+	if e.Encoding != "" {
+		r.Header = http.Header{"Accept-Encoding": {e.Encoding}}
+	}
+	if !mod.IsZero() {
+		r.Header = http.Header{"If-Modified-Since": {mod.UTC().Format(http.TimeFormat)}}
+		r.Accept = []int{http.StatusNotModified}
+	}
+	return c.client.Get(ctx, r, func(a *fetch.Answer) error {
+		if a.Status == http.StatusNotModified {
+			c.counts.Same.Add(1)
+			return nil
+		}
+		return c.store(a.Body, file, want, a.Modified())
+	})
+}
+
+// store makes a file of the octets of a resource.
+func (c *Copy) store(in io.Reader, file string, want local.Facts, mod time.Time) error {
+	f, err := c.dir.Receive(file, want)
+	if err != nil {
+		return disk{err}
+	}
+	defer f.Discard()
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	if _, err := io.CopyBuffer(struct{ io.Writer }{writer{f}}, struct{ io.Reader }{in}, *buf); err != nil {
+		return err
+	}
+	if err := f.Commit(mod); err != nil {
+		if errors.Is(err, local.ErrDiffers) {
+			return err
+		}
+		return disk{err}
+	}
+	c.counts.Fetched.Add(1)
+	c.counts.Stored.Add(f.Length())
+	return nil
+}
+
+// disk is an error of our own storage: it ends the run.
+type disk struct{ error }
+
+func (d disk) Unwrap() error { return d.error }
+
+// writer tells errors of our storage from errors of the Source.
+type writer struct{ f *local.File }
+
+func (w writer) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	if err != nil && !errors.Is(err, local.ErrDiffers) {
+		err = disk{err}
+	}
+	return n, err
+}
+
+func fatal(err error) bool {
+	var d disk
+	return errors.As(err, &d)
+}

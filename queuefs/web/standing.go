@@ -1,0 +1,37 @@
+package web
+
+import "context"
+
+// A Standing is the right of a caller for a request that takes time: users and tokens
+// may go meanwhile.
+type Standing interface {
+	// Still returns why the caller has no right any more, an [*Error]. It is asked after
+	// a wait, before anything is handed out.
+	Still() error
+	// While returns a context that ends with ctx, or when the caller loses the right.
+	While(ctx context.Context) (context.Context, context.CancelFunc)
+}
+
+type standingKey struct{}
+
+// WithStanding adds the standing of the caller to the context of a request.
+func WithStanding(ctx context.Context, s Standing) context.Context {
+	return context.WithValue(ctx, standingKey{}, s)
+}
+
+// Still returns why the caller of a request has no right any more; see [Standing].
+// Callers without a standing keep their right.
+func Still(ctx context.Context) error {
+	if s, ok := ctx.Value(standingKey{}).(Standing); ok {
+		return s.Still()
+	}
+	return nil
+}
+
+// While returns the context of a request that ends when the caller loses the right.
+func While(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s, ok := ctx.Value(standingKey{}).(Standing); ok {
+		return s.While(ctx)
+	}
+	return context.WithCancel(ctx)
+}
