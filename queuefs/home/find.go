@@ -110,7 +110,8 @@ func (l List) Drop(id string) (rest List) {
 	return rest
 }
 
-// listDirectories makes the list of a home without one.
+// listDirectories makes the list of a home without one. Nothing is told of directories
+// without jobs: the first queue may have been on its way when the machine stopped.
 func listDirectories(home, queues *durable.Dir, report func(path, text string)) (list List, err error) {
 	ids, err := unlisted(queues, nil)
 	if err != nil || len(ids) == 0 {
@@ -119,7 +120,9 @@ func listDirectories(home, queues *durable.Dir, report func(path, text string)) 
 	for _, id := range ids {
 		list = list.Add(id)
 	}
-	report(ListName, fmt.Sprintf("missing; made of the %d directories with %s", len(ids), QueueInfoName))
+	if slices.ContainsFunc(ids, func(id string) bool { return Used(queues, id) }) {
+		report(ListName, fmt.Sprintf("missing; made of the %d directories with %s", len(ids), QueueInfoName))
+	}
 	if err := list.Write(home); err != nil && !errors.Is(err, unix.EROFS) {
 		return nil, err
 	}
