@@ -18,7 +18,7 @@ func TestChangedPropertiesAreToldWhenThereIsRoom(t *testing.T) {
 	f := newFollower(t)
 	f.follow(s)
 	_, first := q.InfoFile()
-	const fill = 15 // events, of one block each, beside that of the head
+	const fill = 14 // events, of one block each, beside those of the head and the beginning
 	for range fill {
 		submit(t, q, queuefs.Meta{}, "x")
 	}

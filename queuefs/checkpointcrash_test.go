@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // roomySegment is so large that none is prepared in the background.
@@ -18,7 +19,7 @@ const roomySegment = 1 << 20
 // atEachStep calls do inside each step of a checkpoint in turn, and then opens
 // the home as a crash behind the checkpoint would leave it. prepare comes
 // before the checkpoint, check afterwards.
-func atEachStep(t *testing.T, prepare func(s *queuefs.Service, q *queuefs.Queue), do, check func(q *queuefs.Queue)) {
+func atEachStep(t *testing.T, prepare func(s *queuefs.Service, q *queuefs.Queue), do, inspect func(q *queuefs.Queue)) {
 	for at, more := 1, true; more; at++ {
 		t.Run(fmt.Sprint("step ", at), func(t *testing.T) {
 			n := -1 // steps are not counted yet
@@ -57,9 +58,9 @@ func atEachStep(t *testing.T, prepare func(s *queuefs.Service, q *queuefs.Queue)
 			}
 			copied := copyHome(t, dir)
 			again, p := openHome(t, copied, queuefs.Options{Segment: roomySegment})
-			check(p)
+			inspect(p)
 			closeHome(t, again)
-			r, err := queuefs.Check(copied, queuefs.CheckOptions{Segment: roomySegment})
+			r, err := check.Home(copied, check.Options{Segment: roomySegment})
 			if err != nil || len(r.Problems) > 0 {
 				t.Errorf("check: %v, %v", err, r.Problems)
 			}
@@ -123,7 +124,7 @@ func TestResultsOutliveTheEndOfTheJournal(t *testing.T) {
 
 	again, _ := openHome(t, late, queuefs.Options{Segment: roomySegment})
 	closeHome(t, again)
-	_, err = queuefs.Check(late, queuefs.CheckOptions{Segment: roomySegment, Repair: true})
+	_, err = check.Home(late, check.Options{Segment: roomySegment, Repair: true})
 	must(t, err)
 	data, err := os.ReadFile(filepath.Join(late, "queues/jobs/corrupt", "result-"+job.ID.String()+"-out"))
 	if err != nil || string(data) != "the only copy" {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // TestClockStepsBack sets the clock back while the home is open, over a stop,
@@ -61,7 +62,7 @@ func TestClockStepsBack(t *testing.T) {
 
 	// From the directories alone.
 	at = at.Add(-time.Hour)
-	r, err := queuefs.Check(crashed, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize, Now: o.Now})
+	r, err := check.Home(crashed, check.Options{Rebuild: true, Segment: segmentSize, Now: o.Now})
 	if err != nil || len(r.Problems) > 0 {
 		t.Fatalf("check: %v, %+v", err, r)
 	}

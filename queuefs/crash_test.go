@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/testdata/long"
 )
 
@@ -113,7 +114,7 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 	for _, id := range slices.Concat(d.begun["requeue "+q.ID()]) {
 		undone[id] = true
 	}
-	for what, check := range map[string]func(j *queuefs.Job, by string) bool{
+	for what, inspect := range map[string]func(j *queuefs.Job, by string) bool{
 		"result":   func(j *queuefs.Job, by string) bool { return result(t, q, j.ID, "out") == by },
 		"describe": func(j *queuefs.Job, by string) bool { return strings.Contains(j.Sidecar, " by ") },
 		"conclude": func(j *queuefs.Job, by string) bool {
@@ -123,7 +124,7 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 		for _, line := range d.done[what+" "+q.ID()] {
 			word, by, _ := strings.Cut(line, " ")
 			id, _ := queuefs.ParseJobID(word)
-			if j, err := q.Job(id); !undone[word] && (err != nil || !check(&j, by)) {
+			if j, err := q.Job(id); !undone[word] && (err != nil || !inspect(&j, by)) {
 				t.Errorf("%s was told %s: got %+v, %v", what, line, j, err)
 			}
 		}
@@ -207,7 +208,7 @@ func checkAfterKill(t *testing.T, dir string, d *told) {
 	if len(problems) > 0 {
 		t.Errorf("reported %v", problems)
 	}
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
+	r, err := check.Home(dir, check.Options{Segment: segmentSize})
 	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 		t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
 	}

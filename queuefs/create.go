@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
-	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/tree"
 )
 
@@ -86,8 +85,11 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 		return nil, err
 	}
 	defer root.Close()
-	if err := makeDirs(root, info.ID); err != nil {
+	switch taken, err := tree.Make(root); {
+	case err != nil:
 		return nil, err
+	case taken: // without a line in queues.txt there must be no jobs
+		return nil, fmt.Errorf("%s: %w as a directory with jobs that %s does not list; rebuild the home to take them in", info.ID, ErrQueueExists, home.ListName)
 	}
 	if err := s.forgetFormer(info.ID); err != nil {
 		return nil, err
@@ -95,7 +97,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 	if err := root.Replace(home.QueueInfoName, info.Text()); err != nil {
 		return nil, err
 	}
-	q, err := s.openQueue(info.ID, (*Queue).readSettings)
+	q, err := s.openQueue(info.ID, (*properties.Queue).Read)
 	if err != nil {
 		return nil, err
 	}
@@ -104,26 +106,6 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 		return nil, err
 	}
 	return q, nil
-}
-
-// makeDirs makes the directories of jobs. Without a line in queues.txt there must be no
-// jobs in them.
-func makeDirs(root *durable.Dir, id string) error {
-	for _, name := range []string{tree.Payloads, Pending.String(), Consumed.String(), Deleted.String()} {
-		taken := false
-		d, err := root.MakeSub(name)
-		if err == nil {
-			err = d.Names(func(name string) { taken = taken || !strings.HasPrefix(name, durable.TempPrefix) })
-			d.Close()
-		}
-		if err == nil && taken {
-			err = fmt.Errorf("%s: %w as a directory with jobs that %s does not list; rebuild the home to take them in", id, ErrQueueExists, home.ListName)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // listQueue adds a queue to queues.txt.
@@ -147,15 +129,7 @@ func (s *Service) hasFormer(id string) (bool, error) {
 	if had, err := s.index.Has(id); had || err != nil {
 		return had, err
 	}
-	dir, err := s.dirs.home.Sub(home.PublishedDir)
-	if err == nil {
-		_, err = dir.Stat(id)
-		dir.Close()
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
+	return home.Published(s.dirs.home, id)
 }
 
 // forgetFormer forgets all but the last numbers of a former queue, if there was

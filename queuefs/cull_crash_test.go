@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // cullClients is a process that submits, consumes and culls until it is
@@ -141,7 +142,7 @@ func TestCullingSurvivesKills(t *testing.T) {
 		t.Errorf("only %d jobs, %d culled", len(there), len(gone))
 	}
 	closeHome(t, s)
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: smallSegment})
+	r, err := check.Home(dir, check.Options{Segment: smallSegment})
 	if err != nil || len(r.Problems)+len(r.Mended)+len(problems) > 0 {
 		t.Errorf("check: %v, problems %v, mended %v, reported %q", err, r.Problems, r.Mended, problems)
 	}

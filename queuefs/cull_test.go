@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // setClock is a clock that stands until it is moved.
@@ -136,7 +137,7 @@ func TestThresholdsOfCulling(t *testing.T) {
 					t.Errorf("reopened: got %+v", st)
 				}
 				closeHome(t, s)
-				r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Now: clock.now})
+				r, err := check.Home(dir, check.Options{Segment: segmentSize, Now: clock.now})
 				if err != nil || len(r.Problems)+len(r.Mended) > 0 || r.Jobs != 8-len(want) {
 					t.Errorf("check: %v, %+v", err, r)
 				}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/testdata/long"
 )
 
@@ -178,7 +179,7 @@ func (t *treatment) opensTo(want world) {
 			t.Errorf("opened again: %s", d)
 		}
 		closeHome(t, s)
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: smallSegment})
+		r, err := check.Home(dir, check.Options{Segment: smallSegment})
 		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 			t.Errorf("check: %v, %+v", err, r)
 		}

@@ -9,6 +9,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/properties"
 )
 
 // Errors for callers to branch on. Every error of this package with one of these
@@ -35,9 +36,14 @@ var (
 	ErrGone          = ledger.ErrGone
 	ErrNoSpace       = ledger.ErrNoSpace
 	ErrFailed        = ledger.ErrFailed
+	ErrJournalLost   = errors.New(lostJournal)
+	ErrInfo          = properties.ErrInfo
 	ErrNoHome        = home.ErrNoHome
 	ErrClosed        = ledger.ErrClosed
 )
+
+// lostJournal is damage that nothing can make good.
+const lostJournal = "the home was not closed, and its journal is lost or ends before the last checkpoint, so acknowledged changes are missing"
 
 // A LockedError is the error for a home held by another process.
 type LockedError = home.LockedError

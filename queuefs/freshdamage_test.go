@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // crashedFresh is a home that was killed before its first checkpoint, whose
@@ -66,7 +67,7 @@ func TestAFreshQueueWithoutASegment(t *testing.T) {
 				t.Error("nobody is told")
 			}
 			closeHome(t, s)
-			r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: smallSegment})
+			r, err := check.Home(dir, check.Options{Segment: smallSegment})
 			if err != nil || len(r.Problems)+len(r.Mended) > 0 || r.Jobs != 61 {
 				t.Errorf("check: %d jobs, %d problems, %v", r.Jobs, len(r.Problems), err)
 			}
@@ -82,14 +83,14 @@ func interrupted(t *testing.T, crashed string, want world) {
 		f := newFaults(at, errInjected)
 		f.stops = true
 		dir := copyHome(t, crashed)
-		s, err := queuefs.Open(dir, queuefs.Options{Segment: smallSegment, Fault: f.step})
+		s, err := queuefs.Open(dir, queuefs.Options{Segment: smallSegment, Fault: f.step, AcceptLoss: true})
 		if err == nil {
 			s.Close()
 		}
 		if !f.fired() {
 			return
 		}
-		s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment})
+		s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, AcceptLoss: true})
 		if d := want.difference(observe(t, s)); d != "" {
 			j := submit(t, q, queuefs.Meta{}, "this is another job")
 			t.Fatalf("stopped at step %d, %s: %.300s\nand the next job is %v", at, f.name, d, j.ID)
@@ -144,7 +145,10 @@ func TestEventNumbersGoOnWithoutTheJournal(t *testing.T) {
 	crashed := copyHome(t, home)
 	closeHome(t, s)
 	must(t, os.RemoveAll(filepath.Join(crashed, "log/journal")))
-	s, q = openHome(t, crashed, queuefs.Options{Segment: smallSegment})
+	if _, err := queuefs.Open(crashed, queuefs.Options{Segment: smallSegment}); !errors.Is(err, queuefs.ErrJournalLost) {
+		t.Errorf("got %v", err)
+	}
+	s, q = openHome(t, crashed, queuefs.Options{Segment: smallSegment, AcceptLoss: true})
 	defer s.Close()
 	if got := q.Seq(); got < seq {
 		t.Errorf("last event is %d, but %d was told before", got, seq)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // TestAFullDiskIsFreedByConsumingAndCulling fills a file system by jobs that come
@@ -86,7 +87,7 @@ func TestAFullDiskIsFreedByConsumingAndCulling(t *testing.T) {
 			}
 			submit(t, q, queuefs.Meta{}, "again")
 			closeHome(t, s)
-			r, err := queuefs.Check(home, queuefs.CheckOptions{Segment: o.Segment})
+			r, err := check.Home(home, check.Options{Segment: o.Segment})
 			if err != nil || r.Jobs != 1 || len(r.Problems)+len(r.Mended) > 0 {
 				t.Errorf("got %+v, %v", r, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // A garden is a home that was stopped clean, with jobs 1 to 3 pending, 4
@@ -76,7 +77,7 @@ func (g *garden) rest(s *queuefs.Service) {
 			g.Errorf("opened again: %d events, want %d", q.Seq(), seq)
 		}
 		closeHome(g, s)
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
+		r, err := check.Home(dir, check.Options{Segment: segmentSize})
 		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 			g.Errorf("check: %v, %+v", err, r)
 		}
@@ -146,7 +147,7 @@ func TestGarbledByHand(t *testing.T) {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	g.w = g.w.set("jobs", 4, func(f *fact) {
-		f.status, f.filename, f.sidecar, f.consumer, f.requeues = queuefs.Pending, "", "", "", 1
+		f.status, f.filename, f.sidecar, f.consumer, f.requeues, f.work = queuefs.Pending, "", "", "", 1, `held "job file lost or damaged; the index knows less of the job"`
 	})
 	g.rest(s)
 	if got, err := os.ReadFile(g.path("corrupt", "pending-"+id)); string(got) != "no job file at all" {

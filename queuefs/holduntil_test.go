@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // available returns the jobs to be taken now, in their order.
@@ -177,7 +178,7 @@ func TestHoldsOutliveTheProcess(t *testing.T) {
 			}
 			closeHome(t, s)
 			if left == "rebuild" {
-				_, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Rebuild: true, Now: d.now})
+				_, err := check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true, Now: d.now})
 				must(t, err)
 			}
 			s, q = openHome(t, dir, o)

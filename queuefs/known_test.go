@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // spoilSettings leaves a home with two queues of which one has a queue-info.txt
@@ -70,13 +71,13 @@ func TestAQueueGoesOnWithItsLastKnownProperties(t *testing.T) {
 			}
 			closeHome(t, s)
 		}
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
+		r, err := check.Home(dir, check.Options{Segment: segmentSize})
 		if err != nil || len(r.Problems) != 1 || len(r.Mended) > 0 || r.Problems[0].Path != "queues/jobs/queue-info.txt" {
 			t.Errorf("check: got %+v, %v", r, err)
 		}
 		was, _ := os.ReadFile(file)
 		gone := !exists(dir, "queues/jobs/queue-info.txt")
-		r, err = queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Repair: true})
+		r, err = check.Home(dir, check.Options{Segment: segmentSize, Repair: true})
 		if err != nil || len(r.Problems) > 0 || len(r.Mended) != 1 {
 			t.Errorf("repair: got %+v, %v", r, err)
 		}
@@ -130,7 +131,7 @@ func TestAQueueOfUnknownPropertiesIsClosedAndPaused(t *testing.T) {
 			t.Error(err)
 		}
 		closeHome(t, s)
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
+		r, err := check.Home(dir, check.Options{Segment: segmentSize})
 		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 			t.Errorf("check: got %+v, %v", r, err)
 		}
@@ -209,7 +210,7 @@ func TestAnUndatedQueueKeepsItsTimeOfCreation(t *testing.T) {
 		closeHome(t, s)
 	}
 	must(t, os.Remove(file))
-	if _, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Rebuild: true}); err != nil {
+	if _, err := check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true}); err != nil {
 		t.Error(err)
 	}
 	s, q = openHome(t, dir, queuefs.Options{})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // A dial is a clock that stands still until it is turned.
@@ -151,7 +152,7 @@ func TestLeasesOutliveTheProcess(t *testing.T) {
 			}
 			closeHome(t, s)
 			if left == "rebuild" {
-				_, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Rebuild: true, Now: d.now})
+				_, err := check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true, Now: d.now})
 				must(t, err)
 			}
 			s, q = openHome(t, dir, o)

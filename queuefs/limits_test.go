@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // TestSidecars keeps the largest sidecars, which escaping makes three times as
@@ -28,7 +29,7 @@ func TestSidecars(t *testing.T) {
 	for _, sc := range sidecars {
 		submit(t, q, queuefs.Meta{Sidecar: sc}, "x")
 	}
-	check := func() {
+	inspect := func() {
 		t.Helper()
 		for i, want := range sidecars {
 			if j, err := q.Job(queuefs.JobID(i + 1)); err != nil || j.Sidecar != want || j.Status != queuefs.Pending {
@@ -36,18 +37,18 @@ func TestSidecars(t *testing.T) {
 			}
 		}
 	}
-	check()
+	inspect()
 	if err := s.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
 	}
-	check()
+	inspect()
 	closeHome(t, s)
-	if r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: size}); err != nil || len(r.Problems) > 0 {
+	if r, err := check.Home(dir, check.Options{Rebuild: true, Segment: size}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("rebuild: %v, %+v", err, r)
 	}
 	s, q = openHome(t, dir, queuefs.Options{Segment: size})
 	defer closeHome(t, s)
-	check()
+	inspect()
 }
 
 func TestWhatASubmitterMaySay(t *testing.T) {

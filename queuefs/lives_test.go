@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/testdata/long"
 )
 
@@ -97,7 +98,7 @@ func (c *scenario) live(rng *rand.Rand) {
 func (c *scenario) settle(t *testing.T, rng *rand.Rand) {
 	switch rng.IntN(6) {
 	case 0:
-		if r, err := queuefs.Check(c.dir, queuefs.CheckOptions{Rebuild: true, Segment: smallSegment, Now: c.o.Now}); err != nil || len(r.Problems) > 0 {
+		if r, err := check.Home(c.dir, check.Options{Rebuild: true, Segment: smallSegment, Now: c.o.Now}); err != nil || len(r.Problems) > 0 {
 			t.Errorf("rebuild: %v, %+v", err, r)
 		}
 		// It lists what a creation that failed has left.
@@ -109,7 +110,7 @@ func (c *scenario) settle(t *testing.T, rng *rand.Rand) {
 			}
 		}
 	case 1:
-		if r, err := queuefs.Check(c.dir, queuefs.CheckOptions{Repair: true, Segment: smallSegment, Now: c.o.Now}); err != nil || len(r.Problems) > 0 {
+		if r, err := check.Home(c.dir, check.Options{Repair: true, Segment: smallSegment, Now: c.o.Now}); err != nil || len(r.Problems) > 0 {
 			t.Errorf("repair: %v, %+v", err, r)
 		}
 		defer c.moveByHand(t, rng)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
@@ -12,13 +13,15 @@ import (
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/record"
+	"cutie/queuefs/snapshot"
 )
 
 // load brings what is known to the last acknowledged state: index, then journal.
 // Where the index is missing or damaged the directories stand in for it.
 func (s *Service) load() error {
-	if err := errors.Join(s.dirs.home.Sweep(nil), s.index.Dir.Sweep(nil)); err != nil {
+	if err := s.tidy(); err != nil {
 		return err
 	}
 	c, indexed, err := s.index.Checkpoint()
@@ -26,22 +29,21 @@ func (s *Service) load() error {
 		return err
 	}
 	s.index.ReadDoubt()
-	list, err := home.ReadList(s.dirs.home)
-	if errors.Is(err, fs.ErrNotExist) {
-		list, err = s.listDirectories()
-	}
-	if err != nil {
+	var known known
+	if known.Known, err = home.Find(s.dirs.home, s.dirs.queues, s.report); err != nil {
 		return err
 	}
-	ids, err := list.Queues()
-	if err != nil {
-		return err
+	if c.Clean { // the files are exact
+		known.Unlisted = slices.DeleteFunc(known.Unlisted, func(id string) bool { return !home.Used(s.dirs.queues, id) })
 	}
 	was := map[*Queue]loaded{}
-	for _, id := range ids {
-		q, err := s.openQueue(id, (*Queue).knownSettings)
+	for _, id := range slices.Concat(known.Listed, known.Unlisted) {
+		q, err := s.openKnown(id, &known)
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", id, err)
+		}
+		if q == nil {
+			continue
 		}
 		s.list.queues = append(s.list.queues, q)
 		s.list.byID[id] = q
@@ -49,14 +51,27 @@ func (s *Service) load() error {
 			return fmt.Errorf("queue %s: %w", id, err)
 		}
 	}
-	if err := s.replay(c); err != nil {
+	lost, err := s.replay(c, indexed)
+	if err != nil {
 		return err
+	}
+	s.weedOut(&known)
+	if err := s.retireStrays(); err != nil && !s.opts.Look && !errors.Is(storageError(err), ErrNoSpace) {
+		return err
+	}
+	for _, q := range s.list.queues {
+		if err := q.properties.Replayed(); err != nil {
+			return fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+	}
+	if s.opts.Look {
+		return nil
 	}
 	if err := s.sweepTemps(); err != nil {
 		return err
 	}
 	for _, q := range s.list.queues {
-		if err := q.finish(was[q], c.Clean); err != nil {
+		if err := q.finish(was[q], c.Clean, lost); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 	}
@@ -73,34 +88,29 @@ func (s *Service) load() error {
 	s.shared.MaxAppend = s.shared.Journal.Stats().MaxAppend
 	s.shared.Inline = min(content.Inline, s.shared.MaxAppend/4)
 	s.space.Keep()
-	return nil
+	return s.takeInKnown(&known, lost)
 }
 
-// listDirectories makes the list of a home without one: the directories are the queues.
-func (s *Service) listDirectories() (list home.List, err error) {
-	ids, err := home.Directories(s.dirs.queues.Path())
-	if err != nil || len(ids) == 0 {
-		return nil, err
+// tidy removes what a crash has left unfinished.
+func (s *Service) tidy() error {
+	if s.opts.Look {
+		return nil
 	}
-	for _, id := range ids {
-		list = list.Add(id)
-	}
-	s.report(home.ListName, fmt.Sprintf("missing; made of the %d directories with %s", len(ids), home.QueueInfoName))
-	return list, list.Write(s.dirs.home)
+	return errors.Join(s.sweepRemoved(), s.dirs.home.Sweep(nil), s.index.Dir.Sweep(nil))
 }
 
 // openQueue opens a queue and gives it its properties.
-func (s *Service) openQueue(id string, properties func(*Queue) (*home.Settings, error)) (*Queue, error) {
+func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Settings, error)) (*Queue, error) {
 	q, err := s.newQueue(id)
 	if err != nil {
 		return nil, err
 	}
-	now, err := properties(q)
+	now, err := read(&q.properties)
 	if err != nil {
 		q.close()
 		return nil, err
 	}
-	q.file.Take(now.Reading)
+	q.properties.File.Take(now.Reading)
 	q.ledger.Use(now)
 	q.ledger.Note(func(x *index.Index) { x.Reach(index.Numbers{Time: now.Info.Created.UnixMicro()}) })
 	return q, nil
@@ -121,23 +131,30 @@ func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err erro
 		return was, err
 	}
 	defer dir.Close()
-	if err := errors.Join(q.tree.Root().Sweep(nil), dir.Sweep(nil)); err != nil {
-		return was, err
+	if !q.svc.opts.Look {
+		if err := errors.Join(q.tree.Root().Sweep(nil), dir.Sweep(nil)); err != nil {
+			return was, err
+		}
 	}
 	if err := q.loadTombstones(dir); err != nil {
 		return was, err
 	}
 	found, err := ix.Load(q.ledger, dir, c, indexed)
+	q.look(func(x *index.Index) {
+		if x.Tombstones.InFile() < found.Culled {
+			q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), "tombstones lost; which of these jobs were culled is forgotten")
+		}
+	})
 	switch {
 	case err != nil:
 		return was, err
 	case found.Fresh:
 		return loaded{fresh: true}, nil
 	case found.None:
-		return loaded{scanned: true}, q.comparer().Scan(nil)
+		return loaded{scanned: true}, q.comparer().Scan(nil, found.Former)
 	case len(found.Damaged) > 0:
 		was.scanned = true
-		if err := q.comparer().Scan(found.Damaged); err != nil {
+		if err := q.comparer().Scan(found.Damaged, nil); err != nil {
 			return was, err
 		}
 	}
@@ -150,29 +167,63 @@ func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err erro
 }
 
 // finish takes the work of other hands in, after the journal was replayed. clean says
-// that the home was closed in order.
-func (q *Queue) finish(was loaded, clean bool) error {
+// that the home was closed in order, lost that the operator accepts the loss of journal.
+func (q *Queue) finish(was loaded, clean, lost bool) error {
 	// The files of a fresh queue are compared after every crash: losses of the
 	// journal are nowhere else.
-	if was.scanned || was.changed && clean || was.fresh {
-		if err := q.comparer().Reconcile(was.fresh); err != nil {
+	beyond := lost || !clean && q.beyond()
+	if was.scanned || was.changed && clean || was.fresh || beyond {
+		if err := q.comparer().Reconcile(was.fresh || beyond); err != nil {
 			return err
 		}
 	}
 	if err := q.findLeases(); err != nil {
 		return fmt.Errorf("leases: %w", err)
 	}
-	if err := q.announce(); err != nil && !errors.Is(err, ErrNoSpace) {
+	if err := q.properties.Announce(); err != nil && !errors.Is(err, ErrNoSpace) {
 		return err
 	}
 	return nil
 }
 
+// beyond reports whether there are payloads of later jobs than the journal has: it
+// lost its end, and new jobs would take their numbers.
+func (q *Queue) beyond() bool {
+	last := q.ledger.Numbers().Job
+	for id := last + 1; id < last+4; id++ {
+		if _, err := q.tree.StatPayload(id, ""); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
 // replay opens the journal and applies the records after the checkpoint, by the
-// code of normal use.
-func (s *Service) replay(c indexfile.Checkpoint) error {
+// code of normal use. lost says that the journal does not reach the index, and that
+// this is accepted.
+func (s *Service) replay(c indexfile.Checkpoint, indexed bool) (lost bool, err error) {
+	found := func(reach journal.LSN) error {
+		if lost = indexed && !c.Reached(reach); !lost {
+			return nil
+		}
+		path := home.LogDir + "/" + home.JournalDir
+		switch {
+		case s.opts.AcceptLoss:
+			s.report(path, lostJournal+"; the directories stand in for it")
+		case s.opts.Look:
+			s.report(path, lostJournal)
+		default:
+			return fmt.Errorf("%s: %w", path, ErrJournalLost)
+		}
+		return nil
+	}
+	err = s.replayFrom(c, found)
+	return lost, err
+}
+
+func (s *Service) replayFrom(c indexfile.Checkpoint, found func(journal.LSN) error) error {
 	path := home.LogDir + "/" + home.JournalDir
-	log, err := segment.Open(s.dirs.journal, segment.Options{From: c.From(), Batch: c.Batch, Size: s.opts.Segment, Spare: s.space.ForSegment,
+	log, err := segment.Open(s.dirs.journal, segment.Options{Found: found, Look: s.opts.Look, From: c.From(), Batch: c.Batch, Size: s.opts.Segment, Spare: s.space.ForSegment,
 		Report: func(name, text string) { s.report(path+"/"+name, text) }})
 	if err != nil {
 		return err
@@ -192,10 +243,6 @@ func (s *Service) replay(c indexfile.Checkpoint) error {
 			return err
 		}
 		s.replayed(&r, rec.LSN, len(rec.Data))
-	}
-	// A damaged list of former queues is found here, and not when one is made.
-	if err := s.retireStrays(); !errors.Is(storageError(err), ErrNoSpace) {
-		return err
 	}
 	return nil
 }

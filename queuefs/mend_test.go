@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // A payload that is lost stays lost. Repairing keeps what is in its place, and
@@ -34,9 +35,9 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	text, err := os.ReadFile(edit)
 	must(t, err)
 	must(t, os.WriteFile(edit, []byte(strings.Replace(string(text), "filename: f", "filename: g", 1)), 0o666))
-	check := func(repair bool, want ...string) {
+	inspect := func(repair bool, want ...string) {
 		t.Helper()
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Repair: repair})
+		r, err := check.Home(dir, check.Options{Segment: segmentSize, Repair: repair})
 		must(t, err)
 		var got []string
 		for _, p := range r.Problems {
@@ -48,9 +49,9 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	check(false, "1: payload has not its SHA-256 digest", "2: payload has not its SHA-256 digest",
+	inspect(false, "1: payload has not its SHA-256 digest", "2: payload has not its SHA-256 digest",
 		"3: payload has 3 octets instead of 16", "4: payload missing", "6: payload missing")
-	check(true, "1: payload has not its SHA-256 digest; moved to corrupt/payload-j000000000001",
+	inspect(true, "1: payload has not its SHA-256 digest; moved to corrupt/payload-j000000000001",
 		"2: payload has not its SHA-256 digest; moved to corrupt/payload-j000000000002; the job is on hold",
 		"3: payload has 3 octets instead of 16; moved to corrupt/payload-j000000000003; the job is on hold",
 		"4: payload missing; the job is on hold", "6: payload missing; the job is on hold")
@@ -67,7 +68,7 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	closeHome(t, s)
 	// Whoever has the payload brings it.
 	must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/payload/j000000000004"), []byte("payload of a job"), 0o666))
-	check(true, "1: payload missing", "2: payload missing; the job is on hold", "3: payload missing; the job is on hold", "6: payload missing; the job is on hold")
+	inspect(true, "1: payload missing", "2: payload missing; the job is on hold", "3: payload missing; the job is on hold", "6: payload missing; the job is on hold")
 	s, q = openHome(t, dir, queuefs.Options{})
 	if _, err := q.Release(ctx, 4); err != nil {
 		t.Error(err)
@@ -104,18 +105,25 @@ func TestCheckOnAFullDisk(t *testing.T) {
 			free = fill(t, dir, 0) // also what a segment took that was being prepared
 		}
 		for range 2 {
-			r, err := queuefs.Check(home, queuefs.CheckOptions{Segment: o.Segment})
+			r, err := check.Home(home, check.Options{Segment: o.Segment})
 			switch {
 			case err != nil:
 				t.Errorf("behind %v: %v", behind, err)
 			case !behind && (r.Jobs != 5 || r.Octets != 50_000 || len(r.Problems)+len(r.Mended) > 0):
 				t.Errorf("got %+v", r)
-			case behind && (r.Jobs != 6 || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, queuefs.ErrNoSpace.Error())):
+			case behind && (r.Jobs != 6 || r.Octets != 60_000 || len(r.Problems)+len(r.Mended) > 0):
 				t.Errorf("got %+v", r)
+			}
+			if !behind {
+				continue
+			}
+			r, err = check.Home(home, check.Options{Segment: o.Segment, Repair: true})
+			if err == nil || !errors.Is(err, queuefs.ErrNoSpace) || r.Jobs != 6 || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, queuefs.ErrNoSpace.Error()) {
+				t.Errorf("to mend: got %+v, %v", r, err)
 			}
 		}
 		free()
-		r, err := queuefs.Check(home, queuefs.CheckOptions{Segment: o.Segment})
+		r, err := check.Home(home, check.Options{Segment: o.Segment})
 		if want := len(r.Problems) + len(r.Mended); err != nil || want > 0 {
 			t.Errorf("with room: %+v, %v", r, err)
 		}

@@ -2,13 +2,13 @@ package queuefs
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/foreign"
 	"cutie/queuefs/home"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
 )
@@ -25,36 +25,43 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	}
 	s := &Service{opts: o, shared: &ledger.Shared{Gate: ledger.NewGate(), Now: o.Now}}
 	s.list.byID = map[string]*Queue{}
-	s.reports.to, s.reports.seen = o.Report, map[Problem]bool{}
+	s.reports = home.NewReports(dir, o.Report)
 	defer func() {
 		if err != nil {
 			s.closeFiles()
 		}
 	}()
-	if s.dirs.home, err = durable.OpenDir(dir, o.Fault); err != nil {
+	lock := home.Lock
+	if s.dirs.home, err = durable.OpenDir(dir, o.Fault); o.Look && err == nil {
+		lock = home.LockToLook
+		s.dirs.home.Close()
+		s.dirs.home, err = durable.LookIn(dir)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := home.CheckTag(s.dirs.home, s.reports.add); err != nil {
+	if err := home.CheckTag(s.dirs.home, s.reports.Add); err != nil {
 		return nil, err
 	}
 	if err := foreign.Check(dir); err != nil {
 		return nil, err
 	}
-	if s.lock, err = home.Lock(dir); err != nil {
+	if s.lock, err = lock(dir); err != nil {
 		return nil, err
 	}
 	s.space = &space.Space{Home: s.dirs.home, Shared: s.shared, Limit: o.Behind}
-	if err := s.readInfo(); err != nil {
-		return nil, err
-	}
 	if err := s.openDirs(); err != nil {
 		return nil, err
 	}
-	if err := s.sweepRemoved(); err != nil {
+	if err := s.readInfo(); err != nil {
 		return nil, err
 	}
 	if err := s.load(); err != nil {
 		return nil, err
+	}
+	if o.Look {
+		s.shared.Gate.Fail(errLook)
+		return s, nil
 	}
 	if err := s.beginAgain(); err != nil {
 		return nil, err
@@ -62,17 +69,17 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	return s, nil
 }
 
+// errLook is the error of changes in a home opened with [Options.Look].
+var errLook = errors.New("home opened for reading")
+
 // readInfo reads cutie-info.txt when the home is opened.
 func (s *Service) readInfo() error {
-	s.properties.service, s.properties.list = home.ServiceFile(s.dirs.home), home.ListFile(s.dirs.home)
-	r, err := s.properties.service.Read()
+	s.properties.service = properties.Service{File: home.ServiceFile(s.dirs.home), Index: s.index, Report: s.report}
+	s.properties.list = home.ListFile(s.dirs.home)
+	r, err := s.properties.service.Open(!s.opts.Look)
 	if err != nil {
-		if r.Text != nil {
-			err = fmt.Errorf("%s: %w", home.InfoName, err)
-		}
 		return err
 	}
-	s.properties.service.Take(r)
 	s.list.info, s.list.base = r.Value, r.Value.BaseURI
 	s.list.info.Modified = r.Written
 	return nil
@@ -97,7 +104,7 @@ func (s *Service) openDirs() (err error) {
 	if err != nil {
 		return err
 	}
-	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest}
+	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild}
 	d.journal, err = log.MakeSub(home.JournalDir)
 	return err
 }
@@ -109,8 +116,11 @@ func (s *Service) Close() error {
 		return nil
 	}
 	err := s.Err()
-	if err == nil {
+	switch {
+	case err == nil:
 		err = s.checkpoint(true)
+	case s.opts.Look:
+		err = nil
 	}
 	return errors.Join(err, s.closeFiles())
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // tellPhase makes an event as former versions did.
@@ -91,7 +92,7 @@ func TestPhasesAreEventsOfNoJob(t *testing.T) {
 	tellPhase(t, q, "u2", "")
 	seq := q.Seq()
 	closeHome(t, s)
-	r, err := queuefs.Check(crashed, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize})
+	r, err := check.Home(crashed, check.Options{Rebuild: true, Segment: segmentSize})
 	if err != nil || len(r.Problems) > 0 || r.Jobs != 2 {
 		t.Errorf("rebuilt: got %+v, %v", r, err)
 	}

@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"fmt"
+	"time"
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
@@ -11,6 +12,8 @@ import (
 	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/packs"
+	"cutie/queuefs/properties"
+	"cutie/queuefs/retention"
 	"cutie/queuefs/tree"
 )
 
@@ -24,8 +27,8 @@ type Queue struct {
 	content    *content.Reader
 	filer      *filing.Filer
 	tombstones *filing.Tombstones
-	file       *home.File[QueueInfo] // queue-info.txt; by Service.properties
-	retention  retention
+	properties properties.Queue // by Service.properties
+	retention  retention.Retention
 	claims     keys.Claims // of requests with keys
 	takes      keys.Takes
 }
@@ -39,11 +42,15 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 	l := ledger.New(id, s.shared)
 	dir := func() (*durable.Dir, error) { return s.index.Queue(id) }
 	p := packs.New(dir)
-	return &Queue{svc: s, ledger: l, tree: t,
+	q := &Queue{svc: s, ledger: l, tree: t,
 		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.report},
 		filer:      &filing.Filer{Ledger: l, Tree: t, Packs: p, InDoubt: s.index.InDoubt},
 		tombstones: filing.NewTombstones(l, dir),
-		file:       home.QueueFile(t.Root(), id)}, nil
+	}
+	q.retention.Reader, q.retention.Now = q.content, s.now
+	q.properties = properties.Queue{File: home.QueueFile(t.Root(), id), Ledger: l, Index: s.index,
+		Now: func() time.Time { return micro(s.now()) }, Report: s.report, Commit: q.commit}
+	return q, nil
 }
 
 // close lets go of the queue.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/digest"
 )
 
@@ -109,7 +110,7 @@ func TestLifeOfJobs(t *testing.T) {
 	if a.ID != 1 || b.ID != 2 || c.ID != 3 || c.Seq != 3 {
 		t.Fatalf("got %v %v %v", a, b, c)
 	}
-	check := func() {
+	inspect := func() {
 		t.Helper()
 		j, err := q.Peek()
 		if err != nil || j.ID != a.ID || j.Filename != "a.txt" || j.Sidecar != "x=1;\ny=%" || j.Submitter != "test/1" {
@@ -122,11 +123,11 @@ func TestLifeOfJobs(t *testing.T) {
 			t.Fatalf("payload: got %q", got)
 		}
 	}
-	check()
+	inspect()
 	if err := s.Maintain(ctx); err != nil {
 		t.Fatal(err)
 	}
-	check()
+	inspect()
 	j, err := q.Next(ctx, "worker/1")
 	if err != nil || j.ID != 1 || j.Status != queuefs.Consumed || j.Consumer != "worker/1" {
 		t.Fatalf("next: got %+v, %v", j, err)
@@ -140,7 +141,7 @@ func TestLifeOfJobs(t *testing.T) {
 	if j, err = q.Requeue(ctx, 1); err != nil || j.Status != queuefs.Pending || j.Requeues != 1 || j.Consumed.IsZero() || !j.Begun().IsZero() {
 		t.Fatalf("requeue: got %+v, %v", j, err)
 	}
-	check()
+	inspect()
 	ev, err := q.Events(0, 0)
 	if err != nil || len(ev) != 6 {
 		t.Fatalf("events: got %d, %v", len(ev), err)
@@ -169,7 +170,7 @@ func TestLifeOfJobs(t *testing.T) {
 		t.Errorf("job file: got %s", text)
 	}
 	s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Error(p) }})
-	check()
+	inspect()
 	if n := q.State(); n.Pending != 2 || n.Deleted != 1 || n.Seq != 6 {
 		t.Errorf("state: got %+v", n)
 	}
@@ -242,7 +243,7 @@ func TestMovesByHandBecomeEvents(t *testing.T) {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	closeHome(t, s)
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
+	r, err := check.Home(dir, check.Options{Segment: segmentSize})
 	if err != nil || len(r.Problems)+len(r.Mended) != 0 || r.Jobs != 3 {
 		t.Errorf("check: got %+v, %v", r, err)
 	}
@@ -262,7 +263,7 @@ func TestRebuildFromDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize})
+	r, err := check.Home(dir, check.Options{Rebuild: true, Segment: segmentSize})
 	if err != nil || len(r.Problems) != 0 || r.Jobs != 5 {
 		t.Fatalf("got %+v, %v", r, err)
 	}

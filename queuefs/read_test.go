@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/testdata/long"
 )
 
@@ -118,7 +119,7 @@ func TestPagesAgreeWithJobs(t *testing.T) {
 	q.NextN(ctx, "w", 5)
 	q.Delete(ctx, queuefs.PageJobs+1)
 	submit(t, q, queuefs.Meta{MediaType: "text/plain"}, strings.Repeat("l", 150_000))
-	check := func() {
+	inspect := func() {
 		t.Helper()
 		var seen int64
 		var newest queuefs.Seq
@@ -165,15 +166,15 @@ func TestPagesAgreeWithJobs(t *testing.T) {
 			t.Errorf("info file: %s, %+v", data, facts)
 		}
 	}
-	check()
+	inspect()
 	if err := s.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
 	}
-	check()
+	inspect()
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{Segment: 4 << 20})
 	defer closeHome(t, s)
-	check()
+	inspect()
 }
 
 func TestEventsBoundaries(t *testing.T) {
@@ -215,7 +216,7 @@ func TestCheckLeavesEventsToTheFollower(t *testing.T) {
 		submit(t, q, queuefs.Meta{}, "x")
 		crashed := copyHome(t, dir)
 		for range 2 {
-			if r, err := queuefs.Check(crashed, queuefs.CheckOptions{Segment: segmentSize}); err != nil || len(r.Problems) > 0 {
+			if r, err := check.Home(crashed, check.Options{Segment: segmentSize}); err != nil || len(r.Problems) > 0 {
 				t.Errorf("check: %v, %+v", err, r)
 			}
 		}
@@ -262,6 +263,14 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 	if problems.Load() == 0 {
 		t.Error("nothing was reported")
 	}
+	if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) || q.State().Held != 3 {
+		t.Errorf("next without a job file: got %v, and %+v", err, q.State())
+	}
+	for id := queuefs.JobID(1); id <= 2; id++ {
+		if _, err := q.Release(ctx, id); err != nil {
+			t.Error(err)
+		}
+	}
 	for id := queuefs.JobID(1); id <= 2; id++ {
 		if j, err := q.Next(ctx, "w"); err != nil || j.ID != id {
 			t.Errorf("next: got %v, %v", j.ID, err)
@@ -277,7 +286,7 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 		t.Error(err)
 	}
 	closeHome(t, s)
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
+	r, err := check.Home(dir, check.Options{Segment: segmentSize})
 	if err != nil || len(r.Problems) != 1 || !strings.HasSuffix(r.Problems[0].Path, "payload/j000000000003") {
 		t.Errorf("check: %v, %+v", err, r)
 	}

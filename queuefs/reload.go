@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs/content"
 	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
+	"cutie/queuefs/properties"
 )
 
 // Reload takes in changes by other hands to queues.txt, to the queue-info.txt
@@ -132,7 +133,7 @@ func (s *Service) takeIn(id string) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.openQueue(id, (*Queue).readSettings)
+	q, err := s.openQueue(id, (*properties.Queue).Read)
 	if err != nil {
 		return fmt.Errorf("%s: %w", home.QueueInfoName, err)
 	}
@@ -170,13 +171,13 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 
 // reload takes in a changed queue-info.txt, and tells whether it did.
 func (q *Queue) reload() bool {
-	r, due, err := q.file.Changed()
+	r, due, err := q.properties.File.Changed()
 	was := q.ledger.Settings()
 	if !due {
-		if !q.announced() {
+		if !q.properties.Announced() {
 			// When the home was opened there was no space for the event. If
 			// there is none now, it is tried again at the next call.
-			_ = q.announce()
+			_ = q.properties.Announce()
 		}
 		return false
 	}
@@ -186,14 +187,14 @@ func (q *Queue) reload() bool {
 	if err != nil {
 		q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; the properties stay as they were")
 		if !content.Transient(err) {
-			q.file.Take(r)
+			q.properties.File.Take(r)
 			bad := *was
-			bad.Bad = bare(err).Error()
+			bad.Bad = properties.Bare(err).Error()
 			q.ledger.Use(&bad)
 		}
 		return false
 	}
-	if q.takeSettings(q.settingsOf(r)) != nil {
+	if q.properties.Take(q.properties.Of(r)) != nil {
 		return false // tried again at the next call
 	}
 	return string(r.Text) != string(was.Text)
@@ -202,7 +203,7 @@ func (q *Queue) reload() bool {
 // reloadInfo takes in changes of cutie-info.txt by other hands. Changes that
 // have to wait for the next opening are reported.
 func (s *Service) reloadInfo() {
-	r, due, err := s.properties.service.Changed()
+	r, due, err := s.properties.service.File.Changed()
 	info := &r.Value
 	if due && err == nil {
 		err = info.Check()
@@ -210,12 +211,15 @@ func (s *Service) reloadInfo() {
 	if !due || content.Transient(err) {
 		return
 	}
-	s.properties.service.Take(r)
+	s.properties.service.File.Take(r)
 	if err != nil {
 		s.report(home.InfoName, err.Error()+"; the properties stay as they were")
 		return
 	}
 	was, base := s.takeInfo(r)
+	if err := s.index.KeepService(r.Text); err != nil {
+		s.report(home.InfoName, err.Error()+"; there is no copy of it")
+	}
 	if info.BaseURI != base || info.Identifier != was.Identifier || info.Scheme != was.Scheme {
 		s.report(home.InfoName, "changed in baseURI, identifier or serviceScheme, which hold when the home is opened again")
 	}

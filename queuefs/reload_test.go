@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/testdata/long"
 )
 
@@ -163,7 +164,7 @@ func TestReloadTakesInQueues(t *testing.T) {
 			t.Error(d)
 		}
 		closeHome(t, s)
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
+		r, err := check.Home(dir, check.Options{Segment: segmentSize})
 		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 			t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
 		}

@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"strings"
 
 	"cutie/queuefs/home"
 	"cutie/queuefs/tree"
 )
-
-// removedPrefix begins the names of removed queues in cutie-tmp.
-const removedPrefix = "removed-"
 
 // RemoveQueue removes a queue without jobs, with its directory, its index and its
 // published documents. Consumers waiting for its jobs get [ErrNoQueue]. The error
@@ -62,7 +57,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 		return err
 	}
 	s.drop(q)
-	if err := errors.Join(s.removeDir(q.ID()), s.forget(q.ID()), s.properties.callbacks.Settle(q.ID(), "")); err != nil {
+	if err := errors.Join(home.RemoveQueue(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID()), s.properties.callbacks.Settle(q.ID(), "")); err != nil {
 		s.report(home.QueuesDir+"/"+q.ID(), err.Error()+"; left behind of a queue that was removed")
 	}
 	return nil
@@ -119,36 +114,10 @@ func (q *Queue) onlyOurs() error {
 	return err
 }
 
-// removeDir removes the directory of a queue that is not listed. It is renamed
-// first: the remains of a crash are no queue, and go at the next start.
-func (s *Service) removeDir(id string) error {
-	if err := s.dirs.temp.RemoveTree(removedPrefix + id); err != nil {
-		return err
-	}
-	if err := s.dirs.queues.Rename(id, s.dirs.temp, removedPrefix+id); err != nil {
-		return err
-	}
-	if err := s.dirs.queues.Sync(); err != nil {
-		return err
-	}
-	return s.dirs.temp.RemoveTree(removedPrefix + id)
-}
-
 // sweepRemoved removes the remains of removed queues, and of unfinished ones.
 func (s *Service) sweepRemoved() error {
-	var left []string
-	err := s.dirs.temp.Names(func(name string) {
-		if strings.HasPrefix(name, removedPrefix) {
-			left = append(left, name)
-		}
-	})
-	if err != nil {
+	if err := home.SweepRemoved(s.dirs.temp, s.report); err != nil {
 		return err
-	}
-	for _, name := range left {
-		if err := s.dirs.temp.RemoveTree(name); err != nil { // tried again at the next opening
-			s.report(home.TempDir+"/"+name, err.Error()+"; left behind of a queue that was removed")
-		}
 	}
 	return s.index.Sweep()
 }
@@ -164,16 +133,5 @@ func (s *Service) forget(id string) error {
 	if err := s.index.Forget(id); err != nil {
 		return err
 	}
-	d, err := s.dirs.home.Sub(home.PublishedDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.RemoveTree(id); err != nil {
-		return err
-	}
-	return d.Sync()
+	return home.RemovePublished(s.dirs.home, id)
 }

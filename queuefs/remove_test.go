@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // cullQueue makes a queue keep no processed job, and culls.
@@ -230,7 +231,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 				}
 			}
 			closeHome(t, s)
-			r, err := queuefs.Check(at.dir, queuefs.CheckOptions{Segment: segmentSize})
+			r, err := check.Home(at.dir, check.Options{Segment: segmentSize})
 			if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 				t.Errorf("%s: check: %v, problems %v, mended %v", name, err, r.Problems, r.Mended)
 			}

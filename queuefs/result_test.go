@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/digest"
 )
 
@@ -203,9 +204,9 @@ func TestCheckTellsOfResults(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(in, "j000000000009"), 0o777))
 	must(t, os.WriteFile(filepath.Join(in, "j000000000009", "of-no-job"), nil, 0o666))
 	must(t, os.WriteFile(filepath.Join(in, "README"), nil, 0o666))
-	check := func(repair bool, want ...string) {
+	inspect := func(repair bool, want ...string) {
 		t.Helper()
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Repair: repair})
+		r, err := check.Home(dir, check.Options{Segment: segmentSize, Repair: repair})
 		must(t, err)
 		var got []string
 		for _, p := range r.Problems {
@@ -219,7 +220,7 @@ func TestCheckTellsOfResults(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	check(false,
+	inspect(false,
 		"README: not the name of a job",
 		"j000000000001/brought: result that no job file names",
 		"j000000000001/edited: result has not its size and SHA-256 digest",
@@ -237,14 +238,14 @@ func TestCheckTellsOfResults(t *testing.T) {
 	}
 	closeHome(t, s)
 	// Nothing is deleted, and no job file names what is not there.
-	check(true,
+	inspect(true,
 		"README: not the name of a job",
 		"mended j000000000001/brought: result that no job file names; moved to corrupt/result-j000000000001-brought",
 		"mended j000000000001/edited: result has not its size and SHA-256 digest; moved to corrupt/result-j000000000001-edited; the job has it no longer",
 		"mended j000000000001/lost: result missing; the job has it no longer",
 		"mended j000000000001/short: result has not its size and SHA-256 digest; moved to corrupt/result-j000000000001-short; the job has it no longer",
 		"mended j000000000009/of-no-job: result that no job file names; moved to corrupt/result-j000000000009-of-no-job")
-	check(false, "README: not the name of a job")
+	inspect(false, "README: not the name of a job")
 	if aside, err := os.ReadFile(filepath.Join(dir, "queues/jobs/corrupt/result-j000000000001-edited")); string(aside) != "OF edited" {
 		t.Errorf("set aside: got %q, %v", aside, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/check"
 )
 
 // dueAll asks until the queue knows what it has, and returns what is due.
@@ -50,7 +51,7 @@ func TestDueJobsAreNamed(t *testing.T) {
 		_, err := q.Next(ctx, "w")
 		must(t, err)
 	}
-	check := func(when string) {
+	inspect := func(when string) {
 		t.Helper()
 		for after, want := range map[time.Duration][]queuefs.JobID{-time.Second: nil, 0: {1}, 3 * time.Minute: {1, 2}, 24 * time.Hour: {1, 2, 4, 6}} {
 			if got := dueAll(t, q, at.Add(after)); !slices.Equal(got, want) {
@@ -58,22 +59,22 @@ func TestDueJobsAreNamed(t *testing.T) {
 			}
 		}
 	}
-	check("at first")
+	inspect("at first")
 	killed := copyHome(t, dir)
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{Now: now.now})
-	check("after a stop")
+	inspect("after a stop")
 	if id := submit(t, q, queuefs.Meta{Destruction: at.Add(48 * time.Hour)}, "x").ID; !slices.Contains(dueAll(t, q, at.Add(72*time.Hour)), id) {
 		t.Errorf("job %v that came after the start is not named", id)
 	}
 	closeHome(t, s)
 	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
-	check("after a kill")
+	inspect("after a kill")
 	closeHome(t, s)
-	_, err := queuefs.Check(killed, queuefs.CheckOptions{Rebuild: true, Segment: segmentSize})
+	_, err := check.Home(killed, check.Options{Rebuild: true, Segment: segmentSize})
 	must(t, err)
 	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
-	check("after a rebuild")
+	inspect("after a rebuild")
 	closeHome(t, s)
 }
 

@@ -13,17 +13,21 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
 )
 
 // Options are the settings of an open home. Zero values are the defaults.
 type Options struct {
-	Now     func() time.Time // nil means time.Now
-	Report  func(Problem)    // called with damage found; nil: nobody is
-	Segment int64            // bytes of a journal segment, at most and by default 64 MiB
-	Behind  int64            // bytes the files may be behind the journal; 0 means 1 GiB
-	Fault   durable.Fault    // for tests
+	Now        func() time.Time // nil means time.Now
+	Report     func(Problem)    // called with damage found; nil: nobody is
+	Segment    int64            // bytes of a journal segment, at most and by default 64 MiB
+	Behind     int64            // bytes the files may be behind the journal; 0 means 1 GiB
+	Look       bool             // change nothing, as for a check; of all methods those to read work
+	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]
+	Rebuild    bool             // make the index again from the directories
+	Fault      durable.Fault    // for tests
 }
 
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
@@ -35,12 +39,12 @@ type Service struct {
 	index    *snapshot.Store
 	shared   *ledger.Shared
 	space    *space.Space
-	reports  reports
+	reports  *home.Reports
 	verified durable.Verified // results with their digest
 
 	// Locks, from the outside in.
 	upkeep     upkeep
-	properties properties
+	properties propertyFiles
 	list       queueList
 }
 
@@ -50,12 +54,12 @@ type dirs struct {
 	temp                  *durable.Dir // uploads
 }
 
-// properties are the files for operators to edit. Their lock is held while a queue is
+// propertyFiles are the files for operators to edit. Their lock is held while a queue is
 // made, removed or changed.
-type properties struct {
+type propertyFiles struct {
 	sync.Mutex
-	list    *home.File[[]string]    // queues.txt
-	service *home.File[ServiceInfo] // cutie-info.txt
+	list    *home.File[[]string] // queues.txt
+	service properties.Service   // cutie-info.txt
 
 	callbacks home.Callbacks
 }
@@ -116,34 +120,8 @@ func (s *Service) now() int64 { return s.shared.Micro() }
 // storageError gives the error of a failed step its meaning for callers.
 func storageError(err error) error { return ledger.StorageError(err) }
 
-// maxReports is how many problems are remembered.
-const maxReports = 10_000
-
-// reports pass problems on, each once: asking for a damaged job again and again must
-// not fill the log.
-type reports struct {
-	to   func(Problem) // nil: nobody
-	mu   sync.Mutex
-	seen map[Problem]bool
-}
-
-func (r *reports) add(p Problem) {
-	if r.to == nil {
-		return
-	}
-	r.mu.Lock()
-	seen := r.seen[p]
-	if !seen && len(r.seen) < maxReports {
-		r.seen[p] = true
-	}
-	r.mu.Unlock()
-	if !seen {
-		r.to(p)
-	}
-}
-
 // report reports damage of a file below the home.
-func (s *Service) report(path, text string) { s.reports.add(Problem{Path: path, Text: text}) }
+func (s *Service) report(path, text string) { s.reports.Add(Problem{Path: path, Text: text}) }
 
 // A queueList has the open queues and the properties of the service.
 type queueList struct {

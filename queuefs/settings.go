@@ -1,19 +1,11 @@
 package queuefs
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io/fs"
-	"time"
 
-	"cutie/queuefs/content"
 	"cutie/queuefs/home"
-	"cutie/queuefs/index"
-	"cutie/queuefs/ledger"
-	"cutie/queuefs/record"
+	"cutie/queuefs/properties"
 )
 
 // SetQueue changes the properties of a queue (Cutie 0.3, 6.4): edit gets them from
@@ -39,9 +31,9 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err != nil {
 		return QueueInfo{}, err
 	}
-	now, err := q.base()
+	now, err := q.properties.Base()
 	if err != nil {
-		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w; mend the file first", q.ID(), home.QueueInfoName, ErrConflict, bare(err))
+		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w; mend the file first", q.ID(), home.QueueInfoName, ErrConflict, properties.Bare(err))
 	}
 	if now.Info.Identifier != q.info().Identifier {
 		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.ID(), home.QueueInfoName, ErrBadName)
@@ -66,147 +58,18 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if info.Callback, err = callbacks.Keep(q.ID(), info.Callback); err != nil {
 		return QueueInfo{}, storageError(err)
 	}
-	written, err := q.file.Set(now.Reading, info.Elements())
+	written, err := q.properties.File.Set(now.Reading, info.Elements())
 	if err != nil {
 		return QueueInfo{}, storageError(err)
 	}
-	now = q.settingsOf(written)
-	if err := q.takeSettings(now); err != nil {
+	now = q.properties.Of(written)
+	if err := q.properties.Take(now); err != nil {
 		return QueueInfo{}, err
 	}
 	if info.Callback != was {
 		err = storageError(callbacks.Settle(q.ID(), info.Callback))
 	}
 	return now.Info, err
-}
-
-// bare returns an error without the path of the home: the state of a queue is public.
-func bare(err error) error {
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}
-
-// base returns the settings to begin a change with: those of the file, or, if it
-// is damaged and was reported, those in force.
-func (q *Queue) base() (*home.Settings, error) {
-	now, err := q.readSettings()
-	if hold := q.ledger.Settings(); err != nil && !content.Transient(err) && hold.Bad != "" {
-		return hold, nil
-	}
-	return now, err
-}
-
-// readSettings reads queue-info.txt.
-func (q *Queue) readSettings() (*home.Settings, error) {
-	r, err := q.file.Read()
-	return q.settingsOf(r), err
-}
-
-// settingsOf returns the settings of a reading. If it has no time of creation, the
-// known one stays.
-func (q *Queue) settingsOf(r home.Reading[QueueInfo]) *home.Settings {
-	var created time.Time
-	if s := q.ledger.Settings(); s != nil {
-		created = s.Info.Created
-	}
-	return home.NewSettings(r, created)
-}
-
-// takeSettings puts the settings of a new reading of the file in force.
-func (q *Queue) takeSettings(n *home.Settings) error {
-	err := q.adopt(n)
-	if err == nil {
-		q.file.Take(n.Reading)
-	}
-	return err
-}
-
-// A change of queue-info.txt is an event of its own: an Update of no job. Its
-// record has the facts of the file in the place of those of a payload. The file
-// is on stable storage before the record is. The index knows the file in the
-// last such event, so a change by other hands, or one before a crash, becomes
-// an event when it is seen.
-
-// adopt puts the settings in force at the instant of their event. If there
-// cannot be an event now, nothing changes in memory; the file is read again at
-// the next Reload. The caller holds properties, or opens the home.
-func (q *Queue) adopt(n *home.Settings) error {
-	known := false
-	err := q.commit(func(b *ledger.Batch) error {
-		if known = b.Index().Info == n.Facts.SHA256; known {
-			return nil
-		}
-		f := &n.Facts
-		r := &record.Record{Kind: Update, Payload: record.Payload{Size: f.Length, SHA256: f.SHA256, MediaType: f.Type, Submitted: f.Modified.UnixMicro()}}
-		r.Seq, r.Time = b.Next()
-		b.Add(r)
-		b.Use(n)
-		return nil
-	})
-	if err == nil && known {
-		q.ledger.Use(n)
-	}
-	return err
-}
-
-// announce makes an event of a queue-info.txt changed since the last event of
-// it. If neither index nor journal know of one, the file is taken as it stands.
-func (q *Queue) announce() error {
-	s := q.ledger.Settings()
-	q.ledger.Note(func(x *index.Index) {
-		if x.Info == ([sha256.Size]byte{}) {
-			x.Info, x.Changed = s.Facts.SHA256, true
-		}
-	})
-	return q.adopt(s)
-}
-
-// announced reports whether the file in force has had its event.
-func (q *Queue) announced() (done bool) {
-	q.look(func(x *index.Index) { done = x.Info == q.ledger.Settings().Facts.SHA256 })
-	return done
-}
-
-// A damaged queue-info.txt neither keeps a home from opening nor takes its queue
-// out of service: the last known properties hold, by their copy in the index.
-// Without a copy the queue takes no jobs and hands out none until an operator sets
-// its properties.
-
-// knownSettings is readSettings during the opening of a home. A damaged file is
-// reported.
-func (q *Queue) knownSettings() (*home.Settings, error) {
-	r, err := q.file.Read()
-	n := q.settingsOf(r)
-	if err == nil && n.Dated() || content.Exhausted(err) {
-		return n, err
-	}
-	kept, created, e := q.svc.index.Settings(q.ID())
-	if e != nil {
-		return n, e
-	}
-	if err == nil {
-		n.Date(created)
-		return n, nil
-	}
-	now := micro(q.svc.now())
-	if r.Written.IsZero() {
-		r.Written = now
-	}
-	r, e = q.file.Instead(r, kept, bare(err).Error()+"; the last known properties hold")
-	made := kept == nil || e != nil
-	if made {
-		info := home.NewQueue(q.ID(), cmp.Or(created, now))
-		info.Closed, info.Paused = true, now
-		if r, e = q.file.Instead(r, info.Text(), bare(err).Error()+"; nothing is known of its properties, so the queue is closed and paused"); e != nil {
-			return n, e
-		}
-	}
-	n = home.NewSettings(r, created)
-	n.Made = made
-	q.svc.report(home.QueueInfoPath(q.ID()), n.Bad)
-	return n, nil
 }
 
 // SetService changes name, description, supportURI, defaultCatalog,
@@ -225,7 +88,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	defer s.end()
 	s.properties.Lock()
 	defer s.properties.Unlock()
-	file := s.properties.service
+	file := s.properties.service.File
 	r, err := file.Read()
 	if err != nil && r.Text == nil {
 		return storageError(err)
@@ -248,7 +111,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	}
 	file.Take(r)
 	s.takeInfo(r)
-	return nil
+	return s.index.KeepService(r.Text)
 }
 
 // takeInfo puts the properties that may change while the home is open in force. It

@@ -11,6 +11,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
+	"cutie/queuefs/retention"
 	"cutie/queuefs/upload"
 )
 
@@ -142,7 +143,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 		}
 		m := &d.meta
 		m.Extra = job.MarkGiven(m.Extra, digests[1+len(d.kinds()):])
-		if microOf(m.NotBefore) <= q.svc.now() {
+		if retention.Micros(m.NotBefore) <= q.svc.now() {
 			m.NotBefore = time.Time{} // its time has come
 		}
 		jobs[i] = m.Job()

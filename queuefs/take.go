@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"cutie/queuefs/content"
@@ -139,6 +140,15 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		q.ledger.Release(ids...)
 		return nil, err
 	}
+	if lost := lostOf(jobs); len(lost) > 0 {
+		return q.passOver(ids, lost)
+	}
+	if q.svc.reports.Any() {
+		for _, id := range ids {
+			q.svc.reports.Mended(q.tree.Path(tree.Payloads, id.String()))
+			q.svc.reports.Mended(q.tree.Path(Pending.String(), id.String()))
+		}
+	}
 	q.ledger.Give(t.unread(ids, payloads))
 	lease := q.info().LeaseFor(t.Lease)
 	tokens := t.leaseTokens(ids, lease)
@@ -250,6 +260,30 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 		q.svc.report(q.tree.Path(tree.Payloads, id.String()), why[id]+"; the job is on hold")
 	}
 	return good, nil
+}
+
+// lostOf returns the jobs without their job files.
+func lostOf(jobs []Job) (lost []JobID) {
+	for i := range jobs {
+		if jobs[i].Lost() {
+			lost = append(lost, jobs[i].ID)
+		}
+	}
+	return lost
+}
+
+// passOver puts those of the claimed jobs on hold that lost their job files. The
+// others are claimed again by the caller.
+func (q *Queue) passOver(ids, lost []JobID) ([]Taken, error) {
+	q.ledger.Release(slices.DeleteFunc(slices.Clone(ids), func(id JobID) bool { return slices.Contains(lost, id) })...)
+	_, err := q.change(lost, func(j *Job, t time.Time) (Kind, error) {
+		j.Hold(t, lostFile, time.Time{})
+		return Hold, nil
+	})
+	for _, id := range lost {
+		q.svc.report(q.tree.Path(Pending.String(), id.String()), lostFile+"; the job is on hold")
+	}
+	return nil, err
 }
 
 // reason returns the reason of a hold, without the path of the home: job files are

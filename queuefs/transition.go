@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -57,8 +58,41 @@ func (q *Queue) change(ids []JobID, do edit) ([]Job, error) {
 		q.ledger.Release(ids...)
 		return nil, err
 	}
+	if do, err = q.saving(jobs, do); err != nil {
+		q.ledger.Release(ids...)
+		return nil, err
+	}
 	return q.enact(jobs, do)
 }
+
+// saving returns the edit for jobs of which some have lost their job files: it puts
+// these on hold when they are pending afterwards. A damaged file is moved to corrupt/
+// before another takes its place.
+func (q *Queue) saving(jobs []Job, do edit) (edit, error) {
+	lost := map[JobID]bool{}
+	for i := range jobs {
+		if j := &jobs[i]; j.Lost() {
+			lost[j.ID] = true
+			if err := q.tree.SetAside(j.Status, j.ID.String(), lostFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, storageError(err)
+			}
+		}
+	}
+	if len(lost) == 0 {
+		return do, nil
+	}
+	return func(j *Job, t time.Time) (Kind, error) {
+		was := lost[j.ID]
+		kind, err := do(j, t)
+		if was && kind != 0 && kind != Release && j.Status == Pending && (j.Held.IsZero() || !j.HeldUntil.IsZero()) {
+			j.Hold(t, lostFile, time.Time{})
+		}
+		return kind, err
+	}, nil
+}
+
+// lostFile is why a job is on hold without its job file.
+const lostFile = "job file lost or damaged; the index knows less of the job"
 
 // enact is change for jobs already read. It returns all of them in their order,
 // or, if they are too many for one batch, the first ones and gives the others

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/digest"
 )
 
@@ -210,7 +211,7 @@ func TestPayloadLostBeforeItGotItsName(t *testing.T) {
 		t.Errorf("got %v, %v", idsOfTaken(taken), err)
 	}
 	must(t, s.Close())
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{})
+	r, err := check.Home(dir, check.Options{})
 	if err != nil || len(r.Problems) != 2 {
 		t.Errorf("check: %v, %v", r.Problems, err)
 	}
@@ -226,7 +227,7 @@ func TestDigestAsGiven(t *testing.T) {
 		s, q := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.VerifyOnWrite = false })
 		j := submit(t, q, queuefs.Meta{Expect: wrong}, payload)
 		submit(t, q, queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA256, []byte(payload))}}, payload)
-		check := func() {
+		inspect := func() {
 			t.Helper()
 			j, err := q.Job(j.ID)
 			must(t, err)
@@ -238,14 +239,14 @@ func TestDigestAsGiven(t *testing.T) {
 				t.Errorf("got %+v, %v", j, err)
 			}
 		}
-		check()
+		inspect()
 		must(t, s.Maintain(ctx))
-		check()
+		inspect()
 		closeHome(t, s)
 		s, q = openHome(t, dir, queuefs.Options{})
-		check()
+		inspect()
 		closeHome(t, s)
-		r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize})
+		r, err := check.Home(dir, check.Options{Segment: segmentSize})
 		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 			t.Errorf("check: %v, %+v", err, r)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // workOf tells what consumers and operators made of a job, with the contents
@@ -358,7 +359,7 @@ func everywhere(t testing.TB, s *queuefs.Service, dir string) {
 		t.Errorf("left over: %q", left)
 	}
 	is("stop", dir)
-	r, err := queuefs.Check(dir, queuefs.CheckOptions{Segment: segmentSize, Rebuild: true})
+	r, err := check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true})
 	r.Mended = slices.DeleteFunc(r.Mended, func(p queuefs.Problem) bool { return strings.HasPrefix(p.Path, "log/index/") })
 	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 		t.Errorf("rebuild: %v, problems %v, mended %v", err, r.Problems, r.Mended)

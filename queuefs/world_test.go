@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // A world is what a home should hold: the jobs of each queue. Tests keep one
@@ -324,7 +325,7 @@ func (v *verifier) checkFiles(w world) {
 	if left := slices.DeleteFunc(leftovers(t, v.dir), unlisted); len(left) > 0 {
 		t.Errorf("left over: %q", left)
 	}
-	r, err := queuefs.Check(v.dir, queuefs.CheckOptions{Segment: v.o.Segment, Now: v.o.Now})
+	r, err := check.Home(v.dir, check.Options{Segment: v.o.Segment, Now: v.o.Now})
 	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 		t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
 	}

@@ -13,6 +13,7 @@ import (
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 )
@@ -25,33 +26,46 @@ func checkVerb(c *call.Call) *cobra.Command {
 		Long: `
 Reads every job file with its elements of UWS, payload and result, verifies the
 digests, and prints a line for each problem and a sum, or with -t json one object. The
-exit code is 1 if problems remain. No daemon may run on the home. Like every opening, a
-check writes the files that the journal is ahead of, and takes in jobs moved by hand.
+exit code is 1 if problems remain, and a hint names the command that mends them. No daemon
+may run on the home. A check alone changes nothing, so the home may be on a file system
+mounted for reading.
 
---repair mends problems. Files beyond repair move to corrupt/ in the directory of
-the queue. A lost payload remains a problem until it is brought back or its job is
-culled; a pending job without its payload is put on hold. A queue-info.txt that
-cannot be read is replaced by the last known properties; if there are none, the
-queue is closed and paused.
+--repair mends problems. Like every opening it writes the files that the journal is
+ahead of, and takes in jobs moved by hand. Files beyond repair move to corrupt/ in the
+directory of the queue. A lost payload remains a problem until it is brought back or
+its job is culled; a pending job without its payload, or with a lost job file, is put
+on hold. A queue-info.txt that cannot be read is replaced by the last known
+properties; if there are none, the queue is closed and paused.
 
 --rebuild makes the index anew from the files, and adds files that a home needs,
-so that a copy of the files alone becomes a home. A journal stays; its records
-count as later than the files.`,
+so that a copy of the files alone becomes a home. Queues that queues.txt does not list
+are added to it, and lines without sense taken out. A journal stays; its records
+count as later than the files. Of jobs without a legible job file, the index is kept.
+
+--accept-loss, with one of them, mends a home that was not closed and lost its journal:
+acknowledged changes may be missing, and the files say what there is. With --rebuild it
+takes queues without a directory out of queues.txt.`,
 		Example: `cutie check
 cutie check --repair archive`,
 	}
-	o := queuefs.CheckOptions{Job: uws.Check}
+	o := check.Options{Job: uws.Check}
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "mend problems")
 	cmd.Flags().BoolVar(&o.Rebuild, "rebuild", false, "make the index anew from the files, and add files that the home needs")
-	return c.Verb(cmd, call.Home|call.Form, func(context.Context) error { return check(c, o) })
+	cmd.Flags().BoolVar(&o.AcceptLoss, "accept-loss", false, "go on without a lost journal or directory of a queue")
+	return c.Verb(cmd, call.Home|call.Form, func(context.Context) error {
+		if o.AcceptLoss && !o.Repair && !o.Rebuild {
+			return fault.Usagef("--accept-loss is for --repair or --rebuild")
+		}
+		return checkHome(c, o)
+	})
 }
 
-func check(c *call.Call, o queuefs.CheckOptions) error {
+func checkHome(c *call.Call, o check.Options) error {
 	dir := c.Home
 	if len(c.Args) > 0 {
 		dir = c.Args[0]
 	}
-	r, err := queuefs.Check(dir, o)
+	r, err := check.Home(dir, o)
 	if err != nil {
 		return reach.HomeHint(dir, err)
 	}
@@ -60,7 +74,7 @@ func check(c *call.Call, o queuefs.CheckOptions) error {
 		if err != nil {
 			return err
 		}
-		return remaining(dir, &r, o)
+		return remaining(dir, &r)
 	}
 	var b strings.Builder
 	for _, p := range r.Mended {
@@ -74,7 +88,7 @@ func check(c *call.Call, o queuefs.CheckOptions) error {
 	if _, err := io.WriteString(output.Screen(c.Out.Stdout), b.String()); err != nil {
 		return err
 	}
-	return remaining(dir, &r, o)
+	return remaining(dir, &r)
 }
 
 // texts are problems in words.
@@ -87,12 +101,29 @@ func texts(problems []queuefs.Problem) []string {
 }
 
 // remaining is the error for a home with problems.
-func remaining(dir string, r *queuefs.Report, o queuefs.CheckOptions) error {
-	if len(r.Problems) > 0 && !o.Repair {
-		return fault.Hint(fmt.Errorf("%s: %d problems", dir, len(r.Problems)), "cutie check --repair "+dir+" mends what can be mended")
+func remaining(dir string, r *check.Report) error {
+	if len(r.Problems) == 0 {
+		return nil
 	}
-	if len(r.Problems) > 0 {
-		return fmt.Errorf("%s: %d problems remain", dir, len(r.Problems))
+	remain := ""
+	if r.Repaired {
+		remain = " remain"
 	}
-	return nil
+	err := fmt.Errorf("%s: %d problems%s", dir, len(r.Problems), remain)
+	o, ok := check.Cure(r, nil)
+	if !ok {
+		return fault.Hint(err, "bring the files back from a copy, or delete their jobs and cull them: cutie help delete, cutie help cull")
+	}
+	command, mends := "cutie check", "mends what can be mended"
+	if o.Repair {
+		command += " --repair"
+	}
+	if o.Rebuild {
+		command += " --rebuild"
+	}
+	if o.AcceptLoss {
+		command += " --accept-loss"
+		mends = "goes on with the files there are; if there is a copy of the lost ones, bring it back first"
+	}
+	return fault.Hint(err, command+" "+dir+" "+mends)
 }

@@ -1,7 +1,9 @@
 package compare
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,10 +13,12 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/content"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
 
@@ -24,6 +28,19 @@ type Report struct {
 	Octets       int64          // of payloads and results read
 	Mended       []home.Problem // found and dealt with
 	Problems     []home.Problem // not mended
+	Repaired     bool           // mending was allowed
+}
+
+// Tell adds a problem, or one that was mended, in the place of what was told of its file
+// before, when the home was opened.
+func (r *Report) Tell(mended bool, p home.Problem) {
+	same := func(o home.Problem) bool { return o.Path == p.Path }
+	r.Mended, r.Problems = slices.DeleteFunc(r.Mended, same), slices.DeleteFunc(r.Problems, same)
+	if mended {
+		r.mended(p.Path, p.Text)
+	} else {
+		r.problem(p.Path, p.Text)
+	}
 }
 
 func (r *Report) problem(path, text string) {
@@ -34,18 +51,25 @@ func (r *Report) mended(path, text string) {
 	r.Mended = append(r.Mended, home.Problem{Path: path, Text: text})
 }
 
-// Check compares the queue with its files, and adds to r. Jobs behind the journal are
-// left out. With repair it mends differences where possible.
-func (c *Comparer) Check(r *Report, repair bool) error {
+// Check compares the queue with its files, and adds to r. With Repair it mends
+// differences where possible, and leaves out jobs behind the journal.
+func (c *Comparer) Check(r *Report, o Options) error {
+	repair := o.Repair
+	c.restore = o.Repair || o.Restore
+	c.Sense = o.Sense
 	behind := c.Ledger.BehindJobs()
-	if n := len(behind); n > 0 {
+	if n := len(behind); n > 0 && repair {
 		r.problem(home.QueuesDir+"/"+c.Ledger.ID(), fmt.Sprintf("%v: the files of %d jobs are behind the journal, which has them, and were not compared", ledger.ErrNoSpace, n))
 	}
 	where, err := c.list(func(job.ID) bool { return true })
 	if err != nil {
 		return err
 	}
-	payloads, err := c.Tree.PayloadFiles(func(name string) { r.problem(c.Tree.Path(tree.Payloads, name), "not the name of a job") })
+	var strange []string
+	payloads, err := c.Tree.PayloadFiles(func(name string) { strange = append(strange, name) })
+	for _, name := range strange {
+		err = errors.Join(err, c.checkStray(name, "not the name of a job", repair, r))
+	}
 	if err != nil {
 		return err
 	}
@@ -56,6 +80,9 @@ func (c *Comparer) Check(r *Report, repair bool) error {
 			delete(where, j.id)
 			delete(payloads, j.id)
 			if behind[j.id] {
+				if !repair {
+					c.checkBehind(j, r)
+				}
 				continue
 			}
 			if err := c.checkJobFile(j, st, repair, r); err != nil {
@@ -79,9 +106,36 @@ func (c *Comparer) Check(r *Report, repair bool) error {
 		r.problem(c.Tree.Path(where[id].String(), id.String()), "job file of a job the index does not know")
 	}
 	for _, id := range sorted(payloads) {
-		r.problem(c.Tree.Path(tree.Payloads, id.String()), "payload without a job")
+		if err := c.checkStray(id.String(), "payload without a job", repair, r); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// checkStray tells of a file among the payloads without a job. Repairing moves it to
+// corrupt/.
+func (c *Comparer) checkStray(name, why string, repair bool, r *Report) error {
+	path := c.Tree.Path(tree.Payloads, name)
+	if !repair {
+		r.problem(path, why)
+		return nil
+	}
+	to, err := c.Tree.SetPayloadAside(name)
+	if err == nil {
+		r.mended(path, why+"; moved to "+to)
+	}
+	return err
+}
+
+// checkBehind verifies the payload of a job whose files are behind the journal, where
+// it is now. The journal has the job file.
+func (c *Comparer) checkBehind(j known, r *Report) {
+	if err := c.Verify(j.id); err != nil {
+		r.problem(c.Tree.Path(tree.Payloads, j.id.String()), err.Error())
+		return
+	}
+	r.Octets += j.Size
 }
 
 // checkJobFile compares the job file with the index. When repairing, a file that was
@@ -99,7 +153,7 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		}
 	} else if j, text, err = c.Filed(e.id, st); content.Transient(err) {
 		return err
-	} else if err != nil {
+	} else if err = cmp.Or(err, content.Same(&j, &e.Job)); err != nil {
 		why = err.Error()
 	} else if sha256.Sum256(text) != e.FileSHA256 {
 		why = "job file was edited"
@@ -109,7 +163,10 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		c.sense(path, &j, r)
 		return nil
 	}
-	if !repair {
+	if err != nil && st == e.Status && c.agrees(e.id, &j) {
+		return c.checkIndex(e, &j, repair, r)
+	}
+	if !repair && !(c.restore && (st == 0 || err != nil)) {
 		r.problem(path, why)
 		return nil
 	}
@@ -132,11 +189,62 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		k := j
 		seq, us := b.Next()
 		k.Enter(e.Status)
+		if k.Seq == 0 { // restored
+			c.hold(&k, micro(us))
+		}
 		k.Seq, k.Size = seq, e.Size
 		b.Index().SetFiled(e.id, index.FiledUnknown)
 		b.Job(&k, job.Update, e.Status, us).Payload.Submitted = e.Submitted
 		return nil
 	})
+}
+
+// agrees reports whether a job file names the payload that is there.
+func (c *Comparer) agrees(id job.ID, j *job.Job) bool {
+	named := j.Digest(digest.SHA256).Hex
+	if named == "" {
+		return false
+	}
+	_, sum, err := c.Tree.SumPayload(id)
+	return err == nil && hex.EncodeToString(sum[:]) == named
+}
+
+// checkIndex tells of a job of which the index says another payload than the job file
+// does, which names the one that is there. Repairing believes the files.
+func (c *Comparer) checkIndex(e known, j *job.Job, repair bool, r *Report) error {
+	path, why := c.Tree.Path(e.Status.String(), e.id.String()), "index differs from job file and payload, which agree"
+	if !repair {
+		r.problem(path, why)
+		return nil
+	}
+	r.mended(path, why+"; mended")
+	rec := &record.Record{Kind: job.Update, From: e.Status, Job: e.id, Payload: record.Payload{Submitted: j.Submitted.UnixMicro()}}
+	rec.SetType(j.MediaType)
+	c.sums(rec, j)
+	n, _, err := c.Tree.SumPayload(e.id)
+	if err != nil {
+		return err
+	}
+	rec.Payload.Size = n
+	return c.Commit(func(b *ledger.Batch) error {
+		k := *j
+		k.Enter(e.Status)
+		rec.Mark(&k)
+		k.Seq, rec.Time = b.Next()
+		k.Size, rec.Seq = n, k.Seq
+		rec.SetText(k.AppendText(nil))
+		b.Index().SetFiled(e.id, index.FiledUnknown)
+		b.Add(rec)
+		return nil
+	})
+}
+
+// hold puts a restored job on hold, if it is pending: its consumers would miss what the
+// index does not know.
+func (c *Comparer) hold(j *job.Job, t time.Time) {
+	if j.Status == job.Pending && j.Held.IsZero() {
+		j.Hold(t, "job file lost or damaged; the index knows less of the job", time.Time{})
+	}
 }
 
 // sense reports a job file with further elements that make no sense. Nobody here can
@@ -165,6 +273,9 @@ func (c *Comparer) checkPayload(e known, there, repair bool, r *Report) error {
 		return nil
 	}
 	why := err.Error()
+	if j, _, e := c.Filed(e.id, e.Status); there && e == nil && c.agrees(j.ID, &j) {
+		return nil // told of the job file, or mended there: the payload is good
+	}
 	if repair && !content.Transient(err) && !content.Exhausted(err) {
 		done, err := c.mendPayload(e, there, why)
 		if err != nil {
@@ -193,7 +304,7 @@ func (c *Comparer) verify(e known) error {
 // mendPayload mends a job with a lost payload and returns how.
 func (c *Comparer) mendPayload(e known, there bool, why string) (done string, err error) {
 	if there {
-		to, err := c.Tree.SetPayloadAside(e.id)
+		to, err := c.Tree.SetPayloadAside(e.id.String())
 		if err != nil {
 			return "", err
 		}

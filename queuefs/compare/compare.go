@@ -23,12 +23,21 @@ import (
 	"cutie/queuefs/tree"
 )
 
+// Options are for [Comparer.Check].
+type Options struct {
+	Repair  bool                 // mend differences
+	Restore bool                 // write job files again, lost or illegible, and nothing else
+	Sense   func(*job.Job) error // as in [Comparer]
+}
+
 // A Comparer compares one queue. Nobody else changes the queue meanwhile.
 type Comparer struct {
 	*content.Reader
 	Now    func() time.Time
 	Commit func(build func(*ledger.Batch) error) error // as [ledger.Ledger.Commit]
 	Sense  func(*job.Job) error                        // why the further elements of a job file make no sense; nil: nobody looks
+
+	restore bool // see Options
 }
 
 // list returns the status of the wanted jobs by the directories of their job files.
@@ -54,8 +63,9 @@ func sorted[V any](m map[job.ID]V) []job.ID {
 // Scan makes pages of the index from job files, all pages if pages is nil. The status
 // is the one in the last line of the file; if the directory says otherwise Reconcile
 // follows. The same holds for illegible files: a half rewritten file after a crash
-// belongs to a job in the journal.
-func (c *Comparer) Scan(pages map[int]bool) error {
+// belongs to a job in the journal. Of jobs without a legible file, what former pages
+// say is kept; former is nil if there are none.
+func (c *Comparer) Scan(pages map[int]bool, former *index.Index) error {
 	where, err := c.list(func(id job.ID) bool { return pages == nil || pages[int(id/index.PageJobs)] })
 	if err != nil {
 		return err
@@ -69,6 +79,7 @@ func (c *Comparer) Scan(pages map[int]bool) error {
 			err = c.inReach(&j)
 		}
 		if err != nil {
+			c.recall(former, id, where[id])
 			continue
 		}
 		r := &record.Record{Kind: job.Update, To: j.Status, Seq: j.Seq, Time: j.Modified().UnixMicro(), Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
@@ -87,7 +98,44 @@ func (c *Comparer) Scan(pages map[int]bool) error {
 			}
 		})
 	}
+	if former == nil {
+		return nil
+	}
+	for n := range former.Pages() {
+		former.EachOf(n, func(id job.ID, j index.Job) {
+			if _, there := where[id]; there {
+				return
+			}
+			if _, err := c.Tree.StatPayload(id, ""); err == nil {
+				c.recall(former, id, 0)
+			}
+		})
+	}
 	return nil
+}
+
+// recall keeps what former pages say of a job. Its job file stands in st, 0 for nowhere.
+func (c *Comparer) recall(former *index.Index, id job.ID, st job.Status) {
+	if former == nil {
+		return
+	}
+	known, ok := former.Job(id)
+	if !ok {
+		return
+	}
+	j := c.Restored(id, &ledger.View{Job: known})
+	j.Seq = former.Version(id)
+	r := &record.Record{Kind: job.Update, To: j.Status, Seq: j.Seq, Time: known.Changed, Job: id,
+		Payload: record.Payload{Size: known.Size, Submitted: known.Submitted, SHA256: known.SHA256, MD5: known.MD5}}
+	r.Mark(&j)
+	r.SetType(known.MediaType)
+	r.SetText(j.AppendText(nil))
+	change := r.Change(0, false)
+	c.Ledger.Note(func(x *index.Index) {
+		x.Apply(&change)
+		x.SetPayloadFiled(id)
+		x.SetFiled(id, st)
+	})
 }
 
 // sums gives the record the digests of the payload in the job file. A job file of other

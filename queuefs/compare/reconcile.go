@@ -104,6 +104,9 @@ func (c *Comparer) takeMove(id job.ID, from, to job.Status) error {
 		switch to {
 		case job.Pending:
 			k.StartOver(t)
+			if j.Lost() {
+				c.hold(&k, t)
+			}
 		case job.Consumed:
 			k.Enter(job.Consumed)
 			k.Consumed = t
@@ -132,6 +135,9 @@ func (c *Comparer) takeLoss(id job.ID, st job.Status) error {
 	return c.Commit(func(b *ledger.Batch) error {
 		k := j
 		seq, us := b.Next()
+		if to != 0 {
+			c.hold(&k, micro(us))
+		}
 		k.Seq, k.Status = seq, to
 		b.Index().SetFiled(id, 0)
 		b.Job(&k, kind, st, us)

@@ -10,11 +10,13 @@ package content
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"syscall"
 
+	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
@@ -86,7 +88,7 @@ func moved(err error) bool {
 
 // Job returns a job of any status. The error is [ledger.ErrNoJob] if there is none. If
 // other hands have lost or damaged its file, it is reported, and the job has the facts
-// in the index.
+// in the index: see [job.Job.Lost].
 func (r *Reader) Job(id job.ID) (job.Job, error) {
 	text, v, err := r.Text(id)
 	if errors.Is(err, ledger.ErrNoJob) || Transient(err) {
@@ -96,15 +98,30 @@ func (r *Reader) Job(id job.ID) (job.Job, error) {
 	if err == nil {
 		j, err = parse(text, id)
 	}
-	if err != nil {
-		if v.Job == (index.Job{}) {
-			return job.Job{}, err
-		}
-		r.Report(r.Tree.Path(v.Status.String(), id.String()), err.Error())
+	if err == nil {
+		err = Same(&j, &v.Job)
+	}
+	path := r.Tree.Path(v.Status.String(), id.String())
+	switch {
+	case err != nil && v.Job == (index.Job{}):
+		return job.Job{}, err
+	case err != nil:
+		r.Report(path, err.Error())
 		j = r.Restored(id, &v)
+	case sha256.Sum256(text) != v.FileSHA256:
+		r.Report(path, "job file was edited; it is used as it is")
 	}
 	r.complete(&j, &v)
 	return j, nil
+}
+
+// Same refuses a job file that names another payload than the index does: it is of
+// another job.
+func Same(j *job.Job, known *index.Job) error {
+	if is := j.Digest(digest.SHA256).Hex; is != "" && is != hex.EncodeToString(known.SHA256[:]) {
+		return errors.New("job file names another payload")
+	}
+	return nil
 }
 
 // parse reads the job file of a job.

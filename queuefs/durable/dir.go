@@ -40,6 +40,7 @@ type Dir struct {
 	path  string
 	fd    atomic.Int64 // -1 once closed: numbers of descriptors are used again
 	fault Fault
+	void  bool // not there, see LookIn
 	open  bool // to other users, as far as the umask allows
 }
 
@@ -88,8 +89,18 @@ func OpenDir(path string, fault Fault) (*Dir, error) {
 	return newDir(path, fd, fault), nil
 }
 
+// LookIn opens the directory at path for reading. Every change in it, and below it,
+// is [unix.EROFS]; MakeSub returns a directory without entries for one that is not
+// there.
+func LookIn(path string) (*Dir, error) {
+	return OpenDir(path, func(string, func() error) error { return unix.EROFS })
+}
+
 // Close lets go of the directory.
 func (d *Dir) Close() error {
+	if d.void {
+		return nil
+	}
 	fd := d.fd.Swap(-1)
 	if fd < 0 {
 		return d.pathError("close", ".", fs.ErrClosed)
@@ -121,6 +132,14 @@ func (d *Dir) MakeSub(name string) (*Dir, error) {
 		return nil, err
 	}
 	err := d.fault.run("mkdir "+name, func() error { return unix.Mkdirat(d.at(), name, d.dirMode()) })
+	if errors.Is(err, unix.EROFS) {
+		sub, err := d.Sub(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			sub, err = newDir(d.path+"/"+name, -1, d.fault), nil
+			sub.void = true
+		}
+		return sub, err
+	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, d.pathError("mkdir", name, err)
 	}
@@ -356,6 +375,9 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 // Names calls visit with the name of every entry, in no order, without
 // holding them all in memory.
 func (d *Dir) Names(visit func(name string)) error {
+	if d.void {
+		return nil
+	}
 	fd, err := openat(d.at(), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return d.pathError("open", ".", err)
@@ -389,6 +411,9 @@ func (d *Dir) Stat(name string) (unix.Stat_t, error) {
 // Changed returns when the set of entries of d last changed, in nanoseconds.
 func (d *Dir) Changed() (int64, error) {
 	var st unix.Stat_t
+	if d.void {
+		return 0, nil
+	}
 	if err := unix.Fstat(d.at(), &st); err != nil {
 		return 0, d.pathError("stat", ".", err)
 	}
@@ -416,7 +441,10 @@ func (d *Dir) pathError(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, unix.EBADF) && d.at() < 0 {
+	switch {
+	case d.void && errors.Is(err, unix.EBADF):
+		err = unix.ENOENT
+	case errors.Is(err, unix.EBADF) && d.at() < 0:
 		err = fs.ErrClosed
 	}
 	return &fs.PathError{Op: op, Path: d.path + "/" + name, Err: err}

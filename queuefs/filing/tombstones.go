@@ -24,7 +24,7 @@ type Tombstones struct {
 
 // NewTombstones returns the tombstones of a queue; call Load first.
 func NewTombstones(l *ledger.Ledger, open func() (*durable.Dir, error)) *Tombstones {
-	return &Tombstones{ledger: l, open: open}
+	return &Tombstones{ledger: l, open: open, file: indexfile.Tombstones{Queue: l.ID()}}
 }
 
 // Load finds the end of the file in dir. The error is [indexfile.ErrTombstones] for a
@@ -37,6 +37,23 @@ func (t *Tombstones) Load(dir *durable.Dir) error {
 		t.ledger.Note(func(x *index.Index) { x.Tombstones.SetLast(last) })
 	}
 	return err
+}
+
+// Verify reads the whole file, and reports whether it is damaged. To repair it keeps
+// the tombstones that make sense.
+func (t *Tombstones) Verify(repair bool) (damaged bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dir, err := t.open()
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	good, damaged, err := t.file.Verify(dir)
+	if err == nil && damaged && repair {
+		err = t.file.Mend(dir, good)
+	}
+	return damaged, err
 }
 
 // Since returns up to limit tombstones after an instant, in the order of their events.

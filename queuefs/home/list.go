@@ -1,7 +1,6 @@
 package home
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -48,39 +47,46 @@ func (l List) Write(d *durable.Dir) error { return d.Replace(ListName, l) }
 // Queues returns the identifiers in the list, in their order; never nil without
 // an error. A name that cleaning could not have made is an error.
 func (l List) Queues() (ids []string, err error) {
+	ids, bad := l.Legible()
+	if len(bad) > 0 {
+		return nil, fmt.Errorf("%s: %w", ListName, bad[0])
+	}
+	return ids, nil
+}
+
+// Legible is Queues for a damaged list: it returns the identifiers that make sense, and
+// an error for each other line.
+func (l List) Legible() (ids []string, bad []error) {
 	ids = []string{} // an empty list says that there are none
-	sc := bufio.NewScanner(bytes.NewReader(l))
 	seen := map[string]bool{}
-	for n := 1; sc.Scan(); n++ {
-		line := strings.TrimSpace(sc.Text())
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		id, err := job.CleanQueueID(line)
+	n := 0
+	for line := range bytes.Lines(l) {
+		n++
+		id, err := listed(line)
 		if err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w", ListName, n, err)
+			bad = append(bad, fmt.Errorf("line %d: %w", n, err))
 		}
-		if !seen[id] {
+		if id != "" && !seen[id] {
 			ids = append(ids, id)
 			seen[id] = true
 		}
 	}
-	return ids, sc.Err()
+	return ids, bad
 }
 
-// Add returns the list with a line for a queue at its end.
-func (l List) Add(id string) List {
-	if len(l) > 0 && l[len(l)-1] != '\n' {
-		l = append(l, '\n')
+// listed returns the identifier in a line, "" without one.
+func listed(line []byte) (id string, err error) {
+	text := string(bytes.TrimSpace(line))
+	if text == "" || strings.HasPrefix(text, "#") {
+		return "", nil
 	}
-	return append(append(l, id...), '\n')
+	return job.CleanQueueID(text)
 }
 
-// Drop returns the list without the lines of a queue. All others stay as they
-// are.
-func (l List) Drop(id string) (rest List) {
+// Mend returns the list without the lines that make no sense.
+func (l List) Mend() (rest List) {
 	for line := range bytes.Lines(l) {
-		if cleaned, err := job.CleanQueueID(string(bytes.TrimSpace(line))); err != nil || cleaned != id {
+		if _, err := listed(line); err == nil {
 			rest = append(rest, line...)
 		}
 	}

@@ -143,6 +143,12 @@ func versionOf(name, content string) (v namaste.Version, is bool) {
 // Complete makes the tag and the properties of the service if they are missing,
 // and reports both.
 func Complete(d *durable.Dir, now time.Time, report func(Problem)) error {
+	if text, err := d.ReadFile(tag.FileName(), nil, 1<<10); err == nil && string(text) != tag.Content() {
+		if err := d.Replace(tag.FileName(), []byte(tag.Content())); err != nil {
+			return err
+		}
+		report(Problem{Path: tag.FileName(), Text: "wrong tag; written again"})
+	}
 	if err := CheckTag(d, report); errors.Is(err, ErrNoHome) {
 		if err := d.Replace(tag.FileName(), []byte(tag.Content())); err != nil {
 			return err

@@ -1,8 +1,11 @@
 package home
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"cutie/queuefs/anvl"
@@ -51,6 +54,9 @@ func ParseService(data []byte) (ServiceInfo, error) {
 	if err != nil {
 		return ServiceInfo{}, err
 	}
+	if len(r) == 0 { // an emptied file must not pass for one with all defaults
+		return ServiceInfo{}, errors.New("no property")
+	}
 	info := ServiceInfo{Name: r.Value("name"), Identifier: r.Value("identifier"), Description: r.Value("description"),
 		Scheme: r.Value("serviceScheme"), BaseURI: r.Value("baseURI"), SupportURI: r.Value("supportURI"), DefaultCatalog: r.Value("defaultCatalog")}
 	if info.Scheme == "" {
@@ -67,6 +73,22 @@ func ParseService(data []byte) (ServiceInfo, error) {
 		}
 	}
 	return info, nil
+}
+
+// Differences names the elements of two property files that differ.
+func Differences(was, now []byte) string {
+	var names []string
+	old, _ := anvl.ParseRecord(was)
+	current, _ := anvl.ParseRecord(now)
+	for _, e := range append(slices.Clone(old), current...) {
+		if old.Value(e.Name) != current.Value(e.Name) && !slices.Contains(names, e.Name) {
+			names = append(names, e.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "no property differs"
+	}
+	return strings.Join(names, ", ")
 }
 
 // Take takes the properties that may change while the home is open.

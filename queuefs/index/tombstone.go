@@ -44,6 +44,7 @@ func ParseTombstone(b []byte) (Tombstone, bool) {
 type Tombstones struct {
 	fresh []Tombstone
 	last  job.Seq // of all, also in the file
+	filed job.Seq // of the last one in the file
 }
 
 // add takes a tombstone, except for one replayed again.
@@ -58,13 +59,19 @@ func (s *Tombstones) Fresh() []Tombstone { return s.fresh }
 
 // Filed drops the first n of them: a file has them.
 func (s *Tombstones) Filed(n int) {
+	if n > 0 {
+		s.filed = s.fresh[n-1].Seq
+	}
 	if s.fresh = s.fresh[n:]; len(s.fresh) == 0 {
 		s.fresh = nil
 	}
 }
 
 // SetLast notes the last one of the file, before the first Apply.
-func (s *Tombstones) SetLast(seq job.Seq) { s.last = seq }
+func (s *Tombstones) SetLast(seq job.Seq) { s.last, s.filed = seq, seq }
+
+// InFile returns the change of the last tombstone in the file.
+func (s *Tombstones) InFile() job.Seq { return s.filed }
 
 // Last returns the change of the last tombstone, in the file or not.
 func (s *Tombstones) Last() job.Seq { return s.last }

@@ -31,6 +31,12 @@ func (c Checkpoint) From() journal.LSN {
 	return c.Past
 }
 
+// Reached reports whether a journal with records up to reach, 0 for none at all, has all
+// that was in it at the checkpoint. After a clean stop none is needed.
+func (c Checkpoint) Reached(reach journal.LSN) bool {
+	return c.Clean || c.Former || reach >= max(c.Past, 1)
+}
+
 // ParseCheckpoint reads a checkpoint of either form.
 func ParseCheckpoint(r anvl.Record) (c Checkpoint, err error) {
 	number := func(name string) (n uint64) {

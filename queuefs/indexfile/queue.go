@@ -27,6 +27,7 @@ type Queue struct {
 	Settings            []byte      // the last legible queue-info.txt; nil: unknown
 	Bare                bool        // written before the first checkpoint: pages say nothing
 	Empty               bool        // the queue had no jobs at that time
+	Culled              job.Seq     // of the last tombstone in its file; 0: unknown
 }
 
 // Text returns the contents of the file.
@@ -48,6 +49,9 @@ func (x Queue) Text() []byte {
 		if x.Empty {
 			n("empty", 1)
 		}
+	}
+	if x.Culled != 0 {
+		n("culled", int64(x.Culled))
 	}
 	if x.Info != ([32]byte{}) {
 		r.Add("info", hex.EncodeToString(x.Info[:]))
@@ -113,6 +117,8 @@ func ParseQueue(data []byte) (x Queue, err error) {
 			x.Since = journal.LSN(v)
 		case "before":
 			x.Before = job.Seq(v)
+		case "culled":
+			x.Culled = job.Seq(v)
 		case "bare":
 			x.Bare = v != 0
 		case "empty":

@@ -1,9 +1,12 @@
 package indexfile
 
 import (
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"sort"
 	"time"
@@ -23,8 +26,23 @@ const TombstoneBatch = 4096
 // crash can tear its end, to be cut off and replayed from the journal. It is for one
 // goroutine at a time.
 type Tombstones struct {
+	Queue string // each tombstone is bound to it
+
 	size int64 // bytes of the file without damage
 }
+
+// parse reads a tombstone of the queue. Those of before had no name.
+func (t *Tombstones) parse(b []byte) (index.Tombstone, bool) {
+	s, ok := index.ParseTombstone(b)
+	if !ok {
+		return s, false
+	}
+	of := binary.LittleEndian.Uint32(b[index.TombstoneSize-4:])
+	return s, of == 0 || of == t.of()
+}
+
+// of is the sum of the name of the queue.
+func (t *Tombstones) of() uint32 { return crc32.Checksum([]byte(t.Queue), castagnoli) }
 
 // A SyncError is a failed sync, and final.
 type SyncError struct{ Err error }
@@ -51,7 +69,7 @@ func (t *Tombstones) Read(dir *durable.Dir, since time.Time, limit int) (stones 
 		return nil, err
 	}
 	for ; len(b) > 0; b = b[index.TombstoneSize:] {
-		s, ok := index.ParseTombstone(b)
+		s, ok := t.parse(b)
 		if !ok {
 			return nil, ErrTombstones
 		}
@@ -66,7 +84,7 @@ func (t *Tombstones) after(f io.ReaderAt, since time.Time) (int64, error) {
 	n := sort.Search(int(t.size/index.TombstoneSize), func(i int) bool {
 		var b [index.TombstoneSize]byte
 		_, err := f.ReadAt(b[:], int64(i)*index.TombstoneSize)
-		s, ok := index.ParseTombstone(b[:])
+		s, ok := t.parse(b[:])
 		if err == nil && !ok {
 			err = ErrTombstones
 		}
@@ -100,7 +118,7 @@ func (t *Tombstones) Load(dir *durable.Dir) (last job.Seq, err error) {
 	}
 	t.size = at
 	for ; len(b) > 0; b = b[index.TombstoneSize:] {
-		s, ok := index.ParseTombstone(b)
+		s, ok := t.parse(b)
 		if !ok || s.Seq <= last {
 			break
 		}
@@ -111,6 +129,35 @@ func (t *Tombstones) Load(dir *durable.Dir) (last job.Seq, err error) {
 		return 0, ErrTombstones
 	}
 	return last, nil
+}
+
+// Verify reads the file from its beginning, and returns the tombstones in it that make
+// sense, and whether there is anything else.
+func (t *Tombstones) Verify(dir *durable.Dir) (good []byte, damaged bool, err error) {
+	data, err := dir.ReadFile(TombstonesName, nil, math.MaxInt)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	var last job.Seq
+	size := len(data)
+	for ; len(data) >= index.TombstoneSize; data = data[index.TombstoneSize:] {
+		if s, ok := t.parse(data); ok && s.Seq > last {
+			good, last = append(good, data[:index.TombstoneSize]...), s.Seq
+		}
+	}
+	return good, len(good) < size, nil
+}
+
+// Mend writes the file again with the tombstones that make sense.
+func (t *Tombstones) Mend(dir *durable.Dir, good []byte) error {
+	err := dir.Replace(TombstonesName, good)
+	if err == nil {
+		t.size = int64(len(good))
+	}
+	return err
 }
 
 // Append adds tombstones and syncs the file. After a failed sync
@@ -127,6 +174,7 @@ func (t *Tombstones) Append(dir *durable.Dir, stones []index.Tombstone) error {
 	b := make([]byte, 0, len(stones)*index.TombstoneSize)
 	for i := range stones {
 		b = stones[i].Append(b)
+		binary.LittleEndian.PutUint32(b[len(b)-4:], t.of())
 	}
 	if _, err := f.Write(b); err != nil {
 		return err

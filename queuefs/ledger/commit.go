@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -196,6 +197,9 @@ func (l *Ledger) apply(r *record.Record, at journal.LSN, replayed, had bool) {
 		l.idx.Changed = true
 	case r.Job == 0: // a changed queue-info.txt
 		l.idx.Info, l.idx.Changed = r.Payload.SHA256, true
+		if replayed {
+			l.life.settings = bytes.Clone(r.File.Text)
+		}
 	default:
 		c := r.Change(at, replayed)
 		before := l.idx.Apply(&c)

@@ -49,6 +49,8 @@ type life struct {
 	since  journal.LSN // records before are of a former queue
 	before job.Seq     // last event of a former queue
 	gone   bool        // removed
+
+	settings []byte // queue-info.txt of its last event in the journal, when replayed; nil: not there
 }
 
 // New returns the ledger of a queue without jobs. Use must follow.
@@ -116,6 +118,14 @@ func (l *Ledger) Begin(since journal.LSN, before job.Seq) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.life.since, l.life.before = since, before
+}
+
+// Replayed returns the queue-info.txt of its last event in the journal, when the home was
+// opened; nil if the journal has none.
+func (l *Ledger) Replayed() []byte {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.life.settings
 }
 
 // Since returns the first record that can be of this queue.

@@ -20,6 +20,8 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -238,7 +240,7 @@ func (p *Packs) Scan(dir *durable.Dir, look func(func(x *index.Index))) error {
 	})
 	p.mu.Unlock()
 	for _, name := range strange {
-		if e := dir.Remove(name); !errors.Is(e, fs.ErrNotExist) {
+		if e := dir.Remove(name); !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, unix.EROFS) {
 			err = errors.Join(err, e)
 		}
 	}

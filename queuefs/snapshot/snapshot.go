@@ -16,7 +16,6 @@ package snapshot
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"sync/atomic"
 	"time"
@@ -29,15 +28,20 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Store is the directory of the index.
 type Store struct {
 	Dir     *durable.Dir
 	Report  func(path, text string) // called with damage found
+	Rebuild bool                    // make all pages again from the directories; former ones say only what these do not
 	Highest func() index.Numbers    // last numbers of all open queues, for damaged files
 
-	doubt atomic.Bool
+	doubt   atomic.Bool
+	closed  bool            // by the checkpoint that was read
+	renewed map[string]bool // queues without former pages, when rebuilding
 }
 
 // Path returns the path below the home of a file of a queue in the index.
@@ -133,8 +137,12 @@ func (s *Store) Checkpoint() (c indexfile.Checkpoint, ok bool, err error) {
 		return c, false, nil
 	}
 	c, err = indexfile.ParseCheckpoint(r)
+	s.closed = err == nil && c.Clean
 	return c, err == nil, err
 }
+
+// Closed reports whether the home was closed in order before it was opened.
+func (s *Store) Closed() bool { return s.closed }
 
 // SetCheckpoint writes the checkpoint.
 func (s *Store) SetCheckpoint(c indexfile.Checkpoint) error {
@@ -230,8 +238,10 @@ func (s *Store) New(l *ledger.Ledger, since journal.LSN) error {
 type Loaded struct {
 	Fresh   bool         // no pages yet: the journal has all jobs
 	None    bool         // no pages to go by: the directories have all jobs
+	Former  *index.Index // what pages say all the same, when rebuilding
 	Damaged map[int]bool // pages to be made from the directories
 	Dirs    [4]int64     // when the directories last changed, if the home was closed
+	Culled  job.Seq      // of the last tombstone in its file
 }
 
 // Load reads the queue file and the pages of a queue into its ledger, when a home is
@@ -255,12 +265,17 @@ func (s *Store) Load(l *ledger.Ledger, dir *durable.Dir, c indexfile.Checkpoint,
 		}
 		l.Note(func(x *index.Index) { x.Reach(last) })
 	}
+	if s.Rebuild {
+		was.None = true
+		was.Former, err = s.former(l.ID(), dir, q)
+		return was, err
+	}
 	if !indexed || !ok || q.Bare {
 		was.Fresh = indexed && ok && q.Empty
 		was.None = !was.Fresh
 		return was, dropPages(dir)
 	}
-	was.Dirs = q.Dirs
+	was.Dirs, was.Culled = q.Dirs, q.Culled
 	// After a crash between this file and its checkpoint, pages may be older than the
 	// file: then their state says nothing about damage.
 	was.Damaged, err = s.loadPages(l, dir, q.Pages, q.At <= c.Past)
@@ -305,11 +320,43 @@ func (s *Store) loadPages(l *ledger.Ledger, dir *durable.Dir, want int, whole bo
 	return damaged, nil
 }
 
+// former reads the pages of a queue as far as they verify. They are removed when their
+// successors are staged.
+func (s *Store) former(id string, dir *durable.Dir, q indexfile.Queue) (*index.Index, error) {
+	x := index.New(id)
+	if len(q.Types) > 0 {
+		x.SetMediaTypes(q.Types)
+	}
+	numbers, err := pageNumbers(dir)
+	var buf []byte
+	for _, n := range numbers {
+		if buf, err = dir.ReadFile(index.PageName(n), buf[:0], index.PageLimit); err != nil && !errors.Is(err, durable.ErrTooLong) {
+			return nil, err
+		}
+		_ = x.LoadPage(buf, n)
+	}
+	return x, err
+}
+
+// renew removes the former pages of a queue, when rebuilding.
+func (s *Store) renew(id string, dir *durable.Dir) error {
+	if !s.Rebuild || s.renewed[id] {
+		return nil
+	}
+	if s.renewed == nil {
+		s.renewed = map[string]bool{}
+	}
+	s.renewed[id] = true
+	return dropPages(dir)
+}
+
 // dropPages removes pages, so that they are not taken for those of the next checkpoint.
 func dropPages(dir *durable.Dir) error {
 	numbers, err := pageNumbers(dir)
 	for _, n := range numbers {
-		err = errors.Join(err, dir.Remove(index.PageName(n)))
+		if e := dir.Remove(index.PageName(n)); !errors.Is(e, unix.EROFS) {
+			err = errors.Join(err, e)
+		}
 	}
 	return err
 }
@@ -321,44 +368,4 @@ func pageNumbers(dir *durable.Dir) (numbers []int, err error) {
 		}
 	})
 	return numbers, err
-}
-
-// Drop removes all pages of all queues, so that the directories are read when the home
-// is opened. The checkpoint stays, since the journal rules from there on, and so do the
-// numbers of the queues.
-func (s *Store) Drop() error {
-	all, names, err := s.names()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer all.Close()
-	for _, name := range names {
-		d, err := all.Sub(name)
-		if err != nil {
-			continue // no directory, so nobody reads it
-		}
-		err = errors.Join(dropPages(d), distrust(d, name))
-		d.Close()
-		if err != nil {
-			return fmt.Errorf("index of queue %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// distrust lets the directories of a queue without pages be read, although the journal
-// should have all jobs.
-func distrust(d *durable.Dir, queue string) error {
-	x, err := indexfile.ReadQueue(d, queue)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, durable.ErrDamaged), err == nil && !x.Empty:
-		return nil
-	case err != nil:
-		return err
-	}
-	x.Empty = false
-	return indexfile.QueueIn(d, queue).Write(x.Text())
 }

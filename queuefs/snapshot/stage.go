@@ -37,6 +37,9 @@ func (s *Store) Stage(l *ledger.Ledger, at journal.LSN, dirs func() ([4]int64, e
 		return nil, err
 	}
 	st = &Staged{store: s, ledger: l, dir: dir}
+	if err := s.renew(l.ID(), dir); err != nil {
+		return st, err
+	}
 	held, err := st.stagePages()
 	if err != nil {
 		return st, err

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
 )
@@ -33,8 +35,10 @@ func (t *Tree) JobFiles(wanted func(job.ID) bool, seq func(text []byte) job.Seq)
 			return nil, err
 		}
 		for _, name := range strange {
-			if strings.HasPrefix(name, durable.TempPrefix) && d.Remove(name) == nil {
-				continue
+			if strings.HasPrefix(name, durable.TempPrefix) {
+				if e := d.Remove(name); e == nil || errors.Is(e, unix.EROFS) {
+					continue
+				}
 			}
 			err = errors.Join(err, t.SetAside(st, name, "not the name of a job"))
 		}
@@ -73,7 +77,7 @@ func (t *Tree) PayloadFiles(strange func(name string)) (map[job.ID]bool, error) 
 		}
 	})
 	for _, name := range unfinished {
-		if t.pays.Remove(name) != nil {
+		if e := t.pays.Remove(name); e != nil && !errors.Is(e, unix.EROFS) {
 			strange(name)
 		}
 	}
@@ -93,9 +97,14 @@ func names(d *durable.Dir, strange func(name string)) (map[job.ID]bool, error) {
 	return ids, err
 }
 
-// SetAside moves a file in the directory of a status to corrupt/ and reports it.
+// SetAside moves a file in the directory of a status to corrupt/ and reports it. In
+// a directory opened for reading it only reports it.
 func (t *Tree) SetAside(st job.Status, name, why string) error {
 	to, err := t.root.SetAside(t.status[st], name, st.String()+"-"+name)
+	if errors.Is(err, unix.EROFS) {
+		t.opts.Report(t.Path(st.String(), name), why)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -103,8 +112,8 @@ func (t *Tree) SetAside(st job.Status, name, why string) error {
 	return nil
 }
 
-// SetPayloadAside moves the payload of a job to corrupt/ and returns its name
+// SetPayloadAside moves a file among the payloads to corrupt/ and returns its name
 // there.
-func (t *Tree) SetPayloadAside(id job.ID) (to string, err error) {
-	return t.root.SetAside(t.pays, id.String(), Payloads+"-"+id.String())
+func (t *Tree) SetPayloadAside(name string) (to string, err error) {
+	return t.root.SetAside(t.pays, name, Payloads+"-"+name)
 }

@@ -74,6 +74,23 @@ func Open(dir *durable.Dir, name string, opts Options) (_ *Tree, err error) {
 	return t, nil
 }
 
+// Make makes the directories of the jobs of a queue in root. taken says that there are
+// files in them.
+func Make(root *durable.Dir) (taken bool, err error) {
+	for _, name := range []string{Payloads, job.Pending.String(), job.Consumed.String(), job.Deleted.String()} {
+		d, err := root.MakeSub(name)
+		if err != nil {
+			return taken, err
+		}
+		err = d.Names(func(name string) { taken = taken || !strings.HasPrefix(name, durable.TempPrefix) })
+		d.Close()
+		if err != nil {
+			return taken, err
+		}
+	}
+	return taken, nil
+}
+
 // Close closes the directories. Files that are open stay open.
 func (t *Tree) Close() {
 	for _, d := range append(t.status[job.Pending:], t.pays, t.root) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/uws"
 )
 
@@ -85,8 +85,8 @@ func TestCheckFindsElementsWithoutSense(t *testing.T) {
 	w.create("a=1")
 	w.damaged("", "j000000000001", func(text string) string { return text + "uws-duration: soon\n" })
 	w.close()
-	check := func(repair bool) (found []string) {
-		r, err := queuefs.Check(w.dir, queuefs.CheckOptions{Repair: repair, Now: w.clock, Segment: 1 << 20, Job: uws.Check})
+	inspect := func(repair bool) (found []string) {
+		r, err := check.Home(w.dir, check.Options{Repair: repair, Now: w.clock, Segment: 1 << 20, Job: uws.Check})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestCheckFindsElementsWithoutSense(t *testing.T) {
 	}
 	const want = "queues/q/pending/j000000000001: uws-duration: \"soon\": no number of seconds"
 	for _, repair := range []bool{true, false} { // repair takes the edited file as it is
-		if got := check(repair); len(got) != 1 || got[0] != want {
+		if got := inspect(repair); len(got) != 1 || got[0] != want {
 			t.Errorf("repair %v: got %q, want %s", repair, got, want)
 		}
 	}

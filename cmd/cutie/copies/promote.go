@@ -19,6 +19,7 @@ import (
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/uws"
 	"cutie/wellknown"
 )
@@ -105,7 +106,7 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 	if err := directories(dir, r.Queues); err != nil {
 		return err
 	}
-	report, err := queuefs.Check(dir, queuefs.CheckOptions{Rebuild: true, Last: last, Job: uws.Check})
+	report, err := check.Home(dir, check.Options{Rebuild: true, Last: last, Job: uws.Check})
 	if err != nil {
 		return err
 	}

@@ -73,6 +73,10 @@ func HomeHint(dir string, err error) error {
 		return fault.Hint(err, "cutie import "+dir+" --home NEW copies it, with a table of old and new identifiers")
 	case errors.As(err, &locked):
 		return fault.Hint(err, "stop that process, or use another home with --home DIR")
+	case errors.Is(err, queuefs.ErrJournalLost):
+		return fault.Hint(err, "bring log/journal back from a copy; without one, cutie check --repair --accept-loss "+dir+" goes on with the files there are")
+	case errors.Is(err, queuefs.ErrInfo):
+		return fault.Hint(err, "cutie check --rebuild "+dir+" sets the file aside and makes one with defaults")
 	case errors.Is(err, queuefs.ErrNoHome):
 		return fault.Hint(err, "cutie init "+dir+" makes a home of this directory, cutie check --rebuild "+dir+" one of copied queues")
 	case errors.Is(err, fs.ErrNotExist):

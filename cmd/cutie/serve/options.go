@@ -36,6 +36,7 @@ type serveOptions struct {
 	proxies, fetch      []string
 	dialect, cors       string
 	logLevel, logFormat string
+	acceptLoss          bool
 }
 
 // bind adds the options to fs.
@@ -68,6 +69,7 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&o.AccessLog.Keep, "log-keep", reach.DefaultLogKeep, "`number` of old access logs to keep")
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
+	fs.BoolVar(&o.acceptLoss, "accept-loss", false, "open a home that was not closed and lost its journal, without the changes that were in it alone")
 	fs.DurationVar(&o.Limits.Grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping")
 }
 

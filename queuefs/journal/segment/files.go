@@ -131,8 +131,8 @@ func (f *files) keep(names []string) {
 }
 
 // list returns the numbers of the segments in order and the highest number of any
-// file. It keeps whole spares and removes unfinished files.
-func (f *files) list() (numbers []uint64, highest uint64, err error) {
+// file. It keeps whole spares and, to tidy up, removes unfinished files.
+func (f *files) list(tidy bool) (numbers []uint64, highest uint64, err error) {
 	var temps []string
 	if err := f.dir.Names(func(name string) {
 		if n, ok := parseSegmentName(strings.TrimPrefix(name, sparePrefix)); ok {
@@ -152,6 +152,8 @@ func (f *files) list() (numbers []uint64, highest uint64, err error) {
 		st, err := f.dir.Stat(name)
 		if err == nil && strings.HasPrefix(name, sparePrefix) && st.Size == f.size && len(spares) < keepSpares {
 			spares = append(spares, name)
+		} else if !tidy {
+			continue
 		} else if err := f.dir.Remove(name); err != nil {
 			return nil, 0, err
 		}

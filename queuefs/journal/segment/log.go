@@ -250,6 +250,9 @@ func (l *Log) write(b *batch) error {
 func (l *Log) Stats() journal.Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.live) == 0 { // opened to look
+		return journal.Stats{First: l.lsn, Next: l.durable, MaxAppend: l.maxAppend()}
+	}
 	cur := l.cur()
 	s := journal.Stats{First: l.live[0].first, Next: l.durable, Written: l.written.Load(), MaxAppend: l.maxAppend(),
 		Syncs: l.syncs.read(), Left: cur.size - l.end}
@@ -298,6 +301,15 @@ type Options struct {
 	// Batch is the number of the batch at From in a journal of version 1, 0 if it
 	// is not known.
 	Batch uint64
+
+	// Found is called when all was read, before anything is made: reach is after the last
+	// record found, also of those before From, and 0 if not even the beginning of a
+	// segment was. An error ends Open. nil: everything is accepted.
+	Found func(reach journal.LSN) error
+
+	// Look says that the files are for reading: nothing is mended, and nothing can be
+	// appended.
+	Look bool
 
 	Size   int64                   // bytes of a segment file; 0 means MaxSize
 	Report func(name, text string) // told of damage; may be nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"math"
 
 	"cutie/queuefs/journal"
 )
@@ -18,11 +19,13 @@ type scan struct {
 	mark bool     // a new segment is begun: something was read after damage
 	torn *segment // whose last batch does not verify; nil if none
 	at   int64    // offset of this batch
+
+	reach journal.LSN // see Options
 }
 
 func (r *scan) run() error {
 	l := r.log
-	numbers, highest, err := l.files.list()
+	numbers, highest, err := l.files.list(!r.Look)
 	if err != nil {
 		return err
 	}
@@ -41,6 +44,14 @@ func (r *scan) run() error {
 			return err
 		}
 	}
+	if r.Found != nil {
+		if err := r.Found(r.reach); err != nil {
+			return err
+		}
+	}
+	if r.Look {
+		return r.look()
+	}
 	if err := r.cutTail(); err != nil {
 		return err
 	}
@@ -58,7 +69,7 @@ func (r *scan) open(numbers []uint64) (old []*segment, err error) {
 	l := r.log
 	var broken []error
 	for _, n := range numbers {
-		s, err := openSegment(l.files.dir, n)
+		s, err := openSegment(l.files.dir, n, r.Look)
 		if err != nil && !errors.Is(err, errDamaged) {
 			return nil, err
 		}
@@ -90,16 +101,25 @@ func (r *scan) mend(s *segment, damaged error) error {
 	r.mark = true
 	if damaged != nil {
 		r.report(s.name, "the segment header does not verify; its batches were read all the same")
+		if r.Look {
+			return nil
+		}
 		if _, err := s.f.WriteAt(s.header(), 0); err != nil {
 			return err
 		}
 	}
 	if r.log.files.cut(s.size) {
 		r.report(s.name, "the segment is shorter than it was made; the records after its end are lost")
+		if r.Look {
+			return nil
+		}
 		if err := s.f.Truncate(r.log.files.size); err != nil {
 			return err
 		}
 		s.size = r.log.files.size
+	}
+	if r.Look {
+		return nil
 	}
 	return s.f.Sync()
 }
@@ -114,6 +134,7 @@ func (r *scan) segment(s *segment) error {
 	var damaged *segment
 	seen, skipped := false, false
 	l.end = blockSize
+	begin := int64(blockSize) // of the first batch with records
 	file := ahead{f: s.f}
 	for off := int64(blockSize); off+blockSize <= s.size; {
 		b, err := s.batchAt(&file, off, r.buf)
@@ -122,6 +143,14 @@ func (r *scan) segment(s *segment) error {
 			return err
 		}
 		earlier := err == nil && r.earlier(s, b, off)
+		if err == nil && b.count() == 0 && !s.former {
+			r.reach = max(r.reach, journal.LSN(b.number))
+			off += padded(len(b.data))
+			if l.end = off; !seen {
+				begin = off
+			}
+			continue
+		}
 		if err == nil && (earlier || s.after(b) > r.next) {
 			err = s.table(b, off)
 		} else {
@@ -136,18 +165,23 @@ func (r *scan) segment(s *segment) error {
 			// Numbers have no gaps: a batch is missing, here or at the end of the
 			// segment before.
 			gap := r.next != 0 && b.number > r.next
-			if gap && off == blockSize && r.prev != nil {
+			if gap && off == begin && r.prev != nil {
 				damaged = r.prev
 			} else if gap || skipped && seen {
 				damaged = s
 			}
 			r.next, seen = s.after(b), true
 		}
+		if r.reach = max(r.reach, journal.LSN(s.after(b))); s.former {
+			r.reach = math.MaxUint64
+		}
 		skipped = false
 		off += padded(len(b.data))
 		l.end = off
 	}
-	if seen {
+	if seen && r.Look {
+		r.torn = nil
+	} else if seen {
 		if err := l.files.dir.Step("journal sync", func() error { return fdatasync(s.f) }); err != nil {
 			return err
 		}
@@ -170,6 +204,17 @@ func (r *scan) earlier(s *segment, b stored, off int64) bool {
 		return position(s.number, off) < r.From
 	}
 	return journal.LSN(s.after(b)) <= r.From
+}
+
+// look ends a scan that changes nothing.
+func (r *scan) look() error {
+	if r.torn != nil {
+		r.report(r.torn.name, "the last batch does not verify; if the machine stopped while it was written, nobody was told that it was done")
+	}
+	l := r.log
+	l.lsn = max(journal.LSN(r.next), r.From, 1)
+	l.durable, l.err = l.lsn, journal.ErrClosed
+	return nil
 }
 
 // cutTail cuts a batch a crash has torn: it is not found again without its
@@ -208,15 +253,30 @@ func (r *scan) goOn(highest uint64) error {
 	if err != nil {
 		return err
 	}
-	s.first, l.end, l.durable = l.lsn, blockSize, l.lsn
+	s.first, l.end, l.durable = l.lsn, 2*blockSize, l.lsn
 	l.live = append(l.live, s)
-	return nil
+	return r.begin(s)
+}
+
+// begin writes a batch without records, so that a segment nobody has written to differs
+// from one prepared for later.
+func (r *scan) begin(s *segment) error {
+	l := r.log
+	b := &batch{log: l, seg: s, start: blockSize, first: l.lsn, after: l.lsn, size: batchHeader, buf: make([]byte, blockSize)}
+	return l.write(b)
 }
 
 // setAside gives a damaged segment a second name, for the operator, and reports it.
 func (r *scan) setAside(s *segment) error {
 	s.aside = true
 	aside := s.name + ".damaged"
+	if r.Look {
+		if _, err := r.log.files.dir.Stat(aside); err == nil {
+			return nil
+		}
+		r.report(s.name, "a batch does not verify and is lost; what follows it is kept")
+		return nil
+	}
 	err := r.log.files.dir.Link(s.name, aside)
 	if errors.Is(err, fs.ErrExist) {
 		return nil

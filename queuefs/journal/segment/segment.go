@@ -167,10 +167,13 @@ func createSegment(d *durable.Dir, number uint64, size int64, spare string) (*se
 }
 
 // openSegment opens an existing segment. The error wraps errDamaged if the header
-// does not verify; the segment is then returned, too.
-func openSegment(d *durable.Dir, number uint64) (*segment, error) {
-	name := segmentName(number)
-	f, err := os.OpenFile(d.Path()+"/"+name, os.O_RDWR, 0)
+// does not verify; the segment is then returned, too. look says that it is for reading.
+func openSegment(d *durable.Dir, number uint64, look bool) (*segment, error) {
+	name, flags := segmentName(number), os.O_RDWR
+	if look {
+		flags = os.O_RDONLY
+	}
+	f, err := os.OpenFile(d.Path()+"/"+name, flags, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +183,9 @@ func openSegment(d *durable.Dir, number uint64) (*segment, error) {
 		return nil, err
 	}
 	s := &segment{number: number, name: name, f: f, size: st.Size, aside: st.Nlink > 1}
-	s.openDirect(d)
+	if !look {
+		s.openDirect(d)
+	}
 	head := make([]byte, blockSize)
 	_, err = f.ReadAt(head, 0)
 	for _, h := range [][]byte{head, head[headerCopy:]} {

@@ -1,0 +1,197 @@
+package check
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/foreign"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/properties"
+	"cutie/queuefs/snapshot"
+)
+
+// rebuild makes the missing parts of a home around its queue directories.
+func rebuild(dir string, o Options, mended func(home.Problem)) error {
+	if err := foreign.Check(dir); err != nil {
+		return err
+	}
+	d, err := durable.OpenDir(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	lock, err := home.Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	logs, err := d.MakeSub(home.LogDir)
+	if err != nil {
+		return err
+	}
+	defer logs.Close()
+	ix, err := logs.MakeSub(home.IndexDir)
+	if err != nil {
+		return err
+	}
+	defer ix.Close()
+	store := &snapshot.Store{Dir: ix, Highest: func() (n index.Numbers) { return n },
+		Report: func(path, text string) { mended(home.Problem{Path: path, Text: text}) }}
+	if err := rebuildInfo(d, store, mended); err != nil {
+		return err
+	}
+	if err := home.Complete(d, now(), mended); err != nil {
+		return err
+	}
+	if err := rebuildQueues(d, store, o.AcceptLoss, now, mended); err != nil {
+		return err
+	}
+	last := make(map[string]index.Numbers, len(o.Last))
+	for id, seq := range o.Last {
+		last[id] = index.Numbers{Seq: seq}
+	}
+	return store.Retire(last)
+}
+
+// rebuildInfo writes a missing or damaged cutie-info.txt again by its copy. A damaged
+// one without a copy is set aside.
+func rebuildInfo(d *durable.Dir, store *snapshot.Store, mended func(home.Problem)) error {
+	file := home.ServiceFile(d)
+	_, err := file.Read()
+	if err == nil || content.Transient(err) {
+		return err
+	}
+	copied, e := store.Service()
+	if e != nil {
+		return e
+	}
+	to, e := file.SetAside()
+	if e != nil {
+		return e
+	}
+	if to != "" {
+		mended(home.Problem{Path: home.InfoName, Text: properties.Bare(err).Error() + "; moved to " + to})
+	}
+	if copied == nil {
+		return nil
+	}
+	mended(home.Problem{Path: home.InfoName, Text: "written again by its copy"})
+	_, err = file.Replace(copied)
+	return err
+}
+
+// dropLost takes queues without a directory out of the list, if the index knows them:
+// others are made.
+func dropLost(qdir *durable.Dir, list home.List, listed []string, store *snapshot.Store, mended func(home.Problem)) (home.List, error) {
+	for _, id := range listed {
+		if _, err := qdir.Stat(id); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		had, err := store.Has(id)
+		if err == nil && had {
+			err = store.Forget(id)
+			list = list.Drop(id)
+			mended(home.Problem{Path: home.QueuesDir + "/" + id, Text: "directory lost; the queue is not listed any more"})
+		}
+		if err != nil {
+			return list, err
+		}
+	}
+	return list, nil
+}
+
+// rebuildQueues lists every queue directory in queues.txt and gives it the
+// files it lacks.
+func rebuildQueues(d *durable.Dir, store *snapshot.Store, loss bool, now func() time.Time, mended func(home.Problem)) error {
+	qdir, err := home.OpenQueues(d)
+	if err != nil {
+		return err
+	}
+	defer qdir.Close()
+	list, err := home.ReadList(d)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	listed, bad := list.Legible()
+	if len(bad) > 0 {
+		list = list.Mend()
+		if err := list.Write(d); err != nil {
+			return err
+		}
+		for _, err := range bad {
+			mended(home.Problem{Path: home.ListName, Text: err.Error() + "; taken out"})
+		}
+	}
+	if loss {
+		was := string(list)
+		if list, err = dropLost(qdir, list, listed, store, mended); err == nil && string(list) != was {
+			err = list.Write(d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var names []string
+	if err := qdir.Names(func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		id, err := job.CleanQueueID(name)
+		if err != nil || id != name {
+			continue
+		}
+		made, err := rebuildQueue(qdir, id, store, now)
+		if errors.Is(err, errNoDir) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if made {
+			mended(home.Problem{Path: home.QueueInfoPath(id), Text: "missing; made"})
+		}
+		if !slices.Contains(listed, id) {
+			list = list.Add(id)
+			mended(home.Problem{Path: home.ListName, Text: "queue " + id + " was not listed; added"})
+			if err := list.Write(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errNoDir = errors.New("no directory")
+
+// rebuildQueue makes the property file of a queue if there is none.
+func rebuildQueue(qdir *durable.Dir, id string, store *snapshot.Store, now func() time.Time) (made bool, err error) {
+	sub, err := qdir.Sub(id)
+	if err != nil {
+		return false, errNoDir
+	}
+	defer sub.Close()
+	if _, err := sub.Stat(home.QueueInfoName); !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	text, created, err := store.Settings(id)
+	if err != nil {
+		return false, err
+	}
+	if text == nil {
+		info := home.NewQueue(id, cmp.Or(created, now()))
+		text = info.Text()
+	}
+	return true, sub.Replace(home.QueueInfoName, text)
+}

@@ -1,0 +1,130 @@
+package home
+
+import (
+	"bytes"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Known are the queues of a home.
+type Known struct {
+	Listed   []string // in queues.txt, in its order
+	Unlisted []string // other directories with queue-info.txt
+}
+
+// Find returns the queues of a home, and reports lines of queues.txt without sense.
+// Without the file the directories are the queues, and it is made unless home is open
+// for reading.
+func Find(home, queues *durable.Dir, report func(path, text string)) (k Known, err error) {
+	list, err := ReadList(home)
+	switch {
+	case errors.Is(err, durable.ErrTooLong):
+		report(ListName, err.Error())
+	case errors.Is(err, fs.ErrNotExist):
+		if list, err = listDirectories(home, queues, report); err != nil {
+			return k, err
+		}
+	case err != nil:
+		return k, err
+	}
+	var bad []error
+	k.Listed, bad = list.Legible()
+	for _, err := range bad {
+		report(ListName, err.Error()+"; the line is passed over")
+	}
+	k.Unlisted, err = unlisted(queues, k.Listed)
+	return k, err
+}
+
+// unlisted returns the names of directories with a property file of a queue, without
+// those of the identifiers in ids. queues is the directory of all queues.
+func unlisted(queues *durable.Dir, ids []string) (names []string, err error) {
+	known := map[string]bool{}
+	for _, id := range ids {
+		known[id] = true
+	}
+	var all []string
+	if err := queues.Names(func(name string) { all = append(all, name) }); err != nil {
+		return nil, err
+	}
+	for _, name := range all {
+		if id, err := job.CleanQueueID(name); err != nil || id != name || known[id] {
+			continue
+		}
+		d, err := queues.Sub(name)
+		if err != nil {
+			continue // no directory
+		}
+		_, err = d.Stat(QueueInfoName)
+		d.Close()
+		if err == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Used reports whether there are job files in the directory of a queue.
+func Used(queues *durable.Dir, id string) bool {
+	root, err := queues.Sub(id)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	some := false
+	for st := job.Pending; st <= job.Deleted; st++ {
+		if d, err := root.Sub(st.String()); err == nil {
+			_ = d.Names(func(name string) {
+				_, err := job.ParseID(name)
+				some = some || err == nil
+			})
+			d.Close()
+		}
+	}
+	return some
+}
+
+// Add returns the list with a line for a queue at its end.
+func (l List) Add(id string) List {
+	if len(l) > 0 && l[len(l)-1] != '\n' {
+		l = append(l, '\n')
+	}
+	return append(append(l, id...), '\n')
+}
+
+// Drop returns the list without the lines of a queue. All others stay as they
+// are.
+func (l List) Drop(id string) (rest List) {
+	for line := range bytes.Lines(l) {
+		if cleaned, err := job.CleanQueueID(string(bytes.TrimSpace(line))); err != nil || cleaned != id {
+			rest = append(rest, line...)
+		}
+	}
+	return rest
+}
+
+// listDirectories makes the list of a home without one. Nothing is told of directories
+// without jobs: the first queue may have been on its way when the machine stopped.
+func listDirectories(home, queues *durable.Dir, report func(path, text string)) (list List, err error) {
+	ids, err := unlisted(queues, nil)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	for _, id := range ids {
+		list = list.Add(id)
+	}
+	if slices.ContainsFunc(ids, func(id string) bool { return Used(queues, id) }) {
+		report(ListName, fmt.Sprintf("missing; made of the %d directories with %s", len(ids), QueueInfoName))
+	}
+	if err := list.Write(home); err != nil && !errors.Is(err, unix.EROFS) {
+		return nil, err
+	}
+	return list, nil
+}

@@ -1,0 +1,72 @@
+package home
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"cutie/queuefs/durable"
+)
+
+// removedPrefix begins the names of removed queues among temporary files.
+const removedPrefix = "removed-"
+
+// RemoveQueue removes the directory of a queue that is not listed. It is renamed
+// first: the remains of a crash are no queue, and go at the next start.
+func RemoveQueue(queues, temp *durable.Dir, id string) error {
+	if err := temp.RemoveTree(removedPrefix + id); err != nil {
+		return err
+	}
+	if err := queues.Rename(id, temp, removedPrefix+id); err != nil {
+		return err
+	}
+	if err := queues.Sync(); err != nil {
+		return err
+	}
+	return temp.RemoveTree(removedPrefix + id)
+}
+
+// SweepRemoved removes the remains of removed queues.
+func SweepRemoved(temp *durable.Dir, report func(path, text string)) error {
+	var left []string
+	err := temp.Names(func(name string) {
+		if strings.HasPrefix(name, removedPrefix) {
+			left = append(left, name)
+		}
+	})
+	for _, name := range left {
+		if e := temp.RemoveTree(name); e != nil { // tried again at the next opening
+			report(TempDir+"/"+name, e.Error()+"; left behind of a queue that was removed")
+		}
+	}
+	return err
+}
+
+// Published reports whether there are published documents of a queue.
+func Published(home *durable.Dir, id string) (bool, error) {
+	d, err := home.Sub(PublishedDir)
+	if err == nil {
+		_, err = d.Stat(id)
+		d.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// RemovePublished removes the published documents of a queue.
+func RemovePublished(home *durable.Dir, id string) error {
+	d, err := home.Sub(PublishedDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.RemoveTree(id); err != nil {
+		return err
+	}
+	return d.Sync()
+}

@@ -1,0 +1,90 @@
+package queuefs
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+
+	"cutie/queuefs/content"
+	"cutie/queuefs/home"
+	"cutie/queuefs/properties"
+
+	"golang.org/x/sys/unix"
+)
+
+// A damaged queues.txt keeps no queue from being served that it still names. The
+// directories of others are told; check adds them to the list.
+
+// known are the queues of a home when it is opened.
+type known struct {
+	home.Known
+	fresh []string // listed by other hands, without a directory yet
+}
+
+// openKnown opens a queue when the home is opened; nil if it cannot be served.
+func (s *Service) openKnown(id string, k *known) (*Queue, error) {
+	q, err := s.openQueue(id, (*properties.Queue).Known)
+	if err == nil || content.Transient(err) || content.Exhausted(err) {
+		return q, err
+	}
+	path := home.QueuesDir + "/" + id
+	switch {
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		s.report(path, properties.Bare(err).Error()+"; the queue is not served")
+		return nil, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	switch had, err := s.index.Has(id); {
+	case err != nil:
+		return nil, err
+	case had:
+		s.report(path, "directory lost; the queue is not served: bring it back, or take its line out of "+home.ListName)
+	default:
+		k.fresh = append(k.fresh, id)
+	}
+	return nil, nil
+}
+
+// weedOut reports queues with jobs that queues.txt does not list. Others without a line
+// never came to be, were removed, or were let go of.
+func (s *Service) weedOut(k *known) {
+	k.Unlisted = slices.DeleteFunc(k.Unlisted, func(id string) bool {
+		q := s.open(id)
+		if q != nil && q.ledger.Bare() != nil {
+			s.report(home.ListName, "queue "+id+" is not listed, and not served")
+			return false
+		}
+		if q != nil {
+			s.list.strays[id] = q.ledger.Numbers()
+			s.drop(q)
+		}
+		return true
+	})
+}
+
+// takeInKnown makes the queues listed by other hands. Those that are not listed are
+// brought up to the journal, which will be released, and are not served. After a loss
+// of journal its numbers go on from here.
+func (s *Service) takeInKnown(k *known, lost bool) error {
+	for _, id := range k.fresh {
+		if err := s.takeIn(id); err != nil {
+			if e := s.usable(); e != nil {
+				return e
+			}
+			s.report(home.QueuesDir+"/"+id, err.Error()+"; not served")
+		}
+	}
+	if len(k.Unlisted) == 0 && !lost {
+		return nil
+	}
+	if err := s.checkpoint(false); err != nil {
+		return err
+	}
+	for _, id := range k.Unlisted {
+		if q := s.open(id); q != nil {
+			s.drop(q)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package properties
+
+import (
+	"crypto/sha256"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+)
+
+// Check tells of a damaged or edited queue-info.txt. Repairing sets a damaged one aside
+// and writes the properties in force. mended says that the problem is none any more;
+// found is nil without one.
+func (p *Queue) Check(repair bool) (found *home.Problem, mended bool, err error) {
+	hold, path := p.Ledger.Settings(), home.QueueInfoPath(p.Ledger.ID())
+	bad := hold.Bad
+	edited := false
+	p.Ledger.Look(func(x *index.Index) { edited = x.Info != [sha256.Size]byte{} && x.Info != hold.Facts.SHA256 })
+	switch {
+	case bad == "" && edited:
+		return &home.Problem{Path: path, Text: "edited by other hands, and not taken in yet"}, false, nil
+	case bad == "":
+		return nil, false, nil
+	case !repair:
+		return &home.Problem{Path: path, Text: bad}, false, nil
+	}
+	to, err := p.File.SetAside()
+	if err != nil {
+		return nil, false, err
+	}
+	if to == "" {
+		bad += "; written again"
+	} else {
+		bad += "; moved to " + to + ", and written again"
+	}
+	written, err := p.File.Replace(hold.Text)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := p.Take(p.Of(written)); err != nil {
+		return nil, false, err
+	}
+	return &home.Problem{Path: path, Text: bad}, true, nil
+}

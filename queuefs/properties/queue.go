@@ -1,0 +1,198 @@
+// Package properties has queue-info.txt in force: reading it, the event of its change,
+// and the last known properties in the place of a damaged file.
+package properties
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"cutie/queuefs/content"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/record"
+	"cutie/queuefs/snapshot"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+)
+
+// A Queue has the properties of one queue. The caller serializes changes.
+type Queue struct {
+	File   *home.File[home.QueueInfo]
+	Ledger *ledger.Ledger
+	Index  *snapshot.Store
+	Now    func() time.Time
+	Report func(path, text string)                     // called with damage found
+	Commit func(build func(*ledger.Batch) error) error // as [ledger.Ledger.Commit]
+}
+
+// Bare returns an error without the path of the home: the state of a queue is public.
+func Bare(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// Base returns the settings to begin a change with: those of the file, or, if it
+// is damaged and was reported, those in force.
+func (p *Queue) Base() (*home.Settings, error) {
+	now, err := p.Read()
+	if hold := p.Ledger.Settings(); err != nil && !content.Transient(err) && hold.Bad != "" {
+		return hold, nil
+	}
+	return now, err
+}
+
+// Read reads queue-info.txt.
+func (p *Queue) Read() (*home.Settings, error) {
+	r, err := p.File.Read()
+	return p.Of(r), err
+}
+
+// Of returns the settings of a reading. If it has no time of creation, the
+// known one stays.
+func (p *Queue) Of(r home.Reading[home.QueueInfo]) *home.Settings {
+	var created time.Time
+	if s := p.Ledger.Settings(); s != nil {
+		created = s.Info.Created
+	}
+	return home.NewSettings(r, created)
+}
+
+// Take puts the settings of a new reading of the file in force.
+func (p *Queue) Take(n *home.Settings) error {
+	err := p.Adopt(n)
+	if err == nil {
+		p.File.Take(n.Reading)
+	}
+	return err
+}
+
+// maxSettings is up to where a queue-info.txt travels in the journal, in bytes.
+const maxSettings = 16 << 10
+
+// A change of queue-info.txt is an event of its own: an Update of no job. Its
+// record has the facts of the file in the place of those of a payload. The file
+// is on stable storage before the record is. The index knows the file in the
+// last such event, so a change by other hands, or one before a crash, becomes
+// an event when it is seen.
+
+// Adopt puts the settings in force at the instant of their event. If there
+// cannot be an event now, nothing changes in memory; the file is read again at
+// the next Reload. The caller holds properties, or opens the home.
+func (p *Queue) Adopt(n *home.Settings) error {
+	known := false
+	err := p.Commit(func(b *ledger.Batch) error {
+		if known = b.Index().Info == n.Facts.SHA256; known {
+			return nil
+		}
+		f := &n.Facts
+		r := &record.Record{Kind: job.Update, Payload: record.Payload{Size: f.Length, SHA256: f.SHA256, MediaType: f.Type, Submitted: f.Modified.UnixMicro()}}
+		r.Seq, r.Time = b.Next()
+		if len(n.Text) <= maxSettings {
+			r.SetText(n.Text)
+		}
+		b.Add(r)
+		b.Use(n)
+		return nil
+	})
+	if err == nil && known {
+		p.Ledger.Use(n)
+	}
+	return err
+}
+
+// Announce makes an event of a queue-info.txt changed since the last event of
+// it. If neither index nor journal know of one, the file is taken as it stands.
+func (p *Queue) Announce() error {
+	s := p.Ledger.Settings()
+	p.Ledger.Note(func(x *index.Index) {
+		if x.Info == ([sha256.Size]byte{}) {
+			x.Info, x.Changed = s.Facts.SHA256, true
+		}
+	})
+	return p.Adopt(s)
+}
+
+// Announced reports whether the file in force has had its event.
+func (p *Queue) Announced() (done bool) {
+	p.Ledger.Look(func(x *index.Index) { done = x.Info == p.Ledger.Settings().Facts.SHA256 })
+	return done
+}
+
+// A damaged queue-info.txt neither keeps a home from opening nor takes its queue
+// out of service: the last known properties hold, by their copy in the index.
+// Without a copy the queue takes no jobs and hands out none until an operator sets
+// its properties.
+
+// Known is Read during the opening of a home. A damaged file is
+// reported.
+func (p *Queue) Known() (*home.Settings, error) {
+	r, err := p.File.Read()
+	n := p.Of(r)
+	if err == nil {
+		err = p.own(&n.Info)
+	}
+	if err == nil && n.Dated() || content.Exhausted(err) {
+		return n, err
+	}
+	kept, created, e := p.Index.Settings(p.Ledger.ID())
+	if e != nil {
+		return n, e
+	}
+	if err == nil {
+		n.Date(created)
+		return n, nil
+	}
+	now := p.Now()
+	if r.Written.IsZero() {
+		r.Written = now
+	}
+	r, e = p.File.Instead(r, kept, Bare(err).Error()+"; the last known properties hold")
+	made := kept == nil || e != nil
+	if made {
+		info := home.NewQueue(p.Ledger.ID(), cmp.Or(created, now))
+		info.Closed, info.Paused = true, now
+		if r, e = p.File.Instead(r, info.Text(), Bare(err).Error()+"; nothing is known of its properties, so the queue is closed and paused"); e != nil {
+			return n, e
+		}
+	}
+	n = home.NewSettings(r, created)
+	n.Made = made
+	p.Report(home.QueueInfoPath(p.Ledger.ID()), n.Bad)
+	return n, nil
+}
+
+// own refuses the properties of another queue: the file has come here by mistake.
+func (p *Queue) own(info *home.QueueInfo) error {
+	if id, err := job.CleanQueueID(info.Identifier); err == nil && id == p.Ledger.ID() {
+		return nil
+	}
+	kept, _, err := p.Index.Settings(p.Ledger.ID())
+	if err != nil || kept == nil {
+		return err
+	}
+	if was, err := home.ParseQueue(p.Ledger.ID(), kept); err != nil || was.Identifier == info.Identifier {
+		return nil
+	}
+	return fmt.Errorf("identifier %.80q: it is the file of another queue", info.Identifier)
+}
+
+// Replayed uses the properties of the last event in the journal in the place of a
+// damaged file: they are later than the copy in the index.
+func (p *Queue) Replayed() error {
+	now, text := p.Ledger.Settings(), p.Ledger.Replayed()
+	if now.Bad == "" || text == nil || string(text) == string(now.Text) {
+		return nil
+	}
+	why, _, _ := strings.Cut(now.Bad, "; ")
+	r, err := p.File.Instead(now.Reading, text, why+"; the last known properties hold")
+	if err == nil {
+		p.Ledger.Use(home.NewSettings(r, now.Info.Created))
+	}
+	return err
+}
