@@ -100,7 +100,7 @@ func TestNoRoomIsNoFailure(t *testing.T) {
 	var err error
 	n := 0
 	for ; n < 100 && err == nil; n++ {
-		err = j.add(record(n, 5000), journal.Adds)
+		err = j.add(record(n, 17000), journal.Adds)
 	}
 	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, journal.ErrFailed) {
 		t.Fatalf("got %v", err)

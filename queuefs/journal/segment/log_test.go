@@ -267,7 +267,7 @@ func TestCallersShareASync(t *testing.T) {
 		}
 		return do()
 	})
-	hold, held = make(chan bool), make(chan bool, 10)
+	hold, held, writes = make(chan bool), make(chan bool, 10), 0
 	var wg sync.WaitGroup
 	wg.Go(func() { j.put("first") })
 	<-held
@@ -450,7 +450,7 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 // TestCloseWaitsForWhoCommits closes the log while a caller syncs its batch.
 func TestCloseWaitsForWhoCommits(t *testing.T) {
 	syncing, goOn := make(chan bool), make(chan bool)
-	hold := true
+	hold := false
 	j := open(t, tempDir(t), 0, func(step string, do func() error) error {
 		if step == "journal sync" && hold {
 			hold = false
@@ -459,6 +459,7 @@ func TestCloseWaitsForWhoCommits(t *testing.T) {
 		}
 		return do()
 	})
+	hold = true
 	log := j.log
 	committed, closed := make(chan error), make(chan bool)
 	go func() { _, err := j.try("a record", journal.Adds); committed <- err }()
