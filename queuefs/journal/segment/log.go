@@ -207,6 +207,7 @@ func (l *Log) committed(b *batch, failed error) (more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b.err = failed; failed == nil {
+		b.seg.proved = true
 		l.durable = b.after
 		l.written.Add(int64(len(b.buf)))
 	} else if l.err == nil {

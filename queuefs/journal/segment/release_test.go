@@ -258,3 +258,41 @@ func TestStrangeFilesInTheJournal(t *testing.T) {
 	again.fillSegments(6)
 	again.readBack(again.written)
 }
+
+// A crash must not leave a journal of nothing but a segment without a batch: it could
+// not be told from a lost one.
+func TestTheLastDurableBatchIsNotReleased(t *testing.T) {
+	var hold, held chan bool
+	j := open(t, tempDir(t), 0, func(step string, do func() error) error {
+		if step == "journal write" && hold != nil {
+			held <- true
+			<-hold
+		}
+		return do()
+	})
+	first := j.log.Current()
+	for j.log.Stats().Left > 8192 {
+		j.put(record(1, 3000))
+	}
+	next := j.log.Stats().Next
+	hold, held = make(chan bool), make(chan bool, 1)
+	done := make(chan error)
+	go func() { _, err := j.try(record(2, 9000), journal.Adds); done <- err }()
+	<-held // in the next segment
+	if err := j.log.Release(next); err != nil {
+		t.Fatal(err)
+	}
+	if now := j.log.Stats(); j.log.Current() == first || now.First == now.Next {
+		t.Errorf("segment %v after %v, records from %d to %d", j.log.Current(), first, now.First, now.Next)
+	}
+	close(hold)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := j.log.Release(j.log.Stats().Next); err != nil {
+		t.Fatal(err)
+	}
+	if now := j.log.Stats(); now.First < next {
+		t.Errorf("records from %d, want from %d", now.First, next)
+	}
+}

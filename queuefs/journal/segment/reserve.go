@@ -79,6 +79,10 @@ func (l *Log) Release(before journal.LSN) error {
 	for k+1 < len(l.live) && l.live[k+1].first <= before {
 		k++
 	}
+	// Without a durable batch a journal counts as lost.
+	for k > 0 && !l.live[k].proved {
+		k--
+	}
 	gone := l.live[:k:k]
 	l.live = append([]*segment(nil), l.live[k:]...)
 	l.mu.Unlock()

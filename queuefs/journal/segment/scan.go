@@ -144,6 +144,7 @@ func (r *scan) segment(s *segment) error {
 		}
 		earlier := err == nil && r.earlier(s, b, off)
 		if err == nil && b.count() == 0 && !s.former {
+			s.proved = true
 			r.reach = max(r.reach, journal.LSN(b.number))
 			off += padded(len(b.data))
 			if l.end = off; !seen {
@@ -172,6 +173,7 @@ func (r *scan) segment(s *segment) error {
 			}
 			r.next, seen = s.after(b), true
 		}
+		s.proved = true
 		if r.reach = max(r.reach, journal.LSN(s.after(b))); s.former {
 			r.reach = math.MaxUint64
 		}
@@ -263,6 +265,7 @@ func (r *scan) goOn(highest uint64) error {
 func (r *scan) begin(s *segment) error {
 	l := r.log
 	b := &batch{log: l, seg: s, start: blockSize, first: l.lsn, after: l.lsn, size: batchHeader, buf: make([]byte, blockSize)}
+	s.proved = true
 	return l.write(b)
 }
 

@@ -55,6 +55,7 @@ type segment struct {
 	size    int64
 	aside   bool        // the file has a second name and must not be used again
 	former  bool        // of version 1: see former.go
+	proved  bool        // has a durable batch: a journal that begins here is no lost one
 	first   journal.LSN // of the first record, or of the next one if there is none
 	records []extent    // by number from first on; by offset if former
 }
