@@ -13,6 +13,7 @@ type Checkpoint struct {
 	Past, Keep journal.LSN
 	Clean      bool   // closed in order: the files are exact
 	Former     bool   // from the time of journals with positions, the LSNs of now
+	Silent     bool   // from the time of journals that may have no batch at all
 	Batch      uint64 // of such a journal, at the earlier of the two
 }
 
@@ -20,7 +21,7 @@ type Checkpoint struct {
 func (c Checkpoint) Text() []byte {
 	u := func(n journal.LSN) string { return strconv.FormatUint(uint64(n), 10) }
 	return anvl.AppendRecord(nil, anvl.Record{{Name: "lsn", Value: u(c.Past)}, {Name: "keep", Value: u(c.Keep)},
-		{Name: "clean", Value: strconv.FormatBool(c.Clean)}})
+		{Name: "clean", Value: strconv.FormatBool(c.Clean)}, {Name: "begun", Value: "true"}})
 }
 
 // From returns where replay begins.
@@ -32,9 +33,10 @@ func (c Checkpoint) From() journal.LSN {
 }
 
 // Reached reports whether a journal with records up to reach, 0 for none at all, has all
-// that was in it at the checkpoint. After a clean stop none is needed.
+// that was in it at the checkpoint. After a clean stop none is needed. Homes of a former
+// program may lack even the batch at the beginning of a segment.
 func (c Checkpoint) Reached(reach journal.LSN) bool {
-	return c.Clean || c.Former || reach >= max(c.Past, 1)
+	return c.Clean || c.Silent && reach == 0 || c.Former || reach >= max(c.Past, 1)
 }
 
 // ParseCheckpoint reads a checkpoint of either form.
@@ -46,6 +48,7 @@ func ParseCheckpoint(r anvl.Record) (c Checkpoint, err error) {
 		return n
 	}
 	c.Clean = r.Value("clean") == "true"
+	c.Silent = r.Value("begun") != "true"
 	if c.Former = r.Value("position") != ""; !c.Former {
 		c.Past, c.Keep = journal.LSN(number("lsn")), journal.LSN(number("keep"))
 		return c, err

@@ -83,11 +83,12 @@ func TestCheckpointKeepsItsForm(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, text)
 	}
 	for in, want := range map[string]indexfile.Checkpoint{
-		string(text):                      want,
-		"lsn: 7\nkeep: 0\nclean: false\n": {Past: 7},
-		"position: 70\nbatch: 4\nkeepPosition: 50\nkeepBatch: 3\nclean: false\n":          {Past: 70, Keep: 50, Former: true, Batch: 3},
-		"position: 70\nbatch: 4\nkeepPosition: 0\nkeepBatch: 0\nclean: true\n":            {Past: 70, Clean: true, Former: true, Batch: 4},
-		"position: 70\nbatch: 4\nkeepPosition: 90\nkeepBatch: 6\nclean: false\nmore: x\n": {Past: 70, Keep: 90, Former: true, Batch: 4},
+		string(text): want,
+		"lsn: 7\nkeep: 0\nclean: false\nbegun: true\n":                                    {Past: 7},
+		"lsn: 7\nkeep: 0\nclean: false\n":                                                 {Past: 7, Silent: true},
+		"position: 70\nbatch: 4\nkeepPosition: 50\nkeepBatch: 3\nclean: false\n":          {Past: 70, Keep: 50, Former: true, Silent: true, Batch: 3},
+		"position: 70\nbatch: 4\nkeepPosition: 0\nkeepBatch: 0\nclean: true\n":            {Past: 70, Clean: true, Former: true, Silent: true, Batch: 4},
+		"position: 70\nbatch: 4\nkeepPosition: 90\nkeepBatch: 6\nclean: false\nmore: x\n": {Past: 70, Keep: 90, Former: true, Silent: true, Batch: 4},
 	} {
 		r, err := anvl.ParseRecord([]byte(in))
 		if err != nil {

@@ -245,7 +245,11 @@ func (r *scan) goOn(highest uint64) error {
 				s.first = l.lsn
 			}
 			l.durable = l.lsn
-			return nil
+			if s.proved {
+				return nil
+			}
+			l.end += blockSize
+			return r.begin(s, l.end-blockSize)
 		}
 		if s.former {
 			l.lsn = max(r.From, position(highest+1, 0))
@@ -257,14 +261,14 @@ func (r *scan) goOn(highest uint64) error {
 	}
 	s.first, l.end, l.durable = l.lsn, 2*blockSize, l.lsn
 	l.live = append(l.live, s)
-	return r.begin(s)
+	return r.begin(s, blockSize)
 }
 
-// begin writes a batch without records, so that a segment nobody has written to differs
-// from one prepared for later.
-func (r *scan) begin(s *segment) error {
+// begin writes a batch without records at an offset, so that a segment nobody has written
+// to differs from one prepared for later.
+func (r *scan) begin(s *segment, at int64) error {
 	l := r.log
-	b := &batch{log: l, seg: s, start: blockSize, first: l.lsn, after: l.lsn, size: batchHeader, buf: make([]byte, blockSize)}
+	b := &batch{log: l, seg: s, start: at, first: l.lsn, after: l.lsn, size: batchHeader, buf: make([]byte, blockSize)}
 	s.proved = true
 	return l.write(b)
 }
