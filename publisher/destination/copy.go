@@ -103,6 +103,7 @@ type state struct {
 type setState struct {
 	URI      string        `json:"uri"` // of the Capability List
 	Baseline bool          `json:"baseline"`
+	Began    time.Time     `json:"began,omitzero"` // of lists that a baseline not yet whole was made of; the first ones
 	Cursor   source.Cursor `json:"cursor"`
 	Synced   time.Time     `json:"synced,omitzero"` // when it last equalled the Source
 	Packages []string      `json:"packages,omitempty"`

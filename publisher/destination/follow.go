@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination/source"
+	"cutie/sitemap"
 )
 
 // How a Source is followed.
@@ -67,18 +68,31 @@ func (c *Copy) follow(ctx context.Context, every time.Duration, synced func(*Rep
 
 // followSet follows one set.
 func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *source.Set, s *setState, every time.Duration) {
-	pause := time.Duration(0)
+	pause, transit := time.Duration(0), time.Duration(0)
 	for ctx.Err() == nil {
 		began := time.Now()
 		changed := false
-		err := set.Changes(ctx, c.cursor(s), longPoll, func(b source.Batch) error {
-			changed = changed || len(b.Entries) > 0
-			return c.apply(ctx, s, b)
-		})
+		wait := longPoll
+		if c.inTransit(s) > 0 {
+			transit = min(max(2*transit, time.Second), longPoll)
+			wait = transit
+		} else {
+			transit = 0
+		}
+		listed := set.Documents[sitemap.ChangeList] == ""
+		var err error
+		if listed {
+			err = c.again(ctx, set, s)
+		} else {
+			err = set.Changes(ctx, c.cursor(s), wait, func(b source.Batch) error {
+				changed = changed || len(b.Entries) > 0
+				return c.apply(ctx, s, b)
+			})
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil && c.inTransit(s) > 0:
+		case err == nil && !listed && c.inTransit(s) > 0:
 			err = c.retry(ctx, s)
 		}
 		if errors.Is(err, source.ErrGap) || fatal(err) {
@@ -88,7 +102,7 @@ func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *
 		if err != nil {
 			c.o.Tell(fmt.Sprintf("set %s: %v", set.Name, err))
 			pause = min(max(2*pause, time.Second), maxSilence)
-		} else if pause = max(leastBetween-time.Since(began), 0); !changed && time.Since(began) < time.Second {
+		} else if pause = max(leastBetween-time.Since(began), 0); listed || !changed && time.Since(began) < time.Second {
 			pause = every // the Source does not wait
 		}
 		if c.inTransit(s) > 0 {

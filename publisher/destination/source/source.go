@@ -220,8 +220,8 @@ func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, 
 
 // Resources gives each resource of the Resource List to visit, and returns the time at
 // which the list is true: all changes up to then are in it. For lists without a time it
-// is zero.
-func (set *Set) Resources(ctx context.Context, visit func(*sitemap.Entry) error) (at time.Time, err error) {
+// is zero. As far as it is known, visit gets the time, too.
+func (set *Set) Resources(ctx context.Context, visit func(e *sitemap.Entry, at time.Time) error) (at time.Time, err error) {
 	uri := set.Documents[sitemap.ResourceList]
 	if uri == "" {
 		return at, fmt.Errorf("set %s has no Resource List", set.Name)
@@ -238,7 +238,7 @@ func (set *Set) Resources(ctx context.Context, visit func(*sitemap.Entry) error)
 			if err != nil {
 				return at, err
 			}
-			if err := visit(&e); err != nil {
+			if err := visit(&e, at); err != nil {
 				return at, err
 			}
 		}
