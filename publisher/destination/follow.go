@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ const (
 	leastBetween = 20 * time.Millisecond
 	checkpoint   = 5 * time.Second // between two writings of the state
 	maxSilence   = time.Minute     // between two tries after errors
+	lookForSets  = 10 * time.Second
 )
 
 // Follow brings the copy up to the Source and keeps it there until ctx ends: it waits for
@@ -26,10 +28,16 @@ const (
 func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
 	for {
 		err := c.follow(ctx, every, synced)
-		if !errors.Is(err, source.ErrGap) {
+		switch {
+		case errors.Is(err, errSets):
+			if err := c.choose(ctx); err != nil {
+				return err
+			}
+		case errors.Is(err, source.ErrGap):
+			c.o.Tell(err.Error())
+		default:
 			return err
 		}
-		c.o.Tell(err.Error())
 	}
 }
 
@@ -52,6 +60,7 @@ func (c *Copy) follow(ctx context.Context, every time.Duration, synced func(*Rep
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
+	wg.Go(func() { c.watchSets(ctx, cancel) })
 	t := time.NewTicker(checkpoint)
 	defer t.Stop()
 	for {
@@ -62,6 +71,30 @@ func (c *Copy) follow(ctx context.Context, every time.Duration, synced func(*Rep
 			}
 		case <-done:
 			return errors.Join(c.end(true), context.Cause(ctx))
+		}
+	}
+}
+
+var errSets = errors.New("the Source has other sets")
+
+// watchSets ends following when the Source gets or loses a set, unless sets were chosen.
+func (c *Copy) watchSets(ctx context.Context, end context.CancelCauseFunc) {
+	if len(c.o.Sets) > 0 {
+		return
+	}
+	t := time.NewTicker(lookForSets)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		now, err := source.Find(ctx, c.client, c.o.URL)
+		if err == nil && now.Base == c.source.Base && !slices.Equal(now.Sets, c.source.Sets) {
+			c.source = now
+			end(errSets)
+			return
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,4 +193,61 @@ func TestDeletionsBeforeABaselineMadeAnew(t *testing.T) {
 	f.Put("/c", "c")
 	p.mustSync(func(o *destination.Options) { o.Again = true })
 	p.want()
+}
+
+// The files of a queue go with it: promoted, they would be handed out again.
+func TestQueuesRemovedAtTheSource(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/queues/q/pending/j1", "a")
+	f.Put("/queues/old/pending/j1", "b")
+	f.Put("/queues/old2/pending/j1", "c")
+	queues := []string{"q", "old", "old2"}
+	status := http.StatusForbidden
+	for _, q := range queues {
+		list := "/.well-known/resourcesync/" + q + "/replica/"
+		f.Fault(list+"capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			if !slices.Contains(queues, q) {
+				w.WriteHeader(status)
+				return true
+			}
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}},
+				[]sitemap.Entry{{Loc: f.URL + list + "resourcelist.xml", Capability: sitemap.ResourceList, Length: -1},
+					{Loc: f.URL + list + "changelist.xml", Capability: sitemap.ChangeList, Length: -1}})
+			return true
+		})
+		f.Fault(list+"resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, []sitemap.Entry{f.Entry("/queues/" + q + "/pending/j1")})
+			return true
+		})
+		f.Fault(list+"changelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: f.From}, nil)
+			return true
+		})
+	}
+	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
+		var all []sitemap.Entry
+		for _, q := range queues {
+			all = append(all, sitemap.Entry{Loc: f.URL + "/.well-known/resourcesync/" + q + "/replica/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1})
+		}
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, all)
+		return true
+	})
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	p.want()
+	queues = []string{"q", "old2"}
+	p.mustSync(nil)
+	if len(p.files()) != 3 {
+		t.Errorf("a set not to be read was taken for a removed one: %v", p.files())
+	}
+	status = http.StatusNotFound
+	if r := p.mustSync(nil); r.Deleted != 1 {
+		t.Errorf("got %+v", r)
+	}
+	delete(f.Resources, "/queues/old/pending/j1")
+	p.want()
+	_, _, all, err := destination.Standings(p.dir)
+	if err != nil || len(all) != 2 {
+		t.Errorf("got %+v, %v", all, err)
+	}
 }

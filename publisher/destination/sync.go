@@ -70,6 +70,9 @@ func (c *Copy) syncSets(ctx context.Context) (all []SetReport, err error) {
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
+	if err := c.dropSets(ctx); err != nil {
+		return nil, err
+	}
 	for _, set := range c.sets {
 		r, err := c.syncSet(ctx, set)
 		if err != nil {

@@ -80,14 +80,14 @@ func (s *Source) findPlain(ctx context.Context, uri string) error {
 // baseOf returns the part common to the URIs of a Source: a Source of ours is below
 // /.well-known, others at their origin.
 func baseOf(description string, lists []string) string {
-	all := lists
-	if description != "" {
-		all = append([]string{description}, lists...)
-	}
-	if before, _, ok := strings.Cut(all[0], wellknown.Path); ok {
-		return before + "/"
-	}
+	// A daemon may answer to several names; its lists have the one of its resources.
+	all := append(slices.Clone(lists), description)
 	for _, u := range all {
+		if before, _, ok := strings.Cut(u, wellknown.Path); ok && u != description || ok && len(lists) == 0 {
+			return before + "/"
+		}
+	}
+	for _, u := range append([]string{description}, lists...) {
 		if u != "" {
 			return fetch.OriginOf(u) + "/"
 		}
