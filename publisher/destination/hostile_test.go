@@ -3,6 +3,7 @@ package destination_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -250,4 +251,58 @@ func TestQueuesRemovedAtTheSource(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Errorf("got %+v, %v", all, err)
 	}
+}
+
+// Resources in transit are not forgotten when a run is cut off while it asks for them.
+func TestTransitOutlivesACutRun(t *testing.T) {
+	f := sourcetest.New(t)
+	for i := range 100 {
+		f.Put(fmt.Sprintf("/r%d", i), "x")
+	}
+	down := true
+	for path := range f.Resources {
+		f.Fault(path, func(w http.ResponseWriter, r *http.Request) bool {
+			if down {
+				http.NotFound(w, r)
+			}
+			return down
+		})
+	}
+	p := newPlace(t, f)
+	if r := p.mustSync(nil); r.Failed != 100 {
+		t.Fatalf("got %+v", r)
+	}
+	c, err := p.open(func(o *destination.Options) { o.HTTP.Connections = 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.Fault("/r7", func(w http.ResponseWriter, r *http.Request) bool { cancel(); http.NotFound(w, r); return true })
+	if _, err := c.Sync(ctx); err == nil {
+		t.Fatal("the run was not cut off")
+	}
+	c.Close()
+	f.Fault("/r7", nil)
+	down = false
+	p.mustSync(nil)
+	p.want()
+}
+
+// A Source whose events go back, as that of a promoted copy does, is no longer the one known.
+func TestEventsThatGoBack(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	f.Put("/b", "b")
+	f.Changes[len(f.Changes)-1].Seq = 10
+	p.mustSync(nil)
+	f.Changes = f.Changes[:1]
+	delete(f.Resources, "/b")
+	f.Put("/c", "c")
+	f.Changes[len(f.Changes)-1].Seq = 10
+	if r := p.mustSync(func(o *destination.Options) { o.Delete = destination.DeleteAll }); !r.Sets[0].Baseline {
+		t.Errorf("got %+v", r)
+	}
+	p.want()
 }

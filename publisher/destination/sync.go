@@ -278,11 +278,11 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch) error {
 	return nil
 }
 
-// retry asks again for resources in transit.
+// retry asks again for resources in transit. Until all were asked for they stay in the
+// state, which may be written at any time.
 func (c *Copy) retry(ctx context.Context, s *setState) error {
 	c.mu.Lock()
-	waiting := s.Transit
-	s.Transit = nil
+	waiting := slices.Clip(s.Transit)
 	c.mu.Unlock()
 	w := c.newWorkers(ctx, s, nil)
 	for _, t := range waiting {
@@ -290,5 +290,13 @@ func (c *Copy) retry(ctx context.Context, s *setState) error {
 			break
 		}
 	}
-	return w.wait()
+	err := w.wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		s.Transit = waiting
+		return err
+	}
+	s.Transit = s.Transit[len(waiting):]
+	return nil
 }
