@@ -115,7 +115,7 @@ func (a *audit) set(ctx context.Context, set *source.Set) error {
 			}
 		})
 	}
-	_, err := set.Resources(ctx, func(e *sitemap.Entry) error {
+	_, err := set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error {
 		if a.c.wanted(e.Loc) {
 			todo <- *e
 		}

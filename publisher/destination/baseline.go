@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
@@ -32,14 +33,22 @@ func (c *Copy) baseline(ctx context.Context, set *source.Set, s *setState) (By, 
 }
 
 func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by By) (By, error) {
-	at := s.Cursor
+	var at time.Time
 	var err error
+	if len(s.Packages) == 0 {
+		c.mu.Lock()
+		s.Transit = nil // the lists name them again
+		c.mu.Unlock()
+	}
 	switch by {
 	case ByDump:
-		at.Time, err = c.byDump(ctx, set, s)
+		at, err = c.byDump(ctx, set, s)
 	case ByList:
 		w := c.newWorkers(ctx, s, nil)
-		at.Time, err = set.Resources(w.ctx, func(e *sitemap.Entry) error {
+		at, err = set.Resources(w.ctx, func(e *sitemap.Entry, at time.Time) error {
+			if err := c.began(s, at); err != nil {
+				return err
+			}
 			c.counts.Listed.Add(1)
 			c.counts.Expected.Add(max(e.Length, 0))
 			if file, err := c.dir.Path(e.Loc); err == nil {
@@ -59,7 +68,35 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 	if err != nil {
 		return by, err
 	}
-	s.Cursor = source.Cursor{Time: at.Time}
-	s.Baseline, s.Packages = true, nil
+	c.mu.Lock()
+	if !s.Began.IsZero() && s.Began.Before(at) {
+		at = s.Began
+	}
+	s.Cursor = source.Cursor{Time: at}
+	s.Baseline, s.Packages, s.Began = true, nil, time.Time{}
+	c.mu.Unlock()
 	return by, c.save()
+}
+
+// anew begins a set anew. The changes since the former cursor are applied after the
+// baseline: they tell deletions.
+func (s *setState) anew() {
+	began := s.Began
+	if s.Baseline {
+		began = s.Cursor.Time
+	}
+	*s = setState{URI: s.URI, Began: began, Synced: s.Synced, Audited: s.Audited}
+}
+
+// began notes the time of the first lists of a baseline, before it makes a file. If
+// the baseline is cut off and made of later lists, the changes between them are applied,
+// too: files made before may have been deleted since.
+func (c *Copy) began(s *setState, at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.o.DryRun || s.Baseline || at.IsZero() || !s.Began.IsZero() {
+		return nil
+	}
+	s.Began = at
+	return c.dir.WriteState(stateFile, &c.state)
 }

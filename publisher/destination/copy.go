@@ -103,6 +103,7 @@ type state struct {
 type setState struct {
 	URI      string        `json:"uri"` // of the Capability List
 	Baseline bool          `json:"baseline"`
+	Began    time.Time     `json:"began,omitzero"` // of lists that a baseline not yet whole was made of; the first ones
 	Cursor   source.Cursor `json:"cursor"`
 	Synced   time.Time     `json:"synced,omitzero"` // when it last equalled the Source
 	Packages []string      `json:"packages,omitempty"`
@@ -152,22 +153,8 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	if old.Base != "" && old.Base != c.source.Base {
 		return nil, fmt.Errorf("%s: %w: %s", o.Dir, ErrOther, old.Base)
 	}
-	lists, err := c.source.Choose(o.Sets)
-	if err != nil {
+	if err := c.choose(ctx); err != nil {
 		return nil, err
-	}
-	if len(o.Sets) == 0 {
-		lists = withoutParts(c.source, lists)
-	}
-	for _, list := range lists {
-		set, err := c.source.Open(ctx, list)
-		if err != nil {
-			return nil, err
-		}
-		c.sets = append(c.sets, set)
-	}
-	if len(c.sets) == 0 {
-		return nil, fmt.Errorf("%s: the Source has no sets", o.URL)
 	}
 	if c.dir, err = local.Open(o.Dir, c.source.Base, !o.DryRun); err != nil {
 		return nil, err
@@ -177,6 +164,30 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// choose opens the sets to copy.
+func (c *Copy) choose(ctx context.Context) error {
+	lists, err := c.source.Choose(c.o.Sets)
+	if err != nil {
+		return err
+	}
+	if len(c.o.Sets) == 0 {
+		lists = withoutParts(c.source, lists)
+	}
+	var sets []*source.Set
+	for _, list := range lists {
+		set, err := c.source.Open(ctx, list)
+		if err != nil {
+			return err
+		}
+		sets = append(sets, set)
+	}
+	if len(sets) == 0 {
+		return fmt.Errorf("%s: the Source has no sets", c.o.URL)
+	}
+	c.sets = sets
+	return nil
 }
 
 const stateFile = "state.json"

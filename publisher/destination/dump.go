@@ -37,6 +37,9 @@ func (c *Copy) byDump(ctx context.Context, set *source.Set, s *setState) (at tim
 	if len(packages) == 0 {
 		return at, errNoPackages
 	}
+	if err := c.began(s, at); err != nil {
+		return at, err
+	}
 	for _, p := range packages {
 		c.counts.Expected.Add(max(p.Length, 0))
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"cutie/publisher/destination/source"
+	"cutie/sitemap"
 )
 
 // How a Source is followed.
@@ -16,6 +18,7 @@ const (
 	leastBetween = 20 * time.Millisecond
 	checkpoint   = 5 * time.Second // between two writings of the state
 	maxSilence   = time.Minute     // between two tries after errors
+	lookForSets  = 10 * time.Second
 )
 
 // Follow brings the copy up to the Source and keeps it there until ctx ends: it waits for
@@ -25,10 +28,16 @@ const (
 func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
 	for {
 		err := c.follow(ctx, every, synced)
-		if !errors.Is(err, source.ErrGap) {
+		switch {
+		case errors.Is(err, errSets):
+			if err := c.choose(ctx); err != nil {
+				return err
+			}
+		case errors.Is(err, source.ErrGap):
+			c.o.Tell(err.Error())
+		default:
 			return err
 		}
-		c.o.Tell(err.Error())
 	}
 }
 
@@ -51,6 +60,7 @@ func (c *Copy) follow(ctx context.Context, every time.Duration, synced func(*Rep
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
+	wg.Go(func() { c.watchSets(ctx, cancel) })
 	t := time.NewTicker(checkpoint)
 	defer t.Stop()
 	for {
@@ -65,20 +75,57 @@ func (c *Copy) follow(ctx context.Context, every time.Duration, synced func(*Rep
 	}
 }
 
+var errSets = errors.New("the Source has other sets")
+
+// watchSets ends following when the Source gets or loses a set, unless sets were chosen.
+func (c *Copy) watchSets(ctx context.Context, end context.CancelCauseFunc) {
+	if len(c.o.Sets) > 0 {
+		return
+	}
+	t := time.NewTicker(lookForSets)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		now, err := source.Find(ctx, c.client, c.o.URL)
+		if err == nil && now.Base == c.source.Base && !slices.Equal(now.Sets, c.source.Sets) {
+			c.source = now
+			end(errSets)
+			return
+		}
+	}
+}
+
 // followSet follows one set.
 func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *source.Set, s *setState, every time.Duration) {
-	pause := time.Duration(0)
+	pause, transit := time.Duration(0), time.Duration(0)
 	for ctx.Err() == nil {
 		began := time.Now()
 		changed := false
-		err := set.Changes(ctx, c.cursor(s), longPoll, func(b source.Batch) error {
-			changed = changed || len(b.Entries) > 0
-			return c.apply(ctx, s, b)
-		})
+		wait := longPoll
+		if c.inTransit(s) > 0 {
+			transit = min(max(2*transit, time.Second), longPoll)
+			wait = transit
+		} else {
+			transit = 0
+		}
+		listed := set.Documents[sitemap.ChangeList] == ""
+		var err error
+		if listed {
+			err = c.again(ctx, set, s)
+		} else {
+			err = set.Changes(ctx, c.cursor(s), wait, func(b source.Batch) error {
+				changed = changed || len(b.Entries) > 0
+				return c.apply(ctx, s, b)
+			})
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil && c.inTransit(s) > 0:
+		case err == nil && !listed && c.inTransit(s) > 0:
 			err = c.retry(ctx, s)
 		}
 		if errors.Is(err, source.ErrGap) || fatal(err) {
@@ -88,7 +135,7 @@ func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *
 		if err != nil {
 			c.o.Tell(fmt.Sprintf("set %s: %v", set.Name, err))
 			pause = min(max(2*pause, time.Second), maxSilence)
-		} else if pause = max(leastBetween-time.Since(began), 0); !changed && time.Since(began) < time.Second {
+		} else if pause = max(leastBetween-time.Since(began), 0); listed || !changed && time.Since(began) < time.Second {
 			pause = every // the Source does not wait
 		}
 		if c.inTransit(s) > 0 {

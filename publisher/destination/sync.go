@@ -70,6 +70,9 @@ func (c *Copy) syncSets(ctx context.Context) (all []SetReport, err error) {
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
+	if err := c.dropSets(ctx); err != nil {
+		return nil, err
+	}
 	for _, set := range c.sets {
 		r, err := c.syncSet(ctx, set)
 		if err != nil {
@@ -93,12 +96,11 @@ func (c *Copy) begin() error {
 	c.listed = nil
 	if c.o.Again {
 		for _, set := range c.sets {
-			s := c.of(set)
-			*s = setState{URI: s.URI, Audited: s.Audited}
+			c.of(set).anew()
 		}
 		c.o.Again = false
 	}
-	if !slices.ContainsFunc(c.sets, func(s *source.Set) bool { return c.of(s).Baseline }) {
+	if !slices.ContainsFunc(c.sets, func(s *source.Set) bool { return c.of(s).Baseline && s.Documents[sitemap.ChangeList] != "" }) {
 		c.listed = map[uint64]struct{}{}
 	}
 	if c.o.DryRun {
@@ -109,7 +111,7 @@ func (c *Copy) begin() error {
 		c.o.Tell("the last run was cut off by a crash of the system: files are compared by their digests")
 		c.o.Deep = true
 		for _, s := range c.state.Sets {
-			s.Baseline, s.Packages = false, nil
+			s.anew()
 		}
 	}
 	if err := c.dir.Sweep(); err != nil {
@@ -189,12 +191,19 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 		}
 		r.Baseline = true
 	}
-	err = c.catchUp(ctx, set, s)
+	if set.Documents[sitemap.ChangeList] != "" {
+		err = c.catchUp(ctx, set, s)
+	} else if !r.Baseline {
+		err = c.again(ctx, set, s)
+	}
 	if errors.Is(err, source.ErrGap) && r.By == ByDump {
 		// The packages are too old; the Resource List never is.
 		if r.By, err = c.baselineBy(ctx, set, s, ByList); err == nil {
 			err = c.catchUp(ctx, set, s)
 		}
+	}
+	if errors.Is(err, source.ErrGap) {
+		s.Baseline, s.Began = false, time.Time{} // no change leads from there to now
 	}
 	if err != nil {
 		return r, err
@@ -216,12 +225,6 @@ const patience = 4
 // catchUp applies the changes after the cursor of a set. For resources in transit it looks
 // for their changes a little longer.
 func (c *Copy) catchUp(ctx context.Context, set *source.Set, s *setState) error {
-	if set.Documents[sitemap.ChangeList] == "" {
-		if !s.Baseline || len(s.Transit) == 0 {
-			return c.again(ctx, set, s)
-		}
-		return nil
-	}
 	for try := 0; ; try++ {
 		err := set.Changes(ctx, s.Cursor, 0, func(b source.Batch) error { return c.apply(ctx, s, b) })
 		if err != nil || len(s.Transit) == 0 || c.o.DryRun {
@@ -238,13 +241,8 @@ func (c *Copy) catchUp(ctx context.Context, set *source.Set, s *setState) error 
 	}
 }
 
-// again makes the baseline of a set without Change List once more, if it was not made in
-// this run.
+// again makes the baseline of a set without Change List once more.
 func (c *Copy) again(ctx context.Context, set *source.Set, s *setState) error {
-	if c.listed != nil {
-		return nil
-	}
-	c.listed = map[uint64]struct{}{}
 	_, err := c.baselineBy(ctx, set, s, ByList)
 	return err
 }
@@ -260,7 +258,14 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch) error {
 	c.mu.Unlock()
 	w := c.newWorkers(ctx, s, nil)
 	for i := range b.Entries {
-		if e := &b.Entries[i]; last[e.Loc] == i && !w.add(*e) {
+		e := &b.Entries[i]
+		if last[e.Loc] != i {
+			continue
+		}
+		if file, err := c.dir.Path(e.Loc); err == nil && e.Change != sitemap.Deleted {
+			c.list(file)
+		}
+		if !w.add(*e) {
 			break
 		}
 	}
@@ -273,11 +278,11 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch) error {
 	return nil
 }
 
-// retry asks again for resources in transit.
+// retry asks again for resources in transit. Until all were asked for they stay in the
+// state, which may be written at any time.
 func (c *Copy) retry(ctx context.Context, s *setState) error {
 	c.mu.Lock()
-	waiting := s.Transit
-	s.Transit = nil
+	waiting := slices.Clip(s.Transit)
 	c.mu.Unlock()
 	w := c.newWorkers(ctx, s, nil)
 	for _, t := range waiting {
@@ -285,5 +290,13 @@ func (c *Copy) retry(ctx context.Context, s *setState) error {
 			break
 		}
 	}
-	return w.wait()
+	err := w.wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		s.Transit = waiting
+		return err
+	}
+	s.Transit = s.Transit[len(waiting):]
+	return nil
 }

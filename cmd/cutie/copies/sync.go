@@ -52,7 +52,7 @@ with a deletion in a Change List (told), also those that no list names (all), or
 any text.
 
 --follow goes on until it is interrupted. It waits for changes where the Source can
-(Prefer: wait), else it looks every so often.
+(Prefer: wait), else it looks every so often. New sets are copied, too.
 
 It ends with 0 when the copy equals the Source, and with 8 if resources are missing.`,
 		Example: `cutie sync http://127.0.0.1:8080 mirror

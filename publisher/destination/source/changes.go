@@ -244,6 +244,11 @@ func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) erro
 	if d.Dialect == sitemap.Jan2013 {
 		slices.Reverse(entries)
 	}
+	for i := range entries {
+		if e := &entries[i]; e.Seq > 0 && e.Seq <= since.Seq && e.Changed().After(since.Time) {
+			return fmt.Errorf("%w: event %d of %s comes after event %d of %s", ErrGap, e.Seq, when(e.Changed()), since.Seq, when(since.Time))
+		}
+	}
 	entries = slices.DeleteFunc(entries, func(e sitemap.Entry) bool { return !since.after(&e) })
 	for i := range entries {
 		next.pass(&entries[i])

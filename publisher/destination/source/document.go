@@ -127,16 +127,18 @@ var (
 // answer as soon as there is more. Without any change the document is nil; part says
 // that it has the new entries only.
 func (s *Source) openTail(ctx context.Context, uri string, at *tail, wait time.Duration) (d *Document, part bool, err error) {
-	r := fetch.Request{URI: uri, Header: http.Header{}, Wait: wait, Accept: []int{http.StatusNotModified, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable}}
+	r := fetch.Request{URI: uri, Header: http.Header{}, Wait: wait}
 	known := at.URI == uri && at.Tag != ""
 	if known {
 		r.Header.Set("If-None-Match", at.Tag)
+		r.Accept = []int{http.StatusNotModified}
 		if wait > 0 {
 			r.Header.Set("Prefer", fmt.Sprintf("wait=%d", int(wait/time.Second)))
 		}
 		if at.Read > 0 {
 			// Ranges count octets of the plain document.
 			r.Plain = true
+			r.Accept = append(r.Accept, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable)
 			r.Header.Set("Range", fmt.Sprintf("bytes=%d-", at.Read))
 			r.Header.Set("If-Range", at.Tag)
 		}

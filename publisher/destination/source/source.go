@@ -80,14 +80,14 @@ func (s *Source) findPlain(ctx context.Context, uri string) error {
 // baseOf returns the part common to the URIs of a Source: a Source of ours is below
 // /.well-known, others at their origin.
 func baseOf(description string, lists []string) string {
-	all := lists
-	if description != "" {
-		all = append([]string{description}, lists...)
-	}
-	if before, _, ok := strings.Cut(all[0], wellknown.Path); ok {
-		return before + "/"
-	}
+	// A daemon may answer to several names; its lists have the one of its resources.
+	all := append(slices.Clone(lists), description)
 	for _, u := range all {
+		if before, _, ok := strings.Cut(u, wellknown.Path); ok && u != description || ok && len(lists) == 0 {
+			return before + "/"
+		}
+	}
+	for _, u := range append([]string{description}, lists...) {
 		if u != "" {
 			return fetch.OriginOf(u) + "/"
 		}
@@ -220,8 +220,8 @@ func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, 
 
 // Resources gives each resource of the Resource List to visit, and returns the time at
 // which the list is true: all changes up to then are in it. For lists without a time it
-// is zero.
-func (set *Set) Resources(ctx context.Context, visit func(*sitemap.Entry) error) (at time.Time, err error) {
+// is zero. As far as it is known, visit gets the time, too.
+func (set *Set) Resources(ctx context.Context, visit func(e *sitemap.Entry, at time.Time) error) (at time.Time, err error) {
 	uri := set.Documents[sitemap.ResourceList]
 	if uri == "" {
 		return at, fmt.Errorf("set %s has no Resource List", set.Name)
@@ -238,7 +238,7 @@ func (set *Set) Resources(ctx context.Context, visit func(*sitemap.Entry) error)
 			if err != nil {
 				return at, err
 			}
-			if err := visit(&e); err != nil {
+			if err := visit(&e, at); err != nil {
 				return at, err
 			}
 		}
