@@ -137,7 +137,7 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 		o.Tell = func(string) {}
 	}
 	c = &Copy{o: o}
-	old, err := readState(o.Dir)
+	old, err := readState(o.Dir, false)
 	if err != nil && !errors.Is(err, ErrNoCopy) {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func withoutParts(s *source.Source, lists []string) []string {
 }
 
 // readState reads the state of a directory and closes it again.
-func readState(dir string) (s state, err error) {
+func readState(dir string, promoting bool) (s state, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return s, ErrNoCopy
 	}
@@ -219,7 +219,7 @@ func readState(dir string) (s state, err error) {
 	}
 	defer d.Close()
 	var p Promotion
-	if err := d.ReadState(promotedFile, &p); err == nil {
+	if err := d.ReadState(promotedFile, &p); err == nil && (p.Done || !promoting) {
 		return s, fmt.Errorf("%w: %s", ErrPromoted, p.Time.Format(time.RFC3339))
 	}
 	if err = d.ReadState(stateFile, &s); errors.Is(err, fs.ErrNotExist) {

@@ -23,9 +23,9 @@ type Standing struct {
 }
 
 // Standings returns the Source of a copy, and how far each set is, without asking the
-// Source. Without a copy the error is [ErrNoCopy].
+// Source. Without a copy the error is [ErrNoCopy], after a promotion [ErrPromoted].
 func Standings(dir string) (url, base string, all []Standing, err error) {
-	s, err := readState(dir)
+	s, err := readState(dir, true)
 	if err != nil {
 		return "", "", nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -46,11 +46,13 @@ type Promotion struct {
 	Time   time.Time            `json:"time"`
 	Events map[string]uint64    `json:"events"` // the last one seen of each queue
 	Until  map[string]time.Time `json:"until"`
+	Done   bool                 `json:"done"` // false: begun, and perhaps cut off
 }
 
 const promotedFile = "promoted.json"
 
-// Promote notes the promotion of a copy: it is not synced any more.
+// Promote notes the promotion of a copy, its begin and its end: from the begin on the
+// copy is not synced any more, and after the end not promoted.
 func Promote(dir string, p Promotion) error {
 	d, err := local.Open(dir, p.Source, false)
 	if err != nil {

@@ -103,6 +103,13 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 		return fault.Hint(fmt.Errorf("%s still answers: with two homes each job would be handed out twice", base),
 			"stop it first; --force promotes the copy all the same")
 	}
+	p := destination.Promotion{Source: base, Time: time.Now().UTC(), Events: map[string]uint64{}, Until: map[string]time.Time{}}
+	for _, q := range r.Queues {
+		p.Events[q.Queue], p.Until[q.Queue] = q.LastEvent, q.Until
+	}
+	if err := destination.Promote(dir, p); err != nil {
+		return err
+	}
 	if err := directories(dir, r.Queues); err != nil {
 		return err
 	}
@@ -117,10 +124,7 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 	if err := o.finish(ctx, dir, r); err != nil {
 		return err
 	}
-	p := destination.Promotion{Source: base, Time: time.Now().UTC(), Events: map[string]uint64{}, Until: map[string]time.Time{}}
-	for _, q := range r.Queues {
-		p.Events[q.Queue], p.Until[q.Queue] = q.LastEvent, q.Until
-	}
+	p.Done = true
 	if err := destination.Promote(dir, p); err != nil {
 		return err
 	}
