@@ -27,7 +27,8 @@ type Options struct {
 	Look       bool             // change nothing, as for a check; of all methods those to read work
 	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]
 	Rebuild    bool             // make the index again from the directories
-	Fault      durable.Fault    // for tests
+	Fault      durable.Fault    // for tests: of steps that write
+	Reads      durable.Fault    // for tests: of steps that read, see package tree
 }
 
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
