@@ -86,6 +86,14 @@ func (s *Service) HasSpace(bytes int64) bool { return s.space.Has(bytes) }
 // Behind returns how many jobs have files that are behind the journal.
 func (s *Service) Behind() int { return int(s.shared.Behind.Load()) }
 
+// Unread returns how many pending jobs consumers pass over, because they cannot be read
+// now.
+func (s *Service) Unread() int { return int(s.shared.Resting.Load()) }
+
+// Full reports whether files could not be written for lack of space; submissions are
+// refused then.
+func (s *Service) Full() bool { return s.space.Full() }
+
 // JournalSyncs returns how often the journal was synced since the service was
 // opened, and how long that took.
 func (s *Service) JournalSyncs() journal.Syncs { return s.shared.Journal.Stats().Syncs }

@@ -2,11 +2,14 @@ package queuefs_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"cutie/queuefs"
 )
@@ -75,4 +78,81 @@ func TestUnreadJobFileIsNotLost(t *testing.T) {
 			closeHome(t, s)
 		})
 	}
+}
+
+// TestUnreadJobsRest takes jobs whose files cannot be read for half a second: none is put
+// on hold, and all are handed out in their order later.
+func TestUnreadJobsRest(t *testing.T) {
+	for _, part := range []string{"job file", "payload"} {
+		for _, verify := range []bool{false, true} {
+			t.Run(fmt.Sprint(part, verify), func(t *testing.T) {
+				disk, late := &badDisk{part: part}, time.Duration(0)
+				now := clock()
+				o := queuefs.Options{Reads: disk.step, Now: func() time.Time { return now().Add(late) }}
+				s, q := openWith(t, fastDir(t), o, func(i *queuefs.QueueInfo) { i.VerifyOnRead = verify })
+				for range 20 {
+					submit(t, q, queuefs.Meta{Sidecar: "s"}, "payload")
+				}
+				must(t, s.Maintain(ctx))
+				last := q.Seq()
+
+				disk.fail(syscall.EIO, always)
+				if _, err := q.Take(ctx, queuefs.Take{Max: 20}); !errors.Is(err, queuefs.ErrUnread) {
+					t.Errorf("got %v", err)
+				}
+				if s.Unread() == 0 || q.Seq() != last {
+					t.Errorf("%d jobs cannot be read, and there are events up to %d after %d", s.Unread(), q.Seq(), last)
+				}
+				// The first few fail, and the consumer gets the next one.
+				late = time.Hour
+				must(t, s.Expire(ctx))
+				if n := s.Unread(); n != 0 {
+					t.Errorf("%d jobs cannot be read", n)
+				}
+				disk.fail(syscall.EIO, 3)
+				j, err := q.Take(ctx, queuefs.Take{})
+				if err != nil || j[0].ID != 4 {
+					t.Errorf("got %v, %v", j, err)
+				}
+				// Others may do with a job that rests what they like.
+				if _, err := q.Hold(ctx, 2, ""); err != nil {
+					t.Error(err)
+				}
+				if n := s.Unread(); n != 2 {
+					t.Errorf("%d jobs cannot be read", n)
+				}
+				late += time.Minute
+				must(t, s.Expire(ctx))
+				got, err := q.Take(ctx, queuefs.Take{Max: 20})
+				if err != nil || len(got) != 18 || got[0].ID != 1 || got[1].ID != 3 || got[0].Sidecar != "s" {
+					t.Errorf("got %v, %v", idsOfTaken(got), err)
+				}
+				if n := s.Unread(); n != 0 {
+					t.Errorf("%d jobs cannot be read", n)
+				}
+				counted(t, q)
+				closeHome(t, s)
+			})
+		}
+	}
+}
+
+// TestWaiterIsServedWhenJobsCanBeRead waits for a job that cannot be read at first.
+func TestWaiterIsServedWhenJobsCanBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &badDisk{part: "job file"}
+		s, q := openHome(t, t.TempDir(), queuefs.Options{Reads: disk.step})
+		submit(t, q, queuefs.Meta{}, "payload")
+		must(t, s.Checkpoint(ctx))
+		disk.fail(syscall.EIO, 1)
+		back := make(chan taking, 1)
+		wait(ctx, q, 0, 1, back)
+		if s.Unread() != 1 {
+			t.Errorf("%d jobs cannot be read", s.Unread())
+		}
+		time.Sleep(time.Second)
+		must(t, s.Expire(ctx))
+		expect(t, back, taking{jobs: []queuefs.JobID{1}})
+		closeHome(t, s)
+	})
 }
