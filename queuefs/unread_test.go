@@ -156,3 +156,27 @@ func TestWaiterIsServedWhenJobsCanBeRead(t *testing.T) {
 		closeHome(t, s)
 	})
 }
+
+// TestCullingAfterAFailureIsRefused culls when storage has failed, even if no job is due.
+func TestCullingAfterAFailureIsRefused(t *testing.T) {
+	var broken atomic.Bool
+	s, q := openHome(t, fastDir(t), queuefs.Options{Fault: func(step string, do func() error) error {
+		if broken.Load() && step == "journal sync" {
+			return syscall.EIO
+		}
+		return do()
+	}})
+	j := submit(t, q, queuefs.Meta{}, "x")
+	broken.Store(true)
+	if _, err := q.Hold(ctx, j.ID, ""); !errors.Is(err, queuefs.ErrFailed) {
+		t.Fatalf("got %v", err)
+	}
+	var got error
+	for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
+		got = err
+	}
+	if !errors.Is(got, queuefs.ErrFailed) {
+		t.Errorf("got %v", got)
+	}
+	s.Close()
+}
