@@ -136,11 +136,11 @@ func (q *Queue) none() error {
 }
 
 // Rest lets consumers pass over a pending job for a while, after its payload could
-// not be read.
-func (q *Queue) Rest(ctx context.Context, id JobID) error {
+// not be read for the reason why.
+func (q *Queue) Rest(ctx context.Context, id JobID, why error) error {
 	_, err := q.ledger.Claim(ctx, id, 0)
 	if err == nil {
-		q.ledger.Rest(id)
+		q.rest(id, why)
 	}
 	return err
 }
@@ -282,7 +282,7 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 			good = append(good, id)
 		case content.Transient(err):
 			unread = err
-			q.ledger.Rest(id)
+			q.rest(id, err)
 		default:
 			bad = append(bad, id)
 		}

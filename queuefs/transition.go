@@ -99,10 +99,16 @@ const lostFile = "job file lost or damaged; the index knows less of the job"
 // not be read.
 func (q *Queue) putOff(ids []JobID, err error) {
 	if u, ok := errors.AsType[*content.UnreadError](err); ok && slices.Contains(ids, u.Job) {
-		q.ledger.Rest(u.Job)
+		q.rest(u.Job, err)
 		ids = slices.DeleteFunc(slices.Clone(ids), func(id JobID) bool { return id == u.Job })
 	}
 	q.ledger.Release(ids...)
+}
+
+// rest lets consumers pass over a claimed job for a while.
+func (q *Queue) rest(id JobID, err error) {
+	q.svc.report(q.tree.Path(Pending.String(), id.String()), err.Error()+"; consumers pass over the job until it can be read")
+	q.ledger.Rest(id)
 }
 
 // enact is change for jobs already read. It returns all of them in their order,

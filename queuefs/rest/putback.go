@@ -51,7 +51,7 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 		}
 	}
 	if errors.Is(cause, queuefs.ErrUnread) {
-		if err := q.Rest(ctx, bad); err != nil {
+		if err := q.Rest(ctx, bad, cause); err != nil {
 			why = errors.Join(why, err)
 		}
 	}
