@@ -67,6 +67,30 @@ func TestEveryStepOfAnExportMayFail(t *testing.T) {
 	}
 }
 
+// TestAFirstExportThatWasKilledIsRunAgain kills the first run at every step.
+func TestAFirstExportThatWasKilledIsRunAgain(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 8}, "jobs")
+	activity(s, s.queue("jobs"), 0)
+	s.settle()
+	first, left := s.newExport(), []string{}
+	first.Resources = true
+	first.Fault = func(step string, do func() error) error {
+		dir := t.TempDir()
+		must(t, os.CopyFS(dir, os.DirFS(first.Dir)))
+		left = append(left, dir)
+		return do()
+	}
+	run(t, first)
+	for i := 0; i < len(left); i += 1 + i/20 {
+		e := s.newExport()
+		e.Resources, e.Dir = true, left[i]
+		run(t, e)
+		if got := tree(t, e.Dir); !maps.Equal(got, tree(t, first.Dir)) {
+			t.Fatalf("step %d: the next export makes %q", i, slices.Sorted(maps.Keys(got)))
+		}
+	}
+}
+
 // TestAListClosedMeanwhileIsNotMissed closes lists between the request for the
 // index and that for the open list.
 func TestAListClosedMeanwhileIsNotMissed(t *testing.T) {

@@ -72,8 +72,11 @@ const (
 // Dry. An error comes last.
 func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, error] {
 	return func(yield func(Culled, error) bool) {
-		queues := s.Queues()
-		if err := o.check(); err != nil {
+		queues, err := s.Queues(), o.check()
+		if err == nil && !o.Dry {
+			err = s.usable()
+		}
+		if err != nil {
 			yield(Culled{}, err)
 			return
 		}

@@ -35,6 +35,7 @@ var (
 	ErrTooBig        = job.ErrTooBig
 	ErrGone          = ledger.ErrGone
 	ErrNoSpace       = ledger.ErrNoSpace
+	ErrUnread        = content.ErrUnread
 	ErrFailed        = ledger.ErrFailed
 	ErrJournalLost   = errors.New(lostJournal)
 	ErrInfo          = properties.ErrInfo

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/index"
 	"cutie/queuefs/keys"
 )
@@ -53,10 +54,14 @@ func (q *Queue) leased(j *Job, token string) error {
 
 // Expire ends the leases and the holds up to now. After a lease, jobs of a queue
 // with AckTimeout are completed; others are put back or fail, as after a transient
-// failure, see [Queue.Conclude]. After a hold, jobs are released. Call it a few
+// failure, see [Queue.Conclude]. After a hold, jobs are released; after a rest,
+// see [Queue.Rest], they are available again. Call it a few
 // times a second: its cost is the number of ended leases and holds.
 func (s *Service) Expire(ctx context.Context) error {
 	for _, q := range s.Queues() {
+		if s.shared.Resting.Load() > 0 {
+			q.ledger.EndRests(s.now())
+		}
 		for {
 			if err := errors.Join(ctx.Err(), s.usable()); err != nil {
 				return err
@@ -86,6 +91,10 @@ func (q *Queue) expire(now int64) (int, error) {
 	return leases + holds, err
 }
 
+// unreadAgain is the time until the end of a lease or a hold is tried again for a job that
+// cannot be read.
+const unreadAgain = 10 * time.Second
+
 // end makes an event of each of up to MaxTake jobs whose deadline has passed, and
 // returns how many. A job with another operation on its way is left for the next
 // call.
@@ -108,6 +117,9 @@ func (q *Queue) end(now int64, of func(*index.Index) *index.Deadlines, do edit) 
 		return 0, nil
 	}
 	jobs, err := q.change(ids, do)
+	if u, ok := errors.AsType[*content.UnreadError](err); ok { // the others do not wait for it
+		q.ledger.Note(func(x *index.Index) { of(x).Set(u.Job, now+unreadAgain.Microseconds()) })
+	}
 	if err == nil {
 		q.svc.assist(q, len(jobs))
 	}
@@ -150,7 +162,10 @@ func (q *Queue) findLeases() error {
 	q.look(func(x *index.Index) { ids = x.Leased() })
 	for _, id := range ids {
 		j, err := q.Job(id)
-		if err != nil {
+		if errors.Is(err, ErrUnread) { // some end is better than a home that stays shut
+			q.svc.report(q.tree.Path(Consumed.String(), id.String()), err.Error()+"; its lease ends in "+DefaultLease.String())
+			j.Lease.Ends = q.leaseEnd(DefaultLease)
+		} else if err != nil {
 			return err
 		}
 		// A lease with a lost or edited job file is over at once.
@@ -161,6 +176,9 @@ func (q *Queue) findLeases() error {
 	q.look(func(x *index.Index) { ids = x.Keyed(q.svc.now() - keys.Remembered.Microseconds()) })
 	for _, id := range ids {
 		j, err := q.Job(id)
+		if errors.Is(err, ErrUnread) {
+			continue
+		}
 		if err != nil {
 			return err
 		}

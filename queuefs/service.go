@@ -27,7 +27,8 @@ type Options struct {
 	Look       bool             // change nothing, as for a check; of all methods those to read work
 	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]
 	Rebuild    bool             // make the index again from the directories
-	Fault      durable.Fault    // for tests
+	Fault      durable.Fault    // for tests: of steps that write
+	Reads      durable.Fault    // for tests: of steps that read, see package tree
 }
 
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
@@ -84,6 +85,14 @@ func (s *Service) HasSpace(bytes int64) bool { return s.space.Has(bytes) }
 
 // Behind returns how many jobs have files that are behind the journal.
 func (s *Service) Behind() int { return int(s.shared.Behind.Load()) }
+
+// Unread returns how many pending jobs consumers pass over, because they cannot be read
+// now.
+func (s *Service) Unread() int { return int(s.shared.Resting.Load()) }
+
+// Full reports whether files could not be written for lack of space; submissions are
+// refused then.
+func (s *Service) Full() bool { return s.space.Full() }
 
 // JournalSyncs returns how often the journal was synced since the service was
 // opened, and how long that took.

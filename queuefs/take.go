@@ -48,8 +48,9 @@ func (t *Taken) AtHand() []byte { return t.payload }
 // reports: until it ends the consumer calls Extend, Conclude or Return with the
 // token, else see [Service.Expire]. A job with a missing or truncated payload is
 // reported and put on hold instead, on a queue with verification also one with a
-// damaged payload. If there is no job, or the queue is paused, the error is
-// [ErrEmpty]. Two concurrent calls get the jobs, and their events, in any order.
+// damaged payload. One that cannot be read now is passed over for a while; if there
+// are no others the error is [ErrUnread]. If there is no job, or the queue is paused, the
+// error is [ErrEmpty]. Two concurrent calls get the jobs, and their events, in any order.
 func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
@@ -61,15 +62,21 @@ func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
 }
 
 func (q *Queue) take(ctx context.Context, t Take) ([]Taken, error) {
+	unread := 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		ids := q.ledger.ClaimFirst(t.Max)
 		if len(ids) == 0 {
-			return nil, ErrEmpty
+			return nil, q.none()
 		}
-		if taken, err := q.handOut(ctx, ids, t); len(taken) > 0 || err != nil {
+		taken, err := q.handOut(ctx, ids, t)
+		if unread < maxUnread && errors.Is(err, ErrUnread) {
+			unread++
+			continue
+		}
+		if len(taken) > 0 || err != nil {
 			return taken, err
 		}
 	}
@@ -89,8 +96,12 @@ func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
 }
 
 func (q *Queue) takeWait(ctx context.Context, t Take) ([]Taken, error) {
+	unread := 0
 	for {
 		ids, err := q.ledger.Await(ctx, t.Max)
+		if err == ErrEmpty {
+			return nil, q.none()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -102,12 +113,36 @@ func (q *Queue) takeWait(ctx context.Context, t Take) ([]Taken, error) {
 		}
 		taken, err := q.handOut(ctx, ids, t)
 		switch {
+		case unread < maxUnread && errors.Is(err, ErrUnread):
+			unread++
 		case err != nil && errors.Is(err, ctx.Err()):
 			return nil, ErrEmpty
 		case err != nil || len(taken) > 0:
 			return taken, err
 		}
 	}
+}
+
+// maxUnread is how many calls of handOut one take makes in vain for jobs that cannot be
+// read: each may take the disk some seconds.
+const maxUnread = 16
+
+// none is the error of a take without an available job.
+func (q *Queue) none() error {
+	if q.ledger.Resting() > 0 && q.info().Paused.IsZero() {
+		return fmt.Errorf("%s: the pending jobs: %w", q.ID(), ErrUnread)
+	}
+	return ErrEmpty
+}
+
+// Rest lets consumers pass over a pending job for a while, after its payload could
+// not be read for the reason why.
+func (q *Queue) Rest(ctx context.Context, id JobID, why error) error {
+	_, err := q.ledger.Claim(ctx, id, 0)
+	if err == nil {
+		q.rest(id, why)
+	}
+	return err
 }
 
 func (q *Queue) checkTake(t *Take) error {
@@ -128,7 +163,7 @@ func (q *Queue) checkTake(t *Take) error {
 }
 
 // handOut makes claimed jobs Consumed. It returns none if all of them had to
-// be put on hold.
+// be put on hold, and [ErrUnread] if it found only jobs that cannot be read now.
 func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, error) {
 	q.readAhead(ids[len(ids)-1])
 	ids, err := q.sound(ctx, ids)
@@ -137,7 +172,7 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 	}
 	jobs, payloads, err := q.content.Fetch(ids, true)
 	if err != nil {
-		q.ledger.Release(ids...)
+		q.putOff(ids, err)
 		return nil, err
 	}
 	if lost := lostOf(jobs); len(lost) > 0 {
@@ -214,14 +249,15 @@ func (q *Queue) readAhead(taken JobID) {
 
 // sound returns the claimed jobs fit to be handed out. A job with a missing or
 // truncated payload is put on hold, so that it is not consumed by nobody, and the
-// queue goes on after it. With VerifyOnRead a job with an unreadable payload or a
-// wrong digest is put on hold too.
+// queue goes on after it. With VerifyOnRead a job with a wrong digest is put on hold
+// too. A job that cannot be read now rests, and is returned in time; if there are no
+// others the error is its.
 func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 	look := q.content.Find
 	if q.info().VerifyOnRead {
 		look = q.content.Verify
 	}
-	var why map[JobID]string
+	failed := map[JobID]error{}
 	for _, id := range ids {
 		err := ctx.Err()
 		if err == nil {
@@ -233,31 +269,39 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 			q.ledger.Release(ids...)
 			return nil, err
 		}
-		if why == nil {
-			why = map[JobID]string{}
-		}
-		why[id] = reason(id, err)
+		failed[id] = err
 	}
-	if why == nil {
+	if len(failed) == 0 {
 		return ids, nil
 	}
 	var good, bad []JobID
+	var unread error
 	for _, id := range ids {
-		if why[id] == "" {
+		switch err := failed[id]; {
+		case err == nil:
 			good = append(good, id)
-			continue
+		case content.Transient(err):
+			unread = err
+			q.rest(id, err)
+		default:
+			bad = append(bad, id)
 		}
-		bad = append(bad, id)
+	}
+	if len(bad) == 0 {
+		if len(good) > 0 {
+			unread = nil
+		}
+		return good, unread
 	}
 	if _, err := q.change(bad, func(j *Job, t time.Time) (Kind, error) {
-		j.Hold(t, why[j.ID], time.Time{})
+		j.Hold(t, reason(j.ID, failed[j.ID]), time.Time{})
 		return Hold, nil
 	}); err != nil {
 		q.ledger.Release(good...)
 		return nil, err
 	}
 	for _, id := range bad {
-		q.svc.report(q.tree.Path(tree.Payloads, id.String()), why[id]+"; the job is on hold")
+		q.svc.report(q.tree.Path(tree.Payloads, id.String()), reason(id, failed[id])+"; the job is on hold")
 	}
 	return good, nil
 }

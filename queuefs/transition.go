@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 )
@@ -55,7 +56,7 @@ func misplaced(id JobID, is Status, refusal error) error {
 func (q *Queue) change(ids []JobID, do edit) ([]Job, error) {
 	jobs, _, err := q.content.Fetch(ids, false)
 	if err != nil {
-		q.ledger.Release(ids...)
+		q.putOff(ids, err)
 		return nil, err
 	}
 	if do, err = q.saving(jobs, do); err != nil {
@@ -93,6 +94,22 @@ func (q *Queue) saving(jobs []Job, do edit) (edit, error) {
 
 // lostFile is why a job is on hold without its job file.
 const lostFile = "job file lost or damaged; the index knows less of the job"
+
+// putOff gives claimed jobs back; consumers pass for a while over the one that could
+// not be read.
+func (q *Queue) putOff(ids []JobID, err error) {
+	if u, ok := errors.AsType[*content.UnreadError](err); ok && slices.Contains(ids, u.Job) {
+		q.rest(u.Job, err)
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id JobID) bool { return id == u.Job })
+	}
+	q.ledger.Release(ids...)
+}
+
+// rest lets consumers pass over a claimed job for a while.
+func (q *Queue) rest(id JobID, err error) {
+	q.svc.report(q.tree.Path(Pending.String(), id.String()), err.Error()+"; consumers pass over the job until it can be read")
+	q.ledger.Rest(id)
+}
 
 // enact is change for jobs already read. It returns all of them in their order,
 // or, if they are too many for one batch, the first ones and gives the others

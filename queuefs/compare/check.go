@@ -181,7 +181,9 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 	}
 	if st == 0 || err != nil {
 		v, _ := c.Ledger.View(e.id)
-		j = c.Restored(e.id, &v)
+		if j, err = c.Restored(e.id, &v); err != nil {
+			return err
+		}
 	} else {
 		c.sense(path, &j, r)
 	}

@@ -79,7 +79,9 @@ func (c *Comparer) Scan(pages map[int]bool, former *index.Index) error {
 			err = c.inReach(&j)
 		}
 		if err != nil {
-			c.recall(former, id, where[id])
+			if err := c.recall(former, id, where[id]); err != nil {
+				return err
+			}
 			continue
 		}
 		r := &record.Record{Kind: job.Update, To: j.Status, Seq: j.Seq, Time: j.Modified().UnixMicro(), Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
@@ -103,27 +105,32 @@ func (c *Comparer) Scan(pages map[int]bool, former *index.Index) error {
 	}
 	for n := range former.Pages() {
 		former.EachOf(n, func(id job.ID, j index.Job) {
-			if _, there := where[id]; there {
+			if _, there := where[id]; there || err != nil {
 				return
 			}
-			if _, err := c.Tree.StatPayload(id, ""); err == nil {
-				c.recall(former, id, 0)
+			if _, e := c.Tree.StatPayload(id, ""); e == nil {
+				err = c.recall(former, id, 0)
+			} else if content.Transient(e) {
+				err = e
 			}
 		})
 	}
-	return nil
+	return err
 }
 
 // recall keeps what former pages say of a job. Its job file stands in st, 0 for nowhere.
-func (c *Comparer) recall(former *index.Index, id job.ID, st job.Status) {
+func (c *Comparer) recall(former *index.Index, id job.ID, st job.Status) error {
 	if former == nil {
-		return
+		return nil
 	}
 	known, ok := former.Job(id)
 	if !ok {
-		return
+		return nil
 	}
-	j := c.Restored(id, &ledger.View{Job: known})
+	j, err := c.Restored(id, &ledger.View{Job: known})
+	if err != nil {
+		return err
+	}
 	j.Seq = former.Version(id)
 	r := &record.Record{Kind: job.Update, To: j.Status, Seq: j.Seq, Time: known.Changed, Job: id,
 		Payload: record.Payload{Size: known.Size, Submitted: known.Submitted, SHA256: known.SHA256, MD5: known.MD5}}
@@ -136,6 +143,7 @@ func (c *Comparer) recall(former *index.Index, id job.ID, st job.Status) {
 		x.SetPayloadFiled(id)
 		x.SetFiled(id, st)
 	})
+	return nil
 }
 
 // sums gives the record the digests of the payload in the job file. A job file of other

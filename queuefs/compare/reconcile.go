@@ -84,7 +84,9 @@ func (c *Comparer) takeMove(id job.ID, from, to job.Status) error {
 			return err
 		}
 		v, _ := c.Ledger.View(id)
-		j = c.Restored(id, &v)
+		if j, err = c.Restored(id, &v); err != nil {
+			return err
+		}
 	}
 	kind := job.Update
 	switch {
@@ -124,7 +126,10 @@ func (c *Comparer) takeMove(id job.ID, from, to job.Status) error {
 func (c *Comparer) takeLoss(id job.ID, st job.Status) error {
 	path := c.Tree.Path(st.String(), id.String())
 	v, _ := c.Ledger.View(id)
-	j := c.Restored(id, &v)
+	j, err := c.Restored(id, &v)
+	if err != nil {
+		return err
+	}
 	kind, to := job.Update, st
 	if _, err := c.Tree.StatPayload(id, ""); errors.Is(err, fs.ErrNotExist) {
 		kind, to = job.Cull, job.Status(0)
@@ -155,7 +160,9 @@ func (c *Comparer) takeNew(id job.ID, st job.Status, last job.Seq) error {
 		err = c.inReach(&j)
 	}
 	if err == nil {
-		_, err = c.Tree.StatPayload(id, "")
+		if _, err = c.Tree.StatPayload(id, ""); content.Transient(err) {
+			return err
+		}
 	}
 	if err != nil {
 		return c.Tree.SetAside(st, id.String(), err.Error())

@@ -64,10 +64,10 @@ func (r *Reader) Text(id job.ID) ([]byte, ledger.View, error) {
 			last = text
 		case moved(err):
 			if w, ok := r.Ledger.View(id); ok && w == v {
-				return nil, v, fmt.Errorf("job file of %s: %w", id, err)
+				return nil, v, failure("job file", id, err)
 			}
 		default:
-			return nil, v, fmt.Errorf("job file of %s: %w", id, err)
+			return nil, v, failure("job file", id, err)
 		}
 	}
 	return nil, ledger.View{}, fmt.Errorf("job file of %s does not hold still", id)
@@ -107,7 +107,9 @@ func (r *Reader) Job(id job.ID) (job.Job, error) {
 		return job.Job{}, err
 	case err != nil:
 		r.Report(path, err.Error())
-		j = r.Restored(id, &v)
+		if j, err = r.Restored(id, &v); err != nil {
+			return job.Job{}, err
+		}
 	case sha256.Sum256(text) != v.FileSHA256:
 		r.Report(path, "job file was edited; it is used as it is")
 	}
@@ -150,19 +152,46 @@ func (r *Reader) Filed(id job.ID, st job.Status) (job.Job, []byte, error) {
 }
 
 // Restored returns a job made from the index and the files of its results, without
-// its job file.
-func (r *Reader) Restored(id job.ID, v *ledger.View) job.Job {
-	j := v.Restored(id)
+// its job file. An error says that the results cannot be read now.
+func (r *Reader) Restored(id job.ID, v *ledger.View) (j job.Job, err error) {
+	j = v.Restored(id)
 	if v.Results {
-		j.Results = r.foundResults(id)
+		j.Results, err = r.foundResults(id)
 	}
-	return j
+	return j, err
+}
+
+// ErrUnread: a file of a job cannot be read now. The file may be whole.
+var ErrUnread = errors.New("storage cannot be read now, try again later")
+
+// An UnreadError is an [ErrUnread] of a job.
+type UnreadError struct {
+	Job  job.ID
+	What string // the part of the job
+	Err  error
+}
+
+func (e *UnreadError) Error() string        { return fmt.Sprintf("%s of %v: %v", e.What, e.Job, e.Err) }
+func (e *UnreadError) Unwrap() error        { return e.Err }
+func (e *UnreadError) Is(target error) bool { return target == ErrUnread }
+
+// failure adds the part of a job to the error of its reading.
+func failure(what string, id job.ID, err error) error {
+	if Transient(err) && !Exhausted(err) {
+		return &UnreadError{id, what, err}
+	}
+	return fmt.Errorf("%s of %v: %w", what, id, err)
 }
 
 // Transient reports whether err says nothing of the file it came from: the file may
-// be whole, and nothing must be written in its place.
+// be whole, and nothing must be written in its place. Every error of the system is,
+// unless it says that there is no such file, or none that can be read at all.
 func Transient(err error) bool {
-	return isOne(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EIO, syscall.EAGAIN, syscall.EACCES, syscall.EPERM, syscall.ESTALE)
+	if errors.Is(err, ErrUnread) || Exhausted(err) {
+		return true
+	}
+	var no syscall.Errno
+	return errors.As(err, &no) && !durable.Lost(no)
 }
 
 // Exhausted reports whether err is about this process or service, not about the data.

@@ -41,11 +41,14 @@ func (r *Reader) payloadOf(id job.ID, v *ledger.View) (*tree.Payload, error) {
 	if size > Inline {
 		f, err := r.Tree.OpenPayload(id, v.Temp)
 		if err != nil {
-			return nil, fmt.Errorf("payload of %s: %w", id, err)
+			return nil, failure("payload", id, err)
 		}
 		if st, e := f.Stat(); e != nil || st.Size() != size {
 			f.Close()
-			return nil, fmt.Errorf("payload of %s has not the %d octets it should: %w", id, size, errors.Join(e, errDamaged))
+			if e != nil {
+				return nil, failure("payload", id, e)
+			}
+			return nil, fmt.Errorf("payload of %s has not the %d octets it should: %w", id, size, errDamaged)
 		}
 		return tree.PayloadIn(f, size), nil
 	}
@@ -58,7 +61,7 @@ func (r *Reader) payloadOf(id job.ID, v *ledger.View) (*tree.Payload, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("payload of %s: %w", id, err)
+		return nil, failure("payload", id, err)
 	case int64(len(data)) != size:
 		return nil, fmt.Errorf("payload of %s has %d octets instead of %d", id, len(data), size)
 	}
@@ -87,7 +90,7 @@ func (r *Reader) Find(id job.ID) error {
 		case err == nil:
 			return nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("payload of %v: %w", id, err)
+			return failure("payload", id, err)
 		}
 		if w, ok := r.Ledger.View(id); ok && w == v {
 			return fmt.Errorf("payload of %v: %w", id, err)
@@ -110,7 +113,7 @@ func (r *Reader) Verify(id job.ID) error {
 	h := sha256.New()
 	// Through the page cache: the consumer reads it again at once.
 	if _, err := io.Copy(h, struct{ io.Reader }{p}); err != nil {
-		return fmt.Errorf("payload of %v: %w", id, err)
+		return failure("payload", id, err)
 	}
 	if [32]byte(h.Sum(nil)) != v.SHA256 {
 		return fmt.Errorf("payload of %v has not its SHA-256 digest", id)

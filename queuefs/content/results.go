@@ -56,7 +56,7 @@ func (r *Reader) Result(id job.ID, name string) (job.Result, *tree.Payload, erro
 		r.Report(r.Tree.Path(tree.Results, id.String()+"/"+name), err.Error())
 		err = errors.Join(ErrResultDamaged, err)
 	}
-	return job.Result{}, nil, fmt.Errorf("result %s of %v: %w", name, id, err)
+	return job.Result{}, nil, failure("result "+name, id, err)
 }
 
 // CheckResult reads a result and compares it with the job file. It returns the octets
@@ -80,19 +80,26 @@ func (r *Reader) unplaced(id job.ID) []tree.Placed {
 	return b.Placed()
 }
 
-// foundResults makes the results of a job without a job file from their files.
-func (r *Reader) foundResults(id job.ID) (found []job.Result) {
+// foundResults makes the results of a job without a job file from their files, without
+// the damaged ones.
+func (r *Reader) foundResults(id job.ID) (found []job.Result, err error) {
 	placed := r.unplaced(id)
-	r.Tree.ResultNames(id, func(name string) {
+	note := func(e error) {
+		if Transient(e) && err == nil {
+			err = failure("results", id, e)
+		}
+	}
+	note(r.Tree.ResultNames(id, func(name string) {
 		if job.CheckResultName(name) != nil || len(found) == MaxResults {
 			return
 		}
 		res := job.Result{Name: name}
-		var err error
-		if res.Size, res.SHA256, err = r.Tree.SumResult(id, name, placed); err == nil {
+		var e error
+		if res.Size, res.SHA256, e = r.Tree.SumResult(id, name, placed); e == nil {
 			found = append(found, res)
 		}
-	})
+		note(e)
+	}))
 	slices.SortFunc(found, func(a, b job.Result) int { return strings.Compare(a.Name, b.Name) })
-	return found
+	return found, err
 }

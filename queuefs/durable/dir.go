@@ -352,7 +352,7 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 		if cap(dst)-len(dst) < 512 {
 			dst = append(dst, make([]byte, 1024+len(dst))...)[:len(dst)]
 		}
-		room := cap(dst) - len(dst)
+		// A short read may be the last one before an error: only an empty one is the end.
 		n, err := unix.Read(fd, dst[len(dst):cap(dst)])
 		switch {
 		case err == unix.EINTR:
@@ -364,9 +364,6 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 			dst = dst[:len(dst)+n]
 			if len(dst)-start > max {
 				return dst[:start], d.pathError("read", name, fmt.Errorf("%w: more than %d bytes", ErrTooLong, max))
-			}
-			if n < room {
-				return dst, nil // a regular file gives less only at its end
 			}
 		}
 	}

@@ -203,6 +203,7 @@ func (l *Ledger) apply(r *record.Record, at journal.LSN, replayed, had bool) {
 	default:
 		c := r.Change(at, replayed)
 		before := l.idx.Apply(&c)
+		l.forget(r.Job)
 		if l.backlog.follow(r, before.Behind, had || before.Results) {
 			l.shared.Behind.Add(1)
 		}

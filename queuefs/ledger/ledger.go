@@ -23,6 +23,7 @@ type Shared struct {
 	Inline    int             // bytes up to which a payload travels in the journal
 	MaxAppend int             // bytes of one append to the journal, at most
 	Behind    atomic.Int64    // jobs of all queues whose files are behind the journal
+	Resting   atomic.Int64    // jobs of all queues that cannot be read now
 	Happened  watch.Signal    // raised by each change of any queue
 }
 
@@ -42,6 +43,7 @@ type Ledger struct {
 	backlog backlog
 	watch   watch.Watch
 	line    line
+	rests   map[job.ID]*rest // jobs that could not be read
 }
 
 // A life has the beginning of a queue, after former ones of its name, and its end.
@@ -212,5 +214,8 @@ func (l *Ledger) Free() {
 	defer l.mu.Unlock()
 	l.shared.Behind.Add(-int64(len(l.backlog.jobs)))
 	l.backlog = backlog{}
+	for id := range l.rests {
+		l.forget(id)
+	}
 	l.idx.Free()
 }

@@ -116,10 +116,7 @@ func (l *Ledger) Claim(ctx context.Context, id job.ID, unless job.Status) (job.S
 			l.mu.Unlock()
 			return 0, l.NoJob()
 		}
-		if !j.Claimed {
-			if j.Status != unless {
-				l.idx.Claim(id)
-			}
+		if l.claim(&j, id, unless) {
 			l.mu.Unlock()
 			return j.Status, nil
 		}

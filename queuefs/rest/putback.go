@@ -18,7 +18,8 @@ import (
 // the payload of bad cannot be read. They get their places again and count as
 // requeued. A payload that will stay unreadable is put on hold, and so is one
 // the queue finds missing, so that it does not stand at the head for ever; the
-// next consumer would do the same. Jobs put back or taken by others meanwhile
+// next consumer would do the same. One that cannot be read now is passed over for a
+// while. Jobs put back or taken by others meanwhile
 // stay as they are, and are not mentioned. The error says what became of the
 // others, also to the caller; cause is not shown and goes to the log with it.
 func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, bad queuefs.JobID, cause error) error {
@@ -47,6 +48,11 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 			last = i
 		} else if _, ok := give(t); ok {
 			back = append(back, t.ID)
+		}
+	}
+	if errors.Is(cause, queuefs.ErrUnread) {
+		if err := q.Rest(ctx, bad, cause); err != nil {
+			why = errors.Join(why, err)
 		}
 	}
 	then := "; try again later"
@@ -81,7 +87,7 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 // scarce reports whether err is about this process or the service, not about
 // the payload.
 func scarce(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, syscall.EINTR, queuefs.ErrClosed, queuefs.ErrFailed} {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, syscall.EINTR, queuefs.ErrUnread, queuefs.ErrClosed, queuefs.ErrFailed} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -158,6 +158,39 @@ func TestJobsThatCannotBeReadArePutBack(t *testing.T) {
 	}
 }
 
+// A payload that cannot be read now leaves its job pending, without a hold; consumers
+// get the next one meanwhile.
+func TestJobsThatCannotBeReadNowArePassedOver(t *testing.T) {
+	var reads atomic.Int32
+	s := newServiceWith(t, queuefs.Options{Reads: func(step string, do func() error) error {
+		if step == "payload" && reads.Add(1) == 2 { // after the look for it
+			return syscall.EIO
+		}
+		return do()
+	}})
+	s.submit(strings.Repeat("A", 200<<10), queuefs.Meta{})
+	s.submit("b", queuefs.Meta{})
+	if err := s.svc.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	a := s.direct("POST", "/consume/jobs", "")
+	want(t, "answer", a.want(t, 503).exception(t),
+		"the payload of j000000000001 cannot be read now; pending again: j000000000001; try again later")
+	if got := s.states(); got != "pp" || s.svc.Unread() != 1 {
+		t.Errorf("jobs: got %s, and %d cannot be read", got, s.svc.Unread())
+	}
+	next := s.direct("POST", "/consume/jobs", "")
+	if got := next.want(t, 200).parts(t, "multipart/form-data")[0].body; got != "b" {
+		t.Errorf("the next one: got %q", got)
+	}
+	a = s.direct("POST", "/consume/jobs", "")
+	a.want(t, 503)
+	s.direct("DELETE", "/content/jobs/j000000000001", "").want(t, 202)
+	if s.svc.Unread() != 0 {
+		t.Errorf("%d cannot be read", s.svc.Unread())
+	}
+}
+
 // An aside is an answer to a client. While it takes what has a word in it
 // something else happens, once.
 type aside struct {

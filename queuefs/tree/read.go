@@ -13,46 +13,66 @@ import (
 	"cutie/queuefs/job"
 )
 
+// read runs do as the step name of reading, under [Options.Reads].
+func (t *Tree) read(name string, do func() error) error {
+	if t.opts.Reads == nil {
+		return do()
+	}
+	return t.opts.Reads(name, do)
+}
+
 // JobFile appends the job file of a job in a status to buf.
-func (t *Tree) JobFile(id job.ID, st job.Status, buf []byte) ([]byte, error) {
-	var name [13]byte
-	return t.status[st].ReadFile(string(id.Append(name[:0])), buf, t.opts.MaxJobFile)
+func (t *Tree) JobFile(id job.ID, st job.Status, buf []byte) (text []byte, err error) {
+	err = t.read("job file", func() (err error) {
+		var name [13]byte
+		text, err = t.status[st].ReadFile(string(id.Append(name[:0])), buf, t.opts.MaxJobFile)
+		return err
+	})
+	return text, err
 }
 
 // ReadPayload appends the payload of a job, of at most max bytes, to buf. temp is
 // the temporary file of a payload that may lack its name yet, or "".
 func (t *Tree) ReadPayload(id job.ID, temp string, buf []byte, max int) (data []byte, err error) {
-	data = buf
-	if temp != "" {
-		data, err = t.opts.Temp.ReadFile(temp, buf, max)
-	}
-	if temp == "" || errors.Is(err, fs.ErrNotExist) { // it has its name by now
-		var name [13]byte
-		data, err = t.pays.ReadFile(string(id.Append(name[:0])), data, max)
-	}
+	err = t.read("payload", func() (err error) {
+		if temp != "" {
+			data, err = t.opts.Temp.ReadFile(temp, buf, max)
+		}
+		if temp == "" || errors.Is(err, fs.ErrNotExist) { // it has its name by now
+			var name [13]byte
+			data, err = t.pays.ReadFile(string(id.Append(name[:0])), buf, max)
+		}
+		return err
+	})
 	return data, err
 }
 
 // OpenPayload opens the payload of a job; temp as for [Tree.ReadPayload].
 func (t *Tree) OpenPayload(id job.ID, temp string) (f *os.File, err error) {
-	if temp != "" {
-		f, err = t.opts.Temp.Open(temp)
-	}
-	if temp == "" || errors.Is(err, fs.ErrNotExist) {
-		f, err = t.pays.Open(id.String())
-	}
+	err = t.read("payload", func() (err error) {
+		if temp != "" {
+			f, err = t.opts.Temp.Open(temp)
+		}
+		if temp == "" || errors.Is(err, fs.ErrNotExist) {
+			f, err = t.pays.Open(id.String())
+		}
+		return err
+	})
 	return f, err
 }
 
 // StatPayload looks for the payload of a job; temp as for [Tree.ReadPayload].
 func (t *Tree) StatPayload(id job.ID, temp string) (st unix.Stat_t, err error) {
-	if temp != "" {
-		st, err = t.opts.Temp.Stat(temp)
-	}
-	if temp == "" || errors.Is(err, fs.ErrNotExist) {
-		var name [13]byte
-		st, err = t.pays.Stat(string(id.Append(name[:0])))
-	}
+	err = t.read("payload", func() (err error) {
+		if temp != "" {
+			st, err = t.opts.Temp.Stat(temp)
+		}
+		if temp == "" || errors.Is(err, fs.ErrNotExist) {
+			var name [13]byte
+			st, err = t.pays.Stat(string(id.Append(name[:0])))
+		}
+		return err
+	})
 	return st, err
 }
 

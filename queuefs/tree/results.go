@@ -109,15 +109,14 @@ func (t *Tree) ResultPath(id job.ID, name string) string {
 	return t.Path(Results, id.String()+"/"+name)
 }
 
-// HasResults reports whether the job has a directory of results.
+// HasResults reports whether the job may have a directory of results.
 func (t *Tree) HasResults(id job.ID) bool {
 	all, err := t.root.Sub(Results)
-	if err != nil {
-		return false
+	if err == nil {
+		defer all.Close()
+		_, err = all.Stat(id.String())
 	}
-	defer all.Close()
-	_, err = all.Stat(id.String())
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // ResultDirs returns the jobs with results, and calls strange with the names of

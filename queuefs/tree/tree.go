@@ -37,6 +37,7 @@ type Options struct {
 	Temp       *durable.Dir            // of files without a name yet; the caller closes it
 	MaxJobFile int                     // bytes of a job file; longer ones are damaged
 	Report     func(path, text string) // called with damage found
+	Reads      durable.Fault           // for tests: of the steps "job file" and "payload"
 }
 
 // A Tree is the open directory of a queue. Its methods are safe for concurrent

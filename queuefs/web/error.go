@@ -74,6 +74,7 @@ var statuses = []struct {
 	{state.ErrForm, http.StatusUnsupportedMediaType},
 	{queuefs.ErrResultDamaged, http.StatusInternalServerError},
 	{queuefs.ErrNoSpace, http.StatusInsufficientStorage},
+	{queuefs.ErrUnread, http.StatusServiceUnavailable},
 	{queuefs.ErrFailed, http.StatusServiceUnavailable},
 	{queuefs.ErrClosed, http.StatusServiceUnavailable},
 }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/crypto/bcrypt"
@@ -18,15 +20,26 @@ import (
 // maxFile is the size of a users file, in octets.
 const maxFile = 4 << 20
 
+// ErrEmpty: the users file has not even a comment. A disk that was full or a crash leaves
+// such files, and nobody could log in.
+var ErrEmpty = errors.New("it is empty, as after damage; a comment in it says that there are no users")
+
+// noUsers is the users file without users, and without comments of others.
+const noUsers = "# no users\n"
+
 // Load reads a users file. wide is true if others than its owner may read or write
-// it.
+// it. The error wraps [ErrEmpty] for an empty file.
 func Load(name string) (u *Users, wide bool, err error) {
 	f, err := open(name)
 	if err != nil {
 		return nil, false, err
 	}
 	defer f.Close()
-	return read(f)
+	u, wide, err = read(f)
+	if err == nil && strings.TrimSpace(u.String()) == "" {
+		return nil, false, fmt.Errorf("%s: %w", name, ErrEmpty)
+	}
+	return u, wide, err
 }
 
 // ReadFile reads a regular file of max octets at most. Other files, such as a pipe
@@ -93,7 +106,7 @@ func Edit(name string, change func(*Users) error) (err error) {
 		return err
 	}
 	// The new text must be readable.
-	text := []byte(u.String())
+	text := []byte(cmp.Or(u.String(), noUsers))
 	if len(text) > maxFile {
 		return fmt.Errorf("%s would have more than %d octets", name, maxFile)
 	}

@@ -62,3 +62,23 @@ func TestUsersStayWhenTheFileBecomesNone(t *testing.T) {
 		t.Errorf("after the file is back: got %d, want 200", got)
 	}
 }
+
+func TestEmptyFileIsDamage(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "users")
+	for _, text := range []string{"", "\n", "\x00\x00\x00\x00"} {
+		must(t, os.WriteFile(name, []byte(text), 0o600))
+		if u, _, err := access.Load(name); err == nil {
+			t.Errorf("%q: got %v", text, u)
+		}
+	}
+	must(t, os.WriteFile(name, nil, 0o600))
+	if _, _, err := access.Load(name); !errors.Is(err, access.ErrEmpty) {
+		t.Errorf("got %v", err)
+	}
+	// An edit that was killed leaves such a file, and the next one fills it.
+	must(t, access.Edit(name, func(u *access.Users) error { return u.Add(access.User{Name: "ann"}) }))
+	must(t, access.Edit(name, func(u *access.Users) error { return u.Remove("ann") }))
+	if u, _, err := access.Load(name); err != nil || len(u.Users()) != 0 {
+		t.Errorf("without the last user: got %v, %v", u, err)
+	}
+}

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// A Log is a file of entries. They are gathered, and written by the next Flush at
-// the latest. A file of the maximal size becomes NAME.1, that one NAME.2, and so on.
+// A Log is a file of entries. Each is written before Add returns, so it survives a kill of
+// the process; while the file cannot be written they are gathered for Flush. A file of the maximal size becomes NAME.1, that one NAME.2, and so on.
 // It is safe for concurrent use.
 type Log struct {
 	name string
@@ -27,10 +27,7 @@ type Log struct {
 	closed bool
 }
 
-const (
-	gather    = 64 << 10 // octets; a write takes longer than the lines of this
-	maxGather = 1 << 20  // octets, while the file cannot be written
-)
+const maxGather = 1 << 20 // octets, while the file cannot be written
 
 // OpenLog opens a log, or makes it with mode 0600. A file has max octets or a little
 // more; max 0 lets it grow. keep is the number of old files.
@@ -64,8 +61,8 @@ func (l *Log) Add(e *Entry) {
 		l.second, l.stamp = s, appendTime(l.stamp[:0], e.Time)
 	}
 	l.buf = e.append(l.buf, l.stamp)
-	// Writes are rare; only Flush tries a failed file again.
-	if len(l.buf) >= gather && l.file != nil && l.lost == 0 {
+	// Only Flush tries a failed file again.
+	if l.file != nil && l.lost == 0 {
 		if l.flush() != nil {
 			l.closeFile()
 		}

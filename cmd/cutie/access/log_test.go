@@ -194,6 +194,17 @@ func TestLogSurvivesATimeWithoutItsFile(t *testing.T) {
 	}
 }
 
+func TestLinesSurviveAKill(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, filepath.Join(dir, "log"), 0, 0)
+	for i := range 3 {
+		add(l, fmt.Sprint(i))
+		if got := agents(contents(t, dir)["log"]); len(got) != i+1 {
+			t.Errorf("got %q after %d lines", got, i+1)
+		}
+	}
+}
+
 func TestLinesOfManyAtOnceAreWhole(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, filepath.Join(dir, "log"), 50_000, 1000)

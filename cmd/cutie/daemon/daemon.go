@@ -76,11 +76,12 @@ type AccessLog struct {
 // A daemon serves an open home until it is told to stop.
 type daemon struct {
 	Options
-	full atomic.Int64 // when a request was logged last that found no room, ns
-	svc  *queuefs.Service
-	pub  *publisher.Publisher
-	send *callback.Sender
-	push *push // nil: nobody is told
+	unwritten atomic.Bool  // the last maintenance failed
+	full      atomic.Int64 // when a request was logged last that found no room, ns
+	svc       *queuefs.Service
+	pub       *publisher.Publisher
+	send      *callback.Sender
+	push      *push // nil: nobody is told
 
 	gate    *access.Gate
 	browser *access.Browser

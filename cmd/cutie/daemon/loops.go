@@ -29,7 +29,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		return func(context.Context) error { return do() }
 	}
 	all := []loop{
-		{"maintain", maintainEvery, d.svc.Maintain},
+		{"maintain", maintainEvery, d.maintain},
 		{"leases and holds", maintainEvery, d.svc.Expire},
 		{"limits of jobs", maintainEvery, jobs.Tick},
 		{"publish", tickEvery, d.pub.Tick},
@@ -68,6 +68,15 @@ func (d *daemon) every(ctx context.Context, l loop) {
 			}
 		}
 	}
+}
+
+// maintain writes files and checkpoints.
+func (d *daemon) maintain(ctx context.Context) error {
+	err := d.svc.Maintain(ctx)
+	if ctx.Err() == nil {
+		d.unwritten.Store(err != nil)
+	}
+	return err
 }
 
 // cull removes the processed jobs that are due.

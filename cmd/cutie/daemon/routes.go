@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -35,11 +37,21 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 	get("/metrics", web.Everywhere(web.Read), s.meter.serve) // the samples name all queues
 	get("/favicon.ico", web.Need{}, noIcon)
 	get("/livez", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, nil) })
-	get("/readyz", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, ready(s.leaving, d.svc, d.pub)) })
+	get("/readyz", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return d.readiness(w, s.leaving) })
 	if d.Robots {
 		get("/robots.txt", web.Need{}, d.listForRobots)
 	}
 	return all
+}
+
+// readiness answers whether the service takes requests, and if jobs cannot be read now,
+// how many.
+func (d *daemon) readiness(w http.ResponseWriter, leaving context.Context) error {
+	err := probe(w, ready(leaving, d.svc, d.pub, d.unwritten.Load()))
+	if n := d.svc.Unread(); err == nil && n > 0 {
+		fmt.Fprintf(w, "%d jobs cannot be read now, see the log\n", n)
+	}
+	return err
 }
 
 // noIcon answers browsers, which ask for an icon unasked.

@@ -230,18 +230,30 @@ func first(values []string) string {
 
 var (
 	errLeaving    = errors.New("stopping")
+	errUnwritten  = errors.New("files of jobs cannot be written, see the log")
 	errStorage    = errors.New("storage failed, see the log")
 	errPublishing = errors.New("publishing has stopped and goes on by itself, see the log; jobs are served")
 )
 
+// A disk is the storage of a service.
+type disk interface {
+	Err() error
+	Full() bool
+	HasSpace(bytes int64) bool
+}
+
 // ready returns why the daemon should be given no requests, in words for
 // everyone.
-func ready(leaving context.Context, storage interface{ Err() error }, source interface{ Failure() error }) error {
+func ready(leaving context.Context, storage disk, source interface{ Failure() error }, unwritten bool) error {
 	switch {
 	case leaving.Err() != nil:
 		return errLeaving
 	case storage.Err() != nil:
 		return errStorage
+	case storage.Full() || !storage.HasSpace(0):
+		return queuefs.ErrNoSpace
+	case unwritten:
+		return errUnwritten
 	case source.Failure() != nil:
 		return errPublishing
 	}

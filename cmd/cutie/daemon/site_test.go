@@ -109,7 +109,14 @@ func TestSiteDispatches(t *testing.T) {
 	}
 }
 
-type storage struct{ err error }
+type storage struct {
+	err         error
+	full, short bool
+}
+
+func (s *storage) Full() bool { return s.full }
+
+func (s *storage) HasSpace(int64) bool { return !s.short }
 
 func (s *storage) Err() error { return s.err }
 
@@ -117,10 +124,10 @@ func (s *storage) Failure() error { return s.err }
 
 func TestSiteIsNotReadyWhenStorageFailedOrStopping(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
-	disk, source := &storage{}, &storage{}
+	disk, source, unwritten := &storage{}, &storage{}, false
 	ask := func() (int, string) {
 		w := httptest.NewRecorder()
-		if err := probe(w, ready(leaving, disk, source)); err != nil {
+		if err := probe(w, ready(leaving, disk, source, unwritten)); err != nil {
 			web.Plain(w, nil, err)
 		}
 		return w.Code, w.Body.String()
@@ -138,6 +145,16 @@ func TestSiteIsNotReadyWhenStorageFailedOrStopping(t *testing.T) {
 		t.Errorf("got %d %q, want 503", got, text)
 	}
 	source.err = nil
+	for _, tt := range []struct {
+		is   *bool
+		text string
+	}{{&disk.full, "no space left"}, {&disk.short, "no space left"}, {&unwritten, "cannot be written"}} {
+		*tt.is = true
+		if got, text := ask(); got != http.StatusServiceUnavailable || !strings.Contains(text, tt.text) {
+			t.Errorf("got %d %q, want 503 and %q", got, text, tt.text)
+		}
+		*tt.is = false
+	}
 	leave()
 	if got, _ := ask(); got != http.StatusServiceUnavailable {
 		t.Errorf("got %d, want 503", got)

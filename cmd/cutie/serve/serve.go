@@ -31,7 +31,8 @@ in progress and writes every file of the home, which takes a while after a burst
 it logs how many jobs are left. A second interrupt ends it at once, and loses
 nothing acknowledged.
 
-While it runs, the other commands find it through its socket in the home.
+It waits a few seconds for another command that has the home open. While it runs, the
+other commands find it through its socket in the home.
 
 References in published documents begin with the base URI: that of the option, or of
 cutie-info.txt, or the address listened on. If nobody has set it, answers lead to the
@@ -93,7 +94,9 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		}
 		defer o.Listen.On.Close()
 	}
-	svc, err := daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), o.acceptLoss, log)
+	svc, err := reach.OpenUnlocked(ctx, c.Home, func() (*queuefs.Service, error) {
+		return daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), o.acceptLoss, log)
+	})
 	if err != nil {
 		return reach.HomeHint(c.Home, err)
 	}

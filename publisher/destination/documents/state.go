@@ -145,7 +145,20 @@ func (t *tree) readState() (*state, error) {
 			return nil, err
 		}
 	}
+	t.fresh = true
 	return &state{docs: make(map[string]doc)}, nil
 }
 
-func (t *tree) writeState(s *state) error { return t.root.Replace(stateFile, s.append(nil)) }
+// own writes a state before the first directory is made: a first run that is killed can
+// be run again.
+func (t *tree) own() error {
+	if !t.fresh {
+		return nil
+	}
+	return t.writeState(&state{unfinished: true})
+}
+
+func (t *tree) writeState(s *state) error {
+	t.fresh = false
+	return t.root.Replace(stateFile, s.append(nil))
+}

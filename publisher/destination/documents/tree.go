@@ -17,6 +17,7 @@ import (
 // A tree is the directory of a [Mirror] with the files to be placed in it.
 type tree struct {
 	root   *durable.Dir
+	fresh  bool                    // there is neither a state nor anything exported
 	stage  *durable.Dir            // holds files under temporary names; nil before the first
 	open   map[string]*durable.Dir // by path
 	staged []staged                // documents
@@ -155,6 +156,9 @@ func (t *tree) openFile(path string, staged bool) (*os.File, error) {
 // write stages the file for a reference, with the modification time a web
 // server is to send, zero if unknown. sync puts its bytes on stable storage.
 func (t *tree) write(path string, rank int, modified time.Time, sync bool, write func(*os.File) error) (staged, error) {
+	if err := t.own(); err != nil {
+		return staged{}, err
+	}
 	dir, name, err := t.find(filePath(path), true)
 	if err != nil {
 		return staged{}, err
