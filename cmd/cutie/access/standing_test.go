@@ -117,7 +117,7 @@ func TestStandingOfATokenEndsWithIt(t *testing.T) {
 }
 
 func TestStandingOfOthersLasts(t *testing.T) {
-	g := newGatehouse(t, "read", "")
+	g := newGatehouse(t, "read", "# no users\n")
 	c, err := g.admit(http.Header{}, httptest.NewRequest("GET", "/state", nil), client)
 	if err != nil {
 		t.Fatal(err)
