@@ -70,7 +70,8 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env) error) {
 
 // background starts a daemon that ends with the script.
 func background(env *testscript.Env, home string) (*daemon, error) {
-	d, err := start(env.WorkDir, home)
+	// Culling waits for packages; here nobody wants any.
+	d, err := start(env.WorkDir, home, "--dump-period", "0")
 	if err == nil {
 		env.Defer(d.kill)
 	}
