@@ -24,6 +24,7 @@ type Options struct {
 	Report     func(Problem)    // called with damage found; nil: nobody is
 	Segment    int64            // bytes of a journal segment, at most and by default 64 MiB
 	Behind     int64            // bytes the files may be behind the journal; 0 means 1 GiB
+	Dirs       int              // directories of queues kept open, those used last; 0 means 512
 	Look       bool             // change nothing, as for a check; of all methods those to read work
 	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]
 	Rebuild    bool             // make the index again from the directories
@@ -51,7 +52,8 @@ type Service struct {
 // dirs are the open directories of a home.
 type dirs struct {
 	home, queues, journal *durable.Dir
-	temp                  *durable.Dir // uploads
+	temp                  *durable.Dir   // uploads
+	cache                 *durable.Cache // of the directories of queues
 }
 
 // propertyFiles are the files for operators to edit. Their lock is held while a queue is

@@ -93,7 +93,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		}
 		defer o.Listen.On.Close()
 	}
-	svc, err := daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), o.acceptLoss, log)
+	svc, err := daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), o.acceptLoss, o.Limits, log)
 	if err != nil {
 		return reach.HomeHint(c.Home, err)
 	}
