@@ -94,10 +94,7 @@ func (s *Service) JournalSyncs() journal.Syncs { return s.shared.Journal.Stats()
 // IndexSize returns the memory of the index, in bytes.
 func (s *Service) IndexSize() (size int64) {
 	for _, q := range s.Queues() {
-		q.ledger.Look(func(x *index.Index) {
-			_, full := x.Held()
-			size += int64(full) * index.PageMemory
-		})
+		q.ledger.Look(func(x *index.Index) { size += x.Memory() })
 	}
 	return size
 }

@@ -208,9 +208,9 @@ func (x *Index) Status(id job.ID) (job.Status, int64) {
 	return 0, 0
 }
 
-// slot returns the slot of a job number, nil without its page.
+// slot returns the slot of a job number, nil without memory for it.
 func (x *Index) slot(id job.ID) slot {
-	if p := x.page(id); p != nil {
+	if p := x.page(id); p != nil && int(id%PageJobs) < p.size() {
 		return p.slot(int(id % PageJobs))
 	}
 	return nil
@@ -226,17 +226,16 @@ func (x *Index) pageAt(n int) *page {
 	return x.pages[n]
 }
 
-// grow returns the page of a job, making it if need be.
+// grow returns the page of a job with memory for it, making it if need be.
 func (x *Index) grow(id job.ID) *page {
 	n := int(id / PageJobs)
 	for n >= len(x.pages) {
 		x.pages = append(x.pages, nil)
 	}
 	if x.pages[n] == nil {
-		x.pages[n] = &page{slots: newSlots()}
-	} else if p := x.pages[n]; p.vacant() {
-		p.slots = newSlots()
+		x.pages[n] = &page{}
 	}
+	x.pages[n].extend(int(id % PageJobs))
 	return x.pages[n]
 }
 
@@ -283,7 +282,7 @@ func (x *Index) all(from job.ID, st job.Status) iter.Seq2[job.ID, slot] {
 			if p == nil || p.vacant() || st != 0 && p.count[st] == 0 {
 				continue
 			}
-			for i := range PageJobs {
+			for i := range p.size() {
 				id, s := job.ID(n*PageJobs+i), p.slot(i)
 				if id < from || s.status() == 0 || st != 0 && s.status() != st {
 					continue
