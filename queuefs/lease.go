@@ -56,7 +56,7 @@ func (q *Queue) leased(j *Job, token string) error {
 // failure, see [Queue.Conclude]. After a hold, jobs are released. Call it a few
 // times a second: its cost is the number of ended leases and holds.
 func (s *Service) Expire(ctx context.Context) error {
-	for _, q := range s.Queues() {
+	for _, q := range s.Timed() {
 		for {
 			if err := errors.Join(ctx.Err(), s.usable()); err != nil {
 				return err

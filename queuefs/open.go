@@ -84,7 +84,7 @@ func (s *Service) readInfo() error {
 	if err != nil {
 		return err
 	}
-	s.list.info, s.list.base = r.Value, r.Value.BaseURI
+	s.list.info, s.list.base = *r.Value, r.Value.BaseURI
 	s.list.info.Modified = r.Written
 	return nil
 }

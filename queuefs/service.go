@@ -154,6 +154,31 @@ func (s *Service) Queues() []*Queue {
 	return slices.Clone(s.list.queues)
 }
 
+// Changed returns the queues that have changed after the given count, by events,
+// settings, or because they are new, and the count for the next call. With 0 it returns
+// all. A queue that goes is not a change.
+func (s *Service) Changed(after uint64) (queues []*Queue, now uint64) {
+	some, now := s.shared.Since(after)
+	if after == 0 {
+		return s.Queues(), now
+	}
+	return s.of(some), now
+}
+
+// of returns the open queues of ledgers.
+func (s *Service) of(some []*ledger.Ledger) []*Queue {
+	queues := make([]*Queue, 0, len(some))
+	for _, l := range some {
+		if q := s.open(l.ID()); q != nil && q.ledger == l {
+			queues = append(queues, q)
+		}
+	}
+	return queues
+}
+
+// Timed returns the queues with leases, holds or destructions of jobs, in no order.
+func (s *Service) Timed() []*Queue { return s.of(s.shared.Timed()) }
+
 // Queue finds a queue by its cleaned identifier, the identifier as it was
 // given, or its name. Another identifier with the same cleaned form is another queue,
 // although there can be only one of them. The error is [ErrNoQueue], or [ErrBadName]
@@ -198,6 +223,8 @@ func (s *Service) add(q *Queue) {
 	defer s.list.mu.Unlock()
 	s.list.byID[q.ID()] = q
 	s.list.queues = append(s.list.queues, q)
+	q.ledger.Touch()
+	q.ledger.Wake()
 	s.shared.Happened.Raise()
 }
 

@@ -369,7 +369,7 @@ func parsePage(data []byte, queue string, n int) (p *page, ends []byte, err erro
 }
 
 // used returns how many slots there are up to the last one with a job, now or before.
-func used(slots []byte) int { return len(bytes.TrimRight(slots, "\x00"))/slotSize + 1 }
+func used(slots []byte) int { return (len(bytes.TrimRight(slots, "\x00")) + slotSize - 1) / slotSize }
 
 // The pages of version 0.1 up to November 2026 had slots of 128 octets, with an
 // MD5 behind either SHA-256, and a checksum without their name.

@@ -64,7 +64,9 @@ func (x *Index) SetFilesWritten(id job.ID, was Place) bool {
 		x.places.put(id, now)
 		return false
 	}
-	x.places.drop(id)
+	if x.places.drop(id); len(x.places) == 0 {
+		x.places = nil
+	}
 	x.grow(id).slot(int(id % PageJobs)).clear(markBehind)
 	return true
 }

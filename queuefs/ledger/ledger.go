@@ -24,6 +24,9 @@ type Shared struct {
 	MaxAppend int             // bytes of one append to the journal, at most
 	Behind    atomic.Int64    // jobs of all queues whose files are behind the journal
 	Happened  watch.Signal    // raised by each change of any queue
+
+	recent         recent
+	unfiled, timed awake
 }
 
 // Micro is the time in µs since 1970.
@@ -34,6 +37,7 @@ type Ledger struct {
 	id     string
 	shared *Shared
 	set    atomic.Pointer[home.Settings] // in force; changed with mu held
+	turn   turn                          // by shared.recent
 
 	mu      sync.RWMutex // guards all below
 	idx     *index.Index
@@ -55,7 +59,7 @@ type life struct {
 
 // New returns the ledger of a queue without jobs. Use must follow.
 func New(id string, shared *Shared) *Ledger {
-	return &Ledger{id: id, shared: shared, idx: index.New(id), backlog: backlog{temps: map[job.ID]string{}}}
+	return &Ledger{id: id, shared: shared, idx: index.New(id)}
 }
 
 // ID returns the cleaned identifier of the queue.
@@ -83,9 +87,12 @@ func (l *Ledger) Settings() *home.Settings { return l.set.Load() }
 // Use puts settings in force, and serves consumers at the end of a pause.
 func (l *Ledger) Use(s *home.Settings) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.set.Store(s)
+	first := l.set.Swap(s) == nil
 	l.serve()
+	l.mu.Unlock()
+	if !first {
+		l.Touch()
+	}
 }
 
 // A View is a consistent copy of all that is known of a job.
@@ -203,6 +210,7 @@ func (l *Ledger) End() {
 	l.line.leave()
 	l.watch.WakeAll()
 	l.mu.Unlock()
+	l.leave()
 	l.Free()
 }
 
