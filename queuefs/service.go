@@ -126,8 +126,8 @@ func (s *Service) report(path, text string) { s.reports.Add(Problem{Path: path, 
 type queueList struct {
 	mu     sync.RWMutex
 	info   ServiceInfo
-	base   string // baseURI as cutie-info.txt has it
-	queues []*Queue
+	base   string   // baseURI as cutie-info.txt has it
+	queues []*Queue // grows at its end; otherwise it is replaced, for others read it
 	byID   map[string]*Queue
 	strays map[string]index.Numbers // last numbers of queues that vanished, not yet in the index
 }
@@ -147,11 +147,11 @@ func (s *Service) SetBaseURI(uri string) {
 	s.list.info.BaseURI = uri
 }
 
-// Queues returns the queues in the order of queues.txt.
+// Queues returns the queues in the order of queues.txt. The result is not to be changed.
 func (s *Service) Queues() []*Queue {
 	s.list.mu.RLock()
 	defer s.list.mu.RUnlock()
-	return slices.Clone(s.list.queues)
+	return slices.Clip(s.list.queues)
 }
 
 // Changed returns the queues that have changed after the given count, by events,
@@ -241,14 +241,18 @@ func (s *Service) drop(q *Queue) {
 
 // order puts the queues in the order of identifiers; others come last.
 func (s *Service) order(ids []string) {
-	s.list.mu.Lock()
-	defer s.list.mu.Unlock()
+	at := make(map[string]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
 	number := func(q *Queue) int {
-		if i := slices.Index(ids, q.ID()); i >= 0 {
+		if i, ok := at[q.ID()]; ok {
 			return i
 		}
 		return len(ids)
 	}
+	s.list.mu.Lock()
+	defer s.list.mu.Unlock()
 	s.list.queues = slices.Clone(s.list.queues)
 	slices.SortStableFunc(s.list.queues, func(a, b *Queue) int { return number(a) - number(b) })
 }
