@@ -52,19 +52,6 @@ func (c *Cache) Dir(parent *Dir, name string, make bool) *Dir {
 // errVoid is the error of a directory to be made, below one opened with [LookIn].
 var errVoid = fmt.Errorf("not made: %w", unix.ENOENT)
 
-// Try opens a directory of a [Cache], and makes it if it may be missing. One without a
-// way to make it has no entries, see [LookIn].
-func (d *Dir) Try() error {
-	err := d.hold()
-	if errors.Is(err, errVoid) {
-		return nil
-	}
-	if err == nil {
-		d.release()
-	}
-	return err
-}
-
 // hold keeps the descriptor of a directory open until release.
 func (d *Dir) hold() error {
 	e := d.entry

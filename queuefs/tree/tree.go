@@ -60,13 +60,23 @@ func Open(dir *durable.Dir, name string, opts Options) (_ *Tree, err error) {
 	for st := job.Pending; st <= job.Deleted; st++ {
 		t.status[st] = opts.Cache.Dir(t.root, st.String(), true)
 	}
-	for _, d := range append([]*durable.Dir{t.root, t.pays}, t.status[job.Pending:]...) {
-		if err := d.Try(); err != nil {
-			t.Close()
-			return nil, err
-		}
+	if err := t.make(); err != nil {
+		t.Close()
+		return nil, err
 	}
 	return t, nil
+}
+
+// make makes the directories of a queue, each on stable storage.
+func (t *Tree) make() error {
+	for _, name := range []string{Payloads, job.Pending.String(), job.Consumed.String(), job.Deleted.String()} {
+		d, err := t.root.MakeSub(name)
+		if err != nil {
+			return err
+		}
+		d.Close()
+	}
+	return nil
 }
 
 // Make makes the directories of the jobs of a queue in root. taken says that there are
