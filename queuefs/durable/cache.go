@@ -20,9 +20,14 @@ type Cache struct {
 	idle *entry // ends of a ring: next was used last, prev is to be closed first
 }
 
-// NewCache returns a cache of up to limit descriptors. More are open only while more
-// are in use at the same time.
+// NewCache returns a cache of up to limit descriptors, or a quarter of the number this
+// process may have if that is less. More are open only while more are in use at the
+// same time.
 func NewCache(limit int) *Cache {
+	var all unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &all) == nil {
+		limit = int(min(uint64(limit), uint64(all.Cur)/4))
+	}
 	c := &Cache{limit: max(limit, 1), idle: new(entry)}
 	c.idle.next, c.idle.prev = c.idle, c.idle
 	return c
