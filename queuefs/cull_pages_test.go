@@ -44,7 +44,7 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 	if err := s.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
 	}
-	pages := func(s *queuefs.Service) int64 { return s.IndexSize() / (queuefs.PageJobs * queuefs.SlotSize) }
+	pages := (*queuefs.Service).PagesInMemory
 	if n := pages(s); n != 2 {
 		t.Errorf("%d pages of the index are in memory", n)
 	}

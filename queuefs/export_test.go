@@ -6,8 +6,16 @@ import (
 	"cutie/queuefs/record"
 )
 
-// SlotSize is how many octets of memory a job takes.
-const SlotSize = index.PageMemory / PageJobs
+// PagesInMemory returns how many pages of all indexes take memory.
+func (s *Service) PagesInMemory() (n int) {
+	for _, q := range s.Queues() {
+		q.look(func(x *index.Index) {
+			_, full := x.Held()
+			n += full
+		})
+	}
+	return n
+}
 
 // LoadPacks loads the packs from a page on.
 func (q *Queue) LoadPacks(page int) { q.content.Packs.Load(page, q.svc.usable) }

@@ -58,10 +58,12 @@ func (q *Queue) leased(j *Job, token string) error {
 // see [Queue.Rest], they are available again. Call it a few
 // times a second: its cost is the number of ended leases and holds.
 func (s *Service) Expire(ctx context.Context) error {
-	for _, q := range s.Queues() {
-		if s.shared.Resting.Load() > 0 {
+	if s.shared.Resting.Load() > 0 {
+		for _, q := range s.Queues() {
 			q.ledger.EndRests(s.now())
 		}
+	}
+	for _, q := range s.Timed() {
 		for {
 			if err := errors.Join(ctx.Err(), s.usable()); err != nil {
 				return err

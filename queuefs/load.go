@@ -74,6 +74,7 @@ func (s *Service) load() error {
 		if err := q.finish(was[q], c.Clean, lost); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
+		q.ledger.Wake()
 	}
 	// After a crash before this, the next start takes in the rest of the
 	// changes by hand.

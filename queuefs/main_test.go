@@ -17,6 +17,7 @@ var children = map[string]func(dir string){
 	"poor":    openPoor,
 	"cull":    cullClients,
 	"keyed":   keyedClients,
+	"makers":  makeMany,
 }
 
 func TestMain(m *testing.M) {

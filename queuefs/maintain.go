@@ -79,7 +79,7 @@ func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 			return storageError(err)
 		}
 	}
-	for _, q := range s.Queues() {
+	for _, q := range s.of(s.shared.Unfiled()) {
 		if !s.space.Full() {
 			q.filer.Pack(inTime)
 		}

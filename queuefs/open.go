@@ -23,7 +23,11 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	if o.Behind == 0 {
 		o.Behind = 1 << 30
 	}
+	if o.Dirs == 0 {
+		o.Dirs = 512
+	}
 	s := &Service{opts: o, shared: &ledger.Shared{Gate: ledger.NewGate(), Now: o.Now}}
+	s.dirs.cache = durable.NewCache(o.Dirs)
 	s.list.byID = map[string]*Queue{}
 	s.reports = home.NewReports(dir, o.Report)
 	defer func() {
@@ -80,7 +84,7 @@ func (s *Service) readInfo() error {
 	if err != nil {
 		return err
 	}
-	s.list.info, s.list.base = r.Value, r.Value.BaseURI
+	s.list.info, s.list.base = *r.Value, r.Value.BaseURI
 	s.list.info.Modified = r.Written
 	return nil
 }

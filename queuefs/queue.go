@@ -35,7 +35,7 @@ type Queue struct {
 
 // newQueue opens the directories of a queue. Its settings must follow.
 func (s *Service) newQueue(id string) (*Queue, error) {
-	t, err := tree.Open(s.dirs.queues, id, tree.Options{Path: home.QueuesDir + "/" + id, Temp: s.dirs.temp, MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads})
+	t, err := tree.Open(s.dirs.queues, id, tree.Options{Path: home.QueuesDir + "/" + id, Temp: s.dirs.temp, Cache: s.dirs.cache, MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads})
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func (s *Service) takeInListed() (ids, changed []string, err error) {
 		s.properties.list.Take(r)
 		return nil, nil, nil
 	}
-	ids = r.Value
+	ids = *r.Value
 	whole := true
 	for _, id := range ids {
 		if s.open(id) != nil {
@@ -204,7 +204,7 @@ func (q *Queue) reload() bool {
 // have to wait for the next opening are reported.
 func (s *Service) reloadInfo() {
 	r, due, err := s.properties.service.File.Changed()
-	info := &r.Value
+	info := r.Value
 	if due && err == nil {
 		err = info.Check()
 	}

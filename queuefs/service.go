@@ -24,6 +24,7 @@ type Options struct {
 	Report     func(Problem)    // called with damage found; nil: nobody is
 	Segment    int64            // bytes of a journal segment, at most and by default 64 MiB
 	Behind     int64            // bytes the files may be behind the journal; 0 means 1 GiB
+	Dirs       int              // directories of queues kept open, those used last; 0 means 512
 	Look       bool             // change nothing, as for a check; of all methods those to read work
 	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]
 	Rebuild    bool             // make the index again from the directories
@@ -52,7 +53,8 @@ type Service struct {
 // dirs are the open directories of a home.
 type dirs struct {
 	home, queues, journal *durable.Dir
-	temp                  *durable.Dir // uploads
+	temp                  *durable.Dir   // uploads
+	cache                 *durable.Cache // of the directories of queues
 }
 
 // propertyFiles are the files for operators to edit. Their lock is held while a queue is
@@ -101,10 +103,7 @@ func (s *Service) JournalSyncs() journal.Syncs { return s.shared.Journal.Stats()
 // IndexSize returns the memory of the index, in bytes.
 func (s *Service) IndexSize() (size int64) {
 	for _, q := range s.Queues() {
-		q.ledger.Look(func(x *index.Index) {
-			_, full := x.Held()
-			size += int64(full) * index.PageMemory
-		})
+		q.ledger.Look(func(x *index.Index) { size += x.Memory() })
 	}
 	return size
 }
@@ -136,8 +135,8 @@ func (s *Service) report(path, text string) { s.reports.Add(Problem{Path: path, 
 type queueList struct {
 	mu     sync.RWMutex
 	info   ServiceInfo
-	base   string // baseURI as cutie-info.txt has it
-	queues []*Queue
+	base   string   // baseURI as cutie-info.txt has it
+	queues []*Queue // grows at its end; otherwise it is replaced, for others read it
 	byID   map[string]*Queue
 	strays map[string]index.Numbers // last numbers of queues that vanished, not yet in the index
 }
@@ -157,12 +156,37 @@ func (s *Service) SetBaseURI(uri string) {
 	s.list.info.BaseURI = uri
 }
 
-// Queues returns the queues in the order of queues.txt.
+// Queues returns the queues in the order of queues.txt. The result is not to be changed.
 func (s *Service) Queues() []*Queue {
 	s.list.mu.RLock()
 	defer s.list.mu.RUnlock()
-	return slices.Clone(s.list.queues)
+	return slices.Clip(s.list.queues)
 }
+
+// Changed returns the queues that have changed after the given count, by events,
+// settings, or because they are new, and the count for the next call. With 0 it returns
+// all. A queue that goes is not a change.
+func (s *Service) Changed(after uint64) (queues []*Queue, now uint64) {
+	some, now := s.shared.Since(after)
+	if after == 0 {
+		return s.Queues(), now
+	}
+	return s.of(some), now
+}
+
+// of returns the open queues of ledgers.
+func (s *Service) of(some []*ledger.Ledger) []*Queue {
+	queues := make([]*Queue, 0, len(some))
+	for _, l := range some {
+		if q := s.open(l.ID()); q != nil && q.ledger == l {
+			queues = append(queues, q)
+		}
+	}
+	return queues
+}
+
+// Timed returns the queues with leases, holds or destructions of jobs, in no order.
+func (s *Service) Timed() []*Queue { return s.of(s.shared.Timed()) }
 
 // Queue finds a queue by its cleaned identifier, the identifier as it was
 // given, or its name. Another identifier with the same cleaned form is another queue,
@@ -208,6 +232,8 @@ func (s *Service) add(q *Queue) {
 	defer s.list.mu.Unlock()
 	s.list.byID[q.ID()] = q
 	s.list.queues = append(s.list.queues, q)
+	q.ledger.Touch()
+	q.ledger.Wake()
 	s.shared.Happened.Raise()
 }
 
@@ -224,14 +250,18 @@ func (s *Service) drop(q *Queue) {
 
 // order puts the queues in the order of identifiers; others come last.
 func (s *Service) order(ids []string) {
-	s.list.mu.Lock()
-	defer s.list.mu.Unlock()
+	at := make(map[string]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
 	number := func(q *Queue) int {
-		if i := slices.Index(ids, q.ID()); i >= 0 {
+		if i, ok := at[q.ID()]; ok {
 			return i
 		}
 		return len(ids)
 	}
+	s.list.mu.Lock()
+	defer s.list.mu.Unlock()
 	s.list.queues = slices.Clone(s.list.queues)
 	slices.SortStableFunc(s.list.queues, func(a, b *Queue) int { return number(a) - number(b) })
 }

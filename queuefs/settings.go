@@ -96,7 +96,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	if err != nil {
 		return fmt.Errorf("%s: %w; mend the file first", home.InfoName, err)
 	}
-	info, was := r.Value, r.Value
+	info, was := *r.Value, *r.Value
 	if err := edit(&info); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *Service) takeInfo(r home.Reading[ServiceInfo]) (was ServiceInfo, base s
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was, base = l.info, l.base
-	l.info.Take(&r.Value)
+	l.info.Take(r.Value)
 	l.info.Modified, l.base = r.Written, r.Value.BaseURI
 	return was, base
 }

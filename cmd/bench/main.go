@@ -24,6 +24,7 @@ import (
 
 const usage = `usage: bench cutie [OPTION…]        measure a running daemon
        bench peers [OPTION…] PEER…  measure other queues, one after the other
+       bench many [OPTION…]         measure a daemon with many queues
        bench show FILE…             print the runs in JSON files
        bench ratios FILE…           compare the runs of cutie with those of peers
 
@@ -31,7 +32,8 @@ Submits jobs of random bytes to a queue and takes them out again, with many
 clients at once, and prints how many jobs a second were moved, how long a
 request took, and how many failed. Use a queue with no other clients: jobs in it
 are consumed. Each peer is started in a directory of its own on a free loopback
-port and stopped at the end. A peer that is not installed is skipped.
+port and stopped at the end. A peer that is not installed is skipped. The
+daemon of many gets a home of its own too: many queues with a job each.
 
 In the mixed phase each client submits and consumes in turn, -n jobs in all; each
 is moved twice. The URL may also be unix:PATH, the socket in a home. CUTIE_TOKEN
@@ -89,6 +91,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	switch verb, args := args[0], args[1:]; verb {
 	case "cutie", "peers":
 		return measure(ctx, verb, args, stdout, stderr)
+	case "many":
+		return manyQueues(ctx, args, stdout)
 	case "show", "ratios":
 		report, err := readReports(args)
 		if err != nil {
@@ -117,6 +121,7 @@ func manual() string {
 	for _, verb := range []string{"cutie", "peers"} {
 		fmt.Fprintf(&b, "\noptions of %s:\n%s", verb, new(options).flags(verb).FlagUsages())
 	}
+	fmt.Fprintf(&b, "\noptions of many, and after -- those of cutie serve:\n%s", new(many).flags().FlagUsages())
 	return b.String()
 }
 

@@ -91,7 +91,7 @@ func start(ctx context.Context, command []string) *process {
 
 // ready waits until the program accepts connections.
 func (p *process) ready(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		conn, err := net.Dial("tcp", address)

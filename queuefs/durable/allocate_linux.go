@@ -12,6 +12,10 @@ func (d *Dir) Allocate(name string, size int64) error {
 	if err := element(name); err != nil {
 		return err
 	}
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
 	fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, d.fileMode())
 	if err != nil {
 		return d.pathError("create", name, err)

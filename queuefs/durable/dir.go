@@ -37,11 +37,12 @@ func (d *Dir) Step(name string, do func() error) error { return d.fault.run(name
 // element; none follows a symbolic link, so nothing outside is reached. A Dir
 // is safe for concurrent use.
 type Dir struct {
-	path  string
+	path  string       // with an entry: the name in its parent
 	fd    atomic.Int64 // -1 once closed: numbers of descriptors are used again
 	fault Fault
-	void  bool // not there, see LookIn
-	open  bool // to other users, as far as the umask allows
+	void  bool   // not there, see LookIn
+	open  bool   // to other users, as far as the umask allows
+	entry *entry // in a [Cache]; nil: it is open until Close
 }
 
 func newDir(path string, fd int, fault Fault) *Dir {
@@ -50,7 +51,7 @@ func newDir(path string, fd int, fault Fault) *Dir {
 	return d
 }
 
-// at returns the descriptor, for one system call.
+// at returns the descriptor, for one system call between hold and release.
 func (d *Dir) at() int { return int(d.fd.Load()) }
 
 // fileMode is the mode of new files.
@@ -98,8 +99,11 @@ func LookIn(path string) (*Dir, error) {
 
 // Close lets go of the directory.
 func (d *Dir) Close() error {
-	if d.void {
+	switch {
+	case d.void:
 		return nil
+	case d.entry != nil:
+		return d.entry.close()
 	}
 	fd := d.fd.Swap(-1)
 	if fd < 0 {
@@ -109,18 +113,27 @@ func (d *Dir) Close() error {
 }
 
 // Path returns the path d was opened by.
-func (d *Dir) Path() string { return d.path }
+func (d *Dir) Path() string {
+	if d.entry == nil {
+		return d.path
+	}
+	return d.entry.parent.Path() + "/" + d.path
+}
 
 // Sub opens the directory name in d.
 func (d *Dir) Sub(name string) (*Dir, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	defer d.release()
 	fd, err := openat(d.at(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, d.pathError("open", name, err)
 	}
-	sub := newDir(d.path+"/"+name, fd, d.fault)
+	sub := newDir(d.Path()+"/"+name, fd, d.fault)
 	sub.open = d.open
 	return sub, nil
 }
@@ -131,6 +144,10 @@ func (d *Dir) MakeSub(name string) (*Dir, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	defer d.release()
 	err := d.fault.run("mkdir "+name, func() error { return unix.Mkdirat(d.at(), name, d.dirMode()) })
 	if errors.Is(err, unix.EROFS) {
 		sub, err := d.Sub(name)
@@ -157,6 +174,10 @@ func (d *Dir) Put(name string, data []byte) error {
 	if err := element(name); err != nil {
 		return err
 	}
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
 	return d.pathError("create", name, d.fault.run("put "+d.base(), func() error {
 		fd, err := openat(d.at(), ".", unix.O_WRONLY|unix.O_TMPFILE, d.fileMode())
 		if err != nil {
@@ -245,6 +266,10 @@ func (d *Dir) stage(name string, data []byte, sync bool) (tmp string, err error)
 		return "", err
 	}
 	tmp = tempName()
+	if err := d.hold(); err != nil {
+		return "", err
+	}
+	defer d.release()
 	err = d.fault.run("stage "+name, func() error {
 		fd, err := openat(d.at(), tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, d.fileMode())
 		if err != nil {
@@ -268,6 +293,10 @@ func (d *Dir) stage(name string, data []byte, sync bool) (tmp string, err error)
 
 // Temp makes a temporary file to write to; its name begins with [TempPrefix].
 func (d *Dir) Temp() (*os.File, string, error) {
+	if err := d.hold(); err != nil {
+		return nil, "", err
+	}
+	defer d.release()
 	tmp := tempName()
 	var fd int
 	err := d.fault.run("temp "+d.base(), func() (err error) {
@@ -277,7 +306,7 @@ func (d *Dir) Temp() (*os.File, string, error) {
 	if err != nil {
 		return nil, "", d.pathError("create", tmp, err)
 	}
-	return os.NewFile(uintptr(fd), d.path+"/"+tmp), tmp, nil
+	return os.NewFile(uintptr(fd), d.Path()+"/"+tmp), tmp, nil
 }
 
 // Rename moves name to the name new in the directory to, over any file there.
@@ -288,6 +317,14 @@ func (d *Dir) Rename(name string, to *Dir, new string) error {
 	if err := element(new); err != nil {
 		return err
 	}
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
+	if err := to.hold(); err != nil {
+		return err
+	}
+	defer to.release()
 	return d.pathError("rename", name, d.fault.run("rename to "+to.base(), func() error {
 		return unix.Renameat(d.at(), name, to.at(), new)
 	}))
@@ -299,6 +336,10 @@ func (d *Dir) Remove(name string) error {
 	if err := element(name); err != nil {
 		return err
 	}
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
 	return d.pathError("remove", name, d.fault.run("remove "+d.base(), func() error {
 		return unix.Unlinkat(d.at(), name, 0)
 	}))
@@ -309,6 +350,10 @@ func (d *Dir) Open(name string) (*os.File, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	defer d.release()
 	fd, err := openat(d.at(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, d.pathError("open", name, err)
@@ -318,7 +363,7 @@ func (d *Dir) Open(name string) (*os.File, error) {
 		unix.Close(fd)
 		return nil, d.pathError("open", name, errors.Join(err, errors.New("not a regular file")))
 	}
-	return os.NewFile(uintptr(fd), d.path+"/"+name), nil
+	return os.NewFile(uintptr(fd), d.Path()+"/"+name), nil
 }
 
 // Append opens the file name for writing at its end, making it if need be.
@@ -326,11 +371,15 @@ func (d *Dir) Append(name string) (*os.File, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	defer d.release()
 	fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW, d.fileMode())
 	if err != nil {
 		return nil, d.pathError("open", name, err)
 	}
-	return os.NewFile(uintptr(fd), d.path+"/"+name), nil
+	return os.NewFile(uintptr(fd), d.Path()+"/"+name), nil
 }
 
 // ErrTooLong: a file has more bytes than its reader takes.
@@ -342,6 +391,10 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 	if err := element(name); err != nil {
 		return dst, err
 	}
+	if err := d.hold(); err != nil {
+		return dst, err
+	}
+	defer d.release()
 	fd, err := openat(d.at(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return dst, d.pathError("open", name, err)
@@ -375,11 +428,18 @@ func (d *Dir) Names(visit func(name string)) error {
 	if d.void {
 		return nil
 	}
+	if err := d.hold(); err != nil {
+		if errors.Is(err, errVoid) {
+			return nil
+		}
+		return err
+	}
+	defer d.release()
 	fd, err := openat(d.at(), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return d.pathError("open", ".", err)
 	}
-	f := os.NewFile(uintptr(fd), d.path)
+	f := os.NewFile(uintptr(fd), d.Path())
 	defer f.Close()
 	for {
 		names, err := f.Readdirnames(4096)
@@ -401,14 +461,31 @@ func (d *Dir) Stat(name string) (unix.Stat_t, error) {
 	if err := element(name); err != nil {
 		return st, err
 	}
+	if d.entry != nil && d.at() < 0 { // to open it would cost more
+		from, path := d.entry.pathOf()
+		return st, d.pathError("stat", name, unix.Fstatat(from.at(), path+"/"+name, &st, unix.AT_SYMLINK_NOFOLLOW))
+	}
+	if err := d.hold(); err != nil {
+		return st, err
+	}
+	defer d.release()
 	err := unix.Fstatat(d.at(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, d.pathError("stat", name, err)
 }
 
-// Changed returns when the set of entries of d last changed, in nanoseconds.
+// Changed returns when the set of entries of d last changed, in nanoseconds. A directory
+// of a [Cache] is not opened for it; one to be made when it is used may give 0.
 func (d *Dir) Changed() (int64, error) {
 	var st unix.Stat_t
 	if d.void {
+		return 0, nil
+	}
+	if d.entry != nil {
+		from, path := d.entry.pathOf()
+		err := unix.Fstatat(from.at(), path, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err != unix.ENOENT || !d.entry.missing {
+			return st.Mtim.Nano(), d.pathError("stat", ".", err)
+		}
 		return 0, nil
 	}
 	if err := unix.Fstat(d.at(), &st); err != nil {
@@ -419,11 +496,19 @@ func (d *Dir) Changed() (int64, error) {
 
 // Sync puts the entries of d on stable storage.
 func (d *Dir) Sync() error {
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
 	return d.pathError("sync", ".", d.fault.run("sync dir "+d.base(), func() error { return unix.Fsync(d.at()) }))
 }
 
 // SyncFS puts everything written to the file system of d on stable storage.
 func (d *Dir) SyncFS() error {
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
 	return d.pathError("syncfs", ".", d.fault.run("syncfs", func() error { return unix.Syncfs(d.at()) }))
 }
 
@@ -444,7 +529,7 @@ func (d *Dir) pathError(op, name string, err error) error {
 	case errors.Is(err, unix.EBADF) && d.at() < 0:
 		err = fs.ErrClosed
 	}
-	return &fs.PathError{Op: op, Path: d.path + "/" + name, Err: err}
+	return &fs.PathError{Op: op, Path: d.Path() + "/" + name, Err: err}
 }
 
 // element refuses any name but one path element.

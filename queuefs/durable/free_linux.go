@@ -8,6 +8,10 @@ const uncounted = 1 << 50
 // Free returns how many bytes, and how many files, the file system of d has room
 // for.
 func (d *Dir) Free() (bytes, files int64, err error) {
+	if err := d.hold(); err != nil {
+		return 0, 0, err
+	}
+	defer d.release()
 	var st unix.Statfs_t
 	for {
 		err := unix.Fstatfs(d.at(), &st)

@@ -13,6 +13,10 @@ func (d *Dir) AddSub(name string) (*Dir, error) {
 	if err := element(name); err != nil {
 		return nil, err
 	}
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	defer d.release()
 	err := d.fault.run("mkdir in "+d.base(), func() error { return unix.Mkdirat(d.at(), name, d.dirMode()) })
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, d.pathError("mkdir", name, err)
@@ -24,6 +28,14 @@ func (d *Dir) AddSub(name string) (*Dir, error) {
 // on the same file system, and puts the contents on stable storage. The new
 // name is, after a sync of the directory to.
 func (d *Dir) LinkTemp(name string, to *Dir) (tmp string, err error) {
+	if err := d.hold(); err != nil {
+		return "", err
+	}
+	defer d.release()
+	if err := to.hold(); err != nil {
+		return "", err
+	}
+	defer to.release()
 	f, err := d.Open(name)
 	if err != nil {
 		return "", err
@@ -46,5 +58,9 @@ func (d *Dir) Link(name, second string) error {
 	if err := errors.Join(element(name), element(second)); err != nil {
 		return err
 	}
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
 	return d.pathError("link", second, unix.Linkat(d.at(), name, d.at(), second, 0))
 }

@@ -12,6 +12,10 @@ func (d *Dir) Rewrite(name string, data []byte) error {
 	if err := element(name); err != nil {
 		return err
 	}
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
 	return d.pathError("write", name, d.fault.run("rewrite "+d.base(), func() error {
 		fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_NOFOLLOW, 0)
 		if err != nil {

@@ -11,6 +11,10 @@ import (
 // directory. Links are removed, not followed. It may be called again after an
 // error. Without the entry it does nothing. Nothing is synced.
 func (d *Dir) RemoveTree(name string) error {
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
 	sub, err := d.Sub(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -1,6 +1,7 @@
 package home
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"time"
@@ -48,7 +49,7 @@ func ListFile(d *durable.Dir) *File[[]string] {
 
 // A Reading is a file at the time it was read.
 type Reading[T any] struct {
-	Value   T
+	Value   *T        // not nil after a reading
 	Text    []byte    // nil if it could not be read
 	Written time.Time // in microseconds
 	Bad     string    // why the file itself says something else; "" if it does not
@@ -64,6 +65,7 @@ type stamp struct {
 
 // Read reads the file. After an error the reading has as much as is known.
 func (f *File[T]) Read() (v Reading[T], err error) {
+	v.Value = new(T)
 	if v.stamp, v.Written, err = f.stat(); err != nil {
 		return v, err
 	}
@@ -75,8 +77,8 @@ func (f *File[T]) read(v Reading[T]) (Reading[T], error) {
 	if err != nil {
 		return v, err
 	}
-	v.Text = text
-	v.Value, err = f.parse(text)
+	v.Text = bytes.Clone(text) // many are kept
+	*v.Value, err = f.parse(v.Text)
 	return v, err
 }
 
@@ -93,6 +95,7 @@ func (f *File[T]) stat() (stamp, time.Time, error) {
 // still since the last call: an editor may empty it first. due is also true if the
 // file cannot be found.
 func (f *File[T]) Changed() (v Reading[T], due bool, err error) {
+	v.Value = new(T)
 	last := f.seen
 	f.seen, v.Written, err = f.stat()
 	if err != nil {
@@ -114,8 +117,8 @@ func (f *File[T]) Again() { f.taken = stamp{} }
 
 // Instead returns v with the text known before, for a bad file, and why it is bad.
 func (f *File[T]) Instead(v Reading[T], text []byte, why string) (_ Reading[T], err error) {
-	v.Text, v.Bad = text, why
-	v.Value, err = f.parse(text)
+	v.Text, v.Bad, v.Value = text, why, new(T)
+	*v.Value, err = f.parse(text)
 	return v, err
 }
 
@@ -129,7 +132,9 @@ func (f *File[T]) Set(v Reading[T], elements anvl.Record) (Reading[T], error) {
 	}
 	text := rewrite(doc, elements)
 	if v.Bad == "" && string(text) == string(v.Text) {
-		return v, nil
+		v.Value = new(T) // settings do not keep it
+		*v.Value, err = f.parse(text)
+		return v, err
 	}
 	if v.Bad != "" {
 		if _, err := f.SetAside(); err != nil {

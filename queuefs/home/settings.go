@@ -10,16 +10,21 @@ import (
 // Settings are the properties of a queue by a reading of queue-info.txt, and the
 // published facts of the file. They are not changed once in use.
 type Settings struct {
-	Reading[QueueInfo]
-	Info  QueueInfo // with the time of creation, also if the file has none
-	Facts job.Facts
-	Made  bool // nothing was known, the properties are made up
+	Reading[QueueInfo]           // without its value
+	Info               QueueInfo // with the time of creation, also if the file has none
+	Facts              job.Facts
+	Made               bool // nothing was known, the properties are made up
+	dated              bool // the file has the time of creation
 }
 
 // NewSettings returns the settings of a reading. A file without the time of creation
 // has the known one, or else the time it was written.
 func NewSettings(r Reading[QueueInfo], created time.Time) *Settings {
-	s := &Settings{Reading: r, Info: r.Value}
+	s := &Settings{Reading: r}
+	if r.Value != nil {
+		s.Info = *r.Value
+	}
+	s.Value, s.dated = nil, !s.Info.Created.IsZero()
 	if !s.Dated() {
 		s.Info.Created = r.Written
 		s.Date(created)
@@ -29,7 +34,7 @@ func NewSettings(r Reading[QueueInfo], created time.Time) *Settings {
 }
 
 // Dated reports whether the file has the time of creation.
-func (s *Settings) Dated() bool { return !s.Value.Created.IsZero() }
+func (s *Settings) Dated() bool { return s.dated }
 
 // Date sets the known time of creation if the file has none: the time of the file is
 // later once it was edited.

@@ -50,7 +50,7 @@ func (x *Index) First() job.ID {
 		if p == nil || p.avail == 0 {
 			continue
 		}
-		for i := range PageJobs {
+		for i := range p.size() {
 			if id := job.ID(n*PageJobs + i); id >= x.head && p.slot(i).available() {
 				return id
 			}
@@ -112,7 +112,7 @@ func (x *Index) Keyed(since int64) (ids []job.ID) {
 		if p == nil || p.at < since || p.count[job.Consumed] == 0 {
 			continue
 		}
-		for i := range PageJobs {
+		for i := range p.size() {
 			if s := p.slot(i); s[0]&slotKeyed != 0 && s.status() == job.Consumed && s.changed() >= since {
 				ids = append(ids, job.ID(n*PageJobs+i))
 			}
@@ -134,7 +134,7 @@ func (x *Index) WithResults() (ids []job.ID) {
 // Retained returns the jobs of page n with a retention in their job files.
 func (x *Index) Retained(n int) (ids []job.ID) {
 	p := x.pageAt(n)
-	for i := 0; p != nil && i < PageJobs; i++ {
+	for i := 0; p != nil && i < p.size(); i++ {
 		if s := p.slot(i); s.status() != 0 && s[0]&slotRetained != 0 {
 			ids = append(ids, job.ID(n*PageJobs+i))
 		}

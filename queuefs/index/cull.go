@@ -63,7 +63,7 @@ func (x *Index) Look(s *Search, n int, inUse func(job.ID) bool) bool {
 		return true
 	}
 	p.oldest = math.MaxInt64
-	for i := range PageJobs {
+	for i := range p.size() {
 		o := p.slot(i)
 		if !o.processed() {
 			continue
@@ -113,7 +113,7 @@ func (x *Index) Due(n int, before, needed int64, inUse func(job.ID) bool) (late 
 	if p == nil || p.count[job.Consumed]+p.count[job.Deleted] == 0 || p.oldest > before {
 		return 0, nil
 	}
-	for i := range PageJobs {
+	for i := range p.size() {
 		s, id := p.slot(i), job.ID(n*PageJobs+i)
 		switch {
 		case !s.processed() || s.inUse() || s.changed() > before || inUse(id):
@@ -143,7 +143,7 @@ func (x *Index) Vacate() {
 			continue
 		}
 		quiet := true
-		for i := range PageJobs {
+		for i := range p.size() {
 			quiet = quiet && !p.slot(i).has(markClaimed|markBehind)
 		}
 		if !quiet {
@@ -151,7 +151,7 @@ func (x *Index) Vacate() {
 			continue
 		}
 		freeSlots(p.slots)
-		p.slots, p.md5s, p.keys = noSlots, nil, nil
+		p.slots, p.md5s, p.keys = nil, nil, nil
 		p.changed, x.Changed = true, true
 	}
 }

@@ -28,7 +28,7 @@ func TestPagesHaveTheEndsOfHolds(t *testing.T) {
 		put(2, held, 0)
 		put(3, index.Standing{Status: job.Pending}, 0)
 		put(1023, held, 50)
-		put(1024, held, 70) // on the next page
+		put(1500, held, 70) // on the next page
 		put(5000, held, 60)
 		put(5000, index.Standing{Status: job.Pending}, 0) // released
 		put(3000, held, 0)
@@ -42,7 +42,7 @@ func TestPagesHaveTheEndsOfHolds(t *testing.T) {
 			t.Errorf("sizes of pages: got %v", pages)
 		}
 		y := again(t, x)
-		for id, want := range map[job.ID]int64{1: 100, 2: 0, 3: 0, 1023: 50, 1024: 70, 3000: 0, 5000: 0} {
+		for id, want := range map[job.ID]int64{1: 100, 2: 0, 3: 0, 1023: 50, 1500: 70, 3000: 0, 5000: 0} {
 			j, ok := y.Job(id)
 			if ends, set := y.Holds.At(id); !ok || ends != want || set != (want != 0) || j.HoldEnds != want {
 				t.Errorf("%v: got %d, %v, %+v want %d", id, ends, set, j, want)

@@ -73,6 +73,7 @@ type Counts struct {
 	Status               [job.Deleted + 1]int64 // [0] is unused
 	Available            int64                  // pending, not on hold and not claimed
 	Held, Leased, Failed int64
+	Retained             int64 // with a retention in the job file
 }
 
 // Total returns the number of jobs.
@@ -109,7 +110,7 @@ type Index struct {
 
 // New returns an index without jobs of a queue.
 func New(queue string) *Index {
-	return &Index{queue: queue, head: 1, types: newTypes(), places: places{}}
+	return &Index{queue: queue, head: 1, types: newTypes()}
 }
 
 // Apply takes a change in, and returns the former knowledge of its job.
@@ -139,6 +140,9 @@ func (x *Index) Apply(c *Change) (before Job) {
 		to := x.places.of(c.Job)
 		if to.File = c.At; c.Inline {
 			to.Payload = c.At
+		}
+		if x.places == nil {
+			x.places = places{}
 		}
 		x.places.put(c.Job, to)
 	}
@@ -208,9 +212,9 @@ func (x *Index) Status(id job.ID) (job.Status, int64) {
 	return 0, 0
 }
 
-// slot returns the slot of a job number, nil without its page.
+// slot returns the slot of a job number, nil without memory for it.
 func (x *Index) slot(id job.ID) slot {
-	if p := x.page(id); p != nil {
+	if p := x.page(id); p != nil && int(id%PageJobs) < p.size() {
 		return p.slot(int(id % PageJobs))
 	}
 	return nil
@@ -226,18 +230,23 @@ func (x *Index) pageAt(n int) *page {
 	return x.pages[n]
 }
 
-// grow returns the page of a job, making it if need be.
+// grow returns the page of a job with memory for it, making it if need be.
 func (x *Index) grow(id job.ID) *page {
 	n := int(id / PageJobs)
 	for n >= len(x.pages) {
 		x.pages = append(x.pages, nil)
 	}
 	if x.pages[n] == nil {
-		x.pages[n] = &page{slots: newSlots()}
-	} else if p := x.pages[n]; p.vacant() {
-		p.slots = newSlots()
+		x.pages[n] = &page{}
 	}
+	x.pages[n].extend(int(id % PageJobs))
 	return x.pages[n]
+}
+
+// Timed reports whether some job has a deadline, or may have one in its job file.
+func (x *Index) Timed() bool {
+	return x.Counts.Leased+x.Counts.Held+x.Counts.Retained > 0 ||
+		len(x.Leases.heap.heap)+len(x.Holds.heap.heap)+len(x.Destructions.heap.heap) > 0
 }
 
 // count adds an available job of the page, or with n -1 takes it out.
@@ -261,6 +270,9 @@ func (x *Index) tally(p *page, s slot, n int) {
 	if s.has(markLeased) {
 		c.Leased += int64(n)
 	}
+	if s[0]&slotRetained != 0 {
+		c.Retained += int64(n)
+	}
 	if s.outcome() == job.Failed {
 		c.Failed += int64(n)
 	}
@@ -283,7 +295,7 @@ func (x *Index) all(from job.ID, st job.Status) iter.Seq2[job.ID, slot] {
 			if p == nil || p.vacant() || st != 0 && p.count[st] == 0 {
 				continue
 			}
-			for i := range PageJobs {
+			for i := range p.size() {
 				id, s := job.ID(n*PageJobs+i), p.slot(i)
 				if id < from || s.status() == 0 || st != 0 && s.status() != st {
 					continue
@@ -313,7 +325,10 @@ type types struct {
 	numbers map[string]uint16
 }
 
-func newTypes() types { return types{names: []string{""}, numbers: map[string]uint16{}} }
+// noTypes are those of most queues with few jobs.
+var noTypes = []string{""}
+
+func newTypes() types { return types{names: noTypes[:1:1]} }
 
 func (t *types) number(name string) uint16 {
 	if name == "" {
@@ -328,6 +343,9 @@ func (t *types) number(name string) uint16 {
 	name = strings.Clone(name) // often a part of a job file
 	n := uint16(len(t.names))
 	t.names = append(t.names, name)
+	if t.numbers == nil {
+		t.numbers = map[string]uint16{}
+	}
 	t.numbers[name] = n
 	return n
 }
@@ -338,8 +356,11 @@ func (x *Index) MediaTypes() []string { return x.types.names }
 // SetMediaTypes takes the media types of an earlier index.
 func (x *Index) SetMediaTypes(names []string) {
 	x.types = newTypes()
-	for _, t := range names[1:] {
-		x.types.numbers[t] = uint16(len(x.types.names))
+	for i, t := range names[1:] {
+		if x.types.numbers == nil {
+			x.types.numbers = map[string]uint16{}
+		}
+		x.types.numbers[t] = uint16(i + 1)
 		x.types.names = append(x.types.names, t)
 	}
 }

@@ -56,7 +56,7 @@ func (m *model) check(t *testing.T, x *index.Index) {
 			continue
 		}
 		n.Status[want.Status]++
-		for count, is := range map[*int64]bool{&n.Held: want.Held, &n.Leased: want.Leased, &n.Failed: want.Outcome == job.Failed,
+		for count, is := range map[*int64]bool{&n.Held: want.Held, &n.Leased: want.Leased, &n.Failed: want.Outcome == job.Failed, &n.Retained: want.Retained,
 			&n.Available: want.Status == job.Pending && !want.Held && !want.Claimed} {
 			if is {
 				*count++

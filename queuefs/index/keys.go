@@ -22,7 +22,7 @@ func (x *Index) Keys() int { return len(x.keys) }
 
 // key returns the sum of the key of a job.
 func (p *page) key(i int) job.KeySum {
-	if p.keys == nil {
+	if p.keys == nil || i >= p.size() {
 		return 0
 	}
 	return job.KeySum(binary.LittleEndian.Uint64(p.keys[i*8:]))
@@ -41,7 +41,7 @@ func (x *Index) setKey(p *page, id job.ID, k job.KeySum) {
 		}
 	}
 	if p.keys == nil {
-		p.keys = make([]byte, keysSize)
+		p.keys = make([]byte, p.size()*keySize)
 	}
 	binary.LittleEndian.PutUint64(p.keys[i*8:], uint64(k))
 	x.addKey(k, id)

@@ -10,10 +10,11 @@ import (
 	"cutie/queuefs/job"
 )
 
-// A page is the part of an index for a fixed range of job numbers.
+// A page is the part of an index for a fixed range of job numbers. Of most queues it
+// has memory for the first few of them only.
 type page struct {
-	slots   []byte
-	md5s    []byte  // of the payloads, 16 octets each; nil if none is known
+	slots   []byte  // of the first jobs, the others are not there; nil: none is
+	md5s    []byte  // of the payloads of the same, 16 octets each; nil if none is known
 	keys    []byte  // sums of the keys of submissions, 8 octets each; nil if there is none
 	version job.Seq // its last change
 	at      int64   // time of that change, µs
@@ -25,22 +26,62 @@ type page struct {
 
 const (
 	pageSize = PageJobs * slotSize
-	md5sSize = PageJobs * 16
-	keysSize = PageJobs * 8
-	endsSize = PageJobs * 8
+	md5Size  = 16
+	keySize  = 8
+	endSize  = 8
 )
 
-func (p *page) slot(i int) slot { return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize]) }
+// slot returns the slot of a job, for reading only unless extend was called for it.
+func (p *page) slot(i int) slot {
+	if i >= p.size() {
+		return noSlot[:]
+	}
+	return slot(p.slots[i*slotSize : (i+1)*slotSize : (i+1)*slotSize])
+}
 
-// noSlots are the slots of all pages without jobs, and read only. freeSlots knows
-// them by their odd capacity.
-var noSlots = make([]byte, pageSize, pageSize+1)
+// noSlot is the slot of all jobs without memory, and read only.
+var noSlot [slotSize]byte
 
-func (p *page) vacant() bool { return &p.slots[0] == &noSlots[0] }
+// size returns how many slots the page has.
+func (p *page) size() int { return len(p.slots) / slotSize }
+
+// vacant reports whether the page has no memory, and so no jobs.
+func (p *page) vacant() bool { return p.slots == nil }
+
+// extend gives the page memory for a job.
+func (p *page) extend(i int) {
+	if i < p.size() {
+		return
+	}
+	n := sizeFor(i + 1)
+	slots := newSlots(n)
+	copy(slots, p.slots)
+	freeSlots(p.slots)
+	p.slots = slots
+	if p.md5s != nil {
+		p.md5s = append(p.md5s, make([]byte, n*md5Size-len(p.md5s))...)
+	}
+	if p.keys != nil {
+		p.keys = append(p.keys, make([]byte, n*keySize-len(p.keys))...)
+	}
+}
+
+// sizeFor returns the number of slots of a page with n of them in use. It is 2, 8, 32,
+// 128 or all: a queue with one job has its number 1.
+func sizeFor(n int) int {
+	size := 2
+	for size < n {
+		size *= 4
+	}
+	if size > 128 {
+		size = PageJobs
+	}
+	return size
+}
 
 // md5 returns the MD5 of a payload, zero if it is not known.
 func (p *page) md5(i int) (sum [16]byte) {
-	if p.md5s != nil {
+	if p.md5s != nil && i < p.size() {
 		copy(sum[:], p.md5s[i*len(sum):])
 	}
 	return sum
@@ -51,7 +92,7 @@ func (p *page) setMD5(i int, sum [16]byte) {
 		if sum == ([16]byte{}) {
 			return
 		}
-		p.md5s = make([]byte, md5sSize)
+		p.md5s = make([]byte, p.size()*md5Size)
 	}
 	copy(p.md5s[i*len(sum):], sum[:])
 }
@@ -72,8 +113,15 @@ func (x *Index) Held() (pages, full int) {
 	return pages, full
 }
 
-// PageMemory is the size of a page in memory, and on disk without MD5s.
-const PageMemory = pageHeader + pageSize
+// Memory returns the bytes of all slots.
+func (x *Index) Memory() (size int64) {
+	for _, p := range x.pages {
+		if p != nil {
+			size += int64(cap(p.slots))
+		}
+	}
+	return size
+}
 
 // A PageState is the state of a page.
 type PageState struct {
@@ -95,7 +143,7 @@ func (x *Index) Page(n int) PageState {
 // EachOf calls do with every job of page n in order.
 func (x *Index) EachOf(n int, do func(job.ID, Job)) {
 	p := x.pageAt(n)
-	for i := 0; p != nil && i < PageJobs; i++ {
+	for i := 0; p != nil && i < p.size(); i++ {
 		if p.slot(i).status() != 0 {
 			do(job.ID(n*PageJobs+i), x.job(p, i))
 		}
@@ -108,10 +156,12 @@ const (
 )
 
 // Bits of the header for the parts after the MD5s. The latter are known by the size of
-// the page, since pages of before there were other parts have zero there.
+// the page, since pages of before there were other parts have zero there. Above the bits
+// stands the number of slots, 0 for all; so did pages before there were smaller ones.
 const (
 	partKeys = 1 << iota
 	partEnds
+	partSlots = 16 // bits below the number
 )
 
 // PageName returns the name of page n on disk.
@@ -138,9 +188,10 @@ func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
 	dst = append(dst, make([]byte, pageHeader)...)
 	if !p.vacant() {
 		dst = append(dst, p.slots...)
-		for i := range PageJobs {
+		for i := range p.size() {
 			dst[start+pageHeader+i*slotSize+1] &= markHeld | markLeased
 		}
+		parts |= uint32(p.size()%PageJobs) << partSlots
 		dst = append(append(dst, p.md5s...), p.keys...)
 		if p.keys != nil {
 			parts |= partKeys
@@ -162,13 +213,13 @@ func (x *Index) AppendPage(dst []byte, n int) ([]byte, bool) {
 // appendEnds appends the ends of holds of page n, if there are any.
 func (x *Index) appendEnds(dst []byte, p *page, n int) []byte {
 	start := len(dst)
-	for i := range PageJobs {
+	for i := range p.size() {
 		if !p.slot(i).has(markHeld) {
 			continue
 		}
 		if ends, ok := x.Holds.At(job.ID(n*PageJobs + i)); ok {
 			if len(dst) == start {
-				dst = append(dst, make([]byte, endsSize)...)
+				dst = append(dst, make([]byte, p.size()*endSize)...)
 			}
 			binary.LittleEndian.PutUint64(dst[start+8*i:], uint64(ends))
 		}
@@ -185,22 +236,26 @@ func (x *Index) loadEnds(ends []byte, p *page, n int) {
 	}
 }
 
-// partSizes returns the sizes of MD5s and keys in a page on disk; false if no page has
-// the parts that its header names, or its size.
-func partSizes(data []byte) (md5s, keys int, ok bool) {
+// partSizes returns the number of slots in a page on disk, and the sizes of MD5s and
+// keys; false if no page has the parts that its header names, or its size.
+func partSizes(data []byte) (slots, md5s, keys int, ok bool) {
 	parts := binary.LittleEndian.Uint32(data[12:])
 	if len(data) == pageHeader {
-		return 0, 0, parts == 0
+		return 0, 0, 0, parts == 0
 	}
-	md5s = len(data) - pageHeader - pageSize
+	if slots = int(parts >> partSlots); slots == 0 {
+		slots = PageJobs
+	}
+	md5s = len(data) - pageHeader - slots*slotSize
 	if parts&partKeys != 0 {
-		keys = keysSize
-		md5s -= keysSize
+		keys = slots * keySize
+		md5s -= keys
 	}
 	if parts&partEnds != 0 {
-		md5s -= endsSize
+		md5s -= slots * endSize
 	}
-	return md5s, keys, parts&^(partKeys|partEnds) == 0 && (md5s == 0 || md5s == md5sSize)
+	known := parts&(1<<partSlots-1)&^(partKeys|partEnds) == 0 && slots <= PageJobs && slots == sizeFor(slots)
+	return slots, md5s, keys, known && (md5s == 0 || md5s == slots*md5Size)
 }
 
 // SetPageChanged marks a page as changed, after its writing failed.
@@ -216,7 +271,7 @@ func (x *Index) LoadPage(data []byte, n int) error {
 	if err != nil {
 		return err
 	}
-	for i := range PageJobs {
+	for i := range p.size() {
 		if p.slot(i).mediaType() >= len(x.types.names) {
 			freeSlots(p.slots)
 			return ErrPage
@@ -228,7 +283,7 @@ func (x *Index) LoadPage(data []byte, n int) error {
 	x.pages[n] = p
 	x.loadEnds(ends, p, n)
 	x.Changed = x.Changed || p.changed
-	for i := range PageJobs {
+	for i := range p.size() {
 		s := p.slot(i)
 		x.tally(p, s, 1)
 		if p.keys != nil {
@@ -268,7 +323,7 @@ func parsePage(data []byte, queue string, n int) (p *page, ends []byte, err erro
 	}
 	sum := pageSum(data, queue, n)
 	magic, size := string(data[:8]), len(data)-pageHeader
-	md5s, keys, known := partSizes(data)
+	slots, md5s, keys, known := partSizes(data)
 	old := magic == oldPageMagic && (size == 0 || size == PageJobs*oldSlotSize)
 	if old {
 		sum = crc32.Checksum(data[16:], castagnoli)
@@ -278,26 +333,28 @@ func parsePage(data []byte, queue string, n int) (p *page, ends []byte, err erro
 	if binary.LittleEndian.Uint32(data[8:]) != sum {
 		return nil, nil, ErrPage
 	}
-	p = &page{slots: noSlots, version: job.Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:])), changed: old}
+	p = &page{version: job.Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:])), changed: old}
 	switch data = data[pageHeader:]; {
 	case size == 0:
 		return p, nil, nil
 	case old:
-		p.slots = newSlots()
+		p.extend(PageJobs - 1)
 		p.takeOld(data)
 	default:
-		p.slots = newSlots()
-		copy(p.slots, data)
-		data = data[pageSize:]
+		body := data[:slots*slotSize]
+		data = data[len(body):]
+		ends = data[md5s+keys:]
+		n := sizeFor(used(body)) // a page of before has all slots
+		p.slots = newSlots(n)
+		copy(p.slots, body)
 		if md5s > 0 {
-			p.md5s = bytes.Clone(data[:md5s])
+			p.md5s = bytes.Clone(data[:n*md5Size])
 		}
 		if keys > 0 {
-			p.keys = bytes.Clone(data[md5s : md5s+keys])
+			p.keys = bytes.Clone(data[md5s : md5s+n*keySize])
 		}
-		ends = data[md5s+keys:]
 	}
-	for i := range PageJobs {
+	for i := range p.size() {
 		s := p.slot(i)
 		if s[0]&^slotStands != 0 || s[1]&^(markHeld|markLeased) != 0 {
 			freeSlots(p.slots)
@@ -310,6 +367,9 @@ func parsePage(data []byte, queue string, n int) (p *page, ends []byte, err erro
 	}
 	return p, ends, nil
 }
+
+// used returns how many slots there are up to the last one with a job, now or before.
+func used(slots []byte) int { return (len(bytes.TrimRight(slots, "\x00")) + slotSize - 1) / slotSize }
 
 // The pages of version 0.1 up to November 2026 had slots of 128 octets, with an
 // MD5 behind either SHA-256, and a checksum without their name.

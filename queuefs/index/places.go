@@ -16,37 +16,41 @@ type places map[int]*placePage
 
 type placePage struct {
 	used int
-	at   [PageJobs]Place // without File there is none
+	at   [placeJobs]Place // without File there is none
 }
 
+// placeJobs is how many job numbers a placePage covers. Many queues have one job behind
+// the journal.
+const placeJobs = 16
+
 func (p places) of(id job.ID) Place {
-	if page := p[int(id/PageJobs)]; page != nil {
-		return page.at[id%PageJobs]
+	if page := p[int(id/placeJobs)]; page != nil {
+		return page.at[id%placeJobs]
 	}
 	return Place{}
 }
 
 // put sets the place of a job; to.File is not 0.
 func (p places) put(id job.ID, to Place) {
-	n := int(id / PageJobs)
+	n := int(id / placeJobs)
 	page := p[n]
 	if page == nil {
 		page = new(placePage)
 		p[n] = page
 	}
-	if page.at[id%PageJobs].File == 0 {
+	if page.at[id%placeJobs].File == 0 {
 		page.used++
 	}
-	page.at[id%PageJobs] = to
+	page.at[id%placeJobs] = to
 }
 
 func (p places) drop(id job.ID) {
-	n := int(id / PageJobs)
+	n := int(id / placeJobs)
 	page := p[n]
-	if page == nil || page.at[id%PageJobs].File == 0 {
+	if page == nil || page.at[id%placeJobs].File == 0 {
 		return
 	}
-	page.at[id%PageJobs] = Place{}
+	page.at[id%placeJobs] = Place{}
 	if page.used--; page.used == 0 {
 		delete(p, n)
 	}
@@ -60,7 +64,9 @@ func (x *Index) SetFilesWritten(id job.ID, was Place) bool {
 		x.places.put(id, now)
 		return false
 	}
-	x.places.drop(id)
+	if x.places.drop(id); len(x.places) == 0 {
+		x.places = nil
+	}
 	x.grow(id).slot(int(id % PageJobs)).clear(markBehind)
 	return true
 }

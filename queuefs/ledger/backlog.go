@@ -28,6 +28,9 @@ type backlog struct {
 func (b *backlog) follow(r *record.Record, behind, had bool) bool {
 	b.followResults(r, had)
 	if r.Flags&record.InTemp != 0 {
+		if b.temps == nil {
+			b.temps = map[job.ID]string{}
+		}
 		b.temps[r.Job] = r.Temp
 	}
 	if behind {

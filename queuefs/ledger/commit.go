@@ -163,6 +163,8 @@ func (l *Ledger) Show(durable journal.LSN) {
 	}
 	l.mu.Unlock()
 	if n > 0 {
+		l.Wake()
+		l.Touch()
 		l.shared.Happened.Raise()
 	}
 }

@@ -25,6 +25,9 @@ type Shared struct {
 	Behind    atomic.Int64    // jobs of all queues whose files are behind the journal
 	Resting   atomic.Int64    // jobs of all queues that cannot be read now
 	Happened  watch.Signal    // raised by each change of any queue
+
+	recent         recent
+	unfiled, timed awake
 }
 
 // Micro is the time in µs since 1970.
@@ -35,6 +38,7 @@ type Ledger struct {
 	id     string
 	shared *Shared
 	set    atomic.Pointer[home.Settings] // in force; changed with mu held
+	turn   turn                          // by shared.recent
 
 	mu      sync.RWMutex // guards all below
 	idx     *index.Index
@@ -57,7 +61,7 @@ type life struct {
 
 // New returns the ledger of a queue without jobs. Use must follow.
 func New(id string, shared *Shared) *Ledger {
-	return &Ledger{id: id, shared: shared, idx: index.New(id), backlog: backlog{temps: map[job.ID]string{}}}
+	return &Ledger{id: id, shared: shared, idx: index.New(id)}
 }
 
 // ID returns the cleaned identifier of the queue.
@@ -85,9 +89,12 @@ func (l *Ledger) Settings() *home.Settings { return l.set.Load() }
 // Use puts settings in force, and serves consumers at the end of a pause.
 func (l *Ledger) Use(s *home.Settings) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.set.Store(s)
+	first := l.set.Swap(s) == nil
 	l.serve()
+	l.mu.Unlock()
+	if !first {
+		l.Touch()
+	}
 }
 
 // A View is a consistent copy of all that is known of a job.
@@ -205,6 +212,7 @@ func (l *Ledger) End() {
 	l.line.leave()
 	l.watch.WakeAll()
 	l.mu.Unlock()
+	l.leave()
 	l.Free()
 }
 

@@ -42,7 +42,7 @@ type Packs struct {
 
 // New returns no packs, to be kept in the directory that open opens.
 func New(open func() (*durable.Dir, error)) *Packs {
-	return &Packs{open: open, made: map[int]bool{}, loaded: map[int]map[job.ID]*Copy{}}
+	return &Packs{open: open}
 }
 
 // A Copy has the job file and the payload of a job.
@@ -54,6 +54,14 @@ type Copy struct {
 // Matches reports whether there is a copy, of a job as it is now.
 func (c *Copy) Matches(j *index.Job) bool {
 	return c != nil && j.Journaled.File == 0 && c.textSum == j.FileSHA256 && c.payloadSum == j.SHA256
+}
+
+// make notes the pack of a page; p.mu is held.
+func (p *Packs) make(n int) {
+	if p.made == nil {
+		p.made = map[int]bool{}
+	}
+	p.made[n] = true
 }
 
 // Find returns the copy of a job in memory, nil without one.
@@ -95,6 +103,9 @@ func (p *Packs) Load(n int, usable func() error) {
 		if err != nil || usable() != nil {
 			delete(p.made, m)
 		} else {
+			if p.loaded == nil {
+				p.loaded = map[int]map[job.ID]*Copy{}
+			}
 			p.loaded[m] = jobs
 		}
 		p.mu.Unlock()
@@ -155,7 +166,7 @@ func (p *Packs) Write(n int, jobs []job.ID, bytes int, copyOf func(job.ID) (*Cop
 	defer p.mu.Unlock()
 	p.next = n + 1
 	if err == nil {
-		p.made[n] = true
+		p.make(n)
 	}
 	return err
 }
@@ -232,7 +243,7 @@ func (p *Packs) Scan(dir *durable.Dir, look func(func(x *index.Index))) error {
 		p.next = max(0, x.Pages()-1)
 		for n, name := range made {
 			if x.Page(n).Pending > 0 {
-				p.made[n] = true
+				p.make(n)
 			} else {
 				strange = append(strange, name)
 			}

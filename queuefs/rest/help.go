@@ -107,8 +107,10 @@ var (
 	}}
 	aboutGetServiceState = &web.Help{Name: "getServiceState", Help: state.Help{
 		Method: "Get-service-state", Summary: "State of the service with references to its queues",
-		Request: "GET /state",
-		Text:    "Errors: 415 unsupported form.",
+		Request: "GET /state[?after=Q][&limit=N]",
+		Text: "Names the queues after Q, in the order of queues.txt. limit is how many, 1 to\n" +
+			"1000, by default 1000; a Link of the relation next refers to the rest.\n" +
+			"Errors: 404 no such queue, 415 unsupported form.",
 	}}
 	aboutGetQueueState = &web.Help{Name: "getQueueState", Help: state.Help{
 		Method: "Get-queue-state", Summary: "State of a queue with references to its jobs",

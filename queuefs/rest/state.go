@@ -17,7 +17,14 @@ func (h *Handler) serviceState(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	d := h.service(r, state.Changes{})
+	queues, next, err := queuePage(h.svc, r.query)
+	if err != nil {
+		return err
+	}
+	if next != "" {
+		w.Header()["Link"] = []string{"<" + next.ref(h.base(r.Request), r.query) + `>; rel="next"`}
+	}
+	d := h.serviceOf(r, state.Changes{}, queues)
 	tag := newTagHash()
 	tag.add(form.String())
 	for _, p := range d.Properties {
@@ -29,8 +36,13 @@ func (h *Handler) serviceState(w http.ResponseWriter, r *request) error {
 
 // service returns the state of the service.
 func (h *Handler) service(r *request, c state.Changes) state.Document {
+	queues := h.svc.Queues()
+	return h.serviceOf(r, c, queues[:min(len(queues), state.MaxQueues)])
+}
+
+func (h *Handler) serviceOf(r *request, c state.Changes, queues []*queuefs.Queue) state.Document {
 	s := state.Service{ServiceInfo: h.svc.Info(), Base: h.base(r.Request), Changes: c}
-	for _, q := range h.svc.Queues() {
+	for _, q := range queues {
 		s.Queues = append(s.Queues, q.ID())
 		if t := q.Info().Created; t.After(s.Modified) {
 			s.Modified = t

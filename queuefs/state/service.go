@@ -30,6 +30,10 @@ var ServiceClass = &Class{
 	},
 }
 
+// MaxQueues is how many queues the state of the service names at most, and without a
+// limit.
+const MaxQueues = 1000
+
 // Service is the state of a service.
 type Service struct {
 	queuefs.ServiceInfo

@@ -35,12 +35,13 @@ const (
 type Options struct {
 	Path       string                  // of the queue below the home, for reports
 	Temp       *durable.Dir            // of files without a name yet; the caller closes it
+	Cache      *durable.Cache          // of the open directories of all queues
 	MaxJobFile int                     // bytes of a job file; longer ones are damaged
 	Report     func(path, text string) // called with damage found
 	Reads      durable.Fault           // for tests: of the steps "job file" and "payload"
 }
 
-// A Tree is the open directory of a queue. Its methods are safe for concurrent
+// A Tree is the directory of a queue. Its methods are safe for concurrent
 // use, except that only one caller at a time writes the files of a job.
 type Tree struct {
 	opts   Options
@@ -52,27 +53,31 @@ type Tree struct {
 	payTurn, jobTurn sync.Mutex   // held while entries of the directories change
 }
 
-// Open opens the directory of a queue below dir, and makes the directories in it
-// if need be.
+// Open opens the directory of a queue below dir, and makes the directories in it if need
+// be. Later they are open while they are used.
 func Open(dir *durable.Dir, name string, opts Options) (_ *Tree, err error) {
-	t := &Tree{opts: opts}
-	defer func() {
-		if err != nil {
-			t.Close()
-		}
-	}()
-	if t.root, err = dir.Sub(name); err != nil {
-		return nil, err
-	}
-	if t.pays, err = t.root.MakeSub(Payloads); err != nil {
-		return nil, err
-	}
+	t := &Tree{opts: opts, root: opts.Cache.Dir(dir, name, false)}
+	t.pays = opts.Cache.Dir(t.root, Payloads, true)
 	for st := job.Pending; st <= job.Deleted; st++ {
-		if t.status[st], err = t.root.MakeSub(st.String()); err != nil {
-			return nil, err
-		}
+		t.status[st] = opts.Cache.Dir(t.root, st.String(), true)
+	}
+	if err := t.make(); err != nil {
+		t.Close()
+		return nil, err
 	}
 	return t, nil
+}
+
+// make makes the directories of a queue, each on stable storage.
+func (t *Tree) make() error {
+	for _, name := range []string{Payloads, job.Pending.String(), job.Consumed.String(), job.Deleted.String()} {
+		d, err := t.root.MakeSub(name)
+		if err != nil {
+			return err
+		}
+		d.Close()
+	}
+	return nil
 }
 
 // Make makes the directories of the jobs of a queue in root. taken says that there are
@@ -95,9 +100,7 @@ func Make(root *durable.Dir) (taken bool, err error) {
 // Close closes the directories. Files that are open stay open.
 func (t *Tree) Close() {
 	for _, d := range append(t.status[job.Pending:], t.pays, t.root) {
-		if d != nil {
-			d.Close()
-		}
+		d.Close()
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *steps) fault(_ string, do func() error) error {
 func openTree(t *testing.T, fault durable.Fault) (tr *tree.Tree, dir string, reports *[]string) {
 	t.Helper()
 	home := t.TempDir()
-	for _, name := range []string{"q", "temp"} {
+	for _, name := range []string{"q", "q/payload", "q/pending", "q/consumed", "q/deleted", "temp"} {
 		if err := os.Mkdir(filepath.Join(home, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func openTree(t *testing.T, fault durable.Fault) (tr *tree.Tree, dir string, rep
 		t.Fatal(err)
 	}
 	reports = new([]string)
-	tr, err = tree.Open(d, "q", tree.Options{Path: "queues/q", Temp: temp, MaxJobFile: 1 << 20,
+	tr, err = tree.Open(d, "q", tree.Options{Path: "queues/q", Temp: temp, Cache: durable.NewCache(2), MaxJobFile: 1 << 20,
 		Report: func(path, text string) { *reports = append(*reports, path+": "+text) }})
 	if err != nil {
 		t.Fatal(err)

@@ -64,6 +64,7 @@ type Limits struct {
 	Buffers int   // bytes in memory for all requests; 0: any number
 	Conns   int
 	Waits   int           // requests of one client
+	Dirs    int           // directories of queues kept open, the last used ones; 0: 512
 	Grace   time.Duration // for requests in progress when the daemon stops
 }
 

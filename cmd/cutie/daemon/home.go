@@ -16,7 +16,7 @@ import (
 // OpenHome opens dir. If dir is empty, or holds no more than an interrupted
 // attempt to make a home, OpenHome makes a home described by info first, with a
 // queue named jobs. acceptLoss is as in [queuefs.Options].
-func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, acceptLoss bool, log zerolog.Logger) (*queuefs.Service, error) {
+func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, acceptLoss bool, l Limits, log zerolog.Logger) (*queuefs.Service, error) {
 	fresh, err := queuefs.Unmade(dir)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, acceptL
 			return nil, err
 		}
 	}
-	svc, err := queuefs.Open(dir, queuefs.Options{AcceptLoss: acceptLoss, Report: damage(log)})
+	svc, err := queuefs.Open(dir, queuefs.Options{AcceptLoss: acceptLoss, Report: damage(log), Dirs: l.Dirs})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
 	"time"
 
 	"cutie/cmd/cutie/access"
@@ -15,14 +17,24 @@ import (
 func (d *daemon) index(w http.ResponseWriter, r *http.Request) error {
 	caller := access.CallerOf(r.Context())
 	var queues []queuefs.QueueState
-	for _, q := range d.svc.Queues() {
-		if caller.May(web.Read, q.ID()) {
-			queues = append(queues, q.State())
+	var next string
+	all, after := d.svc.Queues(), r.URL.Query().Get("after")
+	if q, err := d.svc.Queue(after); err == nil {
+		all = all[slices.Index(all, q)+1:]
+	}
+	for _, q := range all {
+		if !caller.May(web.Read, q.ID()) {
+			continue
 		}
+		if len(queues) == dashboard.IndexQueues {
+			next = "?after=" + url.QueryEscape(queues[len(queues)-1].Info.ID)
+			break
+		}
+		queues = append(queues, q.State())
 	}
 	info := d.svc.Info()
 	info.BaseURI = string(web.BaseOf(r, info.BaseURI))
-	page := dashboard.Index(info, queues, caller.May(web.Admin, ""), time.Now())
+	page := dashboard.Index(info, queues, next, caller.May(web.Admin, ""), time.Now())
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", state.PagePolicy)

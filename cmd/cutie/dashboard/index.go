@@ -12,6 +12,7 @@ type indexPage struct {
 	head
 	Lead, Scheme string
 	Queues       []indexQueue
+	Next         string // the page of the queues after these; "": there are none
 	Actions      []action
 }
 
@@ -23,11 +24,14 @@ type indexQueue struct {
 	Last, Ago              string // of the last event
 }
 
-// Index returns the page of the service with these queues. create says whether
-// the reader may make a queue.
-func Index(info queuefs.ServiceInfo, queues []queuefs.QueueState, create bool, now time.Time) []byte {
+// IndexQueues is how many queues the page of the service has.
+const IndexQueues = 200
+
+// Index returns the page of the service with these queues. next refers to the page of
+// the others, "" if there are none. create says whether the reader may make a queue.
+func Index(info queuefs.ServiceInfo, queues []queuefs.QueueState, next string, create bool, now time.Time) []byte {
 	base := state.NewBase(info.BaseURI)
-	p := indexPage{head: newHead(info.Name, base), Lead: info.Description, Scheme: info.Scheme}
+	p := indexPage{head: newHead(info.Name, base), Lead: info.Description, Scheme: info.Scheme, Next: next}
 	p.Path[0].Ref = "" // the reader is there
 	for _, s := range queues {
 		q := indexQueue{QueueState: s, Name: s.Info.Name, Ref: state.XHTML.Ask(base.Ref("state", s.Info.ID)),

@@ -55,6 +55,7 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.Var(&o.buffers, "max-buffers", "memory for what is kept of all requests at once, such as 64M; one address gets as much as it leaves to others; a request beyond it is answered with 503; 0: any size")
 	fs.IntVar(&o.Limits.Conns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all")
 	fs.IntVar(&o.Limits.Waits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
+	fs.IntVar(&o.Limits.Dirs, "max-dirs", 512, "`number` of directories of queues kept open, those used last")
 	o.bindSource(fs)
 	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are not public: host, *.host, address or network, each with :port or not; may be repeated")
 	fs.BoolVar(&o.Robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read, and plain Sitemaps for search engines")
@@ -151,6 +152,8 @@ func (o *serveOptions) checkLimits() error {
 		return fault.Usagef("--max-buffers is 1M or more, or 0")
 	case l.Conns < 1 || l.Waits < 1 || l.Body < 1:
 		return fault.Usagef("--max-body, --max-conns and --max-waits are 1 or more")
+	case l.Dirs < 1:
+		return fault.Usagef("--max-dirs is 1 or more")
 	case o.AccessLog.Keep < 0 || o.AccessLog.Keep > 1000:
 		return fault.Usagef("--log-keep is 0 to 1000")
 	case l.Grace < 0:

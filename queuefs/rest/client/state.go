@@ -53,14 +53,28 @@ func set(query url.Values, name, value string, given bool) {
 	}
 }
 
-// Service returns the state of the service.
-func (c *Client) Service(ctx context.Context) (state.Service, error) {
-	data, err := c.State(ctx, state.ANVL, "", "")
-	if err != nil {
-		return state.Service{}, err
+// Service returns the state of the service, with all queues. It sends one request for
+// each [state.MaxQueues] of them.
+func (c *Client) Service(ctx context.Context) (all state.Service, err error) {
+	for after := ""; ; {
+		query := url.Values{}
+		set(query, "after", after, after != "")
+		data, err := c.state(ctx, http.MethodGet, state.ANVL, c.ref(query, "state"), nil, nil)
+		if err != nil {
+			return state.Service{}, err
+		}
+		d, err := state.ANVL.Decode(state.ServiceClass, data)
+		if err != nil {
+			return state.Service{}, err
+		}
+		some := d.Service()
+		queues := append(all.Queues, some.Queues...)
+		all, all.Queues = some, queues
+		if len(some.Queues) < state.MaxQueues || some.Queues[len(some.Queues)-1] == after {
+			return all, nil
+		}
+		after = some.Queues[len(some.Queues)-1]
 	}
-	d, err := state.ANVL.Decode(state.ServiceClass, data)
-	return d.Service(), err
 }
 
 // Queue returns the state of a queue with a page of its jobs.
