@@ -72,8 +72,10 @@ func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 			return nil, fmt.Errorf("set %s: %w", set.Name, err)
 		}
 	}
-	if err := a.extras(); err != nil {
-		return nil, err
+	if c.whole() {
+		if err := a.extras(); err != nil {
+			return nil, err
+		}
 	}
 	_, a.r.Octets = c.client.Counts()
 	a.r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()

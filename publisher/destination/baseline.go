@@ -49,8 +49,6 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 			if err := c.began(s, at); err != nil {
 				return err
 			}
-			c.counts.Listed.Add(1)
-			c.counts.Expected.Add(max(e.Length, 0))
 			if file, err := c.dir.Path(e.Loc); err == nil {
 				c.list(file)
 			}
@@ -93,10 +91,17 @@ func (s *setState) anew() {
 // too: files made before may have been deleted since.
 func (c *Copy) began(s *setState, at time.Time) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.o.DryRun || s.Baseline || at.IsZero() || !s.Began.IsZero() {
+	known := c.o.DryRun || s.Baseline || at.IsZero() || !s.Began.IsZero()
+	if !known {
+		s.Began = at
+	}
+	c.mu.Unlock()
+	if known {
 		return nil
 	}
-	s.Began = at
-	return c.dir.WriteState(stateFile, &c.state)
+	text, err := c.stateText()
+	if err != nil {
+		return err
+	}
+	return c.dir.WriteState(stateFile, text)
 }

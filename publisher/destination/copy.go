@@ -3,6 +3,7 @@ package destination
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,7 +45,7 @@ const (
 type Options struct {
 	URL     string // of the Source, or of a document or page of it; "" for the one of before
 	Dir     string
-	Sets    []string // names or URIs of Capability Lists; none: see Choose
+	Sets    []string // names or URIs of Capability Lists; none: the ones of before, else all
 	By      By
 	Delete  Deletions
 	Include []string // patterns of URIs to copy, see [path.Match]; * takes slashes, too; none: all
@@ -77,6 +78,7 @@ type Copy struct {
 	dir    *local.Dir
 	sets   []*source.Set
 	counts Counts
+	empty  string // directory of a dry run, to be removed
 
 	mu     sync.Mutex
 	state  state
@@ -85,9 +87,8 @@ type Copy struct {
 
 // Counts are the work of a run so far. They may be read at any time.
 type Counts struct {
-	Listed, Same, Fetched, Deleted, Refused, Failed atomic.Int64
-	Expected                                        atomic.Int64 // octets of the resources listed
-	Stored                                          atomic.Int64 // octets of the files made
+	Same, Fetched, Deleted, Refused, Failed atomic.Int64
+	Stored                                  atomic.Int64 // octets of the files made
 }
 
 // A state is the contents of state.json.
@@ -95,7 +96,8 @@ type state struct {
 	Version int                  `json:"version"`
 	URL     string               `json:"url"`
 	Base    string               `json:"base"`
-	Boot    string               `json:"boot,omitempty"` // of the system, while a run writes files
+	Boot    string               `json:"boot,omitempty"`   // of the system, while a run writes files
+	Chosen  []string             `json:"chosen,omitempty"` // sets named by a run; none: all
 	Sets    map[string]*setState `json:"sets"`
 }
 
@@ -144,6 +146,9 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	if o.URL = cmp.Or(o.URL, old.URL); o.URL == "" {
 		return nil, fmt.Errorf("%s: %w", o.Dir, ErrNoCopy)
 	}
+	if len(o.Sets) == 0 {
+		o.Sets = old.Chosen
+	}
 	o.Settle = cmp.Or(o.Settle, 100*time.Millisecond)
 	o.HTTP.Origin = fetch.OriginOf(o.URL)
 	c.o, c.client = o, fetch.New(o.HTTP)
@@ -156,14 +161,31 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	if err := c.choose(ctx); err != nil {
 		return nil, err
 	}
-	if c.dir, err = local.Open(o.Dir, c.source.Base, !o.DryRun); err != nil {
+	if err := c.openDir(); err != nil {
 		return nil, err
 	}
 	c.state = state{Version: stateVersion, URL: o.URL, Base: c.source.Base, Sets: map[string]*setState{}}
 	if err := c.dir.ReadState(stateFile, &c.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, c.Close())
 	}
+	c.state.Chosen = o.Sets
 	return c, nil
+}
+
+// openDir opens the directory. A dry run without one takes an empty one of its own.
+func (c *Copy) openDir() (err error) {
+	c.dir, err = local.Open(c.o.Dir, c.source.Base, !c.o.DryRun)
+	if !c.o.DryRun || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if c.empty, err = os.MkdirTemp("", "cutie-sync-"); err != nil {
+		return err
+	}
+	c.dir, err = local.Open(c.empty, c.source.Base, true)
+	if err != nil {
+		os.RemoveAll(c.empty)
+	}
+	return err
 }
 
 // choose opens the sets to copy.
@@ -232,18 +254,16 @@ func readState(dir string, promoting bool) (s state, err error) {
 }
 
 // Close lets go of the directory.
-func (c *Copy) Close() error { return c.dir.Close() }
+func (c *Copy) Close() error {
+	err := c.dir.Close()
+	if c.empty != "" {
+		err = errors.Join(err, os.RemoveAll(c.empty))
+	}
+	return err
+}
 
 // Counts returns the work done so far.
 func (c *Copy) Counts() *Counts { return &c.counts }
-
-// Sets returns the names of the sets.
-func (c *Copy) Sets() (names []string) {
-	for _, s := range c.sets {
-		names = append(names, s.Name)
-	}
-	return names
-}
 
 // of returns the state of a set; c.mu is held, or nobody works.
 func (c *Copy) of(set *source.Set) *setState {
@@ -260,12 +280,33 @@ func (c *Copy) save() error {
 	if c.o.DryRun {
 		return nil
 	}
-	if err := c.dir.Sync(); err != nil {
+	// What the state says now is in the files before it is written.
+	text, err := c.stateText()
+	if err == nil {
+		err = c.dir.Sync()
+	}
+	if err != nil {
 		return err
 	}
+	return c.dir.WriteState(stateFile, text)
+}
+
+// stateText returns the state of now, to be written without the lock.
+func (c *Copy) stateText() (json.RawMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.dir.WriteState(stateFile, &c.state)
+	return json.Marshal(&c.state)
+}
+
+// whole reports whether the sets of this run are all sets of the copy: only then files
+// without an entry in a list belong to nobody.
+func (c *Copy) whole() bool {
+	for name, s := range c.state.Sets {
+		if s.Baseline && !slices.ContainsFunc(c.sets, func(set *source.Set) bool { return set.Name == name && set.URI == s.URI }) {
+			return false
+		}
+	}
+	return true
 }
 
 // wanted reports whether the patterns choose a URI.

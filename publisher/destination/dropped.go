@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -10,15 +11,21 @@ import (
 	"cutie/publisher/destination/fetch"
 )
 
-// dropSets forgets sets removed at the Source: neither its description names them, nor is
-// their Capability List there. With a queue of a daemon its files go; its last deletions
-// may be in no list any more.
+// dropSets forgets sets removed at the Source: its description does not name them, and
+// their Capability List is gone for good (410). With a queue of a daemon its files go; its
+// last deletions may be in no list any more. A set only not found may be lost, and the
+// copy is all there is of it: its files stay.
 func (c *Copy) dropSets(ctx context.Context) error {
 	for name, s := range c.state.Sets {
 		if s.URI == "" || slices.Contains(c.source.Sets, s.URI) {
 			continue
 		}
-		if _, err := c.source.Open(ctx, s.URI); !fetch.IsGone(err) {
+		_, err := c.source.Open(ctx, s.URI)
+		if !fetch.IsGone(err) {
+			continue
+		}
+		if fetch.Status(err) != http.StatusGone {
+			c.o.Tell(fmt.Sprintf("set %s is not there any more; its files stay", name))
 			continue
 		}
 		queue, whole := strings.CutSuffix(name, "/replica")

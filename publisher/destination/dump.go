@@ -1,31 +1,23 @@
 package destination
 
 import (
-	"archive/zip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/local"
+	"cutie/publisher/destination/pack"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
 
 var errNoPackages = errors.New("the Resource Dump names no packages")
-
-// Limits of packages.
-const (
-	maxManifest = 256 << 20 // octets
-	maxFiles    = 1 << 20   // in a package
-)
 
 // byDump copies the resources of a set from the packages of its Resource Dump, and returns
 // the time of their truth.
@@ -39,9 +31,6 @@ func (c *Copy) byDump(ctx context.Context, set *source.Set, s *setState) (at tim
 	}
 	if err := c.began(s, at); err != nil {
 		return at, err
-	}
-	for _, p := range packages {
-		c.counts.Expected.Add(max(p.Length, 0))
 	}
 	for i := range packages {
 		p := &packages[i]
@@ -80,48 +69,21 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry) error 
 	if err != nil {
 		return err
 	}
-	z, err := zip.NewReader(f, n)
+	z, err := pack.Open(f, n, sitemap.ResourceDumpManifest)
 	if err != nil {
 		return err
 	}
-	files := make(map[string]*zip.File, len(z.File))
-	for _, file := range z.File {
-		if _, twice := files[file.Name]; !twice {
-			files[file.Name] = file
-		}
-	}
-	if len(z.File) > maxFiles {
-		return fmt.Errorf("more than %d files", maxFiles)
-	}
-	manifest := files["manifest.xml"]
-	if manifest == nil {
-		return errors.New("no manifest.xml in the package")
-	}
-	in, err := manifest.Open()
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	r := sitemap.NewReader(io.LimitReader(in, maxManifest))
-	r.MaxEntries = maxFiles
-	_, head, err := r.ReadHead()
-	if err != nil {
-		return fmt.Errorf("manifest.xml: %w", err)
-	}
-	if head.Capability != sitemap.ResourceDumpManifest {
-		return fmt.Errorf("manifest.xml: %w: %s", source.ErrKind, head.Capability)
-	}
-	w := c.newWorkers(ctx, s, files)
+	defer z.Close()
+	w := c.newWorkers(ctx, s, z)
 	for {
-		e, err := r.Read()
+		e, err := z.Read()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			w.cancel(fmt.Errorf("manifest.xml: %w", err))
+			w.cancel(err)
 			break
 		}
-		c.counts.Listed.Add(1)
 		if file, err := c.dir.Path(e.Loc); err == nil {
 			c.list(file)
 		}
@@ -132,33 +94,23 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry) error 
 	return w.wait()
 }
 
-// download gets a package into a file.
+// download gets a package into a file, and verifies it.
 func (c *Copy) download(ctx context.Context, f *os.File, p *sitemap.Entry) (n int64, err error) {
-	sum := sha256.New()
 	err = c.client.Get(ctx, fetch.Request{URI: p.Loc, Plain: true}, func(a *fetch.Answer) error {
-		sum.Reset()
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return disk{err}
 		}
-		body := io.Reader(a.Body)
-		if p.Length >= 0 {
-			body = io.LimitReader(body, p.Length+1)
+		if err := f.Truncate(0); err != nil {
+			return disk{err}
 		}
-		n, err = io.CopyBuffer(io.MultiWriter(diskWriter{f}, sum), struct{ io.Reader }{body}, make([]byte, 256<<10))
-		return err
+		sums := fixity.New(p.Length, p.Hashes)
+		n, err = io.CopyBuffer(io.MultiWriter(sums, diskWriter{f}), struct{ io.Reader }{a.Body}, make([]byte, 256<<10))
+		if err != nil {
+			return err
+		}
+		return sums.Check()
 	})
-	if err != nil {
-		return n, err
-	}
-	if p.Length >= 0 && n != p.Length {
-		return n, fmt.Errorf("%w: %d octets instead of %d", local.ErrDiffers, n, p.Length)
-	}
-	for _, h := range p.Hashes {
-		if got := hex.EncodeToString(sum.Sum(nil)); h.Alg == "sha-256" && got != h.Value {
-			return n, fmt.Errorf("%w: sha-256 is %s instead of %s", local.ErrDiffers, got, h.Value)
-		}
-	}
-	return n, nil
+	return n, err
 }
 
 type diskWriter struct{ f *os.File }
@@ -173,9 +125,9 @@ func (w diskWriter) Write(p []byte) (int, error) {
 
 // unpackOne makes the file of a resource from a package. If the package has it not, or
 // another, the resource is asked for.
-func (c *Copy) unpackOne(ctx context.Context, s *setState, e *sitemap.Entry, files map[string]*zip.File) error {
-	z := files[strings.TrimPrefix(e.Path, "/")]
-	if z == nil || e.Path == "" || !c.wanted(e.Loc) || c.o.DryRun {
+func (c *Copy) unpackOne(ctx context.Context, s *setState, e *sitemap.Entry, p *pack.Package) error {
+	z := p.File(e)
+	if z == nil || !c.wanted(e.Loc) || c.o.DryRun {
 		return c.make(ctx, s, e)
 	}
 	file, err := c.dir.Path(e.Loc)

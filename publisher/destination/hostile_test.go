@@ -1,16 +1,22 @@
 package destination_test
 
 import (
+	"archive/zip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"cutie/publisher/destination"
+	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
@@ -204,35 +210,7 @@ func TestQueuesRemovedAtTheSource(t *testing.T) {
 	f.Put("/queues/old2/pending/j1", "c")
 	queues := []string{"q", "old", "old2"}
 	status := http.StatusForbidden
-	for _, q := range queues {
-		list := "/.well-known/resourcesync/" + q + "/replica/"
-		f.Fault(list+"capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-			if !slices.Contains(queues, q) {
-				w.WriteHeader(status)
-				return true
-			}
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}},
-				[]sitemap.Entry{{Loc: f.URL + list + "resourcelist.xml", Capability: sitemap.ResourceList, Length: -1},
-					{Loc: f.URL + list + "changelist.xml", Capability: sitemap.ChangeList, Length: -1}})
-			return true
-		})
-		f.Fault(list+"resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, []sitemap.Entry{f.Entry("/queues/" + q + "/pending/j1")})
-			return true
-		})
-		f.Fault(list+"changelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: f.From}, nil)
-			return true
-		})
-	}
-	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
-		var all []sitemap.Entry
-		for _, q := range queues {
-			all = append(all, sitemap.Entry{Loc: f.URL + "/.well-known/resourcesync/" + q + "/replica/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1})
-		}
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, all)
-		return true
-	})
+	serveQueues(f, &queues, &status)
 	p := newPlace(t, f)
 	p.mustSync(nil)
 	p.want()
@@ -241,13 +219,18 @@ func TestQueuesRemovedAtTheSource(t *testing.T) {
 	if len(p.files()) != 3 {
 		t.Errorf("a set not to be read was taken for a removed one: %v", p.files())
 	}
-	status = http.StatusNotFound
+	status = http.StatusNotFound // perhaps the original is lost, and the copy all there is
+	p.mustSync(nil)
+	if len(p.files()) != 3 {
+		t.Errorf("a set not found was taken for a removed one: %v", p.files())
+	}
+	status = http.StatusGone
 	if r := p.mustSync(nil); r.Deleted != 1 {
 		t.Errorf("got %+v", r)
 	}
 	delete(f.Resources, "/queues/old/pending/j1")
 	p.want()
-	_, _, all, err := destination.Standings(p.dir)
+	_, all, err := destination.Standings(p.dir)
 	if err != nil || len(all) != 2 {
 		t.Errorf("got %+v, %v", all, err)
 	}
@@ -305,4 +288,223 @@ func TestEventsThatGoBack(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	p.want()
+}
+
+// serveQueues gives a Source a set for each queue, as daemons have them, with one
+// resource; sets of queues no longer there answer with a status.
+func serveQueues(f *sourcetest.Source, queues *[]string, status *int) {
+	for _, q := range *queues {
+		list := "/.well-known/resourcesync/" + q + "/replica/"
+		f.Fault(list+"capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			if !slices.Contains(*queues, q) {
+				w.WriteHeader(*status)
+				return true
+			}
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}},
+				[]sitemap.Entry{{Loc: f.URL + list + "resourcelist.xml", Capability: sitemap.ResourceList, Length: -1},
+					{Loc: f.URL + list + "changelist.xml", Capability: sitemap.ChangeList, Length: -1}})
+			return true
+		})
+		f.Fault(list+"resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, []sitemap.Entry{f.Entry("/queues/" + q + "/pending/j1")})
+			return true
+		})
+		f.Fault(list+"changelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: f.From}, nil)
+			return true
+		})
+	}
+	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
+		var all []sitemap.Entry
+		for _, q := range *queues {
+			all = append(all, sitemap.Entry{Loc: f.URL + "/.well-known/resourcesync/" + q + "/replica/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1})
+		}
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, all)
+		return true
+	})
+}
+
+// Later runs copy the sets chosen once. A run for some sets takes no file of others for
+// extra.
+func TestChosenSetsAreRemembered(t *testing.T) {
+	f := sourcetest.New(t)
+	queues, status := []string{"a", "b"}, http.StatusOK
+	for _, q := range queues {
+		f.Put("/queues/"+q+"/pending/j1", q)
+	}
+	serveQueues(f, &queues, &status)
+	p := newPlace(t, f)
+	only := func(name string) func(*destination.Options) {
+		return func(o *destination.Options) { o.Sets, o.Delete = []string{name + "/replica"}, destination.DeleteAll }
+	}
+	p.mustSync(only("a"))
+	p.mustSync(nil)
+	if got := p.files(); len(got) != 1 || got["/queues/a/pending/j1"] != "a" {
+		t.Errorf("got %v", got)
+	}
+	if r := p.audit(true); !r.Clean() || r.Same != 1 {
+		t.Errorf("audit: got %+v", r)
+	}
+	if r := p.mustSync(only("b")); r.Deleted != 0 {
+		t.Errorf("got %+v", r)
+	}
+	if got := p.files(); len(got) != 2 {
+		t.Errorf("got %v", got)
+	}
+	if r := p.audit(true); !r.Clean() || r.Same != 1 {
+		t.Errorf("audit of b: got %+v", r)
+	}
+}
+
+// A dry run needs no directory, and leaves none.
+func TestDryRunWithoutDirectory(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	p := newPlace(t, f)
+	if r := p.mustSync(func(o *destination.Options) { o.DryRun = true }); r.Fetched != 1 {
+		t.Errorf("got %+v", r)
+	}
+	if _, err := os.Stat(p.dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left %v", err)
+	}
+}
+
+// An audit changes nothing, not even the time of a file.
+func TestAuditChangesNoFile(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	name, at := filepath.Join(p.dir, "a"), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	if err := os.Chtimes(name, at, at); err != nil {
+		t.Fatal(err)
+	}
+	if r := p.audit(true); !r.Clean() {
+		t.Errorf("got %+v", r)
+	}
+	if info, err := os.Stat(name); err != nil || !info.ModTime().Equal(at) {
+		t.Errorf("got %v, %v", info, err)
+	}
+	p.mustSync(func(o *destination.Options) { o.Again = true })
+	if info, err := os.Stat(name); err != nil || !info.ModTime().Equal(f.Modified["/a"]) || f.Asked["/a"] != 1 {
+		t.Errorf("got %v, %v, asked %d times", info, err, f.Asked["/a"])
+	}
+}
+
+// A run that is cut off in a long list goes on after the part it has done.
+func TestLongListsAreTakenInParts(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/first", "1")
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	for i := range 2500 {
+		f.Put(fmt.Sprintf("/r%d", i), "x")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.Fault("/r2400", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
+	c, err := p.open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sync(ctx); err == nil {
+		t.Error("the run was not cut off")
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, all, err := destination.Standings(p.dir)
+	if err != nil || len(all) != 1 || !all[0].Until.After(f.From.Add(1000*time.Second)) {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	p.mustSync(nil)
+	p.want()
+}
+
+// Packages with any digest are verified.
+func TestPackagesThatDiffer(t *testing.T) {
+	for alg, sum := range map[string]string{"md5": strings.Repeat("0", 32), "sha-1": strings.Repeat("0", 40), "sha-256": strings.Repeat("0", 64)} {
+		f := sourcetest.New(t)
+		f.Dumped = true
+		f.Put("/a", "a")
+		f.Fault("/set/resourcedump.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceDump, At: f.Now, Links: f.Up()},
+				[]sitemap.Entry{{Loc: f.URL + "/set/dump.zip", Length: -1, Hashes: []sitemap.Hash{{Alg: alg, Value: sum}}}})
+			return true
+		})
+		p := newPlace(t, f)
+		if _, err := p.sync(func(o *destination.Options) { o.By = destination.ByDump }); !errors.Is(err, fixity.ErrDiffers) {
+			t.Errorf("%s: got %v", alg, err)
+		}
+		if got := p.files(); len(got) > 0 {
+			t.Errorf("%s: got %v", alg, got)
+		}
+	}
+}
+
+// Packages that lie give no file another content, and none outside.
+func TestPackagesThatLie(t *testing.T) {
+	bomb := strings.Repeat("0", 10<<20)
+	for name, pack := range map[string]func(z *zip.Writer, manifest []byte){
+		"bomb": func(z *zip.Writer, m []byte) { put(z, "manifest.xml", string(m)); put(z, "resources/000000", bomb) },
+		"traversal": func(z *zip.Writer, m []byte) {
+			put(z, "manifest.xml", strings.ReplaceAll(string(m), "/resources/000000", "/../../etc/x"))
+			put(z, "../../etc/x", "evil")
+		},
+		"twice": func(z *zip.Writer, m []byte) {
+			put(z, "manifest.xml", string(m))
+			put(z, "resources/000000", "evil")
+			put(z, "resources/000000", "a")
+		},
+		"manifest as a file": func(z *zip.Writer, m []byte) {
+			put(z, "manifest.xml", strings.ReplaceAll(string(m), "/resources/000000", "/manifest.xml"))
+		},
+	} {
+		f := sourcetest.New(t)
+		f.Dumped, f.Pack = true, pack
+		f.Put("/a", "a")
+		p := newPlace(t, f)
+		p.mustSync(func(o *destination.Options) { o.By = destination.ByDump })
+		p.want()
+		if f.Asked["/a"] != 1 {
+			t.Errorf("%s: asked %d times", name, f.Asked["/a"])
+		}
+		if entries, err := os.ReadDir(filepath.Dir(p.dir)); err != nil || len(entries) != 1 {
+			t.Errorf("%s: beside the copy: %v, %v", name, entries, err)
+		}
+	}
+}
+
+func put(z *zip.Writer, name, text string) {
+	w, err := z.Create(name)
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// Documents without an end, and entities that grow, end a run with an error.
+func TestDocumentsThatLie(t *testing.T) {
+	head := `<?xml version="1.0"?><!DOCTYPE urlset [<!ENTITY a "xxxxxxxxxx"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>` +
+		`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/"><rs:md capability="resourcelist" at="2026-01-01T00:00:00Z"/>`
+	entry := strings.Repeat("<url><loc>http://127.0.0.1/x</loc></url>", 1000)
+	for name, do := range map[string]func(w io.Writer) error{
+		"endless":  func(w io.Writer) error { _, err := io.WriteString(w, entry); return err },
+		"entities": func(w io.Writer) error { io.WriteString(w, "<url><loc>&b;</loc></url></urlset>"); return io.EOF },
+		"cut":      func(w io.Writer) error { return io.EOF },
+	} {
+		f := sourcetest.New(t)
+		f.Put("/a", "a")
+		f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			io.WriteString(w, head)
+			for do(w) == nil {
+			}
+			return true
+		})
+		p := newPlace(t, f)
+		if _, err := p.sync(func(o *destination.Options) { o.HTTP.Tries = 1 }); err == nil || !strings.Contains(err.Error(), "/set/resourcelist.xml") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
 }

@@ -13,28 +13,26 @@ import (
 // A Standing is how far the copy of a set is.
 type Standing struct {
 	Name     string
-	List     string // URI of the Capability List
-	Baseline bool   // all resources were copied once
+	Baseline bool // all resources were copied once
 	Until    time.Time
 	Event    uint64    // number of the last event known; 0 where the Source counts none
 	Synced   time.Time // when the copy last equalled the Source
 	Transit  int       // resources without their file
-	Audited  *Audited
 }
 
-// Standings returns the Source of a copy, and how far each set is, without asking the
+// Standings returns the base URI of the Source of a copy, and how far each set is, without asking the
 // Source. Without a copy the error is [ErrNoCopy], after a promotion [ErrPromoted].
-func Standings(dir string) (url, base string, all []Standing, err error) {
+func Standings(dir string) (base string, all []Standing, err error) {
 	s, err := readState(dir, true)
 	if err != nil {
-		return "", "", nil, fmt.Errorf("%s: %w", dir, err)
+		return "", nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	for name, set := range s.Sets {
-		all = append(all, Standing{Name: name, List: set.URI, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
-			Synced: set.Synced, Transit: len(set.Transit), Audited: set.Audited})
+		all = append(all, Standing{Name: name, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
+			Synced: set.Synced, Transit: len(set.Transit)})
 	}
 	slices.SortFunc(all, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
-	return s.URL, s.Base, all, nil
+	return s.Base, all, nil
 }
 
 // ErrPromoted is the error of a copy promoted to a home.

@@ -103,6 +103,9 @@ func (c *Copy) begin() error {
 	if !slices.ContainsFunc(c.sets, func(s *source.Set) bool { return c.of(s).Baseline && s.Documents[sitemap.ChangeList] != "" }) {
 		c.listed = map[uint64]struct{}{}
 	}
+	if !c.whole() {
+		c.listed = nil
+	}
 	if c.o.DryRun {
 		return nil
 	}
@@ -118,7 +121,11 @@ func (c *Copy) begin() error {
 		return err
 	}
 	c.state.Boot = boot
-	return c.dir.WriteState(stateFile, &c.state)
+	text, err := c.stateText()
+	if err != nil {
+		return err
+	}
+	return c.dir.WriteState(stateFile, text)
 }
 
 func (c *Copy) end(whole bool) error {
@@ -191,10 +198,12 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 		}
 		r.Baseline = true
 	}
-	if set.Documents[sitemap.ChangeList] != "" {
-		err = c.catchUp(ctx, set, s)
-	} else if !r.Baseline {
+	switch listed := set.Documents[sitemap.ChangeList] == ""; {
+	case r.Baseline && (listed || c.o.DryRun): // nothing was made, so no change follows
+	case listed:
 		err = c.again(ctx, set, s)
+	default:
+		err = c.catchUp(ctx, set, s)
 	}
 	if errors.Is(err, source.ErrGap) && r.By == ByDump {
 		// The packages are too old; the Resource List never is.
@@ -223,15 +232,15 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 const patience = 4
 
 // catchUp applies the changes after the cursor of a set. For resources in transit it looks
-// for their changes a little longer.
+// for their changes a little longer, and asks for them once more in the end.
 func (c *Copy) catchUp(ctx context.Context, set *source.Set, s *setState) error {
 	for try := 0; ; try++ {
 		err := set.Changes(ctx, s.Cursor, 0, func(b source.Batch) error { return c.apply(ctx, s, b) })
 		if err != nil || len(s.Transit) == 0 || c.o.DryRun {
 			return err
 		}
-		if err := c.retry(ctx, s); err != nil || len(s.Transit) == 0 || try == patience {
-			return err
+		if try == patience {
+			return c.retry(ctx, s)
 		}
 		select {
 		case <-time.After(c.o.Settle << try):

@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"archive/zip"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,9 @@ import (
 	"time"
 
 	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/local"
+	"cutie/publisher/destination/pack"
 	"cutie/sitemap"
 )
 
@@ -21,14 +22,14 @@ type workers struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	set    *setState
-	files  map[string]*zip.File // of a package; nil: resources are asked for
+	pack   *pack.Package // has the files; nil: resources are asked for
 	todo   chan sitemap.Entry
 	wg     sync.WaitGroup
 }
 
-func (c *Copy) newWorkers(ctx context.Context, s *setState, files map[string]*zip.File) *workers {
+func (c *Copy) newWorkers(ctx context.Context, s *setState, p *pack.Package) *workers {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, files: files, todo: make(chan sitemap.Entry, 64)}
+	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, pack: p, todo: make(chan sitemap.Entry, 64)}
 	n := c.o.HTTP.Connections
 	if n == 0 {
 		n = fetch.DefaultConnections
@@ -64,8 +65,8 @@ func (w *workers) run() {
 			continue
 		}
 		var err error
-		if w.files != nil {
-			err = w.c.unpackOne(w.ctx, w.set, &e, w.files)
+		if w.pack != nil {
+			err = w.c.unpackOne(w.ctx, w.set, &e, w.pack)
 		} else {
 			err = w.c.make(w.ctx, w.set, &e)
 		}
@@ -101,6 +102,12 @@ func (c *Copy) make(ctx context.Context, s *setState, e *sitemap.Entry) error {
 	}
 	if m == local.Same {
 		c.counts.Same.Add(1)
+		if c.o.DryRun {
+			return nil
+		}
+		if err := c.dir.Date(file, mod, want.LastMod); err != nil {
+			return disk{err}
+		}
 		return nil
 	}
 	if c.o.DryRun {
@@ -182,7 +189,7 @@ func (c *Copy) store(in io.Reader, file string, want local.Facts, mod time.Time)
 		return err
 	}
 	if err := f.Commit(mod); err != nil {
-		if errors.Is(err, local.ErrDiffers) {
+		if errors.Is(err, fixity.ErrDiffers) {
 			return err
 		}
 		return disk{err}
@@ -202,7 +209,7 @@ type writer struct{ f *local.File }
 
 func (w writer) Write(p []byte) (int, error) {
 	n, err := w.f.Write(p)
-	if err != nil && !errors.Is(err, local.ErrDiffers) {
+	if err != nil && !errors.Is(err, fixity.ErrDiffers) {
 		err = disk{err}
 	}
 	return n, err

@@ -77,7 +77,7 @@ type promotedQueue struct {
 }
 
 func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
-	_, base, sets, err := destination.Standings(dir)
+	base, sets, err := destination.Standings(dir)
 	if err != nil {
 		return hinted(err)
 	}

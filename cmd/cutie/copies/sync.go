@@ -100,9 +100,9 @@ type options struct {
 }
 
 func (o *options) bind(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&o.Sets, "set", nil, "only the set of this `NAME`, or with this Capability List")
-	fs.StringVar(&o.token, "token", os.Getenv("CUTIE_TOKEN"), "bearer `token` for the Source; CUTIE_TOKEN by default")
-	fs.StringVar(&o.user, "user", "", "`NAME:PASSWORD` for the Source")
+	fs.StringArrayVar(&o.Sets, "set", nil, "only the set of this `NAME`, or with this Capability List; later runs take the same")
+	fs.StringVar(&o.token, "token", "", "bearer `token` for the Source, or @FILE with it")
+	fs.StringVar(&o.user, "user", "", "`NAME:PASSWORD` for the Source, or @FILE with it")
 	fs.IntVar(&o.connections, "connections", fetch.DefaultConnections, "at most this `number` of requests at a time")
 	fs.Float64Var(&o.requests, "rate", 0, "at most this `number` of requests a second")
 	fs.Var(&o.octets, "bandwidth", "at most this many `octets` a second")
@@ -146,14 +146,35 @@ func (o *options) check(c *call.Call) error {
 	o.HTTP = fetch.Options{UserAgent: reach.Agent(), Connections: o.connections, Requests: o.requests, Octets: int64(o.octets),
 		Tries: o.tries, Timeout: o.timeout, Header: http.Header{}}
 	switch {
-	case o.user != "" && !strings.Contains(o.user, ":"):
-		return fault.Usagef("--user is NAME:PASSWORD")
 	case o.user != "":
-		o.HTTP.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(o.user)))
+		user, err := secret(o.user)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(user, ":") {
+			return fault.Usagef("--user is NAME:PASSWORD, or @FILE with it")
+		}
+		o.HTTP.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user)))
 	case o.token != "":
-		o.HTTP.Header.Set("Authorization", "Bearer "+o.token)
+		token, err := secret(o.token)
+		if err != nil {
+			return err
+		}
+		o.HTTP.Header.Set("Authorization", "Bearer "+token)
 	}
 	return nil
+}
+
+// secret returns an option, or the first line of the file that it names: command lines
+// can be read by everybody.
+func secret(option string) (string, error) {
+	name, ok := strings.CutPrefix(option, "@")
+	if !ok {
+		return option, nil
+	}
+	text, err := os.ReadFile(name)
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(line), err
 }
 
 func hinted(err error) error {

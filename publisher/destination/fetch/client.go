@@ -28,6 +28,7 @@ const (
 	DefaultPause       = 500 * time.Millisecond
 
 	maxRedirects = 5
+	maxWaits     = 32               // requests with Wait at a time, beside the others
 	maxPause     = time.Minute      // between tries
 	maxAfter     = 10 * time.Minute // in Retry-After
 	leastOctets  = 1 << 10          // in a Timeout
@@ -61,6 +62,7 @@ type Client struct {
 	requests *rate.Limiter // nil: no limit
 	octets   *rate.Limiter
 	slots    chan struct{}
+	waits    chan struct{}
 	made     atomic.Int64
 	read     atomic.Int64
 	sleep    func(ctx context.Context, d time.Duration) error
@@ -74,11 +76,12 @@ func New(o Options) *Client {
 	o.Pause = cmp.Or(o.Pause, DefaultPause)
 	if o.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost, t.MaxConnsPerHost, t.MaxIdleConns = o.Connections, o.Connections, 2*o.Connections
+		t.MaxConnsPerHost = o.Connections + maxWaits
+		t.MaxIdleConnsPerHost, t.MaxIdleConns = t.MaxConnsPerHost, 2*t.MaxConnsPerHost
 		t.ResponseHeaderTimeout = 0 // long polls; see watch
 		o.Transport = t
 	}
-	c := &Client{o: o, slots: make(chan struct{}, o.Connections), sleep: sleep}
+	c := &Client{o: o, slots: make(chan struct{}, o.Connections), waits: make(chan struct{}, maxWaits), sleep: sleep}
 	c.http = &http.Client{Transport: o.Transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return ErrRedirects
@@ -113,10 +116,18 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s: %d %s", e.URI, e.Status, http.StatusText(e.Status))
 }
 
+// Status returns the status of a [StatusError], 0 for other errors.
+func Status(err error) int {
+	var s *StatusError
+	if !errors.As(err, &s) {
+		return 0
+	}
+	return s.Status
+}
+
 // IsGone reports whether err says that a resource is not there: 404 or 410.
 func IsGone(err error) bool {
-	var s *StatusError
-	return errors.As(err, &s) && (s.Status == http.StatusNotFound || s.Status == http.StatusGone)
+	return Status(err) == http.StatusNotFound || Status(err) == http.StatusGone
 }
 
 // An Answer is one to a GET. Its body ends within the limits of the [Client].
@@ -137,20 +148,22 @@ func (a *Answer) Modified() time.Time {
 type Request struct {
 	URI    string
 	Header http.Header
-	Accept []int         // statuses beside 200
-	Plain  bool          // without content codings
-	Wait   time.Duration // the server may answer so much later
+	Accept []int // statuses beside 200
+	Plain  bool  // without content codings
+
+	// Wait lets the server answer so much later, when there is something new (RFC 7240,
+	// Prefer: wait). Of many such requests at a time some are made without.
+	Wait time.Duration
 }
 
 // Get makes a request and gives take the answer. It tries again after errors that pass,
 // of the request or of reading in take; so take may be called several times.
 func (c *Client) Get(ctx context.Context, r Request, take func(*Answer) error) error {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return ctx.Err()
+	end, err := c.begin(ctx, &r)
+	if err != nil {
+		return err
 	}
+	defer end()
 	for try := 1; ; try++ {
 		err := c.once(ctx, &r, take)
 		pause, again := c.pause(err, try)
@@ -160,6 +173,25 @@ func (c *Client) Get(ctx context.Context, r Request, take func(*Answer) error) e
 		if e := c.sleep(ctx, pause); e != nil {
 			return err
 		}
+	}
+}
+
+// begin waits for the turn of a request. Requests with Wait have turns of their own, so
+// that they keep nobody from the others.
+func (c *Client) begin(ctx context.Context, r *Request) (end func(), err error) {
+	if r.Wait > 0 {
+		select {
+		case c.waits <- struct{}{}:
+			return func() { <-c.waits }, nil
+		default:
+			r.Wait = 0
+		}
+	}
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
@@ -210,6 +242,9 @@ func (c *Client) once(ctx context.Context, r *Request, take func(*Answer) error)
 		req.Header[name] = values
 	}
 	c.dress(req)
+	if seconds := int(r.Wait / time.Second); seconds > 0 {
+		req.Header.Set("Prefer", "wait="+strconv.Itoa(seconds))
+	}
 	if r.Plain {
 		req.Header.Set("Accept-Encoding", "identity")
 	}

@@ -187,3 +187,37 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 }
+
+// Requests with a late answer keep nobody from the others; too many of them do not wait.
+func TestWaitsKeepNobodyFromTheOthers(t *testing.T) {
+	release := make(chan bool)
+	var waiting, plain atomic.Int32
+	uri := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Prefer") == "wait=55" {
+			waiting.Add(1)
+			<-release
+			return
+		}
+		plain.Add(1)
+	})
+	c := fetch.New(fetch.Options{Connections: 1})
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			if err := c.Get(t.Context(), fetch.Request{URI: uri, Wait: 55 * time.Second}, func(*fetch.Answer) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for waiting.Load() < 32 || plain.Load() < 8 {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := text(t.Context(), c, uri); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	wg.Wait()
+	if waiting.Load() != 32 || plain.Load() != 9 {
+		t.Errorf("%d waited, %d did not", waiting.Load(), plain.Load())
+	}
+}

@@ -2,63 +2,17 @@ package inspect
 
 import (
 	"archive/zip"
-	"crypto/md5"
-	"crypto/sha1"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"hash"
 	"io"
 	"os"
 	"strings"
 	"time"
 
 	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/fixity"
+	"cutie/publisher/destination/pack"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
-
-// maxFiles is how many files of a package are read.
-const maxFiles = 1 << 20
-
-// compare compares octets with the length and the digests of an entry.
-func compare(in io.Reader, e *sitemap.Entry) error {
-	var sums []hash.Hash
-	out := []io.Writer{}
-	for _, h := range e.Hashes {
-		var sum hash.Hash
-		switch h.Alg {
-		case "sha-256":
-			sum = sha256.New()
-		case "sha-1":
-			sum = sha1.New()
-		case "md5":
-			sum = md5.New()
-		}
-		if sums = append(sums, sum); sum != nil {
-			out = append(out, sum)
-		}
-	}
-	if e.Length >= 0 {
-		in = io.LimitReader(in, e.Length+1)
-	}
-	n, err := io.Copy(io.MultiWriter(out...), in)
-	if err != nil {
-		return err
-	}
-	if e.Length >= 0 && n != e.Length {
-		return fmt.Errorf("it has not the %d octets of its entry", e.Length)
-	}
-	for k, h := range e.Hashes {
-		if sums[k] == nil {
-			continue
-		}
-		if got := hex.EncodeToString(sums[k].Sum(nil)); got != h.Value {
-			return fmt.Errorf("%w: %s is %s, its entry says %s", errDigest, h.Alg, got, h.Value)
-		}
-	}
-	return nil
-}
 
 // dump inspects the packages of both dumps (Z39.99-2017, 11 and 13), and compares the
 // manifests of the Resource Dump with the Resource List.
@@ -127,7 +81,7 @@ func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit fu
 		if err := f.Truncate(0); err != nil {
 			return err
 		}
-		return compare(io.TeeReader(a.Body, f), p)
+		return fixity.Compare(io.TeeReader(a.Body, f), p.Length, p.Hashes)
 	})
 	i.r.Packages++
 	if err == nil {
@@ -137,51 +91,31 @@ func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit fu
 		i.fault(p.Loc, "%v", err)
 		return
 	}
-	z, err := zip.NewReader(f, n)
+	z, err := pack.Open(f, n, manifest)
 	if err != nil {
 		i.fault(p.Loc, "%v", err)
 		return
 	}
-	i.files(p, z, manifest, visit)
+	defer z.Close()
+	i.files(p, z, visit)
 }
 
-func (i *inspector) files(p *sitemap.Entry, z *zip.Reader, manifest sitemap.Capability, visit func(*sitemap.Entry)) {
-	files := map[string]*zip.File{}
-	for _, f := range z.File {
-		if files[f.Name] != nil {
-			i.fault(p.Loc, "two files %s", f.Name)
-		}
-		files[f.Name] = f
+// files compares the files of a package with its manifest.
+func (i *inspector) files(p *sitemap.Entry, z *pack.Package, visit func(*sitemap.Entry)) {
+	for _, name := range z.Twice {
+		i.fault(p.Loc, "two files %s", name)
 	}
-	m := files["manifest.xml"]
-	if m == nil {
-		i.fault(p.Loc, "no manifest.xml")
-		return
-	}
-	in, err := m.Open()
-	if err != nil {
-		i.fault(p.Loc, "manifest.xml: %v", err)
-		return
-	}
-	defer in.Close()
-	r := sitemap.NewReader(in)
-	r.MaxEntries = maxFiles
-	used := map[string]bool{"manifest.xml": true}
-	if _, head, err := r.ReadHead(); err != nil || head.Capability != manifest {
-		i.fault(p.Loc, "manifest.xml: capability %s, %v", head.Capability, err)
-		return
-	}
+	used := map[string]bool{}
 	for {
-		e, err := r.Read()
+		e, err := z.Read()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			i.fault(p.Loc, "manifest.xml: %v", err)
+			i.fault(p.Loc, "%v", err)
 			return
 		}
 		visit(&e)
-		name := strings.TrimPrefix(e.Path, "/")
 		if e.Change == sitemap.Deleted {
 			if e.Path != "" {
 				i.fault(p.Loc, "the manifest gives %s, which is deleted, a path", e.Loc)
@@ -190,19 +124,20 @@ func (i *inspector) files(p *sitemap.Entry, z *zip.Reader, manifest sitemap.Capa
 		}
 		if !strings.HasPrefix(e.Path, "/") {
 			i.fault(p.Loc, "the path %q of %s does not begin with a slash", e.Path, e.Loc)
+			continue
 		}
-		f := files[name]
+		f := z.File(&e)
 		if f == nil {
 			i.fault(p.Loc, "%s of %s is not in the package", e.Path, e.Loc)
 			continue
 		}
-		used[name] = true
+		used[f.Name] = true
 		if err := compareFile(f, &e); err != nil {
 			i.fault(p.Loc, "%s of %s: %v", e.Path, e.Loc, err)
 		}
 	}
-	for name := range files {
-		if !used[name] && !strings.HasSuffix(name, "/") {
+	for _, name := range z.Names() {
+		if !used[name] {
 			i.warn(p.Loc, "%s is in the package, and not in the manifest", name)
 		}
 	}
@@ -214,5 +149,5 @@ func compareFile(f *zip.File, e *sitemap.Entry) error {
 		return err
 	}
 	defer in.Close()
-	return compare(io.LimitReader(in, int64(f.UncompressedSize64)+1), e)
+	return fixity.Compare(io.LimitReader(in, int64(f.UncompressedSize64)+1), e.Length, e.Hashes)
 }

@@ -9,7 +9,6 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -185,7 +185,7 @@ func (i *inspector) set(list string) error {
 	if i.o.Dumps {
 		i.dump(set, known, changed)
 	}
-	i.sample(set, known, changed)
+	i.sample(set, at, known, changed)
 	return i.ctx.Err()
 }
 
@@ -334,7 +334,7 @@ func (i *inspector) seam(before, d *source.Document) {
 }
 
 // sample asks for resources, and compares them with their entries.
-func (i *inspector) sample(set *source.Set, known map[string]sitemap.Entry, changed map[string]bool) {
+func (i *inspector) sample(set *source.Set, at time.Time, known map[string]sitemap.Entry, changed map[string]bool) {
 	all := make([]string, 0, len(known))
 	for uri := range known {
 		all = append(all, uri)
@@ -359,10 +359,6 @@ func (i *inspector) sample(set *source.Set, known map[string]sitemap.Entry, chan
 		return
 	}
 	// Some may have changed since the lists were read.
-	var at time.Time
-	if len(known) > 0 {
-		at = time.Now().Add(-time.Hour)
-	}
 	quiet := *i
 	quiet.r = &Report{}
 	later := quiet.changeLists(set, at)
@@ -376,8 +372,6 @@ func (i *inspector) sample(set *source.Set, known map[string]sitemap.Entry, chan
 // ask gets a resource and compares it with its entry.
 func (i *inspector) ask(e *sitemap.Entry) error {
 	return i.client.Get(i.ctx, fetch.Request{URI: e.Loc, Plain: e.Encoding == ""}, func(a *fetch.Answer) error {
-		return compare(a.Body, e)
+		return fixity.Compare(a.Body, e.Length, e.Hashes)
 	})
 }
-
-var errDigest = errors.New("another digest")

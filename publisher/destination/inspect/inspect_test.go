@@ -55,7 +55,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 	}{
 		"flipped bit": {func(f *sourcetest.Source) {
 			f.Fault("/a", func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, "text of /b"); return true })
-		}, "/a", "digest"},
+		}, "/a", "sha-256 is "},
 		"missing file": {func(f *sourcetest.Source) {
 			f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
 		}, "/a", "404"},
@@ -76,7 +76,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 				write(z, "resources/000000", "text of /a")
 				write(z, "resources/000001", "text of /c/e")
 			}
-		}, "/set/dump.zip", "/c/d: another digest"},
+		}, "/set/dump.zip", "/c/d: differs: sha-256 is "},
 		"file without entry": {func(f *sourcetest.Source) {
 			f.Pack = func(z *zip.Writer, manifest []byte) {
 				write(z, "manifest.xml", string(manifest))

@@ -134,13 +134,14 @@ func (d *Dir) ReadState(name string, v any) error {
 }
 
 // WriteState writes v to the file NAME of the state, whole or not at all. It is on stable
-// storage after the call.
+// storage after the call. Of two calls at a time the file has one.
 func (d *Dir) WriteState(name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	f, err := d.own.root.OpenFile(name+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	unfinished := d.tempName()
+	f, err := d.own.root.OpenFile(unfinished, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (d *Dir) WriteState(name string, v any) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := d.own.root.Rename(name+".new", name); err != nil {
+	if err := d.own.root.Rename(unfinished, name); err != nil {
 		return err
 	}
 	return d.own.file.Sync()
@@ -177,31 +178,45 @@ func (d *Dir) in(file string, create bool, do func(f *folder, name string) error
 
 // folder returns the open directory of a path, with one more user.
 func (d *Dir) folder(dir string, create bool) (*folder, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if f := d.folders[dir]; f != nil {
-		f.users++
+	if f := d.use(dir, nil); f != nil {
 		return f, nil
 	}
 	root, err := d.open(dir, create)
 	if err != nil {
 		return nil, err
 	}
-	if len(d.folders) >= maxFolders {
-		for k, f := range d.folders {
-			if f.users == 0 {
-				f.close()
-				delete(d.folders, k)
-			}
-		}
-	}
 	f, err := newFolder(root)
 	if err != nil {
 		return nil, err
 	}
-	f.users = 1
-	d.folders[dir] = f
-	return f, nil
+	used := d.use(dir, f)
+	if used != f { // somebody else was quicker
+		err = f.close()
+	}
+	return used, err
+}
+
+// use counts one more user of an open directory. It takes opened if there is none.
+func (d *Dir) use(dir string, opened *folder) *folder {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.folders[dir]
+	if f == nil {
+		if f = opened; f == nil {
+			return nil
+		}
+		if len(d.folders) >= maxFolders {
+			for k, old := range d.folders {
+				if old.users == 0 {
+					old.close()
+					delete(d.folders, k)
+				}
+			}
+		}
+		d.folders[dir] = f
+	}
+	f.users++
+	return f
 }
 
 // open opens a directory. A name taken by a file, now or before, is the other one.
@@ -261,8 +276,8 @@ func (f *folder) stat(name string) (string, fs.FileInfo, error) {
 	return name, info, err
 }
 
-// Remove removes the file of a resource, and directories left empty by it. Without a file
-// it does nothing.
+// Remove removes the file of a resource; its directory stays. Without a file it does
+// nothing.
 func (d *Dir) Remove(file string) error {
 	err := d.in(file, false, func(f *folder, name string) error {
 		name, _, err := f.stat(name)
@@ -300,12 +315,17 @@ func (d *Dir) Walk(do func(file string, length int64, mod time.Time) error) erro
 	})
 }
 
+// tempName returns the name of an unfinished file; see Sweep.
+func (d *Dir) tempName() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.temp++
+	return fmt.Sprintf("new-%d", d.temp)
+}
+
 // Temp returns an open file without a name, for a package. It is gone when it is closed.
 func (d *Dir) Temp() (*os.File, error) {
-	d.mu.Lock()
-	d.temp++
-	name := fmt.Sprintf("package-%d", d.temp)
-	d.mu.Unlock()
+	name := d.tempName()
 	f, err := d.own.root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/local"
 	"cutie/sitemap"
 )
@@ -58,7 +59,7 @@ func TestOnlyTheTruthGetsAName(t *testing.T) {
 	d := open(t, dir)
 	want := factsOf("hello")
 	for _, text := range []string{"", "hell", "hello!", "jello", strings.Repeat("hello", 1000)} {
-		if err := put(d, "a/b", text, want); !errors.Is(err, local.ErrDiffers) {
+		if err := put(d, "a/b", text, want); !errors.Is(err, fixity.ErrDiffers) {
 			t.Errorf("%.10q: got %v", text, err)
 		}
 		if all := files(t, d); len(all) > 0 {

@@ -54,8 +54,8 @@ func (c *Cursor) pass(e *sitemap.Entry) {
 	}
 }
 
-// A Batch is the changes of one Change List after a cursor, oldest first, and the cursor
-// after them.
+// A Batch is changes of one Change List after a cursor, oldest first, and the cursor after
+// them.
 type Batch struct {
 	Entries []sitemap.Entry
 	Next    Cursor
@@ -228,6 +228,9 @@ func (set *Set) readOpen(ctx context.Context, uri string, since *Cursor, visit f
 	return read(d, since, next, visit)
 }
 
+// maxBatch is how many changes are given at a time.
+const maxBatch = 2000
+
 // read gives the entries of a list after a cursor to visit.
 func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) error {
 	var entries []sitemap.Entry
@@ -250,8 +253,21 @@ func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) erro
 		}
 	}
 	entries = slices.DeleteFunc(entries, func(e sitemap.Entry) bool { return !since.after(&e) })
+	// In parts, so that an end in between costs little. Until the last one the list
+	// is read again from where it was.
+	last := next.Open
+	for next.Open = since.Open; len(entries) > maxBatch; entries = entries[maxBatch:] {
+		part := entries[:maxBatch]
+		for i := range part {
+			next.pass(&part[i])
+		}
+		if err := visit(Batch{Entries: part, Next: next.clone()}); err != nil {
+			return err
+		}
+	}
 	for i := range entries {
 		next.pass(&entries[i])
 	}
+	next.Open = last
 	return visit(Batch{Entries: entries, Next: next})
 }

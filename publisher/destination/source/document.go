@@ -131,10 +131,8 @@ func (s *Source) openTail(ctx context.Context, uri string, at *tail, wait time.D
 	known := at.URI == uri && at.Tag != ""
 	if known {
 		r.Header.Set("If-None-Match", at.Tag)
+		r.Wait = wait
 		r.Accept = []int{http.StatusNotModified}
-		if wait > 0 {
-			r.Header.Set("Prefer", fmt.Sprintf("wait=%d", int(wait/time.Second)))
-		}
 		if at.Read > 0 {
 			// Ranges count octets of the plain document.
 			r.Plain = true
