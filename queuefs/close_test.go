@@ -109,8 +109,12 @@ func TestCloseUnderLoad(t *testing.T) {
 
 // TestAfterClose asks a closed home for everything.
 func TestAfterClose(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	submit(t, q, queuefs.Meta{}, "x")
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	submit(t, q, queuefs.Meta{}, "x") // a file from the first closing on
+	closeHome(t, s)
+	s, q = openHome(t, dir, queuefs.Options{})
+	submit(t, q, queuefs.Meta{}, "y")
 	sub := q.Begin()
 	d, err := sub.Add(queuefs.Meta{})
 	if err != nil {
@@ -139,11 +143,13 @@ func TestAfterClose(t *testing.T) {
 	q.PageVersion(0)
 	q.IDs(queuefs.ListOptions{})
 	q.InfoFile()
-	if _, err := q.Job(1); err == nil {
-		t.Error("a job of a closed home")
-	}
-	if _, err := q.Payload(1); err == nil {
-		t.Error("a payload of a closed home")
+	for _, id := range []queuefs.JobID{1, 2} {
+		if _, err := q.Job(id); !errors.Is(err, queuefs.ErrClosed) {
+			t.Errorf("a job of a closed home: got %v", err)
+		}
+		if _, err := q.Payload(id); !errors.Is(err, queuefs.ErrClosed) {
+			t.Errorf("a payload of a closed home: got %v", err)
+		}
 	}
 	if _, err := q.Peek(); err == nil {
 		t.Error("a head of a closed home")

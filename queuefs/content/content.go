@@ -180,7 +180,7 @@ func failure(what string, id job.ID, err error) error {
 	if Transient(err) && !Exhausted(err) {
 		return &UnreadError{id, what, err}
 	}
-	return fmt.Errorf("%s of %v: %w", what, id, err)
+	return fmt.Errorf("%s of %v: %w", what, id, ledger.StorageError(err))
 }
 
 // Transient reports whether err says nothing of the file it came from: the file may
