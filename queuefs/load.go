@@ -97,7 +97,7 @@ func (s *Service) tidy() error {
 	if s.opts.Look {
 		return nil
 	}
-	return errors.Join(s.sweepRemoved(), s.dirs.home.Sweep(nil), s.index.Dir.Sweep(nil))
+	return errors.Join(s.sweepRemoved(), s.dirs.home.Sweep(nil), s.index.Dir.Sweep(nil), s.properties.callbacks.Sweep())
 }
 
 // openQueue opens a queue and gives it its properties.

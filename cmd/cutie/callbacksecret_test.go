@@ -59,10 +59,10 @@ func TestURLOfACallbackIsASecret(t *testing.T) {
 	}
 	until(t, "read and concealed", func() bool { return !strings.Contains(readFile(t, info), "hidden2") })
 	check("by hand")
-	if st, err := os.Stat(filepath.Join(home, "callback-urls.txt")); err != nil || st.Mode().Perm() != 0o600 {
+	if st, err := os.Stat(filepath.Join(home, "callback-urls", "jobs")); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", st, err)
 	}
-	if got := readFile(t, filepath.Join(home, "callback-urls.txt")); got != "jobs: "+receiver.URL+"/hidden2\n" {
+	if got := readFile(t, filepath.Join(home, "callback-urls", "jobs")); got != receiver.URL+"/hidden2\n" {
 		t.Errorf("got %q", got)
 	}
 	if strings.Contains(d.stderr.String(), "hidden") {

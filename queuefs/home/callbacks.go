@@ -7,19 +7,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
 )
 
-// CallbacksName is the file with the URLs of callbacks, in lines "QUEUE: URL". The path
-// of such a URL is often all that a receiver asks for, so the file is for its owner
+// CallbacksDir has a file for each queue with a callback: its URL in a line. The path of
+// such a URL is often all that a receiver asks for, so these files are for their owner
 // alone and never published. queue-info.txt has scheme and host.
-const CallbacksName = "callback-urls.txt"
+const CallbacksDir = "callback-urls"
 
-const maxCallbacks = 64 << 20
+const maxCallback = 64 << 10
 
 // PublicURL returns scheme and host of a URL.
 func PublicURL(full string) string {
@@ -30,19 +27,14 @@ func PublicURL(full string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 }
 
-// Callbacks are the URLs of callbacks. They are safe for concurrent use.
+// Callbacks are the URLs of callbacks. They are safe for concurrent use, by one caller
+// for each queue if it changes them.
 //
 // A new URL is in the file before queue-info.txt has its scheme and host, so a crash
 // between the two leaves a line more, and both URLs can be found.
 type Callbacks struct {
-	Dir *durable.Dir // the home
-
-	mu    sync.Mutex
-	lines []callback
-	stamp unix.Stat_t // of the file when it was read
+	Home *durable.Dir
 }
-
-type callback struct{ queue, url string }
 
 // Of returns the whole URL for the callback in queue-info.txt, which may be whole
 // itself. Without a line in the file it is the callback as it is.
@@ -50,21 +42,20 @@ func (c *Callbacks) Of(queue, public string) (string, error) {
 	if public == "" || public != PublicURL(public) {
 		return public, nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.load(); err != nil {
+	urls, err := c.read(queue)
+	if err != nil {
 		return "", err
 	}
-	if i := c.last(queue, public); i >= 0 {
-		return c.lines[i].url, nil
+	if i := last(urls, public); i >= 0 {
+		return urls[i], nil
 	}
 	return public, nil
 }
 
 // last returns the place of the last URL with this beginning, -1 if there is none.
-func (c *Callbacks) last(queue, public string) int {
-	for i := len(c.lines) - 1; i >= 0; i-- {
-		if l := &c.lines[i]; l.queue == queue && PublicURL(l.url) == public {
+func last(urls []string, public string) int {
+	for i, u := range slices.Backward(urls) {
+		if PublicURL(u) == public {
 			return i
 		}
 	}
@@ -77,78 +68,88 @@ func (c *Callbacks) Keep(queue, full string) (public string, err error) {
 	if public = PublicURL(full); full == public {
 		return public, nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.load(); err != nil {
+	urls, err := c.read(queue)
+	if err != nil {
 		return "", err
 	}
-	if i := c.last(queue, public); i >= 0 && c.lines[i].url == full {
+	if i := last(urls, public); i >= 0 && urls[i] == full {
 		return public, nil
 	}
-	return public, c.write(append(slices.Clip(c.lines), callback{queue, full}))
+	return public, c.write(queue, append(urls, full))
 }
 
 // Settle removes the URLs of a queue except the one in use.
 func (c *Callbacks) Settle(queue, public string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.load(); err != nil {
+	urls, err := c.read(queue)
+	if err != nil {
 		return err
 	}
-	used := c.last(queue, public)
-	var kept []callback
-	for i, l := range c.lines {
-		if i == used || l.queue != queue {
-			kept = append(kept, l)
-		}
+	var used []string
+	if i := last(urls, public); i >= 0 {
+		used = urls[i : i+1]
 	}
-	if len(kept) == len(c.lines) {
+	if len(used) == len(urls) {
 		return nil
 	}
-	return c.write(kept)
+	return c.write(queue, used)
 }
 
-// load reads the file again if it has changed. There need not be one.
-func (c *Callbacks) load() error {
-	st, err := c.Dir.Stat(CallbacksName)
+// read returns the URLs in the file of a queue. There need not be one.
+func (c *Callbacks) read(queue string) (urls []string, err error) {
+	dir, err := c.Home.Sub(CallbacksDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		st, err = unix.Stat_t{}, nil
+		return nil, nil
 	}
-	if err != nil || st.Ino == c.stamp.Ino && st.Size == c.stamp.Size && st.Mtim == c.stamp.Mtim {
-		return err
+	if err != nil {
+		return nil, err
 	}
-	var lines []callback
-	if st.Ino != 0 {
-		text, err := c.Dir.ReadFile(CallbacksName, nil, maxCallbacks)
-		if err != nil {
-			return err
+	defer dir.Close()
+	text, err := dir.ReadFile(queue, nil, maxCallback)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
 		}
-		n := 0
-		for line := range strings.Lines(string(text)) {
-			n++
-			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-				continue
-			}
-			queue, full, ok := strings.Cut(line, ": ")
-			if full = strings.TrimSpace(full); !ok || full == "" || checkURI("callback", full) != nil {
-				return fmt.Errorf("%s: line %d is not QUEUE: URL", CallbacksName, n)
-			}
-			lines = append(lines, callback{queue, full})
+		if checkURI("callback", line) != nil {
+			return nil, fmt.Errorf("%s/%s: line %d is no URL", CallbacksDir, queue, n)
 		}
+		urls = append(urls, line)
 	}
-	c.lines, c.stamp = lines, st
-	return nil
+	return urls, nil
 }
 
-// write gives the file other lines.
-func (c *Callbacks) write(lines []callback) error {
-	var b strings.Builder
-	for _, l := range lines {
-		b.WriteString(l.queue + ": " + l.url + "\n")
-	}
-	if err := c.Dir.Replace(CallbacksName, []byte(b.String())); err != nil {
+// write gives the file of a queue other URLs; without any it goes.
+func (c *Callbacks) write(queue string, urls []string) error {
+	dir, err := c.Home.MakeSub(CallbacksDir)
+	if err != nil {
 		return err
 	}
-	c.lines, c.stamp = lines, unix.Stat_t{} // read again, which shows what is there
-	return nil
+	defer dir.Close()
+	if len(urls) > 0 {
+		return dir.Replace(queue, []byte(strings.Join(urls, "\n")+"\n"))
+	}
+	if err := dir.Remove(queue); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return dir.Sync()
+}
+
+// Sweep removes what a crash has left unfinished.
+func (c *Callbacks) Sweep() error {
+	dir, err := c.Home.Sub(CallbacksDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sweep(nil)
 }

@@ -17,7 +17,7 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { dir.Close() })
-		return &home.Callbacks{Dir: dir}
+		return &home.Callbacks{Home: dir}
 	}
 	c := open()
 	keep := func(queue, full, public string) {
@@ -34,9 +34,10 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 			}
 		}
 	}
-	file := func(want string) {
+	path := func(queue string) string { return filepath.Join(root, home.CallbacksDir, queue) }
+	file := func(queue, want string) {
 		t.Helper()
-		name := filepath.Join(root, home.CallbacksName)
+		name := path(queue)
 		text, err := os.ReadFile(name)
 		if err != nil || string(text) != want {
 			t.Errorf("got %q, %v, want %q", text, err, want)
@@ -50,14 +51,15 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 	of("a", "http://h/by?hand", "http://h/by?hand") // in queue-info.txt, not concealed yet
 	keep("a", "", "")
 	keep("a", "http://h", "http://h")
-	if _, err := os.Stat(filepath.Join(root, home.CallbacksName)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(root, home.CallbacksDir)); !os.IsNotExist(err) {
 		t.Errorf("got %v, want no file: nothing is secret", err)
 	}
 	keep("a", "http://h/1", "http://h")
 	keep("b", "http://h/2", "http://h")
 	keep("a", "https://i:8/3?x=y", "https://i:8")
 	keep("a", "https://i:8/3?x=y", "https://i:8")
-	file("a: http://h/1\nb: http://h/2\na: https://i:8/3?x=y\n")
+	file("a", "http://h/1\nhttps://i:8/3?x=y\n")
+	file("b", "http://h/2\n")
 	// Whichever of the two is in queue-info.txt after a crash.
 	of("a", "http://h", "http://h/1")
 	of("a", "https://i:8", "https://i:8/3?x=y")
@@ -67,19 +69,31 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 	if err := c.Settle("a", "https://i:8"); err != nil {
 		t.Error(err)
 	}
-	file("b: http://h/2\na: https://i:8/3?x=y\n")
+	file("a", "https://i:8/3?x=y\n")
 	if err := c.Settle("a", ""); err != nil {
 		t.Error(err)
 	}
-	file("b: http://h/2\n")
-	if err := os.WriteFile(filepath.Join(root, home.CallbacksName), []byte("# by hand\n\nb: http://h/4\n"), 0o600); err != nil {
+	if _, err := os.Stat(path("a")); !os.IsNotExist(err) {
+		t.Errorf("got %v, want no file", err)
+	}
+	file("b", "http://h/2\n")
+	if err := os.WriteFile(path("b"), []byte("# by hand\n\nhttp://h/4\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	of("b", "http://h", "http://h/4")
-	if err := os.WriteFile(filepath.Join(root, home.CallbacksName), []byte("b http://h/4\n"), 0o600); err != nil {
+	if err := os.WriteFile(path("b"), []byte("b: http://h/4\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := c.Of("b", "http://h"); err == nil {
 		t.Errorf("got %q, want an error", got)
+	}
+	if err := os.WriteFile(path(durable.TempPrefix + "1"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Sweep(); err != nil {
+		t.Error(err)
+	}
+	if names, err := os.ReadDir(filepath.Join(root, home.CallbacksDir)); err != nil || len(names) != 1 {
+		t.Errorf("got %v, %v, want b alone", names, err)
 	}
 }
