@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,6 +19,8 @@ import (
 type Verified struct {
 	mu    sync.Mutex
 	known map[Identity][sha256.Size]byte
+
+	reading singleflight.Group
 }
 
 // An Identity differs for every file, and for every state of a file changed through
@@ -65,17 +68,23 @@ func (v *Verified) Check(f *os.File, length int64, sum [sha256.Size]byte) error 
 }
 
 // Once calls verify unless it has returned nil for this state of the file and this
-// key.
+// key. Callers at the same time share one call.
 func (v *Verified) Once(f *os.File, key [sha256.Size]byte, verify func() error) error {
 	now, err := IdentityOf(f)
 	if err != nil || v.has(now, key) {
 		return err
 	}
-	if err := verify(); err != nil {
-		return err
-	}
-	v.add(now, key)
-	return nil
+	_, err, _ = v.reading.Do(fmt.Sprint(now, key), func() (any, error) {
+		if v.has(now, key) {
+			return nil, nil
+		}
+		err := verify()
+		if err == nil {
+			v.add(now, key)
+		}
+		return nil, err
+	})
+	return err
 }
 
 // Trust remembers a file just written, whose digest was computed on the way.

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"cutie/queuefs/durable"
@@ -52,5 +54,48 @@ func TestAFileIsVerifiedAgainAfterEveryChange(t *testing.T) {
 	}
 	if durable.Lost(fs.ErrPermission) || !durable.Lost(fs.ErrNotExist) {
 		t.Error("a file that may not be read is not lost, one that is gone is")
+	}
+}
+
+func TestCallersAtTheSameTimeShareOneVerification(t *testing.T) {
+	var v durable.Verified
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte("some text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var (
+		calls   atomic.Int64
+		wg      sync.WaitGroup
+		entered = make(chan bool, 8)
+		goOn    = make(chan bool)
+	)
+	once := func() {
+		err := v.Once(f, [sha256.Size]byte{1}, func() error {
+			calls.Add(1)
+			entered <- true
+			<-goOn
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Go(once)
+	<-entered
+	var begun sync.WaitGroup
+	for range 7 {
+		begun.Add(1)
+		wg.Go(func() { begun.Done(); once() })
+	}
+	begun.Wait()
+	close(goOn)
+	wg.Wait()
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d verifications, want 1", n)
 	}
 }

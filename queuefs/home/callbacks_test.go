@@ -87,7 +87,7 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 	if got, err := c.Of("b", "http://h"); err == nil {
 		t.Errorf("got %q, want an error", got)
 	}
-	if err := os.WriteFile(path(durable.TempPrefix + "1"), nil, 0o600); err != nil {
+	if err := os.WriteFile(path(durable.TempPrefix+"1"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Sweep(); err != nil {
