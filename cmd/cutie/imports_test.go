@@ -24,6 +24,7 @@ var layers = [][]string{
 	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions", "cmd/cutie/copies"},
 	{"cmd/cutie/call"},
 	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
+	{"cmd/cutie/config"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "publisher/notify"},
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "publisher/destination/documents", "queuefs/state/statetest", "queuefs/uws/client"},

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/call"
@@ -30,7 +26,7 @@ var groups = []struct {
 	{"publishing", verbs{publishVerb, exportVerb, watchVerb, descriptions.RDM, descriptions.SOIF}},
 	{"copies", verbs{copies.Sync, copies.Audit, copies.Promote}},
 	{"access", verbs{accounts.User, accounts.Token}},
-	{"maintenance", verbs{serve.Init, serve.Serve, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
+	{"maintenance", verbs{serve.Init, serve.Serve, serve.Config, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
 }
 
 // newRoot returns the tree of commands. Options common to all verbs may stand before
@@ -85,32 +81,7 @@ func misuse(cmd *cobra.Command, err error) error {
 	if cmd.HasParent() {
 		hint = "cutie help " + cmd.Name()
 	}
-	return fault.Hint(fault.Usagef("%s", inOptions(err)), hint)
-}
-
-// inOptions is an error in an option, without the words of the library.
-func inOptions(err error) string {
-	var value *pflag.InvalidValueError
-	if !errors.As(err, &value) {
-		return err.Error()
-	}
-	f := value.GetFlag()
-	name := "--" + f.Name
-	if f.Shorthand != "" {
-		name = "-" + f.Shorthand + ", " + name
-	}
-	why := "is no " + f.Value.Type()
-	switch f.Value.Type() {
-	case "int", "int64", "uint", "uint16", "uint64":
-		why = "is not a whole number in range"
-	case "duration":
-		why = "is not a time such as 30s, 10m or 24h"
-	case "bool":
-		why = "is neither true nor false"
-	case "octets":
-		return name + ": " + value.Unwrap().Error()
-	}
-	return fmt.Sprintf("%s %.40q %s", name, value.GetValue(), why)
+	return fault.Hint(fault.Usagef("%s", fault.InOption(err)), hint)
 }
 
 // find returns the verb with this name or alias.

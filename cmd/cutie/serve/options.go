@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -14,6 +15,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/config"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
@@ -37,10 +39,13 @@ type serveOptions struct {
 	dialect, cors       string
 	logLevel, logFormat string
 	acceptLoss          bool
+	config              string
 }
 
 // bind adds the options to fs.
 func (o *serveOptions) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&o.config, "config", os.Getenv(config.Variable("config")), "`file` of settings in TOML (environment CUTIE_CONFIG)")
+	fs.Lookup("config").DefValue = ""
 	fs.StringVarP(&o.listen, "listen", "l", reach.DefaultListen, "`address` to listen on; port 0 takes a free one")
 	fs.StringVar(&o.Listen.BaseURI, "base-uri", "", "`URI` at which clients reach this daemon")
 	o.users = accounts.BindUsers(fs)

@@ -65,6 +65,10 @@ addresses that are not public are refused unless --allow-fetch names them. Each
 --hub is told of changes too, and fetches them, or gets them with --hub-payload:
 cutie serve --hub https://hub.example.org/
 
+Each option but --yes and --accept-loss may stand in the file of --config, and in the
+environment: see cutie help config. The command line comes first, then the
+environment, then the file.
+
 Every request becomes a line of log/web-access.txt in the home, in the Combined
 Log Format. A file of --log-max becomes web-access.txt.1, and so on; after SIGHUP
 it is opened again by its name.`,
@@ -77,6 +81,9 @@ cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
 }
 
 func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
+	if err := filler(c).Fill(o.config); err != nil {
+		return err
+	}
 	log, err := newLog(c.Stderr, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
