@@ -90,6 +90,8 @@ type daemon struct {
 	record  *access.Log    // the daemon closes it
 	crowd   *access.Crowd  // requests that wait
 	memory  *access.Places // bytes of the buffers of requests; nil: any number
+
+	supervisor *supervisor
 }
 
 // Run serves an open home until ctx ends or the process is told to stop. It
@@ -97,13 +99,15 @@ type daemon struct {
 // takes it down in the opposite order. It closes svc.
 func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	tune()
-	log := o.Log
+	log, manager := o.Log, newSupervisor(o.Log)
+	defer manager.stopped()
 	// The followers go last: the last checkpoint brings them up to date.
 	var (
 		pub  *publisher.Publisher
 		send *callback.Sender
 	)
 	defer func() {
+		manager.stopping()
 		err = errors.Join(err, closeHome(svc, log))
 		if send != nil {
 			err = errors.Join(err, send.Close())
@@ -139,7 +143,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	}
 	svc.Follow(pub, send)
 
-	d := &daemon{Options: o, svc: svc, pub: pub, send: send}
+	d := &daemon{Options: o, svc: svc, pub: pub, send: send, supervisor: manager}
 	d.Access.Queue = queueNamed(svc)
 	if d.gate, err = access.New(d.Access); err != nil {
 		return err

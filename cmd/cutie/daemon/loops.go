@@ -110,8 +110,10 @@ func (d *daemon) reopen(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.Hangup:
-			err := d.record.Reopen()
-			d.Log.Info().Err(err).Msg("access log reopened")
+			d.supervisor.reloading(func() {
+				err := d.record.Reopen()
+				d.Log.Info().Err(err).Msg("access log reopened")
+			})
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	}
 	// The loops outlive the requests, which may wait for a file to be written.
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
-	for _, l := range d.loops(jobs, tcp) {
+	for _, l := range append(d.loops(jobs, tcp), d.supervised(ctx, d.svc.Info().BaseURI)) {
 		wg.Go(func() { d.every(loops, l) })
 	}
 	wg.Go(func() { d.reopen(loops) })
@@ -94,12 +94,14 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	if err := d.Ready(d.svc.Info().BaseURI); err != nil {
 		d.Log.Warn().Err(err).Msg("addresses not printed")
 	}
+	d.supervisor.ready(d.svc.Info().BaseURI)
 	var broken error
 	select {
 	case <-ctx.Done():
 	case broken = <-failed:
 	}
 	d.Log.Info().Msg("stopping")
+	d.supervisor.stopping()
 	// From here a second signal ends the process at once. Acknowledged changes
 	// are in the journal.
 	unhook()
