@@ -382,6 +382,22 @@ func (d *Dir) Append(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), d.Path()+"/"+name), nil
 }
 
+// Update opens the file name for reading and writing at any place, making it if need be.
+func (d *Dir) Update(name string) (*os.File, error) {
+	if err := element(name); err != nil {
+		return nil, err
+	}
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	defer d.release()
+	fd, err := openat(d.at(), name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return nil, d.pathError("open", name, err)
+	}
+	return os.NewFile(uintptr(fd), d.Path()+"/"+name), nil
+}
+
 // ErrTooLong: a file has more bytes than its reader takes.
 var ErrTooLong = errors.New("too long")
 
