@@ -101,7 +101,7 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.index.New(q.ledger, s.shared.Journal.Stats().Next); err != nil {
+	if err := errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync()); err != nil {
 		q.close()
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func (s *Service) hasFormer(id string) (bool, error) {
 	if stray || open {
 		return stray && !open, nil
 	}
-	if had, err := s.index.Has(id); had || err != nil {
-		return had, err
+	if s.index.Has(id) {
+		return true, nil
 	}
 	return home.Published(s.dirs.home, id)
 }

@@ -24,10 +24,13 @@ type patient struct {
 	changes []world // what each batch sets, in order
 }
 
-func newPatient(t *testing.T) *patient {
+func newPatient(t *testing.T) *patient { return newPatientWith(t, true) }
+
+// newPatientWith is newPatient with index files of its own for the queue, or not.
+func newPatientWith(t *testing.T, own bool) *patient {
 	t.Helper()
 	p := &patient{dir: filepath.Join(fastDir(t), "home")}
-	s, q := openHome(t, p.dir, queuefs.Options{Segment: smallSegment})
+	s, q := openHome(t, p.dir, queuefs.Options{Segment: smallSegment, OwnIndex: own})
 	t.Cleanup(func() { s.Close() })
 	note := func(j queuefs.Job) world {
 		return world{"jobs": jobs{byID: map[queuefs.JobID]fact{j.ID: {status: j.Status, filename: j.Filename, consumer: j.Consumer,
@@ -354,10 +357,19 @@ func TestFilesLeftHalfDone(t *testing.T) {
 // TestDamagedIndex damages each file of the index, of a home that was stopped
 // and of one that crashed: the directories and the journal stand in for it.
 func TestDamagedIndex(t *testing.T) {
-	p := newPatient(t)
+	damageIndex(t, true, "log/index/queues/jobs/p000000000", "log/index/queues/jobs/queue", "log/index/checkpoint")
+}
+
+// TestDamagedSmallIndex is TestDamagedIndex for queues with few jobs.
+func TestDamagedSmallIndex(t *testing.T) {
+	damageIndex(t, false, "log/index/small", "log/index/checkpoint")
+}
+
+func damageIndex(t *testing.T, own bool, names ...string) {
+	p := newPatientWith(t, own)
 	stopped := *p
 	stopped.dir = copyHome(t, p.dir)
-	s, err := queuefs.Open(stopped.dir, queuefs.Options{Segment: smallSegment})
+	s, err := queuefs.Open(stopped.dir, queuefs.Options{Segment: smallSegment, OwnIndex: own})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +378,7 @@ func TestDamagedIndex(t *testing.T) {
 		name string
 		*patient
 	}{{"crashed", p}, {"stopped", &stopped}} {
-		for _, name := range []string{"log/index/queues/jobs/p000000000", "log/index/queues/jobs/queue", "log/index/checkpoint"} {
+		for _, name := range names {
 			damage := func(how string, told bool, do func(d []byte) []byte) {
 				t.Run(from.name+"/"+filepath.Base(name)+"/"+how, func(t *testing.T) {
 					c := from.treat(t)
@@ -387,7 +399,8 @@ func TestDamagedIndex(t *testing.T) {
 			damage("cut", true, func(d []byte) []byte { return d[:len(d)/2] })
 			damage("empty", true, func([]byte) []byte { return nil })
 			damage("zero", true, func(d []byte) []byte { clear(d); return d })
-			damage("longer", true, func(d []byte) []byte { return append(d, "more"...) })
+			// A crash, too, may leave a torn entry at the end of the catalog.
+			damage("longer", from.name == "stopped" || !strings.HasSuffix(name, "small"), func(d []byte) []byte { return append(d, "more"...) })
 			t.Run(from.name+"/"+filepath.Base(name)+"/removed", func(t *testing.T) {
 				c := from.treat(t)
 				if err := os.Remove(filepath.Join(c.dir, name)); err != nil {

@@ -23,7 +23,7 @@ func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
 	write(t, crashed+"/queues.txt", "")
 	full := true
 	o := queuefs.Options{Fault: func(step string, do func() error) error {
-		if full && step == "stage queue" {
+		if full && step == "append to small" {
 			return syscall.ENOSPC
 		}
 		return do()

@@ -102,7 +102,7 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 		for _, open := range []bool{false, true} {
 			dir := fastDir(t)
 			var problems []string
-			o := queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+			o := queuefs.Options{OwnIndex: true, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
 			s, _ := openHome(t, dir, o)
 			there, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "there"})
 			if err != nil {
@@ -211,7 +211,7 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 			write(t, dir+"/queues.txt", "")
 			switch c.harm {
 			case "queue":
-				write(t, dir+"/log/index/queues/jobs/queue", "?")
+				write(t, dir+"/log/index/small", "?")
 			case "open":
 				openBareAgain(t, dir)
 			}

@@ -214,7 +214,7 @@ func TestEventsBeyondTheJournalAreGone(t *testing.T) {
 				must(t, os.Remove(n))
 			}
 			if scanned {
-				must(t, os.Remove(filepath.Join(dir, "log/index/queues/jobs/queue")))
+				loseIndex(t, dir, "jobs")
 			}
 			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment})
 			if d := want.difference(observe(t, s)); d != "" {

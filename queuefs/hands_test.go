@@ -26,7 +26,7 @@ type garden struct {
 func newGarden(t *testing.T) *garden {
 	t.Helper()
 	g := &garden{T: t, dir: filepath.Join(fastDir(t), "home")}
-	s, q := openHome(t, g.dir, queuefs.Options{})
+	s, q := openHome(t, g.dir, queuefs.Options{OwnIndex: true})
 	for n := range 5 {
 		submit(t, q, queuefs.Meta{Filename: fmt.Sprint("f", n), Sidecar: "s", MediaType: "text/plain"}, fmt.Sprint("payload ", n))
 	}

@@ -233,7 +233,7 @@ func TestCreateQueueOverUnlistedJobs(t *testing.T) {
 // index, as former versions made them.
 func TestPacksOfFormerVersionsGo(t *testing.T) {
 	dir := fastDir(t)
-	s, q := openHome(t, dir, queuefs.Options{})
+	s, q := openHome(t, dir, queuefs.Options{OwnIndex: true})
 	submit(t, q, queuefs.Meta{}, "x")
 	closeHome(t, s)
 	pack := filepath.Join(dir, "log/index/queues/jobs/k000000000")

@@ -100,9 +100,7 @@ func TestAQueueGoesOnWithItsLastKnownProperties(t *testing.T) {
 // taken back, and the others are served.
 func TestAQueueOfUnknownPropertiesIsClosedAndPaused(t *testing.T) {
 	spoilSettings(t, func(t *testing.T, dir, file string) {
-		if err := os.Remove(dir + "/log/index/queues/jobs/queue"); err != nil {
-			t.Fatal(err)
-		}
+		loseIndex(t, dir, "jobs")
 		s, q := openHome(t, dir, queuefs.Options{})
 		st := q.State()
 		if !st.Info.Closed || st.Info.Paused.IsZero() || st.Info.CullingSize != -1 || st.Pending != 1 || !strings.Contains(st.Damage, "closed and paused") {
@@ -198,7 +196,7 @@ func TestAnUndatedQueueKeepsItsTimeOfCreation(t *testing.T) {
 		must(t, os.Chtimes(file, at, at))
 	}
 	change("identifier: jobs\n", made)
-	must(t, os.Remove(dir+"/log/index/queues/jobs/queue")) // a queue that was brought
+	loseIndex(t, dir, "jobs") // a queue that was brought
 	for n, text := range []string{"", "identifier: jobs\ndescription: edited\n", "damaged", "identifier: jobs\n"} {
 		if text != "" {
 			change(text, made.AddDate(n, 0, 0))

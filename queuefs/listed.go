@@ -35,12 +35,9 @@ func (s *Service) openKnown(id string, k *known) (*Queue, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	switch had, err := s.index.Has(id); {
-	case err != nil:
-		return nil, err
-	case had:
+	if s.index.Has(id) {
 		s.report(path, "directory lost; the queue is not served: bring it back, or take its line out of "+home.ListName)
-	default:
+	} else {
 		k.fresh = append(k.fresh, id)
 	}
 	return nil, nil

@@ -28,6 +28,9 @@ func (s *Service) load() error {
 	if err != nil {
 		return err
 	}
+	if err := s.index.Open(c); err != nil {
+		return err
+	}
 	s.index.ReadDoubt()
 	var known known
 	if known.Known, err = home.Find(s.dirs.home, s.dirs.queues, s.report); err != nil {
@@ -127,20 +130,30 @@ type loaded struct {
 // load reads the index of the queue, or its directories.
 func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err error) {
 	ix := q.svc.index
-	dir, err := ix.Queue(q.ID())
-	if err != nil {
-		return was, err
-	}
-	defer dir.Close()
-	if !q.svc.opts.Look {
-		if err := errors.Join(q.tree.Root().Sweep(nil), dir.Sweep(nil)); err != nil {
+	if !c.Clean {
+		if err := q.tree.Root().Sweep(nil); err != nil {
 			return was, err
 		}
 	}
-	if err := q.loadTombstones(dir); err != nil {
-		return was, err
+	if !q.svc.opts.Look && !c.Clean {
+		if err := q.tree.Root().Sweep(nil); err != nil {
+			return was, err
+		}
 	}
-	found, err := ix.Load(q.ledger, dir, c, indexed)
+	if ix.HasDir(q.ID()) {
+		dir, err := ix.Queue(q.ID())
+		if err != nil {
+			return was, err
+		}
+		defer dir.Close()
+		if !q.svc.opts.Look {
+			err = dir.Sweep(nil)
+		}
+		if err := errors.Join(err, q.loadTombstones(dir)); err != nil {
+			return was, err
+		}
+	}
+	found, err := ix.Load(q.ledger, c, indexed)
 	q.look(func(x *index.Index) {
 		if x.Tombstones.InFile() < found.Culled {
 			q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), "tombstones lost; which of these jobs were culled is forgotten")
@@ -159,8 +172,15 @@ func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err erro
 			return was, err
 		}
 	}
-	if err := q.content.Packs.Scan(dir, q.look); err != nil {
-		return was, err
+	if ix.HasDir(q.ID()) {
+		dir, err := ix.Queue(q.ID())
+		if err != nil {
+			return was, err
+		}
+		defer dir.Close()
+		if err := q.content.Packs.Scan(dir, q.look); err != nil {
+			return was, err
+		}
 	}
 	at, err := q.tree.Changed()
 	was.changed = at != found.Dirs

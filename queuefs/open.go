@@ -108,7 +108,7 @@ func (s *Service) openDirs() (err error) {
 	if err != nil {
 		return err
 	}
-	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild}
+	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild, Own: s.opts.OwnIndex}
 	d.journal, err = log.MakeSub(home.JournalDir)
 	return err
 }
@@ -139,7 +139,7 @@ func (s *Service) closeFiles() error {
 		q.close()
 	}
 	if s.index != nil {
-		errs = append(errs, s.index.Dir.Close())
+		errs = append(errs, s.index.Close())
 	}
 	for _, d := range []*durable.Dir{s.dirs.home, s.dirs.temp, s.dirs.queues, s.dirs.journal} {
 		if d != nil {

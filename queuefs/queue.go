@@ -45,7 +45,7 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 	q := &Queue{svc: s, ledger: l, tree: t,
 		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.report},
 		filer:      &filing.Filer{Ledger: l, Tree: t, Packs: p, InDoubt: s.index.InDoubt},
-		tombstones: filing.NewTombstones(l, dir),
+		tombstones: filing.NewTombstones(l, dir, func() bool { return s.index.HasDir(id) }),
 	}
 	q.retention.Reader, q.retention.Now = q.content, s.now
 	q.properties = properties.Queue{File: home.QueueFile(t.Root(), id), Ledger: l, Index: s.index,

@@ -30,6 +30,10 @@ type Options struct {
 	Rebuild    bool             // make the index again from the directories
 	Fault      durable.Fault    // for tests: of steps that write
 	Reads      durable.Fault    // for tests: of steps that read, see package tree
+
+	// OwnIndex gives small queues index files of their own, as in homes of former
+	// versions; for tests.
+	OwnIndex bool
 }
 
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has

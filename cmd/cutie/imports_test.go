@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},
 	{"queuefs/journal", "queuefs/watch", "queuefs/follow"},
-	{"queuefs/job"},
+	{"queuefs/job", "queuefs/catalog"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "publisher/soif", "publisher/scrub"},
 }
 

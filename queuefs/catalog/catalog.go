@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -46,9 +47,12 @@ type File struct {
 
 	mu   sync.Mutex
 	file *os.File         // open for as long as the catalog is; nil before the first entry
+	out  bool             // it is open for writing, too
 	size int64            // bytes of the file
 	live int64            // of them in entries that count
 	at   map[string]where // the last entry of each name
+	hurt int64            // where the last damage begins; 0 without any, or at the beginning
+	torn bool             // there are octets that do not verify
 }
 
 type where struct {
@@ -63,13 +67,13 @@ type Entry struct {
 }
 
 // Open reads the catalog name in dir, of a kind: entries of another kind do not verify.
-// damaged are the octets that do not, below the offset synced.
+// damaged are the octets that do not, below the offset synced: see [File.Doubtful].
 func Open(dir *durable.Dir, name, kind string, synced int64) (f *File, damaged int64, err error) {
 	f = &File{dir: dir, name: name, kind: kind, at: map[string]where{}}
 	if _, err := dir.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		return f, synced, nil
 	}
-	if f.file, err = dir.Update(name); err != nil {
+	if f.file, err = dir.Open(name); err != nil {
 		return nil, 0, err
 	}
 	data, err := f.whole()
@@ -77,7 +81,9 @@ func Open(dir *durable.Dir, name, kind string, synced int64) (f *File, damaged i
 		return nil, 0, errors.Join(err, f.file.Close())
 	}
 	f.size = int64(len(data))
-	damaged = max(0, synced-f.size)
+	if damaged = max(0, synced-f.size); damaged > 0 {
+		defer func() { f.torn, f.hurt = true, f.size }()
+	}
 	for off := int64(0); off < f.size; {
 		e, ok := f.parse(data[off:])
 		if !ok {
@@ -86,7 +92,11 @@ func Open(dir *durable.Dir, name, kind string, synced int64) (f *File, damaged i
 			if next >= 0 {
 				to = off + 1 + int64(next)
 			}
-			damaged += max(0, min(to, synced)-off)
+			f.torn = true
+			if off < synced {
+				damaged += min(to, synced) - off
+				f.hurt = off
+			}
 			off = to
 			continue
 		}
@@ -164,7 +174,15 @@ func (f *File) Has(name string) bool {
 	return ok
 }
 
-// Get returns the contents of a name, nil without any.
+// Doubtful reports whether damage may have taken a later entry of a name.
+func (f *File) Doubtful(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at[name].off < f.hurt
+}
+
+// Get returns the contents of a name, nil without any. The error wraps
+// [durable.ErrDamaged] if they do not verify any more.
 func (f *File) Get(name string) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,9 +190,15 @@ func (f *File) Get(name string) ([]byte, error) {
 	if !ok {
 		return nil, nil
 	}
-	data := make([]byte, w.size)
-	_, err := f.file.ReadAt(data, w.off)
-	return data, err
+	n := int64(header + len(name))
+	data := make([]byte, n+int64(w.size))
+	if _, err := f.file.ReadAt(data, w.off-n); err != nil && err != io.EOF {
+		return nil, err
+	}
+	if e, ok := f.parse(data); ok && e.Name == name {
+		return e.Contents, nil
+	}
+	return nil, fmt.Errorf("%s: entry of %s: %w", f.name, name, durable.ErrDamaged)
 }
 
 // All yields all names and contents, in no order. The contents are lent until the next
@@ -206,6 +230,13 @@ func (f *File) Size() int64 {
 	return f.size
 }
 
+// Torn reports whether the file has octets that do not verify.
+func (f *File) Torn() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.torn
+}
+
 // Append adds entries, unsynced. After an error none of them counts.
 func (f *File) Append(entries ...Entry) error {
 	f.mu.Lock()
@@ -220,11 +251,8 @@ func (f *File) Append(entries ...Entry) error {
 	if len(buf) == 0 {
 		return nil
 	}
-	if f.file == nil {
-		var err error
-		if f.file, err = f.dir.Update(f.name); err != nil {
-			return err
-		}
+	if err := f.write(); err != nil {
+		return err
 	}
 	// At the offset: the torn end of a failed attempt is written over.
 	err := f.dir.Step("append to "+f.name, func() error {
@@ -240,12 +268,47 @@ func (f *File) Append(entries ...Entry) error {
 	return nil
 }
 
+// write opens the file for writing. mu is held.
+func (f *File) write() error {
+	if f.out {
+		return nil
+	}
+	out, err := f.dir.Update(f.name)
+	if err != nil {
+		return err
+	}
+	if f.file != nil {
+		f.file.Close()
+	}
+	f.file, f.out = out, true
+	return nil
+}
+
+// Sync puts all entries on stable storage.
+func (f *File) Sync() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.out {
+		return nil
+	}
+	return errors.Join(f.dir.SyncFile(f.file), f.dir.Sync())
+}
+
+// Wasteful reports whether [File.Compact] has something to do.
+func (f *File) Wasteful() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wasteful()
+}
+
+func (f *File) wasteful() bool { return f.torn || f.size >= leastWaste && f.live <= f.size/2 }
+
 // Compact writes the file anew if most of it is waste. When it returns the new one is
 // on stable storage. After an error the former one is in use.
 func (f *File) Compact() (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.size < leastWaste || f.live > f.size/2 {
+	if !f.wasteful() || f.file == nil {
 		return nil
 	}
 	data, err := f.whole()
@@ -273,7 +336,7 @@ func (f *File) Compact() (err error) {
 		return errors.Join(err, out.Close(), f.dir.Remove(tmp))
 	}
 	f.file.Close()
-	f.file, f.size, f.live, f.at = out, now.size, now.live, now.at
+	f.file, f.out, f.size, f.live, f.at, f.torn = out, true, now.size, now.live, now.at, false
 	return f.dir.Sync()
 }
 

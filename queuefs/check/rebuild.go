@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs/foreign"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
@@ -45,9 +46,12 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 	if err != nil {
 		return err
 	}
-	defer ix.Close()
 	store := &snapshot.Store{Dir: ix, Highest: func() (n index.Numbers) { return n },
 		Report: func(path, text string) { mended(home.Problem{Path: path, Text: text}) }}
+	if err := store.Open(indexfile.Checkpoint{}); err != nil { // the opening tells of damage
+		return err
+	}
+	defer store.Close()
 	if err := rebuildInfo(d, store, mended); err != nil {
 		return err
 	}
@@ -61,7 +65,7 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 	for id, seq := range o.Last {
 		last[id] = index.Numbers{Seq: seq}
 	}
-	return store.Retire(last)
+	return errors.Join(store.Retire(last), store.Sync())
 }
 
 // rebuildInfo writes a missing or damaged cutie-info.txt again by its copy. A damaged
@@ -98,15 +102,14 @@ func dropLost(qdir *durable.Dir, list home.List, listed []string, store *snapsho
 		if _, err := qdir.Stat(id); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		had, err := store.Has(id)
-		if err == nil && had {
-			err = store.Forget(id)
-			list = list.Drop(id)
-			mended(home.Problem{Path: home.QueuesDir + "/" + id, Text: "directory lost; the queue is not listed any more"})
+		if !store.Has(id) {
+			continue
 		}
-		if err != nil {
+		if err := errors.Join(store.Forget(id), store.Sync()); err != nil {
 			return list, err
 		}
+		list = list.Drop(id)
+		mended(home.Problem{Path: home.QueuesDir + "/" + id, Text: "directory lost; the queue is not listed any more"})
 	}
 	return list, nil
 }

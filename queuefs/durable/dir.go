@@ -391,7 +391,7 @@ func (d *Dir) Update(name string) (*os.File, error) {
 		return nil, err
 	}
 	defer d.release()
-	fd, err := openat(d.at(), name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW, 0o666)
+	fd, err := openat(d.at(), name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW, d.fileMode())
 	if err != nil {
 		return nil, d.pathError("open", name, err)
 	}

@@ -17,14 +17,15 @@ import (
 type Tombstones struct {
 	ledger *ledger.Ledger
 	open   func() (*durable.Dir, error) // the directory of the index, closed after each use
+	there  func() bool                  // without it there are no tombstones in a file
 
 	mu   sync.Mutex // before the lock of the ledger
 	file indexfile.Tombstones
 }
 
 // NewTombstones returns the tombstones of a queue; call Load first.
-func NewTombstones(l *ledger.Ledger, open func() (*durable.Dir, error)) *Tombstones {
-	return &Tombstones{ledger: l, open: open, file: indexfile.Tombstones{Queue: l.ID()}}
+func NewTombstones(l *ledger.Ledger, open func() (*durable.Dir, error), there func() bool) *Tombstones {
+	return &Tombstones{ledger: l, open: open, there: there, file: indexfile.Tombstones{Queue: l.ID()}}
 }
 
 // Load finds the end of the file in dir. The error is [indexfile.ErrTombstones] for a
@@ -44,6 +45,9 @@ func (t *Tombstones) Load(dir *durable.Dir) error {
 func (t *Tombstones) Verify(repair bool) (damaged bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !t.there() {
+		return false, nil
+	}
 	dir, err := t.open()
 	if err != nil {
 		return false, err
@@ -60,12 +64,7 @@ func (t *Tombstones) Verify(repair bool) (damaged bool, err error) {
 func (t *Tombstones) Since(since time.Time, limit int) ([]index.Tombstone, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	dir, err := t.open()
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	filed, err := t.file.Read(dir, since, limit)
+	filed, err := t.filed(since, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +77,19 @@ func (t *Tombstones) Since(since time.Time, limit int) ([]index.Tombstone, error
 		}
 	}
 	return stones, nil
+}
+
+// filed is Since for those in the file.
+func (t *Tombstones) filed(since time.Time, limit int) ([]index.Tombstone, error) {
+	if !t.there() {
+		return nil, nil
+	}
+	dir, err := t.open()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return t.file.Read(dir, since, limit)
 }
 
 // Write moves the tombstones in the index to the file, without those from before an

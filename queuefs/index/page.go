@@ -113,6 +113,11 @@ func (x *Index) Held() (pages, full int) {
 	return pages, full
 }
 
+// Small reports whether all jobs ever had numbers of a few slots of page 0.
+func (x *Index) Small() bool {
+	return len(x.pages) == 0 || len(x.pages) == 1 && (x.pages[0] == nil || x.pages[0].size() < PageJobs)
+}
+
 // Memory returns the bytes of all slots.
 func (x *Index) Memory() (size int64) {
 	for _, p := range x.pages {

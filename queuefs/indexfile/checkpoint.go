@@ -11,6 +11,7 @@ import (
 // A Checkpoint says where replay begins.
 type Checkpoint struct {
 	Past, Keep journal.LSN
+	Small      int64  // size of the catalog of small queues; 0: unknown
 	Clean      bool   // closed in order: the files are exact
 	Former     bool   // from the time of journals with positions, the LSNs of now
 	Silent     bool   // from the time of journals that may have no batch at all
@@ -20,8 +21,12 @@ type Checkpoint struct {
 // Text returns the contents of the file.
 func (c Checkpoint) Text() []byte {
 	u := func(n journal.LSN) string { return strconv.FormatUint(uint64(n), 10) }
-	return anvl.AppendRecord(nil, anvl.Record{{Name: "lsn", Value: u(c.Past)}, {Name: "keep", Value: u(c.Keep)},
-		{Name: "clean", Value: strconv.FormatBool(c.Clean)}, {Name: "begun", Value: "true"}})
+	r := anvl.Record{{Name: "lsn", Value: u(c.Past)}, {Name: "keep", Value: u(c.Keep)},
+		{Name: "clean", Value: strconv.FormatBool(c.Clean)}, {Name: "begun", Value: "true"}}
+	if c.Small > 0 {
+		r.Add("small", strconv.FormatInt(c.Small, 10))
+	}
+	return anvl.AppendRecord(nil, r)
 }
 
 // From returns where replay begins.
@@ -49,6 +54,9 @@ func ParseCheckpoint(r anvl.Record) (c Checkpoint, err error) {
 	}
 	c.Clean = r.Value("clean") == "true"
 	c.Silent = r.Value("begun") != "true"
+	if r.Value("small") != "" { // homes of before have none
+		c.Small = int64(number("small"))
+	}
 	if c.Former = r.Value("position") != ""; !c.Former {
 		c.Past, c.Keep = journal.LSN(number("lsn")), journal.LSN(number("keep"))
 		return c, err

@@ -11,12 +11,13 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Names of files; tombstones are beside the file of a queue.
+// Names of files; SmallName is a catalog of queues with few jobs, tombstones are beside the file of a queue.
 const (
 	QueueName      = "queue"
 	CheckpointName = "checkpoint"
 	DoubtName      = "doubt"
 	TombstonesName = "culled"
+	SmallName      = "small"
 )
 
 // ParsePageName accepts the output of [index.PageName] only.

@@ -18,16 +18,39 @@ import (
 // Numbers returns the last numbers a queue of the name can have given out before, as far
 // as the index knows.
 func (s *Store) Numbers(id string) (last index.Numbers, err error) {
-	dir, err := s.existing(id)
-	if err == nil {
-		last, err = s.numbersIn(dir, id)
-		dir.Close()
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	x, _, ok, err := s.entry(id)
+	switch {
+	case errors.Is(err, durable.ErrDamaged):
+		last = s.above(err.Error())
+	case err != nil:
 		return last, err
+	case ok:
+		last = index.Numbers{Job: x.Last.Job, Seq: x.Last.Seq}
+	case s.torn:
+		last = s.Highest()
+	}
+	if s.HasDir(id) {
+		dir, err := s.existing(id)
+		if err != nil {
+			return last, err
+		}
+		defer dir.Close()
+		of, err := s.numbersIn(dir, id)
+		if err != nil {
+			return last, err
+		}
+		last = last.Max(of)
 	}
 	old, err := s.oldNumbers(id)
 	return last.Max(old), err
+}
+
+// above returns numbers above all of open queues, after damage to the catalog of small
+// queues.
+func (s *Store) above(why string) index.Numbers {
+	last := s.Highest()
+	s.Report(smallPath, fmt.Sprintf("%s; numbers of jobs and events go on above %d and %d, the highest there are", why, last.Job, last.Seq))
+	return last
 }
 
 // numbersIn returns the highest numbers in the files of an index. Without a queue file
@@ -108,44 +131,44 @@ func (s *Store) Retire(last map[string]index.Numbers) error {
 	return nil
 }
 
-// keep writes a queue file of nothing but the last numbers of a queue.
+// keep adds an entry of nothing but the last numbers of a queue.
 func (s *Store) keep(id string, last index.Numbers) error {
-	dir, err := s.Queue(id)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
 	x := indexfile.Queue{Last: last, Types: []string{""}, Bare: true}
-	return indexfile.QueueIn(dir, id).Write(x.Text())
+	return s.put(id, &x, nil)
 }
 
 // Forget removes the index of a queue, except for its last numbers.
 func (s *Store) Forget(id string) error {
-	dir, err := s.existing(id)
-	if errors.Is(err, fs.ErrNotExist) {
+	if !s.Has(id) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	last, err := s.numbersIn(dir, id)
+	last, err := s.Numbers(id)
 	if err == nil {
 		err = s.keep(id, last)
 	}
+	if err != nil || s.Own {
+		return err
+	}
+	return s.forgetDir(id)
+}
+
+// forgetDir removes the directory of a queue, after the entry with its last numbers is on
+// stable storage.
+func (s *Store) forgetDir(id string) error {
+	if !s.HasDir(id) {
+		return nil
+	}
+	if err := s.small.Sync(); err != nil {
+		return err
+	}
+	all, err := s.Dir.Sub(home.QueuesDir)
 	if err != nil {
 		return err
 	}
-	var gone []string
-	if err := dir.Names(func(name string) { gone = append(gone, name) }); err != nil {
+	defer all.Close()
+	if err := all.RemoveTree(id); err != nil {
 		return err
 	}
-	for _, name := range gone {
-		if name != indexfile.QueueName {
-			if err := dir.RemoveTree(name); err != nil {
-				return err
-			}
-		}
-	}
-	return dir.Sync()
+	s.setDir(id, false)
+	return all.Sync()
 }

@@ -2,6 +2,7 @@
 // queue file of each queue, and the checkpoint from which on the journal is replayed.
 //
 //	checkpoint               where replay begins
+//	small                    queues with few jobs, see small.go
 //	doubt                    a sync has failed: no file is trusted
 //	queues/QID/queue         last numbers, settings, LSNs
 //	queues/QID/pN            page N of the index
@@ -17,10 +18,12 @@ package snapshot
 import (
 	"errors"
 	"io/fs"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/catalog"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
@@ -38,10 +41,16 @@ type Store struct {
 	Report  func(path, text string) // called with damage found
 	Rebuild bool                    // make all pages again from the directories; former ones say only what these do not
 	Highest func() index.Numbers    // last numbers of all open queues, for damaged files
+	Own     bool                    // small queues have files of their own, as in homes of former versions; for tests
 
 	doubt   atomic.Bool
 	closed  bool            // by the checkpoint that was read
 	renewed map[string]bool // queues without former pages, when rebuilding
+	small   *catalog.File
+	torn    bool // queues may be missing in small
+
+	mu    sync.Mutex
+	large map[string]bool // queues with a directory
 }
 
 // Path returns the path below the home of a file of a queue in the index.
@@ -56,7 +65,11 @@ func (s *Store) Queue(id string) (*durable.Dir, error) {
 		return nil, err
 	}
 	defer all.Close()
-	return all.MakeSub(id)
+	dir, err := all.MakeSub(id)
+	if err == nil {
+		s.setDir(id, true)
+	}
+	return dir, err
 }
 
 // existing is Queue without making anything. The error wraps [fs.ErrNotExist] if there
@@ -71,16 +84,7 @@ func (s *Store) existing(id string) (*durable.Dir, error) {
 }
 
 // Has reports whether the index knows of a queue, present or former.
-func (s *Store) Has(id string) (bool, error) {
-	dir, err := s.existing(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err == nil {
-		dir.Close()
-	}
-	return err == nil, err
-}
+func (s *Store) Has(id string) bool { return s.HasDir(id) || s.small.Has(id) }
 
 // names returns the names in the directory of all queues.
 func (s *Store) names() (all *durable.Dir, names []string, err error) {
@@ -144,8 +148,26 @@ func (s *Store) Checkpoint() (c indexfile.Checkpoint, ok bool, err error) {
 // Closed reports whether the home was closed in order before it was opened.
 func (s *Store) Closed() bool { return s.closed }
 
-// SetCheckpoint writes the checkpoint.
+// SetCheckpoint writes the checkpoint, and bounds the waste in the catalog of small
+// queues. A damaged catalog is written anew before: nobody must take an entry for the
+// last one of its name when the damage is forgotten. Another one meanwhile has no size in
+// the checkpoint, so that a crash between two steps is not taken for damage.
 func (s *Store) SetCheckpoint(c indexfile.Checkpoint) error {
+	if s.small.Torn() {
+		if err := s.small.Compact(); err != nil {
+			return err
+		}
+	}
+	if s.small.Wasteful() {
+		c.Small = 0
+		if err := indexfile.CheckpointIn(s.Dir).Write(c.Text()); err != nil {
+			return err
+		}
+		if err := s.small.Compact(); err != nil {
+			return err
+		}
+	}
+	c.Small = s.small.Size()
 	return indexfile.CheckpointIn(s.Dir).Write(c.Text())
 }
 
@@ -153,7 +175,7 @@ func (s *Store) SetCheckpoint(c indexfile.Checkpoint) error {
 // grow, so a home on a full disk can be opened.
 func (s *Store) MarkOpen(c indexfile.Checkpoint) error {
 	c.Clean = false
-	err := s.SetCheckpoint(c)
+	err := indexfile.CheckpointIn(s.Dir).Write(c.Text())
 	if errors.Is(ledger.StorageError(err), ledger.ErrNoSpace) {
 		return indexfile.CheckpointIn(s.Dir).Rewrite(c.Text())
 	}
@@ -192,25 +214,20 @@ func (s *Store) Trust() error {
 // Settings returns the copy of queue-info.txt and the time of creation in the index;
 // nil and zero if unknown.
 func (s *Store) Settings(id string) (text []byte, created time.Time, err error) {
-	dir, err := s.existing(id)
-	if err == nil {
-		defer dir.Close()
-		var x indexfile.Queue
-		if x, err = indexfile.ReadQueue(dir, id); err == nil && x.Created != 0 {
-			created = time.UnixMicro(x.Created).UTC()
-		}
-		text = x.Settings
+	x, _, _, err := s.queueFile(id)
+	if err == nil && x.Created != 0 {
+		created = time.UnixMicro(x.Created).UTC()
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrDamaged) { // reported when the queue is opened
 		err = nil
 	}
-	return text, created, err
+	return x.Settings, created, err
 }
 
 // New writes the queue file of a queue before its first event, so that earlier records
 // of the name are of a former queue. Until the next checkpoint the journal has all jobs
 // of a queue that begins without any, and the directories stand in for the pages of
-// another.
+// another. The file is on stable storage after Sync, or a checkpoint.
 func (s *Store) New(l *ledger.Ledger, since journal.LSN) error {
 	former, err := s.Numbers(l.ID())
 	if err != nil {
@@ -224,15 +241,16 @@ func (s *Store) New(l *ledger.Ledger, since journal.LSN) error {
 		before, empty = x.Last().Seq, x.Pages() == 0
 	})
 	l.Begin(since, before)
-	dir, err := s.Queue(l.ID())
-	if err != nil {
+	if err := s.forgetDir(l.ID()); err != nil {
 		return err
 	}
-	defer dir.Close()
 	x := l.Snapshot(since)
 	x.Bare, x.Empty = true, empty
-	return indexfile.QueueIn(dir, l.ID()).Write(x.Text())
+	return s.put(l.ID(), &x, nil)
 }
+
+// Sync puts the entries of small queues on stable storage.
+func (s *Store) Sync() error { return s.small.Sync() }
 
 // Loaded says how much of a queue the index had.
 type Loaded struct {
@@ -246,8 +264,8 @@ type Loaded struct {
 
 // Load reads the queue file and the pages of a queue into its ledger, when a home is
 // opened. Without a checkpoint, indexed is false and no page counts.
-func (s *Store) Load(l *ledger.Ledger, dir *durable.Dir, c indexfile.Checkpoint, indexed bool) (was Loaded, err error) {
-	q, err := indexfile.ReadQueue(dir, l.ID())
+func (s *Store) Load(l *ledger.Ledger, c indexfile.Checkpoint, indexed bool) (was Loaded, err error) {
+	q, page, inDir, err := s.queueFile(l.ID())
 	ok := err == nil
 	switch {
 	case ok:
@@ -267,15 +285,36 @@ func (s *Store) Load(l *ledger.Ledger, dir *durable.Dir, c indexfile.Checkpoint,
 	}
 	if s.Rebuild {
 		was.None = true
-		was.Former, err = s.former(l.ID(), dir, q)
+		was.Former, err = s.former(l.ID(), q, page)
 		return was, err
 	}
-	if !indexed || !ok || q.Bare {
-		was.Fresh = indexed && ok && q.Empty
+	doubtful := ok && !inDir && s.small.Doubtful(l.ID())
+	if doubtful {
+		last := s.Highest()
+		l.Note(func(x *index.Index) { x.Reach(last) })
+	}
+	drop := !indexed || !ok || q.Bare || doubtful
+	if drop {
+		was.Fresh = indexed && ok && q.Empty && !doubtful
 		was.None = !was.Fresh
+	} else if was.Dirs, was.Culled = q.Dirs, q.Culled; !inDir {
+		was.Damaged, err = loadSmall(l, page)
+		if len(was.Damaged) > 0 {
+			s.Report(Path(l.ID(), index.PageName(0)), "index page does not verify; made again from the directories")
+		}
+		return was, err
+	}
+	if !s.HasDir(l.ID()) {
+		return was, nil
+	}
+	dir, err := s.existing(l.ID())
+	if err != nil {
+		return was, err
+	}
+	defer dir.Close()
+	if drop {
 		return was, dropPages(dir)
 	}
-	was.Dirs, was.Culled = q.Dirs, q.Culled
 	// After a crash between this file and its checkpoint, pages may be older than the
 	// file: then their state says nothing about damage.
 	was.Damaged, err = s.loadPages(l, dir, q.Pages, q.At <= c.Past)
@@ -320,13 +359,24 @@ func (s *Store) loadPages(l *ledger.Ledger, dir *durable.Dir, want int, whole bo
 	return damaged, nil
 }
 
-// former reads the pages of a queue as far as they verify. They are removed when their
-// successors are staged.
-func (s *Store) former(id string, dir *durable.Dir, q indexfile.Queue) (*index.Index, error) {
+// former reads the pages of a queue as far as they verify, one of them from its entry.
+// They are removed when their successors are staged.
+func (s *Store) former(id string, q indexfile.Queue, page []byte) (*index.Index, error) {
 	x := index.New(id)
 	if len(q.Types) > 0 {
 		x.SetMediaTypes(q.Types)
 	}
+	if len(page) > 0 {
+		_ = x.LoadPage(page, 0)
+	}
+	if !s.HasDir(id) {
+		return x, nil
+	}
+	dir, err := s.existing(id)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
 	numbers, err := pageNumbers(dir)
 	var buf []byte
 	for _, n := range numbers {

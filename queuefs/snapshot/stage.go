@@ -16,7 +16,7 @@ import (
 type Staged struct {
 	store  *Store
 	ledger *ledger.Ledger
-	dir    *durable.Dir
+	large  bool        // the queue has files of its own
 	names  [][2]string // temporary name, name
 	pages  []int
 	kept   bool // their checkpoint has come to its end
@@ -32,15 +32,25 @@ func (s *Store) Stage(l *ledger.Ledger, at journal.LSN, dirs func() ([4]int64, e
 	if !touched && dirs == nil {
 		return nil, nil
 	}
+	st = &Staged{store: s, ledger: l}
+	var small bool
+	l.Look(func(x *index.Index) { small = x.Small() && !s.Own })
+	if small {
+		return st, st.stageSmall(at, dirs)
+	}
+	st.large = true
 	dir, err := s.Queue(l.ID())
 	if err != nil {
-		return nil, err
+		return st, err
 	}
-	st = &Staged{store: s, ledger: l, dir: dir}
+	defer dir.Close() // a home may have more queues than descriptors
+	if s.small.Has(l.ID()) {
+		l.Note(func(x *index.Index) { x.SetPageChanged(0) }) // it stands in the entry alone
+	}
 	if err := s.renew(l.ID(), dir); err != nil {
 		return st, err
 	}
-	held, err := st.stagePages()
+	held, err := st.stagePages(dir)
 	if err != nil {
 		return st, err
 	}
@@ -59,7 +69,7 @@ func (s *Store) Stage(l *ledger.Ledger, at journal.LSN, dirs func() ([4]int64, e
 }
 
 // stagePages writes the changed pages, and returns how many there are.
-func (st *Staged) stagePages() (held int, err error) {
+func (st *Staged) stagePages(dir *durable.Dir) (held int, err error) {
 	pages := 0
 	st.ledger.Note(func(x *index.Index) {
 		x.Changed, pages = false, x.Pages()
@@ -77,7 +87,7 @@ func (st *Staged) stagePages() (held int, err error) {
 			continue
 		}
 		st.pages = append(st.pages, n)
-		tmp, err := st.dir.Stage(index.PageName(n), buf)
+		tmp, err := dir.Stage(index.PageName(n), buf)
 		if err != nil {
 			return 0, err
 		}
@@ -89,28 +99,38 @@ func (st *Staged) stagePages() (held int, err error) {
 // Place puts the files under their names, the queue file first: a crash may leave it
 // newer than the pages, but never without a media type they speak of.
 func (st *Staged) Place() error {
+	if !st.large {
+		return nil
+	}
+	dir, err := st.store.existing(st.ledger.ID())
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
 	for _, n := range slices.Backward(st.names) {
-		if err := st.dir.Rename(n[0], st.dir, n[1]); err != nil {
+		if err := dir.Rename(n[0], dir, n[1]); err != nil {
 			return err
 		}
 	}
-	return st.dir.Sync()
+	return dir.Sync()
 }
 
-// Keep says that the checkpoint has come to its end.
-func (st *Staged) Keep() { st.kept = true }
+// Keep says that the checkpoint has come to its end. It removes what no start reads any
+// more; after an error that is left for the next checkpoint with changes.
+func (st *Staged) Keep() {
+	st.kept = true
+	if err := st.store.trim(st.ledger.ID(), st.large); err != nil {
+		st.store.Report(Path(st.ledger.ID(), ""), err.Error())
+	}
+}
 
-// End closes the directory. Without Keep it removes the staged files and marks the
-// pages as changed again.
+// End removes the staged files without Keep, and marks the pages as changed again.
 func (st *Staged) End() {
-	defer st.dir.Close()
 	if st.kept {
 		return
 	}
-	for _, n := range st.names {
-		if err := st.dir.Remove(n[0]); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			st.store.Report(Path(st.ledger.ID(), n[0]), err.Error())
-		}
+	if err := st.remove(); err != nil {
+		st.store.Report(Path(st.ledger.ID(), ""), err.Error())
 	}
 	st.ledger.Note(func(x *index.Index) {
 		for _, n := range st.pages {
@@ -118,4 +138,21 @@ func (st *Staged) End() {
 		}
 		x.Changed = true
 	})
+}
+
+func (st *Staged) remove() error {
+	if len(st.names) == 0 {
+		return nil
+	}
+	dir, err := st.store.existing(st.ledger.ID())
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for _, n := range st.names {
+		if e := dir.Remove(n[0]); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
 }
