@@ -99,6 +99,9 @@ func TestTombstonesOutliveEveryStop(t *testing.T) {
 		file := filepath.Join(crashed, "log/index/queues/jobs/culled")
 		for _, torn := range []string{"", "half a stone", string(make([]byte, 64))} {
 			if torn != "" {
+				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+					t.Fatal(err)
+				}
 				f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o666)
 				if err != nil {
 					t.Fatal(err)

@@ -78,12 +78,13 @@ type patient struct {
 type facts map[string]string
 
 // newPatient makes a home. It is stopped in order, or else as a kill leaves it: the
-// last events are in the journal alone.
-func newPatient(t *testing.T, stopped bool) *patient {
+// last events are in the journal alone. With own its queues have files of their own in
+// the index, as homes of before.
+func newPatient(t *testing.T, stopped, own bool) *patient {
 	t.Helper()
 	dir := filepath.Join(fastDir(t), "home")
 	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", BaseURI: "https://cutie.example.org/", Identifier: "x"}))
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, OwnIndex: own})
 	must(t, err)
 	defer func() { s.Close() }()
 	for _, id := range []string{"a", "b"} {

@@ -66,7 +66,7 @@ func TestASpoiltJobFileUnderALease(t *testing.T) {
 
 // An index that says other payloads than job files and payloads do is wrong: they agree.
 func TestPayloadsThatTheirJobFilesNameAreGood(t *testing.T) {
-	p := newPatient(t, true)
+	p := newPatient(t, true, true)
 	dir := copyHome(t, p.dir)
 	forgePage(t, dir, "a", "b")
 	r, err := check.Home(dir, check.Options{Segment: segment})
@@ -119,7 +119,7 @@ func forgePage(t *testing.T, dir, from, to string) {
 
 func TestAHomeMountedForReadingCanBeChecked(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
-		p := newPatient(t, stopped)
+		p := newPatient(t, stopped, false)
 		if err := unix.Mount(p.dir, p.dir, "", unix.MS_BIND, ""); err != nil {
 			t.Skip(err)
 		}
