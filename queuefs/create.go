@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
@@ -33,32 +32,76 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 		return nil, err
 	}
 	defer s.end()
-	unlock, err := s.lockNew(id)
+	q, err := s.beginQueue(info)
 	if err != nil {
 		return nil, storageError(err)
 	}
-	defer unlock()
-	switch same := s.open(id); {
-	case same != nil && same.info().Identifier != info.Identifier:
-		return nil, fmt.Errorf("%.80s: %w under the identifier %.80q, and both have the directory %s", info.Identifier, ErrQueueExists, same.info().Identifier, id)
-	case same != nil || s.named(info.Name, nil):
-		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
-	}
-	callbacks := &s.properties.callbacks
-	if info.Callback, err = callbacks.Keep(id, info.Callback); err != nil {
-		return nil, storageError(err)
-	}
-	q, err := s.makeQueue(info)
-	if err != nil {
-		return nil, storageError(err)
-	}
-	// Named in queues.txt, the queue exists.
-	if err := s.listQueue(id); err != nil {
+	// Callers at the same time share the syncs. Named in queues.txt, the queue exists.
+	if err := s.creating.Do(q, s.enlist); err != nil {
+		s.list.expect(q, false)
 		q.close()
 		return nil, storageError(err)
 	}
-	s.add(q)
 	return q, nil
+}
+
+// beginQueue makes the files of a queue, unsynced, and keeps its names for it.
+func (s *Service) beginQueue(info QueueInfo) (*Queue, error) {
+	unlock, err := s.lockNew(info.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := s.free(info); err != nil {
+		return nil, err
+	}
+	if info.Callback, err = s.properties.callbacks.Keep(info.ID, info.Callback); err != nil {
+		return nil, err
+	}
+	q, err := s.makeQueue(info)
+	if err == nil {
+		s.list.expect(q, true)
+	}
+	return q, err
+}
+
+// free returns [ErrQueueExists] if a queue has the identifier, the directory or the name,
+// or is being made with it.
+func (s *Service) free(info QueueInfo) error {
+	same := s.list.expected(info.ID)
+	if same == nil {
+		same = s.open(info.ID)
+	}
+	switch {
+	case same != nil && same.info().Identifier != info.Identifier:
+		return fmt.Errorf("%.80s: %w under the identifier %.80q, and both have the directory %s", info.Identifier, ErrQueueExists, same.info().Identifier, info.ID)
+	case same != nil || s.named(info.Name, nil):
+		return fmt.Errorf("%s: %w", info.ID, ErrQueueExists)
+	}
+	return nil
+}
+
+// enlist serves new queues. Their files are put on stable storage before their lines. A
+// failed sync is final.
+func (s *Service) enlist(queues []*Queue) error {
+	if err := s.dirs.home.SyncFS(); err != nil {
+		s.index.Doubt()
+		s.shared.Gate.Fail(err)
+		return errors.Join(ErrFailed, err)
+	}
+	ids := make([]string, len(queues))
+	for i, q := range queues {
+		ids[i] = q.ID()
+	}
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	if err := s.properties.lines.Add(ids...); err != nil {
+		return err
+	}
+	for _, q := range queues {
+		s.add(q)
+	}
+	return nil
 }
 
 // lockNew takes the lock to make a queue, and before it that of checkpoints if
@@ -78,9 +121,9 @@ func (s *Service) lockNew(id string) (unlock func(), err error) {
 	return func() { s.properties.Unlock(); s.upkeep.Unlock() }, nil
 }
 
-// makeQueue makes the directories of a queue and its properties file.
+// makeQueue makes the directories of a queue and its properties file, unsynced.
 func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
-	root, err := s.dirs.queues.MakeSub(info.ID)
+	root, err := s.dirs.queues.AddSub(info.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -94,27 +137,18 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 	if err := s.forgetFormer(info.ID); err != nil {
 		return nil, err
 	}
-	if err := root.Replace(home.QueueInfoName, info.Text()); err != nil {
+	if err := root.Renew(home.QueueInfoName, info.Text()); err != nil {
 		return nil, err
 	}
 	q, err := s.openQueue(info.ID, (*properties.Queue).Read)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync()); err != nil {
+	if err := s.index.New(q.ledger, s.shared.Journal.Stats().Next); err != nil {
 		q.close()
 		return nil, err
 	}
 	return q, nil
-}
-
-// listQueue adds a queue to queues.txt.
-func (s *Service) listQueue(id string) error {
-	list, err := home.ReadList(s.dirs.home)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return list.Add(id).Write(s.dirs.home)
 }
 
 // hasFormer tells whether there was a queue of the name, which is not open.

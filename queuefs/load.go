@@ -36,6 +36,9 @@ func (s *Service) load() error {
 	if known.Known, err = home.Find(s.dirs.home, s.dirs.queues, s.report); err != nil {
 		return err
 	}
+	if known.Torn >= 0 {
+		s.properties.lines.Torn(known.Torn)
+	}
 	if c.Clean { // the files are exact
 		known.Unlisted = slices.DeleteFunc(known.Unlisted, func(id string) bool { return !home.Used(s.dirs.queues, id) })
 	}

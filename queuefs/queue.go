@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"cutie/queuefs/content"
@@ -28,6 +29,7 @@ type Queue struct {
 	filer      *filing.Filer
 	tombstones *filing.Tombstones
 	properties properties.Queue // by Service.properties
+	asked      atomic.Bool      // since Reload looked at the properties
 	retention  retention.Retention
 	claims     keys.Claims // of requests with keys
 	takes      keys.Takes

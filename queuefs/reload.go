@@ -20,7 +20,8 @@ import (
 // serviceScheme is reported and takes effect at the next opening. While nothing
 // has changed, Reload only looks at the date of each file: call it about once a
 // second. A file is read when it has held still between two calls, since an
-// editor may empty it first.
+// editor may empty it first. In a home of many queues it looks at those that somebody
+// asked for since the last call, and at [lookMany] of the others in turn.
 //
 // A queue new in queues.txt is served with the jobs in its directory; without a
 // directory it is made. A queue missing in queues.txt is served on and reported
@@ -38,12 +39,36 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 	s.properties.Lock()
 	defer s.properties.Unlock()
 	s.reloadInfo()
-	for _, q := range s.Queues() {
+	for _, q := range s.toLookAt() {
 		if q.reload() && !slices.Contains(changed, q.ID()) {
 			changed = append(changed, q.ID())
 		}
+		if q.properties.File.Moves() {
+			q.asked.Store(true) // it must hold still
+		}
 	}
 	return changed, err
+}
+
+// lookMany is how many queues a call of Reload looks at that nobody has asked for.
+const lookMany = 1000
+
+// toLookAt returns the queues whose properties Reload looks at now.
+func (s *Service) toLookAt() (some []*Queue) {
+	queues := s.Queues()
+	if len(queues) <= lookMany {
+		return queues
+	}
+	for _, q := range queues {
+		if q.asked.Load() && q.asked.Swap(false) {
+			some = append(some, q)
+		}
+	}
+	for range lookMany {
+		s.properties.turn = (s.properties.turn + 1) % len(queues)
+		some = append(some, queues[s.properties.turn])
+	}
+	return some
 }
 
 // reloadQueues compares queues.txt with the open queues.
@@ -55,8 +80,12 @@ func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error
 	if err != nil || ids == nil {
 		return changed, err
 	}
+	listed := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		listed[id] = true
+	}
 	for _, q := range queues {
-		if slices.Contains(ids, q.ID()) {
+		if listed[q.ID()] {
 			continue
 		}
 		switch err := s.letGo(ctx, q); {
@@ -91,7 +120,7 @@ func (s *Service) takeInListed() (ids, changed []string, err error) {
 	ids = *r.Value
 	whole := true
 	for _, id := range ids {
-		if s.open(id) != nil {
+		if s.open(id) != nil || s.list.expected(id) != nil {
 			continue
 		}
 		if err := s.takeIn(id); err != nil {
@@ -117,10 +146,17 @@ func (s *Service) takeIn(id string) error {
 		info := home.NewQueue(id, micro(s.now()))
 		info.VerifyOnWrite = true
 		q, err := s.makeQueue(info)
-		if err == nil {
-			s.add(q)
+		if err != nil {
+			return err
 		}
-		return err
+		if err := s.dirs.home.SyncFS(); err != nil {
+			q.close()
+			s.index.Doubt()
+			s.shared.Gate.Fail(err)
+			return errors.Join(ErrFailed, err)
+		}
+		s.add(q)
+		return nil
 	}
 	if err != nil {
 		return err

@@ -50,6 +50,7 @@ type Service struct {
 
 	// Locks, from the outside in.
 	upkeep     upkeep
+	creating   durable.Together[*Queue]
 	properties propertyFiles
 	list       queueList
 }
@@ -67,7 +68,9 @@ type propertyFiles struct {
 	sync.Mutex
 	list    *home.File[[]string] // queues.txt
 	service properties.Service   // cutie-info.txt
+	turn    int                  // of the queues to be looked at
 
+	lines     home.Lines // of queues.txt, too
 	callbacks home.Callbacks
 }
 
@@ -142,6 +145,8 @@ type queueList struct {
 	base   string   // baseURI as cutie-info.txt has it
 	queues []*Queue // grows at its end; otherwise it is replaced, for others read it
 	byID   map[string]*Queue
+	byName map[string]*Queue        // by identifier or name, where these differ from the cleaned identifier; nil: to be made
+	coming map[string]*Queue        // being made, by cleaned identifier; not served yet
 	strays map[string]index.Numbers // last numbers of queues that vanished, not yet in the index
 }
 
@@ -197,15 +202,17 @@ func (s *Service) Timed() []*Queue { return s.of(s.shared.Timed()) }
 // although there can be only one of them. The error is [ErrNoQueue], or [ErrBadName]
 // for an impossible name.
 func (s *Service) Queue(name string) (*Queue, error) {
-	s.list.mu.RLock()
-	defer s.list.mu.RUnlock()
-	if q := s.list.byID[name]; q != nil {
-		return q, nil
-	}
-	for _, q := range s.list.queues {
-		if i := &q.ledger.Settings().Info; i.Identifier == name || i.Name == name && name != "" {
-			return q, nil
+	q := s.open(name)
+	if q == nil {
+		if q = s.list.called(name); q != nil && s.open(q.ID()) != q {
+			q = nil // being made
 		}
+	}
+	if q != nil {
+		if !q.asked.Load() {
+			q.asked.Store(true)
+		}
+		return q, nil
 	}
 	if _, err := CleanQueueID(name); err != nil {
 		return nil, err
@@ -220,14 +227,77 @@ func (s *Service) open(id string) *Queue {
 	return s.list.byID[id]
 }
 
-// named reports whether a queue other than q has the name.
+// named reports whether a queue other than q has the name, or is being made with it.
 func (s *Service) named(name string, q *Queue) bool {
-	for _, other := range s.Queues() {
-		if name != "" && other != q && other.Info().Name == name {
-			return true
+	if name == "" {
+		return false
+	}
+	has := func(o *Queue) bool { return o != nil && o != q && o.info().Name == name }
+	if has(s.open(name)) || has(s.list.expected(name)) || has(s.list.called(name)) {
+		return true
+	}
+	if s.list.called(name) != q || q == nil {
+		return false // nobody is called so
+	}
+	return slices.ContainsFunc(s.Queues(), has) // another one after q
+}
+
+// called returns the first queue with an identifier or a name, nil without one.
+func (l *queueList) called(name string) *Queue {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byName == nil {
+		l.byName = map[string]*Queue{}
+		for _, q := range l.queues {
+			l.enter(q)
+		}
+		for _, q := range l.coming {
+			l.enter(q)
 		}
 	}
-	return false
+	return l.byName[name]
+}
+
+// enter makes a queue known by its names; the first one of a name stays. mu is held.
+func (l *queueList) enter(q *Queue) {
+	if l.byName == nil {
+		return
+	}
+	for _, name := range []string{q.info().Identifier, q.info().Name} {
+		if _, taken := l.byName[name]; name != "" && name != q.ID() && !taken {
+			l.byName[name] = q
+		}
+	}
+}
+
+// renamed says that the name of a queue has changed.
+func (l *queueList) renamed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byName = nil
+}
+
+// expect keeps the names of a queue for it while it is being made, or no longer.
+func (l *queueList) expect(q *Queue, coming bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !coming {
+		delete(l.coming, q.ID())
+		l.byName = nil
+		return
+	}
+	if l.coming == nil {
+		l.coming = map[string]*Queue{}
+	}
+	l.coming[q.ID()] = q
+	l.enter(q)
+}
+
+// expected returns the queue being made with a cleaned identifier, or nil.
+func (l *queueList) expected(id string) *Queue {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.coming[id]
 }
 
 // add serves a queue.
@@ -236,6 +306,8 @@ func (s *Service) add(q *Queue) {
 	defer s.list.mu.Unlock()
 	s.list.byID[q.ID()] = q
 	s.list.queues = append(s.list.queues, q)
+	delete(s.list.coming, q.ID())
+	s.list.enter(q)
 	q.ledger.Touch()
 	q.ledger.Wake()
 	s.shared.Happened.Raise()
@@ -245,6 +317,7 @@ func (s *Service) add(q *Queue) {
 func (s *Service) drop(q *Queue) {
 	s.list.mu.Lock()
 	delete(s.list.byID, q.ID())
+	s.list.byName = nil
 	s.list.queues = slices.DeleteFunc(slices.Clone(s.list.queues), func(o *Queue) bool { return o == q })
 	s.list.mu.Unlock()
 	q.ledger.End()
@@ -267,5 +340,6 @@ func (s *Service) order(ids []string) {
 	s.list.mu.Lock()
 	defer s.list.mu.Unlock()
 	s.list.queues = slices.Clone(s.list.queues)
+	s.list.byName = nil
 	slices.SortStableFunc(s.list.queues, func(a, b *Queue) int { return number(a) - number(b) })
 }

@@ -66,6 +66,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err := q.properties.Take(now); err != nil {
 		return QueueInfo{}, err
 	}
+	s.list.renamed()
 	if info.Callback != was {
 		err = storageError(callbacks.Settle(q.ID(), info.Callback))
 	}

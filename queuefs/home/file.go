@@ -109,6 +109,9 @@ func (f *File[T]) Changed() (v Reading[T], due bool, err error) {
 	return v, true, err
 }
 
+// Moves reports whether the last call of Changed found other contents than those in use.
+func (f *File[T]) Moves() bool { return f.seen != f.taken }
+
 // Take says that a reading is in use, or refused: Changed waits for other contents.
 func (f *File[T]) Take(v Reading[T]) { f.taken = v.stamp }
 

@@ -16,6 +16,7 @@ import (
 type Known struct {
 	Listed   []string // in queues.txt, in its order
 	Unlisted []string // other directories with queue-info.txt
+	Torn     int      // octet of queues.txt from which on its last line is torn; -1: it is not
 }
 
 // Find returns the queues of a home, and reports lines of queues.txt without sense.
@@ -33,13 +34,32 @@ func Find(home, queues *durable.Dir, report func(path, text string)) (k Known, e
 	case err != nil:
 		return k, err
 	}
+	k.Torn = -1
 	var bad []error
 	k.Listed, bad = list.Legible()
+	k.unfinished(list, queues, report)
 	for _, err := range bad {
 		report(ListName, err.Error()+"; the line is passed over")
 	}
 	k.Unlisted, err = unlisted(queues, k.Listed)
 	return k, err
+}
+
+// unfinished takes the last identifier out if its line has no end and there is no such
+// directory: a crash has torn the line.
+func (k *Known) unfinished(list List, queues *durable.Dir, report func(path, text string)) {
+	n, at := len(k.Listed)-1, bytes.LastIndexByte(list, '\n')+1
+	if n < 0 || at == len(list) {
+		return
+	}
+	if last, err := listed(list[at:]); err != nil || last != k.Listed[n] {
+		return
+	}
+	if _, err := queues.Stat(k.Listed[n]); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	report(ListName, fmt.Sprintf("the last line, %s, has no end, and there is no such queue; the line is passed over", k.Listed[n]))
+	k.Listed, k.Torn = k.Listed[:n], at
 }
 
 // unlisted returns the names of directories with a property file of a queue, without

@@ -23,6 +23,8 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
+
+	"golang.org/x/sys/unix"
 )
 
 // Names in the directory of a queue, beside those of the statuses.
@@ -53,38 +55,30 @@ type Tree struct {
 	payTurn, jobTurn sync.Mutex   // held while entries of the directories change
 }
 
-// Open opens the directory of a queue below dir, and makes the directories in it if need
-// be. Later they are open while they are used.
+// Open opens the directory of a queue below dir. The directories in it are made if need
+// be, and open, when they are used.
 func Open(dir *durable.Dir, name string, opts Options) (_ *Tree, err error) {
 	t := &Tree{opts: opts, root: opts.Cache.Dir(dir, name, false)}
 	t.pays = opts.Cache.Dir(t.root, Payloads, true)
 	for st := job.Pending; st <= job.Deleted; st++ {
 		t.status[st] = opts.Cache.Dir(t.root, st.String(), true)
 	}
-	if err := t.make(); err != nil {
+	st, err := dir.Stat(name)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err = &fs.PathError{Op: "open", Path: dir.Path() + "/" + name, Err: unix.ENOTDIR}
+	}
+	if err != nil {
 		t.Close()
 		return nil, err
 	}
 	return t, nil
 }
 
-// make makes the directories of a queue, each on stable storage.
-func (t *Tree) make() error {
-	for _, name := range []string{Payloads, job.Pending.String(), job.Consumed.String(), job.Deleted.String()} {
-		d, err := t.root.MakeSub(name)
-		if err != nil {
-			return err
-		}
-		d.Close()
-	}
-	return nil
-}
-
-// Make makes the directories of the jobs of a queue in root. taken says that there are
+// Make makes the directories of the jobs of a queue in root, unsynced. taken says that there are
 // files in them.
 func Make(root *durable.Dir) (taken bool, err error) {
 	for _, name := range []string{Payloads, job.Pending.String(), job.Consumed.String(), job.Deleted.String()} {
-		d, err := root.MakeSub(name)
+		d, err := root.AddSub(name)
 		if err != nil {
 			return taken, err
 		}
