@@ -66,6 +66,8 @@ func (d *disk) hook(step string, failed bool, do func() error) error {
 		in = func(string) bool { return true }
 	case "journal sync":
 		in = func(name string) bool { return path.Dir(name) == "log/journal" }
+	case "sync queues.txt":
+		in = func(name string) bool { return name == "queues.txt" }
 	}
 	if strings.Contains(step, "sync") {
 		now := d.snapshot()

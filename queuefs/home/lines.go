@@ -83,7 +83,7 @@ func (l *Lines) append(ids []string) (err error) {
 		return err
 	})
 	if err == nil {
-		err = l.Home.SyncFile(f)
+		err = l.Home.Step("sync "+ListName, f.Sync)
 	}
 	if err == nil && size == 0 {
 		err = l.Home.Sync() // the file may be new

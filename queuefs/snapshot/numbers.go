@@ -166,9 +166,8 @@ func (s *Store) forgetDir(id string) error {
 		return err
 	}
 	defer all.Close()
-	if err := all.RemoveTree(id); err != nil {
+	if err := s.removeDir(all, id); err != nil {
 		return err
 	}
-	s.setDir(id, false)
 	return all.Sync()
 }

@@ -209,9 +209,15 @@ func (s *Store) trim(id string, large bool) error {
 		return err
 	}
 	defer all.Close()
-	if err := all.RemoveTree(id); err != nil {
-		return err
+	return s.removeDir(all, id)
+}
+
+// removeDir removes the directory of a queue from that of all. A step that failed may
+// have happened.
+func (s *Store) removeDir(all *durable.Dir, id string) error {
+	err := all.RemoveTree(id)
+	if _, e := all.Stat(id); errors.Is(e, fs.ErrNotExist) {
+		s.setDir(id, false)
 	}
-	s.setDir(id, false)
-	return nil
+	return err
 }
