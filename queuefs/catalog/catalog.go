@@ -6,8 +6,8 @@
 //
 // The checksum covers all after it and the kind of the catalog. An entry without
 // contents takes its name away. A crash can tear the entries that were not synced, in
-// any order. They are skipped, and the former entries of their names count: so whoever
-// needs a later state has to keep what it was made from until the file is synced.
+// any order. They are skipped, and the former entries of their names count: keep the sources
+// of a later state until the file is synced.
 package catalog
 
 import (
