@@ -56,9 +56,6 @@ var fileDamages = []struct {
 	}},
 	{"deleted", func(t testing.TB, name, _ string) { must(t, os.Remove(name)) }},
 	{"swapped", func(t testing.TB, name, other string) {
-		if other == "" {
-			t.Skip("there is one such file")
-		}
 		must(t, os.Rename(name, name+"-"))
 		must(t, os.Rename(other, name))
 		must(t, os.Rename(name+"-", other))
@@ -88,7 +85,7 @@ func (s *source) damagedFile(pattern string, last bool) (name, other string) {
 		slices.SortFunc(all, func(a, b string) int { return strings.Compare(filepath.Base(b), filepath.Base(a)) })
 		return all[0], all[1]
 	}
-	if len(all) == 1 {
+	if len(all) == 1 && !strings.Contains(pattern, "*") {
 		return all[0], ""
 	}
 	return all[0], all[1]
@@ -231,6 +228,9 @@ func TestDamagedPublishedFiles(t *testing.T) {
 			for j, damage := range fileDamages {
 				for _, running := range []bool{false, true} {
 					ways := map[bool]int{true: 2}[released] + map[bool]int{true: 1}[running]
+					if damage.name == "swapped" && !strings.Contains(kind.pattern, "*") {
+						continue // there is one such file
+					}
 					if !long.On() && (i+j)%4 != ways {
 						continue // a short test damages each file in each way once
 					}

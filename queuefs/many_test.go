@@ -2,7 +2,6 @@ package queuefs_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -118,10 +117,10 @@ func TestDescriptorsDoNotGrowWithQueues(t *testing.T) {
 	o := queuefs.Options{Segment: segmentSize, Dirs: 10}
 	s, err := queuefs.Open(dir, o)
 	must(t, err)
-	before := openFiles(t)
+	before := descriptors(t)
 	bounded := func() {
 		t.Helper()
-		if n := openFiles(t); n > before+10+5 {
+		if n := descriptors(t); n > before+10+5 {
 			t.Errorf("%d descriptors are open, after %d", n, before)
 		}
 	}
@@ -145,17 +144,6 @@ func TestDescriptorsDoNotGrowWithQueues(t *testing.T) {
 	}
 	bounded()
 	closeHome(t, s)
-}
-
-// openFiles counts the descriptors of this process.
-func openFiles(t *testing.T) int {
-	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("no /proc here")
-	}
-	must(t, err)
-	return len(all)
 }
 
 // TestAQueueIsMadeWholeOrNot fails each step of the making of a queue, and opens the home

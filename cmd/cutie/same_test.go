@@ -11,7 +11,8 @@ import (
 )
 
 // session is what one person types, one command after the other; every verb
-// that works on queues is in it, with what goes well and what does not.
+// that works on queues is in it, with what goes well and what does not. Jobs are culled
+// after the packages that need them are made, wherever that happens.
 const session = `
 cutie createQueue second --name Second --size 10 -t anvl
 cutie createQueue second
@@ -53,10 +54,11 @@ cutie getJobState jobs j000000000001 j000000000002 j000000000099
 cutie setQueue jobs --size 0 --age 0 -S pause -t anvl
 cutie setQueue jobs --callback nowhere
 cutie getNextJob jobs
+cutie publish --now >published
 cutie cull jobs -n
 cutie cull
 cutie removeQueue jobs
-cutie getNextJob second; cutie setQueue second --size 0; cutie cull second
+cutie getNextJob second; cutie setQueue second --size 0; cutie publish --now >published; cutie cull second
 cutie removeQueue second
 cutie status -q
 `

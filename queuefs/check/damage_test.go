@@ -37,9 +37,6 @@ func change(do func(b []byte) []byte) func(t *testing.T, path, other string) {
 	return func(t *testing.T, path, _ string) {
 		b, err := os.ReadFile(path)
 		must(t, err)
-		if len(b) == 0 {
-			t.Skip("nothing in it")
-		}
 		must(t, os.WriteFile(path, do(b), 0o666))
 	}
 }
@@ -60,7 +57,7 @@ func TestEveryDamageToEveryKindOfFile(t *testing.T) {
 						continue
 					}
 					other := p.other(kind, path)
-					if d.name == "swap" && other == "" {
+					if d.name == "swap" && other == "" || p.empty(t, path) && d.name != "delete" && d.name != "swap" {
 						continue
 					}
 					t.Run(strings.ReplaceAll(fmt.Sprintf("%s/%s/%s/%s", state, kind, path, d.name), " ", "-"), func(t *testing.T) {
@@ -99,6 +96,13 @@ func (p *patient) other(kind, path string) string {
 		return ""
 	}
 	return all[(i+1)%len(all)]
+}
+
+// empty reports whether there is nothing in a file to damage.
+func (p *patient) empty(t *testing.T, path string) bool {
+	info, err := os.Stat(filepath.Join(p.dir, path))
+	must(t, err)
+	return info.Size() == 0
 }
 
 func (p *patient) examine(t *testing.T, dir string) {

@@ -21,6 +21,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/batch"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
 )
@@ -135,6 +136,13 @@ func homeDir(t testing.TB) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
+}
+
+// upload is for the client.
+func upload(payload string, m queuefs.Meta) client.Upload {
+	return client.Upload{Size: int64(len(payload)), Meta: m, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(payload)), nil
+	}}
 }
 
 // An answer is a response that was read.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ type jobList struct {
 	past   history
 	limits map[queuefs.JobID]limit // of Tick alone
 	old    formerIDs
-	locks  [64]sync.Mutex // by job; held while a client changes it
+	locks  *[256]sync.Mutex // of all queues, by job; held while a client changes it
 
 	mu    sync.Mutex
 	last  *job      // found last by latest
@@ -28,9 +29,9 @@ type jobList struct {
 
 var lockSeed = maphash.MakeSeed()
 
-// lock keeps other clients from changing the job.
+// lock keeps other clients from changing the job. Nobody takes a second one.
 func (l *jobList) lock(id string) (unlock func()) {
-	m := &l.locks[maphash.String(lockSeed, id)%uint64(len(l.locks))]
+	m := &l.locks[maphash.String(lockSeed, l.q.ID()+"/"+id)%uint64(len(l.locks))]
 	m.Lock()
 	return m.Unlock
 }
@@ -142,11 +143,13 @@ func (h *Handler) list(q *queuefs.Queue) (*jobList, error) {
 	if err := h.gone(q); err != nil {
 		return nil, err
 	}
-	old, err := h.former(q)
-	if err != nil {
-		return nil, err
+	l := &jobList{q: q, locks: &h.locks}
+	if h.moves {
+		var err error
+		if l.old, err = h.former(q); err != nil {
+			return nil, err
+		}
 	}
-	l := &jobList{q: q, old: old}
 	h.lists[q.ID()] = l
 	return l, nil
 }
@@ -156,10 +159,9 @@ func (h *Handler) list(q *queuefs.Queue) (*jobList, error) {
 func (h *Handler) forget() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for id, l := range h.lists {
-		if h.gone(l.q) != nil {
-			delete(h.lists, id)
-		}
+	if n := len(h.svc.Queues()); n != h.ticks.count {
+		h.ticks.count = n
+		maps.DeleteFunc(h.lists, func(_ string, l *jobList) bool { return h.gone(l.q) != nil })
 	}
 	err := errors.Join(h.strange...)
 	h.strange = nil

@@ -31,7 +31,10 @@ const (
 func (p *history) learn(q *queuefs.Queue, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now.Sub(p.span) >= busySpan {
+	switch idle := now.Sub(p.span); {
+	case idle >= 2*busySpan:
+		p.busy, p.span = [2]int{}, now
+	case idle >= busySpan:
 		p.busy, p.span = [2]int{0, p.busy[0]}, now
 	}
 	p.busy[0] = max(p.busy[0], len(q.Leased()))
@@ -78,6 +81,7 @@ func (p *history) add(q *queuefs.Queue, id queuefs.JobID) bool {
 // expects as many jobs at a time as lately, and the duration of the last ones.
 func (h *Handler) quote(j *job) time.Time {
 	p, now := &j.list.past, h.now()
+	p.learn(j.q, now)
 	p.mu.Lock()
 	takes, known, busy := p.mean, p.samples >= fewSamples, max(1, p.busy[0], p.busy[1])
 	p.mu.Unlock()

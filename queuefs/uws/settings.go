@@ -52,7 +52,7 @@ func (l *jobList) settings() (set settings, usable bool, err error) {
 		} else {
 			err = fmt.Errorf("queue-info.txt of %s: %w", l.q.ID(), err)
 		}
-		k.text, k.age, k.err = append([]byte{}, text...), age, err
+		k.text, k.age, k.err = text, age, err
 	}
 	return k.set, k.good, k.err
 }

@@ -1,9 +1,13 @@
 package uws
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"cutie/queuefs"
@@ -11,15 +15,57 @@ import (
 
 // Tick aborts jobs at the end of their execution duration, and destroys or
 // archives jobs at their destruction. Call it a few times a second: its cost
-// grows with the jobs due and in work.
+// grows with the jobs due and in work, and with the queues that have changed.
 func (h *Handler) Tick(ctx context.Context) error {
+	h.ticks.Lock()
+	defer h.ticks.Unlock()
 	errs := h.forget()
-	for _, q := range h.svc.Queues() {
-		if err := h.tick(ctx, q); err != nil && ctx.Err() == nil && !errors.Is(err, queuefs.ErrNoQueue) {
+	queues := h.awake()
+	h.ticks.again = nil
+	for _, q := range queues {
+		err := h.tick(ctx, q)
+		if err == nil || errors.Is(err, queuefs.ErrNoQueue) {
+			continue
+		}
+		h.ticks.again = append(h.ticks.again, q)
+		if ctx.Err() == nil {
 			errs = errors.Join(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
 		}
 	}
 	return errors.Join(errs, ctx.Err())
+}
+
+// ticks say which queues a Tick looks at. The lock is held during one.
+type ticks struct {
+	sync.Mutex
+	seen  uint64           // see [queuefs.Service.Changed]
+	count int              // of queues, at the last look
+	again []*queuefs.Queue // those that failed
+}
+
+// awake returns the queues with jobs in work or with a time to be destroyed, and of
+// those that have changed, or failed the last time, the ones that clients of UWS use.
+func (h *Handler) awake() []*queuefs.Queue {
+	var changed []*queuefs.Queue
+	changed, h.ticks.seen = h.svc.Changed(h.ticks.seen)
+	all := map[*queuefs.Queue]bool{}
+	for _, q := range slices.Concat(h.svc.Timed(), h.ticks.again) {
+		all[q] = true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, q := range changed {
+		if h.lists[q.ID()] != nil || h.moves || speaks(q) {
+			all[q] = true
+		}
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+// speaks reports whether the properties of a queue are about UWS.
+func speaks(q *queuefs.Queue) bool {
+	text, _ := q.InfoFile()
+	return bytes.Contains(text, []byte("uws"))
 }
 
 // tick is Tick for one queue.

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,9 +60,13 @@ type Handler struct {
 	close   context.CancelFunc
 	waiting atomic.Int64 // clients waiting for a job
 
+	moves bool            // the home has records of former versions
+	locks [256]sync.Mutex // see jobList
+	ticks ticks
+
 	mu      sync.Mutex
-	lists   map[string]*jobList
-	strange []error // of records of former versions; Tick returns them once
+	lists   map[string]*jobList // of queues that clients have asked about, or with work for Tick
+	strange []error             // of records of former versions; Tick returns them once
 }
 
 // New returns a Handler for a service, before the service is used. It moves the
@@ -85,8 +92,11 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	h := &Handler{svc: svc, o: o, lists: map[string]*jobList{}}
 	h.closing, h.close = context.WithCancel(context.Background())
 	h.router = web.NewRouter(h.fail, h.Routes()...)
-	for _, q := range svc.Queues() {
-		_, _ = h.list(q) // a request or Tick tries again, and returns the error
+	_, err := os.Lstat(filepath.Join(svc.Dir(), rootDir))
+	if h.moves = !errors.Is(err, fs.ErrNotExist); h.moves {
+		for _, q := range svc.Queues() {
+			_, _ = h.list(q) // a request or Tick tries again, and returns the error
+		}
 	}
 	return h, nil
 }

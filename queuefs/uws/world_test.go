@@ -294,7 +294,7 @@ func valid(t *testing.T, version string, texts ...string) {
 		t.Skip("the schemas are not in ../shared/xsd, nor below $CUTIE_SHARED")
 	}
 	if _, err := exec.LookPath("xmllint"); err != nil {
-		t.Skip("there is no xmllint")
+		t.Skip("xmllint is not installed")
 	}
 	for _, text := range texts {
 		cmd := exec.Command("xmllint", "--nonet", "--noout", "--schema", schema, "-")

@@ -45,9 +45,9 @@
 //
 // If the journal does not reach back to there, the jobs with changes since then
 // wait; culled jobs are skipped and reported. A queue that gets its
-// first callback begins with the next event, after a crash perhaps with one
-// shortly before. A queue without a line in the cursor begins with the first
-// event of the journal.
+// first callback begins with the next event, after a crash perhaps with earlier ones
+// of the journal. Queues without a callback have no line in the cursor; one with a
+// callback and without a line begins with the first event of the journal.
 package callback
 
 import (
@@ -56,14 +56,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"cutie/publisher/push"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/home"
 )
 
 // Options are the settings of a [Sender]. Zero values mean the defaults.
@@ -88,11 +87,16 @@ type Sender struct {
 	home    *durable.Dir
 	dir     *durable.Dir
 	secrets secrets
+	secrecy secrecy
 	sender  *push.Sender[*feed]
 
-	work   sync.Mutex // one Tick or checkpoint at a time; guards the rest
-	feeds  map[string]*feed
-	closed bool
+	work     sync.Mutex // one Tick or checkpoint at a time; guards the rest
+	changes  changes
+	count    int                // of queues, at the last look
+	feeds    map[string]*feed   // of queues with a callback, or with something left of one
+	silent   map[string]silence // the other queues
+	outboxes map[string]bool    // queues with an outbox when the Sender was opened
+	closed   bool
 }
 
 // Names in the home.
@@ -119,7 +123,7 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Sender{Options: o, svc: svc, feeds: map[string]*feed{}}
+	s := &Sender{Options: o, svc: svc, feeds: map[string]*feed{}, silent: map[string]silence{}, outboxes: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("callbacks: %w", errors.Join(err, s.closeDirs()))
@@ -132,6 +136,13 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 		return nil, err
 	}
 	if err := s.dir.Sweep(nil); err != nil {
+		return nil, err
+	}
+	if err := s.dir.Names(func(name string) {
+		if queue, ok := strings.CutSuffix(name, outboxExt); ok {
+			s.outboxes[queue] = true
+		}
+	}); err != nil {
 		return nil, err
 	}
 	if err := s.secrets.load(s.home); err != nil {
@@ -150,70 +161,88 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 }
 
 // Tick reads the new events and starts the due deliveries; it does not wait for
-// them. Call it a few times a second. To stop, end ctx and call
-// [Sender.Wait].
+// them. Call it a few times a second: it costs nothing for queues without a change. To
+// stop, end ctx and call [Sender.Wait].
 func (s *Sender) Tick(ctx context.Context) error {
+	err := s.secrecy.conceal(ctx, s.svc) // it asks for locks that others hold in Forget
 	s.work.Lock()
 	defer s.work.Unlock()
 	if s.closed {
 		return queuefs.ErrClosed
 	}
-	err := s.secrets.load(s.home)
-	if err != nil {
-		err = fmt.Errorf("callbacks: %w; the secrets known before stay in use", err)
+	if e := s.secrets.load(s.home); e != nil {
+		err = errors.Join(err, fmt.Errorf("callbacks: %w; the secrets known before stay in use", e))
 	}
-	err = errors.Join(err, s.conceal(ctx), s.meet())
+	err = errors.Join(err, s.meet())
 	if e := s.sender.Tick(ctx); e != nil {
 		err = errors.Join(err, fmt.Errorf("callbacks: %w", e))
 	}
 	return err
 }
 
-// conceal lets the engine take the URLs out of property files of former versions, and
-// of those written by hand.
-func (s *Sender) conceal(ctx context.Context) error {
-	var errs []error
-	for _, q := range s.svc.Queues() {
-		if c := q.Info().Callback; c == home.PublicURL(c) {
-			continue
-		}
-		if _, err := s.svc.SetQueue(ctx, q.ID(), func(*queuefs.QueueInfo) error { return nil }); err != nil {
-			errs = append(errs, fmt.Errorf("callback of queue %s: it can be read in %s: %w", q.ID(), home.QueueInfoName, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// meet brings the feeds of all queues up to their last events, and ends the
+// meet brings the feeds of the changed queues up to their last events, and ends the
 // feeds of removed queues.
 func (s *Sender) meet() error {
 	var errs []error
-	queues := s.svc.Queues()
+	queues := s.changes.next(s.svc)
 	for _, q := range queues {
-		f, err := s.feeds[q.ID()], error(nil)
-		if f != nil && f.q != q {
-			s.drop(f) // another queue has its name
-			f = nil
-		}
-		if f == nil {
-			f, err = s.openFeed(q)
-		}
-		if err == nil {
-			s.feeds[q.ID()] = f
-			err = s.catchUp(f)
-		}
-		if err != nil {
+		if err := s.meetOne(q); err != nil {
+			s.changes.again(q)
 			errs = append(errs, fmt.Errorf("callbacks of queue %s: %w", q.ID(), err))
 		}
 	}
-	if len(s.feeds) > len(queues) {
+	if n := len(s.svc.Queues()); n != s.count {
+		s.count = n
 		for _, f := range s.feeds {
-			if !slices.Contains(queues, f.q) {
+			if now, err := s.svc.Queue(f.Queue); err != nil || now != f.q {
 				s.drop(f)
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (s *Sender) meetOne(q *queuefs.Queue) (err error) {
+	f := s.feeds[q.ID()]
+	if f != nil && f.q != q {
+		s.drop(f) // another queue has its name
+		f = nil
+	}
+	if f == nil {
+		if q.Info().Callback == "" && !s.remembered(q.ID()) {
+			state := q.State()
+			s.silent[q.ID()] = silence{q, state.Seq, state.LastEvent}
+			return nil
+		}
+		if f, err = s.openFeed(q); err != nil {
+			return err
+		}
+		s.feeds[q.ID()] = f
+		delete(s.silent, q.ID())
+	}
+	return s.catchUp(f)
+}
+
+// remembered reports whether the queue has a line in the cursor, or an outbox.
+func (s *Sender) remembered(queue string) (so bool) {
+	s.sender.View(func() { so = s.sender.Get(queue) != nil })
+	return so || s.outboxes[queue]
+}
+
+// hush ends the feeds of queues without a callback, once nothing of them is left to
+// deliver or to remove.
+func (s *Sender) hush() {
+	s.update(func() (changed bool) {
+		for _, f := range s.feeds {
+			if f.met && f.url == "" && f.Site == "" && f.saved == 0 && f.waiting.len() == 0 {
+				s.silent[f.Queue] = silence{f.q, f.read, f.readAt}
+				delete(s.feeds, f.Queue)
+				s.sender.Drop(f)
+				changed = true
+			}
+		}
+		return changed
+	})
 }
 
 // drop ends the feed of a removed queue. Its record stays: the queue may come
@@ -243,7 +272,11 @@ func (s *Sender) Flush() error {
 	if err := s.meet(); err != nil {
 		return err
 	}
+	s.hush()
 	for _, f := range s.feeds {
+		if err := s.catchUp(f); err != nil { // its last event may be too new for meet
+			return fmt.Errorf("callbacks of queue %s: %w", f.Queue, err)
+		}
 		o := outbox{read: f.read, readAt: f.readAt}
 		s.update(func() bool {
 			if f.read > f.saved {
@@ -299,6 +332,7 @@ func (s *Sender) Forget(queue string) error {
 	if f := s.feeds[queue]; f != nil {
 		s.drop(f)
 	}
+	delete(s.silent, queue)
 	s.update(func() bool {
 		f := s.sender.Get(queue)
 		if f != nil {
@@ -313,6 +347,7 @@ func (s *Sender) Forget(queue string) error {
 }
 
 func (s *Sender) removeOutbox(queue string) error {
+	delete(s.outboxes, queue)
 	if err := s.dir.Remove(queue + outboxExt); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

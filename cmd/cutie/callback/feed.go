@@ -93,7 +93,9 @@ func (s *Sender) openFeed(q *queuefs.Queue) (*feed, error) {
 	if !known {
 		f = &feed{Queue: q.ID()}
 		f.Position = position(0, state.Info.Created)
-		if o.readAt.IsZero() {
+		if quiet := s.silent[q.ID()]; quiet.q == q {
+			f.Position = position(quiet.seq, quiet.at)
+		} else if o.readAt.IsZero() {
 			f.Position = position(oldest(q), state.Info.Created)
 		}
 	}
@@ -139,7 +141,7 @@ func (s *Sender) catchUp(f *feed) error {
 		return err
 	}
 	if f.met && to == f.url && f.read == f.q.Seq() {
-		return nil // a queue at rest costs nothing more
+		return nil
 	}
 	now := f.q.State()
 	lost, idle := 0, false

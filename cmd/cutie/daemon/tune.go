@@ -55,12 +55,19 @@ func (b *budget) set(limit int64) {
 	debug.SetMemoryLimit(limit)
 }
 
-// follow sets the limit by the index and the heap of the moment.
+// follow sets the limit by the index and the heap of the moment. The index is measured
+// after changes alone: its size is a sum over all queues.
 func (b *budget) follow(svc *queuefs.Service) func() error {
+	var seen uint64
+	var index int64
 	b.live[0].Name, b.live[1].Name = "/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes"
 	return func() error {
 		metrics.Read(b.live[:])
-		b.set(limitFor(svc.IndexSize(), int64(b.live[0].Value.Uint64()+b.live[1].Value.Uint64())))
+		changed, now := svc.Changed(seen)
+		if seen = now; len(changed) > 0 {
+			index = svc.IndexSize()
+		}
+		b.set(limitFor(index, int64(b.live[0].Value.Uint64()+b.live[1].Value.Uint64())))
 		return nil
 	}
 }

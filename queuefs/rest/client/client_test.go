@@ -1,4 +1,4 @@
-package rest_test
+package client_test
 
 import (
 	"bytes"
@@ -16,20 +16,13 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/digest"
-	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
-func upload(payload string, m queuefs.Meta) client.Upload {
-	return client.Upload{Size: int64(len(payload)), Meta: m, Open: func() (io.ReadCloser, error) {
-		return io.NopCloser(strings.NewReader(payload)), nil
-	}}
-}
-
 func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
-	s := newSite(t, rest.Options{})
+	s := newSite(t, nil, 0)
 	c := client.New(s.url+"/", nil)
 	c.UserAgent = "client/1"
 	metas := []queuefs.Meta{
@@ -80,7 +73,7 @@ func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
 }
 
 func TestClientMovesSeveralJobsAtOnce(t *testing.T) {
-	s := newSite(t, rest.Options{})
+	s := newSite(t, nil, 0)
 	c := client.New(s.url, nil)
 	var uploads []client.Upload
 	for i := range 100 {
@@ -117,7 +110,7 @@ func TestClientMovesSeveralJobsAtOnce(t *testing.T) {
 }
 
 func TestClientMethods(t *testing.T) {
-	s := newSite(t, rest.Options{})
+	s := newSite(t, nil, 0)
 	c := client.New(s.url, nil)
 	info := queuefs.QueueInfo{Identifier: "uc3:cutie/01", Name: "Queue 01", Description: "a b", CullingSize: 5, CullingAge: 0, VerifyOnRead: true}
 	q, err := c.CreateQueue(ctx, info)
@@ -162,10 +155,10 @@ func TestClientMethods(t *testing.T) {
 }
 
 func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
-	s := newSite(t, rest.Options{MaxBody: 1000})
+	s := newSite(t, nil, 1000)
 	c := client.New(s.url, nil)
 	s.submit("x", queuefs.Meta{})
-	s.do("POST", "/consume/jobs", "").want(t, 200)
+	s.post("/consume/jobs")
 	err := func(_ any, err error) error { return err }
 	tests := []struct {
 		name string

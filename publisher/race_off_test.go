@@ -1,5 +1,0 @@
-//go:build !race
-
-package publisher_test
-
-const raceEnabled = false
