@@ -89,12 +89,8 @@ func (s *Service) tryCheckpoint(closing bool) error {
 	if err != nil {
 		return storageError(err)
 	}
-	if err := s.dirs.home.SyncFS(); err != nil {
-		// Earlier writes are in doubt, and a second sync would not tell. Until the
-		// machine restarts, all files are written again.
-		s.index.Doubt()
-		s.shared.Gate.Fail(err)
-		return errors.Join(ErrFailed, err)
+	if err := s.syncAll(); err != nil {
+		return err
 	}
 	if err := s.settle(at, staged, log.Held, closing); err != nil {
 		return storageError(err)
@@ -105,6 +101,19 @@ func (s *Service) tryCheckpoint(closing bool) error {
 	first := s.shared.Journal.Stats().First
 	for _, q := range queues {
 		q.ledger.Note(func(x *index.Index) { x.History.Forget(first) })
+	}
+	return err
+}
+
+// syncAll puts all that was written on stable storage. After an error earlier writes are
+// in doubt, and a second sync would not tell: until the machine restarts, all files are
+// written again.
+func (s *Service) syncAll() error {
+	err := s.dirs.home.SyncFS()
+	if err != nil {
+		s.index.Doubt()
+		s.shared.Gate.Fail(err)
+		err = errors.Join(ErrFailed, err)
 	}
 	return err
 }
@@ -243,15 +252,15 @@ func (s *Service) shed() error {
 // list. No journal is released before it has succeeded. The caller holds upkeep, or
 // opens the home.
 func (s *Service) retireStrays() error {
-	s.list.mu.RLock()
-	strays := s.list.strays
-	s.list.mu.RUnlock()
+	s.known.mu.RLock()
+	strays := s.known.strays
+	s.known.mu.RUnlock()
 	if err := s.index.Retire(strays); err != nil {
 		return err
 	}
-	s.list.mu.Lock()
-	defer s.list.mu.Unlock()
-	s.list.strays = nil
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	s.known.strays = nil
 	return nil
 }
 

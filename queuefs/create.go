@@ -2,7 +2,6 @@ package queuefs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"cutie/queuefs/home"
@@ -38,7 +37,7 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 	}
 	// Callers at the same time share the syncs. Named in queues.txt, the queue exists.
 	if err := s.creating.Do(q, s.enlist); err != nil {
-		s.list.expect(q, false)
+		s.queues.GiveUp(q)
 		q.close()
 		return nil, storageError(err)
 	}
@@ -60,7 +59,7 @@ func (s *Service) beginQueue(info QueueInfo) (*Queue, error) {
 	}
 	q, err := s.makeQueue(info)
 	if err == nil {
-		s.list.expect(q, true)
+		s.queues.Expect(q)
 	}
 	return q, err
 }
@@ -68,14 +67,14 @@ func (s *Service) beginQueue(info QueueInfo) (*Queue, error) {
 // free returns [ErrQueueExists] if a queue has the identifier, the directory or the name,
 // or is being made with it.
 func (s *Service) free(info QueueInfo) error {
-	same := s.list.expected(info.ID)
+	same := s.queues.Coming(info.ID)
 	if same == nil {
 		same = s.open(info.ID)
 	}
 	switch {
 	case same != nil && same.info().Identifier != info.Identifier:
 		return fmt.Errorf("%.80s: %w under the identifier %.80q, and both have the directory %s", info.Identifier, ErrQueueExists, same.info().Identifier, info.ID)
-	case same != nil || s.named(info.Name, nil):
+	case same != nil || s.queues.Taken(info.Name, nil):
 		return fmt.Errorf("%s: %w", info.ID, ErrQueueExists)
 	}
 	return nil
@@ -84,10 +83,8 @@ func (s *Service) free(info QueueInfo) error {
 // enlist serves new queues. Their files are put on stable storage before their lines. A
 // failed sync is final.
 func (s *Service) enlist(queues []*Queue) error {
-	if err := s.dirs.home.SyncFS(); err != nil {
-		s.index.Doubt()
-		s.shared.Gate.Fail(err)
-		return errors.Join(ErrFailed, err)
+	if err := s.syncAll(); err != nil {
+		return err
 	}
 	ids := make([]string, len(queues))
 	for i, q := range queues {
@@ -153,10 +150,10 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 
 // hasFormer tells whether there was a queue of the name, which is not open.
 func (s *Service) hasFormer(id string) (bool, error) {
-	s.list.mu.RLock()
-	_, stray := s.list.strays[id]
-	open := s.list.byID[id] != nil
-	s.list.mu.RUnlock()
+	s.known.mu.RLock()
+	_, stray := s.known.strays[id]
+	s.known.mu.RUnlock()
+	open := s.open(id) != nil
 	if stray || open {
 		return stray && !open, nil
 	}
@@ -173,9 +170,9 @@ func (s *Service) forgetFormer(id string) error {
 	if err != nil || !former {
 		return err
 	}
-	s.list.mu.RLock()
-	last, stray := s.list.strays[id]
-	s.list.mu.RUnlock()
+	s.known.mu.RLock()
+	last, stray := s.known.strays[id]
+	s.known.mu.RUnlock()
 	if stray {
 		if err := s.index.Retire(map[string]index.Numbers{id: last}); err != nil {
 			return err

@@ -192,7 +192,7 @@ func usedKey(j *Job, key, why string) error {
 // the key before, until their leases end, or for [keys.Remembered]
 // without a lease.
 func (q *Queue) takeOnce(ctx context.Context, t Take, take func(context.Context, Take) ([]Taken, error)) ([]Taken, error) {
-	release, err := q.claims.Claim(ctx, []job.KeySum{job.SumOfKey(t.consumerKey())}, q.svc.shared.Gate.Sleep)
+	release, err := q.claims.Claim(ctx, []job.KeySum{job.SumOfKey(job.ConsumerKey(t.User, t.Key))}, q.svc.shared.Gate.Sleep)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (q *Queue) takeOnce(ctx context.Context, t Take, take func(context.Context,
 
 // takenBefore returns the jobs consumed with the key of t.
 func (q *Queue) takenBefore(t Take) (taken []Taken, err error) {
-	key, now := t.consumerKey(), micro(q.svc.now())
+	key, now := job.ConsumerKey(t.User, t.Key), micro(q.svc.now())
 	ids := q.takes.Jobs(key)
 	if t.Keep {
 		q.ledger.Give(ids) // before the look, so that none is culled after it
@@ -227,23 +227,9 @@ func (q *Queue) takenBefore(t Take) (taken []Taken, err error) {
 		}
 		again := Taken{Job: j, Again: true, kept: t.Keep}
 		if !j.Lease.Ends.IsZero() {
-			again.Token = t.token(q.ID(), &j)
+			again.Token = job.TokenFor(t.User, t.Key, q.ID(), j.ID, j.Requeues)
 		}
 		taken = append(taken, again)
 	}
 	return taken, nil
-}
-
-// consumerKey returns the part of the key in job files, "" without a key.
-func (t Take) consumerKey() string {
-	if t.Key == "" {
-		return ""
-	}
-	return job.ConsumerKey(t.User, t.Key)
-}
-
-// token returns the proof of the lease of a job in its present attempt, by the key.
-// Between two attempts a job is requeued; their number begins anew after a failure.
-func (t Take) token(queue string, j *Job) string {
-	return job.TokenFor(t.User, t.Key, queue, j.ID, j.Requeues)
 }

@@ -15,14 +15,14 @@ import (
 // A damaged queues.txt keeps no queue from being served that it still names. The
 // directories of others are told; check adds them to the list.
 
-// known are the queues of a home when it is opened.
-type known struct {
+// found are the queues of a home when it is opened.
+type found struct {
 	home.Known
 	fresh []string // listed by other hands, without a directory yet
 }
 
 // openKnown opens a queue when the home is opened; nil if it cannot be served.
-func (s *Service) openKnown(id string, k *known) (*Queue, error) {
+func (s *Service) openKnown(id string, k *found) (*Queue, error) {
 	q, err := s.openQueue(id, (*properties.Queue).Known)
 	if err == nil || content.Transient(err) || content.Exhausted(err) {
 		return q, err
@@ -45,7 +45,7 @@ func (s *Service) openKnown(id string, k *known) (*Queue, error) {
 
 // weedOut reports queues with jobs that queues.txt does not list. Others without a line
 // never came to be, were removed, or were let go of.
-func (s *Service) weedOut(k *known) {
+func (s *Service) weedOut(k *found) {
 	k.Unlisted = slices.DeleteFunc(k.Unlisted, func(id string) bool {
 		q := s.open(id)
 		if q != nil && q.ledger.Bare() != nil {
@@ -53,7 +53,7 @@ func (s *Service) weedOut(k *known) {
 			return false
 		}
 		if q != nil {
-			s.list.strays[id] = q.ledger.Numbers()
+			s.known.strays[id] = q.ledger.Numbers()
 			s.drop(q)
 		}
 		return true
@@ -63,7 +63,7 @@ func (s *Service) weedOut(k *known) {
 // takeInKnown makes the queues listed by other hands. Those that are not listed are
 // brought up to the journal, which will be released, and are not served. After a loss
 // of journal its numbers go on from here.
-func (s *Service) takeInKnown(k *known, lost bool) error {
+func (s *Service) takeInKnown(k *found, lost bool) error {
 	for _, id := range k.fresh {
 		if err := s.takeIn(id); err != nil {
 			if e := s.usable(); e != nil {

@@ -32,7 +32,7 @@ func (s *Service) load() error {
 		return err
 	}
 	s.index.ReadDoubt()
-	var known known
+	var known found
 	if known.Known, err = home.Find(s.dirs.home, s.dirs.queues, s.report); err != nil {
 		return err
 	}
@@ -51,8 +51,7 @@ func (s *Service) load() error {
 		if q == nil {
 			continue
 		}
-		s.list.queues = append(s.list.queues, q)
-		s.list.byID[id] = q
+		s.queues.Add(q)
 		if was[q], err = q.load(c, indexed); err != nil {
 			return fmt.Errorf("queue %s: %w", id, err)
 		}
@@ -65,7 +64,7 @@ func (s *Service) load() error {
 	if err := s.retireStrays(); err != nil && !s.opts.Look && !errors.Is(storageError(err), ErrNoSpace) {
 		return err
 	}
-	for _, q := range s.list.queues {
+	for _, q := range s.Queues() {
 		if err := q.properties.Replayed(); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
@@ -76,7 +75,7 @@ func (s *Service) load() error {
 	if err := s.sweepTemps(); err != nil {
 		return err
 	}
-	for _, q := range s.list.queues {
+	for _, q := range s.Queues() {
 		if err := q.finish(was[q], c.Clean, lost); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
@@ -257,7 +256,7 @@ func (s *Service) replayFrom(c indexfile.Checkpoint, found func(journal.LSN) err
 	if st := log.Stats(); s.upkeep.keep == 0 && st.First < st.Next {
 		s.upkeep.keep = st.First // a follower without a checkpoint wants everything
 	}
-	s.list.strays = map[string]index.Numbers{}
+	s.known.strays = map[string]index.Numbers{}
 	var r record.Record
 	for rec, err := range log.Read(0) {
 		if err == nil {
@@ -274,9 +273,9 @@ func (s *Service) replayFrom(c indexfile.Checkpoint, found func(journal.LSN) err
 // replayed takes in a record of size bytes. Those before the checkpoint are kept for
 // followers.
 func (s *Service) replayed(r *record.Record, at journal.LSN, size int) {
-	q := s.list.byID[r.Queue]
+	q := s.open(r.Queue)
 	if q == nil {
-		s.list.strays[r.Queue] = s.list.strays[r.Queue].Max(index.Numbers{Job: r.Job, Seq: r.Seq})
+		s.known.strays[r.Queue] = s.known.strays[r.Queue].Max(index.Numbers{Job: r.Job, Seq: r.Seq})
 	}
 	past := s.upkeep.past
 	switch {
@@ -297,7 +296,7 @@ func (s *Service) replayed(r *record.Record, at journal.LSN, size int) {
 // sweepTemps removes payloads without jobs.
 func (s *Service) sweepTemps() error {
 	wanted := map[string]bool{}
-	for _, q := range s.list.queues {
+	for _, q := range s.Queues() {
 		q.ledger.Temps(func(name string) { wanted[name] = true })
 	}
 	return s.dirs.temp.Sweep(func(name string) bool { return wanted[name] })
@@ -307,7 +306,7 @@ func (s *Service) sweepTemps() error {
 // anew, and new records must not be taken for those of former queues.
 func (s *Service) beginAgain() error {
 	at, late := s.shared.Journal.Stats().Next, false
-	for _, q := range s.list.queues {
+	for _, q := range s.Queues() {
 		if q.ledger.Since() > at {
 			q.ledger.Begin(at, q.ledger.Before())
 			q.ledger.Note(func(x *index.Index) { x.Changed = true })

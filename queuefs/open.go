@@ -28,7 +28,6 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	}
 	s := &Service{opts: o, shared: &ledger.Shared{Gate: ledger.NewGate(), Now: o.Now}}
 	s.dirs.cache = durable.NewCache(o.Dirs)
-	s.list.byID = map[string]*Queue{}
 	s.reports = home.NewReports(dir, o.Report)
 	defer func() {
 		if err != nil {
@@ -84,8 +83,8 @@ func (s *Service) readInfo() error {
 	if err != nil {
 		return err
 	}
-	s.list.info, s.list.base = *r.Value, r.Value.BaseURI
-	s.list.info.Modified = r.Written
+	s.known.info, s.known.base = *r.Value, r.Value.BaseURI
+	s.known.info.Modified = r.Written
 	return nil
 }
 
@@ -135,7 +134,7 @@ func (s *Service) closeFiles() error {
 	if s.shared.Journal != nil {
 		errs = append(errs, s.shared.Journal.Close())
 	}
-	for _, q := range s.list.queues {
+	for _, q := range s.Queues() {
 		q.close()
 	}
 	if s.index != nil {

@@ -64,6 +64,9 @@ func (q *Queue) close() {
 // ID returns the cleaned identifier: directory name and URL segment.
 func (q *Queue) ID() string { return q.ledger.ID() }
 
+// Names are the identifier as it was given, and the name.
+func (q *Queue) Names() [2]string { return [2]string{q.info().Identifier, q.info().Name} }
+
 // Info returns the properties of the queue.
 func (q *Queue) Info() QueueInfo { return q.ledger.Settings().Info }
 

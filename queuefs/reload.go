@@ -98,7 +98,7 @@ func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error
 			changed = append(changed, q.ID())
 		}
 	}
-	s.order(ids)
+	s.queues.Order(ids)
 	return changed, nil
 }
 
@@ -120,7 +120,7 @@ func (s *Service) takeInListed() (ids, changed []string, err error) {
 	ids = *r.Value
 	whole := true
 	for _, id := range ids {
-		if s.open(id) != nil || s.list.expected(id) != nil {
+		if s.open(id) != nil || s.queues.Coming(id) != nil {
 			continue
 		}
 		if err := s.takeIn(id); err != nil {
@@ -149,11 +149,9 @@ func (s *Service) takeIn(id string) error {
 		if err != nil {
 			return err
 		}
-		if err := s.dirs.home.SyncFS(); err != nil {
+		if err := s.syncAll(); err != nil {
 			q.close()
-			s.index.Doubt()
-			s.shared.Gate.Fail(err)
-			return errors.Join(ErrFailed, err)
+			return err
 		}
 		s.add(q)
 		return nil

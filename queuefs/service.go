@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
+	"cutie/queuefs/roster"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
 )
@@ -52,7 +52,8 @@ type Service struct {
 	upkeep     upkeep
 	creating   durable.Together[*Queue]
 	properties propertyFiles
-	list       queueList
+	queues     roster.Roster[*Queue]
+	known      known
 }
 
 // dirs are the open directories of a home.
@@ -138,39 +139,31 @@ func storageError(err error) error { return ledger.StorageError(err) }
 // report reports damage of a file below the home.
 func (s *Service) report(path, text string) { s.reports.Add(Problem{Path: path, Text: text}) }
 
-// A queueList has the open queues and the properties of the service.
-type queueList struct {
+// The known are the properties of the service, and what is left of queues.
+type known struct {
 	mu     sync.RWMutex
 	info   ServiceInfo
-	base   string   // baseURI as cutie-info.txt has it
-	queues []*Queue // grows at its end; otherwise it is replaced, for others read it
-	byID   map[string]*Queue
-	byName map[string]*Queue        // by identifier or name, where these differ from the cleaned identifier; nil: to be made
-	coming map[string]*Queue        // being made, by cleaned identifier; not served yet
+	base   string                   // baseURI as cutie-info.txt has it
 	strays map[string]index.Numbers // last numbers of queues that vanished, not yet in the index
 }
 
 // Info returns the properties of the service.
 func (s *Service) Info() ServiceInfo {
-	s.list.mu.RLock()
-	defer s.list.mu.RUnlock()
-	return s.list.info
+	s.known.mu.RLock()
+	defer s.known.mu.RUnlock()
+	return s.known.info
 }
 
 // SetBaseURI sets the beginning of references for as long as the service is
 // open.
 func (s *Service) SetBaseURI(uri string) {
-	s.list.mu.Lock()
-	defer s.list.mu.Unlock()
-	s.list.info.BaseURI = uri
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	s.known.info.BaseURI = uri
 }
 
 // Queues returns the queues in the order of queues.txt. The result is not to be changed.
-func (s *Service) Queues() []*Queue {
-	s.list.mu.RLock()
-	defer s.list.mu.RUnlock()
-	return slices.Clip(s.list.queues)
-}
+func (s *Service) Queues() []*Queue { return s.queues.All() }
 
 // Changed returns the queues that have changed after the given count, by events,
 // settings, or because they are new, and the count for the next call. With 0 it returns
@@ -204,9 +197,7 @@ func (s *Service) Timed() []*Queue { return s.of(s.shared.Timed()) }
 func (s *Service) Queue(name string) (*Queue, error) {
 	q := s.open(name)
 	if q == nil {
-		if q = s.list.called(name); q != nil && s.open(q.ID()) != q {
-			q = nil // being made
-		}
+		q = s.queues.ByName(name)
 	}
 	if q != nil {
 		if !q.asked.Load() {
@@ -221,93 +212,11 @@ func (s *Service) Queue(name string) (*Queue, error) {
 }
 
 // open returns the open queue of a cleaned identifier, or nil.
-func (s *Service) open(id string) *Queue {
-	s.list.mu.RLock()
-	defer s.list.mu.RUnlock()
-	return s.list.byID[id]
-}
-
-// named reports whether a queue other than q has the name, or is being made with it.
-func (s *Service) named(name string, q *Queue) bool {
-	if name == "" {
-		return false
-	}
-	has := func(o *Queue) bool { return o != nil && o != q && o.info().Name == name }
-	if has(s.open(name)) || has(s.list.expected(name)) || has(s.list.called(name)) {
-		return true
-	}
-	if s.list.called(name) != q || q == nil {
-		return false // nobody is called so
-	}
-	return slices.ContainsFunc(s.Queues(), has) // another one after q
-}
-
-// called returns the first queue with an identifier or a name, nil without one.
-func (l *queueList) called(name string) *Queue {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byName == nil {
-		l.byName = map[string]*Queue{}
-		for _, q := range l.queues {
-			l.enter(q)
-		}
-		for _, q := range l.coming {
-			l.enter(q)
-		}
-	}
-	return l.byName[name]
-}
-
-// enter makes a queue known by its names; the first one of a name stays. mu is held.
-func (l *queueList) enter(q *Queue) {
-	if l.byName == nil {
-		return
-	}
-	for _, name := range []string{q.info().Identifier, q.info().Name} {
-		if _, taken := l.byName[name]; name != "" && name != q.ID() && !taken {
-			l.byName[name] = q
-		}
-	}
-}
-
-// renamed says that the name of a queue has changed.
-func (l *queueList) renamed() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.byName = nil
-}
-
-// expect keeps the names of a queue for it while it is being made, or no longer.
-func (l *queueList) expect(q *Queue, coming bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !coming {
-		delete(l.coming, q.ID())
-		l.byName = nil
-		return
-	}
-	if l.coming == nil {
-		l.coming = map[string]*Queue{}
-	}
-	l.coming[q.ID()] = q
-	l.enter(q)
-}
-
-// expected returns the queue being made with a cleaned identifier, or nil.
-func (l *queueList) expected(id string) *Queue {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.coming[id]
-}
+func (s *Service) open(id string) *Queue { return s.queues.ByID(id) }
 
 // add serves a queue.
 func (s *Service) add(q *Queue) {
-	s.list.mu.Lock()
-	defer s.list.mu.Unlock()
-	s.list.byID[q.ID()] = q
-	s.list.queues = append(s.list.queues, q)
-	delete(s.list.coming, q.ID())
-	s.list.enter(q)
+	s.queues.Add(q)
 	q.ledger.Touch()
 	q.ledger.Wake()
 	s.shared.Happened.Raise()
@@ -315,31 +224,8 @@ func (s *Service) add(q *Queue) {
 
 // drop removes a sealed queue from memory.
 func (s *Service) drop(q *Queue) {
-	s.list.mu.Lock()
-	delete(s.list.byID, q.ID())
-	s.list.byName = nil
-	s.list.queues = slices.DeleteFunc(slices.Clone(s.list.queues), func(o *Queue) bool { return o == q })
-	s.list.mu.Unlock()
+	s.queues.Drop(q)
 	q.ledger.End()
 	s.shared.Happened.Raise()
 	q.tree.Close()
-}
-
-// order puts the queues in the order of identifiers; others come last.
-func (s *Service) order(ids []string) {
-	at := make(map[string]int, len(ids))
-	for i, id := range ids {
-		at[id] = i
-	}
-	number := func(q *Queue) int {
-		if i, ok := at[q.ID()]; ok {
-			return i
-		}
-		return len(ids)
-	}
-	s.list.mu.Lock()
-	defer s.list.mu.Unlock()
-	s.list.queues = slices.Clone(s.list.queues)
-	s.list.byName = nil
-	slices.SortStableFunc(s.list.queues, func(a, b *Queue) int { return number(a) - number(b) })
 }

@@ -51,7 +51,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err := info.Check(); err != nil {
 		return QueueInfo{}, err
 	}
-	if s.named(info.Name, q) {
+	if s.queues.Taken(info.Name, q) {
 		return QueueInfo{}, fmt.Errorf("name %.80q: %w", info.Name, ErrQueueExists)
 	}
 	callbacks := &s.properties.callbacks
@@ -66,7 +66,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err := q.properties.Take(now); err != nil {
 		return QueueInfo{}, err
 	}
-	s.list.renamed()
+	s.queues.Renamed()
 	if info.Callback != was {
 		err = storageError(callbacks.Settle(q.ID(), info.Callback))
 	}
@@ -118,7 +118,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 // takeInfo puts the properties that may change while the home is open in force. It
 // returns those from before, and the baseURI that the file had.
 func (s *Service) takeInfo(r home.Reading[ServiceInfo]) (was ServiceInfo, base string) {
-	l := &s.list
+	l := &s.known
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was, base = l.info, l.base

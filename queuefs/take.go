@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -175,7 +174,7 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		q.putOff(ids, err)
 		return nil, err
 	}
-	if lost := lostOf(jobs); len(lost) > 0 {
+	if lost := content.Lost(jobs); len(lost) > 0 {
 		return q.passOver(ids, lost)
 	}
 	if q.svc.reports.Any() {
@@ -191,11 +190,11 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 		j.Enter(Consumed)
 		j.Consumed, j.Consumer, j.Message = at, t.By, ""
 		j.Attempts++
-		j.ConsumerKey = t.consumerKey()
+		j.ConsumerKey = job.ConsumerKey(t.User, t.Key)
 		if lease > 0 {
 			token, ok := tokens[j.ID]
 			if !ok {
-				text := t.token(q.ID(), j)
+				text := job.TokenFor(t.User, t.Key, q.ID(), j.ID, j.Requeues)
 				token = leaseToken{text, job.LeaseKey(text)}
 				tokens[j.ID] = token
 			}
@@ -294,26 +293,16 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 		return good, unread
 	}
 	if _, err := q.change(bad, func(j *Job, t time.Time) (Kind, error) {
-		j.Hold(t, reason(j.ID, failed[j.ID]), time.Time{})
+		j.Hold(t, content.Reason(j.ID, failed[j.ID]), time.Time{})
 		return Hold, nil
 	}); err != nil {
 		q.ledger.Release(good...)
 		return nil, err
 	}
 	for _, id := range bad {
-		q.svc.report(q.tree.Path(tree.Payloads, id.String()), reason(id, failed[id])+"; the job is on hold")
+		q.svc.report(q.tree.Path(tree.Payloads, id.String()), content.Reason(id, failed[id])+"; the job is on hold")
 	}
 	return good, nil
-}
-
-// lostOf returns the jobs without their job files.
-func lostOf(jobs []Job) (lost []JobID) {
-	for i := range jobs {
-		if jobs[i].Lost() {
-			lost = append(lost, jobs[i].ID)
-		}
-	}
-	return lost
 }
 
 // passOver puts those of the claimed jobs on hold that lost their job files. The
@@ -328,15 +317,6 @@ func (q *Queue) passOver(ids, lost []JobID) ([]Taken, error) {
 		q.svc.report(q.tree.Path(Pending.String(), id.String()), lostFile+"; the job is on hold")
 	}
 	return nil, err
-}
-
-// reason returns the reason of a hold, without the path of the home: job files are
-// public.
-func reason(id JobID, err error) string {
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		return fmt.Sprintf("payload of %v: %v", id, p.Err)
-	}
-	return err.Error()
 }
 
 // Given ends the protection of jobs taken with Keep, after they were read or given

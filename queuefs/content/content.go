@@ -175,6 +175,25 @@ func (e *UnreadError) Error() string        { return fmt.Sprintf("%s of %v: %v",
 func (e *UnreadError) Unwrap() error        { return e.Err }
 func (e *UnreadError) Is(target error) bool { return target == ErrUnread }
 
+// Lost returns the jobs without their job files.
+func Lost(jobs []job.Job) (lost []job.ID) {
+	for i := range jobs {
+		if jobs[i].Lost() {
+			lost = append(lost, jobs[i].ID)
+		}
+	}
+	return lost
+}
+
+// Reason returns the reason of a hold after an error of a payload, without the path of
+// the home: job files are public.
+func Reason(id job.ID, err error) string {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return fmt.Sprintf("payload of %v: %v", id, p.Err)
+	}
+	return err.Error()
+}
+
 // failure adds the part of a job to the error of its reading.
 func failure(what string, id job.ID, err error) error {
 	if Transient(err) && !Exhausted(err) {

@@ -46,11 +46,15 @@ func SumOfKey(key string) KeySum {
 // ConsumerKey returns the part of a consumer's key kept in the job file: the SHA-256 of
 // user and key, in hexadecimal.
 func ConsumerKey(user, key string) string {
+	if key == "" {
+		return ""
+	}
 	sum := sha256.Sum256([]byte(user + "\x00" + key))
 	return hex.EncodeToString(sum[:])
 }
 
-// TokenFor returns the proof of the lease of a job taken with a key. It is the same each
+// TokenFor returns the proof of the lease of a job taken with a key, in its present
+// attempt: between two attempts a job is requeued. It is the same each
 // time, so that no file has to keep it, and as hard to guess as the key.
 func TokenFor(user, key, queue string, id ID, requeues int) string {
 	mac := hmac.New(sha256.New, []byte(user+"\x00"+key))

@@ -1,0 +1,294 @@
+// Package culling removes the processed jobs of a queue by its thresholds (Cutie 0.3, 3.2
+// and 6.5), the longest unchanged first.
+package culling
+
+import (
+	"context"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/record"
+	"cutie/queuefs/retention"
+	"errors"
+	"math"
+	"time"
+)
+
+// Thresholds limit the processed jobs of a queue, as CullingSize and CullingAge
+// of [QueueInfo] do. The zero value keeps none.
+type Thresholds struct {
+	Size int64 // processed jobs
+	Age  int64 // hours; 0: as many go as are too many
+}
+
+// Culled is a culled job, or one to be culled.
+type Culled struct {
+	Queue  string // cleaned identifier
+	Job    job.ID
+	Status job.Status // where it stood: Consumed or Deleted
+	At     time.Time  // of its last event
+	Size   int64      // octets of the payload
+}
+
+// A Kept is how many jobs of a queue are due for culling and stay all the same.
+type Kept struct {
+	Queue  string // cleaned identifier
+	Needed int    // needed by a follower, see [Keeper]
+	Spared int    // retained, see Destruction of [Job]
+}
+
+// cullBatch is how many jobs are culled with one sync, and cullChunk how many
+// are chosen at a time.
+const (
+	cullBatch = 1000
+	cullChunk = 32 << 10
+)
+
+// A Culler culls one queue.
+type Culler struct {
+	Keep      Thresholds // of the queue
+	Ledger    *ledger.Ledger
+	Retention *retention.Retention
+	Now       func() int64                           // µs
+	Needed    func() int64                           // time (µs) of the last event without which followers can do
+	CatchUp   func(ctx context.Context, n int) error // waits while the files are too far behind
+	Commit    func(build func(b *ledger.Batch) error) error
+}
+
+// Cull culls by keep, or else by the thresholds of the queue, and calls yield with the
+// culled jobs. It returns false if yield did. With dry it leaves the jobs.
+func (q *Culler) Cull(ctx context.Context, keep *Thresholds, dry bool, yield func(Culled) bool) (more bool, err error) {
+	if !dry {
+		q.vacate()
+	}
+	before, most := q.due(keep)
+	var last index.Candidate
+	for most > 0 {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		some := q.oldest(last, min(before, q.Needed()), min(most, cullChunk), dry)
+		if len(some) == 0 {
+			return true, nil
+		}
+		first := some[0].Changed
+		last = some[len(some)-1]
+		some = q.unretained(ctx, some)
+		most -= len(some)
+		if more, err := q.cullThese(ctx, some, dry, yield); !more || err != nil {
+			q.stays(first) // or a younger one does
+			return more, err
+		}
+	}
+	return true, nil
+}
+
+// cullThese culls jobs. It returns false if yield did, or there is an error.
+func (q *Culler) cullThese(ctx context.Context, some []index.Candidate, dry bool, yield func(Culled) bool) (more bool, err error) {
+	for len(some) > 0 {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		n := min(len(some), cullBatch)
+		culled := q.unchanged(some[:n])
+		if !dry {
+			// Without room for files there will be some when jobs are gone.
+			if err := q.CatchUp(ctx, n); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
+				return false, err
+			}
+			if culled, n, err = q.cullSome(some[:n]); err != nil {
+				return false, err
+			}
+		}
+		if len(culled) < n {
+			q.stays(some[0].Changed) // or a younger one, in somebody's hands
+		}
+		some = some[n:]
+		for _, c := range culled {
+			if !yield(c) {
+				return false, nil
+			}
+		}
+	}
+	return true, ctx.Err()
+}
+
+// stays records a due job that stays.
+func (q *Culler) stays(changed int64) {
+	q.Ledger.Note(func(x *index.Index) { x.Stays(changed) })
+}
+
+// due returns how many jobs may be culled, and the latest time (µs) of their
+// last events. If there is none it looks at no job.
+func (q *Culler) due(keep *Thresholds) (before int64, most int) {
+	now := q.Now()
+	t := q.Keep
+	if keep != nil {
+		t = *keep
+	}
+	q.Ledger.Look(func(x *index.Index) { before, most = x.DueAfter(t.Size, t.Age, now) })
+	return before, most
+}
+
+// oldest returns the n jobs after last that are unchanged longest, none of them
+// changed after before.
+func (q *Culler) oldest(last index.Candidate, before int64, n int, dry bool) []index.Candidate {
+	search := index.NewSearch(last, before, q.Now(), n)
+	for i, more := 0, true; more; i++ {
+		q.Ledger.Note(func(x *index.Index) { more = x.Look(search, i, q.Ledger.Giving) })
+	}
+	found, rest := search.Found()
+	if rest != 0 && !dry {
+		q.Ledger.Note(func(x *index.Index) { x.SetUnchanged(rest) })
+	}
+	return found
+}
+
+// unchanged returns the facts of the jobs, without changed ones.
+func (q *Culler) unchanged(some []index.Candidate) (culled []Culled) {
+	q.Ledger.Look(func(x *index.Index) {
+		for _, c := range some {
+			if j, ok := q.cullable(x, c); ok {
+				culled = append(culled, j)
+			}
+		}
+	})
+	return culled
+}
+
+// cullable returns the facts of a job; false if it has changed since it was
+// chosen, or is in use.
+func (q *Culler) cullable(x *index.Index, c index.Candidate) (Culled, bool) {
+	if !x.Cullable(c) || q.Ledger.Giving(c.Job) {
+		return Culled{}, false
+	}
+	j, _ := x.Job(c.Job)
+	return Culled{Queue: q.Ledger.ID(), Job: c.Job, Status: j.Status, At: time.UnixMicro(c.Changed).UTC(), Size: j.Size}, true
+}
+
+// cullSome culls the first n of the jobs, all unless they are too much for one
+// record of the journal.
+func (q *Culler) cullSome(some []index.Candidate) (culled []Culled, n int, err error) {
+	for n = len(some); ; n /= 2 {
+		culled, err = q.cullAll(some[:n])
+		if n < 2 || !errors.Is(err, journal.ErrTooLarge) {
+			break
+		}
+	}
+	return culled, n, err
+}
+
+// cullAll culls the jobs with one sync.
+func (q *Culler) cullAll(some []index.Candidate) (culled []Culled, err error) {
+	ids := make([]job.ID, 0, len(some))
+	q.Ledger.Note(func(x *index.Index) {
+		for _, c := range some {
+			if j, ok := q.cullable(x, c); ok && x.Claim(c.Job) {
+				ids = append(ids, c.Job)
+				culled = append(culled, j)
+			}
+		}
+	})
+	err = q.Commit(func(b *ledger.Batch) error {
+		for _, id := range ids {
+			b.Add(cullRecord(b, id))
+		}
+		return nil
+	})
+	if err != nil {
+		q.Ledger.Release(ids...)
+		return nil, err
+	}
+	return culled, nil
+}
+
+// cullRecord returns the event that removes a job. It has the facts of the
+// payload, and no job file.
+func cullRecord(b *ledger.Batch, id job.ID) *record.Record {
+	j, _ := b.Index().Job(id)
+	r := &record.Record{Kind: job.Cull, From: j.Status, Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted, MediaType: j.MediaType}}
+	r.Seq, r.Time = b.Next()
+	r.Sums(b.Index(), id)
+	r.SetText(nil)
+	return r
+}
+
+// vacate gives back the memory of full pages without jobs, when the files of
+// the jobs are gone too.
+func (q *Culler) vacate() { q.Ledger.Note(func(x *index.Index) { x.Vacate() }) }
+
+// unretained returns the jobs that may be culled.
+func (q *Culler) unretained(ctx context.Context, some []index.Candidate) []index.Candidate {
+	may, stays := some[:0], int64(math.MaxInt64)
+	for _, c := range some {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if q.Retention.Retained(c.Job) {
+			stays = min(stays, c.Changed)
+		} else {
+			may = append(may, c)
+		}
+	}
+	q.stays(stays)
+	return may
+}
+
+// Kept returns how many due jobs Cull leaves. It looks at all of them, and reads the files
+// of jobs with a retention.
+func (q *Culler) Kept(ctx context.Context, keep *Thresholds) (k Kept, err error) {
+	k.Queue = q.Ledger.ID()
+	before, most := q.due(keep)
+	if most == 0 {
+		return k, nil
+	}
+	needed, goes := q.Needed(), 0
+	for n := range q.pages() {
+		if err := ctx.Err(); err != nil {
+			return k, err
+		}
+		late, old := q.duePage(n, before, needed)
+		k.Needed += late
+		for _, id := range old {
+			if err := ctx.Err(); err != nil {
+				return k, err
+			}
+			if q.Retention.Retained(id) {
+				k.Spared++
+			} else {
+				goes++
+			}
+		}
+	}
+	// With a size alone, as many jobs are due as there are too many.
+	left := max(q.extra(keep)-goes, 0)
+	if left == 0 || most < math.MaxInt {
+		k.Needed = min(k.Needed, left)
+		k.Spared = min(k.Spared, left-k.Needed)
+	}
+	return k, nil
+}
+
+// extra returns how many processed jobs there are more than are to be kept.
+func (q *Culler) extra(keep *Thresholds) int {
+	size := q.Keep.Size
+	if keep != nil {
+		size = keep.Size
+	}
+	var n int64
+	q.Ledger.Look(func(x *index.Index) { n = x.Counts.Processed() })
+	return int(n - size)
+}
+
+// duePage looks at the jobs of a page without a change after before: it counts
+// those changed after needed, and returns the others.
+func (q *Culler) duePage(n int, before, needed int64) (late int, old []job.ID) {
+	q.Ledger.Look(func(x *index.Index) { late, old = x.Due(n, before, needed, q.Ledger.Giving) })
+	return late, old
+}
+
+func (q *Culler) pages() (n int) {
+	q.Ledger.Look(func(x *index.Index) { n = x.Pages() })
+	return n
+}

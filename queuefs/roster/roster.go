@@ -1,0 +1,169 @@
+// Package roster has the queues of a home by identifier and by name, and in their order. A
+// queue that is being made has its names already, and is not found yet.
+package roster
+
+import (
+	"slices"
+	"sync"
+)
+
+// A Queue is what stands in a [Roster].
+type Queue interface {
+	comparable
+	ID() string       // cleaned identifier
+	Names() [2]string // the identifier as it was given, and the name; either may be ""
+}
+
+// A Roster has open queues. The zero value is ready, and safe for concurrent use.
+type Roster[Q Queue] struct {
+	mu     sync.RWMutex
+	all    []Q // grows at its end; otherwise it is replaced, for others read it
+	byID   map[string]Q
+	byName map[string]Q // by names other than the cleaned identifier; nil: to be made
+	coming map[string]Q // being made, by cleaned identifier
+}
+
+// All returns the open queues in their order. The result is not to be changed.
+func (r *Roster[Q]) All() []Q {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Clip(r.all)
+}
+
+// ByID returns the open queue with a cleaned identifier, or the zero Q.
+func (r *Roster[Q]) ByID(id string) Q {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.byID[id]
+}
+
+// ByName returns the first open queue with one of its [Queue.Names], or the zero Q.
+func (r *Roster[Q]) ByName(name string) (q Q) {
+	if q := r.called(name); r.isOpen(q) {
+		return q
+	}
+	return q
+}
+
+func (r *Roster[Q]) isOpen(q Q) bool {
+	var none Q
+	return q != none && r.ByID(q.ID()) == q
+}
+
+// Taken reports whether a queue other than q has the name, or is being made with it.
+func (r *Roster[Q]) Taken(name string, q Q) bool {
+	if name == "" {
+		return false
+	}
+	var none Q
+	has := func(o Q) bool { return o != none && o != q && o.Names()[1] == name }
+	if has(r.ByID(name)) || has(r.Coming(name)) || has(r.called(name)) {
+		return true
+	}
+	if q == none || r.called(name) != q {
+		return false // nobody is called so
+	}
+	return slices.ContainsFunc(r.All(), has) // another one after q
+}
+
+// called returns the first queue with a name, open or being made.
+func (r *Roster[Q]) called(name string) Q {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byName == nil {
+		r.byName = map[string]Q{}
+		for _, q := range r.all {
+			r.enter(q)
+		}
+		for _, q := range r.coming {
+			r.enter(q)
+		}
+	}
+	return r.byName[name]
+}
+
+// enter makes a queue known by its names; the first one of a name stays. mu is held.
+func (r *Roster[Q]) enter(q Q) {
+	if r.byName == nil {
+		return
+	}
+	for _, name := range q.Names() {
+		if _, taken := r.byName[name]; name != "" && name != q.ID() && !taken {
+			r.byName[name] = q
+		}
+	}
+}
+
+// Renamed says that the names of a queue have changed.
+func (r *Roster[Q]) Renamed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byName = nil
+}
+
+// Expect keeps the names of a queue for it while it is being made, until Add or GiveUp.
+func (r *Roster[Q]) Expect(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.coming == nil {
+		r.coming = map[string]Q{}
+	}
+	r.coming[q.ID()] = q
+	r.enter(q)
+}
+
+// GiveUp takes Expect back.
+func (r *Roster[Q]) GiveUp(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.coming, q.ID())
+	r.byName = nil
+}
+
+// Coming returns the queue being made with a cleaned identifier, or the zero Q.
+func (r *Roster[Q]) Coming(id string) Q {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.coming[id]
+}
+
+// Add opens a queue, the last in the order.
+func (r *Roster[Q]) Add(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byID == nil {
+		r.byID = map[string]Q{}
+	}
+	r.byID[q.ID()] = q
+	r.all = append(r.all, q)
+	delete(r.coming, q.ID())
+	r.enter(q)
+}
+
+// Drop takes an open queue out.
+func (r *Roster[Q]) Drop(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byID, q.ID())
+	r.byName = nil
+	r.all = slices.DeleteFunc(slices.Clone(r.all), func(o Q) bool { return o == q })
+}
+
+// Order puts the queues in the order of identifiers; others come last.
+func (r *Roster[Q]) Order(ids []string) {
+	at := make(map[string]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
+	number := func(q Q) int {
+		if i, ok := at[q.ID()]; ok {
+			return i
+		}
+		return len(ids)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = slices.Clone(r.all)
+	r.byName = nil
+	slices.SortStableFunc(r.all, func(a, b Q) int { return number(a) - number(b) })
+}

@@ -1,0 +1,57 @@
+package roster_test
+
+import (
+	"slices"
+	"testing"
+
+	"cutie/queuefs/roster"
+)
+
+type queue struct{ id, identifier, name string }
+
+func (q *queue) ID() string       { return q.id }
+func (q *queue) Names() [2]string { return [2]string{q.identifier, q.name} }
+
+func TestQueuesAreFoundByAllTheirNames(t *testing.T) {
+	var r roster.Roster[*queue]
+	a, b, c := &queue{"a", "ark:/1", "first"}, &queue{"b", "b", "second"}, &queue{"c", "c", "first"}
+	r.Expect(a)
+	if r.ByID("a") != nil || r.ByName("first") != nil || r.Coming("a") != a {
+		t.Error("a queue being made is found")
+	}
+	if !r.Taken("first", nil) || r.Taken("second", nil) || r.Taken("", nil) || r.Taken("ark:/1", nil) {
+		t.Error("its name is not kept, or another one is")
+	}
+	r.Add(a)
+	r.Add(b)
+	r.Add(c)
+	if r.Coming("a") != nil || r.ByID("a") != a || r.ByName("ark:/1") != a || r.ByName("first") != a || r.ByName("second") != b || r.ByID("x") != nil {
+		t.Error("queues are not found by their names")
+	}
+	if !r.Taken("first", a) || r.Taken("second", b) || !r.Taken("second", a) {
+		t.Error("names taken by others")
+	}
+	b.name = "third"
+	r.Renamed()
+	if r.ByName("second") != nil || r.ByName("third") != b {
+		t.Error("the former name counts")
+	}
+	r.Order([]string{"c", "b"})
+	if got := r.All(); !slices.Equal(got, []*queue{c, b, a}) || r.ByName("first") != c {
+		t.Errorf("got the order %v", got)
+	}
+	before := r.All()
+	r.Drop(c)
+	if got := r.All(); !slices.Equal(got, []*queue{b, a}) || len(before) != 3 || before[0] != c {
+		t.Errorf("got %v, and before %v", got, before)
+	}
+	if r.ByID("c") != nil || r.ByName("first") != a {
+		t.Error("a dropped queue is found")
+	}
+	d := &queue{"d", "d", "fourth"}
+	r.Expect(d)
+	r.GiveUp(d)
+	if r.Taken("fourth", nil) || r.Coming("d") != nil {
+		t.Error("a queue given up keeps its name")
+	}
+}
