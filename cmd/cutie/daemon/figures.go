@@ -31,7 +31,7 @@ type figure struct {
 
 func sum(a, b float64) float64 { return a + b }
 
-// greatest and least are for figures that are not added.
+// greatest and least are for figures not to be added.
 func greatest(a, b float64) float64 { return max(a, b) }
 func least(a, b float64) float64    { return min(a, b) }
 
