@@ -236,6 +236,7 @@ func TestDamagedPublishedFiles(t *testing.T) {
 					}
 					name := map[bool]string{false: "journal/", true: "no journal/"}[released] + map[bool]string{false: "stopped/", true: "running/"}[running] + kind.name + "/" + damage.name
 					t.Run(name, func(t *testing.T) {
+						t.Parallel()
 						s := template.copied(t)
 						want := s.documentsNow()
 						if !running {

@@ -63,7 +63,7 @@ func (f *Filer) Some(n int) (int, error) {
 		all[i] = work{b, tree.Files{ID: b.ID, Status: b.Status, From: b.Filed, Temp: b.Temp, Size: b.Size, PayloadFiled: b.PayloadFiled}}
 	}
 	err = f.write(all)
-	// In the order of all: what failed goes to the end.
+	// In the order of all: failed jobs go to the end.
 	last := make([]ledger.Behind, len(all))
 	for i := range all {
 		all[i].Begun = all[i].files.Begun

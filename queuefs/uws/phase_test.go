@@ -215,17 +215,6 @@ func (w *world) agree(when string, jobs ledger) {
 	}
 }
 
-// fastDir is a directory in memory, if there is such a file system.
-func fastDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "uws-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 // newBroken makes a world whose steps go through fault from now on.
 func newBroken(t *testing.T, fault func(step string, do func() error) error) *world {
 	w := newWorldIn(t, fastDir(t), "")

@@ -12,7 +12,7 @@ import (
 
 // announce logs that the published history is about to begin anew, with another base
 // URI or version. Without a word of the operator that is only done for a base URI on
-// loopback: mirrors on other machines cannot follow that, and a free port is another
+// loopback: mirrors on other machines cannot follow one, and a free port is another
 // one each time.
 func (o *Options) announce(svc *queuefs.Service, source *publisher.Options) {
 	c, changed := publisher.Changed(svc.Dir(), *source)

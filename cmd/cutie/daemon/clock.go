@@ -9,7 +9,7 @@ import (
 )
 
 // A clock watches the clock of the machine. Events are dated by it, and later than
-// the event before: after a clock that was ahead they are dated in the future until it
+// the event before: after a clock set ahead they are dated in the future until it
 // has caught up.
 type clock struct {
 	log    zerolog.Logger
@@ -40,7 +40,7 @@ func (c *clock) now() error {
 	return nil
 }
 
-// look logs what is odd about a time, when so much has passed since begun.
+// look logs oddities of a time, when so much has passed since begun.
 func (c *clock) look(now time.Time, passed time.Duration) {
 	now = now.Round(0) // without its monotonic reading
 	offset := now.Sub(c.begun.Round(0)) - passed

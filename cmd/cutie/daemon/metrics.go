@@ -151,15 +151,18 @@ func (d *daemon) collectors() []prometheus.Collector {
 // storageMetrics tells of the queues as they are, and of the storage.
 func storageMetrics(svc *queuefs.Service) reading {
 	return func(to samples) {
-		jobs := to.gauge("cutie_jobs", "Jobs by the directory that they stand in.", "queue", "status")
-		held := to.gauge("cutie_jobs_held", "Pending jobs on hold, which are passed over.", "queue")
-		leased := to.gauge("cutie_jobs_leased", "Consumed jobs whose consumer is to report.", "queue")
-		failed := to.gauge("cutie_jobs_failed", "Jobs whose outcome is an error.", "queue")
-		events := to.counter("cutie_events_total", "Events of a queue since it was made: every change of a job is one.", "queue")
-		paused := to.gauge("cutie_queue_paused", "1 if a queue hands out no jobs.", "queue")
-		last := to.gauge("cutie_last_event_timestamp_seconds", "Time of the last event of a queue, or of its making.", "queue")
-		oldest := to.gauge("cutie_oldest_pending_timestamp_seconds", "Submission of the job at the head of a queue; absent if there is none.", "queue")
-		for _, q := range svc.Queues() {
+		queues := svc.Queues()
+		of := to.ofQueues(len(queues))
+		defer of.end()
+		jobs := of.gauge("cutie_jobs", "Jobs by the directory that they stand in.", sum, "status")
+		held := of.gauge("cutie_jobs_held", "Pending jobs on hold, which are passed over.", sum)
+		leased := of.gauge("cutie_jobs_leased", "Consumed jobs whose consumer is to report.", sum)
+		failed := of.gauge("cutie_jobs_failed", "Jobs whose outcome is an error.", sum)
+		events := of.counter("cutie_events_total", "Events of a queue since it was made: every change of a job is one.")
+		paused := of.gauge("cutie_queue_paused", "1 if a queue hands out no jobs.", sum)
+		last := of.gauge("cutie_last_event_timestamp_seconds", "Time of the last event of a queue, or of its making.", greatest)
+		oldest := of.gauge("cutie_oldest_pending_timestamp_seconds", "Submission of the job at the head of a queue; absent if there is none.", least)
+		for _, q := range queues {
 			s := q.State()
 			id := s.Info.ID
 			jobs.add(float64(s.Pending), id, "pending")
@@ -204,14 +207,17 @@ func publishingMetrics(pub *publisher.Publisher) reading {
 		}
 		to.counter("cutie_published_healed_total", "Damaged published files that were made again, since the daemon began.").add(float64(care.Healed))
 		to.counter("cutie_published_given_up_total", "Damaged published files that could not be made again, since the daemon began.").add(float64(care.Lost))
-		damaged := to.gauge("cutie_published_damaged", "Damaged files of a set that are being made again.", "queue", "set")
-		lost := to.gauge("cutie_published_lost", "Closed lists and packages of a set that could not be made again.", "queue", "set")
-		events := to.gauge("cutie_published_lag_events", "Events that the lists of a set do not have yet.", "queue", "set")
-		lag := to.gauge("cutie_published_lag_seconds", "Time between the last event of a queue and the last in the lists of a set.", "queue", "set")
-		waiting := to.gauge("cutie_published_lists_waiting", "Closed Change Lists of a set without packages yet.", "queue", "set")
-		bytes := to.gauge("cutie_published_bytes", "Disk space of the lists, packages and dumps of a set.", "queue", "set")
-		failing := to.gauge("cutie_published_failing", "1 if the last package or dump of a set was not made, see cutie publish.", "queue", "set")
-		for _, s := range pub.State() {
+		sets := pub.State()
+		of := to.ofQueues(len(sets) / 2)
+		defer of.end()
+		damaged := of.gauge("cutie_published_damaged", "Damaged files of a set that are being made again.", sum, "set")
+		lost := of.gauge("cutie_published_lost", "Closed lists and packages of a set that could not be made again.", sum, "set")
+		events := of.gauge("cutie_published_lag_events", "Events that the lists of a set do not have yet.", sum, "set")
+		lag := of.gauge("cutie_published_lag_seconds", "Time between the last event of a queue and the last in the lists of a set.", greatest, "set")
+		waiting := of.gauge("cutie_published_lists_waiting", "Closed Change Lists of a set without packages yet.", sum, "set")
+		bytes := of.gauge("cutie_published_bytes", "Disk space of the lists, packages and dumps of a set.", sum, "set")
+		failing := of.gauge("cutie_published_failing", "1 if the last package or dump of a set was not made, see cutie publish.", sum, "set")
+		for _, s := range sets {
 			set := s.Set.String()
 			events.add(float64(s.Event-s.Read), s.Queue, set)
 			lag.add(s.Lag.Seconds(), s.Queue, set)
@@ -227,12 +233,15 @@ func publishingMetrics(pub *publisher.Publisher) reading {
 // callbackMetrics tells of the queues with a callback.
 func callbackMetrics(send *callback.Sender) reading {
 	return func(to samples) {
-		waiting := to.gauge("cutie_callback_waiting", "Changes that the callback of a queue is still to be told.", "queue")
-		failures := to.gauge("cutie_callback_failures", "Attempts that have failed since the last success.", "queue")
-		stopped := to.gauge("cutie_callback_stopped", "1 if the receiver wants no more.", "queue")
-		delivered := to.counter("cutie_callback_delivered_total", "Changes told since the daemon began.", "queue")
-		aside := to.counter("cutie_callback_set_aside_total", "Changes given up since the daemon began.", "queue")
-		for _, s := range send.States() {
+		states := send.States()
+		of := to.ofQueues(len(states))
+		defer of.end()
+		waiting := of.gauge("cutie_callback_waiting", "Changes that the callback of a queue is still to be told.", sum)
+		failures := of.gauge("cutie_callback_failures", "Attempts that have failed since the last success.", sum)
+		stopped := of.gauge("cutie_callback_stopped", "1 if the receiver wants no more.", sum)
+		delivered := of.counter("cutie_callback_delivered_total", "Changes told since the daemon began.")
+		aside := of.counter("cutie_callback_set_aside_total", "Changes given up since the daemon began.")
+		for _, s := range states {
 			waiting.add(float64(s.Waiting), s.Queue)
 			failures.add(float64(s.Failures), s.Queue)
 			stopped.add(truth(s.Stopped), s.Queue)

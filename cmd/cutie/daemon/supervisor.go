@@ -11,7 +11,7 @@ import (
 )
 
 // A supervisor is the service manager behind NOTIFY_SOCKET, if the daemon has one: it
-// hears when the daemon is ready, reloads or stops, how it is, and that it is alive (see
+// hears when the daemon is ready, reloads or stops, its condition, and signs of life (see
 // sd_notify(3)). Without one nothing happens.
 //
 // A daemon whose storage has failed must be started again, and says so by being silent:
@@ -33,7 +33,7 @@ func newSupervisor(log zerolog.Logger) *supervisor {
 	return s
 }
 
-// tell sends lines to the manager. A manager that is gone is no reason to stop.
+// tell sends lines to the manager. A missing manager is no reason to stop.
 func (s *supervisor) tell(format string, a ...any) {
 	if _, err := sd.SdNotify(false, fmt.Sprintf(format, a...)); err != nil {
 		s.log.Warn().Err(err).Msg("service manager not told")
@@ -42,14 +42,14 @@ func (s *supervisor) tell(format string, a ...any) {
 
 func (s *supervisor) ready(at string) { s.tell("READY=1\nSTATUS=serving %s", at) }
 
-// reloading tells that do runs, for the Type=notify-reload of systemd.service(5).
+// reloading reports the run of do, for the Type=notify-reload of systemd.service(5).
 func (s *supervisor) reloading(do func()) {
 	s.tell("RELOADING=1\n%s", sd.SdNotifyMonotonicUsec())
 	do()
 	s.tell("READY=1")
 }
 
-// extension is how long the manager waits for the next word of a daemon that stops.
+// extension is how long the manager waits for the next word of a stopping daemon.
 const extension = 20 * time.Second
 
 // stopping tells that the daemon stops, and until stopped is called that it goes on doing
