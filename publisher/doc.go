@@ -35,7 +35,8 @@
 //	Scrub ──▶ damaged files ──▶ Tick ──▶ heal
 //	checkpoint ──▶ Flush, Synced ──▶ cursor
 //
-// A [Publisher] has a follower for each queue. The follower reads events once and
+// A [Publisher] has a follower for each queue with changes, requests or work; the other
+// queues are at rest, as lines of the cursor. The follower reads events once and
 // hands them to both sets. A set owns its open Change List and the inventory of its
 // closed lists, packages and Resource Dumps. One task at a time makes packages, a
 // slice of it in each Tick. Documents other than Change Lists and packages are
@@ -56,7 +57,7 @@
 //	scrub.Reader     held by one Scrub
 //	work             held by one Tick
 //	store.Cursor.mu
-//	Publisher.mu     the followers
+//	followers.mu     which queues are open; held for no file
 //	follower.mu      held while events are read
 //	set.mu           everything of one set
 //	store.Store.mu   held to open resourcesync anew

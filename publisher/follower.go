@@ -25,13 +25,20 @@ type follower struct {
 	subject
 	sets [names.Sets]*set
 
+	users int    // who need it open; its lock is the one of followers
+	used  uint64 // number of the last use
+
 	mu sync.Mutex // held while events are read
+}
+
+func (p *Publisher) subject(q Queue) subject {
+	return subject{p: p, q: q, refs: p.site.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}
 }
 
 // openFollower opens the sets of a queue. open are its lines of the cursor,
 // nil if there are none.
 func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) {
-	f := &follower{subject: subject{p: p, q: q, refs: p.site.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}}
+	f := &follower{subject: p.subject(q)}
 	for i := range f.sets {
 		var at *store.Line
 		if len(open) == names.Sets {
@@ -109,16 +116,6 @@ func (f *follower) skip() error {
 	next := f.listNow()
 	for _, s := range f.sets {
 		if err := s.skip(next); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// closeOld closes open lists when their period is over.
-func (f *follower) closeOld() error {
-	for _, s := range f.sets {
-		if err := s.closeOld(); err != nil {
 			return err
 		}
 	}

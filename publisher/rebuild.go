@@ -3,6 +3,7 @@ package publisher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cutie/publisher/names"
@@ -52,7 +53,7 @@ func rebuild(e engine, o Options) (aside string, err error) {
 	if err != nil {
 		return aside, err
 	}
-	cursor.Take(func() []store.Line { return all })
+	cursor.Take(slices.Values(all))
 	return aside, cursor.Write()
 }
 

@@ -50,6 +50,13 @@ func (p *Publisher) newScrubber() *scrub.Reader {
 			n += s.Octets() + s.at.Length
 			s.mu.Unlock()
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, r := range p.rest {
+			for i := range r.lines {
+				n += r.lines[i].Files.Octets + r.lines[i].Open.Length
+			}
+		}
 		return n
 	}
 	return scrub.NewReader(p.Pace, size, p.scrubAll, p.Now)
@@ -67,11 +74,31 @@ func (p *Publisher) scrubAll(yield func(int64) bool) {
 	if !yield(n) {
 		return
 	}
-	for _, s := range p.sets() {
-		if !s.scrub(yield) || !yield(perSet) {
+	for i, q := range p.svc.queues() {
+		if i%trimEach == trimEach-1 {
+			p.work.Lock()
+			p.trim()
+			p.work.Unlock()
+		}
+		if !p.scrubQueue(q, yield) {
 			return
 		}
 	}
+}
+
+// scrubQueue reads the files of a queue, and reports whether to go on.
+func (p *Publisher) scrubQueue(q Queue, yield func(int64) bool) bool {
+	f, err := p.use(q)
+	if err != nil {
+		return true // a Tick says why
+	}
+	defer f.release()
+	for _, s := range f.sets {
+		if !s.scrub(yield) || !yield(perSet) {
+			return false
+		}
+	}
+	return true
 }
 
 // scrub reads the files of the set, and reports whether to go on.

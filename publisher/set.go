@@ -203,14 +203,25 @@ type SetState struct {
 func (p *Publisher) State() []SetState {
 	var all []SetState
 	for _, q := range p.svc.queues() {
-		if f, err := p.follower(q); err == nil {
+		if r, rests := p.atRest(q); rests {
+			for i := range r.lines {
+				all = append(all, restingState(&r.lines[i]))
+			}
+		} else if f, err := p.use(q); err == nil {
 			now := q.State()
 			for _, s := range f.sets {
 				all = append(all, s.state(&now))
 			}
+			f.release()
 		}
 	}
 	return all
+}
+
+// restingState is the state of a set of a queue at rest.
+func restingState(l *store.Line) SetState {
+	return SetState{Queue: l.Queue, Set: l.Set, Event: l.Open.Read, Read: l.Open.Read, Open: l.Open.Entries,
+		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length, Lost: l.Files.Lost}
 }
 
 func (s *set) state(now *queuefs.QueueState) SetState {
