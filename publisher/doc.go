@@ -42,7 +42,7 @@
 // slice of it in each Tick. Documents other than Change Lists and packages are
 // composed from memory when asked for.
 //
-// The packages below know nothing of a Publisher: names (sets, references,
+// The packages below know nothing of a Publisher: options (the settings), names (sets, references,
 // documents), entries (an event as lines of a Change List), store (the files),
 // snapshot (engine pages as lines of a Resource List), compose
 // (documents from compressed parts), dump (packages), scrub (the pace of reading all

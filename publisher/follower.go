@@ -32,7 +32,7 @@ type follower struct {
 }
 
 func (p *Publisher) subject(q Queue) subject {
-	return subject{p: p, q: q, refs: p.site.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}
+	return subject{p: p, q: q, refs: p.Base.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}
 }
 
 // openFollower opens the sets of a queue. open are its lines of the cursor,
@@ -151,7 +151,7 @@ func (f *subject) orCreated(t time.Time) time.Time {
 }
 
 func (f *subject) renderer() entries.Renderer {
-	return entries.Renderer{Refs: f.refs, Dialect: f.p.Dialect, Mirrors: f.p.mirrors, Via: f.p.via}
+	return entries.Renderer{Refs: f.refs, Dialect: f.p.Dialect, Mirrors: f.p.MirrorURIs, Via: f.p.ViaURI}
 }
 
 // listNow returns the open list after the last event, without entries.

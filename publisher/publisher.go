@@ -12,6 +12,7 @@ import (
 
 	"cutie/publisher/answer"
 	"cutie/publisher/compose"
+	"cutie/publisher/options"
 	"cutie/publisher/scrub"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -21,7 +22,7 @@ import (
 // A Publisher is the Source of one home. Its methods are safe for concurrent
 // use.
 type Publisher struct {
-	options
+	options.Complete
 	svc    engine
 	store  *store.Store
 	cursor *store.Cursor
@@ -66,19 +67,19 @@ func New[Q Queue](svc Service[Q], o Options) (*Publisher, error) {
 }
 
 func open(svc engine, o Options) (_ *Publisher, err error) {
-	opts, err := o.complete()
+	opts, err := o.Complete()
 	if err != nil {
 		return nil, err
 	}
-	p := &Publisher{options: opts, svc: svc, cache: compose.NewCache(cacheSize),
-		server: answer.Server{Salt: opts.salt, Now: opts.Now, Report: opts.report}}
+	p := &Publisher{Complete: opts, svc: svc, cache: compose.NewCache(cacheSize),
+		server: answer.Server{Salt: opts.Salt, Now: opts.Now, Report: opts.Reportf}}
 	p.scrubber = p.newScrubber()
 	p.router = web.NewRouter(web.Plain, p.Routes()...)
-	change, changed := Changed(svc.dir, o)
+	change, changed := options.Changed(svc.dir, o)
 	if changed && !o.Anew && svc.hasEvents() {
-		return nil, &ChangeError{change}
+		return nil, &options.ChangeError{Change: change}
 	}
-	if p.store, err = opts.openStore(svc.dir); err != nil {
+	if p.store, err = opts.OpenStore(svc.dir); err != nil {
 		return nil, err
 	}
 	if changed {
@@ -368,7 +369,7 @@ func (p *Publisher) Forget(queue string) error {
 		p.work.drop()
 	}
 	if err := p.gone.Add(queue, p.Now().UTC()); err != nil {
-		p.report(queue, "its removal is not noted: %v", err)
+		p.Reportf(queue, "its removal is not noted: %v", err)
 	}
 	p.forget(queue)
 	return nil

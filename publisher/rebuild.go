@@ -26,7 +26,7 @@ func Rebuild[Q Queue](svc Service[Q], o Options) (aside string, err error) {
 }
 
 func rebuild(e engine, o Options) (aside string, err error) {
-	opts, err := o.complete()
+	opts, err := o.Complete()
 	if err != nil {
 		return "", err
 	}
@@ -34,7 +34,7 @@ func rebuild(e engine, o Options) (aside string, err error) {
 		return "", err
 	}
 	// A crash before the cursor is written makes the lists begin later.
-	st, err := opts.openStore(e.dir)
+	st, err := opts.OpenStore(e.dir)
 	if err != nil {
 		return aside, err
 	}

@@ -69,7 +69,7 @@ const perSet = 4 << 10
 func (p *Publisher) scrubAll(yield func(int64) bool) {
 	n, err := p.cursor.Verify()
 	if err = errors.Join(err, p.store.VerifySettings()); err != nil {
-		p.report("", "%v", err)
+		p.Reportf("", "%v", err)
 	}
 	if !yield(n) {
 		return
@@ -116,7 +116,7 @@ func (s *set) scrub(yield func(int64) bool) bool {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		s.p.report(s.path, "not verified: %v", err)
+		s.p.Reportf(s.path, "not verified: %v", err)
 	}
 	sums := make(map[queuefs.Seq][sha256.Size]byte)
 	for _, p := range pieces {
@@ -266,7 +266,7 @@ func (s *set) scrubOpen(yield func(int64) bool) bool {
 	defer s.mu.Unlock()
 	if s.at.First == at.First {
 		if err = s.mend(lostList(err)); err != nil {
-			s.p.report(s.path, "not verified: %v", err)
+			s.p.Reportf(s.path, "not verified: %v", err)
 		}
 	}
 	return true

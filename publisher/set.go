@@ -48,7 +48,7 @@ func newSet(of subject, kind names.Set, catchUp func() error) *set {
 // reset makes the set one without lists.
 func (s *set) reset(at store.OpenList) {
 	s.begin(at)
-	s.Inventory, s.damaged = store.NewInventory(s.path, s.p.stamp()), nil
+	s.Inventory, s.damaged = store.NewInventory(s.path, s.p.Stamp()), nil
 	s.made = progress{packed: at.Read, life: s.made.life + 1}
 }
 
@@ -155,7 +155,7 @@ func (s *set) miss(was *store.Line) {
 }
 
 // report reports something about a file of the set.
-func (s *set) report(file, text string, args ...any) { s.p.report(s.path+"/"+file, text, args...) }
+func (s *set) report(file, text string, args ...any) { s.p.Reportf(s.path+"/"+file, text, args...) }
 
 // check compares the end of the file of an open list with the cursor. The digest is
 // compared when the list is read or grows.

@@ -34,19 +34,19 @@ func (p *Publisher) Changes() uint64 {
 
 // BaseURI returns the beginning of all published references, without a slash
 // at the end.
-func (p *Publisher) BaseURI() string { return string(p.site) }
+func (p *Publisher) BaseURI() string { return string(p.Base) }
 
 // CapabilityList returns the URI of the Capability List of a set; queue is
 // the cleaned identifier of the queue.
 func (p *Publisher) CapabilityList(queue string, s names.Set) string {
-	return p.site.Queue(queue).Doc(s, names.CapabilityList.Of())
+	return p.Base.Queue(queue).Doc(s, names.CapabilityList.Of())
 }
 
 // ResourceLists returns the URIs of the Resource Lists of both sets of a queue;
 // queue is its cleaned identifier.
 func (p *Publisher) ResourceLists(queue string) (uris []string) {
 	for s := range names.Set(names.Sets) {
-		uris = append(uris, p.site.Queue(queue).Doc(s, names.ResourceList.Of()))
+		uris = append(uris, p.Base.Queue(queue).Doc(s, names.ResourceList.Of()))
 	}
 	return uris
 }
@@ -55,13 +55,13 @@ func (p *Publisher) ResourceLists(queue string) (uris []string) {
 // terms of ResourceSync; queue is its cleaned identifier.
 func (p *Publisher) Sitemaps(queue string) (uris []string) {
 	for s := range names.Set(names.Sets) {
-		uris = append(uris, p.site.Queue(queue).Doc(s, names.Sitemap.Of()))
+		uris = append(uris, p.Base.Queue(queue).Doc(s, names.Sitemap.Of()))
 	}
 	return uris
 }
 
 // Site returns the names of everything published.
-func (p *Publisher) Site() names.Site { return p.site }
+func (p *Publisher) Site() names.Site { return p.Base }
 
 // DescriptionState differs for each state of the Source Description. It takes as
 // long as there are queues.

@@ -279,7 +279,7 @@ func (t *task) outcome() (passed, err error) {
 		if isDump {
 			passed = fmt.Errorf("no Resource Dump after event %d: %w", t.q.Seq(), t.err)
 		}
-		t.p.report(t.path, "%v", passed)
+		t.p.Reportf(t.path, "%v", passed)
 	default:
 		err := t.mend(t.err)
 		switch {
