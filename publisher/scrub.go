@@ -23,14 +23,6 @@ func (p *Publisher) Scrub(ctx context.Context) error {
 	return nil
 }
 
-// Verify reads all published files now, and heals damaged ones.
-func (p *Publisher) Verify(ctx context.Context) error {
-	p.scrubber.All()
-	p.work.Lock()
-	defer p.work.Unlock()
-	return p.heal(ctx)
-}
-
 // Care is what was found by reading published files, since the start.
 type Care struct {
 	scrub.Stats
@@ -62,8 +54,8 @@ func (p *Publisher) newScrubber() *scrub.Reader {
 	return scrub.NewReader(p.Pace, size, p.scrubAll, p.Now)
 }
 
-// perSet is how many bytes the small files of a set count for.
-const perSet = 4 << 10
+// perSet is how many bytes the small files of a set count for, and opening it.
+const perSet = 64 << 10
 
 // scrubAll reads the files of all sets.
 func (p *Publisher) scrubAll(yield func(int64) bool) {
