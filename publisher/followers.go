@@ -318,6 +318,14 @@ func (p *Publisher) trim() {
 	}
 }
 
+// tryTrim is trim unless a Tick is at work: it never waits, since Close waits for Scrub.
+func (p *Publisher) tryTrim() {
+	if p.work.TryLock() {
+		defer p.work.Unlock()
+		p.trim()
+	}
+}
+
 // resting returns how the queue rests; false if it has work that is known in memory
 // alone.
 func (f *follower) resting(now time.Time) (r resting, ok bool) {
@@ -341,7 +349,7 @@ func (s *set) rests(now time.Time) bool {
 	m := &s.made
 	ahead := s.p.Period > 0 && s.at.Since.After(now) // its age is known here alone
 	return !ahead && !s.unsure && len(s.damaged) == 0 && len(s.unpacked()) == 0 &&
-		!m.dumping && !m.unswept && m.wanted == 0 && m.failure() == nil
+		!m.dumping && m.wanted == 0 && m.failure() == nil
 }
 
 // nextWork returns when the set has work without another event; zero: never. mu is
@@ -350,7 +358,7 @@ func (s *set) nextWork(now time.Time) (due time.Time) {
 	due = s.p.closing(&s.at)
 	last := s.Dump(0)
 	switch {
-	case s.due():
+	case s.due() || s.made.unswept:
 		due = sooner(due, now)
 	case s.p.DumpPeriod > 0 && last != nil && s.outdated(last):
 		due = sooner(due, last.Made.Add(s.p.DumpPeriod))

@@ -141,11 +141,12 @@ func (p *Publisher) catchUp(tick bool) error {
 	changed, now := p.svc.changed(seen)
 	var errs []error
 	for i, q := range changed {
-		if i%trimEach == trimEach-1 && (tick || p.work.TryLock()) {
+		switch {
+		case i%trimEach != trimEach-1:
+		case tick:
 			p.trim()
-			if !tick {
-				p.work.Unlock()
-			}
+		default:
+			p.tryTrim()
 		}
 		if err := p.catchUpWith(q); err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
 			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))

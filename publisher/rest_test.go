@@ -3,12 +3,14 @@ package publisher_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"cutie/publisher"
+	"cutie/publisher/scrub"
 	"cutie/sitemap"
 )
 
@@ -177,5 +179,25 @@ func TestWorkOfAQueueAtRestIsDoneWhenItIsDue(t *testing.T) {
 	}
 	if len(s.problems) > 0 {
 		t.Errorf("problems: %s", strings.Join(s.problems, "\n"))
+	}
+}
+
+func TestScrubReadsQueuesAtRestAndLeavesFewOpen(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s, ids := many(t, publisher.Options{Pace: scrub.Pace{Rate: 1 << 40}, Now: func() time.Time { return now }}, 300)
+	s.pub.KeepOpen(0)
+	now = now.Add(time.Second)
+	s.ticks(1)
+	damaged := filepath.Join(s.dir, "resourcesync", ids[299], "replica", "changelist-000000000001.entries")
+	edit(t, damaged, func(b []byte) []byte { b[len(b)/2] ^= 4; return b })
+	for range 2 {
+		must(t, s.pub.Scrub(context.Background()))
+		now = now.Add(time.Second)
+	}
+	if c := s.pub.Care(); c.Passes != 1 || c.Healed != 1 {
+		t.Errorf("%d passes, %d files made again", c.Passes, c.Healed)
+	}
+	if n := s.pub.Open(); n > 100 {
+		t.Errorf("%d queues are open", n)
 	}
 }

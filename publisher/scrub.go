@@ -68,9 +68,7 @@ func (p *Publisher) scrubAll(yield func(int64) bool) {
 	}
 	for i, q := range p.svc.queues() {
 		if i%trimEach == trimEach-1 {
-			p.work.Lock()
-			p.trim()
-			p.work.Unlock()
+			p.tryTrim()
 		}
 		if !p.scrubQueue(q, yield) {
 			return
