@@ -18,7 +18,7 @@ func (p *Publisher) about() *about.About {
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return &about.About{
 		Version: p.Dialect.String(), Software: queuefs.Scheme,
-		Hashes: []string{digest.SHA256.Token()}, Mirrors: p.mirrors, Via: p.via,
+		Hashes: []string{digest.SHA256.Token()}, Mirrors: p.MirrorURIs, Via: p.ViaURI,
 		Retention: about.Retention{Period: seconds(p.Period), DumpPeriod: seconds(p.DumpPeriod),
 			Current: seconds(p.Current), Keep: seconds(p.Keep), KeepOctets: p.KeepOctets},
 		Limits: about.Limits{Entries: p.MaxEntries, Octets: p.MaxBytes, Package: p.MaxPackage},
@@ -34,11 +34,11 @@ func (p *Publisher) aboutSource(name string) *answer.Resource {
 	queues := p.svc.queues()
 	n := len(queues)
 	a := p.about()
-	a.About, a.Queues = p.site.Description(), &n
-	a.Title, a.Description = "What "+string(p.site)+"/ publishes", about.SourceText
+	a.About, a.Queues = p.Base.Description(), &n
+	a.Title, a.Description = "What "+string(p.Base)+"/ publishes", about.SourceText
 	a.Follow = about.ChooseSet(wellknown.Path, wellknown.Rel)
 	for _, q := range queues[:min(n, aboutQueues)] {
-		refs := p.site.Queue(q.ID())
+		refs := p.Base.Queue(q.ID())
 		for s := range names.Set(names.Sets) {
 			a.Sets = append(a.Sets, about.Document{URI: refs.Doc(s, names.CapabilityList.Of()),
 				Text: about.Title(s, q.State().Info), About: refs.Docs[s] + name})

@@ -1,11 +1,9 @@
 package publisher
 
 import (
-	"fmt"
-
 	"cutie/publisher/names"
+	"cutie/publisher/options"
 	"cutie/publisher/store"
-	"cutie/sitemap"
 )
 
 // The rule for another base URI or version, in both directions and whatever lists
@@ -14,38 +12,13 @@ import (
 // A document of the old history would name resources by references, or in a form,
 // that this Source no longer has.
 
-// A Change is a base URI or a version of ResourceSync other than in the last run.
-// Every Destination has to begin anew after it.
-type Change struct {
-	FromBase, ToBase       string // without a slash at the end
-	FromVersion, ToVersion sitemap.Dialect
-}
-
-// Changed reports whether a home was last published with another base URI or
-// version than o has. Nothing is a change of nothing: if nothing was published, or
-// the settings cannot be read, it returns false.
-func Changed(home string, o Options) (Change, bool) {
-	was, err := readPublished(home)
-	if err != nil || was.BaseURI == "" {
-		return Change{}, false
-	}
-	before, err := was.complete()
-	if err != nil {
-		return Change{}, false
-	}
-	now, err := o.complete()
-	c := Change{string(before.site), string(now.site), before.Dialect, now.Dialect}
-	return c, err == nil && (before.site != now.site || before.Dialect != now.Dialect)
-}
-
-// A ChangeError is a [Change] without Options.Anew.
-type ChangeError struct{ Change }
-
-func (e *ChangeError) Error() string { return e.Change.String() + ": every mirror would begin anew" }
-
-func (c Change) String() string {
-	return fmt.Sprintf("published as %s/ in version %v, now %s/ in version %v", c.FromBase, c.FromVersion, c.ToBase, c.ToVersion)
-}
+// Kinds of package options.
+type (
+	Options     = options.Options
+	Retention   = options.Retention
+	Change      = options.Change
+	ChangeError = options.ChangeError
+)
 
 // begin begins the history anew in a store.
 func (p *Publisher) begin() error {

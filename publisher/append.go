@@ -205,7 +205,7 @@ func (s *set) skip(next store.OpenList) error {
 	if s.p.cursor.None() {
 		why = ", and there is no " + store.CursorFile + " to say where the list was"
 	}
-	s.p.report(s.path, "events %d to %d are gone%s; a new Change List begins", s.at.Read+1, next.Read, why)
+	s.p.Reportf(s.path, "events %d to %d are gone%s; a new Change List begins", s.at.Read+1, next.Read, why)
 	if s.at.Entries > 0 {
 		if err := s.mend(s.close()); err != nil {
 			return err

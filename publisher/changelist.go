@@ -12,6 +12,7 @@ import (
 	"cutie/publisher/compose"
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
+	"cutie/publisher/options"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
@@ -166,7 +167,7 @@ func (s *set) closedList(first queuefs.Seq) *answer.Resource {
 // listDoc returns the name of a closed list. The digest of the entries is not in it: that
 // of a list closed by a former version is known only later.
 func (s *set) listDoc(sp *store.Span) names.Doc {
-	return names.ClosedList.Of(uint64(sp.First)).As(answer.Salt(s.p.stamp(), formOf,
+	return names.ClosedList.Of(uint64(sp.First)).As(answer.Salt(s.p.Stamp(), options.Form,
 		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, store.Unknown))
 }
 

@@ -226,6 +226,9 @@ func TestDamagedPublishedFiles(t *testing.T) {
 		template := homeWithAll(t, released)
 		for i, kind := range publishedKinds {
 			for j, damage := range fileDamages {
+				if damage.name == "swapped" && !strings.Contains(kind.pattern, "*") {
+					continue // there is one such file
+				}
 				for _, running := range []bool{false, true} {
 					ways := map[bool]int{true: 2}[released] + map[bool]int{true: 1}[running]
 					if damage.name == "swapped" && !strings.Contains(kind.pattern, "*") {

@@ -35,13 +35,14 @@
 //	Scrub ──▶ damaged files ──▶ Tick ──▶ heal
 //	checkpoint ──▶ Flush, Synced ──▶ cursor
 //
-// A [Publisher] has a follower for each queue. The follower reads events once and
+// A [Publisher] has a follower for each queue with changes, requests or work; the other
+// queues are at rest, as lines of the cursor. The follower reads events once and
 // hands them to both sets. A set owns its open Change List and the inventory of its
 // closed lists, packages and Resource Dumps. One task at a time makes packages, a
 // slice of it in each Tick. Documents other than Change Lists and packages are
 // composed from memory when asked for.
 //
-// The packages below know nothing of a Publisher: names (sets, references,
+// The packages below know nothing of a Publisher: options (the settings), names (sets, references,
 // documents), entries (an event as lines of a Change List), store (the files),
 // snapshot (engine pages as lines of a Resource List), compose
 // (documents from compressed parts), dump (packages), scrub (the pace of reading all
@@ -56,7 +57,7 @@
 //	scrub.Reader     held by one Scrub
 //	work             held by one Tick
 //	store.Cursor.mu
-//	Publisher.mu     the followers
+//	followers.mu     which queues are open; held for no file
 //	follower.mu      held while events are read
 //	set.mu           everything of one set
 //	store.Store.mu   held to open resourcesync anew

@@ -163,7 +163,7 @@ func (s *set) capabilities() *answer.Resource {
 	}
 	return answer.Text(tag, func() []byte {
 		links := append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: s.refs.Info}}, s.p.Page.Links(s.refs.Docs[s.kind])...)
-		links = append(links, sitemap.Link{Rel: sitemap.RelUp, Href: s.p.site.Description()})
+		links = append(links, sitemap.Link{Rel: sitemap.RelUp, Href: s.p.Base.Description()})
 		return s.p.text(sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: links}, s.offered(has, archived))
 	})
 }
@@ -253,14 +253,14 @@ func (s *set) changeDump() (*answer.Resource, error) {
 // each queue, or an index of its parts.
 func (p *Publisher) description() *answer.Resource {
 	ids, tag := p.queueIDs()
-	head := sitemap.Head{Capability: sitemap.Description, Links: p.Page.Links(p.site.Description() + "/")}
+	head := sitemap.Head{Capability: sitemap.Description, Links: p.Page.Links(p.Base.Description() + "/")}
 	per := p.perPart(ids)
 	if len(ids) <= per {
 		return p.list("s-"+tag, sitemap.URLSet, head, p.described(ids))
 	}
 	return p.list("si-"+tag, sitemap.SitemapIndex, head, func(yield func(sitemap.Entry) bool) {
 		for n := 1; (n-1)*per < len(ids); n++ {
-			if !yield(sitemap.Entry{Loc: p.site.Description() + "/" + names.Part(n), Length: -1}) {
+			if !yield(sitemap.Entry{Loc: p.Base.Description() + "/" + names.Part(n), Length: -1}) {
 				return
 			}
 		}
@@ -276,7 +276,7 @@ func (p *Publisher) descriptionPart(n int) *answer.Resource {
 		return nil
 	}
 	ids = ids[(n-1)*per:]
-	head := sitemap.Head{Capability: sitemap.Description, Links: []sitemap.Link{{Rel: sitemap.RelIndex, Href: p.site.Description()}}}
+	head := sitemap.Head{Capability: sitemap.Description, Links: []sitemap.Link{{Rel: sitemap.RelIndex, Href: p.Base.Description()}}}
 	return p.list(fmt.Sprintf("s-%d-%s", n, tag), sitemap.URLSet, head, p.described(ids[:min(len(ids), per)]))
 }
 
@@ -284,7 +284,7 @@ func (p *Publisher) descriptionPart(n int) *answer.Resource {
 func (p *Publisher) described(ids []string) iter.Seq[sitemap.Entry] {
 	return func(yield func(sitemap.Entry) bool) {
 		for _, id := range ids {
-			n := p.site.Queue(id)
+			n := p.Base.Queue(id)
 			for _, docs := range n.Docs {
 				if !yield(sitemap.Entry{Loc: docs + names.CapabilityList.Of().String(), Capability: sitemap.CapabilityList, Length: -1,
 					Links: append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: n.Info}}, p.Page.Links(docs)...)}) {
@@ -303,7 +303,7 @@ func (p *Publisher) perPart(ids []string) int {
 		longest = max(longest, len(id))
 	}
 	const spelled = 5 // bytes at most for one in an escaped reference
-	size := 4*(len(p.site)+spelled*longest+64) + 512
+	size := 4*(len(p.Base)+spelled*longest+64) + 512
 	return max(1, min(p.MaxEntries, int(p.MaxBytes-4096)/size)/names.Sets)
 }
 

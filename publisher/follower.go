@@ -25,13 +25,20 @@ type follower struct {
 	subject
 	sets [names.Sets]*set
 
+	users int    // who need it open; its lock is the one of followers
+	used  uint64 // number of the last use
+
 	mu sync.Mutex // held while events are read
+}
+
+func (p *Publisher) subject(q Queue) subject {
+	return subject{p: p, q: q, refs: p.Base.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}
 }
 
 // openFollower opens the sets of a queue. open are its lines of the cursor,
 // nil if there are none.
 func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) {
-	f := &follower{subject: subject{p: p, q: q, refs: p.site.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}}
+	f := &follower{subject: p.subject(q)}
 	for i := range f.sets {
 		var at *store.Line
 		if len(open) == names.Sets {
@@ -115,16 +122,6 @@ func (f *follower) skip() error {
 	return nil
 }
 
-// closeOld closes open lists when their period is over.
-func (f *follower) closeOld() error {
-	for _, s := range f.sets {
-		if err := s.closeOld(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // lastChange returns the time of the last event in any document, or of the
 // creation of the queue.
 func (s *set) lastChange() time.Time {
@@ -154,7 +151,7 @@ func (f *subject) orCreated(t time.Time) time.Time {
 }
 
 func (f *subject) renderer() entries.Renderer {
-	return entries.Renderer{Refs: f.refs, Dialect: f.p.Dialect, Mirrors: f.p.mirrors, Via: f.p.via}
+	return entries.Renderer{Refs: f.refs, Dialect: f.p.Dialect, Mirrors: f.p.MirrorURIs, Via: f.p.ViaURI}
 }
 
 // listNow returns the open list after the last event, without entries.

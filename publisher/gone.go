@@ -13,7 +13,7 @@ import (
 
 // goneFor returns the answer to a request for a document that was there once; nil
 // if none is known.
-func (p *Publisher) goneFor(r *http.Request) error {
+func (p *Publisher) goneFor(r *http.Request, open *uses) error {
 	id := r.PathValue("queue")
 	kind, isSet := names.ParseSet(r.PathValue("set"))
 	doc, isDoc := names.ParseDoc(r.PathValue("document"))
@@ -29,7 +29,7 @@ func (p *Publisher) goneFor(r *http.Request) error {
 	if err != nil {
 		return nil
 	}
-	f, err := p.follower(q)
+	f, err := open.use(q)
 	if err != nil || q.ID() != id || !isDoc || !f.sets[kind].gone(doc) {
 		return nil
 	}

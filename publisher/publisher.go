@@ -1,17 +1,18 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"cutie/publisher/answer"
 	"cutie/publisher/compose"
+	"cutie/publisher/options"
 	"cutie/publisher/scrub"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -21,7 +22,7 @@ import (
 // A Publisher is the Source of one home. Its methods are safe for concurrent
 // use.
 type Publisher struct {
-	options
+	options.Complete
 	svc    engine
 	store  *store.Store
 	cursor *store.Cursor
@@ -33,11 +34,7 @@ type Publisher struct {
 	topics atomic.Pointer[Topics] // stand in Capability Lists; may be nil
 	care
 	closed atomic.Bool
-
-	mu     sync.Mutex
-	queues map[string]*follower
-	sorted []*set                  // of all queues; nil after a change
-	open   map[string][]store.Line // from the cursor, of queues not opened yet
+	followers
 }
 
 // care is what is known of failures and damage.
@@ -70,19 +67,19 @@ func New[Q Queue](svc Service[Q], o Options) (*Publisher, error) {
 }
 
 func open(svc engine, o Options) (_ *Publisher, err error) {
-	opts, err := o.complete()
+	opts, err := o.Complete()
 	if err != nil {
 		return nil, err
 	}
-	p := &Publisher{options: opts, svc: svc, queues: make(map[string]*follower), cache: compose.NewCache(cacheSize),
-		server: answer.Server{Salt: opts.salt, Now: opts.Now, Report: opts.report}}
+	p := &Publisher{Complete: opts, svc: svc, cache: compose.NewCache(cacheSize),
+		server: answer.Server{Salt: opts.Salt, Now: opts.Now, Report: opts.Reportf}}
 	p.scrubber = p.newScrubber()
 	p.router = web.NewRouter(web.Plain, p.Routes()...)
-	change, changed := Changed(svc.dir, o)
+	change, changed := options.Changed(svc.dir, o)
 	if changed && !o.Anew && svc.hasEvents() {
-		return nil, &ChangeError{change}
+		return nil, &options.ChangeError{Change: change}
 	}
-	if p.store, err = opts.openStore(svc.dir); err != nil {
+	if p.store, err = opts.OpenStore(svc.dir); err != nil {
 		return nil, err
 	}
 	if changed {
@@ -91,48 +88,15 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 		}
 	}
 	p.gone = p.store.Removed()
-	p.cursor, p.open, err = p.store.Cursor()
-	for _, q := range svc.queues() {
-		if err == nil {
-			_, err = p.follower(q)
-		}
+	var lines map[string][]store.Line
+	if p.cursor, lines, err = p.store.Cursor(); err == nil {
+		p.resume(lines)
+		err = p.look(firstLooks, math.MaxInt64)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}
 	return p, nil
-}
-
-// follower returns the follower of a queue, opening it when the queue is new.
-func (p *Publisher) follower(q Queue) (*follower, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if f := p.queues[q.ID()]; f != nil {
-		return f, nil
-	}
-	if now, err := p.svc.queue(q.ID()); err != nil || now != q {
-		return nil, errors.Join(err, fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)) // it was removed
-	}
-	f, err := p.openFollower(q, p.open[q.ID()])
-	if err != nil {
-		return nil, err
-	}
-	delete(p.open, q.ID())
-	p.queues[q.ID()], p.sorted = f, nil
-	return f, nil
-}
-
-// sets returns the sets of all queues opened so far, sorted by queue. It is not
-// to be changed.
-func (p *Publisher) sets() []*set {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.sorted == nil {
-		for _, id := range slices.Sorted(maps.Keys(p.queues)) {
-			p.sorted = append(p.sorted, p.queues[id].sets[:]...)
-		}
-	}
-	return p.sorted
 }
 
 // Tick brings all lists up to date, closes lists at the end of their period, makes
@@ -152,26 +116,60 @@ func (p *Publisher) tick(ctx context.Context) error {
 		return err
 	}
 	defer p.server.Check()
+	defer p.trim()
+	errs := []error{p.look(math.MaxInt, lookTime), p.catchUp(true)}
+	if !p.work.more { // else the open ones have enough of it
+		errs = append(errs, p.wakeReady())
+	}
+	if p.Period > 0 {
+		for _, s := range p.sets() {
+			if err := s.closeOld(); err != nil {
+				errs = append(errs, fmt.Errorf("queue %s: %w", s.q.ID(), err))
+			}
+		}
+	}
 	var waits []*wait
-	return errors.Join(p.catchUp(true), p.heal(ctx), p.makeSome(ctx, false, &waits), p.retain())
+	return errors.Join(append(errs, p.heal(ctx), p.makeSome(ctx, false, &waits), p.retain())...)
 }
 
-// catchUp brings the lists of all changed queues up to date.
+// catchUp brings the lists of all changed queues up to date. A Tick has the lock of
+// work.
 func (p *Publisher) catchUp(tick bool) error {
+	p.mu.Lock()
+	seen := p.seen
+	p.mu.Unlock()
+	changed, now := p.svc.changed(seen)
 	var errs []error
-	for _, q := range p.svc.queues() {
-		f, err := p.follower(q)
-		if err == nil {
-			err = f.catchUp()
+	for i, q := range changed {
+		switch {
+		case i%trimEach != trimEach-1:
+		case tick:
+			p.trim()
+		default:
+			p.tryTrim()
 		}
-		if err == nil && tick && p.Period > 0 {
-			err = f.closeOld()
-		}
-		if err != nil {
+		if err := p.catchUpWith(q); err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
 			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
 		}
 	}
+	if len(errs) == 0 { // else all of them are looked at again
+		p.mu.Lock()
+		p.seen = max(p.seen, now)
+		p.mu.Unlock()
+	}
 	return errors.Join(errs...)
+}
+
+func (p *Publisher) catchUpWith(q Queue) error {
+	if _, rests := p.atRest(q); rests {
+		return nil
+	}
+	f, err := p.use(q)
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	return f.catchUp()
 }
 
 // Publish does at once the work of many Ticks: it brings all lists up to date,
@@ -179,24 +177,36 @@ func (p *Publisher) catchUp(tick bool) error {
 // changes since its last one. It returns at the end, with the errors of packages
 // and dumps not made. Ticks go on meanwhile.
 func (p *Publisher) Publish(ctx context.Context) error {
-	behind, err := p.bringUp(ctx)
-	if err != nil {
-		return err
-	}
-	sets := p.sets()
-	for _, s := range sets {
-		s.mu.Lock()
-		s.made.wanted, s.made.passed = s.q.Seq(), nil
-		s.mu.Unlock()
-	}
+	var errs []error
 	var waits []*wait // are not tried again
-	for more := true; more; {
-		more, err = p.slice(ctx, &waits)
-		if errors.Join(ctx.Err(), p.failure()) != nil {
+	for some := range slices.Chunk(p.svc.queues(), mostOpen) {
+		more, err := p.publish(ctx, some, &waits)
+		errs = append(errs, more...)
+		if err != nil {
 			return err
 		}
 	}
-	errs := []error{behind, err}
+	return errors.Join(append(errs, p.waiting())...)
+}
+
+// publish is Publish for some queues; err ends it.
+func (p *Publisher) publish(ctx context.Context, queues []Queue, waits *[]*wait) (errs []error, err error) {
+	open, behind, err := p.bringUp(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	var sets []*set
+	for _, f := range open {
+		defer f.release()
+		sets = append(sets, f.sets[:]...)
+	}
+	for more := true; more; {
+		more, err = p.slice(ctx, waits)
+		if stop := errors.Join(ctx.Err(), p.failure()); stop != nil {
+			return nil, cmp.Or(err, stop)
+		}
+	}
+	errs = []error{behind, err}
 	for _, s := range sets {
 		s.mu.Lock()
 		passed := append([]error{s.made.dump.passed}, s.made.passed...)
@@ -210,22 +220,40 @@ func (p *Publisher) Publish(ctx context.Context) error {
 			}
 		}
 	}
-	return errors.Join(append(errs, p.waiting())...)
+	return errs, nil
 }
 
-// bringUp brings all lists up to date; behind says why some are not.
-func (p *Publisher) bringUp(ctx context.Context) (behind, err error) {
+// bringUp opens queues, brings their lists up to date and closes them, and asks for
+// Resource Dumps; behind says why some are not.
+func (p *Publisher) bringUp(ctx context.Context, queues []Queue) (open []*follower, behind, err error) {
 	p.work.Lock()
 	defer p.work.Unlock()
 	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer p.server.Check()
-	behind = p.catchUp(true)
-	for _, s := range p.sets() {
-		behind = errors.Join(behind, s.closeIf(func() bool { return true }))
+	for _, q := range queues {
+		f, err := p.use(q)
+		if errors.Is(err, queuefs.ErrNoQueue) {
+			continue
+		}
+		if err == nil {
+			open = append(open, f)
+			err = f.catchUp()
+		}
+		if err != nil {
+			behind = errors.Join(behind, fmt.Errorf("queue %s: %w", q.ID(), err))
+		}
 	}
-	return behind, nil
+	for _, f := range open {
+		for _, s := range f.sets {
+			behind = errors.Join(behind, s.closeIf(func() bool { return true }))
+			s.mu.Lock()
+			s.made.wanted, s.made.passed = s.q.Seq(), nil
+			s.mu.Unlock()
+		}
+	}
+	return open, behind, nil
 }
 
 // slice makes packages as a Tick does, and reports whether there is more.
@@ -252,19 +280,38 @@ func (p *Publisher) Flush() error {
 	return nil
 }
 
-// lines returns how far all sets are.
-func (p *Publisher) lines() (all []store.Line) {
-	for _, s := range p.sets() {
-		s.mu.Lock()
-		all = append(all, s.line())
-		s.mu.Unlock()
+// lines yields how far all sets are. A queue that opens meanwhile has the lines of its
+// rest: they have all events up to the last catchUp.
+func (p *Publisher) lines(yield func(store.Line) bool) {
+	for _, q := range p.svc.queues() {
+		p.mu.Lock()
+		f, r, rests := p.open[q.ID()], resting{}, false
+		if f == nil {
+			r, rests = p.rest[q.ID()]
+		}
+		p.mu.Unlock()
+		if f != nil {
+			for i, s := range f.sets {
+				s.mu.Lock()
+				r.lines[i] = s.line()
+				s.mu.Unlock()
+			}
+		}
+		if f == nil && !rests {
+			continue
+		}
+		for i := range r.lines {
+			if !yield(r.lines[i]) {
+				return
+			}
+		}
 	}
-	return all
 }
 
 // line returns how far the set is. mu is held.
 func (s *set) line() store.Line {
-	l := store.Line{Queue: s.q.ID(), Set: s.kind, Open: s.at, SHA256: s.text.Word(), List: s.Lists.Last().Last, Package: s.Packages.Last().Last}
+	l := store.Line{Queue: s.q.ID(), Set: s.kind, Open: s.at, SHA256: s.text.Word(), List: s.Lists.Last().Last, Package: s.Packages.Last().Last,
+		Files: store.Files{Lists: len(s.Lists.All), Packages: len(s.Packages.All), Dumps: len(s.Dumps), Octets: s.Octets(), Lost: s.Lists.Lost() + s.Packages.Lost()}}
 	if one := s.Dump(0); one != nil {
 		l.Dump = one.Seq
 	}
@@ -291,12 +338,18 @@ func (p *Publisher) Synced() error {
 // none, since it may stay open for ever. Nor do lists with packages that wait
 // for free space: culling makes it.
 func (p *Publisher) Needs(queue string) (since time.Time) {
-	p.mu.Lock()
-	f := p.queues[queue]
-	p.mu.Unlock()
-	if f == nil {
+	q, err := p.svc.queue(queue)
+	if err != nil || q.ID() != queue {
 		return since
 	}
+	if p.knowsRest(queue) {
+		return since // its lists have their packages
+	}
+	f, err := p.use(q)
+	if err != nil {
+		return since
+	}
+	defer f.release()
 	for _, s := range f.sets {
 		at, all := s.needs()
 		if all {
@@ -317,23 +370,16 @@ func (p *Publisher) Forget(queue string) error {
 		p.work.drop()
 	}
 	if err := p.gone.Add(queue, p.Now().UTC()); err != nil {
-		p.report(queue, "its removal is not noted: %v", err)
+		p.Reportf(queue, "its removal is not noted: %v", err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.queues, queue)
-	delete(p.open, queue)
-	p.sorted = nil
+	p.forget(queue)
 	return nil
 }
 
 // removed returns when a queue that is not there was removed, and whether one of the
 // name was.
 func (p *Publisher) removed(id string) (time.Time, bool) {
-	p.mu.Lock()
-	f := p.queues[id]
-	p.mu.Unlock()
-	if f != nil {
+	if p.knows(id) {
 		return p.Now().UTC(), true // just now, and Forget is to come
 	}
 	return p.gone.At(id)

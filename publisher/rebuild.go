@@ -3,6 +3,7 @@ package publisher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cutie/publisher/names"
@@ -25,7 +26,7 @@ func Rebuild[Q Queue](svc Service[Q], o Options) (aside string, err error) {
 }
 
 func rebuild(e engine, o Options) (aside string, err error) {
-	opts, err := o.complete()
+	opts, err := o.Complete()
 	if err != nil {
 		return "", err
 	}
@@ -33,7 +34,7 @@ func rebuild(e engine, o Options) (aside string, err error) {
 		return "", err
 	}
 	// A crash before the cursor is written makes the lists begin later.
-	st, err := opts.openStore(e.dir)
+	st, err := opts.OpenStore(e.dir)
 	if err != nil {
 		return aside, err
 	}
@@ -52,7 +53,7 @@ func rebuild(e engine, o Options) (aside string, err error) {
 	if err != nil {
 		return aside, err
 	}
-	cursor.Take(func() []store.Line { return all })
+	cursor.Take(slices.Values(all))
 	return aside, cursor.Write()
 }
 

@@ -23,14 +23,6 @@ func (p *Publisher) Scrub(ctx context.Context) error {
 	return nil
 }
 
-// Verify reads all published files now, and heals damaged ones.
-func (p *Publisher) Verify(ctx context.Context) error {
-	p.scrubber.All()
-	p.work.Lock()
-	defer p.work.Unlock()
-	return p.heal(ctx)
-}
-
 // Care is what was found by reading published files, since the start.
 type Care struct {
 	scrub.Stats
@@ -50,28 +42,53 @@ func (p *Publisher) newScrubber() *scrub.Reader {
 			n += s.Octets() + s.at.Length
 			s.mu.Unlock()
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, r := range p.rest {
+			for i := range r.lines {
+				n += r.lines[i].Files.Octets + r.lines[i].Open.Length
+			}
+		}
 		return n
 	}
 	return scrub.NewReader(p.Pace, size, p.scrubAll, p.Now)
 }
 
-// perSet is how many bytes the small files of a set count for.
-const perSet = 4 << 10
+// perSet is how many bytes the small files of a set count for, and opening it.
+const perSet = 64 << 10
 
 // scrubAll reads the files of all sets.
 func (p *Publisher) scrubAll(yield func(int64) bool) {
 	n, err := p.cursor.Verify()
 	if err = errors.Join(err, p.store.VerifySettings()); err != nil {
-		p.report("", "%v", err)
+		p.Reportf("", "%v", err)
 	}
 	if !yield(n) {
 		return
 	}
-	for _, s := range p.sets() {
-		if !s.scrub(yield) || !yield(perSet) {
+	for i, q := range p.svc.queues() {
+		if i%trimEach == trimEach-1 {
+			p.tryTrim()
+		}
+		if !p.scrubQueue(q, yield) {
 			return
 		}
 	}
+}
+
+// scrubQueue reads the files of a queue, and reports whether to go on.
+func (p *Publisher) scrubQueue(q Queue, yield func(int64) bool) bool {
+	f, err := p.use(q)
+	if err != nil {
+		return true // a Tick says why
+	}
+	defer f.release()
+	for _, s := range f.sets {
+		if !s.scrub(yield) || !yield(perSet) {
+			return false
+		}
+	}
+	return true
 }
 
 // scrub reads the files of the set, and reports whether to go on.
@@ -89,7 +106,7 @@ func (s *set) scrub(yield func(int64) bool) bool {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		s.p.report(s.path, "not verified: %v", err)
+		s.p.Reportf(s.path, "not verified: %v", err)
 	}
 	sums := make(map[queuefs.Seq][sha256.Size]byte)
 	for _, p := range pieces {
@@ -239,7 +256,7 @@ func (s *set) scrubOpen(yield func(int64) bool) bool {
 	defer s.mu.Unlock()
 	if s.at.First == at.First {
 		if err = s.mend(lostList(err)); err != nil {
-			s.p.report(s.path, "not verified: %v", err)
+			s.p.Reportf(s.path, "not verified: %v", err)
 		}
 	}
 	return true

@@ -3,6 +3,7 @@ package publisher
 import (
 	"cmp"
 	"net/http"
+	"slices"
 
 	"cutie/publisher/answer"
 	"cutie/publisher/names"
@@ -16,24 +17,26 @@ import (
 // has a path, the caller takes that off first. Requests are answered as package
 // answer says.
 func (p *Publisher) Routes() []web.Route {
-	get := func(path string, need web.Need, find func(*http.Request) (*answer.Resource, error)) web.Route {
+	get := func(path string, need web.Need, find func(*http.Request, *uses) (*answer.Resource, error)) web.Route {
 		serve := func(w http.ResponseWriter, r *http.Request) error {
+			open := uses{p: p}
+			defer open.release()
 			return p.server.Serve(w, r, func() (*answer.Resource, error) {
 				if p.closed.Load() {
 					return nil, queuefs.ErrClosed
 				}
-				res, err := find(r)
+				res, err := find(r, &open)
 				if err == nil && res == nil {
-					err = cmp.Or(p.goneFor(r), answer.NotFound(r.URL.EscapedPath()))
+					err = cmp.Or(p.goneFor(r, &open), answer.NotFound(r.URL.EscapedPath()))
 				}
 				return res, err
 			})
 		}
 		return web.Route{Method: http.MethodGet, Path: wellknown.Path + path, Need: need, Waits: web.IfAsked, Serve: serve}
 	}
-	nothing := func(*http.Request) (*answer.Resource, error) { return nil, nil }
+	nothing := func(*http.Request, *uses) (*answer.Resource, error) { return nil, nil }
 	return []web.Route{
-		get("", web.Anywhere(web.Read), func(*http.Request) (*answer.Resource, error) { return p.description(), nil }),
+		get("", web.Anywhere(web.Read), func(*http.Request, *uses) (*answer.Resource, error) { return p.description(), nil }),
 		get("/{part}", web.Anywhere(web.Read), p.findPart),
 		get("/{queue}/{set}/{document}", web.Here(web.Read), p.find),
 		get("/{queue}/{rest:.*}", web.Here(web.Read), nothing),
@@ -51,9 +54,33 @@ func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Publisher.
 func (p *Publisher) Refusal(r *http.Request, err error) error { return p.server.Refusal(r, err) }
 
+// uses are the queues a request has open until its answer is written.
+type uses struct {
+	p   *Publisher
+	all []*follower
+}
+
+func (u *uses) use(q Queue) (*follower, error) {
+	f, err := u.p.use(q)
+	switch {
+	case err != nil:
+	case slices.Contains(u.all, f): // found again after a wait
+		f.release()
+	default:
+		u.all = append(u.all, f)
+	}
+	return f, err
+}
+
+func (u *uses) release() {
+	for _, f := range u.all {
+		f.release()
+	}
+}
+
 // findPart returns a part of the Source Description, or a text about the Source;
 // nil if there is none.
-func (p *Publisher) findPart(r *http.Request) (*answer.Resource, error) {
+func (p *Publisher) findPart(r *http.Request, _ *uses) (*answer.Resource, error) {
 	name := r.PathValue("part")
 	if n, ok := names.ParsePart(name); ok {
 		return p.descriptionPart(n), nil
@@ -65,7 +92,7 @@ func (p *Publisher) findPart(r *http.Request) (*answer.Resource, error) {
 }
 
 // find returns a document of a set, nil if there is none.
-func (p *Publisher) find(r *http.Request) (*answer.Resource, error) {
+func (p *Publisher) find(r *http.Request, open *uses) (*answer.Resource, error) {
 	name := r.PathValue("document")
 	set, ok := names.ParseSet(r.PathValue("set"))
 	doc, isDoc := names.ParseDoc(name)
@@ -74,7 +101,7 @@ func (p *Publisher) find(r *http.Request) (*answer.Resource, error) {
 	if !ok || !isDoc && !isAbout || err != nil || q.ID() != r.PathValue("queue") {
 		return nil, nil
 	}
-	f, err := p.follower(q)
+	f, err := open.use(q)
 	if err != nil {
 		return nil, err
 	}

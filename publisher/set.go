@@ -48,7 +48,7 @@ func newSet(of subject, kind names.Set, catchUp func() error) *set {
 // reset makes the set one without lists.
 func (s *set) reset(at store.OpenList) {
 	s.begin(at)
-	s.Inventory, s.damaged = store.NewInventory(s.path, s.p.stamp()), nil
+	s.Inventory, s.damaged = store.NewInventory(s.path, s.p.Stamp()), nil
 	s.made = progress{packed: at.Read, life: s.made.life + 1}
 }
 
@@ -155,7 +155,7 @@ func (s *set) miss(was *store.Line) {
 }
 
 // report reports something about a file of the set.
-func (s *set) report(file, text string, args ...any) { s.p.report(s.path+"/"+file, text, args...) }
+func (s *set) report(file, text string, args ...any) { s.p.Reportf(s.path+"/"+file, text, args...) }
 
 // check compares the end of the file of an open list with the cursor. The digest is
 // compared when the list is read or grows.
@@ -203,14 +203,25 @@ type SetState struct {
 func (p *Publisher) State() []SetState {
 	var all []SetState
 	for _, q := range p.svc.queues() {
-		if f, err := p.follower(q); err == nil {
+		if r, rests := p.atRest(q); rests {
+			for i := range r.lines {
+				all = append(all, restingState(&r.lines[i]))
+			}
+		} else if f, err := p.use(q); err == nil {
 			now := q.State()
 			for _, s := range f.sets {
 				all = append(all, s.state(&now))
 			}
+			f.release()
 		}
 	}
 	return all
+}
+
+// restingState is the state of a set of a queue at rest.
+func restingState(l *store.Line) SetState {
+	return SetState{Queue: l.Queue, Set: l.Set, Event: l.Open.Read, Read: l.Open.Read, Open: l.Open.Entries,
+		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length, Lost: l.Files.Lost}
 }
 
 func (s *set) state(now *queuefs.QueueState) SetState {

@@ -237,7 +237,7 @@ func (s *set) restart(cause error) error {
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	s.p.report(s.path, "%v; moved to %s, a new Change List begins", cause, aside)
+	s.p.Reportf(s.path, "%v; moved to %s, a new Change List begins", cause, aside)
 	s.reset(s.listNow())
 	at, err := s.earliest()
 	if err == nil {

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"errors"
+	"math"
 
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
@@ -21,21 +22,31 @@ func (p *Publisher) Announce(t Topics) { p.topics.Store(&t) }
 // Queues returns the published queues.
 func (p *Publisher) Queues() []Queue { return p.svc.queues() }
 
+// Changes differs after each event of any queue.
+func (p *Publisher) Changes() uint64 {
+	some, now := p.svc.changed(math.MaxUint64)
+	for _, q := range some { // of a service that does not count
+		const prime = 1099511628211
+		now = now*prime + uint64(q.Seq())
+	}
+	return now
+}
+
 // BaseURI returns the beginning of all published references, without a slash
 // at the end.
-func (p *Publisher) BaseURI() string { return string(p.site) }
+func (p *Publisher) BaseURI() string { return string(p.Base) }
 
 // CapabilityList returns the URI of the Capability List of a set; queue is
 // the cleaned identifier of the queue.
 func (p *Publisher) CapabilityList(queue string, s names.Set) string {
-	return p.site.Queue(queue).Doc(s, names.CapabilityList.Of())
+	return p.Base.Queue(queue).Doc(s, names.CapabilityList.Of())
 }
 
 // ResourceLists returns the URIs of the Resource Lists of both sets of a queue;
 // queue is its cleaned identifier.
 func (p *Publisher) ResourceLists(queue string) (uris []string) {
 	for s := range names.Set(names.Sets) {
-		uris = append(uris, p.site.Queue(queue).Doc(s, names.ResourceList.Of()))
+		uris = append(uris, p.Base.Queue(queue).Doc(s, names.ResourceList.Of()))
 	}
 	return uris
 }
@@ -44,21 +55,24 @@ func (p *Publisher) ResourceLists(queue string) (uris []string) {
 // terms of ResourceSync; queue is its cleaned identifier.
 func (p *Publisher) Sitemaps(queue string) (uris []string) {
 	for s := range names.Set(names.Sets) {
-		uris = append(uris, p.site.Queue(queue).Doc(s, names.Sitemap.Of()))
+		uris = append(uris, p.Base.Queue(queue).Doc(s, names.Sitemap.Of()))
 	}
 	return uris
 }
 
 // Site returns the names of everything published.
-func (p *Publisher) Site() names.Site { return p.site }
+func (p *Publisher) Site() names.Site { return p.Base }
 
 // DescriptionState differs for each state of the Source Description. It takes as
 // long as there are queues.
 func (p *Publisher) DescriptionState() string { return p.description().State() }
 
 // A View shows a set to senders of notifications. Its methods are safe for
-// concurrent use.
-type View struct{ set *set }
+// concurrent use. A queue with a View may be at rest.
+type View struct {
+	of   subject
+	kind names.Set
+}
 
 // View returns the view of a set; id is the cleaned identifier of its queue. The
 // error may be a [queuefs.ErrNoQueue].
@@ -70,40 +84,49 @@ func (p *Publisher) View(id string, s names.Set) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	f, err := p.follower(q)
+	return View{p.subject(q), s}, nil
+}
+
+// use opens the queue for a function.
+func (v View) use(do func(*follower, *set) error) error {
+	f, err := v.of.p.use(v.of.q)
 	if err != nil {
-		return View{}, err
+		return err
 	}
-	return View{f.sets[s]}, nil
+	defer f.release()
+	return do(f, f.sets[v.kind])
 }
 
 // Queue returns the queue of the set.
-func (v View) Queue() Queue { return v.set.q }
+func (v View) Queue() Queue { return v.of.q }
 
 // URI returns the reference of a document of the set.
-func (v View) URI(k names.Kind) string { return v.set.uri(k) }
+func (v View) URI(k names.Kind) string { return v.of.refs.Doc(v.kind, k.Of()) }
 
 // Current reports whether the queue is still the one of its name.
 func (v View) Current() bool {
-	q, err := v.set.p.svc.queue(v.set.q.ID())
-	return err == nil && q == v.set.q
+	q, err := v.of.p.svc.queue(v.of.q.ID())
+	return err == nil && q == v.of.q
 }
 
 // Position returns the last event of the queue.
 func (v View) Position() entries.Position {
-	st := v.set.q.State()
-	return entries.Position{Seq: st.Seq, At: v.set.orCreated(st.LastEvent)}
+	st := v.of.q.State()
+	return entries.Position{Seq: st.Seq, At: v.of.orCreated(st.LastEvent)}
 }
 
 // State differs for each state of a document of the set; "" if there is no such
 // document.
-func (v View) State(k names.Kind) (string, error) {
-	r, err := v.set.find(k.Of())
-	if r == nil || err != nil {
-		return "", err
-	}
-	r.Born = v.set.born
-	return r.State(), nil
+func (v View) State(k names.Kind) (state string, err error) {
+	err = v.use(func(f *follower, s *set) error {
+		r, err := s.find(k.Of())
+		if r != nil && err == nil {
+			r.Born = f.born
+			state = r.State()
+		}
+		return err
+	})
+	return state, err
 }
 
 // Excerpt returns the entries after a position, at most max bytes of them. It
@@ -113,9 +136,19 @@ func (v View) State(k names.Kind) (string, error) {
 //
 // Events without entries move the position and not its time: the From of the next
 // excerpt is the time of the position of this one.
-func (v View) Excerpt(after entries.Position, max int) (Excerpt, error) {
-	return v.set.excerpt(after, max)
+func (v View) Excerpt(after entries.Position, max int) (x Excerpt, err error) {
+	err = v.use(func(_ *follower, s *set) error {
+		x, err = s.excerpt(after, max)
+		return err
+	})
+	return x, err
 }
 
 // Newest returns the last entries, at most max bytes of them.
-func (v View) Newest(max int) (Excerpt, error) { return v.set.newest(max) }
+func (v View) Newest(max int) (x Excerpt, err error) {
+	err = v.use(func(_ *follower, s *set) error {
+		x, err = s.newest(max)
+		return err
+	})
+	return x, err
+}

@@ -27,6 +27,7 @@ const sliceTime = 50 * time.Millisecond
 type work struct {
 	sync.Mutex
 	task  *task // nil if there is none
+	more  bool  // the last Tick had no time for all
 	again wait  // of writing files again after a failed sync
 }
 
@@ -73,12 +74,14 @@ func (m *progress) failure() error {
 // tried.
 func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*wait) error {
 	start := p.Now()
+	p.work.more = true
 	for {
 		if p.work.task == nil {
 			if err := p.heal(ctx); err != nil {
 				return err
 			}
 			if p.work.task = p.nextTask(now, *waits); p.work.task == nil {
+				p.work.more = false
 				return nil
 			}
 		}
@@ -276,7 +279,7 @@ func (t *task) outcome() (passed, err error) {
 		if isDump {
 			passed = fmt.Errorf("no Resource Dump after event %d: %w", t.q.Seq(), t.err)
 		}
-		t.p.report(t.path, "%v", passed)
+		t.p.Reportf(t.path, "%v", passed)
 	default:
 		err := t.mend(t.err)
 		switch {

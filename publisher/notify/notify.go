@@ -206,11 +206,7 @@ func (n *Notifier) Content(ref, after string) (websub.Content, error) {
 // Publish, shows in the next second.
 func (n *Notifier) Version() uint64 {
 	const prime = 1099511628211
-	v := uint64(n.pub.Now().Unix())
-	for _, q := range n.pub.Queues() {
-		v = v*prime + uint64(q.Seq())
-	}
-	return v
+	return uint64(n.pub.Now().Unix())*prime + n.pub.Changes()
 }
 
 // Latest implements [websub.Source].

@@ -137,19 +137,6 @@ func (r *Reader) rate() float64 {
 	return max(leastRate, float64(r.size())/r.pace.Period.Seconds())
 }
 
-// All makes a whole pass at once.
-func (r *Reader) All() {
-	for n := range iter.Seq[int64](r.pass) {
-		r.mu.Lock()
-		r.stats.Bytes += n
-		r.mu.Unlock()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stats.Passes++
-	r.stats.Ended = r.now()
-}
-
 // Stats returns the figures.
 func (r *Reader) Stats() Stats {
 	r.mu.Lock()

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"cutie/queuefs/durable"
@@ -20,7 +21,7 @@ const (
 // directories with another stamp, which are set aside one by one.
 func (s *Store) Anew(lines []Line) error {
 	c := &Cursor{store: s}
-	c.Take(func() []Line { return lines })
+	c.Take(slices.Values(lines))
 	if err := c.Write(); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,12 +44,21 @@ type Line struct {
 	List    queuefs.Seq // of the last closed list
 	Package queuefs.Seq // of the last package
 	Dump    queuefs.Seq // of the last Resource Dump
+	Files   Files
+}
+
+// Files are the figures of a set, so that its state is known before it is opened; zero in
+// files of former versions.
+type Files struct {
+	Lists, Packages, Dumps, Lost int
+	Octets                       int64
 }
 
 func (l *Line) append(dst []byte) []byte {
 	dst = append(append(append(append(dst, l.Queue...), ' '), l.Set.String()...), ' ')
 	dst = append(append(l.Open.append(dst), ' '), cmp.Or(l.SHA256, Unknown)...)
-	return fmt.Appendf(dst, " %d %d %d\n", l.List, l.Package, l.Dump)
+	f := &l.Files
+	return fmt.Appendf(dst, " %d %d %d %d %d %d %d %d\n", l.List, l.Package, l.Dump, f.Lists, f.Packages, f.Dumps, f.Lost, f.Octets)
 }
 
 // parse reads a line after its first two words. Files of former versions have the
@@ -61,24 +71,29 @@ func (l *Line) parse(w words) (err error) {
 	if w.left != "" {
 		l.SHA256, l.List, l.Package, l.Dump = strings.Clone(w.word()), w.seq(), w.seq(), w.seq()
 	}
+	if f := &l.Files; w.left != "" {
+		*f = Files{Lists: int(w.int()), Packages: int(w.int()), Dumps: int(w.int()), Lost: int(w.int()), Octets: w.int()}
+	}
 	return w.end()
 }
 
 // printCursor prints a header, a line for each set, and a last line, or the file
-// does not count. all has both sets of each queue, sorted by queue.
-func printCursor(stamp string, all []Line) []byte {
-	dst := []byte(header(cursorTitle, stamp))
-	for i := range all {
-		dst = all[i].append(dst)
+// does not count. all has both sets of each queue in turn.
+func printCursor(dst []byte, stamp string, all iter.Seq[Line]) []byte {
+	dst = append(dst, header(cursorTitle, stamp)...)
+	n := 0
+	for l := range all {
+		dst = l.append(dst)
+		n++
 	}
-	return fmt.Appendf(dst, "end %d\n", len(all)/names.Sets)
+	return fmt.Appendf(dst, "end %d\n", n/names.Sets)
 }
 
 // Take remembers how far all sets are now.
-func (c *Cursor) Take(lines func() []Line) {
+func (c *Cursor) Take(lines iter.Seq[Line]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.flushed = printCursor(c.store.Stamp, lines())
+	c.flushed = printCursor(make([]byte, 0, len(c.written)+len(c.written)/16+1024), c.store.Stamp, lines)
 }
 
 // Write puts the lines of the last Take on stable storage. Anything else in the
@@ -88,6 +103,7 @@ func (c *Cursor) Write() error {
 	defer c.mu.Unlock()
 	root := c.store.Root()
 	if c.flushed == nil || bytes.Equal(c.flushed, c.written) && c.in == root {
+		c.flushed = nil
 		return nil
 	}
 	err := sealed(root, CursorFile, cursorTitle).Write(c.flushed)
@@ -99,7 +115,7 @@ func (c *Cursor) Write() error {
 	if err != nil {
 		return err
 	}
-	c.written, c.in = c.flushed, root
+	c.written, c.in, c.flushed = c.flushed, root, nil
 	c.there.Store(true)
 	return nil
 }

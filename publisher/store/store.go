@@ -170,11 +170,12 @@ func (s *Store) Dir(queue, set string) (*durable.Dir, error) {
 	return s.dir((*durable.Dir).Sub, queue, set)
 }
 
-// MakeDir opens the directory of a set, and makes it if it is absent.
+// MakeDir opens the directory of a set, and makes it if it is absent, unsynced: a
+// checkpoint syncs the file system, and [Store.SyncDirs] comes before a first line.
 func (s *Store) MakeDir(queue, set string) (*durable.Dir, error) {
 	d, err := s.Dir(queue, set)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.dir((*durable.Dir).MakeSub, queue, set)
+		return s.dir((*durable.Dir).AddSub, queue, set)
 	}
 	return d, err
 }

@@ -160,11 +160,11 @@ func (l *Ledger) Show(durable journal.LSN) {
 	if n > 0 {
 		l.pending = slices.Delete(l.pending, 0, n)
 		l.serve()
+		l.Touch() // under the lock: who sees the events knows of the change, too
 	}
 	l.mu.Unlock()
 	if n > 0 {
 		l.Wake()
-		l.Touch()
 		l.shared.Happened.Raise()
 	}
 }

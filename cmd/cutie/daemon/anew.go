@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/publisher"
+	"cutie/publisher/options"
 	"cutie/queuefs"
 )
 
@@ -15,7 +16,7 @@ import (
 // loopback: mirrors on other machines cannot follow one, and a free port is another
 // one each time.
 func (o *Options) announce(svc *queuefs.Service, source *publisher.Options) {
-	c, changed := publisher.Changed(svc.Dir(), *source)
+	c, changed := options.Changed(svc.Dir(), *source)
 	if !changed {
 		return
 	}

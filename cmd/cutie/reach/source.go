@@ -8,6 +8,7 @@ import (
 	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/fault"
 	"cutie/publisher"
+	"cutie/publisher/options"
 	"cutie/queuefs"
 )
 
@@ -42,7 +43,7 @@ func (f *Finder) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
 
 // Publishing returns the settings with which a home was published.
 func (f *Finder) Publishing(svc *queuefs.Service) (publisher.Options, error) {
-	o, err := publisher.Published(svc.Dir())
+	o, err := options.Published(svc.Dir())
 	o.BaseURI = cmp.Or(o.BaseURI, svc.Info().BaseURI)
 	o.Page = dashboard.About
 	o.Report = func(p queuefs.Problem) { f.Warn("%s", p) }

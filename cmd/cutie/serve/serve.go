@@ -15,6 +15,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
+	"cutie/publisher/options"
 	"cutie/queuefs"
 )
 
@@ -108,7 +109,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		return reach.HomeHint(c.Home, err)
 	}
 	if o.dialect == "" {
-		before, err := publisher.Published(svc.Dir())
+		before, err := options.Published(svc.Dir())
 		if err != nil {
 			return fault.Hint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
 				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one every mirror begins anew")

@@ -1,4 +1,6 @@
-package publisher
+// Package options are the settings of a Source: filled in, refused, and kept in the home,
+// so that a command without options goes on with them.
+package options
 
 import (
 	"fmt"
@@ -16,7 +18,7 @@ import (
 	"cutie/sitemap"
 )
 
-// Options are the settings of a [Publisher]. No duration is below 0.
+// Options are the settings of a Publisher. No duration is below 0.
 type Options struct {
 	// BaseURI begins every reference; absolute, http or https, with or without
 	// a path and a final slash.
@@ -46,7 +48,7 @@ type Options struct {
 	// DumpPeriod is the age at which a Tick replaces a Resource Dump after a
 	// change, or makes the first one; it is replaced sooner if the closed lists have
 	// twice as many changes since as it has resources, and more than MaxEntries. With
-	// 0 only [Publisher.Publish] makes one, and a Tick replaces one which the Change
+	// 0 only Publish makes one, and a Tick replaces one which the Change
 	// Lists do not reach. A package of pages without changes is not made again.
 	DumpPeriod time.Duration
 
@@ -100,17 +102,18 @@ type Retention struct {
 	KeepOctets int64
 }
 
-// options are Options with defaults filled in.
-type options struct {
+// A Complete is Options with defaults filled in.
+type Complete struct {
 	Options
-	site    names.Site
-	mirrors []string
-	via     string
-	salt    string // of entity tags
+	Base       names.Site
+	MirrorURIs []string // without a slash at the end, as is ViaURI
+	ViaURI     string
+	Salt       string // of entity tags
 }
 
-func (o Options) complete() (options, error) {
-	opts := options{Options: o}
+// Complete fills in the defaults. The error says which setting is wrong.
+func (o Options) Complete() (Complete, error) {
+	opts := Complete{Options: o}
 	u, err := url.Parse(o.BaseURI)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return opts, fmt.Errorf("base URI %q is not an absolute http or https URI", o.BaseURI)
@@ -118,12 +121,12 @@ func (o Options) complete() (options, error) {
 	if len(o.BaseURI) > maxBase {
 		return opts, fmt.Errorf("base URI %.60q… is longer than %d octets", o.BaseURI, maxBase)
 	}
-	opts.site = names.Site(strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"))
-	if opts.mirrors, err = parseMirrors(o.Mirrors); err != nil {
+	opts.Base = names.Site(strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"))
+	if opts.MirrorURIs, err = parseMirrors(o.Mirrors); err != nil {
 		return opts, err
 	}
 	if o.Via != "" {
-		if opts.via, err = parseCopy("via", o.Via); err != nil {
+		if opts.ViaURI, err = parseCopy("via", o.Via); err != nil {
 			return opts, err
 		}
 	}
@@ -152,7 +155,7 @@ func (o Options) complete() (options, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	opts.salt = answer.Salt(string(opts.site), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.mirrors, opts.via, formOf)
+	opts.Salt = answer.Salt(string(opts.Base), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.MirrorURIs, opts.ViaURI, Form)
 	return opts, err
 }
 
@@ -185,30 +188,31 @@ func parseCopy(what, uri string) (string, error) {
 	return strings.TrimRight(uri, "/"), nil
 }
 
-// stamp is base URI and version of the documents, for the first line of files.
-func (o *options) stamp() string {
+// Stamp is base URI and version of the documents, for the first line of files.
+func (o *Complete) Stamp() string {
 	if o.Dialect == sitemap.V11 {
-		return string(o.site)
+		return string(o.Base)
 	}
-	return string(o.site) + " " + o.Dialect.String()
+	return string(o.Base) + " " + o.Dialect.String()
 }
 
-func (o *options) report(path, text string, args ...any) {
+// Reportf reports damage of a file below resourcesync, or a failure.
+func (o *Complete) Reportf(path, text string, args ...any) {
 	if o.Report != nil {
 		o.Report(queuefs.Problem{Path: store.RootName + "/" + path, Text: fmt.Sprintf(text, args...)})
 	}
 }
 
-// openStore opens the files of a home.
-func (o *options) openStore(home string) (*store.Store, error) {
+// OpenStore opens the files of a home, and writes the settings into them.
+func (o *Complete) OpenStore(home string) (*store.Store, error) {
 	settings := o.Options
-	settings.BaseURI = string(o.site)
-	return store.Open(home, store.Options{Stamp: o.stamp(), Settings: appendSettings(nil, &settings), Fault: o.Fault, Report: o.report,
+	settings.BaseURI = string(o.Base)
+	return store.Open(home, store.Options{Stamp: o.Stamp(), Settings: appendSettings(nil, &settings), Fault: o.Fault, Report: o.Reportf,
 		Check: func(text []byte) error { _, err := parseSettings(text); return err }})
 }
 
-// formOf is raised when documents of the same events get other bytes.
-const formOf = 2
+// Form is raised when documents of the same events get other bytes.
+const Form = 2
 
 // maxBase bounds the base URI.
 const maxBase = 1024

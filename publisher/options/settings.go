@@ -1,4 +1,4 @@
-package publisher
+package options
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // Published returns the settings a home was last published with; the caller adds
 // Now and Report. If their file is damaged or absent, base URI and version come
 // from the cursor, and the others are zero. BaseURI is empty if nothing is
-// published yet. After an error [New] must not be called with a guess: with
+// published yet. After an error New must not be called with a guess: with
 // other settings it would begin all lists anew.
 func Published(home string) (Options, error) {
 	o, err := readPublished(home)
@@ -127,7 +127,7 @@ func parseSettings(text []byte) (o Options, err error) {
 	if _, ok := r.Lookup("resourceSyncVersion"); !ok { // 1.1 would be a guess
 		return Options{}, errors.New("resourceSyncVersion is missing")
 	}
-	if _, err := o.complete(); err != nil {
+	if _, err := o.Complete(); err != nil {
 		return Options{}, err
 	}
 	return o, nil

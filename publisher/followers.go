@@ -1,0 +1,382 @@
+package publisher
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+)
+
+// Most queues of a home with many have no changes most of the time. A queue at rest has
+// all its events in its lists, and no work before some instant; the publisher knows its
+// two lines of the cursor, and nothing else. An event, a request, or this instant opens
+// it. It comes to rest again when many queues are open and others were used later.
+
+// mostOpen is how many queues stay open without work.
+const mostOpen = 1000
+
+// trimEach is after how many opened queues in a row some are put to rest.
+const trimEach = 256
+
+// followers are the queues of a home: the open ones, and the ones at rest.
+type followers struct {
+	mu      sync.Mutex
+	open    map[string]*follower
+	opening map[string]chan struct{} // closed when it is open, or cannot be
+	rest    map[string]resting       // a queue without events may be absent
+	sorted  []*set                   // of open; nil after a change
+	most    int                      // stay open without work
+	uses    uint64
+	seen    uint64    // the lists have all changes up to this count of the engine
+	due     time.Time // no queue at rest has work before
+	ready   []string  // queues at rest with work
+	unseen  []Queue   // to be looked at, see look
+}
+
+// A resting is a queue at rest.
+type resting struct {
+	lines [names.Sets]store.Line
+	due   time.Time // of the first work without an event; zero: never
+	seen  bool      // it was open since the start
+}
+
+// use returns the follower of a queue, opening it if it rests. It stays open until
+// release.
+func (p *Publisher) use(q Queue) (*follower, error) {
+	id := q.ID()
+	for {
+		p.mu.Lock()
+		if f := p.open[id]; f != nil {
+			p.pin(f)
+			p.mu.Unlock()
+			return f, nil
+		}
+		opening := p.opening[id]
+		if opening == nil {
+			r, known := p.rest[id]
+			opening = make(chan struct{})
+			p.opening[id] = opening
+			p.mu.Unlock()
+			return p.wake(q, r, known, opening)
+		}
+		p.mu.Unlock()
+		<-opening
+	}
+}
+
+func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}) (f *follower, err error) {
+	id := q.ID()
+	if now, e := p.svc.queue(id); e != nil || now != q {
+		err = errors.Join(e, fmt.Errorf("%s: %w", id, queuefs.ErrNoQueue)) // it was removed
+	} else if known {
+		f, err = p.openFollower(q, r.lines[:])
+	} else {
+		f, err = p.openFollower(q, nil)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.opening, id)
+	close(opening)
+	if err != nil {
+		return nil, err
+	}
+	delete(p.rest, id)
+	p.open[id], p.sorted = f, nil
+	p.pin(f)
+	return f, nil
+}
+
+// pin counts a user. mu is held.
+func (p *followers) pin(f *follower) {
+	p.uses++
+	f.users, f.used = f.users+1, p.uses
+}
+
+// release ends a use.
+func (f *follower) release() {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	f.users--
+}
+
+// forget lets go of a queue, and waits for it to be open first if it is being opened.
+func (p *followers) forget(id string) {
+	for {
+		p.mu.Lock()
+		opening := p.opening[id]
+		if opening == nil {
+			break
+		}
+		p.mu.Unlock()
+		<-opening
+	}
+	defer p.mu.Unlock()
+	delete(p.open, id)
+	delete(p.rest, id)
+	p.sorted = nil
+}
+
+// knows reports whether there is, or was just now, a queue of the name.
+func (p *followers) knows(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, rests := p.rest[id]
+	return rests || p.open[id] != nil || p.opening[id] != nil
+}
+
+// knowsRest reports whether a queue is at rest and was open since the start.
+func (p *followers) knowsRest(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rest[id].seen
+}
+
+// sets returns the sets of open queues, sorted by queue. It is not to be changed.
+func (p *followers) sets() []*set {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sorted == nil {
+		for _, id := range slices.Sorted(maps.Keys(p.open)) {
+			p.sorted = append(p.sorted, p.open[id].sets[:]...)
+		}
+	}
+	return p.sorted
+}
+
+// atRest returns how a queue rests; false if it is open, or has to be opened for its
+// events.
+func (p *followers) atRest(q Queue) (resting, bool) {
+	p.mu.Lock()
+	r, known := p.rest[q.ID()]
+	f := p.open[q.ID()]
+	p.mu.Unlock()
+	if f != nil {
+		return resting{}, false
+	}
+	if !known { // it is at rest if it never had an event
+		st := q.State()
+		for s := range r.lines {
+			r.lines[s] = store.Line{Queue: q.ID(), Set: names.Set(s), Open: store.NewOpenList(st.Before, st.Info.Created)}
+		}
+	}
+	seq := q.Seq()
+	for s := range r.lines {
+		if r.lines[s].Open.Read != seq {
+			return resting{}, false
+		}
+	}
+	return r, true
+}
+
+// resume takes the lines of the cursor, for all queues to be at rest.
+func (p *Publisher) resume(lines map[string][]store.Line) {
+	p.followers = followers{open: map[string]*follower{}, opening: map[string]chan struct{}{}, rest: map[string]resting{},
+		most: mostOpen, unseen: slices.Clone(p.svc.queues())}
+	for _, q := range p.unseen {
+		of := lines[q.ID()]
+		if len(of) != names.Sets {
+			continue
+		}
+		var r resting
+		for s := range r.lines {
+			r.lines[s] = of[s]
+			r.lines[s].Queue = q.ID() // the other one holds the text of the file
+			r.due = sooner(r.due, p.closing(&of[s].Open))
+		}
+		p.rest[q.ID()] = r
+	}
+}
+
+// closing returns when the open list is to be closed; zero: never.
+func (p *Publisher) closing(l *store.OpenList) time.Time {
+	if p.Period == 0 || l.Entries == 0 {
+		return time.Time{}
+	}
+	return l.Since.Add(p.Period)
+}
+
+// sooner returns the earlier time; a zero one is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// firstLooks is how many queues are looked at on opening, lookTime for how long a Tick
+// looks at others.
+const (
+	firstLooks = 100
+	lookTime   = 5 * time.Millisecond
+)
+
+// look opens queues that were not open since the start, up to max of them, and begins
+// none after some time: files of a set may be absent or short, or belong to work that a
+// crash has ended.
+func (p *Publisher) look(max int, within time.Duration) error {
+	for start := time.Now(); max > 0 && time.Since(start) < within; max-- {
+		p.mu.Lock()
+		var q Queue
+		if len(p.unseen) > 0 {
+			q = p.unseen[0]
+		}
+		p.mu.Unlock()
+		if q == nil {
+			return nil
+		}
+		if err := p.touch(q); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		if p.unseen = p.unseen[1:]; len(p.unseen) == 0 {
+			p.unseen = nil
+		}
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// touch opens a queue. A queue that was removed is no error.
+func (p *Publisher) touch(q Queue) error {
+	f, err := p.use(q)
+	if err == nil {
+		f.release()
+	}
+	if err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
+		return fmt.Errorf("queue %s: %w", q.ID(), err)
+	}
+	return nil
+}
+
+// mostWoken is how many queues a Tick wakes for work.
+const mostWoken = 64
+
+// wakeReady opens queues at rest with work. It looks at all of them only when the first
+// of them has some.
+func (p *Publisher) wakeReady() error {
+	now := p.Now()
+	p.mu.Lock()
+	if len(p.ready) == 0 && !now.Before(p.due) {
+		p.due = now.Add(time.Hour)
+		for id, r := range p.rest {
+			switch {
+			case r.due.IsZero():
+			case r.due.After(now):
+				p.due = sooner(p.due, r.due)
+			default:
+				p.ready = append(p.ready, id)
+			}
+		}
+		slices.Sort(p.ready)
+	}
+	some := p.ready[:min(mostWoken, len(p.ready))]
+	if p.ready = p.ready[len(some):]; len(p.ready) == 0 {
+		p.ready = nil
+	}
+	p.mu.Unlock()
+	var errs []error
+	for _, id := range some {
+		if q, err := p.svc.queue(id); err == nil && q.ID() == id {
+			errs = append(errs, p.touch(q))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// trim puts queues to rest if more are open than need be, first the ones used longest
+// ago. The lock of work is held, so that no Tick is at them.
+func (p *Publisher) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.open) <= p.most {
+		return
+	}
+	idle := slices.SortedFunc(maps.Values(p.open), func(a, b *follower) int { return cmp.Compare(a.used, b.used) })
+	now := p.Now()
+	for _, f := range idle[:len(idle)-p.most/2] {
+		if f.users > 0 {
+			continue
+		}
+		r, ok := f.resting(now)
+		if !ok {
+			continue
+		}
+		id := f.q.ID()
+		p.rest[id] = r
+		delete(p.open, id)
+		p.sorted = nil
+		if !r.due.IsZero() && r.due.Before(p.due) {
+			p.due = r.due
+		}
+	}
+}
+
+// tryTrim is trim unless a Tick is at work: it never waits, since Close waits for Scrub.
+func (p *Publisher) tryTrim() {
+	if p.work.TryLock() {
+		defer p.work.Unlock()
+		p.trim()
+	}
+}
+
+// resting returns how the queue rests; false if it has work that is known in memory
+// alone.
+func (f *follower) resting(now time.Time) (r resting, ok bool) {
+	seq := f.q.Seq()
+	for i, s := range f.sets {
+		s.mu.Lock()
+		rests := s.at.Read == seq && s.rests(now)
+		if r.seen = true; rests {
+			r.lines[i], r.due = s.line(), sooner(r.due, s.nextWork(now))
+		}
+		s.mu.Unlock()
+		if !rests {
+			return resting{}, false
+		}
+	}
+	return r, true
+}
+
+// rests reports whether the files of the set and its line tell everything of it. mu is held.
+func (s *set) rests(now time.Time) bool {
+	m := &s.made
+	ahead := s.p.Period > 0 && s.at.Since.After(now) // its age is known here alone
+	return !ahead && !s.unsure && len(s.damaged) == 0 && len(s.unpacked()) == 0 &&
+		!m.dumping && m.wanted == 0 && m.failure() == nil
+}
+
+// nextWork returns when the set has work without another event; zero: never. mu is
+// held.
+func (s *set) nextWork(now time.Time) (due time.Time) {
+	due = s.p.closing(&s.at)
+	last := s.Dump(0)
+	switch {
+	case s.due() || s.made.unswept:
+		due = sooner(due, now)
+	case s.p.DumpPeriod > 0 && last != nil && s.outdated(last):
+		due = sooner(due, last.Made.Add(s.p.DumpPeriod))
+	}
+	if s.p.Keep == 0 {
+		return due
+	}
+	// Of documents that are too old by now none can go without other work.
+	expire := func(t time.Time) {
+		if t = t.Add(s.p.Keep); t.After(now) {
+			due = sooner(due, t.Add(time.Nanosecond))
+		}
+	}
+	for _, one := range s.Dumps {
+		expire(one.Made)
+	}
+	for i := range s.Lists.All {
+		expire(s.Lists.All[i].Until)
+	}
+	return due
+}

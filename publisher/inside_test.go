@@ -1,0 +1,21 @@
+package publisher
+
+import "context"
+
+// Verify is a pass of Scrub at once, and heals damaged files.
+func (p *Publisher) Verify(ctx context.Context) error {
+	p.scrubAll(func(int64) bool { return true })
+	p.work.Lock()
+	defer p.work.Unlock()
+	return p.heal(ctx)
+}
+
+// KeepOpen sets how many queues stay open without work.
+func (p *Publisher) KeepOpen(n int) { p.most = n }
+
+// Open returns how many queues are open.
+func (p *Publisher) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open)
+}
