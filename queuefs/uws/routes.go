@@ -56,13 +56,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.S
 func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.ResponseWriter, *request) error) error {
 	q, err := h.svc.Queue(raw.PathValue("queue"))
 	if err != nil {
-		return notFound("queue not found")
+		return h.unknown(w, raw)
 	}
 	list, err := h.list(q)
 	if err != nil {
 		return err
 	}
-	r := &request{Request: raw, base: h.base(raw), q: q, list: list, pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
+	r := &request{Request: raw, base: h.base(raw), id: q.ID(), q: q, list: list, pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
 	usable := false
 	if r.set, usable, err = list.settings(); err != nil && !usable {
 		return err

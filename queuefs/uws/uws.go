@@ -25,6 +25,8 @@ type Caller struct {
 	Delete bool   // may change jobs without an owner made elsewhere, and sees jobs without an owner in lists
 	Own    bool   // sees only the caller's own jobs, and jobs without an owner by their identifier
 	Admin  bool   // sees and may do everything
+	// Stranger has no right in the queue, and must not learn whether there is one.
+	Stranger bool
 }
 
 // A Security says how clients of a queue prove who they are.
@@ -113,6 +115,7 @@ func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
 type request struct {
 	*http.Request
 	base   state.Base // begins references
+	id     string     // of the queue
 	q      *queuefs.Queue
 	list   *jobList
 	set    settings
@@ -124,7 +127,7 @@ type request struct {
 
 // ref returns the URL of something of the queue.
 func (r *request) ref(segments ...string) string {
-	return r.base.Ref(append([]string{"uws", r.q.ID()}, segments...)...)
+	return r.base.Ref(append([]string{"uws", r.id}, segments...)...)
 }
 
 // found returns the job in the path, if the caller may see it, and may change

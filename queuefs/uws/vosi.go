@@ -3,6 +3,8 @@ package uws
 import (
 	"encoding/xml"
 	"net/http"
+
+	"cutie/queuefs"
 )
 
 // securityMethods are those of users: passwords and bearer tokens. Requests without
@@ -16,7 +18,11 @@ func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
 	d.buf.WriteString(xml.Header)
 	if r.PathValue("part") == "availability" {
 		up, note := "true", ""
-		switch info := r.q.Info(); {
+		var info queuefs.QueueInfo
+		if r.q != nil {
+			info = r.q.Info()
+		}
+		switch {
 		case h.svc.Err() != nil:
 			up, note = "false", "storage failed"
 		case info.Closed:
@@ -39,7 +45,7 @@ func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
 	}
 	open := [][]string{nil}
 	var ways [][]string
-	security := h.o.Security(r.q.ID())
+	security := h.o.Security(r.id)
 	if security.Anonymous || !security.Users {
 		ways = append(ways, nil)
 	}
@@ -75,4 +81,20 @@ func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
 	d.buf.WriteString("</vosi:capabilities>\n")
 	sendXML(w, d)
 	return nil
+}
+
+// unknown answers a request about a queue that does not exist. A stranger gets the
+// description of an ordinary queue: only this is open to strangers, and a 404 would say
+// which queues there are.
+func (h *Handler) unknown(w http.ResponseWriter, raw *http.Request) error {
+	id, err := queuefs.CleanQueueID(raw.PathValue("queue"))
+	if err != nil {
+		return notFound("queue not found")
+	}
+	r := &request{Request: raw, base: h.base(raw), id: id}
+	if r.caller = h.o.Caller(raw, id); !r.caller.Stranger {
+		return notFound("queue not found")
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	return h.vosi(w, r)
 }

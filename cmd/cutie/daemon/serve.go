@@ -158,7 +158,8 @@ func (d *daemon) listenLocal(ctx context.Context) (*Socket, net.Listener, error)
 // callerOf describes the caller to UWS.
 func callerOf(r *http.Request, queue string) uws.Caller {
 	c := access.CallerOf(r.Context())
-	return uws.Caller{Name: c.Name, Own: !c.May(web.Read, queue), Delete: c.May(web.Delete, queue), Admin: c.May(web.Admin, queue)}
+	own := !c.May(web.Read, queue)
+	return uws.Caller{Name: c.Name, Own: own, Stranger: own && !c.May(web.Submit, queue), Delete: c.May(web.Delete, queue), Admin: c.May(web.Admin, queue)}
 }
 
 // security describes to UWS who may submit to a queue.

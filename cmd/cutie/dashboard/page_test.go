@@ -365,3 +365,31 @@ func TestPagesSayUntilWhenAJobIsHeld(t *testing.T) {
 		t.Errorf("no %q in %s", want, page)
 	}
 }
+
+// A state made without the list of jobs, as after a change or with limit=0, does not say
+// that there are none.
+func TestPagesDoNotDenyJobsThatTheyDoNotList(t *testing.T) {
+	for _, tt := range []struct {
+		pending int64
+		ids     []queuefs.JobID
+		limit   int
+		none    bool
+	}{
+		{0, nil, 0, true},
+		{0, nil, 100, true},
+		{3, nil, 0, false},
+		{3, nil, 100, true}, // of the selection
+		{3, []queuefs.JobID{1, 2, 3}, 100, false},
+	} {
+		q := state.Queue{Jobs: state.Jobs{IDs: tt.ids, Limit: tt.limit}}
+		q.Info.ID, q.Pending = "jobs", tt.pending
+		d := state.OfQueue(statetest.Base, &q)
+		text := dashboard.Pages{}.State(nil, &d, rest.View{})
+		if got := bytes.Contains(text, []byte(">None.<")); got != tt.none {
+			t.Errorf("%+v: the page says None: %v", tt, got)
+		}
+		if got := bytes.Contains(text, []byte(">All jobs<")); got != (tt.pending > 0 && tt.limit == 0) {
+			t.Errorf("%+v: the page leads to all jobs: %v", tt, got)
+		}
+	}
+}

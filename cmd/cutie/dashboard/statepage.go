@@ -43,6 +43,7 @@ type list struct {
 	Rows      []row
 	Names     []link
 	Next, All string // references
+	Unlisted  bool   // there are jobs, and the state was made without their list
 }
 
 // A row is a job in a list.
@@ -323,10 +324,20 @@ func jobList(d *state.Document, v *rest.View) *list {
 	if next := d.Text("jobsNext"); next != "" {
 		l.Next = state.XHTML.Ask(next)
 	}
-	if d.Text("jobsAfter") != "" || part != nil {
+	l.Unlisted = len(refs) == 0 && d.Text("jobsLimit") == "0" && hasJobs(d)
+	if d.Text("jobsAfter") != "" || part != nil || l.Unlisted {
 		l.All = state.XHTML.Ask(d.Subject)
 	}
 	return l
+}
+
+func hasJobs(d *state.Document) bool {
+	for _, count := range []string{"numPendingJobs", "numCompletedJobs", "numDeletedJobs"} {
+		if n := d.Text(count); n != "" && n != "0" {
+			return true
+		}
+	}
+	return false
 }
 
 // linksTo returns links with the last segments of references.
