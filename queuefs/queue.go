@@ -50,7 +50,9 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 		tombstones: filing.NewTombstones(l, dir, func() bool { return s.index.HasDir(id) }),
 	}
 	q.retention.Reader, q.retention.Now = q.content, s.now
-	q.properties = properties.Queue{File: home.QueueFile(t.Root(), id), Ledger: l, Index: s.index,
+	file := home.QueueFile(t.Root(), id)
+	file.Reads = s.opts.Reads
+	q.properties = properties.Queue{File: file, Ledger: l, Index: s.index,
 		Now: func() time.Time { return micro(s.now()) }, Report: s.report, Commit: q.commit}
 	return q, nil
 }

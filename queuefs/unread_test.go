@@ -180,3 +180,46 @@ func TestCullingAfterAFailureIsRefused(t *testing.T) {
 	}
 	s.Close()
 }
+
+// TestUnreadPropertiesAreNotLost opens a home while a queue-info.txt cannot be read: the
+// opening ends with the error, and the next one finds the file as it was.
+func TestUnreadPropertiesAreNotLost(t *testing.T) {
+	for _, errno := range unreadErrors {
+		t.Run(errno.Error(), func(t *testing.T) {
+			dir, disk := filepath.Join(fastDir(t), "home"), &badDisk{part: "properties"}
+			s, q := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.VerifyOnRead = true })
+			submit(t, q, queuefs.Meta{}, "payload")
+			closeHome(t, s)
+			before, err := os.ReadFile(filepath.Join(dir, "queues/jobs/queue-info.txt"))
+			must(t, err)
+
+			var problems []string
+			o := queuefs.Options{Reads: disk.step, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+			for _, look := range []bool{true, false} {
+				disk.fail(errno, always)
+				o.Look = look
+				if s, err := queuefs.Open(dir, o); !errors.Is(err, errno) {
+					if err == nil {
+						s.Close()
+					}
+					t.Errorf("looking %v: got %v", look, err)
+				}
+			}
+			disk.fail(errno, 0)
+			s = openBare(t, dir, o)
+			q, err = s.Queue("jobs")
+			must(t, err)
+			if info := q.Info(); info.Closed || !info.Paused.IsZero() || !info.VerifyOnRead {
+				t.Errorf("got %+v", info)
+			}
+			closeHome(t, s)
+			after, err := os.ReadFile(filepath.Join(dir, "queues/jobs/queue-info.txt"))
+			if err != nil || string(after) != string(before) {
+				t.Errorf("the file has changed to %q, %v", after, err)
+			}
+			if len(problems) > 0 {
+				t.Errorf("reported %q", problems)
+			}
+		})
+	}
+}

@@ -3,7 +3,11 @@ package check
 
 import (
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"cutie/queuefs"
@@ -37,9 +41,12 @@ type Report = compare.Report
 // out the jobs behind the journal.
 func Home(dir string, o Options) (r Report, err error) {
 	look := !o.Repair && !o.Rebuild
+	_, err = os.Lstat(filepath.Join(dir, home.ListName))
+	made := errors.Is(err, fs.ErrNotExist) // the opening makes a list
 	r.Repaired = o.Repair
 	found := func(p home.Problem) {
-		if look {
+		stays := !o.Rebuild && (p.Path == home.ListName && !made || strings.HasPrefix(p.Path, "0="))
+		if look || stays {
 			r.Problems = append(r.Problems, p)
 			return
 		}

@@ -20,6 +20,7 @@ type File[T any] struct {
 	name  string
 	limit int // bytes
 	parse func(text []byte) (T, error)
+	Reads durable.Fault // for tests: of the step "properties", a reading
 
 	taken stamp // of the reading in use, or refused
 	seen  stamp // at the last call of Changed
@@ -73,10 +74,19 @@ func (f *File[T]) Read() (v Reading[T], err error) {
 }
 
 func (f *File[T]) read(v Reading[T]) (Reading[T], error) {
-	text, err := f.dir.ReadFile(f.name, nil, f.limit)
-	if err != nil {
+	var text []byte
+	do := func() (err error) {
+		text, err = f.dir.ReadFile(f.name, nil, f.limit)
+		return err
+	}
+	if f.Reads != nil {
+		plain := do
+		do = func() error { return f.Reads("properties", plain) }
+	}
+	if err := do(); err != nil {
 		return v, err
 	}
+	var err error
 	v.Text = bytes.Clone(text) // many are kept
 	*v.Value, err = f.parse(v.Text)
 	return v, err

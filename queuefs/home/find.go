@@ -41,7 +41,7 @@ func Find(home, queues *durable.Dir, report func(path, text string)) (k Known, e
 	for _, err := range bad {
 		report(ListName, err.Error()+"; the line is passed over")
 	}
-	k.Unlisted, err = unlisted(queues, k.Listed)
+	k.Unlisted, err = unlisted(queues, k.Listed, false)
 	return k, err
 }
 
@@ -63,8 +63,9 @@ func (k *Known) unfinished(list List, queues *durable.Dir, report func(path, tex
 }
 
 // unlisted returns the names of directories with a property file of a queue, without
-// those of the identifiers in ids. queues is the directory of all queues.
-func unlisted(queues *durable.Dir, ids []string) (names []string, err error) {
+// those of the identifiers in ids. queues is the directory of all queues. With every,
+// a directory that cannot be read now is an error.
+func unlisted(queues *durable.Dir, ids []string, every bool) (names []string, err error) {
 	known := map[string]bool{}
 	for _, id := range ids {
 		known[id] = true
@@ -78,13 +79,15 @@ func unlisted(queues *durable.Dir, ids []string) (names []string, err error) {
 			continue
 		}
 		d, err := queues.Sub(name)
-		if err != nil {
-			continue // no directory
-		}
-		_, err = d.Stat(QueueInfoName)
-		d.Close()
 		if err == nil {
+			_, err = d.Stat(QueueInfoName)
+			d.Close()
+		}
+		switch {
+		case err == nil:
 			names = append(names, name)
+		case every && !durable.Lost(err):
+			return nil, err // a list without it would lose the queue
 		}
 	}
 	slices.Sort(names)
@@ -133,7 +136,7 @@ func (l List) Drop(id string) (rest List) {
 // listDirectories makes the list of a home without one. Nothing is told of directories
 // without jobs: the first queue may have been on its way when the machine stopped.
 func listDirectories(home, queues *durable.Dir, report func(path, text string)) (list List, err error) {
-	ids, err := unlisted(queues, nil)
+	ids, err := unlisted(queues, nil, true)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}

@@ -130,15 +130,19 @@ func (p *Queue) Announced() (done bool) {
 // its properties.
 
 // Known is Read during the opening of a home. A damaged file is
-// reported.
+// reported. One that cannot be read now may be good: the error says so, and the
+// home stays shut.
 func (p *Queue) Known() (*home.Settings, error) {
 	r, err := p.File.Read()
 	n := p.Of(r)
 	if err == nil {
 		err = p.own(&n.Info)
 	}
-	if err == nil && n.Dated() || content.Exhausted(err) {
-		return n, err
+	if err == nil && n.Dated() {
+		return n, nil
+	}
+	if content.Transient(err) {
+		return n, fmt.Errorf("%s cannot be read now, which is no damage of it: %w", home.QueueInfoName, err)
 	}
 	kept, created, e := p.Index.Settings(p.Ledger.ID())
 	if e != nil {
