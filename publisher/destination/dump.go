@@ -34,42 +34,59 @@ func (c *Copy) byDump(ctx context.Context, set *source.Set, s *setState) (at tim
 	}
 	for i := range packages {
 		p := &packages[i]
-		key := p.Loc
-		for _, h := range p.Hashes {
-			key += " " + h.Alg + ":" + h.Value
-		}
 		// Listed files stand in the manifest; a package of before is read again for an
 		// exact list of them only.
-		if slices.Contains(s.Packages, key) {
+		if c.unpacked(s, p) {
 			c.listed = nil
 			continue
 		}
-		if err := c.unpack(ctx, s, p); err != nil {
+		if err := c.unpack(ctx, s, p, sitemap.ResourceDumpManifest, nil); err != nil {
 			return at, fmt.Errorf("%s: %w", p.Loc, err)
 		}
-		s.Packages = append(s.Packages, key)
-		if err := c.save(); err != nil {
+		if err := c.keepPackage(s, p); err != nil {
 			return at, err
 		}
 	}
 	return at, nil
 }
 
-// unpack gets a package and makes the files in it.
-func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry) error {
+// keyOf identifies a package by its URI and digests.
+func keyOf(p *sitemap.Entry) string {
+	key := p.Loc
+	for _, h := range p.Hashes {
+		key += " " + h.Alg + ":" + h.Value
+	}
+	return key
+}
+
+// unpacked reports whether the files of a package were made before.
+func (c *Copy) unpacked(s *setState, p *sitemap.Entry) bool {
+	return slices.Contains(s.Packages, keyOf(p))
+}
+
+// keepPackage notes a package whose files are made.
+func (c *Copy) keepPackage(s *setState, p *sitemap.Entry) error {
+	c.mu.Lock()
+	s.Packages = append(s.Packages, keyOf(p))
+	c.mu.Unlock()
+	return c.save()
+}
+
+// unpack gets a package and makes the files in it, or those that wants chooses.
+func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind sitemap.Capability, wants func(*sitemap.Entry) bool) (err error) {
 	if free, err := c.dir.Free(); err == nil && p.Length > free {
 		return disk{fmt.Errorf("a package of %d octets, where %d are free", p.Length, free)}
 	}
-	f, err := c.dir.Temp()
-	if err != nil {
-		return disk{err}
-	}
-	defer f.Close()
-	n, err := c.download(ctx, f, p)
+	f, end, err := c.download(ctx, p)
 	if err != nil {
 		return err
 	}
-	z, err := pack.Open(f, n, sitemap.ResourceDumpManifest)
+	defer func() { end(err) }()
+	n, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return disk{err}
+	}
+	z, err := pack.Open(f, n, kind)
 	if err != nil {
 		return err
 	}
@@ -84,6 +101,9 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry) error 
 			w.cancel(err)
 			break
 		}
+		if wants != nil && !wants(&e) {
+			continue
+		}
 		if file, err := c.dir.Path(e.Loc); err == nil {
 			c.list(file)
 		}
@@ -94,8 +114,36 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry) error 
 	return w.wait()
 }
 
-// download gets a package into a file, and verifies it.
-func (c *Copy) download(ctx context.Context, f *os.File, p *sitemap.Entry) (n int64, err error) {
+// download gets a package and verifies it. It stays until its files are made: end gets
+// the error of this.
+func (c *Copy) download(ctx context.Context, p *sitemap.Entry) (in *os.File, end func(error), err error) {
+	f, err := c.dir.Resume(p.Loc, "", local.Facts{Length: p.Length, Hashes: p.Hashes})
+	if errors.Is(err, local.ErrNoProof) {
+		return c.downloadTemp(ctx, p)
+	}
+	if err != nil {
+		return nil, nil, disk{err}
+	}
+	end = func(err error) {
+		if err == nil {
+			f.Discard()
+		}
+		f.Keep()
+	}
+	if _, err = c.complete(ctx, p.Loc, f); err == nil {
+		in, err = f.Verify()
+	}
+	if err != nil {
+		end(err)
+	}
+	return in, end, err
+}
+
+// downloadTemp gets a package without digests.
+func (c *Copy) downloadTemp(ctx context.Context, p *sitemap.Entry) (f *os.File, end func(error), err error) {
+	if f, err = c.dir.Temp(); err != nil {
+		return nil, nil, disk{err}
+	}
 	err = c.client.Get(ctx, fetch.Request{URI: p.Loc, Plain: true}, func(a *fetch.Answer) error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return disk{err}
@@ -104,13 +152,15 @@ func (c *Copy) download(ctx context.Context, f *os.File, p *sitemap.Entry) (n in
 			return disk{err}
 		}
 		sums := fixity.New(p.Length, p.Hashes)
-		n, err = io.CopyBuffer(io.MultiWriter(sums, diskWriter{f}), struct{ io.Reader }{a.Body}, make([]byte, 256<<10))
-		if err != nil {
+		if _, err := io.CopyBuffer(io.MultiWriter(sums, diskWriter{f}), struct{ io.Reader }{a.Body}, make([]byte, 256<<10)); err != nil {
 			return err
 		}
 		return sums.Check()
 	})
-	return n, err
+	if err != nil {
+		f.Close()
+	}
+	return f, func(error) { f.Close() }, err
 }
 
 type diskWriter struct{ f *os.File }

@@ -51,12 +51,15 @@ func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 	sets, err := c.syncSets(ctx)
 	if errors.Is(err, source.ErrGap) {
 		c.o.Tell(fmt.Sprintf("%v; the copy begins anew, with the files it has", err))
-		c.o.Again = true
+		c.state.Gap = true
 		sets, err = c.syncSets(ctx)
 	}
 	r.Sets = sets
 	if err == nil && c.listed != nil {
 		r.Extra, err = c.extras()
+	}
+	if err == nil && (c.listed != nil || !c.whole()) {
+		c.state.Gap = false
 	}
 	if e := c.end(err == nil); err == nil || e != nil {
 		err = errors.Join(err, e)
@@ -94,7 +97,7 @@ func (r *Report) fill(c *Copy, began time.Time) {
 // compared by their digests.
 func (c *Copy) begin() error {
 	c.listed = nil
-	if c.o.Again {
+	if c.o.Again || c.state.Gap {
 		for _, set := range c.sets {
 			c.of(set).anew()
 		}
@@ -134,6 +137,11 @@ func (c *Copy) end(whole bool) error {
 	}
 	if whole {
 		c.state.Boot = ""
+		if c.counts.Failed.Load() == 0 {
+			if err := c.dir.SweepParts(); err != nil {
+				return err
+			}
+		}
 	}
 	return c.save()
 }
@@ -146,12 +154,14 @@ func (c *Copy) list(file string) {
 	}
 }
 
-// extras counts files without an entry in a list, and removes them if it is to.
+// extras counts files without an entry in a list, and removes them if it is to. After a
+// gap they may be resources whose deletion no list tells any more.
 func (c *Copy) extras() (n int64, err error) {
 	var gone []string
+	remove := c.o.Delete == DeleteAll || c.o.Delete == DeleteTold && c.state.Gap
 	err = c.dir.Walk(func(file string, _ int64, _ time.Time) error {
 		if _, ok := c.listed[maphash.String(seed, plainPath(file))]; !ok {
-			if n++; c.o.Delete == DeleteAll {
+			if n++; remove {
 				gone = append(gone, file)
 			}
 		}
@@ -235,7 +245,7 @@ const patience = 4
 // for their changes a little longer, and asks for them once more in the end.
 func (c *Copy) catchUp(ctx context.Context, set *source.Set, s *setState) error {
 	for try := 0; ; try++ {
-		err := set.Changes(ctx, s.Cursor, 0, func(b source.Batch) error { return c.apply(ctx, s, b) })
+		_, err := c.follow(ctx, set, s, 0)
 		if err != nil || len(s.Transit) == 0 || c.o.DryRun {
 			return err
 		}
@@ -256,35 +266,39 @@ func (c *Copy) again(ctx context.Context, set *source.Set, s *setState) error {
 	return err
 }
 
-// apply applies a batch of changes: of each resource the last one.
-func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch) error {
-	last := make(map[string]int, len(b.Entries))
+// apply applies a batch of changes, the first of them with a number in the plan: of each
+// resource the last one.
+func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, first int) error {
+	changed := make(map[string]bool, len(b.Entries))
 	for i := range b.Entries {
-		last[b.Entries[i].Loc] = i
+		changed[b.Entries[i].Loc] = true
 	}
 	c.mu.Lock()
-	s.Transit = slices.DeleteFunc(s.Transit, func(t transit) bool { _, ok := last[t.Entry.Loc]; return ok })
+	s.Transit = slices.DeleteFunc(s.Transit, func(t transit) bool { return changed[t.Entry.Loc] })
 	c.mu.Unlock()
+	made := make([]bool, len(b.Entries))
 	w := c.newWorkers(ctx, s, nil)
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		if last[e.Loc] != i {
+		if made[i] = !p.final(first+i, e.Loc); made[i] {
 			continue
 		}
 		if file, err := c.dir.Path(e.Loc); err == nil && e.Change != sitemap.Deleted {
 			c.list(file)
 		}
-		if !w.add(*e) {
+		if !w.addTask(task{*e, &made[i]}) {
 			break
 		}
 	}
-	if err := w.wait(); err != nil {
-		return err
-	}
+	err := w.wait()
 	c.mu.Lock()
-	s.Cursor = b.Next
-	c.mu.Unlock()
-	return nil
+	defer c.mu.Unlock()
+	if err == nil {
+		s.Cursor = b.Next
+	} else if n := slices.Index(made, false); n > 0 {
+		s.Cursor = b.Part(s.Cursor, n) // the files of these are there
+	}
+	return err
 }
 
 // retry asks again for resources in transit. Until all were asked for they stay in the

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,7 +61,9 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 			return err
 		}
 		defer in.Close()
-		_, err = io.CopyBuffer(sums, struct{ io.Reader }{in}, make([]byte, 64<<10))
+		buf := buffers.Get().(*[]byte)
+		_, err = io.CopyBuffer(sums, struct{ io.Reader }{in}, *buf)
+		buffers.Put(buf)
 		if err == nil {
 			err = sums.Check()
 		}
@@ -74,6 +77,8 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 	}
 	return m, mod, err
 }
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
 // Date gives a file the time of its resource, so that a later run knows it.
 func (d *Dir) Date(file string, mod, want time.Time) error {
@@ -95,7 +100,7 @@ func sameTime(file, source time.Time) bool {
 	return file.Truncate(time.Microsecond).Equal(source) || source.Nanosecond() == 0 && file.Truncate(time.Second).Equal(source)
 }
 
-// A File is a copy on its way. It ends with Commit or Discard.
+// A File is a copy on its way. It ends with Commit, Discard, or Keep.
 type File struct {
 	dir  *Dir
 	path string
@@ -103,6 +108,7 @@ type File struct {
 	name string // in Own
 	out  *os.File
 	sums *fixity.Sums
+	tag  string // of a part: validator of its octets
 }
 
 // Receive begins a copy to the path of a resource. Write refuses more octets than want
@@ -156,6 +162,9 @@ func (f *File) Commit(mod time.Time) error {
 		if err := unix.Renameat(int(f.dir.own.file.Fd()), f.name, int(to.file.Fd()), name); err != nil {
 			return os.NewSyscallError("renameat", err)
 		}
+		if f.tag != "" {
+			f.dir.own.root.Remove(f.name + ".tag") // SweepParts would do it, too
+		}
 		f.name = ""
 		return nil
 	})
@@ -166,6 +175,9 @@ func (f *File) Discard() {
 	if f.name != "" {
 		f.out.Close()
 		f.dir.own.root.Remove(f.name)
+		if f.tag != "" {
+			f.dir.own.root.Remove(f.name + ".tag")
+		}
 		f.name = ""
 	}
 }

@@ -34,6 +34,7 @@ type Source struct {
 	Dumped    bool                                                         // there is a Resource Dump
 	Faults    map[string]func(w http.ResponseWriter, r *http.Request) bool // true: it answered
 	Asked     map[string]int
+	Watch     func(path string)                   // of each request, before it is answered
 	Edit      func(path string, e *sitemap.Entry) // of entries in lists
 	Pack      func(z *zip.Writer, manifest []byte)
 }
@@ -89,10 +90,20 @@ func (f *Source) Fault(path string, do func(w http.ResponseWriter, r *http.Reque
 	f.Faults[path] = do
 }
 
-func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Lock does something while no request is answered.
+func (f *Source) Lock(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	do()
+}
+
+func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.RequestURI()
+	if f.Watch != nil {
+		f.Watch(path)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.Asked[path]++
 	if do := f.Faults[path]; do != nil && do(w, r) {
 		return
@@ -120,7 +131,7 @@ func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/set/resourcedump.xml":
 		f.Document(w, sitemap.URLSet, f.head(sitemap.ResourceDump), []sitemap.Entry{{Loc: f.URL + "/set/dump.zip", Length: -1}})
 	case "/set/dump.zip":
-		w.Write(f.zip())
+		w.Write(f.Package())
 	default:
 		text, ok := f.Resources[path]
 		if !ok {
@@ -167,7 +178,8 @@ func (f *Source) text(root sitemap.Root, head sitemap.Head, entries []sitemap.En
 	return sitemap.AppendFoot(text, root)
 }
 
-func (f *Source) zip() []byte {
+// Package returns the package of the Resource Dump.
+func (f *Source) Package() []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	all := f.all()
