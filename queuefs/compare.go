@@ -5,7 +5,10 @@ import (
 	"fmt"
 
 	"cutie/queuefs/compare"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 )
 
@@ -30,6 +33,9 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 		r.Queues++
 		if err := q.checkSettings(r, o.Repair); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+		if _, err := q.Callback(); errors.Is(err, durable.ErrDamaged) {
+			r.Tell(false, Problem{Path: home.CallbacksDir + "/" + q.ID(), Text: properties.Bare(err).Error() + "; set the callback of the queue again"})
 		}
 		damaged, err := q.tombstones.Verify(o.Repair)
 		if err != nil {

@@ -19,6 +19,8 @@ func Cure(r *Report, err error) (o Options, ok bool) {
 	}
 	for _, p := range r.Problems {
 		switch {
+		case strings.HasPrefix(p.Path, home.CallbacksDir+"/"):
+			continue // nobody else has it: it is to be set again
 		case p.Path == home.ListName, strings.HasPrefix(p.Path, "0="): // the tag
 			o.Rebuild = true
 		case p.Path == home.LogDir+"/"+home.JournalDir:

@@ -187,6 +187,9 @@ func mentions(texts []string, job string) bool {
 // and results. Only a loss that the operator accepts takes jobs away.
 func (p *patient) heal(t *testing.T, dir string, r check.Report, err error) {
 	accepted := false
+	if err == nil && len(r.Problems) > 0 && strings.HasPrefix(r.Problems[0].Path, "callback-urls/") {
+		r = setCallbacks(t, dir)
+	}
 	for n := 0; err != nil || len(r.Problems) > 0; n++ {
 		o, ok := check.Cure(&r, err)
 		if n == 3 || !ok {
@@ -217,6 +220,20 @@ func (p *patient) heal(t *testing.T, dir string, r check.Report, err error) {
 		}
 		t.Errorf("after the cure: %s: got %q want %q", name, got[name], p.want[name])
 	}
+}
+
+// setCallbacks sets the callbacks of all queues again, as check says.
+func setCallbacks(t *testing.T, dir string) check.Report {
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
+	must(t, err)
+	for _, q := range s.Queues() {
+		_, err := s.SetQueue(ctx, q.ID(), func(i *queuefs.QueueInfo) error { i.Callback = callbackOf(q.ID()); return nil })
+		must(t, err)
+	}
+	must(t, s.Close())
+	r, err := check.Home(dir, check.Options{Segment: segment})
+	must(t, err)
+	return r
 }
 
 func texts(problems []queuefs.Problem) []string {

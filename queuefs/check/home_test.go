@@ -89,7 +89,7 @@ func newPatient(t *testing.T, stopped, own bool) *patient {
 	defer func() { s.Close() }()
 	for _, id := range []string{"a", "b"} {
 		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id, Name: "name of " + id, Description: "first of " + id,
-			CullingSize: -1, CullingAge: -1, VerifyOnRead: id == "a"})
+			CullingSize: -1, CullingAge: -1, VerifyOnRead: id == "a", Callback: callbackOf(id)})
 		must(t, err)
 		fill(t, s, q)
 	}
@@ -112,6 +112,8 @@ func newPatient(t *testing.T, stopped, own bool) *patient {
 	p.files = kinds(t, p.dir)
 	return p
 }
+
+func callbackOf(queue string) string { return "http://" + queue + ".example.org/secret" }
 
 // fill gives a queue jobs of every status, with results, leases, holds, sidecars, a
 // large payload, tombstones and a pack.
@@ -166,7 +168,11 @@ func observe(t testing.TB, s *queuefs.Service) facts {
 	f := facts{}
 	for _, q := range s.Queues() {
 		i := q.Info()
-		f[q.ID()] = fmt.Sprintf("%s|%s|%s|%v", i.Identifier, i.Name, i.Description, i.VerifyOnRead)
+		callback, err := q.Callback()
+		if err != nil {
+			callback = "error"
+		}
+		f[q.ID()] = fmt.Sprintf("%s|%s|%s|%v|%s", i.Identifier, i.Name, i.Description, i.VerifyOnRead, callback)
 		stones, err := q.Tombstones(time.Time{}, 0)
 		for _, s := range stones {
 			f[q.ID()] += fmt.Sprint(" -", s.Job)
@@ -233,6 +239,8 @@ func kinds(t testing.TB, dir string) map[string][]string {
 		switch {
 		case strings.HasPrefix(path, "0="):
 			kind = "tag"
+		case strings.HasPrefix(path, "callback-urls/"):
+			kind = "callback"
 		case strings.HasPrefix(path, "cutie-tmp/"):
 			kind = "upload"
 		case parts[0] == "queues" && len(parts) == 3:

@@ -55,6 +55,7 @@ func TestTheListOfQueuesKeepsNoHomeShut(t *testing.T) {
 		}{
 			{"added before the stop", "a\nb\nnew\n", "a b new", "", "a b new"},
 			{"zeros", "a\n\x00\x00\x00\nb\n", "a b", "queues.txt: line 2: bad name", "a b"},
+			{"no queue at all", "a b c\x00\n", "", "queues.txt: line 1: bad name", "a b"},
 			{"reserved", "cut\na\nb", "a b", "queues.txt: line 1: bad name", "a b"},
 			{"a long line", strings.Repeat("x", 100_000) + "\na\nb\n", "a b", "queues.txt: line 1: ", "a b"},
 			{"short", "a\n", "a", "queues.txt: queue b is not listed, and not served", "a b"},
@@ -106,5 +107,21 @@ func TestAQueueWithoutItsDirectory(t *testing.T) {
 	must(t, err)
 	if r, err = check.Home(dir, check.Options{Segment: segment}); err != nil || len(r.Problems) > 0 || r.Queues != 1 {
 		t.Errorf("after the cure: %+v, %v", r, err)
+	}
+}
+
+// A home that nobody has opened yet has no journal, and is whole.
+func TestAHomeJustMadeIsWhole(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{}))
+	for range 2 {
+		r, err := check.Home(dir, check.Options{Segment: segment})
+		must(t, err)
+		if len(r.Problems) > 0 {
+			t.Errorf("got %q", texts(r.Problems))
+		}
+		s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
+		must(t, err)
+		must(t, s.Close())
 	}
 }

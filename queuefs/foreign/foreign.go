@@ -83,9 +83,7 @@ func queuesOf(dir string) (queues []queue, err error) {
 	var ids []string
 	switch {
 	case err == nil:
-		if ids, err = home.List(text).Queues(); err != nil {
-			return nil, err
-		}
+		ids, _ = home.List(text).Legible() // the opening tells of other lines
 	case errors.Is(err, fs.ErrNotExist):
 		if ids, err = home.Directories(base); err != nil {
 			return nil, err

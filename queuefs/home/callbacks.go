@@ -11,9 +11,9 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// CallbacksDir has a file for each queue with a callback: its URL in a line. The path of
-// such a URL is often all that a receiver asks for, so these files are for their owner
-// alone and never published. queue-info.txt has scheme and host.
+// CallbacksDir has a sealed file for each queue with a callback: its URL in a line. The
+// path of such a URL is often all that a receiver asks for, so these files are for their
+// owner alone and never published. queue-info.txt has scheme and host.
 const CallbacksDir = "callback-urls"
 
 const maxCallback = 64 << 10
@@ -37,7 +37,8 @@ type Callbacks struct {
 }
 
 // Of returns the whole URL for the callback in queue-info.txt, which may be whole
-// itself. Without a line in the file it is the callback as it is.
+// itself. The error wraps [durable.ErrDamaged] without a line in the file, and for a damaged
+// file; Keep writes another one.
 func (c *Callbacks) Of(queue, public string) (string, error) {
 	if public == "" || public != PublicURL(public) {
 		return public, nil
@@ -49,8 +50,10 @@ func (c *Callbacks) Of(queue, public string) (string, error) {
 	if i := last(urls, public); i >= 0 {
 		return urls[i], nil
 	}
-	return public, nil
+	return "", lost(fmt.Errorf("%s/%s: %w: no URL of %s", CallbacksDir, queue, durable.ErrDamaged, public))
 }
+
+func lost(err error) error { return fmt.Errorf("%w; set the callback of the queue again", err) }
 
 // last returns the place of the last URL with this beginning, -1 if there is none.
 func last(urls []string, public string) int {
@@ -65,14 +68,14 @@ func last(urls []string, public string) int {
 // Keep puts a URL on stable storage and returns the callback for queue-info.txt. The
 // scheme and host that is there already means the URL known for it.
 func (c *Callbacks) Keep(queue, full string) (public string, err error) {
-	if public = PublicURL(full); full == public {
-		return public, nil
+	if public = PublicURL(full); full == "" {
+		return "", nil
 	}
 	urls, err := c.read(queue)
-	if err != nil {
+	if err != nil && !errors.Is(err, durable.ErrDamaged) {
 		return "", err
 	}
-	if i := last(urls, public); i >= 0 && urls[i] == full {
+	if i := last(urls, public); i >= 0 && (urls[i] == full || full == public) {
 		return public, nil
 	}
 	return public, c.write(queue, append(urls, full))
@@ -81,6 +84,9 @@ func (c *Callbacks) Keep(queue, full string) (public string, err error) {
 // Settle removes the URLs of a queue except the one in use.
 func (c *Callbacks) Settle(queue, public string) error {
 	urls, err := c.read(queue)
+	if errors.Is(err, durable.ErrDamaged) {
+		return c.write(queue, nil)
+	}
 	if err != nil {
 		return err
 	}
@@ -104,25 +110,18 @@ func (c *Callbacks) read(queue string) (urls []string, err error) {
 		return nil, err
 	}
 	defer dir.Close()
-	text, err := dir.ReadFile(queue, nil, maxCallback)
+	text, err := sealed(dir, queue).Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, lost(err)
 	}
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		n++
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			continue
-		}
-		if checkURI("callback", line) != nil {
-			return nil, fmt.Errorf("%s/%s: line %d is no URL", CallbacksDir, queue, n)
-		}
-		urls = append(urls, line)
-	}
-	return urls, nil
+	return strings.Fields(string(text)), nil
+}
+
+func sealed(dir *durable.Dir, queue string) durable.Sealed {
+	return durable.Sealed{Dir: dir, Name: queue, Kind: "callback of queue " + queue, Max: maxCallback}
 }
 
 // write gives the file of a queue other URLs; without any it goes.
@@ -133,7 +132,7 @@ func (c *Callbacks) write(queue string, urls []string) error {
 	}
 	defer dir.Close()
 	if len(urls) > 0 {
-		return dir.Replace(queue, []byte(strings.Join(urls, "\n")+"\n"))
+		return sealed(dir, queue).Write([]byte(strings.Join(urls, "\n") + "\n"))
 	}
 	if err := dir.Remove(queue); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -1,8 +1,10 @@
 package home_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"cutie/queuefs/durable"
@@ -39,21 +41,21 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 		t.Helper()
 		name := path(queue)
 		text, err := os.ReadFile(name)
-		if err != nil || string(text) != want {
-			t.Errorf("got %q, %v, want %q", text, err, want)
+		if err != nil || !strings.HasPrefix(string(text), want+"seal: ") {
+			t.Errorf("got %q, %v, want %q and a seal", text, err, want)
 		}
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("got %v, %v", info.Mode(), err)
 		}
 	}
 	of("a", "", "")
-	of("a", "http://h", "http://h")
+	if got, err := c.Of("a", "http://h"); !errors.Is(err, durable.ErrDamaged) {
+		t.Errorf("without a file: got %q, %v", got, err)
+	}
 	of("a", "http://h/by?hand", "http://h/by?hand") // in queue-info.txt, not concealed yet
 	keep("a", "", "")
-	keep("a", "http://h", "http://h")
-	if _, err := os.Stat(filepath.Join(root, home.CallbacksDir)); !os.IsNotExist(err) {
-		t.Errorf("got %v, want no file: nothing is secret", err)
-	}
+	keep("c", "http://h", "http://h")
+	of("c", "http://h", "http://h")
 	keep("a", "http://h/1", "http://h")
 	keep("b", "http://h/2", "http://h")
 	keep("a", "https://i:8/3?x=y", "https://i:8")
@@ -77,23 +79,26 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 		t.Errorf("got %v, want no file", err)
 	}
 	file("b", "http://h/2\n")
-	if err := os.WriteFile(path("b"), []byte("# by hand\n\nhttp://h/4\n"), 0o600); err != nil {
+	text, err := os.ReadFile(path("b"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	of("b", "http://h", "http://h/4")
-	if err := os.WriteFile(path("b"), []byte("b: http://h/4\n"), 0o600); err != nil {
+	text[len("http://h/")] ^= 1
+	if err := os.WriteFile(path("b"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Of("b", "http://h"); err == nil {
-		t.Errorf("got %q, want an error", got)
+	if got, err := c.Of("b", "http://h"); !errors.Is(err, durable.ErrDamaged) {
+		t.Errorf("got %q, %v, want damage", got, err)
 	}
+	keep("b", "http://h/5", "http://h")
+	of("b", "http://h", "http://h/5")
 	if err := os.WriteFile(path(durable.TempPrefix+"1"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Sweep(); err != nil {
 		t.Error(err)
 	}
-	if names, err := os.ReadDir(filepath.Join(root, home.CallbacksDir)); err != nil || len(names) != 1 {
-		t.Errorf("got %v, %v, want b alone", names, err)
+	if names, err := os.ReadDir(filepath.Join(root, home.CallbacksDir)); err != nil || len(names) != 2 {
+		t.Errorf("got %v, %v, want b and c alone", names, err)
 	}
 }

@@ -71,6 +71,10 @@ const readBlock = 256 << 10
 func (l *Log) Read(from journal.LSN) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		l.mu.Lock()
+		if len(l.live) == 0 { // to look at, and nobody has made one
+			l.mu.Unlock()
+			return
+		}
 		if from == 0 {
 			from = l.live[0].first
 		}
