@@ -146,41 +146,54 @@ func TestDescriptorsDoNotGrowWithQueues(t *testing.T) {
 	closeHome(t, s)
 }
 
-// TestAQueueIsMadeWholeOrNot fails each step of the making of a queue, and opens the home
-// again as it then is.
+// TestAQueueIsMadeWholeOrNot fails each step of the making of a queue, not done and done,
+// and opens the home again as it then is.
 func TestAQueueIsMadeWholeOrNot(t *testing.T) {
-	for at := 1; ; at++ {
-		dir := filepath.Join(fastDir(t), "home")
-		must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
-		n, on := 0, false
-		s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Fault: func(step string, do func() error) error {
-			if n++; on && n == at {
-				return syscall.EIO
-			}
-			return do()
-		}})
-		must(t, err)
-		n, on = 0, true
-		_, made := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"})
-		fired := n >= at
-		on = false
-		crashed := copyHome(t, dir)
-		if err := s.Close(); err != nil && made == nil {
-			t.Error(err)
+	for at, fired := 1, true; fired; at++ {
+		for _, done := range []bool{false, true} {
+			fired = makeFailing(t, at, done)
 		}
-		s = openBare(t, crashed, queuefs.Options{})
+	}
+}
+
+// makeFailing reports whether there was such a step.
+func makeFailing(t *testing.T, at int, done bool) bool {
+	t.Helper()
+	dir := filepath.Join(fastDir(t), "home")
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+	n, on, name := 0, false, ""
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Fault: func(step string, do func() error) error {
+		if n++; on && n == at {
+			name = step
+			if done {
+				if err := do(); err != nil {
+					return err
+				}
+			}
+			return syscall.EIO
+		}
+		return do()
+	}})
+	must(t, err)
+	n, on = 0, true
+	_, made := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"})
+	on = false
+	crashed := copyHome(t, dir)
+	if err := s.Close(); err != nil && made == nil {
+		t.Error(err)
+	}
+	for _, home := range []string{crashed, dir} {
+		s = openBare(t, home, queuefs.Options{Segment: segmentSize})
 		_, err = s.Queue("new")
 		if made == nil && err != nil {
-			t.Errorf("step %d: %v", at, err)
+			t.Errorf("step %d, %s: %v", at, name, err)
 		}
 		if err != nil {
 			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); err != nil {
-				t.Errorf("step %d: made again: %v", at, err)
+				t.Errorf("step %d, %s: made again: %v", at, name, err)
 			}
 		}
 		closeHome(t, s)
-		if !fired {
-			break
-		}
 	}
+	return name != ""
 }
