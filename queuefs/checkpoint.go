@@ -89,10 +89,11 @@ func (s *Service) tryCheckpoint(closing bool) error {
 	if err != nil {
 		return storageError(err)
 	}
+	small := s.index.Size()
 	if err := s.syncAll(); err != nil {
 		return err
 	}
-	if err := s.settle(at, staged, log.Held, closing); err != nil {
+	if err := s.settle(indexfile.Checkpoint{Past: at, Small: small, Clean: closing}, staged, log.Held); err != nil {
 		return storageError(err)
 	}
 	s.space.Checkpointed(log.Written)
@@ -167,22 +168,23 @@ func (s *Service) stage(at journal.LSN, queues []*Queue, closing bool) (staged [
 
 // settle makes the synced files the state to begin from. held is the storage of the
 // journal in bytes.
-func (s *Service) settle(at journal.LSN, staged []*snapshot.Staged, held int64, closing bool) error {
+func (s *Service) settle(c indexfile.Checkpoint, staged []*snapshot.Staged, held int64) error {
 	for _, st := range staged {
 		if err := st.Place(); err != nil {
 			return err
 		}
 	}
-	follower, keep := s.upkeep.follower, at
+	follower := s.upkeep.follower
+	c.Keep = c.Past
 	if follower != nil {
 		if err := follower.Synced(); err != nil {
 			return fmt.Errorf("follower: %w", err)
 		}
 	}
 	if follower == nil && s.upkeep.keep != 0 && held <= maxKeep {
-		keep = s.upkeep.keep
+		c.Keep = s.upkeep.keep
 	}
-	if err := s.index.SetCheckpoint(indexfile.Checkpoint{Past: at, Keep: keep, Clean: closing}); err != nil {
+	if err := s.index.SetCheckpoint(c); err != nil {
 		return err
 	}
 	for _, st := range staged {
@@ -191,7 +193,7 @@ func (s *Service) settle(at journal.LSN, staged []*snapshot.Staged, held int64, 
 	if err := s.index.Trust(); err != nil {
 		return err
 	}
-	s.upkeep.keep, s.upkeep.past = keep, at
+	s.upkeep.keep, s.upkeep.past = c.Keep, c.Past
 	return nil
 }
 

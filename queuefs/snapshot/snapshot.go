@@ -151,25 +151,31 @@ func (s *Store) Closed() bool { return s.closed }
 // SetCheckpoint writes the checkpoint, and bounds the waste in the catalog of small
 // queues. A damaged catalog is written anew before: nobody must take an entry for the
 // last one of its name when the damage is forgotten. Another one meanwhile has no size in
-// the checkpoint, so that a crash between two steps is not taken for damage.
+// the checkpoint, so that a crash between two steps is not taken for damage. c.Small is
+// Size before the file system was synced: a power failure may tear later entries.
 func (s *Store) SetCheckpoint(c indexfile.Checkpoint) error {
 	if s.small.Torn() {
 		if err := s.small.Compact(); err != nil {
 			return err
 		}
+		c.Small = s.small.Size()
 	}
 	if s.small.Wasteful() {
-		c.Small = 0
-		if err := indexfile.CheckpointIn(s.Dir).Write(c.Text()); err != nil {
+		of := c
+		of.Small = 0
+		if err := indexfile.CheckpointIn(s.Dir).Write(of.Text()); err != nil {
 			return err
 		}
 		if err := s.small.Compact(); err != nil {
 			return err
 		}
+		c.Small = s.small.Size()
 	}
-	c.Small = s.small.Size()
 	return indexfile.CheckpointIn(s.Dir).Write(c.Text())
 }
+
+// Size returns the bytes of the catalog of small queues, for a checkpoint.
+func (s *Store) Size() int64 { return s.small.Size() }
 
 // MarkOpen writes that the home is open: it was not closed in order. The file does not
 // grow, so a home on a full disk can be opened.
