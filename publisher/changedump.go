@@ -21,14 +21,7 @@ func (t *task) newPackage() (*dump.Package, error) {
 		return nil, err
 	}
 	p.Dialect = t.p.Dialect
-	p.Loc = func(id uint64) string { return t.refs.Payloads + queuefs.JobID(id).String() }
-	p.Open = func(id uint64) (io.ReadCloser, int64, error) {
-		r, err := t.q.Payload(queuefs.JobID(id))
-		if err != nil {
-			return nil, 0, err
-		}
-		return r, r.Size(), nil
-	}
+	p.Loc, p.Open = t.packedLoc, t.openPacked
 	return p, nil
 }
 
@@ -105,6 +98,12 @@ func (t *task) addChange(p *dump.Package, e *sitemap.Entry) error {
 	}
 	if of.Payload {
 		return p.AddFile(e, f)
+	}
+	if of.Result != "" {
+		if err = t.addResult(p, e, of.Job, &queuefs.Result{Name: of.Result, Size: f.Length, SHA256: f.SHA256}); errors.Is(err, errReplaced) {
+			return nil // a later event removes it
+		}
+		return err
 	}
 	var text []byte
 	var facts queuefs.Facts

@@ -27,10 +27,12 @@ type Queue interface {
 	Pages() int
 	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
 	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
+	AddResults(entries []queuefs.Entry)
 	Status(id queuefs.JobID) (queuefs.Status, time.Time)
 	InfoFile() ([]byte, queuefs.Facts)
 	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
 	Payload(id queuefs.JobID) (*queuefs.Payload, error)
+	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
 }
 
 // engine is a Service with queues as interfaces.

@@ -175,7 +175,10 @@ func (t *task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 		var version queuefs.Seq
 		var at = out.At
 		jobs, version, at = t.q.Page(i, jobs[:0])
-		if i > page && pkg.Octets+t.bytesOf(jobs) > t.p.MaxPackage {
+		if t.kind == names.Replica {
+			t.q.AddResults(jobs)
+		}
+		if octets, files := t.sizeOf(jobs); i > page && (pkg.Octets+octets > t.p.MaxPackage || pkg.Entries+files > t.p.MaxEntries) {
 			out.End = i
 			break
 		}
@@ -217,17 +220,20 @@ func (t *task) steady(page, end int, versions []queuefs.Seq) bool {
 	return true
 }
 
-// bytesOf returns the length of the files of jobs.
-func (t *task) bytesOf(jobs []queuefs.Entry) (n int64) {
+// sizeOf returns the length of the files of jobs, and their number.
+func (t *task) sizeOf(jobs []queuefs.Entry) (octets int64, files int) {
 	for i := range jobs {
 		switch e := &jobs[i]; {
 		case t.kind == names.Replica:
-			n += e.Payload.Length + e.File.Length
+			octets, files = octets+e.Payload.Length+e.File.Length, files+2+len(e.Results)
+			for _, r := range e.Results {
+				octets += r.Size
+			}
 		case e.Status == queuefs.Pending:
-			n += e.Payload.Length
+			octets, files = octets+e.Payload.Length, files+1
 		}
 	}
-	return n
+	return octets, files
 }
 
 // A gathering puts the resources of a set into a package.
@@ -260,7 +266,24 @@ func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 		}
 		return &dump.FileError{Loc: entry.Loc, Err: err}
 	}
-	return g.AddText(entry, packedFile(e.Job, &e.File), text)
+	if err := g.AddText(entry, packedFile(e.Job, &e.File), text); err != nil {
+		return err
+	}
+	for i := range e.Results {
+		entry := g.render.Result(e, &e.Results[i])
+		g.lasting(entry)
+		err := g.addResult(g.Package, entry, e.Job, &e.Results[i])
+		if errors.Is(err, errReplaced) {
+			if now, _, _, _ := g.q.PageVersion(page); now != version {
+				continue
+			}
+			return &dump.FileError{Loc: entry.Loc, Err: err}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // packedFile returns a file of a job as it stands in a package.

@@ -239,6 +239,14 @@ func (m *mirror) compare(q *queuefs.Queue) {
 			text, _, err := q.JobFile(j.ID, j.Status)
 			must(m, err)
 			want[root+j.Status.String()+"/"+j.ID.String()] = string(text)
+			for _, r := range j.Results {
+				_, in, err := q.Result(j.ID, r.Name)
+				must(m, err)
+				data, err := io.ReadAll(in)
+				must(m, err)
+				in.Close()
+				want[root+"result/"+j.ID.String()+"/"+r.Name] = string(data)
+			}
 		}
 	}
 	got := maps.Clone(m.files)

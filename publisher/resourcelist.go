@@ -26,11 +26,19 @@ type listing struct {
 	archives []sitemap.Link // to the archive, if there is one; pages have none
 }
 
-// pagesOf returns how many engine pages surely fit into a page of the Resource
-// List.
+// resultsPerJob is how many results a job of a page of the Resource List may have on
+// average before the page has more than MaxEntries entries.
+const resultsPerJob = 4
+
+// pagesOf returns how many engine pages fit into a page of the Resource List.
 func (s *set) pagesOf() int {
 	const reserve = 1 // for queue-info.txt
-	n := min((s.p.MaxEntries-reserve)/(queuefs.PageJobs*s.kind.PerJob()), int(s.limit())/(queuefs.PageJobs*s.bound))
+	perJob, bound := s.kind.PerJob(), s.bound
+	if s.kind == names.Replica {
+		bound += bound * resultsPerJob / perJob
+		perJob += resultsPerJob
+	}
+	n := min((s.p.MaxEntries-reserve)/(queuefs.PageJobs*perJob), int(s.limit())/(queuefs.PageJobs*bound))
 	return max(1, n)
 }
 

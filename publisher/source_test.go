@@ -238,6 +238,16 @@ func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.Copy(w, p)
 		return
 	}
+	if parts[3] == "result" {
+		_, in, err := q.Result(id, parts[5])
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		defer in.Close()
+		io.Copy(w, in)
+		return
+	}
 	st, err := queuefs.ParseStatus(parts[3])
 	must(s, err)
 	text, _, err := q.JobFile(id, st)

@@ -46,6 +46,9 @@ type task struct {
 	list store.Span // zero for a Resource Dump
 	life int        // of the set when the task began
 	wait *wait      // after a failure; mu is held
+
+	results []packedResult
+
 	next func() (struct{}, bool)
 	stop func()
 	err  error // why it ended early

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +32,7 @@ func sameEvents(t testing.TB, got, want []queuefs.Event) {
 		t.Errorf("got %d events, want %d", len(got), len(want))
 	}
 	for i := range min(len(got), len(want)) {
-		if got[i] != want[i] {
+		if !reflect.DeepEqual(got[i], want[i]) {
 			t.Errorf("got  %+v\nwant %+v", got[i], want[i])
 		}
 	}

@@ -79,6 +79,9 @@ type Entry struct {
 	Status  Status
 	Payload Facts
 	File    Facts
+
+	HasResults bool
+	Results    []Result // by [Queue.AddResults] alone
 }
 
 func fileFacts(j *index.Job) Facts {
@@ -86,7 +89,7 @@ func fileFacts(j *index.Job) Facts {
 }
 
 func entryOf(id JobID, j *index.Job) Entry {
-	return Entry{Job: id, Status: j.Status, File: fileFacts(j), Payload: Facts{Length: j.Size,
+	return Entry{Job: id, Status: j.Status, HasResults: j.Results, File: fileFacts(j), Payload: Facts{Length: j.Size,
 		SHA256: j.SHA256, MD5: j.MD5, Type: cmp.Or(j.MediaType, DefaultMediaType), Modified: micro(j.Submitted)}}
 }
 
@@ -119,6 +122,19 @@ func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.
 		version, at = p.Version, microOrZero(p.At)
 	})
 	return dst, version, at
+}
+
+// AddResults gives entries the results of their jobs, from the job files. A job with
+// later events has the results of now, and one that is gone or cannot be read has none.
+func (q *Queue) AddResults(entries []Entry) {
+	for i := range entries {
+		if e := &entries[i]; e.HasResults {
+			j, err := q.Job(e.Job)
+			if err == nil {
+				e.Results = j.Results
+			}
+		}
+	}
 }
 
 // PageVersion returns the last event of page n, its time, and how many jobs the

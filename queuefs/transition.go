@@ -138,7 +138,7 @@ func (q *Queue) enact(from []Job, do edit) ([]Job, error) {
 				continue
 			}
 			j.Seq = seq
-			b.Job(j, kind, from[i].Status, us)
+			b.Job(j, kind, from[i].Status, us).SetResults(from[i].Results, j.Results)
 		}
 		return nil
 	})

@@ -71,6 +71,8 @@ const (
 	DefaultMediaType = job.DefaultMediaType
 	NotStarted       = job.NotStarted
 	LateResults      = job.LateResults
+	MaxResultName    = job.MaxResultName // octets
+	MaxJobID         = job.MaxID
 )
 
 // CheckText refuses a sidecar that is not text; the error wraps [ErrSidecar].

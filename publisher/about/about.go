@@ -65,7 +65,7 @@ type About struct {
 type OfSet struct {
 	Set       string  `json:"set"`
 	Queue     Queue   `json:"queue"`
-	Resources int64   `json:"resources"` // in the Resource List
+	Resources int64   `json:"resources"` // in the Resource List, without results
 	Changes   Changes `json:"changes"`
 	Dump      *Dump   `json:"resourceDump,omitempty"`
 	Octets    int64   `json:"octetsPublished"` // of all lists, packages and dumps

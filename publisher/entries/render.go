@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"cmp"
 	"encoding/hex"
 	"strings"
 	"time"
@@ -35,7 +36,11 @@ func (r *Renderer) Listed(dst []byte, s names.Set, e *queuefs.Entry) ([]byte, in
 	if s == names.Pending {
 		return dst, 1
 	}
-	return r.append(dst, r.JobFile(e)), 2
+	dst = r.append(dst, r.JobFile(e))
+	for i := range e.Results {
+		dst = r.append(dst, r.Result(e, &e.Results[i]))
+	}
+	return dst, 2 + len(e.Results)
 }
 
 // Payload returns the entry of the payload of a job. It is valid until the next
@@ -47,6 +52,17 @@ func (r *Renderer) Payload(s names.Set, e *queuefs.Entry) *sitemap.Entry {
 // JobFile returns the entry of a job file, valid until the next call.
 func (r *Renderer) JobFile(e *queuefs.Entry) *sitemap.Entry {
 	return r.build(e.Job, r.jobFile(e.Status, &e.File))
+}
+
+// Result returns the entry of a result of a job, valid until the next call. No file
+// has the date of a result.
+func (r *Renderer) Result(e *queuefs.Entry, res *queuefs.Result) *sitemap.Entry {
+	facts := resultFacts(res, time.Time{})
+	return r.build(e.Job, r.result(e.Status, res.Name, &facts))
+}
+
+func resultFacts(res *queuefs.Result, at time.Time) queuefs.Facts {
+	return queuefs.Facts{Length: res.Size, SHA256: res.SHA256, Type: cmp.Or(res.MediaType, queuefs.DefaultMediaType), Modified: at}
 }
 
 // Info returns the entry of queue-info.txt, valid until the next call.
@@ -97,6 +113,16 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 		n++
 	}
 	from, to := ev.From, ev.To
+	if s == names.Replica && ev.Results != nil {
+		for i := range ev.Results.Came {
+			res := &ev.Results.Came[i]
+			facts := resultFacts(res, ev.Time)
+			add(sitemap.Created, r.result(to, res.Name, &facts))
+		}
+		for _, name := range ev.Results.Went {
+			add(sitemap.Deleted, resource{dir: r.Refs.Results, name: name})
+		}
+	}
 	switch {
 	case ev.Kind == queuefs.Phase, ev.Job == 0 && s == names.Pending: // no resource shows it
 	case ev.Job == 0: // queue-info.txt
@@ -127,6 +153,7 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 // A resource is the file of a job in the directory dir.
 type resource struct {
 	dir    string
+	name   string         // of a result; "" of other files
 	facts  *queuefs.Facts // nil for a file that is gone
 	rel    string         // relation of the job's file in the directory linked
 	linked string         // "" without a link
@@ -144,6 +171,11 @@ func (r *Renderer) payload(s names.Set, st queuefs.Status, facts *queuefs.Facts)
 	return resource{dir: r.Refs.Payloads, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.Jobs[st], of: of}
 }
 
+// result returns a result, described by the job file.
+func (r *Renderer) result(st queuefs.Status, name string, facts *queuefs.Facts) resource {
+	return resource{dir: r.Refs.Results, name: name, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.Jobs[st]}
+}
+
 // jobFile returns the job file; it describes the payload.
 func (r *Renderer) jobFile(st queuefs.Status, facts *queuefs.Facts) resource {
 	return resource{dir: r.Refs.Jobs[st], facts: facts, rel: sitemap.RelDescribes, linked: r.Refs.Payloads, state: r.Refs.States}
@@ -152,6 +184,9 @@ func (r *Renderer) jobFile(st queuefs.Status, facts *queuefs.Facts) resource {
 // build makes the entry of a resource. The file of job is in each directory.
 func (r *Renderer) build(job queuefs.JobID, of resource) *sitemap.Entry {
 	t := job.Append(append(r.text[:0], of.dir...))
+	if of.name != "" {
+		t = append(append(t, '/'), of.name...)
+	}
 	loc := len(t)
 	if of.linked != "" {
 		t = job.Append(append(t, of.linked...))
@@ -230,7 +265,8 @@ func listedType(t string) string {
 	return t
 }
 
-// Bound returns the most bytes that one job adds to a Resource List.
+// Bound returns the most bytes that one job adds to a Resource List. Each of its results
+// adds at most its share of that.
 func (r *Renderer) Bound(s names.Set) int {
 	facts := queuefs.Facts{
 		Length: 1<<63 - 1, Type: strings.Repeat("x", maxType),
@@ -244,6 +280,11 @@ func (r *Renderer) Bound(s names.Set) int {
 	if s == names.Replica {
 		e.Status = queuefs.Consumed
 	}
-	dst, _ := r.Listed(nil, s, &e)
-	return len(dst)
+	dst, n := r.Listed(nil, s, &e)
+	if s == names.Pending {
+		return len(dst)
+	}
+	e.Results = []queuefs.Result{{Name: strings.Repeat("x", queuefs.MaxResultName), MediaType: facts.Type, Size: facts.Length}}
+	with, _ := r.Listed(nil, s, &e)
+	return max(len(dst), n*(len(with)-len(dst)))
 }

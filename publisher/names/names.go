@@ -43,7 +43,7 @@ func ParseSet(name string) (Set, bool) {
 }
 
 // Size returns how many entries the Resource List has for a queue, or a page of
-// it, without queue-info.txt.
+// it, without queue-info.txt and results.
 func (s Set) Size(pending, total int) int {
 	if s == Pending {
 		return pending
@@ -51,7 +51,7 @@ func (s Set) Size(pending, total int) int {
 	return 2 * total
 }
 
-// PerJob is the most entries of the Resource List for one job.
+// PerJob is the most entries of the Resource List for one job without results.
 func (s Set) PerJob() int { return s.Size(1, 1) }
 
 // A Site is a base URI without a final slash.
@@ -69,6 +69,7 @@ type Queue struct {
 	Info     string                      // queue-info.txt
 	Jobs     [queuefs.Deleted + 1]string // directory of job files by status
 	Payloads string                      // directory of payloads
+	Results  string                      // directory of the directories of results, one for each job
 	Docs     [Sets]string                // directory of documents by set
 }
 
@@ -77,7 +78,7 @@ func (s Site) Queue(id string) *Queue {
 	n := &Queue{Site: s, State: string(s) + "/state/" + Escape(id), Dir: string(s) + "/queues/" + Escape(id) + "/"}
 	n.States = n.State + "/"
 	n.Info = n.Dir + "queue-info.txt"
-	n.Payloads = n.Dir + "payload/"
+	n.Payloads, n.Results = n.Dir+"payload/", n.Dir+"result/"
 	for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
 		n.Jobs[st] = n.Dir + st.String() + "/"
 	}
@@ -98,6 +99,7 @@ type File struct {
 	Payload bool
 	Job     queuefs.JobID  // 0: queue-info.txt
 	Status  queuefs.Status // of a job file
+	Result  string         // name of a result; "" of other files
 }
 
 // File parses a reference to a file of the queue.
@@ -107,9 +109,13 @@ func (n *Queue) File(loc string) (File, bool) {
 	}
 	path, ok := strings.CutPrefix(loc, n.Dir)
 	dir, name, _ := strings.Cut(path, "/")
+	name, result, isResult := strings.Cut(name, "/")
 	id, err := queuefs.ParseJobID(name)
 	if !ok || err != nil {
 		return File{}, false
+	}
+	if isResult || dir == "result" {
+		return File{Job: id, Result: result}, dir == "result" && queuefs.CheckResultName(result) == nil
 	}
 	if dir == "payload" {
 		return File{Payload: true, Job: id}, true

@@ -82,6 +82,8 @@ type Options struct {
 	Now    func() time.Time      // nil: time.Now
 	Report func(queuefs.Problem) // called by any goroutine with damage and failures; may be nil
 	Fault  durable.Fault         // for tests
+
+	withResults bool // the history has the results of jobs
 }
 
 // Retention is for how long documents are current, and for how long they are kept.
@@ -203,16 +205,22 @@ func (o *Complete) Reportf(path, text string, args ...any) {
 	}
 }
 
-// OpenStore opens the files of a home, and writes the settings into them.
-func (o *Complete) OpenStore(home string) (*store.Store, error) {
+// OpenStore opens the files of a home, and writes the settings into them. These say that
+// the history has the results of jobs.
+func (o *Complete) OpenStore(home string) (*store.Store, error) { return o.open(home, true) }
+
+// OpenFormer is OpenStore by settings of a former version, of a history without results.
+func (o *Complete) OpenFormer(home string) (*store.Store, error) { return o.open(home, false) }
+
+func (o *Complete) open(home string, withResults bool) (*store.Store, error) {
 	settings := o.Options
-	settings.BaseURI = string(o.Base)
+	settings.BaseURI, settings.withResults = string(o.Base), withResults
 	return store.Open(home, store.Options{Stamp: o.Stamp(), Settings: appendSettings(nil, &settings), Fault: o.Fault, Report: o.Reportf,
 		Check: func(text []byte) error { _, err := parseSettings(text); return err }})
 }
 
 // Form is raised when documents of the same events get other bytes.
-const Form = 2
+const Form = 3
 
 // maxBase bounds the base URI.
 const maxBase = 1024

@@ -22,7 +22,15 @@ func Published(home string) (Options, error) {
 	if err != nil {
 		return Options{}, fmt.Errorf("publisher: %w", err)
 	}
+	o.withResults = false
 	return o, nil
+}
+
+// LacksResults reports whether a home was last published by a former version, which left
+// the results of jobs out. Without legible settings nothing says so.
+func LacksResults(home string) bool {
+	o, err := readPublished(home)
+	return err == nil && o.BaseURI != "" && !o.withResults
 }
 
 func readPublished(home string) (o Options, err error) {
@@ -30,6 +38,7 @@ func readPublished(home string) (o Options, err error) {
 		o, err = parseSettings(text)
 		return err
 	}, func(stamp string) (err error) {
+		o.withResults = true // nothing says otherwise
 		var version string
 		var older bool
 		if o.BaseURI, version, older = strings.Cut(stamp, " "); older {
@@ -60,6 +69,7 @@ var settings = []struct {
 	{"keepOctets", func(o *Options) any { return &o.KeepOctets }},
 	{"mirror", func(o *Options) any { return &o.Mirrors }},
 	{"via", func(o *Options) any { return &o.Via }},
+	{"results", func(o *Options) any { return &o.withResults }},
 }
 
 func appendSettings(dst []byte, o *Options) []byte {
@@ -72,6 +82,8 @@ func appendSettings(dst []byte, o *Options) []byte {
 			values = []string{v.String()}
 		case *string:
 			values = []string{*v}
+		case *bool:
+			values = []string{map[bool]string{true: "published"}[*v]}
 		case *int:
 			values = []string{strconv.Itoa(*v)}
 		case *int64:
@@ -97,6 +109,8 @@ func setOption(field any, value string) (err error) {
 		*v, err = sitemap.ParseDialect(value)
 	case *string:
 		*v = value
+	case *bool:
+		*v = value == "published"
 	case *int:
 		*v, err = strconv.Atoi(value)
 	case *int64:

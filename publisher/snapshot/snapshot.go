@@ -13,11 +13,12 @@ import (
 	"cutie/queuefs"
 )
 
-// A Queue has the engine pages. All methods read memory.
+// A Queue has the engine pages. All methods but AddResults read memory.
 type Queue interface {
 	Pages() int
 	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
 	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
+	AddResults(entries []queuefs.Entry) // those of now, or of the entries
 }
 
 // Pages are the engine pages from Lo up to Hi.
@@ -147,6 +148,9 @@ func (p *Pages) key(i int) compose.Key {
 
 func (p *Pages) read(i int) (r reading) {
 	r.entries, r.version, r.at = p.Queue.Page(p.Lo+i, nil)
+	if p.Set == names.Replica {
+		p.Queue.AddResults(r.entries)
+	}
 	return r
 }
 

@@ -335,7 +335,7 @@ func (c *Comparer) alter(id job.ID, kind job.Kind, edit func(j *job.Job, t time.
 			return nil
 		}
 		k.Seq = seq
-		b.Job(&k, kind, j.Status, us)
+		b.Job(&k, kind, j.Status, us).SetResults(j.Results, k.Results)
 		return nil
 	})
 }

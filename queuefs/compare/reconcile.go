@@ -116,7 +116,7 @@ func (c *Comparer) takeMove(id job.ID, from, to job.Status) error {
 			k.Delete(t)
 		}
 		b.Index().SetFiled(id, to)
-		b.Job(&k, kind, from, us)
+		b.Job(&k, kind, from, us).SetResults(j.Results, k.Results)
 		return nil
 	})
 }
@@ -142,10 +142,12 @@ func (c *Comparer) takeLoss(id job.ID, st job.Status) error {
 		seq, us := b.Next()
 		if to != 0 {
 			c.hold(&k, micro(us))
+		} else {
+			k.Results = nil
 		}
 		k.Seq, k.Status = seq, to
 		b.Index().SetFiled(id, 0)
-		b.Job(&k, kind, st, us)
+		b.Job(&k, kind, st, us).SetResults(j.Results, k.Results)
 		return nil
 	})
 }
@@ -182,6 +184,7 @@ func (c *Comparer) takeNew(id job.ID, st job.Status, last job.Seq) error {
 		k.Seq, r.Time = b.Next()
 		r.Seq = k.Seq
 		r.SetText(k.AppendText(nil))
+		r.SetResults(nil, k.Results)
 		b.Add(r)
 		return nil
 	})

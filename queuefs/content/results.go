@@ -13,7 +13,7 @@ import (
 )
 
 // MaxResults is how many results a job may have.
-const MaxResults = 100
+const MaxResults = job.MaxResults
 
 // ErrNoResult is the error for a job without a result of the name.
 var ErrNoResult = errors.New("result not found")

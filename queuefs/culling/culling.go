@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs/retention"
 	"errors"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -190,9 +191,17 @@ func (q *Culler) cullAll(some []index.Candidate) (culled []Culled, err error) {
 			}
 		}
 	})
+	results, left := q.resultsOf(ids)
+	if len(left) > 0 {
+		q.Ledger.Release(left...)
+		ids = slices.DeleteFunc(ids, func(id job.ID) bool { return slices.Contains(left, id) })
+		culled = slices.DeleteFunc(culled, func(c Culled) bool { return slices.Contains(left, c.Job) })
+	}
 	err = q.Commit(func(b *ledger.Batch) error {
 		for _, id := range ids {
-			b.Add(cullRecord(b, id))
+			r := cullRecord(b, id)
+			r.SetResults(results[id], nil)
+			b.Add(r)
 		}
 		return nil
 	})
@@ -201,6 +210,28 @@ func (q *Culler) cullAll(some []index.Candidate) (culled []Culled, err error) {
 		return nil, err
 	}
 	return culled, nil
+}
+
+// resultsOf returns the results of claimed jobs: their event names them. Jobs that
+// cannot be read now are left for later.
+func (q *Culler) resultsOf(ids []job.ID) (results map[job.ID][]job.Result, left []job.ID) {
+	var some []job.ID
+	q.Ledger.Look(func(x *index.Index) {
+		for _, id := range ids {
+			if j, _ := x.Job(id); j.Results {
+				some = append(some, id)
+			}
+		}
+	})
+	results = make(map[job.ID][]job.Result, len(some))
+	for _, id := range some {
+		j, err := q.Retention.Reader.Job(id)
+		if err != nil {
+			left = append(left, id)
+		}
+		results[id] = j.Results
+	}
+	return results, left
 }
 
 // cullRecord returns the event that removes a job. It has the facts of the

@@ -149,9 +149,9 @@ func (s *Server) Result(w http.ResponseWriter, r *http.Request, q *queuefs.Queue
 		return err
 	}
 	defer in.Close()
-	octetHeaders(w, result.SHA256)
+	s.headers(w, r, q, "replica", result.SHA256)
 	header := w.Header()
-	header["Link"] = []string{"<" + s.Base(r).JobRef("state", q.ID(), id) + `>; rel="describedby"`}
+	header["Link"] = append(header["Link"], "<"+s.Base(r).JobRef("state", q.ID(), id)+`>; rel="describedby"`)
 	header["Content-Type"] = []string{queuefs.DefaultMediaType}
 	if result.MediaType != "" {
 		header["Content-Type"] = []string{MediaType(result.MediaType)}

@@ -22,6 +22,13 @@ func parseErrorType(s string) (transient bool, err error) {
 	return s == "transient", err
 }
 
+// MaxResults is how many results a job may have, and MaxResultName bounds the octets of
+// the name of one.
+const (
+	MaxResults    = 100
+	MaxResultName = 64
+)
+
 // A Result is a file from the consumer of a job: result/JOB/NAME below the
 // directory of the queue.
 type Result struct {
@@ -43,7 +50,7 @@ func (r Result) String() string {
 
 // CheckResultName refuses malformed names of results, with [ErrBadName].
 func CheckResultName(name string) error {
-	ok := len(name) >= 1 && len(name) <= 64 && name[0] != '.'
+	ok := len(name) >= 1 && len(name) <= MaxResultName && name[0] != '.'
 	for i := 0; i < len(name) && ok; i++ {
 		c := name[i]
 		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'

@@ -51,7 +51,7 @@ func (l *Ledger) Payload(v *View) ([]byte, error) {
 func (l *Ledger) recordAt(at journal.LSN, mediaType string, n int) (r record.Record, err error) {
 	// Most records name no file.
 	if r, err = l.readRecord(at, record.MaxFixed+len(l.id)+len(mediaType)+n); err == record.ErrForm || err == nil && n > 0 && r.File.Text == nil {
-		r, err = l.readRecord(at, record.MaxHead+n)
+		r, err = l.readRecord(at, record.MaxHead+record.MaxResultNames+n)
 	}
 	return r, err
 }
@@ -93,6 +93,12 @@ func (l *Ledger) Events(after job.Seq, max int) ([]job.Event, error) {
 		n, err := l.shared.Journal.ReadAt(buf, at, 0)
 		if err == nil || err == io.EOF {
 			err = r.Parse(buf[:n])
+		}
+		if err == record.ErrForm && n == len(buf) { // of many results
+			r, err = l.readRecord(at, record.MaxHead+record.MaxResultNames)
+		}
+		if err == nil && r.Lacks() {
+			r, err = l.readRecord(at, record.MaxHead+record.MaxResultNames+r.File.Size)
 		}
 		if errors.Is(err, journal.ErrReleased) {
 			return events, ErrGone

@@ -37,7 +37,7 @@ type Record struct {
 	Queue     string
 	Payload   Payload
 	File      File
-	Temp      string     // file of a large payload or, before a slash and its name, of a result; to be renamed
+	Temp      string     // file of a large payload or, before a slash and its name, of a result; to be renamed; else see Results
 	LeaseEnds int64      // µs; 0 if there is no lease, or when read
 	Destroy   int64      // destruction of the job, likewise
 	HoldEnds  int64      // end of the hold of the job, likewise; see Change
@@ -88,7 +88,7 @@ const (
 )
 
 // maxTemp bounds the name of a temporary file, or of a result and a slash and such
-// a name.
+// a name. Names of many results that came or went are longer.
 const maxTemp = 512
 
 // head returns the length of what comes before the name of the queue.
@@ -230,7 +230,7 @@ func intern(old string, b []byte) string {
 	return string(b)
 }
 
-// Event returns the part of the record for followers.
+// Event returns the part of the record for followers. See Lacks.
 func (r *Record) Event() job.Event {
 	typ := r.Payload.MediaType
 	if typ == "" {
@@ -245,7 +245,7 @@ func (r *Record) Event() job.Event {
 			File: job.Facts{Length: r.Payload.Size, SHA256: r.Payload.SHA256, Type: typ, Modified: instant(r.Payload.Submitted)}}
 	}
 	return job.Event{
-		Seq: r.Seq, Time: at, Kind: r.Kind, Job: r.Job, From: r.From, To: r.To,
+		Seq: r.Seq, Time: at, Kind: r.Kind, Job: r.Job, From: r.From, To: r.To, Results: r.resultChange(),
 		Payload: job.Facts{Length: r.Payload.Size, SHA256: r.Payload.SHA256, MD5: r.Payload.MD5, Type: typ, Modified: instant(r.Payload.Submitted)},
 		File:    job.Facts{Length: int64(r.File.Size), SHA256: r.File.SHA256, Type: job.FileType, Modified: at},
 	}

@@ -64,6 +64,7 @@ func (h *Handler) table() []row {
 		{"GET", "/events/{queue}", here(read), web.Endless, aboutWatch, h.events},
 		{"GET", "/queues/{queue}/{file}", here(read), web.AtOnce, aboutHelp, h.infoFile},
 		{"GET", "/queues/{queue}/{dir}/{job}", here(read), web.AtOnce, aboutHelp, h.file},
+		{"GET", "/queues/{queue}/result/{job}/{name}", here(read), web.AtOnce, aboutHelp, h.result},
 		{"GET", "/queues/{queue}/{rest:.*}", here(read), web.AtOnce, aboutHelp, nil},
 		{"GET", "/schema/{file}", anywhere(read), web.AtOnce, aboutHelp, h.schema},
 		{"GET", "/schema/{rest:.*}", anywhere(read), web.AtOnce, aboutHelp, nil},
