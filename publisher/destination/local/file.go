@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,7 +61,9 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 			return err
 		}
 		defer in.Close()
-		_, err = io.CopyBuffer(sums, struct{ io.Reader }{in}, make([]byte, 64<<10))
+		buf := buffers.Get().(*[]byte)
+		_, err = io.CopyBuffer(sums, struct{ io.Reader }{in}, *buf)
+		buffers.Put(buf)
 		if err == nil {
 			err = sums.Check()
 		}
@@ -74,6 +77,8 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 	}
 	return m, mod, err
 }
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
 // Date gives a file the time of its resource, so that a later run knows it.
 func (d *Dir) Date(file string, mod, want time.Time) error {

@@ -1,0 +1,187 @@
+package destination_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cutie/publisher/destination"
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/sourcetest"
+)
+
+// benchSync copies a Source, and audits the copy if audit is set.
+func benchCopy(b *testing.B, o destination.Options, audit bool) (r *destination.Report) {
+	b.Helper()
+	c, err := destination.Open(b.Context(), o)
+	if err == nil && audit {
+		var a *destination.AuditReport
+		if a, err = c.Audit(b.Context()); err == nil && !a.Clean() {
+			b.Fatalf("audit: got %+v", a)
+		}
+	} else if err == nil {
+		if r, err = c.Sync(b.Context()); err == nil && !r.InSync() {
+			b.Fatalf("got %+v", r)
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+// command runs a command of the system in a directory, and returns its time.
+func command(b *testing.B, dir, text string) time.Duration {
+	b.Helper()
+	began := time.Now()
+	cmd := exec.Command("sh", "-c", text)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Skipf("%s: %v: %.200s", text, err, out)
+	}
+	return time.Since(began)
+}
+
+// 100,000 resources of 1 KiB over loopback, beside programs of the system that do a part
+// of the work: tar and sha256sum, curl with one connection, and sha256sum alone.
+func BenchmarkCopyBesideTools(b *testing.B) {
+	const n = 100_000
+	f := sourcetest.NewBulk(b, n, true)
+	for b.Loop() {
+		base := b.TempDir()
+		took := map[string]time.Duration{}
+		for _, by := range []destination.By{destination.ByDump, destination.ByList} {
+			began := time.Now()
+			benchCopy(b, destination.Options{URL: f.URL, Dir: filepath.Join(base, string(by)), By: by}, false)
+			took[string(by)] = time.Since(began)
+		}
+		began := time.Now()
+		benchCopy(b, destination.Options{Dir: filepath.Join(base, "dump"), Deep: true}, true)
+		took["audit"] = time.Since(began)
+		command(b, base, "tar -cf all.tar --exclude=.cutie-sync -C list . && mkdir tar curl")
+		took["tar"] = command(b, base, "tar -xf all.tar -C tar")
+		took["sha256sum"] = command(b, base, "cd tar && find . -type f -print0 | xargs -0 sha256sum > ../sums")
+		var list strings.Builder
+		for i := range n {
+			fmt.Fprintf(&list, "url = %s%s\noutput = curl%[2]s\n", f.URL, sourcetest.Path(i))
+		}
+		if err := os.WriteFile(filepath.Join(base, "urls"), []byte(list.String()), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		took["curl"] = command(b, base, "curl -s --create-dirs -K urls")
+		ratio := func(a, c time.Duration) float64 { return a.Seconds() / c.Seconds() }
+		for name, d := range took {
+			b.ReportMetric(d.Seconds(), "s/"+name)
+		}
+		b.ReportMetric(ratio(took["dump"], took["tar"]+took["sha256sum"]), "dump/(tar+sha256sum)")
+		b.ReportMetric(ratio(took["curl"], took["list"]), "curl/list")
+		b.ReportMetric(ratio(took["audit"], took["sha256sum"]), "audit/sha256sum")
+	}
+}
+
+// A million resources: 100 changes cost what 100 changes cost, and memory is bounded.
+func BenchmarkMillion(b *testing.B) {
+	n := 1_000_000
+	if testing.Short() {
+		n = 50_000
+	}
+	f := sourcetest.NewBulk(b, n, false)
+	dir := filepath.Join(b.TempDir(), "copy")
+	runtime.GC()
+	for b.Loop() {
+		peak := peakHeap(func() { benchCopy(b, destination.Options{URL: f.URL, Dir: dir}, false) })
+		b.ReportMetric(float64(peak)/(1<<20), "MiB/sync")
+		peak = peakHeap(func() { benchCopy(b, destination.Options{Dir: dir}, true) })
+		b.ReportMetric(float64(peak)/(1<<20), "MiB/audit")
+		for i := range 100 {
+			f.Change(i * n / 100)
+		}
+		began := time.Now()
+		r := benchCopy(b, destination.Options{Dir: dir}, false)
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/100changes")
+		b.ReportMetric(float64(r.Octets), "octets/100changes")
+		if r.Fetched != 100 || r.Requests > 110 {
+			b.Fatalf("got %+v", r)
+		}
+	}
+}
+
+// peakHeap returns how much the heap grows at most while do runs.
+func peakHeap(do func()) (peak uint64) {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	before := m.HeapAlloc
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(50 * time.Millisecond)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				runtime.ReadMemStats(&m)
+				peak = max(peak, m.HeapAlloc)
+			case <-done:
+				return
+			}
+		}
+	}()
+	do()
+	close(done)
+	<-ended
+	return peak - min(before, peak)
+}
+
+// From a change at the Source to the file in its place, at 100 changes a second.
+func BenchmarkFollowing(b *testing.B) {
+	f := sourcetest.NewBulk(b, 1000, false)
+	dir := filepath.Join(b.TempDir(), "copy")
+	c, err := destination.Open(b.Context(), destination.Options{URL: f.URL, Dir: dir, HTTP: fetch.Options{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	var ready atomic.Bool
+	ended := make(chan error)
+	go func() { ended <- c.Follow(ctx, time.Second, func(*destination.Report) { ready.Store(true) }) }()
+	for !ready.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	var took []time.Duration
+	t := time.NewTicker(10 * time.Millisecond)
+	defer t.Stop()
+	for i := 0; b.Loop(); i++ {
+		<-t.C
+		r := i % 1000
+		name, want := filepath.Join(dir, sourcetest.Path(r)), string(sourcetest.Text(r, i/1000+1))
+		began := time.Now()
+		f.Change(r)
+		for {
+			if text, _ := os.ReadFile(name); string(text) == want {
+				break
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+		took = append(took, time.Since(began))
+	}
+	cancel()
+	<-ended
+	if err := c.Close(); err != nil {
+		b.Fatal(err)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/median")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms/p99")
+}
