@@ -26,7 +26,7 @@ type Deletions string
 
 // The kinds of deletions.
 const (
-	DeleteTold  Deletions = "told" // resources whose deletion the Source tells; the default
+	DeleteTold  Deletions = "told" // resources whose deletion the Source tells, or no longer tells; the default
 	DeleteAll   Deletions = "all"  // and files without an entry in a list
 	DeleteNever Deletions = "never"
 )
@@ -98,6 +98,7 @@ type state struct {
 	Base    string               `json:"base"`
 	Boot    string               `json:"boot,omitempty"`   // of the system, while a run writes files
 	Chosen  []string             `json:"chosen,omitempty"` // sets named by a run; none: all
+	Gap     bool                 `json:"gap,omitempty"`    // changes are lost, and deletions with them, until all lists were compared
 	Sets    map[string]*setState `json:"sets"`
 }
 

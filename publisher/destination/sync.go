@@ -51,12 +51,15 @@ func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 	sets, err := c.syncSets(ctx)
 	if errors.Is(err, source.ErrGap) {
 		c.o.Tell(fmt.Sprintf("%v; the copy begins anew, with the files it has", err))
-		c.o.Again = true
+		c.state.Gap = true
 		sets, err = c.syncSets(ctx)
 	}
 	r.Sets = sets
 	if err == nil && c.listed != nil {
 		r.Extra, err = c.extras()
+	}
+	if err == nil && (c.listed != nil || !c.whole()) {
+		c.state.Gap = false
 	}
 	if e := c.end(err == nil); err == nil || e != nil {
 		err = errors.Join(err, e)
@@ -94,7 +97,7 @@ func (r *Report) fill(c *Copy, began time.Time) {
 // compared by their digests.
 func (c *Copy) begin() error {
 	c.listed = nil
-	if c.o.Again {
+	if c.o.Again || c.state.Gap {
 		for _, set := range c.sets {
 			c.of(set).anew()
 		}
@@ -146,12 +149,14 @@ func (c *Copy) list(file string) {
 	}
 }
 
-// extras counts files without an entry in a list, and removes them if it is to.
+// extras counts files without an entry in a list, and removes them if it is to. After a
+// gap they may be resources whose deletion no list tells any more.
 func (c *Copy) extras() (n int64, err error) {
 	var gone []string
+	remove := c.o.Delete == DeleteAll || c.o.Delete == DeleteTold && c.state.Gap
 	err = c.dir.Walk(func(file string, _ int64, _ time.Time) error {
 		if _, ok := c.listed[maphash.String(seed, plainPath(file))]; !ok {
-			if n++; c.o.Delete == DeleteAll {
+			if n++; remove {
 				gone = append(gone, file)
 			}
 		}

@@ -1,6 +1,7 @@
 package destination_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -183,6 +184,42 @@ func TestGapsBeginAnew(t *testing.T) {
 		t.Errorf("got %+v, said %q", r, p.said)
 	}
 	p.want()
+}
+
+// Deletions lost in a gap are deletions as any other; a run that is cut off changes
+// nothing in this.
+func TestDeletionsLostInAGap(t *testing.T) {
+	for del, left := range map[destination.Deletions]bool{destination.DeleteTold: false, destination.DeleteAll: false, destination.DeleteNever: true} {
+		for _, cut := range []bool{false, true} {
+			f := sourcetest.New(t)
+			f.Put("/a", "a")
+			f.Put("/b", "b")
+			p := newPlace(t, f)
+			p.mustSync(nil)
+			f.Remove("/a")
+			f.Put("/c", "c")
+			f.From = f.Tick()
+			f.Put("/d", "d")
+			policy := func(o *destination.Options) { o.Delete = del }
+			if cut {
+				c, err := p.open(policy)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				f.Fault("/d", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
+				if _, err := c.Sync(ctx); err == nil {
+					t.Error("the run was not cut off")
+				}
+				c.Close()
+				f.Fault("/d", nil)
+			}
+			p.mustSync(policy)
+			if got := p.files(); (got["/a"] != "") != left || len(got) != 3+len(got["/a"]) || f.Asked["/b"] != 1 {
+				t.Errorf("delete %s, cut %v: got %v", del, cut, got)
+			}
+		}
+	}
 }
 
 // A flipped bit, a missing file and an extra one are named.
