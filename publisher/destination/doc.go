@@ -12,6 +12,10 @@
 // .cutie-sync is written after the files are on stable storage, so that it never promises
 // more than there is.
 //
+// Changes of all lists are known before the first of them is applied: nothing is fetched
+// that a later one replaces. Many of them come by packages of the Change Dump, where these
+// have fewer octets than the answers to single requests.
+//
 // A resource that is gone, or another, when it is asked for is in transit: a change to
 // come explains it. Only if none does, it counts as failed.
 package destination

@@ -34,29 +34,46 @@ func (c *Copy) byDump(ctx context.Context, set *source.Set, s *setState) (at tim
 	}
 	for i := range packages {
 		p := &packages[i]
-		key := p.Loc
-		for _, h := range p.Hashes {
-			key += " " + h.Alg + ":" + h.Value
-		}
 		// Listed files stand in the manifest; a package of before is read again for an
 		// exact list of them only.
-		if slices.Contains(s.Packages, key) {
+		if c.unpacked(s, p) {
 			c.listed = nil
 			continue
 		}
-		if err := c.unpack(ctx, s, p); err != nil {
+		if err := c.unpack(ctx, s, p, sitemap.ResourceDumpManifest, nil); err != nil {
 			return at, fmt.Errorf("%s: %w", p.Loc, err)
 		}
-		s.Packages = append(s.Packages, key)
-		if err := c.save(); err != nil {
+		if err := c.keepPackage(s, p); err != nil {
 			return at, err
 		}
 	}
 	return at, nil
 }
 
-// unpack gets a package and makes the files in it.
-func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry) error {
+// keyOf identifies a package by its URI and digests.
+func keyOf(p *sitemap.Entry) string {
+	key := p.Loc
+	for _, h := range p.Hashes {
+		key += " " + h.Alg + ":" + h.Value
+	}
+	return key
+}
+
+// unpacked reports whether the files of a package were made before.
+func (c *Copy) unpacked(s *setState, p *sitemap.Entry) bool {
+	return slices.Contains(s.Packages, keyOf(p))
+}
+
+// keepPackage notes a package whose files are made.
+func (c *Copy) keepPackage(s *setState, p *sitemap.Entry) error {
+	c.mu.Lock()
+	s.Packages = append(s.Packages, keyOf(p))
+	c.mu.Unlock()
+	return c.save()
+}
+
+// unpack gets a package and makes the files in it, or those that wants chooses.
+func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind sitemap.Capability, wants func(*sitemap.Entry) bool) error {
 	if free, err := c.dir.Free(); err == nil && p.Length > free {
 		return disk{fmt.Errorf("a package of %d octets, where %d are free", p.Length, free)}
 	}
@@ -69,7 +86,7 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry) error 
 	if err != nil {
 		return err
 	}
-	z, err := pack.Open(f, n, sitemap.ResourceDumpManifest)
+	z, err := pack.Open(f, n, kind)
 	if err != nil {
 		return err
 	}
@@ -83,6 +100,9 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry) error 
 		if err != nil {
 			w.cancel(err)
 			break
+		}
+		if wants != nil && !wants(&e) {
+			continue
 		}
 		if file, err := c.dir.Path(e.Loc); err == nil {
 			c.list(file)

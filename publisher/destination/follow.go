@@ -27,7 +27,7 @@ const (
 // a gap in the changes it begins anew.
 func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
 	for {
-		err := c.follow(ctx, every, synced)
+		err := c.followSets(ctx, every, synced)
 		switch {
 		case errors.Is(err, errSets):
 			if err := c.choose(ctx); err != nil {
@@ -41,7 +41,7 @@ func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Rep
 	}
 }
 
-func (c *Copy) follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
+func (c *Copy) followSets(ctx context.Context, every time.Duration, synced func(*Report)) error {
 	r, err := c.Sync(ctx)
 	if err != nil {
 		return err
@@ -117,10 +117,9 @@ func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *
 		if listed {
 			err = c.again(ctx, set, s)
 		} else {
-			err = set.Changes(ctx, c.cursor(s), wait, func(b source.Batch) error {
-				changed = changed || len(b.Entries) > 0
-				return c.apply(ctx, s, b)
-			})
+			var n int
+			n, err = c.follow(ctx, set, s, wait)
+			changed = n > 0
 		}
 		switch {
 		case ctx.Err() != nil:

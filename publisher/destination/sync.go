@@ -240,7 +240,7 @@ const patience = 4
 // for their changes a little longer, and asks for them once more in the end.
 func (c *Copy) catchUp(ctx context.Context, set *source.Set, s *setState) error {
 	for try := 0; ; try++ {
-		err := set.Changes(ctx, s.Cursor, 0, func(b source.Batch) error { return c.apply(ctx, s, b) })
+		_, err := c.follow(ctx, set, s, 0)
 		if err != nil || len(s.Transit) == 0 || c.o.DryRun {
 			return err
 		}
@@ -261,19 +261,20 @@ func (c *Copy) again(ctx context.Context, set *source.Set, s *setState) error {
 	return err
 }
 
-// apply applies a batch of changes: of each resource the last one.
-func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch) error {
-	last := make(map[string]int, len(b.Entries))
+// apply applies a batch of changes, the first of them with a number in the plan: of each
+// resource the last one.
+func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, first int) error {
+	changed := make(map[string]bool, len(b.Entries))
 	for i := range b.Entries {
-		last[b.Entries[i].Loc] = i
+		changed[b.Entries[i].Loc] = true
 	}
 	c.mu.Lock()
-	s.Transit = slices.DeleteFunc(s.Transit, func(t transit) bool { _, ok := last[t.Entry.Loc]; return ok })
+	s.Transit = slices.DeleteFunc(s.Transit, func(t transit) bool { return changed[t.Entry.Loc] })
 	c.mu.Unlock()
 	w := c.newWorkers(ctx, s, nil)
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		if last[e.Loc] != i {
+		if !p.final(first+i, e.Loc) {
 			continue
 		}
 		if file, err := c.dir.Path(e.Loc); err == nil && e.Change != sitemap.Deleted {

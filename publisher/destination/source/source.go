@@ -249,11 +249,22 @@ func (set *Set) Resources(ctx context.Context, visit func(e *sitemap.Entry, at t
 // Packages returns the packages of the Resource Dump, and the time at which they are
 // true.
 func (set *Set) Packages(ctx context.Context) (all []sitemap.Entry, at time.Time, err error) {
-	uri := set.Documents[sitemap.ResourceDump]
+	return set.packages(ctx, sitemap.ResourceDump)
+}
+
+// ChangePackages returns the packages of the Change Dump with changes after a cursor, oldest
+// first.
+func (set *Set) ChangePackages(ctx context.Context, since *Cursor) ([]sitemap.Entry, error) {
+	all, _, err := set.packages(ctx, sitemap.ChangeDump)
+	return slices.DeleteFunc(all, func(e sitemap.Entry) bool { return !e.Until.IsZero() && e.Until.Before(since.Time) }), err
+}
+
+func (set *Set) packages(ctx context.Context, kind sitemap.Capability) (all []sitemap.Entry, at time.Time, err error) {
+	uri := set.Documents[kind]
 	if uri == "" {
-		return nil, at, fmt.Errorf("set %s has no Resource Dump", set.Name)
+		return nil, at, fmt.Errorf("set %s has no %s", set.Name, kind)
 	}
-	for d, err := range set.source.walk(ctx, uri, sitemap.ResourceDump, &at) {
+	for d, err := range set.source.walk(ctx, uri, kind, &at) {
 		if err != nil {
 			return nil, at, err
 		}
