@@ -73,18 +73,18 @@ func (c *Copy) keepPackage(s *setState, p *sitemap.Entry) error {
 }
 
 // unpack gets a package and makes the files in it, or those that wants chooses.
-func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind sitemap.Capability, wants func(*sitemap.Entry) bool) error {
+func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind sitemap.Capability, wants func(*sitemap.Entry) bool) (err error) {
 	if free, err := c.dir.Free(); err == nil && p.Length > free {
 		return disk{fmt.Errorf("a package of %d octets, where %d are free", p.Length, free)}
 	}
-	f, err := c.dir.Temp()
-	if err != nil {
-		return disk{err}
-	}
-	defer f.Close()
-	n, err := c.download(ctx, f, p)
+	f, end, err := c.download(ctx, p)
 	if err != nil {
 		return err
+	}
+	defer func() { end(err) }()
+	n, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return disk{err}
 	}
 	z, err := pack.Open(f, n, kind)
 	if err != nil {
@@ -114,8 +114,36 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind s
 	return w.wait()
 }
 
-// download gets a package into a file, and verifies it.
-func (c *Copy) download(ctx context.Context, f *os.File, p *sitemap.Entry) (n int64, err error) {
+// download gets a package and verifies it. It stays until its files are made: end gets
+// the error of this.
+func (c *Copy) download(ctx context.Context, p *sitemap.Entry) (in *os.File, end func(error), err error) {
+	f, err := c.dir.Resume(p.Loc, "", local.Facts{Length: p.Length, Hashes: p.Hashes})
+	if errors.Is(err, local.ErrNoProof) {
+		return c.downloadTemp(ctx, p)
+	}
+	if err != nil {
+		return nil, nil, disk{err}
+	}
+	end = func(err error) {
+		if err == nil {
+			f.Discard()
+		}
+		f.Keep()
+	}
+	if _, err = c.complete(ctx, p.Loc, f); err == nil {
+		in, err = f.Verify()
+	}
+	if err != nil {
+		end(err)
+	}
+	return in, end, err
+}
+
+// downloadTemp gets a package without digests.
+func (c *Copy) downloadTemp(ctx context.Context, p *sitemap.Entry) (f *os.File, end func(error), err error) {
+	if f, err = c.dir.Temp(); err != nil {
+		return nil, nil, disk{err}
+	}
 	err = c.client.Get(ctx, fetch.Request{URI: p.Loc, Plain: true}, func(a *fetch.Answer) error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return disk{err}
@@ -124,13 +152,15 @@ func (c *Copy) download(ctx context.Context, f *os.File, p *sitemap.Entry) (n in
 			return disk{err}
 		}
 		sums := fixity.New(p.Length, p.Hashes)
-		n, err = io.CopyBuffer(io.MultiWriter(sums, diskWriter{f}), struct{ io.Reader }{a.Body}, make([]byte, 256<<10))
-		if err != nil {
+		if _, err := io.CopyBuffer(io.MultiWriter(sums, diskWriter{f}), struct{ io.Reader }{a.Body}, make([]byte, 256<<10)); err != nil {
 			return err
 		}
 		return sums.Check()
 	})
-	return n, err
+	if err != nil {
+		f.Close()
+	}
+	return f, func(error) { f.Close() }, err
 }
 
 type diskWriter struct{ f *os.File }

@@ -137,6 +137,11 @@ func (c *Copy) end(whole bool) error {
 	}
 	if whole {
 		c.state.Boot = ""
+		if c.counts.Failed.Load() == 0 {
+			if err := c.dir.SweepParts(); err != nil {
+				return err
+			}
+		}
 	}
 	return c.save()
 }

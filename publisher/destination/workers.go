@@ -159,6 +159,13 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }
 
 // fetch gets a resource; with mod, unless it is the same since then.
 func (c *Copy) fetch(ctx context.Context, e *sitemap.Entry, file string, want local.Facts, mod time.Time) error {
+	if want.Length >= leastPart && e.Encoding == "" {
+		if f, err := c.dir.Resume(e.Loc, file, want); err == nil {
+			return c.fetchPart(ctx, e.Loc, f)
+		} else if !errors.Is(err, local.ErrNoProof) {
+			return disk{err}
+		}
+	}
 	r := fetch.Request{URI: e.Loc, Plain: e.Encoding == ""}
 	if e.Encoding != "" {
 		r.Header = http.Header{"Accept-Encoding": {e.Encoding}}

@@ -347,8 +347,10 @@ func (d *Dir) Free() (int64, error) {
 }
 
 // Sweep removes unfinished files of former processes.
-func (d *Dir) Sweep() error {
-	names, err := fs.Glob(d.own.root.FS(), "new-*")
+func (d *Dir) Sweep() error { return d.sweep("new-*") }
+
+func (d *Dir) sweep(pattern string) error {
+	names, err := fs.Glob(d.own.root.FS(), pattern)
 	for _, name := range names {
 		err = errors.Join(err, d.own.root.Remove(name))
 	}

@@ -100,7 +100,7 @@ func sameTime(file, source time.Time) bool {
 	return file.Truncate(time.Microsecond).Equal(source) || source.Nanosecond() == 0 && file.Truncate(time.Second).Equal(source)
 }
 
-// A File is a copy on its way. It ends with Commit or Discard.
+// A File is a copy on its way. It ends with Commit, Discard, or Keep.
 type File struct {
 	dir  *Dir
 	path string
@@ -108,6 +108,7 @@ type File struct {
 	name string // in Own
 	out  *os.File
 	sums *fixity.Sums
+	tag  string // of a part: validator of its octets
 }
 
 // Receive begins a copy to the path of a resource. Write refuses more octets than want
@@ -161,6 +162,9 @@ func (f *File) Commit(mod time.Time) error {
 		if err := unix.Renameat(int(f.dir.own.file.Fd()), f.name, int(to.file.Fd()), name); err != nil {
 			return os.NewSyscallError("renameat", err)
 		}
+		if f.tag != "" {
+			f.dir.own.root.Remove(f.name + ".tag") // SweepParts would do it, too
+		}
 		f.name = ""
 		return nil
 	})
@@ -171,6 +175,9 @@ func (f *File) Discard() {
 	if f.name != "" {
 		f.out.Close()
 		f.dir.own.root.Remove(f.name)
+		if f.tag != "" {
+			f.dir.own.root.Remove(f.name + ".tag")
+		}
 		f.name = ""
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"cutie/publisher/destination/fetch"
@@ -84,15 +85,22 @@ func (s *Source) Document(ctx context.Context, uri string) (*Document, error) {
 	return d, d.parse()
 }
 
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 func (d *Document) take(a *fetch.Answer) error {
 	in, err := fetch.Document(a.Body, maxDocument)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.URL, err)
 	}
-	text, err := io.ReadAll(in)
-	if err != nil {
+	// Of documents of many megabytes a growing buffer would leave several times as much
+	// to the garbage collector.
+	b := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(b)
+	b.Reset()
+	if _, err := b.ReadFrom(in); err != nil {
 		return fmt.Errorf("%s: %w", a.URL, err)
 	}
+	text := bytes.Clone(b.Bytes())
 	d.URI, d.base, d.text, d.Octets = a.URL.String(), a.URL, text, int64(len(text))
 	d.Tag = a.Header.Get("Etag")
 	return nil

@@ -120,7 +120,7 @@ func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/set/resourcedump.xml":
 		f.Document(w, sitemap.URLSet, f.head(sitemap.ResourceDump), []sitemap.Entry{{Loc: f.URL + "/set/dump.zip", Length: -1}})
 	case "/set/dump.zip":
-		w.Write(f.zip())
+		w.Write(f.Package())
 	default:
 		text, ok := f.Resources[path]
 		if !ok {
@@ -167,7 +167,8 @@ func (f *Source) text(root sitemap.Root, head sitemap.Head, entries []sitemap.En
 	return sitemap.AppendFoot(text, root)
 }
 
-func (f *Source) zip() []byte {
+// Package returns the package of the Resource Dump.
+func (f *Source) Package() []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	all := f.all()
