@@ -276,26 +276,29 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 	c.mu.Lock()
 	s.Transit = slices.DeleteFunc(s.Transit, func(t transit) bool { return changed[t.Entry.Loc] })
 	c.mu.Unlock()
+	made := make([]bool, len(b.Entries))
 	w := c.newWorkers(ctx, s, nil)
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		if !p.final(first+i, e.Loc) {
+		if made[i] = !p.final(first+i, e.Loc); made[i] {
 			continue
 		}
 		if file, err := c.dir.Path(e.Loc); err == nil && e.Change != sitemap.Deleted {
 			c.list(file)
 		}
-		if !w.add(*e) {
+		if !w.addTask(task{*e, &made[i]}) {
 			break
 		}
 	}
-	if err := w.wait(); err != nil {
-		return err
-	}
+	err := w.wait()
 	c.mu.Lock()
-	s.Cursor = b.Next
-	c.mu.Unlock()
-	return nil
+	defer c.mu.Unlock()
+	if err == nil {
+		s.Cursor = b.Next
+	} else if n := slices.Index(made, false); n > 0 {
+		s.Cursor = b.Part(s.Cursor, n) // the files of these are there
+	}
+	return err
 }
 
 // retry asks again for resources in transit. Until all were asked for they stay in the

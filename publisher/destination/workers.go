@@ -23,13 +23,19 @@ type workers struct {
 	cancel context.CancelCauseFunc
 	set    *setState
 	pack   *pack.Package // has the files; nil: resources are asked for
-	todo   chan sitemap.Entry
+	todo   chan task
 	wg     sync.WaitGroup
+}
+
+// A task is a resource whose file is to be made.
+type task struct {
+	entry sitemap.Entry
+	made  *bool // set when it was; nil: nobody asks
 }
 
 func (c *Copy) newWorkers(ctx context.Context, s *setState, p *pack.Package) *workers {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, pack: p, todo: make(chan sitemap.Entry, 64)}
+	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, pack: p, todo: make(chan task, 64)}
 	n := c.o.HTTP.Connections
 	if n == 0 {
 		n = fetch.DefaultConnections
@@ -41,9 +47,11 @@ func (c *Copy) newWorkers(ctx context.Context, s *setState, p *pack.Package) *wo
 }
 
 // add gives a resource to the workers. It returns false when they have ended early.
-func (w *workers) add(e sitemap.Entry) bool {
+func (w *workers) add(e sitemap.Entry) bool { return w.addTask(task{entry: e}) }
+
+func (w *workers) addTask(t task) bool {
 	select {
-	case w.todo <- e:
+	case w.todo <- t:
 		return true
 	case <-w.ctx.Done():
 		return false
@@ -60,7 +68,8 @@ func (w *workers) wait() error {
 }
 
 func (w *workers) run() {
-	for e := range w.todo {
+	for t := range w.todo {
+		e := t.entry
 		if w.ctx.Err() != nil {
 			continue
 		}
@@ -72,6 +81,8 @@ func (w *workers) run() {
 		}
 		if err != nil {
 			w.cancel(err)
+		} else if t.made != nil && w.ctx.Err() == nil {
+			*t.made = true
 		}
 	}
 }

@@ -61,6 +61,21 @@ type Batch struct {
 	Next    Cursor
 }
 
+// Part returns the cursor after the first n changes, from the one before the batch. In a
+// list not in the order of time it may be the one before.
+func (b *Batch) Part(since Cursor, n int) Cursor {
+	next := since.clone()
+	for i := range b.Entries[:n] {
+		next.pass(&b.Entries[i])
+	}
+	for i := range b.Entries[n:] {
+		if !next.after(&b.Entries[n+i]) {
+			return since
+		}
+	}
+	return next
+}
+
 // Changes gives the changes after a cursor to visit, list by list. If the Source does not
 // list all of them the error is [ErrGap]. With wait the Source may answer as soon as there
 // is a change; without one visit is not called.

@@ -34,6 +34,7 @@ type Source struct {
 	Dumped    bool                                                         // there is a Resource Dump
 	Faults    map[string]func(w http.ResponseWriter, r *http.Request) bool // true: it answered
 	Asked     map[string]int
+	Watch     func(path string)                   // of each request, before it is answered
 	Edit      func(path string, e *sitemap.Entry) // of entries in lists
 	Pack      func(z *zip.Writer, manifest []byte)
 }
@@ -89,10 +90,20 @@ func (f *Source) Fault(path string, do func(w http.ResponseWriter, r *http.Reque
 	f.Faults[path] = do
 }
 
-func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Lock does something while no request is answered.
+func (f *Source) Lock(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	do()
+}
+
+func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.RequestURI()
+	if f.Watch != nil {
+		f.Watch(path)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.Asked[path]++
 	if do := f.Faults[path]; do != nil && do(w, r) {
 		return

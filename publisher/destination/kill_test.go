@@ -1,0 +1,278 @@
+package destination_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cutie/publisher/destination"
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/sourcetest"
+	"cutie/testdata/long"
+)
+
+// TestDestinationProcess is the Destination of other tests, in a process to be killed.
+func TestDestinationProcess(t *testing.T) {
+	dir := os.Getenv("CUTIE_TEST_COPY")
+	if dir == "" {
+		t.Skip("the process of TestKilledDestination and TestFullDisk")
+	}
+	if n, _ := strconv.ParseUint(os.Getenv("CUTIE_TEST_FSIZE"), 10, 64); n > 0 {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := destination.Open(t.Context(), destination.Options{URL: os.Getenv("CUTIE_TEST_SOURCE"), Dir: dir,
+		HTTP: fetch.Options{Connections: 4, Tries: 2, Pause: time.Millisecond}, Settle: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if os.Getenv("CUTIE_TEST_FOLLOW") != "" {
+		err = c.Follow(t.Context(), time.Millisecond, func(*destination.Report) {})
+	} else {
+		_, err = c.Sync(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// process runs a Destination until do ends it, or it ends by itself.
+func (p *place) process(env ...string) *exec.Cmd {
+	p.t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestDestinationProcess$")
+	cmd.Env = append(os.Environ(), append(env, "CUTIE_TEST_COPY="+p.dir, "CUTIE_TEST_SOURCE="+p.f.URL)...)
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	return cmd
+}
+
+// Killed at any request, during the baseline and while it follows, a Destination asks
+// again for nothing but what was on its way, and no file is half-written.
+func TestKilledDestination(t *testing.T) {
+	const resources, connections = 300, 4
+	for _, follow := range []bool{false, true} {
+		f := sourcetest.New(t)
+		for i := range resources {
+			f.Put(fmt.Sprint("/r", i), strings.Repeat(fmt.Sprint(i), 100))
+		}
+		p := newPlace(t, f)
+		env := "CUTIE_TEST_FOLLOW="
+		if follow {
+			p.mustSync(nil)
+			env += "1"
+		}
+		f.Lock(func() { clear(f.Asked) })
+		kills := long.N(8, 50)
+		puts := 0
+		var asked, killAt atomic.Int64
+		reached := make(chan struct{}, resources)
+		f.Watch = func(path string) {
+			if strings.HasPrefix(path, "/r") && asked.Add(1) == killAt.Load() {
+				reached <- struct{}{}
+			}
+		}
+		for range kills {
+			killAt.Store(asked.Load() + 1 + rand.Int64N(6))
+			cmd := p.process(env)
+			if follow {
+				for range 12 {
+					f.Put(fmt.Sprint("/r", puts%resources), fmt.Sprint("new ", puts))
+					puts++
+				}
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			select {
+			case <-reached:
+				cmd.Process.Kill()
+				<-ended
+			case <-ended:
+			}
+			for path, text := range p.files() {
+				if text != strings.Repeat(strings.TrimPrefix(path, "/r"), 100) && !strings.HasPrefix(text, "new ") {
+					t.Fatalf("%s has %q", path, text)
+				}
+			}
+		}
+		p.mustSync(nil)
+		p.want()
+		want := resources
+		if follow {
+			want = puts
+		}
+		if n := int(asked.Load()); n > want+kills*connections {
+			t.Errorf("follow %v: %d requests for %d files in %d runs", follow, n, want, kills)
+		}
+	}
+}
+
+// A Source that dies again and again costs the answers it was giving.
+func TestKilledSource(t *testing.T) {
+	f := sourcetest.New(t)
+	const resources = 200
+	for i := range resources {
+		f.Put(fmt.Sprint("/r", i), strings.Repeat("x", i))
+	}
+	kills := long.N(10, 50)
+	var asked atomic.Int64
+	f.Watch = func(string) {
+		if n := asked.Add(1); n%7 == 0 && n/7 <= int64(kills) {
+			f.CloseClientConnections()
+		}
+	}
+	p := newPlace(t, f)
+	for range kills + 1 {
+		if r, err := p.sync(nil); err == nil && r.InSync() {
+			break
+		}
+	}
+	p.want()
+	if n := int(asked.Load()); n > resources+kills*(fetch.DefaultConnections+4)+20 {
+		t.Errorf("%d requests for %d resources and %d kills", n, resources, kills)
+	}
+}
+
+// Whatever fails once, in each request: the copy is whole in the end, with one more request
+// each at most.
+func TestEachRequestFailsOnce(t *testing.T) {
+	for name, do := range map[string]func(w http.ResponseWriter, r *http.Request, text string){
+		"500": func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(500) },
+		"503": func(w http.ResponseWriter, _ *http.Request, _ string) {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(503)
+		},
+		"429": func(w http.ResponseWriter, _ *http.Request, _ string) {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(429)
+		},
+		"cut": func(w http.ResponseWriter, _ *http.Request, text string) {
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			io.WriteString(w, text[:len(text)/2])
+		},
+		"connection": func(http.ResponseWriter, *http.Request, string) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := sourcetest.New(t)
+			for i := range 50 {
+				path := fmt.Sprint("/r", i)
+				f.Put(path, strings.Repeat("x", 10+i))
+				f.Fault(path, func(w http.ResponseWriter, r *http.Request) bool {
+					if f.Asked[path] > 1 {
+						return false
+					}
+					do(w, r, f.Resources[path])
+					return true
+				})
+			}
+			p := newPlace(t, f)
+			if r := p.mustSync(nil); !r.InSync() || r.Fetched != 50 {
+				t.Errorf("got %+v, said %q", r, p.said)
+			}
+			for path, n := range f.Asked {
+				if strings.HasPrefix(path, "/r") && n != 2 {
+					t.Errorf("%s was asked for %d times", path, n)
+				}
+			}
+			p.want()
+		})
+	}
+}
+
+// A package that ends early gives no file, and requests give them.
+func TestTruncatedPackages(t *testing.T) {
+	for _, part := range []int{0, 1, 2, 3} {
+		f := sourcetest.New(t)
+		f.Dumped = true
+		for i := range 20 {
+			f.Put(fmt.Sprint("/r", i), fmt.Sprint(i))
+		}
+		f.Fault("/set/dump.zip", func(w http.ResponseWriter, _ *http.Request) bool {
+			text := f.Package()
+			w.Write(text[:len(text)*part/4])
+			return true
+		})
+		p := newPlace(t, f)
+		if _, err := p.sync(func(o *destination.Options) { o.By = destination.ByDump }); err == nil {
+			t.Errorf("%d quarters: no error", part)
+		}
+		if got := p.files(); len(got) > 0 {
+			t.Errorf("%d quarters: got %v", part, got)
+		}
+		p.mustSync(func(o *destination.Options) { o.By = destination.ByList })
+		p.want()
+	}
+}
+
+// On a full disk a run ends with an error and no half-written file; the next one goes
+// on from there.
+func TestFullDisk(t *testing.T) {
+	f := sourcetest.New(t)
+	for i := range 20 {
+		f.Put(fmt.Sprint("/r", i), strings.Repeat("x", 100))
+	}
+	f.Put("/s-large", strings.Repeat("y", 300<<10))
+	p := newPlace(t, f)
+	var exit *exec.ExitError
+	if err := p.process("CUTIE_TEST_FSIZE=" + strconv.Itoa(64<<10)).Wait(); !errors.As(err, &exit) {
+		t.Fatalf("the disk was not full: %v", err)
+	}
+	if got := p.files(); got["/s-large"] != "" {
+		t.Errorf("a file of %d octets", len(got["/s-large"]))
+	}
+	p.mustSync(nil)
+	p.want()
+	for i := range 20 {
+		if path := fmt.Sprint("/r", i); f.Asked[path] > 2 {
+			t.Errorf("%s was asked for %d times", path, f.Asked[path])
+		}
+	}
+}
+
+// A run that ends within a batch of changes asks for none of its resources again.
+func TestInterruptedBatch(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	for i := range 200 {
+		f.Put(fmt.Sprint("/r", i), fmt.Sprint(i))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.Fault("/r100", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
+	c, err := p.open(func(o *destination.Options) { o.HTTP.Connections = 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sync(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, all, err := destination.Standings(p.dir)
+	if err != nil || len(all) != 1 || !all[0].Until.Equal(f.Changes[100].DateTime) {
+		t.Errorf("the state is true up to %+v, want %s, %v", all, f.Changes[100].DateTime, err)
+	}
+	p.mustSync(nil)
+	p.want()
+	for i := range 200 {
+		if path := fmt.Sprint("/r", i); f.Asked[path] != 1 && i != 100 {
+			t.Errorf("%s was asked for %d times", path, f.Asked[path])
+		}
+	}
+}
