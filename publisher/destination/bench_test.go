@@ -15,6 +15,7 @@ import (
 
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/inspect"
 	"cutie/publisher/destination/sourcetest"
 )
 
@@ -104,6 +105,13 @@ func BenchmarkMillion(b *testing.B) {
 		b.ReportMetric(float64(peak)/(1<<20), "MiB/sync")
 		peak = peakHeap(func() { benchCopy(b, destination.Options{Dir: dir}, true) })
 		b.ReportMetric(float64(peak)/(1<<20), "MiB/audit")
+		peak = peakHeap(func() {
+			r, err := inspect.Inspect(b.Context(), fetch.New(fetch.Options{Origin: f.URL}), f.URL, inspect.Options{Sample: 100})
+			if err != nil || !r.Clean() {
+				b.Fatalf("got %+v, %v", r, err)
+			}
+		})
+		b.ReportMetric(float64(peak)/(1<<20), "MiB/inspect")
 		for i := range 100 {
 			f.Change(i * n / 100)
 		}

@@ -16,8 +16,8 @@ import (
 
 // dump inspects the packages of both dumps (Z39.99-2017, 11 and 13), and compares the
 // manifests of the Resource Dump with the Resource List.
-func (i *inspector) dump(set *source.Set, known map[string]sitemap.Entry, changed map[string]bool) {
-	listed := map[string]bool{}
+func (i *inspector) dump(set *source.Set, known resources, changed keyset) {
+	listed := keyset{}
 	var at time.Time // of the Resource Dump
 	for _, kind := range []struct{ dump, manifest sitemap.Capability }{
 		{sitemap.ResourceDump, sitemap.ResourceDumpManifest}, {sitemap.ChangeDump, sitemap.ChangeDumpManifest}} {
@@ -25,41 +25,42 @@ func (i *inspector) dump(set *source.Set, known map[string]sitemap.Entry, change
 		if uri == "" {
 			continue
 		}
-		for _, d := range i.parts(set, uri, kind.dump) {
+		i.parts(set, uri, kind.dump, func(d *source.Document) {
 			if kind.dump == sitemap.ResourceDump {
 				at = d.Head.At
 			}
 			i.entries(d, func(e *sitemap.Entry) {
 				i.pack(e, kind.manifest, func(m *sitemap.Entry) {
 					if kind.dump == sitemap.ResourceDump {
-						listed[m.Loc] = true
+						listed.add(m.Loc)
 						i.against(e.Loc, m, known, changed)
 					}
 				})
 			})
-		}
+		})
 	}
 	if set.Documents[sitemap.ResourceDump] == "" || len(listed) == 0 {
 		return
 	}
-	for uri, e := range known {
-		if !listed[uri] && !changed[uri] && e.LastMod.Before(at) {
-			i.warn(uri, "it is in the Resource List, and in no package of the Resource Dump")
-		}
+	if set.Documents[sitemap.ResourceList] == "" {
+		return
 	}
+	i.again(set, func(e *sitemap.Entry) {
+		if !listed.has(e.Loc) && !changed.has(e.Loc) && e.LastMod.Before(at) {
+			i.warn(e.Loc, "it is in the Resource List, and in no package of the Resource Dump")
+		}
+	})
 }
 
 // against compares the entry of a manifest with the Resource List.
-func (i *inspector) against(pack string, m *sitemap.Entry, known map[string]sitemap.Entry, changed map[string]bool) {
-	e, ok := known[m.Loc]
-	if !ok || changed[m.Loc] || e.LastMod.After(m.LastMod) {
+func (i *inspector) against(pack string, m *sitemap.Entry, known resources, changed keyset) {
+	e, ok := known[keyOf(m.Loc)]
+	if !ok || changed.has(m.Loc) || e.mod > m.LastMod.UnixMicro() {
 		return // of another time
 	}
-	for _, h := range m.Hashes {
-		for _, k := range e.Hashes {
-			if h.Alg == k.Alg && h.Value != k.Value {
-				i.fault(pack, "the manifest gives %s of %s as %s, the Resource List as %s", h.Alg, m.Loc, h.Value, k.Value)
-			}
+	for n, sum := range factOf(m).sums {
+		if sum != 0 && e.sums[n] != 0 && sum != e.sums[n] {
+			i.fault(pack, "the manifest gives another %s of %s than the Resource List", algorithms[n], m.Loc)
 		}
 	}
 }

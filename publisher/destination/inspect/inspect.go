@@ -10,6 +10,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -179,54 +180,103 @@ func (i *inspector) set(list string) error {
 			seen[e.Capability] = true
 		})
 	}
-	known := map[string]sitemap.Entry{}
-	at := i.resourceList(set, known)
+	known := resources{}
+	at, picked := i.resourceList(set, known)
 	changed := i.changeLists(set, at)
 	if i.o.Dumps {
 		i.dump(set, known, changed)
 	}
-	i.sample(set, at, known, changed)
+	i.sample(set, at, picked, changed)
 	return i.ctx.Err()
 }
 
-// resourceList inspects the Resource List (Z39.99-2017, 10) and collects its entries.
-func (i *inspector) resourceList(set *source.Set, known map[string]sitemap.Entry) (at time.Time) {
+// resources are what is known of each resource of a list, by a hash of its URI: a set may
+// have millions of them.
+type resources map[uint64]fact
+
+// A fact is what a Resource List says of a resource.
+type fact struct {
+	sums [len(algorithms)]uint64 // hashes of its digests; 0: none
+	mod  int64                   // its last modification, in microseconds
+}
+
+var algorithms = [...]string{"sha-256", "sha-1", "md5"}
+
+func factOf(e *sitemap.Entry) (f fact) {
+	f.mod = e.LastMod.UnixMicro()
+	for _, h := range e.Hashes {
+		if n := slices.Index(algorithms[:], h.Alg); n >= 0 {
+			f.sums[n] = keyOf(h.Value)
+		}
+	}
+	return f
+}
+
+// A keyset is a set of URIs.
+type keyset map[uint64]struct{}
+
+var seed = maphash.MakeSeed()
+
+func keyOf(uri string) uint64 { return maphash.String(seed, uri) }
+
+func (k keyset) add(uri string) { k[keyOf(uri)] = struct{}{} }
+
+func (k keyset) has(uri string) bool { _, ok := k[keyOf(uri)]; return ok }
+
+// resourceList inspects the Resource List (Z39.99-2017, 10), and picks the sample.
+func (i *inspector) resourceList(set *source.Set, known resources) (at time.Time, picked []sitemap.Entry) {
 	uri := set.Documents[sitemap.ResourceList]
 	if uri == "" {
 		i.warn(set.URI, "there is no Resource List")
-		return at
+		return at, nil
 	}
 	plain := 0
-	for _, d := range i.parts(set, uri, sitemap.ResourceList) {
+	i.parts(set, uri, sitemap.ResourceList, func(d *source.Document) {
 		if at.IsZero() || d.Head.At.Before(at) {
 			at = d.Head.At
 		}
 		i.entries(d, func(e *sitemap.Entry) {
 			i.r.Resources++
-			if _, twice := known[e.Loc]; twice {
+			key := keyOf(e.Loc)
+			if _, twice := known[key]; twice {
 				i.fault(d.URI, "%s is listed twice", e.Loc)
+				return
 			}
 			if len(e.Hashes) == 0 && e.Length < 0 {
 				plain++
 			}
-			known[e.Loc] = *e
+			known[key] = factOf(e)
+			picked = i.pick(picked, e, len(known))
 		})
-	}
+	})
 	if plain > 0 {
 		i.warn(uri, "%d of %d resources have neither length nor digest: no copy can be proved", plain, len(known))
 	}
-	return at
+	return at, picked
 }
 
-// parts reads a list, or the lists of its index, and checks how they belong together.
-func (i *inspector) parts(set *source.Set, uri string, kind sitemap.Capability) (all []*source.Document) {
+// pick takes the n-th resource into the sample, with the same chance as all others.
+func (i *inspector) pick(picked []sitemap.Entry, e *sitemap.Entry, n int) []sitemap.Entry {
+	if len(picked) < i.o.Sample {
+		return append(picked, *e)
+	}
+	if at := rand.IntN(n); at < len(picked) {
+		picked[at] = *e
+	}
+	return picked
+}
+
+// parts gives a list, or the lists of its index, to visit, and checks how they belong
+// together.
+func (i *inspector) parts(set *source.Set, uri string, kind sitemap.Capability, visit func(*source.Document)) {
 	d := i.document(uri, kind)
 	if d == nil {
-		return nil
+		return
 	}
 	i.head(set, d)
 	if d.Root == sitemap.URLSet {
-		return []*source.Document{d}
+		visit(d)
+		return
 	}
 	i.entries(d, func(e *sitemap.Entry) {
 		part := i.document(e.Loc, kind)
@@ -247,9 +297,8 @@ func (i *inspector) parts(set *source.Set, uri string, kind sitemap.Capability) 
 		if !e.Until.IsZero() && !part.Head.Until.Equal(e.Until) {
 			i.fault(part.URI, "it ends with %s, its index says %s", when(part.Head.Until), when(e.Until))
 		}
-		all = append(all, part)
+		visit(part)
 	})
-	return all
 }
 
 func when(t time.Time) string {
@@ -282,20 +331,24 @@ func (i *inspector) head(set *source.Set, d *source.Document) {
 
 // changeLists inspects the Change Lists (Z39.99-2017, 12), and returns the resources with
 // changes since a time.
-func (i *inspector) changeLists(set *source.Set, since time.Time) map[string]bool {
+func (i *inspector) changeLists(set *source.Set, since time.Time) keyset {
 	uri := set.Documents[sitemap.ChangeList]
-	changed := map[string]bool{}
+	changed := keyset{}
 	if uri == "" {
 		return changed
 	}
-	lists := i.parts(set, uri, sitemap.ChangeList)
 	var seq uint64
-	for n, d := range lists {
-		if n > 0 {
-			i.seam(lists[n-1], d)
+	var before *sitemap.Head
+	var open string
+	i.parts(set, uri, sitemap.ChangeList, func(d *source.Document) {
+		if before != nil {
+			i.seam(before, d)
 		}
-		if d.Head.Until.IsZero() && n < len(lists)-1 {
-			i.fault(d.URI, "it is open, but not the last one")
+		if open != "" {
+			i.fault(open, "it is open, but not the last one")
+		}
+		if before, open = &d.Head, ""; d.Head.Until.IsZero() {
+			open = d.URI
 		}
 		var last time.Time
 		i.entries(d, func(e *sitemap.Entry) {
@@ -313,17 +366,17 @@ func (i *inspector) changeLists(set *source.Set, since time.Time) map[string]boo
 			}
 			last, seq = t, max(seq, e.Seq)
 			if !t.Before(since) {
-				changed[e.Loc] = true
+				changed.add(e.Loc)
 			}
 		})
-	}
+	})
 	return changed
 }
 
 // seam checks that one list begins where the one before it ends (1.6 of the digest of the
 // standard: both ends are inclusive).
-func (i *inspector) seam(before, d *source.Document) {
-	end, begin := before.Head.Until, d.Head.From
+func (i *inspector) seam(before *sitemap.Head, d *source.Document) {
+	end, begin := before.Until, d.Head.From
 	switch {
 	case end.IsZero() || begin.IsZero():
 	case begin.After(end):
@@ -333,27 +386,31 @@ func (i *inspector) seam(before, d *source.Document) {
 	}
 }
 
-// sample asks for resources, and compares them with their entries.
-func (i *inspector) sample(set *source.Set, at time.Time, known map[string]sitemap.Entry, changed map[string]bool) {
-	all := make([]string, 0, len(known))
-	for uri := range known {
-		all = append(all, uri)
-	}
-	slices.Sort(all)
-	if n := i.o.Sample; n >= 0 && n < len(all) {
-		rand.Shuffle(len(all), func(x, y int) { all[x], all[y] = all[y], all[x] })
-		all = all[:n]
-	}
+// again reads the Resource List once more, without counting and faults. To have its
+// entries in memory would take a kilobyte a resource.
+func (i *inspector) again(set *source.Set, visit func(e *sitemap.Entry)) {
+	quiet := *i
+	quiet.r = &Report{}
+	quiet.parts(set, set.Documents[sitemap.ResourceList], sitemap.ResourceList, func(d *source.Document) { quiet.entries(d, visit) })
+}
+
+// sample asks for the resources picked, or all, and compares them with their entries.
+func (i *inspector) sample(set *source.Set, at time.Time, picked []sitemap.Entry, changed keyset) {
 	var wrong []Finding
-	for _, uri := range all {
+	check := func(e *sitemap.Entry) {
 		if i.ctx.Err() != nil {
 			return
 		}
 		i.r.Asked++
-		e := known[uri]
-		if err := i.ask(&e); err != nil && !changed[uri] {
-			wrong = append(wrong, Finding{URI: uri, Text: strings.TrimPrefix(err.Error(), uri+": ")})
+		if err := i.ask(e); err != nil && !changed.has(e.Loc) {
+			wrong = append(wrong, Finding{URI: e.Loc, Text: strings.TrimPrefix(err.Error(), e.Loc+": ")})
 		}
+	}
+	if i.o.Sample < 0 && set.Documents[sitemap.ResourceList] != "" {
+		i.again(set, check)
+	}
+	for n := range picked {
+		check(&picked[n])
 	}
 	if len(wrong) == 0 {
 		return
@@ -363,7 +420,7 @@ func (i *inspector) sample(set *source.Set, at time.Time, known map[string]sitem
 	quiet.r = &Report{}
 	later := quiet.changeLists(set, at)
 	for _, f := range wrong {
-		if !later[f.URI] {
+		if !later.has(f.URI) {
 			i.add(f)
 		}
 	}
