@@ -83,6 +83,7 @@ type Copy struct {
 	mu     sync.Mutex
 	state  state
 	listed map[uint64]struct{} // hashes of paths in lists of this run; nil if not wanted
+	pushed chan struct{}       // closed by the next Wake; nil: nobody calls it
 }
 
 // Counts are the work of a run so far. They may be read at any time.

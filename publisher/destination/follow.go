@@ -106,9 +106,13 @@ func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *
 		began := time.Now()
 		changed := false
 		wait := longPoll
+		woken := c.woken() // before the request: a change during it counts
+		if woken != nil {
+			wait = 0
+		}
 		if c.inTransit(s) > 0 {
 			transit = min(max(2*transit, time.Second), longPoll)
-			wait = transit
+			wait = min(wait, transit)
 		} else {
 			transit = 0
 		}
@@ -141,10 +145,45 @@ func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *
 			pause = max(pause, 200*time.Millisecond)
 		}
 		select {
+		case <-woken:
 		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// Expect says that Wake will tell of changes. Follow then holds no requests open, and
+// looks every so often beside.
+func (c *Copy) Expect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pushed = make(chan struct{})
+}
+
+// Wake makes Follow ask for changes now. It may be called at any time.
+func (c *Copy) Wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pushed != nil {
+		close(c.pushed)
+		c.pushed = make(chan struct{})
+	}
+}
+
+func (c *Copy) woken() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pushed
+}
+
+// Topics returns the Change Lists of the sets, to be told of by a hub.
+func (c *Copy) Topics() (all []string) {
+	for _, set := range c.sets {
+		if uri := set.Documents[sitemap.ChangeList]; uri != "" {
+			all = append(all, uri)
+		}
+	}
+	return all
 }
 
 func (c *Copy) cursor(s *setState) source.Cursor {
