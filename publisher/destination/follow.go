@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,6 +103,7 @@ func (c *Copy) watchSets(ctx context.Context, end context.CancelCauseFunc) {
 // followSet follows one set.
 func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *source.Set, s *setState, every time.Duration) {
 	pause, transit := time.Duration(0), time.Duration(0)
+	quick := 0 // answers without a change, not waited for, one after the other
 	for ctx.Err() == nil {
 		began := time.Now()
 		changed := false
@@ -138,8 +140,12 @@ func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *
 		if err != nil {
 			c.o.Tell(fmt.Sprintf("set %s: %v", set.Name, err))
 			pause = min(max(2*pause, time.Second), maxSilence)
-		} else if pause = max(leastBetween-time.Since(began), 0); listed || !changed && time.Since(began) < time.Second {
-			pause = every // the Source does not wait
+		} else if pause = max(leastBetween-time.Since(began), 0); changed || time.Since(began) >= time.Second {
+			quick = 0
+		} else if quick++; listed || woken != nil || quick > 1 {
+			// The Source does not wait. The first answer may be another representation
+			// of the same list, with a tag to wait with.
+			pause = every
 		}
 		if c.inTransit(s) > 0 {
 			pause = max(pause, 200*time.Millisecond)
@@ -176,12 +182,11 @@ func (c *Copy) woken() <-chan struct{} {
 	return c.pushed
 }
 
-// Topics returns the Change Lists of the sets, to be told of by a hub.
+// Topics returns documents that may name a hub, one a set: the Capability List, or without
+// one the list of resources.
 func (c *Copy) Topics() (all []string) {
 	for _, set := range c.sets {
-		if uri := set.Documents[sitemap.ChangeList]; uri != "" {
-			all = append(all, uri)
-		}
+		all = append(all, cmp.Or(set.URI, set.Documents[sitemap.ResourceList]))
 	}
 	return all
 }

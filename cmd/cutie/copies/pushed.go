@@ -27,7 +27,7 @@ type listener struct {
 // topicTick is the time between two looks at leases that end.
 const topicTick = time.Minute
 
-// listen subscribes to the Change Lists of a copy. Where a hub is missing, or refuses, the
+// listen subscribes to the sets of a copy. Where a hub is missing, or refuses, the
 // copy waits for changes as it does without.
 func (l *listener) listen(ctx context.Context, c *call.Call, o *options, copied *destination.Copy) (stop func() error, err error) {
 	in, err := net.Listen("tcp", l.addr)
