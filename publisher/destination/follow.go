@@ -182,11 +182,13 @@ func (c *Copy) woken() <-chan struct{} {
 	return c.pushed
 }
 
-// Topics returns documents that may name a hub, one a set: the Capability List, or without
-// one the list of resources.
+// Topics returns for each set what to subscribe to: its Change Notifications, or else its
+// Change List, if that names a hub.
 func (c *Copy) Topics() (all []string) {
 	for _, set := range c.sets {
-		all = append(all, cmp.Or(set.URI, set.Documents[sitemap.ResourceList]))
+		if uri := cmp.Or(set.Documents[sitemap.ChangeNotification], set.Documents[sitemap.ChangeList]); uri != "" {
+			all = append(all, uri)
+		}
 	}
 	return all
 }

@@ -233,7 +233,7 @@ func TestFollowWoken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if got := c.Topics(); len(got) != 1 || got[0] != f.URL+"/set/capabilitylist.xml" {
+	if got := c.Topics(); len(got) != 1 || got[0] != f.URL+"/set/changelist.xml" {
 		t.Errorf("topics %v", got)
 	}
 	c.Expect()
