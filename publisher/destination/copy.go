@@ -90,6 +90,8 @@ type Copy struct {
 type Counts struct {
 	Same, Fetched, Deleted, Refused, Failed atomic.Int64
 	Stored                                  atomic.Int64 // octets of the files made
+	Held                                    atomic.Int64 // octets of the files that were there
+	Total                                   atomic.Int64 // octets of all files of a baseline: an estimate; 0: not known
 }
 
 // A state is the contents of state.json.

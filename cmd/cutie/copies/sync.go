@@ -246,7 +246,8 @@ func followed(ctx context.Context, c *call.Call, o *options, copied *destination
 	return err
 }
 
-// showProgress shows a bar on a terminal until the end of the baseline.
+// showProgress shows a bar on a terminal until the end of the baseline: the total is an
+// estimate until all lists were read.
 func showProgress(c *call.Call, copied *destination.Copy) (stop func()) {
 	if !output.Terminal(c.Stderr) {
 		return func() {}
@@ -261,7 +262,11 @@ func showProgress(c *call.Call, copied *destination.Copy) (stop func()) {
 		for {
 			select {
 			case <-t.C:
-				n := copied.Counts().Stored.Load()
+				counts := copied.Counts()
+				n := counts.Stored.Load() + counts.Held.Load()
+				if total := counts.Total.Load(); total > 0 {
+					p.Total(max(total, n))
+				}
 				p.Add(n - last)
 				last = n
 			case <-done:
