@@ -52,12 +52,16 @@ func (l *listener) listen(ctx context.Context, c *call.Call, o *options, copied 
 		how.Origin = fetch.OriginOf(topics[0])
 	}
 	s, err := websub.NewSubscriber(websub.SubscriberOptions{Callback: callback, Doer: fetch.New(how).HTTP(), Dir: dir,
-		Receive: func(context.Context, websub.Notification) error { copied.Wake(); return nil },
+		Receive: func(context.Context, websub.Notification) error { return nil }, // the answer to it wakes
 		Report:  func(err error) { o.Tell(err.Error()) }})
 	if err != nil {
 		return nil, errors.Join(err, in.Close(), dir.Close())
 	}
-	server := &http.Server{Handler: s, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r)
+		copied.Wake() // also for a verification: nobody told of changes before it
+	})
+	server := &http.Server{Handler: answer, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := server.Serve(in); !errors.Is(err, http.ErrServerClosed) {
