@@ -72,6 +72,8 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		{"export", filepath.Join(dir, "copy"), "-u", d.url},
 		{"cull", "jobs", "--size", "0", "--age", "0", "-u", d.url},
 		{"publish", "--status", "-u", d.url},
+		{"sync", d.url, filepath.Join(dir, "mirror")}, {"sync", "-n", filepath.Join(dir, "mirror")},
+		{"audit", filepath.Join(dir, "mirror")}, {"audit", "--source", d.url},
 		{"get", "jobs", "--lease", "1m", "-o", filepath.Join(dir, "payload"), "-u", d.url},
 	} {
 		out, err := cutie(t, append(args, "-t", "json")...)
@@ -102,7 +104,8 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 	}
 	check("check", out)
 	for _, of := range []string{"version", "helpState", "user", "token", "uwsJob", "queueSummary", "queueState", "jobState", "cutieServiceState",
-		"event", "export", "culledJob", "exceptionState", "error", "checkReport", "takenJob", "publishingState", "hubState", "about"} {
+		"event", "export", "culledJob", "exceptionState", "error", "checkReport", "takenJob", "publishingState", "hubState", "about",
+		"syncReport", "auditReport", "sourceReport"} {
 		if seen[of] == 0 {
 			t.Errorf("there was no %s among %v", of, seen)
 		}

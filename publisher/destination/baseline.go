@@ -44,6 +44,7 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 	case ByDump:
 		at, err = c.byDump(ctx, set, s)
 	case ByList:
+		c.source.Listed = c.estimate()
 		w := c.newWorkers(ctx, s, nil)
 		at, err = set.Resources(w.ctx, func(e *sitemap.Entry, at time.Time) error {
 			if err := c.began(s, at); err != nil {
@@ -74,6 +75,15 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 	s.Baseline, s.Packages, s.Began = true, nil, time.Time{}
 	c.mu.Unlock()
 	return by, c.save()
+}
+
+// estimate adds the octets of the lists of a set to the total, as they become known.
+func (c *Copy) estimate() func(octets int64, n, of int) {
+	before, sum := c.counts.Total.Load(), int64(0)
+	return func(octets int64, n, of int) {
+		sum += octets
+		c.counts.Total.Store(before + sum/int64(n)*int64(of))
+	}
 }
 
 // anew begins a set anew. The changes since the former cursor are applied after the

@@ -83,12 +83,15 @@ type Copy struct {
 	mu     sync.Mutex
 	state  state
 	listed map[uint64]struct{} // hashes of paths in lists of this run; nil if not wanted
+	pushed chan struct{}       // closed by the next Wake; nil: nobody calls it
 }
 
 // Counts are the work of a run so far. They may be read at any time.
 type Counts struct {
 	Same, Fetched, Deleted, Refused, Failed atomic.Int64
 	Stored                                  atomic.Int64 // octets of the files made
+	Held                                    atomic.Int64 // octets of the files that were there
+	Total                                   atomic.Int64 // octets of all files of a baseline: an estimate; 0: not known
 }
 
 // A state is the contents of state.json.

@@ -16,6 +16,9 @@
 // that a later one replaces. Many of them come by packages of the Change Dump, where these
 // have fewer octets than the answers to single requests.
 //
+// A file of 1 MiB or more, and a package with a digest, go on where they were cut off. A run
+// that is cut off within changes keeps the cursor up to where all files are there.
+//
 // A resource that is gone, or another, when it is asked for is in transit: a change to
 // come explains it. Only if none does, it counts as failed.
 package destination

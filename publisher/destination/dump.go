@@ -33,11 +33,15 @@ func (c *Copy) byDump(ctx context.Context, set *source.Set, s *setState) (at tim
 		return at, err
 	}
 	for i := range packages {
+		c.counts.Total.Add(max(packages[i].Length, 0))
+	}
+	for i := range packages {
 		p := &packages[i]
 		// Listed files stand in the manifest; a package of before is read again for an
 		// exact list of them only.
 		if c.unpacked(s, p) {
 			c.listed = nil
+			c.counts.Held.Add(max(p.Length, 0))
 			continue
 		}
 		if err := c.unpack(ctx, s, p, sitemap.ResourceDumpManifest, nil); err != nil {

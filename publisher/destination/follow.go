@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,13 +103,18 @@ func (c *Copy) watchSets(ctx context.Context, end context.CancelCauseFunc) {
 // followSet follows one set.
 func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *source.Set, s *setState, every time.Duration) {
 	pause, transit := time.Duration(0), time.Duration(0)
+	quick := 0 // answers without a change, not waited for, one after the other
 	for ctx.Err() == nil {
 		began := time.Now()
 		changed := false
 		wait := longPoll
+		woken := c.woken() // before the request: a change during it counts
+		if woken != nil {
+			wait = 0
+		}
 		if c.inTransit(s) > 0 {
 			transit = min(max(2*transit, time.Second), longPoll)
-			wait = transit
+			wait = min(wait, transit)
 		} else {
 			transit = 0
 		}
@@ -134,17 +140,57 @@ func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *
 		if err != nil {
 			c.o.Tell(fmt.Sprintf("set %s: %v", set.Name, err))
 			pause = min(max(2*pause, time.Second), maxSilence)
-		} else if pause = max(leastBetween-time.Since(began), 0); listed || !changed && time.Since(began) < time.Second {
-			pause = every // the Source does not wait
+		} else if pause = max(leastBetween-time.Since(began), 0); changed || time.Since(began) >= time.Second {
+			quick = 0
+		} else if quick++; listed || woken != nil || quick > 1 {
+			// The Source does not wait. The first answer may be another representation
+			// of the same list, with a tag to wait with.
+			pause = every
 		}
 		if c.inTransit(s) > 0 {
 			pause = max(pause, 200*time.Millisecond)
 		}
 		select {
+		case <-woken:
 		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// Expect says that Wake will tell of changes. Follow then holds no requests open, and
+// looks every so often beside.
+func (c *Copy) Expect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pushed = make(chan struct{})
+}
+
+// Wake makes Follow ask for changes now. It may be called at any time.
+func (c *Copy) Wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pushed != nil {
+		close(c.pushed)
+		c.pushed = make(chan struct{})
+	}
+}
+
+func (c *Copy) woken() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pushed
+}
+
+// Topics returns for each set what to subscribe to: its Change Notifications, or else its
+// Change List, if that names a hub.
+func (c *Copy) Topics() (all []string) {
+	for _, set := range c.sets {
+		if uri := cmp.Or(set.Documents[sitemap.ChangeNotification], set.Documents[sitemap.ChangeList]); uri != "" {
+			all = append(all, uri)
+		}
+	}
+	return all
 }
 
 func (c *Copy) cursor(s *setState) source.Cursor {

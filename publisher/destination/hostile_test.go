@@ -189,6 +189,74 @@ func TestFollowPlainLists(t *testing.T) {
 	}
 }
 
+// A Source that answers at once with another representation, and waits from then on, is
+// not left alone for a while.
+func TestFollowOtherRepresentation(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	p := newPlace(t, f)
+	c, err := p.open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f.Fault("/b", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
+	f.Fault("/set/changelist.xml", func(w http.ResponseWriter, r *http.Request) bool {
+		tag := `"packed"`
+		if r.Header.Get("Accept-Encoding") == "identity" {
+			tag = `"plain"`
+		}
+		if r.Header.Get("If-None-Match") == tag && r.Header.Get("Prefer") != "" { // as if it had waited
+			f.Resources["/b"], f.Modified["/b"] = "b", f.Tick()
+			e := f.Entry("/b")
+			e.Change, e.DateTime = sitemap.Created, f.Now
+			f.Changes = append(f.Changes, e)
+		}
+		w.Header().Set("ETag", tag)
+		return false
+	})
+	err = c.Follow(ctx, time.Hour, func(*destination.Report) {})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("/b was not asked for: %v, said %q", err, p.said)
+	}
+}
+
+// Woken by a notification, a copy asks at once.
+func TestFollowWoken(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	p := newPlace(t, f)
+	c, err := p.open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := c.Topics(); len(got) != 1 || got[0] != f.URL+"/set/changelist.xml" {
+		t.Errorf("topics %v", got)
+	}
+	c.Expect()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f.Fault("/b", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
+	f.Fault("/set/changelist.xml", func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Prefer") != "" {
+			t.Error("a request was held open")
+		}
+		return false
+	})
+	err = c.Follow(ctx, time.Hour, func(*destination.Report) {
+		go func() {
+			f.Put("/b", "b")
+			c.Wake()
+		}()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("/b was not asked for: %v, said %q", err, p.said)
+	}
+}
+
 // Made anew, a copy takes deletions since its last run.
 func TestDeletionsBeforeABaselineMadeAnew(t *testing.T) {
 	f := sourcetest.New(t)

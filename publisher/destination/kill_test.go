@@ -19,6 +19,7 @@ import (
 
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/inspect"
 	"cutie/publisher/destination/sourcetest"
 	"cutie/testdata/long"
 )
@@ -27,7 +28,7 @@ import (
 func TestDestinationProcess(t *testing.T) {
 	dir := os.Getenv("CUTIE_TEST_COPY")
 	if dir == "" {
-		t.Skip("the process of TestKilledDestination and TestFullDisk")
+		t.Skip("the process of TestKilledDestination, TestFullDisk and BenchmarkMillion")
 	}
 	if n, _ := strconv.ParseUint(os.Getenv("CUTIE_TEST_FSIZE"), 10, 64); n > 0 {
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: n, Max: n}); err != nil {
@@ -40,9 +41,15 @@ func TestDestinationProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if os.Getenv("CUTIE_TEST_FOLLOW") != "" {
+	switch os.Getenv("CUTIE_TEST_DO") {
+	case "follow":
 		err = c.Follow(t.Context(), time.Millisecond, func(*destination.Report) {})
-	} else {
+	case "audit":
+		_, err = c.Audit(t.Context())
+	case "inspect":
+		uri := os.Getenv("CUTIE_TEST_SOURCE")
+		_, err = inspect.Inspect(t.Context(), fetch.New(fetch.Options{Origin: uri}), uri, inspect.Options{Sample: 100})
+	default:
 		_, err = c.Sync(t.Context())
 	}
 	if err != nil {
@@ -71,10 +78,10 @@ func TestKilledDestination(t *testing.T) {
 			f.Put(fmt.Sprint("/r", i), strings.Repeat(fmt.Sprint(i), 100))
 		}
 		p := newPlace(t, f)
-		env := "CUTIE_TEST_FOLLOW="
+		env := "CUTIE_TEST_DO="
 		if follow {
 			p.mustSync(nil)
-			env += "1"
+			env += "follow"
 		}
 		f.Lock(func() { clear(f.Asked) })
 		kills := long.N(8, 50)

@@ -54,7 +54,7 @@ func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 		c.state.Gap = true
 		sets, err = c.syncSets(ctx)
 	}
-	r.Sets = sets
+	r.Sets = append([]SetReport{}, sets...)
 	if err == nil && c.listed != nil {
 		r.Extra, err = c.extras()
 	}

@@ -186,6 +186,31 @@ func TestGapsBeginAnew(t *testing.T) {
 	p.want()
 }
 
+// The octets to come are known as soon as the lists are.
+func TestTotalOfABaseline(t *testing.T) {
+	f := sourcetest.New(t)
+	for i := range 10 {
+		f.Put(fmt.Sprint("/r", i), strings.Repeat("x", 100))
+	}
+	f.Tick() // no change follows the lists
+	p := newPlace(t, f)
+	for range 2 { // of files to come, and of files that are there
+		c, err := p.open(func(o *destination.Options) { o.Again = true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := c.Counts(); n.Total.Load() != 1000 || n.Stored.Load()+n.Held.Load() != 1000 {
+			t.Errorf("total %d, stored %d, held %d", n.Total.Load(), n.Stored.Load(), n.Held.Load())
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Deletions lost in a gap are deletions as any other; a run that is cut off changes
 // nothing in this.
 func TestDeletionsLostInAGap(t *testing.T) {

@@ -113,6 +113,7 @@ func (c *Copy) make(ctx context.Context, s *setState, e *sitemap.Entry) error {
 	}
 	if m == local.Same {
 		c.counts.Same.Add(1)
+		c.counts.Held.Add(max(e.Length, 0))
 		if c.o.DryRun {
 			return nil
 		}

@@ -9,7 +9,8 @@ import (
 // what commands print. Their schemas in JSON are beside those of [Schemas], by the
 // types of the documents.
 var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
-	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass)
+	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass,
+	SyncClass, AuditClass, SourceClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
 	all := map[string]*Class{}
@@ -122,6 +123,28 @@ var (
 			{Name: "mirrors", Type: Reference, Item: "mirror"}, {Name: "via", Type: Reference}, {Name: "retention", Type: Object},
 			{Name: "limits", Type: Object}, {Name: "howToFollow", Item: "paragraph"}, {Name: "documents", Type: Object, Item: "document"},
 			{Name: "queues", Type: Integer}, {Name: "sets", Type: Object, Item: "set"}},
+	}
+	// SyncClass is a run of cutie sync; it has its time in seconds, too.
+	SyncClass = &Class{
+		Prefix: "syn", Root: "syncReport", Namespace: namespace + "copy",
+		Terms: []Term{{Name: "source", Type: Reference}, {Name: "sets", Type: Object, Item: "set"}, {Name: "fetched", Type: Integer},
+			{Name: "same", Type: Integer}, {Name: "deleted", Type: Integer}, {Name: "refused", Type: Integer}, {Name: "failed", Type: Integer},
+			{Name: "extra", Type: Integer}, {Name: "requests", Type: Integer}, {Name: "octets", Type: Integer}, {Name: "dryRun", Type: Boolean}},
+	}
+	// AuditClass is a comparison of a copy with its Source.
+	AuditClass = &Class{
+		Prefix: "aud", Root: "auditReport", Namespace: namespace + "copy",
+		Terms: []Term{{Name: "source", Type: Reference}, {Name: "resources", Type: Integer}, {Name: "same", Type: Integer},
+			{Name: "missing", Type: Integer}, {Name: "different", Type: Integer}, {Name: "extra", Type: Integer}, {Name: "inTransit", Type: Integer},
+			{Name: "unverified", Type: Integer}, {Name: "deep", Type: Boolean}, {Name: "differences", Type: Object, Item: "difference"},
+			{Name: "octets", Type: Integer}},
+	}
+	// SourceClass is what cutie audit --source has found.
+	SourceClass = &Class{
+		Prefix: "src", Root: "sourceReport", Namespace: namespace + "copy",
+		Terms: []Term{{Name: "source", Type: Reference}, {Name: "found"}, {Name: "sets", Type: Integer}, {Name: "documents", Type: Integer},
+			{Name: "resources", Type: Integer}, {Name: "changes", Type: Integer}, {Name: "asked", Type: Integer}, {Name: "packages", Type: Integer},
+			{Name: "findings", Type: Object, Item: "finding"}, {Name: "more", Type: Integer}},
 	}
 	// SummaryClass is a queue in a list of queues.
 	SummaryClass = &Class{

@@ -13,6 +13,7 @@ import (
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/inspect"
+	"cutie/queuefs/state"
 )
 
 // Audit compares a copy with its Source.
@@ -71,7 +72,10 @@ func printAudit(c *call.Call, r *destination.AuditReport) error {
 	if asJSON, err := wantsJSON(c); err != nil {
 		return err
 	} else if asJSON {
-		return printJSON(c, r)
+		return printJSON(c, struct {
+			state.Typed
+			*destination.AuditReport
+		}{state.AuditClass.Typed(), r})
 	}
 	for _, d := range r.Differences {
 		line := fmt.Sprintf("%s: %s", d.What, d.URI)
@@ -119,7 +123,10 @@ func printFindings(c *call.Call, r *inspect.Report) error {
 	if asJSON, err := wantsJSON(c); err != nil {
 		return err
 	} else if asJSON {
-		return printJSON(c, r)
+		return printJSON(c, struct {
+			state.Typed
+			*inspect.Report
+		}{state.SourceClass.Typed(), r})
 	}
 	for _, f := range r.Findings {
 		kind := "fault"

@@ -27,6 +27,7 @@ import (
 	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
+	"cutie/queuefs/state"
 	"cutie/wellknown"
 )
 
@@ -53,7 +54,9 @@ that no list names was deleted (told). --include and --exclude choose resources 
 any text.
 
 --follow goes on until it is interrupted. It waits for changes where the Source can
-(Prefer: wait), else it looks every so often. New sets are copied, too.
+(Prefer: wait), else it looks every so often. With --listen the hub of the Source
+tells of changes (WebSub), if it reaches that address, and --every is for those that
+got lost. New sets are copied, too.
 
 It ends with 0 when the copy equals the Source, and with 8 if resources are missing.`,
 		Example: `cutie sync http://127.0.0.1:8080 mirror
@@ -72,17 +75,23 @@ cutie sync http://127.0.0.1:8080 mirror --follow`,
 	fs.BoolVarP(&o.DryRun, "dry-run", "n", false, "say how much would be done, and do nothing")
 	follow := fs.Bool("follow", false, "go on until interrupted")
 	every := fs.Duration("every", 30*time.Second, "`time` between two looks at a Source that does not wait")
+	var l listener
+	fs.StringVar(&l.addr, "listen", "", "with --follow: hear of changes on this `ADDRESS`, as in 192.0.2.1:8090")
+	fs.StringVar(&l.callback, "callback", "", "`URL` of --listen as the hub sees it")
 	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error {
 		o.By, o.Delete = destination.By(*by), destination.Deletions(*del)
 		if *follow && o.DryRun {
 			return fault.Usagef("--follow needs something to do, --dry-run does nothing")
+		}
+		if l.addr != "" && !*follow || l.callback != "" && l.addr == "" {
+			return fault.Usagef("--listen needs --follow, and --callback needs --listen")
 		}
 		if *every < time.Second {
 			return fault.Usagef("--every is 1s or more")
 		}
 		return o.with(ctx, c, func(ctx context.Context, copied *destination.Copy) error {
 			if *follow {
-				return followed(ctx, c, copied, *every)
+				return followed(ctx, c, &o, copied, &l, *every)
 			}
 			return synced(ctx, c, copied)
 		})
@@ -210,9 +219,20 @@ func synced(ctx context.Context, c *call.Call, copied *destination.Copy) error {
 	return err
 }
 
-func followed(ctx context.Context, c *call.Call, copied *destination.Copy, every time.Duration) error {
+func followed(ctx context.Context, c *call.Call, o *options, copied *destination.Copy, l *listener, every time.Duration) (err error) {
+	if l.addr != "" {
+		end, err := l.listen(ctx, c, o, copied)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err := end(); err != nil {
+				c.Warnf("%v", err)
+			}
+		}()
+	}
 	stop := showProgress(c, copied)
-	err := copied.Follow(ctx, every, func(r *destination.Report) {
+	err = copied.Follow(ctx, every, func(r *destination.Report) {
 		stop()
 		if err := printSync(c, r); err != nil {
 			c.Warnf("%v", err)
@@ -226,7 +246,8 @@ func followed(ctx context.Context, c *call.Call, copied *destination.Copy, every
 	return err
 }
 
-// showProgress shows a bar on a terminal until the end of the baseline.
+// showProgress shows a bar on a terminal until the end of the baseline: the total is an
+// estimate until all lists were read.
 func showProgress(c *call.Call, copied *destination.Copy) (stop func()) {
 	if !output.Terminal(c.Stderr) {
 		return func() {}
@@ -241,7 +262,11 @@ func showProgress(c *call.Call, copied *destination.Copy) (stop func()) {
 		for {
 			select {
 			case <-t.C:
-				n := copied.Counts().Stored.Load()
+				counts := copied.Counts()
+				n := counts.Stored.Load() + counts.Held.Load()
+				if total := counts.Total.Load(); total > 0 {
+					p.Total(max(total, n))
+				}
 				p.Add(n - last)
 				last = n
 			case <-done:
@@ -258,7 +283,10 @@ func printSync(c *call.Call, r *destination.Report) error {
 	if asJSON, err := wantsJSON(c); err != nil {
 		return err
 	} else if asJSON {
-		return printJSON(c, r)
+		return printJSON(c, struct {
+			state.Typed
+			*destination.Report
+		}{state.SyncClass.Typed(), r})
 	}
 	verb := "fetched"
 	if r.DryRun {

@@ -39,6 +39,24 @@ func (p *Progress) show() {
 	}
 }
 
+// Total changes the number of octets, when it becomes known.
+func (p *Progress) Total(total int64) {
+	if total == p.total {
+		return
+	}
+	unknown := p.total < 0
+	p.total = total
+	switch {
+	case p.bar == nil:
+	case unknown:
+		p.Clear()
+		p.bar = nil
+		p.show()
+	default:
+		p.bar.ChangeMax64(total)
+	}
+}
+
 // Write counts octets.
 func (p *Progress) Write(b []byte) (int, error) { return len(b), p.Add(int64(len(b))) }
 

@@ -17,7 +17,8 @@
 // # Files
 //
 // A resource gets its path when its length and all its digests were verified; until then
-// it is in .cutie-sync/. Its file has the time of the resource, so that a later run
+// it is in .cutie-sync/: new-N is gone with its process, part-DIGEST goes on with its rest
+// as long as part-DIGEST.tag, a validator, names its octets. Its file has the time of the resource, so that a later run
 // knows a copy by length and time. All access is below the directory: symbolic links that
 // lead out of it are refused.
 package local

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -46,6 +47,22 @@ func (d *Document) Read() (sitemap.Entry, error) {
 		return e, fmt.Errorf("%s: %w", d.URI, err)
 	}
 	return e, nil
+}
+
+// lengths returns the sum of all lengths in the text. To read it as XML for an estimate
+// would cost as much as all else.
+func (d *Document) lengths() (sum int64) {
+	for text := d.text; ; {
+		_, rest, found := bytes.Cut(text, []byte(`length="`))
+		if !found {
+			return sum
+		}
+		text = rest
+		value, _, _ := bytes.Cut(text[:min(len(text), 20)], []byte(`"`))
+		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < 1<<50 {
+			sum += n
+		}
+	}
 }
 
 // Link returns the URI of the first link with a relation, "" without one.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,10 @@ type Source struct {
 	Base        string           // resources are below it, as a rule; with a slash at its end
 	Description string           // URI of the Source Description; "" if there is none
 	Sets        []string         // URIs of Capability Lists
+
+	// Listed gets, with each list of resources, the octets of these, its number among all
+	// lists of the set, and how many there are. The octets are an estimate. nil: nobody asks.
+	Listed func(octets int64, n, of int)
 
 	client *fetch.Client
 	plain  string // URI of a list without Capability List
@@ -186,9 +191,11 @@ func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, 
 			*at = d.Head.At
 		}
 		if err != nil || d.Root == sitemap.URLSet {
+			s.listed(d, kind, 1, 1)
 			yield(d, err)
 			return
 		}
+		of := bytes.Count(d.text, []byte("<sitemap>"))
 		for n := 1; ; n++ {
 			e, err := d.Read()
 			if err == io.EOF {
@@ -211,10 +218,17 @@ func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, 
 			if err == nil && d.Head.At.IsZero() && (n == 1 || part.Head.At.Before(*at)) {
 				*at = part.Head.At
 			}
+			s.listed(part, kind, n, of)
 			if !yield(part, err) || err != nil {
 				return
 			}
 		}
+	}
+}
+
+func (s *Source) listed(d *Document, kind sitemap.Capability, n, of int) {
+	if s.Listed != nil && d != nil && kind == sitemap.ResourceList {
+		s.Listed(d.lengths(), n, max(n, of))
 	}
 }
 

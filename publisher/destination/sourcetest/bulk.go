@@ -119,7 +119,7 @@ func (f *Bulk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.pack != nil {
 			all = append(all, list(sitemap.ResourceDump, "resourcedump.xml"))
 		}
-		f.document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList}, all...)
+		f.document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}}, all...)
 	case "/set/resourcelist.xml":
 		var all []sitemap.Entry
 		for i := range f.lists {
