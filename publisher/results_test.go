@@ -184,3 +184,33 @@ func forget(t *testing.T, dir string) {
 	}
 	must(t, os.WriteFile(name, bytes.Join(lines, nil), 0o600))
 }
+
+// TestResultsMakeAListAnIndex gives few jobs more results than a list has space for. HEAD
+// and GET have the same entity tag before and after.
+func TestResultsMakeAListAnIndex(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 10}, "jobs")
+	q := s.queue("jobs")
+	s.submit(q, "one", "two")
+	url := s.doc(q, "replica", "resourcelist.xml")
+	check := func(root sitemap.Root) {
+		t.Helper()
+		if d := s.document(url); d.root != root {
+			t.Errorf("got %v, want %v", d.root, root)
+		}
+		if head, get := s.do("HEAD", url), s.get(url); head.Header.Get("ETag") != get.Header.Get("ETag") || head.StatusCode != 200 {
+			t.Errorf("HEAD: %s %s, GET: %s", head.Status, head.Header.Get("ETag"), get.Header.Get("ETag"))
+		}
+		m := newMirror(s, "jobs", "replica")
+		m.baseline()
+		m.compare(q)
+	}
+	check(sitemap.URLSet)
+	results := map[string]string{}
+	for n := range 9 {
+		results[fmt.Sprint("r", n)] = fmt.Sprint(n)
+	}
+	id := s.work(q, results)
+	check(sitemap.SitemapIndex)
+	s.requeue(q, id)
+	check(sitemap.URLSet)
+}
