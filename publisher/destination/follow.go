@@ -59,9 +59,9 @@ func (c *Copy) followSets(ctx context.Context, every time.Duration, synced func(
 	for _, set := range c.sets {
 		wg.Go(func() { c.followSet(ctx, cancel, set, c.of(set), every) })
 	}
+	wg.Go(func() { c.watchSets(ctx, cancel) })
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
-	wg.Go(func() { c.watchSets(ctx, cancel) })
 	t := time.NewTicker(checkpoint)
 	defer t.Stop()
 	for {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -35,6 +36,7 @@ func TestDestinationProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	debug.SetMemoryLimit(200 << 20) // as cutie sync does
 	c, err := destination.Open(t.Context(), destination.Options{URL: os.Getenv("CUTIE_TEST_SOURCE"), Dir: dir,
 		HTTP: fetch.Options{Connections: 4, Tries: 2, Pause: time.Millisecond}, Settle: time.Millisecond})
 	if err != nil {
@@ -54,6 +56,9 @@ func TestDestinationProcess(t *testing.T) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if status, err := os.ReadFile("/proc/self/status"); err == nil {
+		os.Stdout.Write(status) // memory, for BenchmarkMillion
 	}
 }
 
@@ -88,11 +93,13 @@ func TestKilledDestination(t *testing.T) {
 		puts := 0
 		var asked, killAt atomic.Int64
 		reached := make(chan struct{}, resources)
-		f.Watch = func(path string) {
-			if strings.HasPrefix(path, "/r") && asked.Add(1) == killAt.Load() {
-				reached <- struct{}{}
+		f.Lock(func() {
+			f.Watch = func(path string) {
+				if strings.HasPrefix(path, "/r") && asked.Add(1) == killAt.Load() {
+					reached <- struct{}{}
+				}
 			}
-		}
+		})
 		for range kills {
 			killAt.Store(asked.Load() + 1 + rand.Int64N(6))
 			cmd := p.process(env)

@@ -157,10 +157,11 @@ func TestPackagesAreResumed(t *testing.T) {
 
 // dumpWithDigest gives the package of a Source a digest.
 func dumpWithDigest(t *testing.T, f *sourcetest.Source) {
-	sum := sha256.Sum256(f.Package())
+	pack := f.Package()
+	sum := sha256.Sum256(pack)
 	f.Fault("/set/resourcedump.xml", func(w http.ResponseWriter, _ *http.Request) bool {
 		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceDump, At: f.Now, Links: f.Up()}, []sitemap.Entry{
-			{Loc: f.URL + "/set/dump.zip", Length: int64(len(f.Package())), Hashes: []sitemap.Hash{{Alg: "sha-256", Value: hex.EncodeToString(sum[:])}}}})
+			{Loc: f.URL + "/set/dump.zip", Length: int64(len(pack)), Hashes: []sitemap.Hash{{Alg: "sha-256", Value: hex.EncodeToString(sum[:])}}}})
 		return true
 	})
 }

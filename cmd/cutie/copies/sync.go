@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -120,6 +121,10 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.timeout, "timeout", fetch.DefaultTimeout, "give up on a server that is silent for this `time`")
 }
 
+// memory is from where on memory is collected before it has doubled: a Source of millions of
+// resources has large lists, and most of what they take is not needed any more.
+const memory = 200 << 20
+
 // with opens the copy for do.
 func (o *options) with(ctx context.Context, c *call.Call, do func(context.Context, *destination.Copy) error) (err error) {
 	if err := o.check(c); err != nil {
@@ -143,6 +148,9 @@ func (o *options) with(ctx context.Context, c *call.Call, do func(context.Contex
 
 func (o *options) check(c *call.Call) error {
 	o.Dir = c.Args[len(c.Args)-1]
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memory)
+	}
 	if len(c.Args) == 2 {
 		base := c.Args[0]
 		if !strings.Contains(base, "://") {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"cutie/publisher/destination/fetch"
@@ -35,9 +34,13 @@ type Document struct {
 
 // Read returns the next entry, with absolute references; at the end the error is [io.EOF].
 func (d *Document) Read() (sitemap.Entry, error) {
+	if d.reader == nil {
+		return sitemap.Entry{}, io.EOF
+	}
 	e, err := d.reader.Read()
 	if err == io.EOF {
 		d.Dialect = d.reader.Dialect()
+		d.reader, d.text = nil, nil // the next document may be read while this one is known
 		return e, err
 	}
 	if err != nil {
@@ -95,29 +98,26 @@ func resolve(base *url.URL, ref string) (string, error) {
 // costs another request only.
 func (s *Source) Document(ctx context.Context, uri string) (*Document, error) {
 	d := &Document{}
-	err := s.client.Get(ctx, fetch.Request{URI: uri}, func(a *fetch.Answer) error { return d.take(a) })
+	err := s.client.Get(ctx, fetch.Request{URI: uri}, func(a *fetch.Answer) error { return s.take(d, a) })
 	if err != nil {
 		return nil, err
 	}
 	return d, d.parse()
 }
 
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-func (d *Document) take(a *fetch.Answer) error {
+func (s *Source) take(d *Document, a *fetch.Answer) error {
 	in, err := fetch.Document(a.Body, maxDocument)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.URL, err)
 	}
-	// Of documents of many megabytes a growing buffer would leave several times as much
-	// to the garbage collector.
-	b := buffers.Get().(*bytes.Buffer)
-	defer buffers.Put(b)
-	b.Reset()
+	// Documents of a list are alike. Growing to many megabytes each would leave several times
+	// as much to the garbage collector.
+	b := bytes.NewBuffer(make([]byte, 0, min(s.size.Load()+s.size.Load()/16, maxDocument)+bytes.MinRead))
 	if _, err := b.ReadFrom(in); err != nil {
 		return fmt.Errorf("%s: %w", a.URL, err)
 	}
-	text := bytes.Clone(b.Bytes())
+	text := b.Bytes()
+	s.size.Store(int64(len(text)))
 	d.URI, d.base, d.text, d.Octets = a.URL.String(), a.URL, text, int64(len(text))
 	d.Tag = a.Header.Get("Etag")
 	return nil
@@ -170,7 +170,7 @@ func (s *Source) openTail(ctx context.Context, uri string, at *tail, wait time.D
 	status := 0
 	err = s.client.Get(ctx, r, func(a *fetch.Answer) error {
 		if status = a.Status; status == http.StatusOK || status == http.StatusPartialContent {
-			return d.take(a)
+			return s.take(d, a)
 		}
 		return nil
 	})

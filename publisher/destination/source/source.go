@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"cutie/publisher/destination/fetch"
@@ -35,7 +36,8 @@ type Source struct {
 	Listed func(octets int64, n, of int)
 
 	client *fetch.Client
-	plain  string // URI of a list without Capability List
+	size   atomic.Int64 // octets of the last document
+	plain  string       // URI of a list without Capability List
 }
 
 // Find finds the Source of a URL: of a site, a resource, a page, or a document of the

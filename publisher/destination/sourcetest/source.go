@@ -99,8 +99,11 @@ func (f *Source) Lock(do func()) {
 
 func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.RequestURI()
-	if f.Watch != nil {
-		f.Watch(path)
+	f.mu.Lock()
+	watch := f.Watch
+	f.mu.Unlock()
+	if watch != nil {
+		watch(path)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
