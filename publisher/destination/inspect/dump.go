@@ -55,8 +55,8 @@ func (i *inspector) dump(set *source.Set, known resources, changed keyset) {
 // against compares the entry of a manifest with the Resource List.
 func (i *inspector) against(pack string, m *sitemap.Entry, known resources, changed keyset) {
 	e, ok := known[keyOf(m.Loc)]
-	if !ok || changed.has(m.Loc) || e.mod > m.LastMod.UnixMicro() {
-		return // of another time
+	if !ok || changed.has(m.Loc) || m.LastMod.IsZero() || e.mod > m.LastMod.UnixMicro() {
+		return // of another time, or maybe so
 	}
 	for n, sum := range factOf(m).sums {
 		if sum != 0 && e.sums[n] != 0 && sum != e.sums[n] {
