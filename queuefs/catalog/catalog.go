@@ -6,20 +6,23 @@
 //
 // The checksum covers all after it and the kind of the catalog. An entry without
 // contents takes its name away. A crash can tear the entries that were not synced, in
-// any order. They are skipped, and the former entries of their names count: keep the sources
-// of a later state until the file is synced.
+// any order. They are skipped, and the former entries of their names count: keep the source
+// of an entry until the file is synced.
 package catalog
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"iter"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 
 	"cutie/queuefs/durable"
@@ -47,12 +50,13 @@ type File struct {
 
 	mu   sync.Mutex
 	file *os.File         // open for as long as the catalog is; nil before the first entry
-	out  bool             // it is open for writing, too
 	size int64            // bytes of the file
 	live int64            // of them in entries that count
 	at   map[string]where // the last entry of each name
 	hurt int64            // where the last damage begins; 0 without any, or at the beginning
-	torn bool             // there are octets that do not verify
+	torn bool             // there is damage
+
+	writable bool // file is open for writing
 }
 
 type where struct {
@@ -67,56 +71,84 @@ type Entry struct {
 }
 
 // Open reads the catalog name in dir, of a kind: entries of another kind do not verify.
-// damaged are the octets that do not, below the offset synced: see [File.Doubtful].
+// damaged is the number of octets below the offset synced with an error, see
+// [File.Doubtful].
 func Open(dir *durable.Dir, name, kind string, synced int64) (f *File, damaged int64, err error) {
 	f = &File{dir: dir, name: name, kind: kind, at: map[string]where{}}
-	if _, err := dir.Stat(name); errors.Is(err, fs.ErrNotExist) {
+	f.file, err = dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.torn = synced > 0
 		return f, synced, nil
 	}
-	if f.file, err = dir.Open(name); err != nil {
+	if err != nil {
 		return nil, 0, err
 	}
-	data, err := f.whole()
-	if err != nil {
+	if damaged, err = f.scan(synced); err != nil {
 		return nil, 0, errors.Join(err, f.file.Close())
 	}
-	f.size = int64(len(data))
-	if damaged = max(0, synced-f.size); damaged > 0 {
-		defer func() { f.torn, f.hurt = true, f.size }()
-	}
-	for off := int64(0); off < f.size; {
-		e, ok := f.parse(data[off:])
-		if !ok {
-			next := bytes.Index(data[off+1:], []byte(magic))
-			to := f.size
-			if next >= 0 {
-				to = off + 1 + int64(next)
-			}
-			f.torn = true
-			if off < synced {
-				damaged += min(to, synced) - off
-				f.hurt = off
-			}
-			off = to
-			continue
-		}
-		off += f.count(e, off)
+	if lost := synced - f.size; lost > 0 {
+		damaged += lost
+		f.torn, f.hurt = true, f.size
 	}
 	return f, damaged, nil
 }
 
-// whole reads the file.
-func (f *File) whole() ([]byte, error) {
-	st, err := f.file.Stat()
-	if err != nil {
-		return nil, err
+// scan reads the entries of the file.
+func (f *File) scan(synced int64) (damaged int64, err error) {
+	in := &window{file: f.file}
+	for bad := int64(-1); ; { // bad: the beginning of damage
+		data, err := in.at(f.size, header+MaxName+MaxContents)
+		if err != nil {
+			return damaged, err
+		}
+		e, ok := f.parse(data)
+		if bad >= 0 && (ok || len(data) == 0) {
+			f.torn = true
+			if bad < synced {
+				damaged += min(f.size, synced) - bad
+				f.hurt = bad
+			}
+			bad = -1
+		}
+		switch {
+		case len(data) == 0:
+			return damaged, nil
+		case ok:
+			f.size += f.count(e, f.size)
+			continue
+		case bad < 0:
+			bad = f.size
+		}
+		if next := bytes.Index(data[1:], []byte(magic)); next >= 0 {
+			f.size += 1 + int64(next)
+		} else {
+			f.size += int64(max(1, len(data)-len(magic)))
+		}
 	}
-	data := make([]byte, st.Size())
-	n, err := f.file.ReadAt(data, 0)
-	if n == len(data) {
-		err = nil
+}
+
+// A window is a part of a file in memory.
+type window struct {
+	file *os.File
+	off  int64
+	data []byte
+	buf  []byte
+}
+
+// at returns the octets from an offset on: so many, or as many as there are.
+func (w *window) at(off int64, octets int) ([]byte, error) {
+	if w.buf == nil {
+		w.buf = make([]byte, 2*octets)
 	}
-	return data[:n], err
+	end := w.off + int64(len(w.data))
+	if off < w.off || off+int64(octets) > end && (end == 0 || len(w.data) == len(w.buf)) {
+		n, err := w.file.ReadAt(w.buf, off)
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		w.off, w.data = off, w.buf[:n]
+	}
+	return w.data[min(off-w.off, int64(len(w.data))):], nil
 }
 
 // parse reads the entry that data begins with.
@@ -190,37 +222,45 @@ func (f *File) Get(name string) ([]byte, error) {
 	if !ok {
 		return nil, nil
 	}
-	n := int64(header + len(name))
-	data := make([]byte, n+int64(w.size))
-	if _, err := f.file.ReadAt(data, w.off-n); err != nil && err != io.EOF {
+	data, err := f.entry(name, w)
+	if err != nil {
 		return nil, err
 	}
-	if e, ok := f.parse(data); ok && e.Name == name {
-		return e.Contents, nil
-	}
-	return nil, fmt.Errorf("%s: entry of %s: %w", f.name, name, durable.ErrDamaged)
+	return data[header+len(name):], nil
 }
 
-// All yields all names and contents, in no order. The contents are lent until the next
-// ones.
-func (f *File) All() iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.file == nil {
-			return
-		}
-		data, err := f.whole()
-		if err != nil {
-			yield(Entry{}, err)
-			return
-		}
-		for name, w := range f.at {
-			if !yield(Entry{name, data[w.off : w.off+int64(w.size)]}, nil) {
-				return
-			}
-		}
+// raw reads the octets of an entry; f.mu is held.
+func (f *File) raw(name string, w where) ([]byte, error) {
+	n := int64(header + len(name))
+	data := make([]byte, n+int64(w.size))
+	_, err := f.file.ReadAt(data, w.off-n)
+	if err == io.EOF {
+		err = nil
 	}
+	return data, err
+}
+
+// entry is raw for octets that verify.
+func (f *File) entry(name string, w where) ([]byte, error) {
+	data, err := f.raw(name, w)
+	if err != nil {
+		return nil, err
+	}
+	if e, ok := f.parse(data); !ok || e.Name != name {
+		return nil, fmt.Errorf("%s: entry of %q: %w", f.name, name, durable.ErrDamaged)
+	}
+	return data, nil
+}
+
+// Names returns the names with contents, in the order of the file.
+func (f *File) Names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.names()
+}
+
+func (f *File) names() []string {
+	return slices.SortedFunc(maps.Keys(f.at), func(a, b string) int { return cmp.Compare(f.at[a].off, f.at[b].off) })
 }
 
 // Size returns the bytes of the file.
@@ -230,7 +270,7 @@ func (f *File) Size() int64 {
 	return f.size
 }
 
-// Torn reports whether the file has octets that do not verify.
+// Torn reports whether the file has octets with an error.
 func (f *File) Torn() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -268,19 +308,19 @@ func (f *File) Append(entries ...Entry) error {
 	return nil
 }
 
-// write opens the file for writing. mu is held.
+// write opens the file for writing.
 func (f *File) write() error {
-	if f.out {
+	if f.writable {
 		return nil
 	}
-	out, err := f.dir.Update(f.name)
+	now, err := f.dir.Update(f.name)
 	if err != nil {
 		return err
 	}
 	if f.file != nil {
 		f.file.Close()
 	}
-	f.file, f.out = out, true
+	f.file, f.writable = now, true
 	return nil
 }
 
@@ -288,7 +328,7 @@ func (f *File) write() error {
 func (f *File) Sync() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.out {
+	if f.file == nil {
 		return nil
 	}
 	return errors.Join(f.dir.SyncFile(f.file), f.dir.Sync())
@@ -303,30 +343,34 @@ func (f *File) Wasteful() bool {
 
 func (f *File) wasteful() bool { return f.torn || f.size >= leastWaste && f.live <= f.size/2 }
 
-// Compact writes the file anew if most of it is waste. When it returns the new one is
-// on stable storage. After an error the former one is in use.
+// Compact writes the file anew if most of it is waste, or does not verify. When it returns
+// the new one is on stable storage. After an error the former one is in use. Entries that
+// were damaged meanwhile are copied as they are, so that the next Open finds them.
 func (f *File) Compact() (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.wasteful() || f.file == nil {
+		f.torn = false
 		return nil
-	}
-	data, err := f.whole()
-	if err != nil {
-		return err
-	}
-	now := &File{dir: f.dir, name: f.name, kind: f.kind, at: make(map[string]where, len(f.at))}
-	buf := make([]byte, 0, f.live)
-	for name, w := range f.at {
-		e := Entry{name, data[w.off : w.off+int64(w.size)]}
-		buf = now.print(buf, &e)
-		now.size += now.count(e, now.size)
 	}
 	out, tmp, err := f.dir.Temp()
 	if err != nil {
 		return err
 	}
-	if _, err = out.Write(buf); err == nil {
+	now := &File{at: make(map[string]where, len(f.at))}
+	w := bufio.NewWriterSize(out, 1<<18)
+	for _, name := range f.names() {
+		data, e := f.raw(name, f.at[name])
+		if err = e; err != nil {
+			break
+		}
+		now.size += now.count(Entry{name, data[header+len(name):]}, now.size)
+		w.Write(data) // Flush has the error
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
 		err = f.dir.SyncFile(out)
 	}
 	if err == nil {
@@ -336,7 +380,7 @@ func (f *File) Compact() (err error) {
 		return errors.Join(err, out.Close(), f.dir.Remove(tmp))
 	}
 	f.file.Close()
-	f.file, f.out, f.size, f.live, f.at, f.torn = out, true, now.size, now.live, now.at, false
+	f.file, f.size, f.live, f.at, f.torn, f.hurt, f.writable = out, now.size, now.live, now.at, false, 0, true
 	return f.dir.Sync()
 }
 

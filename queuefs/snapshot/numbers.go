@@ -21,14 +21,16 @@ func (s *Store) Numbers(id string) (last index.Numbers, err error) {
 	x, _, ok, err := s.entry(id)
 	switch {
 	case errors.Is(err, durable.ErrDamaged):
-		last = s.above(err.Error())
+		last = s.Highest()
+		s.Report(smallPath, fmt.Sprintf("%v; numbers of jobs and events go on above %d and %d, the highest there are", err, last.Job, last.Seq))
 	case err != nil:
 		return last, err
 	case ok:
 		last = index.Numbers{Job: x.Last.Job, Seq: x.Last.Seq}
-	case s.torn:
-		last = s.Highest()
 	}
+	s.mu.Lock()
+	last = last.Max(s.floor)
+	s.mu.Unlock()
 	if s.HasDir(id) {
 		dir, err := s.existing(id)
 		if err != nil {
@@ -43,14 +45,6 @@ func (s *Store) Numbers(id string) (last index.Numbers, err error) {
 	}
 	old, err := s.oldNumbers(id)
 	return last.Max(old), err
-}
-
-// above returns numbers above all of open queues, after damage to the catalog of small
-// queues.
-func (s *Store) above(why string) index.Numbers {
-	last := s.Highest()
-	s.Report(smallPath, fmt.Sprintf("%s; numbers of jobs and events go on above %d and %d, the highest there are", why, last.Job, last.Seq))
-	return last
 }
 
 // numbersIn returns the highest numbers in the files of an index. Without a queue file

@@ -24,6 +24,7 @@ import (
 // the later checkpoint counts.
 
 const (
+	floorName = "" // of an entry with numbers that no removed queue has gone above, once entries were lost
 	smallKind = "index of small queues"
 	smallPath = home.LogDir + "/" + home.IndexDir + "/" + indexfile.SmallName // below the home
 )
@@ -39,10 +40,18 @@ func (s *Store) Open(c indexfile.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	s.small, s.torn = small, damaged > 0
-	if s.torn {
-		s.Report(smallPath,
-			fmt.Sprintf("%d octets do not verify; the index of queues without an entry is made again from the directories", damaged))
+	s.small = small
+	if damaged > 0 {
+		if s.floor, err = s.highest(); err != nil {
+			return err
+		}
+		s.Report(smallPath, fmt.Sprintf("%d octets do not verify; queues without an entry are made again from the directories, and numbers of their jobs and events go on above %d and %d, the highest that can be read",
+			damaged, s.floor.Job, s.floor.Seq))
+	} else if x, _, ok, err := s.entry(floorName); ok || err != nil {
+		s.floor = index.Numbers{Job: x.Last.Job, Seq: x.Last.Seq}
+		if err != nil {
+			return err
+		}
 	}
 	s.large = map[string]bool{}
 	all, names, err := s.names()
@@ -56,6 +65,32 @@ func (s *Store) Open(c indexfile.Checkpoint) error {
 		s.large[name] = true
 	}
 	return all.Close()
+}
+
+// highest returns the highest numbers in any entry.
+func (s *Store) highest() (last index.Numbers, err error) {
+	for _, id := range s.small.Names() {
+		x, _, ok, err := s.entry(id)
+		if err != nil && !errors.Is(err, durable.ErrDamaged) {
+			return last, err
+		}
+		if ok {
+			last = last.Max(index.Numbers{Job: x.Last.Job, Seq: x.Last.Seq})
+		}
+	}
+	return last, nil
+}
+
+// keepFloor keeps numbers above all known ones, before a damaged catalog is written anew:
+// an entry that has the last numbers of a removed queue may be gone.
+func (s *Store) keepFloor() error {
+	highest := s.Highest()
+	s.mu.Lock()
+	s.floor = s.floor.Max(highest)
+	last := s.floor
+	s.mu.Unlock()
+	x := indexfile.Queue{Last: last, Types: []string{""}, Bare: true}
+	return s.put(floorName, &x, nil)
 }
 
 // Close lets go of the files.

@@ -47,10 +47,10 @@ type Store struct {
 	closed  bool            // by the checkpoint that was read
 	renewed map[string]bool // queues without former pages, when rebuilding
 	small   *catalog.File
-	torn    bool // queues may be missing in small
 
 	mu    sync.Mutex
 	large map[string]bool // queues with a directory
+	floor index.Numbers   // the last numbers of a removed queue may be as high; see keepFloor
 }
 
 // Path returns the path below the home of a file of a queue in the index.
@@ -155,7 +155,7 @@ func (s *Store) Closed() bool { return s.closed }
 // Size before the file system was synced: a power failure may tear later entries.
 func (s *Store) SetCheckpoint(c indexfile.Checkpoint) error {
 	if s.small.Torn() {
-		if err := s.small.Compact(); err != nil {
+		if err := errors.Join(s.keepFloor(), s.small.Compact()); err != nil {
 			return err
 		}
 		c.Small = s.small.Size()
@@ -296,8 +296,7 @@ func (s *Store) Load(l *ledger.Ledger, c indexfile.Checkpoint, indexed bool) (wa
 	}
 	doubtful := ok && !inDir && s.small.Doubtful(l.ID())
 	if doubtful {
-		last := s.Highest()
-		l.Note(func(x *index.Index) { x.Reach(last) })
+		l.Note(func(x *index.Index) { x.Reach(s.floor) })
 	}
 	drop := !indexed || !ok || q.Bare || doubtful
 	if drop {
