@@ -56,15 +56,7 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 			}
 			return nil
 		}
-		in, err := f.root.Open(name)
-		if err != nil {
-			return err
-		}
-		defer in.Close()
-		buf := buffers.Get().(*[]byte)
-		_, err = io.CopyBuffer(sums, struct{ io.Reader }{in}, *buf)
-		buffers.Put(buf)
-		if err == nil {
+		if err = f.read(name, info.Size(), sums); err == nil {
 			err = sums.Check()
 		}
 		if m = Same; errors.Is(err, fixity.ErrDiffers) {
@@ -76,6 +68,34 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 		return Missing, time.Time{}, nil
 	}
 	return m, mod, err
+}
+
+// read writes the contents of a file, which had so many octets just now, to w. An os.File
+// would take as many system calls again.
+func (f *folder) read(name string, size int64, w io.Writer) error {
+	// A single name of ours: no path is walked.
+	fd, err := unix.Openat(int(f.file.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	for got := int64(0); ; {
+		n, err := unix.Read(fd, *buf)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return &fs.PathError{Op: "read", Path: name, Err: err}
+		}
+		if _, err := w.Write((*buf)[:n]); err != nil {
+			return err
+		}
+		if got += int64(n); n == 0 || got == size && n < len(*buf) {
+			return nil
+		}
+	}
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
