@@ -2,7 +2,6 @@ package queuefs_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -145,17 +144,6 @@ func TestDescriptorsDoNotGrowWithQueues(t *testing.T) {
 	}
 	bounded()
 	closeHome(t, s)
-}
-
-// openFiles counts the descriptors of this process.
-func openFiles(t *testing.T) int {
-	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("no /proc here")
-	}
-	must(t, err)
-	return len(all)
 }
 
 // TestAQueueIsMadeWholeOrNot fails each step of the making of a queue, not done and done,
