@@ -176,6 +176,11 @@ func (a *audit) explain(ctx context.Context, set *source.Set, s *setState, found
 	for _, t := range s.Transit {
 		later[t.Entry.Loc] = false
 	}
+	for _, h := range s.Held {
+		for i := range h.Entries {
+			later[h.Entries[i].Loc] = true
+		}
+	}
 	for uri := range later {
 		if file, err := a.c.dir.Path(uri); err == nil {
 			a.listed[maphash.String(seed, file)] = struct{}{} // the copy may have it, or not

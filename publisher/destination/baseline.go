@@ -37,7 +37,7 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 	var err error
 	if len(s.Packages) == 0 {
 		c.mu.Lock()
-		s.Transit = nil // the lists name them again
+		s.Transit, s.Held = nil, nil // the lists name them again
 		c.mu.Unlock()
 	}
 	switch by {

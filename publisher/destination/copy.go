@@ -114,6 +114,7 @@ type setState struct {
 	Synced   time.Time     `json:"synced,omitzero"` // when it last equalled the Source
 	Packages []string      `json:"packages,omitempty"`
 	Transit  []transit     `json:"transit,omitempty"`
+	Held     []held        `json:"held,omitempty"`
 	Audited  *Audited      `json:"audited,omitempty"`
 }
 
@@ -121,6 +122,14 @@ type setState struct {
 type transit struct {
 	Entry sitemap.Entry `json:"entry"`
 	Why   string        `json:"why"`
+}
+
+// Held are deletions that wait until resources of the same batch are there, or are
+// explained. A file moved at the Source is a deletion and a creation: so a copy whose
+// Source is lost in between has the file once.
+type held struct {
+	After   []string        `json:"after"` // URIs
+	Entries []sitemap.Entry `json:"entries"`
 }
 
 const stateVersion = 1

@@ -275,15 +275,25 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 	}
 	c.mu.Lock()
 	s.Transit = slices.DeleteFunc(s.Transit, func(t transit) bool { return changed[t.Entry.Loc] })
+	for i := range s.Held {
+		h := &s.Held[i]
+		h.Entries = slices.DeleteFunc(h.Entries, func(e sitemap.Entry) bool { return changed[e.Loc] })
+	}
+	before := len(s.Transit)
 	c.mu.Unlock()
 	made := make([]bool, len(b.Entries))
+	var deletions []int
 	w := c.newWorkers(ctx, s, nil)
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		if made[i] = !p.final(first+i, e.Loc); made[i] {
 			continue
 		}
-		if file, err := c.dir.Path(e.Loc); err == nil && e.Change != sitemap.Deleted {
+		if e.Change == sitemap.Deleted {
+			deletions = append(deletions, i)
+			continue
+		}
+		if file, err := c.dir.Path(e.Loc); err == nil {
 			c.list(file)
 		}
 		if !w.addTask(task{*e, &made[i]}) {
@@ -291,6 +301,9 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 		}
 	}
 	err := w.wait()
+	if err == nil {
+		err = c.deleteAll(ctx, s, b.Entries, deletions, before, made)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
@@ -299,6 +312,70 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 		s.Cursor = b.Part(s.Cursor, n) // the files of these are there
 	}
 	return err
+}
+
+// deleteAll makes the deletions of a batch, after all else in it, or holds them if
+// resources of the batch came into transit: those after before.
+func (c *Copy) deleteAll(ctx context.Context, s *setState, entries []sitemap.Entry, deletions []int, before int, made []bool) error {
+	c.mu.Lock()
+	var h held
+	for _, t := range s.Transit[before:] {
+		h.After = append(h.After, t.Entry.Loc)
+	}
+	c.mu.Unlock()
+	if len(h.After) == 0 || c.o.DryRun {
+		w := c.newWorkers(ctx, s, nil)
+		for _, i := range deletions {
+			if !w.addTask(task{entries[i], &made[i]}) {
+				break
+			}
+		}
+		if err := w.wait(); err != nil {
+			return err
+		}
+		return c.letGo(ctx, s)
+	}
+	for _, i := range deletions {
+		h.Entries, made[i] = append(h.Entries, entries[i]), true
+	}
+	c.mu.Lock()
+	s.Held = append(s.Held, h)
+	c.mu.Unlock()
+	return c.letGo(ctx, s)
+}
+
+// letGo makes held deletions that wait for nothing any more.
+func (c *Copy) letGo(ctx context.Context, s *setState) error {
+	c.mu.Lock()
+	waiting := map[string]bool{}
+	for _, t := range s.Transit {
+		waiting[t.Entry.Loc] = true
+	}
+	var due []sitemap.Entry
+	var stay []held
+	for _, h := range s.Held {
+		if slices.ContainsFunc(h.After, func(uri string) bool { return waiting[uri] }) {
+			stay = append(stay, h)
+		} else {
+			due = append(due, h.Entries...)
+		}
+	}
+	c.mu.Unlock()
+	if len(due) > 0 {
+		w := c.newWorkers(ctx, s, nil)
+		for i := range due {
+			if !w.add(due[i]) {
+				break
+			}
+		}
+		if err := w.wait(); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.Held = stay
+	return nil
 }
 
 // retry asks again for resources in transit. Until all were asked for they stay in the
@@ -315,11 +392,14 @@ func (c *Copy) retry(ctx context.Context, s *setState) error {
 	}
 	err := w.wait()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if err != nil {
 		s.Transit = waiting
+	} else {
+		s.Transit = s.Transit[len(waiting):]
+	}
+	c.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	s.Transit = s.Transit[len(waiting):]
-	return nil
+	return c.letGo(ctx, s)
 }

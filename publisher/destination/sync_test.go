@@ -299,3 +299,38 @@ func TestDryRunDoesNothing(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// A resource moved at the Source, and moved on before it is asked for, stays in its former
+// place: should the Source be lost now, the copy has it once.
+func TestMovedResourcesStayUntilTheyAreThere(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	f.Put("/other", "other")
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	f.Put("/b", "moved")
+	f.Remove("/a")
+	gone := true
+	f.Fault("/b", func(w http.ResponseWriter, r *http.Request) bool {
+		if gone {
+			http.NotFound(w, r)
+		}
+		return gone
+	})
+	if r := p.mustSync(nil); r.Deleted != 0 || r.Sets[0].Transit != 1 {
+		t.Errorf("moved on: got %+v", r)
+	}
+	if got := p.files(); got["/a"] != "a" || got["/b"] != "" {
+		t.Errorf("got %v, want the former file", got)
+	}
+	if a := p.audit(false); a.Extra > 0 || a.Missing > 0 {
+		t.Errorf("audit: got %+v", a)
+	}
+	gone = false
+	f.Put("/b", "changed")
+	f.Remove("/other")
+	if r := p.mustSync(nil); r.Deleted != 2 || r.Sets[0].Transit != 0 {
+		t.Errorf("there: got %+v", r)
+	}
+	p.want()
+}
