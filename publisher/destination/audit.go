@@ -63,7 +63,8 @@ func (r *AuditReport) Clean() bool { return r.Missing+r.Different+r.Extra == 0 }
 const maxDifferences = 10_000
 
 // Audit compares the copy with the lists of its Source: each file by its length and time,
-// or by its digests if Options.Deep is set. It changes no file.
+// or by its digests if Options.Deep is set. It changes no file. While another process
+// follows the Source, what it changes meanwhile is in transit.
 func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 	began := time.Now()
 	a := &audit{c: c, r: &AuditReport{Source: c.source.Base, Deep: c.o.Deep}, listed: map[uint64]struct{}{}}
@@ -73,12 +74,15 @@ func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 		}
 	}
 	if c.whole() {
-		if err := a.extras(); err != nil {
+		if err := a.extras(ctx); err != nil {
 			return nil, err
 		}
 	}
 	_, a.r.Octets = c.client.Counts()
 	a.r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
+	if !c.dir.Alone() {
+		return a.r, nil // the state is that of the other process
+	}
 	for _, set := range c.sets {
 		c.of(set).Audited = &Audited{Time: time.Now().UTC(), Clean: a.r.Clean(), Deep: c.o.Deep}
 	}
@@ -213,14 +217,32 @@ func (a *audit) add(d Difference) {
 	}
 }
 
-// extras finds files without an entry in a list.
-func (a *audit) extras() error {
+// extras finds files without an entry in a list. Those that another process has made
+// meanwhile are named by a change since then.
+func (a *audit) extras(ctx context.Context) error {
+	var extra []string
 	err := a.c.dir.Walk(func(file string, _ int64, _ time.Time) error {
+		plain := plainPath(file)
+		if _, ok := a.listed[maphash.String(seed, plain)]; !ok {
+			extra = append(extra, file)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(extra) > 0 && !a.c.dir.Alone() {
+		for _, set := range a.c.sets {
+			if err := a.explain(ctx, set, a.c.of(set), nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, file := range extra {
 		plain := plainPath(file)
 		if _, ok := a.listed[maphash.String(seed, plain)]; !ok {
 			a.add(Difference{URI: a.c.dir.URI(plain), File: file, What: IsExtra})
 		}
-		return nil
-	})
-	return err
+	}
+	return nil
 }

@@ -53,6 +53,7 @@ type Options struct {
 	Again   bool     // make the baseline again: look at all resources, fetch different ones
 	Deep    bool     // compare digests of files whose length and time are right
 	DryRun  bool     // count, and do nothing
+	Look    bool     // for Audit, also while another process follows the Source
 	HTTP    fetch.Options
 
 	// Settle is the first pause before the changes are read again for resources in
@@ -187,6 +188,10 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 
 // openDir opens the directory. A dry run without one takes an empty one of its own.
 func (c *Copy) openDir() (err error) {
+	if c.o.Look {
+		c.dir, err = local.Look(c.o.Dir, c.source.Base, false)
+		return err
+	}
 	c.dir, err = local.Open(c.o.Dir, c.source.Base, !c.o.DryRun)
 	if !c.o.DryRun || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -245,7 +250,7 @@ func readState(dir string, promoting bool) (s state, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return s, ErrNoCopy
 	}
-	d, err := local.Open(dir, "http://none/", false)
+	d, err := local.Look(dir, "http://none/", false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, ErrNoCopy
 	}

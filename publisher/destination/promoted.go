@@ -3,6 +3,8 @@ package destination
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +19,7 @@ type Standing struct {
 	Until    time.Time
 	Event    uint64    // number of the last event known; 0 where the Source counts none
 	Synced   time.Time // when the copy last equalled the Source
-	Transit  int       // resources without their file
+	Transit  int       // resources without a file, not even a former one
 }
 
 // Standings returns the base URI of the Source of a copy, and how far each set is, without asking the
@@ -27,12 +29,33 @@ func Standings(dir string) (base string, all []Standing, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", dir, err)
 	}
+	d, err := local.Open(dir, s.Base, false)
+	if err != nil {
+		return "", nil, err
+	}
+	defer d.Close()
 	for name, set := range s.Sets {
 		all = append(all, Standing{Name: name, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
-			Synced: set.Synced, Transit: len(set.Transit)})
+			Synced: set.Synced, Transit: set.without(dir, d)})
 	}
 	slices.SortFunc(all, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
 	return s.Base, all, nil
+}
+
+// without counts the resources in transit without a file. Another file stands for one that
+// was moved at the Source.
+func (s *setState) without(dir string, d *local.Dir) (n int) {
+	for _, t := range s.Transit {
+		file, err := d.Path(t.Entry.Loc)
+		if err == nil {
+			_, err = os.Lstat(filepath.Join(dir, filepath.FromSlash(file)))
+		}
+		moved := slices.ContainsFunc(s.Held, func(h held) bool { return len(h.Entries) > 0 && slices.Contains(h.After, t.Entry.Loc) })
+		if err != nil && !moved {
+			n++
+		}
+	}
+	return n
 }
 
 // ErrPromoted is the error of a copy promoted to a home.

@@ -51,6 +51,7 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 		if *only {
 			return inspected(ctx, c, &o, inspect.Options{Sets: o.Sets, Sample: *sample, Dumps: *dumps})
 		}
+		o.Look = true
 		return o.with(ctx, c, func(ctx context.Context, copied *destination.Copy) error {
 			r, err := copied.Audit(ctx)
 			if err != nil {

@@ -63,6 +63,7 @@ type promoted struct {
 	Octets     int64           `json:"octets"`
 	Problems   []string        `json:"problems,omitempty"`
 	Unfinished []string        `json:"unfinished,omitempty"`
+	Bare       []string        `json:"bare,omitempty"` // jobs whose job file the copy had not seen
 	Requeued   int             `json:"requeued,omitempty"`
 }
 
@@ -111,6 +112,9 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 		return err
 	}
 	if err := directories(dir, r.Queues); err != nil {
+		return err
+	}
+	if r.Bare, err = hold(dir, r.Queues, p.Time); err != nil {
 		return err
 	}
 	report, err := check.Home(dir, check.Options{Rebuild: true, Last: last, Job: uws.Check})
@@ -235,6 +239,9 @@ func printPromoted(c *call.Call, r *promoted) error {
 	}
 	for _, id := range r.Unfinished {
 		fmt.Fprintf(w, "unfinished: %s\n", id)
+	}
+	for _, id := range r.Bare {
+		fmt.Fprintf(w, "on hold: %s: %s; cutie release hands it out\n", id, bare)
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "problem: %s\n", p)

@@ -25,6 +25,8 @@ type Dir struct {
 	own  *folder
 	lock *os.File
 
+	alone bool // lock is held
+
 	mu      sync.Mutex
 	folders map[string]*folder // open directories, by their path
 	temp    uint64             // number of the last unfinished file
@@ -59,6 +61,18 @@ func Open(dir, base string, create bool) (*Dir, error) {
 			return nil, err
 		}
 	}
+	d, err := Look(dir, base, create)
+	if err == nil && !d.Alone() {
+		err = fmt.Errorf("%s: %w", dir, errors.Join(ErrBusy, d.Close()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Look is Open for reading, also while another process has the directory.
+func Look(dir, base string, create bool) (*Dir, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -70,6 +84,9 @@ func Open(dir, base string, create bool) (*Dir, error) {
 	}
 	return d, nil
 }
+
+// Alone reports whether no other process has the directory.
+func (d *Dir) Alone() bool { return d.alone }
 
 func (d *Dir) begin(base string, create bool) (err error) {
 	if create {
@@ -89,8 +106,9 @@ func (d *Dir) begin(base string, create bool) (err error) {
 	}
 	switch err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
 	case nil:
+		d.alone = true
 	case unix.EWOULDBLOCK:
-		return ErrBusy
+		d.alone = false
 	default:
 		return fmt.Errorf("lock: %w", err)
 	}
