@@ -41,7 +41,8 @@ verified by its digest first. It says what the copy cannot know: changes of the 
 after the last event it has seen.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
-back into their queues.`,
+back into their queues. A job of which the copy has the payload alone, since its job file
+was changing when the original was lost, is put on hold and listed.`,
 		Example: `cutie promote mirror
 cutie serve --home mirror`,
 	}
