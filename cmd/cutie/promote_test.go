@@ -1,10 +1,17 @@
 package main_test
 
 import (
+	"io"
+	"log"
+	"net"
+	"net/http/httptest"
+	"net/http/httputil"
+	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -34,8 +41,33 @@ func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 	home := filepath.Join(dir, "home")
 	run("init", home)
 	run("createQueue", "jobs", "--home", home)
-	original := serveHome(t, home)
-	url := original.url
+	// The URL is that of a proxy, so that nobody takes it in between.
+	var at atomic.Pointer[neturl.URL]
+	proxy := httptest.NewServer(&httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at.Load()); r.Out.Host = r.In.Host }})
+	t.Cleanup(proxy.Close)
+	url := proxy.URL + "/"
+	serve := func(home string) *daemon {
+		t.Helper()
+		for try := 0; ; try++ {
+			free, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := free.Addr().String()
+			free.Close()
+			d, err := start(dir, home, "--base-uri", url, "--listen", address)
+			if err == nil {
+				t.Cleanup(d.kill)
+				at.Store(&neturl.URL{Scheme: "http", Host: address})
+				return d
+			}
+			if try == 5 { // each time somebody else took the port
+				t.Fatal(err)
+			}
+		}
+	}
+	original := serve(home)
 	put(url, "seen by all")
 	run("sync", url, "behind")
 	put(url, "not seen by one")
@@ -50,12 +82,7 @@ func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 	if out := run("promote", "backup"); !strings.Contains(out, "the last event seen is 3 of ") {
 		t.Errorf("promote says %s", out)
 	}
-	address := strings.Trim(strings.TrimPrefix(url, "http://"), "/")
-	promoted, err := start(dir, filepath.Join(dir, "backup"), "--listen", address)
-	if err != nil {
-		t.Skipf("somebody took %s meanwhile: %v", address, err)
-	}
-	t.Cleanup(promoted.kill)
+	serve(filepath.Join(dir, "backup"))
 	if got := put(url, "new"); got != lost {
 		t.Errorf("the first new job is %s, want %s", got, lost)
 	}

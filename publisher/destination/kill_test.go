@@ -25,47 +25,56 @@ import (
 	"cutie/testdata/long"
 )
 
-// TestDestinationProcess is the Destination of other tests, in a process to be killed.
-func TestDestinationProcess(t *testing.T) {
+// TestMain runs this program as a Destination to be killed, for TestKilledDestination,
+// TestFullDisk and BenchmarkMillion, or else the tests.
+func TestMain(m *testing.M) {
 	dir := os.Getenv("CUTIE_TEST_COPY")
 	if dir == "" {
-		t.Skip("the process of TestKilledDestination, TestFullDisk and BenchmarkMillion")
+		os.Exit(m.Run())
 	}
+	if err := beDestination(context.Background(), dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func beDestination(ctx context.Context, dir string) error {
 	if n, _ := strconv.ParseUint(os.Getenv("CUTIE_TEST_FSIZE"), 10, 64); n > 0 {
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: n, Max: n}); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	debug.SetMemoryLimit(200 << 20) // as cutie sync does
-	c, err := destination.Open(t.Context(), destination.Options{URL: os.Getenv("CUTIE_TEST_SOURCE"), Dir: dir,
+	c, err := destination.Open(ctx, destination.Options{URL: os.Getenv("CUTIE_TEST_SOURCE"), Dir: dir,
 		HTTP: fetch.Options{Connections: 4, Tries: 2, Pause: time.Millisecond}, Settle: time.Millisecond})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer c.Close()
 	switch os.Getenv("CUTIE_TEST_DO") {
 	case "follow":
-		err = c.Follow(t.Context(), time.Millisecond, func(*destination.Report) {})
+		err = c.Follow(ctx, time.Millisecond, func(*destination.Report) {})
 	case "audit":
-		_, err = c.Audit(t.Context())
+		_, err = c.Audit(ctx)
 	case "inspect":
 		uri := os.Getenv("CUTIE_TEST_SOURCE")
-		_, err = inspect.Inspect(t.Context(), fetch.New(fetch.Options{Origin: uri}), uri, inspect.Options{Sample: 100})
+		_, err = inspect.Inspect(ctx, fetch.New(fetch.Options{Origin: uri}), uri, inspect.Options{Sample: 100})
 	default:
-		_, err = c.Sync(t.Context())
+		_, err = c.Sync(ctx)
 	}
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
 		os.Stdout.Write(status) // memory, for BenchmarkMillion
 	}
+	return nil
 }
 
 // process runs a Destination until do ends it, or it ends by itself.
 func (p *place) process(env ...string) *exec.Cmd {
 	p.t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestDestinationProcess$")
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), append(env, "CUTIE_TEST_COPY="+p.dir, "CUTIE_TEST_SOURCE="+p.f.URL)...)
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)

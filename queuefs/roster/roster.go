@@ -39,15 +39,11 @@ func (r *Roster[Q]) ByID(id string) Q {
 
 // ByName returns the first open queue with one of its [Queue.Names], or the zero Q.
 func (r *Roster[Q]) ByName(name string) (q Q) {
-	if q := r.called(name); r.isOpen(q) {
-		return q
+	named := r.called(name)
+	if named != q && r.ByID(named.ID()) == named {
+		return named
 	}
-	return q
-}
-
-func (r *Roster[Q]) isOpen(q Q) bool {
-	var none Q
-	return q != none && r.ByID(q.ID()) == q
+	return q // named is being made, or nobody is
 }
 
 // Taken reports whether a queue other than q has the name, or is being made with it.
