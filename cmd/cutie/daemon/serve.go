@@ -83,6 +83,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	if local != nil {
 		serve(func() error { return server.Serve(local) })
 	}
+	d.supervisor.ready(d.svc.Info().BaseURI)
 	// The loops outlive the requests, which may wait for a file to be written.
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
 	for _, l := range append(d.loops(jobs, tcp), d.supervised(ctx, d.svc.Info().BaseURI)) {
@@ -94,7 +95,6 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	if err := d.Ready(d.svc.Info().BaseURI); err != nil {
 		d.Log.Warn().Err(err).Msg("addresses not printed")
 	}
-	d.supervisor.ready(d.svc.Info().BaseURI)
 	var broken error
 	select {
 	case <-ctx.Done():

@@ -40,7 +40,10 @@ func (s *supervisor) tell(format string, a ...any) {
 	}
 }
 
-func (s *supervisor) ready(at string) { s.tell("READY=1\nSTATUS=serving %s", at) }
+func (s *supervisor) ready(at string) {
+	s.status = "serving " + at
+	s.tell("READY=1\nSTATUS=%s", s.status)
+}
 
 // reloading reports the run of do, for the Type=notify-reload of systemd.service(5).
 func (s *supervisor) reloading(do func()) {
@@ -96,7 +99,7 @@ func (s *supervisor) beat(ready, failed error, at string) {
 	if ready != nil {
 		status = "not ready: " + ready.Error()
 	}
-	if status != s.status && s.status != "" {
+	if status != s.status {
 		s.tell("STATUS=%s", status)
 	}
 	s.status = status
