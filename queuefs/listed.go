@@ -2,8 +2,12 @@ package queuefs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/home"
@@ -18,12 +22,63 @@ import (
 // found are the queues of a home when it is opened.
 type found struct {
 	home.Known
+	trust bool     // the home was closed in order
 	fresh []string // listed by other hands, without a directory yet
+}
+
+// openSome is how many queues make the opening of a home worth a further processor.
+const openSome = 200
+
+// openAll opens the queues and loads what the index knows of them. Those with one sound
+// entry in it depend on nothing else, and are opened side by side.
+func (s *Service) openAll(k *found, load func(*Queue) (loaded, error)) (was map[*Queue]loaded, err error) {
+	ids := slices.Concat(k.Listed, k.Unlisted)
+	type result struct {
+		q    *Queue
+		was  loaded
+		err  error
+		done bool
+	}
+	results := make([]result, len(ids))
+	one := func(i int) {
+		r := &results[i]
+		r.done = true
+		if r.q, r.err = s.openKnown(ids[i], k); r.q != nil {
+			r.was, r.err = load(r.q)
+		}
+	}
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(ids)/openSome) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(ids); i = int(next.Add(1)) - 1 {
+				if s.index.Small(ids[i]) {
+					one(i)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	was = make(map[*Queue]loaded, len(ids))
+	for i := range results {
+		r := &results[i]
+		if !r.done {
+			one(i)
+		}
+		if r.q != nil {
+			s.queues.Add(r.q)
+			was[r.q] = r.was
+		}
+		if r.err != nil && err == nil {
+			err = fmt.Errorf("queue %s: %w", ids[i], r.err)
+		}
+	}
+	return was, err
 }
 
 // openKnown opens a queue when the home is opened; nil if it cannot be served.
 func (s *Service) openKnown(id string, k *found) (*Queue, error) {
-	q, err := s.openQueue(id, (*properties.Queue).Known)
+	q, err := s.openQueue(id, func(p *properties.Queue) (*home.Settings, error) { return p.Known(k.trust) })
 	if err == nil || content.Transient(err) || content.Exhausted(err) {
 		return q, err
 	}
@@ -38,7 +93,7 @@ func (s *Service) openKnown(id string, k *found) (*Queue, error) {
 	if s.index.Has(id) {
 		s.report(path, "directory lost; the queue is not served: bring it back, or take its line out of "+home.ListName)
 	} else {
-		k.fresh = append(k.fresh, id)
+		k.fresh = append(k.fresh, id) // it has no entry, so nobody else does
 	}
 	return nil, nil
 }

@@ -42,19 +42,10 @@ func (s *Service) load() error {
 	if c.Clean { // the files are exact
 		known.Unlisted = slices.DeleteFunc(known.Unlisted, func(id string) bool { return !home.Used(s.dirs.queues, id) })
 	}
-	was := map[*Queue]loaded{}
-	for _, id := range slices.Concat(known.Listed, known.Unlisted) {
-		q, err := s.openKnown(id, &known)
-		if err != nil {
-			return fmt.Errorf("queue %s: %w", id, err)
-		}
-		if q == nil {
-			continue
-		}
-		s.queues.Add(q)
-		if was[q], err = q.load(c, indexed); err != nil {
-			return fmt.Errorf("queue %s: %w", id, err)
-		}
+	known.trust = c.Clean && !s.opts.Look
+	was, err := s.openAll(&known, func(q *Queue) (loaded, error) { return q.load(c, indexed) })
+	if err != nil {
+		return err
 	}
 	lost, err := s.replay(c, indexed)
 	if err != nil {
@@ -132,11 +123,6 @@ type loaded struct {
 // load reads the index of the queue, or its directories.
 func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err error) {
 	ix := q.svc.index
-	if !c.Clean {
-		if err := q.tree.Root().Sweep(nil); err != nil {
-			return was, err
-		}
-	}
 	if !q.svc.opts.Look && !c.Clean {
 		if err := q.tree.Root().Sweep(nil); err != nil {
 			return was, err

@@ -51,7 +51,7 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 }
 
 // lookMany is how many queues a call of Reload looks at that nobody has asked for.
-const lookMany = 1000
+const lookMany = 200
 
 // toLookAt returns the queues whose properties Reload looks at now.
 func (s *Service) toLookAt() (some []*Queue) {

@@ -75,6 +75,8 @@ type Reader struct {
 	next  func() (int64, bool) // of the pass in progress; nil between passes
 	stop  func()
 	last  time.Time // of the last Step
+	sized time.Time // when size was asked last: it is a sum over all there is
+	fast  float64   // bytes a second, for that size
 	owed  float64   // bytes to read now; below 0 after more were read
 	stats Stats
 }
@@ -116,7 +118,8 @@ func (r *Reader) Step(stopped func() bool) {
 		r.next, r.stop = iter.Pull(iter.Seq[int64](r.pass))
 		r.stats.Began, r.owed = now, 0
 	}
-	r.owed = min(r.owed+passed.Seconds()*r.rate(), maxStep.Seconds()*r.rate())
+	rate := r.rate(now)
+	r.owed = min(r.owed+passed.Seconds()*rate, maxStep.Seconds()*rate)
 	for r.owed > 0 && !stopped() {
 		n, more := r.next()
 		if !more {
@@ -130,11 +133,17 @@ func (r *Reader) Step(stopped func() bool) {
 	}
 }
 
-func (r *Reader) rate() float64 {
+// sizeEvery is how long a size holds.
+const sizeEvery = 5 * time.Minute
+
+func (r *Reader) rate(now time.Time) float64 {
 	if r.pace.Rate > 0 {
 		return float64(r.pace.Rate)
 	}
-	return max(leastRate, float64(r.size())/r.pace.Period.Seconds())
+	if since := now.Sub(r.sized); r.fast == 0 || since < 0 || since >= sizeEvery {
+		r.sized, r.fast = now, max(leastRate, float64(r.size())/r.pace.Period.Seconds())
+	}
+	return r.fast
 }
 
 // Stats returns the figures.

@@ -188,13 +188,13 @@ func rebuildQueue(qdir *durable.Dir, id string, store *snapshot.Store, now func(
 	if _, err := sub.Stat(home.QueueInfoName); !errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	text, created, err := store.Settings(id)
+	kept, err := store.Settings(id)
 	if err != nil {
 		return false, err
 	}
-	if text == nil {
-		info := home.NewQueue(id, cmp.Or(created, now()))
-		text = info.Text()
+	if kept.Text == nil {
+		info := home.NewQueue(id, cmp.Or(kept.Created, now()))
+		kept.Text = info.Text()
 	}
-	return true, sub.Replace(home.QueueInfoName, text)
+	return true, sub.Replace(home.QueueInfoName, kept.Text)
 }

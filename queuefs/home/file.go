@@ -3,6 +3,7 @@ package home
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -62,6 +63,35 @@ type stamp struct {
 	inode          uint64
 	size           int64
 	written, moved int64 // ns
+}
+
+// String returns the stamp as one word.
+func (s stamp) String() string {
+	return fmt.Sprintf("%d-%d-%d-%d", s.inode, s.size, s.written, s.moved)
+}
+
+// Stamp names the state of the file in which the reading found it, for [File.ReadUnless];
+// "" if the file says something else.
+func (v Reading[T]) Stamp() string {
+	if v.Bad != "" || v.stamp == (stamp{}) {
+		return ""
+	}
+	return v.stamp.String()
+}
+
+// ReadUnless is Read, but takes known for the text if the file has not changed since a
+// reading of it with that stamp.
+func (f *File[T]) ReadUnless(stamp string, known []byte) (v Reading[T], err error) {
+	v.Value = new(T)
+	if v.stamp, v.Written, err = f.stat(); err != nil {
+		return v, err
+	}
+	if stamp == "" || v.stamp.String() != stamp {
+		return f.read(v)
+	}
+	v.Text = known
+	*v.Value, err = f.parse(known)
+	return v, err
 }
 
 // Read reads the file. After an error the reading has as much as is known.

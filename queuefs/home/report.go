@@ -17,6 +17,8 @@ type Reports struct {
 	to   func(Problem) // nil: nobody
 	some atomic.Bool   // there are remembered ones
 
+	tell sync.Mutex // held while a problem is passed on
+
 	mu   sync.Mutex
 	seen map[string]map[string]stamp // by path and text
 }
@@ -50,6 +52,8 @@ func (r *Reports) Add(p Problem) {
 	r.some.Store(true)
 	r.mu.Unlock()
 	if !seen || was != now {
+		r.tell.Lock()
+		defer r.tell.Unlock()
 		r.to(p)
 	}
 }

@@ -25,6 +25,7 @@ type Queue struct {
 	Since               journal.LSN // earlier records are of a former queue of the name
 	Before              job.Seq     // last event of former queues of the name
 	Settings            []byte      // the last legible queue-info.txt; nil: unknown
+	Stamp               string      // of the file with the settings, see [home.Reading.Stamp]; "": unknown
 	Bare                bool        // written before the first checkpoint: pages say nothing
 	Empty               bool        // the queue had no jobs at that time
 	Culled              job.Seq     // of the last tombstone in its file; 0: unknown
@@ -58,6 +59,9 @@ func (x Queue) Text() []byte {
 	}
 	if len(x.Settings) > 0 {
 		r.Add("settings", string(x.Settings))
+		if x.Stamp != "" {
+			r.Add("stamp", x.Stamp)
+		}
 	}
 	for _, d := range x.Dirs {
 		n("directory", d)
@@ -82,6 +86,10 @@ func ParseQueue(data []byte) (x Queue, err error) {
 		}
 		if e.Name == "settings" {
 			x.Settings = []byte(e.Value)
+			continue
+		}
+		if e.Name == "stamp" {
+			x.Stamp = e.Value
 			continue
 		}
 		if e.Name == "info" {

@@ -17,7 +17,7 @@ func (l *Ledger) Snapshot(at journal.LSN) indexfile.Queue {
 	x.Pages, _ = l.idx.Held()
 	x.Culled = l.idx.Tombstones.InFile()
 	if !s.Made {
-		x.Settings = s.Text
+		x.Settings, x.Stamp = s.Text, s.Stamp()
 	}
 	return x
 }

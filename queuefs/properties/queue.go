@@ -129,11 +129,20 @@ func (p *Queue) Announced() (done bool) {
 // Without a copy the queue takes no jobs and hands out none until an operator sets
 // its properties.
 
-// Known is Read during the opening of a home. A damaged file is
-// reported. One that cannot be read now may be good: the error says so, and the
-// home stays shut.
-func (p *Queue) Known() (*home.Settings, error) {
-	r, err := p.File.Read()
+// Known is Read during the opening of a home; with trust a file that is as it was at the
+// last checkpoint is not read. A damaged file is reported. One that cannot be read now may
+// be good: the error says so, and the home stays shut.
+func (p *Queue) Known(trust bool) (*home.Settings, error) {
+	var kept snapshot.Settings
+	var r home.Reading[home.QueueInfo]
+	var err, e error
+	if trust {
+		kept, e = p.Index.Settings(p.Ledger.ID())
+		if e != nil {
+			return nil, e
+		}
+	}
+	r, err = p.File.ReadUnless(kept.Stamp, kept.Text)
 	n := p.Of(r)
 	if err == nil {
 		err = p.own(&n.Info)
@@ -144,28 +153,27 @@ func (p *Queue) Known() (*home.Settings, error) {
 	if content.Transient(err) {
 		return n, fmt.Errorf("%s cannot be read now, which is no damage of it: %w", home.QueueInfoName, err)
 	}
-	kept, created, e := p.Index.Settings(p.Ledger.ID())
-	if e != nil {
+	if kept, e = p.Index.Settings(p.Ledger.ID()); e != nil {
 		return n, e
 	}
 	if err == nil {
-		n.Date(created)
+		n.Date(kept.Created)
 		return n, nil
 	}
 	now := p.Now()
 	if r.Written.IsZero() {
 		r.Written = now
 	}
-	r, e = p.File.Instead(r, kept, Bare(err).Error()+"; the last known properties hold")
-	made := kept == nil || e != nil
+	r, e = p.File.Instead(r, kept.Text, Bare(err).Error()+"; the last known properties hold")
+	made := kept.Text == nil || e != nil
 	if made {
-		info := home.NewQueue(p.Ledger.ID(), cmp.Or(created, now))
+		info := home.NewQueue(p.Ledger.ID(), cmp.Or(kept.Created, now))
 		info.Closed, info.Paused = true, now
 		if r, e = p.File.Instead(r, info.Text(), Bare(err).Error()+"; nothing is known of its properties, so the queue is closed and paused"); e != nil {
 			return n, e
 		}
 	}
-	n = home.NewSettings(r, created)
+	n = home.NewSettings(r, kept.Created)
 	n.Made = made
 	p.Report(home.QueueInfoPath(p.Ledger.ID()), n.Bad)
 	return n, nil
@@ -176,11 +184,11 @@ func (p *Queue) own(info *home.QueueInfo) error {
 	if id, err := job.CleanQueueID(info.Identifier); err == nil && id == p.Ledger.ID() {
 		return nil
 	}
-	kept, _, err := p.Index.Settings(p.Ledger.ID())
-	if err != nil || kept == nil {
+	kept, err := p.Index.Settings(p.Ledger.ID())
+	if err != nil || kept.Text == nil {
 		return err
 	}
-	if was, err := home.ParseQueue(p.Ledger.ID(), kept); err != nil || was.Identifier == info.Identifier {
+	if was, err := home.ParseQueue(p.Ledger.ID(), kept.Text); err != nil || was.Identifier == info.Identifier {
 		return nil
 	}
 	return fmt.Errorf("identifier %.80q: it is the file of another queue", info.Identifier)

@@ -217,17 +217,29 @@ func (s *Store) Trust() error {
 	return nil
 }
 
-// Settings returns the copy of queue-info.txt and the time of creation in the index;
-// nil and zero if unknown.
-func (s *Store) Settings(id string) (text []byte, created time.Time, err error) {
+// Settings are the copy of queue-info.txt in the index.
+type Settings struct {
+	Text    []byte    // nil: unknown
+	Stamp   string    // of the file with this text, see [home.Reading.Stamp]; "": unknown
+	Created time.Time // of the queue; zero: unknown
+}
+
+// Settings returns the copy of queue-info.txt, as far as the index has one.
+func (s *Store) Settings(id string) (Settings, error) {
 	x, _, _, err := s.queueFile(id)
+	kept := Settings{Text: x.Settings, Stamp: x.Stamp}
 	if err == nil && x.Created != 0 {
-		created = time.UnixMicro(x.Created).UTC()
+		kept.Created = time.UnixMicro(x.Created).UTC()
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrDamaged) { // reported when the queue is opened
 		err = nil
 	}
-	return x.Settings, created, err
+	return kept, err
+}
+
+// Small reports whether the index has all of a queue in one sound entry.
+func (s *Store) Small(id string) bool {
+	return s.small.Has(id) && !s.HasDir(id) && !s.small.Doubtful(id)
 }
 
 // New writes the queue file of a queue before its first event, so that earlier records

@@ -98,7 +98,8 @@ type daemon struct {
 // builds the daemon from the disk outwards: storage, publisher, listeners, and
 // takes it down in the opposite order. It closes svc.
 func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
-	tune()
+	opened := tune()
+	defer opened()
 	log, manager := o.Log, newSupervisor(o.Log)
 	defer manager.stopped()
 	// The followers go last: the last checkpoint brings them up to date.
@@ -170,6 +171,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	if d.record, err = access.OpenLog(filepath.Join(svc.Dir(), "log", accessFile), o.AccessLog.Max, o.AccessLog.Keep); err != nil {
 		return err
 	}
+	opened()
 	return d.run(ctx, ln)
 }
 

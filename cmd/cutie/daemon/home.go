@@ -17,6 +17,7 @@ import (
 // attempt to make a home, OpenHome makes a home described by info first, with a
 // queue named jobs. acceptLoss is as in [queuefs.Options].
 func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, acceptLoss bool, l Limits, log zerolog.Logger) (*queuefs.Service, error) {
+	defer tune()()
 	fresh, err := queuefs.Unmade(dir)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		{"callbacks", maintainEvery, d.send.Tick},
 		{"cull", cullEvery, d.cull},
 		{"settings", lookEvery, d.reload},
-		{"memory", lookEvery, quick(new(budget).follow(d.svc))},
+		{"memory", lookEvery, quick(newBudget().follow(d.svc))},
 		{"access log", lookEvery, quick(d.record.Flush)},
 		{"users", lookEvery, quick(d.gate.Reload)},
 		{"clock", lookEvery, quick(newClock(d.svc, d.Log).now)},

@@ -5,12 +5,15 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
+	"time"
 
 	"cutie/queuefs"
 )
 
-// tune sets the runtime up for the daemon, unless the environment says otherwise.
-func tune() {
+// tune sets the runtime up for the daemon, unless the environment says otherwise. Until
+// done is called the limit of memory follows the heap alone, as the home is opened.
+func tune() (done func()) {
 	// A sync holds its thread for the length of a disk write, so there are
 	// more threads than cores to run Go code meanwhile.
 	if os.Getenv("GOMAXPROCS") == "" {
@@ -21,7 +24,21 @@ func tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(800)
 	}
-	(&budget{}).set(heapLeast) // until it is known how large the index is
+	b, stop := newBudget(), make(chan struct{})
+	b.limitTo(memory - heapLeast) // until it is known how large the index is
+	go func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				b.limitTo(memory - heapLeast)
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(stop) })
 }
 
 // memory is the size in bytes above which garbage is collected more often;
@@ -46,6 +63,18 @@ type budget struct {
 	live  [2]metrics.Sample
 }
 
+func newBudget() *budget {
+	b := new(budget)
+	b.live[0].Name, b.live[1].Name = "/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes"
+	return b
+}
+
+// limitTo sets the limit for an index of that many bytes and the heap of the moment.
+func (b *budget) limitTo(index int64) {
+	metrics.Read(b.live[:])
+	b.set(limitFor(index, int64(b.live[0].Value.Uint64()+b.live[1].Value.Uint64())))
+}
+
 func (b *budget) set(limit int64) {
 	// To set it stops the world, if only for a moment.
 	if d := limit - b.limit; d > -(4<<20) && d < 4<<20 || os.Getenv("GOMEMLIMIT") != "" {
@@ -60,14 +89,12 @@ func (b *budget) set(limit int64) {
 func (b *budget) follow(svc *queuefs.Service) func() error {
 	var seen uint64
 	var index int64
-	b.live[0].Name, b.live[1].Name = "/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes"
 	return func() error {
-		metrics.Read(b.live[:])
 		changed, now := svc.Changed(seen)
 		if seen = now; len(changed) > 0 {
 			index = svc.IndexSize()
 		}
-		b.set(limitFor(index, int64(b.live[0].Value.Uint64()+b.live[1].Value.Uint64())))
+		b.limitTo(index)
 		return nil
 	}
 }

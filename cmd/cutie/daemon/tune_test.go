@@ -39,7 +39,7 @@ func TestLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer svc.Close()
-	follow := new(budget).follow(svc)
+	follow := newBudget().follow(svc)
 	limit := func() int64 {
 		runtime.GC()
 		if err := follow(); err != nil {
