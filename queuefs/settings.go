@@ -59,8 +59,10 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 		return QueueInfo{}, fmt.Errorf("name %.80q: %w", info.Name, ErrQueueExists)
 	}
 	callbacks := &s.properties.callbacks
-	if info.Callback, err = callbacks.Keep(q.ID(), info.Callback); err != nil {
-		return QueueInfo{}, storageError(err)
+	if info.Callback != was || was != home.PublicURL(was) { // else it is as before, even if its URL is lost
+		if info.Callback, err = callbacks.Keep(q.ID(), info.Callback); err != nil {
+			return QueueInfo{}, storageError(err)
+		}
 	}
 	written, err := q.properties.File.Set(now.Reading, info.Elements())
 	if err != nil {
