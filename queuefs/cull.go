@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"time"
 
 	"cutie/queuefs/culling"
@@ -80,9 +81,9 @@ func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, err
 // toCull returns the queues of the options.
 func (s *Service) toCull(o CullOptions) ([]*Queue, error) {
 	if err := o.check(); err != nil || o.Queue == "" {
-		return s.Queues(), err
+		return slices.DeleteFunc(slices.Clone(s.Queues()), func(q *Queue) bool { return q.Shut() != nil }), err
 	}
-	q, err := s.Queue(o.Queue)
+	q, err := s.Ask(o.Queue)
 	return []*Queue{q}, err
 }
 

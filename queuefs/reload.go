@@ -23,6 +23,8 @@ import (
 // editor may empty it first. In a home of many queues it looks at those that somebody
 // asked for since the last call, and at [lookMany] of the others in turn.
 //
+// A queue that is shut, see [Queue.Shut], opens when its queue-info.txt can be read.
+//
 // A queue new in queues.txt is served with the jobs in its directory; without a
 // directory it is made. A queue missing in queues.txt is served on and reported
 // as long as it has jobs; without jobs it is released, and its directory left
@@ -205,6 +207,9 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 
 // reload takes in a changed queue-info.txt, and tells whether it did.
 func (q *Queue) reload() bool {
+	if q.Shut() != nil {
+		return q.reopen()
+	}
 	r, due, err := q.properties.File.Changed()
 	was := q.ledger.Settings()
 	if !due {

@@ -30,7 +30,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	defer s.end()
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
-	q, err := s.Queue(name)
+	q, err := s.Ask(name)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -188,7 +189,10 @@ func (s *Service) of(some []*ledger.Ledger) []*Queue {
 }
 
 // Timed returns the queues with leases, holds or destructions of jobs, in no order.
-func (s *Service) Timed() []*Queue { return s.of(s.shared.Timed()) }
+// Queues that are shut have none.
+func (s *Service) Timed() []*Queue {
+	return slices.DeleteFunc(s.of(s.shared.Timed()), func(q *Queue) bool { return q.Shut() != nil })
+}
 
 // Queue finds a queue by its cleaned identifier, the identifier as it was
 // given, or its name. Another identifier with the same cleaned form is another queue,

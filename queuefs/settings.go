@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/home"
 	"cutie/queuefs/properties"
 )
@@ -27,11 +28,14 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	defer s.end()
 	s.properties.Lock()
 	defer s.properties.Unlock()
-	q, err := s.Queue(name)
+	q, err := s.Ask(name)
 	if err != nil {
 		return QueueInfo{}, err
 	}
 	now, err := q.properties.Base()
+	if content.Transient(err) {
+		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w", q.ID(), home.QueueInfoName, ErrUnread, properties.Bare(err))
+	}
 	if err != nil {
 		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w; mend the file first", q.ID(), home.QueueInfoName, ErrConflict, properties.Bare(err))
 	}
@@ -55,8 +59,10 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 		return QueueInfo{}, fmt.Errorf("name %.80q: %w", info.Name, ErrQueueExists)
 	}
 	callbacks := &s.properties.callbacks
-	if info.Callback, err = callbacks.Keep(q.ID(), info.Callback); err != nil {
-		return QueueInfo{}, storageError(err)
+	if info.Callback != was || was != home.PublicURL(was) { // else it is as before, even if its URL is lost
+		if info.Callback, err = callbacks.Keep(q.ID(), info.Callback); err != nil {
+			return QueueInfo{}, storageError(err)
+		}
 	}
 	written, err := q.properties.File.Set(now.Reading, info.Elements())
 	if err != nil {

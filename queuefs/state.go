@@ -22,6 +22,7 @@ type QueueState struct {
 	LastSubmission             time.Time // zero if never
 	LastConsumption            time.Time // zero if never
 	Damage                     string    // why Info differs from queue-info.txt; "" if it does not
+	Shut                       bool      // see [Queue.Shut]; then Damage says why
 	Oldest                     time.Time // submission of the job at the head; zero if no job can be taken
 }
 
@@ -31,7 +32,7 @@ func (q *Queue) State() (s QueueState) {
 	q.look(func(x *index.Index) {
 		set, n, last := q.ledger.Settings(), &x.Counts, x.Last()
 		s = QueueState{Info: set.Info, Pending: n.Status[Pending], Consumed: n.Status[Consumed], Deleted: n.Status[Deleted],
-			Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: before, Damage: set.Bad, LastEvent: micro(last.Time)}
+			Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: before, Damage: set.Bad, Shut: set.Unread != nil, LastEvent: micro(last.Time)}
 		s.LastSubmission, s.LastConsumption = microOrZero(x.LastSubmit), microOrZero(x.LastConsume)
 		if j, ok := x.Job(x.First()); ok {
 			s.Oldest = micro(j.Submitted)

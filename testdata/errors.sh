@@ -20,9 +20,11 @@ trap cleanup EXIT
 cutie=$work/cutie home=$work/home
 go build -o "$cutie" ./cmd/cutie || exit 1
 
-start() { # home
+start() { # home, and the command to run the daemon under
+  local home=$1
+  shift
   : >"$work/out"
-  "$cutie" serve --home "$1" --listen 127.0.0.1:0 --log-level error >"$work/out" 2>>"$work/log" &
+  "$@" "$cutie" serve --home "$home" --listen 127.0.0.1:0 --log-level error >"$work/out" 2>>"$work/log" &
   pid=$!
   for _ in $(seq 200); do
     url=$(sed -n 's/^ *open *//p' "$work/out")
@@ -159,5 +161,30 @@ for call in $calls; do
     "$cutie" check "$home" >"$work/check" 2>&1 || { wrong "check is not content"; head -5 "$work/check"; }
   done
 done
+
+# One queue has properties that cannot be read since the start, and the others are served.
+case="queue-info.txt cannot be read" info=$home/queues/jobs/queue-info.txt
+code() { curl -s -o /dev/null -w '%{http_code}' "$@"; }
+rm -rf "$home"
+cp -a "$work/base" "$home"
+start "$home"
+[ "$(code -X PUT "${url}state/other") $(code -F "file=@$work/small" "${url}content/other")" = "201 201" ] || wrong "there is no other queue"
+stop TERM
+cp "$info" "$work/info"
+start "$home" strace -f -qq -o /dev/null -P "$info" -e trace=read,pread64 -e inject=read,pread64:error=EIO
+tracer=$pid pid=$(pgrep -P "$pid")
+[ "$(code "${url}state/jobs") $(code -X POST "${url}consume/jobs") $(code -F "file=@$work/small" "${url}content/jobs")" = "503 503 503" ] || wrong "the queue is served"
+[ "$(code -X POST "${url}consume/other")" = 200 ] || wrong "the other queue is not served"
+curl -s "${url}readyz" | grep -q "1 queues are shut" || wrong "readyz does not tell"
+curl -s "${url}state?t=anvl" | grep -q "^shutQueue: ${url}state/jobs\$" || wrong "the state of the home does not tell"
+kill -TERM "$pid"
+wait "$tracer" 2>/dev/null
+pid="" tracer=""
+cmp -s "$info" "$work/info" || wrong "the file was written"
+start "$home"
+[ "$(code "${url}state/jobs")" = 200 ] || wrong "the queue stays shut"
+stop TERM
+"$cutie" check "$home" >"$work/check" 2>&1 || { wrong "check is not content"; head -5 "$work/check"; }
+
 [ "$failed" = 0 ] || exit 1
 echo "errors: $n kinds of failing calls, nothing acknowledged is lost ($(echo $calls | wc -w) calls)"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -111,7 +112,11 @@ func remaining(dir string, r *check.Report) error {
 	}
 	err := fmt.Errorf("%s: %d problems%s", dir, len(r.Problems), remain)
 	o, ok := check.Cure(r, nil)
-	if !ok {
+	unread := slices.ContainsFunc(r.Problems, func(p queuefs.Problem) bool { return p.Unread })
+	switch {
+	case !ok && unread:
+		return fault.Hint(err, "files that cannot be read now may be whole: look at the disk and its log, then check again")
+	case !ok:
 		return fault.Hint(err, "bring the files back from a copy, or delete their jobs and cull them: cutie help delete, cutie help cull")
 	}
 	command, mends := "cutie check", "mends what can be mended"

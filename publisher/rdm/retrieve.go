@@ -21,7 +21,10 @@ func (x *exchange) find(right web.Right) error {
 			return notFound("there is none")
 		}
 		x.catalog = queues[0]
-		return x.allow(right, x.catalog.ID())
+		if err := x.allow(right, x.catalog.ID()); err != nil {
+			return err
+		}
+		return x.catalog.Shut()
 	}
 	if x.csid != "" {
 		var err error
@@ -29,7 +32,7 @@ func (x *exchange) find(right web.Right) error {
 			return badRequest("%v", err)
 		}
 	}
-	q, err := x.h.svc.Queue(name)
+	q, err := x.h.svc.Ask(name)
 	if err != nil {
 		// The names of queues are for those with the right to see all.
 		if err := x.allow(right, ""); err != nil {

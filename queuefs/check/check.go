@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/compare"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 )
 
@@ -22,6 +23,7 @@ type Options struct {
 	AcceptLoss bool             // as in [queuefs.Options], with Repair or Rebuild
 	Now        func() time.Time // nil means time.Now
 	Segment    int64            // as in [queuefs.Options]
+	Reads      durable.Fault    // as in [queuefs.Options]
 	// Last are the last events of queues that went on elsewhere, by identifier: with
 	// Rebuild their events here have higher numbers.
 	Last map[string]queuefs.Seq
@@ -57,7 +59,7 @@ func Home(dir string, o Options) (r Report, err error) {
 			return r, err
 		}
 	}
-	s, err := queuefs.Open(dir, queuefs.Options{Look: look, Rebuild: o.Rebuild, AcceptLoss: o.AcceptLoss, Report: found, Now: o.Now, Segment: o.Segment})
+	s, err := queuefs.Open(dir, queuefs.Options{Look: look, Rebuild: o.Rebuild, AcceptLoss: o.AcceptLoss, Reads: o.Reads, Report: found, Now: o.Now, Segment: o.Segment})
 	if err != nil {
 		return r, err
 	}

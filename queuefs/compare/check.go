@@ -37,14 +37,19 @@ func (r *Report) Tell(mended bool, p home.Problem) {
 	same := func(o home.Problem) bool { return o.Path == p.Path }
 	r.Mended, r.Problems = slices.DeleteFunc(r.Mended, same), slices.DeleteFunc(r.Problems, same)
 	if mended {
-		r.mended(p.Path, p.Text)
+		r.Mended = append(r.Mended, p)
 	} else {
-		r.problem(p.Path, p.Text)
+		r.Problems = append(r.Problems, p)
 	}
 }
 
 func (r *Report) problem(path, text string) {
 	r.Problems = append(r.Problems, home.Problem{Path: path, Text: text})
+}
+
+// unread reports a file that cannot be read now, and may be whole.
+func (r *Report) unread(path string, err error) {
+	r.Problems = append(r.Problems, home.Problem{Path: path, Text: err.Error(), Unread: true})
 }
 
 func (r *Report) mended(path, text string) {
@@ -151,7 +156,10 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		if st != 0 {
 			why = "job file is in " + st.String()
 		}
-	} else if j, text, err = c.Filed(e.id, st); content.Transient(err) {
+	} else if j, text, err = c.Filed(e.id, st); content.Transient(err) && !content.Exhausted(err) {
+		r.unread(path, err)
+		return nil
+	} else if content.Transient(err) {
 		return err
 	} else if err = cmp.Or(err, content.Same(&j, &e.Job)); err != nil {
 		why = err.Error()
@@ -285,7 +293,7 @@ func (c *Comparer) checkPayload(e known, there, repair bool, r *Report) error {
 		}
 		why += done
 	}
-	r.problem(path, why)
+	r.Problems = append(r.Problems, home.Problem{Path: path, Text: why, Unread: content.Transient(err)})
 	return nil
 }
 
@@ -400,7 +408,11 @@ func (c *Comparer) mendResults(id job.ID, bad []badResult, repair bool, r *Repor
 	var lost []string
 	for _, b := range bad {
 		path, text := c.Tree.ResultPath(id, b.name), b.err.Error()
-		if !repair || content.Transient(b.err) || content.Exhausted(b.err) {
+		if content.Transient(b.err) {
+			r.unread(path, b.err)
+			continue
+		}
+		if !repair {
 			r.problem(path, text)
 			continue
 		}

@@ -45,6 +45,8 @@ var ErrNoHome = errors.New("not a Cutie home")
 type Problem struct {
 	Path string // below the home
 	Text string // the damage and its repair
+
+	Unread bool // the file cannot be read now, and may be whole
 }
 
 func (p Problem) String() string { return p.Path + ": " + p.Text }

@@ -55,6 +55,7 @@ type Reading[T any] struct {
 	Text    []byte    // nil if it could not be read
 	Written time.Time // in microseconds
 	Bad     string    // why the file itself says something else; "" if it does not
+	Unread  error     // the file could not be read, and may be whole; then Bad is set, too
 	stamp   stamp
 }
 

@@ -19,8 +19,8 @@ func (p *Queue) Check(repair bool) (found *home.Problem, mended bool, err error)
 		return &home.Problem{Path: path, Text: "edited by other hands, and not taken in yet"}, false, nil
 	case bad == "":
 		return nil, false, nil
-	case !repair:
-		return &home.Problem{Path: path, Text: bad}, false, nil
+	case !repair || hold.Unread != nil:
+		return &home.Problem{Path: path, Text: bad, Unread: hold.Unread != nil}, false, nil
 	}
 	to, err := p.File.SetAside()
 	if err != nil {

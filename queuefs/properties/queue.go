@@ -107,9 +107,13 @@ func (p *Queue) Adopt(n *home.Settings) error {
 }
 
 // Announce makes an event of a queue-info.txt changed since the last event of
-// it. If neither index nor journal know of one, the file is taken as it stands.
+// it. If neither index nor journal know of one, the file is taken as it stands. A file
+// that cannot be read has none.
 func (p *Queue) Announce() error {
 	s := p.Ledger.Settings()
+	if s.Unread != nil {
+		return nil
+	}
 	p.Ledger.Note(func(x *index.Index) {
 		if x.Info == ([sha256.Size]byte{}) {
 			x.Info, x.Changed = s.Facts.SHA256, true
@@ -131,29 +135,28 @@ func (p *Queue) Announced() (done bool) {
 
 // Known is Read during the opening of a home; with trust a file that is as it was at the
 // last checkpoint is not read. A damaged file is reported. One that cannot be read now may
-// be good: the error says so, and the home stays shut.
-func (p *Queue) Known(trust bool) (*home.Settings, error) {
+// be good, and is reported, too: the settings have Unread, and the queue stays shut until
+// Known can read the file.
+func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
 	var kept snapshot.Settings
-	var r home.Reading[home.QueueInfo]
-	var err, e error
 	if trust {
-		kept, e = p.Index.Settings(p.Ledger.ID())
-		if e != nil {
-			return nil, e
+		if kept, err = p.Index.Settings(p.Ledger.ID()); err != nil {
+			return nil, err
 		}
 	}
-	r, err = p.File.ReadUnless(kept.Stamp, kept.Text)
-	n := p.Of(r)
+	r, err := p.File.ReadUnless(kept.Stamp, kept.Text)
+	n = p.Of(r)
 	if err == nil {
 		err = p.own(&n.Info)
 	}
 	if err == nil && n.Dated() {
 		return n, nil
 	}
-	if content.Transient(err) {
+	if content.Exhausted(err) {
 		return n, fmt.Errorf("%s cannot be read now, which is no damage of it: %w", home.QueueInfoName, err)
 	}
-	if kept, e = p.Index.Settings(p.Ledger.ID()); e != nil {
+	kept, e := p.Index.Settings(p.Ledger.ID())
+	if e != nil {
 		return n, e
 	}
 	if err == nil {
@@ -164,12 +167,18 @@ func (p *Queue) Known(trust bool) (*home.Settings, error) {
 	if r.Written.IsZero() {
 		r.Written = now
 	}
-	r, e = p.File.Instead(r, kept.Text, Bare(err).Error()+"; the last known properties hold")
+	instead, lost := Bare(err).Error()+"; the last known properties hold", Bare(err).Error()+"; nothing is known of its properties, so the queue is closed and paused"
+	if content.Transient(err) {
+		r.Unread = Bare(err)
+		instead = "cannot be read now: " + r.Unread.Error() + "; the queue is shut until it can"
+		lost = instead
+	}
+	r, e = p.File.Instead(r, kept.Text, instead)
 	made := kept.Text == nil || e != nil
 	if made {
 		info := home.NewQueue(p.Ledger.ID(), cmp.Or(kept.Created, now))
 		info.Closed, info.Paused = true, now
-		if r, e = p.File.Instead(r, info.Text(), Bare(err).Error()+"; nothing is known of its properties, so the queue is closed and paused"); e != nil {
+		if r, e = p.File.Instead(r, info.Text(), lost); e != nil {
 			return n, e
 		}
 	}
@@ -201,8 +210,12 @@ func (p *Queue) Replayed() error {
 	if now.Bad == "" || text == nil || string(text) == string(now.Text) {
 		return nil
 	}
-	why, _, _ := strings.Cut(now.Bad, "; ")
-	r, err := p.File.Instead(now.Reading, text, why+"; the last known properties hold")
+	bad := now.Bad
+	if now.Unread == nil {
+		why, _, _ := strings.Cut(now.Bad, "; ")
+		bad = why + "; the last known properties hold"
+	}
+	r, err := p.File.Instead(now.Reading, text, bad)
 	if err == nil {
 		p.Ledger.Use(home.NewSettings(r, now.Info.Created))
 	}

@@ -29,7 +29,7 @@ func (h *Handler) putQueue(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	name := r.PathValue("queue")
-	q, err := h.svc.Queue(name)
+	q, err := h.svc.Ask(name)
 	switch {
 	case errors.Is(err, queuefs.ErrNoQueue) && r.Header["If-Match"] != nil:
 		return web.Errorf(http.StatusPreconditionFailed, "there is no queue %.80s that If-Match could name", strings.ToValidUTF8(name, "\ufffd"))

@@ -141,7 +141,7 @@ func (h *Handler) base(r *http.Request) state.Base { return web.BaseOf(r, h.svc.
 // queue returns the queue in the path.
 func (h *Handler) queue(r *request) (*queuefs.Queue, error) {
 	name := r.PathValue("queue")
-	q, err := h.svc.Queue(name)
+	q, err := h.svc.Ask(name)
 	if err != nil {
 		return nil, notFound(err, queuefs.ErrNoQueue, name)
 	}

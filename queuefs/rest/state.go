@@ -44,6 +44,9 @@ func (h *Handler) serviceOf(r *request, c state.Changes, queues []*queuefs.Queue
 	s := state.Service{ServiceInfo: h.svc.Info(), Base: h.base(r.Request), Changes: c}
 	for _, q := range queues {
 		s.Queues = append(s.Queues, q.ID())
+		if q.Shut() != nil {
+			s.Shut = append(s.Shut, q.ID())
+		}
 		if t := q.Info().Created; t.After(s.Modified) {
 			s.Modified = t
 		}

@@ -22,7 +22,8 @@ var ServiceClass = &Class{
 		{Name: "baseURI", Type: Reference},
 		{Name: "supportURI", Type: Reference},
 		{Name: "description"},
-		{Name: "sourceDescription", Type: Reference}, // ResourceSync
+		{Name: "sourceDescription", Type: Reference},             // ResourceSync
+		{Name: "shutQueues", Type: Reference, Item: "shutQueue"}, // their queue-info.txt cannot be read now
 		// The changes of culling; see [Changes].
 		{Name: "culledJobs", Item: "culledJob"},
 		{Name: "keptJobs", Item: "keptJob"},
@@ -39,6 +40,7 @@ type Service struct {
 	queuefs.ServiceInfo
 	Base    Base     // begins references; "": the BaseURI does
 	Queues  []string // cleaned identifiers, in order
+	Shut    []string // those of Queues that are shut
 	Changes Changes  // its Culled and More
 }
 
@@ -49,11 +51,13 @@ func OfService(s *Service) Document {
 	b.text("name", s.Name)
 	b.text("identifier", s.Identifier)
 	b.text("serviceVersion", s.version())
-	var refs []string
-	for _, q := range s.Queues {
-		refs = append(refs, base.Ref("state", q))
+	refs := func(ids []string) (refs []string) {
+		for _, q := range ids {
+			refs = append(refs, base.Ref("state", q))
+		}
+		return refs
 	}
-	b.list("queueStates", refs)
+	b.list("queueStates", refs(s.Queues))
 	created := s.Created
 	if created.IsZero() { // of a home that others made
 		created = s.Modified
@@ -65,6 +69,7 @@ func OfService(s *Service) Document {
 	b.text("supportURI", s.SupportURI)
 	b.optional("description", s.Description)
 	b.composed("sourceDescription", base.Append(b.buf, ".well-known", "resourcesync"))
+	b.list("shutQueues", refs(s.Shut))
 	b.culled(&s.Changes)
 	d := b.document()
 	d.Subject, d.Base = base.Ref("state"), base
@@ -92,10 +97,14 @@ func (d *Document) Service() Service {
 		Created:     d.date("created"),
 		Modified:    d.date("lastModified"),
 	}}
-	for _, ref := range d.Items("queueStates") {
-		if _, q, ok := CutLast(ref); ok {
-			s.Queues = append(s.Queues, q)
+	ids := func(name string) (ids []string) {
+		for _, ref := range d.Items(name) {
+			if _, q, ok := CutLast(ref); ok {
+				ids = append(ids, q)
+			}
 		}
+		return ids
 	}
+	s.Queues, s.Shut = ids("queueStates"), ids("shutQueues")
 	return s
 }

@@ -1,8 +1,10 @@
 package uws
 
 import (
+	"errors"
 	"net/http"
 
+	"cutie/queuefs"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/web"
 )
@@ -54,7 +56,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.S
 
 // serve answers a request about a queue.
 func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.ResponseWriter, *request) error) error {
-	q, err := h.svc.Queue(raw.PathValue("queue"))
+	q, err := h.svc.Ask(raw.PathValue("queue"))
+	if errors.Is(err, queuefs.ErrUnread) {
+		return err
+	}
 	if err != nil {
 		return h.unknown(w, raw)
 	}

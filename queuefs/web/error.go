@@ -91,6 +91,9 @@ func ErrorOf(err error) (e *Error, hidden bool) {
 	}](err); ok {
 		return &Error{own.HTTPStatus(), own.Error()}, false
 	}
+	if shut, ok := errors.AsType[*queuefs.ShutError](err); ok { // the caller is told the way out
+		return &Error{http.StatusServiceUnavailable, shut.Error()}, false
+	}
 	for _, s := range statuses {
 		switch {
 		case !errors.Is(err, s.err):

@@ -56,6 +56,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,6 +96,7 @@ type Sender struct {
 	changes  changes
 	count    int                // of queues, at the last look
 	feeds    map[string]*feed   // of queues with a callback, or with something left of one
+	lost     map[string]*feed   // those whose URL cannot be read
 	silent   map[string]silence // the other queues
 	outboxes map[string]bool    // queues with an outbox when the Sender was opened
 	closed   bool
@@ -123,7 +126,7 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Sender{Options: o, svc: svc, feeds: map[string]*feed{}, silent: map[string]silence{}, outboxes: map[string]bool{}}
+	s := &Sender{Options: o, svc: svc, feeds: map[string]*feed{}, lost: map[string]*feed{}, silent: map[string]silence{}, outboxes: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("callbacks: %w", errors.Join(err, s.closeDirs()))
@@ -173,7 +176,7 @@ func (s *Sender) Tick(ctx context.Context) error {
 	if e := s.secrets.load(s.home); e != nil {
 		err = errors.Join(err, fmt.Errorf("callbacks: %w; the secrets known before stay in use", e))
 	}
-	err = errors.Join(err, s.meet())
+	err = errors.Join(err, s.meet(), s.unread())
 	if e := s.sender.Tick(ctx); e != nil {
 		err = errors.Join(err, fmt.Errorf("callbacks: %w", e))
 	}
@@ -223,6 +226,18 @@ func (s *Sender) meetOne(q *queuefs.Queue) (err error) {
 	return s.catchUp(f)
 }
 
+// unread returns the errors of URLs that cannot be read, and has their queues looked at
+// again.
+func (s *Sender) unread() error {
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(s.lost)) {
+		f := s.lost[id]
+		s.changes.again(f.q)
+		errs = append(errs, fmt.Errorf("callbacks of queue %s: %w", id, f.lost))
+	}
+	return errors.Join(errs...)
+}
+
 // remembered reports whether the queue has a line in the cursor, or an outbox.
 func (s *Sender) remembered(queue string) (so bool) {
 	s.sender.View(func() { so = s.sender.Get(queue) != nil })
@@ -259,6 +274,7 @@ func (s *Sender) drop(f *feed) {
 		s.report(f.Queue, "the queue was removed, %d changes were not delivered", n)
 	}
 	delete(s.feeds, f.Queue)
+	delete(s.lost, f.Queue)
 }
 
 // Flush reads all committed events and writes the waiting changes into the
@@ -282,7 +298,7 @@ func (s *Sender) Flush() error {
 			if f.read > f.saved {
 				o.changes = f.waiting.all()
 			}
-			return (f.url == "" || f.Stopped) && f.settle()
+			return (f.url == "" && f.lost == nil || f.Stopped) && f.settle()
 		})
 		if len(o.changes) > 0 {
 			if err := s.outbox(f.Queue).Write(o.contents()); err != nil {

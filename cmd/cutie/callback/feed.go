@@ -25,7 +25,8 @@ type feed struct {
 	push.Target
 
 	q         *queuefs.Queue // nil: the queue is not there now
-	url       string         // "": the queue has no callback
+	url       string         // "": the queue has no callback, or it is lost
+	lost      error          // why the URL cannot be read: changes wait; of Tick and Flush
 	waiting   backlog        // of the events after the position, up to read
 	sent      change         // the message in progress
 	failed    bool           // as Turned was told
@@ -134,12 +135,16 @@ func oldest(q *queuefs.Queue) queuefs.Seq {
 	}))
 }
 
-// catchUp takes up a changed callback and reads the new events.
+// catchUp takes up a changed callback and reads the new events. Without a legible URL the
+// changes wait, since the journal is not kept for one queue.
 func (s *Sender) catchUp(f *feed) error {
 	to, err := f.q.Callback()
-	if err != nil {
-		return err
+	if f.lost = err; err != nil {
+		s.lost[f.Queue] = f
+		s.update(func() bool { f.url = ""; return false })
+		return s.readOn(f)
 	}
+	delete(s.lost, f.Queue)
 	if f.met && to == f.url && f.read == f.q.Seq() {
 		return nil
 	}
@@ -169,6 +174,11 @@ func (s *Sender) catchUp(f *feed) error {
 	if idle {
 		return nil
 	}
+	return s.readOn(f)
+}
+
+// readOn reads the events after the last one read.
+func (s *Sender) readOn(f *feed) error {
 	for f.read < f.q.Seq() {
 		events, err := f.q.Events(f.read, 0)
 		s.sender.View(func() {

@@ -175,7 +175,7 @@ func (o *promotion) finish(ctx context.Context, dir string, r *promoted) (err er
 	}
 	defer func() { err = errors.Join(err, svc.Close()) }()
 	for i := range r.Queues {
-		q, err := svc.Queue(r.Queues[i].Queue)
+		q, err := svc.Ask(r.Queues[i].Queue)
 		if err != nil {
 			return err
 		}

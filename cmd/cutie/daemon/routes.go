@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"cutie/queuefs/home"
 	"cutie/queuefs/web"
 )
 
@@ -44,10 +45,13 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 	return all
 }
 
-// readiness answers whether the service takes requests, and if jobs cannot be read now,
-// how many.
+// readiness answers whether the service takes requests, and if queues or jobs cannot be
+// read now, how many.
 func (d *daemon) readiness(w http.ResponseWriter, leaving context.Context) error {
 	err := probe(w, ready(leaving, d.svc, d.pub, d.unwritten.Load()))
+	if n := d.svc.Shut(); err == nil && n > 0 {
+		fmt.Fprintf(w, "%d queues are shut, their %s cannot be read now, see the log\n", n, home.QueueInfoName)
+	}
 	if n := d.svc.Unread(); err == nil && n > 0 {
 		fmt.Fprintf(w, "%d jobs cannot be read now, see the log\n", n)
 	}

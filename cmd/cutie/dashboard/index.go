@@ -47,6 +47,9 @@ func Index(info queuefs.ServiceInfo, queues []queuefs.QueueState, next string, c
 		if s.Info.Closed {
 			q.Badges = append(q.Badges, "closed")
 		}
+		if s.Shut {
+			q.Badges = append(q.Badges, "shut")
+		}
 		p.Queues = append(p.Queues, q)
 	}
 	if create {
