@@ -42,7 +42,7 @@ func (s *Service) load() error {
 	if c.Clean { // the files are exact
 		known.Unlisted = slices.DeleteFunc(known.Unlisted, func(id string) bool { return !home.Used(s.dirs.queues, id) })
 	}
-	known.trust = c.Clean && !s.opts.Look
+	known.trust = c.Clean && !s.opts.ReadAll && !s.opts.Look
 	was, err := s.openAll(&known, func(q *Queue) (loaded, error) { return q.load(c, indexed) })
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ type Options struct {
 	Dirs       int              // directories of queues kept open, those used last; 0 means 512
 	Look       bool             // change nothing, as for a check; of all methods those to read work
 	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]
+	ReadAll    bool             // read each queue-info.txt, even if the index knows its date
 	Rebuild    bool             // make the index again from the directories
 	Fault      durable.Fault    // for tests: of steps that write
 	Reads      durable.Fault    // for tests: of steps that read, see package tree

@@ -125,10 +125,17 @@ func homeToShut(t *testing.T, how string) string {
 		return killed
 	}
 	closeHome(t, s)
+	touch(t, filepath.Join(dir, "queues/jobs/queue-info.txt")) // or nobody reads it
 	if how == "without index" {
 		must(t, os.RemoveAll(filepath.Join(dir, "log/index")))
 	}
 	return dir
+}
+
+func touch(t *testing.T, file string) {
+	t.Helper()
+	now := time.Now()
+	must(t, os.Chtimes(file, now, now))
 }
 
 // refusesAll asks a queue that is shut for everything that clients may.
@@ -222,5 +229,36 @@ func TestCheckTellsOfUnreadProperties(t *testing.T) {
 	}
 	if r, err := check.Home(dir, check.Options{Segment: segmentSize}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+// TestUnchangedPropertiesAreNotRead opens a home that was closed in order: what the index
+// has of an unchanged file holds. A check reads it.
+func TestUnchangedPropertiesAreNotRead(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	s, _ := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.Name, i.MaxAttempts = "Jöbs", 7 })
+	closeHome(t, s)
+	unread := queuefs.Options{Reads: func(step string, do func() error) error {
+		if step == "properties" {
+			t.Error("read")
+		}
+		return do()
+	}}
+	for range 2 {
+		s = openBare(t, dir, unread)
+		q, err := s.Queue("jobs")
+		must(t, err)
+		if info := q.Info(); info.Name != "Jöbs" || info.MaxAttempts != 7 {
+			t.Errorf("got %+v", info)
+		}
+		closeHome(t, s)
+	}
+	read := false
+	_, err := check.Home(dir, check.Options{Segment: segmentSize, Reads: func(step string, do func() error) error {
+		read = read || step == "properties"
+		return do()
+	}})
+	if err != nil || !read {
+		t.Errorf("checked: read %v, %v", read, err)
 	}
 }

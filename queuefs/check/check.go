@@ -59,7 +59,7 @@ func Home(dir string, o Options) (r Report, err error) {
 			return r, err
 		}
 	}
-	s, err := queuefs.Open(dir, queuefs.Options{Look: look, Rebuild: o.Rebuild, AcceptLoss: o.AcceptLoss, Reads: o.Reads, Report: found, Now: o.Now, Segment: o.Segment})
+	s, err := queuefs.Open(dir, queuefs.Options{Look: look, ReadAll: true, Rebuild: o.Rebuild, AcceptLoss: o.AcceptLoss, Reads: o.Reads, Report: found, Now: o.Now, Segment: o.Segment})
 	if err != nil {
 		return r, err
 	}

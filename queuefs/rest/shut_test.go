@@ -1,10 +1,13 @@
 package rest_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
@@ -20,6 +23,10 @@ func TestAQueueWhosePropertiesCannotBeRead(t *testing.T) {
 	}
 	dir := was.svc.Dir()
 	if err := was.svc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(dir, "queues/jobs/queue-info.txt"), now, now); err != nil { // or nobody reads it
 		t.Fatal(err)
 	}
 	var reads atomic.Int32 // of jobs is the first one
