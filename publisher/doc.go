@@ -45,7 +45,8 @@
 // The packages below know nothing of a Publisher: options (the settings), names (sets, references,
 // documents), entries (an event as lines of a Change List), store (the files),
 // snapshot (engine pages as lines of a Resource List), compose
-// (documents from compressed parts), dump (packages), scrub (the pace of reading all
+// (documents from compressed parts), gather (files of a queue in packages), dump
+// (packages), scrub (the pace of reading all
 // files again), answer (requests), about
 // (the Source in words). Above stands notify, with notifications for a hub; it
 // sees a set through a [View].

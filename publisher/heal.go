@@ -363,7 +363,7 @@ func (h *healing) repack(sp store.Span) error {
 		if queuefs.Seq(e.Seq) < sp.First {
 			continue
 		}
-		if err := h.addChange(pkg, &e); err != nil {
+		if err := pkg.Change(&e); err != nil {
 			return err
 		}
 		if !h.pause() {

@@ -1,12 +1,9 @@
 package publisher
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 
 	"cutie/publisher/dump"
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -161,10 +158,9 @@ func (t *task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 		return out, err
 	}
 	defer pkg.Close()
-	g := gathering{task: t, Package: pkg, render: t.renderer()}
 	if t.kind == names.Replica && page == 0 {
 		text, facts := t.q.InfoFile()
-		if out.Info, err = infoSum(&facts), g.AddText(g.render.Info(&facts), packedFile(0, &facts), text); err != nil {
+		if out.Info, err = infoSum(&facts), pkg.Info(text, &facts); err != nil {
 			return out, err
 		}
 	}
@@ -178,7 +174,7 @@ func (t *task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 		if t.kind == names.Replica {
 			t.q.AddResults(jobs)
 		}
-		if octets, files := t.sizeOf(jobs); i > page && (pkg.Octets+octets > t.p.MaxPackage || pkg.Entries+files > t.p.MaxEntries) {
+		if octets, files := pkg.SizeOf(jobs); i > page && (pkg.Octets+octets > t.p.MaxPackage || pkg.Entries+files > t.p.MaxEntries) {
 			out.End = i
 			break
 		}
@@ -187,7 +183,7 @@ func (t *task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 			out.Version, out.At = version, at
 		}
 		for j := range jobs {
-			if err := g.job(i, version, &jobs[j]); err != nil {
+			if err := pkg.Job(i, version, &jobs[j]); err != nil {
 				return out, err
 			}
 			if j%64 == 0 && !pause() {
@@ -218,75 +214,4 @@ func (t *task) steady(page, end int, versions []queuefs.Seq) bool {
 		}
 	}
 	return true
-}
-
-// sizeOf returns the length of the files of jobs, and their number.
-func (t *task) sizeOf(jobs []queuefs.Entry) (octets int64, files int) {
-	for i := range jobs {
-		switch e := &jobs[i]; {
-		case t.kind == names.Replica:
-			octets, files = octets+e.Payload.Length+e.File.Length, files+2+len(e.Results)
-			for _, r := range e.Results {
-				octets += r.Size
-			}
-		case e.Status == queuefs.Pending:
-			octets, files = octets+e.Payload.Length, files+1
-		}
-	}
-	return octets, files
-}
-
-// A gathering puts the resources of a set into a package.
-type gathering struct {
-	*task
-	*dump.Package
-	render entries.Renderer
-}
-
-// job adds the files of a job as its page had it at a version. A missing
-// job file is left out if an event has touched the page since: the changes after
-// the package lead to the state of now.
-func (g *gathering) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
-	if g.kind == names.Pending && e.Status != queuefs.Pending {
-		return nil
-	}
-	payload := g.render.Payload(g.kind, e)
-	g.lasting(payload)
-	if err := g.AddFile(payload, packedFile(e.Job, &e.Payload)); err != nil || g.kind == names.Pending {
-		return err
-	}
-	entry := g.render.JobFile(e)
-	text, _, err := g.q.JobFile(e.Job, e.Status)
-	if err == nil && sha256.Sum256(text) != e.File.SHA256 {
-		err = errors.New("file is not what it was")
-	}
-	if err != nil {
-		if now, _, _, _ := g.q.PageVersion(page); now != version {
-			return nil
-		}
-		return &dump.FileError{Loc: entry.Loc, Err: err}
-	}
-	if err := g.AddText(entry, packedFile(e.Job, &e.File), text); err != nil {
-		return err
-	}
-	for i := range e.Results {
-		entry := g.render.Result(e, &e.Results[i])
-		g.lasting(entry)
-		err := g.addResult(g.Package, entry, e.Job, &e.Results[i])
-		if errors.Is(err, errReplaced) {
-			if now, _, _, _ := g.q.PageVersion(page); now != version {
-				continue
-			}
-			return &dump.FileError{Loc: entry.Loc, Err: err}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// packedFile returns a file of a job as it stands in a package.
-func packedFile(id queuefs.JobID, facts *queuefs.Facts) dump.File {
-	return dump.File{ID: uint64(id), Length: facts.Length, SHA256: facts.SHA256, Type: facts.Type}
 }

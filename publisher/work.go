@@ -14,6 +14,7 @@ import (
 
 	"cutie/publisher/compose"
 	"cutie/publisher/dump"
+	"cutie/publisher/gather"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -46,8 +47,6 @@ type task struct {
 	list store.Span // zero for a Resource Dump
 	life int        // of the set when the task began
 	wait *wait      // after a failure; mu is held
-
-	results []packedResult
 
 	next func() (struct{}, bool)
 	stop func()
@@ -275,7 +274,7 @@ func (t *task) outcome() (passed, err error) {
 	case t.err == nil:
 	case errors.As(t.err, &broken):
 		return nil, dump.ErrStopped // it is healed first
-	case errors.As(t.err, &e) && t.culled(e.Loc), isDump && errors.Is(t.err, dump.ErrStopped):
+	case errors.As(t.err, &e) && gather.Culled(t.q, t.refs, e.Loc), isDump && errors.Is(t.err, dump.ErrStopped):
 		return nil, dump.ErrStopped
 	case errors.As(t.err, &e) && !scarce(t.err):
 		passed = fmt.Errorf("no package for events %d to %d: %w", t.list.First, t.list.Last, t.err)
