@@ -88,7 +88,7 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 		r, err = s.changeDump()
 	case names.ChangePackage, names.ChangeManifest:
 		if sp, ok := s.packageOf(seq); ok {
-			r = s.packaged(doc, spanPiece(&sp), sp.Until)
+			r = s.packaged(doc, sp.Package(), sp.Until)
 		}
 	case names.ResourceDump, names.FormerDump:
 		r = s.resourceDump(seq)
@@ -96,7 +96,7 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 		r = s.dumpPart(doc)
 	case names.ResourcePackage, names.ResourceManifest:
 		if p, ok := s.portion(doc); ok {
-			r = s.packaged(doc, portionPiece(&p), store.Later(p.At, p.Completed))
+			r = s.packaged(doc, p.Piece(), store.Later(p.At, p.Completed))
 		}
 	case names.FormerList:
 		r = s.formerList(seq)

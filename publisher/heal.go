@@ -276,8 +276,7 @@ func (h *healing) fromPackages(sp store.Span, w io.Writer) error {
 		if p.First > sp.Last || p.Lost() {
 			break
 		}
-		sum, _ := p.Sum()
-		file, err := h.verified(store.Piece{Name: names.PackageFile(p.First), Length: p.Length, Sum: sum, Known: true})
+		file, err := h.verified(p.Package())
 		if err != nil {
 			return err
 		}

@@ -133,7 +133,7 @@ func (s *set) formerPage(doc names.Doc) *answer.Resource {
 	}
 	head := sitemap.Head{Capability: sitemap.ResourceList, At: p.At, Completed: p.Completed, Links: s.up()}
 	return s.copied(fmt.Sprintf("fp%d-%d-%.16s", doc.N, doc.Version, p.SHA256), time.Time{}, func() (io.ReadCloser, error) {
-		r, err := s.openManifest(portionPiece(&p))
+		r, err := s.openManifest(p.Piece())
 		if err != nil {
 			return nil, err
 		}
@@ -153,16 +153,6 @@ func (s *set) packaged(doc names.Doc, p store.Piece, at time.Time) *answer.Resou
 		d := &compose.Document{Tag: tag, Modified: at}
 		return d, addFile(d, func() (*os.File, error) { return s.openPiece(p) }, p.Length)
 	}}
-}
-
-// portionPiece and spanPiece return the file of a package.
-func portionPiece(p *store.Portion) store.Piece {
-	return store.Piece{Name: p.File(), Length: p.Length, Sum: p.Sum(), Known: true}
-}
-
-func spanPiece(sp *store.Span) store.Piece {
-	sum, known := sp.Sum()
-	return store.Piece{Name: names.PackageFile(sp.First), Length: sp.Length, Sum: sum, Known: known}
 }
 
 // openManifest opens the manifest in a package.

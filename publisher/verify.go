@@ -34,8 +34,7 @@ func (s *set) entriesOf(first queuefs.Seq, length int64) (*os.File, error) {
 	if !closed || length > sp.Length {
 		return nil, fmt.Errorf("%s: %w", names.EntriesFile(first), fs.ErrNotExist) // removed, or lost
 	}
-	sum, known := sp.Sum()
-	return s.openPiece(store.Piece{Name: names.EntriesFile(first), Length: sp.Length, Sum: sum, Known: known})
+	return s.openPiece(sp.List())
 }
 
 // openGrowing opens the entries of the open list, verified. s.mu is held.
