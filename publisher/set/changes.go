@@ -1,4 +1,4 @@
-package publisher
+package set
 
 import (
 	"crypto/sha256"
@@ -15,14 +15,14 @@ import (
 )
 
 // newPackage returns an empty package for files of the queue.
-func (s *set) newPackage() (*gather.Package, error) {
-	return gather.New(s.p.store.Root(), s.q, s.kind, s.renderer())
+func (s *Set) newPackage() (*gather.Package, error) {
+	return gather.New(s.Store.Root(), s.Queue, s.Kind, s.Renderer())
 }
 
 // packChanges makes the missing packages of the list. It divides
 // the list between two events where the files become too many bytes.
-func (t *task) packChanges(pause func() bool) error {
-	file, err := t.entriesOf(t.list.First, t.list.Length)
+func (t *Task) packChanges(pause func() bool) error {
+	file, err := t.EntriesOf(t.list.First, t.list.Length)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (t *task) packChanges(pause func() bool) error {
 	r := sitemap.NewLines(io.NewSectionReader(file, 0, t.list.Length))
 	next := store.Span{First: t.list.First, From: t.list.From}
 	t.mu.Lock()
-	last := t.Packages.Last()
+	last := t.files.Packages.Last()
 	t.mu.Unlock()
 	if last.Last >= next.First {
 		next = store.Span{First: last.Last + 1, From: last.Until}
@@ -52,7 +52,7 @@ func (t *task) packChanges(pause func() bool) error {
 		if seq < next.First {
 			continue
 		}
-		if next.Last != 0 && next.Last != seq && pkg.Octets+max(e.Length, 0) > t.p.MaxPackage {
+		if next.Last != 0 && next.Last != seq && pkg.Octets+max(e.Length, 0) > t.MaxPackage {
 			if err := t.ship(pkg, next, pause); err != nil {
 				return err
 			}
@@ -77,8 +77,8 @@ func (t *task) packChanges(pause func() bool) error {
 
 // ship makes a package, puts it in place, and writes its line; from then on
 // changedump.xml names it.
-func (t *task) ship(p *gather.Package, sp store.Span, pause func() bool) (err error) {
-	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: t.up()}
+func (t *Task) ship(p *gather.Package, sp store.Span, pause func() bool) (err error) {
+	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: t.Up()}
 	if there, ok := t.adopt(sp); ok {
 		sp = there // a line was lost; files may have changed since
 	} else {
@@ -97,7 +97,7 @@ func (t *task) ship(p *gather.Package, sp store.Span, pause func() bool) (err er
 	if t.made.life != t.life {
 		return dump.ErrStopped
 	}
-	if err := t.final(t.Packages.Add(t.p.store, dir, sp)); err != nil {
+	if err := t.final(t.files.Packages.Add(t.Store, dir, sp)); err != nil {
 		return err
 	}
 	t.made.packed = sp.Last
@@ -106,7 +106,7 @@ func (t *task) ship(p *gather.Package, sp store.Span, pause func() bool) (err er
 
 // write writes a package and puts it in place under its name, unless accept is not nil
 // and returns an error.
-func (t *task) write(p *gather.Package, head sitemap.Head, name string, pause func() bool, accept func(int64, [sha256.Size]byte) error) (length int64, sum string, err error) {
+func (t *Task) write(p *gather.Package, head sitemap.Head, name string, pause func() bool, accept func(int64, [sha256.Size]byte) error) (length int64, sum string, err error) {
 	if err := t.needSpace(p.Size()); err != nil {
 		return 0, "", err
 	}
@@ -115,7 +115,7 @@ func (t *task) write(p *gather.Package, head sitemap.Head, name string, pause fu
 		return 0, "", err
 	}
 	defer dir.Close()
-	out, err := t.p.store.Temp()
+	out, err := t.Store.Temp()
 	if err != nil {
 		return 0, "", err
 	}
@@ -135,13 +135,13 @@ func (t *task) write(p *gather.Package, head sitemap.Head, name string, pause fu
 	if err := out.Commit(dir, name); err != nil {
 		return 0, "", err
 	}
-	t.p.store.Verified.Trust(out.File, [sha256.Size]byte(digest))
+	t.Store.Verified.Trust(out.File, [sha256.Size]byte(digest))
 	return length, sum, nil
 }
 
 // adopt returns the line of a package that is in place without one, if the package is
 // whole and has the events of sp.
-func (t *task) adopt(sp store.Span) (store.Span, bool) {
+func (t *Task) adopt(sp store.Span) (store.Span, bool) {
 	file, err := t.openFile(names.PackageFile(sp.First))
 	if err != nil {
 		return sp, false

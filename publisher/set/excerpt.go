@@ -1,4 +1,4 @@
-package publisher
+package set
 
 import (
 	"fmt"
@@ -20,22 +20,22 @@ type Excerpt struct {
 
 // history returns the Change Lists without a gap between them, oldest first, the
 // open one last.
-func (s *set) history() ([]store.Span, error) {
-	st, err := s.standing()
+func (s *Set) history() ([]store.Span, error) {
+	st, err := s.Standing()
 	if err != nil {
 		return nil, err
 	}
-	return append(slices.Clip(st.lists), st.Span()), nil
+	return append(slices.Clip(st.Lists), st.Span()), nil
 }
 
-// excerpt is [View.Excerpt].
-func (s *set) excerpt(after entries.Position, max int) (Excerpt, error) {
+// Excerpt is [View.Excerpt].
+func (s *Set) Excerpt(after entries.Position, max int) (Excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
 		return Excerpt{}, err
 	}
 	open := lists[len(lists)-1]
-	if after.Seq > open.Last || after.At.Before(s.created()) {
+	if after.Seq > open.Last || after.At.Before(s.Created()) {
 		after = entries.Position{At: lists[0].From}
 	}
 	if lists[0].First > after.Seq+1 {
@@ -46,7 +46,7 @@ func (s *set) excerpt(after entries.Position, max int) (Excerpt, error) {
 			continue
 		}
 		x := Excerpt{From: after.At, Upto: entries.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
-		text, last, err := s.readList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) {
+		text, last, err := s.ReadList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) {
 			return entries.After(r, l.Length, after.Seq, max)
 		})
 		if err != nil {
@@ -62,8 +62,8 @@ func (s *set) excerpt(after entries.Position, max int) (Excerpt, error) {
 	return Excerpt{Upto: entries.Position{Seq: open.Last, At: after.At}}, nil
 }
 
-// newest is [View.Newest].
-func (s *set) newest(max int) (Excerpt, error) {
+// Newest is [View.Newest].
+func (s *Set) Newest(max int) (Excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
 		return Excerpt{}, err
@@ -79,16 +79,16 @@ func (s *set) newest(max int) (Excerpt, error) {
 	if l.Length == 0 {
 		return x, nil
 	}
-	text, before, err := s.readList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) { return entries.Last(r, l.Length, max) })
+	text, before, err := s.ReadList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) { return entries.Last(r, l.Length, max) })
 	if x.Entries = text; before.Seq != 0 {
 		x.From = before.At
 	}
 	return x, err
 }
 
-// readList reads entries of a list.
-func (s *set) readList(l store.Span, read func(io.ReaderAt) ([]byte, entries.Position, error)) ([]byte, entries.Position, error) {
-	file, err := s.entriesOf(l.First, l.Length)
+// ReadList reads entries of a list.
+func (s *Set) ReadList(l store.Span, read func(io.ReaderAt) ([]byte, entries.Position, error)) ([]byte, entries.Position, error) {
+	file, err := s.EntriesOf(l.First, l.Length)
 	if err != nil {
 		return nil, entries.Position{}, err
 	}
