@@ -111,7 +111,7 @@ func (s documents) formerPage(doc names.Doc) *answer.Resource {
 	}
 	head := sitemap.Head{Capability: sitemap.ResourceList, At: p.At, Completed: p.Completed, Links: s.Up()}
 	return s.copied(fmt.Sprintf("fp%d-%d-%.16s", doc.N, doc.Version, p.SHA256), time.Time{}, func() (io.ReadCloser, error) {
-		r, err := s.openManifest(p.Piece())
+		r, err := s.OpenManifest(p.Piece())
 		if err != nil {
 			return nil, err
 		}
@@ -124,26 +124,13 @@ func (s documents) formerPage(doc names.Doc) *answer.Resource {
 func (s documents) packaged(doc names.Doc, p store.Piece, at time.Time) *answer.Resource {
 	sum := hex.EncodeToString(p.Sum[:])
 	if doc.Kind == names.ChangeManifest || doc.Kind == names.ResourceManifest {
-		return s.copied(fmt.Sprintf("m%d-%d-%.16s", doc.N, doc.Version, sum), at, func() (io.ReadCloser, error) { return s.openManifest(p) })
+		return s.copied(fmt.Sprintf("m%d-%d-%.16s", doc.N, doc.Version, sum), at, func() (io.ReadCloser, error) { return s.OpenManifest(p) })
 	}
 	tag := fmt.Sprintf("z%d-%.16s", doc.N, sum)
 	return &answer.Resource{Type: answer.ZIP, Tag: tag, Modified: at, Final: true, Compose: func(compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{Tag: tag, Modified: at}
 		return d, addFile(d, func() (*os.File, error) { return s.OpenPiece(p) }, p.Length)
 	}}
-}
-
-// openManifest opens the manifest in a package.
-func (s documents) openManifest(p store.Piece) (io.ReadCloser, error) {
-	file, err := s.OpenPiece(p)
-	if err != nil {
-		return nil, err
-	}
-	r, err := dump.OpenManifest(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Name, err)
-	}
-	return r, nil
 }
 
 // copied returns a document with the text of open. No other document of the set has

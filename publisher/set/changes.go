@@ -22,12 +22,6 @@ func (s *Set) newPackage() (*gather.Package, error) {
 // packChanges makes the missing packages of the list. It divides
 // the list between two events where the files become too many bytes.
 func (t *Task) packChanges(pause func() bool) error {
-	file, err := t.EntriesOf(t.list.First, t.list.Length)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	r := sitemap.NewLines(io.NewSectionReader(file, 0, t.list.Length))
 	next := store.Span{First: t.list.First, From: t.list.From}
 	t.mu.Lock()
 	last := t.files.Packages.Last()
@@ -40,17 +34,9 @@ func (t *Task) packChanges(pause func() bool) error {
 		return err
 	}
 	defer func() { pkg.Close() }()
-	for {
-		e, err := r.Read()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return store.Damaged("%s: %w", file.Name(), err)
-		}
-		seq := queuefs.Seq(e.Seq)
+	err = t.changes(t.list, func(seq queuefs.Seq, e *sitemap.Entry) error {
 		if seq < next.First {
-			continue
+			return nil
 		}
 		if next.Last != 0 && next.Last != seq && pkg.Octets+max(e.Length, 0) > t.MaxPackage {
 			if err := t.ship(pkg, next, pause); err != nil {
@@ -64,15 +50,40 @@ func (t *Task) packChanges(pause func() bool) error {
 			pkg.Close()
 			pkg = rest
 		}
-		if err := pkg.Change(&e); err != nil {
+		if err := pkg.Change(e); err != nil {
 			return err
 		}
 		if next.Last, next.Until = seq, e.Changed(); !pause() {
 			return dump.ErrStopped
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	next.Last, next.Until = t.list.Last, t.list.Until
 	return t.ship(pkg, next, pause)
+}
+
+// changes calls do with each entry of a closed list, and ends with its first error.
+func (t *Task) changes(list store.Span, do func(seq queuefs.Seq, e *sitemap.Entry) error) error {
+	file, err := t.EntriesOf(list.First, list.Length)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for r := sitemap.NewLines(io.NewSectionReader(file, 0, list.Length)); ; {
+		e, err := r.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return store.Damaged("%s: %w", file.Name(), err)
+		}
+		if err := do(queuefs.Seq(e.Seq), &e); err != nil {
+			return err
+		}
+	}
 }
 
 // ship makes a package, puts it in place, and writes its line; from then on

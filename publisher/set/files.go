@@ -3,11 +3,13 @@ package set
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
 
 	"cutie/publisher/compose"
+	"cutie/publisher/dump"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -16,7 +18,7 @@ import (
 
 // Every file of a set is verified when it is opened first, and again after a change of
 // the file; a background reader reads all of them, see Scrub. A damaged file is
-// answered with 503 until the next Tick has made it again or set it aside, see heal.
+// answered with 503 until the next Tick has made it again or set it aside, see Heal.
 
 // EntriesOf opens the entries of the Change List from the event first on, verified up to
 // length. s.mu is not held.
@@ -61,6 +63,19 @@ func (s *Set) OpenPiece(p store.Piece) (*os.File, error) {
 		return nil, &brokenFile{p.Name}
 	}
 	return file, err
+}
+
+// OpenManifest opens the manifest in a package.
+func (s *Set) OpenManifest(p store.Piece) (io.ReadCloser, error) {
+	file, err := s.OpenPiece(p)
+	if err != nil {
+		return nil, err
+	}
+	r, err := dump.OpenManifest(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
+	}
+	return r, nil
 }
 
 // openFile opens a file in the directory of the set for reading.

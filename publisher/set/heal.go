@@ -74,7 +74,11 @@ func (s *Set) healAll(ctx context.Context, files map[string]error) error {
 		return strings.Compare(a, b)
 	})
 	for _, name := range order {
-		if err := h.heal(name, files[name]); err != nil {
+		err := h.heal(name, files[name])
+		if broken := (*brokenFile)(nil); errors.As(err, &broken) {
+			continue // found just now; the next Tick heals it first
+		}
+		if err != nil {
 			return errors.Join(ctx.Err(), s.final(err))
 		}
 		s.mu.Lock()
@@ -271,11 +275,7 @@ func (h *healing) fromPackages(sp store.Span, w io.Writer) error {
 		if p.First > sp.Last || p.Lost() {
 			break
 		}
-		file, err := h.verified(p.Package())
-		if err != nil {
-			return err
-		}
-		manifest, err := dump.OpenManifest(file)
+		manifest, err := h.OpenManifest(p.Package())
 		if err != nil {
 			return err
 		}
@@ -335,34 +335,25 @@ func (h *healing) repack(sp store.Span) error {
 	if list.First > sp.First || list.Last < sp.Last || list.Lost() {
 		return store.Damaged("no list has its changes")
 	}
-	file, err := h.EntriesOf(list.First, list.Length)
-	if err != nil {
-		return store.Damage{Err: err}
-	}
-	defer file.Close()
 	pkg, err := h.newPackage()
 	if err != nil {
 		return err
 	}
 	defer pkg.Close()
-	r := sitemap.NewLines(io.NewSectionReader(file, 0, list.Length))
-	for {
-		e, err := r.Read()
-		if err == io.EOF || err == nil && queuefs.Seq(e.Seq) > sp.Last {
-			break
+	err = h.changes(list, func(seq queuefs.Seq, e *sitemap.Entry) error {
+		if seq < sp.First || seq > sp.Last {
+			return nil
 		}
-		if err != nil {
-			return store.Damaged("%s: %w", file.Name(), err)
-		}
-		if queuefs.Seq(e.Seq) < sp.First {
-			continue
-		}
-		if err := pkg.Change(&e); err != nil {
+		if err := pkg.Change(e); err != nil {
 			return err
 		}
 		if !h.pause() {
 			return dump.ErrStopped
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: h.Up()}
 	name := names.PackageFile(sp.First)
