@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"maps"
 	"slices"
@@ -194,18 +193,25 @@ func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Wr
 		return false, err
 	}
 	defer out.Discard()
-	m := &measured{w: bufio.NewWriterSize(out, 256<<10), sum: sha256.New()}
-	if err := copy(sp, m); err != nil {
-		if h.pause() {
-			err = nil
+	w := bufio.NewWriterSize(out, 256<<10)
+	err = copy(sp, w)
+	if e := w.Flush(); e != nil {
+		return false, e // of the disk, not of the source
+	}
+	if err != nil && !scarce(err) && h.pause() {
+		return false, nil // the next source may be better
+	}
+	if err != nil {
+		return false, err
+	}
+	if !known {
+		return false, nil
+	}
+	if err := h.Store.Verify(out.File, sp.List()); err != nil {
+		if store.Unusable(err) {
+			err = nil // another list
 		}
 		return false, err
-	}
-	if err := m.w.Flush(); err != nil {
-		return false, err
-	}
-	if !known || m.n != sp.Length || [sha256.Size]byte(m.sum.Sum(nil)) != want {
-		return false, nil
 	}
 	if _, err := h.setAside(h.d, name); err != nil {
 		return false, err
@@ -215,19 +221,6 @@ func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Wr
 	}
 	h.Store.Verified.Trust(out.File, want)
 	return true, nil
-}
-
-// A measured writer knows length and digest of the text.
-type measured struct {
-	w   *bufio.Writer
-	sum hash.Hash
-	n   int64
-}
-
-func (m *measured) Write(p []byte) (int, error) {
-	m.sum.Write(p)
-	m.n += int64(len(p))
-	return m.w.Write(p)
 }
 
 func (h *healing) fromGzip(sp store.Span, w io.Writer) error {
