@@ -78,7 +78,7 @@ func (s documents) grown(sp store.Span, now openTag, earlier string) int64 {
 
 // lastEntry returns the time of the entry that ends at a byte of the entries.
 func (s documents) lastEntry(sp store.Span, end int64) (at time.Time, err error) {
-	text, _, err := s.ReadList(sp, func(r io.ReaderAt) ([]byte, entries.Position, error) {
+	text, _, err := s.readList(sp, func(r io.ReaderAt) ([]byte, entries.Position, error) {
 		return entries.Last(r, end, 2*entries.MaxEntry)
 	})
 	if err != nil {

@@ -75,9 +75,6 @@ func (p *Publisher) Site() names.Site { return p.src.Base }
 // long as there are queues.
 func (p *Publisher) DescriptionState() string { return p.description().State() }
 
-// An Excerpt is a part of the Change Lists: the entries of successive events.
-type Excerpt = set.Excerpt
-
 // A View shows a set to senders of notifications. Its methods are safe for
 // concurrent use. A queue with a View may be at rest.
 type View struct {
@@ -150,7 +147,7 @@ func (v View) State(k names.Kind) (state string, err error) {
 // excerpt is the time of the position of this one.
 func (v View) Excerpt(after entries.Position, max int) (x Excerpt, err error) {
 	err = v.use(func(_ *follower, s documents) error {
-		x, err = s.Excerpt(after, max)
+		x, err = s.excerpt(after, max)
 		return err
 	})
 	return x, err
@@ -159,7 +156,7 @@ func (v View) Excerpt(after entries.Position, max int) (x Excerpt, err error) {
 // Newest returns the last entries, at most max bytes of them.
 func (v View) Newest(max int) (x Excerpt, err error) {
 	err = v.use(func(_ *follower, s documents) error {
-		x, err = s.Newest(max)
+		x, err = s.newest(max)
 		return err
 	})
 	return x, err

@@ -1,7 +1,7 @@
 // Package set is one set of resources as it is published: the Change Lists, packages and
 // Resource Dumps of one of the two sets of a queue, and how far it has read the events.
 //
-//	events ──▶ Append ──▶ open list ──Close──▶ closed lists ──Task──▶ packages
+//	events ──▶ Append ──▶ open list ──close──▶ closed lists ──Task──▶ packages
 //	                                                │
 //	pages of the engine ────────────Task────────────┴──────────────▶ Resource Dumps
 //

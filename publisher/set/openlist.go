@@ -186,8 +186,8 @@ func (s *Set) age(now time.Time) time.Duration {
 	return now.Sub(s.began.since)
 }
 
-// Close closes the open list if it has entries.
-func (s *Set) Close() error { return s.closeIf(func() bool { return true }) }
+// CloseList closes the open list if it has entries.
+func (s *Set) CloseList() error { return s.closeIf(func() bool { return true }) }
 
 // closeIf closes the open list if it has entries and may is true; may is called with
 // mu held.

@@ -79,7 +79,7 @@ type Former struct {
 	Dumps           []*store.Edition
 }
 
-// Holding returns the files there are.
+// Holding returns the files there are; its slices are not to be changed.
 func (s *Set) Holding() Holding {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-package set
+package publisher
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ type Excerpt struct {
 
 // history returns the Change Lists without a gap between them, oldest first, the
 // open one last.
-func (s *Set) history() ([]store.Span, error) {
+func (s documents) history() ([]store.Span, error) {
 	st, err := s.Standing()
 	if err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func (s *Set) history() ([]store.Span, error) {
 	return append(slices.Clip(st.Lists), st.Span()), nil
 }
 
-// Excerpt is [View.Excerpt].
-func (s *Set) Excerpt(after entries.Position, max int) (Excerpt, error) {
+// excerpt is [View.Excerpt].
+func (s documents) excerpt(after entries.Position, max int) (Excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
 		return Excerpt{}, err
@@ -46,7 +46,7 @@ func (s *Set) Excerpt(after entries.Position, max int) (Excerpt, error) {
 			continue
 		}
 		x := Excerpt{From: after.At, Upto: entries.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
-		text, last, err := s.ReadList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) {
+		text, last, err := s.readList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) {
 			return entries.After(r, l.Length, after.Seq, max)
 		})
 		if err != nil {
@@ -62,8 +62,8 @@ func (s *Set) Excerpt(after entries.Position, max int) (Excerpt, error) {
 	return Excerpt{Upto: entries.Position{Seq: open.Last, At: after.At}}, nil
 }
 
-// Newest is [View.Newest].
-func (s *Set) Newest(max int) (Excerpt, error) {
+// newest is [View.Newest].
+func (s documents) newest(max int) (Excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
 		return Excerpt{}, err
@@ -79,15 +79,15 @@ func (s *Set) Newest(max int) (Excerpt, error) {
 	if l.Length == 0 {
 		return x, nil
 	}
-	text, before, err := s.ReadList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) { return entries.Last(r, l.Length, max) })
+	text, before, err := s.readList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) { return entries.Last(r, l.Length, max) })
 	if x.Entries = text; before.Seq != 0 {
 		x.From = before.At
 	}
 	return x, err
 }
 
-// ReadList reads entries of a list.
-func (s *Set) ReadList(l store.Span, read func(io.ReaderAt) ([]byte, entries.Position, error)) ([]byte, entries.Position, error) {
+// readList reads entries of a list.
+func (s documents) readList(l store.Span, read func(io.ReaderAt) ([]byte, entries.Position, error)) ([]byte, entries.Position, error) {
 	file, err := s.EntriesOf(l.First, l.Length)
 	if err != nil {
 		return nil, entries.Position{}, err
