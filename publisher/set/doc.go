@@ -34,7 +34,7 @@
 //
 // One lock guards everything that changes, mu. It is held while entries are written and
 // lists are closed, and not while a task reads, compresses or writes packages. Methods
-// with capital letters take it; the comment of any other method says that it is held.
+// with capital letters take it; the comment of another one says so if it is held.
 // The function that catches up with the events is called without it, since that appends
 // to both sets.
 package set
