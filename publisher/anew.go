@@ -6,6 +6,7 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/options"
+	"cutie/publisher/set"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 )
@@ -28,12 +29,12 @@ type (
 func (p *Publisher) begin() error {
 	var lines []store.Line
 	for _, q := range p.svc.queues() {
-		f := subject{p: p, q: q}
+		f := set.Subject{Queue: q}
 		for s := range names.Set(names.Sets) {
-			lines = append(lines, store.Line{Queue: q.ID(), Set: s, Open: f.listNow()})
+			lines = append(lines, store.Line{Queue: q.ID(), Set: s, Open: f.ListNow()})
 		}
 	}
-	return p.store.Anew(lines)
+	return p.src.Store.Anew(lines)
 }
 
 // beginResults begins the history of a home anew if a former version published it and its
@@ -43,12 +44,12 @@ func (p *Publisher) beginResults() error {
 	if !options.LacksResults(p.svc.dir) || !p.svc.hasResults() {
 		return nil
 	}
-	st, err := p.OpenFormer(p.svc.dir)
+	st, err := p.src.OpenFormer(p.svc.dir)
 	if err != nil {
 		return err
 	}
-	p.Reportf("", "results of jobs belong to the published sets from now on; all lists begin anew, once")
-	p.store = st
+	p.src.Reportf("", "results of jobs belong to the published sets from now on; all lists begin anew, once")
+	p.src.Store = st
 	return errors.Join(p.begin(), st.Close())
 }
 

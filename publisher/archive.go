@@ -6,6 +6,7 @@ import (
 
 	"cutie/publisher/answer"
 	"cutie/publisher/names"
+	"cutie/publisher/set"
 	"cutie/publisher/store"
 	"cutie/sitemap"
 )
@@ -19,6 +20,17 @@ type archive struct {
 	of          names.Kind // the document with a link to it
 }
 
+// size returns how many documents the archive names.
+func (a *archive) size(f *set.Former) int {
+	switch a.of {
+	case names.ChangeIndex:
+		return len(f.Lists)
+	case names.ChangeDump:
+		return len(f.Packages)
+	}
+	return len(f.Dumps)
+}
+
 var archives = [...]archive{
 	{sitemap.ResourceListArchive, names.ResourceListArchive, names.ResourceListArchivePart, names.ResourceList},
 	{sitemap.ResourceDumpArchive, names.ResourceDumpArchive, names.ResourceDumpArchivePart, names.ResourceDump},
@@ -26,33 +38,10 @@ var archives = [...]archive{
 	{sitemap.ChangeDumpArchive, names.ChangeDumpArchive, names.ChangeDumpArchivePart, names.ChangeDump},
 }
 
-// archived returns how many documents the archive of a kind names: the oldest
-// closed lists, packages of changes, or Resource Dumps. mu is held.
-func (s *set) archived(of names.Kind) int {
-	if of == names.ChangeIndex || of == names.ChangeDump {
-		return len(s.former(of))
-	}
-	return max(0, len(s.Dumps)-1)
-}
-
-// former returns the closed lists or packages in the archive. mu is held.
-func (s *set) former(of names.Kind) (all []store.Span) {
-	if of == names.ChangeIndex {
-		all = s.Lists.All[:len(s.Lists.All)-len(s.indexed())]
-	} else {
-		now, _ := s.dumped()
-		all = s.Packages.All[:len(s.Packages.All)-len(now)]
-	}
-	if i := slices.IndexFunc(all, store.Span.Lost); i >= 0 {
-		all = slices.DeleteFunc(slices.Clone(all), store.Span.Lost)
-	}
-	return all
-}
-
-// archives returns the archives with entries. mu is held.
-func (s *set) archives() (all []*archive) {
+// archived returns the archives with entries.
+func archived(f *set.Former) (all []*archive) {
 	for i := range archives {
-		if s.archived(archives[i].of) > 0 {
+		if archives[i].size(f) > 0 {
 			all = append(all, &archives[i])
 		}
 	}
@@ -60,36 +49,40 @@ func (s *set) archives() (all []*archive) {
 }
 
 // archiveLink returns the link of a document to its archive, none without one.
-func (s *set) archiveLink(of names.Kind) []sitemap.Link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s documents) archiveLink(of names.Kind) []sitemap.Link {
+	f := s.Holding().Former
 	i := slices.IndexFunc(archives[:], func(a archive) bool { return a.of == of })
-	if s.archived(of) == 0 {
+	if archives[i].size(&f) == 0 {
 		return nil
 	}
-	return []sitemap.Link{{Rel: sitemap.RelArchives, Href: s.uri(archives[i].whole)}}
+	return []sitemap.Link{{Rel: sitemap.RelArchives, Href: s.URI(archives[i].whole)}}
 }
 
 // archiveEntries returns the entries of an archive.
-func (s *set) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s documents) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
+	f := s.Holding().Former
+	span := func(doc names.Doc, sp *store.Span) {
+		entries = append(entries, sitemap.Entry{Loc: s.refer(doc), From: sp.From, Until: sp.Until, Length: -1})
+	}
+	dump := func(k names.Kind, d *store.Edition) {
+		entries = append(entries, sitemap.Entry{Loc: s.refer(s.dumpDoc(d, k.Of(uint64(d.Seq)))), At: d.At, Completed: d.Completed(), Length: -1})
+	}
 	switch of {
-	case names.ChangeIndex, names.ChangeDump:
-		doc := s.listDoc
-		if of == names.ChangeDump {
-			doc = func(sp *store.Span) names.Doc { return sp.Doc(names.FormerChanges) }
+	case names.ChangeIndex:
+		for i := range f.Lists {
+			span(s.listDoc(&f.Lists[i]), &f.Lists[i])
 		}
-		for _, sp := range s.former(of) {
-			entries = append(entries, sitemap.Entry{Loc: s.refer(doc(&sp)), From: sp.From, Until: sp.Until, Length: -1})
+	case names.ChangeDump:
+		for i := range f.Packages {
+			span(f.Packages[i].Doc(names.FormerChanges), &f.Packages[i])
 		}
-	default:
-		kind := names.FormerDump
-		if of == names.ResourceList {
-			kind = names.FormerList
+	case names.ResourceList:
+		for _, d := range f.Dumps {
+			dump(names.FormerList, d)
 		}
-		for _, d := range s.Dumps[:s.archived(of)] {
-			entries = append(entries, sitemap.Entry{Loc: s.refer(s.dumpDoc(d, kind.Of(uint64(d.Seq)))), At: d.At, Completed: d.Completed(), Length: -1})
+	case names.ResourceDump:
+		for _, d := range f.Dumps {
+			dump(names.FormerDump, d)
 		}
 	}
 	return entries
@@ -97,29 +90,29 @@ func (s *set) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
 
 // archive returns an archive, or a part of one; nil if there is none. An archive
 // too large for one document is an index of its parts.
-func (s *set) archive(doc names.Doc) *answer.Resource {
+func (s documents) archive(doc names.Doc) *answer.Resource {
 	i := slices.IndexFunc(archives[:], func(a archive) bool { return doc.Kind == a.whole || doc.Kind == a.part })
 	if i < 0 {
 		return nil
 	}
 	a, n := &archives[i], int(doc.N)
 	entries := s.archiveEntries(a.of)
-	per := s.perDocument()
+	per := s.PerDocument()
 	parts := (len(entries) + per - 1) / per
-	root, head := sitemap.URLSet, sitemap.Head{Capability: a.capability, Links: s.up()}
+	root, head := sitemap.URLSet, sitemap.Head{Capability: a.capability, Links: s.Up()}
 	switch {
 	case parts == 0, n > 0 && (parts == 1 || n > parts):
 		return nil
 	case n == 0 && parts > 1:
 		root, entries = sitemap.SitemapIndex, nil
 		for i := range parts {
-			entries = append(entries, sitemap.Entry{Loc: s.uri(a.part, uint64(i+1)), Length: -1})
+			entries = append(entries, sitemap.Entry{Loc: s.URI(a.part, uint64(i+1)), Length: -1})
 		}
 	case n > 0:
 		entries = entries[(n-1)*per : min(n*per, len(entries))]
-		head.Links = s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.uri(a.whole)})
+		head.Links = s.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.URI(a.whole)})
 	}
-	if s.p.Dialect == sitemap.V09 { // there archives had times
+	if s.Dialect == sitemap.V09 { // there archives had times
 		first, last := entries[0], entries[len(entries)-1]
 		head.From, head.Until = store.Later(first.At, first.From), last.Until
 	}

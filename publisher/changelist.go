@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
@@ -18,63 +17,9 @@ import (
 	"cutie/sitemap"
 )
 
-// standing is a set at one instant, as it is published.
-type standing struct {
-	store.OpenList
-	lists    []store.Span // closed lists in the index
-	packages []store.Span // in the Change Dump
-	next     time.Time    // from when on there is no package
-}
-
-// standing brings the lists up to date and returns how they stand.
-func (s *set) standing() (standing, error) {
-	if err := s.catchUp(); err != nil {
-		return standing{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := standing{OpenList: s.at, lists: s.indexed()}
-	st.packages, st.next = s.dumped()
-	return st, nil
-}
-
-// indexed returns the closed lists in the index: they follow each other without
-// a gap up to the open one, and are no older than Current, or have changes since the
-// last Resource Dump. mu is held.
-func (s *set) indexed() []store.Span {
-	return s.recent(s.Lists.Current(s.at.First, s.perIndex()-1))
-}
-
-// dumped returns the packages in the Change Dump, and from when on there is
-// none. mu is held.
-func (s *set) dumped() ([]store.Span, time.Time) {
-	next := s.at.From
-	if lists := s.unpacked(); len(lists) > 0 {
-		next = lists[0].From
-	}
-	packages := s.Packages.Current(s.made.packed+1, s.perIndex())
-	if n := len(packages); n > 0 {
-		next = packages[n-1].Until
-	}
-	return s.recent(packages), next
-}
-
-// recent leaves out spans with an end longer ago than Current, but none with changes
-// since the last Resource Dump: who begins with that needs them. mu is held.
-func (s *set) recent(all []store.Span) []store.Span {
-	if s.p.Current == 0 {
-		return all
-	}
-	oldest, dump := s.p.Now().Add(-s.p.Current), s.Dump(0)
-	for len(all) > 0 && all[0].Until.Before(oldest) && (dump == nil || all[0].Last <= dump.Seq) {
-		all = all[1:]
-	}
-	return all
-}
-
 // openList returns changelist.xml.
-func (s *set) openList() (*answer.Resource, error) {
-	st, err := s.standing()
+func (s documents) openList() (*answer.Resource, error) {
+	st, err := s.Standing()
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +62,7 @@ func micro(t time.Time) int64 {
 // with this one, -1 if it was another list. The last entry of the earlier state
 // must still end where it did: an older copy of the home may have grown again with
 // other events.
-func (s *set) grown(sp store.Span, now openTag, earlier string) int64 {
+func (s documents) grown(sp store.Span, now openTag, earlier string) int64 {
 	was, ok := parseOpenTag(earlier)
 	if !ok || was.First != now.First || was.From != now.From || was.Until != now.Until || was.Length > now.Length {
 		return -1
@@ -132,7 +77,7 @@ func (s *set) grown(sp store.Span, now openTag, earlier string) int64 {
 }
 
 // lastEntry returns the time of the entry that ends at a byte of the entries.
-func (s *set) lastEntry(sp store.Span, end int64) (at time.Time, err error) {
+func (s documents) lastEntry(sp store.Span, end int64) (at time.Time, err error) {
 	text, _, err := s.readList(sp, func(r io.ReaderAt) ([]byte, entries.Position, error) {
 		return entries.Last(r, end, 2*entries.MaxEntry)
 	})
@@ -152,10 +97,8 @@ func (s *set) lastEntry(sp store.Span, end int64) (at time.Time, err error) {
 }
 
 // closedList returns a closed list, nil if there is none.
-func (s *set) closedList(first queuefs.Seq) *answer.Resource {
-	s.mu.Lock()
-	sp, ok := s.Lists.Find(first)
-	s.mu.Unlock()
+func (s documents) closedList(first queuefs.Seq) *answer.Resource {
+	sp, ok := s.List(first)
 	if !ok {
 		return nil
 	}
@@ -166,18 +109,18 @@ func (s *set) closedList(first queuefs.Seq) *answer.Resource {
 
 // listDoc returns the name of a closed list. The digest of the entries is not in it: that
 // of a list closed by a former version is known only later.
-func (s *set) listDoc(sp *store.Span) names.Doc {
-	return names.ClosedList.Of(uint64(sp.First)).As(answer.Salt(s.p.Stamp(), options.Form,
+func (s documents) listDoc(sp *store.Span) names.Doc {
+	return names.ClosedList.Of(uint64(sp.First)).As(answer.Salt(s.Stamp(), options.Form,
 		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, store.Unknown))
 }
 
 // listHead returns the beginning of a Change List, up to its entries.
-func (s *set) listHead(sp store.Span) []byte {
-	return s.p.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.From, Until: sp.Until,
-		Links: s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.uri(names.ChangeIndex)})})
+func (s documents) listHead(sp store.Span) []byte {
+	return s.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.From, Until: sp.Until,
+		Links: s.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.URI(names.ChangeIndex)})})
 }
 
-func (s *set) changeList(sp store.Span, tag string) *answer.Resource {
+func (s documents) changeList(sp store.Span, tag string) *answer.Resource {
 	r := &answer.Resource{Tag: tag}
 	r.Compose = func(c compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{Tag: r.Tag, Modified: r.Modified}
@@ -186,7 +129,7 @@ func (s *set) changeList(sp store.Span, tag string) *answer.Resource {
 			return d, s.composePacked(d, sp, head, foot, c)
 		}
 		d.Text(head)
-		err := addFile(d, func() (*os.File, error) { return s.entriesOf(sp.First, sp.Length) }, sp.Length)
+		err := addFile(d, func() (*os.File, error) { return s.EntriesOf(sp.First, sp.Length) }, sp.Length)
 		d.Text(foot)
 		return d, err
 	}
@@ -195,7 +138,7 @@ func (s *set) changeList(sp store.Span, tag string) *answer.Resource {
 
 // composePacked composes the compressed form of a Change List: of a closed one
 // from its file in gzip, otherwise of members.
-func (s *set) composePacked(d *compose.Document, sp store.Span, head, foot []byte, c compose.Coding) error {
+func (s documents) composePacked(d *compose.Document, sp store.Span, head, foot []byte, c compose.Coding) error {
 	b := d.Build(c)
 	b.Text(head)
 	defer func() {
@@ -206,27 +149,24 @@ func (s *set) composePacked(d *compose.Document, sp store.Span, head, foot []byt
 		return nil
 	}
 	if sp.Last != 0 && c == compose.Gzip {
-		size, check, err := s.compressed(sp)
+		size, check, err := s.Compressed(sp)
 		if err == nil {
-			b.GzipFile(func() (*os.File, error) { return s.openGzip(sp) }, size, check)
+			b.GzipFile(func() (*os.File, error) { return s.OpenGzip(sp) }, size, check)
 			return nil
 		}
 		if !store.Unusable(err) {
 			return err
 		}
 	}
-	file, err := s.entriesOf(sp.First, sp.Length)
+	file, err := s.EntriesOf(sp.First, sp.Length)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	members, err := s.p.cache.Lines(s.key(sp), sp.Length, file)
+	members, err := s.Cache.Lines(s.Key(sp), sp.Length, file)
 	b.Members(members)
 	return err
 }
-
-// key returns the key of the beginning of a Change List.
-func (s *set) key(sp store.Span) compose.Key { return compose.Key{Of: s.path, N: uint64(sp.First)} }
 
 // addFile adds a file to a document. It is opened now, and again when it is read: after
 // an error nothing is answered.
@@ -240,27 +180,4 @@ func addFile(d *compose.Document, open compose.Opener, length int64) error {
 	}
 	d.File(open, 0, length)
 	return file.Close()
-}
-
-// compressed returns size and check of the file of a closed list in gzip. The
-// error is [fs.ErrNotExist] if there is none, or one of a former version.
-func (s *set) compressed(sp store.Span) (size int64, c compose.Check, err error) {
-	file, err := s.openFile(names.GzipFile(sp.First))
-	if err != nil {
-		return 0, c, err
-	}
-	defer file.Close()
-	size, c, err = compose.ReadCheck(file)
-	if err == nil && c.Len != uint32(sp.Length) {
-		err = fs.ErrNotExist
-	}
-	if err == nil {
-		err = s.p.store.VerifyGzip(file, sp)
-	}
-	if err != nil && store.Unusable(err) && !store.Absent(err) {
-		s.mu.Lock()
-		s.note(names.GzipFile(sp.First), err)
-		s.mu.Unlock()
-	}
-	return size, c, err
 }

@@ -264,6 +264,40 @@ func TestDamagedPublishedFiles(t *testing.T) {
 	}
 }
 
+// A package of changes is made from its list. If that is damaged, too, and nothing has
+// read it yet, the list is healed first: the package is not given up.
+func TestAPackageIsHealedAfterItsList(t *testing.T) {
+	s := homeWithAll(t, false).copied(t)
+	want := s.documentsNow()
+	pack, _ := s.damagedFile("jobs/*/changedump-*.zip", false)
+	lists, err := filepath.Glob(filepath.Join(filepath.Dir(pack), "changelist-*.entries"))
+	must(t, err)
+	slices.Sort(lists)
+	flip := func(b []byte) []byte { b[len(b)/2] ^= 4; return b }
+	for _, name := range append(lists[:len(lists)-1], pack) { // the last one is open
+		edit(t, name, flip)
+	}
+	for url := range want {
+		if strings.HasSuffix(url, ".zip") && strings.Contains(url, "/changedump-") {
+			s.get(url)
+		}
+	}
+	for range 2 {
+		must(t, s.pub.Tick(context.Background()))
+	}
+	s.documentsNow() // reads the other lists
+	must(t, s.pub.Tick(context.Background()))
+	for url, octets := range s.documentsNow() {
+		if octets != want[url] {
+			t.Errorf("%s is not as it was", url)
+		}
+	}
+	if lost := s.pub.Care().Lost; lost != 0 {
+		t.Errorf("%d files were given up: %q", lost, s.problems)
+	}
+	s.problems = nil
+}
+
 // copied returns a source of a copy of the home, which is closed.
 func (s *source) copied(t testing.TB) *source {
 	t.Helper()

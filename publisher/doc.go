@@ -29,26 +29,24 @@
 //
 // # Structure
 //
-//	engine ── events ──▶ follower ──▶ set pending ──▶ documents ──▶ answer
-//	                              └─▶ set replica        ▲
-//	Tick ──▶ work ── one task ──▶ packages, dumps ───────┘
+//	engine ── events ──▶ follower ──▶ set.Set pending ──▶ documents ──▶ answer
+//	                              └─▶ set.Set replica        ▲
+//	Tick ──▶ work ── one set.Task ──▶ packages, dumps ───────┘
 //	Scrub ──▶ damaged files ──▶ Tick ──▶ heal
 //	checkpoint ──▶ Flush, Synced ──▶ cursor
 //
 // A [Publisher] has a follower for each queue with changes, requests or work; the other
 // queues are at rest, as lines of the cursor. The follower reads events once and
-// hands them to both sets. A set owns its open Change List and the inventory of its
-// closed lists, packages and Resource Dumps. One task at a time makes packages, a
-// slice of it in each Tick. Documents other than Change Lists and packages are
-// composed from memory when asked for.
+// hands them to both sets. Package set is one set with its files: its open list, closed
+// lists, packages and Resource Dumps. One task at a time makes packages, a slice of it in
+// each Tick. Documents are composed from a set when asked for.
 //
-// The packages below know nothing of a Publisher: options (the settings), names (sets, references,
-// documents), entries (an event as lines of a Change List), store (the files),
-// snapshot (engine pages as lines of a Resource List), compose
-// (documents from compressed parts), dump (packages), scrub (the pace of reading all
-// files again), answer (requests), about
-// (the Source in words). Above stands notify, with notifications for a hub; it
-// sees a set through a [View].
+// The packages below know nothing of a Publisher: set, options (the settings), names
+// (sets, references, documents), entries (an event as lines of a Change List), store (the
+// files), snapshot (engine pages as lines of a Resource List), compose (documents from
+// compressed parts), gather (files of a queue in packages), dump (packages), scrub (the
+// pace of reading all files again), answer (requests), about (the Source in words). Above
+// stands notify, with notifications for a hub; it sees a set through a [View].
 //
 // # Locks
 //
@@ -59,7 +57,7 @@
 //	store.Cursor.mu
 //	followers.mu     which queues are open; held for no file
 //	follower.mu      held while events are read
-//	set.mu           everything of one set
+//	set.Set.mu       everything of one set
 //	store.Store.mu   held to open resourcesync anew
 //
 // The locks of answer, compose and notify are held for no lock of this list.
@@ -67,6 +65,5 @@
 // # Limits
 //
 // Indexes do not nest: a Change List Index names at most MaxEntries lists, the newest
-// ones; archives have the rest. Results of workers are in no set; the job file
-// names them, with length and SHA-256.
+// ones; archives have the rest.
 package publisher

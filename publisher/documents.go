@@ -7,16 +7,26 @@ import (
 
 	"cutie/publisher/answer"
 	"cutie/publisher/names"
+	"cutie/publisher/set"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
 
+// The documents of a set.
+type documents struct {
+	*set.Set
+	p *Publisher
+}
+
+// refer returns the reference of a document.
+func (s documents) refer(d names.Doc) string { return s.Refs.Doc(s.Kind, d) }
+
 // text composes a document of entries.
 func (p *Publisher) text(root sitemap.Root, head sitemap.Head, entries iter.Seq[sitemap.Entry]) []byte {
-	dst := p.Dialect.AppendHead(nil, root, head)
+	dst := p.src.Dialect.AppendHead(nil, root, head)
 	for e := range entries {
-		dst = p.Dialect.AppendEntry(dst, root, &e)
+		dst = p.src.Dialect.AppendEntry(dst, root, &e)
 	}
 	return sitemap.AppendFoot(dst, root)
 }
@@ -37,27 +47,16 @@ func each[T any](items []T, entry func(*T) sitemap.Entry) iter.Seq[sitemap.Entry
 	}
 }
 
-// perDocument returns how many entries about documents one document may have:
-// an entry has two references at most, times, a length and a digest.
-func (s *set) perDocument() int {
-	size := 2*(len(s.refs.Docs[s.kind])+64) + 512
-	return max(2, min(sitemap.MaxEntries, int(s.limit())/size))
-}
-
-// perIndex returns how many entries the Change List Index and the Change Dump may
-// have; archives have the rest.
-func (s *set) perIndex() int { return min(s.p.MaxEntries, s.perDocument()) }
-
 // oldUntil returns t in version 0.9, where open documents have an until too.
 func (p *Publisher) oldUntil(t time.Time) time.Time {
-	if p.Dialect != sitemap.V09 {
+	if p.src.Dialect != sitemap.V09 {
 		return time.Time{}
 	}
 	return t
 }
 
 // find returns a document of the set, nil if there is none.
-func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
+func (s documents) find(doc names.Doc) (r *answer.Resource, err error) {
 	if doc.Sum != "" && s.digested(doc).Sum != doc.Sum {
 		return nil, nil // of another history
 	}
@@ -87,16 +86,16 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 	case names.ChangeDump:
 		r, err = s.changeDump()
 	case names.ChangePackage, names.ChangeManifest:
-		if sp, ok := s.packageOf(seq); ok {
-			r = s.packaged(doc, spanPiece(&sp), sp.Until)
+		if sp, ok := s.Package(seq); ok {
+			r = s.packaged(doc, sp.Package(), sp.Until)
 		}
 	case names.ResourceDump, names.FormerDump:
 		r = s.resourceDump(seq)
 	case names.DumpPart:
 		r = s.dumpPart(doc)
 	case names.ResourcePackage, names.ResourceManifest:
-		if p, ok := s.portion(doc); ok {
-			r = s.packaged(doc, portionPiece(&p), store.Later(p.At, p.Completed))
+		if p, ok := s.Portion(doc); ok {
+			r = s.packaged(doc, p.Piece(), store.Later(p.At, p.Completed))
 		}
 	case names.FormerList:
 		r = s.formerList(seq)
@@ -107,7 +106,7 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 	default:
 		r = s.archive(doc)
 	}
-	if r == nil && err == nil && s.lost(doc) {
+	if r == nil && err == nil && s.Lost(doc) {
 		err = answer.Gone(doc.String(), "its file was damaged and could not be made again; "+s.again())
 	}
 	return r, err
@@ -115,29 +114,27 @@ func (s *set) find(doc names.Doc) (r *answer.Resource, err error) {
 
 // digested returns the name of a document that never changes with the digest it has
 // now; without one if there is no such document.
-func (s *set) digested(doc names.Doc) names.Doc {
+func (s documents) digested(doc names.Doc) names.Doc {
 	doc.Sum = ""
 	switch seq := queuefs.Seq(doc.N); doc.Kind {
 	case names.ClosedList:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if sp, ok := s.Lists.Find(seq); ok {
+		if sp, ok := s.List(seq); ok {
 			return s.listDoc(&sp)
 		}
 	case names.ChangePackage, names.ChangeManifest, names.FormerChanges:
-		if sp, ok := s.packageOf(seq); ok {
+		if sp, ok := s.Package(seq); ok {
 			return sp.Doc(doc.Kind)
 		}
 	case names.ResourcePackage, names.ResourceManifest, names.FormerPage:
-		if p, ok := s.portion(doc); ok {
+		if p, ok := s.Portion(doc); ok {
 			return p.Doc(doc.Kind)
 		}
 	case names.DumpPart:
-		if d := s.dumpOf(queuefs.Seq(doc.Version)); d != nil {
+		if d := s.Dump(queuefs.Seq(doc.Version)); d != nil {
 			return s.dumpDoc(d, doc)
 		}
 	case names.FormerDump, names.FormerList:
-		if d := s.dumpOf(seq); d != nil {
+		if d := s.Dump(seq); d != nil {
 			return s.dumpDoc(d, doc)
 		}
 	}
@@ -146,61 +143,49 @@ func (s *set) digested(doc names.Doc) names.Doc {
 
 // capabilities returns the Capability List (Z39.99-2017, 9). It names a Change
 // Dump, a Resource Dump and archives once there are any.
-func (s *set) capabilities() *answer.Resource {
-	s.mu.Lock()
-	has := s.offers()
-	archived := s.archives()
-	s.mu.Unlock()
-	tag := fmt.Sprintf("c-%t", has.dump)
-	if !has.packages {
+func (s documents) capabilities() *answer.Resource {
+	has := s.Holding()
+	tag := fmt.Sprintf("c-%t", has.Dump != nil)
+	if !has.Packages {
 		tag += "-0"
 	}
-	for _, a := range archived {
+	for _, a := range archived(&has.Former) {
 		tag += fmt.Sprintf("-%d", a.whole)
 	}
 	if t := s.p.topics.Load(); t != nil {
 		tag += "-" + t.Tag
 	}
 	return answer.Text(tag, func() []byte {
-		links := append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: s.refs.Info}}, s.p.Page.Links(s.refs.Docs[s.kind])...)
-		links = append(links, sitemap.Link{Rel: sitemap.RelUp, Href: s.p.Base.Description()})
-		return s.p.text(sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: links}, s.offered(has, archived))
+		links := append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: s.Refs.Info}}, s.Page.Links(s.Refs.Docs[s.Kind])...)
+		links = append(links, sitemap.Link{Rel: sitemap.RelUp, Href: s.Base.Description()})
+		return s.p.text(sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: links}, s.offered(&has))
 	})
 }
 
-// offers are the documents that a set may lack.
-type offers struct{ packages, dump bool }
-
-// offers returns what there is. mu is held.
-func (s *set) offers() offers {
-	packages, _ := s.dumped()
-	return offers{len(packages) > 0, s.Dump(0) != nil}
-}
-
 // offered yields the entries of the Capability List.
-func (s *set) offered(has offers, archived []*archive) iter.Seq[sitemap.Entry] {
+func (s documents) offered(has *set.Holding) iter.Seq[sitemap.Entry] {
 	type offer struct {
 		doc        names.Kind
 		capability sitemap.Capability
 	}
 	return func(yield func(sitemap.Entry) bool) {
 		offers := []offer{{names.ResourceList, sitemap.ResourceList}, {names.ChangeIndex, sitemap.ChangeList}}
-		if has.packages {
+		if has.Packages {
 			offers = append(offers, offer{names.ChangeDump, sitemap.ChangeDump})
 		}
-		if has.dump {
+		if has.Dump != nil {
 			offers = append(offers, offer{names.ResourceDump, sitemap.ResourceDump})
 		}
-		for _, a := range archived {
+		for _, a := range archived(&has.Former) {
 			offers = append(offers, offer{a.whole, a.capability})
 		}
 		for _, o := range offers {
-			if !yield(sitemap.Entry{Loc: s.uri(o.doc), Capability: o.capability, Length: -1}) {
+			if !yield(sitemap.Entry{Loc: s.URI(o.doc), Capability: o.capability, Length: -1}) {
 				return
 			}
 		}
 		if t := s.p.topics.Load(); t != nil {
-			for _, e := range t.Entries(s.q.ID(), s.kind) {
+			for _, e := range t.Entries(s.Queue.ID(), s.Kind) {
 				if !yield(e) {
 					return
 				}
@@ -211,56 +196,56 @@ func (s *set) offered(has offers, archived []*archive) iter.Seq[sitemap.Entry] {
 
 // changeIndex returns changelist-index.xml: the closed lists, oldest first, and
 // the open one.
-func (s *set) changeIndex() (*answer.Resource, error) {
-	st, err := s.standing()
+func (s documents) changeIndex() (*answer.Resource, error) {
+	st, err := s.Standing()
 	if err != nil {
 		return nil, err
 	}
 	from, until := st.From, s.p.oldUntil(st.Until)
-	if len(st.lists) > 0 {
-		from = st.lists[0].From
+	if len(st.Lists) > 0 {
+		from = st.Lists[0].From
 	}
-	links := s.up(s.archiveLink(names.ChangeIndex)...)
-	tag := fmt.Sprintf("i%d-%d-%d-%d", st.First, len(st.lists), len(links), until.UnixMicro())
+	links := s.Up(s.archiveLink(names.ChangeIndex)...)
+	tag := fmt.Sprintf("i%d-%d-%d-%d", st.First, len(st.Lists), len(links), until.UnixMicro())
 	head := sitemap.Head{Capability: sitemap.ChangeList, From: from, Until: until, Links: links}
 	return s.p.list(tag, sitemap.SitemapIndex, head, func(yield func(sitemap.Entry) bool) {
-		for _, sp := range st.lists {
+		for _, sp := range st.Lists {
 			if !yield(sitemap.Entry{Loc: s.refer(s.listDoc(&sp)), From: sp.From, Until: sp.Until, Length: -1}) {
 				return
 			}
 		}
-		yield(sitemap.Entry{Loc: s.uri(names.OpenList), From: st.From, Until: until, Length: -1})
+		yield(sitemap.Entry{Loc: s.URI(names.OpenList), From: st.From, Until: until, Length: -1})
 	}), nil
 }
 
 // changeDump returns changedump.xml: the packages in place, oldest first.
-func (s *set) changeDump() (*answer.Resource, error) {
-	st, err := s.standing()
+func (s documents) changeDump() (*answer.Resource, error) {
+	st, err := s.Standing()
 	if err != nil {
 		return nil, err
 	}
-	from, last := st.next, queuefs.Seq(0)
-	if n := len(st.packages); n > 0 {
-		from, last = st.packages[0].From, st.packages[n-1].Last
+	from, last := st.Next, queuefs.Seq(0)
+	if n := len(st.Packages); n > 0 {
+		from, last = st.Packages[0].From, st.Packages[n-1].Last
 	}
-	links := s.up(s.archiveLink(names.ChangeDump)...)
-	tag := fmt.Sprintf("d%d-%d-%d-%d", last, len(st.packages), st.next.UnixMicro(), len(links))
-	head := sitemap.Head{Capability: sitemap.ChangeDump, From: from, Until: s.p.oldUntil(st.next), Links: links}
-	return s.p.list(tag, sitemap.URLSet, head, each(st.packages, s.packageEntry)), nil
+	links := s.Up(s.archiveLink(names.ChangeDump)...)
+	tag := fmt.Sprintf("d%d-%d-%d-%d", last, len(st.Packages), st.Next.UnixMicro(), len(links))
+	head := sitemap.Head{Capability: sitemap.ChangeDump, From: from, Until: s.p.oldUntil(st.Next), Links: links}
+	return s.p.list(tag, sitemap.URLSet, head, each(st.Packages, s.packageEntry)), nil
 }
 
 // description returns the Source Description (Z39.99-2017, 8) with both sets of
 // each queue, or an index of its parts.
 func (p *Publisher) description() *answer.Resource {
 	ids, tag := p.queueIDs()
-	head := sitemap.Head{Capability: sitemap.Description, Links: p.Page.Links(p.Base.Description() + "/")}
+	head := sitemap.Head{Capability: sitemap.Description, Links: p.src.Page.Links(p.src.Base.Description() + "/")}
 	per := p.perPart(ids)
 	if len(ids) <= per {
 		return p.list("s-"+tag, sitemap.URLSet, head, p.described(ids))
 	}
 	return p.list("si-"+tag, sitemap.SitemapIndex, head, func(yield func(sitemap.Entry) bool) {
 		for n := 1; (n-1)*per < len(ids); n++ {
-			if !yield(sitemap.Entry{Loc: p.Base.Description() + "/" + names.Part(n), Length: -1}) {
+			if !yield(sitemap.Entry{Loc: p.src.Base.Description() + "/" + names.Part(n), Length: -1}) {
 				return
 			}
 		}
@@ -276,7 +261,7 @@ func (p *Publisher) descriptionPart(n int) *answer.Resource {
 		return nil
 	}
 	ids = ids[(n-1)*per:]
-	head := sitemap.Head{Capability: sitemap.Description, Links: []sitemap.Link{{Rel: sitemap.RelIndex, Href: p.Base.Description()}}}
+	head := sitemap.Head{Capability: sitemap.Description, Links: []sitemap.Link{{Rel: sitemap.RelIndex, Href: p.src.Base.Description()}}}
 	return p.list(fmt.Sprintf("s-%d-%s", n, tag), sitemap.URLSet, head, p.described(ids[:min(len(ids), per)]))
 }
 
@@ -284,10 +269,10 @@ func (p *Publisher) descriptionPart(n int) *answer.Resource {
 func (p *Publisher) described(ids []string) iter.Seq[sitemap.Entry] {
 	return func(yield func(sitemap.Entry) bool) {
 		for _, id := range ids {
-			n := p.Base.Queue(id)
+			n := p.src.Base.Queue(id)
 			for _, docs := range n.Docs {
 				if !yield(sitemap.Entry{Loc: docs + names.CapabilityList.Of().String(), Capability: sitemap.CapabilityList, Length: -1,
-					Links: append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: n.Info}}, p.Page.Links(docs)...)}) {
+					Links: append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: n.Info}}, p.src.Page.Links(docs)...)}) {
 					return
 				}
 			}
@@ -303,8 +288,8 @@ func (p *Publisher) perPart(ids []string) int {
 		longest = max(longest, len(id))
 	}
 	const spelled = 5 // bytes at most for one in an escaped reference
-	size := 4*(len(p.Base)+spelled*longest+64) + 512
-	return max(1, min(p.MaxEntries, int(p.MaxBytes-4096)/size)/names.Sets)
+	size := 4*(len(p.src.Base)+spelled*longest+64) + 512
+	return max(1, min(p.src.MaxEntries, int(p.src.MaxBytes-4096)/size)/names.Sets)
 }
 
 // queueIDs returns the identifiers of all queues and a digest of them.

@@ -1,11 +1,9 @@
 package publisher
 
-import (
-	"context"
-	"time"
+import "cutie/publisher/set"
 
-	"cutie/queuefs"
-)
+// A Queue is the part of *queuefs.Queue for a Source.
+type Queue = set.Queue
 
 // Service is the part of *queuefs.Service for a Source. With its method Changed, too, a
 // Tick looks at changed queues alone.
@@ -13,26 +11,6 @@ type Service[Q Queue] interface {
 	Dir() string
 	Queues() []Q
 	Queue(name string) (Q, error)
-}
-
-// Queue is the part of *queuefs.Queue for a Source. All methods show committed
-// events only. Seq, State, Pages, PageVersion, Page, Status and
-// InfoFile read memory.
-type Queue interface {
-	ID() string
-	Seq() queuefs.Seq
-	Wait(ctx context.Context, after queuefs.Seq) error
-	State() queuefs.QueueState
-	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
-	Pages() int
-	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
-	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
-	AddResults(entries []queuefs.Entry)
-	Status(id queuefs.JobID) (queuefs.Status, time.Time)
-	InfoFile() ([]byte, queuefs.Facts)
-	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
-	Payload(id queuefs.JobID) (*queuefs.Payload, error)
-	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
 }
 
 // engine is a Service with queues as interfaces.

@@ -20,22 +20,22 @@ type Excerpt struct {
 
 // history returns the Change Lists without a gap between them, oldest first, the
 // open one last.
-func (s *set) history() ([]store.Span, error) {
-	st, err := s.standing()
+func (s documents) history() ([]store.Span, error) {
+	st, err := s.Standing()
 	if err != nil {
 		return nil, err
 	}
-	return append(slices.Clip(st.lists), st.Span()), nil
+	return append(slices.Clip(st.Lists), st.Span()), nil
 }
 
 // excerpt is [View.Excerpt].
-func (s *set) excerpt(after entries.Position, max int) (Excerpt, error) {
+func (s documents) excerpt(after entries.Position, max int) (Excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
 		return Excerpt{}, err
 	}
 	open := lists[len(lists)-1]
-	if after.Seq > open.Last || after.At.Before(s.created()) {
+	if after.Seq > open.Last || after.At.Before(s.Created()) {
 		after = entries.Position{At: lists[0].From}
 	}
 	if lists[0].First > after.Seq+1 {
@@ -63,7 +63,7 @@ func (s *set) excerpt(after entries.Position, max int) (Excerpt, error) {
 }
 
 // newest is [View.Newest].
-func (s *set) newest(max int) (Excerpt, error) {
+func (s documents) newest(max int) (Excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
 		return Excerpt{}, err
@@ -87,8 +87,8 @@ func (s *set) newest(max int) (Excerpt, error) {
 }
 
 // readList reads entries of a list.
-func (s *set) readList(l store.Span, read func(io.ReaderAt) ([]byte, entries.Position, error)) ([]byte, entries.Position, error) {
-	file, err := s.entriesOf(l.First, l.Length)
+func (s documents) readList(l store.Span, read func(io.ReaderAt) ([]byte, entries.Position, error)) ([]byte, entries.Position, error) {
+	file, err := s.EntriesOf(l.First, l.Length)
 	if err != nil {
 		return nil, entries.Position{}, err
 	}

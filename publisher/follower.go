@@ -4,26 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
+	"cutie/publisher/set"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 )
 
-// A subject is a queue as it is published. It never changes.
-type subject struct {
-	p    *Publisher
-	q    Queue
-	refs *names.Queue
-	born string // when the queue was made, in entity tags
-}
-
 // A follower reads the events of one queue into both sets.
 type follower struct {
-	subject
-	sets [names.Sets]*set
+	set.Subject
+	p    *Publisher
+	sets [names.Sets]*set.Set
 
 	users int    // who need it open; its lock is the one of followers
 	used  uint64 // number of the last use
@@ -31,24 +23,19 @@ type follower struct {
 	mu sync.Mutex // held while events are read
 }
 
-func (p *Publisher) subject(q Queue) subject {
-	return subject{p: p, q: q, refs: p.Base.Queue(q.ID()), born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}
-}
-
 // openFollower opens the sets of a queue. open are its lines of the cursor,
 // nil if there are none.
 func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) {
-	f := &follower{subject: p.subject(q)}
+	f := &follower{p: p, Subject: p.src.Subject(q)}
 	for i := range f.sets {
 		var at *store.Line
 		if len(open) == names.Sets {
 			at = &open[i]
 		}
-		s := newSet(f.subject, names.Set(i), f.catchUp)
-		if err := s.restore(at); err != nil {
+		var err error
+		if f.sets[i], err = set.Open(f.Subject, names.Set(i), at, f.catchUp); err != nil {
 			return nil, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
-		f.sets[i] = s
 	}
 	// Find a gap now, when it ends with the events there are.
 	if _, err := q.Events(f.read(), 1); errors.Is(err, queuefs.ErrGone) {
@@ -61,11 +48,8 @@ func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) 
 
 // read returns the last event in both sets.
 func (f *follower) read() queuefs.Seq {
-	return min(f.sets[names.Pending].seq(), f.sets[names.Replica].seq())
+	return min(f.sets[names.Pending].Seq(), f.sets[names.Replica].Seq())
 }
-
-// eventBatch is how many events are read at a time.
-const eventBatch = 512
 
 // maxTries is how often catchUp begins again at the same event.
 const maxTries = 10
@@ -73,13 +57,13 @@ const maxTries = 10
 // catchUp reads all events committed before the call. After an error the lists
 // are true up to an earlier event, and the next call goes on from there.
 func (f *follower) catchUp() error {
-	to := f.q.Seq()
+	to := f.Queue.Seq()
 	if f.read() >= to {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.p.failure(); err != nil {
+	if err := f.Failure(); err != nil {
 		return err
 	}
 	var buf []byte
@@ -91,7 +75,7 @@ func (f *follower) catchUp() error {
 		if tries > maxTries {
 			return fmt.Errorf("lists after event %d do not stay as they are written", at)
 		}
-		events, err := f.q.Events(at, eventBatch)
+		events, err := f.Queue.Events(at, set.EventBatch)
 		if errors.Is(err, queuefs.ErrGone) {
 			return f.skip()
 		}
@@ -102,7 +86,7 @@ func (f *follower) catchUp() error {
 			return fmt.Errorf("events after %d of %d are missing", at, to)
 		}
 		for _, s := range f.sets {
-			if err := s.append(events, &buf); err != nil {
+			if err := s.Append(events, &buf); err != nil {
 				return err
 			}
 		}
@@ -113,49 +97,14 @@ func (f *follower) catchUp() error {
 // skip leaves a gap where events are gone: the open lists are closed where they
 // end, and new ones begin after the last event.
 func (f *follower) skip() error {
-	next := f.listNow()
+	next, why := f.ListNow(), ""
+	if f.p.cursor.None() {
+		why = ", and there is no " + store.CursorFile + " to say where the list was"
+	}
 	for _, s := range f.sets {
-		if err := s.skip(next); err != nil {
+		if err := s.Skip(next, why); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// lastChange returns the time of the last event in any document, or of the
-// creation of the queue.
-func (s *set) lastChange() time.Time {
-	if s.catchUp() != nil {
-		return s.orCreated(s.q.State().LastEvent) // or of a later event
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.orCreated(s.at.Until)
-}
-
-// created returns when the queue was made.
-func (f *subject) created() time.Time {
-	t := f.q.State().Info.Created
-	if t.IsZero() {
-		t = time.Unix(0, 0) // a document must say since when
-	}
-	return t.UTC()
-}
-
-// orCreated returns t, or when the queue was made if t is zero.
-func (f *subject) orCreated(t time.Time) time.Time {
-	if t.IsZero() {
-		return f.created()
-	}
-	return t.UTC()
-}
-
-func (f *subject) renderer() entries.Renderer {
-	return entries.Renderer{Refs: f.refs, Dialect: f.p.Dialect, Mirrors: f.p.MirrorURIs, Via: f.p.ViaURI}
-}
-
-// listNow returns the open list after the last event, without entries.
-func (f *subject) listNow() store.OpenList {
-	st := f.q.State()
-	return store.NewOpenList(st.Seq, f.orCreated(st.LastEvent))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cutie/publisher/names"
+	"cutie/publisher/set"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 )
@@ -31,7 +32,7 @@ type followers struct {
 	open    map[string]*follower
 	opening map[string]chan struct{} // closed when it is open, or cannot be
 	rest    map[string]resting       // a queue without events may be absent
-	sorted  []*set                   // of open; nil after a change
+	sorted  []*set.Set               // of open; nil after a change
 	most    int                      // stay open without work
 	uses    uint64
 	seen    uint64    // the lists have all changes up to this count of the engine
@@ -139,7 +140,7 @@ func (p *followers) knowsRest(id string) bool {
 }
 
 // sets returns the sets of open queues, sorted by queue. It is not to be changed.
-func (p *followers) sets() []*set {
+func (p *followers) sets() []*set.Set {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sorted == nil {
@@ -188,26 +189,10 @@ func (p *Publisher) resume(lines map[string][]store.Line) {
 		for s := range r.lines {
 			r.lines[s] = of[s]
 			r.lines[s].Queue = q.ID() // the other one holds the text of the file
-			r.due = sooner(r.due, p.closing(&of[s].Open))
+			r.due = set.Sooner(r.due, p.src.Closing(&of[s].Open))
 		}
 		p.rest[q.ID()] = r
 	}
-}
-
-// closing returns when the open list is to be closed; zero: never.
-func (p *Publisher) closing(l *store.OpenList) time.Time {
-	if p.Period == 0 || l.Entries == 0 {
-		return time.Time{}
-	}
-	return l.Since.Add(p.Period)
-}
-
-// sooner returns the earlier time; a zero one is never.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // firstLooks is how many queues are looked at on opening, lookTime for how long a Tick
@@ -269,7 +254,7 @@ func (p *Publisher) wakeReady() error {
 			switch {
 			case r.due.IsZero():
 			case r.due.After(now):
-				p.due = sooner(p.due, r.due)
+				p.due = set.Sooner(p.due, r.due)
 			default:
 				p.ready = append(p.ready, id)
 			}
@@ -308,7 +293,7 @@ func (p *Publisher) trim() {
 		if !ok {
 			continue
 		}
-		id := f.q.ID()
+		id := f.Queue.ID()
 		p.rest[id] = r
 		delete(p.open, id)
 		p.sorted = nil
@@ -329,54 +314,14 @@ func (p *Publisher) tryTrim() {
 // resting returns how the queue rests; false if it has work that is known in memory
 // alone.
 func (f *follower) resting(now time.Time) (r resting, ok bool) {
-	seq := f.q.Seq()
+	seq := f.Queue.Seq()
+	r.seen = true
 	for i, s := range f.sets {
-		s.mu.Lock()
-		rests := s.at.Read == seq && s.rests(now)
-		if r.seen = true; rests {
-			r.lines[i], r.due = s.line(), sooner(r.due, s.nextWork(now))
-		}
-		s.mu.Unlock()
+		line, due, rests := s.Rest(seq, now)
 		if !rests {
 			return resting{}, false
 		}
+		r.lines[i], r.due = line, set.Sooner(r.due, due)
 	}
 	return r, true
-}
-
-// rests reports whether the files of the set and its line tell everything of it. mu is held.
-func (s *set) rests(now time.Time) bool {
-	m := &s.made
-	ahead := s.p.Period > 0 && s.at.Since.After(now) // its age is known here alone
-	return !ahead && !s.unsure && len(s.damaged) == 0 && len(s.unpacked()) == 0 &&
-		!m.dumping && m.wanted == 0 && m.failure() == nil
-}
-
-// nextWork returns when the set has work without another event; zero: never. mu is
-// held.
-func (s *set) nextWork(now time.Time) (due time.Time) {
-	due = s.p.closing(&s.at)
-	last := s.Dump(0)
-	switch {
-	case s.due() || s.made.unswept:
-		due = sooner(due, now)
-	case s.p.DumpPeriod > 0 && last != nil && s.outdated(last):
-		due = sooner(due, last.Made.Add(s.p.DumpPeriod))
-	}
-	if s.p.Keep == 0 {
-		return due
-	}
-	// Of documents that are too old by now none can go without other work.
-	expire := func(t time.Time) {
-		if t = t.Add(s.p.Keep); t.After(now) {
-			due = sooner(due, t.Add(time.Nanosecond))
-		}
-	}
-	for _, one := range s.Dumps {
-		expire(one.Made)
-	}
-	for i := range s.Lists.All {
-		expire(s.Lists.All[i].Until)
-	}
-	return due
 }

@@ -288,3 +288,29 @@ func TestAFullDiskIsAnErrorAndNoDamage(t *testing.T) {
 		t.Errorf("problems: %q", s.problems)
 	}
 }
+
+// A list that cannot be written anew now, for lack of space, is not given up.
+func TestAListIsNotLostOnAFullDisk(t *testing.T) {
+	s := newSource(t, publisher.Options{}, "jobs")
+	s.submitN(s.queue("jobs"), 500)
+	must(t, s.pub.Publish(context.Background()))
+	name := filepath.Join(s.dir, "resourcesync", "jobs", "replica", "changelist-000000000001.entries")
+	want, err := os.ReadFile(name)
+	must(t, err)
+	edit(t, name, func(b []byte) []byte { b[len(b)/2] ^= 4; return b })
+	var limit, small syscall.Rlimit
+	must(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	small = syscall.Rlimit{Cur: uint64(len(want) / 4), Max: limit.Max}
+	must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
+	err = s.pub.Verify(context.Background())
+	must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	if !errors.Is(err, syscall.EFBIG) || s.pub.Care().Lost != 0 {
+		t.Errorf("got %v, %d lost, want %v and none", err, s.pub.Care().Lost, syscall.EFBIG)
+	}
+	must(t, s.pub.Tick(context.Background()))
+	got, err := os.ReadFile(name)
+	if err != nil || string(got) != string(want) {
+		t.Errorf("the list is not as it was: %d octets, not %d; %v", len(got), len(want), err)
+	}
+	s.problems = nil
+}

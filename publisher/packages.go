@@ -17,14 +17,14 @@ import (
 )
 
 // packageEntry returns the entry of a package of changes.
-func (s *set) packageEntry(sp *store.Span) sitemap.Entry {
+func (s documents) packageEntry(sp *store.Span) sitemap.Entry {
 	return sitemap.Entry{Loc: s.refer(sp.Doc(names.ChangePackage)), From: sp.From, Until: sp.Until,
 		Length: sp.Length, Type: answer.ZIP, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: sp.SHA256}},
 		Links: []sitemap.Link{{Rel: sitemap.RelContents, Type: answer.XML, Href: s.refer(sp.Doc(names.ChangeManifest))}}}
 }
 
 // portionEntry returns the entry of a package of a Resource Dump.
-func (s *set) portionEntry(p *store.Portion) sitemap.Entry {
+func (s documents) portionEntry(p *store.Portion) sitemap.Entry {
 	return sitemap.Entry{Loc: s.refer(p.Doc(names.ResourcePackage)), At: p.At, Completed: p.Completed,
 		Length: p.Length, Type: answer.ZIP, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: p.SHA256}},
 		Links: []sitemap.Link{{Rel: sitemap.RelContents, Href: s.refer(p.Doc(names.ResourceManifest)), Type: answer.XML}}}
@@ -32,57 +32,35 @@ func (s *set) portionEntry(p *store.Portion) sitemap.Entry {
 
 // dumpDoc gives a document about a dump its digest. How many packages a document has
 // hangs on the options.
-func (s *set) dumpDoc(d *store.Edition, doc names.Doc) names.Doc {
-	return doc.As(answer.Salt(d.Sum, s.perDocument()))
-}
-
-// dumpOf returns the dump of an event, or the current one for 0; nil if there
-// is none.
-func (s *set) dumpOf(seq queuefs.Seq) *store.Edition {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Dump(seq)
-}
-
-// portion returns a package in some dump.
-func (s *set) portion(doc names.Doc) (store.Portion, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Portion(doc)
-}
-
-// packageOf returns the package of changes from an event on.
-func (s *set) packageOf(first queuefs.Seq) (store.Span, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Packages.Find(first)
+func (s documents) dumpDoc(d *store.Edition, doc names.Doc) names.Doc {
+	return doc.As(answer.Salt(d.Sum, s.PerDocument()))
 }
 
 // formerChanges returns a closed Change Dump: one package.
-func (s *set) formerChanges(first queuefs.Seq) *answer.Resource {
-	sp, ok := s.packageOf(first)
+func (s documents) formerChanges(first queuefs.Seq) *answer.Resource {
+	sp, ok := s.Package(first)
 	if !ok {
 		return nil
 	}
-	head := sitemap.Head{Capability: sitemap.ChangeDump, From: sp.From, Until: sp.Until, Links: s.up()}
+	head := sitemap.Head{Capability: sitemap.ChangeDump, From: sp.From, Until: sp.Until, Links: s.Up()}
 	return s.p.list(fmt.Sprintf("fd%d-%.16s", sp.First, sp.SHA256), sitemap.URLSet, head, each([]store.Span{sp}, s.packageEntry)).AsFinal()
 }
 
 // resourceDump returns resourcedump.xml for 0, or the dump of an event: its
 // packages, or an index of its parts if one document cannot have all.
-func (s *set) resourceDump(seq queuefs.Seq) *answer.Resource {
-	d := s.dumpOf(seq)
+func (s documents) resourceDump(seq queuefs.Seq) *answer.Resource {
+	d := s.Dump(seq)
 	if d == nil {
 		return nil
 	}
-	head := sitemap.Head{Capability: sitemap.ResourceDump, At: d.At, Completed: d.Completed(), Links: s.up()}
+	head := sitemap.Head{Capability: sitemap.ResourceDump, At: d.At, Completed: d.Completed(), Links: s.Up()}
 	tag := "rf"
 	if seq == 0 {
-		head.Links = s.up(s.archiveLink(names.ResourceDump)...)
+		head.Links = s.Up(s.archiveLink(names.ResourceDump)...)
 		tag = fmt.Sprintf("rd%d-", len(head.Links))
 	}
 	root, entries := sitemap.URLSet, each(d.Packages, s.portionEntry)
-	if per := s.perDocument(); len(d.Packages) > per {
+	if per := s.PerDocument(); len(d.Packages) > per {
 		root, entries = sitemap.SitemapIndex, func(yield func(sitemap.Entry) bool) {
 			for n := 1; (n-1)*per < len(d.Packages); n++ {
 				if !yield(sitemap.Entry{Loc: s.refer(s.dumpDoc(d, names.DumpPart.Of(uint64(n), uint64(d.Seq)))), At: d.At, Length: -1}) {
@@ -99,90 +77,67 @@ func (s *set) resourceDump(seq queuefs.Seq) *answer.Resource {
 }
 
 // dumpPart returns a part of a dump with too many packages for one document.
-func (s *set) dumpPart(doc names.Doc) *answer.Resource {
-	d := s.dumpOf(queuefs.Seq(doc.Version))
-	per := s.perDocument()
+func (s documents) dumpPart(doc names.Doc) *answer.Resource {
+	d := s.Dump(queuefs.Seq(doc.Version))
+	per := s.PerDocument()
 	if d == nil || len(d.Packages) <= per || int(doc.N-1)*per >= len(d.Packages) {
 		return nil
 	}
 	packages := d.Packages[int(doc.N-1)*per:]
 	head := sitemap.Head{Capability: sitemap.ResourceDump, At: d.At, Completed: d.Completed(),
-		Links: s.up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.refer(s.dumpDoc(d, names.FormerDump.Of(uint64(d.Seq))))})}
+		Links: s.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.refer(s.dumpDoc(d, names.FormerDump.Of(uint64(d.Seq))))})}
 	return s.p.list(fmt.Sprintf("rp%d-%d-%s", doc.N, d.Seq, d.Sum), sitemap.URLSet, head,
 		each(packages[:min(per, len(packages))], s.portionEntry)).AsFinal()
 }
 
 // formerList returns the Resource List as of a Resource Dump: an index of a list
 // for each package.
-func (s *set) formerList(seq queuefs.Seq) *answer.Resource {
-	d := s.dumpOf(seq)
+func (s documents) formerList(seq queuefs.Seq) *answer.Resource {
+	d := s.Dump(seq)
 	if d == nil {
 		return nil
 	}
-	head := sitemap.Head{Capability: sitemap.ResourceList, At: d.At, Completed: d.Completed(), Links: s.up()}
+	head := sitemap.Head{Capability: sitemap.ResourceList, At: d.At, Completed: d.Completed(), Links: s.Up()}
 	return s.p.list(fmt.Sprintf("fl%d-%s", d.Seq, d.Sum), sitemap.SitemapIndex, head, each(d.Packages, func(p *store.Portion) sitemap.Entry {
 		return sitemap.Entry{Loc: s.refer(p.Doc(names.FormerPage)), At: p.At, Completed: p.Completed, Length: -1}
 	})).AsFinal()
 }
 
 // formerPage returns the list of the files in a package of a Resource Dump.
-func (s *set) formerPage(doc names.Doc) *answer.Resource {
-	p, ok := s.portion(doc)
+func (s documents) formerPage(doc names.Doc) *answer.Resource {
+	p, ok := s.Portion(doc)
 	if !ok {
 		return nil
 	}
-	head := sitemap.Head{Capability: sitemap.ResourceList, At: p.At, Completed: p.Completed, Links: s.up()}
+	head := sitemap.Head{Capability: sitemap.ResourceList, At: p.At, Completed: p.Completed, Links: s.Up()}
 	return s.copied(fmt.Sprintf("fp%d-%d-%.16s", doc.N, doc.Version, p.SHA256), time.Time{}, func() (io.ReadCloser, error) {
-		r, err := s.openManifest(portionPiece(&p))
+		r, err := s.OpenManifest(p.Piece())
 		if err != nil {
 			return nil, err
 		}
-		return dump.AsResourceList(r, s.p.Dialect.AppendHead(nil, sitemap.URLSet, head)), nil
+		return dump.AsResourceList(r, s.Dialect.AppendHead(nil, sitemap.URLSet, head)), nil
 	})
 }
 
 // packaged returns a package in a file, or its manifest (Z39.99-2017, 11 and
 // 13), read out of the package.
-func (s *set) packaged(doc names.Doc, p store.Piece, at time.Time) *answer.Resource {
+func (s documents) packaged(doc names.Doc, p store.Piece, at time.Time) *answer.Resource {
 	sum := hex.EncodeToString(p.Sum[:])
 	if doc.Kind == names.ChangeManifest || doc.Kind == names.ResourceManifest {
-		return s.copied(fmt.Sprintf("m%d-%d-%.16s", doc.N, doc.Version, sum), at, func() (io.ReadCloser, error) { return s.openManifest(p) })
+		return s.copied(fmt.Sprintf("m%d-%d-%.16s", doc.N, doc.Version, sum), at, func() (io.ReadCloser, error) { return s.OpenManifest(p) })
 	}
 	tag := fmt.Sprintf("z%d-%.16s", doc.N, sum)
 	return &answer.Resource{Type: answer.ZIP, Tag: tag, Modified: at, Final: true, Compose: func(compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{Tag: tag, Modified: at}
-		return d, addFile(d, func() (*os.File, error) { return s.openPiece(p) }, p.Length)
+		return d, addFile(d, func() (*os.File, error) { return s.OpenPiece(p) }, p.Length)
 	}}
-}
-
-// portionPiece and spanPiece return the file of a package.
-func portionPiece(p *store.Portion) store.Piece {
-	return store.Piece{Name: p.File(), Length: p.Length, Sum: p.Sum(), Known: true}
-}
-
-func spanPiece(sp *store.Span) store.Piece {
-	sum, known := sp.Sum()
-	return store.Piece{Name: names.PackageFile(sp.First), Length: sp.Length, Sum: sum, Known: known}
-}
-
-// openManifest opens the manifest in a package.
-func (s *set) openManifest(p store.Piece) (io.ReadCloser, error) {
-	file, err := s.openPiece(p)
-	if err != nil {
-		return nil, err
-	}
-	r, err := dump.OpenManifest(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Name, err)
-	}
-	return r, nil
 }
 
 // copied returns a document with the text of open. No other document of the set has
 // its tag.
-func (s *set) copied(tag string, at time.Time, open func() (io.ReadCloser, error)) *answer.Resource {
+func (s documents) copied(tag string, at time.Time, open func() (io.ReadCloser, error)) *answer.Resource {
 	return &answer.Resource{Tag: tag, Modified: at, Final: true, Compose: func(c compose.Coding) (*compose.Document, error) {
-		members, err := s.p.cache.Copy(compose.Key{Of: s.path + " " + tag}, open)
+		members, err := s.Cache.Copy(compose.Key{Of: s.Path + " " + tag}, open)
 		if err != nil {
 			return nil, err
 		}

@@ -1,12 +1,9 @@
 package publisher
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 	"cutie/publisher/compose"
 	"cutie/publisher/options"
 	"cutie/publisher/scrub"
+	"cutie/publisher/set"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
@@ -22,28 +20,16 @@ import (
 // A Publisher is the Source of one home. Its methods are safe for concurrent
 // use.
 type Publisher struct {
-	options.Complete
-	svc    engine
-	store  *store.Store
-	cursor *store.Cursor
-	gone   *store.Removed
-	cache  *compose.Cache
-	server answer.Server
-	router *web.Router
-	work   work
-	topics atomic.Pointer[Topics] // stand in Capability Lists; may be nil
-	care
-	closed atomic.Bool
-	followers
-}
-
-// care is what is known of failures and damage.
-type care struct {
-	failed   atomic.Pointer[error] // why nothing is published now
-	damage   atomic.Bool           // some set has a damaged file
+	svc      engine
+	src      *set.Source
+	cursor   *store.Cursor
+	gone     *store.Removed
+	server   answer.Server
+	router   *web.Router
+	work     work
+	topics   atomic.Pointer[Topics] // stand in Capability Lists; may be nil
 	scrubber *scrub.Reader
-	healed   atomic.Int64 // files made again
-	given    atomic.Int64 // files given up
+	followers
 }
 
 var (
@@ -71,7 +57,7 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Publisher{Complete: opts, svc: svc, cache: compose.NewCache(cacheSize),
+	p := &Publisher{svc: svc, src: &set.Source{Complete: opts, Cache: compose.NewCache(cacheSize)},
 		server: answer.Server{Salt: opts.Salt, Now: opts.Now, Report: opts.Reportf}}
 	p.scrubber = p.newScrubber()
 	p.router = web.NewRouter(web.Plain, p.Routes()...)
@@ -82,198 +68,30 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 	if err := p.beginResults(); err != nil {
 		return nil, err
 	}
-	if p.store, err = opts.OpenStore(svc.dir); err != nil {
+	if p.src.Store, err = opts.OpenStore(svc.dir); err != nil {
 		return nil, err
 	}
 	if changed {
 		if err = p.begin(); err != nil {
-			return nil, errors.Join(err, p.store.Close())
+			return nil, errors.Join(err, p.src.Store.Close())
 		}
 	}
-	p.gone = p.store.Removed()
+	p.gone = p.src.Store.Removed()
 	var lines map[string][]store.Line
-	if p.cursor, lines, err = p.store.Cursor(); err == nil {
+	if p.cursor, lines, err = p.src.Store.Cursor(); err == nil {
 		p.resume(lines)
 		err = p.look(firstLooks, math.MaxInt64)
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.store.Close())
+		return nil, errors.Join(err, p.src.Store.Close())
 	}
 	return p, nil
-}
-
-// Tick brings all lists up to date, closes lists at the end of their period, makes
-// packages for a twentieth of a second, and removes files past their retention.
-// Call it about once a second; its cost grows with the changes. A failed package
-// or dump does not stop the others. It is an error of each Tick until it is made;
-// it is tried again when there is free space, or after a pause of a second to a
-// minute.
-func (p *Publisher) Tick(ctx context.Context) error {
-	return errors.Join(p.tick(ctx), p.waiting())
-}
-
-func (p *Publisher) tick(ctx context.Context) error {
-	p.work.Lock()
-	defer p.work.Unlock()
-	if err := p.reopen(); err != nil {
-		return err
-	}
-	defer p.server.Check()
-	defer p.trim()
-	errs := []error{p.look(math.MaxInt, lookTime), p.catchUp(true)}
-	if !p.work.more { // else the open ones have enough of it
-		errs = append(errs, p.wakeReady())
-	}
-	if p.Period > 0 {
-		for _, s := range p.sets() {
-			if err := s.closeOld(); err != nil {
-				errs = append(errs, fmt.Errorf("queue %s: %w", s.q.ID(), err))
-			}
-		}
-	}
-	var waits []*wait
-	return errors.Join(append(errs, p.heal(ctx), p.makeSome(ctx, false, &waits), p.retain())...)
-}
-
-// catchUp brings the lists of all changed queues up to date. A Tick has the lock of
-// work.
-func (p *Publisher) catchUp(tick bool) error {
-	p.mu.Lock()
-	seen := p.seen
-	p.mu.Unlock()
-	changed, now := p.svc.changed(seen)
-	var errs []error
-	for i, q := range changed {
-		switch {
-		case i%trimEach != trimEach-1:
-		case tick:
-			p.trim()
-		default:
-			p.tryTrim()
-		}
-		if err := p.catchUpWith(q); err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
-			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
-		}
-	}
-	if len(errs) == 0 { // else all of them are looked at again
-		p.mu.Lock()
-		p.seen = max(p.seen, now)
-		p.mu.Unlock()
-	}
-	return errors.Join(errs...)
-}
-
-func (p *Publisher) catchUpWith(q Queue) error {
-	if _, rests := p.atRest(q); rests {
-		return nil
-	}
-	f, err := p.use(q)
-	if err != nil {
-		return err
-	}
-	defer f.release()
-	return f.catchUp()
-}
-
-// Publish does at once the work of many Ticks: it brings all lists up to date,
-// closes them, makes the packages of all closed lists, and a Resource Dump of each set with
-// changes since its last one. It returns at the end, with the errors of packages
-// and dumps not made. Ticks go on meanwhile.
-func (p *Publisher) Publish(ctx context.Context) error {
-	var errs []error
-	var waits []*wait // are not tried again
-	for some := range slices.Chunk(p.svc.queues(), mostOpen) {
-		more, err := p.publish(ctx, some, &waits)
-		errs = append(errs, more...)
-		if err != nil {
-			return err
-		}
-	}
-	return errors.Join(append(errs, p.waiting())...)
-}
-
-// publish is Publish for some queues; err ends it.
-func (p *Publisher) publish(ctx context.Context, queues []Queue, waits *[]*wait) (errs []error, err error) {
-	open, behind, err := p.bringUp(ctx, queues)
-	if err != nil {
-		return nil, err
-	}
-	var sets []*set
-	for _, f := range open {
-		defer f.release()
-		sets = append(sets, f.sets[:]...)
-	}
-	for more := true; more; {
-		more, err = p.slice(ctx, waits)
-		if stop := errors.Join(ctx.Err(), p.failure()); stop != nil {
-			return nil, cmp.Or(err, stop)
-		}
-	}
-	errs = []error{behind, err}
-	for _, s := range sets {
-		s.mu.Lock()
-		passed := append([]error{s.made.dump.passed}, s.made.passed...)
-		if len(s.made.passed) == 0 {
-			passed = append(passed, s.made.lists.passed)
-		}
-		s.mu.Unlock()
-		for _, err := range passed {
-			if err != nil {
-				errs = append(errs, fmt.Errorf("queue %s: %s: %w", s.q.ID(), s.kind, err))
-			}
-		}
-	}
-	return errs, nil
-}
-
-// bringUp opens queues, brings their lists up to date and closes them, and asks for
-// Resource Dumps; behind says why some are not.
-func (p *Publisher) bringUp(ctx context.Context, queues []Queue) (open []*follower, behind, err error) {
-	p.work.Lock()
-	defer p.work.Unlock()
-	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
-		return nil, nil, err
-	}
-	defer p.server.Check()
-	for _, q := range queues {
-		f, err := p.use(q)
-		if errors.Is(err, queuefs.ErrNoQueue) {
-			continue
-		}
-		if err == nil {
-			open = append(open, f)
-			err = f.catchUp()
-		}
-		if err != nil {
-			behind = errors.Join(behind, fmt.Errorf("queue %s: %w", q.ID(), err))
-		}
-	}
-	for _, f := range open {
-		for _, s := range f.sets {
-			behind = errors.Join(behind, s.closeIf(func() bool { return true }))
-			s.mu.Lock()
-			s.made.wanted, s.made.passed = s.q.Seq(), nil
-			s.mu.Unlock()
-		}
-	}
-	return open, behind, nil
-}
-
-// slice makes packages as a Tick does, and reports whether there is more.
-func (p *Publisher) slice(ctx context.Context, waits *[]*wait) (more bool, err error) {
-	p.work.Lock()
-	defer p.work.Unlock()
-	if err := errors.Join(ctx.Err(), p.failure()); err != nil {
-		return false, err
-	}
-	err = p.makeSome(ctx, true, waits)
-	return p.work.task != nil || p.damage.Load(), errors.Join(err, p.retain())
 }
 
 // Flush writes all committed events into the files, unsynced. The engine calls
 // it before a checkpoint syncs the file system.
 func (p *Publisher) Flush() error {
-	if err := p.failure(); err != nil {
+	if err := p.src.Failure(); err != nil {
 		return err
 	}
 	if err := p.catchUp(false); err != nil {
@@ -295,9 +113,7 @@ func (p *Publisher) lines(yield func(store.Line) bool) {
 		p.mu.Unlock()
 		if f != nil {
 			for i, s := range f.sets {
-				s.mu.Lock()
-				r.lines[i] = s.line()
-				s.mu.Unlock()
+				r.lines[i] = s.Line()
 			}
 		}
 		if f == nil && !rests {
@@ -311,21 +127,11 @@ func (p *Publisher) lines(yield func(store.Line) bool) {
 	}
 }
 
-// line returns how far the set is. mu is held.
-func (s *set) line() store.Line {
-	l := store.Line{Queue: s.q.ID(), Set: s.kind, Open: s.at, SHA256: s.text.Word(), List: s.Lists.Last().Last, Package: s.Packages.Last().Last,
-		Files: store.Files{Lists: len(s.Lists.All), Packages: len(s.Packages.All), Dumps: len(s.Dumps), Octets: s.Octets(), Lost: s.Lists.Lost() + s.Packages.Lost()}}
-	if one := s.Dump(0); one != nil {
-		l.Dump = one.Seq
-	}
-	return l
-}
-
 // Synced makes the last Flush the point where the lists go on after a crash.
 // The engine calls it after the sync; when it has returned nil the events
 // before that Flush are no longer needed.
 func (p *Publisher) Synced() error {
-	err := p.failure()
+	err := p.src.Failure()
 	if err == nil {
 		err = p.cursor.Write()
 	}
@@ -354,9 +160,9 @@ func (p *Publisher) Needs(queue string) (since time.Time) {
 	}
 	defer f.release()
 	for _, s := range f.sets {
-		at, all := s.needs()
+		at, all := s.Needs()
 		if all {
-			return f.created()
+			return f.Created()
 		}
 		if !at.IsZero() && (since.IsZero() || at.Before(since)) {
 			since = at
@@ -369,11 +175,11 @@ func (p *Publisher) Needs(queue string) (since time.Time) {
 func (p *Publisher) Forget(queue string) error {
 	p.work.Lock()
 	defer p.work.Unlock()
-	if t := p.work.task; t != nil && t.q.ID() == queue {
+	if t := p.work.task; t != nil && t.Queue.ID() == queue {
 		p.work.drop()
 	}
 	if err := p.gone.Add(queue, p.Now().UTC()); err != nil {
-		p.Reportf(queue, "its removal is not noted: %v", err)
+		p.src.Reportf(queue, "its removal is not noted: %v", err)
 	}
 	p.forget(queue)
 	return nil
@@ -393,30 +199,13 @@ func (p *Publisher) removed(id string) (time.Time, bool) {
 func (p *Publisher) Close() error {
 	p.work.Lock()
 	defer p.work.Unlock()
-	if p.closed.Swap(true) {
+	if p.src.Shut() {
 		return nil
 	}
 	p.work.drop()
 	p.scrubber.Close()
-	return p.store.Close()
-}
-
-// fail records that written data may not be on stable storage. No list is
-// closed and no event released until a Tick has written the files again.
-func (p *Publisher) fail(err error) error {
-	p.failed.CompareAndSwap(nil, &err)
-	return err
+	return p.src.Store.Close()
 }
 
 // Failure returns why nothing is published now; nil while it is.
-func (p *Publisher) Failure() error { return p.failure() }
-
-func (p *Publisher) failure() error {
-	if p.closed.Load() {
-		return fmt.Errorf("publisher: %w", queuefs.ErrClosed)
-	}
-	if err := p.failed.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
+func (p *Publisher) Failure() error { return p.src.Failure() }

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"cutie/publisher/names"
+	"cutie/publisher/set"
 	"cutie/publisher/store"
-	"cutie/queuefs"
 )
 
 // Rebuild makes everything published anew, from the directory of the home and
@@ -41,7 +40,7 @@ func rebuild(e engine, o Options) (aside string, err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	var all []store.Line
 	for _, q := range e.queues() {
-		open, err := earliest(q)
+		open, err := set.Earliest(q)
 		if err != nil {
 			return aside, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
@@ -55,35 +54,4 @@ func rebuild(e engine, o Options) (aside string, err error) {
 	}
 	cursor.Take(slices.Values(all))
 	return aside, cursor.Write()
-}
-
-// earliest returns the list that begins where the events in the journal do.
-func earliest(q Queue) (store.OpenList, error) {
-	f := subject{q: q}
-	before := q.State().Before // earlier events are of former queues of the name
-	lo, hi := before, q.Seq()  // after hi there is nothing to miss
-	for lo < hi {
-		mid := lo + (hi-lo)/2
-		_, err := q.Events(mid, 1)
-		switch {
-		case err == nil:
-			hi = mid
-		case errors.Is(err, queuefs.ErrGone):
-			lo = mid + 1
-		default:
-			return store.OpenList{}, err
-		}
-	}
-	if lo == before {
-		return store.NewOpenList(before, f.created()), nil
-	}
-	if lo == q.Seq() {
-		return f.listNow(), nil
-	}
-	events, err := q.Events(lo, 1)
-	if err != nil || len(events) == 0 {
-		return f.listNow(), err
-	}
-	// When the event before came is no longer known; it was before this one.
-	return store.NewOpenList(lo, events[0].Time.Add(-time.Microsecond)), nil
 }

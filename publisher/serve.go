@@ -22,7 +22,7 @@ func (p *Publisher) Routes() []web.Route {
 			open := uses{p: p}
 			defer open.release()
 			return p.server.Serve(w, r, func() (*answer.Resource, error) {
-				if p.closed.Load() {
+				if p.src.Closed() {
 					return nil, queuefs.ErrClosed
 				}
 				res, err := find(r, &open)
@@ -94,7 +94,7 @@ func (p *Publisher) findPart(r *http.Request, _ *uses) (*answer.Resource, error)
 // find returns a document of a set, nil if there is none.
 func (p *Publisher) find(r *http.Request, open *uses) (*answer.Resource, error) {
 	name := r.PathValue("document")
-	set, ok := names.ParseSet(r.PathValue("set"))
+	kind, ok := names.ParseSet(r.PathValue("set"))
 	doc, isDoc := names.ParseDoc(name)
 	isAbout := p.hasAbout(name)
 	q, err := p.svc.queue(r.PathValue("queue"))
@@ -105,14 +105,15 @@ func (p *Publisher) find(r *http.Request, open *uses) (*answer.Resource, error) 
 	if err != nil {
 		return nil, err
 	}
+	docs := documents{f.sets[kind], p}
 	var res *answer.Resource
 	if isAbout {
-		res, err = f.sets[set].about(name)
+		res, err = docs.about(name)
 	} else {
-		res, err = f.sets[set].find(doc)
+		res, err = docs.find(doc)
 	}
 	if res != nil {
-		res.Events, res.Born = f.q, f.born
+		res.Events, res.Born = f.Queue, f.Born
 	}
 	return res, err
 }

@@ -3,9 +3,11 @@ package publisher
 import (
 	"errors"
 	"math"
+	"time"
 
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
+	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -34,19 +36,25 @@ func (p *Publisher) Changes() uint64 {
 
 // BaseURI returns the beginning of all published references, without a slash
 // at the end.
-func (p *Publisher) BaseURI() string { return string(p.Base) }
+func (p *Publisher) BaseURI() string { return string(p.src.Base) }
+
+// Dialect returns the version of ResourceSync of all documents.
+func (p *Publisher) Dialect() sitemap.Dialect { return p.src.Dialect }
+
+// Now returns the time by the clock of the Source.
+func (p *Publisher) Now() time.Time { return p.src.Now() }
 
 // CapabilityList returns the URI of the Capability List of a set; queue is
 // the cleaned identifier of the queue.
 func (p *Publisher) CapabilityList(queue string, s names.Set) string {
-	return p.Base.Queue(queue).Doc(s, names.CapabilityList.Of())
+	return p.src.Base.Queue(queue).Doc(s, names.CapabilityList.Of())
 }
 
 // ResourceLists returns the URIs of the Resource Lists of both sets of a queue;
 // queue is its cleaned identifier.
 func (p *Publisher) ResourceLists(queue string) (uris []string) {
 	for s := range names.Set(names.Sets) {
-		uris = append(uris, p.Base.Queue(queue).Doc(s, names.ResourceList.Of()))
+		uris = append(uris, p.src.Base.Queue(queue).Doc(s, names.ResourceList.Of()))
 	}
 	return uris
 }
@@ -55,13 +63,13 @@ func (p *Publisher) ResourceLists(queue string) (uris []string) {
 // terms of ResourceSync; queue is its cleaned identifier.
 func (p *Publisher) Sitemaps(queue string) (uris []string) {
 	for s := range names.Set(names.Sets) {
-		uris = append(uris, p.Base.Queue(queue).Doc(s, names.Sitemap.Of()))
+		uris = append(uris, p.src.Base.Queue(queue).Doc(s, names.Sitemap.Of()))
 	}
 	return uris
 }
 
 // Site returns the names of everything published.
-func (p *Publisher) Site() names.Site { return p.Base }
+func (p *Publisher) Site() names.Site { return p.src.Base }
 
 // DescriptionState differs for each state of the Source Description. It takes as
 // long as there are queues.
@@ -70,7 +78,8 @@ func (p *Publisher) DescriptionState() string { return p.description().State() }
 // A View shows a set to senders of notifications. Its methods are safe for
 // concurrent use. A queue with a View may be at rest.
 type View struct {
-	of   subject
+	p    *Publisher
+	of   set.Subject
 	kind names.Set
 }
 
@@ -84,44 +93,44 @@ func (p *Publisher) View(id string, s names.Set) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	return View{p.subject(q), s}, nil
+	return View{p, p.src.Subject(q), s}, nil
 }
 
 // use opens the queue for a function.
-func (v View) use(do func(*follower, *set) error) error {
-	f, err := v.of.p.use(v.of.q)
+func (v View) use(do func(*follower, documents) error) error {
+	f, err := v.p.use(v.of.Queue)
 	if err != nil {
 		return err
 	}
 	defer f.release()
-	return do(f, f.sets[v.kind])
+	return do(f, documents{f.sets[v.kind], v.p})
 }
 
 // Queue returns the queue of the set.
-func (v View) Queue() Queue { return v.of.q }
+func (v View) Queue() Queue { return v.of.Queue }
 
 // URI returns the reference of a document of the set.
-func (v View) URI(k names.Kind) string { return v.of.refs.Doc(v.kind, k.Of()) }
+func (v View) URI(k names.Kind) string { return v.of.Refs.Doc(v.kind, k.Of()) }
 
 // Current reports whether the queue is still the one of its name.
 func (v View) Current() bool {
-	q, err := v.of.p.svc.queue(v.of.q.ID())
-	return err == nil && q == v.of.q
+	q, err := v.p.svc.queue(v.of.Queue.ID())
+	return err == nil && q == v.of.Queue
 }
 
 // Position returns the last event of the queue.
 func (v View) Position() entries.Position {
-	st := v.of.q.State()
-	return entries.Position{Seq: st.Seq, At: v.of.orCreated(st.LastEvent)}
+	st := v.of.Queue.State()
+	return entries.Position{Seq: st.Seq, At: v.of.OrCreated(st.LastEvent)}
 }
 
 // State differs for each state of a document of the set; "" if there is no such
 // document.
 func (v View) State(k names.Kind) (state string, err error) {
-	err = v.use(func(f *follower, s *set) error {
+	err = v.use(func(f *follower, s documents) error {
 		r, err := s.find(k.Of())
 		if r != nil && err == nil {
-			r.Born = f.born
+			r.Born = f.Born
 			state = r.State()
 		}
 		return err
@@ -137,7 +146,7 @@ func (v View) State(k names.Kind) (state string, err error) {
 // Events without entries move the position and not its time: the From of the next
 // excerpt is the time of the position of this one.
 func (v View) Excerpt(after entries.Position, max int) (x Excerpt, err error) {
-	err = v.use(func(_ *follower, s *set) error {
+	err = v.use(func(_ *follower, s documents) error {
 		x, err = s.excerpt(after, max)
 		return err
 	})
@@ -146,7 +155,7 @@ func (v View) Excerpt(after entries.Position, max int) (x Excerpt, err error) {
 
 // Newest returns the last entries, at most max bytes of them.
 func (v View) Newest(max int) (x Excerpt, err error) {
-	err = v.use(func(_ *follower, s *set) error {
+	err = v.use(func(_ *follower, s documents) error {
 		x, err = s.newest(max)
 		return err
 	})

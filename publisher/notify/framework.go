@@ -25,7 +25,7 @@ func (n *Notifier) documents(t topic, before string, now time.Time) (websub.Cont
 	old := strings.Split(before, ".")
 	for i, d := range v {
 		if d.version != noDocument && (len(old) != len(v) || old[i] != d.version) {
-			entries = n.pub.Dialect.AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
+			entries = n.pub.Dialect().AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
 				Loc: d.loc, Capability: d.capability, Change: sitemap.Updated, DateTime: now, Length: -1})
 		}
 	}

@@ -259,7 +259,7 @@ func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
 // body returns a notification.
 func (n *Notifier) body(t topic, c sitemap.Capability, from, until time.Time, entries []byte) []byte {
 	links := append([]sitemap.Link{{Rel: sitemap.RelUp, Href: t.URI(names.CapabilityList)}, {Rel: websub.RelSelf, Href: t.url}}, n.hubLinks()...)
-	dst := n.pub.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: c, From: from, Until: until, Links: links})
+	dst := n.pub.Dialect().AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: c, From: from, Until: until, Links: links})
 	return sitemap.AppendFoot(append(dst, entries...), sitemap.URLSet)
 }
 

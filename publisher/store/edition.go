@@ -44,12 +44,6 @@ func (p *Portion) Doc(k names.Kind) names.Doc {
 	return k.Of(uint64(p.Page), uint64(p.Dump)).As(p.SHA256)
 }
 
-// Sum returns the digest of the package.
-func (p *Portion) Sum() [sha256.Size]byte {
-	sum, _ := parseSum(p.SHA256)
-	return sum
-}
-
 // File returns the name of the file of the package.
 func (p *Portion) File() string {
 	return names.ResourcePackage.Of(uint64(p.Page), uint64(p.Dump)).String()

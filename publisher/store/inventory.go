@@ -163,6 +163,24 @@ type Piece struct {
 	Known  bool // the digest is
 }
 
+// List returns the file of a closed list.
+func (sp *Span) List() Piece {
+	sum, known := sp.Sum()
+	return Piece{names.EntriesFile(sp.First), sp.First, sp.Length, sum, known}
+}
+
+// Package returns the file of a package of changes.
+func (sp *Span) Package() Piece {
+	sum, known := sp.Sum()
+	return Piece{Name: names.PackageFile(sp.First), Length: sp.Length, Sum: sum, Known: known}
+}
+
+// Piece returns the file of the package.
+func (p *Portion) Piece() Piece {
+	sum, _ := parseSum(p.SHA256)
+	return Piece{Name: p.File(), Length: p.Length, Sum: sum, Known: true}
+}
+
 // Pieces yields the files of closed lists and all packages.
 func (v *Inventory) Pieces(yield func(Piece) bool) {
 	for _, s := range []*Spans{&v.Lists, &v.Packages} {
@@ -171,11 +189,11 @@ func (v *Inventory) Pieces(yield func(Piece) bool) {
 			if sp.Lost() {
 				continue
 			}
-			p := Piece{Name: names.PackageFile(sp.First), Length: sp.Length}
+			p := sp.Package()
 			if s == &v.Lists {
-				p.Name, p.First = names.EntriesFile(sp.First), sp.First
+				p = sp.List()
 			}
-			if p.Sum, p.Known = sp.Sum(); !yield(p) {
+			if !yield(p) {
 				return
 			}
 		}
@@ -183,10 +201,9 @@ func (v *Inventory) Pieces(yield func(Piece) bool) {
 	seen := make(map[string]bool)
 	for _, one := range v.Dumps {
 		for i := range one.Packages {
-			p := &one.Packages[i]
-			if name := p.File(); !seen[name] {
-				seen[name] = true
-				if !yield(Piece{Name: name, Length: p.Length, Sum: p.Sum(), Known: true}) {
+			if p := one.Packages[i].Piece(); !seen[p.Name] {
+				seen[p.Name] = true
+				if !yield(p) {
 					return
 				}
 			}

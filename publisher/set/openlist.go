@@ -1,4 +1,4 @@
-package publisher
+package set
 
 import (
 	"errors"
@@ -6,18 +6,22 @@ import (
 	"slices"
 	"time"
 
+	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
 
-// append adds the entries of events to the open list. They count when they are in
+// EventBatch is how many events are read at a time.
+const EventBatch = 512
+
+// Append adds the entries of events to the open list. They count when they are in
 // the file.
-func (s *set) append(events []queuefs.Event, buf *[]byte) error {
+func (s *Set) Append(events []queuefs.Event, buf *[]byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &appender{set: s, at: s.at, buf: (*buf)[:0]}
+	w := &appender{Set: s, at: s.at, buf: (*buf)[:0]}
 	err := w.add(events)
 	w.end()
 	*buf = w.buf
@@ -26,33 +30,34 @@ func (s *set) append(events []queuefs.Event, buf *[]byte) error {
 
 // fits reports whether the open list takes n more entries of an event: it has
 // space, and is young enough. A list without entries takes any event.
-func (s *set) fits(l *store.OpenList, n, size int, at time.Time) bool {
+func (s *Set) fits(l *store.OpenList, n, size int, at time.Time) bool {
 	switch {
 	case l.Entries == 0:
 		return true
-	case l.Entries+n > s.p.MaxEntries, l.Length+int64(size) > s.limit():
+	case l.Entries+n > s.MaxEntries, l.Length+int64(size) > s.limit():
 		return false
 	}
-	return s.p.Period == 0 || at.Sub(l.Since) < s.p.Period
+	return s.Period == 0 || at.Sub(l.Since) < s.Period
 }
 
 // An appender gathers entries for the open list. s.mu is held.
 type appender struct {
-	*set
+	*Set
 	at   store.OpenList // the open list when buf is written
 	buf  []byte         // entries not yet in the file
 	file *os.File
 }
 
 func (w *appender) add(events []queuefs.Event) error {
-	first := w.q.State().Before + 1
+	first := w.Queue.State().Before + 1
 	for i := range events {
 		ev := &events[i]
 		if ev.Seq <= w.at.Read {
 			continue
 		}
 		start := len(w.buf)
-		n := w.entries(ev, ev.Seq == first)
+		var n int
+		w.buf, n = w.entries(&w.render, w.buf, ev, ev.Seq == first)
 		size := len(w.buf) - start
 		if n > 0 && !w.fits(&w.at, n, size, ev.Time) {
 			if err := w.turn(start); err != nil {
@@ -64,20 +69,18 @@ func (w *appender) add(events []queuefs.Event) error {
 	return w.write()
 }
 
-// entries appends the entries of an event to buf, and returns their number.
-func (w *appender) entries(ev *queuefs.Event, first bool) (n int) {
-	if !first || w.kind != names.Replica {
-		w.buf, n = w.render.Changed(w.buf, w.kind, ev)
-		return n
+// entries appends the entries of an event to dst, and returns their number.
+func (s *Set) entries(render *entries.Renderer, dst []byte, ev *queuefs.Event, first bool) (_ []byte, n int) {
+	if !first || s.Kind != names.Replica {
+		return render.Changed(dst, s.Kind, ev)
 	}
 	if ev.Job == 0 {
-		w.buf = w.render.Begun(w.buf, ev, &ev.File)
-		return 1
+		return render.Begun(dst, ev, &ev.File), 1
 	}
 	// If the file has changed since the event, an event of its own follows.
-	_, facts := w.q.InfoFile()
-	w.buf, n = w.render.Changed(w.render.Begun(w.buf, ev, &facts), w.kind, ev)
-	return n + 1
+	_, facts := s.Queue.InfoFile()
+	dst, n = render.Changed(render.Begun(dst, ev, &facts), s.Kind, ev)
+	return dst, n + 1
 }
 
 // turn closes the open list before the entries from start on in buf; they begin
@@ -92,7 +95,7 @@ func (w *appender) turn(start int) error {
 	if err := w.close(); err != nil {
 		return err
 	}
-	w.at, w.buf = w.set.at, append(w.buf, entries...)
+	w.at, w.buf = w.Set.at, append(w.buf, entries...)
 	return nil
 }
 
@@ -115,13 +118,13 @@ func (w *appender) write() error {
 			return err
 		}
 	}
-	w.set.at, w.buf = w.at, w.buf[:0]
+	w.Set.at, w.buf = w.at, w.buf[:0]
 	return nil
 }
 
 // openAppend opens the file of the open list to append entries. The entries there are
 // verified unless the file is as it was left. s.mu is held.
-func (s *set) openAppend(d *durable.Dir) (*os.File, error) {
+func (s *Set) openAppend(d *durable.Dir) (*os.File, error) {
 	name := names.EntriesFile(s.at.First)
 	file, err := d.Append(name)
 	if err != nil {
@@ -135,7 +138,7 @@ func (s *set) openAppend(d *durable.Dir) (*os.File, error) {
 }
 
 // prepare verifies the entries in a file to append to, and cuts off what is after them.
-func (s *set) prepare(d *durable.Dir, file *os.File) error {
+func (s *Set) prepare(d *durable.Dir, file *os.File) error {
 	if s.at.Length > 0 && !s.text.IsLeft(file) {
 		in, err := d.Open(names.EntriesFile(s.at.First))
 		if err != nil {
@@ -160,9 +163,9 @@ func (w *appender) end() {
 	}
 }
 
-// closeOld closes the open list when its period is over.
-func (s *set) closeOld() error {
-	return s.closeIf(func() bool { return s.age(s.p.Now()) > s.p.Period })
+// CloseOld closes the open list when its period is over.
+func (s *Set) CloseOld() error {
+	return s.closeIf(func() bool { return s.age(s.Now()) > s.Period })
 }
 
 // An age is when the open list from event first on got its first entry.
@@ -173,7 +176,7 @@ type age struct {
 
 // age returns for how long the open list has had entries. Dates of events do not
 // count: after a clock that was ahead they lie in the future. s.mu is held.
-func (s *set) age(now time.Time) time.Duration {
+func (s *Set) age(now time.Time) time.Duration {
 	if s.began.first != s.at.First {
 		s.began = age{s.at.First, now.Add(-max(0, now.Sub(s.at.Since)))}
 	}
@@ -183,9 +186,12 @@ func (s *set) age(now time.Time) time.Duration {
 	return now.Sub(s.began.since)
 }
 
+// CloseList closes the open list if it has entries.
+func (s *Set) CloseList() error { return s.closeIf(func() bool { return true }) }
+
 // closeIf closes the open list if it has entries and may is true; may is called with
 // mu held.
-func (s *set) closeIf(may func() bool) error {
+func (s *Set) closeIf(may func() bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at.Entries == 0 || !may() {
@@ -194,18 +200,15 @@ func (s *set) closeIf(may func() bool) error {
 	return s.mend(s.close())
 }
 
-// skip closes the open list before a gap in the events; next begins after it.
-func (s *set) skip(next store.OpenList) error {
+// Skip closes the open list before a gap in the events; next begins after it, and why
+// ends the report.
+func (s *Set) Skip(next store.OpenList, why string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at.Read >= next.Read {
 		return nil
 	}
-	why := ""
-	if s.p.cursor.None() {
-		why = ", and there is no " + store.CursorFile + " to say where the list was"
-	}
-	s.p.Reportf(s.path, "events %d to %d are gone%s; a new Change List begins", s.at.Read+1, next.Read, why)
+	s.Reportf(s.Path, "events %d to %d are gone%s; a new Change List begins", s.at.Read+1, next.Read, why)
 	if s.at.Entries > 0 {
 		if err := s.mend(s.close()); err != nil {
 			return err
@@ -221,8 +224,8 @@ func (s *set) skip(next store.OpenList) error {
 // list is closed at the instant its line is on stable storage: a crash before
 // leaves it open, and after it the line counts, whatever the cursor says. s.mu
 // is held.
-func (s *set) close() error {
-	if err := s.p.failure(); err != nil {
+func (s *Set) close() error {
+	if err := s.Failure(); err != nil {
 		return err
 	}
 	d, err := s.dir()
@@ -234,7 +237,7 @@ func (s *set) close() error {
 	if err != nil {
 		return err
 	}
-	if err := s.final(s.Lists.Add(s.p.store, d, sp)); err != nil {
+	if err := s.final(s.files.Lists.Add(s.Store, d, sp)); err != nil {
 		return err
 	}
 	s.begin(store.NewOpenList(s.at.Read, s.at.Until))
@@ -242,21 +245,21 @@ func (s *set) close() error {
 }
 
 // begin makes at the open list; it has no entries yet. s.mu is held.
-func (s *set) begin(at store.OpenList) { s.at, s.text = at, store.Growing{} }
+func (s *Set) begin(at store.OpenList) { s.at, s.text = at, store.Growing{} }
 
 // final notes a failed sync: the files of the set are written again before anything
 // else is.
-func (s *set) final(err error) error {
+func (s *Set) final(err error) error {
 	if errors.Is(err, queuefs.ErrFailed) {
 		s.unsure = true
-		return s.p.fail(err)
+		return s.fail(err)
 	}
 	return err
 }
 
 // syncEntries puts the entries of the open list on stable storage, and returns the list
 // as it is closed.
-func (s *set) syncEntries(d *durable.Dir) (store.Span, error) {
+func (s *Set) syncEntries(d *durable.Dir) (store.Span, error) {
 	sp := s.at.Span()
 	file, err := s.openAppend(d)
 	if err != nil {
@@ -268,12 +271,12 @@ func (s *set) syncEntries(d *durable.Dir) (store.Span, error) {
 	}
 	sp.SHA256 = s.text.Word()
 	if sum, ok := sp.Sum(); ok {
-		s.p.store.Verified.Trust(file, sum)
+		s.Store.Verified.Trust(file, sum)
 	}
-	if s.Lists.HasFile() {
+	if s.files.Lists.HasFile() {
 		return sp, nil
 	}
 	// Before the first line sync the directories above too: an attempt to make
 	// them may have failed half way.
-	return sp, s.final(s.p.store.SyncDirs(s.q.ID()))
+	return sp, s.final(s.Store.SyncDirs(s.Queue.ID()))
 }

@@ -1,4 +1,4 @@
-package publisher
+package set
 
 import (
 	"bufio"
@@ -16,30 +16,8 @@ import (
 // in place of the old. Then publishing goes on. As long as that fails, it is tried again,
 // after a pause of a second to a minute.
 
-// reopen returns why nothing is published now. After a failed sync it writes the files
-// again first: then publishing goes on with the next Tick.
-func (p *Publisher) reopen() error {
-	failed := p.failed.Load()
-	if failed == nil || p.closed.Load() {
-		return p.failure()
-	}
-	now := p.Now()
-	if p.work.again.pauses(now) {
-		return *failed
-	}
-	for _, s := range p.sets() {
-		if err := s.renew(); err != nil {
-			p.work.again.fails(err, now)
-			return errors.Join(*failed, err)
-		}
-	}
-	p.work.again = wait{}
-	p.failed.Store(nil)
-	return *failed
-}
-
-// renew writes the files of the set again after a failed sync.
-func (s *set) renew() error {
+// Renew writes the files of the set again after a failed sync.
+func (s *Set) Renew() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.unsure {
@@ -55,7 +33,7 @@ func (s *set) renew() error {
 	return err
 }
 
-func (s *set) renewAll() error {
+func (s *Set) renewAll() error {
 	d, err := s.makeDir()
 	if err != nil {
 		return err
@@ -64,14 +42,14 @@ func (s *set) renewAll() error {
 	if err := s.renewOpen(d); err != nil {
 		return err
 	}
-	if err := errors.Join(s.Lists.Renew(s.p.store, d), s.Packages.Renew(s.p.store, d)); err != nil {
+	if err := errors.Join(s.files.Lists.Renew(s.Store, d), s.files.Packages.Renew(s.Store, d)); err != nil {
 		return err
 	}
-	return s.p.store.SyncQueue(s.q.ID())
+	return s.Store.SyncQueue(s.Queue.ID())
 }
 
 // renewOpen copies the open list to a new file.
-func (s *set) renewOpen(d *durable.Dir) error {
+func (s *Set) renewOpen(d *durable.Dir) error {
 	if s.at.Entries == 0 {
 		return nil
 	}
@@ -80,7 +58,7 @@ func (s *set) renewOpen(d *durable.Dir) error {
 		return lostList(err)
 	}
 	defer in.Close()
-	out, err := s.p.store.Temp()
+	out, err := s.Store.Temp()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package publisher
+package set
 
 import (
 	"bufio"
@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"maps"
 	"slices"
@@ -22,33 +21,27 @@ import (
 	"cutie/sitemap"
 )
 
-// heal makes damaged files again, with the octets they had: a closed list from its
+// Heal makes damaged files again, with the octets they had: a closed list from its
 // compressed form, from the journal, or from the packages of its changes; a package of
 // changes from the list. Others have no octets to keep: a compressed form is made from
-// the list, and a Resource Dump under a new name. What cannot be made again is set
-// aside, its line says so, and the index and the dump begin after it.
-func (p *Publisher) heal(ctx context.Context) error {
-	if !p.damage.Swap(false) {
+// the list, and a Resource Dump under a new name. Files beyond that are set aside, their
+// lines say so, and the index and the dump begin after them.
+func (s *Set) Heal(ctx context.Context) error {
+	s.mu.Lock()
+	files := maps.Clone(s.damaged)
+	s.mu.Unlock()
+	if len(files) == 0 {
 		return nil
 	}
-	var errs []error
-	for _, s := range p.sets() {
-		s.mu.Lock()
-		files := maps.Clone(s.damaged)
-		s.mu.Unlock()
-		if len(files) == 0 {
-			continue
-		}
-		if err := s.healAll(ctx, files); err != nil {
-			p.damage.Store(true) // the next Tick tries again
-			errs = append(errs, fmt.Errorf("queue %s: %s: %w", s.q.ID(), s.kind, err))
-		}
+	if err := s.healAll(ctx, files); err != nil {
+		s.damage.Store(true) // the next Tick tries again
+		return fmt.Errorf("queue %s: %s: %w", s.Queue.ID(), s.Kind, err)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // healAll heals files: lists first, packages are made of them.
-func (s *set) healAll(ctx context.Context, files map[string]error) error {
+func (s *Set) healAll(ctx context.Context, files map[string]error) error {
 	d, err := s.dir()
 	if err != nil {
 		if store.Unusable(err) {
@@ -62,7 +55,7 @@ func (s *set) healAll(ctx context.Context, files map[string]error) error {
 	s.mu.Lock()
 	life := s.made.life
 	s.mu.Unlock()
-	h := &healing{task: &task{set: s, life: life}, d: d, pause: func() bool { return ctx.Err() == nil }}
+	h := &healing{Task: &Task{Set: s, life: life}, d: d, pause: func() bool { return ctx.Err() == nil }}
 	rank := func(name string) int {
 		first, list := names.ListFile(name)
 		switch {
@@ -80,7 +73,11 @@ func (s *set) healAll(ctx context.Context, files map[string]error) error {
 		return strings.Compare(a, b)
 	})
 	for _, name := range order {
-		if err := h.heal(name, files[name]); err != nil {
+		err := h.heal(name, files[name])
+		if broken := (*brokenFile)(nil); errors.As(err, &broken) {
+			continue // found just now; the next Tick heals it first
+		}
+		if err != nil {
 			return errors.Join(ctx.Err(), s.final(err))
 		}
 		s.mu.Lock()
@@ -96,7 +93,7 @@ func (s *set) healAll(ctx context.Context, files map[string]error) error {
 
 // A healing makes damaged files of a set again.
 type healing struct {
-	*task
+	*Task
 	d     *durable.Dir
 	pause func() bool
 }
@@ -104,7 +101,7 @@ type healing struct {
 func (h *healing) heal(name string, cause error) error {
 	if first, ok := names.ListFile(name); ok {
 		h.mu.Lock()
-		sp, ok := h.Lists.Find(first)
+		sp, ok := h.files.Lists.Find(first)
 		h.mu.Unlock()
 		switch {
 		case !ok:
@@ -116,7 +113,7 @@ func (h *healing) heal(name string, cause error) error {
 	}
 	if doc, ok := names.ParseDoc(name); ok && doc.Kind == names.ChangePackage {
 		h.mu.Lock()
-		sp, ok := h.Packages.Find(queuefs.Seq(doc.N))
+		sp, ok := h.files.Packages.Find(queuefs.Seq(doc.N))
 		h.mu.Unlock()
 		if !ok {
 			return nil
@@ -138,7 +135,7 @@ func (h *healing) gzip(sp store.Span, cause error) error {
 		return err
 	}
 	h.report(name, "%v; moved to %s, made again", cause, aside)
-	h.p.healed.Add(1)
+	h.healed.Add(1)
 	return nil
 }
 
@@ -164,7 +161,7 @@ func (h *healing) healList(sp store.Span, cause error) error {
 		}
 		if done {
 			h.report(name, "%v; made again from %s", cause, source.name)
-			h.p.healed.Add(1)
+			h.healed.Add(1)
 			return nil
 		}
 	}
@@ -177,12 +174,12 @@ func (h *healing) healList(sp store.Span, cause error) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.Lists.Lose(h.p.store, h.d, sp.First); err != nil {
+	if err := h.files.Lists.Lose(h.Store, h.d, sp.First); err != nil {
 		return err
 	}
-	h.made.lists = wait{}
+	h.made.lists = Wait{}
 	h.want()
-	h.p.given.Add(1)
+	h.given.Add(1)
 	h.report(name, "%v; moved to %s, the changes of events %d to %d are lost and the index begins after them", cause, aside, sp.First, sp.Last)
 	return nil
 }
@@ -191,23 +188,30 @@ func (h *healing) healList(sp store.Span, cause error) error {
 // list. A list of unknown digest is not made again.
 func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Writer) error) (done bool, err error) {
 	want, known := sp.Sum()
-	out, err := h.p.store.Temp()
+	out, err := h.Store.Temp()
 	if err != nil {
 		return false, err
 	}
 	defer out.Discard()
-	m := &measured{w: bufio.NewWriterSize(out, 256<<10), sum: sha256.New()}
-	if err := copy(sp, m); err != nil {
-		if h.pause() {
-			err = nil
+	w := bufio.NewWriterSize(out, 256<<10)
+	err = copy(sp, w)
+	if e := w.Flush(); e != nil {
+		return false, e // of the disk, not of the source
+	}
+	if err != nil && !scarce(err) && h.pause() {
+		return false, nil // the next source may be better
+	}
+	if err != nil {
+		return false, err
+	}
+	if !known {
+		return false, nil
+	}
+	if err := h.Store.Verify(out.File, sp.List()); err != nil {
+		if store.Unusable(err) {
+			err = nil // another list
 		}
 		return false, err
-	}
-	if err := m.w.Flush(); err != nil {
-		return false, err
-	}
-	if !known || m.n != sp.Length || [sha256.Size]byte(m.sum.Sum(nil)) != want {
-		return false, nil
 	}
 	if _, err := h.setAside(h.d, name); err != nil {
 		return false, err
@@ -215,21 +219,8 @@ func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Wr
 	if err := out.Commit(h.d, name); err != nil {
 		return false, err
 	}
-	h.p.store.Verified.Trust(out.File, want)
+	h.Store.Verified.Trust(out.File, want)
 	return true, nil
-}
-
-// A measured writer knows length and digest of the text.
-type measured struct {
-	w   *bufio.Writer
-	sum hash.Hash
-	n   int64
-}
-
-func (m *measured) Write(p []byte) (int, error) {
-	m.sum.Write(p)
-	m.n += int64(len(p))
-	return m.w.Write(p)
 }
 
 func (h *healing) fromGzip(sp store.Span, w io.Writer) error {
@@ -242,24 +233,25 @@ func (h *healing) fromGzip(sp store.Span, w io.Writer) error {
 }
 
 func (h *healing) fromJournal(sp store.Span, w io.Writer) error {
-	a := &appender{set: &set{subject: h.subject, kind: h.kind, render: h.renderer()}}
-	first := h.q.State().Before + 1
+	render := h.Renderer()
+	first := h.Queue.State().Before + 1
+	var buf []byte
 	for at := sp.First - 1; at < sp.Last; {
-		events, err := h.q.Events(at, eventBatch)
+		events, err := h.Queue.Events(at, EventBatch)
 		if err != nil {
 			return err
 		}
 		if len(events) == 0 || !h.pause() {
 			return dump.ErrStopped
 		}
-		a.buf = a.buf[:0]
+		buf = buf[:0]
 		for i := range events {
 			if events[i].Seq <= sp.Last {
-				a.entries(&events[i], events[i].Seq == first)
+				buf, _ = h.entries(&render, buf, &events[i], events[i].Seq == first)
 			}
 		}
 		at = events[len(events)-1].Seq
-		if _, err := w.Write(a.buf); err != nil {
+		if _, err := w.Write(buf); err != nil {
 			return err
 		}
 	}
@@ -270,22 +262,17 @@ func (h *healing) fromJournal(sp store.Span, w io.Writer) error {
 // if no file was left out.
 func (h *healing) fromPackages(sp store.Span, w io.Writer) error {
 	h.mu.Lock()
-	all := slices.Clone(h.Packages.All[h.Packages.Before(sp.First):])
+	all := slices.Clone(h.files.Packages.All[h.files.Packages.Before(sp.First):])
 	h.mu.Unlock()
 	for _, p := range all {
 		if p.First > sp.Last || p.Lost() {
 			break
 		}
-		sum, _ := p.Sum()
-		file, err := h.verified(store.Piece{Name: names.PackageFile(p.First), Length: p.Length, Sum: sum, Known: true})
+		manifest, err := h.OpenManifest(p.Package())
 		if err != nil {
 			return err
 		}
-		manifest, err := dump.OpenManifest(file)
-		if err != nil {
-			return err
-		}
-		err = dump.CopyEntries(w, manifest, h.p.Dialect)
+		err = dump.CopyEntries(w, manifest, h.Dialect)
 		manifest.Close()
 		if err != nil {
 			return err
@@ -303,7 +290,7 @@ func (h *healing) healPackage(sp store.Span, cause error) error {
 	switch {
 	case err == nil:
 		h.report(name, "%v; made again", cause)
-		h.p.healed.Add(1)
+		h.healed.Add(1)
 		return nil
 	case errors.As(err, &other), errors.As(err, &file) && !scarce(err), store.Unusable(err):
 	default:
@@ -315,11 +302,11 @@ func (h *healing) healPackage(sp store.Span, cause error) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.Packages.Lose(h.p.store, h.d, sp.First); err != nil {
+	if err := h.files.Packages.Lose(h.Store, h.d, sp.First); err != nil {
 		return err
 	}
 	h.want()
-	h.p.given.Add(1)
+	h.given.Add(1)
 	h.report(name, "%v; moved to %s, it cannot be made again (%v) and the Change Dump begins after it", cause, aside, err)
 	return nil
 }
@@ -332,45 +319,36 @@ func (e *otherPackage) Error() string { return "files of " + e.name + " have cha
 // repack makes a package of changes with the octets of its line.
 func (h *healing) repack(sp store.Span) error {
 	h.mu.Lock()
-	i := h.Lists.Before(sp.First)
+	i := h.files.Lists.Before(sp.First)
 	var list store.Span
-	if i < len(h.Lists.All) {
-		list = h.Lists.All[i]
+	if i < len(h.files.Lists.All) {
+		list = h.files.Lists.All[i]
 	}
 	h.mu.Unlock()
 	if list.First > sp.First || list.Last < sp.Last || list.Lost() {
 		return store.Damaged("no list has its changes")
 	}
-	file, err := h.entriesOf(list.First, list.Length)
-	if err != nil {
-		return store.Damage{Err: err}
-	}
-	defer file.Close()
 	pkg, err := h.newPackage()
 	if err != nil {
 		return err
 	}
 	defer pkg.Close()
-	r := sitemap.NewLines(io.NewSectionReader(file, 0, list.Length))
-	for {
-		e, err := r.Read()
-		if err == io.EOF || err == nil && queuefs.Seq(e.Seq) > sp.Last {
-			break
+	err = h.changes(list, func(seq queuefs.Seq, e *sitemap.Entry) error {
+		if seq < sp.First || seq > sp.Last {
+			return nil
 		}
-		if err != nil {
-			return store.Damaged("%s: %w", file.Name(), err)
-		}
-		if queuefs.Seq(e.Seq) < sp.First {
-			continue
-		}
-		if err := h.addChange(pkg, &e); err != nil {
+		if err := pkg.Change(e); err != nil {
 			return err
 		}
 		if !h.pause() {
 			return dump.ErrStopped
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: h.up()}
+	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: h.Up()}
 	name := names.PackageFile(sp.First)
 	_, _, err = h.write(pkg, head, name, h.pause, func(length int64, sum [sha256.Size]byte) error {
 		if length != sp.Length || hex.EncodeToString(sum[:]) != sp.SHA256 {
@@ -386,12 +364,12 @@ func (h *healing) repack(sp store.Span) error {
 func (h *healing) dropDumps(name string, cause error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n, err := h.DropDumps(h.d, name)
+	n, err := h.files.DropDumps(h.d, name)
 	if err != nil {
 		return err
 	}
-	h.p.healed.Add(1)
-	h.made.wanted, h.made.unswept = h.q.Seq(), true
+	h.healed.Add(1)
+	h.made.wanted, h.made.unswept = h.Queue.Seq(), true
 	h.report(name, "%v; set aside with %d Resource Dumps that have it, another one is made", cause, n)
 	return nil
 }

@@ -1,4 +1,4 @@
-package publisher
+package set
 
 import (
 	"errors"
@@ -7,19 +7,8 @@ import (
 	"time"
 )
 
-// retain removes documents beyond Keep and KeepOctets.
-func (p *Publisher) retain() error {
-	if err := p.failure(); err != nil {
-		return err
-	}
-	var errs []error
-	for _, s := range p.sets() {
-		errs = append(errs, s.retain())
-	}
-	return errors.Join(errs...)
-}
-
-func (s *set) retain() error {
+// Retain removes documents beyond Keep and KeepOctets.
+func (s *Set) Retain() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.made.dumping {
@@ -29,19 +18,19 @@ func (s *set) retain() error {
 }
 
 // removeOld removes documents past their retention. mu is held.
-func (s *set) removeOld() error {
+func (s *Set) removeOld() error {
 	dumps, lists := s.expired()
 	packages := 0
-	if lists < len(s.Lists.All) {
-		packages = s.Packages.Before(s.Lists.All[lists].First)
+	if lists < len(s.files.Lists.All) {
+		packages = s.files.Packages.Before(s.files.Lists.All[lists].First)
 	}
 	if dumps+lists+packages == 0 && !s.made.unswept {
 		return nil
 	}
 	s.made.unswept = true
-	s.Dumps = slices.Clone(s.Dumps[dumps:])
+	s.files.Dumps = slices.Clone(s.files.Dumps[dumps:])
 	d, err := s.dir()
-	if errors.Is(err, fs.ErrNotExist) && len(s.Dumps)+len(s.Lists.All) == 0 {
+	if errors.Is(err, fs.ErrNotExist) && len(s.files.Dumps)+len(s.files.Lists.All) == 0 {
 		s.made.unswept = false
 		return nil
 	}
@@ -50,8 +39,8 @@ func (s *set) removeOld() error {
 	}
 	defer d.Close()
 	if lists > 0 {
-		last := s.Lists.All[lists-1].Last
-		if err := s.final(s.Lists.Shorten(s.p.store, d, lists)); err != nil {
+		last := s.files.Lists.All[lists-1].Last
+		if err := s.final(s.files.Lists.Shorten(s.Store, d, lists)); err != nil {
 			return err
 		}
 		// Lists that wait for free space are passed over; the next may find some.
@@ -59,10 +48,10 @@ func (s *set) removeOld() error {
 			s.made.packed, w.octets, w.again = last, min(w.octets, 1), time.Time{}
 		}
 	}
-	if err := s.final(s.Packages.Shorten(s.p.store, d, packages)); err != nil {
+	if err := s.final(s.files.Packages.Shorten(s.Store, d, packages)); err != nil {
 		return err
 	}
-	if err := s.Sweep(d); err != nil {
+	if err := s.files.Sweep(d); err != nil {
 		return err
 	}
 	s.made.unswept = false
@@ -75,32 +64,32 @@ func (s *set) removeOld() error {
 // Keep, for clients still fetching its packages; the last closed list; lists
 // without their packages, unless those wait for free space; and lists with
 // changes newer than the last Resource Dump. mu is held.
-func (s *set) expired() (dumps, lists int) {
-	now := s.p.Now()
-	old := func(t time.Time) bool { return s.p.Keep > 0 && now.Sub(t) > s.p.Keep }
-	octets := s.Octets()
-	over := func() bool { return s.p.KeepOctets > 0 && octets > s.p.KeepOctets }
+func (s *Set) expired() (dumps, lists int) {
+	now := s.Now()
+	old := func(t time.Time) bool { return s.Keep > 0 && now.Sub(t) > s.Keep }
+	octets := s.files.Octets()
+	over := func() bool { return s.KeepOctets > 0 && octets > s.KeepOctets }
 
-	for ; len(s.Dumps)-dumps > 1; dumps++ {
-		if !old(s.Dumps[dumps+1].Made) && (len(s.Dumps)-dumps == 2 || s.p.Keep > 0 && !over()) {
+	for ; len(s.files.Dumps)-dumps > 1; dumps++ {
+		if !old(s.files.Dumps[dumps+1].Made) && (len(s.files.Dumps)-dumps == 2 || s.Keep > 0 && !over()) {
 			break
 		}
-		octets -= s.Dumps[dumps].Alone(s.Dumps[dumps+1])
+		octets -= s.files.Dumps[dumps].Alone(s.files.Dumps[dumps+1])
 	}
-	last := s.Dump(0)
+	last := s.files.Dump(0)
 	waits := s.made.lists.octets > 0 || s.made.dump.octets > 0
-	if last != nil && len(s.Dumps)-dumps == 1 && s.outdated(last) &&
-		(s.p.DumpPeriod == 0 && old(last.Made) || waits && (old(last.Made) || over())) {
+	if last != nil && len(s.files.Dumps)-dumps == 1 && s.outdated(last) &&
+		(s.DumpPeriod == 0 && old(last.Made) || waits && (old(last.Made) || over())) {
 		octets -= last.Alone(nil)
 		last, dumps = nil, dumps+1
 	}
-	for ; lists < len(s.Lists.All)-1; lists++ {
-		sp := s.Lists.All[lists]
+	for ; lists < len(s.files.Lists.All)-1; lists++ {
+		sp := s.files.Lists.All[lists]
 		if sp.Last > s.made.packed && s.made.lists.octets == 0 || last != nil && sp.Last > last.Seq || !old(sp.Until) && !over() {
 			break
 		}
 		octets -= sp.Length
-		for _, p := range s.Packages.All[s.Packages.Before(sp.First):s.Packages.Before(sp.Last+1)] {
+		for _, p := range s.files.Packages.All[s.files.Packages.Before(sp.First):s.files.Packages.Before(sp.Last+1)] {
 			octets -= p.Length
 		}
 	}

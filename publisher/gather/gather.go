@@ -1,0 +1,219 @@
+// Package gather puts files of one queue into packages of a Dump: the files of changes,
+// as a Change List has them, and the files of jobs, as an engine page has them. It
+// checks each file against the length and digest of its entry.
+//
+//	entries of a list ──▶ Change ──┐
+//	queue-info.txt ─────▶ Info ────┼──▶ dump.Package
+//	jobs of a page ─────▶ Job ─────┘
+//
+// A file may be gone or replaced by now. It is left out if a later event says so: then
+// that event follows in this package or a later one. Else the error is a
+// [dump.FileError], and there is no package.
+//
+// Small texts are copied at once, since job files move with each change. Payloads stay,
+// and are opened when the package is written. Results are between both, see
+// Package.result.
+package gather
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"cutie/publisher/dump"
+	"cutie/publisher/entries"
+	"cutie/publisher/names"
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/sitemap"
+)
+
+// A Queue has the files. PageVersion, Status and InfoFile read memory.
+type Queue interface {
+	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
+	Status(id queuefs.JobID) (queuefs.Status, time.Time)
+	InfoFile() ([]byte, queuefs.Facts)
+	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
+	Payload(id queuefs.JobID) (*queuefs.Payload, error)
+	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
+}
+
+// A Package is a package with files of a queue. It is for one goroutine.
+type Package struct {
+	*dump.Package
+	q       Queue
+	set     names.Set
+	render  entries.Renderer
+	results []result // large ones
+}
+
+// New returns an empty package for a set, with temporary files in dir.
+func New(dir *durable.Dir, q Queue, set names.Set, render entries.Renderer) (*Package, error) {
+	of, err := dump.New(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &Package{Package: of, q: q, set: set, render: render}
+	p.Dialect, p.Loc, p.Open = render.Dialect, p.loc, p.open
+	return p, nil
+}
+
+// errChanged says that a file is another one by now.
+var errChanged = errors.New("file is not what it was")
+
+// Change adds an entry of a Change List, with its file unless it is a deletion. It
+// leaves out a job file or queue-info.txt replaced since, and the files of a culled
+// job.
+func (p *Package) Change(e *sitemap.Entry) error {
+	p.lasting(e)
+	if e.Change == sitemap.Deleted {
+		return p.Add(e)
+	}
+	of, f, err := p.file(e)
+	if err != nil {
+		return &dump.FileError{Loc: e.Loc, Err: err}
+	}
+	if Culled(p.q, p.render.Refs, e.Loc) {
+		return nil
+	}
+	if of.Payload {
+		return p.AddFile(e, f)
+	}
+	if of.Result != "" {
+		if err = p.result(e, of.Job, &queuefs.Result{Name: of.Result, Size: f.Length, SHA256: f.SHA256}); errors.Is(err, errReplaced) {
+			return nil // a later event removes it
+		}
+		return err
+	}
+	var text []byte
+	var facts queuefs.Facts
+	if of.Job == 0 {
+		text, facts = p.q.InfoFile()
+	} else {
+		text, facts, err = p.q.JobFile(of.Job, of.Status)
+	}
+	same := sha256.Sum256(text) == f.SHA256
+	switch {
+	case err == nil && same && int64(len(text)) == f.Length:
+		return p.AddText(e, f, text)
+	case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()), of.Job == 0 && !same:
+		return nil // the next event has its new state
+	case err == nil:
+		err = errChanged
+	}
+	return &dump.FileError{Loc: e.Loc, Err: err}
+}
+
+// Culled reports whether the job of a file is gone.
+func Culled(q Queue, refs *names.Queue, loc string) bool {
+	f, ok := refs.File(loc)
+	if !ok || f.Job == 0 {
+		return false
+	}
+	st, _ := q.Status(f.Job)
+	return st == 0
+}
+
+// Info adds queue-info.txt.
+func (p *Package) Info(text []byte, facts *queuefs.Facts) error {
+	return p.AddText(p.render.Info(facts), packed(0, facts), text)
+}
+
+// Job adds the files of a job as its page had it at a version. A missing job file is
+// left out if an event has touched the page since: the changes after the package lead
+// to the state of now.
+func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
+	if p.set == names.Pending && e.Status != queuefs.Pending {
+		return nil
+	}
+	payload := p.render.Payload(p.set, e)
+	p.lasting(payload)
+	if err := p.AddFile(payload, packed(e.Job, &e.Payload)); err != nil || p.set == names.Pending {
+		return err
+	}
+	touched := func() bool {
+		now, _, _, _ := p.q.PageVersion(page)
+		return now != version
+	}
+	entry := p.render.JobFile(e)
+	text, _, err := p.q.JobFile(e.Job, e.Status)
+	if err == nil && sha256.Sum256(text) != e.File.SHA256 {
+		err = errChanged
+	}
+	if err != nil {
+		if touched() {
+			return nil
+		}
+		return &dump.FileError{Loc: entry.Loc, Err: err}
+	}
+	if err := p.AddText(entry, packed(e.Job, &e.File), text); err != nil {
+		return err
+	}
+	for i := range e.Results {
+		entry := p.render.Result(e, &e.Results[i])
+		p.lasting(entry)
+		err := p.result(entry, e.Job, &e.Results[i])
+		if errors.Is(err, errReplaced) {
+			if touched() {
+				continue
+			}
+			return &dump.FileError{Loc: entry.Loc, Err: err}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SizeOf returns the bytes of the files that Job adds for jobs, and their number.
+func (p *Package) SizeOf(jobs []queuefs.Entry) (octets int64, files int) {
+	for i := range jobs {
+		switch e := &jobs[i]; {
+		case p.set == names.Replica:
+			octets, files = octets+e.Payload.Length+e.File.Length, files+2+len(e.Results)
+			for _, r := range e.Results {
+				octets += r.Size
+			}
+		case e.Status == queuefs.Pending:
+			octets, files = octets+e.Payload.Length, files+1
+		}
+	}
+	return octets, files
+}
+
+// lasting makes the entry of a payload in a manifest one that holds later, too: the
+// job is described by its state, since its job file moves with each change.
+func (p *Package) lasting(e *sitemap.Entry) {
+	for i := range e.Links {
+		if l := &e.Links[i]; l.Rel == sitemap.RelDescribedBy {
+			if of, ok := p.render.Refs.File(l.Href); ok && of.Job != 0 {
+				l.Href = p.render.Refs.States + of.Job.String()
+			}
+		}
+	}
+}
+
+// file returns the file of an entry, as it stands in a package.
+func (p *Package) file(e *sitemap.Entry) (of names.File, f dump.File, err error) {
+	of, ok := p.render.Refs.File(e.Loc)
+	if !ok {
+		return of, f, errors.New("not a file of the queue")
+	}
+	f = dump.File{ID: uint64(of.Job), Length: e.Length, Type: e.Type}
+	for _, h := range e.Hashes {
+		if h.Alg == "sha-256" && len(h.Value) == 2*sha256.Size {
+			_, err = hex.Decode(f.SHA256[:], []byte(h.Value))
+		}
+	}
+	if f.SHA256 == ([sha256.Size]byte{}) || e.Length < 0 {
+		err = errors.Join(err, errors.New("no digest or length"))
+	}
+	return of, f, err
+}
+
+// packed returns a file of a job as it stands in a package.
+func packed(id queuefs.JobID, facts *queuefs.Facts) dump.File {
+	return dump.File{ID: uint64(id), Length: facts.Length, SHA256: facts.SHA256, Type: facts.Type}
+}

@@ -1,0 +1,172 @@
+package set
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+
+	"cutie/publisher/dump"
+	"cutie/publisher/gather"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/sitemap"
+)
+
+// newPackage returns an empty package for files of the queue.
+func (s *Set) newPackage() (*gather.Package, error) {
+	return gather.New(s.Store.Root(), s.Queue, s.Kind, s.Renderer())
+}
+
+// packChanges makes the missing packages of the list. It divides
+// the list between two events where the files become too many bytes.
+func (t *Task) packChanges(pause func() bool) error {
+	next := store.Span{First: t.list.First, From: t.list.From}
+	t.mu.Lock()
+	last := t.files.Packages.Last()
+	t.mu.Unlock()
+	if last.Last >= next.First {
+		next = store.Span{First: last.Last + 1, From: last.Until}
+	}
+	pkg, err := t.newPackage()
+	if err != nil {
+		return err
+	}
+	defer func() { pkg.Close() }()
+	err = t.changes(t.list, func(seq queuefs.Seq, e *sitemap.Entry) error {
+		if seq < next.First {
+			return nil
+		}
+		if next.Last != 0 && next.Last != seq && pkg.Octets+max(e.Length, 0) > t.MaxPackage {
+			if err := t.ship(pkg, next, pause); err != nil {
+				return err
+			}
+			next = store.Span{First: next.Last + 1, From: next.Until}
+			rest, err := t.newPackage()
+			if err != nil {
+				return err
+			}
+			pkg.Close()
+			pkg = rest
+		}
+		if err := pkg.Change(e); err != nil {
+			return err
+		}
+		if next.Last, next.Until = seq, e.Changed(); !pause() {
+			return dump.ErrStopped
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	next.Last, next.Until = t.list.Last, t.list.Until
+	return t.ship(pkg, next, pause)
+}
+
+// changes calls do with each entry of a closed list, and ends with its first error.
+func (t *Task) changes(list store.Span, do func(seq queuefs.Seq, e *sitemap.Entry) error) error {
+	file, err := t.EntriesOf(list.First, list.Length)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for r := sitemap.NewLines(io.NewSectionReader(file, 0, list.Length)); ; {
+		e, err := r.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return store.Damaged("%s: %w", file.Name(), err)
+		}
+		if err := do(queuefs.Seq(e.Seq), &e); err != nil {
+			return err
+		}
+	}
+}
+
+// ship makes a package, puts it in place, and writes its line; from then on
+// changedump.xml names it.
+func (t *Task) ship(p *gather.Package, sp store.Span, pause func() bool) (err error) {
+	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: t.Up()}
+	if there, ok := t.adopt(sp); ok {
+		sp = there // a line was lost; files may have changed since
+	} else {
+		if sp.Length, sp.SHA256, err = t.write(p, head, names.PackageFile(sp.First), pause, nil); err != nil {
+			return err
+		}
+		sp.Entries = p.Entries
+	}
+	dir, err := t.dir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.made.life != t.life {
+		return dump.ErrStopped
+	}
+	if err := t.final(t.files.Packages.Add(t.Store, dir, sp)); err != nil {
+		return err
+	}
+	t.made.packed = sp.Last
+	return nil
+}
+
+// write writes a package and puts it in place under its name, unless accept is not nil
+// and returns an error.
+func (t *Task) write(p *gather.Package, head sitemap.Head, name string, pause func() bool, accept func(int64, [sha256.Size]byte) error) (length int64, sum string, err error) {
+	if err := t.needSpace(p.Size()); err != nil {
+		return 0, "", err
+	}
+	dir, err := t.dir()
+	if err != nil {
+		return 0, "", err
+	}
+	defer dir.Close()
+	out, err := t.Store.Temp()
+	if err != nil {
+		return 0, "", err
+	}
+	defer out.Discard()
+	if length, sum, err = p.Write(out, head, pause); err != nil {
+		return 0, "", err
+	}
+	digest, err := hex.DecodeString(sum)
+	if err != nil {
+		return 0, "", err
+	}
+	if accept != nil {
+		if err := accept(length, [sha256.Size]byte(digest)); err != nil {
+			return 0, "", err
+		}
+	}
+	if err := out.Commit(dir, name); err != nil {
+		return 0, "", err
+	}
+	t.Store.Verified.Trust(out.File, [sha256.Size]byte(digest))
+	return length, sum, nil
+}
+
+// adopt returns the line of a package that is in place without one, if the package is
+// whole and has the events of sp.
+func (t *Task) adopt(sp store.Span) (store.Span, bool) {
+	file, err := t.openFile(names.PackageFile(sp.First))
+	if err != nil {
+		return sp, false
+	}
+	defer file.Close()
+	head, n, err := dump.Whole(file)
+	if err != nil || !head.From.Equal(sp.From) || !head.Until.Equal(sp.Until) {
+		return sp, false
+	}
+	st, err := file.Stat()
+	if err != nil {
+		return sp, false
+	}
+	sum, err := durable.Sum(file, st.Size())
+	sp.Entries, sp.Length, sp.SHA256 = n, st.Size(), hex.EncodeToString(sum[:])
+	return sp, err == nil
+}

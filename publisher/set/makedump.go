@@ -1,0 +1,217 @@
+package set
+
+import (
+	"encoding/hex"
+
+	"cutie/publisher/dump"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// A Resource Dump is made by one task. It names again the packages of pages no
+// event has touched since the last dump, and makes the others under new names.
+// Its file is written when all packages are in place; from that instant on
+// resourcedump.xml is this dump. The next sweep removes the files of an unfinished
+// task.
+
+// outdated reports whether a document may show something newer than a Resource
+// Dump, or than the creation of the queue if last is nil. mu is held.
+func (s *Set) outdated(last *store.Edition) bool {
+	if last == nil {
+		return s.at.Until.After(s.Created())
+	}
+	return last.Seq < s.Queue.Seq() && s.at.Until.After(last.At)
+}
+
+// due reports whether a Resource Dump is to be made: never before the first
+// change, never while the last one is true, and by itself once in a period or if
+// the last one is far behind. mu is held.
+func (s *Set) due() bool {
+	last, m := s.files.Dump(0), &s.made
+	if !s.outdated(last) {
+		m.wanted = 0
+		return false
+	}
+	if last != nil && last.Seq >= m.wanted { // else it was begun before it was wanted
+		m.wanted = 0
+	}
+	switch {
+	case m.wanted > 0, last != nil && m.dump.passed == nil && s.stranded(last):
+		return true
+	case s.DumpPeriod == 0:
+		return false
+	case last != nil && m.dump.passed == nil && s.farBehind(last):
+		return true
+	}
+	since := m.tried
+	if last != nil && last.Made.After(since) {
+		since = last.Made
+	}
+	// A dump made later than now is one from before the clock was set back.
+	now := s.Now()
+	return since.IsZero() || since.After(now) || now.Sub(since) >= s.DumpPeriod
+}
+
+// stranded reports whether the Change List Index does not reach back to a Resource
+// Dump: there is a gap between, or too many lists. mu is held.
+func (s *Set) stranded(d *store.Edition) bool {
+	first := s.at.First
+	if lists := s.indexed(); len(lists) > 0 {
+		first = lists[0].First
+	}
+	return first > d.Seq+1
+}
+
+// farBehind reports whether the closed lists have more changes since a Resource Dump
+// than a document takes, and twice as many as the dump has resources. So dumps cost
+// a share of what the changes cost. mu is held.
+func (s *Set) farBehind(d *store.Edition) bool {
+	changes, resources := 0, 0
+	for i := len(s.files.Lists.All) - 1; i >= 0 && s.files.Lists.All[i].Last > d.Seq; i-- {
+		changes += s.files.Lists.All[i].Entries
+	}
+	if changes <= s.MaxEntries {
+		return false
+	}
+	for i := range d.Packages {
+		resources += d.Packages[i].Entries
+	}
+	return changes > 2*resources
+}
+
+// makeDump makes a Resource Dump.
+func (t *Task) makeDump(pause func() bool) error {
+	st := t.Queue.State()
+	d := &store.Edition{Seq: st.Seq, At: t.OrCreated(st.LastEvent)}
+	t.mu.Lock()
+	last := t.files.Dump(0)
+	t.mu.Unlock()
+	dir, err := t.makeDir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for page, pages := 0, max(1, t.Queue.Pages()); page < pages; {
+		end := (page/t.PerPage + 1) * t.PerPage
+		of := t.Between(page, end, false)
+		if _, _, entries := of.Latest(); entries == 0 && t.Info(page) == nil {
+			page = end
+			continue
+		}
+		p, ok := t.untouched(last, page, end)
+		if !ok {
+			if p, err = t.packPages(d.Seq, page, end, pause); err != nil {
+				return err
+			}
+		}
+		if p.Entries > 0 {
+			d.Packages = append(d.Packages, p)
+		}
+		page = p.End
+	}
+	d.Made = t.Now().UTC()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.made.life != t.life {
+		return dump.ErrStopped
+	}
+	if err := t.files.AddDump(dir, d); err != nil {
+		return err
+	}
+	t.made.unswept = true
+	return nil
+}
+
+// untouched returns the package of the last dump from a page on, if its pages have
+// not changed since.
+func (t *Task) untouched(last *store.Edition, page, end int) (store.Portion, bool) {
+	if last == nil {
+		return store.Portion{}, false
+	}
+	for _, p := range last.Packages {
+		if p.Page != page+1 || p.End > end || !p.Completed.IsZero() {
+			continue // one of several instants may lack an event before its last one
+		}
+		of := t.Between(page, p.End, false)
+		version, _, _ := of.Latest()
+		return p, version == p.Version && infoSum(t.Info(page)) == p.Info
+	}
+	return store.Portion{}, false
+}
+
+// infoSum returns the digest of queue-info.txt, "-" without it.
+func infoSum(facts *queuefs.Facts) string {
+	if facts == nil {
+		return "-"
+	}
+	return hex.EncodeToString(facts.SHA256[:])
+}
+
+// packPages makes a package of engine pages, from page up to end or to where the
+// files become too many bytes. Without entries there is no package.
+func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (store.Portion, error) {
+	out := store.Portion{Page: page + 1, End: end, Dump: seq, Info: "-"}
+	pkg, err := t.newPackage()
+	if err != nil {
+		return out, err
+	}
+	defer pkg.Close()
+	if t.Kind == names.Replica && page == 0 {
+		text, facts := t.Queue.InfoFile()
+		if out.Info, err = infoSum(&facts), pkg.Info(text, &facts); err != nil {
+			return out, err
+		}
+	}
+	before := t.OrCreated(t.Queue.State().LastEvent)
+	var versions []queuefs.Seq
+	var jobs []queuefs.Entry
+	for i := page; i < min(end, t.Queue.Pages()); i++ {
+		var version queuefs.Seq
+		var at = out.At
+		jobs, version, at = t.Queue.Page(i, jobs[:0])
+		if t.Kind == names.Replica {
+			t.Queue.AddResults(jobs)
+		}
+		if octets, files := pkg.SizeOf(jobs); i > page && (pkg.Octets+octets > t.MaxPackage || pkg.Entries+files > t.MaxEntries) {
+			out.End = i
+			break
+		}
+		versions = append(versions, version)
+		if version > out.Version {
+			out.Version, out.At = version, at
+		}
+		for j := range jobs {
+			if err := pkg.Job(i, version, &jobs[j]); err != nil {
+				return out, err
+			}
+			if j%64 == 0 && !pause() {
+				return out, dump.ErrStopped
+			}
+		}
+	}
+	if out.At = t.OrCreated(out.At); !t.steady(page, out.End, versions) {
+		// Of several instants: it has all changes up to before, and maybe later
+		// ones.
+		out.At, out.Completed = before, t.OrCreated(t.Queue.State().LastEvent)
+	}
+	if out.Entries = pkg.Entries; out.Entries == 0 {
+		return out, nil
+	}
+	head := sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.At, Completed: out.Completed, Links: t.Up()}
+	out.Length, out.SHA256, err = t.write(pkg, head, out.File(), pause, nil)
+	return out, err
+}
+
+// steady reports whether no event has touched the pages since they were read:
+// then all are of one instant.
+func (t *Task) steady(page, end int, versions []queuefs.Seq) bool {
+	for i := page; i < end; i++ {
+		version, _, _, _ := t.Queue.PageVersion(i)
+		if n := i - page; n < len(versions) && version != versions[n] || n >= len(versions) && version != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,128 @@
+package set
+
+import (
+	"time"
+
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+)
+
+// State is how far the publishing of a set is.
+type State struct {
+	Queue    string
+	Set      names.Set
+	Event    queuefs.Seq   // last event of the queue
+	Read     queuefs.Seq   // last event in the lists; a request brings them up to date
+	Lag      time.Duration // between these two; 0 if they are one
+	Open     int           // entries of the open Change List
+	Lists    int           // closed Change Lists
+	Waiting  int           // closed Change Lists without packages
+	Packages int           // of Change Dumps
+	Dumps    int           // Resource Dumps
+	Octets   int64         // bytes of lists, packages and dumps
+	Damaged  int           // files to be made again by the next Tick
+	Lost     int           // closed lists and packages that could not be made again
+	Err      error         // why the last package or dump was not made; nil if it was
+}
+
+// Resting returns the state of a set of a queue at rest.
+func Resting(l *store.Line) State {
+	return State{Queue: l.Queue, Set: l.Set, Event: l.Open.Read, Read: l.Open.Read, Open: l.Open.Entries,
+		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length, Lost: l.Files.Lost}
+}
+
+// State returns the state of the set; now is that of its queue.
+func (s *Set) State(now *queuefs.QueueState) State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := State{Queue: s.Queue.ID(), Set: s.Kind, Event: now.Seq, Read: min(s.at.Read, now.Seq),
+		Open: s.at.Entries, Lists: len(s.files.Lists.All), Waiting: len(s.unpacked()), Packages: len(s.files.Packages.All), Dumps: len(s.files.Dumps),
+		Octets: s.files.Octets() + s.at.Length, Err: s.made.failure(),
+		Damaged: len(s.damaged), Lost: s.files.Lists.Lost() + s.files.Packages.Lost()}
+	if st.Read < st.Event {
+		st.Lag = max(0, now.LastEvent.Sub(s.at.Until))
+	}
+	return st
+}
+
+// Line returns how far the set is.
+func (s *Set) Line() store.Line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.line()
+}
+
+func (s *Set) line() store.Line {
+	l := store.Line{Queue: s.Queue.ID(), Set: s.Kind, Open: s.at, SHA256: s.text.Word(), List: s.files.Lists.Last().Last, Package: s.files.Packages.Last().Last,
+		Files: store.Files{Lists: len(s.files.Lists.All), Packages: len(s.files.Packages.All), Dumps: len(s.files.Dumps), Octets: s.files.Octets(), Lost: s.files.Lists.Lost() + s.files.Packages.Lost()}}
+	if one := s.files.Dump(0); one != nil {
+		l.Dump = one.Seq
+	}
+	return l
+}
+
+// Rest returns the line of the set, and when it has work without another event, zero:
+// never. It is not ok if the set has not read all events up to seq, or has work that is
+// known in memory alone.
+func (s *Set) Rest(seq queuefs.Seq, now time.Time) (line store.Line, due time.Time, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at.Read != seq || !s.rests(now) {
+		return line, due, false
+	}
+	return s.line(), s.nextWork(now), true
+}
+
+// rests reports whether the files of the set and its line tell everything of it. mu is held.
+func (s *Set) rests(now time.Time) bool {
+	m := &s.made
+	ahead := s.Period > 0 && s.at.Since.After(now) // its age is known here alone
+	return !ahead && !s.unsure && len(s.damaged) == 0 && len(s.unpacked()) == 0 &&
+		!m.dumping && m.wanted == 0 && m.failure() == nil
+}
+
+// nextWork returns when the set has work without another event; zero: never. mu is
+// held.
+func (s *Set) nextWork(now time.Time) (due time.Time) {
+	due = s.Closing(&s.at)
+	last := s.files.Dump(0)
+	switch {
+	case s.due() || s.made.unswept:
+		due = Sooner(due, now)
+	case s.DumpPeriod > 0 && last != nil && s.outdated(last):
+		due = Sooner(due, last.Made.Add(s.DumpPeriod))
+	}
+	if s.Keep == 0 {
+		return due
+	}
+	// Of documents that are too old by now none can go without other work.
+	expire := func(t time.Time) {
+		if t = t.Add(s.Keep); t.After(now) {
+			due = Sooner(due, t.Add(time.Nanosecond))
+		}
+	}
+	for _, one := range s.files.Dumps {
+		expire(one.Made)
+	}
+	for i := range s.files.Lists.All {
+		expire(s.files.Lists.All[i].Until)
+	}
+	return due
+}
+
+// Closing returns when the open list is to be closed; zero: never.
+func (s *Source) Closing(l *store.OpenList) time.Time {
+	if s.Period == 0 || l.Entries == 0 {
+		return time.Time{}
+	}
+	return l.Since.Add(s.Period)
+}
+
+// Sooner returns the earlier time; a zero one is never.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

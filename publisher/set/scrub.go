@@ -1,0 +1,181 @@
+package set
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+)
+
+// Scrub reads the files of the set, and reports whether to go on.
+func (s *Set) Scrub(yield func(int64) bool) bool {
+	s.mu.Lock()
+	if s.at.Entries == 0 && len(s.files.Lists.All)+len(s.files.Dumps) == 0 {
+		s.mu.Unlock()
+		return true
+	}
+	err := s.scrubLines()
+	lists := s.files.Lists.All
+	var pieces []store.Piece
+	for p := range s.files.Pieces {
+		pieces = append(pieces, p)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.Reportf(s.Path, "not verified: %v", err)
+	}
+	sums := make(map[queuefs.Seq][sha256.Size]byte)
+	for _, p := range pieces {
+		more, err := s.scrubPiece(p, sums, yield)
+		if err != nil {
+			s.report(p.Name, "not verified: %v", err)
+		}
+		if !more {
+			return false
+		}
+	}
+	for i := range lists {
+		if lists[i].Lost() {
+			continue
+		}
+		if file, err := s.OpenGzip(lists[i]); err == nil {
+			file.Close()
+		} else if store.Unusable(err) && !store.Absent(err) {
+			s.mu.Lock()
+			s.note(names.GzipFile(lists[i].First), err)
+			s.mu.Unlock()
+		}
+		if !yield(lists[i].Length / 8) {
+			return false
+		}
+	}
+	s.know(sums)
+	return s.scrubOpen(yield)
+}
+
+// scrubLines verifies the files of lines and of Resource Dumps, and writes damaged ones
+// anew. mu is held.
+func (s *Set) scrubLines() error {
+	d, err := s.dir()
+	if err != nil {
+		return s.mend(err)
+	}
+	defer d.Close()
+	if err := s.survey(d); err != nil {
+		return err
+	}
+	for name, of := range map[string]*store.Spans{"lists": &s.files.Lists, "packages": &s.files.Packages} {
+		whole, err := of.Whole(d)
+		if err != nil {
+			return err
+		}
+		if whole {
+			continue
+		}
+		former := of.Old()
+		if err := s.final(of.Renew(s.Store, d)); err != nil {
+			return err
+		}
+		if !former {
+			s.report(name, "was damaged; written again")
+			s.healed.Add(1)
+		}
+	}
+	for _, one := range s.files.Dumps {
+		whole, err := s.files.Renew(d, one)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			s.report(names.DumpFile(one.Seq), "was damaged; written again")
+			s.healed.Add(1)
+		}
+	}
+	return nil
+}
+
+// scrubPiece reads a file of a closed list or a package. The digest of a list closed by a
+// former version goes into sums.
+func (s *Set) scrubPiece(p store.Piece, sums map[queuefs.Seq][sha256.Size]byte, yield func(int64) bool) (more bool, err error) {
+	file, err := s.openFile(p.Name)
+	var got [sha256.Size]byte
+	if more = true; err == nil {
+		defer file.Close()
+		if err = store.HasLength(file, p.Length); err == nil {
+			got, more, err = store.SlowSum(file, p.Length, yield)
+		}
+	}
+	switch {
+	case err == nil && !more:
+	case err == nil && !p.Known:
+		sums[p.First] = got
+	case err == nil && got == p.Sum:
+		s.Store.Verified.Trust(file, got)
+	case err == nil:
+		err = store.Damaged("%s has not its SHA-256 digest", p.Name)
+	}
+	if err != nil && store.Unusable(err) {
+		s.mu.Lock()
+		s.note(p.Name, err)
+		s.mu.Unlock()
+		err = nil
+	}
+	return more, err
+}
+
+// know adds digests of lists closed by a former version. A compressed form that is whole
+// has a check of its own, and is believed before the list.
+func (s *Set) know(sums map[queuefs.Seq][sha256.Size]byte) {
+	if len(sums) == 0 {
+		return
+	}
+	d, err := s.dir()
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for first := range sums {
+		sp, _ := s.files.Lists.Find(first)
+		if sum, err := store.GzipSum(d, sp); err == nil {
+			sums[first] = sum
+		}
+	}
+	if err := s.final(s.files.Lists.Know(s.Store, d, sums)); err != nil {
+		s.report("lists", "%v", err)
+	}
+}
+
+// scrubOpen reads the open list.
+func (s *Set) scrubOpen(yield func(int64) bool) bool {
+	s.mu.Lock()
+	at, want := s.at, s.text.Word()
+	s.mu.Unlock()
+	if at.Entries == 0 || want == store.Unknown {
+		return true
+	}
+	file, err := s.openFile(names.EntriesFile(at.First))
+	more := true
+	if err == nil {
+		defer file.Close()
+		var got [sha256.Size]byte
+		got, more, err = store.SlowSum(file, at.Length, yield)
+		if err == nil && more && want != hex.EncodeToString(got[:]) {
+			err = store.Damaged("%s has not its SHA-256 digest", file.Name())
+		}
+	}
+	if err == nil || !more {
+		return more
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at.First == at.First {
+		if err = s.mend(lostList(err)); err != nil {
+			s.Reportf(s.Path, "not verified: %v", err)
+		}
+	}
+	return true
+}

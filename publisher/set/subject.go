@@ -1,0 +1,105 @@
+package set
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cutie/publisher/entries"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+)
+
+// Queue is the part of *queuefs.Queue for a Source. All methods show committed
+// events only. Seq, State, Pages, PageVersion, Page, Status and
+// InfoFile read memory.
+type Queue interface {
+	ID() string
+	Seq() queuefs.Seq
+	Wait(ctx context.Context, after queuefs.Seq) error
+	State() queuefs.QueueState
+	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
+	Pages() int
+	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
+	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
+	AddResults(entries []queuefs.Entry)
+	Status(id queuefs.JobID) (queuefs.Status, time.Time)
+	InfoFile() ([]byte, queuefs.Facts)
+	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
+	Payload(id queuefs.JobID) (*queuefs.Payload, error)
+	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
+}
+
+// A Subject is a queue as it is published. It never changes.
+type Subject struct {
+	*Source
+	Queue Queue
+	Refs  *names.Queue
+	Born  string // when the queue was made, in entity tags
+}
+
+// Subject returns a queue as it is published.
+func (s *Source) Subject(q Queue) Subject {
+	return Subject{Source: s, Queue: q, Refs: s.Base.Queue(q.ID()), Born: fmt.Sprintf("-%x", q.State().Info.Created.UnixMicro())}
+}
+
+// Created returns when the queue was made.
+func (f *Subject) Created() time.Time {
+	t := f.Queue.State().Info.Created
+	if t.IsZero() {
+		t = time.Unix(0, 0) // a document must say since when
+	}
+	return t.UTC()
+}
+
+// OrCreated returns t, or when the queue was made if t is zero.
+func (f *Subject) OrCreated(t time.Time) time.Time {
+	if t.IsZero() {
+		return f.Created()
+	}
+	return t.UTC()
+}
+
+// Renderer returns a new renderer of entries; it is for one goroutine.
+func (f *Subject) Renderer() entries.Renderer {
+	return entries.Renderer{Refs: f.Refs, Dialect: f.Dialect, Mirrors: f.MirrorURIs, Via: f.ViaURI}
+}
+
+// ListNow returns the open list after the last event, without entries.
+func (f *Subject) ListNow() store.OpenList {
+	st := f.Queue.State()
+	return store.NewOpenList(st.Seq, f.OrCreated(st.LastEvent))
+}
+
+// Earliest returns the list that begins where the events in the journal do.
+func Earliest(q Queue) (store.OpenList, error) {
+	f := Subject{Queue: q}
+	before := q.State().Before // earlier events are of former queues of the name
+	lo, hi := before, q.Seq()  // after hi there is nothing to miss
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		_, err := q.Events(mid, 1)
+		switch {
+		case err == nil:
+			hi = mid
+		case errors.Is(err, queuefs.ErrGone):
+			lo = mid + 1
+		default:
+			return store.OpenList{}, err
+		}
+	}
+	if lo == before {
+		return store.NewOpenList(before, f.Created()), nil
+	}
+	if lo == q.Seq() {
+		return f.ListNow(), nil
+	}
+	events, err := q.Events(lo, 1)
+	if err != nil || len(events) == 0 {
+		return f.ListNow(), err
+	}
+	// When the event before came is no longer known; it was before this one.
+	return store.NewOpenList(lo, events[0].Time.Add(-time.Microsecond)), nil
+}

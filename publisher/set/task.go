@@ -1,0 +1,293 @@
+package set
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"syscall"
+	"time"
+
+	"cutie/publisher/compose"
+	"cutie/publisher/dump"
+	"cutie/publisher/gather"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+)
+
+// A Task makes the compressed form and the packages of a closed list, or a
+// Resource Dump. It goes on from Tick to Tick.
+type Task struct {
+	*Set
+	list store.Span // zero for a Resource Dump
+	life int        // of the set when the task began
+	wait *Wait      // after a failure; mu is held
+
+	next func() (struct{}, bool)
+	stop func()
+	err  error // why it ended early
+}
+
+// progress is the work done on a set, and still to be done.
+type progress struct {
+	packed  queuefs.Seq // packages were made, or cannot be, up to this event
+	lists   Wait        // of the packages of a list
+	dump    Wait        // of a Resource Dump
+	passed  []error     // why lists were passed over since Publish began, mostPassed at most
+	tried   time.Time   // when the making of a Resource Dump ended last; zero since the start
+	wanted  queuefs.Seq // a Resource Dump of this event or a later one is wanted now; 0: none
+	dumping bool        // a Resource Dump is being made
+	unswept bool        // there may be files to remove
+	life    int         // how often the set began anew
+}
+
+// failure returns why the last package or dump was not made.
+func (m *progress) failure() error {
+	return cmp.Or(m.lists.err, m.dump.err, m.lists.passed, m.dump.passed)
+}
+
+// mostPassed is how many errors of passed lists are kept.
+const mostPassed = 4
+
+// NextTask begins the next task of the set; nil if there is none now. With now it begins
+// in pauses after failures, too. Nothing in waits is tried.
+func (s *Set) NextTask(now bool, waits []*Wait) *Task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	may := func(w *Wait) bool {
+		return !slices.Contains(waits, w) && (now || !w.Pauses(s.Now()) && (w.octets == 0 || s.hasSpace(w.octets)))
+	}
+	lists := s.unpacked()
+	isList := len(lists) > 0 && may(&s.made.lists)
+	if !isList && !(s.due() && may(&s.made.dump)) {
+		return nil
+	}
+	t := &Task{Set: s, life: s.made.life, wait: &s.made.dump}
+	run := t.makeDump
+	if s.made.dumping = !isList; isList {
+		t.list, t.wait, run = lists[0], &s.made.lists, t.packList
+	}
+	if t.wait.failed < hopeless {
+		t.wait.octets = 0
+	}
+	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		t.err = run(func() bool { return !t.stale() && yield(struct{}{}) })
+	})
+	return t
+}
+
+// Waits returns why packages and dumps of the set are not made.
+func (s *Set) Waits() (errs []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range []*Wait{&s.made.lists, &s.made.dump} {
+		if w.err != nil {
+			errs = append(errs, w.err)
+		}
+	}
+	return errs
+}
+
+// WantDump asks for a Resource Dump of now or later, and forgets what was passed over
+// before.
+func (s *Set) WantDump() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made.wanted, s.made.passed = s.Queue.Seq(), nil
+}
+
+// Passed returns why lists and dumps were passed over for good since WantDump.
+func (s *Set) Passed() (errs []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	passed := append([]error{s.made.dump.passed}, s.made.passed...)
+	if len(s.made.passed) == 0 {
+		passed = append(passed, s.made.lists.passed)
+	}
+	for _, err := range passed {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("queue %s: %s: %w", s.Queue.ID(), s.Kind, err))
+		}
+	}
+	return errs
+}
+
+// unpacked returns the closed lists without packages, or not all of theirs. Lost lists
+// are passed over. mu is held.
+func (s *Set) unpacked() []store.Span {
+	i := len(s.files.Lists.All)
+	for i > 0 && s.files.Lists.All[i-1].Last > s.made.packed {
+		i--
+	}
+	for ; i < len(s.files.Lists.All) && s.files.Lists.All[i].Lost(); i++ {
+		s.made.packed = s.files.Lists.All[i].Last
+	}
+	return s.files.Lists.All[i:]
+}
+
+// Needs returns since when changes are in closed lists without packages, zero
+// if there are none; all while a Resource Dump is made.
+func (s *Set) Needs() (since time.Time, all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lists := s.unpacked(); len(lists) > 0 && s.made.lists.octets == 0 {
+		since = lists[0].From
+	}
+	return since, s.made.dumping
+}
+
+// Step goes on with the task, and reports whether there is more.
+func (t *Task) Step() (more bool) {
+	_, more = t.next()
+	return more
+}
+
+// Stop ends the task where it is.
+func (t *Task) Stop() { t.stop() }
+
+// stale reports whether the set began anew after the task did.
+func (t *Task) stale() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.made.life != t.life
+}
+
+// packList makes everything of a closed list. It calls pause often, and ends
+// when that returns false.
+func (t *Task) packList(pause func() bool) error {
+	if err := t.needSpace(pieces*t.list.Length, 0); err != nil {
+		return err
+	}
+	if err := t.compress(pause); err != nil {
+		return err
+	}
+	return t.packChanges(pause)
+}
+
+// compress makes the file with the entries in gzip, unless it is there. Its
+// members are the ones of the open list.
+func (t *Task) compress(pause func() bool) error {
+	if _, _, err := t.Compressed(t.list); err == nil || !store.Unusable(err) {
+		return err
+	}
+	dir, err := t.dir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	file, err := t.EntriesOf(t.list.First, t.list.Length)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	out, err := t.Store.Temp()
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	w, err := compose.NewFileWriter(out)
+	if err != nil {
+		return err
+	}
+	for k := t.Key(t.list); k.From < t.list.Length; {
+		m, ok := t.Cache.Get(k)
+		if !ok {
+			m, _, err = compose.Block(k.From, t.list.Length, file)
+			if err == io.EOF {
+				err = store.Damaged("%s is shorter than %d octets", file.Name(), t.list.Length)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := w.Add(m); err != nil {
+			return err
+		}
+		t.Cache.Drop(k) // the file will be served
+		k.From += m.Len
+		if !pause() {
+			return dump.ErrStopped
+		}
+	}
+	if err := w.End(); err != nil {
+		return err
+	}
+	return out.Commit(dir, names.GzipFile(t.list.First))
+}
+
+// Done records the end of a task. It returns nil if the next one of its kind may begin
+// at once, else what that waits for. If no package of a list can be made, the list is passed over until
+// the next start; if the list itself is unusable, the set begins anew.
+func (t *Task) Done() *Wait {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.made.life != t.life {
+		return nil // the set began anew meanwhile
+	}
+	passed, err := t.outcome()
+	switch {
+	case errors.Is(err, dump.ErrStopped):
+		return nil // on the way; the next attempt leaves a job out
+	case t.Failure() != nil:
+		return t.wait // it is reported by itself
+	case err == nil:
+		if passed != nil && t.wait == &t.made.lists && len(t.made.passed) < mostPassed {
+			t.made.passed = append(t.made.passed, passed)
+		}
+		*t.wait = Wait{passed: passed}
+		return nil
+	}
+	t.wait.Fails(err, t.Now())
+	return t.wait
+}
+
+// outcome returns why the task is passed over for good, or failed for now. mu is
+// held.
+func (t *Task) outcome() (passed, err error) {
+	isDump := t.list.First == 0
+	if isDump {
+		t.made.dumping, t.made.unswept = false, t.made.unswept || t.err != nil
+	}
+	var e *dump.FileError
+	var broken *brokenFile
+	switch {
+	case t.err == nil:
+	case errors.As(t.err, &broken):
+		return nil, dump.ErrStopped // it is healed first
+	case errors.As(t.err, &e) && gather.Culled(t.Queue, t.Refs, e.Loc), isDump && errors.Is(t.err, dump.ErrStopped):
+		return nil, dump.ErrStopped
+	case errors.As(t.err, &e) && !scarce(t.err):
+		passed = fmt.Errorf("no package for events %d to %d: %w", t.list.First, t.list.Last, t.err)
+		if isDump {
+			passed = fmt.Errorf("no Resource Dump after event %d: %w", t.Queue.Seq(), t.err)
+		}
+		t.Reportf(t.Path, "%v", passed)
+	default:
+		err := t.mend(t.err)
+		switch {
+		case err != nil && isDump:
+			return nil, fmt.Errorf("queue %s: %s: Resource Dump: %w", t.Queue.ID(), t.Kind, err)
+		case err != nil:
+			return nil, fmt.Errorf("queue %s: %s: closed list %d: %w", t.Queue.ID(), t.Kind, t.list.First, err)
+		case !isDump:
+			return nil, nil
+		}
+	}
+	if !isDump {
+		t.made.packed = max(t.made.packed, t.list.Last)
+		return passed, nil
+	}
+	if t.made.tried = t.Now(); t.err != nil {
+		t.made.wanted = 0
+	}
+	return passed, nil
+}
+
+// scarce reports whether the error says nothing of the file: the system had no
+// more descriptors or memory.
+func scarce(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}

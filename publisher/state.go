@@ -1,0 +1,26 @@
+package publisher
+
+import "cutie/publisher/set"
+
+// SetState is how far the publishing of a set is.
+type SetState = set.State
+
+// State returns the state of all sets, sorted by queue. A queue with
+// unusable lists is left out; the next Tick says why.
+func (p *Publisher) State() []SetState {
+	var all []SetState
+	for _, q := range p.svc.queues() {
+		if r, rests := p.atRest(q); rests {
+			for i := range r.lines {
+				all = append(all, set.Resting(&r.lines[i]))
+			}
+		} else if f, err := p.use(q); err == nil {
+			now := q.State()
+			for _, s := range f.sets {
+				all = append(all, s.State(&now))
+			}
+			f.release()
+		}
+	}
+	return all
+}

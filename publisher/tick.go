@@ -1,0 +1,169 @@
+package publisher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"cutie/publisher/set"
+	"cutie/queuefs"
+)
+
+// Tick brings all lists up to date, closes lists at the end of their period, makes
+// packages for a twentieth of a second, and removes files past their retention.
+// Call it about once a second; its cost grows with the changes. A failed package
+// or dump does not stop the others. It is an error of each Tick until it is made;
+// it is tried again when there is free space, or after a pause of a second to a
+// minute.
+func (p *Publisher) Tick(ctx context.Context) error {
+	return errors.Join(p.tick(ctx), p.waiting())
+}
+
+func (p *Publisher) tick(ctx context.Context) error {
+	p.work.Lock()
+	defer p.work.Unlock()
+	if err := p.reopen(); err != nil {
+		return err
+	}
+	defer p.server.Check()
+	defer p.trim()
+	errs := []error{p.look(math.MaxInt, lookTime), p.catchUp(true)}
+	if !p.work.more { // else the open ones have enough of it
+		errs = append(errs, p.wakeReady())
+	}
+	if p.src.Period > 0 {
+		for _, s := range p.sets() {
+			if err := s.CloseOld(); err != nil {
+				errs = append(errs, fmt.Errorf("queue %s: %w", s.Queue.ID(), err))
+			}
+		}
+	}
+	var waits []*set.Wait
+	return errors.Join(append(errs, p.heal(ctx), p.makeSome(ctx, false, &waits), p.retain())...)
+}
+
+// catchUp brings the lists of all changed queues up to date. A Tick has the lock of
+// work.
+func (p *Publisher) catchUp(tick bool) error {
+	p.mu.Lock()
+	seen := p.seen
+	p.mu.Unlock()
+	changed, now := p.svc.changed(seen)
+	var errs []error
+	for i, q := range changed {
+		switch {
+		case i%trimEach != trimEach-1:
+		case tick:
+			p.trim()
+		default:
+			p.tryTrim()
+		}
+		if err := p.catchUpWith(q); err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
+			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
+		}
+	}
+	if len(errs) == 0 { // else all of them are looked at again
+		p.mu.Lock()
+		p.seen = max(p.seen, now)
+		p.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Publisher) catchUpWith(q Queue) error {
+	if _, rests := p.atRest(q); rests {
+		return nil
+	}
+	f, err := p.use(q)
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	return f.catchUp()
+}
+
+// Publish does at once the work of many Ticks: it brings all lists up to date,
+// closes them, makes the packages of all closed lists, and a Resource Dump of each set with
+// changes since its last one. It returns at the end, with the errors of packages
+// and dumps not made. Ticks go on meanwhile.
+func (p *Publisher) Publish(ctx context.Context) error {
+	var errs []error
+	var waits []*set.Wait // are not tried again
+	for some := range slices.Chunk(p.svc.queues(), mostOpen) {
+		more, err := p.publish(ctx, some, &waits)
+		errs = append(errs, more...)
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(append(errs, p.waiting())...)
+}
+
+// publish is Publish for some queues; err ends it.
+func (p *Publisher) publish(ctx context.Context, queues []Queue, waits *[]*set.Wait) (errs []error, err error) {
+	open, behind, err := p.bringUp(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	var sets []*set.Set
+	for _, f := range open {
+		defer f.release()
+		sets = append(sets, f.sets[:]...)
+	}
+	for more := true; more; {
+		more, err = p.slice(ctx, waits)
+		if stop := errors.Join(ctx.Err(), p.src.Failure()); stop != nil {
+			return nil, cmp.Or(err, stop)
+		}
+	}
+	errs = []error{behind, err}
+	for _, s := range sets {
+		errs = append(errs, s.Passed()...)
+	}
+	return errs, nil
+}
+
+// bringUp opens queues, brings their lists up to date and closes them, and asks for
+// Resource Dumps; behind says why some are not.
+func (p *Publisher) bringUp(ctx context.Context, queues []Queue) (open []*follower, behind, err error) {
+	p.work.Lock()
+	defer p.work.Unlock()
+	if err := errors.Join(ctx.Err(), p.src.Failure()); err != nil {
+		return nil, nil, err
+	}
+	defer p.server.Check()
+	for _, q := range queues {
+		f, err := p.use(q)
+		if errors.Is(err, queuefs.ErrNoQueue) {
+			continue
+		}
+		if err == nil {
+			open = append(open, f)
+			err = f.catchUp()
+		}
+		if err != nil {
+			behind = errors.Join(behind, fmt.Errorf("queue %s: %w", q.ID(), err))
+		}
+	}
+	for _, f := range open {
+		for _, s := range f.sets {
+			behind = errors.Join(behind, s.CloseList())
+			s.WantDump()
+		}
+	}
+	return open, behind, nil
+}
+
+// slice makes packages as a Tick does, and reports whether there is more.
+func (p *Publisher) slice(ctx context.Context, waits *[]*set.Wait) (more bool, err error) {
+	p.work.Lock()
+	defer p.work.Unlock()
+	if err := errors.Join(ctx.Err(), p.src.Failure()); err != nil {
+		return false, err
+	}
+	err = p.makeSome(ctx, true, waits)
+	return p.work.task != nil || p.src.Damaged(), errors.Join(err, p.retain())
+}
