@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/testdata/long"
 )
 
@@ -166,7 +167,7 @@ func (c *crowd) files(q *queuefs.Queue, id queuefs.JobID) {
 			c.fail("job file of %v: %v", id, err)
 			return
 		}
-		j, err := queuefs.ParseJob(text)
+		j, err := job.Parse(text)
 		if err != nil || j.Status != st || j.ID != id || sha256.Sum256(text) != facts.SHA256 || int64(len(text)) != facts.Length {
 			c.fail("%v file of %v: %v: %s", st, id, err, text)
 		}

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/home"
 	"cutie/queuefs/properties"
+	"cutie/queuefs/roster"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,45 +24,25 @@ type found struct {
 	fresh []string // listed by other hands, without a directory yet
 }
 
-// openSome is how many queues make the opening of a home worth a further processor.
-const openSome = 200
-
 // openAll opens the queues and loads what the index knows of them. Those with one sound
 // entry in it depend on nothing else, and are opened side by side.
 func (s *Service) openAll(k *found, load func(*Queue) (loaded, error)) (was map[*Queue]loaded, err error) {
 	ids := slices.Concat(k.Listed, k.Unlisted)
 	type result struct {
-		q    *Queue
-		was  loaded
-		err  error
-		done bool
+		q   *Queue
+		was loaded
+		err error
 	}
 	results := make([]result, len(ids))
-	one := func(i int) {
+	roster.SideBySide(len(ids), func(i int) bool { return s.index.Small(ids[i]) }, func(i int) {
 		r := &results[i]
-		r.done = true
 		if r.q, r.err = s.openKnown(ids[i], k); r.q != nil {
 			r.was, r.err = load(r.q)
 		}
-	}
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(ids)/openSome) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(ids); i = int(next.Add(1)) - 1 {
-				if s.index.Small(ids[i]) {
-					one(i)
-				}
-			}
-		})
-	}
-	workers.Wait()
+	})
 	was = make(map[*Queue]loaded, len(ids))
 	for i := range results {
 		r := &results[i]
-		if !r.done {
-			one(i)
-		}
 		if r.q != nil {
 			s.queues.Add(r.q)
 			was[r.q] = r.was

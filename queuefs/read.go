@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"cutie/queuefs/filing"
 	"cutie/queuefs/index"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/tree"
 )
 
@@ -29,7 +31,7 @@ func (q *Queue) JobFile(id JobID, st Status) ([]byte, Facts, error) {
 	if v.Status != st {
 		return nil, Facts{}, ErrNoJob
 	}
-	return text, fileFacts(&v.Job), nil
+	return text, ledger.FileFacts(&v.Job), nil
 }
 
 // Payload opens the payload of a job of any status.
@@ -116,33 +118,19 @@ func (q *Queue) WaitJob(ctx context.Context, id JobID, after time.Time) error {
 }
 
 // A Tombstone is a note of a culled job.
-type Tombstone struct {
-	Job    JobID
-	Culled time.Time
-	Seq    Seq // of the event
-}
-
-// maxTombstones is how many one call returns.
-const maxTombstones = 10_000
+type Tombstone = filing.Tombstone
 
 // Tombstones returns the jobs culled after since, in the order of their events, at
 // most limit of them: 0 means 1000, and 10,000 is the most. They are kept for
 // [ServiceInfo].TombstoneAge. The time of the last one is the since of the next
 // call.
 func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
-	if limit <= 0 {
-		limit = 1000
-	}
 	if kept := q.svc.tombstonesSince(); since.Before(kept) {
 		since = kept
 	}
-	found, err := q.tombstones.Since(since, min(limit, maxTombstones))
+	found, err := q.tombstones.Dated(since, limit)
 	if err != nil {
 		return nil, fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
 	}
-	var stones []Tombstone
-	for _, t := range found {
-		stones = append(stones, Tombstone{Job: t.Job, Culled: micro(t.Culled), Seq: t.Seq})
-	}
-	return stones, nil
+	return found, nil
 }

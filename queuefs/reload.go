@@ -66,11 +66,7 @@ func (s *Service) toLookAt() (some []*Queue) {
 			some = append(some, q)
 		}
 	}
-	for range lookMany {
-		s.properties.turn = (s.properties.turn + 1) % len(queues)
-		some = append(some, queues[s.properties.turn])
-	}
-	return some
+	return append(some, s.queues.Turn(lookMany)...)
 }
 
 // reloadQueues compares queues.txt with the open queues.

@@ -71,7 +71,6 @@ type propertyFiles struct {
 	sync.Mutex
 	list    *home.File[[]string] // queues.txt
 	service properties.Service   // cutie-info.txt
-	turn    int                  // of the queues to be looked at
 
 	lines     home.Lines // of queues.txt, too
 	callbacks home.Callbacks

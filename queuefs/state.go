@@ -1,48 +1,26 @@
 package queuefs
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
+	"cutie/queuefs/content"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
-// QueueState is the state of a queue at one instant (Cutie 0.3, 3.2).
-type QueueState struct {
-	Info                       QueueInfo
-	Pending, Consumed, Deleted int64
-	Held                       int64     // pending ones on hold
-	Leased                     int64     // consumed ones in work
-	Failed                     int64     // with this outcome
-	Seq                        Seq       // of the last event; without one, Before
-	Before                     Seq       // last event of former queues of the name, 0 if there was none
-	LastEvent                  time.Time // of creation before the first event
-	LastSubmission             time.Time // zero if never
-	LastConsumption            time.Time // zero if never
-	Damage                     string    // why Info differs from queue-info.txt; "" if it does not
-	Shut                       bool      // see [Queue.Shut]; then Damage says why
-	Oldest                     time.Time // submission of the job at the head; zero if no job can be taken
-}
+// What is known of a queue and of its jobs, from memory.
+type (
+	QueueState  = ledger.State
+	Entry       = ledger.Entry
+	ListOptions = index.Filter // a Limit of 0 means 1000
+	ShutError   = content.ShutError
+)
 
-// State returns the state of the queue, from memory.
-func (q *Queue) State() (s QueueState) {
-	before := q.ledger.Before()
-	q.look(func(x *index.Index) {
-		set, n, last := q.ledger.Settings(), &x.Counts, x.Last()
-		s = QueueState{Info: set.Info, Pending: n.Status[Pending], Consumed: n.Status[Consumed], Deleted: n.Status[Deleted],
-			Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: before, Damage: set.Bad, Shut: set.Unread != nil, LastEvent: micro(last.Time)}
-		s.LastSubmission, s.LastConsumption = microOrZero(x.LastSubmit), microOrZero(x.LastConsume)
-		if j, ok := x.Job(x.First()); ok {
-			s.Oldest = micro(j.Submitted)
-		}
-	})
-	return s
-}
+// State returns the state of the queue.
+func (q *Queue) State() QueueState { return q.ledger.State() }
 
-// Status returns the status of a job and its last change, from memory; 0 if
-// there is no such job.
+// Status returns the status of a job and its last change; 0 if there is no such job.
 func (q *Queue) Status(id JobID) (Status, time.Time) {
 	if st, at := q.ledger.Status(id); st != 0 {
 		return st, micro(at)
@@ -50,61 +28,23 @@ func (q *Queue) Status(id JobID) (Status, time.Time) {
 	return 0, time.Time{}
 }
 
-// ListOptions select jobs of a queue.
-type ListOptions struct {
-	Status  Status  // 0 for all
-	Outcome Outcome // 0 for all
-	Held    bool    // only jobs on hold
-	After   JobID   // only later jobs
-	Limit   int     // 0 means 1000
-}
-
-// IDs returns identifiers of jobs in FIFO order, from memory.
+// IDs returns identifiers of jobs in FIFO order.
 func (q *Queue) IDs(o ListOptions) (ids []JobID) {
 	if o.Limit <= 0 {
 		o.Limit = 1000
 	}
-	q.look(func(x *index.Index) { ids = x.IDs(index.Filter(o)) })
+	q.look(func(x *index.Index) { ids = x.IDs(o) })
 	return ids
 }
 
-// Leased returns the jobs on lease, in no order, from memory.
+// Leased returns the jobs on lease, in no order.
 func (q *Queue) Leased() (ids []JobID) {
 	q.look(func(x *index.Index) { ids = x.Leases.Jobs() })
 	return ids
 }
 
-// An Entry has the facts of a job for a publisher.
-type Entry struct {
-	Job     JobID
-	Status  Status
-	Payload Facts
-	File    Facts
-
-	HasResults bool
-	Results    []Result // by [Queue.AddResults] alone
-}
-
-func fileFacts(j *index.Job) Facts {
-	return Facts{Length: int64(j.FileLength), SHA256: j.FileSHA256, Type: job.FileType, Modified: micro(j.Changed)}
-}
-
-func entryOf(id JobID, j *index.Job) Entry {
-	return Entry{Job: id, Status: j.Status, HasResults: j.Results, File: fileFacts(j), Payload: Facts{Length: j.Size,
-		SHA256: j.SHA256, MD5: j.MD5, Type: cmp.Or(j.MediaType, DefaultMediaType), Modified: micro(j.Submitted)}}
-}
-
-// Entry returns the facts of one job for a publisher, from memory; false if
-// there is no such job.
-func (q *Queue) Entry(id JobID) (e Entry, ok bool) {
-	q.look(func(x *index.Index) {
-		var j index.Job
-		if j, ok = x.Job(id); ok {
-			e = entryOf(id, &j)
-		}
-	})
-	return e, ok
-}
+// Entry returns the facts of one job for a publisher; false if there is no such job.
+func (q *Queue) Entry(id JobID) (Entry, bool) { return q.ledger.Entry(id) }
 
 // Pages returns how many pages of PageJobs job numbers the queue has had.
 func (q *Queue) Pages() (n int) {
@@ -112,17 +52,14 @@ func (q *Queue) Pages() (n int) {
 	return n
 }
 
-// Page appends the jobs of page n to dst, in order, and returns the last event
-// of the page, 0 for none, with its time. All of it is of one instant, and from
-// memory.
+// Page is as [ledger.Ledger.Page].
 func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.Time) {
-	q.look(func(x *index.Index) {
-		p := x.Page(n)
-		dst = slices.Grow(dst, p.Total)
-		x.EachOf(n, func(id JobID, j index.Job) { dst = append(dst, entryOf(id, &j)) })
-		version, at = p.Version, microOrZero(p.At)
-	})
-	return dst, version, at
+	return q.ledger.Page(n, dst)
+}
+
+// PageVersion is as [ledger.Ledger.PageVersion].
+func (q *Queue) PageVersion(n int) (version Seq, at time.Time, pending, total int) {
+	return q.ledger.PageVersion(n)
 }
 
 // AddResults gives entries the results of their jobs, from the job files. A job with
@@ -130,20 +67,64 @@ func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.
 func (q *Queue) AddResults(entries []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.HasResults {
-			j, err := q.Job(e.Job)
-			if err == nil {
+			if j, err := q.Job(e.Job); err == nil {
 				e.Results = j.Results
 			}
 		}
 	}
 }
 
-// PageVersion returns the last event of page n, its time, and how many jobs the
-// page has, without visiting them.
-func (q *Queue) PageVersion(n int) (version Seq, at time.Time, pending, total int) {
-	q.look(func(x *index.Index) {
-		p := x.Page(n)
-		version, at, pending, total = p.Version, microOrZero(p.At), p.Pending, p.Total
-	})
-	return version, at, pending, total
+// A queue is shut while its queue-info.txt cannot be read since the home was opened. Its
+// events and files stay as they are, and nothing is written in the place of the file.
+// The other queues are served. Reload opens the queue once the file can be read.
+
+// Shut returns a [*ShutError] if the queue is shut, else nil.
+func (q *Queue) Shut() error {
+	if why := q.ledger.Settings().Unread; why != nil {
+		return &ShutError{Queue: q.ID(), Err: why}
+	}
+	return nil
+}
+
+// Ask finds a queue for a request, as [Service.Queue] does. The error is a [*ShutError]
+// if the queue is shut.
+func (s *Service) Ask(name string) (*Queue, error) {
+	q, err := s.Queue(name)
+	if err == nil {
+		err = q.Shut()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// Shut returns how many queues are shut.
+func (s *Service) Shut() (n int) {
+	for _, q := range s.Queues() {
+		if q.Shut() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// reopen reads the properties of a queue that is shut, and reports whether it is open now.
+// The caller holds properties.
+func (q *Queue) reopen() bool {
+	n, err := q.properties.Known(false)
+	if err != nil || n.Unread != nil {
+		return false // tried again at the next call
+	}
+	q.properties.File.Take(n.Reading)
+	q.ledger.Use(n)
+	if err := q.properties.Replayed(); err != nil {
+		q.svc.report(home.QueueInfoPath(q.ID()), err.Error())
+	}
+	_ = q.properties.Announce() // tried again at the next call
+	q.svc.queues.Renamed()
+	q.ledger.Touch()
+	q.ledger.Wake()
+	q.svc.shared.Happened.Raise()
+	return true
 }

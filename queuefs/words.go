@@ -91,9 +91,6 @@ func ParseKind(s string) (Kind, error) { return job.ParseKind(s) }
 // ParseOutcome accepts "completed", "error" and "aborted".
 func ParseOutcome(s string) (Outcome, error) { return job.ParseOutcome(s) }
 
-// ParseJob reads a job file.
-func ParseJob(text []byte) (Job, error) { return job.Parse(text) }
-
 // FormatTime returns t as it stands in job files.
 func FormatTime(t time.Time) string { return job.FormatTime(t) }
 
@@ -121,14 +118,6 @@ func CleanQueueID(name string) (string, error) { return job.CleanQueueID(name) }
 
 // micro returns an instant of microseconds since 1970.
 func micro(us int64) time.Time { return time.UnixMicro(us).UTC() }
-
-// microOrZero is micro where 0 stands for the zero time.
-func microOrZero(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return micro(us)
-}
 
 // PageJobs is how many job numbers a page has: page p has the jobs p*PageJobs to
 // (p+1)*PageJobs-1.

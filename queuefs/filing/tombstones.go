@@ -9,6 +9,7 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
+	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 )
 
@@ -77,6 +78,28 @@ func (t *Tombstones) Since(since time.Time, limit int) ([]index.Tombstone, error
 		}
 	}
 	return stones, nil
+}
+
+// A Tombstone is a note of a culled job.
+type Tombstone struct {
+	Job    job.ID
+	Culled time.Time
+	Seq    job.Seq // of the event
+}
+
+// maxDated is how many one call returns.
+const maxDated = 10_000
+
+// Dated is Since, for at most 10,000 tombstones; a limit of 0 means 1000.
+func (t *Tombstones) Dated(since time.Time, limit int) (stones []Tombstone, err error) {
+	if limit <= 0 {
+		limit = 1000
+	}
+	found, err := t.Since(since, min(limit, maxDated))
+	for _, x := range found {
+		stones = append(stones, Tombstone{Job: x.Job, Culled: time.UnixMicro(x.Culled).UTC(), Seq: x.Seq})
+	}
+	return stones, err
 }
 
 // filed is Since for those in the file.

@@ -21,6 +21,18 @@ type Roster[Q Queue] struct {
 	byID   map[string]Q
 	byName map[string]Q // by names other than the cleaned identifier; nil: to be made
 	coming map[string]Q // being made, by cleaned identifier
+	turn   int          // in all, see Turn
+}
+
+// Turn returns the next n queues in turn, again and again.
+func (r *Roster[Q]) Turn(n int) (some []Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range min(n, len(r.all)) {
+		r.turn = (r.turn + 1) % len(r.all)
+		some = append(some, r.all[r.turn])
+	}
+	return some
 }
 
 // All returns the open queues in their order. The result is not to be changed.

@@ -1,0 +1,34 @@
+package roster
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// eachWorker is how many queues make a further processor worth it.
+const eachWorker = 200
+
+// SideBySide calls do for 0 to n-1: first for those that stand apart, on all processors
+// if there are many, then for the others in their order.
+func SideBySide(n int, apart func(i int) bool, do func(i int)) {
+	done := make([]bool, n)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n/eachWorker) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if apart(i) {
+					do(i)
+					done[i] = true
+				}
+			}
+		})
+	}
+	workers.Wait()
+	for i := range n {
+		if !done[i] {
+			do(i)
+		}
+	}
+}
