@@ -3,12 +3,12 @@ package queuefs
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"cutie/queuefs/compare"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
-	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 )
 
@@ -34,8 +34,9 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 		if err := q.checkSettings(r, o.Repair); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
-		if _, err := q.Callback(); errors.Is(err, durable.ErrDamaged) {
-			r.Tell(false, Problem{Path: home.CallbacksDir + "/" + q.ID(), Text: properties.Bare(err).Error() + "; set the callback of the queue again"})
+		if _, err := q.Callback(); err != nil {
+			path := home.CallbacksDir + "/" + q.ID()
+			r.Tell(false, Problem{Path: path, Text: strings.TrimPrefix(err.Error(), path+": "), Unread: !errors.Is(err, durable.ErrDamaged)})
 		}
 		damaged, err := q.tombstones.Verify(o.Repair)
 		if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,11 +11,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/callback"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
+	"cutie/publisher/websub"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 )
@@ -25,8 +31,8 @@ func checkVerb(c *call.Call) *cobra.Command {
 		Aliases: []string{"fsck"},
 		Short:   "compare the files of a home with its journal and index",
 		Long: `
-Reads every job file with its elements of UWS, payload and result, verifies the
-digests, and prints a line for each problem and a sum, or with -t json one object. The
+Reads every job file with its elements of UWS, payload and result, and the files of
+callbacks and subscriptions, verifies the digests, and prints a line for each problem and a sum, or with -t json one object. The
 exit code is 1 if problems remain, and a hint names the command that mends them. No daemon
 may run on the home. A check alone changes nothing, so the home may be on a file system
 mounted for reading.
@@ -70,6 +76,10 @@ func checkHome(c *call.Call, o check.Options) error {
 	if err != nil {
 		return reach.HomeHint(dir, err)
 	}
+	r.Problems = append(r.Problems, callback.Check(dir)...)
+	if path, err := websub.Check(dir); err != nil {
+		r.Problems = append(r.Problems, queuefs.Problem{Path: path, Text: properties.Bare(err).Error(), Unread: !errors.Is(err, durable.ErrDamaged)})
+	}
 	if c.Form != "" {
 		err := c.Facts(false, state.OfFacts(state.CheckClass, dir, int64(r.Queues), int64(r.Jobs), r.Octets, texts(r.Mended), texts(r.Problems)))
 		if err != nil {
@@ -101,6 +111,11 @@ func texts(problems []queuefs.Problem) []string {
 	return all
 }
 
+// followers reports whether a problem is of a file that the daemon sets aside.
+func followers(p queuefs.Problem) bool {
+	return !p.Unread && (strings.HasPrefix(p.Path, callback.Dir+"/") || strings.HasPrefix(p.Path, websub.Dir+"/"))
+}
+
 // remaining is the error for a home with problems.
 func remaining(dir string, r *check.Report) error {
 	if len(r.Problems) == 0 {
@@ -112,9 +127,13 @@ func remaining(dir string, r *check.Report) error {
 	}
 	err := fmt.Errorf("%s: %d problems%s", dir, len(r.Problems), remain)
 	o, ok := check.Cure(r, nil)
-	unread := slices.ContainsFunc(r.Problems, func(p queuefs.Problem) bool { return p.Unread })
+	some := func(of func(p queuefs.Problem) bool) bool { return slices.ContainsFunc(r.Problems, of) }
 	switch {
-	case !ok && unread:
+	case !ok && some(func(p queuefs.Problem) bool { return strings.HasPrefix(p.Path, home.CallbacksDir+"/") && !p.Unread }):
+		return fault.Hint(err, "cutie set QUEUE --home "+dir+" --callback URL sets the callback of a queue again")
+	case !ok && some(followers):
+		return fault.Hint(err, "cutie serve --home "+dir+" sets these files aside and goes on: changes are sent again, subscribers have to subscribe again")
+	case !ok && some(func(p queuefs.Problem) bool { return p.Unread }):
 		return fault.Hint(err, "files that cannot be read now may be whole: look at the disk and its log, then check again")
 	case !ok:
 		return fault.Hint(err, "bring the files back from a copy, or delete their jobs and cull them: cutie help delete, cutie help cull")

@@ -100,7 +100,7 @@ func NewHub(o Options) (*Hub, error) {
 		o.Now = time.Now
 	}
 	h := &Hub{Options: o, told: map[string]string{}, failing: map[string]bool{}, met: map[string]bool{}}
-	file, err := stateFile(o.Dir, "subscriptions")
+	file, err := stateFile(o.Dir, subscriptionsName)
 	if err == nil {
 		h.sender, err = push.Open(push.Options[*subscription]{File: file, Doer: discreet{o.Doer}, Agent: agent,
 			Due: h.due, Next: h.next, Done: h.done, Parallel: o.Parallel, PerHost: o.PerHost, Timeout: o.Timeout, Gather: o.Gather,

@@ -134,8 +134,14 @@ func redact(callback string) string {
 
 // stateFile prepares the directory and returns the state file in it.
 func stateFile(dir *durable.Dir, name string) (durable.Sealed, error) {
-	f := durable.Sealed{Dir: dir, Name: name, Kind: name, Max: 256 << 20, Old: func(file []byte) ([]byte, error) { return push.Unseal(file, "cutie "+name+" 1\n") }}
-	return f, errors.Join(os.Chmod(dir.Path(), 0o700), dir.Sweep(nil))
+	return sealedIn(dir, name), errors.Join(os.Chmod(dir.Path(), 0o700), dir.Sweep(nil))
+}
+
+// subscriptionsName is the file of the subscriptions of the hub.
+const subscriptionsName = "subscriptions"
+
+func sealedIn(dir *durable.Dir, name string) durable.Sealed {
+	return durable.Sealed{Dir: dir, Name: name, Kind: name, Max: 256 << 20, Old: func(file []byte) ([]byte, error) { return push.Unseal(file, "cutie "+name+" 1\n") }}
 }
 
 // A refusedError is the refusal of the Doer to make a request.

@@ -20,7 +20,8 @@ const TagValue = "Cutie/" + specVersion
 var tag = namaste.Tag{Number: namaste.Type, Value: TagValue}
 
 // Init makes an empty home in the directory dir, and makes dir, for its owner
-// alone, if need be. The error is [fs.ErrExist] if it is a home already.
+// alone, if need be. The error is [fs.ErrExist] if it is a home already, and [ErrNoHome]
+// if it was one and lost its tag.
 func Init(dir string, info ServiceInfo) (err error) {
 	// Jobs may be private. For other users, make the directory first, or change
 	// its mode.
@@ -37,6 +38,9 @@ func Init(dir string, info ServiceInfo) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if _, err := d.Stat(tag.FileName()); err == nil {
 		return fmt.Errorf("%s is a Cutie home: %w", dir, fs.ErrExist)
+	}
+	if Untagged(dir) {
+		return fmt.Errorf("%s: %w any more: all of one is there but its tag 0=cutie_%s", dir, ErrNoHome, specVersion)
 	}
 	if info.Created.IsZero() {
 		info.Created = time.Now()
@@ -56,6 +60,17 @@ func Init(dir string, info ServiceInfo) (err error) {
 	}
 	// With the tag the directory becomes a home.
 	return d.Replace(tag.FileName(), []byte(tag.Content()))
+}
+
+// Untagged reports whether a directory has the properties of a service and a journal, as
+// a home without its tag.
+func Untagged(dir string) bool {
+	for _, name := range []string{InfoName, filepath.Join(LogDir, JournalDir)} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Unmade reports whether a directory is not there, is empty, or has only the

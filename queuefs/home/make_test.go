@@ -157,3 +157,21 @@ func TestWrongTagIsTold(t *testing.T) {
 		must(t, d.Close())
 	}
 }
+
+// TestInitLeavesAHomeWithoutItsTagAlone takes the tag of a home away: another Init would
+// give the service a new identity.
+func TestInitLeavesAHomeWithoutItsTagAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "home")
+	must(t, home.Init(dir, home.ServiceInfo{Identifier: "first"}))
+	must(t, os.MkdirAll(filepath.Join(dir, "log/journal"), 0o700)) // as the first opening does
+	must(t, os.Remove(filepath.Join(dir, "0=cutie_0.3")))
+	before, err := os.ReadFile(filepath.Join(dir, "cutie-info.txt"))
+	must(t, err)
+	if err := home.Init(dir, home.ServiceInfo{Identifier: "second"}); !errors.Is(err, home.ErrNoHome) {
+		t.Errorf("got %v", err)
+	}
+	after, err := os.ReadFile(filepath.Join(dir, "cutie-info.txt"))
+	if err != nil || string(after) != string(before) {
+		t.Errorf("got %s, %v", after, err)
+	}
+}

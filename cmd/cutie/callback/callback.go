@@ -102,9 +102,12 @@ type Sender struct {
 	closed   bool
 }
 
+// Dir is the directory of callbacks in a home.
+const Dir = "callbacks"
+
 // Names in the home.
 const (
-	dirName    = "callbacks"
+	dirName    = Dir
 	cursorName = "cursor"
 	outboxExt  = ".outbox"
 	deadExt    = ".dead"
@@ -152,7 +155,7 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 		return nil, err
 	}
 	s.sender, err = push.Open(push.Options[*feed]{
-		File: durable.Sealed{Dir: s.dir, Name: cursorName, Kind: "cursor of callbacks", Max: maxFile, Old: oldCursor},
+		File: cursorIn(s.dir),
 		Doer: o.Doer, Agent: queuefs.Scheme, Follow: true, Due: due, Next: s.next, Done: s.done,
 		Parallel: o.Parallel, Turn: 256, Timeout: o.Timeout, Now: o.Now,
 		Report: func(err error) { s.report(cursorName, "%v", err) },

@@ -26,8 +26,10 @@ type outbox struct {
 	changes []change
 }
 
-func (s *Sender) outbox(queue string) durable.Sealed {
-	return durable.Sealed{Dir: s.dir, Name: queue + outboxExt, Kind: "outbox of queue " + queue, Max: maxFile, Old: func(file []byte) ([]byte, error) {
+func (s *Sender) outbox(queue string) durable.Sealed { return outboxIn(s.dir, queue) }
+
+func outboxIn(dir *durable.Dir, queue string) durable.Sealed {
+	return durable.Sealed{Dir: dir, Name: queue + outboxExt, Kind: "outbox of queue " + queue, Max: maxFile, Old: func(file []byte) ([]byte, error) {
 		head, lines, _ := bytes.Cut(file, []byte("\n"))
 		head, ok := bytes.CutPrefix(head, []byte("cutie outbox 1 "))
 		lines, err := push.Unseal(lines, "")

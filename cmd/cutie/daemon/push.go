@@ -22,7 +22,7 @@ const (
 	// hubPath is where subscribers ask for notifications (WebSub, 5.1).
 	hubPath = "/hub"
 	// hubDir is the hub's directory in the home.
-	hubDir = "websub"
+	hubDir = websub.Dir
 	// verdictTime is the time of a subscriber to learn about a refused callback. A
 	// Tick asks the callback long before it is over.
 	verdictTime = 3 * time.Second

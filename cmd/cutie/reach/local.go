@@ -10,6 +10,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/foreign"
+	"cutie/queuefs/home"
 )
 
 // An openHome is a home opened in this process, for the length of one command.
@@ -77,6 +78,8 @@ func HomeHint(dir string, err error) error {
 		return fault.Hint(err, "bring log/journal back from a copy; without one, cutie check --repair --accept-loss "+dir+" goes on with the files there are")
 	case errors.Is(err, queuefs.ErrInfo):
 		return fault.Hint(err, "cutie check --rebuild "+dir+" sets the file aside and makes one with defaults")
+	case errors.Is(err, queuefs.ErrNoHome) && home.Untagged(dir):
+		return fault.Hint(err, "cutie check --rebuild "+dir+" makes the tag again, and leaves the rest as it is")
 	case errors.Is(err, queuefs.ErrNoHome):
 		return fault.Hint(err, "cutie init "+dir+" makes a home of this directory, cutie check --rebuild "+dir+" one of copied queues")
 	case errors.Is(err, fs.ErrNotExist):
