@@ -14,6 +14,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/job"
 )
 
 // A dial is a clock that stands still until it is turned.
@@ -382,7 +383,7 @@ func TestBadLeasesAreRefused(t *testing.T) {
 			t.Errorf("token %q: got %v", token, err)
 		}
 	}
-	long := strings.Repeat("x", queuefs.MaxMessage+1)
+	long := strings.Repeat("x", job.MaxMessage+1)
 	if _, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: long}); !errors.Is(err, queuefs.ErrTooBig) {
 		t.Errorf("long message: got %v", err)
 	}

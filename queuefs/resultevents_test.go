@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 // resultChanges returns what the events of a queue say of results.
@@ -79,7 +80,7 @@ func TestEventsNameManyLongResults(t *testing.T) {
 	fillQueue(t, q, 1, 1)
 	token := takeOne(t, q, time.Hour).Token
 	for n := range queuefs.MaxResults {
-		must(t, putResult(q, 1, token, fmt.Sprintf("%s%03d", strings.Repeat("n", queuefs.MaxResultName-3), n), "x"))
+		must(t, putResult(q, 1, token, fmt.Sprintf("%s%03d", strings.Repeat("n", job.MaxResultName-3), n), "x"))
 	}
 	_, err := q.Requeue(ctx, 1)
 	must(t, err)

@@ -62,17 +62,8 @@ func (q *Queue) PageVersion(n int) (version Seq, at time.Time, pending, total in
 	return q.ledger.PageVersion(n)
 }
 
-// AddResults gives entries the results of their jobs, from the job files. A job with
-// later events has the results of now, and one that is gone or cannot be read has none.
-func (q *Queue) AddResults(entries []Entry) {
-	for i := range entries {
-		if e := &entries[i]; e.HasResults {
-			if j, err := q.Job(e.Job); err == nil {
-				e.Results = j.Results
-			}
-		}
-	}
-}
+// AddResults is as [content.Reader.AddResults].
+func (q *Queue) AddResults(entries []Entry) { q.content.AddResults(entries) }
 
 // A queue is shut while its queue-info.txt cannot be read since the home was opened. Its
 // events and files stay as they are, and nothing is written in the place of the file.

@@ -67,12 +67,9 @@ const (
 // Limits and defaults of descriptions.
 const (
 	MaxSidecar       = job.MaxSidecar
-	MaxMessage       = job.MaxMessage
 	DefaultMediaType = job.DefaultMediaType
 	NotStarted       = job.NotStarted
 	LateResults      = job.LateResults
-	MaxResultName    = job.MaxResultName // octets
-	MaxJobID         = job.MaxID
 )
 
 // CheckText refuses a sidecar that is not text; the error wraps [ErrSidecar].
@@ -94,10 +91,6 @@ func ParseOutcome(s string) (Outcome, error) { return job.ParseOutcome(s) }
 // FormatTime returns t as it stands in job files.
 func FormatTime(t time.Time) string { return job.FormatTime(t) }
 
-// ParseBatch returns the jobs of a batch named by [Submission.Group]: n of them from
-// first on.
-func ParseBatch(name string) (first JobID, n int, err error) { return job.ParseBatch(name) }
-
 // ParseAcknowledge accepts "none", "required" and "timeout".
 func ParseAcknowledge(s string) (Acknowledge, error) { return job.ParseAcknowledge(s) }
 
@@ -109,9 +102,6 @@ func PartKey(key string, n int) string { return job.PartKey(key, n) }
 
 // CheckResultName refuses malformed names of results.
 func CheckResultName(name string) error { return job.CheckResultName(name) }
-
-// IsErrorDetail reports whether a result of this name is the detail of an error.
-func IsErrorDetail(name string) bool { return job.IsErrorDetail(name) }
 
 // CleanQueueID makes a directory name and URL segment of a queue identifier.
 func CleanQueueID(name string) (string, error) { return job.CleanQueueID(name) }

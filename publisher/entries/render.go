@@ -8,6 +8,7 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -284,7 +285,7 @@ func (r *Renderer) Bound(s names.Set) int {
 	if s == names.Pending {
 		return len(dst)
 	}
-	e.Results = []queuefs.Result{{Name: strings.Repeat("x", queuefs.MaxResultName), MediaType: facts.Type, Size: facts.Length}}
+	e.Results = []queuefs.Result{{Name: strings.Repeat("x", job.MaxResultName), MediaType: facts.Type, Size: facts.Length}}
 	with, _ := r.Listed(nil, s, &e)
 	return max(len(dst), n*(len(with)-len(dst)))
 }

@@ -6,6 +6,7 @@ import (
 
 	"cutie/publisher/dump"
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -27,7 +28,7 @@ type result struct {
 }
 
 // firstResult is the number of the first large result in a package.
-const firstResult = uint64(queuefs.MaxJobID) + 1
+const firstResult = uint64(job.MaxID) + 1
 
 // result adds the entry of a result with its file. The error is errReplaced if the job
 // has it no longer.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -259,7 +260,7 @@ func (w *work) wants(id queuefs.JobID) (bool, error) {
 // BatchRange returns the first and the last possible number of the jobs of a
 // batch: they were submitted together.
 func BatchRange(q *queuefs.Queue, name string) (first, last queuefs.JobID, err error) {
-	first, n, err := queuefs.ParseBatch(name)
+	first, n, err := job.ParseBatch(name)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/tree"
 )
 
@@ -102,4 +103,16 @@ func (r *Reader) foundResults(id job.ID) (found []job.Result, err error) {
 	}))
 	slices.SortFunc(found, func(a, b job.Result) int { return strings.Compare(a.Name, b.Name) })
 	return found, err
+}
+
+// AddResults gives entries the results of their jobs, from the job files. A job with
+// later events has the results of now, and one that is gone or cannot be read has none.
+func (r *Reader) AddResults(entries []ledger.Entry) {
+	for i := range entries {
+		if e := &entries[i]; e.HasResults {
+			if j, err := r.Job(e.Job); err == nil {
+				e.Results = j.Results
+			}
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -98,7 +99,7 @@ func TestOutcomesAreReportedOnce(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	s.submit("x", queuefs.Meta{})
 	token := s.do("POST", "/consume/jobs?lease=60", "").want(t, 200).Header.Get("Cutie-Lease")
-	s.do("POST", "/outcome/jobs/j000000000001?outcome=completed&message="+strings.Repeat("x", queuefs.MaxMessage+1), "", "Cutie-Lease", token).want(t, 413)
+	s.do("POST", "/outcome/jobs/j000000000001?outcome=completed&message="+strings.Repeat("x", job.MaxMessage+1), "", "Cutie-Lease", token).want(t, 413)
 	want(t, "too long a message", s.only().Outcome, queuefs.Outcome(0))
 }
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
 )
 
@@ -122,7 +122,7 @@ func (t *tail) Write(p []byte) (int, error) {
 		t.pass.Write(p)
 	}
 	t.buf = append(t.buf, p...)
-	if n := len(t.buf) - queuefs.MaxMessage/2; n > 0 {
+	if n := len(t.buf) - job.MaxMessage/2; n > 0 {
 		t.buf = append(t.buf[:0], t.buf[n:]...)
 	}
 	return len(p), nil

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
 )
 
@@ -47,7 +48,7 @@ func (w *Worker) putResults(ctx context.Context, dir string, d *client.Delivery)
 // putDetail stores the detail of an error, if the command has left one.
 func (w *Worker) putDetail(ctx context.Context, dir string, d *client.Delivery) error {
 	for _, name := range results(dir) {
-		if queuefs.IsErrorDetail(name) {
+		if job.IsErrorDetail(name) {
 			return w.putFile(ctx, dir, d, name)
 		}
 	}
