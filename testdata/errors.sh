@@ -171,6 +171,7 @@ start "$home"
 [ "$(code -X PUT "${url}state/other") $(code -F "file=@$work/small" "${url}content/other")" = "201 201" ] || wrong "there is no other queue"
 stop TERM
 cp "$info" "$work/info"
+touch "$info" # it is not read if it is as it was
 start "$home" strace -f -qq -o /dev/null -P "$info" -e trace=read,pread64 -e inject=read,pread64:error=EIO
 tracer=$pid pid=$(pgrep -P "$pid")
 [ "$(code "${url}state/jobs") $(code -X POST "${url}consume/jobs") $(code -F "file=@$work/small" "${url}content/jobs")" = "503 503 503" ] || wrong "the queue is served"
