@@ -41,33 +41,27 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 	s.properties.Lock()
 	defer s.properties.Unlock()
 	s.reloadInfo()
-	for _, q := range s.toLookAt() {
+	for _, q := range s.queues.Turn(lookMany) {
+		q.asked.Store(false)
 		if q.reload() && !slices.Contains(changed, q.ID()) {
 			changed = append(changed, q.ID())
 		}
 		if q.properties.File.Moves() {
-			q.asked.Store(true) // it must hold still
+			s.ask(q) // it must hold still
 		}
 	}
 	return changed, err
 }
 
+// ask lets the next Reload look at the properties of a queue.
+func (s *Service) ask(q *Queue) {
+	if !q.asked.Load() && !q.asked.Swap(true) {
+		s.queues.First(q)
+	}
+}
+
 // lookMany is how many queues a call of Reload looks at that nobody has asked for.
 const lookMany = 200
-
-// toLookAt returns the queues whose properties Reload looks at now.
-func (s *Service) toLookAt() (some []*Queue) {
-	queues := s.Queues()
-	if len(queues) <= lookMany {
-		return queues
-	}
-	for _, q := range queues {
-		if q.asked.Load() && q.asked.Swap(false) {
-			some = append(some, q)
-		}
-	}
-	return append(some, s.queues.Turn(lookMany)...)
-}
 
 // reloadQueues compares queues.txt with the open queues.
 func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error) {

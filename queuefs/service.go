@@ -204,9 +204,7 @@ func (s *Service) Queue(name string) (*Queue, error) {
 		q = s.queues.ByName(name)
 	}
 	if q != nil {
-		if !q.asked.Load() {
-			q.asked.Store(true)
-		}
+		s.ask(q)
 		return q, nil
 	}
 	if _, err := CleanQueueID(name); err != nil {

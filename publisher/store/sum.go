@@ -27,7 +27,7 @@ func SlowSum(file *os.File, length int64, yield func(int64) bool) (sum [sha256.S
 	uncache(file)
 	defer uncache(file)
 	h := sha256.New()
-	buf := make([]byte, 256<<10)
+	buf := make([]byte, max(1, min(length, 256<<10)))
 	for at := int64(0); at < length; {
 		n, err := file.ReadAt(buf[:min(int64(len(buf)), length-at)], at)
 		h.Write(buf[:n])

@@ -21,14 +21,32 @@ type Roster[Q Queue] struct {
 	byID   map[string]Q
 	byName map[string]Q // by names other than the cleaned identifier; nil: to be made
 	coming map[string]Q // being made, by cleaned identifier
+	first  []Q          // see First
 	turn   int          // in all, see Turn
 }
 
-// Turn returns the next n queues in turn, again and again.
+// First lets the next Turn begin with a queue.
+func (r *Roster[Q]) First(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.first = append(r.first, q)
+}
+
+// Turn returns the queues of First and the next n ones in turn, or all if there are no
+// more than n.
 func (r *Roster[Q]) Turn(n int) (some []Q) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for range min(n, len(r.all)) {
+	for _, q := range r.first {
+		if r.byID[q.ID()] == q { // still open
+			some = append(some, q)
+		}
+	}
+	r.first = nil
+	if len(r.all) <= n {
+		return slices.Clip(r.all)
+	}
+	for range n {
 		r.turn = (r.turn + 1) % len(r.all)
 		some = append(some, r.all[r.turn])
 	}

@@ -2,6 +2,7 @@ package roster_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"cutie/queuefs/roster"
@@ -53,5 +54,48 @@ func TestQueuesAreFoundByAllTheirNames(t *testing.T) {
 	r.GiveUp(d)
 	if r.Taken("fourth", nil) || r.Coming("d") != nil {
 		t.Error("a queue given up keeps its name")
+	}
+}
+
+func TestQueuesComeInTurn(t *testing.T) {
+	var r roster.Roster[*queue]
+	all := []*queue{{id: "a"}, {id: "b"}, {id: "c"}, {id: "d"}}
+	for _, q := range all {
+		r.Add(q)
+	}
+	if got := r.Turn(4); !slices.Equal(got, all) {
+		t.Errorf("got %v, want all", got)
+	}
+	r.First(all[3])
+	r.First(all[2])
+	r.Drop(all[2])
+	seen := map[*queue]int{}
+	got := r.Turn(2)
+	if len(got) != 3 || got[0] != all[3] {
+		t.Errorf("got %v, want d and two others", got)
+	}
+	for _, q := range slices.Concat(got[1:], r.Turn(1)) {
+		seen[q]++
+	}
+	if len(seen) != 3 || seen[all[2]] != 0 {
+		t.Errorf("in turn: %v", seen)
+	}
+}
+
+func TestSideBySideDoesEachOnce(t *testing.T) {
+	for _, n := range []int{0, 1, 1000} {
+		times := make([]atomic.Int32, n)
+		var last atomic.Int32
+		roster.SideBySide(n, func(i int) bool { return i%3 > 0 }, func(i int) {
+			times[i].Add(1)
+			if i%3 == 0 && last.Swap(int32(i)) > int32(i) {
+				t.Errorf("%d: out of order", i)
+			}
+		})
+		for i := range times {
+			if got := times[i].Load(); got != 1 {
+				t.Errorf("%d of %d: %d times", i, n, got)
+			}
+		}
 	}
 }

@@ -25,7 +25,7 @@ func tune() (done func()) {
 		debug.SetGCPercent(800)
 	}
 	b, stop := newBudget(), make(chan struct{})
-	b.limitTo(memory - heapLeast) // until it is known how large the index is
+	b.opening() // until it is known how large the index is
 	go func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
@@ -34,7 +34,7 @@ func tune() (done func()) {
 			case <-stop:
 				return
 			case <-tick.C:
-				b.limitTo(memory - heapLeast)
+				b.opening()
 			}
 		}
 	}()
@@ -82,6 +82,14 @@ func (b *budget) set(limit int64) {
 	}
 	b.limit = limit
 	debug.SetMemoryLimit(limit)
+}
+
+// opening sets the limit while a home is opened: what is live grows all the time then,
+// and most of it stays.
+func (b *budget) opening() {
+	metrics.Read(b.live[:])
+	live := int64(b.live[0].Value.Uint64() + b.live[1].Value.Uint64())
+	b.set(live + max(live/2, 96<<20))
 }
 
 // follow sets the limit by the index and the heap of the moment. The index is measured
