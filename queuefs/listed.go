@@ -1,12 +1,14 @@
 package queuefs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/roster"
@@ -25,33 +27,49 @@ type found struct {
 }
 
 // openAll opens the queues and loads what the index knows of them. Those with one sound
-// entry in it depend on nothing else, and are opened side by side.
-func (s *Service) openAll(k *found, load func(*Queue) (loaded, error)) (was map[*Queue]loaded, err error) {
+// entry in it depend on nothing else, and are opened side by side; numbers of a queue whose
+// index is damaged go on above those of all queues opened before it.
+func (s *Service) openAll(k *found, load func(*Queue) (loaded, error)) (map[*Queue]loaded, error) {
 	ids := slices.Concat(k.Listed, k.Unlisted)
-	type result struct {
-		q   *Queue
-		was loaded
-		err error
-	}
-	results := make([]result, len(ids))
-	roster.SideBySide(len(ids), func(i int) bool { return s.index.Small(ids[i]) }, func(i int) {
-		r := &results[i]
-		if r.q, r.err = s.openKnown(ids[i], k); r.q != nil {
-			r.was, r.err = load(r.q)
-		}
-	})
-	was = make(map[*Queue]loaded, len(ids))
-	for i := range results {
-		r := &results[i]
-		if r.q != nil {
-			s.queues.Add(r.q)
-			was[r.q] = r.was
-		}
-		if r.err != nil && err == nil {
-			err = fmt.Errorf("queue %s: %w", ids[i], r.err)
+	queues, states, errs := make([]*Queue, len(ids)), make([]loaded, len(ids)), make([]error, len(ids))
+	open := func(i int) {
+		if queues[i], errs[i] = s.openKnown(ids[i], k); queues[i] != nil {
+			states[i], errs[i] = load(queues[i])
 		}
 	}
-	return was, err
+	add := func(i int) error {
+		if queues[i] != nil {
+			s.queues.Add(queues[i])
+		}
+		if errs[i] != nil {
+			return fmt.Errorf("queue %s: %w", ids[i], errs[i])
+		}
+		return nil
+	}
+	rest := roster.SideBySide(len(ids), func(i int) bool { return s.index.Small(ids[i]) }, open)
+	var first error
+	for i := range ids {
+		if _, later := slices.BinarySearch(rest, i); !later {
+			first = cmp.Or(first, add(i))
+		}
+	}
+	for _, i := range rest {
+		if first == nil {
+			open(i)
+			first = add(i)
+		}
+	}
+	if first != nil {
+		return nil, first
+	}
+	if 0 < len(rest) && len(rest) < len(ids) {
+		s.queues.Order(ids)
+	}
+	was := make(map[*Queue]loaded, len(ids))
+	for i, q := range queues {
+		was[q] = states[i]
+	}
+	return was, nil
 }
 
 // openKnown opens a queue when the home is opened; nil if it cannot be served.
@@ -63,7 +81,7 @@ func (s *Service) openKnown(id string, k *found) (*Queue, error) {
 	path := home.QueuesDir + "/" + id
 	switch {
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		s.report(path, properties.Bare(err).Error()+"; the queue is not served")
+		s.report(path, durable.Bare(err).Error()+"; the queue is not served")
 		return nil, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err

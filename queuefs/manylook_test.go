@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -120,5 +121,52 @@ func TestATornLineMakesNoQueue(t *testing.T) {
 			t.Errorf("%s: after another one: got %v", c.about, got)
 		}
 		closeHome(t, s)
+	}
+}
+
+// Queues are opened side by side, except for those with a damaged index: all stand in the
+// order of queues.txt, and numbers that were given out are not given out again.
+func TestManyQueuesAreOpenedInTheirOrder(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	s, _ := openHome(t, dir, queuefs.Options{})
+	const many = 450
+	for n := range many {
+		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprintf("q%04d", (n*7)%many), VerifyOnWrite: n%2 == 0})
+		must(t, err)
+		if n%10 == 0 {
+			submit(t, q, queuefs.Meta{}, "payload")
+		}
+	}
+	var want []string
+	seqs := map[string]queuefs.Seq{}
+	for _, q := range s.Queues() {
+		want = append(want, q.ID())
+		seqs[q.ID()] = q.Seq()
+	}
+	closeHome(t, s)
+	small := filepath.Join(dir, "log/index/small")
+	b, err := os.ReadFile(small)
+	must(t, err)
+	for _, id := range []string{"q0007", "q0070", "q0300"} { // its entries do not verify
+		for _, at := range regexp.MustCompile(`(?s)`+id+`....job:`).FindAllIndex(b, -1) {
+			b[at[1]] ^= 1
+		}
+	}
+	must(t, os.WriteFile(small, b, 0o600))
+	told := 0
+	s = openBare(t, dir, queuefs.Options{Report: func(queuefs.Problem) { told++ }})
+	defer closeHome(t, s)
+	var got []string
+	for _, q := range s.Queues() {
+		got = append(got, q.ID())
+		if q.Seq() < seqs[q.ID()] {
+			t.Errorf("%s: event %d, it was at %d", q.ID(), q.Seq(), seqs[q.ID()])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got the order %v", got)
+	}
+	if told == 0 {
+		t.Error("no damage was told")
 	}
 }

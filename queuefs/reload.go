@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/properties"
@@ -218,7 +219,7 @@ func (q *Queue) reload() bool {
 		if !content.Transient(err) {
 			q.properties.File.Take(r)
 			bad := *was
-			bad.Bad = properties.Bare(err).Error()
+			bad.Bad = durable.Bare(err).Error()
 			q.ledger.Use(&bad)
 		}
 		return false

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
-	"cutie/queuefs/properties"
 )
 
 // SetQueue changes the properties of a queue (Cutie 0.3, 6.4): edit gets them from
@@ -34,10 +34,10 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	}
 	now, err := q.properties.Base()
 	if content.Transient(err) {
-		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w", q.ID(), home.QueueInfoName, ErrUnread, properties.Bare(err))
+		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w", q.ID(), home.QueueInfoName, ErrUnread, durable.Bare(err))
 	}
 	if err != nil {
-		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w; mend the file first", q.ID(), home.QueueInfoName, ErrConflict, properties.Bare(err))
+		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w; mend the file first", q.ID(), home.QueueInfoName, ErrConflict, durable.Bare(err))
 	}
 	if now.Info.Identifier != q.info().Identifier {
 		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.ID(), home.QueueInfoName, ErrBadName)

@@ -20,7 +20,6 @@ import (
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
-	"cutie/queuefs/properties"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 )
@@ -78,7 +77,7 @@ func checkHome(c *call.Call, o check.Options) error {
 	}
 	r.Problems = append(r.Problems, callback.Check(dir)...)
 	if path, err := websub.Check(dir); err != nil {
-		r.Problems = append(r.Problems, queuefs.Problem{Path: path, Text: properties.Bare(err).Error(), Unread: !errors.Is(err, durable.ErrDamaged)})
+		r.Problems = append(r.Problems, queuefs.Problem{Path: path, Text: durable.Bare(err).Error(), Unread: !errors.Is(err, durable.ErrDamaged)})
 	}
 	if c.Form != "" {
 		err := c.Facts(false, state.OfFacts(state.CheckClass, dir, int64(r.Queues), int64(r.Jobs), r.Octets, texts(r.Mended), texts(r.Problems)))
@@ -126,7 +125,9 @@ func remaining(dir string, r *check.Report) error {
 		remain = " remain"
 	}
 	err := fmt.Errorf("%s: %d problems%s", dir, len(r.Problems), remain)
-	o, ok := check.Cure(r, nil)
+	engine := *r
+	engine.Problems = slices.DeleteFunc(slices.Clone(r.Problems), followers)
+	o, ok := check.Cure(&engine, nil)
 	some := func(of func(p queuefs.Problem) bool) bool { return slices.ContainsFunc(r.Problems, of) }
 	switch {
 	case !ok && some(func(p queuefs.Problem) bool { return strings.HasPrefix(p.Path, home.CallbacksDir+"/") && !p.Unread }):

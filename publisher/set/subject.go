@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/publisher/entries"
+	"cutie/publisher/gather"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -16,20 +17,15 @@ import (
 // events only. Seq, State, Pages, PageVersion, Page, Status and
 // InfoFile read memory.
 type Queue interface {
+	gather.Queue
 	ID() string
 	Seq() queuefs.Seq
 	Wait(ctx context.Context, after queuefs.Seq) error
 	State() queuefs.QueueState
 	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
 	Pages() int
-	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
 	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
 	AddResults(entries []queuefs.Entry)
-	Status(id queuefs.JobID) (queuefs.Status, time.Time)
-	InfoFile() ([]byte, queuefs.Facts)
-	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
-	Payload(id queuefs.JobID) (*queuefs.Payload, error)
-	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
 }
 
 // A Subject is a queue as it is published. It never changes.

@@ -21,8 +21,8 @@ func Cure(r *Report, err error) (o Options, ok bool) {
 		switch {
 		case strings.HasPrefix(p.Path, home.CallbacksDir+"/"):
 			continue // nobody else has it: it is to be set again
-		case p.Unread, strings.HasPrefix(p.Path, "callbacks/"), strings.HasPrefix(p.Path, "websub/"):
-			continue // it may be whole, or the daemon sets it aside
+		case p.Unread:
+			continue // it may be whole
 		case p.Path == home.ListName, strings.HasPrefix(p.Path, "0="): // the tag
 			o.Rebuild = true
 		case p.Path == home.LogDir+"/"+home.JournalDir:

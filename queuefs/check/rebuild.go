@@ -14,7 +14,6 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
-	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 )
 
@@ -85,7 +84,7 @@ func rebuildInfo(d *durable.Dir, store *snapshot.Store, mended func(home.Problem
 		return e
 	}
 	if to != "" {
-		mended(home.Problem{Path: home.InfoName, Text: properties.Bare(err).Error() + "; moved to " + to})
+		mended(home.Problem{Path: home.InfoName, Text: durable.Bare(err).Error() + "; moved to " + to})
 	}
 	if copied == nil {
 		return nil

@@ -578,3 +578,11 @@ func writeAll(fd int, p []byte) error {
 	}
 	return nil
 }
+
+// Bare returns an error without the path in it: what others may see of an error of ours.
+func Bare(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -55,14 +55,6 @@ func (c *Callbacks) Of(queue, public string) (string, error) {
 
 func lost(err error) error { return fmt.Errorf("%w; set the callback of the queue again", err) }
 
-// bare returns an error without the path of the home.
-func bare(err error) error {
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}
-
 // last returns the place of the last URL with this beginning, -1 if there is none.
 func last(urls []string, public string) int {
 	for i, u := range slices.Backward(urls) {
@@ -123,7 +115,7 @@ func (c *Callbacks) read(queue string) (urls []string, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("%s/%s: %w", CallbacksDir, queue, bare(err))
+		err = fmt.Errorf("%s/%s: %w", CallbacksDir, queue, durable.Bare(err))
 		if errors.Is(err, durable.ErrDamaged) {
 			err = lost(err)
 		}

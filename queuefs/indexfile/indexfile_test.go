@@ -215,3 +215,15 @@ func TestOldTombstonesArePruned(t *testing.T) {
 		t.Errorf("loaded up to %d, %v", last, err)
 	}
 }
+
+func TestTheStampOfSettingsIsKept(t *testing.T) {
+	for _, x := range []indexfile.Queue{
+		{Types: []string{""}, Settings: []byte("a: b\n"), Stamp: "1-2-3-4"},
+		{Types: []string{""}, Settings: []byte("a: b\n")},
+	} {
+		got, err := indexfile.ParseQueue(x.Text())
+		if err != nil || got.Stamp != x.Stamp || string(got.Settings) != "a: b\n" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+}

@@ -152,7 +152,7 @@ func (l *Ledger) Show(durable journal.LSN) {
 			l.watch.Wake(r.Job)
 		}
 		if c.use != nil {
-			l.set.Store(c.use)
+			l.use(c.use)
 		}
 		c.shown.Store(true)
 		n++

@@ -24,6 +24,7 @@ type Shared struct {
 	MaxAppend int             // bytes of one append to the journal, at most
 	Behind    atomic.Int64    // jobs of all queues whose files are behind the journal
 	Resting   atomic.Int64    // jobs of all queues that cannot be read now
+	Shut      atomic.Int64    // queues whose queue-info.txt cannot be read now
 	Happened  watch.Signal    // raised by each change of any queue
 
 	recent         recent
@@ -89,12 +90,26 @@ func (l *Ledger) Settings() *home.Settings { return l.set.Load() }
 // Use puts settings in force, and serves consumers at the end of a pause.
 func (l *Ledger) Use(s *home.Settings) {
 	l.mu.Lock()
-	first := l.set.Swap(s) == nil
+	was := l.use(s)
 	l.serve()
 	l.mu.Unlock()
-	if !first {
+	if was != nil {
 		l.Touch()
 	}
+}
+
+// use puts settings in force; mu is held.
+func (l *Ledger) use(s *home.Settings) (was *home.Settings) {
+	was = l.set.Swap(s)
+	l.shared.Shut.Add(shut(s) - shut(was))
+	return was
+}
+
+func shut(s *home.Settings) int64 {
+	if s != nil && s.Unread != nil {
+		return 1
+	}
+	return 0
 }
 
 // A View is a consistent copy of all that is known of a job.
@@ -211,6 +226,7 @@ func (l *Ledger) End() {
 	l.mu.Lock()
 	l.line.leave()
 	l.watch.WakeAll()
+	l.shared.Shut.Add(-shut(l.Settings()))
 	l.mu.Unlock()
 	l.leave()
 	l.Free()

@@ -6,15 +6,14 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/snapshot"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 )
@@ -27,14 +26,6 @@ type Queue struct {
 	Now    func() time.Time
 	Report func(path, text string)                     // called with damage found
 	Commit func(build func(*ledger.Batch) error) error // as [ledger.Ledger.Commit]
-}
-
-// Bare returns an error without the path of the home: the state of a queue is public.
-func Bare(err error) error {
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // Base returns the settings to begin a change with: those of the file, or, if it
@@ -167,9 +158,9 @@ func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
 	if r.Written.IsZero() {
 		r.Written = now
 	}
-	instead, lost := Bare(err).Error()+"; the last known properties hold", Bare(err).Error()+"; nothing is known of its properties, so the queue is closed and paused"
+	instead, lost := durable.Bare(err).Error()+"; the last known properties hold", durable.Bare(err).Error()+"; nothing is known of its properties, so the queue is closed and paused"
 	if content.Transient(err) {
-		r.Unread = Bare(err)
+		r.Unread = durable.Bare(err)
 		instead = "cannot be read now: " + r.Unread.Error() + "; the queue is shut until it can"
 		lost = instead
 	}

@@ -2,6 +2,7 @@ package properties
 
 import (
 	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/snapshot"
 	"errors"
@@ -32,9 +33,9 @@ func (s *Service) Open(keep bool) (home.Reading[home.ServiceInfo], error) {
 	case e != nil:
 		return r, e
 	case err != nil && copied == nil:
-		return r, fmt.Errorf("%s: %w: %w", home.InfoName, ErrInfo, Bare(err))
+		return r, fmt.Errorf("%s: %w: %w", home.InfoName, ErrInfo, durable.Bare(err))
 	case err != nil:
-		s.bad = Bare(err).Error() + "; the last known properties hold"
+		s.bad = durable.Bare(err).Error() + "; the last known properties hold"
 		s.Report(home.InfoName, s.bad)
 		if r, err = s.File.Instead(r, copied, s.bad); err != nil {
 			return r, err

@@ -9,9 +9,9 @@ import (
 // eachWorker is how many queues make a further processor worth it.
 const eachWorker = 200
 
-// SideBySide calls do for 0 to n-1: first for those that stand apart, on all processors
-// if there are many, then for the others in their order.
-func SideBySide(n int, apart func(i int) bool, do func(i int)) {
+// SideBySide calls do for those of 0 to n-1 that stand apart, on all processors, if there
+// are many. It returns the others in their order.
+func SideBySide(n int, apart func(i int) bool, do func(i int)) (rest []int) {
 	done := make([]bool, n)
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -28,7 +28,8 @@ func SideBySide(n int, apart func(i int) bool, do func(i int)) {
 	workers.Wait()
 	for i := range n {
 		if !done[i] {
-			do(i)
+			rest = append(rest, i)
 		}
 	}
+	return rest
 }

@@ -24,12 +24,7 @@ func Check(home string) (problems []queuefs.Problem) {
 	}
 	note := func(name string, err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			p := (*fs.PathError)(nil)
-			unread := !errors.Is(err, durable.ErrDamaged)
-			if errors.As(err, &p) {
-				err = p.Err
-			}
-			problems = append(problems, queuefs.Problem{Path: filepath.Join(Dir, name), Text: err.Error(), Unread: unread})
+			problems = append(problems, queuefs.Problem{Path: filepath.Join(Dir, name), Text: durable.Bare(err).Error(), Unread: !errors.Is(err, durable.ErrDamaged)})
 		}
 	}
 	if err != nil {

@@ -69,10 +69,10 @@ func newBudget() *budget {
 	return b
 }
 
-// limitTo sets the limit for an index of that many bytes and the heap of the moment.
-func (b *budget) limitTo(index int64) {
+// inUse returns the live bytes of the heap and the stacks.
+func (b *budget) inUse() int64 {
 	metrics.Read(b.live[:])
-	b.set(limitFor(index, int64(b.live[0].Value.Uint64()+b.live[1].Value.Uint64())))
+	return int64(b.live[0].Value.Uint64() + b.live[1].Value.Uint64())
 }
 
 func (b *budget) set(limit int64) {
@@ -87,8 +87,7 @@ func (b *budget) set(limit int64) {
 // opening sets the limit while a home is opened: what is live grows all the time then,
 // and most of it stays.
 func (b *budget) opening() {
-	metrics.Read(b.live[:])
-	live := int64(b.live[0].Value.Uint64() + b.live[1].Value.Uint64())
+	live := b.inUse()
 	b.set(live + max(live/2, 96<<20))
 }
 
@@ -102,7 +101,7 @@ func (b *budget) follow(svc *queuefs.Service) func() error {
 		if seen = now; len(changed) > 0 {
 			index = svc.IndexSize()
 		}
-		b.limitTo(index)
+		b.set(limitFor(index, b.inUse()))
 		return nil
 	}
 }

@@ -60,3 +60,17 @@ func TestLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
 		t.Errorf("afterwards: got %d octets, want 190 MiB or less", got)
 	}
 }
+
+func TestLimitOfMemoryWhileAHomeIsOpened(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	b := newBudget()
+	inUse := make([]byte, 300<<20) // never touched, so it takes no memory
+	runtime.GC()
+	b.opening()
+	if got := debug.SetMemoryLimit(-1); got < 450<<20 || got == math.MaxInt64 {
+		t.Errorf("with 300 MiB in use: got %d octets, want half as many again at least", got)
+	}
+	runtime.KeepAlive(inUse)
+}
