@@ -47,7 +47,7 @@ func sealLine(kind string, contents []byte) string {
 func (s Sealed) Read() ([]byte, error) {
 	file, err := s.Dir.ReadFile(s.Name, nil, s.Max+sealSize)
 	if errors.Is(err, ErrTooLong) {
-		return nil, errors.Join(ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err != nil {
 		return nil, err
@@ -59,11 +59,13 @@ func (s Sealed) Read() ([]byte, error) {
 	case string(tail) == sealLine(s.Kind, contents):
 		return contents, nil
 	case !bytes.HasPrefix(tail, []byte(sealName)) && s.Old != nil:
-		if contents, err = s.Old(file); err == nil {
+		contents, err := s.Old(file)
+		if err == nil {
 			return contents, nil
 		}
+		return nil, s.Dir.pathError("read", s.Name, fmt.Errorf("%w: %w", ErrDamaged, err))
 	}
-	return nil, s.Dir.pathError("read", s.Name, errors.Join(ErrDamaged, err))
+	return nil, s.Dir.pathError("read", s.Name, ErrDamaged)
 }
 
 // Write replaces the contents. They are on stable storage when Write returns;

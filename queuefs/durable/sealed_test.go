@@ -173,3 +173,21 @@ func TestSealedHoldsOldOrNewAfterFaults(t *testing.T) {
 		}
 	}
 }
+
+// An error of damage is one line, as each problem of a home is.
+func TestDamageIsToldInOneLine(t *testing.T) {
+	dir, err := durable.OpenDir(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	old := func([]byte) ([]byte, error) { return nil, errors.New("of another kind") }
+	for _, s := range []durable.Sealed{{Dir: dir, Name: "a", Kind: "k", Max: 10}, {Dir: dir, Name: "a", Kind: "k", Max: 10, Old: old}, {Dir: dir, Name: "long", Kind: "k", Max: 10}} {
+		if err := errors.Join(dir.Replace("a", []byte("garbage")), dir.Replace("long", make([]byte, 1000))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Read(); !errors.Is(err, durable.ErrDamaged) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %q", err)
+		}
+	}
+}

@@ -2,7 +2,7 @@ package indexfile
 
 import (
 	"encoding/hex"
-	"errors"
+	"fmt"
 	"strconv"
 
 	"cutie/queuefs/anvl"
@@ -158,7 +158,7 @@ func ReadQueue(dir *durable.Dir, queue string) (x Queue, err error) {
 		return x, err
 	}
 	if x, err = ParseQueue(data); err != nil {
-		return x, errors.Join(durable.ErrDamaged, err)
+		return x, fmt.Errorf("%w: %w", durable.ErrDamaged, err)
 	}
 	return x, nil
 }

@@ -50,6 +50,9 @@ cutie create adds them.`,
 		if errors.Is(err, fs.ErrExist) {
 			return fault.Hint(err, "cutie serve --home "+dir+" serves it")
 		}
+		if errors.Is(err, queuefs.ErrNoHome) {
+			return reach.HomeHint(dir, err)
+		}
 		return err
 	})
 }
