@@ -110,7 +110,9 @@ func (l *Ledger) append(build func(b *Batch) error) (c *change, use journal.Use,
 		return nil, 0, 0, err
 	}
 	for _, r := range b.recs {
-		r.Queue, r.File.Size = l.id, len(r.File.Text)
+		if r.Queue = l.id; !r.File.Passed {
+			r.File.Size = len(r.File.Text)
+		}
 		size += e.Add(r)
 	}
 	use = useOf(b.recs)

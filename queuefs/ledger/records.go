@@ -98,7 +98,7 @@ func (l *Ledger) Events(after job.Seq, max int) ([]job.Event, error) {
 			r, err = l.readRecord(at, record.MaxHead+record.MaxResultNames)
 		}
 		if err == nil && r.Lacks() {
-			r, err = l.readRecord(at, record.MaxHead+record.MaxResultNames+r.File.Size)
+			r, err = l.readRecord(at, record.MaxHead+record.MaxResultNames+r.File.TextSize())
 		}
 		if errors.Is(err, journal.ErrReleased) {
 			return events, ErrGone

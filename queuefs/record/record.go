@@ -22,7 +22,8 @@ import (
 //	length of queue u16, media type u16, job file u32, temporary name u16 | outcome | lengths of MD5 and key
 //	key, if there is one | MD5 of payload, if known | queue | media type | temporary name | job file | payload
 //
-// The octet before the key has the length of both, 0, 8, 16 or 24, and the bit keyed.
+// The octet before the key has the length of both, 0, 8, 16 or 24, and the bits keyed and
+// passed. With passed the length of the true job file follows the media type, a u32.
 //
 // The flags have the bit slim. Records without it are of an earlier layout,
 // with 16 octets of MD5 behind either SHA-256.
@@ -57,11 +58,24 @@ type Payload struct {
 	Data      []byte // nil: it is not in the record
 }
 
-// A File is the job file of a record.
+// A File is the job file of a record. In a mirror it may have given way to a later one
+// before anybody could read it: then it is Passed, Size and SHA256 are its own, and Text
+// is a job file with nothing but the results that came with the event. A later record of
+// the same change has the file whole.
 type File struct {
 	Text   []byte
 	Size   int // also where Text is out of reach
 	SHA256 [32]byte
+	Passed bool
+	length int // of Text, where it is Passed
+}
+
+// TextSize returns the length of Text, also where it is out of reach.
+func (f *File) TextSize() int {
+	if f.Passed {
+		return f.length
+	}
+	return f.Size
 }
 
 // Flags of a record.
@@ -76,15 +90,22 @@ const (
 	slim     = 1 << 7    // the layout is not the earlier one
 )
 
-// keyed is beside the lengths of MD5 and key.
-const keyed = 1 << 7
+// Bits beside the lengths of MD5 and key.
+const (
+	keyed  = 1 << 7
+	passed = 1 << 6
+	marked = keyed | passed
+)
+
+// passedLength is the length of the field with the length of a file that is passed.
+const passedLength = 4
 
 // Lengths of the fixed part in either layout.
 const (
 	minFixed  = 4 + 24 + 16 + 64 + 12
 	MaxFixed  = minFixed + 32
 	keyLength = 8
-	MaxHead   = MaxFixed + job.MaxQueueID + job.MaxLabel + maxTemp // and the names, at most
+	MaxHead   = MaxFixed + job.MaxQueueID + job.MaxLabel + passedLength + maxTemp // and the names, at most
 )
 
 // maxTemp bounds the name of a temporary file, or of a result and a slash and such
@@ -111,7 +132,11 @@ func (r *Record) head() int {
 
 // PayloadAt is where in the record its payload begins.
 func (r *Record) PayloadAt() int {
-	return r.head() + len(r.Queue) + len(r.Payload.MediaType) + len(r.Temp) + r.File.Size
+	n := r.head() + len(r.Queue) + len(r.Payload.MediaType) + len(r.Temp) + r.File.TextSize()
+	if r.File.Passed {
+		n += passedLength
+	}
+	return n
 }
 
 // Append adds the record without its payload to dst.
@@ -134,6 +159,9 @@ func (r *Record) Append(dst []byte) []byte {
 	if r.Keyed {
 		marks |= keyed
 	}
+	if r.File.Passed {
+		marks |= passed
+	}
 	dst = append(dst, byte(r.Outcome), marks)
 	if r.Key != 0 {
 		dst = le.AppendUint64(dst, uint64(r.Key))
@@ -141,6 +169,9 @@ func (r *Record) Append(dst []byte) []byte {
 	dst = append(dst, r.Payload.MD5[:sums&^keyLength]...)
 	dst = append(dst, r.Queue...)
 	dst = append(dst, r.Payload.MediaType...)
+	if r.File.Passed {
+		dst = le.AppendUint32(dst, uint32(r.File.Size))
+	}
 	dst = append(dst, r.Temp...)
 	return append(dst, r.File.Text...)
 }
@@ -163,9 +194,12 @@ func (r *Record) Parse(src []byte) error {
 	}
 	end := src[fixed-12 : fixed] // of the fixed part
 	nq, nm, nx, nt := int(le.Uint16(end)), int(le.Uint16(end[2:])), int(le.Uint32(end[4:])), int(le.Uint16(end[8:]))
-	sums := int(end[11] &^ keyed)
+	sums, gone := int(end[11]&^marked), end[11]&passed != 0
 	n := fixed + sums
 	names := n + nq + nm + nt
+	if gone {
+		names += passedLength
+	}
 	if len(src) < names {
 		return ErrForm
 	}
@@ -199,9 +233,14 @@ func (r *Record) Parse(src []byte) error {
 	n += nq
 	r.Payload.MediaType = intern(r.Payload.MediaType, src[n:n+nm])
 	n += nm
+	r.File.Size, r.File.Passed, r.File.length = nx, gone, 0
+	if gone {
+		r.File.Size, r.File.length = int(le.Uint32(src[n:])), nx
+		n += passedLength
+	}
 	r.Temp = string(src[n : n+nt])
 	n += nt
-	r.File.Text, r.Payload.Data, r.File.Size = nil, nil, nx
+	r.File.Text, r.Payload.Data = nil, nil
 	if len(src) >= n+nx {
 		r.File.Text = src[n : n+nx]
 		if end := int64(n+nx) + r.Payload.Size; r.Flags&Inline != 0 && r.Payload.Size >= 0 && end >= 0 && int64(len(src)) >= end {
@@ -292,6 +331,17 @@ func (r *Record) Mark(j *job.Job) {
 func (r *Record) SetText(text []byte) {
 	r.File.Text, r.File.Size = text, len(text)
 	r.File.SHA256 = sha256.Sum256(text)
+}
+
+// Pass gives the record the facts of a job file that nobody has any more, and the results
+// that came with it.
+func (r *Record) Pass(f *job.Facts, came []job.Result) {
+	r.File = File{Size: int(f.Length), SHA256: f.SHA256, Passed: true, Text: []byte{}}
+	if len(came) > 0 {
+		j := job.Job{ID: r.Job, Status: r.To, Results: came}
+		r.File.Text = j.AppendText(nil)
+	}
+	r.File.length = len(r.File.Text)
 }
 
 // Change returns the change of the record, with its number or 0. For a replayed one

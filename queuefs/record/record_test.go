@@ -32,6 +32,11 @@ func TestRecordReadsAsWritten(t *testing.T) {
 		func(r *Record) { r.Key, r.Keyed = 7, true },
 		func(r *Record) { r.Key, r.Payload.MD5 = 1<<63, [16]byte{} },
 		func(r *Record) { r.Keyed = true },
+		func(r *Record) { r.Pass(&job.Facts{Length: 9999, SHA256: [32]byte{7}}, nil) },
+		func(r *Record) {
+			r.Pass(&job.Facts{Length: 70000}, []job.Result{{Name: "log", Size: 3, SHA256: [32]byte{8}}})
+			r.Keyed, r.Key, r.Flags, r.Temp = true, 7, Inline|Results, "/+log"
+		},
 	} {
 		want := someRecord()
 		change(want)

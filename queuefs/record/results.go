@@ -67,5 +67,5 @@ func (r *Record) resultChange() *job.ResultChange {
 
 // Lacks reports whether the record was read without its job file, and Event needs it.
 func (r *Record) Lacks() bool {
-	return r.File.Text == nil && r.File.Size > 0 && (r.Flags&Result != 0 || strings.Contains(r.Temp, cameMark))
+	return r.File.Text == nil && r.File.TextSize() > 0 && (r.Flags&Result != 0 || strings.Contains(r.Temp, cameMark))
 }
