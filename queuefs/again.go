@@ -17,7 +17,7 @@ import (
 // job that is pending, in work, or already put at the end the error is
 // [ErrConflict]. The old job is culled after the new one.
 func (q *Queue) RequeueEnd(ctx context.Context, id JobID) (Job, error) {
-	if err := ctx.Err(); err != nil {
+	if err := q.changeable(ctx); err != nil {
 		return Job{}, err
 	}
 	if err := q.svc.catchUp(ctx, q, 1); err != nil {

@@ -34,7 +34,11 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 		if err := q.checkSettings(r, o.Repair); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
-		if _, err := q.Callback(); err != nil {
+		o := o
+		if q.Mirror().Live() {
+			o.Repair = false // only its original changes it
+		}
+		if _, err := q.Callback(); err != nil && !q.Mirror().Live() {
 			path := home.CallbacksDir + "/" + q.ID()
 			r.Tell(false, Problem{Path: path, Text: strings.TrimPrefix(err.Error(), path+": "), Unread: !errors.Is(err, durable.ErrDamaged)})
 		}

@@ -86,7 +86,7 @@ func (q *Queue) RequeueAt(ctx context.Context, id JobID, at Seq) (Job, error) {
 }
 
 func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit func(*Job, time.Time) error) (Job, error) {
-	if err := ctx.Err(); err != nil {
+	if err := q.changeable(ctx); err != nil {
 		return Job{}, err
 	}
 	from, err := q.ledger.Claim(ctx, id, to)

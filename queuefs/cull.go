@@ -81,9 +81,12 @@ func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, err
 // toCull returns the queues of the options.
 func (s *Service) toCull(o CullOptions) ([]*Queue, error) {
 	if err := o.check(); err != nil || o.Queue == "" {
-		return slices.DeleteFunc(slices.Clone(s.Queues()), func(q *Queue) bool { return q.Shut() != nil }), err
+		return slices.DeleteFunc(slices.Clone(s.Queues()), func(q *Queue) bool { return q.Shut() != nil || q.Mirror().Live() }), err
 	}
 	q, err := s.Ask(o.Queue)
+	if err == nil && !o.Dry {
+		err = q.writable()
+	}
 	return []*Queue{q}, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
+	"cutie/queuefs/replay"
 )
 
 // Errors for callers to branch on. Every error of this package with one of these
@@ -37,6 +38,8 @@ var (
 	ErrNoSpace       = ledger.ErrNoSpace
 	ErrUnread        = content.ErrUnread
 	ErrFailed        = ledger.ErrFailed
+	ErrMirror        = errors.New("queue is a mirror, which only its original changes")
+	ErrDiverged      = replay.ErrDiverged
 	ErrJournalLost   = errors.New(lostJournal)
 	ErrInfo          = properties.ErrInfo
 	ErrNoHome        = home.ErrNoHome

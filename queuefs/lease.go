@@ -175,6 +175,12 @@ func (q *Queue) findLeases() error {
 		q.ledger.Note(func(x *index.Index) { x.Leases.Set(id, ends) })
 		q.takes.Follow(&Job{}, &j)
 	}
+	return q.findKeys()
+}
+
+// findKeys loads the keys of consumers that hold without a lease.
+func (q *Queue) findKeys() error {
+	var ids []JobID
 	q.look(func(x *index.Index) { ids = x.Keyed(q.svc.now() - keys.Remembered.Microseconds()) })
 	for _, id := range ids {
 		j, err := q.Job(id)

@@ -32,6 +32,9 @@ func (s *Service) load() error {
 		return err
 	}
 	s.index.ReadDoubt()
+	if s.known.mirrors, err = s.properties.mirrors.All(!s.opts.Look); err != nil {
+		return err
+	}
 	var known found
 	if known.Known, err = home.Find(s.dirs.home, s.dirs.queues, s.report); err != nil {
 		return err
@@ -109,7 +112,11 @@ func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Setti
 	}
 	q.properties.File.Take(now.Reading)
 	q.ledger.Use(now)
-	q.ledger.Note(func(x *index.Index) { x.Reach(index.Numbers{Time: now.Info.Created.UnixMicro()}) })
+	first := index.Numbers{Time: now.Info.Created.UnixMicro()}
+	if m := q.Mirror(); m != nil {
+		first.Job = m.Job
+	}
+	q.ledger.Note(func(x *index.Index) { x.Reach(first) })
 	return q, nil
 }
 
@@ -181,6 +188,9 @@ func (q *Queue) finish(was loaded, clean, lost bool) error {
 	// The files of a fresh queue are compared after every crash: losses of the
 	// journal are nowhere else.
 	beyond := lost || !clean && q.beyond()
+	if q.Mirror().Live() {
+		return nil // its events are those of the original alone
+	}
 	if was.scanned || was.changed && clean || was.fresh || beyond {
 		if err := q.comparer().Reconcile(was.fresh || beyond); err != nil {
 			return err

@@ -212,9 +212,19 @@ func (s *Service) assist(q *Queue, n int) {
 	}
 }
 
-// commit is [ledger.Ledger.Commit]. Without storage for the records it makes some by a
-// checkpoint.
+// commit is [ledger.Ledger.Commit] for a queue that is no mirror.
 func (q *Queue) commit(build func(b *ledger.Batch) error) error {
+	return q.record(func(b *ledger.Batch) error {
+		if err := q.writable(); err != nil {
+			return err
+		}
+		return build(b)
+	})
+}
+
+// record is [ledger.Ledger.Commit]. Without storage for the records it makes some by a
+// checkpoint.
+func (q *Queue) record(build func(b *ledger.Batch) error) error {
 	if err := q.svc.begin(); err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (s *Service) readInfo() error {
 // openDirs opens the directories of the home and makes the program's own.
 func (s *Service) openDirs() (err error) {
 	d := &s.dirs
-	s.properties.callbacks.Home, s.properties.lines.Home = d.home, d.home
+	s.properties.callbacks.Home, s.properties.lines.Home, s.properties.mirrors.Home = d.home, d.home, d.home
 	if d.queues, err = home.OpenQueues(d.home); err != nil {
 		return err
 	}

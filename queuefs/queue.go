@@ -33,6 +33,7 @@ type Queue struct {
 	retention  retention.Retention
 	claims     keys.Claims // of requests with keys
 	takes      keys.Takes
+	mirror     mirror
 }
 
 // newQueue opens the directories of a queue. Its settings must follow.
@@ -50,6 +51,7 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 		tombstones: filing.NewTombstones(l, dir, func() bool { return s.index.HasDir(id) }),
 	}
 	q.retention.Reader, q.retention.Now = q.content, s.now
+	q.mirror.of.Store(s.known.mirrors[id])
 	file := home.QueueFile(t.Root(), id)
 	file.Reads = s.opts.Reads
 	q.properties = properties.Queue{File: file, Ledger: l, Index: s.index,

@@ -160,23 +160,33 @@ func (s *Service) takeIn(id string) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.openQueue(id, (*properties.Queue).Read)
+	q, err := s.openBare(id)
 	if err != nil {
-		return fmt.Errorf("%s: %w", home.QueueInfoName, err)
-	}
-	// The directories have the jobs. The journal's records of the name were not
-	// served, or are of a removed queue, and do not come back.
-	if _, err = q.load(indexfile.Checkpoint{}, false); err == nil {
-		if err = errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync()); err == nil {
-			err = q.comparer().Reconcile(false)
-		}
-	}
-	if err != nil {
-		q.close()
 		return err
 	}
 	s.add(q)
 	return nil
+}
+
+// openBare opens a queue by its directories.
+func (s *Service) openBare(id string) (*Queue, error) {
+	q, err := s.openQueue(id, (*properties.Queue).Read)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", home.QueueInfoName, err)
+	}
+	// The directories have the jobs. The journal's records of the name were not
+	// served, or are of a removed queue, and do not come back.
+	if _, err = q.load(indexfile.Checkpoint{}, false); err == nil {
+		err = errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync())
+	}
+	if err == nil && !q.Mirror().Live() {
+		err = q.comparer().Reconcile(false)
+	}
+	if err != nil {
+		q.close()
+		return nil, err
+	}
+	return q, nil
 }
 
 // letGo ends the service of a queue without jobs, taken out of queues.txt by
@@ -200,6 +210,9 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 func (q *Queue) reload() bool {
 	if q.Shut() != nil {
 		return q.reopen()
+	}
+	if q.Mirror().Live() {
+		return false // its properties are those of the original
 	}
 	r, due, err := q.properties.File.Changed()
 	was := q.ledger.Settings()

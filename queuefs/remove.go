@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	if err != nil {
 		return err
 	}
-	ask := func() error { return may(q) }
+	ask := func() error { return cmp.Or(q.writable(), may(q)) }
 	// Run every check before sealing the queue, so that clients never see a queue
 	// vanish and come back.
 	if err := s.removable(q, ask); err != nil {
@@ -57,7 +58,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 		return err
 	}
 	s.drop(q)
-	if err := errors.Join(home.RemoveQueue(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID()), s.properties.callbacks.Settle(q.ID(), "")); err != nil {
+	if err := errors.Join(home.RemoveQueue(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID()), s.properties.callbacks.Settle(q.ID(), ""), s.forgetMirror(q.ID())); err != nil {
 		s.report(home.QueuesDir+"/"+q.ID(), err.Error()+"; left behind of a queue that was removed")
 	}
 	return nil

@@ -36,7 +36,7 @@ type ResultUpload struct {
 // after its abort. It must have the digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName or
 // ErrTooBig; call Commit or Discard in the end.
 func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType string, expect []digest.Value) (*ResultUpload, error) {
-	if err := ctx.Err(); err != nil {
+	if err := q.changeable(ctx); err != nil {
 		return nil, err
 	}
 	if err := CheckResultName(name); err != nil {

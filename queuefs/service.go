@@ -74,6 +74,7 @@ type propertyFiles struct {
 
 	lines     home.Lines // of queues.txt, too
 	callbacks home.Callbacks
+	mirrors   home.Mirrors
 }
 
 // highest returns the highest numbers of all open queues.
@@ -146,6 +147,8 @@ type known struct {
 	info   ServiceInfo
 	base   string                   // baseURI as cutie-info.txt has it
 	strays map[string]index.Numbers // last numbers of queues that vanished, not yet in the index
+
+	mirrors map[string]*home.Mirror // as the home was opened
 }
 
 // Info returns the properties of the service.
@@ -189,9 +192,9 @@ func (s *Service) of(some []*ledger.Ledger) []*Queue {
 }
 
 // Timed returns the queues with leases, holds or destructions of jobs, in no order.
-// Queues that are shut have none.
+// Queues that are shut, and mirrors, have none.
 func (s *Service) Timed() []*Queue {
-	return slices.DeleteFunc(s.of(s.shared.Timed()), func(q *Queue) bool { return q.Shut() != nil })
+	return slices.DeleteFunc(s.of(s.shared.Timed()), func(q *Queue) bool { return q.Shut() != nil || q.Mirror().Live() })
 }
 
 // Queue finds a queue by its cleaned identifier, the identifier as it was

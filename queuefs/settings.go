@@ -29,6 +29,9 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	s.properties.Lock()
 	defer s.properties.Unlock()
 	q, err := s.Ask(name)
+	if err == nil {
+		err = q.writable()
+	}
 	if err != nil {
 		return QueueInfo{}, err
 	}

@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (s *Submission) Add(m Meta) (*Upload, error) {
 	if s.done {
 		return nil, errOver
 	}
-	if err := m.Check(); err != nil {
+	if err := cmp.Or(m.Check(), s.q.writable()); err != nil {
 		return nil, err
 	}
 	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.shared.MaxAppend {

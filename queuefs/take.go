@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,7 +159,7 @@ func (q *Queue) checkTake(t *Take) error {
 			return err
 		}
 	}
-	return q.svc.usable()
+	return cmp.Or(q.svc.usable(), q.writable())
 }
 
 // handOut makes claimed jobs Consumed. It returns none if all of them had to

@@ -21,7 +21,7 @@ type edit func(j *Job, t time.Time) (Kind, error)
 // alter makes one event of one job in st, or in any status if st is 0; for
 // another the error is refusal.
 func (q *Queue) alter(ctx context.Context, id JobID, st Status, refusal error, do edit) (Job, error) {
-	if err := ctx.Err(); err != nil {
+	if err := q.changeable(ctx); err != nil {
 		return Job{}, err
 	}
 	// Asked before the job is claimed: while a pending one is, others would pass

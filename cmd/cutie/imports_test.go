@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"publisher/destination/fetch", "publisher/destination/local", "publisher/destination/pack", "publisher/destination/sourcetest", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push", "publisher/destination/fixity"},
 	{"queuefs/culling"},
-	{"queuefs/compare", "queuefs/properties", "queuefs/retention"},
+	{"queuefs/compare", "queuefs/properties", "queuefs/replay", "queuefs/retention"},
 	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign"},
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},

@@ -17,6 +17,9 @@ type Settings struct {
 	dated              bool // the file has the time of creation
 }
 
+// MaxJournaled is up to where a queue-info.txt travels in the journal, in bytes.
+const MaxJournaled = 16 << 10
+
 // NewSettings returns the settings of a reading. A file without the time of creation
 // has the known one, or else the time it was written.
 func NewSettings(r Reading[QueueInfo], created time.Time) *Settings {

@@ -63,9 +63,6 @@ func (p *Queue) Take(n *home.Settings) error {
 	return err
 }
 
-// maxSettings is up to where a queue-info.txt travels in the journal, in bytes.
-const maxSettings = 16 << 10
-
 // A change of queue-info.txt is an event of its own: an Update of no job. Its
 // record has the facts of the file in the place of those of a payload. The file
 // is on stable storage before the record is. The index knows the file in the
@@ -84,7 +81,7 @@ func (p *Queue) Adopt(n *home.Settings) error {
 		f := &n.Facts
 		r := &record.Record{Kind: job.Update, Payload: record.Payload{Size: f.Length, SHA256: f.SHA256, MediaType: f.Type, Submitted: f.Modified.UnixMicro()}}
 		r.Seq, r.Time = b.Next()
-		if len(n.Text) <= maxSettings {
+		if len(n.Text) <= home.MaxJournaled {
 			r.SetText(n.Text)
 		}
 		b.Add(r)

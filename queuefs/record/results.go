@@ -18,7 +18,11 @@ const MaxResultNames = 2 * job.MaxResults * (len(cameMark) + job.MaxResultName)
 
 // SetResults names the changes from the results before to the results after.
 func (r *Record) SetResults(before, after []job.Result) {
-	c := job.Results(before, after)
+	r.NameResults(job.Results(before, after))
+}
+
+// NameResults names changes of results.
+func (r *Record) NameResults(c *job.ResultChange) {
 	if c == nil || r.Flags&(InTemp|Result) != 0 {
 		return
 	}

@@ -61,6 +61,7 @@ var statuses = []struct {
 	{queuefs.ErrQueueExists, http.StatusPreconditionFailed},
 	{queuefs.ErrNotEmpty, http.StatusConflict},
 	{queuefs.ErrRefusing, http.StatusConflict},
+	{queuefs.ErrMirror, http.StatusConflict},
 	{queuefs.ErrResultExists, http.StatusConflict},
 	{queuefs.ErrLease, http.StatusGone},
 	{queuefs.ErrBadName, http.StatusBadRequest},

@@ -1,0 +1,251 @@
+package queuefs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/replay"
+	"cutie/queuefs/upload"
+)
+
+// What is known of a mirror and its original.
+type (
+	Mirror      = home.Mirror
+	MirrorAudit = home.Audit
+	ReplayEvent = replay.Event
+)
+
+// A mirror is a queue with the events of another home, numbers and times included. It
+// is read, and published, as all queues are; changes but those of the original are
+// refused until the takeover, and no deadline ends.
+type mirror struct {
+	mu  sync.Mutex // of changes
+	of  atomic.Pointer[Mirror]
+	now atomic.Pointer[MirrorProgress]
+}
+
+// MirrorProgress is how far a mirror is since the home was opened.
+type MirrorProgress struct {
+	Contact time.Time // when the original last answered
+	Synced  time.Time // when the mirror last had all events known
+	Behind  int64     // events known and not yet replayed
+	Trouble string    // why it does not follow; "" if it does
+}
+
+// Mirror returns what the queue mirrors, or mirrored; nil if it never did. The result is
+// not to be changed.
+func (q *Queue) Mirror() *Mirror { return q.mirror.of.Load() }
+
+// Progress returns how far a mirror is.
+func (q *Queue) Progress() (p MirrorProgress) {
+	if now := q.mirror.now.Load(); now != nil {
+		p = *now
+	}
+	return p
+}
+
+// SetProgress says how far a mirror is.
+func (q *Queue) SetProgress(p MirrorProgress) { q.mirror.now.Store(&p) }
+
+// writable returns [ErrMirror] for a mirror.
+func (q *Queue) writable() error {
+	if m := q.Mirror(); m.Live() {
+		return fmt.Errorf("%s: %w: %s", q.ID(), ErrMirror, m.Source)
+	}
+	return nil
+}
+
+// changeable returns the error of ctx, or that of writable.
+func (q *Queue) changeable(ctx context.Context) error { return cmp.Or(ctx.Err(), q.writable()) }
+
+// forgetMirror removes what is known of the mirror that a removed queue once was.
+func (s *Service) forgetMirror(id string) error {
+	delete(s.known.mirrors, id)
+	return s.properties.mirrors.Remove(id)
+}
+
+// Adopt serves the copy of a queue as a mirror: the directory below [home.CopiesDir] of
+// the name, on stable storage, becomes that of the queue. The error is [ErrQueueExists],
+// also where a former queue of the name had events, or [ErrBadName]. After a crash Adopt
+// with the same mirror goes on.
+func (s *Service) Adopt(ctx context.Context, id string, m Mirror) (*Queue, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if clean, err := CleanQueueID(id); err != nil || clean != id {
+		return nil, errors.Join(err, fmt.Errorf("%w: %.80q", ErrBadName, id))
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	q, err := s.adopt(id, &m)
+	if err != nil {
+		return nil, storageError(err)
+	}
+	return q, nil
+}
+
+func (s *Service) adopt(id string, m *Mirror) (*Queue, error) {
+	if s.open(id) != nil || s.queues.Coming(id) != nil {
+		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
+	}
+	last := index.Numbers{Job: m.Job, Seq: m.Event, Time: m.At.UnixMicro()}
+	former, err := s.index.Numbers(id)
+	if err != nil {
+		return nil, err
+	}
+	if begun := s.known.mirrors[id]; former.Seq > 0 && (begun == nil || begun.Event != m.Event || !begun.At.Equal(m.At)) {
+		return nil, fmt.Errorf("%s: %w: a former queue of the name had numbers up to job %d and event %d", id, ErrQueueExists, former.Job, former.Seq)
+	}
+	if err := s.properties.mirrors.Write(id, m); err != nil {
+		return nil, err
+	}
+	if err := s.properties.mirrors.Settle(s.dirs.queues, id); err != nil {
+		return nil, err
+	}
+	if err := s.index.Retire(map[string]index.Numbers{id: last}); err != nil {
+		return nil, err
+	}
+	if s.known.mirrors == nil {
+		s.known.mirrors = map[string]*home.Mirror{}
+	}
+	s.known.mirrors[id] = m
+	q, err := s.openBare(id)
+	if err != nil {
+		return nil, err
+	}
+	if s.queues.Taken(q.info().Name, nil) {
+		err = fmt.Errorf("%s: its name %.80q: %w", id, q.info().Name, ErrQueueExists)
+	} else {
+		q.ledger.Note(func(x *index.Index) { x.Reach(last) })
+		err = s.properties.lines.Add(id)
+	}
+	if err != nil {
+		q.close()
+		return nil, err
+	}
+	s.add(q)
+	return q, nil
+}
+
+// Upload begins the payload of a job, or a result, for Replay: small ones in memory as
+// far as the budget allows, or else in a temporary file. Close it in the end.
+func (q *Queue) Upload(b *upload.Budget) *upload.Upload { return upload.New(b) }
+
+// Budget returns the limits of uploads replayed together.
+func (q *Queue) Budget() *upload.Budget {
+	return &upload.Budget{Inline: q.svc.shared.Inline, Free: q.svc.shared.MaxAppend / 4, Spool: q.svc.spool}
+}
+
+// Replay appends events of the original, all or none, and returns when they are on
+// stable storage. Temporary files they name are the queue's from then on. Events that
+// the mirror has are passed over. settings is the queue-info.txt of the last event of it
+// among them, nil without one. Errors are ErrDiverged, ErrTooBig, ErrNoSpace, those of
+// storage, and that of a queue that is no mirror.
+func (q *Queue) Replay(ctx context.Context, events []ReplayEvent, settings []byte) error {
+	bytes := int64(len(settings))
+	for i := range events {
+		bytes += int64(1024 + len(events[i].Data) + len(events[i].Text))
+	}
+	if err := q.svc.admit(ctx, q, len(events), bytes); err != nil {
+		return err
+	}
+	q.mirror.mu.Lock()
+	defer q.mirror.mu.Unlock()
+	if !q.Mirror().Live() {
+		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
+	}
+	var use *home.Settings
+	if settings != nil {
+		q.svc.properties.Lock()
+		defer q.svc.properties.Unlock()
+		written, err := q.properties.File.Replace(settings)
+		if err != nil {
+			return storageError(err)
+		}
+		use = q.properties.Of(written)
+	}
+	err := q.record(func(b *ledger.Batch) error { return replay.Records(b, events, use) })
+	if err == nil && use != nil {
+		q.properties.File.Take(use.Reading)
+		q.svc.queues.Renamed()
+	}
+	return err
+}
+
+// NoteAudit keeps the result of an audit of the mirror.
+func (q *Queue) NoteAudit(a MirrorAudit) error {
+	q.mirror.mu.Lock()
+	defer q.mirror.mu.Unlock()
+	return q.keepMirror(func(m *Mirror) { m.Audit = a })
+}
+
+func (q *Queue) keepMirror(change func(*Mirror)) error {
+	m := *q.Mirror()
+	change(&m)
+	if err := q.svc.properties.mirrors.Write(q.ID(), &m); err != nil {
+		return storageError(err)
+	}
+	q.mirror.of.Store(&m)
+	return nil
+}
+
+// Takeover ends the mirror: the queue takes changes and hands out jobs from then on, and
+// numbers go on behind those of the original. It is on stable storage when Takeover
+// returns. Of a queue taken over before nothing changes.
+func (q *Queue) Takeover(ctx context.Context) (Mirror, error) {
+	if err := ctx.Err(); err != nil {
+		return Mirror{}, err
+	}
+	if err := q.svc.begin(); err != nil {
+		return Mirror{}, err
+	}
+	defer q.svc.end()
+	q.mirror.mu.Lock()
+	defer q.mirror.mu.Unlock()
+	m := q.Mirror()
+	if m == nil {
+		return Mirror{}, fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
+	}
+	if !m.Live() {
+		return *m, nil
+	}
+	floor := q.floor(m)
+	if err := q.keepMirror(func(m *Mirror) {
+		m.Ended, m.Last, m.Until, m.Job = micro(q.svc.now()), q.ledger.Last(), q.Progress().Contact, floor
+	}); err != nil {
+		return Mirror{}, err
+	}
+	q.ledger.Note(func(x *index.Index) { x.Skip(index.Numbers{Job: floor}) })
+	if err := q.findKeys(); err != nil {
+		q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; requests with keys from before the takeover may get other jobs")
+	}
+	q.ledger.Touch()
+	q.ledger.Wake()
+	q.svc.shared.Happened.Raise()
+	return *q.Mirror(), nil
+}
+
+// floor is the number that new jobs come after. Where no job has come since the first
+// copy, the original may have given out more numbers to jobs now gone, but no more than
+// it had events.
+func (q *Queue) floor(m *Mirror) JobID {
+	job := q.ledger.Numbers().Job
+	if q.State().LastSubmission.After(m.At) {
+		return max(m.Job, job)
+	}
+	return max(m.Job, job, JobID(m.Event))
+}

@@ -1,0 +1,197 @@
+// Package replay makes records of events that another home has made: a mirror appends
+// the events of its original to its own journal, with their numbers and times.
+//
+//	Change List of the original ──▶ Event ──▶ Records ──▶ ledger.Commit
+//
+// Of a job with several events in one change the last one alone needs its job file; the
+// others have length and digest by the list. So a reader of the index never meets a job
+// without its job file, whatever the original has replaced meanwhile.
+package replay
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+
+	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/record"
+)
+
+// An Event is an event of the original, with what belongs to it.
+type Event struct {
+	job.Event
+	Text    []byte            // job file, or queue-info.txt; nil: it gave way to a later one
+	Data    []byte            // payload of a submission
+	Temp    string            // temporary file with it, synced; "" if Data has it, or the job is gone by the end
+	Results map[string]string // temporary files of new results, synced, by name
+}
+
+// ErrDiverged: the original and the mirror tell different histories.
+var ErrDiverged = errors.New("the mirror and its original have different events")
+
+// errIncomplete is the error for events that leave a job without its job file.
+var errIncomplete = errors.New("the last event of a job comes without its job file")
+
+// facts are those of a payload, and of results, before an event.
+type facts struct {
+	record.Payload
+	results bool
+	pending bool // Text of the last event is missing
+}
+
+// Records adds the records of events to a change, in their order. Events that the queue
+// has already are passed over. Numbers between events that no list shows become events
+// of nothing. use are the settings of the last event of queue-info.txt, nil without one.
+func Records(b *ledger.Batch, events []Event, use *home.Settings) error {
+	last := b.Index().Minted()
+	jobs := map[job.ID]*facts{}
+	for i := range events {
+		e := &events[i]
+		if e.Seq <= last.Seq {
+			continue
+		}
+		if err := mint(b, e); err != nil {
+			return err
+		}
+		f := jobs[e.Job]
+		if f == nil {
+			f = known(b.Index(), e)
+			jobs[e.Job] = f
+		}
+		r := &record.Record{Kind: e.Kind, From: e.From, To: e.To, Seq: e.Seq, Time: e.Time.UnixMicro(), Job: e.Job}
+		var err error
+		if e.Job == 0 {
+			f.settings(r, e)
+		} else {
+			err = f.job(r, e)
+		}
+		if err != nil {
+			return fmt.Errorf("event %d of %v: %w", e.Seq, e.Job, err)
+		}
+		b.Add(r)
+	}
+	for id, f := range maps.All(jobs) {
+		if f.pending {
+			return fmt.Errorf("%v: %w", id, errIncomplete)
+		}
+	}
+	if use != nil {
+		b.Use(use)
+	}
+	return nil
+}
+
+// mint gives out the number and the time of an event, and the numbers before it.
+func mint(b *ledger.Batch, e *Event) error {
+	x, at := b.Index(), e.Time.UnixMicro()
+	for x.Minted().Seq+1 < e.Seq {
+		seq, us := x.Mint(0)
+		b.Add(&record.Record{Kind: job.Phase, Seq: seq, Time: us})
+	}
+	if _, us := x.Mint(at); us != at {
+		return fmt.Errorf("%w: event %d of %s is not after the one before it", ErrDiverged, e.Seq, job.FormatTime(e.Time))
+	}
+	return nil
+}
+
+// known returns the facts before the first event of a job.
+func known(x *index.Index, e *Event) *facts {
+	f := &facts{}
+	j, ok := x.Job(e.Job)
+	switch {
+	case ok:
+		f.results = j.Results
+		f.Payload = record.Payload{Size: j.Size, Submitted: j.Submitted, SHA256: j.SHA256, MD5: j.MD5, MediaType: j.MediaType}
+	case e.Payload.Length != 0 || e.Payload.SHA256 != [32]byte{}:
+		p := &e.Payload
+		f.Payload = record.Payload{Size: p.Length, Submitted: p.Modified.UnixMicro(), SHA256: p.SHA256, MD5: p.MD5}
+		if p.Type != job.DefaultMediaType {
+			f.MediaType = p.Type
+		}
+	}
+	return f
+}
+
+// settings is an event of queue-info.txt.
+func (f *facts) settings(r *record.Record, e *Event) {
+	r.Payload = record.Payload{Size: e.File.Length, SHA256: e.File.SHA256, MediaType: e.File.Type, Submitted: e.File.Modified.UnixMicro()}
+	if f.pending = e.Text == nil; !f.pending && len(e.Text) <= home.MaxJournaled {
+		r.SetText(e.Text)
+	}
+}
+
+func (f *facts) job(r *record.Record, e *Event) error {
+	if e.Text != nil {
+		j, err := job.Parse(e.Text)
+		if err != nil {
+			return err
+		}
+		if j.ID != e.Job || j.Seq != e.Seq || j.Status != e.To {
+			return fmt.Errorf("%w: its job file is of %v, event %d, %v", ErrDiverged, j.ID, j.Seq, j.Status)
+		}
+		f.of(&j)
+		r.Mark(&j)
+	}
+	r.Payload = f.Payload
+	if e.From == 0 {
+		switch {
+		case e.Temp != "":
+			r.Flags, r.Temp = r.Flags|record.InTemp, e.Temp
+		case e.Data != nil:
+			r.Flags, r.Payload.Data = r.Flags|record.Inline, e.Data
+		}
+	}
+	f.pending = false
+	switch {
+	case e.To == 0:
+		r.SetText(nil)
+		f.results = false
+	case e.Text != nil:
+		r.SetText(e.Text)
+	default:
+		f.pending = true
+		var came []job.Result
+		if e.Event.Results != nil {
+			came = e.Event.Results.Came
+		}
+		f.results = e.To == job.Consumed && (f.results || len(came) > 0)
+		if r.Pass(&e.File, came); f.results {
+			r.Flags |= record.Results
+		}
+	}
+	return f.place(r, e)
+}
+
+// of takes the facts in a job file.
+func (f *facts) of(j *job.Job) {
+	f.Size, f.Submitted, f.MD5, f.results = j.Size, j.Submitted.UnixMicro(), j.MD5(), len(j.Results) > 0
+	if f.MediaType = j.MediaType; len(f.MediaType) > job.MaxLabel {
+		f.MediaType = ""
+	}
+	if sum, err := hex.DecodeString(j.Digest(digest.SHA256).Hex); err == nil && len(sum) == len(f.SHA256) {
+		copy(f.SHA256[:], sum)
+	}
+}
+
+// place names the results that came and went, and the file of one that came.
+func (f *facts) place(r *record.Record, e *Event) error {
+	c := e.Event.Results
+	if c == nil {
+		return nil
+	}
+	if len(e.Results) > 1 {
+		return fmt.Errorf("%d results came with one event", len(e.Results))
+	}
+	for name, temp := range e.Results {
+		r.Flags |= record.Result
+		r.Temp = temp + "/" + name
+		return nil
+	}
+	r.NameResults(c)
+	return nil
+}
