@@ -38,7 +38,7 @@ var (
 	ErrNoSpace       = ledger.ErrNoSpace
 	ErrUnread        = content.ErrUnread
 	ErrFailed        = ledger.ErrFailed
-	ErrMirror        = errors.New("queue is a mirror, which only its original changes")
+	ErrMirror        = errors.New("is a mirror")
 	ErrDiverged      = replay.ErrDiverged
 	ErrJournalLost   = errors.New(lostJournal)
 	ErrInfo          = properties.ErrInfo

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,10 +56,10 @@ func (q *Queue) Progress() (p MirrorProgress) {
 // SetProgress says how far a mirror is.
 func (q *Queue) SetProgress(p MirrorProgress) { q.mirror.now.Store(&p) }
 
-// writable returns [ErrMirror] for a mirror.
+// writable returns the error for changes of a mirror, [ErrMirror].
 func (q *Queue) writable() error {
 	if m := q.Mirror(); m.Live() {
-		return fmt.Errorf("%s: %w: %s", q.ID(), ErrMirror, m.Source)
+		return fmt.Errorf("%s %w of %s: changes are made there, and here after a takeover", q.ID(), ErrMirror, m.Source)
 	}
 	return nil
 }
@@ -141,13 +142,50 @@ func (s *Service) adopt(id string, m *Mirror) (*Queue, error) {
 	return q, nil
 }
 
-// Upload begins the payload of a job, or a result, for Replay: small ones in memory as
-// far as the budget allows, or else in a temporary file. Close it in the end.
-func (q *Queue) Upload(b *upload.Budget) *upload.Upload { return upload.New(b) }
+// LastEvent returns number and time of the last event; the time is that of the creation
+// without one.
+func (q *Queue) LastEvent() (seq Seq, at time.Time) {
+	q.look(func(x *index.Index) { seq, at = x.Last().Seq, micro(x.Last().Time) })
+	return seq, at
+}
 
-// Budget returns the limits of uploads replayed together.
-func (q *Queue) Budget() *upload.Budget {
-	return &upload.Budget{Inline: q.svc.shared.Inline, Free: q.svc.shared.MaxAppend / 4, Spool: q.svc.spool}
+// StoreFile puts a payload or a result for Replay into a temporary file, on stable
+// storage, and returns its name. The error is [ErrDigest] if it is not as in facts.
+func (q *Queue) StoreFile(in io.Reader, facts *Facts) (name string, err error) {
+	up, err := upload.InFile(q.svc.spool)
+	if err != nil {
+		return "", storageError(err)
+	}
+	name = up.Temp()
+	if _, err = up.ReadFrom(in); err == nil && (up.Size() != facts.Length || up.SHA256() != facts.SHA256) {
+		err = ErrDigest
+	}
+	if err == nil {
+		err = errors.Join(up.Sync(), q.svc.dirs.temp.Sync())
+	}
+	up.Close()
+	if err != nil {
+		q.DropFile(name)
+	}
+	return name, storageError(err)
+}
+
+// DropFile removes a file of StoreFile that was not replayed.
+func (q *Queue) DropFile(name string) {
+	if q.svc.Err() == nil {
+		q.svc.dirs.temp.Remove(name)
+	}
+}
+
+// Begun returns the mirror of a queue that Adopt was called for, and is not there: a crash
+// came between.
+func (s *Service) Begun(id string) (Mirror, bool) {
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	if m := s.known.mirrors[id]; m.Live() && m.Bad == "" && s.open(id) == nil {
+		return *m, true
+	}
+	return Mirror{}, false
 }
 
 // Replay appends events of the original, all or none, and returns when they are on

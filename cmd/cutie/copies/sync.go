@@ -165,7 +165,7 @@ func (o *options) check(c *call.Call) error {
 		Tries: o.tries, Timeout: o.timeout, Header: http.Header{}}
 	switch {
 	case o.user != "":
-		user, err := secret(o.user)
+		user, err := call.Secret(o.user)
 		if err != nil {
 			return err
 		}
@@ -174,25 +174,13 @@ func (o *options) check(c *call.Call) error {
 		}
 		o.HTTP.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user)))
 	case o.token != "":
-		token, err := secret(o.token)
+		token, err := call.Secret(o.token)
 		if err != nil {
 			return err
 		}
 		o.HTTP.Header.Set("Authorization", "Bearer "+token)
 	}
 	return nil
-}
-
-// secret returns an option, or the first line of the file that it names: command lines
-// can be read by everybody.
-func secret(option string) (string, error) {
-	name, ok := strings.CutPrefix(option, "@")
-	if !ok {
-		return option, nil
-	}
-	text, err := os.ReadFile(name)
-	line, _, _ := strings.Cut(string(text), "\n")
-	return strings.TrimSpace(line), err
 }
 
 func hinted(err error) error {

@@ -26,6 +26,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/callback"
 	"cutie/cmd/cutie/dashboard"
+	"cutie/cmd/cutie/mirror"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
@@ -42,6 +43,7 @@ type Options struct {
 	Source publisher.Options // Run sets BaseURI, and the functions
 	Push   PushOptions
 	Fetch  *outbound.Client // fetches for manifests, callbacks and hubs
+	Mirror mirror.Options   // Run sets Tell
 	Robots bool             // /robots.txt names Resource Lists
 	CORS   *wellknown.CORS  // nil: pages of others read nothing
 

@@ -15,8 +15,8 @@ import (
 
 // OpenHome opens dir. If dir is empty, or holds no more than an interrupted
 // attempt to make a home, OpenHome makes a home described by info first, with a
-// queue named jobs. acceptLoss is as in [queuefs.Options].
-func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, acceptLoss bool, l Limits, log zerolog.Logger) (*queuefs.Service, error) {
+// queue named jobs if that is wanted. acceptLoss is as in [queuefs.Options].
+func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs, acceptLoss bool, l Limits, log zerolog.Logger) (*queuefs.Service, error) {
 	defer tune()()
 	fresh, err := queuefs.Unmade(dir)
 	if err != nil {
@@ -34,12 +34,14 @@ func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, acceptL
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o077 != 0 {
 		log.Warn().Str("home", dir).Str("mode", info.Mode().Perm().String()).Msg("other users of this machine can look into the home, chmod 700 takes that away")
 	}
-	if fresh && len(svc.Queues()) == 0 {
+	if fresh && jobs && len(svc.Queues()) == 0 {
 		_, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", Name: "jobs",
 			CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
 		if err != nil {
 			return nil, errors.Join(err, svc.Close())
 		}
+	}
+	if fresh {
 		log.Info().Str("home", dir).Msg("home created")
 	}
 	return svc, nil

@@ -15,6 +15,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/dashboard"
+	"cutie/cmd/cutie/mirror"
 	"cutie/queuefs"
 	"cutie/queuefs/events"
 	"cutie/queuefs/quota"
@@ -90,6 +91,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		wg.Go(func() { d.every(loops, l) })
 	}
 	wg.Go(func() { d.reopen(loops) })
+	wg.Go(func() { mirror.New(d.svc, d.mirrorOptions()).Run(loops) })
 
 	d.Log.Info().Str("home", d.svc.Dir()).Str("listen", ln.Addr().String()).Msg("serving")
 	if err := d.Ready(d.svc.Info().BaseURI); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"cutie/cmd/cutie/config"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/scrub"
 	"cutie/queuefs"
@@ -40,6 +42,8 @@ type serveOptions struct {
 	logLevel, logFormat string
 	acceptLoss          bool
 	config              string
+	mirrors             []string
+	mirrorToken         string
 }
 
 // bind adds the options to fs.
@@ -73,6 +77,9 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	o.AccessLog.Max = reach.DefaultLogMax
 	fs.Var((*call.Octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
 	fs.IntVar(&o.AccessLog.Keep, "log-keep", reach.DefaultLogKeep, "`number` of old access logs to keep")
+	fs.StringSliceVar(&o.mirrors, "mirror", nil, "`URL` of a daemon whose queues this one keeps as live mirrors; may be repeated")
+	fs.StringVar(&o.mirrorToken, "mirror-token", "", "bearer `token` for these, or @FILE with it")
+	fs.DurationVar(&o.Mirror.Audit, "mirror-audit", 24*time.Hour, "`time` between two audits of a mirror; 0: none")
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
 	fs.BoolVar(&o.acceptLoss, "accept-loss", false, "open a home that was not closed and lost its journal, without the changes that were in it alone")
@@ -94,14 +101,14 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	fs.Var((*call.Octets)(&s.KeepOctets), "keep-size", "size of these on disk for one set, before the oldest go; 0: any size")
 	s.Pace = scrub.Pace{Period: 7 * 24 * time.Hour}
 	fs.Var((*pace)(&s.Pace), "scrub", "`pace` at which published files are read again and verified: a period such as 7d or 36h, or a rate in bytes a second such as 10MB; 0: only when they are opened")
-	fs.StringSliceVar(&s.Mirrors, "mirror", nil, "base `URI` of a copy, published with every resource; up to four times")
+	fs.StringSliceVar(&s.Mirrors, "duplicate", nil, "base `URI` of a copy, published with every resource; up to four times")
 	fs.StringVar(&s.Via, "via", "", "base `URI` of the origin of every resource, for a home that is a copy")
 }
 
 // check reads the typed options and finds their mistakes, before a home is
 // opened or made.
 func (o *serveOptions) check() error {
-	for _, check := range []func() error{o.checkAccess, o.checkLimits, o.checkListen, o.checkSource} {
+	for _, check := range []func() error{o.checkAccess, o.checkLimits, o.checkListen, o.checkSource, o.checkMirrors} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -230,5 +237,28 @@ func (o *serveOptions) checkSource() (err error) {
 	if o.Fetch, err = outbound.New(outbound.Options{Allow: o.fetch}); err != nil {
 		return fault.Usagef("--allow-fetch: %v", err)
 	}
+	return nil
+}
+
+// checkMirrors reads the options about mirrors.
+func (o *serveOptions) checkMirrors() error {
+	token, err := call.Secret(o.mirrorToken)
+	if err != nil {
+		return fmt.Errorf("--mirror-token: %w", err)
+	}
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	for _, uri := range o.mirrors {
+		if u, err := url.Parse(uri); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fault.Hint(fault.Usagef("--mirror: %.200q is no URL of a daemon", uri), "--mirror http://host:8080/")
+		}
+		o.Mirror.Sources = append(o.Mirror.Sources, mirror.Source{URL: uri, Header: header})
+	}
+	if a := o.Mirror.Audit; a < 0 || a > 0 && a < time.Minute {
+		return fault.Usagef("--mirror-audit is 1m or more, or 0")
+	}
+	o.Mirror.Agent = reach.Agent()
 	return nil
 }

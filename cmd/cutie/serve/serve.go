@@ -103,7 +103,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		defer o.Listen.On.Close()
 	}
 	svc, err := reach.OpenUnlocked(ctx, c.Home, func() (*queuefs.Service, error) {
-		return daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), o.acceptLoss, o.Limits, log)
+		return daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), len(o.mirrors) == 0, o.acceptLoss, o.Limits, log)
 	})
 	if err != nil {
 		return reach.HomeHint(c.Home, err)

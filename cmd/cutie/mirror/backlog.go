@@ -1,0 +1,323 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/tree"
+)
+
+// Limits of a backlog.
+const (
+	maxChange = 2000     // events replayed at a time
+	maxMemory = 64 << 20 // octets of payloads in memory
+	smallSize = 64 << 10 // of a payload in memory
+)
+
+// A backlog has the events that are not replayed yet, in their order.
+type backlog struct {
+	f      *follower
+	events []*event
+
+	mu      sync.Mutex
+	memory  int64
+	missing error // of one file asked for in vain
+}
+
+func newBacklog(f *follower) *backlog { return &backlog{f: f} }
+
+func (b *backlog) add(events []*event) { b.events = append(b.events, events...) }
+
+// discard removes temporary files that no event needs any more.
+func (b *backlog) discard() {
+	for _, e := range b.events {
+		e.drop(b.f.q)
+	}
+	b.events = nil
+}
+
+func (e *event) drop(q *queuefs.Queue) {
+	if e.Temp != "" {
+		q.DropFile(e.Temp)
+	}
+	for _, temp := range e.ReplayEvent.Results {
+		q.DropFile(temp)
+	}
+	e.Temp, e.ReplayEvent.Results = "", nil
+}
+
+// trouble returns why events wait, nil if none does.
+func (b *backlog) trouble() error {
+	if len(b.events) == 0 {
+		return nil
+	}
+	return b.missing
+}
+
+// work fetches the files of the events and replays as many events as have them. It
+// reports whether it replayed some.
+func (b *backlog) work(ctx context.Context) (done bool, err error) {
+	if len(b.events) == 0 {
+		return false, nil
+	}
+	if err := b.fetch(ctx); err != nil {
+		return false, err
+	}
+	for len(b.events) > 0 {
+		n := b.ready(maxChange)
+		if n == 0 {
+			return done, nil
+		}
+		if err := b.replay(ctx, n); err != nil {
+			return done, err
+		}
+		done = true
+	}
+	return done, nil
+}
+
+// replay replays the first n events.
+func (b *backlog) replay(ctx context.Context, n int) error {
+	change := make([]queuefs.ReplayEvent, n)
+	var settings []byte
+	for i, e := range b.events[:n] {
+		if change[i] = e.ReplayEvent; e.Job == 0 && e.Text != nil {
+			settings = e.Text
+		}
+	}
+	err := b.f.q.Replay(ctx, change, settings)
+	if errors.Is(err, queuefs.ErrTooBig) {
+		if half := b.ready(n / 2); half > 0 && half < n {
+			return b.replay(ctx, half)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range b.events[:n] {
+		b.memory -= int64(len(e.Data))
+	}
+	clear(b.events[:n])
+	if b.events = b.events[n:]; len(b.events) == 0 {
+		b.events = nil
+	}
+	return nil
+}
+
+// ready returns how many of the first events may be replayed: behind them each job has
+// the file of its last event, and its payload and results. It is at most n, or else the
+// least number there is.
+func (b *backlog) ready(n int) (ready int) {
+	jobs := map[queuefs.JobID]*life{}
+	open := 0
+	for i, e := range b.events {
+		if i >= n && ready > 0 {
+			break
+		}
+		j := jobs[e.Job]
+		if j == nil {
+			j = &life{}
+			jobs[e.Job] = j
+		}
+		was := j.lacks()
+		j.follow(e)
+		switch is := j.lacks(); {
+		case is && !was:
+			open++
+		case was && !is:
+			open--
+		}
+		if open == 0 {
+			ready = i + 1
+		}
+	}
+	return ready
+}
+
+// A life is what the events so far leave of one, or of queue-info.txt.
+type life struct {
+	last    *event
+	came    *event   // with the payload, in the backlog
+	results []*event // with results that are still there
+}
+
+func (j *life) follow(e *event) {
+	j.last = e
+	if e.Job == 0 {
+		return
+	}
+	if e.From == 0 {
+		j.came = e
+	}
+	if e.To == 0 {
+		j.came, j.results = nil, nil
+		return
+	}
+	if e.To != queuefs.Consumed {
+		j.results = nil
+	}
+	if c := e.Event.Results; c != nil && len(c.Came) > 0 {
+		j.results = append(j.results, e)
+	}
+}
+
+// lacks reports whether files are missing.
+func (j *life) lacks() bool {
+	if j.last == nil || j.last.Job != 0 && j.last.To == 0 { // culled
+		return false
+	}
+	if j.last.Text == nil || j.came != nil && !j.came.payload {
+		return true
+	}
+	for _, e := range j.results {
+		if len(e.ReplayEvent.Results) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// fetch asks for the files that the jobs have after all events known. One that is gone,
+// or another, waits for later events.
+func (b *backlog) fetch(ctx context.Context) error {
+	jobs := map[queuefs.JobID]*life{}
+	var order []*life
+	for _, e := range b.events {
+		j := jobs[e.Job]
+		if j == nil {
+			j = &life{}
+			jobs[e.Job] = j
+			order = append(order, j)
+		}
+		j.follow(e)
+	}
+	b.missing = nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan *life)
+	var wg sync.WaitGroup
+	for range fetch.DefaultConnections {
+		wg.Go(func() {
+			for j := range work {
+				if err := b.complete(ctx, j); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for _, j := range order {
+		if ctx.Err() == nil && j.lacks() {
+			work <- j
+		}
+	}
+	close(work)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// complete fetches what a job lacks.
+func (b *backlog) complete(ctx context.Context, j *life) error {
+	f := b.f
+	if e := j.last; e.Text == nil {
+		uri := f.base + home.QueueInfoName
+		if e.Job != 0 {
+			uri = f.uri(e.To.String(), e.Job)
+		}
+		text, err := f.small(ctx, uri, &e.File)
+		if err != nil {
+			return b.miss(err)
+		}
+		e.Text = text
+	}
+	if e := j.came; e != nil && !e.payload {
+		if err := b.payload(ctx, e); err != nil {
+			return b.miss(err)
+		}
+	}
+	for _, e := range j.results {
+		if len(e.ReplayEvent.Results) > 0 {
+			continue
+		}
+		res := e.Event.Results.Came[0]
+		temp, err := f.large(ctx, f.uri(tree.Results, e.Job)+"/"+res.Name, &queuefs.Facts{Length: res.Size, SHA256: res.SHA256})
+		if err != nil {
+			return b.miss(err)
+		}
+		e.ReplayEvent.Results = map[string]string{res.Name: temp}
+	}
+	return nil
+}
+
+func (b *backlog) payload(ctx context.Context, e *event) (err error) {
+	uri := b.f.uri(tree.Payloads, e.Job)
+	b.mu.Lock()
+	inMemory := e.Payload.Length <= smallSize && b.memory+e.Payload.Length <= maxMemory
+	if inMemory {
+		b.memory += e.Payload.Length
+	}
+	b.mu.Unlock()
+	if inMemory {
+		e.Data, err = b.f.small(ctx, uri, &e.Payload)
+	} else {
+		e.Temp, err = b.f.large(ctx, uri, &e.Payload)
+	}
+	e.payload = err == nil
+	if inMemory && err != nil {
+		b.mu.Lock()
+		b.memory -= e.Payload.Length
+		b.mu.Unlock()
+	}
+	return err
+}
+
+// errDiffers: a file is not the one in the list.
+var errDiffers = errors.New("the file is not the one in the list")
+
+// miss keeps the reason why a file is not there, and returns errors that are of no file.
+func (b *backlog) miss(err error) error {
+	if !fetch.IsGone(err) && !errors.Is(err, errDiffers) {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.missing = err
+	return nil
+}
+
+// small fetches a file into memory. An empty one is not nil.
+func (f *follower) small(ctx context.Context, uri string, facts *queuefs.Facts) ([]byte, error) {
+	if facts.Length < 0 || facts.Length > maxMemory {
+		return nil, fmt.Errorf("%s: a length of %d is not credible", uri, facts.Length)
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, facts.Length+bytes.MinRead))
+	err := f.client.Get(ctx, fetch.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *fetch.Answer) error {
+		buf.Reset()
+		_, err := buf.ReadFrom(io.LimitReader(a.Body, facts.Length+1))
+		return err
+	})
+	if err == nil && (int64(buf.Len()) != facts.Length || sha256.Sum256(buf.Bytes()) != facts.SHA256) {
+		err = fmt.Errorf("%s: %w", uri, errDiffers)
+	}
+	return buf.Bytes(), err
+}
+
+// large fetches a file into a temporary one, on stable storage.
+func (f *follower) large(ctx context.Context, uri string, facts *queuefs.Facts) (temp string, err error) {
+	err = f.client.Get(ctx, fetch.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *fetch.Answer) error {
+		temp, err = f.q.StoreFile(io.LimitReader(a.Body, facts.Length+1), facts)
+		return err
+	})
+	if errors.Is(err, queuefs.ErrDigest) {
+		err = fmt.Errorf("%s: %w", uri, errDiffers)
+	}
+	return temp, err
+}

@@ -1,0 +1,104 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cutie/publisher/destination/source"
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// How an original is followed.
+const (
+	longPoll     = 55 * time.Second       // wait of one request
+	leastBetween = 20 * time.Millisecond  // two requests
+	quickPoll    = 1 * time.Second        // where the Source does not wait
+	transitPause = 100 * time.Millisecond // until files in transit are looked at again
+	maxBacklog   = 500_000                // events that wait for files in transit
+)
+
+// replay follows the original until there is an error.
+func (f *follower) replay(ctx context.Context) error {
+	b := newBacklog(f)
+	defer b.discard()
+	since, first := f.position(), true
+	for {
+		if !f.q.Mirror().Live() {
+			return errOver
+		}
+		began := time.Now()
+		wait := longPoll
+		if first || len(b.events) > 0 {
+			wait = 0
+		}
+		var entries []sitemap.Entry
+		err := f.set.Changes(ctx, since, wait, func(part source.Batch) error {
+			entries = append(entries, part.Entries...)
+			since = part.Next
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		events, err := f.events(entries)
+		if err != nil {
+			return err
+		}
+		if events, err = f.fresh(events); err != nil {
+			return err
+		}
+		first = false
+		if b.add(events); len(b.events) > maxBacklog {
+			return fmt.Errorf("%d events of the original are not replayed, as it replaces files before they are fetched", len(b.events))
+		}
+		f.state.Contact = time.Now().UTC()
+		done, err := b.work(ctx)
+		f.progress(b)
+		if err != nil {
+			return err
+		}
+		f.trouble(b.trouble())
+		pause := leastBetween - time.Since(began)
+		switch {
+		case len(b.events) > 0 && !done && len(events) == 0:
+			pause = transitPause
+		case len(events) == 0 && wait > 0 && time.Since(began) < time.Second:
+			pause = quickPoll // the Source does not wait
+		}
+		if !sleep(ctx, pause) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *follower) progress(b *backlog) {
+	if f.state.Behind = int64(len(b.events)); f.state.Behind == 0 {
+		f.state.Synced = f.state.Contact
+	}
+	f.q.SetProgress(f.state)
+}
+
+// position returns the cursor to begin with: behind the last event in the journal, but
+// so that the list gives this event again, for a comparison.
+func (f *follower) position() source.Cursor {
+	_, at := f.q.LastEvent()
+	if m := f.q.Mirror(); !at.After(m.At) { // nothing was replayed; the copy may know no number
+		return source.Cursor{Time: m.At, Seq: uint64(m.Event)}
+	}
+	return source.Cursor{Time: at.Add(-time.Microsecond)}
+}
+
+// fresh leaves out events that the mirror has, and compares the last one of them.
+func (f *follower) fresh(events []*event) ([]*event, error) {
+	seq, at := f.q.LastEvent()
+	m := f.q.Mirror()
+	for len(events) > 0 && events[0].Seq <= seq && at.After(m.At) {
+		if e := events[0]; e.Seq == seq && !e.Time.Equal(at) || e.Seq < seq && e.Time.After(at) {
+			return nil, fmt.Errorf("%w: event %d is of %s here, and of %s there", queuefs.ErrDiverged, e.Seq, queuefs.FormatTime(at), queuefs.FormatTime(e.Time))
+		}
+		events = events[1:]
+	}
+	return events, nil
+}

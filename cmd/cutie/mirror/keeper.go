@@ -1,0 +1,208 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
+	"cutie/queuefs"
+)
+
+// A Source is one to be mirrored.
+type Source struct {
+	URL    string
+	Header http.Header // credentials
+}
+
+// Options are the settings of a [Keeper].
+type Options struct {
+	Sources []Source
+	Agent   string        // user agent of requests
+	Audit   time.Duration // between two audits of a queue; 0: none
+	Tell    func(queue, text string)
+}
+
+// Pauses between two tries, and looks.
+const (
+	firstPause  = 500 * time.Millisecond
+	longPause   = 30 * time.Second
+	lookForSets = 5 * time.Second
+)
+
+// A Keeper keeps the queues of Sources as mirrors. It is safe for concurrent use.
+type Keeper struct {
+	o   Options
+	svc *queuefs.Service
+
+	mu   sync.Mutex
+	told map[string]string // last trouble of each queue, or Source
+}
+
+// New returns a Keeper of mirrors in a home.
+func New(svc *queuefs.Service, o Options) *Keeper {
+	return &Keeper{o: o, svc: svc, told: map[string]string{}}
+}
+
+// Run follows all Sources until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for i := range k.o.Sources {
+		wg.Go(func() { k.follow(ctx, &k.o.Sources[i]) })
+	}
+	wg.Wait()
+}
+
+// tell tells of trouble once, until it is another, or passes with "".
+func (k *Keeper) tell(name, text string) {
+	k.mu.Lock()
+	was := k.told[name]
+	if text == "" {
+		delete(k.told, name)
+	} else {
+		k.told[name] = text
+	}
+	k.mu.Unlock()
+	switch {
+	case text == was:
+	case text != "":
+		k.o.Tell(name, text)
+	default:
+		k.o.Tell(name, "follows again, after: "+was)
+	}
+}
+
+// client returns a client for a Source. Errors are tried again by its callers.
+func (k *Keeper) client(s *Source) *fetch.Client {
+	return fetch.New(fetch.Options{UserAgent: k.o.Agent, Header: s.Header, Origin: fetch.OriginOf(s.URL), Tries: 2})
+}
+
+// follow keeps the queues of a Source, new ones included. Each queue has a client of its
+// own, so that one with many files keeps no other waiting.
+func (k *Keeper) follow(ctx context.Context, s *Source) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	client := k.client(s)
+	followed := map[string]bool{}
+	for pause := firstPause; ; {
+		found, err := source.Find(ctx, client, s.URL)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := lookForSets
+		if err != nil {
+			k.tell(s.URL, err.Error())
+			wait, pause = pause, min(2*pause, longPause)
+		} else {
+			k.tell(s.URL, "")
+			pause = firstPause
+		}
+		if found != nil {
+			for _, list := range found.Sets {
+				id, ok := queueOf(found.Name(list))
+				if !ok || followed[list] {
+					continue
+				}
+				followed[list] = true
+				f := &follower{keeper: k, of: s, id: id, list: list}
+				wg.Go(func() { f.run(ctx) })
+			}
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// replica is the set with all files of a queue.
+const replica = "/replica"
+
+// queueOf returns the queue of a set with all files of one.
+func queueOf(set string) (id string, ok bool) {
+	name, ok := strings.CutSuffix(set, replica)
+	if !ok {
+		return "", false
+	}
+	id, err := url.PathUnescape(name)
+	clean, err2 := queuefs.CleanQueueID(id)
+	return id, cmp.Or(err, err2) == nil && clean == id
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// A follower keeps one queue.
+type follower struct {
+	keeper *Keeper
+	of     *Source
+	id     string
+	list   string // Capability List
+	client *fetch.Client
+	q      *queuefs.Queue
+	set    *source.Set
+	base   string // URI of the directory of the queue, with a slash at its end
+	state  queuefs.MirrorProgress
+}
+
+// errOver ends a follower for good.
+var errOver = errors.New("no mirror any more")
+
+func (f *follower) run(ctx context.Context) {
+	f.client = f.keeper.client(f.of)
+	for pause := firstPause; ctx.Err() == nil; {
+		began := time.Now()
+		err := f.keep(ctx)
+		if errors.Is(err, errOver) || ctx.Err() != nil {
+			return
+		}
+		f.trouble(err)
+		if time.Since(began) > longPause {
+			pause = firstPause
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, longPause)
+	}
+}
+
+// trouble says why the mirror does not follow; nil: it does.
+func (f *follower) trouble(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	f.keeper.tell(f.id, text)
+	if f.q != nil && f.state.Trouble != text {
+		f.state.Trouble = text
+		f.q.SetProgress(f.state)
+	}
+}
+
+// keep finds or makes the mirror, and follows until there is an error.
+func (f *follower) keep(ctx context.Context) error {
+	found, err := source.Find(ctx, f.client, f.list)
+	if err != nil {
+		return err
+	}
+	if f.set, err = found.Open(ctx, f.list); err != nil {
+		return err
+	}
+	f.base = found.Base + "queues/" + strings.TrimSuffix(f.set.Name, replica) + "/"
+	if f.q, err = f.open(ctx); err != nil {
+		return err
+	}
+	return f.replay(ctx)
+}
