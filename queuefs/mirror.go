@@ -75,9 +75,10 @@ func (s *Service) forgetMirror(id string) error {
 
 // Adopt serves the copy of a queue as a mirror: the directory below [home.CopiesDir] of
 // the name, on stable storage, becomes that of the queue. The error is [ErrQueueExists],
-// also where a former queue of the name had events, or [ErrBadName]. After a crash Adopt
+// also where a former queue of the name had events, or [ErrBadName]. events are replayed
+// before the queue is served: those that explain what the copy lacks. After a crash Adopt
 // with the same mirror goes on.
-func (s *Service) Adopt(ctx context.Context, id string, m Mirror) (*Queue, error) {
+func (s *Service) Adopt(ctx context.Context, id string, m Mirror, events []ReplayEvent, settings []byte) (*Queue, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -92,14 +93,14 @@ func (s *Service) Adopt(ctx context.Context, id string, m Mirror) (*Queue, error
 	defer s.upkeep.Unlock()
 	s.properties.Lock()
 	defer s.properties.Unlock()
-	q, err := s.adopt(id, &m)
+	q, err := s.adopt(id, &m, events, settings)
 	if err != nil {
 		return nil, storageError(err)
 	}
 	return q, nil
 }
 
-func (s *Service) adopt(id string, m *Mirror) (*Queue, error) {
+func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []byte) (*Queue, error) {
 	if s.open(id) != nil || s.queues.Coming(id) != nil {
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
 	}
@@ -132,7 +133,9 @@ func (s *Service) adopt(id string, m *Mirror) (*Queue, error) {
 		err = fmt.Errorf("%s: its name %.80q: %w", id, q.info().Name, ErrQueueExists)
 	} else {
 		q.ledger.Note(func(x *index.Index) { x.Reach(last) })
-		err = s.properties.lines.Add(id)
+		if err = q.replay(events, settings); err == nil {
+			err = s.properties.lines.Add(id)
+		}
 	}
 	if err != nil {
 		q.close()
@@ -151,8 +154,8 @@ func (q *Queue) LastEvent() (seq Seq, at time.Time) {
 
 // StoreFile puts a payload or a result for Replay into a temporary file, on stable
 // storage, and returns its name. The error is [ErrDigest] if it is not as in facts.
-func (q *Queue) StoreFile(in io.Reader, facts *Facts) (name string, err error) {
-	up, err := upload.InFile(q.svc.spool)
+func (s *Service) StoreFile(in io.Reader, facts *Facts) (name string, err error) {
+	up, err := upload.InFile(s.spool)
 	if err != nil {
 		return "", storageError(err)
 	}
@@ -161,19 +164,19 @@ func (q *Queue) StoreFile(in io.Reader, facts *Facts) (name string, err error) {
 		err = ErrDigest
 	}
 	if err == nil {
-		err = errors.Join(up.Sync(), q.svc.dirs.temp.Sync())
+		err = errors.Join(up.Sync(), s.dirs.temp.Sync())
 	}
 	up.Close()
 	if err != nil {
-		q.DropFile(name)
+		s.DropFile(name)
 	}
 	return name, storageError(err)
 }
 
 // DropFile removes a file of StoreFile that was not replayed.
-func (q *Queue) DropFile(name string) {
-	if q.svc.Err() == nil {
-		q.svc.dirs.temp.Remove(name)
+func (s *Service) DropFile(name string) {
+	if s.Err() == nil {
+		s.dirs.temp.Remove(name)
 	}
 }
 
@@ -206,10 +209,17 @@ func (q *Queue) Replay(ctx context.Context, events []ReplayEvent, settings []byt
 	if !q.Mirror().Live() {
 		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
 	}
-	var use *home.Settings
 	if settings != nil {
 		q.svc.properties.Lock()
 		defer q.svc.properties.Unlock()
+	}
+	return q.replay(events, settings)
+}
+
+// replay is Replay; with settings the caller holds properties.
+func (q *Queue) replay(events []ReplayEvent, settings []byte) error {
+	var use *home.Settings
+	if settings != nil {
 		written, err := q.properties.File.Replace(settings)
 		if err != nil {
 			return storageError(err)

@@ -1,8 +1,10 @@
 package destination
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,4 +82,44 @@ func Promote(dir string, p Promotion) error {
 		return err
 	}
 	return errors.Join(d.WriteState(promotedFile, &p), d.Close())
+}
+
+// Settle makes the deletions that wait for files in transit, and returns these files: a
+// copy is then as its Source was at the cursor of each set, except for them. Nobody may
+// have the copy open.
+func Settle(dir string) (missing []string, err error) {
+	s, err := readState(dir, true)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	d, err := local.Open(dir, s.Base, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	for _, set := range s.Sets {
+		for _, h := range set.Held {
+			for i := range h.Entries {
+				file, err := d.Path(h.Entries[i].Loc)
+				if err == nil {
+					err = d.Remove(file)
+				}
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return nil, err
+				}
+			}
+		}
+		set.Held = nil
+		for _, t := range set.Transit {
+			missing = append(missing, t.Entry.Loc)
+		}
+	}
+	text, err := json.Marshal(&s)
+	if err == nil {
+		err = d.Sync()
+	}
+	if err == nil {
+		err = d.WriteState(stateFile, json.RawMessage(text))
+	}
+	return missing, err
 }

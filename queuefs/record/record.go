@@ -333,12 +333,12 @@ func (r *Record) SetText(text []byte) {
 	r.File.SHA256 = sha256.Sum256(text)
 }
 
-// Pass gives the record the facts of a job file that nobody has any more, and the results
-// that came with it.
+// Pass gives the record, which has its time, the facts of a job file that nobody has any
+// more, and the results that came with it.
 func (r *Record) Pass(f *job.Facts, came []job.Result) {
 	r.File = File{Size: int(f.Length), SHA256: f.SHA256, Passed: true, Text: []byte{}}
 	if len(came) > 0 {
-		j := job.Job{ID: r.Job, Status: r.To, Results: came}
+		j := job.Job{ID: r.Job, Status: r.To, Submitted: instant(r.Time), Results: came}
 		r.File.Text = j.AppendText(nil)
 	}
 	r.File.length = len(r.File.Text)

@@ -145,3 +145,18 @@ func TestRecordKeepsItsForm(t *testing.T) {
 		}
 	}
 }
+
+func TestResultsOfAPassedJobFile(t *testing.T) {
+	r := someRecord()
+	r.Flags, r.Temp = Results, ""
+	change := &job.ResultChange{Came: []job.Result{{Name: "log", Size: 3, MediaType: "text/plain", SHA256: [32]byte{8}}}, Went: []string{"old"}}
+	r.Pass(&job.Facts{Length: 70000, SHA256: [32]byte{7}}, change.Came)
+	r.NameResults(change)
+	var got Record
+	if err := got.Parse(r.Append(nil)); err != nil || !got.File.Passed || got.Lacks() {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if e := got.Event(); !reflect.DeepEqual(e.Results, change) || e.File.Length != 70000 || e.File.SHA256 != [32]byte{7} {
+		t.Errorf("got %+v, results %+v", e, e.Results)
+	}
+}

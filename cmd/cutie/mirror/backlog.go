@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"cutie/publisher/destination/fetch"
 	"cutie/queuefs"
@@ -28,6 +29,8 @@ type backlog struct {
 	f      *follower
 	events []*event
 
+	since time.Time // the first event waits for files; zero: none does
+
 	mu      sync.Mutex
 	memory  int64
 	missing error // of one file asked for in vain
@@ -40,27 +43,35 @@ func (b *backlog) add(events []*event) { b.events = append(b.events, events...) 
 // discard removes temporary files that no event needs any more.
 func (b *backlog) discard() {
 	for _, e := range b.events {
-		e.drop(b.f.q)
+		e.drop(b.f.keeper.svc)
 	}
 	b.events = nil
 }
 
-func (e *event) drop(q *queuefs.Queue) {
+func (e *event) drop(svc *queuefs.Service) {
 	if e.Temp != "" {
-		q.DropFile(e.Temp)
+		svc.DropFile(e.Temp)
 	}
 	for _, temp := range e.ReplayEvent.Results {
-		q.DropFile(temp)
+		svc.DropFile(temp)
 	}
 	e.Temp, e.ReplayEvent.Results = "", nil
 }
 
-// trouble returns why events wait, nil if none does.
+// patience is how long events may wait for files before anybody is told.
+const patience = 15 * time.Second
+
+// trouble returns why events wait for long, nil if none does.
 func (b *backlog) trouble() error {
-	if len(b.events) == 0 {
-		return nil
+	switch {
+	case len(b.events) == 0:
+		b.since = time.Time{}
+	case b.since.IsZero():
+		b.since = time.Now()
+	case time.Since(b.since) > patience:
+		return b.missing
 	}
-	return b.missing
+	return nil
 }
 
 // work fetches the files of the events and replays as many events as have them. It
@@ -80,20 +91,25 @@ func (b *backlog) work(ctx context.Context) (done bool, err error) {
 		if err := b.replay(ctx, n); err != nil {
 			return done, err
 		}
-		done = true
+		done, b.since = true, time.Time{}
 	}
 	return done, nil
 }
 
-// replay replays the first n events.
-func (b *backlog) replay(ctx context.Context, n int) error {
-	change := make([]queuefs.ReplayEvent, n)
-	var settings []byte
+// first returns the first n events for the journal, and the last queue-info.txt among them.
+func (b *backlog) first(n int) (change []queuefs.ReplayEvent, settings []byte) {
+	change = make([]queuefs.ReplayEvent, n)
 	for i, e := range b.events[:n] {
 		if change[i] = e.ReplayEvent; e.Job == 0 && e.Text != nil {
 			settings = e.Text
 		}
 	}
+	return change, settings
+}
+
+// replay replays the first n events.
+func (b *backlog) replay(ctx context.Context, n int) error {
+	change, settings := b.first(n)
 	err := b.f.q.Replay(ctx, change, settings)
 	if errors.Is(err, queuefs.ErrTooBig) {
 		if half := b.ready(n / 2); half > 0 && half < n {
@@ -103,6 +119,12 @@ func (b *backlog) replay(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
+	b.forget(n)
+	return nil
+}
+
+// forget lets go of the first n events.
+func (b *backlog) forget(n int) {
 	for _, e := range b.events[:n] {
 		b.memory -= int64(len(e.Data))
 	}
@@ -110,7 +132,6 @@ func (b *backlog) replay(ctx context.Context, n int) error {
 	if b.events = b.events[n:]; len(b.events) == 0 {
 		b.events = nil
 	}
-	return nil
 }
 
 // ready returns how many of the first events may be replayed: behind them each job has
@@ -313,7 +334,7 @@ func (f *follower) small(ctx context.Context, uri string, facts *queuefs.Facts) 
 // large fetches a file into a temporary one, on stable storage.
 func (f *follower) large(ctx context.Context, uri string, facts *queuefs.Facts) (temp string, err error) {
 	err = f.client.Get(ctx, fetch.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *fetch.Answer) error {
-		temp, err = f.q.StoreFile(io.LimitReader(a.Body, facts.Length+1), facts)
+		temp, err = f.keeper.svc.StoreFile(io.LimitReader(a.Body, facts.Length+1), facts)
 		return err
 	})
 	if errors.Is(err, queuefs.ErrDigest) {

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/sitemap"
 )
 
 // open returns the mirror, made from a copy if need be.
@@ -38,53 +41,103 @@ func (f *follower) open(ctx context.Context) (*queuefs.Queue, error) {
 func (f *follower) adopt(ctx context.Context) (*queuefs.Queue, error) {
 	svc := f.keeper.svc
 	dir := filepath.Join(svc.Dir(), home.CopiesDir, f.id)
+	b := newBacklog(f)
+	defer b.discard()
+	n := 0
 	m, begun := svc.Begun(f.id)
 	if !begun {
-		at, err := f.copy(ctx, dir)
+		at, missing, err := f.copy(ctx, dir)
 		if err != nil {
 			return nil, err
 		}
 		m = queuefs.Mirror{Source: f.of.URL, List: f.list, Event: queuefs.Seq(at.Event), At: at.Until}
+		if n, err = f.explain(ctx, b, missing, source.Cursor{Time: at.Until, Seq: at.Event}); err != nil {
+			return nil, err
+		}
 	}
-	q, err := svc.Adopt(ctx, f.id, m)
+	events, settings := b.first(n)
+	q, err := svc.Adopt(ctx, f.id, m, events, settings)
 	if err != nil {
 		return nil, err
 	}
+	b.forget(n)
 	return q, os.RemoveAll(dir)
 }
 
-// copyTries is how often a copy is brought up to a busy original until no file of it is
-// in transit.
-const copyTries = 20
+// copyTries is how often a copy is brought up to a busy original, before the files it
+// lacks are left to the events after it.
+const copyTries = 3
 
-// copy copies the files of the queue, until they are of one instant.
-func (f *follower) copy(ctx context.Context, dir string) (at destination.Standing, err error) {
+// copy copies the files of the queue. missing are those that the original replaced before
+// they were fetched.
+func (f *follower) copy(ctx context.Context, dir string) (at destination.Standing, missing []string, err error) {
 	copied, err := destination.Open(ctx, destination.Options{URL: f.list, Dir: dir, Sets: []string{f.list},
 		HTTP: fetch.Options{UserAgent: f.keeper.o.Agent, Header: f.of.Header}})
 	if err != nil {
-		return at, err
+		return at, nil, err
 	}
-	for try := 0; ; try++ {
+	for try := 1; ; try++ {
 		r, err := copied.Sync(ctx)
-		if err == nil && !r.InSync() && try == copyTries {
-			err = fmt.Errorf("%d files of the copy are missing, %d were refused", r.Failed, r.Refused)
+		if err == nil && r.Refused > 0 {
+			err = fmt.Errorf("%d files were refused", r.Refused)
 		}
 		if err != nil {
-			return at, errors.Join(err, copied.Close())
+			return at, nil, errors.Join(err, copied.Close())
 		}
-		if r.InSync() {
+		if r.InSync() || try == copyTries {
 			break
 		}
 	}
 	if err := copied.Close(); err != nil {
-		return at, err
+		return at, nil, err
+	}
+	if missing, err = destination.Settle(dir); err != nil {
+		return at, nil, err
 	}
 	_, all, err := destination.Standings(dir)
-	if err == nil && (len(all) != 1 || !all[0].Baseline || all[0].Transit > 0) {
-		err = fmt.Errorf("%s: no whole copy of one queue", dir)
+	if err == nil && (len(all) != 1 || !all[0].Baseline) {
+		err = fmt.Errorf("%s: no copy of one queue", dir)
 	}
 	if err != nil {
-		return at, err
+		return at, nil, err
 	}
-	return all[0], nil
+	return all[0], missing, nil
 }
+
+// explain waits for events of all jobs of which the copy lacks files, and returns how
+// many events to replay.
+func (f *follower) explain(ctx context.Context, b *backlog, missing []string, since source.Cursor) (n int, err error) {
+	lacking := map[queuefs.JobID]bool{}
+	for _, uri := range missing {
+		var ev queuefs.Event
+		if err := f.take(&ev, &sitemap.Entry{Loc: uri}); err != nil {
+			return 0, err
+		}
+		lacking[ev.Job] = true
+	}
+	for began := time.Now(); ; {
+		if len(lacking) == 0 {
+			return n, nil
+		}
+		events, err := f.changes(ctx, &since, 0)
+		if err != nil {
+			return 0, err
+		}
+		b.add(events)
+		if err := b.fetch(ctx); err != nil {
+			return 0, err
+		}
+		for ready := b.ready(len(b.events)); n < ready; n++ {
+			delete(lacking, b.events[n].Job)
+		}
+		if time.Since(began) > explainTime || len(b.events) > maxBacklog {
+			return 0, fmt.Errorf("%d files are not as the lists of the original say, such as %s", len(missing), missing[0])
+		}
+		if !sleep(ctx, transitPause) {
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// explainTime is how long to wait for events that explain why files are missing.
+const explainTime = 30 * time.Second

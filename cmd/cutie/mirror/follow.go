@@ -33,16 +33,7 @@ func (f *follower) replay(ctx context.Context) error {
 		if first || len(b.events) > 0 {
 			wait = 0
 		}
-		var entries []sitemap.Entry
-		err := f.set.Changes(ctx, since, wait, func(part source.Batch) error {
-			entries = append(entries, part.Entries...)
-			since = part.Next
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		events, err := f.events(entries)
+		events, err := f.changes(ctx, &since, wait)
 		if err != nil {
 			return err
 		}
@@ -71,6 +62,20 @@ func (f *follower) replay(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// changes returns the events after a cursor, and moves it behind them.
+func (f *follower) changes(ctx context.Context, since *source.Cursor, wait time.Duration) ([]*event, error) {
+	var entries []sitemap.Entry
+	err := f.set.Changes(ctx, *since, wait, func(part source.Batch) error {
+		entries = append(entries, part.Entries...)
+		*since = part.Next
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.events(entries)
 }
 
 func (f *follower) progress(b *backlog) {

@@ -164,7 +164,7 @@ func (f *follower) run(ctx context.Context) {
 	for pause := firstPause; ctx.Err() == nil; {
 		began := time.Now()
 		err := f.keep(ctx)
-		if errors.Is(err, errOver) || ctx.Err() != nil {
+		if errors.Is(err, errOver) || ctx.Err() != nil || f.q != nil && !f.q.Mirror().Live() {
 			return
 		}
 		f.trouble(err)
