@@ -35,7 +35,7 @@ func (s documents) excerpt(after entries.Position, max int) (Excerpt, error) {
 		return Excerpt{}, err
 	}
 	open := lists[len(lists)-1]
-	if after.Seq > open.Last || after.At.Before(s.Created()) {
+	if after.Seq > open.Last || after.At.Before(s.Since()) {
 		after = entries.Position{At: lists[0].From}
 	}
 	if lists[0].First > after.Seq+1 {

@@ -19,9 +19,10 @@ import (
 
 // What is known of a mirror and its original.
 type (
-	Mirror      = home.Mirror
-	MirrorAudit = home.Audit
-	ReplayEvent = replay.Event
+	Mirror         = home.Mirror
+	MirrorAudit    = home.Audit
+	MirrorProgress = home.Progress
+	ReplayEvent    = replay.Event
 )
 
 // A mirror is a queue with the events of another home, numbers and times included. It
@@ -31,14 +32,6 @@ type mirror struct {
 	mu  sync.Mutex // of changes
 	of  atomic.Pointer[Mirror]
 	now atomic.Pointer[MirrorProgress]
-}
-
-// MirrorProgress is how far a mirror is since the home was opened.
-type MirrorProgress struct {
-	Contact time.Time // when the original last answered
-	Synced  time.Time // when the mirror last had all events known
-	Behind  int64     // events known and not yet replayed
-	Trouble string    // why it does not follow; "" if it does
 }
 
 // Mirror returns what the queue mirrors, or mirrored; nil if it never did. The result is
@@ -252,9 +245,10 @@ func (q *Queue) keepMirror(change func(*Mirror)) error {
 }
 
 // Takeover ends the mirror: the queue takes changes and hands out jobs from then on, and
-// numbers go on behind those of the original. It is on stable storage when Takeover
-// returns. Of a queue taken over before nothing changes.
-func (q *Queue) Takeover(ctx context.Context) (Mirror, error) {
+// numbers go on behind those of the original; known is the highest number of a job that
+// it is known to have had. It is on stable storage when Takeover returns. Of a queue taken
+// over before nothing changes.
+func (q *Queue) Takeover(ctx context.Context, known JobID) (Mirror, error) {
 	if err := ctx.Err(); err != nil {
 		return Mirror{}, err
 	}
@@ -271,7 +265,7 @@ func (q *Queue) Takeover(ctx context.Context) (Mirror, error) {
 	if !m.Live() {
 		return *m, nil
 	}
-	floor := q.floor(m)
+	floor := max(q.floor(m), known)
 	if err := q.keepMirror(func(m *Mirror) {
 		m.Ended, m.Last, m.Until, m.Job = micro(q.svc.now()), q.ledger.Last(), q.Progress().Contact, floor
 	}); err != nil {

@@ -18,7 +18,25 @@ type (
 )
 
 // State returns the state of the queue.
-func (q *Queue) State() QueueState { return q.ledger.State() }
+func (q *Queue) State() QueueState {
+	s := q.ledger.State()
+	if s.Mirror = q.Mirror(); s.Mirror != nil {
+		s.Since = s.Mirror.At
+	}
+	if s.Mirror.Live() {
+		s.Progress = q.Progress()
+	}
+	return s
+}
+
+// Unfinished returns up to max consumed jobs out of work and without an outcome. In a
+// queue without reports there is none: a job handed out is done.
+func (q *Queue) Unfinished(max int) (ids []JobID) {
+	if q.info().Acknowledge != AckNone {
+		q.look(func(x *index.Index) { ids = x.Unfinished(max) })
+	}
+	return ids
+}
 
 // Status returns the status of a job and its last change; 0 if there is no such job.
 func (q *Queue) Status(id JobID) (Status, time.Time) {

@@ -83,8 +83,8 @@ func (s *Set) makeDir() (*durable.Dir, error) { return s.Store.MakeDir(s.Queue.I
 func (s *Set) restore(was *store.Line) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begin(store.NewOpenList(s.Queue.State().Before, s.Created()))
-	if was != nil && was.Open.From.Before(s.Created()) {
+	s.begin(store.NewOpenList(s.Queue.State().Before, s.Since()))
+	if was != nil && was.Open.From.Before(s.Since()) {
 		was = nil // it speaks of a former queue of the name
 	}
 

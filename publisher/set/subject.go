@@ -50,6 +50,15 @@ func (f *Subject) Created() time.Time {
 	return t.UTC()
 }
 
+// Since returns when the events known begin: with the creation of the queue, or of a
+// mirror with the copy.
+func (f *Subject) Since() time.Time {
+	if t := f.Queue.State().Since; !t.IsZero() {
+		return t.UTC()
+	}
+	return f.Created()
+}
+
 // OrCreated returns t, or when the queue was made if t is zero.
 func (f *Subject) OrCreated(t time.Time) time.Time {
 	if t.IsZero() {
@@ -60,7 +69,18 @@ func (f *Subject) OrCreated(t time.Time) time.Time {
 
 // Renderer returns a new renderer of entries; it is for one goroutine.
 func (f *Subject) Renderer() entries.Renderer {
-	return entries.Renderer{Refs: f.Refs, Dialect: f.Dialect, Mirrors: f.MirrorURIs, Via: f.ViaURI}
+	return entries.Renderer{Refs: f.Refs, Dialect: f.Dialect, Mirrors: f.MirrorURIs, Via: f.via()}
+}
+
+// via returns the base URI of the origin: of a mirror that of its original, else the one
+// of all queues.
+func (f *Subject) via() string {
+	if m := f.Queue.State().Mirror; m != nil {
+		if base := m.Base(); base != "" {
+			return base
+		}
+	}
+	return f.ViaURI
 }
 
 // ListNow returns the open list after the last event, without entries.
@@ -87,7 +107,7 @@ func Earliest(q Queue) (store.OpenList, error) {
 		}
 	}
 	if lo == before {
-		return store.NewOpenList(before, f.Created()), nil
+		return store.NewOpenList(before, f.Since()), nil
 	}
 	if lo == q.Seq() {
 		return f.ListNow(), nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
 	"time"
 
 	"cutie/queuefs/anvl"
@@ -42,6 +43,23 @@ type Audit struct {
 	Time   time.Time // zero: never
 	Files  int64     // compared
 	Faults int64     // missing, extra or different
+}
+
+// Base returns the base URI of the Source, without a slash at its end; "" if its lists
+// stand somewhere else.
+func (m *Mirror) Base() string {
+	if base, _, ok := strings.Cut(m.List, "/.well-known/resourcesync/"); ok {
+		return base
+	}
+	return ""
+}
+
+// Progress is how far a mirror is since the home was opened.
+type Progress struct {
+	Contact time.Time // when the original last answered
+	Synced  time.Time // when the mirror last had all events known
+	Known   job.Seq   // last event known of the original
+	Trouble string    // why the mirror does not follow; "" if it does
 }
 
 // Live reports whether the queue follows its original. A nil Mirror does not.

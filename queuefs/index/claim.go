@@ -78,6 +78,19 @@ type Filter struct {
 	Limit   int         // at most so many
 }
 
+// Unfinished returns up to most consumed jobs without a lease and an outcome.
+func (x *Index) Unfinished(most int) (ids []job.ID) {
+	for id, s := range x.all(1, job.Consumed) {
+		if len(ids) == most {
+			break
+		}
+		if s.outcome() == 0 && !s.has(markLeased) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // IDs returns jobs in the order of their numbers.
 func (x *Index) IDs(f Filter) []job.ID {
 	ids := make([]job.ID, 0, min(f.Limit, 64))

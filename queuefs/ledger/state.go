@@ -14,17 +14,20 @@ import (
 type State struct {
 	Info                       home.QueueInfo
 	Pending, Consumed, Deleted int64
-	Held                       int64     // pending ones on hold
-	Leased                     int64     // consumed ones in work
-	Failed                     int64     // with this outcome
-	Seq                        job.Seq   // of the last event; without one, Before
-	Before                     job.Seq   // last event of former queues of the name, 0 if there was none
-	LastEvent                  time.Time // of creation before the first event
-	LastSubmission             time.Time // zero if never
-	LastConsumption            time.Time // zero if never
-	Damage                     string    // why Info differs from queue-info.txt; "" if it does not
-	Shut                       bool      // queue-info.txt cannot be read; then Damage says why
-	Oldest                     time.Time // submission of the job at the head; zero if no job can be taken
+	Held                       int64         // pending ones on hold
+	Leased                     int64         // consumed ones in work
+	Failed                     int64         // with this outcome
+	Seq                        job.Seq       // of the last event; without one, Before
+	Before                     job.Seq       // last event of former queues of the name, 0 if there was none
+	LastEvent                  time.Time     // of creation before the first event
+	LastSubmission             time.Time     // zero if never
+	LastConsumption            time.Time     // zero if never
+	Damage                     string        // why Info differs from queue-info.txt; "" if it does not
+	Shut                       bool          // queue-info.txt cannot be read; then Damage says why
+	Oldest                     time.Time     // submission of the job at the head; zero if no job can be taken
+	Since                      time.Time     // when the events known begin, of a mirror; zero: with the creation
+	Mirror                     *home.Mirror  // nil: the queue never was a mirror
+	Progress                   home.Progress // of a mirror
 }
 
 // State returns the state of the queue, from memory.

@@ -10,7 +10,7 @@ import (
 // types of the documents.
 var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
 	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass,
-	SyncClass, AuditClass, SourceClass)
+	SyncClass, AuditClass, SourceClass, TakeoverClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
 	all := map[string]*Class{}
@@ -138,6 +138,11 @@ var (
 			{Name: "missing", Type: Integer}, {Name: "different", Type: Integer}, {Name: "extra", Type: Integer}, {Name: "inTransit", Type: Integer},
 			{Name: "unverified", Type: Integer}, {Name: "deep", Type: Boolean}, {Name: "differences", Type: Object, Item: "difference"},
 			{Name: "octets", Type: Integer}},
+	}
+	// TakeoverClass is what became of mirrors that are live queues now.
+	TakeoverClass = &Class{
+		Prefix: "tkv", Root: "takeover", Namespace: namespace + "copy",
+		Terms: []Term{{Name: "queues", Type: Object, Item: "queue", Always: true}},
 	}
 	// SourceClass is what cutie audit --source has found.
 	SourceClass = &Class{

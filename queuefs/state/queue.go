@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/url"
@@ -56,6 +57,16 @@ var QueueClass = &Class{
 		{Name: "numHeldJobs", Type: Integer},   // pending ones on hold
 		{Name: "numLeasedJobs", Type: Integer}, // consumed ones in work
 		{Name: "numFailedJobs", Type: Integer}, // consumed ones with the outcome error
+		// Only of a mirror of a queue of another daemon.
+		{Name: "mirrorOf", Type: Reference},     // its Source
+		{Name: "mirrorContact", Type: Date},     // when the original last answered
+		{Name: "mirrorSynced", Type: Date},      // when the mirror last had all its events
+		{Name: "mirrorBehind", Type: Integer},   // events known, and not yet here
+		{Name: "mirrorTrouble"},                 // why it does not follow now
+		{Name: "mirrorAudited", Type: Date},     // last comparison of all files
+		{Name: "mirrorFaults", Type: Integer},   // found by it
+		{Name: "takenOver", Type: Date},         // only of a queue that was a mirror until then
+		{Name: "takenOverAfter", Type: Integer}, // last event of the original
 		// The rest of what jobsStatus begins.
 		{Name: "jobsOutcome"},
 		{Name: "jobsHeld", Type: Boolean}, // only of a list of those on hold
@@ -190,6 +201,30 @@ func (b *builder) behaviour(q *Queue) {
 	b.integer("numHeldJobs", q.Held)
 	b.integer("numLeasedJobs", q.Leased)
 	b.integer("numFailedJobs", q.Failed)
+	b.mirror(q)
+}
+
+// mirror adds what is known of the original of a mirror.
+func (b *builder) mirror(q *Queue) {
+	m := q.Mirror
+	if m == nil {
+		return
+	}
+	b.optional("mirrorOf", m.Source)
+	if m.Live() {
+		p := &q.Progress
+		b.date("mirrorContact", p.Contact)
+		b.date("mirrorSynced", p.Synced)
+		b.integer("mirrorBehind", max(int64(p.Known)-int64(q.Seq), 0))
+		b.optional("mirrorTrouble", cmp.Or(m.Bad, p.Trouble))
+		if !m.Audit.Time.IsZero() {
+			b.date("mirrorAudited", m.Audit.Time)
+			b.integer("mirrorFaults", m.Audit.Faults)
+		}
+		return
+	}
+	b.date("takenOver", m.Ended)
+	b.integer("takenOverAfter", int64(m.Last))
 }
 
 // references returns the job states as parts of one string.
@@ -292,6 +327,7 @@ func (d *Document) Queue() (Queue, error) {
 		}
 	}
 	q.Damage = d.Text("damage")
+	d.mirror(&q)
 	q.Pending = d.integer("numPendingJobs", 0)
 	q.Consumed = d.integer("numCompletedJobs", 0)
 	q.Deleted = d.integer("numDeletedJobs", 0)
@@ -343,4 +379,18 @@ func ids(refs []string) ([]queuefs.JobID, error) {
 		ids = append(ids, id)
 	}
 	return ids, nil
+}
+
+// mirror takes what the state says of the original of a mirror.
+func (d *Document) mirror(q *Queue) {
+	of := d.Text("mirrorOf")
+	if of == "" {
+		return
+	}
+	q.Mirror = &queuefs.Mirror{Source: of, Ended: d.date("takenOver"), Last: queuefs.Seq(d.integer("takenOverAfter", 0)),
+		Audit: queuefs.MirrorAudit{Time: d.date("mirrorAudited"), Faults: d.integer("mirrorFaults", 0)}}
+	if q.Mirror.Live() {
+		q.Progress = queuefs.MirrorProgress{Contact: d.date("mirrorContact"), Synced: d.date("mirrorSynced"), Trouble: d.Text("mirrorTrouble"),
+			Known: queuefs.Seq(d.integer("sequence", 0) + d.integer("mirrorBehind", 0))}
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,13 +14,12 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/output"
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/uws"
-	"cutie/wellknown"
 )
 
 // Promote makes a home of a copy.
@@ -101,7 +99,7 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 	if len(r.Queues) == 0 {
 		return fault.Hint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
 	}
-	if answers(ctx, base) && !o.force {
+	if !o.force && mirror.Answers(ctx, strings.TrimSuffix(base, "/")) {
 		return fault.Hint(fmt.Errorf("%s still answers: with two homes each job would be handed out twice", base),
 			"stop it first; --force promotes the copy all the same")
 	}
@@ -140,14 +138,6 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 		return fault.Hint(fmt.Errorf("%w: %d problems", fault.ErrDiffers, len(r.Problems)), "cutie check --repair "+dir)
 	}
 	return nil
-}
-
-// answers reports whether the original is still there.
-func answers(ctx context.Context, base string) bool {
-	client := fetch.New(fetch.Options{Tries: 1, Timeout: 5 * time.Second})
-	err := client.Get(ctx, fetch.Request{URI: strings.TrimSuffix(base, "/") + wellknown.Path}, func(*fetch.Answer) error { return nil })
-	var status *fetch.StatusError
-	return err == nil || errors.As(err, &status) && status.Status != http.StatusBadGateway && status.Status != http.StatusServiceUnavailable
 }
 
 // directories makes directories of queues missing in a copy without files in them.
@@ -191,34 +181,22 @@ func (o *promotion) finish(ctx context.Context, dir string, r *promoted) (err er
 // maxUnfinished is how many unfinished jobs a report names.
 const maxUnfinished = 1000
 
-// unfinished sees to jobs handed out and without outcome. Jobs
-// under a lease come back by themselves, and in queues without reports a job handed out
-// is done.
+// unfinished sees to jobs handed out and without outcome. Jobs under a lease come back by
+// themselves.
 func (o *promotion) unfinished(ctx context.Context, q *queuefs.Queue, r *promoted) error {
-	if q.Info().Acknowledge == queuefs.AckNone {
-		return nil
-	}
-	const page = 1000
-	for after := queuefs.JobID(0); ; {
-		jobs, err := q.List(queuefs.ListOptions{Status: queuefs.Consumed, After: after, Limit: page})
-		if err != nil {
-			return err
-		}
-		for i := range jobs {
-			j := &jobs[i]
-			if after = j.ID; j.Outcome != 0 || !j.Lease.Ends.IsZero() {
+	for {
+		some := q.Unfinished(maxUnfinished)
+		for _, id := range some {
+			if !o.requeue {
+				r.Unfinished = append(r.Unfinished, q.ID()+"/"+id.String())
 				continue
 			}
-			if o.requeue {
-				if _, err := q.Requeue(ctx, j.ID); err != nil {
-					return err
-				}
-				r.Requeued++
-			} else if len(r.Unfinished) < maxUnfinished {
-				r.Unfinished = append(r.Unfinished, q.ID()+"/"+j.ID.String())
+			if _, err := q.Requeue(ctx, id); err != nil {
+				return err
 			}
+			r.Requeued++
 		}
-		if len(jobs) < page {
+		if !o.requeue || len(some) == 0 {
 			return nil
 		}
 	}

@@ -54,9 +54,10 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, jobs.Close())
 	}
 	defer socket.Close()
+	mirrors := mirror.New(d.svc, d.mirrorOptions())
 	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
 	server := &http.Server{
-		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts)),
+		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts), mirrors),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
@@ -91,7 +92,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		wg.Go(func() { d.every(loops, l) })
 	}
 	wg.Go(func() { d.reopen(loops) })
-	wg.Go(func() { mirror.New(d.svc, d.mirrorOptions()).Run(loops) })
+	wg.Go(func() { mirrors.Run(loops) })
 
 	d.Log.Info().Str("home", d.svc.Dir()).Str("listen", ln.Addr().String()).Msg("serving")
 	if err := d.Ready(d.svc.Info().BaseURI); err != nil {

@@ -79,9 +79,13 @@ func (f *follower) changes(ctx context.Context, since *source.Cursor, wait time.
 }
 
 func (f *follower) progress(b *backlog) {
-	if f.state.Behind = int64(len(b.events)); f.state.Behind == 0 {
+	f.state.Known, _ = f.q.LastEvent()
+	if n := len(b.events); n > 0 {
+		f.state.Known = b.events[n-1].Seq
+	} else {
 		f.state.Synced = f.state.Contact
 	}
+	f.keeper.wait(f.id, b.events)
 	f.q.SetProgress(f.state)
 }
 

@@ -41,13 +41,14 @@ type Keeper struct {
 	o   Options
 	svc *queuefs.Service
 
-	mu   sync.Mutex
-	told map[string]string // last trouble of each queue, or Source
+	mu      sync.Mutex
+	told    map[string]string // last trouble of each queue, or Source
+	waiting map[string]unseen // by queue
 }
 
 // New returns a Keeper of mirrors in a home.
 func New(svc *queuefs.Service, o Options) *Keeper {
-	return &Keeper{o: o, svc: svc, told: map[string]string{}}
+	return &Keeper{o: o, svc: svc, told: map[string]string{}, waiting: map[string]unseen{}}
 }
 
 // Run follows all Sources until ctx ends.

@@ -56,6 +56,7 @@ func FullQueue() state.Queue {
 			Pending: 3, Consumed: 2, Deleted: 1, Seq: 12,
 			LastEvent: Day.Add(time.Hour), LastSubmission: Day.Add(time.Minute),
 			LastConsumption: Day.Add(time.Hour), Oldest: Day.Add(time.Second),
+			Mirror: &queuefs.Mirror{Source: "https://first.example.org/", Ended: Day.Add(30 * time.Minute), Last: 9},
 		},
 		Jobs: state.Jobs{
 			Status: queuefs.Pending, After: 2, Limit: 2,
@@ -73,6 +74,15 @@ func EmptyQueue() state.Queue {
 		}},
 		Jobs: state.Jobs{Limit: 100},
 	}
+}
+
+// MirrorQueue is a mirror that is behind.
+func MirrorQueue() state.Queue {
+	q := EmptyQueue()
+	q.Seq = 7
+	q.Mirror = &queuefs.Mirror{Source: "https://first.example.org/", Audit: queuefs.MirrorAudit{Time: Day.Add(time.Minute), Faults: 2}}
+	q.Progress = queuefs.MirrorProgress{Contact: Day.Add(2 * time.Hour), Synced: Day.Add(time.Hour), Known: 10, Trouble: "connection refused"}
+	return q
 }
 
 // Service has two queues.
@@ -99,13 +109,14 @@ func Batch() state.Batch {
 
 // Documents are all kinds of documents by the name of their golden file.
 func Documents() map[string]state.Document {
-	full, plain, queue, empty, svc, bat := FullJob(), PlainJob(), FullQueue(), EmptyQueue(), Service(), Batch()
+	full, plain, queue, empty, mirror, svc, bat := FullJob(), PlainJob(), FullQueue(), EmptyQueue(), MirrorQueue(), Service(), Batch()
 	none := state.Service{ServiceInfo: queuefs.ServiceInfo{Scheme: "Cutie/0.3/1.0", BaseURI: "http://h/"}}
 	return map[string]state.Document{
 		"job":           state.OfJob(Base, &full),
 		"job-plain":     state.OfJob(Base, &plain),
 		"queue":         state.OfQueue(Base, &queue),
 		"queue-empty":   state.OfQueue(Base, &empty),
+		"queue-mirror":  state.OfQueue(Base, &mirror),
 		"service":       state.OfService(&svc),
 		"service-empty": state.OfService(&none),
 		"batch":         state.OfBatch(Base, &bat),

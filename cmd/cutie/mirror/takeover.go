@@ -1,0 +1,204 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+	"cutie/queuefs/web"
+	"cutie/wellknown"
+)
+
+// TakeoverPath is where an administrator makes live queues of mirrors: of one with its
+// name behind it, or of all.
+const TakeoverPath = "/takeover"
+
+// A Taken is the report of a takeover.
+type Taken struct {
+	state.Typed
+	Queues []TakenQueue `json:"queues"`
+}
+
+// A TakenQueue is one queue of it.
+type TakenQueue struct {
+	Queue       string    `json:"queue"`
+	Source      string    `json:"source"`
+	LastEvent   uint64    `json:"lastEvent"`            // of the original, here
+	LastTime    time.Time `json:"lastTime,omitzero"`    // of that event
+	LastContact time.Time `json:"lastContact,omitzero"` // later events are not known
+	Unseen      uint64    `json:"unseenEvents,omitempty"`
+	UnseenJobs  []string  `json:"unseenJobs,omitempty"` // of events known, with files that were never here
+	Pending     int64     `json:"pending"`
+	Consumed    int64     `json:"consumed"`
+	Unfinished  []string  `json:"unfinished,omitempty"` // consumed, out of work, and without an outcome
+	Requeued    int       `json:"requeued,omitempty"`
+	Before      bool      `json:"before,omitempty"` // it was taken over before
+}
+
+// maxUnfinished is how many jobs a report names.
+const maxUnfinished = 1000
+
+// Routes are the routes of the takeover.
+func (k *Keeper) Routes() []web.Route {
+	return []web.Route{
+		{Method: http.MethodPost, Path: TakeoverPath, Need: web.Everywhere(web.Admin), Serve: k.takeAll},
+		{Method: http.MethodPost, Path: TakeoverPath + "/{queue}", Need: web.Here(web.Admin), Serve: k.takeOne},
+	}
+}
+
+func (k *Keeper) takeOne(w http.ResponseWriter, r *http.Request) error {
+	q, err := k.svc.Ask(r.PathValue("queue"))
+	if err != nil {
+		return err
+	}
+	if q.Mirror() == nil {
+		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), queuefs.ErrConflict)
+	}
+	return k.takeover(w, r, []*queuefs.Queue{q})
+}
+
+func (k *Keeper) takeAll(w http.ResponseWriter, r *http.Request) error {
+	var queues []*queuefs.Queue
+	for _, q := range k.svc.Queues() {
+		if q.Mirror().Live() {
+			queues = append(queues, q)
+		}
+	}
+	return k.takeover(w, r, queues)
+}
+
+func (k *Keeper) takeover(w http.ResponseWriter, r *http.Request, queues []*queuefs.Queue) error {
+	query := r.URL.Query()
+	for name := range query {
+		if name != "force" && name != "requeue-unfinished" {
+			return web.Errorf(http.StatusBadRequest, "takeover has no parameter %.40q; it has force and requeue-unfinished", name)
+		}
+	}
+	if !query.Has("force") {
+		if err := k.refuseAlive(r.Context(), queues); err != nil {
+			return err
+		}
+	}
+	report := Taken{Typed: state.TakeoverClass.Typed(), Queues: []TakenQueue{}}
+	for _, q := range queues {
+		t, err := k.take(r.Context(), q, query.Has("requeue-unfinished"))
+		if err != nil {
+			return err
+		}
+		report.Queues = append(report.Queues, t)
+	}
+	body, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, err = w.Write(append(body, '\n'))
+	return err
+}
+
+// refuseAlive refuses a takeover while an original answers: each job would be handed out
+// twice.
+func (k *Keeper) refuseAlive(ctx context.Context, queues []*queuefs.Queue) error {
+	asked := map[string]bool{}
+	for _, q := range queues {
+		m := q.Mirror()
+		base := m.Base()
+		if !m.Live() || base == "" || asked[base] {
+			continue
+		}
+		asked[base] = true
+		if Answers(ctx, base) {
+			return fmt.Errorf("%w: %s, the original of %s, still answers, and with two homes each job would be handed out twice; stop it first, or take over with force",
+				queuefs.ErrConflict, base, q.ID())
+		}
+	}
+	return nil
+}
+
+// Answers reports whether a Source still answers at a base URI. A proxy that says that
+// nobody is behind it does not count.
+func Answers(ctx context.Context, base string) bool {
+	client := fetch.New(fetch.Options{Tries: 1, Timeout: 5 * time.Second})
+	err := client.Get(ctx, fetch.Request{URI: base + wellknown.Path}, func(*fetch.Answer) error { return nil })
+	var status *fetch.StatusError
+	return err == nil || errors.As(err, &status) && status.Status != http.StatusBadGateway && status.Status != http.StatusServiceUnavailable
+}
+
+// take takes a queue over, and reports.
+func (k *Keeper) take(ctx context.Context, q *queuefs.Queue, requeue bool) (t TakenQueue, err error) {
+	before := !q.Mirror().Live()
+	progress := q.Progress()
+	unseen := k.unseen(q.ID())
+	m, err := q.Takeover(ctx, unseen.last)
+	if err != nil {
+		return t, err
+	}
+	st := q.State()
+	t = TakenQueue{Queue: q.ID(), Source: m.Source, LastEvent: uint64(m.Last), LastContact: m.Until, Before: before}
+	if !before {
+		t.LastTime = st.LastEvent
+		if progress.Known > m.Last {
+			t.Unseen = uint64(progress.Known - m.Last)
+			t.UnseenJobs = unseen.jobs
+		}
+	}
+	for {
+		some := q.Unfinished(maxUnfinished)
+		if !requeue {
+			for _, id := range some {
+				t.Unfinished = append(t.Unfinished, id.String())
+			}
+		}
+		if !requeue || len(some) == 0 {
+			break
+		}
+		for _, id := range some {
+			if _, err := q.Requeue(ctx, id); err != nil {
+				return t, err
+			}
+			t.Requeued++
+		}
+	}
+	st = q.State()
+	t.Pending, t.Consumed = st.Pending, st.Consumed
+	return t, nil
+}
+
+// unseen is what is known of events that wait for files.
+type unseen struct {
+	jobs []string
+	last queuefs.JobID // highest of their jobs
+}
+
+func (k *Keeper) unseen(queue string) unseen {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.waiting[queue]
+}
+
+// wait notes events that wait for files.
+func (k *Keeper) wait(queue string, events []*event) {
+	var u unseen
+	seen := map[queuefs.JobID]bool{}
+	for _, e := range events {
+		u.last = max(u.last, e.Job)
+		if !seen[e.Job] && e.Job != 0 && len(u.jobs) < maxUnfinished {
+			seen[e.Job] = true
+			u.jobs = append(u.jobs, e.Job.String())
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(events) == 0 {
+		delete(k.waiting, queue)
+	} else {
+		k.waiting[queue] = u
+	}
+}
