@@ -10,7 +10,7 @@ import (
 // types of the documents.
 var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
 	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass,
-	SyncClass, AuditClass, SourceClass, TakeoverClass)
+	SyncClass, AuditClass, SourceClass, TakeoverClass, AuditedClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
 	all := map[string]*Class{}
@@ -143,6 +143,13 @@ var (
 	TakeoverClass = &Class{
 		Prefix: "tkv", Root: "takeover", Namespace: namespace + "copy",
 		Terms: []Term{{Name: "queues", Type: Object, Item: "queue", Always: true}},
+	}
+	// AuditedClass is a comparison of a mirror with its original.
+	AuditedClass = &Class{
+		Prefix: "mau", Root: "mirrorAudit", Namespace: namespace + "copy",
+		Terms: []Term{{Name: "queue"}, {Name: "source", Type: Reference}, {Name: "began", Type: Date}, {Name: "files", Type: Integer},
+			{Name: "missing", Type: Integer}, {Name: "different", Type: Integer}, {Name: "extra", Type: Integer},
+			{Name: "differences", Item: "difference", Always: true}},
 	}
 	// SourceClass is what cutie audit --source has found.
 	SourceClass = &Class{

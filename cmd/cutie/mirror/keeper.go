@@ -57,6 +57,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	for i := range k.o.Sources {
 		wg.Go(func() { k.follow(ctx, &k.o.Sources[i]) })
 	}
+	wg.Go(func() { k.auditAll(ctx) })
 	wg.Wait()
 }
 
@@ -194,16 +195,25 @@ func (f *follower) trouble(err error) {
 
 // keep finds or makes the mirror, and follows until there is an error.
 func (f *follower) keep(ctx context.Context) error {
-	found, err := source.Find(ctx, f.client, f.list)
+	err := f.find(ctx)
 	if err != nil {
 		return err
 	}
-	if f.set, err = found.Open(ctx, f.list); err != nil {
-		return err
-	}
-	f.base = found.Base + "queues/" + strings.TrimSuffix(f.set.Name, replica) + "/"
 	if f.q, err = f.open(ctx); err != nil {
 		return err
 	}
 	return f.replay(ctx)
+}
+
+// find finds the set of the original.
+func (f *follower) find(ctx context.Context) error {
+	found, err := source.Find(ctx, f.client, f.list)
+	if err != nil {
+		return err
+	}
+	f.set, err = found.Open(ctx, f.list)
+	if err == nil {
+		f.base = found.Base + "queues/" + strings.TrimSuffix(f.set.Name, replica) + "/"
+	}
+	return err
 }

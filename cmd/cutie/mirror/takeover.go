@@ -49,6 +49,7 @@ func (k *Keeper) Routes() []web.Route {
 	return []web.Route{
 		{Method: http.MethodPost, Path: TakeoverPath, Need: web.Everywhere(web.Admin), Serve: k.takeAll},
 		{Method: http.MethodPost, Path: TakeoverPath + "/{queue}", Need: web.Here(web.Admin), Serve: k.takeOne},
+		{Method: http.MethodPost, Path: AuditPath + "/{queue}", Need: web.Here(web.Admin), Waits: web.IfAsked, Serve: k.auditNow},
 	}
 }
 
@@ -93,6 +94,11 @@ func (k *Keeper) takeover(w http.ResponseWriter, r *http.Request, queues []*queu
 		}
 		report.Queues = append(report.Queues, t)
 	}
+	return answer(w, &report)
+}
+
+// answer answers with a report.
+func answer(w http.ResponseWriter, report any) error {
 	body, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return err

@@ -1,0 +1,277 @@
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/state"
+	"cutie/queuefs/tree"
+	"cutie/queuefs/web"
+	"cutie/sitemap"
+)
+
+// AuditPath is where an administrator has a mirror audited now; the name of the queue
+// follows it.
+const AuditPath = "/audit"
+
+// An Audited is the report of an audit (Z39.99-2017, 5.2.3): each file in the Resource List of the
+// original, compared by its digest with the file here.
+type Audited struct {
+	state.Typed
+	Queue       string    `json:"queue"`
+	Source      string    `json:"source"`
+	Began       time.Time `json:"began"`
+	Seconds     float64   `json:"seconds"`
+	Files       int64     `json:"files"`
+	Missing     int64     `json:"missing"`
+	Different   int64     `json:"different"`
+	Extra       int64     `json:"extra"`
+	Differences []string  `json:"differences"` // some of them
+}
+
+func (a *Audited) faults() int64 { return a.Missing + a.Different + a.Extra }
+
+// maxDifferences is how many a report names.
+const maxDifferences = 1000
+
+// settleTries is how often a difference is looked at again: the original may change a
+// file while its list is read, and the mirror follows a little later.
+const settleTries = 8
+
+// An auditor compares a mirror with its original.
+type auditor struct {
+	f      *follower // of its own: nobody else uses it
+	report Audited
+	seen   map[queuefs.JobID]bool
+	doubts []string // paths of files that differ, or that no list names
+}
+
+// audit audits a mirror by the Resource List of its original.
+func (f *follower) audit(ctx context.Context) (*Audited, error) {
+	began := time.Now().UTC()
+	a := &auditor{f: f, seen: map[queuefs.JobID]bool{}}
+	a.report = Audited{Typed: state.AuditedClass.Typed(), Queue: f.id, Source: f.of.URL, Began: began, Differences: []string{}}
+	if _, err := f.set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error { return a.look(ctx, e) }); err != nil {
+		return nil, err
+	}
+	if err := a.extra(ctx); err != nil {
+		return nil, err
+	}
+	for _, path := range a.doubts {
+		if err := a.settle(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	r := &a.report
+	r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
+	return r, f.q.NoteAudit(queuefs.MirrorAudit{Time: began, Files: r.Files, Faults: r.faults()})
+}
+
+// look compares a file in the list.
+func (a *auditor) look(ctx context.Context, e *sitemap.Entry) error {
+	path, ok := strings.CutPrefix(e.Loc, a.f.base)
+	if !ok {
+		return fmt.Errorf("%s: it is not below %s", e.Loc, a.f.base)
+	}
+	a.report.Files++
+	facts := factsOf(e)
+	if rest, ok := strings.CutPrefix(path, tree.Payloads+"/"); ok {
+		if id, err := queuefs.ParseJobID(rest); err == nil {
+			a.seen[id] = true
+		}
+	}
+	sum, there, err := a.sum(path)
+	if err == nil && (!there || sum != facts.SHA256) {
+		a.doubts = append(a.doubts, path)
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// extra finds the jobs of the mirror that the list does not name.
+func (a *auditor) extra(ctx context.Context) error {
+	q := a.f.q
+	for after := queuefs.JobID(0); ctx.Err() == nil; {
+		ids := q.IDs(queuefs.ListOptions{After: after, Limit: queuefs.PageJobs})
+		if len(ids) == 0 {
+			break
+		}
+		for _, id := range ids {
+			if after = id; !a.seen[id] {
+				a.doubts = append(a.doubts, tree.Payloads+"/"+id.String())
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// settle compares a file with the answer of the original, until both are the same, or
+// have differed for long.
+func (a *auditor) settle(ctx context.Context, path string) error {
+	pause := 50 * time.Millisecond
+	for try := 1; ; try++ {
+		want, exists, err := a.ask(ctx, path)
+		if err != nil {
+			return err
+		}
+		sum, there, err := a.sum(path)
+		if err != nil {
+			return err
+		}
+		if there == exists && sum == want {
+			return nil
+		}
+		if try == settleTries {
+			a.count(path, there, exists)
+			return nil
+		}
+		if !sleep(ctx, pause) {
+			return ctx.Err()
+		}
+		pause *= 2
+	}
+}
+
+func (a *auditor) count(path string, there, exists bool) {
+	r, what := &a.report, "different"
+	switch {
+	case !there:
+		what = "missing"
+		r.Missing++
+	case !exists:
+		what = "extra"
+		r.Extra++
+	default:
+		r.Different++
+	}
+	if len(r.Differences) < maxDifferences {
+		r.Differences = append(r.Differences, what+": "+path)
+	}
+}
+
+// ask returns the digest of a file of the original.
+func (a *auditor) ask(ctx context.Context, path string) (sum [sha256.Size]byte, exists bool, err error) {
+	err = a.f.client.Get(ctx, fetch.Request{URI: a.f.base + path, Plain: true, Header: http.Header{}}, func(answer *fetch.Answer) error {
+		h := sha256.New()
+		_, err := io.Copy(h, answer.Body)
+		h.Sum(sum[:0])
+		return err
+	})
+	if fetch.IsGone(err) {
+		return sum, false, nil
+	}
+	return sum, err == nil, err
+}
+
+// sum returns the digest of a file of the mirror.
+func (a *auditor) sum(path string) (sum [sha256.Size]byte, there bool, err error) {
+	in, err := a.open(path)
+	if err == nil {
+		defer in.Close()
+		h := sha256.New()
+		_, err = io.Copy(h, in)
+		h.Sum(sum[:0])
+	}
+	if errors.Is(err, queuefs.ErrUnread) || errors.Is(err, queuefs.ErrClosed) {
+		return sum, false, err
+	}
+	return sum, err == nil, nil // what is damaged here is missing
+}
+
+// open opens a file of the mirror by its path in the directory of the queue.
+func (a *auditor) open(path string) (io.ReadCloser, error) {
+	q := a.f.q
+	if path == home.QueueInfoName {
+		text, _ := q.InfoFile()
+		return io.NopCloser(strings.NewReader(string(text))), nil
+	}
+	dir, name, _ := strings.Cut(path, "/")
+	name, result, _ := strings.Cut(name, "/")
+	id, err := queuefs.ParseJobID(name)
+	if err != nil {
+		return nil, err
+	}
+	switch dir {
+	case tree.Payloads:
+		return q.Payload(id)
+	case tree.Results:
+		_, in, err := q.Result(id, result)
+		return in, err
+	}
+	st, err := job.ParseStatus(dir)
+	if err != nil {
+		return nil, err
+	}
+	text, _, err := q.JobFile(id, st)
+	return io.NopCloser(strings.NewReader(string(text))), err
+}
+
+// auditNow answers an administrator.
+func (k *Keeper) auditNow(w http.ResponseWriter, r *http.Request) error {
+	q, err := k.svc.Ask(r.PathValue("queue"))
+	if err != nil {
+		return err
+	}
+	report, err := k.audit(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return answer(w, report)
+}
+
+// audit audits a mirror.
+func (k *Keeper) audit(ctx context.Context, q *queuefs.Queue) (*Audited, error) {
+	m := q.Mirror()
+	if !m.Live() || m.List == "" {
+		return nil, fmt.Errorf("%s: %w: it is no mirror", q.ID(), queuefs.ErrConflict)
+	}
+	of := &Source{URL: m.Source}
+	for i := range k.o.Sources {
+		if k.o.Sources[i].URL == m.Source {
+			of = &k.o.Sources[i]
+		}
+	}
+	f := &follower{keeper: k, of: of, id: q.ID(), list: m.List, q: q, client: k.client(of)}
+	if err := f.find(ctx); err != nil {
+		return nil, web.Errorf(http.StatusBadGateway, "the original of %s: %v", q.ID(), err)
+	}
+	report, err := f.audit(ctx)
+	if err != nil && ctx.Err() == nil {
+		err = web.Errorf(http.StatusBadGateway, "audit of %s: %v", q.ID(), err)
+	}
+	return report, err
+}
+
+// auditAll audits each mirror once in a while, one at a time.
+func (k *Keeper) auditAll(ctx context.Context) {
+	for k.o.Audit > 0 && sleep(ctx, min(k.o.Audit, auditTick)) {
+		for _, q := range k.svc.Queues() {
+			m := q.Mirror()
+			if !m.Live() || q.Progress().Synced.IsZero() || time.Since(m.Audit.Time) < k.o.Audit {
+				continue
+			}
+			report, err := k.audit(ctx, q)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				k.o.Tell(q.ID(), err.Error())
+			case report.faults() > 0:
+				k.o.Tell(q.ID(), fmt.Sprintf("audit: %d missing, %d different, %d extra of %d files, such as %s",
+					report.Missing, report.Different, report.Extra, report.Files, report.Differences[0]))
+			}
+		}
+	}
+}
+
+// auditTick is the time between two looks at the audits that are due.
+const auditTick = time.Minute
