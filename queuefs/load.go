@@ -113,7 +113,7 @@ func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Setti
 	q.properties.File.Take(now.Reading)
 	q.ledger.Use(now)
 	first := index.Numbers{Time: now.Info.Created.UnixMicro()}
-	if m := q.Mirror(); m != nil {
+	if m := q.Mirror(); m != nil && !m.Live() {
 		first.Job = m.Job
 	}
 	q.ledger.Note(func(x *index.Index) { x.Reach(first) })

@@ -97,7 +97,7 @@ func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []b
 	if s.open(id) != nil || s.queues.Coming(id) != nil {
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
 	}
-	last := index.Numbers{Job: m.Job, Seq: m.Event, Time: m.At.UnixMicro()}
+	last := index.Numbers{Seq: m.Event, Time: m.At.UnixMicro()}
 	former, err := s.index.Numbers(id)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,10 @@ func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []b
 		err = fmt.Errorf("%s: its name %.80q: %w", id, q.info().Name, ErrQueueExists)
 	} else {
 		q.ledger.Note(func(x *index.Index) { x.Reach(last) })
-		if err = q.replay(events, settings); err == nil {
+		if err = q.keepMirror(func(m *Mirror) { m.Job = q.lastJob(m.Event) }); err == nil {
+			err = q.replay(events, settings)
+		}
+		if err == nil {
 			err = s.properties.lines.Add(id)
 		}
 	}
@@ -265,13 +268,16 @@ func (q *Queue) Takeover(ctx context.Context, known JobID) (Mirror, error) {
 	if !m.Live() {
 		return *m, nil
 	}
-	floor := max(q.floor(m), known)
+	last := max(known, q.ledger.Numbers().Job)
+	if !q.State().LastSubmission.After(m.At) { // a submission since tells the number
+		last = max(last, m.Job)
+	}
 	if err := q.keepMirror(func(m *Mirror) {
-		m.Ended, m.Last, m.Until, m.Job = micro(q.svc.now()), q.ledger.Last(), q.Progress().Contact, floor
+		m.Ended, m.Last, m.Until, m.Job = micro(q.svc.now()), q.ledger.Last(), q.Progress().Contact, last
 	}); err != nil {
 		return Mirror{}, err
 	}
-	q.ledger.Note(func(x *index.Index) { x.Skip(index.Numbers{Job: floor}) })
+	q.ledger.Note(func(x *index.Index) { x.Skip(index.Numbers{Job: last}) })
 	if err := q.findKeys(); err != nil {
 		q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; requests with keys from before the takeover may get other jobs")
 	}
@@ -281,13 +287,19 @@ func (q *Queue) Takeover(ctx context.Context, known JobID) (Mirror, error) {
 	return *q.Mirror(), nil
 }
 
-// floor is the number that new jobs come after. Where no job has come since the first
-// copy, the original may have given out more numbers to jobs now gone, but no more than
-// it had events.
-func (q *Queue) floor(m *Mirror) JobID {
-	job := q.ledger.Numbers().Job
-	if q.State().LastSubmission.After(m.At) {
-		return max(m.Job, job)
-	}
-	return max(m.Job, job, JobID(m.Event))
+// lastJob returns the highest number that a job of the original may have had when it had
+// so many events: later jobs than the last one here may have come and gone again. Each of
+// them had three events, and the others one or two at least.
+func (q *Queue) lastJob(events Seq) JobID {
+	st, last := q.State(), q.ledger.Numbers().Job
+	gone := int64(last) - st.Pending - st.Consumed - st.Deleted
+	used := st.Pending + 2*(st.Consumed+st.Deleted) + 3*max(gone, 0)
+	return last + JobID(max(int64(events)-used, 0)/3)
+}
+
+// Succeed makes a queue the successor of its original, as after a takeover. It holds
+// when the home is opened again.
+func (q *Queue) Succeed(m Mirror) error {
+	m.Job = q.lastJob(m.Event)
+	return storageError(q.svc.properties.mirrors.Write(q.ID(), &m))
 }

@@ -17,7 +17,8 @@ import (
 // A Standing is how far the copy of a set is.
 type Standing struct {
 	Name     string
-	Baseline bool // all resources were copied once
+	URI      string // of the Capability List
+	Baseline bool   // all resources were copied once
 	Until    time.Time
 	Event    uint64    // number of the last event known; 0 where the Source counts none
 	Synced   time.Time // when the copy last equalled the Source
@@ -37,7 +38,7 @@ func Standings(dir string) (base string, all []Standing, err error) {
 	}
 	defer d.Close()
 	for name, set := range s.Sets {
-		all = append(all, Standing{Name: name, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
+		all = append(all, Standing{Name: name, URI: set.URI, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
 			Synced: set.Synced, Transit: set.without(dir, d)})
 	}
 	slices.SortFunc(all, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })

@@ -26,11 +26,11 @@ const maxMirror = 64 << 10
 
 // A Mirror says which queue of another home a queue has its events from.
 type Mirror struct {
-	Source string  // URL of the Source
-	List   string  // Capability List of the set with all files of the original
-	Job    job.ID  // last number of a job of the original in the first copy
-	Event  job.Seq // likewise, of an event
-	At     time.Time
+	Source string    // URL of the Source
+	List   string    // Capability List of the set with all files of the original
+	Event  job.Seq   // last one of the original in the first copy
+	At     time.Time // when it came
+	Job    job.ID    // up to where the original may have given out numbers of jobs, then and at the takeover
 	Ended  time.Time // of the takeover; zero: the queue is a mirror
 	Last   job.Seq   // last event of the original, at the takeover
 	Until  time.Time // when the original was known to have no later one

@@ -71,6 +71,7 @@ type promotedQueue struct {
 	LastEvent uint64    `json:"lastEvent"` // of the original; later ones are not known
 	Until     time.Time `json:"until"`
 	Synced    time.Time `json:"synced,omitzero"`
+	list      string    // Capability List of the original
 	Transit   int       `json:"transit,omitempty"` // resources without their file
 	Pending   int64     `json:"pending"`
 	Consumed  int64     `json:"consumed"`
@@ -94,7 +95,7 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 			return fault.Hint(fmt.Errorf("%s: %d files of queue %s are missing", dir, s.Transit, queue), "cutie sync "+dir+" tries again; --force goes on without them")
 		}
 		last[queue] = queuefs.Seq(s.Event)
-		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit})
+		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI})
 	}
 	if len(r.Queues) == 0 {
 		return fault.Hint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
@@ -124,7 +125,7 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 	for _, p := range report.Problems {
 		r.Problems = append(r.Problems, fmt.Sprint(p))
 	}
-	if err := o.finish(ctx, dir, r); err != nil {
+	if err := o.finish(ctx, dir, p.Time, r); err != nil {
 		return err
 	}
 	p.Done = true
@@ -158,7 +159,7 @@ func directories(dir string, queues []promotedQueue) error {
 }
 
 // finish opens the home, counts its jobs, and sees to jobs without a report.
-func (o *promotion) finish(ctx context.Context, dir string, r *promoted) (err error) {
+func (o *promotion) finish(ctx context.Context, dir string, now time.Time, r *promoted) (err error) {
 	svc, err := queuefs.Open(dir, queuefs.Options{})
 	if err != nil {
 		return err
@@ -171,6 +172,12 @@ func (o *promotion) finish(ctx context.Context, dir string, r *promoted) (err er
 		}
 		st := q.State()
 		r.Queues[i].Pending, r.Queues[i].Consumed = int64(st.Pending), int64(st.Consumed)
+		of := &r.Queues[i]
+		m := queuefs.Mirror{Source: r.Source, List: of.list, Event: queuefs.Seq(of.LastEvent), At: of.Until,
+			Ended: now, Last: queuefs.Seq(of.LastEvent), Until: of.Synced}
+		if err := q.Succeed(m); err != nil {
+			return err
+		}
 		if err := o.unfinished(ctx, q, r); err != nil {
 			return err
 		}
