@@ -38,7 +38,7 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 		if q.Mirror().Live() {
 			o.Repair = false // only its original changes it
 		}
-		if _, err := q.Callback(); err != nil && !q.Mirror().Live() {
+		if _, err := q.Callback(); err != nil {
 			path := home.CallbacksDir + "/" + q.ID()
 			r.Tell(false, Problem{Path: path, Text: strings.TrimPrefix(err.Error(), path+": "), Unread: !errors.Is(err, durable.ErrDamaged)})
 		}

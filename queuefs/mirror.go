@@ -237,6 +237,13 @@ func (q *Queue) NoteAudit(a MirrorAudit) error {
 	return q.keepMirror(func(m *Mirror) { m.Audit = a })
 }
 
+// MoveMirror makes the mirror one of the successor of its original.
+func (q *Queue) MoveMirror(source, list string) error {
+	q.mirror.mu.Lock()
+	defer q.mirror.mu.Unlock()
+	return q.keepMirror(func(m *Mirror) { m.Source, m.List = source, list })
+}
+
 func (q *Queue) keepMirror(change func(*Mirror)) error {
 	m := *q.Mirror()
 	change(&m)

@@ -74,9 +74,12 @@ func (q *Queue) Names() [2]string { return [2]string{q.info().Identifier, q.info
 // Info returns the properties of the queue.
 func (q *Queue) Info() QueueInfo { return q.ledger.Settings().Info }
 
-// Callback returns the URL to be told of changes, "" if there is none. Info has scheme
-// and host of it: the rest is a secret.
+// Callback returns the URL to be told of changes, "" if there is none, or of a mirror: its
+// original tells. Info has scheme and host of it: the rest is a secret.
 func (q *Queue) Callback() (string, error) {
+	if q.Mirror().Live() {
+		return "", nil
+	}
 	return q.svc.properties.callbacks.Of(q.ID(), q.info().Callback)
 }
 

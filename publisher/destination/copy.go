@@ -169,11 +169,19 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	if c.source, err = source.Find(ctx, c.client, o.URL); err != nil {
 		return nil, err
 	}
-	if old.Base != "" && old.Base != c.source.Base {
-		return nil, fmt.Errorf("%s: %w: %s", o.Dir, ErrOther, old.Base)
+	moved := old.Base != "" && old.Base != c.source.Base
+	for i, name := range c.o.Sets {
+		if rest, ok := strings.CutPrefix(name, old.Base); moved && ok {
+			c.o.Sets[i] = c.source.Base + rest
+		}
 	}
 	if err := c.choose(ctx); err != nil {
 		return nil, err
+	}
+	if moved {
+		if err := c.succeed(ctx, old.Base); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Dir, err)
+		}
 	}
 	if err := c.openDir(); err != nil {
 		return nil, err
@@ -183,6 +191,11 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.state.Chosen = o.Sets
+	if moved {
+		o.Tell(fmt.Sprintf("%s is the successor of %s, and is followed from where that one ended", c.source.Base, old.Base))
+		c.state.moveTo(c.source.Base)
+		c.state.URL = o.URL
+	}
 	return c, nil
 }
 

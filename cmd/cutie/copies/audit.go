@@ -2,7 +2,9 @@ package copies
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"os/signal"
 	"syscall"
 
@@ -10,6 +12,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/mirror"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/inspect"
@@ -19,7 +22,7 @@ import (
 // Audit compares a copy with its Source.
 func Audit(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "audit [URL] DIR | audit --source URL",
+		Use:   "audit [URL] DIR | audit --source URL | audit --mirror QUEUE",
 		Short: "prove that a copy equals its Source, or that a Source keeps the standard",
 		Args:  call.Between(1, 2),
 		Long: `
@@ -34,6 +37,9 @@ With --source it reads a Source, and tells where it breaks the standard or its o
 word: documents, links and times, gaps between Change Lists, resources and digests
 (--sample of each set, -1 for all), and with --dumps the packages and manifests.
 
+With --mirror a daemon compares a queue that it mirrors with the original, by the digests
+of all files, now: by itself it does so once a day (cutie serve --mirror-audit).
+
 It ends with 0 when nothing is missing, different or extra, or when a Source has no
 faults; else with 8.`,
 		Example: `cutie audit mirror
@@ -46,8 +52,12 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 	fs.BoolVar(&o.Deep, "checksum", false, "compare the digests of all files")
 	only := fs.Bool("source", false, "read a Source alone")
 	sample := fs.Int("sample", 100, "with --source: ask for this `number` of resources of each set; -1: for all")
+	mirrored := fs.Bool("mirror", false, "have a daemon audit a queue that it mirrors")
 	dumps := fs.Bool("dumps", false, "with --source: read all packages of the dumps")
-	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Form|call.Verbose, func(ctx context.Context) error {
+		if *mirrored {
+			return auditedMirror(ctx, c)
+		}
 		if *only {
 			return inspected(ctx, c, &o, inspect.Options{Sets: o.Sets, Sample: *sample, Dumps: *dumps})
 		}
@@ -138,5 +148,38 @@ func printFindings(c *call.Call, r *inspect.Report) error {
 	}
 	_, err := fmt.Fprintf(c.Out.Stdout, "%d sets, %d documents, %d resources, %d changes, %d resources and %d packages read, %d findings\n",
 		r.Sets, r.Documents, r.Resources, r.Changes, r.Asked, r.Packages, len(r.Findings)+r.More)
+	return err
+}
+
+// auditedMirror has a daemon audit a mirror.
+func auditedMirror(ctx context.Context, c *call.Call) (err error) {
+	if len(c.Args) != 1 {
+		return fault.Usagef("--mirror takes a queue alone")
+	}
+	asJSON, err := wantsJSON(c)
+	if err != nil {
+		return err
+	}
+	s, err := c.Source(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	var r mirror.Audited
+	if err := post(ctx, s, mirror.AuditPath+"/"+url.PathEscape(c.Args[0]), nil, &r); err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSON(c, &r)
+	} else {
+		for _, d := range r.Differences {
+			fmt.Fprintln(c.Out.Stdout, d)
+		}
+		_, err = fmt.Fprintf(c.Out.Stdout, "%s: %d files of %s, missing %d, different %d, extra %d; by digests, %.1f s\n",
+			r.Queue, r.Files, r.Source, r.Missing, r.Different, r.Extra, r.Seconds)
+	}
+	if n := r.Missing + r.Different + r.Extra; err == nil && n > 0 {
+		err = fmt.Errorf("%w: %d files", fault.ErrDiffers, n)
+	}
 	return err
 }

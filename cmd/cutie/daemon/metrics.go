@@ -160,6 +160,7 @@ func storageMetrics(svc *queuefs.Service) reading {
 		failed := of.gauge("cutie_jobs_failed", "Jobs whose outcome is an error.", sum)
 		events := of.counter("cutie_events_total", "Events of a queue since it was made: every change of a job is one.")
 		paused := of.gauge("cutie_queue_paused", "1 if a queue hands out no jobs.", sum)
+		mirrors := mirrorFigures(of)
 		last := of.gauge("cutie_last_event_timestamp_seconds", "Time of the last event of a queue, or of its making.", greatest)
 		oldest := of.gauge("cutie_oldest_pending_timestamp_seconds", "Submission of the job at the head of a queue; absent if there is none.", least)
 		for _, q := range queues {
@@ -173,6 +174,7 @@ func storageMetrics(svc *queuefs.Service) reading {
 			failed.add(float64(s.Failed), id)
 			events.add(float64(s.Seq), id)
 			paused.add(truth(!s.Info.Paused.IsZero()), id)
+			mirrors.add(&s)
 			if !s.LastEvent.IsZero() {
 				last.add(seconds(s.LastEvent), id)
 			}

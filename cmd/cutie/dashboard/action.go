@@ -79,6 +79,9 @@ var createQueue = action{Legend: "Create a queue", Fields: []field{
 }, Buttons: []button{{Label: "Create"}}}
 
 func queueActions(d *state.Document, add func(method string, a action)) {
+	if isMirror(d) {
+		return
+	}
 	paused, closed := d.Text("status") == "paused", d.Text("closed") == "true"
 	if !closed {
 		add("content", action{Legend: "Submit a job", Media: "multipart/form-data", Fields: []field{

@@ -32,7 +32,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 var kinds = map[string]string{
 	"pending": "cool", "fetching": "cool", "leased": "cool",
 	"running": "good", "completed": "good", "done": "good",
-	"paused": "warn", "closed": "warn", "shut": "bad", "on hold": "warn", "aborted": "warn", "transient": "warn",
+	"paused": "warn", "closed": "warn", "shut": "bad", "mirror": "cool", "on hold": "warn", "aborted": "warn", "transient": "warn",
 	"error": "bad", "failed": "bad", "fatal": "bad",
 	"PENDING": "cool", "QUEUED": "cool", "EXECUTING": "cool", "COMPLETED": "good", "ERROR": "bad", "ABORTED": "warn", "HELD": "warn",
 }

@@ -50,6 +50,9 @@ func Index(info queuefs.ServiceInfo, queues []queuefs.QueueState, next string, c
 		if s.Shut {
 			q.Badges = append(q.Badges, "shut")
 		}
+		if s.Mirror.Live() {
+			q.Badges = append(q.Badges, "mirror")
+		}
 		p.Queues = append(p.Queues, q)
 	}
 	if create {

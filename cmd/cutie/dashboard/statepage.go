@@ -80,6 +80,7 @@ func newStatePage(d *state.Document, v *rest.View) *statePage {
 		p.Sets = capabilityLists(d)
 		p.Tiles = tilesOf(d)
 		p.List = jobList(d, v)
+		p.tellMirror(d, v.Now)
 	}
 	p.Actions = actions(d, v)
 	return p
@@ -169,6 +170,9 @@ func badges(d *state.Document) (words []string) {
 	if d.Text("closed") == "true" {
 		words = append(words, "closed")
 	}
+	if isMirror(d) {
+		words = append(words, "mirror")
+	}
 	if onHold(d) {
 		words = append(words, "on hold")
 	}
@@ -179,6 +183,33 @@ func badges(d *state.Document) (words []string) {
 		words = append(words, s)
 	}
 	return words
+}
+
+func isMirror(d *state.Document) bool { return d.Text("mirrorOf") != "" && d.Text("takenOver") == "" }
+
+// tellMirror says what a queue mirrors, and how far it is.
+func (p *statePage) tellMirror(d *state.Document, now time.Time) {
+	of := d.Text("mirrorOf")
+	switch {
+	case of == "":
+		return
+	case !isMirror(d):
+		p.Notes = append(p.Notes, note{"", "Taken over from " + of + " after its event " + d.Text("takenOverAfter")})
+		return
+	}
+	n := note{"", "Mirror of " + of + ": changes are made there, and here after a takeover"}
+	if at, err := time.Parse(time.RFC3339Nano, d.Text("mirrorSynced")); err == nil {
+		n.Text += "; had all its events " + state.Ago(now, at)
+	}
+	if behind := d.Text("mirrorBehind"); behind != "0" {
+		n.Text += ", and is " + behind + " behind"
+	}
+	if p.Notes = append(p.Notes, n); d.Text("mirrorTrouble") != "" {
+		p.Notes = append(p.Notes, note{"bad", "It does not follow: " + d.Text("mirrorTrouble")})
+	}
+	if faults := d.Text("mirrorFaults"); faults != "" && faults != "0" {
+		p.Notes = append(p.Notes, note{"bad", "The last audit found " + faults + " files that are not as there"})
+	}
 }
 
 func onHold(d *state.Document) bool {

@@ -58,7 +58,7 @@ type auditor struct {
 
 // audit audits a mirror by the Resource List of its original.
 func (f *follower) audit(ctx context.Context) (*Audited, error) {
-	began := time.Now().UTC()
+	began := time.Now().UTC().Truncate(time.Microsecond)
 	a := &auditor{f: f, seen: map[queuefs.JobID]bool{}}
 	a.report = Audited{Typed: state.AuditedClass.Typed(), Queue: f.id, Source: f.of.URL, Began: began, Differences: []string{}}
 	if _, err := f.set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error { return a.look(ctx, e) }); err != nil {

@@ -26,7 +26,19 @@ func (f *follower) open(ctx context.Context) (*queuefs.Queue, error) {
 	case err != nil:
 		return nil, err
 	}
-	switch m := q.Mirror(); {
+	m := q.Mirror()
+	if m.Live() && m.Base() != "" && m.List != f.list && !Answers(ctx, m.Base()) {
+		yes, _, err := f.set.Succeeds(ctx, m.Base()+"/")
+		if err == nil && yes {
+			f.keeper.tell(f.id, "the original was "+m.Source+", its successor "+f.of.URL+" is followed")
+			err = q.MoveMirror(f.of.URL, f.list)
+		}
+		if err != nil {
+			return nil, err
+		}
+		m = q.Mirror()
+	}
+	switch {
 	case q.ID() != f.id || m == nil || m.Bad == "" && m.List != f.list:
 		return nil, fmt.Errorf("%w: a queue of this home has the name %s, so %s is not mirrored", queuefs.ErrQueueExists, f.id, f.list)
 	case !m.Live():

@@ -25,8 +25,11 @@ func (f *follower) replay(ctx context.Context) error {
 	defer b.discard()
 	since, first := f.position(), true
 	for {
-		if !f.q.Mirror().Live() {
+		switch m := f.q.Mirror(); {
+		case !m.Live():
 			return errOver
+		case m.List != f.list:
+			return fmt.Errorf("%s follows %s now", f.id, m.Source)
 		}
 		began := time.Now()
 		wait := longPoll

@@ -99,7 +99,7 @@ func (k *Keeper) follow(ctx context.Context, s *Source) {
 		}
 		wait := lookForSets
 		if err != nil {
-			k.tell(s.URL, err.Error())
+			k.tell(s.URL, strings.ReplaceAll(err.Error(), "\n", "; "))
 			wait, pause = pause, min(2*pause, longPause)
 		} else {
 			k.tell(s.URL, "")
@@ -184,10 +184,10 @@ func (f *follower) run(ctx context.Context) {
 func (f *follower) trouble(err error) {
 	text := ""
 	if err != nil {
-		text = err.Error()
+		text = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	f.keeper.tell(f.id, text)
-	if f.q != nil && f.state.Trouble != text {
+	f.keeper.tell(f.id+" of "+f.of.URL, text)
+	if f.q != nil && f.state.Trouble != text && f.q.Mirror().List == f.list {
 		f.state.Trouble = text
 		f.q.SetProgress(f.state)
 	}
