@@ -90,7 +90,7 @@ var copied = []string{"audit"}
 
 // elsewhere are commands whose examples are not run: they need other servers, or
 // have no end.
-var elsewhere = []string{"batch", "uws", "rdm", "serve", "promote", "import", "bench"}
+var elsewhere = []string{"batch", "uws", "rdm", "serve", "promote", "takeover", "import", "bench"}
 
 func TestExamplesWork(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/dashboard"
+	"cutie/cmd/cutie/mirror"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
@@ -81,7 +82,7 @@ func (l *Local) recorder() func(*access.Entry) {
 
 func (l *Local) route(rooms ...room) {
 	var rows []web.Route
-	for _, r := range append([]room{l.protocol, l.jobs}, rooms...) {
+	for _, r := range append([]room{l.protocol, l.jobs, mirror.New(l.svc, mirror.Options{})}, rooms...) {
 		rows = append(rows, r.Routes()...)
 	}
 	l.site.router = web.NewRouter(l.site.refuse, answerErrors(rows, l.protocol.Refuser())...)

@@ -47,7 +47,7 @@ func (f *follower) replay(ctx context.Context) error {
 		if b.add(events); len(b.events) > maxBacklog {
 			return fmt.Errorf("%d events of the original are not replayed, as it replaces files before they are fetched", len(b.events))
 		}
-		f.state.Contact = time.Now().UTC()
+		f.state.Contact = time.Now().UTC().Truncate(time.Microsecond)
 		done, err := b.work(ctx)
 		f.progress(b)
 		if err != nil {

@@ -66,6 +66,9 @@ addresses that are not public are refused unless --allow-fetch names them. Each
 --hub is told of changes too, and fetches them, or gets them with --hub-payload:
 cutie serve --hub https://hub.example.org/
 
+With --mirror the daemon keeps the queues of other daemons as live mirrors, and a home
+that does not exist is created without a queue: see cutie help mirrors.
+
 Each option but --yes and --accept-loss may stand in the file of --config, and in the
 environment: see cutie help config. The command line comes first, then the
 environment, then the file.
