@@ -1,7 +1,6 @@
 package queuefs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +31,13 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
 	q, err := s.Ask(name)
+	if err == nil {
+		err = q.writable()
+	}
 	if err != nil {
 		return err
 	}
-	ask := func() error { return cmp.Or(q.writable(), may(q)) }
+	ask := func() error { return may(q) }
 	// Run every check before sealing the queue, so that clients never see a queue
 	// vanish and come back.
 	if err := s.removable(q, ask); err != nil {

@@ -1,0 +1,445 @@
+package queuefs_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/testdata/long"
+)
+
+// A pair is an original and its mirror.
+type pair struct {
+	t         testing.TB
+	s, ms     *queuefs.Service
+	q, mq     *queuefs.Queue
+	dir, mdir string
+	known     queuefs.Seq // last event at the copy
+	at        time.Time
+}
+
+var mirrored = queuefs.Mirror{Source: "http://first.test/", List: "http://first.test/.well-known/resourcesync/jobs/replica/capabilitylist.xml"}
+
+// newPair makes an original with some jobs, and the copy of it for a mirror.
+func newPair(t testing.TB, o queuefs.Options) *pair {
+	p := &pair{t: t, dir: filepath.Join(fastDir(t), "first"), mdir: filepath.Join(fastDir(t), "second")}
+	p.s, p.q = openHome(t, p.dir, queuefs.Options{Now: clock()})
+	t.Cleanup(func() { p.s.Close() })
+	p.work(1, 30)
+	p.known, p.at = p.q.Seq(), p.q.State().LastEvent
+	must(t, p.s.Close())
+	must(t, queuefs.Init(p.mdir, queuefs.ServiceInfo{Name: "second"}))
+	must(t, os.CopyFS(filepath.Join(p.mdir, home.CopiesDir, "jobs", home.QueuesDir, "jobs"), os.DirFS(filepath.Join(p.dir, "queues", "jobs"))))
+	p.s, p.q = openHome(t, p.dir, queuefs.Options{Now: later(p.s)})
+	p.open(o)
+	return p
+}
+
+// later is a clock behind all events so far.
+func later(*queuefs.Service) func() time.Time {
+	looks, start := 0, time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	return func() time.Time { looks++; return start.Add(time.Duration(looks) * time.Millisecond) }
+}
+
+func (p *pair) open(o queuefs.Options) {
+	p.t.Helper()
+	o.Segment = segmentSize
+	var err error
+	p.ms, err = queuefs.Open(p.mdir, o)
+	must(p.t, err)
+	p.t.Cleanup(func() { p.ms.Close() })
+	p.mq, _ = p.ms.Queue("jobs")
+}
+
+func (p *pair) adopt() error {
+	m := mirrored
+	m.Event, m.At = p.known, p.at
+	q, err := p.ms.Adopt(ctx, "jobs", m, nil, nil)
+	if err == nil {
+		p.mq = q
+	}
+	return err
+}
+
+// work makes n changes of all kinds at the original.
+func (p *pair) work(seed uint64, n int) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	tokens := map[queuefs.JobID]string{}
+	some := func(st queuefs.Status) queuefs.JobID {
+		ids := p.q.IDs(queuefs.ListOptions{Status: st})
+		if len(ids) == 0 {
+			return 0
+		}
+		return ids[r.IntN(len(ids))]
+	}
+	for range n {
+		switch pending, consumed := some(queuefs.Pending), some(queuefs.Consumed); r.IntN(12) {
+		case 0, 1, 2:
+			size := r.IntN(2000)
+			if r.IntN(8) == 0 {
+				size = 300_000
+			}
+			submit(p.t, p.q, queuefs.Meta{Filename: fmt.Sprint("f", size), Sidecar: "side", MediaType: "text/plain"}, strings.Repeat("x", size))
+		case 3, 4:
+			if taken, err := p.q.Take(ctx, queuefs.Take{By: "w", Lease: time.Hour}); err == nil {
+				tokens[taken[0].ID] = taken[0].Token
+			}
+		case 5, 6:
+			if tokens[consumed] != "" {
+				putResult(p.q, consumed, tokens[consumed], fmt.Sprint("r", r.IntN(3)), fmt.Sprint("result ", n))
+			}
+		case 7:
+			if tokens[consumed] != "" {
+				p.q.Conclude(ctx, consumed, tokens[consumed], queuefs.Conclusion{Outcome: queuefs.Completed, Message: "done"})
+			}
+		case 8:
+			if consumed != 0 {
+				p.q.Requeue(ctx, consumed)
+			}
+		case 9:
+			if pending != 0 {
+				p.q.HoldUntil(ctx, pending, "why", p.q.State().LastEvent.Add(1000*time.Hour))
+			}
+		case 10:
+			if pending != 0 {
+				p.q.Delete(ctx, pending)
+			}
+		case 11:
+			for range p.s.Cull(ctx, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 2}}) {
+			}
+			_, err := p.s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Description = fmt.Sprint(r.IntN(5)); return nil })
+			must(p.t, err)
+		}
+	}
+}
+
+// events are those of the original after one, as a follower has them who asks for files
+// now: others gave way to them.
+func (p *pair) events(after queuefs.Seq) (events []queuefs.ReplayEvent, settings []byte, err error) {
+	p.t.Helper()
+	all, err := p.q.Events(after, 0)
+	must(p.t, err)
+	last := map[queuefs.JobID]int{}
+	for i, e := range all {
+		if e.Kind != queuefs.Phase {
+			last[e.Job] = i
+		}
+	}
+	for i, e := range all {
+		if e.Kind == queuefs.Phase {
+			continue // no list shows it
+		}
+		r := queuefs.ReplayEvent{Event: e}
+		st, _ := p.q.Status(e.Job)
+		switch {
+		case e.Job == 0 && last[0] == i:
+			r.Text, _ = p.q.InfoFile()
+			settings = r.Text
+		case e.Job != 0 && last[e.Job] == i && st != 0:
+			r.Text, _, err = p.q.JobFile(e.Job, st)
+			must(p.t, err)
+		}
+		if e.From == 0 && st != 0 {
+			text := payload(p.t, p.q, e.Job)
+			if len(text) < 1000 {
+				r.Data = []byte(text)
+			} else {
+				if r.Temp, err = p.ms.StoreFile(strings.NewReader(text), &e.Payload); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+		if c := e.Results; c != nil && len(c.Came) == 1 && st != 0 {
+			if _, in, err := p.q.Result(e.Job, c.Came[0].Name); err == nil {
+				text, _ := io.ReadAll(in)
+				in.Close()
+				if sum := c.Came[0].SHA256; sha256.Sum256(text) == sum {
+					name, err := p.ms.StoreFile(bytes.NewReader(text), &queuefs.Facts{Length: c.Came[0].Size, SHA256: sum})
+					if err != nil {
+						return nil, nil, err
+					}
+					r.Results = map[string]string{c.Came[0].Name: name}
+				}
+			}
+		}
+		events = append(events, r)
+	}
+	return events, settings, nil
+}
+
+func (p *pair) replay() error {
+	events, settings, err := p.events(p.mq.Seq())
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	return p.mq.Replay(ctx, events, settings)
+}
+
+// same compares mirror and original: state, jobs, files and events.
+func (p *pair) same(what string) {
+	p.t.Helper()
+	if d := observe(p.t, p.s).difference(observe(p.t, p.ms)); d != "" {
+		p.t.Errorf("%s: %s", what, d)
+	}
+	a, b := p.q.State(), p.mq.State()
+	b.Mirror, b.Progress, b.Since, b.Before = nil, queuefs.MirrorProgress{}, time.Time{}, a.Before
+	if b.Info.ID = a.Info.ID; !reflect.DeepEqual(a, b) {
+		p.t.Errorf("%s: states\n%+v\n%+v", what, a, b)
+	}
+	want, err := p.q.Events(p.known, 0)
+	must(p.t, err)
+	got, err := p.mq.Events(p.known, 0)
+	if err != nil && !errors.Is(err, queuefs.ErrGone) {
+		must(p.t, err)
+	}
+	for i := range got {
+		if w := want[len(want)-len(got)+i]; !reflect.DeepEqual(got[i], w) && w.Kind != queuefs.Phase {
+			p.t.Errorf("%s: event\n got %+v\nwant %+v", what, got[i], w)
+			return
+		}
+	}
+}
+
+func TestAMirrorHasTheEventsOfItsOriginal(t *testing.T) {
+	for seed := range uint64(long.N(6, 60)) {
+		p := newPair(t, queuefs.Options{Now: later(nil)})
+		must(t, p.adopt())
+		p.same("adopted")
+		for round := range uint64(4) {
+			p.work(100*seed+round, 40)
+			must(t, p.replay())
+			p.same(fmt.Sprint("round ", seed, round))
+			if round%2 == 0 { // as after a kill, or closed in order
+				p.mdir = copyHome(t, p.mdir)
+			}
+			closeHome(t, p.ms)
+			p.open(queuefs.Options{Now: later(nil)})
+			p.same(fmt.Sprint("opened again ", seed, round))
+		}
+		must(t, p.ms.Maintain(ctx))
+		everywhere(t, p.ms, p.mdir)
+		closeHome(t, p.s)
+	}
+}
+
+// A mirror refuses all changes, and no deadline ends in it, until the takeover.
+func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	p := newPair(t, queuefs.Options{Now: func() time.Time { now = now.Add(time.Millisecond); return now }})
+	submit(t, p.q, queuefs.Meta{Filename: "held"}, "held")
+	_, err := p.q.HoldUntil(ctx, p.q.IDs(queuefs.ListOptions{Status: queuefs.Pending})[0], "later", p.q.State().LastEvent.Add(time.Hour))
+	must(t, err)
+	token := takeOne(t, p.q, time.Hour)
+	must(t, p.adopt())
+	must(t, p.replay())
+	before, q, ms := p.mq.State(), p.mq, p.ms
+	id := token.ID
+	for name, do := range map[string]func() error{
+		"submit":   func() error { _, err := q.Begin().Add(queuefs.Meta{}); return err },
+		"take":     func() error { _, err := q.Take(ctx, queuefs.Take{}); return err },
+		"wait":     func() error { _, err := q.TakeWait(ctx, queuefs.Take{Key: "k"}); return err },
+		"delete":   func() error { _, err := q.Delete(ctx, id); return err },
+		"requeue":  func() error { _, err := q.Requeue(ctx, id); return err },
+		"at end":   func() error { _, err := q.RequeueEnd(ctx, id); return err },
+		"hold":     func() error { _, err := q.Hold(ctx, id, ""); return err },
+		"release":  func() error { _, err := q.Release(ctx, id); return err },
+		"extend":   func() error { _, err := q.Extend(ctx, id, token.Token, 0); return err },
+		"conclude": func() error { _, err := q.Conclude(ctx, id, token.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); return err },
+		"result":   func() error { return putResult(q, id, token.Token, "x", "x") },
+		"amend":    func() error { _, err := q.Amend(ctx, id, func(*queuefs.Job) error { return nil }); return err },
+		"settings": func() error {
+			_, err := ms.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Name = "x"; return nil })
+			return err
+		},
+		"remove": func() error { return ms.RemoveQueue(ctx, "jobs") },
+		"cull": func() (err error) {
+			for _, err = range ms.Cull(ctx, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}) {
+			}
+			return err
+		},
+	} {
+		if err := do(); !errors.Is(err, queuefs.ErrMirror) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := ms.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"}); !errors.Is(err, queuefs.ErrQueueExists) {
+		t.Errorf("create: got %v", err)
+	}
+	must(t, ms.Expire(ctx))
+	info, _ := q.InfoFile()
+	must(t, os.WriteFile(filepath.Join(p.mdir, "queues/jobs/queue-info.txt"), []byte("identifier: jobs\nname: edited\n"), 0o600))
+	for range 3 {
+		_, err := ms.Reload(ctx)
+		must(t, err)
+	}
+	if after := q.State(); !reflect.DeepEqual(before, after) {
+		t.Errorf("the mirror has changed:\n%+v\n%+v", before, after)
+	}
+
+	must(t, os.WriteFile(filepath.Join(p.mdir, "queues/jobs/queue-info.txt"), info, 0o600))
+
+	m, err := q.Takeover(ctx, 0)
+	must(t, err)
+	if m.Last != p.q.Seq() || m.Live() {
+		t.Errorf("got %+v", m)
+	}
+	if again, err := q.Takeover(ctx, 0); err != nil || again != m {
+		t.Errorf("again: got %+v, %v", again, err)
+	}
+	if err := q.Replay(ctx, []queuefs.ReplayEvent{{}}, nil); !errors.Is(err, queuefs.ErrConflict) {
+		t.Errorf("replay after the takeover: %v", err)
+	}
+	must(t, ms.Expire(ctx))
+	if st := q.State(); st.Leased != 0 || st.Held != 0 || st.Seq == before.Seq {
+		t.Errorf("deadlines have not ended: %+v", st)
+	}
+	seq := q.Seq()
+	if j := submit(t, q, queuefs.Meta{}, "new"); j.Seq != seq+1 || j.ID <= id {
+		t.Errorf("got %v, event %d", j.ID, j.Seq)
+	}
+	p.mdir = copyHome(t, p.mdir)
+	closeHome(t, ms)
+	p.open(queuefs.Options{})
+	if p.mq.Mirror().Live() || p.mq.Seq() != seq+1 {
+		t.Errorf("after a crash: %+v, event %d want %d", p.mq.Mirror(), p.mq.Seq(), seq+1)
+	}
+}
+
+// Numbers that the original may have given to jobs now gone are not given out again.
+func TestNumbersGoOnAfterATakeover(t *testing.T) {
+	p := newPair(t, queuefs.Options{})
+	top := p.q.IDs(queuefs.ListOptions{})
+	must(t, p.adopt())
+	_, err := p.mq.Takeover(ctx, 77)
+	must(t, err)
+	if j := submit(t, p.mq, queuefs.Meta{}, ""); j.ID != 78 {
+		t.Errorf("behind a job that is known by its number: got %v, the copy has up to %v", j.ID, top[len(top)-1])
+	}
+}
+
+func TestHistoriesThatDiverge(t *testing.T) {
+	p := newPair(t, queuefs.Options{})
+	must(t, p.adopt())
+	p.work(7, 20)
+	events, settings, err := p.events(p.mq.Seq())
+	must(t, err)
+	bad := func(what string, want error, change func(e *queuefs.ReplayEvent) bool) {
+		t.Helper()
+		some := append([]queuefs.ReplayEvent{}, events...)
+		for i := range some {
+			if change(&some[i]) {
+				break
+			}
+		}
+		if err := p.mq.Replay(ctx, some, settings); err == nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("%s: got %v", what, err)
+		}
+		if p.mq.Seq() != p.known {
+			t.Fatalf("%s: events were replayed", what)
+		}
+	}
+	hasText := func(e *queuefs.ReplayEvent) bool { return e.Text != nil && e.Job != 0 }
+	bad("time", queuefs.ErrDiverged, func(e *queuefs.ReplayEvent) bool { e.Time = p.mq.State().LastEvent; return true })
+	bad("no file", nil, func(e *queuefs.ReplayEvent) bool {
+		if hasText(e) {
+			e.Text = nil
+			return true
+		}
+		return false
+	})
+	bad("other event", queuefs.ErrDiverged, func(e *queuefs.ReplayEvent) bool {
+		if hasText(e) {
+			e.Text = bytes.Replace(e.Text, []byte("sequence: "), []byte("sequence: 9"), 1)
+			return true
+		}
+		return false
+	})
+	bad("no job file", nil, func(e *queuefs.ReplayEvent) bool {
+		if hasText(e) {
+			e.Text = []byte("nonsense")
+			return true
+		}
+		return false
+	})
+	must(t, p.mq.Replay(ctx, events, settings))
+	must(t, p.mq.Replay(ctx, events, settings)) // it has them
+	p.same("in the end")
+}
+
+// A step of the adoption, of a replay or of the takeover that fails, or is done and cut off
+// then, leaves a mirror that can go on.
+func TestEveryStepOfAMirrorFails(t *testing.T) {
+	type fault struct {
+		at, n int
+		done  bool // and then the process ends
+		hit   string
+	}
+	step := func(f *fault) func(string, func() error) error {
+		return func(step string, do func() error) error {
+			if f.n++; f.n < f.at {
+				return do()
+			}
+			if f.n > f.at {
+				return errFault
+			}
+			if f.hit = step; f.done {
+				do()
+			}
+			return errFault
+		}
+	}
+	for _, done := range []bool{false, true} {
+		for at := 1; ; at += long.N(3, 1) {
+			f := &fault{at: 1 << 30, done: done}
+			p := newPair(t, queuefs.Options{Fault: step(f)})
+			f.n, f.at = 0, at
+			err := p.adopt()
+			p.work(uint64(at), 10)
+			if err == nil {
+				err = p.replay()
+			}
+			if err == nil {
+				_, err = p.mq.Takeover(ctx, 0)
+			}
+			p.ms.Close()
+			whole := f.hit == ""
+			what := fmt.Sprintf("step %d, %s, done %v: %v", at, f.hit, done, err)
+			p.open(queuefs.Options{})
+			if p.mq == nil {
+				if m, begun := p.ms.Begun("jobs"); begun && (m.Event != p.known || !m.At.Equal(p.at)) {
+					t.Errorf("%s: begun with %+v", what, m)
+				}
+				if err := p.adopt(); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+			}
+			if p.mq.Mirror().Live() {
+				must(t, p.replay())
+				p.same(what)
+				_, err := p.mq.Takeover(ctx, 0)
+				must(t, err)
+			} else {
+				p.same(what)
+			}
+			submit(t, p.mq, queuefs.Meta{}, "live")
+			closeHome(t, p.s)
+			closeHome(t, p.ms)
+			if whole {
+				break
+			}
+		}
+	}
+}
+
+var errFault = errors.New("a step fails")
