@@ -23,6 +23,7 @@ type (
 	MirrorAudit    = home.Audit
 	MirrorProgress = home.Progress
 	ReplayEvent    = replay.Event
+	Journaled      = ledger.Journaled
 )
 
 // A mirror is a queue with the events of another home, numbers and times included. It
@@ -174,6 +175,15 @@ func (s *Service) DropFile(name string) {
 	if s.Err() == nil {
 		s.dirs.temp.Remove(name)
 	}
+}
+
+// Journaled is as [ledger.Ledger.Journaled], for mirrors of the queue.
+func (q *Queue) Journaled(after Seq, max, size int) ([]Journaled, error) {
+	if err := q.svc.begin(); err != nil {
+		return nil, err
+	}
+	defer q.svc.end()
+	return q.ledger.Journaled(after, max, size)
 }
 
 // Begun returns the mirror of a queue that Adopt was called for, and is not there: a crash

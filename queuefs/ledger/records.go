@@ -110,3 +110,69 @@ func (l *Ledger) Events(after job.Seq, max int) ([]job.Event, error) {
 	}
 	return events, nil
 }
+
+// A Journaled is an event with the parts that its record has.
+type Journaled struct {
+	Seq     job.Seq
+	Text    []byte // job file as the event left it, or queue-info.txt; nil without one
+	Payload []byte // of a job that came; nil where it is a file
+}
+
+// Journaled returns up to max events after one, oldest first, with up to size bytes of
+// parts, but at least one event. If the journal does not reach back that far the error is
+// [ErrGone].
+func (l *Ledger) Journaled(after job.Seq, max, size int) ([]Journaled, error) {
+	l.mu.RLock()
+	if after >= l.idx.Last().Seq {
+		l.mu.RUnlock()
+		return nil, nil
+	}
+	at, ok := l.idx.History.After(after, max)
+	l.mu.RUnlock()
+	if !ok {
+		return nil, ErrGone
+	}
+	var events []Journaled
+	for _, at := range at {
+		if len(events) > 0 && size <= 0 {
+			break
+		}
+		r, err := l.wholeRecord(at)
+		if errors.Is(err, journal.ErrReleased) {
+			err = ErrGone
+		}
+		if err != nil {
+			return events, err
+		}
+		e := Journaled{Seq: r.Seq, Payload: r.Payload.Data}
+		if !r.File.Passed && r.File.Size > 0 {
+			e.Text = r.File.Text
+		}
+		events = append(events, e)
+		size -= len(e.Text) + len(e.Payload) + 64
+	}
+	return events, nil
+}
+
+// firstRead has most records with their parts.
+const firstRead = 4 << 10
+
+// wholeRecord reads a record with all its parts.
+func (l *Ledger) wholeRecord(at journal.LSN) (r record.Record, err error) {
+	for n := firstRead; ; n += record.MaxResultNames {
+		if r, err = l.readRecord(at, n); err == record.ErrForm && n == firstRead {
+			continue // of many results
+		}
+		if err != nil {
+			return r, err
+		}
+		whole := r.PayloadAt()
+		if r.Flags&record.Inline != 0 {
+			whole += int(r.Payload.Size)
+		}
+		if whole > n {
+			return l.readRecord(at, whole)
+		}
+		return r, nil
+	}
+}

@@ -29,7 +29,8 @@ type backlog struct {
 	f      *follower
 	events []*event
 
-	since time.Time // the first event waits for files; zero: none does
+	since   time.Time // the first event waits for files; zero: none does
+	noParts time.Time // until then the Source is not asked for parts
 
 	mu      sync.Mutex
 	memory  int64
@@ -80,7 +81,7 @@ func (b *backlog) work(ctx context.Context) (done bool, err error) {
 	if len(b.events) == 0 {
 		return false, nil
 	}
-	if err := b.fetch(ctx); err != nil {
+	if err := b.gather(ctx); err != nil {
 		return false, err
 	}
 	for len(b.events) > 0 {
@@ -205,6 +206,14 @@ func (j *life) lacks() bool {
 		}
 	}
 	return false
+}
+
+// gather gets what the events lack.
+func (b *backlog) gather(ctx context.Context) error {
+	if err := b.parts(ctx); err != nil {
+		return err
+	}
+	return b.fetch(ctx)
 }
 
 // fetch asks for the files that the jobs have after all events known. One that is gone,

@@ -76,31 +76,20 @@ func (f *follower) adopt(ctx context.Context) (*queuefs.Queue, error) {
 	return q, os.RemoveAll(dir)
 }
 
-// copyTries is how often a copy is brought up to a busy original, before the files it
-// lacks are left to the events after it.
-const copyTries = 3
-
 // copy copies the files of the queue. missing are those that the original replaced before
 // they were fetched.
 func (f *follower) copy(ctx context.Context, dir string) (at destination.Standing, missing []string, err error) {
 	copied, err := destination.Open(ctx, destination.Options{URL: f.list, Dir: dir, Sets: []string{f.list},
-		HTTP: fetch.Options{UserAgent: f.keeper.o.Agent, Header: f.of.Header}})
+		Settle: time.Millisecond, // later events explain what is missing
+		HTTP:   fetch.Options{UserAgent: f.keeper.o.Agent, Header: f.of.Header}})
 	if err != nil {
 		return at, nil, err
 	}
-	for try := 1; ; try++ {
-		r, err := copied.Sync(ctx)
-		if err == nil && r.Refused > 0 {
-			err = fmt.Errorf("%d files were refused", r.Refused)
-		}
-		if err != nil {
-			return at, nil, errors.Join(err, copied.Close())
-		}
-		if r.InSync() || try == copyTries {
-			break
-		}
+	r, err := copied.Sync(ctx)
+	if err == nil && r.Refused > 0 {
+		err = fmt.Errorf("%d files were refused", r.Refused)
 	}
-	if err := copied.Close(); err != nil {
+	if err = errors.Join(err, copied.Close()); err != nil {
 		return at, nil, err
 	}
 	if missing, err = destination.Settle(dir); err != nil {
@@ -136,7 +125,7 @@ func (f *follower) explain(ctx context.Context, b *backlog, missing []string, si
 			return 0, err
 		}
 		b.add(events)
-		if err := b.fetch(ctx); err != nil {
+		if err := b.gather(ctx); err != nil {
 			return 0, err
 		}
 		for ready := b.ready(len(b.events)); n < ready; n++ {

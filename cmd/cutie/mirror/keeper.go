@@ -147,15 +147,17 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // A follower keeps one queue.
 type follower struct {
-	keeper *Keeper
-	of     *Source
-	id     string
-	list   string // Capability List
-	client *fetch.Client
-	q      *queuefs.Queue
-	set    *source.Set
-	base   string // URI of the directory of the queue, with a slash at its end
-	state  queuefs.MirrorProgress
+	keeper  *Keeper
+	of      *Source
+	id      string
+	list    string // Capability List
+	client  *fetch.Client
+	q       *queuefs.Queue
+	set     *source.Set
+	site    string // base URI of the Source, with a slash at its end
+	segment string // name of the queue in URIs
+	base    string // URI of the directory of the queue, with a slash at its end
+	state   queuefs.MirrorProgress
 }
 
 // errOver ends a follower for good.
@@ -213,7 +215,8 @@ func (f *follower) find(ctx context.Context) error {
 	}
 	f.set, err = found.Open(ctx, f.list)
 	if err == nil {
-		f.base = found.Base + "queues/" + strings.TrimSuffix(f.set.Name, replica) + "/"
+		f.site, f.segment = found.Base, strings.TrimSuffix(f.set.Name, replica)
+		f.base = f.site + "queues/" + f.segment + "/"
 	}
 	return err
 }

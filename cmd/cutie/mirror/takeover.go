@@ -49,6 +49,7 @@ func (k *Keeper) Routes() []web.Route {
 	return []web.Route{
 		{Method: http.MethodPost, Path: TakeoverPath, Need: web.Everywhere(web.Admin), Serve: k.takeAll},
 		{Method: http.MethodPost, Path: TakeoverPath + "/{queue}", Need: web.Here(web.Admin), Serve: k.takeOne},
+		{Method: http.MethodGet, Path: PartsPath + "/{queue}", Need: web.Here(web.Read), Serve: k.sendParts},
 		{Method: http.MethodPost, Path: AuditPath + "/{queue}", Need: web.Here(web.Admin), Waits: web.IfAsked, Serve: k.auditNow},
 	}
 }

@@ -1,0 +1,336 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"cutie/cmd/cutie/mirror"
+	"cutie/queuefs"
+	"cutie/testdata/long"
+)
+
+// ownAddress returns an address of this machine that nobody else takes, for a daemon that
+// is to come back under its URL.
+func ownAddress(r *rand.Rand) string {
+	return fmt.Sprintf("127.%d.%d.%d:8080", 1+r.IntN(254), r.IntN(256), 1+r.IntN(254))
+}
+
+// A mirrored queue is what an original and its mirror say of it.
+type mirroredQueue struct {
+	Sequence queuefs.Seq `json:"sequence"`
+	Of       string      `json:"mirrorOf"`
+	Trouble  string      `json:"mirrorTrouble"`
+	Behind   int64       `json:"mirrorBehind"`
+	Taken    string      `json:"takenOver"`
+}
+
+func queueAt(t *testing.T, url string) (q mirroredQueue) {
+	t.Helper()
+	text, err := getter(http.DefaultClient, url)("state/jobs?limit=0&t=json")
+	if err == nil {
+		err = json.Unmarshal(text, &q)
+	}
+	if err != nil {
+		q.Trouble = err.Error()
+	}
+	return q
+}
+
+// eventually asks until something is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// caughtUp waits until the mirror has all events of its original.
+func caughtUp(t *testing.T, original, mirror string) {
+	t.Helper()
+	eventually(t, "the mirror has all events", func() bool {
+		a, b := queueAt(t, original), queueAt(t, mirror)
+		return a.Sequence > 0 && a.Sequence == b.Sequence && b.Of != ""
+	})
+}
+
+var ownFacts = regexp.MustCompile(`(?m)^<url><loc>HOST/queues/jobs/queue-info.txt.*change="created".*\n|<rs:ln rel="via"[^>]*>`)
+
+// changes returns the entries of the open Change List after an event, without what is
+// another at each Source.
+func changesAfter(t *testing.T, url string, after queuefs.Seq) string {
+	t.Helper()
+	text, err := getter(http.DefaultClient, url)(".well-known/resourcesync/jobs/replica/changelist.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.ReplaceAll(string(text), strings.TrimSuffix(url, "/"), "HOST")
+	list = ownFacts.ReplaceAllString(list, "")
+	var kept strings.Builder
+	for line := range strings.Lines(list) {
+		var seq uint64
+		if _, at, ok := strings.Cut(line, `cut:seq="`); ok {
+			fmt.Sscanf(at, "%d", &seq)
+		}
+		if queuefs.Seq(seq) > after {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// same compares an original with its mirror, whose first event is the one after the copy.
+func sameAs(t *testing.T, what, original, mirror string, copied queuefs.Seq) {
+	t.Helper()
+	caughtUp(t, original, mirror)
+	if a, b := changesAfter(t, original, copied), changesAfter(t, mirror, copied); a != b {
+		as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
+		for i := range min(len(as), len(bs)) {
+			if as[i] != bs[i] {
+				t.Errorf("%s: the lists differ:\n%s\n%s", what, as[i], bs[i])
+				break
+			}
+		}
+		t.Errorf("%s: the lists have %d and %d entries", what, len(as), len(bs))
+	}
+	if out, err := cutie(t, "audit", "--mirror", "jobs", "-u", mirror); err != nil {
+		t.Errorf("%s: %v %s", what, err, out)
+	}
+}
+
+// A mirror, a mirror of the mirror and a copy follow an original. When it is lost the
+// mirror takes over, and the others go on with it.
+func TestMirrorsFollowAndTakeOver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	first := serveHome(t, filepath.Join(dir, "first"))
+	sh(t, dir, "printf one >f; cutie put jobs f f f -u "+first.url+"; cutie get jobs --lease 10m --lease-out token -o /dev/null -u "+first.url)
+	second := serveHome(t, filepath.Join(dir, "second"), "--mirror", first.url, "--mirror-audit", "1m")
+	caughtUp(t, first.url, second.url)
+	copied := queueAt(t, first.url).Sequence
+	third := serveHome(t, filepath.Join(dir, "third"), "--listen", ownAddress(r), "--mirror", second.url)
+	caughtUp(t, second.url, third.url)
+	sh(t, dir, "cutie sync "+first.url+" copy")
+	sh(t, dir, `U="-u `+first.url+`"
+cutie create other $U
+head -c 300000 /dev/zero >large
+cutie put jobs large --sidecar "text of it" $U
+cutie put jobs f $U
+cutie attach jobs j000000000001 f --lease "$(cat token)" --name log $U
+cutie hold jobs j000000000002 --reason why $U
+cutie set jobs --description "what it is" $U
+cutie get jobs -o got $U && cmp got f
+cutie requeue jobs j000000000003 $U
+cutie rm jobs j000000000003 $U`)
+	sameAs(t, "second", first.url, second.url, copied)
+	sameAs(t, "third", second.url, third.url, copied)
+	eventually(t, "the new queue is mirrored", func() bool {
+		_, err := cutie(t, "ls", "other", "-u", third.url)
+		return err == nil
+	})
+	for _, args := range [][]string{{"put", "jobs", filepath.Join(dir, "f")}, {"get", "jobs"}, {"rm", "jobs", "j000000000002"}, {"set", "jobs", "--size", "1"}, {"rmqueue", "other"}} {
+		out, err := cutie(t, append(args, "-u", second.url)...)
+		if err == nil || !strings.Contains(err.Error(), "is a mirror of "+first.url) {
+			t.Errorf("%q of a mirror: %v %s", args, err, out)
+		}
+	}
+	if _, err := cutie(t, "takeover", "jobs", "-u", second.url); err == nil || !strings.Contains(err.Error(), "still answers") {
+		t.Errorf("takeover beside the original: %v", err)
+	}
+	last := queueAt(t, first.url).Sequence
+	first.kill()
+	out, err := cutie(t, "takeover", "--all", "-u", second.url)
+	if err != nil || !strings.Contains(out, fmt.Sprintf("jobs: live: 3 pending, 1 consumed; the last event seen of %s is %d of ", first.url, last)) || !strings.Contains(out, "other: live: 0 pending") {
+		t.Errorf("takeover: %v\n%s", err, out)
+	}
+	if out, err := cutie(t, "takeover", "jobs", "-u", second.url); err != nil || !strings.Contains(out, "live before") {
+		t.Errorf("takeover again: %v\n%s", err, out)
+	}
+	// Workers go on with the token of the original, and jobs with their order.
+	sh(t, dir, `U="-u `+second.url+`"
+cutie attach jobs j000000000001 f --lease "$(cat token)" --name more $U
+cutie report jobs j000000000001 --outcome completed --lease "$(cat token)" $U
+test "$(cutie result jobs j000000000001 log $U)" = one
+cutie release jobs j000000000002 $U
+cutie put jobs f $U`)
+	caughtUp(t, second.url, third.url)
+	sh(t, dir, `cutie sync `+second.url+` copy 2>told && grep -q successor told
+cutie audit copy --checksum | grep "missing 0, different 0, extra 0"`)
+	if text, err := os.ReadFile(filepath.Join(dir, "copy/queues/jobs/result/j000000000001/more")); err != nil || string(text) != "one" {
+		t.Errorf("the copy of the original has %q, %v", text, err)
+	}
+	sameAs(t, "third", second.url, third.url, copied)
+	second.kill()
+	second = serveHome(t, filepath.Join(dir, "second"))
+	if q := queueAt(t, second.url); q.Taken == "" {
+		t.Errorf("after a kill: %+v", q)
+	}
+	for _, d := range []*daemon{second, third} {
+		if err := d.stop(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, home := range []string{"second", "third"} {
+		if out, err := cutie(t, "check", filepath.Join(dir, home)); err != nil {
+			t.Errorf("check of %s: %v %s", home, err, out)
+		}
+	}
+}
+
+// Original and mirror are killed under load at random. In the end they are the same.
+func TestAMirrorSurvivesKills(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	seed := environment(t, "CUTIE_CRASH_SEED", rand.Uint64())
+	t.Logf("CUTIE_CRASH_SEED=%d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	args := []string{"--listen", ownAddress(r)}
+	home, mhome := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	first := serveHome(t, home, args...)
+	margs := []string{"--listen", ownAddress(r), "--mirror", first.url}
+	transport := &http.Transport{MaxIdleConnsPerHost: 4}
+	defer transport.CloseIdleConnections()
+	var count atomic.Int64
+	var clients []*loader
+	for i := range 4 {
+		clients = append(clients, &loader{number: i, base: first.url, http: &http.Client{Transport: transport, Timeout: time.Minute},
+			random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count})
+	}
+	second := serveHome(t, mhome, margs...)
+	for round := range long.N(3, 20) {
+		var wg sync.WaitGroup
+		wg.Go(func() { crash(t, first, clients, time.Duration(200+r.IntN(800))*time.Millisecond) })
+		time.Sleep(time.Duration(r.IntN(700)) * time.Millisecond)
+		second.kill()
+		second = serveHome(t, mhome, margs...)
+		wg.Wait()
+		first = serveHome(t, home, args...)
+		if t.Failed() {
+			t.Fatalf("round %d", round)
+		}
+	}
+	caughtUp(t, first.url, second.url)
+	if out, err := cutie(t, "audit", "--mirror", "jobs", "-u", second.url); err != nil {
+		t.Errorf("%v %s; the mirror said: %s", err, out, second.stderr.String())
+	}
+	for _, d := range []*daemon{second, first} {
+		if err := d.stop(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
+	if out, err := cutie(t, "check", mhome); err != nil {
+		t.Errorf("check: %v %s", err, out)
+	}
+	if out, err := exec.Command("diff", "-r", filepath.Join(home, "queues"), filepath.Join(mhome, "queues")).CombinedOutput(); err != nil {
+		t.Errorf("%v: %.2000s", err, out)
+	}
+}
+
+// An original is killed under load, and its mirror takes over: each acknowledged job up to
+// the last event that the report names is there once, and no other.
+func TestTakeoversUnderLoad(t *testing.T) {
+	t.Parallel()
+	for n := range long.N(2, 100) {
+		takeOverUnderLoad(t, environment(t, "CUTIE_CRASH_SEED", rand.Uint64())+uint64(n))
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func takeOverUnderLoad(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := serveHome(t, filepath.Join(dir, "first"))
+	second := serveHome(t, filepath.Join(dir, "second"), "--mirror", first.url)
+	defer second.kill()
+	eventually(t, "the queue is mirrored", func() bool { return queueAt(t, second.url).Of != "" })
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	defer transport.CloseIdleConnections()
+	var count atomic.Int64
+	var clients []*loader
+	for i := range long.N(16, 64) {
+		clients = append(clients, &loader{number: i, base: first.url, http: &http.Client{Transport: transport, Timeout: time.Minute},
+			random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count})
+	}
+	crash(t, first, clients, time.Duration(300+r.IntN(1500))*time.Millisecond)
+	out, err := cutie(t, "takeover", "--all", "-t", "json", "-u", second.url)
+	var report mirror.Taken
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &report)
+	}
+	if err != nil || len(report.Queues) > 1 {
+		t.Fatalf("seed %d: takeover: %v %s", seed, err, out)
+	}
+	last := queuefs.Seq(0)
+	if len(report.Queues) == 1 {
+		last = queuefs.Seq(report.Queues[0].LastEvent)
+	}
+	there := map[queuefs.JobID]bool{}
+	if last > 0 {
+		l := newLedger(t, clients[0].http, second.url)
+		for _, st := range []string{"pending", "consumed", "deleted"} {
+			for _, id := range l.list(st) {
+				if there[id] {
+					t.Errorf("seed %d: %v is there twice", seed, id)
+				}
+				there[id] = true
+			}
+		}
+	}
+	seen, lost := 0, 0
+	for _, c := range clients {
+		for i := range c.log {
+			o := &c.log[i]
+			if !o.acked || o.kind != opSubmit || len(o.ids) != 1 || o.number == 0 {
+				continue
+			}
+			known := o.number <= last
+			if there[o.ids[0]] != known {
+				t.Errorf("seed %d: %v was submitted by event %d, the last one seen is %d: got %v", seed, o.ids[0], o.number, last, there[o.ids[0]])
+			}
+			if known {
+				seen++
+			} else {
+				lost++
+			}
+		}
+	}
+	// Each pending job is handed out once, as it was submitted.
+	taken := map[queuefs.JobID]bool{}
+	worker := &loader{base: second.url, http: clients[0].http, random: r, count: &count}
+	for range 100_000 {
+		o := operation{kind: opConsume, most: 40}
+		if gone, err := worker.consumeSeveral(&o); gone || err != nil {
+			t.Fatalf("seed %d: %v, gone %v", seed, err, gone)
+		}
+		if len(o.got) == 0 {
+			break
+		}
+		for _, d := range o.got {
+			if taken[d.job] || !there[d.job] {
+				t.Errorf("seed %d: %v was handed out twice, or is unknown", seed, d.job)
+			}
+			taken[d.job] = true
+		}
+	}
+	t.Logf("seed %d: %d operations, the last event seen is %d, %d acknowledged jobs are there, %d came after it, %d handed out",
+		seed, count.Load(), last, seen, lost, len(taken))
+}
