@@ -246,18 +246,21 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 	before, q, ms := p.mq.State(), p.mq, p.ms
 	id := token.ID
 	for name, do := range map[string]func() error{
-		"submit":   func() error { _, err := q.Begin().Add(queuefs.Meta{}); return err },
-		"take":     func() error { _, err := q.Take(ctx, queuefs.Take{}); return err },
-		"wait":     func() error { _, err := q.TakeWait(ctx, queuefs.Take{Key: "k"}); return err },
-		"delete":   func() error { _, err := q.Delete(ctx, id); return err },
-		"requeue":  func() error { _, err := q.Requeue(ctx, id); return err },
-		"at end":   func() error { _, err := q.RequeueEnd(ctx, id); return err },
-		"hold":     func() error { _, err := q.Hold(ctx, id, ""); return err },
-		"release":  func() error { _, err := q.Release(ctx, id); return err },
-		"extend":   func() error { _, err := q.Extend(ctx, id, token.Token, 0); return err },
-		"conclude": func() error { _, err := q.Conclude(ctx, id, token.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); return err },
-		"result":   func() error { return putResult(q, id, token.Token, "x", "x") },
-		"amend":    func() error { _, err := q.Amend(ctx, id, func(*queuefs.Job) error { return nil }); return err },
+		"submit":  func() error { _, err := q.Begin().Add(queuefs.Meta{}); return err },
+		"take":    func() error { _, err := q.Take(ctx, queuefs.Take{}); return err },
+		"wait":    func() error { _, err := q.TakeWait(ctx, queuefs.Take{Key: "k"}); return err },
+		"delete":  func() error { _, err := q.Delete(ctx, id); return err },
+		"requeue": func() error { _, err := q.Requeue(ctx, id); return err },
+		"at end":  func() error { _, err := q.RequeueEnd(ctx, id); return err },
+		"hold":    func() error { _, err := q.Hold(ctx, id, ""); return err },
+		"release": func() error { _, err := q.Release(ctx, id); return err },
+		"extend":  func() error { _, err := q.Extend(ctx, id, token.Token, 0); return err },
+		"conclude": func() error {
+			_, err := q.Conclude(ctx, id, token.Token, queuefs.Conclusion{Outcome: queuefs.Completed})
+			return err
+		},
+		"result": func() error { return putResult(q, id, token.Token, "x", "x") },
+		"amend":  func() error { _, err := q.Amend(ctx, id, func(*queuefs.Job) error { return nil }); return err },
 		"settings": func() error {
 			_, err := ms.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Name = "x"; return nil })
 			return err
