@@ -85,7 +85,7 @@ func (s *Service) toCull(o CullOptions) ([]*Queue, error) {
 	}
 	q, err := s.Ask(o.Queue)
 	if err == nil && !o.Dry {
-		err = q.writable()
+		err = q.original.Refuse()
 	}
 	return []*Queue{q}, err
 }

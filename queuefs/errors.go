@@ -38,7 +38,7 @@ var (
 	ErrNoSpace       = ledger.ErrNoSpace
 	ErrUnread        = content.ErrUnread
 	ErrFailed        = ledger.ErrFailed
-	ErrMirror        = errors.New("is a mirror")
+	ErrMirror        = replay.ErrMirror
 	ErrDiverged      = replay.ErrDiverged
 	ErrJournalLost   = errors.New(lostJournal)
 	ErrInfo          = properties.ErrInfo

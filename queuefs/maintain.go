@@ -215,7 +215,7 @@ func (s *Service) assist(q *Queue, n int) {
 // commit is [ledger.Ledger.Commit] for a queue that is no mirror.
 func (q *Queue) commit(build func(b *ledger.Batch) error) error {
 	return q.record(func(b *ledger.Batch) error {
-		if err := q.writable(); err != nil {
+		if err := q.original.Refuse(); err != nil {
 			return err
 		}
 		return build(b)

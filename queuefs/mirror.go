@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"cutie/queuefs/home"
@@ -26,42 +24,21 @@ type (
 	Journaled      = ledger.Journaled
 )
 
-// A mirror is a queue with the events of another home, numbers and times included. It
-// is read, and published, as all queues are; changes but those of the original are
-// refused until the takeover, and no deadline ends.
-type mirror struct {
-	mu  sync.Mutex // of changes
-	of  atomic.Pointer[Mirror]
-	now atomic.Pointer[MirrorProgress]
+// A mirror is read, and published, as all queues are. Until the takeover its original alone
+// changes it, and no deadline ends.
+
+// Original is the queue that this one mirrors, or mirrored.
+func (q *Queue) Original() *replay.Original { return &q.original }
+
+// Mirror is as [replay.Original.Mirror].
+func (q *Queue) Mirror() *Mirror { return q.original.Mirror() }
+
+// changeable returns the error of ctx, or [ErrMirror].
+func (q *Queue) changeable(ctx context.Context) error {
+	return cmp.Or(ctx.Err(), q.original.Refuse())
 }
 
-// Mirror returns what the queue mirrors, or mirrored; nil if it never did. The result is
-// not to be changed.
-func (q *Queue) Mirror() *Mirror { return q.mirror.of.Load() }
-
-// Progress returns how far a mirror is.
-func (q *Queue) Progress() (p MirrorProgress) {
-	if now := q.mirror.now.Load(); now != nil {
-		p = *now
-	}
-	return p
-}
-
-// SetProgress says how far a mirror is.
-func (q *Queue) SetProgress(p MirrorProgress) { q.mirror.now.Store(&p) }
-
-// writable returns the error for changes of a mirror, [ErrMirror].
-func (q *Queue) writable() error {
-	if m := q.Mirror(); m.Live() {
-		return fmt.Errorf("%s %w of %s: changes are made there, and here after a takeover", q.ID(), ErrMirror, m.Source)
-	}
-	return nil
-}
-
-// changeable returns the error of ctx, or that of writable.
-func (q *Queue) changeable(ctx context.Context) error { return cmp.Or(ctx.Err(), q.writable()) }
-
-// forgetMirror removes what is known of the mirror that a removed queue once was.
+// forgetMirror removes the file of a queue that was a mirror once.
 func (s *Service) forgetMirror(id string) error {
 	delete(s.known.mirrors, id)
 	return s.properties.mirrors.Remove(id)
@@ -127,7 +104,7 @@ func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []b
 		err = fmt.Errorf("%s: its name %.80q: %w", id, q.info().Name, ErrQueueExists)
 	} else {
 		q.ledger.Note(func(x *index.Index) { x.Reach(last) })
-		if err = q.keepMirror(func(m *Mirror) { m.Job = q.lastJob(m.Event) }); err == nil {
+		if err = q.original.Adopted(); err == nil {
 			err = q.replay(events, settings)
 		}
 		if err == nil {
@@ -210,16 +187,13 @@ func (q *Queue) Replay(ctx context.Context, events []ReplayEvent, settings []byt
 	if err := q.svc.admit(ctx, q, len(events), bytes); err != nil {
 		return err
 	}
-	q.mirror.mu.Lock()
-	defer q.mirror.mu.Unlock()
-	if !q.Mirror().Live() {
-		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
-	}
-	if settings != nil {
-		q.svc.properties.Lock()
-		defer q.svc.properties.Unlock()
-	}
-	return q.replay(events, settings)
+	return q.original.Replay(func() error {
+		if settings != nil {
+			q.svc.properties.Lock()
+			defer q.svc.properties.Unlock()
+		}
+		return q.replay(events, settings)
+	})
 }
 
 // replay is Replay; with settings the caller holds properties.
@@ -240,30 +214,6 @@ func (q *Queue) replay(events []ReplayEvent, settings []byte) error {
 	return err
 }
 
-// NoteAudit keeps the result of an audit of the mirror.
-func (q *Queue) NoteAudit(a MirrorAudit) error {
-	q.mirror.mu.Lock()
-	defer q.mirror.mu.Unlock()
-	return q.keepMirror(func(m *Mirror) { m.Audit = a })
-}
-
-// MoveMirror makes the mirror one of the successor of its original.
-func (q *Queue) MoveMirror(source, list string) error {
-	q.mirror.mu.Lock()
-	defer q.mirror.mu.Unlock()
-	return q.keepMirror(func(m *Mirror) { m.Source, m.List = source, list })
-}
-
-func (q *Queue) keepMirror(change func(*Mirror)) error {
-	m := *q.Mirror()
-	change(&m)
-	if err := q.svc.properties.mirrors.Write(q.ID(), &m); err != nil {
-		return storageError(err)
-	}
-	q.mirror.of.Store(&m)
-	return nil
-}
-
 // Takeover ends the mirror: the queue takes changes and hands out jobs from then on, and
 // numbers go on behind those of the original; known is the highest number of a job that
 // it is known to have had. It is on stable storage when Takeover returns. Of a queue taken
@@ -276,47 +226,27 @@ func (q *Queue) Takeover(ctx context.Context, known JobID) (Mirror, error) {
 		return Mirror{}, err
 	}
 	defer q.svc.end()
-	q.mirror.mu.Lock()
-	defer q.mirror.mu.Unlock()
-	m := q.Mirror()
-	if m == nil {
+	if q.Mirror() == nil {
 		return Mirror{}, fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
 	}
-	if !m.Live() {
-		return *m, nil
+	was, err := q.original.TakeOver(micro(q.svc.now()), known)
+	if err != nil {
+		return Mirror{}, storageError(err)
 	}
-	last := max(known, q.ledger.Numbers().Job)
-	if !q.State().LastSubmission.After(m.At) { // a submission since tells the number
-		last = max(last, m.Job)
+	if was {
+		if err := q.findKeys(); err != nil {
+			q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; requests with keys from before the takeover may get other jobs")
+		}
+		q.ledger.Touch()
+		q.ledger.Wake()
+		q.svc.shared.Happened.Raise()
 	}
-	if err := q.keepMirror(func(m *Mirror) {
-		m.Ended, m.Last, m.Until, m.Job = micro(q.svc.now()), q.ledger.Last(), q.Progress().Contact, last
-	}); err != nil {
-		return Mirror{}, err
-	}
-	q.ledger.Note(func(x *index.Index) { x.Skip(index.Numbers{Job: last}) })
-	if err := q.findKeys(); err != nil {
-		q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; requests with keys from before the takeover may get other jobs")
-	}
-	q.ledger.Touch()
-	q.ledger.Wake()
-	q.svc.shared.Happened.Raise()
 	return *q.Mirror(), nil
-}
-
-// lastJob returns the highest number that a job of the original may have had when it had
-// so many events: later jobs than the last one here may have come and gone again. Each of
-// them had three events, and the others one or two at least.
-func (q *Queue) lastJob(events Seq) JobID {
-	st, last := q.State(), q.ledger.Numbers().Job
-	gone := int64(last) - st.Pending - st.Consumed - st.Deleted
-	used := st.Pending + 2*(st.Consumed+st.Deleted) + 3*max(gone, 0)
-	return last + JobID(max(int64(events)-used, 0)/3)
 }
 
 // Succeed makes a queue the successor of its original, as after a takeover. It holds
 // when the home is opened again.
 func (q *Queue) Succeed(m Mirror) error {
-	m.Job = q.lastJob(m.Event)
+	m.Job = replay.LastJob(q.ledger, m.Event)
 	return storageError(q.svc.properties.mirrors.Write(q.ID(), &m))
 }

@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/packs"
 	"cutie/queuefs/properties"
+	"cutie/queuefs/replay"
 	"cutie/queuefs/retention"
 	"cutie/queuefs/tree"
 )
@@ -33,7 +34,7 @@ type Queue struct {
 	retention  retention.Retention
 	claims     keys.Claims // of requests with keys
 	takes      keys.Takes
-	mirror     mirror
+	original   replay.Original
 }
 
 // newQueue opens the directories of a queue. Its settings must follow.
@@ -51,7 +52,8 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 		tombstones: filing.NewTombstones(l, dir, func() bool { return s.index.HasDir(id) }),
 	}
 	q.retention.Reader, q.retention.Now = q.content, s.now
-	q.mirror.of.Store(s.known.mirrors[id])
+	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
+	q.original.Load(s.known.mirrors[id])
 	file := home.QueueFile(t.Root(), id)
 	file.Reads = s.opts.Reads
 	q.properties = properties.Queue{File: file, Ledger: l, Index: s.index,

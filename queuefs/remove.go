@@ -32,7 +32,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	defer s.upkeep.Unlock()
 	q, err := s.Ask(name)
 	if err == nil {
-		err = q.writable()
+		err = q.original.Refuse()
 	}
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	defer s.properties.Unlock()
 	q, err := s.Ask(name)
 	if err == nil {
-		err = q.writable()
+		err = q.original.Refuse()
 	}
 	if err != nil {
 		return QueueInfo{}, err

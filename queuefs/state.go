@@ -24,7 +24,7 @@ func (q *Queue) State() QueueState {
 		s.Since = s.Mirror.At
 	}
 	if s.Mirror.Live() {
-		s.Progress = q.Progress()
+		s.Progress = q.original.Progress()
 	}
 	return s
 }

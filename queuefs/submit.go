@@ -87,7 +87,7 @@ func (s *Submission) Add(m Meta) (*Upload, error) {
 	if s.done {
 		return nil, errOver
 	}
-	if err := cmp.Or(m.Check(), s.q.writable()); err != nil {
+	if err := cmp.Or(m.Check(), s.q.original.Refuse()); err != nil {
 		return nil, err
 	}
 	if s.said += 1024 + len(m.Sidecar); s.said > s.q.svc.shared.MaxAppend {

@@ -159,7 +159,7 @@ func (q *Queue) checkTake(t *Take) error {
 			return err
 		}
 	}
-	return cmp.Or(q.svc.usable(), q.writable())
+	return cmp.Or(q.svc.usable(), q.original.Refuse())
 }
 
 // handOut makes claimed jobs Consumed. It returns none if all of them had to

@@ -1,11 +1,11 @@
-// Package replay makes records of events that another home has made: a mirror appends
+// Package replay makes records of the events of another home: a mirror appends
 // the events of its original to its own journal, with their numbers and times.
 //
 //	Change List of the original ──▶ Event ──▶ Records ──▶ ledger.Commit
 //
 // Of a job with several events in one change the last one alone needs its job file; the
 // others have length and digest by the list. So a reader of the index never meets a job
-// without its job file, whatever the original has replaced meanwhile.
+// without its job file, though the original may have replaced some.
 package replay
 
 import (
@@ -22,7 +22,7 @@ import (
 	"cutie/queuefs/record"
 )
 
-// An Event is an event of the original, with what belongs to it.
+// An Event is an event of the original, with its files.
 type Event struct {
 	job.Event
 	Text    []byte            // job file, or queue-info.txt; nil: it gave way to a later one
@@ -34,18 +34,18 @@ type Event struct {
 // ErrDiverged: the original and the mirror tell different histories.
 var ErrDiverged = errors.New("the mirror and its original have different events")
 
-// errIncomplete is the error for events that leave a job without its job file.
+// errIncomplete is the error for events leaving a job without its job file.
 var errIncomplete = errors.New("the last event of a job comes without its job file")
 
-// facts are those of a payload, and of results, before an event.
+// facts are of payload and results, before an event.
 type facts struct {
 	record.Payload
 	results bool
 	pending bool // Text of the last event is missing
 }
 
-// Records adds the records of events to a change, in their order. Events that the queue
-// has already are passed over. Numbers between events that no list shows become events
+// Records adds the records of events to a change, in their order. Events the queue has
+// already are passed over. Numbers between events, in no list, become events
 // of nothing. use are the settings of the last event of queue-info.txt, nil without one.
 func Records(b *ledger.Batch, events []Event, use *home.Settings) error {
 	last := b.Index().Minted()
@@ -178,7 +178,7 @@ func (f *facts) of(j *job.Job) {
 	}
 }
 
-// place names the results that came and went, and the file of one that came.
+// place names the new and the gone results, and the file of one that came.
 func (f *facts) place(r *record.Record, e *Event) error {
 	c := e.Event.Results
 	if c == nil {

@@ -53,7 +53,7 @@ type auditor struct {
 	f      *follower // of its own: nobody else uses it
 	report Audited
 	seen   map[queuefs.JobID]bool
-	doubts []string // paths of files that differ, or that no list names
+	doubts []string // paths of different files, and of files in no list
 }
 
 // audit audits a mirror by the Resource List of its original.
@@ -74,7 +74,7 @@ func (f *follower) audit(ctx context.Context) (*Audited, error) {
 	}
 	r := &a.report
 	r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
-	return r, f.q.NoteAudit(queuefs.MirrorAudit{Time: began, Files: r.Files, Faults: r.faults()})
+	return r, f.q.Original().NoteAudit(queuefs.MirrorAudit{Time: began, Files: r.Files, Faults: r.faults()})
 }
 
 // look compares a file in the list.
@@ -97,7 +97,7 @@ func (a *auditor) look(ctx context.Context, e *sitemap.Entry) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// extra finds the jobs of the mirror that the list does not name.
+// extra finds jobs of the mirror missing in the list.
 func (a *auditor) extra(ctx context.Context) error {
 	q := a.f.q
 	for after := queuefs.JobID(0); ctx.Err() == nil; {
@@ -184,7 +184,7 @@ func (a *auditor) sum(path string) (sum [sha256.Size]byte, there bool, err error
 	if errors.Is(err, queuefs.ErrUnread) || errors.Is(err, queuefs.ErrClosed) {
 		return sum, false, err
 	}
-	return sum, err == nil, nil // what is damaged here is missing
+	return sum, err == nil, nil // damaged here is missing here
 }
 
 // open opens a file of the mirror by its path in the directory of the queue.
@@ -256,7 +256,7 @@ func (k *Keeper) auditAll(ctx context.Context) {
 	for k.o.Audit > 0 && sleep(ctx, min(k.o.Audit, auditTick)) {
 		for _, q := range k.svc.Queues() {
 			m := q.Mirror()
-			if !m.Live() || q.Progress().Synced.IsZero() || time.Since(m.Audit.Time) < k.o.Audit {
+			if !m.Live() || q.Original().Progress().Synced.IsZero() || time.Since(m.Audit.Time) < k.o.Audit {
 				continue
 			}
 			report, err := k.audit(ctx, q)
@@ -273,5 +273,5 @@ func (k *Keeper) auditAll(ctx context.Context) {
 	}
 }
 
-// auditTick is the time between two looks at the audits that are due.
+// auditTick is the time between two looks for due audits.
 const auditTick = time.Minute

@@ -24,7 +24,7 @@ const (
 	smallSize = 64 << 10 // of a payload in memory
 )
 
-// A backlog has the events that are not replayed yet, in their order.
+// A backlog has the events not yet replayed, in their order.
 type backlog struct {
 	f      *follower
 	events []*event
@@ -41,7 +41,7 @@ func newBacklog(f *follower) *backlog { return &backlog{f: f} }
 
 func (b *backlog) add(events []*event) { b.events = append(b.events, events...) }
 
-// discard removes temporary files that no event needs any more.
+// discard removes the temporary files of events not replayed.
 func (b *backlog) discard() {
 	for _, e := range b.events {
 		e.drop(b.f.keeper.svc)
@@ -169,7 +169,7 @@ func (b *backlog) ready(n int) (ready int) {
 type life struct {
 	last    *event
 	came    *event   // with the payload, in the backlog
-	results []*event // with results that are still there
+	results []*event // with results still there
 }
 
 func (j *life) follow(e *event) {
@@ -208,7 +208,7 @@ func (j *life) lacks() bool {
 	return false
 }
 
-// gather gets what the events lack.
+// gather gets the missing parts of the events.
 func (b *backlog) gather(ctx context.Context) error {
 	if err := b.parts(ctx); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (b *backlog) gather(ctx context.Context) error {
 	return b.fetch(ctx)
 }
 
-// fetch asks for the files that the jobs have after all events known. One that is gone,
+// fetch asks for the files of the jobs after all events known. One that is gone,
 // or another, waits for later events.
 func (b *backlog) fetch(ctx context.Context) error {
 	jobs := map[queuefs.JobID]*life{}
@@ -254,7 +254,7 @@ func (b *backlog) fetch(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// complete fetches what a job lacks.
+// complete fetches the missing files of a job.
 func (b *backlog) complete(ctx context.Context, j *life) error {
 	f := b.f
 	if e := j.last; e.Text == nil {

@@ -31,7 +31,7 @@ func (f *follower) open(ctx context.Context) (*queuefs.Queue, error) {
 		yes, _, err := f.set.Succeeds(ctx, m.Base()+"/")
 		if err == nil && yes {
 			f.keeper.tell(f.id, "the original was "+m.Source+", its successor "+f.of.URL+" is followed")
-			err = q.MoveMirror(f.of.URL, f.list)
+			err = q.Original().Move(f.of.URL, f.list)
 		}
 		if err != nil {
 			return nil, err
@@ -76,11 +76,11 @@ func (f *follower) adopt(ctx context.Context) (*queuefs.Queue, error) {
 	return q, os.RemoveAll(dir)
 }
 
-// copy copies the files of the queue. missing are those that the original replaced before
+// copy copies the files of the queue. missing are files replaced by the original before
 // they were fetched.
 func (f *follower) copy(ctx context.Context, dir string) (at destination.Standing, missing []string, err error) {
 	copied, err := destination.Open(ctx, destination.Options{URL: f.list, Dir: dir, Sets: []string{f.list},
-		Settle: time.Millisecond, // later events explain what is missing
+		Settle: time.Millisecond, // later events explain missing files
 		HTTP:   fetch.Options{UserAgent: f.keeper.o.Agent, Header: f.of.Header}})
 	if err != nil {
 		return at, nil, err
@@ -140,5 +140,5 @@ func (f *follower) explain(ctx context.Context, b *backlog, missing []string, si
 	}
 }
 
-// explainTime is how long to wait for events that explain why files are missing.
+// explainTime is how long to wait for events to explain missing files.
 const explainTime = 30 * time.Second

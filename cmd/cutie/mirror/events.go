@@ -12,13 +12,13 @@ import (
 	"cutie/sitemap"
 )
 
-// An event is one of the original, and what is there of its files.
+// An event is one of the original, with the files of it fetched so far.
 type event struct {
 	queuefs.ReplayEvent
 	payload bool // it is in Data or Temp
 }
 
-// events makes events of the entries of Change Lists: those of one number are one event.
+// events makes events of the entries of Change Lists: one of all entries with its number.
 func (f *follower) events(entries []sitemap.Entry) ([]*event, error) {
 	var all []*event
 	for i := range entries {
@@ -42,7 +42,7 @@ func (f *follower) events(entries []sitemap.Entry) ([]*event, error) {
 	return all, nil
 }
 
-// take adds what an entry says to its event.
+// take adds an entry to its event.
 func (f *follower) take(ev *queuefs.Event, e *sitemap.Entry) error {
 	rest, ok := strings.CutPrefix(e.Loc, f.base)
 	if !ok {

@@ -16,7 +16,7 @@ const (
 	leastBetween = 20 * time.Millisecond  // two requests
 	quickPoll    = 1 * time.Second        // where the Source does not wait
 	transitPause = 100 * time.Millisecond // until files in transit are looked at again
-	maxBacklog   = 500_000                // events that wait for files in transit
+	maxBacklog   = 500_000                // events waiting for files in transit
 )
 
 // replay follows the original until there is an error.
@@ -89,11 +89,11 @@ func (f *follower) progress(b *backlog) {
 		f.state.Synced = f.state.Contact
 	}
 	f.keeper.wait(f.id, b.events)
-	f.q.SetProgress(f.state)
+	f.q.Original().SetProgress(f.state)
 }
 
 // position returns the cursor to begin with: behind the last event in the journal, but
-// so that the list gives this event again, for a comparison.
+// so the list gives this event again, for a comparison.
 func (f *follower) position() source.Cursor {
 	_, at := f.q.LastEvent()
 	if m := f.q.Mirror(); !at.After(m.At) { // nothing was replayed; the copy may know no number
@@ -102,7 +102,7 @@ func (f *follower) position() source.Cursor {
 	return source.Cursor{Time: at.Add(-time.Microsecond)}
 }
 
-// fresh leaves out events that the mirror has, and compares the last one of them.
+// fresh leaves out events the mirror has, and compares the last one of them.
 func (f *follower) fresh(events []*event) ([]*event, error) {
 	seq, at := f.q.LastEvent()
 	m := f.q.Mirror()

@@ -191,7 +191,7 @@ func (f *follower) trouble(err error) {
 	f.keeper.tell(f.id+" of "+f.of.URL, text)
 	if f.q != nil && f.state.Trouble != text && f.q.Mirror().List == f.list {
 		f.state.Trouble = text
-		f.q.SetProgress(f.state)
+		f.q.Original().SetProgress(f.state)
 	}
 }
 

@@ -75,7 +75,7 @@ func partLength(part []byte) int {
 // noPartsFor is how long a Source without parts is not asked for them again.
 const noPartsFor = time.Minute
 
-// parts asks for the parts of events that lack some. A Source without them is no error.
+// parts asks for the missing parts of events. A Source without them is no error.
 func (b *backlog) parts(ctx context.Context) error {
 	if time.Now().Before(b.noParts) {
 		return nil
@@ -140,7 +140,7 @@ func (b *backlog) ask(ctx context.Context, i int, after queuefs.Seq) (last queue
 	return last, err
 }
 
-// receive reads the parts of an event, nil for one that nobody asked for.
+// receive reads the parts of an event, nil for one not asked for.
 func (b *backlog) receive(in io.Reader, e *event, text, payload int64) error {
 	if text >= 0 {
 		part, err := readPart(in, text, e != nil && e.Text == nil && e.File.Length == text)

@@ -33,7 +33,7 @@ type TakenQueue struct {
 	LastTime    time.Time `json:"lastTime,omitzero"`    // of that event
 	LastContact time.Time `json:"lastContact,omitzero"` // later events are not known
 	Unseen      uint64    `json:"unseenEvents,omitempty"`
-	UnseenJobs  []string  `json:"unseenJobs,omitempty"` // of events known, with files that were never here
+	UnseenJobs  []string  `json:"unseenJobs,omitempty"` // of events known, with files never fetched
 	Pending     int64     `json:"pending"`
 	Consumed    int64     `json:"consumed"`
 	Unfinished  []string  `json:"unfinished,omitempty"` // consumed, out of work, and without an outcome
@@ -141,7 +141,7 @@ func Answers(ctx context.Context, base string) bool {
 // take takes a queue over, and reports.
 func (k *Keeper) take(ctx context.Context, q *queuefs.Queue, requeue bool) (t TakenQueue, err error) {
 	before := !q.Mirror().Live()
-	progress := q.Progress()
+	progress := q.Original().Progress()
 	unseen := k.unseen(q.ID())
 	m, err := q.Takeover(ctx, unseen.last)
 	if err != nil {
