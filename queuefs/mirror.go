@@ -178,7 +178,7 @@ func (s *Service) Begun(id string) (Mirror, bool) {
 // stable storage. Temporary files they name are the queue's from then on. Events that
 // the mirror has are passed over. settings is the queue-info.txt of the last event of it
 // among them, nil without one. Errors are ErrDiverged, ErrTooBig, ErrNoSpace, those of
-// storage, and that of a queue that is no mirror.
+// storage, and one for a queue taken over.
 func (q *Queue) Replay(ctx context.Context, events []ReplayEvent, settings []byte) error {
 	bytes := int64(len(settings))
 	for i := range events {
