@@ -206,7 +206,7 @@ func (q *Queue) replay(events []ReplayEvent, settings []byte) error {
 		}
 		use = q.properties.Of(written)
 	}
-	err := q.record(func(b *ledger.Batch) error { return replay.Records(b, events, use) })
+	err := q.record(func(b *ledger.Batch) error { return replay.Records(b, events, use, q.svc.opts.Now()) })
 	if err == nil && use != nil {
 		q.properties.File.Take(use.Reading)
 		q.svc.queues.Renamed()

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
@@ -46,14 +47,17 @@ type facts struct {
 
 // Records adds the records of events to a change, in their order. Events the queue has
 // already are passed over. Numbers between events, in no list, become events
-// of nothing. use are the settings of the last event of queue-info.txt, nil without one.
-func Records(b *ledger.Batch, events []Event, use *home.Settings) error {
+// of nothing. now is for their times. use are the settings of the last event of queue-info.txt, nil without one.
+func Records(b *ledger.Batch, events []Event, use *home.Settings, now time.Time) error {
 	last := b.Index().Minted()
 	jobs := map[job.ID]*facts{}
 	for i := range events {
 		e := &events[i]
 		if e.Seq <= last.Seq {
 			continue
+		}
+		if err := inReach(b.Index(), now, e); err != nil {
+			return err
 		}
 		if err := mint(b, e); err != nil {
 			return err
@@ -83,6 +87,28 @@ func Records(b *ledger.Batch, events []Event, use *home.Settings) error {
 	if use != nil {
 		b.Use(use)
 	}
+	return nil
+}
+
+// Events of an original in its right mind leave no larger gaps of numbers, and are no
+// further ahead of now: an index has memory for all numbers up to the last one.
+const (
+	maxGap   = 1 << 20
+	maxYears = 10
+)
+
+// inReach refuses numbers and times out of reach.
+func inReach(x *index.Index, now time.Time, e *Event) error {
+	n := x.Minted()
+	switch {
+	case e.Seq > n.Seq+maxGap || e.Seq > job.MaxSeq:
+		return fmt.Errorf("%w: event %d comes after event %d", ErrDiverged, e.Seq, n.Seq)
+	case e.Job > n.Job+maxGap:
+		return fmt.Errorf("%w: event %d is of %v, after %v", ErrDiverged, e.Seq, e.Job, n.Job)
+	case e.Time.After(now.AddDate(maxYears, 0, 0)):
+		return fmt.Errorf("%w: event %d is of %s", ErrDiverged, e.Seq, job.FormatTime(e.Time))
+	}
+	x.Skip(index.Numbers{Job: e.Job})
 	return nil
 }
 
