@@ -46,7 +46,7 @@ func (i *inspector) dump(set *source.Set, known resources, changed keyset) {
 		return
 	}
 	i.again(set, func(e *sitemap.Entry) {
-		if !listed.has(e.Loc) && !changed.has(e.Loc) && e.LastMod.Before(at) {
+		if !listed.has(e.Loc) && !changed.has(e.Loc) && !e.LastMod.IsZero() && e.LastMod.Before(at) {
 			i.warn(e.Loc, "it is in the Resource List, and in no package of the Resource Dump")
 		}
 	})
