@@ -43,9 +43,9 @@ type followers struct {
 
 // A resting is a queue at rest.
 type resting struct {
-	lines [names.Sets]store.Line
-	due   time.Time // of the first work without an event; zero: never
-	seen  bool      // it was open since the start
+	lines store.Lines // of the cursor
+	due   time.Time   // of the first work without an event; zero: never
+	seen  bool        // it was open since the start
 }
 
 // use returns the follower of a queue, opening it if it rests. It stays open until
@@ -77,7 +77,8 @@ func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}) 
 	if now, e := p.svc.queue(id); e != nil || now != q {
 		err = errors.Join(e, fmt.Errorf("%s: %w", id, queuefs.ErrNoQueue)) // it was removed
 	} else if known {
-		f, err = p.openFollower(q, r.lines[:])
+		lines := r.lines.Of(id)
+		f, err = p.openFollower(q, lines[:])
 	} else {
 		f, err = p.openFollower(q, nil)
 	}
@@ -151,45 +152,47 @@ func (p *followers) sets() []*set.Set {
 	return p.sorted
 }
 
-// atRest returns how a queue rests; false if it is open, or has to be opened for its
-// events.
-func (p *followers) atRest(q Queue) (resting, bool) {
+// atRest returns the lines of a queue at rest; false if it is open, or has to be opened
+// for its events.
+func (p *followers) atRest(q Queue) (lines [names.Sets]store.Line, rests bool) {
 	p.mu.Lock()
 	r, known := p.rest[q.ID()]
 	f := p.open[q.ID()]
 	p.mu.Unlock()
 	if f != nil {
-		return resting{}, false
+		return lines, false
 	}
-	if !known { // it is at rest if it never had an event
+	if known {
+		lines = r.lines.Of(q.ID())
+	} else { // it is at rest if it never had an event
 		st := q.State()
-		for s := range r.lines {
-			r.lines[s] = store.Line{Queue: q.ID(), Set: names.Set(s), Open: store.NewOpenList(st.Before, st.Info.Created)}
+		for s := range lines {
+			lines[s] = store.Line{Queue: q.ID(), Set: names.Set(s), Open: store.NewOpenList(st.Before, st.Info.Created)}
 		}
 	}
 	seq := q.Seq()
-	for s := range r.lines {
-		if r.lines[s].Open.Read != seq {
-			return resting{}, false
+	for s := range lines {
+		if lines[s].Open.Read != seq {
+			return lines, false
 		}
 	}
-	return r, true
+	return lines, true
 }
 
 // resume takes the lines of the cursor, for all queues to be at rest.
-func (p *Publisher) resume(lines map[string][]store.Line) {
-	p.followers = followers{open: map[string]*follower{}, opening: map[string]chan struct{}{}, rest: map[string]resting{},
+func (p *Publisher) resume(lines map[string]store.Lines) {
+	p.followers = followers{open: map[string]*follower{}, opening: map[string]chan struct{}{}, rest: make(map[string]resting, len(lines)),
 		most: mostOpen, unseen: slices.Clone(p.svc.queues())}
 	for _, q := range p.unseen {
-		of := lines[q.ID()]
-		if len(of) != names.Sets {
+		of, known := lines[q.ID()]
+		if !known {
 			continue
 		}
-		var r resting
-		for s := range r.lines {
-			r.lines[s] = of[s]
-			r.lines[s].Queue = q.ID() // the other one holds the text of the file
-			r.due = set.Sooner(r.due, p.src.Closing(&of[s].Open))
+		r := resting{lines: of}
+		if p.src.Period > 0 {
+			for _, l := range of.Of(q.ID()) {
+				r.due = set.Sooner(r.due, p.src.Closing(&l.Open))
+			}
 		}
 		p.rest[q.ID()] = r
 	}
@@ -315,13 +318,14 @@ func (p *Publisher) tryTrim() {
 // alone.
 func (f *follower) resting(now time.Time) (r resting, ok bool) {
 	seq := f.Queue.Seq()
-	r.seen = true
+	var lines [names.Sets]store.Line
 	for i, s := range f.sets {
 		line, due, rests := s.Rest(seq, now)
 		if !rests {
 			return resting{}, false
 		}
-		r.lines[i], r.due = line, set.Sooner(r.due, due)
+		lines[i], r.due = line, set.Sooner(r.due, due)
 	}
+	r.lines, r.seen = store.Pack(&lines), true
 	return r, true
 }

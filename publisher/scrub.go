@@ -38,9 +38,9 @@ func (p *Publisher) newScrubber() *scrub.Reader {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for _, r := range p.rest {
-			for i := range r.lines {
-				n += r.lines[i].Files.Octets + r.lines[i].Open.Length
+		for id, r := range p.rest {
+			for _, l := range r.lines.Of(id) {
+				n += l.Files.Octets + l.Open.Length
 			}
 		}
 		return n
@@ -53,7 +53,11 @@ const perSet = 64 << 10
 
 // scrubAll reads the files of all sets.
 func (p *Publisher) scrubAll(yield func(int64) bool) {
-	n, err := p.cursor.Verify()
+	var n int64
+	var err error
+	if p.src.Failure() == nil { // else files may not be as the lines say
+		n, err = p.cursor.Verify(p.lines)
+	}
 	if err = errors.Join(err, p.src.Store.VerifySettings()); err != nil {
 		p.src.Reportf("", "%v", err)
 	}

@@ -10,9 +10,9 @@ type SetState = set.State
 func (p *Publisher) State() []SetState {
 	var all []SetState
 	for _, q := range p.svc.queues() {
-		if r, rests := p.atRest(q); rests {
-			for i := range r.lines {
-				all = append(all, set.Resting(&r.lines[i]))
+		if lines, rests := p.atRest(q); rests {
+			for i := range lines {
+				all = append(all, set.Resting(&lines[i]))
 			}
 		} else if f, err := p.use(q); err == nil {
 			now := q.State()
