@@ -109,7 +109,7 @@ func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Setti
 	}
 	q.properties.File.Take(now.Reading)
 	q.ledger.Use(now)
-	q.ledger.Note(func(x *index.Index) { x.Reach(index.Numbers{Time: now.Info.Created.UnixMicro()}) })
+	q.ledger.Note(func(x *index.Index) { x.Reach(index.Numbers{Time: now.Created().UnixMicro()}) })
 	return q, nil
 }
 

@@ -211,8 +211,8 @@ func (q *Queue) reload() bool {
 		}
 		return false
 	}
-	if err == nil && r.Value.Identifier != was.Info.Identifier {
-		err = fmt.Errorf("the identifier cannot change from %.80q; create a queue of the new name and move the jobs there", was.Info.Identifier)
+	if err == nil && r.Value.Identifier != was.Names()[0] {
+		err = fmt.Errorf("the identifier cannot change from %.80q; create a queue of the new name and move the jobs there", was.Names()[0])
 	}
 	if err != nil {
 		q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; the properties stay as they were")

@@ -500,25 +500,14 @@ func (d *Dir) Stat(name string) (unix.Stat_t, error) {
 	return st, d.pathError("stat", name, err)
 }
 
-// Changed returns when the set of entries of d last changed, in nanoseconds. A directory
-// of a [Cache] is not opened for it; one to be made when it is used may give 0.
-func (d *Dir) Changed() (int64, error) {
-	var st unix.Stat_t
-	if d.void {
+// Changed returns when the set of entries of the directory name in d last changed, in
+// nanoseconds; 0 if it is not there.
+func (d *Dir) Changed(name string) (int64, error) {
+	st, err := d.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	if d.entry != nil {
-		from, path := d.entry.pathOf()
-		err := unix.Fstatat(from.at(), path, &st, unix.AT_SYMLINK_NOFOLLOW)
-		if err != unix.ENOENT || !d.entry.missing {
-			return st.Mtim.Nano(), d.pathError("stat", ".", err)
-		}
-		return 0, nil
-	}
-	if err := unix.Fstat(d.at(), &st); err != nil {
-		return 0, d.pathError("stat", ".", err)
-	}
-	return st.Mtim.Nano(), nil
+	return st.Mtim.Nano(), err
 }
 
 // Sync puts the entries of d on stable storage.

@@ -20,12 +20,18 @@ import (
 
 // A Queue has the properties of one queue. The caller serializes changes.
 type Queue struct {
-	File   *home.File[home.QueueInfo]
+	*Home
+	File   home.File[home.QueueInfo]
 	Ledger *ledger.Ledger
-	Index  *snapshot.Store
-	Now    func() time.Time
-	Report func(path, text string)                     // called with damage found
 	Commit func(build func(*ledger.Batch) error) error // as [ledger.Ledger.Commit]
+}
+
+// A Home is what all queues have in common.
+type Home struct {
+	Index  *snapshot.Store
+	Files  func(d *durable.Dir, id string) home.File[home.QueueInfo]
+	Now    func() time.Time
+	Report func(path, text string) // called with damage found
 }
 
 // Base returns the settings to begin a change with: those of the file, or, if it
@@ -49,7 +55,7 @@ func (p *Queue) Read() (*home.Settings, error) {
 func (p *Queue) Of(r home.Reading[home.QueueInfo]) *home.Settings {
 	var created time.Time
 	if s := p.Ledger.Settings(); s != nil {
-		created = s.Info.Created
+		created = s.Created()
 	}
 	return home.NewSettings(r, created)
 }
@@ -78,10 +84,10 @@ const maxSettings = 16 << 10
 func (p *Queue) Adopt(n *home.Settings) error {
 	known := false
 	err := p.Commit(func(b *ledger.Batch) error {
-		if known = b.Index().Info == n.Facts.SHA256; known {
+		if known = b.Index().Info == n.SHA256; known {
 			return nil
 		}
-		f := &n.Facts
+		f := n.Facts()
 		r := &record.Record{Kind: job.Update, Payload: record.Payload{Size: f.Length, SHA256: f.SHA256, MediaType: f.Type, Submitted: f.Modified.UnixMicro()}}
 		r.Seq, r.Time = b.Next()
 		if len(n.Text) <= maxSettings {
@@ -107,7 +113,7 @@ func (p *Queue) Announce() error {
 	}
 	p.Ledger.Note(func(x *index.Index) {
 		if x.Info == ([sha256.Size]byte{}) {
-			x.Info, x.Changed = s.Facts.SHA256, true
+			x.Info, x.Changed = s.SHA256, true
 		}
 	})
 	return p.Adopt(s)
@@ -115,7 +121,7 @@ func (p *Queue) Announce() error {
 
 // Announced reports whether the file in force has had its event.
 func (p *Queue) Announced() (done bool) {
-	p.Ledger.Look(func(x *index.Index) { done = x.Info == p.Ledger.Settings().Facts.SHA256 })
+	p.Ledger.Look(func(x *index.Index) { done = x.Info == p.Ledger.Settings().SHA256 })
 	return done
 }
 
@@ -138,7 +144,7 @@ func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
 	r, err := p.File.ReadUnless(kept.Stamp, kept.Text)
 	n = p.Of(r)
 	if err == nil {
-		err = p.own(&n.Info)
+		err = p.own(n.Names()[0])
 	}
 	if err == nil && n.Dated() {
 		return n, nil
@@ -180,18 +186,18 @@ func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
 }
 
 // own refuses the properties of another queue: the file has come here by mistake.
-func (p *Queue) own(info *home.QueueInfo) error {
-	if id, err := job.CleanQueueID(info.Identifier); err == nil && id == p.Ledger.ID() {
+func (p *Queue) own(identifier string) error {
+	if id, err := job.CleanQueueID(identifier); err == nil && id == p.Ledger.ID() {
 		return nil
 	}
 	kept, err := p.Index.Settings(p.Ledger.ID())
 	if err != nil || kept.Text == nil {
 		return err
 	}
-	if was, err := home.ParseQueue(p.Ledger.ID(), kept.Text); err != nil || was.Identifier == info.Identifier {
+	if was, err := home.ParseQueue(p.Ledger.ID(), kept.Text); err != nil || was.Identifier == identifier {
 		return nil
 	}
-	return fmt.Errorf("identifier %.80q: it is the file of another queue", info.Identifier)
+	return fmt.Errorf("identifier %.80q: it is the file of another queue", identifier)
 }
 
 // Replayed uses the properties of the last event in the journal in the place of a
@@ -208,7 +214,7 @@ func (p *Queue) Replayed() error {
 	}
 	r, err := p.File.Instead(now.Reading, text, bad)
 	if err == nil {
-		p.Ledger.Use(home.NewSettings(r, now.Info.Created))
+		p.Ledger.Use(home.NewSettings(r, now.Created()))
 	}
 	return err
 }

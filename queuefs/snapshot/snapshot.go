@@ -255,7 +255,7 @@ func (s *Store) New(l *ledger.Ledger, since journal.LSN) error {
 	var before job.Seq
 	l.Note(func(x *index.Index) {
 		x.Reach(former)
-		x.Info = l.Settings().Facts.SHA256 // the queue begins with this file
+		x.Info = l.Settings().SHA256 // the queue begins with this file
 		before, empty = x.Last().Seq, x.Pages() == 0
 	})
 	l.Begin(since, before)
