@@ -106,7 +106,7 @@ func (s *Service) openDirs() (err error) {
 	}
 	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild, Own: s.opts.OwnIndex}
 	s.each.trees = tree.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads}
-	s.each.properties = properties.Home{Index: s.index, Files: home.QueueFiles(s.opts.Reads), Now: func() time.Time { return micro(s.now()) }, Report: s.report}
+	s.each.properties = properties.Home{Files: home.QueueFiles(s.opts.Reads), Now: func() time.Time { return micro(s.now()) }, Report: s.report}
 	s.each.inDoubt = s.index.InDoubt
 	d.journal, err = log.MakeSub(home.JournalDir)
 	return err

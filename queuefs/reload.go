@@ -166,7 +166,7 @@ func (s *Service) takeIn(id string) error {
 	}
 	// The directories have the jobs. The journal's records of the name were not
 	// served, or are of a removed queue, and do not come back.
-	if _, err = q.load(indexfile.Checkpoint{}, false); err == nil {
+	if _, err = q.load(s.index.File(id), indexfile.Checkpoint{}, false); err == nil {
 		if err = errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync()); err == nil {
 			err = q.comparer().Reconcile(false)
 		}

@@ -28,7 +28,6 @@ type Queue struct {
 
 // A Home is what all queues have in common.
 type Home struct {
-	Index  *snapshot.Store
 	Files  func(d *durable.Dir, id string) home.File[home.QueueInfo]
 	Now    func() time.Time
 	Report func(path, text string) // called with damage found
@@ -130,21 +129,21 @@ func (p *Queue) Announced() (done bool) {
 // Without a copy the queue takes no jobs and hands out none until an operator sets
 // its properties.
 
-// Known is Read during the opening of a home; with trust a file that is as it was at the
+// Known is Read during the opening of a home, whose index has f of the queue; with trust a file that is as it was at the
 // last checkpoint is not read. A damaged file is reported. One that cannot be read now may
 // be good, and is reported, too: the settings have Unread, and the queue stays shut until
 // Known can read the file.
-func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
+func (p *Queue) Known(f *snapshot.File, trust bool) (n *home.Settings, err error) {
 	var kept snapshot.Settings
 	if trust {
-		if kept, err = p.Index.Settings(p.Ledger.ID()); err != nil {
+		if kept, err = f.Settings(); err != nil {
 			return nil, err
 		}
 	}
 	r, err := p.File.ReadUnless(kept.Stamp, kept.Text)
 	n = p.Of(r)
 	if err == nil {
-		err = p.own(n.Names()[0])
+		err = p.own(n.Names()[0], f)
 	}
 	if err == nil && n.Dated() {
 		return n, nil
@@ -152,7 +151,7 @@ func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
 	if content.Exhausted(err) {
 		return n, fmt.Errorf("%s cannot be read now, which is no damage of it: %w", home.QueueInfoName, err)
 	}
-	kept, e := p.Index.Settings(p.Ledger.ID())
+	kept, e := f.Settings()
 	if e != nil {
 		return n, e
 	}
@@ -186,11 +185,11 @@ func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
 }
 
 // own refuses the properties of another queue: the file has come here by mistake.
-func (p *Queue) own(identifier string) error {
+func (p *Queue) own(identifier string, f *snapshot.File) error {
 	if id, err := job.CleanQueueID(identifier); err == nil && id == p.Ledger.ID() {
 		return nil
 	}
-	kept, err := p.Index.Settings(p.Ledger.ID())
+	kept, err := f.Settings()
 	if err != nil || kept.Text == nil {
 		return err
 	}
