@@ -126,6 +126,9 @@ func (x *Index) Cullable(c Candidate) bool {
 	return s != nil && s.processed() && !s.inUse() && s.changed() == c.Changed
 }
 
+// Vacates reports whether Vacate has something to look at.
+func (x *Index) Vacates() bool { return x.vacates }
+
 // Vacate gives back the memory of full pages without jobs and without files.
 func (x *Index) Vacate() {
 	if !x.vacates {

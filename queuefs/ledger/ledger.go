@@ -87,6 +87,12 @@ func (l *Ledger) Note(do func(x *index.Index)) {
 	do(l.idx)
 }
 
+// Vacates reports whether pages may have become vacant, see [index.Index.Vacate].
+func (l *Ledger) Vacates() (so bool) {
+	l.Look(func(x *index.Index) { so = x.Vacates() })
+	return so
+}
+
 // Settings returns the settings in force, not to be changed.
 func (l *Ledger) Settings() *home.Settings { return l.set.Load() }
 
