@@ -34,13 +34,13 @@ func (p *Publisher) Care() Care {
 func (p *Publisher) newScrubber() *scrub.Reader {
 	size := func() (n int64) {
 		for _, s := range p.sets() {
-			n += s.Octets()
+			n += s.Octets() + perSet
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for id, r := range p.rest {
 			for _, l := range r.lines.Of(id) {
-				n += l.Files.Octets + l.Open.Length
+				n += l.Files.Octets + l.Open.Length + perSet
 			}
 		}
 		return n
@@ -49,7 +49,7 @@ func (p *Publisher) newScrubber() *scrub.Reader {
 }
 
 // perSet is how many bytes the small files of a set count for, and opening it.
-const perSet = 64 << 10
+const perSet = 256 << 10
 
 // scrubAll reads the files of all sets.
 func (p *Publisher) scrubAll(yield func(int64) bool) {
@@ -76,7 +76,7 @@ func (p *Publisher) scrubAll(yield func(int64) bool) {
 
 // scrubQueue reads the files of a queue, and reports whether to go on.
 func (p *Publisher) scrubQueue(q Queue, yield func(int64) bool) bool {
-	f, err := p.use(q)
+	f, err := p.visit(q)
 	if err != nil {
 		return true // a Tick says why
 	}

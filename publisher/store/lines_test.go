@@ -25,5 +25,8 @@ func TestLinesAreWhatWasPacked(t *testing.T) {
 		if got := store.Pack(&of).Of("jobs"); got != of {
 			t.Errorf("got  %+v\nwant %+v", got, of)
 		}
+		if got := store.Pack(&of).Open(); got != [names.Sets]store.OpenList{of[0].Open, of[1].Open} {
+			t.Errorf("got  %+v\nwant those of %+v", got, of)
+		}
 	}
 }
