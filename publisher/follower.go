@@ -17,8 +17,9 @@ type follower struct {
 	p    *Publisher
 	sets [names.Sets]*set.Set
 
-	users int    // who need it open; its lock is the one of followers
+	users int    // who need it open; its lock is the one of followers, as of the next two
 	used  uint64 // number of the last use
+	brief bool   // opened by a visit, and not used since
 
 	mu sync.Mutex // held while events are read
 }

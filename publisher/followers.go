@@ -43,18 +43,25 @@ type followers struct {
 
 // A resting is a queue at rest.
 type resting struct {
-	lines [names.Sets]store.Line
-	due   time.Time // of the first work without an event; zero: never
-	seen  bool      // it was open since the start
+	lines store.Lines // of the cursor
+	due   time.Time   // of the first work without an event; zero: never
+	seen  bool        // it was open since the start
 }
 
 // use returns the follower of a queue, opening it if it rests. It stays open until
 // release.
-func (p *Publisher) use(q Queue) (*follower, error) {
+func (p *Publisher) use(q Queue) (*follower, error) { return p.acquire(q, false) }
+
+// visit is use by those who look at every queue in turn: the next trim puts it to rest
+// again, unless it has work.
+func (p *Publisher) visit(q Queue) (*follower, error) { return p.acquire(q, true) }
+
+func (p *Publisher) acquire(q Queue, brief bool) (*follower, error) {
 	id := q.ID()
 	for {
 		p.mu.Lock()
 		if f := p.open[id]; f != nil {
+			f.brief = f.brief && brief
 			p.pin(f)
 			p.mu.Unlock()
 			return f, nil
@@ -65,19 +72,20 @@ func (p *Publisher) use(q Queue) (*follower, error) {
 			opening = make(chan struct{})
 			p.opening[id] = opening
 			p.mu.Unlock()
-			return p.wake(q, r, known, opening)
+			return p.wake(q, r, known, opening, brief)
 		}
 		p.mu.Unlock()
 		<-opening
 	}
 }
 
-func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}) (f *follower, err error) {
+func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}, brief bool) (f *follower, err error) {
 	id := q.ID()
 	if now, e := p.svc.queue(id); e != nil || now != q {
 		err = errors.Join(e, fmt.Errorf("%s: %w", id, queuefs.ErrNoQueue)) // it was removed
 	} else if known {
-		f, err = p.openFollower(q, r.lines[:])
+		lines := r.lines.Of(id)
+		f, err = p.openFollower(q, lines[:])
 	} else {
 		f, err = p.openFollower(q, nil)
 	}
@@ -89,7 +97,7 @@ func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}) 
 		return nil, err
 	}
 	delete(p.rest, id)
-	p.open[id], p.sorted = f, nil
+	p.open[id], p.sorted, f.brief = f, nil, brief
 	p.pin(f)
 	return f, nil
 }
@@ -151,45 +159,42 @@ func (p *followers) sets() []*set.Set {
 	return p.sorted
 }
 
-// atRest returns how a queue rests; false if it is open, or has to be opened for its
-// events.
-func (p *followers) atRest(q Queue) (resting, bool) {
+// atRest returns the lines of a queue at rest, none if it never had an event; false if it
+// is open, or has to be opened for its events.
+func (p *followers) atRest(q Queue) (lines store.Lines, rests bool) {
 	p.mu.Lock()
 	r, known := p.rest[q.ID()]
 	f := p.open[q.ID()]
 	p.mu.Unlock()
-	if f != nil {
-		return resting{}, false
-	}
-	if !known { // it is at rest if it never had an event
-		st := q.State()
-		for s := range r.lines {
-			r.lines[s] = store.Line{Queue: q.ID(), Set: names.Set(s), Open: store.NewOpenList(st.Before, st.Info.Created)}
-		}
-	}
 	seq := q.Seq()
-	for s := range r.lines {
-		if r.lines[s].Open.Read != seq {
-			return resting{}, false
+	switch {
+	case f != nil:
+		return "", false
+	case !known:
+		return "", seq == q.State().Before
+	}
+	for _, open := range r.lines.Open() {
+		if open.Read != seq {
+			return "", false
 		}
 	}
-	return r, true
+	return r.lines, true
 }
 
 // resume takes the lines of the cursor, for all queues to be at rest.
-func (p *Publisher) resume(lines map[string][]store.Line) {
-	p.followers = followers{open: map[string]*follower{}, opening: map[string]chan struct{}{}, rest: map[string]resting{},
+func (p *Publisher) resume(lines map[string]store.Lines) {
+	p.followers = followers{open: map[string]*follower{}, opening: map[string]chan struct{}{}, rest: make(map[string]resting, len(lines)),
 		most: mostOpen, unseen: slices.Clone(p.svc.queues())}
 	for _, q := range p.unseen {
-		of := lines[q.ID()]
-		if len(of) != names.Sets {
+		of, known := lines[q.ID()]
+		if !known {
 			continue
 		}
-		var r resting
-		for s := range r.lines {
-			r.lines[s] = of[s]
-			r.lines[s].Queue = q.ID() // the other one holds the text of the file
-			r.due = set.Sooner(r.due, p.src.Closing(&of[s].Open))
+		r := resting{lines: of}
+		if p.src.Period > 0 {
+			for _, open := range of.Open() {
+				r.due = set.Sooner(r.due, p.src.Closing(&open))
+			}
 		}
 		p.rest[q.ID()] = r
 	}
@@ -216,7 +221,7 @@ func (p *Publisher) look(max int, within time.Duration) error {
 		if q == nil {
 			return nil
 		}
-		if err := p.touch(q); err != nil {
+		if err := p.touch(q, p.visit); err != nil {
 			return err
 		}
 		p.mu.Lock()
@@ -229,8 +234,8 @@ func (p *Publisher) look(max int, within time.Duration) error {
 }
 
 // touch opens a queue. A queue that was removed is no error.
-func (p *Publisher) touch(q Queue) error {
-	f, err := p.use(q)
+func (p *Publisher) touch(q Queue, use func(Queue) (*follower, error)) error {
+	f, err := use(q)
 	if err == nil {
 		f.release()
 	}
@@ -269,37 +274,48 @@ func (p *Publisher) wakeReady() error {
 	var errs []error
 	for _, id := range some {
 		if q, err := p.svc.queue(id); err == nil && q.ID() == id {
-			errs = append(errs, p.touch(q))
+			errs = append(errs, p.touch(q, p.use))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// trim puts queues to rest if more are open than need be, first the ones used longest
-// ago. The lock of work is held, so that no Tick is at them.
+// trim puts queues to rest: visited ones without work and, if more are open than need be,
+// the ones used longest ago. The lock of work is held, so that no Tick is at them.
 func (p *Publisher) trim() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := p.Now()
+	for _, f := range p.open {
+		if f.brief && f.users == 0 {
+			f.brief = false
+			p.putToRest(f, now, false)
+		}
+	}
 	if len(p.open) <= p.most {
 		return
 	}
 	idle := slices.SortedFunc(maps.Values(p.open), func(a, b *follower) int { return cmp.Compare(a.used, b.used) })
-	now := p.Now()
 	for _, f := range idle[:len(idle)-p.most/2] {
-		if f.users > 0 {
-			continue
+		if f.users == 0 {
+			p.putToRest(f, now, true)
 		}
-		r, ok := f.resting(now)
-		if !ok {
-			continue
-		}
-		id := f.Queue.ID()
-		p.rest[id] = r
-		delete(p.open, id)
-		p.sorted = nil
-		if !r.due.IsZero() && r.due.Before(p.due) {
-			p.due = r.due
-		}
+	}
+}
+
+// putToRest puts a queue without users to rest if it can; one that has work now only if
+// that may wait. mu is held.
+func (p *Publisher) putToRest(f *follower, now time.Time, mayWait bool) {
+	r, ok := f.resting(now)
+	if !ok || !mayWait && !r.due.IsZero() && !r.due.After(now) {
+		return
+	}
+	id := f.Queue.ID()
+	p.rest[id] = r
+	delete(p.open, id)
+	p.sorted = nil
+	if !r.due.IsZero() && r.due.Before(p.due) {
+		p.due = r.due
 	}
 }
 
@@ -315,13 +331,14 @@ func (p *Publisher) tryTrim() {
 // alone.
 func (f *follower) resting(now time.Time) (r resting, ok bool) {
 	seq := f.Queue.Seq()
-	r.seen = true
+	var lines [names.Sets]store.Line
 	for i, s := range f.sets {
 		line, due, rests := s.Rest(seq, now)
 		if !rests {
 			return resting{}, false
 		}
-		r.lines[i], r.due = line, set.Sooner(r.due, due)
+		lines[i], r.due = line, set.Sooner(r.due, due)
 	}
+	r.lines, r.seen = store.Pack(&lines), true
 	return r, true
 }

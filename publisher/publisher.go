@@ -9,6 +9,7 @@ import (
 
 	"cutie/publisher/answer"
 	"cutie/publisher/compose"
+	"cutie/publisher/names"
 	"cutie/publisher/options"
 	"cutie/publisher/scrub"
 	"cutie/publisher/set"
@@ -77,7 +78,7 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 		}
 	}
 	p.gone = p.src.Store.Removed()
-	var lines map[string][]store.Line
+	var lines map[string]store.Lines
 	if p.cursor, lines, err = p.src.Store.Cursor(); err == nil {
 		p.resume(lines)
 		err = p.look(firstLooks, math.MaxInt64)
@@ -106,21 +107,22 @@ func (p *Publisher) Flush() error {
 func (p *Publisher) lines(yield func(store.Line) bool) {
 	for _, q := range p.svc.queues() {
 		p.mu.Lock()
-		f, r, rests := p.open[q.ID()], resting{}, false
-		if f == nil {
-			r, rests = p.rest[q.ID()]
-		}
+		f := p.open[q.ID()]
+		r, rests := p.rest[q.ID()]
 		p.mu.Unlock()
-		if f != nil {
+		var lines [names.Sets]store.Line
+		switch {
+		case f != nil:
 			for i, s := range f.sets {
-				r.lines[i] = s.Line()
+				lines[i] = s.Line()
 			}
-		}
-		if f == nil && !rests {
+		case rests:
+			lines = r.lines.Of(q.ID())
+		default:
 			continue
 		}
-		for i := range r.lines {
-			if !yield(r.lines[i]) {
+		for i := range lines {
+			if !yield(lines[i]) {
 				return
 			}
 		}

@@ -34,13 +34,13 @@ func (p *Publisher) Care() Care {
 func (p *Publisher) newScrubber() *scrub.Reader {
 	size := func() (n int64) {
 		for _, s := range p.sets() {
-			n += s.Octets()
+			n += s.Octets() + perSet
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for _, r := range p.rest {
-			for i := range r.lines {
-				n += r.lines[i].Files.Octets + r.lines[i].Open.Length
+		for id, r := range p.rest {
+			for _, l := range r.lines.Of(id) {
+				n += l.Files.Octets + l.Open.Length + perSet
 			}
 		}
 		return n
@@ -49,11 +49,15 @@ func (p *Publisher) newScrubber() *scrub.Reader {
 }
 
 // perSet is how many bytes the small files of a set count for, and opening it.
-const perSet = 64 << 10
+const perSet = 256 << 10
 
 // scrubAll reads the files of all sets.
 func (p *Publisher) scrubAll(yield func(int64) bool) {
-	n, err := p.cursor.Verify()
+	var n int64
+	var err error
+	if p.src.Failure() == nil { // else files may not be as the lines say
+		n, err = p.cursor.Verify(p.lines)
+	}
 	if err = errors.Join(err, p.src.Store.VerifySettings()); err != nil {
 		p.src.Reportf("", "%v", err)
 	}
@@ -72,7 +76,7 @@ func (p *Publisher) scrubAll(yield func(int64) bool) {
 
 // scrubQueue reads the files of a queue, and reports whether to go on.
 func (p *Publisher) scrubQueue(q Queue, yield func(int64) bool) bool {
-	f, err := p.use(q)
+	f, err := p.visit(q)
 	if err != nil {
 		return true // a Tick says why
 	}

@@ -1,6 +1,10 @@
 package publisher
 
-import "cutie/publisher/set"
+import (
+	"cutie/publisher/names"
+	"cutie/publisher/set"
+	"cutie/publisher/store"
+)
 
 // SetState is how far the publishing of a set is.
 type SetState = set.State
@@ -10,9 +14,13 @@ type SetState = set.State
 func (p *Publisher) State() []SetState {
 	var all []SetState
 	for _, q := range p.svc.queues() {
-		if r, rests := p.atRest(q); rests {
-			for i := range r.lines {
-				all = append(all, set.Resting(&r.lines[i]))
+		if lines, rests := p.atRest(q); rests {
+			of := freshLines(q)
+			if lines != "" {
+				of = lines.Of(q.ID())
+			}
+			for i := range of {
+				all = append(all, set.Resting(&of[i]))
 			}
 		} else if f, err := p.use(q); err == nil {
 			now := q.State()
@@ -23,4 +31,13 @@ func (p *Publisher) State() []SetState {
 		}
 	}
 	return all
+}
+
+// freshLines are the lines of a queue that never had an event.
+func freshLines(q Queue) (lines [names.Sets]store.Line) {
+	st := q.State()
+	for s := range lines {
+		lines[s] = store.Line{Queue: q.ID(), Set: names.Set(s), Open: store.NewOpenList(st.Before, st.Info.Created)}
+	}
+	return lines
 }

@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -220,10 +221,7 @@ func (q *Queue) fileTombstones() error {
 
 // tombstonesSince returns the time of the oldest tombstones to keep.
 func (s *Service) tombstonesSince() time.Time {
-	hours := s.Info().TombstoneAge
-	if hours == 0 {
-		hours = 90 * 24
-	}
+	hours := cmp.Or(s.Info().TombstoneAge, 90*24)
 	return s.opts.Now().Add(-time.Duration(hours) * time.Hour)
 }
 

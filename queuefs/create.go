@@ -72,8 +72,8 @@ func (s *Service) free(info QueueInfo) error {
 		same = s.open(info.ID)
 	}
 	switch {
-	case same != nil && same.info().Identifier != info.Identifier:
-		return fmt.Errorf("%.80s: %w under the identifier %.80q, and both have the directory %s", info.Identifier, ErrQueueExists, same.info().Identifier, info.ID)
+	case same != nil && same.Names()[0] != info.Identifier:
+		return fmt.Errorf("%.80s: %w under the identifier %.80q, and both have the directory %s", info.Identifier, ErrQueueExists, same.Names()[0], info.ID)
 	case same != nil || s.queues.Taken(info.Name, nil):
 		return fmt.Errorf("%s: %w", info.ID, ErrQueueExists)
 	}

@@ -78,10 +78,12 @@ func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, err
 	}
 }
 
-// toCull returns the queues of the options.
+// toCull returns the queues of the options; of all, those that have thresholds.
 func (s *Service) toCull(o CullOptions) ([]*Queue, error) {
 	if err := o.check(); err != nil || o.Queue == "" {
-		return slices.DeleteFunc(slices.Clone(s.Queues()), func(q *Queue) bool { return q.Shut() != nil || q.Mirror().Live() }), err
+		return slices.DeleteFunc(slices.Clone(s.Queues()), func(q *Queue) bool {
+			return q.Shut() != nil || q.Mirror().Live() || q.info().CullingSize < 0 && !q.ledger.Vacates()
+		}), err
 	}
 	q, err := s.Ask(o.Queue)
 	if err == nil && !o.Dry {

@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/roster"
+	"cutie/queuefs/snapshot"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,12 +30,13 @@ type found struct {
 // openAll opens the queues and loads what the index knows of them. Those with one sound
 // entry in it depend on nothing else, and are opened side by side; numbers of a queue whose
 // index is damaged go on above those of all queues opened before it.
-func (s *Service) openAll(k *found, load func(*Queue) (loaded, error)) (map[*Queue]loaded, error) {
+func (s *Service) openAll(k *found, load func(*Queue, *snapshot.File) (loaded, error)) (map[*Queue]loaded, error) {
 	ids := slices.Concat(k.Listed, k.Unlisted)
 	queues, states, errs := make([]*Queue, len(ids)), make([]loaded, len(ids)), make([]error, len(ids))
 	open := func(i int) {
-		if queues[i], errs[i] = s.openKnown(ids[i], k); queues[i] != nil {
-			states[i], errs[i] = load(queues[i])
+		f := s.index.File(ids[i])
+		if queues[i], errs[i] = s.openKnown(ids[i], f, k); queues[i] != nil {
+			states[i], errs[i] = load(queues[i], f)
 		}
 	}
 	add := func(i int) error {
@@ -73,8 +75,8 @@ func (s *Service) openAll(k *found, load func(*Queue) (loaded, error)) (map[*Que
 }
 
 // openKnown opens a queue when the home is opened; nil if it cannot be served.
-func (s *Service) openKnown(id string, k *found) (*Queue, error) {
-	q, err := s.openQueue(id, func(p *properties.Queue) (*home.Settings, error) { return p.Known(k.trust) })
+func (s *Service) openKnown(id string, f *snapshot.File, k *found) (*Queue, error) {
+	q, err := s.openQueue(id, func(p *properties.Queue) (*home.Settings, error) { return p.Known(f, k.trust) })
 	if err == nil || content.Transient(err) || content.Exhausted(err) {
 		return q, err
 	}

@@ -46,7 +46,7 @@ func (s *Service) load() error {
 		known.Unlisted = slices.DeleteFunc(known.Unlisted, func(id string) bool { return !home.Used(s.dirs.queues, id) })
 	}
 	known.trust = c.Clean && !s.opts.ReadAll && !s.opts.Look
-	was, err := s.openAll(&known, func(q *Queue) (loaded, error) { return q.load(c, indexed) })
+	was, err := s.openAll(&known, func(q *Queue, f *snapshot.File) (loaded, error) { return q.load(f, c, indexed) })
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Setti
 	}
 	q.properties.File.Take(now.Reading)
 	q.ledger.Use(now)
-	first := index.Numbers{Time: now.Info.Created.UnixMicro()}
+	first := index.Numbers{Time: now.Created().UnixMicro()}
 	if m := q.Mirror(); m != nil && !m.Live() {
 		first.Job = m.Job
 	}
@@ -128,7 +128,7 @@ type loaded struct {
 }
 
 // load reads the index of the queue, or its directories.
-func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err error) {
+func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (was loaded, err error) {
 	ix := q.svc.index
 	if !q.svc.opts.Look && !c.Clean {
 		if err := q.tree.Root().Sweep(nil); err != nil {
@@ -148,7 +148,7 @@ func (q *Queue) load(c indexfile.Checkpoint, indexed bool) (was loaded, err erro
 			return was, err
 		}
 	}
-	found, err := ix.Load(q.ledger, c, indexed)
+	found, err := ix.Load(q.ledger, f, c, indexed)
 	q.look(func(x *index.Index) {
 		if x.Tombstones.InFile() < found.Culled {
 			q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), "tombstones lost; which of these jobs were culled is forgotten")

@@ -1,9 +1,11 @@
 package queuefs
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/foreign"
 	"cutie/queuefs/home"
@@ -11,6 +13,7 @@ import (
 	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
+	"cutie/queuefs/tree"
 )
 
 // Open opens a home: it takes the lock, reads the index, replays the journal
@@ -20,14 +23,8 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Behind == 0 {
-		o.Behind = 1 << 30
-	}
-	if o.Dirs == 0 {
-		o.Dirs = 512
-	}
+	o.Behind, o.Dirs = cmp.Or(o.Behind, 1<<30), cmp.Or(o.Dirs, 512)
 	s := &Service{opts: o, shared: &ledger.Shared{Gate: ledger.NewGate(), Now: o.Now}}
-	s.dirs.cache = durable.NewCache(o.Dirs)
 	s.reports = home.NewReports(dir, o.Report)
 	defer func() {
 		if err != nil {
@@ -108,6 +105,9 @@ func (s *Service) openDirs() (err error) {
 		return err
 	}
 	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild, Own: s.opts.OwnIndex}
+	s.each.trees = tree.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads}
+	s.each.properties = properties.Home{Files: home.QueueFiles(s.opts.Reads), Now: func() time.Time { return micro(s.now()) }, Report: s.report}
+	s.each.inDoubt = s.index.InDoubt
 	d.journal, err = log.MakeSub(home.JournalDir)
 	return err
 }

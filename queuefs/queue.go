@@ -3,12 +3,10 @@ package queuefs
 import (
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/filing"
-	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
@@ -39,25 +37,21 @@ type Queue struct {
 
 // newQueue opens the directories of a queue. Its settings must follow.
 func (s *Service) newQueue(id string) (*Queue, error) {
-	t, err := tree.Open(s.dirs.queues, id, tree.Options{Path: home.QueuesDir + "/" + id, Temp: s.dirs.temp, Cache: s.dirs.cache, MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads})
+	t, err := tree.Open(s.dirs.queues, id, &s.each.trees)
 	if err != nil {
 		return nil, err
 	}
 	l := ledger.New(id, s.shared)
-	dir := func() (*durable.Dir, error) { return s.index.Queue(id) }
-	p := packs.New(dir)
+	p := packs.New(func() (*durable.Dir, error) { return s.index.Queue(id) })
 	q := &Queue{svc: s, ledger: l, tree: t,
-		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.report},
-		filer:      &filing.Filer{Ledger: l, Tree: t, Packs: p, InDoubt: s.index.InDoubt},
-		tombstones: filing.NewTombstones(l, dir, func() bool { return s.index.HasDir(id) }),
+		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.each.trees.Report},
+		filer:      &filing.Filer{Ledger: l, Tree: t, Packs: p, InDoubt: s.each.inDoubt},
+		tombstones: filing.NewTombstones(l, s.index),
 	}
-	q.retention.Reader, q.retention.Now = q.content, s.now
+	q.retention.Reader = q.content
 	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
 	q.original.Load(s.known.mirrors[id])
-	file := home.QueueFile(t.Root(), id)
-	file.Reads = s.opts.Reads
-	q.properties = properties.Queue{File: file, Ledger: l, Index: s.index,
-		Now: func() time.Time { return micro(s.now()) }, Report: s.report, Commit: q.commit}
+	q.properties = properties.Queue{Home: &s.each.properties, File: s.each.properties.Files(t.Root(), id), Ledger: l, Commit: q.commit}
 	return q, nil
 }
 
@@ -71,10 +65,10 @@ func (q *Queue) close() {
 func (q *Queue) ID() string { return q.ledger.ID() }
 
 // Names are the identifier as it was given, and the name.
-func (q *Queue) Names() [2]string { return [2]string{q.info().Identifier, q.info().Name} }
+func (q *Queue) Names() [2]string { return q.ledger.Settings().Names() }
 
 // Info returns the properties of the queue.
-func (q *Queue) Info() QueueInfo { return q.ledger.Settings().Info }
+func (q *Queue) Info() QueueInfo { return q.ledger.Settings().Info() }
 
 // Callback returns the URL to be told of changes, "" if there is none, or of a mirror: its
 // original tells. Info has scheme and host of it: the rest is a secret.
@@ -85,13 +79,13 @@ func (q *Queue) Callback() (string, error) {
 	return q.svc.properties.callbacks.Of(q.ID(), q.info().Callback)
 }
 
-// info is Info for reading only.
-func (q *Queue) info() *QueueInfo { return &q.ledger.Settings().Info }
+// info is Info without names and time.
+func (q *Queue) info() QueueInfo { return q.ledger.Settings().Rules() }
 
 // InfoFile returns queue-info.txt as it stands.
 func (q *Queue) InfoFile() ([]byte, Facts) {
 	s := q.ledger.Settings()
-	return s.Text, s.Facts
+	return s.Text, s.Facts()
 }
 
 // numberless is the error when all job numbers were given out.

@@ -176,7 +176,7 @@ func (s *Service) openBare(id string) (*Queue, error) {
 	}
 	// The directories have the jobs. The journal's records of the name were not
 	// served, or are of a removed queue, and do not come back.
-	if _, err = q.load(indexfile.Checkpoint{}, false); err == nil {
+	if _, err = q.load(s.index.File(id), indexfile.Checkpoint{}, false); err == nil {
 		err = errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync())
 	}
 	if err == nil && !q.Mirror().Live() {
@@ -224,8 +224,8 @@ func (q *Queue) reload() bool {
 		}
 		return false
 	}
-	if err == nil && r.Value.Identifier != was.Info.Identifier {
-		err = fmt.Errorf("the identifier cannot change from %.80q; create a queue of the new name and move the jobs there", was.Info.Identifier)
+	if err == nil && r.Value.Identifier != was.Names()[0] {
+		err = fmt.Errorf("the identifier cannot change from %.80q; create a queue of the new name and move the jobs there", was.Names()[0])
 	}
 	if err != nil {
 		q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; the properties stay as they were")

@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs/roster"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
+	"cutie/queuefs/tree"
 )
 
 // Options are the settings of an open home. Zero values are the defaults.
@@ -49,6 +50,11 @@ type Service struct {
 	space    *space.Space
 	reports  *home.Reports
 	verified durable.Verified // results with their digest
+	each     struct {         // the same for all queues
+		trees      tree.Options
+		properties properties.Home
+		inDoubt    func() bool
+	}
 
 	// Locks, from the outside in.
 	upkeep     upkeep
@@ -61,8 +67,7 @@ type Service struct {
 // dirs are the open directories of a home.
 type dirs struct {
 	home, queues, journal *durable.Dir
-	temp                  *durable.Dir   // uploads
-	cache                 *durable.Cache // of the directories of queues
+	temp                  *durable.Dir // uploads
 }
 
 // propertyFiles are the files for operators to edit. Their lock is held while a queue is

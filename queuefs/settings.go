@@ -42,17 +42,17 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err != nil {
 		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w; mend the file first", q.ID(), home.QueueInfoName, ErrConflict, durable.Bare(err))
 	}
-	if now.Info.Identifier != q.info().Identifier {
+	if now.Names()[0] != q.Names()[0] {
 		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.ID(), home.QueueInfoName, ErrBadName)
 	}
-	info, was := now.Info, now.Info.Callback
+	info, was := now.Info(), now.Rules().Callback
 	if err := edit(&info); err != nil {
 		return QueueInfo{}, err
 	}
-	if info.ID != now.Info.ID || info.Identifier != now.Info.Identifier {
+	if info.ID != q.ID() || info.Identifier != now.Names()[0] {
 		return QueueInfo{}, fmt.Errorf("%w: the identifier of queue %s cannot change; create a queue of the new name and move the jobs there", ErrBadName, q.ID())
 	}
-	if !info.Created.Equal(now.Info.Created) {
+	if !info.Created.Equal(now.Created()) {
 		return QueueInfo{}, fmt.Errorf("%w: when queue %s was created cannot change", ErrBadName, q.ID())
 	}
 	if err := info.Check(); err != nil {
@@ -79,7 +79,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if info.Callback != was {
 		err = storageError(callbacks.Settle(q.ID(), info.Callback))
 	}
-	return now.Info, err
+	return now.Info(), err
 }
 
 // SetService changes name, description, supportURI, defaultCatalog,

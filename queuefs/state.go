@@ -114,7 +114,7 @@ func (s *Service) Shut() int { return int(s.shared.Shut.Load()) }
 // reopen reads the properties of a queue that is shut, and reports whether it is open now.
 // The caller holds properties.
 func (q *Queue) reopen() bool {
-	n, err := q.properties.Known(false)
+	n, err := q.properties.Known(q.svc.index.File(q.ID()), false)
 	if err != nil || n.Unread != nil {
 		return false // tried again at the next call
 	}

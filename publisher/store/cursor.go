@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,9 +26,17 @@ type Cursor struct {
 
 	mu      sync.Mutex
 	flushed []byte       // as of the last Take
-	written []byte       // contents of the file
-	in      *durable.Dir // has the file
+	written contents     // of the file; it has no more of a home with many queues in memory
+	in      *durable.Dir // has the file; nil without one
 }
+
+// contents are known by their digest.
+type contents struct {
+	length int
+	sum    [sha256.Size]byte
+}
+
+func contentsOf(text []byte) contents { return contents{len(text), sha256.Sum256(text)} }
 
 // CursorFile stands beside the directories of queues. No queue has its name.
 const CursorFile = "cutie-cursor"
@@ -93,7 +102,11 @@ func printCursor(dst []byte, stamp string, all iter.Seq[Line]) []byte {
 func (c *Cursor) Take(lines iter.Seq[Line]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.flushed = printCursor(make([]byte, 0, len(c.written)+len(c.written)/16+1024), c.store.Stamp, lines)
+	c.flushed = c.print(lines)
+}
+
+func (c *Cursor) print(lines iter.Seq[Line]) []byte {
+	return printCursor(make([]byte, 0, c.written.length+c.written.length/16+1024), c.store.Stamp, lines)
 }
 
 // Write puts the lines of the last Take on stable storage. Anything else in the
@@ -101,21 +114,32 @@ func (c *Cursor) Take(lines iter.Seq[Line]) {
 func (c *Cursor) Write() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	root := c.store.Root()
-	if c.flushed == nil || bytes.Equal(c.flushed, c.written) && c.in == root {
-		c.flushed = nil
+	if c.flushed == nil {
 		return nil
 	}
-	err := sealed(root, CursorFile, cursorTitle).Write(c.flushed)
+	err := c.write(c.flushed)
+	if err == nil {
+		c.flushed = nil
+	}
+	return err
+}
+
+// write makes text the contents of the file, unless they are.
+func (c *Cursor) write(text []byte) error {
+	root, now := c.store.Root(), contentsOf(text)
+	if now == c.written && c.in == root {
+		return nil
+	}
+	err := sealed(root, CursorFile, cursorTitle).Write(text)
 	if err != nil && Unusable(err) {
 		if root, err = c.store.clearCursor(err); err == nil {
-			err = sealed(root, CursorFile, cursorTitle).Write(c.flushed)
+			err = sealed(root, CursorFile, cursorTitle).Write(text)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	c.written, c.in, c.flushed = c.flushed, root, nil
+	c.written, c.in = now, root
 	c.there.Store(true)
 	return nil
 }
@@ -124,27 +148,26 @@ func (c *Cursor) Write() error {
 // for no lock.
 func (c *Cursor) None() bool { return !c.there.Load() }
 
-// Verify writes the file anew if it is not as it was written.
-func (c *Cursor) Verify() (bytesRead int64, err error) {
+// Verify writes the file anew if it is not as it was written. lines are how far all sets
+// are now; what they speak of is on stable storage before the file is.
+func (c *Cursor) Verify(lines iter.Seq[Line]) (bytesRead int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	root := c.store.Root()
-	if c.written == nil || c.in != root {
+	if c.in == nil || c.in != root {
 		return 0, nil
 	}
-	file := sealed(root, CursorFile, cursorTitle)
-	now, err := file.Read()
-	if err == nil && bytes.Equal(now, c.written) || err != nil && !Unusable(err) {
+	now, err := sealed(root, CursorFile, cursorTitle).Read()
+	if err == nil && contentsOf(now) == c.written || err != nil && !Unusable(err) {
 		return int64(len(now)), err
 	}
 	c.store.Report(CursorFile, "%v; written again", cmp.Or(err, durable.ErrDamaged))
-	err = file.Write(c.written)
-	if err != nil && Unusable(err) {
-		if root, err = c.store.clearCursor(err); err == nil {
-			err = sealed(root, CursorFile, cursorTitle).Write(c.written)
-		}
+	text := c.print(lines)
+	if err := root.SyncFS(); err != nil {
+		return 0, err
 	}
-	return int64(len(c.written)), err
+	c.written = contents{}
+	return int64(len(text)), c.write(text)
 }
 
 // clearCursor sets aside anything in the place of the cursor.
@@ -163,7 +186,7 @@ func (s *Store) clearCursor(cause error) (*durable.Dir, error) {
 
 // Cursor reads the cursor, if there is one, and returns the lines of both sets by
 // queue. A damaged file, or one of another stamp, is set aside.
-func (s *Store) Cursor() (*Cursor, map[string][]Line, error) {
+func (s *Store) Cursor() (*Cursor, map[string]Lines, error) {
 	root := s.Root()
 	c := &Cursor{store: s}
 	data, err := sealed(root, CursorFile, cursorTitle).Read()
@@ -173,9 +196,9 @@ func (s *Store) Cursor() (*Cursor, map[string][]Line, error) {
 	if err != nil && !Unusable(err) {
 		return nil, nil, err
 	}
-	var open map[string][]Line
+	var open map[string]Lines
 	if err == nil {
-		open, err = parseCursor(string(data), s.Stamp)
+		open, err = parseCursor(data, s.Stamp)
 	}
 	if err != nil {
 		aside, e := SetAside(root, CursorFile)
@@ -185,34 +208,44 @@ func (s *Store) Cursor() (*Cursor, map[string][]Line, error) {
 		s.Report(CursorFile, "%v; moved to %s, open Change Lists begin anew where the journal does not reach back", err, aside)
 		return c, nil, nil
 	}
-	c.written, c.in = data, root
+	c.written, c.in = contentsOf(data), root
 	c.there.Store(true)
 	return c, open, nil
 }
 
-func parseCursor(text, stamp string) (map[string][]Line, error) {
-	rest, ok := strings.CutPrefix(text, header(cursorTitle, stamp))
+// parseCursor reads the output of printCursor. A queue with one line has none.
+func parseCursor(text []byte, stamp string) (map[string]Lines, error) {
+	rest, ok := bytes.CutPrefix(text, []byte(header(cursorTitle, stamp)))
 	if !ok {
 		return nil, fmt.Errorf("not the cursor of %s", stamp)
 	}
-	open := make(map[string][]Line)
-	for line := range strings.Lines(rest) {
-		w := words{left: strings.TrimSuffix(line, "\n")}
-		id := w.word()
+	open, first := make(map[string]Lines), map[string]Line{}
+	for line := range bytes.Lines(rest) {
+		rest = rest[len(line):]
+		w := words{left: string(bytes.TrimSuffix(line, []byte("\n")))}
+		id := strings.Clone(w.word())
 		set := w.word()
-		if id == "end" && w.left == "" && set+"\n" == strconv.Itoa(len(open))+"\n" && strings.HasSuffix(rest, line) {
+		if id == "end" && w.left == "" && set == strconv.Itoa(len(open)+len(first)) && len(rest) == 0 && line[len(line)-1] == '\n' {
 			return open, nil
 		}
-		n := len(open[id])
-		l := Line{Queue: id, Set: names.Set(n)}
+		was, second := first[id]
+		l := Line{Queue: id}
+		if second {
+			l.Set = was.Set + 1
+		}
 		err := l.parse(w)
-		if err == nil && (n >= names.Sets || names.Set(n).String() != set) {
+		if _, full := open[id]; err == nil && (full || l.Set.String() != set) {
 			err = fmt.Errorf("set %.20q out of turn", set)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %.200q: %w", line, err)
 		}
-		open[id] = append(open[id], l)
+		if !second {
+			first[id] = l
+			continue
+		}
+		delete(first, id)
+		open[id] = Pack(&[names.Sets]Line{was, l})
 	}
 	return nil, errors.New("cut off")
 }

@@ -187,7 +187,7 @@ func rebuildQueue(qdir *durable.Dir, id string, store *snapshot.Store, now func(
 	if _, err := sub.Stat(home.QueueInfoName); !errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	kept, err := store.Settings(id)
+	kept, err := store.File(id).Settings()
 	if err != nil {
 		return false, err
 	}

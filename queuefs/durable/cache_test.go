@@ -61,21 +61,22 @@ func TestCacheBoundsDescriptors(t *testing.T) {
 
 func TestCacheMakesAndFollowsNothing(t *testing.T) {
 	path, c, all := many(t, 2, 1)
-	if at, err := all[0].Changed(); at != 0 || err != nil {
+	top, err := durable.OpenDir(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer top.Close()
+	q := c.Dir(top, "q0", false)
+	if at, err := q.Changed("in"); at != 0 || err != nil {
 		t.Errorf("got %d, %v of a directory not made yet", at, err)
 	}
 	if err := all[0].Put("f", nil); err != nil {
 		t.Fatal(err)
 	}
-	if at, err := all[0].Changed(); at == 0 || err != nil {
+	if at, err := q.Changed("in"); at == 0 || err != nil {
 		t.Errorf("got %d, %v", at, err)
 	}
-	d, err := durable.OpenDir(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	if err := c.Dir(d, "none", false).Put("f", nil); !errors.Is(err, fs.ErrNotExist) {
+	if err := c.Dir(top, "none", false).Put("f", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
 	}
 	if err := os.Symlink(filepath.Join(path, "q0"), filepath.Join(path, "q1")); err != nil {
@@ -87,7 +88,7 @@ func TestCacheMakesAndFollowsNothing(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(path, "q0")); err != nil {
 		t.Fatal(err)
 	}
-	c.Dir(d, "none", true).Put("f", nil) // closes q0/in
+	c.Dir(top, "none", true).Put("f", nil) // closes q0/in
 	if err := all[0].Put("f", nil); err != nil {
 		t.Errorf("got %v of a directory made again", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -419,7 +420,7 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 	start := len(dst)
 	for {
 		if cap(dst)-len(dst) < 512 {
-			dst = append(dst, make([]byte, 1024+len(dst))...)[:len(dst)]
+			dst = slices.Grow(dst, 1024+readahead(fd, len(dst)-start))
 		}
 		// A short read may be the last one before an error: only an empty one is the end.
 		n, err := unix.Read(fd, dst[len(dst):cap(dst)])
@@ -436,6 +437,16 @@ func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
 			}
 		}
 	}
+}
+
+// readahead returns how much of a file is left to read after n bytes, as far as is known; of
+// a small file as much again, which costs no call.
+func readahead(fd, n int) int {
+	var st unix.Stat_t
+	if n < 32<<10 || unix.Fstat(fd, &st) != nil {
+		return n
+	}
+	return int(max(0, min(st.Size-int64(n), 64<<20)))
 }
 
 // Names calls visit with the name of every entry, in no order, without
@@ -489,25 +500,14 @@ func (d *Dir) Stat(name string) (unix.Stat_t, error) {
 	return st, d.pathError("stat", name, err)
 }
 
-// Changed returns when the set of entries of d last changed, in nanoseconds. A directory
-// of a [Cache] is not opened for it; one to be made when it is used may give 0.
-func (d *Dir) Changed() (int64, error) {
-	var st unix.Stat_t
-	if d.void {
+// Changed returns when the set of entries of the directory name in d last changed, in
+// nanoseconds; 0 if it is not there.
+func (d *Dir) Changed(name string) (int64, error) {
+	st, err := d.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	if d.entry != nil {
-		from, path := d.entry.pathOf()
-		err := unix.Fstatat(from.at(), path, &st, unix.AT_SYMLINK_NOFOLLOW)
-		if err != unix.ENOENT || !d.entry.missing {
-			return st.Mtim.Nano(), d.pathError("stat", ".", err)
-		}
-		return 0, nil
-	}
-	if err := unix.Fstat(d.at(), &st); err != nil {
-		return 0, d.pathError("stat", ".", err)
-	}
-	return st.Mtim.Nano(), nil
+	return st.Mtim.Nano(), err
 }
 
 // Sync puts the entries of d on stable storage.

@@ -107,7 +107,7 @@ func TestSubdirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	before, err := s.Changed()
+	before, err := d.Changed("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestSubdirectories(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %d names", len(got))
 	}
-	if after, err := s.Changed(); err != nil || after == before {
+	if after, err := d.Changed("s"); err != nil || after == before {
 		t.Errorf("changed at %d, then %d, %v", before, after, err)
 	}
 	if err := s.Rename("f0001", d, "moved"); err != nil {
@@ -407,7 +407,7 @@ func TestClosedDir(t *testing.T) {
 		"ReadFile": func() error { _, err := a.ReadFile("f", nil, 10); return err },
 		"Names":    func() error { return a.Names(func(string) {}) },
 		"Stat":     func() error { _, err := a.Stat("f"); return err },
-		"Changed":  func() error { _, err := a.Changed(); return err },
+		"Changed":  func() error { _, err := a.Changed("f"); return err },
 		"Sync":     func() error { return a.Sync() },
 		"SyncFS":   func() error { return a.SyncFS() },
 		"Close":    func() error { return a.Close() },

@@ -17,17 +17,26 @@ import (
 // others in a file. Its methods are safe for concurrent use.
 type Tombstones struct {
 	ledger *ledger.Ledger
-	open   func() (*durable.Dir, error) // the directory of the index, closed after each use
-	there  func() bool                  // without it there are no tombstones in a file
+	index  Index
 
 	mu   sync.Mutex // before the lock of the ledger
 	file indexfile.Tombstones
 }
 
-// NewTombstones returns the tombstones of a queue; call Load first.
-func NewTombstones(l *ledger.Ledger, open func() (*durable.Dir, error), there func() bool) *Tombstones {
-	return &Tombstones{ledger: l, open: open, there: there, file: indexfile.Tombstones{Queue: l.ID()}}
+// An Index has the directories of queues.
+type Index interface {
+	Queue(id string) (*durable.Dir, error) // closed after each use
+	HasDir(id string) bool                 // without it there are no tombstones in a file
 }
+
+// NewTombstones returns the tombstones of a queue; call Load first.
+func NewTombstones(l *ledger.Ledger, x Index) *Tombstones {
+	return &Tombstones{ledger: l, index: x, file: indexfile.Tombstones{Queue: l.ID()}}
+}
+
+func (t *Tombstones) there() bool { return t.index.HasDir(t.ledger.ID()) }
+
+func (t *Tombstones) open() (*durable.Dir, error) { return t.index.Queue(t.ledger.ID()) }
 
 // Load finds the end of the file in dir. The error is [indexfile.ErrTombstones] for a
 // damaged file; then nothing is known of jobs culled before.

@@ -17,36 +17,46 @@ const maxInfo = 1 << 20
 // A File is a file for operators to edit at any time. Its methods are not safe for
 // concurrent use.
 type File[T any] struct {
-	dir   *durable.Dir
+	dir *durable.Dir
+	*kind[T]
+	of string // the queue of the file; "" of one of the service
+
+	taken stamp  // of the reading in use, or refused
+	seen  *stamp // at the last call of Changed; nil if it was taken
+}
+
+// A kind has what files of many queues have in common.
+type kind[T any] struct {
 	name  string
 	limit int // bytes
-	parse func(text []byte) (T, error)
-	Reads durable.Fault // for tests: of the step "properties", a reading
-
-	taken stamp // of the reading in use, or refused
-	seen  stamp // at the last call of Changed
+	parse func(of string, text []byte) (T, error)
+	reads durable.Fault // for tests: of the step "properties", a reading
 }
 
 // ServiceFile is cutie-info.txt in a home. Its properties are not checked yet,
 // see [ServiceInfo.Check].
 func ServiceFile(d *durable.Dir) *File[ServiceInfo] {
-	return &File[ServiceInfo]{dir: d, name: InfoName, limit: maxInfo, parse: ParseService}
+	return &File[ServiceInfo]{dir: d, kind: &kind[ServiceInfo]{name: InfoName, limit: maxInfo,
+		parse: func(_ string, text []byte) (ServiceInfo, error) { return ParseService(text) }}}
 }
 
-// QueueFile is queue-info.txt in the directory of a queue.
-func QueueFile(d *durable.Dir, id string) *File[QueueInfo] {
-	return &File[QueueInfo]{dir: d, name: QueueInfoName, limit: maxInfo, parse: func(text []byte) (QueueInfo, error) {
+// QueueFiles returns the function for queue-info.txt in the directory of a queue. reads is
+// for tests: of the step "properties", a reading.
+func QueueFiles(reads durable.Fault) func(d *durable.Dir, id string) File[QueueInfo] {
+	k := &kind[QueueInfo]{name: QueueInfoName, limit: maxInfo, reads: reads, parse: func(id string, text []byte) (QueueInfo, error) {
 		info, err := ParseQueue(id, text)
 		if err == nil {
 			err = info.Check()
 		}
 		return info, err
 	}}
+	return func(d *durable.Dir, id string) File[QueueInfo] { return File[QueueInfo]{dir: d, kind: k, of: id} }
 }
 
 // ListFile is queues.txt in a home.
 func ListFile(d *durable.Dir) *File[[]string] {
-	return &File[[]string]{dir: d, name: ListName, limit: maxList, parse: func(text []byte) ([]string, error) { return List(text).Queues() }}
+	return &File[[]string]{dir: d, kind: &kind[[]string]{name: ListName, limit: maxList,
+		parse: func(_ string, text []byte) ([]string, error) { return List(text).Queues() }}}
 }
 
 // A Reading is a file at the time it was read.
@@ -91,7 +101,7 @@ func (f *File[T]) ReadUnless(stamp string, known []byte) (v Reading[T], err erro
 		return f.read(v)
 	}
 	v.Text = known
-	*v.Value, err = f.parse(known)
+	*v.Value, err = f.parse(f.of, known)
 	return v, err
 }
 
@@ -110,16 +120,16 @@ func (f *File[T]) read(v Reading[T]) (Reading[T], error) {
 		text, err = f.dir.ReadFile(f.name, nil, f.limit)
 		return err
 	}
-	if f.Reads != nil {
+	if f.reads != nil {
 		plain := do
-		do = func() error { return f.Reads("properties", plain) }
+		do = func() error { return f.reads("properties", plain) }
 	}
 	if err := do(); err != nil {
 		return v, err
 	}
 	var err error
 	v.Text = bytes.Clone(text) // many are kept
-	*v.Value, err = f.parse(v.Text)
+	*v.Value, err = f.parse(f.of, v.Text)
 	return v, err
 }
 
@@ -136,33 +146,48 @@ func (f *File[T]) stat() (stamp, time.Time, error) {
 // still since the last call: an editor may empty it first. due is also true if the
 // file cannot be found.
 func (f *File[T]) Changed() (v Reading[T], due bool, err error) {
-	v.Value = new(T)
-	last := f.seen
-	f.seen, v.Written, err = f.stat()
-	if err != nil {
-		return v, true, err
+	last := f.taken
+	if f.seen != nil {
+		last = *f.seen
 	}
-	v.stamp = f.seen
-	if f.seen != last || f.seen == f.taken {
+	v.stamp, v.Written, err = f.stat()
+	if f.seen = nil; v.stamp != f.taken {
+		now := v.stamp
+		f.seen = &now
+	}
+	if err == nil && (v.stamp != last || f.seen == nil) {
 		return v, false, nil
 	}
-	v, err = f.read(v)
+	v.Value = new(T)
+	if err == nil {
+		v, err = f.read(v)
+	}
 	return v, true, err
 }
 
 // Moves reports whether the last call of Changed found other contents than those in use.
-func (f *File[T]) Moves() bool { return f.seen != f.taken }
+func (f *File[T]) Moves() bool { return f.seen != nil }
 
 // Take says that a reading is in use, or refused: Changed waits for other contents.
-func (f *File[T]) Take(v Reading[T]) { f.taken = v.stamp }
+func (f *File[T]) Take(v Reading[T]) {
+	if f.taken = v.stamp; f.seen != nil && *f.seen == f.taken {
+		f.seen = nil
+	}
+}
 
 // Again lets the next call of Changed read the file, even if it is as before.
-func (f *File[T]) Again() { f.taken = stamp{} }
+func (f *File[T]) Again() {
+	if f.seen == nil {
+		was := f.taken
+		f.seen = &was
+	}
+	f.taken = stamp{}
+}
 
 // Instead returns v with the text known before, for a bad file, and why it is bad.
 func (f *File[T]) Instead(v Reading[T], text []byte, why string) (_ Reading[T], err error) {
 	v.Text, v.Bad, v.Value = text, why, new(T)
-	*v.Value, err = f.parse(text)
+	*v.Value, err = f.parse(f.of, text)
 	return v, err
 }
 
@@ -177,7 +202,7 @@ func (f *File[T]) Set(v Reading[T], elements anvl.Record) (Reading[T], error) {
 	text := rewrite(doc, elements)
 	if v.Bad == "" && string(text) == string(v.Text) {
 		v.Value = new(T) // settings do not keep it
-		*v.Value, err = f.parse(text)
+		*v.Value, err = f.parse(f.of, text)
 		return v, err
 	}
 	if v.Bad != "" {

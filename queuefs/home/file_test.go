@@ -17,7 +17,8 @@ func watched(t *testing.T, text string) (f *home.File[home.QueueInfo], name stri
 	dir := t.TempDir()
 	name = dir + "/queue-info.txt"
 	must(t, os.WriteFile(name, []byte(text), 0o666))
-	return home.QueueFile(openDir(t, dir), "jobs"), name
+	file := home.QueueFiles(nil)(openDir(t, dir), "jobs")
+	return &file, name
 }
 
 // due calls Changed and checks whether it has read the file.

@@ -66,16 +66,21 @@ func (k *Known) unfinished(list List, queues *durable.Dir, report func(path, tex
 // those of the identifiers in ids. queues is the directory of all queues. With every,
 // a directory that cannot be read now is an error.
 func unlisted(queues *durable.Dir, ids []string, every bool) (names []string, err error) {
-	known := map[string]bool{}
+	known := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		known[id] = true
 	}
-	var all []string
-	if err := queues.Names(func(name string) { all = append(all, name) }); err != nil {
+	var others []string
+	err = queues.Names(func(name string) {
+		if !known[name] {
+			others = append(others, name)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
-	for _, name := range all {
-		if id, err := job.CleanQueueID(name); err != nil || id != name || known[id] {
+	for _, name := range others {
+		if id, err := job.CleanQueueID(name); err != nil || id != name {
 			continue
 		}
 		d, err := queues.Sub(name)

@@ -57,8 +57,9 @@ func (l List) Queues() (ids []string, err error) {
 // Legible is Queues for a damaged list: it returns the identifiers that make sense, and
 // an error for each other line.
 func (l List) Legible() (ids []string, bad []error) {
-	ids = []string{} // an empty list says that there are none
-	seen := map[string]bool{}
+	lines := bytes.Count(l, []byte("\n")) + 1
+	ids = make([]string, 0, lines) // an empty list says that there are none
+	seen := make(map[string]bool, lines)
 	n := 0
 	for line := range bytes.Lines(l) {
 		n++

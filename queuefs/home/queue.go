@@ -55,7 +55,7 @@ func NewQueue(id string, created time.Time) QueueInfo {
 
 // LeaseFor returns the duration of a lease, for a consumer asking for d; 0 leaves
 // it to the queue, and the result may be 0 for none.
-func (info *QueueInfo) LeaseFor(d time.Duration) time.Duration {
+func (info QueueInfo) LeaseFor(d time.Duration) time.Duration {
 	switch {
 	case d > 0:
 		return d
@@ -68,7 +68,7 @@ func (info *QueueInfo) LeaseFor(d time.Duration) time.Duration {
 }
 
 // RetryFailed returns the wait after a transient failure of the given attempt.
-func (info *QueueInfo) RetryFailed(attempt int) time.Duration {
+func (info QueueInfo) RetryFailed(attempt int) time.Duration {
 	most := cmp.Or(info.RetryMax, MaxRetry)
 	factor := time.Duration(cmp.Or(info.RetryFactor, defaultFactor))
 	wait := cmp.Or(info.RetryDelay, DefaultRetry)
@@ -80,7 +80,7 @@ func (info *QueueInfo) RetryFailed(attempt int) time.Duration {
 
 // RetryLapsed returns the wait after the given attempt has ended with its lease. The
 // lease was a wait already, so there is none unless RetryDelay is set.
-func (info *QueueInfo) RetryLapsed(attempt int) time.Duration {
+func (info QueueInfo) RetryLapsed(attempt int) time.Duration {
 	if info.RetryDelay == 0 {
 		return 0
 	}

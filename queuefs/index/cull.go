@@ -20,17 +20,11 @@ func (a Candidate) Compare(b Candidate) int {
 	return cmp.Or(cmp.Compare(a.Changed, b.Changed), cmp.Compare(a.Job, b.Job))
 }
 
-// cull is the knowledge of the index about culling.
-type cull struct {
-	stays   int64 // µs: no processed job changed before
-	vacates bool  // pages may have become vacant
-}
-
 // Stays notes a processed job, last changed at a time in µs, as one to stay.
-func (x *Index) Stays(changed int64) { x.cull.stays = min(x.cull.stays, changed) }
+func (x *Index) Stays(changed int64) { x.stays = min(x.stays, changed) }
 
 // Unchanged returns a time in µs: no job for culling changed before it.
-func (x *Index) Unchanged() int64 { return x.cull.stays }
+func (x *Index) Unchanged() int64 { return x.stays }
 
 // A Search collects the longest unchanged jobs for culling, page by page, so that
 // its owner can release a lock in between.
@@ -104,7 +98,7 @@ func (s *Search) Found() (found []Candidate, rest int64) {
 }
 
 // SetUnchanged notes the rest of a search, after the found jobs were culled.
-func (x *Index) SetUnchanged(rest int64) { x.cull.stays = rest }
+func (x *Index) SetUnchanged(rest int64) { x.stays = rest }
 
 // Due looks at the processed jobs of page n without a change after before. It counts
 // those changed after needed, and returns the others.
@@ -132,14 +126,17 @@ func (x *Index) Cullable(c Candidate) bool {
 	return s != nil && s.processed() && !s.inUse() && s.changed() == c.Changed
 }
 
+// Vacates reports whether Vacate has something to look at.
+func (x *Index) Vacates() bool { return x.vacates }
+
 // Vacate gives back the memory of full pages without jobs and without files.
 func (x *Index) Vacate() {
-	if !x.cull.vacates {
+	if !x.vacates {
 		return
 	}
-	x.cull.vacates = false
+	x.vacates = false
 	for n, p := range x.pages {
-		if p == nil || p.vacant() || p.count != ([4]int{}) || job.ID(n+1)*PageJobs > x.minted.Job {
+		if p == nil || p.vacant() || p.count != ([4]int16{}) || job.ID(n+1)*PageJobs > x.minted.Job {
 			continue
 		}
 		quiet := true
@@ -147,7 +144,7 @@ func (x *Index) Vacate() {
 			quiet = quiet && !p.slot(i).has(markClaimed|markBehind)
 		}
 		if !quiet {
-			x.cull.vacates = true
+			x.vacates = true
 			continue
 		}
 		freeSlots(p.slots)

@@ -8,12 +8,26 @@ import (
 
 // Deadlines are instants of jobs in µs, at most one of a job.
 type Deadlines struct {
-	heap deadlines
+	heap *deadlines // nil: there are none, as in most queues
+}
+
+// all returns the instants there are.
+func (d *Deadlines) all() []deadline {
+	if d.heap == nil {
+		return nil
+	}
+	return d.heap.heap
 }
 
 // Set gives a job its instant; 0 takes it away.
 func (d *Deadlines) Set(id job.ID, ends int64) {
-	l := &d.heap
+	if ends == 0 && d.heap == nil {
+		return
+	}
+	if d.heap == nil {
+		d.heap = &deadlines{at: map[job.ID]int{}}
+	}
+	l := d.heap
 	i, ok := l.at[id]
 	switch {
 	case ends == 0 && ok:
@@ -23,15 +37,15 @@ func (d *Deadlines) Set(id job.ID, ends int64) {
 		l.heap[i].ends = ends
 		heap.Fix(l, i)
 	default:
-		if l.at == nil {
-			l.at = map[job.ID]int{}
-		}
 		heap.Push(l, deadline{ends, id})
 	}
 }
 
 // At returns the instant of a job, false if it has none.
 func (d *Deadlines) At(id job.ID) (ends int64, ok bool) {
+	if d.heap == nil {
+		return 0, false
+	}
 	i, ok := d.heap.at[id]
 	if ok {
 		ends = d.heap.heap[i].ends
@@ -41,8 +55,8 @@ func (d *Deadlines) At(id job.ID) (ends int64, ok bool) {
 
 // Jobs returns all jobs with an instant, in no order.
 func (d *Deadlines) Jobs() []job.ID {
-	ids := make([]job.ID, 0, len(d.heap.heap))
-	for _, e := range d.heap.heap {
+	ids := make([]job.ID, 0, len(d.all()))
+	for _, e := range d.all() {
 		ids = append(ids, e.id)
 	}
 	return ids
@@ -50,20 +64,19 @@ func (d *Deadlines) Jobs() []job.ID {
 
 // Passed reports whether an instant has come by now.
 func (d *Deadlines) Passed(now int64) bool {
-	return len(d.heap.heap) > 0 && d.heap.heap[0].ends <= now
+	return len(d.all()) > 0 && d.heap.heap[0].ends <= now
 }
 
 // Due calls visit with the jobs of instants up to now, until it returns false. It
 // looks at no more than twice as many jobs.
 func (d *Deadlines) Due(now int64, visit func(job.ID) bool) {
-	l := &d.heap
-	more := true
+	all, more := d.all(), true
 	var look func(i int)
 	look = func(i int) {
-		if !more || i >= len(l.heap) || l.heap[i].ends > now {
+		if !more || i >= len(all) || all[i].ends > now {
 			return
 		}
-		more = visit(l.heap[i].id)
+		more = visit(all[i].id)
 		look(2*i + 1)
 		look(2*i + 2)
 	}

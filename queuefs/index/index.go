@@ -2,6 +2,7 @@ package index
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"cutie/queuefs/job"
@@ -93,24 +94,26 @@ type Index struct {
 	Tombstones   Tombstones
 	LastSubmit   int64 // µs, of the last submission; 0: never
 	LastConsume  int64 // µs, of the last consumption
-	Changed      bool  // since the owner last cleared it
 	History      History
 	Info         [32]byte // SHA-256 of queue-info.txt in its last event; zero: unknown
+	Changed      bool     // since the owner last cleared it
+
+	vacates bool // pages may have become vacant
 
 	queue  string
 	pages  []*page // nil: without jobs
 	places places
 	head   job.ID // all available jobs are from here on
-	types  types
+	types  *types
 	last   Numbers
-	minted Numbers // with those on their way to the journal
-	cull   cull
+	minted Numbers               // with those on their way to the journal
+	stays  int64                 // µs: no processed job changed before
 	keys   map[job.KeySum]job.ID // jobs by the keys of their submissions; nil without any
 }
 
 // New returns an index without jobs of a queue.
 func New(queue string) *Index {
-	return &Index{queue: queue, head: 1, types: newTypes()}
+	return &Index{queue: queue, head: 1, types: noTypes}
 }
 
 // Apply takes a change in, and returns the former knowledge of its job.
@@ -126,7 +129,7 @@ func (x *Index) Apply(c *Change) (before Job) {
 	s.stand(&c.Standing)
 	x.tally(p, s, 1)
 	x.regain(p, s, c.Job)
-	s.fill(c, x.types.number(c.MediaType))
+	s.fill(c, x.typeNumber(c.MediaType))
 	p.setMD5(i, c.MD5)
 	x.setKey(p, c.Job, c.Key)
 	if c.Replayed {
@@ -158,7 +161,7 @@ func (x *Index) Apply(c *Change) (before Job) {
 		x.LastConsume = max(x.LastConsume, c.Time)
 	case job.Cull:
 		x.Tombstones.add(Tombstone{Job: c.Job, Culled: c.Time, Seq: c.Seq})
-		x.cull.vacates = true
+		x.vacates = true
 	}
 	x.Reach(Numbers{c.Job, c.Seq, c.Time})
 	return before
@@ -246,12 +249,12 @@ func (x *Index) grow(id job.ID) *page {
 // Timed reports whether some job has a deadline, or may have one in its job file.
 func (x *Index) Timed() bool {
 	return x.Counts.Leased+x.Counts.Held+x.Counts.Retained > 0 ||
-		len(x.Leases.heap.heap)+len(x.Holds.heap.heap)+len(x.Destructions.heap.heap) > 0
+		len(x.Leases.all())+len(x.Holds.all())+len(x.Destructions.all()) > 0
 }
 
 // count adds an available job of the page, or with n -1 takes it out.
 func (x *Index) count(p *page, n int) {
-	p.avail += n
+	p.avail += int16(n)
 	x.Counts.Available += int64(n)
 }
 
@@ -261,7 +264,7 @@ func (x *Index) tally(p *page, s slot, n int) {
 	if st == 0 {
 		return
 	}
-	p.count[st] += n
+	p.count[st] += int16(n)
 	c := &x.Counts
 	c.Status[st] += int64(n)
 	if s.has(markHeld) {
@@ -319,34 +322,32 @@ func (x *Index) Free() {
 }
 
 // types numbers media types. It tells about 65,000 apart; further ones count as
-// unknown.
+// unknown. Most queues with few jobs have none.
 type types struct {
 	names   []string // [0] is ""
 	numbers map[string]uint16
 }
 
-// noTypes are those of most queues with few jobs.
-var noTypes = []string{""}
+var noTypes = &types{names: []string{""}}
 
-func newTypes() types { return types{names: noTypes[:1:1]} }
-
-func (t *types) number(name string) uint16 {
+// typeNumber returns the number of a media type, a new one if need be.
+func (x *Index) typeNumber(name string) uint16 {
 	if name == "" {
 		return 0
 	}
-	if n, ok := t.numbers[name]; ok {
+	if n, ok := x.types.numbers[name]; ok {
 		return n
 	}
-	if len(t.names) > 65000 {
+	if len(x.types.names) > 65000 {
 		return 0
 	}
-	name = strings.Clone(name) // often a part of a job file
-	n := uint16(len(t.names))
-	t.names = append(t.names, name)
-	if t.numbers == nil {
-		t.numbers = map[string]uint16{}
+	if x.types == noTypes {
+		x.types = &types{names: []string{""}, numbers: map[string]uint16{}}
 	}
-	t.numbers[name] = n
+	name = strings.Clone(name) // often a part of a job file
+	n := uint16(len(x.types.names))
+	x.types.names = append(x.types.names, name)
+	x.types.numbers[name] = n
 	return n
 }
 
@@ -355,12 +356,11 @@ func (x *Index) MediaTypes() []string { return x.types.names }
 
 // SetMediaTypes takes the media types of an earlier index.
 func (x *Index) SetMediaTypes(names []string) {
-	x.types = newTypes()
+	if x.types = noTypes; len(names) == 1 {
+		return
+	}
+	x.types = &types{names: slices.Clone(names), numbers: map[string]uint16{}}
 	for i, t := range names[1:] {
-		if x.types.numbers == nil {
-			x.types.numbers = map[string]uint16{}
-		}
 		x.types.numbers[t] = uint16(i + 1)
-		x.types.names = append(x.types.names, t)
 	}
 }

@@ -13,15 +13,15 @@ import (
 // A page is the part of an index for a fixed range of job numbers. Of most queues it
 // has memory for the first few of them only.
 type page struct {
-	slots   []byte  // of the first jobs, the others are not there; nil: none is
-	md5s    []byte  // of the payloads of the same, 16 octets each; nil if none is known
-	keys    []byte  // sums of the keys of submissions, 8 octets each; nil if there is none
-	version job.Seq // its last change
-	at      int64   // time of that change, µs
-	count   [4]int  // jobs by status; [0] is unused
-	avail   int     // available jobs
-	changed bool    // since it was last written
-	oldest  int64   // no processed job of it changed before, µs
+	slots   []byte   // of the first jobs, the others are not there; nil: none is
+	md5s    []byte   // of the payloads of the same, 16 octets each; nil if none is known
+	keys    []byte   // sums of the keys of submissions, 8 octets each; nil if there is none
+	version job.Seq  // its last change
+	at      int64    // time of that change, µs
+	oldest  int64    // no processed job of it changed before, µs
+	count   [4]int16 // jobs by status; [0] is unused
+	avail   int16    // available jobs
+	changed bool     // since it was last written
 }
 
 const (
@@ -142,7 +142,7 @@ func (x *Index) Page(n int) PageState {
 	if p == nil {
 		return PageState{}
 	}
-	return PageState{p.version, p.at, p.count[job.Pending], p.count[1] + p.count[2] + p.count[3]}
+	return PageState{p.version, p.at, int(p.count[job.Pending]), int(p.count[1] + p.count[2] + p.count[3])}
 }
 
 // EachOf calls do with every job of page n in order.

@@ -41,6 +41,9 @@ func CleanQueueID(name string) (string, error) {
 		}
 	}
 	clean := isClean(name)
+	if clean && len(name) <= MaxQueueID {
+		return name, nil
+	}
 	out := make([]byte, 0, len(name))
 	for i := 0; i < len(name); i++ {
 		c := name[i]

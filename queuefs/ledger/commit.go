@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -202,7 +201,10 @@ func (l *Ledger) apply(r *record.Record, at journal.LSN, replayed, had bool) {
 	case r.Job == 0: // a changed queue-info.txt
 		l.idx.Info, l.idx.Changed = r.Payload.SHA256, true
 		if replayed {
-			l.life.settings = bytes.Clone(r.File.Text)
+			if l.life.settings = nil; r.File.Text != nil {
+				text := string(r.File.Text)
+				l.life.settings = &text
+			}
 		}
 	default:
 		c := r.Change(at, replayed)

@@ -57,13 +57,16 @@ type life struct {
 	before job.Seq     // last event of a former queue
 	gone   bool        // removed
 
-	settings []byte // queue-info.txt of its last event in the journal, when replayed; nil: not there
+	settings *string // queue-info.txt of its last event in the journal, when replayed; nil: not there
 }
 
 // New returns the ledger of a queue without jobs. Use must follow.
 func New(id string, shared *Shared) *Ledger {
 	return &Ledger{id: id, shared: shared, idx: index.New(id)}
 }
+
+// Now is [Shared.Micro].
+func (l *Ledger) Now() int64 { return l.shared.Micro() }
 
 // ID returns the cleaned identifier of the queue.
 func (l *Ledger) ID() string { return l.id }
@@ -82,6 +85,12 @@ func (l *Ledger) Note(do func(x *index.Index)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	do(l.idx)
+}
+
+// Vacates reports whether pages may have become vacant, see [index.Index.Vacate].
+func (l *Ledger) Vacates() (so bool) {
+	l.Look(func(x *index.Index) { so = x.Vacates() })
+	return so
 }
 
 // Settings returns the settings in force, not to be changed.
@@ -149,7 +158,10 @@ func (l *Ledger) Begin(since journal.LSN, before job.Seq) {
 func (l *Ledger) Replayed() []byte {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.life.settings
+	if l.life.settings == nil {
+		return nil
+	}
+	return []byte(*l.life.settings)
 }
 
 // Since returns the first record that can be of this queue.

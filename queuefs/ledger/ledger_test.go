@@ -76,9 +76,14 @@ func open(t *testing.T) (*ledger.Ledger, *ledger.Shared, *memory) {
 	log := &memory{}
 	shared := &ledger.Shared{Gate: ledger.NewGate(), Now: time.Now, Journal: log}
 	l := ledger.New("q", shared)
-	l.Use(&home.Settings{Info: home.NewQueue("q", time.Now())})
+	l.Use(settings())
 	t.Cleanup(l.Free)
 	return l, shared, log
+}
+
+func settings() *home.Settings {
+	info := home.NewQueue("q", time.Now())
+	return home.NewSettings(home.Reading[home.QueueInfo]{Value: &info, Text: info.Text()}, time.Time{})
 }
 
 // submit adds n pending jobs with one commit.
@@ -171,10 +176,10 @@ func TestAFencedOwnerStops(t *testing.T) {
 
 func TestSettingsTakeForceWithTheirEvent(t *testing.T) {
 	l, _, log := open(t)
-	set := &home.Settings{Info: home.NewQueue("q", time.Now()), Facts: job.Facts{SHA256: [32]byte{1}}}
+	set := settings()
 	change := func() error {
 		return l.Commit(func(b *ledger.Batch) error {
-			r := &record.Record{Kind: job.Update, Payload: record.Payload{SHA256: set.Facts.SHA256}}
+			r := &record.Record{Kind: job.Update, Payload: record.Payload{SHA256: set.SHA256}}
 			r.Seq, r.Time = b.Next()
 			b.Add(r)
 			b.Use(set)
@@ -190,7 +195,7 @@ func TestSettingsTakeForceWithTheirEvent(t *testing.T) {
 	}
 	var info [32]byte
 	l.Look(func(x *index.Index) { info = x.Info })
-	if info != set.Facts.SHA256 {
+	if info != set.SHA256 {
 		t.Error("the index does not know the file of the event")
 	}
 }

@@ -46,7 +46,7 @@ func (l *Ledger) claimFirst(max int) []job.ID {
 	return l.idx.ClaimFirst(max)
 }
 
-func (l *Ledger) paused() bool { return !l.set.Load().Info.Paused.IsZero() }
+func (l *Ledger) paused() bool { return !l.set.Load().Rules().Paused.IsZero() }
 
 // serve hands available jobs to waiting consumers; l.mu is held.
 func (l *Ledger) serve() {

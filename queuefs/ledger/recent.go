@@ -48,12 +48,12 @@ func (r *recent) takeOut(l *Ledger) {
 }
 
 // Since returns the ledgers that have changed after the given count, and the new count
-// for the next call.
+// for the next call. With 0 it returns no ledger: the caller wants all.
 func (s *Shared) Since(after uint64) (changed []*Ledger, now uint64) {
 	r := &s.recent
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for l := r.last; l != nil && l.turn.at > after; l = l.turn.older {
+	for l := r.last; l != nil && after > 0 && l.turn.at > after; l = l.turn.older {
 		changed = append(changed, l)
 	}
 	return changed, max(r.count, 1)

@@ -12,7 +12,7 @@ func (l *Ledger) Snapshot(at journal.LSN) indexfile.Queue {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	s := l.set.Load()
-	x := indexfile.Queue{Last: l.idx.Last(), Submitted: l.idx.LastSubmit, Consumed: l.idx.LastConsume, Created: s.Info.Created.UnixMicro(),
+	x := indexfile.Queue{Last: l.idx.Last(), Submitted: l.idx.LastSubmit, Consumed: l.idx.LastConsume, Created: s.Created().UnixMicro(),
 		Types: l.idx.MediaTypes(), Info: l.idx.Info, At: at, Since: l.life.since, Before: l.life.before}
 	x.Pages, _ = l.idx.Held()
 	x.Culled = l.idx.Tombstones.InFile()

@@ -35,7 +35,7 @@ func (l *Ledger) State() (s State) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	set, n, last := l.Settings(), &l.idx.Counts, l.idx.Last()
-	s = State{Info: set.Info, Pending: n.Status[job.Pending], Consumed: n.Status[job.Consumed], Deleted: n.Status[job.Deleted],
+	s = State{Info: set.Info(), Pending: n.Status[job.Pending], Consumed: n.Status[job.Consumed], Deleted: n.Status[job.Deleted],
 		Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: l.life.before, Damage: set.Bad, Shut: set.Unread != nil, LastEvent: instant(last.Time),
 		LastSubmission: instantOrZero(l.idx.LastSubmit), LastConsumption: instantOrZero(l.idx.LastConsume)}
 	if j, ok := l.idx.Job(l.idx.First()); ok {

@@ -13,7 +13,7 @@ func (p *Queue) Check(repair bool) (found *home.Problem, mended bool, err error)
 	hold, path := p.Ledger.Settings(), home.QueueInfoPath(p.Ledger.ID())
 	bad := hold.Bad
 	edited := false
-	p.Ledger.Look(func(x *index.Index) { edited = x.Info != [sha256.Size]byte{} && x.Info != hold.Facts.SHA256 })
+	p.Ledger.Look(func(x *index.Index) { edited = x.Info != [sha256.Size]byte{} && x.Info != hold.SHA256 })
 	switch {
 	case bad == "" && edited:
 		return &home.Problem{Path: path, Text: "edited by other hands, and not taken in yet"}, false, nil

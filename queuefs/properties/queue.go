@@ -20,12 +20,17 @@ import (
 
 // A Queue has the properties of one queue. The caller serializes changes.
 type Queue struct {
-	File   *home.File[home.QueueInfo]
+	*Home
+	File   home.File[home.QueueInfo]
 	Ledger *ledger.Ledger
-	Index  *snapshot.Store
-	Now    func() time.Time
-	Report func(path, text string)                     // called with damage found
 	Commit func(build func(*ledger.Batch) error) error // as [ledger.Ledger.Commit]
+}
+
+// A Home is what all queues have in common.
+type Home struct {
+	Files  func(d *durable.Dir, id string) home.File[home.QueueInfo]
+	Now    func() time.Time
+	Report func(path, text string) // called with damage found
 }
 
 // Base returns the settings to begin a change with: those of the file, or, if it
@@ -49,7 +54,7 @@ func (p *Queue) Read() (*home.Settings, error) {
 func (p *Queue) Of(r home.Reading[home.QueueInfo]) *home.Settings {
 	var created time.Time
 	if s := p.Ledger.Settings(); s != nil {
-		created = s.Info.Created
+		created = s.Created()
 	}
 	return home.NewSettings(r, created)
 }
@@ -75,10 +80,10 @@ func (p *Queue) Take(n *home.Settings) error {
 func (p *Queue) Adopt(n *home.Settings) error {
 	known := false
 	err := p.Commit(func(b *ledger.Batch) error {
-		if known = b.Index().Info == n.Facts.SHA256; known {
+		if known = b.Index().Info == n.SHA256; known {
 			return nil
 		}
-		f := &n.Facts
+		f := n.Facts()
 		r := &record.Record{Kind: job.Update, Payload: record.Payload{Size: f.Length, SHA256: f.SHA256, MediaType: f.Type, Submitted: f.Modified.UnixMicro()}}
 		r.Seq, r.Time = b.Next()
 		if len(n.Text) <= home.MaxJournaled {
@@ -104,7 +109,7 @@ func (p *Queue) Announce() error {
 	}
 	p.Ledger.Note(func(x *index.Index) {
 		if x.Info == ([sha256.Size]byte{}) {
-			x.Info, x.Changed = s.Facts.SHA256, true
+			x.Info, x.Changed = s.SHA256, true
 		}
 	})
 	return p.Adopt(s)
@@ -112,7 +117,7 @@ func (p *Queue) Announce() error {
 
 // Announced reports whether the file in force has had its event.
 func (p *Queue) Announced() (done bool) {
-	p.Ledger.Look(func(x *index.Index) { done = x.Info == p.Ledger.Settings().Facts.SHA256 })
+	p.Ledger.Look(func(x *index.Index) { done = x.Info == p.Ledger.Settings().SHA256 })
 	return done
 }
 
@@ -121,21 +126,21 @@ func (p *Queue) Announced() (done bool) {
 // Without a copy the queue takes no jobs and hands out none until an operator sets
 // its properties.
 
-// Known is Read during the opening of a home; with trust a file that is as it was at the
+// Known is Read during the opening of a home, whose index has f of the queue; with trust a file that is as it was at the
 // last checkpoint is not read. A damaged file is reported. One that cannot be read now may
 // be good, and is reported, too: the settings have Unread, and the queue stays shut until
 // Known can read the file.
-func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
+func (p *Queue) Known(f *snapshot.File, trust bool) (n *home.Settings, err error) {
 	var kept snapshot.Settings
 	if trust {
-		if kept, err = p.Index.Settings(p.Ledger.ID()); err != nil {
+		if kept, err = f.Settings(); err != nil {
 			return nil, err
 		}
 	}
 	r, err := p.File.ReadUnless(kept.Stamp, kept.Text)
 	n = p.Of(r)
 	if err == nil {
-		err = p.own(&n.Info)
+		err = p.own(n.Names()[0], f)
 	}
 	if err == nil && n.Dated() {
 		return n, nil
@@ -143,7 +148,7 @@ func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
 	if content.Exhausted(err) {
 		return n, fmt.Errorf("%s cannot be read now, which is no damage of it: %w", home.QueueInfoName, err)
 	}
-	kept, e := p.Index.Settings(p.Ledger.ID())
+	kept, e := f.Settings()
 	if e != nil {
 		return n, e
 	}
@@ -177,18 +182,18 @@ func (p *Queue) Known(trust bool) (n *home.Settings, err error) {
 }
 
 // own refuses the properties of another queue: the file has come here by mistake.
-func (p *Queue) own(info *home.QueueInfo) error {
-	if id, err := job.CleanQueueID(info.Identifier); err == nil && id == p.Ledger.ID() {
+func (p *Queue) own(identifier string, f *snapshot.File) error {
+	if id, err := job.CleanQueueID(identifier); err == nil && id == p.Ledger.ID() {
 		return nil
 	}
-	kept, err := p.Index.Settings(p.Ledger.ID())
+	kept, err := f.Settings()
 	if err != nil || kept.Text == nil {
 		return err
 	}
-	if was, err := home.ParseQueue(p.Ledger.ID(), kept.Text); err != nil || was.Identifier == info.Identifier {
+	if was, err := home.ParseQueue(p.Ledger.ID(), kept.Text); err != nil || was.Identifier == identifier {
 		return nil
 	}
-	return fmt.Errorf("identifier %.80q: it is the file of another queue", info.Identifier)
+	return fmt.Errorf("identifier %.80q: it is the file of another queue", identifier)
 }
 
 // Replayed uses the properties of the last event in the journal in the place of a
@@ -205,7 +210,7 @@ func (p *Queue) Replayed() error {
 	}
 	r, err := p.File.Instead(now.Reading, text, bad)
 	if err == nil {
-		p.Ledger.Use(home.NewSettings(r, now.Info.Created))
+		p.Ledger.Use(home.NewSettings(r, now.Created()))
 	}
 	return err
 }

@@ -22,7 +22,6 @@ import (
 // reads the job files, some at a call. Its methods are safe for concurrent use.
 type Retention struct {
 	Reader *content.Reader
-	Now    func() int64 // µs
 
 	mu    sync.Mutex // before the lock of the ledger
 	read  job.ID     // jobs up to this one were looked at since the start
@@ -109,7 +108,7 @@ func retains(x *index.Index, id job.ID) bool {
 // Retained reports whether culling leaves the job alone. An unreadable job is
 // left alone.
 func (r *Retention) Retained(id job.ID) bool {
-	now := r.Now()
+	now := r.Reader.Ledger.Now()
 	var may bool
 	var ends int64
 	r.Reader.Ledger.Look(func(x *index.Index) {

@@ -151,12 +151,19 @@ func (s *Store) entry(id string) (x indexfile.Queue, page []byte, ok bool, err e
 	return x, data[n:], true, nil
 }
 
-// queueFile returns the queue file of a queue, and its page in an entry. The error
-// wraps [fs.ErrNotExist] or [durable.ErrDamaged] if there is none to go by.
-func (s *Store) queueFile(id string) (x indexfile.Queue, page []byte, inDir bool, err error) {
+// A File is the queue file of a queue, as it was read.
+type File struct {
+	indexfile.Queue
+	page  []byte // in an entry
+	inDir bool
+	err   error // wraps [fs.ErrNotExist] or [durable.ErrDamaged] if there is none to go by
+}
+
+// File reads the queue file of a queue.
+func (s *Store) File(id string) *File {
 	x, page, ok, err := s.entry(id)
 	if err != nil {
-		return x, nil, false, err
+		return &File{err: err}
 	}
 	if s.HasDir(id) {
 		dir, err := s.existing(id)
@@ -165,17 +172,17 @@ func (s *Store) queueFile(id string) (x indexfile.Queue, page []byte, inDir bool
 			var of indexfile.Queue
 			of, err = indexfile.ReadQueue(dir, id)
 			if err == nil && (!ok || of.At > x.At) {
-				return of, nil, true, nil
+				return &File{Queue: of, inDir: true}
 			}
 		}
 		if !ok {
-			return x, nil, true, err
+			return &File{inDir: true, err: err}
 		}
 	}
 	if !ok {
 		err = fs.ErrNotExist
 	}
-	return x, page, false, err
+	return &File{Queue: x, page: page, err: err}
 }
 
 // stageSmall adds the entry of a queue with few jobs. It counts from now on: after a

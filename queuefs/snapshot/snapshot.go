@@ -225,11 +225,10 @@ type Settings struct {
 }
 
 // Settings returns the copy of queue-info.txt, as far as the index has one.
-func (s *Store) Settings(id string) (Settings, error) {
-	x, _, _, err := s.queueFile(id)
-	kept := Settings{Text: x.Settings, Stamp: x.Stamp}
-	if err == nil && x.Created != 0 {
-		kept.Created = time.UnixMicro(x.Created).UTC()
+func (f *File) Settings() (Settings, error) {
+	kept, err := Settings{Text: f.Queue.Settings, Stamp: f.Stamp}, f.err
+	if err == nil && f.Created != 0 {
+		kept.Created = time.UnixMicro(f.Created).UTC()
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrDamaged) { // reported when the queue is opened
 		err = nil
@@ -255,7 +254,7 @@ func (s *Store) New(l *ledger.Ledger, since journal.LSN) error {
 	var before job.Seq
 	l.Note(func(x *index.Index) {
 		x.Reach(former)
-		x.Info = l.Settings().Facts.SHA256 // the queue begins with this file
+		x.Info = l.Settings().SHA256 // the queue begins with this file
 		before, empty = x.Last().Seq, x.Pages() == 0
 	})
 	l.Begin(since, before)
@@ -280,14 +279,14 @@ type Loaded struct {
 	Culled  job.Seq      // of the last tombstone in its file
 }
 
-// Load reads the queue file and the pages of a queue into its ledger, when a home is
+// Load takes the queue file, and reads the pages of a queue into its ledger, when a home is
 // opened. Without a checkpoint, indexed is false and no page counts.
-func (s *Store) Load(l *ledger.Ledger, c indexfile.Checkpoint, indexed bool) (was Loaded, err error) {
-	q, page, inDir, err := s.queueFile(l.ID())
+func (s *Store) Load(l *ledger.Ledger, f *File, c indexfile.Checkpoint, indexed bool) (was Loaded, err error) {
+	q, err := &f.Queue, f.err
 	ok := err == nil
 	switch {
 	case ok:
-		l.Load(&q)
+		l.Load(q)
 	case errors.Is(err, durable.ErrDamaged):
 		s.Report(Path(l.ID(), indexfile.QueueName), err.Error()+"; the index is made again from the directories")
 	case !errors.Is(err, fs.ErrNotExist): // made or brought since the last checkpoint
@@ -303,10 +302,10 @@ func (s *Store) Load(l *ledger.Ledger, c indexfile.Checkpoint, indexed bool) (wa
 	}
 	if s.Rebuild {
 		was.None = true
-		was.Former, err = s.former(l.ID(), q, page)
+		was.Former, err = s.former(l.ID(), q, f.page)
 		return was, err
 	}
-	doubtful := ok && !inDir && s.small.Doubtful(l.ID())
+	doubtful := ok && !f.inDir && s.small.Doubtful(l.ID())
 	if doubtful {
 		l.Note(func(x *index.Index) { x.Reach(s.floor) })
 	}
@@ -314,8 +313,8 @@ func (s *Store) Load(l *ledger.Ledger, c indexfile.Checkpoint, indexed bool) (wa
 	if drop {
 		was.Fresh = indexed && ok && q.Empty && !doubtful
 		was.None = !was.Fresh
-	} else if was.Dirs, was.Culled = q.Dirs, q.Culled; !inDir {
-		was.Damaged, err = loadSmall(l, page)
+	} else if was.Dirs, was.Culled = q.Dirs, q.Culled; !f.inDir {
+		was.Damaged, err = loadSmall(l, f.page)
 		if len(was.Damaged) > 0 {
 			s.Report(Path(l.ID(), index.PageName(0)), "index page does not verify; made again from the directories")
 		}
@@ -378,7 +377,7 @@ func (s *Store) loadPages(l *ledger.Ledger, dir *durable.Dir, want int, whole bo
 
 // former reads the pages of a queue as far as they verify, one of them from its entry.
 // They are removed when their successors are staged.
-func (s *Store) former(id string, q indexfile.Queue, page []byte) (*index.Index, error) {
+func (s *Store) former(id string, q *indexfile.Queue, page []byte) (*index.Index, error) {
 	x := index.New(id)
 	if len(q.Types) > 0 {
 		x.SetMediaTypes(q.Types)

@@ -16,7 +16,7 @@ import (
 func (t *Tree) JobFiles(wanted func(job.ID) bool, seq func(text []byte) job.Seq) (map[job.ID]job.Status, error) {
 	where := map[job.ID]job.Status{}
 	for st := job.Pending; st <= job.Deleted; st++ {
-		d := t.status[st]
+		d := t.status(st)
 		var strange []string
 		var twice []job.ID
 		err := d.Names(func(name string) {
@@ -69,7 +69,7 @@ func (t *Tree) seq(id job.ID, st job.Status, of func(text []byte) job.Seq) job.S
 // of other files. It removes files that a crash left unfinished.
 func (t *Tree) PayloadFiles(strange func(name string)) (map[job.ID]bool, error) {
 	var unfinished []string
-	ids, err := names(t.pays, func(name string) {
+	ids, err := names(t.pays(), func(name string) {
 		if strings.HasPrefix(name, durable.TempPrefix) {
 			unfinished = append(unfinished, name)
 		} else {
@@ -77,7 +77,7 @@ func (t *Tree) PayloadFiles(strange func(name string)) (map[job.ID]bool, error) 
 		}
 	})
 	for _, name := range unfinished {
-		if e := t.pays.Remove(name); e != nil && !errors.Is(e, unix.EROFS) {
+		if e := t.pays().Remove(name); e != nil && !errors.Is(e, unix.EROFS) {
 			strange(name)
 		}
 	}
@@ -100,7 +100,7 @@ func names(d *durable.Dir, strange func(name string)) (map[job.ID]bool, error) {
 // SetAside moves a file in the directory of a status to corrupt/ and reports it. In
 // a directory opened for reading it only reports it.
 func (t *Tree) SetAside(st job.Status, name, why string) error {
-	to, err := t.root.SetAside(t.status[st], name, st.String()+"-"+name)
+	to, err := t.root.SetAside(t.status(st), name, st.String()+"-"+name)
 	if errors.Is(err, unix.EROFS) {
 		t.opts.Report(t.Path(st.String(), name), why)
 		return nil
@@ -115,5 +115,5 @@ func (t *Tree) SetAside(st job.Status, name, why string) error {
 // SetPayloadAside moves a file among the payloads to corrupt/ and returns its name
 // there.
 func (t *Tree) SetPayloadAside(name string) (to string, err error) {
-	return t.root.SetAside(t.pays, name, Payloads+"-"+name)
+	return t.root.SetAside(t.pays(), name, Payloads+"-"+name)
 }

@@ -25,7 +25,7 @@ func (t *Tree) read(name string, do func() error) error {
 func (t *Tree) JobFile(id job.ID, st job.Status, buf []byte) (text []byte, err error) {
 	err = t.read("job file", func() (err error) {
 		var name [13]byte
-		text, err = t.status[st].ReadFile(string(id.Append(name[:0])), buf, t.opts.MaxJobFile)
+		text, err = t.status(st).ReadFile(string(id.Append(name[:0])), buf, t.opts.MaxJobFile)
 		return err
 	})
 	return text, err
@@ -40,7 +40,7 @@ func (t *Tree) ReadPayload(id job.ID, temp string, buf []byte, max int) (data []
 		}
 		if temp == "" || errors.Is(err, fs.ErrNotExist) { // it has its name by now
 			var name [13]byte
-			data, err = t.pays.ReadFile(string(id.Append(name[:0])), buf, max)
+			data, err = t.pays().ReadFile(string(id.Append(name[:0])), buf, max)
 		}
 		return err
 	})
@@ -54,7 +54,7 @@ func (t *Tree) OpenPayload(id job.ID, temp string) (f *os.File, err error) {
 			f, err = t.opts.Temp.Open(temp)
 		}
 		if temp == "" || errors.Is(err, fs.ErrNotExist) {
-			f, err = t.pays.Open(id.String())
+			f, err = t.pays().Open(id.String())
 		}
 		return err
 	})
@@ -69,7 +69,7 @@ func (t *Tree) StatPayload(id job.ID, temp string) (st unix.Stat_t, err error) {
 		}
 		if temp == "" || errors.Is(err, fs.ErrNotExist) {
 			var name [13]byte
-			st, err = t.pays.Stat(string(id.Append(name[:0])))
+			st, err = t.pays().Stat(string(id.Append(name[:0])))
 		}
 		return err
 	})
@@ -79,7 +79,7 @@ func (t *Tree) StatPayload(id job.ID, temp string) (st unix.Stat_t, err error) {
 // SumPayload reads a payload with a name and returns its length and SHA-256
 // digest.
 func (t *Tree) SumPayload(id job.ID) (n int64, sum [32]byte, err error) {
-	f, err := t.pays.Open(id.String())
+	f, err := t.pays().Open(id.String())
 	if err != nil {
 		return 0, sum, err
 	}
@@ -104,7 +104,7 @@ func (t *Tree) LinkPayload(id job.ID, temp string) (name string, linked bool, er
 		name, err = t.opts.Temp.LinkTemp(temp, t.opts.Temp)
 	}
 	if name == "" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
-		name, err = t.pays.LinkTemp(id.String(), t.opts.Temp)
+		name, err = t.pays().LinkTemp(id.String(), t.opts.Temp)
 	}
 	if errors.Is(err, fs.ErrNotExist) || linkless(err) {
 		return "", false, nil

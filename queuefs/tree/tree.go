@@ -17,9 +17,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
@@ -33,9 +35,9 @@ const (
 	Results  = "result"
 )
 
-// Options are the settings of a Tree.
+// Options are the settings of all trees of a home.
 type Options struct {
-	Path       string                  // of the queue below the home, for reports
+	Path       string                  // of the directory of all queues below the home, for reports
 	Temp       *durable.Dir            // of files without a name yet; the caller closes it
 	Cache      *durable.Cache          // of the open directories of all queues
 	MaxJobFile int                     // bytes of a job file; longer ones are damaged
@@ -46,33 +48,50 @@ type Options struct {
 // A Tree is the directory of a queue. Its methods are safe for concurrent
 // use, except that only one caller at a time writes the files of a job.
 type Tree struct {
-	opts   Options
-	root   *durable.Dir
-	pays   *durable.Dir
-	status [job.Deleted + 1]*durable.Dir // by status; 0 is nil
+	opts *Options
+	root *durable.Dir
+	subs atomic.Pointer[subs] // nil: not used yet, as in most queues of a home with many
 
 	work             sync.RWMutex // read-held while files of a job are written
 	payTurn, jobTurn sync.Mutex   // held while entries of the directories change
 }
 
+// subs are the directories in the one of a queue, of a status or, first, of the payloads.
+type subs [job.Deleted + 1]*durable.Dir
+
+// subNames are the names of subs.
+var subNames = [...]string{Payloads, job.Pending: job.Pending.String(), job.Consumed: job.Consumed.String(), job.Deleted: job.Deleted.String()}
+
 // Open opens the directory of a queue below dir. The directories in it are made if need
 // be, and open, when they are used.
-func Open(dir *durable.Dir, name string, opts Options) (_ *Tree, err error) {
-	t := &Tree{opts: opts, root: opts.Cache.Dir(dir, name, false)}
-	t.pays = opts.Cache.Dir(t.root, Payloads, true)
-	for st := job.Pending; st <= job.Deleted; st++ {
-		t.status[st] = opts.Cache.Dir(t.root, st.String(), true)
-	}
+func Open(dir *durable.Dir, name string, opts *Options) (*Tree, error) {
 	st, err := dir.Stat(name)
 	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		err = &fs.PathError{Op: "open", Path: dir.Path() + "/" + name, Err: unix.ENOTDIR}
 	}
 	if err != nil {
-		t.Close()
 		return nil, err
 	}
-	return t, nil
+	return &Tree{opts: opts, root: opts.Cache.Dir(dir, name, false)}, nil
 }
+
+// status returns the directory of a status.
+func (t *Tree) status(st job.Status) *durable.Dir {
+	all := t.subs.Load()
+	if all == nil {
+		all = new(subs)
+		for i, name := range subNames {
+			all[i] = t.opts.Cache.Dir(t.root, name, true)
+		}
+		if !t.subs.CompareAndSwap(nil, all) {
+			all = t.subs.Load() // nothing was opened yet
+		}
+	}
+	return all[st]
+}
+
+// pays returns the directory of the payloads.
+func (t *Tree) pays() *durable.Dir { return t.status(0) }
 
 // Make makes the directories of the jobs of a queue in root, unsynced. taken says that there are
 // files in them.
@@ -93,16 +112,21 @@ func Make(root *durable.Dir) (taken bool, err error) {
 
 // Close closes the directories. Files that are open stay open.
 func (t *Tree) Close() {
-	for _, d := range append(t.status[job.Pending:], t.pays, t.root) {
-		d.Close()
+	if all := t.subs.Load(); all != nil {
+		for _, d := range all {
+			d.Close()
+		}
 	}
+	t.root.Close() // without it none opens any more
 }
 
 // Root is the directory of the queue, for its properties.
 func (t *Tree) Root() *durable.Dir { return t.root }
 
 // Path returns the path below the home of a file in a directory of the queue.
-func (t *Tree) Path(dir, name string) string { return t.opts.Path + "/" + dir + "/" + name }
+func (t *Tree) Path(dir, name string) string {
+	return t.opts.Path + "/" + path.Base(t.root.Path()) + "/" + dir + "/" + name
+}
 
 // Begin starts work on the files of jobs; End ends it.
 func (t *Tree) Begin() { t.work.RLock() }
@@ -119,8 +143,8 @@ func (t *Tree) Settle() {
 // Changed returns the times of the last changes of the directories where an
 // operator may move files.
 func (t *Tree) Changed() (at [4]int64, err error) {
-	for i, d := range append(t.status[job.Pending:], t.pays) {
-		if at[i], err = d.Changed(); err != nil {
+	for i, name := range [...]string{subNames[job.Pending], subNames[job.Consumed], subNames[job.Deleted], Payloads} {
+		if at[i], err = t.root.Changed(name); err != nil {
 			return at, err
 		}
 	}

@@ -45,7 +45,7 @@ func openTree(t *testing.T, fault durable.Fault) (tr *tree.Tree, dir string, rep
 		t.Fatal(err)
 	}
 	reports = new([]string)
-	tr, err = tree.Open(d, "q", tree.Options{Path: "queues/q", Temp: temp, Cache: durable.NewCache(2), MaxJobFile: 1 << 20,
+	tr, err = tree.Open(d, "q", &tree.Options{Path: "queues", Temp: temp, Cache: durable.NewCache(2), MaxJobFile: 1 << 20,
 		Report: func(path, text string) { *reports = append(*reports, path+": "+text) }})
 	if err != nil {
 		t.Fatal(err)

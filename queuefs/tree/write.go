@@ -38,17 +38,17 @@ func (t *Tree) Prepare(f *Files, believed bool) {
 		return
 	}
 	if f.Payload != nil {
-		_, _ = t.pays.Stat(f.name)
+		_, _ = t.pays().Stat(f.name)
 	}
 	if f.From == index.FiledUnknown {
 		t.compare(f, believed)
 		return
 	}
 	if f.From != 0 {
-		_, _ = t.status[f.From].Stat(f.name)
+		_, _ = t.status(f.From).Stat(f.name)
 	}
 	if f.From != f.Status {
-		_, _ = t.status[f.Status].Stat(f.name)
+		_, _ = t.status(f.Status).Stat(f.name)
 	}
 }
 
@@ -56,14 +56,14 @@ func (t *Tree) Prepare(f *Files, believed bool) {
 func (t *Tree) compare(f *Files, believed bool) {
 	for st := job.Pending; st <= job.Deleted; st++ {
 		if st == f.Status {
-			if believed && holds(t.status[st], f.name, f.Text) {
+			if believed && holds(t.status(st), f.name, f.Text) {
 				f.Text = nil
 			}
-		} else if _, err := t.status[st].Stat(f.name); !errors.Is(err, fs.ErrNotExist) {
+		} else if _, err := t.status(st).Stat(f.name); !errors.Is(err, fs.ErrNotExist) {
 			f.strays = append(f.strays, st)
 		}
 	}
-	if f.Payload != nil && believed && holds(t.pays, f.name, f.Payload) {
+	if f.Payload != nil && believed && holds(t.pays(), f.name, f.Payload) {
 		f.Payload = nil
 	}
 }
@@ -113,9 +113,9 @@ func (t *Tree) writePayload(f *Files) error {
 	case f.Temp == "" && f.Payload == nil:
 		return nil
 	case f.Temp == "":
-		return t.pays.Renew(f.name, f.Payload)
+		return t.pays().Renew(f.name, f.Payload)
 	}
-	err := t.opts.Temp.Rename(f.Temp, t.pays, f.name)
+	err := t.opts.Temp.Rename(f.Temp, t.pays(), f.name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -124,7 +124,7 @@ func (t *Tree) writePayload(f *Files) error {
 	}
 	// It got its name before a crash, or other hands took it away. Then the other
 	// files go on: a reader or a check of the payload will find it missing.
-	switch st, e := t.pays.Stat(f.name); {
+	switch st, e := t.pays().Stat(f.name); {
 	case e != nil && !errors.Is(e, fs.ErrNotExist):
 		return e
 	case e != nil || st.Size != f.Size:
@@ -138,9 +138,9 @@ func (t *Tree) writeJobFile(f *Files) error {
 	if f.Status == 0 {
 		return t.remove(f)
 	}
-	to := t.status[f.Status]
+	to := t.status(f.Status)
 	for _, st := range f.strays {
-		if err := t.status[st].Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := t.status(st).Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (t *Tree) writeJobFile(f *Files) error {
 	}
 	// The new lines first, then the move. A crash between the two leaves
 	// pending/ID that says consumed; the journal still has the event.
-	old := t.status[f.From]
+	old := t.status(f.From)
 	err := old.Rewrite(f.name, f.Text)
 	if err == nil && f.From != f.Status {
 		err = old.Rename(f.name, to, f.name)
@@ -171,8 +171,8 @@ func (t *Tree) remove(f *Files) error {
 			return err
 		}
 	}
-	for _, d := range append(t.status[job.Pending:], t.pays) {
-		if err := d.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, st := range []job.Status{job.Pending, job.Consumed, job.Deleted, 0} {
+		if err := t.status(st).Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

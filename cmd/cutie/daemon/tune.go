@@ -61,11 +61,14 @@ func limitFor(index, live int64) int64 {
 type budget struct {
 	limit int64
 	live  [2]metrics.Sample
+	held  [2]metrics.Sample
+	kept  int64 // held after the last giveBack
 }
 
 func newBudget() *budget {
 	b := new(budget)
 	b.live[0].Name, b.live[1].Name = "/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes"
+	b.held[0].Name, b.held[1].Name = "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes"
 	return b
 }
 
@@ -92,16 +95,40 @@ func (b *budget) opening() {
 }
 
 // follow sets the limit by the index and the heap of the moment. The index is measured
-// after changes alone: its size is a sum over all queues.
+// after changes alone: its size is a sum over all queues. Once there was no change for calm
+// calls, memory that is not in use goes back to the system.
 func (b *budget) follow(svc *queuefs.Service) func() error {
 	var seen uint64
 	var index int64
+	var still int
 	return func() error {
 		changed, now := svc.Changed(seen)
+		still++
 		if seen = now; len(changed) > 0 {
-			index = svc.IndexSize()
+			index, still = svc.IndexSize(), 0
 		}
 		b.set(limitFor(index, b.inUse()))
+		if still >= calm {
+			b.giveBack()
+		}
 		return nil
 	}
+}
+
+// calm is how many calls of follow without a change end a burst.
+const calm = 10
+
+// giveBack collects garbage, and gives the memory back, if more is held than after the
+// last time, so much that it is worth it.
+func (b *budget) giveBack() {
+	if b.holds() > b.kept+b.kept/4+48<<20 {
+		debug.FreeOSMemory()
+		b.kept = b.holds()
+	}
+}
+
+// holds returns the bytes of memory that the system has given.
+func (b *budget) holds() int64 {
+	metrics.Read(b.held[:])
+	return int64(b.held[0].Value.Uint64() - b.held[1].Value.Uint64())
 }

@@ -26,6 +26,34 @@ func TestLimitOfMemoryLeavesRoomForGarbage(t *testing.T) {
 	}
 }
 
+func TestMemoryGoesBackInCalm(t *testing.T) {
+	dir := t.TempDir()
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer svc.Close()
+	b := newBudget()
+	follow, garbage := b.follow(svc), make([]byte, 300<<20)
+	for i := range garbage {
+		garbage[i] = 1
+	}
+	before := b.holds()
+	runtime.KeepAlive(garbage)
+	garbage = nil
+	for range calm + 1 {
+		if err := follow(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := b.holds(); now+250<<20 > before {
+		t.Errorf("%d octets held, and %d before", now, before)
+	}
+}
+
 func TestLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	before := debug.SetMemoryLimit(-1)
