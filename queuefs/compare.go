@@ -38,6 +38,9 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 		if q.Mirror().Live() {
 			o.Repair = false // only its original changes it
 		}
+		if m := q.Mirror(); m != nil && m.Bad != "" {
+			r.Tell(false, Problem{Path: home.MirrorsDir + "/" + q.ID(), Text: m.Bad + "; the queue stays a mirror until cutie takeover"})
+		}
 		if _, err := q.Callback(); err != nil {
 			path := home.CallbacksDir + "/" + q.ID()
 			r.Tell(false, Problem{Path: path, Text: strings.TrimPrefix(err.Error(), path+": "), Unread: !errors.Is(err, durable.ErrDamaged)})
