@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/home"
 	"cutie/testdata/long"
 )
@@ -446,3 +447,34 @@ func TestEveryStepOfAMirrorFails(t *testing.T) {
 }
 
 var errFault = errors.New("a step fails")
+
+// A damaged file about a mirror keeps the queue one, until a takeover writes it anew.
+func TestADamagedFileKeepsAMirror(t *testing.T) {
+	p := newPair(t, queuefs.Options{})
+	must(t, p.adopt())
+	closeHome(t, p.ms)
+	path := filepath.Join(p.mdir, home.MirrorsDir, "jobs")
+	text, err := os.ReadFile(path)
+	must(t, err)
+	text[len(text)/2] ^= 1
+	must(t, os.WriteFile(path, text, 0o600))
+	r, err := check.Home(p.mdir, check.Options{Segment: segmentSize})
+	if err != nil || len(r.Problems) != 1 || r.Problems[0].Path != home.MirrorsDir+"/jobs" {
+		t.Errorf("check: %v, %v", err, r.Problems)
+	}
+	p.open(queuefs.Options{})
+	if m := p.mq.Mirror(); !m.Live() || m.Bad == "" {
+		t.Errorf("got %+v", m)
+	}
+	if _, err := p.mq.Take(ctx, queuefs.Take{}); !errors.Is(err, queuefs.ErrMirror) {
+		t.Errorf("take: %v", err)
+	}
+	_, err = p.mq.Takeover(ctx, 0)
+	must(t, err)
+	submit(t, p.mq, queuefs.Meta{}, "live")
+	closeHome(t, p.ms)
+	p.open(queuefs.Options{})
+	if m := p.mq.Mirror(); m.Live() || m.Bad != "" {
+		t.Errorf("taken over: got %+v", m)
+	}
+}

@@ -148,6 +148,17 @@ cutie rm jobs j000000000003 $U`)
 			t.Errorf("%q of a mirror: %v %s", args, err, out)
 		}
 	}
+	// One flipped bit is named.
+	damaged := filepath.Join(dir, "second/queues/jobs/payload/j000000000002")
+	for _, text := range []string{"ooe", "one"} {
+		if err := os.WriteFile(damaged, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := cutie(t, "audit", "--mirror", "jobs", "-u", second.url)
+		if text == "one" && err != nil || text != "one" && (err == nil || !strings.Contains(out, "different: payload/j000000000002\n")) {
+			t.Errorf("audit with %q: %v\n%s", text, err, out)
+		}
+	}
 	if _, err := cutie(t, "takeover", "jobs", "-u", second.url); err == nil || !strings.Contains(err.Error(), "still answers") {
 		t.Errorf("takeover beside the original: %v", err)
 	}

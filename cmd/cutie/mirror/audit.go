@@ -44,7 +44,7 @@ func (a *Audited) faults() int64 { return a.Missing + a.Different + a.Extra }
 // maxDifferences is how many a report names.
 const maxDifferences = 1000
 
-// settleTries is how often a difference is looked at again: the original may change a
+// settleTries is how often differences are looked at again: the original may change a
 // file while its list is read, and the mirror follows a little later.
 const settleTries = 8
 
@@ -67,10 +67,8 @@ func (f *follower) audit(ctx context.Context) (*Audited, error) {
 	if err := a.extra(ctx); err != nil {
 		return nil, err
 	}
-	for _, path := range a.doubts {
-		if err := a.settle(ctx, path); err != nil {
-			return nil, err
-		}
+	if err := a.settle(ctx); err != nil {
+		return nil, err
 	}
 	r := &a.report
 	r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
@@ -114,31 +112,37 @@ func (a *auditor) extra(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// settle compares a file with the answer of the original, until both are the same, or
-// have differed for long.
-func (a *auditor) settle(ctx context.Context, path string) error {
+// settle compares the files in doubt with the answers of the original, until all are the
+// same, or some have differed for long.
+func (a *auditor) settle(ctx context.Context) error {
 	pause := 50 * time.Millisecond
-	for try := 1; ; try++ {
-		want, exists, err := a.ask(ctx, path)
-		if err != nil {
-			return err
+	for try := 1; len(a.doubts) > 0; try++ {
+		var still []string
+		for _, path := range a.doubts {
+			want, exists, err := a.ask(ctx, path)
+			if err != nil {
+				return err
+			}
+			sum, there, err := a.sum(path)
+			if err != nil {
+				return err
+			}
+			if there == exists && sum == want {
+				continue
+			}
+			if still = append(still, path); try == settleTries {
+				a.count(path, there, exists)
+			}
 		}
-		sum, there, err := a.sum(path)
-		if err != nil {
-			return err
+		if a.doubts = still; try == settleTries {
+			break
 		}
-		if there == exists && sum == want {
-			return nil
-		}
-		if try == settleTries {
-			a.count(path, there, exists)
-			return nil
-		}
-		if !sleep(ctx, pause) {
+		if len(still) > 0 && !sleep(ctx, pause) {
 			return ctx.Err()
 		}
 		pause *= 2
 	}
+	return nil
 }
 
 func (a *auditor) count(path string, there, exists bool) {
