@@ -207,6 +207,7 @@ func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
 }
 
 func TestAnArchiveOfManyIsAnIndex(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	s := newSource(t, publisher.Options{MaxEntries: 2, MaxBytes: 64 << 10, Retention: publisher.Retention{Current: time.Hour},
 		Now: func() time.Time { return now }}, "jobs")
@@ -283,6 +284,7 @@ func (s *source) settleFully() {
 // TestEveryStepOfRetentionMayFail lets lists, packages and dumps go, and fails
 // each step.
 func TestEveryStepOfRetentionMayFail(t *testing.T) {
+	t.Parallel()
 	run := func(fault durable.Fault) *source {
 		now := time.Now()
 		s := newSource(t, publisher.Options{MaxEntries: 6, Retention: publisher.Retention{Keep: time.Hour}, Now: func() time.Time { return now }}, "jobs")

@@ -25,6 +25,7 @@ func longBurst(t *testing.T, o publisher.Options) (m *mirror, now *time.Time) {
 }
 
 func TestABurstDoesNotStarveTheResourceDump(t *testing.T) {
+	t.Parallel()
 	m, now := longBurst(t, publisher.Options{})
 	if d := m.dump(); now.Sub(d.head.At) > 2*time.Minute {
 		t.Errorf("the Resource Dump is %v old, with one due every minute", now.Sub(d.head.At))
@@ -32,6 +33,7 @@ func TestABurstDoesNotStarveTheResourceDump(t *testing.T) {
 }
 
 func TestABurstDoesNotKeepListsForEver(t *testing.T) {
+	t.Parallel()
 	m, _ := longBurst(t, publisher.Options{Retention: publisher.Retention{Keep: time.Minute}})
 	if n := len(m.capability(sitemap.ChangeDump).entries); n > 100 {
 		t.Errorf("%d packages are kept, of 10 minutes instead of one", n)

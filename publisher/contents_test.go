@@ -16,6 +16,7 @@ import (
 // in one form: it is there in all forms then, and nothing is read again. What
 // was never asked for cannot be given, and is not given in part.
 func TestCopiesOfManifestsAreMadeOnce(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{MaxEntries: 2500}, "jobs")
 	s.submitN(s.queue("jobs"), 6000) // manifests of several blocks
 	must(t, s.pub.Publish(context.Background()))

@@ -188,6 +188,7 @@ func TestADamagedPayloadIsNotPacked(t *testing.T) {
 }
 
 func TestDefaultLimits(t *testing.T) {
+	t.Parallel()
 	s, q := newScript(t, publisher.Options{}, 1)
 	const n = 50_150
 	first := q.events[0]

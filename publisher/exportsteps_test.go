@@ -19,6 +19,7 @@ import (
 // once before it is done and once after, and wants a tree that can be served
 // then, and the right one after another Run.
 func TestEveryStepOfAnExportMayFail(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{MaxEntries: 8}, "jobs")
 	activity(s, s.queue("jobs"), 0)
 	s.settle()
@@ -69,6 +70,7 @@ func TestEveryStepOfAnExportMayFail(t *testing.T) {
 
 // TestAFirstExportThatWasKilledIsRunAgain kills the first run at every step.
 func TestAFirstExportThatWasKilledIsRunAgain(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{MaxEntries: 8}, "jobs")
 	activity(s, s.queue("jobs"), 0)
 	s.settle()

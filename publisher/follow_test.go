@@ -25,6 +25,7 @@ func activity(s *source, q *queuefs.Queue, round int) {
 }
 
 func TestMirrorFollowsFromBaselineAcrossClosedLists(t *testing.T) {
+	t.Parallel()
 	limits := []int{0, 3, 20}
 	if long.On() {
 		limits = []int{0, 2, 3, 7, 20}
@@ -109,6 +110,7 @@ func TestChangeListReplaysThePendingSetAfterEveryEvent(t *testing.T) {
 }
 
 func TestMirrorFollowsByChangeDumps(t *testing.T) {
+	t.Parallel()
 	for _, set := range []string{"pending", "replica"} {
 		for _, o := range []publisher.Options{{MaxEntries: 9}, {MaxEntries: 30, MaxPackage: 100}, {MaxEntries: 30, MaxPackage: 1}} {
 			t.Run(fmt.Sprintf("%s %d %d", set, o.MaxEntries, o.MaxPackage), func(t *testing.T) {

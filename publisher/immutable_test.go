@@ -15,6 +15,7 @@ import (
 // other octets: not in another version of ResourceSync, not with other limits, and
 // not when everything was made anew.
 func TestAnImmutableURIStandsForTheSameOctets(t *testing.T) {
+	t.Parallel()
 	seen := map[string][]byte{}
 	s := newSource(t, publisher.Options{MaxEntries: 12}, "jobs")
 	for round := range 6 {

@@ -89,6 +89,7 @@ func TestAListClosedWhereTheCursorStandsStaysClosed(t *testing.T) {
 // TestDamageWhileRunningStopsNothing spoils files below resourcesync under a
 // running publisher: the engine goes on, and lists begin anew.
 func TestDamageWhileRunningStopsNothing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		damage func(s *source, top string)

@@ -77,6 +77,7 @@ func (s *source) churn(r *rand.Rand, queue string, n int) {
 }
 
 func TestNotificationsSayWhatTheChangeListsSay(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]publisher.Options{
 		"one long list": {},
 		"many lists":    {MaxEntries: 100},

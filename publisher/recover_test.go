@@ -179,6 +179,7 @@ var errFault = errors.New("fault")
 // TestEveryStepMayFail fails steps that change the directory, the first two of
 // each kind: once before the step is done, once after.
 func TestEveryStepMayFail(t *testing.T) {
+	t.Parallel()
 	steps := eachStep(func(fault durable.Fault) { faulty(t, fault) }, false, func(step string, fault durable.Fault) {
 		s := faulty(t, fault)
 		s.opts.Fault = nil

@@ -19,6 +19,7 @@ import (
 // some after it. Submissions go on, the failure is told, and publishing goes on by itself
 // with files of other inodes.
 func TestPublishingGoesOnAfterAFailedSync(t *testing.T) {
+	t.Parallel()
 	for _, failing := range []string{"sync file", "sync dir pending", "sync dir jobs", "sync dir resourcesync"} {
 		for _, times := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s %d", failing, times), func(t *testing.T) {

@@ -62,6 +62,7 @@ func locs(entries []sitemap.Entry) []string {
 }
 
 func TestResourceDumpHasWhatTheResourceListHas(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{MaxEntries: 1100, MaxPackage: 50_000}, "jobs")
 	q := s.queue("jobs")
 	for _, set := range []string{"pending", "replica"} {

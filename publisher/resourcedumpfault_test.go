@@ -77,6 +77,7 @@ func TestDamagedDumpsAreSetAside(t *testing.T) {
 // the third comes, and fails steps that change the directory: once before it
 // is done, once after.
 func TestEveryStepOfADumpMayFail(t *testing.T) {
+	t.Parallel()
 	run := func(fault durable.Fault) *source {
 		s := newSource(t, publisher.Options{}, "jobs")
 		s.submitN(s.queue("jobs"), 1)
