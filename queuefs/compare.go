@@ -36,7 +36,7 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 		}
 		o := o
 		if q.Mirror().Live() {
-			o.Repair = false // only its original changes it
+			o.Repair, o.Restore = false, false // only its original changes it
 		}
 		if m := q.Mirror(); m != nil && m.Bad != "" {
 			r.Tell(false, Problem{Path: home.MirrorsDir + "/" + q.ID(), Text: m.Bad + "; the queue stays a mirror until cutie takeover"})

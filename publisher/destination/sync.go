@@ -302,6 +302,7 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 	}
 	err := w.wait()
 	if err == nil {
+		c.explained(s, b.Entries, before)
 		err = c.deleteAll(ctx, s, b.Entries, deletions, before, made)
 	}
 	c.mu.Lock()
@@ -312,6 +313,22 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 		s.Cursor = b.Part(s.Cursor, n) // the files of these are there
 	}
 	return err
+}
+
+// explained takes those resources out of transit, from number before on, that a batch
+// deletes after it has made them: lists read a second time may say more than the plan knew.
+func (c *Copy) explained(s *setState, entries []sitemap.Entry, before int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(s.Transit) <= before {
+		return
+	}
+	deleted := map[string]bool{}
+	for i := range entries {
+		deleted[entries[i].Loc] = entries[i].Change == sitemap.Deleted
+	}
+	kept := slices.DeleteFunc(slices.Clone(s.Transit[before:]), func(t transit) bool { return deleted[t.Entry.Loc] })
+	s.Transit = append(s.Transit[:before], kept...)
 }
 
 // deleteAll makes the deletions of a batch, after all else in it, or holds them if

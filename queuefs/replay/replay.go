@@ -64,7 +64,7 @@ func Records(b *ledger.Batch, events []Event, use *home.Settings, now time.Time)
 		}
 		f := jobs[e.Job]
 		if f == nil {
-			f = known(b.Index(), e)
+			f = known(b.Index(), events[i:])
 			jobs[e.Job] = f
 		}
 		r := &record.Record{Kind: e.Kind, From: e.From, To: e.To, Seq: e.Seq, Time: e.Time.UnixMicro(), Job: e.Job}
@@ -125,9 +125,9 @@ func mint(b *ledger.Batch, e *Event) error {
 	return nil
 }
 
-// known returns the facts before the first event of a job.
-func known(x *index.Index, e *Event) *facts {
-	f := &facts{}
+// known returns the facts before the first one of the events, of a job.
+func known(x *index.Index, events []Event) *facts {
+	f, e := &facts{}, &events[0]
 	j, ok := x.Job(e.Job)
 	switch {
 	case ok:
@@ -138,6 +138,15 @@ func known(x *index.Index, e *Event) *facts {
 		f.Payload = record.Payload{Size: p.Length, Submitted: p.Modified.UnixMicro(), SHA256: p.SHA256, MD5: p.MD5}
 		if p.Type != job.DefaultMediaType {
 			f.MediaType = p.Type
+		}
+	case e.Job != 0: // the copy did not have it; the payload stays
+		for i := range events {
+			if later := &events[i]; later.Job == e.Job && later.Text != nil {
+				if j, err := job.Parse(later.Text); err == nil {
+					f.of(&j)
+				}
+				break
+			}
 		}
 	}
 	return f

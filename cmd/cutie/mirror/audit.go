@@ -260,7 +260,7 @@ func (k *Keeper) auditAll(ctx context.Context) {
 	for k.o.Audit > 0 && sleep(ctx, min(k.o.Audit, auditTick)) {
 		for _, q := range k.svc.Queues() {
 			m := q.Mirror()
-			if !m.Live() || q.Original().Progress().Synced.IsZero() || time.Since(m.Audit.Time) < k.o.Audit {
+			if p := q.Original().Progress(); !m.Live() || time.Since(p.Synced) > 2*longPoll || time.Since(m.Audit.Time) < k.o.Audit {
 				continue
 			}
 			report, err := k.audit(ctx, q)

@@ -75,26 +75,46 @@ func (b *backlog) trouble() error {
 	return nil
 }
 
-// work fetches the files of the events and replays as many events as have them. It
-// reports whether it replayed some.
+// work fetches the files of the events, some of them at a time, and replays as many events
+// as have theirs. It reports whether it replayed some.
 func (b *backlog) work(ctx context.Context) (done bool, err error) {
-	if len(b.events) == 0 {
-		return false, nil
-	}
-	if err := b.gather(ctx); err != nil {
-		return false, err
-	}
-	for len(b.events) > 0 {
-		n := b.ready(maxChange)
-		if n == 0 {
+	for window := maxChange; len(b.events) > 0; {
+		window = min(window, len(b.events))
+		gone := b.gather(ctx, window)
+		if time.Since(b.since) > lostAfter && !b.since.IsZero() {
+			b.passOver(window)
+		}
+		n := b.ready(window)
+		if n > 0 {
+			if err := b.replay(ctx, n); err != nil {
+				return done, err
+			}
+			done, b.since, window = true, time.Time{}, maxChange
+		}
+		switch {
+		case gone != nil:
+			return done, gone
+		case n == 0 && window == len(b.events):
 			return done, nil
+		case n == 0:
+			window *= 2 // a later event may explain why files are missing
 		}
-		if err := b.replay(ctx, n); err != nil {
-			return done, err
-		}
-		done, b.since = true, time.Time{}
 	}
 	return done, nil
+}
+
+// lostAfter is how long a payload is asked for. Then the original has none either: its
+// file is lost or damaged there, and the mirror has the job without it, too.
+const lostAfter = time.Minute
+
+// passOver gives up the payloads of the first n events.
+func (b *backlog) passOver(n int) {
+	for _, e := range b.events[:n] {
+		if e.From == 0 && e.Job != 0 && !e.payload && e.Text != nil {
+			b.f.keeper.o.Tell(b.f.id, fmt.Sprintf("the payload of %v cannot be had from the original: %v", e.Job, b.missing))
+			e.payload = true
+		}
+	}
 }
 
 // first returns the first n events for the journal, and the last queue-info.txt among them.
@@ -208,27 +228,30 @@ func (j *life) lacks() bool {
 	return false
 }
 
-// gather gets the missing parts of the events.
-func (b *backlog) gather(ctx context.Context) error {
-	if err := b.parts(ctx); err != nil {
+// gather gets the missing parts of the first n events.
+func (b *backlog) gather(ctx context.Context, n int) error {
+	if err := b.parts(ctx, n); err != nil {
 		return err
 	}
-	return b.fetch(ctx)
+	return b.fetch(ctx, n)
 }
 
-// fetch asks for the files of the jobs after all events known. One that is gone,
+// fetch asks for the files of the jobs of the first n events, as they are after all events
+// known. One that is gone,
 // or another, waits for later events.
-func (b *backlog) fetch(ctx context.Context) error {
+func (b *backlog) fetch(ctx context.Context, n int) error {
 	jobs := map[queuefs.JobID]*life{}
-	var order []*life
-	for _, e := range b.events {
+	var order []*life // of the first n events
+	for i, e := range b.events {
 		j := jobs[e.Job]
-		if j == nil {
+		if j == nil && i < n {
 			j = &life{}
 			jobs[e.Job] = j
 			order = append(order, j)
 		}
-		j.follow(e)
+		if j != nil {
+			j.follow(e)
+		}
 	}
 	b.missing = nil
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
@@ -82,6 +85,9 @@ func (f *follower) copy(ctx context.Context, dir string) (at destination.Standin
 	copied, err := destination.Open(ctx, destination.Options{URL: f.list, Dir: dir, Sets: []string{f.list},
 		Settle: time.Millisecond, // later events explain missing files
 		HTTP:   fetch.Options{UserAgent: f.keeper.o.Agent, Header: f.of.Header}})
+	if errors.Is(err, destination.ErrOther) {
+		err = errors.Join(fmt.Errorf("%w; the copy begins anew", err), os.RemoveAll(dir))
+	}
 	if err != nil {
 		return at, nil, err
 	}
@@ -92,7 +98,10 @@ func (f *follower) copy(ctx context.Context, dir string) (at destination.Standin
 	if err = errors.Join(err, copied.Close()); err != nil {
 		return at, nil, err
 	}
-	if missing, err = destination.Settle(dir); err != nil {
+	if missing, err = destination.Settle(dir); err == nil {
+		err = f.tidy(dir)
+	}
+	if err != nil {
 		return at, nil, err
 	}
 	_, all, err := destination.Standings(dir)
@@ -103,6 +112,33 @@ func (f *follower) copy(ctx context.Context, dir string) (at destination.Standin
 		return at, nil, err
 	}
 	return all[0], missing, nil
+}
+
+// tidy gives the directory of a copied queue the name that it has in a home, and removes
+// directories without results.
+func (f *follower) tidy(dir string) error {
+	names, err := local.NewNames(f.site, false)
+	if err != nil {
+		return err
+	}
+	file, err := names.Path(f.base + home.QueueInfoName)
+	if err != nil {
+		return err
+	}
+	was, is := filepath.Join(dir, filepath.Dir(filepath.FromSlash(file))), filepath.Join(dir, home.QueuesDir, f.id)
+	if was != is {
+		if err := os.Rename(was, is); err != nil {
+			return err
+		}
+	}
+	empty, err := os.ReadDir(filepath.Join(is, tree.Results))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range empty {
+		_ = os.Remove(filepath.Join(is, tree.Results, e.Name())) // fails for others
+	}
+	return err
 }
 
 // explain waits for events of all jobs of which the copy lacks files, and returns how
@@ -116,28 +152,28 @@ func (f *follower) explain(ctx context.Context, b *backlog, missing []string, si
 		}
 		lacking[ev.Job] = true
 	}
-	for began := time.Now(); ; {
-		if len(lacking) == 0 {
-			return n, nil
+	began := time.Now()
+	for len(lacking) > 0 {
+		err := f.changes(ctx, &since, 0, func(events []*event) error { b.add(events); return nil })
+		if err == nil {
+			err = b.gather(ctx, len(b.events))
 		}
-		events, err := f.changes(ctx, &since, 0)
 		if err != nil {
-			return 0, err
-		}
-		b.add(events)
-		if err := b.gather(ctx); err != nil {
 			return 0, err
 		}
 		for ready := b.ready(len(b.events)); n < ready; n++ {
 			delete(lacking, b.events[n].Job)
 		}
 		if time.Since(began) > explainTime || len(b.events) > maxBacklog {
-			return 0, fmt.Errorf("%d files are not as the lists of the original say, such as %s", len(missing), missing[0])
+			// The files may be lost or damaged at the original: audits go on to name them.
+			f.keeper.o.Tell(f.id, fmt.Sprintf("%d files are not as the lists of the original say, and are missing, such as %s", len(missing), missing[0]))
+			break
 		}
 		if !sleep(ctx, transitPause) {
 			return 0, ctx.Err()
 		}
 	}
+	return n, nil
 }
 
 // explainTime is how long to wait for events to explain missing files.

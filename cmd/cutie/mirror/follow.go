@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cutie/publisher/destination/source"
@@ -16,6 +17,7 @@ const (
 	leastBetween = 20 * time.Millisecond  // two requests
 	quickPoll    = 1 * time.Second        // where the Source does not wait
 	transitPause = 100 * time.Millisecond // until files in transit are looked at again
+	manyEvents   = 10_000                 // replayed before more are read
 	maxBacklog   = 500_000                // events waiting for files in transit
 )
 
@@ -36,29 +38,39 @@ func (f *follower) replay(ctx context.Context) error {
 		if first || len(b.events) > 0 {
 			wait = 0
 		}
-		events, err := f.changes(ctx, &since, wait)
-		if err != nil {
+		came, done := 0, false
+		err := f.changes(ctx, &since, wait, func(events []*event) error {
+			events, err := f.fresh(events)
+			if err != nil {
+				return err
+			}
+			came += len(events)
+			if b.add(events); len(b.events) < manyEvents {
+				return nil
+			}
+			some, err := b.work(ctx)
+			f.progress(b)
+			if done = done || some; err == nil && len(b.events) > maxBacklog {
+				err = fmt.Errorf("%d events wait for files of the original: %w", len(b.events), b.missing)
+			}
 			return err
-		}
-		if events, err = f.fresh(events); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 		first = false
-		if b.add(events); len(b.events) > maxBacklog {
-			return fmt.Errorf("%d events of the original are not replayed, as it replaces files before they are fetched", len(b.events))
-		}
 		f.state.Contact = time.Now().UTC().Truncate(time.Microsecond)
-		done, err := b.work(ctx)
+		some, err := b.work(ctx)
 		f.progress(b)
-		if err != nil {
+		if done = done || some; err != nil {
 			return err
 		}
 		f.trouble(b.trouble())
 		pause := leastBetween - time.Since(began)
 		switch {
-		case len(b.events) > 0 && !done && len(events) == 0:
+		case len(b.events) > 0 && !done && came == 0:
 			pause = transitPause
-		case len(events) == 0 && wait > 0 && time.Since(began) < time.Second:
+		case came == 0 && wait > 0 && time.Since(began) < time.Second:
 			pause = quickPoll // the Source does not wait
 		}
 		if !sleep(ctx, pause) {
@@ -67,18 +79,30 @@ func (f *follower) replay(ctx context.Context) error {
 	}
 }
 
-// changes returns the events after a cursor, and moves it behind them.
-func (f *follower) changes(ctx context.Context, since *source.Cursor, wait time.Duration) ([]*event, error) {
-	var entries []sitemap.Entry
+// changes gives the events after a cursor to take, in parts, and moves it behind them.
+func (f *follower) changes(ctx context.Context, since *source.Cursor, wait time.Duration, take func([]*event) error) error {
+	var last []sitemap.Entry // of the last event, which may go on in the next part
+	give := func(entries []sitemap.Entry) error {
+		events, err := f.events(entries)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		return take(events)
+	}
 	err := f.set.Changes(ctx, *since, wait, func(part source.Batch) error {
-		entries = append(entries, part.Entries...)
 		*since = part.Next
-		return nil
+		entries := append(last, part.Entries...)
+		n := len(entries)
+		for n > 0 && entries[n-1].Seq == entries[len(entries)-1].Seq {
+			n--
+		}
+		last = slices.Clone(entries[n:])
+		return give(entries[:n])
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return f.events(entries)
+	return give(last)
 }
 
 func (f *follower) progress(b *backlog) {

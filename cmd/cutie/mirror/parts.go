@@ -75,12 +75,13 @@ func partLength(part []byte) int {
 // noPartsFor is how long a Source without parts is not asked for them again.
 const noPartsFor = time.Minute
 
-// parts asks for the missing parts of events. A Source without them is no error.
-func (b *backlog) parts(ctx context.Context) error {
+// parts asks for the missing parts of the first n events. A Source without them is no
+// error.
+func (b *backlog) parts(ctx context.Context, n int) error {
 	if time.Now().Before(b.noParts) {
 		return nil
 	}
-	for i := 0; i < len(b.events); {
+	for i := 0; i < n; {
 		if b.events[i].whole() {
 			i++
 			continue
