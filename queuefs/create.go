@@ -54,7 +54,13 @@ func (s *Service) beginQueue(info QueueInfo) (*Queue, error) {
 	if err := s.free(info); err != nil {
 		return nil, err
 	}
-	if info.Callback, err = s.properties.callbacks.Keep(info.ID, info.Callback); err != nil {
+	if s.known.mirrors[info.ID] != nil { // of a mirror that never came to be, or is gone
+		err = s.forgetMirror(info.ID)
+	}
+	if err == nil {
+		info.Callback, err = s.properties.callbacks.Keep(info.ID, info.Callback)
+	}
+	if err != nil {
 		return nil, err
 	}
 	q, err := s.makeQueue(info)

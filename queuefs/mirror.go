@@ -75,6 +75,9 @@ func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []b
 	if s.open(id) != nil || s.queues.Coming(id) != nil {
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
 	}
+	if !s.properties.mirrors.Ready(s.dirs.queues, id) {
+		return nil, fmt.Errorf("%s: %w: the copy has no %s", id, ErrConflict, home.QueueInfoName)
+	}
 	last := index.Numbers{Seq: m.Event, Time: m.At.UnixMicro()}
 	former, err := s.index.Numbers(id)
 	if err != nil {
@@ -168,7 +171,7 @@ func (q *Queue) Journaled(after Seq, max, size int) ([]Journaled, error) {
 func (s *Service) Begun(id string) (Mirror, bool) {
 	s.properties.Lock()
 	defer s.properties.Unlock()
-	if m := s.known.mirrors[id]; m.Live() && m.Bad == "" && s.open(id) == nil {
+	if m := s.known.mirrors[id]; m.Live() && m.Bad == "" && s.open(id) == nil && s.properties.mirrors.Ready(s.dirs.queues, id) {
 		return *m, true
 	}
 	return Mirror{}, false

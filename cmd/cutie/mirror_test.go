@@ -127,6 +127,8 @@ func TestMirrorsFollowAndTakeOver(t *testing.T) {
 	sh(t, dir, "cutie sync "+first.url+" copy")
 	sh(t, dir, `U="-u `+first.url+`"
 cutie create other $U
+cutie create "ä/b:c" $U
+cutie put "ä/b:c" f $U
 head -c 300000 /dev/zero >large
 cutie put jobs large --sidecar "text of it" $U
 cutie put jobs f $U
@@ -140,7 +142,8 @@ cutie rm jobs j000000000003 $U`)
 	sameAs(t, "third", second.url, third.url, copied)
 	eventually(t, "the new queue is mirrored", func() bool {
 		_, err := cutie(t, "ls", "other", "-u", third.url)
-		return err == nil
+		odd, err2 := cutie(t, "ls", "ä/b:c", "-u", third.url)
+		return err == nil && err2 == nil && strings.Contains(odd, "pending")
 	})
 	for _, args := range [][]string{{"put", "jobs", filepath.Join(dir, "f")}, {"get", "jobs"}, {"rm", "jobs", "j000000000002"}, {"set", "jobs", "--size", "1"}, {"rmqueue", "other"}} {
 		out, err := cutie(t, append(args, "-u", second.url)...)

@@ -233,6 +233,28 @@ func (m *Mirrors) Settle(queues *durable.Dir, queue string) error {
 	return nil
 }
 
+// Ready reports whether there is a copy to settle, or the directory of the queue.
+func (m *Mirrors) Ready(queues *durable.Dir, queue string) bool {
+	copied, err := m.copied(queue)
+	if err == nil {
+		defer copied.Close()
+		if hasInfo(copied, queue) {
+			return true
+		}
+	}
+	return hasInfo(queues, queue)
+}
+
+func hasInfo(dir *durable.Dir, queue string) bool {
+	root, err := dir.Sub(queue)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_, err = root.Stat(QueueInfoName)
+	return err == nil
+}
+
 // copied opens the directory with the copy of a queue.
 func (m *Mirrors) copied(queue string) (dir *durable.Dir, err error) {
 	dir = m.Home

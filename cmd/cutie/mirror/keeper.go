@@ -53,6 +53,11 @@ func New(svc *queuefs.Service, o Options) *Keeper {
 
 // Run follows all Sources until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
+	for _, q := range k.svc.Queues() {
+		if m := q.Mirror(); m.Live() {
+			q.Original().SetProgress(queuefs.MirrorProgress{Trouble: "not found yet at a Source of --mirror"})
+		}
+	}
 	var wg sync.WaitGroup
 	for i := range k.o.Sources {
 		wg.Go(func() { k.follow(ctx, &k.o.Sources[i]) })
@@ -189,9 +194,14 @@ func (f *follower) trouble(err error) {
 		text = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	f.keeper.tell(f.id+" of "+f.of.URL, text)
-	if f.q != nil && f.state.Trouble != text && f.q.Mirror().List == f.list {
+	switch {
+	case f.q != nil && f.state.Trouble != text && f.q.Mirror().List == f.list:
 		f.state.Trouble = text
 		f.q.Original().SetProgress(f.state)
+	case f.q == nil && text != "":
+		if q, err := f.keeper.svc.Queue(f.id); err == nil && q.Mirror().Live() && q.Original().Progress().Contact.IsZero() {
+			q.Original().SetProgress(queuefs.MirrorProgress{Trouble: text})
+		}
 	}
 }
 
