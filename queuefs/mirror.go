@@ -83,7 +83,7 @@ func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []b
 	if err != nil {
 		return nil, err
 	}
-	if begun := s.known.mirrors[id]; former.Seq > 0 && (begun == nil || begun.Event != m.Event || !begun.At.Equal(m.At)) {
+	if former.Seq > 0 && s.known.mirrors[id] == nil { // else they are those of an original
 		return nil, fmt.Errorf("%s: %w: a former queue of the name had numbers up to job %d and event %d", id, ErrQueueExists, former.Job, former.Seq)
 	}
 	if err := s.properties.mirrors.Write(id, m); err != nil {
@@ -92,7 +92,7 @@ func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []b
 	if err := s.properties.mirrors.Settle(s.dirs.queues, id); err != nil {
 		return nil, err
 	}
-	if err := s.index.Retire(map[string]index.Numbers{id: last}); err != nil {
+	if err := s.index.Reset(id, last); err != nil {
 		return nil, err
 	}
 	if s.known.mirrors == nil {
@@ -120,6 +120,40 @@ func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []b
 	}
 	s.add(q)
 	return q, nil
+}
+
+// DropMirror removes a mirror with its jobs; then Adopt may begin it anew, with any
+// numbers. It is gone on stable storage when DropMirror returns. The error is [ErrConflict]
+// for a queue that is live.
+func (s *Service) DropMirror(ctx context.Context, name string) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	q, err := s.Ask(name)
+	if err != nil {
+		return err
+	}
+	if !q.Mirror().Live() {
+		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
+	}
+	return q.original.Replay(func() error { // none is on its way then
+		if err := s.checkpointLocked(false); err != nil {
+			return err
+		}
+		s.properties.Lock()
+		defer s.properties.Unlock()
+		if err := s.delist(q); err != nil {
+			return err
+		}
+		s.drop(q)
+		if err := errors.Join(home.RemoveQueue(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID())); err != nil {
+			s.report(home.QueuesDir+"/"+q.ID(), err.Error()+"; left behind of a mirror that was removed")
+		}
+		return nil
+	})
 }
 
 // LastEvent returns number and time of the last event; the time is that of the creation

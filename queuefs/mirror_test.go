@@ -478,3 +478,34 @@ func TestADamagedFileKeepsAMirror(t *testing.T) {
 		t.Errorf("taken over: got %+v", m)
 	}
 }
+
+// A mirror is removed with its jobs, and begins anew with lower numbers.
+func TestAMirrorBeginsAnew(t *testing.T) {
+	p := newPair(t, queuefs.Options{})
+	keep := copyHome(t, filepath.Join(p.mdir, home.CopiesDir))
+	must(t, p.adopt())
+	p.work(5, 30)
+	must(t, p.replay())
+	must(t, p.ms.DropMirror(ctx, "jobs"))
+	if _, err := p.ms.Queue("jobs"); !errors.Is(err, queuefs.ErrNoQueue) {
+		t.Errorf("after the removal: %v", err)
+	}
+	if _, begun := p.ms.Begun("jobs"); begun {
+		t.Error("it is begun again, without a copy")
+	}
+	must(t, os.CopyFS(filepath.Join(p.mdir, home.CopiesDir), os.DirFS(keep)))
+	must(t, p.adopt())
+	if p.mq.Seq() != p.known {
+		t.Errorf("got event %d, want %d", p.mq.Seq(), p.known)
+	}
+	must(t, p.replay())
+	p.same("begun anew")
+	closeHome(t, p.ms)
+	p.open(queuefs.Options{})
+	p.same("opened again")
+	_, err := p.mq.Takeover(ctx, 0)
+	must(t, err)
+	if err := p.ms.DropMirror(ctx, "jobs"); !errors.Is(err, queuefs.ErrConflict) {
+		t.Errorf("of a live queue: %v", err)
+	}
+}

@@ -90,6 +90,11 @@ func (s *Service) unlist(q *Queue) error {
 	if err := q.onlyOurs(); err != nil {
 		return err
 	}
+	return s.delist(q)
+}
+
+// delist is unlist of a queue whatever its files.
+func (s *Service) delist(q *Queue) error {
 	was, err := home.ReadList(s.dirs.home)
 	if err != nil {
 		return storageError(err)

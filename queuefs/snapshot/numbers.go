@@ -125,6 +125,9 @@ func (s *Store) Retire(last map[string]index.Numbers) error {
 	return nil
 }
 
+// Reset keeps other last numbers of a queue, even if they are lower.
+func (s *Store) Reset(id string, last index.Numbers) error { return s.keep(id, last) }
+
 // keep adds an entry of nothing but the last numbers of a queue.
 func (s *Store) keep(id string, last index.Numbers) error {
 	x := indexfile.Queue{Last: last, Types: []string{""}, Bare: true}

@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/rest/client"
@@ -185,11 +188,18 @@ func RemoveQueue(c *call.Call) *cobra.Command {
 		Short:   "remove a queue without jobs",
 		Long: `
 A queue with jobs of any status stays (exit code 5): take or delete them, then
-cull them. The published documents of the queue go with it.`,
+cull them. The published documents of the queue go with it.
+
+A mirror is removed with all its jobs, if --mirror says that this is meant; the daemon
+mirrors it anew while it follows the original.`,
 		Example: `cutie rmqueue empty`,
 	}
+	mirrored := cmd.Flags().Bool("mirror", false, "remove a mirror, with its jobs")
 	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
 		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+			if *mirrored {
+				return dropMirror(ctx, t, queue)
+			}
 			err := t.RemoveQueue(ctx, queue)
 			if errors.Is(err, queuefs.ErrNotEmpty) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")
@@ -197,4 +207,17 @@ cull them. The published documents of the queue go with it.`,
 			return err
 		})
 	})
+}
+
+// dropMirror removes a mirror with its jobs.
+func dropMirror(ctx context.Context, t *reach.Target, queue string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, t.Base+mirror.DropPath[1:]+"/"+url.PathEscape(queue), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := t.Do(req)
+	if err == nil {
+		err = resp.Body.Close()
+	}
+	return err
 }

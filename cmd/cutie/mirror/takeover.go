@@ -19,6 +19,10 @@ import (
 // name behind it, or of all.
 const TakeoverPath = "/takeover"
 
+// DropPath is where an administrator has a mirror removed, with its jobs; the daemon then
+// begins it anew if it still follows the Source. The name of the queue follows the path.
+const DropPath = "/mirror"
+
 // A Taken is the report of a takeover.
 type Taken struct {
 	state.Typed
@@ -49,6 +53,7 @@ func (k *Keeper) Routes() []web.Route {
 	return []web.Route{
 		{Method: http.MethodPost, Path: TakeoverPath, Need: web.Everywhere(web.Admin), Serve: k.takeAll},
 		{Method: http.MethodPost, Path: TakeoverPath + "/{queue}", Need: web.Here(web.Admin), Serve: k.takeOne},
+		{Method: http.MethodDelete, Path: DropPath + "/{queue}", Need: web.Here(web.Admin), Serve: k.drop},
 		{Method: http.MethodGet, Path: PartsPath + "/{queue}", Need: web.Here(web.Read), Serve: k.sendParts},
 		{Method: http.MethodPost, Path: AuditPath + "/{queue}", Need: web.Here(web.Admin), Waits: web.IfAsked, Serve: k.auditNow},
 	}
@@ -107,6 +112,14 @@ func answer(w http.ResponseWriter, report any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_, err = w.Write(append(body, '\n'))
+	return err
+}
+
+func (k *Keeper) drop(w http.ResponseWriter, r *http.Request) error {
+	err := k.svc.DropMirror(r.Context(), r.PathValue("queue"))
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
 	return err
 }
 
