@@ -141,13 +141,15 @@ func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	if err == nil && sha256.Sum256(text) != e.File.SHA256 {
 		err = errChanged
 	}
-	if err != nil {
-		if touched() {
-			return nil
-		}
-		return &dump.FileError{Loc: entry.Loc, Err: err}
+	switch {
+	case err == nil:
+		err = p.AddText(entry, packed(e.Job, &e.File), text)
+	case touched():
+		err = nil // its results stay, and no later change may name them
+	default:
+		err = &dump.FileError{Loc: entry.Loc, Err: err}
 	}
-	if err := p.AddText(entry, packed(e.Job, &e.File), text); err != nil {
+	if err != nil {
 		return err
 	}
 	for i := range e.Results {

@@ -215,6 +215,7 @@ func dropMirror(ctx context.Context, t *reach.Target, queue string) error {
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Accept", "application/json")
 	resp, err := t.Do(req)
 	if err == nil {
 		err = resp.Body.Close()

@@ -44,11 +44,12 @@ type Keeper struct {
 	mu      sync.Mutex
 	told    map[string]string // last trouble of each queue, or Source
 	waiting map[string]unseen // by queue
+	again   map[string]func() // ends the requests of a follower, by queue
 }
 
 // New returns a Keeper of mirrors in a home.
 func New(svc *queuefs.Service, o Options) *Keeper {
-	return &Keeper{o: o, svc: svc, told: map[string]string{}, waiting: map[string]unseen{}}
+	return &Keeper{o: o, svc: svc, told: map[string]string{}, waiting: map[string]unseen{}, again: map[string]func(){}}
 }
 
 // Run follows all Sources until ctx ends.
@@ -172,11 +173,14 @@ func (f *follower) run(ctx context.Context) {
 	f.client = f.keeper.client(f.of)
 	for pause := firstPause; ctx.Err() == nil; {
 		began := time.Now()
-		err := f.keep(ctx)
+		err := f.keepOn(ctx)
 		if errors.Is(err, errOver) || ctx.Err() != nil || f.q != nil && !f.q.Mirror().Live() {
 			return
 		}
-		f.trouble(err)
+		if f.trouble(err); err == nil {
+			f.q, f.state = nil, queuefs.MirrorProgress{}
+			pause = firstPause
+		}
 		if time.Since(began) > longPause {
 			pause = firstPause
 		}
@@ -185,6 +189,21 @@ func (f *follower) run(ctx context.Context) {
 		}
 		pause = min(2*pause, longPause)
 	}
+}
+
+// keepOn is keep until somebody calls again.
+func (f *follower) keepOn(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	k := f.keeper
+	k.mu.Lock()
+	k.again[f.id] = cancel
+	k.mu.Unlock()
+	err := f.keep(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // trouble says why the mirror does not follow; nil: it does.

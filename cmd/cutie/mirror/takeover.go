@@ -116,11 +116,21 @@ func answer(w http.ResponseWriter, report any) error {
 }
 
 func (k *Keeper) drop(w http.ResponseWriter, r *http.Request) error {
-	err := k.svc.DropMirror(r.Context(), r.PathValue("queue"))
+	q, err := k.svc.Ask(r.PathValue("queue"))
 	if err == nil {
-		w.WriteHeader(http.StatusNoContent)
+		err = k.svc.DropMirror(r.Context(), q.ID())
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	again := k.again[q.ID()]
+	k.mu.Unlock()
+	if again != nil {
+		again()
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // refuseAlive refuses a takeover while an original answers: each job would be handed out
