@@ -74,10 +74,15 @@ type process struct {
 
 // start starts a program and tells it to end when ctx ends, at last by a kill.
 func start(ctx context.Context, command []string) *process {
+	return startPatient(ctx, command, 10*time.Second)
+}
+
+// startPatient is start with a time for the program to end before it is killed.
+func startPatient(ctx context.Context, command []string, patience time.Duration) *process {
 	p := &process{exited: make(chan error, 1)}
 	ctx, p.end = context.WithCancel(ctx)
 	p.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = &p.output, &p.output, 10*time.Second
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = &p.output, &p.output, patience
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	err := p.cmd.Start()
 	go func() {
@@ -113,7 +118,7 @@ func (p *process) ready(ctx context.Context, address string) error {
 func (p *process) stop() error {
 	p.end()
 	if err := <-p.exited; errors.Is(err, exec.ErrWaitDelay) {
-		return fmt.Errorf("%s: did not end within 10 s, killed", p.cmd.Path)
+		return fmt.Errorf("%s: did not end within %v, killed", p.cmd.Path, p.cmd.WaitDelay)
 	}
 	return nil
 }

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// A steady measures a load that lasts: every client submits and consumes in turn, in a
+// queue with a threshold of processed jobs. A burst shows a daemon before files, culling
+// and publishing have their share of the machine; afterwards they do.
+type steady struct {
+	program, dir string
+	seconds      int
+	clients      int
+	size, keep   int
+	args         []string // further ones of the daemon
+	out          io.Writer
+}
+
+const (
+	burstTime = 5 * time.Second
+	parts     = 6 // the first and the last of so many parts of the time are compared
+)
+
+func steadyLoad(ctx context.Context, args []string, stdout io.Writer) error {
+	s := steady{out: stdout}
+	f := s.flags()
+	if err := f.Parse(args); err != nil {
+		return &usageError{err}
+	}
+	t := s.task(burstTime)
+	if err := t.check(); err != nil {
+		return &usageError{err}
+	}
+	if s.args = f.Args(); s.seconds < parts || s.keep < 0 {
+		return usagef("%d seconds, %d processed jobs: not at least %d and 0", s.seconds, s.keep, parts)
+	}
+	defer leaveProcessors()()
+	return s.run(ctx)
+}
+
+func (s *steady) flags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("steady", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.SetOutput(io.Discard)
+	f.StringVar(&s.program, "program", "cutie", "`program` to measure")
+	f.StringVar(&s.dir, "dir", os.TempDir(), "`directory` for the home; take one on the disk to be measured")
+	f.IntVar(&s.seconds, "seconds", 60, "`seconds` the load lasts")
+	f.IntVarP(&s.clients, "clients", "c", 64, "`number` of clients")
+	f.IntVar(&s.size, "size", 1024, "`bytes` of a job")
+	f.IntVar(&s.keep, "keep", 1000, "`number` of processed jobs that the queue is to keep")
+	return f
+}
+
+func (s *steady) task(d time.Duration) task {
+	return task{phases: []string{mixed}, clients: s.clients, size: s.size, batch: 1, duration: d}
+}
+
+func (s *steady) run(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp(s.dir, "steady-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	home := filepath.Join(dir, "home")
+	p, d, err := serveHome(ctx, s.program, home, s.args)
+	stopped := false
+	defer func() {
+		if p != nil && !stopped {
+			err = errors.Join(err, p.stop())
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if err := d.keep(ctx, s.keep); err != nil {
+		return err
+	}
+	burst, err := s.load(ctx, d, burstTime)
+	if err != nil {
+		return err
+	}
+	seen := watch(home, d.pid)
+	lasts, err := s.load(ctx, d, time.Duration(s.seconds)*time.Second)
+	figures := seen.end()
+	if err != nil {
+		return err
+	}
+	counts, err := d.counts(ctx)
+	if err != nil {
+		return err
+	}
+	unfiled := d.unfiled(ctx)
+	began := time.Now()
+	stopped, err = true, p.stop()
+	if err != nil {
+		return err
+	}
+	stop := time.Since(began)
+	left := octetsOf(home)
+	again, d, err := serveHome(ctx, s.program, home, s.args)
+	if again != nil {
+		defer func() { err = errors.Join(err, again.stop()) }()
+	}
+	if err != nil {
+		return err
+	}
+	return s.print(burst, lasts, figures, counts, unfiled, stop, d.began, left)
+}
+
+// load runs the clients for a time.
+func (s *steady) load(ctx context.Context, d *served, lasts time.Duration) (result, error) {
+	t := s.task(lasts)
+	to, err := parseTarget(d.url, "jobs", "")
+	if err != nil {
+		return result{}, err
+	}
+	p, seen := newPayloads(t.size), new(nameSet)
+	res, err := t.run(ctx, mixed, func(ctx context.Context, client int) (worker, error) {
+		return to.connect(ctx, mixed, p.source(client), seen, t.batch)
+	})
+	if err == nil && res.Errors > 0 {
+		err = fmt.Errorf("%d errors, such as %s", res.Errors, res.Failures[0].Text)
+	}
+	return res, err
+}
+
+func (s *steady) print(burst, lasts result, f figures, counts map[string]int64, unfiled string, stop, began time.Duration, left int64) error {
+	each := lasts.each[:s.seconds]
+	first, last := rate(each[:len(each)/parts]), rate(each[len(each)-len(each)/parts:])
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, a ...any) { fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, a...)...) }
+	row("load", "%d clients, %d octets, %d s, %d processed jobs to keep", s.clients, s.size, s.seconds, s.keep)
+	row("burst", "%.0f moved/s in %.0f s", burst.OpsPerSecond, burst.Seconds)
+	row("first sixth", "%.0f moved/s", first)
+	row("last sixth", "%.0f moved/s, %.2f of the burst", last, last/max(burst.OpsPerSecond, 1))
+	row("all", "%d moved, p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms", lasts.Jobs, lasts.P50, lasts.P99, lasts.P999)
+	row("home", "%.0f MB at most, %.0f MB after the stop", float64(f.octets)/1e6, float64(left)/1e6)
+	row("memory", "%.0f MB after a sixth, %.0f MB at the end, %.0f MB at most", float64(f.memoryAt(len(each)/parts))/1e6, float64(f.memoryAt(len(f.memory)-1))/1e6, float64(f.most())/1e6)
+	row("at the end", "%d processed jobs, %d pending, %s without files", counts["numCompletedJobs"]+counts["numDeletedJobs"], counts["numPendingJobs"], unfiled)
+	row("stop", "%.1f s, next start answers after %.2f s", stop.Seconds(), began.Seconds())
+	return w.Flush()
+}
+
+func rate(each []int64) float64 {
+	n := int64(0)
+	for _, m := range each {
+		n += m
+	}
+	return float64(n) / float64(max(len(each), 1))
+}
+
+// keep sets the threshold of processed jobs of the queue.
+func (d *served) keep(ctx context.Context, n int) error {
+	_, err := d.ask(ctx, http.MethodPost, "/state/jobs?"+url.Values{"cullingSizeThreshold": {strconv.Itoa(n)}}.Encode())
+	return err
+}
+
+// counts returns the numbers in the state of the queue.
+func (d *served) counts(ctx context.Context) (map[string]int64, error) {
+	text, err := d.ask(ctx, http.MethodGet, "/state/jobs?t=anvl")
+	counts := map[string]int64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			counts[name] = n
+		}
+	}
+	return counts, err
+}
+
+// unfiled returns the number of jobs whose files are behind the journal, as text.
+func (d *served) unfiled(ctx context.Context) string {
+	text, _ := d.ask(ctx, http.MethodGet, "/metrics")
+	for line := range strings.Lines(text) {
+		if n, ok := strings.CutPrefix(line, "cutie_jobs_unfiled "); ok {
+			return strings.TrimSpace(n)
+		}
+	}
+	return "?"
+}
+
+func (d *served) ask(ctx context.Context, method, path string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, method, d.url+path, nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %s: %.200s", method, path, answer.Status, text)
+	}
+	return string(text), err
+}
+
+// figures are of a home and its daemon under load.
+type figures struct {
+	octets int64   // of the home on the disk, at most
+	memory []int64 // of the daemon, each second
+}
+
+func (f *figures) memoryAt(i int) int64 {
+	if i < 0 || len(f.memory) == 0 {
+		return 0
+	}
+	return f.memory[min(i, len(f.memory)-1)]
+}
+
+func (f *figures) most() (m int64) {
+	for _, n := range f.memory {
+		m = max(m, n)
+	}
+	return m
+}
+
+// watching looks at a home and its daemon.
+type watching struct {
+	figures
+	stop chan bool
+	wait sync.WaitGroup
+}
+
+// watch looks at memory each second, and at the home as often as costs little.
+func watch(home string, pid int) *watching {
+	w := &watching{stop: make(chan bool)}
+	w.each(time.Second, func() {
+		u, _ := readUsage(pid)
+		w.memory = append(w.memory, u.RSS)
+	})
+	w.each(2*time.Second, func() { w.octets = max(w.octets, octetsOf(home)) })
+	return w
+}
+
+// each does something again and again, at most a twentieth of the time.
+func (w *watching) each(pause time.Duration, do func()) {
+	w.wait.Go(func() {
+		next := pause
+		for {
+			select {
+			case <-w.stop:
+				do()
+				return
+			case <-time.After(next):
+			}
+			began := time.Now()
+			do()
+			next = max(pause, 20*time.Since(began))
+		}
+	})
+}
+
+func (w *watching) end() figures {
+	close(w.stop)
+	w.wait.Wait()
+	return w.figures
+}
+
+// octetsOf returns what the files below a directory take on the disk. Files come and go
+// meanwhile.
+func octetsOf(dir string) (octets int64) {
+	filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if st, err := e.Info(); err == nil {
+			if s, ok := st.Sys().(*syscall.Stat_t); ok {
+				octets += 512 * s.Blocks
+			}
+		}
+		return nil
+	})
+	return octets
+}
