@@ -53,16 +53,16 @@ type work struct {
 func (f *Filer) Some(n int) (int, error) {
 	f.Tree.Begin()
 	defer f.Tree.End()
-	some, err := f.Ledger.TakeBehind(min(n, AtOnce), bytesAtOnce)
-	if err != nil || len(some) == 0 {
-		return 0, err
+	some := f.Ledger.TakeBehind(min(n, AtOnce), bytesAtOnce)
+	if len(some) == 0 {
+		return 0, nil
 	}
 	all := make([]work, len(some))
 	for i := range some {
 		b := &some[i]
 		all[i] = work{b, tree.Files{ID: b.ID, Status: b.Status, From: b.Filed, Temp: b.Temp, Size: b.Size, PayloadFiled: b.PayloadFiled}}
 	}
-	err = f.write(all)
+	err := f.write(all)
 	// In the order of all: failed jobs go to the end.
 	last := make([]ledger.Behind, len(all))
 	for i := range all {

@@ -16,8 +16,10 @@ import (
 // file, synced before. So a crash leaves no unknown result, and a job back in pending
 // keeps none of a former attempt.
 type backlog struct {
-	jobs    []job.ID                      // with files behind the journal, oldest first
+	jobs    []job.ID                      // with files behind the journal, oldest first; others are skipped
+	behind  int64                         // jobs with files behind the journal
 	taken   uint64                        // jobs ever taken from jobs
+	busy    map[job.ID]bool               // jobs taken, until Written
 	temps   map[job.ID]string             // large payloads not yet under their names
 	results map[job.ID]tree.ResultBacklog // results not yet under their names, or not yet removed
 }
@@ -57,6 +59,18 @@ func (b *backlog) followResults(r *record.Record, had bool) {
 	b.results[r.Job] = w
 }
 
+// passed reports whether a job that was just culled never had a file, and nobody is
+// writing one: then its files are as the journal says, and it is left out of jobs when
+// its turn comes.
+func (b *backlog) passed(r *record.Record, before *index.Job, had bool) bool {
+	if r.Kind != job.Cull || !before.Behind || before.Filed != 0 || before.PayloadFiled || had || b.busy[r.Job] {
+		return false
+	}
+	_, temp := b.temps[r.Job]
+	_, results := b.results[r.Job]
+	return !temp && !results
+}
+
 // A Behind is a job whose files are behind the journal, as it is to be. Its caller
 // writes the files and says so to Written.
 type Behind struct {
@@ -68,31 +82,33 @@ type Behind struct {
 
 // TakeBehind takes up to n jobs from the backlog, oldest first, and fewer if their
 // payloads have together more than size bytes in the journal. The caller alone works
-// on them until it calls Written. The error is [ErrClosed].
-func (l *Ledger) TakeBehind(n int, size int64) ([]Behind, error) {
+// on them until it calls Written.
+func (l *Ledger) TakeBehind(n int, size int64) []Behind {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := &l.backlog
-	n = min(n, len(b.jobs))
-	if n == 0 {
-		b.jobs = nil
-		return nil, nil
-	}
-	some := make([]Behind, 0, n)
-	for got := int64(0); len(some) < n && got < size; {
-		id := b.jobs[len(some)]
-		j, ok := l.idx.Known(id)
-		if !ok {
-			return nil, ErrClosed
+	some := make([]Behind, 0, min(n, len(b.jobs)))
+	next := 0
+	for got := int64(0); len(some) < n && next < len(b.jobs) && got < size; next++ {
+		id := b.jobs[next]
+		if !l.idx.Behind(id) || b.busy[id] {
+			continue
 		}
+		j, _ := l.idx.Known(id)
 		if j.Journaled.Payload != 0 {
 			got += j.Size
 		}
+		if b.busy == nil {
+			b.busy = map[job.ID]bool{}
+		}
+		b.busy[id] = true
 		some = append(some, Behind{ID: id, View: View{j, b.temps[id]}})
 	}
-	b.jobs = b.jobs[len(some):]
-	b.taken += uint64(len(some))
-	return some, nil
+	if b.jobs = b.jobs[next:]; len(b.jobs) == 0 {
+		b.jobs = nil
+	}
+	b.taken += uint64(next)
+	return some
 }
 
 // Written takes note of the work on jobs from TakeBehind. Jobs that are not done, or
@@ -109,6 +125,7 @@ func (l *Ledger) Written(some []Behind) error {
 }
 
 func (l *Ledger) written(b *Behind) bool {
+	delete(l.backlog.busy, b.ID)
 	if _, ok := l.idx.Known(b.ID); !ok {
 		return false
 	}
@@ -128,8 +145,14 @@ func (l *Ledger) written(b *Behind) bool {
 		l.backlog.jobs = append(l.backlog.jobs, b.ID)
 		return true
 	}
-	l.shared.Behind.Add(-1)
+	l.count(-1)
 	return true
+}
+
+// count adds n to the jobs whose files are behind the journal.
+func (l *Ledger) count(n int64) {
+	l.backlog.behind += n
+	l.shared.Behind.Add(n)
 }
 
 // Backlog returns how many jobs are in the backlog, and a count for TakenBelow once
@@ -159,9 +182,11 @@ func (l *Ledger) BehindOf(at journal.LSN) bool {
 func (l *Ledger) BehindJobs() map[job.ID]bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	ids := make(map[job.ID]bool, len(l.backlog.jobs))
+	ids := make(map[job.ID]bool, l.backlog.behind)
 	for _, id := range l.backlog.jobs {
-		ids[id] = true
+		if l.idx.Behind(id) {
+			ids[id] = true
+		}
 	}
 	return ids
 }
@@ -172,8 +197,8 @@ func (l *Ledger) CulledFirst() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	culled := func(id job.ID) bool {
-		j, ok := l.idx.Known(id)
-		return ok && j.Status == 0
+		j, _ := l.idx.Known(id)
+		return j.Behind && j.Status == 0
 	}
 	if !slices.ContainsFunc(l.backlog.jobs, culled) {
 		return 0

@@ -236,7 +236,7 @@ func (l *Ledger) End() {
 func (l *Ledger) Free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shared.Behind.Add(-int64(len(l.backlog.jobs)))
+	l.count(-l.backlog.behind)
 	l.backlog = backlog{}
 	for id := range l.rests {
 		l.forget(id)
