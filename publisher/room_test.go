@@ -49,7 +49,7 @@ func leaps(o publisher.Options) (with publisher.Options, forward func()) {
 // packages find none, nor do those of another set.
 func TestEachSetWaitsForRoomByItself(t *testing.T) {
 	room := int64(1000)
-	s := newSource(t, publisher.Options{MaxEntries: 6, Now: still(), HasSpace: func(octets int64) bool { return octets <= room }}, "large", "small")
+	s := newSource(t, publisher.Options{MaxEntries: 6, DumpsFirst: true, Now: still(), HasSpace: func(octets int64) bool { return octets <= room }}, "large", "small")
 	large, small := s.queue("large"), s.queue("small")
 	s.submit(large, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
 	s.consume(large, 4)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"cutie/queuefs"
 	"cutie/queuefs/uws"
 )
 
@@ -13,7 +12,7 @@ const (
 	maintainEvery = 200 * time.Millisecond // files follow the journal at most a second late
 	tickEvery     = time.Second            // documents on disk follow the queues
 	lookEvery     = time.Second            // files changed by hand, figures, the access log
-	cullEvery     = time.Minute
+	cullEvery     = time.Minute            // a look at all queues; changed ones have one at once
 )
 
 // A loop is a task done again and again.
@@ -35,7 +34,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		{"publish", tickEvery, d.pub.Tick},
 		{"verify published files", tickEvery, d.pub.Scrub},
 		{"callbacks", maintainEvery, d.send.Tick},
-		{"cull", cullEvery, d.cull},
+		{"cull", maintainEvery, d.culler().cull},
 		{"settings", lookEvery, d.reload},
 		{"memory", lookEvery, quick(newBudget().follow(d.svc))},
 		{"access log", lookEvery, quick(d.record.Flush)},
@@ -77,21 +76,6 @@ func (d *daemon) maintain(ctx context.Context) error {
 		d.unwritten.Store(err != nil)
 	}
 	return err
-}
-
-// cull removes the processed jobs that are due.
-func (d *daemon) cull(ctx context.Context) error {
-	n, bytes := 0, int64(0)
-	for c, err := range d.svc.Cull(ctx, queuefs.CullOptions{}) {
-		if err != nil {
-			return err
-		}
-		n, bytes = n+1, bytes+c.Size
-	}
-	if n > 0 {
-		d.Log.Info().Int("jobs", n).Int64("octets", bytes).Msg("culled")
-	}
-	return nil
 }
 
 // reload reads settings again that were changed by hand.
